@@ -1,0 +1,174 @@
+package topology
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// UUID is the 16 bytes that NVML reports as ClusterUuid. All zero means that
+// the GPU has no multi-node NVLink.
+type UUID [16]byte
+
+// IsZero reports whether u is the all-zero UUID.
+func (u UUID) IsZero() bool { return u == UUID{} }
+
+// Hex returns the 32 hex digits of u without dashes.
+func (u UUID) Hex() string { return hex.EncodeToString(u[:]) }
+
+// String returns u in its 8-4-4-4-12 form.
+func (u UUID) String() string {
+	var b [36]byte
+	hex.Encode(b[0:8], u[0:4])
+	hex.Encode(b[9:13], u[4:6])
+	hex.Encode(b[14:18], u[6:8])
+	hex.Encode(b[19:23], u[8:10])
+	hex.Encode(b[24:36], u[10:16])
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	return string(b[:])
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (u *UUID) UnmarshalText(text []byte) error {
+	v, err := ParseUUID(string(text))
+	if err != nil {
+		return err
+	}
+	*u = v
+	return nil
+}
+
+// ParseUUID reads the 8-4-4-4-12 form, upper or lower case. The all-zero UUID
+// is accepted; callers that need a domain check IsZero.
+func ParseUUID(s string) (UUID, error) {
+	var u UUID
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return u, fmt.Errorf("UUID %q: want 8-4-4-4-12 hex digits", s)
+	}
+	digits := s[0:8] + s[9:13] + s[14:18] + s[19:23] + s[24:36]
+	if _, err := hex.Decode(u[:], []byte(digits)); err != nil {
+		return UUID{}, fmt.Errorf("UUID %q: want 8-4-4-4-12 hex digits", s)
+	}
+	return u, nil
+}
+
+// Clique identifies one NVLink domain: the GPUs that can share memory.
+type Clique struct {
+	ClusterUUID UUID   `json:"clusterUUID"`
+	ID          uint32 `json:"cliqueID"`
+}
+
+// IsZero reports whether c names no domain.
+func (c Clique) IsZero() bool { return c == Clique{} }
+
+// String returns the form of the label nvidia.com/gpu.clique,
+// "<cluster UUID>.<clique id>".
+func (c Clique) String() string {
+	return c.ClusterUUID.String() + "." + strconv.FormatUint(uint64(c.ID), 10)
+}
+
+// Compare orders cliques by cluster UUID, then by number.
+func (c Clique) Compare(d Clique) int {
+	if n := strings.Compare(string(c.ClusterUUID[:]), string(d.ClusterUUID[:])); n != 0 {
+		return n
+	}
+	switch {
+	case c.ID < d.ID:
+		return -1
+	case c.ID > d.ID:
+		return 1
+	}
+	return 0
+}
+
+// ErrNoDomain is returned by ParseClique for a value that says that there is
+// no NVLink domain: an all-zero UUID, or N/A in any form.
+var ErrNoDomain = errors.New("no NVLink domain")
+
+// ParseClique reads a clique in the form "<cluster UUID>.<clique id>". A zero
+// UUID and N/A in any form are ErrNoDomain; anything else that is not a clique
+// is an error that says what was wanted.
+func ParseClique(s string) (Clique, error) {
+	if strings.Contains(strings.ToUpper(strings.ReplaceAll(s, "_", "/")), "N/A") || strings.EqualFold(s, "NA.NA") {
+		return Clique{}, fmt.Errorf("clique %q: %w", s, ErrNoDomain)
+	}
+	head, tail, ok := strings.Cut(s, ".")
+	if !ok {
+		return Clique{}, fmt.Errorf("clique %q: want <cluster UUID>.<clique id>", s)
+	}
+	u, err := ParseUUID(head)
+	if err != nil {
+		return Clique{}, fmt.Errorf("clique %q: want <cluster UUID>.<clique id>: %w", s, err)
+	}
+	id, err := strconv.ParseUint(tail, 10, 32)
+	if err != nil || (len(tail) > 1 && tail[0] == '0') || tail[0] == '+' {
+		return Clique{}, fmt.Errorf("clique %q: want a clique id of 0 to 4294967295 after the dot", s)
+	}
+	if u.IsZero() {
+		return Clique{}, fmt.Errorf("clique %q: all-zero cluster UUID: %w", s, ErrNoDomain)
+	}
+	return Clique{ClusterUUID: u, ID: uint32(id)}, nil
+}
+
+// FabricState is how far the registration of a GPU with its NVLink fabric is
+// (nvmlGpuFabricInfo_t.state).
+type FabricState string
+
+// The states of a fabric registration.
+const (
+	FabricNotSupported FabricState = "notSupported"
+	FabricNotStarted   FabricState = "notStarted"
+	FabricInProgress   FabricState = "inProgress"
+	FabricCompleted    FabricState = "completed"
+)
+
+// Health is the fabric's summary (nvmlGpuFabricInfo_v3_t.healthSummary). An
+// unhealthy GPU stays in its clique.
+type Health string
+
+// The values of a fabric's health summary. Empty means that the driver does
+// not report it.
+const (
+	HealthHealthy         Health = "healthy"
+	HealthUnhealthy       Health = "unhealthy"
+	HealthLimitedCapacity Health = "limitedCapacity"
+)
+
+// Fabric is what NVML reports of a GPU's NVLink fabric. ClusterUUID and
+// CliqueID mean something only when State is completed and Status is empty.
+type Fabric struct {
+	ClusterUUID UUID        `json:"clusterUUID,omitzero"`
+	CliqueID    uint32      `json:"cliqueID"`
+	State       FabricState `json:"state"`
+	// Status is the NVML error that a completed registration ended with, empty
+	// for success.
+	Status string `json:"status,omitempty"`
+	Health Health `json:"health,omitempty"`
+}
+
+// Clique returns the domain that the GPU has joined, and whether it has.
+func (f *Fabric) Clique() (Clique, bool) {
+	if f == nil || f.State != FabricCompleted || f.Status != "" || f.ClusterUUID.IsZero() {
+		return Clique{}, false
+	}
+	return Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}, true
+}
+
+func (f *Fabric) validate() error {
+	switch f.State {
+	case FabricNotSupported, FabricNotStarted, FabricInProgress, FabricCompleted:
+	default:
+		return fmt.Errorf("fabric state %q: want notSupported, notStarted, inProgress or completed", f.State)
+	}
+	switch f.Health {
+	case "", HealthHealthy, HealthUnhealthy, HealthLimitedCapacity:
+	default:
+		return fmt.Errorf("fabric health %q: want healthy, unhealthy or limitedCapacity", f.Health)
+	}
+	return nil
+}

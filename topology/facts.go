@@ -1,0 +1,131 @@
+package topology
+
+// Labels are what a node's Kubernetes labels say of its hardware, for nodes
+// without a report and as a witness beside one.
+type Labels struct {
+	// Clique is the NVLink domain, zero when no label names one.
+	Clique Clique
+	// Tiers are network switches above the node, nearest first.
+	Tiers []string
+	// Product and GPUs describe the GPUs where labels count them.
+	Product  string
+	GPUs     int
+	Problems []Problem
+}
+
+// Facts are all that is known of one node when a plan is made.
+type Facts struct {
+	// Name is the Kubernetes node's (or host's) name, SlurmName its NodeName.
+	Name, SlurmName string
+	// Report is nil when the node has not sent one.
+	Report *Node
+	Labels Labels
+}
+
+// GPUCount returns how many GPUs the node has, by report, else by labels.
+func (f *Facts) GPUCount() int {
+	if f.Report != nil {
+		return len(f.Report.GPUs)
+	}
+	return f.Labels.GPUs
+}
+
+// Tiers returns the switches above the node, nearest first: by report, else by
+// labels.
+func (f *Facts) Tiers() []string {
+	if f.Report != nil && len(f.Report.Tiers) > 0 {
+		return f.Report.Tiers
+	}
+	return f.Labels.Tiers
+}
+
+// source says where the node's NVLink domain is known from.
+type source string
+
+// The sources of a placement, in the order of precedence.
+const (
+	fromNVML     source = "nvml"
+	fromLabel    source = "label"
+	fromPrevious source = "previous"
+)
+
+// domain is the decision on one node's NVLink domain before blocks are made.
+type domain struct {
+	clique Clique
+	source source
+	// keep says that the node stays in its previous block, if it had one.
+	keep            bool
+	reason, message string
+}
+
+// The reasons of placements and problems.
+const (
+	ReasonPlaced           = "Placed"
+	ReasonNoGPUs           = "NoGPUs"
+	ReasonNoFacts          = "NoFacts"
+	ReasonNoDomain         = "NoNVLinkDomain"
+	ReasonFabricInProgress = "FabricInProgress"
+	ReasonFabricFailed     = "FabricFailed"
+	ReasonTwoCliques       = "TwoCliques"
+	ReasonSmallDomain      = "SmallDomain"
+	ReasonBelowBase        = "BelowBaseBlockSize"
+	ReasonAboveBase        = "AboveBaseBlockSize"
+	ReasonKeptGone         = "KeptForBlockSize"
+	ReasonCliqueDiffers    = "CliqueLabelDiffers"
+	ReasonTierConflict     = "TierConflict"
+)
+
+// domain decides which NVLink domain the node belongs to: NVML first, then
+// labels.
+func (f *Facts) domain() domain {
+	switch {
+	case f.Report != nil && len(f.Report.GPUs) > 0:
+		return f.reportedDomain()
+	case f.Report != nil && len(f.Report.Problems) == 0:
+		return domain{reason: ReasonNoGPUs, message: "the node has no GPU"}
+	case !f.Labels.Clique.IsZero():
+		return domain{clique: f.Labels.Clique, source: fromLabel}
+	case f.Report == nil && f.Labels.GPUs == 0 && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
+		return domain{keep: true, reason: ReasonNoGPUs, message: "no report, and no label says that the node has a GPU"}
+	case f.Report == nil && len(f.Labels.Problems) > 0:
+		return domain{keep: true, reason: ReasonNoDomain, message: f.Labels.Problems[0].Message}
+	}
+	return domain{keep: true, reason: ReasonNoFacts, message: "no report says the node's NVLink domain, and no label names one"}
+}
+
+// reportedDomain decides by what NVML reported of the node's GPUs.
+func (f *Facts) reportedDomain() domain {
+	var clique Clique
+	var waiting, failed string
+	for i := range f.Report.GPUs {
+		g := &f.Report.GPUs[i]
+		if c, ok := g.Fabric.Clique(); ok {
+			if !clique.IsZero() && c != clique {
+				return domain{keep: true, reason: ReasonTwoCliques,
+					message: "its GPUs report two NVLink domains, " + clique.String() + " and " + c.String()}
+			}
+			clique = c
+			continue
+		}
+		switch {
+		case g.Fabric == nil:
+		case g.Fabric.State == FabricInProgress || g.Fabric.State == FabricNotStarted:
+			waiting = g.UUID
+		case g.Fabric.State == FabricCompleted && g.Fabric.Status != "":
+			failed = g.UUID + " ended with " + g.Fabric.Status
+		}
+	}
+	switch {
+	case !clique.IsZero():
+		return domain{clique: clique, source: fromNVML}
+	case waiting != "":
+		return domain{keep: true, reason: ReasonFabricInProgress, message: "GPU " + waiting + " has not completed its fabric registration"}
+	case failed != "":
+		return domain{keep: true, reason: ReasonFabricFailed, message: "fabric registration of GPU " + failed}
+	case f.Report.GPUs[0].Fabric == nil && !f.Labels.Clique.IsZero():
+		return domain{clique: f.Labels.Clique, source: fromLabel}
+	case f.Report.GPUs[0].Fabric == nil && len(f.Report.Problems) > 0:
+		return domain{keep: true, reason: ReasonNoFacts, message: f.Report.Problems[0].Message}
+	}
+	return domain{reason: ReasonNoDomain, message: "its GPUs have no multi-node NVLink"}
+}

@@ -1,0 +1,155 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Node is what is known of one machine: facts only, no decisions. A fact that
+// could not be read is absent, with a reason in Problems.
+type Node struct {
+	// Name is the name of the Kubernetes node, or of the host without Kubernetes.
+	Name string `json:"node"`
+	// BootID is /proc/sys/kernel/random/boot_id.
+	BootID string `json:"bootID,omitempty"`
+	// DriverVersion and NVMLVersion are as nvmlSystemGet*Version print them.
+	DriverVersion string    `json:"driverVersion,omitempty"`
+	NVMLVersion   string    `json:"nvmlVersion,omitempty"`
+	GPUs          []GPU     `json:"gpus,omitempty"`
+	Platform      *Platform `json:"platform,omitempty"`
+	IMEX          *IMEX     `json:"imex,omitempty"`
+	// Tiers are the names of the network switches above the node, nearest first
+	// (leaf, spine, core).
+	Tiers    []string  `json:"tiers,omitempty"`
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// GPU is one physical GPU.
+type GPU struct {
+	// Index is NVML's index; it may differ from Minor.
+	Index int    `json:"index"`
+	UUID  string `json:"uuid"`
+	// Minor is N of /dev/nvidiaN (nvmlDeviceGetMinorNumber).
+	Minor *int `json:"minor,omitempty"`
+	// PCIBusID is in the form 00000000:07:00.0.
+	PCIBusID string `json:"pciBusID,omitempty"`
+	// Product is nvmlDeviceGetName, such as "NVIDIA GB200".
+	Product   string `json:"product,omitempty"`
+	MemoryMiB uint64 `json:"memoryMiB,omitempty"`
+	NUMANode  *int   `json:"numaNode,omitempty"`
+	// CPUAffinity is a list of Linux CPU numbers such as "0-35,72-107".
+	CPUAffinity string `json:"cpuAffinity,omitempty"`
+	// NVLinks has one entry per active link.
+	NVLinks []NVLink      `json:"nvlinks,omitempty"`
+	MIG     []MIGInstance `json:"mig,omitempty"`
+	// DCGMID is the GPU's id in DCGM and its exporter, absent when unknown.
+	DCGMID *int    `json:"dcgmID,omitempty"`
+	Fabric *Fabric `json:"fabric,omitempty"`
+}
+
+// NVLink is one active NVLink of a GPU and what is at its other end.
+type NVLink struct {
+	Link int `json:"link"`
+	// Remote is "gpu", "switch", "ibmnpu" or "unknown".
+	Remote string `json:"remote"`
+	// RemotePCIBusID names the GPU at the other end, where there is one.
+	RemotePCIBusID string `json:"remotePCIBusID,omitempty"`
+}
+
+// MIGInstance is one MIG compute instance of a GPU.
+type MIGInstance struct {
+	UUID string `json:"uuid"`
+	// Profile is the profile's name, such as "1g.10gb".
+	Profile           string `json:"profile,omitempty"`
+	GPUInstanceID     int    `json:"gpuInstanceID"`
+	ComputeInstanceID int    `json:"computeInstanceID"`
+	// Capabilities are the device files that a process needs beside the GPU's
+	// own, such as /dev/nvidia-caps/nvidia-cap21.
+	Capabilities []string `json:"capabilities,omitempty"`
+}
+
+// Platform is where the machine sits (nvmlDeviceGetPlatformInfo, Blackwell and
+// newer).
+type Platform struct {
+	ChassisSerial string `json:"chassisSerial,omitempty"`
+	Slot          int    `json:"slot"`
+	Tray          int    `json:"tray"`
+	HostID        int    `json:"hostID"`
+}
+
+// IMEX is the state of the node's IMEX service.
+type IMEX struct {
+	// ChannelMajor is the device major of nvidia-caps-imex-channels.
+	ChannelMajor *int `json:"channelMajor,omitempty"`
+	// DaemonState is what nvidia-imex-ctl -q prints, such as READY.
+	DaemonState string `json:"daemonState,omitempty"`
+}
+
+// Problem is something that is wrong or missing, in words for people and one
+// CamelCase word for programs.
+type Problem struct {
+	// Node names the node that has the problem; empty in a node's own report.
+	Node    string `json:"node,omitempty"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// String returns "node: Reason: message".
+func (p Problem) String() string {
+	s := p.Reason + ": " + p.Message
+	if p.Node != "" {
+		s = p.Node + ": " + s
+	}
+	return s
+}
+
+// GRESOrder returns the node's GPUs in the order of Slurm's GRES indices: by
+// device file, that is by minor number. A GPU without one comes last.
+func (n *Node) GRESOrder() []GPU {
+	gpus := slices.Clone(n.GPUs)
+	slices.SortStableFunc(gpus, func(a, b GPU) int {
+		switch {
+		case a.Minor == nil && b.Minor == nil:
+			return cmp.Compare(a.Index, b.Index)
+		case a.Minor == nil:
+			return 1
+		case b.Minor == nil:
+			return -1
+		}
+		return cmp.Compare(*a.Minor, *b.Minor)
+	})
+	return gpus
+}
+
+// validate checks what every consumer relies on.
+func (n *Node) validate() error {
+	if n.Name == "" {
+		return fmt.Errorf(`"node": empty: want the node's name`)
+	}
+	uuids := make(map[string]int, len(n.GPUs))
+	minors := make(map[int]int, len(n.GPUs))
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		if g.Fabric != nil {
+			if err := g.Fabric.validate(); err != nil {
+				return fmt.Errorf("gpus[%d]: %w", i, err)
+			}
+		}
+		if j, dup := uuids[g.UUID]; dup && g.UUID != "" {
+			return fmt.Errorf("gpus[%d]: uuid %q is also that of gpus[%d]", i, g.UUID, j)
+		}
+		uuids[g.UUID] = i
+		if g.Minor == nil {
+			continue
+		}
+		if *g.Minor < 0 || *g.Minor > 1<<20 {
+			return fmt.Errorf("gpus[%d]: minor %d: want 0 to %d", i, *g.Minor, 1<<20)
+		}
+		if j, dup := minors[*g.Minor]; dup {
+			return fmt.Errorf("gpus[%d]: minor %d is also that of gpus[%d]", i, *g.Minor, j)
+		}
+		minors[*g.Minor] = i
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package topology
+
+import "fmt"
+
+// Policy is what a site decides about its plan.
+type Policy struct {
+	// ShortBlocks says that the Slurm release starts with blocks that have
+	// fewer nodes than the base block size, or none (25.05 and newer).
+	ShortBlocks bool
+	// BaseBlockSize is the first of Slurm's BlockSizes. 0 chooses it: the
+	// published one, else the largest domain's size with ShortBlocks, else the
+	// smallest's.
+	BaseBlockSize int
+	// BlockSizes are further sizes, ascending, each base x 2^k with k of 1 to 15.
+	BlockSizes []int
+	// MinBlockNodes is how many nodes an NVLink domain has before it becomes a
+	// block; 0 means 2, for machines whose NVLink ends inside the chassis also
+	// report a domain, of one node.
+	MinBlockNodes int
+	// Forget names blocks that leave the plan for good.
+	Forget []string
+}
+
+// maxBlockSizeLevel is Slurm's limit on k in base x 2^k.
+const maxBlockSizeLevel = 15
+
+func (p *Policy) validate() error {
+	if p.BaseBlockSize < 0 {
+		return fmt.Errorf("base block size %d: want 1 or more, or 0 to choose it", p.BaseBlockSize)
+	}
+	if p.MinBlockNodes < 0 {
+		return fmt.Errorf("minimum of nodes in a block %d: want 1 or more, or 0 for 2", p.MinBlockNodes)
+	}
+	return nil
+}
+
+// checkBlockSizes returns base and the further sizes as Slurm's BlockSizes.
+func checkBlockSizes(base int, further []int) ([]int, error) {
+	sizes := []int{base}
+	for _, s := range further {
+		if s == base && len(sizes) == 1 {
+			continue
+		}
+		if s <= sizes[len(sizes)-1] {
+			return nil, fmt.Errorf("block sizes %v: %d is not above %d: want them ascending", further, s, sizes[len(sizes)-1])
+		}
+		k := 0
+		for v := base; v < s && k <= maxBlockSizeLevel; v *= 2 {
+			k++
+		}
+		if k > maxBlockSizeLevel || base<<k != s {
+			return nil, fmt.Errorf("block size %d: want base block size %d times a power of two of at most 2^%d, such as %d", s, base, maxBlockSizeLevel, base*2)
+		}
+		sizes = append(sizes, s)
+	}
+	return sizes, nil
+}
