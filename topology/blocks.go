@@ -1,0 +1,301 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// blockPrefix begins the name of every block that is an NVLink domain.
+const blockPrefix = "nvl-"
+
+// blockNames returns the names that a clique's block may have, the shortest
+// first: the prefix, 8 or more hex digits of the cluster UUID, the clique. None
+// ends in more than 10 digits, for the dash ends the run.
+func blockNames(c Clique) [3]string {
+	hex, id := c.ClusterUUID.Hex(), "-"+strconv.FormatUint(uint64(c.ID), 10)
+	return [3]string{blockPrefix + hex[:8] + id, blockPrefix + hex[:16] + id, blockPrefix + hex + id}
+}
+
+// matchPrevious finds for every known clique its published block, then lets
+// the nodes without a reading stay in theirs.
+func (p *planner) matchPrevious() {
+	byName := make(map[string]int, len(p.prev.Blocks))
+	for b := range p.prev.Blocks {
+		byName[p.prev.Blocks[b].Name] = b
+	}
+	claims := make(map[int]int) // previous block -> group
+	for g := range p.groups {
+		for _, name := range blockNames(p.groups[g].clique) {
+			b, ok := byName[name]
+			if !ok || !p.sameClique(b, g) {
+				continue
+			}
+			if other, taken := claims[b]; taken && p.common(other, b) >= p.common(g, b) {
+				continue
+			} else if taken {
+				p.groups[other].prev = -1
+			}
+			claims[b] = g
+			p.groups[g].prev = b
+			break
+		}
+	}
+	for b := range p.prev.Blocks {
+		if _, ok := claims[b]; !ok && !slices.Contains(p.policy.Forget, p.prev.Blocks[b].Name) {
+			claims[b] = len(p.groups)
+			p.groups = append(p.groups, group{clique: p.prev.Blocks[b].Clique, prev: b})
+		}
+	}
+	p.keepUnread(claims)
+	p.keepGone(claims)
+}
+
+// sameClique reports whether the previous block can be that of the group.
+func (p *planner) sameClique(b, g int) bool {
+	c := p.prev.Blocks[b].Clique
+	return c.IsZero() || c == p.groups[g].clique
+}
+
+// common counts the nodes of group g that were in previous block b.
+func (p *planner) common(g, b int) int {
+	n := 0
+	for _, i := range p.groups[g].nodes {
+		if was, ok := p.inBlock[p.facts[i].SlurmName]; ok && was == b {
+			n++
+		}
+	}
+	return n
+}
+
+// keepUnread leaves nodes whose domain could not be read where they were.
+func (p *planner) keepUnread(claims map[int]int) {
+	for i := range p.facts {
+		if !p.domains[i].keep {
+			continue
+		}
+		b, ok := p.inBlock[p.facts[i].SlurmName]
+		if !ok {
+			continue
+		}
+		if g, ok := claims[b]; ok {
+			p.groups[g].nodes = append(p.groups[g].nodes, i)
+			p.plan.Placements[i].Source = string(fromPrevious)
+		}
+	}
+	for g := range p.groups {
+		slices.Sort(p.groups[g].nodes)
+	}
+}
+
+// keepGone keeps the names of nodes that no longer exist in blocks that would
+// otherwise fall below the published base block size, where the release would
+// not start with such a block.
+func (p *planner) keepGone(claims map[int]int) {
+	if p.policy.ShortBlocks {
+		return
+	}
+	for b := range p.prev.Blocks {
+		g, ok := claims[b]
+		if !ok || len(p.groups[g].nodes) >= p.prev.BaseBlockSize {
+			continue
+		}
+		for _, n := range p.prev.Blocks[b].Nodes {
+			if !p.exists(n) {
+				p.groups[g].gone = append(p.groups[g].gone, n)
+			}
+		}
+		if len(p.groups[g].gone) > 0 {
+			p.problem("", ReasonKeptGone, fmt.Sprintf("block %s keeps %s, which no longer exist: with %d nodes it would be smaller than the base block size %d, and this Slurm release would not start",
+				p.prev.Blocks[b].Name, strings.Join(p.groups[g].gone, ","), len(p.groups[g].nodes), p.prev.BaseBlockSize))
+		}
+	}
+}
+
+// nameGroups names every block: published names stay, new ones are the
+// shortest that no other clique could have.
+func (p *planner) nameGroups() {
+	uses := make(map[string]int)
+	for g := range p.groups {
+		if p.groups[g].prev >= 0 {
+			p.groups[g].name = p.prev.Blocks[p.groups[g].prev].Name
+			uses[p.groups[g].name]++
+			continue
+		}
+		for _, name := range blockNames(p.groups[g].clique) {
+			uses[name]++
+		}
+	}
+	for g := range p.groups {
+		if p.groups[g].name != "" {
+			continue
+		}
+		names := blockNames(p.groups[g].clique)
+		p.groups[g].name = names[2]
+		for _, name := range names {
+			if uses[name] == 1 {
+				p.groups[g].name = name
+				break
+			}
+		}
+	}
+}
+
+// dropSmall takes new groups below the policy's minimum out of the plan.
+func (p *planner) dropSmall() {
+	p.groups = slices.DeleteFunc(p.groups, func(g group) bool {
+		if g.prev >= 0 || len(g.nodes) >= p.policy.MinBlockNodes {
+			return false
+		}
+		for _, i := range g.nodes {
+			p.leave(i, ReasonSmallDomain, fmt.Sprintf("its NVLink domain %s has %d node, and a block is made from %d on", g.clique, len(g.nodes), p.policy.MinBlockNodes))
+		}
+		return true
+	})
+}
+
+// sizeBlocks settles the base block size and takes out new blocks that the
+// release would refuse to start with.
+func (p *planner) sizeBlocks() error {
+	base := cmp.Or(p.policy.BaseBlockSize, p.prev.BaseBlockSize)
+	if base == 0 {
+		base = p.chooseBase()
+	}
+	if !p.policy.ShortBlocks {
+		p.dropShort(base)
+	}
+	if len(p.groups) == 0 || base == 0 {
+		return nil
+	}
+	sizes, err := checkBlockSizes(base, p.policy.BlockSizes)
+	if err != nil {
+		return err
+	}
+	p.plan.BaseBlockSize, p.plan.BlockSizes = base, sizes
+	for g := range p.groups {
+		if n := len(p.groups[g].nodes); n > base {
+			p.problem("", ReasonAboveBase, fmt.Sprintf("block %s has %d nodes, more than the base block size %d: Slurm places a job of more than %d nodes in two blocks; set the base block size to %d",
+				p.groups[g].name, n, base, base, n))
+		}
+	}
+	return nil
+}
+
+// chooseBase returns the largest group's size, or the smallest's where a short
+// block would be fatal.
+func (p *planner) chooseBase() int {
+	base := 0
+	for g := range p.groups {
+		n := len(p.groups[g].nodes)
+		if n == 0 {
+			continue
+		}
+		if base == 0 || (n > base) == p.policy.ShortBlocks {
+			base = n
+		}
+	}
+	return base
+}
+
+// dropShort leaves out new blocks with fewer nodes than base, and placeholders.
+func (p *planner) dropShort(base int) {
+	p.groups = slices.DeleteFunc(p.groups, func(g group) bool {
+		n := len(g.nodes) + len(g.gone)
+		if g.prev >= 0 && n > 0 || n >= base {
+			return false
+		}
+		for _, i := range g.nodes {
+			p.leave(i, ReasonBelowBase, fmt.Sprintf("its NVLink domain %s has %d nodes, the base block size is %d, and this Slurm release does not start with a smaller block", g.clique, n, base))
+		}
+		return true
+	})
+}
+
+// orderBlocks writes the blocks: published ones in their order, new ones after
+// the last of their parent domain.
+func (p *planner) orderBlocks() {
+	var known, fresh []int
+	for g := range p.groups {
+		if p.groups[g].prev >= 0 {
+			known = append(known, g)
+		} else {
+			fresh = append(fresh, g)
+		}
+	}
+	slices.SortFunc(known, func(a, b int) int { return cmp.Compare(p.groups[a].prev, p.groups[b].prev) })
+	parents := make([]string, len(p.groups))
+	for g := range p.groups {
+		parents[g] = p.parent(g)
+	}
+	slices.SortStableFunc(fresh, func(a, b int) int {
+		return cmp.Or(cmp.Compare(parents[a], parents[b]), p.groups[a].clique.Compare(p.groups[b].clique))
+	})
+	p.writeBlocks(merge(known, fresh, parents))
+}
+
+// merge puts each fresh group after the last known one of its parent, or at the
+// end.
+func merge(known, fresh []int, parents []string) []int {
+	last := make(map[string]int, len(known))
+	for i, g := range known {
+		last[parents[g]] = i
+	}
+	after := make([][]int, len(known)+1)
+	for _, g := range fresh {
+		at, ok := last[parents[g]]
+		if !ok {
+			at = len(known)
+		}
+		after[at] = append(after[at], g)
+	}
+	order := make([]int, 0, len(known)+len(fresh))
+	for i, g := range known {
+		order = append(order, g)
+		order = append(order, after[i]...)
+	}
+	return append(order, after[len(known)]...)
+}
+
+// parent names what a block's neighbours share: the switches above the leaf
+// where tiers are known, else the NVLink cluster.
+func (p *planner) parent(g int) string {
+	for _, i := range p.groups[g].nodes {
+		if tiers := p.facts[i].Tiers(); len(tiers) > 1 {
+			path := slices.Clone(tiers[1:])
+			slices.Reverse(path)
+			return "tiers " + strings.Join(path, "/")
+		}
+	}
+	name := p.groups[g].name
+	if c := p.groups[g].clique; !c.IsZero() {
+		name = blockNames(c)[0]
+	}
+	name = strings.TrimPrefix(name, blockPrefix)
+	return "cluster " + name[:min(8, len(name))]
+}
+
+// writeBlocks fills the plan's blocks and the placements of their nodes.
+func (p *planner) writeBlocks(order []int) {
+	p.plan.Blocks = make([]Block, 0, len(order))
+	for _, g := range order {
+		grp := &p.groups[g]
+		b := Block{Name: grp.name, Clique: grp.clique, Nodes: make([]string, 0, len(grp.nodes)+len(grp.gone))}
+		for _, i := range grp.nodes {
+			b.Nodes = append(b.Nodes, p.facts[i].SlurmName)
+			pl := &p.plan.Placements[i]
+			pl.Block = grp.name
+			if pl.Source == string(fromPrevious) {
+				pl.Message = "stays in its published block: " + pl.Message
+			} else {
+				pl.Reason, pl.Message = ReasonPlaced, ""
+			}
+		}
+		if len(grp.gone) > 0 {
+			b.Nodes = append(b.Nodes, grp.gone...)
+			slices.Sort(b.Nodes)
+		}
+		p.plan.Blocks = append(p.plan.Blocks, b)
+	}
+}

@@ -1,0 +1,222 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Plan is where every node belongs. Its order is part of it: Slurm aggregates
+// consecutive blocks.
+type Plan struct {
+	// BaseBlockSize is 0 when there is no block.
+	BaseBlockSize int `json:"baseBlockSize,omitempty"`
+	// BlockSizes are Slurm's: the base first.
+	BlockSizes []int `json:"blockSizes,omitempty"`
+	// Blocks includes placeholders, which have no nodes.
+	Blocks []Block `json:"blocks,omitempty"`
+	// Switches lists every switch after its children.
+	Switches []Switch `json:"switches,omitempty"`
+	// Placements has one entry per node, in the order of SlurmName.
+	Placements []Placement `json:"placements"`
+	Problems   []Problem   `json:"problems,omitempty"`
+}
+
+// Block is one NVLink domain, or the place of one that has gone.
+type Block struct {
+	Name string `json:"name"`
+	// Clique is zero in a placeholder that was read from a file.
+	Clique Clique `json:"clique,omitzero"`
+	// Nodes are Slurm names, sorted; empty in a placeholder.
+	Nodes []string `json:"nodes,omitempty"`
+}
+
+// Switch is one switch of the tree.
+type Switch struct {
+	Name string `json:"name"`
+	// Nodes are the Slurm names below a leaf, Children the switches below any
+	// other; sorted, and never both.
+	Nodes    []string `json:"nodes,omitempty"`
+	Children []string `json:"children,omitempty"`
+}
+
+// Placement says where a node is and why, or why it is nowhere.
+type Placement struct {
+	Node      string `json:"node"`
+	SlurmName string `json:"slurmName"`
+	Block     string `json:"block,omitempty"`
+	// Switch is the leaf above the node.
+	Switch string `json:"switch,omitempty"`
+	// Source is nvml, label or previous; empty without a block.
+	Source string `json:"source,omitempty"`
+	// Reason is one CamelCase word, Message says it for people.
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+}
+
+// Previous is what a plan carries on: order, names and sizes of what was
+// published before, as a topology file holds them.
+type Previous struct {
+	BaseBlockSize int
+	Blocks        []Block
+	Switches      []Switch
+}
+
+// planner holds the state of one MakePlan.
+type planner struct {
+	facts   []*Facts // sorted by SlurmName
+	prev    Previous
+	policy  Policy
+	plan    *Plan
+	inBlock map[string]int // Slurm name -> index into prev.Blocks
+	domains []domain       // beside facts
+	groups  []group
+}
+
+// group is the nodes of one clique, or of a previous block that no node's
+// facts name now.
+type group struct {
+	clique Clique
+	prev   int // index into prev.Blocks, -1 when new
+	name   string
+	nodes  []int // indices into facts
+	gone   []string
+}
+
+// MakePlan decides where every node belongs. previous may be nil. It fails only
+// on input that no plan can be made from: two nodes of one Slurm name, or a
+// policy out of range. All else is named in the plan's placements and problems.
+func MakePlan(facts []Facts, previous *Previous, policy Policy) (*Plan, error) {
+	if err := policy.validate(); err != nil {
+		return nil, err
+	}
+	p := &planner{policy: policy, plan: &Plan{}, facts: make([]*Facts, len(facts))}
+	for i := range facts {
+		p.facts[i] = &facts[i]
+	}
+	if previous != nil {
+		p.prev = *previous
+	}
+	if p.policy.MinBlockNodes == 0 {
+		p.policy.MinBlockNodes = 2
+	}
+	if err := p.indexNodes(); err != nil {
+		return nil, err
+	}
+	p.decideDomains()
+	p.groupNodes()
+	p.matchPrevious()
+	p.nameGroups()
+	p.dropSmall()
+	if err := p.sizeBlocks(); err != nil {
+		return nil, err
+	}
+	p.orderBlocks()
+	p.makeTree()
+	p.findProblems()
+	return p.plan, nil
+}
+
+// indexNodes sorts the facts and refuses two nodes of one name.
+func (p *planner) indexNodes() error {
+	slices.SortFunc(p.facts, func(a, b *Facts) int {
+		if n := strings.Compare(a.SlurmName, b.SlurmName); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	p.plan.Placements = make([]Placement, len(p.facts))
+	for i := range p.facts {
+		f := p.facts[i]
+		if f.SlurmName == "" {
+			return fmt.Errorf("node %q has no Slurm name", f.Name)
+		}
+		if i > 0 && p.facts[i-1].SlurmName == f.SlurmName {
+			return fmt.Errorf("nodes %q and %q both have the Slurm name %q: give one of them another", p.facts[i-1].Name, f.Name, f.SlurmName)
+		}
+		p.plan.Placements[i] = Placement{Node: f.Name, SlurmName: f.SlurmName}
+	}
+	if len(p.prev.Blocks) > 0 {
+		p.inBlock = make(map[string]int, len(p.facts))
+	}
+	for b := range p.prev.Blocks {
+		for _, n := range p.prev.Blocks[b].Nodes {
+			p.inBlock[n] = b
+		}
+	}
+	return nil
+}
+
+// decideDomains finds every node's NVLink domain, or why it has none.
+func (p *planner) decideDomains() {
+	p.domains = make([]domain, len(p.facts))
+	for i := range p.facts {
+		d := p.facts[i].domain()
+		p.domains[i] = d
+		pl := &p.plan.Placements[i]
+		pl.Source, pl.Reason, pl.Message = string(d.source), d.reason, d.message
+	}
+}
+
+// groupNodes gathers the nodes of each clique, cliques in their own order.
+func (p *planner) groupNodes() {
+	at := make(map[Clique]int)
+	for i, d := range p.domains {
+		if d.clique.IsZero() {
+			continue
+		}
+		g, ok := at[d.clique]
+		if !ok {
+			g = len(p.groups)
+			at[d.clique] = g
+			p.groups = append(p.groups, group{clique: d.clique, prev: -1})
+		}
+		p.groups[g].nodes = append(p.groups[g].nodes, i)
+	}
+	slices.SortFunc(p.groups, func(a, b group) int { return a.clique.Compare(b.clique) })
+}
+
+// findProblems lists what people should look at, in the order of nodes.
+func (p *planner) findProblems() {
+	for i := range p.facts {
+		f, pl := p.facts[i], &p.plan.Placements[i]
+		for _, pr := range f.Labels.Problems {
+			pr.Node = f.Name
+			p.plan.Problems = append(p.plan.Problems, pr)
+		}
+		if f.Report != nil {
+			for _, pr := range f.Report.Problems {
+				pr.Node = f.Name
+				p.plan.Problems = append(p.plan.Problems, pr)
+			}
+		}
+		if p.domains[i].source == fromNVML && !f.Labels.Clique.IsZero() && f.Labels.Clique != p.domains[i].clique {
+			p.problem(f.Name, ReasonCliqueDiffers, fmt.Sprintf("NVML reports clique %s, the node's label says %s; NVML is followed",
+				p.domains[i].clique, f.Labels.Clique))
+		}
+		switch pl.Reason {
+		case ReasonFabricFailed, ReasonTwoCliques, ReasonBelowBase:
+			p.problem(f.Name, pl.Reason, pl.Message)
+		}
+	}
+	slices.SortStableFunc(p.plan.Problems, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
+	})
+}
+
+func (p *planner) problem(node, reason, message string) {
+	p.plan.Problems = append(p.plan.Problems, Problem{Node: node, Reason: reason, Message: message})
+}
+
+// exists reports whether a node of that Slurm name is in the facts.
+func (p *planner) exists(slurmName string) bool {
+	_, ok := slices.BinarySearchFunc(p.facts, slurmName, func(f *Facts, name string) int { return strings.Compare(f.SlurmName, name) })
+	return ok
+}
+
+// leave takes the node out of all blocks and says why.
+func (p *planner) leave(i int, reason, message string) {
+	pl := &p.plan.Placements[i]
+	pl.Source, pl.Reason, pl.Message = "", reason, message
+}

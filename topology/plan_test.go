@@ -1,0 +1,362 @@
+package topology_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// rack returns the facts of n nodes of one NVLink domain.
+func rack(number, n int, options ...func(i int, f *topology.Facts)) []topology.Facts {
+	var out []topology.Facts
+	for i := range n {
+		name := fmt.Sprintf("r%03dn%02d", number, i+1)
+		f := topology.Facts{Name: name, SlurmName: name, Report: &topology.Node{Name: name}}
+		for g := range 4 {
+			f.Report.GPUs = append(f.Report.GPUs, topology.GPU{Index: g, UUID: fmt.Sprintf("GPU-%s-%d", name, g), Minor: &g,
+				Fabric: &topology.Fabric{ClusterUUID: clusterUUID(number), CliqueID: uint32(number), State: topology.FabricCompleted}})
+		}
+		for _, o := range options {
+			o(i, &f)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// clusterUUID spreads the numbers so that racks do not sort in their order.
+func clusterUUID(number int) topology.UUID {
+	var u topology.UUID
+	v := uint32(number) * 2654435761
+	u[0], u[1], u[2], u[3], u[15] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24), 1
+	return u
+}
+
+func site(racks, nodes int) []topology.Facts {
+	var out []topology.Facts
+	for r := range racks {
+		out = append(out, rack(r+1, nodes)...)
+	}
+	return out
+}
+
+func mustPlan(t testing.TB, facts []topology.Facts, prev *topology.Previous, policy topology.Policy) *topology.Plan {
+	t.Helper()
+	plan, err := topology.MakePlan(facts, prev, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+func previous(p *topology.Plan) *topology.Previous {
+	return &topology.Previous{BaseBlockSize: p.BaseBlockSize, Blocks: p.Blocks, Switches: p.Switches}
+}
+
+// fromFile returns the plan as a file holds it: without the cliques.
+func fromFile(p *topology.Plan) *topology.Previous {
+	prev := previous(p)
+	prev.Blocks = slices.Clone(prev.Blocks)
+	for i := range prev.Blocks {
+		prev.Blocks[i].Clique = topology.Clique{}
+	}
+	return prev
+}
+
+// lines is the plan as text, a line a block, for counting what changed.
+func lines(p *topology.Plan) []string {
+	out := []string{fmt.Sprint("sizes ", p.BlockSizes)}
+	for _, b := range p.Blocks {
+		out = append(out, b.Name+" "+strings.Join(b.Nodes, ","))
+	}
+	for _, s := range p.Switches {
+		out = append(out, s.Name+" "+strings.Join(s.Nodes, ",")+" "+strings.Join(s.Children, ","))
+	}
+	return out
+}
+
+// changed counts the lines of want that got does not have, and the reverse.
+func changed(was, is []string) (gone, added int) {
+	for _, l := range was {
+		if !slices.Contains(is, l) {
+			gone++
+		}
+	}
+	for _, l := range is {
+		if !slices.Contains(was, l) {
+			added++
+		}
+	}
+	return gone, added
+}
+
+var short = topology.Policy{ShortBlocks: true}
+
+func TestPlanIsDeterministic(t *testing.T) {
+	facts := site(12, 18)
+	want := mustPlan(t, facts, nil, short)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		rng.Shuffle(len(facts), func(i, j int) { facts[i], facts[j] = facts[j], facts[i] })
+		if diff := cmp.Diff(want, mustPlan(t, facts, nil, short)); diff != "" {
+			t.Fatalf("another order of the same facts gives another plan (-want +got):\n%s", diff)
+		}
+	}
+	if diff := cmp.Diff(want, mustPlan(t, facts, fromFile(want), short)); diff != "" {
+		t.Errorf("the same facts after publishing give another plan (-want +got):\n%s", diff)
+	}
+}
+
+func TestPlanSmallChanges(t *testing.T) {
+	facts := site(57, 18)
+	before := mustPlan(t, facts[:56*18], nil, short)
+	prev := fromFile(before)
+	t.Run("one node lost", func(t *testing.T) {
+		after := mustPlan(t, slices.Delete(slices.Clone(facts[:56*18]), 40, 41), prev, short)
+		if gone, added := changed(lines(before), lines(after)); gone != 1 || added != 1 {
+			t.Errorf("a lost node changed %d lines into %d, want 1 into 1", gone, added)
+		}
+	})
+	t.Run("one rack added", func(t *testing.T) {
+		after := mustPlan(t, facts, prev, short)
+		if gone, added := changed(lines(before), lines(after)); gone != 0 || added != 1 {
+			t.Errorf("an added rack removed %d lines and added %d, want 0 and 1", gone, added)
+		}
+	})
+	t.Run("one rack lost", func(t *testing.T) {
+		after := mustPlan(t, facts[18:56*18], prev, short)
+		if gone, added := changed(lines(before), lines(after)); gone != 1 || added != 1 {
+			t.Errorf("a lost rack changed %d lines into %d, want 1 into its placeholder", gone, added)
+		}
+		again := mustPlan(t, facts[:56*18], fromFile(after), short)
+		if diff := cmp.Diff(lines(before), lines(again)); diff != "" {
+			t.Errorf("the rack did not return to its place (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestPlanKnownBlocksStay lets nodes and racks come and go at random and checks
+// that no published block ever moves or changes its name or the base size.
+func TestPlanKnownBlocksStay(t *testing.T) {
+	all := site(10, 6)
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		plan := mustPlan(t, all[:24], nil, short)
+		for range 15 {
+			var facts []topology.Facts
+			for _, f := range all {
+				if rng.IntN(10) > 2 {
+					facts = append(facts, f)
+				}
+			}
+			next := mustPlan(t, facts, fromFile(plan), short)
+			was, is := names(plan.Blocks), names(next.Blocks)
+			if !slices.Equal(was, slices.DeleteFunc(slices.Clone(is), func(n string) bool { return !slices.Contains(was, n) })) {
+				t.Fatalf("seed %d: known blocks moved:\nwas %v\nis  %v", seed, was, is)
+			}
+			if next.BaseBlockSize != plan.BaseBlockSize {
+				t.Fatalf("seed %d: base block size went from %d to %d", seed, plan.BaseBlockSize, next.BaseBlockSize)
+			}
+			plan = next
+		}
+	}
+}
+
+func names(blocks []topology.Block) []string {
+	var out []string
+	for _, b := range blocks {
+		out = append(out, b.Name)
+	}
+	return out
+}
+
+func TestPlanBlockNames(t *testing.T) {
+	set := func(u topology.UUID, clique uint32) func(int, *topology.Facts) {
+		return func(_ int, f *topology.Facts) {
+			for g := range f.Report.GPUs {
+				f.Report.GPUs[g].Fabric.ClusterUUID, f.Report.GPUs[g].Fabric.CliqueID = u, clique
+			}
+		}
+	}
+	a, b := topology.UUID{0x8a, 0x61, 0xc3, 0x02, 1}, topology.UUID{0x8a, 0x61, 0xc3, 0x02, 2}
+	one := rack(1, 2, set(a, 4294967295))
+	plan := mustPlan(t, one, nil, short)
+	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295"}, names(plan.Blocks)); diff != "" {
+		t.Error(diff)
+	}
+	both := slices.Concat(one, rack(2, 2, set(b, 4294967295)))
+	if diff := cmp.Diff([]string{"nvl-8a61c30201000000-4294967295", "nvl-8a61c30202000000-4294967295"}, names(mustPlan(t, both, nil, short).Blocks)); diff != "" {
+		t.Error("two new domains with one short name:", diff)
+	}
+	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295", "nvl-8a61c30202000000-4294967295"}, names(mustPlan(t, both, fromFile(plan), short).Blocks)); diff != "" {
+		t.Error("the published name did not stay:", diff)
+	}
+}
+
+func TestPlanWhy(t *testing.T) {
+	fabric := func(state topology.FabricState, status string) func(int, *topology.Facts) {
+		return func(i int, f *topology.Facts) {
+			if i == 0 {
+				for g := range f.Report.GPUs {
+					f.Report.GPUs[g].Fabric = &topology.Fabric{State: state, Status: status}
+				}
+			}
+		}
+	}
+	first := func(change func(f *topology.Facts)) func(int, *topology.Facts) {
+		return func(i int, f *topology.Facts) {
+			if i == 0 {
+				change(f)
+			}
+		}
+	}
+	tests := []struct {
+		name                string
+		change              func(int, *topology.Facts)
+		reason, kept        string // without and with a published plan
+		source              string
+		blockWithoutHistory bool
+	}{
+		{"placed by NVML", first(func(*topology.Facts) {}), topology.ReasonPlaced, topology.ReasonPlaced, "nvml", true},
+		{"fabric in progress", fabric(topology.FabricInProgress, ""), topology.ReasonFabricInProgress, topology.ReasonFabricInProgress, "previous", false},
+		{"fabric not started", fabric(topology.FabricNotStarted, ""), topology.ReasonFabricInProgress, topology.ReasonFabricInProgress, "previous", false},
+		{"fabric failed", fabric(topology.FabricCompleted, "ERROR_UNKNOWN"), topology.ReasonFabricFailed, topology.ReasonFabricFailed, "previous", false},
+		{"no multi-node NVLink", fabric(topology.FabricNotSupported, ""), topology.ReasonNoDomain, topology.ReasonNoDomain, "", false},
+		{"no GPU", first(func(f *topology.Facts) { f.Report.GPUs = nil }), topology.ReasonNoGPUs, topology.ReasonNoGPUs, "", false},
+		{"no facts at all", first(func(f *topology.Facts) { f.Report = nil; f.Labels.GPUs = 4 }), topology.ReasonNoFacts, topology.ReasonNoFacts, "previous", false},
+		{"clique by label", first(func(f *topology.Facts) {
+			f.Report = nil
+			f.Labels.Clique = topology.Clique{ClusterUUID: clusterUUID(1), ID: 1}
+		}), topology.ReasonPlaced, topology.ReasonPlaced, "label", true},
+		{"two cliques", first(func(f *topology.Facts) { f.Report.GPUs[3].Fabric.CliqueID = 9 }), topology.ReasonTwoCliques, topology.ReasonTwoCliques, "previous", false},
+		{"unhealthy GPU stays", first(func(f *topology.Facts) { f.Report.GPUs[3].Fabric.Health = topology.HealthUnhealthy }), topology.ReasonPlaced, topology.ReasonPlaced, "nvml", true},
+	}
+	published := fromFile(mustPlan(t, site(1, 4), nil, short))
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			facts := rack(1, 4, tt.change)
+			got := mustPlan(t, facts, nil, short).Placements[0]
+			if got.Reason != tt.reason || (got.Block != "") != tt.blockWithoutHistory {
+				t.Errorf("first plan: %+v, want reason %s, in a block %t", got, tt.reason, tt.blockWithoutHistory)
+			}
+			got = mustPlan(t, facts, published, short).Placements[0]
+			if got.Reason != tt.kept || got.Source != tt.source || (got.Block != "") != (tt.source != "") {
+				t.Errorf("after publishing: %+v, want reason %s, source %q", got, tt.kept, tt.source)
+			}
+		})
+	}
+}
+
+func TestPlanBaseBlockSize(t *testing.T) {
+	facts := slices.Concat(rack(1, 18), rack(2, 17), rack(3, 18))
+	tests := []struct {
+		name   string
+		policy topology.Policy
+		want   []int
+		blocks int
+	}{
+		{"largest where short blocks are taken", short, []int{18}, 3},
+		{"smallest where they are fatal", topology.Policy{}, []int{17}, 3},
+		{"configured, and further sizes", topology.Policy{ShortBlocks: true, BaseBlockSize: 18, BlockSizes: []int{36, 144}}, []int{18, 36, 144}, 3},
+		{"configured, and a short block left out", topology.Policy{BaseBlockSize: 18}, []int{18}, 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			plan := mustPlan(t, facts, nil, tt.policy)
+			if diff := cmp.Diff(tt.want, plan.BlockSizes); diff != "" || len(plan.Blocks) != tt.blocks {
+				t.Errorf("%d blocks, want %d; sizes (-want +got):\n%s", len(plan.Blocks), tt.blocks, diff)
+			}
+		})
+	}
+	for _, sizes := range [][]int{{35}, {72, 36}, {18 << 16}, {54}} {
+		if _, err := topology.MakePlan(facts, nil, topology.Policy{ShortBlocks: true, BaseBlockSize: 18, BlockSizes: sizes}); err == nil {
+			t.Errorf("block sizes %v on base 18 were taken", sizes)
+		}
+	}
+}
+
+// TestPlanOldRelease checks that a lost node never makes a block that Slurm
+// 24.11 would not start with.
+func TestPlanOldRelease(t *testing.T) {
+	facts := site(2, 4)
+	plan := mustPlan(t, facts, nil, topology.Policy{})
+	after := mustPlan(t, facts[1:], fromFile(plan), topology.Policy{})
+	if diff := cmp.Diff(lines(plan), lines(after)); diff != "" {
+		t.Errorf("a lost node changed the plan (-was +is):\n%s", diff)
+	}
+	if len(after.Problems) != 1 || after.Problems[0].Reason != topology.ReasonKeptGone {
+		t.Errorf("problems %v, want one %s", after.Problems, topology.ReasonKeptGone)
+	}
+}
+
+func TestPlanRefuses(t *testing.T) {
+	facts := []topology.Facts{{Name: "a.one", SlurmName: "a"}, {Name: "a.two", SlurmName: "a"}}
+	_, err := topology.MakePlan(facts, nil, short)
+	if err == nil || !strings.Contains(err.Error(), `"a.one" and "a.two"`) {
+		t.Errorf("two nodes of one Slurm name: error %v, want one that names both", err)
+	}
+	plan := mustPlan(t, nil, nil, short)
+	if len(plan.Blocks) != 0 || plan.BaseBlockSize != 0 {
+		t.Errorf("an empty cluster gave %+v", plan)
+	}
+}
+
+func TestPlanTree(t *testing.T) {
+	node := func(name string, tiers ...string) topology.Facts {
+		return topology.Facts{Name: name, SlurmName: name, Report: &topology.Node{Name: name, Tiers: tiers, GPUs: []topology.GPU{{UUID: "GPU-" + name}}}}
+	}
+	facts := []topology.Facts{
+		node("a1", "leaf-1", "spine-1"), node("a2", "leaf-1", "spine-1"), node("a3", "leaf-2", "spine-1"),
+		node("b1", "leaf-3", "spine-2"), node("b2", "leaf-3", "spine-1"), node("b3", "leaf-3", "spine-2"),
+		node("c1", "same", "same"), node("d1", "leaf.with.dots/and:colons", "s12345678901234567890"),
+	}
+	plan := mustPlan(t, facts, nil, short)
+	want := []topology.Switch{
+		{Name: "leaf-1", Nodes: []string{"a1", "a2"}},
+		{Name: "leaf-2", Nodes: []string{"a3"}},
+		{Name: "leaf-3", Nodes: []string{"b1", "b2", "b3"}},
+		{Name: topology.SlurmName("leaf.with.dots/and:colons"), Nodes: []string{"d1"}},
+		{Name: "same", Nodes: []string{"c1"}},
+		{Name: topology.SlurmName("s12345678901234567890"), Children: []string{topology.SlurmName("leaf.with.dots/and:colons")}},
+		{Name: "tier1-same", Children: []string{"same"}},
+		{Name: "spine-1", Children: []string{"leaf-1", "leaf-2"}},
+		{Name: "spine-2", Children: []string{"leaf-3"}},
+	}
+	slices.SortFunc(want[5:], func(a, b topology.Switch) int { return strings.Compare(a.Name, b.Name) })
+	got := slices.Clone(plan.Switches)
+	slices.SortFunc(got[5:], func(a, b topology.Switch) int { return strings.Compare(a.Name, b.Name) })
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("switches (-want +got):\n%s", diff)
+	}
+	if len(plan.Problems) != 1 || plan.Problems[0].Reason != topology.ReasonTierConflict {
+		t.Errorf("problems %v, want one %s", plan.Problems, topology.ReasonTierConflict)
+	}
+	lost := slices.Clone(facts)
+	lost[0].Report = &topology.Node{Name: "a1", GPUs: []topology.GPU{{UUID: "GPU-a1"}}}
+	if diff := cmp.Diff(plan.Switches, mustPlan(t, lost, previous(plan), short).Switches); diff != "" {
+		t.Errorf("a node without its labels left its switch (-want +got):\n%s", diff)
+	}
+}
+
+func BenchmarkPlan10008(b *testing.B) {
+	facts := site(556, 18)
+	for b.Loop() {
+		mustPlan(b, facts, nil, short)
+	}
+	b.ReportAllocs()
+}
+
+func BenchmarkReplan10008(b *testing.B) {
+	facts := site(556, 18)
+	prev := fromFile(mustPlan(b, facts, nil, short))
+	for b.Loop() {
+		mustPlan(b, facts, prev, short)
+	}
+	b.ReportAllocs()
+}
