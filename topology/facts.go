@@ -20,6 +20,9 @@ type Facts struct {
 	// Report is nil when the node has not sent one.
 	Report *Node
 	Labels Labels
+	// Gone says that the node's object has gone a short while ago: it stays
+	// where it was published.
+	Gone bool
 }
 
 // GPUCount returns how many GPUs the node has, by report, else by labels.
@@ -70,6 +73,7 @@ const (
 	ReasonSmallDomain      = "SmallDomain"
 	ReasonBelowBase        = "BelowBaseBlockSize"
 	ReasonAboveBase        = "AboveBaseBlockSize"
+	ReasonGone             = "NodeGone"
 	ReasonKeptGone         = "KeptForBlockSize"
 	ReasonCliqueDiffers    = "CliqueLabelDiffers"
 	ReasonTierConflict     = "TierConflict"
@@ -79,6 +83,8 @@ const (
 // labels.
 func (f *Facts) domain() domain {
 	switch {
+	case f.Gone:
+		return domain{keep: true, reason: ReasonGone, message: "the node is gone"}
 	case f.Report != nil && len(f.Report.GPUs) > 0:
 		return f.reportedDomain()
 	case f.Report != nil && len(f.Report.Problems) == 0:

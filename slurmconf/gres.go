@@ -1,0 +1,160 @@
+package slurmconf
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// GresLine is one line of gres.conf.
+type GresLine struct {
+	// Nodes is a host list; empty means every node.
+	Nodes string
+	// Name is the resource's, such as gpu; empty on a line that sets AutoDetect
+	// only.
+	Name string
+	Type string
+	// Count is the number of devices, 0 where it is left out and follows from
+	// the files.
+	Count uint64
+	// Files are device files, one per device. Their order is the GRES index.
+	Files []string
+	// MultipleFiles are the files of one device, as a MIG instance has.
+	MultipleFiles []string
+	// Cores are ranges of Slurm's logical core indices, such as "0-71".
+	Cores string
+	// Links has one number per device, -1 for the device itself.
+	Links []int
+	Flags []string
+	// AutoDetect is nvml, nvidia, full, off or another way of detection.
+	AutoDetect string
+}
+
+// NodeGres is what one node has, in the order of its GRES indices.
+type NodeGres struct {
+	Node  string
+	Lines []GresLine
+}
+
+// GroupGres returns the lines for all nodes, those of alike nodes written once.
+// Groups follow their first node in Slurm's order, lines keep their order.
+func GroupGres(nodes []NodeGres) []GresLine {
+	byName := make(map[string]int, len(nodes))
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		byName[n.Node], names[i] = i, n.Node
+	}
+	ordered, err := ExpandHostlist(CompressHostlist(names))
+	if err != nil || len(ordered) != len(byName) {
+		ordered = slices.Compact(slices.Sorted(slices.Values(names)))
+	}
+	groups, order := make(map[string][]string), []string(nil)
+	var key strings.Builder
+	for _, name := range ordered {
+		key.Reset()
+		for _, l := range nodes[byName[name]].Lines {
+			l.Nodes = ""
+			l.write(&key)
+		}
+		k := key.String()
+		if _, ok := groups[k]; !ok {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], name)
+	}
+	var lines []GresLine
+	for _, k := range order {
+		list := CompressHostlist(groups[k])
+		for _, l := range nodes[byName[groups[k][0]]].Lines {
+			l.Nodes = list
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// RenderGres writes gres.conf, the lines in their order. header, where not
+// empty, becomes comment lines.
+func RenderGres(lines []GresLine, header string) ([]byte, error) {
+	var b strings.Builder
+	commentLines(&b, header)
+	for i, l := range lines {
+		if err := l.check(); err != nil {
+			return nil, fmt.Errorf("write gres.conf: line %d: %w", i+1, err)
+		}
+		l.write(&b)
+	}
+	return []byte(b.String()), nil
+}
+
+// check refuses what would not read back as it is.
+func (l *GresLine) check() error {
+	if l.Name == "" && (l.AutoDetect == "" || l.hasDevices()) {
+		return fmt.Errorf("no Name: want such as gpu")
+	}
+	words := append(append([]string{l.Nodes, l.Name, l.Type, l.Cores, l.AutoDetect}, l.Files...), l.MultipleFiles...)
+	for _, w := range append(words, l.Flags...) {
+		if strings.ContainsAny(w, " \t\r\n\v\f\\#\"") {
+			return fmt.Errorf("%q has a character that cannot be written: take out spaces, quotes, '#' and '\\'", w)
+		}
+	}
+	for _, w := range slices.Concat(l.Files, l.MultipleFiles, l.Flags) {
+		if w == "" || strings.ContainsAny(w, ",[]") {
+			return fmt.Errorf("%q cannot be an item of a list: want it without commas and brackets, and not empty", w)
+		}
+	}
+	return nil
+}
+
+func (l *GresLine) hasDevices() bool {
+	return l.Type != "" || l.Count != 0 || len(l.Files) > 0 || len(l.MultipleFiles) > 0 || l.Cores != "" || len(l.Links) > 0 || len(l.Flags) > 0
+}
+
+func (l *GresLine) write(b *strings.Builder) {
+	start := b.Len()
+	pair := func(key, value string) {
+		if value == "" {
+			return
+		}
+		if b.Len() > start {
+			b.WriteByte(' ')
+		}
+		b.WriteString(key)
+		b.WriteByte('=')
+		b.WriteString(value)
+	}
+	pair("NodeName", l.Nodes)
+	pair("Name", l.Name)
+	pair("Type", l.Type)
+	if l.Count != 0 {
+		pair("Count", strconv.FormatUint(l.Count, 10))
+	}
+	pair("File", fileList(l.Files))
+	pair("MultipleFiles", fileList(l.MultipleFiles))
+	pair("Cores", l.Cores)
+	pair("Links", joinInts(l.Links))
+	pair("Flags", strings.Join(l.Flags, ","))
+	pair("AutoDetect", l.AutoDetect)
+	b.WriteByte('\n')
+}
+
+// fileList writes files as ranges where that keeps their order.
+func fileList(files []string) string {
+	if len(files) < 2 {
+		return strings.Join(files, "")
+	}
+	list := CompressHostlist(files)
+	if back, err := ExpandHostlist(list); err == nil && slices.Equal(back, files) {
+		return list
+	}
+	return strings.Join(files, ",")
+}
+
+func joinInts(numbers []int) string {
+	words := make([]string, len(numbers))
+	for i, n := range numbers {
+		words[i] = strconv.Itoa(n)
+	}
+	return strings.Join(words, ",")
+}

@@ -1,0 +1,279 @@
+package publisher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// The folders of a directory store.
+const (
+	reportsFolder     = "reports"     // <node>.json, written by agents
+	nodesFolder       = "nodes"       // <node>.json: {"labels":{},"annotations":{}}, by choice
+	annotationsFolder = "annotations" // <node>: the spec annotation
+	publishedFolder   = "published"   // <namespace>/<configMap>/
+	publicationFile   = "publication.json"
+)
+
+// DirStore keeps reports and publications in a directory. Every file is
+// written by rename.
+type DirStore struct {
+	dir     string
+	rescan  time.Duration
+	changes chan struct{}
+	parsed  map[string]parsedReport
+}
+
+type parsedReport struct {
+	modified time.Time
+	size     int64
+	node     *topology.Node
+	err      error
+}
+
+// NewDirStore returns a store in dir. Nothing is read or written before Run.
+func NewDirStore(dir string) *DirStore {
+	return &DirStore{dir: dir, rescan: 5 * time.Second, changes: make(chan struct{}, 1), parsed: map[string]parsedReport{}}
+}
+
+// Run watches the reports until ctx ends, by fsnotify where it works and by a
+// rescan where it doesn't.
+func (s *DirStore) Run(ctx context.Context) error {
+	for _, d := range []string{reportsFolder, nodesFolder} {
+		if err := os.MkdirAll(filepath.Join(s.dir, d), 0o755); err != nil {
+			return fmt.Errorf("make store folder: %w", err)
+		}
+	}
+	watcher, err := fsnotify.NewWatcher()
+	var events chan fsnotify.Event
+	if err == nil {
+		defer watcher.Close()
+		events = watcher.Events
+		for _, d := range []string{reportsFolder, nodesFolder} {
+			_ = watcher.Add(filepath.Join(s.dir, d)) // the rescan sees what this misses
+		}
+	}
+	tick := time.NewTicker(s.rescan)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-events:
+		case <-tick.C:
+		}
+		notify(s.changes)
+	}
+}
+
+// notify leaves one value in a channel of capacity 1.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Changes implements Source.
+func (s *DirStore) Changes() <-chan struct{} { return s.changes }
+
+// Lead blocks until this process alone may publish into the directory, then
+// runs lead. A process that dies lets go at once.
+func (s *DirStore) Lead(ctx context.Context, lead func(context.Context) error) error {
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return fmt.Errorf("make store: %w", err)
+	}
+	lock := flock.New(filepath.Join(s.dir, "publisher.lock"))
+	if _, err := lock.TryLockContext(ctx, 200*time.Millisecond); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("lock store: %w", err)
+	}
+	defer lock.Unlock()
+	return lead(ctx)
+}
+
+// Snapshot implements Source. Reports are parsed again only when their file
+// changed.
+func (s *DirStore) Snapshot(context.Context) (*Snapshot, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, reportsFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read reports: %w", err)
+	}
+	snap := &Snapshot{Reports: make(map[string]*topology.Node, len(entries))}
+	seen := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".json")
+		if !ok || strings.HasPrefix(name, ".") {
+			continue
+		}
+		node, err := s.report(e)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		seen[e.Name()] = true
+		if err == nil && node.Name != name {
+			err = fmt.Errorf("%s: report of node %q: want the file named after its node", e.Name(), node.Name)
+		}
+		if err != nil {
+			snap.Problems = append(snap.Problems, topology.Problem{Node: name, Reason: "ReportUnreadable", Message: err.Error()})
+		} else {
+			snap.Reports[name] = node
+		}
+		n, err := s.node(name)
+		if err != nil {
+			snap.Problems = append(snap.Problems, topology.Problem{Node: name, Reason: "NodeUnreadable", Message: err.Error()})
+		}
+		snap.Nodes = append(snap.Nodes, n)
+	}
+	for name := range s.parsed {
+		if !seen[name] {
+			delete(s.parsed, name)
+		}
+	}
+	return snap, nil
+}
+
+func (s *DirStore) report(e fs.DirEntry) (*topology.Node, error) {
+	info, err := e.Info()
+	if err != nil {
+		return nil, err
+	}
+	if p, ok := s.parsed[e.Name()]; ok && p.modified.Equal(info.ModTime()) && p.size == info.Size() {
+		return p.node, p.err
+	}
+	path := filepath.Join(s.dir, reportsFolder, e.Name())
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	node, err := topology.ParseReport(path, data)
+	s.parsed[e.Name()] = parsedReport{info.ModTime(), info.Size(), node, err}
+	return node, err
+}
+
+// node reads a node's labels, if somebody wrote them, and our annotation.
+func (s *DirStore) node(name string) (Node, error) {
+	n := Node{Name: name, Annotations: map[string]string{}}
+	data, err := os.ReadFile(filepath.Join(s.dir, nodesFolder, name+".json"))
+	if err == nil {
+		var meta struct{ Labels, Annotations map[string]string }
+		if err := json.Unmarshal(data, &meta); err != nil {
+			return n, fmt.Errorf("%s/%s.json: %w", nodesFolder, name, err)
+		}
+		n.Labels = meta.Labels
+		for k, v := range meta.Annotations {
+			n.Annotations[k] = v
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return n, err
+	}
+	spec, err := os.ReadFile(filepath.Join(s.dir, annotationsFolder, name))
+	if err == nil {
+		n.Annotations[SpecAnnotation] = strings.TrimSpace(string(spec))
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return n, err
+	}
+	return n, nil
+}
+
+// Place is the folder of a publication's files.
+func (s *DirStore) Place(p *Publication) string {
+	return filepath.Join(s.dir, publishedFolder, p.Namespace, p.ConfigMap)
+}
+
+// Load implements Sink.
+func (s *DirStore) Load(_ context.Context, p *Publication) (*Published, error) {
+	out := &Published{Files: map[string]string{}, Annotations: map[string]string{}}
+	entries, err := os.ReadDir(s.Place(p))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read publication: %w", err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") || e.IsDir() {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(s.Place(p), e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("read publication: %w", err)
+		}
+		if e.Name() != publicationFile {
+			out.Files[e.Name()] = string(data)
+		} else if err := json.Unmarshal(data, &out.Annotations); err != nil {
+			return nil, fmt.Errorf("read publication %s: %w", filepath.Join(s.Place(p), publicationFile), err)
+		}
+	}
+	if len(out.Files) == 0 && len(out.Annotations) == 0 {
+		return nil, nil
+	}
+	return out, nil
+}
+
+// Save implements Sink. The annotations are written last: a process that dies
+// in between leaves good files, and the next pass writes the rest.
+func (s *DirStore) Save(_ context.Context, p *Publication, out *Published) error {
+	place := s.Place(p)
+	if err := os.MkdirAll(place, 0o755); err != nil {
+		return fmt.Errorf("write publication: %w", err)
+	}
+	write := func(name string, data []byte) error {
+		path := filepath.Join(place, name)
+		if old, err := os.ReadFile(path); err == nil && string(old) == string(data) {
+			return nil
+		}
+		if err := renameio.WriteFile(path, data, 0o644); err != nil {
+			return fmt.Errorf("write publication: %w", err)
+		}
+		return nil
+	}
+	for name, text := range out.Files {
+		if err := write(name, []byte(text)); err != nil {
+			return err
+		}
+	}
+	for _, name := range ownFiles {
+		if _, ok := out.Files[name]; !ok { // an older format's file would still be read
+			if err := os.Remove(filepath.Join(place, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("write publication: %w", err)
+			}
+		}
+	}
+	notes, err := json.MarshalIndent(out.Annotations, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write publication: %w", err)
+	}
+	return write(publicationFile, append(notes, '\n'))
+}
+
+// Annotate implements Sink.
+func (s *DirStore) Annotate(_ context.Context, node, spec string) error {
+	path := filepath.Join(s.dir, annotationsFolder, node)
+	if spec == "" {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("annotate node %s: %w", node, err)
+		}
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("annotate node %s: %w", node, err)
+	}
+	if err := renameio.WriteFile(path, []byte(spec+"\n"), 0o644); err != nil {
+		return fmt.Errorf("annotate node %s: %w", node, err)
+	}
+	return nil
+}

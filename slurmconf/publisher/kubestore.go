@@ -1,0 +1,279 @@
+package publisher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// fieldManager owns what the publisher writes.
+const fieldManager = "quoin-publisher"
+
+// leaseName is the Lease that the publishers elect their leader by.
+const leaseName = "quoin-publisher"
+
+// KubeStore reads Nodes and reports by watching them and writes publications
+// as ConfigMaps.
+type KubeStore struct {
+	client    kubernetes.Interface
+	namespace string
+	log       *slog.Logger
+	changes   chan struct{}
+	factories []informers.SharedInformerFactory
+	nodes     corelisters.NodeLister
+	reports   corelisters.ConfigMapLister
+	synced    []cache.InformerSynced
+	parsed    map[string]parsedConfigMap
+}
+
+type parsedConfigMap struct {
+	version string
+	node    *topology.Node
+	err     error
+}
+
+// NewKubeStore returns a store over client; reports are in namespace. Nothing
+// is asked of the API server before Run.
+func NewKubeStore(client kubernetes.Interface, namespace string, log *slog.Logger) *KubeStore {
+	s := &KubeStore{client: client, namespace: namespace, log: log, changes: make(chan struct{}, 1), parsed: map[string]parsedConfigMap{}}
+	all := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(slimNode))
+	own := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = ReportLabel }))
+	s.factories = []informers.SharedInformerFactory{all, own}
+	nodes, reports := all.Core().V1().Nodes(), own.Core().V1().ConfigMaps()
+	s.nodes, s.reports = nodes.Lister(), reports.Lister()
+	for _, informer := range []cache.SharedIndexInformer{nodes.Informer(), reports.Informer()} {
+		s.synced = append(s.synced, informer.HasSynced)
+		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only on a stopped informer
+			AddFunc:    func(any) { notify(s.changes) },
+			DeleteFunc: func(any) { notify(s.changes) },
+			UpdateFunc: func(was, is any) {
+				if relevant(was, is) {
+					notify(s.changes)
+				}
+			},
+		})
+	}
+	return s
+}
+
+// slimNode keeps of a Node what a Snapshot holds, so that 10,000 fit in little
+// memory.
+func slimNode(obj any) (any, error) {
+	if n, ok := obj.(*corev1.Node); ok {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels, Annotations: n.Annotations}}, nil
+	}
+	return obj, nil
+}
+
+// relevant leaves out the updates of Nodes that change neither labels nor
+// annotations: kubelets send one per node every five minutes and more.
+func relevant(was, is any) bool {
+	a, ok := was.(*corev1.Node)
+	b, ok2 := is.(*corev1.Node)
+	if !ok || !ok2 {
+		return true
+	}
+	return !labels.Equals(a.Labels, b.Labels) || !labels.Equals(a.Annotations, b.Annotations)
+}
+
+// Run watches until ctx ends; an unreachable API server is tried again and
+// again with what is known kept.
+func (s *KubeStore) Run(ctx context.Context) error {
+	for _, f := range s.factories {
+		f.Start(ctx.Done())
+	}
+	<-ctx.Done()
+	for _, f := range s.factories {
+		f.Shutdown()
+	}
+	return nil
+}
+
+// Changes implements Source.
+func (s *KubeStore) Changes() <-chan struct{} { return s.changes }
+
+// Snapshot implements Source. It blocks until the first lists are in.
+func (s *KubeStore) Snapshot(ctx context.Context) (*Snapshot, error) {
+	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
+		return nil, errors.New("the API server has not answered yet")
+	}
+	nodes, err := s.nodes.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	snap := &Snapshot{Nodes: make([]Node, 0, len(nodes)), Reports: make(map[string]*topology.Node, len(nodes))}
+	for _, n := range nodes {
+		snap.Nodes = append(snap.Nodes, Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations})
+	}
+	maps, err := s.reports.ConfigMaps(s.namespace).List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list reports: %w", err)
+	}
+	seen := make(map[string]bool, len(maps))
+	for _, cm := range maps {
+		seen[cm.Name] = true
+		node, err := s.report(cm)
+		if err != nil {
+			snap.Problems = append(snap.Problems, topology.Problem{Node: cm.Name, Reason: "ReportUnreadable", Message: err.Error()})
+			continue
+		}
+		snap.Reports[node.Name] = node
+	}
+	for name := range s.parsed {
+		if !seen[name] {
+			delete(s.parsed, name)
+		}
+	}
+	return snap, nil
+}
+
+func (s *KubeStore) report(cm *corev1.ConfigMap) (*topology.Node, error) {
+	if p, ok := s.parsed[cm.Name]; ok && p.version == cm.ResourceVersion {
+		return p.node, p.err
+	}
+	source := "configmap " + cm.Namespace + "/" + cm.Name
+	node, err := topology.ParseReport(source, []byte(cm.Data[ReportKey]))
+	if err == nil && cm.Name != "quoin-node-"+node.Name {
+		node, err = nil, fmt.Errorf("%s: report of node %q: want it in ConfigMap quoin-node-%s", source, node.Name, node.Name)
+	}
+	s.parsed[cm.Name] = parsedConfigMap{cm.ResourceVersion, node, err}
+	return node, err
+}
+
+// Load implements Sink.
+func (s *KubeStore) Load(ctx context.Context, p *Publication) (*Published, error) {
+	cm, err := s.client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.ConfigMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read publication %s: %w", p.key(), err)
+	}
+	return &Published{Files: cm.Data, Annotations: cm.Annotations, version: cm.ResourceVersion}, nil
+}
+
+// Save implements Sink. One patch carries files and annotations together, and
+// only onto the version that Load returned.
+func (s *KubeStore) Save(ctx context.Context, p *Publication, out *Published) error {
+	api := s.client.CoreV1().ConfigMaps(p.Namespace)
+	owned := map[string]string{"app.kubernetes.io/managed-by": "quoin", "quoin.dev/kind": "publication"}
+	if out.version == "" {
+		_, err := api.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: p.ConfigMap, Namespace: p.Namespace, Labels: owned, Annotations: out.Annotations},
+			Data:       out.Files,
+		}, metav1.CreateOptions{FieldManager: fieldManager})
+		if err != nil {
+			return fmt.Errorf("write publication %s: %w", p.key(), err)
+		}
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": out.version, "labels": owned, "annotations": withNulls(out.Annotations, ownAnnotations)},
+		"data":     withNulls(out.Files, ownFiles),
+	})
+	if err != nil {
+		return fmt.Errorf("write publication %s: %w", p.key(), err)
+	}
+	if _, err := api.Patch(ctx, p.ConfigMap, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
+		return fmt.Errorf("write publication %s: %w", p.key(), err)
+	}
+	return nil
+}
+
+// withNulls returns values with a null, which deletes in a merge patch, for
+// each of keys that it lacks.
+func withNulls(values map[string]string, keys []string) map[string]any {
+	out := make(map[string]any, len(values)+len(keys))
+	for _, k := range keys {
+		out[k] = nil
+	}
+	for k, v := range values {
+		out[k] = v
+	}
+	return out
+}
+
+// Annotate implements Sink by server-side apply, so that another writer's
+// annotation is never overwritten.
+func (s *KubeStore) Annotate(ctx context.Context, node, spec string) error {
+	meta := map[string]any{"name": node}
+	if spec != "" {
+		meta["annotations"] = map[string]string{SpecAnnotation: spec}
+	}
+	patch, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta})
+	if err != nil {
+		return fmt.Errorf("annotate node %s: %w", node, err)
+	}
+	_, err = s.client.CoreV1().Nodes().Patch(ctx, node, types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	switch {
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("annotate node %s: %w: %w", node, ErrConflict, err)
+	case err != nil:
+		return fmt.Errorf("annotate node %s: %w", node, err)
+	}
+	return nil
+}
+
+// Lead runs lead while this process holds the publishers' Lease.
+func (s *KubeStore) Lead(ctx context.Context, lead func(context.Context) error) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("elect a leader: %w", err)
+	}
+	id := fmt.Sprintf("%s-%d", host, os.Getpid())
+	outer := ctx
+	ctx, cancel := context.WithCancel(outer)
+	defer cancel()
+	var failed error
+	started, done := make(chan struct{}), make(chan struct{})
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Name: leaseName, Namespace: s.namespace},
+			Client:     s.client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: id},
+		},
+		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 5 * time.Second, ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				defer close(done)
+				close(started)
+				failed = lead(ctx)
+				cancel()
+			},
+			OnStoppedLeading: func() { s.log.Info("stopped leading", "identity", id) },
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("elect a leader: %w", err)
+	}
+	elector.Run(ctx)
+	select {
+	case <-started:
+		cancel()
+		<-done
+	default:
+		return nil
+	}
+	if failed == nil && outer.Err() == nil {
+		return errors.New("lost the lease " + leaseName + ": another publisher leads")
+	}
+	return failed
+}

@@ -1,0 +1,137 @@
+package publisher
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Made is what one set of facts gives: the plan, the files, and what is wrong
+// with them.
+type Made struct {
+	Plan *topology.Plan
+	// Files are by name: topology.conf or topology.yaml, and gres.conf where a
+	// node has GPUs.
+	Files map[string]string
+	// Specs is the Topology= string of every node that has a place.
+	Specs    map[string]string
+	LeftOut  string
+	Digest   string
+	Findings []slurmconf.Finding
+	Problems []topology.Problem
+	// Refused is the reason word for which the files must not be published, and
+	// Message says it for people; empty when they may.
+	Refused, Message string
+}
+
+// header begins every file.
+const header = "Written by quoin from the NVLink domains and network tiers of the nodes.\nChanges made here are overwritten."
+
+// Make plans, renders, parses back and lints. previous and was may be nil. An
+// error means that no plan could be made at all.
+func Make(p *Publication, facts []topology.Facts, previous *topology.Previous, was *Published) (*Made, error) {
+	plan, err := topology.MakePlan(facts, previous, p.policy())
+	if err != nil {
+		return nil, err
+	}
+	m := &Made{Plan: plan, Files: map[string]string{}, Problems: plan.Problems}
+	topologies, err := slurmconf.FromPlan(plan, slurmconf.Kind(p.Topology), p.Format == "yaml")
+	if err != nil {
+		m.Refused, m.Message = "NothingToPublish", err.Error()
+		return m, nil
+	}
+	if err := m.render(p, topologies, facts, was); err != nil {
+		return nil, err
+	}
+	m.Specs = slurmconf.Specs(plan, topologies)
+	m.LeftOut = leftOut(plan, m.Specs)
+	m.Digest = Digest(m.Files)
+	m.check(p, topologies)
+	return m, nil
+}
+
+// render writes the files.
+func (m *Made) render(p *Publication, topologies []slurmconf.Topology, facts []topology.Facts, was *Published) error {
+	var text []byte
+	var err error
+	name := "topology.conf"
+	if p.Format == "yaml" {
+		name = "topology.yaml"
+		text, err = slurmconf.RenderYAML(topologies, header)
+	} else {
+		text, err = slurmconf.RenderConf(topologies[0], header)
+	}
+	if err != nil {
+		return err
+	}
+	m.Files[name] = string(text)
+	var old []slurmconf.GresLine
+	if was != nil && was.Files["gres.conf"] != "" {
+		if old, err = slurmconf.ParseGres("gres.conf", []byte(was.Files["gres.conf"])); err != nil {
+			return fmt.Errorf("published file: %w", err)
+		}
+	}
+	lines, problems, err := slurmconf.GresFromFacts(facts, old)
+	if err != nil {
+		return err
+	}
+	m.Problems = append(m.Problems, problems...)
+	if len(lines) == 0 {
+		return nil
+	}
+	gres, err := slurmconf.RenderGres(lines, header)
+	if err != nil {
+		return err
+	}
+	m.Files["gres.conf"] = string(gres)
+	return nil
+}
+
+// check parses the files back and lints them for the release that loads them.
+func (m *Made) check(p *Publication, topologies []slurmconf.Topology) {
+	var files []slurmconf.File
+	for _, name := range ownFiles {
+		if text, ok := m.Files[name]; ok {
+			files = append(files, slurmconf.File{Name: name, Data: []byte(text)})
+		}
+	}
+	plugin := slurmconf.PluginBlock
+	if topologies[0].Tree != nil {
+		plugin = slurmconf.PluginTree
+	}
+	m.Findings = slurmconf.Lint(files, slurmconf.Options{Release: p.release, Plugin: plugin})
+	for _, f := range m.Findings {
+		if f.Severity == slurmconf.Fatal {
+			m.Refused, m.Message = "LintFatal", f.String()
+			return
+		}
+	}
+}
+
+// maxLeftOut bounds the annotation that says which nodes are nowhere.
+const maxLeftOut = 8 << 10
+
+// leftOut says in lines which nodes have no place and why, nodes of one reason
+// together.
+func leftOut(plan *topology.Plan, specs map[string]string) string {
+	groups := map[string][]string{}
+	for _, pl := range plan.Placements {
+		if _, placed := specs[pl.SlurmName]; !placed {
+			key := pl.Reason + ": " + pl.Message
+			groups[key] = append(groups[key], pl.SlurmName)
+		}
+	}
+	var lines []string
+	for why, nodes := range groups {
+		lines = append(lines, slurmconf.CompressHostlist(nodes)+": "+why)
+	}
+	slices.Sort(lines)
+	text := strings.Join(lines, "\n")
+	if len(text) > maxLeftOut {
+		text = text[:maxLeftOut] + "\n(and more: see quoin render)"
+	}
+	return text
+}

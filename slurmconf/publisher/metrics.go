@@ -1,0 +1,114 @@
+package publisher
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Metrics are the publisher's series.
+type Metrics struct {
+	leader    prometheus.Gauge
+	passes    *prometheus.CounterVec
+	writes    *prometheus.CounterVec
+	conflicts prometheus.Counter
+	duration  *prometheus.HistogramVec
+	held      *prometheus.GaugeVec
+	nodes     *prometheus.GaugeVec
+	blocks    *prometheus.GaugeVec
+	problems  *prometheus.GaugeVec
+}
+
+// NewMetrics registers the publisher's series with reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_publisher_" + name, Help: help}, labels)
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_publisher_" + name, Help: help}, labels)
+	}
+	m := &Metrics{
+		leader:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_leader", Help: "1 while this process leads."}),
+		passes:    counter("passes_total", "Passes over a publication, by result: published, unchanged, held or error.", "publication", "result"),
+		writes:    counter("writes_total", "Writes to the store, by object: publication or node.", "object"),
+		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Name: "quoin_publisher_annotation_conflicts_total", Help: "Node annotations left alone because another writer owns them."}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_publisher_pass_duration_seconds", Help: "Time of one pass, without the wait for facts to settle.",
+			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 30}}, []string{"publication"}),
+		held:     gauge("held", "1 while a publication's last good files stay for the reason.", "publication", "reason"),
+		nodes:    gauge("nodes", "Nodes of a publication by the reason of their placement.", "publication", "reason"),
+		blocks:   gauge("blocks", "Blocks of a publication: with nodes, or placeholders.", "publication", "kind"),
+		problems: gauge("problems", "Problems by reason.", "publication", "reason"),
+	}
+	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems)
+	return m
+}
+
+func (m *Metrics) setHeld(publication, reason string) {
+	m.held.DeletePartialMatch(prometheus.Labels{"publication": publication})
+	if reason != "" {
+		m.held.WithLabelValues(publication, reason).Set(1)
+	}
+}
+
+// set replaces a publication's counts by reason.
+func set(vec *prometheus.GaugeVec, publication string, counts map[string]int) {
+	vec.DeletePartialMatch(prometheus.Labels{"publication": publication})
+	for word, n := range counts {
+		vec.WithLabelValues(publication, word).Set(float64(n))
+	}
+}
+
+// observe counts what a pass found, and logs problems when they change.
+func (p *Publisher) observe(s *state, made *Made, snap *Snapshot) {
+	nodes, problems := map[string]int{}, map[string]int{}
+	for _, pl := range made.Plan.Placements {
+		nodes[pl.Reason]++
+	}
+	all := slices.Concat(made.Problems, snap.Problems)
+	for _, pr := range all {
+		problems[pr.Reason]++
+	}
+	blocks := map[string]int{"placeholder": 0}
+	for _, b := range made.Plan.Blocks {
+		if len(b.Nodes) > 0 {
+			blocks["domain"]++
+		} else {
+			blocks["placeholder"]++
+		}
+	}
+	set(p.metrics.nodes, s.pub.Name, nodes)
+	set(p.metrics.problems, s.pub.Name, problems)
+	set(p.metrics.blocks, s.pub.Name, blocks)
+	p.logProblems(s, all)
+}
+
+// logProblems logs each problem once, and once more when it has gone.
+func (p *Publisher) logProblems(s *state, problems []topology.Problem) {
+	now := make(map[topology.Problem]bool, len(problems))
+	for _, pr := range problems {
+		now[pr] = true
+		if !s.problems[pr] {
+			p.log.LogAttrs(context.Background(), levelProblem, "problem", attrs(s, pr)...)
+		}
+	}
+	for pr := range maps.Keys(s.problems) {
+		if !now[pr] {
+			p.log.LogAttrs(context.Background(), levelGone, "problem gone", attrs(s, pr)...)
+		}
+	}
+	s.problems = now
+}
+
+const (
+	levelProblem = slog.LevelWarn
+	levelGone    = slog.LevelInfo
+)
+
+func attrs(s *state, pr topology.Problem) []slog.Attr {
+	return []slog.Attr{slog.String("publication", s.pub.Name), slog.String("node", pr.Node), slog.String("reason", pr.Reason), slog.String("message", pr.Message)}
+}

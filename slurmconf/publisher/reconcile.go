@@ -1,0 +1,227 @@
+package publisher
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// reconcile makes one publication as the facts say and returns when it wants
+// to be called again without a change, zero for not at all.
+func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) {
+	snap, err := p.store.Snapshot(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	was, err := p.store.Load(ctx, s.pub)
+	if err != nil {
+		return time.Time{}, err
+	}
+	prev, err := previousOf(was)
+	if err != nil {
+		return time.Time{}, p.hold(ctx, s, was, "", "PublishedUnreadable", err.Error()+"; restore it, or remove the file's key to have it made anew")
+	}
+	now := time.Now()
+	facts, nodes, wake := p.factsOf(s, snap, prev, now)
+	made, err := Make(s.pub, facts, prev, was)
+	if err != nil {
+		return wake, p.hold(ctx, s, was, "", "NoPlan", err.Error())
+	}
+	p.observe(s, made, snap)
+	if made.Refused != "" {
+		return wake, p.hold(ctx, s, was, made.Digest, made.Refused, made.Message)
+	}
+	if was.empty() {
+		if node := unsettled(made.Plan, facts); node != "" && now.Before(s.started.Add(s.pub.FirstWait.Duration)) {
+			p.log.Info("first publication waits", "publication", s.pub.Name, "node", node, "upTo", s.pub.FirstWait.Duration)
+			return earlier(wake, s.started.Add(s.pub.FirstWait.Duration)), nil
+		}
+	}
+	if moved, of := moves(prev, made.Plan); !s.allowed(moved, of) && was.Annotations[AnnotationApprove] != made.Digest {
+		return wake, p.hold(ctx, s, was, made.Digest, "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%; to let it through, set the annotation %s=%s",
+			moved, of, 100*s.pub.MaxChange, AnnotationApprove, made.Digest))
+	}
+	if err := p.publish(ctx, s, was, made, now); err != nil {
+		return wake, err
+	}
+	annotateAt, err := p.annotateDue(ctx, s, was, made, nodes, now)
+	return earlier(wake, annotateAt), err
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func (p *Published) empty() bool { return p == nil || len(p.Files) == 0 }
+
+func (p *Published) clone() *Published {
+	next := &Published{Files: map[string]string{}, Annotations: map[string]string{}}
+	if p != nil {
+		maps.Copy(next.Files, p.Files)
+		maps.Copy(next.Annotations, p.Annotations)
+		next.version = p.version
+	}
+	return next
+}
+
+// previousOf reads what is published back into what a plan carries on.
+func previousOf(was *Published) (*topology.Previous, error) {
+	if was.empty() {
+		return nil, nil
+	}
+	for _, name := range []string{"topology.yaml", "topology.conf"} {
+		if text := was.Files[name]; text != "" {
+			return slurmconf.Previous(name, []byte(text))
+		}
+	}
+	return nil, nil
+}
+
+// moves counts the published nodes that a plan puts elsewhere or nowhere.
+func moves(prev *topology.Previous, plan *topology.Plan) (moved, of int) {
+	if prev == nil {
+		return 0, 0
+	}
+	type place struct{ block, leaf string }
+	is := make(map[string]place, len(plan.Placements))
+	for _, b := range plan.Blocks {
+		for _, n := range b.Nodes {
+			is[n] = place{block: b.Name}
+		}
+	}
+	for _, s := range plan.Switches {
+		for _, n := range s.Nodes {
+			is[n] = place{is[n].block, s.Name}
+		}
+	}
+	was := make(map[string]place, len(is))
+	for _, b := range prev.Blocks {
+		for _, n := range b.Nodes {
+			was[n] = place{block: b.Name}
+		}
+	}
+	for _, s := range prev.Switches {
+		for _, n := range s.Nodes {
+			was[n] = place{was[n].block, s.Name}
+		}
+	}
+	for n, w := range was {
+		i := is[n]
+		if w.block != "" && i.block != w.block || w.leaf != "" && i.leaf != w.leaf {
+			moved++
+		}
+	}
+	return moved, len(was)
+}
+
+// allowed reports whether that many moves may be published at once. One node
+// always may.
+func (s *state) allowed(moved, of int) bool {
+	return moved <= 1 || float64(moved) <= s.pub.MaxChange*float64(of)
+}
+
+// publish writes the files when their bytes differ, and takes back what was
+// said of held ones.
+func (p *Publisher) publish(ctx context.Context, s *state, was *Published, made *Made, now time.Time) error {
+	p.metrics.setHeld(s.pub.Name, "")
+	s.said = ""
+	same := !was.empty() && maps.Equal(was.Files, made.Files)
+	if same && was.Annotations[AnnotationHeld] == "" && was.Annotations[AnnotationHeldReason] == "" && was.Annotations[AnnotationLeftOut] == made.LeftOut {
+		p.metrics.passes.WithLabelValues(s.pub.Name, "unchanged").Inc()
+		p.log.Debug("unchanged", "publication", s.pub.Name)
+		return nil
+	}
+	next := was.clone()
+	delete(next.Annotations, AnnotationHeld)
+	delete(next.Annotations, AnnotationHeldReason)
+	delete(next.Annotations, AnnotationApprove)
+	delete(next.Annotations, AnnotationLeftOut)
+	if made.LeftOut != "" {
+		next.Annotations[AnnotationLeftOut] = made.LeftOut
+	}
+	if !same {
+		for _, name := range ownFiles {
+			delete(next.Files, name)
+		}
+		maps.Copy(next.Files, made.Files)
+		revision, _ := strconv.Atoi(next.Annotations[AnnotationRevision]) // absent or not ours: begin at 1
+		next.Annotations[AnnotationRevision] = strconv.Itoa(revision + 1)
+		next.Annotations[AnnotationDigest] = made.Digest
+		next.Annotations[AnnotationPublished] = now.UTC().Format(time.RFC3339)
+	}
+	if err := p.save(ctx, s, next); err != nil {
+		return err
+	}
+	if same {
+		p.metrics.passes.WithLabelValues(s.pub.Name, "unchanged").Inc()
+		return nil
+	}
+	p.metrics.passes.WithLabelValues(s.pub.Name, "published").Inc()
+	message := fmt.Sprintf("revision %s, digest %s: %s", next.Annotations[AnnotationRevision], made.Digest, made.Summary())
+	p.log.Info("published", "publication", s.pub.Name, "place", s.pub.key(), "revision", next.Annotations[AnnotationRevision], "digest", made.Digest,
+		"blocks", len(made.Plan.Blocks), "switches", len(made.Plan.Switches), "nodes", len(made.Specs))
+	if p.recorder != nil {
+		p.recorder.Record(s.pub, false, "Published", message)
+	}
+	return nil
+}
+
+// annotateDue annotates Nodes once slurmctld has had the time to load the
+// files, and returns when to come back before that.
+func (p *Publisher) annotateDue(ctx context.Context, s *state, was *Published, made *Made, nodes map[string]*Node, now time.Time) (time.Time, error) {
+	if !*s.pub.Annotate || !s.pub.release.DynamicTopology() {
+		return time.Time{}, nil
+	}
+	var wanted []annotation
+	for slurm, n := range nodes {
+		have, want := n.Annotations[SpecAnnotation], made.Specs[slurm]
+		if have != want && s.tried[n.Name] != have+"\n"+want {
+			wanted = append(wanted, annotation{n.Name, have, want})
+		}
+	}
+	if len(wanted) == 0 {
+		return time.Time{}, nil
+	}
+	if at := publishedAt(was, made, now).Add(s.pub.AnnotateAfter.Duration); now.Before(at) {
+		return at, nil
+	}
+	if err := p.annotate(ctx, s, wanted); err != nil {
+		return time.Time{}, err
+	}
+	p.log.Info("annotated nodes", "publication", s.pub.Name, "nodes", len(wanted))
+	return time.Time{}, nil
+}
+
+// publishedAt is when the files that the plan gives were written: now, when
+// they were not the published ones.
+func publishedAt(was *Published, made *Made, now time.Time) time.Time {
+	if was.empty() || was.Annotations[AnnotationDigest] != made.Digest {
+		return now
+	}
+	at, err := time.Parse(time.RFC3339, was.Annotations[AnnotationPublished])
+	if err != nil {
+		return now
+	}
+	return at
+}
+
+// Summary says in a line what the files hold.
+func (m *Made) Summary() string {
+	var parts []string
+	if n := len(m.Plan.Blocks); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d blocks, base size %d", n, m.Plan.BaseBlockSize))
+	}
+	if n := len(m.Plan.Switches); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d switches", n))
+	}
+	return fmt.Sprintf("%s, %d nodes", strings.Join(parts, ", "), len(m.Specs))
+}

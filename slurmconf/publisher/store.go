@@ -1,0 +1,103 @@
+package publisher
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// The annotations of a publication.
+const (
+	AnnotationRevision = "quoin.dev/revision"
+	AnnotationDigest   = "quoin.dev/digest"
+	// AnnotationPublished is when the files last changed, in RFC 3339.
+	AnnotationPublished = "quoin.dev/published"
+	// AnnotationLeftOut says which nodes are in no block or switch, and why.
+	AnnotationLeftOut = "quoin.dev/left-out"
+	// AnnotationHeld is the digest of files that wait for approval, or that were
+	// refused; AnnotationHeldReason says why.
+	AnnotationHeld       = "quoin.dev/held"
+	AnnotationHeldReason = "quoin.dev/held-reason"
+	// AnnotationApprove is written by people: the digest of the files to let
+	// through.
+	AnnotationApprove = "quoin.dev/approve"
+)
+
+// SpecAnnotation is the Node annotation that Slinky turns into slurmd's
+// Topology= string.
+const SpecAnnotation = "topology.slinky.slurm.net/spec"
+
+// ReportLabel and ReportKey find the reports among ConfigMaps.
+const (
+	ReportLabel = "quoin.dev/kind=node-report"
+	ReportKey   = "report.json"
+)
+
+// ErrConflict is returned by Annotate when another field manager owns the
+// annotation.
+var ErrConflict = errors.New("another writer owns the annotation " + SpecAnnotation)
+
+// Node is a Kubernetes Node as far as the publisher looks at it.
+type Node struct {
+	Name        string
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+// Snapshot is everything that a plan is made from.
+type Snapshot struct {
+	// Nodes are the cluster's nodes. With a directory store every node that has
+	// a report is one.
+	Nodes []Node
+	// Reports are the parsed reports by node.
+	Reports map[string]*topology.Node
+	// Problems are reports that could not be read.
+	Problems []topology.Problem
+}
+
+// Published is one publication as it stands in the store.
+type Published struct {
+	Files       map[string]string
+	Annotations map[string]string
+	// version is the store's, so that nothing is written over a change that was
+	// not seen.
+	version string
+}
+
+// ownAnnotations and ownFiles are what the publisher writes and may remove.
+// AnnotationApprove is in it: an approval is used once.
+var (
+	ownAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason, AnnotationApprove}
+	ownFiles       = []string{"topology.conf", "topology.yaml", "gres.conf"}
+)
+
+// Source gives the facts and says when they change.
+type Source interface {
+	Snapshot(ctx context.Context) (*Snapshot, error)
+	// Changes gets a value after a change; several changes may give one.
+	Changes() <-chan struct{}
+}
+
+// Sink takes what is published.
+type Sink interface {
+	// Load returns nil when nothing has been published.
+	Load(ctx context.Context, p *Publication) (*Published, error)
+	Save(ctx context.Context, p *Publication, out *Published) error
+	// Annotate sets the Node's SpecAnnotation, or gives it up when spec is empty.
+	Annotate(ctx context.Context, node, spec string) error
+}
+
+// Digest names a set of files by its content.
+func Digest(files map[string]string) string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		h.Write([]byte(name + " " + strconv.Itoa(len(files[name])) + "\n" + files[name]))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}

@@ -1,0 +1,80 @@
+package slurmconf
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Release is a release of Slurm such as 25.05, written as 2505.
+type Release int
+
+// The releases that this package knows.
+const (
+	Release2411 Release = 2411
+	Release2505 Release = 2505
+	Release2511 Release = 2511
+	Release2605 Release = 2605
+)
+
+// Latest is the newest release known.
+const Latest = Release2605
+
+// Releases lists every known release, oldest first.
+func Releases() []Release {
+	return []Release{Release2411, Release2505, Release2511, Release2605}
+}
+
+// ParseRelease reads a release as "25.05", or a version of it as "25.05.3" or
+// "slurm 25.05.3".
+func ParseRelease(s string) (Release, error) {
+	text := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(s), "slurm-wlm "), "slurm ")
+	parts := strings.SplitN(text, ".", 3)
+	if len(parts) >= 2 && len(parts[0]) == 2 && len(parts[1]) == 2 {
+		year, errYear := strconv.Atoi(parts[0])
+		month, errMonth := strconv.Atoi(parts[1])
+		for _, r := range Releases() {
+			if errYear == nil && errMonth == nil && r == Release(year*100+month) {
+				return r, nil
+			}
+		}
+	}
+	known := make([]string, 0, len(Releases()))
+	for _, r := range Releases() {
+		known = append(known, r.String())
+	}
+	return 0, fmt.Errorf("slurm release %q: want one of %s; take the nearest older one for a release between", s, strings.Join(known, ", "))
+}
+
+// String returns the release as "25.05".
+func (r Release) String() string { return fmt.Sprintf("%02d.%02d", int(r)/100, int(r)%100) }
+
+// ShortBlocks reports whether slurmctld starts with blocks that have fewer
+// nodes than the base block size.
+func (r Release) ShortBlocks() bool { return r >= Release2505 }
+
+// Placeholders reports whether a block may have no nodes.
+func (r Release) Placeholders() bool { return r >= Release2505 }
+
+// YAML reports whether topology.yaml is read, and with it several topologies.
+func (r Release) YAML() bool { return r >= Release2505 }
+
+// DynamicTopology reports whether a node may name its own place: Topology= in
+// slurm.conf, in slurmd --conf and in scontrol update.
+func (r Release) DynamicTopology() bool { return r >= Release2505 }
+
+// BlockAsNodeRank reports whether TopologyParam=BlockAsNodeRank is known.
+func (r Release) BlockAsNodeRank() bool { return r >= Release2511 }
+
+// UniqueChannelPerSegment reports whether jobs may ask for an IMEX channel per
+// segment.
+func (r Release) UniqueChannelPerSegment() bool { return r >= Release2511 }
+
+// RingAndTorus reports whether topology.yaml takes ring and torus3d.
+func (r Release) RingAndTorus() bool { return r >= Release2605 }
+
+// AutoDetectFull reports whether gres.conf takes AutoDetect=full.
+func (r Release) AutoDetectFull() bool { return r >= Release2605 }
+
+// TreeSkeleton reports whether a switch may have neither nodes nor children.
+func (r Release) TreeSkeleton() bool { return r >= Release2505 }

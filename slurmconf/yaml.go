@@ -1,0 +1,147 @@
+package slurmconf
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// RenderYAML writes topology.yaml (25.05 and newer): every topology in the
+// order given, two lines per block. header, where not empty, becomes comment
+// lines. Names must differ and exactly one topology is the default.
+func RenderYAML(topologies []Topology, header string) ([]byte, error) {
+	seen, defaults := make(map[string]bool), 0
+	for i := range topologies {
+		t := &topologies[i]
+		if err := t.check(); err != nil {
+			return nil, fmt.Errorf("write topology.yaml: %w", err)
+		}
+		if err := checkWords("topology", t.Name, "", ""); err != nil {
+			return nil, fmt.Errorf("write topology.yaml: %w", err)
+		}
+		if seen[t.Name] {
+			return nil, fmt.Errorf("write topology.yaml: two topologies are called %q: rename one", t.Name)
+		}
+		seen[t.Name] = true
+		if t.Default {
+			defaults++
+		}
+	}
+	if defaults != 1 {
+		return nil, fmt.Errorf("write topology.yaml: %d of %d topologies are the default: want exactly one", defaults, len(topologies))
+	}
+	var b strings.Builder
+	commentLines(&b, header)
+	b.WriteString("---\n")
+	for i := range topologies {
+		topologies[i].writeYAML(&b)
+	}
+	return []byte(b.String()), nil
+}
+
+func (t *Topology) writeYAML(b *strings.Builder) {
+	fmt.Fprintf(b, "- topology: %s\n  cluster_default: %t\n", yamlScalar(t.Name), t.Default)
+	switch {
+	case t.Flat:
+		b.WriteString("  flat: true\n")
+	case t.Block != nil:
+		b.WriteString("  block:\n")
+		if len(t.Block.Sizes) > 0 {
+			fmt.Fprintf(b, "    block_sizes: [%s]\n", strings.ReplaceAll(joinSizes(t.Block.Sizes), ",", ", "))
+		}
+		b.WriteString("    blocks:" + emptyList(len(t.Block.Blocks)) + "\n")
+		for _, block := range t.Block.Blocks {
+			writeYAMLItem(b, "block", block.Name, "nodes", block.Nodes)
+		}
+	case t.Tree != nil:
+		b.WriteString("  tree:\n    switches:" + emptyList(len(t.Tree.Switches)) + "\n")
+		for _, s := range t.Tree.Switches {
+			if s.Children != "" {
+				writeYAMLItem(b, "switch", s.Name, "children", s.Children)
+			} else {
+				writeYAMLItem(b, "switch", s.Name, "nodes", s.Nodes)
+			}
+		}
+	}
+}
+
+func emptyList(n int) string {
+	if n == 0 {
+		return " []"
+	}
+	return ""
+}
+
+func writeYAMLItem(b *strings.Builder, kind, name, key, list string) {
+	b.WriteString("      - ")
+	b.WriteString(kind)
+	b.WriteString(": ")
+	b.WriteString(yamlScalar(name))
+	b.WriteByte('\n')
+	if list != "" {
+		b.WriteString("        ")
+		b.WriteString(key)
+		b.WriteString(": ")
+		b.WriteString(yamlScalar(list))
+		b.WriteByte('\n')
+	}
+}
+
+// yamlScalar quotes a word that YAML could take for anything but text.
+func yamlScalar(s string) string {
+	plain := s != "" && (s[0]|0x20)-'a' <= 25 && !strings.ContainsAny(s, ":")
+	switch strings.ToLower(s) {
+	case "true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf", "infinity":
+		plain = false
+	}
+	if plain {
+		return s
+	}
+	return strconv.Quote(s)
+}
+
+// ParseYAML reads topology.yaml, for messages called name. Errors are
+// *ParseError and name what is not known here: unlike Slurm it refuses unknown
+// keys. Ring and torus topologies (26.05) are not read.
+func ParseYAML(name string, data []byte) ([]Topology, error) {
+	doc, err := decodeYAML(name, data)
+	if err != nil {
+		return nil, err
+	}
+	topologies := make([]Topology, 0, len(doc.entries))
+	for _, e := range doc.entries {
+		if len(e.unknown) > 0 {
+			return nil, e.unknown[0]
+		}
+		if e.problem != nil {
+			return nil, e.problem
+		}
+		if e.other != "" {
+			return nil, &ParseError{File: name, Line: e.line, Key: e.other, Message: "not read here: want one of block, tree, flat"}
+		}
+		topologies = append(topologies, e.Topology)
+	}
+	return topologies, nil
+}
+
+// yamlDoc is topology.yaml with what Lint needs beside the topologies.
+type yamlDoc struct {
+	entries []yamlEntry
+}
+
+type yamlEntry struct {
+	Topology
+	line       int
+	other      string        // ring or torus3d
+	hasDefault bool          // cluster_default was given
+	lines      []int         // of each block or switch
+	sizesLine  int           // of block_sizes
+	unknown    []*ParseError // keys that Slurm ignores
+	problem    *ParseError   // what Slurm refuses in this entry
+}
+
+func yamlProblem(file string, n *yaml.Node, key, format string, args ...any) *ParseError {
+	return &ParseError{File: file, Line: n.Line, Key: key, Message: fmt.Sprintf(format, args...)}
+}
