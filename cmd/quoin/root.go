@@ -12,6 +12,6 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand()
+	root.AddCommand(newRenderCommand(), newCheckCommand(), newPublisherCommand(), newConfigCommand())
 	return root
 }

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+)
+
+// publisherOptions are the flags of quoin publisher.
+type publisherOptions struct {
+	config, store, kubeconfig, namespace, listen string
+	log                                          logOptions
+}
+
+func newPublisherCommand() *cobra.Command {
+	var o publisherOptions
+	cmd := &cobra.Command{
+		Use:   "publisher",
+		Short: "Keep the Slurm files of the cluster as its nodes are; one of several leads",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runPublisher(cmd.Context(), cmd, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.config, "config", "", "configuration `file` (see quoin config)")
+	f.StringVar(&o.store, "store", "", "work in this `directory` instead of Kubernetes")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; default: as a pod")
+	f.StringVar(&o.namespace, "namespace", envOr("NAMESPACE", "quoin-system"), "namespace of reports and of the leader's lease")
+	f.StringVar(&o.listen, "listen", ":9836", "address of /metrics, /healthz and /readyz; empty for none")
+	o.log.addFlags(cmd)
+	return cmd
+}
+
+func envOr(name, otherwise string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return otherwise
+}
+
+// leadingStore is a store that also elects who publishes.
+type leadingStore interface {
+	publisher.Store
+	Run(ctx context.Context) error
+	Lead(ctx context.Context, lead func(context.Context) error) error
+}
+
+func runPublisher(ctx context.Context, cmd *cobra.Command, o *publisherOptions) error {
+	log, err := o.log.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	conf, err := loadConfig(o.config)
+	if err != nil {
+		return err
+	}
+	var store leadingStore
+	var recorder publisher.Recorder
+	if o.store != "" {
+		if o.kubeconfig != "" {
+			return errors.New("--store and --kubeconfig: want one of them")
+		}
+		store = publisher.NewDirStore(o.store)
+	} else {
+		rc, err := kubeConfig(o.kubeconfig)
+		if err != nil {
+			return err
+		}
+		rc.QPS, rc.Burst, rc.UserAgent = 100, 200, "quoin-publisher"
+		client, err := kubernetes.NewForConfig(rc)
+		if err != nil {
+			return fmt.Errorf("reach the API server: %w", err)
+		}
+		store = publisher.NewKubeStore(client, o.namespace, log)
+		recorder = publisher.NewEvents(client, log)
+	}
+	reg := newRegistry()
+	pub := publisher.New(store, conf.Publications, recorder, publisher.NewMetrics(reg), log)
+	var synced atomic.Bool
+	return together(ctx, store.Run,
+		func(ctx context.Context) error {
+			return serve(ctx, o.listen, reg, func() error {
+				if !synced.Load() {
+					return errors.New("the store has not been read yet")
+				}
+				return nil
+			})
+		},
+		func(ctx context.Context) error {
+			if _, err := store.Snapshot(ctx); err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return err
+			}
+			synced.Store(true)
+			return store.Lead(ctx, pub.Run)
+		})
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// renderOptions are the flags of commands that make files from facts once.
+type renderOptions struct {
+	nodes    string
+	output   string
+	previous string
+	pub      publisher.Publication
+}
+
+func newRenderCommand() *cobra.Command {
+	var o renderOptions
+	cmd := &cobra.Command{
+		Use:   "render (--nodes FILE|- | REPORT.json...)",
+		Short: "Show the Slurm files of a cluster, from its node labels or reports, with nothing installed",
+		Long: `render prints topology.conf or topology.yaml, and gres.conf, made from the
+labels of a cluster's nodes or from reports of quoin agent. Nodes that are in no
+block or switch are listed on stderr with the reason.`,
+		Example: `  kubectl get nodes -o json | quoin render --nodes -
+  quoin render --format conf --slurm-version 24.11 --output DIR REPORT.json...`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return render(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &o, args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, - for standard input")
+	f.StringVar(&o.output, "output", "", "write the files into this `directory` instead of printing them")
+	f.StringVar(&o.previous, "previous", "", "topology `file` in use, whose names, order and base block size stay")
+	addPublicationFlags(cmd, &o.pub)
+	return cmd
+}
+
+// addPublicationFlags adds the flags that say how a publication is made.
+func addPublicationFlags(cmd *cobra.Command, p *publisher.Publication) {
+	d := publisher.DefaultPublication()
+	f := cmd.Flags()
+	f.StringVar(&p.Format, "format", "", "conf (topology.conf) or yaml (topology.yaml, Slurm 25.05 and newer); default "+d.Format+", or conf for an older release")
+	f.StringVar(&p.SlurmVersion, "slurm-version", d.SlurmVersion, "Slurm release that loads the files: "+strings.Join(releaseNames(), ", "))
+	f.StringVar(&p.Topology, "kind", d.Topology, "block, tree, or auto: blocks where there are NVLink domains")
+	f.StringVar(&p.SlurmNames, "slurm-names", d.SlurmNames, "how Slurm names a node: short (up to the first dot), full, label:KEY or annotation:KEY")
+	f.StringVar(&p.Nodes.Selector, "selector", "", "label selector of the nodes to take; default all")
+	f.StringSliceVar(&p.TierLabels, "tier-labels", nil, "node labels that name the switches above a node, nearest first")
+	f.IntVar(&p.BaseBlockSize, "base-block-size", 0, "first of Slurm's BlockSizes; default: chosen from the domains")
+	f.IntSliceVar(&p.BlockSizes, "block-sizes", nil, "further BlockSizes, each the base times a power of two")
+	f.IntVar(&p.MinBlockNodes, "min-block-nodes", 0, "nodes from which an NVLink domain becomes a block; default 2")
+}
+
+func releaseNames() []string {
+	var names []string
+	for _, r := range slurmconf.Releases() {
+		names = append(names, r.String())
+	}
+	return names
+}
+
+// settleFormat chooses the format that the release takes, where none was asked
+// for.
+func settleFormat(p *publisher.Publication) {
+	if p.Format != "" {
+		return
+	}
+	if r, err := slurmconf.ParseRelease(p.SlurmVersion); err == nil && !r.YAML() {
+		p.Format = "conf"
+	}
+}
+
+func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports []string) error {
+	made, err := makeOnce(stdin, o, reports)
+	if err != nil {
+		return err
+	}
+	sayLeftOut(stderr, made)
+	for _, f := range made.Findings {
+		fmt.Fprintln(stderr, f)
+	}
+	if made.Refused != "" {
+		return fmt.Errorf("%s; nothing was written", made.Message)
+	}
+	if o.output == "" {
+		return printFiles(stdout, made.Files)
+	}
+	if err := os.MkdirAll(o.output, 0o755); err != nil {
+		return fmt.Errorf("write files: %w", err)
+	}
+	for _, name := range fileNames(made.Files) {
+		path := filepath.Join(o.output, name)
+		if err := renameio.WriteFile(path, []byte(made.Files[name]), 0o644); err != nil {
+			return fmt.Errorf("write files: %w", err)
+		}
+		fmt.Fprintf(stdout, "wrote %s\n", path)
+	}
+	return nil
+}
+
+// makeOnce reads nodes and reports and makes the files from them.
+func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.Made, error) {
+	settleFormat(&o.pub)
+	pubs, err := publisher.Complete([]publisher.Publication{o.pub})
+	if err != nil {
+		return nil, err
+	}
+	if o.nodes == "" && len(reports) == 0 {
+		return nil, errors.New("no input: want --nodes FILE (- for standard input), or reports as arguments")
+	}
+	snap, err := readSnapshot(stdin, o.nodes, reports)
+	if err != nil {
+		return nil, err
+	}
+	var was *publisher.Published
+	var previous *topology.Previous
+	if o.previous != "" {
+		text, err := os.ReadFile(o.previous)
+		if err != nil {
+			return nil, fmt.Errorf("read previous topology: %w", err)
+		}
+		if previous, err = slurmconf.Previous(o.previous, text); err != nil {
+			return nil, fmt.Errorf("read previous topology: %w", err)
+		}
+	}
+	facts, _ := publisher.Gather(&pubs[0], snap)
+	if len(facts) == 0 {
+		return nil, errors.New("no node: the input has none that --selector and --slurm-names take")
+	}
+	return publisher.Make(&pubs[0], facts, previous, was)
+}
+
+// readSnapshot joins a list of nodes with reports. Reports alone are nodes too.
+func readSnapshot(stdin io.Reader, nodes string, reports []string) (*publisher.Snapshot, error) {
+	snap := &publisher.Snapshot{Reports: map[string]*topology.Node{}}
+	if nodes != "" {
+		list, err := readNodes(stdin, nodes)
+		if err != nil {
+			return nil, err
+		}
+		snap.Nodes = list
+	}
+	listed := make(map[string]bool, len(snap.Nodes))
+	for _, n := range snap.Nodes {
+		listed[n.Name] = true
+	}
+	from := map[string]string{}
+	for _, path := range reports {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read report: %w", err)
+		}
+		node, err := topology.ParseReport(path, data)
+		if err != nil {
+			return nil, err
+		}
+		if other, dup := from[node.Name]; dup {
+			return nil, fmt.Errorf("%s and %s are both reports of node %q: give one of them", other, path, node.Name)
+		}
+		from[node.Name], snap.Reports[node.Name] = path, node
+		if !listed[node.Name] {
+			snap.Nodes = append(snap.Nodes, publisher.Node{Name: node.Name})
+		}
+	}
+	return snap, nil
+}
+
+func readNodes(stdin io.Reader, name string) ([]publisher.Node, error) {
+	if name == "-" {
+		return publisher.ReadNodes("standard input", stdin)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read nodes: %w", err)
+	}
+	defer f.Close()
+	return publisher.ReadNodes(name, f)
+}
+
+// sayLeftOut lists the nodes that have no place, and what else is wrong.
+func sayLeftOut(w io.Writer, made *publisher.Made) {
+	for line := range strings.SplitSeq(made.LeftOut, "\n") {
+		if line != "" {
+			fmt.Fprintf(w, "left out: %s\n", line)
+		}
+	}
+	for _, p := range made.Problems {
+		fmt.Fprintf(w, "problem: %s\n", p)
+	}
+}
+
+func fileNames(files map[string]string) []string {
+	var names []string
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return strings.Compare(b, a) }) // topology before gres
+	return names
+}
+
+// printFiles prints each file under a comment with its name, so that one file
+// alone can be piped on as it is.
+func printFiles(w io.Writer, files map[string]string) error {
+	for i, name := range fileNames(files) {
+		sep := ""
+		if i > 0 {
+			sep = "\n"
+		}
+		if _, err := fmt.Fprintf(w, "%s# ---- %s ----\n%s", sep, name, files[name]); err != nil {
+			return fmt.Errorf("print files: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// logOptions are the flags of every command that runs on.
+type logOptions struct{ level, format string }
+
+func (o *logOptions) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.level, "log-level", "info", "debug, info, warn or error")
+	cmd.Flags().StringVar(&o.format, "log-format", "text", "text or json")
+}
+
+func (o *logOptions) logger(w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.level)); err != nil {
+		return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", o.level)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch o.format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, fmt.Errorf("--log-format %q: want text or json", o.format)
+}
+
+// kubeConfig returns how to reach the API server: by the file, or as a pod.
+func kubeConfig(path string) (*rest.Config, error) {
+	if path == "" {
+		c, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("find the API server: %w; outside a pod give --kubeconfig FILE, or --store DIR to work without Kubernetes", err)
+		}
+		return c, nil
+	}
+	c, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	return c, nil
+}
+
+// newRegistry returns a registry with Go's and the process's own series.
+func newRegistry() *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return reg
+}
+
+// serve answers /metrics, /healthz and /readyz on addr until ctx ends. An empty
+// addr serves nothing.
+func serve(ctx context.Context, addr string, reg *prometheus.Registry, ready func() error) error {
+	if addr == "" {
+		<-ctx.Done()
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("serve metrics: %w; choose another address with --listen", err)
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		<-ctx.Done()
+		_ = server.Close() // scrapes have nothing to finish
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	return nil
+}
+
+// together runs all functions until the first returns, ends the others and
+// returns the first error.
+func together(ctx context.Context, run ...func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan error, len(run))
+	for _, f := range run {
+		go func() {
+			results <- f(ctx)
+			cancel()
+		}()
+	}
+	var first error
+	for range run {
+		if err := <-results; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}

@@ -1,0 +1,181 @@
+package publisher
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ReadNodes reads what `kubectl get nodes -o json` prints: a list of Nodes, or
+// one. Everything but names, labels and annotations is skipped as it streams
+// by, so that the largest cluster fits in little memory. source names the input
+// in errors.
+func ReadNodes(source string, r io.Reader) ([]Node, error) {
+	l := nodeList{dec: jsontext.NewDecoder(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
+	if err := l.document(); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.New("the text ends early: want the whole output of kubectl get nodes -o json")
+		}
+		return nil, fmt.Errorf("%s: byte %d: %w", source, l.dec.InputOffset(), err)
+	}
+	seen := make(map[string]bool, len(l.nodes))
+	for _, n := range l.nodes {
+		if seen[n.Name] {
+			return nil, fmt.Errorf("%s: two nodes are named %q: want each once", source, n.Name)
+		}
+		seen[n.Name] = true
+	}
+	return l.nodes, nil
+}
+
+type nodeList struct {
+	dec   *jsontext.Decoder
+	nodes []Node
+}
+
+// document reads a List or a Node.
+func (l *nodeList) document() error {
+	var one Node
+	var kind string
+	list := false
+	err := l.object("a list of Nodes", func(key string) (err error) {
+		switch key {
+		case "kind":
+			kind, err = l.text(key)
+		case "items":
+			list = true
+			err = l.items()
+		case "metadata":
+			err = l.metadata(&one)
+		default:
+			err = l.dec.SkipValue()
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case list:
+		return nil
+	case kind != "Node":
+		return fmt.Errorf("kind %q without items: want the output of kubectl get nodes -o json", kind)
+	case one.Name == "":
+		return errors.New("a Node without metadata.name")
+	}
+	l.nodes = append(l.nodes, one)
+	return nil
+}
+
+// items reads the Nodes of a List.
+func (l *nodeList) items() error {
+	if kind := l.dec.PeekKind(); kind != '[' {
+		return fmt.Errorf("items: %w", l.unexpected("a list"))
+	}
+	if _, err := l.dec.ReadToken(); err != nil {
+		return err
+	}
+	for l.dec.PeekKind() == '{' {
+		var n Node
+		kind := "Node"
+		err := l.object("a Node", func(key string) (err error) {
+			switch key {
+			case "kind":
+				kind, err = l.text(key)
+			case "metadata":
+				err = l.metadata(&n)
+			default:
+				err = l.dec.SkipValue()
+			}
+			return err
+		})
+		switch {
+		case err != nil:
+			return err
+		case kind != "Node":
+			return fmt.Errorf("items[%d] is a %s: want Nodes only, as kubectl get nodes -o json prints", len(l.nodes), kind)
+		case n.Name == "":
+			return fmt.Errorf("items[%d] has no metadata.name", len(l.nodes))
+		}
+		l.nodes = append(l.nodes, n)
+	}
+	if l.dec.PeekKind() != ']' {
+		return fmt.Errorf("items[%d]: %w", len(l.nodes), l.unexpected("a Node"))
+	}
+	_, err := l.dec.ReadToken()
+	return err
+}
+
+func (l *nodeList) metadata(n *Node) error {
+	return l.object("metadata", func(key string) (err error) {
+		switch key {
+		case "name":
+			n.Name, err = l.text(key)
+		case "labels":
+			n.Labels, err = l.texts(key)
+		case "annotations":
+			n.Annotations, err = l.texts(key)
+		default:
+			err = l.dec.SkipValue()
+		}
+		return err
+	})
+}
+
+// object calls member at the value of every member; member reads the value.
+func (l *nodeList) object(what string, member func(key string) error) error {
+	if l.dec.PeekKind() != '{' {
+		return l.unexpected(what)
+	}
+	if _, err := l.dec.ReadToken(); err != nil {
+		return err
+	}
+	for l.dec.PeekKind() != '}' {
+		key, err := l.dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		if err := member(key.String()); err != nil {
+			return err
+		}
+	}
+	_, err := l.dec.ReadToken()
+	return err
+}
+
+func (l *nodeList) texts(what string) (map[string]string, error) {
+	if l.dec.PeekKind() == 'n' {
+		return nil, l.dec.SkipValue()
+	}
+	out := map[string]string{}
+	err := l.object(what, func(key string) (err error) {
+		if what == "annotations" && key == "kubectl.kubernetes.io/last-applied-configuration" {
+			return l.dec.SkipValue()
+		}
+		out[key], err = l.text(what + "." + key)
+		return err
+	})
+	return out, err
+}
+
+func (l *nodeList) text(what string) (string, error) {
+	if l.dec.PeekKind() != '"' {
+		return "", fmt.Errorf("%s: %w", what, l.unexpected("a string"))
+	}
+	t, err := l.dec.ReadToken()
+	if err != nil {
+		return "", err
+	}
+	return t.String(), nil
+}
+
+// unexpected says what stands where something else is wanted, or why nothing
+// can be read.
+func (l *nodeList) unexpected(want string) error {
+	if k := l.dec.PeekKind(); k > 0 {
+		return fmt.Errorf("found %s: want %s", k, want)
+	}
+	_, err := l.dec.ReadToken()
+	return err
+}
