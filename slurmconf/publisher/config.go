@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // Publication is one Slurm cluster's set of files: which nodes it takes, how
@@ -93,7 +95,7 @@ func DefaultPublication() Publication {
 	annotate := true
 	return Publication{
 		Name: "default", Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short", SlurmVersion: "26.05",
-		Format: "yaml", Topology: "auto", MaxChange: 0.2, Annotate: &annotate,
+		Format: "yaml", Topology: "auto", MaxChange: 0.2, Annotate: &annotate, TierLabels: slices.Clone(nodelabels.DefaultTiers),
 		Settle: Duration{10 * time.Second}, SettleMax: Duration{time.Minute}, FirstWait: Duration{5 * time.Minute},
 		GoneAfter: Duration{10 * time.Minute}, AnnotateAfter: Duration{2 * time.Minute},
 	}
@@ -124,6 +126,9 @@ func (p *Publication) complete() error {
 	}
 	if p.Annotate == nil {
 		p.Annotate = d.Annotate
+	}
+	if p.TierLabels == nil {
+		p.TierLabels = d.TierLabels
 	}
 	return p.check()
 }

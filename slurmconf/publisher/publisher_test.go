@@ -1,0 +1,334 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// memory is a Store that a test changes by hand.
+type memory struct {
+	snap      *Snapshot
+	changes   chan struct{}
+	published map[string]*Published
+	notes     map[string]string
+	saves     int
+	broken    error
+	foreign   map[string]bool // nodes whose annotation somebody else owns
+}
+
+func newMemory(snap *Snapshot) *memory {
+	return &memory{snap: snap, changes: make(chan struct{}, 1), published: map[string]*Published{}, notes: map[string]string{}, foreign: map[string]bool{}}
+}
+
+func (m *memory) Changes() <-chan struct{} { return m.changes }
+
+func (m *memory) Snapshot(context.Context) (*Snapshot, error) {
+	for i := range m.snap.Nodes {
+		n := &m.snap.Nodes[i]
+		n.Annotations = map[string]string{}
+		if spec := m.notes[n.Name]; spec != "" {
+			n.Annotations[SpecAnnotation] = spec
+		}
+	}
+	return m.snap, m.broken
+}
+
+func (m *memory) Load(_ context.Context, p *Publication) (*Published, error) {
+	return m.published[p.key()], m.broken
+}
+
+func (m *memory) Save(_ context.Context, p *Publication, out *Published) error {
+	m.saves++
+	m.published[p.key()] = out.clone()
+	return m.broken
+}
+
+func (m *memory) Annotate(_ context.Context, node, spec string) error {
+	if m.foreign[node] {
+		return fmt.Errorf("node %s: %w", node, ErrConflict)
+	}
+	m.notes[node] = spec
+	return nil
+}
+
+// change puts another snapshot in place and tells the publisher.
+func (m *memory) change(snap *Snapshot) {
+	m.snap = snap
+	notify(m.changes)
+}
+
+// snapshotOf is what agents and kubelets of the machines would have written.
+func snapshotOf(c *simulated.Cluster) *Snapshot {
+	s := &Snapshot{Reports: map[string]*topology.Node{}}
+	for _, m := range c.Machines() {
+		if !m.Exists {
+			continue
+		}
+		s.Nodes = append(s.Nodes, Node{Name: m.Name, Labels: m.Labels})
+		if m.Report != nil {
+			s.Reports[m.Name] = m.Report
+		}
+	}
+	return s
+}
+
+func openCluster(t testing.TB, name string) *simulated.Cluster {
+	t.Helper()
+	c, err := simulated.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func complete(t testing.TB, pubs ...Publication) []Publication {
+	t.Helper()
+	out, err := Complete(pubs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func newPublisher(store Store, pubs []Publication) *Publisher {
+	return New(store, pubs, nil, NewMetrics(prometheus.NewRegistry()), slog.New(slog.NewTextHandler(io.Discard, nil)))
+}
+
+// inBubble runs a publisher over the store in fake time, with steps beside it.
+func inBubble(t *testing.T, store Store, pubs []Publication, steps func()) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		if m, ok := store.(*memory); ok {
+			m.changes = make(chan struct{}, 1)
+		}
+		go func() { done <- newPublisher(store, pubs).Run(ctx) }()
+		steps()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// pass waits in fake time and lets everything that is due happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestPublishThenAnnotate(t *testing.T) {
+	store := newMemory(snapshotOf(openCluster(t, "gb200-nvl72x4")))
+	pubs := complete(t, Publication{})
+	inBubble(t, store, pubs, func() {
+		pass(9 * time.Second)
+		if store.saves != 0 {
+			t.Fatal("published before the facts were quiet for 10 s")
+		}
+		pass(2 * time.Second)
+		if store.saves != 1 || len(store.notes) != 0 {
+			t.Fatalf("%d saves and %d annotations after 11 s, want 1 and none", store.saves, len(store.notes))
+		}
+		pass(115 * time.Second)
+		if len(store.notes) != 0 {
+			t.Fatal("nodes annotated before slurmctld had the time to load the files")
+		}
+		pass(10 * time.Second)
+		if got := store.notes["gb200-001"]; !strings.HasPrefix(got, "nvl:nvl-") || !strings.Contains(got, ",fabric:leaf-01") || len(store.notes) != 72 {
+			t.Fatalf("%d annotations, gb200-001 has %q", len(store.notes), got)
+		}
+		pass(24 * time.Hour)
+		if store.saves != 1 {
+			t.Errorf("%d saves after a day at rest, want 1", store.saves)
+		}
+	})
+}
+
+// TestFlappingWritesNothing lets 5 % of the nodes lose their report, their
+// label or their fabric state, again and again.
+func TestFlappingWritesNothing(t *testing.T) {
+	store := newMemory(snapshotOf(openCluster(t, "gb200-nvl72x4")))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		pass(5 * time.Minute)
+		saves := store.saves
+		for round := range 200 {
+			c := openCluster(t, "gb200-nvl72x4")
+			for k := range 4 {
+				node := fmt.Sprintf("gb200-%03d", (round*7+k*13)%72+1)
+				fault := []simulated.Fault{{NoReport: true}, {Fabric: "inProgress"}, {Fabric: "notStarted", Reboot: true}, {Absent: true}}[(round+k)%4]
+				fault.Node = node
+				c.Apply(simulated.Step{Do: []simulated.Fault{fault}})
+			}
+			store.change(snapshotOf(c))
+			pass(30 * time.Second)
+		}
+		if store.saves != saves {
+			t.Errorf("flapping nodes made %d writes, want none", store.saves-saves)
+		}
+	})
+}
+
+func TestFirstPublicationWaitsForAllNodes(t *testing.T) {
+	c := openCluster(t, "gb200-nvl72x4")
+	fault := simulated.Fault{Node: "gb200-030", Fabric: "inProgress"}
+	c.Apply(simulated.Step{Do: []simulated.Fault{fault}})
+	store := newMemory(snapshotOf(c))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		pass(4 * time.Minute)
+		if store.saves != 0 {
+			t.Fatal("published although a node with GPUs is not known yet")
+		}
+		pass(2 * time.Minute)
+		if store.saves != 1 {
+			t.Fatal("not published after the longest wait")
+		}
+	})
+}
+
+func TestBigChangeWaitsForApproval(t *testing.T) {
+	c := openCluster(t, "gb200-nvl72x4")
+	store := newMemory(snapshotOf(c))
+	pubs := complete(t, Publication{})
+	inBubble(t, store, pubs, func() {
+		pass(time.Minute)
+		before := maps.Clone(store.published[pubs[0].key()].Files)
+		gone := openCluster(t, "gb200-nvl72x4")
+		for i := range 20 {
+			gone.Apply(simulated.Step{Do: []simulated.Fault{{Node: fmt.Sprintf("gb200-%03d", i+1), Absent: true}}})
+		}
+		store.change(snapshotOf(gone))
+		pass(15 * time.Minute)
+		held := store.published[pubs[0].key()]
+		if diff := cmp.Diff(before, held.Files); diff != "" {
+			t.Fatalf("28 %% of the nodes left at once and the files changed:\n%s", diff)
+		}
+		if !strings.Contains(held.Annotations[AnnotationHeldReason], "BigChange: 20 of 72 nodes") {
+			t.Fatalf("held reason %q", held.Annotations[AnnotationHeldReason])
+		}
+		held.Annotations[AnnotationApprove] = held.Annotations[AnnotationHeld]
+		store.change(snapshotOf(gone))
+		pass(time.Minute)
+		after := store.published[pubs[0].key()]
+		if strings.Contains(after.Files["topology.yaml"], "gb200-[001") || after.Annotations[AnnotationHeld] != "" || after.Annotations[AnnotationApprove] != "" {
+			t.Errorf("the approved change was not published, or its approval stayed: %v", after.Annotations)
+		}
+	})
+}
+
+func TestLastGoodStays(t *testing.T) {
+	tests := []struct {
+		name   string
+		after  func(*memory)
+		reason string
+	}{
+		{"no node", func(m *memory) { m.change(&Snapshot{}) }, "NothingToPublish"},
+		{"two nodes of one Slurm name", func(m *memory) {
+			s := snapshotOf(openCluster(t, "gb200-nvl72x4"))
+			s.Nodes = append(s.Nodes, Node{Name: "gb200-001.other.example"})
+			m.change(s)
+		}, "NoPlan"},
+		{"published file broken by hand", func(m *memory) {
+			m.published["slurm/quoin-slurm"].Files["topology.yaml"] = "- topology: ["
+			notify(m.changes)
+		}, "PublishedUnreadable"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			store := newMemory(snapshotOf(openCluster(t, "gb200-nvl72x4")))
+			pub := Publication{ForgetBlocks: nil}
+			inBubble(t, store, complete(t, pub), func() {
+				pass(time.Minute)
+				tt.after(store)
+				files := maps.Clone(store.published["slurm/quoin-slurm"].Files)
+				pass(time.Hour)
+				got := store.published["slurm/quoin-slurm"]
+				if diff := cmp.Diff(files, got.Files); diff != "" {
+					t.Errorf("files changed (-was +is):\n%s", diff)
+				}
+				if tt.reason != "NothingToPublish" && !strings.HasPrefix(got.Annotations[AnnotationHeldReason], tt.reason) {
+					t.Errorf("held reason %q, want %s", got.Annotations[AnnotationHeldReason], tt.reason)
+				}
+			})
+		})
+	}
+}
+
+func TestStoreErrorIsTriedAgain(t *testing.T) {
+	store := newMemory(snapshotOf(openCluster(t, "gb200-nvl72x4")))
+	store.broken = errors.New("connection refused")
+	inBubble(t, store, complete(t, Publication{}), func() {
+		pass(10 * time.Minute)
+		store.broken = nil
+		pass(2 * time.Minute)
+		if len(store.published) != 1 {
+			t.Error("not published after the store came back")
+		}
+	})
+}
+
+func TestForeignAnnotationIsLeftAlone(t *testing.T) {
+	store := newMemory(snapshotOf(openCluster(t, "gb200-nvl72x4")))
+	store.foreign["gb200-005"] = true
+	store.notes["gb200-005"] = "default:theirs"
+	inBubble(t, store, complete(t, Publication{}), func() {
+		pass(time.Hour)
+		if store.notes["gb200-005"] != "default:theirs" || len(store.notes) != 72 {
+			t.Errorf("gb200-005 has %q, %d nodes annotated", store.notes["gb200-005"], len(store.notes))
+		}
+	})
+}
+
+// TestTwoPublications gives two Slurm clusters their own nodes.
+func TestTwoPublications(t *testing.T) {
+	snap := snapshotOf(openCluster(t, "gb200-nvl72x4"))
+	for i := range snap.Nodes {
+		snap.Nodes[i].Labels["team"] = []string{"red", "blue"}[i/36]
+	}
+	pubs := complete(t,
+		Publication{Name: "red", Namespace: "slurm-red", Nodes: Selection{Selector: "team=red"}},
+		Publication{Name: "blue", Namespace: "slurm-blue", Format: "conf", SlurmVersion: "24.11", Nodes: Selection{Selector: "team=blue"}})
+	store := newMemory(snap)
+	inBubble(t, store, pubs, func() {
+		pass(10 * time.Minute)
+		red, blue := store.published["slurm-red/quoin-slurm"].Files["topology.yaml"], store.published["slurm-blue/quoin-slurm"].Files["topology.conf"]
+		if !strings.Contains(red, "gb200-[001-018]") || strings.Contains(red, "037") || !strings.Contains(blue, "gb200-[037-054]") || strings.Contains(blue, "001") {
+			t.Errorf("red:\n%s\nblue:\n%s", red, blue)
+		}
+		if len(store.notes) != 36 {
+			t.Errorf("%d nodes annotated, want the 36 of the release that takes it", len(store.notes))
+		}
+	})
+}
+
+func TestCompleteRefuses(t *testing.T) {
+	tests := map[string][]Publication{
+		`slurmVersion: slurm release "23.02"`: {{SlurmVersion: "23.02"}},
+		`format "xml": want conf or yaml`:     {{Format: "xml"}},
+		`topology.yaml needs 25.05`:           {{SlurmVersion: "24.11", Format: "yaml"}},
+		`two publications are named`:          {{}, {Namespace: "other"}},
+		`both write ConfigMap`:                {{Name: "a"}, {Name: "b"}},
+		`slurmNames "nick"`:                   {{SlurmNames: "nick"}},
+		`nodes.selector "a in ("`:             {{Nodes: Selection{Selector: "a in ("}}},
+		`maxChange "2"`:                       {{MaxChange: 2}},
+	}
+	for want, pubs := range tests {
+		if _, err := Complete(pubs); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+// Package simulated makes machines and racks from a YAML file, for demos and
+// tests: what each machine would report, which labels its Kubernetes node would
+// have, and what goes wrong over a day. The same file always gives the same
+// machines. It reads no file itself but the clusters that it ships.
+package simulated
+
+import (
+	"crypto/sha256"
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+//go:embed clusters/*.yaml
+var shipped embed.FS
+
+// Shipped lists the names of the clusters that come with Quoin.
+func Shipped() []string {
+	files, err := fs.Glob(shipped, "clusters/*.yaml")
+	if err != nil {
+		panic("simulated: " + err.Error()) // the pattern is constant
+	}
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(path.Base(f), ".yaml")
+	}
+	return files
+}
+
+// Open returns a cluster that comes with Quoin.
+func Open(name string) (*Cluster, error) {
+	data, err := shipped.ReadFile("clusters/" + name + ".yaml")
+	if err != nil {
+		return nil, fmt.Errorf("no cluster %q: want one of %s, or a file", name, strings.Join(Shipped(), ", "))
+	}
+	return Parse(name+".yaml", data)
+}
+
+// Machine is one simulated machine.
+type Machine struct {
+	Name string
+	// Labels are those of its Kubernetes node.
+	Labels map[string]string
+	// Report is nil when the machine has no agent, or sends nothing.
+	Report *topology.Node
+	// Exists is false while the machine is out of its rack.
+	Exists bool
+}
+
+// Cluster is a simulated site.
+type Cluster struct {
+	Name, About string
+	Steps       []Step
+	machines    []machine
+	index       map[string]int
+}
+
+// machine is one machine's place and what is wrong with it now.
+type machine struct {
+	name   string
+	group  *group
+	rack   int // from 1, over all groups
+	tray   int // from 1, in its rack
+	tiers  []string
+	domain int // the rack whose NVLink domain it is in
+	faults []Fault
+	boot   int
+}
+
+// Machines returns every machine as it is now, in the file's order.
+func (c *Cluster) Machines() []Machine {
+	out := make([]Machine, len(c.machines))
+	for i := range c.machines {
+		out[i] = c.machines[i].now()
+	}
+	return out
+}
+
+// Machine returns one machine as it is now.
+func (c *Cluster) Machine(name string) (Machine, error) {
+	i, ok := c.index[name]
+	if !ok {
+		return Machine{}, fmt.Errorf("no machine %q in cluster %q: it has %d, such as %s", name, c.Name, len(c.machines), c.example())
+	}
+	return c.machines[i].now(), nil
+}
+
+func (c *Cluster) example() string {
+	if len(c.machines) == 0 {
+		return "none"
+	}
+	return c.machines[0].name
+}
+
+// Apply makes the changes of a step. Steps are applied in their order.
+func (c *Cluster) Apply(s Step) {
+	for _, f := range s.Do {
+		m := &c.machines[c.index[f.Node]]
+		m.apply(c, f)
+	}
+}
+
+func (m *machine) apply(c *Cluster, f Fault) {
+	switch {
+	case f.Clear:
+		m.faults, m.domain = nil, m.rack
+	case f.MoveTo != "":
+		m.domain = c.machines[c.index[f.MoveTo]].rack
+	default:
+		m.faults = append(m.faults, f)
+	}
+	if f.Reboot {
+		m.boot++
+	}
+}
+
+// now makes the machine's report and labels.
+func (m *machine) now() Machine {
+	out := Machine{Name: m.name, Exists: true, Labels: m.labels()}
+	n := m.report()
+	for _, f := range m.faults {
+		switch {
+		case f.Absent:
+			out.Exists = false
+		case f.NoReport:
+			n = nil
+		case f.Label != nil:
+			out.Labels["nvidia.com/gpu.clique"] = *f.Label
+		case n != nil:
+			f.strike(n)
+		}
+	}
+	if out.Exists {
+		out.Report = n
+	}
+	return out
+}
+
+// labels are those that GPU Feature Discovery would write.
+func (m *machine) labels() map[string]string {
+	l := map[string]string{"kubernetes.io/hostname": m.name}
+	for i, key := range tierLabels {
+		if i < len(m.tiers) {
+			l[key] = m.tiers[i]
+		}
+	}
+	g := &m.group.GPUs
+	if g.Count == 0 {
+		return l
+	}
+	l["nvidia.com/gpu.present"], l["nvidia.com/gpu.count"] = "true", fmt.Sprint(g.Count)
+	l["nvidia.com/gpu.product"] = strings.ReplaceAll(g.Product, " ", "-")
+	if c, ok := m.clique(); ok {
+		l["nvidia.com/gpu.clique"] = c.String()
+	}
+	return l
+}
+
+// tierLabels name the switches above a machine, nearest first.
+var tierLabels = []string{"network.topology.nvidia.com/leaf", "network.topology.nvidia.com/spine", "network.topology.nvidia.com/core"}
+
+// clique is the machine's NVLink domain, where NVLink leaves the machine or the
+// machine reports one of its own.
+func (m *machine) clique() (topology.Clique, bool) {
+	switch m.group.NVLink {
+	case nvlinkRack:
+		return topology.Clique{ClusterUUID: uuidOf("cluster", m.group.Name, m.domain), ID: uint32(m.domain)}, true
+	case nvlinkNode:
+		return topology.Clique{ClusterUUID: uuidOf("node", m.name, 0), ID: 0}, true
+	}
+	return topology.Clique{}, false
+}
+
+// report is what the machine says when nothing is wrong with it.
+func (m *machine) report() *topology.Node {
+	n := &topology.Node{Name: m.name, BootID: uuidOf("boot", m.name, m.boot).String(), Tiers: slices.Clone(m.tiers)}
+	g := &m.group.GPUs
+	if g.Count == 0 {
+		return n
+	}
+	n.DriverVersion, n.NVMLVersion = m.group.Driver, "13."+m.group.Driver
+	if m.group.Platform {
+		n.Platform = &topology.Platform{ChassisSerial: fmt.Sprintf("18%011d", m.rack), Slot: slotOf(m.tray, m.group.Nodes), Tray: m.tray - 1, HostID: 1}
+	}
+	for i := range g.Count {
+		n.GPUs = append(n.GPUs, m.gpu(i))
+	}
+	return n
+}
+
+// slotOf counts the nine switch trays that sit in the middle of an NVL72 rack.
+func slotOf(tray, trays int) int {
+	if tray > trays/2 {
+		return tray + 9
+	}
+	return tray
+}
+
+func (m *machine) gpu(i int) topology.GPU {
+	spec := &m.group.GPUs
+	minor, numa := i, 0
+	if len(spec.Minors) > 0 {
+		minor = spec.Minors[i]
+	}
+	if spec.NUMANodes > 1 {
+		numa = i * spec.NUMANodes / spec.Count
+	}
+	g := topology.GPU{Index: i, UUID: "GPU-" + uuidOf("gpu", m.name, i).String(), Minor: &minor, PCIBusID: fmt.Sprintf("%08X:%02X:00.0", numa, 1+16*(i%15)),
+		Product: spec.Product, MemoryMiB: spec.MemoryMiB, NUMANode: &numa, DCGMID: &i}
+	if spec.CPUs > 0 && spec.NUMANodes > 0 {
+		per := spec.CPUs / spec.NUMANodes
+		g.CPUAffinity = fmt.Sprintf("%d-%d", numa*per, (numa+1)*per-1)
+	}
+	for link := range spec.NVLinks {
+		g.NVLinks = append(g.NVLinks, topology.NVLink{Link: link, Remote: "switch"})
+	}
+	g.MIG = m.mig(i, minor)
+	g.Fabric = &topology.Fabric{State: topology.FabricNotSupported}
+	if c, ok := m.clique(); ok {
+		g.Fabric = &topology.Fabric{ClusterUUID: c.ClusterUUID, CliqueID: c.ID, State: topology.FabricCompleted, Health: topology.HealthHealthy}
+	}
+	return g
+}
+
+// mig returns the GPU's MIG instances. Their device files follow the driver's
+// numbering: per GPU 135 capabilities from 3 on, 9 of them per GPU instance.
+func (m *machine) mig(i, minor int) []topology.MIGInstance {
+	var out []topology.MIGInstance
+	for k := range m.group.MIG.Instances {
+		gi := m.group.MIG.FirstID + k
+		first := minor*135 + 3 + gi*9
+		out = append(out, topology.MIGInstance{UUID: "MIG-" + uuidOf("mig", m.name, i*100+gi).String(), Profile: m.group.MIG.Profile, GPUInstanceID: gi,
+			Capabilities: []string{fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", first), fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", first+1)}})
+	}
+	return out
+}
+
+// uuidOf derives an identity from a name, so that the same file always gives
+// the same machines.
+func uuidOf(kind, name string, number int) topology.UUID {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", kind, name, number))
+	u := topology.UUID(sum[:16])
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	return u
+}
