@@ -1,10 +1,246 @@
 package slurmconf
 
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // Lint says what slurmctld, and for gres.conf slurmd, of the stated release
 // does with the files, which together are the cluster's: topology.conf,
-// topology.yaml and gres.conf, told apart by the end of their names. Findings
-// are in the order of files and lines. Verdicts follow runs of the real
-// daemons.
+// topology.yaml and gres.conf, told apart by the end of their names. A file
+// that the release does not read is named and not looked into. Findings are in
+// the order of files and lines. Verdicts follow runs of the real daemons.
 func Lint(files []File, o Options) []Finding {
-	return nil
+	l := newLinter(o)
+	conf, yaml := -1, -1
+	for i, f := range files {
+		switch {
+		case strings.HasSuffix(f.Name, ".yaml") || strings.HasSuffix(f.Name, ".yml"):
+			yaml = i
+		case !strings.HasSuffix(f.Name, "gres.conf"):
+			conf = i
+		}
+	}
+	if yaml >= 0 && !l.Release.YAML() {
+		l.file = files[yaml].Name
+		l.warn(1, "YAMLNotRead", "write topology.conf for this release", fmt.Sprintf("Slurm %s does not read topology.yaml", l.Release))
+		yaml = -1
+	}
+	switch {
+	case yaml >= 0:
+		l.lintYAML(files[yaml])
+		if conf >= 0 {
+			l.file = files[conf].Name
+			l.warn(1, "ConfNotRead", "remove one of the two files", "topology.conf is not read while there is a topology.yaml")
+		}
+	case conf >= 0:
+		l.lintConf(files[conf])
+	case l.Plugin == PluginBlock || l.Plugin == PluginTree:
+		l.file = "topology.conf"
+		l.fatal(1, "MissingFile", "write the file before slurmctld starts", fmt.Sprintf("topology/%s needs a topology.conf and there is none", l.Plugin))
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f.Name, "gres.conf") {
+			l.lintGres(f)
+		}
+	}
+	order := make(map[string]int, len(files))
+	for i, f := range files {
+		order[f.Name] = i
+	}
+	slices.SortStableFunc(l.findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(order[a.File], order[b.File]), cmp.Compare(a.Line, b.Line))
+	})
+	return l.findings
+}
+
+// linter holds what one Lint knows.
+type linter struct {
+	reporter
+	Options
+	known map[string]int32 // node -> its number; nil takes every node as known
+}
+
+func newLinter(o Options) *linter {
+	l := &linter{Options: o}
+	if l.Release == 0 {
+		l.Release = Latest
+	}
+	if o.KnownNodes != nil {
+		l.known = make(map[string]int32, len(o.KnownNodes))
+		for i, n := range o.KnownNodes {
+			l.known[n] = int32(i)
+		}
+	}
+	return l
+}
+
+func (l *linter) lintYAML(f File) {
+	l.file = f.Name
+	d := decodeYAML(f.Name, f.Data)
+	l.findings = append(l.findings, d.findings...)
+	names, defaults := make(map[string]int), 0
+	for i := range d.raws {
+		r := &d.raws[i]
+		if line, ok := names[r.name]; ok {
+			l.warn(r.line, "DuplicateTopology", "rename one", fmt.Sprintf("topology %q was already given in line %d", r.name, line))
+		}
+		names[r.name] = r.line
+		if r.isDefault {
+			defaults++
+		}
+		l.lintTopology(r)
+	}
+	if defaults != 1 && len(d.raws) > 0 {
+		l.warn(d.raws[0].line, "ClusterDefault", "set cluster_default: true in exactly one topology", fmt.Sprintf("%d topologies are the default: Slurm takes the first", defaults))
+	}
+	if len(d.raws) > 0 {
+		l.lintPartitions(names)
+	}
+}
+
+func (l *linter) lintPartitions(names map[string]int) {
+	for _, p := range l.PartitionTopologies {
+		if _, ok := names[p]; !ok {
+			l.fatal(1, "UnknownTopology", "add the topology, or correct Topology= of the partition", fmt.Sprintf("a partition uses topology %q, which is not in the file", p))
+		}
+	}
+}
+
+// lintTopology applies the rules of the topology's kind.
+func (l *linter) lintTopology(r *rawTopology) {
+	switch r.kind {
+	case "block":
+		l.lintBlocks(r)
+	case "tree":
+		l.lintTree(r)
+	case "ring", "torus3d":
+		if !l.Release.RingAndTorus() {
+			l.fatal(r.line, ruleKind, "want one of block, tree, flat", fmt.Sprintf("Slurm %s has no topology of kind %s", l.Release, r.kind))
+		}
+	}
+}
+
+// lintName warns of names that Slurm takes in the file and trips over later.
+func (l *linter) lintName(what, name string, line int) {
+	digits := len(name) - len(strings.TrimRight(name, "0123456789"))
+	bad := strings.IndexFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
+	})
+	const advice = "want letters, digits, '_' and '-', at most 63, not ending in more than 18 digits"
+	switch {
+	case name == "":
+		l.warn(line, "Name", advice, fmt.Sprintf("a %s has an empty name", what))
+	case bad >= 0:
+		l.warn(line, "Name", advice, fmt.Sprintf("%s %q: %q has a meaning of its own in host lists and in Topology=", what, shorten(name), name[bad:bad+1]))
+	case len(name) > 63 || digits > maxDigits:
+		l.warn(line, "Name", advice, fmt.Sprintf("%s %q is too long or ends in too many digits", what, shorten(name)))
+	}
+}
+
+// membership finds nodes that are given twice, unknown or nowhere.
+type membership struct {
+	owner  []int32          // by node number: 1 + index of the unit that has it
+	extra  map[string]int32 // the same for nodes without a number
+	absent int              // known nodes that no unit has
+}
+
+func (l *linter) newMembership() *membership {
+	m := &membership{owner: make([]int32, len(l.known)), absent: len(l.known)}
+	if l.known == nil {
+		m.extra = make(map[string]int32, 64)
+	}
+	return m
+}
+
+// unitNodes is what walking one unit's host list found.
+type unitNodes struct {
+	count   int // different nodes that slurmctld knows
+	unknown []string
+	shared  []string // nodes that an earlier unit has
+	other   int32    // that unit
+	err     error
+}
+
+// walk counts the nodes of unit i.
+func (m *membership) walk(l *linter, i int, nodes string) unitNodes {
+	var u unitNodes
+	mark := int32(i + 1)
+	u.err = walkHosts(nodes, func(name []byte) {
+		var was int32
+		if l.known != nil {
+			n, ok := l.known[string(name)]
+			if !ok {
+				u.unknown = append(u.unknown, string(name))
+				return
+			}
+			was, m.owner[n] = m.owner[n], mark
+			if was == 0 {
+				m.absent--
+			}
+		} else {
+			was = m.extra[string(name)]
+			if was != mark {
+				m.extra[string(name)] = mark
+			}
+		}
+		if was != mark {
+			u.count++
+		}
+		if was != 0 && was != mark {
+			u.shared, u.other = append(u.shared, string(name)), was-1
+		}
+	})
+	return u
+}
+
+// absentNodes lists the known nodes that no unit has.
+func (l *linter) absentNodes(m *membership) string {
+	var names []string
+	for n, i := range l.known {
+		if m.owner[i] == 0 {
+			names = append(names, n)
+		}
+	}
+	return CompressHostlist(names)
+}
+
+// lintUnit walks a unit's nodes and reports what is wrong with them.
+func (l *linter) lintUnit(m *membership, r *rawTopology, i int, what string) int {
+	u := &r.units[i]
+	n := m.walk(l, i, u.nodes)
+	if n.err != nil {
+		l.fatal(u.line, "BrokenHostlist", "want such as n[001-018],n020", fmt.Sprintf("%s %s: %v", what, u.name, n.err))
+	}
+	if len(n.unknown) > 0 {
+		l.warn(u.line, "UnknownNode", "add the nodes to slurm.conf, or take them out", fmt.Sprintf("%s %s has nodes that are not in slurm.conf: %s", what, u.name, shorten(CompressHostlist(n.unknown))))
+	}
+	if len(n.shared) > 0 {
+		rule, message := "NodeInTwoBlocks", "Slurm accepts it silently"
+		if what == "switch" {
+			rule, message = "NodeOnTwoSwitches", "Slurm warns of it"
+		}
+		l.warn(u.line, rule, "leave each node in one", fmt.Sprintf("%s of %s %s are also in %s; %s", shorten(CompressHostlist(n.shared)), what, u.name, r.units[n.other].name, message))
+	}
+	if u.hasNodes && n.err == nil && n.count == 0 && len(n.unknown) == 0 {
+		l.warn(u.line, "EmptyNodes", "leave the key out of a placeholder", fmt.Sprintf("%s %s has an empty list of nodes", what, u.name))
+	}
+	return n.count
+}
+
+// lintDuplicates reports names given twice, which no release starts with.
+func (l *linter) lintDuplicates(r *rawTopology, what string) map[string]int {
+	index := make(map[string]int, len(r.units))
+	for i := range r.units {
+		u := &r.units[i]
+		if first, ok := index[u.name]; ok {
+			l.fatal(u.line, "DuplicateName", "rename one, or join their nodes", fmt.Sprintf("%s %q was already given in line %d", what, u.name, r.units[first].line))
+			continue
+		}
+		index[u.name] = i
+		l.lintName(what, u.name, u.line)
+	}
+	return index
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"gopkg.in/yaml.v3"
 )
 
 // RenderYAML writes topology.yaml (25.05 and newer): every topology in the
@@ -103,45 +101,30 @@ func yamlScalar(s string) string {
 }
 
 // ParseYAML reads topology.yaml, for messages called name. Errors are
-// *ParseError and name what is not known here: unlike Slurm it refuses unknown
-// keys. Ring and torus topologies (26.05) are not read.
+// *ParseError. Unlike Slurm it refuses keys that are not known and topologies
+// without a name. Ring and torus topologies (26.05) are not read.
 func ParseYAML(name string, data []byte) ([]Topology, error) {
-	doc, err := decodeYAML(name, data)
-	if err != nil {
+	d := decodeYAML(name, data)
+	if err := d.firstError(); err != nil {
 		return nil, err
 	}
-	topologies := make([]Topology, 0, len(doc.entries))
-	for _, e := range doc.entries {
-		if len(e.unknown) > 0 {
-			return nil, e.unknown[0]
+	topologies := make([]Topology, 0, len(d.raws))
+	for i := range d.raws {
+		r := &d.raws[i]
+		if r.kind == "ring" || r.kind == "torus3d" {
+			return nil, &ParseError{File: name, Line: r.line, Key: r.kind, Message: "not read here: want one of block, tree, flat"}
 		}
-		if e.problem != nil {
-			return nil, e.problem
+		for _, n := range r.sizes {
+			if n <= 0 {
+				return nil, &ParseError{File: name, Line: r.sizesLine, Key: "block_sizes", Message: fmt.Sprintf("%d is no size: want numbers of 1 or more", n)}
+			}
 		}
-		if e.other != "" {
-			return nil, &ParseError{File: name, Line: e.line, Key: e.other, Message: "not read here: want one of block, tree, flat"}
+		for _, u := range r.units {
+			if u.name == "" {
+				return nil, &ParseError{File: name, Line: u.line, Message: "empty name: want letters, digits, '_' and '-'"}
+			}
 		}
-		topologies = append(topologies, e.Topology)
+		topologies = append(topologies, r.topology())
 	}
 	return topologies, nil
-}
-
-// yamlDoc is topology.yaml with what Lint needs beside the topologies.
-type yamlDoc struct {
-	entries []yamlEntry
-}
-
-type yamlEntry struct {
-	Topology
-	line       int
-	other      string        // ring or torus3d
-	hasDefault bool          // cluster_default was given
-	lines      []int         // of each block or switch
-	sizesLine  int           // of block_sizes
-	unknown    []*ParseError // keys that Slurm ignores
-	problem    *ParseError   // what Slurm refuses in this entry
-}
-
-func yamlProblem(file string, n *yaml.Node, key, format string, args ...any) *ParseError {
-	return &ParseError{File: file, Line: n.Line, Key: key, Message: fmt.Sprintf(format, args...)}
 }

@@ -1,6 +1,7 @@
 package slurmconf
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,201 +12,270 @@ import (
 // yamlLine finds the line number in the messages of the YAML parser.
 var yamlLine = regexp.MustCompile(`line (\d+)`)
 
-// decodeYAML reads the document's tree. The error, a *ParseError, is for text
-// that is no YAML list of mappings; what is wrong within an entry stays with it.
-func decodeYAML(file string, data []byte) (*yamlDoc, error) {
+// Rules about the form of topology.yaml.
+const (
+	ruleSyntax     = "Syntax"
+	ruleType       = "WrongType"
+	ruleUnknownKey = "UnknownKey"
+	ruleKind       = "TopologyKind"
+	ruleBlockSizes = "BlockSizes"
+	ruleNoName     = "MissingName"
+	ruleEmptyFile  = "EmptyFile"
+)
+
+// yamlDecoder reads topology.yaml as slurmctld does: every value is text, a
+// mapping stands for a list of one, a key given twice counts once.
+type yamlDecoder struct {
+	reporter
+	raws []rawTopology
+	t    *rawTopology
+}
+
+// decodeYAML reads the first document. What slurmctld refuses becomes fatal
+// findings, what it ignores warnings.
+func decodeYAML(file string, data []byte) *yamlDecoder {
+	d := &yamlDecoder{reporter: reporter{file: file}}
 	var root yaml.Node
 	if err := yaml.Unmarshal(data, &root); err != nil {
 		line := 1
 		if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 			line, _ = strconv.Atoi(m[1])
 		}
-		return nil, &ParseError{File: file, Line: line, Message: strings.TrimPrefix(err.Error(), "yaml: ") + ": want YAML"}
+		d.fatal(max(line, 1), ruleSyntax, "correct the YAML", strings.TrimPrefix(err.Error(), "yaml: "))
+		return d
 	}
 	if len(root.Content) == 0 {
-		return nil, &ParseError{File: file, Line: 1, Message: "empty: want a list of topologies, each beginning with `- topology: NAME`"}
+		d.fatal(1, ruleEmptyFile, "want a list of topologies, each beginning with `- topology: NAME`, or no file at all", "there is no topology in the file")
+		return d
 	}
 	list := root.Content[0]
-	if list.Kind != yaml.SequenceNode {
-		return nil, yamlProblem(file, list, "", "want a list of topologies, each beginning with `- topology: NAME`")
+	if line := findAlias(list); line > 0 {
+		d.fatal(line, ruleSyntax, "write the value out", "YAML aliases (*name) are not read by Slurm")
+		return d
 	}
-	doc := &yamlDoc{}
-	for _, n := range list.Content {
-		d := yamlDecoder{file: file}
-		doc.entries = append(doc.entries, d.entry(n))
+	items := d.items(list, "the file", "topologies")
+	if list.Kind == yaml.SequenceNode && len(items) == 0 {
+		d.fatal(list.Line, ruleEmptyFile, "want at least one entry `- topology: NAME`, or no file at all", "the list of topologies is empty")
 	}
-	return doc, nil
+	d.raws = make([]rawTopology, len(items))
+	for i, n := range items {
+		d.t = &d.raws[i]
+		d.entry(n)
+	}
+	return d
 }
 
-// yamlDecoder reads one topology.
-type yamlDecoder struct {
-	file string
-	e    yamlEntry
-}
-
-// fail keeps the first problem of the entry.
-func (d *yamlDecoder) fail(n *yaml.Node, key, format string, args ...any) {
-	if d.e.problem == nil {
-		d.e.problem = yamlProblem(d.file, n, key, format, args...)
+// findAlias returns the line of the first alias below n, or 0.
+func findAlias(n *yaml.Node) int {
+	if n.Kind == yaml.AliasNode {
+		return n.Line
 	}
+	for _, c := range n.Content {
+		if line := findAlias(c); line > 0 {
+			return line
+		}
+	}
+	return 0
 }
 
-// each calls f for every key of a mapping.
-func (d *yamlDecoder) each(n *yaml.Node, what string, f func(key string, k, v *yaml.Node) bool) {
+// items returns the items of a list; Slurm takes a mapping for a list of one.
+func (d *yamlDecoder) items(n *yaml.Node, where, of string) []*yaml.Node {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		return n.Content
+	case yaml.MappingNode:
+		return []*yaml.Node{n}
+	}
+	d.fatal(n.Line, ruleType, "want a list of "+of, fmt.Sprintf("%s: %q is no list", where, n.Value))
+	return nil
+}
+
+// each calls f for every key of a mapping, and reports those it does not know.
+func (d *yamlDecoder) each(n *yaml.Node, what, allowed string, f func(key string, k, v *yaml.Node) bool) {
 	if n.Kind != yaml.MappingNode {
-		d.fail(n, what, "want a mapping")
+		d.fatal(n.Line, ruleType, "want keys "+allowed, what+" is no mapping")
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
+		if k.Kind != yaml.ScalarNode {
+			d.fatal(k.Line, ruleSyntax, "want keys "+allowed, "a key of "+what+" is no word")
+			continue
+		}
+		if given, isList := keyBefore(n.Content[:i], k.Value); isList {
+			d.fatal(k.Line, "KeyTwice", "join the lists under one key", fmt.Sprintf("key %s of %s is given twice, with lists", k.Value, what))
+		} else if given {
+			d.warn(k.Line, "KeyTwice", "leave one of them", fmt.Sprintf("key %s of %s is given twice, the last one counts", k.Value, what))
+		}
 		if !f(k.Value, k, v) {
-			d.e.unknown = append(d.e.unknown, yamlProblem(d.file, k, k.Value, "unknown key in %s: Slurm ignores it; take it out", what))
+			d.warn(k.Line, ruleUnknownKey, "take it out, or want one of "+allowed, fmt.Sprintf("key %q of %s is not known: Slurm ignores it", k.Value, what))
 		}
 	}
 }
 
+// keyBefore reports whether key is among the pairs, and there with a list.
+func keyBefore(pairs []*yaml.Node, key string) (given, isList bool) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i].Value == key {
+			given = true
+			isList = isList || pairs[i+1].Kind == yaml.SequenceNode
+		}
+	}
+	return given, isList
+}
+
+// text returns a scalar as Slurm reads it: null is empty.
 func (d *yamlDecoder) text(n *yaml.Node, key string) string {
-	if n.Kind != yaml.ScalarNode {
-		d.fail(n, key, "want text")
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		d.fatal(n.Line, ruleType, "want text, and host lists as one text such as n[001-018]", key+" is a list or a mapping")
+		return ""
+	case n.Tag == "!!null" && n.Style == 0:
 		return ""
 	}
 	return n.Value
 }
 
-func (d *yamlDecoder) boolean(n *yaml.Node, key string) bool {
-	var b bool
-	if err := n.Decode(&b); err != nil {
-		d.fail(n, key, "%q is neither true nor false", n.Value)
+// truth reads a scalar as Slurm reads a boolean: what is not false is true.
+func (d *yamlDecoder) truth(n *yaml.Node, key string) bool {
+	switch strings.ToLower(d.text(n, key)) {
+	case "", "0", "n", "no", "f", "false", "off":
+		return false
+	case "true", "yes", "y", "t", "on", "1":
+	default:
+		d.warn(n.Line, ruleType, "write true or false", fmt.Sprintf("%s: %q counts as true", key, n.Value))
 	}
-	return b
+	return true
 }
 
-func (d *yamlDecoder) entry(n *yaml.Node) yamlEntry {
-	d.e.line = n.Line
-	kinds := 0
-	d.each(n, "topology", func(key string, k, v *yaml.Node) bool {
+const entryKeys = "topology, cluster_default and one of block, tree, flat, ring, torus3d"
+
+func (d *yamlDecoder) entry(n *yaml.Node) {
+	d.t.line, d.t.yaml = n.Line, true
+	hasName := false
+	var kinds []string
+	d.each(n, "a topology", entryKeys, func(key string, k, v *yaml.Node) bool {
 		switch key {
 		case "topology":
-			d.e.Name = d.text(v, key)
+			d.t.name, hasName = d.text(v, key), true
+			return true
 		case "cluster_default":
-			d.e.Default, d.e.hasDefault = d.boolean(v, key), true
-		case "block":
-			kinds++
-			d.block(v)
-		case "tree":
-			kinds++
-			d.tree(v)
+			d.t.isDefault, d.t.hasDefault = d.truth(v, key), true
+			return true
 		case "flat":
-			if d.e.Flat = d.boolean(v, key); d.e.Flat {
-				kinds++
+			if v.Kind == yaml.MappingNode || d.truth(v, key) {
+				kinds = addWord(kinds, key)
 			}
-		case "ring", "torus3d":
-			kinds++
-			d.e.other = key
-		default:
-			return false
+			return true
+		case "block", "tree", "ring", "torus3d":
+			if v.Kind != yaml.MappingNode || len(v.Content) > 0 {
+				kinds = addWord(kinds, key)
+				d.places(key, v)
+			}
+			return true
 		}
-		return true
+		return false
 	})
-	if d.e.Name == "" {
-		d.fail(n, "topology", "missing: begin every entry with `- topology: NAME`")
+	if n.Kind != yaml.MappingNode {
+		return
 	}
-	if kinds != 1 {
-		d.fail(n, d.e.Name, "has %d of block, tree and flat: want exactly one", kinds)
+	if !hasName || d.t.name == "" {
+		d.warn(n.Line, ruleNoName, "begin every entry with `- topology: NAME`", "the topology has no name")
 	}
-	return d.e
+	if len(kinds) != 1 {
+		d.fatal(n.Line, ruleKind, "want exactly one of block, tree, flat", fmt.Sprintf("topology %q has %d kinds (%s)", d.t.name, len(kinds), strings.Join(kinds, ", ")))
+		return
+	}
+	d.t.kind = kinds[0]
 }
 
-func (d *yamlDecoder) block(n *yaml.Node) {
-	d.e.Block = &BlockTopology{}
-	d.each(n, "block", func(key string, k, v *yaml.Node) bool {
-		switch key {
-		case "block_sizes":
-			d.e.sizesLine = k.Line
-			d.sizes(v)
-		case "blocks":
-			d.e.Block.Blocks = make([]Block, 0, len(v.Content))
-			d.items(v, key, func(item *yaml.Node) {
-				var b Block
-				d.each(item, key, func(key string, k, v *yaml.Node) bool {
-					switch key {
-					case "block":
-						b.Name = d.text(v, key)
-					case "nodes":
-						b.Nodes = d.text(v, key)
-					default:
-						return false
-					}
-					return true
-				})
-				if b.Name == "" {
-					d.fail(item, "block", "missing: begin every block with `- block: NAME`")
-				}
-				d.e.Block.Blocks = append(d.e.Block.Blocks, b)
-			})
-		default:
-			return false
+func addWord(words []string, word string) []string {
+	for _, w := range words {
+		if w == word {
+			return words
 		}
-		return true
-	})
+	}
+	return append(words, word)
 }
 
-func (d *yamlDecoder) tree(n *yaml.Node) {
-	d.e.Tree = &TreeTopology{}
-	d.each(n, "tree", func(key string, k, v *yaml.Node) bool {
-		if key != "switches" {
-			return false
-		}
-		d.items(v, key, func(item *yaml.Node) {
-			var s Switch
-			d.each(item, key, func(key string, k, v *yaml.Node) bool {
-				switch key {
-				case "switch":
-					s.Name = d.text(v, key)
-				case "nodes":
-					s.Nodes = d.text(v, key)
-				case "children":
-					s.Children = d.text(v, key)
-				default:
-					return false
-				}
-				return true
-			})
-			if s.Name == "" {
-				d.fail(item, "switch", "missing: begin every switch with `- switch: NAME`")
+// places reads what is below block, tree, ring or torus3d.
+func (d *yamlDecoder) places(kind string, n *yaml.Node) {
+	d.t.units, d.t.sizes, d.t.hasSizes = nil, nil, false
+	switch kind {
+	case "block":
+		d.each(n, kind, "block_sizes, blocks", func(key string, k, v *yaml.Node) bool {
+			switch key {
+			case "block_sizes":
+				d.t.sizesLine = k.Line
+				d.blockSizes(v)
+			case "blocks":
+				d.units(v, key, "block", "")
+			default:
+				return false
 			}
-			if s.Nodes != "" && s.Children != "" {
-				d.fail(item, s.Name, "has both nodes and children: want one of them")
-			}
-			d.e.Tree.Switches = append(d.e.Tree.Switches, s)
+			return true
 		})
-		return true
-	})
-}
-
-// items calls f for every item of a list and keeps its line.
-func (d *yamlDecoder) items(n *yaml.Node, key string, f func(*yaml.Node)) {
-	if n.Kind != yaml.SequenceNode {
-		d.fail(n, key, "want a list")
-		return
-	}
-	for _, item := range n.Content {
-		d.e.lines = append(d.e.lines, item.Line)
-		f(item)
+	case "tree":
+		d.each(n, kind, "switches", func(key string, k, v *yaml.Node) bool {
+			if key == "switches" {
+				d.units(v, key, "switch", "children")
+			}
+			return key == "switches"
+		})
+	default:
+		if n.Kind != yaml.MappingNode {
+			d.fatal(n.Line, ruleType, "want a mapping", kind+" is no mapping")
+		}
 	}
 }
 
-func (d *yamlDecoder) sizes(n *yaml.Node) {
-	if n.Kind != yaml.SequenceNode {
-		d.fail(n, "block_sizes", "want a list such as [18, 36]")
-		return
+// units reads the list of blocks or switches.
+func (d *yamlDecoder) units(n *yaml.Node, what, nameKey, childKey string) {
+	items := d.items(n, what, what)
+	d.t.units = make([]rawUnit, 0, len(items))
+	allowed := strings.TrimSuffix(nameKey+", nodes, "+childKey, ", ")
+	for _, item := range items {
+		u, hasName := rawUnit{line: item.Line}, false
+		d.each(item, "an item of "+what, allowed, func(key string, k, v *yaml.Node) bool {
+			switch key {
+			case nameKey:
+				u.name, hasName = d.text(v, key), true
+			case "nodes":
+				u.nodes, u.hasNodes = d.text(v, key), true
+			case childKey:
+				u.children, u.hasChildren = d.text(v, key), true
+			default:
+				return false
+			}
+			return true
+		})
+		if !hasName && item.Kind == yaml.MappingNode {
+			d.fatal(item.Line, ruleNoName, "begin every item with `- "+nameKey+": NAME`", "an item of "+what+" has no name")
+		}
+		if u.hasNodes && u.hasChildren {
+			d.warn(item.Line, "NodesAndChildren", "leave one of them", fmt.Sprintf("switch %s has nodes and children: Slurm ignores the children", u.name))
+			u.children, u.hasChildren = "", false
+		}
+		d.t.units = append(d.t.units, u)
 	}
-	for _, v := range n.Content {
-		size, err := strconv.ParseUint(v.Value, 10, 31)
-		if err != nil || size == 0 {
-			d.fail(v, "block_sizes", "%q is no size: want numbers of 1 or more, the base block size first, each further one base x 2^k", v.Value)
+}
+
+func (d *yamlDecoder) blockSizes(n *yaml.Node) {
+	items := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		items = n.Content
+	}
+	for _, v := range items {
+		text := strings.TrimLeft(v.Value, " \t\n")
+		base, digits := 10, text
+		if rest, ok := strings.CutPrefix(strings.ToLower(text), "0x"); ok {
+			base, digits = 16, rest
+		}
+		size, err := strconv.ParseInt(digits, base, 32)
+		if v.Kind != yaml.ScalarNode || err != nil {
+			d.fatal(v.Line, ruleBlockSizes, "want numbers of 1 or more, the base block size first, each further one base x 2^k, such as [18, 36]", fmt.Sprintf("block_sizes: %q is no size", v.Value))
 			continue
 		}
-		d.e.Block.Sizes = append(d.e.Block.Sizes, int(size))
+		d.t.sizes, d.t.hasSizes = append(d.t.sizes, size), true
 	}
 }

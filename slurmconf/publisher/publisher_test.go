@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 // memory is a Store that a test changes by hand.
 type memory struct {
+	mu        sync.Mutex // the publisher annotates several nodes at once
 	snap      *Snapshot
 	changes   chan struct{}
 	published map[string]*Published
@@ -61,6 +63,8 @@ func (m *memory) Annotate(_ context.Context, node, spec string) error {
 	if m.foreign[node] {
 		return fmt.Errorf("node %s: %w", node, ErrConflict)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.notes[node] = spec
 	return nil
 }

@@ -1,0 +1,307 @@
+package slurmconf
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const gresKeys = "Name, Type, Count, File, MultipleFiles, Cores, Links, Flags, AutoDetect"
+
+// lintGres judges gres.conf. Fatal means that slurmd does not start on a node
+// that the line is for; whether a device file exists cannot be seen here.
+func (l *linter) lintGres(f File) {
+	l.file = f.Name
+	lines, err := scanConf(f.Name, f.Data, func(line int, file string) {
+		l.warn(line, "Include", "put its lines into this file", fmt.Sprintf("%s is included and was not looked into", file))
+	})
+	if err != nil {
+		l.fatal(err.Line, ruleSyntax, "want lines of Key=Value pairs", err.Message)
+	}
+	g := gresLinter{linter: l, names: make(map[string]*gresUse)}
+	for i := range lines {
+		c := &lines[i]
+		g.rec = gresRecord{line: c.line}
+		switch strings.ToLower(c.key) {
+		case "nodename":
+			g.rec.nodes, g.rec.hasNodes = c.value, true
+		case "name":
+			g.rec.name = c.value
+		case "autodetect":
+			g.autodetect(c.value)
+			if len(c.attrs) > 0 {
+				l.fatal(c.line, ruleUnknownKey, "begin the line with NodeName= or Name=", fmt.Sprintf("key %s is not known after AutoDetect", c.attrs[0].key))
+			}
+			continue
+		default:
+			l.fatal(c.line, ruleUnknownKey, "want NodeName, Name or AutoDetect", fmt.Sprintf("key %s does not begin a line", c.key))
+			continue
+		}
+		g.attrs(c)
+		g.record()
+	}
+	g.counts()
+}
+
+// gresLinter judges one gres.conf, line by line and then node by node.
+type gresLinter struct {
+	*linter
+	rec   gresRecord
+	names map[string]*gresUse // by GRES name
+	order []string
+}
+
+// gresRecord is one line as slurmd reads it.
+type gresRecord struct {
+	line                int
+	nodes, name, typ    string
+	hasNodes, hasDevice bool
+	autodetect          string
+	count               uint64
+	hasCount            bool
+	files, multiple     int
+	links               string
+}
+
+// gresUse is what lines of one GRES name say about nodes.
+type gresUse struct {
+	all   nodeGres // lines for every node
+	nodes map[string]nodeGres
+}
+
+// nodeGres sums the lines of one node.
+type nodeGres struct {
+	count                            uint64
+	file, noFile, typed, plain, auto bool
+	line                             int
+}
+
+func (n *nodeGres) add(m nodeGres) {
+	n.count += m.count
+	n.file, n.noFile = n.file || m.file, n.noFile || m.noFile
+	n.typed, n.plain = n.typed || m.typed, n.plain || m.plain
+	n.auto = n.auto || m.auto
+	n.line = max(n.line, m.line)
+}
+
+func (g *gresLinter) attrs(c *confLine) {
+	seen := make([]string, 0, 8)
+	for _, a := range c.attrs {
+		key := strings.ToLower(a.key)
+		if slices.Contains(seen, key) {
+			g.warn(c.line, "KeyTwice", "leave one of them", fmt.Sprintf("%s is given twice on one line, the last one counts", a.key))
+		}
+		seen = append(seen, key)
+		switch key {
+		case "name":
+			if !g.rec.hasNodes {
+				g.unknownKey(c, a.key)
+			}
+			g.rec.name = a.value
+		case "type":
+			g.rec.typ = a.value
+		case "count":
+			g.countOf(c, a.value)
+		case "file", "files":
+			g.rec.files = g.fileCount(c, a)
+		case "multiplefiles":
+			g.rec.multiple = g.fileCount(c, a)
+		case "links", "link":
+			g.rec.links = a.value
+		case "flags":
+			g.flags(c, a.value)
+		case "cores", "cpus":
+		case "autodetect":
+			g.rec.autodetect = a.value
+		default:
+			g.unknownKey(c, a.key)
+		}
+		g.rec.hasDevice = g.rec.hasDevice || key != "name" && key != "autodetect"
+	}
+}
+
+func (g *gresLinter) unknownKey(c *confLine, key string) {
+	g.fatal(c.line, ruleUnknownKey, "want "+gresKeys, fmt.Sprintf("key %s is not known after %s", key, c.key))
+}
+
+func (g *gresLinter) countOf(c *confLine, value string) {
+	n, err := parseCount(value)
+	if err != nil && value != "0" {
+		g.fatal(c.line, "Count", "want a number of 1 or more", fmt.Sprintf("Count=%s is no count", value))
+		return
+	}
+	g.rec.count, g.rec.hasCount = n, true
+}
+
+func (g *gresLinter) fileCount(c *confLine, a confPair) int {
+	n := 0
+	if err := walkHosts(a.value, func([]byte) { n++ }); err != nil {
+		g.fatal(c.line, "BrokenHostlist", "want such as /dev/nvidia[0-3]", fmt.Sprintf("%s: %v", a.key, err))
+	}
+	return n
+}
+
+func (g *gresLinter) flags(c *confLine, value string) {
+	known := []string{"countonly", "explicit", "one_sharing", "all_sharing", "nvidia_gpu_env", "amd_gpu_env", "intel_gpu_env", "opencl_env", "no_gpu_env"}
+	for flag := range strings.SplitSeq(value, ",") {
+		if flag != "" && !slices.Contains(known, strings.ToLower(flag)) {
+			g.warn(c.line, "Flags", "want "+strings.Join(known, ", "), fmt.Sprintf("flag %q is not known: slurmd ignores it", flag))
+		}
+	}
+}
+
+// autodetect judges a value of AutoDetect.
+func (g *gresLinter) autodetect(value string) {
+	known := []string{"nvml", "nvidia", "rsmi", "oneapi", "nrt", "off"}
+	if g.Release.AutoDetectFull() {
+		known = append(known, "full")
+	}
+	if !slices.Contains(known, strings.ToLower(value)) {
+		g.warn(g.rec.line, "AutoDetect", "want "+strings.Join(known, ", "), fmt.Sprintf("AutoDetect=%s is not known to Slurm %s, which ignores it", value, g.Release))
+	}
+}
+
+// record judges one whole line and notes it for its nodes.
+func (g *gresLinter) record() {
+	r := &g.rec
+	if r.autodetect != "" {
+		g.autodetect(r.autodetect)
+		if !r.hasNodes {
+			g.warn(r.line, "AutoDetect", "add NodeName=, or put AutoDetect on a line of its own", "AutoDetect on a line without NodeName has no effect")
+		}
+	}
+	if r.name == "" {
+		if r.hasDevice || r.autodetect == "" {
+			g.warn(r.line, ruleNoName, "add Name=gpu", "the line has no Name: slurmd ignores it")
+		}
+		return
+	}
+	switch {
+	case r.files > 0 && r.multiple > 0:
+		g.fatal(r.line, "FileAndMultipleFiles", "leave one of them", "File and MultipleFiles are on one line")
+	case r.multiple == 1:
+		g.fatal(r.line, "MultipleFiles", "use File for a device of one file", "MultipleFiles has one file")
+	}
+	devices := uint64(r.files)
+	if r.multiple > 0 {
+		devices = 1
+	}
+	if r.hasCount && devices > 0 && r.count != devices {
+		g.fatal(r.line, "Count", "leave Count out", fmt.Sprintf("Count=%d and %d devices in the files", r.count, devices))
+	}
+	g.lintLinks(r)
+	if devices == 0 {
+		devices = r.count
+	}
+	if devices == 0 && !r.hasCount && r.autodetect == "" {
+		devices = 1
+	}
+	g.note(r, nodeGres{count: devices, file: r.files+r.multiple > 0, noFile: r.files+r.multiple == 0, typed: r.typ != "", plain: r.typ == "", auto: r.autodetect != "" && !strings.EqualFold(r.autodetect, "off"), line: r.line})
+}
+
+func (g *gresLinter) lintLinks(r *gresRecord) {
+	if r.links == "" {
+		return
+	}
+	self := 0
+	for word := range strings.SplitSeq(r.links, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < -1 {
+			self = 2
+		} else if n == -1 {
+			self++
+		}
+	}
+	if self != 1 {
+		g.warn(r.line, "Links", "want one number per device, -1 once, for the device itself; leave it out on NVSwitch machines", fmt.Sprintf("Links=%s: slurmd ignores it", r.links))
+	} else if r.files > 1 {
+		g.warn(r.line, "Links", "write one line per device, or leave it out", "Links on a line of several devices holds for each of them")
+	}
+}
+
+// note adds the line to what its nodes have.
+func (g *gresLinter) note(r *gresRecord, n nodeGres) {
+	u := g.names[r.name]
+	if u == nil {
+		u = &gresUse{nodes: make(map[string]nodeGres)}
+		g.names[r.name] = u
+		g.order = append(g.order, r.name)
+	}
+	if !r.hasNodes {
+		u.all.add(n)
+		return
+	}
+	var unknown []string
+	err := walkHosts(r.nodes, func(name []byte) {
+		if g.known != nil {
+			if _, ok := g.known[string(name)]; !ok {
+				unknown = append(unknown, string(name))
+			}
+		}
+		sum := u.nodes[string(name)]
+		sum.add(n)
+		u.nodes[string(name)] = sum
+	})
+	if err != nil {
+		g.warn(r.line, "BrokenHostlist", "want such as n[001-018]", fmt.Sprintf("NodeName: %v: slurmd ignores the line", err))
+	}
+	if len(unknown) > 0 {
+		g.warn(r.line, "UnknownNode", "add the nodes to slurm.conf, or take them out", "not in slurm.conf: "+shorten(CompressHostlist(unknown)))
+	}
+}
+
+// counts judges what all lines together give each node.
+func (g *gresLinter) counts() {
+	for _, name := range g.order {
+		u := g.names[name]
+		g.mixed(name, "", u.all)
+		reported := make(map[int]bool)
+		nodes := make([]string, 0, len(u.nodes))
+		for node := range u.nodes {
+			nodes = append(nodes, node)
+		}
+		slices.Sort(nodes)
+		for _, node := range nodes {
+			sum := u.nodes[node]
+			sum.add(u.all)
+			if !reported[sum.line] {
+				reported[sum.line] = g.mixed(name, " of node "+node, sum)
+			}
+		}
+	}
+	g.gpuCounts()
+}
+
+// mixed reports lines that say File or Type beside lines that do not.
+func (g *gresLinter) mixed(name, of string, n nodeGres) bool {
+	if n.file && n.noFile {
+		g.fatal(n.line, "MixedFile", "give every line a File, or none", fmt.Sprintf("some lines for %s%s have File and others do not", name, of))
+	}
+	if n.typed && n.plain {
+		g.fatal(n.line, "MixedType", "give every line a Type, or none", fmt.Sprintf("some lines for %s%s have Type and others do not", name, of))
+	}
+	if n.auto && n.file {
+		g.warn(n.line, "AutoDetectAndFile", "use either for a node", fmt.Sprintf("lines for %s%s have File beside AutoDetect: a difference drains the node", name, of))
+	}
+	return n.file && n.noFile || n.typed && n.plain || n.auto && n.file
+}
+
+// gpuCounts compares with slurm.conf's Gres=.
+func (g *gresLinter) gpuCounts() {
+	var fewer []string
+	line := 1
+	for node, want := range g.NodeGPUs {
+		var have nodeGres
+		if u := g.names["gpu"]; u != nil {
+			have = u.nodes[node]
+			have.add(u.all)
+		}
+		if have.count < uint64(want) && !have.auto {
+			fewer, line = append(fewer, node), max(line, have.line)
+		}
+	}
+	if len(fewer) > 0 {
+		g.warn(line, "FewerGPUs", "add the devices, or lower Gres= in slurm.conf", fmt.Sprintf("%s have fewer gpus here than in slurm.conf: slurmctld drains them", shorten(CompressHostlist(fewer))))
+	}
+}
