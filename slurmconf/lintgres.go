@@ -50,6 +50,7 @@ type gresLinter struct {
 	rec   gresRecord
 	names map[string]*gresUse // by GRES name
 	order []string
+	auto  bool // some line sets AutoDetect, so counts are not known here
 }
 
 // gresRecord is one line as slurmd reads it.
@@ -153,6 +154,7 @@ func (g *gresLinter) flags(c *confLine, value string) {
 
 // autodetect judges a value of AutoDetect.
 func (g *gresLinter) autodetect(value string) {
+	g.auto = g.auto || !strings.EqualFold(value, "off")
 	known := []string{"nvml", "nvidia", "rsmi", "oneapi", "nrt", "off"}
 	if g.Release.AutoDetectFull() {
 		known = append(known, "full")
@@ -289,6 +291,9 @@ func (g *gresLinter) mixed(name, of string, n nodeGres) bool {
 
 // gpuCounts compares with slurm.conf's Gres=.
 func (g *gresLinter) gpuCounts() {
+	if g.auto {
+		return
+	}
 	var fewer []string
 	line := 1
 	for node, want := range g.NodeGPUs {
@@ -297,7 +302,7 @@ func (g *gresLinter) gpuCounts() {
 			have = u.nodes[node]
 			have.add(u.all)
 		}
-		if have.count < uint64(want) && !have.auto {
+		if want > 0 && have.count < uint64(want) {
 			fewer, line = append(fewer, node), max(line, have.line)
 		}
 	}

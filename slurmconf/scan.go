@@ -113,10 +113,11 @@ func stripEscapes(line string) string {
 
 func cutInclude(line string) (string, bool) {
 	const word = "include"
-	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || !isSpace(line[len(word)]) {
+	if len(line) < len(word) || !strings.EqualFold(line[:len(word)], word) || len(line) > len(word) && !isSpace(line[len(word)]) {
 		return "", false
 	}
-	return strings.TrimSpace(line[len(word):]), true
+	file, _, _ := strings.Cut(strings.TrimSpace(line[len(word):]), " ")
+	return file, true
 }
 
 // cutPair reads Key=Value at the beginning of s.

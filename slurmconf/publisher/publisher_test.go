@@ -39,6 +39,8 @@ func newMemory(snap *Snapshot) *memory {
 func (m *memory) Changes() <-chan struct{} { return m.changes }
 
 func (m *memory) Snapshot(context.Context) (*Snapshot, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for i := range m.snap.Nodes {
 		n := &m.snap.Nodes[i]
 		n.Annotations = map[string]string{}
@@ -49,11 +51,26 @@ func (m *memory) Snapshot(context.Context) (*Snapshot, error) {
 	return m.snap, m.broken
 }
 
+// edit changes what is in the store, as people and other programs do.
+func (m *memory) edit(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+	notify(m.changes)
+}
+
 func (m *memory) Load(_ context.Context, p *Publication) (*Published, error) {
-	return m.published[p.key()], m.broken
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if was := m.published[p.key()]; was != nil {
+		return was.clone(), m.broken
+	}
+	return nil, m.broken
 }
 
 func (m *memory) Save(_ context.Context, p *Publication, out *Published) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.saves++
 	m.published[p.key()] = out.clone()
 	return m.broken
@@ -69,10 +86,15 @@ func (m *memory) Annotate(_ context.Context, node, spec string) error {
 	return nil
 }
 
+func (m *memory) get(key string) *Published {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.published[key]
+}
+
 // change puts another snapshot in place and tells the publisher.
 func (m *memory) change(snap *Snapshot) {
-	m.snap = snap
-	notify(m.changes)
+	m.edit(func() { m.snap = snap })
 }
 
 // snapshotOf is what agents and kubelets of the machines would have written.
@@ -210,24 +232,23 @@ func TestBigChangeWaitsForApproval(t *testing.T) {
 	pubs := complete(t, Publication{})
 	inBubble(t, store, pubs, func() {
 		pass(time.Minute)
-		before := maps.Clone(store.published[pubs[0].key()].Files)
+		before := maps.Clone(store.get(pubs[0].key()].Files)
 		gone := openCluster(t, "gb200-nvl72x4")
 		for i := range 20 {
 			gone.Apply(simulated.Step{Do: []simulated.Fault{{Node: fmt.Sprintf("gb200-%03d", i+1), Absent: true}}})
 		}
 		store.change(snapshotOf(gone))
 		pass(15 * time.Minute)
-		held := store.published[pubs[0].key()]
+		held := store.get(pubs[0].key()]
 		if diff := cmp.Diff(before, held.Files); diff != "" {
 			t.Fatalf("28 %% of the nodes left at once and the files changed:\n%s", diff)
 		}
 		if !strings.Contains(held.Annotations[AnnotationHeldReason], "BigChange: 20 of 72 nodes") {
 			t.Fatalf("held reason %q", held.Annotations[AnnotationHeldReason])
 		}
-		held.Annotations[AnnotationApprove] = held.Annotations[AnnotationHeld]
-		store.change(snapshotOf(gone))
+		store.edit(func() { held.Annotations[AnnotationApprove] = held.Annotations[AnnotationHeld] })
 		pass(time.Minute)
-		after := store.published[pubs[0].key()]
+		after := store.get(pubs[0].key()]
 		if strings.Contains(after.Files["topology.yaml"], "gb200-[001") || after.Annotations[AnnotationHeld] != "" || after.Annotations[AnnotationApprove] != "" {
 			t.Errorf("the approved change was not published, or its approval stayed: %v", after.Annotations)
 		}
@@ -247,8 +268,7 @@ func TestLastGoodStays(t *testing.T) {
 			m.change(s)
 		}, "NoPlan"},
 		{"published file broken by hand", func(m *memory) {
-			m.published["slurm/quoin-slurm"].Files["topology.yaml"] = "- topology: ["
-			notify(m.changes)
+			m.edit(func() { m.published["slurm/quoin-slurm"].Files["topology.yaml"] = "- topology: [" })
 		}, "PublishedUnreadable"},
 	}
 	for _, tt := range tests {
@@ -258,9 +278,9 @@ func TestLastGoodStays(t *testing.T) {
 			inBubble(t, store, complete(t, pub), func() {
 				pass(time.Minute)
 				tt.after(store)
-				files := maps.Clone(store.published["slurm/quoin-slurm"].Files)
+				files := maps.Clone(store.get("slurm/quoin-slurm").Files)
 				pass(time.Hour)
-				got := store.published["slurm/quoin-slurm"]
+				got := store.get("slurm/quoin-slurm")
 				if diff := cmp.Diff(files, got.Files); diff != "" {
 					t.Errorf("files changed (-was +is):\n%s", diff)
 				}
@@ -274,10 +294,10 @@ func TestLastGoodStays(t *testing.T) {
 
 func TestStoreErrorIsTriedAgain(t *testing.T) {
 	store := newMemory(snapshotOf(openCluster(t, "gb200-nvl72x4")))
-	store.broken = errors.New("connection refused")
+	store.edit(func() { store.broken = errors.New("connection refused") })
 	inBubble(t, store, complete(t, Publication{}), func() {
 		pass(10 * time.Minute)
-		store.broken = nil
+		store.edit(func() { store.broken = nil })
 		pass(2 * time.Minute)
 		if len(store.published) != 1 {
 			t.Error("not published after the store came back")
@@ -309,7 +329,7 @@ func TestTwoPublications(t *testing.T) {
 	store := newMemory(snap)
 	inBubble(t, store, pubs, func() {
 		pass(10 * time.Minute)
-		red, blue := store.published["slurm-red/quoin-slurm"].Files["topology.yaml"], store.published["slurm-blue/quoin-slurm"].Files["topology.conf"]
+		red, blue := store.get("slurm-red/quoin-slurm").Files["topology.yaml"], store.get("slurm-blue/quoin-slurm").Files["topology.conf"]
 		if !strings.Contains(red, "gb200-[001-018]") || strings.Contains(red, "037") || !strings.Contains(blue, "gb200-[037-054]") || strings.Contains(blue, "001") {
 			t.Errorf("red:\n%s\nblue:\n%s", red, blue)
 		}
