@@ -232,14 +232,14 @@ func TestBigChangeWaitsForApproval(t *testing.T) {
 	pubs := complete(t, Publication{})
 	inBubble(t, store, pubs, func() {
 		pass(time.Minute)
-		before := maps.Clone(store.get(pubs[0].key()].Files)
+		before := maps.Clone(store.get(pubs[0].key()).Files)
 		gone := openCluster(t, "gb200-nvl72x4")
 		for i := range 20 {
 			gone.Apply(simulated.Step{Do: []simulated.Fault{{Node: fmt.Sprintf("gb200-%03d", i+1), Absent: true}}})
 		}
 		store.change(snapshotOf(gone))
 		pass(15 * time.Minute)
-		held := store.get(pubs[0].key()]
+		held := store.get(pubs[0].key())
 		if diff := cmp.Diff(before, held.Files); diff != "" {
 			t.Fatalf("28 %% of the nodes left at once and the files changed:\n%s", diff)
 		}
@@ -248,7 +248,7 @@ func TestBigChangeWaitsForApproval(t *testing.T) {
 		}
 		store.edit(func() { held.Annotations[AnnotationApprove] = held.Annotations[AnnotationHeld] })
 		pass(time.Minute)
-		after := store.get(pubs[0].key()]
+		after := store.get(pubs[0].key())
 		if strings.Contains(after.Files["topology.yaml"], "gb200-[001") || after.Annotations[AnnotationHeld] != "" || after.Annotations[AnnotationApprove] != "" {
 			t.Errorf("the approved change was not published, or its approval stayed: %v", after.Annotations)
 		}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+func newDiscoverCommand() *cobra.Command {
+	var o machineOptions
+	var output string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "discover",
+		Short: "Show this machine: its GPUs, NVLink fabric and place",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "table" && output != "json" && output != "yaml" {
+				return fmt.Errorf("--output %q: want table, json or yaml", output)
+			}
+			if err := o.complete(); err != nil {
+				return err
+			}
+			n, err := probeOnce(cmd.Context(), &o, timeout)
+			if err != nil {
+				return err
+			}
+			return printNode(cmd.OutOrStdout(), n, output)
+		},
+	}
+	o.addFlags(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
+	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "time that NVML has to answer")
+	return cmd
+}
+
+// probeOnce reads the machine in a child, which NVML may hang or end.
+func probeOnce(ctx context.Context, o *machineOptions, timeout time.Duration) (*topology.Node, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("start probe: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, self, append([]string{"probe", "--once"}, o.args()...)...)
+	cmd.WaitDelay = time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err = cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("NVML has not answered within %s: a GPU may be sick; see dmesg for Xid, or give --timeout", timeout)
+	case err != nil && stderr.Len() > 0:
+		return nil, errors.New(strings.TrimPrefix(strings.TrimSpace(stderr.String()), "quoin: "))
+	case err != nil:
+		return nil, fmt.Errorf("probe: %w", err)
+	}
+	return topology.ParseReport("probe", bytes.TrimSpace(stdout.Bytes()))
+}
+
+func printNode(w io.Writer, n *topology.Node, output string) error {
+	data, err := topology.EncodeReport(n)
+	if err != nil {
+		return err
+	}
+	switch output {
+	case "json":
+		var b bytes.Buffer
+		if err := json.Indent(&b, data, "", "  "); err != nil {
+			return fmt.Errorf("print report: %w", err)
+		}
+		fmt.Fprintln(w, b.String())
+	case "yaml":
+		var doc yaml.Node
+		if err := yaml.Unmarshal(data, &doc); err != nil {
+			return fmt.Errorf("print report: %w", err)
+		}
+		block(&doc)
+		enc := yaml.NewEncoder(w)
+		enc.SetIndent(2)
+		if err := enc.Encode(&doc); err != nil {
+			return fmt.Errorf("print report: %w", err)
+		}
+		return enc.Close()
+	default:
+		printTable(w, n)
+	}
+	return nil
+}
+
+// block turns JSON's flow style into YAML's block style.
+func block(n *yaml.Node) {
+	n.Style &^= yaml.FlowStyle | yaml.DoubleQuotedStyle
+	for _, c := range n.Content {
+		block(c)
+	}
+}
+
+func printTable(w io.Writer, n *topology.Node) {
+	fmt.Fprintf(w, "Node      %s\n", n.Name)
+	if n.DriverVersion != "" {
+		fmt.Fprintf(w, "Driver    %s, NVML %s\n", n.DriverVersion, n.NVMLVersion)
+	}
+	if p := n.Platform; p != nil {
+		fmt.Fprintf(w, "Platform  chassis %s, slot %d, tray %d, host %d\n", p.ChassisSerial, p.Slot, p.Tray, p.HostID)
+	}
+	if len(n.Tiers) > 0 {
+		fmt.Fprintf(w, "Switches  %s\n", strings.Join(n.Tiers, " < "))
+	}
+	if len(n.GPUs) == 0 {
+		fmt.Fprintln(w, "GPUs      none")
+	} else {
+		fmt.Fprintln(w)
+		printGPUs(w, n)
+	}
+	for _, p := range n.Problems {
+		fmt.Fprintf(w, "problem: %s\n", p)
+	}
+}
+
+// printGPUs prints the GPUs in the order of Slurm's GRES indices.
+func printGPUs(w io.Writer, n *topology.Node) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "GRES\tNVML\tDEVICE\tPRODUCT\tMEMORY\tPCI\tNUMA\tFABRIC\tHEALTH\tCLIQUE\tUUID")
+	for i, g := range n.GRESOrder() {
+		device, numa := "-", "-"
+		if g.Minor != nil {
+			device = fmt.Sprintf("/dev/nvidia%d", *g.Minor)
+		}
+		if g.NUMANode != nil {
+			numa = fmt.Sprint(*g.NUMANode)
+		}
+		state, health, clique := "-", "-", "-"
+		if f := g.Fabric; f != nil {
+			state = string(f.State)
+			if f.Status != "" {
+				state += " (" + f.Status + ")"
+			}
+			if f.Health != "" {
+				health = string(f.Health)
+			}
+			if c, ok := f.Clique(); ok {
+				clique = c.String()
+			}
+		}
+		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%.0f GiB\t%s\t%s\t%s\t%s\t%s\t%s\n", i, g.Index, device, g.Product, float64(g.MemoryMiB)/1024, g.PCIBusID, numa, state, health, clique, g.UUID)
+		for _, m := range g.MIG {
+			fmt.Fprintf(t, "\t\t\t  MIG %s\t\t\t\t\t\tinstance %d\t%s\n", m.Profile, m.GPUInstanceID, m.UUID)
+		}
+	}
+	_ = t.Flush() // into memory or a terminal
+}

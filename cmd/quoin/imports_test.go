@@ -1,0 +1,98 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/quoin-hpc/quoin/"
+
+// TestImports holds the rules of which package may bring in which, over all
+// dependencies, so that none comes in through another.
+func TestImports(t *testing.T) {
+	heavy := []string{"k8s.io/", "sigs.k8s.io/", "github.com/prometheus/", "github.com/NVIDIA/", "github.com/spf13/cobra"}
+	rules := []struct {
+		pkg string
+		// own are the packages of ours that it may depend on.
+		own []string
+		// only, where not nil, are all modules from elsewhere that it may use.
+		only []string
+		deny []string
+	}{
+		{pkg: "topology", only: []string{}},
+		{pkg: "topology/nodelabels", own: []string{"topology"}, only: []string{}},
+		{pkg: "topology/simulated", own: []string{"topology"}, only: []string{"gopkg.in/yaml.v3"}},
+		{pkg: "topology/picture", own: []string{"topology"}, only: []string{}},
+		{pkg: "topology/nvml", own: []string{"topology"}, only: []string{"github.com/NVIDIA/go-nvml/"}},
+		{pkg: "slurmconf", own: []string{"topology"}, only: []string{"gopkg.in/yaml.v3"}},
+		{pkg: "slurmconf/publisher", own: []string{"topology", "topology/nodelabels", "slurmconf", "imex", "imex/computedomain"}, deny: []string{"github.com/NVIDIA/"}},
+		{pkg: "dcgm", own: []string{"topology"}, only: []string{"github.com/google/renameio/", "github.com/gofrs/flock", "golang.org/x/sys/"}},
+		{pkg: "cmd/quoin-hook", own: []string{"dcgm", "imex", "topology"}, deny: heavy},
+		{pkg: "nodeagent", own: []string{"topology", "topology/nodelabels", "slurmconf", "imex", "dcgm"}, deny: []string{"github.com/NVIDIA/"}},
+	}
+	deps := dependencies(t)
+	for _, r := range rules {
+		t.Run(r.pkg, func(t *testing.T) {
+			list, ok := deps[module+r.pkg]
+			if !ok {
+				t.Fatal("no such package")
+			}
+			for _, d := range list {
+				name, ours := strings.CutPrefix(d, module)
+				has := func(prefix string) bool { return strings.HasPrefix(d+"/", prefix) }
+				switch {
+				case ours && !slices.Contains(r.own, name):
+					t.Errorf("depends on %s, allowed are %v", name, r.own)
+				case ours || !strings.Contains(strings.Split(d, "/")[0], "."):
+				case slices.ContainsFunc(r.deny, has), r.only != nil && !slices.ContainsFunc(r.only, has):
+					t.Errorf("depends on %s", d)
+				}
+			}
+		})
+	}
+	for pkg, list := range deps {
+		if pkg != module+"topology/nvml" && pkg != module+"cmd/quoin" && slices.ContainsFunc(list, func(d string) bool { return strings.HasPrefix(d, "github.com/NVIDIA/go-nvml/") }) {
+			t.Errorf("%s depends on go-nvml; only topology/nvml may", pkg)
+		}
+		for _, word := range []string{"util", "utils", "common", "types", "helpers"} {
+			if strings.HasSuffix(pkg, "/"+word) {
+				t.Errorf("package %s: a name that says nothing", pkg)
+			}
+		}
+	}
+}
+
+// dependencies returns all dependencies of every package of the module.
+func dependencies(t *testing.T) map[string][]string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Deps", module+"...")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	deps := map[string][]string{}
+	for dec := json.NewDecoder(out); ; {
+		var p struct {
+			ImportPath string
+			Deps       []string
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		deps[p.ImportPath] = p.Deps
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return deps
+}

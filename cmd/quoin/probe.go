@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nvml"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// machineOptions are the flags that say which machine is read.
+type machineOptions struct {
+	simulate, node, library string
+}
+
+func (o *machineOptions) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.simulate, "simulate", "", "read a simulated machine from this cluster `file` (or shipped cluster) instead of NVML")
+	cmd.Flags().StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "`name` of this node; default: NODE_NAME, else the host's name")
+	cmd.Flags().StringVar(&o.library, "nvml-library", "", "`path` of libnvidia-ml; default: where the loader finds it")
+}
+
+// args are the flags that hand the options to a child.
+func (o *machineOptions) args() []string {
+	args := []string{"--node", o.node}
+	if o.simulate != "" {
+		args = append(args, "--simulate", o.simulate)
+	}
+	if o.library != "" {
+		args = append(args, "--nvml-library", o.library)
+	}
+	return args
+}
+
+func (o *machineOptions) complete() error {
+	if o.node != "" {
+		return nil
+	}
+	if o.simulate != "" {
+		return errors.New("--simulate without --node: want the name of one of its machines")
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("find this node's name: %w; give --node", err)
+	}
+	o.node = host
+	return nil
+}
+
+func newProbeCommand() *cobra.Command {
+	var o machineOptions
+	var once bool
+	var interval time.Duration
+	cmd := &cobra.Command{
+		Use:   "probe",
+		Short: "Stream reports of this machine as JSON lines; quoin agent runs it as its child",
+		Long: `probe reads the machine by NVML and prints one report a line: one at the start
+and one whenever a fact changed. An empty line says that nothing changed since
+the last. It ends when its standard input is closed.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			if interval <= 0 {
+				return fmt.Errorf("--interval %s: want more than 0", interval)
+			}
+			ctx, cancel := context.WithCancel(cmd.Context())
+			defer cancel()
+			if !once {
+				go func() {
+					_, _ = io.Copy(io.Discard, cmd.InOrStdin()) // ends with the parent
+					cancel()
+				}()
+			}
+			return probe(ctx, cmd.OutOrStdout(), &o, interval, once)
+		},
+	}
+	o.addFlags(cmd)
+	cmd.Flags().BoolVar(&once, "once", false, "print one report and end")
+	cmd.Flags().DurationVar(&interval, "interval", 5*time.Second, "time between two readings")
+	return cmd
+}
+
+// probe prints reports until ctx ends.
+func probe(ctx context.Context, w io.Writer, o *machineOptions, interval time.Duration, once bool) error {
+	read, closeMachine, err := openMachine(o)
+	if err != nil {
+		return err
+	}
+	defer closeMachine()
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	var last []byte
+	for {
+		n, err := read()
+		if err != nil {
+			return err
+		}
+		n.Name = o.node
+		report, err := topology.EncodeReport(n)
+		if err != nil {
+			return err
+		}
+		line := report
+		if bytes.Equal(report, last) {
+			line = nil
+		}
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+		if last = report; once {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// bootIDFile names this boot of the machine.
+const bootIDFile = "/proc/sys/kernel/random/boot_id"
+
+// openMachine returns how to read the machine, and how to let go of it.
+func openMachine(o *machineOptions) (read func() (*topology.Node, error), done func(), err error) {
+	if o.simulate != "" {
+		s := &simulation{file: o.simulate, node: o.node}
+		return s.read, func() {}, nil
+	}
+	lib, err := nvml.Open(o.library)
+	if err != nil {
+		return nil, nil, err
+	}
+	read = func() (*topology.Node, error) {
+		n, err := lib.Read()
+		if err != nil {
+			return nil, err
+		}
+		if id, err := os.ReadFile(bootIDFile); err == nil {
+			n.BootID = strings.TrimSpace(string(id))
+		} else {
+			n.Problems = append(n.Problems, topology.Problem{Reason: "FactUnreadable", Message: "boot id: " + err.Error()})
+		}
+		return n, nil
+	}
+	return read, func() { _ = lib.Close() }, nil // the process ends
+}
+
+// simulation reads a simulated machine, the file again when it has changed.
+type simulation struct {
+	file, node string
+	modified   time.Time
+	cluster    *simulated.Cluster
+}
+
+func (s *simulation) read() (*topology.Node, error) {
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	m, err := s.cluster.Machine(s.node)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.file, err)
+	}
+	if m.Report == nil {
+		return nil, fmt.Errorf("%s: machine %s says nothing, as the file wants it", s.file, s.node)
+	}
+	return m.Report, nil
+}
+
+func (s *simulation) load() error {
+	info, err := os.Stat(s.file)
+	if err != nil {
+		if s.cluster == nil && !strings.ContainsAny(s.file, "/.") {
+			s.cluster, err = simulated.Open(s.file)
+		} else if s.cluster != nil && s.modified.IsZero() {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("simulate: %w", err)
+		}
+		return nil
+	}
+	if s.cluster != nil && info.ModTime().Equal(s.modified) {
+		return nil
+	}
+	data, err := os.ReadFile(s.file)
+	if err != nil {
+		return fmt.Errorf("simulate: %w", err)
+	}
+	c, err := simulated.Parse(s.file, data)
+	if err != nil {
+		return err
+	}
+	s.cluster, s.modified = c, info.ModTime()
+	return nil
+}

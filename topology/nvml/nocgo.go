@@ -1,0 +1,23 @@
+//go:build !cgo
+
+package nvml
+
+import (
+	"errors"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Library is NVML, which a program built without cgo cannot load.
+type Library struct{}
+
+var errNoCgo = errors.New("load NVML: this quoin was built without cgo; build it with a C compiler and CGO_ENABLED=1")
+
+// Open returns an error that says so.
+func Open(string) (*Library, error) { return nil, errNoCgo }
+
+// Close does nothing.
+func (*Library) Close() error { return nil }
+
+// Read returns an error that says so.
+func (*Library) Read() (*topology.Node, error) { return nil, errNoCgo }

@@ -1,0 +1,201 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// read asks the machine for all that a report holds.
+func read(m machine) (*topology.Node, error) {
+	n := &topology.Node{}
+	n.DriverVersion, n.NVMLVersion = m.versions()
+	count, err := m.count()
+	if err != nil {
+		return nil, err
+	}
+	for i := range count {
+		d, err := m.device(i)
+		if err != nil {
+			n.Problems = append(n.Problems, topology.Problem{Reason: "GPUUnreadable", Message: err.Error()})
+			continue
+		}
+		r := reader{node: n, gpu: topology.GPU{Index: i}, d: d}
+		if err := r.read(); err != nil {
+			n.Problems = append(n.Problems, topology.Problem{Reason: "GPUUnreadable", Message: fmt.Sprintf("GPU %d: %v", i, err)})
+			continue
+		}
+		n.GPUs = append(n.GPUs, r.gpu)
+	}
+	return n, nil
+}
+
+// reader reads one GPU.
+type reader struct {
+	node *topology.Node
+	gpu  topology.GPU
+	d    device
+}
+
+// fact notes why something could not be read; what a GPU does not support is
+// absent without a word.
+func (r *reader) fact(name string, err error) bool {
+	if err != nil && !errors.Is(err, errUnsupported) {
+		r.node.Problems = append(r.node.Problems, topology.Problem{Reason: "FactUnreadable", Message: fmt.Sprintf("%s of GPU %s: %v", name, r.gpu.UUID, err)})
+	}
+	return err == nil
+}
+
+// read fails only when the GPU has no identity.
+func (r *reader) read() error {
+	uuid, ret := r.d.GetUUID()
+	if err := failure(ret); err != nil {
+		return fmt.Errorf("read UUID: %w", err)
+	}
+	r.gpu.UUID = uuid
+	if minor, ret := r.d.GetMinorNumber(); r.fact("minor number", failure(ret)) {
+		r.gpu.Minor = &minor
+	}
+	if pci, ret := r.d.GetPciInfo(); r.fact("PCI address", failure(ret)) {
+		r.gpu.PCIBusID = busID(pci)
+	}
+	if name, ret := r.d.GetName(); r.fact("product name", failure(ret)) {
+		r.gpu.Product = name
+	}
+	if memory, ret := r.d.GetMemoryInfo(); r.fact("memory", failure(ret)) {
+		r.gpu.MemoryMiB = memory.Total >> 20
+	}
+	if r.d.has("nvmlDeviceGetNumaNodeId") {
+		if node, ret := r.d.GetNumaNodeId(); r.fact("NUMA node", failure(ret)) && node >= 0 {
+			r.gpu.NUMANode = &node
+		}
+	}
+	const cpuWords = 64 // 4,096 CPUs
+	if words, ret := r.d.GetCpuAffinity(cpuWords); r.fact("CPU affinity", failure(ret)) {
+		r.gpu.CPUAffinity = cpuList(words[:min(len(words), cpuWords)])
+	}
+	r.links()
+	r.mig()
+	if f, err := r.d.fabric(); r.fact("fabric", err) {
+		r.gpu.Fabric = f
+	}
+	if r.node.Platform == nil {
+		if p, err := r.d.platform(); r.fact("platform", err) {
+			r.node.Platform = p
+		}
+	}
+	return nil
+}
+
+// maxLinks is NVML's limit on NVLinks of a GPU.
+const maxLinks = 18
+
+func (r *reader) links() {
+	for i := range maxLinks {
+		state, ret := r.d.GetNvLinkState(i)
+		if ret == nvml.ERROR_NOT_SUPPORTED || ret == nvml.ERROR_INVALID_ARGUMENT {
+			return
+		}
+		if !r.fact(fmt.Sprintf("NVLink %d", i), failure(ret)) || state != nvml.FEATURE_ENABLED {
+			continue
+		}
+		link := topology.NVLink{Link: i, Remote: "unknown"}
+		if r.d.has("nvmlDeviceGetNvLinkRemoteDeviceType") {
+			if kind, ret := r.d.GetNvLinkRemoteDeviceType(i); ret == nvml.SUCCESS {
+				link.Remote = map[nvml.IntNvLinkDeviceType]string{nvml.NVLINK_DEVICE_TYPE_GPU: "gpu", nvml.NVLINK_DEVICE_TYPE_SWITCH: "switch", nvml.NVLINK_DEVICE_TYPE_IBMNPU: "ibmnpu"}[kind]
+			}
+		}
+		if link.Remote == "" {
+			link.Remote = "unknown"
+		}
+		if link.Remote == "gpu" {
+			if pci, ret := r.d.GetNvLinkRemotePciInfo(i); ret == nvml.SUCCESS {
+				link.RemotePCIBusID = busID(pci)
+			}
+		}
+		r.gpu.NVLinks = append(r.gpu.NVLinks, link)
+	}
+}
+
+func (r *reader) mig() {
+	mode, _, ret := r.d.GetMigMode()
+	if !r.fact("MIG mode", failure(ret)) || mode != nvml.DEVICE_MIG_ENABLE {
+		return
+	}
+	most, ret := r.d.GetMaxMigDeviceCount()
+	if !r.fact("MIG devices", failure(ret)) {
+		return
+	}
+	for i := range most {
+		d, ret := r.d.GetMigDeviceHandleByIndex(i)
+		if ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT {
+			continue
+		}
+		if !r.fact(fmt.Sprintf("MIG device %d", i), failure(ret)) {
+			continue
+		}
+		r.instance(d)
+	}
+	slices.SortFunc(r.gpu.MIG, func(a, b topology.MIGInstance) int { return a.GPUInstanceID - b.GPUInstanceID })
+}
+
+func (r *reader) instance(d nvml.Device) {
+	var m topology.MIGInstance
+	var ret nvml.Return
+	if m.UUID, ret = d.GetUUID(); !r.fact("MIG UUID", failure(ret)) {
+		return
+	}
+	if m.GPUInstanceID, ret = d.GetGpuInstanceId(); !r.fact("MIG GPU instance id", failure(ret)) {
+		return
+	}
+	if m.ComputeInstanceID, ret = d.GetComputeInstanceId(); !r.fact("MIG compute instance id", failure(ret)) {
+		return
+	}
+	if name, ret := d.GetName(); ret == nvml.SUCCESS { // "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+		_, m.Profile, _ = strings.Cut(name, " MIG ")
+	}
+	r.gpu.MIG = append(r.gpu.MIG, m)
+}
+
+func busID(p nvml.PciInfo) string {
+	raw := make([]byte, 0, len(p.BusId))
+	for _, c := range p.BusId {
+		raw = append(raw, byte(c)) //nolint:gosec // ASCII
+	}
+	return text(raw)
+}
+
+// text is a C string in a field of fixed size.
+func text(raw []byte) string {
+	if i := slices.Index(raw, 0); i >= 0 {
+		raw = raw[:i]
+	}
+	return strings.TrimSpace(string(raw))
+}
+
+// cpuList writes the CPUs of a mask as Linux does: "0-35,72-107".
+func cpuList(words []uint) string {
+	var parts []string
+	start := -1
+	end := len(words) * 64
+	for cpu := 0; cpu <= end; cpu++ {
+		set := cpu < end && words[cpu/64]>>(cpu%64)&1 == 1
+		switch {
+		case set && start < 0:
+			start = cpu
+		case !set && start == cpu-1 && start >= 0:
+			parts, start = append(parts, strconv.Itoa(start)), -1
+		case !set && start >= 0:
+			parts, start = append(parts, fmt.Sprintf("%d-%d", start, cpu-1)), -1
+		}
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,123 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// fakeMachine answers from fields.
+type fakeMachine struct{ gpus []fakeGPU }
+
+func (fakeMachine) versions() (driver, library string) { return "580.65.06", "13.580.65.06" }
+func (m fakeMachine) count() (int, error)              { return len(m.gpus), nil }
+func (m fakeMachine) device(i int) (device, error) {
+	if m.gpus[i].lost {
+		return nil, errors.New("open GPU 1: ERROR_GPU_IS_LOST")
+	}
+	return m.gpus[i], nil
+}
+
+type fakeGPU struct {
+	nvml.Device // nil: a call that the fake does not answer panics
+	uuid        string
+	minor       int
+	lost        bool
+	noNUMA      bool
+	fab         *topology.Fabric
+	fabErr      error
+}
+
+func (g fakeGPU) GetUUID() (string, nvml.Return)     { return g.uuid, nvml.SUCCESS }
+func (g fakeGPU) GetMinorNumber() (int, nvml.Return) { return g.minor, nvml.SUCCESS }
+func (g fakeGPU) GetName() (string, nvml.Return)     { return "NVIDIA GB200", nvml.SUCCESS }
+func (g fakeGPU) GetMemoryInfo() (nvml.Memory, nvml.Return) {
+	return nvml.Memory{Total: 4 << 30}, nvml.SUCCESS
+}
+func (g fakeGPU) GetNumaNodeId() (int, nvml.Return) { return 1, nvml.SUCCESS }
+func (g fakeGPU) GetCpuAffinity(int) ([]uint, nvml.Return) {
+	return []uint{0xff, 1 << 63, 1}, nvml.SUCCESS
+}
+func (g fakeGPU) GetMigMode() (int, int, nvml.Return) { return 0, 0, nvml.ERROR_NOT_SUPPORTED }
+func (g fakeGPU) GetPciInfo() (nvml.PciInfo, nvml.Return) {
+	var p nvml.PciInfo
+	for i, c := range "00000009:01:00.0" {
+		p.BusId[i] = int8(c)
+	}
+	return p, nvml.SUCCESS
+}
+
+func (g fakeGPU) GetNvLinkState(i int) (nvml.EnableState, nvml.Return) {
+	if i > 1 {
+		return 0, nvml.ERROR_INVALID_ARGUMENT
+	}
+	return nvml.FEATURE_ENABLED, nvml.SUCCESS
+}
+
+func (g fakeGPU) GetNvLinkRemoteDeviceType(int) (nvml.IntNvLinkDeviceType, nvml.Return) {
+	return nvml.NVLINK_DEVICE_TYPE_SWITCH, nvml.SUCCESS
+}
+func (g fakeGPU) fabric() (*topology.Fabric, error)     { return g.fab, g.fabErr }
+func (g fakeGPU) platform() (*topology.Platform, error) { return nil, errUnsupported }
+func (g fakeGPU) has(symbol string) bool                { return symbol != "nvmlDeviceGetNumaNodeId" || !g.noNUMA }
+
+func TestRead(t *testing.T) {
+	got, err := read(fakeMachine{[]fakeGPU{
+		{uuid: "GPU-a", minor: 3, fabErr: errors.New("ERROR_TIMEOUT")},
+		{lost: true},
+		{uuid: "GPU-c", minor: 1, noNUMA: true, fabErr: errUnsupported},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	three, one, numa := 3, 1, 1
+	links := []topology.NVLink{{Link: 0, Remote: "switch"}, {Link: 1, Remote: "switch"}}
+	base := topology.GPU{PCIBusID: "00000009:01:00.0", Product: "NVIDIA GB200", MemoryMiB: 4096, CPUAffinity: "0-7,127-128", NVLinks: links}
+	a, c := base, base
+	a.UUID, a.Minor, a.NUMANode = "GPU-a", &three, &numa
+	c.Index, c.UUID, c.Minor = 2, "GPU-c", &one
+	want := &topology.Node{DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06", GPUs: []topology.GPU{a, c}, Problems: []topology.Problem{
+		{Reason: "FactUnreadable", Message: "fabric of GPU GPU-a: ERROR_TIMEOUT"},
+		{Reason: "GPUUnreadable", Message: "open GPU 1: ERROR_GPU_IS_LOST"},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
+
+func TestFabricOf(t *testing.T) {
+	uuid := [16]uint8{1}
+	tests := []struct {
+		state, health uint8
+		status        uint32
+		want          topology.Fabric
+	}{
+		{0, 0, 0, topology.Fabric{State: topology.FabricNotSupported}},
+		{1, 0, 0, topology.Fabric{State: topology.FabricNotStarted}},
+		{2, 0, 999, topology.Fabric{State: topology.FabricInProgress}},
+		{3, 1, 0, topology.Fabric{State: topology.FabricCompleted, Health: topology.HealthHealthy}},
+		{3, 2, 0, topology.Fabric{State: topology.FabricCompleted, Health: topology.HealthUnhealthy}},
+		{3, 3, 0, topology.Fabric{State: topology.FabricCompleted, Health: topology.HealthLimitedCapacity}},
+	}
+	for _, tt := range tests {
+		tt.want.ClusterUUID, tt.want.CliqueID = uuid, 7
+		if diff := cmp.Diff(&tt.want, fabricOf(uuid, 7, tt.state, tt.status, tt.health)); diff != "" {
+			t.Errorf("state %d health %d (-want +got):\n%s", tt.state, tt.health, diff)
+		}
+	}
+	if f := fabricOf(uuid, 7, 3, uint32(nvml.ERROR_UNKNOWN), 0); f.Status == "" {
+		t.Error("a completed registration with an error has no status")
+	}
+}
+
+func TestOpenWithoutLibrary(t *testing.T) {
+	if _, err := Open("/nonexistent/libnvidia-ml.so.1"); err == nil {
+		t.Error("a library that is not there was opened")
+	}
+}
