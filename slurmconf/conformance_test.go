@@ -213,7 +213,7 @@ func spoil(rng *rand.Rand, lines []string, tree bool) []string {
 	case 5:
 		lines = append(lines, "BlockSizes="+pick(rng, "4,6", "8,4", "abc", "0", "-1", "1,65536", "1,32768", "3", "4", "4,16,8", "4,,8", ",", "4x", "65536", "99999999999", "2,4,8,16,32", "4,4", ""))
 	case 6:
-		lines = append(lines, pick(rng, "", "junk", "Include", "BlockName=last", "SwitchName=last", "SwitchName=last Nodes=n001", "SwitchName=loop Switches=loop", "SwitchName=up Switches=nothere", "SwitchName=up Switches=spine", "SwitchName=up Switches=s1,s1"))
+		lines = append(lines, pick(rng, "", "junk", "BlockName=last", "SwitchName=last", "SwitchName=last Nodes=n001", "SwitchName=loop Switches=loop", "SwitchName=up Switches=nothere", "SwitchName=up Switches=spine", "SwitchName=up Switches=s1,s1"))
 	case 7:
 		lines[i] = strings.Replace(lines[i], "Nodes=n", pick(rng, "Nodes=", "Nodes= n", "nodes=n", "NODES+=n", "Nodes =n", `Nodes="" Nodes=n`, "Nodes=,n", "Node=n", "Nodes==n"), 1)
 	case 8:

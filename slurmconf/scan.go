@@ -113,11 +113,11 @@ func stripEscapes(line string) string {
 
 func cutInclude(line string) (string, bool) {
 	const word = "include"
-	if len(line) < len(word) || !strings.EqualFold(line[:len(word)], word) || len(line) > len(word) && !isSpace(line[len(word)]) {
+	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || !isSpace(line[len(word)]) {
 		return "", false
 	}
 	file, _, _ := strings.Cut(strings.TrimSpace(line[len(word):]), " ")
-	return file, true
+	return file, file != "" // without a file Slurm reads beyond the line: no verdict to follow
 }
 
 // cutPair reads Key=Value at the beginning of s.

@@ -86,6 +86,11 @@ func (m *memory) Annotate(_ context.Context, node, spec string) error {
 	return nil
 }
 
+func (m *memory) sync() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+}
+
 func (m *memory) get(key string) *Published {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,33 +157,36 @@ func inBubble(t *testing.T, store Store, pubs []Publication, steps func()) {
 	})
 }
 
-// pass waits in fake time and lets everything that is due happen.
-func pass(d time.Duration) {
+// pass waits in fake time and lets everything that is due happen. Between two
+// passes the test may read the store without its lock.
+func (m *memory) pass(d time.Duration) {
+	m.sync()
 	time.Sleep(d)
 	synctest.Wait()
+	m.sync()
 }
 
 func TestPublishThenAnnotate(t *testing.T) {
 	store := newMemory(snapshotOf(openCluster(t, "gb200-nvl72x4")))
 	pubs := complete(t, Publication{})
 	inBubble(t, store, pubs, func() {
-		pass(9 * time.Second)
+		store.pass(9 * time.Second)
 		if store.saves != 0 {
 			t.Fatal("published before the facts were quiet for 10 s")
 		}
-		pass(2 * time.Second)
+		store.pass(2 * time.Second)
 		if store.saves != 1 || len(store.notes) != 0 {
 			t.Fatalf("%d saves and %d annotations after 11 s, want 1 and none", store.saves, len(store.notes))
 		}
-		pass(115 * time.Second)
+		store.pass(115 * time.Second)
 		if len(store.notes) != 0 {
 			t.Fatal("nodes annotated before slurmctld had the time to load the files")
 		}
-		pass(10 * time.Second)
+		store.pass(10 * time.Second)
 		if got := store.notes["gb200-001"]; !strings.HasPrefix(got, "nvl:nvl-") || !strings.Contains(got, ",fabric:leaf-01") || len(store.notes) != 72 {
 			t.Fatalf("%d annotations, gb200-001 has %q", len(store.notes), got)
 		}
-		pass(24 * time.Hour)
+		store.pass(24 * time.Hour)
 		if store.saves != 1 {
 			t.Errorf("%d saves after a day at rest, want 1", store.saves)
 		}
@@ -190,7 +198,7 @@ func TestPublishThenAnnotate(t *testing.T) {
 func TestFlappingWritesNothing(t *testing.T) {
 	store := newMemory(snapshotOf(openCluster(t, "gb200-nvl72x4")))
 	inBubble(t, store, complete(t, Publication{}), func() {
-		pass(5 * time.Minute)
+		store.pass(5 * time.Minute)
 		saves := store.saves
 		for round := range 200 {
 			c := openCluster(t, "gb200-nvl72x4")
@@ -201,7 +209,7 @@ func TestFlappingWritesNothing(t *testing.T) {
 				c.Apply(simulated.Step{Do: []simulated.Fault{fault}})
 			}
 			store.change(snapshotOf(c))
-			pass(30 * time.Second)
+			store.pass(30 * time.Second)
 		}
 		if store.saves != saves {
 			t.Errorf("flapping nodes made %d writes, want none", store.saves-saves)
@@ -215,11 +223,11 @@ func TestFirstPublicationWaitsForAllNodes(t *testing.T) {
 	c.Apply(simulated.Step{Do: []simulated.Fault{fault}})
 	store := newMemory(snapshotOf(c))
 	inBubble(t, store, complete(t, Publication{}), func() {
-		pass(4 * time.Minute)
+		store.pass(4 * time.Minute)
 		if store.saves != 0 {
 			t.Fatal("published although a node with GPUs is not known yet")
 		}
-		pass(2 * time.Minute)
+		store.pass(2 * time.Minute)
 		if store.saves != 1 {
 			t.Fatal("not published after the longest wait")
 		}
@@ -231,14 +239,14 @@ func TestBigChangeWaitsForApproval(t *testing.T) {
 	store := newMemory(snapshotOf(c))
 	pubs := complete(t, Publication{})
 	inBubble(t, store, pubs, func() {
-		pass(time.Minute)
+		store.pass(time.Minute)
 		before := maps.Clone(store.get(pubs[0].key()).Files)
 		gone := openCluster(t, "gb200-nvl72x4")
 		for i := range 20 {
 			gone.Apply(simulated.Step{Do: []simulated.Fault{{Node: fmt.Sprintf("gb200-%03d", i+1), Absent: true}}})
 		}
 		store.change(snapshotOf(gone))
-		pass(15 * time.Minute)
+		store.pass(15 * time.Minute)
 		held := store.get(pubs[0].key())
 		if diff := cmp.Diff(before, held.Files); diff != "" {
 			t.Fatalf("28 %% of the nodes left at once and the files changed:\n%s", diff)
@@ -247,7 +255,7 @@ func TestBigChangeWaitsForApproval(t *testing.T) {
 			t.Fatalf("held reason %q", held.Annotations[AnnotationHeldReason])
 		}
 		store.edit(func() { held.Annotations[AnnotationApprove] = held.Annotations[AnnotationHeld] })
-		pass(time.Minute)
+		store.pass(time.Minute)
 		after := store.get(pubs[0].key())
 		if strings.Contains(after.Files["topology.yaml"], "gb200-[001") || after.Annotations[AnnotationHeld] != "" || after.Annotations[AnnotationApprove] != "" {
 			t.Errorf("the approved change was not published, or its approval stayed: %v", after.Annotations)
@@ -276,10 +284,10 @@ func TestLastGoodStays(t *testing.T) {
 			store := newMemory(snapshotOf(openCluster(t, "gb200-nvl72x4")))
 			pub := Publication{ForgetBlocks: nil}
 			inBubble(t, store, complete(t, pub), func() {
-				pass(time.Minute)
+				store.pass(time.Minute)
 				tt.after(store)
 				files := maps.Clone(store.get("slurm/quoin-slurm").Files)
-				pass(time.Hour)
+				store.pass(time.Hour)
 				got := store.get("slurm/quoin-slurm")
 				if diff := cmp.Diff(files, got.Files); diff != "" {
 					t.Errorf("files changed (-was +is):\n%s", diff)
@@ -296,9 +304,9 @@ func TestStoreErrorIsTriedAgain(t *testing.T) {
 	store := newMemory(snapshotOf(openCluster(t, "gb200-nvl72x4")))
 	store.edit(func() { store.broken = errors.New("connection refused") })
 	inBubble(t, store, complete(t, Publication{}), func() {
-		pass(10 * time.Minute)
+		store.pass(10 * time.Minute)
 		store.edit(func() { store.broken = nil })
-		pass(2 * time.Minute)
+		store.pass(2 * time.Minute)
 		if len(store.published) != 1 {
 			t.Error("not published after the store came back")
 		}
@@ -310,7 +318,7 @@ func TestForeignAnnotationIsLeftAlone(t *testing.T) {
 	store.foreign["gb200-005"] = true
 	store.notes["gb200-005"] = "default:theirs"
 	inBubble(t, store, complete(t, Publication{}), func() {
-		pass(time.Hour)
+		store.pass(time.Hour)
 		if store.notes["gb200-005"] != "default:theirs" || len(store.notes) != 72 {
 			t.Errorf("gb200-005 has %q, %d nodes annotated", store.notes["gb200-005"], len(store.notes))
 		}
@@ -328,7 +336,7 @@ func TestTwoPublications(t *testing.T) {
 		Publication{Name: "blue", Namespace: "slurm-blue", Format: "conf", SlurmVersion: "24.11", Nodes: Selection{Selector: "team=blue"}})
 	store := newMemory(snap)
 	inBubble(t, store, pubs, func() {
-		pass(10 * time.Minute)
+		store.pass(10 * time.Minute)
 		red, blue := store.get("slurm-red/quoin-slurm").Files["topology.yaml"], store.get("slurm-blue/quoin-slurm").Files["topology.conf"]
 		if !strings.Contains(red, "gb200-[001-018]") || strings.Contains(red, "037") || !strings.Contains(blue, "gb200-[037-054]") || strings.Contains(blue, "001") {
 			t.Errorf("red:\n%s\nblue:\n%s", red, blue)
