@@ -1,5 +1,6 @@
 # serve.sh ROOT DIR: runs the Slurm of chroot ROOT on configuration directories below DIR, one request a line:
 #   ctl NAME        start slurmctld and stop it when it is up
+#   show NAME [WORD] the same, and print `scontrol show topology` instead of the log
 #   gres NAME       slurmd -G as node n001
 #   hosts NAME WHAT scontrol show WHAT, with the list from the file NAME/list
 # The answer ends with a line "@end RC". Run it in namespaces of its own: mount, net, uts, ipc, pid.
@@ -30,15 +31,16 @@ echo "@end 0"
 while read -r what name arg; do
   rc=0
   case $what in
-    ctl)
+    ctl|show)
       rm -rf "$root"/rig/state/*
       exec 3< <(inroot slurmctld -D 2>&1)
       pid=$!
       rc=1
       while IFS= read -r -t 90 -u 3 line; do
-        printf '%s\n' "$line"
+        [ "$what" = ctl ] && printf '%s\n' "$line"
         case $line in *"Running as primary controller"*) rc=0; break;; esac
       done
+      if [ "$what$rc" = show0 ]; then (inroot timeout 60 scontrol show topology $arg 2>&1) </dev/null; rc=$?; fi
       kill -9 "$pid" 2>/dev/null
       wait "$pid" 2>/dev/null
       exec 3<&-;;
