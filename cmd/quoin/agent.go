@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/quoin-hpc/quoin/nodeagent"
+)
+
+// agentOptions are the flags of quoin agent.
+type agentOptions struct {
+	machine                                                           machineOptions
+	store, kubeconfig, namespace, runDir, mappingDir, listen, hookDir string
+	interval                                                          time.Duration
+	log                                                               logOptions
+}
+
+func newAgentCommand() *cobra.Command {
+	var o agentOptions
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Report this node's GPUs and NVLink fabric, and keep the files that the job hook reads",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runAgent(cmd.Context(), cmd, &o)
+		},
+	}
+	o.machine.addFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.store, "store", "", "write the report into this `directory` instead of Kubernetes")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; default: as a pod")
+	f.StringVar(&o.namespace, "namespace", envOr("NAMESPACE", "quoin-system"), "namespace of the report")
+	f.StringVar(&o.runDir, "run-dir", "/run/quoin", "`directory` of the files that the hook reads")
+	f.StringVar(&o.mappingDir, "mapping-dir", "/var/lib/dcgm-exporter/job-mapping", "DCGM Exporter's job mapping `directory`, for the hook")
+	f.StringVar(&o.hookDir, "install-hook", "", "install quoin-hook, which lies beside this program, into this `directory`")
+	f.StringVar(&o.listen, "listen", ":9835", "address of /metrics, /healthz and /readyz; empty for none")
+	f.DurationVar(&o.interval, "interval", 5*time.Second, "time between two readings of the machine")
+	o.log.addFlags(cmd)
+	return cmd
+}
+
+func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
+	log, err := o.log.logger(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if err := o.machine.complete(); err != nil {
+		return err
+	}
+	if o.interval <= 0 {
+		return fmt.Errorf("--interval %s: want more than 0", o.interval)
+	}
+	store, err := o.openStore()
+	if err != nil {
+		return err
+	}
+	if o.hookDir != "" {
+		if err := nodeagent.InstallHook(o.hookDir); err != nil {
+			return err
+		}
+	}
+	probe, err := nodeagent.ProbeCommand(append(o.machine.args(), "--interval", o.interval.String())...)
+	if err != nil {
+		return err
+	}
+	files := nodeagent.NewHookFiles(o.runDir, o.mappingDir)
+	reg := newRegistry()
+	config := nodeagent.Config{Node: o.machine.node, Probe: probe, Silence: 3*o.interval + 15*time.Second}
+	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
+	return together(ctx, agent.Run, func(ctx context.Context) error { return serve(ctx, o.listen, reg, agent.Ready) })
+}
+
+func (o *agentOptions) openStore() (nodeagent.Store, error) {
+	if o.store != "" {
+		if o.kubeconfig != "" {
+			return nil, errors.New("--store and --kubeconfig: want one of them")
+		}
+		return nodeagent.NewDirStore(o.store, o.machine.node), nil
+	}
+	rc, err := kubeConfig(o.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	rc.UserAgent = "quoin-agent"
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
+	return nodeagent.NewKubeStore(client, o.namespace, o.machine.node), nil
+}

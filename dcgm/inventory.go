@@ -1,0 +1,200 @@
+package dcgm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// APIVersion heads every file on the node.
+const APIVersion = "quoin.dev/v1alpha1"
+
+// The names of the files in the run directory.
+const (
+	InventoryFile  = "inventory.json"
+	HookConfigFile = "hook.json"
+	jobsFolder     = "jobs"
+	lockFile       = "lock"
+)
+
+// DefaultRunDir and DefaultMappingDir are where agent, hook and exporter meet.
+const (
+	DefaultRunDir     = "/run/quoin"
+	DefaultMappingDir = "/var/lib/dcgm-exporter/job-mapping"
+)
+
+// Inventory says for every GRES index of this node which device it is.
+type Inventory struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Node       string `json:"node"`
+	BootID     string `json:"bootID,omitempty"`
+	// Entries are in the order of GRES indices: entry i is index i.
+	Entries []Entry `json:"entries"`
+}
+
+// Entry is one GPU, or one MIG instance.
+type Entry struct {
+	GRESIndex int    `json:"gresIndex"`
+	Device    string `json:"device,omitempty"`
+	Minor     int    `json:"minor"`
+	// UUID is GPU-... or MIG-...; GPUUUID the GPU's of a MIG instance.
+	UUID          string `json:"uuid"`
+	GPUUUID       string `json:"gpuUUID,omitempty"`
+	GPUInstanceID *int   `json:"gpuInstanceID,omitempty"`
+	// ExporterID is the file's name in the mapping directory: the GPU's id in
+	// DCGM, for a MIG instance followed by a dot and its GPU instance id.
+	ExporterID string `json:"exporterID"`
+}
+
+// HookConfig is what the hook has to know beside the inventory.
+type HookConfig struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	MappingDir string `json:"mappingDir"`
+	// Unlink releases a GPU by removing its file, for exporters before 4.3.1.
+	Unlink bool `json:"unlink,omitempty"`
+}
+
+const (
+	inventoryKind  = "Inventory"
+	hookConfigKind = "HookConfig"
+)
+
+var exporterID = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,9})?$`)
+
+// WriteInventory writes the inventory into the run directory by rename, and
+// nothing when it is there already.
+func WriteInventory(runDir string, inv Inventory) error {
+	inv.APIVersion, inv.Kind = APIVersion, inventoryKind
+	if err := inv.check(); err != nil {
+		return fmt.Errorf("write inventory: %w", err)
+	}
+	return writeJSON(runDir, InventoryFile, inv)
+}
+
+// ReadInventory reads the inventory. An error that is fs.ErrNotExist means that
+// no agent has written one.
+func ReadInventory(runDir string) (*Inventory, error) {
+	path := filepath.Join(runDir, InventoryFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read inventory: %w", err)
+	}
+	return parseInventory(path, data)
+}
+
+func parseInventory(path string, data []byte) (*Inventory, error) {
+	var inv Inventory
+	if err := decodeStrict(data, &inv); err != nil {
+		return nil, fmt.Errorf("%s: %w; the agent writes it anew when it is removed and the agent restarted", path, err)
+	}
+	if inv.APIVersion != APIVersion || inv.Kind != inventoryKind {
+		return nil, fmt.Errorf("%s: apiVersion %q, kind %q: want %q, %q", path, inv.APIVersion, inv.Kind, APIVersion, inventoryKind)
+	}
+	if err := inv.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &inv, nil
+}
+
+func (inv *Inventory) check() error {
+	for i, e := range inv.Entries {
+		if e.GRESIndex != i {
+			return fmt.Errorf("entries[%d]: gresIndex %d: want %d, entries are in the order of GRES indices", i, e.GRESIndex, i)
+		}
+		if !exporterID.MatchString(e.ExporterID) {
+			return fmt.Errorf("entries[%d]: exporterID %q: want a number, or two with a dot between", i, e.ExporterID)
+		}
+	}
+	return nil
+}
+
+// WriteHookConfig writes the hook's configuration into the run directory by
+// rename, and nothing when it is there already.
+func WriteHookConfig(runDir string, c HookConfig) error {
+	c.APIVersion, c.Kind = APIVersion, hookConfigKind
+	if c.MappingDir == "" {
+		return errors.New("write hook configuration: no mapping directory")
+	}
+	return writeJSON(runDir, HookConfigFile, c)
+}
+
+// ReadHookConfig reads the hook's configuration; nil without an error when
+// there is none.
+func ReadHookConfig(runDir string) (*HookConfig, error) {
+	path := filepath.Join(runDir, HookConfigFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read hook configuration: %w", err)
+	}
+	var c HookConfig
+	if err := decodeStrict(data, &c); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if c.APIVersion != APIVersion || c.Kind != hookConfigKind || c.MappingDir == "" {
+		return nil, fmt.Errorf("%s: apiVersion %q, kind %q, mappingDir %q: want %q, %q and a directory", path, c.APIVersion, c.Kind, c.MappingDir, APIVersion, hookConfigKind)
+	}
+	return &c, nil
+}
+
+func decodeStrict(data []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if dec.More() {
+		return errors.New("text after the document's end")
+	}
+	return nil
+}
+
+// writeJSON writes one document of the run directory.
+func writeJSON(dir, name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	data = append(data, '\n')
+	path := filepath.Join(dir, name)
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return replace(filepath.Dir(path), path, data)
+}
+
+// replace stages data in folder, which is on the same mount, and renames it
+// over path. It is not synced to disk: none of these files means anything after
+// a reboot.
+func replace(folder, path string, data []byte) error {
+	f, err := os.CreateTemp(folder, ".new-")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.Write(data)
+	if e := f.Chmod(0o644); err == nil {
+		err = e
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // it is of no use
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

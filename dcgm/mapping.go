@@ -1,0 +1,158 @@
+package dcgm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// stagingFolder is on the exporter's mount and has a name that it ignores.
+const stagingFolder = ".quoin"
+
+var jobID = regexp.MustCompile(`^[0-9A-Za-z_.+-]{1,128}$`)
+
+// CheckJobID refuses an id that could break the exporter's output.
+func CheckJobID(id string) error {
+	if !jobID.MatchString(id) {
+		return fmt.Errorf("job id %q: want 1 to 128 of 0-9 A-Z a-z _ . + -", id)
+	}
+	return nil
+}
+
+// Mapping is DCGM Exporter's job mapping directory.
+type Mapping struct {
+	// Dir is the directory that the exporter reads. It is made when it is
+	// missing and never replaced, for the exporter's mount would keep the old.
+	Dir string
+	// Unlink releases a GPU by removing its file instead of emptying it.
+	Unlink bool
+}
+
+// Add puts the job's id into the file of each of the exporter's ids.
+func (m Mapping) Add(id string, gpus []string) error {
+	if err := CheckJobID(id); err != nil {
+		return err
+	}
+	return m.each(gpus, func(lines []string) []string {
+		return append(lines, id)
+	})
+}
+
+// Remove takes the job's id, and no other, out of the files of the exporter's
+// ids.
+func (m Mapping) Remove(id string, gpus []string) error {
+	return m.each(gpus, func(lines []string) []string {
+		return slices.DeleteFunc(lines, func(l string) bool { return l == id })
+	})
+}
+
+// Holding lists the exporter's ids whose files name the job.
+func (m Mapping) Holding(id string) ([]string, error) {
+	entries, err := os.ReadDir(m.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read mapping directory: %w", err)
+	}
+	var gpus []string
+	for _, e := range entries {
+		if !exporterID.MatchString(e.Name()) || !e.Type().IsRegular() {
+			continue
+		}
+		if lines, err := m.read(e.Name()); err == nil && slices.Contains(lines, id) {
+			gpus = append(gpus, e.Name())
+		}
+	}
+	return gpus, nil
+}
+
+// each changes the lines of every file and writes those that differ. It goes on
+// after an error, so that one bad file costs one GPU its label.
+func (m Mapping) each(gpus []string, change func([]string) []string) error {
+	staging := filepath.Join(m.Dir, stagingFolder)
+	if err := os.MkdirAll(staging, 0o755); err != nil {
+		return fmt.Errorf("make mapping directory: %w", err)
+	}
+	var failed error
+	for _, gpu := range gpus {
+		if !exporterID.MatchString(gpu) {
+			failed = errors.Join(failed, fmt.Errorf("exporter id %q: want a number, or two with a dot between", gpu))
+			continue
+		}
+		if err := m.one(staging, gpu, change); err != nil {
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
+}
+
+func (m Mapping) one(staging, gpu string, change func([]string) []string) error {
+	was, err := m.read(gpu)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing {
+		return err
+	}
+	is := change(slices.Clone(was))
+	slices.Sort(is)
+	is = slices.Compact(is)
+	path := filepath.Join(m.Dir, gpu)
+	switch {
+	case slices.Equal(was, is) && !(missing && len(is) > 0):
+		return nil
+	case len(is) == 0 && m.Unlink:
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("release GPU %s: %w", gpu, err)
+		}
+		return nil
+	}
+	var text []byte
+	for _, l := range is {
+		text = append(append(text, l...), '\n')
+	}
+	return replace(staging, path, text)
+}
+
+// read returns the good lines of a GPU's file; others are dropped at the next
+// write.
+func (m Mapping) read(gpu string) ([]string, error) {
+	data, err := os.ReadFile(filepath.Join(m.Dir, gpu))
+	if err != nil {
+		return nil, fmt.Errorf("read mapping of GPU %s: %w", gpu, err)
+	}
+	var lines []string
+	for line := range bytes.Lines(data) {
+		if l := strings.TrimRight(string(line), "\r\n"); jobID.MatchString(l) {
+			lines = append(lines, l)
+		}
+	}
+	return lines, nil
+}
+
+// Lock holds the run directory's lock, which every writer of the mapping takes.
+// It waits no longer than wait. The kernel lets go of a killed holder's lock.
+func Lock(ctx context.Context, runDir string, wait time.Duration) (unlock func(), err error) {
+	if err := os.MkdirAll(runDir, 0o755); err != nil {
+		return nil, fmt.Errorf("make run directory: %w", err)
+	}
+	l := flock.New(filepath.Join(runDir, lockFile))
+	if ok, err := l.TryLock(); err == nil && ok {
+		return func() { _ = l.Unlock() }, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	const retry = 2 * time.Millisecond
+	if _, err := l.TryLockContext(ctx, retry); err != nil {
+		return nil, fmt.Errorf("lock %s for %s: %w", l.Path(), wait, err)
+	}
+	return func() { _ = l.Unlock() }, nil
+}

@@ -1,0 +1,165 @@
+package dcgm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Record is what a Prolog leaves of a job, and its Epilog removes.
+type Record struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	JobID      string `json:"jobID"`
+	// Run tells two runs of one job apart: Slurm's SLUID, else the start time.
+	Run       string `json:"run,omitempty"`
+	User      string `json:"user,omitempty"`
+	Partition string `json:"partition,omitempty"`
+	Account   string `json:"account,omitempty"`
+	Cluster   string `json:"cluster,omitempty"`
+	Node      string `json:"node,omitempty"`
+	// GPUs are the exporter's ids that the job holds, UUIDs their identities
+	// where they are known.
+	GPUs  []string `json:"gpus"`
+	UUIDs []string `json:"uuids,omitempty"`
+	// MappingDir is where the ids were written.
+	MappingDir string `json:"mappingDir"`
+}
+
+const recordKind = "JobRecord"
+
+func recordPath(runDir, job string) string { return filepath.Join(runDir, jobsFolder, job+".json") }
+
+// WriteRecord writes the job's record by rename.
+func WriteRecord(runDir string, r Record) error {
+	if err := CheckJobID(r.JobID); err != nil {
+		return err
+	}
+	r.APIVersion, r.Kind = APIVersion, recordKind
+	return writeJSON(runDir, filepath.Join(jobsFolder, r.JobID+".json"), r)
+}
+
+// ReadRecord reads a job's record; nil without an error when there is none.
+func ReadRecord(runDir, job string) (*Record, error) {
+	if err := CheckJobID(job); err != nil {
+		return nil, err
+	}
+	path := recordPath(runDir, job)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read job record: %w", err)
+	}
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if r.APIVersion != APIVersion || r.Kind != recordKind || r.JobID != job {
+		return nil, fmt.Errorf("%s: apiVersion %q, kind %q, job %q: want %q, %q, %q", path, r.APIVersion, r.Kind, r.JobID, APIVersion, recordKind, job)
+	}
+	return &r, nil
+}
+
+// RemoveRecord removes a job's record, which may be missing.
+func RemoveRecord(runDir, job string) error {
+	if err := os.Remove(recordPath(runDir, job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove job record: %w", err)
+	}
+	return nil
+}
+
+// maxGPUs bounds what a list of indices can ask for.
+const maxGPUs = 4096
+
+// Resolve returns the exporter's ids, and the UUIDs where they are known, of a
+// job's GPUs. GPU- and MIG- tokens of visible (CUDA_VISIBLE_DEVICES) are exact
+// and preferred; indices (SLURM_JOB_GPUS) count in the order of GRES. Without an
+// inventory an index is taken as the exporter's id. What could not be resolved
+// is said in the error, beside what could.
+func Resolve(inv *Inventory, indices, visible string) (gpus, uuids []string, err error) {
+	tokens := splitTokens(visible)
+	if len(tokens) == 0 || !isUUID(tokens[0]) {
+		return resolveIndices(inv, indices)
+	}
+	if inv == nil {
+		if gpus, uuids, err := resolveIndices(nil, indices); len(gpus) > 0 {
+			return gpus, uuids, err
+		}
+		return nil, tokens, fmt.Errorf("no inventory: %s cannot be told apart from others", strings.Join(tokens, ","))
+	}
+	for _, t := range tokens {
+		e := inv.byUUID(t)
+		if e == nil {
+			err = errors.Join(err, fmt.Errorf("the inventory has no %s", t))
+			continue
+		}
+		gpus, uuids = append(gpus, e.ExporterID), append(uuids, e.UUID)
+	}
+	if err != nil { // an inventory of another boot, perhaps: the indices may still be right
+		if byIndex, u, e := resolveIndices(inv, indices); e == nil && len(byIndex) > len(gpus) {
+			return byIndex, u, err
+		}
+	}
+	return gpus, uuids, err
+}
+
+func isUUID(token string) bool {
+	return strings.HasPrefix(token, "GPU-") || strings.HasPrefix(token, "MIG-")
+}
+
+func splitTokens(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func (inv *Inventory) byUUID(uuid string) *Entry {
+	for i := range inv.Entries {
+		if inv.Entries[i].UUID == uuid {
+			return &inv.Entries[i]
+		}
+	}
+	return nil
+}
+
+func resolveIndices(inv *Inventory, list string) (gpus, uuids []string, err error) {
+	indices, err := parseIndices(list)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, i := range indices {
+		switch {
+		case inv == nil:
+			gpus = append(gpus, strconv.Itoa(i))
+		case i >= len(inv.Entries):
+			err = errors.Join(err, fmt.Errorf("GRES index %d: the inventory has %d", i, len(inv.Entries)))
+		default:
+			gpus, uuids = append(gpus, inv.Entries[i].ExporterID), append(uuids, inv.Entries[i].UUID)
+		}
+	}
+	return gpus, uuids, err
+}
+
+// parseIndices reads "0,2,4-7".
+func parseIndices(list string) ([]int, error) {
+	var out []int
+	for _, t := range splitTokens(list) {
+		from, to, ranged := strings.Cut(t, "-")
+		if !ranged {
+			to = from
+		}
+		a, err1 := strconv.ParseUint(from, 10, 16)
+		b, err2 := strconv.ParseUint(to, 10, 16)
+		if err1 != nil || err2 != nil || b < a || len(out)+int(b-a) >= maxGPUs {
+			return nil, fmt.Errorf("GPU indices %q: %q: want numbers such as 0,2 or 0-3", list, t)
+		}
+		for i := a; i <= b; i++ {
+			out = append(out, int(i))
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,86 @@
+package nodeagent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// HookFiles keeps the inventory and the configuration of the job hook.
+type HookFiles struct{ runDir, mappingDir string }
+
+// NewHookFiles returns the files of a run directory.
+func NewHookFiles(runDir, mappingDir string) *HookFiles { return &HookFiles{runDir, mappingDir} }
+
+// Write implements Files. A report without GPUs leaves the inventory as it is:
+// jobs may still hold what it names.
+func (f *HookFiles) Write(n *topology.Node) error {
+	err := dcgm.WriteHookConfig(f.runDir, dcgm.HookConfig{MappingDir: f.mappingDir})
+	if len(n.GPUs) == 0 {
+		return err
+	}
+	inv, e := InventoryOf(n)
+	if e != nil {
+		return errors.Join(err, e)
+	}
+	return errors.Join(err, dcgm.WriteInventory(f.runDir, inv))
+}
+
+// InventoryOf lists the node's devices in the order of Slurm's GRES indices.
+// The exporter's id is DCGM's where it is known, else NVML's index, which DCGM
+// follows unless it sees other GPUs than we do.
+func InventoryOf(n *topology.Node) (dcgm.Inventory, error) {
+	inv := dcgm.Inventory{Node: n.Name, BootID: n.BootID}
+	for _, g := range n.GRESOrder() {
+		if g.Minor == nil {
+			return inv, fmt.Errorf("GPU %s has no minor number: its GRES index is not known", g.UUID)
+		}
+		id := g.Index
+		if g.DCGMID != nil {
+			id = *g.DCGMID
+		}
+		e := dcgm.Entry{Device: fmt.Sprintf("/dev/nvidia%d", *g.Minor), Minor: *g.Minor, UUID: g.UUID, ExporterID: fmt.Sprint(id)}
+		if len(g.MIG) == 0 {
+			e.GRESIndex = len(inv.Entries)
+			inv.Entries = append(inv.Entries, e)
+			continue
+		}
+		for _, m := range g.MIG {
+			e.GRESIndex, e.UUID, e.GPUUUID = len(inv.Entries), m.UUID, g.UUID
+			e.GPUInstanceID, e.ExporterID = &m.GPUInstanceID, fmt.Sprintf("%d.%d", id, m.GPUInstanceID)
+			inv.Entries = append(inv.Entries, e)
+		}
+	}
+	return inv, nil
+}
+
+// InstallHook copies quoin-hook, which lies beside this program, into dir by
+// rename, and nothing when the same one is there.
+func InstallHook(dir string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("install hook: %w", err)
+	}
+	hook, err := os.ReadFile(filepath.Join(filepath.Dir(self), "quoin-hook"))
+	if err != nil {
+		return fmt.Errorf("install hook: %w", err)
+	}
+	path := filepath.Join(dir, "quoin-hook")
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, hook) {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("install hook: %w", err)
+	}
+	if err := renameio.WriteFile(path, hook, 0o755); err != nil {
+		return fmt.Errorf("install hook: %w", err)
+	}
+	return nil
+}

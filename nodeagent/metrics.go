@@ -1,0 +1,52 @@
+package nodeagent
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Metrics are the agent's series.
+type Metrics struct {
+	restarts    *prometheus.CounterVec
+	garbage     prometheus.Counter
+	writes      prometheus.Counter
+	storeErrors prometheus.Counter
+	fileErrors  prometheus.Counter
+	gpus        *prometheus.GaugeVec
+	problems    *prometheus.GaugeVec
+}
+
+// NewMetrics registers the agent's series with reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_" + name, Help: help})
+	}
+	m := &Metrics{
+		restarts:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_probe_restarts_total", Help: "Ends of the probe by reason: exit, hang or start."}, []string{"reason"}),
+		garbage:     counter("probe_lines_refused_total", "Lines of the probe that were no report of this node."),
+		writes:      counter("report_writes_total", "Reports written to the store."),
+		storeErrors: counter("store_errors_total", "Reports that could not be written to the store at once."),
+		fileErrors:  counter("file_errors_total", "Node files that could not be written."),
+		gpus:        prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_gpus", Help: "GPUs by fabric state and health, of the last good report."}, []string{"fabric", "health"}),
+		problems:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_problems", Help: "Problems of the last good report by reason."}, []string{"reason"}),
+	}
+	reg.MustRegister(m.restarts, m.garbage, m.writes, m.storeErrors, m.fileErrors, m.gpus, m.problems)
+	return m
+}
+
+// observe counts a report's GPUs and problems.
+func (m *Metrics) observe(n *topology.Node) {
+	m.gpus.Reset()
+	m.problems.Reset()
+	for i := range n.GPUs {
+		state, health := "unknown", ""
+		if f := n.GPUs[i].Fabric; f != nil {
+			state, health = string(f.State), string(f.Health)
+		}
+		m.gpus.WithLabelValues(state, health).Inc()
+	}
+	for _, p := range n.Problems {
+		m.problems.WithLabelValues(p.Reason).Inc()
+	}
+}
