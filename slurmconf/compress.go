@@ -1,10 +1,10 @@
 package slurmconf
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"slices"
-	"strconv"
 )
 
 // CompressHostlist returns the shortest host list that Slurm would write for
@@ -13,9 +13,9 @@ import (
 // padding: n9 and n010 give "n[9,010]".
 func CompressHostlist(names []string) string {
 	hosts, arena := hostKeys(names)
-	sortHosts(hosts, arena)
+	hosts = sortHosts(hosts, arena)
 	hosts = slices.CompactFunc(hosts, func(a, b hostKey) bool { return names[a.name] == names[b.name] })
-	out := make([]byte, 0, min(len(arena), 64+8*len(hosts)))
+	out := make([]byte, 0, len(arena))
 	for i := 0; i < len(hosts); {
 		prefix := names[hosts[i].name][:hosts[i].prefix]
 		end := i + 1
@@ -38,7 +38,7 @@ func CompressHostlist(names []string) string {
 
 // hostKey is one name with what it is sorted by.
 type hostKey struct {
-	first    uint64 // the first bytes of the key, for speed
+	number   uint64 // the digits at the end
 	from, to int32  // the whole key in the arena
 	name     int32
 	prefix   int32 // length of the name without the digits at its end
@@ -68,6 +68,7 @@ func hostKeys(names []string) ([]hostKey, []byte) {
 		arena = append(appendNaturalKey(arena, n[:prefix]), 0)
 		if h.numbered {
 			arena = append(append(arena, byte(len(n)-prefix)), n[prefix:]...)
+			h.number, _ = parseDigits(n[prefix:])
 		}
 		h.to = int32(len(arena))
 		hosts = append(hosts, h)
@@ -98,17 +99,59 @@ func appendNaturalKey(b []byte, s string) []byte {
 	return b
 }
 
-// sortHosts sorts by key. All keys' common beginning is skipped, so that eight
-// bytes decide nearly every comparison.
-func sortHosts(hosts []hostKey, arena []byte) {
-	if len(hosts) < 2 {
-		return
+// hostOrder is a name's place in the making: the sixteen bytes of its key that
+// follow what all keys have in common, as two numbers, the lower first.
+type hostOrder struct {
+	words [2]uint64
+	at    int32 // index into the hosts
+}
+
+// sortHosts returns the hosts sorted by key: a radix sort over sixteen bytes,
+// then each run of equals by the whole key.
+func sortHosts(hosts []hostKey, arena []byte) []hostKey {
+	common := commonPrefix(hosts, arena)
+	order := make([]hostOrder, len(hosts))
+	for i := range hosts {
+		var first [16]byte
+		copy(first[:], arena[hosts[i].from+common:hosts[i].to])
+		order[i] = hostOrder{words: [2]uint64{binary.BigEndian.Uint64(first[8:]), binary.BigEndian.Uint64(first[:8])}, at: int32(i)}
 	}
-	key := func(h hostKey) []byte { return arena[h.from:h.to] }
-	one := key(hosts[0])
+	compare := func(a, b hostOrder) int {
+		if a.words != b.words {
+			return cmp.Or(cmp.Compare(a.words[1], b.words[1]), cmp.Compare(a.words[0], b.words[0]))
+		}
+		return bytes.Compare(arena[hosts[a.at].from:hosts[a.at].to], arena[hosts[b.at].from:hosts[b.at].to])
+	}
+	if slices.IsSortedFunc(order, compare) {
+		return hosts
+	}
+	order = radixSort(order)
+	for i := 0; i < len(order); {
+		end := i + 1
+		for end < len(order) && order[end].words == order[i].words {
+			end++
+		}
+		if end > i+1 {
+			slices.SortFunc(order[i:end], compare)
+		}
+		i = end
+	}
+	sorted := make([]hostKey, len(hosts))
+	for i := range order {
+		sorted[i] = hosts[order[i].at]
+	}
+	return sorted
+}
+
+// commonPrefix returns how many bytes all keys begin with.
+func commonPrefix(hosts []hostKey, arena []byte) int32 {
+	if len(hosts) == 0 {
+		return 0
+	}
+	one := arena[hosts[0].from:hosts[0].to]
 	common := len(one)
 	for _, h := range hosts[1:] {
-		k := key(h)
+		k := arena[h.from:h.to]
 		common = min(common, len(k))
 		for i := range common {
 			if k[i] != one[i] {
@@ -117,20 +160,33 @@ func sortHosts(hosts []hostKey, arena []byte) {
 			}
 		}
 	}
-	for i := range hosts {
-		var first [8]byte
-		copy(first[:], key(hosts[i])[common:])
-		hosts[i].first = binary.BigEndian.Uint64(first[:])
-	}
-	compare := func(a, b hostKey) int {
-		if a.first != b.first {
-			return cmp.Compare(a.first, b.first)
+	return int32(common)
+}
+
+// radixSort sorts by words, byte by byte, the last byte first. Bytes that are
+// the same in all are passed over.
+func radixSort(order []hostOrder) []hostOrder {
+	other := make([]hostOrder, len(order))
+	for pass := range 16 {
+		word, shift := pass/8, pass%8*8
+		var next [257]int
+		for i := range order {
+			next[int(byte(order[i].words[word]>>shift))+1]++
 		}
-		return slices.Compare(key(a), key(b))
+		if slices.Contains(next[:], len(order)) {
+			continue
+		}
+		for i := range 256 {
+			next[i+1] += next[i]
+		}
+		for i := range order {
+			b := byte(order[i].words[word] >> shift)
+			other[next[b]] = order[i]
+			next[b]++
+		}
+		order, other = other, order
 	}
-	if !slices.IsSortedFunc(hosts, compare) {
-		slices.SortFunc(hosts, compare)
-	}
+	return order
 }
 
 // appendNumbers writes the numbers behind one prefix, in brackets when there
@@ -142,9 +198,8 @@ func appendNumbers(out []byte, hosts []hostKey, names []string) []byte {
 	}
 	out = append(out, '[')
 	for i := 0; i < len(hosts); {
-		end, last := i+1, digits(i)
-		for end < len(hosts) && follows(last, digits(end)) {
-			last = digits(end)
+		end := i + 1
+		for end < len(hosts) && hosts[end].number == hosts[end-1].number+1 && sameWidth(digits(end-1), digits(end)) {
 			end++
 		}
 		if i > 0 {
@@ -152,28 +207,17 @@ func appendNumbers(out []byte, hosts []hostKey, names []string) []byte {
 		}
 		out = append(out, digits(i)...)
 		if end > i+1 {
-			out = append(append(out, '-'), last...)
+			out = append(append(out, '-'), digits(end-1)...)
 		}
 		i = end
 	}
 	return append(out, ']')
 }
 
-// follows reports whether b is a plus one, written so that a range from a
-// gives b.
-func follows(a, b string) bool {
-	if len(a) == len(b) {
-		return number(a)+1 == number(b)
-	}
-	return a[0] != '0' && b[0] != '0' && number(a)+1 == number(b)
-}
-
-func number(digits string) uint64 {
-	n, err := strconv.ParseUint(digits, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
+// sameWidth reports whether a range from a gives b: both padded to one width,
+// or neither padded.
+func sameWidth(a, b string) bool {
+	return len(a) == len(b) || a[0] != '0' && b[0] != '0'
 }
 
 func isDigit(c byte) bool { return c-'0' <= 9 }

@@ -28,7 +28,7 @@ type hostRange struct {
 // list has no names. A list that Slurm refuses, or of more than 1,048,576
 // names, is an error that quotes it.
 func ExpandHostlist(s string) ([]string, error) {
-	x := expander{arena: make([]byte, 0, 4*len(s)), ends: make([]int, 0, 16)}
+	x := expander{arena: make([]byte, 0, 2*len(s)), ends: make([]int, 0, 16+strings.Count(s, ","))}
 	if err := walkHosts(s, x.add); err != nil {
 		return nil, err
 	}
@@ -112,7 +112,8 @@ type hostBracket struct {
 func (w *hostWalker) token(tok string) error {
 	open := strings.LastIndexByte(tok, '[')
 	if open < 0 {
-		return w.emit([]byte(tok))
+		w.buf = append(w.buf[:0], tok...)
+		return w.emit(w.buf)
 	}
 	size := strings.IndexByte(tok[open:], ']')
 	if size < 0 {

@@ -1,0 +1,169 @@
+package slurmconf
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestExpandHostlist(t *testing.T) {
+	for list, want := range map[string][]string{
+		"":                      nil,
+		" , ":                   nil,
+		"n1":                    {"n1"},
+		"n[1-3]":                {"n1", "n2", "n3"},
+		"n[08-11]":              {"n08", "n09", "n10", "n11"},
+		"n[8-011]":              {"n8", "n9", "n10", "n11"},
+		"n[003,1,2]":            {"n003", "n1", "n2"},
+		"rack1n[1-2]":           {"rack1n1", "rack1n2"},
+		"a0[1-2]5":              {"a015", "a025"},
+		"a[1-2]b[3-4]":          {"a1b3", "a1b4", "a2b3", "a2b4"},
+		"a[1-2]b[1-2]c[1-2]":    {"a1b1c1", "a1b1c2", "a2b1c1", "a2b1c2", "a1b2c1", "a1b2c2", "a2b2c1", "a2b2c2"},
+		"n[1-2]-ib,login":       {"n1-ib", "n2-ib", "login"},
+		"n1,n1":                 {"n1", "n1"},
+		"n[1-]":                 {"n1"},
+		"/dev/nvidia[0-1,5]":    {"/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia5"},
+		"n[999999999999999999]": {"n999999999999999999"},
+	} {
+		got, err := ExpandHostlist(list)
+		if err != nil {
+			t.Errorf("ExpandHostlist(%q): %v", list, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("ExpandHostlist(%q) (-want +got):\n%s", list, diff)
+		}
+	}
+}
+
+func TestExpandHostlistErrors(t *testing.T) {
+	for list, want := range map[string]string{
+		"n[1-2":                        "without an end",
+		"n[]":                          "no number or range",
+		"n[-3]":                        "no number or range",
+		"n[a-b]":                       "no number or range",
+		"n[1,]":                        "no number or range",
+		"n[1-2-3]":                     "is no range",
+		"n[3-1]":                       "runs backwards",
+		"n[1-65537]":                   "more than 65536 hosts",
+		"n[1234567890123456789]":       "at most 18 digits",
+		"r[x]n[1-2]":                   "no number or range",
+		"a[1-60000]b[1-60000]c[1-999]": "more than 1048576 names",
+	} {
+		_, err := ExpandHostlist(list)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), list) {
+			t.Errorf("ExpandHostlist(%q) = %v, want an error with %q and the list", list, err, want)
+		}
+	}
+}
+
+func TestCompressHostlist(t *testing.T) {
+	for want, names := range map[string][]string{
+		"":                       nil,
+		"n1":                     {"n1", "n1"},
+		"n[1-3]":                 {"n3", "n1", "n2"},
+		"n[9,010]":               {"n9", "n010"},
+		"n[9-10]":                {"n9", "n10"},
+		"n[9,009-010]":           {"n9", "n009", "n010"},
+		"n[099-101]":             {"n101", "n099", "n100"},
+		"n[99,099-100]":          {"n99", "n100", "n099"},
+		"login,n,n[0-1]":         {"n1", "n0", "n", "login"},
+		"rack2-n1,rack10-n[1-2]": {"rack10-n2", "rack2-n1", "rack10-n1"},
+		"a01-n1,a1-n1":           {"a1-n1", "a01-n1"},
+		"9":                      {"9"},
+		"[9-10]":                 {"10", "9"},
+	} {
+		if got := CompressHostlist(names); got != want {
+			t.Errorf("CompressHostlist(%q) = %q, want %q", names, got, want)
+		}
+	}
+	long := []string{"n1234567890123456789", "n1234567890123456788"}
+	if got, want := CompressHostlist(long), "n1234567890123456788,n1234567890123456789"; got != want {
+		t.Errorf("CompressHostlist(%q) = %q, want %q: too many digits for a range", long, got, want)
+	}
+}
+
+// benchmarkNames are 10,000 names, as racks have them or all different.
+func benchmarkNames(irregular bool) []string {
+	names := make([]string, 0, 10_000)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 10_000 {
+		if irregular {
+			names = append(names, fmt.Sprintf("c%x-%s", rng.Uint32(), string(rune('a'+i%26))))
+		} else {
+			names = append(names, fmt.Sprintf("rack%d-n%05d", i/18, i))
+		}
+	}
+	rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names
+}
+
+func BenchmarkHostlistBothWays(b *testing.B) {
+	one := make([]string, 10_000)
+	for i := range one {
+		one[i] = fmt.Sprintf("n%05d", i)
+	}
+	for name, names := range map[string][]string{"regular": one, "racks": benchmarkNames(false), "irregular": benchmarkNames(true)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				back, err := ExpandHostlist(CompressHostlist(names))
+				if err != nil || len(back) != len(names) {
+					b.Fatalf("%d names back, %v", len(back), err)
+				}
+			}
+		})
+	}
+}
+
+func FuzzExpandHostlist(f *testing.F) {
+	for _, s := range []string{"", "n[001-018]", "a[1-2]b[1-2]c[1-2],x", "n[1-]", "n[[1]", "n]1[", "n[1]]", "n[0-9]-ib,,a b", "n[9,010]"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if len(s) > 200 || strings.Count(s, "-") > 2 {
+			return // keeps the lists small
+		}
+		names, err := ExpandHostlist(s)
+		if err != nil {
+			return
+		}
+		list := CompressHostlist(names)
+		if strings.ContainsAny(strings.Join(names, ""), "[]") {
+			return // a lone bracket in a name is no longer one in a list
+		}
+		back, err := ExpandHostlist(list)
+		if err != nil {
+			t.Fatalf("ExpandHostlist(CompressHostlist(%q)) = ExpandHostlist(%q): %v", names, list, err)
+		}
+		want := slices.Compact(slices.Sorted(slices.Values(names)))
+		slices.Sort(back)
+		if !slices.Equal(back, want) {
+			t.Fatalf("%q -> %q -> %q, want %q", s, list, back, want)
+		}
+		if again := CompressHostlist(back); again != list {
+			t.Fatalf("CompressHostlist is not stable: %q, then %q", list, again)
+		}
+	})
+}
+
+func FuzzCompressHostlist(f *testing.F) {
+	f.Add("n9 n10 n010 n1 login rack1-n1")
+	f.Add("0 00 000 a0 a00 a0b")
+	f.Fuzz(func(t *testing.T, s string) {
+		names := strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || strings.ContainsRune(",[]", r) })
+		list := CompressHostlist(names)
+		back, err := ExpandHostlist(list)
+		if err != nil {
+			t.Fatalf("ExpandHostlist(%q) of %q: %v", list, names, err)
+		}
+		want := slices.Compact(slices.Sorted(slices.Values(names)))
+		slices.Sort(back)
+		if !slices.Equal(back, want) {
+			t.Fatalf("%q -> %q -> %q, want %q", names, list, back, want)
+		}
+	})
+}
