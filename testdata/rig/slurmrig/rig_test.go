@@ -1,0 +1,37 @@
+package slurmrig_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+)
+
+func TestRealChecker(t *testing.T) {
+	const conf = "NodeName=n[1-4] NodeAddr=127.0.0.1 Port=[20001-20004]\nPartitionName=main Nodes=ALL\nTopologyPlugin=topology/block\n"
+	for _, r := range slurmrig.Releases() {
+		t.Run(r.Slurm, func(t *testing.T) {
+			c, err := slurmrig.NewChecker(t.Context(), r, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			for topology, want := range map[string]bool{
+				"BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n[3-4]\nBlockSizes=2\n": false,
+				"BlockName=b1 Nodes=n[1-2]\nBlockName=b1 Nodes=n[3-4]\nBlockSizes=2\n": true,
+			} {
+				began := time.Now()
+				fatal, lines, err := c.Check(t.Context(), map[string]string{"slurm.conf": conf, "topology.conf": topology})
+				if err != nil || fatal != want {
+					t.Errorf("fatal %t, want %t, error %v: %s", fatal, want, err, strings.Join(lines, "\n"))
+				}
+				t.Log(time.Since(began))
+			}
+			out, err := c.Run(t.Context(), "scontrol", "show", "hostnames", "n[1-3]")
+			if err != nil || out != "n1\nn2\nn3\n" {
+				t.Errorf("%q, %v", out, err)
+			}
+		})
+	}
+}
