@@ -131,7 +131,7 @@ func (l *GresLine) write(b *strings.Builder) {
 		pair("Count", strconv.FormatUint(l.Count, 10))
 	}
 	pair("File", fileList(l.Files))
-	pair("MultipleFiles", fileList(l.MultipleFiles))
+	pair("MultipleFiles", strings.Join(l.MultipleFiles, ","))
 	pair("Cores", l.Cores)
 	pair("Links", joinInts(l.Links))
 	pair("Flags", strings.Join(l.Flags, ","))

@@ -1,0 +1,197 @@
+package slurmconf
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// twoTopologies are blocks with a placeholder, and a tree.
+func twoTopologies() []Topology {
+	return []Topology{
+		{Name: "nvl", Default: true, Block: &BlockTopology{Sizes: []int{18, 36}, Blocks: []Block{{Name: "nvl-1", Nodes: "n[001-018]"}, {Name: "nvl-2"}, {Name: "nvl-3", Nodes: "n[037-054],x9"}}}},
+		{Name: "fabric", Tree: &TreeTopology{Switches: []Switch{{Name: "spine", Children: "leaf[1-2]"}, {Name: "leaf1", Nodes: "n[001-018]"}, {Name: "leaf2", Nodes: "n[019-036]"}}}},
+	}
+}
+
+const (
+	blockConf = "# made for\n# a test\nBlockName=nvl-1 Nodes=n[001-018]\nBlockName=nvl-2\nBlockName=nvl-3 Nodes=n[037-054],x9\nBlockSizes=18,36\n"
+	treeConf  = "SwitchName=spine Switches=leaf[1-2]\nSwitchName=leaf1 Nodes=n[001-018]\nSwitchName=leaf2 Nodes=n[019-036]\n"
+	bothYAML  = "# made for\n# a test\n---\n" +
+		"- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [18, 36]\n    blocks:\n      - block: nvl-1\n        nodes: n[001-018]\n      - block: nvl-2\n      - block: nvl-3\n        nodes: n[037-054],x9\n" +
+		"- topology: fabric\n  cluster_default: false\n  tree:\n    switches:\n      - switch: spine\n        children: leaf[1-2]\n      - switch: leaf1\n        nodes: n[001-018]\n      - switch: leaf2\n        nodes: n[019-036]\n"
+)
+
+func TestConfBothWays(t *testing.T) {
+	two := twoTopologies()
+	for i, want := range []string{blockConf, treeConf} {
+		header := ""
+		if i == 0 {
+			header = "made for\na test"
+		}
+		got, err := RenderConf(two[i], header)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("RenderConf (-want +got):\n%s", diff)
+		}
+		back, err := ParseConf("topology.conf", got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		two[i].Name, two[i].Default = "default", true
+		if diff := cmp.Diff(two[i], back); diff != "" {
+			t.Errorf("ParseConf (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestYAMLBothWays(t *testing.T) {
+	two := twoTopologies()
+	got, err := RenderYAML(two, "made for\na test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(bothYAML, string(got)); diff != "" {
+		t.Errorf("RenderYAML (-want +got):\n%s", diff)
+	}
+	back, err := ParseYAML("topology.yaml", got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(two, back); diff != "" {
+		t.Errorf("ParseYAML (-want +got):\n%s", diff)
+	}
+}
+
+func TestYAMLQuotesWhatIsNoText(t *testing.T) {
+	want := []Topology{
+		{Name: "true", Default: true, Block: &BlockTopology{Blocks: []Block{{Name: "12", Nodes: "[1-3]"}, {Name: "null", Nodes: "n1"}, {Name: "-", Nodes: "1e5"}}}},
+		{Name: "f", Flat: true},
+	}
+	text, err := RenderYAML(want, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ParseYAML("topology.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s\n%s", diff, text)
+	}
+}
+
+func TestSkeleton(t *testing.T) {
+	two := twoTopologies()
+	want := []Topology{
+		{Name: "nvl", Default: true, Block: &BlockTopology{Sizes: []int{18, 36}, Blocks: []Block{{Name: "nvl-1"}, {Name: "nvl-2"}, {Name: "nvl-3"}}}},
+		{Name: "fabric", Tree: &TreeTopology{Switches: []Switch{{Name: "spine"}}}},
+	}
+	for i := range two {
+		got, err := Skeleton(two[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want[i], got); diff != "" {
+			t.Errorf("Skeleton (-want +got):\n%s", diff)
+		}
+	}
+	if diff := cmp.Diff(twoTopologies(), two); diff != "" {
+		t.Errorf("Skeleton changed its argument (-want +got):\n%s", diff)
+	}
+}
+
+func TestRenderRefuses(t *testing.T) {
+	block := func(name, nodes string) Topology {
+		return Topology{Name: "t", Default: true, Block: &BlockTopology{Blocks: []Block{{Name: name, Nodes: nodes}}}}
+	}
+	for name, topology := range map[string]Topology{
+		"nothing":       {Name: "t"},
+		"both":          {Name: "t", Block: &BlockTopology{}, Tree: &TreeTopology{}},
+		"flat in conf":  {Name: "t", Flat: true},
+		"no name":       block("", "n1"),
+		"space":         block("a b", "n1"),
+		"comment":       block("a#b", "n1"),
+		"line in nodes": block("a", "n1\nBlockName=b"),
+		"switch of two": {Name: "t", Tree: &TreeTopology{Switches: []Switch{{Name: "s", Nodes: "n1", Children: "c"}}}},
+	} {
+		if text, err := RenderConf(topology, ""); err == nil {
+			t.Errorf("%s: RenderConf gave %q", name, text)
+		}
+	}
+	for name, list := range map[string][]Topology{
+		"no default":   {{Name: "a", Flat: true}},
+		"two defaults": {{Name: "a", Flat: true, Default: true}, {Name: "b", Flat: true, Default: true}},
+		"one name":     {{Name: "a", Flat: true, Default: true}, {Name: "a", Flat: true}},
+		"none":         nil,
+	} {
+		if text, err := RenderYAML(list, ""); err == nil {
+			t.Errorf("%s: RenderYAML gave %q", name, text)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	conf := map[string]string{
+		"# nothing\n": "topology.conf:1: no blocks and no switches",
+		"BlockName=a Nodes=n1\nSwitchName=s Nodes=n1\n":       "topology.conf:2: SwitchName: not allowed here: want BlockName and BlockSizes",
+		"SwitchName=s Nodes=n1\n\nBlockSizes=4\n":             "topology.conf:3: BlockSizes: not allowed here: want SwitchName",
+		"BlockName=a Foo=1\n":                                 "topology.conf:1: Foo: unknown key after BlockName: want Nodes",
+		"BlockName=a Nodes=\n":                                "topology.conf:1: \"Nodes=\" is no Key=Value",
+		"BlockName=a Nodes=n1\nBlockSizes=4,x\n":              "topology.conf:2: BlockSizes: \"x\" is no size: want numbers",
+		"SwitchName=a Nodes=n1 Switches=b\n":                  "topology.conf:1: SwitchName=a: has both Nodes and Switches: want one",
+		"BlockName=a \\\n Nodes=n1 \\\n\nInclude more.conf\n": "topology.conf:4: Include: more.conf is not read here",
+	}
+	for text, want := range conf {
+		_, err := ParseConf("topology.conf", []byte(text))
+		checkParseError(t, text, err, want)
+	}
+	yaml := map[string]string{
+		"":                         "topology.yaml:1: there is no topology in the file: want a list",
+		"- topology: a\n  blok:\n": "topology.yaml:1: topology \"a\" has 0 kinds",
+		"- topology: a\n  flat: true\n  foo: 1\n":                                   "topology.yaml:3: key \"foo\" of a topology is not known",
+		"- topology: a\n  block:\n    block_sizes: [4, x]\n":                        "topology.yaml:3: block_sizes: \"x\" is no size: want numbers",
+		"- topology: a\n  block:\n    blocks:\n      - block: b\n    nodes: [n1]\n": "topology.yaml:5: key \"nodes\" of block is not known",
+		"- a: [\n":                             "topology.yaml:",
+		"- topology: a\n  ring: {rings: []}\n": "topology.yaml:1: ring: not read here: want one of block, tree, flat",
+	}
+	for text, want := range yaml {
+		_, err := ParseYAML("topology.yaml", []byte(text))
+		checkParseError(t, text, err, want)
+	}
+	gres := map[string]string{
+		"Foo=1\n":                      "gres.conf:1: Foo: not allowed at the beginning of a line: want NodeName, Name or AutoDetect",
+		"Name=gpu Foo=1\n":             "gres.conf:1: Foo: unknown key: want Name, Type",
+		"\nName=gpu Count=x\n":         "gres.conf:2: Count: \"x\" is no count: want a number",
+		"Name=gpu File=/dev/a[\n":      "gres.conf:1: File: host list",
+		"Name=gpu Links=a\n":           "gres.conf:1: Links: \"a\": want one number per device",
+		"AutoDetect=nvml Name=gpu\n":   "gres.conf:1: Name: not allowed after AutoDetect",
+		"NodeName=n1 File=/dev/x\n":    "gres.conf:1: Name: missing: want such as Name=gpu",
+		"Name=gpu Count=4 and more\n":  "gres.conf:1: \"and more\" is no Key=Value",
+		"Name=gpu Type=\"\" Count=1\n": "gres.conf:1: Type: empty value",
+	}
+	for text, want := range gres {
+		_, err := ParseGres("gres.conf", []byte(text))
+		checkParseError(t, text, err, want)
+	}
+	for text, want := range map[string]string{
+		"Topology is flat\n":        "scontrol:1: Topology: not known in the output",
+		"BlockName=a BlockIndex=x":  "scontrol:1: BlockIndex: \"x\" is no number",
+		"BlockName=a\nNodes=n1 x=2": "scontrol:2: Nodes=n1: not known",
+	} {
+		_, err := ParseShown("scontrol", []byte(text))
+		checkParseError(t, text, err, want)
+	}
+}
+
+func checkParseError(t *testing.T, text string, err error, want string) {
+	t.Helper()
+	var parse *ParseError
+	if !errors.As(err, &parse) || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%q gave %v, want a ParseError beginning with %q", text, err, want)
+	}
+}

@@ -1,0 +1,98 @@
+package slurmconf
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestGroupGres(t *testing.T) {
+	gpus := []GresLine{{Name: "gpu", Type: "gb200", Files: []string{"/dev/nvidia0", "/dev/nvidia1"}, Cores: "0-71", Flags: []string{"nvidia_gpu_env"}}}
+	mig := []GresLine{
+		{Name: "gpu", Type: "a100_1g.5gb", MultipleFiles: []string{"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap22"}},
+		{Name: "gpu", Type: "a100_2g.10gb", MultipleFiles: []string{"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap30", "/dev/nvidia-caps/nvidia-cap31"}},
+	}
+	lines := GroupGres([]NodeGres{{"n003", gpus}, {"n010", mig}, {"n001", gpus}, {"n002", gpus}, {"login", nil}})
+	lines = append(lines, GresLine{AutoDetect: "off"}, GresLine{Name: "gpu", Count: 4, Links: []int{-1, 16}, Files: []string{"/dev/nvidia5", "/dev/nvidia0"}})
+	text, err := RenderGres(lines, "for a test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `# for a test
+NodeName=n[001-003] Name=gpu Type=gb200 File=/dev/nvidia[0-1] Cores=0-71 Flags=nvidia_gpu_env
+NodeName=n010 Name=gpu Type=a100_1g.5gb MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap21,/dev/nvidia-caps/nvidia-cap22
+NodeName=n010 Name=gpu Type=a100_2g.10gb MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap30,/dev/nvidia-caps/nvidia-cap31
+AutoDetect=off
+Name=gpu Count=4 File=/dev/nvidia5,/dev/nvidia0 Links=-1,16
+`
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Errorf("RenderGres (-want +got):\n%s", diff)
+	}
+	back, err := ParseGres("gres.conf", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(lines, back); diff != "" {
+		t.Errorf("ParseGres (-want +got):\n%s", diff)
+	}
+}
+
+func TestRenderGresRefuses(t *testing.T) {
+	for name, line := range map[string]GresLine{
+		"no name":        {Type: "h200"},
+		"empty":          {},
+		"space":          {Name: "gpu", Type: "nvidia h200"},
+		"comment":        {Name: "gpu", Type: "a#b"},
+		"comma in file":  {Name: "gpu", Files: []string{"/dev/a,b"}},
+		"bracket in one": {Name: "gpu", Files: []string{"/dev/a[0-1]"}},
+	} {
+		if text, err := RenderGres([]GresLine{line}, ""); err == nil {
+			t.Errorf("%s: RenderGres gave %q", name, text)
+		}
+	}
+}
+
+func TestParseShown(t *testing.T) {
+	const text = `BlockName=nvl-1 BlockIndex=0 Nodes=n[001-018] BlockSize=18
+BlockName=nvl-2 BlockIndex=1 BlockSize=18
+AggregatedBlock=nvl-[1-2] BlockIndex=2 Nodes=n[001-018] BlockSize=36
+
+`
+	got, err := ParseShown("scontrol", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Shown{Blocks: []ShownBlock{
+		{Name: "nvl-1", Nodes: "n[001-018]", Size: 18},
+		{Name: "nvl-2", Index: 1, Size: 18},
+		{Name: "nvl-[1-2]", Aggregated: true, Index: 2, Nodes: "n[001-018]", Size: 36},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ParseShown (-want +got):\n%s", diff)
+	}
+	topology := Topology{Name: "default", Default: true, Block: &BlockTopology{Sizes: []int{18, 36}, Blocks: []Block{{Name: "nvl-1", Nodes: "n[001-018]"}, {Name: "nvl-2"}}}}
+	if diff := cmp.Diff(topology, got.Topology()); diff != "" {
+		t.Errorf("Topology (-want +got):\n%s", diff)
+	}
+	tree, err := ParseShown("scontrol", []byte("SwitchName=spine Level=1 LinkSpeed=0 Nodes=n[001-072] Switches=leaf[1-4]\nSwitchName=leaf1 Level=0 LinkSpeed=0 Nodes=n[001-018]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	topology = Topology{Name: "default", Default: true, Tree: &TreeTopology{Switches: []Switch{{Name: "spine", Children: "leaf[1-4]"}, {Name: "leaf1", Nodes: "n[001-018]"}}}}
+	if diff := cmp.Diff(topology, tree.Topology()); diff != "" {
+		t.Errorf("Topology of a tree (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseRelease(t *testing.T) {
+	for text, want := range map[string]Release{"24.11": Release2411, "25.05.3": Release2505, "slurm 25.11.2": Release2511, "slurm-wlm 26.05.5": Release2605, " 26.05 ": Release2605} {
+		if got, err := ParseRelease(text); err != nil || got != want {
+			t.Errorf("ParseRelease(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "25", "23.11", "25.5", "2505", "a.b", "27.05"} {
+		if got, err := ParseRelease(text); err == nil {
+			t.Errorf("ParseRelease(%q) = %v, want an error", text, got)
+		}
+	}
+}
