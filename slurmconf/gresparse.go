@@ -98,7 +98,9 @@ func (l *GresLine) set(file string, line int, a confPair) *ParseError {
 			return fail("%q: want one number per device, -1 for the device itself, such as -1,16,16,16", a.value)
 		}
 	case "flags":
-		l.Flags = strings.FieldsFunc(a.value, func(r rune) bool { return r == ',' })
+		if l.Flags = strings.FieldsFunc(a.value, func(r rune) bool { return r == ',' }); len(l.Flags) == 0 {
+			l.Flags = nil
+		}
 	case "autodetect":
 		l.AutoDetect = a.value
 	default:

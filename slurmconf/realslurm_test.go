@@ -2,6 +2,7 @@ package slurmconf_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -9,15 +10,24 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
-// realReleases are the releases that a chroot holds, by Debian's name.
-var realReleases = map[slurmconf.Release]string{
-	slurmconf.Release2411: "trixie",
-	slurmconf.Release2605: "forky",
+// realReleases build the chroot of each release that there is one of, once, and
+// return its directory.
+var realReleases = map[slurmconf.Release]func() (string, error){
+	slurmconf.Release2411: buildOnce(slurmrig.Slurm2411),
+	slurmconf.Release2605: buildOnce(slurmrig.Slurm2605),
+}
+
+func buildOnce(r slurmrig.Release) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		return r.Root(), slurmrig.Build(context.Background(), r)
+	})
 }
 
 // realSlurm is one release's daemons in namespaces of their own, one request
@@ -58,19 +68,15 @@ MailProg=/bin/true
 GresTypes=gpu
 `
 
-// startSlurm makes the namespaces. The chroots are built beforehand.
+// startSlurm makes the namespaces, and the chroot where it is not there yet.
 func startSlurm(t *testing.T, release slurmconf.Release) *realSlurm {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("runs real Slurm daemons")
 	}
-	base := os.Getenv("SLURMRIG_BASE")
-	if base == "" {
-		base = os.TempDir()
-	}
-	root := filepath.Join(base, "slurm-"+realReleases[release])
-	if _, err := os.Stat(filepath.Join(root, "usr/sbin/slurmctld-wlm")); err != nil {
-		t.Fatalf("find Slurm %s: %v: build its chroot there, or set SLURMRIG_BASE to where it is", release, err)
+	root, err := realReleases[release]()
+	if err != nil {
+		t.Fatal(err)
 	}
 	s := &realSlurm{t: t, release: release, dir: t.TempDir()}
 	script, err := filepath.Abs("testdata/serve.sh")

@@ -1,0 +1,101 @@
+package slurmconf_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+)
+
+// TestRealHostlists compares host lists with scontrol, both ways.
+func TestRealHostlists(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
+		s := startSlurm(t, release)
+		rng := rand.New(rand.NewPCG(7, 7))
+		for round := range 12 {
+			names := generateNames(rng, 600)
+			list := strings.Join(names, ",")
+			got := strings.Join(s.hosts("hostlistsorted", list), "\n")
+			if want := slurmconf.CompressHostlist(names); got != want {
+				t.Errorf("round %d: CompressHostlist differs from hostlistsorted of %s:\n got  %s\n real %s", round, list, want, got)
+			}
+		}
+		lists := []string{"n[1-3]", "n[001-018]", "a[1-2]b[01-03]", "a[1-2]b[1-2]c[1-2]", "a[1-2]b[1-2]c[1-2]d[1-2]", "n[1-2]-ib", "r[1-2]n[1-2]-ib", "n[3,1,2]", "n[1,1]", "n[08-11]", "n[8-011]",
+			"a,b c\td", ",,a,,", "n1]", "n[1-]", "n[007,9,1-3]", "rack1n[1-2],rack2n[01-02]", "9", "[1-3]", "0[1-3]", "a[0-2]5", "a[1]", "x[1-2],x[3-4],y"}
+		for range 300 {
+			lists = append(lists, generateHostlist(rng))
+		}
+		for _, list := range lists {
+			names, err := slurmconf.ExpandHostlist(list)
+			if err != nil {
+				t.Errorf("ExpandHostlist(%q): %v", list, err)
+				continue
+			}
+			if real := s.hosts("hostnames", list); !slices.Equal(names, real) {
+				t.Errorf("ExpandHostlist(%q) = %q, scontrol %q", list, names, real)
+			}
+		}
+	})
+}
+
+func (s *realSlurm) hosts(what, list string) []string {
+	s.t.Helper()
+	lines, rc := s.run("hosts", what, realConfig{files: map[string]string{"list": list}})
+	if rc != "0" {
+		s.t.Fatalf("scontrol show %s %q: exit %s: %v", what, list, rc, lines)
+	}
+	return lines
+}
+
+// generateNames makes names of every shape, each once, in no order.
+func generateNames(rng *rand.Rand, n int) []string {
+	prefixes := []string{"n", "n0", "rack1-n", "rack2-n", "rack10-n", "rack01-n", "gpu", "gpu-b", "A", "a1b2c", "a1b02c", "x-", "x_9_"}
+	seen := make(map[string]bool)
+	for len(seen) < n {
+		prefix := pick(rng, prefixes...)
+		switch rng.IntN(8) {
+		case 0:
+			seen[prefix+pick(rng, "login", "mgmt", "z", "", "ib")+pick(rng, "a", "b", "-c")] = true
+		case 1:
+			seen[fmt.Sprintf("%s%d", prefix, rng.IntN(2000))] = true
+		case 2:
+			from, width := rng.IntN(120), 1+rng.IntN(4)
+			for k := range rng.IntN(12) {
+				seen[fmt.Sprintf("%s%0*d", prefix, width, from+k)] = true
+			}
+		case 3:
+			seen[fmt.Sprintf("%s%d-%c%d", prefix, rng.IntN(20), 'a'+rune(rng.IntN(3)), rng.IntN(9))] = true
+		default:
+			seen[fmt.Sprintf("%s%0*d", prefix, 3+rng.IntN(2), rng.IntN(300))] = true
+		}
+	}
+	names := make([]string, 0, len(seen))
+	for name := range seen {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names
+}
+
+// generateHostlist makes a host list of several brackets.
+func generateHostlist(rng *rand.Rand) string {
+	var b strings.Builder
+	for i := range 1 + rng.IntN(3) {
+		if i > 0 {
+			b.WriteString(pick(rng, ",", ", ", " "))
+		}
+		for range 1 + rng.IntN(3) {
+			b.WriteString(pick(rng, "n", "rack", "r1-", "a0"))
+			if rng.IntN(4) > 0 {
+				width, from := 1+rng.IntN(3), rng.IntN(20)
+				fmt.Fprintf(&b, "[%0*d-%0*d,%d]", width, from, width, from+rng.IntN(4), rng.IntN(200))
+			}
+		}
+		b.WriteString(pick(rng, "", "", "-ib", "9"))
+	}
+	return b.String()
+}
