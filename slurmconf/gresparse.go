@@ -111,6 +111,9 @@ func (l *GresLine) set(file string, line int, a confPair) *ParseError {
 
 // parseCount reads a number with one of Slurm's suffixes.
 func parseCount(s string) (uint64, error) {
+	if s == "" {
+		return 0, strconv.ErrSyntax
+	}
 	shift := 0
 	if i := strings.IndexByte("kmgtp", s[len(s)-1]|0x20); i >= 0 {
 		shift, s = 10*(i+1), s[:len(s)-1]

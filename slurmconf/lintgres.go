@@ -2,6 +2,7 @@ package slurmconf
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,6 +63,7 @@ type gresRecord struct {
 	count               uint64
 	hasCount            bool
 	files, multiple     int
+	hasMultiple         bool
 	links               string
 }
 
@@ -86,7 +88,7 @@ func (g *gresLinter) attrs(c *confLine) {
 		case "file", "files":
 			g.rec.files = g.fileCount(c, a)
 		case "multiplefiles":
-			g.rec.multiple = g.fileCount(c, a)
+			g.rec.multiple, g.rec.hasMultiple = g.fileCount(c, a), true
 		case "links", "link":
 			g.rec.links = a.value
 		case "flags":
@@ -106,12 +108,47 @@ func (g *gresLinter) unknownKey(c *confLine, key string) {
 }
 
 func (g *gresLinter) countOf(c *confLine, value string) {
-	n, err := parseCount(value)
-	if err != nil && value != "0" {
+	n, ok := slurmCount(value)
+	if !ok {
 		g.fatal(c.line, "Count", "want a number of 1 or more", fmt.Sprintf("Count=%s is no count", value))
 		return
 	}
+	if plain, err := parseCount(value); err != nil || plain != n {
+		g.warn(c.line, "Count", "want a number of 1 or more", fmt.Sprintf("Count=%s is read as %d", value, n))
+	}
 	g.rec.count, g.rec.hasCount = n, true
+}
+
+// slurmCount reads a count as slurmd does: the digits at the beginning, none
+// for zero, and a suffix.
+func slurmCount(s string) (uint64, bool) {
+	s = strings.TrimLeft(s, " \t")
+	digits := strings.TrimPrefix(s, "+")
+	end := 0
+	for end < len(digits) && isDigit(digits[end]) {
+		end++
+	}
+	n, err := strconv.ParseInt(digits[:end], 10, 64)
+	if err != nil && end > 0 || n == math.MaxInt64 {
+		return 0, false
+	}
+	suffix, unit := strings.ToLower(digits[end:]), uint64(1024)
+	if suffix == "" {
+		return uint64(n), true
+	}
+	power := strings.IndexByte("kmgtp", suffix[0]) + 1
+	switch suffix[1:] {
+	case "b":
+		unit = 1000
+	case "", "ib":
+	default:
+		return 0, false
+	}
+	value := uint64(n)
+	for range power {
+		value *= unit // it wraps in slurmd too
+	}
+	return value, power > 0
 }
 
 func (g *gresLinter) fileCount(c *confLine, a confPair) int {
@@ -161,8 +198,8 @@ func (g *gresLinter) record() {
 	switch {
 	case r.files > 0 && r.multiple > 0:
 		g.fatal(r.line, "FileAndMultipleFiles", "leave one of them", "File and MultipleFiles are on one line")
-	case r.multiple == 1:
-		g.fatal(r.line, "MultipleFiles", "use File for a device of one file", "MultipleFiles has one file")
+	case r.hasMultiple && r.multiple < 2:
+		g.fatal(r.line, "MultipleFiles", "use File for a device of one file", "MultipleFiles has fewer than two files")
 	}
 	devices := uint64(r.files)
 	if r.multiple > 0 {

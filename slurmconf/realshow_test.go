@@ -115,7 +115,8 @@ func TestRealGres(t *testing.T) {
 		"Name=gpu Count=0", "Name=gpu Count=abc", "Name=gpu Count=-1", "Name=gpu Count=1K", "Name=gpu Count=4 Count=4 " + files, "Name=gpu File=/dev/nvidia0 " + files, "Name=license Count=4", "Name=gpu", "hello", "# nothing", "Name=gpu File=",
 		"Name=gpu Type=h200 Count=4\nName=gpu Type=h200 File=/dev/nvidia0", "Name=gpu Type=h200 File=/dev/nvidia[0-1]\nName=gpu File=/dev/nvidia[2-3]", "NodeName=n001 Name=gpu Type=h200 File=/dev/nvidia0\nNodeName=n002 Name=gpu File=/dev/nvidia0",
 		"NodeName=n001 Name=gpu File=/dev/nvidia0\nNodeName=n[001-002] Name=gpu Count=1", "name=GPU TYPE=h200 file=/dev/nvidia[0-3]", "Name=gpu File=/dev/nvidia0,/dev/nvidia2 # two",
-		"Name=gpu Type=a,b " + files, "Name=gpu Count=4x", "Name=gpu Count=2k " + files, "Name=gpu Flags=nvidia_gpu_env,one_sharing " + files,
+		"Name=gpu Type=a,b " + files, "Name=gpu Count=4x", `Name=gpu Count=""`, "Name=gpu Count=00", "Name=gpu Count=0K", "Name=gpu Count=0x4", "Name=gpu Count=+4", `Name=gpu Count=" 4"`, `Name=gpu Type=""`, `Name="" Count=1`, `Name=gpu File=""`, `Name=gpu MultipleFiles=""`, "Name=gpu Count=99999999999999999999", "Name=gpu Count=9223372036854775808", "Name=gpu Count=4294967296P",
+		"Name=gpu Count=4kb", "Name=gpu Count=K", "Name=gpu Count=1T", `NodeName="" Name=gpu Foo=1`, "Name=gpu Flags=, File=/dev/nvidia0", "Name=gpu Count=2k " + files, "Name=gpu Flags=nvidia_gpu_env,one_sharing " + files,
 	}
 	known, err := slurmconf.ExpandHostlist(realNodes)
 	if err != nil {
