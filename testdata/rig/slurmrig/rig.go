@@ -149,7 +149,8 @@ func Start(ctx context.Context, r Release, dir string, c Config) (*Cluster, erro
 func (c *Cluster) Stop() {
 	_ = c.keep.Close() // the namespace's init sees it
 	for range 100 {
-		if _, err := os.Stat(fmt.Sprintf("/proc/%s", c.pid())); err != nil || c.pid() == "" {
+		// A zombie, which somebody else has to reap, has no command line.
+		if line, err := os.ReadFile(fmt.Sprintf("/proc/%s/cmdline", c.pid())); err != nil || len(line) == 0 || c.pid() == "" {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)

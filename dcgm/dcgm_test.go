@@ -1,0 +1,250 @@
+package dcgm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func testInventory() *Inventory {
+	one := 1
+	return &Inventory{APIVersion: APIVersion, Kind: inventoryKind, Node: "n1", Entries: []Entry{
+		{GRESIndex: 0, Minor: 2, UUID: "GPU-a", ExporterID: "5"},
+		{GRESIndex: 1, Minor: 3, UUID: "GPU-b", ExporterID: "4"},
+		{GRESIndex: 2, Minor: 4, UUID: "MIG-c", GPUUUID: "GPU-c", GPUInstanceID: &one, ExporterID: "6.1"},
+	}}
+}
+
+func TestResolve(t *testing.T) {
+	inv := testInventory()
+	tests := []struct {
+		name             string
+		inv              *Inventory
+		indices, visible string
+		want             []string
+		err              string
+	}{
+		{"indices by inventory", inv, "0,1", "", []string{"5", "4"}, ""},
+		{"range of indices", inv, "0-2", "0,1,2", []string{"5", "4", "6.1"}, ""},
+		{"UUIDs win over indices", inv, "0", "GPU-b", []string{"4"}, ""},
+		{"MIG by UUID", inv, "2", "MIG-c", []string{"6.1"}, ""},
+		{"no inventory", nil, "3,1", "", []string{"3", "1"}, ""},
+		{"no inventory, UUIDs and indices", nil, "3", "GPU-b", []string{"3"}, ""},
+		{"no inventory, UUIDs alone", nil, "", "GPU-b", nil, "no inventory: GPU-b"},
+		{"index beyond the inventory", inv, "0,7", "", []string{"5"}, "GRES index 7: the inventory has 3"},
+		{"stale inventory: indices are better", inv, "0,1", "GPU-x,GPU-y", []string{"5", "4"}, "no GPU-x"},
+		{"garbage", inv, "0,x", "", nil, `"x"`},
+		{"endless range", inv, "0-65535", "", nil, "want numbers"},
+		{"none", inv, "", "", nil, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, _, err := Resolve(tt.inv, tt.indices, tt.visible)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("error %v, want %q", err, tt.err)
+			}
+		})
+	}
+}
+
+// files returns the directory as the exporter sees it.
+func files(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if exporterID.MatchString(e.Name()) {
+			text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[e.Name()] = string(text)
+		}
+	}
+	return out
+}
+
+func TestMapping(t *testing.T) {
+	m := Mapping{Dir: filepath.Join(t.TempDir(), "made/when/missing")}
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(m.Add("12", []string{"0", "1.7"}))
+	do(m.Add("12", []string{"0"})) // a requeue
+	do(m.Add("9", []string{"0"}))
+	want := map[string]string{"0": "12\n9\n", "1.7": "12\n"}
+	if diff := cmp.Diff(want, files(t, m.Dir)); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	held, err := m.Holding("12")
+	do(err)
+	if diff := cmp.Diff([]string{"0", "1.7"}, held); diff != "" {
+		t.Errorf("held (-want +got):\n%s", diff)
+	}
+	do(m.Remove("12", []string{"0", "1.7", "3"}))
+	if diff := cmp.Diff(map[string]string{"0": "9\n", "1.7": ""}, files(t, m.Dir)); diff != "" {
+		t.Errorf("after a release (-want +got):\n%s", diff)
+	}
+	m.Unlink = true
+	do(m.Remove("9", []string{"0"}))
+	if diff := cmp.Diff(map[string]string{"1.7": ""}, files(t, m.Dir)); diff != "" {
+		t.Errorf("after an unlinking release (-want +got):\n%s", diff)
+	}
+	if err := m.Add("12\n13", []string{"0"}); err == nil {
+		t.Error("an id with a line break was taken")
+	}
+	if err := m.Add("12", []string{"../x"}); err == nil {
+		t.Error("an exporter id with a path was taken")
+	}
+}
+
+// TestMappingRepairs drops lines that would break a scrape.
+func TestMappingRepairs(t *testing.T) {
+	m := Mapping{Dir: t.TempDir()}
+	if err := os.WriteFile(filepath.Join(m.Dir, "0"), []byte("7\n\n\"x\n7\n\xff\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Add("8", []string{"0"}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"0": "7\n8\n"}, files(t, m.Dir)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestConcurrentWriters has many writers under the lock and a reader beside
+// them that must never see a missing or half-written file.
+func TestConcurrentWriters(t *testing.T) {
+	run := t.TempDir()
+	m := Mapping{Dir: t.TempDir()}
+	if err := m.Add("seed", []string{"0"}); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			text, err := os.ReadFile(filepath.Join(m.Dir, "0"))
+			if err != nil || !strings.Contains(string(text), "seed\n") || !strings.HasSuffix(string(text), "\n") {
+				t.Errorf("the reader saw %q, %v", text, err)
+				return
+			}
+		}
+	})
+	var writers sync.WaitGroup
+	for i := range 20 {
+		writers.Go(func() {
+			for k := range 10 {
+				unlock, err := Lock(context.Background(), run, 10*time.Second)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				id := fmt.Sprint(i*100 + k)
+				if err := m.Add(id, []string{"0"}); err != nil {
+					t.Error(err)
+				}
+				if k%2 == 0 {
+					if err := m.Remove(id, []string{"0"}); err != nil {
+						t.Error(err)
+					}
+				}
+				unlock()
+			}
+		})
+	}
+	writers.Wait()
+	close(stop)
+	reader.Wait()
+	if lines := strings.Fields(files(t, m.Dir)["0"]); len(lines) != 101 || !slices.IsSorted(lines) {
+		t.Errorf("%d sorted lines, want 101", len(lines))
+	}
+}
+
+func TestInventoryRoundTrip(t *testing.T) {
+	dir := t.TempDir()
+	want := testInventory()
+	if err := WriteInventory(dir, *want); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.Stat(filepath.Join(dir, InventoryFile))
+	if err := WriteInventory(dir, *want); err != nil {
+		t.Fatal(err)
+	}
+	after, _ := os.Stat(filepath.Join(dir, InventoryFile))
+	if !os.SameFile(before, after) {
+		t.Error("an unchanged inventory was written again")
+	}
+	got, err := ReadInventory(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for name, text := range map[string]string{
+		"unknown key":     `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[],"x":1}`,
+		"another version": `{"apiVersion":"quoin.dev/v2","kind":"Inventory","node":"n","entries":[]}`,
+		"not JSON":        `{`,
+		"wrong order":     `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[{"gresIndex":1,"minor":0,"uuid":"GPU-a","exporterID":"0"}]}`,
+		"bad exporter id": `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[{"gresIndex":0,"minor":0,"uuid":"GPU-a","exporterID":"a/b"}]}`,
+	} {
+		if _, err := parseInventory("inventory.json", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), "inventory.json: ") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func FuzzInventory(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[{"gresIndex":0,"minor":0,"uuid":"GPU-a","exporterID":"0.1"}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		inv, err := parseInventory("f", data)
+		if err != nil {
+			return
+		}
+		dir := t.TempDir()
+		if err := WriteInventory(dir, *inv); err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+		if _, err := ReadInventory(dir); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzResolve(f *testing.F) {
+	f.Add("0,2-3", "GPU-a,MIG-c")
+	f.Fuzz(func(t *testing.T, indices, visible string) {
+		gpus, _, _ := Resolve(testInventory(), indices, visible)
+		for _, g := range gpus {
+			if !exporterID.MatchString(g) {
+				t.Fatalf("exporter id %q", g)
+			}
+		}
+		if len(gpus) > maxGPUs {
+			t.Fatalf("%d GPUs", len(gpus))
+		}
+	})
+}
