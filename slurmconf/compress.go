@@ -14,7 +14,9 @@ import (
 func CompressHostlist(names []string) string {
 	hosts, arena := hostKeys(names)
 	hosts = sortHosts(hosts, arena)
-	hosts = slices.CompactFunc(hosts, func(a, b hostKey) bool { return names[a.name] == names[b.name] })
+	hosts = slices.CompactFunc(hosts, func(a, b hostKey) bool {
+		return a.number == b.number && a.prefix == b.prefix && names[a.name] == names[b.name]
+	})
 	out := make([]byte, 0, len(arena))
 	for i := 0; i < len(hosts); {
 		prefix := names[hosts[i].name][:hosts[i].prefix]
@@ -67,7 +69,7 @@ func hostKeys(names []string) ([]hostKey, []byte) {
 		h.prefix = int32(prefix)
 		arena = append(appendNaturalKey(arena, n[:prefix]), 0)
 		if h.numbered {
-			arena = append(append(arena, byte(len(n)-prefix)), n[prefix:]...)
+			arena = appendDigits(append(arena, byte(len(n)-prefix)), n[prefix:])
 			h.number, _ = parseDigits(n[prefix:])
 		}
 		h.to = int32(len(arena))
@@ -92,9 +94,21 @@ func appendNaturalKey(b []byte, s string) []byte {
 		if s[i] == '0' {
 			b = append(append(b, s[i:end]...), 0)
 		} else {
-			b = append(append(b, '1', byte(min(end-i, 255))), s[i:end]...)
+			b = appendDigits(append(b, '1', byte(min(end-i, 255))), s[i:end])
 		}
 		i = end
+	}
+	return b
+}
+
+// appendDigits appends two digits a byte, which keeps the order of numbers of
+// one length and the keys short.
+func appendDigits(b []byte, digits string) []byte {
+	for i := 0; i+1 < len(digits); i += 2 {
+		b = append(b, digits[i]<<4|digits[i+1]&15)
+	}
+	if len(digits)%2 == 1 {
+		b = append(b, digits[len(digits)-1]<<4)
 	}
 	return b
 }
@@ -106,8 +120,8 @@ type hostOrder struct {
 	at    int32 // index into the hosts
 }
 
-// sortHosts returns the hosts sorted by key: a radix sort over sixteen bytes,
-// then each run of equals by the whole key.
+// sortHosts returns the hosts sorted by key: a radix sort over eight bytes,
+// then each run of equals by the next eight and the whole key.
 func sortHosts(hosts []hostKey, arena []byte) []hostKey {
 	common := commonPrefix(hosts, arena)
 	order := make([]hostOrder, len(hosts))
@@ -128,7 +142,7 @@ func sortHosts(hosts []hostKey, arena []byte) []hostKey {
 	order = radixSort(order)
 	for i := 0; i < len(order); {
 		end := i + 1
-		for end < len(order) && order[end].words == order[i].words {
+		for end < len(order) && order[end].words[1] == order[i].words[1] {
 			end++
 		}
 		if end > i+1 {
@@ -163,15 +177,14 @@ func commonPrefix(hosts []hostKey, arena []byte) int32 {
 	return int32(common)
 }
 
-// radixSort sorts by words, byte by byte, the last byte first. Bytes that are
-// the same in all are passed over.
+// radixSort sorts by the first eight bytes, the last of them first. Bytes that
+// are the same in all are passed over.
 func radixSort(order []hostOrder) []hostOrder {
 	other := make([]hostOrder, len(order))
-	for pass := range 16 {
-		word, shift := pass/8, pass%8*8
+	for shift := 0; shift < 64; shift += 8 {
 		var next [257]int
 		for i := range order {
-			next[int(byte(order[i].words[word]>>shift))+1]++
+			next[int(byte(order[i].words[1]>>shift))+1]++
 		}
 		if slices.Contains(next[:], len(order)) {
 			continue
@@ -180,7 +193,7 @@ func radixSort(order []hostOrder) []hostOrder {
 			next[i+1] += next[i]
 		}
 		for i := range order {
-			b := byte(order[i].words[word] >> shift)
+			b := byte(order[i].words[1] >> shift)
 			other[next[b]] = order[i]
 			next[b]++
 		}
