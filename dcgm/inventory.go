@@ -173,28 +173,3 @@ func writeJSON(dir, name string, v any) error {
 	}
 	return replace(filepath.Dir(path), path, data)
 }
-
-// replace stages data in folder, which is on the same mount, and renames it
-// over path. It is not synced to disk: none of these files means anything after
-// a reboot.
-func replace(folder, path string, data []byte) error {
-	f, err := os.CreateTemp(folder, ".new-")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = f.Write(data)
-	if e := f.Chmod(0o644); err == nil {
-		err = e
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // it is of no use
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
-}

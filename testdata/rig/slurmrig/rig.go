@@ -58,19 +58,7 @@ func Build(ctx context.Context, r Release) error {
 
 // runScript runs the rig's script.
 func runScript(ctx context.Context, keeper *os.File, env []string, args ...string) (string, error) {
-	path := filepath.Join(cacheDir(), fmt.Sprintf("slurmrig-%d.sh", os.Getpid()))
-	if _, err := os.Stat(path); err != nil {
-		if err := os.MkdirAll(cacheDir(), 0o755); err != nil {
-			return "", err
-		}
-		if err := os.WriteFile(path+".new", script, 0o755); err != nil { //nolint:gosec // it is a program
-			return "", err
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			return "", err
-		}
-	}
-	cmd := exec.CommandContext(ctx, "bash", append([]string{path}, args...)...)
+	cmd := exec.CommandContext(ctx, "bash", append([]string{"-c", string(script), "slurmrig"}, args...)...)
 	cmd.Env = append(append(os.Environ(), "SLURMRIG_BASE="+cacheDir()), env...)
 	if keeper != nil {
 		cmd.ExtraFiles = []*os.File{keeper}
