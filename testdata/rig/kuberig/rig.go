@@ -1,0 +1,276 @@
+package kuberig
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	authv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Cluster is a running API server with its etcd.
+type Cluster struct {
+	Dir    string
+	bin    string
+	port   int
+	etcd   *exec.Cmd
+	server *exec.Cmd
+	args   []string
+}
+
+const adminToken = "admin-token"
+
+// Start starts etcd and kube-apiserver in dir and waits until they are ready.
+func Start(ctx context.Context, dir string) (*Cluster, error) {
+	bin, err := Build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Dir: dir, bin: bin}
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	c.port = ports[0]
+	if err := c.writeFiles(); err != nil {
+		return nil, err
+	}
+	client, peer := fmt.Sprintf("http://127.0.0.1:%d", ports[1]), fmt.Sprintf("http://127.0.0.1:%d", ports[2])
+	c.etcd, err = c.start("etcd", "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", client, "--advertise-client-urls", client,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--unsafe-no-fsync", "--log-level", "error")
+	if err != nil {
+		return nil, err
+	}
+	key := filepath.Join(dir, "sa.key")
+	c.args = []string{
+		"--etcd-servers", client, "--secure-port", fmt.Sprint(c.port), "--bind-address", "127.0.0.1", "--cert-dir", filepath.Join(dir, "certs"),
+		"--service-account-key-file", key, "--service-account-signing-key-file", key, "--service-account-issuer", "https://kubernetes.default.svc",
+		"--token-auth-file", filepath.Join(dir, "tokens.csv"), "--authorization-mode", "Node,RBAC", "--service-cluster-ip-range", "10.0.0.0/24",
+		"--allow-privileged", "--audit-policy-file", filepath.Join(dir, "audit.yaml"), "--audit-log-path", filepath.Join(dir, "audit.log"),
+		"--disable-admission-plugins", "ServiceAccount", "--v", "0",
+	}
+	if err := c.StartServer(ctx); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+		if err != nil {
+			return nil, fmt.Errorf("find a port: %w", err)
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// auditPolicy logs who wrote what, without the contents.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection]
+- level: None
+`
+
+func (c *Cluster) writeFiles() error {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return fmt.Errorf("make key: %w", err)
+	}
+	for name, text := range map[string]string{
+		"sa.key":     string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
+		"tokens.csv": adminToken + ",admin,admin,system:masters\n",
+		"audit.yaml": auditPolicy,
+	} {
+		if err := os.WriteFile(filepath.Join(c.Dir, name), []byte(text), 0o600); err != nil {
+			return fmt.Errorf("write files of the API server: %w", err)
+		}
+	}
+	_, err = c.kubeconfig("admin", adminToken)
+	return err
+}
+
+// kubeconfig writes one for a token.
+func (c *Cluster) kubeconfig(name, token string) (string, error) {
+	path := filepath.Join(c.Dir, name+".kubeconfig")
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: rig, cluster: {server: "https://127.0.0.1:%d", insecure-skip-tls-verify: true}}]
+users: [{name: user, user: {token: "%s"}}]
+contexts: [{name: rig, context: {cluster: rig, user: user}}]
+current-context: rig
+`, c.port, token)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return path, nil
+}
+
+// Kubeconfig is the administrator's.
+func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "admin.kubeconfig") }
+
+// start runs a program that dies with this process.
+func (c *Cluster) start(name string, args ...string) (*exec.Cmd, error) {
+	log, err := os.OpenFile(filepath.Join(c.Dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	defer log.Close()
+	cmd := exec.Command(filepath.Join(c.bin, name), args...) //nolint:noctx // ended by Stop
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	return cmd, nil
+}
+
+// StartServer starts the API server, again after StopServer, and waits until it
+// is ready.
+func (c *Cluster) StartServer(ctx context.Context) error {
+	server, err := c.start("kube-apiserver", c.args...)
+	if err != nil {
+		return err
+	}
+	c.server = server
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for {
+		if _, err := c.Client().Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			log, _ := os.ReadFile(filepath.Join(c.Dir, "kube-apiserver.log"))
+			return fmt.Errorf("kube-apiserver is not ready: %w\n%s", ctx.Err(), log[max(0, len(log)-4000):])
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// StopServer ends the API server; etcd stays.
+func (c *Cluster) StopServer() {
+	if c.server != nil {
+		_ = c.server.Process.Kill()
+		_ = c.server.Wait()
+		c.server = nil
+	}
+}
+
+// Stop ends everything.
+func (c *Cluster) Stop() {
+	c.StopServer()
+	if c.etcd != nil {
+		_ = c.etcd.Process.Kill()
+		_ = c.etcd.Wait()
+		c.etcd = nil
+	}
+}
+
+// Config reaches the API server as the administrator.
+func (c *Cluster) Config() *rest.Config {
+	return &rest.Config{Host: fmt.Sprintf("https://127.0.0.1:%d", c.port), BearerToken: adminToken,
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: 500, Burst: 1000}
+}
+
+// Client is a client of the administrator's.
+func (c *Cluster) Client() kubernetes.Interface {
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		panic("kuberig: " + err.Error()) // the configuration is constant
+	}
+	return client
+}
+
+// Kubectl runs kubectl, by default as the administrator.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "kubectl"), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "HOME="+c.Dir)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out.String())
+	}
+	return out.String(), nil
+}
+
+// Token returns a kubeconfig with a token of the ServiceAccount, bound to a pod
+// on the node, or to nothing when node is empty.
+func (c *Cluster) Token(ctx context.Context, namespace, account, node string) (string, error) {
+	request := &authv1.TokenRequest{}
+	if node != "" {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: account + "-" + node, Namespace: namespace},
+			Spec: corev1.PodSpec{NodeName: node, ServiceAccountName: account, Containers: []corev1.Container{{Name: "main", Image: "none"}}}}
+		made, err := c.Client().CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+		if err != nil {
+			return "", fmt.Errorf("make pod on node %s: %w", node, err)
+		}
+		request.Spec.BoundObjectRef = &authv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: made.Name, UID: made.UID}
+	}
+	token, err := c.Client().CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("make token of %s: %w", account, err)
+	}
+	return c.kubeconfig(account+"-"+node, token.Status.Token)
+}
+
+// Write is one write that the API server logged.
+type Write struct{ User, Verb, Resource, Namespace, Name string }
+
+// Writes returns the writes of service accounts since the API server's log had
+// offset bytes, and its length now.
+func (c *Cluster) Writes(offset int64) ([]Write, int64, error) {
+	f, err := os.Open(filepath.Join(c.Dir, "audit.log"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, 0, nil
+	} else if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	if _, err := f.Seek(offset, 0); err != nil {
+		return nil, 0, err
+	}
+	var writes []Write
+	s := bufio.NewScanner(f)
+	s.Buffer(nil, 1<<20)
+	for s.Scan() {
+		offset += int64(len(s.Bytes())) + 1
+		var e struct {
+			Verb      string
+			User      struct{ Username string }
+			ObjectRef struct{ Resource, Namespace, Name string }
+		}
+		if err := json.Unmarshal(s.Bytes(), &e); err != nil {
+			return nil, 0, fmt.Errorf("read audit log: %w", err)
+		}
+		if strings.HasPrefix(e.User.Username, "system:serviceaccount:") {
+			writes = append(writes, Write{e.User.Username, e.Verb, e.ObjectRef.Resource, e.ObjectRef.Namespace, e.ObjectRef.Name})
+		}
+	}
+	return writes, offset, s.Err()
+}

@@ -1,0 +1,9 @@
+//go:build tools
+
+// Package tools names the programs of Kubernetes that the rig builds.
+package tools
+
+import (
+	_ "k8s.io/kubernetes/cmd/kube-apiserver"
+	_ "k8s.io/kubernetes/cmd/kubectl"
+)
