@@ -1,0 +1,68 @@
+# Everything that is done with this repository. `make help` lists it.
+SHELL := /bin/bash
+GO ?= go
+# NVML's header marks calls as deprecated that its binding has all the same.
+export CGO_CFLAGS ?= -O2 -Wno-deprecated-declarations
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w
+GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.6.2
+PACKAGES := ./... ./testdata/rig/slurmrig/... ./testdata/rig/kuberig/...
+FUZZTIME ?= 30s
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+.PHONY: demo
+demo: ## show four simulated GB200 NVL72 racks; needs nothing but Go
+	@CGO_ENABLED=0 $(GO) run ./cmd/quoin demo
+
+.PHONY: build
+build: ## build bin/quoin and bin/quoin-hook
+	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/quoin ./cmd/quoin
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/quoin-hook ./cmd/quoin-hook
+
+.PHONY: setup
+setup: ## install and build what the tests need: a real Slurm and a real Kubernetes
+	testdata/setup.sh
+	$(GO) run ./testdata/rig/slurmrig/build
+	$(GO) run ./testdata/rig/kuberig/build
+
+.PHONY: test
+test: setup ## set up and run all tests, those on real parts too
+	$(GO) vet $(PACKAGES)
+	$(GO) test -timeout 40m $(PACKAGES)
+
+.PHONY: short
+short: ## run the tests that need no other program
+	$(GO) test -short $(PACKAGES)
+
+.PHONY: race
+race: ## run the short tests under the race detector
+	$(GO) test -race -short $(PACKAGES)
+
+.PHONY: fuzz
+fuzz: ## fuzz every parser for FUZZTIME (30s) each
+	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
+		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
+
+.PHONY: bench
+bench: ## measure every figure that the README gives
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: lint
+lint: ## run golangci-lint
+	$(GO) run $(GOLANGCI) run ./...
+
+.PHONY: verify
+verify: ## format, vet, lint, tidy
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
+	$(GO) vet $(PACKAGES)
+	$(GO) mod tidy -diff
+	$(MAKE) --no-print-directory lint
+
+.PHONY: e2e
+e2e: setup ## run the tests on real parts alone
+	$(GO) test -timeout 40m -run '^TestReal' $(PACKAGES)

@@ -1,0 +1,176 @@
+// Package manifests_test applies the manifests to a real API server.
+package manifests_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+)
+
+func start(t *testing.T) *kuberig.Cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a real API server")
+	}
+	c, err := kuberig.Start(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	for range 2 { // applying twice changes nothing
+		if _, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-f", "."); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"node-a", "node-b"} {
+		if _, err := c.Client().CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// try is one thing that a token may or may not do.
+type try struct {
+	name    string
+	args    []string
+	refused string // part of the message, empty when it must work
+}
+
+func (y try) run(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
+	t.Helper()
+	t.Run(y.name, func(t *testing.T) {
+		out, err := c.Kubectl(t.Context(), append([]string{"--kubeconfig", kubeconfig}, y.args...)...)
+		switch {
+		case y.refused == "" && err != nil:
+			t.Error(err)
+		case y.refused != "" && err == nil:
+			t.Errorf("worked: %s", out)
+		case y.refused != "" && !strings.Contains(err.Error(), y.refused):
+			t.Errorf("refused by another reason than %q: %v", y.refused, err)
+		}
+	})
+}
+
+func TestRealAgentToken(t *testing.T) {
+	c := start(t)
+	bound, err := c.Token(t.Context(), "quoin-system", "quoin-agent", "node-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loose, err := c.Token(t.Context(), "quoin-system", "quoin-agent", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(name string) []string {
+		return []string{"create", "configmap", name, "-n", "quoin-system", "--from-literal=report.json={}"}
+	}
+	const policy = "may write ConfigMap quoin-node-"
+	waitForPolicy(t, c, bound)
+	for _, y := range []try{
+		{"own report", create("quoin-node-node-a"), ""},
+		{"own report again", []string{"replace", "-f", configMap(t, "quoin-node-node-a", "quoin-system")}, ""},
+		{"another node's report", create("quoin-node-node-b"), policy},
+		{"another ConfigMap", create("quoin-config2"), policy},
+		{"the publisher's configuration", []string{"replace", "-f", configMap(t, "quoin-config", "quoin-system")}, policy},
+		{"delete its report", []string{"delete", "configmap", "quoin-node-node-a", "-n", "quoin-system"}, "forbidden"},
+		{"list reports", []string{"get", "configmaps", "-n", "quoin-system"}, "forbidden"},
+		{"another namespace", []string{"create", "configmap", "quoin-node-node-a", "-n", "slurm"}, "forbidden"},
+		{"secrets", []string{"get", "secrets", "-n", "quoin-system"}, "forbidden"},
+		{"read a node", []string{"get", "node", "node-a"}, ""},
+		{"annotate a node", []string{"annotate", "node", "node-a", "x=y"}, "forbidden"},
+	} {
+		y.run(t, c, bound)
+	}
+	try{"a token without a node", create("quoin-node-node-a2"), policy}.run(t, c, loose)
+}
+
+// waitForPolicy waits until the API server has loaded the admission policy.
+func waitForPolicy(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
+	t.Helper()
+	for range 300 {
+		_, err := c.Kubectl(t.Context(), "--kubeconfig", kubeconfig, "create", "configmap", "probe", "-n", "quoin-system", "--dry-run=server")
+		if err != nil && strings.Contains(err.Error(), "may write ConfigMap") {
+			return
+		}
+		time.Sleep(100 * time.Millisecond) // the server loads policies in its own time
+	}
+	t.Fatal("the admission policy is not in force after 30 s")
+}
+
+func configMap(t *testing.T, name, namespace string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name+".yaml")
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: " + namespace + "}\ndata: {report.json: \"{ }\"}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestRealPublisherToken(t *testing.T) {
+	c := start(t)
+	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := c.Token(t.Context(), "quoin-system", "quoin-agent", "node-b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitForPolicy(t, c, agent)
+	const policy = "may change the annotation topology.slinky.slurm.net/spec of a Node only"
+	for _, y := range []try{
+		{"annotate a node", []string{"annotate", "node", "node-a", "topology.slinky.slurm.net/spec=nvl:b1"}, ""},
+		{"another annotation", []string{"annotate", "node", "node-a", "other=1"}, policy},
+		{"label a node", []string{"label", "node", "node-a", "x=y"}, policy},
+		{"cordon a node", []string{"patch", "node", "node-a", "-p", `{"spec":{"unschedulable":true}}`}, policy},
+		{"delete a node", []string{"delete", "node", "node-a"}, "forbidden"},
+		{"publish", []string{"create", "configmap", "quoin-slurm", "-n", "slurm", "--from-literal=topology.conf=x"}, ""},
+		{"publish again", []string{"patch", "configmap", "quoin-slurm", "-n", "slurm", "-p", `{"data":{"topology.conf":"y"}}`}, ""},
+		{"another ConfigMap of the namespace", []string{"patch", "configmap", "quoin-hook-prolog", "-n", "slurm", "-p", `{"data":{"x":"y"}}`}, "forbidden"},
+		{"kube-system", []string{"create", "configmap", "quoin-slurm", "-n", "kube-system"}, "forbidden"},
+		{"write a report", []string{"create", "configmap", "quoin-node-x", "-n", "quoin-system"}, "forbidden"},
+	} {
+		y.run(t, c, token)
+	}
+}
+
+// TestHookScripts runs the scripts as slurmd would.
+func TestHookScripts(t *testing.T) {
+	data, err := os.ReadFile("50-hook.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake := filepath.Join(t.TempDir(), "hook")
+	if err := os.WriteFile(fake, []byte("#!/bin/bash\necho called $1\nexit 3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i, doc := range strings.Split(string(data), "\n---\n") {
+		verb := []string{"prolog", "epilog"}[i]
+		_, script, ok := strings.Cut(doc, verb+"-90-quoin.sh: |\n")
+		if !ok {
+			t.Fatalf("no %s-90-quoin.sh", verb)
+		}
+		path := filepath.Join(t.TempDir(), verb)
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(script, "\n    ", "\n")[4:]), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for hook, want := range map[string]string{fake: "called " + verb, "/nonexistent": "is not there"} {
+			cmd := exec.CommandContext(t.Context(), path)
+			cmd.Env = []string{"QUOIN_HOOK=" + hook}
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), want) {
+				t.Errorf("%s with %s: %v, %s", verb, hook, err, out)
+			}
+		}
+	}
+}
