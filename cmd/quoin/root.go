@@ -12,6 +12,6 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newAgentCommand(), newProbeCommand(), newDiscoverCommand(), newRenderCommand(), newCheckCommand(), newPublisherCommand(), newConfigCommand())
+	root.AddCommand(newDemoCommand(), newAgentCommand(), newProbeCommand(), newDiscoverCommand(), newRenderCommand(), newCheckCommand(), newPublisherCommand(), newConfigCommand())
 	return root
 }

@@ -134,29 +134,12 @@ func (s *state) allowed(moved, of int) bool {
 func (p *Publisher) publish(ctx context.Context, s *state, was *Published, made *Made, now time.Time) error {
 	p.metrics.setHeld(s.pub.Name, "")
 	s.said = ""
+	next := was.clone()
 	same := !was.empty() && maps.Equal(was.Files, made.Files)
-	if same && was.Annotations[AnnotationHeld] == "" && was.Annotations[AnnotationHeldReason] == "" && was.Annotations[AnnotationLeftOut] == made.LeftOut {
+	if !next.update(made, now) {
 		p.metrics.passes.WithLabelValues(s.pub.Name, "unchanged").Inc()
 		p.log.Debug("unchanged", "publication", s.pub.Name)
 		return nil
-	}
-	next := was.clone()
-	delete(next.Annotations, AnnotationHeld)
-	delete(next.Annotations, AnnotationHeldReason)
-	delete(next.Annotations, AnnotationApprove)
-	delete(next.Annotations, AnnotationLeftOut)
-	if made.LeftOut != "" {
-		next.Annotations[AnnotationLeftOut] = made.LeftOut
-	}
-	if !same {
-		for _, name := range ownFiles {
-			delete(next.Files, name)
-		}
-		maps.Copy(next.Files, made.Files)
-		revision, _ := strconv.Atoi(next.Annotations[AnnotationRevision]) // absent or not ours: begin at 1
-		next.Annotations[AnnotationRevision] = strconv.Itoa(revision + 1)
-		next.Annotations[AnnotationDigest] = made.Digest
-		next.Annotations[AnnotationPublished] = now.UTC().Format(time.RFC3339)
 	}
 	if err := p.save(ctx, s, next); err != nil {
 		return err
@@ -173,6 +156,29 @@ func (p *Publisher) publish(ctx context.Context, s *state, was *Published, made 
 		p.recorder.Record(s.pub, false, "Published", message)
 	}
 	return nil
+}
+
+// update puts what was made into p and takes back what was said of held files.
+// It reports whether anything changed.
+func (p *Published) update(made *Made, now time.Time) bool {
+	was := p.clone()
+	for _, key := range []string{AnnotationHeld, AnnotationHeldReason, AnnotationApprove, AnnotationLeftOut} {
+		delete(p.Annotations, key)
+	}
+	if made.LeftOut != "" {
+		p.Annotations[AnnotationLeftOut] = made.LeftOut
+	}
+	for _, name := range ownFiles {
+		delete(p.Files, name)
+	}
+	maps.Copy(p.Files, made.Files)
+	if !maps.Equal(was.Files, p.Files) {
+		revision, _ := strconv.Atoi(p.Annotations[AnnotationRevision]) // absent or not ours: begin at 1
+		p.Annotations[AnnotationRevision] = strconv.Itoa(revision + 1)
+		p.Annotations[AnnotationDigest] = made.Digest
+		p.Annotations[AnnotationPublished] = now.UTC().Format(time.RFC3339)
+	}
+	return !maps.Equal(was.Files, p.Files) || !maps.Equal(was.Annotations, p.Annotations)
 }
 
 // annotateDue annotates Nodes once slurmctld has had the time to load the

@@ -1,0 +1,36 @@
+package publisher
+
+import (
+	"context"
+	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Once makes one pass over a publication at once: no settling, no guard on big
+// changes, no annotations, and nodes that have gone leave now. It is what the
+// demo plays with; a refused result is returned and nothing is written.
+func Once(ctx context.Context, store Store, p *Publication) (*Made, []topology.Facts, error) {
+	snap, err := store.Snapshot(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	was, err := store.Load(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	prev, err := previousOf(was)
+	if err != nil {
+		return nil, nil, err
+	}
+	facts, _ := Gather(p, snap)
+	made, err := Make(p, facts, prev, was)
+	if err != nil || made.Refused != "" {
+		return made, facts, err
+	}
+	next := was.clone()
+	if !next.update(made, time.Now()) {
+		return made, facts, nil
+	}
+	return made, facts, store.Save(ctx, p, next)
+}
