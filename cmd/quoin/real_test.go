@@ -1,0 +1,313 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// buildQuoin builds the command once for a test.
+func buildQuoin(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "quoin")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", path, ".")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build quoin: %v\n%s", err, out)
+	}
+	return path
+}
+
+// site is a Kubernetes cluster of simulated nodes with their agents and two
+// publishers, all of them processes of their own with their own tokens.
+type site struct {
+	*kuberig.Cluster
+	t          *testing.T
+	quoin      string
+	file       string // the simulated machines, which may change
+	agents     map[string]*exec.Cmd
+	publishers []*exec.Cmd
+}
+
+const siteConfig = `publications:
+- name: default
+  namespace: slurm
+  configMap: quoin-slurm
+  settle: 2s
+  settleMax: 10s
+  firstWait: 2m
+  annotateAfter: 5s
+`
+
+func startSite(t *testing.T) *site {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a real API server")
+	}
+	c, err := kuberig.Start(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../manifests"); err != nil {
+		t.Fatal(err)
+	}
+	s := &site{Cluster: c, t: t, quoin: buildQuoin(t), file: filepath.Join(c.Dir, "site.yaml"), agents: map[string]*exec.Cmd{}}
+	s.change("")
+	if err := os.WriteFile(filepath.Join(c.Dir, "quoin.yaml"), []byte(siteConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := simulated.Open("gb200-nvl72x4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range cluster.Machines() {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: map[string]string{"nvidia.com/gpu.present": "true"}}}
+		if _, err := c.Client().CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range cluster.Machines() {
+		token, err := c.Token(t.Context(), "quoin-system", "quoin-agent", m.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.agents[m.Name] = s.start("agent-"+m.Name, "agent", "--simulate", s.file, "--node", m.Name, "--kubeconfig", token,
+			"--listen", "", "--interval", "2s", "--run-dir", filepath.Join(c.Dir, "run-"+m.Name))
+	}
+	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		s.publishers = append(s.publishers, s.start(fmt.Sprintf("publisher-%d", i), "publisher", "--config", filepath.Join(c.Dir, "quoin.yaml"), "--kubeconfig", token, "--listen", ""))
+	}
+	return s
+}
+
+// change writes the simulated machines with these faults.
+func (s *site) change(faults string) {
+	s.t.Helper()
+	data, err := os.ReadFile("../../topology/simulated/clusters/gb200-nvl72x4.yaml")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if faults != "" {
+		faults = "faults:\n" + faults
+	}
+	if err := os.WriteFile(s.file+".new", append(data, faults...), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(s.file+".new", s.file); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// start runs quoin; it dies with the test.
+func (s *site) start(name string, args ...string) *exec.Cmd {
+	s.t.Helper()
+	log, err := os.Create(filepath.Join(s.Dir, name+".log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(s.quoin, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// until waits for what must come.
+func (s *site) until(limit time.Duration, what string, is func() bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
+	defer cancel()
+	for !is() {
+		select {
+		case <-ctx.Done():
+			var logs bytes.Buffer
+			for _, name := range []string{"publisher-0", "publisher-1", "agent-gb200-001", "agent-gb200-040"} {
+				text, _ := os.ReadFile(filepath.Join(s.Dir, name+".log"))
+				fmt.Fprintf(&logs, "--- %s\n%s\n", name, text[max(0, len(text)-1500):])
+			}
+			s.t.Fatalf("%s: not within %s\n%s", what, limit, logs.String())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// published returns the publication's topology file, empty when there is none.
+func (s *site) published() string {
+	cm, err := s.Client().CoreV1().ConfigMaps("slurm").Get(s.t.Context(), "quoin-slurm", metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	return cm.Data["topology.yaml"]
+}
+
+// annotated counts the Nodes that have a place.
+func (s *site) annotated() int {
+	nodes, err := s.Client().CoreV1().Nodes().List(s.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for i := range nodes.Items {
+		if strings.HasPrefix(nodes.Items[i].Annotations[publisher.SpecAnnotation], "nvl:nvl-") {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *site) leader() string {
+	lease, err := s.Client().CoordinationV1().Leases("quoin-system").Get(s.t.Context(), "quoin-publisher", metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// TestRealSite is the whole of it on a real API server: 72 agents, two
+// publishers, a leader that is killed, an API server that goes away.
+func TestRealSite(t *testing.T) {
+	s := startSite(t)
+	s.until(2*time.Minute, "the ConfigMap appears", func() bool { return s.published() != "" })
+	first := s.published()
+	if strings.Count(first, "- block: nvl-") != 4 || !strings.Contains(first, "gb200-[001-018]") || !strings.Contains(first, "block_sizes: [18]") {
+		t.Fatalf("published:\n%s", first)
+	}
+	s.until(time.Minute, "all nodes are annotated", func() bool { return s.annotated() == 72 })
+	s.fileBeforeAnnotations()
+	s.residentMemory()
+
+	t.Log("a cluster at rest")
+	_, offset, err := s.Writes(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Minute) // what is measured is that nothing happens
+	writes, _, err := s.Writes(offset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases := 0
+	for _, w := range writes {
+		if w.Resource != "leases" {
+			t.Errorf("a write at rest: %+v", w)
+		}
+		leases++
+	}
+	t.Logf("2 minutes at rest: %d writes, of which %d renew the leader's lease", len(writes), leases)
+
+	t.Log("the leader is killed")
+	was := s.leader()
+	for _, p := range s.publishers {
+		if strings.HasSuffix(was, "-"+strconv.Itoa(p.Process.Pid)) {
+			_ = p.Process.Kill()
+		}
+	}
+	s.until(time.Minute, "the other leads", func() bool { l := s.leader(); return l != "" && l != was })
+	if diff := cmp.Diff(first, s.published()); diff != "" {
+		t.Errorf("the file changed with the leader:\n%s", diff)
+	}
+	s.change("- {node: gb200-019, moveTo: gb200-056, reboot: true}\n")
+	s.until(time.Minute, "the new leader publishes", func() bool { return strings.Contains(s.published(), "gb200-[019,055-072]") })
+
+	t.Log("the API server goes away")
+	s.StopServer()
+	s.change("- {node: gb200-019, clear: true}\n")
+	s.until(time.Minute, "an agent says so", func() bool {
+		log, _ := os.ReadFile(filepath.Join(s.Dir, "agent-gb200-019.log"))
+		return bytes.Contains(log, []byte("report not stored"))
+	})
+	if err := s.StartServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.until(2*time.Minute, "what changed meanwhile is published", func() bool { return s.published() == first })
+	for name, a := range s.agents {
+		if err := a.Process.Signal(syscall.Signal(0)); err != nil {
+			t.Errorf("agent %s has not survived: %v", name, err)
+		}
+	}
+}
+
+// fileBeforeAnnotations reads the API server's log: no Node was written before
+// the publication.
+func (s *site) fileBeforeAnnotations() {
+	s.t.Helper()
+	writes, _, err := s.Writes(0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	published, nodes := false, 0
+	for _, w := range writes {
+		switch w.Resource {
+		case "configmaps":
+			published = published || w.Name == "quoin-slurm"
+		case "nodes":
+			nodes++
+			if !published {
+				s.t.Errorf("node %s was written before the file", w.Name)
+			}
+		}
+	}
+	if nodes != 72 {
+		s.t.Errorf("%d writes to nodes, want one for each of 72", nodes)
+	}
+}
+
+// residentMemory holds the agents to 30 MB.
+func (s *site) residentMemory() {
+	s.t.Helper()
+	most := 0
+	for name, a := range s.agents {
+		rss := residentKiB(s.t, a.Process.Pid)
+		most = max(most, rss)
+		if rss > 30_000_000/1024 {
+			s.t.Errorf("agent %s has %d KiB resident, want less than 30 MB", name, rss)
+		}
+	}
+	s.t.Logf("largest agent: %.1f MB resident", float64(most)*1024/1e6)
+}
+
+func residentKiB(t testing.TB, pid int) int {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
+			n, err := strconv.Atoi(f[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatal("no VmRSS")
+	return 0
+}
