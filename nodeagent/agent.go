@@ -124,10 +124,15 @@ func (a *Agent) publish(ctx context.Context) {
 	var delay backoff
 	timer := time.NewTimer(a.verifyAfter())
 	defer timer.Stop()
+	trim := time.NewTicker(trimEvery)
+	defer trim.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-trim.C:
+			TrimMemory()
+			continue
 		case <-a.changed:
 		case <-timer.C:
 		}
@@ -142,6 +147,9 @@ func (a *Agent) publish(ctx context.Context) {
 		timer.Reset(next)
 	}
 }
+
+// trimEvery is how often memory is given back that nothing uses.
+const trimEvery = 10 * time.Second
 
 func (a *Agent) verifyAfter() time.Duration {
 	half := a.config.Verify / 2

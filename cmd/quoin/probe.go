@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nvml"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -117,9 +118,13 @@ func probe(ctx context.Context, w io.Writer, o *machineOptions, interval time.Du
 		if _, err := w.Write(append(line, '\n')); err != nil {
 			return fmt.Errorf("write report: %w", err)
 		}
-		if last = report; once {
+		if once {
 			return nil
 		}
+		if last == nil {
+			nodeagent.TrimMemory()
+		}
+		last = report
 		select {
 		case <-ctx.Done():
 			return nil
