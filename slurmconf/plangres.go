@@ -3,6 +3,7 @@ package slurmconf
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -25,23 +26,107 @@ func GresFromFacts(facts []topology.Facts, previous []GresLine) ([]GresLine, []t
 		return nil, nil, err
 	}
 	var problems []topology.Problem
-	nodes := make([]NodeGres, 0, len(facts))
+	groups := gresGroups{at: map[string]int{}}
 	for i := range facts {
 		f := &facts[i]
 		old := was[f.SlurmName]
-		lines := gresOf(f)
+		signature, lines := groups.of(f)
 		if devices(lines) < devices(old) || len(lines) == 0 {
 			if f.Report != nil && len(f.Report.GPUs) > 0 && len(old) > 0 {
 				problems = append(problems, topology.Problem{Node: f.Name, Reason: ReasonGPUMissing,
 					Message: fmt.Sprintf("reports %d GPU devices, gres.conf has %d; its line stays, or Slurm would drain the node", devices(lines), devices(old))})
 			}
-			lines = old
+			if len(old) == 0 {
+				continue
+			}
+			signature, lines = textOf(old), old
 		}
-		if len(lines) > 0 {
-			nodes = append(nodes, NodeGres{Node: f.SlurmName, Lines: lines})
-		}
+		groups.add(signature, lines, f.SlurmName)
 	}
-	return GroupGres(nodes), problems, nil
+	return groups.lines(), problems, nil
+}
+
+// gresGroups gathers nodes whose lines are alike.
+type gresGroups struct {
+	at     map[string]int // signature -> index into groups
+	groups []NodeGres     // by one node of each
+	names  [][]string
+	buf    []byte
+}
+
+// of returns a node's lines, and a text that is the same for alike nodes only.
+// The lines of alike nodes are made once.
+func (g *gresGroups) of(f *topology.Facts) (signature string, lines []GresLine) {
+	g.buf = append(g.buf[:0], "labels"...)
+	if f.Report != nil {
+		g.buf = g.buf[:0]
+		for i := range f.Report.GPUs {
+			gpu := &f.Report.GPUs[i]
+			if gpu.Minor == nil || len(gpu.MIG) > 0 {
+				lines := gresOf(f)
+				return textOf(lines), lines
+			}
+			g.buf = strconv.AppendInt(append(append(g.buf, gpu.Product...), '/'), int64(*gpu.Minor), 10)
+			g.buf = append(g.buf, '\n')
+		}
+	} else if f.Labels.GPUs == 0 {
+		return "", nil
+	}
+	if i, ok := g.at[string(g.buf)]; ok {
+		return g.groups[i].Node, g.groups[i].Lines
+	}
+	return string(g.buf), gresOf(f)
+}
+
+func (g *gresGroups) add(signature string, lines []GresLine, node string) {
+	i, ok := g.at[signature]
+	if !ok {
+		i = len(g.groups)
+		g.at[signature] = i
+		g.groups, g.names = append(g.groups, NodeGres{Node: signature, Lines: lines}), append(g.names, nil)
+	}
+	g.names[i] = append(g.names[i], node)
+}
+
+// lines writes the groups, each under the first of its nodes in Slurm's order.
+func (g *gresGroups) lines() []GresLine {
+	byText := map[string]int{} // two signatures may have the same lines
+	var lists [][]string
+	var order []NodeGres
+	for i := range g.groups {
+		text := textOf(g.groups[i].Lines)
+		k, ok := byText[text]
+		if !ok {
+			k = len(order)
+			byText[text] = k
+			order, lists = append(order, g.groups[i]), append(lists, nil)
+		}
+		lists[k] = append(lists[k], g.names[i]...)
+	}
+	compressed := map[string]string{}
+	for k := range order {
+		list := CompressHostlist(lists[k])
+		first := list
+		if names, err := ExpandHostlist(list); err == nil && len(names) > 0 {
+			first = names[0]
+		}
+		order[k].Node, compressed[first] = first, list
+	}
+	grouped := GroupGres(order)
+	for i := range grouped {
+		grouped[i].Nodes = compressed[grouped[i].Nodes]
+	}
+	return grouped
+}
+
+// textOf is the lines without their nodes.
+func textOf(lines []GresLine) string {
+	var b strings.Builder
+	for _, l := range lines {
+		l.Nodes = ""
+		l.write(&b)
+	}
+	return b.String()
 }
 
 // linesByNode returns what a gres.conf holds for each node, without the lines

@@ -15,8 +15,9 @@ const blockPrefix = "nvl-"
 // first: the prefix, 8 or more hex digits of the cluster UUID, the clique. None
 // ends in more than 10 digits, for the dash ends the run.
 func blockNames(c Clique) [3]string {
-	hex, id := c.ClusterUUID.Hex(), "-"+strconv.FormatUint(uint64(c.ID), 10)
-	return [3]string{blockPrefix + hex[:8] + id, blockPrefix + hex[:16] + id, blockPrefix + hex + id}
+	id := "-" + strconv.FormatUint(uint64(c.ID), 10)
+	whole := blockPrefix + c.ClusterUUID.Hex() + id
+	return [3]string{whole[:len(blockPrefix)+8] + id, whole[:len(blockPrefix)+16] + id, whole}
 }
 
 // matchPrevious finds for every known clique its published block, then lets
@@ -28,7 +29,7 @@ func (p *planner) matchPrevious() {
 	}
 	claims := make(map[int]int) // previous block -> group
 	for g := range p.groups {
-		for _, name := range blockNames(p.groups[g].clique) {
+		for _, name := range p.groups[g].names {
 			b, ok := byName[name]
 			if !ok || !p.sameClique(b, g) {
 				continue
@@ -46,7 +47,8 @@ func (p *planner) matchPrevious() {
 	for b := range p.prev.Blocks {
 		if _, ok := claims[b]; !ok && !slices.Contains(p.policy.Forget, p.prev.Blocks[b].Name) {
 			claims[b] = len(p.groups)
-			p.groups = append(p.groups, group{clique: p.prev.Blocks[b].Clique, prev: b})
+			c := p.prev.Blocks[b].Clique
+			p.groups = append(p.groups, group{clique: c, prev: b, names: blockNames(c)})
 		}
 	}
 	p.keepUnread(claims)
@@ -86,7 +88,9 @@ func (p *planner) keepUnread(claims map[int]int) {
 		}
 	}
 	for g := range p.groups {
-		slices.Sort(p.groups[g].nodes)
+		if !slices.IsSorted(p.groups[g].nodes) {
+			slices.Sort(p.groups[g].nodes)
+		}
 	}
 }
 
@@ -124,7 +128,7 @@ func (p *planner) nameGroups() {
 			uses[p.groups[g].name]++
 			continue
 		}
-		for _, name := range blockNames(p.groups[g].clique) {
+		for _, name := range p.groups[g].names {
 			uses[name]++
 		}
 	}
@@ -132,7 +136,7 @@ func (p *planner) nameGroups() {
 		if p.groups[g].name != "" {
 			continue
 		}
-		names := blockNames(p.groups[g].clique)
+		names := p.groups[g].names
 		p.groups[g].name = names[2]
 		for _, name := range names {
 			if uses[name] == 1 {
@@ -270,7 +274,7 @@ func (p *planner) parent(g int) string {
 	}
 	name := p.groups[g].name
 	if c := p.groups[g].clique; !c.IsZero() {
-		name = blockNames(c)[0]
+		name = p.groups[g].names[0]
 	}
 	name = strings.TrimPrefix(name, blockPrefix)
 	return "cluster " + name[:min(8, len(name))]

@@ -80,7 +80,8 @@ type group struct {
 	clique Clique
 	prev   int // index into prev.Blocks, -1 when new
 	name   string
-	nodes  []int // indices into facts
+	names  [3]string // that the clique's block may have
+	nodes  []int     // indices into facts
 	gone   []string
 }
 
@@ -162,17 +163,35 @@ func (p *planner) decideDomains() {
 // groupNodes gathers the nodes of each clique, cliques in their own order.
 func (p *planner) groupNodes() {
 	at := make(map[Clique]int)
-	for i, d := range p.domains {
-		if d.clique.IsZero() {
+	counts := []int{}
+	of := make([]int, len(p.domains)) // node -> group
+	placed := 0
+	for i := range p.domains {
+		c := p.domains[i].clique
+		if of[i] = -1; c.IsZero() {
 			continue
 		}
-		g, ok := at[d.clique]
+		g, ok := at[c]
 		if !ok {
 			g = len(p.groups)
-			at[d.clique] = g
-			p.groups = append(p.groups, group{clique: d.clique, prev: -1})
+			at[c] = g
+			p.groups = append(p.groups, group{clique: c, prev: -1, names: blockNames(c)})
+			counts = append(counts, 0)
 		}
-		p.groups[g].nodes = append(p.groups[g].nodes, i)
+		of[i] = g
+		counts[g]++
+		placed++
+	}
+	all := make([]int, 0, placed)
+	for g := range p.groups { // one array for all, each group with its share
+		end := len(all) + counts[g]
+		p.groups[g].nodes = all[len(all):len(all):end]
+		all = all[:end]
+	}
+	for i, g := range of {
+		if g >= 0 {
+			p.groups[g].nodes = append(p.groups[g].nodes, i)
+		}
 	}
 	slices.SortFunc(p.groups, func(a, b group) int { return a.clique.Compare(b.clique) })
 }

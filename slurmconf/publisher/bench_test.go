@@ -1,0 +1,63 @@
+package publisher
+
+import (
+	"testing"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// largeFacts are 10,008 nodes in 556 racks.
+func largeFacts(b *testing.B, pub *Publication) []topology.Facts {
+	b.Helper()
+	c, err := simulated.Parse("large.yaml", []byte(`
+groups:
+  - racks: 556
+    nodes: 18
+    node: gb200-{node:05}
+    nvlink: rack
+    gpus: {count: 4, product: NVIDIA GB200, memoryMiB: 189471, numaNodes: 2, cpus: 144}
+`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	facts, _ := Gather(pub, snapshotOf(c))
+	return facts
+}
+
+func BenchmarkLarge(b *testing.B) {
+	for _, format := range []string{"conf", "yaml"} {
+		pub := complete(b, Publication{Format: format})[0]
+		facts := largeFacts(b, &pub)
+		b.Run("plan and render "+format, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				plan, err := topology.MakePlan(facts, nil, pub.policy())
+				if err != nil {
+					b.Fatal(err)
+				}
+				topologies, err := slurmconf.FromPlan(plan, slurmconf.KindAuto, format == "yaml")
+				if err != nil {
+					b.Fatal(err)
+				}
+				if format == "yaml" {
+					_, err = slurmconf.RenderYAML(topologies, header)
+				} else {
+					_, err = slurmconf.RenderConf(topologies[0], header)
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("with gres, parse back and lint "+format, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if made, err := Make(&pub, facts, nil, nil); err != nil || made.Refused != "" {
+					b.Fatal(err, made.Message)
+				}
+			}
+		})
+	}
+}
