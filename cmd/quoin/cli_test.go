@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// quoin runs one command line in this process.
+func quoin(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const (
+	cliqueA  = "8a61c302-0000-4000-8000-000000000001.7"
+	twoByTwo = `{"kind":"List","items":[
+{"kind":"Node","metadata":{"name":"a1.site","labels":{"nvidia.com/gpu.clique":"` + cliqueA + `"}}},
+{"kind":"Node","metadata":{"name":"a2.site","labels":{"nvidia.com/gpu.clique":"` + cliqueA + `","other":"x"}},"status":{"images":[{"names":["y"]}]}},
+{"kind":"Node","metadata":{"name":"cpu","labels":null}}]}`
+)
+
+func TestRenderFromLabels(t *testing.T) {
+	code, out, errs := quoin(t, twoByTwo, "render", "--nodes", "-", "--format", "conf")
+	want := "BlockName=nvl-8a61c302-7 Nodes=a[1-2]\nBlockSizes=2\n"
+	if code != 0 || !strings.Contains(out, want) {
+		t.Errorf("exit %d\n%s\n%s", code, out, errs)
+	}
+	if !strings.Contains(errs, "left out: cpu: NoGPUs") {
+		t.Errorf("stderr: %s", errs)
+	}
+}
+
+func TestRenderReportsAndCheck(t *testing.T) {
+	cluster, err := simulated.Open("gb300-nvl72")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	args := []string{"render", "--output", filepath.Join(dir, "out")}
+	for _, m := range cluster.Machines() {
+		if m.Report == nil {
+			continue
+		}
+		data, err := topology.EncodeReport(m.Report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, m.Name+".json")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, path)
+	}
+	if code, out, errs := quoin(t, "", args...); code != 0 || !strings.Contains(out, "wrote ") {
+		t.Fatalf("exit %d\n%s\n%s", code, out, errs)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "out/topology.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	published, err := slurmconf.Previous("topology.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown string // as scontrol prints it
+	for i, b := range published.Blocks {
+		shown += fmt.Sprintf("BlockName=%s BlockIndex=%d Nodes=%s BlockSize=18\n", b.Name, i, slurmconf.CompressHostlist(b.Nodes))
+	}
+	plan := filepath.Join(dir, "out")
+	if code, out, errs := quoin(t, shown, "check", "--topology", "-", "--plan", plan); code != 0 || !strings.Contains(out, "same: Slurm has all 35 nodes") {
+		t.Errorf("exit %d\n%s\n%s", code, out, errs)
+	}
+	moved := strings.Replace(shown, "[01-18]", "[01-16,18]", 1)
+	code, out, _ := quoin(t, moved, "check", "--topology", "-", "--plan", plan)
+	if code != 1 || !strings.Contains(out, "node gb300-r1t17: the file says block nvl-") || !strings.Contains(out, "Slurm has nowhere") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+}
+
+// TestBadInput has what people get wrong: each error says what, where and what
+// to do, with exit status 2.
+func TestBadInput(t *testing.T) {
+	report := `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"n1"}`
+	tests := []struct {
+		name  string
+		stdin string
+		args  []string
+		want  string
+	}{
+		{"unknown command", "", []string{"rendre"}, `unknown command "rendre"`},
+		{"unknown flag", "", []string{"render", "--nods", "x"}, "unknown flag: --nods"},
+		{"no input", "", []string{"render"}, "want --nodes FILE"},
+		{"missing file", "", []string{"render", "--nodes", "/nonexistent"}, "/nonexistent: no such file"},
+		{"empty text", "", []string{"render", "--nodes", "-"}, "the text ends early"},
+		{"cut text", twoByTwo[:200], []string{"render", "--nodes", "-"}, "the text ends early"},
+		{"not JSON", "NAME STATUS\n", []string{"render", "--nodes", "-"}, "standard input: byte 0"},
+		{"pods", `{"items":[{"kind":"Pod","metadata":{"name":"p"}}]}`, []string{"render", "--nodes", "-"}, "items[0] is a Pod: want Nodes only"},
+		{"empty cluster", `{"items":[]}`, []string{"render", "--nodes", "-"}, "no node"},
+		{"no GPU anywhere", `{"items":[{"metadata":{"name":"cpu"}}]}`, []string{"render", "--nodes", "-"}, "no NVLink domain and no switch is known"},
+		{"zero UUID", `{"items":[{"metadata":{"name":"n","labels":{"nvidia.com/gpu.clique":"00000000-0000-0000-0000-000000000000.0"}}}]}`, []string{"render", "--nodes", "-"}, "CliqueLabelWithoutDomain"},
+		{"N/A clique", `{"items":[{"metadata":{"name":"n","labels":{"nvidia.com/gpu.clique":"[N/A].[N/A]"}}}]}`, []string{"render", "--nodes", "-"}, "CliqueLabelWithoutDomain"},
+		{"malformed clique", `{"items":[{"metadata":{"name":"n","labels":{"nvidia.com/gpu.clique":"rack7"}}}]}`, []string{"render", "--nodes", "-"}, "want <cluster UUID>.<clique id>"},
+		{"two nodes of one Slurm name", `{"items":[{"metadata":{"name":"n.a"}},{"metadata":{"name":"n.b"}}]}`, []string{"render", "--nodes", "-"}, `nodes "n.a" and "n.b" both have the Slurm name "n"`},
+		{"yaml for an old release", twoByTwo, []string{"render", "--nodes", "-", "--slurm-version", "24.11", "--format", "yaml"}, "topology.yaml needs 25.05"},
+		{"unknown release", twoByTwo, []string{"render", "--nodes", "-", "--slurm-version", "23.02"}, "want one of 24.11"},
+		{"bad block sizes", twoByTwo, []string{"render", "--nodes", "-", "--block-sizes", "3"}, "block size 3: want base block size 2 times a power of two"},
+		{"read-only output", twoByTwo, []string{"render", "--nodes", "-", "--output", "/proc/none"}, "/proc/none"},
+		{"report of another version", "", []string{"render", write(t, "r.json", `{"apiVersion":"quoin.dev/v9","kind":"NodeReport"}`)}, `apiVersion "quoin.dev/v9"`},
+		{"report with an unknown key", "", []string{"render", write(t, "r.json", strings.Replace(report, `"node"`, "\n\"nod\"", 1))}, `r.json:2: report: json: unknown field "nod"`},
+		{"two reports of one node", "", []string{"render", write(t, "a.json", report), write(t, "b.json", report)}, `both reports of node "n1"`},
+		{"previous file broken", twoByTwo, []string{"render", "--nodes", "-", "--previous", write(t, "topology.conf", "BlockName=a Nods=n1\n")}, `topology.conf:1: Nods`},
+		{"check without topology", "", []string{"check"}, "no --topology"},
+		{"check of nonsense", "hello\n", []string{"check", "--topology", "-", "--plan", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "standard input:1: hello"},
+		{"config with an unknown key", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- name: a\n  formt: conf\n")}, `q.yaml:3: unknown key "formt": want annotate`},
+		{"config with a bad value", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- settle: soon\n")}, `duration "soon": want a number and a unit`},
+		{"demo of an unknown site", "", []string{"demo", "nowhere"}, `no cluster "nowhere": want one of a100-mig`},
+		{"demo of a bad file", "", []string{"demo", write(t, "s.yaml", "groups:\n- racks: 1\n  nodez: 3\n")}, `s.yaml:3: unknown key "nodez"`},
+		{"agent with both stores", "", []string{"agent", "--store", "x", "--kubeconfig", "y"}, "want one of them"},
+		{"probe of an unknown machine", "", []string{"probe", "--once", "--simulate", "gb200-nvl72x4", "--node", "x"}, `no machine "x"`},
+		{"publisher without a cluster", "", []string{"publisher"}, "outside a pod give --kubeconfig"},
+		{"bad log level", "", []string{"publisher", "--log-level", "loud"}, "want debug, info, warn or error"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			code, _, errs := quoin(t, tt.stdin, tt.args...)
+			if code != 2 || !strings.Contains(errs, tt.want) {
+				t.Errorf("exit %d, said:\n%s\nwant 2 and %q", code, errs, tt.want)
+			}
+		})
+	}
+}
+
+func TestDemo(t *testing.T) {
+	for _, site := range simulated.Shipped() {
+		code, out, errs := quoin(t, "", "demo", site, "--store", t.TempDir())
+		if code != 0 || !strings.Contains(out, "topology.yaml") || !strings.Contains(out, "Try next") {
+			t.Errorf("%s: exit %d\n%s\n%s", site, code, out, errs)
+		}
+	}
+	code, out, errs := quoin(t, "", "demo", "--watch", "--pause", "1ms", "--store", t.TempDir())
+	if code != 0 || !strings.Contains(out, "no file changed") || !strings.Contains(out, "topology.yaml: + nodes: gb200-[019,056-072]") {
+		t.Errorf("exit %d\n%s\n%s", code, out, errs)
+	}
+}
