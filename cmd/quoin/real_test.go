@@ -201,7 +201,6 @@ func TestRealSite(t *testing.T) {
 	}
 	s.until(time.Minute, "all nodes are annotated", func() bool { return s.annotated() == 72 })
 	s.fileBeforeAnnotations()
-	s.residentMemory()
 
 	t.Log("a cluster at rest")
 	_, offset, err := s.Writes(0)
@@ -221,6 +220,8 @@ func TestRealSite(t *testing.T) {
 		leases++
 	}
 	t.Logf("2 minutes at rest: %d writes, of which %d renew the leader's lease", len(writes), leases)
+
+	s.residentMemory()
 
 	t.Log("the leader is killed")
 	was := s.leader()

@@ -1,0 +1,102 @@
+package topology_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+func TestReportRoundTrip(t *testing.T) {
+	facts := rack(1, 1)
+	want := facts[0].Report
+	data, err := topology.EncodeReport(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := topology.ParseReport("r", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestParseReportRefuses(t *testing.T) {
+	const head = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport",`
+	tests := map[string]string{
+		``:                              "r:1: report is not JSON",
+		"{\n\n}x":                       "r:3: report is not JSON",
+		`{"apiVersion":"quoin.dev/v2"}`: `apiVersion "quoin.dev/v2"`,
+		head + "\n" + `"gpus":"x"}`:     "r:2: report:",
+		head + `"node":"n","color":1}`:  `unknown field "color"`,
+		head + `"gpus":[]}`:             `"node": empty`,
+		head + `"node":"n","gpus":[{"index":0,"uuid":"a","minor":-1}]}`:                                                     "minor -1: want 0 to",
+		head + `"node":"n","gpus":[{"index":0,"uuid":"a"},{"index":1,"uuid":"a"}]}`:                                         `uuid "a" is also that of gpus[0]`,
+		head + `"node":"n","gpus":[{"index":0,"uuid":"a","fabric":{"cliqueID":1,"state":"almost"}}]}`:                       `fabric state "almost": want notSupported`,
+		head + `"node":"n","gpus":[{"index":0,"uuid":"a","fabric":{"clusterUUID":"zz","cliqueID":1,"state":"completed"}}]}`: `UUID "zz": want 8-4-4-4-12`,
+		head + `"node":"n","gpus":[{"index":0,"uuid":"a","fabric":{"cliqueID":1,"state":"completed","health":"fine"}}]}`:    `fabric health "fine"`,
+	}
+	for text, want := range tests {
+		if _, err := topology.ParseReport("r", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\nerror %v, want %q", text, err, want)
+		}
+	}
+}
+
+func FuzzParseReport(f *testing.F) {
+	data, err := topology.EncodeReport(rack(1, 1)[0].Report)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		n, err := topology.ParseReport("f", data)
+		if err != nil {
+			return
+		}
+		once, err := topology.EncodeReport(n)
+		if err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+		again, err := topology.ParseReport("f", once)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if twice, err := topology.EncodeReport(again); err != nil || !bytes.Equal(once, twice) {
+			t.Fatalf("%s\nthen\n%s\n%v", once, twice, err)
+		}
+	})
+}
+
+func FuzzParseClique(f *testing.F) {
+	f.Add("8a61c302-0000-4000-8000-000000000001.32766")
+	f.Add("[N/A].[N/A]")
+	f.Fuzz(func(t *testing.T, s string) {
+		c, err := topology.ParseClique(s)
+		if err != nil {
+			return
+		}
+		if c.ClusterUUID.IsZero() || !strings.EqualFold(c.String(), s) {
+			t.Fatalf("%q became %s", s, c)
+		}
+	})
+}
+
+func FuzzSlurmName(f *testing.F) {
+	f.Add("leaf.with.dots/and:colons")
+	f.Add("12345678901234567890")
+	f.Fuzz(func(t *testing.T, s string) {
+		name := topology.SlurmName(s)
+		digits := len(name) - len(strings.TrimRight(name, "0123456789"))
+		if name == "" || len(name) > 63 || digits > 18 || strings.ContainsFunc(name, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", r)
+		}) {
+			t.Fatalf("%q became %q", s, name)
+		}
+	})
+}
