@@ -63,12 +63,18 @@ type Cluster struct {
 type machine struct {
 	name   string
 	group  *group
-	rack   int // from 1, over all groups
-	tray   int // from 1, in its rack
-	tiers  []string
-	domain int // the rack whose NVLink domain it is in
+	home   place
+	place  place // other than home while it is moved
 	faults []Fault
 	boot   int
+}
+
+// place is one tray of one rack.
+type place struct {
+	cluster string // the group whose NVLink fabric the rack is of
+	rack    int    // from 1, over all groups
+	tray    int    // from 1, in its rack
+	tiers   []string
 }
 
 // Machines returns every machine as it is now, in the file's order.
@@ -96,26 +102,41 @@ func (c *Cluster) example() string {
 	return c.machines[0].name
 }
 
-// Apply makes the changes of a step. Steps are applied in their order.
+// Apply makes the changes of a step. Steps are applied in their order. What a
+// step says of machines that the cluster does not have is passed over.
 func (c *Cluster) Apply(s Step) {
 	for _, f := range s.Do {
-		m := &c.machines[c.index[f.Node]]
-		m.apply(c, f)
+		if i, ok := c.index[f.Node]; ok {
+			c.machines[i].apply(c, f)
+		}
 	}
 }
 
 func (m *machine) apply(c *Cluster, f Fault) {
 	switch {
 	case f.Clear:
-		m.faults, m.domain = nil, m.rack
+		m.faults, m.place = nil, m.home
 	case f.MoveTo != "":
-		m.domain = c.machines[c.index[f.MoveTo]].rack
+		if i, ok := c.index[f.MoveTo]; ok {
+			m.moveTo(&c.machines[i])
+		}
 	default:
 		m.faults = append(m.faults, f)
 	}
 	if f.Reboot {
 		m.boot++
 	}
+}
+
+// moveTo puts the machine into the rack of another, into its tray if that one
+// is absent.
+func (m *machine) moveTo(other *machine) {
+	tray := m.place.tray
+	if slices.ContainsFunc(other.faults, func(f Fault) bool { return f.Absent }) {
+		tray = other.place.tray
+	}
+	m.place = other.place
+	m.place.tray = tray
 }
 
 // now makes the machine's report and labels.
@@ -144,8 +165,8 @@ func (m *machine) now() Machine {
 func (m *machine) labels() map[string]string {
 	l := map[string]string{"kubernetes.io/hostname": m.name}
 	for i, key := range tierLabels {
-		if i < len(m.tiers) {
-			l[key] = m.tiers[i]
+		if i < len(m.place.tiers) {
+			l[key] = m.place.tiers[i]
 		}
 	}
 	g := &m.group.GPUs
@@ -168,7 +189,7 @@ var tierLabels = []string{"network.topology.nvidia.com/leaf", "network.topology.
 func (m *machine) clique() (topology.Clique, bool) {
 	switch m.group.NVLink {
 	case nvlinkRack:
-		return topology.Clique{ClusterUUID: uuidOf("cluster", m.group.Name, m.domain), ID: uint32(m.domain)}, true
+		return topology.Clique{ClusterUUID: uuidOf("cluster", m.place.cluster, m.place.rack), ID: uint32(m.place.rack)}, true
 	case nvlinkNode:
 		return topology.Clique{ClusterUUID: uuidOf("node", m.name, 0), ID: 0}, true
 	}
@@ -177,14 +198,14 @@ func (m *machine) clique() (topology.Clique, bool) {
 
 // report is what the machine says when nothing is wrong with it.
 func (m *machine) report() *topology.Node {
-	n := &topology.Node{Name: m.name, BootID: uuidOf("boot", m.name, m.boot).String(), Tiers: slices.Clone(m.tiers)}
+	n := &topology.Node{Name: m.name, BootID: uuidOf("boot", m.name, m.boot).String(), Tiers: slices.Clone(m.place.tiers)}
 	g := &m.group.GPUs
 	if g.Count == 0 {
 		return n
 	}
 	n.DriverVersion, n.NVMLVersion = m.group.Driver, "13."+m.group.Driver
 	if m.group.Platform {
-		n.Platform = &topology.Platform{ChassisSerial: fmt.Sprintf("18%011d", m.rack), Slot: slotOf(m.tray, m.group.Nodes), Tray: m.tray - 1, HostID: 1}
+		n.Platform = &topology.Platform{ChassisSerial: fmt.Sprintf("18%011d", m.place.rack), Slot: slotOf(m.place.tray), Tray: m.place.tray - 1, HostID: 1}
 	}
 	for i := range g.Count {
 		n.GPUs = append(n.GPUs, m.gpu(i))
@@ -192,10 +213,12 @@ func (m *machine) report() *topology.Node {
 	return n
 }
 
-// slotOf counts the nine switch trays that sit in the middle of an NVL72 rack.
-func slotOf(tray, trays int) int {
-	if tray > trays/2 {
-		return tray + 9
+// slotOf counts from the bottom of an NVL72 rack: eight compute trays, nine
+// switch trays, then the other compute trays.
+func slotOf(tray int) int {
+	const below, switches = 8, 9
+	if tray > below {
+		return tray + switches
 	}
 	return tray
 }

@@ -1,0 +1,82 @@
+package simulated
+
+import (
+	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// check refuses a fault that makes no sense in the cluster.
+func (c *Cluster) check(f *Fault) error {
+	i, ok := c.index[f.Node]
+	if !ok {
+		return bad("node", "no machine %q: want one of the groups' machines, such as %s", f.Node, c.example())
+	}
+	kinds := 0
+	for _, set := range []bool{f.Absent, f.NoReport, f.Fabric != "", f.Health != "", f.Lost, f.Clique != nil, f.Label != nil, f.MoveTo != "", f.Clear} {
+		if set {
+			kinds++
+		}
+	}
+	if kinds > 1 || kinds == 0 && !f.Reboot {
+		return bad("", "want exactly one of absent, noReport, fabric, health, lost, clique, label, moveTo and clear, or reboot alone")
+	}
+	if _, ok := c.index[f.MoveTo]; f.MoveTo != "" && !ok {
+		return bad("moveTo", "no machine %q: want one of the groups' machines, such as %s", f.MoveTo, c.example())
+	}
+	return f.checkGPU(c.machines[i].group)
+}
+
+// checkGPU checks what a fault says of the GPUs of a machine of group g.
+func (f *Fault) checkGPU(g *group) error {
+	fabric, health := topology.FabricState(f.Fabric), topology.Health(f.Health)
+	switch {
+	case f.Fabric != "" && fabric != topology.FabricNotStarted && fabric != topology.FabricInProgress && fabric != topology.FabricCompleted:
+		return bad("fabric", "%q: want notStarted, inProgress, or completed with a status", f.Fabric)
+	case fabric == topology.FabricCompleted && f.Status == "":
+		return bad("status", "missing: want the NVML error that the registration ended with, such as ERROR_UNKNOWN")
+	case fabric != topology.FabricCompleted && f.Status != "":
+		return bad("status", "%q: want it with fabric: completed only", f.Status)
+	case f.Health != "" && health != topology.HealthUnhealthy && health != topology.HealthLimitedCapacity:
+		return bad("health", "%q: want unhealthy or limitedCapacity", f.Health)
+	case f.GPU != nil && f.Fabric == "" && f.Health == "" && !f.Lost && f.Clique == nil:
+		return bad("gpu", "%d: want it with fabric, health, lost or clique only", *f.GPU)
+	case f.GPU != nil && (*f.GPU < 0 || *f.GPU >= g.GPUs.Count):
+		return bad("gpu", "%d: want 0 to %d on machine %s", *f.GPU, g.GPUs.Count-1, f.Node)
+	case f.Lost && f.GPU == nil:
+		return bad("gpu", "missing: want the index of the GPU that is lost")
+	case (f.Fabric != "" || f.Health != "" || f.Clique != nil) && g.NVLink == nvlinkNone:
+		return bad("node", "%s has no NVLink fabric: want a machine of a group with nvlink: rack or node", f.Node)
+	}
+	return nil
+}
+
+// strike changes the report as the fault says.
+func (f *Fault) strike(n *topology.Node) {
+	if f.Lost {
+		n.GPUs = slices.DeleteFunc(n.GPUs, func(g topology.GPU) bool {
+			if g.Index != *f.GPU {
+				return false
+			}
+			n.Problems = append(n.Problems, topology.Problem{Reason: "GPULost", Message: "GPU " + g.UUID + " has fallen off the bus"})
+			return true
+		})
+		return
+	}
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		if f.GPU != nil && *f.GPU != g.Index || g.Fabric == nil {
+			continue
+		}
+		switch {
+		case f.Fabric == string(topology.FabricCompleted):
+			g.Fabric.Status = f.Status
+		case f.Fabric != "":
+			g.Fabric = &topology.Fabric{State: topology.FabricState(f.Fabric)}
+		case f.Health != "":
+			g.Fabric.Health = topology.Health(f.Health)
+		case f.Clique != nil:
+			g.Fabric.CliqueID = *f.Clique
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package simulated
+
+import (
+	"regexp"
+	"slices"
+)
+
+// addGroup makes the group's machines; racks counts those of all groups.
+func (c *Cluster) addGroup(g *group, racks *int) error {
+	if err := g.complete(); err != nil {
+		return err
+	}
+	if g.Racks*g.Nodes+len(c.machines) > maxMachines {
+		return bad("racks", "%d racks of %d nodes: want at most %d machines in all", g.Racks, g.Nodes, maxMachines)
+	}
+	name, err := parsePattern(g.Node)
+	if err != nil {
+		return bad("node", "%s", err)
+	}
+	tiers := make([]pattern, len(g.Tiers))
+	for i := range g.Tiers {
+		if tiers[i], err = parsePattern(g.Tiers[i]); err != nil {
+			return bad("tiers", "%s", err)
+		}
+	}
+	node := 0
+	for r := range g.Racks {
+		*racks++
+		for tray := range g.Nodes {
+			node++
+			at := numbers{rack: r + 1, tray: tray + 1, node: node}
+			m := machine{name: name.expand(at), group: g, home: place{cluster: g.Name, rack: *racks, tray: tray + 1}}
+			for _, t := range tiers {
+				m.home.tiers = append(m.home.tiers, t.expand(at))
+			}
+			m.place = m.home
+			if err := c.add(m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hostName is what Kubernetes takes for a node's name, and what may be part of
+// a file's name.
+var hostName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+
+// add puts a machine into the cluster.
+func (c *Cluster) add(m machine) error {
+	if !hostName.MatchString(m.name) {
+		return bad("node", "%q: want lower case letters, digits, dashes and dots, such as gb200-{node:03}", m.name)
+	}
+	if i, dup := c.index[m.name]; dup {
+		if c.machines[i].group != m.group {
+			return bad("node", "%q is also a machine of another group: want names of their own", m.name)
+		}
+		return bad("node", "pattern %q gives the name %q twice: want {node}, or {rack} and {tray}", m.group.Node, m.name)
+	}
+	c.index[m.name] = len(c.machines)
+	c.machines = append(c.machines, m)
+	return nil
+}
+
+// complete fills in defaults and checks the group.
+func (g *group) complete() error {
+	for _, n := range []struct {
+		key                  string
+		value                *int
+		otherwise, min, most int
+	}{
+		{"racks", &g.Racks, 1, 1, maxMachines},
+		{"nodes", &g.Nodes, 1, 1, 4096},
+		{"gpus.count", &g.GPUs.Count, 0, 0, 64},
+		{"gpus.numaNodes", &g.GPUs.NUMANodes, 1, 1, 16},
+		{"gpus.cpus", &g.GPUs.CPUs, 0, 0, 4096},
+		{"gpus.nvlinks", &g.GPUs.NVLinks, 0, 0, 18},
+		{"mig.instances", &g.MIG.Instances, 0, 0, 7},
+		{"mig.firstID", &g.MIG.FirstID, 0, 0, 7},
+	} {
+		if _, given := g.where.keys[n.key]; !given {
+			*n.value = n.otherwise
+		}
+		if *n.value < n.min || *n.value > n.most {
+			return bad(n.key, "%d: want %d to %d", *n.value, n.min, n.most)
+		}
+	}
+	if g.NVLink == "" {
+		g.NVLink = nvlinkNone
+	}
+	if g.Driver == "" {
+		g.Driver = "580.65.06"
+	}
+	switch {
+	case g.Node == "":
+		return bad("node", "missing: want a pattern such as gb200-{node:03}")
+	case g.NVLink != nvlinkRack && g.NVLink != nvlinkNode && g.NVLink != nvlinkNone:
+		return bad("nvlink", "%q: want rack, node or none", g.NVLink)
+	case slices.Contains(g.Tiers, ""):
+		return bad("tiers", "an empty one: want the names of switches, nearest first, such as leaf-{rack}")
+	case len(g.Tiers) > len(tierLabels):
+		return bad("tiers", "%d of them: want at most %d", len(g.Tiers), len(tierLabels))
+	}
+	return g.checkGPUs()
+}
+
+var migProfile = regexp.MustCompile(`^[1-7]g\.[0-9]+gb(\+[a-z.]+)?$`)
+
+func (g *group) checkGPUs() error {
+	gpus := &g.GPUs
+	switch {
+	case gpus.Count > 0 && gpus.Product == "":
+		return bad("gpus.product", "missing: want such as NVIDIA GB200")
+	case gpus.CPUs%gpus.NUMANodes != 0:
+		return bad("gpus.cpus", "%d: want a multiple of the %d NUMA nodes", gpus.CPUs, gpus.NUMANodes)
+	case len(gpus.Minors) > 0 && len(gpus.Minors) != gpus.Count:
+		return bad("gpus.minors", "%d numbers: want one per GPU, %d", len(gpus.Minors), gpus.Count)
+	case g.MIG.Instances > 0 && !migProfile.MatchString(g.MIG.Profile):
+		return bad("mig.profile", "%q: want such as 1g.10gb", g.MIG.Profile)
+	}
+	for i, minor := range gpus.Minors {
+		if minor < 0 || minor > 255 {
+			return bad("gpus.minors", "%d: want 0 to 255", minor)
+		}
+		if slices.Contains(gpus.Minors[:i], minor) {
+			return bad("gpus.minors", "%d stands twice: want each number once", minor)
+		}
+	}
+	return nil
+}
