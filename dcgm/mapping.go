@@ -107,7 +107,7 @@ func (m Mapping) one(staging, gpu string, change func([]string) []string) error 
 	is = slices.Compact(is)
 	path := filepath.Join(m.Dir, gpu)
 	switch {
-	case slices.Equal(was, is) && !(missing && len(is) > 0):
+	case slices.Equal(was, is) && (!missing || len(is) == 0):
 		return nil
 	case len(is) == 0 && m.Unlink:
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

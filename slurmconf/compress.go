@@ -190,7 +190,7 @@ func radixSort(order []hostOrder) []hostOrder {
 			continue
 		}
 		for i := range 256 {
-			next[i+1] += next[i]
+			next[i+1] += next[i] //nolint:gosec // next has 257 places
 		}
 		for i := range order {
 			b := byte(order[i].words[1] >> shift)

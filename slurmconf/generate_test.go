@@ -61,11 +61,11 @@ func generateBlocks(rng *rand.Rand) []string {
 		at += size
 	}
 	if rng.IntN(3) > 0 {
-		sizes := fmt.Sprint(size)
+		sizes := []string{fmt.Sprint(size)}
 		for s := size * 2; rng.IntN(2) == 0 && s < 40; s *= 2 {
-			sizes += fmt.Sprintf(",%d", s)
+			sizes = append(sizes, fmt.Sprint(s))
 		}
-		lines = append(lines, "BlockSizes="+sizes)
+		lines = append(lines, "BlockSizes="+strings.Join(sizes, ","))
 	}
 	return lines
 }

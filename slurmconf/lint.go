@@ -127,7 +127,7 @@ func (l *linter) lintTopology(r *rawTopology) {
 func (l *linter) lintName(what, name string, line int) {
 	digits := len(name) - len(strings.TrimRight(name, "0123456789"))
 	bad := strings.IndexFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
 	})
 	const advice = "want letters, digits, '_' and '-', at most 63, not ending in more than 18 digits"
 	switch {

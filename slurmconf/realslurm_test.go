@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -140,9 +141,7 @@ func (s *realSlurm) run(what, arg string, c realConfig) (lines []string, rc stri
 		conf += "TopologyPlugin=topology/" + string(c.plugin) + "\n"
 	}
 	files := map[string]string{"slurm.conf": conf, "slurm.key": string(key), "cgroup.conf": "CgroupPlugin=disabled\n"}
-	for n, text := range c.files {
-		files[n] = text
-	}
+	maps.Copy(files, c.files)
 	for n, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, n), []byte(text), 0o600); err != nil {
 			s.t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -190,10 +191,8 @@ func (d *yamlDecoder) entry(n *yaml.Node) {
 }
 
 func addWord(words []string, word string) []string {
-	for _, w := range words {
-		if w == word {
-			return words
-		}
+	if slices.Contains(words, word) {
+		return words
 	}
 	return append(words, word)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,9 +115,7 @@ func TestNeverFailsAJob(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			env := map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0"}
-			for k, v := range tt.env {
-				env[k] = v
-			}
+			maps.Copy(env, tt.env)
 			if code, _, said := call(t, env, tt.args...); code != 0 || !strings.Contains(said, tt.said) {
 				t.Errorf("exit %d, said %q, want %q", code, said, tt.said)
 			}
