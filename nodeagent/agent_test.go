@@ -1,14 +1,12 @@
 package nodeagent
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -18,10 +16,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // TestMain is also the probe of the tests: it does what FAKE_PROBE says.
@@ -33,7 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const goodLine = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"n1"}`
+const goodLine = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"n1",` +
+	`"gpus":[{"index":0,"uuid":"GPU-a","minor":0,"fabric":{"cliqueID":0,"state":"inProgress"}}],"problems":[{"reason":"FabricSlow","message":"fabric of GPU GPU-a"}]}`
 
 func fakeProbe(what string) {
 	for word := range strings.SplitSeq(what, " ") {
@@ -78,13 +73,20 @@ func (m *memory) Put(_ context.Context, report []byte) error {
 	return m.broken
 }
 
+func discard() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// contextOf returns a context that ends with the test at the latest.
+func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithCancel(t.Context())
+}
+
 func newAgent(t testing.TB, store Store) *Agent {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{Node: "n1", Probe: []string{self}, Silence: time.Second}, store, nil, NewMetrics(prometheus.NewRegistry()), slog.New(slog.NewTextHandler(io.Discard, nil)))
+	return New(Config{Node: "n1", Probe: []string{self}, Start: time.Minute, Silence: 2 * time.Second}, store, nil, NewMetrics(prometheus.NewRegistry()), discard())
 }
 
 func TestProbeEnds(t *testing.T) {
@@ -100,7 +102,7 @@ func TestProbeEnds(t *testing.T) {
 		{"garbage report", true, "exit", ""},
 		{"garbage", false, "exit", ""},
 		{"stranger", false, "exit", ""},
-		{"report hang", true, "hang", "said nothing for 1s"},
+		{"report hang", true, "hang", "said nothing for 2s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {
@@ -118,7 +120,7 @@ func TestProbeEnds(t *testing.T) {
 // what is left of them.
 func TestProbeLeavesNothing(t *testing.T) {
 	a := newAgent(t, &memory{})
-	a.config.Silence = 20 * time.Millisecond
+	a.config.Start, a.config.Silence = 50*time.Millisecond, 50*time.Millisecond
 	descriptors := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
@@ -157,11 +159,10 @@ func TestProbeLeavesNothing(t *testing.T) {
 func TestWritesOnChangeOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memory{}
-		a := New(Config{Node: "n1"}, store, nil, NewMetrics(prometheus.NewRegistry()), slog.New(slog.NewTextHandler(io.Discard, nil)))
-		a.changed = make(chan struct{}, 1)
+		a := New(Config{Node: "n1"}, store, nil, NewMetrics(prometheus.NewRegistry()), discard())
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { a.publish(ctx); close(done) }()
+		go func() { a.keepStore(ctx); close(done) }()
 		take := func(line string) {
 			if err := a.take([]byte(line)); err != nil {
 				t.Fatal(err)
@@ -215,71 +216,92 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-func TestInventoryOf(t *testing.T) {
-	c, err := simulated.Open("a100-mig")
-	if err != nil {
-		t.Fatal(err)
+// TestAwait: a child that no signal ends is waited for, for another beside it
+// would hang as well, but it does not keep the agent from ending.
+func TestAwait(t *testing.T) {
+	gone := errors.New("signal: killed")
+	tests := []struct {
+		name        string
+		after, stop time.Duration // when the child ends, when the agent does
+		want        error
+		ended       bool
+		took        time.Duration
+	}{
+		{"at once", 0, time.Hour, gone, true, 0},
+		{"late", 20 * time.Minute, time.Hour, gone, true, 20 * time.Minute},
+		{"never", 24 * time.Hour, time.Hour, nil, false, time.Hour},
+		{"agent ends first", 2 * time.Second, time.Second, gone, true, 2 * time.Second},
+		{"agent ends first, child never", 24 * time.Hour, time.Second, nil, false, 5 * time.Second},
 	}
-	m, err := c.Machine("a100-swapped")
-	if err != nil {
-		t.Fatal(err)
-	}
-	inv, err := InventoryOf(m.Report)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ids []string
-	for i, e := range inv.Entries {
-		if e.GRESIndex != i || e.Minor != i {
-			t.Errorf("entry %d: %+v: GRES indices follow the minor numbers", i, e)
-		}
-		ids = append(ids, e.ExporterID)
-	}
-	if diff := cmp.Diff([]string{"2", "3", "0", "1", "6", "7", "4", "5"}, ids); diff != "" {
-		t.Errorf("exporter ids in GRES order (-want +got):\n%s", diff)
-	}
-	m, err = c.Machine("a100-mig")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if inv, err = InventoryOf(m.Report); err != nil || len(inv.Entries) != 56 || inv.Entries[8].ExporterID != "1.8" {
-		t.Errorf("%d entries, the ninth %+v, %v", len(inv.Entries), inv.Entries[8], err)
-	}
-}
-
-func TestHookFiles(t *testing.T) {
-	run := t.TempDir()
-	f := NewHookFiles(run, "/maps")
-	minor := 3
-	n := &topology.Node{Name: "n1", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor}}}
-	if err := f.Write(n); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Write(&topology.Node{Name: "n1"}); err != nil {
-		t.Fatal(err)
-	}
-	inv, err := dcgm.ReadInventory(run)
-	if err != nil || len(inv.Entries) != 1 {
-		t.Errorf("a report without GPUs changed the inventory: %+v, %v", inv, err)
-	}
-	if err := NewHookFiles(filepath.Join(run, "inventory.json"), "/maps").Write(n); err == nil {
-		t.Error("a run directory that is a file gave no error")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), tt.stop)
+				defer cancel()
+				begun := time.Now()
+				got, ended := newAgent(t, &memory{}).await(ctx, func() error { time.Sleep(tt.after); return gone })
+				if got != tt.want || ended != tt.ended || time.Since(begun) != tt.took {
+					t.Errorf("%v, %t after %s; want %v, %t after %s", got, ended, time.Since(begun), tt.want, tt.ended, tt.took)
+				}
+				time.Sleep(24 * time.Hour) // the bubble ends with its goroutines
+			})
+		})
 	}
 }
 
-func FuzzReadLines(f *testing.F) {
-	f.Add([]byte("a\n\nbb\r\nccc"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		const limit = 16
-		var got [][]byte
-		readLines(bytes.NewReader(data), limit, func(l []byte) { got = append(got, bytes.Clone(l)) })
-		for _, l := range got {
-			if len(l) > limit || bytes.ContainsRune(l, '\n') {
-				t.Fatalf("line %q", l)
+// TestMetrics follows the series through a report, a hang and a write.
+func TestMetrics(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	store := &memory{}
+	a := newAgent(t, store)
+	a.metrics = NewMetrics(reg)
+	a.config.Silence = 500 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	t.Setenv("FAKE_PROBE", "report hang")
+	done := make(chan struct{})
+	go func() { _ = a.Run(ctx); close(done) }()
+	want := map[string]float64{
+		"quoin_agent_build_info": 1, "quoin_agent_probe_up": 0, "quoin_agent_report_stored": 1, "quoin_agent_report_writes_total": 1,
+		`quoin_agent_probe_restarts_total{reason="hang"}`: 1, `quoin_agent_problems{reason="FabricSlow"}`: 1,
+		`quoin_agent_gpus{fabric="inProgress",health=""}`: 1,
+	}
+	var got map[string]float64
+	for diff := "not yet"; diff != "" && ctx.Err() == nil; {
+		time.Sleep(10 * time.Millisecond)
+		got = gathered(t, reg, want)
+		diff = cmp.Diff(want, got)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("series (-want +got):\n%s", diff)
+	}
+	cancel()
+	<-done
+}
+
+// gathered returns those of the series that are named, build information
+// without its labels.
+func gathered(t *testing.T, reg *prometheus.Registry, names map[string]float64) map[string]float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			var labels []string
+			for _, l := range m.Label {
+				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+			}
+			name := f.GetName()
+			if len(labels) > 0 && name != "quoin_agent_build_info" {
+				name += "{" + strings.Join(labels, ",") + "}"
+			}
+			if _, ok := names[name]; ok {
+				got[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 			}
 		}
-		if want := bytes.Count(data, []byte("\n")); len(got) < want || len(got) > want+1 {
-			t.Fatalf("%d lines of %d", len(got), want)
-		}
-	})
+	}
+	return got
 }

@@ -68,19 +68,41 @@ func InstallHook(dir string) error {
 	if err != nil {
 		return fmt.Errorf("install hook: %w", err)
 	}
-	hook, err := os.ReadFile(filepath.Join(filepath.Dir(self), "quoin-hook"))
+	return installFile(filepath.Join(filepath.Dir(self), "quoin-hook"), dir)
+}
+
+// installFile copies a program into dir. The old one is replaced and not
+// written over, for a job may run it.
+func installFile(program, dir string) error {
+	data, err := os.ReadFile(program)
 	if err != nil {
 		return fmt.Errorf("install hook: %w", err)
 	}
-	path := filepath.Join(dir, "quoin-hook")
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, hook) {
-		return nil
+	path := filepath.Join(dir, filepath.Base(program))
+	if info, err := os.Stat(path); err == nil && info.Mode() == 0o755 {
+		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+			return nil
+		}
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("install hook: %w", err)
 	}
-	if err := renameio.WriteFile(path, hook, 0o755); err != nil {
+	if err := replaceProgram(path, data); err != nil {
 		return fmt.Errorf("install hook: %w", err)
 	}
 	return nil
+}
+
+// replaceProgram writes a program that everybody may run, whatever the mode of
+// the one before.
+func replaceProgram(path string, data []byte) error {
+	f, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(0o755))
+	if err != nil {
+		return err
+	}
+	defer f.Cleanup() //nolint:errcheck // nothing is left after the replacement
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.CloseAtomicallyReplace()
 }

@@ -1,6 +1,10 @@
 package nodeagent
 
 import (
+	"cmp"
+	"runtime"
+	"runtime/debug"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -8,8 +12,11 @@ import (
 
 // Metrics are the agent's series.
 type Metrics struct {
+	up          prometheus.Gauge
+	heard       prometheus.Gauge
 	restarts    *prometheus.CounterVec
 	garbage     prometheus.Counter
+	stored      prometheus.Gauge
 	writes      prometheus.Counter
 	storeErrors prometheus.Counter
 	fileErrors  prometheus.Counter
@@ -22,17 +29,37 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_" + name, Help: help})
 	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_agent_" + name, Help: help})
+	}
 	m := &Metrics{
-		restarts:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_probe_restarts_total", Help: "Ends of the probe by reason: exit, hang or start."}, []string{"reason"}),
+		up:          gauge("probe_up", "1 while the running probe has given a good report; at 0 the last good report may be stale."),
+		heard:       gauge("probe_last_heard_timestamp_seconds", "When the probe last said something, in Unix seconds."),
+		restarts:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_probe_restarts_total", Help: "Ends of the probe by reason: exit, hang, or start."}, []string{"reason"}),
 		garbage:     counter("probe_lines_refused_total", "Lines of the probe that were no report of this node."),
+		stored:      gauge("report_stored", "1 while the store holds the last good report, as far as is known."),
 		writes:      counter("report_writes_total", "Reports written to the store."),
 		storeErrors: counter("store_errors_total", "Reports that could not be written to the store at once."),
 		fileErrors:  counter("file_errors_total", "Node files that could not be written."),
 		gpus:        prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_gpus", Help: "GPUs by fabric state and health, of the last good report."}, []string{"fabric", "health"}),
 		problems:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_problems", Help: "Problems of the last good report by reason."}, []string{"reason"}),
 	}
-	reg.MustRegister(m.restarts, m.garbage, m.writes, m.storeErrors, m.fileErrors, m.gpus, m.problems)
+	for _, reason := range []string{endExit, endHang, endStart} {
+		m.restarts.WithLabelValues(reason)
+	}
+	reg.MustRegister(buildInfo(), m.up, m.heard, m.restarts, m.garbage, m.stored, m.writes, m.storeErrors, m.fileErrors, m.gpus, m.problems)
 	return m
+}
+
+// buildInfo is a series of value 1 whose labels say which program runs.
+func buildInfo() prometheus.Collector {
+	labels := prometheus.Labels{"version": "unknown", "goversion": runtime.Version()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		labels["version"] = cmp.Or(info.Main.Version, "unknown")
+	}
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_agent_build_info", Help: "1, with the versions of the program as labels.", ConstLabels: labels})
+	g.Set(1)
+	return g
 }
 
 // observe counts a report's GPUs and problems.

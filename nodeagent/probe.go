@@ -1,7 +1,6 @@
 package nodeagent
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -14,8 +13,12 @@ import (
 	"time"
 )
 
-// maxLine bounds one report: 16 GPUs of 7 MIG instances are far below.
-const maxLine = 1 << 20
+// Why a probe ended.
+const (
+	endExit  = "exit"  // by itself, or NVML ended it
+	endHang  = "hang"  // it fell silent and was killed
+	endStart = "start" // it could not be started
+)
 
 // supervise runs the probe again and again, with a growing pause between, which
 // starts anew after a good report.
@@ -23,6 +26,7 @@ func (a *Agent) supervise(ctx context.Context) {
 	var delay backoff
 	for ctx.Err() == nil {
 		good, err := a.runProbe(ctx)
+		a.metrics.up.Set(0)
 		if ctx.Err() != nil {
 			return
 		}
@@ -30,7 +34,7 @@ func (a *Agent) supervise(ctx context.Context) {
 			delay = backoff{}
 		}
 		pause := delay.next()
-		reason := "exit"
+		reason := endExit
 		var end probeEnd
 		if errors.As(err, &end) {
 			reason = end.reason
@@ -67,26 +71,52 @@ func (a *Agent) runProbe(ctx context.Context) (good bool, err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	stdin, err := cmd.StdinPipe() // closed with us: the probe ends when its input does
 	if err != nil {
-		return false, probeEnd{"start", err}
+		return false, probeEnd{endStart, fmt.Errorf("start probe: %w", err)}
 	}
 	defer stdin.Close()
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return false, probeEnd{"start", err}
+		return false, probeEnd{endStart, fmt.Errorf("start probe: %w", err)}
 	}
 	var tail tailBuffer
 	cmd.Stderr = &tail
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
-		return false, probeEnd{"start", fmt.Errorf("start probe: %w", err)}
+		_ = stdout.Close()
+		return false, probeEnd{endStart, fmt.Errorf("start probe: %w", err)}
 	}
-	end := a.listen(ctx, stdout, &good)
+	good, end := a.listen(ctx, stdout)
+	a.metrics.up.Set(0)
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
-	waited := cmd.Wait()
-	if end == nil {
-		end = probeEnd{"exit", fmt.Errorf("probe ended: %w: %s", exitOf(waited), bytes.TrimSpace(tail.b))}
+	waited, ended := a.await(ctx, cmd.Wait)
+	switch {
+	case !ended:
+		return good, fmt.Errorf("probe %d is still there: %w", cmd.Process.Pid, ctx.Err())
+	case end == nil:
+		end = probeEnd{endExit, fmt.Errorf("probe ended: %w: %s", exitOf(waited), bytes.TrimSpace(tail.b))}
 	}
 	return good, end
+}
+
+// await waits for a child that was killed. A call into the driver may keep it
+// for ever where no signal reaches it; then there must not be a second one, so
+// it waits on, until ctx ends and a little more.
+func (a *Agent) await(ctx context.Context, wait func() error) (result error, ended bool) {
+	const patience = 5 * time.Second
+	done := make(chan error, 1)
+	go func() { done <- wait() }()
+	select {
+	case err := <-done:
+		return err, true
+	case <-time.After(patience):
+	}
+	a.log.Error("killed probe does not end: the driver holds it; reset the GPU or reboot the node")
+	select {
+	case err := <-done:
+		return err, true
+	case <-ctx.Done():
+		return nil, false
+	}
 }
 
 // exitOf gives an error that is never nil.
@@ -98,8 +128,8 @@ func exitOf(err error) error {
 }
 
 // listen reads the probe's lines until the end of the pipe (nil), silence, or
-// the end of ctx.
-func (a *Agent) listen(ctx context.Context, r io.Reader, good *bool) error {
+// the end of ctx. It reports whether one was a good report.
+func (a *Agent) listen(ctx context.Context, r io.Reader) (good bool, err error) {
 	done := make(chan struct{})
 	defer close(done)
 	lines := make(chan []byte)
@@ -112,20 +142,23 @@ func (a *Agent) listen(ctx context.Context, r io.Reader, good *bool) error {
 			}
 		})
 	}()
-	silence := time.NewTimer(a.config.Silence)
+	limit := a.config.Start
+	silence := time.NewTimer(limit)
 	defer silence.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return good, ctx.Err()
 		case <-silence.C:
-			return probeEnd{"hang", fmt.Errorf("probe said nothing for %s; NVML may hang on a sick GPU", a.config.Silence)}
+			return good, probeEnd{endHang, fmt.Errorf("probe said nothing for %s; NVML may hang on a sick GPU", limit)}
 		case line, ok := <-lines:
 			if !ok {
-				return nil
+				return good, nil
 			}
-			silence.Reset(a.config.Silence)
-			if len(line) == 0 {
+			limit = a.config.Silence
+			silence.Reset(limit)
+			a.metrics.heard.SetToCurrentTime()
+			if len(line) == 0 { // all is as it was
 				continue
 			}
 			if err := a.take(line); err != nil {
@@ -133,32 +166,9 @@ func (a *Agent) listen(ctx context.Context, r io.Reader, good *bool) error {
 				a.log.Warn("probe's line refused", "err", err)
 				continue
 			}
-			*good = true
+			good = true
+			a.metrics.up.Set(1)
 		}
-	}
-}
-
-// readLines calls f with each line without its end. A line longer than limit is
-// given as its first bytes only, which no report is.
-func readLines(r io.Reader, limit int, f func([]byte)) {
-	b := bufio.NewReaderSize(r, 64<<10)
-	var line []byte
-	for {
-		part, err := b.ReadSlice('\n')
-		if len(line) <= limit {
-			line = append(line, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil:
-			if len(line) > 0 {
-				f(line[:min(len(line), limit)])
-			}
-			return
-		}
-		f(bytes.TrimRight(line[:min(len(line), limit)], "\r\n"))
-		line = nil
 	}
 }
 

@@ -1,0 +1,162 @@
+package nodeagent
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+func TestInventoryOf(t *testing.T) {
+	c, err := simulated.Open("a100-mig")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := c.Machine("a100-swapped")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inv, err := InventoryOf(m.Report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for i, e := range inv.Entries {
+		if e.GRESIndex != i || e.Minor != i {
+			t.Errorf("entry %d: %+v: GRES indices follow the minor numbers", i, e)
+		}
+		ids = append(ids, e.ExporterID)
+	}
+	if diff := cmp.Diff([]string{"2", "3", "0", "1", "6", "7", "4", "5"}, ids); diff != "" {
+		t.Errorf("exporter ids in GRES order (-want +got):\n%s", diff)
+	}
+	m, err = c.Machine("a100-mig")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if inv, err = InventoryOf(m.Report); err != nil || len(inv.Entries) != 56 || inv.Entries[8].ExporterID != "1.8" {
+		t.Errorf("%d entries, the ninth %+v, %v", len(inv.Entries), inv.Entries[8], err)
+	}
+}
+
+func TestHookFiles(t *testing.T) {
+	run := t.TempDir()
+	f := NewHookFiles(run, "/maps")
+	minor := 3
+	n := &topology.Node{Name: "n1", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor}}}
+	if err := f.Write(n); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Write(&topology.Node{Name: "n1"}); err != nil {
+		t.Fatal(err)
+	}
+	inv, err := dcgm.ReadInventory(run)
+	if err != nil || len(inv.Entries) != 1 {
+		t.Errorf("a report without GPUs changed the inventory: %+v, %v", inv, err)
+	}
+	if err := NewHookFiles(filepath.Join(run, "inventory.json"), "/maps").Write(n); err == nil {
+		t.Error("a run directory that is a file gave no error")
+	}
+}
+
+// brokenFiles fails while it is broken, and counts.
+type brokenFiles struct {
+	broken atomic.Bool
+	wrote  atomic.Int32
+}
+
+func (f *brokenFiles) Write(*topology.Node) error {
+	if f.broken.Load() {
+		return errors.New("read-only file system")
+	}
+	f.wrote.Add(1)
+	return nil
+}
+
+// TestFilesAreTriedAgain: a file that could not be written is written later,
+// though no fact changes and the store is out of reach.
+func TestFilesAreTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := &brokenFiles{}
+		files.broken.Store(true)
+		a := New(Config{Node: "n1"}, &memory{broken: errors.New("connection refused")}, files, NewMetrics(prometheus.NewRegistry()), discard())
+		done := make(chan struct{})
+		ctx, cancel := contextOf(t)
+		go func() { a.keepFiles(ctx); close(done) }()
+		if err := a.take([]byte(goodLine)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if files.wrote.Load() != 0 {
+			t.Fatal("written though broken")
+		}
+		files.broken.Store(false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := files.wrote.Load(); n != 1 {
+			t.Errorf("%d writes within a minute, want 1", n)
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestInstallHook(t *testing.T) {
+	from, to := filepath.Join(t.TempDir(), "quoin-hook"), filepath.Join(t.TempDir(), "opt", "bin")
+	if err := installFile(from, to); err == nil || !strings.Contains(err.Error(), from) {
+		t.Errorf("%v: want an error that names %s", err, from)
+	}
+	write := func(text string) {
+		if err := os.WriteFile(from, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	install := func() os.FileInfo {
+		if err := installFile(from, to); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(filepath.Join(to, "quoin-hook"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != 0o755 {
+			t.Errorf("mode %s, want -rwxr-xr-x", info.Mode())
+		}
+		return info
+	}
+	write("one")
+	first := install()
+	if again := install(); !os.SameFile(first, again) {
+		t.Error("the same hook was installed anew")
+	}
+	if err := os.Chmod(filepath.Join(to, "quoin-hook"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	install() // checks the mode
+	running, err := os.Open(filepath.Join(to, "quoin-hook"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer running.Close()
+	write("two")
+	install()
+	if data, err := io.ReadAll(running); err != nil || string(data) != "one" {
+		t.Errorf("the hook was written over, under a job that may run it: %q, %v", data, err)
+	}
+	if data, err := os.ReadFile(filepath.Join(to, "quoin-hook")); err != nil || string(data) != "two" {
+		t.Errorf("installed %q, %v", data, err)
+	}
+}

@@ -1,0 +1,35 @@
+package nodeagent
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+// maxLine bounds one report: 16 GPUs of 7 MIG instances are far below.
+const maxLine = 1 << 20
+
+// readLines calls f with each line without its end. A line longer than limit is
+// given as its first bytes only, which no report is.
+func readLines(r io.Reader, limit int, f func([]byte)) {
+	b := bufio.NewReaderSize(r, 64<<10)
+	var line []byte
+	for {
+		part, err := b.ReadSlice('\n')
+		if len(line) <= limit {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil:
+			if len(line) > 0 {
+				f(line[:min(len(line), limit)])
+			}
+			return
+		}
+		f(bytes.TrimRight(line[:min(len(line), limit)], "\r\n"))
+		line = nil
+	}
+}
