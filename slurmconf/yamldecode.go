@@ -3,8 +3,8 @@ package slurmconf
 import (
 	"fmt"
 	"regexp"
-	"strconv"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"

@@ -28,7 +28,7 @@ func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e))
 // run executes one command line and returns the exit status: 0 fine, 1 a
 // difference that was asked for, 2 trouble.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newRootCommand()
+	root := newRootCommand() //nolint:contextcheck // cobra hands ctx on
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

@@ -95,10 +95,7 @@ func runPublisher(ctx context.Context, cmd *cobra.Command, o *publisherOptions) 
 			})
 		},
 		func(ctx context.Context) error {
-			if _, err := store.Snapshot(ctx); err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
+			if _, err := store.Snapshot(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
 			synced.Store(true)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -175,9 +176,7 @@ func (s *DirStore) node(name string) (Node, error) {
 			return n, fmt.Errorf("%s/%s.json: %w", nodesFolder, name, err)
 		}
 		n.Labels = meta.Labels
-		for k, v := range meta.Annotations {
-			n.Annotations[k] = v
-		}
+		maps.Copy(n.Annotations, meta.Annotations)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return n, err
 	}

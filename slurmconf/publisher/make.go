@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,9 +40,11 @@ func Make(p *Publication, facts []topology.Facts, previous *topology.Previous, w
 	}
 	m := &Made{Plan: plan, Files: map[string]string{}, Problems: plan.Problems}
 	topologies, err := slurmconf.FromPlan(plan, slurmconf.Kind(p.Topology), p.Format == "yaml")
-	if err != nil {
+	if errors.Is(err, slurmconf.ErrEmptyPlan) {
 		m.Refused, m.Message = "NothingToPublish", err.Error()
 		return m, nil
+	} else if err != nil {
+		return nil, err
 	}
 	if err := m.render(p, topologies, facts, was); err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func set(vec *prometheus.GaugeVec, publication string, counts map[string]int) {
 }
 
 // observe counts what a pass found, and logs problems when they change.
-func (p *Publisher) observe(s *state, made *Made, snap *Snapshot) {
+func (p *Publisher) observe(ctx context.Context, s *state, made *Made, snap *Snapshot) {
 	nodes, problems := map[string]int{}, map[string]int{}
 	for _, pl := range made.Plan.Placements {
 		nodes[pl.Reason]++
@@ -84,21 +84,21 @@ func (p *Publisher) observe(s *state, made *Made, snap *Snapshot) {
 	set(p.metrics.nodes, s.pub.Name, nodes)
 	set(p.metrics.problems, s.pub.Name, problems)
 	set(p.metrics.blocks, s.pub.Name, blocks)
-	p.logProblems(s, all)
+	p.logProblems(ctx, s, all)
 }
 
 // logProblems logs each problem once, and once more when it has gone.
-func (p *Publisher) logProblems(s *state, problems []topology.Problem) {
+func (p *Publisher) logProblems(ctx context.Context, s *state, problems []topology.Problem) {
 	now := make(map[topology.Problem]bool, len(problems))
 	for _, pr := range problems {
 		now[pr] = true
 		if !s.problems[pr] {
-			p.log.LogAttrs(context.Background(), levelProblem, "problem", attrs(s, pr)...)
+			p.log.LogAttrs(ctx, levelProblem, "problem", attrs(s, pr)...)
 		}
 	}
 	for pr := range maps.Keys(s.problems) {
 		if !now[pr] {
-			p.log.LogAttrs(context.Background(), levelGone, "problem gone", attrs(s, pr)...)
+			p.log.LogAttrs(ctx, levelGone, "problem gone", attrs(s, pr)...)
 		}
 	}
 	s.problems = now

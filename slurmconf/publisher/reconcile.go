@@ -33,7 +33,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	if err != nil {
 		return wake, p.hold(ctx, s, was, "", "NoPlan", err.Error())
 	}
-	p.observe(s, made, snap)
+	p.observe(ctx, s, made, snap)
 	if made.Refused != "" {
 		return wake, p.hold(ctx, s, was, made.Digest, made.Refused, made.Message)
 	}
