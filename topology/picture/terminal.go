@@ -5,8 +5,8 @@ package picture
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -15,25 +15,14 @@ import (
 type Options struct {
 	// Color uses ANSI colours.
 	Color bool
+	// Width is how many columns a line may take; 0 is 100, less than 60 is 60.
+	Width int
 	// MaxRows bounds the blocks and switches that are drawn one by one; 0 is 40.
+	// Above it blocks become one cell each, and only those that are not as they
+	// should be get a row.
 	MaxRows int
-}
-
-// state is how a node is, the worst last.
-type state int
-
-const (
-	healthy state = iota
-	kept          // its facts are missing or in the making; it stays where it was
-	degraded
-	missing // an empty place
-)
-
-var looks = [...]struct{ cell, color, name string }{
-	healthy:  {"■", "\x1b[32m", "healthy"},
-	kept:     {"◌", "\x1b[36m", "stays, its facts are missing or in progress"},
-	degraded: {"▲", "\x1b[33m", "a GPU is unhealthy or lost"},
-	missing:  {"·", "\x1b[90m", "no node"},
+	// BlocksOnly leaves out the switch tree.
+	BlocksOnly bool
 }
 
 const (
@@ -47,6 +36,7 @@ type drawer struct {
 	w      io.Writer
 	o      Options
 	states map[string]state
+	trays  map[string]int
 	seen   map[state]bool
 	err    error
 }
@@ -54,12 +44,23 @@ type drawer struct {
 // Terminal draws the plan: a row for each block with a cell for each node, the
 // switch tree, and the nodes that have no place. facts give the nodes' health.
 func Terminal(w io.Writer, plan *topology.Plan, facts []topology.Facts, o Options) error {
+	if o.Width == 0 {
+		o.Width = 100
+	}
 	if o.MaxRows == 0 {
 		o.MaxRows = 40
 	}
-	d := &drawer{w: w, o: o, states: statesOf(plan, facts), seen: map[state]bool{}}
-	d.blocks(plan)
-	d.tree(plan)
+	o.Width = max(o.Width, 60)
+	d := &drawer{w: w, o: o, states: statesOf(plan, facts), trays: traysOf(facts), seen: map[state]bool{}}
+	d.summary(plan)
+	if len(plan.Blocks) > o.MaxRows {
+		d.manyBlocks(plan)
+	} else {
+		d.blocks(plan.Blocks, plan.BaseBlockSize)
+	}
+	if !o.BlocksOnly || len(plan.Blocks) == 0 {
+		d.tree(plan)
+	}
 	d.nowhere(plan)
 	d.problems(plan)
 	d.legend()
@@ -79,188 +80,133 @@ func (d *drawer) paint(color, text string) string {
 	return color + text + reset
 }
 
-// statesOf decides how each node is.
-func statesOf(plan *topology.Plan, facts []topology.Facts) map[string]state {
-	out := make(map[string]state, len(facts))
+// summary counts in a line.
+func (d *drawer) summary(plan *topology.Plan) {
+	parts := []string{countOf(len(plan.Placements), "node")}
+	counts := [len(looks)]int{}
 	for i := range plan.Placements {
-		if plan.Placements[i].Source == "previous" {
-			out[plan.Placements[i].SlurmName] = kept
+		counts[d.states[plan.Placements[i].SlurmName]]++
+	}
+	for s := kept; s < missing; s++ {
+		if counts[s] > 0 {
+			parts = append(parts, d.paint(looks[s].color, fmt.Sprintf("%d %s", counts[s], looks[s].short)))
 		}
 	}
-	for i := range facts {
-		f := &facts[i]
-		if f.Report == nil {
-			continue
+	if n := len(plan.Blocks); n > 0 {
+		sizes := strings.Trim(strings.ReplaceAll(fmt.Sprint(plan.BlockSizes), " ", ","), "[]")
+		parts = append(parts, countOf(n, "NVLink block"), "block sizes "+sizes)
+	}
+	if n := len(plan.Switches); n > 0 && !d.o.BlocksOnly {
+		parts = append(parts, countOf(n, "switch"))
+	}
+	d.wrap(parts, " · ")
+	d.printf("\n")
+}
+
+// countOf says how many there are of what.
+func countOf(n int, what string) string {
+	switch {
+	case n == 1:
+		return "1 " + what
+	case strings.HasSuffix(what, "ch"):
+		what += "es"
+	default:
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// blocks draws a row for each block.
+func (d *drawer) blocks(blocks []topology.Block, size int) {
+	if len(blocks) == 0 {
+		return
+	}
+	width := 0
+	for _, b := range blocks {
+		width = max(width, len(b.Name))
+	}
+	const most = 36 // nodes of a block that get a cell each
+	room := d.o.Width - width - len("    18/18  ") - 2 - min(size, most)
+	for _, b := range blocks {
+		d.printf("  %-*s  %s %s  %s\n", width, b.Name, d.cells(d.inTrays(b.Nodes, size), most), share(len(b.Nodes), size), d.names(b.Nodes, room))
+	}
+	d.printf("\n")
+}
+
+func share(n, of int) string { return fmt.Sprintf("%3d/%d", n, of) }
+
+func (d *drawer) names(nodes []string, room int) string {
+	if len(nodes) == 0 {
+		return d.paint(dim, "placeholder")
+	}
+	return d.paint(dim, shortList(nodes, room))
+}
+
+// inTrays puts the nodes of a block at their places in the rack where every node
+// has one of its own, else side by side. A place without a node is empty.
+func (d *drawer) inTrays(nodes []string, size int) []string {
+	out := make([]string, max(size, len(nodes)))
+	for _, n := range nodes {
+		tray, ok := d.trays[n]
+		if !ok || tray >= len(out) || out[tray] != "" {
+			clear(out)
+			copy(out, nodes)
+			return out
 		}
-		sick := slices.ContainsFunc(f.Report.Problems, func(p topology.Problem) bool { return strings.HasPrefix(p.Reason, "GPU") })
-		for g := range f.Report.GPUs {
-			if fab := f.Report.GPUs[g].Fabric; fab != nil && (fab.Status != "" || fab.Health == topology.HealthUnhealthy || fab.Health == topology.HealthLimitedCapacity) {
-				sick = true
-			}
-		}
-		if sick {
-			out[f.SlurmName] = degraded
-		}
+		out[tray] = n
 	}
 	return out
 }
 
-// cells draws one cell for each node and a place for each that is missing.
-func (d *drawer) cells(nodes []string, size int) string {
+// cells draws one cell for each place, at most most.
+func (d *drawer) cells(nodes []string, most int) string {
 	var b strings.Builder
-	for i := range max(len(nodes), size) {
-		s := missing
-		if i < len(nodes) {
-			s = d.states[nodes[i]]
+	for i, n := range nodes {
+		if i == most {
+			b.WriteString(d.paint(dim, "+"))
+			break
 		}
-		d.seen[s] = true
-		b.WriteString(d.paint(looks[s].color, looks[s].cell))
+		b.WriteString(d.cell(d.stateOf(n)))
 	}
 	return b.String()
 }
 
-func (d *drawer) blocks(plan *topology.Plan) {
-	if len(plan.Blocks) == 0 {
+func (d *drawer) cell(s state) string {
+	d.seen[s] = true
+	return d.paint(looks[s].color, looks[s].cell)
+}
+
+// manyBlocks draws one cell for each block, and a row for each that is not full
+// and healthy.
+func (d *drawer) manyBlocks(plan *topology.Plan) {
+	perRow := (d.o.Width - 10) / 10 * 10
+	var odd []topology.Block
+	for i, b := range plan.Blocks {
+		if i%perRow == 0 {
+			if i > 0 {
+				d.printf("\n")
+			}
+			d.printf("  %6d  ", i+1)
+		}
+		worst := healthy
+		for _, n := range b.Nodes {
+			worst = max(worst, d.stateOf(n))
+		}
+		if worst == healthy && len(b.Nodes) < plan.BaseBlockSize {
+			worst = missing
+		}
+		if worst != healthy {
+			odd = append(odd, b)
+		}
+		d.printf("%s", d.cell(worst))
+	}
+	d.printf("\n\n")
+	if left := len(odd) - d.o.MaxRows/2; left > 0 {
+		d.blocks(odd[:d.o.MaxRows/2], plan.BaseBlockSize)
+		d.printf("  %s\n\n", d.paint(dim, fmt.Sprintf("and %d more blocks that are not full and healthy", left)))
 		return
 	}
-	sizes := strings.Trim(strings.ReplaceAll(fmt.Sprint(plan.BlockSizes), " ", ","), "[]")
-	d.printf("%s  %d, block sizes %s\n", d.paint(bold, "NVLink blocks"), len(plan.Blocks), sizes)
-	width := 0
-	for _, b := range plan.Blocks {
-		width = max(width, len(b.Name))
-	}
-	drawn, left, leftNodes := 0, 0, 0
-	for _, b := range plan.Blocks {
-		sick := slices.ContainsFunc(b.Nodes, func(n string) bool { return d.states[n] != healthy })
-		if len(plan.Blocks) > d.o.MaxRows && (drawn >= d.o.MaxRows/2 && !sick || drawn >= d.o.MaxRows) {
-			left++
-			leftNodes += len(b.Nodes)
-			continue
-		}
-		drawn++
-		d.printf("  %-*s  %s %s  %s\n", width, b.Name, d.cells(b.Nodes, plan.BaseBlockSize), count(len(b.Nodes), plan.BaseBlockSize), d.paint(dim, span(b.Nodes)))
-	}
-	if left > 0 {
-		d.printf("  %s\n", d.paint(dim, fmt.Sprintf("and %d more blocks of %d nodes", left, leftNodes)))
-	}
-	d.printf("\n")
-}
-
-func count(n, of int) string { return fmt.Sprintf("%3d/%d", n, of) }
-
-// span names the first and the last of sorted nodes.
-func span(nodes []string) string {
-	switch len(nodes) {
-	case 0:
-		return "placeholder"
-	case 1:
-		return nodes[0]
-	}
-	return nodes[0] + " … " + nodes[len(nodes)-1]
-}
-
-// tree draws the switches from their roots down.
-func (d *drawer) tree(plan *topology.Plan) {
-	if len(plan.Switches) == 0 {
-		return
-	}
-	byName := make(map[string]*topology.Switch, len(plan.Switches))
-	below := map[string]bool{}
-	for i := range plan.Switches {
-		byName[plan.Switches[i].Name] = &plan.Switches[i]
-		for _, c := range plan.Switches[i].Children {
-			below[c] = true
-		}
-	}
-	d.printf("%s  %d\n", d.paint(bold, "Network switches"), len(plan.Switches))
-	rows := 0
-	for i := range plan.Switches {
-		if s := &plan.Switches[i]; !below[s.Name] {
-			d.branch(s, byName, "  ", "", &rows)
-		}
-	}
-	if rows > d.o.MaxRows {
-		d.printf("  %s\n", d.paint(dim, fmt.Sprintf("and %d more switches", rows-d.o.MaxRows)))
-	}
-	d.printf("\n")
-}
-
-// branch draws a switch and what is below it. indent is drawn before the
-// children, mark before the switch itself.
-func (d *drawer) branch(s *topology.Switch, byName map[string]*topology.Switch, indent, mark string, rows *int) {
-	if *rows++; *rows <= d.o.MaxRows {
-		line := indent + mark + s.Name
-		if len(s.Nodes) > 0 {
-			line += "  " + d.cells(s.Nodes, 0) + "  " + d.paint(dim, span(s.Nodes))
-		}
-		d.printf("%s\n", line)
-	}
-	switch mark {
-	case "├─ ":
-		indent += "│  "
-	case "└─ ":
-		indent += "   "
-	}
-	for i, c := range s.Children {
-		child, ok := byName[c]
-		if !ok {
-			continue
-		}
-		mark := "├─ "
-		if i == len(s.Children)-1 {
-			mark = "└─ "
-		}
-		d.branch(child, byName, indent, mark, rows)
-	}
-}
-
-// nowhere lists the nodes that are in no block, or in no switch where there is
-// no block, by reason.
-func (d *drawer) nowhere(plan *topology.Plan) {
-	type group struct {
-		why   string
-		nodes []string
-	}
-	var groups []group
-	for _, pl := range plan.Placements {
-		if pl.Block != "" || len(plan.Blocks) == 0 && pl.Switch != "" {
-			continue
-		}
-		i := slices.IndexFunc(groups, func(g group) bool { return g.why == pl.Reason })
-		if i < 0 {
-			i = len(groups)
-			groups = append(groups, group{why: pl.Reason})
-		}
-		groups[i].nodes = append(groups[i].nodes, pl.SlurmName)
-	}
-	if len(groups) == 0 {
-		return
-	}
-	what := "In no block"
-	if len(plan.Blocks) == 0 {
-		what = "In no switch"
-	}
-	d.printf("%s\n", d.paint(bold, what))
-	for _, g := range groups {
-		d.printf("  %-22s %3d  %s\n", g.why, len(g.nodes), d.paint(dim, span(g.nodes)))
-	}
-	d.printf("\n")
-}
-
-func (d *drawer) problems(plan *topology.Plan) {
-	if len(plan.Problems) == 0 {
-		return
-	}
-	d.printf("%s  %d\n", d.paint(bold, "Problems"), len(plan.Problems))
-	const most = 8
-	for i, p := range plan.Problems {
-		if i == most {
-			d.printf("  %s\n", d.paint(dim, fmt.Sprintf("and %d more", len(plan.Problems)-most)))
-			break
-		}
-		d.printf("  %s\n", d.paint(looks[degraded].color, p.String()))
-	}
-	d.printf("\n")
+	d.blocks(odd, plan.BaseBlockSize)
 }
 
 // legend explains the cells that were drawn.
@@ -271,7 +217,39 @@ func (d *drawer) legend() {
 			parts = append(parts, d.paint(l.color, l.cell)+" "+l.name)
 		}
 	}
-	if len(parts) > 0 {
-		d.printf("%s\n", strings.Join(parts, "   "))
+	d.wrap(parts, "   ")
+}
+
+// wrap writes the parts with sep between them, on as many lines as they need.
+func (d *drawer) wrap(parts []string, sep string) {
+	line, used := "", 0
+	for _, p := range parts {
+		n := columns(p)
+		if used > 0 && used+utf8.RuneCountInString(sep)+n > d.o.Width {
+			d.printf("%s\n", line)
+			line, used = "", 0
+		}
+		if used > 0 {
+			line += sep
+			used += utf8.RuneCountInString(sep)
+		}
+		line += p
+		used += n
+	}
+	if used > 0 {
+		d.printf("%s\n", line)
+	}
+}
+
+// columns counts what a terminal shows of text: colours take no room.
+func columns(text string) int {
+	n := 0
+	for {
+		before, after, found := strings.Cut(text, "\x1b[")
+		n += utf8.RuneCountInString(before)
+		if !found {
+			return n
+		}
+		_, text, _ = strings.Cut(after, "m")
 	}
 }

@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -58,7 +59,7 @@ func (f *Fault) strike(n *topology.Node) {
 			if g.Index != *f.GPU {
 				return false
 			}
-			n.Problems = append(n.Problems, topology.Problem{Reason: "GPULost", Message: "GPU " + g.UUID + " has fallen off the bus"})
+			n.Problems = append(n.Problems, topology.Problem{Reason: "GPULost", Message: fmt.Sprintf("GPU %d, %s, has fallen off the bus", g.Index, g.UUID)})
 			return true
 		})
 		return

@@ -1,0 +1,94 @@
+package picture
+
+import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// nowhere lists the nodes that are in no block, or in no switch where there is
+// no block, by reason.
+func (d *drawer) nowhere(plan *topology.Plan) {
+	byReason := map[string][]string{}
+	var reasons []string
+	for i := range plan.Placements {
+		pl := &plan.Placements[i]
+		if pl.Block != "" || len(plan.Blocks) == 0 && pl.Switch != "" {
+			continue
+		}
+		if byReason[pl.Reason] == nil {
+			reasons = append(reasons, pl.Reason)
+		}
+		byReason[pl.Reason] = append(byReason[pl.Reason], pl.SlurmName)
+	}
+	if len(reasons) == 0 {
+		return
+	}
+	slices.Sort(reasons)
+	what := "In no block"
+	if len(plan.Blocks) == 0 {
+		what = "In no switch"
+	}
+	d.printf("%s\n", d.paint(bold, what))
+	width := 0
+	for _, r := range reasons {
+		width = max(width, len(r)+len(whyNowhere(r)))
+	}
+	for _, r := range reasons {
+		head := fmt.Sprintf("  %5d  %-*s", len(byReason[r]), width+2, r+": "+whyNowhere(r))
+		names := shortList(byReason[r], d.o.Width-utf8.RuneCountInString(head)-2)
+		d.printf("%s  %s\n", head, d.paint(dim, names))
+	}
+	d.printf("\n")
+}
+
+// whyNowhere says a reason in words.
+func whyNowhere(reason string) string {
+	switch reason {
+	case topology.ReasonNoGPUs:
+		return "no GPU"
+	case topology.ReasonNoFacts:
+		return "nothing says their NVLink domain"
+	case topology.ReasonNoDomain:
+		return "no multi-node NVLink"
+	case topology.ReasonFabricInProgress:
+		return "fabric registration in progress"
+	case topology.ReasonFabricFailed:
+		return "fabric registration failed"
+	case topology.ReasonTwoCliques:
+		return "GPUs in two NVLink domains"
+	case topology.ReasonSmallDomain:
+		return "NVLink ends inside the node"
+	case topology.ReasonBelowBase:
+		return "too few for a block"
+	case topology.ReasonGone:
+		return "the node is gone"
+	}
+	return "no place"
+}
+
+func (d *drawer) problems(plan *topology.Plan) {
+	if len(plan.Problems) == 0 {
+		return
+	}
+	d.printf("%s\n", d.paint(bold, countOf(len(plan.Problems), "problem")))
+	const most = 8
+	for i, p := range plan.Problems {
+		if i == most {
+			d.printf("  %s\n", d.paint(dim, fmt.Sprintf("and %d more", len(plan.Problems)-most)))
+			break
+		}
+		d.printf("  %s\n", d.paint(looks[degraded].color, cut(p.String(), d.o.Width-2)))
+	}
+	d.printf("\n")
+}
+
+// cut ends text that is longer than width columns with an ellipsis.
+func cut(text string, width int) string {
+	if r := []rune(text); len(r) > width {
+		return string(r[:width-1]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,240 @@
+package picture
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// factsOf is what is known of the cluster's machines now.
+func factsOf(c *simulated.Cluster) []topology.Facts {
+	var facts []topology.Facts
+	for _, m := range c.Machines() {
+		if m.Exists {
+			labels := nodelabels.Read(m.Labels, nodelabels.Keys{Tiers: nodelabels.DefaultTiers})
+			facts = append(facts, topology.Facts{Name: m.Name, SlurmName: m.Name, Report: m.Report, Labels: labels})
+		}
+	}
+	return facts
+}
+
+func siteOf(t testing.TB, text string) *simulated.Cluster {
+	t.Helper()
+	c, err := simulated.Parse("site.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func shippedSite(t testing.TB, name string) *simulated.Cluster {
+	t.Helper()
+	c, err := simulated.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// planned plans the site, lets the faults happen, and plans again on the first
+// plan.
+func planned(t testing.TB, c *simulated.Cluster, faults ...simulated.Fault) (*topology.Plan, []topology.Facts) {
+	t.Helper()
+	policy := topology.Policy{ShortBlocks: true}
+	first, err := topology.MakePlan(factsOf(c), nil, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Apply(simulated.Step{Do: faults})
+	facts := factsOf(c)
+	plan, err := topology.MakePlan(facts, &topology.Previous{BaseBlockSize: first.BaseBlockSize, Blocks: first.Blocks, Switches: first.Switches}, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan, facts
+}
+
+const racks = `groups:
+- {name: gb200, racks: %d, nodes: 18, node: "gb200-{node:05}", nvlink: rack, platform: true,
+   tiers: ["leaf-{rack:03}", "spine-{rack/8}"], gpus: {count: 4, product: NVIDIA GB200}}
+`
+
+func trouble() []simulated.Fault {
+	two, clique := 2, uint32(77)
+	label := "N/A.N/A"
+	return []simulated.Fault{
+		{Node: "gb200-007", Fabric: "inProgress", Reboot: true},
+		{Node: "gb200-020", GPU: &two, Health: "unhealthy"},
+		{Node: "gb200-021", GPU: &two, Lost: true},
+		{Node: "gb200-022", Fabric: "completed", Status: "ERROR_UNKNOWN"},
+		{Node: "gb200-023", GPU: &two, Clique: &clique},
+		{Node: "gb200-040", NoReport: true},
+		{Node: "gb200-041", NoReport: true},
+		{Node: "gb200-041", Label: &label},
+		{Node: "gb200-055", Absent: true},
+		{Node: "gb200-019", MoveTo: "gb200-055"},
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	gone := func(n int) (out []simulated.Fault) {
+		for i := range n {
+			out = append(out, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", i+1), Absent: true})
+		}
+		return out
+	}
+	few := 1
+	tests := []struct {
+		name   string
+		site   *simulated.Cluster
+		faults []simulated.Fault
+		o      Options
+	}{
+		{"racks", shippedSite(t, "gb200-nvl72x4"), nil, Options{}},
+		{"trouble", shippedSite(t, "gb200-nvl72x4"), trouble(), Options{}},
+		{"trouble-color", shippedSite(t, "gb200-nvl72x4"), trouble(), Options{Color: true}},
+		{"trouble-narrow", shippedSite(t, "gb200-nvl72x4"), trouble(), Options{Width: 60}},
+		{"blocks-only", shippedSite(t, "gb200-nvl72x4"), trouble(), Options{BlocksOnly: true}},
+		{"placeholder", shippedSite(t, "gb200-nvl72x4"), gone(18), Options{}},
+		{"tree", shippedSite(t, "hgx-h100"), nil, Options{BlocksOnly: true}},
+		{"mixed", shippedSite(t, "mixed"), nil, Options{}},
+		{"many", siteOf(t, fmt.Sprintf(racks, 556)), []simulated.Fault{
+			{Node: "gb200-00040", GPU: &few, Health: "unhealthy"},
+			{Node: "gb200-05000", Fabric: "inProgress"},
+			{Node: "gb200-10008", Absent: true}}, Options{}},
+		{"odd", siteOf(t, fmt.Sprintf(racks, 50)), everyFirst(50), Options{}},
+		{"irregular", siteOf(t, "groups:\n- {node: alpha, gpus: {count: 1, product: x}}\n- {node: beta-1, gpus: {count: 1, product: x}}\n- {node: beta-2-x}\n- {node: beta-09}\n- {node: beta-10}\n"), nil, Options{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			plan, facts := planned(t, tt.site, tt.faults...)
+			var got bytes.Buffer
+			if err := Terminal(&got, plan, facts, tt.o); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, tt.name+".txt", got.Bytes())
+			width := max(tt.o.Width, 60)
+			if tt.o.Width == 0 {
+				width = 100
+			}
+			for line := range strings.Lines(got.String()) {
+				if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > width && !tt.o.Color {
+					t.Errorf("%d columns, want %d at most: %s", n, width, line)
+				}
+			}
+		})
+	}
+}
+
+// everyFirst takes the first machine out of each of n racks.
+func everyFirst(n int) (out []simulated.Fault) {
+	for i := range n {
+		out = append(out, simulated.Fault{Node: fmt.Sprintf("gb200-%05d", i*18+1), Absent: true})
+	}
+	return out
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got), -update writes it\n%s", name, diff)
+	}
+}
+
+// TestKeptName has the name of a node that no facts are of any more, as a block
+// on 24.11 keeps it: an empty place, not a healthy node.
+func TestKeptName(t *testing.T) {
+	plan := &topology.Plan{BaseBlockSize: 2, BlockSizes: []int{2}, Blocks: []topology.Block{{Name: "nvl-a", Nodes: []string{"n1", "n2"}}},
+		Placements: []topology.Placement{{Node: "n1", SlurmName: "n1", Block: "nvl-a", Source: "nvml", Reason: topology.ReasonPlaced}}}
+	facts := []topology.Facts{{Name: "n1", SlurmName: "n1", Report: &topology.Node{Name: "n1"}}}
+	var got bytes.Buffer
+	if err := Terminal(&got, plan, facts, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "  nvl-a  ■·   2/2  n[1-2]\n"; !strings.Contains(got.String(), want) {
+		t.Errorf("want %q in\n%s", want, got.String())
+	}
+}
+
+type brokenPipe struct{ left int }
+
+var errBroken = errors.New("broken pipe")
+
+func (b *brokenPipe) Write(p []byte) (int, error) {
+	if b.left -= len(p); b.left < 0 {
+		return 0, errBroken
+	}
+	return len(p), nil
+}
+
+func TestWriteError(t *testing.T) {
+	plan, facts := planned(t, shippedSite(t, "mixed"))
+	for _, left := range []int{0, 100, 400} {
+		if err := Terminal(&brokenPipe{left}, plan, facts, Options{}); !errors.Is(err, errBroken) {
+			t.Errorf("after %d bytes: got %v, want the writer's error", left, err)
+		}
+	}
+}
+
+func TestShortList(t *testing.T) {
+	tests := []struct {
+		name string
+		in   []string
+		room int
+		want string
+	}{
+		{"none", nil, 80, ""},
+		{"one", []string{"n1"}, 80, "n1"},
+		{"unsorted", []string{"n3", "n1", "n2"}, 80, "n[1-3]"},
+		{"gap", []string{"n1", "n2", "n4"}, 80, "n[1-2,4]"},
+		{"widths", []string{"n09", "n10", "n9"}, 80, "n[09-10,9]"},
+		{"no numbers", []string{"alpha", "beta"}, 80, "alpha,beta"},
+		{"two prefixes", []string{"a1", "a2", "b1"}, 80, "a[1-2],b1"},
+		{"long number", []string{"n1234567890"}, 80, "n1234567890"},
+		{"no room", []string{"a1", "b1", "c1", "d1"}, 9, "a1 … +3"},
+		{"less room than a name", []string{"a-very-long-name-1", "b"}, 10, "a-very-lo…"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := shortList(tt.in, tt.room); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func BenchmarkTerminal10008(b *testing.B) {
+	plan, facts := planned(b, siteOf(b, fmt.Sprintf(racks, 556)))
+	var out bytes.Buffer
+	b.ReportAllocs()
+	for b.Loop() {
+		out.Reset()
+		if err := Terminal(&out, plan, facts, Options{Color: true}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package picture
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// state is how a node is, the worst last.
+type state int
+
+const (
+	healthy    state = iota
+	unreported       // known from its labels alone
+	kept             // its facts are missing or in the making; it stays where it was
+	degraded
+	missing // an empty place
+)
+
+var looks = [...]struct{ cell, color, name, short string }{
+	healthy:    {"■", "\x1b[32m", "healthy", "healthy"},
+	unreported: {"□", "\x1b[32m", "no report, known from labels", "without report"},
+	kept:       {"◌", "\x1b[36m", "stays, its facts are missing or in progress", "waiting"},
+	degraded:   {"▲", "\x1b[33m", "GPU or fabric unhealthy, failed or lost", "degraded"},
+	missing:    {"·", "\x1b[90m", "no node", "missing"},
+}
+
+// statesOf decides how each node is.
+func statesOf(plan *topology.Plan, facts []topology.Facts) map[string]state {
+	out := make(map[string]state, len(facts))
+	for i := range facts {
+		f := &facts[i]
+		switch {
+		case f.Gone:
+			out[f.SlurmName] = kept
+		case f.Report == nil && f.GPUCount() > 0:
+			out[f.SlurmName] = unreported
+		default:
+			out[f.SlurmName] = healthy
+		}
+	}
+	for i := range plan.Placements {
+		if pl := &plan.Placements[i]; pl.Source == "previous" {
+			out[pl.SlurmName] = kept
+		}
+	}
+	for i := range facts {
+		if f := &facts[i]; f.Report != nil && sick(f.Report) {
+			out[f.SlurmName] = degraded
+		}
+	}
+	return out
+}
+
+// sick reports whether something is wrong with the node's GPUs or their fabric.
+func sick(n *topology.Node) bool {
+	lost := func(p topology.Problem) bool { return strings.HasPrefix(p.Reason, "GPU") }
+	unwell := func(g topology.GPU) bool {
+		f := g.Fabric
+		return f != nil && (f.Status != "" || f.Health == topology.HealthUnhealthy || f.Health == topology.HealthLimitedCapacity)
+	}
+	return slices.ContainsFunc(n.Problems, lost) || slices.ContainsFunc(n.GPUs, unwell)
+}
+
+// stateOf returns how the node of that name is; a name that no facts are of is
+// an empty place.
+func (d *drawer) stateOf(name string) state {
+	s, ok := d.states[name]
+	if !ok {
+		return missing
+	}
+	return s
+}
+
+// traysOf gives the tray in the rack, from 0, of each node that says it.
+func traysOf(facts []topology.Facts) map[string]int {
+	out := make(map[string]int, len(facts))
+	for i := range facts {
+		if r := facts[i].Report; r != nil && r.Platform != nil && r.Platform.Tray >= 0 {
+			out[facts[i].SlurmName] = r.Platform.Tray
+		}
+	}
+	return out
+}
