@@ -10,8 +10,9 @@
 package nvml
 
 import (
-	"errors"
+	"encoding/hex"
 	"fmt"
+	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -30,14 +31,7 @@ func Open(path string) (*Library, error) {
 	}
 	api := nvml.New(options...)
 	if ret := api.Init(); ret != nvml.SUCCESS {
-		if ret == nvml.ERROR_LIBRARY_NOT_FOUND {
-			where := "libnvidia-ml.so.1 was not found"
-			if path != "" {
-				where = path + " was not found or is not a library"
-			}
-			return nil, fmt.Errorf("load NVML: %s; is the NVIDIA driver installed here, and in a container NVIDIA_VISIBLE_DEVICES set?", where)
-		}
-		return nil, fmt.Errorf("initialise NVML: %s", code(ret))
+		return nil, notInitialised(ret, path)
 	}
 	return &Library{api}, nil
 }
@@ -116,17 +110,14 @@ type gpu struct {
 
 func (g gpu) has(symbol string) bool { return g.api.Extensions().LookupSymbol(symbol) == nil }
 
-// errUnsupported is a fact that this GPU or driver does not have: no problem.
-var errUnsupported = errors.New("not supported")
-
 // fabric reads the newest form of the fabric information that the driver has.
 func (g gpu) fabric() (*topology.Fabric, error) {
 	if g.has("nvmlDeviceGetGpuFabricInfoV") {
 		if info, ret := g.GetGpuFabricInfoV().V3(); ret == nvml.SUCCESS {
-			return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, info.HealthSummary), nil
+			return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, info.HealthSummary)
 		}
 		if info, ret := g.GetGpuFabricInfoV().V2(); ret == nvml.SUCCESS {
-			return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, 0), nil
+			return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, 0)
 		}
 	}
 	if !g.has("nvmlDeviceGetGpuFabricInfo") {
@@ -136,32 +127,35 @@ func (g gpu) fabric() (*topology.Fabric, error) {
 	if err := failure(ret); err != nil {
 		return nil, err
 	}
-	return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, 0), nil
+	return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, 0)
 }
 
 // fabricOf copies NVML's fields. Status means something once the registration
-// is completed.
-func fabricOf(cluster [16]uint8, clique uint32, state uint8, status uint32, health uint8) *topology.Fabric {
-	f := &topology.Fabric{ClusterUUID: topology.UUID(cluster), CliqueID: clique}
-	switch state {
-	case nvml.GPU_FABRIC_STATE_NOT_SUPPORTED:
-		f.State = topology.FabricNotSupported
-	case nvml.GPU_FABRIC_STATE_NOT_STARTED:
-		f.State = topology.FabricNotStarted
-	case nvml.GPU_FABRIC_STATE_IN_PROGRESS:
-		f.State = topology.FabricInProgress
-	default:
-		f.State = topology.FabricCompleted
-		if ret := nvml.Return(int32(status)); ret != nvml.SUCCESS { //nolint:gosec // NVML's return codes fit
-			f.Status = code(ret)
-		}
+// is completed. A state that is none of NVML's header is an error: it must not
+// be taken for completed.
+func fabricOf(cluster [16]uint8, clique uint32, state uint8, status uint32, health uint8) (*topology.Fabric, error) {
+	states := [...]topology.FabricState{
+		nvml.GPU_FABRIC_STATE_NOT_SUPPORTED: topology.FabricNotSupported,
+		nvml.GPU_FABRIC_STATE_NOT_STARTED:   topology.FabricNotStarted,
+		nvml.GPU_FABRIC_STATE_IN_PROGRESS:   topology.FabricInProgress,
+		nvml.GPU_FABRIC_STATE_COMPLETED:     topology.FabricCompleted,
 	}
-	f.Health = map[uint8]topology.Health{
-		nvml.GPU_FABRIC_HEALTH_SUMMARY_HEALTHY:          topology.HealthHealthy,
-		nvml.GPU_FABRIC_HEALTH_SUMMARY_UNHEALTHY:        topology.HealthUnhealthy,
-		nvml.GPU_FABRIC_HEALTH_SUMMARY_LIMITED_CAPACITY: topology.HealthLimitedCapacity,
-	}[health]
-	return f
+	if int(state) >= len(states) {
+		return nil, fmt.Errorf("state %d is none that this version knows (0 to %d)", state, len(states)-1)
+	}
+	f := &topology.Fabric{ClusterUUID: topology.UUID(cluster), CliqueID: clique, State: states[state]}
+	if ret := nvml.Return(int32(status)); f.State == topology.FabricCompleted && ret != nvml.SUCCESS { //nolint:gosec // NVML's return codes fit
+		f.Status = code(ret)
+	}
+	switch health {
+	case nvml.GPU_FABRIC_HEALTH_SUMMARY_HEALTHY:
+		f.Health = topology.HealthHealthy
+	case nvml.GPU_FABRIC_HEALTH_SUMMARY_UNHEALTHY:
+		f.Health = topology.HealthUnhealthy
+	case nvml.GPU_FABRIC_HEALTH_SUMMARY_LIMITED_CAPACITY:
+		f.Health = topology.HealthLimitedCapacity
+	}
+	return f, nil
 }
 
 func (g gpu) platform() (*topology.Platform, error) {
@@ -172,19 +166,18 @@ func (g gpu) platform() (*topology.Platform, error) {
 	if err := failure(ret); err != nil {
 		return nil, err
 	}
-	return &topology.Platform{ChassisSerial: text(info.ChassisSerialNumber[:]), Slot: int(info.SlotNumber), Tray: int(info.TrayIndex), HostID: int(info.HostId)}, nil
+	return &topology.Platform{ChassisSerial: chassis(info.ChassisSerialNumber), Slot: int(info.SlotNumber), Tray: int(info.TrayIndex), HostID: int(info.HostId)}, nil
 }
 
-// failure sorts NVML's return codes: nil, errUnsupported, or what went wrong.
-func failure(ret nvml.Return) error {
-	switch ret {
-	case nvml.SUCCESS:
-		return nil
-	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_FUNCTION_NOT_FOUND, nvml.ERROR_ARGUMENT_VERSION_MISMATCH:
-		return errUnsupported
+// chassis reads what names the chassis. go-nvml asks for the first version of
+// the structure, which has the rack's GUID where the second has the chassis'
+// serial number: printable text stays text, other bytes become hex digits.
+func chassis(raw [16]uint8) string {
+	s := strings.TrimRight(string(raw[:]), "\x00")
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return hex.EncodeToString(raw[:])
+		}
 	}
-	return errors.New(code(ret))
+	return strings.TrimSpace(s)
 }
-
-// code names a return code as NVML's header does, without the prefix.
-func code(ret nvml.Return) string { return ret.String() }

@@ -3,6 +3,7 @@
 package nvml
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -78,9 +79,8 @@ func (r *reader) read() error {
 			r.gpu.NUMANode = &node
 		}
 	}
-	const cpuWords = 64 // 4,096 CPUs
-	if words, ret := r.d.GetCpuAffinity(cpuWords); r.fact("CPU affinity", failure(ret)) {
-		r.gpu.CPUAffinity = cpuList(words[:min(len(words), cpuWords)])
+	if words, ret := r.d.GetCpuAffinity(maxCPUs); r.fact("CPU affinity", failure(ret)) {
+		r.gpu.CPUAffinity = cpuList(words)
 	}
 	r.links()
 	r.mig()
@@ -95,26 +95,27 @@ func (r *reader) read() error {
 	return nil
 }
 
-// maxLinks is NVML's limit on NVLinks of a GPU.
-const maxLinks = 18
+// maxCPUs bounds the CPU numbers that are asked for. go-nvml takes it for bytes
+// of the mask and allocates eight times the words; the rest stays zero.
+const maxCPUs = 4096
 
+// links reads the active NVLinks. A GPU that has fewer than NVML's most answers
+// that the next is an invalid argument; after another error the rest would fail
+// like it.
 func (r *reader) links() {
-	for i := range maxLinks {
+	for i := range nvml.NVLINK_MAX_LINKS {
 		state, ret := r.d.GetNvLinkState(i)
-		if ret == nvml.ERROR_NOT_SUPPORTED || ret == nvml.ERROR_INVALID_ARGUMENT {
+		if ret == nvml.ERROR_INVALID_ARGUMENT || !r.fact(fmt.Sprintf("NVLink %d", i), failure(ret)) {
 			return
 		}
-		if !r.fact(fmt.Sprintf("NVLink %d", i), failure(ret)) || state != nvml.FEATURE_ENABLED {
+		if state != nvml.FEATURE_ENABLED {
 			continue
 		}
-		link := topology.NVLink{Link: i, Remote: "unknown"}
+		link := topology.NVLink{Link: i, Remote: remoteOf(nvml.NVLINK_DEVICE_TYPE_UNKNOWN)}
 		if r.d.has("nvmlDeviceGetNvLinkRemoteDeviceType") {
 			if kind, ret := r.d.GetNvLinkRemoteDeviceType(i); ret == nvml.SUCCESS {
-				link.Remote = map[nvml.IntNvLinkDeviceType]string{nvml.NVLINK_DEVICE_TYPE_GPU: "gpu", nvml.NVLINK_DEVICE_TYPE_SWITCH: "switch", nvml.NVLINK_DEVICE_TYPE_IBMNPU: "ibmnpu"}[kind]
+				link.Remote = remoteOf(kind)
 			}
-		}
-		if link.Remote == "" {
-			link.Remote = "unknown"
 		}
 		if link.Remote == "gpu" {
 			if pci, ret := r.d.GetNvLinkRemotePciInfo(i); ret == nvml.SUCCESS {
@@ -125,6 +126,19 @@ func (r *reader) links() {
 	}
 }
 
+func remoteOf(kind nvml.IntNvLinkDeviceType) string {
+	switch kind {
+	case nvml.NVLINK_DEVICE_TYPE_GPU:
+		return "gpu"
+	case nvml.NVLINK_DEVICE_TYPE_SWITCH:
+		return "switch"
+	case nvml.NVLINK_DEVICE_TYPE_IBMNPU:
+		return "ibmnpu"
+	}
+	return "unknown"
+}
+
+// mig reads the MIG devices, of which there may be fewer than the GPU can have.
 func (r *reader) mig() {
 	mode, _, ret := r.d.GetMigMode()
 	if !r.fact("MIG mode", failure(ret)) || mode != nvml.DEVICE_MIG_ENABLE {
@@ -144,7 +158,9 @@ func (r *reader) mig() {
 		}
 		r.instance(d)
 	}
-	slices.SortFunc(r.gpu.MIG, func(a, b topology.MIGInstance) int { return a.GPUInstanceID - b.GPUInstanceID })
+	slices.SortFunc(r.gpu.MIG, func(a, b topology.MIGInstance) int {
+		return cmp.Or(cmp.Compare(a.GPUInstanceID, b.GPUInstanceID), cmp.Compare(a.ComputeInstanceID, b.ComputeInstanceID))
+	})
 }
 
 func (r *reader) instance(d nvml.Device) {

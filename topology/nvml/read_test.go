@@ -4,6 +4,7 @@ package nvml
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -95,29 +96,74 @@ func TestFabricOf(t *testing.T) {
 	uuid := [16]uint8{1}
 	tests := []struct {
 		state, health uint8
-		status        uint32
+		status        nvml.Return
 		want          topology.Fabric
 	}{
 		{0, 0, 0, topology.Fabric{State: topology.FabricNotSupported}},
 		{1, 0, 0, topology.Fabric{State: topology.FabricNotStarted}},
-		{2, 0, 999, topology.Fabric{State: topology.FabricInProgress}},
+		{2, 0, nvml.ERROR_UNKNOWN, topology.Fabric{State: topology.FabricInProgress}},
+		{3, 0, 0, topology.Fabric{State: topology.FabricCompleted}},
 		{3, 1, 0, topology.Fabric{State: topology.FabricCompleted, Health: topology.HealthHealthy}},
 		{3, 2, 0, topology.Fabric{State: topology.FabricCompleted, Health: topology.HealthUnhealthy}},
 		{3, 3, 0, topology.Fabric{State: topology.FabricCompleted, Health: topology.HealthLimitedCapacity}},
+		{3, 9, 0, topology.Fabric{State: topology.FabricCompleted}},
+		{3, 0, nvml.ERROR_UNKNOWN, topology.Fabric{State: topology.FabricCompleted, Status: "UNKNOWN"}},
+		{3, 0, nvml.ERROR_NOT_READY, topology.Fabric{State: topology.FabricCompleted, Status: "NOT_READY"}},
+		{3, 0, 500, topology.Fabric{State: topology.FabricCompleted, Status: "NVML error 500"}},
 	}
 	for _, tt := range tests {
 		tt.want.ClusterUUID, tt.want.CliqueID = uuid, 7
-		if diff := cmp.Diff(&tt.want, fabricOf(uuid, 7, tt.state, tt.status, tt.health)); diff != "" {
+		got, err := fabricOf(uuid, 7, tt.state, uint32(tt.status), tt.health)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&tt.want, got); diff != "" {
 			t.Errorf("state %d health %d (-want +got):\n%s", tt.state, tt.health, diff)
 		}
 	}
-	if f := fabricOf(uuid, 7, 3, uint32(nvml.ERROR_UNKNOWN), 0); f.Status == "" {
-		t.Error("a completed registration with an error has no status")
+	if f, err := fabricOf(uuid, 7, 4, 0, 0); err == nil {
+		t.Errorf("a state that NVML's header does not have is taken for %q", f.State)
+	}
+}
+
+func TestChassis(t *testing.T) {
+	tests := []struct{ name, raw, want string }{
+		{"serial number", "1820123456789\x00\x00\x00", "1820123456789"},
+		{"none", strings.Repeat("\x00", 16), ""},
+		{"GUID", "\x00\x01\xfe\xff-3456789\x00\x00\x00\x00", "0001feff2d3334353637383900000000"},
+	}
+	for _, tt := range tests {
+		if got := chassis([16]uint8([]byte(tt.raw))); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestCPUList(t *testing.T) {
+	tests := []struct {
+		words []uint
+		want  string
+	}{
+		{nil, ""},
+		{make([]uint, 512), ""},
+		{[]uint{1}, "0"},
+		{[]uint{0xf0f}, "0-3,8-11"},
+		{[]uint{1 << 63, 1, 0}, "63-64"},
+		{[]uint{^uint(0), ^uint(0)}, "0-127"},
+		{append(make([]uint, 40), 1<<5), "2565"},
+	}
+	for _, tt := range tests {
+		if got := cpuList(tt.words); got != tt.want {
+			t.Errorf("%x: %q, want %q", tt.words, got, tt.want)
+		}
 	}
 }
 
 func TestOpenWithoutLibrary(t *testing.T) {
 	if _, err := Open("/nonexistent/libnvidia-ml.so.1"); err == nil {
 		t.Error("a library that is not there was opened")
+	}
+	if _, err := Open("/proc/self/status"); err == nil || !strings.Contains(err.Error(), "/proc/self/status") {
+		t.Errorf("%v: want an error that names the file", err)
 	}
 }
