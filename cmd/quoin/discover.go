@@ -34,6 +34,9 @@ func newDiscoverCommand() *cobra.Command {
 			if err := o.complete(); err != nil {
 				return err
 			}
+			if timeout <= 0 {
+				return fmt.Errorf("--timeout %s: want more than 0", timeout)
+			}
 			n, err := probeOnce(cmd.Context(), &o, timeout)
 			if err != nil {
 				return err
@@ -59,12 +62,30 @@ func probeOnce(ctx context.Context, o *machineOptions, timeout time.Duration) (*
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err = cmd.Run()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Run() }()
+	select {
+	case err := <-ended:
+		if ctx.Err() == nil {
+			return probed(&stdout, &stderr, err)
+		}
+	case <-ctx.Done(): // the driver may hold the child for ever
+	}
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, ctx.Err()
+	}
+	return nil, fmt.Errorf("NVML has not answered within %s: a GPU may be sick; see dmesg for Xid, or give --timeout", timeout)
+}
+
+// probed reads what a probe that has ended said.
+func probed(stdout, stderr *bytes.Buffer, err error) (*topology.Node, error) {
+	var exit *exec.ExitError
+	said := strings.TrimPrefix(strings.TrimSpace(stderr.String()), "quoin: ")
 	switch {
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("NVML has not answered within %s: a GPU may be sick; see dmesg for Xid, or give --timeout", timeout)
-	case err != nil && stderr.Len() > 0:
-		return nil, errors.New(strings.TrimPrefix(strings.TrimSpace(stderr.String()), "quoin: "))
+	case errors.As(err, &exit) && exit.ExitCode() == 127:
+		return nil, fmt.Errorf("NVML ended the probe: the driver is older than a call that was made, or broken: %s", said)
+	case err != nil && said != "":
+		return nil, errors.New(said)
 	case err != nil:
 		return nil, fmt.Errorf("probe: %w", err)
 	}

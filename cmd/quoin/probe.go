@@ -42,8 +42,11 @@ func (o *machineOptions) args() []string {
 }
 
 func (o *machineOptions) complete() error {
+	if o.simulate != "" && o.library != "" {
+		return errors.New("--simulate and --nvml-library: want one of them")
+	}
 	if o.node != "" {
-		return nil
+		return checkNodeName(o.node)
 	}
 	if o.simulate != "" {
 		return errors.New("--simulate without --node: want the name of one of its machines")
@@ -53,6 +56,17 @@ func (o *machineOptions) complete() error {
 		return fmt.Errorf("find this node's name: %w; give --node", err)
 	}
 	o.node = host
+	return checkNodeName(host)
+}
+
+// checkNodeName refuses what cannot be part of a file's or an object's name.
+func checkNodeName(name string) error {
+	ok := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r)
+	}
+	if name == "" || len(name) > 253 || name[0] == '.' || strings.ContainsFunc(name, func(r rune) bool { return !ok(r) }) {
+		return fmt.Errorf("--node %q: want at most 253 letters, digits, '-', '_' and '.', the first no '.'", name)
+	}
 	return nil
 }
 
