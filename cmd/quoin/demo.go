@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -40,11 +38,18 @@ func newDemoCommand() *cobra.Command {
 		Use:   "demo [SITE | FILE.yaml]",
 		Short: "Show a simulated site: its map, its Slurm files and what to try next",
 		Long: `demo runs the agent's and the publisher's code on a simulated site in this
-process, with a directory as the store: no cluster, no GPU, no root.`,
+process, with a directory as the store: no cluster, no GPU, no root. SITE is one
+of --list, FILE.yaml a site of your own.`,
+		Example: `  quoin demo
+  quoin demo --watch
+  quoin demo hgx-h100 --format conf --slurm-version 24.11`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.list {
 				return listSites(cmd.OutOrStdout())
+			}
+			if o.pause < 0 {
+				return fmt.Errorf("--pause %s: want 0 or more", o.pause)
 			}
 			site := defaultSite
 			if o.watch {
@@ -60,7 +65,7 @@ process, with a directory as the store: no cluster, no GPU, no root.`,
 	f.BoolVar(&o.watch, "watch", false, "play what happens at the site over a day")
 	f.BoolVar(&o.list, "list", false, "list the sites that come with quoin")
 	f.StringVar(&o.store, "store", "", "keep reports and files in this `directory`; default: a temporary one")
-	f.DurationVar(&o.pause, "pause", 1500*time.Millisecond, "pause between two moments of --watch")
+	f.DurationVar(&o.pause, "pause", 2500*time.Millisecond, "pause between two moments of --watch")
 	addPublicationFlags(cmd, &o.pub)
 	return cmd
 }
@@ -90,19 +95,22 @@ func openSite(site string) (*simulated.Cluster, error) {
 
 // demonstration is one site in one store.
 type demonstration struct {
-	w       io.Writer
-	color   bool
+	screen
 	dir     string
-	site    string
 	cluster *simulated.Cluster
 	store   *publisher.DirStore
 	pub     *publisher.Publication
+	// written is what lies in the store for each machine.
+	written map[string]written
 }
 
 func demo(ctx context.Context, w io.Writer, site string, o *demoOptions) error {
 	cluster, err := openSite(site)
 	if err != nil {
 		return err
+	}
+	if o.watch && len(cluster.Steps) == 0 {
+		return fmt.Errorf("site %s has no timeline to --watch: want %s, or a file with one", site, troubleSite)
 	}
 	settleFormat(&o.pub)
 	pubs, err := publisher.Complete([]publisher.Publication{o.pub})
@@ -114,41 +122,48 @@ func demo(ctx context.Context, w io.Writer, site string, o *demoOptions) error {
 			return fmt.Errorf("make store: %w", err)
 		}
 	}
-	d := &demonstration{w: w, color: isTerminal(w), dir: o.store, site: site, cluster: cluster, store: publisher.NewDirStore(o.store), pub: &pubs[0]}
-	if o.watch && len(cluster.Steps) == 0 {
-		return fmt.Errorf("site %s has no timeline to --watch: want %s, or a file with one", site, troubleSite)
-	}
-	fmt.Fprintf(w, "%s: %s\n\n", d.paint(cluster.Name), cluster.About)
-	made, err := d.round(ctx)
-	if err != nil {
+	d := &demonstration{screen: newScreen(w), dir: o.store, cluster: cluster, store: publisher.NewDirStore(o.store), pub: &pubs[0], written: map[string]written{}}
+	if err := d.refuseStrangers(); err != nil {
 		return err
 	}
+	title := cluster.Name
+	if title == "" {
+		title = site
+	}
+	d.printf("%s  %s\n", d.bold(title), cluster.About)
 	if o.watch {
 		return d.watch(ctx, o.pause)
 	}
-	d.files(made)
+	made, err := d.round(ctx, false)
+	if err != nil {
+		return err
+	}
+	if made.Refused != "" {
+		return errors.New(made.Message)
+	}
+	d.files(made.Files)
 	d.next()
 	return nil
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" {
-		return false
+// refuseStrangers ends the demo in a store that has reports of machines that
+// the site does not have.
+func (d *demonstration) refuseStrangers() error {
+	reports, err := filepath.Glob(filepath.Join(d.dir, "reports", "*.json"))
+	if err != nil {
+		return fmt.Errorf("read store: %w", err)
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-func (d *demonstration) paint(s string) string {
-	if d.color {
-		return "\x1b[1m" + s + "\x1b[0m"
+	for _, r := range reports {
+		name := strings.TrimSuffix(filepath.Base(r), ".json")
+		if _, err := d.cluster.Machine(name); err != nil {
+			return fmt.Errorf("store %s has the report of %s, which is no machine of this site: give --store an empty directory", d.dir, name)
+		}
 	}
-	return s
+	return nil
 }
 
 // round lets every machine report, publishes, and draws the map.
-func (d *demonstration) round(ctx context.Context) (*publisher.Made, error) {
+func (d *demonstration) round(ctx context.Context, brief bool) (*publisher.Made, error) {
 	if err := d.report(ctx); err != nil {
 		return nil, err
 	}
@@ -156,133 +171,35 @@ func (d *demonstration) round(ctx context.Context) (*publisher.Made, error) {
 	if err != nil {
 		return nil, err
 	}
-	if made.Refused != "" {
-		return nil, errors.New(made.Message)
-	}
-	return made, picture.Terminal(d.w, made.Plan, facts, picture.Options{Color: d.color})
+	d.printf("\n")
+	return made, picture.Terminal(d.w, made.Plan, facts, picture.Options{Color: d.color, Width: min(d.width, 100), BlocksOnly: brief})
 }
 
-// report writes what agents and kubelets of the machines would have written. A
-// machine that says nothing leaves its last report, as a silent agent does.
+// written is what the store holds of one machine, nil where it holds nothing.
+type written struct{ labels, report []byte }
+
+// report writes what agents and kubelets of the machines would have written,
+// where it changed. A machine that says nothing leaves its last report, as a
+// silent agent does.
 func (d *demonstration) report(ctx context.Context) error {
+	if err := os.MkdirAll(filepath.Join(d.dir, "nodes"), 0o755); err != nil {
+		return fmt.Errorf("make store: %w", err)
+	}
 	for _, m := range d.cluster.Machines() {
-		store := nodeagent.NewDirStore(d.dir, m.Name)
-		if !m.Exists {
-			if err := os.RemoveAll(filepath.Join(d.dir, "reports", m.Name+".json")); err != nil {
-				return fmt.Errorf("remove report: %w", err)
-			}
-			continue
-		}
-		labels, err := json.Marshal(map[string]any{"labels": m.Labels})
-		if err != nil {
-			return fmt.Errorf("write labels: %w", err)
-		}
-		nodes := filepath.Join(d.dir, "nodes")
-		if err := os.MkdirAll(nodes, 0o755); err != nil {
-			return fmt.Errorf("write labels: %w", err)
-		}
-		if err := os.WriteFile(filepath.Join(nodes, m.Name+".json"), labels, 0o644); err != nil {
-			return fmt.Errorf("write labels: %w", err)
-		}
-		if m.Report == nil {
-			continue
-		}
-		data, err := topology.EncodeReport(m.Report)
+		was := d.written[m.Name]
+		is, err := contentOf(&m, was)
 		if err != nil {
 			return err
 		}
-		if err := store.Put(ctx, data); err != nil {
+		node := filepath.Join(d.dir, "nodes", m.Name+".json")
+		if err := putChanged(was.labels, is.labels, node, func() error { return os.WriteFile(node, is.labels, 0o644) }); err != nil {
 			return err
 		}
+		report := filepath.Join(d.dir, "reports", m.Name+".json")
+		if err := putChanged(was.report, is.report, report, func() error { return nodeagent.NewDirStore(d.dir, m.Name).Put(ctx, is.report) }); err != nil {
+			return err
+		}
+		d.written[m.Name] = is
 	}
 	return nil
-}
-
-// watch plays the site's timeline.
-func (d *demonstration) watch(ctx context.Context, pause time.Duration) error {
-	for _, s := range d.cluster.Steps {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(pause):
-		}
-		before, err := d.store.Load(ctx, d.pub)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(d.w, "\n%s  %s\n\n", d.paint(s.At), s.Say)
-		d.cluster.Apply(s)
-		if _, err := d.round(ctx); err != nil {
-			return err
-		}
-		after, err := d.store.Load(ctx, d.pub)
-		if err != nil {
-			return err
-		}
-		d.changes(before.Files, after.Files)
-	}
-	fmt.Fprintf(d.w, "\nNo known block moved or changed its name over the day. The files are in %s\n", d.store.Place(d.pub))
-	return nil
-}
-
-// changes shows the lines that a step changed.
-func (d *demonstration) changes(before, after map[string]string) {
-	total := 0
-	for _, name := range fileNames(after) {
-		was, is := strings.Split(before[name], "\n"), strings.Split(after[name], "\n")
-		for _, l := range missingFrom(was, is) {
-			fmt.Fprintf(d.w, "  %s: - %s\n", name, strings.TrimSpace(l))
-			total++
-		}
-		for _, l := range missingFrom(is, was) {
-			fmt.Fprintf(d.w, "  %s: + %s\n", name, strings.TrimSpace(l))
-		}
-	}
-	if total == 0 {
-		fmt.Fprintln(d.w, "  no file changed")
-	}
-}
-
-// missingFrom returns the lines that other does not have.
-func missingFrom(lines, other []string) []string {
-	has := make(map[string]bool, len(other))
-	for _, l := range other {
-		has[l] = true
-	}
-	var out []string
-	for _, l := range lines {
-		if !has[l] {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
-// files prints the rendered files, long ones in part.
-func (d *demonstration) files(made *publisher.Made) {
-	const most = 28
-	for _, name := range fileNames(made.Files) {
-		fmt.Fprintf(d.w, "\n%s\n", d.paint(name))
-		lines := strings.Split(strings.TrimRight(made.Files[name], "\n"), "\n")
-		for i, l := range lines {
-			if i == most {
-				fmt.Fprintf(d.w, "  ... %d more lines\n", len(lines)-most)
-				break
-			}
-			fmt.Fprintf(d.w, "  %s\n", l)
-		}
-	}
-}
-
-func (d *demonstration) next() {
-	fmt.Fprintf(d.w, `
-%s (after make build)
-  bin/quoin demo --watch             a day of trouble, and what it changes
-  bin/quoin demo --list              other sites; or write your own as YAML
-  bin/quoin demo --format conf --slurm-version 24.11
-  kubectl get nodes -o json | bin/quoin render --nodes -
-                                     the same for your cluster, nothing installed
-
-The files are in %s
-`, d.paint("Try next"), d.store.Place(d.pub))
 }

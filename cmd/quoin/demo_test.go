@@ -1,0 +1,179 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares text with testdata/<name>, which -update writes.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got), -update writes it\n%s", name, diff)
+	}
+}
+
+func TestDemoOutput(t *testing.T) {
+	tests := []struct {
+		name string
+		args []string
+	}{
+		{"list", []string{"--list"}},
+		{"default", nil},
+		{"gb300-yaml", []string{"gb300-nvl72", "--format", "yaml"}},
+		{"hgx-conf-24.11", []string{"hgx-h100", "--slurm-version", "24.11"}},
+		{"mixed", []string{"mixed"}},
+		{"a100-mig", []string{"a100-mig"}},
+		{"watch", []string{"--watch", "--pause", "0"}},
+		{"watch-24.11", []string{"--watch", "--pause", "0", "--slurm-version", "24.11"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			code, out, errs := quoin(t, "", append([]string{"demo", "--store", dir}, tt.args...)...)
+			if code != 0 || errs != "" {
+				t.Fatalf("exit %d: %s", code, errs)
+			}
+			out = strings.ReplaceAll(out, dir, "STORE")
+			golden(t, "demo-"+tt.name+".txt", strings.ReplaceAll(out, self(), "quoin"))
+		})
+	}
+}
+
+// TestDemoAgain has a second run in the same store: it publishes the same files.
+func TestDemoAgain(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "published", "slurm", "quoin-slurm", "publication.json")
+	var first []byte
+	for i := range 2 {
+		if code, _, errs := quoin(t, "", "demo", "--store", dir); code != 0 {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = data
+		} else if diff := cmp.Diff(string(first), string(data)); diff != "" {
+			t.Errorf("published again (-first +second)\n%s", diff)
+		}
+	}
+}
+
+func TestDemoTrouble(t *testing.T) {
+	used := t.TempDir()
+	if code, _, errs := quoin(t, "", "demo", "hgx-h100", "--store", used); code != 0 {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	tests := []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"store of another site", []string{"--store", used}, "has the report of h100-01, which is no machine of this site: give --store an empty directory"},
+		{"nothing to watch", []string{"--watch", "mixed"}, "site mixed has no timeline to --watch: want day-of-trouble, or a file with one"},
+		{"pause below zero", []string{"--watch", "--pause", "-1s"}, "--pause -1s: want 0 or more"},
+		{"two sites", []string{"mixed", "hgx-h100"}, "accepts at most 1 arg(s), received 2"},
+		{"no such file", []string{"nowhere.yaml"}, "read site: open nowhere.yaml: no such file"},
+		{"store that cannot be made", []string{"--store", "/dev/null/x"}, "make store: mkdir /dev/null: not a directory"},
+		{"yaml for an old release", []string{"--format", "yaml", "--slurm-version", "24.11"}, "topology.yaml needs 25.05"},
+		{"site without GPUs", []string{write(t, "cpu.yaml", "groups:\n- node: cpu-1\n"), "--store", t.TempDir()}, "no NVLink domain and no switch is known"},
+		{"steps out of order", []string{"--watch", write(t, "s.yaml", "groups:\n- node: a\ntimeline:\n- {at: '9:00', say: x}\n")}, `s.yaml:4: at: "9:00": want a time of day`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			code, _, errs := quoin(t, "", append([]string{"demo"}, tt.args...)...)
+			if code != 2 || !strings.Contains(errs, tt.want) {
+				t.Errorf("exit %d, said:\n%s\nwant 2 and %q", code, errs, tt.want)
+			}
+		})
+	}
+}
+
+func TestChangesOf(t *testing.T) {
+	const file = "blocks:\n  - block: a\n    nodes: n1\n  - block: b\n    nodes: n2\n"
+	lost := func(text, under string) change { return change{false, fileLine{text, under}} }
+	won := func(text, under string) change { return change{true, fileLine{text, under}} }
+	tests := []struct {
+		name          string
+		before, after string
+		want          []change
+	}{
+		{"same", file, file, nil},
+		{"one line", file, strings.Replace(file, "n2", "n3", 1), []change{lost("nodes: n2", "block: b"), won("nodes: n3", "block: b")}},
+		{"a block more between", file, strings.Replace(file, "  - block: b", "  - block: c\n    nodes: n9\n  - block: b", 1), []change{won("- block: c", "blocks:"), won("nodes: n9", "block: c")}},
+		{"the same line under another block", "  - a\n    x\n  - b\n    y\n", "  - a\n    y\n  - b\n    x\n", []change{lost("x", "a"), won("y", "a"), lost("y", "b"), won("x", "b")}},
+		{"a new file", "", "x\n", []change{won("x", "")}},
+		{"too much", strings.Repeat("a\n", 5000), strings.Repeat("b\n", 5000), []change{won("5000 lines in place of 5000", "")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := changesOf(tt.before, tt.after)
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(change{}, fileLine{})); diff != "" {
+				t.Errorf("changes (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMovedBlocks(t *testing.T) {
+	plan := func(names ...string) *topology.Plan {
+		p := &topology.Plan{}
+		for _, n := range names {
+			p.Blocks = append(p.Blocks, topology.Block{Name: n})
+		}
+		return p
+	}
+	tests := []struct {
+		name string
+		days []*topology.Plan
+		want []string
+	}{
+		{"quiet", []*topology.Plan{plan("a", "b"), plan("a", "b")}, nil},
+		{"one more between", []*topology.Plan{plan("a", "b"), plan("a", "c", "b")}, nil},
+		{"gone", []*topology.Plan{plan("a", "b"), plan("a")}, []string{"b"}},
+		{"swapped and back", []*topology.Plan{plan("a", "b", "c"), plan("b", "a", "c"), plan("a", "b", "c")}, []string{"a", "b"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, movedBlocks(tt.days)); diff != "" {
+				t.Errorf("moved (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestScreen holds that only a terminal gets colours.
+func TestScreen(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if s := newScreen(f); s.color || s.width != 100 {
+		t.Errorf("a file gets colours %t and %d columns, want none and 100", s.color, s.width)
+	}
+	if got, want := (screen{color: true}).bold("x"), "\x1b[1mx\x1b[0m"; got != want {
+		t.Errorf("bold in colour is %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// watch plays the site's timeline.
+func (d *demonstration) watch(ctx context.Context, pause time.Duration) error {
+	made, err := d.round(ctx, true)
+	if err != nil {
+		return err
+	}
+	if made.Refused != "" {
+		return errors.New(made.Message)
+	}
+	days := []*topology.Plan{made.Plan}
+	moments := map[string]int{} // file -> moments that changed it
+	files := made.Files
+	for _, s := range d.cluster.Steps {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		d.printf("\n%s\n%s  %s\n", d.dim(strings.Repeat("─", min(d.width, 100))), d.bold(s.At), s.Say)
+		d.cluster.Apply(s)
+		made, err := d.round(ctx, true)
+		if err != nil {
+			return err
+		}
+		d.printf("\n")
+		d.silent()
+		if made.Refused != "" {
+			d.printf("%s: %s; the last good files stay\n", d.red("held"), made.Message)
+			continue
+		}
+		d.changes(files, made.Files, moments)
+		files, days = made.Files, append(days, made.Plan)
+	}
+	d.dayEnds(days, moments)
+	return nil
+}
+
+// silent says which machines are there and say nothing.
+func (d *demonstration) silent() {
+	var names []string
+	for _, m := range d.cluster.Machines() {
+		if m.Exists && m.Report == nil {
+			names = append(names, m.Name)
+		}
+	}
+	if len(names) > 0 {
+		d.printf("  silent: %s, whose last reports stand\n", d.cut(slurmconf.CompressHostlist(names), 40))
+	}
+}
+
+// changes shows the lines that a step changed, each with what it is below of,
+// and counts the files in moments.
+func (d *demonstration) changes(before, after map[string]string, moments map[string]int) {
+	names := maps.Clone(before)
+	maps.Copy(names, after)
+	changed := false
+	for _, name := range fileNames(names) {
+		list := changesOf(before[name], after[name])
+		if len(list) == 0 {
+			continue
+		}
+		changed = true
+		moments[name]++
+		added := 0
+		for _, c := range list {
+			sign := d.red("-")
+			if c.added {
+				added++
+				sign = d.green("+")
+			}
+			under := ""
+			if c.under != "" {
+				under = d.dim("   " + c.under)
+			}
+			d.printf("  %s: %s %s%s\n", name, sign, d.cut(c.text, len(name)+6), under)
+		}
+		lines := strings.Count(after[name], "\n")
+		d.printf("  %s\n", d.dim(fmt.Sprintf("%s: %d of %d lines changed", name, max(added, len(list)-added), lines)))
+	}
+	if !changed {
+		d.printf("  %s\n", d.green("no file changed"))
+	}
+}
+
+// dayEnds says what the day has changed.
+func (d *demonstration) dayEnds(days []*topology.Plan, moments map[string]int) {
+	d.printf("\n%s  %d moments", d.bold("The day is over"), len(d.cluster.Steps))
+	for _, name := range slices.Sorted(maps.Keys(moments)) {
+		d.printf(" · %s changed at %d of them", name, moments[name])
+	}
+	d.printf("\n")
+	moved := movedBlocks(days)
+	switch {
+	case len(days[0].Blocks) == 0:
+	case len(moved) == 0:
+		d.printf("Every block kept its name and its place in the file.\n")
+	default:
+		d.printf("Blocks that lost their name or place: %s\n", strings.Join(moved, ", "))
+	}
+	d.printf("The files are in %s\n", d.store.Place(d.pub))
+}
+
+// movedBlocks lists the blocks that were once in a plan and later are in
+// another order, or gone.
+func movedBlocks(days []*topology.Plan) []string {
+	var moved []string
+	for i := range len(days) - 1 {
+		var was, is []string
+		for _, b := range days[i].Blocks {
+			was = append(was, b.Name)
+		}
+		for _, b := range days[i+1].Blocks {
+			if slices.Contains(was, b.Name) {
+				is = append(is, b.Name)
+			}
+		}
+		for k, name := range was {
+			if (k >= len(is) || is[k] != name) && !slices.Contains(moved, name) {
+				moved = append(moved, name)
+			}
+		}
+	}
+	return moved
+}
