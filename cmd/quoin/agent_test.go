@@ -1,0 +1,292 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// linkQuoin gives this test program the name quoin, under which it is quoin.
+func linkQuoin(t testing.TB) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "quoin")
+	if err := os.Link(self, path); err == nil {
+		return path
+	}
+	data, err := os.ReadFile(self) // on another file system
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// agentProcess is quoin agent on a simulated machine, with a directory as store.
+type agentProcess struct {
+	t        testing.TB
+	dir      string
+	cmd      *exec.Cmd
+	log      bytes.Buffer
+	address  string
+	simulate string
+}
+
+const oneRack = `name: rack
+groups:
+- {racks: 1, nodes: 2, node: "n{node}", nvlink: rack, gpus: {count: 4, product: NVIDIA GB200, memoryMiB: 189471}}
+`
+
+func startAgent(t testing.TB, quoin, interval string, more ...string) *agentProcess {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	p := &agentProcess{t: t, dir: dir, address: listener.Addr().String(), simulate: filepath.Join(dir, "rack.yaml")}
+	_ = listener.Close()
+	p.change("")
+	args := []string{"agent", "--simulate", p.simulate, "--node", "n1", "--listen", p.address, "--run-dir", filepath.Join(dir, "run"), "--interval", interval}
+	if len(more) == 0 {
+		more = []string{"--store", dir}
+	}
+	p.cmd = exec.Command(quoin, append(args, more...)...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+		if t.Failed() {
+			t.Logf("agent's log:\n%s", &p.log)
+		}
+	})
+	return p
+}
+
+// change gives the simulated rack these faults.
+func (p *agentProcess) change(faults string) {
+	p.t.Helper()
+	if err := os.WriteFile(p.simulate+".new", []byte(oneRack+faults), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.Rename(p.simulate+".new", p.simulate); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// until waits for what must come.
+func (p *agentProcess) until(what string, is func() bool) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for !is() {
+		select {
+		case <-ctx.Done():
+			p.t.Fatalf("waited in vain: %s", what)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (p *agentProcess) report() string {
+	data, _ := os.ReadFile(filepath.Join(p.dir, "reports", "n1.json"))
+	return string(data)
+}
+
+// files returns the identities of all files that the agent keeps: one that is
+// written again has another time, though its text be the same.
+func (p *agentProcess) files() map[string]string {
+	p.t.Helper()
+	all := map[string]string{}
+	for _, name := range []string{"reports/n1.json", "run/inventory.json", "run/hook.json"} {
+		info, err := os.Stat(filepath.Join(p.dir, name))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			p.t.Fatal("no inode")
+		}
+		all[name] = fmt.Sprint(stat.Ino, info.ModTime())
+	}
+	return all
+}
+
+func (p *agentProcess) get(path string) (int, string) {
+	resp, err := http.Get("http://" + p.address + path) //nolint:noctx // the agent ends with the test
+	if err != nil {
+		return 0, ""
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text)
+}
+
+// metric returns the value of a series.
+func (p *agentProcess) metric(series string) float64 {
+	_, text := p.get("/metrics")
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			f, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			return f
+		}
+	}
+	return -1
+}
+
+// probe returns the process id of the agent's child, 0 for none.
+func (p *agentProcess) probe() int {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.cmd.Process.Pid))
+	for _, t := range tasks {
+		data, _ := os.ReadFile(t)
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(data))); err == nil {
+			return pid
+		}
+	}
+	return 0
+}
+
+func gone(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.Contains(string(data), ") Z ")
+}
+
+// TestAgentWritesOnChangeOnly reads the machine many times: nothing is written
+// until a fact changes.
+func TestAgentWritesOnChangeOnly(t *testing.T) {
+	p := startAgent(t, linkQuoin(t), "20ms")
+	p.until("report and files", func() bool {
+		_, err := os.Stat(filepath.Join(p.dir, "run", "inventory.json"))
+		return err == nil && p.report() != ""
+	})
+	p.until("ready", func() bool { code, _ := p.get("/readyz"); return code == http.StatusOK })
+	before := p.files()
+	const heard = "quoin_agent_probe_last_heard_timestamp_seconds"
+	from := p.metric(heard)
+	p.until("the probe reads on for a second", func() bool { return p.metric(heard) > from+1 })
+	if diff := cmp.Diff(before, p.files()); diff != "" {
+		t.Errorf("files written without a change (-before +after):\n%s", diff)
+	}
+	p.change("faults: [{node: n1, gpu: 2, health: unhealthy}]\n")
+	p.until("the changed report", func() bool { return strings.Contains(p.report(), "unhealthy") })
+	p.until("its metric", func() bool { return p.metric(`quoin_agent_gpus{fabric="completed",health="unhealthy"}`) == 1 })
+	after := p.files()
+	if after["reports/n1.json"] == before["reports/n1.json"] {
+		t.Error("the report was changed in place and not by rename")
+	}
+	for _, name := range []string{"run/inventory.json", "run/hook.json"} {
+		if after[name] != before[name] {
+			t.Errorf("%s was written though health is not in it", name)
+		}
+	}
+	if n := p.metric("quoin_agent_report_writes_total"); n != 2 {
+		t.Errorf("%v writes, want 2", n)
+	}
+}
+
+// TestAgentOutlivesProbe kills the probe: the report stays as it is and another
+// probe comes.
+func TestAgentOutlivesProbe(t *testing.T) {
+	p := startAgent(t, linkQuoin(t), "20ms")
+	p.until("report and probe", func() bool { return p.report() != "" && p.probe() != 0 && p.metric("quoin_agent_probe_up") == 1 })
+	before, first := p.files(), p.probe()
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.until("another probe has reported", func() bool {
+		pid := p.probe()
+		return pid != 0 && pid != first && p.metric("quoin_agent_probe_up") == 1
+	})
+	if n := p.metric(`quoin_agent_probe_restarts_total{reason="exit"}`); n != 1 {
+		t.Errorf("%v restarts counted, want 1", n)
+	}
+	if diff := cmp.Diff(before, p.files()); diff != "" {
+		t.Errorf("files written though no fact changed (-before +after):\n%s", diff)
+	}
+}
+
+// TestAgentLeavesNoProbe ends the agent in every way.
+func TestAgentLeavesNoProbe(t *testing.T) {
+	quoin := linkQuoin(t)
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGKILL} {
+		t.Run(signal.String(), func(t *testing.T) {
+			p := startAgent(t, quoin, "20ms")
+			p.until("report", func() bool { return p.report() != "" && p.probe() != 0 })
+			pid := p.probe()
+			if err := p.cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.cmd.Wait(); err != nil && signal != syscall.SIGKILL {
+				t.Errorf("%v: want exit status 0", err)
+			}
+			p.until("the probe ends", func() bool { return gone(pid) })
+		})
+	}
+}
+
+// BenchmarkAgentRSS measures the resident memory of an agent at rest, after a
+// scrape, and its probe's, and the time that both use.
+func BenchmarkAgentRSS(b *testing.B) {
+	quoin := buildQuoin(b)
+	for b.Loop() {
+		p := startAgent(b, quoin, "5s")
+		p.until("report", func() bool { return p.report() != "" && p.probe() != 0 })
+		time.Sleep(12 * time.Second) // until it has settled
+		pid := p.cmd.Process.Pid
+		megabytes := func(pid int) float64 { return float64(residentKiB(b, pid)) * 1024 / 1e6 }
+		b.ReportMetric(megabytes(pid), "MB-resident")
+		b.ReportMetric(megabytes(p.probe()), "MB-probe")
+		agent, probe := ticks(b, pid), ticks(b, p.probe())
+		time.Sleep(time.Minute)
+		b.ReportMetric((ticks(b, pid)-agent)/6000*100, "%core-agent")
+		b.ReportMetric((ticks(b, p.probe())-probe)/6000*100, "%core-probe")
+		if code, _ := p.get("/metrics"); code != http.StatusOK {
+			b.Fatal("no metrics")
+		}
+		b.ReportMetric(megabytes(pid), "MB-scraped")
+	}
+}
+
+// ticks returns the processor time of a process in hundredths of a second.
+func ticks(b *testing.B, pid int) float64 {
+	b.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), ") ")
+	var total float64
+	for _, f := range strings.Fields(rest)[11:13] {
+		n, err := strconv.ParseFloat(f, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		total += n
+	}
+	return total
+}
