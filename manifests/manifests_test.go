@@ -85,6 +85,7 @@ func TestRealAgentToken(t *testing.T) {
 		{"list reports", []string{"get", "configmaps", "-n", "quoin-system"}, "forbidden"},
 		{"another namespace", []string{"create", "configmap", "quoin-node-node-a", "-n", "slurm"}, "forbidden"},
 		{"secrets", []string{"get", "secrets", "-n", "quoin-system"}, "forbidden"},
+		{"make a secret", []string{"create", "secret", "generic", "quoin-node-node-a", "-n", "quoin-system"}, "forbidden"},
 		{"read a node", []string{"get", "node", "node-a"}, ""},
 		{"annotate a node", []string{"annotate", "node", "node-a", "x=y"}, "forbidden"},
 	} {
@@ -128,11 +129,17 @@ func TestRealPublisherToken(t *testing.T) {
 	}
 	waitForPolicy(t, c, agent)
 	const policy = "may change the annotation topology.slinky.slurm.net/spec of a Node only"
+	// The garbage collector would delete a Node whose owner does not exist.
+	const owner = `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"1"}]}}`
 	for _, y := range []try{
 		{"annotate a node", []string{"annotate", "node", "node-a", "topology.slinky.slurm.net/spec=nvl:b1"}, ""},
 		{"another annotation", []string{"annotate", "node", "node-a", "other=1"}, policy},
 		{"label a node", []string{"label", "node", "node-a", "x=y"}, policy},
 		{"cordon a node", []string{"patch", "node", "node-a", "-p", `{"spec":{"unschedulable":true}}`}, policy},
+		{"taint a node", []string{"taint", "node", "node-a", "x=y:NoSchedule"}, policy},
+		{"a node's owner", []string{"patch", "node", "node-a", "-p", owner}, policy},
+		{"a node's finalizers", []string{"patch", "node", "node-a", "-p", `{"metadata":{"finalizers":["quoin.dev/x"]}}`}, policy},
+		{"a node's status", []string{"patch", "node", "node-a", "--subresource=status", "-p", `{"status":{"phase":"Pending"}}`}, "forbidden"},
 		{"delete a node", []string{"delete", "node", "node-a"}, "forbidden"},
 		{"publish", []string{"create", "configmap", "quoin-slurm", "-n", "slurm", "--from-literal=topology.conf=x"}, ""},
 		{"publish again", []string{"patch", "configmap", "quoin-slurm", "-n", "slurm", "-p", `{"data":{"topology.conf":"y"}}`}, ""},

@@ -74,7 +74,7 @@ func build(ctx context.Context, source, dir string) error {
 		cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion="+Version,
 			"-o", filepath.Join(staging, p.name), p.pkg)
 		cmd.Dir = filepath.Join(source, p.module)
-		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod -buildvcs=false", "GOWORK=off")
+		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly -buildvcs=false", "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", p.name, err, out)
 		}

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -249,28 +250,40 @@ func (c *Cluster) Writes(offset int64) ([]Write, int64, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, 0, nil
 	} else if err != nil {
-		return nil, 0, err
+		return nil, 0, fmt.Errorf("read audit log: %w", err)
 	}
 	defer f.Close()
-	if _, err := f.Seek(offset, 0); err != nil {
-		return nil, 0, err
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return nil, 0, fmt.Errorf("read audit log: %w", err)
 	}
 	var writes []Write
-	s := bufio.NewScanner(f)
-	s.Buffer(nil, 1<<20)
-	for s.Scan() {
-		offset += int64(len(s.Bytes())) + 1
-		var e struct {
-			Verb      string
-			User      struct{ Username string }
-			ObjectRef struct{ Resource, Namespace, Name string }
-		}
-		if err := json.Unmarshal(s.Bytes(), &e); err != nil {
+	for r := bufio.NewReader(f); ; {
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) { // what follows the last line is being written
+			return writes, offset, nil
+		} else if err != nil {
 			return nil, 0, fmt.Errorf("read audit log: %w", err)
 		}
-		if strings.HasPrefix(e.User.Username, "system:serviceaccount:") {
-			writes = append(writes, Write{e.User.Username, e.Verb, e.ObjectRef.Resource, e.ObjectRef.Namespace, e.ObjectRef.Name})
+		offset += int64(len(line))
+		w, err := parseWrite(line)
+		if err != nil {
+			return nil, 0, err
+		}
+		if strings.HasPrefix(w.User, "system:serviceaccount:") {
+			writes = append(writes, w)
 		}
 	}
-	return writes, offset, s.Err()
+}
+
+// parseWrite reads one line of the audit log.
+func parseWrite(line []byte) (Write, error) {
+	var e struct {
+		Verb      string
+		User      struct{ Username string }
+		ObjectRef struct{ Resource, Namespace, Name string }
+	}
+	if err := json.Unmarshal(line, &e); err != nil {
+		return Write{}, fmt.Errorf("read audit log: %w", err)
+	}
+	return Write{e.User.Username, e.Verb, e.ObjectRef.Resource, e.ObjectRef.Namespace, e.ObjectRef.Name}, nil
 }

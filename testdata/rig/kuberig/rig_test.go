@@ -1,0 +1,83 @@
+package kuberig
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestRealCluster holds what the tests of other packages stand on: writes of
+// service accounts are counted, the administrator's are not, and the API server
+// comes back with its data at the same address.
+func TestRealCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a real API server")
+	}
+	c, err := Start(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	kubectl := func(args ...string) {
+		t.Helper()
+		if _, err := c.Kubectl(t.Context(), args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kubectl("create", "serviceaccount", "sa", "-n", "default")
+	kubectl("create", "role", "sa", "-n", "default", "--verb=get,create", "--resource=configmaps")
+	kubectl("create", "rolebinding", "sa", "-n", "default", "--role=sa", "--serviceaccount=default:sa")
+	token, err := c.Token(t.Context(), "default", "sa", "node-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	none, start, err := c.Writes(0)
+	if err != nil || len(none) != 0 {
+		t.Fatalf("before any write of a service account: %v, %v", none, err)
+	}
+	kubectl("--kubeconfig", token, "create", "configmap", "made", "-n", "default")
+	kubectl("--kubeconfig", token, "get", "configmap", "made", "-n", "default")
+	writes, end, err := c.Writes(start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Write{{"system:serviceaccount:default:sa", "create", "configmaps", "default", "made"}}
+	if diff := cmp.Diff(want, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if again, _, err := c.Writes(end); err != nil || len(again) != 0 {
+		t.Errorf("after the last write: %v, %v", again, err)
+	}
+
+	c.StopServer()
+	if _, err := c.Client().CoreV1().ConfigMaps("default").Get(t.Context(), "made", metav1.GetOptions{}); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("a stopped API server: %v, want connection refused", err)
+	}
+	if err := c.StartServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	kubectl("--kubeconfig", token, "get", "configmap", "made", "-n", "default")
+}
+
+func TestWritesLeavesUnfinishedLine(t *testing.T) {
+	const line = `{"verb":"patch","user":{"username":"system:serviceaccount:a:b"},"objectRef":{"resource":"nodes","name":"n"}}` + "\n"
+	c := &Cluster{Dir: t.TempDir()}
+	path := filepath.Join(c.Dir, "audit.log")
+	if err := os.WriteFile(path, []byte(line+line[:20]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, offset, err := c.Writes(0)
+	if err != nil || len(first) != 1 || offset != int64(len(line)) {
+		t.Fatalf("with a line and a part of one: %v, offset %d, %v", first, offset, err)
+	}
+	if err := os.WriteFile(path, []byte(line+line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if rest, _, err := c.Writes(offset); err != nil || len(rest) != 1 {
+		t.Errorf("with the rest of it: %v, %v", rest, err)
+	}
+}
