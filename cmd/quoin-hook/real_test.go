@@ -240,6 +240,10 @@ func (r *rig) requeue(t *testing.T) {
 	r.until("runs", func() bool { return r.holders(id) == 5 })
 	r.must("scontrol", "requeue", id)
 	r.until("its first run is released", func() bool { return r.holders(id) == 0 })
+	// The requeue revokes the credentials of its second: a run that starts
+	// within it is killed with "Job credential revoked". Slurm itself waits
+	// two minutes, which StartTime=now cuts short.
+	time.Sleep(2 * time.Second)
 	r.until("runs again", func() bool {
 		_, _ = r.Run(t.Context(), "scontrol", "update", "job="+id, "StartTime=now") // refused while it completes
 		return r.holders(id) == 5
