@@ -68,7 +68,7 @@ func (m *Metrics) observe(n *topology.Node) {
 	m.problems.Reset()
 	for i := range n.GPUs {
 		state, health := "unknown", ""
-		if f := n.GPUs[i].Fabric; f != nil {
+		if f := n.GPUs[i].Fabric; !f.IsZero() {
 			state, health = string(f.State), string(f.Health)
 		}
 		m.gpus.WithLabelValues(state, health).Inc()

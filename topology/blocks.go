@@ -75,7 +75,7 @@ func (p *planner) common(g, b int) int {
 // keepUnread leaves nodes whose domain could not be read where they were.
 func (p *planner) keepUnread(claims map[int]int) {
 	for i := range p.facts {
-		if !p.domains[i].keep {
+		if !p.read[i].keep {
 			continue
 		}
 		b, ok := p.inBlock[p.facts[i].SlurmName]
@@ -233,9 +233,8 @@ func (p *planner) orderBlocks() {
 	for g := range p.groups {
 		parents[g] = p.parent(g)
 	}
-	slices.SortStableFunc(fresh, func(a, b int) int {
-		return cmp.Or(cmp.Compare(parents[a], parents[b]), p.groups[a].clique.Compare(p.groups[b].clique))
-	})
+	// Stable: groups are in the order of their cliques.
+	slices.SortStableFunc(fresh, func(a, b int) int { return strings.Compare(parents[a], parents[b]) })
 	p.writeBlocks(merge(known, fresh, parents))
 }
 
@@ -266,7 +265,7 @@ func merge(known, fresh []int, parents []string) []int {
 // where tiers are known, else the NVLink cluster.
 func (p *planner) parent(g int) string {
 	for _, i := range p.groups[g].nodes {
-		if tiers := p.facts[i].Tiers(); len(tiers) > 1 {
+		if tiers := p.read[i].tiers; len(tiers) > 1 {
 			path := slices.Clone(tiers[1:])
 			slices.Reverse(path)
 			return "tiers " + strings.Join(path, "/")
@@ -282,10 +281,17 @@ func (p *planner) parent(g int) string {
 
 // writeBlocks fills the plan's blocks and the placements of their nodes.
 func (p *planner) writeBlocks(order []int) {
+	total := 0
+	for _, g := range order {
+		total += len(p.groups[g].nodes) + len(p.groups[g].gone)
+	}
+	names := make([]string, total) // one array for all, each block with its share
 	p.plan.Blocks = make([]Block, 0, len(order))
 	for _, g := range order {
 		grp := &p.groups[g]
-		b := Block{Name: grp.name, Clique: grp.clique, Nodes: make([]string, 0, len(grp.nodes)+len(grp.gone))}
+		n := len(grp.nodes) + len(grp.gone)
+		b := Block{Name: grp.name, Clique: grp.clique, Nodes: names[:0:n]}
+		names = names[n:]
 		for _, i := range grp.nodes {
 			b.Nodes = append(b.Nodes, p.facts[i].SlurmName)
 			pl := &p.plan.Placements[i]

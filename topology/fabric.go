@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -74,16 +76,10 @@ func (c Clique) String() string {
 
 // Compare orders cliques by cluster UUID, then by number.
 func (c Clique) Compare(d Clique) int {
-	if n := strings.Compare(string(c.ClusterUUID[:]), string(d.ClusterUUID[:])); n != 0 {
+	if n := bytes.Compare(c.ClusterUUID[:], d.ClusterUUID[:]); n != 0 {
 		return n
 	}
-	switch {
-	case c.ID < d.ID:
-		return -1
-	case c.ID > d.ID:
-		return 1
-	}
-	return 0
+	return cmp.Compare(c.ID, d.ID)
 }
 
 // ErrNoDomain is returned by ParseClique for a value that says that there is
@@ -153,13 +149,19 @@ type Fabric struct {
 
 // Clique returns the domain that the GPU has joined, and whether it has.
 func (f *Fabric) Clique() (Clique, bool) {
-	if f == nil || f.State != FabricCompleted || f.Status != "" || f.ClusterUUID.IsZero() {
+	if f.State != FabricCompleted || f.Status != "" || f.ClusterUUID.IsZero() {
 		return Clique{}, false
 	}
 	return Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}, true
 }
 
+// IsZero reports whether nothing is known of the fabric.
+func (f *Fabric) IsZero() bool { return *f == Fabric{} }
+
 func (f *Fabric) validate() error {
+	if f.IsZero() {
+		return nil
+	}
 	switch f.State {
 	case FabricNotSupported, FabricNotStarted, FabricInProgress, FabricCompleted:
 	default:

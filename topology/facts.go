@@ -56,7 +56,7 @@ const (
 type domain struct {
 	clique Clique
 	source source
-	// keep says that the node stays in its previous block, if it had one.
+	// keep is reading.keep.
 	keep            bool
 	reason, message string
 }
@@ -114,7 +114,6 @@ func (f *Facts) reportedDomain() domain {
 			continue
 		}
 		switch {
-		case g.Fabric == nil:
 		case g.Fabric.State == FabricInProgress || g.Fabric.State == FabricNotStarted:
 			waiting = g.UUID
 		case g.Fabric.State == FabricCompleted && g.Fabric.Status != "":
@@ -128,9 +127,9 @@ func (f *Facts) reportedDomain() domain {
 		return domain{keep: true, reason: ReasonFabricInProgress, message: "GPU " + waiting + " has not completed its fabric registration"}
 	case failed != "":
 		return domain{keep: true, reason: ReasonFabricFailed, message: "fabric registration of GPU " + failed}
-	case f.Report.GPUs[0].Fabric == nil && !f.Labels.Clique.IsZero():
+	case f.Report.GPUs[0].Fabric.IsZero() && !f.Labels.Clique.IsZero():
 		return domain{clique: f.Labels.Clique, source: fromLabel}
-	case f.Report.GPUs[0].Fabric == nil && len(f.Report.Problems) > 0:
+	case f.Report.GPUs[0].Fabric.IsZero() && len(f.Report.Problems) > 0:
 		return domain{keep: true, reason: ReasonNoFacts, message: f.Report.Problems[0].Message}
 	}
 	return domain{reason: ReasonNoDomain, message: "its GPUs have no multi-node NVLink"}

@@ -44,8 +44,9 @@ type GPU struct {
 	NVLinks []NVLink      `json:"nvlinks,omitempty"`
 	MIG     []MIGInstance `json:"mig,omitempty"`
 	// DCGMID is the GPU's id in DCGM and its exporter, absent when unknown.
-	DCGMID *int    `json:"dcgmID,omitempty"`
-	Fabric *Fabric `json:"fabric,omitempty"`
+	DCGMID *int `json:"dcgmID,omitempty"`
+	// Fabric is zero when it could not be read.
+	Fabric Fabric `json:"fabric,omitzero"`
 }
 
 // NVLink is one active NVLink of a GPU and what is at its other end.
@@ -131,10 +132,8 @@ func (n *Node) validate() error {
 	minors := make(map[int]int, len(n.GPUs))
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		if g.Fabric != nil {
-			if err := g.Fabric.validate(); err != nil {
-				return fmt.Errorf("gpus[%d]: %w", i, err)
-			}
+		if err := g.Fabric.validate(); err != nil {
+			return fmt.Errorf("gpus[%d]: %w", i, err)
 		}
 		if j, dup := uuids[g.UUID]; dup && g.UUID != "" {
 			return fmt.Errorf("gpus[%d]: uuid %q is also that of gpus[%d]", i, g.UUID, j)

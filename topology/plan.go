@@ -70,8 +70,18 @@ type planner struct {
 	policy  Policy
 	plan    *Plan
 	inBlock map[string]int // Slurm name -> index into prev.Blocks
-	domains []domain       // beside facts
+	read    []reading      // beside facts
 	groups  []group
+}
+
+// reading is what placing a node needs of its facts. They are many and spread
+// over memory, so they are gone through once.
+type reading struct {
+	clique  Clique
+	tiers   []string
+	hasGPUs bool
+	// keep says that the node stays in its previous block, if it had one.
+	keep bool
 }
 
 // group is the nodes of one clique, or of a previous block that no node's
@@ -105,7 +115,7 @@ func MakePlan(facts []Facts, previous *Previous, policy Policy) (*Plan, error) {
 	if err := p.indexNodes(); err != nil {
 		return nil, err
 	}
-	p.decideDomains()
+	p.readFacts()
 	p.groupNodes()
 	p.matchPrevious()
 	p.nameGroups()
@@ -149,74 +159,80 @@ func (p *planner) indexNodes() error {
 	return nil
 }
 
-// decideDomains finds every node's NVLink domain, or why it has none.
-func (p *planner) decideDomains() {
-	p.domains = make([]domain, len(p.facts))
-	for i := range p.facts {
-		d := p.facts[i].domain()
-		p.domains[i] = d
+// readFacts finds every node's NVLink domain, or why it has none, and what its
+// facts say is wrong.
+func (p *planner) readFacts() {
+	p.read = make([]reading, len(p.facts))
+	for i, f := range p.facts {
+		d := f.domain()
+		p.read[i] = reading{clique: d.clique, keep: d.keep, tiers: f.Tiers(), hasGPUs: f.GPUCount() > 0}
 		pl := &p.plan.Placements[i]
 		pl.Source, pl.Reason, pl.Message = string(d.source), d.reason, d.message
+		for _, pr := range f.Labels.Problems {
+			p.problem(f.Name, pr.Reason, pr.Message)
+		}
+		if f.Report != nil {
+			for _, pr := range f.Report.Problems {
+				p.problem(f.Name, pr.Reason, pr.Message)
+			}
+		}
+		if d.source == fromNVML && !f.Labels.Clique.IsZero() && f.Labels.Clique != d.clique {
+			p.problem(f.Name, ReasonCliqueDiffers, fmt.Sprintf("NVML reports clique %s, the node's label says %s; NVML is followed", d.clique, f.Labels.Clique))
+		}
 	}
 }
 
 // groupNodes gathers the nodes of each clique, cliques in their own order.
 func (p *planner) groupNodes() {
-	at := make(map[Clique]int)
-	counts := []int{}
-	of := make([]int, len(p.domains)) // node -> group
-	placed := 0
-	for i := range p.domains {
-		c := p.domains[i].clique
+	var cliques []Clique // in the order of their first nodes
+	var counts []int
+	known := make(map[Clique]int)
+	of := make([]int, len(p.read)) // node -> index into cliques
+	last, placed := -1, 0
+	for i := range p.read {
+		c := p.read[i].clique
 		if of[i] = -1; c.IsZero() {
 			continue
 		}
-		g, ok := at[c]
-		if !ok {
-			g = len(p.groups)
-			at[c] = g
-			p.groups = append(p.groups, group{clique: c, prev: -1, names: blockNames(c)})
-			counts = append(counts, 0)
-		}
-		of[i] = g
-		counts[g]++
-		placed++
-	}
-	all := make([]int, 0, placed)
-	for g := range p.groups { // one array for all, each group with its share
-		end := len(all) + counts[g]
-		p.groups[g].nodes = all[len(all):len(all):end]
-		all = all[:end]
-	}
-	for i, g := range of {
-		if g >= 0 {
-			p.groups[g].nodes = append(p.groups[g].nodes, i)
-		}
-	}
-	slices.SortFunc(p.groups, func(a, b group) int { return a.clique.Compare(b.clique) })
-}
-
-// findProblems lists what people should look at, in the order of nodes.
-func (p *planner) findProblems() {
-	for i := range p.facts {
-		f, pl := p.facts[i], &p.plan.Placements[i]
-		for _, pr := range f.Labels.Problems {
-			pr.Node = f.Name
-			p.plan.Problems = append(p.plan.Problems, pr)
-		}
-		if f.Report != nil {
-			for _, pr := range f.Report.Problems {
-				pr.Node = f.Name
-				p.plan.Problems = append(p.plan.Problems, pr)
+		if last < 0 || cliques[last] != c { // neighbours mostly share a clique
+			var ok bool
+			if last, ok = known[c]; !ok {
+				last = len(cliques)
+				known[c] = last
+				cliques, counts = append(cliques, c), append(counts, 0)
 			}
 		}
-		if p.domains[i].source == fromNVML && !f.Labels.Clique.IsZero() && f.Labels.Clique != p.domains[i].clique {
-			p.problem(f.Name, ReasonCliqueDiffers, fmt.Sprintf("NVML reports clique %s, the node's label says %s; NVML is followed",
-				p.domains[i].clique, f.Labels.Clique))
+		of[i] = last
+		counts[last]++
+		placed++
+	}
+	order := make([]int, len(cliques))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cliques[a].Compare(cliques[b]) })
+	p.groups = make([]group, len(order))
+	groupOf := make([]*group, len(cliques))
+	all := make([]int, placed) // one array for all, each group with its share
+	for g, c := range order {
+		p.groups[g] = group{clique: cliques[c], prev: -1, names: blockNames(cliques[c]), nodes: all[:0:counts[c]]}
+		all = all[counts[c]:]
+		groupOf[c] = &p.groups[g]
+	}
+	for i, c := range of {
+		if c >= 0 {
+			groupOf[c].nodes = append(groupOf[c].nodes, i)
 		}
-		switch pl.Reason {
+	}
+}
+
+// findProblems adds what the plan found to what the facts said, in the order of
+// nodes.
+func (p *planner) findProblems() {
+	for i := range p.plan.Placements {
+		switch pl := &p.plan.Placements[i]; pl.Reason {
 		case ReasonFabricFailed, ReasonTwoCliques, ReasonBelowBase:
-			p.problem(f.Name, pl.Reason, pl.Message)
+			p.problem(pl.Node, pl.Reason, pl.Message)
 		}
 	}
 	slices.SortStableFunc(p.plan.Problems, func(a, b Problem) int {

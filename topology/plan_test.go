@@ -20,7 +20,7 @@ func rack(number, n int, options ...func(i int, f *topology.Facts)) []topology.F
 		f := topology.Facts{Name: name, SlurmName: name, Report: &topology.Node{Name: name}}
 		for g := range 4 {
 			f.Report.GPUs = append(f.Report.GPUs, topology.GPU{Index: g, UUID: fmt.Sprintf("GPU-%s-%d", name, g), Minor: &g,
-				Fabric: &topology.Fabric{ClusterUUID: clusterUUID(number), CliqueID: uint32(number), State: topology.FabricCompleted}})
+				Fabric: topology.Fabric{ClusterUUID: clusterUUID(number), CliqueID: uint32(number), State: topology.FabricCompleted}})
 		}
 		for _, o := range options {
 			o(i, &f)
@@ -204,7 +204,7 @@ func TestPlanWhy(t *testing.T) {
 		return func(i int, f *topology.Facts) {
 			if i == 0 {
 				for g := range f.Report.GPUs {
-					f.Report.GPUs[g].Fabric = &topology.Fabric{State: state, Status: status}
+					f.Report.GPUs[g].Fabric = topology.Fabric{State: state, Status: status}
 				}
 			}
 		}

@@ -46,8 +46,8 @@ func (p *planner) makeTree() {
 	}
 	t := newTree()
 	for i := range p.facts {
-		tiers := p.facts[i].Tiers()
-		if len(tiers) == 0 || tiers[0] == "" || p.facts[i].GPUCount() == 0 {
+		tiers := p.read[i].tiers
+		if len(tiers) == 0 || tiers[0] == "" || !p.read[i].hasGPUs {
 			continue
 		}
 		t.addPath(p.facts[i].SlurmName, tiers)

@@ -165,7 +165,7 @@ func printGPUs(w io.Writer, n *topology.Node) {
 			numa = fmt.Sprint(*g.NUMANode)
 		}
 		state, health, clique := "-", "-", "-"
-		if f := g.Fabric; f != nil {
+		if f := g.Fabric; !f.IsZero() {
 			state = string(f.State)
 			if f.Status != "" {
 				state += " (" + f.Status + ")"

@@ -72,7 +72,7 @@ type device interface {
 	GetMigMode() (int, int, nvml.Return)
 	GetMaxMigDeviceCount() (int, nvml.Return)
 	GetMigDeviceHandleByIndex(int) (nvml.Device, nvml.Return)
-	fabric() (*topology.Fabric, error)
+	fabric() (topology.Fabric, error)
 	platform() (*topology.Platform, error)
 	has(symbol string) bool
 }
@@ -111,7 +111,7 @@ type gpu struct {
 func (g gpu) has(symbol string) bool { return g.api.Extensions().LookupSymbol(symbol) == nil }
 
 // fabric reads the newest form of the fabric information that the driver has.
-func (g gpu) fabric() (*topology.Fabric, error) {
+func (g gpu) fabric() (topology.Fabric, error) {
 	if g.has("nvmlDeviceGetGpuFabricInfoV") {
 		if info, ret := g.GetGpuFabricInfoV().V3(); ret == nvml.SUCCESS {
 			return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, info.HealthSummary)
@@ -121,11 +121,11 @@ func (g gpu) fabric() (*topology.Fabric, error) {
 		}
 	}
 	if !g.has("nvmlDeviceGetGpuFabricInfo") {
-		return nil, errUnsupported
+		return topology.Fabric{}, errUnsupported
 	}
 	info, ret := g.GetGpuFabricInfo()
 	if err := failure(ret); err != nil {
-		return nil, err
+		return topology.Fabric{}, err
 	}
 	return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, 0)
 }
@@ -133,7 +133,7 @@ func (g gpu) fabric() (*topology.Fabric, error) {
 // fabricOf copies NVML's fields. Status means something once the registration
 // is completed. A state that is none of NVML's header is an error: it must not
 // be taken for completed.
-func fabricOf(cluster [16]uint8, clique uint32, state uint8, status uint32, health uint8) (*topology.Fabric, error) {
+func fabricOf(cluster [16]uint8, clique uint32, state uint8, status uint32, health uint8) (topology.Fabric, error) {
 	states := [...]topology.FabricState{
 		nvml.GPU_FABRIC_STATE_NOT_SUPPORTED: topology.FabricNotSupported,
 		nvml.GPU_FABRIC_STATE_NOT_STARTED:   topology.FabricNotStarted,
@@ -141,9 +141,9 @@ func fabricOf(cluster [16]uint8, clique uint32, state uint8, status uint32, heal
 		nvml.GPU_FABRIC_STATE_COMPLETED:     topology.FabricCompleted,
 	}
 	if int(state) >= len(states) {
-		return nil, fmt.Errorf("state %d is none that this version knows (0 to %d)", state, len(states)-1)
+		return topology.Fabric{}, fmt.Errorf("state %d is none that this version knows (0 to %d)", state, len(states)-1)
 	}
-	f := &topology.Fabric{ClusterUUID: topology.UUID(cluster), CliqueID: clique, State: states[state]}
+	f := topology.Fabric{ClusterUUID: topology.UUID(cluster), CliqueID: clique, State: states[state]}
 	if ret := nvml.Return(int32(status)); f.State == topology.FabricCompleted && ret != nvml.SUCCESS { //nolint:gosec // NVML's return codes fit
 		f.Status = code(ret)
 	}

@@ -31,7 +31,7 @@ type fakeGPU struct {
 	minor       int
 	lost        bool
 	noNUMA      bool
-	fab         *topology.Fabric
+	fab         topology.Fabric
 	fabErr      error
 }
 
@@ -64,7 +64,7 @@ func (g fakeGPU) GetNvLinkState(i int) (nvml.EnableState, nvml.Return) {
 func (g fakeGPU) GetNvLinkRemoteDeviceType(int) (nvml.IntNvLinkDeviceType, nvml.Return) {
 	return nvml.NVLINK_DEVICE_TYPE_SWITCH, nvml.SUCCESS
 }
-func (g fakeGPU) fabric() (*topology.Fabric, error)     { return g.fab, g.fabErr }
+func (g fakeGPU) fabric() (topology.Fabric, error)      { return g.fab, g.fabErr }
 func (g fakeGPU) platform() (*topology.Platform, error) { return nil, errUnsupported }
 func (g fakeGPU) has(symbol string) bool                { return symbol != "nvmlDeviceGetNumaNodeId" || !g.noNUMA }
 
@@ -117,7 +117,7 @@ func TestFabricOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(&tt.want, got); diff != "" {
+		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("state %d health %d (-want +got):\n%s", tt.state, tt.health, diff)
 		}
 	}

@@ -58,7 +58,7 @@ func sick(n *topology.Node) bool {
 	lost := func(p topology.Problem) bool { return strings.HasPrefix(p.Reason, "GPU") }
 	unwell := func(g topology.GPU) bool {
 		f := g.Fabric
-		return f != nil && (f.Status != "" || f.Health == topology.HealthUnhealthy || f.Health == topology.HealthLimitedCapacity)
+		return f.Status != "" || f.Health == topology.HealthUnhealthy || f.Health == topology.HealthLimitedCapacity
 	}
 	return slices.ContainsFunc(n.Problems, lost) || slices.ContainsFunc(n.GPUs, unwell)
 }

@@ -66,14 +66,14 @@ func (f *Fault) strike(n *topology.Node) {
 	}
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		if f.GPU != nil && *f.GPU != g.Index || g.Fabric == nil {
+		if f.GPU != nil && *f.GPU != g.Index || g.Fabric.IsZero() {
 			continue
 		}
 		switch {
 		case f.Fabric == string(topology.FabricCompleted):
 			g.Fabric.Status = f.Status
 		case f.Fabric != "":
-			g.Fabric = &topology.Fabric{State: topology.FabricState(f.Fabric)}
+			g.Fabric = topology.Fabric{State: topology.FabricState(f.Fabric)}
 		case f.Health != "":
 			g.Fabric.Health = topology.Health(f.Health)
 		case f.Clique != nil:

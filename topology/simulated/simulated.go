@@ -242,9 +242,9 @@ func (m *machine) gpu(i int) topology.GPU {
 		g.NVLinks = append(g.NVLinks, topology.NVLink{Link: link, Remote: "switch"})
 	}
 	g.MIG = m.mig(i, minor)
-	g.Fabric = &topology.Fabric{State: topology.FabricNotSupported}
+	g.Fabric = topology.Fabric{State: topology.FabricNotSupported}
 	if c, ok := m.clique(); ok {
-		g.Fabric = &topology.Fabric{ClusterUUID: c.ClusterUUID, CliqueID: c.ID, State: topology.FabricCompleted, Health: topology.HealthHealthy}
+		g.Fabric = topology.Fabric{ClusterUUID: c.ClusterUUID, CliqueID: c.ID, State: topology.FabricCompleted, Health: topology.HealthHealthy}
 	}
 	return g
 }

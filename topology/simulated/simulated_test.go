@@ -69,7 +69,7 @@ func TestMachineInRack(t *testing.T) {
 		return topology.GPU{Index: i, UUID: m.Report.GPUs[i].UUID, Minor: numa, PCIBusID: fmt.Sprintf("%08X:%02X:00.0", i, 1+16*i),
 			Product: "NVIDIA GB200", MemoryMiB: 189471, NUMANode: numa, CPUAffinity: cpus, DCGMID: numa,
 			NVLinks: []topology.NVLink{{Link: 0, Remote: "switch"}},
-			Fabric:  &topology.Fabric{ClusterUUID: cluster, CliqueID: 2, State: topology.FabricCompleted, Health: topology.HealthHealthy}}
+			Fabric:  topology.Fabric{ClusterUUID: cluster, CliqueID: 2, State: topology.FabricCompleted, Health: topology.HealthHealthy}}
 	}
 	want := &topology.Node{Name: "a2-01", BootID: m.Report.BootID, DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06",
 		GPUs:     []topology.GPU{gpu(0, &zero, "0-71"), gpu(1, &one, "72-143")},
