@@ -11,6 +11,7 @@ require (
 	github.com/google/renameio/v2 v2.0.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/rogpeppe/go-internal v1.14.1
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/spf13/cobra v1.10.1
 	golang.org/x/sys v0.40.0
 	gopkg.in/yaml.v3 v3.0.1

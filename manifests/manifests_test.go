@@ -1,4 +1,5 @@
-// Package manifests_test applies the manifests to a real API server.
+// Package manifests_test applies the manifests to a real API server, and holds
+// the schema of reports against their Go type.
 package manifests_test
 
 import (
