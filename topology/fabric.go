@@ -52,8 +52,13 @@ func ParseUUID(s string) (UUID, error) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return u, fmt.Errorf("UUID %q: want 8-4-4-4-12 hex digits", s)
 	}
-	digits := s[0:8] + s[9:13] + s[14:18] + s[19:23] + s[24:36]
-	if _, err := hex.Decode(u[:], []byte(digits)); err != nil {
+	var digits [32]byte
+	n := copy(digits[:], s[0:8])
+	n += copy(digits[n:], s[9:13])
+	n += copy(digits[n:], s[14:18])
+	n += copy(digits[n:], s[19:23])
+	copy(digits[n:], s[24:36])
+	if _, err := hex.Decode(u[:], digits[:]); err != nil {
 		return UUID{}, fmt.Errorf("UUID %q: want 8-4-4-4-12 hex digits", s)
 	}
 	return u, nil
@@ -90,9 +95,14 @@ var ErrNoDomain = errors.New("no NVLink domain")
 // UUID and N/A in any form are ErrNoDomain; anything else that is not a clique
 // is an error that says what was wanted.
 func ParseClique(s string) (Clique, error) {
-	if strings.Contains(strings.ToUpper(strings.ReplaceAll(s, "_", "/")), "N/A") || strings.EqualFold(s, "NA.NA") {
+	c, err := parseClique(s)
+	if err != nil && (strings.Contains(strings.ToUpper(strings.ReplaceAll(s, "_", "/")), "N/A") || strings.EqualFold(s, "NA.NA")) {
 		return Clique{}, fmt.Errorf("clique %q: %w", s, ErrNoDomain)
 	}
+	return c, err
+}
+
+func parseClique(s string) (Clique, error) {
 	head, tail, ok := strings.Cut(s, ".")
 	if !ok {
 		return Clique{}, fmt.Errorf("clique %q: want <cluster UUID>.<clique id>", s)
