@@ -75,7 +75,7 @@ func TestRealAgentToken(t *testing.T) {
 		return []string{"create", "configmap", name, "-n", "quoin-system", "--from-literal=report.json={}"}
 	}
 	const policy = "may write ConfigMap quoin-node-"
-	waitForPolicy(t, c, bound)
+	waitForPolicy(t, c, bound, "quoin-system")
 	for _, y := range []try{
 		{"own report", create("quoin-node-node-a"), ""},
 		{"own report again", []string{"replace", "-f", configMap(t, "quoin-node-node-a", "quoin-system")}, ""},
@@ -95,11 +95,12 @@ func TestRealAgentToken(t *testing.T) {
 	try{"a token without a node", create("quoin-node-node-a2"), policy}.run(t, c, loose)
 }
 
-// waitForPolicy waits until the API server has loaded the admission policy.
-func waitForPolicy(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
+// waitForPolicy waits until the API server has loaded the admission policy that
+// keeps a token from the ConfigMap probe.
+func waitForPolicy(t *testing.T, c *kuberig.Cluster, kubeconfig, namespace string) {
 	t.Helper()
 	for range 300 {
-		_, err := c.Kubectl(t.Context(), "--kubeconfig", kubeconfig, "create", "configmap", "probe", "-n", "quoin-system", "--dry-run=server")
+		_, err := c.Kubectl(t.Context(), "--kubeconfig", kubeconfig, "create", "configmap", "probe", "-n", namespace, "--dry-run=server")
 		if err != nil && strings.Contains(err.Error(), "may write ConfigMap") {
 			return
 		}
@@ -110,8 +111,12 @@ func waitForPolicy(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
 
 func configMap(t *testing.T, name, namespace string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), name+".yaml")
-	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: " + namespace + "}\ndata: {report.json: \"{ }\"}\n"
+	return write(t, name+".yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+", namespace: "+namespace+"}\ndata: {report.json: \"{ }\"}\n")
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -124,11 +129,7 @@ func TestRealPublisherToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := c.Token(t.Context(), "quoin-system", "quoin-agent", "node-b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	waitForPolicy(t, c, agent)
+	waitForPolicy(t, c, token, "slurm")
 	const policy = "may change the annotation topology.slinky.slurm.net/spec of a Node only"
 	// The garbage collector would delete a Node whose owner does not exist.
 	const owner = `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"1"}]}}`
@@ -142,11 +143,77 @@ func TestRealPublisherToken(t *testing.T) {
 		{"a node's finalizers", []string{"patch", "node", "node-a", "-p", `{"metadata":{"finalizers":["quoin.dev/x"]}}`}, policy},
 		{"a node's status", []string{"patch", "node", "node-a", "--subresource=status", "-p", `{"status":{"phase":"Pending"}}`}, "forbidden"},
 		{"delete a node", []string{"delete", "node", "node-a"}, "forbidden"},
-		{"publish", []string{"create", "configmap", "quoin-slurm", "-n", "slurm", "--from-literal=topology.conf=x"}, ""},
-		{"publish again", []string{"patch", "configmap", "quoin-slurm", "-n", "slurm", "-p", `{"data":{"topology.conf":"y"}}`}, ""},
-		{"another ConfigMap of the namespace", []string{"patch", "configmap", "quoin-hook-prolog", "-n", "slurm", "-p", `{"data":{"x":"y"}}`}, "forbidden"},
 		{"kube-system", []string{"create", "configmap", "quoin-slurm", "-n", "kube-system"}, "forbidden"},
 		{"write a report", []string{"create", "configmap", "quoin-node-x", "-n", "quoin-system"}, "forbidden"},
+	} {
+		y.run(t, c, token)
+	}
+}
+
+// TestRealPublications says which ConfigMaps the publisher's token may write.
+func TestRealPublications(t *testing.T) {
+	c := start(t)
+	admin := func(args ...string) {
+		t.Helper()
+		if _, err := c.Kubectl(t.Context(), args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A second publication, as a site would make it.
+	rbac, err := os.ReadFile("12-rbac-publication.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := strings.NewReplacer("namespace: slurm", "namespace: slurm-b", "quoin-slurm", "topology-b").Replace(string(rbac))
+	admin("create", "namespace", "slurm-b")
+	admin("apply", "-f", write(t, "rbac.yaml", second))
+	admin("create", "configmap", "topology-b", "-n", "slurm-b", "--from-literal=topology.conf=by hand", "--from-literal=cgroup.conf=by hand")
+
+	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitForPolicy(t, c, token, "slurm")
+	create := func(metadata, data string) []string {
+		return []string{"create", "-f", write(t, "publication.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {"+metadata+"}\n"+data+"\n")}
+	}
+	patch := func(namespace, name, patch string) []string {
+		return []string{"patch", "configmap", name, "-n", namespace, "--type=merge", "-p", patch}
+	}
+	const (
+		labelled = ", labels: {quoin.dev/kind: publication}"
+		own      = "namespace: slurm, name: quoin-slurm"
+		files    = `data: {topology.yaml: x, gres.conf: x}`
+		byName   = "when a Role lets it patch that one"
+		byLabel  = "is not labelled quoin.dev/kind=publication"
+		byFile   = "may write topology.conf, topology.yaml, gres.conf of a ConfigMap only"
+	)
+	for _, y := range []try{
+		{"another name", create("namespace: slurm, name: slurm-prolog"+labelled, files), byName},
+		{"a made-up name", create("namespace: slurm, generateName: quoin-slurm"+labelled, files), byName},
+		{"the other namespace's name", create("namespace: slurm, name: topology-b"+labelled, files), byName},
+		{"a namespace without a Role", create("namespace: default, name: quoin-slurm"+labelled, files), "forbidden"},
+		{"no label", create(own, files), byLabel},
+		{"another kind", create(own+", labels: {quoin.dev/kind: node-report}", files), byLabel},
+		{"another file", create(own+labelled, `data: {topology.yaml: x, plugstack.conf: x}`), byFile},
+		{"another file in bytes", create(own+labelled, `binaryData: {plugstack.conf: eA==}`), byFile},
+		{"publish", create(own+labelled, files), ""},
+		{"publish again", patch("slurm", "quoin-slurm", `{"metadata":{"annotations":{"quoin.dev/revision":"2"}},"data":{"topology.yaml":null,"topology.conf":"y"}}`), ""},
+		{"one more file", patch("slurm", "quoin-slurm", `{"data":{"plugstack.conf":"x"}}`), byFile},
+		{"one more file in bytes", patch("slurm", "quoin-slurm", `{"binaryData":{"plugstack.conf":"eA=="}}`), byFile},
+		{"its label", patch("slurm", "quoin-slurm", `{"metadata":{"labels":null}}`), byLabel},
+		{"the hook's script", patch("slurm", "quoin-hook-prolog", `{"data":{"x":"y"}}`), "forbidden"},
+		{"delete its own", []string{"delete", "configmap", "quoin-slurm", "-n", "slurm"}, "forbidden"},
+		{"somebody's of its name", patch("slurm-b", "topology-b", `{"data":{"topology.conf":"y"}}`), byLabel},
+		{"take that over", patch("slurm-b", "topology-b", `{"metadata":{"labels":{"quoin.dev/kind":"publication"}},"data":{"topology.conf":"y"}}`), byLabel},
+	} {
+		y.run(t, c, token)
+	}
+	admin("label", "configmap", "topology-b", "-n", "slurm-b", "quoin.dev/kind=publication")
+	for _, y := range []try{
+		{"what was handed over", patch("slurm-b", "topology-b", `{"data":{"topology.conf":"y"}}`), ""},
+		{"a site's file beside its own", patch("slurm-b", "topology-b", `{"data":{"cgroup.conf":"y"}}`), byFile},
+		{"remove a site's file", patch("slurm-b", "topology-b", `{"data":{"cgroup.conf":null}}`), byFile},
 	} {
 		y.run(t, c, token)
 	}
