@@ -14,10 +14,10 @@ import (
 
 // agentOptions are the flags of quoin agent.
 type agentOptions struct {
-	machine                                                           machineOptions
-	store, kubeconfig, namespace, runDir, mappingDir, listen, hookDir string
-	interval                                                          time.Duration
-	log                                                               logOptions
+	machine                                                                   machineOptions
+	config, store, kubeconfig, namespace, runDir, mappingDir, listen, hookDir string
+	interval                                                                  time.Duration
+	log                                                                       logOptions
 }
 
 func newAgentCommand() *cobra.Command {
@@ -32,6 +32,7 @@ func newAgentCommand() *cobra.Command {
 	}
 	o.machine.addFlags(cmd)
 	f := cmd.Flags()
+	f.StringVar(&o.config, "config", "", "configuration `file` (see quoin config)")
 	f.StringVar(&o.store, "store", "", "write the report into this `directory` instead of Kubernetes")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; default: as a pod")
 	f.StringVar(&o.namespace, "namespace", envOr("NAMESPACE", "quoin-system"), "namespace of the report")
@@ -45,6 +46,9 @@ func newAgentCommand() *cobra.Command {
 }
 
 func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
+	if _, err := loadConfig(o.config, agentSection, cmd.Flags()); err != nil {
+		return err
+	}
 	log, err := o.log.logger(cmd.ErrOrStderr())
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
@@ -19,12 +21,90 @@ import (
 
 // config is the one file of agent and publisher.
 type config struct {
+	// Agent and Publisher set flags of these commands: the key runDir is the
+	// flag --run-dir. What the command line says goes before.
+	Agent     yaml.Node `yaml:"agent"`
+	Publisher yaml.Node `yaml:"publisher"`
 	// Publications are the Slurm clusters that get files.
 	Publications []publisher.Publication `yaml:"publications"`
 }
 
-// loadConfig reads the file at path; an empty path gives the defaults.
-func loadConfig(path string) (*config, error) {
+// loadConfig reads the file at path; an empty path gives the defaults. The
+// section's values become those of the flags that the command line left out.
+func loadConfig(path string, section func(*config) *yaml.Node, flags *pflag.FlagSet) (*config, error) {
+	c, err := readConfig(path)
+	if err != nil {
+		return nil, err
+	}
+	return c, setFlags(path, section(c), flags)
+}
+
+func agentSection(c *config) *yaml.Node     { return &c.Agent }
+func publisherSection(c *config) *yaml.Node { return &c.Publisher }
+
+// setFlags gives the flags that the command line left out the values of a
+// section.
+func setFlags(path string, section *yaml.Node, flags *pflag.FlagSet) error {
+	if section.IsZero() || section.Tag == "!!null" {
+		return nil
+	}
+	if section.Kind != yaml.MappingNode {
+		return fmt.Errorf("%s:%d: want keys and values, such as runDir: /run/quoin", path, section.Line)
+	}
+	byKey := make(map[string]*pflag.Flag)
+	for _, f := range configurable(flags) {
+		byKey[keyOf(f)] = f
+	}
+	var errs []error
+	for i := 0; i < len(section.Content); i += 2 {
+		key, value := section.Content[i], section.Content[i+1]
+		f, ok := byKey[key.Value]
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("%s:%d: unknown key %q: want %s", path, key.Line, key.Value, strings.Join(slices.Sorted(maps.Keys(byKey)), ", ")))
+		case value.Kind != yaml.ScalarNode:
+			errs = append(errs, fmt.Errorf("%s:%d: %s: want one value", path, value.Line, key.Value))
+		case !f.Changed:
+			if err := f.Value.Set(value.Value); err != nil {
+				errs = append(errs, fmt.Errorf("%s:%d: %s %q: want a %s such as %s", path, value.Line, key.Value, value.Value, f.Value.Type(), f.DefValue))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// configurable returns the flags that the file may set: not the file itself,
+// nor what differs from node to node.
+func configurable(flags *pflag.FlagSet) []*pflag.Flag {
+	var out []*pflag.Flag
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "config" && f.Name != "node" && f.Name != "help" {
+			out = append(out, f)
+		}
+	})
+	return out
+}
+
+// keyOf returns the flag's key in the file: run-dir is runDir.
+func keyOf(f *pflag.Flag) string {
+	words := strings.Split(f.Name, "-")
+	for i, w := range words[1:] {
+		words[i+1] = strings.ToUpper(w[:1]) + w[1:]
+	}
+	return strings.Join(words, "")
+}
+
+// fill sets the section to the values of all flags, defaults included.
+func fill(section *yaml.Node, flags *pflag.FlagSet) {
+	*section = yaml.Node{Kind: yaml.MappingNode}
+	for _, f := range configurable(flags) {
+		value := &yaml.Node{}
+		value.SetString(f.Value.String())
+		section.Content = append(section.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: keyOf(f)}, value)
+	}
+}
+
+func readConfig(path string) (*config, error) {
 	c := &config{}
 	if path != "" {
 		data, err := os.ReadFile(path)
@@ -110,10 +190,16 @@ func newConfigCommand() *cobra.Command {
 		Short: "Show the configuration with its defaults filled in, or what is wrong with it",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := loadConfig(path)
+			c, err := readConfig(path)
 			if err != nil {
 				return err
 			}
+			agent, pub := newAgentCommand().Flags(), newPublisherCommand().Flags()
+			if err := errors.Join(setFlags(path, &c.Agent, agent), setFlags(path, &c.Publisher, pub)); err != nil {
+				return err
+			}
+			fill(&c.Agent, agent)
+			fill(&c.Publisher, pub)
 			enc := yaml.NewEncoder(cmd.OutOrStdout())
 			enc.SetIndent(2)
 			if err := enc.Encode(c); err != nil {

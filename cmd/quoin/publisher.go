@@ -54,11 +54,11 @@ type leadingStore interface {
 }
 
 func runPublisher(ctx context.Context, cmd *cobra.Command, o *publisherOptions) error {
-	log, err := o.log.logger(cmd.ErrOrStderr())
+	conf, err := loadConfig(o.config, publisherSection, cmd.Flags())
 	if err != nil {
 		return err
 	}
-	conf, err := loadConfig(o.config)
+	log, err := o.log.logger(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
