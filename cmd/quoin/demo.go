@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,7 +66,7 @@ of --list, FILE.yaml a site of your own.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.watch, "watch", false, "play what happens at the site over a day")
 	f.BoolVar(&o.list, "list", false, "list the sites that come with quoin")
-	f.StringVar(&o.store, "store", "", "keep reports and files in this `directory`; default: a temporary one")
+	f.StringVar(&o.store, "store", "", "keep reports and files in this `directory`; default: a temporary one, removed at the end")
 	f.DurationVar(&o.pause, "pause", 2500*time.Millisecond, "pause between two moments of --watch")
 	addPublicationFlags(cmd, &o.pub)
 	return cmd
@@ -97,6 +99,7 @@ func openSite(site string) (*simulated.Cluster, error) {
 type demonstration struct {
 	screen
 	dir     string
+	keeps   bool // dir stays when the demo ends
 	cluster *simulated.Cluster
 	store   *publisher.DirStore
 	pub     *publisher.Publication
@@ -117,20 +120,37 @@ func demo(ctx context.Context, w io.Writer, site string, o *demoOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.store == "" {
-		if o.store, err = os.MkdirTemp("", "quoin-demo-"); err != nil {
+	// A reader who has seen enough and a closed terminal end the demo as Ctrl-C
+	// does.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGPIPE, syscall.SIGHUP)
+	defer stop()
+	d := &demonstration{screen: newScreen(w), dir: o.store, keeps: o.store != "", cluster: cluster, pub: &pubs[0], written: map[string]written{}}
+	if !d.keeps {
+		if d.dir, err = os.MkdirTemp("", "quoin-demo-"); err != nil {
 			return fmt.Errorf("make store: %w", err)
 		}
 	}
-	d := &demonstration{screen: newScreen(w), dir: o.store, cluster: cluster, store: publisher.NewDirStore(o.store), pub: &pubs[0], written: map[string]written{}}
+	d.store = publisher.NewDirStore(d.dir)
+	err = d.show(ctx, site, o)
+	if !d.keeps {
+		err = errors.Join(err, os.RemoveAll(d.dir))
+	}
+	if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
+}
+
+// show plays what the options ask for.
+func (d *demonstration) show(ctx context.Context, site string, o *demoOptions) error {
 	if err := d.refuseStrangers(); err != nil {
 		return err
 	}
-	title := cluster.Name
+	title := d.cluster.Name
 	if title == "" {
 		title = site
 	}
-	d.printf("%s  %s\n", d.bold(title), cluster.About)
+	d.printf("%s  %s\n", d.bold(title), d.cluster.About)
 	if o.watch {
 		return d.watch(ctx, o.pause)
 	}
@@ -186,6 +206,9 @@ func (d *demonstration) report(ctx context.Context) error {
 		return fmt.Errorf("make store: %w", err)
 	}
 	for _, m := range d.cluster.Machines() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		was := d.written[m.Name]
 		is, err := contentOf(&m, was)
 		if err != nil {

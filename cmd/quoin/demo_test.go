@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"flag"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,6 +82,65 @@ func TestDemoAgain(t *testing.T) {
 			t.Errorf("published again (-first +second)\n%s", diff)
 		}
 	}
+}
+
+// TestDemoLeavesNothing has demos end in every way that a user ends them: the
+// temporary store goes with them.
+func TestDemoLeavesNothing(t *testing.T) {
+	program := linkQuoin(t)
+	tests := []struct {
+		name string
+		args []string
+		end  func(*exec.Cmd, io.Closer) error // after the first of its output
+		code int
+		want string // on stdout, or on stderr where it fails
+	}{
+		{"to the end", nil, nil, 0, "Nothing is left on disk; --store DIR keeps the reports and files\n"},
+		{"a day to the end", []string{"--watch", "--pause", "0"}, nil, 0, "Nothing is left on disk; --store DIR keeps the reports and files\n"},
+		{"trouble", []string{write(t, "cpu.yaml", "groups:\n- node: cpu-1\n")}, nil, 2, "no NVLink domain and no switch is known"},
+		{"Ctrl-C", []string{"--watch", "--pause", "1h"}, interrupt(os.Interrupt), 0, ""},
+		{"closed terminal", []string{"--watch", "--pause", "1h"}, interrupt(syscall.SIGHUP), 0, ""},
+		{"closed pipe", []string{"--watch", "--pause", "10ms"}, func(_ *exec.Cmd, out io.Closer) error { return out.Close() }, 0, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tmp := t.TempDir()
+			cmd := exec.CommandContext(t.Context(), program, append([]string{"demo"}, tt.args...)...)
+			cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+			var errs bytes.Buffer
+			cmd.Stderr = &errs
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			said := make([]byte, 1)
+			if _, err := io.ReadFull(out, said); err != nil {
+				t.Errorf("said nothing: %v", err)
+			}
+			if tt.end != nil {
+				if err := tt.end(cmd, out); err != nil {
+					t.Error(err)
+				}
+			}
+			rest, _ := io.ReadAll(out) // of a pipe that may be closed
+			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != tt.code || (tt.code == 0) != (errs.Len() == 0) {
+				t.Errorf("%v, want exit status %d; said %s", err, tt.code, errs.String())
+			}
+			if all := string(rest) + errs.String(); !strings.Contains(all, tt.want) {
+				t.Errorf("want %q in\n%s", tt.want, all)
+			}
+			if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func interrupt(s os.Signal) func(*exec.Cmd, io.Closer) error {
+	return func(cmd *exec.Cmd, _ io.Closer) error { return cmd.Process.Signal(s) }
 }
 
 func TestDemoTrouble(t *testing.T) {

@@ -105,7 +105,17 @@ func (d *demonstration) next() {
 	} {
 		d.printf("  %s\n      %s\n", t[0], d.dim(t[1]))
 	}
-	d.printf("\nThe files are in %s\n", d.store.Place(d.pub))
+	d.printf("\n")
+	d.place()
+}
+
+// place says where the files are.
+func (d *demonstration) place() {
+	if d.keeps {
+		d.printf("The files are in %s\n", d.store.Place(d.pub))
+	} else {
+		d.printf("Nothing is left on disk; --store DIR keeps the reports and files\n")
+	}
 }
 
 // contentOf is what the store should hold of a machine that it held was of.

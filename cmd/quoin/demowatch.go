@@ -112,7 +112,7 @@ func (d *demonstration) dayEnds(days []*topology.Plan, moments map[string]int) {
 	default:
 		d.printf("Blocks that lost their name or place: %s\n", strings.Join(moved, ", "))
 	}
-	d.printf("The files are in %s\n", d.store.Place(d.pub))
+	d.place()
 }
 
 // movedBlocks lists the blocks that were once in a plan and later are in
