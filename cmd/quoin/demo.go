@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -105,6 +107,8 @@ type demonstration struct {
 	pub     *publisher.Publication
 	// written is what lies in the store for each machine.
 	written map[string]written
+	// silent are the machines that are there and say nothing.
+	silent []string
 }
 
 func demo(ctx context.Context, w io.Writer, site string, o *demoOptions) error {
@@ -192,7 +196,18 @@ func (d *demonstration) round(ctx context.Context, brief bool) (*publisher.Made,
 		return nil, err
 	}
 	d.printf("\n")
+	d.markSilent(facts)
 	return made, picture.Terminal(d.w, made.Plan, facts, picture.Options{Color: d.color, Width: min(d.width, 100), BlocksOnly: brief})
+}
+
+// markSilent lets the map show the silent machines as nodes that only stay. The
+// store has their last reports and cannot tell, for a report has no time.
+func (d *demonstration) markSilent(facts []topology.Facts) {
+	for i := range facts {
+		if slices.Contains(d.silent, facts[i].Name) {
+			facts[i].Gone = true
+		}
+	}
 }
 
 // written is what the store holds of one machine, nil where it holds nothing.
@@ -205,9 +220,13 @@ func (d *demonstration) report(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(d.dir, "nodes"), 0o755); err != nil {
 		return fmt.Errorf("make store: %w", err)
 	}
+	d.silent = nil
 	for _, m := range d.cluster.Machines() {
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if m.Exists && m.Report == nil {
+			d.silent = append(d.silent, m.Name)
 		}
 		was := d.written[m.Name]
 		is, err := contentOf(&m, was)

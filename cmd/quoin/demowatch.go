@@ -38,7 +38,9 @@ func (d *demonstration) watch(ctx context.Context, pause time.Duration) error {
 			return err
 		}
 		d.printf("\n")
-		d.silent()
+		if len(d.silent) > 0 {
+			d.printf("  silent: %s, whose last reports stand\n", d.cut(slurmconf.CompressHostlist(d.silent), 40))
+		}
 		if made.Refused != "" {
 			d.printf("%s: %s; the last good files stay\n", d.red("held"), made.Message)
 			continue
@@ -48,19 +50,6 @@ func (d *demonstration) watch(ctx context.Context, pause time.Duration) error {
 	}
 	d.dayEnds(days, moments)
 	return nil
-}
-
-// silent says which machines are there and say nothing.
-func (d *demonstration) silent() {
-	var names []string
-	for _, m := range d.cluster.Machines() {
-		if m.Exists && m.Report == nil {
-			names = append(names, m.Name)
-		}
-	}
-	if len(names) > 0 {
-		d.printf("  silent: %s, whose last reports stand\n", d.cut(slurmconf.CompressHostlist(names), 40))
-	}
 }
 
 // changes shows the lines that a step changed, each with what it is below of,
