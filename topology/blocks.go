@@ -173,7 +173,7 @@ func (p *planner) sizeBlocks() error {
 	if len(p.groups) == 0 || base == 0 {
 		return nil
 	}
-	sizes, err := checkBlockSizes(base, p.policy.BlockSizes)
+	sizes, err := blockSizes(base, p.policy.BlockSizes)
 	if err != nil {
 		return err
 	}

@@ -21,12 +21,32 @@ type Policy struct {
 	Forget []string
 }
 
+// MaxBlockSize is Slurm's limit on the base block size; a larger one ends
+// slurmctld without a word.
+const MaxBlockSize = 65535
+
 // maxBlockSizeLevel is Slurm's limit on k in base x 2^k.
 const maxBlockSizeLevel = 15
 
+// CheckBlockSizes says what is wrong with further block sizes of a base; 0 is a
+// base that is not known yet.
+func CheckBlockSizes(base int, further []int) error {
+	if len(further) == 0 {
+		return nil
+	}
+	if base == 0 {
+		base = further[0] // a base of any size below it leaves the ratios after it
+	}
+	if base < 1 {
+		return fmt.Errorf("block size %d: want 1 or more", base)
+	}
+	_, err := blockSizes(base, further)
+	return err
+}
+
 func (p *Policy) validate() error {
-	if p.BaseBlockSize < 0 {
-		return fmt.Errorf("base block size %d: want 1 or more, or 0 to choose it", p.BaseBlockSize)
+	if p.BaseBlockSize < 0 || p.BaseBlockSize > MaxBlockSize {
+		return fmt.Errorf("base block size %d: want 1 to %d, or 0 to choose it", p.BaseBlockSize, MaxBlockSize)
 	}
 	if p.MinBlockNodes < 0 {
 		return fmt.Errorf("minimum of nodes in a block %d: want 1 or more, or 0 for 2", p.MinBlockNodes)
@@ -34,8 +54,8 @@ func (p *Policy) validate() error {
 	return nil
 }
 
-// checkBlockSizes returns base and the further sizes as Slurm's BlockSizes.
-func checkBlockSizes(base int, further []int) ([]int, error) {
+// blockSizes returns base and the further sizes as Slurm's BlockSizes.
+func blockSizes(base int, further []int) ([]int, error) {
 	sizes := []int{base}
 	for _, s := range further {
 		if s == base && len(sizes) == 1 {

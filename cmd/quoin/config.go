@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -104,40 +106,51 @@ func fill(section *yaml.Node, flags *pflag.FlagSet) {
 	}
 }
 
+// readConfig reads and checks the file at path; an empty path gives the
+// defaults.
 func readConfig(path string) (*config, error) {
+	if path == "" {
+		return parseConfig(path, nil)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return parseConfig(path, data)
+}
+
+// parseConfig reads and checks the text of a file; path names it in errors.
+func parseConfig(path string, data []byte) (*config, error) {
 	c := &config{}
-	if path != "" {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("read configuration: %w", err)
-		}
-		if err := c.parse(path, data); err != nil {
-			return nil, err
-		}
+	var tree yaml.Node
+	if err := c.decode(path, data, &tree); err != nil {
+		return nil, err
 	}
 	pubs, err := publisher.Complete(c.Publications)
 	if err != nil {
-		if path != "" {
-			err = fmt.Errorf("%s: %w", path, err)
-		}
-		return nil, err
+		return nil, locate(path, &tree, err)
 	}
 	c.Publications = pubs
 	return c, nil
 }
 
-func (c *config) parse(path string, data []byte) error {
+// decode reads the text twice: into c, and into the tree that knows the lines.
+func (c *config) decode(path string, data []byte, tree *yaml.Node) error {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	err := dec.Decode(c)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if errTree := yaml.Unmarshal(data, tree); errTree != nil {
+		return errors.New(explain(path, tree, strings.TrimPrefix(errTree.Error(), "yaml: ")))
+	}
 	var typ *yaml.TypeError
 	switch {
-	case errors.Is(err, io.EOF):
-		return nil
 	case errors.As(err, &typ):
 		var lines []error
 		for _, e := range typ.Errors {
-			lines = append(lines, errors.New(explain(path, e)))
+			lines = append(lines, errors.New(explain(path, tree, e)))
 		}
 		return errors.Join(lines...)
 	case err != nil:
@@ -149,20 +162,97 @@ func (c *config) parse(path string, data []byte) error {
 	return nil
 }
 
-var unknownField = regexp.MustCompile(`^line (\d+): field (\S+) not found in type (\S+)$`)
+// locate puts file and line before each of a publication's errors.
+func locate(path string, tree *yaml.Node, err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	var out []error
+	for _, e := range joined.Unwrap() {
+		var field *publisher.FieldError
+		if errors.As(e, &field) && !tree.IsZero() {
+			line := lineOf(tree, append([]string{"publications", strconv.Itoa(field.Index)}, strings.Split(field.Key, ".")...))
+			e = fmt.Errorf("%s:%d: %w", path, line, e)
+		}
+		out = append(out, e)
+	}
+	return errors.Join(out...)
+}
 
-var atLine = regexp.MustCompile(`^line (\d+): (.*)$`)
+// lineOf follows keys and indices down from n, as far as they are there.
+func lineOf(n *yaml.Node, way []string) int {
+	switch {
+	case n.Kind == yaml.DocumentNode:
+		return lineOf(n.Content[0], way)
+	case n.Kind == yaml.AliasNode:
+		return lineOf(n.Alias, way)
+	case len(way) == 0:
+		return n.Line
+	case n.Kind == yaml.SequenceNode:
+		if i, err := strconv.Atoi(way[0]); err == nil && i < len(n.Content) {
+			return lineOf(n.Content[i], way[1:])
+		}
+	case n.Kind == yaml.MappingNode:
+		for i := 0; i < len(n.Content); i += 2 {
+			if n.Content[i].Value == way[0] {
+				return lineOf(n.Content[i+1], way[1:])
+			}
+		}
+	}
+	return n.Line
+}
+
+// keyAt names the key of the value that begins on the line, for the library's
+// errors name only that.
+func keyAt(n *yaml.Node, line int) string {
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 1 && child.Line == line && (child.Kind == yaml.ScalarNode || child.Style == yaml.FlowStyle) {
+			return n.Content[i-1].Value
+		}
+		if key := keyAt(child, line); key != "" {
+			return key
+		}
+	}
+	return ""
+}
+
+var (
+	unknownField = regexp.MustCompile(`^line (\d+): field (\S+) not found in type (\S+)$`)
+	wrongType    = regexp.MustCompile("^line (\\d+): cannot unmarshal !!\\w+ (?:`(.*)` )?into (\\S+)$")
+	atLine       = regexp.MustCompile(`^line (\d+): (.*)$`)
+)
 
 // explain turns an error of the YAML library into file, line, key and what is
 // allowed.
-func explain(path, message string) string {
+func explain(path string, tree *yaml.Node, message string) string {
 	if m := unknownField.FindStringSubmatch(message); m != nil {
 		return fmt.Sprintf("%s:%s: unknown key %q: want %s", path, m[1], m[2], strings.Join(keysOf(m[3]), ", "))
 	}
-	if m := atLine.FindStringSubmatch(message); m != nil {
-		return fmt.Sprintf("%s:%s: %s", path, m[1], m[2])
+	value := ""
+	m := wrongType.FindStringSubmatch(message)
+	if m != nil {
+		if m[2] != "" {
+			value = strconv.Quote(m[2]) + ": "
+		}
+		message = "want " + cmp.Or(wantedOf[m[3]], m[3])
+	} else if m = atLine.FindStringSubmatch(message); m != nil {
+		message = m[2]
+	} else {
+		return path + ": " + message
 	}
-	return path + ": " + message
+	line, _ := strconv.Atoi(m[1]) // the expression takes digits only
+	key := keyAt(tree, line)
+	if key != "" {
+		key += ": "
+	}
+	return fmt.Sprintf("%s:%s: %s%s%s", path, m[1], key, value, message)
+}
+
+// wantedOf says in words what a field of the type takes.
+var wantedOf = map[string]string{
+	"string": "text", "bool": "true or false", "int": "a whole number", "float64": "a number", "[]string": "a list of texts", "[]int": "a list of whole numbers",
+	"[]publisher.Publication": "a list of publications", "publisher.Publication": "the keys of a publication", "publisher.Selection": "keys and values", "main.config": "keys and values",
 }
 
 // keysOf lists the keys of a configuration type by its name in errors.

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"gopkg.in/yaml.v3"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
@@ -61,8 +63,9 @@ type Publication struct {
 	// which slurmctld loads the files.
 	AnnotateAfter Duration `yaml:"annotateAfter"`
 	// MaxChange is the share of published nodes that may move or leave in one
-	// step; more waits for approval. 1 turns that off.
-	MaxChange float64 `yaml:"maxChange"`
+	// step; more waits for approval. 1 turns that off, with 0 only a single node
+	// goes unasked.
+	MaxChange *float64 `yaml:"maxChange"`
 
 	release  slurmconf.Release
 	selector labels.Selector
@@ -74,16 +77,20 @@ type Selection struct {
 	Selector string `yaml:"selector"`
 }
 
-// Duration is a time.Duration that YAML holds as text such as "30s".
-type Duration struct{ time.Duration }
+// Duration is a time.Duration that YAML holds as text such as "30s". Its zero
+// value means the default; 0s, once read, means 0s.
+type Duration struct {
+	time.Duration
+	read bool
+}
 
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
+	v, err := time.ParseDuration(n.Value)
 	if err != nil || v < 0 {
-		return fmt.Errorf("duration %q: want a number and a unit, such as 30s, 5m or 1h", text)
+		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %q: want a number and a unit, such as 30s, 5m or 1h", n.Line, n.Value)}}
 	}
-	d.Duration = v
+	*d = Duration{v, true}
 	return nil
 }
 
@@ -92,19 +99,19 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 
 // DefaultPublication is what a field means that a site leaves out.
 func DefaultPublication() Publication {
-	annotate := true
+	annotate, maxChange := true, 0.2
+	minute := func(n int) Duration { return Duration{Duration: time.Duration(n) * time.Minute} }
 	return Publication{
 		Name: "default", Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short", SlurmVersion: "26.05",
-		Format: "yaml", Topology: "auto", MaxChange: 0.2, Annotate: &annotate, TierLabels: slices.Clone(nodelabels.DefaultTiers),
-		Settle: Duration{10 * time.Second}, SettleMax: Duration{time.Minute}, FirstWait: Duration{5 * time.Minute},
-		GoneAfter: Duration{10 * time.Minute}, AnnotateAfter: Duration{2 * time.Minute},
+		Format: "yaml", Topology: "auto", MaxChange: &maxChange, MinBlockNodes: 2, Annotate: &annotate, TierLabels: slices.Clone(nodelabels.DefaultTiers),
+		Settle: Duration{Duration: 10 * time.Second}, SettleMax: minute(1), FirstWait: minute(5), GoneAfter: minute(10), AnnotateAfter: minute(2),
 	}
 }
 
 var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
-// complete fills in defaults and checks every field.
-func (p *Publication) complete() error {
+// complete fills in defaults.
+func (p *Publication) complete() {
 	d := DefaultPublication()
 	for _, f := range []struct{ have, def *string }{
 		{&p.Name, &d.Name}, {&p.Namespace, &d.Namespace}, {&p.ConfigMap, &d.ConfigMap}, {&p.SlurmNames, &d.SlurmNames},
@@ -117,34 +124,46 @@ func (p *Publication) complete() error {
 	for _, f := range []struct{ have, def *Duration }{
 		{&p.Settle, &d.Settle}, {&p.SettleMax, &d.SettleMax}, {&p.FirstWait, &d.FirstWait}, {&p.GoneAfter, &d.GoneAfter}, {&p.AnnotateAfter, &d.AnnotateAfter},
 	} {
-		if f.have.Duration == 0 {
+		if f.have.Duration == 0 && !f.have.read {
 			*f.have = *f.def
 		}
 	}
-	if p.MaxChange == 0 {
-		p.MaxChange = d.MaxChange
-	}
-	if p.Annotate == nil {
-		p.Annotate = d.Annotate
-	}
+	p.MinBlockNodes = cmp.Or(p.MinBlockNodes, d.MinBlockNodes)
+	p.MaxChange = cmp.Or(p.MaxChange, d.MaxChange)
+	p.Annotate = cmp.Or(p.Annotate, d.Annotate)
 	if p.TierLabels == nil {
 		p.TierLabels = d.TierLabels
 	}
-	return p.check()
+}
+
+// FieldError is a value that a publication cannot have.
+type FieldError struct {
+	Index   int // of the publication
+	Name    string
+	Key     string // such as nodes.selector
+	Message string // the value and what is allowed
+}
+
+// Error names the publication, the key, the value and what is allowed.
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("publication %q: %s: %s", e.Name, e.Key, e.Message)
 }
 
 // check says what is wrong with a completed publication, and what is allowed.
-func (p *Publication) check() error {
+func (p *Publication) check() []*FieldError {
+	var wrong []*FieldError
+	fail := func(key, message string) {
+		wrong = append(wrong, &FieldError{Name: p.Name, Key: key, Message: message})
+	}
+	bad := func(key string, value any, want string) {
+		fail(key, fmt.Sprintf("%q: want %s", fmt.Sprint(value), want))
+	}
 	var err error
 	if p.release, err = slurmconf.ParseRelease(p.SlurmVersion); err != nil {
-		return fmt.Errorf("publication %q: slurmVersion: %w", p.Name, err)
+		fail("slurmVersion", err.Error())
 	}
 	if p.selector, err = labels.Parse(p.Nodes.Selector); err != nil {
-		return fmt.Errorf("publication %q: nodes.selector %q: want a label selector such as key=value: %w", p.Name, p.Nodes.Selector, err)
-	}
-	var wrong []error
-	bad := func(key string, value any, want string) {
-		wrong = append(wrong, fmt.Errorf("publication %q: %s %q: want %s", p.Name, key, fmt.Sprint(value), want))
+		bad("nodes.selector", p.Nodes.Selector, "a label selector such as key=value: "+err.Error())
 	}
 	if !dnsName.MatchString(p.Namespace) {
 		bad("namespace", p.Namespace, "lower-case letters, digits and dashes")
@@ -155,7 +174,7 @@ func (p *Publication) check() error {
 	if p.Format != "conf" && p.Format != "yaml" {
 		bad("format", p.Format, "conf or yaml")
 	}
-	if p.Format == "yaml" && !p.release.YAML() {
+	if p.Format == "yaml" && len(wrong) == 0 && !p.release.YAML() {
 		bad("format", p.Format, "conf with Slurm "+p.SlurmVersion+": topology.yaml needs 25.05 or newer")
 	}
 	if p.Topology != "auto" && p.Topology != "block" && p.Topology != "tree" {
@@ -164,10 +183,18 @@ func (p *Publication) check() error {
 	if _, err := slurmNamer(p.SlurmNames); err != nil {
 		bad("slurmNames", p.SlurmNames, "short, full, label:KEY or annotation:KEY")
 	}
-	if p.MaxChange < 0 || p.MaxChange > 1 {
-		bad("maxChange", p.MaxChange, "a share of 0 to 1")
+	if *p.MaxChange < 0 || *p.MaxChange > 1 {
+		bad("maxChange", *p.MaxChange, "a share of 0 to 1")
 	}
-	return errors.Join(wrong...)
+	if p.MinBlockNodes < 1 {
+		bad("minBlockNodes", p.MinBlockNodes, "1 or more")
+	}
+	if p.BaseBlockSize < 0 || p.BaseBlockSize > topology.MaxBlockSize {
+		bad("baseBlockSize", p.BaseBlockSize, fmt.Sprintf("1 to %d, or 0 to choose it from the domains", topology.MaxBlockSize))
+	} else if err := topology.CheckBlockSizes(p.BaseBlockSize, p.BlockSizes); err != nil {
+		fail("blockSizes", err.Error())
+	}
+	return wrong
 }
 
 // policy is what the plan is made by.
@@ -179,23 +206,31 @@ func (p *Publication) policy() topology.Policy {
 func (p *Publication) key() string { return p.Namespace + "/" + p.ConfigMap }
 
 // Complete fills in the defaults of all publications and checks them together.
+// Its error joins one *FieldError for each value that cannot be.
 func Complete(pubs []Publication) ([]Publication, error) {
 	if len(pubs) == 0 {
 		pubs = []Publication{DefaultPublication()}
 	}
+	var wrong []error
 	names, places := map[string]bool{}, map[string]string{}
 	for i := range pubs {
 		p := &pubs[i]
-		if err := p.complete(); err != nil {
-			return nil, err
-		}
+		p.complete()
+		found := p.check()
 		if names[p.Name] {
-			return nil, fmt.Errorf("two publications are named %q: give each a name of its own", p.Name)
+			found = append(found, &FieldError{Name: p.Name, Key: "name", Message: "also another publication's: give each a name of its own"})
 		}
 		if other, taken := places[p.key()]; taken {
-			return nil, fmt.Errorf("publications %q and %q both write ConfigMap %s: give each one of its own", other, p.Name, p.key())
+			found = append(found, &FieldError{Name: p.Name, Key: "configMap", Message: fmt.Sprintf("%s also belongs to publication %q: give each one of its own", p.key(), other)})
 		}
 		names[p.Name], places[p.key()] = true, p.Name
+		for _, e := range found {
+			e.Index = i
+			wrong = append(wrong, e)
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
 	}
 	return pubs, nil
 }

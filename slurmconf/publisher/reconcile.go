@@ -45,7 +45,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	}
 	if moved, of := moves(prev, made.Plan); !s.allowed(moved, of) && was.Annotations[AnnotationApprove] != made.Digest {
 		return wake, p.hold(ctx, s, was, made.Digest, "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%; to let it through, set the annotation %s=%s",
-			moved, of, 100*s.pub.MaxChange, AnnotationApprove, made.Digest))
+			moved, of, 100**s.pub.MaxChange, AnnotationApprove, made.Digest))
 	}
 	if err := p.publish(ctx, s, was, made, now); err != nil {
 		return wake, err
@@ -126,7 +126,7 @@ func moves(prev *topology.Previous, plan *topology.Plan) (moved, of int) {
 // allowed reports whether that many moves may be published at once. One node
 // always may.
 func (s *state) allowed(moved, of int) bool {
-	return moved <= 1 || float64(moved) <= s.pub.MaxChange*float64(of)
+	return moved <= 1 || float64(moved) <= *s.pub.MaxChange*float64(of)
 }
 
 // publish writes the files when their bytes differ, and takes back what was
