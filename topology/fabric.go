@@ -168,19 +168,19 @@ func (f *Fabric) Clique() (Clique, bool) {
 // IsZero reports whether nothing is known of the fabric.
 func (f *Fabric) IsZero() bool { return *f == Fabric{} }
 
-func (f *Fabric) validate() error {
+func (f *Fabric) validate(path string) error {
 	if f.IsZero() {
 		return nil
 	}
 	switch f.State {
 	case FabricNotSupported, FabricNotStarted, FabricInProgress, FabricCompleted:
 	default:
-		return fmt.Errorf("fabric state %q: want notSupported, notStarted, inProgress or completed", f.State)
+		return &fieldError{path: path + ".state", message: fmt.Sprintf("%q: want notSupported, notStarted, inProgress or completed", f.State)}
 	}
 	switch f.Health {
 	case "", HealthHealthy, HealthUnhealthy, HealthLimitedCapacity:
 	default:
-		return fmt.Errorf("fabric health %q: want healthy, unhealthy or limitedCapacity", f.Health)
+		return &fieldError{path: path + ".health", message: fmt.Sprintf("%q: want healthy, unhealthy or limitedCapacity", f.Health)}
 	}
 	return nil
 }

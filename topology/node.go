@@ -126,27 +126,28 @@ func (n *Node) GRESOrder() []GPU {
 // validate checks what every consumer relies on.
 func (n *Node) validate() error {
 	if n.Name == "" {
-		return fmt.Errorf(`"node": empty: want the node's name`)
+		return &fieldError{path: "node", message: "empty: want the node's name"}
 	}
 	uuids := make(map[string]int, len(n.GPUs))
 	minors := make(map[int]int, len(n.GPUs))
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		if err := g.Fabric.validate(); err != nil {
-			return fmt.Errorf("gpus[%d]: %w", i, err)
+		path := fmt.Sprintf("gpus[%d].", i)
+		if err := g.Fabric.validate(path + "fabric"); err != nil {
+			return err
 		}
 		if j, dup := uuids[g.UUID]; dup && g.UUID != "" {
-			return fmt.Errorf("gpus[%d]: uuid %q is also that of gpus[%d]", i, g.UUID, j)
+			return &fieldError{path: path + "uuid", message: fmt.Sprintf("%q is also that of gpus[%d]", g.UUID, j)}
 		}
 		uuids[g.UUID] = i
 		if g.Minor == nil {
 			continue
 		}
 		if *g.Minor < 0 || *g.Minor > 1<<20 {
-			return fmt.Errorf("gpus[%d]: minor %d: want 0 to %d", i, *g.Minor, 1<<20)
+			return &fieldError{path: path + "minor", message: fmt.Sprintf("%d: want 0 to %d", *g.Minor, 1<<20)}
 		}
 		if j, dup := minors[*g.Minor]; dup {
-			return fmt.Errorf("gpus[%d]: minor %d is also that of gpus[%d]", i, *g.Minor, j)
+			return &fieldError{path: path + "minor", message: fmt.Sprintf("%d is also that of gpus[%d]", *g.Minor, j)}
 		}
 		minors[*g.Minor] = i
 	}

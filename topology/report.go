@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 )
 
 // APIVersion and ReportKind head every report.
@@ -38,8 +39,11 @@ func EncodeReport(n *Node) ([]byte, error) {
 // allowed.
 func ParseReport(source string, data []byte) (*Node, error) {
 	var head struct{ APIVersion, Kind string }
-	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, fmt.Errorf("%s:%d: report is not JSON: %w", source, lineOf(data, err), err)
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal(data, &head); errors.As(err, &syntax) {
+		return nil, fmt.Errorf("%s:%d: report is not JSON: %w", source, 1+bytes.Count(data[:syntax.Offset], []byte("\n")), err)
+	} else if err != nil {
+		return nil, explain(source, data, err)
 	}
 	if head.APIVersion != APIVersion || head.Kind != ReportKind {
 		return nil, fmt.Errorf("%s: report of apiVersion %q, kind %q: this version reads %q, %q; run agent and publisher of one version",
@@ -49,33 +53,27 @@ func ParseReport(source string, data []byte) (*Node, error) {
 	dec.DisallowUnknownFields()
 	var r report
 	if err := dec.Decode(&r); err != nil {
-		line := lineOf(data, err)
-		if line == 0 {
-			line = 1 + bytes.Count(data[:dec.InputOffset()], []byte("\n"))
-		}
-		return nil, fmt.Errorf("%s:%d: report: %w", source, line, err)
+		return nil, explain(source, data, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: text after the report's end: want one JSON document", source)
 	}
 	if err := r.validate(); err != nil {
-		return nil, fmt.Errorf("%s: report of node %q: %w", source, r.Name, err)
+		return nil, explain(source, data, err)
 	}
 	return &r.Node, nil
 }
 
-// lineOf returns the line at which a JSON error happened, 0 when unknown.
-func lineOf(data []byte, err error) int {
-	var offset int64
-	var syntax *json.SyntaxError
-	var typ *json.UnmarshalTypeError
+// explain says of JSON that cannot be a report where and why; err is what
+// reading it said.
+func explain(source string, data []byte, err error) error {
+	lines, found := locate(data, reflect.TypeFor[report]())
+	var field *fieldError
 	switch {
-	case errors.As(err, &syntax):
-		offset = syntax.Offset
-	case errors.As(err, &typ):
-		offset = typ.Offset
-	default:
-		return 0
+	case errors.As(found, &field):
+		return fmt.Errorf("%s:%d: report: %w", source, field.line, field)
+	case errors.As(err, &field):
+		return fmt.Errorf("%s:%d: report: %w", source, lines[field.path], err)
 	}
-	return 1 + bytes.Count(data[:min(int(offset), len(data))], []byte("\n"))
+	return fmt.Errorf("%s: report: %w", source, err)
 }

@@ -125,7 +125,7 @@ func TestBadInput(t *testing.T) {
 		{"bad block sizes", twoByTwo, []string{"render", "--nodes", "-", "--block-sizes", "3"}, "block size 3: want base block size 2 times a power of two"},
 		{"read-only output", twoByTwo, []string{"render", "--nodes", "-", "--output", "/proc/none"}, "/proc/none"},
 		{"report of another version", "", []string{"render", write(t, "r.json", `{"apiVersion":"quoin.dev/v9","kind":"NodeReport"}`)}, `apiVersion "quoin.dev/v9"`},
-		{"report with an unknown key", "", []string{"render", write(t, "r.json", strings.Replace(report, `"node"`, "\n\"nod\"", 1))}, `r.json:2: report: json: unknown field "nod"`},
+		{"report with an unknown key", "", []string{"render", write(t, "r.json", strings.Replace(report, `"node"`, "\n\"nod\"", 1))}, `r.json:2: report: nod: unknown key: want apiVersion, bootID`},
 		{"two reports of one node", "", []string{"render", write(t, "a.json", report), write(t, "b.json", report)}, `both reports of node "n1"`},
 		{"previous file broken", twoByTwo, []string{"render", "--nodes", "-", "--previous", write(t, "topology.conf", "BlockName=a Nods=n1\n")}, `topology.conf:1: Nods`},
 		{"check without topology", "", []string{"check"}, "no --topology"},
