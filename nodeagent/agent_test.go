@@ -240,7 +240,7 @@ func TestAwait(t *testing.T) {
 				defer cancel()
 				begun := time.Now()
 				got, ended := newAgent(t, &memory{}).await(ctx, func() error { time.Sleep(tt.after); return gone })
-				if got != tt.want || ended != tt.ended || time.Since(begun) != tt.took {
+				if !errors.Is(got, tt.want) || ended != tt.ended || time.Since(begun) != tt.took {
 					t.Errorf("%v, %t after %s; want %v, %t after %s", got, ended, time.Since(begun), tt.want, tt.ended, tt.took)
 				}
 				time.Sleep(24 * time.Hour) // the bubble ends with its goroutines

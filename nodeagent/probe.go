@@ -73,7 +73,7 @@ func (a *Agent) runProbe(ctx context.Context) (good bool, err error) {
 	if err != nil {
 		return false, probeEnd{endStart, fmt.Errorf("start probe: %w", err)}
 	}
-	defer stdin.Close()
+	defer stdin.Close() //nolint:errcheck // nothing is written to it
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return false, probeEnd{endStart, fmt.Errorf("start probe: %w", err)}
