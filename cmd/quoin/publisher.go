@@ -79,7 +79,7 @@ func runPublisher(ctx context.Context, cmd *cobra.Command, o *publisherOptions) 
 		if err != nil {
 			return fmt.Errorf("reach the API server: %w", err)
 		}
-		store = publisher.NewKubeStore(client, o.namespace, log)
+		store = publisher.NewKubeStore(client, o.namespace, conf.Publications, log)
 		recorder = publisher.NewEvents(client, log)
 	}
 	reg := newRegistry()

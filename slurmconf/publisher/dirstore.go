@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"maps"
 	"os"
@@ -49,8 +50,8 @@ func NewDirStore(dir string) *DirStore {
 	return &DirStore{dir: dir, rescan: 5 * time.Second, changes: make(chan struct{}, 1), parsed: map[string]parsedReport{}}
 }
 
-// Run watches the reports until ctx ends, by fsnotify where it works and by a
-// rescan where it doesn't.
+// Run watches the reports until ctx ends, by fsnotify, and by a rescan where
+// that sees nothing: on network file systems, and for the published files.
 func (s *DirStore) Run(ctx context.Context) error {
 	for _, d := range []string{reportsFolder, nodesFolder} {
 		if err := os.MkdirAll(filepath.Join(s.dir, d), 0o755); err != nil {
@@ -68,15 +69,37 @@ func (s *DirStore) Run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(s.rescan)
 	defer tick.Stop()
-	for {
+	for was := s.fingerprint(); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-events:
+			notify(s.changes)
 		case <-tick.C:
+			if is := s.fingerprint(); is != was {
+				was = is
+				notify(s.changes)
+			}
 		}
-		notify(s.changes)
 	}
+}
+
+// fingerprint sums up the names, sizes and times of all files that a pass
+// reads. What cannot be read is left to the pass, which says so.
+func (s *DirStore) fingerprint() uint64 {
+	sum := fnv.New64a()
+	for _, d := range []string{reportsFolder, nodesFolder, publishedFolder} {
+		_ = filepath.WalkDir(filepath.Join(s.dir, d), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+				return nil
+			}
+			if info, err := e.Info(); err == nil {
+				fmt.Fprintln(sum, path, info.Size(), info.ModTime().UnixNano())
+			}
+			return nil
+		})
+	}
+	return sum.Sum64()
 }
 
 // notify leaves one value in a channel of capacity 1.

@@ -30,6 +30,13 @@ const fieldManager = "quoin-publisher"
 // leaseName is the Lease that the publishers elect their leader by.
 const leaseName = "quoin-publisher"
 
+// A publication's ConfigMap carries this label; one that does not is somebody
+// else's.
+const (
+	kindLabel       = "quoin.dev/kind"
+	kindPublication = "publication"
+)
+
 // KubeStore reads Nodes and reports by watching them and writes publications
 // as ConfigMaps.
 type KubeStore struct {
@@ -50,9 +57,10 @@ type parsedConfigMap struct {
 	err     error
 }
 
-// NewKubeStore returns a store over client; reports are in namespace. Nothing
-// is asked of the API server before Run.
-func NewKubeStore(client kubernetes.Interface, namespace string, log *slog.Logger) *KubeStore {
+// NewKubeStore returns a store over client; reports are in namespace. It
+// notices what others do to the ConfigMaps of pubs. Nothing is asked of the API
+// server before Run.
+func NewKubeStore(client kubernetes.Interface, namespace string, pubs []Publication, log *slog.Logger) *KubeStore {
 	s := &KubeStore{client: client, namespace: namespace, log: log, changes: make(chan struct{}, 1), parsed: map[string]parsedConfigMap{}}
 	all := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(slimNode))
 	own := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace),
@@ -60,8 +68,17 @@ func NewKubeStore(client kubernetes.Interface, namespace string, log *slog.Logge
 	s.factories = []informers.SharedInformerFactory{all, own}
 	nodes, reports := all.Core().V1().Nodes(), own.Core().V1().ConfigMaps()
 	s.nodes, s.reports = nodes.Lister(), reports.Lister()
-	for _, informer := range []cache.SharedIndexInformer{nodes.Informer(), reports.Informer()} {
+	watched := []cache.SharedIndexInformer{nodes.Informer(), reports.Informer()}
+	for _, informer := range watched {
 		s.synced = append(s.synced, informer.HasSynced)
+	}
+	for i := range pubs {
+		one := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(pubs[i].Namespace),
+			informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + pubs[i].ConfigMap }))
+		s.factories = append(s.factories, one)
+		watched = append(watched, one.Core().V1().ConfigMaps().Informer()) // Load does not wait for it
+	}
+	for _, informer := range watched {
 		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only on a stopped informer
 			AddFunc:    func(any) { notify(s.changes) },
 			DeleteFunc: func(any) { notify(s.changes) },
@@ -167,6 +184,9 @@ func (s *KubeStore) Load(ctx context.Context, p *Publication) (*Published, error
 	} else if err != nil {
 		return nil, fmt.Errorf("read publication %s: %w", p.key(), err)
 	}
+	if cm.Labels[kindLabel] != kindPublication {
+		return nil, fmt.Errorf("ConfigMap %s exists and is not Quoin's: name another in the publication, or give it over with the label %s=%s", p.key(), kindLabel, kindPublication)
+	}
 	return &Published{Files: cm.Data, Annotations: cm.Annotations, version: cm.ResourceVersion}, nil
 }
 
@@ -174,7 +194,7 @@ func (s *KubeStore) Load(ctx context.Context, p *Publication) (*Published, error
 // only onto the version that Load returned.
 func (s *KubeStore) Save(ctx context.Context, p *Publication, out *Published) error {
 	api := s.client.CoreV1().ConfigMaps(p.Namespace)
-	owned := map[string]string{"app.kubernetes.io/managed-by": "quoin", "quoin.dev/kind": "publication"}
+	owned := map[string]string{"app.kubernetes.io/managed-by": "quoin", kindLabel: kindPublication}
 	if out.version == "" {
 		_, err := api.Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: p.ConfigMap, Namespace: p.Namespace, Labels: owned, Annotations: out.Annotations},

@@ -1,0 +1,213 @@
+package publisher
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// dirRig is a publisher that runs on a directory.
+type dirRig struct {
+	t     *testing.T
+	store *DirStore
+	pub   *Publication
+}
+
+func newDirRig(t *testing.T, fill func(*dirRig)) *dirRig {
+	t.Helper()
+	ms := Duration{Duration: time.Millisecond}
+	pubs := complete(t, Publication{Settle: Duration{Duration: 150 * time.Millisecond}, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
+	r := &dirRig{t: t, store: NewDirStore(t.TempDir()), pub: &pubs[0]}
+	r.store.rescan = 20 * time.Millisecond
+	fill(r)
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	go func() { ended <- r.store.Run(ctx) }()
+	go func() { ended <- r.store.Lead(ctx, New(r.store, pubs, nil, NewMetrics(prometheus.NewRegistry()), log).Run) }()
+	t.Cleanup(func() {
+		cancel()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return r
+}
+
+func (r *dirRig) write(text string, path ...string) {
+	r.t.Helper()
+	file := filepath.Join(append([]string{r.store.dir}, path...)...)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// site writes the reports of a shipped site's machines.
+func (r *dirRig) site(name string) {
+	r.t.Helper()
+	c, err := simulated.Open(name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, m := range c.Machines() {
+		report, err := topology.EncodeReport(m.Report)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.write(string(report), reportsFolder, m.Name+".json")
+	}
+}
+
+// until waits for a state of the published files.
+func (r *dirRig) until(what string, is func(*Published) bool) *Published {
+	r.t.Helper()
+	var out *Published
+	var err error
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if out, err = r.store.Load(r.t.Context(), r.pub); err == nil && out != nil && is(out) {
+			return out
+		}
+	}
+	r.t.Fatalf("%s: not within 20 s: %+v, %v", what, out, err)
+	return nil
+}
+
+func (r *dirRig) published(path string) string { return filepath.Join(r.store.Place(r.pub), path) }
+
+func TestDirStore(t *testing.T) {
+	r := newDirRig(t, func(r *dirRig) { r.site("gb200-nvl72x4") })
+	first := r.until("published", func(p *Published) bool {
+		return strings.Contains(p.Files["topology.yaml"], "gb200-[001-018]") && p.Files["gres.conf"] != "" && p.Annotations[AnnotationDigest] != ""
+	})
+	text := first.Files["topology.yaml"]
+	same := func(p *Published) bool { return p.Files["topology.yaml"] == text && p.Annotations[AnnotationHeldReason] == "" }
+
+	if err := os.Remove(r.published("topology.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r.until("published again", same)
+	r.write(text+"# a note\n", publishedFolder, r.pub.Namespace, r.pub.ConfigMap, "topology.yaml")
+	r.until("restored", same)
+	r.write("- {", publishedFolder, r.pub.Namespace, r.pub.ConfigMap, "topology.yaml")
+	r.until("held", func(p *Published) bool {
+		return p.Files["topology.yaml"] == "- {" && strings.HasPrefix(p.Annotations[AnnotationHeldReason], "PublishedUnreadable")
+	})
+	if err := os.Remove(r.published("topology.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r.until("made anew", same)
+
+	if err := os.RemoveAll(filepath.Join(r.store.dir, reportsFolder)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(r.store.dir, reportsFolder), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	held := r.until("held without reports", func(p *Published) bool { return p.Annotations[AnnotationHeldReason] != "" })
+	if held.Files["topology.yaml"] != text {
+		t.Errorf("held back for %s, and changed:\n%s", held.Annotations[AnnotationHeldReason], held.Files["topology.yaml"])
+	}
+	r.site("gb200-nvl72x4")
+	r.until("taken back", same)
+}
+
+func TestDirStoreApproval(t *testing.T) {
+	r := newDirRig(t, func(r *dirRig) { r.site("gb200-nvl72x4") })
+	r.until("published", func(p *Published) bool { return p.Annotations[AnnotationDigest] != "" })
+	gone, err := filepath.Glob(filepath.Join(r.store.dir, reportsFolder, "gb200-0[0-3]*.json"))
+	if err != nil || len(gone) < 30 {
+		t.Fatal(gone, err)
+	}
+	for _, path := range gone {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := r.until("held", func(p *Published) bool { return strings.HasPrefix(p.Annotations[AnnotationHeldReason], "BigChange: 39 of 72") })
+	held.Annotations[AnnotationApprove] = held.Annotations[AnnotationHeld]
+	notes, err := json.Marshal(held.Annotations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.write(string(notes), publishedFolder, r.pub.Namespace, r.pub.ConfigMap, publicationFile)
+	r.until("let through", func(p *Published) bool {
+		return !strings.Contains(p.Files["topology.yaml"], "gb200-[001") && p.Annotations[AnnotationHeld] == "" && p.Annotations[AnnotationApprove] == ""
+	})
+}
+
+func TestDirStoreChanges(t *testing.T) {
+	s := NewDirStore(t.TempDir())
+	s.rescan = 10 * time.Millisecond
+	r := &dirRig{t: t, store: s}
+	r.site("a100-mig")
+	r.write("{}", publishedFolder, "slurm", "quoin-slurm", publicationFile)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	changed := func() bool {
+		select {
+		case <-s.Changes():
+			return true
+		case <-time.After(30 * s.rescan):
+			return false
+		}
+	}
+	if changed() {
+		t.Error("a change is noticed where nothing changed")
+	}
+	for _, path := range [][]string{{reportsFolder, "new.json"}, {nodesFolder, "new.json"}, {publishedFolder, "slurm", "quoin-slurm", "topology.yaml"}} {
+		r.write("{}", path...)
+		if !changed() {
+			t.Errorf("the new file %v is not noticed", path)
+		}
+		for changed() { //nolint:revive // one write may be seen twice: as an event and by the rescan
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDirStoreBadFiles(t *testing.T) {
+	s := NewDirStore(t.TempDir())
+	r := &dirRig{t: t, store: s}
+	r.write(`{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"good"}`, reportsFolder, "good.json")
+	r.write(`{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"x"}`, reportsFolder, "other.json")
+	r.write(`{"apiVersion":`, reportsFolder, "torn.json")
+	r.write(`{"labels":3}`, nodesFolder, "good.json")
+	r.write(`not a report`, reportsFolder, "note.txt")
+	snap, err := s.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(snap.Reports) != 1 || snap.Reports["good"] == nil || len(snap.Nodes) != 3 {
+		t.Errorf("reports %v, nodes %v: want the report of good, and three nodes", snap.Reports, snap.Nodes)
+	}
+	want := map[string]string{"other": "named after its node", "torn": "torn.json:1: report is not JSON", "good": "nodes/good.json"}
+	for _, p := range snap.Problems {
+		if w := want[p.Node]; w == "" || !strings.Contains(p.Message, w) {
+			t.Errorf("problem %v, want %q", p, w)
+		}
+		delete(want, p.Node)
+	}
+	if len(want) > 0 {
+		t.Errorf("no problem for %v", want)
+	}
+}

@@ -1,0 +1,160 @@
+package publisher
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+)
+
+// TestRealPublication does to a published ConfigMap in a real API server what
+// people and accidents do, while nothing else in the cluster changes.
+func TestRealPublication(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a real API server")
+	}
+	c, err := kuberig.Start(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	ms := Duration{Duration: time.Millisecond}
+	pubs := complete(t, Publication{Namespace: "default", Settle: Duration{Duration: time.Second}, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
+	r := &publicationRig{t: t, client: c.Client()}
+	for n := range 36 {
+		r.addNode(n)
+	}
+	store := NewKubeStore(c.Client(), "default", pubs, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	pub := New(store, pubs, nil, NewMetrics(prometheus.NewRegistry()), slog.New(slog.NewTextHandler(io.Discard, nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	go func() { ended <- store.Run(ctx) }()
+	go func() { ended <- pub.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Run("first", r.first)
+	t.Run("deleted", r.deleted)
+	t.Run("edited", r.edited)
+	t.Run("made unreadable", r.unreadable)
+	t.Run("somebody else's", r.foreign)
+	t.Run("held and approved", r.approved)
+}
+
+type publicationRig struct {
+	t      *testing.T
+	client kubernetes.Interface
+	text   string // of topology.yaml as first published
+}
+
+func (r *publicationRig) addNode(n int) {
+	r.t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%02d", n), Labels: map[string]string{
+		nodelabels.Clique: fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", n/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200",
+	}}}
+	if _, err := r.client.CoreV1().Nodes().Create(r.t.Context(), node, metav1.CreateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// until waits for a state of the ConfigMap.
+func (r *publicationRig) until(t *testing.T, what string, is func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
+	t.Helper()
+	var cm *corev1.ConfigMap
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		var err error
+		if cm, err = r.client.CoreV1().ConfigMaps("default").Get(t.Context(), "quoin-slurm", metav1.GetOptions{}); err == nil && is(cm) {
+			return cm
+		}
+	}
+	t.Fatalf("%s: not within 20 s; the ConfigMap is %+v", what, cm)
+	return nil
+}
+
+func (r *publicationRig) patch(t *testing.T, patch map[string]any) {
+	t.Helper()
+	data, err := json.Marshal(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.client.CoreV1().ConfigMaps("default").Patch(t.Context(), "quoin-slurm", types.MergePatchType, data, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *publicationRig) first(t *testing.T) {
+	r.text = r.until(t, "published", func(cm *corev1.ConfigMap) bool {
+		return strings.Contains(cm.Data["topology.yaml"], "n[00-17]") && strings.Contains(cm.Data["topology.yaml"], "n[18-35]")
+	}).Data["topology.yaml"]
+}
+
+func (r *publicationRig) deleted(t *testing.T) {
+	if err := r.client.CoreV1().ConfigMaps("default").Delete(t.Context(), "quoin-slurm", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.until(t, "published again", func(cm *corev1.ConfigMap) bool { return cm.Data["topology.yaml"] == r.text })
+}
+
+func (r *publicationRig) edited(t *testing.T) {
+	r.patch(t, map[string]any{"data": map[string]any{"topology.yaml": r.text + "# a note\n", "gres.conf": nil, "theirs": "stays"}})
+	r.until(t, "restored", func(cm *corev1.ConfigMap) bool {
+		return cm.Data["topology.yaml"] == r.text && cm.Data["gres.conf"] != "" && cm.Data["theirs"] == "stays"
+	})
+}
+
+func (r *publicationRig) unreadable(t *testing.T) {
+	r.patch(t, map[string]any{"data": map[string]any{"topology.yaml": "- {"}})
+	r.until(t, "held", func(cm *corev1.ConfigMap) bool {
+		return cm.Data["topology.yaml"] == "- {" && strings.HasPrefix(cm.Annotations[AnnotationHeldReason], "PublishedUnreadable: topology.yaml")
+	})
+	r.patch(t, map[string]any{"data": map[string]any{"topology.yaml": nil}})
+	r.until(t, "made anew", func(cm *corev1.ConfigMap) bool {
+		return cm.Data["topology.yaml"] == r.text && cm.Annotations[AnnotationHeld] == "" && cm.Annotations[AnnotationHeldReason] == ""
+	})
+}
+
+func (r *publicationRig) foreign(t *testing.T) {
+	// Without the label from one write to the next: nothing of it may change.
+	r.patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{kindLabel: nil}}, "data": map[string]any{"topology.yaml": "theirs"}})
+	time.Sleep(4 * time.Second)
+	r.until(t, "left alone", func(cm *corev1.ConfigMap) bool { return cm.Data["topology.yaml"] == "theirs" && cm.Labels[kindLabel] == "" })
+	r.patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{kindLabel: kindPublication}}, "data": map[string]any{"topology.yaml": nil}})
+	r.until(t, "given over", func(cm *corev1.ConfigMap) bool { return cm.Data["topology.yaml"] == r.text })
+}
+
+func (r *publicationRig) approved(t *testing.T) {
+	for n := range 18 {
+		name := fmt.Sprintf("n%02d", n)
+		if err := r.client.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var digest string
+	r.until(t, "held", func(cm *corev1.ConfigMap) bool {
+		digest = cm.Annotations[AnnotationHeld]
+		return strings.HasPrefix(cm.Annotations[AnnotationHeldReason], "BigChange: 18 of 36 nodes") && cm.Data["topology.yaml"] == r.text
+	})
+	r.patch(t, map[string]any{"metadata": map[string]any{"annotations": map[string]any{AnnotationApprove: digest}}})
+	cm := r.until(t, "let through", func(cm *corev1.ConfigMap) bool { return !strings.Contains(cm.Data["topology.yaml"], "n[00") })
+	if cm.Annotations[AnnotationHeld] != "" || cm.Annotations[AnnotationApprove] != "" || cm.Annotations[AnnotationDigest] != digest {
+		t.Errorf("annotations after the approval of %s: %v", digest, cm.Annotations)
+	}
+}
