@@ -6,6 +6,7 @@
 # The answer ends with a line "@end RC". Run it in namespaces of its own: mount, net, uts, ipc, pid.
 root=$1 dir=$2
 set -e
+ulimit -c 0 # some inputs crash slurmctld, which would leave its memory in the chroot
 mount --make-rprivate /
 mount --bind "$root" "$root"
 mkdir -p "$root/rig" "$root/etc/slurm"
@@ -45,7 +46,7 @@ while read -r what name arg; do
       wait "$pid" 2>/dev/null
       exec 3<&-;;
     gres) (inroot timeout -s KILL 60 slurmd -N n001 -G 2>&1) </dev/null; rc=$?;;
-    hosts) (inroot scontrol show "$arg" "$(cat "$dir/$name/list")" 2>&1) </dev/null; rc=$?;;
+    hosts) (inroot timeout -s KILL 20 scontrol show "$arg" "$(cat "$dir/$name/list")" 2>&1) </dev/null; rc=$?;;
   esac
   echo "@end $rc"
 done

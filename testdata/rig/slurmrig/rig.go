@@ -164,7 +164,7 @@ func (c *Cluster) As(ctx context.Context, user string, args ...string) (string, 
 }
 
 func (c *Cluster) enter(ctx context.Context, args []string) (string, error) {
-	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"-t", c.pid(), "-m", "-u", "-i", "-n", "-p", "--", "chroot", c.release.Root()}, args...)...)
+	cmd := exec.CommandContext(ctx, "prlimit", append([]string{"--core=0", "nsenter", "-t", c.pid(), "-m", "-u", "-i", "-n", "-p", "--", "chroot", c.release.Root()}, args...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.WaitDelay = 2 * time.Second

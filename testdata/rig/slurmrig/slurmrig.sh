@@ -29,6 +29,7 @@
 # MODEL="NVIDIA H200": fakes /proc/driver/nvidia/gpus/*/information (GPUS of them), which AutoDetect=nvidia reads.
 # env: KEEP, GPUS, MODEL, CTLDEBUG, DDEBUG (log levels); SLURMRIG_BASE holds slurm-forky, slurm-trixie
 set -u
+ulimit -c 0 # some inputs crash a daemon, which would leave its memory in the chroot
 BASE=${SLURMRIG_BASE:-${XDG_CACHE_HOME:-$HOME/.cache}/quoin}
 die() { echo "slurmrig: $*" >&2; exit 2; }
 need() { [ -d "$1" ] || die "no directory $1"; DIR=$(cd "$1" && pwd); R=$DIR/.rig; }
