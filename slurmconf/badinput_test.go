@@ -84,6 +84,16 @@ func badConf() []topologyCase {
 		"tree deep, 22":           deepTree(22, true),
 		"tree deep, parents 1st":  deepTree(25, true),
 	}
+	for _, list := range oddLists() {
+		block["nodes "+list] = "BlockName=b1 Nodes=\"" + list + "\"\nBlockName=b2 Nodes=n[009-016]\nBlockSizes=1\n"
+		tree["nodes "+list] = "SwitchName=s1 Nodes=\"" + list + "\"\n"
+		tree["switches "+list] = "SwitchName=n001 Nodes=n[001-008]\nSwitchName=n002 Nodes=n[009-016]\nSwitchName=t Switches=\"" + list + "\"\n"
+	}
+	for _, list := range []string{"block{b1}", "block{b1", "block{}x", "blockwith{n001}", "switch{s1}", "switchwith{n001}", "feature{x}", "Block{b1}", "xblock{b1}", "n001{", "{n001}", "block[1-2]{b}", "block}{b"} {
+		block["nodes "+list] = "BlockName=b1 Nodes=n002," + list + "\nBlockSizes=1\n"
+		tree["nodes "+list] = "SwitchName=s1 Nodes=n002," + list + "\n"
+		tree["switches "+list] = "SwitchName=s1 Nodes=n002\nSwitchName=s2 Switches=s1," + list + "\n"
+	}
 	var cases []topologyCase
 	for name, conf := range block {
 		cases = append(cases, topologyCase{name: name, plugin: slurmconf.PluginBlock, conf: conf})
@@ -94,6 +104,16 @@ func badConf() []topologyCase {
 	return append(cases,
 		topologyCase{name: "partition of default", plugin: slurmconf.PluginBlock, conf: four, partitions: []string{"default"}},
 		topologyCase{name: "partition of unknown", plugin: slurmconf.PluginBlock, conf: four, partitions: []string{"nvl"}})
+}
+
+// oddLists are host lists with what nobody means in a bracket; with names of 1
+// and 2 where Slurm takes them.
+func oddLists() []string {
+	return []string{
+		"n[00x1-002]", "n[001x-002]", "n[00z-002]", "n[1z-002]", "n[ 01-002]", "n[+01-002]", "n[001-+2]", "n[001- 2]", "n[1-002]", "n[001-]", "n[001 -]", "n[001z-]", "n[001-002 ]", "n[001-002z]", "n[001,,002]", "n[,001]", "n[001,]", "n[]", "n[-3]", "n[-]", "n[--3]", "n[002-001]", "n[001;002]", "n[1.5-2]",
+		"n[18446744073709551615]", "n[99999999999999999999]", "n[18446744073709551614-18446744073709551615]", "n[1234567890123456789]", "n[0-65536]", "n[000000000000000000000001-2]",
+		"n[[001-002]]", "n[001-002]]", "]n[001,002]", "a]n[001,002]", "n001,]n[001,002]", "n001-002]", "n[001", "r[x]s[1-2]n[1]", "n001,r[x]s[1-2]n[1]", "r[1-2]]n[1]", "r[[1-2]n[1]", "r[1-2]x[n[1]", "r[1-65536,1]n[1]", "n*", "n001;n002", ",", "n001,,n002",
+	}
 }
 
 // deepTree is a chain of n switches over one leaf.
@@ -127,10 +147,15 @@ func badYAML() []topologyCase {
 		"block null": "- topology: f\n  block:\n", "block empty": "- topology: f\n  block: {}\n", "no blocks": "- topology: f\n  block:\n    block_sizes: [4]\n", "blocks null": "- topology: f\n  block:\n    blocks:\n", "blocks mapping": "- topology: f\n  block:\n    blocks:\n      block: b\n      nodes: n001\n", "blocks words": "- topology: f\n  block:\n    blocks: [b]\n",
 		"blocks twice": good + "    blocks:\n      - block: b9\n", "block twice": good + "  block:\n    block_sizes: [8]\n    blocks:\n      - block: b9\n", "nodes twice": good + "        nodes: n[005-008]\n",
 		"placeholder": good + "      - block: b2\n", "nodes null": strings.Replace(good, "n[001-004]", "", 1), "nodes null, no sizes": strings.Replace(strings.Replace(good, "n[001-004]", "", 1), "    block_sizes: [4]\n", "", 1), "nodes list": strings.Replace(good, "n[001-004]", "[n001, n002]", 1), "nodes broken": strings.Replace(good, "n[001-004]", "n[001-", 1),
-		"no block name": strings.Replace(good, "- block: b1\n ", "-", 1), "empty block name": strings.Replace(good, "b1", "''", 1), "duplicate": good + "      - block: b1\n", "null item": good + "      -\n",
+		"no block name": strings.Replace(good, "- block: b1\n ", "-", 1), "empty block name": strings.Replace(good, "b1", "''", 1), "duplicate": good + "      - block: b1\n", "unknown twice": good + "    foo: 1\n    foo: 2\n", "unknown list twice": good + "    foo: [1]\n    foo: [1]\n", "unknown list twice before": strings.Replace(good, "    block_sizes", "    foo: [1]\n    foo: 2\n    block_sizes", 1), "unknown list twice at the top": strings.Replace(good, "  cluster_default", "  foo: [1]\n  foo: 2\n  cluster_default", 1), "null item": good + "      -\n",
 		"tree loop": strings.Replace(tree, "leaf[1-2]", "spine", 1), "tree unknown child": strings.Replace(tree, "leaf[1-2]", "leaf[1-3]", 1), "tree both": strings.Replace(tree, "        children", "        nodes: n001\n        children", 1), "tree no children": strings.Replace(tree, "leaf[1-2]", "''", 1), "tree skeleton": "- topology: f\n  tree:\n    switches:\n      - switch: spine\n", "tree long name": strings.ReplaceAll(tree, "spine", strings.Repeat("s", 80)), "tree no switches": "- topology: f\n  tree:\n    switches: []\n", "tree odd key": "- topology: f\n  tree:\n    x: 1\n",
 		"ring": "- topology: r\n  ring:\n    rings:\n      - ring: r1\n        nodes: n[001-016]\n", "block and ring": good + "  ring:\n    rings: []\n",
 		"two documents": good + "---\n[\n", "control": strings.Replace(good, "nvl", "n\x01l", 1), "json": `[{"topology": "nvl", "block": {"block_sizes": [4], "blocks": [{"block": "b1", "nodes": "n[001-004]"}]}}]`,
+	}
+	for _, list := range append(oddLists(), "block{b1}", "feature{b1}", "n001{") {
+		quoted := "'" + list + "'"
+		yaml["nodes "+list] = strings.Replace(good, "n[001-004]", quoted, 1) + "      - block: b2\n        nodes: n[009-016]\n"
+		yaml["children "+list] = strings.NewReplacer("leaf[1-2]", quoted, "leaf", "n00").Replace(tree)
 	}
 	for _, sizes := range []string{"4", "'4'", "[4, 8]", "[4, 6]", "[8, 4]", "[4, 16, 8]", "[4, 4]", "[0]", "[-4]", "[abc]", "[4x]", "[]", "", "[4.0]", "[65536]", "[1, 65536]", "[1, 32768]", "[65537]", "[4294967300]", "[4, [8]]", "[null]", "{a: 4}", "'4,8'", "[0x4]", "[+4]", "[010, 16]", "['4 ']", "[' 4']", "[18]"} {
 		yaml["sizes "+sizes] = strings.Replace(good, "[4]", sizes, 1)

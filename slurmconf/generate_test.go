@@ -90,7 +90,7 @@ func generateTree(rng *rand.Rand) []string {
 func spoil(rng *rand.Rand, lines []string, tree bool) []string {
 	lines = slices.Clone(lines)
 	i := rng.IntN(len(lines))
-	switch rng.IntN(14) {
+	switch rng.IntN(16) {
 	case 0:
 		lines = append(lines, lines[i]) // a name twice
 	case 1:
@@ -129,6 +129,10 @@ func spoil(rng *rand.Rand, lines []string, tree bool) []string {
 		}
 	case 13:
 		lines[i] = strings.Replace(lines[i], "=", "= ", 1)
+	case 14:
+		lines[i] = strings.Replace(lines[i], "[", pick(rng, "[", "[", "[[", "]x[", "{", "[1]{x}[")+strings.ReplaceAll(generateOddRange(rng), " ", "")+",", 1)
+	case 15:
+		lines[i] = strings.Replace(lines[i], "Nodes=", "Nodes="+pick(rng, generateOddList(rng), `"`+generateOddList(rng)+`"`, "block{b1}", "x{b1}", "n00[1-2]{a}", "feature{x}")+",", 1)
 	}
 	return lines
 }
@@ -180,5 +184,5 @@ func spoilYAML(rng *rand.Rand, text string) string {
 	case 10:
 		return pick(rng, "", "---\n", "# only\n", "[]\n", "{}\n", "hello\n", "[", "- topology: t\n", "topology: t\nflat: true\n") + pick(rng, text, "", "")
 	}
-	return strings.ReplaceAll(text, "n[", pick(rng, "n[0", "q[", "n["))
+	return strings.ReplaceAll(text, "n[", pick(rng, "n[0", "q[", "n[", "n[ ", "n[1z-2,", "n[01,,", "]n[", "block{b1},n["))
 }

@@ -1,7 +1,10 @@
 package slurmconf
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 )
 
@@ -10,16 +13,15 @@ import (
 const (
 	maxRangeHosts = 64 * 1024
 	maxHosts      = 1 << 20
-	// maxDigits is how many digits a number in a bracket may have: more do not
-	// fit Slurm's integers.
+	// maxDigits is how many digits at the end of a name are written as a number.
 	maxDigits = 18
 )
 
-// hostRange is one range of a bracket: the numbers lo to hi, padded with zeros
-// to width digits.
+// hostRange is one range of a bracket: count numbers from lo on, padded with
+// zeros to width digits.
 type hostRange struct {
-	lo, hi uint64
-	width  int
+	lo, count uint64
+	width     int
 }
 
 // ExpandHostlist returns the names of a Slurm host list such as
@@ -58,15 +60,22 @@ func (x *expander) add(name []byte) {
 // walkHosts calls yield with every name of the list; the bytes are valid during
 // the call only.
 func walkHosts(s string, yield func(name []byte)) error {
+	_, err := readHosts(s, yield)
+	return err
+}
+
+// readHosts is walkHosts that also says, where it is so, what Slurm reads in
+// another way than it looks.
+func readHosts(s string, yield func(name []byte)) (odd string, err error) {
 	w := hostWalker{yield: yield}
 	for rest := s; ; {
 		var token string
 		token, rest = nextHostToken(rest)
 		if token == "" {
-			return nil
+			return w.odd, nil
 		}
 		if err := w.token(token); err != nil {
-			return fmt.Errorf("host list %q: %w", shorten(s), err)
+			return w.odd, fmt.Errorf("host list %q: %w", shorten(s), err)
 		}
 	}
 }
@@ -75,113 +84,140 @@ func walkHosts(s string, yield func(name []byte)) error {
 func isHostSeparator(c byte) bool { return c == ',' || c == ' ' || c == '\t' || c == '\n' }
 
 // nextHostToken cuts the first name or bracketed name off s. A separator within
-// a pair of brackets does not end it.
+// a pair of brackets does not end it, unless a ] without its [ came before.
 func nextHostToken(s string) (token, rest string) {
 	start := 0
 	for start < len(s) && isHostSeparator(s[start]) {
 		start++
 	}
-	end := start
-	for end < len(s) && !isHostSeparator(s[end]) {
-		if s[end] == '[' {
-			if i := strings.IndexByte(s[end:], ']'); i >= 0 {
-				end += i
-			}
+	s = s[start:]
+	paired, end := 0, 0 // brackets are paired up to there
+	for {
+		for end < len(s) && !isHostSeparator(s[end]) {
+			end++
 		}
-		end++
+		for paired < end {
+			open := strings.IndexByte(s[paired:end], '[')
+			if open < 0 || strings.IndexByte(s[paired:paired+open], ']') >= 0 {
+				return s[:end], s[end:]
+			}
+			size := strings.IndexByte(s[paired+open:], ']')
+			if size < 0 {
+				return s[:end], s[end:]
+			}
+			paired += open + size + 1
+		}
+		if paired <= end {
+			return s[:end], s[end:]
+		}
+		end = paired
 	}
-	return s[start:end], s[end:]
 }
 
 // hostWalker expands one token after another into the same buffers.
 type hostWalker struct {
 	yield    func(name []byte)
+	odd      string // what was read in another way than it looks
 	buf      []byte
 	ranges   []hostRange
 	brackets []hostBracket
-	values   []string // the text of each outer bracket while it is walked
 	count    int
 }
 
-// hostBracket is one bracket of a token: the text before it and its ranges.
+// errEndless is about a number of 20 digits in a bracket before the last.
+var errEndless = errors.New("bracket that Slurm never comes to the end of: want smaller numbers")
+
+// hostBracket is one bracket of a token before the last: its ranges and the
+// text between it and the next.
 type hostBracket struct {
-	before     string
 	from, upTo int // indices into ranges
+	after      string
+}
+
+// note keeps the first oddity.
+func (w *hostWalker) note(format string, args ...any) {
+	if w.odd == "" {
+		w.odd = fmt.Sprintf(format, args...)
+	}
 }
 
 func (w *hostWalker) token(tok string) error {
 	open := strings.LastIndexByte(tok, '[')
 	if open < 0 {
+		w.literal(tok, "")
 		w.buf = append(w.buf[:0], tok...)
 		return w.emit(w.buf)
 	}
-	size := strings.IndexByte(tok[open:], ']')
-	if size < 0 {
+	inner, suffix, ok := strings.Cut(tok[open+1:], "]")
+	if !ok {
 		return fmt.Errorf("bracket without an end in %q: close it with ]", tok)
 	}
 	w.ranges, w.brackets = w.ranges[:0], w.brackets[:0]
-	if err := w.splitPrefix(tok[:open]); err != nil {
+	if err := w.parseRanges(inner); err != nil {
 		return err
 	}
-	from := len(w.ranges)
-	if err := w.parseRanges(tok[open+1 : open+size]); err != nil {
+	last := w.ranges
+	prefix, err := w.splitPrefix(tok[:open])
+	switch {
+	case err != nil && (len(w.brackets) == 0 || errors.Is(err, errEndless)):
 		return err
+	case err != nil:
+		w.note("%q has no names, for %v", tok, err)
+		return nil
 	}
-	last := hostBracket{before: w.tail(tok[:open]), from: from, upTo: len(w.ranges)}
-	if len(w.brackets) == 0 {
-		return w.single(last, tok[open+size+1:])
-	}
-	w.values = make([]string, len(w.brackets))
-	return w.outer(len(w.brackets)-1, last, tok[open+size+1:])
+	w.literal(prefix, suffix)
+	return w.outer(0, prefix, "", last, suffix)
 }
 
-// splitPrefix parses the brackets before the last one.
-func (w *hostWalker) splitPrefix(prefix string) error {
+// literal looks for brackets in what stays of a token without its ranges.
+func (w *hostWalker) literal(prefix, suffix string) {
+	if strings.IndexByte(suffix, ']') >= 0 || strings.ContainsAny(prefix, "[]") {
+		w.note("%q has a bracket that is read as a part of the name", prefix+suffix)
+	}
+}
+
+// splitPrefix parses the brackets before the last one from the right, as Slurm
+// does, and returns what is left of them. It stops at a [ without its ].
+func (w *hostWalker) splitPrefix(prefix string) (string, error) {
 	for {
-		open := strings.IndexByte(prefix, '[')
+		open := strings.LastIndexByte(prefix, '[')
 		if open < 0 {
-			return nil
+			return prefix, nil
 		}
-		size := strings.IndexByte(prefix[open:], ']')
+		size := strings.LastIndexByte(prefix[open:], ']')
 		if size < 0 {
-			return nil // a lone [ is part of the name, as Slurm has it
+			return prefix, nil
 		}
-		b := hostBracket{before: prefix[:open], from: len(w.ranges)}
+		b := hostBracket{from: len(w.ranges), after: prefix[open+size+1:]}
 		if err := w.parseRanges(prefix[open+1 : open+size]); err != nil {
-			return err
+			return "", err
 		}
 		b.upTo = len(w.ranges)
-		w.brackets = append(w.brackets, b)
-		prefix = prefix[open+size+1:]
-	}
-}
-
-// tail returns what of prefix follows its last whole bracket.
-func (w *hostWalker) tail(prefix string) string {
-	for range w.brackets {
-		open := strings.IndexByte(prefix, '[')
-		prefix = prefix[open+strings.IndexByte(prefix[open:], ']')+1:]
-	}
-	return prefix
-}
-
-// outer walks the brackets before the last: Slurm varies the one next to the
-// last slowest and the first fastest.
-func (w *hostWalker) outer(k int, last hostBracket, suffix string) error {
-	if k < 0 {
-		var prefix strings.Builder
-		for i, b := range w.brackets {
-			prefix.WriteString(b.before)
-			prefix.WriteString(w.values[i])
+		var count uint64
+		for _, r := range w.ranges[b.from:] {
+			if r.lo+r.count-1 == math.MaxUint64 {
+				return "", errEndless
+			}
+			if count += r.count; count > maxRangeHosts {
+				return "", fmt.Errorf("bracket %q has more than %d numbers: split it", shorten(prefix[open:]), maxRangeHosts)
+			}
 		}
-		prefix.WriteString(last.before)
-		last.before = prefix.String()
-		return w.single(last, suffix)
+		w.brackets = append(w.brackets, b)
+		prefix = prefix[:open]
 	}
-	for _, r := range w.ranges[w.brackets[k].from:w.brackets[k].upTo] {
-		for n := r.lo; n <= r.hi; n++ {
-			w.values[k] = string(appendPadded(nil, n, r.width))
-			if err := w.outer(k-1, last, suffix); err != nil {
+}
+
+// outer walks the brackets before the last, beginning with the k-th from the
+// right: Slurm varies the one next to the last slowest. text is what follows.
+func (w *hostWalker) outer(k int, prefix, text string, last []hostRange, suffix string) error {
+	if k == len(w.brackets) {
+		return w.single(prefix+text, last, suffix)
+	}
+	b := &w.brackets[k]
+	for _, r := range w.ranges[b.from:b.upTo] {
+		for i := range r.count {
+			number := appendPadded(make([]byte, 0, 32), r.lo+i, r.width)
+			if err := w.outer(k+1, prefix, string(number)+b.after+text, last, suffix); err != nil {
 				return err
 			}
 		}
@@ -190,11 +226,11 @@ func (w *hostWalker) outer(k int, last hostBracket, suffix string) error {
 }
 
 // single walks a name's last bracket.
-func (w *hostWalker) single(b hostBracket, suffix string) error {
-	for _, r := range w.ranges[b.from:b.upTo] {
-		w.buf = append(w.buf[:0], b.before...)
-		for n := r.lo; n <= r.hi; n++ {
-			w.buf = appendPadded(w.buf[:len(b.before)], n, r.width)
+func (w *hostWalker) single(prefix string, ranges []hostRange, suffix string) error {
+	w.buf = append(w.buf[:0], prefix...)
+	for _, r := range ranges {
+		for i := range r.count {
+			w.buf = appendPadded(w.buf[:len(prefix)], r.lo+i, r.width)
 			w.buf = append(w.buf, suffix...)
 			if err := w.emit(w.buf); err != nil {
 				return err
@@ -216,9 +252,12 @@ func (w *hostWalker) emit(name []byte) error {
 func (w *hostWalker) parseRanges(s string) error {
 	for {
 		part, rest, more := strings.Cut(s, ",")
-		r, err := parseHostRange(part)
+		r, odd, err := parseHostRange(part)
 		if err != nil {
 			return err
+		}
+		if odd {
+			w.note("%q is read as %s", part, r)
 		}
 		w.ranges = append(w.ranges, r)
 		if !more {
@@ -228,28 +267,71 @@ func (w *hostWalker) parseRanges(s string) error {
 	}
 }
 
-// parseHostRange parses "7", "007-012", or "7-", which Slurm takes as 7.
-func parseHostRange(s string) (hostRange, error) {
-	low, high, isRange := strings.Cut(s, "-")
-	lo, ok := parseDigits(low)
-	if !ok {
-		return hostRange{}, fmt.Errorf("%q is no number or range: want such as 7 or 001-018, numbers of at most %d digits", s, maxDigits)
+// String returns the range as it should be written.
+func (r hostRange) String() string {
+	if r.count == 0 {
+		return "nothing"
 	}
-	hi := lo
-	if isRange && high != "" {
-		if hi, ok = parseDigits(high); !ok {
-			return hostRange{}, fmt.Errorf("%q is no range: want such as 001-018, numbers of at most %d digits", s, maxDigits)
-		}
+	b := appendPadded(nil, r.lo, r.width)
+	if r.count > 1 {
+		b = appendPadded(append(b, '-'), r.lo+r.count-1, r.width)
 	}
-	if hi < lo {
-		return hostRange{}, fmt.Errorf("range %q runs backwards: write the smaller number first", s)
-	}
-	if hi-lo >= maxRangeHosts {
-		return hostRange{}, fmt.Errorf("range %q has more than %d hosts: split it", s, maxRangeHosts)
-	}
-	return hostRange{lo: lo, hi: hi, width: len(low)}, nil
+	return string(b)
 }
 
+// parseHostRange parses "7" or "007-012" as Slurm does: spaces and a sign may
+// come before each number, anything but an x behind the first of two, and
+// nothing behind a -. odd says that this or the width makes it read otherwise
+// than it looks.
+func parseHostRange(s string) (r hostRange, odd bool, err error) {
+	low, high, isRange := strings.Cut(s, "-")
+	lo, tail, lowOdd, ok := parseNumber(low)
+	if !ok || strings.IndexByte(s, 'x') >= 0 || strings.HasPrefix(high, "-") || tail != "" && high == "" {
+		return r, false, fmt.Errorf("%q is no number or range: want such as 7 or 001-018", s)
+	}
+	hi, highOdd := lo, isRange
+	if high != "" {
+		if hi, tail, highOdd, ok = parseNumber(high); !ok || tail != "" {
+			return r, false, fmt.Errorf("%q is no range: want such as 001-018", s)
+		}
+		highOdd = highOdd || high[0] == '0' && len(high) != len(low)
+	}
+	r = hostRange{lo: lo, count: hi - lo + 1, width: len(low)} // the count of all numbers there are is 0
+	switch {
+	case hi < lo:
+		return r, false, fmt.Errorf("range %q runs backwards: write the smaller number first", s)
+	case r.count > maxRangeHosts:
+		return r, false, fmt.Errorf("range %q has more than %d hosts: split it", s, maxRangeHosts)
+	case hi == math.MaxUint64 && r.count > 1:
+		return r, false, fmt.Errorf("range %q has numbers that Slurm crashes on: want smaller ones", s)
+	}
+	return r, lowOdd || highOdd, nil
+}
+
+// parseNumber reads the number that s begins with, as C's strtoul does, and
+// returns what follows it. odd says that there is more to s than digits, or too
+// many of them.
+func parseNumber(s string) (n uint64, tail string, odd, ok bool) {
+	if n, ok = parseDigits(s); ok {
+		return n, "", false, true
+	}
+	digits := strings.TrimLeft(s, " \t\n\v\f\r")
+	negative := strings.HasPrefix(digits, "-")
+	if negative || strings.HasPrefix(digits, "+") {
+		digits = digits[1:]
+	}
+	end := 0
+	for end < len(digits) && isDigit(digits[end]) {
+		end++
+	}
+	n, err := strconv.ParseUint(digits[:end], 10, 64) // n is the largest where it does not fit
+	if negative && err == nil {
+		n = -n
+	}
+	return n, digits[end:], end < len(s) || err != nil, end > 0
+}
+
+// parseDigits reads a number of at most maxDigits digits and nothing else.
 func parseDigits(s string) (uint64, bool) {
 	if s == "" || len(s) > maxDigits {
 		return 0, false

@@ -1,6 +1,7 @@
 package slurmconf
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -157,18 +158,25 @@ func (l *linter) newMembership() *membership {
 
 // unitNodes is what walking one unit's host list found.
 type unitNodes struct {
-	count   int // different nodes that slurmctld knows
-	unknown []string
-	shared  []string // nodes that an earlier unit has
-	other   int32    // that unit
-	err     error
+	count     int // different nodes that slurmctld knows
+	unknown   []string
+	functions []string // names with a {: host list functions
+	shared    []string // nodes that an earlier unit has
+	other     int32    // that unit
+	odd       string   // what readHosts says of the list
+	err       error
 }
 
 // walk counts the nodes of unit i.
 func (m *membership) walk(l *linter, i int, nodes string) unitNodes {
 	var u unitNodes
 	mark := int32(i + 1)
-	u.err = walkHosts(nodes, func(name []byte) {
+	functions := strings.IndexByte(nodes, '{') >= 0
+	u.odd, u.err = readHosts(nodes, func(name []byte) {
+		if functions && bytes.IndexByte(name, '{') >= 0 {
+			u.functions = append(u.functions, string(name))
+			return
+		}
 		var was int32
 		if l.known != nil {
 			n, ok := l.known[string(name)]
@@ -214,6 +222,8 @@ func (l *linter) lintUnit(m *membership, r *rawTopology, i int, what string) int
 	if n.err != nil {
 		l.fatal(u.line, "BrokenHostlist", "want such as n[001-018],n020", fmt.Sprintf("%s %s: %v", what, u.name, n.err))
 	}
+	l.lintOdd(u.line, what+" "+u.name, n.odd)
+	l.lintFunctions(u.line, what+" "+u.name, n.functions)
 	if len(n.unknown) > 0 {
 		l.warn(u.line, "UnknownNode", "add the nodes to slurm.conf, or take them out", fmt.Sprintf("%s %s has nodes that are not in slurm.conf: %s", what, u.name, shorten(CompressHostlist(n.unknown))))
 	}
@@ -224,11 +234,37 @@ func (l *linter) lintUnit(m *membership, r *rawTopology, i int, what string) int
 		}
 		l.warn(u.line, rule, "leave each node in one", fmt.Sprintf("%s of %s %s are also in %s; %s", shorten(CompressHostlist(n.shared)), what, u.name, r.units[n.other].name, message))
 	}
-	if u.hasNodes && n.err == nil && n.count == 0 && len(n.unknown) == 0 {
+	if u.hasNodes && n.err == nil && n.count == 0 && len(n.unknown)+len(n.functions) == 0 {
 		l.warn(u.line, "EmptyNodes", "leave the key out of a placeholder", fmt.Sprintf("%s %s has an empty list of nodes", what, u.name))
 	}
 	return n.count
 }
+
+// lintOdd warns of a list that Slurm reads in another way than it looks.
+func (l *linter) lintOdd(line int, where, odd string) {
+	if odd != "" {
+		l.warn(line, "OddHostlist", "write ranges such as n[001-018,020]", where+": "+odd)
+	}
+}
+
+// lintFunctions reports host list functions, which name nodes by a topology
+// that is only being read.
+func (l *linter) lintFunctions(line int, where string, names []string) {
+	const rule, advice = "HostlistFunction", "list the nodes themselves"
+	for _, name := range names {
+		function, rest, _ := strings.Cut(name, "{")
+		if l.Release.FunctionsCrash() && slices.Contains(topologyFunctions, function) && strings.IndexByte(rest, '}') >= 0 {
+			l.fatal(line, rule, advice, fmt.Sprintf("%s: slurmctld %s crashes on %s here", where, l.Release, name))
+			return
+		}
+	}
+	if len(names) > 0 {
+		l.warn(line, rule, advice, fmt.Sprintf("%s: %s has no nodes here", where, shorten(strings.Join(names, ","))))
+	}
+}
+
+// topologyFunctions are the host list functions that look into the topology.
+var topologyFunctions = []string{"block", "blockwith", "switch", "switchwith"}
 
 // lintDuplicates reports names given twice, which no release starts with.
 func (l *linter) lintDuplicates(r *rawTopology, what string) map[string]int {

@@ -45,7 +45,7 @@ func (l *linter) lintTree(r *rawTopology) {
 func (l *linter) lintChildren(r *rawTopology, i int, index map[string]int, parents []int) []int {
 	u := &r.units[i]
 	var found []int
-	err := walkHosts(u.children, func(name []byte) {
+	odd, err := readHosts(u.children, func(name []byte) {
 		child, ok := index[string(name)]
 		switch {
 		case !ok || child == i:
@@ -58,6 +58,7 @@ func (l *linter) lintChildren(r *rawTopology, i int, index map[string]int, paren
 			found = append(found, child)
 		}
 	})
+	l.lintOdd(u.line, "switch "+u.name, odd)
 	if err != nil {
 		l.fatal(u.line, "BrokenHostlist", "want such as leaf[1-4]", fmt.Sprintf("switch %s: %v", u.name, err))
 	} else if len(found) == 0 {

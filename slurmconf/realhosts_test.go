@@ -41,6 +41,72 @@ func TestRealHostlists(t *testing.T) {
 	})
 }
 
+// TestRealOddHostlists compares what comes of host lists with junk in them.
+func TestRealOddHostlists(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
+		s := startSlurm(t, release)
+		rng := rand.New(rand.NewPCG(11, 11))
+		lists := []string{"n[18446744073709551615]", "n[99999999999999999999999]", "n[18446744073709551614-18446744073709551615]", "n[0- -1]", "n[1- -1]", "r[1-65536,1]n[1]", "n[0000000000000000000000001-2]"}
+		for range scaled(300) {
+			lists = append(lists, generateOddList(rng))
+		}
+		refused, count := 0, len(lists)
+		for _, list := range lists {
+			names, err := slurmconf.ExpandHostlist(list)
+			lines, rc := s.run("hosts", "hostnames", realConfig{files: map[string]string{"list": list}})
+			real := slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return strings.HasPrefix(l, "scontrol: error") })
+			if rc != "0" || len(real) > 0 && strings.HasPrefix(real[0], "Invalid hostlist") {
+				refused++
+				if err == nil {
+					t.Errorf("ExpandHostlist(%q) = %q, scontrol exits %s: %q", list, names, rc, lines)
+				}
+			} else if err != nil || !slices.Equal(names, real) {
+				t.Errorf("ExpandHostlist(%q) = %q, %v, scontrol %q", list, names, err, lines)
+			}
+		}
+		t.Logf("Slurm %s: %d of %d odd lists were refused", release, refused, count)
+		if refused < count/10 || refused > count*9/10 {
+			t.Errorf("%d of %d were refused: the generator is lopsided", refused, count)
+		}
+	})
+}
+
+// generateOddList makes a host list with junk in some of its brackets.
+func generateOddList(rng *rand.Rand) string {
+	var b strings.Builder
+	for i := range 1 + rng.IntN(3) {
+		if i > 0 {
+			b.WriteString(pick(rng, ",", ",", " ", ",,", ", "))
+		}
+		b.WriteString(pick(rng, "n", "n", "n", "n", "r1-", "", "]n", "n[", "a]"))
+		for range rng.IntN(4) {
+			b.WriteString("[" + generateOddRange(rng))
+			for rng.IntN(5) == 0 {
+				b.WriteString(pick(rng, ",", ",", ",,", ", ") + generateOddRange(rng))
+			}
+			b.WriteString(pick(rng, "]", "]", "]", "]", "]", "]", "]", "]", "]x", "]n", "]]", "", "]-["))
+		}
+	}
+	return b.String()
+}
+
+// generateOddRange makes what stands between commas in a bracket, mostly a
+// range.
+func generateOddRange(rng *rand.Rand) string {
+	number := func() string {
+		return pick(rng, "1", "2", "01", "003", "7") + pick(rng, "", "", "", "", "", "", "", "", "", "z", ".5", " ", "x", "-")
+	}
+	switch rng.IntN(16) {
+	case 0:
+		return pick(rng, "", "-", "-3", "z", "3-1", "1-65537", "1;2", "1-2-3", "0x1-2")
+	case 1:
+		return pick(rng, " ", "+", "\t", "0", "z", "-", "[") + number()
+	case 2, 3, 4:
+		return number()
+	}
+	return number() + "-" + pick(rng, "", "", "", "", " ", "+", "0") + pick(rng, "8", "9", "10", "0012") + pick(rng, "", "", "", "", "", "z", " ", "-")
+}
+
 func (s *realSlurm) hosts(what, list string) []string {
 	s.t.Helper()
 	lines, rc := s.run("hosts", what, realConfig{files: map[string]string{"list": list}})

@@ -76,5 +76,9 @@ func (r Release) RingAndTorus() bool { return r >= Release2605 }
 // AutoDetectFull reports whether gres.conf takes AutoDetect=full.
 func (r Release) AutoDetectFull() bool { return r >= Release2605 }
 
+// FunctionsCrash reports whether slurmctld crashes on a host list function such
+// as block{b1} in a topology file. It was seen on 26.05.
+func (r Release) FunctionsCrash() bool { return r >= Release2505 }
+
 // TreeSkeleton reports whether a switch may have neither nodes nor children.
 func (r Release) TreeSkeleton() bool { return r >= Release2505 }

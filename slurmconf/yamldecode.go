@@ -103,12 +103,17 @@ func (d *yamlDecoder) each(n *yaml.Node, what, allowed string, f func(key string
 			d.fatal(k.Line, ruleSyntax, "want keys "+allowed, "a key of "+what+" is no word")
 			continue
 		}
-		if given, isList := keyBefore(n.Content[:i], k.Value); isList {
+		known := f(k.Value, k, v)
+		switch given, isList := keyBefore(n.Content[:i], k.Value); {
+		case isList && known:
 			d.fatal(k.Line, "KeyTwice", "join the lists under one key", fmt.Sprintf("key %s of %s is given twice, with lists", k.Value, what))
-		} else if given {
+		case isList:
+			d.warn(k.Line, "KeyTwice", "take both out", fmt.Sprintf("key %s of %s is given twice, with a list: Slurm drops what follows of %s", k.Value, what, what))
+			return
+		case given:
 			d.warn(k.Line, "KeyTwice", "leave one of them", fmt.Sprintf("key %s of %s is given twice, the last one counts", k.Value, what))
 		}
-		if !f(k.Value, k, v) {
+		if !known {
 			d.warn(k.Line, ruleUnknownKey, "take it out, or want one of "+allowed, fmt.Sprintf("key %q of %s is not known: Slurm ignores it", k.Value, what))
 		}
 	}
