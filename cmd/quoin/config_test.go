@@ -2,6 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"gopkg.in/yaml.v3"
@@ -29,4 +33,58 @@ func FuzzConfig(f *testing.F) {
 			t.Fatalf("%q prints\n%s\nwhich prints\n%s\n%v", data, once, twice, err)
 		}
 	})
+}
+
+// TestManifestArgs gives this program the arguments and the configuration that
+// the manifests do.
+func TestManifestArgs(t *testing.T) {
+	type manifest struct {
+		Data map[string]string
+		Spec struct {
+			Template struct {
+				Spec struct {
+					Containers []struct{ Args []string }
+				}
+			}
+		}
+	}
+	files, err := filepath.Glob("../../manifests/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, configs := 0, 0
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for dec := yaml.NewDecoder(f); ; {
+			var m manifest
+			if err := dec.Decode(&m); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			for _, c := range m.Spec.Template.Spec.Containers {
+				commands++
+				cmd, args, err := newRootCommand().Find(c.Args)
+				if err == nil {
+					err = cmd.ParseFlags(args)
+				}
+				if err != nil {
+					t.Errorf("%s: %v: %v", file, c.Args, err)
+				}
+			}
+			if text, ok := m.Data["quoin.yaml"]; ok {
+				configs++
+				if _, err := parseConfig("quoin.yaml", []byte(text)); err != nil {
+					t.Errorf("%s: %v", file, err)
+				}
+			}
+		}
+	}
+	if commands != 2 || configs != 1 {
+		t.Errorf("found %d commands and %d configurations, want 2 and 1", commands, configs)
+	}
 }
