@@ -12,11 +12,20 @@ import (
 // over the digits at the end. Numbers join a range only when they have the same
 // padding: n9 and n010 give "n[9,010]".
 func CompressHostlist(names []string) string {
+	list, _ := compressHosts(names)
+	return list
+}
+
+// compressHosts is CompressHostlist that also returns the list's first name.
+func compressHosts(names []string) (list, first string) {
 	hosts, arena := hostKeys(names)
 	hosts = sortHosts(hosts, arena)
 	hosts = slices.CompactFunc(hosts, func(a, b hostKey) bool {
 		return a.number == b.number && a.prefix == b.prefix && names[a.name] == names[b.name]
 	})
+	if len(hosts) > 0 {
+		first = names[hosts[0].name]
+	}
 	out := make([]byte, 0, len(arena))
 	for i := 0; i < len(hosts); {
 		prefix := names[hosts[i].name][:hosts[i].prefix]
@@ -35,7 +44,7 @@ func CompressHostlist(names []string) string {
 		}
 		i = end
 	}
-	return string(out)
+	return string(out), first
 }
 
 // hostKey is one name with what it is sorted by.

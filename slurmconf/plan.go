@@ -79,9 +79,14 @@ func treeOf(plan *topology.Plan) Topology {
 // such as "nvl:nvl-8a61c302-1,fabric:leaf-7". A node without a place is absent.
 func Specs(plan *topology.Plan, topologies []Topology) map[string]string {
 	specs := make(map[string]string, len(plan.Placements))
+	var spec, block, leaf string
 	for i := range plan.Placements {
 		pl := &plan.Placements[i]
-		var spec string
+		if spec != "" && pl.Block == block && pl.Switch == leaf { // as the node before
+			specs[pl.SlurmName] = spec
+			continue
+		}
+		spec, block, leaf = "", pl.Block, pl.Switch
 		for _, t := range topologies {
 			unit := pl.Block
 			if t.Tree != nil {

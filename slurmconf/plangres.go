@@ -105,11 +105,7 @@ func (g *gresGroups) lines() []GresLine {
 	}
 	compressed := map[string]string{}
 	for k := range order {
-		list := CompressHostlist(lists[k])
-		first := list
-		if names, err := ExpandHostlist(list); err == nil && len(names) > 0 {
-			first = names[0]
-		}
+		list, first := compressHosts(lists[k])
 		order[k].Node, compressed[first] = first, list
 	}
 	grouped := GroupGres(order)
