@@ -143,8 +143,8 @@ func (p *agentProcess) get(path string) (int, string) {
 	if err != nil {
 		return 0, ""
 	}
-	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
 	return resp.StatusCode, string(text)
 }
 

@@ -90,11 +90,10 @@ func (s *DirStore) fingerprint() uint64 {
 	sum := fnv.New64a()
 	for _, d := range []string{reportsFolder, nodesFolder, publishedFolder} {
 		_ = filepath.WalkDir(filepath.Join(s.dir, d), func(path string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() || strings.HasPrefix(e.Name(), ".") {
-				return nil
-			}
-			if info, err := e.Info(); err == nil {
-				fmt.Fprintln(sum, path, info.Size(), info.ModTime().UnixNano())
+			if err == nil && !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+				if info, err := e.Info(); err == nil {
+					fmt.Fprintln(sum, path, info.Size(), info.ModTime().UnixNano())
+				}
 			}
 			return nil
 		})

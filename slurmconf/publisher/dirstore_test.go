@@ -35,7 +35,9 @@ func newDirRig(t *testing.T, fill func(*dirRig)) *dirRig {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	go func() { ended <- r.store.Run(ctx) }()
-	go func() { ended <- r.store.Lead(ctx, New(r.store, pubs, nil, NewMetrics(prometheus.NewRegistry()), log).Run) }()
+	go func() {
+		ended <- r.store.Lead(ctx, New(r.store, pubs, nil, NewMetrics(prometheus.NewRegistry()), log).Run)
+	}()
 	t.Cleanup(func() {
 		cancel()
 		for range 2 {
@@ -96,7 +98,9 @@ func TestDirStore(t *testing.T) {
 		return strings.Contains(p.Files["topology.yaml"], "gb200-[001-018]") && p.Files["gres.conf"] != "" && p.Annotations[AnnotationDigest] != ""
 	})
 	text := first.Files["topology.yaml"]
-	same := func(p *Published) bool { return p.Files["topology.yaml"] == text && p.Annotations[AnnotationHeldReason] == "" }
+	same := func(p *Published) bool {
+		return p.Files["topology.yaml"] == text && p.Annotations[AnnotationHeldReason] == ""
+	}
 
 	if err := os.Remove(r.published("topology.yaml")); err != nil {
 		t.Fatal(err)
@@ -139,7 +143,9 @@ func TestDirStoreApproval(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	held := r.until("held", func(p *Published) bool { return strings.HasPrefix(p.Annotations[AnnotationHeldReason], "BigChange: 39 of 72") })
+	held := r.until("held", func(p *Published) bool {
+		return strings.HasPrefix(p.Annotations[AnnotationHeldReason], "BigChange: 39 of 72")
+	})
 	held.Annotations[AnnotationApprove] = held.Annotations[AnnotationHeld]
 	notes, err := json.Marshal(held.Annotations)
 	if err != nil {

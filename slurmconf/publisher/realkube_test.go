@@ -135,7 +135,9 @@ func (r *publicationRig) foreign(t *testing.T) {
 	// Without the label from one write to the next: nothing of it may change.
 	r.patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{kindLabel: nil}}, "data": map[string]any{"topology.yaml": "theirs"}})
 	time.Sleep(4 * time.Second)
-	r.until(t, "left alone", func(cm *corev1.ConfigMap) bool { return cm.Data["topology.yaml"] == "theirs" && cm.Labels[kindLabel] == "" })
+	r.until(t, "left alone", func(cm *corev1.ConfigMap) bool {
+		return cm.Data["topology.yaml"] == "theirs" && cm.Labels[kindLabel] == ""
+	})
 	r.patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{kindLabel: kindPublication}}, "data": map[string]any{"topology.yaml": nil}})
 	r.until(t, "given over", func(cm *corev1.ConfigMap) bool { return cm.Data["topology.yaml"] == r.text })
 }
