@@ -143,7 +143,7 @@ func fabricOf(cluster [16]uint8, clique uint32, state uint8, status uint32, heal
 	if int(state) >= len(states) {
 		return topology.Fabric{}, fmt.Errorf("state %d is none that this version knows (0 to %d)", state, len(states)-1)
 	}
-	f := topology.Fabric{ClusterUUID: topology.UUID(cluster), CliqueID: clique, State: states[state]} //nolint:gosec // the length is checked above
+	f := topology.Fabric{ClusterUUID: topology.UUID(cluster), CliqueID: clique, State: states[state]}  //nolint:gosec // the length is checked above
 	if ret := nvml.Return(int32(status)); f.State == topology.FabricCompleted && ret != nvml.SUCCESS { //nolint:gosec // NVML's return codes fit
 		f.Status = code(ret)
 	}
