@@ -98,7 +98,8 @@ func TestRealMissingFile(t *testing.T) {
 // TestRealGenerated compares generated topologies, good and spoilt.
 func TestRealGenerated(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
-		const seed, count = 20260, 400
+		const seed = 20260
+		count := scaled(400)
 		rng := rand.New(rand.NewPCG(seed, 1))
 		cases := make([]topologyCase, count)
 		for i := range cases {

@@ -66,6 +66,8 @@ type Options struct {
 	KnownNodes []string
 	// PartitionTopologies are the names that partitions' Topology= use.
 	PartitionTopologies []string
+	// GresTypes are slurm.conf's; nil takes every name in gres.conf as one.
+	GresTypes []string
 	// NodeGPUs is the number of gpus that slurm.conf's Gres= gives a node; nil
 	// leaves the comparison out.
 	NodeGPUs map[string]int

@@ -42,7 +42,7 @@ func small(data []byte) bool {
 }
 
 func FuzzTopologyConf(f *testing.F) {
-	for _, s := range []string{blockConf, treeConf, "", "BlockSizes=4\n", "BlockName=\"a b\" Nodes= n1 \\\n# x\nblocksizes += 4,8", "SwitchName=s\nSwitchName=t Switches=s,t", "Include x\n", "BlockName=a[1 Nodes=n1]\nBlockName=b", `BlockName=a\#b Nodes=n1`} {
+	for _, s := range []string{blockConf, treeConf, "", "BlockSizes=4\n", "BlockName=\"a b\" Nodes= n1 \\\n# x\nblocksizes += 4,8", "SwitchName=s\nSwitchName=t Switches=s,t", "Include x\n", "BlockName=a[1 Nodes=n1]\nBlockName=b", `BlockName=a\#b Nodes=n1`, "BlockName=a Nodes=n[1z-3],block{a}\nBlockName=b Nodes=r[x]s[1]n[1]"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -99,7 +99,7 @@ func FuzzTopologyYAML(f *testing.F) {
 }
 
 func FuzzGres(f *testing.F) {
-	for _, s := range []string{"NodeName=n[001-018] Name=gpu Type=gb200 File=/dev/nvidia[0-3] Cores=0-71 Flags=nvidia_gpu_env\n", "Name=gpu MultipleFiles=/dev/a,/dev/b Links=-1,4 Count=1\n", "AutoDetect=nvidia\n", "NodeName=a AutoDetect=off\n", "Name=gpu Count=2K\nname=gpu count=1 files=/dev/x", "NodeName=x[1 Name=gpu Flags=,,a", "Name=gpu Count=18446744073709551615P"} {
+	for _, s := range []string{"NodeName=n[001-018] Name=gpu Type=gb200 File=/dev/nvidia[0-3] Cores=0-71 Flags=nvidia_gpu_env\n", "Name=gpu MultipleFiles=/dev/a,/dev/b Links=-1,4 Count=1\n", "AutoDetect=nvidia\n", "NodeName=a AutoDetect=off\n", "Name=gpu Count=2K\nname=gpu count=1 files=/dev/x", "NodeName=x[1 Name=gpu Flags=,,a", "Name=gpu Count=18446744073709551615P", "Name=gpu Flags=explicit Count=-3\nNodeName=n[1-2],n1 Name=gpu Name=x Count=1\nNodeName=n[2 Name=gpu", "NodeName=n[1-3] AutoDetect=off\nNodeName=n2 AutoDetect=nvml,x Name=gpu File=/dev/a,/dev/a Links=-1"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -61,7 +61,8 @@ func Lint(files []File, o Options) []Finding {
 type linter struct {
 	reporter
 	Options
-	known map[string]int32 // node -> its number; nil takes every node as known
+	known map[string]int32 // node -> its number
+	open  bool             // every node is known, and gets a number when it is met
 }
 
 func newLinter(o Options) *linter {
@@ -69,13 +70,21 @@ func newLinter(o Options) *linter {
 	if l.Release == 0 {
 		l.Release = Latest
 	}
-	if o.KnownNodes != nil {
-		l.known = make(map[string]int32, len(o.KnownNodes))
-		for i, n := range o.KnownNodes {
-			l.known[n] = int32(i)
-		}
+	l.known, l.open = make(map[string]int32, max(64, len(o.KnownNodes))), o.KnownNodes == nil
+	for i, n := range o.KnownNodes {
+		l.known[n] = int32(i)
 	}
 	return l
+}
+
+// number returns the number of a node that slurm.conf has.
+func (l *linter) number(name []byte) (int32, bool) {
+	n, ok := l.known[string(name)]
+	if !ok && l.open {
+		n, ok = int32(len(l.known)), true
+		l.known[string(name)] = n
+	}
+	return n, ok
 }
 
 func (l *linter) lintYAML(f File) {
@@ -143,15 +152,14 @@ func (l *linter) lintName(what, name string, line int) {
 
 // membership finds nodes that are given twice, unknown or nowhere.
 type membership struct {
-	owner  []int32          // by node number: 1 + index of the unit that has it
-	extra  map[string]int32 // the same for nodes without a number
-	absent int              // known nodes that no unit has
+	owner  []int32 // by node number: 1 + index of the unit that has it
+	absent int     // known nodes that no unit has
 }
 
 func (l *linter) newMembership() *membership {
-	m := &membership{owner: make([]int32, len(l.known)), absent: len(l.known)}
-	if l.known == nil {
-		m.extra = make(map[string]int32, 64)
+	m := &membership{owner: make([]int32, len(l.known))}
+	if !l.open {
+		m.absent = len(l.known)
 	}
 	return m
 }
@@ -177,22 +185,18 @@ func (m *membership) walk(l *linter, i int, nodes string) unitNodes {
 			u.functions = append(u.functions, string(name))
 			return
 		}
-		var was int32
-		if l.known != nil {
-			n, ok := l.known[string(name)]
-			if !ok {
-				u.unknown = append(u.unknown, string(name))
-				return
-			}
-			was, m.owner[n] = m.owner[n], mark
-			if was == 0 {
-				m.absent--
-			}
-		} else {
-			was = m.extra[string(name)]
-			if was != mark {
-				m.extra[string(name)] = mark
-			}
+		n, ok := l.number(name)
+		if !ok {
+			u.unknown = append(u.unknown, string(name))
+			return
+		}
+		for int(n) >= len(m.owner) {
+			m.owner = append(m.owner, 0)
+		}
+		was := m.owner[n]
+		m.owner[n] = mark
+		if was == 0 && !l.open {
+			m.absent--
 		}
 		if was != mark {
 			u.count++

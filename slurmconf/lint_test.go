@@ -52,8 +52,12 @@ func TestLintFindings(t *testing.T) {
 		{name: "yaml, old", file: "topology.yaml", text: "- x", options: Options{Release: Release2411}, want: []string{"1 warning YAMLNotRead"}},
 		{name: "yaml ring, 25.05", file: "topology.yaml", text: "- topology: r\n  cluster_default: true\n  ring: {rings: []}\n", options: Options{Release: Release2505}, want: []string{"1 fatal TopologyKind"}},
 		{name: "yaml names", file: "topology.yaml", text: "- topology: f\n  flat: true\n- topology: f\n  flat: perhaps\n  x: 1\n", options: Options{PartitionTopologies: []string{"g"}}, want: []string{"1 warning ClusterDefault", "1 fatal UnknownTopology", "3 warning DuplicateTopology", "4 warning WrongType", "5 warning UnknownKey"}},
-		{name: "gres", file: "gres.conf", text: "NodeName=n[001-002],q Name=gpu File=/dev/nvidia[0-3] Flags=x Links=0\n", options: Options{NodeGPUs: map[string]int{"n001": 4, "n002": 8}}, want: []string{"1 warning Flags", "1 warning Links", "1 warning UnknownNode", "1 warning FewerGPUs"}},
-		{name: "gres autodetect", file: "gres.conf", text: "AutoDetect=full\n", options: Options{Release: Release2511, NodeGPUs: map[string]int{"n001": 4}}, want: []string{"1 warning AutoDetect"}},
+		{name: "gres", file: "gres.conf", text: "NodeName=n[001-002],q Name=gpu File=/dev/nvidia[0-3] Flags=x Links=0\n", options: Options{NodeGPUs: map[string]int{"n001": 4, "n002": 8}}, want: []string{"1 warning UnknownNode", "1 warning Flags", "1 warning Links", "1 warning FewerGPUs"}},
+		{name: "gres for nobody", file: "gres.conf", text: "NodeName=q[1-2] Name=gpu Count=x\n", want: []string{"1 warning UnknownNode", "1 warning Count"}},
+		{name: "gres flags", file: "gres.conf", text: "NodeName=n[001-004] Name=gpu File=/dev/a Flags=nvidia_gpu_env\nNodeName=n[005-008] Name=gpu File=/dev/b\nNodeName=n[004-005] Name=gpu File=/dev/b Flags=explicit,nvidia_gpu_env\n", want: []string{"3 fatal FlagsDiffer", "3 fatal DuplicateDevice"}},
+		{name: "gres twice", file: "gres.conf", text: "Name=gpu Count=1\nNodeName=n003 Name=gpu Count=1\nNodeName=n003 AutoDetect=off\nNodeName=n003 AutoDetect=nvidia\n", want: []string{"2 fatal DuplicateRecord", "4 fatal AutoDetectTwice"}},
+		{name: "gres more than slurm.conf", file: "gres.conf", text: "Name=gpu File=/dev/nvidia[0-1]\nName=gpu File=/dev/nvidia[0-1]\nName=Gpu File=x Cores=3-1 Links=-1,0\n", options: Options{NodeGPUs: map[string]int{"n001": 2}, GresTypes: []string{"gpu"}}, want: []string{"2 warning DuplicateDevice", "3 warning GresCase", "3 warning RelativeFile", "3 warning Cores", "3 warning Links"}},
+		{name: "gres autodetect", file: "gres.conf", text: "AutoDetect=full\n", options: Options{Release: Release2511, NodeGPUs: map[string]int{"n001": 4}}, want: []string{"1 warning AutoDetect", "1 warning FewerGPUs"}},
 	} {
 		if c.file == "" {
 			c.file = "topology.conf"

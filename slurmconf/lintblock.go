@@ -38,7 +38,7 @@ func (l *linter) lintBlocks(r *rawTopology) {
 	}
 	l.lintBase(r, base, withNodes, counts)
 	l.lintAggregates(r, levels)
-	if m.absent > 0 && len(l.known) > 0 {
+	if m.absent > 0 {
 		l.warn(r.units[0].line, "NodesNowhere", "put them into a block, or know that only one-node jobs run there", fmt.Sprintf("%d nodes are in no block: %s", m.absent, shorten(l.absentNodes(m))))
 	}
 }

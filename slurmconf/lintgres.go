@@ -2,16 +2,86 @@ package slurmconf
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 )
 
+// gresKey is a key that may follow on a line of gres.conf.
+type gresKey int
+
+const (
+	keyName gresKey = iota
+	keyType
+	keyCount
+	keyFile
+	keyFiles
+	keyMultipleFiles
+	keyCores
+	keyCPUs
+	keyLink
+	keyLinks
+	keyFlags
+	keyAutoDetect
+	keyNumber
+)
+
+// gresKeyWords are the keys in lower case. Of File and Files, Cores and CPUs,
+// Link and Links the first counts where both are given.
+var gresKeyWords = [keyNumber]string{"name", "type", "count", "file", "files", "multiplefiles", "cores", "cpus", "link", "links", "flags", "autodetect"}
+
 const gresKeys = "Name, Type, Count, File, MultipleFiles, Cores, Links, Flags, AutoDetect"
 
+// gresRecord is one line as slurmd reads it: of each key the last value.
+type gresRecord struct {
+	line    int
+	nodes   string // NodeName's value
+	perNode bool   // the line begins with NodeName
+	values  [keyNumber]string
+	given   [keyNumber]bool
+
+	severity Severity // Warning where the line is for no node of slurm.conf
+	count    uint64
+	devices  []string // of File
+	flags    gresFlag
+}
+
+// either returns the value of the first of two keys that is given.
+func (r *gresRecord) either(a, b gresKey) (string, bool) {
+	if r.given[a] {
+		return r.values[a], true
+	}
+	return r.values[b], r.given[b]
+}
+
+func (r *gresRecord) hasFile() bool {
+	return r.given[keyFile] || r.given[keyFiles] || r.given[keyMultipleFiles]
+}
+
+// shared reports whether the resource is a part of gpus: any count of it
+// belongs to a file.
+func (r *gresRecord) shared() bool {
+	return r.values[keyName] == "mps" || r.values[keyName] == "shard"
+}
+
+// gresLinter judges one gres.conf, line by line and then node by node.
+type gresLinter struct {
+	*linter
+	auto    string // AutoDetect for nodes without one of their own
+	records []gresRecord
+	all     []int32 // indices of the records for every node
+	classes gresClasses
+	said    map[saying]bool
+}
+
+// saying is a finding that is made once, however many nodes it is about.
+type saying struct {
+	line int
+	rule string
+}
+
 // lintGres judges gres.conf. Fatal means that slurmd does not start on a node
-// that the line is for; whether a device file exists cannot be seen here.
+// that the line is for; whether a device file exists cannot be seen here, and
+// mps and shard are judged by what holds for every resource.
 func (l *linter) lintGres(f File) {
 	l.file = f.Name
 	lines, err := scanConf(f.Name, f.Data, func(line int, file string) {
@@ -20,220 +90,141 @@ func (l *linter) lintGres(f File) {
 	if err != nil {
 		l.fatal(err.Line, ruleSyntax, "want lines of Key=Value pairs", err.Message)
 	}
-	g := gresLinter{linter: l, names: make(map[string]*gresUse)}
+	g := gresLinter{linter: l, records: make([]gresRecord, 0, len(lines)), said: make(map[saying]bool)}
+	g.classes.init(l)
 	for i := range lines {
-		c := &lines[i]
-		g.rec = gresRecord{line: c.line}
-		switch strings.ToLower(c.key) {
-		case "nodename":
-			g.rec.nodes, g.rec.hasNodes = c.value, true
-		case "name":
-			g.rec.name = c.value
-		case "autodetect":
-			g.autodetect(c.value)
-			if len(c.attrs) > 0 {
-				l.fatal(c.line, ruleUnknownKey, "begin the line with NodeName= or Name=", fmt.Sprintf("key %s is not known after AutoDetect", c.attrs[0].key))
-			}
-			continue
-		default:
-			l.fatal(c.line, ruleUnknownKey, "want NodeName, Name or AutoDetect", fmt.Sprintf("key %s does not begin a line", c.key))
-			continue
-		}
-		g.attrs(c)
-		g.record()
+		g.confLine(&lines[i])
 	}
-	g.counts()
+	g.judgeNodes()
 }
 
-// gresLinter judges one gres.conf, line by line and then node by node.
-type gresLinter struct {
-	*linter
-	rec   gresRecord
-	names map[string]*gresUse // by GRES name
-	order []string
-	auto  bool // some line sets AutoDetect, so counts are not known here
-}
-
-// gresRecord is one line as slurmd reads it.
-type gresRecord struct {
-	line                int
-	nodes, name, typ    string
-	hasNodes, hasDevice bool
-	autodetect          string
-	count               uint64
-	hasCount            bool
-	files, multiple     int
-	hasMultiple         bool
-	links               string
-}
-
-func (g *gresLinter) attrs(c *confLine) {
-	seen := make([]string, 0, 8)
-	for _, a := range c.attrs {
-		key := strings.ToLower(a.key)
-		if slices.Contains(seen, key) {
-			g.warn(c.line, "KeyTwice", "leave one of them", fmt.Sprintf("%s is given twice on one line, the last one counts", a.key))
-		}
-		seen = append(seen, key)
-		switch key {
-		case "name":
-			if !g.rec.hasNodes {
-				g.unknownKey(c, a.key)
-			}
-			g.rec.name = a.value
-		case "type":
-			g.rec.typ = a.value
-		case "count":
-			g.countOf(c, a.value)
-		case "file", "files":
-			g.rec.files = g.fileCount(c, a)
-		case "multiplefiles":
-			g.rec.multiple, g.rec.hasMultiple = g.fileCount(c, a), true
-		case "links", "link":
-			g.rec.links = a.value
-		case "flags":
-			g.flags(c, a.value)
-		case "cores", "cpus":
-		case "autodetect":
-			g.rec.autodetect = a.value
-		default:
-			g.unknownKey(c, a.key)
-		}
-		g.rec.hasDevice = g.rec.hasDevice || key != "name" && key != "autodetect"
-	}
-}
-
-func (g *gresLinter) unknownKey(c *confLine, key string) {
-	g.fatal(c.line, ruleUnknownKey, "want "+gresKeys, fmt.Sprintf("key %s is not known after %s", key, c.key))
-}
-
-func (g *gresLinter) countOf(c *confLine, value string) {
-	n, ok := slurmCount(value)
-	if !ok {
-		g.fatal(c.line, "Count", "want a number of 1 or more", fmt.Sprintf("Count=%s is no count", value))
+func (g *gresLinter) confLine(c *confLine) {
+	r := gresRecord{line: c.line, severity: Fatal}
+	switch strings.ToLower(c.key) {
+	case "nodename":
+		r.nodes, r.perNode = c.value, true
+	case "name":
+		r.values[keyName], r.given[keyName] = c.value, true
+	case "autodetect":
+		g.autoDetectLine(c)
+		return
+	default:
+		g.fatal(c.line, ruleUnknownKey, "want NodeName, Name or AutoDetect", fmt.Sprintf("key %s does not begin a line", c.key))
 		return
 	}
-	if plain, err := parseCount(value); err != nil || plain != n {
-		g.warn(c.line, "Count", "want a number of 1 or more", fmt.Sprintf("Count=%s is read as %d", value, n))
-	}
-	g.rec.count, g.rec.hasCount = n, true
-}
-
-// slurmCount reads a count as slurmd does: the digits at the beginning, none
-// for zero, and a suffix.
-func slurmCount(s string) (uint64, bool) {
-	s = strings.TrimLeft(s, " \t")
-	digits := strings.TrimPrefix(s, "+")
-	end := 0
-	for end < len(digits) && isDigit(digits[end]) {
-		end++
-	}
-	n, err := strconv.ParseInt(digits[:end], 10, 64)
-	if err != nil && end > 0 || n == math.MaxInt64 {
-		return 0, false
-	}
-	suffix, unit := strings.ToLower(digits[end:]), uint64(1024)
-	if suffix == "" {
-		return uint64(n), true
-	}
-	power := strings.IndexByte("kmgtp", suffix[0]) + 1
-	switch suffix[1:] {
-	case "b":
-		unit = 1000
-	case "", "ib":
-	default:
-		return 0, false
-	}
-	value := uint64(n)
-	for range power {
-		value *= unit // it wraps in slurmd too
-	}
-	return value, power > 0
-}
-
-func (g *gresLinter) fileCount(c *confLine, a confPair) int {
-	n := 0
-	if err := walkHosts(a.value, func([]byte) { n++ }); err != nil {
-		g.fatal(c.line, "BrokenHostlist", "want such as /dev/nvidia[0-3]", fmt.Sprintf("%s: %v", a.key, err))
-	}
-	return n
-}
-
-func (g *gresLinter) flags(c *confLine, value string) {
-	known := []string{"countonly", "explicit", "one_sharing", "all_sharing", "nvidia_gpu_env", "amd_gpu_env", "intel_gpu_env", "opencl_env", "no_gpu_env"}
-	for flag := range strings.SplitSeq(value, ",") {
-		if flag != "" && !slices.Contains(known, strings.ToLower(flag)) {
-			g.warn(c.line, "Flags", "want "+strings.Join(known, ", "), fmt.Sprintf("flag %q is not known: slurmd ignores it", flag))
+	for _, a := range c.attrs {
+		key := gresKey(slices.Index(gresKeyWords[:], strings.ToLower(a.key)))
+		if key < 0 {
+			g.fatal(c.line, ruleUnknownKey, "want "+gresKeys, fmt.Sprintf("key %s is not known after %s", a.key, c.key))
+			continue
+		}
+		first := key == keyName && !r.perNode
+		if r.given[key] {
+			counts := "last"
+			if first {
+				counts = "first"
+			}
+			g.warn(c.line, "KeyTwice", "leave one of them", fmt.Sprintf("%s is given twice on one line, the %s one counts", a.key, counts))
+		}
+		if !first {
+			r.values[key], r.given[key] = a.value, true
 		}
 	}
+	g.records = append(g.records, r)
+	g.record(int32(len(g.records) - 1))
 }
 
-// autodetect judges a value of AutoDetect.
-func (g *gresLinter) autodetect(value string) {
-	g.auto = g.auto || !strings.EqualFold(value, "off")
-	known := []string{"nvml", "nvidia", "rsmi", "oneapi", "nrt", "off"}
-	if g.Release.AutoDetectFull() {
-		known = append(known, "full")
+// autoDetectLine judges AutoDetect on a line of its own.
+func (g *gresLinter) autoDetectLine(c *confLine) {
+	if g.auto != "" {
+		g.warn(c.line, "KeyTwice", "leave one of them", "AutoDetect for every node is given twice, the last one counts")
 	}
-	if !slices.Contains(known, strings.ToLower(value)) {
-		g.warn(g.rec.line, "AutoDetect", "want "+strings.Join(known, ", "), fmt.Sprintf("AutoDetect=%s is not known to Slurm %s, which ignores it", value, g.Release))
+	g.auto = c.value
+	g.autoDetect(c.line, c.value)
+	if len(c.attrs) > 0 {
+		g.fatal(c.line, ruleUnknownKey, "begin the line with NodeName= or Name=", fmt.Sprintf("key %s is not known after AutoDetect", c.attrs[0].key))
 	}
 }
 
-// record judges one whole line and notes it for its nodes.
-func (g *gresLinter) record() {
-	r := &g.rec
-	if r.autodetect != "" {
-		g.autodetect(r.autodetect)
-		if !r.hasNodes {
+// record judges one line by itself and notes which nodes it is for.
+func (g *gresLinter) record(index int32) {
+	r := &g.records[index]
+	if r.perNode {
+		g.classes.add(g, index)
+	} else {
+		g.all = append(g.all, index)
+	}
+	if r.given[keyAutoDetect] {
+		g.autoDetect(r.line, r.values[keyAutoDetect])
+		if !r.perNode {
 			g.warn(r.line, "AutoDetect", "add NodeName=, or put AutoDetect on a line of its own", "AutoDetect on a line without NodeName has no effect")
 		}
 	}
-	if r.name == "" {
-		if r.hasDevice || r.autodetect == "" {
-			g.warn(r.line, ruleNoName, "add Name=gpu", "the line has no Name: slurmd ignores it")
+	if !r.given[keyName] {
+		others := r.given
+		others[keyAutoDetect] = false
+		if !r.given[keyAutoDetect] || others != [keyNumber]bool{} {
+			g.warn(r.line, ruleNoName, "add Name=gpu", "the line has no Name: slurmd ignores what it says of devices")
 		}
 		return
 	}
-	switch {
-	case r.files > 0 && r.multiple > 0:
-		g.fatal(r.line, "FileAndMultipleFiles", "leave one of them", "File and MultipleFiles are on one line")
-	case r.hasMultiple && r.multiple < 2:
-		g.fatal(r.line, "MultipleFiles", "use File for a device of one file", "MultipleFiles has fewer than two files")
+	switch name := r.values[keyName]; {
+	case !g.knownGres(name):
+		g.warn(r.line, "UnknownGres", "add it to GresTypes in slurm.conf, or correct the name", fmt.Sprintf("Name=%s is not in GresTypes: slurmd ignores the line", name))
+	case !g.sameCase(name):
+		g.warn(r.line, "GresCase", "write it as in GresTypes", fmt.Sprintf("Name=%s differs from GresTypes in case: slurmd does not use its files", name))
 	}
-	devices := uint64(r.files)
-	if r.multiple > 0 {
-		devices = 1
-	}
-	if r.hasCount && devices > 0 && r.count != devices {
-		g.fatal(r.line, "Count", "leave Count out", fmt.Sprintf("Count=%d and %d devices in the files", r.count, devices))
-	}
+	g.lintFiles(r)
+	g.lintFlags(r)
+	g.lintCount(r)
+	g.lintCores(r)
 	g.lintLinks(r)
-	if devices == 0 {
-		devices = r.count
-	}
-	if devices == 0 && !r.hasCount && r.autodetect == "" {
-		devices = 1
-	}
-	g.note(r, nodeGres{count: devices, file: r.files+r.multiple > 0, noFile: r.files+r.multiple == 0, typed: r.typ != "", plain: r.typ == "", auto: r.autodetect != "" && !strings.EqualFold(r.autodetect, "off"), line: r.line})
 }
 
-func (g *gresLinter) lintLinks(r *gresRecord) {
-	if r.links == "" {
-		return
+// knownGres reports whether slurm.conf's GresTypes has the name.
+func (g *gresLinter) knownGres(name string) bool {
+	return g.GresTypes == nil || slices.ContainsFunc(g.GresTypes, func(t string) bool { return strings.EqualFold(t, name) })
+}
+
+// sameCase reports whether a name is written as in GresTypes.
+func (g *gresLinter) sameCase(name string) bool {
+	return slices.Contains(g.GresTypes, name) || g.GresTypes == nil && (name == "gpu" || !strings.EqualFold(name, "gpu"))
+}
+
+// report adds a finding that is fatal where the line is for a node of
+// slurm.conf.
+func (g *gresLinter) report(r *gresRecord, rule, advice, message string) {
+	g.add(r.severity, r.line, rule, advice, message)
+}
+
+// autoDetect judges a value of AutoDetect.
+func (g *gresLinter) autoDetect(line int, value string) {
+	words := g.Release.autoDetectWords()
+	if read := g.Release.readAutoDetect(value); read == "" {
+		g.warn(line, "AutoDetect", "want one of "+strings.Join(words, ", "), fmt.Sprintf("AutoDetect=%s is not known to Slurm %s, which ignores it", value, g.Release))
+	} else if !strings.EqualFold(read, value) {
+		g.warn(line, "AutoDetect", "want one of "+strings.Join(words, ", "), fmt.Sprintf("AutoDetect=%s is read as %s", value, read))
 	}
-	self := 0
-	for word := range strings.SplitSeq(r.links, ",") {
-		n, err := strconv.Atoi(word)
-		if err != nil || n < -1 {
-			self = 2
-		} else if n == -1 {
-			self++
+}
+
+// autoDetectWords are the ways of detection, in the order that slurmd looks for
+// them.
+func (r Release) autoDetectWords() []string {
+	words := []string{"full", "nvml", "rsmi", "oneapi", "nrt", "nvidia", "off"}
+	if !r.AutoDetectFull() {
+		words = words[1:]
+	}
+	return words
+}
+
+// readAutoDetect returns the way that slurmd takes a value for: the first whose
+// word is anywhere in it, but "off" as a whole only.
+func (r Release) readAutoDetect(value string) string {
+	value = strings.ToLower(value)
+	for _, w := range r.autoDetectWords() {
+		if value == w || w != "off" && strings.Contains(value, w) {
+			return w
 		}
 	}
-	if self != 1 {
-		g.warn(r.line, "Links", "want one number per device, -1 once, for the device itself; leave it out on NVSwitch machines", fmt.Sprintf("Links=%s: slurmd ignores it", r.links))
-	} else if r.files > 1 {
-		g.warn(r.line, "Links", "write one line per device, or leave it out", "Links on a line of several devices holds for each of them")
-	}
+	return ""
 }

@@ -1,113 +1,336 @@
 package slurmconf
 
 import (
+	"bytes"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 )
 
-// gresUse is what lines of one GRES name say about nodes.
-type gresUse struct {
-	all   nodeGres // lines for every node
-	nodes map[string]nodeGres
+// gresClasses tells nodes apart by the lines that name them: each line splits
+// the classes that it takes nodes from.
+type gresClasses struct {
+	of   []int32 // by node number: its class; numbers beyond are of class 0
+	list []gresClass
+	to   map[int32]int32 // of one line: classes by the one that they come from
 }
 
-// nodeGres sums the lines of one node.
-type nodeGres struct {
-	count                            uint64
-	file, noFile, typed, plain, auto bool
-	line                             int
+// gresClass is the nodes that the same lines name.
+type gresClass struct {
+	nodes   int
+	node    string  // one of them; empty for those that no line names
+	records []int32 // the lines' indices
+	gpus    int     // the most that slurm.conf gives one of them
 }
 
-func (n *nodeGres) add(m nodeGres) {
-	n.count += m.count
-	n.file, n.noFile = n.file || m.file, n.noFile || m.noFile
-	n.typed, n.plain = n.typed || m.typed, n.plain || m.plain
-	n.auto = n.auto || m.auto
-	n.line = max(n.line, m.line)
-}
-
-// note adds the line to what its nodes have.
-func (g *gresLinter) note(r *gresRecord, n nodeGres) {
-	u := g.names[r.name]
-	if u == nil {
-		u = &gresUse{nodes: make(map[string]nodeGres)}
-		g.names[r.name] = u
-		g.order = append(g.order, r.name)
+func (c *gresClasses) init(l *linter) {
+	c.of = make([]int32, len(l.known))
+	c.list = []gresClass{{nodes: len(l.known)}}
+	if l.open {
+		c.list[0].nodes = math.MaxInt32 // names that are not in the file
 	}
-	if !r.hasNodes {
-		u.all.add(n)
-		return
-	}
-	var unknown []string
-	err := walkHosts(r.nodes, func(name []byte) {
-		if g.known != nil {
-			if _, ok := g.known[string(name)]; !ok {
-				unknown = append(unknown, string(name))
-			}
+	c.to = make(map[int32]int32)
+}
+
+// add moves the nodes of a line into classes of their own.
+func (c *gresClasses) add(g *gresLinter, index int32) {
+	r := &g.records[index]
+	clear(c.to)
+	first := int32(len(c.list))
+	last, lastTo := int32(-1), int32(-1)
+	var unknown, functions []string
+	named := false
+	braces := strings.IndexByte(r.nodes, '{') >= 0
+	odd, err := readHosts(r.nodes, func(name []byte) {
+		if braces && bytes.IndexByte(name, '{') >= 0 {
+			functions = append(functions, string(name))
+			return
 		}
-		sum := u.nodes[string(name)]
-		sum.add(n)
-		u.nodes[string(name)] = sum
+		n, ok := g.number(name)
+		if !ok {
+			unknown = append(unknown, string(name))
+			return
+		}
+		named = true
+		for int(n) >= len(c.of) {
+			c.of = append(c.of, 0)
+		}
+		from := c.of[n]
+		if from >= first {
+			return // named twice
+		}
+		if from != last {
+			last, lastTo = from, c.split(from, string(name), index)
+		}
+		c.of[n] = lastTo
+		c.list[from].nodes--
+		c.list[lastTo].nodes++
 	})
 	if err != nil {
+		c.undo(first)
 		g.warn(r.line, "BrokenHostlist", "want such as n[001-018]", fmt.Sprintf("NodeName: %v: slurmd ignores the line", err))
+	}
+	if err != nil || !named {
+		r.severity = Warning
+	}
+	g.lintOdd(r.line, "NodeName", odd)
+	if len(functions) > 0 {
+		g.warn(r.line, "HostlistFunction", "list the nodes themselves", fmt.Sprintf("NodeName: %s has no nodes here", shorten(strings.Join(functions, ","))))
 	}
 	if len(unknown) > 0 {
 		g.warn(r.line, "UnknownNode", "add the nodes to slurm.conf, or take them out", "not in slurm.conf: "+shorten(CompressHostlist(unknown)))
 	}
 }
 
-// counts judges what all lines together give each node.
-func (g *gresLinter) counts() {
-	for _, name := range g.order {
-		u := g.names[name]
-		g.mixed(name, "", u.all)
-		reported := make(map[int]bool)
-		nodes := make([]string, 0, len(u.nodes))
-		for node := range u.nodes {
-			nodes = append(nodes, node)
+// split returns the class for nodes of a class that a line names.
+func (c *gresClasses) split(from int32, node string, index int32) int32 {
+	if to, ok := c.to[from]; ok {
+		return to
+	}
+	to := int32(len(c.list))
+	c.to[from] = to
+	records := c.list[from].records
+	c.list = append(c.list, gresClass{node: node, records: append(records[:len(records):len(records)], index)})
+	return to
+}
+
+// undo gives the nodes of the classes from first on back.
+func (c *gresClasses) undo(first int32) {
+	back := make(map[int32]int32, len(c.to))
+	for from, to := range c.to {
+		back[to] = from
+		c.list[from].nodes += c.list[to].nodes
+	}
+	for n, class := range c.of {
+		if class >= first {
+			c.of[n] = back[class]
 		}
-		slices.Sort(nodes)
-		for _, node := range nodes {
-			sum := u.nodes[node]
-			sum.add(u.all)
-			if !reported[sum.line] {
-				reported[sum.line] = g.mixed(name, " of node "+node, sum)
+	}
+	c.list = c.list[:first]
+}
+
+// judgeNodes judges what all lines together give each node.
+func (g *gresLinter) judgeNodes() {
+	g.gpuCounts()
+	var lines []*gresRecord
+	for i := range g.classes.list {
+		if class := &g.classes.list[i]; class.nodes > 0 {
+			lines = g.linesOf(lines[:0], class)
+			g.lintAutoDetects(class, lines)
+			g.lintFlagsTogether(class, lines)
+			g.lintGroups(class, lines)
+		}
+	}
+}
+
+// linesOf appends the lines for the nodes of a class, in the order of the file.
+func (g *gresLinter) linesOf(lines []*gresRecord, class *gresClass) []*gresRecord {
+	all, own := g.all, class.records
+	for len(all)+len(own) > 0 {
+		next := &own
+		if len(own) == 0 || len(all) > 0 && all[0] < own[0] {
+			next = &all
+		}
+		lines = append(lines, &g.records[(*next)[0]])
+		*next = (*next)[1:]
+	}
+	return lines
+}
+
+// once adds a finding about nodes unless one of its line and rule is there.
+func (g *gresLinter) once(s Severity, class *gresClass, line int, rule, advice, message string) {
+	if g.said[saying{line, rule}] {
+		return
+	}
+	g.said[saying{line, rule}] = true
+	if class.node != "" {
+		message += " (node " + class.node + ")"
+	}
+	g.add(s, line, rule, advice, message)
+}
+
+// detection returns how the nodes of a class look for devices.
+func (g *gresLinter) detection(class *gresClass) string {
+	for _, i := range class.records {
+		if r := &g.records[i]; r.given[keyAutoDetect] {
+			if read := g.Release.readAutoDetect(r.values[keyAutoDetect]); read != "" {
+				return read
 			}
 		}
 	}
-	g.gpuCounts()
+	return g.Release.readAutoDetect(g.auto)
 }
 
-// mixed reports lines that say File or Type beside lines that do not.
-func (g *gresLinter) mixed(name, of string, n nodeGres) bool {
-	if n.file && n.noFile {
-		g.fatal(n.line, "MixedFile", "give every line a File, or none", fmt.Sprintf("some lines for %s%s have File and others do not", name, of))
+// lintAutoDetects reports a second AutoDetect for a node that is not the first.
+func (g *gresLinter) lintAutoDetects(class *gresClass, lines []*gresRecord) {
+	own := ""
+	for _, r := range lines {
+		if !r.perNode || !r.given[keyAutoDetect] {
+			continue
+		}
+		read := g.Release.readAutoDetect(r.values[keyAutoDetect])
+		if own != "" && own != read {
+			g.once(Fatal, class, r.line, "AutoDetectTwice", "leave one of them", fmt.Sprintf("AutoDetect=%s after another AutoDetect=%s", r.values[keyAutoDetect], own))
+		}
+		if own == "" {
+			own = read
+		}
 	}
-	if n.typed && n.plain {
-		g.fatal(n.line, "MixedType", "give every line a Type, or none", fmt.Sprintf("some lines for %s%s have Type and others do not", name, of))
+	if detects := g.detection(class); detects == "" || detects == "off" {
+		return
 	}
-	if n.auto && n.file {
-		g.warn(n.line, "AutoDetectAndFile", "use either for a node", fmt.Sprintf("lines for %s%s have File beside AutoDetect: a difference drains the node", name, of))
+	if i := slices.IndexFunc(lines, func(r *gresRecord) bool { return r.given[keyName] && r.hasFile() }); i >= 0 {
+		g.once(Warning, class, lines[i].line, "AutoDetectAndFile", "use either for a node", "File beside AutoDetect: a difference drains the node")
 	}
-	return n.file && n.noFile || n.typed && n.plain || n.auto && n.file
+}
+
+// lintFlagsTogether reports Flags that are not those of the line before. slurmd
+// remembers the last ones, for one name at a time.
+func (g *gresLinter) lintFlagsTogether(class *gresClass, lines []*gresRecord) {
+	const compared = flagCountOnly | flagExplicit | flagOneSharing | flagsEnv | flagNoEnv
+	var was gresFlag
+	name := ""
+	for _, r := range lines {
+		own := r.values[keyName]
+		if !r.given[keyName] {
+			continue
+		}
+		flags := r.flags & compared
+		if own == "mps" && r.flags&flagAllSharing == 0 {
+			flags |= flagOneSharing
+		}
+		switch same := own == name; {
+		case r.given[keyFlags] && (!g.Release.EnvFlagsOnly() || flags&(flagsEnv|flagNoEnv) != 0):
+			if same && name != "" && was != flags {
+				g.once(Fatal, class, r.line, "FlagsDiffer", "give all lines of one Name the same Flags, or only the first", fmt.Sprintf("Flags=%s after another line for %s with others, or none", r.values[keyFlags], own))
+			}
+			name, was = own, flags
+		case !r.given[keyFlags] && same && was != 0:
+		case strings.EqualFold(own, "gpu"):
+			name, was = own, flagDefault
+		}
+	}
+}
+
+// lintGroups judges the lines of each name together.
+func (g *gresLinter) lintGroups(class *gresClass, lines []*gresRecord) {
+	var group []*gresRecord
+	for i, r := range lines {
+		same := func(o *gresRecord) bool {
+			return o.given[keyName] && strings.EqualFold(o.values[keyName], r.values[keyName])
+		}
+		if !same(r) || !g.knownGres(r.values[keyName]) || slices.ContainsFunc(lines[:i], same) {
+			continue
+		}
+		group = group[:0]
+		for _, o := range lines[i:] {
+			if same(o) {
+				group = append(group, o)
+			}
+		}
+		g.lintMixed(class, group)
+		g.lintDevices(class, group)
+	}
+}
+
+// lintMixed reports lines of one name that do not go together.
+func (g *gresLinter) lintMixed(class *gresClass, group []*gresRecord) {
+	first := group[0]
+	name := first.values[keyName]
+	total := uint64(0)
+	for i, r := range group {
+		total += r.count
+		switch {
+		case r.hasFile() != first.hasFile():
+			g.once(Fatal, class, r.line, "MixedFile", "give every line a File, or none", fmt.Sprintf("some lines for %s have File and others do not", name))
+		case r.given[keyType] != first.given[keyType]:
+			g.once(Fatal, class, r.line, "MixedType", "give every line a Type, or none", fmt.Sprintf("some lines for %s have Type and others do not", name))
+		case i > 0 && !r.hasFile() && !r.given[keyType]:
+			g.once(Fatal, class, r.line, "DuplicateRecord", "join the counts on one line", fmt.Sprintf("a second line for %s without File and Type", name))
+		}
+	}
+	for _, r := range group {
+		links, ok := r.either(keyLink, keyLinks)
+		if n := uint64(strings.Count(links, ",") + 1); ok && r.count == 1 && n != total {
+			g.once(Warning, class, r.line, "Links", "want one number per device of the node", fmt.Sprintf("Links=%s has %d numbers for %d devices", links, n, total))
+		}
+	}
+}
+
+// lintDevices reports a device file that slurmd would take twice. It takes as
+// many devices as slurm.conf has, those for every node first.
+func (g *gresLinter) lintDevices(class *gresClass, group []*gresRecord) {
+	if len(group) == 1 && len(group[0].devices) < 2 || group[0].shared() {
+		return
+	}
+	left := uint64(math.MaxUint64)
+	if g.NodeGPUs != nil && strings.EqualFold(group[0].values[keyName], "gpu") {
+		left = uint64(max(class.gpus, 0))
+	}
+	seen := make(map[string]bool)
+	group = slices.Clone(group)
+	slices.SortStableFunc(group, func(a, b *gresRecord) int { return allFirst(a) - allFirst(b) })
+	for _, r := range group {
+		if !g.sameCase(r.values[keyName]) {
+			r = &gresRecord{count: r.count}
+		}
+		for i, d := range r.devices {
+			if seen[d] {
+				severity, message := Fatal, "slurmd does not start with both"
+				if left <= uint64(i) || group[0].flags&flagCountOnly != 0 {
+					severity, message = Warning, "slurmd takes one of them"
+				}
+				g.once(severity, class, r.line, "DuplicateDevice", "list each device once for a node", fmt.Sprintf("%s is given twice, %s", d, message))
+				break
+			}
+			seen[d] = true
+		}
+		left -= min(left, r.count)
+	}
+}
+
+// allFirst orders lines for every node before those that name nodes.
+func allFirst(r *gresRecord) int {
+	if r.perNode {
+		return 1
+	}
+	return 0
 }
 
 // gpuCounts compares with slurm.conf's Gres=.
 func (g *gresLinter) gpuCounts() {
-	if g.auto {
+	if g.NodeGPUs == nil {
 		return
+	}
+	have := make([]uint64, len(g.classes.list))
+	last := make([]int, len(have))
+	var lines []*gresRecord
+	for i := range have {
+		class := &g.classes.list[i]
+		if d := g.detection(class); d != "" && d != "off" {
+			have[i] = math.MaxUint64
+			continue
+		}
+		lines = g.linesOf(lines[:0], class)
+		for _, r := range lines {
+			if strings.EqualFold(r.values[keyName], "gpu") {
+				have[i] += r.count
+				last[i] = r.line
+			}
+		}
 	}
 	var fewer []string
 	line := 1
 	for node, want := range g.NodeGPUs {
-		var have nodeGres
-		if u := g.names["gpu"]; u != nil {
-			have = u.nodes[node]
-			have.add(u.all)
+		i := int32(0)
+		if n, ok := g.known[node]; ok && int(n) < len(g.classes.of) {
+			i = g.classes.of[n]
 		}
-		if want > 0 && have.count < uint64(want) {
-			fewer, line = append(fewer, node), max(line, have.line)
+		class := &g.classes.list[i]
+		class.gpus = max(class.gpus, want)
+		if want > 0 && have[i] < uint64(want) {
+			fewer, line = append(fewer, node), max(line, last[i])
 		}
 	}
 	if len(fewer) > 0 {

@@ -36,7 +36,7 @@ func (l *linter) lintTree(r *rawTopology) {
 		}
 	}
 	l.lintLoops(r, children)
-	if m.absent > 0 && len(l.known) > 0 {
+	if m.absent > 0 {
 		l.warn(r.units[0].line, "NodesNowhere", "put them below a switch", fmt.Sprintf("%d nodes are below no switch: %s", m.absent, shorten(l.absentNodes(m))))
 	}
 }

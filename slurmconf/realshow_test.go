@@ -102,34 +102,3 @@ func TestRealSkeletons(t *testing.T) {
 		}
 	})
 }
-
-// TestRealGres has Lint and slurmd judge lines of gres.conf.
-func TestRealGres(t *testing.T) {
-	const files = "File=/dev/nvidia[0-3]"
-	texts := []string{
-		"Name=gpu Type=h200 " + files, "Name=gpu Type=h200 Count=8 " + files, "Name=gpu Count=2 " + files, "Name=gpu Count=4 " + files, "Name=gpu Count=0 " + files, "Name=gpu Count=4",
-		"Name=gpu Foo=1 " + files, "Name=gpu MultipleFiles=/dev/nvidia0", "Name=gpu MultipleFiles=/dev/nvidia[0-1]", "Name=gpu Count=2 MultipleFiles=/dev/nvidia[0-1]", "Name=gpu MultipleFiles=/dev/nvidia[0-1] " + files,
-		"Name=gpu File=/dev/nvidia[0-", "NodeName=n[001 Name=gpu " + files, "NodeName=zz Name=gpu " + files, "NodeName=n001 " + files, "NodeName=n001", "Type=a Name=gpu " + files,
-		"Name=gpu Links=0,0,0,0 " + files, "Name=gpu Links=abc File=/dev/nvidia0", "Name=gpu Flags=bogus " + files, "Name=gpu Cores=abc " + files, "Name=gpu CPUs=0-3 Files=/dev/nvidia[0-3]", "Name=gpu Link=-1 File=/dev/nvidia0",
-		"AutoDetect=off", "AutoDetect=bogus", "AutoDetect=nvidia", "AutoDetect=off Name=gpu", "Name=gpu AutoDetect=off " + files, "NodeName=n001 AutoDetect=off", "AutoDetect=nvidia\nName=gpu " + files,
-		"Name=gpu Count=0", "Name=gpu Count=abc", "Name=gpu Count=-1", "Name=gpu Count=1K", "Name=gpu Count=4 Count=4 " + files, "Name=gpu File=/dev/nvidia0 " + files, "Name=license Count=4", "Name=gpu", "hello", "# nothing", "Name=gpu File=",
-		"Name=gpu Type=h200 Count=4\nName=gpu Type=h200 File=/dev/nvidia0", "Name=gpu Type=h200 File=/dev/nvidia[0-1]\nName=gpu File=/dev/nvidia[2-3]", "NodeName=n001 Name=gpu Type=h200 File=/dev/nvidia0\nNodeName=n002 Name=gpu File=/dev/nvidia0",
-		"NodeName=n001 Name=gpu File=/dev/nvidia0\nNodeName=n[001-002] Name=gpu Count=1", "name=GPU TYPE=h200 file=/dev/nvidia[0-3]", "Name=gpu File=/dev/nvidia0,/dev/nvidia2 # two",
-		"Name=gpu Type=a,b " + files, "Name=gpu Count=4x", `Name=gpu Count=""`, "Name=gpu Count=00", "Name=gpu Count=0K", "Name=gpu Count=0x4", "Name=gpu Count=+4", `Name=gpu Count=" 4"`, `Name=gpu Type=""`, `Name="" Count=1`, `Name=gpu File=""`, `Name=gpu MultipleFiles=""`, "Name=gpu Count=99999999999999999999", "Name=gpu Count=9223372036854775808", "Name=gpu Count=4294967296P",
-		"Name=gpu Count=4kb", "Name=gpu Count=K", "Name=gpu Count=1T", `NodeName="" Name=gpu Foo=1`, "Name=gpu Flags=, File=/dev/nvidia0", "Name=gpu Count=2k " + files, "Name=gpu Flags=nvidia_gpu_env,one_sharing " + files,
-	}
-	known, err := slurmconf.ExpandHostlist(realNodes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
-		s := startSlurm(t, release)
-		for _, text := range texts {
-			lines, rc := s.run("gres", "", realConfig{gres: " Gres=gpu:h200:4", files: map[string]string{"gres.conf": text + "\n"}})
-			findings := slurmconf.Lint([]slurmconf.File{{Name: "gres.conf", Data: []byte(text + "\n")}}, slurmconf.Options{Release: release, KnownNodes: known})
-			if got, want := slurmconf.HasFatal(findings), rc != "0"; got != want {
-				t.Errorf("Slurm %s: Lint says fatal=%t, slurmd %t\n%s\nfindings: %v\nlog:\n%s", release, got, want, text, findings, complaints(lines))
-			}
-		}
-	})
-}

@@ -67,7 +67,7 @@ JobAcctGatherType=jobacct_gather/none
 MpiDefault=none
 SlurmdParameters=config_overrides
 MailProg=/bin/true
-GresTypes=gpu
+GresTypes=gpu,nic
 `
 
 // startSlurm makes the namespaces, and the chroot where it is not there yet.

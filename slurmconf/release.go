@@ -80,5 +80,10 @@ func (r Release) AutoDetectFull() bool { return r >= Release2605 }
 // as block{b1} in a topology file. It was seen on 26.05.
 func (r Release) FunctionsCrash() bool { return r >= Release2505 }
 
+// EnvFlagsOnly reports whether slurmd compares Flags of two lines of gres.conf
+// only where they name environment variables. It was seen on 26.05, and that
+// 24.11 compares all of them.
+func (r Release) EnvFlagsOnly() bool { return r >= Release2605 }
+
 // TreeSkeleton reports whether a switch may have neither nodes nor children.
 func (r Release) TreeSkeleton() bool { return r >= Release2505 }
