@@ -38,35 +38,43 @@ func EncodeReport(n *Node) ([]byte, error) {
 // values out of range are errors that name the source, the line and what is
 // allowed.
 func ParseReport(source string, data []byte) (*Node, error) {
-	var head struct{ APIVersion, Kind string }
-	var syntax *json.SyntaxError
-	if err := json.Unmarshal(data, &head); errors.As(err, &syntax) {
-		return nil, fmt.Errorf("%s:%d: report is not JSON: %w", source, 1+bytes.Count(data[:syntax.Offset], []byte("\n")), err)
-	} else if err != nil {
-		return nil, explain(source, data, err)
-	}
-	if head.APIVersion != APIVersion || head.Kind != ReportKind {
-		return nil, fmt.Errorf("%s: report of apiVersion %q, kind %q: this version reads %q, %q; run agent and publisher of one version",
-			source, head.APIVersion, head.Kind, APIVersion, ReportKind)
-	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	var r report
-	if err := dec.Decode(&r); err != nil {
-		return nil, explain(source, data, err)
+	err := dec.Decode(&r)
+	if err == nil {
+		err = r.check(dec)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: text after the report's end: want one JSON document", source)
-	}
-	if err := r.validate(); err != nil {
+	if err != nil {
 		return nil, explain(source, data, err)
 	}
 	return &r.Node, nil
 }
 
-// explain says of JSON that cannot be a report where and why; err is what
-// reading it said.
+var errNotThisVersion = errors.New("report of another version")
+
+// check judges a report that dec has read.
+func (r *report) check(dec *json.Decoder) error {
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("text after the report's end: want one JSON document")
+	}
+	if r.APIVersion != APIVersion || r.Kind != ReportKind {
+		return errNotThisVersion
+	}
+	return r.validate()
+}
+
+// explain says of what cannot be a report where and why; err is what reading it
+// said.
 func explain(source string, data []byte, err error) error {
+	var head struct{ APIVersion, Kind string }
+	var syntax *json.SyntaxError
+	if errHead := json.Unmarshal(data, &head); errors.As(errHead, &syntax) {
+		return fmt.Errorf("%s:%d: report is not JSON: %w", source, 1+bytes.Count(data[:syntax.Offset], []byte("\n")), errHead)
+	} else if errHead == nil && (head.APIVersion != APIVersion || head.Kind != ReportKind) {
+		return fmt.Errorf("%s: report of apiVersion %q, kind %q: this version reads %q, %q; run agent and publisher of one version",
+			source, head.APIVersion, head.Kind, APIVersion, ReportKind)
+	}
 	lines, found := locate(data, reflect.TypeFor[report]())
 	var field *fieldError
 	switch {

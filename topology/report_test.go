@@ -80,6 +80,20 @@ func FuzzParseReport(f *testing.F) {
 	})
 }
 
+func BenchmarkParseReport(b *testing.B) {
+	data, err := topology.EncodeReport(rack(1, 1)[0].Report)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := topology.ParseReport("r", data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func FuzzParseClique(f *testing.F) {
 	f.Add("8a61c302-0000-4000-8000-000000000001.32766")
 	f.Add("[N/A].[N/A]")
