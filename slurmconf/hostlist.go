@@ -67,7 +67,12 @@ func walkHosts(s string, yield func(name []byte)) error {
 // readHosts is walkHosts that also says, where it is so, what Slurm reads in
 // another way than it looks.
 func readHosts(s string, yield func(name []byte)) (odd string, err error) {
-	w := hostWalker{yield: yield}
+	return new(hostWalker).read(s, yield)
+}
+
+// read is readHosts in buffers that are used again.
+func (w *hostWalker) read(s string, yield func(name []byte)) (odd string, err error) {
+	w.yield, w.odd, w.count = yield, "", 0
 	for rest := s; ; {
 		var token string
 		token, rest = nextHostToken(rest)

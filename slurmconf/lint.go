@@ -62,7 +62,8 @@ type linter struct {
 	reporter
 	Options
 	known map[string]int32 // node -> its number
-	open  bool             // every node is known, and gets a number when it is met
+	hosts hostWalker
+	open  bool // every node is known, and gets a number when it is met
 }
 
 func newLinter(o Options) *linter {
@@ -180,7 +181,7 @@ func (m *membership) walk(l *linter, i int, nodes string) unitNodes {
 	var u unitNodes
 	mark := int32(i + 1)
 	functions := strings.IndexByte(nodes, '{') >= 0
-	u.odd, u.err = readHosts(nodes, func(name []byte) {
+	u.odd, u.err = l.hosts.read(nodes, func(name []byte) {
 		if functions && bytes.IndexByte(name, '{') >= 0 {
 			u.functions = append(u.functions, string(name))
 			return

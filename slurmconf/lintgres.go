@@ -33,34 +33,44 @@ const gresKeys = "Name, Type, Count, File, MultipleFiles, Cores, Links, Flags, A
 
 // gresRecord is one line as slurmd reads it: of each key the last value.
 type gresRecord struct {
-	line    int
-	nodes   string // NodeName's value
-	perNode bool   // the line begins with NodeName
-	values  [keyNumber]string
-	given   [keyNumber]bool
-
-	severity Severity // Warning where the line is for no node of slurm.conf
-	count    uint64
-	devices  []string // of File
+	*confLine
+	at       [keyNumber]int32 // 1 + the place of each key among attrs; 0 where it is not given
+	perNode  bool             // the line begins with NodeName, else with Name
 	flags    gresFlag
+	count    uint64
+	severity Severity // Warning where the line is for no node of slurm.conf
+}
+
+func (r *gresRecord) has(key gresKey) bool {
+	return r.at[key] > 0 || key == keyName && !r.perNode
+}
+
+func (r *gresRecord) get(key gresKey) string {
+	switch {
+	case key == keyName && !r.perNode:
+		return r.value
+	case r.at[key] == 0:
+		return ""
+	}
+	return r.attrs[r.at[key]-1].value
 }
 
 // either returns the value of the first of two keys that is given.
 func (r *gresRecord) either(a, b gresKey) (string, bool) {
-	if r.given[a] {
-		return r.values[a], true
+	if r.has(a) {
+		return r.get(a), true
 	}
-	return r.values[b], r.given[b]
+	return r.get(b), r.has(b)
 }
 
 func (r *gresRecord) hasFile() bool {
-	return r.given[keyFile] || r.given[keyFiles] || r.given[keyMultipleFiles]
+	return r.has(keyFile) || r.has(keyFiles) || r.has(keyMultipleFiles)
 }
 
 // shared reports whether the resource is a part of gpus: any count of it
 // belongs to a file.
 func (r *gresRecord) shared() bool {
-	return r.values[keyName] == "mps" || r.values[keyName] == "shard"
+	return r.get(keyName) == "mps" || r.get(keyName) == "shard"
 }
 
 // gresLinter judges one gres.conf, line by line and then node by node.
@@ -71,12 +81,14 @@ type gresLinter struct {
 	all     []int32 // indices of the records for every node
 	classes gresClasses
 	said    map[saying]bool
+	seen    map[string]bool // device files of one node
 }
 
 // saying is a finding that is made once, however many nodes it is about.
 type saying struct {
-	line int
-	rule string
+	severity Severity
+	line     int
+	rule     string
 }
 
 // lintGres judges gres.conf. Fatal means that slurmd does not start on a node
@@ -90,7 +102,7 @@ func (l *linter) lintGres(f File) {
 	if err != nil {
 		l.fatal(err.Line, ruleSyntax, "want lines of Key=Value pairs", err.Message)
 	}
-	g := gresLinter{linter: l, records: make([]gresRecord, 0, len(lines)), said: make(map[saying]bool)}
+	g := gresLinter{linter: l, records: make([]gresRecord, 0, len(lines)), said: make(map[saying]bool), seen: make(map[string]bool)}
 	g.classes.init(l)
 	for i := range lines {
 		g.confLine(&lines[i])
@@ -99,12 +111,11 @@ func (l *linter) lintGres(f File) {
 }
 
 func (g *gresLinter) confLine(c *confLine) {
-	r := gresRecord{line: c.line, severity: Fatal}
+	r := gresRecord{confLine: c, severity: Fatal}
 	switch strings.ToLower(c.key) {
 	case "nodename":
-		r.nodes, r.perNode = c.value, true
+		r.perNode = true
 	case "name":
-		r.values[keyName], r.given[keyName] = c.value, true
 	case "autodetect":
 		g.autoDetectLine(c)
 		return
@@ -112,23 +123,18 @@ func (g *gresLinter) confLine(c *confLine) {
 		g.fatal(c.line, ruleUnknownKey, "want NodeName, Name or AutoDetect", fmt.Sprintf("key %s does not begin a line", c.key))
 		return
 	}
-	for _, a := range c.attrs {
+	for i, a := range c.attrs {
 		key := gresKey(slices.Index(gresKeyWords[:], strings.ToLower(a.key)))
-		if key < 0 {
+		switch {
+		case key < 0:
 			g.fatal(c.line, ruleUnknownKey, "want "+gresKeys, fmt.Sprintf("key %s is not known after %s", a.key, c.key))
 			continue
+		case key == keyName && !r.perNode:
+			g.warn(c.line, "KeyTwice", "leave one of them", "Name is given twice on one line, the first one counts")
+		case r.has(key):
+			g.warn(c.line, "KeyTwice", "leave one of them", fmt.Sprintf("%s is given twice on one line, the last one counts", a.key))
 		}
-		first := key == keyName && !r.perNode
-		if r.given[key] {
-			counts := "last"
-			if first {
-				counts = "first"
-			}
-			g.warn(c.line, "KeyTwice", "leave one of them", fmt.Sprintf("%s is given twice on one line, the %s one counts", a.key, counts))
-		}
-		if !first {
-			r.values[key], r.given[key] = a.value, true
-		}
+		r.at[key] = int32(i + 1)
 	}
 	g.records = append(g.records, r)
 	g.record(int32(len(g.records) - 1))
@@ -154,21 +160,21 @@ func (g *gresLinter) record(index int32) {
 	} else {
 		g.all = append(g.all, index)
 	}
-	if r.given[keyAutoDetect] {
-		g.autoDetect(r.line, r.values[keyAutoDetect])
+	if r.has(keyAutoDetect) {
+		g.autoDetect(r.line, r.get(keyAutoDetect))
 		if !r.perNode {
 			g.warn(r.line, "AutoDetect", "add NodeName=, or put AutoDetect on a line of its own", "AutoDetect on a line without NodeName has no effect")
 		}
 	}
-	if !r.given[keyName] {
-		others := r.given
-		others[keyAutoDetect] = false
-		if !r.given[keyAutoDetect] || others != [keyNumber]bool{} {
+	if !r.has(keyName) {
+		others := r.at
+		others[keyAutoDetect] = 0
+		if !r.has(keyAutoDetect) || others != [keyNumber]int32{} {
 			g.warn(r.line, ruleNoName, "add Name=gpu", "the line has no Name: slurmd ignores what it says of devices")
 		}
 		return
 	}
-	switch name := r.values[keyName]; {
+	switch name := r.get(keyName); {
 	case !g.knownGres(name):
 		g.warn(r.line, "UnknownGres", "add it to GresTypes in slurm.conf, or correct the name", fmt.Sprintf("Name=%s is not in GresTypes: slurmd ignores the line", name))
 	case !g.sameCase(name):

@@ -12,32 +12,36 @@ import (
 func (g *gresLinter) lintFiles(r *gresRecord) {
 	file, isFile := r.either(keyFile, keyFiles)
 	if isFile {
-		r.devices = g.fileList(r, "File", file)
-		r.count = uint64(len(r.devices))
+		r.count = g.fileCount(r, "File", file)
 	}
-	if !r.given[keyMultipleFiles] {
+	if !r.has(keyMultipleFiles) {
 		return
 	}
-	files := g.fileList(r, "MultipleFiles", r.values[keyMultipleFiles])
+	files := g.fileCount(r, "MultipleFiles", r.get(keyMultipleFiles))
 	if isFile {
 		g.report(r, "FileAndMultipleFiles", "leave one of them", "File and MultipleFiles are on one line")
-	} else if len(files) < 2 {
+	} else if files < 2 {
 		g.report(r, "MultipleFiles", "use File for a device of one file", "MultipleFiles has fewer than two files")
 	}
 	r.count = 1
 }
 
-func (g *gresLinter) fileList(r *gresRecord, key, value string) []string {
-	var files []string
-	odd, err := readHosts(value, func(name []byte) { files = append(files, string(name)) })
+func (g *gresLinter) fileCount(r *gresRecord, key, value string) (count uint64) {
+	relative := ""
+	odd, err := g.hosts.read(value, func(name []byte) {
+		count++
+		if name[0] != '/' && relative == "" {
+			relative = string(name)
+		}
+	})
 	if err != nil {
 		g.report(r, "BrokenHostlist", "want such as /dev/nvidia[0-3]", fmt.Sprintf("%s: %v", key, err))
 	}
 	g.lintOdd(r.line, key, odd)
-	if i := slices.IndexFunc(files, func(f string) bool { return !strings.HasPrefix(f, "/") }); i >= 0 {
-		g.warn(r.line, "RelativeFile", "write the whole path", fmt.Sprintf("%s: %s is looked for where slurmd was started", key, shorten(files[i])))
+	if relative != "" {
+		g.warn(r.line, "RelativeFile", "write the whole path", fmt.Sprintf("%s: %s is looked for where slurmd was started", key, shorten(relative)))
 	}
-	return files
+	return count
 }
 
 // gresFlag is a set of Flags.
@@ -63,10 +67,10 @@ var gresFlagWords = []string{"countonly", "explicit", "one_sharing", "all_sharin
 
 // lintFlags reads Flags as slurmd does: by the words that are anywhere in it.
 func (g *gresLinter) lintFlags(r *gresRecord) {
-	if !r.given[keyFlags] {
+	if !r.has(keyFlags) {
 		return
 	}
-	value := strings.ToLower(r.values[keyFlags])
+	value := strings.ToLower(r.get(keyFlags))
 	for i, w := range gresFlagWords {
 		if strings.Contains(value, w) {
 			r.flags |= 1 << i
@@ -83,17 +87,17 @@ func (g *gresLinter) lintFlags(r *gresRecord) {
 	}
 	switch {
 	case r.flags&flagNoEnv != 0 && r.flags&flagsEnv != 0:
-		g.report(r, "Flags", "leave no_gpu_env or the others", fmt.Sprintf("Flags=%s has no_gpu_env and variables to set", r.values[keyFlags]))
+		g.report(r, "Flags", "leave no_gpu_env or the others", fmt.Sprintf("Flags=%s has no_gpu_env and variables to set", r.get(keyFlags)))
 	case r.flags&flagOneSharing != 0 && r.flags&flagAllSharing != 0:
-		g.warn(r.line, "Flags", "leave one of them", fmt.Sprintf("Flags=%s has one_sharing and all_sharing: one_sharing counts", r.values[keyFlags]))
+		g.warn(r.line, "Flags", "leave one of them", fmt.Sprintf("Flags=%s has one_sharing and all_sharing: one_sharing counts", r.get(keyFlags)))
 	}
 }
 
 // lintCount reads Count.
 func (g *gresLinter) lintCount(r *gresRecord) {
 	const rule, advice = "Count", "want a number of 1 or more, or leave Count out where there are files"
-	value := r.values[keyCount]
-	if !r.given[keyCount] {
+	value := r.get(keyCount)
+	if !r.has(keyCount) {
 		r.count = max(r.count, 1)
 		return
 	}

@@ -13,101 +13,110 @@ import (
 type gresClasses struct {
 	of   []int32 // by node number: its class; numbers beyond are of class 0
 	list []gresClass
-	to   map[int32]int32 // of one line: classes by the one that they come from
+	take func(name []byte) // calls node
+
+	// Of the line that is being read: its index, the first of its classes, these
+	// by the class that they come from and the last of them once more.
+	index, first       int32
+	to                 map[int32]int32
+	last, lastTo       int32
+	named              bool
+	unknown, functions []string
 }
 
 // gresClass is the nodes that the same lines name.
 type gresClass struct {
 	nodes   int
-	node    string  // one of them; empty for those that no line names
+	node    int32   // the number of one of them; -1 for those that no line names
 	records []int32 // the lines' indices
 	gpus    int     // the most that slurm.conf gives one of them
 }
 
 func (c *gresClasses) init(l *linter) {
 	c.of = make([]int32, len(l.known))
-	c.list = []gresClass{{nodes: len(l.known)}}
+	c.list = []gresClass{{node: -1, nodes: len(l.known)}}
 	if l.open {
 		c.list[0].nodes = math.MaxInt32 // names that are not in the file
 	}
 	c.to = make(map[int32]int32)
+	c.take = func(name []byte) { c.node(l, name) }
 }
 
 // add moves the nodes of a line into classes of their own.
 func (c *gresClasses) add(g *gresLinter, index int32) {
 	r := &g.records[index]
 	clear(c.to)
-	first := int32(len(c.list))
-	last, lastTo := int32(-1), int32(-1)
-	var unknown, functions []string
-	named := false
-	braces := strings.IndexByte(r.nodes, '{') >= 0
-	odd, err := readHosts(r.nodes, func(name []byte) {
-		if braces && bytes.IndexByte(name, '{') >= 0 {
-			functions = append(functions, string(name))
-			return
-		}
-		n, ok := g.number(name)
-		if !ok {
-			unknown = append(unknown, string(name))
-			return
-		}
-		named = true
-		for int(n) >= len(c.of) {
-			c.of = append(c.of, 0)
-		}
-		from := c.of[n]
-		if from >= first {
-			return // named twice
-		}
-		if from != last {
-			last, lastTo = from, c.split(from, string(name), index)
-		}
-		c.of[n] = lastTo
-		c.list[from].nodes--
-		c.list[lastTo].nodes++
-	})
+	c.index, c.first, c.last, c.lastTo = index, int32(len(c.list)), -1, -1
+	c.named, c.unknown, c.functions = false, c.unknown[:0], c.functions[:0]
+	odd, err := g.hosts.read(r.value, c.take)
 	if err != nil {
-		c.undo(first)
+		c.undo()
 		g.warn(r.line, "BrokenHostlist", "want such as n[001-018]", fmt.Sprintf("NodeName: %v: slurmd ignores the line", err))
 	}
-	if err != nil || !named {
+	if err != nil || !c.named {
 		r.severity = Warning
 	}
 	g.lintOdd(r.line, "NodeName", odd)
-	if len(functions) > 0 {
-		g.warn(r.line, "HostlistFunction", "list the nodes themselves", fmt.Sprintf("NodeName: %s has no nodes here", shorten(strings.Join(functions, ","))))
+	if len(c.functions) > 0 {
+		g.warn(r.line, "HostlistFunction", "list the nodes themselves", fmt.Sprintf("NodeName: %s has no nodes here", shorten(strings.Join(c.functions, ","))))
 	}
-	if len(unknown) > 0 {
-		g.warn(r.line, "UnknownNode", "add the nodes to slurm.conf, or take them out", "not in slurm.conf: "+shorten(CompressHostlist(unknown)))
+	if len(c.unknown) > 0 {
+		g.warn(r.line, "UnknownNode", "add the nodes to slurm.conf, or take them out", "not in slurm.conf: "+shorten(CompressHostlist(c.unknown)))
 	}
 }
 
+// node moves one node of the line.
+func (c *gresClasses) node(l *linter, name []byte) {
+	if bytes.IndexByte(name, '{') >= 0 {
+		c.functions = append(c.functions, string(name))
+		return
+	}
+	n, ok := l.number(name)
+	if !ok {
+		c.unknown = append(c.unknown, string(name))
+		return
+	}
+	c.named = true
+	for int(n) >= len(c.of) {
+		c.of = append(c.of, 0)
+	}
+	from := c.of[n]
+	if from >= c.first {
+		return // named twice
+	}
+	if from != c.last {
+		c.last, c.lastTo = from, c.split(from, n)
+	}
+	c.of[n] = c.lastTo
+	c.list[from].nodes--
+	c.list[c.lastTo].nodes++
+}
+
 // split returns the class for nodes of a class that a line names.
-func (c *gresClasses) split(from int32, node string, index int32) int32 {
+func (c *gresClasses) split(from, node int32) int32 {
 	if to, ok := c.to[from]; ok {
 		return to
 	}
 	to := int32(len(c.list))
 	c.to[from] = to
 	records := c.list[from].records
-	c.list = append(c.list, gresClass{node: node, records: append(records[:len(records):len(records)], index)})
+	c.list = append(c.list, gresClass{node: node, records: append(records[:len(records):len(records)], c.index)})
 	return to
 }
 
-// undo gives the nodes of the classes from first on back.
-func (c *gresClasses) undo(first int32) {
+// undo gives the nodes that the line took back.
+func (c *gresClasses) undo() {
 	back := make(map[int32]int32, len(c.to))
 	for from, to := range c.to {
 		back[to] = from
 		c.list[from].nodes += c.list[to].nodes
 	}
 	for n, class := range c.of {
-		if class >= first {
+		if class >= c.first {
 			c.of[n] = back[class]
 		}
 	}
-	c.list = c.list[:first]
+	c.list = c.list[:c.first]
 }
 
 // judgeNodes judges what all lines together give each node.
@@ -140,12 +149,14 @@ func (g *gresLinter) linesOf(lines []*gresRecord, class *gresClass) []*gresRecor
 
 // once adds a finding about nodes unless one of its line and rule is there.
 func (g *gresLinter) once(s Severity, class *gresClass, line int, rule, advice, message string) {
-	if g.said[saying{line, rule}] {
+	if g.said[saying{s, line, rule}] {
 		return
 	}
-	g.said[saying{line, rule}] = true
-	if class.node != "" {
-		message += " (node " + class.node + ")"
+	g.said[saying{s, line, rule}] = true
+	for name, n := range g.known {
+		if n == class.node {
+			message += " (node " + name + ")"
+		}
 	}
 	g.add(s, line, rule, advice, message)
 }
@@ -153,8 +164,8 @@ func (g *gresLinter) once(s Severity, class *gresClass, line int, rule, advice, 
 // detection returns how the nodes of a class look for devices.
 func (g *gresLinter) detection(class *gresClass) string {
 	for _, i := range class.records {
-		if r := &g.records[i]; r.given[keyAutoDetect] {
-			if read := g.Release.readAutoDetect(r.values[keyAutoDetect]); read != "" {
+		if r := &g.records[i]; r.has(keyAutoDetect) {
+			if read := g.Release.readAutoDetect(r.get(keyAutoDetect)); read != "" {
 				return read
 			}
 		}
@@ -166,12 +177,12 @@ func (g *gresLinter) detection(class *gresClass) string {
 func (g *gresLinter) lintAutoDetects(class *gresClass, lines []*gresRecord) {
 	own := ""
 	for _, r := range lines {
-		if !r.perNode || !r.given[keyAutoDetect] {
+		if !r.perNode || !r.has(keyAutoDetect) {
 			continue
 		}
-		read := g.Release.readAutoDetect(r.values[keyAutoDetect])
+		read := g.Release.readAutoDetect(r.get(keyAutoDetect))
 		if own != "" && own != read {
-			g.once(Fatal, class, r.line, "AutoDetectTwice", "leave one of them", fmt.Sprintf("AutoDetect=%s after another AutoDetect=%s", r.values[keyAutoDetect], own))
+			g.once(Fatal, class, r.line, "AutoDetectTwice", "leave one of them", fmt.Sprintf("AutoDetect=%s after another AutoDetect=%s", r.get(keyAutoDetect), own))
 		}
 		if own == "" {
 			own = read
@@ -180,7 +191,7 @@ func (g *gresLinter) lintAutoDetects(class *gresClass, lines []*gresRecord) {
 	if detects := g.detection(class); detects == "" || detects == "off" {
 		return
 	}
-	if i := slices.IndexFunc(lines, func(r *gresRecord) bool { return r.given[keyName] && r.hasFile() }); i >= 0 {
+	if i := slices.IndexFunc(lines, func(r *gresRecord) bool { return r.has(keyName) && r.hasFile() }); i >= 0 {
 		g.once(Warning, class, lines[i].line, "AutoDetectAndFile", "use either for a node", "File beside AutoDetect: a difference drains the node")
 	}
 }
@@ -192,8 +203,8 @@ func (g *gresLinter) lintFlagsTogether(class *gresClass, lines []*gresRecord) {
 	var was gresFlag
 	name := ""
 	for _, r := range lines {
-		own := r.values[keyName]
-		if !r.given[keyName] {
+		own := r.get(keyName)
+		if !r.has(keyName) {
 			continue
 		}
 		flags := r.flags & compared
@@ -201,12 +212,12 @@ func (g *gresLinter) lintFlagsTogether(class *gresClass, lines []*gresRecord) {
 			flags |= flagOneSharing
 		}
 		switch same := own == name; {
-		case r.given[keyFlags] && (!g.Release.EnvFlagsOnly() || flags&(flagsEnv|flagNoEnv) != 0):
+		case r.has(keyFlags) && (!g.Release.EnvFlagsOnly() || flags&(flagsEnv|flagNoEnv) != 0):
 			if same && name != "" && was != flags {
-				g.once(Fatal, class, r.line, "FlagsDiffer", "give all lines of one Name the same Flags, or only the first", fmt.Sprintf("Flags=%s after another line for %s with others, or none", r.values[keyFlags], own))
+				g.once(Fatal, class, r.line, "FlagsDiffer", "give all lines of one Name the same Flags, or only the first", fmt.Sprintf("Flags=%s after another line for %s with others, or none", r.get(keyFlags), own))
 			}
 			name, was = own, flags
-		case !r.given[keyFlags] && same && was != 0:
+		case !r.has(keyFlags) && same && was != 0:
 		case strings.EqualFold(own, "gpu"):
 			name, was = own, flagDefault
 		}
@@ -218,9 +229,9 @@ func (g *gresLinter) lintGroups(class *gresClass, lines []*gresRecord) {
 	var group []*gresRecord
 	for i, r := range lines {
 		same := func(o *gresRecord) bool {
-			return o.given[keyName] && strings.EqualFold(o.values[keyName], r.values[keyName])
+			return o.has(keyName) && strings.EqualFold(o.get(keyName), r.get(keyName))
 		}
-		if !same(r) || !g.knownGres(r.values[keyName]) || slices.ContainsFunc(lines[:i], same) {
+		if !same(r) || !g.knownGres(r.get(keyName)) || slices.ContainsFunc(lines[:i], same) {
 			continue
 		}
 		group = group[:0]
@@ -237,16 +248,16 @@ func (g *gresLinter) lintGroups(class *gresClass, lines []*gresRecord) {
 // lintMixed reports lines of one name that do not go together.
 func (g *gresLinter) lintMixed(class *gresClass, group []*gresRecord) {
 	first := group[0]
-	name := first.values[keyName]
+	name := first.get(keyName)
 	total := uint64(0)
 	for i, r := range group {
 		total += r.count
 		switch {
 		case r.hasFile() != first.hasFile():
 			g.once(Fatal, class, r.line, "MixedFile", "give every line a File, or none", fmt.Sprintf("some lines for %s have File and others do not", name))
-		case r.given[keyType] != first.given[keyType]:
+		case r.has(keyType) != first.has(keyType):
 			g.once(Fatal, class, r.line, "MixedType", "give every line a Type, or none", fmt.Sprintf("some lines for %s have Type and others do not", name))
-		case i > 0 && !r.hasFile() && !r.given[keyType]:
+		case i > 0 && !r.hasFile() && !r.has(keyType):
 			g.once(Fatal, class, r.line, "DuplicateRecord", "join the counts on one line", fmt.Sprintf("a second line for %s without File and Type", name))
 		}
 	}
@@ -261,33 +272,43 @@ func (g *gresLinter) lintMixed(class *gresClass, group []*gresRecord) {
 // lintDevices reports a device file that slurmd would take twice. It takes as
 // many devices as slurm.conf has, those for every node first.
 func (g *gresLinter) lintDevices(class *gresClass, group []*gresRecord) {
-	if len(group) == 1 && len(group[0].devices) < 2 || group[0].shared() {
+	file, _ := group[0].either(keyFile, keyFiles)
+	if len(group) == 1 && strings.IndexByte(file, ',') < 0 || group[0].shared() {
 		return
 	}
 	left := uint64(math.MaxUint64)
-	if g.NodeGPUs != nil && strings.EqualFold(group[0].values[keyName], "gpu") {
+	if g.NodeGPUs != nil && strings.EqualFold(group[0].get(keyName), "gpu") {
 		left = uint64(max(class.gpus, 0))
 	}
-	seen := make(map[string]bool)
+	clear(g.seen)
 	group = slices.Clone(group)
 	slices.SortStableFunc(group, func(a, b *gresRecord) int { return allFirst(a) - allFirst(b) })
 	for _, r := range group {
-		if !g.sameCase(r.values[keyName]) {
-			r = &gresRecord{count: r.count}
-		}
-		for i, d := range r.devices {
-			if seen[d] {
+		if file, ok := r.either(keyFile, keyFiles); ok && g.sameCase(r.get(keyName)) {
+			if twice, at := g.deviceTwice(file); twice != "" {
 				severity, message := Fatal, "slurmd does not start with both"
-				if left <= uint64(i) || group[0].flags&flagCountOnly != 0 {
+				if left <= at || group[0].flags&flagCountOnly != 0 {
 					severity, message = Warning, "slurmd takes one of them"
 				}
-				g.once(severity, class, r.line, "DuplicateDevice", "list each device once for a node", fmt.Sprintf("%s is given twice, %s", d, message))
-				break
+				g.once(severity, class, r.line, "DuplicateDevice", "list each device once for a node", fmt.Sprintf("%s is given twice, %s", twice, message))
 			}
-			seen[d] = true
 		}
 		left -= min(left, r.count)
 	}
+}
+
+// deviceTwice notes the devices of a list as seen, and returns the first that
+// was and its place.
+func (g *gresLinter) deviceTwice(file string) (twice string, at uint64) {
+	i := uint64(0)
+	_, _ = g.hosts.read(file, func(name []byte) { // what is wrong with it was said before
+		if g.seen[string(name)] && twice == "" {
+			twice, at = string(name), i
+		}
+		g.seen[string(name)] = true
+		i++
+	})
+	return twice, at
 }
 
 // allFirst orders lines for every node before those that name nodes.
@@ -314,7 +335,7 @@ func (g *gresLinter) gpuCounts() {
 		}
 		lines = g.linesOf(lines[:0], class)
 		for _, r := range lines {
-			if strings.EqualFold(r.values[keyName], "gpu") {
+			if strings.EqualFold(r.get(keyName), "gpu") {
 				have[i] += r.count
 				last[i] = r.line
 			}

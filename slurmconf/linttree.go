@@ -45,7 +45,7 @@ func (l *linter) lintTree(r *rawTopology) {
 func (l *linter) lintChildren(r *rawTopology, i int, index map[string]int, parents []int) []int {
 	u := &r.units[i]
 	var found []int
-	odd, err := readHosts(u.children, func(name []byte) {
+	odd, err := l.hosts.read(u.children, func(name []byte) {
 		child, ok := index[string(name)]
 		switch {
 		case !ok || child == i:
