@@ -53,8 +53,9 @@ type Publication struct {
 	// SettleMax how long a restless cluster can put that off.
 	Settle    Duration `yaml:"settle"`
 	SettleMax Duration `yaml:"settleMax"`
-	// FirstWait is how long the first publication waits for nodes with GPUs
-	// whose NVLink domain is not known yet.
+	// FirstWait is how long the first publication waits at most: for nodes with
+	// GPUs whose NVLink domain is not known yet and, unless BaseBlockSize is set,
+	// for nodes to be added no more for a minute.
 	FirstWait Duration `yaml:"firstWait"`
 	// GoneAfter is how long a node stays in the files when its Node object, or
 	// its report without Kubernetes, is gone.

@@ -38,6 +38,8 @@ type state struct {
 	// last pass came.
 	due, dirty time.Time
 	started    time.Time
+	known      int       // nodes with a report or a clique's label, before the first publication
+	knownSince time.Time // when their number last changed
 	failures   int
 	gone       map[string]time.Time      // Slurm name -> when first missed
 	tried      map[string]string         // node -> annotation that was refused or given up

@@ -126,8 +126,15 @@ func openCluster(t testing.TB, name string) *simulated.Cluster {
 	return c
 }
 
+// complete fills in defaults. A publication that says nothing of FirstWait
+// begins at once: few tests are about that.
 func complete(t testing.TB, pubs ...Publication) []Publication {
 	t.Helper()
+	for i := range pubs {
+		if pubs[i].FirstWait == (Duration{}) {
+			pubs[i].FirstWait = Duration{read: true}
+		}
+	}
 	out, err := Complete(pubs)
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +229,7 @@ func TestFirstPublicationWaitsForAllNodes(t *testing.T) {
 	fault := simulated.Fault{Node: "gb200-030", Fabric: "inProgress"}
 	c.Apply(simulated.Step{Do: []simulated.Fault{fault}})
 	store := newMemory(snapshotOf(c))
-	inBubble(t, store, complete(t, Publication{}), func() {
+	inBubble(t, store, complete(t, Publication{FirstWait: DefaultPublication().FirstWait}), func() {
 		store.pass(4 * time.Minute)
 		if store.saves != 0 {
 			t.Fatal("published although a node with GPUs is not known yet")
@@ -232,6 +239,49 @@ func TestFirstPublicationWaitsForAllNodes(t *testing.T) {
 			t.Fatal("not published after the longest wait")
 		}
 	})
+}
+
+// TestFirstPublicationWaitsForLateAgents starts a site whose agents come up one
+// after another and whose nodes have no labels: the base block size must be
+// that of whole racks.
+func TestFirstPublicationWaitsForLateAgents(t *testing.T) {
+	whole := snapshotOf(openCluster(t, "gb200-nvl72x4"))
+	upTo := func(n int) *Snapshot {
+		snap := &Snapshot{Reports: map[string]*topology.Node{}}
+		for i, node := range whole.Nodes {
+			snap.Nodes = append(snap.Nodes, Node{Name: node.Name})
+			if i%6 < n {
+				snap.Reports[node.Name] = whole.Reports[node.Name]
+			}
+		}
+		return snap
+	}
+	for name, tt := range map[string]struct {
+		pub  Publication
+		want []int // saves after each sixth of the nodes and 40 s, then after a minute more
+	}{
+		"chosen base":     {Publication{FirstWait: DefaultPublication().FirstWait}, []int{0, 0, 0, 0, 0, 0, 1}},
+		"configured base": {Publication{FirstWait: DefaultPublication().FirstWait, BaseBlockSize: 18}, []int{1, 2, 3, 4, 5, 6, 6}},
+		"no wait":         {Publication{}, []int{1, 2, 3, 4, 5, 6, 6}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newMemory(&Snapshot{})
+			inBubble(t, store, complete(t, tt.pub), func() {
+				for i, want := range tt.want {
+					if i < 6 {
+						store.change(upTo(i + 1))
+					}
+					store.pass(40 * time.Second)
+					if i == 6 {
+						store.pass(time.Minute)
+					}
+					if store.saves != want {
+						t.Fatalf("%d publications after step %d, want %d", store.saves, i+1, want)
+					}
+				}
+			})
+		})
+	}
 }
 
 func TestBigChangeWaitsForApproval(t *testing.T) {

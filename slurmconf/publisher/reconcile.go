@@ -38,9 +38,9 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 		return wake, p.hold(ctx, s, was, made.Digest, made.Refused, made.Message)
 	}
 	if was.empty() {
-		if node := unsettled(made.Plan, facts); node != "" && now.Before(s.started.Add(s.pub.FirstWait.Duration)) {
-			p.log.Info("first publication waits", "publication", s.pub.Name, "node", node, "upTo", s.pub.FirstWait.Duration)
-			return earlier(wake, s.started.Add(s.pub.FirstWait.Duration)), nil
+		if why, until := s.firstWaits(made.Plan, facts, now); why != "" {
+			p.log.Info("first publication waits", "publication", s.pub.Name, "for", why, "upTo", time.Until(until).Round(time.Second))
+			return earlier(wake, until), nil
 		}
 	}
 	if moved, of := moves(prev, made.Plan); !s.allowed(moved, of) && was.Annotations[AnnotationApprove] != made.Digest {
@@ -52,6 +52,36 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	}
 	annotateAt, err := p.annotateDue(ctx, s, was, made, nodes, now)
 	return earlier(wake, annotateAt), err
+}
+
+// firstQuiet is how long no node may have been added to those that are known
+// before the first publication.
+const firstQuiet = time.Minute
+
+// firstWaits says what the first publication waits for, and until when at
+// most: it settles the base block size for good, so it should see the site's
+// largest domain whole.
+func (s *state) firstWaits(plan *topology.Plan, facts []topology.Facts, now time.Time) (why string, until time.Time) {
+	known := 0
+	for i := range facts {
+		if facts[i].Report != nil || !facts[i].Labels.Clique.IsZero() {
+			known++
+		}
+	}
+	if known != s.known {
+		s.known, s.knownSince = known, now
+	}
+	latest := s.started.Add(s.pub.FirstWait.Duration)
+	quiet := s.knownSince.Add(firstQuiet)
+	switch node := unsettled(plan, facts); {
+	case !now.Before(latest):
+		return "", latest
+	case node != "":
+		return "node " + node, latest
+	case s.pub.BaseBlockSize == 0 && len(plan.Blocks) > 0 && now.Before(quiet):
+		return "further nodes", earlier(latest, quiet)
+	}
+	return "", latest
 }
 
 func earlier(a, b time.Time) time.Time {
