@@ -1,0 +1,591 @@
+//go:build ignore
+
+/* A libnvidia-ml that reads the machine from the text file that FAKE_NVML names,
+ * again whenever that file has changed. README.md describes the file.
+ *
+ * DRIVER is the release whose symbols it has. The releases are those of the
+ * headers that first have a symbol, among those of CUDA 11.1, 11.6, 12.0, 12.4,
+ * 12.9 and 13.0; the true one may lie between that and the header before. 570 is
+ * the first driver of the GPUs that have platform information.
+ *
+ * It serves one thread at a time.
+ */
+#define NVML_NO_UNVERSIONED_FUNC_DEFS 1
+#include "nvml.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef DRIVER
+#define DRIVER 580
+#endif
+#define HAS_REMOTE_DEVICE_TYPE (DRIVER >= 510)
+#define HAS_FABRIC (DRIVER >= 525)
+#define HAS_FABRIC_V2 (DRIVER >= 550)
+#define HAS_NUMA_NODE (DRIVER >= 550)
+#define HAS_PLATFORM (DRIVER >= 570)
+#define HAS_FABRIC_V3 (DRIVER >= 580)
+
+enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_MIG = 8, MAX_RULES = 32, CPU_WORDS = 16, ANY = -1 };
+
+/* What is absent is not supported. */
+struct mig {
+	bool there;
+	char uuid[80], name[96];
+	unsigned gi, ci;
+};
+
+struct gpu {
+	bool there, lost;
+	char uuid[80], name[96], pci[32];
+	int minor, numa;
+	unsigned long long memory;
+	bool has_numa, has_cpus, has_links, has_mig, has_fabric, has_platform;
+	unsigned long cpus[CPU_WORDS];
+	struct {
+		bool there, active;
+		unsigned kind;
+		char pci[32];
+	} links[MAX_LINKS];
+	bool mig_on;
+	unsigned mig_most;
+	struct mig mig[MAX_MIG];
+	nvmlGpuFabricInfo_v3_t fabric;
+	nvmlPlatformInfo_v2_t platform;
+};
+
+enum action { OK, ERROR, HANG, EXIT, CRASH, ABORT };
+
+struct rule {
+	char function[64];
+	int gpu;
+	enum action action;
+	int code;
+};
+
+static struct machine {
+	char driver[80], nvml[80];
+	struct gpu every, gpus[MAX_GPUS];
+	struct rule rules[MAX_RULES];
+	int rule_count;
+} machine;
+
+/* A handle is the address of one of these: a GPU (mig 0) or the MIG device in
+ * slot mig-1 of it. */
+struct nvmlDevice_st {
+	int gpu, mig;
+};
+static struct nvmlDevice_st handles[MAX_GPUS][1 + MAX_MIG];
+static int initialized;
+
+/* Reading the file. */
+
+static const char *file;
+static int line_number;
+
+static void die(const char *format, ...) {
+	va_list args;
+	va_start(args, format);
+	fprintf(stderr, "%s:%d: ", file ? file : "FAKE_NVML", line_number);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+	va_end(args);
+	_exit(3);
+}
+
+static void copy(char *to, size_t size, const char *from) {
+	if ((size_t)snprintf(to, size, "%s", from) >= size)
+		die("%s: longer than %zu", from, size - 1);
+}
+
+static int one_of(const char *word, const char *const *names) {
+	for (int i = 0; names[i]; i++)
+		if (!strcmp(word, names[i]))
+			return i;
+	die("%s: unknown word", word);
+	return 0;
+}
+
+static void hex(unsigned char *to, int size, const char *digits) {
+	memset(to, 0, size);
+	for (int n = 0; *digits; digits++) {
+		unsigned digit;
+		if (*digits == '-')
+			continue;
+		if (n >= 2 * size || sscanf((char[]){*digits, 0}, "%x", &digit) != 1)
+			die("%s: want at most %d hex digits", digits, 2 * size);
+		to[n / 2] |= digit << (n % 2 ? 0 : 4);
+		n++;
+	}
+}
+
+static void read_cpus(struct gpu *g, const char *list) {
+	memset(g->cpus, 0, sizeof g->cpus);
+	g->has_cpus = true;
+	for (const char *p = list; *p;) {
+		unsigned from, to;
+		int n = 0;
+		if (sscanf(p, "%u%n-%u%n", &from, &n, &to, &n) < 2)
+			to = from;
+		if (!n || from > to || to >= CPU_WORDS * 64)
+			die("%s: want a list of CPUs such as 0-35,72", list);
+		for (; from <= to; from++)
+			g->cpus[from / 64] |= 1UL << from % 64;
+		p += n;
+		p += *p == ',';
+	}
+}
+
+static void read_links(struct gpu *g, const char *value) {
+	static const char *const kinds[] = {"gpu", "ibmnpu", "switch", "unknown", "off", NULL};
+	unsigned from, to;
+	char kind[16], pci[32] = "";
+	if (sscanf(value, "%u-%u %15s %31s", &from, &to, kind, pci) < 3) {
+		if (sscanf(value, "%u %15s %31s", &from, kind, pci) < 2)
+			die("links: want FIRST-LAST or ONE, a kind, and a PCI address");
+		to = from;
+	}
+	if (to >= MAX_LINKS)
+		die("links: want less than %d", MAX_LINKS);
+	g->has_links = true;
+	for (; from <= to; from++) {
+		int k = one_of(kind, kinds);
+		g->links[from].there = true;
+		g->links[from].active = k < 4;
+		g->links[from].kind = k == 3 ? NVML_NVLINK_DEVICE_TYPE_UNKNOWN : k;
+		copy(g->links[from].pci, sizeof g->links[from].pci, pci);
+	}
+}
+
+static void read_mig(struct gpu *g, const char *value) {
+	static const char *const modes[] = {"off", "on", NULL};
+	char mode[8];
+	if (sscanf(value, "%7s %u", mode, &g->mig_most) != 2 || g->mig_most > MAX_MIG)
+		die("mig: want on or off, and the most devices, up to %d", MAX_MIG);
+	g->has_mig = true;
+	g->mig_on = one_of(mode, modes);
+}
+
+static void read_migdevice(struct gpu *g, const char *value) {
+	unsigned slot;
+	int n = 0;
+	struct mig m = {.there = true};
+	if (!strcmp(value, "none")) {
+		memset(g->mig, 0, sizeof g->mig);
+		return;
+	}
+	if (sscanf(value, "%u %79s %u %u %n", &slot, m.uuid, &m.gi, &m.ci, &n) != 4 || !n || slot >= MAX_MIG)
+		die("migdevice: want none, or slot, UUID, GPU instance, compute instance and name");
+	copy(m.name, sizeof m.name, value + n);
+	g->mig[slot] = m;
+}
+
+static void read_fabric(struct gpu *g, const char *value) {
+	static const char *const states[] = {"notSupported", "notStarted", "inProgress", "completed", NULL};
+	char state[16], uuid[40] = "";
+	unsigned status = 0, clique = 0, summary = 0, mask = 0;
+	if (sscanf(value, "%15s %u %39s %u %u %i", state, &status, uuid, &clique, &summary, (int *)&mask) < 1)
+		die("fabric: want state, status, cluster UUID, clique, health summary and mask");
+	g->has_fabric = true;
+	g->fabric = (nvmlGpuFabricInfo_v3_t){.status = status, .cliqueId = clique, .healthMask = mask, .healthSummary = summary};
+	g->fabric.state = strspn(state, "0123456789") ? atoi(state) : one_of(state, states);
+	hex(g->fabric.clusterUuid, sizeof g->fabric.clusterUuid, uuid);
+}
+
+static void read_platform(struct gpu *g, const char *value) {
+	char chassis[40];
+	unsigned slot, tray, host;
+	if (sscanf(value, "%39s %u %u %u", chassis, &slot, &tray, &host) != 4)
+		die("platform: want chassis, slot, tray and host");
+	g->has_platform = true;
+	g->platform = (nvmlPlatformInfo_v2_t){.slotNumber = slot, .trayIndex = tray, .hostId = host};
+	unsigned char *to = g->platform.chassisSerialNumber;
+	size_t length = strlen(chassis), size = sizeof g->platform.chassisSerialNumber;
+	if (!strncmp(chassis, "0x", 2))
+		hex(to, size, chassis + 2);
+	else if (length > size)
+		die("platform: %s: longer than %zu", chassis, size);
+	else
+		memcpy(to, chassis, length);
+}
+
+static void read_call(int gpu, const char *value) {
+	static const char *const actions[] = {"ok", "error", "hang", "exit", "crash", "abort", NULL};
+	struct rule r = {.gpu = gpu};
+	char action[16];
+	if (sscanf(value, "%63s %15s %d", r.function, action, &r.code) < 2 || machine.rule_count == MAX_RULES)
+		die("call: want a function and what it does, %d times at most", MAX_RULES);
+	r.action = one_of(action, actions);
+	machine.rules[machine.rule_count++] = r;
+}
+
+/* read_gpu reads a statement about a GPU; false is none. */
+static bool read_gpu(struct gpu *g, const char *key, const char *value) {
+	if (!strcmp(key, "uuid"))
+		copy(g->uuid, sizeof g->uuid, value);
+	else if (!strcmp(key, "name"))
+		copy(g->name, sizeof g->name, value);
+	else if (!strcmp(key, "pci"))
+		copy(g->pci, sizeof g->pci, value);
+	else if (!strcmp(key, "minor"))
+		g->minor = atoi(value);
+	else if (!strcmp(key, "numa"))
+		g->numa = atoi(value), g->has_numa = true;
+	else if (!strcmp(key, "memory"))
+		g->memory = strtoull(value, NULL, 10);
+	else if (!strcmp(key, "cpus"))
+		read_cpus(g, value);
+	else if (!strcmp(key, "links"))
+		read_links(g, value);
+	else if (!strcmp(key, "mig"))
+		read_mig(g, value);
+	else if (!strcmp(key, "migdevice"))
+		read_migdevice(g, value);
+	else if (!strcmp(key, "fabric"))
+		read_fabric(g, value);
+	else if (!strcmp(key, "platform"))
+		read_platform(g, value);
+	else if (!strcmp(key, "lost"))
+		g->lost = strcmp(value, "no");
+	else
+		return false;
+	return true;
+}
+
+static int read_section(const char *value) {
+	char *end;
+	if (!strcmp(value, "*"))
+		return ANY;
+	long gpu = strtol(value, &end, 10);
+	if (end == value || *end || gpu < 0 || gpu >= MAX_GPUS)
+		die("gpu %s: want * or 0 to %d", value, MAX_GPUS - 1);
+	if (!machine.gpus[gpu].there)
+		machine.gpus[gpu] = machine.every;
+	machine.gpus[gpu].there = true;
+	return gpu;
+}
+
+static void read_statement(char *line, int *gpu) {
+	line[strcspn(line, "#\n")] = 0;
+	for (size_t n = strlen(line); n && line[n - 1] == ' ';)
+		line[--n] = 0;
+	char key[32];
+	int n = 0;
+	if (sscanf(line, "%31s %n", key, &n) != 1)
+		return;
+	const char *value = line + n;
+	if (!strcmp(key, "driver"))
+		copy(machine.driver, sizeof machine.driver, value);
+	else if (!strcmp(key, "nvml"))
+		copy(machine.nvml, sizeof machine.nvml, value);
+	else if (!strcmp(key, "gpu"))
+		*gpu = read_section(value);
+	else if (!strcmp(key, "call"))
+		read_call(*gpu, value);
+	else {
+		bool known = read_gpu(*gpu == ANY ? &machine.every : &machine.gpus[*gpu], key, value);
+		for (int i = 0; known && *gpu == ANY && i < MAX_GPUS; i++)
+			if (machine.gpus[i].there)
+				read_gpu(&machine.gpus[i], key, value);
+		if (!known)
+			die("%s: no such statement", key);
+	}
+}
+
+/* refresh reads the file when it is another than the last time. */
+static void refresh(void) {
+	static struct stat last;
+	struct stat now;
+	file = getenv("FAKE_NVML");
+	line_number = 0;
+	if (!file || stat(file, &now))
+		die("cannot read the machine: %s", strerror(errno));
+	if (now.st_ino == last.st_ino && now.st_size == last.st_size && now.st_mtim.tv_sec == last.st_mtim.tv_sec && now.st_mtim.tv_nsec == last.st_mtim.tv_nsec)
+		return;
+	last = now;
+	FILE *f = fopen(file, "r");
+	if (!f)
+		die("cannot read the machine: %s", strerror(errno));
+	machine = (struct machine){.every = {.minor = -1}};
+	char line[512];
+	for (int gpu = ANY; fgets(line, sizeof line, f);) {
+		line_number++;
+		read_statement(line, &gpu);
+	}
+	fclose(f);
+}
+
+/* Answering. */
+
+static const struct rule *rule_for(const char *function, int gpu) {
+	const struct rule *found = NULL;
+	for (int i = 0; i < machine.rule_count; i++) {
+		const struct rule *r = &machine.rules[i];
+		if (!strcmp(r->function, function) && (r->gpu == ANY || r->gpu == gpu))
+			found = r;
+	}
+	return found;
+}
+
+/* enter begins every call. A call that hangs goes on when the file says so. */
+static nvmlReturn_t enter(const char *function, int gpu) {
+	const struct rule *r;
+	for (refresh(); (r = rule_for(function, gpu)) && r->action == HANG; refresh())
+		usleep(10000);
+	switch (r ? r->action : OK) {
+	case ERROR:
+		return r->code;
+	case EXIT:
+		fprintf(stderr, "symbol lookup error: undefined symbol: %s\n", function);
+		_exit(r->code);
+	case CRASH:
+		*(volatile int *)NULL = 0;
+		break;
+	case ABORT:
+		abort();
+	default:
+		break;
+	}
+	if (gpu == ANY)
+		return NVML_SUCCESS;
+	if (!initialized)
+		return NVML_ERROR_UNINITIALIZED;
+	if (gpu >= MAX_GPUS || !machine.gpus[gpu].there)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	return machine.gpus[gpu].lost ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
+}
+
+/* BEGIN begins a call on a device: g is its GPU, m its MIG device or NULL. */
+#define BEGIN(d)                                                       \
+	nvmlReturn_t failed = enter(__func__, (d).handle->gpu);        \
+	if (failed != NVML_SUCCESS)                                    \
+		return failed;                                         \
+	struct gpu *g = &machine.gpus[(d).handle->gpu];                \
+	struct mig *m = (d).handle->mig ? &g->mig[(d).handle->mig - 1] : NULL; \
+	(void)m
+#define NEED(condition)                                                \
+	if (!(condition))                                              \
+		return NVML_ERROR_NOT_SUPPORTED
+
+static nvmlReturn_t answer(char *to, unsigned size, const char *text) {
+	return (unsigned)snprintf(to, size, "%s", text) < size ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+}
+
+static nvmlReturn_t answer_pci(nvmlPciInfo_t *to, const char *bus_id) {
+	memset(to, 0, sizeof *to);
+	sscanf(bus_id, "%x:%x:%x", &to->domain, &to->bus, &to->device);
+	snprintf(to->busIdLegacy, sizeof to->busIdLegacy, "%04x:%02X:%02X.0", to->domain & 0xffff, to->bus & 0xff, to->device & 0xff);
+	return answer(to->busId, sizeof to->busId, bus_id);
+}
+
+nvmlReturn_t nvmlInit_v2(void) {
+	nvmlReturn_t failed = enter(__func__, ANY);
+	if (failed == NVML_SUCCESS)
+		initialized++;
+	return failed;
+}
+
+nvmlReturn_t nvmlShutdown(void) {
+	nvmlReturn_t failed = enter(__func__, ANY);
+	if (failed == NVML_SUCCESS && initialized)
+		initialized--;
+	return failed;
+}
+
+const char *nvmlErrorString(nvmlReturn_t result) {
+	(void)result;
+	return "an error of NVML";
+}
+
+nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length) {
+	nvmlReturn_t failed = enter(__func__, ANY);
+	return failed ? failed : answer(version, length, machine.driver);
+}
+
+nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length) {
+	nvmlReturn_t failed = enter(__func__, ANY);
+	return failed ? failed : answer(version, length, machine.nvml);
+}
+
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) {
+	nvmlReturn_t failed = enter(__func__, ANY);
+	if (failed)
+		return failed;
+	for (*count = MAX_GPUS; *count && !machine.gpus[*count - 1].there;)
+		--*count;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device) {
+	nvmlReturn_t failed = enter(__func__, index);
+	if (failed)
+		return failed;
+	handles[index][0] = (struct nvmlDevice_st){index, 0};
+	device->handle = &handles[index][0];
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length) {
+	BEGIN(device);
+	return answer(uuid, length, m ? m->uuid : g->uuid);
+}
+
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length) {
+	BEGIN(device);
+	return answer(name, length, m ? m->name : g->name);
+}
+
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *minor) {
+	BEGIN(device);
+	NEED(g->minor >= 0);
+	*minor = g->minor;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
+	BEGIN(device);
+	return answer_pci(pci, g->pci);
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
+	BEGIN(device);
+	*memory = (nvmlMemory_t){.total = g->memory, .free = g->memory};
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned int size, unsigned long *set) {
+	BEGIN(device);
+	NEED(g->has_cpus);
+	memset(set, 0, size * sizeof *set);
+	for (unsigned i = 0; i < CPU_WORDS; i++) {
+		if (i < size)
+			set[i] = g->cpus[i];
+		else if (g->cpus[i])
+			return NVML_ERROR_INSUFFICIENT_SIZE;
+	}
+	return NVML_SUCCESS;
+}
+
+#if HAS_NUMA_NODE
+nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int *node) {
+	BEGIN(device);
+	NEED(g->has_numa);
+	*node = g->numa;
+	return NVML_SUCCESS;
+}
+#endif
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link, nvmlEnableState_t *active) {
+	BEGIN(device);
+	NEED(g->has_links);
+	if (link >= MAX_LINKS || !g->links[link].there)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*active = g->links[link].active ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
+	return NVML_SUCCESS;
+}
+
+#if HAS_REMOTE_DEVICE_TYPE
+nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned int link, nvmlIntNvLinkDeviceType_t *kind) {
+	BEGIN(device);
+	NEED(g->has_links);
+	if (link >= MAX_LINKS || !g->links[link].active)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*kind = g->links[link].kind;
+	return NVML_SUCCESS;
+}
+#endif
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *pci) {
+	BEGIN(device);
+	NEED(g->has_links);
+	if (link >= MAX_LINKS || !g->links[link].active)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	return answer_pci(pci, g->links[link].pci);
+}
+
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending) {
+	BEGIN(device);
+	NEED(g->has_mig);
+	*current = *pending = g->mig_on;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *count) {
+	BEGIN(device);
+	*count = g->has_mig ? g->mig_most : 0;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index, nvmlDevice_t *mig) {
+	BEGIN(device);
+	NEED(g->has_mig);
+	if (index >= g->mig_most)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (!g->mig_on || !g->mig[index].there)
+		return NVML_ERROR_NOT_FOUND;
+	int gpu = device.handle->gpu;
+	handles[gpu][1 + index] = (struct nvmlDevice_st){gpu, 1 + index};
+	mig->handle = &handles[gpu][1 + index];
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned int *id) {
+	BEGIN(device);
+	NEED(m);
+	*id = m->gi;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned int *id) {
+	BEGIN(device);
+	NEED(m);
+	*id = m->ci;
+	return NVML_SUCCESS;
+}
+
+#if HAS_FABRIC
+nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricInfo_t *info) {
+	BEGIN(device);
+	NEED(g->has_fabric);
+	*info = (nvmlGpuFabricInfo_t){.status = g->fabric.status, .cliqueId = g->fabric.cliqueId, .state = g->fabric.state};
+	memcpy(info->clusterUuid, g->fabric.clusterUuid, sizeof info->clusterUuid);
+	return NVML_SUCCESS;
+}
+#endif
+
+#if HAS_FABRIC_V2
+/* The third version is the second and a field more. */
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV_t *info) {
+	BEGIN(device);
+	unsigned version = info->version;
+	size_t size = sizeof(nvmlGpuFabricInfo_v2_t);
+	if (HAS_FABRIC_V3 && version == nvmlGpuFabricInfo_v3)
+		size = sizeof(nvmlGpuFabricInfo_v3_t);
+	else if (version != nvmlGpuFabricInfo_v2)
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	NEED(g->has_fabric);
+	memcpy(info, &g->fabric, size);
+	info->version = version;
+	return NVML_SUCCESS;
+}
+#endif
+
+#if HAS_PLATFORM
+/* Both versions are laid out alike. */
+nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *info) {
+	BEGIN(device);
+	unsigned version = info->version;
+	if (version != nvmlPlatformInfo_v1 && version != nvmlPlatformInfo_v2)
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	NEED(g->has_platform);
+	*info = g->platform;
+	info->version = version;
+	return NVML_SUCCESS;
+}
+#endif

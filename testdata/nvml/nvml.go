@@ -1,0 +1,106 @@
+// Package nvml builds a library that stands in for NVIDIA's libnvidia-ml and
+// reads its machine from a text file, so that everything above the hardware can
+// be tested as it is. README.md describes the file.
+package nvml
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Variable names the machine's file in a process's environment.
+const Variable = "FAKE_NVML"
+
+//go:embed nvml.c
+var source []byte
+
+//go:embed *.txt
+var machines embed.FS
+
+// Library builds the library with the symbols of a driver release, such as 550,
+// once, and keeps it in the user's cache. Without gcc the test fails; in short
+// mode it is skipped.
+func Library(t testing.TB, driver int) string {
+	t.Helper()
+	if _, err := exec.LookPath("gcc"); err != nil && testing.Short() {
+		t.Skip("needs gcc")
+	}
+	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
+	if err != nil {
+		t.Fatalf("find nvml.h: %v", err)
+	}
+	headers := filepath.Join(strings.TrimSpace(string(module)), "pkg", "nvml")
+	sum := sha256.Sum256(slices.Concat(source, []byte(headers)))
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = "/var/cache"
+	}
+	dir := filepath.Join(cache, "quoin", "nvml-"+hex.EncodeToString(sum[:6]))
+	path := filepath.Join(dir, "libnvidia-ml-"+strconv.Itoa(driver)+".so.1")
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	staging, err := os.MkdirTemp(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(staging) //nolint:errcheck // a folder in the cache
+	built := filepath.Join(staging, "nvml.so")
+	gcc := exec.CommandContext(t.Context(), "gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations", "-O1", "-shared", "-fPIC",
+		"-DDRIVER="+strconv.Itoa(driver), "-I"+headers, "-o", built, "-x", "c", "-")
+	gcc.Stdin = strings.NewReader(string(source))
+	if out, err := gcc.CombinedOutput(); err != nil {
+		t.Fatalf("build the library: %v\n%s", err, out)
+	}
+	if err := os.Rename(built, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Machine is a machine's file, which may change while it is read.
+type Machine struct {
+	// File is the machine's file.
+	File string
+	t    testing.TB
+	text string
+}
+
+// New returns a copy of one of the machines beside this file, such as gb200,
+// with more statements.
+func New(t testing.TB, name string, more ...string) *Machine {
+	t.Helper()
+	text, err := machines.ReadFile(name + ".txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Machine{File: filepath.Join(t.TempDir(), name+".txt"), t: t, text: string(text)}
+	m.Change(more...)
+	return m
+}
+
+// Environment is what a process that loads the library needs.
+func (m *Machine) Environment() string { return Variable + "=" + m.File }
+
+// Change makes the machine what it was at first with more statements.
+func (m *Machine) Change(more ...string) {
+	m.t.Helper()
+	text := m.text + "\ngpu *\n" + strings.Join(more, "\n") + "\n"
+	if err := os.WriteFile(m.File+".new", []byte(text), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Rename(m.File+".new", m.File); err != nil {
+		m.t.Fatal(err)
+	}
+}

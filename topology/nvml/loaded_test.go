@@ -1,0 +1,210 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// libraryVariable makes this test program a reader of the library that it
+// names: the symbols of a library stay with the process that has called them,
+// and a call may end it.
+const libraryVariable = "QUOIN_TEST_NVML_LIBRARY"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(libraryVariable); path != "" {
+		if err := serve(path); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// serve prints a report for each line of its input.
+func serve(path string) error {
+	lib, err := Open(path)
+	if err != nil {
+		return err
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		n, err := lib.Read()
+		if err != nil {
+			return err
+		}
+		n.Name = "n1"
+		report, err := topology.EncodeReport(n)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s\n", report)
+	}
+	return lib.Close()
+}
+
+// process reads a machine with a library of its own.
+type process struct {
+	t      testing.TB
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	stderr bytes.Buffer
+}
+
+func start(t testing.TB, driver int, m *fake.Machine) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(os.Args[0])}
+	p.cmd.Env = append(os.Environ(), libraryVariable+"="+fake.Library(t, driver), m.Environment())
+	p.cmd.Stderr = &p.stderr
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out = bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	})
+	return p
+}
+
+// read returns the machine as it is now.
+func (p *process) read() *topology.Node {
+	p.t.Helper()
+	if _, err := p.in.Write([]byte("\n")); err != nil {
+		p.t.Fatal(err)
+	}
+	line, err := p.out.ReadBytes('\n')
+	if err != nil {
+		_ = p.cmd.Wait()
+		p.t.Fatalf("%s: %s", p.cmd.ProcessState, &p.stderr)
+	}
+	n, err := topology.ParseReport("read", line)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return n
+}
+
+// TestLoadedMachines compares the report of each machine with its golden file,
+// and what matters most with the machine's description.
+func TestLoadedMachines(t *testing.T) {
+	const domain = "00000000-0000-0000-0000-000000000001.0"
+	inOrder := []int{0, 1, 2, 3, 4, 5, 6, 7}
+	tests := []struct {
+		name, product  string
+		driver         int
+		minors         []int
+		memoryMiB      uint64
+		links, numa    int
+		remote, clique string
+		health         topology.Health
+		platform       *topology.Platform
+		mig            []int
+	}{
+		{name: "gb200", driver: 580, product: "NVIDIA GB200", minors: inOrder, memoryMiB: 192 << 10, links: 18, numa: 3, remote: "switch", clique: domain,
+			health: topology.HealthHealthy, platform: &topology.Platform{ChassisSerial: "1822725100200", Slot: 21, Tray: 11, HostID: 1}},
+		{name: "gb300", driver: 570, product: "NVIDIA GB300 NVL", minors: inOrder, memoryMiB: 288 << 10, links: 18, numa: 3, remote: "switch", clique: domain,
+			platform: &topology.Platform{ChassisSerial: "1822725100300", Slot: 26, Tray: 16, HostID: 1}},
+		{name: "b200", driver: 560, product: "NVIDIA B200", minors: inOrder, memoryMiB: 192 << 10, links: 18, numa: -1, remote: "unknown"},
+		{name: "h100", driver: 550, product: "NVIDIA H100 80GB HBM3", minors: []int{3, 2, 1, 0, 7, 6, 5, 4}, memoryMiB: 80 << 10, links: 18, numa: -1, remote: "switch", clique: domain},
+		{name: "a100-mig", driver: 550, product: "NVIDIA A100-SXM4-40GB", minors: inOrder, memoryMiB: 40 << 10, links: 12, numa: -1, remote: "switch", mig: []int{7, 3}},
+		{name: "t4", driver: 550, product: "NVIDIA T4", minors: inOrder[:4], memoryMiB: 16 << 10, numa: -1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			n := start(t, tt.driver, fake.New(t, tt.name)).read()
+			golden(t, tt.name, n)
+			if diff := cmp.Diff(tt.platform, n.Platform); diff != "" {
+				t.Errorf("platform (-want +got):\n%s", diff)
+			}
+			if len(n.Problems) > 0 {
+				t.Errorf("problems: %v", n.Problems)
+			}
+			if len(n.GPUs) != len(tt.minors) {
+				t.Fatalf("%d GPUs, want %d", len(n.GPUs), len(tt.minors))
+			}
+			for i, g := range n.GPUs {
+				if g.Index != i || g.Minor == nil || *g.Minor != tt.minors[i] || g.Product != tt.product || g.MemoryMiB != tt.memoryMiB {
+					t.Errorf("GPU %d: %+v", i, g)
+				}
+				clique := ""
+				if c, ok := g.Fabric.Clique(); ok {
+					clique = c.String()
+				}
+				if clique != tt.clique || g.Fabric.Health != tt.health {
+					t.Errorf("GPU %d: fabric %+v", i, g.Fabric)
+				}
+				if len(g.NVLinks) != tt.links || tt.links > 0 && g.NVLinks[tt.links-1] != (topology.NVLink{Link: tt.links - 1, Remote: tt.remote}) {
+					t.Errorf("GPU %d: NVLinks %+v", i, g.NVLinks)
+				}
+				if i < len(tt.mig) && len(g.MIG) != tt.mig[i] || i >= len(tt.mig) && g.MIG != nil {
+					t.Errorf("GPU %d: MIG %+v", i, g.MIG)
+				}
+			}
+			last := n.GPUs[len(n.GPUs)-1]
+			if numa := last.NUMANode; tt.numa < 0 && numa != nil || tt.numa >= 0 && (numa == nil || *numa != tt.numa) {
+				t.Errorf("NUMA node %v, want %d", numa, tt.numa)
+			}
+		})
+	}
+}
+
+// linkLines finds an NVLink, which gets a line of its own.
+var linkLines = regexp.MustCompile(`\{\s+("link": \d+),\s+("remote": "\w+")\s+\}`)
+
+// golden compares a report with its file.
+func golden(t *testing.T, name string, n *topology.Node) {
+	t.Helper()
+	report, err := topology.EncodeReport(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if err := json.Indent(&got, report, "", " "); err != nil {
+		t.Fatal(err)
+	}
+	got.WriteByte('\n')
+	text := linkLines.ReplaceAllString(got.String(), `{$1, $2}`)
+	path := filepath.Join("..", "..", "testdata", "nvml", name+".json")
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), text); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
