@@ -13,7 +13,7 @@ import (
 // TestRealGres has Lint and slurmd judge lines of gres.conf.
 func TestRealGres(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
-		compareGres(t, release, gresTexts())
+		compareGres(t, release, gresTexts(), 4)
 	})
 }
 
@@ -25,7 +25,7 @@ func TestRealGeneratedGres(t *testing.T) {
 		for i := range texts {
 			texts[i] = generateGres(rng)
 		}
-		n := compareGres(t, release, texts)
+		n := compareGres(t, release, texts, 4, 9, 2, 0)
 		t.Logf("Slurm %s: %d of %d generated texts were fatal", release, n, len(texts))
 		if n < len(texts)/10 || n > len(texts)*9/10 {
 			t.Errorf("%d of %d were fatal: the generator is lopsided", n, len(texts))
@@ -33,20 +33,27 @@ func TestRealGeneratedGres(t *testing.T) {
 	})
 }
 
-// compareGres has Lint and the slurmd of node n001 judge every text.
-func compareGres(t *testing.T, release slurmconf.Release, texts []string) (fatal int) {
+// compareGres has Lint and the slurmd of node n001 judge every text, where
+// slurm.conf gives the node one or another number of gpus.
+func compareGres(t *testing.T, release slurmconf.Release, texts []string, gpus ...int) (fatal int) {
 	t.Helper()
 	s := startSlurm(t, release)
-	o := slurmconf.Options{Release: release, KnownNodes: []string{"n001"}, NodeGPUs: map[string]int{"n001": 4}, GresTypes: []string{"gpu", "nic"}}
-	for _, text := range texts {
+	o := slurmconf.Options{Release: release, KnownNodes: []string{"n001"}, GresTypes: []string{"gpu", "nic"}}
+	for i, text := range texts {
 		text += "\n"
-		lines, rc := s.run("gres", "", realConfig{gres: " Gres=gpu:4,nic:99", files: map[string]string{"gres.conf": text}})
+		n := gpus[i%len(gpus)]
+		gres := fmt.Sprintf(" Gres=gpu:%d,nic:99", n)
+		if n == 0 {
+			gres = " Gres=nic:99"
+		}
+		o.NodeGPUs = map[string]int{"n001": n}
+		lines, rc := s.run("gres", "", realConfig{gres: gres, files: map[string]string{"gres.conf": text}})
 		if rc != "0" {
 			fatal++
 		}
 		findings := slurmconf.Lint([]slurmconf.File{{Name: "gres.conf", Data: []byte(text)}}, o)
 		if got, want := slurmconf.HasFatal(findings), rc != "0"; got != want {
-			t.Errorf("Slurm %s: Lint says fatal=%t, slurmd %t\n%s\nfindings: %v\nlog:\n%s", release, got, want, text, findings, complaints(lines))
+			t.Errorf("Slurm %s with%s: Lint says fatal=%t, slurmd %t\n%s\nfindings: %v\nlog:\n%s", release, gres, got, want, text, findings, complaints(lines))
 		}
 	}
 	return fatal
