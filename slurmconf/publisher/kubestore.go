@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // fieldManager owns what the publisher writes.
@@ -62,7 +64,7 @@ type parsedConfigMap struct {
 // server before Run.
 func NewKubeStore(client kubernetes.Interface, namespace string, pubs []Publication, log *slog.Logger) *KubeStore {
 	s := &KubeStore{client: client, namespace: namespace, log: log, changes: make(chan struct{}, 1), parsed: map[string]parsedConfigMap{}}
-	all := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(slimNode))
+	all := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(watchedKeys(pubs).slim))
 	own := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = ReportLabel }))
 	s.factories = []informers.SharedInformerFactory{all, own}
@@ -92,17 +94,54 @@ func NewKubeStore(client kubernetes.Interface, namespace string, pubs []Publicat
 	return s
 }
 
-// slimNode keeps of a Node what a Snapshot holds, so that 10,000 fit in little
-// memory.
-func slimNode(obj any) (any, error) {
-	if n, ok := obj.(*corev1.Node); ok {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, Labels: n.Labels, Annotations: n.Annotations}}, nil
+// nodeKeys are the labels and annotations of Nodes that some publication looks
+// at. Others are many, and change for reasons that are none of ours.
+type nodeKeys struct{ labels, annotations map[string]bool }
+
+func watchedKeys(pubs []Publication) nodeKeys {
+	k := nodeKeys{labels: map[string]bool{}, annotations: map[string]bool{SpecAnnotation: true}}
+	for i := range pubs {
+		p := &pubs[i]
+		for _, key := range (nodelabels.Keys{Tiers: p.TierLabels}).Labels() {
+			k.labels[key] = true
+		}
+		requirements, _ := p.selector.Requirements()
+		for _, r := range requirements {
+			k.labels[r.Key()] = true
+		}
+		switch kind, key, _ := strings.Cut(p.SlurmNames, ":"); kind {
+		case "label":
+			k.labels[key] = true
+		case "annotation":
+			k.annotations[key] = true
+		}
 	}
-	return obj, nil
+	return k
 }
 
-// relevant leaves out the updates of Nodes that change neither labels nor
-// annotations: kubelets send one per node every five minutes and more.
+// slim keeps of a Node what a Snapshot holds, so that 10,000 fit in little
+// memory.
+func (k nodeKeys) slim(obj any) (any, error) {
+	n, ok := obj.(*corev1.Node)
+	if !ok {
+		return obj, nil
+	}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
+		Labels: only(n.Labels, k.labels), Annotations: only(n.Annotations, k.annotations)}}, nil
+}
+
+func only(all map[string]string, keys map[string]bool) map[string]string {
+	out := make(map[string]string, min(len(all), len(keys)))
+	for key, value := range all {
+		if keys[key] {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// relevant leaves out the updates of Nodes that change nothing of what is kept
+// of them: kubelets send one per node every five minutes and more.
 func relevant(was, is any) bool {
 	a, ok := was.(*corev1.Node)
 	b, ok2 := is.(*corev1.Node)

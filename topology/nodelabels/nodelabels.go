@@ -5,7 +5,6 @@ package nodelabels
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -87,8 +86,8 @@ func product(v string) string {
 	return strings.ReplaceAll(v, "-", " ")
 }
 
-// Hardware reports whether a label key is one that Read looks at, so that a
-// watcher can leave out changes of others.
-func (k Keys) Hardware(key string) bool {
-	return key == Clique || key == Product || key == Count || key == Present || slices.Contains(k.Tiers, key)
+// Labels are all keys that Read looks at, so that a watcher can leave out the
+// others.
+func (k Keys) Labels() []string {
+	return append([]string{Clique, Product, Count, Present}, k.Tiers...)
 }
