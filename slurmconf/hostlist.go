@@ -27,7 +27,8 @@ type hostRange struct {
 // ExpandHostlist returns the names of a Slurm host list such as
 // "n[001-018],rack[1-2]n[01-16]-ib", in Slurm's order: the last bracket of a
 // name changes fastest, those before it from the left. Names are kept as often as they are listed. An empty
-// list has no names. A list that Slurm refuses, or of more than 1,048,576
+// list has no names. What Slurm makes of junk, such as n[01z-3], is made of it
+// here too. A list that Slurm refuses or crashes on, or of more than 1,048,576
 // names, is an error that quotes it.
 func ExpandHostlist(s string) ([]string, error) {
 	x := expander{arena: make([]byte, 0, 2*len(s)), ends: make([]int, 0, 16+strings.Count(s, ","))}

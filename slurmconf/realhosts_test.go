@@ -78,13 +78,13 @@ func generateOddList(rng *rand.Rand) string {
 		if i > 0 {
 			b.WriteString(pick(rng, ",", ",", " ", ",,", ", "))
 		}
-		b.WriteString(pick(rng, "n", "n", "n", "n", "r1-", "", "]n", "n[", "a]"))
+		b.WriteString(pick(rng, "n", "n", "n", "n", "n", "n", "r1-", "r1-", "", "]n", "n[", "a]"))
 		for range rng.IntN(4) {
 			b.WriteString("[" + generateOddRange(rng))
 			for rng.IntN(5) == 0 {
 				b.WriteString(pick(rng, ",", ",", ",,", ", ") + generateOddRange(rng))
 			}
-			b.WriteString(pick(rng, "]", "]", "]", "]", "]", "]", "]", "]", "]x", "]n", "]]", "", "]-["))
+			b.WriteString(pick(rng, "]", "]", "]", "]", "]", "]", "]", "]", "]", "]", "]", "]x", "]n", "]]", "", "]-["))
 		}
 	}
 	return b.String()
@@ -93,18 +93,22 @@ func generateOddList(rng *rand.Rand) string {
 // generateOddRange makes what stands between commas in a bracket, mostly a
 // range.
 func generateOddRange(rng *rand.Rand) string {
-	number := func() string {
-		return pick(rng, "1", "2", "01", "003", "7") + pick(rng, "", "", "", "", "", "", "", "", "", "z", ".5", " ", "x", "-")
+	junk := func(words ...string) string {
+		if rng.IntN(10) > 0 {
+			return ""
+		}
+		return pick(rng, words...)
 	}
-	switch rng.IntN(16) {
+	number := pick(rng, "1", "2", "01", "003", "7") + junk("z", ".5", " ", "x", "-")
+	switch rng.IntN(25) {
 	case 0:
 		return pick(rng, "", "-", "-3", "z", "3-1", "1-65537", "1;2", "1-2-3", "0x1-2")
 	case 1:
-		return pick(rng, " ", "+", "\t", "0", "z", "-", "[") + number()
+		return pick(rng, " ", "+", "\t", "0", "z", "-", "[") + number
 	case 2, 3, 4:
-		return number()
+		return number
 	}
-	return number() + "-" + pick(rng, "", "", "", "", " ", "+", "0") + pick(rng, "8", "9", "10", "0012") + pick(rng, "", "", "", "", "", "z", " ", "-")
+	return number + "-" + junk(" ", "+", "0") + pick(rng, "8", "9", "10", "0012") + junk("z", " ", "-")
 }
 
 func (s *realSlurm) hosts(what, list string) []string {

@@ -46,7 +46,7 @@ while read -r what name arg; do
       wait "$pid" 2>/dev/null
       exec 3<&-;;
     gres) (inroot timeout -s KILL 60 slurmd -N n001 -G 2>&1) </dev/null; rc=$?;;
-    hosts) (inroot timeout -s KILL 20 scontrol show "$arg" "$(cat "$dir/$name/list")" 2>&1) </dev/null; rc=$?;;
+    hosts) { (inroot timeout -s KILL 20 scontrol show "$arg" "$(cat "$dir/$name/list")" 2>&1) </dev/null; rc=$?; } 2>/dev/null;; # bash tells of crashes
   esac
   echo "@end $rc"
 done
