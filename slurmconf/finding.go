@@ -68,7 +68,8 @@ type Options struct {
 	PartitionTopologies []string
 	// GresTypes are slurm.conf's; nil takes every name in gres.conf as one.
 	GresTypes []string
-	// NodeGPUs is the number of gpus that slurm.conf's Gres= gives a node; nil
-	// leaves the comparison out.
+	// NodeGPUs is the number of gpus, of whatever type, that slurm.conf's Gres=
+	// gives a node; nil leaves the comparison out and takes every device that
+	// gres.conf has as used.
 	NodeGPUs map[string]int
 }
