@@ -28,11 +28,10 @@
 #define HAS_REMOTE_DEVICE_TYPE (DRIVER >= 510)
 #define HAS_FABRIC (DRIVER >= 525)
 #define HAS_FABRIC_V2 (DRIVER >= 550)
-#define HAS_NUMA_NODE (DRIVER >= 550)
 #define HAS_PLATFORM (DRIVER >= 570)
 #define HAS_FABRIC_V3 (DRIVER >= 580)
 
-enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_MIG = 8, MAX_RULES = 32, CPU_WORDS = 16, ANY = -1 };
+enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_MIG = 8, MAX_RULES = 32, MASK_WORDS = 16, ANY = -1 };
 
 /* What is absent is not supported. */
 struct mig {
@@ -44,10 +43,10 @@ struct mig {
 struct gpu {
 	bool there, lost;
 	char uuid[80], name[96], pci[32];
-	int minor, numa;
+	int minor; /* -1: absent */
 	unsigned long long memory;
 	bool has_numa, has_cpus, has_links, has_mig, has_fabric, has_platform;
-	unsigned long cpus[CPU_WORDS];
+	unsigned long numa[MASK_WORDS], cpus[MASK_WORDS];
 	struct {
 		bool there, active;
 		unsigned kind;
@@ -125,21 +124,22 @@ static void hex(unsigned char *to, int size, const char *digits) {
 	}
 }
 
-static void read_cpus(struct gpu *g, const char *list) {
-	memset(g->cpus, 0, sizeof g->cpus);
-	g->has_cpus = true;
+/* read_mask reads a list of numbers. */
+static bool read_mask(unsigned long *mask, const char *list) {
+	memset(mask, 0, MASK_WORDS * sizeof *mask);
 	for (const char *p = list; *p;) {
 		unsigned from, to;
 		int n = 0;
 		if (sscanf(p, "%u%n-%u%n", &from, &n, &to, &n) < 2)
 			to = from;
-		if (!n || from > to || to >= CPU_WORDS * 64)
-			die("%s: want a list of CPUs such as 0-35,72", list);
+		if (!n || from > to || to >= MASK_WORDS * 64)
+			die("%s: want a list of numbers such as 0-35,72", list);
 		for (; from <= to; from++)
-			g->cpus[from / 64] |= 1UL << from % 64;
+			mask[from / 64] |= 1UL << from % 64;
 		p += n;
 		p += *p == ',';
 	}
+	return true;
 }
 
 static void read_links(struct gpu *g, const char *value) {
@@ -236,11 +236,11 @@ static bool read_gpu(struct gpu *g, const char *key, const char *value) {
 	else if (!strcmp(key, "minor"))
 		g->minor = atoi(value);
 	else if (!strcmp(key, "numa"))
-		g->numa = atoi(value), g->has_numa = true;
+		g->has_numa = read_mask(g->numa, value);
 	else if (!strcmp(key, "memory"))
 		g->memory = strtoull(value, NULL, 10);
 	else if (!strcmp(key, "cpus"))
-		read_cpus(g, value);
+		g->has_cpus = read_mask(g->cpus, value);
 	else if (!strcmp(key, "links"))
 		read_links(g, value);
 	else if (!strcmp(key, "mig"))
@@ -384,6 +384,17 @@ static nvmlReturn_t answer_pci(nvmlPciInfo_t *to, const char *bus_id) {
 	return answer(to->busId, sizeof to->busId, bus_id);
 }
 
+static nvmlReturn_t answer_mask(unsigned long *to, unsigned size, const unsigned long *mask) {
+	memset(to, 0, size * sizeof *to);
+	for (unsigned i = 0; i < MASK_WORDS; i++) {
+		if (i < size)
+			to[i] = mask[i];
+		else if (mask[i])
+			return NVML_ERROR_INSUFFICIENT_SIZE;
+	}
+	return NVML_SUCCESS;
+}
+
 nvmlReturn_t nvmlInit_v2(void) {
 	nvmlReturn_t failed = enter(__func__, ANY);
 	if (failed == NVML_SUCCESS)
@@ -462,24 +473,15 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) 
 nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned int size, unsigned long *set) {
 	BEGIN(device);
 	NEED(g->has_cpus);
-	memset(set, 0, size * sizeof *set);
-	for (unsigned i = 0; i < CPU_WORDS; i++) {
-		if (i < size)
-			set[i] = g->cpus[i];
-		else if (g->cpus[i])
-			return NVML_ERROR_INSUFFICIENT_SIZE;
-	}
-	return NVML_SUCCESS;
+	return answer_mask(set, size, g->cpus);
 }
 
-#if HAS_NUMA_NODE
-nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int *node) {
+nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int size, unsigned long *set, nvmlAffinityScope_t scope) {
 	BEGIN(device);
+	(void)scope;
 	NEED(g->has_numa);
-	*node = g->numa;
-	return NVML_SUCCESS;
+	return answer_mask(set, size, g->numa);
 }
-#endif
 
 nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link, nvmlEnableState_t *active) {
 	BEGIN(device);

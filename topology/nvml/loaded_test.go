@@ -133,10 +133,10 @@ func TestLoadedMachines(t *testing.T) {
 			health: topology.HealthHealthy, platform: &topology.Platform{ChassisSerial: "1822725100200", Slot: 21, Tray: 11, HostID: 1}},
 		{name: "gb300", driver: 570, product: "NVIDIA GB300 NVL", minors: inOrder, memoryMiB: 288 << 10, links: 18, numa: 3, remote: "switch", clique: domain,
 			platform: &topology.Platform{ChassisSerial: "1822725100300", Slot: 26, Tray: 16, HostID: 1}},
-		{name: "b200", driver: 560, product: "NVIDIA B200", minors: inOrder, memoryMiB: 192 << 10, links: 18, numa: -1, remote: "unknown"},
-		{name: "h100", driver: 550, product: "NVIDIA H100 80GB HBM3", minors: []int{3, 2, 1, 0, 7, 6, 5, 4}, memoryMiB: 80 << 10, links: 18, numa: -1, remote: "switch", clique: domain},
-		{name: "a100-mig", driver: 550, product: "NVIDIA A100-SXM4-40GB", minors: inOrder, memoryMiB: 40 << 10, links: 12, numa: -1, remote: "switch", mig: []int{7, 3}},
-		{name: "t4", driver: 550, product: "NVIDIA T4", minors: inOrder[:4], memoryMiB: 16 << 10, numa: -1},
+		{name: "b200", driver: 560, product: "NVIDIA B200", minors: inOrder, memoryMiB: 192 << 10, links: 18, numa: 1, remote: "unknown"},
+		{name: "h100", driver: 550, product: "NVIDIA H100 80GB HBM3", minors: []int{3, 2, 1, 0, 7, 6, 5, 4}, memoryMiB: 80 << 10, links: 18, numa: 1, remote: "switch", clique: domain},
+		{name: "a100-mig", driver: 550, product: "NVIDIA A100-SXM4-40GB", minors: inOrder, memoryMiB: 40 << 10, links: 12, numa: 1, remote: "switch", mig: []int{7, 3}},
+		{name: "t4", driver: 550, product: "NVIDIA T4", minors: inOrder[:4], memoryMiB: 16 << 10, numa: 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -171,8 +171,8 @@ func TestLoadedMachines(t *testing.T) {
 				}
 			}
 			last := n.GPUs[len(n.GPUs)-1]
-			if numa := last.NUMANode; tt.numa < 0 && numa != nil || tt.numa >= 0 && (numa == nil || *numa != tt.numa) {
-				t.Errorf("NUMA node %v, want %d", numa, tt.numa)
+			if last.NUMANode == nil || *last.NUMANode != tt.numa {
+				t.Errorf("NUMA node %v, want %d", last.NUMANode, tt.numa)
 			}
 		})
 	}

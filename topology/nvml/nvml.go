@@ -51,7 +51,8 @@ func (l *Library) Read() (*topology.Node, error) {
 
 // machine is what read needs of NVML; system implements it.
 type machine interface {
-	versions() (driver, library string)
+	driverVersion() (string, nvml.Return)
+	libraryVersion() (string, nvml.Return)
 	count() (int, error)
 	device(i int) (device, error)
 }
@@ -64,7 +65,7 @@ type device interface {
 	GetPciInfo() (nvml.PciInfo, nvml.Return)
 	GetName() (string, nvml.Return)
 	GetMemoryInfo() (nvml.Memory, nvml.Return)
-	GetNumaNodeId() (int, nvml.Return)
+	GetMemoryAffinity(int, nvml.AffinityScope) ([]uint, nvml.Return)
 	GetCpuAffinity(int) ([]uint, nvml.Return)
 	GetNvLinkState(int) (nvml.EnableState, nvml.Return)
 	GetNvLinkRemoteDeviceType(int) (nvml.IntNvLinkDeviceType, nvml.Return)
@@ -80,11 +81,8 @@ type device interface {
 // system is the real library.
 type system struct{ api nvml.Interface }
 
-func (s system) versions() (driver, library string) {
-	driver, _ = s.api.SystemGetDriverVersion()
-	library, _ = s.api.SystemGetNVMLVersion()
-	return driver, library
-}
+func (s system) driverVersion() (string, nvml.Return)  { return s.api.SystemGetDriverVersion() }
+func (s system) libraryVersion() (string, nvml.Return) { return s.api.SystemGetNVMLVersion() }
 
 func (s system) count() (int, error) {
 	n, ret := s.api.DeviceGetCount()
@@ -111,13 +109,23 @@ type gpu struct {
 func (g gpu) has(symbol string) bool { return g.api.Extensions().LookupSymbol(symbol) == nil }
 
 // fabric reads the newest form of the fabric information that the driver has.
+// An error that is no refusal of the form is the answer: an older form would
+// hide it.
 func (g gpu) fabric() (topology.Fabric, error) {
 	if g.has("nvmlDeviceGetGpuFabricInfoV") {
-		if info, ret := g.GetGpuFabricInfoV().V3(); ret == nvml.SUCCESS {
-			return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, info.HealthSummary)
+		v3, ret := g.GetGpuFabricInfoV().V3()
+		if ret != nvml.ERROR_ARGUMENT_VERSION_MISMATCH {
+			if err := failure(ret); err != nil {
+				return topology.Fabric{}, err
+			}
+			return fabricOf(v3.ClusterUuid, v3.CliqueId, v3.State, v3.Status, v3.HealthSummary)
 		}
-		if info, ret := g.GetGpuFabricInfoV().V2(); ret == nvml.SUCCESS {
-			return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, 0)
+		v2, ret := g.GetGpuFabricInfoV().V2()
+		if ret != nvml.ERROR_ARGUMENT_VERSION_MISMATCH {
+			if err := failure(ret); err != nil {
+				return topology.Fabric{}, err
+			}
+			return fabricOf(v2.ClusterUuid, v2.CliqueId, v2.State, v2.Status, 0)
 		}
 	}
 	if !g.has("nvmlDeviceGetGpuFabricInfo") {
@@ -170,8 +178,9 @@ func (g gpu) platform() (*topology.Platform, error) {
 }
 
 // chassis reads what names the chassis. go-nvml asks for the first version of
-// the structure, which has the rack's GUID where the second has the chassis'
-// serial number: printable text stays text, other bytes become hex digits.
+// the structure and knows no other; the second is laid out alike and calls the
+// rack's GUID the chassis' serial number, 13 bytes both on Blackwell. Printable
+// text stays text, other bytes become hex digits.
 func chassis(raw [16]uint8) string {
 	s := strings.TrimRight(string(raw[:]), "\x00")
 	for i := range len(s) {

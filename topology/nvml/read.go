@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,11 +18,16 @@ import (
 
 // read asks the machine for all that a report holds.
 func read(m machine) (*topology.Node, error) {
-	n := &topology.Node{}
-	n.DriverVersion, n.NVMLVersion = m.versions()
 	count, err := m.count()
 	if err != nil {
 		return nil, err
+	}
+	n := &topology.Node{}
+	if v, ret := m.driverVersion(); note(n, "driver version", failure(ret)) {
+		n.DriverVersion = v
+	}
+	if v, ret := m.libraryVersion(); note(n, "NVML version", failure(ret)) {
+		n.NVMLVersion = v
 	}
 	for i := range count {
 		d, err := m.device(i)
@@ -39,6 +45,15 @@ func read(m machine) (*topology.Node, error) {
 	return n, nil
 }
 
+// note adds the reason why a fact could not be read; what is not supported is
+// absent without a word. It reports whether the fact was read.
+func note(n *topology.Node, fact string, err error) bool {
+	if err != nil && !errors.Is(err, errUnsupported) {
+		n.Problems = append(n.Problems, topology.Problem{Reason: "FactUnreadable", Message: fmt.Sprintf("%s: %v", fact, err)})
+	}
+	return err == nil
+}
+
 // reader reads one GPU.
 type reader struct {
 	node *topology.Node
@@ -46,13 +61,8 @@ type reader struct {
 	d    device
 }
 
-// fact notes why something could not be read; what a GPU does not support is
-// absent without a word.
 func (r *reader) fact(name string, err error) bool {
-	if err != nil && !errors.Is(err, errUnsupported) {
-		r.node.Problems = append(r.node.Problems, topology.Problem{Reason: "FactUnreadable", Message: fmt.Sprintf("%s of GPU %s: %v", name, r.gpu.UUID, err)})
-	}
-	return err == nil
+	return note(r.node, name+" of GPU "+r.gpu.UUID, err)
 }
 
 // read fails only when the GPU has no identity.
@@ -74,10 +84,8 @@ func (r *reader) read() error {
 	if memory, ret := r.d.GetMemoryInfo(); r.fact("memory", failure(ret)) {
 		r.gpu.MemoryMiB = memory.Total >> 20
 	}
-	if r.d.has("nvmlDeviceGetNumaNodeId") {
-		if node, ret := r.d.GetNumaNodeId(); r.fact("NUMA node", failure(ret)) && node >= 0 {
-			r.gpu.NUMANode = &node
-		}
+	if words, ret := r.d.GetMemoryAffinity(maxNUMANodes, nvml.AFFINITY_SCOPE_NODE); r.fact("NUMA node", failure(ret)) {
+		r.gpu.NUMANode = lowest(words)
 	}
 	if words, ret := r.d.GetCpuAffinity(maxCPUs); r.fact("CPU affinity", failure(ret)) {
 		r.gpu.CPUAffinity = cpuList(words)
@@ -95,35 +103,56 @@ func (r *reader) read() error {
 	return nil
 }
 
-// maxCPUs bounds the CPU numbers that are asked for. go-nvml takes it for bytes
-// of the mask and allocates eight times the words; the rest stays zero.
-const maxCPUs = 4096
+// maxCPUs and maxNUMANodes bound the numbers that are asked for. go-nvml takes
+// them for bytes of the mask and allocates eight times the words; the rest stays
+// zero.
+const (
+	maxCPUs      = 4096
+	maxNUMANodes = 128
+)
 
 // links reads the active NVLinks. A GPU that has fewer than NVML's most answers
 // that the next is an invalid argument; after another error the rest would fail
 // like it.
 func (r *reader) links() {
+	var remoteErr error
 	for i := range nvml.NVLINK_MAX_LINKS {
 		state, ret := r.d.GetNvLinkState(i)
 		if ret == nvml.ERROR_INVALID_ARGUMENT || !r.fact(fmt.Sprintf("NVLink %d", i), failure(ret)) {
-			return
+			break
 		}
 		if state != nvml.FEATURE_ENABLED {
 			continue
 		}
-		link := topology.NVLink{Link: i, Remote: remoteOf(nvml.NVLINK_DEVICE_TYPE_UNKNOWN)}
-		if r.d.has("nvmlDeviceGetNvLinkRemoteDeviceType") {
-			if kind, ret := r.d.GetNvLinkRemoteDeviceType(i); ret == nvml.SUCCESS {
-				link.Remote = remoteOf(kind)
-			}
-		}
-		if link.Remote == "gpu" {
-			if pci, ret := r.d.GetNvLinkRemotePciInfo(i); ret == nvml.SUCCESS {
-				link.RemotePCIBusID = busID(pci)
-			}
+		link, err := r.link(i)
+		if err != nil && remoteErr == nil {
+			remoteErr = err
 		}
 		r.gpu.NVLinks = append(r.gpu.NVLinks, link)
 	}
+	r.fact("other end of an NVLink", remoteErr) // one problem for all links
+}
+
+// link reads what is at the other end of an NVLink; an error leaves the link.
+func (r *reader) link(i int) (topology.NVLink, error) {
+	link := topology.NVLink{Link: i, Remote: remoteOf(nvml.NVLINK_DEVICE_TYPE_UNKNOWN)}
+	if !r.d.has("nvmlDeviceGetNvLinkRemoteDeviceType") {
+		return link, nil
+	}
+	kind, ret := r.d.GetNvLinkRemoteDeviceType(i)
+	if err := failure(ret); err != nil {
+		return link, err
+	}
+	link.Remote = remoteOf(kind)
+	if link.Remote != "gpu" {
+		return link, nil
+	}
+	pci, ret := r.d.GetNvLinkRemotePciInfo(i)
+	if err := failure(ret); err != nil {
+		return link, err
+	}
+	link.RemotePCIBusID = busID(pci)
+	return link, nil
 }
 
 func remoteOf(kind nvml.IntNvLinkDeviceType) string {
@@ -175,7 +204,7 @@ func (r *reader) instance(d nvml.Device) {
 	if m.ComputeInstanceID, ret = d.GetComputeInstanceId(); !r.fact("MIG compute instance id", failure(ret)) {
 		return
 	}
-	if name, ret := d.GetName(); ret == nvml.SUCCESS { // "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+	if name, ret := d.GetName(); r.fact("MIG name", failure(ret)) { // "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
 		_, m.Profile, _ = strings.Cut(name, " MIG ")
 	}
 	r.gpu.MIG = append(r.gpu.MIG, m)
@@ -197,13 +226,25 @@ func text(raw []byte) string {
 	return strings.TrimSpace(string(raw))
 }
 
+// lowest returns the lowest number in a mask. The memory of a Grace Blackwell
+// GPU is NUMA nodes too; those come after the CPUs' nodes.
+func lowest(words []uint) *int {
+	for i, w := range words {
+		if w != 0 {
+			n := i*bits.UintSize + bits.TrailingZeros(w)
+			return &n
+		}
+	}
+	return nil
+}
+
 // cpuList writes the CPUs of a mask as Linux does: "0-35,72-107".
 func cpuList(words []uint) string {
 	var parts []string
 	start := -1
-	end := len(words) * 64
+	end := len(words) * bits.UintSize
 	for cpu := 0; cpu <= end; cpu++ {
-		set := cpu < end && words[cpu/64]>>(cpu%64)&1 == 1
+		set := cpu < end && words[cpu/bits.UintSize]>>(cpu%bits.UintSize)&1 == 1
 		switch {
 		case set && start < 0:
 			start = cpu

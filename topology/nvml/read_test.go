@@ -16,8 +16,9 @@ import (
 // fakeMachine answers from fields.
 type fakeMachine struct{ gpus []fakeGPU }
 
-func (fakeMachine) versions() (driver, library string) { return "580.65.06", "13.580.65.06" }
-func (m fakeMachine) count() (int, error)              { return len(m.gpus), nil }
+func (fakeMachine) driverVersion() (string, nvml.Return)  { return "580.65.06", nvml.SUCCESS }
+func (fakeMachine) libraryVersion() (string, nvml.Return) { return "13.580.65.06", nvml.SUCCESS }
+func (m fakeMachine) count() (int, error)                 { return len(m.gpus), nil }
 func (m fakeMachine) device(i int) (device, error) {
 	if m.gpus[i].lost {
 		return nil, errors.New("open GPU 1: ERROR_GPU_IS_LOST")
@@ -41,7 +42,12 @@ func (g fakeGPU) GetName() (string, nvml.Return)     { return "NVIDIA GB200", nv
 func (g fakeGPU) GetMemoryInfo() (nvml.Memory, nvml.Return) {
 	return nvml.Memory{Total: 4 << 30}, nvml.SUCCESS
 }
-func (g fakeGPU) GetNumaNodeId() (int, nvml.Return) { return 1, nvml.SUCCESS }
+func (g fakeGPU) GetMemoryAffinity(int, nvml.AffinityScope) ([]uint, nvml.Return) {
+	if g.noNUMA {
+		return nil, nvml.ERROR_NOT_SUPPORTED
+	}
+	return []uint{0x3fc02, 1}, nvml.SUCCESS
+}
 func (g fakeGPU) GetCpuAffinity(int) ([]uint, nvml.Return) {
 	return []uint{0xff, 1 << 63, 1}, nvml.SUCCESS
 }
@@ -66,7 +72,7 @@ func (g fakeGPU) GetNvLinkRemoteDeviceType(int) (nvml.IntNvLinkDeviceType, nvml.
 }
 func (g fakeGPU) fabric() (topology.Fabric, error)      { return g.fab, g.fabErr }
 func (g fakeGPU) platform() (*topology.Platform, error) { return nil, errUnsupported }
-func (g fakeGPU) has(symbol string) bool                { return symbol != "nvmlDeviceGetNumaNodeId" || !g.noNUMA }
+func (g fakeGPU) has(string) bool                       { return true }
 
 func TestRead(t *testing.T) {
 	got, err := read(fakeMachine{[]fakeGPU{

@@ -1,0 +1,269 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/google/go-cmp/cmp"
+
+	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// withMIG gives GPU 1 two MIG devices, and an NVLink to GPU 0.
+var withMIG = []string{"gpu 1", "links 0 gpu 00000000:0A:00.0", "mig on 7",
+	"migdevice 0 MIG-a 1 0 NVIDIA GB200 MIG 1g.24gb", "migdevice 2 MIG-b 2 0 NVIDIA GB200 MIG 1g.24gb"}
+
+// TestLoadedErrors has each call answer each of NVML's errors, on one GPU. The
+// fact is absent and named, all others are as they were.
+func TestLoadedErrors(t *testing.T) {
+	type node = topology.Node
+	noLinks := func(n *node) {
+		for i := range n.GPUs[1].NVLinks {
+			n.GPUs[1].NVLinks[i] = topology.NVLink{Link: i, Remote: "unknown"}
+		}
+	}
+	noMIG := func(n *node) { n.GPUs[1].MIG = nil }
+	noGPU := func(n *node) { n.GPUs = slices.Delete(n.GPUs, 1, 2) }
+	const one = " of GPU GPU-b200b200-0000-0000-0000-000000000001"
+	tests := []struct {
+		call, fact string
+		// without takes the fact from the good report.
+		without func(*node)
+		// none are the codes that say that there is nothing to read.
+		none []nvml.Return
+		// every has the call fail on every GPU.
+		every bool
+	}{
+		{call: "nvmlSystemGetDriverVersion", fact: "driver version", without: func(n *node) { n.DriverVersion = "" }, every: true},
+		{call: "nvmlSystemGetNVMLVersion", fact: "NVML version", without: func(n *node) { n.NVMLVersion = "" }, every: true},
+		{call: "nvmlDeviceGetHandleByIndex_v2", fact: "open GPU 1", without: noGPU},
+		{call: "nvmlDeviceGetUUID", fact: "GPU 1: read UUID", without: noGPU},
+		{call: "nvmlDeviceGetMinorNumber", fact: "minor number" + one, without: func(n *node) { n.GPUs[1].Minor = nil }},
+		{call: "nvmlDeviceGetPciInfo_v3", fact: "PCI address" + one, without: func(n *node) { n.GPUs[1].PCIBusID = "" }},
+		{call: "nvmlDeviceGetName", fact: "product name" + one, without: func(n *node) {
+			n.GPUs[1].Product, n.GPUs[1].MIG[0].Profile, n.GPUs[1].MIG[1].Profile = "", "", ""
+		}},
+		{call: "nvmlDeviceGetMemoryInfo", fact: "memory" + one, without: func(n *node) { n.GPUs[1].MemoryMiB = 0 }},
+		{call: "nvmlDeviceGetMemoryAffinity", fact: "NUMA node" + one, without: func(n *node) { n.GPUs[1].NUMANode = nil }},
+		{call: "nvmlDeviceGetCpuAffinity", fact: "CPU affinity" + one, without: func(n *node) { n.GPUs[1].CPUAffinity = "" }},
+		{call: "nvmlDeviceGetNvLinkState", fact: "NVLink 0" + one, without: func(n *node) { n.GPUs[1].NVLinks = nil }, none: []nvml.Return{nvml.ERROR_INVALID_ARGUMENT}},
+		{call: "nvmlDeviceGetNvLinkRemoteDeviceType", fact: "other end of an NVLink" + one, without: noLinks},
+		{call: "nvmlDeviceGetNvLinkRemotePciInfo_v2", fact: "other end of an NVLink" + one, without: func(n *node) { n.GPUs[1].NVLinks[0].RemotePCIBusID = "" }},
+		{call: "nvmlDeviceGetMigMode", fact: "MIG mode" + one, without: noMIG},
+		{call: "nvmlDeviceGetMaxMigDeviceCount", fact: "MIG devices" + one, without: noMIG},
+		{call: "nvmlDeviceGetMigDeviceHandleByIndex", fact: "MIG device 0" + one, without: noMIG, none: []nvml.Return{nvml.ERROR_INVALID_ARGUMENT, nvml.ERROR_NOT_FOUND}},
+		{call: "nvmlDeviceGetGpuInstanceId", fact: "MIG GPU instance id" + one, without: noMIG},
+		{call: "nvmlDeviceGetComputeInstanceId", fact: "MIG compute instance id" + one, without: noMIG},
+		{call: "nvmlDeviceGetGpuFabricInfoV", fact: "fabric" + one, without: func(n *node) { n.GPUs[1].Fabric = topology.Fabric{} }},
+		{call: "nvmlDeviceGetPlatformInfo", fact: "platform of GPU GPU-b200b200-0000-0000-0000-000000000000", without: func(n *node) { n.Platform = nil }, every: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.call, func(t *testing.T) {
+			t.Parallel()
+			m := fake.New(t, "gb200", withMIG...)
+			p := start(t, 580, m)
+			good := p.read()
+			if len(good.Problems) > 0 || len(good.GPUs[1].MIG) != 2 {
+				t.Fatalf("%+v", good)
+			}
+			for _, ret := range errorCodes() {
+				where := "gpu 1"
+				if tt.every {
+					where = "gpu *"
+				}
+				m.Change(append(withMIG, where, fmt.Sprintf("call %s error %d", tt.call, ret))...)
+				got := p.read()
+				problems := got.Problems
+				got.Problems = nil
+				m.Change(withMIG...)
+				want := p.read()
+				if tt.call == "nvmlDeviceGetGpuFabricInfoV" && ret == nvml.ERROR_ARGUMENT_VERSION_MISMATCH {
+					want.GPUs[1].Fabric.Health = "" // an older form has the rest
+				} else {
+					tt.without(want)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", code(ret), diff)
+				}
+				unsupported := errors.Is(failure(ret), errUnsupported)
+				silent := unsupported && len(got.GPUs) == len(good.GPUs) || slices.Contains(tt.none, ret)
+				switch {
+				case silent != (len(problems) == 0):
+					t.Errorf("%s: problems %v", code(ret), problems)
+				case silent:
+				case !strings.HasPrefix(problems[0].Message, tt.fact+": "), !unsupported && !strings.HasSuffix(problems[0].Message, ": "+code(ret)):
+					t.Errorf("problem %q, want %q and %s", problems[0].Message, tt.fact, code(ret))
+				}
+			}
+		})
+	}
+}
+
+// errorCodes are all that NVML's header has, and one that it has not.
+func errorCodes() []nvml.Return {
+	codes := []nvml.Return{nvml.ERROR_UNKNOWN, 500}
+	for ret := nvml.ERROR_UNINITIALIZED; ret <= nvml.ERROR_RESET_TYPE_NOT_SUPPORTED; ret++ {
+		codes = append(codes, ret)
+	}
+	return codes
+}
+
+// TestLoadedInit gives the errors that leave nothing to read.
+func TestLoadedInit(t *testing.T) {
+	tests := []struct{ call, want string }{
+		{"call nvmlInit_v2 error 9", "initialise NVML: DRIVER_NOT_LOADED; is the kernel module nvidia loaded?"},
+		{"call nvmlInit_v2 error 18", "LIB_RM_VERSION_MISMATCH; library and kernel module are of two releases"},
+		{"call nvmlInit_v2 error 999", "initialise NVML: UNKNOWN"},
+		{"call nvmlDeviceGetCount_v2 error 15", "count GPUs: GPU_IS_LOST"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.call, func(t *testing.T) {
+			p := start(t, 580, fake.New(t, "gb200", tt.call))
+			_, _ = p.in.Write([]byte("\n"))
+			if line, err := p.out.ReadString('\n'); err == nil {
+				t.Errorf("a report: %s", line)
+			}
+			_ = p.cmd.Wait()
+			if p.cmd.ProcessState.ExitCode() != 1 || !strings.Contains(p.stderr.String(), tt.want) {
+				t.Errorf("%s: %s\nwant %q", p.cmd.ProcessState, &p.stderr, tt.want)
+			}
+		})
+	}
+}
+
+// TestLoadedLostGPU loses a GPU and gets it back.
+func TestLoadedLostGPU(t *testing.T) {
+	m := fake.New(t, "h100")
+	p := start(t, 550, m)
+	want := p.read()
+	m.Change("gpu 2", "lost")
+	got := p.read()
+	problems := []topology.Problem{{Reason: "GPUUnreadable", Message: "open GPU 2: GPU_IS_LOST"}}
+	if diff := cmp.Diff(problems, got.Problems); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(slices.Delete(slices.Clone(want.GPUs), 2, 3), got.GPUs); diff != "" {
+		t.Errorf("the other GPUs (-want +got):\n%s", diff)
+	}
+	m.Change()
+	if diff := cmp.Diff(want, p.read()); diff != "" {
+		t.Errorf("afterwards (-want +got):\n%s", diff)
+	}
+}
+
+// TestLoadedOldDrivers reads a machine through libraries that lack what came
+// later: no call to what is missing, and nothing but that is absent.
+func TestLoadedOldDrivers(t *testing.T) {
+	noHealth := func(n *topology.Node) {
+		for i := range n.GPUs {
+			n.GPUs[i].Fabric.Health = ""
+		}
+	}
+	noPlatform := func(n *topology.Node) { n.Platform = nil }
+	noFabric := func(n *topology.Node) {
+		for i := range n.GPUs {
+			n.GPUs[i].Fabric = topology.Fabric{}
+		}
+	}
+	noRemote := func(n *topology.Node) {
+		for i := range n.GPUs {
+			for k := range n.GPUs[i].NVLinks {
+				n.GPUs[i].NVLinks[k].Remote = "unknown"
+			}
+		}
+	}
+	tests := []struct {
+		driver int
+		symbol string // that it has not
+		less   []func(*topology.Node)
+	}{
+		{570, "", []func(*topology.Node){noHealth}},
+		{550, "nvmlDeviceGetPlatformInfo", []func(*topology.Node){noHealth, noPlatform}},
+		{525, "nvmlDeviceGetGpuFabricInfoV", []func(*topology.Node){noHealth, noPlatform}},
+		{510, "nvmlDeviceGetGpuFabricInfo", []func(*topology.Node){noPlatform, noFabric}},
+		{470, "nvmlDeviceGetNvLinkRemoteDeviceType", []func(*topology.Node){noPlatform, noFabric, noRemote}},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt.driver), func(t *testing.T) {
+			t.Parallel()
+			want := start(t, 580, fake.New(t, "gb200")).read()
+			for _, less := range tt.less {
+				less(want)
+			}
+			if diff := cmp.Diff(want, start(t, tt.driver, fake.New(t, "gb200")).read()); diff != "" {
+				t.Errorf("report (-want +got):\n%s", diff)
+			}
+			symbols, err := exec.CommandContext(t.Context(), "nm", "-D", fake.Library(t, tt.driver)).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.symbol != "" && strings.Contains(string(symbols), " "+tt.symbol+"\n") {
+				t.Errorf("the library has %s", tt.symbol)
+			}
+		})
+	}
+}
+
+// TestLoadedChanges has a running reader see what changes on the machine.
+func TestLoadedChanges(t *testing.T) {
+	m := fake.New(t, "a100-mig")
+	p := start(t, 550, m)
+	if n := p.read(); len(n.GPUs[0].MIG) != 7 || len(n.GPUs[1].MIG) != 3 {
+		t.Fatalf("%+v", n.GPUs[:2])
+	}
+	m.Change("gpu 0", "migdevice none", "migdevice 4 MIG-new 9 0 NVIDIA A100-SXM4-40GB MIG 3g.20gb", "gpu 1", "mig off 7")
+	n := p.read()
+	want := []topology.MIGInstance{{UUID: "MIG-new", Profile: "3g.20gb", GPUInstanceID: 9}}
+	if diff := cmp.Diff(want, n.GPUs[0].MIG); diff != "" {
+		t.Errorf("instances after the change (-want +got):\n%s", diff)
+	}
+	if n.GPUs[1].MIG != nil || len(n.Problems) > 0 {
+		t.Errorf("MIG is off: %+v, problems %v", n.GPUs[1].MIG, n.Problems)
+	}
+}
+
+// TestLoadedStrangeFabric has answers that NVML's header does not allow, or
+// that say less than they seem to.
+func TestLoadedStrangeFabric(t *testing.T) {
+	tests := []struct {
+		fabric  string
+		want    topology.Fabric
+		problem string
+	}{
+		{"7", topology.Fabric{}, "state 7 is none that this version knows"},
+		{"completed 15 1122 5 1", topology.Fabric{ClusterUUID: topology.UUID{0x11, 0x22}, CliqueID: 5, State: topology.FabricCompleted, Status: "GPU_IS_LOST", Health: topology.HealthHealthy}, ""},
+		{"completed 0 00 4294967295 2 1", topology.Fabric{CliqueID: 1<<32 - 1, State: topology.FabricCompleted, Health: topology.HealthUnhealthy}, ""},
+		{"inProgress 999 00 0 9", topology.Fabric{State: topology.FabricInProgress}, ""},
+		{"notSupported", topology.Fabric{State: topology.FabricNotSupported}, ""},
+	}
+	m := fake.New(t, "h100")
+	p := start(t, 580, m)
+	for _, tt := range tests {
+		t.Run(tt.fabric, func(t *testing.T) {
+			m.Change("gpu 3", "fabric "+tt.fabric)
+			n := p.read()
+			if diff := cmp.Diff(tt.want, n.GPUs[3].Fabric); diff != "" {
+				t.Errorf("fabric (-want +got):\n%s", diff)
+			}
+			if tt.problem == "" && len(n.Problems) > 0 || tt.problem != "" && !strings.Contains(fmt.Sprint(n.Problems), tt.problem) {
+				t.Errorf("problems %v, want %q", n.Problems, tt.problem)
+			}
+		})
+	}
+}
+
+// TestLoadedChassis has a rack's GUID, which is no text.
+func TestLoadedChassis(t *testing.T) {
+	m := fake.New(t, "gb200", "platform 0x0001fe 3 2 1")
+	if p := start(t, 580, m).read().Platform; p == nil || p.ChassisSerial != "0001fe"+strings.Repeat("0", 26) || p.Slot != 3 || p.Tray != 2 || p.HostID != 1 {
+		t.Errorf("platform %+v", p)
+	}
+}
