@@ -112,6 +112,7 @@ func TestBadInput(t *testing.T) {
 		{"missing file", "", []string{"render", "--nodes", "/nonexistent"}, "/nonexistent: no such file"},
 		{"empty text", "", []string{"render", "--nodes", "-"}, "the text ends early"},
 		{"cut text", twoByTwo[:200], []string{"render", "--nodes", "-"}, "the text ends early"},
+		{"YAML for JSON", "apiVersion: v1\nitems: []\n", []string{"render", "--nodes", "-"}, "byte 0: not JSON: invalid character 'a' at start of value: want the output of kubectl get nodes -o json"},
 		{"not JSON", "NAME STATUS\n", []string{"render", "--nodes", "-"}, "standard input: byte 0"},
 		{"pods", `{"items":[{"kind":"Pod","metadata":{"name":"p"}}]}`, []string{"render", "--nodes", "-"}, "items[0] is a Pod: want Nodes only"},
 		{"empty cluster", `{"items":[]}`, []string{"render", "--nodes", "-"}, "no node"},

@@ -17,6 +17,8 @@ func ReadNodes(source string, r io.Reader) ([]Node, error) {
 	if err := l.document(); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the text ends early: want the whole output of kubectl get nodes -o json")
+		} else if syntax := new(jsontext.SyntacticError); errors.As(err, &syntax) {
+			err = fmt.Errorf("not JSON: %w: want the output of kubectl get nodes -o json", syntax.Err)
 		}
 		return nil, fmt.Errorf("%s: byte %d: %w", source, l.dec.InputOffset(), err)
 	}
