@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -78,8 +80,8 @@ func (a *Agent) runProbe(ctx context.Context) (good bool, err error) {
 	if err != nil {
 		return false, probeEnd{endStart, fmt.Errorf("start probe: %w", err)}
 	}
-	var tail tailBuffer
-	cmd.Stderr = &tail
+	var stderr endsBuffer
+	cmd.Stderr = &stderr
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
 		_ = stdout.Close()
@@ -93,7 +95,7 @@ func (a *Agent) runProbe(ctx context.Context) (good bool, err error) {
 	case !ended:
 		return good, fmt.Errorf("probe %d is still there: %w", cmd.Process.Pid, ctx.Err())
 	case end == nil:
-		end = probeEnd{endExit, fmt.Errorf("probe ended: %w: %s", exitOf(waited), bytes.TrimSpace(tail.b))}
+		end = probeEnd{endExit, fmt.Errorf("probe ended: %w: %s", exitOf(waited), Said(stderr.bytes()))}
 	}
 	return good, end
 }
@@ -172,16 +174,45 @@ func (a *Agent) listen(ctx context.Context, r io.Reader) (good bool, err error) 
 	}
 }
 
-// tailBuffer keeps the last bytes of what is written to it.
-type tailBuffer struct{ b []byte }
+// endsBuffer keeps the first and the last bytes of what is written to it: Go's
+// account of a fatal signal begins with what matters and is long.
+type endsBuffer struct {
+	first, last []byte
+	cut         bool
+}
 
-func (t *tailBuffer) Write(p []byte) (int, error) {
+func (b *endsBuffer) Write(p []byte) (int, error) {
 	const most = 2 << 10
-	t.b = append(t.b, p...)
-	if over := len(t.b) - most; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
+	n := min(len(p), most-len(b.first))
+	b.first = append(b.first, p[:n]...)
+	b.last = append(b.last, p[n:]...)
+	if over := len(b.last) - most; over > 0 {
+		b.last, b.cut = append(b.last[:0], b.last[over:]...), true
 	}
 	return len(p), nil
+}
+
+func (b *endsBuffer) bytes() []byte {
+	if b.cut {
+		return slices.Concat(b.first, []byte(" [...] "), b.last)
+	}
+	return slices.Concat(b.first, b.last)
+}
+
+// cCall finds the C function in a goroutine's stack.
+var cCall = regexp.MustCompile(`\._Cfunc_(\w+)\(`)
+
+// Said is what a probe that has ended wrote on its standard error. Of Go's
+// account of a signal in a call of NVML it is the signal and the call.
+func Said(stderr []byte) string {
+	head, stack, _ := bytes.Cut(stderr, []byte("signal arrived during cgo execution"))
+	call := cCall.FindSubmatch(stack)
+	at := bytes.LastIndex(head, []byte("SIG"))
+	if call == nil || at < 0 {
+		return string(bytes.TrimSpace(stderr))
+	}
+	signal, _, _ := bytes.Cut(head[at:], []byte("\n"))
+	return fmt.Sprintf("NVML crashed in %s: %s", call[1], signal)
 }
 
 // ProbeCommand returns this program's own probe command with args.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 
+	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -80,7 +81,7 @@ func probeOnce(ctx context.Context, o *machineOptions, timeout time.Duration) (*
 // probed reads what a probe that has ended said.
 func probed(stdout, stderr *bytes.Buffer, err error) (*topology.Node, error) {
 	var exit *exec.ExitError
-	said := strings.TrimPrefix(strings.TrimSpace(stderr.String()), "quoin: ")
+	said := strings.TrimPrefix(nodeagent.Said(stderr.Bytes()), "quoin: ")
 	switch {
 	case errors.As(err, &exit) && exit.ExitCode() == 127:
 		return nil, fmt.Errorf("NVML ended the probe: the driver is older than a call that was made, or broken: %s", said)

@@ -1,0 +1,317 @@
+//go:build cgo
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// command is quoin on a machine of a loaded NVML.
+func command(t *testing.T, quoin string, driver int, m *fake.Machine, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(quoin, append(args, "--nvml-library", fake.Library(t, driver), "--node", "n1")...)
+	cmd.Env = append(os.Environ(), m.Environment())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// TestNVMLDiscover shows loaded machines; the one's minor numbers are not in
+// NVML's order.
+func TestNVMLDiscover(t *testing.T) {
+	t.Parallel()
+	quoin := linkQuoin(t)
+	tests := []struct {
+		name   string
+		driver int
+		want   []string
+	}{
+		{"gb200", 580, []string{
+			"Node      n1", "Driver    580.65.06, NVML 13.580.65", "Platform  chassis 1822725100200, slot 21, tray 11, host 1",
+			"GRES  NVML  DEVICE        PRODUCT       MEMORY   PCI               NUMA  FABRIC     HEALTH   CLIQUE                                  UUID",
+			"0     0     /dev/nvidia0  NVIDIA GB200  192 GiB  00000000:0A:00.0  0     completed  healthy  00000000-0000-0000-0000-000000000001.0  GPU-b200b200-0000-0000-0000-000000000000",
+			"7     7     /dev/nvidia7  NVIDIA GB200  192 GiB  00000000:CB:00.0  3     completed  healthy  00000000-0000-0000-0000-000000000001.0  GPU-b200b200-0000-0000-0000-000000000007",
+		}},
+		{"h100", 550, []string{
+			"0     3     /dev/nvidia0  NVIDIA H100 80GB HBM3  80 GiB  00000000:4B:00.0  0     completed  -       00000000-0000-0000-0000-000000000001.0  GPU-01000100-0000-0000-0000-000000000003",
+			"4     7     /dev/nvidia4  NVIDIA H100 80GB HBM3  80 GiB  00000000:CB:00.0  1     completed  -       00000000-0000-0000-0000-000000000001.0  GPU-01000100-0000-0000-0000-000000000007",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			out, err := command(t, quoin, tt.driver, fake.New(t, tt.name), "discover", "-o", "table").CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for _, line := range tt.want {
+				if !strings.Contains("\n"+string(out), "\n"+line+"\n") {
+					t.Errorf("no line %q in\n%s", line, out)
+				}
+			}
+			if n := strings.Count(string(out), "/dev/nvidia"); n != 8 {
+				t.Errorf("%d GPUs", n)
+			}
+		})
+	}
+}
+
+// TestNVMLDiscoverFails has the library end or hang the probe: a line that says
+// so, and no process that stays.
+func TestNVMLDiscoverFails(t *testing.T) {
+	t.Parallel()
+	quoin := linkQuoin(t)
+	tests := []struct{ name, statement, want string }{
+		{"error", "call nvmlInit_v2 error 9", "quoin: initialise NVML: DRIVER_NOT_LOADED; is the kernel module nvidia loaded?\n"},
+		{"undefined symbol", "call nvmlDeviceGetName exit 127", "quoin: NVML ended the probe: the driver is older than a call that was made, or broken: symbol lookup error: undefined symbol: nvmlDeviceGetName\n"},
+		{"hang", "call nvmlDeviceGetName hang", "quoin: NVML has not answered within 1s: a GPU may be sick; see dmesg for Xid, or give --timeout\n"},
+		{"hang at once", "call nvmlInit_v2 hang", "quoin: NVML has not answered within 1s: a GPU may be sick; see dmesg for Xid, or give --timeout\n"},
+		{"crash", "call nvmlDeviceGetName crash", "quoin: NVML crashed in nvmlDeviceGetName: SIGSEGV: segmentation violation\n"},
+		{"abort", "call nvmlInit_v2 abort", "quoin: NVML crashed in nvmlInit_v2: SIGABRT: abort\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			cmd := command(t, quoin, 580, fake.New(t, "h100", tt.statement), "discover", "--timeout", "1s")
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			err := cmd.Run()
+			if err == nil || cmd.ProcessState.ExitCode() != 2 || stdout.Len() > 0 || stderr.String() != tt.want {
+				t.Errorf("%v, %q, %s\nwant %q", err, &stdout, &stderr, tt.want)
+			}
+		})
+	}
+}
+
+// TestNVMLProbe streams what happens on a machine that starts: a line for each
+// change, empty lines between.
+func TestNVMLProbe(t *testing.T) {
+	t.Parallel()
+	const completed = "fabric completed 0 00000000-0000-0000-0000-000000000009 3 1"
+	m := fake.New(t, "gb200", "fabric notStarted")
+	cmd := command(t, linkQuoin(t), 580, m, "probe", "--interval", "20ms")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(stdout)
+	// next returns the next report, and how many empty lines were before it.
+	next := func() (*topology.Node, int) {
+		t.Helper()
+		for empty := 0; ; empty++ {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(line) == 1 {
+				continue
+			}
+			n, err := topology.ParseReport("probe", line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n, empty
+		}
+	}
+	quiet := func() {
+		t.Helper()
+		for range 3 {
+			if line, err := lines.ReadString('\n'); err != nil || line != "\n" {
+				t.Fatalf("%q, %v: want an empty line", line, err)
+			}
+		}
+	}
+	n, empty := next()
+	if n.GPUs[0].Fabric.State != topology.FabricNotStarted || empty > 0 || n.BootID == "" {
+		t.Errorf("%+v after %d empty lines", n, empty)
+	}
+	for _, step := range []struct {
+		statement, want string
+	}{
+		{"fabric inProgress", "inProgress"},
+		{completed + "\ngpu 7\nfabric inProgress", "completed"},
+		{completed, "completed"},
+		{completed + "\ngpu 0\nmig on 7\nmigdevice 0 MIG-a 1 0 NVIDIA GB200 MIG 1g.24gb", "completed"},
+	} {
+		quiet()
+		m.Change(step.statement)
+		n, _ = next()
+		if f := n.GPUs[0].Fabric; string(f.State) != step.want || len(n.Problems) > 0 {
+			t.Errorf("%s: fabric %+v, problems %v", step.statement, f, n.Problems)
+		}
+	}
+	if c, ok := n.GPUs[7].Fabric.Clique(); !ok || c.String() != "00000000-0000-0000-0000-000000000009.3" {
+		t.Errorf("GPU 7 is in %s", c)
+	}
+	if len(n.GPUs[0].MIG) != 1 {
+		t.Errorf("MIG %+v", n.GPUs[0].MIG)
+	}
+	quiet()
+	_ = stdin.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the probe's input has ended: %v", err)
+	}
+}
+
+// startNVMLAgent runs quoin agent on a machine of a loaded NVML.
+func startNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	p := &agentProcess{t: t, dir: dir, address: listener.Addr().String()}
+	_ = listener.Close()
+	p.cmd = command(t, linkQuoin(t), driver, m, "agent", "--store", dir, "--listen", p.address, "--run-dir", filepath.Join(dir, "run"), "--interval", "20ms")
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+		if t.Failed() {
+			t.Logf("agent's log:\n%s", &p.log)
+		}
+	})
+	p.until("report and inventory", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "run", "inventory.json"))
+		return err == nil && p.report() != "" && p.metric("quoin_agent_probe_up") == 1
+	})
+	return p
+}
+
+// TestNVMLAgent follows a report from the library to the files that others read.
+func TestNVMLAgent(t *testing.T) {
+	t.Parallel()
+	m := fake.New(t, "h100")
+	p := startNVMLAgent(t, 550, m)
+	n, err := topology.ParseReport("report", []byte(p.report()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Name != "n1" || n.DriverVersion != "550.163.01" || len(n.GPUs) != 8 || len(n.Problems) > 0 {
+		t.Errorf("%+v", n)
+	}
+	data, err := os.ReadFile(filepath.Join(p.dir, "run", "inventory.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inventory dcgm.Inventory
+	if err := json.Unmarshal(data, &inventory); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range inventory.Entries {
+		got = append(got, fmt.Sprintf("%d %s %s %s", e.GRESIndex, e.Device, e.ExporterID, e.UUID[len(e.UUID)-1:]))
+	}
+	want := []string{ // GRES indices follow minor numbers, exporter ids NVML's order
+		"0 /dev/nvidia0 3 3", "1 /dev/nvidia1 2 2", "2 /dev/nvidia2 1 1", "3 /dev/nvidia3 0 0",
+		"4 /dev/nvidia4 7 7", "5 /dev/nvidia5 6 6", "6 /dev/nvidia6 5 5", "7 /dev/nvidia7 4 4",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("inventory (-want +got):\n%s", diff)
+	}
+
+	m.Change("fabric completed 15 00 0 0")
+	p.until("the changed report", func() bool { return strings.Contains(p.report(), `"status":"GPU_IS_LOST"`) })
+	m.Change("call nvmlDeviceGetMinorNumber error 10")
+	p.until("the problem is counted", func() bool { return p.metric(`quoin_agent_problems{reason="FactUnreadable"}`) == 8 })
+	if after, err := os.ReadFile(filepath.Join(p.dir, "run", "inventory.json")); err != nil || !bytes.Equal(after, data) {
+		t.Errorf("inventory without minor numbers: %v\n%s", err, after)
+	}
+	probe := p.probe()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%v: want exit status 0", err)
+	}
+	p.until("the probe ends", func() bool { return gone(probe) })
+}
+
+// TestNVMLAgentOutlives has a call of the library end the probe or hang: the
+// last good report stays, the end is counted, and all is well when the library
+// is.
+func TestNVMLAgentOutlives(t *testing.T) {
+	tests := []struct{ name, statement, reason, log string }{
+		{"undefined symbol", "call nvmlDeviceGetGpuFabricInfoV exit 127", "exit", "exit status 127: symbol lookup error: undefined symbol: nvmlDeviceGetGpuFabricInfoV"},
+		{"crash", "gpu 3\ncall nvmlDeviceGetNvLinkState crash", "exit", "exit status 2: NVML crashed in nvmlDeviceGetNvLinkState: SIGSEGV: segmentation violation\""},
+		{"abort", "gpu 3\ncall nvmlDeviceGetNvLinkState abort", "exit", "exit status 2: NVML crashed in nvmlDeviceGetNvLinkState: SIGABRT: abort\""},
+		{"driver gone", "call nvmlDeviceGetCount_v2 error 1", "exit", "count GPUs: UNINITIALIZED"},
+		{"hang", "gpu 3\ncall nvmlDeviceGetNvLinkState hang", "hang", "NVML may hang on a sick GPU"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			m := fake.New(t, "gb200")
+			p := startNVMLAgent(t, 580, m)
+			report, before, first := p.report(), p.files(), p.probe()
+			m.Change(tt.statement)
+			restarts := fmt.Sprintf("quoin_agent_probe_restarts_total{reason=%q}", tt.reason)
+			p.until("the end of the probe is counted", func() bool { return p.metric(restarts) > 0 })
+			if p.report() != report {
+				t.Errorf("the report has changed:\n%s", p.report())
+			}
+			if diff := cmp.Diff(before, p.files()); diff != "" {
+				t.Errorf("files written (-before +after):\n%s", diff)
+			}
+			if code, body := p.get("/readyz"); code != http.StatusOK {
+				t.Errorf("/readyz: %d %s", code, body)
+			}
+			p.until("the first probe has gone", func() bool { return gone(first) })
+			m.Change("gpu 3\nfabric completed 0 00 0 2")
+			p.until("a new probe reports", func() bool { return strings.Contains(p.report(), "unhealthy") && p.metric("quoin_agent_probe_up") == 1 })
+			last := p.probe()
+			_ = p.cmd.Process.Signal(syscall.SIGTERM)
+			if err := p.cmd.Wait(); err != nil {
+				t.Errorf("%v: want exit status 0", err)
+			}
+			p.until("no probe is left", func() bool { return gone(last) })
+			if !strings.Contains(p.log.String(), tt.log) {
+				t.Errorf("no word of %q in the log:\n%s", tt.log, &p.log)
+			}
+		})
+	}
+}
+
+// TestNVMLAgentEndsHungProbe ends an agent whose probe hangs.
+func TestNVMLAgentEndsHungProbe(t *testing.T) {
+	t.Parallel()
+	m := fake.New(t, "t4")
+	p := startNVMLAgent(t, 470, m)
+	m.Change("call nvmlDeviceGetName hang")
+	const heard = "quoin_agent_probe_last_heard_timestamp_seconds"
+	p.until("the probe hangs", func() bool {
+		was := p.metric(heard)
+		time.Sleep(200 * time.Millisecond) // ten intervals
+		return p.metric(heard) == was
+	})
+	probe := p.probe()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%v: want exit status 0", err)
+	}
+	p.until("the probe ends", func() bool { return gone(probe) })
+}
