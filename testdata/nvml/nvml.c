@@ -25,6 +25,7 @@
 #ifndef DRIVER
 #define DRIVER 580
 #endif
+#define HAS_MEMORY_AFFINITY (DRIVER >= 450)
 #define HAS_REMOTE_DEVICE_TYPE (DRIVER >= 510)
 #define HAS_FABRIC (DRIVER >= 525)
 #define HAS_FABRIC_V2 (DRIVER >= 550)
@@ -476,12 +477,14 @@ nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned int size, un
 	return answer_mask(set, size, g->cpus);
 }
 
+#if HAS_MEMORY_AFFINITY
 nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int size, unsigned long *set, nvmlAffinityScope_t scope) {
 	BEGIN(device);
 	(void)scope;
 	NEED(g->has_numa);
 	return answer_mask(set, size, g->numa);
 }
+#endif
 
 nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link, nvmlEnableState_t *active) {
 	BEGIN(device);

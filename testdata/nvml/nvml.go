@@ -7,12 +7,14 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -25,6 +27,15 @@ var source []byte
 //go:embed *.txt
 var machines embed.FS
 
+// findHeaders returns the folder of go-nvml's nvml.h.
+var findHeaders = sync.OnceValues(func() (string, error) {
+	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
+	if err != nil {
+		return "", fmt.Errorf("find nvml.h: %w", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(module)), "pkg", "nvml"), nil
+})
+
 // Library builds the library with the symbols of a driver release, such as 550,
 // once, and keeps it in the user's cache. Without gcc the test fails; in short
 // mode it is skipped.
@@ -33,11 +44,10 @@ func Library(t testing.TB, driver int) string {
 	if _, err := exec.LookPath("gcc"); err != nil && testing.Short() {
 		t.Skip("needs gcc")
 	}
-	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
+	headers, err := findHeaders()
 	if err != nil {
-		t.Fatalf("find nvml.h: %v", err)
+		t.Fatal(err)
 	}
-	headers := filepath.Join(strings.TrimSpace(string(module)), "pkg", "nvml")
 	sum := sha256.Sum256(slices.Concat(source, []byte(headers)))
 	cache, err := os.UserCacheDir()
 	if err != nil {

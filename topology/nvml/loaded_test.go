@@ -124,19 +124,26 @@ func TestLoadedMachines(t *testing.T) {
 		minors         []int
 		memoryMiB      uint64
 		links, numa    int
+		uuid, pci      string // of the last GPU
 		remote, clique string
 		health         topology.Health
 		platform       *topology.Platform
 		mig            []int
 	}{
-		{name: "gb200", driver: 580, product: "NVIDIA GB200", minors: inOrder, memoryMiB: 192 << 10, links: 18, numa: 3, remote: "switch", clique: domain,
+		{name: "gb200", uuid: "GPU-b200b200-0000-0000-0000-000000000007", pci: "00000000:CB:00.0",
+			driver: 580, product: "NVIDIA GB200", minors: inOrder, memoryMiB: 192 << 10, links: 18, numa: 3, remote: "switch", clique: domain,
 			health: topology.HealthHealthy, platform: &topology.Platform{ChassisSerial: "1822725100200", Slot: 21, Tray: 11, HostID: 1}},
-		{name: "gb300", driver: 570, product: "NVIDIA GB300 NVL", minors: inOrder, memoryMiB: 288 << 10, links: 18, numa: 3, remote: "switch", clique: domain,
+		{name: "gb300", uuid: "GPU-b300b300-0000-0000-0000-000000000007", pci: "00000000:CB:00.0",
+			driver: 570, product: "NVIDIA GB300 NVL", minors: inOrder, memoryMiB: 288 << 10, links: 18, numa: 3, remote: "switch", clique: domain,
 			platform: &topology.Platform{ChassisSerial: "1822725100300", Slot: 26, Tray: 16, HostID: 1}},
-		{name: "b200", driver: 560, product: "NVIDIA B200", minors: inOrder, memoryMiB: 192 << 10, links: 18, numa: 1, remote: "unknown"},
-		{name: "h100", driver: 550, product: "NVIDIA H100 80GB HBM3", minors: []int{3, 2, 1, 0, 7, 6, 5, 4}, memoryMiB: 80 << 10, links: 18, numa: 1, remote: "switch", clique: domain},
-		{name: "a100-mig", driver: 550, product: "NVIDIA A100-SXM4-40GB", minors: inOrder, memoryMiB: 40 << 10, links: 12, numa: 1, remote: "switch", mig: []int{7, 3}},
-		{name: "t4", driver: 550, product: "NVIDIA T4", minors: inOrder[:4], memoryMiB: 16 << 10, numa: 0},
+		{name: "b200", uuid: "GPU-b2000000-0000-0000-0000-000000000007", pci: "00000000:CB:00.0",
+			driver: 560, product: "NVIDIA B200", minors: inOrder, memoryMiB: 192 << 10, links: 18, numa: 1, remote: "unknown"},
+		{name: "h100", uuid: "GPU-01000100-0000-0000-0000-000000000007", pci: "00000000:CB:00.0",
+			driver: 550, product: "NVIDIA H100 80GB HBM3", minors: []int{3, 2, 1, 0, 7, 6, 5, 4}, memoryMiB: 80 << 10, links: 18, numa: 1, remote: "switch", clique: domain},
+		{name: "a100-mig", uuid: "GPU-12345678-1234-1234-1234-123456780007", pci: "00000000:BD:00.0",
+			driver: 550, product: "NVIDIA A100-SXM4-40GB", minors: inOrder, memoryMiB: 40 << 10, links: 12, numa: 1, remote: "switch", mig: []int{7, 3}},
+		{name: "t4", uuid: "GPU-00000074-0000-0000-0000-000000000003", pci: "00000000:D8:00.0",
+			driver: 550, product: "NVIDIA T4", minors: inOrder[:4], memoryMiB: 16 << 10, numa: 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -171,6 +178,9 @@ func TestLoadedMachines(t *testing.T) {
 				}
 			}
 			last := n.GPUs[len(n.GPUs)-1]
+			if last.UUID != tt.uuid || last.PCIBusID != tt.pci {
+				t.Errorf("GPU %s at %s, want %s at %s", last.UUID, last.PCIBusID, tt.uuid, tt.pci)
+			}
 			if last.NUMANode == nil || *last.NUMANode != tt.numa {
 				t.Errorf("NUMA node %v, want %d", last.NUMANode, tt.numa)
 			}

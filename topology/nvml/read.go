@@ -226,8 +226,8 @@ func text(raw []byte) string {
 	return strings.TrimSpace(string(raw))
 }
 
-// lowest returns the lowest number in a mask. The memory of a Grace Blackwell
-// GPU is NUMA nodes too; those come after the CPUs' nodes.
+// lowest returns the lowest number in a mask. Where the memory of GPUs is NUMA
+// nodes too, as beside Grace, those come after the nodes of the CPUs.
 func lowest(words []uint) *int {
 	for i, w := range words {
 		if w != 0 {
