@@ -89,9 +89,14 @@ func badConf() []topologyCase {
 		tree["nodes "+list] = "SwitchName=s1 Nodes=\"" + list + "\"\n"
 		tree["switches "+list] = "SwitchName=n001 Nodes=n[001-008]\nSwitchName=n002 Nodes=n[009-016]\nSwitchName=t Switches=\"" + list + "\"\n"
 	}
-	for _, list := range []string{"block{b1}", "block{b1", "block{}x", "blockwith{n001}", "switch{s1}", "switchwith{n001}", "feature{x}", "Block{b1}", "xblock{b1}", "n001{", "{n001}", "block[1-2]{b}", "block}{b"} {
+	for _, list := range []string{"block{b1}", "block{b1", "block{}x", "blockwith{n001}", "switch{s1}", "switchwith{n001}", "switch{b1}x", "block{b3}", "block{b2}", "blockwith{}", "blockwith{zz}", "blockwith{n009}", "blockwith{n001},n016", "feature{x}", "Block{b1}", "xblock{b1}", "n001{", "{n001}", "block[1-2]{b}", "block}{b"} {
 		block["nodes "+list] = "BlockName=b1 Nodes=n002," + list + "\nBlockSizes=1\n"
+		block["second "+list] = "BlockName=b1 Nodes=n[001-002]\nBlockName=b2 Nodes=" + list + "\nBlockSizes=2\n"
+		block["middle "+list] = block["second "+list] + "BlockName=b3 Nodes=n[009-010]\n"
+		block["twice "+list] = block["second "+list] + "BlockName=b3 Nodes=n009,block{b2}\n"
 		tree["nodes "+list] = "SwitchName=s1 Nodes=n002," + list + "\n"
+		tree["second "+list] = "SwitchName=b1 Nodes=n[001-002]\nSwitchName=s1 Nodes=n003," + list + "\n"
+		tree["below "+list] = "SwitchName=t Switches=s1\nSwitchName=s1 Nodes=n003," + list + "\n"
 		tree["switches "+list] = "SwitchName=s1 Nodes=n002\nSwitchName=s2 Switches=s1," + list + "\n"
 	}
 	var cases []topologyCase

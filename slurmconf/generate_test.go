@@ -132,7 +132,7 @@ func spoil(rng *rand.Rand, lines []string, tree bool) []string {
 	case 14:
 		lines[i] = strings.Replace(lines[i], "[", pick(rng, "[", "[", "[[", "]x[", "{", "[1]{x}[")+strings.ReplaceAll(generateOddRange(rng), " ", "")+",", 1)
 	case 15:
-		lines[i] = strings.Replace(lines[i], "Nodes=", "Nodes="+pick(rng, generateOddList(rng), `"`+generateOddList(rng)+`"`, "block{b1}", "x{b1}", "n00[1-2]{a}", "feature{x}")+",", 1)
+		lines[i] = strings.Replace(lines[i], "Nodes=", "Nodes="+pick(rng, generateOddList(rng), `"`+generateOddList(rng)+`"`, "block{b1}", "x{b1}", "n00[1-2]{a}", "feature{x}", "block{b2}", "blockwith{n001}", "switch{s1}", "switchwith{n016}", "blockwith{zz}")+",", 1)
 	}
 	return lines
 }

@@ -228,7 +228,7 @@ func (l *linter) lintUnit(m *membership, r *rawTopology, i int, what string) int
 		l.fatal(u.line, "BrokenHostlist", "want such as n[001-018],n020", fmt.Sprintf("%s %s: %v", what, u.name, n.err))
 	}
 	l.lintOdd(u.line, what+" "+u.name, n.odd)
-	l.lintFunctions(u.line, what+" "+u.name, n.functions)
+	l.lintFunctions(m, r, i, what, &n)
 	if len(n.unknown) > 0 {
 		l.warn(u.line, "UnknownNode", "add the nodes to slurm.conf, or take them out", fmt.Sprintf("%s %s has nodes that are not in slurm.conf: %s", what, u.name, shorten(CompressHostlist(n.unknown))))
 	}
@@ -251,25 +251,6 @@ func (l *linter) lintOdd(line int, where, odd string) {
 		l.warn(line, "OddHostlist", "write ranges such as n[001-018,020]", where+": "+odd)
 	}
 }
-
-// lintFunctions reports host list functions, which name nodes by a topology
-// that is only being read.
-func (l *linter) lintFunctions(line int, where string, names []string) {
-	const rule, advice = "HostlistFunction", "list the nodes themselves"
-	for _, name := range names {
-		function, rest, _ := strings.Cut(name, "{")
-		if l.Release.FunctionsCrash() && slices.Contains(topologyFunctions, function) && strings.IndexByte(rest, '}') >= 0 {
-			l.fatal(line, rule, advice, fmt.Sprintf("%s: slurmctld %s crashes on %s here", where, l.Release, name))
-			return
-		}
-	}
-	if len(names) > 0 {
-		l.warn(line, rule, advice, fmt.Sprintf("%s: %s has no nodes here", where, shorten(strings.Join(names, ","))))
-	}
-}
-
-// topologyFunctions are the host list functions that look into the topology.
-var topologyFunctions = []string{"block", "blockwith", "switch", "switchwith"}
 
 // lintDuplicates reports names given twice, which no release starts with.
 func (l *linter) lintDuplicates(r *rawTopology, what string) map[string]int {

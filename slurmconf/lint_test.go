@@ -36,7 +36,7 @@ func TestLintFindings(t *testing.T) {
 		{name: "placeholder", text: "BlockName=b0\n" + good},
 		{name: "odd ranges", text: strings.Replace(strings.Replace(good, "n[001", "n[+01", 1), "n[009-016]", "n[009-016,9-],n{1}", 1), want: []string{"1 warning OddHostlist", "2 warning OddHostlist", "2 warning HostlistFunction", "2 warning UnknownNode"}},
 		{name: "function", text: strings.Replace(good, "n[009-016]", "n[009-016],block{b1}", 1), want: []string{"2 fatal HostlistFunction"}},
-		{name: "function, old", text: strings.Replace(good, "n[009-016]", "n[009-016],block{b1}", 1), options: Options{Release: Release2411}, want: []string{"2 warning HostlistFunction"}},
+		{name: "function, old", text: strings.Replace(good, "n[009-016]", "n[009-016],block{b1}", 1), options: Options{Release: Release2411}, want: []string{"2 warning HostlistFunction", "2 warning NodeInTwoBlocks", "2 warning OversizeBlock"}},
 		{name: "duplicate", text: good + "BlockName=b2 Nodes=n001\n", want: []string{"4 fatal DuplicateName", "4 warning NodeInTwoBlocks"}},
 		{name: "sizes", text: strings.Replace(good, "8,16", "8,12", 1), want: []string{"3 fatal BlockSizes"}},
 		{name: "sizes order", text: strings.Replace(good, "8,16", "8,32,16", 1), want: []string{"3 warning BlockSizes"}},

@@ -76,8 +76,8 @@ func (r Release) RingAndTorus() bool { return r >= Release2605 }
 // AutoDetectFull reports whether gres.conf takes AutoDetect=full.
 func (r Release) AutoDetectFull() bool { return r >= Release2605 }
 
-// FunctionsCrash reports whether slurmctld crashes on a host list function such
-// as block{b1} in a topology file. It was seen on 26.05.
+// FunctionsCrash reports whether slurmctld crashes on every host list function
+// such as block{b1} in a topology file. It was seen on 26.05.
 func (r Release) FunctionsCrash() bool { return r >= Release2505 }
 
 // EnvFlagsOnly reports whether slurmd compares Flags of two lines of gres.conf
