@@ -334,11 +334,22 @@ static const struct rule *rule_for(const char *function, int gpu) {
 	return found;
 }
 
+/* say_hung makes the file that tells a test that a call hangs. */
+static void say_hung(void) {
+	char path[512];
+	snprintf(path, sizeof path, "%s.hung", file);
+	FILE *f = fopen(path, "w");
+	if (f)
+		fclose(f);
+}
+
 /* enter begins every call. A call that hangs goes on when the file says so. */
 static nvmlReturn_t enter(const char *function, int gpu) {
 	const struct rule *r;
-	for (refresh(); (r = rule_for(function, gpu)) && r->action == HANG; refresh())
+	for (refresh(); (r = rule_for(function, gpu)) && r->action == HANG; refresh()) {
+		say_hung();
 		usleep(10000);
+	}
 	switch (r ? r->action : OK) {
 	case ERROR:
 		return r->code;

@@ -103,6 +103,12 @@ func New(t testing.TB, name string, more ...string) *Machine {
 // Environment is what a process that loads the library needs.
 func (m *Machine) Environment() string { return Variable + "=" + m.File }
 
+// Hung reports whether a call has hung since the machine was made.
+func (m *Machine) Hung() bool {
+	_, err := os.Stat(m.File + ".hung")
+	return err == nil
+}
+
 // Change makes the machine what it was at first with more statements.
 func (m *Machine) Change(more ...string) {
 	m.t.Helper()
