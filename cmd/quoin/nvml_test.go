@@ -158,25 +158,19 @@ func TestNVMLProbe(t *testing.T) {
 	if n.GPUs[0].Fabric.State != topology.FabricNotStarted || empty > 0 || n.BootID == "" {
 		t.Errorf("%+v after %d empty lines", n, empty)
 	}
-	state := func(gpu int, want topology.FabricState) func() bool {
-		return func() bool { return n.GPUs[gpu].Fabric.State == want }
-	}
-	for _, step := range []struct {
-		statement string
-		is        func() bool // of the last GPU that changes
-	}{
-		{"fabric inProgress", state(7, topology.FabricInProgress)},
-		{completed + "\ngpu 7\nfabric inProgress", state(6, topology.FabricCompleted)},
-		{completed, state(7, topology.FabricCompleted)},
-		{completed + "\ngpu 0\nmig on 7\nmigdevice 0 MIG-a 1 0 NVIDIA GB200 MIG 1g.24gb", func() bool { return len(n.GPUs[0].MIG) == 1 }},
+	for _, step := range []struct{ statement, want string }{
+		{"fabric inProgress", "iiiiiiii"},
+		{completed + "\ngpu 7\nfabric inProgress", "ccccccci"},
+		{completed, "cccccccc"},
+		{completed + "\ngpu 0\nmig on 7\nmigdevice 0 MIG-a 1 0 NVIDIA GB200 MIG 1g.24gb", "c+1ccccccc"},
 	} {
 		quiet()
 		m.Change(step.statement)
-		if n, _ = next(); !step.is() { // the machine has changed while it was read
+		if n, _ = next(); fabrics(n) != step.want { // the machine has changed while it was read
 			n, _ = next()
 		}
-		if !step.is() || len(n.Problems) > 0 {
-			t.Errorf("%s: fabric %+v and %+v, problems %v", step.statement, n.GPUs[0].Fabric, n.GPUs[7].Fabric, n.Problems)
+		if got := fabrics(n); got != step.want || len(n.Problems) > 0 {
+			t.Errorf("%s: %s, want %s, problems %v", step.statement, got, step.want, n.Problems)
 		}
 	}
 	if c, ok := n.GPUs[7].Fabric.Clique(); !ok || c.String() != "00000000-0000-0000-0000-000000000009.3" {
@@ -187,6 +181,19 @@ func TestNVMLProbe(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the probe's input has ended: %v", err)
 	}
+}
+
+// fabrics is a letter for each GPU's fabric state, and how many MIG instances it
+// has.
+func fabrics(n *topology.Node) string {
+	var b strings.Builder
+	for _, g := range n.GPUs {
+		b.WriteString(string(g.Fabric.State[:1]))
+		if len(g.MIG) > 0 {
+			fmt.Fprintf(&b, "+%d", len(g.MIG))
+		}
+	}
+	return b.String()
 }
 
 // startNVMLAgent runs quoin agent on a machine of a loaded NVML until it has
