@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -106,6 +107,25 @@ func TestNVMLTooOld(t *testing.T) {
 	if err == nil || !strings.HasPrefix(text, "quoin: NVML ended the probe: the driver is older than a call that was made, or broken: ") ||
 		!strings.HasSuffix(text, "undefined symbol: nvmlDeviceGetMemoryAffinity\n") {
 		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// TestSaid shortens Go's account of a crash in NVML and nothing else.
+func TestSaid(t *testing.T) {
+	const crash = "SIGBUS: bus error\nPC=0x1 m=3 sigcode=1 addr=0x0\nsignal arrived during cgo execution\n\n" +
+		"goroutine 1 gp=0x1 m=3 mp=0x2 [syscall]:\nruntime.cgocall(0x1, 0x2)\n\tcgocall.go:167\npkg/nvml._Cfunc_nvmlDeviceGetUUID({0x1}, 0x2, 0x60)\n"
+	tests := []struct{ name, stderr, want string }{
+		{"nothing", "", ""},
+		{"a message", "quoin: initialise NVML: UNKNOWN\n", "quoin: initialise NVML: UNKNOWN"},
+		{"a crash", crash, "NVML crashed in nvmlDeviceGetUUID: SIGBUS: bus error"},
+		{"after other words", "SIGNAL of the driver\n" + crash, "NVML crashed in nvmlDeviceGetUUID: SIGBUS: bus error"},
+		{"in a thread of its own", "SIGSEGV: segmentation violation\nsignal arrived on non-Go thread\n", "SIGSEGV: segmentation violation\nsignal arrived on non-Go thread"},
+		{"in Go", "panic: x\n\ngoroutine 1 [running]:\n", "panic: x\n\ngoroutine 1 [running]:"},
+	}
+	for _, tt := range tests {
+		if got := nodeagent.Said([]byte(tt.stderr)); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }
 

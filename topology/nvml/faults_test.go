@@ -213,6 +213,11 @@ func TestLoadedOldDrivers(t *testing.T) {
 			if diff := cmp.Diff(want, start(t, tt.driver, fake.New(t, "gb200")).read()); diff != "" {
 				t.Errorf("report (-want +got):\n%s", diff)
 			}
+			for _, name := range []string{"gb300", "b200", "h100", "a100-mig", "t4"} {
+				if n := start(t, tt.driver, fake.New(t, name)).read(); len(n.GPUs) == 0 || len(n.Problems) > 0 {
+					t.Errorf("%s: %d GPUs, problems %v", name, len(n.GPUs), n.Problems)
+				}
+			}
 			symbols, err := exec.CommandContext(t.Context(), "nm", "-D", fake.Library(t, tt.driver)).Output()
 			if err != nil {
 				t.Fatal(err)
