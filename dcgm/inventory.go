@@ -48,7 +48,8 @@ type Entry struct {
 	GPUUUID       string `json:"gpuUUID,omitempty"`
 	GPUInstanceID *int   `json:"gpuInstanceID,omitempty"`
 	// ExporterID is the file's name in the mapping directory: the GPU's id in
-	// DCGM, for a MIG instance followed by a dot and its GPU instance id.
+	// DCGM, for a MIG instance followed by a dot and its GPU instance id. Empty
+	// for a GPU that is lost and whose id another has now.
 	ExporterID string `json:"exporterID"`
 }
 
@@ -108,7 +109,7 @@ func (inv *Inventory) check() error {
 		if e.GRESIndex != i {
 			return fmt.Errorf("entries[%d]: gresIndex %d: want %d, entries are in the order of GRES indices", i, e.GRESIndex, i)
 		}
-		if !exporterID.MatchString(e.ExporterID) {
+		if e.ExporterID != "" && !exporterID.MatchString(e.ExporterID) {
 			return fmt.Errorf("entries[%d]: exporterID %q: want a number, or two with a dot between", i, e.ExporterID)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -88,23 +89,23 @@ func Resolve(inv *Inventory, indices, visible string) (gpus, uuids []string, err
 		return resolveIndices(inv, indices)
 	}
 	if inv == nil {
-		if gpus, uuids, err := resolveIndices(nil, indices); len(gpus) > 0 {
+		mig := slices.ContainsFunc(tokens, func(t string) bool { return strings.HasPrefix(t, "MIG-") })
+		if gpus, uuids, err := resolveIndices(nil, indices); len(gpus) > 0 && !mig {
 			return gpus, uuids, err
 		}
 		return nil, tokens, fmt.Errorf("no inventory: %s cannot be told apart from others", strings.Join(tokens, ","))
 	}
 	for _, t := range tokens {
 		e := inv.byUUID(t)
-		if e == nil {
+		if e == nil { // the index would name a GPU that is not the job's
 			err = errors.Join(err, fmt.Errorf("the inventory has no %s", t))
 			continue
 		}
-		gpus, uuids = append(gpus, e.ExporterID), append(uuids, e.UUID)
-	}
-	if err != nil { // an inventory of another boot, perhaps: the indices may still be right
-		if byIndex, u, e := resolveIndices(inv, indices); e == nil && len(byIndex) > len(gpus) {
-			return byIndex, u, err
+		if e.ExporterID == "" {
+			err = errors.Join(err, fmt.Errorf("%s is lost: the exporter has no id for it", t))
+			continue
 		}
+		gpus, uuids = append(gpus, e.ExporterID), append(uuids, e.UUID)
 	}
 	return gpus, uuids, err
 }
@@ -137,6 +138,8 @@ func resolveIndices(inv *Inventory, list string) (gpus, uuids []string, err erro
 			gpus = append(gpus, strconv.Itoa(i))
 		case i >= len(inv.Entries):
 			err = errors.Join(err, fmt.Errorf("GRES index %d: the inventory has %d", i, len(inv.Entries)))
+		case inv.Entries[i].ExporterID == "":
+			err = errors.Join(err, fmt.Errorf("GRES index %d, %s, is lost: the exporter has no id for it", i, inv.Entries[i].UUID))
 		default:
 			gpus, uuids = append(gpus, inv.Entries[i].ExporterID), append(uuids, inv.Entries[i].UUID)
 		}

@@ -2,10 +2,12 @@ package nodeagent
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/google/renameio/v2"
 
@@ -19,8 +21,8 @@ type HookFiles struct{ runDir, mappingDir string }
 // NewHookFiles returns the files of a run directory.
 func NewHookFiles(runDir, mappingDir string) *HookFiles { return &HookFiles{runDir, mappingDir} }
 
-// Write implements Files. A report without GPUs leaves the inventory as it is:
-// jobs may still hold what it names.
+// Write implements Files. A GPU that the report lacks keeps its place in the
+// inventory: jobs may still hold it, and Slurm's gres.conf still counts it.
 func (f *HookFiles) Write(n *topology.Node) error {
 	err := dcgm.WriteHookConfig(f.runDir, dcgm.HookConfig{MappingDir: f.mappingDir})
 	if len(n.GPUs) == 0 {
@@ -30,7 +32,33 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	if e != nil {
 		return errors.Join(err, e)
 	}
+	if was, e := dcgm.ReadInventory(f.runDir); e == nil && was.Node == inv.Node {
+		inv.Entries = keepMissing(inv.Entries, was.Entries)
+	}
 	return errors.Join(err, dcgm.WriteInventory(f.runDir, inv))
+}
+
+// keepMissing adds the entries of before whose device has none now, and numbers
+// all of them again, by minor.
+func keepMissing(now, before []dcgm.Entry) []dcgm.Entry {
+	have, ids := make(map[int]bool, len(now)), make(map[string]bool, len(now))
+	for _, e := range now {
+		have[e.Minor], ids[e.ExporterID] = true, true
+	}
+	for _, e := range before {
+		if have[e.Minor] {
+			continue
+		}
+		if ids[e.ExporterID] {
+			e.ExporterID = "" // ids have moved up
+		}
+		now = append(now, e)
+	}
+	slices.SortStableFunc(now, func(a, b dcgm.Entry) int { return cmp.Compare(a.Minor, b.Minor) })
+	for i := range now {
+		now[i].GRESIndex = i
+	}
+	return now
 }
 
 // InventoryOf lists the node's devices in the order of Slurm's GRES indices.

@@ -66,6 +66,42 @@ func TestHookFiles(t *testing.T) {
 	if err != nil || len(inv.Entries) != 1 {
 		t.Errorf("a report without GPUs changed the inventory: %+v, %v", inv, err)
 	}
+	// A GPU that is lost keeps its place, so that the GRES indices after it stay;
+	// its id is another's as soon as the driver counts anew.
+	gpus := func(minors ...int) []topology.GPU {
+		var out []topology.GPU
+		for i, m := range minors {
+			out = append(out, topology.GPU{Index: i, UUID: "GPU-" + string(rune('a'+m)), Minor: &m})
+		}
+		return out
+	}
+	for _, tt := range []struct{ minors, want string }{
+		{"\x03\x04\x05", "d:0 e:1 f:2"},
+		{"\x03\x05", "d:0 e: f:1"},
+		{"\x04", "d: e:0 f:1"},
+		{"\x03\x04\x05\x06", "d:0 e:1 f:2 g:3"},
+	} {
+		var minors []int
+		for _, c := range tt.minors {
+			minors = append(minors, int(c))
+		}
+		if err := f.Write(&topology.Node{Name: "n1", GPUs: gpus(minors...)}); err != nil {
+			t.Fatal(err)
+		}
+		if inv, err = dcgm.ReadInventory(run); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i, e := range inv.Entries {
+			if e.GRESIndex != i {
+				t.Errorf("entry %d: %+v", i, e)
+			}
+			got = append(got, strings.TrimPrefix(e.UUID, "GPU-")+":"+e.ExporterID)
+		}
+		if diff := cmp.Diff(tt.want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("report of minors %v (-want +got):\n%s", minors, diff)
+		}
+	}
 	if err := NewHookFiles(filepath.Join(run, "inventory.json"), "/maps").Write(n); err == nil {
 		t.Error("a run directory that is a file gave no error")
 	}

@@ -21,7 +21,7 @@ const ReasonGPUMissing = "GPUMissing"
 // has for it. A node known by its labels only detects its own GPUs. Nodes that
 // are not in facts have no line.
 func GresFromFacts(facts []topology.Facts, previous []GresLine) ([]GresLine, []topology.Problem, error) {
-	was, err := linesByNode(previous)
+	was, err := GresByNode(previous)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,9 +125,8 @@ func textOf(lines []GresLine) string {
 	return b.String()
 }
 
-// linesByNode returns what a gres.conf holds for each node, without the lines
-// that detect devices by themselves.
-func linesByNode(lines []GresLine) (map[string][]GresLine, error) {
+// GresByNode returns the lines that a gres.conf holds for each node.
+func GresByNode(lines []GresLine) (map[string][]GresLine, error) {
 	out := map[string][]GresLine{}
 	for _, l := range lines {
 		nodes, err := ExpandHostlist(l.Nodes)

@@ -88,7 +88,7 @@ func (f *Facts) domain() domain {
 	case f.Report != nil && len(f.Report.GPUs) > 0:
 		return f.reportedDomain()
 	case f.Report != nil && len(f.Report.Problems) == 0:
-		return domain{reason: ReasonNoGPUs, message: "the node has no GPU"}
+		return domain{keep: true, reason: ReasonNoGPUs, message: "its report has no GPU"}
 	case !f.Labels.Clique.IsZero():
 		return domain{clique: f.Labels.Clique, source: fromLabel}
 	case f.Report == nil && f.Labels.GPUs == 0 && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
@@ -103,6 +103,7 @@ func (f *Facts) domain() domain {
 func (f *Facts) reportedDomain() domain {
 	var clique Clique
 	var waiting, failed string
+	unread := false
 	for i := range f.Report.GPUs {
 		g := &f.Report.GPUs[i]
 		if c, ok := g.Fabric.Clique(); ok {
@@ -113,6 +114,7 @@ func (f *Facts) reportedDomain() domain {
 			clique = c
 			continue
 		}
+		unread = unread || g.Fabric.IsZero()
 		switch {
 		case g.Fabric.State == FabricInProgress || g.Fabric.State == FabricNotStarted:
 			waiting = g.UUID
@@ -127,9 +129,9 @@ func (f *Facts) reportedDomain() domain {
 		return domain{keep: true, reason: ReasonFabricInProgress, message: "GPU " + waiting + " has not completed its fabric registration"}
 	case failed != "":
 		return domain{keep: true, reason: ReasonFabricFailed, message: "fabric registration of GPU " + failed}
-	case f.Report.GPUs[0].Fabric.IsZero() && !f.Labels.Clique.IsZero():
+	case unread && !f.Labels.Clique.IsZero():
 		return domain{clique: f.Labels.Clique, source: fromLabel}
-	case f.Report.GPUs[0].Fabric.IsZero() && len(f.Report.Problems) > 0:
+	case unread && len(f.Report.Problems) > 0:
 		return domain{keep: true, reason: ReasonNoFacts, message: f.Report.Problems[0].Message}
 	}
 	return domain{reason: ReasonNoDomain, message: "its GPUs have no multi-node NVLink"}

@@ -116,6 +116,7 @@ func MakePlan(facts []Facts, previous *Previous, policy Policy) (*Plan, error) {
 		return nil, err
 	}
 	p.readFacts()
+	p.doubtLabels()
 	p.groupNodes()
 	p.matchPrevious()
 	p.nameGroups()
@@ -182,6 +183,30 @@ func (p *planner) readFacts() {
 	}
 }
 
+// doubtLabels keeps a published node in its block when only a label says
+// otherwise, where reports are: a report that is missing for a while, or cannot
+// be read, moves nothing.
+func (p *planner) doubtLabels() {
+	if !slices.ContainsFunc(p.facts, func(f *Facts) bool { return f.Report != nil }) {
+		return
+	}
+	for i, f := range p.facts {
+		pl := &p.plan.Placements[i]
+		b, was := p.inBlock[f.SlurmName]
+		if pl.Source != string(fromLabel) || !was {
+			continue
+		}
+		c := p.read[i].clique
+		if names := blockNames(c); slices.Contains(names[:], p.prev.Blocks[b].Name) {
+			continue
+		}
+		p.read[i].clique, p.read[i].keep = Clique{}, true
+		pl.Source, pl.Reason = "", ReasonNoFacts
+		pl.Message = fmt.Sprintf("no report confirms clique %s, which only its label says", c)
+		p.problem(f.Name, ReasonCliqueDiffers, fmt.Sprintf("its label says clique %s, it is published in block %s, and it has no report: it stays", c, p.prev.Blocks[b].Name))
+	}
+}
+
 // groupNodes gathers the nodes of each clique, cliques in their own order.
 func (p *planner) groupNodes() {
 	var cliques []Clique // in the order of their first nodes
@@ -233,6 +258,10 @@ func (p *planner) findProblems() {
 		switch pl := &p.plan.Placements[i]; pl.Reason {
 		case ReasonFabricFailed, ReasonTwoCliques, ReasonBelowBase:
 			p.problem(pl.Node, pl.Reason, pl.Message)
+		case ReasonNoGPUs:
+			if pl.Source == string(fromPrevious) {
+				p.problem(pl.Node, pl.Reason, pl.Message)
+			}
 		}
 	}
 	slices.SortStableFunc(p.plan.Problems, func(a, b Problem) int {

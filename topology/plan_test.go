@@ -228,7 +228,7 @@ func TestPlanWhy(t *testing.T) {
 		{"fabric not started", fabric(topology.FabricNotStarted, ""), topology.ReasonFabricInProgress, topology.ReasonFabricInProgress, "previous", false},
 		{"fabric failed", fabric(topology.FabricCompleted, "ERROR_UNKNOWN"), topology.ReasonFabricFailed, topology.ReasonFabricFailed, "previous", false},
 		{"no multi-node NVLink", fabric(topology.FabricNotSupported, ""), topology.ReasonNoDomain, topology.ReasonNoDomain, "", false},
-		{"no GPU", first(func(f *topology.Facts) { f.Report.GPUs = nil }), topology.ReasonNoGPUs, topology.ReasonNoGPUs, "", false},
+		{"no GPU", first(func(f *topology.Facts) { f.Report.GPUs = nil }), topology.ReasonNoGPUs, topology.ReasonNoGPUs, "previous", false},
 		{"no facts at all", first(func(f *topology.Facts) { f.Report = nil; f.Labels.GPUs = 4 }), topology.ReasonNoFacts, topology.ReasonNoFacts, "previous", false},
 		{"clique by label", first(func(f *topology.Facts) {
 			f.Report = nil
@@ -341,6 +341,61 @@ func TestPlanTree(t *testing.T) {
 	lost[0].Report = &topology.Node{Name: "a1", GPUs: []topology.GPU{{UUID: "GPU-a1"}}}
 	if diff := cmp.Diff(plan.Switches, mustPlan(t, lost, previous(plan), short).Switches); diff != "" {
 		t.Errorf("a node without its labels left its switch (-want +got):\n%s", diff)
+	}
+}
+
+// TestPlanKeepsUnreadNodes takes facts away and puts doubtful ones in their
+// place: no node may leave or move for that.
+func TestPlanKeepsUnreadNodes(t *testing.T) {
+	tiered := func(i int, f *topology.Facts) {
+		f.Report.Tiers = []string{"leaf-" + f.Name[:4], "spine", "core"}
+	}
+	facts := append(append(rack(1, 4, tiered), rack(2, 4, tiered)...), rack(3, 4, tiered)...)
+	want := mustPlan(t, facts, nil, short)
+	tests := map[string]func(*topology.Facts){
+		"gone":      func(f *topology.Facts) { *f = topology.Facts{Name: f.Name, SlurmName: f.SlurmName, Gone: true} },
+		"no report": func(f *topology.Facts) { f.Report = nil },
+		"no GPU":    func(f *topology.Facts) { f.Report.GPUs, f.Report.Tiers = nil, nil },
+		"no GPU, problems": func(f *topology.Facts) {
+			f.Report.GPUs, f.Report.Problems = nil, []topology.Problem{{Reason: "GPUUnreadable"}}
+		},
+		"no report, the label of another rack": func(f *topology.Facts) {
+			f.Report, f.Labels.Clique = nil, topology.Clique{ClusterUUID: clusterUUID(3), ID: 3}
+		},
+		"fabric of some GPUs unread": func(f *topology.Facts) {
+			for g := range f.Report.GPUs {
+				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricNotSupported}
+			}
+			f.Report.GPUs[2].Fabric = topology.Fabric{}
+			f.Report.Problems = []topology.Problem{{Reason: "FactUnreadable", Message: "fabric"}}
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			now := append(append(rack(1, 4, tiered), rack(2, 4, tiered)...), rack(3, 4, tiered)...)
+			for i := range now[:8] { // two whole racks, with their leaves
+				change(&now[i])
+			}
+			got := mustPlan(t, now, fromFile(want), short)
+			if diff := cmp.Diff(lines(want), lines(got)); diff != "" {
+				t.Errorf("(-was +is):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPlanFollowsLabelsAlone moves a node where there are no reports at all.
+func TestPlanFollowsLabelsAlone(t *testing.T) {
+	facts := site(2, 4)
+	for i := range facts {
+		f := facts[i].Report.GPUs[0].Fabric
+		facts[i].Report, facts[i].Labels.Clique = nil, topology.Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}
+	}
+	was := mustPlan(t, facts, nil, short)
+	facts[0].Labels.Clique = facts[7].Labels.Clique
+	is := mustPlan(t, facts, fromFile(was), short)
+	if is.Placements[0].Block != is.Placements[7].Block {
+		t.Errorf("%+v stays although its label, all that is known, says another domain", is.Placements[0])
 	}
 }
 

@@ -38,10 +38,13 @@ func SlurmName(s string) string {
 // makeTree builds the switch tree from the tiers of the nodes that have GPUs.
 // Switches that share no parent stay apart: no root is invented.
 func (p *planner) makeTree() {
-	was := make(map[string]string)
+	was, above := make(map[string]string), make(map[string]string)
 	for _, s := range p.prev.Switches {
 		for _, n := range s.Nodes {
 			was[n] = s.Name
+		}
+		for _, c := range s.Children {
+			above[c] = s.Name
 		}
 	}
 	t := newTree()
@@ -57,11 +60,12 @@ func (p *planner) makeTree() {
 		pl, name := &p.plan.Placements[i], p.facts[i].SlurmName
 		if leaf, ok := t.leafOf[name]; ok {
 			pl.Switch = t.names[leaf]
-		} else if leaf := t.byName(was[name]); leaf != "" {
+		} else if leaf := t.leafNamed(was[name], above); leaf != "" {
 			t.nodes[leaf] = append(t.nodes[leaf], name)
 			pl.Switch = t.names[leaf]
 		}
 	}
+	slices.Sort(t.keys)
 	for _, m := range t.conflicts {
 		p.problem("", ReasonTierConflict, m)
 	}
@@ -90,6 +94,9 @@ type tree struct {
 func newTree() *tree {
 	return &tree{nodes: map[string][]string{}, leafOf: map[string]string{}, votes: map[string]map[string]int{}, parent: map[string]string{}, names: map[string]string{}}
 }
+
+// maxTier bounds the way up, for tiers are one digit in a key.
+const maxTier = 9
 
 func tierKey(tier int, value string) string { return string(rune('0'+tier)) + "/" + value }
 
@@ -140,17 +147,31 @@ func (t *tree) settleParents() {
 	}
 }
 
-// byName returns the key of the leaf of that name, empty when there is none.
-func (t *tree) byName(name string) string {
+// leafNamed returns the key of the leaf of that name, empty for no name. A leaf
+// that no node names now comes back below the switches that were above it.
+func (t *tree) leafNamed(name string, above map[string]string) string {
 	if name == "" {
 		return ""
 	}
+	return t.named(name, 0, above)
+}
+
+func (t *tree) named(name string, tier int, above map[string]string) string {
 	for _, key := range t.keys {
-		if t.names[key] == name && t.nodes[key] != nil {
+		if t.names[key] == name {
+			if (key[0] == '0') != (tier == 0) {
+				return "" // a leaf has become a switch above leaves, or the other way
+			}
 			return key
 		}
 	}
-	return ""
+	key := tierKey(tier, name)
+	t.names[key] = name
+	t.keys = append(t.keys, key)
+	if up := above[name]; up != "" && tier < maxTier {
+		t.parent[key] = t.named(up, tier+1, above)
+	}
+	return key
 }
 
 // switches lists the tree, leaves first, each tier by name. A switch whose

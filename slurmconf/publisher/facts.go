@@ -3,6 +3,7 @@ package publisher
 import (
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -52,7 +53,7 @@ func (p *Publication) unselected(snap *Snapshot) map[string]bool {
 }
 
 // publishedNodes lists the nodes of the published files, each once.
-func publishedNodes(prev *topology.Previous) []string {
+func publishedNodes(prev *topology.Previous, was *Published) []string {
 	if prev == nil {
 		return nil
 	}
@@ -72,21 +73,38 @@ func publishedNodes(prev *topology.Previous) []string {
 	for _, s := range prev.Switches {
 		add(s.Nodes)
 	}
+	lines, _ := slurmconf.ParseGres("gres.conf", []byte(was.Files["gres.conf"])) // Make says what is wrong with it
+	for _, l := range lines {
+		nodes, _ := slurmconf.ExpandHostlist(l.Nodes)
+		add(nodes)
+	}
 	return out
 }
 
 // unsettled returns a node with GPUs whose NVLink domain is not known yet,
 // empty when there is none.
-func unsettled(plan *topology.Plan, facts []topology.Facts) string {
-	gpus := make(map[string]bool, len(facts))
+func unsettled(facts []topology.Facts) string {
 	for i := range facts {
-		gpus[facts[i].SlurmName] = facts[i].GPUCount() > 0 || facts[i].Labels.Product != ""
-	}
-	for _, pl := range plan.Placements {
-		waiting := pl.Reason == topology.ReasonFabricInProgress || pl.Reason == topology.ReasonNoFacts
-		if pl.Block == "" && waiting && gpus[pl.SlurmName] {
-			return pl.Node
+		f := &facts[i]
+		hasGPUs := f.GPUCount() > 0 || f.Labels.GPUs > 0 || f.Labels.Product != ""
+		labelled := !f.Labels.Clique.IsZero() || len(f.Labels.Problems) > 0
+		if hasGPUs && (f.Report == nil && !labelled || f.Report != nil && registering(f.Report)) {
+			return f.Name
 		}
 	}
 	return ""
+}
+
+// registering reports whether no GPU of the node has joined a domain and one
+// may yet.
+func registering(n *topology.Node) bool {
+	waits := len(n.GPUs) == 0 && len(n.Problems) > 0
+	for i := range n.GPUs {
+		f := &n.GPUs[i].Fabric
+		if _, joined := f.Clique(); joined {
+			return false
+		}
+		waits = waits || f.State == topology.FabricInProgress || f.State == topology.FabricNotStarted
+	}
+	return waits
 }

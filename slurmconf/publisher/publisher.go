@@ -38,11 +38,12 @@ type state struct {
 	// last pass came.
 	due, dirty time.Time
 	started    time.Time
+	firstSince time.Time // when the first publication, or the first with blocks, could have been
 	known      int       // nodes with a report or a clique's label, before the first publication
 	knownSince time.Time // when their number last changed
 	failures   int
 	gone       map[string]time.Time      // Slurm name -> when first missed
-	tried      map[string]string         // node -> annotation that was refused or given up
+	tried      map[string]string         // node -> annotation that another writer's stood against
 	said       string                    // the last reason that was logged
 	problems   map[topology.Problem]bool // those that were logged
 }
@@ -200,9 +201,6 @@ func (p *Publisher) annotate(ctx context.Context, s *state, wanted []annotation)
 	for range workers {
 		failed = errors.Join(failed, <-results)
 	}
-	for _, a := range wanted {
-		s.tried[a.node] = a.was + "\n" + a.spec
-	}
 	return p.sortAnnotateErrors(s, failed)
 }
 
@@ -223,6 +221,7 @@ func (p *Publisher) sortAnnotateErrors(s *state, failed error) error {
 	var retry error
 	walk(failed, func(e annotateError) {
 		if errors.Is(e.err, ErrConflict) {
+			s.tried[e.node] = e.was + "\n" + e.spec
 			p.metrics.conflicts.Inc()
 			p.log.Warn("node annotation has another owner, left alone", "node", e.node, "err", e.err)
 			if p.recorder != nil {
@@ -230,7 +229,6 @@ func (p *Publisher) sortAnnotateErrors(s *state, failed error) error {
 			}
 			return
 		}
-		delete(s.tried, e.node)
 		retry = e.err
 	})
 	return retry
@@ -250,7 +248,7 @@ func walk(err error, visit func(annotateError)) {
 }
 
 // factsOf joins nodes and reports into the facts of one publication.
-func (p *Publisher) factsOf(s *state, snap *Snapshot, prev *topology.Previous, now time.Time) (facts []topology.Facts, nodes map[string]*Node, wake time.Time) {
+func (p *Publisher) factsOf(s *state, snap *Snapshot, prev *topology.Previous, was *Published, now time.Time) (facts []topology.Facts, nodes map[string]*Node, wake time.Time) {
 	facts, nodes = Gather(s.pub, snap)
 	known := make(map[string]bool, len(facts))
 	for i := range facts {
@@ -258,7 +256,7 @@ func (p *Publisher) factsOf(s *state, snap *Snapshot, prev *topology.Previous, n
 	}
 	elsewhere := s.pub.unselected(snap)
 	still := make(map[string]time.Time)
-	for _, name := range publishedNodes(prev) {
+	for _, name := range publishedNodes(prev, was) {
 		if known[name] || elsewhere[name] {
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -309,6 +310,119 @@ func TestBigChangeWaitsForApproval(t *testing.T) {
 		after := store.get(pubs[0].key())
 		if strings.Contains(after.Files["topology.yaml"], "gb200-[001") || after.Annotations[AnnotationHeld] != "" || after.Annotations[AnnotationApprove] != "" {
 			t.Errorf("the approved change was not published, or its approval stayed: %v", after.Annotations)
+		}
+	})
+}
+
+func TestTouchedAnnotationsComeBack(t *testing.T) {
+	store := newMemory(snapshotOf(openCluster(t, "gb200-nvl72x4")))
+	pubs := complete(t, Publication{})
+	inBubble(t, store, pubs, func() {
+		store.pass(time.Hour)
+		want := maps.Clone(store.notes)
+		if len(want) != 72 {
+			t.Errorf("%d nodes annotated", len(want))
+		}
+		for _, note := range []string{"", "default:theirs", ""} {
+			store.edit(func() { store.notes["gb200-005"] = note })
+			store.pass(5 * time.Minute)
+			if diff := cmp.Diff(want, store.notes); diff != "" {
+				t.Errorf("after %q (-want +got):\n%s", note, diff)
+			}
+		}
+		// Without its own annotations the publication is dated anew, once.
+		p := store.get(pubs[0].key())
+		store.edit(func() {
+			clear(p.Annotations)
+			store.notes["gb200-005"] = ""
+		})
+		store.pass(5 * time.Minute)
+		saves := store.saves
+		store.pass(time.Hour)
+		if diff := cmp.Diff(want, store.notes); diff != "" || store.saves != saves || store.get(pubs[0].key()).Annotations[AnnotationDigest] == "" {
+			t.Errorf("%d saves more, annotations %v (-want +got):\n%s", store.saves-saves, store.get(pubs[0].key()).Annotations, diff)
+		}
+	})
+}
+
+// TestFirstBlocksAreNoSurprise brings agents to a site that was published as a
+// tree by its labels.
+func TestFirstBlocksAreNoSurprise(t *testing.T) {
+	whole := snapshotOf(openCluster(t, "gb200-nvl72x4"))
+	upTo := func(n int) *Snapshot {
+		snap := &Snapshot{Reports: map[string]*topology.Node{}}
+		for i, node := range whole.Nodes {
+			labels := maps.Clone(node.Labels)
+			delete(labels, nodelabels.Clique)
+			snap.Nodes = append(snap.Nodes, Node{Name: node.Name, Labels: labels})
+			if i%18 < n {
+				snap.Reports[node.Name] = whole.Reports[node.Name]
+			}
+		}
+		return snap
+	}
+	store := newMemory(upTo(0))
+	pubs := complete(t, Publication{FirstWait: DefaultPublication().FirstWait})
+	inBubble(t, store, pubs, func() {
+		store.pass(10 * time.Minute)
+		tree := store.get(pubs[0].key()).Files["topology.yaml"]
+		for n := range 18 {
+			store.change(upTo(n + 1))
+			store.pass(10 * time.Second)
+		}
+		store.pass(10 * time.Minute)
+		held := store.get(pubs[0].key())
+		if !strings.HasPrefix(held.Annotations[AnnotationHeldReason], "KindChange: ") || held.Files["topology.yaml"] != tree || !strings.Contains(tree, "tree:") {
+			t.Errorf("held reason %q, files\n%s", held.Annotations[AnnotationHeldReason], held.Files["topology.yaml"])
+			return
+		}
+		store.edit(func() { held.Annotations[AnnotationApprove] = held.Annotations[AnnotationHeld] })
+		store.pass(time.Minute)
+		if text := store.get(pubs[0].key()).Files["topology.yaml"]; !strings.Contains(text, "block_sizes: [18]") {
+			t.Errorf("approved, and the files are\n%s", text)
+		}
+	})
+}
+
+func TestGresChangesAreGuarded(t *testing.T) {
+	site := func(product string) *Snapshot {
+		snap := snapshotOf(openCluster(t, "gb200-nvl72x4"))
+		for _, n := range snap.Reports {
+			for i := range n.GPUs {
+				n.GPUs[i].Product = product
+			}
+		}
+		return snap
+	}
+	withAlone := site("NVIDIA GB200") // a node that is in gres.conf and in no topology
+	minor := 0
+	withAlone.Nodes = append(withAlone.Nodes, Node{Name: "alone"})
+	withAlone.Reports["alone"] = &topology.Node{Name: "alone", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor, Product: "NVIDIA L4",
+		Fabric: topology.Fabric{State: topology.FabricNotSupported}}}}
+	store := newMemory(withAlone)
+	pubs := complete(t, Publication{})
+	gres := func() string { return store.get(pubs[0].key()).Files["gres.conf"] }
+	inBubble(t, store, pubs, func() {
+		store.pass(time.Minute)
+		before := gres()
+		if !strings.Contains(before, "NodeName=alone Name=gpu Type=l4") {
+			t.Errorf("gres.conf is\n%s", before)
+		}
+		store.change(site("NVIDIA GB200"))
+		store.pass(5 * time.Minute)
+		if got := gres(); got != before {
+			t.Errorf("a node left gres.conf at once:\n%s", got)
+		}
+		store.pass(time.Hour)
+		if got := gres(); strings.Contains(got, "alone") {
+			t.Errorf("a node that is gone stays in gres.conf for ever:\n%s", got)
+		}
+		before = gres()
+		store.change(site("NVIDIA GB200 SUPER"))
+		store.pass(time.Hour)
+		held := store.get(pubs[0].key())
+		if gres() != before || !strings.Contains(held.Annotations[AnnotationHeldReason], "BigChange: the lines of 72 of 72 nodes in gres.conf") {
+			t.Errorf("held reason %q, gres.conf\n%s", held.Annotations[AnnotationHeldReason], gres())
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 		return time.Time{}, p.hold(ctx, s, was, "", "PublishedUnreadable", err.Error()+"; restore it, or remove the file's key to have it made anew")
 	}
 	now := time.Now()
-	facts, nodes, wake := p.factsOf(s, snap, prev, now)
+	facts, nodes, wake := p.factsOf(s, snap, prev, was, now)
 	made, err := Make(s.pub, facts, prev, was)
 	if err != nil {
 		return wake, p.hold(ctx, s, was, "", "NoPlan", err.Error())
@@ -37,15 +38,14 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	if made.Refused != "" {
 		return wake, p.hold(ctx, s, was, made.Digest, made.Refused, made.Message)
 	}
-	if was.empty() {
-		if why, until := s.firstWaits(made.Plan, facts, now); why != "" {
+	if s.settlesBase(prev, made.Plan, now) {
+		if why, until := s.firstWaits(facts, now); why != "" {
 			p.log.Info("first publication waits", "publication", s.pub.Name, "for", why, "upTo", time.Until(until).Round(time.Second))
 			return earlier(wake, until), nil
 		}
 	}
-	if moved, of := moves(prev, made.Plan); !s.allowed(moved, of) && was.Annotations[AnnotationApprove] != made.Digest {
-		return wake, p.hold(ctx, s, was, made.Digest, "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%; to let it through, set the annotation %s=%s",
-			moved, of, 100**s.pub.MaxChange, AnnotationApprove, made.Digest))
+	if reason, what := s.tooMuch(prev, was, made); reason != "" && was.Annotations[AnnotationApprove] != made.Digest {
+		return wake, p.hold(ctx, s, was, made.Digest, reason, fmt.Sprintf("%s; to let it through, set the annotation %s=%s", what, AnnotationApprove, made.Digest))
 	}
 	if err := p.publish(ctx, s, was, made, now); err != nil {
 		return wake, err
@@ -58,27 +58,42 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 // before the first publication.
 const firstQuiet = time.Minute
 
-// firstWaits says what the first publication waits for, and until when at
-// most: it settles the base block size for good, so it should see the site's
-// largest domain whole.
-func (s *state) firstWaits(plan *topology.Plan, facts []topology.Facts, now time.Time) (why string, until time.Time) {
+// settlesBase reports whether the plan is the first to be published, or the
+// first with blocks: their base size stays for good, so it should be chosen when
+// the site's largest domain is whole.
+func (s *state) settlesBase(prev *topology.Previous, plan *topology.Plan, now time.Time) bool {
+	switch {
+	case prev == nil:
+		s.firstSince = s.started
+		return true
+	case prev.BaseBlockSize > 0 || len(plan.Blocks) == 0:
+		s.firstSince = time.Time{}
+		return false
+	case s.firstSince.IsZero():
+		s.firstSince = now
+	}
+	return true
+}
+
+// firstWaits says what such a publication waits for, and until when at most.
+func (s *state) firstWaits(facts []topology.Facts, now time.Time) (why string, until time.Time) {
 	known := 0
 	for i := range facts {
 		if facts[i].Report != nil || !facts[i].Labels.Clique.IsZero() {
 			known++
 		}
 	}
-	if known != s.known {
+	if known != s.known || s.knownSince.IsZero() {
 		s.known, s.knownSince = known, now
 	}
-	latest := s.started.Add(s.pub.FirstWait.Duration)
+	latest := s.firstSince.Add(s.pub.FirstWait.Duration)
 	quiet := s.knownSince.Add(firstQuiet)
-	switch node := unsettled(plan, facts); {
+	switch node := unsettled(facts); {
 	case !now.Before(latest):
 		return "", latest
 	case node != "":
 		return "node " + node, latest
-	case s.pub.BaseBlockSize == 0 && len(plan.Blocks) > 0 && now.Before(quiet):
+	case s.pub.BaseBlockSize == 0 && s.pub.Topology != string(slurmconf.KindTree) && now.Before(quiet):
 		return "further nodes", earlier(latest, quiet)
 	}
 	return "", latest
@@ -153,6 +168,52 @@ func moves(prev *topology.Previous, plan *topology.Plan) (moved, of int) {
 	return moved, len(was)
 }
 
+// tooMuch says what of a change is so much that people should look first.
+func (s *state) tooMuch(prev *topology.Previous, was *Published, made *Made) (reason, what string) {
+	if prev == nil {
+		return "", ""
+	}
+	if moved, of := moves(prev, made.Plan); !s.allowed(moved, of) {
+		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%", moved, of, 100**s.pub.MaxChange)
+	}
+	if changed, of := gresChanges(was.Files["gres.conf"], made.Files["gres.conf"]); !s.allowed(changed, of) {
+		return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or go, more than %.0f %%", changed, of, 100**s.pub.MaxChange)
+	}
+	blocks := len(made.Plan.Blocks) > 0 && s.pub.Topology == string(slurmconf.KindAuto)
+	if blocks && len(prev.Blocks) == 0 && len(prev.Switches) > 0 {
+		return "KindChange", "the first NVLink domains are known and the default topology would turn from tree to block, which slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep it"
+	}
+	return "", ""
+}
+
+// gresChanges counts the nodes whose lines in gres.conf change or go. A node that
+// detected its devices itself and now has them listed does not count.
+func gresChanges(was, is string) (changed, of int) {
+	if was == is {
+		return 0, 0
+	}
+	before, errBefore := gresOf(was)
+	after, errAfter := gresOf(is)
+	if errBefore != nil || errAfter != nil {
+		return 0, 0 // Make has judged both
+	}
+	for node, lines := range before {
+		now := after[node]
+		if detects := lines[0].AutoDetect != "" && len(now) > 0; !detects && !reflect.DeepEqual(lines, now) {
+			changed++
+		}
+	}
+	return changed, len(before)
+}
+
+func gresOf(text string) (map[string][]slurmconf.GresLine, error) {
+	lines, err := slurmconf.ParseGres("gres.conf", []byte(text))
+	if err != nil {
+		return nil, err
+	}
+	return slurmconf.GresByNode(lines)
+}
+
 // allowed reports whether that many moves may be published at once. One node
 // always may.
 func (s *state) allowed(moved, of int) bool {
@@ -202,9 +263,12 @@ func (p *Published) update(made *Made, now time.Time) bool {
 		delete(p.Files, name)
 	}
 	maps.Copy(p.Files, made.Files)
-	if !maps.Equal(was.Files, p.Files) {
+	changed := !maps.Equal(was.Files, p.Files)
+	if changed {
 		revision, _ := strconv.Atoi(p.Annotations[AnnotationRevision]) // absent or not ours: begin at 1
 		p.Annotations[AnnotationRevision] = strconv.Itoa(revision + 1)
+	}
+	if _, err := time.Parse(time.RFC3339, p.Annotations[AnnotationPublished]); changed || err != nil || p.Annotations[AnnotationDigest] != made.Digest {
 		p.Annotations[AnnotationDigest] = made.Digest
 		p.Annotations[AnnotationPublished] = now.UTC().Format(time.RFC3339)
 	}
@@ -220,7 +284,9 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, was *Published, m
 	var wanted []annotation
 	for slurm, n := range nodes {
 		have, want := n.Annotations[SpecAnnotation], made.Specs[slurm]
-		if have != want && s.tried[n.Name] != have+"\n"+want {
+		if have == want {
+			delete(s.tried, n.Name) // should it change again, that is another case
+		} else if s.tried[n.Name] != have+"\n"+want {
 			wanted = append(wanted, annotation{n.Name, have, want})
 		}
 	}
