@@ -27,22 +27,24 @@ func (p *planner) matchPrevious() {
 	for b := range p.prev.Blocks {
 		byName[p.prev.Blocks[b].Name] = b
 	}
-	claims := make(map[int]int) // previous block -> group
+	var matches []match
 	for g := range p.groups {
-		for _, name := range p.groups[g].names {
-			b, ok := byName[name]
-			if !ok || !p.sameClique(b, g) {
-				continue
+		for length, name := range p.groups[g].names {
+			if b, ok := byName[name]; ok && p.sameClique(b, g) {
+				matches = append(matches, match{g, b, p.common(g, b), length})
 			}
-			if other, taken := claims[b]; taken && p.common(other, b) >= p.common(g, b) {
-				continue
-			} else if taken {
-				p.groups[other].prev = -1
-			}
-			claims[b] = g
-			p.groups[g].prev = b
-			break
 		}
+	}
+	slices.SortStableFunc(matches, func(a, b match) int {
+		return cmp.Or(cmp.Compare(b.common, a.common), cmp.Compare(b.length, a.length))
+	})
+	claims := make(map[int]int) // previous block -> group
+	for _, m := range matches {
+		if _, taken := claims[m.block]; taken || p.groups[m.group].prev >= 0 || m.common == 0 && p.unread(m.block) {
+			continue
+		}
+		claims[m.block] = m.group
+		p.groups[m.group].prev = m.block
 	}
 	for b := range p.prev.Blocks {
 		if _, ok := claims[b]; !ok && !slices.Contains(p.policy.Forget, p.prev.Blocks[b].Name) {
@@ -53,6 +55,19 @@ func (p *planner) matchPrevious() {
 	}
 	p.keepUnread(claims)
 	p.keepGone(claims)
+}
+
+// match is a published block that may be a clique's: the more nodes it has of
+// it, and the longer the name, for two clusters may share the shorter ones.
+type match struct{ group, block, common, length int }
+
+// unread reports whether a node of the previous block says nothing now: the
+// block is not free for a clique that it has no node of.
+func (p *planner) unread(b int) bool {
+	return slices.ContainsFunc(p.prev.Blocks[b].Nodes, func(name string) bool {
+		i, ok := p.find(name)
+		return ok && p.read[i].keep
+	})
 }
 
 // sameClique reports whether the previous block can be that of the group.
@@ -107,7 +122,7 @@ func (p *planner) keepGone(claims map[int]int) {
 			continue
 		}
 		for _, n := range p.prev.Blocks[b].Nodes {
-			if !p.exists(n) {
+			if _, exists := p.find(n); !exists {
 				p.groups[g].gone = append(p.groups[g].gone, n)
 			}
 		}

@@ -273,10 +273,9 @@ func (p *planner) problem(node, reason, message string) {
 	p.plan.Problems = append(p.plan.Problems, Problem{Node: node, Reason: reason, Message: message})
 }
 
-// exists reports whether a node of that Slurm name is in the facts.
-func (p *planner) exists(slurmName string) bool {
-	_, ok := slices.BinarySearchFunc(p.facts, slurmName, func(f *Facts, name string) int { return strings.Compare(f.SlurmName, name) })
-	return ok
+// find returns the index of the facts of a Slurm name.
+func (p *planner) find(slurmName string) (int, bool) {
+	return slices.BinarySearchFunc(p.facts, slurmName, func(f *Facts, name string) int { return strings.Compare(f.SlurmName, name) })
 }
 
 // leave takes the node out of all blocks and says why.

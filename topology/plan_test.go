@@ -197,6 +197,31 @@ func TestPlanBlockNames(t *testing.T) {
 	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295", "nvl-8a61c30202000000-4294967295"}, names(mustPlan(t, both, fromFile(plan), short).Blocks)); diff != "" {
 		t.Error("the published name did not stay:", diff)
 	}
+
+	// Whichever comes first or falls silent, no block is renamed or merged.
+	was := mustPlan(t, both, fromFile(plan), short)
+	want := lines(was)
+	for range 3 {
+		was = mustPlan(t, both, fromFile(was), short)
+		if diff := cmp.Diff(want, lines(was)); diff != "" {
+			t.Fatal("unchanged facts change the plan:", diff)
+		}
+	}
+	silent := slices.Clone(both)
+	for i := range 2 {
+		silent[i].Report = nil
+	}
+	if diff := cmp.Diff(want, lines(mustPlan(t, silent, fromFile(was), short))); diff != "" {
+		t.Error("the first domain fell silent:", diff)
+	}
+	if got := mustPlan(t, silent, fromFile(plan), short); len(got.Blocks) != 2 || len(got.Blocks[0].Nodes) != 2 || len(got.Blocks[1].Nodes) != 2 {
+		t.Errorf("the second domain came while the first was silent: %v", lines(got))
+	}
+	// A rack whose nodes have all been renamed is still that rack.
+	renamed := rack(3, 2, set(a, 4294967295))
+	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295"}, names(mustPlan(t, renamed, fromFile(plan), short).Blocks)); diff != "" {
+		t.Error("a rack with new names for its nodes:", diff)
+	}
 }
 
 func TestPlanWhy(t *testing.T) {
