@@ -88,7 +88,7 @@ func (s *DirStore) Run(ctx context.Context) error {
 // reads. What cannot be read is left to the pass, which says so.
 func (s *DirStore) fingerprint() uint64 {
 	sum := fnv.New64a()
-	for _, d := range []string{reportsFolder, nodesFolder, publishedFolder} {
+	for _, d := range []string{reportsFolder, nodesFolder, annotationsFolder, publishedFolder} {
 		_ = filepath.WalkDir(filepath.Join(s.dir, d), func(path string, e fs.DirEntry, err error) error {
 			if err == nil && !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
 				if info, err := e.Info(); err == nil {
@@ -236,7 +236,7 @@ func (s *DirStore) Load(_ context.Context, p *Publication) (*Published, error) {
 		if e.Name() != publicationFile {
 			out.Files[e.Name()] = string(data)
 		} else if err := json.Unmarshal(data, &out.Annotations); err != nil {
-			return nil, fmt.Errorf("read publication %s: %w", filepath.Join(s.Place(p), publicationFile), err)
+			return nil, fmt.Errorf("read publication %s: %w; restore or remove it", filepath.Join(s.Place(p), publicationFile), err)
 		}
 	}
 	if len(out.Files) == 0 && len(out.Annotations) == 0 {

@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,7 +38,7 @@ func (e *Events) Record(p *Publication, warning bool, reason, message string) {
 	_, err := e.client.CoreV1().Events(p.Namespace).Create(ctx, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{GenerateName: p.ConfigMap + "-", Namespace: p.Namespace},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: p.Namespace, Name: p.ConfigMap},
-		Reason:         reason, Message: message[:min(len(message), maxEventMessage)], Type: kind,
+		Reason:         reason, Message: strings.ToValidUTF8(message[:min(len(message), maxEventMessage)], ""), Type: kind,
 		Source:         corev1.EventSource{Component: fieldManager},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}, metav1.CreateOptions{})

@@ -20,7 +20,7 @@ func Gather(p *Publication, snap *Snapshot) ([]topology.Facts, map[string]*Node)
 	nodes := make(map[string]*Node, len(snap.Nodes))
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		if !p.selector.Empty() && !p.selector.Matches(labels.Set(n.Labels)) {
+		if !p.takes(n) {
 			continue
 		}
 		f := topology.Facts{Name: n.Name, SlurmName: name(n), Report: snap.Reports[n.Name], Labels: nodelabels.Read(n.Labels, keys)}
@@ -33,10 +33,15 @@ func Gather(p *Publication, snap *Snapshot) ([]topology.Facts, map[string]*Node)
 	return facts, nodes
 }
 
-// unselected returns the Slurm names of nodes that exist but are not this
+// takes reports whether the node is one of the publication's.
+func (p *Publication) takes(n *Node) bool {
+	return p.selector.Empty() || p.selector.Matches(labels.Set(n.Labels))
+}
+
+// unselected returns by their Slurm names the nodes that exist but are not this
 // publication's.
-func (p *Publication) unselected(snap *Snapshot) map[string]bool {
-	out := map[string]bool{}
+func (p *Publication) unselected(snap *Snapshot) map[string]*Node {
+	out := map[string]*Node{}
 	if p.selector.Empty() {
 		return out
 	}
@@ -45,8 +50,8 @@ func (p *Publication) unselected(snap *Snapshot) map[string]bool {
 		return out
 	}
 	for i := range snap.Nodes {
-		if n := &snap.Nodes[i]; !p.selector.Matches(labels.Set(n.Labels)) {
-			out[name(n)] = true
+		if n := &snap.Nodes[i]; !p.takes(n) {
+			out[name(n)] = n
 		}
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -297,7 +298,7 @@ func (s *KubeStore) Lead(ctx context.Context, lead func(context.Context) error) 
 	if err != nil {
 		return fmt.Errorf("elect a leader: %w", err)
 	}
-	id := fmt.Sprintf("%s-%d", host, os.Getpid())
+	id := host + "_" + string(uuid.NewUUID()) // two pods of the host's network have one name
 	outer := ctx
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()

@@ -134,7 +134,7 @@ func leftOut(plan *topology.Plan, specs map[string]string) string {
 	slices.Sort(lines)
 	text := strings.Join(lines, "\n")
 	if len(text) > maxLeftOut {
-		text = text[:maxLeftOut] + "\n(and more: see quoin render)"
+		text = strings.ToValidUTF8(text[:maxLeftOut], "") + "\n(and more: see quoin render)"
 	}
 	return text
 }

@@ -3,9 +3,13 @@ package publisher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -44,6 +48,9 @@ type state struct {
 	failures   int
 	gone       map[string]time.Time      // Slurm name -> when first missed
 	tried      map[string]string         // node -> annotation that another writer's stood against
+	waiting    map[string]specSince      // Slurm name -> annotation that is not due yet
+	last       *Published                // as last written, should somebody delete it
+	heldAt     time.Time                 // when the store was last told why files are held
 	said       string                    // the last reason that was logged
 	problems   map[topology.Problem]bool // those that were logged
 }
@@ -146,6 +153,10 @@ func (p *Publisher) fail(s *state, err error) {
 	p.log.Error("pass failed, the published files stay", "publication", s.pub.Name, "err", err)
 }
 
+// heldPause is the time between two writes of what is held for one reason, for
+// facts may go back and forth.
+const heldPause = time.Minute
+
 // hold leaves the published files as they are and says why, once.
 func (p *Publisher) hold(ctx context.Context, s *state, was *Published, digest, reason, message string) error {
 	p.metrics.passes.WithLabelValues(s.pub.Name, "held").Inc()
@@ -161,6 +172,11 @@ func (p *Publisher) hold(ctx context.Context, s *state, was *Published, digest, 
 	if was == nil || was.Annotations[AnnotationHeld] == digest && was.Annotations[AnnotationHeldReason] == text {
 		return nil
 	}
+	if again := s.heldAt.Add(heldPause); strings.HasPrefix(was.Annotations[AnnotationHeldReason], reason+": ") && time.Now().Before(again) {
+		s.due = again
+		return nil
+	}
+	s.heldAt = time.Now()
 	next := was.clone()
 	next.Annotations[AnnotationHeld], next.Annotations[AnnotationHeldReason] = digest, text
 	return p.save(ctx, s, next)
@@ -219,19 +235,27 @@ func (e annotateError) Unwrap() error { return e.err }
 // annotation changes, and returns what is worth another try.
 func (p *Publisher) sortAnnotateErrors(s *state, failed error) error {
 	var retry error
+	var conflicts []string
 	walk(failed, func(e annotateError) {
 		if errors.Is(e.err, ErrConflict) {
 			s.tried[e.node] = e.was + "\n" + e.spec
 			p.metrics.conflicts.Inc()
 			p.log.Warn("node annotation has another owner, left alone", "node", e.node, "err", e.err)
-			if p.recorder != nil {
-				p.recorder.Record(s.pub, true, "AnnotationConflict", e.Error())
-			}
+			conflicts = append(conflicts, e.node)
 			return
 		}
 		retry = e.err
 	})
+	if len(conflicts) > 0 && p.recorder != nil {
+		p.recorder.Record(s.pub, true, "AnnotationConflict", fmt.Sprintf("the annotation %s of %s has another owner and is left alone",
+			SpecAnnotation, slurmconf.CompressHostlist(conflicts)))
+	}
 	return retry
+}
+
+// takenByAnother reports whether another publication has the node now.
+func (p *Publisher) takenByAnother(s *state, n *Node) bool {
+	return slices.ContainsFunc(p.states, func(other *state) bool { return other != s && other.pub.takes(n) })
 }
 
 // walk calls visit for every annotateError in a tree of joined errors.
@@ -257,8 +281,12 @@ func (p *Publisher) factsOf(s *state, snap *Snapshot, prev *topology.Previous, w
 	elsewhere := s.pub.unselected(snap)
 	still := make(map[string]time.Time)
 	for _, name := range publishedNodes(prev, was) {
-		if known[name] || elsewhere[name] {
+		n := elsewhere[name]
+		if known[name] || n != nil && p.takenByAnother(s, n) {
 			continue
+		}
+		if n != nil {
+			nodes[name] = n // its annotation goes after it
 		}
 		since, ok := s.gone[name]
 		if !ok {
@@ -271,6 +299,11 @@ func (p *Publisher) factsOf(s *state, snap *Snapshot, prev *topology.Previous, w
 			if wake.IsZero() || until.Before(wake) {
 				wake = until
 			}
+		}
+	}
+	for name := range s.waiting {
+		if n := elsewhere[name]; n != nil && !p.takenByAnother(s, n) {
+			nodes[name] = n
 		}
 	}
 	s.gone = still

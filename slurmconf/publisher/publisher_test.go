@@ -29,6 +29,7 @@ type memory struct {
 	published map[string]*Published
 	notes     map[string]string
 	saves     int
+	annotated int
 	broken    error
 	foreign   map[string]bool // nodes whose annotation somebody else owns
 }
@@ -83,7 +84,10 @@ func (m *memory) Annotate(_ context.Context, node, spec string) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.notes[node] = spec
+	m.annotated++
+	if m.notes[node] = spec; spec == "" {
+		delete(m.notes, node)
+	}
 	return nil
 }
 
@@ -423,6 +427,112 @@ func TestGresChangesAreGuarded(t *testing.T) {
 		held := store.get(pubs[0].key())
 		if gres() != before || !strings.Contains(held.Annotations[AnnotationHeldReason], "BigChange: the lines of 72 of 72 nodes in gres.conf") {
 			t.Errorf("held reason %q, gres.conf\n%s", held.Annotations[AnnotationHeldReason], gres())
+		}
+	})
+}
+
+// TestAnnotationsDoNotStarve lets one node leave and return all the time.
+func TestAnnotationsDoNotStarve(t *testing.T) {
+	c := openCluster(t, "gb200-nvl72x4")
+	whole := snapshotOf(c)
+	c.Apply(simulated.Step{Do: []simulated.Fault{{Node: "gb200-072", Absent: true}}})
+	without := snapshotOf(c)
+	store := newMemory(whole)
+	inBubble(t, store, complete(t, Publication{GoneAfter: Duration{Duration: time.Nanosecond}}), func() {
+		store.pass(time.Minute)
+		for i := range 20 {
+			store.change([]*Snapshot{without, whole}[i%2])
+			store.pass(15 * time.Second)
+		}
+		if len(store.notes) < 71 || store.saves < 20 {
+			t.Errorf("%d annotations after five minutes of changes to another node (%d publications)", len(store.notes), store.saves)
+		}
+	})
+}
+
+// TestFlappingWhileHeld lets the size of a held change go up and down.
+func TestFlappingWhileHeld(t *testing.T) {
+	whole := snapshotOf(openCluster(t, "gb200-nvl72x4"))
+	store := newMemory(whole)
+	pubs := complete(t, Publication{GoneAfter: Duration{Duration: time.Nanosecond}})
+	inBubble(t, store, pubs, func() {
+		store.pass(time.Minute)
+		saves := store.saves
+		for i := range 40 {
+			c := openCluster(t, "gb200-nvl72x4")
+			for n := range 20 + i%2 {
+				c.Apply(simulated.Step{Do: []simulated.Fault{{Node: fmt.Sprintf("gb200-%03d", n+1), Absent: true}}})
+			}
+			store.change(snapshotOf(c))
+			store.pass(15 * time.Second)
+		}
+		if n := store.saves - saves; n < 2 || n > 11 {
+			t.Errorf("%d writes in ten minutes of held changes, want one a minute", n)
+		}
+		store.pass(time.Minute)
+		held := store.get(pubs[0].key())
+		store.edit(func() { held.Annotations[AnnotationApprove] = held.Annotations[AnnotationHeld] })
+		store.pass(time.Minute)
+		if got := store.get(pubs[0].key()); got.Annotations[AnnotationHeld] != "" || strings.Contains(got.Files["topology.yaml"], "gb200-[001") {
+			t.Errorf("the digest that is shown does not let the change through: %v", got.Annotations)
+		}
+	})
+}
+
+// TestNodeLosesItsSelectorLabel keeps it for GoneAfter, then takes its
+// annotation back.
+func TestNodeLosesItsSelectorLabel(t *testing.T) {
+	site := func(label string) *Snapshot {
+		snap := snapshotOf(openCluster(t, "gb200-nvl72x4"))
+		for i := range snap.Nodes {
+			snap.Nodes[i].Labels["team"] = "red"
+		}
+		snap.Nodes[4].Labels["team"] = label
+		return snap
+	}
+	store := newMemory(site("red"))
+	pubs := complete(t,
+		Publication{Name: "red", Nodes: Selection{Selector: "team=red"}},
+		Publication{Name: "blue", Namespace: "slurm-blue", Nodes: Selection{Selector: "team=blue"}, BaseBlockSize: 18})
+	inBubble(t, store, pubs, func() {
+		store.pass(5 * time.Minute)
+		store.change(site(""))
+		store.pass(5 * time.Minute)
+		if text := store.get(pubs[0].key()).Files["topology.yaml"]; !strings.Contains(text, "gb200-[001-018]") || store.notes["gb200-005"] == "" {
+			t.Errorf("the node left at once, annotation %q:\n%s", store.notes["gb200-005"], text)
+		}
+		store.pass(20 * time.Minute)
+		if text := store.get(pubs[0].key()).Files["topology.yaml"]; strings.Contains(text, "gb200-[001-018]") || store.notes["gb200-005"] != "" {
+			t.Errorf("the node stays for ever, annotation %q:\n%s", store.notes["gb200-005"], text)
+		}
+	})
+}
+
+func TestOverlappingPublications(t *testing.T) {
+	store := newMemory(snapshotOf(openCluster(t, "gb200-nvl72x4")))
+	pubs := complete(t, Publication{Name: "a"}, Publication{Name: "b", Namespace: "slurm-b", Topology: "tree"})
+	inBubble(t, store, pubs, func() {
+		store.pass(time.Hour)
+		if got := store.notes["gb200-001"]; !strings.HasPrefix(got, "nvl:") || len(store.notes) != 72 || store.annotated != 72 {
+			t.Errorf("gb200-001 has %q, %d nodes annotated by %d writes: want the first publication's, once", got, len(store.notes), store.annotated)
+		}
+	})
+}
+
+func TestDeletedPublicationIsRestored(t *testing.T) {
+	c := openCluster(t, "gb200-nvl72x4")
+	store := newMemory(snapshotOf(c))
+	pubs := complete(t, Publication{})
+	inBubble(t, store, pubs, func() {
+		store.pass(time.Minute)
+		c.Apply(simulated.Step{Do: []simulated.Fault{{Node: "gb200-003", Fabric: "inProgress"}}})
+		store.change(snapshotOf(c))
+		store.pass(time.Minute)
+		want := store.get(pubs[0].key()).clone()
+		store.edit(func() { delete(store.published, pubs[0].key()) })
+		store.pass(time.Minute)
+		if diff := cmp.Diff(want, store.get(pubs[0].key()), cmp.AllowUnexported(Published{})); diff != "" {
+			t.Errorf("(-before +restored):\n%s", diff)
 		}
 	})
 }

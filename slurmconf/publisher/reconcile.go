@@ -24,6 +24,13 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	if err != nil {
 		return time.Time{}, err
 	}
+	if was.empty() && s.last != nil { // it holds order, names and places, and is no less good for having been deleted
+		if was != nil {
+			s.last.version = was.version
+		}
+		p.log.Warn("the published files are gone, writing them again", "publication", s.pub.Name, "place", s.pub.key())
+		return time.Now(), p.save(ctx, s, s.last)
+	}
 	prev, err := previousOf(was)
 	if err != nil {
 		return time.Time{}, p.hold(ctx, s, was, "", "PublishedUnreadable", err.Error()+"; restore it, or remove the file's key to have it made anew")
@@ -34,6 +41,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	if err != nil {
 		return wake, p.hold(ctx, s, was, "", "NoPlan", err.Error())
 	}
+	p.nameOverlaps(s, made, nodes)
 	p.observe(ctx, s, made, snap)
 	if made.Refused != "" {
 		return wake, p.hold(ctx, s, was, made.Digest, made.Refused, made.Message)
@@ -122,6 +130,9 @@ func (p *Published) clone() *Published {
 func previousOf(was *Published) (*topology.Previous, error) {
 	if was.empty() {
 		return nil, nil
+	}
+	if _, err := gresOf(was.Files["gres.conf"]); err != nil {
+		return nil, err
 	}
 	for _, name := range []string{"topology.yaml", "topology.conf"} {
 		if text := was.Files[name]; text != "" {
@@ -227,7 +238,9 @@ func (p *Publisher) publish(ctx context.Context, s *state, was *Published, made 
 	s.said = ""
 	next := was.clone()
 	same := !was.empty() && maps.Equal(was.Files, made.Files)
+	last := &Published{Files: made.Files, Annotations: next.Annotations}
 	if !next.update(made, now) {
+		s.last = last
 		p.metrics.passes.WithLabelValues(s.pub.Name, "unchanged").Inc()
 		p.log.Debug("unchanged", "publication", s.pub.Name)
 		return nil
@@ -235,6 +248,7 @@ func (p *Publisher) publish(ctx context.Context, s *state, was *Published, made 
 	if err := p.save(ctx, s, next); err != nil {
 		return err
 	}
+	s.last = last
 	if same {
 		p.metrics.passes.WithLabelValues(s.pub.Name, "unchanged").Inc()
 		return nil
@@ -281,26 +295,73 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, was *Published, m
 	if !*s.pub.Annotate || !s.pub.release.DynamicTopology() {
 		return time.Time{}, nil
 	}
-	var wanted []annotation
+	published := publishedAt(was, made, now)
+	var due []annotation
+	var next time.Time
+	waiting := make(map[string]specSince)
 	for slurm, n := range nodes {
 		have, want := n.Annotations[SpecAnnotation], made.Specs[slurm]
 		if have == want {
 			delete(s.tried, n.Name) // should it change again, that is another case
-		} else if s.tried[n.Name] != have+"\n"+want {
-			wanted = append(wanted, annotation{n.Name, have, want})
+			continue
+		}
+		if s.tried[n.Name] == have+"\n"+want || p.otherAnnotates(s, n) != "" {
+			continue
+		}
+		since, ok := s.waiting[slurm]
+		if !ok || since.spec != want { // other changes to the files do not put it off
+			since = specSince{want, published}
+		}
+		if at := since.time.Add(s.pub.AnnotateAfter.Duration); now.Before(at) {
+			waiting[slurm] = since
+			next = earlier(next, at)
+		} else {
+			due = append(due, annotation{n.Name, have, want})
 		}
 	}
-	if len(wanted) == 0 {
-		return time.Time{}, nil
+	s.waiting = waiting
+	if len(due) == 0 {
+		return next, nil
 	}
-	if at := publishedAt(was, made, now).Add(s.pub.AnnotateAfter.Duration); now.Before(at) {
-		return at, nil
+	if err := p.annotate(ctx, s, due); err != nil {
+		return next, err
 	}
-	if err := p.annotate(ctx, s, wanted); err != nil {
-		return time.Time{}, err
+	p.log.Info("annotated nodes", "publication", s.pub.Name, "nodes", len(due))
+	return next, nil
+}
+
+// specSince is an annotation to be, and since when the files are so.
+type specSince struct {
+	spec string
+	time time.Time
+}
+
+// otherAnnotates names the publication before s that takes the node too and
+// annotates it: a Node has one annotation.
+func (p *Publisher) otherAnnotates(s *state, n *Node) string {
+	for _, other := range p.states {
+		if other == s {
+			break
+		}
+		if *other.pub.Annotate && other.pub.release.DynamicTopology() && other.pub.takes(n) {
+			return other.pub.Name
+		}
 	}
-	p.log.Info("annotated nodes", "publication", s.pub.Name, "nodes", len(wanted))
-	return time.Time{}, nil
+	return ""
+}
+
+// nameOverlaps adds a problem for each node that an earlier publication
+// annotates.
+func (p *Publisher) nameOverlaps(s *state, made *Made, nodes map[string]*Node) {
+	if s == p.states[0] {
+		return
+	}
+	for slurm, n := range nodes {
+		if other := p.otherAnnotates(s, n); other != "" && made.Specs[slurm] != "" {
+			made.Problems = append(made.Problems, topology.Problem{Node: n.Name, Reason: "NodeInTwoPublications",
+				Message: fmt.Sprintf("publication %q takes it too and writes its annotation: give each its own nodes", other)})
+		}
+	}
 }
 
 // publishedAt is when the files that the plan gives were written: now, when
