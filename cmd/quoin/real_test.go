@@ -226,7 +226,7 @@ func TestRealSite(t *testing.T) {
 	t.Log("the leader is killed")
 	was := s.leader()
 	for _, p := range s.publishers {
-		if strings.HasSuffix(was, "-"+strconv.Itoa(p.Process.Pid)) {
+		if strings.Contains(was, fmt.Sprintf("-%d_", p.Process.Pid)) {
 			_ = p.Process.Kill()
 		}
 	}

@@ -298,7 +298,7 @@ func (s *KubeStore) Lead(ctx context.Context, lead func(context.Context) error) 
 	if err != nil {
 		return fmt.Errorf("elect a leader: %w", err)
 	}
-	id := host + "_" + string(uuid.NewUUID()) // two pods of the host's network have one name
+	id := fmt.Sprintf("%s-%d_%s", host, os.Getpid(), uuid.NewUUID()) // two pods on the host's network may be alike but for the last
 	outer := ctx
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
