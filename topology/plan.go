@@ -187,7 +187,7 @@ func (p *planner) readFacts() {
 // otherwise, where reports are: a report that is missing for a while, or cannot
 // be read, moves nothing.
 func (p *planner) doubtLabels() {
-	if !slices.ContainsFunc(p.facts, func(f *Facts) bool { return f.Report != nil }) {
+	if len(p.inBlock) == 0 || !slices.ContainsFunc(p.facts, func(f *Facts) bool { return f.Report != nil }) {
 		return
 	}
 	for i, f := range p.facts {
