@@ -16,15 +16,22 @@ import (
 )
 
 // HookFiles keeps the inventory and the configuration of the job hook.
-type HookFiles struct{ runDir, mappingDir string }
+type HookFiles struct {
+	runDir, mappingDir string
+	// Unlink has the hook release a GPU by removing its file, for exporters
+	// before 4.3.1.
+	Unlink bool
+}
 
 // NewHookFiles returns the files of a run directory.
-func NewHookFiles(runDir, mappingDir string) *HookFiles { return &HookFiles{runDir, mappingDir} }
+func NewHookFiles(runDir, mappingDir string) *HookFiles {
+	return &HookFiles{runDir: runDir, mappingDir: mappingDir}
+}
 
 // Write implements Files. A GPU that the report lacks keeps its place in the
 // inventory: jobs may still hold it, and Slurm's gres.conf still counts it.
 func (f *HookFiles) Write(n *topology.Node) error {
-	err := dcgm.WriteHookConfig(f.runDir, dcgm.HookConfig{MappingDir: f.mappingDir})
+	err := dcgm.WriteHookConfig(f.runDir, dcgm.HookConfig{MappingDir: f.mappingDir, Unlink: f.Unlink})
 	if len(n.GPUs) == 0 {
 		return err
 	}

@@ -54,6 +54,7 @@ func TestInventoryOf(t *testing.T) {
 func TestHookFiles(t *testing.T) {
 	run := t.TempDir()
 	f := NewHookFiles(run, "/maps")
+	f.Unlink = true
 	minor := 3
 	n := &topology.Node{Name: "n1", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor}}}
 	if err := f.Write(n); err != nil {
@@ -65,6 +66,9 @@ func TestHookFiles(t *testing.T) {
 	inv, err := dcgm.ReadInventory(run)
 	if err != nil || len(inv.Entries) != 1 {
 		t.Errorf("a report without GPUs changed the inventory: %+v, %v", inv, err)
+	}
+	if c, err := dcgm.ReadHookConfig(run); err != nil || c.MappingDir != "/maps" || !c.Unlink {
+		t.Errorf("hook configuration %+v, %v", c, err)
 	}
 	// A GPU that is lost keeps its place, so that the GRES indices after it stay;
 	// its id is another's as soon as the driver counts anew.

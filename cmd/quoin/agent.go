@@ -17,6 +17,7 @@ type agentOptions struct {
 	machine                                                                   machineOptions
 	config, store, kubeconfig, namespace, runDir, mappingDir, listen, hookDir string
 	interval                                                                  time.Duration
+	hookUnlink                                                                bool
 	log                                                                       logOptions
 }
 
@@ -38,6 +39,7 @@ func newAgentCommand() *cobra.Command {
 	f.StringVar(&o.namespace, "namespace", envOr("NAMESPACE", "quoin-system"), "namespace of the report")
 	f.StringVar(&o.runDir, "run-dir", "/run/quoin", "`directory` of the files that the hook reads")
 	f.StringVar(&o.mappingDir, "mapping-dir", "/var/lib/dcgm-exporter/job-mapping", "DCGM Exporter's job mapping `directory`, for the hook")
+	f.BoolVar(&o.hookUnlink, "hook-unlink", false, "let the hook release a GPU by removing its file and not by emptying it, for DCGM Exporter before 4.3.1")
 	f.StringVar(&o.hookDir, "install-hook", "", "install quoin-hook, which lies beside this program, into this `directory`")
 	f.StringVar(&o.listen, "listen", ":9835", "address of /metrics, /healthz and /readyz; empty for none")
 	f.DurationVar(&o.interval, "interval", 5*time.Second, "time between two readings of the machine")
@@ -73,6 +75,7 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 		return err
 	}
 	files := nodeagent.NewHookFiles(o.runDir, o.mappingDir)
+	files.Unlink = o.hookUnlink
 	reg := newRegistry()
 	config := nodeagent.Config{Node: o.machine.node, Probe: probe, Silence: 3*o.interval + 15*time.Second}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
