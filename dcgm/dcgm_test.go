@@ -131,6 +131,83 @@ func TestMappingRepairs(t *testing.T) {
 	}
 }
 
+// TestSweep empties the files once per boot.
+func TestSweep(t *testing.T) {
+	m := Mapping{Dir: filepath.Join(t.TempDir(), "map")}
+	boot := filepath.Join(t.TempDir(), "boot_id")
+	was := bootIDFile
+	bootIDFile = boot
+	t.Cleanup(func() { bootIDFile = was })
+	sweep := func(step string, released []string, want map[string]string) {
+		t.Helper()
+		got, err := m.Sweep()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(released, got); diff != "" {
+			t.Errorf("%s: released (-want +got):\n%s", step, diff)
+		}
+		if diff := cmp.Diff(want, files(t, m.Dir)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step, diff)
+		}
+	}
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(m.Add("7", []string{"0", "1.2"}))
+	do(m.Add("8", []string{"1.2"}))
+	do(m.Remove("7", []string{"0"}))
+	sweep("boot id that cannot be read", nil, map[string]string{"0": "", "1.2": "7\n8\n"})
+	do(os.WriteFile(boot, []byte("a\n"), 0o600))
+	sweep("no marker", []string{"1.2"}, map[string]string{"0": "", "1.2": ""})
+	do(m.Add("9", []string{"0"}))
+	sweep("same boot", nil, map[string]string{"0": "9\n", "1.2": ""})
+	do(os.WriteFile(boot, []byte("b\n"), 0o600))
+	m.Unlink = true
+	sweep("next boot, unlinking", []string{"0"}, map[string]string{})
+	left, err := os.ReadDir(filepath.Join(m.Dir, stagingFolder))
+	do(err)
+	if len(left) != 1 || left[0].Name() != bootFile {
+		t.Errorf("staging folder holds %v, want the marker alone", left)
+	}
+	// A file that cannot be released must not have later jobs swept.
+	do(os.MkdirAll(filepath.Join(m.Dir, "3/x"), 0o755))
+	do(os.WriteFile(boot, []byte("c\n"), 0o600))
+	if _, err := m.Sweep(); err == nil || !strings.Contains(err.Error(), "GPU 3") {
+		t.Errorf("a directory among the files: error %v", err)
+	}
+	if released, err := m.Sweep(); released != nil || err != nil {
+		t.Errorf("swept twice: %v, %v", released, err)
+	}
+}
+
+func TestRunAfter(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		run, other Run
+		want       bool
+	}{
+		{"later", Run{"", "200"}, Run{"", "100"}, true},
+		{"earlier", Run{"", "100"}, Run{"", "200"}, false},
+		{"same", Run{"", "100"}, Run{"", "100"}, false},
+		{"more digits", Run{"", "1000"}, Run{"", "999"}, true},
+		{"same SLUID", Run{"s1", "200"}, Run{"s1", "100"}, false},
+		{"other SLUID, later", Run{"s2", "200"}, Run{"s1", "100"}, true},
+		{"other SLUID, earlier", Run{"s1", "100"}, Run{"s2", "200"}, false},
+		{"other SLUID, no time", Run{"s2", ""}, Run{"s1", "100"}, true},
+		{"Slurm upgraded in between", Run{"", "100"}, Run{"s1", "100"}, false},
+		{"Slurm upgraded, other run", Run{"", "200"}, Run{"s1", "100"}, true},
+		{"nothing known", Run{}, Run{"s1", "100"}, false},
+	} {
+		if got := tt.run.After(tt.other); got != tt.want {
+			t.Errorf("%s: %v.After(%v) is %t", tt.name, tt.run, tt.other, got)
+		}
+	}
+}
+
 // TestConcurrentWriters has many writers under the lock and a reader beside
 // them that must never see a missing or half-written file.
 func TestConcurrentWriters(t *testing.T) {

@@ -19,6 +19,7 @@ const (
 	InventoryFile  = "inventory.json"
 	HookConfigFile = "hook.json"
 	jobsFolder     = "jobs"
+	releaseFolder  = "release"
 	lockFile       = "lock"
 )
 
@@ -83,7 +84,7 @@ func WriteInventory(runDir string, inv Inventory) error {
 // no agent has written one.
 func ReadInventory(runDir string) (*Inventory, error) {
 	path := filepath.Join(runDir, InventoryFile)
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read inventory: %w", err)
 	}
@@ -130,7 +131,7 @@ func WriteHookConfig(runDir string, c HookConfig) error {
 // there is none.
 func ReadHookConfig(runDir string) (*HookConfig, error) {
 	path := filepath.Join(runDir, HookConfigFile)
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
@@ -166,7 +167,7 @@ func writeJSON(dir, name string, v any) error {
 	}
 	data = append(data, '\n')
 	path := filepath.Join(dir, name)
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+	if old, err := readFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

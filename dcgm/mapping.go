@@ -14,10 +14,18 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
 )
 
-// stagingFolder is on the exporter's mount and has a name that it ignores.
-const stagingFolder = ".quoin"
+const (
+	// stagingFolder is on the exporter's mount and has a name that it ignores.
+	stagingFolder = ".quoin"
+	// bootFile, in there, names the boot that the mapping files are of.
+	bootFile = "boot"
+)
+
+// bootIDFile is a variable for tests.
+var bootIDFile = "/proc/sys/kernel/random/boot_id"
 
 var jobID = regexp.MustCompile(`^[0-9A-Za-z_.+-]{1,128}$`)
 
@@ -76,6 +84,54 @@ func (m Mapping) Holding(id string) ([]string, error) {
 	return gpus, nil
 }
 
+// Sweep releases all GPUs once after a boot, for no job has outlived it, and
+// returns the exporter's ids of those that were labelled. The caller holds the
+// lock.
+func (m Mapping) Sweep() (released []string, err error) {
+	boot, err := readFile(bootIDFile)
+	if err != nil || len(bytes.TrimSpace(boot)) == 0 {
+		return nil, nil //nolint:nilerr // it cannot be told, and so nothing is touched
+	}
+	staging := filepath.Join(m.Dir, stagingFolder)
+	marker := filepath.Join(staging, bootFile)
+	was, err := readFile(marker)
+	if err == nil && bytes.Equal(was, boot) {
+		return nil, nil
+	}
+	if err := os.MkdirAll(staging, 0o755); err != nil {
+		return nil, fmt.Errorf("make mapping directory: %w", err)
+	}
+	entries, err := os.ReadDir(m.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("read mapping directory: %w", err)
+	}
+	// The marker is made first and put in place last: without room for it
+	// nothing is released, for the next hook would release this boot's jobs.
+	fresh, err := stage(staging, marker, boot)
+	if err != nil {
+		return nil, err
+	}
+	var failed error
+	for _, e := range entries {
+		if !exporterID.MatchString(e.Name()) {
+			continue
+		}
+		labelled := false
+		if err := m.one(staging, e.Name(), func(lines []string) []string {
+			labelled = len(lines) > 0
+			return nil
+		}); err != nil {
+			failed = errors.Join(failed, err)
+		} else if labelled {
+			released = append(released, e.Name())
+		}
+	}
+	return released, errors.Join(failed, put(fresh, marker))
+}
+
+// Tidy removes what killed writers have left.
+func (m Mapping) Tidy() { tidy(filepath.Join(m.Dir, stagingFolder)) }
+
 // each changes the lines of every file and writes those that differ. It goes on
 // after an error, so that one bad file costs one GPU its label.
 func (m Mapping) each(gpus []string, change func([]string) []string) error {
@@ -107,12 +163,12 @@ func (m Mapping) one(staging, gpu string, change func([]string) []string) error 
 	is = slices.Compact(is)
 	path := filepath.Join(m.Dir, gpu)
 	switch {
-	case slices.Equal(was, is) && (!missing || len(is) == 0):
-		return nil
 	case len(is) == 0 && m.Unlink:
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("release GPU %s: %w", gpu, err)
 		}
+		return nil
+	case slices.Equal(was, is) && (!missing || len(is) == 0):
 		return nil
 	}
 	var text []byte
@@ -125,7 +181,7 @@ func (m Mapping) one(staging, gpu string, change func([]string) []string) error 
 // read returns the good lines of a GPU's file; others are dropped at the next
 // write.
 func (m Mapping) read(gpu string) ([]string, error) {
-	data, err := os.ReadFile(filepath.Join(m.Dir, gpu))
+	data, err := readFile(filepath.Join(m.Dir, gpu))
 	if err != nil {
 		return nil, fmt.Errorf("read mapping of GPU %s: %w", gpu, err)
 	}
@@ -144,7 +200,8 @@ func Lock(ctx context.Context, runDir string, wait time.Duration) (unlock func()
 	if err := os.MkdirAll(runDir, 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	l := flock.New(filepath.Join(runDir, lockFile))
+	// Without O_NONBLOCK opening a named pipe of that name would hang.
+	l := flock.New(filepath.Join(runDir, lockFile), flock.SetFlag(os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK))
 	if ok, err := l.TryLock(); err == nil && ok {
 		return func() { _ = l.Unlock() }, nil
 	}

@@ -17,8 +17,7 @@ type Record struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	JobID      string `json:"jobID"`
-	// Run tells two runs of one job apart: Slurm's SLUID, else the start time.
-	Run       string `json:"run,omitempty"`
+	Run
 	User      string `json:"user,omitempty"`
 	Partition string `json:"partition,omitempty"`
 	Account   string `json:"account,omitempty"`
@@ -32,26 +31,98 @@ type Record struct {
 	MappingDir string `json:"mappingDir"`
 }
 
+// Run tells two runs of one job apart. SLURM_RESTART_COUNT would not: a requeued
+// job's first Epilog already says 1.
+type Run struct {
+	// SLUID is Slurm's from 26.05; StartTime is in seconds since 1970.
+	SLUID     string `json:"sluid,omitempty"`
+	StartTime string `json:"startTime,omitempty"`
+}
+
+// After says whether r is a later run than other; not when it cannot be told,
+// but that two SLUIDs differ without a time to compare.
+func (r Run) After(other Run) bool {
+	differ := r.SLUID != "" && other.SLUID != "" && r.SLUID != other.SLUID
+	if r.SLUID != "" && r.SLUID == other.SLUID {
+		return false
+	}
+	a, err1 := strconv.ParseInt(r.StartTime, 10, 64)
+	b, err2 := strconv.ParseInt(other.StartTime, 10, 64)
+	if err1 != nil || err2 != nil || a == b {
+		return differ
+	}
+	return a > b
+}
+
+func (r Run) String() string {
+	if r.SLUID != "" {
+		return r.SLUID
+	}
+	return r.StartTime
+}
+
 const recordKind = "JobRecord"
 
-func recordPath(runDir, job string) string { return filepath.Join(runDir, jobsFolder, job+".json") }
-
 // WriteRecord writes the job's record by rename.
-func WriteRecord(runDir string, r Record) error {
+func WriteRecord(runDir string, r Record) error { return r.write(runDir, jobsFolder) }
+
+// ReadRecord reads a job's record; nil without an error when there is none.
+func ReadRecord(runDir, job string) (*Record, error) { return readRecord(runDir, jobsFolder, job) }
+
+// RemoveRecord removes a job's record, which may be missing.
+func RemoveRecord(runDir, job string) error { return removeRecord(runDir, jobsFolder, job) }
+
+// WriteRelease leaves a mark, without the lock, that a run has ended but could
+// not be released. Whoever has the lock next makes up for it.
+func WriteRelease(runDir, job string, run Run, mappingDir string) error {
+	return Record{JobID: job, Run: run, MappingDir: mappingDir}.write(runDir, releaseFolder)
+}
+
+// ReadReleases reads the marks of runs that are still to be released.
+func ReadReleases(runDir string) ([]Record, error) {
+	entries, err := os.ReadDir(filepath.Join(runDir, releaseFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read marks of ended jobs: %w", err)
+	}
+	var marks []Record
+	var failed error
+	for _, e := range entries {
+		job, is := strings.CutSuffix(e.Name(), ".json")
+		if !is {
+			continue
+		}
+		if r, err := readRecord(runDir, releaseFolder, job); err != nil {
+			failed = errors.Join(failed, err)
+		} else if r != nil {
+			marks = append(marks, *r)
+		}
+	}
+	return marks, failed
+}
+
+// RemoveRelease removes a mark.
+func RemoveRelease(runDir, job string) error { return removeRecord(runDir, releaseFolder, job) }
+
+// Tidy removes what killed writers have left in a run directory.
+func Tidy(runDir string) {
+	tidy(filepath.Join(runDir, jobsFolder))
+	tidy(filepath.Join(runDir, releaseFolder))
+}
+
+func (r Record) write(runDir, folder string) error {
 	if err := CheckJobID(r.JobID); err != nil {
 		return err
 	}
 	r.APIVersion, r.Kind = APIVersion, recordKind
-	return writeJSON(runDir, filepath.Join(jobsFolder, r.JobID+".json"), r)
+	return writeJSON(runDir, filepath.Join(folder, r.JobID+".json"), r)
 }
 
-// ReadRecord reads a job's record; nil without an error when there is none.
-func ReadRecord(runDir, job string) (*Record, error) {
+func readRecord(runDir, folder, job string) (*Record, error) {
 	if err := CheckJobID(job); err != nil {
 		return nil, err
 	}
-	path := recordPath(runDir, job)
-	data, err := os.ReadFile(path)
+	path := filepath.Join(runDir, folder, job+".json")
+	data, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
@@ -67,9 +138,8 @@ func ReadRecord(runDir, job string) (*Record, error) {
 	return &r, nil
 }
 
-// RemoveRecord removes a job's record, which may be missing.
-func RemoveRecord(runDir, job string) error {
-	if err := os.Remove(recordPath(runDir, job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func removeRecord(runDir, folder, job string) error {
+	if err := os.Remove(filepath.Join(runDir, folder, job+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove job record: %w", err)
 	}
 	return nil

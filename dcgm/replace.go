@@ -3,18 +3,82 @@ package dcgm
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// readFile is os.ReadFile that refuses what is not a regular file, for opening a
+// named pipe would wait for a writer for ever.
+func readFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is of mode %s: want a regular file", path, info.Mode())
+	}
+	data := make([]byte, 0, info.Size()+1) // one more, to see the end without growing
+	for {
+		n, err := f.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		if errors.Is(err, io.EOF) {
+			return data, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if len(data) == cap(data) {
+			data = append(data, 0)[:len(data)]
+		}
+	}
+}
+
+// staged begins the names of files that are being written.
+const staged = ".new-"
+
+// tidy removes what killed writers have left in a folder.
+func tidy(folder string) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), staged) {
+			continue
+		}
+		// A younger one may be written just now by somebody with another lock.
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()).Abs() > time.Minute {
+			_ = os.Remove(filepath.Join(folder, e.Name())) // the next one tries again
+		}
+	}
+}
 
 // replace stages data in folder, which is on the same mount, and puts it in the
 // place of path in one step. It is not synced to disk: none of these files means
 // anything after a reboot.
 func replace(folder, path string, data []byte) error {
-	f, err := os.CreateTemp(folder, ".new-")
+	from, err := stage(folder, path, data)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return err
+	}
+	return put(from, path)
+}
+
+// stage writes data, which is for path, into a new file in folder.
+func stage(folder, path string, data []byte) (string, error) {
+	f, err := os.CreateTemp(folder, staged)
+	if err != nil {
+		return "", fmt.Errorf("write %s: %w", path, err)
 	}
 	_, err = f.Write(data)
 	if e := f.Chmod(0o644); err == nil {
@@ -23,11 +87,17 @@ func replace(folder, path string, data []byte) error {
 	if e := f.Close(); err == nil {
 		err = e
 	}
-	if err == nil {
-		err = swap(f.Name(), path)
-	}
 	if err != nil {
 		_ = os.Remove(f.Name()) // it is of no use
+		return "", fmt.Errorf("write %s: %w", path, err)
+	}
+	return f.Name(), nil
+}
+
+// put puts a staged file in the place of path.
+func put(from, path string) error {
+	if err := swap(from, path); err != nil {
+		_ = os.Remove(from) // it is of no use
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
@@ -39,7 +109,10 @@ func replace(folder, path string, data []byte) error {
 func swap(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE)
 	if err == nil {
-		return os.Remove(from)
+		if err = os.Remove(from); errors.Is(err, fs.ErrNotExist) {
+			return nil // tidied away
+		}
+		return err
 	}
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 		return os.Rename(from, to)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -106,14 +107,65 @@ func (h *hook) job(ctx context.Context, verb string, wrong int) int {
 	}
 	unlock, err := dcgm.Lock(ctx, h.runDir, lockWait)
 	if err != nil {
-		h.say("job %s: %v; its GPUs go without a label", id, err)
+		h.noLock(verb, id, err)
 		return 0
 	}
 	defer unlock()
+	if verb == "prolog" || exists(h.mapping) {
+		h.sweep()
+	}
+	h.makeUp()
 	if err := work(id); err != nil {
 		h.say("job %s: %v", id, err)
 	}
 	return 0
+}
+
+// noLock says what becomes of the job's labels without the lock. An Epilog leaves
+// a mark for whoever has the lock next.
+func (h *hook) noLock(verb, id string, err error) {
+	if verb == "prolog" {
+		h.say("job %s: %v; its GPUs go without a label", id, err)
+		return
+	}
+	if e := dcgm.WriteRelease(h.runDir, id, h.run(), h.mapping); e != nil {
+		h.say("job %s: %v; %v; its GPUs keep its label", id, err, e)
+		return
+	}
+	h.say("job %s: %v; its GPUs keep its label until another job starts or ends here", id, err)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// sweep takes away the labels from before the node's last boot.
+func (h *hook) sweep() {
+	released, err := dcgm.Mapping{Dir: h.mapping, Unlink: h.unlink}.Sweep()
+	if err != nil {
+		h.say("release GPUs after a boot: %v", err)
+	}
+	if len(released) > 0 {
+		h.say("first job since the node's boot: released GPUs %s of jobs from before", strings.Join(released, ", "))
+	}
+}
+
+// makeUp releases the runs whose Epilogs did not get the lock.
+func (h *hook) makeUp() {
+	marks, err := dcgm.ReadReleases(h.runDir)
+	if err != nil {
+		h.say("%v", err)
+	}
+	for _, m := range marks {
+		err := h.release(m.JobID, m.Run, m.MappingDir)
+		if err == nil {
+			err = dcgm.RemoveRelease(h.runDir, m.JobID)
+		}
+		if err != nil {
+			h.say("job %s: %v", m.JobID, err)
+		}
+	}
 }
 
 func holdsUUID(visible string) bool {
@@ -158,7 +210,10 @@ func (h *hook) prolog(id string) error {
 	}
 	record := dcgm.Record{JobID: id, Run: h.run(), User: h.env("SLURM_JOB_USER"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"),
 		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), GPUs: gpus, UUIDs: uuids, MappingDir: h.mapping}
-	err = dcgm.WriteRecord(h.runDir, record)
+	if err = dcgm.WriteRecord(h.runDir, record); err != nil {
+		// An old one would keep the Epilog from releasing this run.
+		err = errors.Join(err, dcgm.RemoveRecord(h.runDir, id))
+	}
 	m := dcgm.Mapping{Dir: h.mapping, Unlink: h.unlink}
 	if old != nil { // a run whose Epilog was lost may have held others
 		err = errors.Join(err, m.Remove(id, without(old.GPUs, gpus)))
@@ -166,31 +221,36 @@ func (h *hook) prolog(id string) error {
 	return errors.Join(err, m.Add(id, gpus))
 }
 
-// run tells two runs of a requeued job apart. SLURM_RESTART_COUNT would not: a
-// requeued job's first Epilog already says 1.
-func (h *hook) run() string {
-	if id := h.env("SLURM_JOB_SLUID"); id != "" {
-		return id
-	}
-	return h.env("SLURM_JOB_START_TIME")
+// run is the run of the environment. Both are kept, for Slurm may be upgraded
+// between a Prolog and its Epilog.
+func (h *hook) run() dcgm.Run {
+	return dcgm.Run{SLUID: h.env("SLURM_JOB_SLUID"), StartTime: h.env("SLURM_JOB_START_TIME")}
 }
 
 func without(all, but []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(but, s) })
 }
 
-// epilog takes the job's id out of every file that has it. An Epilog of an
-// earlier run that comes late leaves the newer run alone.
+// epilog releases the job's GPUs. Nobody waits for it but the node's next job,
+// and so it tidies up too.
 func (h *hook) epilog(id string) error {
+	dcgm.Tidy(h.runDir)
+	dcgm.Mapping{Dir: h.mapping}.Tidy()
+	return h.release(id, h.run(), h.mapping)
+}
+
+// release takes the job's id out of every file that has it. What an earlier run
+// releases late leaves the later run alone.
+func (h *hook) release(id string, run dcgm.Run, mapping string) error {
 	record, err := dcgm.ReadRecord(h.runDir, id)
 	if err != nil {
 		h.say("job %s: %v; the mapping is searched", id, err)
 	}
-	if record != nil && record.Run != "" && h.run() != "" && record.Run != h.run() {
-		h.say("job %s: this Epilog is of run %s, the GPUs are held by run %s: left alone", id, h.run(), record.Run)
+	if record != nil && record.After(run) {
+		h.say("job %s: this Epilog is of run %s, the GPUs are held by run %s: left alone", id, run, record.Run)
 		return nil
 	}
-	m := dcgm.Mapping{Dir: h.mapping, Unlink: h.unlink}
+	m := dcgm.Mapping{Dir: mapping, Unlink: h.unlink}
 	if record != nil && record.MappingDir != "" {
 		m.Dir = record.MappingDir
 	}

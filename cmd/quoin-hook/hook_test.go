@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/quoin-hpc/quoin/dcgm"
 )
@@ -88,6 +89,185 @@ func TestHookConfig(t *testing.T) {
 	}
 }
 
+// TestNotRegular has a named pipe wherever the hook reads: it must not wait for
+// a writer.
+func TestNotRegular(t *testing.T) {
+	for _, tt := range []struct{ name, said string }{
+		{"map/0", "regular file"},
+		{"map/.quoin/boot", ""},
+		{"run/inventory.json", "regular file"},
+		{"run/hook.json", "regular file"},
+		{"run/jobs/7.json", "regular file"},
+		{"run/release/7.json", "regular file"},
+		{"run/lock", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			pipe := filepath.Join(dir, tt.name)
+			if err := os.MkdirAll(filepath.Dir(pipe), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Mkfifo(pipe, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			env := map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0,1"}
+			var said string
+			for _, verb := range []string{"prolog", "epilog"} {
+				done := make(chan string, 1)
+				go func() {
+					_, _, s := call(t, env, verb, "--run-dir", filepath.Join(dir, "run"), "--mapping-dir", filepath.Join(dir, "map"))
+					done <- s
+				}()
+				select {
+				case s := <-done:
+					said += s
+				case <-time.After(10 * time.Second):
+					t.Fatalf("%s hangs", verb)
+				}
+				want := map[string]string{"prolog": "7\n", "epilog": ""}[verb]
+				if text, err := os.ReadFile(filepath.Join(dir, "map/1")); string(text) != want {
+					t.Errorf("after the %s the other GPU's file holds %q, %v", verb, text, err)
+				}
+			}
+			if !strings.Contains(said, tt.said) {
+				t.Errorf("said %q, want %q", said, tt.said)
+			}
+		})
+	}
+}
+
+// TestBoot has labels from before a boot, and two slurmds with run directories
+// of their own over one mapping directory.
+func TestBoot(t *testing.T) {
+	dir, one, two := t.TempDir(), t.TempDir(), t.TempDir()
+	hook := func(verb, run, job, gpus string) string {
+		_, _, said := call(t, map[string]string{"SLURM_JOB_ID": job, "SLURM_JOB_GPUS": gpus}, verb, "--run-dir", run, "--mapping-dir", dir)
+		return said
+	}
+	hook("prolog", one, "7", "0,1")
+	hook("prolog", two, "8", "2")
+	if diff := cmp.Diff(map[string]string{"0": "7\n", "1": "7\n", "2": "8\n"}, mapped(t, dir)); diff != "" {
+		t.Fatalf("before the boot (-want +got):\n%s", diff)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".quoin/boot"), []byte("another\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said := hook("prolog", t.TempDir(), "9", "1"); !strings.Contains(said, "released GPUs 0, 1, 2 of jobs from before") {
+		t.Errorf("said %q", said)
+	}
+	if diff := cmp.Diff(map[string]string{"0": "", "1": "9\n", "2": ""}, mapped(t, dir)); diff != "" {
+		t.Errorf("after the boot (-want +got):\n%s", diff)
+	}
+	// An Epilog of a job without GPUs makes no mapping directory.
+	missing := filepath.Join(dir, "missing")
+	call(t, map[string]string{"SLURM_JOB_ID": "7"}, "epilog", "--run-dir", one, "--mapping-dir", missing)
+	if _, err := os.Stat(missing); err == nil {
+		t.Error("an Epilog has made a mapping directory")
+	}
+}
+
+// TestSlurmUpgraded has a Slurm between Prolog and Epilog that says more.
+func TestSlurmUpgraded(t *testing.T) {
+	run, dir := t.TempDir(), t.TempDir()
+	env := map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0", "SLURM_JOB_START_TIME": "100"}
+	call(t, env, "prolog", "--run-dir", run, "--mapping-dir", dir)
+	env["SLURM_JOB_SLUID"] = "s1"
+	call(t, env, "epilog", "--run-dir", run, "--mapping-dir", dir)
+	if diff := cmp.Diff(map[string]string{"0": ""}, mapped(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestRunDirectoryFull has no room for the second run's record.
+func TestRunDirectoryFull(t *testing.T) {
+	tmp := t.TempDir()
+	buildHook(t, filepath.Join(tmp, "quoin-hook"))
+	// Of five files the directory, lock, jobs and the first record are four.
+	script := `set -e; cd "$1"; mkdir run; mount -t tmpfs -o nr_inodes=5 none run
+hook() { SLURM_JOB_ID=7 SLURM_JOB_GPUS=$2 SLURM_JOB_START_TIME=$3 ./quoin-hook $1 --run-dir run --mapping-dir map; }
+hook prolog 0,1 100; : >run/full; hook prolog 1,2 200; hook epilog 1,2 200`
+	out, err := exec.CommandContext(t.Context(), "unshare", "-rm", "sh", "-c", script, "sh", tmp).CombinedOutput()
+	if err != nil && !strings.Contains(string(out), "no space left on device") {
+		t.Skipf("needs a mount of its own: %v\n%s", err, out)
+	}
+	if !strings.Contains(string(out), "no space left on device") {
+		t.Errorf("the run directory was not full:\n%s", out)
+	}
+	if diff := cmp.Diff(map[string]string{"0": "", "1": "", "2": ""}, mapped(t, filepath.Join(tmp, "map"))); diff != "" {
+		t.Errorf("(-want +got):\n%s\n%s", diff, out)
+	}
+}
+
+func TestUmask(t *testing.T) {
+	tmp := t.TempDir()
+	buildHook(t, filepath.Join(tmp, "quoin-hook"))
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `umask 077; cd "$1"; SLURM_JOB_ID=7 SLURM_JOB_GPUS=0 ./quoin-hook prolog --run-dir a/run --mapping-dir b/map`, "sh", tmp)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for name, want := range map[string]os.FileMode{"a": 0o755, "a/run": 0o755, "a/run/jobs": 0o755, "b": 0o755, "b/map": 0o755, "b/map/.quoin": 0o755, "b/map/0": 0o644} {
+		info, err := os.Stat(filepath.Join(tmp, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("%s: mode %s, want %s", name, info.Mode(), want)
+		}
+	}
+}
+
+// TestEpilogWithoutLock has the next hook release what an Epilog could not.
+func TestEpilogWithoutLock(t *testing.T) {
+	run, dir := t.TempDir(), t.TempDir()
+	hook := func(verb, job, gpus, start string) string {
+		code, _, said := call(t, map[string]string{"SLURM_JOB_ID": job, "SLURM_JOB_GPUS": gpus, "SLURM_JOB_START_TIME": start}, verb, "--run-dir", run, "--mapping-dir", dir)
+		if code != 0 {
+			t.Errorf("exit %d", code)
+		}
+		return said
+	}
+	locked := func(what func() string) string {
+		unlock, err := dcgm.Lock(t.Context(), run, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unlock()
+		return what()
+	}
+	check := func(step string, want map[string]string) {
+		t.Helper()
+		if diff := cmp.Diff(want, mapped(t, dir)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step, diff)
+		}
+	}
+	hook("prolog", "7", "0,1", "100")
+	if said := locked(func() string { return hook("epilog", "7", "0,1", "100") }); !strings.Contains(said, "its GPUs keep its label until another job starts or ends here") {
+		t.Errorf("said %q", said)
+	}
+	check("without the lock", map[string]string{"0": "7\n", "1": "7\n"})
+	hook("prolog", "8", "1", "150")
+	check("next Prolog", map[string]string{"0": "", "1": "8\n"})
+	if r, err := dcgm.ReadRecord(run, "7"); r != nil || err != nil {
+		t.Errorf("the record is still there: %v, %v", r, err)
+	}
+	locked(func() string { return hook("epilog", "8", "1", "150") })
+	hook("prolog", "8", "0", "200")
+	check("Prolog of the job's next run", map[string]string{"0": "8\n", "1": ""})
+	hook("epilog", "9", "", "300")
+	check("the mark is used up", map[string]string{"0": "8\n", "1": ""})
+	// Slurm's clock says that the run of the mark was before the one that holds.
+	if err := dcgm.WriteRelease(run, "8", dcgm.Run{StartTime: "150"}, dir); err != nil {
+		t.Fatal(err)
+	}
+	if said := hook("epilog", "9", "", "300"); !strings.Contains(said, "left alone") {
+		t.Errorf("said %q", said)
+	}
+	check("mark of an earlier run", map[string]string{"0": "8\n", "1": ""})
+	if marks, err := dcgm.ReadReleases(run); len(marks) > 0 || err != nil {
+		t.Errorf("marks left: %v, %v", marks, err)
+	}
+}
+
 // TestNeverFailsAJob has everything wrong that can be: the job goes on.
 func TestNeverFailsAJob(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
@@ -154,6 +334,32 @@ func TestKilledAnywhere(t *testing.T) {
 			}
 		}
 	}
+	folders := []string{filepath.Join(dir, ".quoin"), filepath.Join(run, "jobs")}
+	staged := func() (out []string) {
+		for _, folder := range folders {
+			found, err := filepath.Glob(filepath.Join(folder, ".new-*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, found...)
+		}
+		return out
+	}
+	for _, folder := range folders { // in case that none was killed there
+		if err := os.WriteFile(filepath.Join(folder, ".new-1"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := time.Now().Add(-time.Hour)
+	for _, path := range staged() {
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	young := filepath.Join(dir, ".quoin/.new-2") // of a hook with another lock
+	if err := os.WriteFile(young, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, verb := range []string{"prolog", "epilog"} {
 		if err := start(verb, "7").Wait(); err != nil {
 			t.Fatal(err)
@@ -163,6 +369,9 @@ func TestKilledAnywhere(t *testing.T) {
 		if text != "" {
 			t.Errorf("after the last Epilog file %s holds %q", name, text)
 		}
+	}
+	if diff := cmp.Diff([]string{young}, staged()); diff != "" {
+		t.Errorf("staged files after the last Epilog (-want +got):\n%s", diff)
 	}
 }
 

@@ -6,8 +6,10 @@ package main
 import (
 	"context"
 	"os"
+	"syscall"
 )
 
 func main() {
+	syscall.Umask(0o022) // slurmd's may be narrower, and the exporter need not be root
 	os.Exit(run(context.Background(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
