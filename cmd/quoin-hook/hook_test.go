@@ -216,6 +216,19 @@ func TestUmask(t *testing.T) {
 	}
 }
 
+// TestSize keeps the hook quick to load on nodes that boot from a network.
+func TestSize(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "quoin-hook")
+	buildHook(t, path)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > 4e6 {
+		t.Errorf("quoin-hook has %d bytes, want 4 MB at most", info.Size())
+	}
+}
+
 // TestEpilogWithoutLock has the next hook release what an Epilog could not.
 func TestEpilogWithoutLock(t *testing.T) {
 	run, dir := t.TempDir(), t.TempDir()
