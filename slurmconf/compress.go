@@ -18,15 +18,19 @@ func CompressHostlist(names []string) string {
 
 // compressHosts is CompressHostlist that also returns the list's first name.
 func compressHosts(names []string) (list, first string) {
-	hosts, arena := hostKeys(names)
-	hosts = sortHosts(hosts, arena)
-	hosts = slices.CompactFunc(hosts, func(a, b hostKey) bool {
-		return a.number == b.number && a.prefix == b.prefix && names[a.name] == names[b.name]
-	})
+	hosts, ok := sortedRun(names)
+	var arena []byte
+	if !ok {
+		hosts, arena = hostKeys(names)
+		hosts = sortHosts(hosts, arena)
+		hosts = slices.CompactFunc(hosts, func(a, b hostKey) bool {
+			return a.number == b.number && a.prefix == b.prefix && names[a.name] == names[b.name]
+		})
+	}
 	if len(hosts) > 0 {
 		first = names[hosts[0].name]
 	}
-	out := make([]byte, 0, len(arena))
+	out := make([]byte, 0, 64+len(arena))
 	for i := 0; i < len(hosts); {
 		prefix := names[hosts[i].name][:hosts[i].prefix]
 		end := i + 1
@@ -54,6 +58,34 @@ type hostKey struct {
 	name     int32
 	prefix   int32 // length of the name without the digits at its end
 	numbered bool
+}
+
+// sortedRun returns the hosts of names that differ in the digits at the end only,
+// are of one length and in order, as most lists are: they need no keys.
+func sortedRun(names []string) ([]hostKey, bool) {
+	if len(names) == 0 {
+		return nil, true
+	}
+	n := len(names[0])
+	prefix := n
+	for prefix > 0 && isDigit(names[0][prefix-1]) {
+		prefix--
+	}
+	if prefix == n || n-prefix > maxDigits {
+		return nil, false
+	}
+	hosts := make([]hostKey, len(names))
+	for i, name := range names {
+		if len(name) != n || name[:prefix] != names[0][:prefix] {
+			return nil, false
+		}
+		number, ok := parseDigits(name[prefix:])
+		if !ok || i > 0 && number <= hosts[i-1].number {
+			return nil, false
+		}
+		hosts[i] = hostKey{number: number, name: int32(i), prefix: int32(prefix), numbered: true}
+	}
+	return hosts, true
 }
 
 // hostKeys gives every name a key whose order as bytes is Slurm's order.
@@ -154,8 +186,10 @@ func sortHosts(hosts []hostKey, arena []byte) []hostKey {
 		for end < len(order) && order[end].words[1] == order[i].words[1] {
 			end++
 		}
-		if end > i+1 {
+		if end > i+shortRun {
 			slices.SortFunc(order[i:end], compare)
+		} else {
+			insertionSort(order[i:end], compare)
 		}
 		i = end
 	}
@@ -164,6 +198,23 @@ func sortHosts(hosts []hostKey, arena []byte) []hostKey {
 		sorted[i] = hosts[order[i].at]
 	}
 	return sorted
+}
+
+// shortRun is how long a run may be to be sorted by insertion.
+const shortRun = 32
+
+// insertionSort sorts a few names whose first words are equal; most differ in the
+// second, which is compared without a call.
+func insertionSort(order []hostOrder, compare func(a, b hostOrder) int) {
+	for i := 1; i < len(order); i++ {
+		h := order[i]
+		k := i
+		for k > 0 && (h.words[0] < order[k-1].words[0] || h.words[0] == order[k-1].words[0] && compare(h, order[k-1]) < 0) {
+			order[k] = order[k-1]
+			k--
+		}
+		order[k] = h
+	}
 }
 
 // commonPrefix returns how many bytes all keys begin with.
