@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -123,6 +124,9 @@ func readShown(stdin io.Reader, name string) (slurmconf.Shown, error) {
 	}
 	if err != nil {
 		return slurmconf.Shown{}, fmt.Errorf("read topology: %w", err)
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return slurmconf.Shown{}, fmt.Errorf("%s: empty: want the output of scontrol show topology; does slurmctld answer, and is a topology plugin configured?", name)
 	}
 	return slurmconf.ParseShown(name, text)
 }

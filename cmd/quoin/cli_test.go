@@ -47,6 +47,14 @@ func TestRenderFromLabels(t *testing.T) {
 	if !strings.Contains(errs, "left out: cpu: NoGPUs") {
 		t.Errorf("stderr: %s", errs)
 	}
+	dir := t.TempDir()
+	if code, _, errs := quoin(t, twoByTwo, "render", "--nodes", "-", "--output", dir); code != 0 || strings.Contains(errs, "warning") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+	code, _, errs = quoin(t, twoByTwo, "render", "--nodes", "-", "--output", dir, "--format", "conf")
+	if code != 0 || !strings.Contains(errs, filepath.Join(dir, "topology.yaml")+" is from before") {
+		t.Errorf("exit %d, the other format's file is not named:\n%s", code, errs)
+	}
 }
 
 func TestRenderReportsAndCheck(t *testing.T) {
@@ -139,11 +147,12 @@ func TestBadInput(t *testing.T) {
 		{"config with a number for a list", "", []string{"config", "--config", write(t, "q.yaml", "publications: 3\n")}, `q.yaml:1: publications: "3": want a list of publications`},
 		{"demo of an unknown site", "", []string{"demo", "nowhere"}, `no cluster "nowhere": want one of a100-mig`},
 		{"demo of a bad file", "", []string{"demo", write(t, "s.yaml", "groups:\n- racks: 1\n  nodez: 3\n")}, `s.yaml:3: unknown key "nodez"`},
-		{"config with an unknown key of the agent", "", []string{"config", "--config", write(t, "q.yaml", "agent:\n  runDirectory: /x\n")}, `q.yaml:2: unknown key "runDirectory": want installHook, interval`},
+		{"config with an unknown key of the agent", "", []string{"config", "--config", write(t, "q.yaml", "agent:\n  runDirectory: /x\n")}, `q.yaml:2: unknown key "runDirectory": want hookUnlink, installHook, interval`},
 		{"config with a bad value of the agent", "", []string{"config", "--config", write(t, "q.yaml", "agent:\n  interval: soon\n")}, `q.yaml:2: interval "soon": want a duration such as 5s`},
 		{"config with a list for a value", "", []string{"config", "--config", write(t, "q.yaml", "publisher:\n  listen: [a]\n")}, `q.yaml:2: listen: want one value`},
 		{"config with a text for a section", "", []string{"config", "--config", write(t, "q.yaml", "agent: 3\n")}, `q.yaml:1: want keys and values`},
 		{"agent with a bad configuration", "", []string{"agent", "--config", write(t, "q.yaml", "agent: {interval: 5}\n")}, `q.yaml:1: interval "5": want a duration such as 5s`},
+		{"check of nothing", "\n", []string{"check", "--topology", "-", "--plan", write(t, "topology.conf", "BlockName=a Nodes=n[1-2]\n")}, "standard input: empty: want the output of scontrol show topology"},
 		{"agent with both stores", "", []string{"agent", "--store", "x", "--kubeconfig", "y"}, "want one of them"},
 		{"probe of an unknown machine", "", []string{"probe", "--once", "--simulate", "gb200-nvl72x4", "--node", "x"}, `no machine "x"`},
 		{"publisher without a cluster", "", []string{"publisher"}, "outside a pod give --kubeconfig"},

@@ -106,7 +106,20 @@ func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports
 		}
 		fmt.Fprintf(stdout, "wrote %s\n", path)
 	}
+	for _, name := range []string{"topology.yaml", "topology.conf", "gres.conf"} {
+		if _, made := made.Files[name]; made {
+			continue
+		}
+		if path := filepath.Join(o.output, name); exists(path) {
+			fmt.Fprintf(stderr, "warning: %s is from before and was not written now; remove it if Slurm would read it (topology.yaml goes before topology.conf)\n", path)
+		}
+	}
 	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // makeOnce reads nodes and reports and makes the files from them.
