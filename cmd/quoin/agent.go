@@ -42,7 +42,7 @@ func newAgentCommand() *cobra.Command {
 	f.BoolVar(&o.hookUnlink, "hook-unlink", false, "let the hook release a GPU by removing its file and not by emptying it, for DCGM Exporter before 4.3.1")
 	f.StringVar(&o.hookDir, "install-hook", "", "install quoin-hook, which lies beside this program, into this `directory`")
 	f.StringVar(&o.listen, "listen", ":9835", "address of /metrics, /healthz and /readyz; empty for none")
-	f.DurationVar(&o.interval, "interval", 5*time.Second, "time between two readings of the machine")
+	addIntervalFlag(f, &o.interval)
 	o.log.addFlags(cmd)
 	return cmd
 }
@@ -57,9 +57,6 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 	}
 	if err := o.machine.complete(); err != nil {
 		return err
-	}
-	if o.interval <= 0 {
-		return fmt.Errorf("--interval %s: want more than 0", o.interval)
 	}
 	store, err := o.openStore()
 	if err != nil {

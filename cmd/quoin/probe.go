@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/topology"
@@ -85,9 +86,6 @@ the last. It ends when its standard input is closed.`,
 			if err := o.complete(); err != nil {
 				return err
 			}
-			if interval <= 0 {
-				return fmt.Errorf("--interval %s: want more than 0", interval)
-			}
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
 			if !once {
@@ -101,8 +99,32 @@ the last. It ends when its standard input is closed.`,
 	}
 	o.addFlags(cmd)
 	cmd.Flags().BoolVar(&once, "once", false, "print one report and end")
-	cmd.Flags().DurationVar(&interval, "interval", 5*time.Second, "time between two readings")
+	addIntervalFlag(cmd.Flags(), &interval)
 	return cmd
+}
+
+// interval is the value of a flag: a duration of more than 0.
+type interval time.Duration
+
+func addIntervalFlag(f *pflag.FlagSet, v *time.Duration) {
+	*v = 5 * time.Second
+	f.Var((*interval)(v), "interval", "`time` between two readings of the machine, more than 0")
+}
+
+// String implements pflag.Value.
+func (i *interval) String() string { return time.Duration(*i).String() }
+
+// Type implements pflag.Value.
+func (i *interval) Type() string { return "duration of more than 0" }
+
+// Set implements pflag.Value.
+func (i *interval) Set(s string) error {
+	v, err := time.ParseDuration(s)
+	if err != nil || v <= 0 {
+		return fmt.Errorf("want a %s, such as 5s", i.Type())
+	}
+	*i = interval(v)
+	return nil
 }
 
 // probe prints reports until ctx ends.

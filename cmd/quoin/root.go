@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 )
 
@@ -13,5 +15,19 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(newDemoCommand(), newAgentCommand(), newProbeCommand(), newDiscoverCommand(), newRenderCommand(), newCheckCommand(), newPublisherCommand(), newConfigCommand())
+	hint := func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+	}
+	root.SetFlagErrorFunc(hint)
+	for _, cmd := range root.Commands() {
+		if check := cmd.Args; check != nil {
+			cmd.Args = func(cmd *cobra.Command, args []string) error {
+				if err := check(cmd, args); err != nil {
+					return hint(cmd, err)
+				}
+				return nil
+			}
+		}
+	}
 	return root
 }
