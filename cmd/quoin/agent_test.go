@@ -59,34 +59,47 @@ groups:
 - {racks: 1, nodes: 2, node: "n{node}", nvlink: rack, gpus: {count: 4, product: NVIDIA GB200, memoryMiB: 189471}}
 `
 
-func startAgent(t testing.TB, quoin, interval string, more ...string) *agentProcess {
+// newAgentProcess has a directory and a free address, and no process yet.
+func newAgentProcess(t testing.TB) *agentProcess {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer listener.Close() //nolint:errcheck // nothing was sent
 	dir := t.TempDir()
-	p := &agentProcess{t: t, dir: dir, address: listener.Addr().String(), simulate: filepath.Join(dir, "rack.yaml")}
-	_ = listener.Close()
+	return &agentProcess{t: t, dir: dir, address: listener.Addr().String(), simulate: filepath.Join(dir, "rack.yaml")}
+}
+
+func startAgent(t testing.TB, quoin, interval string, more ...string) *agentProcess {
+	t.Helper()
+	p := newAgentProcess(t)
 	p.change("")
-	args := []string{"agent", "--simulate", p.simulate, "--node", "n1", "--listen", p.address, "--run-dir", filepath.Join(dir, "run"), "--interval", interval}
+	args := []string{"agent", "--simulate", p.simulate, "--node", "n1", "--listen", p.address, "--run-dir", filepath.Join(p.dir, "run"), "--interval", interval}
 	if len(more) == 0 {
-		more = []string{"--store", dir}
+		more = []string{"--store", p.dir}
 	}
-	p.cmd = exec.Command(quoin, append(args, more...)...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+	cmd := exec.Command(quoin, append(args, more...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.start(cmd)
+	return p
+}
+
+// start runs the agent until the test ends.
+func (p *agentProcess) start(cmd *exec.Cmd) {
+	p.t.Helper()
+	p.cmd = cmd
+	cmd.Stdout, cmd.Stderr = &p.log, &p.log
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-		if t.Failed() {
-			t.Logf("agent's log:\n%s", &p.log)
+	p.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if p.t.Failed() {
+			p.t.Logf("agent's log:\n%s", &p.log)
 		}
 	})
-	return p
 }
 
 // change gives the simulated rack these faults.

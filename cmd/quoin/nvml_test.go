@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -230,25 +229,8 @@ func startNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
 
 func runNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	p := &agentProcess{t: t, dir: dir, address: listener.Addr().String()}
-	_ = listener.Close()
-	p.cmd = command(t, linkQuoin(t), driver, m, "agent", "--store", dir, "--listen", p.address, "--run-dir", filepath.Join(dir, "run"), "--interval", "20ms")
-	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-		if t.Failed() {
-			t.Logf("agent's log:\n%s", &p.log)
-		}
-	})
+	p := newAgentProcess(t)
+	p.start(command(t, linkQuoin(t), driver, m, "agent", "--store", p.dir, "--listen", p.address, "--run-dir", filepath.Join(p.dir, "run"), "--interval", "20ms"))
 	return p
 }
 
