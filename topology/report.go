@@ -51,15 +51,14 @@ func ParseReport(source string, data []byte) (*Node, error) {
 	return &r.Node, nil
 }
 
-var errNotThisVersion = errors.New("report of another version")
+// errNotOneReport is about text after the report, or one of another version:
+// explain says which.
+var errNotOneReport = errors.New("not one report of this version")
 
 // check judges a report that dec has read.
 func (r *report) check(dec *json.Decoder) error {
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("text after the report's end: want one JSON document")
-	}
-	if r.APIVersion != APIVersion || r.Kind != ReportKind {
-		return errNotThisVersion
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) || r.APIVersion != APIVersion || r.Kind != ReportKind {
+		return errNotOneReport
 	}
 	return r.validate()
 }

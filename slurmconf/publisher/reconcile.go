@@ -131,7 +131,7 @@ func previousOf(was *Published) (*topology.Previous, error) {
 	if was.empty() {
 		return nil, nil
 	}
-	if _, err := gresOf(was.Files["gres.conf"]); err != nil {
+	if _, err := slurmconf.ParseGres("gres.conf", []byte(was.Files["gres.conf"])); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{"topology.yaml", "topology.conf"} {
