@@ -1,6 +1,7 @@
 package slurmconf
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +35,8 @@ func orNone(s string) string {
 
 // CompareShown compares the output of `scontrol show topology` with a topology
 // file, conf or yaml by its name's ending. Of several topologies in a file it
-// takes the default, or the first of the kind that is shown. It returns what
+// takes the default, or the first of the kind that is shown. Sizes are compared
+// when the file has them, and as far as Slurm shows them. It returns what
 // differs, nodes first, and how many nodes it compared.
 func CompareShown(shown Shown, name string, data []byte) ([]Difference, int, error) {
 	wanted, err := topologyLike(shown, name, data)
@@ -134,6 +136,7 @@ func unitDifferences(wanted, is Topology) []Difference {
 	if wanted.Block != nil {
 		if len(wanted.Block.Sizes) > 0 && len(is.Block.Sizes) > 0 {
 			differ("base block size", fmt.Sprint(wanted.Block.Sizes[0]), fmt.Sprint(is.Block.Sizes[0]))
+			differ("further block sizes", furtherSizes(wanted.Block, len(is.Block.Blocks)), furtherSizes(is.Block, len(is.Block.Blocks)))
 		}
 		for i := range max(len(wanted.Block.Blocks), len(is.Block.Blocks)) {
 			differ(fmt.Sprintf("block at place %d", i), nameAt(wanted.Block.Blocks, i), nameAt(is.Block.Blocks, i))
@@ -155,6 +158,18 @@ func unitDifferences(wanted, is Topology) []Difference {
 		}
 	}
 	return out
+}
+
+// furtherSizes returns the sizes behind the base that Slurm uses, and shows, for
+// so many base blocks: those up to the first that spans them all. Whether it
+// read larger ones nobody can see.
+func furtherSizes(b *BlockTopology, blocks int) string {
+	sizes := slices.Compact(slices.Sorted(slices.Values(b.Sizes)))
+	base := sizes[0]
+	if i := slices.IndexFunc(sizes, func(size int) bool { return size >= base*blocks }); i >= 0 {
+		sizes = sizes[:i+1]
+	}
+	return cmp.Or(joinSizes(sizes[1:]), "none")
 }
 
 func kindOf(t Topology) string {

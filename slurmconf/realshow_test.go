@@ -1,6 +1,8 @@
 package slurmconf_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -76,6 +78,95 @@ func (s *realSlurm) shown(name string, want slurmconf.Topology, c realConfig) {
 	}
 	if diff := cmp.Diff(want, shown.Topology()); diff != "" {
 		s.t.Errorf("Slurm %s, %s (-loaded +shown):\n%s\nof\n%s", s.release, name, diff, text)
+	}
+}
+
+// sizesCase is BlockSizes that Slurm has loaded for so many blocks of two nodes,
+// those that the file has since, and the difference, if one can be seen.
+type sizesCase struct {
+	blocks             int
+	loaded, file       []int
+	fileSays, slurmHas string
+}
+
+// TestRealSizes compares what Slurm shows of its sizes with files of other ones.
+func TestRealSizes(t *testing.T) {
+	cases := []sizesCase{
+		{1, []int{2, 4}, []int{2}, "", ""},
+		{2, []int{2, 4}, []int{2, 4, 8, 16}, "", ""},
+		{2, []int{2, 4}, []int{2}, "none", "4"},
+		{2, []int{2, 8}, []int{2, 4, 8}, "4", "8"},
+		{3, []int{2, 4, 8}, []int{2, 4, 8}, "", ""},
+		{3, []int{2}, []int{2, 16}, "16", "none"},
+		{3, []int{2, 4}, []int{2, 4, 8}, "4,8", "4"},
+		{3, []int{2, 4, 8, 16}, []int{2, 4, 8}, "", ""},
+		{3, []int{2, 65536}, []int{2, 32768}, "32768", "65536"},
+		{7, []int{2, 8}, []int{2, 4, 8}, "4,8", "8"},
+		{7, []int{2, 8, 16, 32}, []int{2, 16, 8}, "", ""},
+		{8, []int{2, 4, 16}, []int{2, 4, 8, 16}, "4,8,16", "4,16"},
+		{8, nil, []int{2, 4, 8, 16, 32}, "", ""},
+		{8, nil, []int{2, 16}, "16", "4,8,16"},
+		{8, []int{2, 4}, nil, "", ""},
+	}
+	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
+		s := startSlurm(t, release)
+		for _, c := range cases {
+			s.sizes(c, false)
+			if release.Placeholders() {
+				s.sizes(c, true)
+			}
+		}
+	})
+}
+
+// topologies are two, the second, which is the default, with these sizes. Of
+// three blocks two are empty where placeholders are asked for.
+func (c sizesCase) topologies(sizes []int, placeholders bool) []slurmconf.Topology {
+	var blocks []slurmconf.Block
+	for i := range c.blocks {
+		b := slurmconf.Block{Name: fmt.Sprintf("nvl-%d", i)}
+		if !placeholders || i%3 == 0 {
+			b.Nodes = fmt.Sprintf("n[%03d-%03d]", 2*i+1, 2*i+2)
+		}
+		blocks = append(blocks, b)
+	}
+	return []slurmconf.Topology{
+		{Name: "pairs", Block: &slurmconf.BlockTopology{Sizes: []int{4, 8}, Blocks: blocks}},
+		{Name: "nvl", Default: true, Block: &slurmconf.BlockTopology{Sizes: sizes, Blocks: blocks}},
+	}
+}
+
+// sizes loads a case as topology.conf, and as topology.yaml where the release
+// reads it, and compares what is shown.
+func (s *realSlurm) sizes(c sizesCase, placeholders bool) {
+	s.t.Helper()
+	formats := map[string]func([]slurmconf.Topology) ([]byte, error){
+		"topology.conf": func(t []slurmconf.Topology) ([]byte, error) { return slurmconf.RenderConf(t[1], "") },
+	}
+	if s.release.YAML() {
+		formats["topology.yaml"] = func(t []slurmconf.Topology) ([]byte, error) { return slurmconf.RenderYAML(t, "") }
+	}
+	for name, render := range formats {
+		loaded, err1 := render(c.topologies(c.loaded, placeholders))
+		file, err2 := render(c.topologies(c.file, placeholders))
+		if err := errors.Join(err1, err2); err != nil {
+			s.t.Fatal(err)
+		}
+		lines, rc := s.run("show", "", realConfig{plugin: slurmconf.PluginBlock, files: map[string]string{name: string(loaded)}})
+		text := strings.Join(lines, "\n")
+		shown, err := slurmconf.ParseShown("scontrol", []byte(text))
+		if rc != "0" || err != nil {
+			s.t.Errorf("Slurm %s, %s: exit %s, %v\n%s", s.release, loaded, rc, err, text)
+			continue
+		}
+		var want []slurmconf.Difference
+		if c.fileSays != c.slurmHas {
+			want = []slurmconf.Difference{{What: "further block sizes", Wanted: c.fileSays, Shown: c.slurmHas}}
+		}
+		differences, _, err := slurmconf.CompareShown(shown, name, file)
+		if diff := cmp.Diff(want, differences); diff != "" || err != nil {
+			s.t.Errorf("Slurm %s, sizes %v loaded, %v in the file: %v (-want +got)\n%s\n%s", s.release, c.loaded, c.file, err, diff, text)
+		}
 	}
 }
 

@@ -96,7 +96,7 @@ func (s *Shown) add(file string, line int, words []string) *ParseError {
 }
 
 // Topology returns what was shown as a topology called "default": base blocks
-// with their sizes, or switches, leaves with their nodes.
+// with the sizes that Slurm shows, or switches, leaves with their nodes.
 func (s *Shown) Topology() Topology {
 	t := Topology{Name: "default", Default: true}
 	switch {

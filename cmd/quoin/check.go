@@ -29,7 +29,9 @@ func newCheckCommand() *cobra.Command {
 		Short: "Compare what Slurm has loaded with a published file or with the nodes",
 		Long: `check reads the output of scontrol show topology and compares it with a
 rendered or published topology file, or with the files that render makes from
-nodes or reports. It lists each node that differs.
+nodes or reports with the same flags. It lists each node that differs, and what
+does of blocks, switches and block sizes; Slurm shows no block size beyond the
+first that spans all blocks.
 
 Exit status: 0 the same, 1 it differs, 2 trouble.`,
 		Example: `  scontrol show topology | quoin check --topology - --plan topology.conf

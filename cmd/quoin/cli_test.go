@@ -97,6 +97,10 @@ func TestRenderReportsAndCheck(t *testing.T) {
 	if code, out, errs := quoin(t, shown, "check", "--topology", "-", "--plan", plan); code != 0 || !strings.Contains(out, "same: Slurm has all 35 nodes") {
 		t.Errorf("exit %d\n%s\n%s", code, out, errs)
 	}
+	sized := shown + "AggregatedBlock=nvl-[1-2] BlockIndex=2 Nodes=gb300-r[1-2]t[01-18] BlockSize=36\n"
+	if code, out, _ := quoin(t, sized, "check", "--topology", "-", "--plan", plan); code != 1 || !strings.HasPrefix(out, "further block sizes: the file says none, Slurm has 36\n") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
 	moved := strings.Replace(shown, "[01-18]", "[01-16,18]", 1)
 	code, out, _ := quoin(t, moved, "check", "--topology", "-", "--plan", plan)
 	if code != 1 || !strings.Contains(out, "node gb300-r1t17: the file says block nvl-") || !strings.Contains(out, "Slurm has nowhere") {
