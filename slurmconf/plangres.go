@@ -17,14 +17,10 @@ const nvidiaGPUFlag = "nvidia_gpu_env"
 const ReasonGPUMissing = "GPUMissing"
 
 // GresFromFacts returns the gres.conf lines of every node that has GPUs. A node
-// that says nothing now, or that has lost a GPU, keeps the lines that previous
-// has for it. A node known by its labels only detects its own GPUs. Nodes that
+// that says nothing now, or that has lost a GPU, keeps the lines that was has for
+// it, as GresByNode gives them. A node known by its labels only detects its own GPUs. Nodes that
 // are not in facts have no line.
-func GresFromFacts(facts []topology.Facts, previous []GresLine) ([]GresLine, []topology.Problem, error) {
-	was, err := GresByNode(previous)
-	if err != nil {
-		return nil, nil, err
-	}
+func GresFromFacts(facts []topology.Facts, was map[string][]GresLine) ([]GresLine, []topology.Problem) {
 	var problems []topology.Problem
 	groups := gresGroups{at: map[string]int{}}
 	for i := range facts {
@@ -43,7 +39,7 @@ func GresFromFacts(facts []topology.Facts, previous []GresLine) ([]GresLine, []t
 		}
 		groups.add(signature, lines, f.SlurmName)
 	}
-	return groups.lines(), problems, nil
+	return groups.lines(), problems
 }
 
 // gresGroups gathers nodes whose lines are alike.

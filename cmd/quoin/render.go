@@ -136,14 +136,13 @@ func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.M
 	if err != nil {
 		return nil, err
 	}
-	var was *publisher.Published
-	var previous *topology.Previous
+	var previous publisher.Previous
 	if o.previous != "" {
 		text, err := os.ReadFile(o.previous)
 		if err != nil {
 			return nil, fmt.Errorf("read previous topology: %w", err)
 		}
-		if previous, err = slurmconf.Previous(o.previous, text); err != nil {
+		if previous.Topology, err = slurmconf.Previous(o.previous, text); err != nil {
 			return nil, fmt.Errorf("read previous topology: %w", err)
 		}
 	}
@@ -151,7 +150,7 @@ func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.M
 	if len(facts) == 0 {
 		return nil, errors.New("no node: the input has none that --selector and --slurm-names take")
 	}
-	return publisher.Make(&pubs[0], facts, previous, was)
+	return publisher.Make(&pubs[0], facts, previous)
 }
 
 // readSnapshot joins a list of nodes with reports. Reports alone are nodes too.

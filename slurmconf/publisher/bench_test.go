@@ -54,7 +54,7 @@ func BenchmarkLarge(b *testing.B) {
 		b.Run("with gres, parse back and lint "+format, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if made, err := Make(&pub, facts, nil, nil); err != nil || made.Refused != "" {
+				if made, err := Make(&pub, facts, Previous{}); err != nil || made.Refused != "" {
 					b.Fatal(err, made.Message)
 				}
 			}

@@ -3,7 +3,6 @@ package publisher
 import (
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -53,35 +52,6 @@ func (p *Publication) unselected(snap *Snapshot) map[string]*Node {
 		if n := &snap.Nodes[i]; !p.takes(n) {
 			out[name(n)] = n
 		}
-	}
-	return out
-}
-
-// publishedNodes lists the nodes of the published files, each once.
-func publishedNodes(prev *topology.Previous, was *Published) []string {
-	if prev == nil {
-		return nil
-	}
-	var out []string
-	seen := map[string]bool{}
-	add := func(names []string) {
-		for _, n := range names {
-			if !seen[n] {
-				seen[n] = true
-				out = append(out, n)
-			}
-		}
-	}
-	for _, b := range prev.Blocks {
-		add(b.Nodes)
-	}
-	for _, s := range prev.Switches {
-		add(s.Nodes)
-	}
-	lines, _ := slurmconf.ParseGres("gres.conf", []byte(was.Files["gres.conf"])) // Make says what is wrong with it
-	for _, l := range lines {
-		nodes, _ := slurmconf.ExpandHostlist(l.Nodes)
-		add(nodes)
 	}
 	return out
 }

@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -23,6 +22,7 @@ type Made struct {
 	Digest   string
 	Findings []slurmconf.Finding
 	Problems []topology.Problem
+	gres     []slurmconf.GresLine
 	// Refused is the reason word for which the files must not be published, and
 	// Message says it for people; empty when they may.
 	Refused, Message string
@@ -31,10 +31,10 @@ type Made struct {
 // header begins every file.
 const header = "Written by quoin from the NVLink domains and network tiers of the nodes.\nChanges made here are overwritten."
 
-// Make plans, renders, parses back and lints. previous and was may be nil. An
-// error means that no plan could be made at all.
-func Make(p *Publication, facts []topology.Facts, previous *topology.Previous, was *Published) (*Made, error) {
-	plan, err := topology.MakePlan(facts, previous, p.policy())
+// Make plans, renders, parses back and lints. An error means that no plan could
+// be made at all.
+func Make(p *Publication, facts []topology.Facts, prev Previous) (*Made, error) {
+	plan, err := topology.MakePlan(facts, prev.Topology, p.policy())
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,9 @@ func Make(p *Publication, facts []topology.Facts, previous *topology.Previous, w
 	} else if err != nil {
 		return nil, err
 	}
-	if err := m.render(p, topologies, facts, was); err != nil {
+	gres, problems := slurmconf.GresFromFacts(facts, prev.Gres)
+	m.gres, m.Problems = gres, append(m.Problems, problems...)
+	if err := m.render(p, topologies); err != nil {
 		return nil, err
 	}
 	m.Specs = slurmconf.Specs(plan, topologies)
@@ -57,7 +59,7 @@ func Make(p *Publication, facts []topology.Facts, previous *topology.Previous, w
 }
 
 // render writes the files.
-func (m *Made) render(p *Publication, topologies []slurmconf.Topology, facts []topology.Facts, was *Published) error {
+func (m *Made) render(p *Publication, topologies []slurmconf.Topology) error {
 	var text []byte
 	var err error
 	name := "topology.conf"
@@ -71,21 +73,10 @@ func (m *Made) render(p *Publication, topologies []slurmconf.Topology, facts []t
 		return err
 	}
 	m.Files[name] = string(text)
-	var old []slurmconf.GresLine
-	if was != nil && was.Files["gres.conf"] != "" {
-		if old, err = slurmconf.ParseGres("gres.conf", []byte(was.Files["gres.conf"])); err != nil {
-			return fmt.Errorf("published file: %w", err)
-		}
-	}
-	lines, problems, err := slurmconf.GresFromFacts(facts, old)
-	if err != nil {
-		return err
-	}
-	m.Problems = append(m.Problems, problems...)
-	if len(lines) == 0 {
+	if len(m.gres) == 0 {
 		return nil
 	}
-	gres, err := slurmconf.RenderGres(lines, header)
+	gres, err := slurmconf.RenderGres(m.gres, header)
 	if err != nil {
 		return err
 	}

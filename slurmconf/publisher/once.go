@@ -19,12 +19,12 @@ func Once(ctx context.Context, store Store, p *Publication) (*Made, []topology.F
 	if err != nil {
 		return nil, nil, err
 	}
-	prev, err := previousOf(was)
+	prev, err := readPrevious(was)
 	if err != nil {
 		return nil, nil, err
 	}
 	facts, _ := Gather(p, snap)
-	made, err := Make(p, facts, prev, was)
+	made, err := Make(p, facts, prev)
 	if err != nil || made.Refused != "" {
 		return made, facts, err
 	}

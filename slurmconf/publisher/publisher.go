@@ -272,7 +272,7 @@ func walk(err error, visit func(annotateError)) {
 }
 
 // factsOf joins nodes and reports into the facts of one publication.
-func (p *Publisher) factsOf(s *state, snap *Snapshot, prev *topology.Previous, was *Published, now time.Time) (facts []topology.Facts, nodes map[string]*Node, wake time.Time) {
+func (p *Publisher) factsOf(s *state, snap *Snapshot, prev Previous, now time.Time) (facts []topology.Facts, nodes map[string]*Node, wake time.Time) {
 	facts, nodes = Gather(s.pub, snap)
 	known := make(map[string]bool, len(facts))
 	for i := range facts {
@@ -280,7 +280,7 @@ func (p *Publisher) factsOf(s *state, snap *Snapshot, prev *topology.Previous, w
 	}
 	elsewhere := s.pub.unselected(snap)
 	still := make(map[string]time.Time)
-	for _, name := range publishedNodes(prev, was) {
+	for _, name := range prev.nodes() {
 		n := elsewhere[name]
 		if known[name] || n != nil && p.takenByAnother(s, n) {
 			continue

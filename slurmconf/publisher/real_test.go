@@ -33,7 +33,7 @@ func loads(t *testing.T, release slurmrig.Release, format, site string) {
 	t.Helper()
 	pub := complete(t, Publication{SlurmVersion: release.Slurm, Format: format})[0]
 	facts, _ := Gather(&pub, snapshotOf(openCluster(t, site)))
-	made, err := Make(&pub, facts, nil, nil)
+	made, err := Make(&pub, facts, Previous{})
 	if err != nil || made.Refused != "" {
 		t.Fatalf("%v %s", err, made.Message)
 	}

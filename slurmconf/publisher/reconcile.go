@@ -31,13 +31,13 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 		p.log.Warn("the published files are gone, writing them again", "publication", s.pub.Name, "place", s.pub.key())
 		return time.Now(), p.save(ctx, s, s.last)
 	}
-	prev, err := previousOf(was)
+	prev, err := readPrevious(was)
 	if err != nil {
 		return time.Time{}, p.hold(ctx, s, was, "", "PublishedUnreadable", err.Error()+"; restore it, or remove the file's key to have it made anew")
 	}
 	now := time.Now()
-	facts, nodes, wake := p.factsOf(s, snap, prev, was, now)
-	made, err := Make(s.pub, facts, prev, was)
+	facts, nodes, wake := p.factsOf(s, snap, prev, now)
+	made, err := Make(s.pub, facts, prev)
 	if err != nil {
 		return wake, p.hold(ctx, s, was, "", "NoPlan", err.Error())
 	}
@@ -46,7 +46,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	if made.Refused != "" {
 		return wake, p.hold(ctx, s, was, made.Digest, made.Refused, made.Message)
 	}
-	if s.settlesBase(prev, made.Plan, now) {
+	if s.settlesBase(prev.Topology, made.Plan, now) {
 		if why, until := s.firstWaits(facts, now); why != "" {
 			p.log.Info("first publication waits", "publication", s.pub.Name, "for", why, "upTo", time.Until(until).Round(time.Second))
 			return earlier(wake, until), nil
@@ -126,50 +126,9 @@ func (p *Published) clone() *Published {
 	return next
 }
 
-// previousOf reads what is published back into what a plan carries on.
-func previousOf(was *Published) (*topology.Previous, error) {
-	if was.empty() {
-		return nil, nil
-	}
-	if _, err := slurmconf.ParseGres("gres.conf", []byte(was.Files["gres.conf"])); err != nil {
-		return nil, err
-	}
-	for _, name := range []string{"topology.yaml", "topology.conf"} {
-		if text := was.Files[name]; text != "" {
-			return slurmconf.Previous(name, []byte(text))
-		}
-	}
-	return nil, nil
-}
-
 // moves counts the published nodes that a plan puts elsewhere or nowhere.
 func moves(prev *topology.Previous, plan *topology.Plan) (moved, of int) {
-	if prev == nil {
-		return 0, 0
-	}
-	type place struct{ block, leaf string }
-	is := make(map[string]place, len(plan.Placements))
-	for _, b := range plan.Blocks {
-		for _, n := range b.Nodes {
-			is[n] = place{block: b.Name}
-		}
-	}
-	for _, s := range plan.Switches {
-		for _, n := range s.Nodes {
-			is[n] = place{is[n].block, s.Name}
-		}
-	}
-	was := make(map[string]place, len(is))
-	for _, b := range prev.Blocks {
-		for _, n := range b.Nodes {
-			was[n] = place{block: b.Name}
-		}
-	}
-	for _, s := range prev.Switches {
-		for _, n := range s.Nodes {
-			was[n] = place{was[n].block, s.Name}
-		}
-	}
+	was, is := placesOf(prev.Blocks, prev.Switches), placesOf(plan.Blocks, plan.Switches)
 	for n, w := range was {
 		i := is[n]
 		if w.block != "" && i.block != w.block || w.leaf != "" && i.leaf != w.leaf {
@@ -180,18 +139,20 @@ func moves(prev *topology.Previous, plan *topology.Plan) (moved, of int) {
 }
 
 // tooMuch says what of a change is so much that people should look first.
-func (s *state) tooMuch(prev *topology.Previous, was *Published, made *Made) (reason, what string) {
-	if prev == nil {
+func (s *state) tooMuch(prev Previous, was *Published, made *Made) (reason, what string) {
+	if prev.Topology == nil {
 		return "", ""
 	}
-	if moved, of := moves(prev, made.Plan); !s.allowed(moved, of) {
+	if moved, of := moves(prev.Topology, made.Plan); !s.allowed(moved, of) {
 		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%", moved, of, 100**s.pub.MaxChange)
 	}
-	if changed, of := gresChanges(was.Files["gres.conf"], made.Files["gres.conf"]); !s.allowed(changed, of) {
-		return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or go, more than %.0f %%", changed, of, 100**s.pub.MaxChange)
+	if was.Files["gres.conf"] != made.Files["gres.conf"] {
+		if changed, of := gresChanges(prev.Gres, made.gres); !s.allowed(changed, of) {
+			return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or go, more than %.0f %%", changed, of, 100**s.pub.MaxChange)
+		}
 	}
 	blocks := len(made.Plan.Blocks) > 0 && s.pub.Topology == string(slurmconf.KindAuto)
-	if blocks && len(prev.Blocks) == 0 && len(prev.Switches) > 0 {
+	if blocks && len(prev.Topology.Blocks) == 0 && len(prev.Topology.Switches) > 0 {
 		return "KindChange", "the first NVLink domains are known and the default topology would turn from tree to block, which slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep it"
 	}
 	return "", ""
@@ -199,30 +160,18 @@ func (s *state) tooMuch(prev *topology.Previous, was *Published, made *Made) (re
 
 // gresChanges counts the nodes whose lines in gres.conf change or go. A node that
 // detected its devices itself and now has them listed does not count.
-func gresChanges(was, is string) (changed, of int) {
-	if was == is {
-		return 0, 0
+func gresChanges(was map[string][]slurmconf.GresLine, lines []slurmconf.GresLine) (changed, of int) {
+	is, err := slurmconf.GresByNode(lines)
+	if err != nil {
+		return 0, 0 // lines that were made have passed Lint
 	}
-	before, errBefore := gresOf(was)
-	after, errAfter := gresOf(is)
-	if errBefore != nil || errAfter != nil {
-		return 0, 0 // Make has judged both
-	}
-	for node, lines := range before {
-		now := after[node]
-		if detects := lines[0].AutoDetect != "" && len(now) > 0; !detects && !reflect.DeepEqual(lines, now) {
+	for node, before := range was {
+		now := is[node]
+		if detects := before[0].AutoDetect != "" && len(now) > 0; !detects && !reflect.DeepEqual(before, now) {
 			changed++
 		}
 	}
-	return changed, len(before)
-}
-
-func gresOf(text string) (map[string][]slurmconf.GresLine, error) {
-	lines, err := slurmconf.ParseGres("gres.conf", []byte(text))
-	if err != nil {
-		return nil, err
-	}
-	return slurmconf.GresByNode(lines)
+	return changed, len(was)
 }
 
 // allowed reports whether that many moves may be published at once. One node

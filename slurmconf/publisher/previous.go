@@ -1,0 +1,73 @@
+package publisher
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Previous is what published files say, which new ones carry on. The zero
+// value is that of no files.
+type Previous struct {
+	// Topology is nil where no topology file is published.
+	Topology *topology.Previous
+	// Gres has the lines of gres.conf by node.
+	Gres map[string][]slurmconf.GresLine
+}
+
+// readPrevious reads published files back.
+func readPrevious(was *Published) (prev Previous, err error) {
+	if was.empty() {
+		return prev, nil
+	}
+	lines, err := slurmconf.ParseGres("gres.conf", []byte(was.Files["gres.conf"]))
+	if err != nil {
+		return prev, err
+	}
+	if prev.Gres, err = slurmconf.GresByNode(lines); err != nil {
+		return prev, err
+	}
+	for _, name := range []string{"topology.yaml", "topology.conf"} {
+		if text := was.Files[name]; text != "" {
+			prev.Topology, err = slurmconf.Previous(name, []byte(text))
+			return prev, err
+		}
+	}
+	return prev, nil
+}
+
+// nodes are those of all files, none where there is no topology: then all is
+// made anew.
+func (prev Previous) nodes() []string {
+	if prev.Topology == nil {
+		return nil
+	}
+	placed := placesOf(prev.Topology.Blocks, prev.Topology.Switches)
+	names := slices.Collect(maps.Keys(placed))
+	for n := range prev.Gres {
+		if _, ok := placed[n]; !ok {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// place is where a topology has a node.
+type place struct{ block, leaf string }
+
+func placesOf(blocks []topology.Block, switches []topology.Switch) map[string]place {
+	at := map[string]place{}
+	for _, b := range blocks {
+		for _, n := range b.Nodes {
+			at[n] = place{block: b.Name}
+		}
+	}
+	for _, s := range switches {
+		for _, n := range s.Nodes {
+			at[n] = place{at[n].block, s.Name}
+		}
+	}
+	return at
+}
