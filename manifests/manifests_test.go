@@ -144,6 +144,10 @@ func TestRealPublisherToken(t *testing.T) {
 		{"a node's status", []string{"patch", "node", "node-a", "--subresource=status", "-p", `{"status":{"phase":"Pending"}}`}, "forbidden"},
 		{"delete a node", []string{"delete", "node", "node-a"}, "forbidden"},
 		{"kube-system", []string{"create", "configmap", "quoin-slurm", "-n", "kube-system"}, "forbidden"},
+		{"see the publishers' Pods", []string{"get", "pods", "-n", "quoin-system"}, ""},
+		{"see others' Pods", []string{"get", "pods", "-n", "kube-system"}, "forbidden"},
+		{"delete a Pod", []string{"delete", "pod", "x", "-n", "quoin-system"}, "forbidden"},
+		{"see another Lease", []string{"get", "lease", "x", "-n", "quoin-system"}, "forbidden"},
 		{"write a report", []string{"create", "configmap", "quoin-node-x", "-n", "quoin-system"}, "forbidden"},
 	} {
 		y.run(t, c, token)

@@ -76,7 +76,9 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 	reg := newRegistry()
 	config := nodeagent.Config{Node: o.machine.node, Probe: probe, Silence: 3*o.interval + 15*time.Second}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
-	return together(ctx, agent.Run, func(ctx context.Context) error { return serve(ctx, o.listen, reg, agent.Ready) })
+	return together(ctx, agent.Run, func(ctx context.Context) error {
+		return serve(ctx, o.listen, reg, func(context.Context) error { return agent.Ready() })
+	})
 }
 
 func (o *agentOptions) openStore() (nodeagent.Store, error) {

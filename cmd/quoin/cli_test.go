@@ -160,6 +160,7 @@ func TestBadInput(t *testing.T) {
 		{"agent with both stores", "", []string{"agent", "--store", "x", "--kubeconfig", "y"}, "want one of them"},
 		{"probe of an unknown machine", "", []string{"probe", "--once", "--simulate", "gb200-nvl72x4", "--node", "x"}, `no machine "x"`},
 		{"publisher without a cluster", "", []string{"publisher"}, "outside a pod give --kubeconfig"},
+		{"publisher outside a Pod", "", []string{"publisher", "--kubeconfig", write(t, "k", "{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], contexts: [{name: c, context: {cluster: c}}], current-context: c}")}, "no --pod and no $POD_NAME"},
 		{"bad log level", "", []string{"publisher", "--log-level", "loud"}, "want debug, info, warn or error"},
 	}
 	for _, tt := range tests {

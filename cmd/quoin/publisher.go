@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
@@ -15,8 +14,9 @@ import (
 
 // publisherOptions are the flags of quoin publisher.
 type publisherOptions struct {
-	config, store, kubeconfig, namespace, listen string
-	log                                          logOptions
+	config, store, kubeconfig, namespace, pod, listen string
+	leaderElect                                       bool
+	log                                               logOptions
 }
 
 func newPublisherCommand() *cobra.Command {
@@ -34,6 +34,8 @@ func newPublisherCommand() *cobra.Command {
 	f.StringVar(&o.store, "store", "", "work in this `directory` instead of Kubernetes")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; default: as a pod")
 	f.StringVar(&o.namespace, "namespace", envOr("NAMESPACE", "quoin-system"), "namespace of reports and of the leader's lease")
+	f.StringVar(&o.pod, "pod", envOr("POD_NAME", ""), "`name` of this publisher's Pod, by which publishers elect their leader; default $POD_NAME")
+	f.BoolVar(&o.leaderElect, "leader-elect", true, "publish only while elected; false publishes at once, for a publisher that is alone and not in a Pod")
 	f.StringVar(&o.listen, "listen", ":9836", "address of /metrics, /healthz and /readyz; empty for none")
 	o.log.addFlags(cmd)
 	return cmd
@@ -50,6 +52,7 @@ func envOr(name, otherwise string) string {
 type leadingStore interface {
 	publisher.Store
 	Run(ctx context.Context) error
+	Ready(ctx context.Context) error
 	Lead(ctx context.Context, lead func(context.Context) error) error
 }
 
@@ -74,31 +77,37 @@ func runPublisher(ctx context.Context, cmd *cobra.Command, o *publisherOptions) 
 		if err != nil {
 			return err
 		}
+		pod, err := o.electedPod()
+		if err != nil {
+			return err
+		}
 		rc.QPS, rc.Burst, rc.UserAgent = 100, 200, "quoin-publisher"
 		client, err := kubernetes.NewForConfig(rc)
 		if err != nil {
 			return fmt.Errorf("reach the API server: %w", err)
 		}
-		store = publisher.NewKubeStore(client, o.namespace, conf.Publications, log)
+		store = publisher.NewKubeStore(client, o.namespace, pod, conf.Publications, log)
 		recorder = publisher.NewEvents(client, log)
 	}
 	reg := newRegistry()
 	pub := publisher.New(store, conf.Publications, recorder, publisher.NewMetrics(reg), log)
-	var synced atomic.Bool
 	return together(ctx, store.Run,
-		func(ctx context.Context) error {
-			return serve(ctx, o.listen, reg, func() error {
-				if !synced.Load() {
-					return errors.New("the store has not been read yet")
-				}
-				return nil
-			})
-		},
+		func(ctx context.Context) error { return serve(ctx, o.listen, reg, store.Ready) },
 		func(ctx context.Context) error {
 			if _, err := store.Snapshot(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
-			synced.Store(true)
 			return store.Lead(ctx, pub.Run)
 		})
+}
+
+// electedPod is the Pod that takes part in the election, empty without one.
+func (o *publisherOptions) electedPod() (string, error) {
+	switch {
+	case !o.leaderElect:
+		return "", nil
+	case o.pod == "":
+		return "", errors.New("no --pod and no $POD_NAME: publishers elect a leader by their Pods; outside a Pod give --leader-elect=false and run one")
+	}
+	return o.pod, nil
 }

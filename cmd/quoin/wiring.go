@@ -66,7 +66,7 @@ func newRegistry() *prometheus.Registry {
 
 // serve answers /metrics, /healthz and /readyz on addr until ctx ends. An empty
 // addr serves nothing.
-func serve(ctx context.Context, addr string, reg *prometheus.Registry, ready func() error) error {
+func serve(ctx context.Context, addr string, reg *prometheus.Registry, ready func(context.Context) error) error {
 	if addr == "" {
 		<-ctx.Done()
 		return nil
@@ -74,8 +74,8 @@ func serve(ctx context.Context, addr string, reg *prometheus.Registry, ready fun
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := ready(); err != nil {
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := ready(r.Context()); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}

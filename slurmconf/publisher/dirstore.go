@@ -129,6 +129,14 @@ func (s *DirStore) Lead(ctx context.Context, lead func(context.Context) error) e
 	return lead(ctx)
 }
 
+// Ready asks whether the directory can be read.
+func (s *DirStore) Ready(context.Context) error {
+	if _, err := os.ReadDir(s.dir); err != nil {
+		return fmt.Errorf("read store: %w", err)
+	}
+	return nil
+}
+
 // Snapshot implements Source. Reports are parsed again only when their file
 // changed.
 func (s *DirStore) Snapshot(context.Context) (*Snapshot, error) {

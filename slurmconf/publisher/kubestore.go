@@ -6,22 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
-	"time"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -29,9 +25,6 @@ import (
 
 // fieldManager owns what the publisher writes.
 const fieldManager = "quoin-publisher"
-
-// leaseName is the Lease that the publishers elect their leader by.
-const leaseName = "quoin-publisher"
 
 // A publication's ConfigMap carries this label; one that does not is somebody
 // else's.
@@ -45,8 +38,10 @@ const (
 type KubeStore struct {
 	client    kubernetes.Interface
 	namespace string
+	pod       string
 	log       *slog.Logger
 	changes   chan struct{}
+	election  atomic.Pointer[election] // nil where nothing is elected
 	factories []informers.SharedInformerFactory
 	nodes     corelisters.NodeLister
 	reports   corelisters.ConfigMapLister
@@ -60,11 +55,12 @@ type parsedConfigMap struct {
 	err     error
 }
 
-// NewKubeStore returns a store over client; reports are in namespace. It
-// notices what others do to the ConfigMaps of pubs. Nothing is asked of the API
-// server before Run.
-func NewKubeStore(client kubernetes.Interface, namespace string, pubs []Publication, log *slog.Logger) *KubeStore {
-	s := &KubeStore{client: client, namespace: namespace, log: log, changes: make(chan struct{}, 1), parsed: map[string]parsedConfigMap{}}
+// NewKubeStore returns a store over client; reports are in namespace, and so is
+// pod, this publisher's own, by which publishers elect a leader; empty where it
+// publishes alone. The store notices what others do to the ConfigMaps of pubs.
+// Nothing is asked of the API server before Run.
+func NewKubeStore(client kubernetes.Interface, namespace, pod string, pubs []Publication, log *slog.Logger) *KubeStore {
+	s := &KubeStore{client: client, namespace: namespace, pod: pod, log: log, changes: make(chan struct{}, 1), parsed: map[string]parsedConfigMap{}}
 	all := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(watchedKeys(pubs).slim))
 	own := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = ReportLabel }))
@@ -233,6 +229,11 @@ func (s *KubeStore) Load(ctx context.Context, p *Publication) (*Published, error
 // Save implements Sink. One patch carries files and annotations together, and
 // only onto the version that Load returned.
 func (s *KubeStore) Save(ctx context.Context, p *Publication, out *Published) error {
+	if e := s.election.Load(); e != nil {
+		if err := e.confirm(ctx); err != nil {
+			return fmt.Errorf("write publication %s: %w", p.key(), err)
+		}
+	}
 	api := s.client.CoreV1().ConfigMaps(p.Namespace)
 	owned := map[string]string{"app.kubernetes.io/managed-by": "quoin", kindLabel: kindPublication}
 	if out.version == "" {
@@ -292,48 +293,32 @@ func (s *KubeStore) Annotate(ctx context.Context, node, spec string) error {
 	return nil
 }
 
-// Lead runs lead while this process holds the publishers' Lease.
+// Lead runs lead while this Pod is the leader of the publishers' Pods. Outside
+// a Pod nothing is elected, and lead runs at once.
 func (s *KubeStore) Lead(ctx context.Context, lead func(context.Context) error) error {
-	host, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("elect a leader: %w", err)
+	if s.pod == "" {
+		return lead(ctx)
 	}
-	id := fmt.Sprintf("%s-%d_%s", host, os.Getpid(), uuid.NewUUID()) // two pods on the host's network may be alike but for the last
-	outer := ctx
-	ctx, cancel := context.WithCancel(outer)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var failed error
-	started, done := make(chan struct{}), make(chan struct{})
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Name: leaseName, Namespace: s.namespace},
-			Client:     s.client.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: id},
-		},
-		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 5 * time.Second, ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) {
-				defer close(done)
-				close(started)
-				failed = lead(ctx)
-				cancel()
-			},
-			OnStoppedLeading: func() { s.log.Info("stopped leading", "identity", id) },
-		},
-	})
+	e, err := newElection(ctx, s.client, s.namespace, s.pod, s.log)
 	if err != nil {
 		return fmt.Errorf("elect a leader: %w", err)
 	}
-	elector.Run(ctx)
-	select {
-	case <-started:
-		cancel()
-		<-done
-	default:
-		return nil
+	s.election.Store(e)
+	return e.run(ctx, lead)
+}
+
+// Ready asks whether the first lists are in and the API server answers.
+func (s *KubeStore) Ready(ctx context.Context) error {
+	for _, synced := range s.synced {
+		if !synced() {
+			return errors.New("Nodes and reports have not been read yet")
+		}
 	}
-	if failed == nil && outer.Err() == nil {
-		return errors.New("lost the lease " + leaseName + ": another publisher leads")
+	_, err := s.client.CoordinationV1().Leases(s.namespace).Get(ctx, leaseName, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("the API server does not answer: %w", err)
 	}
-	return failed
+	return nil
 }

@@ -37,7 +37,7 @@ func TestRealPublication(t *testing.T) {
 	for n := range 36 {
 		r.addNode(n)
 	}
-	store := NewKubeStore(c.Client(), "default", pubs, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	store := NewKubeStore(c.Client(), "default", "", pubs, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	pub := New(store, pubs, nil, NewMetrics(prometheus.NewRegistry()), slog.New(slog.NewTextHandler(io.Discard, nil)))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
