@@ -3,18 +3,13 @@ package publisher
 import (
 	"context"
 	"encoding/json"
-	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // dirRig is a publisher that runs on a directory.
@@ -31,21 +26,7 @@ func newDirRig(t *testing.T, fill func(*dirRig)) *dirRig {
 	r := &dirRig{t: t, store: NewDirStore(t.TempDir()), pub: &pubs[0]}
 	r.store.rescan = 20 * time.Millisecond
 	fill(r)
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 2)
-	go func() { ended <- r.store.Run(ctx) }()
-	go func() {
-		ended <- r.store.Lead(ctx, New(r.store, pubs, nil, NewMetrics(prometheus.NewRegistry()), log).Run)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		for range 2 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	inBackground(t, r.store.Run, func(ctx context.Context) error { return r.store.Lead(ctx, newPublisher(r.store, pubs).Run) })
 	return r
 }
 
@@ -63,11 +44,7 @@ func (r *dirRig) write(text string, path ...string) {
 // site writes the reports of a shipped site's machines.
 func (r *dirRig) site(name string) {
 	r.t.Helper()
-	c, err := simulated.Open(name)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for _, m := range c.Machines() {
+	for _, m := range openCluster(r.t, name).Machines() {
 		report, err := topology.EncodeReport(m.Report)
 		if err != nil {
 			r.t.Fatal(err)
@@ -163,9 +140,7 @@ func TestDirStoreChanges(t *testing.T) {
 	r := &dirRig{t: t, store: s}
 	r.site("a100-mig")
 	r.write("{}", publishedFolder, "slurm", "quoin-slurm", publicationFile)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- s.Run(ctx) }()
+	inBackground(t, s.Run)
 	changed := func() bool {
 		select {
 		case <-s.Changes():
@@ -184,10 +159,6 @@ func TestDirStoreChanges(t *testing.T) {
 		}
 		for changed() { //nolint:revive // one write may be seen twice: as an event and by the rescan
 		}
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 

@@ -1,0 +1,107 @@
+package publisher
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+func TestPublishThenAnnotate(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(9 * time.Second)
+		if store.saves != 0 {
+			t.Fatal("published before the facts were quiet for 10 s")
+		}
+		store.pass(2 * time.Second)
+		if store.saves != 1 || len(store.notes) != 0 {
+			t.Fatalf("%d saves and %d annotations after 11 s, want 1 and none", store.saves, len(store.notes))
+		}
+		store.pass(115 * time.Second)
+		if len(store.notes) != 0 {
+			t.Fatal("nodes annotated before slurmctld had the time to load the files")
+		}
+		store.pass(10 * time.Second)
+		if got := store.notes["gb200-001"]; !strings.HasPrefix(got, "nvl:nvl-") || !strings.Contains(got, ",fabric:leaf-01") || len(store.notes) != 72 {
+			t.Fatalf("%d annotations, gb200-001 has %q", len(store.notes), got)
+		}
+		store.pass(24 * time.Hour)
+		if store.saves != 1 {
+			t.Errorf("%d saves after a day at rest, want 1", store.saves)
+		}
+	})
+}
+
+func TestTouchedAnnotationsComeBack(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		want := maps.Clone(store.notes)
+		if len(want) != 72 {
+			t.Errorf("%d nodes annotated", len(want))
+		}
+		for _, note := range []string{"", "default:theirs", ""} {
+			store.edit(func() { store.notes["gb200-005"] = note })
+			store.pass(5 * time.Minute)
+			if diff := cmp.Diff(want, store.notes); diff != "" {
+				t.Errorf("after %q (-want +got):\n%s", note, diff)
+			}
+		}
+		// Without its own annotations the publication is dated anew, once.
+		p := store.get("slurm/quoin-slurm")
+		store.edit(func() {
+			clear(p.Annotations)
+			store.notes["gb200-005"] = ""
+		})
+		store.pass(5 * time.Minute)
+		saves := store.saves
+		store.pass(time.Hour)
+		if diff := cmp.Diff(want, store.notes); diff != "" || store.saves != saves || store.get("slurm/quoin-slurm").Annotations[AnnotationDigest] == "" {
+			t.Errorf("%d saves more, annotations %v (-want +got):\n%s", store.saves-saves, store.get("slurm/quoin-slurm").Annotations, diff)
+		}
+	})
+}
+
+// TestAnnotationsDoNotStarve lets one node leave and return all the time.
+func TestAnnotationsDoNotStarve(t *testing.T) {
+	whole, without := racks(t), racks(t, simulated.Fault{Node: "gb200-072", Absent: true})
+	store := newMemory(whole)
+	inBubble(t, store, complete(t, Publication{GoneAfter: Duration{Duration: time.Nanosecond}}), func() {
+		store.pass(time.Minute)
+		for i := range 20 {
+			store.change([]*Snapshot{without, whole}[i%2])
+			store.pass(15 * time.Second)
+		}
+		if len(store.notes) < 71 || store.saves < 20 {
+			t.Errorf("%d annotations after five minutes of changes to another node (%d publications)", len(store.notes), store.saves)
+		}
+	})
+}
+
+func TestForeignAnnotationIsLeftAlone(t *testing.T) {
+	store := newMemory(racks(t))
+	store.foreign["gb200-005"] = true
+	store.notes["gb200-005"] = "default:theirs"
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		if store.notes["gb200-005"] != "default:theirs" || len(store.notes) != 72 {
+			t.Errorf("gb200-005 has %q, %d nodes annotated", store.notes["gb200-005"], len(store.notes))
+		}
+	})
+}
+
+func TestOverlappingPublications(t *testing.T) {
+	store := newMemory(racks(t))
+	pubs := complete(t, Publication{Name: "a"}, Publication{Name: "b", Namespace: "slurm-b", Topology: "tree"})
+	inBubble(t, store, pubs, func() {
+		store.pass(time.Hour)
+		if got := store.notes["gb200-001"]; !strings.HasPrefix(got, "nvl:") || len(store.notes) != 72 || store.annotated != 72 {
+			t.Errorf("gb200-001 has %q, %d nodes annotated by %d writes: want the first publication's, once", got, len(store.notes), store.annotated)
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package publisher
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+func TestFirstPublicationWaitsForAllNodes(t *testing.T) {
+	store := newMemory(racks(t, simulated.Fault{Node: "gb200-030", Fabric: "inProgress"}))
+	inBubble(t, store, complete(t, Publication{FirstWait: DefaultPublication().FirstWait}), func() {
+		store.pass(4 * time.Minute)
+		if store.saves != 0 {
+			t.Fatal("published although a node with GPUs is not known yet")
+		}
+		store.pass(2 * time.Minute)
+		if store.saves != 1 {
+			t.Fatal("not published after the longest wait")
+		}
+	})
+}
+
+// TestFirstPublicationWaitsForLateAgents starts a site whose agents come up one
+// after another and whose nodes have no labels: the base block size must be
+// that of whole racks.
+func TestFirstPublicationWaitsForLateAgents(t *testing.T) {
+	whole := racks(t)
+	for i := range whole.Nodes {
+		whole.Nodes[i].Labels = nil
+	}
+	for name, tt := range map[string]struct {
+		pub  Publication
+		want []int // saves after each sixth of the nodes and 40 s, then after a minute more
+	}{
+		"chosen base":     {Publication{FirstWait: DefaultPublication().FirstWait}, []int{0, 0, 0, 0, 0, 0, 1}},
+		"configured base": {Publication{FirstWait: DefaultPublication().FirstWait, BaseBlockSize: 18}, []int{1, 2, 3, 4, 5, 6, 6}},
+		"no wait":         {Publication{}, []int{1, 2, 3, 4, 5, 6, 6}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newMemory(&Snapshot{})
+			inBubble(t, store, complete(t, tt.pub), func() {
+				for i, want := range tt.want {
+					if i < 6 {
+						store.change(reported(whole, i+1, 6))
+					}
+					store.pass(40 * time.Second)
+					if i == 6 {
+						store.pass(time.Minute)
+					}
+					if store.saves != want {
+						t.Fatalf("%d publications after step %d, want %d", store.saves, i+1, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestFirstBlocksAreNoSurprise brings agents to a site that was published as a
+// tree by its labels.
+func TestFirstBlocksAreNoSurprise(t *testing.T) {
+	whole := racks(t)
+	for i := range whole.Nodes {
+		delete(whole.Nodes[i].Labels, nodelabels.Clique)
+	}
+	store := newMemory(reported(whole, 0, 18))
+	inBubble(t, store, complete(t, Publication{FirstWait: DefaultPublication().FirstWait}), func() {
+		store.pass(10 * time.Minute)
+		tree := store.get("slurm/quoin-slurm").Files["topology.yaml"]
+		for n := range 18 {
+			store.change(reported(whole, n+1, 18))
+			store.pass(10 * time.Second)
+		}
+		store.pass(10 * time.Minute)
+		held := store.get("slurm/quoin-slurm")
+		if !strings.HasPrefix(held.Annotations[AnnotationHeldReason], "KindChange: ") || held.Files["topology.yaml"] != tree || !strings.Contains(tree, "tree:") {
+			t.Errorf("held reason %q, files\n%s", held.Annotations[AnnotationHeldReason], held.Files["topology.yaml"])
+			return
+		}
+		store.approve()
+		store.pass(time.Minute)
+		if text := store.get("slurm/quoin-slurm").Files["topology.yaml"]; !strings.Contains(text, "block_sizes: [18]") {
+			t.Errorf("approved, and the files are\n%s", text)
+		}
+	})
+}
+
+// reported is the whole site as long as only n of each group of nodes have sent
+// their report.
+func reported(whole *Snapshot, n, group int) *Snapshot {
+	snap := &Snapshot{Nodes: slices.Clone(whole.Nodes), Reports: map[string]*topology.Node{}}
+	for i, node := range whole.Nodes {
+		if i%group < n {
+			snap.Reports[node.Name] = whole.Reports[node.Name]
+		}
+	}
+	return snap
+}

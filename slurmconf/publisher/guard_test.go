@@ -1,0 +1,135 @@
+package publisher
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+func TestBigChangeWaitsForApproval(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Minute)
+		before := maps.Clone(store.get("slurm/quoin-slurm").Files)
+		store.change(racksWithout(t, 20))
+		store.pass(15 * time.Minute)
+		held := store.get("slurm/quoin-slurm")
+		if diff := cmp.Diff(before, held.Files); diff != "" {
+			t.Fatalf("28 %% of the nodes left at once and the files changed:\n%s", diff)
+		}
+		if !strings.Contains(held.Annotations[AnnotationHeldReason], "BigChange: 20 of 72 nodes") {
+			t.Fatalf("held reason %q", held.Annotations[AnnotationHeldReason])
+		}
+		store.approve()
+		store.pass(time.Minute)
+		after := store.get("slurm/quoin-slurm")
+		if strings.Contains(after.Files["topology.yaml"], "gb200-[001") || after.Annotations[AnnotationHeld] != "" || after.Annotations[AnnotationApprove] != "" {
+			t.Errorf("the approved change was not published, or its approval stayed: %v", after.Annotations)
+		}
+	})
+}
+
+// TestFlappingWhileHeld lets the size of a held change go up and down.
+func TestFlappingWhileHeld(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{GoneAfter: Duration{Duration: time.Nanosecond}}), func() {
+		store.pass(time.Minute)
+		saves := store.saves
+		for i := range 40 {
+			store.change(racksWithout(t, 20+i%2))
+			store.pass(15 * time.Second)
+		}
+		if n := store.saves - saves; n < 2 || n > 11 {
+			t.Errorf("%d writes in ten minutes of held changes, want one a minute", n)
+		}
+		store.pass(time.Minute)
+		store.approve()
+		store.pass(time.Minute)
+		if got := store.get("slurm/quoin-slurm"); got.Annotations[AnnotationHeld] != "" || strings.Contains(got.Files["topology.yaml"], "gb200-[001") {
+			t.Errorf("the digest that is shown does not let the change through: %v", got.Annotations)
+		}
+	})
+}
+
+func TestGresChangesAreGuarded(t *testing.T) {
+	site := func(product string) *Snapshot {
+		snap := racks(t)
+		for _, n := range snap.Reports {
+			for i := range n.GPUs {
+				n.GPUs[i].Product = product
+			}
+		}
+		return snap
+	}
+	withAlone := site("NVIDIA GB200") // a node that is in gres.conf and in no topology
+	minor := 0
+	withAlone.Nodes = append(withAlone.Nodes, Node{Name: "alone"})
+	withAlone.Reports["alone"] = &topology.Node{Name: "alone", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor, Product: "NVIDIA L4",
+		Fabric: topology.Fabric{State: topology.FabricNotSupported}}}}
+	store := newMemory(withAlone)
+	gres := func() string { return store.get("slurm/quoin-slurm").Files["gres.conf"] }
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Minute)
+		before := gres()
+		if !strings.Contains(before, "NodeName=alone Name=gpu Type=l4") {
+			t.Errorf("gres.conf is\n%s", before)
+		}
+		store.change(site("NVIDIA GB200"))
+		store.pass(5 * time.Minute)
+		if got := gres(); got != before {
+			t.Errorf("a node left gres.conf at once:\n%s", got)
+		}
+		store.pass(time.Hour)
+		if got := gres(); strings.Contains(got, "alone") {
+			t.Errorf("a node that is gone stays in gres.conf for ever:\n%s", got)
+		}
+		before = gres()
+		store.change(site("NVIDIA GB200 SUPER"))
+		store.pass(time.Hour)
+		held := store.get("slurm/quoin-slurm")
+		if gres() != before || !strings.Contains(held.Annotations[AnnotationHeldReason], "BigChange: the lines of 72 of 72 nodes in gres.conf") {
+			t.Errorf("held reason %q, gres.conf\n%s", held.Annotations[AnnotationHeldReason], gres())
+		}
+	})
+}
+
+func TestLastGoodStays(t *testing.T) {
+	tests := []struct {
+		name   string
+		after  func(*memory)
+		reason string
+	}{
+		{"no node", func(m *memory) { m.change(&Snapshot{}) }, "NothingToPublish"},
+		{"two nodes of one Slurm name", func(m *memory) {
+			s := racks(t)
+			s.Nodes = append(s.Nodes, Node{Name: "gb200-001.other.example"})
+			m.change(s)
+		}, "NoPlan"},
+		{"published file broken by hand", func(m *memory) {
+			m.edit(func() { m.published["slurm/quoin-slurm"].Files["topology.yaml"] = "- topology: [" })
+		}, "PublishedUnreadable"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			store := newMemory(racks(t))
+			inBubble(t, store, complete(t, Publication{}), func() {
+				store.pass(time.Minute)
+				tt.after(store)
+				files := maps.Clone(store.get("slurm/quoin-slurm").Files)
+				store.pass(time.Hour)
+				got := store.get("slurm/quoin-slurm")
+				if diff := cmp.Diff(files, got.Files); diff != "" {
+					t.Errorf("files changed (-was +is):\n%s", diff)
+				}
+				if tt.reason != "NothingToPublish" && !strings.HasPrefix(got.Annotations[AnnotationHeldReason], tt.reason) {
+					t.Errorf("held reason %q, want %s", got.Annotations[AnnotationHeldReason], tt.reason)
+				}
+			})
+		})
+	}
+}

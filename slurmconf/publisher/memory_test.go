@@ -1,0 +1,215 @@
+package publisher
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// memory is a Store that a test changes by hand.
+type memory struct {
+	mu        sync.Mutex // the publisher annotates several nodes at once
+	snap      *Snapshot
+	changes   chan struct{}
+	published map[string]*Published
+	notes     map[string]string
+	saves     int
+	annotated int
+	broken    error
+	foreign   map[string]bool // nodes whose annotation somebody else owns
+}
+
+func newMemory(snap *Snapshot) *memory {
+	return &memory{snap: snap, published: map[string]*Published{}, notes: map[string]string{}, foreign: map[string]bool{}}
+}
+
+func (m *memory) Changes() <-chan struct{} { return m.changes }
+
+func (m *memory) Snapshot(context.Context) (*Snapshot, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.snap.Nodes {
+		n := &m.snap.Nodes[i]
+		n.Annotations = map[string]string{}
+		if spec := m.notes[n.Name]; spec != "" {
+			n.Annotations[SpecAnnotation] = spec
+		}
+	}
+	return m.snap, m.broken
+}
+
+func (m *memory) Load(_ context.Context, p *Publication) (*Published, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if was := m.published[p.key()]; was != nil {
+		return was.clone(), m.broken
+	}
+	return nil, m.broken
+}
+
+func (m *memory) Save(_ context.Context, p *Publication, out *Published) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.saves++
+	m.published[p.key()] = out.clone()
+	return m.broken
+}
+
+func (m *memory) Annotate(_ context.Context, node, spec string) error {
+	if m.foreign[node] {
+		return fmt.Errorf("node %s: %w", node, ErrConflict)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.annotated++
+	if m.notes[node] = spec; spec == "" {
+		delete(m.notes, node)
+	}
+	return nil
+}
+
+// edit changes what is in the store, as people and other programs do.
+func (m *memory) edit(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+	notify(m.changes)
+}
+
+// change puts another snapshot in place.
+func (m *memory) change(snap *Snapshot) {
+	m.edit(func() { m.snap = snap })
+}
+
+// approve lets through what is held of the default publication.
+func (m *memory) approve() {
+	held := m.get("slurm/quoin-slurm")
+	m.edit(func() { held.Annotations[AnnotationApprove] = held.Annotations[AnnotationHeld] })
+}
+
+// get returns what is published at a place, namespace/configMap.
+func (m *memory) get(key string) *Published {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.published[key]
+}
+
+// pass waits in fake time and lets everything that is due happen. Between two
+// passes the test may read the store without its lock.
+func (m *memory) pass(d time.Duration) {
+	m.sync()
+	time.Sleep(d)
+	synctest.Wait()
+	m.sync()
+}
+
+func (m *memory) sync() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+}
+
+// inBubble runs a publisher over the store in fake time, with steps beside it.
+func inBubble(t *testing.T, store *memory, pubs []Publication, steps func()) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		store.changes = make(chan struct{}, 1) // of the bubble
+		go func() { done <- newPublisher(store, pubs).Run(ctx) }()
+		steps()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func newPublisher(store Store, pubs []Publication) *Publisher {
+	return New(store, pubs, nil, NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
+}
+
+// inBackground runs all until the test ends; an error from one fails it.
+func inBackground(t *testing.T, all ...func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for _, run := range all {
+		running.Go(func() {
+			if err := run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+}
+
+// complete fills in defaults. A publication that says nothing of FirstWait
+// begins at once: few tests are about that.
+func complete(t testing.TB, pubs ...Publication) []Publication {
+	t.Helper()
+	for i := range pubs {
+		if pubs[i].FirstWait == (Duration{}) {
+			pubs[i].FirstWait = Duration{read: true}
+		}
+	}
+	out, err := Complete(pubs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// racks are four racks with 18 nodes each, gb200-001 to gb200-072, after some
+// faults.
+func racks(t testing.TB, faults ...simulated.Fault) *Snapshot {
+	t.Helper()
+	c := openCluster(t, "gb200-nvl72x4")
+	c.Apply(simulated.Step{Do: faults})
+	return snapshotOf(c)
+}
+
+// racksWithout are the racks after the first nodes have gone.
+func racksWithout(t testing.TB, first int) *Snapshot {
+	t.Helper()
+	var faults []simulated.Fault
+	for i := range first {
+		faults = append(faults, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", i+1), Absent: true})
+	}
+	return racks(t, faults...)
+}
+
+func openCluster(t testing.TB, name string) *simulated.Cluster {
+	t.Helper()
+	c, err := simulated.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// snapshotOf is what agents and kubelets of the machines would have written.
+func snapshotOf(c *simulated.Cluster) *Snapshot {
+	s := &Snapshot{Reports: map[string]*topology.Node{}}
+	for _, m := range c.Machines() {
+		if !m.Exists {
+			continue
+		}
+		s.Nodes = append(s.Nodes, Node{Name: m.Name, Labels: m.Labels})
+		if m.Report != nil {
+			s.Reports[m.Name] = m.Report
+		}
+	}
+	return s
+}
