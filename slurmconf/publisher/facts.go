@@ -1,6 +1,8 @@
 package publisher
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -56,30 +58,7 @@ func (p *Publication) unselected(snap *Snapshot) map[string]*Node {
 	return out
 }
 
-// unsettled returns a node with GPUs whose NVLink domain is not known yet,
-// empty when there is none.
-func unsettled(facts []topology.Facts) string {
-	for i := range facts {
-		f := &facts[i]
-		hasGPUs := f.GPUCount() > 0 || f.Labels.GPUs > 0 || f.Labels.Product != ""
-		labelled := !f.Labels.Clique.IsZero() || len(f.Labels.Problems) > 0
-		if hasGPUs && (f.Report == nil && !labelled || f.Report != nil && registering(f.Report)) {
-			return f.Name
-		}
-	}
-	return ""
-}
-
-// registering reports whether no GPU of the node has joined a domain and one
-// may yet.
-func registering(n *topology.Node) bool {
-	waits := len(n.GPUs) == 0 && len(n.Problems) > 0
-	for i := range n.GPUs {
-		f := &n.GPUs[i].Fabric
-		if _, joined := f.Clique(); joined {
-			return false
-		}
-		waits = waits || f.State == topology.FabricInProgress || f.State == topology.FabricNotStarted
-	}
-	return waits
+// takenByAnother reports whether another publication has the node now.
+func (p *Publisher) takenByAnother(s *state, n *Node) bool {
+	return slices.ContainsFunc(p.states, func(other *state) bool { return other != s && other.pub.takes(n) })
 }

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -26,6 +27,18 @@ type Made struct {
 	// Refused is the reason word for which the files must not be published, and
 	// Message says it for people; empty when they may.
 	Refused, Message string
+}
+
+// Summary says in a line what the files hold.
+func (m *Made) Summary() string {
+	var parts []string
+	if n := len(m.Plan.Blocks); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d blocks, base size %d", n, m.Plan.BaseBlockSize))
+	}
+	if n := len(m.Plan.Switches); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d switches", n))
+	}
+	return fmt.Sprintf("%s, %d nodes", strings.Join(parts, ", "), len(m.Specs))
 }
 
 // header begins every file.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -91,6 +92,50 @@ type Sink interface {
 	Save(ctx context.Context, p *Publication, out *Published) error
 	// Annotate sets the Node's SpecAnnotation, or gives it up when spec is empty.
 	Annotate(ctx context.Context, node, spec string) error
+}
+
+// Store is where facts come from and publications go.
+type Store interface {
+	Source
+	Sink
+}
+
+func (p *Published) empty() bool { return p == nil || len(p.Files) == 0 }
+
+func (p *Published) clone() *Published {
+	next := &Published{Files: map[string]string{}, Annotations: map[string]string{}}
+	if p != nil {
+		maps.Copy(next.Files, p.Files)
+		maps.Copy(next.Annotations, p.Annotations)
+		next.version = p.version
+	}
+	return next
+}
+
+// update puts what was made into p and takes back what was said of held files.
+// It reports whether anything changed.
+func (p *Published) update(made *Made, now time.Time) bool {
+	was := p.clone()
+	for _, key := range []string{AnnotationHeld, AnnotationHeldReason, AnnotationApprove, AnnotationLeftOut} {
+		delete(p.Annotations, key)
+	}
+	if made.LeftOut != "" {
+		p.Annotations[AnnotationLeftOut] = made.LeftOut
+	}
+	for _, name := range ownFiles {
+		delete(p.Files, name)
+	}
+	maps.Copy(p.Files, made.Files)
+	changed := !maps.Equal(was.Files, p.Files)
+	if changed {
+		revision, _ := strconv.Atoi(p.Annotations[AnnotationRevision]) // absent or not ours: begin at 1
+		p.Annotations[AnnotationRevision] = strconv.Itoa(revision + 1)
+	}
+	if _, err := time.Parse(time.RFC3339, p.Annotations[AnnotationPublished]); changed || err != nil || p.Annotations[AnnotationDigest] != made.Digest {
+		p.Annotations[AnnotationDigest] = made.Digest
+		p.Annotations[AnnotationPublished] = now.UTC().Format(time.RFC3339)
+	}
+	return !maps.Equal(was.Files, p.Files) || !maps.Equal(was.Annotations, p.Annotations)
 }
 
 // Digest names a set of files by its content.

@@ -1,0 +1,81 @@
+package publisher
+
+import (
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// firstQuiet is how long no node may have been added to those that are known
+// before the first publication.
+const firstQuiet = time.Minute
+
+// settlesBase reports whether the plan is the first to be published, or the
+// first with blocks: their base size stays for good, so it should be chosen when
+// the site's largest domain is whole.
+func (s *state) settlesBase(prev *topology.Previous, plan *topology.Plan, now time.Time) bool {
+	switch {
+	case prev == nil:
+		s.firstSince = s.started
+		return true
+	case prev.BaseBlockSize > 0 || len(plan.Blocks) == 0:
+		s.firstSince = time.Time{}
+		return false
+	case s.firstSince.IsZero():
+		s.firstSince = now
+	}
+	return true
+}
+
+// firstWaits says what such a publication waits for, and until when at most.
+func (s *state) firstWaits(facts []topology.Facts, now time.Time) (why string, until time.Time) {
+	known := 0
+	for i := range facts {
+		if facts[i].Report != nil || !facts[i].Labels.Clique.IsZero() {
+			known++
+		}
+	}
+	if known != s.known || s.knownSince.IsZero() {
+		s.known, s.knownSince = known, now
+	}
+	latest := s.firstSince.Add(s.pub.FirstWait.Duration)
+	quiet := s.knownSince.Add(firstQuiet)
+	switch node := unsettled(facts); {
+	case !now.Before(latest):
+		return "", latest
+	case node != "":
+		return "node " + node, latest
+	case s.pub.BaseBlockSize == 0 && s.pub.Topology != string(slurmconf.KindTree) && now.Before(quiet):
+		return "further nodes", earlier(latest, quiet)
+	}
+	return "", latest
+}
+
+// unsettled returns a node with GPUs whose NVLink domain is not known yet,
+// empty when there is none.
+func unsettled(facts []topology.Facts) string {
+	for i := range facts {
+		f := &facts[i]
+		hasGPUs := f.GPUCount() > 0 || f.Labels.GPUs > 0 || f.Labels.Product != ""
+		labelled := !f.Labels.Clique.IsZero() || len(f.Labels.Problems) > 0
+		if hasGPUs && (f.Report == nil && !labelled || f.Report != nil && registering(f.Report)) {
+			return f.Name
+		}
+	}
+	return ""
+}
+
+// registering reports whether no GPU of the node has joined a domain and one
+// may yet.
+func registering(n *topology.Node) bool {
+	waits := len(n.GPUs) == 0 && len(n.Problems) > 0
+	for i := range n.GPUs {
+		f := &n.GPUs[i].Fabric
+		if _, joined := f.Clique(); joined {
+			return false
+		}
+		waits = waits || f.State == topology.FabricInProgress || f.State == topology.FabricNotStarted
+	}
+	return waits
+}

@@ -1,0 +1,63 @@
+package publisher
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// tooMuch says what of a change is so much that people should look first.
+func (s *state) tooMuch(prev Previous, was *Published, made *Made) (reason, what string) {
+	if prev.Topology == nil {
+		return "", ""
+	}
+	if moved, of := moves(prev.Topology, made.Plan); !s.allowed(moved, of) {
+		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%", moved, of, 100**s.pub.MaxChange)
+	}
+	if was.Files["gres.conf"] != made.Files["gres.conf"] {
+		if changed, of := gresChanges(prev.Gres, made.gres); !s.allowed(changed, of) {
+			return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or go, more than %.0f %%", changed, of, 100**s.pub.MaxChange)
+		}
+	}
+	blocks := len(made.Plan.Blocks) > 0 && s.pub.Topology == string(slurmconf.KindAuto)
+	if blocks && len(prev.Topology.Blocks) == 0 && len(prev.Topology.Switches) > 0 {
+		return "KindChange", "the first NVLink domains are known and the default topology would turn from tree to block, which slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep it"
+	}
+	return "", ""
+}
+
+// allowed reports whether that many moves may be published at once. One node
+// always may.
+func (s *state) allowed(moved, of int) bool {
+	return moved <= 1 || float64(moved) <= *s.pub.MaxChange*float64(of)
+}
+
+// moves counts the published nodes that a plan puts elsewhere or nowhere.
+func moves(prev *topology.Previous, plan *topology.Plan) (moved, of int) {
+	was, is := placesOf(prev.Blocks, prev.Switches), placesOf(plan.Blocks, plan.Switches)
+	for n, w := range was {
+		i := is[n]
+		if w.block != "" && i.block != w.block || w.leaf != "" && i.leaf != w.leaf {
+			moved++
+		}
+	}
+	return moved, len(was)
+}
+
+// gresChanges counts the nodes whose lines in gres.conf change or go. A node that
+// detected its devices itself and now has them listed does not count.
+func gresChanges(was map[string][]slurmconf.GresLine, lines []slurmconf.GresLine) (changed, of int) {
+	is, err := slurmconf.GresByNode(lines)
+	if err != nil {
+		return 0, 0 // lines that were made have passed Lint
+	}
+	for node, before := range was {
+		now := is[node]
+		if detects := before[0].AutoDetect != "" && len(now) > 0; !detects && !reflect.DeepEqual(before, now) {
+			changed++
+		}
+	}
+	return changed, len(was)
+}
