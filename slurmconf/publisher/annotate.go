@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
@@ -19,13 +20,12 @@ type specSince struct {
 	time time.Time
 }
 
-// annotateDue annotates Nodes once slurmctld has had the time to load the
-// files, and returns when to come back before that.
-func (p *Publisher) annotateDue(ctx context.Context, s *state, was *Published, made *Made, nodes map[string]*Node, now time.Time) (time.Time, error) {
+// annotateDue annotates Nodes once slurmctld has had the time to load the files
+// that were published, and returns when to come back before that.
+func (p *Publisher) annotateDue(ctx context.Context, s *state, made *Made, nodes map[string]*Node, published, now time.Time) (time.Time, error) {
 	if !*s.pub.Annotate || !s.pub.release.DynamicTopology() {
 		return time.Time{}, nil
 	}
-	published := publishedAt(was, made, now)
 	var due []annotation
 	var next time.Time
 	waiting := make(map[string]specSince)
@@ -42,94 +42,41 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, was *Published, m
 		if !ok || since.spec != want { // other changes to the files do not put it off
 			since = specSince{want, published}
 		}
+		waiting[slurm] = since // until it is seen to be right
 		if at := since.time.Add(s.pub.AnnotateAfter.Duration); now.Before(at) {
-			waiting[slurm] = since
 			next = earlier(next, at)
 		} else {
 			due = append(due, annotation{n.Name, have, want})
 		}
 	}
 	s.waiting = waiting
-	if len(due) == 0 {
-		return next, nil
-	}
-	if err := p.annotate(ctx, s, due); err != nil {
-		return next, err
-	}
-	p.log.Info("annotated nodes", "publication", s.pub.Name, "nodes", len(due))
-	return next, nil
+	return next, p.annotate(ctx, s, due)
 }
 
-// publishedAt is when the files that the plan gives were written: now, when
-// they were not the published ones.
-func publishedAt(was *Published, made *Made, now time.Time) time.Time {
-	if was.empty() || was.Annotations[AnnotationDigest] != made.Digest {
-		return now
-	}
-	at, err := time.Parse(time.RFC3339, was.Annotations[AnnotationPublished])
-	if err != nil {
-		return now
-	}
-	return at
-}
-
-// annotate brings the Nodes' annotations up to the published files, 8 at a time.
-func (p *Publisher) annotate(ctx context.Context, s *state, wanted []annotation) error {
-	work, results := make(chan annotation), make(chan error)
-	go func() {
-		defer close(work)
-		for _, a := range wanted {
-			select {
-			case work <- a:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	const workers = 8
-	for range workers {
-		go func() {
-			var failed error
-			for a := range work {
-				p.metrics.writes.WithLabelValues("node").Inc()
-				if err := p.store.Annotate(ctx, a.node, a.spec); err != nil {
-					failed = errors.Join(failed, annotateError{a, err})
-				}
-			}
-			results <- failed
-		}()
-	}
-	var failed error
-	for range workers {
-		failed = errors.Join(failed, <-results)
-	}
-	return p.sortAnnotateErrors(s, failed)
-}
-
-type annotateError struct {
-	annotation
-	err error
-}
-
-func (e annotateError) Error() string { return e.err.Error() }
-
-func (e annotateError) Unwrap() error { return e.err }
-
-// sortAnnotateErrors names conflicts, which are not tried again until the
-// annotation changes, and returns what is worth another try.
-func (p *Publisher) sortAnnotateErrors(s *state, failed error) error {
+// annotate brings the Nodes' annotations up to the published files. Conflicts
+// are named and not tried again until the annotation changes; the error is worth
+// another try.
+func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation) error {
 	var retry error
 	var conflicts []string
-	walk(failed, func(e annotateError) {
-		if errors.Is(e.err, ErrConflict) {
-			s.tried[e.node] = e.was + "\n" + e.spec
+	done := 0
+	for i, err := range p.writeAnnotations(ctx, due) {
+		a := due[i]
+		switch {
+		case err == nil:
+			done++
+		case errors.Is(err, ErrConflict):
+			s.tried[a.node] = a.was + "\n" + a.spec
 			p.metrics.conflicts.Inc()
-			p.log.Warn("node annotation has another owner, left alone", "node", e.node, "err", e.err)
-			conflicts = append(conflicts, e.node)
-			return
+			p.log.Warn("node annotation has another owner, left alone", "node", a.node, "err", err)
+			conflicts = append(conflicts, a.node)
+		default:
+			retry = err
 		}
-		retry = e.err
-	})
+	}
+	if done > 0 {
+		p.log.Info("annotated nodes", "publication", s.pub.Name, "nodes", done)
+	}
 	if len(conflicts) > 0 && p.recorder != nil {
 		p.recorder.Record(s.pub, true, "AnnotationConflict", fmt.Sprintf("the annotation %s of %s has another owner and is left alone",
 			SpecAnnotation, slurmconf.CompressHostlist(conflicts)))
@@ -137,17 +84,27 @@ func (p *Publisher) sortAnnotateErrors(s *state, failed error) error {
 	return retry
 }
 
-// walk calls visit for every annotateError in a tree of joined errors.
-func walk(err error, visit func(annotateError)) {
-	if e, ok := err.(annotateError); ok { //nolint:errorlint // the tree is walked by hand
-		visit(e)
-		return
+// writeAnnotations writes several at a time and returns what came of each.
+func (p *Publisher) writeAnnotations(ctx context.Context, due []annotation) []error {
+	errs := make([]error, len(due))
+	work := make(chan int)
+	var writers sync.WaitGroup
+	for range 8 {
+		writers.Go(func() {
+			for i := range work {
+				if errs[i] = ctx.Err(); errs[i] == nil {
+					p.metrics.writes.WithLabelValues("node").Inc()
+					errs[i] = p.store.Annotate(ctx, due[i].node, due[i].spec)
+				}
+			}
+		})
 	}
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the tree is walked by hand
-		for _, e := range many.Unwrap() {
-			walk(e, visit)
-		}
+	for i := range due {
+		work <- i
 	}
+	close(work)
+	writers.Wait()
+	return errs
 }
 
 // otherAnnotates names the publication before s that takes the node too and

@@ -24,7 +24,8 @@ type memory struct {
 	notes     map[string]string
 	saves     int
 	annotated int
-	broken    error
+	broken    error           // of every call
+	refuses   error           // of writes
 	foreign   map[string]bool // nodes whose annotation somebody else owns
 }
 
@@ -59,6 +60,9 @@ func (m *memory) Load(_ context.Context, p *Publication) (*Published, error) {
 func (m *memory) Save(_ context.Context, p *Publication, out *Published) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.refuses != nil {
+		return m.refuses
+	}
 	m.saves++
 	m.published[p.key()] = out.clone()
 	return m.broken
@@ -70,6 +74,9 @@ func (m *memory) Annotate(_ context.Context, node, spec string) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.refuses != nil {
+		return m.refuses
+	}
 	m.annotated++
 	if m.notes[node] = spec; spec == "" {
 		delete(m.notes, node)

@@ -84,7 +84,7 @@ func TestTwoPublications(t *testing.T) {
 }
 
 // TestNodeLosesItsSelectorLabel keeps it for GoneAfter, then takes its
-// annotation back.
+// annotation back, however long the store refuses that.
 func TestNodeLosesItsSelectorLabel(t *testing.T) {
 	site := func(label string) *Snapshot {
 		snap := racks(t)
@@ -94,20 +94,28 @@ func TestNodeLosesItsSelectorLabel(t *testing.T) {
 		snap.Nodes[4].Labels["team"] = label
 		return snap
 	}
-	store := newMemory(site("red"))
-	pubs := complete(t,
-		Publication{Name: "red", Nodes: Selection{Selector: "team=red"}},
-		Publication{Name: "blue", Namespace: "slurm-blue", Nodes: Selection{Selector: "team=blue"}, BaseBlockSize: 18})
-	inBubble(t, store, pubs, func() {
-		store.pass(5 * time.Minute)
-		store.change(site(""))
-		store.pass(5 * time.Minute)
-		if text := store.get("slurm/quoin-slurm").Files["topology.yaml"]; !strings.Contains(text, "gb200-[001-018]") || store.notes["gb200-005"] == "" {
-			t.Errorf("the node left at once, annotation %q:\n%s", store.notes["gb200-005"], text)
-		}
-		store.pass(20 * time.Minute)
-		if text := store.get("slurm/quoin-slurm").Files["topology.yaml"]; strings.Contains(text, "gb200-[001-018]") || store.notes["gb200-005"] != "" {
-			t.Errorf("the node stays for ever, annotation %q:\n%s", store.notes["gb200-005"], text)
-		}
-	})
+	for name, refuses := range map[string]error{"at once": nil, "after errors": errors.New("too many requests")} {
+		t.Run(name, func(t *testing.T) {
+			store := newMemory(site("red"))
+			pubs := complete(t,
+				Publication{Name: "red", Nodes: Selection{Selector: "team=red"}},
+				Publication{Name: "blue", Namespace: "slurm-blue", Nodes: Selection{Selector: "team=blue"}, BaseBlockSize: 18})
+			inBubble(t, store, pubs, func() {
+				store.pass(5 * time.Minute)
+				store.change(site(""))
+				store.pass(5 * time.Minute)
+				if text := store.get("slurm/quoin-slurm").Files["topology.yaml"]; !strings.Contains(text, "gb200-[001-018]") || store.notes["gb200-005"] == "" {
+					t.Errorf("the node left at once, annotation %q:\n%s", store.notes["gb200-005"], text)
+				}
+				store.pass(6 * time.Minute)
+				store.edit(func() { store.refuses = refuses })
+				store.pass(10 * time.Minute)
+				store.edit(func() { store.refuses = nil })
+				store.pass(4 * time.Minute)
+				if text := store.get("slurm/quoin-slurm").Files["topology.yaml"]; strings.Contains(text, "gb200-[001-018]") || store.notes["gb200-005"] != "" {
+					t.Errorf("the node stays for ever, annotation %q:\n%s", store.notes["gb200-005"], text)
+				}
+			})
+		})
+	}
 }

@@ -52,10 +52,11 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	if reason, what := s.tooMuch(prev, was, made); reason != "" && was.Annotations[AnnotationApprove] != made.Digest {
 		return wake, p.hold(ctx, s, was, made.Digest, reason, fmt.Sprintf("%s; to let it through, set the annotation %s=%s", what, AnnotationApprove, made.Digest))
 	}
-	if err := p.publish(ctx, s, was, made, now); err != nil {
+	published, err := p.publish(ctx, s, was, made, now)
+	if err != nil {
 		return wake, err
 	}
-	annotateAt, err := p.annotateDue(ctx, s, was, made, nodes, now)
+	annotateAt, err := p.annotateDue(ctx, s, made, nodes, published, now)
 	return earlier(wake, annotateAt), err
 }
 
@@ -106,35 +107,30 @@ func (p *Publisher) factsOf(s *state, snap *Snapshot, prev Previous, now time.Ti
 }
 
 // publish writes the files when their bytes differ, and takes back what was
-// said of held ones.
-func (p *Publisher) publish(ctx context.Context, s *state, was *Published, made *Made, now time.Time) error {
+// said of held ones. It returns when the files were written.
+func (p *Publisher) publish(ctx context.Context, s *state, was *Published, made *Made, now time.Time) (time.Time, error) {
 	p.metrics.setHeld(s.pub.Name, "")
 	s.said = ""
 	next := was.clone()
-	same := !was.empty() && maps.Equal(was.Files, made.Files)
-	last := &Published{Files: made.Files, Annotations: next.Annotations}
-	if !next.update(made, now) {
-		s.last = last
+	if next.update(made, now) {
+		if err := p.save(ctx, s, next); err != nil {
+			return now, err
+		}
+	}
+	s.last = &Published{Files: made.Files, Annotations: next.Annotations}
+	if was != nil && maps.Equal(was.Files, next.Files) {
 		p.metrics.passes.WithLabelValues(s.pub.Name, "unchanged").Inc()
 		p.log.Debug("unchanged", "publication", s.pub.Name)
-		return nil
-	}
-	if err := p.save(ctx, s, next); err != nil {
-		return err
-	}
-	s.last = last
-	if same {
-		p.metrics.passes.WithLabelValues(s.pub.Name, "unchanged").Inc()
-		return nil
+		return next.written()
 	}
 	p.metrics.passes.WithLabelValues(s.pub.Name, "published").Inc()
-	message := fmt.Sprintf("revision %s, digest %s: %s", next.Annotations[AnnotationRevision], made.Digest, made.Summary())
-	p.log.Info("published", "publication", s.pub.Name, "place", s.pub.key(), "revision", next.Annotations[AnnotationRevision], "digest", made.Digest,
+	revision := next.Annotations[AnnotationRevision]
+	p.log.Info("published", "publication", s.pub.Name, "place", s.pub.key(), "revision", revision, "digest", made.Digest,
 		"blocks", len(made.Plan.Blocks), "switches", len(made.Plan.Switches), "nodes", len(made.Specs))
 	if p.recorder != nil {
-		p.recorder.Record(s.pub, false, "Published", message)
+		p.recorder.Record(s.pub, false, "Published", fmt.Sprintf("revision %s, digest %s: %s", revision, made.Digest, made.Summary()))
 	}
-	return nil
+	return next.written()
 }
 
 // heldPause is the time between two writes of what is held for one reason, for

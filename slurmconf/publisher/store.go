@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -131,11 +132,20 @@ func (p *Published) update(made *Made, now time.Time) bool {
 		revision, _ := strconv.Atoi(p.Annotations[AnnotationRevision]) // absent or not ours: begin at 1
 		p.Annotations[AnnotationRevision] = strconv.Itoa(revision + 1)
 	}
-	if _, err := time.Parse(time.RFC3339, p.Annotations[AnnotationPublished]); changed || err != nil || p.Annotations[AnnotationDigest] != made.Digest {
+	if _, err := p.written(); changed || err != nil || p.Annotations[AnnotationDigest] != made.Digest {
 		p.Annotations[AnnotationDigest] = made.Digest
 		p.Annotations[AnnotationPublished] = now.UTC().Format(time.RFC3339)
 	}
 	return !maps.Equal(was.Files, p.Files) || !maps.Equal(was.Annotations, p.Annotations)
+}
+
+// written returns when the files were.
+func (p *Published) written() (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, p.Annotations[AnnotationPublished])
+	if err != nil {
+		return at, fmt.Errorf("read annotation %s: %w", AnnotationPublished, err)
+	}
+	return at, nil
 }
 
 // Digest names a set of files by its content.
