@@ -19,23 +19,24 @@ func CompressHostlist(names []string) string {
 // compressHosts is CompressHostlist that also returns the list's first name.
 func compressHosts(names []string) (list, first string) {
 	hosts, ok := sortedRun(names)
-	var arena []byte
+	size := 64
 	if !ok {
+		var arena []byte
 		hosts, arena = hostKeys(names)
 		hosts = sortHosts(hosts, arena)
-		hosts = slices.CompactFunc(hosts, func(a, b hostKey) bool {
-			return a.number == b.number && a.prefix == b.prefix && names[a.name] == names[b.name]
-		})
+		hosts = slices.CompactFunc(hosts, func(a, b hostKey) bool { return names[a.name] == names[b.name] })
+		size += len(arena)
 	}
 	if len(hosts) > 0 {
 		first = names[hosts[0].name]
 	}
-	out := make([]byte, 0, 64+len(arena))
+	numbered := func(i int) bool { return int(hosts[i].prefix) < len(names[hosts[i].name]) }
+	out := make([]byte, 0, size)
 	for i := 0; i < len(hosts); {
 		prefix := names[hosts[i].name][:hosts[i].prefix]
 		end := i + 1
-		if hosts[i].numbered {
-			for end < len(hosts) && hosts[end].numbered && names[hosts[end].name][:hosts[end].prefix] == prefix {
+		if numbered(i) {
+			for end < len(hosts) && numbered(end) && names[hosts[end].name][:hosts[end].prefix] == prefix {
 				end++
 			}
 		}
@@ -43,7 +44,7 @@ func compressHosts(names []string) (list, first string) {
 			out = append(out, ',')
 		}
 		out = append(out, prefix...)
-		if hosts[i].numbered {
+		if numbered(i) {
 			out = appendNumbers(out, hosts[i:end], names)
 		}
 		i = end
@@ -53,11 +54,10 @@ func compressHosts(names []string) (list, first string) {
 
 // hostKey is one name with what it is sorted by.
 type hostKey struct {
-	number   uint64 // the digits at the end
-	from, to int32  // the whole key in the arena
+	words    [2]uint64 // sixteen bytes of its key, behind what all keys have in common
+	from, to int32     // the whole key in the arena
 	name     int32
-	prefix   int32 // length of the name without the digits at its end
-	numbered bool
+	prefix   int32 // length of the name without the number at its end, if it has one
 }
 
 // sortedRun returns the hosts of names that differ in the digits at the end only,
@@ -74,16 +74,20 @@ func sortedRun(names []string) ([]hostKey, bool) {
 	if prefix == n || n-prefix > maxDigits {
 		return nil, false
 	}
-	hosts := make([]hostKey, len(names))
+	var previous uint64
 	for i, name := range names {
 		if len(name) != n || name[:prefix] != names[0][:prefix] {
 			return nil, false
 		}
 		number, ok := parseDigits(name[prefix:])
-		if !ok || i > 0 && number <= hosts[i-1].number {
+		if !ok || i > 0 && number <= previous {
 			return nil, false
 		}
-		hosts[i] = hostKey{number: number, name: int32(i), prefix: int32(prefix), numbered: true}
+		previous = number
+	}
+	hosts := make([]hostKey, len(names))
+	for i := range hosts {
+		hosts[i].name, hosts[i].prefix = int32(i), int32(prefix)
 	}
 	return hosts, true
 }
@@ -104,14 +108,13 @@ func hostKeys(names []string) ([]hostKey, []byte) {
 		for prefix > 0 && isDigit(n[prefix-1]) {
 			prefix--
 		}
-		if h.numbered = prefix < len(n) && len(n)-prefix <= maxDigits; !h.numbered {
+		if len(n)-prefix > maxDigits {
 			prefix = len(n)
 		}
 		h.prefix = int32(prefix)
 		arena = append(appendNaturalKey(arena, n[:prefix]), 0)
-		if h.numbered {
+		if prefix < len(n) {
 			arena = appendDigits(append(arena, byte(len(n)-prefix)), n[prefix:])
-			h.number, _ = parseDigits(n[prefix:])
 		}
 		h.to = int32(len(arena))
 		hosts = append(hosts, h)
@@ -154,50 +157,38 @@ func appendDigits(b []byte, digits string) []byte {
 	return b
 }
 
-// hostOrder is a name's place in the making: the sixteen bytes of its key that
-// follow what all keys have in common, as two numbers, the lower first.
-type hostOrder struct {
-	words [2]uint64
-	at    int32 // index into the hosts
-}
-
 // sortHosts returns the hosts sorted by key: a radix sort over eight bytes,
 // then each run of equals by the next eight and the whole key.
 func sortHosts(hosts []hostKey, arena []byte) []hostKey {
 	common := commonPrefix(hosts, arena)
-	order := make([]hostOrder, len(hosts))
 	for i := range hosts {
 		var first [16]byte
 		copy(first[:], arena[hosts[i].from+common:hosts[i].to])
-		order[i] = hostOrder{words: [2]uint64{binary.BigEndian.Uint64(first[8:]), binary.BigEndian.Uint64(first[:8])}, at: int32(i)}
+		hosts[i].words = [2]uint64{binary.BigEndian.Uint64(first[:8]), binary.BigEndian.Uint64(first[8:])}
 	}
-	compare := func(a, b hostOrder) int {
+	compare := func(a, b hostKey) int {
 		if a.words != b.words {
-			return cmp.Or(cmp.Compare(a.words[1], b.words[1]), cmp.Compare(a.words[0], b.words[0]))
+			return cmp.Or(cmp.Compare(a.words[0], b.words[0]), cmp.Compare(a.words[1], b.words[1]))
 		}
-		return bytes.Compare(arena[hosts[a.at].from:hosts[a.at].to], arena[hosts[b.at].from:hosts[b.at].to])
+		return bytes.Compare(arena[a.from:a.to], arena[b.from:b.to])
 	}
-	if slices.IsSortedFunc(order, compare) {
+	if slices.IsSortedFunc(hosts, compare) {
 		return hosts
 	}
-	order = radixSort(order)
-	for i := 0; i < len(order); {
+	hosts = radixSort(hosts)
+	for i := 0; i < len(hosts); {
 		end := i + 1
-		for end < len(order) && order[end].words[1] == order[i].words[1] {
+		for end < len(hosts) && hosts[end].words[0] == hosts[i].words[0] {
 			end++
 		}
 		if end > i+shortRun {
-			slices.SortFunc(order[i:end], compare)
+			slices.SortFunc(hosts[i:end], compare)
 		} else {
-			insertionSort(order[i:end], compare)
+			insertionSort(hosts[i:end], compare)
 		}
 		i = end
 	}
-	sorted := make([]hostKey, len(hosts))
-	for i := range order {
-		sorted[i] = hosts[order[i].at]
-	}
-	return sorted
+	return hosts
 }
 
 // shortRun is how long a run may be to be sorted by insertion.
@@ -205,15 +196,15 @@ const shortRun = 32
 
 // insertionSort sorts a few names whose first words are equal; most differ in the
 // second, which is compared without a call.
-func insertionSort(order []hostOrder, compare func(a, b hostOrder) int) {
-	for i := 1; i < len(order); i++ {
-		h := order[i]
+func insertionSort(hosts []hostKey, compare func(a, b hostKey) int) {
+	for i := 1; i < len(hosts); i++ {
+		h := hosts[i]
 		k := i
-		for k > 0 && (h.words[0] < order[k-1].words[0] || h.words[0] == order[k-1].words[0] && compare(h, order[k-1]) < 0) {
-			order[k] = order[k-1]
+		for k > 0 && (h.words[1] < hosts[k-1].words[1] || h.words[1] == hosts[k-1].words[1] && compare(h, hosts[k-1]) < 0) {
+			hosts[k] = hosts[k-1]
 			k--
 		}
-		order[k] = h
+		hosts[k] = h
 	}
 }
 
@@ -239,27 +230,31 @@ func commonPrefix(hosts []hostKey, arena []byte) int32 {
 
 // radixSort sorts by the first eight bytes, the last of them first. Bytes that
 // are the same in all are passed over.
-func radixSort(order []hostOrder) []hostOrder {
-	other := make([]hostOrder, len(order))
+func radixSort(hosts []hostKey) []hostKey {
+	var differ uint64
+	for i := range hosts {
+		differ |= hosts[i].words[0] ^ hosts[0].words[0]
+	}
+	other := make([]hostKey, len(hosts))
 	for shift := 0; shift < 64; shift += 8 {
-		var next [257]int
-		for i := range order {
-			next[int(byte(order[i].words[1]>>shift))+1]++
-		}
-		if slices.Contains(next[:], len(order)) {
+		if byte(differ>>shift) == 0 {
 			continue
+		}
+		var next [257]int
+		for i := range hosts {
+			next[int(byte(hosts[i].words[0]>>shift))+1]++
 		}
 		for i := range 256 {
 			next[i+1] += next[i] //nolint:gosec // next has 257 places
 		}
-		for i := range order {
-			b := byte(order[i].words[1] >> shift)
-			other[next[b]] = order[i]
+		for i := range hosts {
+			b := byte(hosts[i].words[0] >> shift)
+			other[next[b]] = hosts[i]
 			next[b]++
 		}
-		order, other = other, order
+		hosts, other = other, hosts
 	}
-	return order
+	return hosts
 }
 
 // appendNumbers writes the numbers behind one prefix, in brackets when there
@@ -271,9 +266,14 @@ func appendNumbers(out []byte, hosts []hostKey, names []string) []byte {
 	}
 	out = append(out, '[')
 	for i := 0; i < len(hosts); {
+		last, _ := parseDigits(digits(i))
 		end := i + 1
-		for end < len(hosts) && hosts[end].number == hosts[end-1].number+1 && sameWidth(digits(end-1), digits(end)) {
-			end++
+		for ; end < len(hosts) && sameWidth(digits(end-1), digits(end)); end++ {
+			number, _ := parseDigits(digits(end))
+			if number != last+1 {
+				break
+			}
+			last = number
 		}
 		if i > 0 {
 			out = append(out, ',')

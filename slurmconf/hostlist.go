@@ -31,31 +31,24 @@ type hostRange struct {
 // here too. A list that Slurm refuses or crashes on, or of more than 1,048,576
 // names, is an error that quotes it.
 func ExpandHostlist(s string) ([]string, error) {
-	x := expander{arena: make([]byte, 0, 2*len(s)), ends: make([]int, 0, 16+strings.Count(s, ","))}
-	if err := walkHosts(s, x.add); err != nil {
+	count, size := min(1+strings.Count(s, ","), maxHosts), len(s)
+	if strings.IndexByte(s, '[') >= 0 {
+		count, size = 0, 0 // brackets hold more names than there are commas
+		if err := walkHosts(s, func(name []byte) { count, size = count+1, size+len(name) }); err != nil {
+			return nil, err
+		}
+	}
+	names := make([]string, 0, count)
+	var all strings.Builder // one piece of memory, which the names are parts of
+	all.Grow(size)
+	err := walkHosts(s, func(name []byte) {
+		all.Write(name)
+		names = append(names, all.String()[all.Len()-len(name):])
+	})
+	if err != nil || len(names) == 0 {
 		return nil, err
 	}
-	if len(x.ends) == 0 {
-		return nil, nil
-	}
-	all := string(x.arena)
-	names := make([]string, len(x.ends))
-	start := 0
-	for i, end := range x.ends {
-		names[i] = all[start:end]
-		start = end
-	}
 	return names, nil
-}
-
-type expander struct {
-	arena []byte
-	ends  []int
-}
-
-func (x *expander) add(name []byte) {
-	x.arena = append(x.arena, name...)
-	x.ends = append(x.ends, len(x.arena))
 }
 
 // walkHosts calls yield with every name of the list; the bytes are valid during
@@ -231,19 +224,37 @@ func (w *hostWalker) outer(k int, prefix, text string, last []hostRange, suffix 
 	return nil
 }
 
-// single walks a name's last bracket.
+// single walks a name's last bracket. From one number to the next it counts up
+// the digits that are there, which is faster than to write them anew.
 func (w *hostWalker) single(prefix string, ranges []hostRange, suffix string) error {
 	w.buf = append(w.buf[:0], prefix...)
 	for _, r := range ranges {
+		var digits []byte
 		for i := range r.count {
-			w.buf = appendPadded(w.buf[:len(prefix)], r.lo+i, r.width)
-			w.buf = append(w.buf, suffix...)
+			if !countUp(digits) {
+				w.buf = appendPadded(w.buf[:len(prefix)], r.lo+i, r.width)
+				end := len(w.buf)
+				w.buf = append(w.buf, suffix...)
+				digits = w.buf[len(prefix):end]
+			}
 			if err := w.emit(w.buf); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// countUp adds one to a number, or reports false where that needs another digit.
+func countUp(digits []byte) bool {
+	for i := len(digits) - 1; i >= 0; i-- {
+		if digits[i] < '9' {
+			digits[i]++
+			return true
+		}
+		digits[i] = '0'
+	}
+	return false
 }
 
 func (w *hostWalker) emit(name []byte) error {
