@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -63,8 +64,17 @@ func (m *memory) Save(_ context.Context, p *Publication, out *Published) error {
 	if m.refuses != nil {
 		return m.refuses
 	}
+	version := ""
+	if was := m.published[p.key()]; was != nil {
+		version = was.version
+	}
+	if out.version != version {
+		return fmt.Errorf("publication %s has version %q and not %q", p.key(), version, out.version)
+	}
 	m.saves++
-	m.published[p.key()] = out.clone()
+	next := out.clone()
+	next.version = strconv.Itoa(m.saves)
+	m.published[p.key()] = next
 	return m.broken
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -40,11 +41,27 @@ func TestDeletedPublicationIsRestored(t *testing.T) {
 		store.change(racks(t, simulated.Fault{Node: "gb200-003", Fabric: "inProgress"}))
 		store.pass(time.Minute)
 		want := store.get("slurm/quoin-slurm").clone()
-		store.edit(func() { delete(store.published, "slurm/quoin-slurm") })
-		store.pass(time.Minute)
-		if diff := cmp.Diff(want, store.get("slurm/quoin-slurm"), cmp.AllowUnexported(Published{})); diff != "" {
-			t.Errorf("(-before +restored):\n%s", diff)
+		restored := func() {
+			t.Helper()
+			store.pass(2 * time.Minute)
+			if diff := cmp.Diff(want, store.get("slurm/quoin-slurm"), cmpopts.IgnoreUnexported(Published{})); diff != "" {
+				t.Errorf("(-before +restored):\n%s", diff)
+			}
 		}
+		store.edit(func() { delete(store.published, "slurm/quoin-slurm") })
+		restored()
+		store.edit(func() { clear(store.published["slurm/quoin-slurm"].Files) })
+		restored()
+		store.edit(func() {
+			clear(store.published["slurm/quoin-slurm"].Files)
+			store.refuses = errors.New("too many requests")
+		})
+		store.pass(time.Minute)
+		store.edit(func() {
+			delete(store.published, "slurm/quoin-slurm")
+			store.refuses = nil
+		})
+		restored()
 	})
 }
 

@@ -22,11 +22,12 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 		return time.Time{}, err
 	}
 	if was.empty() && s.last != nil { // it holds order, names and places, and is no less good for having been deleted
-		if was != nil {
-			s.last.version = was.version
-		}
 		p.log.Warn("the published files are gone, writing them again", "publication", s.pub.Name, "place", s.pub.key())
-		return time.Now(), p.save(ctx, s, s.last)
+		again := s.last.clone()
+		if was != nil {
+			again.version = was.version
+		}
+		return time.Now(), p.save(ctx, s, again)
 	}
 	prev, err := readPrevious(was)
 	if err != nil {
