@@ -170,7 +170,7 @@ func (w *hostWalker) token(tok string) error {
 
 // literal looks for brackets in what stays of a token without its ranges.
 func (w *hostWalker) literal(prefix, suffix string) {
-	if strings.IndexByte(suffix, ']') >= 0 || strings.ContainsAny(prefix, "[]") {
+	if strings.IndexByte(suffix, ']') >= 0 || strings.IndexByte(prefix, '[') >= 0 || strings.IndexByte(prefix, ']') >= 0 {
 		w.note("%q has a bracket that is read as a part of the name", prefix+suffix)
 	}
 }
