@@ -117,7 +117,8 @@ func TestLastGoodStays(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			store := newMemory(racks(t))
-			inBubble(t, store, complete(t, Publication{}), func() {
+			all := 1.0
+			inBubble(t, store, complete(t, Publication{MaxChange: &all}), func() {
 				store.pass(time.Minute)
 				tt.after(store)
 				files := maps.Clone(store.get("slurm/quoin-slurm").Files)
@@ -126,7 +127,7 @@ func TestLastGoodStays(t *testing.T) {
 				if diff := cmp.Diff(files, got.Files); diff != "" {
 					t.Errorf("files changed (-was +is):\n%s", diff)
 				}
-				if tt.reason != "NothingToPublish" && !strings.HasPrefix(got.Annotations[AnnotationHeldReason], tt.reason) {
+				if !strings.HasPrefix(got.Annotations[AnnotationHeldReason], tt.reason) {
 					t.Errorf("held reason %q, want %s", got.Annotations[AnnotationHeldReason], tt.reason)
 				}
 			})

@@ -59,12 +59,15 @@ func Make(p *Publication, facts []topology.Facts, prev Previous) (*Made, error) 
 	} else if err != nil {
 		return nil, err
 	}
+	if m.Specs = slurmconf.Specs(plan, topologies); len(m.Specs) == 0 { // blocks may still hold the places of domains that have gone
+		m.Refused, m.Message = "NothingToPublish", "no node is in a block or switch: there is nothing to write"
+		return m, nil
+	}
 	gres, problems := slurmconf.GresFromFacts(facts, prev.Gres)
 	m.gres, m.Problems = gres, append(m.Problems, problems...)
 	if err := m.render(p, topologies); err != nil {
 		return nil, err
 	}
-	m.Specs = slurmconf.Specs(plan, topologies)
 	m.LeftOut = leftOut(plan, m.Specs)
 	m.Digest = Digest(m.Files)
 	m.check(p, topologies)
