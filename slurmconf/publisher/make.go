@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,6 +45,8 @@ func (m *Made) Summary() string {
 // header begins every file.
 const header = "Written by quoin from the NVLink domains and network tiers of the nodes.\nChanges made here are overwritten."
 
+var errNoNode = errors.New("no node is in a block or switch: there is nothing to write")
+
 // Make plans, renders, parses back and lints. An error means that no plan could
 // be made at all.
 func Make(p *Publication, facts []topology.Facts, prev Previous) (*Made, error) {
@@ -53,14 +56,13 @@ func Make(p *Publication, facts []topology.Facts, prev Previous) (*Made, error) 
 	}
 	m := &Made{Plan: plan, Files: map[string]string{}, Problems: plan.Problems}
 	topologies, err := slurmconf.FromPlan(plan, slurmconf.Kind(p.Topology), p.Format == "yaml")
-	if errors.Is(err, slurmconf.ErrEmptyPlan) {
-		m.Refused, m.Message = "NothingToPublish", err.Error()
-		return m, nil
-	} else if err != nil {
+	if err != nil && !errors.Is(err, slurmconf.ErrEmptyPlan) {
 		return nil, err
 	}
-	if m.Specs = slurmconf.Specs(plan, topologies); len(m.Specs) == 0 { // blocks may still hold the places of domains that have gone
-		m.Refused, m.Message = "NothingToPublish", "no node is in a block or switch: there is nothing to write"
+	m.Specs = slurmconf.Specs(plan, topologies)
+	m.LeftOut = leftOut(plan, m.Specs)
+	if len(m.Specs) == 0 { // blocks may still hold the places of domains that have gone
+		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()
 		return m, nil
 	}
 	gres, problems := slurmconf.GresFromFacts(facts, prev.Gres)
@@ -68,7 +70,6 @@ func Make(p *Publication, facts []topology.Facts, prev Previous) (*Made, error) 
 	if err := m.render(p, topologies); err != nil {
 		return nil, err
 	}
-	m.LeftOut = leftOut(plan, m.Specs)
 	m.Digest = Digest(m.Files)
 	m.check(p, topologies)
 	return m, nil
