@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -52,6 +53,25 @@ func TestFlappingWhileHeld(t *testing.T) {
 		store.pass(time.Minute)
 		if got := store.get("slurm/quoin-slurm"); got.Annotations[AnnotationHeld] != "" || strings.Contains(got.Files["topology.yaml"], "gb200-[001") {
 			t.Errorf("the digest that is shown does not let the change through: %v", got.Annotations)
+		}
+	})
+}
+
+// TestHeldIsSaidOnce holds a change while the store refuses to take the reason.
+func TestHeldIsSaidOnce(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Minute)
+		store.edit(func() { store.refuses = errors.New("forbidden") })
+		store.change(racksWithout(t, 20))
+		store.pass(time.Hour)
+		store.edit(func() { store.refuses = nil })
+		store.pass(time.Hour)
+		if diff := cmp.Diff([]string{"Published", "BigChange"}, store.events); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: ") {
+			t.Errorf("held reason %q", held)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// memory is a Store that a test changes by hand.
+// memory is a Store that a test changes by hand, and a Recorder.
 type memory struct {
 	mu        sync.Mutex // the publisher annotates several nodes at once
 	snap      *Snapshot
@@ -27,6 +27,7 @@ type memory struct {
 	annotated int
 	broken    error           // of every call
 	refuses   error           // of writes
+	events    []string        // the reasons that were recorded
 	foreign   map[string]bool // nodes whose annotation somebody else owns
 }
 
@@ -94,6 +95,13 @@ func (m *memory) Annotate(_ context.Context, node, spec string) error {
 	return nil
 }
 
+// Record implements Recorder.
+func (m *memory) Record(_ *Publication, _ bool, reason, _ string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.events = append(m.events, reason)
+}
+
 // edit changes what is in the store, as people and other programs do.
 func (m *memory) edit(change func()) {
 	m.mu.Lock()
@@ -141,7 +149,9 @@ func inBubble(t *testing.T, store *memory, pubs []Publication, steps func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		store.changes = make(chan struct{}, 1) // of the bubble
-		go func() { done <- newPublisher(store, pubs).Run(ctx) }()
+		pub := newPublisher(store, pubs)
+		pub.recorder = store
+		go func() { done <- pub.Run(ctx) }()
 		steps()
 		cancel()
 		if err := <-done; err != nil {

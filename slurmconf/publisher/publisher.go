@@ -37,10 +37,11 @@ type state struct {
 	failures   int
 	gone       map[string]time.Time      // Slurm name -> when first missed
 	tried      map[string]string         // node -> annotation that another writer's stood against
-	waiting    map[string]specSince      // Slurm name -> annotation that is not due yet
+	waiting    map[string]specSince      // Slurm name -> annotation that the Node has not yet
 	last       *Published                // as last written, should somebody delete it
 	heldAt     time.Time                 // when the store was last told why files are held
-	said       string                    // the last reason that was logged
+	said       string                    // the last reason for holding files that was logged
+	failed     string                    // the last error that was logged
 	problems   map[topology.Problem]bool // those that were logged
 }
 
@@ -124,7 +125,7 @@ func (p *Publisher) pass(ctx context.Context) {
 			again = time.Now().Add(min(5*time.Second<<min(s.failures-1, 4), time.Minute))
 			p.fail(s, err)
 		} else {
-			s.failures = 0
+			s.failures, s.failed = 0, ""
 		}
 		if !again.IsZero() && (s.due.IsZero() || again.Before(s.due)) {
 			s.due = again
@@ -135,9 +136,9 @@ func (p *Publisher) pass(ctx context.Context) {
 // fail says once what went wrong with a pass; the files stay as they are.
 func (p *Publisher) fail(s *state, err error) {
 	p.metrics.passes.WithLabelValues(s.pub.Name, "error").Inc()
-	if s.said == err.Error() {
+	if s.failed == err.Error() {
 		return
 	}
-	s.said = err.Error()
+	s.failed = err.Error()
 	p.log.Error("pass failed, the published files stay", "publication", s.pub.Name, "err", err)
 }
