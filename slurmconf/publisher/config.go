@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
@@ -68,8 +68,9 @@ type Publication struct {
 	// goes unasked.
 	MaxChange *float64 `yaml:"maxChange"`
 
-	release  slurmconf.Release
-	selector labels.Selector
+	release   slurmconf.Release
+	selector  labels.Selector
+	slurmName func(*Node) string
 }
 
 // Selection chooses nodes. The zero value takes all.
@@ -108,8 +109,6 @@ func DefaultPublication() Publication {
 		Settle: Duration{Duration: 10 * time.Second}, SettleMax: minute(1), FirstWait: minute(5), GoneAfter: minute(10), AnnotateAfter: minute(2),
 	}
 }
-
-var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
 // complete fills in defaults.
 func (p *Publication) complete() {
@@ -162,26 +161,25 @@ func (p *Publication) check() []*FieldError {
 	var err error
 	if p.release, err = slurmconf.ParseRelease(p.SlurmVersion); err != nil {
 		fail("slurmVersion", err.Error())
-	}
-	if p.selector, err = labels.Parse(p.Nodes.Selector); err != nil {
-		bad("nodes.selector", p.Nodes.Selector, "a label selector such as key=value: "+err.Error())
-	}
-	if !dnsName.MatchString(p.Namespace) {
-		bad("namespace", p.Namespace, "lower-case letters, digits and dashes")
-	}
-	if !dnsName.MatchString(p.ConfigMap) {
-		bad("configMap", p.ConfigMap, "lower-case letters, digits, dashes and dots")
+	} else if p.Format == "yaml" && !p.release.YAML() {
+		bad("format", p.Format, "conf with Slurm "+p.SlurmVersion+": topology.yaml needs 25.05 or newer")
 	}
 	if p.Format != "conf" && p.Format != "yaml" {
 		bad("format", p.Format, "conf or yaml")
 	}
-	if p.Format == "yaml" && len(wrong) == 0 && !p.release.YAML() {
-		bad("format", p.Format, "conf with Slurm "+p.SlurmVersion+": topology.yaml needs 25.05 or newer")
+	if p.selector, err = labels.Parse(p.Nodes.Selector); err != nil {
+		bad("nodes.selector", p.Nodes.Selector, "a label selector such as key=value: "+err.Error())
+	}
+	if len(validation.IsDNS1123Label(p.Namespace)) > 0 {
+		bad("namespace", p.Namespace, "up to 63 lower-case letters, digits and dashes, no dash at an end")
+	}
+	if len(validation.IsDNS1123Subdomain(p.ConfigMap)) > 0 {
+		bad("configMap", p.ConfigMap, "lower-case letters, digits, dashes and dots, a letter or digit at the ends and beside dots")
 	}
 	if p.Topology != "auto" && p.Topology != "block" && p.Topology != "tree" {
 		bad("topology", p.Topology, "auto, block or tree")
 	}
-	if _, err := slurmNamer(p.SlurmNames); err != nil {
+	if p.slurmName = slurmNamer(p.SlurmNames); p.slurmName == nil {
 		bad("slurmNames", p.SlurmNames, "short, full, label:KEY or annotation:KEY")
 	}
 	if *p.MaxChange < 0 || *p.MaxChange > 1 {
@@ -236,18 +234,19 @@ func Complete(pubs []Publication) ([]Publication, error) {
 	return pubs, nil
 }
 
-// slurmNamer returns the function that names a node in Slurm.
-func slurmNamer(how string) (func(*Node) string, error) {
+// slurmNamer returns the function that names a node in Slurm, nil where none is
+// called so.
+func slurmNamer(how string) func(*Node) string {
 	kind, key, _ := strings.Cut(how, ":")
 	switch {
 	case how == "short":
-		return func(n *Node) string { s, _, _ := strings.Cut(n.Name, "."); return s }, nil
+		return func(n *Node) string { s, _, _ := strings.Cut(n.Name, "."); return s }
 	case how == "full":
-		return func(n *Node) string { return n.Name }, nil
+		return func(n *Node) string { return n.Name }
 	case kind == "label" && key != "":
-		return func(n *Node) string { return n.Labels[key] }, nil
+		return func(n *Node) string { return n.Labels[key] }
 	case kind == "annotation" && key != "":
-		return func(n *Node) string { return n.Annotations[key] }, nil
+		return func(n *Node) string { return n.Annotations[key] }
 	}
-	return nil, fmt.Errorf("slurm names %q: want short, full, label:KEY or annotation:KEY", how)
+	return nil
 }

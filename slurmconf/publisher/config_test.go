@@ -10,6 +10,9 @@ func TestCompleteRefuses(t *testing.T) {
 	tests := map[string][]Publication{
 		`slurmVersion: slurm release "23.02"`: {{SlurmVersion: "23.02"}},
 		`format: "xml": want conf or yaml`:    {{Format: "xml"}},
+		`namespace: "a.b": want`:              {{Namespace: "a.b"}},
+		`configMap: "a..b": want`:             {{ConfigMap: "a..b"}},
+		`format: "yaml": want conf with`:      {{Namespace: "A", SlurmVersion: "24.11"}},
 		`topology.yaml needs 25.05`:           {{SlurmVersion: "24.11", Format: "yaml"}},
 		`name: also another`:                  {{}, {Namespace: "other"}},
 		`also belongs to publication "a"`:     {{Name: "a"}, {Name: "b"}},

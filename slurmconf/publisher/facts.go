@@ -9,13 +9,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-// Gather joins the nodes that the publication takes with their reports. The
-// map gives each by its Slurm name.
+// Gather joins the nodes that the publication, which is complete, takes with
+// their reports. The map gives each by its Slurm name.
 func Gather(p *Publication, snap *Snapshot) ([]topology.Facts, map[string]*Node) {
-	name, err := slurmNamer(p.SlurmNames)
-	if err != nil {
-		panic("publisher: publication is not complete: " + err.Error())
-	}
 	keys := nodelabels.Keys{Tiers: p.TierLabels}
 	facts := make([]topology.Facts, 0, len(snap.Nodes))
 	nodes := make(map[string]*Node, len(snap.Nodes))
@@ -24,7 +20,7 @@ func Gather(p *Publication, snap *Snapshot) ([]topology.Facts, map[string]*Node)
 		if !p.takes(n) {
 			continue
 		}
-		f := topology.Facts{Name: n.Name, SlurmName: name(n), Report: snap.Reports[n.Name], Labels: nodelabels.Read(n.Labels, keys)}
+		f := topology.Facts{Name: n.Name, SlurmName: p.slurmName(n), Report: snap.Reports[n.Name], Labels: nodelabels.Read(n.Labels, keys)}
 		if f.SlurmName == "" {
 			continue // not a Slurm node (yet): its label or annotation is missing
 		}
@@ -46,13 +42,9 @@ func (p *Publication) unselected(snap *Snapshot) map[string]*Node {
 	if p.selector.Empty() {
 		return out
 	}
-	name, err := slurmNamer(p.SlurmNames)
-	if err != nil {
-		return out
-	}
 	for i := range snap.Nodes {
 		if n := &snap.Nodes[i]; !p.takes(n) {
-			out[name(n)] = n
+			out[p.slurmName(n)] = n
 		}
 	}
 	return out

@@ -3,7 +3,6 @@ package publisher
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -93,21 +92,16 @@ func (p *Publisher) logProblems(ctx context.Context, s *state, problems []topolo
 	for _, pr := range problems {
 		now[pr] = true
 		if !s.problems[pr] {
-			p.log.LogAttrs(ctx, levelProblem, "problem", attrs(s, pr)...)
+			p.log.LogAttrs(ctx, slog.LevelWarn, "problem", attrs(s, pr)...)
 		}
 	}
-	for pr := range maps.Keys(s.problems) {
+	for pr := range s.problems {
 		if !now[pr] {
-			p.log.LogAttrs(ctx, levelGone, "problem gone", attrs(s, pr)...)
+			p.log.LogAttrs(ctx, slog.LevelInfo, "problem gone", attrs(s, pr)...)
 		}
 	}
 	s.problems = now
 }
-
-const (
-	levelProblem = slog.LevelWarn
-	levelGone    = slog.LevelInfo
-)
 
 func attrs(s *state, pr topology.Problem) []slog.Attr {
 	return []slog.Attr{slog.String("publication", s.pub.Name), slog.String("node", pr.Node), slog.String("reason", pr.Reason), slog.String("message", pr.Message)}
