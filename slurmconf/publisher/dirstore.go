@@ -60,9 +60,10 @@ func (s *DirStore) Run(ctx context.Context) error {
 	}
 	watcher, err := fsnotify.NewWatcher()
 	var events chan fsnotify.Event
+	var lost chan error
 	if err == nil {
 		defer watcher.Close()
-		events = watcher.Events
+		events, lost = watcher.Events, watcher.Errors
 		for _, d := range []string{reportsFolder, nodesFolder} {
 			_ = watcher.Add(filepath.Join(s.dir, d)) // the rescan sees what this misses
 		}
@@ -74,6 +75,8 @@ func (s *DirStore) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-events:
+			notify(s.changes)
+		case <-lost: // such as by an overflow; unread, it would stop the events for good
 			notify(s.changes)
 		case <-tick.C:
 			if is := s.fingerprint(); is != was {
