@@ -1,16 +1,13 @@
 package publisher
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,20 +34,8 @@ func TestRealPublication(t *testing.T) {
 	for n := range 36 {
 		r.addNode(n)
 	}
-	store := NewKubeStore(c.Client(), "default", "", pubs, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	pub := New(store, pubs, nil, NewMetrics(prometheus.NewRegistry()), slog.New(slog.NewTextHandler(io.Discard, nil)))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 2)
-	go func() { ended <- store.Run(ctx) }()
-	go func() { ended <- pub.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		for range 2 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	store := NewKubeStore(c.Client(), "default", "", pubs, slog.New(slog.DiscardHandler))
+	inBackground(t, store.Run, newPublisher(store, pubs).Run)
 	t.Run("first", r.first)
 	t.Run("deleted", r.deleted)
 	t.Run("edited", r.edited)
