@@ -99,7 +99,9 @@ func (f *Facts) domain() domain {
 	return domain{keep: true, reason: ReasonNoFacts, message: "no report says the node's NVLink domain, and no label names one"}
 }
 
-// reportedDomain decides by what NVML reported of the node's GPUs.
+// reportedDomain decides by what NVML reported of the node's GPUs. Only a fabric
+// that is not supported, or completed without a cluster, says that there is no
+// domain; one that is absent says nothing.
 func (f *Facts) reportedDomain() domain {
 	var clique Clique
 	var waiting, failed string
@@ -114,12 +116,16 @@ func (f *Facts) reportedDomain() domain {
 			clique = c
 			continue
 		}
-		unread = unread || g.Fabric.IsZero()
-		switch {
-		case g.Fabric.State == FabricInProgress || g.Fabric.State == FabricNotStarted:
+		switch g.Fabric.State {
+		case FabricInProgress, FabricNotStarted:
 			waiting = g.UUID
-		case g.Fabric.State == FabricCompleted && g.Fabric.Status != "":
-			failed = g.UUID + " ended with " + g.Fabric.Status
+		case FabricCompleted:
+			if g.Fabric.Status != "" {
+				failed = g.UUID + " ended with " + g.Fabric.Status
+			}
+		case FabricNotSupported:
+		default:
+			unread = true
 		}
 	}
 	switch {
@@ -133,6 +139,8 @@ func (f *Facts) reportedDomain() domain {
 		return domain{clique: f.Labels.Clique, source: fromLabel}
 	case unread && len(f.Report.Problems) > 0:
 		return domain{keep: true, reason: ReasonNoFacts, message: f.Report.Problems[0].Message}
+	case unread:
+		return domain{keep: true, reason: ReasonNoDomain, message: "its report says nothing of its GPUs' NVLink fabric"}
 	}
 	return domain{reason: ReasonNoDomain, message: "its GPUs have no multi-node NVLink"}
 }

@@ -258,7 +258,7 @@ func (p *planner) findProblems() {
 		switch pl := &p.plan.Placements[i]; pl.Reason {
 		case ReasonFabricFailed, ReasonTwoCliques, ReasonBelowBase:
 			p.problem(pl.Node, pl.Reason, pl.Message)
-		case ReasonNoGPUs:
+		case ReasonNoGPUs, ReasonNoDomain:
 			if pl.Source == string(fromPrevious) {
 				p.problem(pl.Node, pl.Reason, pl.Message)
 			}

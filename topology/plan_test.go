@@ -253,6 +253,8 @@ func TestPlanWhy(t *testing.T) {
 		{"fabric not started", fabric(topology.FabricNotStarted, ""), topology.ReasonFabricInProgress, topology.ReasonFabricInProgress, "previous", false},
 		{"fabric failed", fabric(topology.FabricCompleted, "ERROR_UNKNOWN"), topology.ReasonFabricFailed, topology.ReasonFabricFailed, "previous", false},
 		{"no multi-node NVLink", fabric(topology.FabricNotSupported, ""), topology.ReasonNoDomain, topology.ReasonNoDomain, "", false},
+		{"no cluster", fabric(topology.FabricCompleted, ""), topology.ReasonNoDomain, topology.ReasonNoDomain, "", false},
+		{"fabric absent", fabric("", ""), topology.ReasonNoDomain, topology.ReasonNoDomain, "previous", false},
 		{"no GPU", first(func(f *topology.Facts) { f.Report.GPUs = nil }), topology.ReasonNoGPUs, topology.ReasonNoGPUs, "previous", false},
 		{"no facts at all", first(func(f *topology.Facts) { f.Report = nil; f.Labels.GPUs = 4 }), topology.ReasonNoFacts, topology.ReasonNoFacts, "previous", false},
 		{"clique by label", first(func(f *topology.Facts) {
@@ -393,6 +395,17 @@ func TestPlanKeepsUnreadNodes(t *testing.T) {
 			}
 			f.Report.GPUs[2].Fabric = topology.Fabric{}
 			f.Report.Problems = []topology.Problem{{Reason: "FactUnreadable", Message: "fabric"}}
+		},
+		"fabric absent, with no problem": func(f *topology.Facts) {
+			for g := range f.Report.GPUs {
+				f.Report.GPUs[g].Fabric = topology.Fabric{}
+			}
+		},
+		"fabric of one GPU absent, the others without a cluster": func(f *topology.Facts) {
+			for g := range f.Report.GPUs {
+				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricCompleted}
+			}
+			f.Report.GPUs[1].Fabric = topology.Fabric{}
 		},
 	}
 	for name, change := range tests {
