@@ -12,32 +12,47 @@ import (
 // nvidiaGPUFlag makes Slurm set the variables of NVIDIA GPUs only.
 const nvidiaGPUFlag = "nvidia_gpu_env"
 
-// ReasonGPUMissing names a node that reports fewer GPUs than gres.conf has for
-// it: its line stays, for a shorter one would have Slurm drain the node.
-const ReasonGPUMissing = "GPUMissing"
+// The reasons of problems with a node's lines in gres.conf.
+const (
+	// ReasonGPUMissing names a node that has lost GPUs: its lines stay, for shorter
+	// ones would have Slurm drain the node.
+	ReasonGPUMissing = "GPUMissing"
+	// ReasonNoGresLine names a node with GPUs for which no line can be written.
+	ReasonNoGresLine = "NoGresLine"
+)
 
 // GresFromFacts returns the gres.conf lines of every node that has GPUs. A node
 // that says nothing now, or that has lost a GPU, keeps the lines that was has for
-// it, as GresByNode gives them. A node known by its labels only detects its own GPUs. Nodes that
-// are not in facts have no line.
+// it, as GresByNode gives them; one that has other hardware now does not. A node
+// known by its labels only detects its own GPUs. Nodes that are not in facts have
+// no line.
 func GresFromFacts(facts []topology.Facts, was map[string][]GresLine) ([]GresLine, []topology.Problem) {
 	var problems []topology.Problem
 	groups := gresGroups{at: map[string]int{}}
 	for i := range facts {
 		f := &facts[i]
 		old := was[f.SlurmName]
-		signature, lines := groups.of(f)
-		if devices(lines) < devices(old) || len(lines) == 0 {
-			if f.Report != nil && len(f.Report.GPUs) > 0 && len(old) > 0 {
-				problems = append(problems, topology.Problem{Node: f.Name, Reason: ReasonGPUMissing,
-					Message: fmt.Sprintf("reports %d GPU devices, gres.conf has %d; its line stays, or Slurm would drain the node", devices(lines), devices(old))})
-			}
-			if len(old) == 0 {
-				continue
-			}
+		signature, lines, unknown := groups.of(f)
+		keep := false
+		if len(old) > 0 && (len(lines) == 0 || devices(lines) < devices(old)) {
+			keep = f.Report == nil || devices(old) == 0 || keepsLines(f.Report, old, unknown != "")
+		}
+		switch {
+		case unknown != "" && keep:
+			problems = append(problems, topology.Problem{Node: f.Name, Reason: ReasonNoGresLine, Message: unknown + "; its published lines stay"})
+		case unknown != "":
+			problems = append(problems, topology.Problem{Node: f.Name, Reason: ReasonNoGresLine,
+				Message: unknown + "; without a line Slurm drains a node that has GPUs in slurm.conf"})
+		case keep && f.Report != nil && devices(old) > 0:
+			problems = append(problems, topology.Problem{Node: f.Name, Reason: ReasonGPUMissing,
+				Message: fmt.Sprintf("reports %d GPU devices, gres.conf has %d; its line stays, or Slurm would drain the node", devices(lines), devices(old))})
+		}
+		if keep {
 			signature, lines = textOf(old), old
 		}
-		groups.add(signature, lines, f.SlurmName)
+		if len(lines) > 0 {
+			groups.add(signature, lines, f.SlurmName)
+		}
 	}
 	return groups.lines(), problems
 }
@@ -50,28 +65,30 @@ type gresGroups struct {
 	buf    []byte
 }
 
-// of returns a node's lines, and a text that is the same for alike nodes only.
-// The lines of alike nodes are made once.
-func (g *gresGroups) of(f *topology.Facts) (signature string, lines []GresLine) {
+// of returns a node's lines, and a text that is the same for alike nodes only;
+// or which fact is unknown, so that it has none. The lines of alike nodes are
+// made once.
+func (g *gresGroups) of(f *topology.Facts) (signature string, lines []GresLine, unknown string) {
 	g.buf = append(g.buf[:0], "labels"...)
 	if f.Report != nil {
 		g.buf = g.buf[:0]
 		for i := range f.Report.GPUs {
 			gpu := &f.Report.GPUs[i]
 			if gpu.Minor == nil || len(gpu.MIG) > 0 {
-				lines := gresOf(f)
-				return textOf(lines), lines
+				lines, unknown := gresOf(f)
+				return textOf(lines), lines, unknown
 			}
 			g.buf = strconv.AppendInt(append(append(g.buf, gpu.Product...), '/'), int64(*gpu.Minor), 10)
 			g.buf = append(g.buf, '\n')
 		}
 	} else if f.Labels.GPUs == 0 {
-		return "", nil
+		return "", nil, ""
 	}
 	if i, ok := g.at[string(g.buf)]; ok {
-		return g.groups[i].Node, g.groups[i].Lines
+		return g.groups[i].Node, g.groups[i].Lines, ""
 	}
-	return string(g.buf), gresOf(f)
+	lines, unknown = gresOf(f)
+	return string(g.buf), lines, unknown
 }
 
 func (g *gresGroups) add(signature string, lines []GresLine, node string) {
@@ -153,27 +170,27 @@ func devices(lines []GresLine) int {
 	return n
 }
 
-// gresOf returns the node's own lines, none when too little is known: a line
-// with a missing file keeps slurmd from starting.
-func gresOf(f *topology.Facts) []GresLine {
+// gresOf returns the node's own lines; none, and what is unknown, when too
+// little is known: a line with a missing file keeps slurmd from starting.
+func gresOf(f *topology.Facts) (lines []GresLine, unknown string) {
 	if f.Report == nil {
 		if f.Labels.GPUs == 0 {
-			return nil
+			return nil, ""
 		}
-		return []GresLine{{AutoDetect: "nvidia"}}
+		return []GresLine{{AutoDetect: "nvidia"}}, ""
 	}
-	var lines []GresLine
 	for _, g := range f.Report.GRESOrder() {
 		if g.Minor == nil {
-			return nil
+			return nil, fmt.Sprintf("its report has no minor number of GPU %s, which names the device file", g.UUID)
 		}
-		file := fmt.Sprintf("/dev/nvidia%d", *g.Minor)
+		file := deviceFile(*g.Minor)
 		if len(g.MIG) > 0 {
-			for _, m := range g.MIG {
+			for i := range g.MIG {
+				m := &g.MIG[i]
 				if len(m.Capabilities) == 0 {
-					return nil
+					return nil, fmt.Sprintf("its report has no capability files of MIG instance %s of GPU %s", m.UUID, g.UUID)
 				}
-				lines = append(lines, GresLine{Name: "gpu", Type: gresType(g.Product) + "_" + m.Profile,
+				lines = append(lines, GresLine{Name: "gpu", Type: migType(g.Product, m.Profile),
 					MultipleFiles: append([]string{file}, m.Capabilities...), Flags: []string{nvidiaGPUFlag}})
 			}
 			continue
@@ -185,8 +202,12 @@ func gresOf(f *topology.Facts) []GresLine {
 		}
 		lines = append(lines, GresLine{Name: "gpu", Type: typ, Files: []string{file}, Flags: []string{nvidiaGPUFlag}})
 	}
-	return lines
+	return lines, ""
 }
+
+func deviceFile(minor int) string { return "/dev/nvidia" + strconv.Itoa(minor) }
+
+func migType(product, profile string) string { return gresType(product) + "_" + profile }
 
 // gresType makes a product's name Slurm's GRES type, as its gpu/nvml plugin
 // does, without the maker: "NVIDIA GB200" is gb200, "NVIDIA H100 80GB HBM3" is

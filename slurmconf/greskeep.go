@@ -1,0 +1,107 @@
+package slurmconf
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// keepsLines decides whether a node's published lines stay, though its report
+// gives fewer devices, or none because a fact is unknown.
+//
+// Both answers can hurt. Lines that are shorter than slurm.conf's Gres= have
+// Slurm drain the node, until somebody resumes it. Lines that name a file which
+// is not there have slurmd end, which is worse. So the lines stay only where
+// the files should still be there, and something says that GPUs were lost: gres.conf
+// has no UUIDs to know the machine by.
+//
+//   - A GPU with another product or MIG layout than published, or with a file
+//     that was not, is other hardware.
+//   - A GPU that is lost without a reboot leaves its file behind. NVML names it in
+//     a problem, or it is gone from NVML's list, but not from the numbers:
+//     a minor number below the others is free.
+//   - Where only the last files are missing, and no problem says why, as with 4
+//     GPUs of the numbers 0 to 3 where there were 8, the machine has booted since,
+//     for the driver numbers what it finds from 0: with a GPU less, or as another
+//     machine of that name. The files of the others do not exist.
+//   - A report without any GPU is taken for a fault, as the plan does.
+func keepsLines(n *topology.Node, old []GresLine, unknown bool) bool {
+	if len(n.GPUs) == 0 {
+		return true
+	}
+	was := byDeviceFile(old)
+	present := map[string]bool{}
+	highest := -1
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		if g.Minor == nil {
+			continue
+		}
+		file := deviceFile(*g.Minor)
+		if !sameLayout(g, was[file], len(n.Problems) > 0) {
+			return false
+		}
+		present[file], highest = true, max(highest, *g.Minor)
+	}
+	if unknown {
+		return true
+	}
+	missing := false
+	for file := range was {
+		if !present[file] {
+			minor, err := strconv.Atoi(strings.TrimPrefix(file, "/dev/nvidia"))
+			if err == nil && minor < highest {
+				return true
+			}
+			missing = true
+		}
+	}
+	return !missing || slices.ContainsFunc(n.Problems, losesGPU)
+}
+
+// losesGPU reports whether the problem is that a whole GPU cannot be read: such
+// as GPUUnreadable or GPULost.
+func losesGPU(p topology.Problem) bool { return strings.HasPrefix(p.Reason, "GPU") }
+
+// byDeviceFile returns for each GPU's own file the devices that the lines give of it,
+// one or its MIG instances.
+func byDeviceFile(lines []GresLine) map[string][]GresLine {
+	out := map[string][]GresLine{}
+	for _, l := range lines {
+		for _, file := range l.Files {
+			out[file] = append(out[file], GresLine{Type: l.Type})
+		}
+		if len(l.MultipleFiles) > 0 {
+			out[l.MultipleFiles[0]] = append(out[l.MultipleFiles[0]], l)
+		}
+	}
+	return out
+}
+
+// sameLayout reports whether the GPU is cut into the devices that were published
+// of it. Where something could not be read, they may be more.
+func sameLayout(g *topology.GPU, was []GresLine, unread bool) bool {
+	typ := gresType(g.Product)
+	if len(g.MIG) == 0 {
+		return slices.ContainsFunc(was, func(l GresLine) bool {
+			return l.Type == typ && len(l.MultipleFiles) == 0 || unread && len(l.MultipleFiles) > 0 && strings.HasPrefix(l.Type, typ+"_")
+		})
+	}
+	if len(was) < len(g.MIG) || len(was) > len(g.MIG) && !unread {
+		return false
+	}
+	was = slices.Clone(was)
+	for i := range g.MIG {
+		m := &g.MIG[i]
+		k := slices.IndexFunc(was, func(l GresLine) bool {
+			return l.Type == migType(g.Product, m.Profile) && len(l.MultipleFiles) > 1 && (len(m.Capabilities) == 0 || slices.Equal(l.MultipleFiles[1:], m.Capabilities))
+		})
+		if k < 0 {
+			return false
+		}
+		was = slices.Delete(was, k, k+1)
+	}
+	return true
+}
