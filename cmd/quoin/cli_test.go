@@ -108,6 +108,16 @@ func TestRenderReportsAndCheck(t *testing.T) {
 	}
 }
 
+// TestRenderNamesNodesWithoutGresLine has a node of which too little is known
+// for gres.conf, but enough for its place.
+func TestRenderNamesNodesWithoutGresLine(t *testing.T) {
+	report := `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"a1.site","gpus":[{"index":0,"uuid":"GPU-1","minor":0,"product":"NVIDIA GB200","mig":[{"uuid":"MIG-1","profile":"1g.24gb"}]}]}`
+	code, out, errs := quoin(t, twoByTwo, "render", "--nodes", "-", write(t, "a1.json", report))
+	if code != 0 || strings.Contains(out, "gres.conf") || !strings.Contains(errs, "problem: a1.site: NoGresLine: its report has no capability files of MIG instance MIG-1 of GPU GPU-1; without a line") || strings.Contains(errs, "GPUMissing") {
+		t.Errorf("exit %d\n%s\n%s", code, out, errs)
+	}
+}
+
 // TestBadInput has what people get wrong: each error says what, where and what
 // to do, with exit status 2.
 func TestBadInput(t *testing.T) {
