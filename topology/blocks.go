@@ -47,7 +47,7 @@ func (p *planner) matchPrevious() {
 		p.groups[m.group].prev = m.block
 	}
 	for b := range p.prev.Blocks {
-		if _, ok := claims[b]; !ok && !slices.Contains(p.policy.Forget, p.prev.Blocks[b].Name) {
+		if _, ok := claims[b]; !ok && !p.forgets(b) {
 			claims[b] = len(p.groups)
 			c := p.prev.Blocks[b].Clique
 			p.groups = append(p.groups, group{clique: c, prev: b, names: blockNames(c)})
@@ -55,6 +55,25 @@ func (p *planner) matchPrevious() {
 	}
 	p.keepUnread(claims)
 	p.keepGone(claims)
+	p.nameForgotten(claims)
+}
+
+// forgets reports whether the previous block leaves the plan for good: the
+// policy says so, and no node is to stay in it.
+func (p *planner) forgets(b int) bool {
+	return slices.Contains(p.policy.Forget, p.prev.Blocks[b].Name) && !p.unread(b)
+}
+
+// nameForgotten names the blocks that the policy forgets and that have nodes.
+func (p *planner) nameForgotten(claims map[int]int) {
+	for b := range p.prev.Blocks {
+		name := p.prev.Blocks[b].Name
+		if g, ok := claims[b]; ok && slices.Contains(p.policy.Forget, name) {
+			n := len(p.groups[g].nodes)
+			p.problem("", ReasonForgottenInUse, fmt.Sprintf("block %s is to be forgotten and has %d nodes, such as %s: it stays",
+				name, n, p.facts[p.groups[g].nodes[0]].SlurmName))
+		}
+	}
 }
 
 // match is a published block that may be a clique's: the more nodes it has of

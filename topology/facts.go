@@ -75,6 +75,7 @@ const (
 	ReasonAboveBase        = "AboveBaseBlockSize"
 	ReasonGone             = "NodeGone"
 	ReasonKeptGone         = "KeptForBlockSize"
+	ReasonForgottenInUse   = "ForgottenBlockInUse"
 	ReasonCliqueDiffers    = "CliqueLabelDiffers"
 	ReasonTierConflict     = "TierConflict"
 )

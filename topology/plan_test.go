@@ -422,6 +422,49 @@ func TestPlanKeepsUnreadNodes(t *testing.T) {
 	}
 }
 
+// TestPlanForgets takes a block out only when none of its nodes could be in it.
+func TestPlanForgets(t *testing.T) {
+	facts := site(3, 4)
+	plan := mustPlan(t, facts, nil, short)
+	forget := short
+	forget.Forget = []string{plan.Placements[4].Block}
+	tests := map[string]struct {
+		change func(*topology.Facts)
+		stays  bool
+	}{
+		"living": {func(*topology.Facts) {}, true},
+		"power cycled": {func(f *topology.Facts) {
+			for g := range f.Report.GPUs {
+				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricInProgress}
+			}
+		}, true},
+		"no report":      {func(f *topology.Facts) { f.Report = nil }, true},
+		"gone for now":   {func(f *topology.Facts) { f.Report, f.Gone = nil, true }, true},
+		"another domain": {func(f *topology.Facts) { f.Report.GPUs = facts[0].Report.GPUs }, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			now := site(3, 4)
+			for i := range now[4:8] {
+				tt.change(&now[4+i])
+			}
+			got := mustPlan(t, now, fromFile(plan), forget)
+			if has := slices.Contains(names(got.Blocks), forget.Forget[0]); has != tt.stays {
+				t.Errorf("the block stays: %t, want %t: %v", has, tt.stays, lines(got))
+			}
+			named := slices.ContainsFunc(got.Problems, func(p topology.Problem) bool { return p.Reason == topology.ReasonForgottenInUse })
+			if named != tt.stays {
+				t.Errorf("problems %v", got.Problems)
+			}
+		})
+	}
+	t.Run("all gone", func(t *testing.T) {
+		if got := mustPlan(t, slices.Delete(slices.Clone(facts), 4, 8), fromFile(plan), forget); len(got.Blocks) != 2 || len(got.Problems) > 0 {
+			t.Errorf("%v, problems %v", lines(got), got.Problems)
+		}
+	})
+}
+
 // TestPlanFollowsLabelsAlone moves a node where there are no reports at all.
 func TestPlanFollowsLabelsAlone(t *testing.T) {
 	facts := site(2, 4)

@@ -17,7 +17,8 @@ type Policy struct {
 	// block; 0 means 2, for machines whose NVLink ends inside the chassis also
 	// report a domain, of one node.
 	MinBlockNodes int
-	// Forget names blocks that leave the plan for good.
+	// Forget names blocks that leave the plan for good. One that has nodes, were
+	// it only that nobody can read them now, stays.
 	Forget []string
 }
 
