@@ -78,33 +78,47 @@ func treeOf(plan *topology.Plan) Topology {
 // Specs returns for every node that the topologies hold its Topology= string,
 // such as "nvl:nvl-8a61c302-1,fabric:leaf-7". A node without a place is absent.
 func Specs(plan *topology.Plan, topologies []Topology) map[string]string {
+	var blocks, tree, yaml bool
+	for _, t := range topologies {
+		blocks, tree, yaml = blocks || t.Block != nil, tree || t.Tree != nil, yaml || t.Name != confTopology
+	}
 	specs := make(map[string]string, len(plan.Placements))
 	var spec, block, leaf string
 	for i := range plan.Placements {
 		pl := &plan.Placements[i]
-		if spec != "" && pl.Block == block && pl.Switch == leaf { // as the node before
-			specs[pl.SlurmName] = spec
-			continue
-		}
-		spec, block, leaf = "", pl.Block, pl.Switch
-		for _, t := range topologies {
-			unit := pl.Block
-			if t.Tree != nil {
-				unit = pl.Switch
+		if spec == "" || pl.Block != block || pl.Switch != leaf { // not as the node before
+			block, leaf = pl.Block, pl.Switch
+			inBlock, at := block, leaf
+			if !blocks {
+				inBlock = ""
 			}
-			switch {
-			case unit == "":
-			case spec == "":
-				spec = t.Name + ":" + unit
-			default:
-				spec += "," + t.Name + ":" + unit
+			if !tree {
+				at = ""
 			}
+			spec = Spec(inBlock, at, yaml)
 		}
 		if spec != "" {
 			specs[pl.SlurmName] = spec
 		}
 	}
 	return specs
+}
+
+// Spec returns the Topology= string of a node that a topology.yaml, or
+// topology.conf, has in a block and at a leaf switch; a place that it has not is
+// empty.
+func Spec(block, leaf string, yaml bool) string {
+	switch {
+	case !yaml && block+leaf != "":
+		return confTopology + ":" + block + leaf // one of them: it holds one topology
+	case block != "" && leaf != "":
+		return NVLinkTopology + ":" + block + "," + FabricTopology + ":" + leaf
+	case block != "":
+		return NVLinkTopology + ":" + block
+	case leaf != "":
+		return FabricTopology + ":" + leaf
+	}
+	return ""
 }
 
 // Previous reads a topology file, conf or yaml by its name's ending, into what

@@ -20,9 +20,10 @@ type specSince struct {
 	time time.Time
 }
 
-// annotateDue annotates Nodes once slurmctld has had the time to load the files
-// that were published, and returns when to come back before that.
-func (p *Publisher) annotateDue(ctx context.Context, s *state, made *Made, nodes map[string]*Node, published, now time.Time) (time.Time, error) {
+// annotateDue gives Nodes the annotations that go with the published files, once
+// slurmctld has had the time to load these, and returns when to come back before
+// that.
+func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]string, nodes map[string]*Node, published, now time.Time) (time.Time, error) {
 	if !*s.pub.Annotate || !s.pub.release.DynamicTopology() {
 		return time.Time{}, nil
 	}
@@ -30,7 +31,7 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, made *Made, nodes
 	var next time.Time
 	waiting := make(map[string]specSince)
 	for slurm, n := range nodes {
-		have, want := n.Annotations[SpecAnnotation], made.Specs[slurm]
+		have, want := n.Annotations[SpecAnnotation], specs[slurm]
 		if have == want {
 			delete(s.tried, n.Name) // should it change again, that is another case
 			continue
@@ -65,6 +66,9 @@ func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation) er
 		switch {
 		case err == nil:
 			done++
+			if a.spec == "" { // if it stays, it was another's
+				s.tried[a.node] = a.was + "\n" + a.spec
+			}
 		case errors.Is(err, ErrConflict):
 			s.tried[a.node] = a.was + "\n" + a.spec
 			p.metrics.conflicts.Inc()

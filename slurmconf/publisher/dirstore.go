@@ -27,6 +27,7 @@ const (
 	annotationsFolder = "annotations" // <node>: the spec annotation
 	publishedFolder   = "published"   // <namespace>/<configMap>/
 	publicationFile   = "publication.json"
+	unfinishedFile    = ".publication.next" // what Save is writing
 )
 
 // DirStore keeps reports and publications in a directory. Every file is
@@ -227,8 +228,20 @@ func (s *DirStore) Place(p *Publication) string {
 	return filepath.Join(s.dir, publishedFolder, p.Namespace, p.ConfigMap)
 }
 
-// Load implements Sink.
-func (s *DirStore) Load(_ context.Context, p *Publication) (*Published, error) {
+// Load implements Sink. It first ends a Save that did not come to its end.
+func (s *DirStore) Load(ctx context.Context, p *Publication) (*Published, error) {
+	unfinished, err := os.ReadFile(filepath.Join(s.Place(p), unfinishedFile))
+	if err == nil {
+		var next Published
+		if err := json.Unmarshal(unfinished, &next); err != nil {
+			return nil, fmt.Errorf("read publication %s: %w; remove it", filepath.Join(s.Place(p), unfinishedFile), err)
+		}
+		if err := s.Save(ctx, p, &next); err != nil {
+			return nil, err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read publication: %w", err)
+	}
 	out := &Published{Files: map[string]string{}, Annotations: map[string]string{}}
 	entries, err := os.ReadDir(s.Place(p))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -256,11 +269,15 @@ func (s *DirStore) Load(_ context.Context, p *Publication) (*Published, error) {
 	return out, nil
 }
 
-// Save implements Sink. The annotations are written last: a process that dies
-// in between leaves good files, and the next pass writes the rest.
+// Save implements Sink. All of it is first written to a file of its own, from
+// which Load goes on should this process die in between.
 func (s *DirStore) Save(_ context.Context, p *Publication, out *Published) error {
 	place := s.Place(p)
 	if err := os.MkdirAll(place, 0o755); err != nil {
+		return fmt.Errorf("write publication: %w", err)
+	}
+	all, err := json.Marshal(out)
+	if err != nil {
 		return fmt.Errorf("write publication: %w", err)
 	}
 	write := func(name string, data []byte) error {
@@ -272,6 +289,9 @@ func (s *DirStore) Save(_ context.Context, p *Publication, out *Published) error
 			return fmt.Errorf("write publication: %w", err)
 		}
 		return nil
+	}
+	if err := write(unfinishedFile, all); err != nil {
+		return err
 	}
 	for name, text := range out.Files {
 		if err := write(name, []byte(text)); err != nil {
@@ -289,7 +309,13 @@ func (s *DirStore) Save(_ context.Context, p *Publication, out *Published) error
 	if err != nil {
 		return fmt.Errorf("write publication: %w", err)
 	}
-	return write(publicationFile, append(notes, '\n'))
+	if err := write(publicationFile, append(notes, '\n')); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(place, unfinishedFile)); err != nil {
+		return fmt.Errorf("write publication: %w", err)
+	}
+	return nil
 }
 
 // Annotate implements Sink.

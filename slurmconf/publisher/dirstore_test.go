@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,13 +87,7 @@ func TestDirStore(t *testing.T) {
 	r.write(text+"# a note\n", publishedFolder, r.pub.Namespace, r.pub.ConfigMap, "topology.yaml")
 	r.until("restored", same)
 	r.write("- {", publishedFolder, r.pub.Namespace, r.pub.ConfigMap, "topology.yaml")
-	r.until("held", func(p *Published) bool {
-		return p.Files["topology.yaml"] == "- {" && strings.HasPrefix(p.Annotations[AnnotationHeldReason], "PublishedUnreadable")
-	})
-	if err := os.Remove(r.published("topology.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	r.until("made anew", same)
+	r.until("restored", same)
 
 	if err := os.RemoveAll(filepath.Join(r.store.dir, reportsFolder)); err != nil {
 		t.Fatal(err)
@@ -106,6 +101,40 @@ func TestDirStore(t *testing.T) {
 	}
 	r.site("gb200-nvl72x4")
 	r.until("taken back", same)
+}
+
+// TestDirStoreEndsASave finds what a publisher left that was killed while it
+// wrote: everything, or only the first file of the new ones.
+func TestDirStoreEndsASave(t *testing.T) {
+	s, p := NewDirStore(t.TempDir()), &Publication{Namespace: "slurm", ConfigMap: "quoin-slurm"}
+	was := &Published{Files: map[string]string{"topology.conf": "old", "gres.conf": "old"}, Annotations: map[string]string{AnnotationDigest: "old"}}
+	next := &Published{Files: map[string]string{"topology.yaml": "new", "gres.conf": "new"}, Annotations: map[string]string{AnnotationDigest: "new"}}
+	for _, written := range [][]string{nil, {"topology.yaml"}, {"topology.yaml", "gres.conf"}} {
+		if err := s.Save(t.Context(), p, was); err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range written {
+			if err := os.WriteFile(filepath.Join(s.Place(p), name), []byte("new"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(s.Place(p), unfinishedFile), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			got, err := s.Load(t.Context(), p)
+			if err != nil || !maps.Equal(got.Files, next.Files) || !maps.Equal(got.Annotations, next.Annotations) {
+				t.Errorf("after %v were written: %+v, %v", written, got, err)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(s.Place(p), unfinishedFile)); !os.IsNotExist(err) {
+			t.Errorf("the save is not ended: %v", err)
+		}
+	}
 }
 
 func TestDirStoreApproval(t *testing.T) {

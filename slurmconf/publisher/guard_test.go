@@ -130,9 +130,6 @@ func TestLastGoodStays(t *testing.T) {
 			s.Nodes = append(s.Nodes, Node{Name: "gb200-001.other.example"})
 			m.change(s)
 		}, "NoPlan"},
-		{"published file broken by hand", func(m *memory) {
-			m.edit(func() { m.published["slurm/quoin-slurm"].Files["topology.yaml"] = "- topology: [" })
-		}, "PublishedUnreadable"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

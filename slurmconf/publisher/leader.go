@@ -57,7 +57,7 @@ func newElection(ctx context.Context, client kubernetes.Interface, namespace, po
 		return nil, fmt.Errorf("select the publishers' Pods: %w", err)
 	}
 	if !publishers.Matches(labels.Set(me.Labels)) {
-		return nil, fmt.Errorf("Pod %s/%s: want the labels %s, by which publishers find each other", namespace, pod, podSelector)
+		return nil, fmt.Errorf("this publisher's Pod %s/%s: want the labels %s, by which publishers find each other", namespace, pod, podSelector)
 	}
 	e := &election{client: client, namespace: namespace, id: holderID(me), log: log, changes: make(chan struct{}, 1)}
 	watch := func(tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {

@@ -29,6 +29,7 @@ type memory struct {
 	refuses   error           // of writes
 	events    []string        // the reasons that were recorded
 	foreign   map[string]bool // nodes whose annotation somebody else owns
+	keeps     map[string]bool // nodes whose annotation stays when it is given up, for it was another's
 }
 
 func newMemory(snap *Snapshot) *memory {
@@ -89,7 +90,10 @@ func (m *memory) Annotate(_ context.Context, node, spec string) error {
 		return m.refuses
 	}
 	m.annotated++
-	if m.notes[node] = spec; spec == "" {
+	switch {
+	case spec != "":
+		m.notes[node] = spec
+	case !m.keeps[node]:
 		delete(m.notes, node)
 	}
 	return nil

@@ -13,6 +13,8 @@ import (
 type Previous struct {
 	// Topology is nil where no topology file is published.
 	Topology *topology.Previous
+	// Conf is whether that is a topology.conf.
+	Conf bool
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]slurmconf.GresLine
 }
@@ -31,6 +33,7 @@ func readPrevious(was *Published) (prev Previous, err error) {
 	}
 	for _, name := range []string{"topology.yaml", "topology.conf"} {
 		if text := was.Files[name]; text != "" {
+			prev.Conf = name == "topology.conf"
 			prev.Topology, err = slurmconf.Previous(name, []byte(text))
 			return prev, err
 		}
@@ -52,6 +55,19 @@ func (prev Previous) nodes() []string {
 		}
 	}
 	return names
+}
+
+// specs are the Topology= strings that go with the files.
+func (prev Previous) specs() map[string]string {
+	if prev.Topology == nil {
+		return nil
+	}
+	placed := placesOf(prev.Topology.Blocks, prev.Topology.Switches)
+	specs := make(map[string]string, len(placed))
+	for node, at := range placed {
+		specs[node] = slurmconf.Spec(at.block, at.leaf, !prev.Conf)
+	}
+	return specs
 }
 
 // place is where a topology has a node.

@@ -107,13 +107,7 @@ func (r *publicationRig) edited(t *testing.T) {
 
 func (r *publicationRig) unreadable(t *testing.T) {
 	r.patch(t, map[string]any{"data": map[string]any{"topology.yaml": "- {"}})
-	r.until(t, "held", func(cm *corev1.ConfigMap) bool {
-		return cm.Data["topology.yaml"] == "- {" && strings.HasPrefix(cm.Annotations[AnnotationHeldReason], "PublishedUnreadable: topology.yaml")
-	})
-	r.patch(t, map[string]any{"data": map[string]any{"topology.yaml": nil}})
-	r.until(t, "made anew", func(cm *corev1.ConfigMap) bool {
-		return cm.Data["topology.yaml"] == r.text && cm.Annotations[AnnotationHeld] == "" && cm.Annotations[AnnotationHeldReason] == ""
-	})
+	r.until(t, "restored", func(cm *corev1.ConfigMap) bool { return cm.Data["topology.yaml"] == r.text })
 }
 
 func (r *publicationRig) foreign(t *testing.T) {
@@ -124,7 +118,7 @@ func (r *publicationRig) foreign(t *testing.T) {
 		return cm.Data["topology.yaml"] == "theirs" && cm.Labels[kindLabel] == ""
 	})
 	r.patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{kindLabel: kindPublication}}, "data": map[string]any{"topology.yaml": nil}})
-	r.until(t, "given over", func(cm *corev1.ConfigMap) bool { return cm.Data["topology.yaml"] == r.text })
+	r.until(t, "given over, and written again", func(cm *corev1.ConfigMap) bool { return cm.Data["topology.yaml"] == r.text })
 }
 
 func (r *publicationRig) approved(t *testing.T) {

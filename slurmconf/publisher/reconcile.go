@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,28 +22,44 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	if err != nil {
 		return time.Time{}, err
 	}
-	if was.empty() && s.last != nil { // it holds order, names and places, and is no less good for having been deleted
-		p.log.Warn("the published files are gone, writing them again", "publication", s.pub.Name, "place", s.pub.key())
-		again := s.last.clone()
-		if was != nil {
-			again.version = was.version
-		}
-		return time.Now(), p.save(ctx, s, again)
+	if !s.last.sameFiles(was) && s.last != nil {
+		return time.Now(), p.restore(ctx, s, was)
 	}
 	prev, err := readPrevious(was)
 	if err != nil {
 		return time.Time{}, p.hold(ctx, s, was, "", "PublishedUnreadable", err.Error()+"; restore it, or remove the file's key to have it made anew")
 	}
+	switch was.touched(prev) {
+	case replaced:
+		p.log.Warn("the published topology was replaced by one that has no node, making it anew", "publication", s.pub.Name, "place", s.pub.key())
+		prev.Topology = nil
+	case edited:
+		if digest := Digest(own(was.Files)); was.Annotations[AnnotationApprove] != digest {
+			return time.Time{}, p.hold(ctx, s, was, digest, "PublishedEdited", fmt.Sprintf("the files are not those that were published with digest %s; restore them, or to go on from what is there now, set the annotation %s=%s",
+				was.Annotations[AnnotationDigest], AnnotationApprove, digest))
+		}
+	}
 	now := time.Now()
 	facts, nodes, wake := p.factsOf(s, snap, prev, now)
+	hold := func(digest, reason, message string) (time.Time, error) {
+		if err := p.hold(ctx, s, was, digest, reason, message); err != nil || prev.Topology == nil {
+			return wake, err
+		}
+		published, err := was.written()
+		if err != nil {
+			published = now
+		}
+		annotateAt, err := p.annotateDue(ctx, s, prev.specs(), nodes, published, now)
+		return earlier(wake, annotateAt), err
+	}
 	made, err := Make(s.pub, facts, prev)
 	if err != nil {
-		return wake, p.hold(ctx, s, was, "", "NoPlan", err.Error())
+		return hold("", "NoPlan", err.Error())
 	}
 	p.nameOverlaps(s, made, nodes)
 	p.observe(ctx, s, made, snap)
 	if made.Refused != "" {
-		return wake, p.hold(ctx, s, was, made.Digest, made.Refused, made.Message)
+		return hold(made.Digest, made.Refused, made.Message)
 	}
 	if s.settlesBase(prev.Topology, made.Plan, now) {
 		if why, until := s.firstWaits(facts, now); why != "" {
@@ -51,14 +68,33 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 		}
 	}
 	if reason, what := s.tooMuch(prev, was, made); reason != "" && was.Annotations[AnnotationApprove] != made.Digest {
-		return wake, p.hold(ctx, s, was, made.Digest, reason, fmt.Sprintf("%s; to let it through, set the annotation %s=%s", what, AnnotationApprove, made.Digest))
+		return hold(made.Digest, reason, fmt.Sprintf("%s; to let it through, set the annotation %s=%s", what, AnnotationApprove, made.Digest))
 	}
 	published, err := p.publish(ctx, s, was, made, now)
 	if err != nil {
 		return wake, err
 	}
-	annotateAt, err := p.annotateDue(ctx, s, made, nodes, published, now)
+	annotateAt, err := p.annotateDue(ctx, s, made.Specs, nodes, published, now)
 	return earlier(wake, annotateAt), err
+}
+
+// restore writes the last files again: they hold order, names and places, and
+// are no less good for what was done to the published ones.
+func (p *Publisher) restore(ctx context.Context, s *state, was *Published) error {
+	const message = "the published files were deleted or edited: written again"
+	p.log.Warn(message, "publication", s.pub.Name, "place", s.pub.key())
+	if p.recorder != nil {
+		p.recorder.Record(s.pub, true, "PublishedEdited", message)
+	}
+	again := was.clone()
+	maps.DeleteFunc(again.Files, func(name, _ string) bool { return slices.Contains(ownFiles, name) })
+	maps.Copy(again.Files, s.last.Files)
+	for _, key := range []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationLeftOut} {
+		if value, ok := s.last.Annotations[key]; ok {
+			again.Annotations[key] = value
+		}
+	}
+	return p.save(ctx, s, again)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -134,30 +170,36 @@ func (p *Publisher) publish(ctx context.Context, s *state, was *Published, made 
 	return next.written()
 }
 
-// heldPause is the time between two writes of what is held for one reason, for
-// facts may go back and forth.
+// heldPause is the time between two times of saying why files are held, when it
+// is for one reason: facts may go back and forth.
 const heldPause = time.Minute
 
-// hold leaves the published files as they are and says why, once.
+// hold leaves the published files as they are and says why: to people, and in
+// the publication.
 func (p *Publisher) hold(ctx context.Context, s *state, was *Published, digest, reason, message string) error {
 	p.metrics.passes.WithLabelValues(s.pub.Name, "held").Inc()
 	p.metrics.setHeld(s.pub.Name, reason)
 	text := reason + ": " + message
-	if s.said != text {
+	said := s.said == text
+	written := was == nil || was.Annotations[AnnotationHeld] == digest && was.Annotations[AnnotationHeldReason] == text
+	if said && written {
+		return nil
+	}
+	if again := s.heldAt.Add(heldPause); strings.HasPrefix(s.said, reason+": ") && time.Now().Before(again) {
+		s.due = again
+		return nil
+	}
+	s.heldAt = time.Now()
+	if !said {
 		s.said = text
 		p.log.Warn("held back, the published files stay", "publication", s.pub.Name, "reason", reason, "message", message, "digest", digest)
 		if p.recorder != nil {
 			p.recorder.Record(s.pub, true, reason, message)
 		}
 	}
-	if was == nil || was.Annotations[AnnotationHeld] == digest && was.Annotations[AnnotationHeldReason] == text {
+	if written {
 		return nil
 	}
-	if again := s.heldAt.Add(heldPause); strings.HasPrefix(was.Annotations[AnnotationHeldReason], reason+": ") && time.Now().Before(again) {
-		s.due = again
-		return nil
-	}
-	s.heldAt = time.Now()
 	next := was.clone()
 	next.Annotations[AnnotationHeld], next.Annotations[AnnotationHeldReason] = digest, text
 	return p.save(ctx, s, next)

@@ -101,7 +101,45 @@ type Store interface {
 	Sink
 }
 
-func (p *Published) empty() bool { return p == nil || len(p.Files) == 0 }
+func (p *Published) empty() bool { return p == nil || len(own(p.Files)) == 0 }
+
+// own returns the publisher's files of those in a publication.
+func own(files map[string]string) map[string]string {
+	out := make(map[string]string, len(ownFiles))
+	for _, name := range ownFiles {
+		if text, ok := files[name]; ok {
+			out[name] = text
+		}
+	}
+	return out
+}
+
+func (p *Published) sameFiles(other *Published) bool {
+	return p != nil && other != nil && maps.Equal(own(p.Files), own(other.Files))
+}
+
+// touch is what somebody did to published files since.
+type touch int
+
+const (
+	untouched touch = iota
+	edited
+	replaced // by a topology without a node, as a chart does that seeds it
+)
+
+// touched compares the files, which say prev, with what the annotations say of
+// them. Files that the publisher has not written are untouched.
+func (p *Published) touched(prev Previous) touch {
+	switch {
+	case p.empty() || prev.Topology == nil || p.Annotations[AnnotationDigest] == Digest(own(p.Files)):
+		return untouched
+	case len(placesOf(prev.Topology.Blocks, prev.Topology.Switches)) == 0:
+		return replaced
+	case p.Annotations[AnnotationDigest] == "":
+		return untouched
+	}
+	return edited
+}
 
 func (p *Published) clone() *Published {
 	next := &Published{Files: map[string]string{}, Annotations: map[string]string{}}

@@ -1,0 +1,209 @@
+package publisher
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A chart's seed, with which slurmctld can start before anything is known.
+const seed = "- {topology: nvl, cluster_default: true, block: {block_sizes: [4], blocks: [{block: placeholder}]}}\n"
+
+// edits are what people and other programs do to published files.
+var edits = map[string]func(files map[string]string){
+	"seeded":       func(f map[string]string) { f["topology.yaml"] = seed },
+	"another base": func(f map[string]string) { f["topology.yaml"] = strings.Replace(f["topology.yaml"], "[18]", "[36]", 1) },
+	"a node moved": func(f map[string]string) {
+		f["topology.yaml"] = strings.Replace(f["topology.yaml"], "[001-018]", "[001-017]", 1)
+	},
+	"a note":               func(f map[string]string) { f["topology.yaml"] += "# mine\n" },
+	"broken":               func(f map[string]string) { f["topology.yaml"] = "- topology: [" },
+	"gres.conf edited":     func(f map[string]string) { f["gres.conf"] = strings.Replace(f["gres.conf"], "gb200", "h100", 1) },
+	"gres.conf broken":     func(f map[string]string) { f["gres.conf"] += "NodeName=gb200-001 Nme=gpu\n" },
+	"no topology.yaml":     func(f map[string]string) { delete(f, "topology.yaml") },
+	"no gres.conf":         func(f map[string]string) { delete(f, "gres.conf") },
+	"an old topology.conf": func(f map[string]string) { f["topology.conf"] = "BlockName=a Nodes=n1\nBlockSizes=1\n" },
+	"nothing left":         func(f map[string]string) { clear(f) },
+}
+
+// disorder has the publisher's memory differ from what it would plan anew: the
+// first rack is known before the others, and another one has gone.
+func disorder(t *testing.T, store *memory) (want map[string]string) {
+	t.Helper()
+	store.pass(time.Minute)
+	p := store.get("slurm/quoin-slurm")
+	lines := strings.SplitAfter(p.Files["topology.yaml"], "\n")
+	first := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "- block:") })
+	if first < 0 {
+		t.Fatal(p.Files["topology.yaml"])
+	}
+	lines[first], lines[first+1], lines[first+2], lines[first+3] = lines[first+2], lines[first+3], lines[first], lines[first+1]
+	store.edit(func() {
+		p.Files["topology.yaml"] = strings.Join(lines, "")
+		p.Annotations[AnnotationDigest] = Digest(p.Files)
+	})
+	return maps.Clone(p.Files)
+}
+
+func TestEditedFilesAreRestored(t *testing.T) {
+	for name, edit := range edits {
+		t.Run(name, func(t *testing.T) {
+			store := newMemory(racks(t))
+			pubs := complete(t, Publication{})
+			var want map[string]string
+			inBubble(t, store, pubs, func() { want = disorder(t, store) })
+			inBubble(t, store, pubs, func() { // a publisher that found the files so
+				store.pass(time.Minute)
+				p := store.get("slurm/quoin-slurm")
+				store.edit(func() {
+					edit(p.Files)
+					p.Files["theirs"] = "stays"
+				})
+				store.pass(time.Minute)
+				got := store.get("slurm/quoin-slurm")
+				if diff := cmp.Diff(want, own(got.Files)); diff != "" || got.Files["theirs"] != "stays" || got.Annotations[AnnotationHeldReason] != "" {
+					t.Errorf("held %q, files (-want +got):\n%s", got.Annotations[AnnotationHeldReason], diff)
+				}
+				if !slices.Contains(store.events, "PublishedEdited") {
+					t.Errorf("events %v", store.events)
+				}
+				saves := store.saves
+				store.pass(time.Hour)
+				if store.saves != saves {
+					t.Errorf("%d saves more", store.saves-saves)
+				}
+			})
+		})
+	}
+}
+
+// TestEditedBetweenLeaders does it while no publisher runs that remembers them.
+func TestEditedBetweenLeaders(t *testing.T) {
+	for name, edit := range edits {
+		t.Run(name, func(t *testing.T) {
+			store := newMemory(racks(t))
+			pubs := complete(t, Publication{})
+			inBubble(t, store, pubs, func() { store.pass(time.Minute) })
+			published := maps.Clone(store.get("slurm/quoin-slurm").Files)
+			inBubble(t, store, pubs, func() {
+				p := store.get("slurm/quoin-slurm")
+				edit(p.Files)
+				found := maps.Clone(p.Files)
+				store.pass(time.Minute)
+				got := store.get("slurm/quoin-slurm")
+				reason, _, _ := strings.Cut(got.Annotations[AnnotationHeldReason], ": ")
+				switch name {
+				case "seeded", "no topology.yaml", "nothing left":
+					if diff := cmp.Diff(published, got.Files); diff != "" || reason != "" {
+						t.Errorf("held %q, not made anew:\n%s", reason, diff)
+					}
+					return
+				case "broken", "gres.conf broken":
+					if reason != "PublishedUnreadable" || !maps.Equal(got.Files, found) {
+						t.Errorf("held %q, files %v", reason, got.Files)
+					}
+					return
+				}
+				if reason != "PublishedEdited" || !maps.Equal(got.Files, found) {
+					t.Fatalf("held %q, files %v", reason, got.Files)
+				}
+				store.approve()
+				store.pass(time.Minute)
+				got = store.get("slurm/quoin-slurm")
+				if got.Annotations[AnnotationHeldReason] != "" || got.Annotations[AnnotationDigest] != Digest(got.Files) {
+					t.Errorf("approved, and %v", got.Annotations)
+				}
+				if base := strings.Contains(got.Files["topology.yaml"], "[36]"); base != (name == "another base") {
+					t.Errorf("approved, and the files are\n%s", got.Files["topology.yaml"])
+				}
+			})
+		})
+	}
+}
+
+// TestSeedIsNotAdopted begins at a ConfigMap that a chart made, and at one that
+// is somebody's own work, given over.
+func TestSeedIsNotAdopted(t *testing.T) {
+	const mine = "- {topology: nvl, cluster_default: true, block: {block_sizes: [9], blocks: [{block: mine, nodes: 'gb200-[037-054]'}]}}\n"
+	for _, tt := range []struct{ found, want, held string }{
+		{seed, "block_sizes: [18]", ""},
+		{mine, mine, "BigChange: 18 of 18 nodes"}, // named by hand
+	} {
+		store := newMemory(racks(t))
+		store.published["slurm/quoin-slurm"] = &Published{Files: map[string]string{"topology.yaml": tt.found}, Annotations: map[string]string{}}
+		inBubble(t, store, complete(t, Publication{}), func() {
+			store.pass(time.Minute)
+			got := store.get("slurm/quoin-slurm")
+			text, held := got.Files["topology.yaml"], got.Annotations[AnnotationHeldReason]
+			if !strings.Contains(text, tt.want) || strings.Contains(text, "placeholder") || !strings.HasPrefix(held, tt.held) {
+				t.Errorf("from %s\nheld %q\n%s", tt.found, held, text)
+			}
+		})
+	}
+}
+
+// TestHeldFilesKeepTheirAnnotations loses annotations while files wait for
+// approval.
+func TestHeldFilesKeepTheirAnnotations(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		want := maps.Clone(store.notes)
+		store.change(racksWithout(t, 39))
+		store.pass(time.Hour)
+		if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange") {
+			t.Fatalf("held %q", held)
+		}
+		store.edit(func() { store.notes["gb200-072"] = "" })
+		store.pass(time.Hour)
+		if diff := cmp.Diff(want, store.notes); diff != "" {
+			t.Errorf("annotations while held (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestHoldingIsSaidOnceAMinute lets facts go back and forth while files are held.
+func TestHoldingIsSaidOnceAMinute(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{GoneAfter: Duration{Duration: time.Nanosecond}}), func() {
+		store.pass(time.Hour)
+		for i := range 40 {
+			store.change(racksWithout(t, 39+i%2))
+			store.pass(15 * time.Second)
+		}
+		n := 0
+		for _, reason := range store.events {
+			if reason == "BigChange" {
+				n++
+			}
+		}
+		if n < 2 || n > 11 {
+			t.Errorf("%d events in ten minutes", n)
+		}
+	})
+}
+
+// TestForeignAnnotationOfUnplacedNode has the publisher try once to give up an
+// annotation that it never had.
+func TestForeignAnnotationOfUnplacedNode(t *testing.T) {
+	snap := racks(t)
+	snap.Nodes = append(snap.Nodes, Node{Name: "cpu-1"})
+	store := newMemory(snap)
+	store.keeps = map[string]bool{"cpu-1": true}
+	store.notes["cpu-1"] = "other:leaf9"
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		before := store.annotated
+		for range 10 {
+			store.edit(func() {})
+			store.pass(time.Minute)
+		}
+		if store.annotated != before || store.notes["cpu-1"] != "other:leaf9" {
+			t.Errorf("%d writes to nodes in ten passes at rest, cpu-1 has %q", store.annotated-before, store.notes["cpu-1"])
+		}
+	})
+}
