@@ -313,7 +313,7 @@ func (s *KubeStore) Lead(ctx context.Context, lead func(context.Context) error) 
 func (s *KubeStore) Ready(ctx context.Context) error {
 	for _, synced := range s.synced {
 		if !synced() {
-			return errors.New("Nodes and reports have not been read yet")
+			return errors.New("the nodes and reports have not been read yet")
 		}
 	}
 	_, err := s.client.CoordinationV1().Leases(s.namespace).Get(ctx, leaseName, metav1.GetOptions{})
