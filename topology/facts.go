@@ -19,7 +19,10 @@ type Facts struct {
 	Name, SlurmName string
 	// Report is nil when the node has not sent one.
 	Report *Node
-	Labels Labels
+	// ReportUnreadable says that the node has sent one that cannot be read, such
+	// as one of another version.
+	ReportUnreadable bool
+	Labels           Labels
 	// Gone says that the node's object has gone a short while ago: it stays
 	// where it was published.
 	Gone bool

@@ -61,6 +61,9 @@ type Previous struct {
 	BaseBlockSize int
 	Blocks        []Block
 	Switches      []Switch
+	// Reported are the Slurm names of nodes whose published devices came from
+	// reports.
+	Reported map[string]bool
 }
 
 // planner holds the state of one MakePlan.
@@ -184,16 +187,21 @@ func (p *planner) readFacts() {
 }
 
 // doubtLabels keeps a published node in its block when only a label says
-// otherwise, where reports are: a report that is missing for a while, or cannot
-// be read, moves nothing.
+// otherwise and agents are at work: a report that is missing for a while, or
+// that cannot be read, moves nothing. Where any node has a report, readable or
+// not, labels alone move none. Where none has, they move those that never had
+// one, for there they are all that is known; a node that once had one stays
+// until its report is back or the node has been away, so that deleting all
+// reports is no way to move nodes.
 func (p *planner) doubtLabels() {
-	if len(p.inBlock) == 0 || !slices.ContainsFunc(p.facts, func(f *Facts) bool { return f.Report != nil }) {
+	if len(p.inBlock) == 0 {
 		return
 	}
+	agents := slices.ContainsFunc(p.facts, func(f *Facts) bool { return f.Report != nil || f.ReportUnreadable })
 	for i, f := range p.facts {
 		pl := &p.plan.Placements[i]
 		b, was := p.inBlock[f.SlurmName]
-		if pl.Source != string(fromLabel) || !was {
+		if pl.Source != string(fromLabel) || !was || !agents && !p.prev.Reported[f.SlurmName] {
 			continue
 		}
 		c := p.read[i].clique
@@ -203,7 +211,7 @@ func (p *planner) doubtLabels() {
 		p.read[i].clique, p.read[i].keep = Clique{}, true
 		pl.Source, pl.Reason = "", ReasonNoFacts
 		pl.Message = fmt.Sprintf("no report confirms clique %s, which only its label says", c)
-		p.problem(f.Name, ReasonCliqueDiffers, fmt.Sprintf("its label says clique %s, it is published in block %s, and it has no report: it stays", c, p.prev.Blocks[b].Name))
+		p.problem(f.Name, ReasonCliqueDiffers, fmt.Sprintf("its label says clique %s, it is published in block %s, and no report of it can be read: it stays", c, p.prev.Blocks[b].Name))
 	}
 }
 

@@ -465,18 +465,48 @@ func TestPlanForgets(t *testing.T) {
 	})
 }
 
-// TestPlanFollowsLabelsAlone moves a node where there are no reports at all.
-func TestPlanFollowsLabelsAlone(t *testing.T) {
-	facts := site(2, 4)
-	for i := range facts {
-		f := facts[i].Report.GPUs[0].Fabric
-		facts[i].Report, facts[i].Labels.Clique = nil, topology.Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}
+// TestPlanLabelsAlone gives one node the label of another rack. It moves only
+// where labels are all that has ever been known.
+func TestPlanLabelsAlone(t *testing.T) {
+	tests := map[string]struct {
+		change func(facts []topology.Facts, prev *topology.Previous)
+		moves  bool
+	}{
+		"no agents": {func([]topology.Facts, *topology.Previous) {}, true},
+		"another node has a report": {func(facts []topology.Facts, _ *topology.Previous) {
+			facts[3].Report = site(1, 4)[3].Report
+		}, false},
+		"no report can be read": {func(facts []topology.Facts, _ *topology.Previous) {
+			for i := range facts {
+				facts[i].ReportUnreadable = true
+			}
+		}, false},
+		"one report, which cannot be read": {func(facts []topology.Facts, _ *topology.Previous) {
+			facts[6].ReportUnreadable = true
+		}, false},
+		"its report was deleted": {func(facts []topology.Facts, prev *topology.Previous) {
+			prev.Reported = map[string]bool{facts[0].SlurmName: true}
+		}, false},
+		"another's was, and it never had one": {func(facts []topology.Facts, prev *topology.Previous) {
+			prev.Reported = map[string]bool{facts[1].SlurmName: true}
+		}, true},
 	}
-	was := mustPlan(t, facts, nil, short)
-	facts[0].Labels.Clique = facts[7].Labels.Clique
-	is := mustPlan(t, facts, fromFile(was), short)
-	if is.Placements[0].Block != is.Placements[7].Block {
-		t.Errorf("%+v stays although its label, all that is known, says another domain", is.Placements[0])
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			facts := site(2, 4)
+			for i := range facts {
+				f := facts[i].Report.GPUs[0].Fabric
+				facts[i].Report, facts[i].Labels.Clique = nil, topology.Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}
+			}
+			was := mustPlan(t, facts, nil, short)
+			prev := fromFile(was)
+			facts[0].Labels.Clique = facts[7].Labels.Clique
+			tt.change(facts, prev)
+			is := mustPlan(t, facts, prev, short)
+			if moved := is.Placements[0].Block == is.Placements[7].Block; moved != tt.moves || is.Placements[0].Block == "" {
+				t.Errorf("moved: %t, want %t: %+v", moved, tt.moves, is.Placements[0])
+			}
+		})
 	}
 }
 

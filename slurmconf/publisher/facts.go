@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -15,12 +16,14 @@ func Gather(p *Publication, snap *Snapshot) ([]topology.Facts, map[string]*Node)
 	keys := nodelabels.Keys{Tiers: p.TierLabels}
 	facts := make([]topology.Facts, 0, len(snap.Nodes))
 	nodes := make(map[string]*Node, len(snap.Nodes))
+	unreadable := snap.unreadable()
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if !p.takes(n) {
 			continue
 		}
 		f := topology.Facts{Name: n.Name, SlurmName: p.slurmName(n), Report: snap.Reports[n.Name], Labels: nodelabels.Read(n.Labels, keys)}
+		f.ReportUnreadable = f.Report == nil && unreadable[n.Name]
 		if f.SlurmName == "" {
 			continue // not a Slurm node (yet): its label or annotation is missing
 		}
@@ -28,6 +31,17 @@ func Gather(p *Publication, snap *Snapshot) ([]topology.Facts, map[string]*Node)
 		nodes[f.SlurmName] = n
 	}
 	return facts, nodes
+}
+
+// unreadable returns the nodes whose reports cannot be read.
+func (s *Snapshot) unreadable() map[string]bool {
+	out := map[string]bool{}
+	for _, p := range s.Problems {
+		if p.Reason == "ReportUnreadable" { // named after the node or its ConfigMap
+			out[strings.TrimPrefix(p.Node, "quoin-node-")] = true
+		}
+	}
+	return out
 }
 
 // takes reports whether the node is one of the publication's.

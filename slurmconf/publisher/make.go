@@ -50,7 +50,7 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 // Make plans, renders, parses back and lints. An error means that no plan could
 // be made at all.
 func Make(p *Publication, facts []topology.Facts, prev Previous) (*Made, error) {
-	plan, err := topology.MakePlan(facts, prev.Topology, p.policy())
+	plan, err := topology.MakePlan(facts, prev.carried(facts), p.policy())
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +73,21 @@ func Make(p *Publication, facts []topology.Facts, prev Previous) (*Made, error) 
 	m.Digest = Digest(m.Files)
 	m.check(p, topologies)
 	return m, nil
+}
+
+// carried returns what a plan carries on of the published files. Where no node
+// has a report now, that is also which nodes had one: those whose devices
+// gres.conf lists.
+func (prev Previous) carried(facts []topology.Facts) *topology.Previous {
+	if prev.Topology == nil || slices.ContainsFunc(facts, func(f topology.Facts) bool { return f.Report != nil }) {
+		return prev.Topology
+	}
+	next := *prev.Topology
+	next.Reported = make(map[string]bool, len(prev.Gres))
+	for node, lines := range prev.Gres {
+		next.Reported[node] = len(lines) > 0 && lines[0].AutoDetect == ""
+	}
+	return &next
 }
 
 // render writes the files.
