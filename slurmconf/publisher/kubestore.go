@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -42,10 +42,11 @@ type KubeStore struct {
 	log       *slog.Logger
 	changes   chan struct{}
 	election  atomic.Pointer[election] // nil where nothing is elected
-	factories []informers.SharedInformerFactory
+	health    *health
+	informers []cache.SharedIndexInformer
 	nodes     corelisters.NodeLister
 	reports   corelisters.ConfigMapLister
-	synced    []cache.InformerSynced
+	synced    []cache.InformerSynced // of nodes and reports
 	parsed    map[string]parsedConfigMap
 }
 
@@ -60,24 +61,20 @@ type parsedConfigMap struct {
 // publishes alone. The store notices what others do to the ConfigMaps of pubs.
 // Nothing is asked of the API server before Run.
 func NewKubeStore(client kubernetes.Interface, namespace, pod string, pubs []Publication, log *slog.Logger) *KubeStore {
-	s := &KubeStore{client: client, namespace: namespace, pod: pod, log: log, changes: make(chan struct{}, 1), parsed: map[string]parsedConfigMap{}}
-	all := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(watchedKeys(pubs).slim))
-	own := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = ReportLabel }))
-	s.factories = []informers.SharedInformerFactory{all, own}
-	nodes, reports := all.Core().V1().Nodes(), own.Core().V1().ConfigMaps()
-	s.nodes, s.reports = nodes.Lister(), reports.Lister()
-	watched := []cache.SharedIndexInformer{nodes.Informer(), reports.Informer()}
-	for _, informer := range watched {
-		s.synced = append(s.synced, informer.HasSynced)
+	s := &KubeStore{client: client, namespace: namespace, pod: pod, log: log, health: newHealth(log), changes: make(chan struct{}, 1), parsed: map[string]parsedConfigMap{}}
+	core := client.CoreV1()
+	nodes := newInformer(client, s.health, "nodes", &corev1.Node{}, core.Nodes(), func(*metav1.ListOptions) {})
+	_ = nodes.SetTransform(watchedKeys(pubs).slim) // fails only on a started informer
+	reports := newInformer(client, s.health, "reports in namespace "+namespace, &corev1.ConfigMap{}, core.ConfigMaps(namespace),
+		func(o *metav1.ListOptions) { o.LabelSelector = ReportLabel })
+	s.nodes, s.reports = corelisters.NewNodeLister(nodes.GetIndexer()), corelisters.NewConfigMapLister(reports.GetIndexer())
+	s.synced = []cache.InformerSynced{nodes.HasSynced, reports.HasSynced}
+	s.informers = []cache.SharedIndexInformer{nodes, reports}
+	for i := range pubs { // Load does not wait for them
+		s.informers = append(s.informers, newInformer(client, s.health, "publication "+pubs[i].key(), &corev1.ConfigMap{}, core.ConfigMaps(pubs[i].Namespace),
+			func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + pubs[i].ConfigMap }))
 	}
-	for i := range pubs {
-		one := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(pubs[i].Namespace),
-			informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + pubs[i].ConfigMap }))
-		s.factories = append(s.factories, one)
-		watched = append(watched, one.Core().V1().ConfigMaps().Informer()) // Load does not wait for it
-	}
-	for _, informer := range watched {
+	for _, informer := range s.informers {
 		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only on a stopped informer
 			AddFunc:    func(any) { notify(s.changes) },
 			DeleteFunc: func(any) { notify(s.changes) },
@@ -151,13 +148,11 @@ func relevant(was, is any) bool {
 // Run watches until ctx ends; an unreachable API server is tried again and
 // again with what is known kept.
 func (s *KubeStore) Run(ctx context.Context) error {
-	for _, f := range s.factories {
-		f.Start(ctx.Done())
+	var running sync.WaitGroup
+	for _, informer := range s.informers {
+		running.Go(func() { informer.RunWithContext(ctx) })
 	}
-	<-ctx.Done()
-	for _, f := range s.factories {
-		f.Shutdown()
-	}
+	running.Wait()
 	return nil
 }
 
@@ -167,7 +162,7 @@ func (s *KubeStore) Changes() <-chan struct{} { return s.changes }
 // Snapshot implements Source. It blocks until the first lists are in.
 func (s *KubeStore) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
-		return nil, errors.New("the API server has not answered yet")
+		return nil, errors.New("the API server has not answered yet" + s.health.why())
 	}
 	nodes, err := s.nodes.List(labels.Everything())
 	if err != nil {
@@ -313,7 +308,7 @@ func (s *KubeStore) Lead(ctx context.Context, lead func(context.Context) error) 
 func (s *KubeStore) Ready(ctx context.Context) error {
 	for _, synced := range s.synced {
 		if !synced() {
-			return errors.New("the nodes and reports have not been read yet")
+			return errors.New("the nodes and reports have not been read yet" + s.health.why())
 		}
 	}
 	_, err := s.client.CoordinationV1().Leases(s.namespace).Get(ctx, leaseName, metav1.GetOptions{})

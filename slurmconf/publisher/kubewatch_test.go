@@ -1,0 +1,145 @@
+package publisher
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// logText is a log that a test reads.
+type logText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *logText) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), what)
+}
+
+// until waits for a text.
+func (l *logText) until(t *testing.T, what string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); l.count(what) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the log says nothing of %q:\n%s", what, l.text.String())
+		}
+	}
+}
+
+func storeOf(t *testing.T, server string, log *slog.Logger) *KubeStore {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewKubeStore(client, "quoin-system", "", complete(t, Publication{}), log)
+}
+
+func TestUnreachableAPIServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var log logText
+	store := storeOf(t, "http://"+address, log.logger())
+	inBackground(t, store.Run)
+	log.until(t, "cannot be reached, trying again\" server="+address)
+	if err := store.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "not been read yet: connection: dial tcp "+address+": connect: connection refused") {
+		t.Errorf("Ready says %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := store.Snapshot(ctx); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("Snapshot says %v", err)
+	}
+	if n := log.count("\n"); n != 1 {
+		t.Errorf("%d lines of one trouble:\n%s", n, log.text.String())
+	}
+}
+
+func TestAPIServerRefuses(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	t.Cleanup(server.Close)
+	var log logText
+	store := storeOf(t, server.URL, log.logger())
+	inBackground(t, store.Run)
+	for _, what := range []string{"what=nodes", `what="reports in namespace quoin-system"`, `what="publication slurm/quoin-slurm"`} {
+		log.until(t, `msg="not readable, trying again" `+what)
+	}
+	if err := store.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "not been read yet: nodes: ") {
+		t.Errorf("Ready says %v", err)
+	}
+}
+
+func TestHealthSaysLessAndLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logText
+		h := newHealth(log.logger())
+		refused := &url.Error{Op: "Get", URL: "https://api:6443/x", Err: errors.New("connection refused")}
+		for range 3600 {
+			h.note(t.Context(), "nodes", refused)
+			h.note(t.Context(), "reports", refused)
+			time.Sleep(time.Second)
+		}
+		if n := log.count("cannot be reached"); n != 7 { // after 0, 1, 3, 7, 15, 30 and 45 minutes
+			t.Errorf("%d lines in an hour:\n%s", n, log.text.String())
+		}
+		h.note(t.Context(), "nodes", errors.New("forbidden"))
+		h.note(t.Context(), "reports", nil)
+		h.note(t.Context(), "nodes", nil)
+		h.note(t.Context(), "nodes", nil)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		h.note(ended, "nodes", refused)
+		if why := h.why(); log.count("answers again") != 1 || log.count("msg=\"readable again\" what=nodes") != 1 || why != "" {
+			t.Errorf("why %q, log:\n%s", why, log.text.String())
+		}
+	})
+}
+
+// TestRealOutage stops a real API server under a store that has read it.
+func TestRealOutage(t *testing.T) {
+	r := startElectionRig(t)
+	var log logText
+	store := NewKubeStore(r.client, "quoin-system", "", complete(t, Publication{Namespace: "slurm"}), log.logger())
+	inBackground(t, store.Run)
+	if _, err := store.Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := log.count("\n"); n != 0 {
+		t.Errorf("with a good API server the log has\n%s", log.text.String())
+	}
+	r.StopServer()
+	log.until(t, "cannot be reached")
+	if err := r.StartServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	log.until(t, "answers again")
+}
