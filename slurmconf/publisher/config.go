@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ type Publication struct {
 	// where the release takes it.
 	Annotate *bool `yaml:"annotate"`
 	// Settle is how long facts must be quiet before they are published, and
-	// SettleMax how long a restless cluster can put that off.
+	// SettleMax, at least as long, how long a restless cluster can put that off.
 	Settle    Duration `yaml:"settle"`
 	SettleMax Duration `yaml:"settleMax"`
 	// FirstWait is how long the first publication waits at most: for nodes with
@@ -113,6 +114,7 @@ func DefaultPublication() Publication {
 // complete fills in defaults.
 func (p *Publication) complete() {
 	d := DefaultPublication()
+	d.SettleMax.Duration = max(d.SettleMax.Duration, p.Settle.Duration)
 	for _, f := range []struct{ have, def *string }{
 		{&p.Name, &d.Name}, {&p.Namespace, &d.Namespace}, {&p.ConfigMap, &d.ConfigMap}, {&p.SlurmNames, &d.SlurmNames},
 		{&p.SlurmVersion, &d.SlurmVersion}, {&p.Format, &d.Format}, {&p.Topology, &d.Topology},
@@ -149,6 +151,8 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("publication %q: %s: %s", e.Name, e.Key, e.Message)
 }
 
+const wantedKey = "letters, digits, '-', '_' and '.', a letter or digit at both ends, 63 at most, after a DNS name and a '/' if one belongs to it"
+
 // check says what is wrong with a completed publication, and what is allowed.
 func (p *Publication) check() []*FieldError {
 	var wrong []*FieldError
@@ -181,8 +185,18 @@ func (p *Publication) check() []*FieldError {
 	}
 	if p.slurmName = slurmNamer(p.SlurmNames); p.slurmName == nil {
 		bad("slurmNames", p.SlurmNames, "short, full, label:KEY or annotation:KEY")
+	} else if _, key, of := strings.Cut(p.SlurmNames, ":"); of && len(validation.IsQualifiedName(strings.ToLower(key))) > 0 {
+		bad("slurmNames", p.SlurmNames, "a key after the colon that is "+wantedKey)
 	}
-	if *p.MaxChange < 0 || *p.MaxChange > 1 {
+	for _, key := range p.TierLabels {
+		if len(validation.IsQualifiedName(key)) > 0 {
+			bad("tierLabels", key, wantedKey)
+		}
+	}
+	if p.SettleMax.Duration < p.Settle.Duration {
+		bad("settleMax", p.SettleMax, "settle, which is "+p.Settle.String()+", or more")
+	}
+	if *p.MaxChange < 0 || *p.MaxChange > 1 || math.IsNaN(*p.MaxChange) {
 		bad("maxChange", *p.MaxChange, "a share of 0 to 1")
 	}
 	if p.MinBlockNodes < 1 {

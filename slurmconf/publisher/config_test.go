@@ -1,33 +1,52 @@
 package publisher
 
 import (
+	"math"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestCompleteRefuses(t *testing.T) {
-	two := 2.0
+	two, none, less := 2.0, math.NaN(), math.Inf(-1)
+	seconds := func(n int) Duration { return Duration{time.Duration(n) * time.Second, true} }
 	tests := map[string][]Publication{
-		`slurmVersion: slurm release "23.02"`: {{SlurmVersion: "23.02"}},
-		`format: "xml": want conf or yaml`:    {{Format: "xml"}},
-		`namespace: "a.b": want`:              {{Namespace: "a.b"}},
-		`configMap: "a..b": want`:             {{ConfigMap: "a..b"}},
-		`format: "yaml": want conf with`:      {{Namespace: "A", SlurmVersion: "24.11"}},
-		`topology.yaml needs 25.05`:           {{SlurmVersion: "24.11", Format: "yaml"}},
-		`name: also another`:                  {{}, {Namespace: "other"}},
-		`also belongs to publication "a"`:     {{Name: "a"}, {Name: "b"}},
-		`slurmNames: "nick"`:                  {{SlurmNames: "nick"}},
-		`nodes.selector: "a in ("`:            {{Nodes: Selection{Selector: "a in ("}}},
-		`maxChange: "2"`:                      {{MaxChange: &two}},
-		`minBlockNodes: "-1": want 1`:         {{MinBlockNodes: -1}},
-		`baseBlockSize: "65536": want 1 to`:   {{BaseBlockSize: 65536}},
-		`blockSizes: block size 12: want`:     {{BaseBlockSize: 4, BlockSizes: []int{12}}},
-		`blockSizes: block size 0: want 1`:    {{BlockSizes: []int{0}}},
-		`block sizes [36 18]`:                 {{BlockSizes: []int{36, 18}}},
+		`slurmVersion: slurm release "23.02"`:                   {{SlurmVersion: "23.02"}},
+		`format: "xml": want conf or yaml`:                      {{Format: "xml"}},
+		`namespace: "a.b": want`:                                {{Namespace: "a.b"}},
+		`configMap: "a..b": want`:                               {{ConfigMap: "a..b"}},
+		`format: "yaml": want conf with`:                        {{Namespace: "A", SlurmVersion: "24.11"}},
+		`topology.yaml needs 25.05`:                             {{SlurmVersion: "24.11", Format: "yaml"}},
+		`name: also another`:                                    {{}, {Namespace: "other"}},
+		`also belongs to publication "a"`:                       {{Name: "a"}, {Name: "b"}},
+		`slurmNames: "nick"`:                                    {{SlurmNames: "nick"}},
+		`nodes.selector: "a in ("`:                              {{Nodes: Selection{Selector: "a in ("}}},
+		`maxChange: "2"`:                                        {{MaxChange: &two}},
+		`maxChange: "NaN": want a share`:                        {{MaxChange: &none}},
+		`maxChange: "-Inf": want a share`:                       {{MaxChange: &less}},
+		`settleMax: "10s": want settle, which is 2m0s, or more`: {{Settle: seconds(120), SettleMax: seconds(10)}},
+		`settleMax: "0s": want settle, which is 10s, or more`:   {{SettleMax: seconds(0)}},
+		`tierLabels: "not a label!!": want letters`:             {{TierLabels: []string{"rack", "not a label!!"}}},
+		`tierLabels: "": want letters`:                          {{TierLabels: []string{""}}},
+		`slurmNames: "label:a b": want a key after the colon`:   {{SlurmNames: "label:a b"}},
+		`minBlockNodes: "-1": want 1`:                           {{MinBlockNodes: -1}},
+		`baseBlockSize: "65536": want 1 to`:                     {{BaseBlockSize: 65536}},
+		`blockSizes: block size 12: want`:                       {{BaseBlockSize: 4, BlockSizes: []int{12}}},
+		`blockSizes: block size 0: want 1`:                      {{BlockSizes: []int{0}}},
+		`block sizes [36 18]`:                                   {{BlockSizes: []int{36, 18}}},
 	}
 	for want, pubs := range tests {
 		if _, err := Complete(pubs); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}
+
+func TestSettleMaxFollowsSettle(t *testing.T) {
+	for settle, want := range map[time.Duration]time.Duration{0: time.Minute, time.Second: time.Minute, 2 * time.Minute: 2 * time.Minute} {
+		p := complete(t, Publication{Settle: Duration{Duration: settle}})[0]
+		if p.SettleMax.Duration != want {
+			t.Errorf("settle %s: settleMax %s, want %s", settle, p.SettleMax, want)
 		}
 	}
 }
