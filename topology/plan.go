@@ -266,7 +266,11 @@ func (p *planner) findProblems() {
 		switch pl := &p.plan.Placements[i]; pl.Reason {
 		case ReasonFabricFailed, ReasonTwoCliques, ReasonBelowBase:
 			p.problem(pl.Node, pl.Reason, pl.Message)
-		case ReasonNoGPUs, ReasonNoDomain:
+		case ReasonNoDomain:
+			if pl.Source == string(fromPrevious) && p.facts[i].Report != nil { // of labels it is named already
+				p.problem(pl.Node, pl.Reason, pl.Message)
+			}
+		case ReasonNoGPUs:
 			if pl.Source == string(fromPrevious) {
 				p.problem(pl.Node, pl.Reason, pl.Message)
 			}
