@@ -20,6 +20,9 @@ type Policy struct {
 	// Forget names blocks that leave the plan for good. One that has nodes, were
 	// it only that nobody can read them now, stays.
 	Forget []string
+	// Tiers is how many tiers of switches the site has; 0 does not say. A
+	// published switch of a further tier stays only while nodes name it.
+	Tiers int
 }
 
 // MaxBlockSize is Slurm's limit on the base block size; a larger one ends

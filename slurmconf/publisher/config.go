@@ -213,7 +213,7 @@ func (p *Publication) check() []*FieldError {
 // policy is what the plan is made by.
 func (p *Publication) policy() topology.Policy {
 	return topology.Policy{ShortBlocks: p.release.ShortBlocks(), BaseBlockSize: p.BaseBlockSize, BlockSizes: p.BlockSizes,
-		MinBlockNodes: p.MinBlockNodes, Forget: p.ForgetBlocks}
+		MinBlockNodes: p.MinBlockNodes, Forget: p.ForgetBlocks, Tiers: len(p.TierLabels)}
 }
 
 func (p *Publication) key() string { return p.Namespace + "/" + p.ConfigMap }

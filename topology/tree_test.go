@@ -1,0 +1,235 @@
+package topology_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// below returns the facts of a node below some switches.
+func below(name string, tiers ...string) topology.Facts {
+	return topology.Facts{Name: name, SlurmName: name, Report: &topology.Node{Name: name, GPUs: []topology.GPU{{UUID: "GPU-" + name,
+		Fabric: topology.Fabric{State: topology.FabricNotSupported}}}}, Labels: topology.Labels{Tiers: tiers, GPUs: 1}}
+}
+
+// fabric is six leaves below three spines, two of them below one core, with
+// four nodes each.
+func fabric() []topology.Facts {
+	var out []topology.Facts
+	for leaf, above := range [][]string{{"spine-1", "core-1"}, {"spine-1", "core-1"}, {"spine-2", "core-1"}, {"spine-2", "core-1"}, {"spine-3"}, {"spine-3"}} {
+		for n := range 4 {
+			out = append(out, below(fmt.Sprintf("n%d%d", leaf+1, n+1), append([]string{fmt.Sprintf("leaf-%d", leaf+1)}, above...)...))
+		}
+	}
+	return out
+}
+
+// cut leaves of a node's tiers the nearest.
+func cut(f *topology.Facts, n int) {
+	f.Labels.Tiers = slices.Clone(f.Labels.Tiers[:min(n, len(f.Labels.Tiers))])
+}
+
+// parentOf returns the switch above another.
+func parentOf(p *topology.Plan, child string) string {
+	for _, s := range p.Switches {
+		if slices.Contains(s.Children, child) {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+func TestTreeKeepsItsTiers(t *testing.T) {
+	want := mustPlan(t, fabric(), nil, short)
+	for name, change := range map[string]func(i int, f *topology.Facts){
+		"core lost":               func(_ int, f *topology.Facts) { cut(f, 2) },
+		"spine and core lost":     func(_ int, f *topology.Facts) { cut(f, 1) },
+		"all lost":                func(_ int, f *topology.Facts) { cut(f, 0) },
+		"spine lost in the midst": func(_ int, f *topology.Facts) { f.Labels.Tiers[1] = "" },
+		"leaf lost":               func(_ int, f *topology.Facts) { f.Labels.Tiers[0] = "" },
+		"all but one lost": func(i int, f *topology.Facts) {
+			if i != 9 {
+				cut(f, i%3)
+			}
+		},
+		"all gone": func(_ int, f *topology.Facts) {
+			*f = topology.Facts{Name: f.Name, SlurmName: f.SlurmName, Gone: true}
+		},
+		"one wrong, all others lost": func(i int, f *topology.Facts) {
+			if cut(f, 1); i == 0 {
+				f.Labels.Tiers = []string{"leaf-1", "spine-2", "core-2"}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := fabric()
+			for i := range facts {
+				change(i, &facts[i])
+			}
+			plan := want
+			for range 3 {
+				plan = mustPlan(t, facts, fromFile(plan), short)
+				if diff := cmp.Diff(want.Switches, plan.Switches); diff != "" {
+					t.Fatalf("(-was +is):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// TestTreeKeepsItsTiersAtRandom loses tiers of random nodes of random trees, with
+// names that need care, and publishes again and again.
+func TestTreeKeepsItsTiersAtRandom(t *testing.T) {
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		spell := []func(tier, n int) string{
+			func(tier, n int) string { return fmt.Sprintf("t%d-%d", tier, n) },
+			func(_, n int) string { return fmt.Sprint("same", n) },
+			func(tier, n int) string { return fmt.Sprintf("sw.%d/%d", tier, n) },
+			func(tier, n int) string { return fmt.Sprintf("tier%d-same%d", 2-tier, n) },
+		}
+		var facts []topology.Facts
+		for n := range 60 {
+			leaf := n / 4
+			f := below(fmt.Sprintf("n%02d", n), spell[leaf%4](0, leaf), spell[leaf/3%4](1, leaf/3), spell[leaf/6%4](2, leaf/6))
+			cut(&f, 1+leaf/6)
+			facts = append(facts, f)
+		}
+		want := mustPlan(t, facts, nil, short)
+		plan := want
+		for range 10 {
+			now := slices.Clone(facts)
+			for i := range now {
+				if rng.IntN(3) > 0 {
+					cut(&now[i], rng.IntN(4))
+				}
+			}
+			rng.Shuffle(len(now), func(i, j int) { now[i], now[j] = now[j], now[i] })
+			plan = mustPlan(t, now, fromFile(plan), short)
+			if diff := cmp.Diff(want.Switches, plan.Switches); diff != "" {
+				t.Fatalf("seed %d (-was +is):\n%s", seed, diff)
+			}
+		}
+		if diff := cmp.Diff(want, mustPlan(t, facts, fromFile(plan), short)); diff != "" {
+			t.Fatalf("seed %d: all labels are back (-was +is):\n%s", seed, diff)
+		}
+	}
+}
+
+func TestTreeFollowsItsNodes(t *testing.T) {
+	was := mustPlan(t, fabric(), nil, short)
+	tests := []struct {
+		name        string
+		policy      topology.Policy
+		change      func(i int, f *topology.Facts)
+		child, want string
+		gone        string // switches that are to go
+	}{
+		{"a leaf below another spine", short, func(i int, f *topology.Facts) {
+			if i < 4 {
+				f.Labels.Tiers[1] = "spine-2"
+			}
+		}, "leaf-1", "spine-2", ""},
+		{"as most of its nodes say", short, func(i int, f *topology.Facts) {
+			if i < 3 {
+				f.Labels.Tiers[1] = "spine-2"
+			} else {
+				cut(f, 1)
+			}
+		}, "leaf-1", "spine-2", ""},
+		{"half of them do not suffice", short, func(i int, f *topology.Facts) {
+			if i < 2 {
+				f.Labels.Tiers[1] = "a-spine"
+			} else {
+				cut(f, 1)
+			}
+		}, "leaf-1", "spine-1", ""},
+		{"a spine below another core", short, func(i int, f *topology.Facts) {
+			if i < 8 {
+				f.Labels.Tiers[2] = "core-2"
+			}
+		}, "spine-1", "core-2", ""},
+		{"a first core", short, func(i int, f *topology.Facts) {
+			if i >= 16 {
+				f.Labels.Tiers = append(f.Labels.Tiers, "core-1")
+			}
+		}, "spine-3", "core-1", ""},
+		{"a spine renamed", short, func(i int, f *topology.Facts) {
+			if i < 8 {
+				f.Labels.Tiers[1] = "spine-9"
+			}
+		}, "leaf-2", "spine-9", "spine-1"},
+		{"the spines taken out", short, func(i int, f *topology.Facts) {
+			if i < 16 {
+				f.Labels.Tiers = []string{f.Labels.Tiers[0], "core-1"}
+			}
+		}, "leaf-2", "core-1", "spine-1 spine-2"},
+		{"the site has one tier fewer", topology.Policy{ShortBlocks: true, Tiers: 2}, func(_ int, f *topology.Facts) { cut(f, 2) },
+			"spine-1", "", "core-1"},
+		{"the site has two tiers fewer, and says so with silent nodes", topology.Policy{ShortBlocks: true, Tiers: 1}, func(_ int, f *topology.Facts) { cut(f, 0) },
+			"leaf-1", "", "spine-1 spine-2 spine-3 core-1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			facts := fabric()
+			for i := range facts {
+				tt.change(i, &facts[i])
+			}
+			is := mustPlan(t, facts, fromFile(was), tt.policy)
+			if got := parentOf(is, tt.child); got != tt.want {
+				t.Errorf("%s is below %q, want %q: %v", tt.child, got, tt.want, lines(is))
+			}
+			for _, s := range is.Switches {
+				if slices.Contains(strings.Fields(tt.gone), s.Name) {
+					t.Errorf("switch %s stays: %v", s.Name, lines(is))
+				}
+			}
+			if diff := cmp.Diff(is.Switches, mustPlan(t, facts, fromFile(is), tt.policy).Switches); diff != "" {
+				t.Errorf("once more gives another tree (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestTreeTierShift names the spines as leaves.
+func TestTreeTierShift(t *testing.T) {
+	was := mustPlan(t, fabric(), nil, short)
+	facts := fabric()
+	for i := range facts {
+		if f := &facts[i]; i%4 == 0 {
+			cut(f, 0)
+		} else {
+			f.Labels.Tiers = f.Labels.Tiers[1:]
+		}
+	}
+	is := mustPlan(t, facts, fromFile(was), short)
+	for i, pl := range is.Placements {
+		if want := was.Placements[i].Switch; i%4 == 0 && pl.Switch != want || pl.Switch == "" {
+			t.Errorf("%+v, want it below a switch, which is %s for one without labels", pl, want)
+		}
+	}
+	if diff := cmp.Diff(is.Switches, mustPlan(t, facts, fromFile(is), short).Switches); diff != "" {
+		t.Errorf("once more gives another tree (-want +got):\n%s", diff)
+	}
+}
+
+func BenchmarkReplanTree10008(b *testing.B) {
+	facts := site(556, 18)
+	for i := range facts {
+		facts[i].Labels.Tiers = []string{fmt.Sprint("leaf-", i/18), fmt.Sprint("spine-", i/180), fmt.Sprint("core-", i/1800)}
+	}
+	prev := fromFile(mustPlan(b, facts, nil, short))
+	for i := range facts {
+		cut(&facts[i], i%4)
+	}
+	for b.Loop() {
+		mustPlan(b, facts, prev, short)
+	}
+	b.ReportAllocs()
+}
