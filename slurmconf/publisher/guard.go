@@ -13,8 +13,8 @@ func (s *state) tooMuch(prev Previous, was *Published, made *Made) (reason, what
 	if prev.Topology == nil {
 		return "", ""
 	}
-	if moved, of := moves(prev.Topology, made.Plan); !s.allowed(moved, of) {
-		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%", moved, of, 100**s.pub.MaxChange)
+	if nodes, of := topology.Moved(prev.Topology, made.Plan); !s.allowed(len(nodes), of) {
+		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%", len(nodes), of, 100**s.pub.MaxChange)
 	}
 	if was.Files["gres.conf"] != made.Files["gres.conf"] {
 		if changed, of := gresChanges(prev.Gres, made.gres); !s.allowed(changed, of) {
@@ -32,18 +32,6 @@ func (s *state) tooMuch(prev Previous, was *Published, made *Made) (reason, what
 // always may.
 func (s *state) allowed(moved, of int) bool {
 	return moved <= 1 || float64(moved) <= *s.pub.MaxChange*float64(of)
-}
-
-// moves counts the published nodes that a plan puts elsewhere or nowhere.
-func moves(prev *topology.Previous, plan *topology.Plan) (moved, of int) {
-	was, is := placesOf(prev.Blocks, prev.Switches), placesOf(plan.Blocks, plan.Switches)
-	for n, w := range was {
-		i := is[n]
-		if w.block != "" && i.block != w.block || w.leaf != "" && i.leaf != w.leaf {
-			moved++
-		}
-	}
-	return moved, len(was)
 }
 
 // gresChanges counts the nodes whose lines in gres.conf change or go. A node that

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -62,5 +63,68 @@ func TestLabelAloneMovesNothing(t *testing.T) {
 				t.Errorf("the node stays although labels are all that is known:\n%s", text)
 			}
 		})
+	})
+}
+
+// fabricOf is a site without NVLink domains whose nodes name so many switches,
+// nearest first.
+func fabricOf(tiers int, change ...func(name string, labels map[string]string)) *Snapshot {
+	snap := &Snapshot{}
+	for i := range 32 {
+		name := fmt.Sprintf("n%02d", i)
+		labels := map[string]string{nodelabels.Count: "8"}
+		for tier, value := range []string{fmt.Sprintf("leaf-%d", i/8), fmt.Sprintf("spine-%d", i/16), "core"}[:tiers] {
+			labels[nodelabels.DefaultTiers[tier]] = value
+		}
+		for _, c := range change {
+			c(name, labels)
+		}
+		snap.Nodes = append(snap.Nodes, Node{Name: name, Labels: labels})
+	}
+	return snap
+}
+
+// TestTreeLosesItsTiers takes the labels of the upper tiers from all nodes, with
+// and without a change of the configuration.
+func TestTreeLosesItsTiers(t *testing.T) {
+	store := newMemory(fabricOf(3))
+	published := func() string { return store.get("slurm/quoin-slurm").Files["topology.yaml"] }
+	inBubble(t, store, complete(t, Publication{Topology: "tree"}), func() {
+		store.pass(time.Minute)
+		before := published()
+		if !strings.Contains(before, "core") {
+			t.Fatalf("published:\n%s", before)
+		}
+		for tiers := range 3 {
+			store.change(fabricOf(tiers))
+			store.pass(time.Hour)
+			if diff := cmp.Diff(before, published()); diff != "" {
+				t.Errorf("with the labels of %d tiers (-was +is):\n%s", tiers, diff)
+			}
+		}
+	})
+	inBubble(t, store, complete(t, Publication{Topology: "tree", TierLabels: nodelabels.DefaultTiers[:2]}), func() {
+		store.pass(time.Minute)
+		if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 32 of 32 nodes") {
+			t.Errorf("the core was configured away: held reason %q", held)
+		}
+		store.approve()
+		store.pass(time.Minute)
+		if text := published(); strings.Contains(text, "core") || !strings.Contains(text, "spine-1") {
+			t.Errorf("published:\n%s", text)
+		}
+	})
+}
+
+// TestNewParentsAreGuarded renames all spines: no node changes its leaf.
+func TestNewParentsAreGuarded(t *testing.T) {
+	store := newMemory(fabricOf(3))
+	inBubble(t, store, complete(t, Publication{Topology: "tree"}), func() {
+		store.pass(time.Minute)
+		store.change(fabricOf(3, func(_ string, labels map[string]string) { labels[nodelabels.DefaultTiers[1]] += "b" }))
+		store.pass(time.Minute)
+		if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 32 of 32 nodes") {
+			t.Errorf("held reason %q", held)
+		}
 	})
 }
