@@ -146,8 +146,8 @@ func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.M
 			return nil, fmt.Errorf("read previous topology: %w", err)
 		}
 	}
-	facts, _ := publisher.Gather(&pubs[0], snap)
-	if len(facts) == 0 {
+	facts := publisher.Gather(&pubs[0], snap)
+	if len(facts.Facts) == 0 && len(facts.Unnamed) == 0 {
 		return nil, errors.New("no node: the input has none that --selector and --slurm-names take")
 	}
 	return publisher.Make(&pubs[0], facts, previous)

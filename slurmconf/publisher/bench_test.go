@@ -9,7 +9,7 @@ import (
 )
 
 // largeFacts are 10,008 nodes in 556 racks.
-func largeFacts(b *testing.B, pub *Publication) []topology.Facts {
+func largeFacts(b *testing.B, pub *Publication) Gathered {
 	b.Helper()
 	c, err := simulated.Parse("large.yaml", []byte(`
 groups:
@@ -22,8 +22,7 @@ groups:
 	if err != nil {
 		b.Fatal(err)
 	}
-	facts, _ := Gather(pub, snapshotOf(c))
-	return facts
+	return Gather(pub, snapshotOf(c))
 }
 
 func BenchmarkLarge(b *testing.B) {
@@ -33,7 +32,7 @@ func BenchmarkLarge(b *testing.B) {
 		b.Run("plan and render "+format, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				plan, err := topology.MakePlan(facts, nil, pub.policy())
+				plan, err := topology.MakePlan(facts.Facts, nil, pub.policy())
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -1,36 +1,78 @@
 package publisher
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
+// The reasons for which a node that a publication takes has no Slurm name.
+const (
+	ReasonNoSlurmName  = "NoSlurmName"
+	ReasonBadSlurmName = "BadSlurmName"
+)
+
+// Gathered is what a publication knows of the nodes that it takes.
+type Gathered struct {
+	Facts []topology.Facts
+	// Unnamed says of each node that Slurm has no name for why that is.
+	Unnamed []topology.Problem
+	nodes   map[string]*Node // Slurm name -> Node
+	unnamed map[string]*Node // name -> Node
+}
+
 // Gather joins the nodes that the publication, which is complete, takes with
-// their reports. The map gives each by its Slurm name.
-func Gather(p *Publication, snap *Snapshot) ([]topology.Facts, map[string]*Node) {
+// their reports.
+func Gather(p *Publication, snap *Snapshot) Gathered {
 	keys := nodelabels.Keys{Tiers: p.TierLabels}
-	facts := make([]topology.Facts, 0, len(snap.Nodes))
-	nodes := make(map[string]*Node, len(snap.Nodes))
+	g := Gathered{Facts: make([]topology.Facts, 0, len(snap.Nodes)), nodes: make(map[string]*Node, len(snap.Nodes)), unnamed: map[string]*Node{}}
 	unreadable := snap.unreadable()
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if !p.takes(n) {
 			continue
 		}
-		f := topology.Facts{Name: n.Name, SlurmName: p.slurmName(n), Report: snap.Reports[n.Name], Labels: nodelabels.Read(n.Labels, keys)}
-		f.ReportUnreadable = f.Report == nil && unreadable[n.Name]
-		if f.SlurmName == "" {
-			continue // not a Slurm node (yet): its label or annotation is missing
+		name, problem := p.nameOf(n)
+		if problem.Reason != "" {
+			g.Unnamed = append(g.Unnamed, problem)
+			g.unnamed[n.Name] = n
+			continue
 		}
-		facts = append(facts, f)
-		nodes[f.SlurmName] = n
+		f := topology.Facts{Name: n.Name, SlurmName: name, Report: snap.Reports[n.Name], Labels: nodelabels.Read(n.Labels, keys)}
+		f.ReportUnreadable = f.Report == nil && unreadable[n.Name]
+		g.Facts = append(g.Facts, f)
+		g.nodes[name] = n
 	}
-	return facts, nodes
+	return g
+}
+
+// nameOf returns the node's name in Slurm, or why it has none. A Node's
+// annotations are whatever its kubelet writes.
+func (p *Publication) nameOf(n *Node) (string, topology.Problem) {
+	name := p.slurmName(n)
+	where, from := strings.CutPrefix(p.SlurmNames, "label:")
+	if key, annotated := strings.CutPrefix(p.SlurmNames, "annotation:"); annotated {
+		where, from = "annotation "+key, true
+	} else if from {
+		where = "label " + where
+	}
+	if name == "" && from {
+		return "", topology.Problem{Node: n.Name, Reason: ReasonNoSlurmName, Message: "no " + where + " says its name in Slurm"}
+	}
+	if err := slurmconf.CheckNodeName(name); err != nil {
+		if from {
+			err = fmt.Errorf("%s: %w", where, err)
+		}
+		return "", topology.Problem{Node: n.Name, Reason: ReasonBadSlurmName, Message: err.Error()}
+	}
+	return name, topology.Problem{}
 }
 
 // unreadable returns the nodes whose reports cannot be read.
@@ -58,7 +100,9 @@ func (p *Publication) unselected(snap *Snapshot) map[string]*Node {
 	}
 	for i := range snap.Nodes {
 		if n := &snap.Nodes[i]; !p.takes(n) {
-			out[p.slurmName(n)] = n
+			if name, problem := p.nameOf(n); problem.Reason == "" {
+				out[name] = n
+			}
 		}
 	}
 	return out
@@ -67,4 +111,44 @@ func (p *Publication) unselected(snap *Snapshot) map[string]*Node {
 // takenByAnother reports whether another publication has the node now.
 func (p *Publisher) takenByAnother(s *state, n *Node) bool {
 	return slices.ContainsFunc(p.states, func(other *state) bool { return other != s && other.pub.takes(n) })
+}
+
+// gather joins nodes and reports into the facts of one publication, with those
+// published nodes that stay for a while. It returns when to come back for them.
+func (p *Publisher) gather(s *state, snap *Snapshot, prev Previous, now time.Time) (g Gathered, wake time.Time) {
+	g = Gather(s.pub, snap)
+	known := make(map[string]bool, len(g.Facts))
+	for i := range g.Facts {
+		known[g.Facts[i].SlurmName] = true
+	}
+	elsewhere := s.pub.unselected(snap)
+	still := make(map[string]time.Time)
+	for _, name := range prev.nodes() {
+		n := elsewhere[name]
+		if known[name] || n != nil && p.takenByAnother(s, n) {
+			continue
+		}
+		if n != nil {
+			g.nodes[name] = n // its annotation goes after it
+		}
+		since, ok := s.gone[name]
+		if !ok {
+			since = now
+		}
+		until := since.Add(s.pub.GoneAfter.Duration)
+		still[name] = since
+		if now.Before(until) {
+			g.Facts = append(g.Facts, topology.Facts{Name: name, SlurmName: name, Gone: true})
+			if wake.IsZero() || until.Before(wake) {
+				wake = until
+			}
+		}
+	}
+	for name := range s.waiting {
+		if n := elsewhere[name]; n != nil && !p.takenByAnother(s, n) {
+			g.nodes[name] = n
+		}
+	}
+	s.gone = still
+	return g, wake
 }

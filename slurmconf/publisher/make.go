@@ -49,23 +49,23 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 
 // Make plans, renders, parses back and lints. An error means that no plan could
 // be made at all.
-func Make(p *Publication, facts []topology.Facts, prev Previous) (*Made, error) {
-	plan, err := topology.MakePlan(facts, prev.carried(facts), p.policy())
+func Make(p *Publication, g Gathered, prev Previous) (*Made, error) {
+	plan, err := topology.MakePlan(g.Facts, prev.carried(g.Facts), p.policy())
 	if err != nil {
 		return nil, err
 	}
-	m := &Made{Plan: plan, Files: map[string]string{}, Problems: plan.Problems}
+	m := &Made{Plan: plan, Files: map[string]string{}, Problems: append(plan.Problems, g.Unnamed...)}
 	topologies, err := slurmconf.FromPlan(plan, slurmconf.Kind(p.Topology), p.Format == "yaml")
 	if err != nil && !errors.Is(err, slurmconf.ErrEmptyPlan) {
 		return nil, err
 	}
 	m.Specs = slurmconf.Specs(plan, topologies)
-	m.LeftOut = leftOut(plan, m.Specs)
+	m.LeftOut = leftOut(plan, m.Specs, g.Unnamed)
 	if len(m.Specs) == 0 { // blocks may still hold the places of domains that have gone
 		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()
 		return m, nil
 	}
-	gres, problems := slurmconf.GresFromFacts(facts, prev.Gres)
+	gres, problems := slurmconf.GresFromFacts(g.Facts, prev.Gres)
 	m.gres, m.Problems = gres, append(m.Problems, problems...)
 	if err := m.render(p, topologies); err != nil {
 		return nil, err
@@ -141,14 +141,18 @@ func (m *Made) check(p *Publication, topologies []slurmconf.Topology) {
 const maxLeftOut = 8 << 10
 
 // leftOut says in lines which nodes have no place and why, nodes of one reason
-// together.
-func leftOut(plan *topology.Plan, specs map[string]string) string {
+// together. Those that Slurm has no name for are called as Kubernetes does.
+func leftOut(plan *topology.Plan, specs map[string]string, unnamed []topology.Problem) string {
 	groups := map[string][]string{}
 	for _, pl := range plan.Placements {
 		if _, placed := specs[pl.SlurmName]; !placed {
 			key := pl.Reason + ": " + pl.Message
 			groups[key] = append(groups[key], pl.SlurmName)
 		}
+	}
+	for _, pr := range unnamed {
+		key := pr.Reason + ": " + pr.Message
+		groups[key] = append(groups[key], pr.Node)
 	}
 	var lines []string
 	for why, nodes := range groups {

@@ -18,7 +18,7 @@ func TestMakeNothing(t *testing.T) {
 		"only a block's place": {Previous{Topology: gone}, "no node is in a block or switch"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			made, err := Make(&pub, []topology.Facts{{Name: "n1", SlurmName: "n1"}}, tt.prev)
+			made, err := Make(&pub, Gathered{Facts: []topology.Facts{{Name: "n1", SlurmName: "n1"}}}, tt.prev)
 			if err != nil {
 				t.Fatal(err)
 			}

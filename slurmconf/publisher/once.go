@@ -23,14 +23,14 @@ func Once(ctx context.Context, store Store, p *Publication) (*Made, []topology.F
 	if err != nil {
 		return nil, nil, err
 	}
-	facts, _ := Gather(p, snap)
-	made, err := Make(p, facts, prev)
+	g := Gather(p, snap)
+	made, err := Make(p, g, prev)
 	if err != nil || made.Refused != "" {
-		return made, facts, err
+		return made, g.Facts, err
 	}
 	next := was.clone()
 	if !next.update(made, time.Now()) {
-		return made, facts, nil
+		return made, g.Facts, nil
 	}
-	return made, facts, store.Save(ctx, p, next)
+	return made, g.Facts, store.Save(ctx, p, next)
 }

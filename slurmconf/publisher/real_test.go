@@ -32,13 +32,13 @@ func TestRealSlurmLoadsEverySite(t *testing.T) {
 func loads(t *testing.T, release slurmrig.Release, format, site string) {
 	t.Helper()
 	pub := complete(t, Publication{SlurmVersion: release.Slurm, Format: format})[0]
-	facts, _ := Gather(&pub, snapshotOf(openCluster(t, site)))
+	facts := Gather(&pub, snapshotOf(openCluster(t, site)))
 	made, err := Make(&pub, facts, Previous{})
 	if err != nil || made.Refused != "" {
 		t.Fatalf("%v %s", err, made.Message)
 	}
 	var names []string
-	for _, f := range facts {
+	for _, f := range facts.Facts {
 		names = append(names, f.SlurmName)
 	}
 	plugin := "block"

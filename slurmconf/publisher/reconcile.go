@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // reconcile makes one publication as the facts say and returns when it wants
@@ -40,7 +38,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 		}
 	}
 	now := time.Now()
-	facts, nodes, wake := p.factsOf(s, snap, prev, now)
+	g, wake := p.gather(s, snap, prev, now)
 	hold := func(digest, reason, message string) (time.Time, error) {
 		if err := p.hold(ctx, s, was, digest, reason, message); err != nil || prev.Topology == nil {
 			return wake, err
@@ -49,20 +47,20 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 		if err != nil {
 			published = now
 		}
-		annotateAt, err := p.annotateDue(ctx, s, prev.specs(), nodes, published, now)
+		annotateAt, err := p.annotateDue(ctx, s, prev.specs(), g.nodes, published, now)
 		return earlier(wake, annotateAt), err
 	}
-	made, err := Make(s.pub, facts, prev)
+	made, err := Make(s.pub, g, prev)
 	if err != nil {
 		return hold("", "NoPlan", err.Error())
 	}
-	p.nameOverlaps(s, made, nodes)
+	p.nameOverlaps(s, made, g.nodes)
 	p.observe(ctx, s, made, snap)
 	if made.Refused != "" {
 		return hold(made.Digest, made.Refused, made.Message)
 	}
 	if s.settlesBase(prev.Topology, made.Plan, now) {
-		if why, until := s.firstWaits(facts, now); why != "" {
+		if why, until := s.firstWaits(g.Facts, now); why != "" {
 			p.log.Info("first publication waits", "publication", s.pub.Name, "for", why, "upTo", time.Until(until).Round(time.Second))
 			return earlier(wake, until), nil
 		}
@@ -74,7 +72,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	if err != nil {
 		return wake, err
 	}
-	annotateAt, err := p.annotateDue(ctx, s, made.Specs, nodes, published, now)
+	annotateAt, err := p.annotateDue(ctx, s, made.Specs, g.nodes, published, now)
 	return earlier(wake, annotateAt), err
 }
 
@@ -102,45 +100,6 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// factsOf joins nodes and reports into the facts of one publication.
-func (p *Publisher) factsOf(s *state, snap *Snapshot, prev Previous, now time.Time) (facts []topology.Facts, nodes map[string]*Node, wake time.Time) {
-	facts, nodes = Gather(s.pub, snap)
-	known := make(map[string]bool, len(facts))
-	for i := range facts {
-		known[facts[i].SlurmName] = true
-	}
-	elsewhere := s.pub.unselected(snap)
-	still := make(map[string]time.Time)
-	for _, name := range prev.nodes() {
-		n := elsewhere[name]
-		if known[name] || n != nil && p.takenByAnother(s, n) {
-			continue
-		}
-		if n != nil {
-			nodes[name] = n // its annotation goes after it
-		}
-		since, ok := s.gone[name]
-		if !ok {
-			since = now
-		}
-		until := since.Add(s.pub.GoneAfter.Duration)
-		still[name] = since
-		if now.Before(until) {
-			facts = append(facts, topology.Facts{Name: name, SlurmName: name, Gone: true})
-			if wake.IsZero() || until.Before(wake) {
-				wake = until
-			}
-		}
-	}
-	for name := range s.waiting {
-		if n := elsewhere[name]; n != nil && !p.takenByAnother(s, n) {
-			nodes[name] = n
-		}
-	}
-	s.gone = still
-	return facts, nodes, wake
 }
 
 // publish writes the files when their bytes differ, and takes back what was
