@@ -1,6 +1,8 @@
 package publisher
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,12 +11,16 @@ import (
 )
 
 // ReadNodes reads what `kubectl get nodes -o json` prints: a list of Nodes, or
-// one. Everything but names, labels and annotations is skipped as it streams
+// one; or several such outputs, one after the other. Everything but names, labels and annotations is skipped as it streams
 // by, so that the largest cluster fits in little memory. source names the input
 // in errors.
 func ReadNodes(source string, r io.Reader) ([]Node, error) {
-	l := nodeList{dec: jsontext.NewDecoder(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), known: map[string]string{}}
-	if err := l.document(); err != nil {
+	text := bufio.NewReader(r)
+	if err := skipByteOrderMark(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	l := nodeList{dec: jsontext.NewDecoder(text, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), known: map[string]string{}}
+	if err := l.documents(); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the text ends early: want the whole output of kubectl get nodes -o json")
 		} else if syntax := new(jsontext.SyntacticError); errors.As(err, &syntax) {
@@ -32,10 +38,40 @@ func ReadNodes(source string, r io.Reader) ([]Node, error) {
 	return l.nodes, nil
 }
 
+// skipByteOrderMark passes over the mark with which some programs begin UTF-8.
+func skipByteOrderMark(r *bufio.Reader) error {
+	start, err := r.Peek(3)
+	switch {
+	case bytes.HasPrefix(start, []byte("\xff\xfe")), bytes.HasPrefix(start, []byte("\xfe\xff")):
+		return errors.New("text in UTF-16: want UTF-8, in PowerShell with | Out-File -Encoding utf8 FILE in place of > FILE")
+	case string(start) == "\xef\xbb\xbf":
+		_, err = r.Discard(len(start))
+		return err
+	}
+	return nil // an error comes again with the first read
+}
+
 type nodeList struct {
 	dec   *jsontext.Decoder
 	nodes []Node
 	known map[string]string // the keys met so far: a cluster has few, each many times
+}
+
+// documents reads one document and all that follow.
+func (l *nodeList) documents() error {
+	for {
+		if err := l.document(); err != nil {
+			return err
+		}
+		if l.dec.PeekKind() > 0 {
+			continue
+		}
+		_, err := l.dec.ReadToken() // says why there is no further one
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	}
 }
 
 // document reads a List or a Node.
@@ -79,6 +115,7 @@ func (l *nodeList) items() error {
 	if _, err := l.dec.ReadToken(); err != nil {
 		return err
 	}
+	before := len(l.nodes)
 	for l.dec.PeekKind() == '{' {
 		var n Node
 		kind := "Node"
@@ -97,14 +134,14 @@ func (l *nodeList) items() error {
 		case err != nil:
 			return err
 		case kind != "Node":
-			return fmt.Errorf("items[%d] is a %s: want Nodes only, as kubectl get nodes -o json prints", len(l.nodes), kind)
+			return fmt.Errorf("items[%d] is a %s: want Nodes only, as kubectl get nodes -o json prints", len(l.nodes)-before, kind)
 		case n.Name == "":
-			return fmt.Errorf("items[%d] has no metadata.name", len(l.nodes))
+			return fmt.Errorf("items[%d] has no metadata.name", len(l.nodes)-before)
 		}
 		l.nodes = append(l.nodes, n)
 	}
 	if l.dec.PeekKind() != ']' {
-		return fmt.Errorf("items[%d]: %w", len(l.nodes), l.unexpected("a Node"))
+		return fmt.Errorf("items[%d]: %w", len(l.nodes)-before, l.unexpected("a Node"))
 	}
 	_, err := l.dec.ReadToken()
 	return err
