@@ -118,6 +118,16 @@ func TestRenderNamesNodesWithoutGresLine(t *testing.T) {
 	}
 }
 
+// TestFlagOf holds that every key which can be wrong has its flag.
+func TestFlagOf(t *testing.T) {
+	flags := newRenderCommand().Flags()
+	for key, flag := range flagOf {
+		if flags.Lookup(strings.TrimPrefix(flag, "--")) == nil {
+			t.Errorf("%s: no flag %s", key, flag)
+		}
+	}
+}
+
 // TestBadInput has what people get wrong: each error says what, where and what
 // to do, with exit status 2.
 func TestBadInput(t *testing.T) {
@@ -144,6 +154,10 @@ func TestBadInput(t *testing.T) {
 		{"malformed clique", `{"items":[{"metadata":{"name":"n","labels":{"nvidia.com/gpu.clique":"rack7"}}}]}`, []string{"render", "--nodes", "-"}, "want <cluster UUID>.<clique id>"},
 		{"two nodes of one Slurm name", `{"items":[{"metadata":{"name":"n.a"}},{"metadata":{"name":"n.b"}}]}`, []string{"render", "--nodes", "-"}, `nodes "n.a" and "n.b" both have the Slurm name "n"`},
 		{"yaml for an old release", twoByTwo, []string{"render", "--nodes", "-", "--slurm-version", "24.11", "--format", "yaml"}, "topology.yaml needs 25.05"},
+		{"flags out of range", twoByTwo, []string{"render", "--nodes", "-", "--kind", "foo", "--tier-labels", "a b"}, "--kind: \"foo\": want auto, block or tree"},
+		{"demo with a flag out of range", "", []string{"demo", "--base-block-size", "-1"}, `--base-block-size: "-1": want 1 to`},
+		{"two lists of nodes, one cut", twoByTwo + twoByTwo[:40], []string{"render", "--nodes", "-"}, "the text ends early"},
+		{"UTF-16", "\xff\xfe{\x00", []string{"render", "--nodes", "-"}, "text in UTF-16: want UTF-8, in PowerShell with"},
 		{"unknown release", twoByTwo, []string{"render", "--nodes", "-", "--slurm-version", "23.02"}, "want one of 24.11"},
 		{"bad block sizes", twoByTwo, []string{"render", "--nodes", "-", "--block-sizes", "3"}, "block size 3: want base block size 2 times a power of two"},
 		{"read-only output", twoByTwo, []string{"render", "--nodes", "-", "--output", "/proc/none"}, "/proc/none"},

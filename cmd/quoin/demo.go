@@ -119,8 +119,7 @@ func demo(ctx context.Context, w io.Writer, site string, o *demoOptions) error {
 	if o.watch && len(cluster.Steps) == 0 {
 		return fmt.Errorf("site %s has no timeline to --watch: want %s, or a file with one", site, troubleSite)
 	}
-	settleFormat(&o.pub)
-	pubs, err := publisher.Complete([]publisher.Publication{o.pub})
+	pub, err := completeFlags(&o.pub)
 	if err != nil {
 		return err
 	}
@@ -128,7 +127,7 @@ func demo(ctx context.Context, w io.Writer, site string, o *demoOptions) error {
 	// does.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGPIPE, syscall.SIGHUP)
 	defer stop()
-	d := &demonstration{screen: newScreen(w), dir: o.store, keeps: o.store != "", cluster: cluster, pub: &pubs[0], written: map[string]written{}}
+	d := &demonstration{screen: newScreen(w), dir: o.store, keeps: o.store != "", cluster: cluster, pub: pub, written: map[string]written{}}
 	if !d.keeps {
 		if d.dir, err = os.MkdirTemp("", "quoin-demo-"); err != nil {
 			return fmt.Errorf("make store: %w", err)

@@ -70,6 +70,40 @@ func releaseNames() []string {
 	return names
 }
 
+// completeFlags fills in what the flags of addPublicationFlags leave out. Its
+// errors name them.
+func completeFlags(p *publisher.Publication) (*publisher.Publication, error) {
+	settleFormat(p)
+	pubs, err := publisher.Complete([]publisher.Publication{*p})
+	if err != nil {
+		return nil, nameFlags(err)
+	}
+	return &pubs[0], nil
+}
+
+// flagOf has the flags of addPublicationFlags by the keys that they set.
+var flagOf = map[string]string{
+	"format": "--format", "slurmVersion": "--slurm-version", "topology": "--kind", "slurmNames": "--slurm-names", "nodes.selector": "--selector",
+	"tierLabels": "--tier-labels", "baseBlockSize": "--base-block-size", "blockSizes": "--block-sizes", "minBlockNodes": "--min-block-nodes",
+}
+
+// nameFlags puts flags in the place of a publication's keys.
+func nameFlags(err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	var out []error
+	for _, e := range joined.Unwrap() {
+		var field *publisher.FieldError
+		if errors.As(e, &field) && flagOf[field.Key] != "" {
+			e = fmt.Errorf("%s: %s", flagOf[field.Key], field.Message)
+		}
+		out = append(out, e)
+	}
+	return errors.Join(out...)
+}
+
 // settleFormat chooses the format that the release takes, where none was asked
 // for.
 func settleFormat(p *publisher.Publication) {
@@ -124,8 +158,7 @@ func exists(path string) bool {
 
 // makeOnce reads nodes and reports and makes the files from them.
 func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.Made, error) {
-	settleFormat(&o.pub)
-	pubs, err := publisher.Complete([]publisher.Publication{o.pub})
+	pub, err := completeFlags(&o.pub)
 	if err != nil {
 		return nil, err
 	}
@@ -146,11 +179,11 @@ func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.M
 			return nil, fmt.Errorf("read previous topology: %w", err)
 		}
 	}
-	facts := publisher.Gather(&pubs[0], snap)
+	facts := publisher.Gather(pub, snap)
 	if len(facts.Facts) == 0 && len(facts.Unnamed) == 0 {
 		return nil, errors.New("no node: the input has none that --selector and --slurm-names take")
 	}
-	return publisher.Make(&pubs[0], facts, previous)
+	return publisher.Make(pub, facts, previous)
 }
 
 // readSnapshot joins a list of nodes with reports. Reports alone are nodes too.
