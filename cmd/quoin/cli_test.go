@@ -118,6 +118,28 @@ func TestRenderNamesNodesWithoutGresLine(t *testing.T) {
 	}
 }
 
+func TestRenderSkeleton(t *testing.T) {
+	code, out, errs := quoin(t, twoByTwo, "render", "--nodes", "-", "--skeleton")
+	if want := "\n    block_sizes: [2]\n    blocks:\n      - block: nvl-8a61c302-7\n"; code != 0 || !strings.HasSuffix(out, want) || strings.Contains(errs, "warning") {
+		t.Errorf("exit %d\n%s\n%s", code, out, errs)
+	}
+	tree := strings.NewReplacer("nvidia.com/gpu.clique", "network.topology.nvidia.com/leaf", cliqueA+`"`, `leaf-1","network.topology.nvidia.com/spine":"spine-1","nvidia.com/gpu.count":"4"`).Replace(twoByTwo)
+	dir := t.TempDir()
+	code, _, errs = quoin(t, tree, "render", "--nodes", "-", "--skeleton", "--format", "conf", "--output", dir)
+	text, err := os.ReadFile(filepath.Join(dir, "topology.conf"))
+	if code != 0 || err != nil || !strings.HasSuffix(string(text), "\nSwitchName=spine-1\n") || exists(filepath.Join(dir, "gres.conf")) {
+		t.Errorf("exit %d, %v\n%s\n%s", code, err, text, errs)
+	}
+	code, _, errs = quoin(t, twoByTwo, "render", "--nodes", "-", "--skeleton", "--slurm-version", "24.11")
+	if code != 2 || !strings.Contains(errs, "Slurm 24.11 puts no nodes into a topology when they register: want 25.05 or newer") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+	code, _, errs = quoin(t, `{"items":[{"metadata":{"name":"cpu"}}]}`, "render", "--nodes", "-", "--skeleton")
+	if code != 2 || !strings.Contains(errs, "no NVLink domain and no switch is known") || !strings.Contains(errs, "left out: cpu: NoGPUs: ") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+}
+
 // TestFlagOf holds that every key which can be wrong has its flag.
 func TestFlagOf(t *testing.T) {
 	flags := newRenderCommand().Flags()

@@ -22,6 +22,7 @@ type renderOptions struct {
 	nodes    string
 	output   string
 	previous string
+	skeleton bool
 	pub      publisher.Publication
 }
 
@@ -32,7 +33,11 @@ func newRenderCommand() *cobra.Command {
 		Short: "Show the Slurm files of a cluster, from its node labels or reports, with nothing installed",
 		Long: `render prints topology.conf or topology.yaml, and gres.conf, made from the
 labels of a cluster's nodes or from reports of quoin agent. Nodes that are in no
-block or switch are listed on stderr with the reason.`,
+block or switch are listed on stderr with the reason.
+
+With --skeleton the topology file has every block, and of a tree the roots, but no
+node: for nodes that register dynamically and name their place by themselves or get
+it from Slinky. Slurm makes the switches below a root when a node names them.`,
 		Example: `  kubectl get nodes -o json | quoin render --nodes -
   quoin render --format conf --slurm-version 24.11 --output DIR REPORT.json...`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,6 +48,7 @@ block or switch are listed on stderr with the reason.`,
 	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, - for standard input")
 	f.StringVar(&o.output, "output", "", "write the files into this `directory` instead of printing them")
 	f.StringVar(&o.previous, "previous", "", "topology `file` in use, whose names, order and base block size stay")
+	f.BoolVar(&o.skeleton, "skeleton", false, "leave nodes and gres.conf out, for nodes that register dynamically (Slurm 25.05 and newer)")
 	addPublicationFlags(cmd, &o.pub)
 	return cmd
 }
@@ -183,7 +189,11 @@ func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.M
 	if len(facts.Facts) == 0 && len(facts.Unnamed) == 0 {
 		return nil, errors.New("no node: the input has none that --selector and --slurm-names take")
 	}
-	return publisher.Make(pub, facts, previous)
+	made, err := publisher.Make(pub, facts, previous)
+	if err != nil || !o.skeleton || len(made.Specs) == 0 {
+		return made, err
+	}
+	return made.Skeleton(pub)
 }
 
 // readSnapshot joins a list of nodes with reports. Reports alone are nodes too.

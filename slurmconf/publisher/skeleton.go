@@ -1,0 +1,33 @@
+package publisher
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+)
+
+// Skeleton returns the topology file of m, which is of p, without its nodes: for
+// nodes that register dynamically and then are put into their places.
+func (m *Made) Skeleton(p *Publication) (*Made, error) {
+	if !p.release.DynamicTopology() {
+		return nil, fmt.Errorf("skeleton: Slurm %s puts no nodes into a topology when they register: want 25.05 or newer", p.SlurmVersion)
+	}
+	topologies, err := slurmconf.FromPlan(m.Plan, slurmconf.Kind(p.Topology), p.Format == "yaml")
+	if err != nil {
+		return nil, err
+	}
+	for i := range topologies {
+		if topologies[i], err = slurmconf.Skeleton(topologies[i]); err != nil {
+			return nil, fmt.Errorf("skeleton: %w", err)
+		}
+	}
+	s := &Made{Plan: m.Plan, Files: map[string]string{}, Specs: m.Specs, LeftOut: m.LeftOut, Problems: m.Problems}
+	if err := s.render(p, topologies); err != nil {
+		return nil, err
+	}
+	s.Digest = Digest(s.Files)
+	s.check(p, topologies)
+	s.Findings = slices.DeleteFunc(s.Findings, func(f slurmconf.Finding) bool { return f.Rule == "NoNodes" }) // it is meant to be so
+	return s, nil
+}
