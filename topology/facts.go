@@ -26,6 +26,9 @@ type Facts struct {
 	// Gone says that the node's object has gone a short while ago: it stays
 	// where it was published.
 	Gone bool
+	// Stays is why the node stays where it was published whatever the other facts
+	// say, empty where they are followed.
+	Stays string
 }
 
 // GPUCount returns how many GPUs the node has, by report, else by labels.
@@ -37,8 +40,11 @@ func (f *Facts) GPUCount() int {
 }
 
 // Tiers returns the switches above the node, nearest first: by report, else by
-// labels.
+// labels. Those of a node that stays do not count.
 func (f *Facts) Tiers() []string {
+	if f.Stays != "" {
+		return nil
+	}
 	if f.Report != nil && len(f.Report.Tiers) > 0 {
 		return f.Report.Tiers
 	}
@@ -77,6 +83,7 @@ const (
 	ReasonBelowBase        = "BelowBaseBlockSize"
 	ReasonAboveBase        = "AboveBaseBlockSize"
 	ReasonGone             = "NodeGone"
+	ReasonStays            = "Stays"
 	ReasonKeptGone         = "KeptForBlockSize"
 	ReasonForgottenInUse   = "ForgottenBlockInUse"
 	ReasonCliqueDiffers    = "CliqueLabelDiffers"
@@ -87,6 +94,8 @@ const (
 // labels.
 func (f *Facts) domain() domain {
 	switch {
+	case f.Stays != "":
+		return domain{keep: true, reason: ReasonStays, message: f.Stays}
 	case f.Gone:
 		return domain{keep: true, reason: ReasonGone, message: "the node is gone"}
 	case f.Report != nil && len(f.Report.GPUs) > 0:
