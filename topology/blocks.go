@@ -59,20 +59,28 @@ func (p *planner) matchPrevious() {
 }
 
 // forgets reports whether the previous block leaves the plan for good: the
-// policy says so, and no node is to stay in it.
+// policy says so, no node is to stay in it, and none may register with it.
 func (p *planner) forgets(b int) bool {
-	return slices.Contains(p.policy.Forget, p.prev.Blocks[b].Name) && !p.unread(b)
+	name := p.prev.Blocks[b].Name
+	return slices.Contains(p.policy.Forget, name) && !p.inUse(name) && !p.unread(b)
 }
 
-// nameForgotten names the blocks that the policy forgets and that have nodes.
+// inUse reports whether a block or leaf has to stay though it is empty.
+func (p *planner) inUse(name string) bool { return p.policy.ShortBlocks && p.prev.InUse[name] }
+
+// nameForgotten names the blocks that the policy forgets and that stay.
 func (p *planner) nameForgotten(claims map[int]int) {
 	for b := range p.prev.Blocks {
 		name := p.prev.Blocks[b].Name
-		if g, ok := claims[b]; ok && slices.Contains(p.policy.Forget, name) {
-			n := len(p.groups[g].nodes)
-			p.problem("", ReasonForgottenInUse, fmt.Sprintf("block %s is to be forgotten and has %d nodes, such as %s: it stays",
-				name, n, p.facts[p.groups[g].nodes[0]].SlurmName))
+		g, ok := claims[b]
+		if !ok || !slices.Contains(p.policy.Forget, name) {
+			continue
 		}
+		why := "is named by annotations of nodes"
+		if nodes := p.groups[g].nodes; len(nodes) > 0 {
+			why = fmt.Sprintf("has %d nodes, such as %s", len(nodes), p.facts[nodes[0]].SlurmName)
+		}
+		p.problem("", ReasonForgottenInUse, fmt.Sprintf("block %s is to be forgotten and %s: it stays", name, why))
 	}
 }
 

@@ -64,6 +64,11 @@ type Previous struct {
 	// Reported are the Slurm names of nodes whose published devices came from
 	// reports.
 	Reported map[string]bool
+	// InUse are the blocks and leaf switches that a node may still register with,
+	// such as those that Slinky's annotations name: slurmctld drains a node that
+	// names one it does not know. They stay, empty if need be, where the release
+	// takes empty ones (Policy.ShortBlocks).
+	InUse map[string]bool
 }
 
 // planner holds the state of one MakePlan.

@@ -18,7 +18,8 @@ type Policy struct {
 	// report a domain, of one node.
 	MinBlockNodes int
 	// Forget names blocks that leave the plan for good. One that has nodes, were
-	// it only that nobody can read them now, stays.
+	// it only that nobody can read them now, stays, and so does one that is in use
+	// (Previous.InUse).
 	Forget []string
 	// Tiers is how many tiers of switches the site has; 0 does not say. A
 	// published switch of a further tier stays only while nodes name it.

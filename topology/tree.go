@@ -45,7 +45,8 @@ func SlurmName(s string) string {
 // most of its nodes name another, and a parent stays as long as anything is
 // below it. A tier goes for good when the nodes name other switches instead,
 // when nothing is left below it, or when the policy's Tiers says that the site
-// has fewer: silence alone never takes one away.
+// has fewer: silence alone never takes one away. A leaf that has lost its nodes
+// stays below its parent, empty, while it is in use (Previous.InUse).
 func (p *planner) makeTree() {
 	if len(p.prev.Switches) == 0 && !slices.ContainsFunc(p.read, func(r reading) bool { return len(r.tiers) > 0 }) {
 		return
@@ -54,6 +55,11 @@ func (p *planner) makeTree() {
 	paths := p.readPaths(t)
 	t.matchPublished()
 	leaves := p.vote(t, paths)
+	for i := range t.prev {
+		if len(t.prev[i].Children) == 0 && p.inUse(t.prev[i].Name) {
+			t.switches[t.keep(i)].inUse = true
+		}
+	}
 	t.settleParents()
 	t.name()
 	for i, leaf := range leaves {
@@ -104,6 +110,7 @@ type treeSwitch struct {
 	votes    []parentVotes
 	nodes    []string
 	children []string
+	inUse    bool
 }
 
 // parentVotes is how many nodes have a switch as the parent.
@@ -363,7 +370,7 @@ func (t *tree) list() []Switch {
 	var out []Switch
 	for _, s := range order { // children come before parents
 		sw := &t.switches[s]
-		if len(sw.nodes) == 0 && len(sw.children) == 0 {
+		if len(sw.nodes) == 0 && len(sw.children) == 0 && !sw.inUse {
 			continue
 		}
 		slices.Sort(sw.children)

@@ -197,6 +197,78 @@ func TestTreeFollowsItsNodes(t *testing.T) {
 	}
 }
 
+// TestKeepsUnitsInUse takes all nodes out of a leaf and of a block.
+func TestKeepsUnitsInUse(t *testing.T) {
+	racked := func() []topology.Facts {
+		facts := site(3, 4)
+		for i := range facts {
+			facts[i].Labels.Tiers = []string{fmt.Sprint("leaf-", i/4), fmt.Sprint("spine-", i/4), "core"}
+		}
+		return facts
+	}
+	was := mustPlan(t, racked(), nil, short)
+	block := was.Placements[0].Block
+	forget := topology.Policy{ShortBlocks: true, Forget: []string{block}}
+	facts := racked()
+	for i := range facts[:4] {
+		facts[i].Report.GPUs = facts[4].Report.GPUs
+		facts[i].Labels.Tiers = []string{"leaf-1", "spine-1", "core"}
+	}
+	has := func(p *topology.Plan, unit string) bool {
+		return slices.Contains(names(p.Blocks), unit) || slices.ContainsFunc(p.Switches, func(s topology.Switch) bool { return s.Name == unit })
+	}
+	for name, tt := range map[string]struct {
+		inUse  []string
+		policy topology.Policy
+		stay   []string
+		named  bool
+	}{
+		"nothing":                            {nil, forget, nil, false},
+		"all":                                {[]string{block, "leaf-0"}, forget, []string{block, "leaf-0", "spine-0"}, true},
+		"the leaf":                           {[]string{"leaf-0"}, forget, []string{"leaf-0", "spine-0"}, false},
+		"a spine, which no node is in":       {[]string{"spine-0"}, forget, nil, false},
+		"what is not published":              {[]string{"leaf-9", "nvl-x"}, forget, nil, false},
+		"a release that takes no empty unit": {[]string{block, "leaf-0"}, topology.Policy{Forget: forget.Forget}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			prev := fromFile(was)
+			prev.InUse = map[string]bool{}
+			for _, unit := range tt.inUse {
+				prev.InUse[unit] = true
+			}
+			is := mustPlan(t, facts, prev, tt.policy)
+			for _, unit := range []string{block, "leaf-0", "spine-0"} {
+				if got, want := has(is, unit), slices.Contains(tt.stay, unit); got != want {
+					t.Errorf("%s stays: %t, want %t: %v", unit, got, want, lines(is))
+				}
+			}
+			for _, unit := range tt.inUse {
+				if has(is, unit) && !has(was, unit) {
+					t.Errorf("%s was not published and is there", unit)
+				}
+			}
+			if has(is, "leaf-0") && (parentOf(is, "leaf-0") != "spine-0" || parentOf(is, "spine-0") != "core") {
+				t.Errorf("leaf-0 is not below its parents: %v", lines(is))
+			}
+			if got := slices.ContainsFunc(is.Problems, func(p topology.Problem) bool { return p.Reason == topology.ReasonForgottenInUse }); got != tt.named {
+				t.Errorf("problems %v", is.Problems)
+			}
+			again := fromFile(is)
+			again.InUse = prev.InUse
+			if diff := cmp.Diff(lines(is), lines(mustPlan(t, facts, again, tt.policy))); diff != "" {
+				t.Errorf("once more gives another plan (-want +got):\n%s", diff)
+			}
+			again.InUse = nil
+			if last := mustPlan(t, facts, again, tt.policy); has(last, block) || has(last, "leaf-0") || has(last, "spine-0") {
+				t.Errorf("it stays though nothing names it any more: %v", lines(last))
+			}
+			if back := mustPlan(t, racked(), fromFile(is), tt.policy); !has(back, block) || parentOf(back, "leaf-0") != "spine-0" {
+				t.Errorf("it does not come back: %v", lines(back))
+			}
+		})
+	}
+}
+
 // TestTreeTierShift names the spines as leaves.
 func TestTreeTierShift(t *testing.T) {
 	was := mustPlan(t, fabric(), nil, short)

@@ -39,6 +39,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	}
 	now := time.Now()
 	g, wake := p.gather(s, snap, prev, now)
+	s.keepNamed(prev, g.nodes)
 	hold := func(digest, reason, message string) (time.Time, error) {
 		if err := p.hold(ctx, s, was, digest, reason, message); err != nil || prev.Topology == nil {
 			return wake, err

@@ -2,14 +2,17 @@ package publisher
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // TestLabelAloneMovesNothing gives a node the label of another rack while no
@@ -125,6 +128,107 @@ func TestNewParentsAreGuarded(t *testing.T) {
 		store.pass(time.Minute)
 		if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 32 of 32 nodes") {
 			t.Errorf("held reason %q", held)
+		}
+	})
+}
+
+// TestUnitsStayWhileNamed moves all nodes of a leaf, by and by, to another: the
+// old one leaves the file after the last annotation.
+func TestUnitsStayWhileNamed(t *testing.T) {
+	const key = "slurm/quoin-slurm"
+	recabled := fabricOf(2, func(_ string, labels map[string]string) {
+		if labels[nodelabels.DefaultTiers[0]] == "leaf-3" {
+			labels[nodelabels.DefaultTiers[0]] = "leaf-9"
+		}
+	})
+	for _, format := range []string{"yaml", "conf"} {
+		t.Run(format, func(t *testing.T) {
+			store := newMemory(fabricOf(2))
+			inBubble(t, store, complete(t, Publication{Topology: "tree", Format: format, MaxChange: new(1.0)}), func() {
+				leaves := func() (old, renewed bool) {
+					text := store.get(key).Files["topology."+format]
+					prev, err := slurmconf.Previous("topology."+format, []byte(text))
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, s := range prev.Switches {
+						old, renewed = old || s.Name == "leaf-3", renewed || s.Name == "leaf-9"
+						if s.Name == "spine-1" && !slices.Contains(s.Children, "leaf-9") && slices.Contains(s.Children, "leaf-3") && old && renewed {
+							t.Errorf("the new leaf is not below the spine:\n%s", text)
+						}
+					}
+					return old, renewed
+				}
+				store.pass(5 * time.Minute)
+				if spec := store.notes["n31"]; !strings.HasSuffix(spec, ":leaf-3") {
+					t.Fatalf("annotation %q", spec)
+				}
+				store.edit(func() { store.foreign["n31"] = true })
+				store.change(recabled)
+				store.pass(time.Minute)
+				if old, renewed := leaves(); !old || !renewed || !strings.HasSuffix(store.notes["n30"], ":leaf-3") {
+					t.Fatalf("before the annotations: leaf-3 %t, leaf-9 %t:\n%s", old, renewed, store.get(key).Files["topology."+format])
+				}
+				store.pass(10 * time.Minute)
+				store.edit(func() {}) // the watch sees the annotations
+				store.pass(time.Minute)
+				if old, _ := leaves(); !old || !strings.HasSuffix(store.notes["n30"], ":leaf-9") || !strings.HasSuffix(store.notes["n31"], ":leaf-3") {
+					t.Fatalf("one annotation still names leaf-3, which is there: %t; annotations %v", old, store.notes)
+				}
+				store.edit(func() {
+					store.foreign["n31"] = false
+					store.notes["n31"] = strings.Replace(store.notes["n31"], "leaf-3", "leaf-9", 1)
+				})
+				store.pass(time.Minute)
+				if old, renewed := leaves(); old || !renewed {
+					t.Errorf("no annotation names leaf-3: it is there %t, leaf-9 %t", old, renewed)
+				}
+				saves := store.saves
+				store.edit(func() {})
+				store.pass(time.Hour)
+				if store.saves != saves {
+					t.Errorf("%d writes at rest", store.saves-saves)
+				}
+			})
+		})
+	}
+}
+
+// TestForgottenBlock is configured while its rack reboots, and after the rack has
+// gone.
+func TestForgottenBlock(t *testing.T) {
+	const key = "slurm/quoin-slurm"
+	rack := func(fault simulated.Fault) *Snapshot {
+		var faults []simulated.Fault
+		for i := range 18 {
+			fault.Node = fmt.Sprintf("gb200-%03d", i+1)
+			faults = append(faults, fault)
+		}
+		return racks(t, faults...)
+	}
+	store := newMemory(racks(t))
+	var block, before string
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(5 * time.Minute)
+		before = store.get(key).Files["topology.yaml"]
+		block = slurmconf.Units(store.notes["gb200-001"])[0]
+	})
+	inBubble(t, store, complete(t, Publication{ForgetBlocks: []string{block}, MaxChange: new(1.0)}), func() {
+		for _, fault := range []simulated.Fault{{}, {Fabric: "inProgress", Reboot: true}, {NoReport: true}} {
+			store.change(rack(fault))
+			store.pass(time.Hour)
+			if diff := cmp.Diff(before, store.get(key).Files["topology.yaml"]); diff != "" {
+				t.Errorf("%+v (-was +is):\n%s", fault, diff)
+			}
+		}
+		store.change(rack(simulated.Fault{Absent: true}))
+		store.pass(5 * time.Minute)
+		if diff := cmp.Diff(before, store.get(key).Files["topology.yaml"]); diff != "" {
+			t.Errorf("gone for five minutes (-was +is):\n%s", diff)
+		}
+		store.pass(time.Hour)
+		if text := store.get(key).Files["topology.yaml"]; strings.Contains(text, block) {
+			t.Errorf("the rack is gone and its block stays:\n%s", text)
 		}
 	})
 }

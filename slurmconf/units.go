@@ -1,0 +1,18 @@
+package slurmconf
+
+import "strings"
+
+// Units returns the blocks and leaf switches that a Topology= string names of
+// the topologies that FromPlan makes: of a path from a root the leaf.
+func Units(spec string) []string {
+	var units []string
+	for part := range strings.SplitSeq(spec, ",") {
+		name, unit, ok := strings.Cut(part, ":")
+		switch {
+		case !ok:
+		case name == NVLinkTopology, name == FabricTopology, name == confTopology:
+			units = append(units, unit[strings.LastIndexByte(unit, ':')+1:])
+		}
+	}
+	return units
+}

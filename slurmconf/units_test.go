@@ -1,0 +1,63 @@
+package slurmconf_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+func TestUnits(t *testing.T) {
+	for spec, want := range map[string][]string{
+		"":                                   nil,
+		"fabric":                             nil,
+		"nvl:nvl-8a61c302-1":                 {"nvl-8a61c302-1"},
+		"nvl:nvl-8a61c302-1,fabric:leaf-7":   {"nvl-8a61c302-1", "leaf-7"},
+		"default:leaf-7":                     {"leaf-7"},
+		"fabric:core:spine-1:leaf-7,other:x": {"leaf-7"},
+	} {
+		if got := slurmconf.Units(spec); !slices.Equal(got, want) {
+			t.Errorf("Units(%q) = %v, want %v", spec, got, want)
+		}
+	}
+}
+
+// TestRealEmptyUnits has Lint and slurmctld judge a leaf without nodes below a
+// switch, first and last of its siblings, and a block without nodes.
+func TestRealEmptyUnits(t *testing.T) {
+	plan := &topology.Plan{
+		BaseBlockSize: 8, BlockSizes: []int{8},
+		Blocks: []topology.Block{{Name: "b1"}, {Name: "b2", Nodes: []string{"n001", "n002"}}},
+		Switches: []topology.Switch{{Name: "l1"}, {Name: "l2", Nodes: []string{"n001", "n002"}}, {Name: "l3"}, {Name: "l4"},
+			{Name: "s1", Children: []string{"l1", "l2", "l3"}}, {Name: "s2", Children: []string{"l4"}}, {Name: "core", Children: []string{"s1", "s2"}}},
+	}
+	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
+		var cases []topologyCase
+		for kind, plugin := range map[slurmconf.Kind]slurmconf.Plugin{slurmconf.KindBlock: slurmconf.PluginBlock, slurmconf.KindTree: slurmconf.PluginTree} {
+			topologies, err := slurmconf.FromPlan(plan, kind, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conf, err := slurmconf.RenderConf(topologies[0], "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cases = append(cases, topologyCase{name: "conf " + string(kind), plugin: plugin, conf: string(conf)})
+		}
+		topologies, err := slurmconf.FromPlan(plan, slurmconf.KindAuto, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		yaml, err := slurmconf.RenderYAML(topologies, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if release.YAML() {
+			cases = append(cases, topologyCase{name: "yaml", plugin: slurmconf.PluginBlock, yaml: string(yaml), noConf: true})
+		}
+		if fatal := compare(t, release, cases); release.TreeSkeleton() != (fatal == 0) {
+			t.Errorf("Slurm %s: %d of %d are fatal", release, fatal, len(cases))
+		}
+	})
+}
