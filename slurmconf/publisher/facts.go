@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -24,8 +23,10 @@ type Gathered struct {
 	Facts []topology.Facts
 	// Unnamed says of each node that Slurm has no name for why that is.
 	Unnamed []topology.Problem
-	nodes   map[string]*Node // Slurm name -> Node
-	unnamed map[string]*Node // name -> Node
+	// problems are of such nodes that stay under the name that they had.
+	problems []topology.Problem
+	nodes    map[string]*Node // Slurm name -> Node
+	unnamed  map[string]*Node // name -> Node
 }
 
 // Gather joins the nodes that the publication, which is complete, takes with
@@ -111,44 +112,4 @@ func (p *Publication) unselected(snap *Snapshot) map[string]*Node {
 // takenByAnother reports whether another publication has the node now.
 func (p *Publisher) takenByAnother(s *state, n *Node) bool {
 	return slices.ContainsFunc(p.states, func(other *state) bool { return other != s && other.pub.takes(n) })
-}
-
-// gather joins nodes and reports into the facts of one publication, with those
-// published nodes that stay for a while. It returns when to come back for them.
-func (p *Publisher) gather(s *state, snap *Snapshot, prev Previous, now time.Time) (g Gathered, wake time.Time) {
-	g = Gather(s.pub, snap)
-	known := make(map[string]bool, len(g.Facts))
-	for i := range g.Facts {
-		known[g.Facts[i].SlurmName] = true
-	}
-	elsewhere := s.pub.unselected(snap)
-	still := make(map[string]time.Time)
-	for _, name := range prev.nodes() {
-		n := elsewhere[name]
-		if known[name] || n != nil && p.takenByAnother(s, n) {
-			continue
-		}
-		if n != nil {
-			g.nodes[name] = n // its annotation goes after it
-		}
-		since, ok := s.gone[name]
-		if !ok {
-			since = now
-		}
-		until := since.Add(s.pub.GoneAfter.Duration)
-		still[name] = since
-		if now.Before(until) {
-			g.Facts = append(g.Facts, topology.Facts{Name: name, SlurmName: name, Gone: true})
-			if wake.IsZero() || until.Before(wake) {
-				wake = until
-			}
-		}
-	}
-	for name := range s.waiting {
-		if n := elsewhere[name]; n != nil && !p.takenByAnother(s, n) {
-			g.nodes[name] = n
-		}
-	}
-	s.gone = still
-	return g, wake
 }

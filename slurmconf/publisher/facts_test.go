@@ -2,6 +2,8 @@ package publisher
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 func TestGatherNames(t *testing.T) {
@@ -106,5 +109,104 @@ func TestMakeNamesTheNameless(t *testing.T) {
 	}
 	if want := "gb200-005: NoSlurmName: " + message; made.LeftOut != want {
 		t.Errorf("left out %q, want %q", made.LeftOut, want)
+	}
+}
+
+// without are the racks, called by their label sn, after some nodes have lost it
+// or have gone.
+func without(t *testing.T, nameless, gone string) *Snapshot {
+	t.Helper()
+	snap := named(t, map[string]string{nameless: ""})
+	snap.Nodes = slices.DeleteFunc(snap.Nodes, func(n Node) bool { return n.Name == gone })
+	delete(snap.Reports, gone)
+	return snap
+}
+
+// TestNodeLosesItsSlurmName keeps the node, and no other, for as long as its
+// label or a name in it is missing.
+func TestNodeLosesItsSlurmName(t *testing.T) {
+	for _, name := range []string{"", "x[1-5],gb200-003", "a b"} {
+		t.Run(name, func(t *testing.T) {
+			store := newMemory(without(t, "", ""))
+			inBubble(t, store, complete(t, Publication{SlurmNames: "label:sn"}), func() {
+				store.pass(time.Hour)
+				before, notes := store.get("slurm/quoin-slurm").clone(), maps.Clone(store.notes)
+				store.change(named(t, map[string]string{"gb200-002": name}))
+				store.pass(24 * time.Hour)
+				got := store.get("slurm/quoin-slurm")
+				if diff := cmp.Diff(before.Files, got.Files) + cmp.Diff(before.Annotations, got.Annotations) + cmp.Diff(notes, store.notes); diff != "" {
+					t.Errorf("a node lost its name and something changed (-was +is):\n%s", diff)
+				}
+				snap := named(t, map[string]string{"gb200-002": name})
+				snap.Nodes = slices.DeleteFunc(snap.Nodes, func(n Node) bool { return n.Name == "gb200-040" })
+				store.change(snap)
+				store.pass(5 * time.Minute)
+				if got := topologyOf(store); got != before.Files["topology.yaml"] {
+					t.Errorf("a node left at once:\n%s", got)
+				}
+				store.pass(time.Hour)
+				if got := topologyOf(store); !strings.Contains(got, "nodes: gb200-[001-018]\n") || !strings.Contains(got, "nodes: gb200-[037-039,041-054]\n") {
+					t.Errorf("want gb200-040 to leave, and no other:\n%s", got)
+				}
+			})
+		})
+	}
+}
+
+func topologyOf(m *memory) string { return m.get("slurm/quoin-slurm").Files["topology.yaml"] }
+
+// TestNamelessAtAStart begins when nodes are missing already: whether they are
+// those that have no name, nobody knows.
+func TestNamelessAtAStart(t *testing.T) {
+	store := newMemory(without(t, "", ""))
+	pubs := complete(t, Publication{SlurmNames: "label:sn"})
+	inBubble(t, store, pubs, func() { store.pass(time.Hour) })
+	before := topologyOf(store)
+	leaves := strings.ReplaceAll(before, "gb200-[001-018]", "gb200-[001-006,008-018]")
+	cpu := Node{Name: "cpu-1", Labels: map[string]string{}}
+	for _, tt := range []struct {
+		name         string
+		nameless     string
+		gone, at     string // "start" or "later"
+		with         []Node
+		want, reason string
+	}{
+		{"one lost its name", "gb200-002", "", "start", nil, before, ReasonNoSlurmName},
+		{"one lost its name, another has gone", "gb200-002", "gb200-007", "start", nil, before, ReasonNoSlurmName},
+		{"one has gone, one without GPUs never had a name", "", "gb200-007", "start", []Node{cpu}, leaves, ReasonNoSlurmName},
+		{"a stranger with GPUs is there before one goes", "", "gb200-007", "later", []Node{{Name: "other", Labels: map[string]string{nodelabels.Count: "8"}}}, leaves, ReasonNoSlurmName},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			with := func(gone string) *Snapshot {
+				snap := without(t, tt.nameless, gone)
+				snap.Nodes = append(snap.Nodes, tt.with...)
+				return snap
+			}
+			first := with("")
+			if tt.at == "start" {
+				first = with(tt.gone)
+			}
+			again := newMemory(first)
+			again.published["slurm/quoin-slurm"] = store.get("slurm/quoin-slurm").clone()
+			again.saves, again.notes = store.saves, maps.Clone(store.notes)
+			inBubble(t, again, pubs, func() {
+				again.pass(time.Minute)
+				again.change(with(tt.gone))
+				again.pass(time.Hour)
+				if diff := cmp.Diff(tt.want, topologyOf(again)); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				if left := again.get("slurm/quoin-slurm").Annotations[AnnotationLeftOut]; !strings.Contains(left, tt.reason) {
+					t.Errorf("left out %q", left)
+				}
+				if tt.nameless != "" && tt.gone != "" { // it says its name again: now the other is known
+					again.change(without(t, "", tt.gone))
+					again.pass(time.Hour)
+					if diff := cmp.Diff(leaves, topologyOf(again)); diff != "" {
+						t.Errorf("named again (-want +got):\n%s", diff)
+					}
+				}
+			})
+		})
 	}
 }

@@ -1,0 +1,123 @@
+package publisher
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+)
+
+// gather joins nodes and reports into the facts of one publication, with those
+// published nodes that stay for a while. It returns when to come back for them.
+func (p *Publisher) gather(s *state, snap *Snapshot, prev Previous, now time.Time) (g Gathered, wake time.Time) {
+	g = Gather(s.pub, snap)
+	missing := s.remember(&g, prev)
+	perhaps := s.perhapsPublished(&g, snap, missing)
+	elsewhere := s.pub.unselected(snap)
+	still, kept := make(map[string]time.Time), make(map[string]string)
+	for _, name := range missing {
+		n := elsewhere[name]
+		owner, remembered := s.owners[name]
+		if g.unnamed[owner] != nil && kept[owner] == "" {
+			kept[owner] = name
+			continue
+		}
+		if n != nil && p.takenByAnother(s, n) {
+			continue
+		}
+		if n != nil {
+			g.nodes[name] = n // its annotation goes after it
+		}
+		if !remembered && n == nil && perhaps != "" {
+			g.Facts = append(g.Facts, topology.Facts{Name: name, SlurmName: name, Stays: "it may be node " + perhaps + ", which has no Slurm name now"})
+			continue
+		}
+		since, ok := s.gone[name]
+		if !ok {
+			since = now
+		}
+		until := since.Add(s.pub.GoneAfter.Duration)
+		still[name] = since
+		if now.Before(until) {
+			g.Facts = append(g.Facts, topology.Facts{Name: name, SlurmName: name, Gone: true})
+			wake = earlier(wake, until)
+		}
+	}
+	for name := range s.waiting {
+		if n := elsewhere[name]; n != nil && !p.takenByAnother(s, n) {
+			g.nodes[name] = n
+		}
+	}
+	g.keep(kept)
+	s.gone = still
+	return g, wake
+}
+
+// remember notes which Node has which Slurm name, and returns the published
+// names that none has.
+func (s *state) remember(g *Gathered, prev Previous) (missing []string) {
+	owners := make(map[string]string, len(g.Facts))
+	for i := range g.Facts {
+		owners[g.Facts[i].SlurmName] = g.Facts[i].Name
+	}
+	for _, name := range prev.nodes() {
+		if _, ok := owners[name]; ok {
+			continue
+		}
+		missing = append(missing, name)
+		if owner, ok := s.owners[name]; ok {
+			owners[name] = owner
+		}
+	}
+	s.owners = owners
+	return missing
+}
+
+// perhapsPublished names a node without a Slurm name that may be one of the
+// missing ones of which nobody remembers the Node, empty when there is none.
+func (s *state) perhapsPublished(g *Gathered, snap *Snapshot, missing []string) string {
+	sure := true // of every missing one its Node is known
+	owns := map[string]bool{}
+	for _, name := range missing {
+		owner, ok := s.owners[name]
+		owns[owner], sure = true, sure && ok
+	}
+	strangers := map[string]bool{} // that are none of the published
+	perhaps := ""
+	for _, problem := range g.Unnamed {
+		n := g.unnamed[problem.Node]
+		switch {
+		case owns[n.Name]:
+		case sure || s.strangers[n.Name]:
+			strangers[n.Name] = true
+		case perhaps == "" && mayHaveGPUs(n, snap):
+			perhaps = n.Name
+		}
+	}
+	s.strangers = strangers
+	return perhaps
+}
+
+// mayHaveGPUs reports whether anything says that the node could be in a file.
+func mayHaveGPUs(n *Node, snap *Snapshot) bool {
+	l := nodelabels.Read(n.Labels, nodelabels.Keys{})
+	return snap.Reports[n.Name] != nil || l.GPUs > 0 || l.Product != "" || !l.Clique.IsZero() || len(l.Problems) > 0 || n.Annotations[SpecAnnotation] != ""
+}
+
+// keep lets nodes stay where they are published under the names that they had.
+func (g *Gathered) keep(names map[string]string) {
+	if len(names) == 0 {
+		return
+	}
+	g.Unnamed = slices.DeleteFunc(g.Unnamed, func(pr topology.Problem) bool {
+		name, ok := names[pr.Node]
+		if ok {
+			g.Facts = append(g.Facts, topology.Facts{Name: pr.Node, SlurmName: name, Stays: pr.Message})
+			g.nodes[name] = g.unnamed[pr.Node]
+			pr.Message += "; it stays published as " + name
+			g.problems = append(g.problems, pr)
+		}
+		return ok
+	})
+}
