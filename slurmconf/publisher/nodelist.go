@@ -40,15 +40,15 @@ func ReadNodes(source string, r io.Reader) ([]Node, error) {
 
 // skipByteOrderMark passes over the mark with which some programs begin UTF-8.
 func skipByteOrderMark(r *bufio.Reader) error {
-	start, err := r.Peek(3)
+	start, _ := r.Peek(3) // an error comes again with the first read
 	switch {
 	case bytes.HasPrefix(start, []byte("\xff\xfe")), bytes.HasPrefix(start, []byte("\xfe\xff")):
 		return errors.New("text in UTF-16: want UTF-8, in PowerShell with | Out-File -Encoding utf8 FILE in place of > FILE")
 	case string(start) == "\xef\xbb\xbf":
-		_, err = r.Discard(len(start))
+		_, err := r.Discard(len(start))
 		return err
 	}
-	return nil // an error comes again with the first read
+	return nil
 }
 
 type nodeList struct {
