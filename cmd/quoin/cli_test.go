@@ -140,6 +140,16 @@ func TestRenderSkeleton(t *testing.T) {
 	}
 }
 
+// TestRenderOfNothing has nodes with GPUs of whose place nothing is known.
+func TestRenderOfNothing(t *testing.T) {
+	nodes := strings.ReplaceAll(twoByTwo, `"nvidia.com/gpu.clique":"`+cliqueA+`"`, `"nvidia.com/gpu.count":"8"`)
+	code, out, errs := quoin(t, nodes, "render", "--nodes", "-")
+	if code != 2 || out != "" || !strings.Contains(errs, "left out: a[1-2]: NoFacts: ") || !strings.Contains(errs, "left out: cpu: NoGPUs: ") ||
+		!strings.Contains(errs, "there is nothing to write; nodes by reason: NoFacts 2, NoGPUs 1; nothing was written") {
+		t.Errorf("exit %d\n%s\n%s", code, out, errs)
+	}
+}
+
 // TestFlagOf holds that every key which can be wrong has its flag.
 func TestFlagOf(t *testing.T) {
 	flags := newRenderCommand().Flags()

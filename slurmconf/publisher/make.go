@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -62,7 +63,7 @@ func Make(p *Publication, g Gathered, prev Previous) (*Made, error) {
 	m.Specs = slurmconf.Specs(plan, topologies)
 	m.LeftOut = leftOut(plan, m.Specs, g.Unnamed)
 	if len(m.Specs) == 0 { // blocks may still hold the places of domains that have gone
-		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()
+		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()+reasons(plan, g.Unnamed)
 		return m, nil
 	}
 	gres, problems := slurmconf.GresFromFacts(g.Facts, prev.Gres)
@@ -135,6 +136,23 @@ func (m *Made) check(p *Publication, topologies []slurmconf.Topology) {
 			return
 		}
 	}
+}
+
+// reasons counts the nodes of a plan that places none, by why that is.
+func reasons(plan *topology.Plan, unnamed []topology.Problem) string {
+	counts := map[string]int{}
+	for i := range plan.Placements {
+		counts[plan.Placements[i].Reason]++
+	}
+	for i := range unnamed {
+		counts[unnamed[i].Reason]++
+	}
+	text, sep := "", "; nodes by reason: "
+	for _, reason := range slices.Sorted(maps.Keys(counts)) {
+		text += fmt.Sprintf("%s%s %d", sep, reason, counts[reason])
+		sep = ", "
+	}
+	return text
 }
 
 // maxLeftOut bounds the annotation that says which nodes are nowhere.
