@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -107,9 +106,4 @@ func (p *Publication) unselected(snap *Snapshot) map[string]*Node {
 		}
 	}
 	return out
-}
-
-// takenByAnother reports whether another publication has the node now.
-func (p *Publisher) takenByAnother(s *state, n *Node) bool {
-	return slices.ContainsFunc(p.states, func(other *state) bool { return other != s && other.pub.takes(n) })
 }

@@ -210,3 +210,56 @@ func TestNamelessAtAStart(t *testing.T) {
 		})
 	}
 }
+
+// TestNodeIsUnselected takes a node out of one publication's selector, where
+// another takes all nodes anyway, or another takes it from then on, or the
+// publisher has just started and does not know.
+func TestNodeIsUnselected(t *testing.T) {
+	site := func(cluster string) *Snapshot {
+		snap := racks(t)
+		for i := range snap.Nodes {
+			snap.Nodes[i].Labels["sc"] = "a"
+		}
+		snap.Nodes[4].Labels["sc"] = cluster
+		return snap
+	}
+	no := false
+	a := Publication{Name: "a", Nodes: Selection{Selector: "sc=a"}}
+	for _, tt := range []struct {
+		name, label    string
+		other          Publication
+		restart, leave bool // before the label is seen to be another; at once
+		note           string
+	}{
+		{"another takes all", "", Publication{Name: "all", Namespace: "slurm-all", Annotate: &no}, false, false, ""},
+		{"another takes all, restarted", "", Publication{Name: "all", Namespace: "slurm-all", Annotate: &no}, true, false, ""},
+		{"another takes it now", "b", Publication{Name: "b", Namespace: "slurm-b", Nodes: Selection{Selector: "sc=b"}, BaseBlockSize: 18, Annotate: &no}, false, true, ""},
+		{"another takes it now, and annotates", "b", Publication{Name: "b", Namespace: "slurm-b", Nodes: Selection{Selector: "sc=b"}, Topology: "tree"}, false, true, "fabric:leaf-01"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store := newMemory(site("a"))
+			pubs := complete(t, a, tt.other)
+			unselected := func() {
+				store.change(site(tt.label))
+				store.pass(5 * time.Minute)
+				if left := !strings.Contains(topologyOf(store), "gb200-[001-018]"); left != tt.leave {
+					t.Errorf("left within five minutes: %v, want %v:\n%s", left, tt.leave, topologyOf(store))
+				}
+				store.pass(10 * time.Minute)
+				if got := topologyOf(store); !strings.Contains(got, "gb200-[001-004,006-018]") || store.notes["gb200-005"] != tt.note {
+					t.Errorf("after goneAfter its annotation is %q, want %q, and the files are\n%s", store.notes["gb200-005"], tt.note, got)
+				}
+			}
+			inBubble(t, store, pubs, func() {
+				store.pass(10 * time.Minute)
+				if !tt.restart {
+					unselected()
+				}
+			})
+			if tt.restart {
+				store.snap = site(tt.label)
+				inBubble(t, store, pubs, unselected)
+			}
+		})
+	}
+}

@@ -37,6 +37,7 @@ type state struct {
 	failures   int
 	gone       map[string]time.Time      // Slurm name -> when first missed
 	owners     map[string]string         // Slurm name -> the Node that has it, or had it last
+	others     map[string][]*state       // Node -> the publications that take it too
 	strangers  map[string]bool           // Nodes without a Slurm name that are none of the published
 	tried      map[string]string         // node -> annotation that another writer's stood against
 	waiting    map[string]specSince      // Slurm name -> annotation that the Node has not yet

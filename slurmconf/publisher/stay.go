@@ -13,6 +13,7 @@ import (
 func (p *Publisher) gather(s *state, snap *Snapshot, prev Previous, now time.Time) (g Gathered, wake time.Time) {
 	g = Gather(s.pub, snap)
 	missing := s.remember(&g, prev)
+	p.rememberOthers(s, &g, missing)
 	perhaps := s.perhapsPublished(&g, snap, missing)
 	elsewhere := s.pub.unselected(snap)
 	still, kept := make(map[string]time.Time), make(map[string]string)
@@ -23,11 +24,13 @@ func (p *Publisher) gather(s *state, snap *Snapshot, prev Previous, now time.Tim
 			kept[owner] = name
 			continue
 		}
-		if n != nil && p.takenByAnother(s, n) {
-			continue
-		}
 		if n != nil {
-			g.nodes[name] = n // its annotation goes after it
+			if !p.annotatedByAnother(s, n) {
+				g.nodes[name] = n // its annotation goes after it
+			}
+			if remembered && owner == n.Name && p.movedOn(s, n) {
+				continue
+			}
 		}
 		if !remembered && n == nil && perhaps != "" {
 			g.Facts = append(g.Facts, topology.Facts{Name: name, SlurmName: name, Stays: "it may be node " + perhaps + ", which has no Slurm name now"})
@@ -45,7 +48,7 @@ func (p *Publisher) gather(s *state, snap *Snapshot, prev Previous, now time.Tim
 		}
 	}
 	for name := range s.waiting {
-		if n := elsewhere[name]; n != nil && !p.takenByAnother(s, n) {
+		if n := elsewhere[name]; n != nil && !p.annotatedByAnother(s, n) {
 			g.nodes[name] = n
 		}
 	}
@@ -72,6 +75,44 @@ func (s *state) remember(g *Gathered, prev Previous) (missing []string) {
 	}
 	s.owners = owners
 	return missing
+}
+
+// rememberOthers notes which other publications take the nodes too.
+func (p *Publisher) rememberOthers(s *state, g *Gathered, missing []string) {
+	if len(p.states) == 1 {
+		return
+	}
+	others := make(map[string][]*state)
+	for _, n := range g.nodes {
+		for _, other := range p.states {
+			if other != s && other.pub.takes(n) {
+				others[n.Name] = append(others[n.Name], other)
+			}
+		}
+	}
+	for _, name := range missing {
+		owner := s.owners[name]
+		if were, ok := s.others[owner]; ok && others[owner] == nil {
+			others[owner] = were
+		}
+	}
+	s.others = others
+}
+
+// movedOn reports whether another publication took the node when this one no
+// longer did, not before.
+func (p *Publisher) movedOn(s *state, n *Node) bool {
+	return slices.ContainsFunc(p.states, func(other *state) bool {
+		return other != s && other.pub.takes(n) && !slices.Contains(s.others[n.Name], other)
+	})
+}
+
+// annotatedByAnother reports whether another publication writes the node's
+// annotation now.
+func (p *Publisher) annotatedByAnother(s *state, n *Node) bool {
+	return slices.ContainsFunc(p.states, func(other *state) bool {
+		return other != s && *other.pub.Annotate && other.pub.release.DynamicTopology() && other.pub.takes(n)
+	})
 }
 
 // perhapsPublished names a node without a Slurm name that may be one of the
