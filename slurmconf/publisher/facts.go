@@ -31,7 +31,6 @@ type Gathered struct {
 // Gather joins the nodes that the publication, which is complete, takes with
 // their reports.
 func Gather(p *Publication, snap *Snapshot) Gathered {
-	keys := nodelabels.Keys{Tiers: p.TierLabels}
 	g := Gathered{Facts: make([]topology.Facts, 0, len(snap.Nodes)), nodes: make(map[string]*Node, len(snap.Nodes)), unnamed: map[string]*Node{}}
 	unreadable := snap.unreadable()
 	for i := range snap.Nodes {
@@ -45,12 +44,19 @@ func Gather(p *Publication, snap *Snapshot) Gathered {
 			g.unnamed[n.Name] = n
 			continue
 		}
-		f := topology.Facts{Name: n.Name, SlurmName: name, Report: snap.Reports[n.Name], Labels: nodelabels.Read(n.Labels, keys)}
-		f.ReportUnreadable = f.Report == nil && unreadable[n.Name]
+		f := p.read(n, snap, unreadable)
+		f.SlurmName = name
 		g.Facts = append(g.Facts, f)
 		g.nodes[name] = n
 	}
 	return g
+}
+
+// read returns what is known of a node, but for its Slurm name.
+func (p *Publication) read(n *Node, snap *Snapshot, unreadable map[string]bool) topology.Facts {
+	f := topology.Facts{Name: n.Name, Report: snap.Reports[n.Name], Labels: nodelabels.Read(n.Labels, nodelabels.Keys{Tiers: p.TierLabels})}
+	f.ReportUnreadable = f.Report == nil && unreadable[n.Name]
+	return f
 }
 
 // nameOf returns the node's name in Slurm, or why it has none. A Node's

@@ -30,6 +30,7 @@ type state struct {
 	// due is when the next pass is made; dirty when the first change since the
 	// last pass came.
 	due, dirty time.Time
+	touched    time.Time // when the last change came
 	started    time.Time
 	firstSince time.Time // when the first publication, or the first with blocks, could have been
 	known      int       // nodes with a report or a clique's label, before the first publication
@@ -38,6 +39,7 @@ type state struct {
 	gone       map[string]time.Time      // Slurm name -> when first missed
 	owners     map[string]string         // Slurm name -> the Node that has it, or had it last
 	others     map[string][]*state       // Node -> the publications that take it too
+	readings   map[string]reading        // of the published Nodes whose facts name another place
 	strangers  map[string]bool           // Nodes without a Slurm name that are none of the published
 	tried      map[string]string         // node -> annotation that another writer's stood against
 	waiting    map[string]specSince      // Slurm name -> annotation that the Node has not yet
@@ -64,7 +66,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	p.log.Info("publishing", "publications", len(p.states))
 	now := time.Now()
 	for _, s := range p.states {
-		s.started = now
+		s.started, s.readings = now, nil
 		s.touch(now)
 	}
 	timer := time.NewTimer(0)
@@ -78,6 +80,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			for _, s := range p.states {
 				s.touch(now)
 			}
+			p.reread(ctx, now)
 		case <-timer.C:
 			p.pass(ctx)
 		}
@@ -88,6 +91,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 // touch notes a change: the pass is made when facts have been quiet for
 // Settle, and at the latest SettleMax after the first change.
 func (s *state) touch(now time.Time) {
+	s.touched = now
 	if s.dirty.IsZero() {
 		s.dirty = now
 	}

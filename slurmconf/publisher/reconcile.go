@@ -51,7 +51,8 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 		annotateAt, err := p.annotateDue(ctx, s, prev.specs(), g.nodes, published, now)
 		return earlier(wake, annotateAt), err
 	}
-	made, err := Make(s.pub, g, prev)
+	made, proven, err := s.make(g, prev, now)
+	wake = earlier(wake, proven)
 	if err != nil {
 		return hold("", "NoPlan", err.Error())
 	}

@@ -1,0 +1,106 @@
+package publisher
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// reading is what of a node's facts decides its place, and since when they say
+// so.
+type reading struct {
+	text  string
+	since time.Time
+}
+
+// make plans and renders. A published node that the plan would put elsewhere
+// stays where it is until its facts have stood for Settle, which the time of the
+// next change to anything proves, or else that of the first look at them. It
+// returns when to come back for such nodes.
+func (s *state) make(g Gathered, prev Previous, now time.Time) (made *Made, wake time.Time, err error) {
+	readings := make(map[string]reading)
+	for again := true; again; {
+		if made, err = Make(s.pub, g, prev); err != nil || prev.Topology == nil {
+			break
+		}
+		again = false
+		nodes, _ := topology.Moved(prev.Topology, made.Plan)
+		if len(nodes) == 0 {
+			break
+		}
+		moved := make(map[string]bool, len(nodes))
+		for _, n := range nodes {
+			moved[n] = true
+		}
+		for i := range g.Facts {
+			f := &g.Facts[i]
+			if !moved[f.SlurmName] || f.Gone || f.Stays != "" {
+				continue
+			}
+			r := reading{readingOf(f), s.touched}
+			if was, ok := s.readings[f.Name]; ok && was.text == r.text {
+				r = was
+			}
+			readings[f.Name] = r
+			if until := r.since.Add(s.pub.Settle.Duration); now.Before(until) {
+				f.Stays, again = "its facts name another place since a short while", true
+				wake = earlier(wake, until)
+			}
+		}
+	}
+	s.readings = readings
+	return made, wake, err
+}
+
+// readingOf is the same text as long as the facts name the same place.
+func readingOf(f *topology.Facts) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, f.Labels.Clique, f.Tiers(), f.Report != nil, f.ReportUnreadable, f.GPUCount() > 0)
+	if f.Report != nil {
+		var last topology.Fabric
+		for i := range f.Report.GPUs {
+			fabric := f.Report.GPUs[i].Fabric
+			fabric.Health = ""
+			if i == 0 || fabric != last {
+				fmt.Fprintln(&b, fabric.ClusterUUID, fabric.CliqueID, fabric.State, fabric.Status)
+			}
+			last = fabric
+		}
+	}
+	return b.String()
+}
+
+// reread looks after a change at the nodes whose facts name another place than
+// the published one: were it only between two passes that they say otherwise,
+// they have not stood.
+func (p *Publisher) reread(ctx context.Context, now time.Time) {
+	var snap *Snapshot
+	for _, s := range p.states {
+		if len(s.readings) == 0 {
+			continue
+		}
+		if snap == nil {
+			var err error
+			if snap, err = p.store.Snapshot(ctx); err != nil {
+				snap = &Snapshot{} // nobody knows what they say now
+			}
+		}
+		texts := make(map[string]string, len(s.readings))
+		unreadable := snap.unreadable()
+		for i := range snap.Nodes {
+			n := &snap.Nodes[i]
+			if _, ok := s.readings[n.Name]; ok {
+				f := s.pub.read(n, snap, unreadable)
+				texts[n.Name] = readingOf(&f)
+			}
+		}
+		for node, was := range s.readings {
+			if texts[node] != was.text {
+				s.readings[node] = reading{texts[node], now}
+			}
+		}
+	}
+}
