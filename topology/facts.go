@@ -19,13 +19,13 @@ type Facts struct {
 	Name, SlurmName string
 	// Report is nil when the node has not sent one.
 	Report *Node
-	// ReportUnreadable says that the node has sent one that cannot be read, such
-	// as one of another version.
-	ReportUnreadable bool
-	Labels           Labels
+	Labels Labels
 	// Gone says that the node's object has gone a short while ago: it stays
 	// where it was published.
 	Gone bool
+	// ReportUnreadable says that the node has sent a report that cannot be read,
+	// such as one of another version.
+	ReportUnreadable bool
 	// Stays is why the node stays where it was published whatever the other facts
 	// say, empty where they are followed.
 	Stays string
