@@ -26,12 +26,14 @@ type Gathered struct {
 	problems []topology.Problem
 	nodes    map[string]*Node // Slurm name -> Node
 	unnamed  map[string]*Node // name -> Node
+	// leaving are those of nodes that the publication no longer takes.
+	leaving map[string]*Node
 }
 
 // Gather joins the nodes that the publication, which is complete, takes with
 // their reports.
 func Gather(p *Publication, snap *Snapshot) Gathered {
-	g := Gathered{Facts: make([]topology.Facts, 0, len(snap.Nodes)), nodes: make(map[string]*Node, len(snap.Nodes)), unnamed: map[string]*Node{}}
+	g := Gathered{Facts: make([]topology.Facts, 0, len(snap.Nodes)), nodes: make(map[string]*Node, len(snap.Nodes)), unnamed: map[string]*Node{}, leaving: map[string]*Node{}}
 	unreadable := snap.unreadable()
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]

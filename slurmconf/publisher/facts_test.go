@@ -263,3 +263,46 @@ func TestNodeIsUnselected(t *testing.T) {
 		})
 	}
 }
+
+// TestRestartTakesAnnotationsBack ends the publisher between the files that a
+// node has left and its annotation.
+func TestRestartTakesAnnotationsBack(t *testing.T) {
+	site := func(label string) *Snapshot {
+		snap := racks(t)
+		for i := range snap.Nodes {
+			snap.Nodes[i].Labels["sc"] = "a"
+		}
+		snap.Nodes[4].Labels["sc"] = label
+		return snap
+	}
+	for name, keeps := range map[string]bool{"its own": false, "another's": true} {
+		t.Run(name, func(t *testing.T) {
+			store := newMemory(site("a"))
+			store.keeps = map[string]bool{"gb200-005": keeps}
+			pubs := complete(t, Publication{Nodes: Selection{Selector: "sc=a"}})
+			inBubble(t, store, pubs, func() {
+				store.pass(5 * time.Minute)
+				store.change(site(""))
+				store.pass(11 * time.Minute)
+				got := store.get("slurm/quoin-slurm")
+				if !strings.Contains(topologyOf(store), "gb200-[001-004,006-018]") || store.notes["gb200-005"] == "" || got.Annotations[AnnotationLeaving] != "gb200-005" {
+					t.Errorf("a minute after the files, its annotation is %q and the publication's are %v", store.notes["gb200-005"], got.Annotations)
+				}
+			})
+			inBubble(t, store, pubs, func() {
+				store.pass(time.Hour) // the clock begins anew
+				store.edit(func() {}) // as the Node's change is one
+				store.pass(time.Minute)
+				saves, annotated := store.saves, store.annotated
+				store.pass(24 * time.Hour)
+				got := store.get("slurm/quoin-slurm")
+				if (store.notes["gb200-005"] != "") != keeps || len(store.notes) < 71 || got.Annotations[AnnotationLeaving] != "" {
+					t.Errorf("its annotation is %q of %d, the publication's are %v", store.notes["gb200-005"], len(store.notes), got.Annotations)
+				}
+				if store.saves != saves || store.annotated != annotated {
+					t.Errorf("%d saves and %d annotations at rest", store.saves-saves, store.annotated-annotated)
+				}
+			})
+		})
+	}
+}

@@ -26,6 +26,8 @@ type Made struct {
 	Findings []slurmconf.Finding
 	Problems []topology.Problem
 	gres     []slurmconf.GresLine
+	// leaving is AnnotationLeaving.
+	leaving string
 	// Refused is the reason word for which the files must not be published, and
 	// Message says it for people; empty when they may.
 	Refused, Message string

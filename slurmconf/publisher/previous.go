@@ -17,6 +17,8 @@ type Previous struct {
 	Conf bool
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]slurmconf.GresLine
+	// leaving are the nodes of AnnotationLeaving.
+	leaving []string
 }
 
 // readPrevious reads published files back.
@@ -24,6 +26,7 @@ func readPrevious(was *Published) (prev Previous, err error) {
 	if was.empty() {
 		return prev, nil
 	}
+	prev.leaving, _ = slurmconf.ExpandHostlist(was.Annotations[AnnotationLeaving]) // absent or not ours: none
 	lines, err := slurmconf.ParseGres("gres.conf", []byte(was.Files["gres.conf"]))
 	if err != nil {
 		return prev, err

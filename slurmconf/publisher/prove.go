@@ -46,7 +46,7 @@ func (s *state) make(g Gathered, prev Previous, now time.Time) (made *Made, wake
 			}
 			readings[f.Name] = r
 			if until := r.since.Add(s.pub.Settle.Duration); now.Before(until) {
-				f.Stays, again = "its facts name another place since a short while", true
+				f.Stays, again = "its facts have not named another place for long enough", true
 				wake = earlier(wake, until)
 			}
 		}

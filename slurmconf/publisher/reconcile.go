@@ -70,6 +70,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	if reason, what := s.tooMuch(prev, was, made); reason != "" && was.Annotations[AnnotationApprove] != made.Digest {
 		return hold(made.Digest, reason, fmt.Sprintf("%s; to let it through, set the annotation %s=%s", what, AnnotationApprove, made.Digest))
 	}
+	made.leaving = s.leaving(&g, made.Specs)
 	published, err := p.publish(ctx, s, was, made, now)
 	if err != nil {
 		return wake, err

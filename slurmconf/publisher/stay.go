@@ -1,9 +1,11 @@
 package publisher
 
 import (
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -26,7 +28,7 @@ func (p *Publisher) gather(s *state, snap *Snapshot, prev Previous, now time.Tim
 		}
 		if n != nil {
 			if !p.annotatedByAnother(s, n) {
-				g.nodes[name] = n // its annotation goes after it
+				g.leaving[name] = n // its annotation goes after it
 			}
 			if remembered && owner == n.Name && p.movedOn(s, n) {
 				continue
@@ -49,12 +51,48 @@ func (p *Publisher) gather(s *state, snap *Snapshot, prev Previous, now time.Tim
 	}
 	for name := range s.waiting {
 		if n := elsewhere[name]; n != nil && !p.annotatedByAnother(s, n) {
-			g.nodes[name] = n
+			g.leaving[name] = n
 		}
 	}
+	p.leaveOn(s, &g, snap, prev.leaving)
+	maps.Copy(g.nodes, g.leaving)
 	g.keep(kept)
 	s.gone = still
 	return g, wake
+}
+
+// leaveOn adds the nodes that were leaving when the publisher started.
+func (p *Publisher) leaveOn(s *state, g *Gathered, snap *Snapshot, leaving []string) {
+	left := make(map[string]bool, len(leaving))
+	for _, node := range leaving {
+		left[node] = true
+	}
+	for _, n := range g.leaving {
+		delete(left, n.Name)
+	}
+	if len(left) == 0 {
+		return
+	}
+	for i := range snap.Nodes {
+		if n := &snap.Nodes[i]; left[n.Name] && !s.pub.takes(n) && !p.annotatedByAnother(s, n) {
+			g.leaving["/"+n.Name] = n // no Slurm name has a slash
+		}
+	}
+}
+
+// leaving names the nodes that have an annotation that is to be taken back, and
+// that nothing but this says should the publisher end before.
+func (s *state) leaving(g *Gathered, specs map[string]string) string {
+	if !*s.pub.Annotate || !s.pub.release.DynamicTopology() {
+		return ""
+	}
+	var nodes []string
+	for name, n := range g.leaving {
+		if have := n.Annotations[SpecAnnotation]; have != "" && specs[name] == "" && s.tried[n.Name] != have+"\n" {
+			nodes = append(nodes, n.Name)
+		}
+	}
+	return slurmconf.CompressHostlist(nodes)
 }
 
 // remember notes which Node has which Slurm name, and returns the published

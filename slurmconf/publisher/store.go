@@ -22,6 +22,9 @@ const (
 	AnnotationPublished = "quoin.dev/published"
 	// AnnotationLeftOut says which nodes are in no block or switch, and why.
 	AnnotationLeftOut = "quoin.dev/left-out"
+	// AnnotationLeaving has the nodes that are no longer the publication's and whose
+	// annotation is still to be taken back.
+	AnnotationLeaving = "quoin.dev/leaving"
 	// AnnotationHeld is the digest of files that wait for approval, or that were
 	// refused; AnnotationHeldReason says why.
 	AnnotationHeld       = "quoin.dev/held"
@@ -75,7 +78,7 @@ type Published struct {
 // ownAnnotations and ownFiles are what the publisher writes and may remove.
 // AnnotationApprove is in it: an approval is used once.
 var (
-	ownAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason, AnnotationApprove}
+	ownAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationLeftOut, AnnotationLeaving, AnnotationHeld, AnnotationHeldReason, AnnotationApprove}
 	ownFiles       = []string{"topology.conf", "topology.yaml", "gres.conf"}
 )
 
@@ -155,11 +158,14 @@ func (p *Published) clone() *Published {
 // It reports whether anything changed.
 func (p *Published) update(made *Made, now time.Time) bool {
 	was := p.clone()
-	for _, key := range []string{AnnotationHeld, AnnotationHeldReason, AnnotationApprove, AnnotationLeftOut} {
+	for _, key := range []string{AnnotationHeld, AnnotationHeldReason, AnnotationApprove, AnnotationLeftOut, AnnotationLeaving} {
 		delete(p.Annotations, key)
 	}
 	if made.LeftOut != "" {
 		p.Annotations[AnnotationLeftOut] = made.LeftOut
+	}
+	if made.leaving != "" {
+		p.Annotations[AnnotationLeaving] = made.leaving
 	}
 	for _, name := range ownFiles {
 		delete(p.Files, name)
