@@ -17,9 +17,9 @@ type reading struct {
 }
 
 // make plans and renders. A published node that the plan would put elsewhere
-// stays where it is until its facts have stood for Settle, which the time of the
-// next change to anything proves, or else that of the first look at them. It
-// returns when to come back for such nodes.
+// stays where it is until its facts have stood for Settle: facts that are seen
+// for the first time have stood since the last change to anything. It returns
+// when to come back for such nodes.
 func (s *state) make(g Gathered, prev Previous, now time.Time) (made *Made, wake time.Time, err error) {
 	readings := make(map[string]reading)
 	for again := true; again; {
