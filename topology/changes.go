@@ -7,18 +7,18 @@ import "slices"
 // whole way from leaf to root counts; switches that come above what was the root
 // move nothing.
 func Moved(prev *Previous, plan *Plan) (nodes []string, of int) {
-	was, is := placesOf(prev.Blocks, prev.Switches), placesOf(plan.Blocks, plan.Switches)
+	was, is := prev.Places(), placesOf(plan.Blocks, plan.Switches)
 	wasAbove, isAbove := parentsOf(prev.Switches), parentsOf(plan.Switches)
 	same := make(map[[2]string]bool) // leaf before and now -> the way up is the same
 	for n, w := range was {
 		i := is[n]
-		leaves := [2]string{w.leaf, i.leaf}
+		leaves := [2]string{w.Leaf, i.Leaf}
 		stays, known := same[leaves]
 		if !known {
-			stays = begins(w.leaf, wasAbove, i.leaf, isAbove)
+			stays = begins(w.Leaf, wasAbove, i.Leaf, isAbove)
 			same[leaves] = stays
 		}
-		if w.block != "" && i.block != w.block || !stays {
+		if w.Block != "" && i.Block != w.Block || !stays {
 			nodes = append(nodes, n)
 		}
 	}
@@ -38,23 +38,27 @@ func begins(was string, wasAbove map[string]string, is string, isAbove map[strin
 	return was == ""
 }
 
-// place is where a topology has a node.
-type place struct{ block, leaf string }
+// Place is where a topology has a node: its block and its leaf switch, each empty
+// where it has none.
+type Place struct{ Block, Leaf string }
 
-func placesOf(blocks []Block, switches []Switch) map[string]place {
+// Places returns where every published node is.
+func (p *Previous) Places() map[string]Place { return placesOf(p.Blocks, p.Switches) }
+
+func placesOf(blocks []Block, switches []Switch) map[string]Place {
 	n := 0
 	for i := range blocks {
 		n += len(blocks[i].Nodes)
 	}
-	at := make(map[string]place, n)
+	at := make(map[string]Place, n)
 	for i := range blocks {
 		for _, n := range blocks[i].Nodes {
-			at[n] = place{block: blocks[i].Name}
+			at[n] = Place{Block: blocks[i].Name}
 		}
 	}
 	for i := range switches {
 		for _, n := range switches[i].Nodes {
-			at[n] = place{at[n].block, switches[i].Name}
+			at[n] = Place{at[n].Block, switches[i].Name}
 		}
 	}
 	return at

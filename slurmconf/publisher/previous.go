@@ -50,7 +50,7 @@ func (prev Previous) nodes() []string {
 	if prev.Topology == nil {
 		return nil
 	}
-	placed := placesOf(prev.Topology.Blocks, prev.Topology.Switches)
+	placed := prev.Topology.Places()
 	names := slices.Collect(maps.Keys(placed))
 	for n := range prev.Gres {
 		if _, ok := placed[n]; !ok {
@@ -65,28 +65,10 @@ func (prev Previous) specs() map[string]string {
 	if prev.Topology == nil {
 		return nil
 	}
-	placed := placesOf(prev.Topology.Blocks, prev.Topology.Switches)
+	placed := prev.Topology.Places()
 	specs := make(map[string]string, len(placed))
 	for node, at := range placed {
-		specs[node] = slurmconf.Spec(at.block, at.leaf, !prev.Conf)
+		specs[node] = slurmconf.Spec(at.Block, at.Leaf, !prev.Conf)
 	}
 	return specs
-}
-
-// place is where a topology has a node.
-type place struct{ block, leaf string }
-
-func placesOf(blocks []topology.Block, switches []topology.Switch) map[string]place {
-	at := map[string]place{}
-	for _, b := range blocks {
-		for _, n := range b.Nodes {
-			at[n] = place{block: b.Name}
-		}
-	}
-	for _, s := range switches {
-		for _, n := range s.Nodes {
-			at[n] = place{at[n].block, s.Name}
-		}
-	}
-	return at
 }

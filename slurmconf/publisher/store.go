@@ -136,7 +136,7 @@ func (p *Published) touched(prev Previous) touch {
 	switch {
 	case p.empty() || prev.Topology == nil || p.Annotations[AnnotationDigest] == Digest(own(p.Files)):
 		return untouched
-	case len(placesOf(prev.Topology.Blocks, prev.Topology.Switches)) == 0:
+	case len(prev.Topology.Places()) == 0:
 		return replaced
 	case p.Annotations[AnnotationDigest] == "":
 		return untouched
