@@ -14,11 +14,13 @@ type Node struct {
 	// BootID is /proc/sys/kernel/random/boot_id.
 	BootID string `json:"bootID,omitempty"`
 	// DriverVersion and NVMLVersion are as nvmlSystemGet*Version print them.
-	DriverVersion string    `json:"driverVersion,omitempty"`
-	NVMLVersion   string    `json:"nvmlVersion,omitempty"`
-	GPUs          []GPU     `json:"gpus,omitempty"`
-	Platform      *Platform `json:"platform,omitempty"`
-	IMEX          *IMEX     `json:"imex,omitempty"`
+	DriverVersion string `json:"driverVersion,omitempty"`
+	NVMLVersion   string `json:"nvmlVersion,omitempty"`
+	GPUs          []GPU  `json:"gpus,omitempty"`
+	// Sockets are the processor packages in Slurm's order.
+	Sockets  []Socket  `json:"sockets,omitempty"`
+	Platform *Platform `json:"platform,omitempty"`
+	IMEX     *IMEX     `json:"imex,omitempty"`
 	// Tiers are the names of the network switches above the node, nearest first
 	// (leaf, spine, core).
 	Tiers    []string  `json:"tiers,omitempty"`
@@ -43,6 +45,11 @@ type GPU struct {
 	// NVLinks has one entry per active link.
 	NVLinks []NVLink      `json:"nvlinks,omitempty"`
 	MIG     []MIGInstance `json:"mig,omitempty"`
+	// Peers are the node's other GPUs and what PCIe has in common with them.
+	Peers []Peer `json:"peers,omitempty"`
+	// Xids are the codes of the critical Xid events seen since the node's boot,
+	// sorted, each once.
+	Xids []int `json:"xids,omitempty"`
 	// DCGMID is the GPU's id in DCGM and its exporter, absent when unknown.
 	DCGMID *int `json:"dcgmID,omitempty"`
 	// Fabric is zero when it could not be read.
@@ -56,6 +63,23 @@ type NVLink struct {
 	Remote string `json:"remote"`
 	// RemotePCIBusID names the GPU at the other end, where there is one.
 	RemotePCIBusID string `json:"remotePCIBusID,omitempty"`
+}
+
+// Peer is another GPU of the node, seen from one.
+type Peer struct {
+	PCIBusID string `json:"pciBusID"`
+	// Ancestor is the nearest thing that both are below
+	// (nvmlDeviceGetTopologyCommonAncestor): "internal" on one board, "single" or
+	// "multiple" PCIe switches, "hostbridge", "node" of NUMA, or "system".
+	Ancestor string `json:"ancestor"`
+}
+
+// Socket is one processor package.
+type Socket struct {
+	// CPUs is a list of Linux CPU numbers such as "0-35,72-107".
+	CPUs string `json:"cpus"`
+	// Cores is the number of physical cores.
+	Cores int `json:"cores"`
 }
 
 // MIGInstance is one MIG compute instance of a GPU.

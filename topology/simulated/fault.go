@@ -14,13 +14,13 @@ func (c *Cluster) check(f *Fault) error {
 		return bad("node", "no machine %q: want one of the groups' machines, such as %s", f.Node, c.example())
 	}
 	kinds := 0
-	for _, set := range []bool{f.Absent, f.NoReport, f.Fabric != "", f.Health != "", f.Lost, f.Clique != nil, f.Label != nil, f.MoveTo != "", f.Clear} {
+	for _, set := range []bool{f.Absent, f.NoReport, f.Fabric != "", f.Health != "", f.Lost, f.Xid != 0, f.Clique != nil, f.Label != nil, f.MoveTo != "", f.Clear} {
 		if set {
 			kinds++
 		}
 	}
 	if kinds > 1 || kinds == 0 && !f.Reboot {
-		return bad("", "want exactly one of absent, noReport, fabric, health, lost, clique, label, moveTo and clear, or reboot alone")
+		return bad("", "want exactly one of absent, noReport, fabric, health, lost, xid, clique, label, moveTo and clear, or reboot alone")
 	}
 	if _, ok := c.index[f.MoveTo]; f.MoveTo != "" && !ok {
 		return bad("moveTo", "no machine %q: want one of the groups' machines, such as %s", f.MoveTo, c.example())
@@ -40,12 +40,14 @@ func (f *Fault) checkGPU(g *group) error {
 		return bad("status", "%q: want it with fabric: completed only", f.Status)
 	case f.Health != "" && health != topology.HealthUnhealthy && health != topology.HealthLimitedCapacity:
 		return bad("health", "%q: want unhealthy or limitedCapacity", f.Health)
-	case f.GPU != nil && f.Fabric == "" && f.Health == "" && !f.Lost && f.Clique == nil:
-		return bad("gpu", "%d: want it with fabric, health, lost or clique only", *f.GPU)
+	case f.GPU != nil && f.Fabric == "" && f.Health == "" && !f.Lost && f.Xid == 0 && f.Clique == nil:
+		return bad("gpu", "%d: want it with fabric, health, lost, xid or clique only", *f.GPU)
 	case f.GPU != nil && (*f.GPU < 0 || *f.GPU >= g.GPUs.Count):
 		return bad("gpu", "%d: want 0 to %d on machine %s", *f.GPU, g.GPUs.Count-1, f.Node)
 	case f.Lost && f.GPU == nil:
 		return bad("gpu", "missing: want the index of the GPU that is lost")
+	case f.Xid < 0:
+		return bad("xid", "%d: want the code of an Xid event, such as 79", f.Xid)
 	case (f.Fabric != "" || f.Health != "" || f.Clique != nil) && g.NVLink == nvlinkNone:
 		return bad("node", "%s has no NVLink fabric: want a machine of a group with nvlink: rack or node", f.Node)
 	}
@@ -70,6 +72,8 @@ func (f *Fault) strike(n *topology.Node) {
 			continue
 		}
 		switch {
+		case f.Xid != 0:
+			g.Xids = append(g.Xids, f.Xid)
 		case f.Fabric == string(topology.FabricCompleted):
 			g.Fabric.Status = f.Status
 		case f.Fabric != "":

@@ -78,7 +78,7 @@ type Step struct {
 // set; Reboot may stand beside any.
 type Fault struct {
 	Node string `yaml:"node"`
-	// GPU is the index of the GPU that Fabric, Health and Lost are about; all
+	// GPU is the index of the GPU that Fabric, Health, Lost and Xid are about; all
 	// GPUs when absent.
 	GPU *int `yaml:"gpu"`
 	// Absent takes the machine out of its rack.
@@ -93,6 +93,8 @@ type Fault struct {
 	Health string `yaml:"health"`
 	// Lost takes a GPU off the bus.
 	Lost bool `yaml:"lost"`
+	// Xid is the code of a critical event of a GPU.
+	Xid int `yaml:"xid"`
 	// Clique puts a GPU into another clique of its cluster.
 	Clique *uint32 `yaml:"clique"`
 	// Label replaces the value of nvidia.com/gpu.clique.

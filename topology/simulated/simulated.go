@@ -210,7 +210,33 @@ func (m *machine) report() *topology.Node {
 	for i := range g.Count {
 		n.GPUs = append(n.GPUs, m.gpu(i))
 	}
+	for i := range n.GPUs {
+		n.GPUs[i].Peers = peersOf(n.GPUs, i)
+	}
+	for s := range g.NUMANodes {
+		if per := g.CPUs / g.NUMANodes; per > 0 {
+			n.Sockets = append(n.Sockets, topology.Socket{CPUs: cpus(s, per), Cores: per})
+		}
+	}
 	return n
+}
+
+// cpus are those of a socket with that many.
+func cpus(socket, per int) string { return fmt.Sprintf("%d-%d", socket*per, (socket+1)*per-1) }
+
+// peersOf has each GPU below a host bridge of its own.
+func peersOf(gpus []topology.GPU, i int) []topology.Peer {
+	var out []topology.Peer
+	for j := range gpus {
+		switch {
+		case i == j:
+		case *gpus[i].NUMANode == *gpus[j].NUMANode:
+			out = append(out, topology.Peer{PCIBusID: gpus[j].PCIBusID, Ancestor: "node"})
+		default:
+			out = append(out, topology.Peer{PCIBusID: gpus[j].PCIBusID, Ancestor: "system"})
+		}
+	}
+	return out
 }
 
 // slotOf counts from the bottom of an NVL72 rack: eight compute trays, nine
@@ -235,8 +261,7 @@ func (m *machine) gpu(i int) topology.GPU {
 	g := topology.GPU{Index: i, UUID: "GPU-" + uuidOf("gpu", m.name, i).String(), Minor: &minor, PCIBusID: fmt.Sprintf("%08X:%02X:00.0", numa, 1+16*(i%15)),
 		Product: spec.Product, MemoryMiB: spec.MemoryMiB, NUMANode: &numa, DCGMID: &i}
 	if spec.CPUs > 0 && spec.NUMANodes > 0 {
-		per := spec.CPUs / spec.NUMANodes
-		g.CPUAffinity = fmt.Sprintf("%d-%d", numa*per, (numa+1)*per-1)
+		g.CPUAffinity = cpus(numa, spec.CPUs/spec.NUMANodes)
 	}
 	for link := range spec.NVLinks {
 		g.NVLinks = append(g.NVLinks, topology.NVLink{Link: link, Remote: "switch"})

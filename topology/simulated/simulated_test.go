@@ -69,10 +69,12 @@ func TestMachineInRack(t *testing.T) {
 		return topology.GPU{Index: i, UUID: m.Report.GPUs[i].UUID, Minor: numa, PCIBusID: fmt.Sprintf("%08X:%02X:00.0", i, 1+16*i),
 			Product: "NVIDIA GB200", MemoryMiB: 189471, NUMANode: numa, CPUAffinity: cpus, DCGMID: numa,
 			NVLinks: []topology.NVLink{{Link: 0, Remote: "switch"}},
+			Peers:   []topology.Peer{{PCIBusID: fmt.Sprintf("%08X:%02X:00.0", 1-i, 17-16*i), Ancestor: "system"}},
 			Fabric:  topology.Fabric{ClusterUUID: cluster, CliqueID: 2, State: topology.FabricCompleted, Health: topology.HealthHealthy}}
 	}
 	want := &topology.Node{Name: "a2-01", BootID: m.Report.BootID, DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06",
 		GPUs:     []topology.GPU{gpu(0, &zero, "0-71"), gpu(1, &one, "72-143")},
+		Sockets:  []topology.Socket{{CPUs: "0-71", Cores: 72}, {CPUs: "72-143", Cores: 72}},
 		Platform: &topology.Platform{ChassisSerial: "1800000000002", Slot: 1, Tray: 0, HostID: 1},
 		Tiers:    []string{"leaf-2", "spine-1"}}
 	if diff := cmp.Diff(want, m.Report); diff != "" {
@@ -131,6 +133,9 @@ func brief(m Machine) string {
 	for _, g := range m.Report.GPUs {
 		f := g.Fabric
 		parts = append(parts, strings.TrimRight(fmt.Sprintf("%d:%s/%d/%s%s", g.Index, f.State, f.CliqueID, f.Health, f.Status), "/"))
+		if len(g.Xids) > 0 {
+			parts[len(parts)-1] += fmt.Sprintf(" xids %v", g.Xids)
+		}
 	}
 	for _, p := range m.Report.Problems {
 		parts = append(parts, p.Reason)
@@ -152,6 +157,7 @@ func TestFaults(t *testing.T) {
 		{"fabric not started", "{node: a1-01, fabric: notStarted}", "a1-01", "0:notStarted/0, 1:notStarted/0, chassis 01 tray 0 leaf-1"},
 		{"fabric failed", "{node: a1-01, gpu: 0, fabric: completed, status: ERROR_UNKNOWN}", "a1-01", "0:completed/1/healthyERROR_UNKNOWN, 1:completed/1/healthy, chassis 01 tray 0 leaf-1"},
 		{"unhealthy", "{node: a1-01, gpu: 1, health: unhealthy}", "a1-01", "0:completed/1/healthy, 1:completed/1/unhealthy, chassis 01 tray 0 leaf-1"},
+		{"an Xid", "{node: a1-01, gpu: 1, xid: 79}", "a1-01", "0:completed/1/healthy, 1:completed/1/healthy xids [79], chassis 01 tray 0 leaf-1"},
 		{"lost twice", "{node: a1-01, gpu: 0, lost: true}, {node: a1-01, gpu: 0, lost: true}", "a1-01", "1:completed/1/healthy, GPULost, chassis 01 tray 0 leaf-1"},
 		{"two cliques", "{node: a1-01, gpu: 1, clique: 9}", "a1-01", "0:completed/1/healthy, 1:completed/9/healthy, chassis 01 tray 0 leaf-1"},
 		{"moved beside", "{node: a1-01, moveTo: a2-02}", "a1-01", "0:completed/2/healthy, 1:completed/2/healthy, chassis 02 tray 0 leaf-2"},
@@ -306,16 +312,16 @@ func TestParseErrors(t *testing.T) {
 		{"MIG without profile", "groups:\n- node: a\n  mig:\n    instances: 2\n", `s.yaml:3: mig.profile: "": want such as 1g.10gb`},
 		{"too many MIG instances", "groups:\n- node: a\n  mig:\n    instances: 8\n", "s.yaml:4: mig.instances: 8: want 0 to 7"},
 		{"fault of nobody", tiny + "faults:\n- node: c\n  absent: true\n", `s.yaml:17: node: no machine "c": want one of the groups' machines, such as a1-01`},
-		{"fault of nothing", tiny + "faults:\n- node: b-1\n", "s.yaml:17: want exactly one of absent, noReport, fabric, health, lost, clique, label, moveTo and clear, or reboot alone"},
-		{"two faults in one", tiny + "faults:\n- {node: b-1, absent: true, clear: true}\n", "s.yaml:17: want exactly one of absent, noReport, fabric, health, lost, clique, label, moveTo and clear, or reboot alone"},
-		{"unknown key of a fault", tiny + "faults:\n- node: b-1\n  absnt: true\n", `s.yaml:18: unknown key "absnt": want absent, clear, clique, fabric, gpu, health, label, lost, moveTo, noReport, node, reboot, status`},
+		{"fault of nothing", tiny + "faults:\n- node: b-1\n", "s.yaml:17: want exactly one of absent, noReport, fabric, health, lost, xid, clique, label, moveTo and clear, or reboot alone"},
+		{"two faults in one", tiny + "faults:\n- {node: b-1, absent: true, clear: true}\n", "s.yaml:17: want exactly one of absent, noReport, fabric, health, lost, xid, clique, label, moveTo and clear, or reboot alone"},
+		{"unknown key of a fault", tiny + "faults:\n- node: b-1\n  absnt: true\n", `s.yaml:18: unknown key "absnt": want absent, clear, clique, fabric, gpu, health, label, lost, moveTo, noReport, node, reboot, status, xid`},
 		{"unknown fabric state", tiny + "faults:\n- node: a1-01\n  fabric: slow\n", `s.yaml:18: fabric: "slow": want notStarted, inProgress, or completed with a status`},
 		{"completed without status", tiny + "faults:\n- node: a1-01\n  fabric: completed\n", "s.yaml:17: status: missing: want the NVML error that the registration ended with, such as ERROR_UNKNOWN"},
 		{"status alone", tiny + "faults:\n- node: a1-01\n  health: unhealthy\n  status: x\n", `s.yaml:19: status: "x": want it with fabric: completed only`},
 		{"unknown health", tiny + "faults:\n- node: a1-01\n  health: poor\n", `s.yaml:18: health: "poor": want unhealthy or limitedCapacity`},
 		{"fabric of a machine without", tiny + "faults:\n- node: b-1\n  fabric: inProgress\n", "s.yaml:17: node: b-1 has no NVLink fabric: want a machine of a group with nvlink: rack or node"},
 		{"GPU out of range", tiny + "faults:\n- node: b-1\n  lost: true\n  gpu: 2\n", "s.yaml:19: gpu: 2: want 0 to 1 on machine b-1"},
-		{"GPU of an absent machine", tiny + "faults:\n- node: b-1\n  absent: true\n  gpu: 0\n", "s.yaml:19: gpu: 0: want it with fabric, health, lost or clique only"},
+		{"GPU of an absent machine", tiny + "faults:\n- node: b-1\n  absent: true\n  gpu: 0\n", "s.yaml:19: gpu: 0: want it with fabric, health, lost, xid or clique only"},
 		{"lost without GPU", tiny + "faults:\n- node: b-1\n  lost: true\n", "s.yaml:17: gpu: missing: want the index of the GPU that is lost"},
 		{"moved to nobody", tiny + "faults:\n- node: b-1\n  moveTo: c\n", `s.yaml:18: moveTo: no machine "c": want one of the groups' machines, such as a1-01`},
 		{"negative clique", tiny + "faults:\n- node: a1-01\n  clique: -1\n", `s.yaml:18: clique: "-1": want a whole number of 0 or more`},
