@@ -91,6 +91,8 @@ func kindOf(of reflect.Type) string {
 		return "object"
 	case of.Kind() == reflect.Slice:
 		return "array"
+	case of.Kind() == reflect.Bool:
+		return "boolean"
 	case reflect.Zero(of).CanInt(), reflect.Zero(of).CanUint():
 		return "integer"
 	}
@@ -173,14 +175,15 @@ func TestSchemaTakesReports(t *testing.T) {
 }
 
 // everything is a report that has every field.
-const everything = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"n1","bootID":"b","driverVersion":"580","nvmlVersion":"13",
+const everything = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"n1","bootID":"b","driverVersion":"580","nvmlVersion":"13","cudaVersion":"13.0",
 "gpus":[{"index":0,"uuid":"GPU-1","minor":0,"pciBusID":"00000000:07:00.0","product":"NVIDIA GB200","memoryMiB":189471,"numaNode":0,"cpuAffinity":"0-3",
 "peers":[{"pciBusID":"00000000:0A:00.0","ancestor":"node"}],"xids":[79],
 "nvlinks":[{"link":0,"remote":"gpu","remotePCIBusID":"00000000:0A:00.0"}],
 "mig":[{"uuid":"MIG-1","profile":"1g.10gb","gpuInstanceID":1,"computeInstanceID":0,"capabilities":["/dev/nvidia-caps/nvidia-cap21"]}],"dcgmID":0,
-"fabric":{"clusterUUID":"8a61c302-0000-4000-8000-000000000001","cliqueID":1,"state":"completed","status":"ERROR_UNKNOWN","health":"healthy"}}],
+"fabric":{"clusterUUID":"8a61c302-0000-4000-8000-000000000001","cliqueID":1,"state":"completed","status":"ERROR_UNKNOWN","health":"healthy",
+"healthFields":{"degradedBandwidth":true,"routeRecovery":false,"routeUnhealthy":false,"accessTimeoutRecovery":false,"partitionAssigned":true,"incorrectConfiguration":"none"}}}],
 "sockets":[{"cpus":"0-3","cores":4}],
-"platform":{"chassisSerial":"18","slot":1,"tray":0,"hostID":1},"imex":{"channelMajor":234,"daemonState":"READY"},"tiers":["leaf-01"],
+"platform":{"chassisSerial":"18","rackGUID":"0001fe00000000000000000000000000","slot":1,"tray":0,"hostID":1},"imex":{"channelMajor":234,"daemonState":"READY"},"tiers":["leaf-01"],
 "problems":[{"node":"n1","reason":"GPULost","message":"gone"}]}`
 
 // edit returns v with what is at path changed.
@@ -240,6 +243,8 @@ func TestSchemaRefuses(t *testing.T) {
 			broken = append(broken, breakage{"an object for " + path, path, to(map[string]any{})})
 		case "string":
 			broken = append(broken, breakage{"a number for " + path, path, to(json.Number("7"))})
+		case "boolean":
+			broken = append(broken, breakage{"text for " + path, path, to("true")}, breakage{"a number for " + path, path, to(json.Number("1"))})
 		case "integer":
 			broken = append(broken, breakage{"text for " + path, path, to("7")}, breakage{"a fraction for " + path, path, to(json.Number("1.5"))})
 		}

@@ -148,6 +148,8 @@ func wanted(t reflect.Type) string {
 		return "an object"
 	case reflect.Slice:
 		return "a list"
+	case reflect.Bool:
+		return "true or false"
 	case reflect.Int:
 		return "a whole number"
 	case reflect.Uint32:

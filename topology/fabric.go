@@ -155,6 +155,21 @@ type Fabric struct {
 	// for success.
 	Status string `json:"status,omitempty"`
 	Health Health `json:"health,omitempty"`
+	// HealthFields say what Health sums up.
+	HealthFields FabricHealth `json:"healthFields,omitzero"`
+}
+
+// FabricHealth holds the fields of NVML's health mask
+// (nvmlGpuFabricInfo_v3_t.healthMask). What the driver does not support is absent.
+type FabricHealth struct {
+	DegradedBandwidth *bool `json:"degradedBandwidth,omitempty"`
+	// RouteRecovery and AccessTimeoutRecovery are true while one is in progress.
+	RouteRecovery         *bool `json:"routeRecovery,omitempty"`
+	RouteUnhealthy        *bool `json:"routeUnhealthy,omitempty"`
+	AccessTimeoutRecovery *bool `json:"accessTimeoutRecovery,omitempty"`
+	PartitionAssigned     *bool `json:"partitionAssigned,omitempty"`
+	// IncorrectConfiguration is "none", or what is wrong, such as "noPartition".
+	IncorrectConfiguration string `json:"incorrectConfiguration,omitempty"`
 }
 
 // Clique returns the domain that the GPU has joined, and whether it has.

@@ -16,7 +16,9 @@ type Node struct {
 	// DriverVersion and NVMLVersion are as nvmlSystemGet*Version print them.
 	DriverVersion string `json:"driverVersion,omitempty"`
 	NVMLVersion   string `json:"nvmlVersion,omitempty"`
-	GPUs          []GPU  `json:"gpus,omitempty"`
+	// CUDAVersion is the newest CUDA that the driver runs, such as "13.0".
+	CUDAVersion string `json:"cudaVersion,omitempty"`
+	GPUs        []GPU  `json:"gpus,omitempty"`
 	// Sockets are the processor packages in Slurm's order.
 	Sockets  []Socket  `json:"sockets,omitempty"`
 	Platform *Platform `json:"platform,omitempty"`
@@ -97,7 +99,11 @@ type MIGInstance struct {
 // Platform is where the machine sits (nvmlDeviceGetPlatformInfo, Blackwell and
 // newer).
 type Platform struct {
+	// ChassisSerial is the chassis' serial number where NVML's field is text, and
+	// RackGUID the rack's GUID in hexadecimal where it is not: NVML's versions of
+	// the structure give the field these two meanings.
 	ChassisSerial string `json:"chassisSerial,omitempty"`
+	RackGUID      string `json:"rackGUID,omitempty"`
 	Slot          int    `json:"slot"`
 	Tray          int    `json:"tray"`
 	HostID        int    `json:"hostID"`

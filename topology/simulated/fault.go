@@ -73,13 +73,13 @@ func (f *Fault) strike(n *topology.Node) {
 		}
 		switch {
 		case f.Xid != 0:
-			g.Xids = append(g.Xids, f.Xid)
+			n.AddXids(g.UUID, f.Xid)
 		case f.Fabric == string(topology.FabricCompleted):
 			g.Fabric.Status = f.Status
 		case f.Fabric != "":
 			g.Fabric = topology.Fabric{State: topology.FabricState(f.Fabric)}
 		case f.Health != "":
-			g.Fabric.Health = topology.Health(f.Health)
+			setHealth(&g.Fabric, topology.Health(f.Health))
 		case f.Clique != nil:
 			g.Fabric.CliqueID = *f.Clique
 		}

@@ -203,7 +203,7 @@ func (m *machine) report() *topology.Node {
 	if g.Count == 0 {
 		return n
 	}
-	n.DriverVersion, n.NVMLVersion = m.group.Driver, "13."+m.group.Driver
+	n.DriverVersion, n.NVMLVersion, n.CUDAVersion = m.group.Driver, "13."+m.group.Driver, "13.0"
 	if m.group.Platform {
 		n.Platform = &topology.Platform{ChassisSerial: fmt.Sprintf("18%011d", m.place.rack), Slot: slotOf(m.place.tray), Tray: m.place.tray - 1, HostID: 1}
 	}
@@ -269,9 +269,18 @@ func (m *machine) gpu(i int) topology.GPU {
 	g.MIG = m.mig(i, minor)
 	g.Fabric = topology.Fabric{State: topology.FabricNotSupported}
 	if c, ok := m.clique(); ok {
-		g.Fabric = topology.Fabric{ClusterUUID: c.ClusterUUID, CliqueID: c.ID, State: topology.FabricCompleted, Health: topology.HealthHealthy}
+		g.Fabric = topology.Fabric{ClusterUUID: c.ClusterUUID, CliqueID: c.ID, State: topology.FabricCompleted}
+		setHealth(&g.Fabric, topology.HealthHealthy)
 	}
 	return g
+}
+
+// setHealth has the fields of a fabric's health say what sums up to h.
+func setHealth(f *topology.Fabric, h topology.Health) {
+	is := func(v bool) *bool { return &v }
+	f.Health = h
+	f.HealthFields = topology.FabricHealth{DegradedBandwidth: is(h == topology.HealthLimitedCapacity), RouteRecovery: is(false),
+		RouteUnhealthy: is(h == topology.HealthUnhealthy), AccessTimeoutRecovery: is(false), PartitionAssigned: is(true), IncorrectConfiguration: "none"}
 }
 
 // mig returns the GPU's MIG instances. Their device files follow the driver's

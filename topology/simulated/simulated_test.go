@@ -64,15 +64,17 @@ func TestMachineInRack(t *testing.T) {
 		t.Errorf("labels (-want +got)\n%s", diff)
 	}
 	zero, one := 0, 1
+	yes, no := true, false
+	well := topology.FabricHealth{DegradedBandwidth: &no, RouteRecovery: &no, RouteUnhealthy: &no, AccessTimeoutRecovery: &no, PartitionAssigned: &yes, IncorrectConfiguration: "none"}
 	cluster := m.Report.GPUs[0].Fabric.ClusterUUID
 	gpu := func(i int, numa *int, cpus string) topology.GPU {
 		return topology.GPU{Index: i, UUID: m.Report.GPUs[i].UUID, Minor: numa, PCIBusID: fmt.Sprintf("%08X:%02X:00.0", i, 1+16*i),
 			Product: "NVIDIA GB200", MemoryMiB: 189471, NUMANode: numa, CPUAffinity: cpus, DCGMID: numa,
 			NVLinks: []topology.NVLink{{Link: 0, Remote: "switch"}},
 			Peers:   []topology.Peer{{PCIBusID: fmt.Sprintf("%08X:%02X:00.0", 1-i, 17-16*i), Ancestor: "system"}},
-			Fabric:  topology.Fabric{ClusterUUID: cluster, CliqueID: 2, State: topology.FabricCompleted, Health: topology.HealthHealthy}}
+			Fabric:  topology.Fabric{ClusterUUID: cluster, CliqueID: 2, State: topology.FabricCompleted, Health: topology.HealthHealthy, HealthFields: well}}
 	}
-	want := &topology.Node{Name: "a2-01", BootID: m.Report.BootID, DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06",
+	want := &topology.Node{Name: "a2-01", BootID: m.Report.BootID, DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06", CUDAVersion: "13.0",
 		GPUs:     []topology.GPU{gpu(0, &zero, "0-71"), gpu(1, &one, "72-143")},
 		Sockets:  []topology.Socket{{CPUs: "0-71", Cores: 72}, {CPUs: "72-143", Cores: 72}},
 		Platform: &topology.Platform{ChassisSerial: "1800000000002", Slot: 1, Tray: 0, HostID: 1},
@@ -157,7 +159,7 @@ func TestFaults(t *testing.T) {
 		{"fabric not started", "{node: a1-01, fabric: notStarted}", "a1-01", "0:notStarted/0, 1:notStarted/0, chassis 01 tray 0 leaf-1"},
 		{"fabric failed", "{node: a1-01, gpu: 0, fabric: completed, status: ERROR_UNKNOWN}", "a1-01", "0:completed/1/healthyERROR_UNKNOWN, 1:completed/1/healthy, chassis 01 tray 0 leaf-1"},
 		{"unhealthy", "{node: a1-01, gpu: 1, health: unhealthy}", "a1-01", "0:completed/1/healthy, 1:completed/1/unhealthy, chassis 01 tray 0 leaf-1"},
-		{"an Xid", "{node: a1-01, gpu: 1, xid: 79}", "a1-01", "0:completed/1/healthy, 1:completed/1/healthy xids [79], chassis 01 tray 0 leaf-1"},
+		{"an Xid", "{node: a1-01, gpu: 1, xid: 79}", "a1-01", "0:completed/1/healthy, 1:completed/1/healthy xids [79], XidError, chassis 01 tray 0 leaf-1"},
 		{"lost twice", "{node: a1-01, gpu: 0, lost: true}, {node: a1-01, gpu: 0, lost: true}", "a1-01", "1:completed/1/healthy, GPULost, chassis 01 tray 0 leaf-1"},
 		{"two cliques", "{node: a1-01, gpu: 1, clique: 9}", "a1-01", "0:completed/1/healthy, 1:completed/9/healthy, chassis 01 tray 0 leaf-1"},
 		{"moved beside", "{node: a1-01, moveTo: a2-02}", "a1-01", "0:completed/2/healthy, 1:completed/2/healthy, chassis 02 tray 0 leaf-2"},
