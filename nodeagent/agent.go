@@ -6,11 +6,13 @@ package nodeagent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,9 +43,22 @@ type Config struct {
 	// minutes. NVML starts the GPUs where no persistence daemon holds them, one
 	// after the other.
 	Start time.Duration
-	// Silence is how long the child may say nothing after that before it is
-	// killed; default 30 s.
+	// Silence is how long the child may say nothing of use after that before it
+	// is killed; default 30 s.
 	Silence time.Duration
+	// Pause is how long the agent waits before it starts the child again,
+	// doubling up to a minute while there is no good report; default 1 s.
+	Pause time.Duration
+	// Stale is after how long without a word of the child the report says that
+	// its facts are stale; default Start + Silence + 30 s, in which a child that
+	// hung is replaced once.
+	Stale time.Duration
+	// IDs are asked for DCGM's ids of the GPUs, one after the other until one
+	// answers; none leaves them unknown without a word.
+	IDs []IDSource
+	// IDsEvery is how often they are asked while nothing changes; default 10
+	// minutes.
+	IDsEvery time.Duration
 	// Verify is the mean time after which the stored report and the files are
 	// read again, in case somebody changed them; default 10 minutes.
 	Verify time.Duration
@@ -57,12 +72,16 @@ type Agent struct {
 	metrics *Metrics
 	log     *slog.Logger
 
-	mu      sync.Mutex
-	line    []byte         // the last good report
-	node    *topology.Node // the same
-	problem error          // why there is none yet
+	mu       sync.Mutex
+	said     []byte // the probe's last good line
+	facts    facts
+	line     []byte         // the report that is made of the facts
+	node     *topology.Node // the same
+	problem  error          // why there is none yet
+	lastEnd  string         // why the last probe ended
+	recalled bool           // the stored report has been looked at
 
-	storeChanged, filesChanged chan struct{}
+	storeChanged, filesChanged, gpusChanged, confirmed chan struct{}
 }
 
 // New returns an agent; nothing starts before Run. files may be nil.
@@ -75,8 +94,12 @@ func New(c Config, store Store, files Files, metrics *Metrics, log *slog.Logger)
 	orElse(&c.Start, 2*time.Minute)
 	orElse(&c.Silence, 30*time.Second)
 	orElse(&c.Verify, 10*time.Minute)
+	orElse(&c.Pause, time.Second)
+	orElse(&c.Stale, c.Start+c.Silence+30*time.Second)
+	orElse(&c.IDsEvery, 10*time.Minute)
+	signal := func() chan struct{} { return make(chan struct{}, 1) }
 	return &Agent{config: c, store: store, files: files, metrics: metrics, log: log,
-		storeChanged: make(chan struct{}, 1), filesChanged: make(chan struct{}, 1)}
+		storeChanged: signal(), filesChanged: signal(), gpusChanged: signal(), confirmed: signal()}
 }
 
 // Run works until ctx ends; then no child of it is left, but for one that the
@@ -86,6 +109,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	wg.Go(func() { a.supervise(ctx) })
 	wg.Go(func() { a.keepFiles(ctx) })
 	wg.Go(func() { a.keepStore(ctx) })
+	wg.Go(func() { a.keepIDs(ctx) })
+	wg.Go(func() { a.keepFresh(ctx) })
 	a.trim(ctx)
 	wg.Wait()
 	return nil
@@ -111,26 +136,99 @@ func (a *Agent) take(line []byte) error {
 		return fmt.Errorf("probe: report of node %q, want %q", n.Name, a.config.Node)
 	}
 	a.mu.Lock()
-	same := bytes.Equal(a.line, line)
-	if !same {
-		a.line, a.node = bytes.Clone(line), n
-	}
+	defer a.mu.Unlock()
 	a.problem = nil
-	a.mu.Unlock()
-	if same {
+	if bytes.Equal(a.said, line) {
 		a.log.Debug("facts unchanged")
 		return nil
 	}
+	before := a.facts.probe
+	a.said = bytes.Clone(line)
+	a.facts.takeProbe(n)
+	if before == nil || !sameGPUs(before, n) {
+		notify(a.gpusChanged)
+	}
+	a.compose()
+	return nil
+}
+
+func sameGPUs(a, b *topology.Node) bool {
+	return slices.EqualFunc(a.GPUs, b.GPUs, func(x, y topology.GPU) bool { return x.UUID == y.UUID })
+}
+
+// notify wakes who waits for c, if it is not awake yet.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// compose makes the report of the facts, with a.mu held. The first one waits
+// for an answer about DCGM's ids, good or bad: else each start of the agent
+// would take the ids away for a moment.
+func (a *Agent) compose() {
+	n := a.facts.report()
+	if n == nil || len(a.config.IDs) > 0 && !a.facts.idsAsked && a.facts.stale == "" {
+		return
+	}
+	line, err := topology.EncodeReport(n)
+	if err != nil {
+		a.log.Error("report not made, the last one stays", "err", err)
+		return
+	}
+	if bytes.Equal(a.line, line) {
+		return
+	}
+	a.line, a.node = line, n
 	a.metrics.observe(n)
 	a.metrics.stored.Set(0)
 	a.log.Info("facts changed", "gpus", len(n.GPUs), "problems", len(n.Problems))
-	for _, c := range []chan struct{}{a.storeChanged, a.filesChanged} {
+	notify(a.storeChanged)
+	notify(a.filesChanged)
+}
+
+// confirm notes that the last good report holds now.
+func (a *Agent) confirm() {
+	a.metrics.up.Set(1)
+	a.metrics.confirmed.SetToCurrentTime()
+	a.metrics.stale.Set(0)
+	notify(a.confirmed)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.facts.stale != "" {
+		a.facts.stale = ""
+		a.compose()
+	}
+}
+
+// keepFresh marks the report stale when no probe has confirmed it for long.
+func (a *Agent) keepFresh(ctx context.Context) {
+	timer := time.NewTimer(a.config.Stale)
+	defer timer.Stop()
+	for {
 		select {
-		case c <- struct{}{}:
-		default:
+		case <-ctx.Done():
+			return
+		case <-a.confirmed:
+			timer.Reset(a.config.Stale)
+		case <-timer.C:
+			a.markStale()
 		}
 	}
-	return nil
+}
+
+// markStale has the report say that its facts may no longer be so. What it says
+// stays the same until a probe confirms them, and so does the report.
+func (a *Agent) markStale() {
+	a.metrics.stale.Set(1)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	why := map[string]string{endExit: "ends", endGarbage: "says nothing of use", endStart: "does not start"}[a.lastEnd]
+	a.facts.stale = "no facts since: the probe " + cmp.Or(why, "hangs") + "; these are the last good ones, see the agent's log"
+	a.log.Error("facts are stale: no probe has confirmed them", "for", a.config.Stale)
+	a.compose()
+	notify(a.storeChanged) // which may know the facts of before
 }
 
 // report returns the last good report, nil before the first.
@@ -191,8 +289,10 @@ func (a *Agent) verifyAfter() time.Duration {
 
 // syncStore writes the report when the store holds another.
 func (a *Agent) syncStore(ctx context.Context) error {
-	report, _ := a.report()
-	if report == nil {
+	a.mu.Lock()
+	nothing := a.line == nil && a.facts.stale == ""
+	a.mu.Unlock()
+	if nothing {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -200,6 +300,11 @@ func (a *Agent) syncStore(ctx context.Context) error {
 	stored, err := a.store.Get(ctx)
 	if err != nil {
 		return err
+	}
+	a.recall(stored)
+	report, _ := a.report()
+	if report == nil {
+		return nil
 	}
 	if bytes.Equal(stored, report) {
 		a.metrics.stored.Set(1)
@@ -215,11 +320,36 @@ func (a *Agent) syncStore(ctx context.Context) error {
 	return nil
 }
 
-func (a *Agent) syncFiles(context.Context) error {
-	if _, n := a.report(); n != nil {
-		return a.files.Write(n)
+// recall takes what an agent before this one stored, once.
+func (a *Agent) recall(stored []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.recalled {
+		return
 	}
-	return nil
+	a.recalled = true
+	if stored == nil {
+		return
+	}
+	n, err := topology.ParseReport("stored report", stored)
+	if err != nil || n.Name != a.config.Node {
+		a.log.Debug("the stored report tells nothing", "err", err)
+		return
+	}
+	a.facts.recall(n)
+	a.compose()
+}
+
+// syncFiles writes what a probe of this agent has seen: what another stored is
+// of no use to the hook.
+func (a *Agent) syncFiles(context.Context) error {
+	a.mu.Lock()
+	n, seen := a.node, a.facts.probe != nil
+	a.mu.Unlock()
+	if n == nil || !seen {
+		return nil
+	}
+	return a.files.Write(n)
 }
 
 // trim gives memory back that nothing uses: soon after the start, which needs
@@ -239,11 +369,14 @@ func (a *Agent) trim(ctx context.Context) {
 	}
 }
 
-// backoff doubles from a second to a minute.
-type backoff struct{ tries int }
+// backoff doubles from first, or a second, to a minute.
+type backoff struct {
+	first time.Duration
+	tries int
+}
 
 func (b *backoff) next() time.Duration {
-	d := min(time.Second<<min(b.tries, 6), time.Minute)
+	d := min(cmp.Or(b.first, time.Second)<<min(b.tries, 6), time.Minute)
 	b.tries++
 	return d
 }

@@ -39,6 +39,30 @@ func fakeProbe(what string) {
 			fmt.Println("\x00\xff not a report")
 			fmt.Println(`{"apiVersion":"quoin.dev/v9","kind":"NodeReport","node":"n1"}`)
 			fmt.Println(strings.Repeat("x", 3*maxLine))
+		case "half":
+			fmt.Print(goodLine[:100])
+		case "flood":
+			for range 10_000 {
+				fmt.Println("not a report")
+			}
+			select {}
+		case "huge":
+			for chunk := strings.Repeat("x", 1<<20); ; {
+				if _, err := fmt.Print(chunk); err != nil {
+					return
+				}
+			}
+		case "100MB":
+			for chunk, i := strings.Repeat("x", 1<<20), 0; i < 100; i++ {
+				fmt.Print(chunk)
+			}
+			fmt.Println()
+		case "empty":
+			fmt.Println()
+		case "ids":
+			fmt.Println(`{"apiVersion":"quoin.dev/v1alpha1","kind":"DCGMIdentities","gpus":[{"uuid":"GPU-a","id":1}]}`)
+		case "banner":
+			fmt.Println("libdcgm: a word that was not asked for")
 		case "stranger":
 			fmt.Println(strings.Replace(goodLine, "n1", "n2", 1))
 		case "hang":
@@ -102,13 +126,21 @@ func TestProbeEnds(t *testing.T) {
 		{"garbage report", true, "exit", ""},
 		{"garbage", false, "exit", ""},
 		{"stranger", false, "exit", ""},
-		{"report hang", true, "hang", "said nothing for 2s"},
+		{"report hang", true, "hang", "said nothing of use for 2s"},
+		{"half", false, "exit", "exit status 0"},
+		{"report half", true, "exit", "exit status 0"},
+		{"flood", false, "garbage", "100 lines of no use in a row, the last: probe:1: report is not JSON"},
+		{"report flood", true, "garbage", "100 lines of no use"},
+		{"100MB report", true, "exit", ""},
+		{"empty", false, "exit", ""},
+		{"report empty hang", true, "hang", ""},
+		{"report huge", true, "hang", "said nothing of use for 2s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {
 			t.Setenv("FAKE_PROBE", tt.what)
 			good, err := newAgent(t, &memory{}).runProbe(t.Context())
-			var end probeEnd
+			var end childEnd
 			if good != tt.good || !errors.As(err, &end) || end.reason != tt.reason || !strings.Contains(err.Error(), tt.said) {
 				t.Errorf("good %t, %v; want %t, %s: %q", good, err, tt.good, tt.reason, tt.said)
 			}
@@ -239,7 +271,7 @@ func TestAwait(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), tt.stop)
 				defer cancel()
 				begun := time.Now()
-				got, ended := newAgent(t, &memory{}).await(ctx, func() error { time.Sleep(tt.after); return gone })
+				got, ended := (&child{what: "probe", log: discard()}).await(ctx, func() error { time.Sleep(tt.after); return gone })
 				if !errors.Is(got, tt.want) || ended != tt.ended || time.Since(begun) != tt.took {
 					t.Errorf("%v, %t after %s; want %v, %t after %s", got, ended, time.Since(begun), tt.want, tt.ended, tt.took)
 				}

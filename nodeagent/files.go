@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"github.com/google/renameio/v2"
 
@@ -70,18 +71,22 @@ func keepMissing(now, before []dcgm.Entry) []dcgm.Entry {
 
 // InventoryOf lists the node's devices in the order of Slurm's GRES indices.
 // The exporter's id is DCGM's where it is known, else NVML's index, which DCGM
-// follows unless it sees other GPUs than we do.
+// follows unless it sees other GPUs than we do, and none where that is the id of
+// another GPU.
 func InventoryOf(n *topology.Node) (dcgm.Inventory, error) {
 	inv := dcgm.Inventory{Node: n.Name, BootID: n.BootID}
+	taken := make(map[int]bool)
+	for _, g := range n.GPUs {
+		if g.DCGMID != nil {
+			taken[*g.DCGMID] = true
+		}
+	}
 	for _, g := range n.GRESOrder() {
 		if g.Minor == nil {
 			return inv, fmt.Errorf("GPU %s has no minor number: its GRES index is not known", g.UUID)
 		}
-		id := g.Index
-		if g.DCGMID != nil {
-			id = *g.DCGMID
-		}
-		e := dcgm.Entry{Device: fmt.Sprintf("/dev/nvidia%d", *g.Minor), Minor: *g.Minor, UUID: g.UUID, ExporterID: fmt.Sprint(id)}
+		id := exporterIDOf(&g, taken)
+		e := dcgm.Entry{Device: fmt.Sprintf("/dev/nvidia%d", *g.Minor), Minor: *g.Minor, UUID: g.UUID, ExporterID: id}
 		if len(g.MIG) == 0 {
 			e.GRESIndex = len(inv.Entries)
 			inv.Entries = append(inv.Entries, e)
@@ -89,11 +94,31 @@ func InventoryOf(n *topology.Node) (dcgm.Inventory, error) {
 		}
 		for _, m := range g.MIG {
 			e.GRESIndex, e.UUID, e.GPUUUID = len(inv.Entries), m.UUID, g.UUID
-			e.GPUInstanceID, e.ExporterID = &m.GPUInstanceID, fmt.Sprintf("%d.%d", id, m.GPUInstanceID)
+			e.GPUInstanceID, e.ExporterID = &m.GPUInstanceID, instanceID(id, m.GPUInstanceID)
 			inv.Entries = append(inv.Entries, e)
 		}
 	}
 	return inv, nil
+}
+
+// exporterIDOf returns the name that the exporter has for a GPU, empty when
+// another GPU has it.
+func exporterIDOf(g *topology.GPU, taken map[int]bool) string {
+	switch {
+	case g.DCGMID != nil:
+		return strconv.Itoa(*g.DCGMID)
+	case taken[g.Index]:
+		return ""
+	}
+	return strconv.Itoa(g.Index)
+}
+
+// instanceID returns the exporter's name for a MIG instance of a GPU.
+func instanceID(gpu string, instance int) string {
+	if gpu == "" {
+		return ""
+	}
+	return gpu + "." + strconv.Itoa(instance)
 }
 
 // InstallHook copies quoin-hook, which lies beside this program, into dir by

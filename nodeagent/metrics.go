@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"cmp"
+	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -22,6 +23,10 @@ type Metrics struct {
 	fileErrors  prometheus.Counter
 	gpus        *prometheus.GaugeVec
 	problems    *prometheus.GaugeVec
+	confirmed   prometheus.Gauge
+	stale       prometheus.Gauge
+	fabric      *prometheus.GaugeVec
+	dcgmReads   *prometheus.CounterVec
 }
 
 // NewMetrics registers the agent's series with reg.
@@ -35,7 +40,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		up:          gauge("probe_up", "1 while the running probe has given a good report; at 0 the last good report may be stale."),
 		heard:       gauge("probe_last_heard_timestamp_seconds", "When the probe last said something, in Unix seconds."),
-		restarts:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_probe_restarts_total", Help: "Ends of the probe by reason: exit, hang, or start."}, []string{"reason"}),
+		restarts:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_probe_restarts_total", Help: "Ends of the probe by reason: exit, hang, garbage, or start."}, []string{"reason"}),
 		garbage:     counter("probe_lines_refused_total", "Lines of the probe that were no report of this node."),
 		stored:      gauge("report_stored", "1 while the store holds the last good report, as far as is known."),
 		writes:      counter("report_writes_total", "Reports written to the store."),
@@ -43,11 +48,17 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		fileErrors:  counter("file_errors_total", "Node files that could not be written."),
 		gpus:        prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_gpus", Help: "GPUs by fabric state and health, of the last good report."}, []string{"fabric", "health"}),
 		problems:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_problems", Help: "Problems of the last good report by reason."}, []string{"reason"}),
+		confirmed:   gauge("report_confirmed_timestamp_seconds", "When a probe last confirmed the report, in Unix seconds; 0 before the first time."),
+		stale:       gauge("report_stale", "1 while the report says that its facts are stale, for no probe has confirmed them for long."),
+		fabric: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_fabric_info", Help: "1 for each NVLink fabric that a GPU of the last good report is in, with its place and state as labels."},
+			[]string{"cluster_uuid", "clique", "state", "status"}),
+		dcgmReads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_dcgm_reads_total", Help: "Readings of DCGM's ids by source, hostengine or exporter, and result, ok or error."}, []string{"source", "result"}),
 	}
-	for _, reason := range []string{endExit, endHang, endStart} {
+	for _, reason := range []string{endExit, endHang, endGarbage, endStart} {
 		m.restarts.WithLabelValues(reason)
 	}
-	reg.MustRegister(buildInfo(), m.up, m.heard, m.restarts, m.garbage, m.stored, m.writes, m.storeErrors, m.fileErrors, m.gpus, m.problems)
+	reg.MustRegister(buildInfo(), m.up, m.heard, m.restarts, m.garbage, m.stored, m.writes, m.storeErrors, m.fileErrors, m.gpus, m.problems,
+		m.confirmed, m.stale, m.fabric, m.dcgmReads)
 	return m
 }
 
@@ -62,14 +73,16 @@ func buildInfo() prometheus.Collector {
 	return g
 }
 
-// observe counts a report's GPUs and problems.
+// observe shows a report's GPUs, fabrics and problems.
 func (m *Metrics) observe(n *topology.Node) {
 	m.gpus.Reset()
 	m.problems.Reset()
+	m.fabric.Reset()
 	for i := range n.GPUs {
 		state, health := "unknown", ""
 		if f := n.GPUs[i].Fabric; !f.IsZero() {
 			state, health = string(f.State), string(f.Health)
+			m.fabric.WithLabelValues(f.ClusterUUID.String(), fmt.Sprint(f.CliqueID), state, f.Status).Set(1)
 		}
 		m.gpus.WithLabelValues(state, health).Inc()
 	}

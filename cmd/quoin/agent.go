@@ -18,6 +18,7 @@ type agentOptions struct {
 	config, store, kubeconfig, namespace, runDir, mappingDir, listen, hookDir string
 	interval                                                                  time.Duration
 	hookUnlink                                                                bool
+	dcgm                                                                      dcgmOptions
 	log                                                                       logOptions
 }
 
@@ -43,6 +44,7 @@ func newAgentCommand() *cobra.Command {
 	f.StringVar(&o.hookDir, "install-hook", "", "install quoin-hook, which lies beside this program, into this `directory`")
 	f.StringVar(&o.listen, "listen", ":9835", "address of /metrics, /healthz and /readyz; empty for none")
 	addIntervalFlag(f, &o.interval)
+	o.dcgm.addFlags(f)
 	o.log.addFlags(cmd)
 	return cmd
 }
@@ -56,6 +58,10 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 		return err
 	}
 	if err := o.machine.complete(); err != nil {
+		return err
+	}
+	ids, err := o.dcgm.sources(log)
+	if err != nil {
 		return err
 	}
 	store, err := o.openStore()
@@ -74,7 +80,7 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 	files := nodeagent.NewHookFiles(o.runDir, o.mappingDir)
 	files.Unlink = o.hookUnlink
 	reg := newRegistry()
-	config := nodeagent.Config{Node: o.machine.node, Probe: probe, Silence: 3*o.interval + 15*time.Second}
+	config := nodeagent.Config{Node: o.machine.node, Probe: probe, Silence: 3*o.interval + 15*time.Second, IDs: ids, IDsEvery: o.dcgm.every}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
 	return together(ctx, agent.Run, func(ctx context.Context) error {
 		return serve(ctx, o.listen, reg, func(context.Context) error { return agent.Ready() })

@@ -1,0 +1,176 @@
+package nodeagent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Reasons of the problems that the agent adds to what the probe reports.
+const (
+	reasonStale         = "FactsStale"
+	reasonDCGMIDUnknown = "DCGMIDUnknown"
+)
+
+// facts are what is known of the node: what the probe said last, and what
+// outlives a probe.
+type facts struct {
+	// probe is the last good report of a probe, nil before the first. stored is
+	// what an agent before this one stored, and serves where no probe has
+	// reported.
+	probe, stored *topology.Node
+	// stale says why the facts may no longer be so; empty while a probe confirms
+	// them.
+	stale string
+
+	// boot is the boot that xids are of: codes by GPU.
+	boot string
+	xids map[string][]int
+
+	// ids are DCGM's ids by GPU; idsAsked that somebody was asked for them, and
+	// idsProblem why some are not known.
+	ids        map[string]int
+	idsAsked   bool
+	idsProblem string
+}
+
+// takeProbe takes a probe's report as the last good one.
+func (f *facts) takeProbe(n *topology.Node) {
+	f.probe, f.stale = n, ""
+	f.takeXids(n)
+	if f.stored != nil {
+		f.recall(f.stored)
+	}
+}
+
+// takeXids adds the Xids of a report to those of its boot. A node whose boot
+// cannot be read has not started anew while this agent runs.
+func (f *facts) takeXids(n *topology.Node) {
+	if n.BootID != "" && n.BootID != f.boot {
+		if f.boot != "" {
+			f.xids = nil
+		}
+		f.boot = n.BootID
+	}
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		if len(g.Xids) == 0 {
+			continue
+		}
+		if f.xids == nil {
+			f.xids = make(map[string][]int)
+		}
+		f.xids[g.UUID] = union(f.xids[g.UUID], g.Xids)
+	}
+}
+
+// recall takes from a stored report what an agent before this one knew of the
+// same boot: Xids, and DCGM's ids until they are read again.
+func (f *facts) recall(stored *topology.Node) {
+	f.stored = stored
+	if f.probe == nil {
+		return
+	}
+	if stored.BootID == "" || stored.BootID != f.boot {
+		return
+	}
+	f.takeXids(stored)
+	for i := range stored.GPUs {
+		g := &stored.GPUs[i]
+		if _, known := f.ids[g.UUID]; g.DCGMID != nil && !known && f.idsAsked {
+			f.takeID(g.UUID, *g.DCGMID)
+		}
+	}
+}
+
+// takeID notes an id that no other GPU has.
+func (f *facts) takeID(uuid string, id int) {
+	for _, other := range f.ids {
+		if other == id {
+			return
+		}
+	}
+	if f.ids == nil {
+		f.ids = make(map[string]int)
+	}
+	f.ids[uuid] = id
+}
+
+// takeIDs takes a whole answer. A GPU that it lacks keeps its id, for a GPU that
+// is lost has none, unless another has that id now.
+func (f *facts) takeIDs(answer map[string]int) {
+	before := f.ids
+	f.ids = make(map[string]int, len(answer))
+	for uuid, id := range answer {
+		f.ids[uuid] = id
+	}
+	for uuid, id := range before {
+		if _, now := answer[uuid]; !now {
+			f.takeID(uuid, id)
+		}
+	}
+}
+
+// withoutID returns the UUIDs of the GPUs that have no DCGM id.
+func (f *facts) withoutID() []string {
+	n := f.report()
+	if n == nil {
+		return nil
+	}
+	var out []string
+	for _, g := range n.GPUs {
+		if g.DCGMID == nil {
+			out = append(out, g.UUID)
+		}
+	}
+	return out
+}
+
+// report returns the node as it is to be reported, nil when nothing is known of
+// it.
+func (f *facts) report() *topology.Node {
+	base := f.probe
+	if base == nil && f.stale != "" {
+		base = f.stored
+	}
+	if base == nil {
+		return nil
+	}
+	n := *base
+	n.GPUs = slices.Clone(base.GPUs)
+	n.Problems = slices.DeleteFunc(slices.Clone(base.Problems), func(p topology.Problem) bool {
+		return p.Reason == reasonStale || p.Reason == reasonDCGMIDUnknown
+	})
+	var unknown []string
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		if f.probe != nil {
+			g.Xids = union(nil, f.xids[g.UUID])
+		}
+		if id, ok := f.ids[g.UUID]; ok {
+			g.DCGMID = &id
+		} else if g.DCGMID == nil {
+			unknown = append(unknown, g.UUID)
+		}
+	}
+	if f.idsProblem != "" && len(unknown) > 0 {
+		n.Problems = append(n.Problems, topology.Problem{Reason: reasonDCGMIDUnknown,
+			Message: fmt.Sprintf("DCGM id of GPU %s: %s; NVML's index is taken for it", strings.Join(unknown, ", "), f.idsProblem)})
+	}
+	if f.stale != "" {
+		n.Problems = append(n.Problems, topology.Problem{Reason: reasonStale, Message: f.stale})
+	}
+	if len(n.Problems) == 0 {
+		n.Problems = nil
+	}
+	return &n
+}
+
+// union returns the codes of both, sorted, each once; nil for none.
+func union(a, b []int) []int {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,195 @@
+package nodeagent
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// TestXids: what one probe saw of a boot is kept when another does not see it.
+func TestXids(t *testing.T) {
+	report := func(boot string, xids ...int) *topology.Node {
+		return &topology.Node{Name: "n1", BootID: boot, GPUs: []topology.GPU{{UUID: "GPU-a", Xids: xids}, {UUID: "GPU-b"}}}
+	}
+	var f facts
+	for _, step := range []struct {
+		name string
+		n    *topology.Node
+		want []int
+	}{
+		{"first", report("b"), nil},
+		{"one", report("b", 79), []int{79}},
+		{"another probe", report("b"), []int{79}},
+		{"more", report("b", 48, 79), []int{48, 79}},
+		{"boot unreadable", report("", 31), []int{31, 48, 79}},
+		{"another boot", report("c"), nil},
+		{"its own", report("c", 31), []int{31}},
+	} {
+		f.takeProbe(step.n)
+		got := f.report()
+		if diff := cmp.Diff(step.want, got.GPUs[0].Xids); diff != "" || got.GPUs[1].Xids != nil {
+			t.Errorf("%s (-want +got):\n%s, other GPU %v", step.name, diff, got.GPUs[1].Xids)
+		}
+	}
+}
+
+// TestStale follows the mark through the end of all probes in fake time.
+func TestStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewRegistry()
+		store := &memory{}
+		a := New(Config{Node: "n1", Stale: 3 * time.Minute}, store, nil, NewMetrics(reg), discard())
+		ctx, cancel := contextOf(t)
+		done := make(chan struct{}, 2)
+		go func() { a.keepStore(ctx); done <- struct{}{} }()
+		go func() { a.keepFresh(ctx); done <- struct{}{} }()
+		hear := func(line string) {
+			t.Helper()
+			if err := a.hear([]byte(line)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check := func(when string, puts int, stale float64, problem string) {
+			t.Helper()
+			synctest.Wait()
+			if store.puts != puts || strings.Contains(string(store.report), reasonStale) != (problem != "") || !strings.Contains(string(store.report), problem) {
+				t.Errorf("%s: %d writes, want %d with %q: %s", when, store.puts, puts, problem, store.report)
+			}
+			if got := testutil.ToFloat64(a.metrics.stale); got != stale {
+				t.Errorf("%s: stale %v, want %v", when, got, stale)
+			}
+		}
+		hear(goodLine)
+		for range 1000 { // well over the limit
+			time.Sleep(5 * time.Second)
+			hear("")
+		}
+		check("confirmed again and again", 1, 0, "")
+		time.Sleep(2 * time.Minute) // in which a probe hung and another came
+		hear(goodLine)
+		check("a gap", 1, 0, "")
+		a.lastEnd = endHang
+		time.Sleep(3*time.Minute + time.Second)
+		const hangs = `{"reason":"FactsStale","message":"no facts since: the probe hangs; these are the last good ones, see the agent's log"}`
+		check("no probe", 2, 1, hangs)
+		a.lastEnd = endExit
+		time.Sleep(24 * time.Hour)
+		check("a day later", 2, 1, hangs)
+		hear(goodLine)
+		check("a probe reports", 3, 0, "")
+		if string(store.report) != goodLine {
+			t.Errorf("stored %s", store.report)
+		}
+		cancel()
+		<-done
+		<-done
+	})
+}
+
+// TestStaleFromBefore: an agent whose probe never reports marks what an agent
+// before it stored, writes no files of it, and takes the mark off again.
+func TestStaleFromBefore(t *testing.T) {
+	for _, tt := range []struct{ name, stored, want string }{
+		{"nothing stored", "", ""},
+		{"not a report", "somebody else's", "somebody else's"},
+		{"another node's", strings.Replace(goodLine, "n1", "n2", 1), strings.Replace(goodLine, "n1", "n2", 1)},
+		{"a report", goodLine, strings.TrimSuffix(goodLine, "]}") +
+			`,{"reason":"FactsStale","message":"no facts since: the probe hangs; these are the last good ones, see the agent's log"}]}`},
+	} {
+		store := &memory{report: []byte(tt.stored)}
+		if tt.stored == "" {
+			store.report = nil
+		}
+		a := newAgent(t, store)
+		a.files = noFiles{t}
+		if err := a.syncStore(t.Context()); err != nil || store.puts > 0 {
+			t.Errorf("%s: %v, %d writes before it is known to be stale", tt.name, err, store.puts)
+		}
+		a.markStale()
+		for range 2 {
+			if err := errors.Join(a.syncStore(t.Context()), a.syncFiles(t.Context())); err != nil {
+				t.Errorf("%s: %v", tt.name, err)
+			}
+		}
+		if string(store.report) != tt.want {
+			t.Errorf("%s: stored %s\nwant %s", tt.name, store.report, tt.want)
+		}
+		a.files = nil
+		if err := errors.Join(a.hear([]byte(goodLine)), a.syncStore(t.Context())); err != nil || string(store.report) != goodLine {
+			t.Errorf("%s: a probe has reported: %v, %s", tt.name, err, store.report)
+		}
+	}
+}
+
+// noFiles must not be written.
+type noFiles struct{ t *testing.T }
+
+func (f noFiles) Write(n *topology.Node) error {
+	f.t.Errorf("files written of %+v", n)
+	return nil
+}
+
+// TestMetricsLint holds the series to what promtool asks of them.
+func TestMetricsLint(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := NewMetrics(reg)
+	m.dcgmReads.WithLabelValues("exporter", "ok").Inc()
+	n, err := topology.ParseReport("line", []byte(goodLine))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.observe(n)
+	problems, err := testutil.GatherAndLint(reg)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+	const want = `# HELP quoin_agent_fabric_info 1 for each NVLink fabric that a GPU of the last good report is in, with its place and state as labels.
+# TYPE quoin_agent_fabric_info gauge
+quoin_agent_fabric_info{clique="0",cluster_uuid="00000000-0000-0000-0000-000000000000",state="inProgress",status=""} 1
+`
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "quoin_agent_fabric_info"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInventoryWithoutAll: NVML's index is not taken for the id of a GPU where it
+// is another's.
+func TestInventoryWithoutAll(t *testing.T) {
+	var f facts
+	minors := []int{0, 1, 2}
+	f.takeProbe(&topology.Node{Name: "n1", GPUs: []topology.GPU{
+		{Index: 0, UUID: "GPU-a", Minor: &minors[0]},
+		{Index: 1, UUID: "GPU-b", Minor: &minors[1], MIG: []topology.MIGInstance{{UUID: "MIG-b", GPUInstanceID: 7}}},
+		{Index: 2, UUID: "GPU-c", Minor: &minors[2]},
+	}})
+	for _, tt := range []struct {
+		ids  map[string]int
+		want []string
+	}{
+		{nil, []string{"0", "1.7", "2"}},
+		{map[string]int{"GPU-a": 1, "GPU-b": 0, "GPU-c": 2}, []string{"1", "0.7", "2"}},
+		{map[string]int{"GPU-a": 1}, []string{"1", "", "2"}},
+		{map[string]int{"GPU-b": 2}, []string{"0", "2.7", ""}},
+	} {
+		f.ids = tt.ids
+		inv, err := InventoryOf(f.report())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range inv.Entries {
+			got = append(got, e.ExporterID)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", tt.ids, diff)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package nodeagent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+// IDSource knows the ids of GPUs in DCGM, which name the files that DCGM
+// Exporter reads. They need not be NVML's indices.
+type IDSource interface {
+	// String names the source in messages, such as "DCGM Exporter http://…".
+	String() string
+	// Kind is the source's name in metrics.
+	Kind() string
+	// Read returns the ids by UUID.
+	Read(ctx context.Context) (map[string]int, error)
+}
+
+// keepIDs reads DCGM's ids when the probe first reports and when the GPUs
+// change, seldom otherwise, and with a growing pause while one is missing.
+func (a *Agent) keepIDs(ctx context.Context) {
+	if len(a.config.IDs) == 0 {
+		return
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-a.gpusChanged:
+	}
+	var delay backoff
+	said := ""
+	for {
+		pause := a.config.IDsEvery
+		problem := a.readIDs(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if problem == nil {
+			delay = backoff{}
+			said = ""
+		} else {
+			pause = min(pause, delay.next())
+			if text := problem.Error(); text != said {
+				said = text
+				a.log.Warn("DCGM ids are not all known, asking again", "after", pause, "err", problem)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.gpusChanged:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// readIDs asks the sources until one answers. An error says why the id of some
+// GPU is not known.
+func (a *Agent) readIDs(ctx context.Context) error {
+	var asked []string
+	var failed []error
+	for _, s := range a.config.IDs {
+		asked = append(asked, s.String())
+		ids, err := a.readFrom(ctx, s)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		result := "ok"
+		if err != nil {
+			result = "error"
+			failed = append(failed, fmt.Errorf("%s: %w", s, err))
+		}
+		a.metrics.dcgmReads.WithLabelValues(s.Kind(), result).Inc()
+		if err == nil {
+			return a.learn(ids, s.String()+" does not know it")
+		}
+	}
+	// The report says the same however it failed: an address in the message
+	// would change it with each try.
+	return errors.Join(append(failed, a.learn(nil, strings.Join(asked, ", ")+": no answer"))...)
+}
+
+// readFrom asks one source, whose answer must be about this node.
+func (a *Agent) readFrom(ctx context.Context, s IDSource) (map[string]int, error) {
+	ids, err := s.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.facts.probe == nil || len(a.facts.probe.GPUs) == 0 {
+		return ids, nil
+	}
+	own := make(map[string]int)
+	for _, g := range a.facts.probe.GPUs {
+		if id, ok := ids[g.UUID]; ok {
+			own[g.UUID] = id
+		}
+	}
+	if len(own) == 0 {
+		return nil, fmt.Errorf("it knows none of this node's GPUs (of %d that it names): is it another node's?", len(ids))
+	}
+	return own, nil
+}
+
+// learn takes an answer, nil for none, into the report. An error names the GPUs
+// that have no id yet.
+func (a *Agent) learn(ids map[string]int, otherwise string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if ids != nil {
+		a.facts.takeIDs(ids)
+	}
+	a.facts.idsAsked, a.facts.idsProblem = true, otherwise
+	if a.facts.stored != nil {
+		a.facts.recall(a.facts.stored)
+	}
+	a.compose()
+	if missing := a.facts.withoutID(); len(missing) > 0 {
+		return fmt.Errorf("%s: %s", strings.Join(missing, ", "), otherwise)
+	}
+	return nil
+}
+
+// Exporter reads the ids from DCGM Exporter's series.
+type Exporter struct {
+	url    string
+	client *http.Client
+}
+
+// NewExporter returns the exporter whose metrics are at url.
+func NewExporter(url string) *Exporter {
+	return &Exporter{url: url, client: &http.Client{
+		Timeout: 10 * time.Second,
+		// One request in minutes needs no connection in between, nor a proxy.
+		Transport: &http.Transport{DisableKeepAlives: true},
+	}}
+}
+
+// String implements IDSource.
+func (e *Exporter) String() string { return "DCGM Exporter " + e.url }
+
+// Kind implements IDSource.
+func (e *Exporter) Kind() string { return "exporter" }
+
+// maxExposition bounds an exporter's answer: one of 8 GPUs in 7 instances each,
+// with jobs and pods as labels, is a few MB.
+const maxExposition = 64 << 20
+
+// Read implements IDSource.
+func (e *Exporter) Read(ctx context.Context) (map[string]int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	req.Header.Set("Accept", "text/plain;version=0.0.4")
+	resp, err := e.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("read metrics: it answers %s", resp.Status)
+	}
+	return exporterIDs(&io.LimitedReader{R: resp.Body, N: maxExposition})
+}
+
+// exporterIDs reads the ids from the text of DCGM Exporter's series, line by line,
+// for there may be many.
+func exporterIDs(r *io.LimitedReader) (map[string]int, error) {
+	const series = "DCGM_FI_"
+	ids := make(map[string]int)
+	owner := make(map[int]string)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	number := 0
+	for lines.Scan() {
+		number++
+		if !bytes.HasPrefix(lines.Bytes(), []byte(series)) {
+			continue
+		}
+		uuid, gpu, err := sampleOf(&parser, lines.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("line %d of the metrics: %w", number, err)
+		}
+		if uuid == "" || gpu == "" { // of a switch, a link, a processor
+			continue
+		}
+		id, err := strconv.ParseUint(gpu, 10, 16)
+		if err != nil {
+			return nil, fmt.Errorf("line %d of the metrics: gpu=%q: want a number", number, gpu)
+		}
+		was, known := ids[uuid]
+		other, taken := owner[int(id)]
+		switch {
+		case known && was != int(id):
+			return nil, fmt.Errorf("line %d of the metrics: %s is gpu %d, before it was %d", number, uuid, id, was)
+		case taken && other != uuid:
+			return nil, fmt.Errorf("line %d of the metrics: gpu %d is %s, before it was %s: want the exporter of one node", number, id, uuid, other)
+		}
+		ids[uuid], owner[int(id)] = int(id), uuid
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("line %d of the metrics: %w", number+1, err)
+	}
+	if r.N == 0 {
+		return nil, fmt.Errorf("the metrics are longer than %d MiB", maxExposition>>20)
+	}
+	if len(ids) == 0 {
+		return nil, errors.New("no series " + series + "* has the labels gpu and UUID: is it DCGM Exporter's address, and does it see a GPU?")
+	}
+	return ids, nil
+}
+
+// sampleOf returns the labels of one line that say which GPU it is about.
+func sampleOf(parser *expfmt.TextParser, line []byte) (uuid, gpu string, err error) {
+	families, err := parser.TextToMetricFamilies(io.MultiReader(bytes.NewReader(line), strings.NewReader("\n")))
+	if err != nil {
+		return "", "", err
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				switch l.GetName() {
+				case "UUID":
+					uuid = l.GetValue()
+				case "gpu":
+					gpu = l.GetValue()
+				}
+			}
+		}
+	}
+	return uuid, gpu, nil
+}
+
+// HostEngine reads the ids from DCGM's host engine by a child, for DCGM's library
+// may hang or end the process that calls it.
+type HostEngine struct {
+	address string
+	child   child
+}
+
+// NewHostEngine returns the host engine at address, of which command prints the
+// ids as one line and ends.
+func NewHostEngine(address string, command []string, log *slog.Logger) *HostEngine {
+	const patience = 15 * time.Second
+	return &HostEngine{address: address, child: child{
+		what: "DCGM probe", blame: "the host engine may hang", command: command, start: patience, silence: patience, log: log}}
+}
+
+// String implements IDSource.
+func (h *HostEngine) String() string { return "DCGM host engine " + h.address }
+
+// Kind implements IDSource.
+func (h *HostEngine) Kind() string { return "hostengine" }
+
+// Read implements IDSource.
+func (h *HostEngine) Read(ctx context.Context) (map[string]int, error) {
+	var ids map[string]int
+	c := h.child
+	c.heard = func(line []byte) error {
+		gpus, err := dcgm.ParseIdentities(line)
+		if err != nil {
+			return err
+		}
+		ids = make(map[string]int, len(gpus))
+		for _, g := range gpus {
+			ids[g.UUID] = g.ID
+		}
+		return nil
+	}
+	if good, err := c.run(ctx); !good {
+		return nil, err
+	}
+	return ids, nil
+}
