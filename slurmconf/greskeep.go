@@ -27,7 +27,7 @@ import (
 //     for the driver numbers what it finds from 0: with a GPU less, or as another
 //     machine of that name. The files of the others do not exist.
 //   - A report without any GPU is taken for a fault, as the plan does.
-func keepsLines(n *topology.Node, old []GresLine, unknown bool) bool {
+func (o *GresOptions) keepsLines(n *topology.Node, old []GresLine, unknown bool) bool {
 	if len(n.GPUs) == 0 {
 		return true
 	}
@@ -36,11 +36,11 @@ func keepsLines(n *topology.Node, old []GresLine, unknown bool) bool {
 	highest := -1
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		if g.Minor == nil {
+		if g.Minor == nil || g.Product == "" {
 			continue
 		}
 		file := deviceFile(*g.Minor)
-		if !sameLayout(g, was[file], len(n.Problems) > 0) {
+		if !o.sameLayout(g, was[file], len(n.Problems) > 0) {
 			return false
 		}
 		present[file], highest = true, max(highest, *g.Minor)
@@ -82,8 +82,8 @@ func byDeviceFile(lines []GresLine) map[string][]GresLine {
 
 // sameLayout reports whether the GPU is cut into the devices that were published
 // of it. Where something could not be read, they may be more.
-func sameLayout(g *topology.GPU, was []GresLine, unread bool) bool {
-	typ := gresType(g.Product)
+func (o *GresOptions) sameLayout(g *topology.GPU, was []GresLine, unread bool) bool {
+	typ := o.typeOf(g.Product)
 	if len(g.MIG) == 0 {
 		return slices.ContainsFunc(was, func(l GresLine) bool {
 			return l.Type == typ && len(l.MultipleFiles) == 0 || unread && len(l.MultipleFiles) > 0 && strings.HasPrefix(l.Type, typ+"_")
@@ -96,7 +96,7 @@ func sameLayout(g *topology.GPU, was []GresLine, unread bool) bool {
 	for i := range g.MIG {
 		m := &g.MIG[i]
 		k := slices.IndexFunc(was, func(l GresLine) bool {
-			return l.Type == migType(g.Product, m.Profile) && len(l.MultipleFiles) > 1 && (len(m.Capabilities) == 0 || slices.Equal(l.MultipleFiles[1:], m.Capabilities))
+			return l.Type == o.migTypeOf(g.Product, m.Profile) && len(l.MultipleFiles) > 1 && (len(m.Capabilities) == 0 || slices.Equal(l.MultipleFiles[1:], m.Capabilities))
 		})
 		if k < 0 {
 			return false
@@ -104,4 +104,35 @@ func sameLayout(g *topology.GPU, was []GresLine, unread bool) bool {
 		was = slices.Delete(was, k, k+1)
 	}
 	return true
+}
+
+// losesCores reports whether the lines give the devices of the old ones, but not
+// all of their Cores: of a node where something could not be read, these stay.
+func losesCores(lines, old []GresLine) bool {
+	now, was := byDevice(lines), byDevice(old)
+	lost := false
+	for i := range now {
+		if len(now) != len(was) || now[i].Type != was[i].Type || !slices.Equal(now[i].MultipleFiles, was[i].MultipleFiles) ||
+			now[i].Cores != was[i].Cores && now[i].Cores != "" || !slices.Equal(now[i].Links, was[i].Links) {
+			return false
+		}
+		lost = lost || now[i].Cores != was[i].Cores
+	}
+	return lost
+}
+
+// byDevice gives each device a line, its files in MultipleFiles.
+func byDevice(lines []GresLine) []GresLine {
+	var out []GresLine
+	for _, l := range lines {
+		if len(l.MultipleFiles) > 0 {
+			out = append(out, l)
+		}
+		for _, file := range l.Files {
+			one := l
+			one.MultipleFiles = []string{file}
+			out = append(out, one)
+		}
+	}
+	return out
 }

@@ -26,16 +26,20 @@ const (
 // it, as GresByNode gives them; one that has other hardware now does not. A node
 // known by its labels only detects its own GPUs. Nodes that are not in facts have
 // no line.
-func GresFromFacts(facts []topology.Facts, was map[string][]GresLine) ([]GresLine, []topology.Problem) {
+func GresFromFacts(facts []topology.Facts, was map[string][]GresLine, o GresOptions) ([]GresLine, []topology.Problem) {
 	var problems []topology.Problem
-	groups := gresGroups{at: map[string]int{}}
+	groups := gresGroups{GresOptions: o, at: map[string]int{}}
 	for i := range facts {
 		f := &facts[i]
 		old := was[f.SlurmName]
 		signature, lines, unknown := groups.of(f)
 		keep := false
-		if len(old) > 0 && (len(lines) == 0 || devices(lines) < devices(old)) {
-			keep = f.Report == nil || devices(old) == 0 || keepsLines(f.Report, old, unknown != "")
+		switch {
+		case len(old) == 0 || len(lines) > 0 && lines[0].AutoDetect != "" && lines[0].AutoDetect == o.AutoDetect:
+		case len(lines) == 0 || devices(lines) < devices(old):
+			keep = f.Report == nil || devices(old) == 0 || o.keepsLines(f.Report, old, unknown != "")
+		default:
+			keep = o.Cores && f.Report != nil && len(f.Report.Problems) > 0 && losesCores(lines, old)
 		}
 		switch {
 		case unknown != "" && keep:
@@ -43,7 +47,7 @@ func GresFromFacts(facts []topology.Facts, was map[string][]GresLine) ([]GresLin
 		case unknown != "":
 			problems = append(problems, topology.Problem{Node: f.Name, Reason: ReasonNoGresLine,
 				Message: unknown + "; without a line Slurm drains a node that has GPUs in slurm.conf"})
-		case keep && f.Report != nil && devices(old) > 0:
+		case keep && f.Report != nil && devices(old) > devices(lines):
 			problems = append(problems, topology.Problem{Node: f.Name, Reason: ReasonGPUMissing,
 				Message: fmt.Sprintf("reports %d GPU devices, gres.conf has %d; its line stays, or Slurm would drain the node", devices(lines), devices(old))})
 		}
@@ -59,6 +63,7 @@ func GresFromFacts(facts []topology.Facts, was map[string][]GresLine) ([]GresLin
 
 // gresGroups gathers nodes whose lines are alike.
 type gresGroups struct {
+	GresOptions
 	at     map[string]int // signature -> index into groups
 	groups []NodeGres     // by one node of each
 	names  [][]string
@@ -69,26 +74,44 @@ type gresGroups struct {
 // or which fact is unknown, so that it has none. The lines of alike nodes are
 // made once.
 func (g *gresGroups) of(f *topology.Facts) (signature string, lines []GresLine, unknown string) {
-	g.buf = append(g.buf[:0], "labels"...)
-	if f.Report != nil {
-		g.buf = g.buf[:0]
-		for i := range f.Report.GPUs {
-			gpu := &f.Report.GPUs[i]
-			if gpu.Minor == nil || len(gpu.MIG) > 0 {
-				lines, unknown := gresOf(f)
-				return textOf(lines), lines, unknown
-			}
-			g.buf = strconv.AppendInt(append(append(g.buf, gpu.Product...), '/'), int64(*gpu.Minor), 10)
-			g.buf = append(g.buf, '\n')
-		}
-	} else if f.Labels.GPUs == 0 {
-		return "", nil, ""
+	if !g.sign(f) {
+		lines, unknown := g.gresOf(f)
+		return textOf(lines), lines, unknown
 	}
 	if i, ok := g.at[string(g.buf)]; ok {
 		return g.groups[i].Node, g.groups[i].Lines, ""
 	}
-	lines, unknown = gresOf(f)
+	lines, unknown = g.gresOf(f)
 	return string(g.buf), lines, unknown
+}
+
+// sign writes a text that is the same for nodes with the same lines only. It
+// cannot for those whose lines follow from more than that text holds.
+func (g *gresGroups) sign(f *topology.Facts) bool {
+	g.buf = append(g.buf[:0], "labels"...)
+	if f.Report == nil {
+		return f.Labels.GPUs > 0 && g.AutoDetect == ""
+	}
+	g.buf = g.buf[:0]
+	for i := range f.Report.GPUs {
+		gpu := &f.Report.GPUs[i]
+		direct := func(l topology.NVLink) bool { return l.Remote == "gpu" }
+		if gpu.Minor == nil || len(gpu.MIG) > 0 || slices.ContainsFunc(gpu.NVLinks, direct) {
+			return false
+		}
+		g.buf = strconv.AppendInt(append(append(g.buf, gpu.Product...), '/'), int64(*gpu.Minor), 10)
+		if g.Cores {
+			g.buf = append(append(g.buf, '@'), gpu.CPUAffinity...)
+		}
+		g.buf = append(g.buf, '\n')
+	}
+	if g.Cores {
+		for _, s := range f.Report.Sockets {
+			g.buf = strconv.AppendInt(append(append(g.buf, s.CPUs...), '/'), int64(s.Cores), 10)
+			g.buf = append(g.buf, '\n')
+		}
+	}
+	return true
 }
 
 func (g *gresGroups) add(signature string, lines []GresLine, node string) {
@@ -172,55 +195,76 @@ func devices(lines []GresLine) int {
 
 // gresOf returns the node's own lines; none, and what is unknown, when too
 // little is known: a line with a missing file keeps slurmd from starting.
-func gresOf(f *topology.Facts) (lines []GresLine, unknown string) {
-	if f.Report == nil {
-		if f.Labels.GPUs == 0 {
-			return nil, ""
-		}
-		return []GresLine{{AutoDetect: "nvidia"}}, ""
+func (o *GresOptions) gresOf(f *topology.Facts) (lines []GresLine, unknown string) {
+	if f.GPUCount() == 0 {
+		return nil, ""
 	}
-	for _, g := range f.Report.GRESOrder() {
+	if way, unknown := o.detects(f); way != "" || unknown != "" {
+		if unknown != "" {
+			return nil, unknown
+		}
+		return []GresLine{{AutoDetect: way}}, ""
+	}
+	gpus := f.Report.GRESOrder()
+	var cores []string
+	if o.Cores {
+		cores = coresOf(f.Report.Sockets, gpus)
+	}
+	links := linksOf(gpus)
+	for i := range gpus {
+		g := &gpus[i]
 		if g.Minor == nil {
 			return nil, fmt.Sprintf("its report has no minor number of GPU %s, which names the device file", g.UUID)
 		}
-		file := deviceFile(*g.Minor)
-		if len(g.MIG) > 0 {
-			for i := range g.MIG {
-				m := &g.MIG[i]
-				if len(m.Capabilities) == 0 {
-					return nil, fmt.Sprintf("its report has no capability files of MIG instance %s of GPU %s", m.UUID, g.UUID)
-				}
-				lines = append(lines, GresLine{Name: "gpu", Type: migType(g.Product, m.Profile),
-					MultipleFiles: append([]string{file}, m.Capabilities...), Flags: []string{nvidiaGPUFlag}})
+		if g.Product == "" {
+			return nil, fmt.Sprintf("its report has no product of GPU %s, which names its Type", g.UUID)
+		}
+		line := GresLine{Name: "gpu", Flags: []string{nvidiaGPUFlag}}
+		if cores != nil {
+			line.Cores = cores[i]
+		}
+		if links != nil {
+			line.Links = links[i]
+		}
+		if len(g.MIG) == 0 {
+			line.Type, line.Files = o.typeOf(g.Product), []string{deviceFile(*g.Minor)}
+			lines = addDevice(lines, line)
+			continue
+		}
+		for k := range g.MIG {
+			m := &g.MIG[k]
+			if len(m.Capabilities) == 0 {
+				return nil, fmt.Sprintf("its report has no capability files of MIG instance %s of GPU %s", m.UUID, g.UUID)
 			}
-			continue
+			line.Type, line.MultipleFiles = o.migTypeOf(g.Product, m.Profile), append([]string{deviceFile(*g.Minor)}, m.Capabilities...)
+			lines = append(lines, line)
 		}
-		typ := gresType(g.Product)
-		if n := len(lines); n > 0 && lines[n-1].Type == typ && len(lines[n-1].Files) > 0 {
-			lines[n-1].Files = append(lines[n-1].Files, file)
-			continue
-		}
-		lines = append(lines, GresLine{Name: "gpu", Type: typ, Files: []string{file}, Flags: []string{nvidiaGPUFlag}})
 	}
 	return lines, ""
 }
 
-func deviceFile(minor int) string { return "/dev/nvidia" + strconv.Itoa(minor) }
-
-func migType(product, profile string) string { return gresType(product) + "_" + profile }
-
-// gresType makes a product's name Slurm's GRES type, as its gpu/nvml plugin
-// does, without the maker: "NVIDIA GB200" is gb200, "NVIDIA H100 80GB HBM3" is
-// h100_80gb_hbm3.
-func gresType(product string) string {
-	words := strings.Fields(strings.ToLower(product))
-	if len(words) > 1 && words[0] == "nvidia" {
-		words = slices.Delete(words, 0, 1)
+// detects returns how a node with GPUs is to detect them, empty where its
+// devices are listed; or why it can be neither.
+func (o *GresOptions) detects(f *topology.Facts) (way, unknown string) {
+	switch mig := f.Report != nil && slices.ContainsFunc(f.Report.GPUs, func(g topology.GPU) bool { return len(g.MIG) > 0 }); {
+	case o.AutoDetect == AutoDetectOff && f.Report == nil:
+		return "", "it has no report, and AutoDetect is off"
+	case o.AutoDetect == AutoDetectOff || o.AutoDetect == AutoDetectNvidia && mig:
+		return "", ""
+	case o.AutoDetect == "" && f.Report == nil:
+		return AutoDetectNvidia, ""
 	}
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.' {
-			return r
-		}
-		return '_'
-	}, strings.Join(words, "_"))
+	return o.AutoDetect, ""
 }
+
+// addDevice appends a line of one file, or the file to the last line where they
+// differ in nothing else. A line with Links is for one device.
+func addDevice(lines []GresLine, one GresLine) []GresLine {
+	if n := len(lines); n > 0 && lines[n-1].Type == one.Type && lines[n-1].Cores == one.Cores && len(lines[n-1].Files) > 0 && one.Links == nil {
+		lines[n-1].Files = append(lines[n-1].Files, one.Files...)
+		return lines
+	}
+	return append(lines, one)
+}
+
+func deviceFile(minor int) string { return "/dev/nvidia" + strconv.Itoa(minor) }

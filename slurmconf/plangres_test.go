@@ -44,7 +44,7 @@ func problem(reason string) func(*topology.Node) {
 
 func linesOf(t *testing.T, n *topology.Node, was []GresLine) ([]GresLine, []topology.Problem) {
 	t.Helper()
-	lines, problems := GresFromFacts([]topology.Facts{{Name: "n1", SlurmName: "n1", Report: n}}, map[string][]GresLine{"n1": was})
+	lines, problems := GresFromFacts([]topology.Facts{{Name: "n1", SlurmName: "n1", Report: n}}, map[string][]GresLine{"n1": was}, GresOptions{})
 	byNode, err := GresByNode(lines)
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +89,8 @@ func TestLostGPUKeepsItsLine(t *testing.T) {
 		{"MIG mode unread", mig(eight()), with(mig(eight()), func(n *topology.Node) { n.GPUs[2].MIG = nil; problem("FactUnreadable")(n) }), true, ReasonGPUMissing},
 
 		{"minor unread", eight(), with(eight(), without(func(g *topology.GPU) { g.Minor = nil })), true, ReasonNoGresLine},
+		{"product unread", eight(), with(eight(), without(func(g *topology.GPU) { g.Product = "" })), true, ReasonNoGresLine},
+		{"product unread, another product", eight(), with(eight(), func(n *topology.Node) { n.GPUs[0].Product, n.GPUs[1].Product = "", "NVIDIA L4" }), false, ReasonNoGresLine},
 		{"capabilities unread", mig(eight()), with(mig(eight()), without(func(g *topology.GPU) { g.MIG[1].Capabilities = nil })), true, ReasonNoGresLine},
 		{"another layout, capabilities unread", mig(eight()), with(cut(eight(), "3g.40gb", 2, 10), without(func(g *topology.GPU) { g.MIG[1].Capabilities = nil })), false, ReasonNoGresLine},
 	} {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -47,6 +48,8 @@ type Publication struct {
 	BlockSizes    []int    `yaml:"blockSizes"`
 	MinBlockNodes int      `yaml:"minBlockNodes"`
 	ForgetBlocks  []string `yaml:"forgetBlocks"`
+	// Gres says how gres.conf lists GPUs.
+	Gres Gres `yaml:"gres"`
 	// Annotate writes topology.slinky.slurm.net/spec on Nodes; default true
 	// where the release takes it.
 	Annotate *bool `yaml:"annotate"`
@@ -80,6 +83,21 @@ type Selection struct {
 	Selector string `yaml:"selector"`
 }
 
+// Gres is what a site can choose of gres.conf.
+type Gres struct {
+	// Naming says how a product becomes a Type: "model", "full" or "short".
+	Naming string `yaml:"naming"`
+	// Types are the types of products that Naming is not to name.
+	Types map[string]string `yaml:"types"`
+	// Cores writes the cores of each GPU's socket. slurm.conf must have the
+	// sockets and cores that the nodes have.
+	Cores bool `yaml:"cores"`
+	// AutoDetect is "" for listed GPUs, and detected ones where a node has no
+	// report; "off" for listed ones only; or how all nodes detect them: "nvidia",
+	// "nvml" or "full".
+	AutoDetect string `yaml:"autoDetect"`
+}
+
 // Duration is a time.Duration that YAML holds as text such as "30s". Its zero
 // value means the default; 0s, once read, means 0s.
 type Duration struct {
@@ -106,7 +124,7 @@ func DefaultPublication() Publication {
 	minute := func(n int) Duration { return Duration{Duration: time.Duration(n) * time.Minute} }
 	return Publication{
 		Name: "default", Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short", SlurmVersion: "26.05",
-		Format: "yaml", Topology: "auto", MaxChange: &maxChange, MinBlockNodes: 2, Annotate: &annotate, TierLabels: slices.Clone(nodelabels.DefaultTiers),
+		Format: "yaml", Topology: "auto", MaxChange: &maxChange, Gres: Gres{Naming: string(slurmconf.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate, TierLabels: slices.Clone(nodelabels.DefaultTiers),
 		Settle: Duration{Duration: 10 * time.Second}, SettleMax: minute(1), FirstWait: minute(5), GoneAfter: minute(10), AnnotateAfter: minute(2),
 	}
 }
@@ -117,7 +135,7 @@ func (p *Publication) complete() {
 	d.SettleMax.Duration = max(d.SettleMax.Duration, p.Settle.Duration)
 	for _, f := range []struct{ have, def *string }{
 		{&p.Name, &d.Name}, {&p.Namespace, &d.Namespace}, {&p.ConfigMap, &d.ConfigMap}, {&p.SlurmNames, &d.SlurmNames},
-		{&p.SlurmVersion, &d.SlurmVersion}, {&p.Format, &d.Format}, {&p.Topology, &d.Topology},
+		{&p.SlurmVersion, &d.SlurmVersion}, {&p.Format, &d.Format}, {&p.Topology, &d.Topology}, {&p.Gres.Naming, &d.Gres.Naming},
 	} {
 		if *f.have == "" {
 			*f.have = *f.def
@@ -193,6 +211,7 @@ func (p *Publication) check() []*FieldError {
 			bad("tierLabels", key, wantedKey)
 		}
 	}
+	p.checkGres(fail, bad)
 	if p.SettleMax.Duration < p.Settle.Duration {
 		bad("settleMax", p.SettleMax, "settle, which is "+p.Settle.String()+", or more")
 	}
@@ -208,6 +227,33 @@ func (p *Publication) check() []*FieldError {
 		fail("blockSizes", err.Error())
 	}
 	return wrong
+}
+
+func (p *Publication) checkGres(fail func(key, message string), bad func(key string, value any, want string)) {
+	switch slurmconf.GresNaming(p.Gres.Naming) {
+	case slurmconf.NamingModel, slurmconf.NamingFull, slurmconf.NamingShort:
+	default:
+		bad("gres.naming", p.Gres.Naming, "model, full or short")
+	}
+	for _, product := range slices.Sorted(maps.Keys(p.Gres.Types)) {
+		if err := slurmconf.CheckGresType(p.Gres.Types[product]); err != nil {
+			fail("gres.types", fmt.Sprintf("%q: %v", product, err))
+		}
+	}
+	switch p.Gres.AutoDetect {
+	case "", slurmconf.AutoDetectOff, slurmconf.AutoDetectNvidia, slurmconf.AutoDetectNVML:
+	case slurmconf.AutoDetectFull:
+		if p.release != 0 && !p.release.AutoDetectFull() {
+			bad("gres.autoDetect", p.Gres.AutoDetect, "off, nvidia or nvml with Slurm "+p.SlurmVersion+": full needs 26.05 or newer")
+		}
+	default:
+		bad("gres.autoDetect", p.Gres.AutoDetect, "off, nvidia, nvml, full, or nothing to list the GPUs of nodes with a report")
+	}
+}
+
+// gres is how gres.conf is made.
+func (p *Publication) gres() slurmconf.GresOptions {
+	return slurmconf.GresOptions{Naming: slurmconf.GresNaming(p.Gres.Naming), Types: p.Gres.Types, Cores: p.Gres.Cores, AutoDetect: p.Gres.AutoDetect}
 }
 
 // policy is what the plan is made by.

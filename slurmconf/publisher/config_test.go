@@ -33,6 +33,10 @@ func TestCompleteRefuses(t *testing.T) {
 		`baseBlockSize: "65536": want 1 to`:                     {{BaseBlockSize: 65536}},
 		`blockSizes: block size 12: want`:                       {{BaseBlockSize: 4, BlockSizes: []int{12}}},
 		`blockSizes: block size 0: want 1`:                      {{BlockSizes: []int{0}}},
+		`gres.naming: "long": want model, full or short`:        {{Gres: Gres{Naming: "long"}}},
+		`gres.types: "NVIDIA L4": type "4": want a letter`:      {{Gres: Gres{Types: map[string]string{"NVIDIA L4": "4"}}}},
+		`gres.autoDetect: "rsmi": want off, nvidia`:             {{Gres: Gres{AutoDetect: "rsmi"}}},
+		`gres.autoDetect: "full": want off, nvidia or nvml`:     {{SlurmVersion: "25.11", Gres: Gres{AutoDetect: "full"}}},
 		`block sizes [36 18]`:                                   {{BlockSizes: []int{36, 18}}},
 	}
 	for want, pubs := range tests {

@@ -68,7 +68,7 @@ func Make(p *Publication, g Gathered, prev Previous) (*Made, error) {
 		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()+reasons(plan, g.Unnamed)
 		return m, nil
 	}
-	gres, problems := slurmconf.GresFromFacts(g.Facts, prev.Gres)
+	gres, problems := slurmconf.GresFromFacts(g.Facts, prev.Gres, p.gres())
 	m.gres, m.Problems = gres, append(m.Problems, problems...)
 	if err := m.render(p, topologies); err != nil {
 		return nil, err

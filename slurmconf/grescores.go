@@ -1,0 +1,99 @@
+package slurmconf
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// coresOf returns Cores for each GPU of the node, empty where it is left out.
+//
+// Slurm counts cores from socket to socket and hyperthreads not at all: with N
+// cores each, socket i has the cores i*N to (i+1)*N-1. Cores must be whole
+// sockets, so they are the socket that the GPU's CPU affinity lies in. An
+// affinity with CPUs in more than one socket is left out: all sockets are what
+// Slurm takes for a GPU without Cores, and Slurm 26.05 drains a node where it is
+// more than one of them but not all. So is one that is unknown, or that does not
+// fit the sockets, and all of them where sockets differ in size.
+func coresOf(sockets []topology.Socket, gpus []topology.GPU) []string {
+	out := make([]string, len(gpus))
+	shape, of := shapeOf(sockets)
+	if shape.sockets < 2 {
+		return out
+	}
+	for i := range gpus {
+		cpus, ok := parseCPUs(gpus[i].CPUAffinity)
+		if !ok {
+			continue
+		}
+		at, one := -1, true
+		for _, cpu := range cpus {
+			s, ok := of[cpu]
+			one = one && ok && (at < 0 || s == at)
+			at = s
+		}
+		if one && at >= 0 {
+			out[i] = coreRange(at*shape.cores, shape.cores)
+		}
+	}
+	return out
+}
+
+// nodeShape is what slurm.conf says of a node's processors: cores of a socket,
+// threads of a core. It is zero where it is unknown.
+type nodeShape struct{ sockets, cores, threads int }
+
+// shapeOf returns the node's shape and the socket of every CPU. The shape is zero
+// where something is unknown, and where sockets differ.
+func shapeOf(sockets []topology.Socket) (shape nodeShape, of map[int]int) {
+	of = map[int]int{}
+	for i, s := range sockets {
+		cpus, ok := parseCPUs(s.CPUs)
+		if !ok || s.Cores < 1 || len(cpus)%s.Cores != 0 {
+			return nodeShape{}, nil
+		}
+		is := nodeShape{len(sockets), s.Cores, len(cpus) / s.Cores}
+		if i > 0 && is != shape {
+			return nodeShape{}, nil
+		}
+		shape = is
+		for _, cpu := range cpus {
+			if _, twice := of[cpu]; twice {
+				return nodeShape{}, nil
+			}
+			of[cpu] = i
+		}
+	}
+	return shape, of
+}
+
+func coreRange(from, cores int) string {
+	if cores == 1 {
+		return fmt.Sprint(from)
+	}
+	return fmt.Sprintf("%d-%d", from, from+cores-1)
+}
+
+// maxCPUs bounds what a CPU list may name.
+const maxCPUs = 1 << 16
+
+// parseCPUs reads a list of Linux CPU numbers such as "0-35,72-107". An empty
+// list is not ok.
+func parseCPUs(list string) (cpus []int, ok bool) {
+	for part := range strings.SplitSeq(list, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
+		}
+		lo, okLow := parseDigits(low)
+		hi, okHigh := parseDigits(high)
+		if !okLow || !okHigh || hi < lo || hi >= maxCPUs || len(cpus) > maxCPUs {
+			return nil, false
+		}
+		for cpu := lo; cpu <= hi; cpu++ {
+			cpus = append(cpus, int(cpu))
+		}
+	}
+	return cpus, true
+}

@@ -1,0 +1,328 @@
+package slurmconf
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+func TestGresType(t *testing.T) {
+	for _, tt := range []struct{ product, model, full, short string }{
+		{"NVIDIA GB200", "gb200", "nvidia_gb200", "gb200"},
+		{"NVIDIA H100 80GB HBM3", "h100_80gb_hbm3", "nvidia_h100_80gb_hbm3", "h100"},
+		{"NVIDIA A100-SXM4-80GB", "a100-sxm4-80gb", "nvidia_a100-sxm4-80gb", "a100"},
+		{"NVIDIA RTX 6000 Ada Generation", "rtx_6000_ada_generation", "nvidia_rtx_6000_ada_generation", "rtx_6000"},
+		{"NVIDIA RTX A6000", "rtx_a6000", "nvidia_rtx_a6000", "rtx_a6000"},
+		{"Tesla T4", "tesla_t4", "tesla_t4", "t4"},
+		{"NVIDIA L40S", "l40s", "nvidia_l40s", "l40s"},
+		{"NVIDIA Graphics Device", "graphics_device", "nvidia_graphics_device", "graphics_device"},
+		{"NVIDIA 6000, new", "gpu_6000__new", "nvidia_6000__new", "gpu_6000_"},
+		{"NVIDIA", "nvidia", "nvidia", "nvidia"},
+	} {
+		for naming, want := range map[GresNaming]string{"": tt.model, NamingModel: tt.model, NamingFull: tt.full, NamingShort: tt.short} {
+			o := GresOptions{Naming: naming}
+			if got := o.typeOf(tt.product); got != want {
+				t.Errorf("%q is called %q by %q, want %q", tt.product, got, naming, want)
+			}
+			if err := CheckGresType(want); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	o := GresOptions{Naming: NamingShort, Types: map[string]string{"NVIDIA GB200": "blackwell"}}
+	if got := o.typeOf("NVIDIA GB200"); got != "blackwell" {
+		t.Errorf("a configured type is %q", got)
+	}
+	if got := o.migTypeOf("NVIDIA H100 80GB HBM3", "1g.10gb+me"); got != "h100_1g.10gb+me" {
+		t.Errorf("MIG is called %q", got)
+	}
+	for _, bad := range []string{"", "6000", "a b", "a:b", "a,b", "a=b", "a[1]", "_a", `a"`, "é"} {
+		if CheckGresType(bad) == nil {
+			t.Errorf("type %q is taken", bad)
+		}
+	}
+}
+
+func TestCores(t *testing.T) {
+	two := []topology.Socket{{CPUs: "0-35,72-107", Cores: 36}, {CPUs: "36-71,108-143", Cores: 36}}
+	for _, tt := range []struct {
+		name     string
+		sockets  []topology.Socket
+		affinity string
+		want     string
+	}{
+		{"the first socket with its hyperthreads", two, "0-35,72-107", "0-35"},
+		{"the second", two, "36-71,108-143", "36-71"},
+		{"a NUMA node of the second is widened", two, "36-53,108-125", "36-71"},
+		{"one CPU", two, "143", "36-71"},
+		{"all CPUs", two, "0-143", ""},
+		{"CPUs in both", two, "0,36", ""},
+		{"unknown", two, "", ""},
+		{"no list", two, "0-x", ""},
+		{"backwards", two, "3-1", ""},
+		{"a CPU that no socket has", two, "0,200", ""},
+		{"a CPU that there cannot be", two, "0-99999999999", ""},
+		{"one socket", two[:1], "0-35", ""},
+		{"no sockets", nil, "0-35", ""},
+		{"sockets that differ", []topology.Socket{{CPUs: "0-3", Cores: 4}, {CPUs: "4-5", Cores: 2}}, "0-3", ""},
+		{"threads that differ", []topology.Socket{{CPUs: "0-3", Cores: 2}, {CPUs: "4-5", Cores: 2}}, "0-3", ""},
+		{"half a core", []topology.Socket{{CPUs: "0-2", Cores: 2}, {CPUs: "3-5", Cores: 2}}, "0-1", ""},
+		{"a CPU in two sockets", []topology.Socket{{CPUs: "0-3", Cores: 4}, {CPUs: "3-6", Cores: 4}}, "0-2", ""},
+		{"cores unread", []topology.Socket{{CPUs: "0-3"}, {CPUs: "4-7"}}, "0-3", ""},
+		{"sockets of one core", []topology.Socket{{CPUs: "0", Cores: 1}, {CPUs: "1", Cores: 1}}, "1", "1"},
+		{"two sockets of four", []topology.Socket{{CPUs: "0-1", Cores: 2}, {CPUs: "2-3", Cores: 2}, {CPUs: "4-5", Cores: 2}, {CPUs: "6-7", Cores: 2}}, "0-3", ""},
+		{"the order is Slurm's, not that of the CPUs", []topology.Socket{{CPUs: "4-7", Cores: 4}, {CPUs: "0-3", Cores: 4}}, "0-3", "4-7"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := coresOf(tt.sockets, []topology.GPU{{CPUAffinity: tt.affinity}})
+			if got[0] != tt.want {
+				t.Errorf("Cores=%s, want %s", got[0], tt.want)
+			}
+		})
+	}
+}
+
+// FuzzCores checks that Cores are always one socket of several.
+func FuzzCores(f *testing.F) {
+	f.Add("0-35,72-107", "36-71,108-143", 36, "0-35")
+	f.Add("0", "1", 1, "1")
+	f.Add("0-", "-1", 0, ",")
+	f.Fuzz(func(t *testing.T, first, second string, cores int, affinity string) {
+		sockets := []topology.Socket{{CPUs: first, Cores: cores}, {CPUs: second, Cores: cores}}
+		got := coresOf(sockets, []topology.GPU{{CPUAffinity: affinity}})[0]
+		if got != "" && got != coreRange(0, cores) && got != coreRange(cores, cores) {
+			t.Errorf("Cores=%s of sockets with %d cores", got, cores)
+		}
+	})
+}
+
+// joined links GPUs of a machine, by NVML's index, with a number of lanes.
+func joined(n *topology.Node, lanes int, pairs ...[2]int) *topology.Node {
+	for i := range n.GPUs {
+		n.GPUs[i].PCIBusID = fmt.Sprintf("00000000:%02X:00.0", 0x0a+i)
+	}
+	for _, p := range pairs {
+		for range lanes {
+			for i := range 2 {
+				g := &n.GPUs[p[i]]
+				g.NVLinks = append(g.NVLinks, topology.NVLink{Link: len(g.NVLinks), Remote: "gpu", RemotePCIBusID: strings.ToLower(n.GPUs[p[1-i]].PCIBusID)})
+			}
+		}
+	}
+	return n
+}
+
+func TestLinks(t *testing.T) {
+	pairs := func() *topology.Node { return joined(machine(0, 1, 2, 3), 4, [2]int{0, 1}, [2]int{2, 3}) }
+	for _, tt := range []struct {
+		name string
+		node *topology.Node
+		want [][]int
+	}{
+		{"bridges between pairs", pairs(), [][]int{{-1, 4, 0, 0}, {4, -1, 0, 0}, {0, 0, -1, 4}, {0, 0, 4, -1}}},
+		{"minors against NVML's order", joined(machine(3, 1, 2, 0), 4, [2]int{0, 1}), [][]int{{-1, 0, 0, 0}, {0, -1, 0, 4}, {0, 0, -1, 0}, {0, 4, 0, -1}}},
+		{"no links", machine(0, 1), nil},
+		{"NVSwitches", with(pairs(), func(n *topology.Node) {
+			n.GPUs[3].NVLinks = append(n.GPUs[3].NVLinks, topology.NVLink{Link: 9, Remote: "switch"})
+		}), nil},
+		{"MIG", with(pairs(), func(n *topology.Node) { n.GPUs[3].MIG = []topology.MIGInstance{{}} }), nil},
+		{"a GPU that is not reported", with(pairs(), func(n *topology.Node) { n.GPUs = n.GPUs[:3] }), nil},
+		{"an unknown end", with(machine(0, 1), func(n *topology.Node) {
+			n.GPUs[0].NVLinks = []topology.NVLink{{Remote: "unknown"}, {Remote: "ibmnpu"}}
+		}), nil},
+		{"an end without an address", with(machine(0, 1), func(n *topology.Node) { n.GPUs[0].NVLinks = []topology.NVLink{{Remote: "gpu"}} }), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, linksOf(tt.node.GRESOrder())); diff != "" {
+				t.Errorf("links (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// socketed puts the first half of the GPUs, by NVML's index, at the first of two
+// sockets.
+func socketed(n *topology.Node) *topology.Node {
+	n.Sockets = []topology.Socket{{CPUs: "0-3,8-11", Cores: 4}, {CPUs: "4-7,12-15", Cores: 4}}
+	for i := range n.GPUs {
+		n.GPUs[i].CPUAffinity = n.Sockets[2*i/len(n.GPUs)].CPUs
+	}
+	return n
+}
+
+// textFor is gres.conf of nodes n1, n2 and so on.
+func textFor(t *testing.T, o GresOptions, was map[string][]GresLine, nodes ...*topology.Node) (text string, problems []topology.Problem) {
+	t.Helper()
+	lines, problems := GresFromFacts(factsOf(nodes), was, o)
+	out, err := RenderGres(lines, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out), problems
+}
+
+// factsOf has nodes n1, n2 and so on; one that is nil has 8 GPUs by its labels.
+func factsOf(nodes []*topology.Node) []topology.Facts {
+	var facts []topology.Facts
+	for i, n := range nodes {
+		name := fmt.Sprintf("n%d", i+1)
+		f := topology.Facts{Name: name, SlurmName: name, Report: n}
+		if n == nil {
+			f.Labels.GPUs = 8
+		}
+		facts = append(facts, f)
+	}
+	return facts
+}
+
+func TestGresLines(t *testing.T) {
+	four := func() *topology.Node { return socketed(machine(0, 1, 2, 3)) }
+	swapped := socketed(machine(2, 3, 0, 1))
+	partly := four()
+	partly.GPUs[1] = cut(machine(1), "1g.5gb", 2, 10).GPUs[0]
+	partly.GPUs[1].CPUAffinity = partly.GPUs[0].CPUAffinity
+	for _, tt := range []struct {
+		name  string
+		o     GresOptions
+		nodes []*topology.Node
+		want  string
+	}{
+		{"a line for a socket", GresOptions{Cores: true}, []*topology.Node{four(), four()}, `
+NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-1] Cores=0-3 Flags=nvidia_gpu_env
+NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[2-3] Cores=4-7 Flags=nvidia_gpu_env
+`},
+		{"without Cores", GresOptions{}, []*topology.Node{four(), swapped}, `
+NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env
+`},
+		{"minors against NVML's order", GresOptions{Cores: true}, []*topology.Node{four(), swapped}, `
+NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-1] Cores=0-3 Flags=nvidia_gpu_env
+NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[2-3] Cores=4-7 Flags=nvidia_gpu_env
+NodeName=n2 Name=gpu Type=a100 File=/dev/nvidia[0-1] Cores=4-7 Flags=nvidia_gpu_env
+NodeName=n2 Name=gpu Type=a100 File=/dev/nvidia[2-3] Cores=0-3 Flags=nvidia_gpu_env
+`},
+		{"other sockets, the same affinity", GresOptions{Cores: true}, []*topology.Node{four(), with(four(), func(n *topology.Node) { n.Sockets = nil })}, `
+NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-1] Cores=0-3 Flags=nvidia_gpu_env
+NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[2-3] Cores=4-7 Flags=nvidia_gpu_env
+NodeName=n2 Name=gpu Type=a100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env
+`},
+		{"links", GresOptions{Cores: true}, []*topology.Node{joined(socketed(machine(0, 1)), 12, [2]int{0, 1})}, `
+NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia0 Cores=0-3 Links=-1,12 Flags=nvidia_gpu_env
+NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia1 Cores=4-7 Links=12,-1 Flags=nvidia_gpu_env
+`},
+		{"partly MIG", GresOptions{Cores: true, Naming: NamingFull}, []*topology.Node{partly}, `
+NodeName=n1 Name=gpu Type=nvidia_a100 File=/dev/nvidia0 Cores=0-3 Flags=nvidia_gpu_env
+NodeName=n1 Name=gpu Type=nvidia_a100_1g.5gb MultipleFiles=/dev/nvidia1,/dev/nvidia-caps/nvidia-cap10,/dev/nvidia-caps/nvidia-cap60 Cores=0-3 Flags=nvidia_gpu_env
+NodeName=n1 Name=gpu Type=nvidia_a100_1g.5gb MultipleFiles=/dev/nvidia1,/dev/nvidia-caps/nvidia-cap11,/dev/nvidia-caps/nvidia-cap61 Cores=0-3 Flags=nvidia_gpu_env
+NodeName=n1 Name=gpu Type=nvidia_a100 File=/dev/nvidia[2-3] Cores=4-7 Flags=nvidia_gpu_env
+`},
+		{"no report", GresOptions{}, []*topology.Node{four(), nil}, `
+NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env
+NodeName=n2 AutoDetect=nvidia
+`},
+		{"detected by choice", GresOptions{AutoDetect: AutoDetectNVML, Cores: true}, []*topology.Node{four(), nil, partly, machine()}, "\nNodeName=n[1-3] AutoDetect=nvml\n"},
+		{"MIG is not detected by nvidia", GresOptions{AutoDetect: AutoDetectNvidia}, []*topology.Node{four(), nil, cut(machine(0), "7g.40gb", 1, 10)}, `
+NodeName=n[1-2] AutoDetect=nvidia
+NodeName=n3 Name=gpu Type=a100_7g.40gb MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap10,/dev/nvidia-caps/nvidia-cap60 Flags=nvidia_gpu_env
+`},
+		{"never detected", GresOptions{AutoDetect: AutoDetectOff}, []*topology.Node{four(), nil}, `
+NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env
+`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, problems := textFor(t, tt.o, nil, tt.nodes...)
+			if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), got); diff != "" {
+				t.Errorf("gres.conf (-want +got):\n%s", diff)
+			}
+			if want := tt.o.AutoDetect == AutoDetectOff; want != (len(problems) > 0) {
+				t.Errorf("problems %v", problems)
+			}
+		})
+	}
+}
+
+// TestCoresStay has Cores stay where they cannot be read for a while.
+func TestCoresStay(t *testing.T) {
+	four := func() *topology.Node { return socketed(machine(0, 1, 2, 3)) }
+	o := GresOptions{Cores: true}
+	lines, _ := GresFromFacts(factsOf([]*topology.Node{four()}), nil, o)
+	was, err := GresByNode(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := textFor(t, o, nil, four())
+	for _, tt := range []struct {
+		name  string
+		o     GresOptions
+		node  *topology.Node
+		stays bool
+	}{
+		{"sockets unread", o, with(four(), func(n *topology.Node) { n.Sockets = nil; problem("FactUnreadable")(n) }), true},
+		{"one affinity unread", o, with(four(), func(n *topology.Node) { n.GPUs[1].CPUAffinity = ""; problem("FactUnreadable")(n) }), true},
+		{"a machine without sockets", o, with(four(), func(n *topology.Node) { n.Sockets = nil }), false},
+		{"other sockets", o, with(four(), func(n *topology.Node) {
+			n.GPUs[0].CPUAffinity, n.GPUs[2].CPUAffinity = n.GPUs[2].CPUAffinity, ""
+			problem("FactUnreadable")(n)
+		}), false},
+		{"Cores turned off", GresOptions{}, with(four(), problem("FactUnreadable")), false},
+		{"another product", o, with(four(), func(n *topology.Node) {
+			n.Sockets = nil
+			for i := range n.GPUs {
+				n.GPUs[i].Product = "NVIDIA L4"
+			}
+			problem("FactUnreadable")(n)
+		}), false},
+		{"detected from now on", GresOptions{AutoDetect: AutoDetectNVML}, four(), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			want := before
+			if !tt.stays {
+				want, _ = textFor(t, tt.o, nil, tt.node)
+			}
+			got, problems := textFor(t, tt.o, was, tt.node)
+			if diff := cmp.Diff(want, got); diff != "" || len(problems) > 0 {
+				t.Errorf("gres.conf (-want +got):\n%s\nproblems %v", diff, problems)
+			}
+			if tt.stays == (want != before) {
+				t.Error("the case does not tell the two apart")
+			}
+		})
+	}
+}
+
+func TestFragment(t *testing.T) {
+	major := 235
+	imex := with(socketed(machine(0, 1)), func(n *topology.Node) { n.IMEX = &topology.IMEX{ChannelMajor: &major} })
+	partly := machine(0, 1)
+	partly.GPUs[1] = cut(machine(1), "1g.5gb", 2, 10).GPUs[0]
+	nodes := []*topology.Node{imex, socketed(machine(0, 1)), partly, nil, socketed(machine()), machine()}
+	facts := factsOf(nodes)
+	lines, _ := GresFromFacts(facts, nil, GresOptions{Cores: true})
+	f := Fragment{Facts: facts, Gres: lines, Plugin: PluginBlock, MultiNodeNVLink: true}
+	got, err := f.Render("Of a test.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `# Of a test.
+# Include this file in slurm.conf. What it does not say of the nodes, such as
+# RealMemory, belongs on a line NodeName=DEFAULT before it.
+GresTypes=gpu
+TopologyPlugin=topology/block
+# For jobs that use NVLink between nodes (no job may run while SwitchType changes):
+# SwitchType=switch/nvidia_imex
+# SwitchParameters=imex_channel_count=2048,imex_dev_major=235
+NodeName=n[1-2] Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 Gres=gpu:a100:2
+NodeName=n3 Gres=gpu:a100:1,gpu:a100_1g.5gb:2
+NodeName=n4 Gres=gpu:8
+NodeName=n5 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2
+`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("fragment (-want +got):\n%s", diff)
+	}
+	if got, err := (&Fragment{}).Render(""); err != nil || !strings.HasPrefix(string(got), "# Include") || strings.Contains(string(got), "\nNodeName") {
+		t.Errorf("of nothing: %q, %v", got, err)
+	}
+}

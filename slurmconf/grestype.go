@@ -1,0 +1,121 @@
+package slurmconf
+
+import (
+	"fmt"
+	"strings"
+)
+
+// GresNaming is how a GPU's product becomes its Type.
+type GresNaming string
+
+// NamingModel is the product without its maker, NamingFull is what Slurm's
+// gpu/nvml plugin would detect, and NamingShort is the first words up to the
+// model's number. "NVIDIA H100 80GB HBM3" is h100_80gb_hbm3,
+// nvidia_h100_80gb_hbm3 and h100. The zero value is NamingModel.
+const (
+	NamingModel GresNaming = "model"
+	NamingFull  GresNaming = "full"
+	NamingShort GresNaming = "short"
+)
+
+// The values of GresOptions.AutoDetect.
+const (
+	AutoDetectOff    = "off"
+	AutoDetectNvidia = "nvidia"
+	AutoDetectNVML   = "nvml"
+	AutoDetectFull   = "full"
+)
+
+// GresOptions are a site's choices for gres.conf. The zero value lists every
+// GPU that is known by a report, without Cores, and lets the other nodes detect
+// theirs.
+type GresOptions struct {
+	Naming GresNaming
+	// Types are the types of products that are not to be named by Naming.
+	Types map[string]string
+	// Cores writes the cores of the socket that a GPU is at. slurm.conf must give
+	// the nodes the sockets and cores that they have: Slurm 26.05 drains a node
+	// where Cores is not one of the sockets of slurm.conf.
+	Cores bool
+	// AutoDetect has all nodes detect their GPUs in this way, and "off" none.
+	// MIG instances, which the way nvidia does not see, are listed nevertheless.
+	AutoDetect string
+}
+
+// typeOf names the GPUs of a product.
+func (o *GresOptions) typeOf(product string) string {
+	if t := o.Types[product]; t != "" {
+		return t
+	}
+	typ := ""
+	switch o.Naming {
+	case NamingFull:
+		typ = normalType(product)
+	case NamingShort:
+		typ = shortType(product)
+	default:
+		typ = normalType(withoutMaker(product))
+	}
+	if typ == "" || typ[0] < 'a' || typ[0] > 'z' {
+		return "gpu_" + typ // in --gres=gpu:6000 the number would be a count
+	}
+	return typ
+}
+
+// migTypeOf names the MIG instances of a product, as gpu/nvml does.
+func (o *GresOptions) migTypeOf(product, profile string) string {
+	return o.typeOf(product) + "_" + normalType(profile)
+}
+
+// withoutMaker takes the first word off where it is NVIDIA.
+func withoutMaker(product string) string {
+	words := strings.Fields(product)
+	if len(words) > 1 && strings.EqualFold(words[0], "nvidia") {
+		words = words[1:]
+	}
+	return strings.Join(words, " ")
+}
+
+// normalType is lower case, with underscores for spaces and for what cannot be
+// in a Type.
+func normalType(product string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.' || r == '+' {
+			return r
+		}
+		return '_'
+	}, strings.Join(strings.Fields(strings.ToLower(product)), "_"))
+}
+
+// shortType is the model alone: the words up to the first with a number, where
+// a dash ends a word too. "NVIDIA A100-SXM4-80GB" is a100, "NVIDIA RTX 6000 Ada
+// Generation" is rtx_6000, "Tesla T4" is t4.
+func shortType(product string) string {
+	var words []string
+	for _, w := range strings.FieldsFunc(withoutMaker(product), func(r rune) bool { return r == ' ' || r == '\t' || r == '-' }) {
+		if len(words) == 0 && strings.EqualFold(w, "tesla") {
+			continue
+		}
+		words = append(words, w)
+		if strings.ContainsAny(w, "0123456789") {
+			break
+		}
+	}
+	return normalType(strings.Join(words, " "))
+}
+
+// CheckGresType refuses what cannot be a Type that jobs ask for, as in
+// --gres=gpu:TYPE:COUNT.
+func CheckGresType(typ string) error {
+	const want = "want a letter and then letters, digits, '_', '-', '.' or '+', such as h100"
+	if typ == "" {
+		return fmt.Errorf("empty type: %s", want)
+	}
+	for i, r := range strings.ToLower(typ) {
+		letter := r >= 'a' && r <= 'z'
+		if !letter && (i == 0 || normalType(string(r)) != string(r)) {
+			return fmt.Errorf("type %q: %s", typ, want)
+		}
+	}
+	return nil
+}
