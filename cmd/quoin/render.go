@@ -23,7 +23,9 @@ type renderOptions struct {
 	output   string
 	previous string
 	skeleton bool
-	pub      publisher.Publication
+	// slurmConf adds a fragment of slurm.conf.
+	slurmConf bool
+	pub       publisher.Publication
 }
 
 func newRenderCommand() *cobra.Command {
@@ -37,10 +39,19 @@ block or switch are listed on stderr with the reason.
 
 With --skeleton the topology file has every block, and of a tree the roots, but no
 node: for nodes that register dynamically and name their place by themselves or get
-it from Slinky. Slurm makes the switches below a root when a node names them.`,
+it from Slinky. Slurm makes the switches below a root when a node names them.
+
+With --slurm-conf there is a fragment of slurm.conf too, slurm-nodes.conf, for sites
+that list their nodes: NodeName with sockets, cores and Gres, GresTypes,
+TopologyPlugin. gres.conf then has Cores, which Slurm 26.05 takes only when slurm.conf
+has the sockets that the nodes have.`,
 		Example: `  kubectl get nodes -o json | quoin render --nodes -
+  quoin render --slurm-conf --output DIR REPORT.json...
   quoin render --format conf --slurm-version 24.11 --output DIR REPORT.json...`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.slurmConf && !cmd.Flags().Changed("gres-cores") {
+				o.pub.Gres.Cores = true
+			}
 			return render(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &o, args)
 		},
 	}
@@ -49,7 +60,9 @@ it from Slinky. Slurm makes the switches below a root when a node names them.`,
 	f.StringVar(&o.output, "output", "", "write the files into this `directory` instead of printing them")
 	f.StringVar(&o.previous, "previous", "", "topology `file` in use, whose names, order and base block size stay")
 	f.BoolVar(&o.skeleton, "skeleton", false, "leave nodes and gres.conf out, for nodes that register dynamically (Slurm 25.05 and newer)")
+	f.BoolVar(&o.slurmConf, "slurm-conf", false, "add "+slurmconf.SlurmNodesFile+", a fragment of slurm.conf for static nodes")
 	addPublicationFlags(cmd, &o.pub)
+	addGresFlags(cmd, &o.pub.Gres)
 	return cmd
 }
 
@@ -91,6 +104,7 @@ func completeFlags(p *publisher.Publication) (*publisher.Publication, error) {
 var flagOf = map[string]string{
 	"format": "--format", "slurmVersion": "--slurm-version", "topology": "--kind", "slurmNames": "--slurm-names", "nodes.selector": "--selector",
 	"tierLabels": "--tier-labels", "baseBlockSize": "--base-block-size", "blockSizes": "--block-sizes", "minBlockNodes": "--min-block-nodes",
+	"gres.naming": "--gres-naming", "gres.types": "--gres-types", "gres.autoDetect": "--gres-autodetect",
 }
 
 // nameFlags puts flags in the place of a publication's keys.
@@ -146,7 +160,7 @@ func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports
 		}
 		fmt.Fprintf(stdout, "wrote %s\n", path)
 	}
-	for _, name := range []string{"topology.yaml", "topology.conf", "gres.conf"} {
+	for _, name := range []string{"topology.yaml", "topology.conf", "gres.conf", slurmconf.SlurmNodesFile} {
 		if _, made := made.Files[name]; made {
 			continue
 		}
@@ -167,6 +181,9 @@ func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.M
 	pub, err := completeFlags(&o.pub)
 	if err != nil {
 		return nil, err
+	}
+	if o.skeleton && o.slurmConf {
+		return nil, errors.New("--skeleton and --slurm-conf: want one of them, for nodes register dynamically or are listed in slurm.conf")
 	}
 	if o.nodes == "" && len(reports) == 0 {
 		return nil, errors.New("no input: want --nodes FILE (- for standard input), or reports as arguments")
@@ -190,10 +207,14 @@ func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.M
 		return nil, errors.New("no node: the input has none that --selector and --slurm-names take")
 	}
 	made, err := publisher.Make(pub, facts, previous)
-	if err != nil || !o.skeleton || len(made.Specs) == 0 {
-		return made, err
+	switch {
+	case err != nil || made.Refused != "" && !o.skeleton:
+	case o.slurmConf:
+		err = addFragment(made, facts.Facts)
+	case o.skeleton && len(made.Specs) > 0:
+		return made.Skeleton(pub)
 	}
-	return made.Skeleton(pub)
+	return made, err
 }
 
 // readSnapshot joins a list of nodes with reports. Reports alone are nodes too.
