@@ -56,7 +56,7 @@ has the sockets that the nodes have.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, - for standard input")
+	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,pods -A, - for standard input")
 	f.StringVar(&o.output, "output", "", "write the files into this `directory` instead of printing them")
 	f.StringVar(&o.previous, "previous", "", "topology `file` in use, whose names, order and base block size stay")
 	f.BoolVar(&o.skeleton, "skeleton", false, "leave nodes and gres.conf out, for nodes that register dynamically (Slurm 25.05 and newer)")
@@ -73,7 +73,7 @@ func addPublicationFlags(cmd *cobra.Command, p *publisher.Publication) {
 	f.StringVar(&p.Format, "format", "", "conf (topology.conf) or yaml (topology.yaml, Slurm 25.05 and newer); default "+d.Format+", or conf for an older release")
 	f.StringVar(&p.SlurmVersion, "slurm-version", d.SlurmVersion, "Slurm release that loads the files: "+strings.Join(releaseNames(), ", "))
 	f.StringVar(&p.Topology, "kind", d.Topology, "block, tree, or auto: blocks where there are NVLink domains")
-	f.StringVar(&p.SlurmNames, "slurm-names", d.SlurmNames, "how Slurm names a node: short (up to the first dot), full, label:KEY or annotation:KEY")
+	f.StringVar(&p.SlurmNames, "slurm-names", d.SlurmNames, "how Slurm names a node: short (up to the first dot), full, label:KEY, annotation:KEY, slinky or slinky:CONTROLLER (by its pods: kubectl get nodes,pods -A -o json)")
 	f.StringVar(&p.Nodes.Selector, "selector", "", "label selector of the nodes to take; default all")
 	f.StringSliceVar(&p.TierLabels, "tier-labels", nil, "node labels that name the switches above a node, nearest first")
 	f.IntVar(&p.BaseBlockSize, "base-block-size", 0, "first of Slurm's BlockSizes; default: chosen from the domains")
@@ -202,6 +202,7 @@ func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.M
 			return nil, fmt.Errorf("read previous topology: %w", err)
 		}
 	}
+	pub.OfAnyNamespace()
 	facts := publisher.Gather(pub, snap)
 	if len(facts.Facts) == 0 && len(facts.Unnamed) == 0 {
 		return nil, errors.New("no node: the input has none that --selector and --slurm-names take")
@@ -221,11 +222,10 @@ func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.M
 func readSnapshot(stdin io.Reader, nodes string, reports []string) (*publisher.Snapshot, error) {
 	snap := &publisher.Snapshot{Reports: map[string]*topology.Node{}}
 	if nodes != "" {
-		list, err := readNodes(stdin, nodes)
-		if err != nil {
+		var err error
+		if snap, err = readNodes(stdin, nodes); err != nil {
 			return nil, err
 		}
-		snap.Nodes = list
 	}
 	listed := make(map[string]bool, len(snap.Nodes))
 	for _, n := range snap.Nodes {
@@ -252,7 +252,7 @@ func readSnapshot(stdin io.Reader, nodes string, reports []string) (*publisher.S
 	return snap, nil
 }
 
-func readNodes(stdin io.Reader, name string) ([]publisher.Node, error) {
+func readNodes(stdin io.Reader, name string) (*publisher.Snapshot, error) {
 	if name == "-" {
 		return publisher.ReadNodes("standard input", stdin)
 	}

@@ -32,7 +32,9 @@ type Publication struct {
 	// Nodes chooses among the cluster's nodes.
 	Nodes Selection `yaml:"nodes"`
 	// SlurmNames says how a node is called in Slurm: "short" (up to the first
-	// dot), "full", "label:KEY" or "annotation:KEY".
+	// dot), "full", "label:KEY", "annotation:KEY", or as Slinky's pods say: "slinky",
+	// "slinky:CONTROLLER" or "slinky:NAMESPACE/CONTROLLER", by default that of the
+	// publication. Where Nodes.Slinky is set it is that by default.
 	SlurmNames string `yaml:"slurmNames"`
 	// SlurmVersion is the release that loads the files, such as "26.05".
 	SlurmVersion string `yaml:"slurmVersion"`
@@ -75,12 +77,17 @@ type Publication struct {
 	release   slurmconf.Release
 	selector  labels.Selector
 	slurmName func(*Node) string
+	names     *slinkyCluster // whose pods say the Slurm names, nil where none do
+	workers   *slinkyCluster // whose pods choose the nodes, nil where none do
 }
 
 // Selection chooses nodes. The zero value takes all.
 type Selection struct {
 	// Selector is a Kubernetes label selector, such as "slurm.example.com/cluster=a".
 	Selector string `yaml:"selector"`
+	// Slinky is the CONTROLLER, or NAMESPACE/CONTROLLER, of whose worker pods one
+	// must run on a node.
+	Slinky string `yaml:"slinky"`
 }
 
 // Gres is what a site can choose of gres.conf.
@@ -132,6 +139,9 @@ func DefaultPublication() Publication {
 // complete fills in defaults.
 func (p *Publication) complete() {
 	d := DefaultPublication()
+	if p.Nodes.Slinky != "" {
+		d.SlurmNames = "slinky:" + p.Nodes.Slinky
+	}
 	d.SettleMax.Duration = max(d.SettleMax.Duration, p.Settle.Duration)
 	for _, f := range []struct{ have, def *string }{
 		{&p.Name, &d.Name}, {&p.Namespace, &d.Namespace}, {&p.ConfigMap, &d.ConfigMap}, {&p.SlurmNames, &d.SlurmNames},
@@ -201,9 +211,14 @@ func (p *Publication) check() []*FieldError {
 	if p.Topology != "auto" && p.Topology != "block" && p.Topology != "tree" {
 		bad("topology", p.Topology, "auto, block or tree")
 	}
-	if p.slurmName = slurmNamer(p.SlurmNames); p.slurmName == nil {
-		bad("slurmNames", p.SlurmNames, "short, full, label:KEY or annotation:KEY")
-	} else if _, key, of := strings.Cut(p.SlurmNames, ":"); of && len(validation.IsQualifiedName(strings.ToLower(key))) > 0 {
+	p.checkSlinky(bad)
+	p.slurmName = slurmNamer(p.SlurmNames)
+	_, key, of := strings.Cut(p.SlurmNames, ":")
+	switch {
+	case p.bySlinky():
+	case p.slurmName == nil:
+		bad("slurmNames", p.SlurmNames, "short, full, label:KEY, annotation:KEY, slinky, slinky:CONTROLLER or slinky:NAMESPACE/CONTROLLER")
+	case of && len(validation.IsQualifiedName(strings.ToLower(key))) > 0:
 		bad("slurmNames", p.SlurmNames, "a key after the colon that is "+wantedKey)
 	}
 	for _, key := range p.TierLabels {

@@ -29,6 +29,8 @@ func TestCompleteRefuses(t *testing.T) {
 		`tierLabels: "not a label!!": want letters`:             {{TierLabels: []string{"rack", "not a label!!"}}},
 		`tierLabels: "": want letters`:                          {{TierLabels: []string{""}}},
 		`slurmNames: "label:a b": want a key after the colon`:   {{SlurmNames: "label:a b"}},
+		`slurmNames: "": want the name of a Slinky Controller`:  {{SlurmNames: "slinky:"}},
+		`nodes.slinky: "a/b/c": want the name of a Slinky`:      {{Nodes: Selection{Slinky: "a/b/c"}}},
 		`minBlockNodes: "-1": want 1`:                           {{MinBlockNodes: -1}},
 		`baseBlockSize: "65536": want 1 to`:                     {{BaseBlockSize: 65536}},
 		`blockSizes: block size 12: want`:                       {{BaseBlockSize: 4, BlockSizes: []int{12}}},

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -26,6 +27,12 @@ type Gathered struct {
 	problems []topology.Problem
 	nodes    map[string]*Node // Slurm name -> Node
 	unnamed  map[string]*Node // name -> Node
+	all      map[string]*Node // name -> Node, with a Slurm name or without
+	// claimed says of Slurm names that no node can have why that is; whoever has one
+	// in the published files stays.
+	claimed map[string]string
+	// pending are the Slurm names of worker pods that run nowhere yet.
+	pending map[string]bool
 	// leaving are those of nodes that the publication no longer takes.
 	leaving map[string]*Node
 }
@@ -33,23 +40,40 @@ type Gathered struct {
 // Gather joins the nodes that the publication, which is complete, takes with
 // their reports.
 func Gather(p *Publication, snap *Snapshot) Gathered {
-	g := Gathered{Facts: make([]topology.Facts, 0, len(snap.Nodes)), nodes: make(map[string]*Node, len(snap.Nodes)), unnamed: map[string]*Node{}, leaving: map[string]*Node{}}
+	g := Gathered{Facts: make([]topology.Facts, 0, len(snap.Nodes)), nodes: make(map[string]*Node, len(snap.Nodes)), unnamed: map[string]*Node{},
+		all: make(map[string]*Node, len(snap.Nodes)), claimed: map[string]string{}, pending: map[string]bool{}, leaving: map[string]*Node{}}
 	unreadable := snap.unreadable()
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if !p.takes(n) {
 			continue
 		}
+		g.all[n.Name] = n
 		name, problem := p.nameOf(n)
 		if problem.Reason != "" {
 			g.Unnamed = append(g.Unnamed, problem)
 			g.unnamed[n.Name] = n
+			if problem.Reason == ReasonTwoWorkerPods {
+				names, _ := p.workerNames(n)
+				for _, name := range names {
+					g.claimed[name] = problem.Message
+				}
+			}
 			continue
 		}
 		f := p.read(n, snap, unreadable)
 		f.SlurmName = name
 		g.Facts = append(g.Facts, f)
 		g.nodes[name] = n
+	}
+	if p.bySlinky() {
+		g.checkClusters(p, snap)
+		g.checkTaken(p)
+		for i := range snap.Unplaced {
+			if w := &snap.Unplaced[i]; p.names.has(w) && !w.Ending && w.Hostname != "" {
+				g.pending[w.Hostname] = true
+			}
+		}
 	}
 	return g
 }
@@ -64,6 +88,16 @@ func (p *Publication) read(n *Node, snap *Snapshot, unreadable map[string]bool) 
 // nameOf returns the node's name in Slurm, or why it has none. A Node's
 // annotations are whatever its kubelet writes.
 func (p *Publication) nameOf(n *Node) (string, topology.Problem) {
+	if p.bySlinky() {
+		name, problem := p.slinkyName(n)
+		if problem.Reason != "" {
+			return "", problem
+		}
+		if err := slurmconf.CheckNodeName(name); err != nil {
+			return "", topology.Problem{Node: n.Name, Reason: ReasonBadSlurmName, Message: "Slinky calls it so: " + err.Error()}
+		}
+		return name, problem
+	}
 	name := p.slurmName(n)
 	where, from := strings.CutPrefix(p.SlurmNames, "label:")
 	if key, annotated := strings.CutPrefix(p.SlurmNames, "annotation:"); annotated {
@@ -96,6 +130,9 @@ func (s *Snapshot) unreadable() map[string]bool {
 
 // takes reports whether the node is one of the publication's.
 func (p *Publication) takes(n *Node) bool {
+	if p.workers != nil && !slices.ContainsFunc(n.Workers, func(w Worker) bool { return p.workers.has(&w) }) {
+		return false
+	}
 	return p.selector.Empty() || p.selector.Matches(labels.Set(n.Labels))
 }
 
@@ -103,7 +140,7 @@ func (p *Publication) takes(n *Node) bool {
 // publication's.
 func (p *Publication) unselected(snap *Snapshot) map[string]*Node {
 	out := map[string]*Node{}
-	if p.selector.Empty() {
+	if p.selector.Empty() && p.workers == nil {
 		return out
 	}
 	for i := range snap.Nodes {

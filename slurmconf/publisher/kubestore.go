@@ -46,7 +46,8 @@ type KubeStore struct {
 	informers []cache.SharedIndexInformer
 	nodes     corelisters.NodeLister
 	reports   corelisters.ConfigMapLister
-	synced    []cache.InformerSynced // of nodes and reports
+	workers   []cache.Store          // of worker pods, by namespace
+	synced    []cache.InformerSynced // of nodes, reports and worker pods
 	parsed    map[string]parsedConfigMap
 }
 
@@ -70,6 +71,11 @@ func NewKubeStore(client kubernetes.Interface, namespace, pod string, pubs []Pub
 	s.nodes, s.reports = corelisters.NewNodeLister(nodes.GetIndexer()), corelisters.NewConfigMapLister(reports.GetIndexer())
 	s.synced = []cache.InformerSynced{nodes.HasSynced, reports.HasSynced}
 	s.informers = []cache.SharedIndexInformer{nodes, reports}
+	for _, namespace := range podNamespaces(pubs) {
+		pods := newPodInformer(client, s.health, namespace)
+		s.workers, s.synced = append(s.workers, pods.GetStore()), append(s.synced, pods.HasSynced)
+		s.informers = append(s.informers, pods)
+	}
 	for i := range pubs { // Load does not wait for them
 		s.informers = append(s.informers, newInformer(client, s.health, "publication "+pubs[i].key(), &corev1.ConfigMap{}, core.ConfigMaps(pubs[i].Namespace),
 			func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + pubs[i].ConfigMap }))
@@ -104,6 +110,8 @@ func watchedKeys(pubs []Publication) nodeKeys {
 			k.labels[r.Key()] = true
 		}
 		switch kind, key, _ := strings.Cut(p.SlurmNames, ":"); kind {
+		case "slinky":
+			k.labels[labelSlurmNodeName], k.labels[labelExternalNode], k.annotations[annotationHostname] = true, true, true
 		case "label":
 			k.labels[key] = true
 		case "annotation":
@@ -134,9 +142,13 @@ func only(all map[string]string, keys map[string]bool) map[string]string {
 	return out
 }
 
-// relevant leaves out the updates of Nodes that change nothing of what is kept
-// of them: kubelets send one per node every five minutes and more.
+// relevant leaves out the updates of Nodes and Pods that change nothing of what
+// is kept of them: kubelets send one per node every five minutes and more.
 func relevant(was, is any) bool {
+	if pod, ok := was.(*workerPod); ok {
+		next, ok := is.(*workerPod)
+		return !ok || pod.Worker != next.Worker
+	}
 	a, ok := was.(*corev1.Node)
 	b, ok2 := is.(*corev1.Node)
 	if !ok || !ok2 {
@@ -172,6 +184,7 @@ func (s *KubeStore) Snapshot(ctx context.Context) (*Snapshot, error) {
 	for _, n := range nodes {
 		snap.Nodes = append(snap.Nodes, Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations})
 	}
+	snap.AddWorkers(s.workerPods())
 	maps, err := s.reports.ConfigMaps(s.namespace).List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("list reports: %w", err)
@@ -192,6 +205,18 @@ func (s *KubeStore) Snapshot(ctx context.Context) (*Snapshot, error) {
 		}
 	}
 	return snap, nil
+}
+
+func (s *KubeStore) workerPods() []Worker {
+	var out []Worker
+	for _, pods := range s.workers {
+		for _, obj := range pods.List() {
+			if pod, ok := obj.(*workerPod); ok {
+				out = append(out, pod.Worker)
+			}
+		}
+	}
+	return out
 }
 
 func (s *KubeStore) report(cm *corev1.ConfigMap) (*topology.Node, error) {
@@ -308,7 +333,7 @@ func (s *KubeStore) Lead(ctx context.Context, lead func(context.Context) error) 
 func (s *KubeStore) Ready(ctx context.Context) error {
 	for _, synced := range s.synced {
 		if !synced() {
-			return errors.New("the nodes and reports have not been read yet" + s.health.why())
+			return errors.New("the nodes, reports and what else is watched have not been read yet" + s.health.why())
 		}
 	}
 	_, err := s.client.CoordinationV1().Leases(s.namespace).Get(ctx, leaseName, metav1.GetOptions{})

@@ -3,18 +3,22 @@ package publisher
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // ReadNodes reads what `kubectl get nodes -o json` prints: a list of Nodes, or
-// one; or several such outputs, one after the other. Everything but names, labels and annotations is skipped as it streams
-// by, so that the largest cluster fits in little memory. source names the input
-// in errors.
-func ReadNodes(source string, r io.Reader) ([]Node, error) {
+// one; or several such outputs, one after the other. Pods may be among the Nodes,
+// as `kubectl get nodes,pods -A -o json` prints, of which Slinky's worker pods
+// count. Everything but what names them is skipped as it streams by, so that the
+// largest cluster fits in little memory. source names the input in errors.
+func ReadNodes(source string, r io.Reader) (*Snapshot, error) {
 	text := bufio.NewReader(r)
 	if err := skipByteOrderMark(text); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
@@ -35,7 +39,9 @@ func ReadNodes(source string, r io.Reader) ([]Node, error) {
 		}
 		seen[n.Name] = true
 	}
-	return l.nodes, nil
+	snap := &Snapshot{Nodes: l.nodes, Reports: map[string]*topology.Node{}}
+	snap.AddWorkers(l.workers)
+	return snap, nil
 }
 
 // skipByteOrderMark passes over the mark with which some programs begin UTF-8.
@@ -52,9 +58,18 @@ func skipByteOrderMark(r *bufio.Reader) error {
 }
 
 type nodeList struct {
-	dec   *jsontext.Decoder
-	nodes []Node
-	known map[string]string // the keys met so far: a cluster has few, each many times
+	dec     *jsontext.Decoder
+	nodes   []Node
+	workers []Worker
+	known   map[string]string // the keys met so far: a cluster has few, each many times
+}
+
+// object of a list.
+type listed struct {
+	kind string
+	meta Node
+	podFacts
+	spec []byte // kept until the kind is known
 }
 
 // documents reads one document and all that follow.
@@ -74,36 +89,101 @@ func (l *nodeList) documents() error {
 	}
 }
 
-// document reads a List or a Node.
+// document reads a List, a Node or a Pod.
 func (l *nodeList) document() error {
-	var one Node
-	var kind string
+	var one listed
 	list := false
 	err := l.object("a list of Nodes", func(key string) (err error) {
-		switch key {
-		case "kind":
-			kind, err = l.text(key)
-		case "items":
+		if key == "items" {
 			list = true
-			err = l.items()
-		case "metadata":
-			err = l.metadata(&one)
-		default:
-			err = l.skip()
+			return l.items()
 		}
-		return err
+		return l.member(&one, key)
 	})
 	switch {
 	case err != nil:
 		return err
 	case list:
 		return nil
-	case kind != "Node":
-		return fmt.Errorf("kind %q without items: want the output of kubectl get nodes -o json", kind)
-	case one.Name == "":
-		return errors.New("a Node without metadata.name")
+	case one.kind != "Node" && one.kind != "Pod":
+		return fmt.Errorf("kind %q without items: want the output of kubectl get nodes -o json", one.kind)
+	case one.meta.Name == "":
+		return fmt.Errorf("a %s without metadata.name", one.kind)
 	}
-	l.nodes = append(l.nodes, one)
+	return l.add(&one)
+}
+
+// member reads what is wanted of a Node or Pod.
+func (l *nodeList) member(o *listed, key string) (err error) {
+	switch {
+	case key == "kind":
+		o.kind, err = l.text(key)
+	case key == "metadata":
+		err = l.metadata(o)
+	case l.dec.PeekKind() == 'n':
+		err = l.skip()
+	case key == "spec" && o.kind == "Pod":
+		err = l.podSpec(o)
+	case key == "spec" && o.kind == "":
+		var spec jsontext.Value
+		spec, err = l.dec.ReadValue()
+		o.spec = bytes.Clone(spec)
+	case key == "status" && o.kind != "Node":
+		err = l.podStatus(o)
+	default:
+		err = l.skip()
+	}
+	return err
+}
+
+// podSpec reads where a Pod runs and what it is called there.
+func (l *nodeList) podSpec(o *listed) error {
+	return l.object("spec", func(key string) (err error) {
+		switch key {
+		case "nodeName":
+			o.node, err = l.text(key)
+		case "hostname":
+			o.hostname, err = l.text(key)
+		case "hostNetwork":
+			var v jsontext.Value
+			v, err = l.dec.ReadValue()
+			o.hostNetwork = string(v) == "true"
+		default:
+			err = l.skip()
+		}
+		return err
+	})
+}
+
+// podStatus reads whether a Pod has ended.
+func (l *nodeList) podStatus(o *listed) error {
+	return l.object("status", func(key string) error {
+		if key != "phase" {
+			return l.skip()
+		}
+		phase, err := l.text(key)
+		o.ending = o.ending || hasEnded(phase)
+		return err
+	})
+}
+
+// add takes a Node, or a Pod in which Slinky runs slurmd.
+func (l *nodeList) add(o *listed) error {
+	if o.kind == "Node" {
+		l.nodes = append(l.nodes, o.meta)
+		return nil
+	}
+	if !isWorker(o.meta.Labels) {
+		return nil
+	}
+	if o.spec != nil {
+		later := nodeList{dec: jsontext.NewDecoder(bytes.NewReader(o.spec), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), known: l.known}
+		if err := later.podSpec(o); err != nil {
+			return err
+		}
+	}
+	o.name, o.labels = o.meta.Name, o.meta.Labels
+	l.workers = append(l.workers, o.worker())
 	return nil
 }
 
@@ -115,43 +195,41 @@ func (l *nodeList) items() error {
 	if _, err := l.dec.ReadToken(); err != nil {
 		return err
 	}
-	before := len(l.nodes)
-	for l.dec.PeekKind() == '{' {
-		var n Node
-		kind := "Node"
-		err := l.object("a Node", func(key string) (err error) {
-			switch key {
-			case "kind":
-				kind, err = l.text(key)
-			case "metadata":
-				err = l.metadata(&n)
-			default:
-				err = l.skip()
-			}
+	at := 0
+	for ; l.dec.PeekKind() == '{'; at++ {
+		var o listed
+		if err := l.object("a Node", func(key string) error { return l.member(&o, key) }); err != nil {
 			return err
-		})
-		switch {
-		case err != nil:
-			return err
-		case kind != "Node":
-			return fmt.Errorf("items[%d] is a %s: want Nodes only, as kubectl get nodes -o json prints", len(l.nodes)-before, kind)
-		case n.Name == "":
-			return fmt.Errorf("items[%d] has no metadata.name", len(l.nodes)-before)
 		}
-		l.nodes = append(l.nodes, n)
+		o.kind = cmp.Or(o.kind, "Node")
+		switch {
+		case o.kind != "Node" && o.kind != "Pod":
+			return fmt.Errorf("items[%d] is a %s: want Nodes and Pods only, as kubectl get nodes,pods -A -o json prints", at, o.kind)
+		case o.meta.Name == "":
+			return fmt.Errorf("items[%d] has no metadata.name", at)
+		}
+		if err := l.add(&o); err != nil {
+			return err
+		}
 	}
 	if l.dec.PeekKind() != ']' {
-		return fmt.Errorf("items[%d]: %w", len(l.nodes)-before, l.unexpected("a Node"))
+		return fmt.Errorf("items[%d]: %w", at, l.unexpected("a Node"))
 	}
 	_, err := l.dec.ReadToken()
 	return err
 }
 
-func (l *nodeList) metadata(n *Node) error {
+func (l *nodeList) metadata(o *listed) error {
+	n := &o.meta
 	return l.object("metadata", func(key string) (err error) {
 		switch key {
 		case "name":
 			n.Name, err = l.text(key)
+		case "namespace":
+			o.namespace, err = l.text(key)
+		case "deletionTimestamp":
+			o.ending = true
+			err = l.skip()
 		case "labels":
 			n.Labels, err = l.texts(key)
 		case "annotations":

@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 func TestReadNodes(t *testing.T) {
@@ -24,10 +28,12 @@ func TestReadNodes(t *testing.T) {
 		{"byte order mark", "\xef\xbb\xbf" + list("a"), "a"},
 		{"no node", list(), ""},
 	} {
-		nodes, err := ReadNodes("test", strings.NewReader(tt.text))
+		snap, err := ReadNodes("test", strings.NewReader(tt.text))
 		var got []string
-		for _, n := range nodes {
-			got = append(got, n.Name)
+		if err == nil {
+			for _, n := range snap.Nodes {
+				got = append(got, n.Name)
+			}
 		}
 		if err != nil || strings.Join(got, " ") != tt.want {
 			t.Errorf("%s: %q, %v, want %q", tt.name, got, err, tt.want)
@@ -39,17 +45,69 @@ func TestReadNodes(t *testing.T) {
 		{"cut", list("a")[:30], "the text ends early"},
 		{"second cut", list("a") + list("b")[:30], "the text ends early"},
 		{"second of another kind", list("a") + "{}", "kind \"\" without items"},
-		{"second with a Pod", list("a") + `{"items":[{"kind":"Pod"}]}`, "items[0] is a Pod"},
+		{"second with a Service", list("a") + `{"items":[{"kind":"Service"}]}`, "items[0] is a Service"},
+		{"a Pod without a name", `{"items":[{"kind":"Pod"}]}`, "items[0] has no metadata.name"},
 		{"something after it", list("a") + "error: timeout", "not JSON"},
 		{"a node in both", list("a") + list("a"), `two nodes are named "a"`},
 		{"UTF-16", "\xff\xfe{\x00}\x00", "test: text in UTF-16: want UTF-8, in PowerShell with | Out-File -Encoding utf8"},
 		{"UTF-16, the other way", "\xfe\xff\x00{\x00}", "text in UTF-16"},
 	} {
-		if nodes, err := ReadNodes("test", strings.NewReader(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %d nodes, error %v, want %q", tt.name, len(nodes), err, tt.want)
+		if snap, err := ReadNodes("test", strings.NewReader(tt.text)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %+v, error %v, want %q", tt.name, snap, err, tt.want)
 		}
 	}
 	if _, err := ReadNodes("test", iotest.ErrReader(errors.New("disk on fire"))); err == nil || !strings.Contains(err.Error(), "disk on fire") {
 		t.Errorf("error %v, want that of the reader", err)
 	}
+}
+
+// TestReadNodesWithPods reads what kubectl get nodes,pods -A prints, with keys in
+// any order.
+func TestReadNodesWithPods(t *testing.T) {
+	worker := `"labels":{"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker","slinky.slurm.net/cluster":"slurm"`
+	text := `{"kind":"List","items":[
+		{"kind":"Pod","metadata":{"name":"coredns","namespace":"kube-system"},"spec":{"nodeName":"a"}},
+		{"kind":"Pod","metadata":{"name":"gpu-0","namespace":"slurm",` + worker + `,"nodeset.slinky.slurm.net/pod-hostname":"g0"}},"spec":{"nodeName":"a","hostNetwork":false},"status":{"phase":"Running"}},
+		{"spec":{"nodeName":"b","hostNetwork":true,"tolerations":[]},"metadata":{"name":"gpu-1","namespace":"slurm","deletionTimestamp":"2026-01-01T00:00:00Z",` + worker + `}},"kind":"Pod"},
+		{"kind":"Pod","metadata":{"name":"gpu-2","namespace":"slurm",` + worker + `}},"spec":{"hostname":"g2"},"status":{"phase":"Failed"}},
+		{"kind":"Pod","metadata":{"name":"gpu-3","namespace":"slurm",` + worker + `}},"spec":null,"status":null},
+		{"kind":"Node","metadata":{"name":"a"},"spec":{"providerID":"x"},"status":{"phase":"?"}},
+		{"kind":"Node","metadata":{"name":"b"}}]}`
+	snap, err := ReadNodes("test", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Snapshot{
+		Nodes: []Node{
+			{Name: "a", Workers: []Worker{{Namespace: "slurm", Pod: "gpu-0", Node: "a", Cluster: "slurm", Hostname: "g0"}}},
+			{Name: "b", Workers: []Worker{{Namespace: "slurm", Pod: "gpu-1", Node: "b", Cluster: "slurm", Hostname: "b", Ending: true}}},
+		},
+		Unplaced: []Worker{
+			{Namespace: "slurm", Pod: "gpu-2", Cluster: "slurm", Hostname: "g2", Ending: true},
+			{Namespace: "slurm", Pod: "gpu-3", Cluster: "slurm", Hostname: "gpu-3"},
+		},
+		Reports: map[string]*topology.Node{},
+	}
+	if diff := cmp.Diff(want, snap); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func FuzzReadNodes(f *testing.F) {
+	f.Add(`{"kind":"List","items":[{"spec":{"nodeName":"n"},"metadata":{"name":"p"},"kind":"Pod"},{"kind":"Node","metadata":{"name":"n","labels":{"a":"b"}}}]}`)
+	f.Add(`{"kind":"Node","metadata":{"name":"n"},"spec":null,"status":{"phase":"x"}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		snap, err := ReadNodes("fuzz", strings.NewReader(text))
+		if (snap == nil) == (err == nil) {
+			t.Fatalf("snapshot %v, error %v", snap, err)
+		}
+		if err != nil {
+			return
+		}
+		for _, n := range snap.Nodes {
+			if n.Name == "" {
+				t.Error("a node without a name")
+			}
+		}
+	})
 }

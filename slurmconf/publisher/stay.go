@@ -18,12 +18,22 @@ func (p *Publisher) gather(s *state, snap *Snapshot, prev Previous, now time.Tim
 	p.rememberOthers(s, &g, missing)
 	perhaps := s.perhapsPublished(&g, snap, missing)
 	elsewhere := s.pub.unselected(snap)
+	if s.pub.bySlinky() {
+		s.namelessElsewhere(snap, missing, elsewhere)
+	}
 	still, kept := make(map[string]time.Time), make(map[string]string)
 	for _, name := range missing {
 		n := elsewhere[name]
 		owner, remembered := s.owners[name]
-		if g.unnamed[owner] != nil && kept[owner] == "" {
+		unnamed := g.unnamed[owner] != nil && kept[owner] == ""
+		switch why := g.claimed[name]; {
+		case unnamed && (why != "" || !s.pub.bySlinky()):
 			kept[owner] = name
+			continue
+		case why != "":
+			g.Facts = append(g.Facts, topology.Facts{Name: name, SlurmName: name, Stays: why})
+			continue
+		case remembered && s.renamed(&g, name, owner):
 			continue
 		}
 		if n != nil {
@@ -44,9 +54,14 @@ func (p *Publisher) gather(s *state, snap *Snapshot, prev Previous, now time.Tim
 		}
 		until := since.Add(s.pub.GoneAfter.Duration)
 		still[name] = since
-		if now.Before(until) {
+		if !now.Before(until) {
+			continue
+		}
+		wake = earlier(wake, until)
+		if unnamed { // its worker pod has gone, and may come back
+			kept[owner] = name
+		} else {
 			g.Facts = append(g.Facts, topology.Facts{Name: name, SlurmName: name, Gone: true})
-			wake = earlier(wake, until)
 		}
 	}
 	for name := range s.waiting {
@@ -59,6 +74,35 @@ func (p *Publisher) gather(s *state, snap *Snapshot, prev Previous, now time.Tim
 	g.keep(kept)
 	s.gone = still
 	return g, wake
+}
+
+// renamed reports whether the Node that had a Slurm name has another one now, and
+// no pod will bring the old one back.
+func (s *state) renamed(g *Gathered, name, owner string) bool {
+	if !s.pub.bySlinky() || g.pending[name] {
+		return false
+	}
+	n := g.all[owner]
+	return n != nil && g.unnamed[owner] == nil
+}
+
+// namelessElsewhere adds to the nodes that the publication does not take now those
+// that had the missing names.
+func (s *state) namelessElsewhere(snap *Snapshot, missing []string, elsewhere map[string]*Node) {
+	had := make(map[string]string, len(missing))
+	for _, name := range missing {
+		if owner, ok := s.owners[name]; ok && elsewhere[name] == nil {
+			had[owner] = name
+		}
+	}
+	if len(had) == 0 {
+		return
+	}
+	for i := range snap.Nodes {
+		if n := &snap.Nodes[i]; had[n.Name] != "" && !s.pub.takes(n) {
+			elsewhere[had[n.Name]] = n
+		}
+	}
 }
 
 // leaveOn adds the nodes that were leaving when the publisher started.
@@ -156,6 +200,9 @@ func (p *Publisher) annotatedByAnother(s *state, n *Node) bool {
 // perhapsPublished names a node without a Slurm name that may be one of the
 // missing ones of which nobody remembers the Node, empty when there is none.
 func (s *state) perhapsPublished(g *Gathered, snap *Snapshot, missing []string) string {
+	if s.pub.bySlinky() { // a node without a worker pod is no Slurm node
+		return ""
+	}
 	sure := true // of every missing one its Node is known
 	owns := map[string]bool{}
 	for _, name := range missing {

@@ -53,6 +53,8 @@ type Node struct {
 	Name        string
 	Labels      map[string]string
 	Annotations map[string]string
+	// Workers are the pods on it in which Slinky runs slurmd.
+	Workers []Worker
 }
 
 // Snapshot is everything that a plan is made from.
@@ -62,6 +64,9 @@ type Snapshot struct {
 	Nodes []Node
 	// Reports are the parsed reports by node.
 	Reports map[string]*topology.Node
+	// Unplaced are worker pods that run on none of the nodes, such as those that are
+	// not scheduled yet.
+	Unplaced []Worker
 	// Problems are reports that could not be read.
 	Problems []topology.Problem
 }
