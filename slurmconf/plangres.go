@@ -24,7 +24,7 @@ const (
 // GresFromFacts returns the gres.conf lines of every node that has GPUs. A node
 // that says nothing now, or that has lost a GPU, keeps the lines that was has for
 // it, as GresByNode gives them; one that has other hardware now does not. A node
-// known by its labels only detects its own GPUs. Nodes that are not in facts have
+// known by its labels only detects its own GPUs, unless its slices list them. Nodes that are not in facts have
 // no line.
 func GresFromFacts(facts []topology.Facts, was map[string][]GresLine, o GresOptions) ([]GresLine, []topology.Problem) {
 	var problems []topology.Problem
@@ -32,7 +32,7 @@ func GresFromFacts(facts []topology.Facts, was map[string][]GresLine, o GresOpti
 	for i := range facts {
 		f := &facts[i]
 		old := was[f.SlurmName]
-		signature, lines, unknown := groups.of(f)
+		signature, lines, unknown := groups.of(f.Listed())
 		keep := false
 		switch {
 		case len(old) == 0 || len(lines) > 0 && lines[0].AutoDetect != "" && lines[0].AutoDetect == o.AutoDetect:
@@ -90,7 +90,7 @@ func (g *gresGroups) of(f *topology.Facts) (signature string, lines []GresLine, 
 func (g *gresGroups) sign(f *topology.Facts) bool {
 	g.buf = append(g.buf[:0], "labels"...)
 	if f.Report == nil {
-		return f.Labels.GPUs > 0 && g.AutoDetect == ""
+		return f.GPUCount() > 0 && g.AutoDetect == ""
 	}
 	g.buf = g.buf[:0]
 	for i := range f.Report.GPUs {

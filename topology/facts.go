@@ -20,6 +20,9 @@ type Facts struct {
 	// Report is nil when the node has not sent one.
 	Report *Node
 	Labels Labels
+	// Slices is what Kubernetes' ResourceSlices list of the node's GPUs, nil where
+	// there are none. It counts where neither report nor labels say it.
+	Slices *Node
 	// Gone says that the node's object has gone a short while ago: it stays
 	// where it was published.
 	Gone bool
@@ -31,12 +34,32 @@ type Facts struct {
 	Stays string
 }
 
-// GPUCount returns how many GPUs the node has, by report, else by labels.
+// GPUCount returns how many GPUs the node has, by report, else by labels, else by
+// slices.
 func (f *Facts) GPUCount() int {
 	if f.Report != nil {
 		return len(f.Report.GPUs)
 	}
+	if f.Labels.GPUs == 0 && f.Slices != nil {
+		return len(f.Slices.GPUs)
+	}
 	return f.Labels.GPUs
+}
+
+// Listed returns f with the GPUs that slices list for those of a report, where
+// there is none and the slices say of each what a report would.
+func (f *Facts) Listed() *Facts {
+	if f.Report != nil || f.Slices == nil || len(f.Slices.GPUs) == 0 || len(f.Slices.Problems) > 0 {
+		return f
+	}
+	for i := range f.Slices.GPUs {
+		if g := &f.Slices.GPUs[i]; g.Minor == nil || g.Product == "" {
+			return f
+		}
+	}
+	listed := *f
+	listed.Report = f.Slices
+	return &listed
 }
 
 // Tiers returns the switches above the node, nearest first: by report, else by
@@ -104,8 +127,8 @@ func (f *Facts) domain() domain {
 		return domain{keep: true, reason: ReasonNoGPUs, message: "its report has no GPU"}
 	case !f.Labels.Clique.IsZero():
 		return domain{clique: f.Labels.Clique, source: fromLabel}
-	case f.Report == nil && f.Labels.GPUs == 0 && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
-		return domain{keep: true, reason: ReasonNoGPUs, message: "no report, and no label says that the node has a GPU"}
+	case f.Report == nil && f.GPUCount() == 0 && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
+		return domain{keep: true, reason: ReasonNoGPUs, message: "no report, and no label or ResourceSlice says that the node has a GPU"}
 	case f.Report == nil && len(f.Labels.Problems) > 0:
 		return domain{keep: true, reason: ReasonNoDomain, message: f.Labels.Problems[0].Message}
 	}

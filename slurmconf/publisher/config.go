@@ -38,6 +38,9 @@ type Publication struct {
 	SlurmNames string `yaml:"slurmNames"`
 	// SlurmVersion is the release that loads the files, such as "26.05".
 	SlurmVersion string `yaml:"slurmVersion"`
+	// ResourceSlices takes the GPUs of nodes without a report from what NVIDIA's DRA
+	// driver lists, where the cluster has that API.
+	ResourceSlices bool `yaml:"resourceSlices"`
 	// Format is "conf" (topology.conf) or "yaml" (topology.yaml, 25.05 and newer).
 	Format string `yaml:"format"`
 	// Topology is "block", "tree", or "auto": blocks where there are NVLink

@@ -63,6 +63,9 @@ func Gather(p *Publication, snap *Snapshot) Gathered {
 		}
 		f := p.read(n, snap, unreadable)
 		f.SlurmName = name
+		if p.ResourceSlices {
+			g.addSlices(&f, snap)
+		}
 		g.Facts = append(g.Facts, f)
 		g.nodes[name] = n
 	}

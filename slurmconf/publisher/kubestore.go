@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,7 +48,8 @@ type KubeStore struct {
 	nodes     corelisters.NodeLister
 	reports   corelisters.ConfigMapLister
 	workers   []cache.Store          // of worker pods, by namespace
-	synced    []cache.InformerSynced // of nodes, reports and worker pods
+	slices    *sliceWatch            // nil where no publication looks at them
+	synced    []cache.InformerSynced // of nodes, reports, worker pods and slices
 	parsed    map[string]parsedConfigMap
 }
 
@@ -76,11 +78,19 @@ func NewKubeStore(client kubernetes.Interface, namespace, pod string, pubs []Pub
 		s.workers, s.synced = append(s.workers, pods.GetStore()), append(s.synced, pods.HasSynced)
 		s.informers = append(s.informers, pods)
 	}
+	if slices.ContainsFunc(pubs, func(p Publication) bool { return p.ResourceSlices }) {
+		s.slices = newSliceWatch(client, s.health, log)
+		s.synced = append(s.synced, s.slices.synced)
+	}
 	for i := range pubs { // Load does not wait for them
 		s.informers = append(s.informers, newInformer(client, s.health, "publication "+pubs[i].key(), &corev1.ConfigMap{}, core.ConfigMaps(pubs[i].Namespace),
 			func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + pubs[i].ConfigMap }))
 	}
-	for _, informer := range s.informers {
+	watched := s.informers
+	if s.slices != nil { // which runs it
+		watched = append(slices.Clone(watched), s.slices.informer)
+	}
+	for _, informer := range watched {
 		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only on a stopped informer
 			AddFunc:    func(any) { notify(s.changes) },
 			DeleteFunc: func(any) { notify(s.changes) },
@@ -142,12 +152,16 @@ func only(all map[string]string, keys map[string]bool) map[string]string {
 	return out
 }
 
-// relevant leaves out the updates of Nodes and Pods that change nothing of what
-// is kept of them: kubelets send one per node every five minutes and more.
+// relevant leaves out the updates of objects that change nothing of what is kept
+// of them: kubelets send one per node every five minutes and more.
 func relevant(was, is any) bool {
 	if pod, ok := was.(*workerPod); ok {
 		next, ok := is.(*workerPod)
 		return !ok || pod.Worker != next.Worker
+	}
+	if s, ok := was.(*gpuSlice); ok {
+		next, ok := is.(*gpuSlice)
+		return !ok || !sameSlice(s, next)
 	}
 	a, ok := was.(*corev1.Node)
 	b, ok2 := is.(*corev1.Node)
@@ -163,6 +177,9 @@ func (s *KubeStore) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, informer := range s.informers {
 		running.Go(func() { informer.RunWithContext(ctx) })
+	}
+	if s.slices != nil {
+		running.Go(func() { s.slices.run(ctx) })
 	}
 	running.Wait()
 	return nil
@@ -185,6 +202,9 @@ func (s *KubeStore) Snapshot(ctx context.Context) (*Snapshot, error) {
 		snap.Nodes = append(snap.Nodes, Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations})
 	}
 	snap.AddWorkers(s.workerPods())
+	if s.slices != nil {
+		snap.Slices = readSlices(s.slices.slices())
+	}
 	maps, err := s.reports.ConfigMaps(s.namespace).List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("list reports: %w", err)

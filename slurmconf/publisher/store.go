@@ -64,6 +64,8 @@ type Snapshot struct {
 	Nodes []Node
 	// Reports are the parsed reports by node.
 	Reports map[string]*topology.Node
+	// Slices is what the nodes' ResourceSlices say of their GPUs.
+	Slices map[string]*topology.Node
 	// Unplaced are worker pods that run on none of the nodes, such as those that are
 	// not scheduled yet.
 	Unplaced []Worker

@@ -1,0 +1,81 @@
+package publisher
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// sliceWatch watches the ResourceSlices of NVIDIA's driver where the API server
+// has that API, which is in Kubernetes since 1.34.
+type sliceWatch struct {
+	client   kubernetes.Interface
+	health   *health
+	log      *slog.Logger
+	informer cache.SharedIndexInformer
+	absent   atomic.Bool // the API server does not have the API
+}
+
+// The pauses between two questions for the API: while it is absent, which an
+// upgrade of the cluster ends, and after an error.
+const (
+	sliceAbsentPause = 10 * time.Minute
+	sliceErrorPause  = 5 * time.Second
+)
+
+func newSliceWatch(client kubernetes.Interface, health *health, log *slog.Logger) *sliceWatch {
+	w := &sliceWatch{client: client, health: health, log: log}
+	w.informer = newInformer(client, health, "resource slices", &resourcev1.ResourceSlice{}, client.ResourceV1().ResourceSlices(),
+		func(o *metav1.ListOptions) {
+			o.FieldSelector = resourcev1.ResourceSliceSelectorDriver + "=" + gpuDriver
+		})
+	_ = w.informer.SetTransform(slimSlice) // fails only on a started informer
+	return w
+}
+
+// run waits for the API and then watches.
+func (w *sliceWatch) run(ctx context.Context) {
+	for pause := time.Duration(0); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		_, err := w.client.Discovery().ServerResourcesForGroupVersion(resourcev1.SchemeGroupVersion.String())
+		switch {
+		case err == nil:
+			w.absent.Store(false)
+			w.informer.RunWithContext(ctx)
+			return
+		case apierrors.IsNotFound(err):
+			if !w.absent.Swap(true) {
+				w.log.Warn("the API server has no ResourceSlices, going on without", "api", resourcev1.SchemeGroupVersion.String())
+			}
+			pause = sliceAbsentPause
+		default:
+			w.health.note(ctx, "resource slices", err)
+			pause = sliceErrorPause
+		}
+	}
+}
+
+// synced reports whether what there is has been read.
+func (w *sliceWatch) synced() bool { return w.absent.Load() || w.informer.HasSynced() }
+
+// slices are those that are known.
+func (w *sliceWatch) slices() []*gpuSlice {
+	var out []*gpuSlice
+	for _, obj := range w.informer.GetStore().List() {
+		if s, ok := obj.(*gpuSlice); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
