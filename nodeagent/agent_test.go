@@ -31,6 +31,9 @@ const goodLine = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":
 	`"gpus":[{"index":0,"uuid":"GPU-a","minor":0,"fabric":{"cliqueID":0,"state":"inProgress"}}],"problems":[{"reason":"FabricSlow","message":"fabric of GPU GPU-a"}]}`
 
 func fakeProbe(what string) {
+	if what == "soak" {
+		what = soakProbe()
+	}
 	for word := range strings.SplitSeq(what, " ") {
 		switch word {
 		case "report":
@@ -39,6 +42,8 @@ func fakeProbe(what string) {
 			fmt.Println("\x00\xff not a report")
 			fmt.Println(`{"apiVersion":"quoin.dev/v9","kind":"NodeReport","node":"n1"}`)
 			fmt.Println(strings.Repeat("x", 3*maxLine))
+		case "orphan":
+			orphan()
 		case "half":
 			fmt.Print(goodLine[:100])
 		case "flood":

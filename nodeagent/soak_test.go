@@ -1,0 +1,165 @@
+package nodeagent
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// soakEnds are what the probes of the soak do.
+var soakEnds = strings.Split("report;report;report report;report crash;report 127;127;crash;garbage;report garbage half;half;stranger;"+
+	"report flood;flood;empty;report empty hang;report hang;report orphan;report orphan hang", ";")
+
+// soakProbe is what one probe of the soak does, rarely what takes seconds.
+func soakProbe() string {
+	switch rand.N(600) {
+	case 0:
+		return "hang"
+	case 3:
+		return "orphan"
+	case 1:
+		return "100MB report"
+	case 2:
+		return "huge"
+	}
+	return soakEnds[rand.N(len(soakEnds))]
+}
+
+// orphan starts a process that outlives its parent and holds its pipes.
+func orphan() {
+	cmd := exec.Command("sleep", os.Getenv("SOAK_SLEEP"))
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+// usage is what a process holds.
+type usage struct{ descriptors, goroutines, threads, residentKiB int }
+
+func (u usage) String() string {
+	return fmt.Sprintf("%d descriptors, %d goroutines, %d threads, %d KiB resident", u.descriptors, u.goroutines, u.threads, u.residentKiB)
+}
+
+func used(t *testing.T) usage {
+	t.Helper()
+	runtime.GC()
+	debug.FreeOSMemory()
+	u := usage{descriptors: entries(t, "/proc/self/fd"), goroutines: runtime.NumGoroutine(), threads: entries(t, "/proc/self/task")}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); fields[0] == "VmRSS:" {
+			u.residentKiB, err = strconv.Atoi(fields[1])
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func entries(t *testing.T, dir string) int {
+	t.Helper()
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+// processes returns the children of this process, and all others whose command
+// line has the word.
+func processes(t *testing.T, word string) (out []string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := fmt.Sprintf(" %d ", os.Getpid())
+	for _, f := range files {
+		stat, err := os.ReadFile(f)
+		if err != nil { // it has ended
+			continue
+		}
+		command, _ := os.ReadFile(filepath.Join(filepath.Dir(f), "cmdline"))
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if len(rest) > 2 && strings.HasPrefix(rest[1:], parent) || strings.Contains(string(command), word) {
+			out = append(out, fmt.Sprintf("%s %q", strings.TrimSpace(string(stat)), command))
+		}
+	}
+	return out
+}
+
+// TestSoak runs an agent whose probes hang, crash, lie and leave processes
+// behind, 300 of them or as many as QUOIN_SOAK says, and counts what is left.
+func TestSoak(t *testing.T) {
+	want := 300
+	if n, err := strconv.Atoi(os.Getenv("QUOIN_SOAK")); err == nil {
+		want = n
+	}
+	if testing.Short() {
+		want = 100
+	}
+	sleep := fmt.Sprintf("86399.%d", os.Getpid())
+	t.Setenv("FAKE_PROBE", "soak")
+	t.Setenv("SOAK_SLEEP", sleep)
+	reg := prometheus.NewRegistry()
+	run := t.TempDir()
+	a := newAgent(t, &memory{})
+	a.config.Pause, a.config.Start, a.config.Silence = time.Millisecond, 3*time.Second, 50*time.Millisecond
+	a.metrics, a.files = NewMetrics(reg), NewHookFiles(run, "/maps")
+	ends := func(reason string) int { return int(testutil.ToFloat64(a.metrics.restarts.WithLabelValues(reason))) }
+	all := func() int { return ends(endExit) + ends(endHang) + ends(endGarbage) + ends(endStart) }
+	idle := used(t)
+	ctx, cancel := contextOf(t)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { _ = a.Run(ctx); close(done) }()
+	begun := time.Now()
+	var early usage
+	for all() < want {
+		time.Sleep(10 * time.Millisecond)
+		if early.threads == 0 && all() > want/10 {
+			early = used(t)
+		}
+	}
+	late, took := used(t), time.Since(begun)
+	cancel()
+	<-done
+	end := used(t)
+	t.Logf("%d ends in %s: %d exits, %d hangs, %d of garbage; %d lines refused, %d writes", all(), took.Round(time.Second), ends(endExit), ends(endHang), ends(endGarbage),
+		int(testutil.ToFloat64(a.metrics.garbage)), int(testutil.ToFloat64(a.metrics.writes)))
+	t.Logf("before %s; after a tenth %s; at the end %s; when it has ended %s", idle, early, late, end)
+	if left := processes(t, sleep); len(left) > 0 {
+		t.Errorf("processes left: %s", strings.Join(left, "; "))
+	}
+	if end.descriptors > idle.descriptors || end.goroutines > idle.goroutines+1 {
+		t.Errorf("left when the agent has ended: %s; before it %s", end, idle)
+	}
+	if late.threads > early.threads+8 || late.residentKiB > early.residentKiB+16<<10 {
+		t.Errorf("grown: %s; after a tenth %s", late, early)
+	}
+	if n := ends(endStart); n > 0 || ends(endHang) == 0 || ends(endGarbage) == 0 {
+		t.Errorf("%d probes not started, %d hung, %d ended for garbage", n, ends(endHang), ends(endGarbage))
+	}
+	if line, _ := a.report(); string(line) != goodLine {
+		t.Errorf("the last good report is %s", line)
+	}
+	if n := testutil.ToFloat64(a.metrics.writes); n != 1 {
+		t.Errorf("%v writes of one report", n)
+	}
+}
