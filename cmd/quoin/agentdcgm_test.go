@@ -65,23 +65,7 @@ func TestDCGMIDs(t *testing.T) {
 		_, err := os.Stat(filepath.Join(run, "inventory.json"))
 		return err == nil && p.report() != "" && p.metric("quoin_agent_report_stored") == 1
 	})
-	ids := func() (out []int) {
-		n, err := topology.ParseReport("report", []byte(p.report()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(n.Problems) > 0 {
-			t.Errorf("problems %v", n.Problems)
-		}
-		for _, g := range n.GPUs {
-			if g.DCGMID == nil {
-				t.Fatalf("GPU %s without an id", g.UUID)
-			}
-			out = append(out, *g.DCGMID)
-		}
-		return out
-	}
-	if diff := cmp.Diff([]int{3, 4, 5, 6, 7, 0, 1, 2}, ids()); diff != "" {
+	if diff := cmp.Diff([]int{3, 4, 5, 6, 7, 0, 1, 2}, reportedIDs(t, p)); diff != "" {
 		t.Errorf("ids (-want +got):\n%s", diff)
 	}
 
@@ -115,8 +99,27 @@ func TestDCGMIDs(t *testing.T) {
 	p.until("they are counted", func() bool { return p.metric(`quoin_agent_dcgm_reads_total{result="error",source="exporter"}`) >= 3 })
 	e.shift.Store(4)
 	e.down.Store(false)
-	p.until("the changed ids", func() bool { return strings.Contains(p.report(), `"dcgmID":4,`) && ids()[0] == 4 })
+	p.until("the changed ids", func() bool { return strings.Contains(p.report(), `"dcgmID":4,`) && reportedIDs(t, p)[0] == 4 })
 	if n := p.metric("quoin_agent_report_writes_total"); n != 2 {
 		t.Errorf("%v writes, want 2", n)
 	}
+}
+
+// reportedIDs returns DCGM's ids of the report, in NVML's order.
+func reportedIDs(t *testing.T, p *agentProcess) (out []int) {
+	t.Helper()
+	n, err := topology.ParseReport("report", []byte(p.report()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(n.Problems) > 0 {
+		t.Errorf("problems %v", n.Problems)
+	}
+	for _, g := range n.GPUs {
+		if g.DCGMID == nil {
+			t.Fatalf("GPU %s without an id", g.UUID)
+		}
+		out = append(out, *g.DCGMID)
+	}
+	return out
 }

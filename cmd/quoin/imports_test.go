@@ -32,6 +32,8 @@ func TestImports(t *testing.T) {
 		{pkg: "slurmconf", own: []string{"topology"}, only: []string{"gopkg.in/yaml.v3"}},
 		{pkg: "slurmconf/publisher", own: []string{"topology", "topology/nodelabels", "slurmconf", "imex", "imex/computedomain"}, deny: []string{"github.com/NVIDIA/"}},
 		{pkg: "dcgm", own: []string{"topology"}, only: []string{"github.com/google/renameio/", "github.com/gofrs/flock", "golang.org/x/sys/"}},
+		{pkg: "dcgm/hostengine", own: []string{"dcgm", "topology"}, only: []string{"github.com/NVIDIA/go-dcgm/", "github.com/bits-and-blooms/bitset", "github.com/stretchr/testify/", "go.yaml.in/yaml/v3",
+			"github.com/google/renameio/", "github.com/gofrs/flock", "golang.org/x/sys/"}},
 		{pkg: "cmd/quoin-hook", own: []string{"dcgm", "imex", "topology"}, deny: heavy},
 		{pkg: "nodeagent", own: []string{"topology", "topology/nodelabels", "slurmconf", "imex", "dcgm"}, deny: []string{"github.com/NVIDIA/"}},
 	}
@@ -58,6 +60,9 @@ func TestImports(t *testing.T) {
 	for pkg, list := range deps {
 		if pkg != module+"topology/nvml" && pkg != module+"cmd/quoin" && slices.ContainsFunc(list, func(d string) bool { return strings.HasPrefix(d, "github.com/NVIDIA/go-nvml/") }) {
 			t.Errorf("%s depends on go-nvml; only topology/nvml may", pkg)
+		}
+		if pkg != module+"dcgm/hostengine" && pkg != module+"cmd/quoin" && slices.ContainsFunc(list, func(d string) bool { return strings.HasPrefix(d, "github.com/NVIDIA/go-dcgm/") }) {
+			t.Errorf("%s depends on go-dcgm; only dcgm/hostengine may", pkg)
 		}
 		for _, word := range []string{"util", "utils", "common", "types", "helpers"} {
 			if strings.HasSuffix(pkg, "/"+word) {
