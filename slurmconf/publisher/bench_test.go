@@ -1,7 +1,14 @@
 package publisher
 
 import (
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
@@ -59,4 +66,54 @@ func BenchmarkLarge(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkSlinky names 10,008 nodes by their worker pods, from what is kept of
+// these.
+func BenchmarkSlinky(b *testing.B) {
+	const count = 10008
+	made := func() []*workerPod {
+		kept := make([]*workerPod, count)
+		for i := range kept {
+			obj, err := slimPod(slurmdPod(i))
+			pod, ok := obj.(*workerPod)
+			if err != nil || !ok {
+				b.Fatal(err, obj)
+			}
+			kept[i] = pod
+		}
+		return kept
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	kept := made()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	pub := complete(b, Publication{SlurmNames: "slinky:slurm"})[0]
+	b.Run("name nodes", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			snap := &Snapshot{Nodes: make([]Node, count)}
+			workers := make([]Worker, count)
+			for i := range kept {
+				snap.Nodes[i].Name, workers[i] = kept[i].Worker.Node, kept[i].Worker
+			}
+			snap.AddWorkers(workers)
+			if g := Gather(&pub, snap); len(g.Facts) != count {
+				b.Fatal(len(g.Facts))
+			}
+		}
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/count, "B/pod")
+	})
+}
+
+// slurmdPod is a pod as slurm-operator makes it, as far as its size matters.
+func slurmdPod(i int) *corev1.Pod {
+	name := fmt.Sprintf("slurm-worker-gb200-%05d", i)
+	labels := map[string]string{"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker", "app.kubernetes.io/instance": "slurm-worker-gb200",
+		labelSlinkyCluster: "slurm", labelPodHostname: name, "nodeset.slinky.slurm.net/pod-name": name, labelScalingMode: "StatefulSet"}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "slurm", UID: types.UID(fmt.Sprintf("%036d", i)), ResourceVersion: fmt.Sprint(i), Labels: labels,
+		Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 2000)}},
+		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("gb200-%05d", i), Hostname: name, Containers: []corev1.Container{{Name: "slurmd"}}}}
 }

@@ -217,3 +217,18 @@ func TestDirStoreBadFiles(t *testing.T) {
 		t.Errorf("no problem for %v", want)
 	}
 }
+
+// TestDirStoreWorkers names a node as the file of a node says.
+func TestDirStoreWorkers(t *testing.T) {
+	r := &dirRig{t: t, store: NewDirStore(t.TempDir())}
+	r.site("gb200-nvl72x4")
+	r.write(`{"podHostname": "gpu-7", "cluster": "slurm"}`, nodesFolder, "gb200-007.json")
+	snap, err := r.store.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub := complete(t, Publication{SlurmNames: "slinky:slurm"})[0]
+	if g := Gather(&pub, snap); len(g.Facts) != 1 || g.Facts[0].Name != "gb200-007" || g.Facts[0].SlurmName != "gpu-7" {
+		t.Errorf("%+v, want gb200-007 as gpu-7", g.Facts)
+	}
+}

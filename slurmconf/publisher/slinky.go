@@ -3,7 +3,6 @@ package publisher
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -216,10 +215,10 @@ func (p *Publication) bySlinky() bool { return p.names != nil }
 
 // clusters are those whose worker pods may name a node of the publication.
 func (p *Publication) clusters(snap *Snapshot) []string {
-	found := map[string]bool{}
+	found := map[slinkyCluster]bool{}
 	note := func(w *Worker) {
 		if p.names.has(w) {
-			found[strings.TrimPrefix(w.Namespace+"/"+w.Cluster, "/")] = true
+			found[slinkyCluster{w.Namespace, w.Cluster}] = true
 		}
 	}
 	for i := range snap.Nodes {
@@ -230,7 +229,12 @@ func (p *Publication) clusters(snap *Snapshot) []string {
 	for i := range snap.Unplaced {
 		note(&snap.Unplaced[i])
 	}
-	return slices.Sorted(maps.Keys(found))
+	var names []string
+	for c := range found {
+		names = append(names, strings.TrimPrefix(c.namespace+"/"+c.controller, "/"))
+	}
+	slices.Sort(names)
+	return names
 }
 
 // checkClusters leaves all nodes without a name where it is not clear which
@@ -259,12 +263,12 @@ func (g *Gathered) unname(f *topology.Facts, reason, message string) {
 // checkTaken leaves nodes without a name of which several have the same, but for
 // one whose pod alone is not ending.
 func (g *Gathered) checkTaken(p *Publication) {
+	if len(g.nodes) == len(g.Facts) {
+		return
+	}
 	named := make(map[string][]string, len(g.Facts))
 	for i := range g.Facts {
 		named[g.Facts[i].SlurmName] = append(named[g.Facts[i].SlurmName], g.Facts[i].Name)
-	}
-	if len(named) == len(g.Facts) {
-		return
 	}
 	owners := map[string]string{}
 	for name, nodes := range named {
@@ -290,4 +294,10 @@ func (g *Gathered) checkTaken(p *Publication) {
 		g.nodes[name] = g.all[node]
 		delete(g.claimed, name)
 	}
+}
+
+// namelessProblems are those of the nodes without a Slurm name that should have
+// one. That none of Slinky's pods runs on a node is none.
+func (g *Gathered) namelessProblems() []topology.Problem {
+	return slices.DeleteFunc(slices.Clone(g.Unnamed), func(p topology.Problem) bool { return p.Reason == ReasonNoWorkerPod })
 }

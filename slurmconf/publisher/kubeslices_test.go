@@ -1,0 +1,61 @@
+package publisher
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// TestNoResourceSlices asks an API server of before Kubernetes 1.34.
+func TestNoResourceSlices(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status int
+		want   string
+		works  bool
+	}{
+		"absent":    {http.StatusNotFound, "has no ResourceSlices, going on without", true},
+		"forbidden": {http.StatusForbidden, `not readable, trying again" what="resource slices"`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				switch query := req.URL.Query(); {
+				case strings.HasPrefix(req.URL.Path, "/apis/resource.k8s.io"):
+					w.WriteHeader(tt.status)
+				case query.Get("sendInitialEvents") != "":
+					w.WriteHeader(http.StatusUnprocessableEntity)
+				case query.Get("watch") != "":
+					w.WriteHeader(http.StatusOK)
+					w.(http.Flusher).Flush()
+					<-req.Context().Done()
+				default:
+					kind := "ConfigMapList"
+					if strings.HasSuffix(req.URL.Path, "/nodes") {
+						kind = "NodeList"
+					}
+					fmt.Fprintf(w, `{"apiVersion":"v1","kind":%q,"metadata":{"resourceVersion":"1"},"items":[]}`, kind)
+				}
+			}))
+			t.Cleanup(server.CloseClientConnections)
+			client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var log logText
+			store := NewKubeStore(client, "quoin-system", "", complete(t, Publication{ResourceSlices: true}), log.logger())
+			inBackground(t, store.Run)
+			log.until(t, tt.want)
+			if !tt.works {
+				return
+			}
+			if snap, err := store.Snapshot(t.Context()); err != nil || len(snap.Slices) > 0 {
+				t.Errorf("%+v, %v", snap, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,261 @@
+package publisher
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+)
+
+// slinkyRig is a real API server with two Slurm clusters' worker pods, and a
+// publisher with its own token, which may do what manifests say with the rules
+// that are there in comments.
+type slinkyRig struct {
+	*kuberig.Cluster
+	t *testing.T
+}
+
+func TestRealSlinky(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a real API server")
+	}
+	c, err := kuberig.Start(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	r := &slinkyRig{c, t}
+	client := r.permit()
+	for n := range 40 {
+		r.addNode(n)
+	}
+	for n := range 18 {
+		r.addWorker("a", fmt.Sprintf("a-%d", n), fmt.Sprintf("gpu-%02d", n), n)
+		r.addWorker("b", fmt.Sprintf("b-%d", n), fmt.Sprintf("gpu-%02d", n), 18+n)
+	}
+	ms := Duration{Duration: time.Millisecond}
+	base := Publication{Namespace: "slurm", Settle: Duration{Duration: 500 * time.Millisecond}, FirstWait: ms, AnnotateAfter: ms, ResourceSlices: true}
+	a, b := base, base
+	a.Name, a.Nodes.Slinky, b.Name, b.ConfigMap, b.Nodes.Slinky = "a", "a", "b", "quoin-b", "b"
+	pubs := complete(t, a, b)
+	store := NewKubeStore(client, "quoin-system", "", pubs, slog.New(slog.DiscardHandler))
+	inBackground(t, store.Run, newPublisher(store, pubs).Run)
+	t.Run("two clusters", r.twoClusters)
+	t.Run("rolling update", r.rolls)
+	t.Run("hostname change", r.renames)
+	t.Run("a node changes its cluster", r.moves)
+	t.Run("resource slices", r.slices)
+	t.Run("at rest", r.rests)
+}
+
+// permit applies the manifests as a site would change them, and returns the
+// publisher's client.
+func (r *slinkyRig) permit() kubernetes.Interface {
+	r.t.Helper()
+	dir := r.t.TempDir()
+	rule := regexp.MustCompile(`(?m)^# ((?:- apiGroups| {2}resources| {2}verbs): .*)$`)
+	for _, name := range []string{"00-namespace.yaml", "11-rbac-publisher.yaml", "12-rbac-publication.yaml", "30-admission.yaml"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "manifests", name))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		changed := strings.ReplaceAll(rule.ReplaceAllString(string(text), "$1"), "[quoin-slurm]", "[quoin-slurm, quoin-b]")
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(changed), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if _, err := r.Client().CoreV1().Namespaces().Create(r.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "slurm"}}, metav1.CreateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := r.Kubectl(r.t.Context(), "apply", "-f", dir); err != nil {
+		r.t.Fatal(err)
+	}
+	token, err := r.Token(r.t.Context(), "quoin-system", "quoin-publisher", "")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	rc, err := clientcmd.BuildConfigFromFlags("", token)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	rc.QPS, rc.Burst = 100, 200
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return client
+}
+
+func (r *slinkyRig) addNode(n int) {
+	r.t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%02d", n), Labels: map[string]string{
+		nodelabels.Clique: fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", n/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200"}}}
+	if _, err := r.Client().CoreV1().Nodes().Create(r.t.Context(), node, metav1.CreateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// addWorker creates a pod as slurm-operator's NodeSet does.
+func (r *slinkyRig) addWorker(cluster, pod, hostname string, node int) {
+	r.t.Helper()
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: "slurm", Labels: map[string]string{"app.kubernetes.io/name": "slurmd",
+			"app.kubernetes.io/component": "worker", labelSlinkyCluster: cluster, labelPodHostname: hostname}},
+		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("n%02d", node), Hostname: hostname, Containers: []corev1.Container{{Name: "slurmd", Image: "slurmd"}}},
+	}
+	if _, err := r.Client().CoreV1().Pods("slurm").Create(r.t.Context(), p, metav1.CreateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// end deletes a pod as the operator does, and then plays the kubelet.
+func (r *slinkyRig) end(pod string) {
+	r.t.Helper()
+	if err := r.Client().CoreV1().Pods("slurm").Delete(r.t.Context(), pod, metav1.DeleteOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if err := r.RemovePod(r.t.Context(), "slurm", pod); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *slinkyRig) until(t *testing.T, what, configMap string, is func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
+	t.Helper()
+	var cm *corev1.ConfigMap
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		var err error
+		if cm, err = r.Client().CoreV1().ConfigMaps("slurm").Get(t.Context(), configMap, metav1.GetOptions{}); err == nil && is(cm) {
+			return cm
+		}
+	}
+	t.Fatalf("%s: not within 30 s; the ConfigMap is %+v", what, cm)
+	return nil
+}
+
+// writes are those of the publisher while a function runs, and for a while after.
+func (r *slinkyRig) writes(t *testing.T, during func()) []kuberig.Write {
+	t.Helper()
+	_, from, err := r.Writes(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	during()
+	time.Sleep(3 * time.Second)
+	writes, _, err := r.Writes(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writes
+}
+
+func has(text string) func(*corev1.ConfigMap) bool {
+	return func(cm *corev1.ConfigMap) bool { return strings.Contains(cm.Data["topology.yaml"], text) }
+}
+
+func (r *slinkyRig) twoClusters(t *testing.T) {
+	for _, name := range []string{"quoin-slurm", "quoin-b"} {
+		cm := r.until(t, "published", name, has("nodes: gpu-[00-17]\n"))
+		if strings.Count(cm.Data["topology.yaml"], "gpu-") != 1 {
+			t.Errorf("%s has nodes that it should not:\n%s", name, cm.Data["topology.yaml"])
+		}
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		nodes, err := r.Client().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		annotated := 0
+		for i := range nodes.Items {
+			if nodes.Items[i].Annotations[SpecAnnotation] != "" {
+				annotated++
+			}
+		}
+		if annotated == 36 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d nodes are annotated, want the 36 with a worker pod", annotated)
+		}
+	}
+}
+
+func (r *slinkyRig) rolls(t *testing.T) {
+	writes := r.writes(t, func() {
+		for n := range 6 {
+			r.end(fmt.Sprintf("a-%d", n))
+			time.Sleep(time.Second) // longer than facts settle
+			r.addWorker("a", fmt.Sprintf("a-%d", n), fmt.Sprintf("gpu-%02d", n), n)
+		}
+	})
+	if len(writes) > 0 {
+		t.Errorf("written in a rolling update: %v", writes)
+	}
+}
+
+func (r *slinkyRig) renames(t *testing.T) {
+	writes := r.writes(t, func() {
+		r.end("a-3")
+		r.addWorker("a", "a-x7k2p", "rack1-3", 3)
+		r.until(t, "renamed", "quoin-slurm", has("nodes: gpu-[00-02,04-17],rack1-3\n"))
+	})
+	if len(writes) != 1 {
+		t.Errorf("written: %v, want the ConfigMap once", writes)
+	}
+}
+
+func (r *slinkyRig) moves(t *testing.T) {
+	r.end("a-9")
+	r.addWorker("b", "b-18", "gpu-18", 9)
+	r.until(t, "left", "quoin-slurm", has("nodes: gpu-[00-02,04-08,10-17],rack1-3\n"))
+	cm := r.until(t, "came", "quoin-b", func(cm *corev1.ConfigMap) bool {
+		return strings.Contains(cm.Annotations[AnnotationLeftOut]+cm.Data["topology.yaml"], "gpu-18")
+	})
+	if !strings.Contains(cm.Data["topology.yaml"], "nodes: gpu-[00-17]\n") {
+		t.Errorf("the others moved:\n%s", cm.Data["topology.yaml"])
+	}
+}
+
+func (r *slinkyRig) slices(t *testing.T) {
+	cm := r.until(t, "detected", "quoin-slurm", func(cm *corev1.ConfigMap) bool {
+		return strings.Contains(cm.Data["gres.conf"], "AutoDetect=nvidia")
+	})
+	if strings.Contains(cm.Data["gres.conf"], "File=") {
+		t.Errorf("before there are slices gres.conf has files:\n%s", cm.Data["gres.conf"])
+	}
+	for n := range 18 {
+		slice := draSlice(fmt.Sprintf("n%02d", n), 1, 1, draGPU(1, "NVIDIA GB200"), draGPU(0, "NVIDIA GB200"), draGPU(3, "NVIDIA GB200"), draGPU(2, "NVIDIA GB200"))
+		if _, err := r.Client().ResourceV1().ResourceSlices().Create(t.Context(), slice, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.until(t, "listed", "quoin-slurm", func(cm *corev1.ConfigMap) bool {
+		return strings.Contains(cm.Data["gres.conf"], "NodeName=gpu-[00-02,04-08,10-17],rack1-3 Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n")
+	})
+}
+
+func (r *slinkyRig) rests(t *testing.T) {
+	writes := r.writes(t, func() {
+		for n := range 3 { // what kubelets write all the time
+			if err := r.SetReady(t.Context(), "slurm", fmt.Sprintf("b-%d", n), corev1.ConditionTrue); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(3 * time.Second)
+	})
+	if len(writes) > 0 {
+		t.Errorf("written at rest: %v", writes)
+	}
+}
