@@ -81,6 +81,8 @@ type Agent struct {
 	lastEnd  string         // why the last probe ended
 	recalled bool           // the stored report has been looked at
 
+	storeMu sync.Mutex // held while the store is used; a.mu comes after it
+
 	storeChanged, filesChanged, gpusChanged, confirmed chan struct{}
 }
 
@@ -295,6 +297,8 @@ func (a *Agent) syncStore(ctx context.Context) error {
 	if nothing {
 		return nil
 	}
+	a.storeMu.Lock()
+	defer a.storeMu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	stored, err := a.store.Get(ctx)
@@ -318,6 +322,18 @@ func (a *Agent) syncStore(ctx context.Context) error {
 	a.metrics.writes.Inc()
 	a.log.Info("report stored", "bytes", len(report))
 	return nil
+}
+
+// recallFirst recalls what is stored before there is a first report: without it
+// the files would take NVML's indices for ids that were known.
+func (a *Agent) recallFirst(ctx context.Context) {
+	a.storeMu.Lock()
+	defer a.storeMu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if stored, err := a.store.Get(ctx); err == nil { // else the report's writing says so
+		a.recall(stored)
+	}
 }
 
 // recall takes what an agent before this one stored, once.

@@ -89,6 +89,12 @@ func (a *Agent) readIDs(ctx context.Context) error {
 			return a.learn(ids, s.String()+" does not know it")
 		}
 	}
+	a.mu.Lock()
+	first := !a.facts.idsAsked && !a.recalled
+	a.mu.Unlock()
+	if first {
+		a.recallFirst(ctx)
+	}
 	// The report says the same however it failed: an address in the message
 	// would change it with each try.
 	return errors.Join(append(failed, a.learn(nil, strings.Join(asked, ", ")+": no answer"))...)

@@ -261,9 +261,6 @@ func TestIDsAfterRestart(t *testing.T) {
 			t.Errorf("reported before anybody was asked for ids: %s", line)
 		}
 		_ = a.readIDs(t.Context())
-		if err := a.syncStore(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 		_, n := a.report()
 		if got := fmt.Sprint(idsOf(n)); got != want {
 			t.Errorf("boot %s: %s, want %s", boot, got, want)
