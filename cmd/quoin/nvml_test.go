@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,48 +27,124 @@ import (
 // command is quoin on a machine of a loaded NVML.
 func command(t *testing.T, quoin string, driver int, m *fake.Machine, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(quoin, append(args, "--nvml-library", fake.Library(t, driver), "--node", "n1")...)
+	cmd := exec.Command(quoin, append(args, "--nvml-library", fake.Library(t, driver), "--host-root", m.Root(), "--node", "n1")...)
 	cmd.Env = append(os.Environ(), m.Environment())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
-// TestNVMLDiscover shows loaded machines; the one's minor numbers are not in
-// NVML's order.
+// TestNVMLDiscover shows loaded machines: one whose minor numbers are not in
+// NVML's order, one with MIG, one with nothing but GPUs, one on which much is
+// wrong.
 func TestNVMLDiscover(t *testing.T) {
 	t.Parallel()
 	quoin := linkQuoin(t)
 	tests := []struct {
-		name   string
-		driver int
-		want   []string
+		name, machine string
+		driver        int
+		more          []string
 	}{
-		{"gb200", 580, []string{
-			"Node      n1", "Driver    580.65.06, NVML 13.580.65", "Platform  chassis 1822725100200, slot 21, tray 11, host 1",
-			"GRES  NVML  DEVICE        PRODUCT       MEMORY   PCI               NUMA  FABRIC     HEALTH   CLIQUE                                  UUID",
-			"0     0     /dev/nvidia0  NVIDIA GB200  192 GiB  00000000:0A:00.0  0     completed  healthy  00000000-0000-0000-0000-000000000001.0  GPU-b200b200-0000-0000-0000-000000000000",
-			"7     7     /dev/nvidia7  NVIDIA GB200  192 GiB  00000000:CB:00.0  3     completed  healthy  00000000-0000-0000-0000-000000000001.0  GPU-b200b200-0000-0000-0000-000000000007",
-		}},
-		{"h100", 550, []string{
-			"0     3     /dev/nvidia0  NVIDIA H100 80GB HBM3  80 GiB  00000000:4B:00.0  0     completed  -       00000000-0000-0000-0000-000000000001.0  GPU-01000100-0000-0000-0000-000000000003",
-			"4     7     /dev/nvidia4  NVIDIA H100 80GB HBM3  80 GiB  00000000:CB:00.0  1     completed  -       00000000-0000-0000-0000-000000000001.0  GPU-01000100-0000-0000-0000-000000000007",
-		}},
+		{"gb200", "gb200", 580, nil},
+		{"h100", "h100", 550, nil},
+		{"a100-mig", "a100-mig", 550, nil},
+		{"t4", "t4", 470, []string{"cpus 0-31"}},
+		{"trouble", "gb200", 580, []string{"platform 0x0001fe 3 2 1", "call nvmlDeviceGetCpuAffinity error 999", "gpu 1", "fabric completed 0 00 0 2 0x1451",
+			"gpu 2", "call nvmlDeviceGetMinorNumber error 3", "gpu 3", "lost", "gpu 4", "links 0-17 off", "links 0-3 gpu 00000000:0A:00.0"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			out, err := command(t, quoin, tt.driver, fake.New(t, tt.name), "discover", "-o", "table").CombinedOutput()
+			out, err := command(t, quoin, tt.driver, fake.New(t, tt.machine, tt.more...), "discover", "-o", "table").CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			for _, line := range tt.want {
-				if !strings.Contains("\n"+string(out), "\n"+line+"\n") {
-					t.Errorf("no line %q in\n%s", line, out)
+			path := filepath.Join("testdata", "discover-"+tt.name+".txt")
+			if *update {
+				if err := os.WriteFile(path, out, 0o644); err != nil {
+					t.Fatal(err)
 				}
 			}
-			if n := strings.Count(string(out), "/dev/nvidia"); n != 8 {
-				t.Errorf("%d GPUs", n)
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(out)); diff != "" {
+				t.Errorf("table (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestNVMLRenderMIG renders what the probe reports of a machine with MIG: a line
+// of gres.conf for each instance, with its device files.
+func TestNVMLRenderMIG(t *testing.T) {
+	t.Parallel()
+	quoin := linkQuoin(t)
+	m := fake.New(t, "a100-mig")
+	report := filepath.Join(t.TempDir(), "n1.json")
+	probe := command(t, quoin, 550, m, "probe", "--once")
+	out, err := probe.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := topology.ParseReport("probe", bytes.TrimSpace(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Tiers = []string{"leaf-1"} // it has no NVLink domain
+	if out, err = topology.EncodeReport(n); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(report, out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command(quoin, "render", "--output", dir, report).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "gres.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(got)) {
+		if strings.Contains(line, "Name=gpu") {
+			lines = append(lines, line)
+		}
+	}
+	for _, want := range []string{
+		"MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap66,/dev/nvidia-caps/nvidia-cap67 ",
+		"MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap120,/dev/nvidia-caps/nvidia-cap121 ",
+		"MultipleFiles=/dev/nvidia1,/dev/nvidia-caps/nvidia-cap147,/dev/nvidia-caps/nvidia-cap148 ",
+		"MultipleFiles=/dev/nvidia1,/dev/nvidia-caps/nvidia-cap147,/dev/nvidia-caps/nvidia-cap149 ",
+		"MultipleFiles=/dev/nvidia1,/dev/nvidia-caps/nvidia-cap183,/dev/nvidia-caps/nvidia-cap184 ",
+		" File=/dev/nvidia[2-",
+	} {
+		if n := strings.Count(strings.Join(lines, ""), want); n != 1 {
+			t.Errorf("%d lines with %q in\n%s", n, want, got)
+		}
+	}
+	if n := strings.Count(strings.Join(lines, ""), " MultipleFiles="); n != 7+3 {
+		t.Errorf("%d lines with several files, want one for each of 10 instances:\n%s", n, got)
+	}
+
+	// Without the driver's files there is no line, and the report says which file.
+	probe = command(t, quoin, 550, m, "probe", "--once", "--host-root", t.TempDir())
+	probe.Args = slices.Delete(probe.Args, slices.Index(probe.Args, "--nvml-library")+2, slices.Index(probe.Args, "--nvml-library")+4)
+	if out, err = probe.Output(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err = topology.ParseReport("probe", bytes.TrimSpace(out)); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprint(n.Problems)
+	for _, want := range []string{"capability files of MIG instances of GPU " + n.GPUs[0].UUID + ": open ", "capabilities/gpu0/mig/gi7/access: no such file or directory; in a container",
+		"sockets: open ", "boot id: open "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no problem %q in %s", want, text)
+		}
+	}
+	if n.GPUs[0].MIG[0].Capabilities != nil || n.Sockets != nil || n.BootID != "" {
+		t.Errorf("%+v", n.GPUs[0].MIG[0])
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -21,13 +22,14 @@ import (
 
 // machineOptions are the flags that say which machine is read.
 type machineOptions struct {
-	simulate, node, library string
+	simulate, node, library, root string
 }
 
 func (o *machineOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.simulate, "simulate", "", "read a simulated machine from this cluster `file` (or shipped cluster) instead of NVML")
 	cmd.Flags().StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "`name` of this node; default: NODE_NAME, else the host's name")
 	cmd.Flags().StringVar(&o.library, "nvml-library", "", "`path` of libnvidia-ml; default: where the loader finds it")
+	cmd.Flags().StringVar(&o.root, "host-root", "/", "`folder` in which the machine's proc and sys are; another than / where a container hides them")
 }
 
 // args are the flags that hand the options to a child.
@@ -38,6 +40,9 @@ func (o *machineOptions) args() []string {
 	}
 	if o.library != "" {
 		args = append(args, "--nvml-library", o.library)
+	}
+	if o.root != "/" {
+		args = append(args, "--host-root", o.root)
 	}
 	return args
 }
@@ -129,7 +134,7 @@ func (i *interval) Set(s string) error {
 
 // probe prints reports until ctx ends.
 func probe(ctx context.Context, w io.Writer, o *machineOptions, interval time.Duration, once bool) error {
-	read, closeMachine, err := openMachine(o)
+	read, closeMachine, err := openMachine(ctx, o, !once)
 	if err != nil {
 		return err
 	}
@@ -170,24 +175,28 @@ func probe(ctx context.Context, w io.Writer, o *machineOptions, interval time.Du
 }
 
 // bootIDFile names this boot of the machine.
-const bootIDFile = "/proc/sys/kernel/random/boot_id"
+const bootIDFile = "proc/sys/kernel/random/boot_id"
 
-// openMachine returns how to read the machine, and how to let go of it.
-func openMachine(o *machineOptions) (read func() (*topology.Node, error), done func(), err error) {
+// openMachine returns how to read the machine, and how to let go of it. With
+// watch, Xid events are reported until the end of ctx.
+func openMachine(ctx context.Context, o *machineOptions, watch bool) (read func() (*topology.Node, error), done func(), err error) {
 	if o.simulate != "" {
 		s := &simulation{file: o.simulate, node: o.node}
 		return s.read, func() {}, nil
 	}
-	lib, err := nvml.Open(o.library)
+	lib, err := nvml.Open(nvml.Options{Path: o.library, Root: o.root})
 	if err != nil {
 		return nil, nil, err
+	}
+	if watch {
+		go lib.WatchXids(ctx) // ends with the process
 	}
 	read = func() (*topology.Node, error) {
 		n, err := lib.Read()
 		if err != nil {
 			return nil, err
 		}
-		if id, err := os.ReadFile(bootIDFile); err == nil {
+		if id, err := os.ReadFile(filepath.Join(o.root, bootIDFile)); err == nil {
 			n.BootID = strings.TrimSpace(string(id))
 		} else {
 			n.Problems = append(n.Problems, topology.Problem{Reason: "FactUnreadable", Message: "boot id: " + err.Error()})

@@ -8,12 +8,13 @@
  * 12.9 and 13.0; the true one may lie between that and the header before. 570 is
  * the first driver of the GPUs that have platform information.
  *
- * It serves one thread at a time.
+ * One call runs at a time; one that hangs or waits lets others in.
  */
 #define NVML_NO_UNVERSIONED_FUNC_DEFS 1
 #include "nvml.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@
 #define HAS_PLATFORM (DRIVER >= 570)
 #define HAS_FABRIC_V3 (DRIVER >= 580)
 
-enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_MIG = 8, MAX_RULES = 32, MASK_WORDS = 16, ANY = -1 };
+enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_MIG = 8, MAX_RULES = 32, MAX_XIDS = 8, MAX_SETS = 4, MASK_WORDS = 16, ANY = -1 };
 
 /* What is absent is not supported. */
 struct mig {
@@ -58,6 +59,10 @@ struct gpu {
 	struct mig mig[MAX_MIG];
 	nvmlGpuFabricInfo_v3_t fabric;
 	nvmlPlatformInfo_v2_t platform;
+	unsigned char ancestors[MAX_GPUS]; /* 1 + a tenth of NVML's level; 0: absent */
+	bool has_events;
+	unsigned xids[MAX_XIDS];
+	int xid_count;
 };
 
 enum action { OK, ERROR, HANG, EXIT, CRASH, ABORT };
@@ -71,6 +76,7 @@ struct rule {
 
 static struct machine {
 	char driver[80], nvml[80];
+	int cuda; /* 0: absent */
 	struct gpu every, gpus[MAX_GPUS];
 	struct rule rules[MAX_RULES];
 	int rule_count;
@@ -83,6 +89,32 @@ struct nvmlDevice_st {
 };
 static struct nvmlDevice_st handles[MAX_GPUS][1 + MAX_MIG];
 static int initialized;
+
+/* An event set delivers the Xids that came after a GPU was registered. */
+struct nvmlEventSet_st {
+	bool there, registered[MAX_GPUS];
+	int delivered[MAX_GPUS];
+};
+static struct nvmlEventSet_st sets[MAX_SETS];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool take(void) {
+	pthread_mutex_lock(&lock);
+	return true;
+}
+
+static void give(bool *taken) {
+	(void)taken;
+	pthread_mutex_unlock(&lock);
+}
+
+/* pause_call lets other threads in for a hundredth of a second. */
+static void pause_call(void) {
+	pthread_mutex_unlock(&lock);
+	usleep(10000);
+	pthread_mutex_lock(&lock);
+}
 
 /* Reading the file. */
 
@@ -216,6 +248,35 @@ static void read_platform(struct gpu *g, const char *value) {
 		memcpy(to, chassis, length);
 }
 
+static void read_ancestor(struct gpu *g, const char *value) {
+	static const char *const levels[] = {"internal", "single", "multiple", "hostbridge", "node", "system", NULL};
+	char level[16];
+	int n = 0;
+	unsigned long gpus[MASK_WORDS];
+	if (sscanf(value, "%15s %n", level, &n) != 1 || !value[n])
+		die("ancestor: want a level and a list of GPUs");
+	read_mask(gpus, value + n);
+	for (int i = 0; i < MAX_GPUS; i++)
+		if (gpus[0] >> i & 1)
+			g->ancestors[i] = 1 + (strspn(level, "0123456789") ? atoi(level) / 10 : one_of(level, levels));
+}
+
+static void read_xid(struct gpu *g, const char *value) {
+	g->has_events = true;
+	if (!strcmp(value, "none"))
+		return;
+	if (atoi(value) <= 0 || g->xid_count == MAX_XIDS)
+		die("xid: want none or a code, %d times at most", MAX_XIDS);
+	g->xids[g->xid_count++] = atoi(value);
+}
+
+static void read_cuda(const char *value) {
+	int major, minor;
+	if (sscanf(value, "%d.%d", &major, &minor) != 2)
+		die("cuda: want such as 13.0");
+	machine.cuda = major * 1000 + minor * 10;
+}
+
 static void read_call(int gpu, const char *value) {
 	static const char *const actions[] = {"ok", "error", "hang", "exit", "crash", "abort", NULL};
 	struct rule r = {.gpu = gpu};
@@ -252,6 +313,10 @@ static bool read_gpu(struct gpu *g, const char *key, const char *value) {
 		read_fabric(g, value);
 	else if (!strcmp(key, "platform"))
 		read_platform(g, value);
+	else if (!strcmp(key, "ancestor"))
+		read_ancestor(g, value);
+	else if (!strcmp(key, "xid"))
+		read_xid(g, value);
 	else if (!strcmp(key, "lost"))
 		g->lost = strcmp(value, "no");
 	else
@@ -285,6 +350,10 @@ static void read_statement(char *line, int *gpu) {
 		copy(machine.driver, sizeof machine.driver, value);
 	else if (!strcmp(key, "nvml"))
 		copy(machine.nvml, sizeof machine.nvml, value);
+	else if (!strcmp(key, "cuda"))
+		read_cuda(value);
+	else if (!strcmp(key, "socket"))
+		; /* of the kernel's files, not NVML's */
 	else if (!strcmp(key, "gpu"))
 		*gpu = read_section(value);
 	else if (!strcmp(key, "call"))
@@ -348,7 +417,7 @@ static nvmlReturn_t enter(const char *function, int gpu) {
 	const struct rule *r;
 	for (refresh(); (r = rule_for(function, gpu)) && r->action == HANG; refresh()) {
 		say_hung();
-		usleep(10000);
+		pause_call();
 	}
 	switch (r ? r->action : OK) {
 	case ERROR:
@@ -373,9 +442,13 @@ static nvmlReturn_t enter(const char *function, int gpu) {
 	return machine.gpus[gpu].lost ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
 }
 
+/* ENTER begins a call, on a GPU or on ANY. */
+#define ENTER(gpu)                                                     \
+	__attribute__((cleanup(give), unused)) bool taken = take();    \
+	nvmlReturn_t failed = enter(__func__, gpu)
 /* BEGIN begins a call on a device: g is its GPU, m its MIG device or NULL. */
 #define BEGIN(d)                                                       \
-	nvmlReturn_t failed = enter(__func__, (d).handle->gpu);        \
+	ENTER((d).handle->gpu);                                        \
 	if (failed != NVML_SUCCESS)                                    \
 		return failed;                                         \
 	struct gpu *g = &machine.gpus[(d).handle->gpu];                \
@@ -408,14 +481,14 @@ static nvmlReturn_t answer_mask(unsigned long *to, unsigned size, const unsigned
 }
 
 nvmlReturn_t nvmlInit_v2(void) {
-	nvmlReturn_t failed = enter(__func__, ANY);
+	ENTER(ANY);
 	if (failed == NVML_SUCCESS)
 		initialized++;
 	return failed;
 }
 
 nvmlReturn_t nvmlShutdown(void) {
-	nvmlReturn_t failed = enter(__func__, ANY);
+	ENTER(ANY);
 	if (failed == NVML_SUCCESS && initialized)
 		initialized--;
 	return failed;
@@ -427,17 +500,26 @@ const char *nvmlErrorString(nvmlReturn_t result) {
 }
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length) {
-	nvmlReturn_t failed = enter(__func__, ANY);
+	ENTER(ANY);
 	return failed ? failed : answer(version, length, machine.driver);
 }
 
 nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length) {
-	nvmlReturn_t failed = enter(__func__, ANY);
+	ENTER(ANY);
 	return failed ? failed : answer(version, length, machine.nvml);
 }
 
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) {
+	ENTER(ANY);
+	if (failed)
+		return failed;
+	NEED(machine.cuda);
+	*version = machine.cuda;
+	return NVML_SUCCESS;
+}
+
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) {
-	nvmlReturn_t failed = enter(__func__, ANY);
+	ENTER(ANY);
 	if (failed)
 		return failed;
 	for (*count = MAX_GPUS; *count && !machine.gpus[*count - 1].there;)
@@ -446,7 +528,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) {
 }
 
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device) {
-	nvmlReturn_t failed = enter(__func__, index);
+	ENTER(index);
 	if (failed)
 		return failed;
 	handles[index][0] = (struct nvmlDevice_st){index, 0};
@@ -605,3 +687,75 @@ nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *
 	return NVML_SUCCESS;
 }
 #endif
+
+nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t device, nvmlDevice_t other, nvmlGpuTopologyLevel_t *level) {
+	BEGIN(device);
+	unsigned ancestor = g->ancestors[other.handle->gpu];
+	NEED(ancestor);
+	*level = (ancestor - 1) * 10;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set) {
+	ENTER(ANY);
+	if (failed)
+		return failed;
+	for (int i = 0; i < MAX_SETS; i++)
+		if (!sets[i].there) {
+			sets[i] = (struct nvmlEventSet_st){.there = true};
+			set->handle = &sets[i];
+			return NVML_SUCCESS;
+		}
+	return NVML_ERROR_INSUFFICIENT_RESOURCES;
+}
+
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
+	ENTER(ANY);
+	set.handle->there = false;
+	return failed;
+}
+
+nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *types) {
+	BEGIN(device);
+	NEED(g->has_events);
+	*types = nvmlEventTypeXidCriticalError;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set) {
+	BEGIN(device);
+	NEED(g->has_events && types == nvmlEventTypeXidCriticalError);
+	set.handle->registered[device.handle->gpu] = true;
+	set.handle->delivered[device.handle->gpu] = g->xid_count;
+	return NVML_SUCCESS;
+}
+
+/* next_event takes an event that the set has not delivered. */
+static bool next_event(struct nvmlEventSet_st *set, nvmlEventData_t *data) {
+	for (int i = 0; i < MAX_GPUS; i++) {
+		struct gpu *g = &machine.gpus[i];
+		if (!set->registered[i])
+			continue;
+		if (set->delivered[i] > g->xid_count)
+			set->delivered[i] = g->xid_count;
+		if (set->delivered[i] == g->xid_count)
+			continue;
+		*data = (nvmlEventData_t){.device.handle = &handles[i][0], .eventType = nvmlEventTypeXidCriticalError,
+			.eventData = g->xids[set->delivered[i]++], .gpuInstanceId = -1, .computeInstanceId = -1};
+		return true;
+	}
+	return false;
+}
+
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeout_ms) {
+	ENTER(ANY);
+	for (unsigned ms = 0; !failed; ms += 10) {
+		if (next_event(set.handle, data))
+			return NVML_SUCCESS;
+		if (ms >= timeout_ms)
+			return NVML_ERROR_TIMEOUT;
+		pause_call();
+		failed = enter(__func__, ANY);
+	}
+	return failed;
+}

@@ -82,9 +82,11 @@ func Library(t testing.TB, driver int) string {
 // Machine is a machine's file, which may change while it is read.
 type Machine struct {
 	// File is the machine's file.
-	File string
-	t    testing.TB
-	text string
+	File  string
+	root  string            // made by Root
+	files map[string]string // below it
+	t     testing.TB
+	text  string
 }
 
 // New returns a copy of one of the machines beside this file, such as gb200,
@@ -118,5 +120,8 @@ func (m *Machine) Change(more ...string) {
 	}
 	if err := os.Rename(m.File+".new", m.File); err != nil {
 		m.t.Fatal(err)
+	}
+	if m.root != "" {
+		m.makeRoot()
 	}
 }

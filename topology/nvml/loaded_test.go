@@ -5,6 +5,7 @@ package nvml
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -29,6 +30,9 @@ var update = flag.Bool("update", false, "write the golden files")
 // and a call may end it.
 const libraryVariable = "QUOIN_TEST_NVML_LIBRARY"
 
+// rootVariable names the folder of the machine's proc and sys.
+const rootVariable = "QUOIN_TEST_ROOT"
+
 func TestMain(m *testing.M) {
 	if path := os.Getenv(libraryVariable); path != "" {
 		if err := serve(path); err != nil {
@@ -42,10 +46,11 @@ func TestMain(m *testing.M) {
 
 // serve prints a report for each line of its input.
 func serve(path string) error {
-	lib, err := Open(path)
+	lib, err := Open(Options{Path: path, Root: os.Getenv(rootVariable)})
 	if err != nil {
 		return err
 	}
+	go lib.WatchXids(context.Background())
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		n, err := lib.Read()
 		if err != nil {
@@ -73,7 +78,7 @@ type process struct {
 func start(t testing.TB, driver int, m *fake.Machine) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), libraryVariable+"="+fake.Library(t, driver), m.Environment())
+	p.cmd.Env = append(os.Environ(), libraryVariable+"="+fake.Library(t, driver), rootVariable+"="+m.Root(), m.Environment())
 	p.cmd.Stderr = &p.stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var err error
@@ -188,8 +193,8 @@ func TestLoadedMachines(t *testing.T) {
 	}
 }
 
-// linkLines finds an NVLink, which gets a line of its own.
-var linkLines = regexp.MustCompile(`\{\s+("link": \d+),\s+("remote": "\w+")\s+\}`)
+// shortLines finds an NVLink, a peer and a socket, which get a line of their own.
+var shortLines = regexp.MustCompile(`\{\s+("(?:link|pciBusID|cpus)": [^,\n]+(?:,\d[^\n]*)?),\n\s+("(?:remote|ancestor|cores)": \S+)\s+\}`)
 
 // golden compares a report with its file.
 func golden(t *testing.T, name string, n *topology.Node) {
@@ -203,7 +208,7 @@ func golden(t *testing.T, name string, n *topology.Node) {
 		t.Fatal(err)
 	}
 	got.WriteByte('\n')
-	text := linkLines.ReplaceAllString(got.String(), `{$1, $2}`)
+	text := shortLines.ReplaceAllString(got.String(), `{$1, $2}`)
 	path := filepath.Join("..", "..", "testdata", "nvml", name+".json")
 	if *update {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

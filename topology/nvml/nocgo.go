@@ -3,6 +3,7 @@
 package nvml
 
 import (
+	"context"
 	"errors"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -13,8 +14,14 @@ type Library struct{}
 
 var errNoCgo = errors.New("load NVML: this quoin was built without cgo; build it with a C compiler and CGO_ENABLED=1")
 
+// Options say which library is opened, and where the machine's files are.
+type Options struct{ Path, Root string }
+
 // Open returns an error that says so.
-func Open(string) (*Library, error) { return nil, errNoCgo }
+func Open(Options) (*Library, error) { return nil, errNoCgo }
+
+// WatchXids does nothing.
+func (*Library) WatchXids(context.Context) {}
 
 // Close does nothing.
 func (*Library) Close() error { return nil }

@@ -1,7 +1,9 @@
 //go:build cgo
 
 // Package nvml reads a machine's GPUs through NVIDIA's management library into
-// a topology.Node. It is the only importer of go-nvml.
+// a topology.Node, and what goes with them from /proc and /sys: the device files
+// of MIG instances and the processor packages. It is the only importer of
+// go-nvml.
 //
 // A call into the library can hang for ever on a sick GPU, and a call to a
 // symbol that an older driver lacks ends the process: run it in a process of
@@ -10,9 +12,12 @@
 package nvml
 
 import (
+	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -20,24 +25,52 @@ import (
 )
 
 // Library is a loaded NVML.
-type Library struct{ api nvml.Interface }
+type Library struct {
+	api      nvml.Interface
+	root     string
+	sockets  socketReader
+	xids     *xids
+	watching atomic.Bool
+}
 
-// Open loads and initialises NVML, from path or from where the loader finds
-// libnvidia-ml.so.1.
-func Open(path string) (*Library, error) {
+// Options say which library is opened, and where the machine's files are.
+type Options struct {
+	// Path is that of the library; empty for where the loader finds
+	// libnvidia-ml.so.1.
+	Path string
+	// Root is the folder in which the machine's proc and sys are; empty for /.
+	Root string
+}
+
+// Open loads and initialises NVML.
+func Open(o Options) (*Library, error) {
 	var options []nvml.LibraryOption
-	if path != "" {
-		options = append(options, nvml.WithLibraryPath(path))
+	if o.Path != "" {
+		options = append(options, nvml.WithLibraryPath(o.Path))
+	}
+	if o.Root == "" {
+		o.Root = "/"
 	}
 	api := nvml.New(options...)
 	if ret := api.Init(); ret != nvml.SUCCESS {
-		return nil, notInitialised(ret, path)
+		return nil, notInitialised(ret, o.Path)
 	}
-	return &Library{api}, nil
+	return &Library{api: api, root: o.Root, sockets: socketReader{root: o.Root}, xids: newXids(api)}, nil
 }
 
-// Close shuts NVML down.
+// WatchXids has Read report Xid events that come from now on. It returns when
+// NVML has no events, or some seconds after the end of ctx.
+func (l *Library) WatchXids(ctx context.Context) {
+	l.watching.Store(true)
+	l.xids.watch(ctx)
+}
+
+// Close shuts NVML down, unless a wait for events may be under way: that must not
+// meet a shutdown, and ends with the process.
 func (l *Library) Close() error {
+	if l.watching.Load() {
+		return nil
+	}
 	if ret := l.api.Shutdown(); ret != nvml.SUCCESS {
 		return fmt.Errorf("shut NVML down: %s", code(ret))
 	}
@@ -46,13 +79,28 @@ func (l *Library) Close() error {
 
 // Read reads the machine. What cannot be read is absent, with a problem.
 func (l *Library) Read() (*topology.Node, error) {
-	return read(system{l.api})
+	n, devices, err := read(system{l.api}, l.root)
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range devices {
+		if g, ok := d.(gpu); ok {
+			l.xids.add(n.GPUs[i].UUID, g.Device)
+		}
+	}
+	sockets, err := l.sockets.read()
+	if note(n, "sockets", err) {
+		n.Sockets = sockets
+	}
+	l.xids.report(n)
+	return n, nil
 }
 
 // machine is what read needs of NVML; system implements it.
 type machine interface {
 	driverVersion() (string, nvml.Return)
 	libraryVersion() (string, nvml.Return)
+	cudaVersion() (int, nvml.Return)
 	count() (int, error)
 	device(i int) (device, error)
 }
@@ -75,6 +123,7 @@ type device interface {
 	GetMigDeviceHandleByIndex(int) (nvml.Device, nvml.Return)
 	fabric() (topology.Fabric, error)
 	platform() (*topology.Platform, error)
+	ancestor(device) (nvml.GpuTopologyLevel, nvml.Return)
 	has(symbol string) bool
 }
 
@@ -83,6 +132,14 @@ type system struct{ api nvml.Interface }
 
 func (s system) driverVersion() (string, nvml.Return)  { return s.api.SystemGetDriverVersion() }
 func (s system) libraryVersion() (string, nvml.Return) { return s.api.SystemGetNVMLVersion() }
+
+// cudaVersion is a thousand times the major and ten times the minor version.
+func (s system) cudaVersion() (int, nvml.Return) {
+	if s.api.Extensions().LookupSymbol("nvmlSystemGetCudaDriverVersion_v2") != nil {
+		return 0, nvml.ERROR_FUNCTION_NOT_FOUND
+	}
+	return s.api.SystemGetCudaDriverVersion_v2()
+}
 
 func (s system) count() (int, error) {
 	n, ret := s.api.DeviceGetCount()
@@ -108,6 +165,14 @@ type gpu struct {
 
 func (g gpu) has(symbol string) bool { return g.api.Extensions().LookupSymbol(symbol) == nil }
 
+func (g gpu) ancestor(other device) (nvml.GpuTopologyLevel, nvml.Return) {
+	o, ok := other.(gpu)
+	if !ok {
+		return 0, nvml.ERROR_INVALID_ARGUMENT
+	}
+	return g.GetTopologyCommonAncestor(o.Device)
+}
+
 // fabric reads the newest form of the fabric information that the driver has.
 // An error that is no refusal of the form is the answer: an older form would
 // hide it.
@@ -118,14 +183,14 @@ func (g gpu) fabric() (topology.Fabric, error) {
 			if err := failure(ret); err != nil {
 				return topology.Fabric{}, err
 			}
-			return fabricOf(v3.ClusterUuid, v3.CliqueId, v3.State, v3.Status, v3.HealthSummary)
+			return fabricOf(v3.ClusterUuid, v3.CliqueId, v3.State, v3.Status, v3.HealthMask, v3.HealthSummary)
 		}
 		v2, ret := g.GetGpuFabricInfoV().V2()
 		if ret != nvml.ERROR_ARGUMENT_VERSION_MISMATCH {
 			if err := failure(ret); err != nil {
 				return topology.Fabric{}, err
 			}
-			return fabricOf(v2.ClusterUuid, v2.CliqueId, v2.State, v2.Status, 0)
+			return fabricOf(v2.ClusterUuid, v2.CliqueId, v2.State, v2.Status, v2.HealthMask, 0)
 		}
 	}
 	if !g.has("nvmlDeviceGetGpuFabricInfo") {
@@ -135,13 +200,13 @@ func (g gpu) fabric() (topology.Fabric, error) {
 	if err := failure(ret); err != nil {
 		return topology.Fabric{}, err
 	}
-	return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, 0)
+	return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, 0, 0)
 }
 
 // fabricOf copies NVML's fields. Status means something once the registration
 // is completed. A state that is none of NVML's header is an error: it must not
 // be taken for completed.
-func fabricOf(cluster [16]uint8, clique uint32, state uint8, status uint32, health uint8) (topology.Fabric, error) {
+func fabricOf(cluster [16]uint8, clique uint32, state uint8, status, mask uint32, health uint8) (topology.Fabric, error) {
 	states := [...]topology.FabricState{
 		nvml.GPU_FABRIC_STATE_NOT_SUPPORTED: topology.FabricNotSupported,
 		nvml.GPU_FABRIC_STATE_NOT_STARTED:   topology.FabricNotStarted,
@@ -155,6 +220,7 @@ func fabricOf(cluster [16]uint8, clique uint32, state uint8, status uint32, heal
 	if ret := nvml.Return(int32(status)); f.State == topology.FabricCompleted && ret != nvml.SUCCESS { //nolint:gosec // NVML's return codes fit
 		f.Status = code(ret)
 	}
+	f.HealthFields = healthOf(mask)
 	switch health {
 	case nvml.GPU_FABRIC_HEALTH_SUMMARY_HEALTHY:
 		f.Health = topology.HealthHealthy
@@ -171,22 +237,26 @@ func (g gpu) platform() (*topology.Platform, error) {
 		return nil, errUnsupported
 	}
 	info, ret := g.GetPlatformInfo()
+	if ret == nvml.ERROR_ARGUMENT_VERSION_MISMATCH {
+		return nil, errors.New("the driver has no longer the version of the structure that this quoin asks for; use a newer quoin")
+	}
 	if err := failure(ret); err != nil {
 		return nil, err
 	}
-	return &topology.Platform{ChassisSerial: chassis(info.ChassisSerialNumber), Slot: int(info.SlotNumber), Tray: int(info.TrayIndex), HostID: int(info.HostId)}, nil
+	serial, guid := chassis(info.ChassisSerialNumber)
+	return &topology.Platform{ChassisSerial: serial, RackGUID: guid, Slot: int(info.SlotNumber), Tray: int(info.TrayIndex), HostID: int(info.HostId)}, nil
 }
 
-// chassis reads what names the chassis. go-nvml asks for the first version of
-// the structure and knows no other; the second is laid out alike and calls the
-// rack's GUID the chassis' serial number, 13 bytes both on Blackwell. Printable
-// text stays text, other bytes become hex digits.
-func chassis(raw [16]uint8) string {
+// chassis reads what names the chassis: one of the two is empty. go-nvml asks for
+// the first version of the structure, whose field is the rack's GUID, and knows no
+// other; the second is laid out alike and has the chassis' serial number there, 13
+// bytes both on Blackwell. So what is printable is a serial number.
+func chassis(raw [16]uint8) (serial, guid string) {
 	s := strings.TrimRight(string(raw[:]), "\x00")
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
-			return hex.EncodeToString(raw[:])
+			return "", hex.EncodeToString(raw[:])
 		}
 	}
-	return strings.TrimSpace(s)
+	return strings.TrimSpace(s), ""
 }

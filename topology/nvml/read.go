@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -16,11 +15,12 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// read asks the machine for all that a report holds.
-func read(m machine) (*topology.Node, error) {
+// read asks the machine for all that NVML has of a report, and returns the
+// devices of its GPUs too. root is where the machine's proc is.
+func read(m machine, root string) (*topology.Node, []device, error) {
 	count, err := m.count()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	n := &topology.Node{}
 	if v, ret := m.driverVersion(); note(n, "driver version", failure(ret)) {
@@ -29,20 +29,25 @@ func read(m machine) (*topology.Node, error) {
 	if v, ret := m.libraryVersion(); note(n, "NVML version", failure(ret)) {
 		n.NVMLVersion = v
 	}
+	if v, ret := m.cudaVersion(); note(n, "CUDA version", failure(ret)) {
+		n.CUDAVersion = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
+	}
+	var devices []device
 	for i := range count {
 		d, err := m.device(i)
 		if err != nil {
 			n.Problems = append(n.Problems, topology.Problem{Reason: "GPUUnreadable", Message: err.Error()})
 			continue
 		}
-		r := reader{node: n, gpu: topology.GPU{Index: i}, d: d}
+		r := reader{node: n, gpu: topology.GPU{Index: i}, d: d, root: root}
 		if err := r.read(); err != nil {
 			n.Problems = append(n.Problems, topology.Problem{Reason: "GPUUnreadable", Message: fmt.Sprintf("GPU %d: %v", i, err)})
 			continue
 		}
-		n.GPUs = append(n.GPUs, r.gpu)
+		n.GPUs, devices = append(n.GPUs, r.gpu), append(devices, d)
 	}
-	return n, nil
+	readPeers(n, devices)
+	return n, devices, nil
 }
 
 // note adds the reason why a fact could not be read; what is not supported is
@@ -59,6 +64,7 @@ type reader struct {
 	node *topology.Node
 	gpu  topology.GPU
 	d    device
+	root string
 }
 
 func (r *reader) fact(name string, err error) bool {
@@ -190,6 +196,24 @@ func (r *reader) mig() {
 	slices.SortFunc(r.gpu.MIG, func(a, b topology.MIGInstance) int {
 		return cmp.Or(cmp.Compare(a.GPUInstanceID, b.GPUInstanceID), cmp.Compare(a.ComputeInstanceID, b.ComputeInstanceID))
 	})
+	r.capabilities()
+}
+
+// capabilities reads the device files of the instances, which are named by the
+// GPU's minor number.
+func (r *reader) capabilities() {
+	if r.gpu.Minor == nil {
+		return
+	}
+	var failed error
+	for i := range r.gpu.MIG {
+		m := &r.gpu.MIG[i]
+		var err error
+		if m.Capabilities, err = capabilitiesOf(r.root, *r.gpu.Minor, m.GPUInstanceID, m.ComputeInstanceID); failed == nil {
+			failed = err
+		}
+	}
+	r.fact("capability files of MIG instances", failed) // one problem for all of them
 }
 
 func (r *reader) instance(d nvml.Device) {
@@ -240,19 +264,11 @@ func lowest(words []uint) *int {
 
 // cpuList writes the CPUs of a mask as Linux does: "0-35,72-107".
 func cpuList(words []uint) string {
-	var parts []string
-	start := -1
-	end := len(words) * bits.UintSize
-	for cpu := 0; cpu <= end; cpu++ {
-		set := cpu < end && words[cpu/bits.UintSize]>>(cpu%bits.UintSize)&1 == 1
-		switch {
-		case set && start < 0:
-			start = cpu
-		case !set && start == cpu-1 && start >= 0:
-			parts, start = append(parts, strconv.Itoa(start)), -1
-		case !set && start >= 0:
-			parts, start = append(parts, fmt.Sprintf("%d-%d", start, cpu-1)), -1
+	var cpus []int
+	for cpu := range len(words) * bits.UintSize {
+		if words[cpu/bits.UintSize]>>(cpu%bits.UintSize)&1 == 1 {
+			cpus = append(cpus, cpu)
 		}
 	}
-	return strings.Join(parts, ",")
+	return formatCPUs(cpus)
 }

@@ -18,6 +18,7 @@ type fakeMachine struct{ gpus []fakeGPU }
 
 func (fakeMachine) driverVersion() (string, nvml.Return)  { return "580.65.06", nvml.SUCCESS }
 func (fakeMachine) libraryVersion() (string, nvml.Return) { return "13.580.65.06", nvml.SUCCESS }
+func (fakeMachine) cudaVersion() (int, nvml.Return)       { return 13010, nvml.SUCCESS }
 func (m fakeMachine) count() (int, error)                 { return len(m.gpus), nil }
 func (m fakeMachine) device(i int) (device, error) {
 	if m.gpus[i].lost {
@@ -72,24 +73,28 @@ func (g fakeGPU) GetNvLinkRemoteDeviceType(int) (nvml.IntNvLinkDeviceType, nvml.
 }
 func (g fakeGPU) fabric() (topology.Fabric, error)      { return g.fab, g.fabErr }
 func (g fakeGPU) platform() (*topology.Platform, error) { return nil, errUnsupported }
-func (g fakeGPU) has(string) bool                       { return true }
+func (g fakeGPU) ancestor(device) (nvml.GpuTopologyLevel, nvml.Return) {
+	return nvml.TOPOLOGY_NODE, nvml.SUCCESS
+}
+func (g fakeGPU) has(string) bool { return true }
 
 func TestRead(t *testing.T) {
-	got, err := read(fakeMachine{[]fakeGPU{
+	got, _, err := read(fakeMachine{[]fakeGPU{
 		{uuid: "GPU-a", minor: 3, fabErr: errors.New("ERROR_TIMEOUT")},
 		{lost: true},
 		{uuid: "GPU-c", minor: 1, noNUMA: true, fabErr: errUnsupported},
-	}})
+	}}, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	three, one, numa := 3, 1, 1
 	links := []topology.NVLink{{Link: 0, Remote: "switch"}, {Link: 1, Remote: "switch"}}
-	base := topology.GPU{PCIBusID: "00000009:01:00.0", Product: "NVIDIA GB200", MemoryMiB: 4096, CPUAffinity: "0-7,127-128", NVLinks: links}
+	base := topology.GPU{PCIBusID: "00000009:01:00.0", Product: "NVIDIA GB200", MemoryMiB: 4096, CPUAffinity: "0-7,127-128", NVLinks: links,
+		Peers: []topology.Peer{{PCIBusID: "00000009:01:00.0", Ancestor: "node"}}}
 	a, c := base, base
 	a.UUID, a.Minor, a.NUMANode = "GPU-a", &three, &numa
 	c.Index, c.UUID, c.Minor = 2, "GPU-c", &one
-	want := &topology.Node{DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06", GPUs: []topology.GPU{a, c}, Problems: []topology.Problem{
+	want := &topology.Node{DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06", CUDAVersion: "13.1", GPUs: []topology.GPU{a, c}, Problems: []topology.Problem{
 		{Reason: "FactUnreadable", Message: "fabric of GPU GPU-a: ERROR_TIMEOUT"},
 		{Reason: "GPUUnreadable", Message: "open GPU 1: ERROR_GPU_IS_LOST"},
 	}}
@@ -119,7 +124,7 @@ func TestFabricOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		tt.want.ClusterUUID, tt.want.CliqueID = uuid, 7
-		got, err := fabricOf(uuid, 7, tt.state, uint32(tt.status), tt.health)
+		got, err := fabricOf(uuid, 7, tt.state, uint32(tt.status), 0, tt.health)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,20 +132,21 @@ func TestFabricOf(t *testing.T) {
 			t.Errorf("state %d health %d (-want +got):\n%s", tt.state, tt.health, diff)
 		}
 	}
-	if f, err := fabricOf(uuid, 7, 4, 0, 0); err == nil {
+	if f, err := fabricOf(uuid, 7, 4, 0, 0, 0); err == nil {
 		t.Errorf("a state that NVML's header does not have is taken for %q", f.State)
 	}
 }
 
 func TestChassis(t *testing.T) {
-	tests := []struct{ name, raw, want string }{
-		{"serial number", "1820123456789\x00\x00\x00", "1820123456789"},
-		{"none", strings.Repeat("\x00", 16), ""},
-		{"GUID", "\x00\x01\xfe\xff-3456789\x00\x00\x00\x00", "0001feff2d3334353637383900000000"},
+	tests := []struct{ name, raw, serial, guid string }{
+		{"serial number", "1820123456789\x00\x00\x00", "1820123456789", ""},
+		{"none", strings.Repeat("\x00", 16), "", ""},
+		{"GUID", "\x00\x01\xfe\xff-3456789\x00\x00\x00\x00", "", "0001feff2d3334353637383900000000"},
+		{"GUID of letters but one", "182012345678\x80\x00\x00\x00", "", "31383230313233343536373880000000"},
 	}
 	for _, tt := range tests {
-		if got := chassis([16]uint8([]byte(tt.raw))); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		if serial, guid := chassis([16]uint8([]byte(tt.raw))); serial != tt.serial || guid != tt.guid {
+			t.Errorf("%s: %q, %q, want %q, %q", tt.name, serial, guid, tt.serial, tt.guid)
 		}
 	}
 }
@@ -166,10 +172,10 @@ func TestCPUList(t *testing.T) {
 }
 
 func TestOpenWithoutLibrary(t *testing.T) {
-	if _, err := Open("/nonexistent/libnvidia-ml.so.1"); err == nil {
+	if _, err := Open(Options{Path: "/nonexistent/libnvidia-ml.so.1"}); err == nil {
 		t.Error("a library that is not there was opened")
 	}
-	if _, err := Open("/proc/self/status"); err == nil || !strings.Contains(err.Error(), "/proc/self/status") {
+	if _, err := Open(Options{Path: "/proc/self/status"}); err == nil || !strings.Contains(err.Error(), "/proc/self/status") {
 		t.Errorf("%v: want an error that names the file", err)
 	}
 }

@@ -1,0 +1,188 @@
+package nvml
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Root returns a folder with the files of /proc and /sys that the kernel and the
+// driver of the machine would have. Change keeps it as the machine is.
+func (m *Machine) Root() string {
+	m.t.Helper()
+	if m.root == "" {
+		m.root = filepath.Join(filepath.Dir(m.File), "root")
+		m.makeRoot()
+	}
+	return m.root
+}
+
+// gpu is what the kernel's files say of a GPU.
+type gpu struct {
+	minor     int
+	instances [8]instance // by slot
+}
+
+type instance struct {
+	there  bool
+	gi, ci int
+}
+
+func (m *Machine) makeRoot() {
+	m.t.Helper()
+	files := map[string]string{"proc/driver/nvidia-caps/mig-minors": "config 1\nmonitor 2\n", "proc/sys/kernel/random/boot_id": "3f0c5d1e-0000-4000-8000-000000000001\n"}
+	data, err := os.ReadFile(m.File)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	gpus, sockets := describe(string(data))
+	for _, g := range gpus {
+		for _, i := range g.instances {
+			if i.there {
+				addCapabilities(files, g.minor, i)
+			}
+		}
+	}
+	addCPUs(files, sockets)
+	for name := range m.files {
+		if _, ok := files[name]; !ok {
+			if err := os.Remove(filepath.Join(m.root, name)); err != nil {
+				m.t.Fatal(err)
+			}
+		}
+	}
+	for name, text := range files {
+		path := filepath.Join(m.root, name)
+		if m.files[name] == text {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			m.t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	m.files = files
+}
+
+// describe reads from a machine's file what the kernel knows too: GPUs by their
+// sections, and sockets.
+func describe(text string) (gpus map[string]*gpu, sockets [][]string) {
+	every := &gpu{}
+	gpus = map[string]*gpu{}
+	at := "*"
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		switch words[0] {
+		case "socket":
+			sockets = append(sockets, words[1:])
+		case "gpu":
+			if at = words[1]; at != "*" && gpus[at] == nil {
+				g := *every
+				gpus[at] = &g
+			}
+		}
+		if at != "*" {
+			gpus[at].say(words)
+			continue
+		}
+		every.say(words)
+		for _, g := range gpus {
+			g.say(words)
+		}
+	}
+	return gpus, sockets
+}
+
+func (g *gpu) say(words []string) {
+	switch {
+	case words[0] == "minor":
+		g.minor = number(words[1])
+	case words[0] == "migdevice" && words[1] == "none":
+		g.instances = [8]instance{}
+	case words[0] == "migdevice":
+		g.instances[number(words[1])] = instance{true, number(words[3]), number(words[4])}
+	}
+}
+
+// number reads a number of a file that the library reads too, and refuses.
+func number(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}
+
+// addCapabilities adds an instance's files. Their minor numbers follow the
+// driver's scheme: 135 for each GPU from 3 on, 9 for each GPU instance.
+func addCapabilities(files map[string]string, minor int, i instance) {
+	first := minor*135 + 3 + i.gi*9
+	for name, cap := range map[string]int{"": first, fmt.Sprintf("ci%d/", i.ci): first + 1 + i.ci} {
+		path := fmt.Sprintf("proc/driver/nvidia/capabilities/gpu%d/mig/gi%d/%saccess", minor, i.gi, name)
+		line := fmt.Sprintf("gpu%d/gi%d/%saccess %d\n", minor, i.gi, name, cap)
+		if files[path] == "" {
+			files["proc/driver/nvidia-caps/mig-minors"] += line
+		}
+		files[path] = fmt.Sprintf("DeviceFileMinor: %d\nDeviceFileMode: 292\nDeviceFileModify: 1\n", cap)
+	}
+}
+
+// addCPUs adds the CPUs of sockets, each a list of CPUs and the threads of a
+// core: of two, the first half of the list has the cores' first threads.
+func addCPUs(files map[string]string, sockets [][]string) {
+	const dir = "sys/devices/system/cpu/"
+	var online []int
+	for id, words := range sockets {
+		cpus := expand(words[0])
+		cores := len(cpus) / number(words[1])
+		online = append(online, cpus...)
+		for i, cpu := range cpus {
+			var siblings []string
+			for k := i % cores; k < len(cpus); k += cores {
+				siblings = append(siblings, strconv.Itoa(cpus[k]))
+			}
+			topology := fmt.Sprintf("%scpu%d/topology/", dir, cpu)
+			files[topology+"physical_package_id"] = fmt.Sprintf("%d\n", id)
+			files[topology+"core_cpus_list"] = strings.Join(siblings, ",") + "\n"
+		}
+	}
+	files[dir+"online"] = ranges(online) + "\n"
+}
+
+// ranges writes numbers as the kernel does: 0-3,8.
+func ranges(numbers []int) string {
+	slices.Sort(numbers)
+	var parts []string
+	for from := 0; from < len(numbers); {
+		to := from
+		for to+1 < len(numbers) && numbers[to+1] == numbers[to]+1 {
+			to++
+		}
+		part := strconv.Itoa(numbers[from])
+		if to > from {
+			part += "-" + strconv.Itoa(numbers[to])
+		}
+		parts, from = append(parts, part), to+1
+	}
+	return strings.Join(parts, ",")
+}
+
+func expand(list string) []int {
+	var out []int
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, ok := strings.Cut(part, "-")
+		if !ok {
+			to = from
+		}
+		for n := number(from); n <= number(to); n++ {
+			out = append(out, n)
+		}
+	}
+	return out
+}

@@ -1,0 +1,115 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// until reads the machine until it is as wanted.
+func (p *process) until(what string, ok func(*topology.Node) bool) *topology.Node {
+	p.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		n := p.read()
+		if ok(n) {
+			return n
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("not within 20s: %s: %+v", what, n.Problems)
+		}
+	}
+}
+
+// watched starts a reader and waits until it sees events of GPU 0.
+func watched(t *testing.T, m *fake.Machine) *process {
+	t.Helper()
+	p := start(t, 580, m)
+	p.read()
+	p.until("the first event", func(n *topology.Node) bool {
+		m.Change("gpu 0", "xid 13") // once and again, for what came before the watch does not count
+		m.Change()
+		m.Change("gpu 0", "xid 13")
+		return slices.Equal(p.read().GPUs[0].Xids, []int{13})
+	})
+	return p
+}
+
+// TestLoadedXids has events come, of a program, of the hardware, twice, and of a
+// GPU that is lost by it.
+func TestLoadedXids(t *testing.T) {
+	t.Parallel()
+	m := fake.New(t, "gb200", "xid none")
+	p := watched(t, m)
+	if n := p.read(); len(n.Problems) > 0 {
+		t.Errorf("problems of a program's own Xid: %v", n.Problems)
+	}
+	const second = "GPU-b200b200-0000-0000-0000-000000000001"
+	m.Change("gpu 0", "xid 13", "gpu 1", "xid 119", "xid 79", "xid 119")
+	n := p.until("the events of GPU 1", func(n *topology.Node) bool { return len(n.GPUs[1].Xids) == 2 })
+	problems := []topology.Problem{
+		{Reason: "XidError", Message: "GPU " + second + ": Xid 79 since the node's boot; see dmesg"},
+		{Reason: "XidError", Message: "GPU " + second + ": Xid 119 since the node's boot; see dmesg"},
+	}
+	if diff := cmp.Diff(problems, n.Problems); diff != "" || !slices.Equal(n.GPUs[1].Xids, []int{79, 119}) {
+		t.Errorf("Xids %v, problems (-want +got):\n%s", n.GPUs[1].Xids, diff)
+	}
+	m.Change("gpu 1", "lost")
+	n = p.until("the loss", func(n *topology.Node) bool { return len(n.GPUs) == 7 })
+	if diff := cmp.Diff(problems, n.Problems[len(n.Problems)-2:]); diff != "" {
+		t.Errorf("problems of a lost GPU (-want +got):\n%s", diff)
+	}
+	m.Change()
+	n = p.until("the GPU is back", func(n *topology.Node) bool { return len(n.GPUs) == 8 })
+	if !slices.Equal(n.GPUs[1].Xids, []int{79, 119}) || !slices.Equal(n.GPUs[0].Xids, []int{13}) {
+		t.Errorf("Xids %v and %v", n.GPUs[0].Xids, n.GPUs[1].Xids)
+	}
+}
+
+// TestLoadedXidsFail has each call about events fail or hang: readings go on as
+// without them.
+func TestLoadedXidsFail(t *testing.T) {
+	const first = "GPU-b200b200-0000-0000-0000-000000000000"
+	tests := []struct {
+		statement, problem string
+	}{
+		{"call nvmlEventSetCreate error 3", ""},
+		{"call nvmlEventSetCreate error 23", "FactUnreadable: Xid events: INSUFFICIENT_RESOURCES"},
+		{"call nvmlEventSetCreate hang", ""},
+		{"call nvmlDeviceGetSupportedEventTypes error 3", ""},
+		{"gpu 0\ncall nvmlDeviceGetSupportedEventTypes error 15", "FactUnreadable: Xid events of GPU " + first + ": GPU_IS_LOST"},
+		{"call nvmlDeviceGetSupportedEventTypes hang", ""},
+		{"gpu 0\ncall nvmlDeviceRegisterEvents error 999", "FactUnreadable: Xid events of GPU " + first + ": UNKNOWN"},
+		{"call nvmlDeviceRegisterEvents hang", ""},
+		{"call nvmlEventSetWait_v2 error 15", "FactUnreadable: Xid events: GPU_IS_LOST"},
+		{"call nvmlEventSetWait_v2 error 3", ""},
+		{"call nvmlEventSetWait_v2 hang", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.statement, func(t *testing.T) {
+			t.Parallel()
+			m := fake.New(t, "gb200", tt.statement)
+			p := start(t, 580, m)
+			n := p.until("the call", func(n *topology.Node) bool {
+				return (len(n.Problems) > 0) == (tt.problem != "") && (m.Hung() || !strings.HasSuffix(tt.statement, "hang"))
+			})
+			if tt.problem != "" && (len(n.Problems) != 1 || n.Problems[0].String() != tt.problem) {
+				t.Errorf("problems %v, want %s", n.Problems, tt.problem)
+			}
+			if len(n.GPUs) != 8 || n.GPUs[0].Xids != nil {
+				t.Errorf("%d GPUs, Xids %v", len(n.GPUs), n.GPUs[0].Xids)
+			}
+			m.Change("fabric notStarted")
+			if n := p.read(); n.GPUs[7].Fabric.State != topology.FabricNotStarted {
+				t.Errorf("a later reading: %+v", n.GPUs[7].Fabric)
+			}
+		})
+	}
+}
