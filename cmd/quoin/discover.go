@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -134,10 +135,21 @@ func block(n *yaml.Node) {
 func printTable(w io.Writer, n *topology.Node) {
 	fmt.Fprintf(w, "Node      %s\n", n.Name)
 	if n.DriverVersion != "" {
-		fmt.Fprintf(w, "Driver    %s, NVML %s\n", n.DriverVersion, n.NVMLVersion)
+		fmt.Fprintf(w, "Driver    %s, NVML %s", n.DriverVersion, n.NVMLVersion)
+		if n.CUDAVersion != "" {
+			fmt.Fprintf(w, ", CUDA %s", n.CUDAVersion)
+		}
+		fmt.Fprintln(w)
 	}
 	if p := n.Platform; p != nil {
-		fmt.Fprintf(w, "Platform  chassis %s, slot %d, tray %d, host %d\n", p.ChassisSerial, p.Slot, p.Tray, p.HostID)
+		chassis := "chassis " + p.ChassisSerial
+		if p.RackGUID != "" {
+			chassis = "rack GUID " + p.RackGUID
+		}
+		fmt.Fprintf(w, "Platform  %s, slot %d, tray %d, host %d\n", chassis, p.Slot, p.Tray, p.HostID)
+	}
+	for i, s := range n.Sockets {
+		fmt.Fprintf(w, "Socket %-2d %d cores, CPUs %s\n", i, s.Cores, s.CPUs)
 	}
 	if len(n.Tiers) > 0 {
 		fmt.Fprintf(w, "Switches  %s\n", strings.Join(n.Tiers, " < "))
@@ -147,6 +159,9 @@ func printTable(w io.Writer, n *topology.Node) {
 	} else {
 		fmt.Fprintln(w)
 		printGPUs(w, n)
+		printMIG(w, n)
+		printLinks(w, n)
+		printHealth(w, n)
 	}
 	for _, p := range n.Problems {
 		fmt.Fprintf(w, "problem: %s\n", p)
@@ -156,12 +171,9 @@ func printTable(w io.Writer, n *topology.Node) {
 // printGPUs prints the GPUs in the order of Slurm's GRES indices.
 func printGPUs(w io.Writer, n *topology.Node) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "GRES\tNVML\tDEVICE\tPRODUCT\tMEMORY\tPCI\tNUMA\tFABRIC\tHEALTH\tCLIQUE\tUUID")
+	fmt.Fprintln(t, "GRES\tNVML\tDEVICE\tPRODUCT\tMEMORY\tPCI\tNUMA\tCPUS\tFABRIC\tHEALTH\tCLIQUE\tUUID")
 	for i, g := range n.GRESOrder() {
-		device, numa := "-", "-"
-		if g.Minor != nil {
-			device = fmt.Sprintf("/dev/nvidia%d", *g.Minor)
-		}
+		numa, cpus := "-", cmp.Or(g.CPUAffinity, "-")
 		if g.NUMANode != nil {
 			numa = fmt.Sprint(*g.NUMANode)
 		}
@@ -178,10 +190,15 @@ func printGPUs(w io.Writer, n *topology.Node) {
 				clique = c.String()
 			}
 		}
-		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%.0f GiB\t%s\t%s\t%s\t%s\t%s\t%s\n", i, g.Index, device, g.Product, float64(g.MemoryMiB)/1024, g.PCIBusID, numa, state, health, clique, g.UUID)
-		for _, m := range g.MIG {
-			fmt.Fprintf(t, "\t\t\t  MIG %s\t\t\t\t\t\tinstance %d\t%s\n", m.Profile, m.GPUInstanceID, m.UUID)
-		}
+		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%.0f GiB\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", i, g.Index, deviceOf(&g), g.Product, float64(g.MemoryMiB)/1024, g.PCIBusID, numa, cpus, state, health, clique, g.UUID)
 	}
 	_ = t.Flush() // into memory or a terminal
+}
+
+// deviceOf is the GPU's device file, by which the lists name it.
+func deviceOf(g *topology.GPU) string {
+	if g.Minor == nil {
+		return "-"
+	}
+	return fmt.Sprintf("/dev/nvidia%d", *g.Minor)
 }
