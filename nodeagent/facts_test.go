@@ -174,10 +174,10 @@ func TestInventoryWithoutAll(t *testing.T) {
 		ids  map[string]int
 		want []string
 	}{
-		{nil, []string{"0", "1.7", "2"}},
-		{map[string]int{"GPU-a": 1, "GPU-b": 0, "GPU-c": 2}, []string{"1", "0.7", "2"}},
-		{map[string]int{"GPU-a": 1}, []string{"1", "", "2"}},
-		{map[string]int{"GPU-b": 2}, []string{"0", "2.7", ""}},
+		{nil, []string{"0", "2", "1.7"}},
+		{map[string]int{"GPU-a": 1, "GPU-b": 0, "GPU-c": 2}, []string{"1", "2", "0.7"}},
+		{map[string]int{"GPU-a": 1}, []string{"1", "2", ""}},
+		{map[string]int{"GPU-b": 2}, []string{"0", "", "2.7"}},
 	} {
 		f.ids = tt.ids
 		inv, err := InventoryOf(f.report())

@@ -46,27 +46,42 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	return errors.Join(err, dcgm.WriteInventory(f.runDir, inv))
 }
 
-// keepMissing adds the entries of before whose device has none now, and numbers
-// all of them again, by minor.
+// keepMissing adds the entries of before whose device has none now, at the place
+// that they had, and numbers all of them again. Among devices that were not
+// there before that place is by minor.
 func keepMissing(now, before []dcgm.Entry) []dcgm.Entry {
-	have, ids := make(map[int]bool, len(now)), make(map[string]bool, len(now))
-	for _, e := range now {
-		have[e.Minor], ids[e.ExporterID] = true, true
+	have, ids, at := make(map[int]bool, len(now)), make(map[string]bool, len(now)), make(map[string]int, len(now))
+	for i, e := range now {
+		have[e.Minor], ids[e.ExporterID], at[e.UUID] = true, true, i
 	}
+	var all []dcgm.Entry
+	known, missing := 0, 0
 	for _, e := range before {
-		if have[e.Minor] {
-			continue
+		i, same := at[e.UUID]
+		switch {
+		case same:
+			all = append(all, now[i])
+			known++
+		case !have[e.Minor]:
+			if ids[e.ExporterID] {
+				e.ExporterID = "" // ids have moved up
+			}
+			all = append(all, e)
+			missing++
 		}
-		if ids[e.ExporterID] {
-			e.ExporterID = "" // ids have moved up
-		}
-		now = append(now, e)
 	}
-	slices.SortStableFunc(now, func(a, b dcgm.Entry) int { return cmp.Compare(a.Minor, b.Minor) })
-	for i := range now {
-		now[i].GRESIndex = i
+	if missing == 0 {
+		return now
 	}
-	return now
+	if known < len(now) {
+		all = slices.DeleteFunc(all, func(e dcgm.Entry) bool { return have[e.Minor] })
+		all = append(slices.Clone(now), all...)
+		slices.SortStableFunc(all, func(a, b dcgm.Entry) int { return cmp.Compare(a.Minor, b.Minor) })
+	}
+	for i := range all {
+		all[i].GRESIndex = i
+	}
+	return all
 }
 
 // InventoryOf lists the node's devices in the order of Slurm's GRES indices.
@@ -81,22 +96,17 @@ func InventoryOf(n *topology.Node) (dcgm.Inventory, error) {
 			taken[*g.DCGMID] = true
 		}
 	}
-	for _, g := range n.GRESOrder() {
+	for _, d := range n.GRESDevices() {
+		g := d.GPU
 		if g.Minor == nil {
 			return inv, fmt.Errorf("GPU %s has no minor number: its GRES index is not known", g.UUID)
 		}
-		id := exporterIDOf(&g, taken)
-		e := dcgm.Entry{Device: fmt.Sprintf("/dev/nvidia%d", *g.Minor), Minor: *g.Minor, UUID: g.UUID, ExporterID: id}
-		if len(g.MIG) == 0 {
-			e.GRESIndex = len(inv.Entries)
-			inv.Entries = append(inv.Entries, e)
-			continue
+		e := dcgm.Entry{GRESIndex: len(inv.Entries), Device: fmt.Sprintf("/dev/nvidia%d", *g.Minor), Minor: *g.Minor, UUID: g.UUID, ExporterID: exporterIDOf(g, taken)}
+		if d.MIG != nil {
+			e.UUID, e.GPUUUID = d.MIG.UUID, g.UUID
+			e.GPUInstanceID, e.ExporterID = &d.MIG.GPUInstanceID, instanceID(e.ExporterID, d.MIG.GPUInstanceID)
 		}
-		for _, m := range g.MIG {
-			e.GRESIndex, e.UUID, e.GPUUUID = len(inv.Entries), m.UUID, g.UUID
-			e.GPUInstanceID, e.ExporterID = &m.GPUInstanceID, instanceID(id, m.GPUInstanceID)
-			inv.Entries = append(inv.Entries, e)
-		}
+		inv.Entries = append(inv.Entries, e)
 	}
 	return inv, nil
 }

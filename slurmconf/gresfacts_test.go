@@ -215,9 +215,9 @@ NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia1 Cores=4-7 Links=12,-1 Flags=nvi
 `},
 		{"partly MIG", GresOptions{Cores: true, Naming: NamingFull}, []*topology.Node{partly}, `
 NodeName=n1 Name=gpu Type=nvidia_a100 File=/dev/nvidia0 Cores=0-3 Flags=nvidia_gpu_env
+NodeName=n1 Name=gpu Type=nvidia_a100 File=/dev/nvidia[2-3] Cores=4-7 Flags=nvidia_gpu_env
 NodeName=n1 Name=gpu Type=nvidia_a100_1g.5gb MultipleFiles=/dev/nvidia1,/dev/nvidia-caps/nvidia-cap10,/dev/nvidia-caps/nvidia-cap60 Cores=0-3 Flags=nvidia_gpu_env
 NodeName=n1 Name=gpu Type=nvidia_a100_1g.5gb MultipleFiles=/dev/nvidia1,/dev/nvidia-caps/nvidia-cap11,/dev/nvidia-caps/nvidia-cap61 Cores=0-3 Flags=nvidia_gpu_env
-NodeName=n1 Name=gpu Type=nvidia_a100 File=/dev/nvidia[2-3] Cores=4-7 Flags=nvidia_gpu_env
 `},
 		{"no report", GresOptions{}, []*topology.Node{four(), nil}, `
 NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env

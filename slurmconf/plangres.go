@@ -205,20 +205,17 @@ func (o *GresOptions) gresOf(f *topology.Facts) (lines []GresLine, unknown strin
 		}
 		return []GresLine{{AutoDetect: way}}, ""
 	}
-	gpus := f.Report.GRESOrder()
+	found := f.Report.GRESDevices()
+	gpus := make([]topology.GPU, len(found))
+	for i, d := range found {
+		gpus[i] = *d.GPU
+	}
 	var cores []string
 	if o.Cores {
 		cores = coresOf(f.Report.Sockets, gpus)
 	}
 	links := linksOf(gpus)
-	for i := range gpus {
-		g := &gpus[i]
-		if g.Minor == nil {
-			return nil, fmt.Sprintf("its report has no minor number of GPU %s, which names the device file", g.UUID)
-		}
-		if g.Product == "" {
-			return nil, fmt.Sprintf("its report has no product of GPU %s, which names its Type", g.UUID)
-		}
+	for i, d := range found {
 		line := GresLine{Name: "gpu", Flags: []string{nvidiaGPUFlag}}
 		if cores != nil {
 			line.Cores = cores[i]
@@ -226,21 +223,30 @@ func (o *GresOptions) gresOf(f *topology.Facts) (lines []GresLine, unknown strin
 		if links != nil {
 			line.Links = links[i]
 		}
-		if len(g.MIG) == 0 {
-			line.Type, line.Files = o.typeOf(g.Product), []string{deviceFile(*g.Minor)}
-			lines = addDevice(lines, line)
-			continue
+		if unknown := o.device(&line, d); unknown != "" {
+			return nil, unknown
 		}
-		for k := range g.MIG {
-			m := &g.MIG[k]
-			if len(m.Capabilities) == 0 {
-				return nil, fmt.Sprintf("its report has no capability files of MIG instance %s of GPU %s", m.UUID, g.UUID)
-			}
-			line.Type, line.MultipleFiles = o.migTypeOf(g.Product, m.Profile), append([]string{deviceFile(*g.Minor)}, m.Capabilities...)
-			lines = append(lines, line)
-		}
+		lines = addDevice(lines, line)
 	}
 	return lines, ""
+}
+
+// device gives a line its Type and files, or says what is unknown of them.
+func (o *GresOptions) device(line *GresLine, d topology.GRESDevice) (unknown string) {
+	g := d.GPU
+	switch {
+	case g.Minor == nil:
+		return fmt.Sprintf("its report has no minor number of GPU %s, which names the device file", g.UUID)
+	case g.Product == "":
+		return fmt.Sprintf("its report has no product of GPU %s, which names its Type", g.UUID)
+	case d.MIG == nil:
+		line.Type, line.Files = o.typeOf(g.Product), []string{deviceFile(*g.Minor)}
+	case len(d.MIG.Capabilities) == 0:
+		return fmt.Sprintf("its report has no capability files of MIG instance %s of GPU %s", d.MIG.UUID, g.UUID)
+	default:
+		line.Type, line.MultipleFiles = o.migTypeOf(g.Product, d.MIG.Profile), append([]string{deviceFile(*g.Minor)}, d.MIG.Capabilities...)
+	}
+	return ""
 }
 
 // detects returns how a node with GPUs is to detect them, empty where its
@@ -257,10 +263,10 @@ func (o *GresOptions) detects(f *topology.Facts) (way, unknown string) {
 	return o.AutoDetect, ""
 }
 
-// addDevice appends a line of one file, or the file to the last line where they
-// differ in nothing else. A line with Links is for one device.
+// addDevice appends a line of one device, or its file to the last line where they
+// differ in nothing else. A line with Links or MultipleFiles is for one device.
 func addDevice(lines []GresLine, one GresLine) []GresLine {
-	if n := len(lines); n > 0 && lines[n-1].Type == one.Type && lines[n-1].Cores == one.Cores && len(lines[n-1].Files) > 0 && one.Links == nil {
+	if n := len(lines); n > 0 && lines[n-1].Type == one.Type && lines[n-1].Cores == one.Cores && len(lines[n-1].Files) > 0 && len(one.Files) > 0 && one.Links == nil {
 		lines[n-1].Files = append(lines[n-1].Files, one.Files...)
 		return lines
 	}

@@ -1,0 +1,52 @@
+package topology
+
+import (
+	"cmp"
+	"slices"
+)
+
+// GRESDevice is one device that Slurm counts: a GPU, or a MIG instance of it.
+type GRESDevice struct {
+	GPU *GPU
+	// MIG is nil for a whole GPU.
+	MIG *MIGInstance
+}
+
+// GRESDevices returns the node's devices in the order of Slurm's GRES indices.
+//
+// slurmd puts the devices of one Type together, whatever their order in
+// gres.conf, and the types in the order that slurm.conf's Gres= has. So the
+// devices of one kind, which is a product or a MIG profile of it, are together
+// here: by minor number, and the kinds as their first device is met.
+func (n *Node) GRESDevices() []GRESDevice {
+	gpus := n.GRESOrder()
+	devices := make([]GRESDevice, 0, len(gpus))
+	for i := range gpus {
+		g := &gpus[i]
+		if len(g.MIG) == 0 {
+			devices = append(devices, GRESDevice{GPU: g})
+		}
+		for k := range g.MIG {
+			devices = append(devices, GRESDevice{g, &g.MIG[k]})
+		}
+	}
+	type kind struct{ product, profile string }
+	kinds := map[kind]int{}
+	of := func(d GRESDevice) int {
+		k := kind{product: d.GPU.Product}
+		if d.MIG != nil {
+			k.profile = "MIG " + d.MIG.Profile
+		}
+		if _, met := kinds[k]; !met {
+			kinds[k] = len(kinds)
+		}
+		return kinds[k]
+	}
+	for _, d := range devices {
+		of(d)
+	}
+	if len(kinds) > 1 {
+		slices.SortStableFunc(devices, func(a, b GRESDevice) int { return cmp.Compare(of(a), of(b)) })
+	}
+	return devices
+}
