@@ -102,6 +102,13 @@ func (m *memory) Put(_ context.Context, report []byte) error {
 	return m.broken
 }
 
+// now returns what is stored, and how often it was written.
+func (m *memory) now() (report string, puts int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return string(m.report), m.puts
+}
+
 func discard() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
 // contextOf returns a context that ends with the test at the latest.

@@ -60,8 +60,9 @@ func TestStale(t *testing.T) {
 		check := func(when string, puts int, stale float64, problem string) {
 			t.Helper()
 			synctest.Wait()
-			if store.puts != puts || strings.Contains(string(store.report), reasonStale) != (problem != "") || !strings.Contains(string(store.report), problem) {
-				t.Errorf("%s: %d writes, want %d with %q: %s", when, store.puts, puts, problem, store.report)
+			report, n := store.now()
+			if n != puts || strings.Contains(report, reasonStale) != (problem != "") || !strings.Contains(report, problem) {
+				t.Errorf("%s: %d writes, want %d with %q: %s", when, n, puts, problem, report)
 			}
 			if got := testutil.ToFloat64(a.metrics.stale); got != stale {
 				t.Errorf("%s: stale %v, want %v", when, got, stale)
@@ -76,17 +77,22 @@ func TestStale(t *testing.T) {
 		time.Sleep(2 * time.Minute) // in which a probe hung and another came
 		hear(goodLine)
 		check("a gap", 1, 0, "")
-		a.lastEnd = endHang
+		ended := func(reason string) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.lastEnd = reason
+		}
+		ended(endHang)
 		time.Sleep(3*time.Minute + time.Second)
 		const hangs = `{"reason":"FactsStale","message":"no facts since: the probe hangs; these are the last good ones, see the agent's log"}`
 		check("no probe", 2, 1, hangs)
-		a.lastEnd = endExit
+		ended(endExit)
 		time.Sleep(24 * time.Hour)
 		check("a day later", 2, 1, hangs)
 		hear(goodLine)
 		check("a probe reports", 3, 0, "")
-		if string(store.report) != goodLine {
-			t.Errorf("stored %s", store.report)
+		if report, _ := store.now(); report != goodLine {
+			t.Errorf("stored %s", report)
 		}
 		cancel()
 		<-done
