@@ -20,23 +20,18 @@ func blockNames(c Clique) [3]string {
 	return [3]string{whole[:len(blockPrefix)+8] + id, whole[:len(blockPrefix)+16] + id, whole}
 }
 
-// matchPrevious finds for every known clique its published block, then lets
+// matchPrevious finds for every known domain its published block, then lets
 // the nodes without a reading stay in theirs.
 func (p *planner) matchPrevious() {
-	byName := make(map[string]int, len(p.prev.Blocks))
-	for b := range p.prev.Blocks {
-		byName[p.prev.Blocks[b].Name] = b
+	if len(p.prev.Blocks) == 0 {
+		return
 	}
-	var matches []match
-	for g := range p.groups {
-		for length, name := range p.groups[g].names {
-			if b, ok := byName[name]; ok && p.sameClique(b, g) {
-				matches = append(matches, match{g, b, p.common(g, b), length})
-			}
-		}
-	}
+	p.silent = make([]silence, len(p.prev.Blocks))
+	p.countKept()
+	p.countDoubtful()
+	matches := p.findMatches()
 	slices.SortStableFunc(matches, func(a, b match) int {
-		return cmp.Or(cmp.Compare(b.common, a.common), cmp.Compare(b.length, a.length))
+		return cmp.Or(cmp.Compare(b.common, a.common), cmp.Compare(b.name, a.name))
 	})
 	claims := make(map[int]int) // previous block -> group
 	for _, m := range matches {
@@ -46,16 +41,160 @@ func (p *planner) matchPrevious() {
 		claims[m.block] = m.group
 		p.groups[m.group].prev = m.block
 	}
+	p.doubtLabels()
 	for b := range p.prev.Blocks {
 		if _, ok := claims[b]; !ok && !p.forgets(b) {
 			claims[b] = len(p.groups)
-			c := p.prev.Blocks[b].Clique
-			p.groups = append(p.groups, group{clique: c, prev: b, names: blockNames(c)})
+			g := group{identity: identity{clique: p.prev.Blocks[b].Clique}, prev: b}
+			if !g.clique.IsZero() {
+				g.names = blockNames(g.clique)
+			}
+			p.groups = append(p.groups, g)
 		}
 	}
 	p.keepUnread(claims)
 	p.keepGone(claims)
 	p.nameForgotten(claims)
+}
+
+// findMatches lists the published blocks that may be a group's: those of its
+// names; and where a block or a group is not named after a clique, those that its
+// nodes are published in. So a block that was made from labels stays one when
+// agents report the clique.
+func (p *planner) findMatches() []match {
+	byName := make(map[string]int, len(p.prev.Blocks))
+	for b := range p.prev.Blocks {
+		byName[p.prev.Blocks[b].Name] = b
+	}
+	matches := make([]match, 0, len(p.groups))
+	var shared []sharing
+	for g := range p.groups {
+		grp := &p.groups[g]
+		shared = p.sharedBy(grp, shared[:0])
+		named := len(matches)
+		add := func(name string, preference int) {
+			if b, ok := byName[name]; ok && p.sameClique(b, g) {
+				matches = append(matches, match{g, b, commonWith(shared, b), preference})
+			}
+		}
+		for length, name := range grp.names {
+			add(name, length)
+		}
+		for _, name := range grp.aliases {
+			add(name, preferAlias)
+		}
+		fresh := len(grp.nodes)
+		for _, s := range shared {
+			fresh -= s.nodes
+		}
+		for _, s := range shared {
+			known := slices.ContainsFunc(matches[named:], func(m match) bool { return m.block == s.block })
+			if !known && p.mayTake(g, s, fresh) {
+				matches = append(matches, match{g, s.block, s.nodes, preferNone})
+			}
+		}
+	}
+	return matches
+}
+
+// sharing is how many nodes of a group are published in a block.
+type sharing struct{ block, nodes int }
+
+func (p *planner) sharedBy(g *group, shared []sharing) []sharing {
+	last := -1
+	for _, i := range g.nodes {
+		b := int(p.was[i])
+		if b < 0 {
+			continue
+		}
+		if last < 0 || shared[last].block != b {
+			if last = slices.IndexFunc(shared, func(s sharing) bool { return s.block == b }); last < 0 {
+				last = len(shared)
+				shared = append(shared, sharing{block: b})
+			}
+		}
+		shared[last].nodes++
+	}
+	return shared
+}
+
+func commonWith(shared []sharing, block int) int {
+	for _, s := range shared {
+		if s.block == block {
+			return s.nodes
+		}
+	}
+	return 0
+}
+
+// mayTake reports whether a group may be a block that has not its name. The
+// block of one clique is never another's, and one that was named by hand is
+// nobody's. A block in which silent nodes leave no place for a group that is mostly
+// new is not the group's: one of its nodes was moved there.
+func (p *planner) mayTake(g int, s sharing, fresh int) bool {
+	name := p.prev.Blocks[s.block].Name
+	if !isDomainName(name) && (p.groups[g].domain == 0 || !isCliqueName(name)) || !p.sameClique(s.block, g) {
+		return false
+	}
+	return fresh <= s.nodes || p.silent[s.block].kept+len(p.groups[g].nodes) <= p.prev.BaseBlockSize
+}
+
+// silence is how many nodes of a published block say nothing now, and how many
+// name another domain by a label that is not to be followed.
+type silence struct{ kept, doubtful int }
+
+func (p *planner) countKept() {
+	for i := range p.read {
+		if b := p.was[i]; b >= 0 && p.read[i].keep {
+			p.silent[b].kept++
+		}
+	}
+}
+
+func (p *planner) countDoubtful() {
+	agents := slices.ContainsFunc(p.facts, func(f *Facts) bool { return f.Report != nil || f.ReportUnreadable })
+	if !agents && len(p.prev.Reported) == 0 {
+		return
+	}
+	p.doubtful = make([]bool, len(p.facts))
+	for i, f := range p.facts {
+		b := p.was[i]
+		if b < 0 || p.plan.Placements[i].Source != string(fromLabel) || !agents && !p.prev.Reported[f.SlurmName] {
+			continue
+		}
+		if names := &p.groups[p.groupOf[i]].names; !slices.Contains(names[:], p.prev.Blocks[b].Name) {
+			p.doubtful[i] = true
+			p.silent[b].doubtful++
+		}
+	}
+}
+
+// doubtLabels keeps a published node in its block when only a label says
+// otherwise and agents are at work: a report that is missing for a while, or
+// that cannot be read, moves nothing. Where any node has a report, readable or
+// not, labels alone move none. Where none has, they move those that never had
+// one, for there they are all that is known; a node that once had one stays
+// until its report is back or the node has been away, so that deleting all
+// reports is no way to move nodes.
+func (p *planner) doubtLabels() {
+	for i, doubtful := range p.doubtful {
+		b := int(p.was[i])
+		if !doubtful || p.groups[p.groupOf[i]].prev == b {
+			continue
+		}
+		g := &p.groups[p.groupOf[i]]
+		g.nodes = slices.DeleteFunc(g.nodes, func(n int) bool { return n == i })
+		f, pl, name := p.facts[i], &p.plan.Placements[i], p.prev.Blocks[b].Name
+		p.read[i].clique, p.read[i].domain, p.read[i].keep = Clique{}, 0, true
+		p.silent[b].kept++
+		pl.Source, pl.Reason = "", ReasonNoFacts
+		pl.Message = fmt.Sprintf("no report confirms %s, which only its label says", f.Labels.domain())
+		reason := ReasonCliqueDiffers
+		if f.Labels.Clique.IsZero() {
+			reason = ReasonDomainDiffers
+		}
+		p.problem(f.Name, reason, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", f.Labels.domain(), name))
+	}
 }
 
 // forgets reports whether the previous block leaves the plan for good: the
@@ -84,34 +223,25 @@ func (p *planner) nameForgotten(claims map[int]int) {
 	}
 }
 
-// match is a published block that may be a clique's: the more nodes it has of
-// it, and the longer the name, for two clusters may share the shorter ones.
-type match struct{ group, block, common, length int }
+// match is a published block that may be a group's: the more nodes it has of
+// it, and the better the name, for two clusters may share the shorter ones.
+type match struct{ group, block, common, name int }
 
-// unread reports whether a node of the previous block says nothing now: the
-// block is not free for a clique that it has no node of.
-func (p *planner) unread(b int) bool {
-	return slices.ContainsFunc(p.prev.Blocks[b].Nodes, func(name string) bool {
-		i, ok := p.find(name)
-		return ok && p.read[i].keep
-	})
-}
+// What is below the length of a group's own name as a reason to take a block.
+const (
+	preferAlias = -1
+	preferNone  = -2
+)
+
+// unread reports whether a node of the previous block says nothing now, or
+// nothing that is followed: the block is not free for a clique that it has no
+// node of.
+func (p *planner) unread(b int) bool { return p.silent[b].kept+p.silent[b].doubtful > 0 }
 
 // sameClique reports whether the previous block can be that of the group.
 func (p *planner) sameClique(b, g int) bool {
 	c := p.prev.Blocks[b].Clique
 	return c.IsZero() || c == p.groups[g].clique
-}
-
-// common counts the nodes of group g that were in previous block b.
-func (p *planner) common(g, b int) int {
-	n := 0
-	for _, i := range p.groups[g].nodes {
-		if was, ok := p.inBlock[p.facts[i].SlurmName]; ok && was == b {
-			n++
-		}
-	}
-	return n
 }
 
 // keepUnread leaves nodes whose domain could not be read where they were.
@@ -120,8 +250,8 @@ func (p *planner) keepUnread(claims map[int]int) {
 		if !p.read[i].keep {
 			continue
 		}
-		b, ok := p.inBlock[p.facts[i].SlurmName]
-		if !ok {
+		b := int(p.was[i])
+		if b < 0 {
 			continue
 		}
 		if g, ok := claims[b]; ok {
@@ -196,7 +326,7 @@ func (p *planner) dropSmall() {
 			return false
 		}
 		for _, i := range g.nodes {
-			p.leave(i, ReasonSmallDomain, fmt.Sprintf("its NVLink domain %s has %d node, and a block is made from %d on", g.clique, len(g.nodes), p.policy.MinBlockNodes))
+			p.leave(i, ReasonSmallDomain, fmt.Sprintf("its NVLink domain %s has %d node, and a block is made from %d on", &g, len(g.nodes), p.policy.MinBlockNodes))
 		}
 		return true
 	})
@@ -253,7 +383,7 @@ func (p *planner) dropShort(base int) {
 			return false
 		}
 		for _, i := range g.nodes {
-			p.leave(i, ReasonBelowBase, fmt.Sprintf("its NVLink domain %s has %d nodes, the base block size is %d, and this Slurm release does not start with a smaller block", g.clique, n, base))
+			p.leave(i, ReasonBelowBase, fmt.Sprintf("its NVLink domain %s has %d nodes, the base block size is %d, and this Slurm release does not start with a smaller block", &g, n, base))
 		}
 		return true
 	})
@@ -314,7 +444,7 @@ func (p *planner) parent(g int) string {
 		}
 	}
 	name := p.groups[g].name
-	if c := p.groups[g].clique; !c.IsZero() {
+	if p.groups[g].names[0] != "" {
 		name = p.groups[g].names[0]
 	}
 	name = strings.TrimPrefix(name, blockPrefix)

@@ -1,16 +1,66 @@
 package topology
 
+import (
+	"cmp"
+	"strings"
+)
+
 // Labels are what a node's Kubernetes labels say of its hardware, for nodes
 // without a report and as a witness beside one.
 type Labels struct {
-	// Clique is the NVLink domain, zero when no label names one.
+	// Clique is the NVLink domain, zero when no label names one as NVML does.
 	Clique Clique
-	// Tiers are network switches above the node, nearest first.
-	Tiers []string
+	// Domains are the NVLink domain as other labels name it, each by a value of
+	// its own, in their order of precedence.
+	Domains []Domain
+	// Tiers are network switches above the node, nearest first, and TierSource
+	// whose labels name them; MoreTiers are those of labels that come after.
+	Tiers      []string
+	TierSource TierSource
+	MoreTiers  []SourceTiers
 	// Product and GPUs describe the GPUs where labels count them.
 	Product  string
 	GPUs     int
 	Problems []Problem
+}
+
+// Domain is an NVLink domain that a label names by a value that says nothing
+// but which nodes are together.
+type Domain struct{ Key, Value string }
+
+// IsZero reports whether d names no domain.
+func (d Domain) IsZero() bool { return d == Domain{} }
+
+// String returns "key=value".
+func (d Domain) String() string { return d.Key + "=" + d.Value }
+
+// Compare orders domains by key, then by value.
+func (d Domain) Compare(e Domain) int {
+	return cmp.Or(strings.Compare(d.Key, e.Key), strings.Compare(d.Value, e.Value))
+}
+
+// TierSource is whose labels name switches. Of two the one of lower rank comes
+// first.
+type TierSource struct {
+	Rank int
+	Name string
+}
+
+// SourceTiers are the switches above a node, nearest first, by one source.
+type SourceTiers struct {
+	TierSource
+	Tiers []string
+}
+
+// NamesDomain reports whether a label names an NVLink domain.
+func (l *Labels) NamesDomain() bool { return !l.Clique.IsZero() || len(l.Domains) > 0 }
+
+// domain returns the NVLink domain that labels name, in words.
+func (l *Labels) domain() string {
+	if !l.Clique.IsZero() {
+		return "clique " + l.Clique.String()
+	}
+	return l.Domains[0].String()
 }
 
 // Facts are all that is known of one node when a plan is made.
@@ -68,11 +118,13 @@ func (f *Facts) Tiers() []string {
 	if f.Stays != "" {
 		return nil
 	}
-	if f.Report != nil && len(f.Report.Tiers) > 0 {
+	if f.reportsTiers() {
 		return f.Report.Tiers
 	}
 	return f.Labels.Tiers
 }
+
+func (f *Facts) reportsTiers() bool { return f.Report != nil && len(f.Report.Tiers) > 0 }
 
 // source says where the node's NVLink domain is known from.
 type source string
@@ -110,7 +162,10 @@ const (
 	ReasonKeptGone         = "KeptForBlockSize"
 	ReasonForgottenInUse   = "ForgottenBlockInUse"
 	ReasonCliqueDiffers    = "CliqueLabelDiffers"
+	ReasonDomainDiffers    = "DomainLabelDiffers"
+	ReasonDomainConflict   = "DomainLabelConflict"
 	ReasonTierConflict     = "TierConflict"
+	ReasonTiersMissing     = "TierLabelsMissing"
 )
 
 // domain decides which NVLink domain the node belongs to: NVML first, then
@@ -125,8 +180,8 @@ func (f *Facts) domain() domain {
 		return f.reportedDomain()
 	case f.Report != nil && len(f.Report.Problems) == 0:
 		return domain{keep: true, reason: ReasonNoGPUs, message: "its report has no GPU"}
-	case !f.Labels.Clique.IsZero():
-		return domain{clique: f.Labels.Clique, source: fromLabel}
+	case f.Labels.NamesDomain():
+		return f.Labels.labelled()
 	case f.Report == nil && f.GPUCount() == 0 && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
 		return domain{keep: true, reason: ReasonNoGPUs, message: "no report, and no label or ResourceSlice says that the node has a GPU"}
 	case f.Report == nil && len(f.Labels.Problems) > 0:
@@ -135,12 +190,18 @@ func (f *Facts) domain() domain {
 	return domain{keep: true, reason: ReasonNoFacts, message: "no report says the node's NVLink domain, and no label names one"}
 }
 
+// labelled is the decision where labels name the domain: the clique, for that is
+// what NVML would say, or none yet where they name it by a value of their own.
+func (l *Labels) labelled() domain {
+	return domain{clique: l.Clique, source: fromLabel}
+}
+
 // reportedDomain decides by what NVML reported of the node's GPUs. Only a fabric
 // that is not supported, or completed without a cluster, says that there is no
 // domain; one that is absent says nothing.
 func (f *Facts) reportedDomain() domain {
 	var clique Clique
-	var waiting, failed string
+	var waiting, failed *GPU
 	unread := false
 	for i := range f.Report.GPUs {
 		g := &f.Report.GPUs[i]
@@ -154,10 +215,10 @@ func (f *Facts) reportedDomain() domain {
 		}
 		switch g.Fabric.State {
 		case FabricInProgress, FabricNotStarted:
-			waiting = g.UUID
+			waiting = g
 		case FabricCompleted:
 			if g.Fabric.Status != "" {
-				failed = g.UUID + " ended with " + g.Fabric.Status
+				failed = g
 			}
 		case FabricNotSupported:
 		default:
@@ -167,12 +228,12 @@ func (f *Facts) reportedDomain() domain {
 	switch {
 	case !clique.IsZero():
 		return domain{clique: clique, source: fromNVML}
-	case waiting != "":
-		return domain{keep: true, reason: ReasonFabricInProgress, message: "GPU " + waiting + " has not completed its fabric registration"}
-	case failed != "":
-		return domain{keep: true, reason: ReasonFabricFailed, message: "fabric registration of GPU " + failed}
-	case unread && !f.Labels.Clique.IsZero():
-		return domain{clique: f.Labels.Clique, source: fromLabel}
+	case waiting != nil:
+		return domain{keep: true, reason: ReasonFabricInProgress, message: "GPU " + waiting.UUID + " has not completed its fabric registration"}
+	case failed != nil:
+		return domain{keep: true, reason: ReasonFabricFailed, message: "fabric registration of GPU " + failed.UUID + " ended with " + failed.Fabric.Status}
+	case unread && f.Labels.NamesDomain():
+		return f.Labels.labelled()
 	case unread && len(f.Report.Problems) > 0:
 		return domain{keep: true, reason: ReasonNoFacts, message: f.Report.Problems[0].Message}
 	case unread:

@@ -77,30 +77,53 @@ type planner struct {
 	prev    Previous
 	policy  Policy
 	plan    *Plan
-	inBlock map[string]int // Slurm name -> index into prev.Blocks
-	read    []reading      // beside facts
+	was     []int32   // beside facts: index into prev.Blocks, noBlock for none
+	read    []reading // beside facts
+	domains []labelled
 	groups  []group
+	groupOf []int32 // beside facts: index into groups, noBlock for none
+	// doubtful, beside facts, are nodes that only a label puts elsewhere than
+	// they are published.
+	doubtful []bool
+	silent   []silence // beside prev.Blocks
 }
+
+// noBlock stands for no block and no group.
+const noBlock = -1
 
 // reading is what placing a node needs of its facts. They are many and spread
 // over memory, so they are gone through once.
 type reading struct {
-	clique  Clique
+	clique Clique
+	// domain is the index into planner.domains, counted from 1, where only
+	// labels name the domain.
+	domain  int32
 	tiers   []string
 	hasGPUs bool
 	// keep says that the node stays in its previous block, if it had one.
 	keep bool
 }
 
-// group is the nodes of one clique, or of a previous block that no node's
-// facts name now.
+// group is the nodes of one clique or labelled domain, or of a previous block
+// that no node's facts name now.
 type group struct {
-	clique Clique
-	prev   int // index into prev.Blocks, -1 when new
-	name   string
-	names  [3]string // that the clique's block may have
-	nodes  []int     // indices into facts
-	gone   []string
+	identity
+	title string // of a labelled domain
+	prev  int    // index into prev.Blocks, -1 when new
+	name  string
+	names [3]string // that the block of the clique or domain may have
+	// aliases are names that a block made from labels of the clique may have.
+	aliases []string
+	nodes   []int // indices into facts
+	gone    []string
+}
+
+// String names the NVLink domain in words.
+func (g *group) String() string {
+	if g.domain != 0 {
+		return g.title
+	}
+	return g.clique.String()
 }
 
 // MakePlan decides where every node belongs. previous may be nil. It fails only
@@ -124,7 +147,8 @@ func MakePlan(facts []Facts, previous *Previous, policy Policy) (*Plan, error) {
 		return nil, err
 	}
 	p.readFacts()
-	p.doubtLabels()
+	p.readDomains()
+	p.chooseTiers()
 	p.groupNodes()
 	p.matchPrevious()
 	p.nameGroups()
@@ -157,15 +181,34 @@ func (p *planner) indexNodes() error {
 		}
 		p.plan.Placements[i] = Placement{Node: f.Name, SlurmName: f.SlurmName}
 	}
-	if len(p.prev.Blocks) > 0 {
-		p.inBlock = make(map[string]int, len(p.facts))
+	p.findPublished()
+	return nil
+}
+
+// findPublished finds the published block of every node. Blocks list their nodes
+// sorted, so the next one is mostly the next of facts.
+func (p *planner) findPublished() {
+	if len(p.prev.Blocks) == 0 {
+		return
 	}
+	p.was = make([]int32, len(p.facts))
+	for i := range p.was {
+		p.was[i] = noBlock
+	}
+	next := 0
 	for b := range p.prev.Blocks {
 		for _, n := range p.prev.Blocks[b].Nodes {
-			p.inBlock[n] = b
+			if next >= len(p.facts) || p.facts[next].SlurmName != n {
+				at, ok := p.find(n)
+				if !ok {
+					continue
+				}
+				next = at
+			}
+			p.was[next] = int32(b)
+			next++
 		}
 	}
-	return nil
 }
 
 // readFacts finds every node's NVLink domain, or why it has none, and what its
@@ -185,81 +228,113 @@ func (p *planner) readFacts() {
 				p.problem(f.Name, pr.Reason, pr.Message)
 			}
 		}
-		if d.source == fromNVML && !f.Labels.Clique.IsZero() && f.Labels.Clique != d.clique {
+		switch {
+		case d.source == fromNVML && !f.Labels.Clique.IsZero() && f.Labels.Clique != d.clique:
 			p.problem(f.Name, ReasonCliqueDiffers, fmt.Sprintf("NVML reports clique %s, the node's label says %s; NVML is followed", d.clique, f.Labels.Clique))
+		case d.reason == ReasonNoDomain && !d.keep && f.Labels.NamesDomain():
+			p.problem(f.Name, ReasonDomainDiffers, fmt.Sprintf("NVML reports no NVLink domain between nodes, the node's label says %s; NVML is followed", f.Labels.domain()))
 		}
 	}
 }
 
-// doubtLabels keeps a published node in its block when only a label says
-// otherwise and agents are at work: a report that is missing for a while, or
-// that cannot be read, moves nothing. Where any node has a report, readable or
-// not, labels alone move none. Where none has, they move those that never had
-// one, for there they are all that is known; a node that once had one stays
-// until its report is back or the node has been away, so that deleting all
-// reports is no way to move nodes.
-func (p *planner) doubtLabels() {
-	if len(p.inBlock) == 0 {
-		return
-	}
-	agents := slices.ContainsFunc(p.facts, func(f *Facts) bool { return f.Report != nil || f.ReportUnreadable })
-	for i, f := range p.facts {
-		pl := &p.plan.Placements[i]
-		b, was := p.inBlock[f.SlurmName]
-		if pl.Source != string(fromLabel) || !was || !agents && !p.prev.Reported[f.SlurmName] {
-			continue
-		}
-		c := p.read[i].clique
-		if names := blockNames(c); slices.Contains(names[:], p.prev.Blocks[b].Name) {
-			continue
-		}
-		p.read[i].clique, p.read[i].keep = Clique{}, true
-		pl.Source, pl.Reason = "", ReasonNoFacts
-		pl.Message = fmt.Sprintf("no report confirms clique %s, which only its label says", c)
-		p.problem(f.Name, ReasonCliqueDiffers, fmt.Sprintf("its label says clique %s, it is published in block %s, and no report of it can be read: it stays", c, p.prev.Blocks[b].Name))
-	}
-}
-
-// groupNodes gathers the nodes of each clique, cliques in their own order.
+// groupNodes gathers the nodes of each clique and each labelled domain, those
+// after these, each in their own order.
 func (p *planner) groupNodes() {
-	var cliques []Clique // in the order of their first nodes
+	var ids []identity // in the order of their first nodes
 	var counts []int
-	known := make(map[Clique]int)
-	of := make([]int, len(p.read)) // node -> index into cliques
-	last, placed := -1, 0
+	known := make(map[Clique]int32)
+	domains := make([]int32, len(p.domains)) // index into ids, counted from 1
+	p.groupOf = make([]int32, len(p.read))   // first an index into ids
+	last, placed := int32(-1), 0
 	for i := range p.read {
-		c := p.read[i].clique
-		if of[i] = -1; c.IsZero() {
+		id := identity{p.read[i].clique, p.read[i].domain}
+		if p.groupOf[i] = noBlock; id == (identity{}) {
 			continue
 		}
-		if last < 0 || cliques[last] != c { // neighbours mostly share a clique
-			var ok bool
-			if last, ok = known[c]; !ok {
-				last = len(cliques)
-				known[c] = last
-				cliques, counts = append(cliques, c), append(counts, 0)
+		if last < 0 || ids[last] != id { // neighbours mostly share theirs
+			at := &last
+			ok := false
+			if id.domain != 0 {
+				at = &domains[id.domain-1]
+				ok = *at > 0
+				last = *at - 1
+			} else {
+				last, ok = known[id.clique]
+			}
+			if !ok {
+				last = int32(len(ids))
+				ids, counts = append(ids, id), append(counts, 0)
+				if id.domain != 0 {
+					*at = last + 1
+				} else {
+					known[id.clique] = last
+				}
 			}
 		}
-		of[i] = last
+		p.groupOf[i] = last
 		counts[last]++
 		placed++
 	}
-	order := make([]int, len(cliques))
+	order := make([]int32, len(ids))
 	for i := range order {
-		order[i] = i
+		order[i] = int32(i)
 	}
-	slices.SortFunc(order, func(a, b int) int { return cliques[a].Compare(cliques[b]) })
+	slices.SortFunc(order, func(a, b int32) int { return p.compare(ids[a], ids[b]) })
 	p.groups = make([]group, len(order))
-	groupOf := make([]*group, len(cliques))
-	all := make([]int, placed) // one array for all, each group with its share
-	for g, c := range order {
-		p.groups[g] = group{clique: cliques[c], prev: -1, names: blockNames(cliques[c]), nodes: all[:0:counts[c]]}
-		all = all[counts[c]:]
-		groupOf[c] = &p.groups[g]
+	at := make([]int32, len(ids)) // index into ids -> index into groups
+	all := make([]int, placed)    // one array for all, each group with its share
+	for g, id := range order {
+		p.groups[g] = p.newGroup(ids[id])
+		p.groups[g].nodes = all[:0:counts[id]]
+		all = all[counts[id]:]
+		at[id] = int32(g)
 	}
-	for i, c := range of {
-		if c >= 0 {
-			groupOf[c].nodes = append(groupOf[c].nodes, i)
+	for i, id := range p.groupOf {
+		if id >= 0 {
+			g := at[id]
+			p.groupOf[i] = g
+			p.groups[g].nodes = append(p.groups[g].nodes, i)
+		}
+	}
+	p.addAliases()
+}
+
+func (p *planner) newGroup(id identity) group {
+	g := group{identity: id, prev: noBlock}
+	if id.domain != 0 {
+		g.title, g.names = p.domains[id.domain-1].String(), p.domains[id.domain-1].blockNames()
+	} else {
+		g.names = blockNames(id.clique)
+	}
+	return g
+}
+
+// compare orders cliques before labelled domains.
+func (p *planner) compare(a, b identity) int {
+	switch {
+	case a.domain == 0 && b.domain == 0:
+		return a.clique.Compare(b.clique)
+	case a.domain == 0:
+		return -1
+	case b.domain == 0:
+		return 1
+	}
+	return p.domains[a.domain-1].Compare(p.domains[b.domain-1].Domain)
+}
+
+// addAliases gives groups the names of the labelled domains that stand for them.
+func (p *planner) addAliases() {
+	if len(p.prev.Blocks) == 0 {
+		return
+	}
+	for i := range p.domains {
+		d := &p.domains[i]
+		if d.conflict != "" || len(d.witnesses) == 0 {
+			continue
+		}
+		if g := p.groupOf[d.witnesses[0].first]; g >= 0 && p.groups[g].identity == d.is {
+			names := d.blockNames()
+			p.groups[g].aliases = append(p.groups[g].aliases, names[:]...)
 		}
 	}
 }

@@ -21,12 +21,7 @@ const (
 // 18 digits. Texts that had to be changed get eight hex digits of their hash,
 // so that two never share a name.
 func SlurmName(s string) string {
-	clean := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
-			return r
-		}
-		return '-'
-	}, s)
+	clean := slurmLetters(s)
 	digits := len(clean) - len(strings.TrimRight(clean, "0123456789"))
 	if clean == s && s != "" && len(s) <= maxNameLength && digits <= maxTrailingDigits {
 		return s
@@ -34,6 +29,16 @@ func SlurmName(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	suffix := "-" + hex.EncodeToString(sum[:4]) + "x"
 	return strings.TrimRight(clean[:min(len(clean), maxNameLength-len(suffix))], "-") + suffix
+}
+
+// slurmLetters puts a dash for every character that Slurm does not take in a name.
+func slurmLetters(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '-'
+	}, s)
 }
 
 // makeTree builds the switch tree from the tiers of the nodes that have GPUs.

@@ -1,0 +1,295 @@
+package topology_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+const tierZero = "topology.nebius.com/tier-0"
+
+// named is a site of which labels alone name the domains.
+func named(racks, nodes int) []topology.Facts {
+	facts := site(racks, nodes)
+	for i := range facts {
+		facts[i].Report = nil
+		facts[i].Labels = topology.Labels{GPUs: 4, Domains: []topology.Domain{{Key: tierZero, Value: fmt.Sprintf("rack.%d", 1+i/nodes)}}}
+	}
+	return facts
+}
+
+// report gives a node of a named site its report.
+func report(f *topology.Facts, all []topology.Facts) {
+	at := slices.IndexFunc(all, func(a topology.Facts) bool { return a.Name == f.Name })
+	r := *all[at].Report
+	f.Report = &r
+}
+
+func blockOf(p *topology.Plan, node string) string {
+	for _, pl := range p.Placements {
+		if pl.Node == node {
+			return pl.Block
+		}
+	}
+	return ""
+}
+
+func problemsOf(p *topology.Plan, reason string) (nodes []string) {
+	for _, pr := range p.Problems {
+		if pr.Reason == reason {
+			nodes = append(nodes, pr.Node)
+		}
+	}
+	return nodes
+}
+
+func TestDomainBlockNames(t *testing.T) {
+	values := []string{"a", "A", "a.b", "a-b", "a_b", "rack-12345678901234567890123", "8a61c302-7", strings.Repeat("9", 63), strings.Repeat("v.", 31) + "1",
+		"DH4-016-US-EAST-02A", "x3e4f1a2b3c4d5e6f"}
+	var facts []topology.Facts
+	for _, key := range []string{tierZero, "ds.coreweave.com/nvlink.domain"} {
+		for v, value := range values {
+			for n := range 2 {
+				name := fmt.Sprintf("%s%02d-%d", key[:2], v, n)
+				facts = append(facts, topology.Facts{Name: name, SlurmName: name, Labels: topology.Labels{Domains: []topology.Domain{{Key: key, Value: value}}}})
+			}
+		}
+	}
+	plan := mustPlan(t, facts, nil, short)
+	got := names(plan.Blocks)
+	slices.Sort(got)
+	if len(slices.Compact(got)) != 2*len(values) {
+		t.Errorf("%d values of two labels make the blocks %v", len(values), got)
+	}
+	for _, name := range got {
+		if topology.SlurmName(name) != name {
+			t.Errorf("%q is no name that Slurm takes", name)
+		}
+	}
+	if want := "nvl-DH4-016-US-EAST-02A-"; !slices.ContainsFunc(got, func(n string) bool { return strings.HasPrefix(n, want) }) {
+		t.Errorf("no block begins with %s: %v", want, got)
+	}
+}
+
+func TestDomainWitnesses(t *testing.T) {
+	all := site(2, 4)
+	one := func(i int) topology.Clique {
+		return topology.Clique{ClusterUUID: all[i].Report.GPUs[0].Fabric.ClusterUUID, ID: all[i].Report.GPUs[0].Fabric.CliqueID}
+	}
+	other := func(value string) topology.Domain { return topology.Domain{Key: "other", Value: value} }
+	for name, tt := range map[string]struct {
+		change    func(facts []topology.Facts)
+		blocks    []int // sizes
+		conflicts int
+		differ    []string
+	}{
+		"labels alone":            {func([]topology.Facts) {}, []int{4, 4}, 0, nil},
+		"one report":              {func(f []topology.Facts) { report(&f[0], all) }, []int{4, 4}, 0, nil},
+		"one clique label":        {func(f []topology.Facts) { f[0].Labels.Clique = one(0) }, []int{4, 4}, 0, nil},
+		"reports of all":          {func(f []topology.Facts) { eachReports(f, all) }, []int{4, 4}, 0, nil},
+		"a label of another rack": {func(f []topology.Facts) { eachReports(f, all); f[0].Labels.Domains = f[7].Labels.Domains }, []int{4, 4}, 1, []string{"r001n01"}},
+		"such a node among silent": {func(f []topology.Facts) {
+			report(&f[0], all)
+			report(&f[5], all)
+			report(&f[6], all)
+			f[0].Labels.Domains = f[7].Labels.Domains
+		}, []int{2, 3}, 1, []string{"r001n01"}},
+		"two values in one clique":     {func(f []topology.Facts) { report(&f[0], all); report(&f[4], all); f[4].Report.GPUs = f[0].Report.GPUs }, []int{2}, 1, nil},
+		"NVML before the clique label": {func(f []topology.Facts) { report(&f[0], all); f[1].Labels.Clique = one(4) }, []int{3, 4}, 0, nil},
+		"two labels, one on half": {func(f []topology.Facts) {
+			for i := range f {
+				if d := other(fmt.Sprint("o", i/4)); i%4 == 0 {
+					f[i].Labels.Domains = append(slices.Clone(f[i].Labels.Domains), d)
+				} else if i%4 > 1 {
+					f[i].Labels.Domains = []topology.Domain{d}
+				}
+			}
+		}, []int{4, 4}, 0, nil},
+		"two labels and a report at the far end": {func(f []topology.Facts) {
+			f[0].Labels.Domains = append(slices.Clone(f[0].Labels.Domains), other("o"))
+			f[1].Labels.Domains = []topology.Domain{other("o")}
+			report(&f[2], all)
+		}, []int{4, 4}, 0, nil},
+		"labels in two orders": {func(f []topology.Facts) {
+			f[0].Labels.Domains = []topology.Domain{f[0].Labels.Domains[0], other("o")}
+			f[1].Labels.Domains = []topology.Domain{other("o"), f[0].Labels.Domains[0]}
+		}, nil, 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := named(2, 4)
+			tt.change(facts)
+			plan := mustPlan(t, facts, nil, short)
+			var sizes []int
+			for _, b := range plan.Blocks {
+				sizes = append(sizes, len(b.Nodes))
+			}
+			slices.Sort(sizes)
+			if tt.blocks != nil && !slices.Equal(sizes, tt.blocks) {
+				t.Errorf("blocks %v, want sizes %v; %v", lines(plan), tt.blocks, plan.Problems)
+			}
+			if got := len(slices.DeleteFunc(problemsOf(plan, topology.ReasonDomainConflict), func(n string) bool { return n != "" })); got != tt.conflicts {
+				t.Errorf("%d conflicts, want %d: %v", got, tt.conflicts, plan.Problems)
+			}
+			if diff := cmp.Diff(tt.differ, problemsOf(plan, topology.ReasonDomainDiffers)); diff != "" {
+				t.Errorf("nodes that differ (-want +got):\n%s", diff)
+			}
+			for range 5 {
+				rand.Shuffle(len(facts), func(i, j int) { facts[i], facts[j] = facts[j], facts[i] })
+				if diff := cmp.Diff(plan, mustPlan(t, facts, nil, short)); diff != "" {
+					t.Fatalf("another order gives another plan (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func eachReports(facts, all []topology.Facts) {
+	for i := range facts {
+		report(&facts[i], all)
+	}
+}
+
+// TestDomainDenied has NVML report that there is no NVLink between nodes.
+func TestDomainDenied(t *testing.T) {
+	facts := named(1, 4)
+	eachReports(facts, site(1, 4))
+	for i := range facts {
+		for g := range facts[i].Report.GPUs {
+			facts[i].Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricNotSupported}
+		}
+	}
+	plan := mustPlan(t, facts, nil, short)
+	if len(plan.Blocks) > 0 || len(problemsOf(plan, topology.ReasonDomainDiffers)) != 4 {
+		t.Errorf("%v, problems %v", lines(plan), plan.Problems)
+	}
+}
+
+// TestDomainsGetAgents publishes blocks from labels, then rolls agents out node
+// by node, takes labels and reports away and brings racks: no known block and no
+// node moves.
+func TestDomainsGetAgents(t *testing.T) {
+	const racks, nodes = 6, 6
+	all := site(racks+3, nodes)
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		facts := named(racks+3, nodes)
+		plan := mustPlan(t, facts[:racks*nodes], nil, short)
+		home := map[string]string{}
+		for _, pl := range plan.Placements {
+			home[pl.Node] = pl.Block
+		}
+		seen := racks * nodes
+		for step := range 25 {
+			for range rng.IntN(5) {
+				f := &facts[rng.IntN(seen)]
+				report(f, all)
+				if rng.IntN(4) == 0 {
+					f.Labels.Clique = topology.Clique{ClusterUUID: f.Report.GPUs[0].Fabric.ClusterUUID, ID: f.Report.GPUs[0].Fabric.CliqueID}
+				}
+			}
+			if step == 12 {
+				seen = len(facts) // racks are added
+			}
+			var now []topology.Facts
+			for _, f := range facts[:seen] {
+				switch n := rng.IntN(12); {
+				case n == 0: // away
+					continue
+				case n == 1: // its labels are lost
+					f.Labels = topology.Labels{GPUs: 4}
+				case n == 2 && f.Report != nil: // its report cannot be read
+					f.Report, f.ReportUnreadable = nil, true
+				case n == 3 && f.Report != nil: // it reboots
+					r := *f.Report
+					r.GPUs = slices.Clone(r.GPUs)
+					for g := range r.GPUs {
+						r.GPUs[g].Fabric = topology.Fabric{State: topology.FabricInProgress}
+					}
+					f.Report = &r
+				}
+				now = append(now, f)
+			}
+			rng.Shuffle(len(now), func(i, j int) { now[i], now[j] = now[j], now[i] })
+			next := mustPlan(t, now, fromFile(plan), short)
+			was, is := names(plan.Blocks), names(next.Blocks)
+			if !slices.Equal(was, slices.DeleteFunc(slices.Clone(is), func(n string) bool { return !slices.Contains(was, n) })) {
+				t.Fatalf("seed %d, step %d: known blocks moved:\nwas %v\nis  %v", seed, step, was, is)
+			}
+			for _, pl := range next.Placements {
+				if want := home[pl.Node]; want != "" && pl.Block != "" && pl.Block != want {
+					t.Fatalf("seed %d, step %d: node %s moved from %s to %s", seed, step, pl.Node, want, pl.Block)
+				} else if want == "" && pl.Block != "" {
+					home[pl.Node] = pl.Block
+				}
+			}
+			if diff := cmp.Diff(lines(next), lines(mustPlan(t, now, fromFile(next), short))); diff != "" {
+				t.Fatalf("seed %d, step %d: the same facts once more give another plan (-want +got):\n%s", seed, step, diff)
+			}
+			plan = next
+		}
+		for r := range racks + 3 { // a rack is one block to the end
+			block := home[all[r*nodes].Name]
+			for i := range nodes {
+				if got := home[all[r*nodes+i].Name]; got != block && got != "" && block != "" {
+					t.Fatalf("seed %d: rack %d is in blocks %s and %s", seed, r+1, block, got)
+				}
+			}
+		}
+	}
+}
+
+// TestDomainRackReboots keeps a rack in its block while all nodes but one have not
+// joined their fabric, when agents and no labels are left.
+func TestDomainRackReboots(t *testing.T) {
+	facts := named(2, 6)
+	plan := mustPlan(t, facts, nil, short)
+	eachReports(facts, site(2, 6))
+	for i := range facts {
+		facts[i].Labels = topology.Labels{}
+		if i%6 > 0 {
+			facts[i].Report = &topology.Node{Name: facts[i].Name, GPUs: []topology.GPU{{Fabric: topology.Fabric{State: topology.FabricInProgress}}}}
+		}
+	}
+	if diff := cmp.Diff(lines(plan), lines(mustPlan(t, facts, fromFile(plan), short))); diff != "" {
+		t.Errorf("(-was +is):\n%s", diff)
+	}
+}
+
+// TestDomainRackRenamed finds a rack by its label when agents report its clique
+// and all of its nodes have other names.
+func TestDomainRackRenamed(t *testing.T) {
+	facts := named(1, 4)
+	plan := mustPlan(t, facts, nil, short)
+	eachReports(facts, site(1, 4))
+	for i := range facts {
+		facts[i].SlurmName = "new-" + facts[i].SlurmName
+	}
+	if diff := cmp.Diff(names(plan.Blocks), names(mustPlan(t, facts, fromFile(plan), short).Blocks)); diff != "" {
+		t.Errorf("(-was +is):\n%s", diff)
+	}
+}
+
+// TestDomainLabelAlone gives one node the label of another rack.
+func TestDomainLabelAlone(t *testing.T) {
+	for name, agents := range map[string]bool{"no agents": false, "an agent on another node": true} {
+		facts := named(2, 4)
+		plan := mustPlan(t, facts, nil, short)
+		facts[0].Labels.Domains = facts[7].Labels.Domains
+		if agents {
+			report(&facts[3], site(2, 4))
+		}
+		is := mustPlan(t, facts, fromFile(plan), short)
+		if moved := blockOf(is, "r001n01") == blockOf(is, "r002n04"); moved == agents || blockOf(is, "r001n01") == "" {
+			t.Errorf("%s: moved %t: %v, problems %v", name, moved, lines(is), is.Problems)
+		}
+		if got := problemsOf(is, topology.ReasonDomainDiffers); agents != slices.Equal(got, []string{"r001n01"}) {
+			t.Errorf("%s: problems %v", name, is.Problems)
+		}
+	}
+}
