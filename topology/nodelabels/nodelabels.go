@@ -5,6 +5,8 @@ package nodelabels
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,63 +21,151 @@ const (
 	Present = "nvidia.com/gpu.present"
 )
 
-// Keys name the labels to read. The zero value reads the clique and the GPUs,
-// and no tiers.
-type Keys struct {
-	// Tiers are the keys of the switches above a node, nearest first.
-	Tiers []string
-}
+// The labels by which others say that a node has NVIDIA GPUs.
+const (
+	onOKE            = "nvidia.com/gpu" // true
+	onCoreWeave      = "gpu.nvidia.com/count"
+	onGKE            = "cloud.google.com/gke-accelerator" // the product, of no TPU
+	onGKECount       = "cloud.google.com/gke-accelerator-count"
+	maxGPUs          = 1024
+	reasonNoDomain   = "DomainLabelWithoutDomain"
+	reasonDiffers    = "DomainLabelDiffers"
+	reasonMalformed  = "CliqueLabelMalformed"
+	reasonCliqueNone = "CliqueLabelWithoutDomain"
+)
 
-// DefaultTiers are the keys that Topograph writes, nearest first.
-var DefaultTiers = []string{
-	"network.topology.nvidia.com/leaf",
-	"network.topology.nvidia.com/spine",
-	"network.topology.nvidia.com/core",
+// Keys name the labels to read. The zero value reads the clique and the GPUs,
+// and neither other domains nor tiers.
+type Keys struct {
+	// Domains are the keys that name the NVLink domain where Clique does not, in
+	// their order of precedence; Auto stands for all known ones.
+	Domains []string
+	// Tiers are the keys of the switches above a node, nearest first, or Auto
+	// alone: then those of every known source are read.
+	Tiers []string
 }
 
 // Read returns what the labels say. A value that makes no sense becomes a
 // problem, never a domain.
 func Read(labels map[string]string, keys Keys) topology.Labels {
 	out := topology.Labels{Product: product(labels[Product])}
+	if len(labels) == 0 {
+		return out
+	}
 	if v, ok := labels[Clique]; ok && v != "" {
 		c, err := topology.ParseClique(v)
 		switch {
 		case err == nil:
 			out.Clique = c
 		case errors.Is(err, topology.ErrNoDomain):
-			out.Problems = append(out.Problems, topology.Problem{Reason: "CliqueLabelWithoutDomain", Message: "label " + Clique + ": " + err.Error()})
+			problem(&out, reasonCliqueNone, Clique, err.Error())
 		default:
-			out.Problems = append(out.Problems, topology.Problem{Reason: "CliqueLabelMalformed", Message: "label " + Clique + ": " + err.Error()})
+			problem(&out, reasonMalformed, Clique, err.Error())
 		}
 	}
-	out.GPUs = count(labels, &out.Problems)
-	for _, key := range keys.Tiers {
-		v := labels[key]
-		if v == "" {
-			break
+	for _, key := range keys.Domains {
+		if key != Auto {
+			readDomain(&out, key, labels[key])
+			continue
 		}
-		out.Tiers = append(out.Tiers, v)
+		for _, key := range domainKeys {
+			readDomain(&out, key, labels[key])
+		}
 	}
+	out.GPUs = count(labels, &out)
+	readTiers(&out, labels, keys.Tiers)
 	return out
 }
 
-// count returns the number of GPUs, 1 where a label says only that there are
-// some.
-func count(labels map[string]string, problems *[]topology.Problem) int {
-	v, ok := labels[Count]
-	if !ok {
-		if labels[Present] == "true" {
-			return 1
+// readDomain takes a value in the form of a clique as one, for that is what some
+// writers put there, and any other as it is.
+func readDomain(out *topology.Labels, key, value string) {
+	if value == "" || slices.ContainsFunc(out.Domains, func(d topology.Domain) bool { return d.Key == key }) {
+		return
+	}
+	c, err := topology.ParseClique(value)
+	switch {
+	case err == nil && out.Clique.IsZero():
+		out.Clique = c
+	case err == nil && c != out.Clique:
+		problem(out, reasonDiffers, key, "clique "+c.String()+", a label that goes before it says "+out.Clique.String()+", which is followed")
+	case err == nil:
+	case errors.Is(err, topology.ErrNoDomain) || meansNothing(value):
+		problem(out, reasonNoDomain, key, strconv.Quote(value)+" is no NVLink domain")
+	default:
+		out.Domains = append(out.Domains, topology.Domain{Key: key, Value: value})
+	}
+}
+
+// readTiers reads the configured tiers, or those of every source that is known.
+func readTiers(out *topology.Labels, labels map[string]string, keys []string) {
+	if len(keys) != 1 || keys[0] != Auto {
+		configured := tierSource{keys: keys}
+		out.Tiers = configured.read(labels)
+		return
+	}
+	for i := range tierSources {
+		tiers := tierSources[i].read(labels)
+		switch {
+		case tiers == nil:
+		case out.Tiers == nil:
+			out.Tiers, out.TierSource = tiers, tierSources[i].TierSource
+		default:
+			out.MoreTiers = append(out.MoreTiers, topology.SourceTiers{TierSource: tierSources[i].TierSource, Tiers: tiers})
 		}
+	}
+}
+
+// meansNothing reports whether a value says that there is none: N/A and its
+// like in any spelling that a label takes, or an all-zero UUID.
+func meansNothing(v string) bool {
+	if v == "" {
+		return true
+	}
+	if !strings.ContainsRune("nNuU0-_.[", rune(v[0])) { // what all of them begin with
+		return false
+	}
+	word := strings.ToLower(strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-_./[]", r) {
+			return -1
+		}
+		return r
+	}, v))
+	switch word {
+	case "", "na", "nana", "none", "null", "nil", "unknown", "undefined", "notavailable", "noimdsdata":
+		return true
+	}
+	return len(word) == 32 && strings.Trim(word, "0") == ""
+}
+
+func problem(out *topology.Labels, reason, key, message string) {
+	out.Problems = append(out.Problems, topology.Problem{Reason: reason, Message: "label " + key + ": " + message})
+}
+
+// count returns the number of GPUs, 1 where labels say only that there are some.
+func count(labels map[string]string, out *topology.Labels) int {
+	for _, key := range [...]string{Count, onCoreWeave} {
+		v, ok := labels[key]
+		if !ok {
+			continue
+		}
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 0 || n > maxGPUs {
+			problem(out, "CountLabelMalformed", key, fmt.Sprintf("%q: want a number of 0 to %d", v, maxGPUs))
+			continue
+		}
+		return n
+	}
+	if labels[Present] == "true" || labels[onOKE] == "true" {
+		return 1
+	}
+	if labels[onGKE] == "" {
 		return 0
 	}
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 0 || n > 1024 {
-		*problems = append(*problems, topology.Problem{Reason: "CountLabelMalformed",
-			Message: "label " + Count + ": " + strconv.Quote(v) + ": want a number of 0 to 1024"})
-		return 0
+	if n, err := strconv.Atoi(labels[onGKECount]); err == nil && n > 0 && n <= maxGPUs {
+		return n
 	}
-	return n
+	return 1
 }
 
 // product turns a label's product name back into NVML's: GPU Feature Discovery
@@ -89,5 +179,19 @@ func product(v string) string {
 // Labels are all keys that Read looks at, so that a watcher can leave out the
 // others.
 func (k Keys) Labels() []string {
-	return append([]string{Clique, Product, Count, Present}, k.Tiers...)
+	keys := []string{Clique, Product, Count, Present, onOKE, onCoreWeave, onGKE, onGKECount}
+	for _, key := range k.Domains {
+		if key == Auto {
+			keys = append(keys, domainKeys...)
+		} else {
+			keys = append(keys, key)
+		}
+	}
+	if len(k.Tiers) != 1 || k.Tiers[0] != Auto {
+		return append(keys, k.Tiers...)
+	}
+	for i := range tierSources {
+		keys = append(keys, tierSources[i].keys...)
+	}
+	return keys
 }

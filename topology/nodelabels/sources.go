@@ -1,0 +1,105 @@
+package nodelabels
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Auto stands in Keys for the labels of all that are known.
+const Auto = "auto"
+
+// maxTiers is how many of a numbered family of tiers are read. Slurm's own tree
+// ends long before.
+const maxTiers = 10
+
+// domainKeys name an NVLink domain by a value of their own, in their order of
+// precedence.
+var domainKeys = []string{
+	"accelerator.topograph.run/domain",              // Topograph 1.0
+	"network.topology.nvidia.com/accelerator",       // Topograph before
+	"topology.nebius.com/tier-0",                    // Soperator
+	"ds.coreweave.com/nvlink.domain",                // CoreWeave, SUNK
+	"topology.k8s.aws/ultraserver-id",               // SageMaker HyperPod
+	"oci.oraclecloud.com/host.gpu_memory_fabric_id", // OKE
+}
+
+// tierSource is one writer of labels that name switches.
+type tierSource struct {
+	topology.TierSource
+	// keys are nearest first.
+	keys []string
+	// optional are keys that may be absent between others.
+	optional []string
+	// within says that a value means something only below the values of the
+	// further keys, as a number does that is counted in each fabric.
+	within bool
+}
+
+// tierSources are in their order of precedence.
+var tierSources = ranked(
+	tierSource{TierSource: topology.TierSource{Name: "Topograph"}, keys: numbered("fabric.topograph.run/tier-", 0, maxTiers)},
+	tierSource{TierSource: topology.TierSource{Name: "Topograph before 1.0"}, keys: DefaultTiers},
+	tierSource{TierSource: topology.TierSource{Name: "Soperator"}, keys: numbered("topology.nebius.com/tier-", 1, maxTiers)},
+	tierSource{TierSource: topology.TierSource{Name: "CoreWeave (backend)"}, within: true, optional: []string{"backend.coreweave.cloud/superpod"},
+		keys: []string{"backend.coreweave.cloud/leafgroup", "backend.coreweave.cloud/superpod", "backend.coreweave.cloud/fabric"}},
+	tierSource{TierSource: topology.TierSource{Name: "CoreWeave (InfiniBand)"}, within: true, optional: []string{"ib.coreweave.cloud/superpod"},
+		keys: []string{"ib.coreweave.cloud/leafgroup", "ib.coreweave.cloud/superpod", "ib.coreweave.cloud/fabric"}},
+	// A gce-topology-host is one node: no switch.
+	tierSource{TierSource: topology.TierSource{Name: "Google Cloud"}, keys: []string{"cloud.google.com/gce-topology-subblock", "cloud.google.com/gce-topology-block"}},
+	// The layer of the highest number is the nearest: some machines have four.
+	tierSource{TierSource: topology.TierSource{Name: "AWS"}, optional: []string{"topology.k8s.aws/network-node-layer-4"},
+		keys: []string{"topology.k8s.aws/network-node-layer-4", "topology.k8s.aws/network-node-layer-3",
+			"topology.k8s.aws/network-node-layer-2", "topology.k8s.aws/network-node-layer-1"}},
+	tierSource{TierSource: topology.TierSource{Name: "Oracle Cloud"}, keys: []string{"oci.oraclecloud.com/rdma.local_block_id",
+		"oci.oraclecloud.com/rdma.network_block_id", "oci.oraclecloud.com/rdma.hpc_island_id"}},
+)
+
+// DefaultTiers are the keys that Topograph wrote before 1.0, nearest first.
+var DefaultTiers = []string{
+	"network.topology.nvidia.com/leaf",
+	"network.topology.nvidia.com/spine",
+	"network.topology.nvidia.com/core",
+}
+
+func ranked(sources ...tierSource) []tierSource {
+	for i := range sources {
+		sources[i].Rank = i + 1 // 0 is that of configured keys
+	}
+	return sources
+}
+
+func numbered(prefix string, from, n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprint(prefix, from+i)
+	}
+	return keys
+}
+
+// read returns the switches above a node, nearest first. A gap ends them.
+func (s *tierSource) read(labels map[string]string) []string {
+	var tiers []string
+	for i, key := range s.keys {
+		v := labels[key]
+		switch {
+		case meansNothing(v) && slices.Contains(s.optional, key):
+			continue
+		case meansNothing(v) && s.within: // its own tiers would be others'
+			return nil
+		case meansNothing(v):
+			return tiers
+		}
+		if tiers == nil {
+			tiers = make([]string, 0, len(s.keys)-i)
+		}
+		tiers = append(tiers, v)
+	}
+	if s.within {
+		for i := len(tiers) - 2; i >= 0; i-- {
+			tiers[i] = tiers[i+1] + "/" + tiers[i]
+		}
+	}
+	return tiers
+}
