@@ -75,7 +75,8 @@ func addPublicationFlags(cmd *cobra.Command, p *publisher.Publication) {
 	f.StringVar(&p.Topology, "kind", d.Topology, "block, tree, or auto: blocks where there are NVLink domains")
 	f.StringVar(&p.SlurmNames, "slurm-names", d.SlurmNames, "how Slurm names a node: short (up to the first dot), full, label:KEY, annotation:KEY, slinky or slinky:CONTROLLER (by its pods: kubectl get nodes,pods -A -o json)")
 	f.StringVar(&p.Nodes.Selector, "selector", "", "label selector of the nodes to take; default all")
-	f.StringSliceVar(&p.TierLabels, "tier-labels", nil, "node labels that name the switches above a node, nearest first")
+	f.StringSliceVar(&p.DomainLabels, "domain-labels", nil, "node labels that name the NVLink domain beside nvidia.com/gpu.clique, the first to be followed first; default auto: all that are known")
+	f.StringSliceVar(&p.TierLabels, "tier-labels", nil, "node labels that name the switches above a node, nearest first; default auto: those of the known source that most nodes carry")
 	f.IntVar(&p.BaseBlockSize, "base-block-size", 0, "first of Slurm's BlockSizes; default: chosen from the domains")
 	f.IntSliceVar(&p.BlockSizes, "block-sizes", nil, "further BlockSizes, each the base times a power of two")
 	f.IntVar(&p.MinBlockNodes, "min-block-nodes", 0, "nodes from which an NVLink domain becomes a block; default 2")
@@ -103,7 +104,7 @@ func completeFlags(p *publisher.Publication) (*publisher.Publication, error) {
 // flagOf has the flags of addPublicationFlags by the keys that they set.
 var flagOf = map[string]string{
 	"format": "--format", "slurmVersion": "--slurm-version", "topology": "--kind", "slurmNames": "--slurm-names", "nodes.selector": "--selector",
-	"tierLabels": "--tier-labels", "baseBlockSize": "--base-block-size", "blockSizes": "--block-sizes", "minBlockNodes": "--min-block-nodes",
+	"domainLabels": "--domain-labels", "tierLabels": "--tier-labels", "baseBlockSize": "--base-block-size", "blockSizes": "--block-sizes", "minBlockNodes": "--min-block-nodes",
 	"gres.naming": "--gres-naming", "gres.types": "--gres-types", "gres.autoDetect": "--gres-autodetect",
 }
 

@@ -46,8 +46,13 @@ type Publication struct {
 	// Topology is "block", "tree", or "auto": blocks where there are NVLink
 	// domains, else the tree of network tiers.
 	Topology string `yaml:"topology"`
+	// DomainLabels are node labels that name the NVLink domain where
+	// nvidia.com/gpu.clique does not, in their order of precedence; "auto" stands
+	// for all that are known.
+	DomainLabels []string `yaml:"domainLabels"`
 	// TierLabels are node labels that name the switches above a node, nearest
-	// first.
+	// first; "auto" alone reads those of every source that is known and follows
+	// one of them.
 	TierLabels    []string `yaml:"tierLabels"`
 	BaseBlockSize int      `yaml:"baseBlockSize"`
 	BlockSizes    []int    `yaml:"blockSizes"`
@@ -134,7 +139,8 @@ func DefaultPublication() Publication {
 	minute := func(n int) Duration { return Duration{Duration: time.Duration(n) * time.Minute} }
 	return Publication{
 		Name: "default", Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short", SlurmVersion: "26.05",
-		Format: "yaml", Topology: "auto", MaxChange: &maxChange, Gres: Gres{Naming: string(slurmconf.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate, TierLabels: slices.Clone(nodelabels.DefaultTiers),
+		Format: "yaml", Topology: "auto", MaxChange: &maxChange, Gres: Gres{Naming: string(slurmconf.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate,
+		DomainLabels: []string{nodelabels.Auto}, TierLabels: []string{nodelabels.Auto},
 		Settle: Duration{Duration: 10 * time.Second}, SettleMax: minute(1), FirstWait: minute(5), GoneAfter: minute(10), AnnotateAfter: minute(2),
 	}
 }
@@ -164,6 +170,9 @@ func (p *Publication) complete() {
 	p.MinBlockNodes = cmp.Or(p.MinBlockNodes, d.MinBlockNodes)
 	p.MaxChange = cmp.Or(p.MaxChange, d.MaxChange)
 	p.Annotate = cmp.Or(p.Annotate, d.Annotate)
+	if p.DomainLabels == nil {
+		p.DomainLabels = d.DomainLabels
+	}
 	if p.TierLabels == nil {
 		p.TierLabels = d.TierLabels
 	}
@@ -224,12 +233,17 @@ func (p *Publication) check() []*FieldError {
 	case of && len(validation.IsQualifiedName(strings.ToLower(key))) > 0:
 		bad("slurmNames", p.SlurmNames, "a key after the colon that is "+wantedKey)
 	}
-	for _, key := range p.TierLabels {
-		if len(validation.IsQualifiedName(key)) > 0 {
-			bad("tierLabels", key, wantedKey)
+	for key, of := range map[string][]string{"domainLabels": p.DomainLabels, "tierLabels": p.TierLabels} {
+		for _, label := range of {
+			if len(validation.IsQualifiedName(label)) > 0 {
+				bad(key, label, wantedKey)
+			}
 		}
 	}
 	p.checkGres(fail, bad)
+	if len(p.TierLabels) > 1 && slices.Contains(p.TierLabels, nodelabels.Auto) {
+		bad("tierLabels", nodelabels.Auto, "it alone, or the keys of one source, nearest first")
+	}
 	if p.SettleMax.Duration < p.Settle.Duration {
 		bad("settleMax", p.SettleMax, "settle, which is "+p.Settle.String()+", or more")
 	}
@@ -277,7 +291,21 @@ func (p *Publication) gres() slurmconf.GresOptions {
 // policy is what the plan is made by.
 func (p *Publication) policy() topology.Policy {
 	return topology.Policy{ShortBlocks: p.release.ShortBlocks(), BaseBlockSize: p.BaseBlockSize, BlockSizes: p.BlockSizes,
-		MinBlockNodes: p.MinBlockNodes, Forget: p.ForgetBlocks, Tiers: len(p.TierLabels)}
+		MinBlockNodes: p.MinBlockNodes, Forget: p.ForgetBlocks, Tiers: p.tiers()}
+}
+
+// tiers is how many tiers of switches the site has, 0 where its labels are not
+// configured.
+func (p *Publication) tiers() int {
+	if slices.Contains(p.TierLabels, nodelabels.Auto) {
+		return 0
+	}
+	return len(p.TierLabels)
+}
+
+// labelKeys name the labels that say where a node is.
+func (p *Publication) labelKeys() nodelabels.Keys {
+	return nodelabels.Keys{Domains: p.DomainLabels, Tiers: p.TierLabels}
 }
 
 func (p *Publication) key() string { return p.Namespace + "/" + p.ConfigMap }

@@ -28,6 +28,8 @@ func TestCompleteRefuses(t *testing.T) {
 		`settleMax: "0s": want settle, which is 10s, or more`:   {{SettleMax: seconds(0)}},
 		`tierLabels: "not a label!!": want letters`:             {{TierLabels: []string{"rack", "not a label!!"}}},
 		`tierLabels: "": want letters`:                          {{TierLabels: []string{""}}},
+		`tierLabels: "auto": want it alone`:                     {{TierLabels: []string{"auto", "rack"}}},
+		`domainLabels: "a b": want letters`:                     {{DomainLabels: []string{"auto", "a b"}}},
 		`slurmNames: "label:a b": want a key after the colon`:   {{SlurmNames: "label:a b"}},
 		`slurmNames: "": want the name of a Slinky Controller`:  {{SlurmNames: "slinky:"}},
 		`nodes.slinky: "a/b/c": want the name of a Slinky`:      {{Nodes: Selection{Slinky: "a/b/c"}}},

@@ -32,7 +32,7 @@ func (s *state) settlesBase(prev *topology.Previous, plan *topology.Plan, now ti
 func (s *state) firstWaits(facts []topology.Facts, now time.Time) (why string, until time.Time) {
 	known := 0
 	for i := range facts {
-		if facts[i].Report != nil || !facts[i].Labels.Clique.IsZero() {
+		if facts[i].Report != nil || facts[i].Labels.NamesDomain() {
 			known++
 		}
 	}
@@ -58,7 +58,7 @@ func unsettled(facts []topology.Facts) string {
 	for i := range facts {
 		f := &facts[i]
 		hasGPUs := f.GPUCount() > 0 || f.Labels.GPUs > 0 || f.Labels.Product != ""
-		labelled := !f.Labels.Clique.IsZero() || len(f.Labels.Problems) > 0
+		labelled := f.Labels.NamesDomain() || len(f.Labels.Problems) > 0
 		if hasGPUs && (f.Report == nil && !labelled || f.Report != nil && registering(f.Report)) {
 			return f.Name
 		}

@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // fieldManager owns what the publisher writes.
@@ -112,7 +111,7 @@ func watchedKeys(pubs []Publication) nodeKeys {
 	k := nodeKeys{labels: map[string]bool{}, annotations: map[string]bool{SpecAnnotation: true}}
 	for i := range pubs {
 		p := &pubs[i]
-		for _, key := range (nodelabels.Keys{Tiers: p.TierLabels}).Labels() {
+		for _, key := range p.labelKeys().Labels() {
 			k.labels[key] = true
 		}
 		requirements, _ := p.selector.Requirements()

@@ -58,7 +58,7 @@ func (s *state) make(g Gathered, prev Previous, now time.Time) (made *Made, wake
 // readingOf is the same text as long as the facts name the same place.
 func readingOf(f *topology.Facts) string {
 	var b strings.Builder
-	fmt.Fprintln(&b, f.Labels.Clique, f.Tiers(), f.Report != nil, f.ReportUnreadable, f.GPUCount() > 0)
+	fmt.Fprintln(&b, f.Labels.Clique, f.Labels.Domains, f.Tiers(), f.Labels.MoreTiers, f.Report != nil, f.ReportUnreadable, f.GPUCount() > 0)
 	if f.Report != nil {
 		var last topology.Fabric
 		for i := range f.Report.GPUs {

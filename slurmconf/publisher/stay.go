@@ -217,7 +217,7 @@ func (s *state) perhapsPublished(g *Gathered, snap *Snapshot, missing []string) 
 		case owns[n.Name]:
 		case sure || s.strangers[n.Name]:
 			strangers[n.Name] = true
-		case perhaps == "" && mayHaveGPUs(n, snap):
+		case perhaps == "" && s.pub.mayHaveGPUs(n, snap):
 			perhaps = n.Name
 		}
 	}
@@ -226,9 +226,9 @@ func (s *state) perhapsPublished(g *Gathered, snap *Snapshot, missing []string) 
 }
 
 // mayHaveGPUs reports whether anything says that the node could be in a file.
-func mayHaveGPUs(n *Node, snap *Snapshot) bool {
-	l := nodelabels.Read(n.Labels, nodelabels.Keys{})
-	return snap.Reports[n.Name] != nil || l.GPUs > 0 || l.Product != "" || !l.Clique.IsZero() || len(l.Problems) > 0 || n.Annotations[SpecAnnotation] != ""
+func (p *Publication) mayHaveGPUs(n *Node, snap *Snapshot) bool {
+	l := nodelabels.Read(n.Labels, p.labelKeys())
+	return snap.Reports[n.Name] != nil || l.GPUs > 0 || l.Product != "" || l.NamesDomain() || len(l.Problems) > 0 || n.Annotations[SpecAnnotation] != ""
 }
 
 // keep lets nodes stay where they are published under the names that they had.

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestRenderNeighbours renders what kubectl prints of clusters whose nodes were
+// labelled by others, each in the form that it documents.
+func TestRenderNeighbours(t *testing.T) {
+	const dir = "../../testdata/neighbours"
+	inputs, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(inputs) == 0 {
+		t.Fatal("no input: ", err)
+	}
+	for _, input := range inputs {
+		who := strings.TrimSuffix(filepath.Base(input), ".json")
+		t.Run(who, func(t *testing.T) {
+			args := []string{"render", "--nodes", input}
+			if who == "oracle" { // nodes are named by their addresses
+				args = append(args, "--slurm-names", "full")
+			}
+			code, out, errs := quoin(t, "", args...)
+			if code != 0 {
+				t.Fatalf("exit %d\n%s\n%s", code, out, errs)
+			}
+			topology, _, _ := strings.Cut(out, "\n# ---- gres.conf ----")
+			got := topology + "\n# ---- standard error ----\n" + errs
+			golden := filepath.Join(dir, who+".golden")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
