@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -103,9 +104,7 @@ func (f *facts) takeID(uuid string, id int) {
 func (f *facts) takeIDs(answer map[string]int) {
 	before := f.ids
 	f.ids = make(map[string]int, len(answer))
-	for uuid, id := range answer {
-		f.ids[uuid] = id
-	}
+	maps.Copy(f.ids, answer)
 	for uuid, id := range before {
 		if _, now := answer[uuid]; !now {
 			f.takeID(uuid, id)
