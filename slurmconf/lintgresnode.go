@@ -261,8 +261,13 @@ func (g *gresLinter) lintMixed(class *gresClass, group []*gresRecord) {
 			g.once(Fatal, class, r.line, "DuplicateRecord", "join the counts on one line", fmt.Sprintf("a second line for %s without File and Type", name))
 		}
 	}
+	index := uint64(0)
 	for _, r := range group {
 		links, ok := r.either(keyLink, keyLinks)
+		if at := slices.Index(strings.Split(links, ","), "-1"); ok && r.count == 1 && at >= 0 && uint64(at) != index {
+			g.once(Warning, class, r.line, "Links", "want -1 at the place that the device has among those of the node", fmt.Sprintf("Links=%s has -1 at place %d, and the device is number %d", links, at, index))
+		}
+		index += r.count
 		if n := uint64(strings.Count(links, ",") + 1); ok && r.count == 1 && n != total {
 			g.once(Warning, class, r.line, "Links", "want one number per device of the node", fmt.Sprintf("Links=%s has %d numbers for %d devices", links, n, total))
 		}
