@@ -1,0 +1,474 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// gresRig is a real Slurm whose slurm.conf has the rendered fragment, with
+// slurmds that take the rendered gres.conf.
+type gresRig struct {
+	*slurmrig.Cluster
+	t      *testing.T
+	naming string
+	nodes  []*topology.Node
+}
+
+// gresType is the Type of a product by the way that it is named.
+func gresType(product, naming string) string {
+	switch {
+	case product == "NVIDIA H100 80GB HBM3":
+		return map[string]string{"model": "h100_80gb_hbm3", "full": "nvidia_h100_80gb_hbm3", "short": "h100"}[naming]
+	case product == "NVIDIA H100 NVL":
+		return map[string]string{"model": "h100_nvl", "full": "nvidia_h100_nvl", "short": "h100"}[naming]
+	case product == "NVIDIA A100-SXM4-80GB":
+		return map[string]string{"model": "a100-sxm4-80gb", "full": "nvidia_a100-sxm4-80gb", "short": "a100"}[naming]
+	case naming == "full":
+		return strings.ToLower(strings.ReplaceAll(product, " ", "_"))
+	}
+	return strings.ToLower(strings.TrimPrefix(product, "NVIDIA ")) // of one word
+}
+
+// gresProlog writes down what a job is given.
+const gresProlog = "#!/bin/bash\nenv >/rig/log/job.$SLURM_JOB_ID.new\nmv /rig/log/job.$SLURM_JOB_ID.new /rig/log/job.$SLURM_JOB_ID\n"
+
+// TestRealGres renders the files of one machine of every kind, and has real
+// slurmds and slurmctld say what they make of them: devices, types, cores and
+// links of slurmd -G, the node's Gres and state, and which GPU a job gets.
+func TestRealGres(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a real Slurm")
+	}
+	for _, release := range slurmrig.Releases() {
+		for _, naming := range []string{"model", "full", "short"} {
+			t.Run(release.Slurm+"/"+naming, func(t *testing.T) {
+				r := startGresRig(t, release, naming)
+				for _, n := range r.nodes {
+					t.Run(n.Name, func(t *testing.T) {
+						r := &gresRig{r.Cluster, t, naming, r.nodes}
+						r.compareDevices(n)
+						r.compareNode(n)
+						if naming == "short" {
+							r.compareJobs(n)
+						}
+					})
+				}
+			})
+		}
+	}
+}
+
+// gresMachines are one machine of every kind, those with minors in another order
+// than NVML's among them.
+func gresMachines(t *testing.T) []*topology.Node {
+	t.Helper()
+	var out []*topology.Node
+	for site, names := range map[string][]string{
+		"gb200-nvl72x4": {"gb200-001"}, "gb300-nvl72": {"gb300-r1t01"}, "hgx-h100": {"h100-01"}, "mixed": {"cpu-1"}, "a100-mig": {"a100-1", "a100-swapped", "a100-mig"},
+	} {
+		c, err := simulated.Open(site)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			m, err := c.Machine(name)
+			if err != nil || m.Report == nil {
+				t.Fatalf("machine %s: %v", name, err)
+			}
+			n := copyReport(t, m.Report)
+			if len(n.GPUs) == 0 {
+				n.Sockets = []topology.Socket{{CPUs: "0-15", Cores: 16}}
+			}
+			if len(n.Tiers) == 0 {
+				n.Tiers = []string{"leaf-x", "spine-x"}
+			}
+			out = append(out, n)
+		}
+	}
+	slices.SortFunc(out, func(a, b *topology.Node) int { return cmp.Compare(a.Name, b.Name) })
+	at := func(name string) *topology.Node {
+		i := slices.IndexFunc(out, func(n *topology.Node) bool { return n.Name == name })
+		return copyReport(t, out[i])
+	}
+	return append(out, partlyMIG(at("a100-mig")), bridged(at("a100-1")), assorted(at("a100-swapped")))
+}
+
+func copyReport(t *testing.T, n *topology.Node) *topology.Node {
+	t.Helper()
+	data, err := topology.EncodeReport(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := topology.ParseReport(n.Name, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
+// partlyMIG turns the minors round, and leaves MIG on in three GPUs, of two
+// profiles.
+func partlyMIG(n *topology.Node) *topology.Node {
+	n.Name = "partly-mig"
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		*g.Minor = len(n.GPUs) - 1 - i
+		switch i {
+		case 1, 4:
+			g.MIG = g.MIG[:3]
+		case 6:
+			g.MIG = g.MIG[:2]
+			for k := range g.MIG {
+				g.MIG[k].Profile = "3g.40gb"
+			}
+		default:
+			g.MIG = nil
+		}
+	}
+	return n
+}
+
+// bridged joins pairs of GPUs by NVLink, at sockets with hyperthreads, and turns
+// the minors round in every pair.
+func bridged(n *topology.Node) *topology.Node {
+	n.Name = "bridged"
+	n.Sockets = []topology.Socket{{CPUs: "0-15,32-47", Cores: 16}, {CPUs: "16-31,48-63", Cores: 16}}
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		*g.Minor, g.Product, g.NVLinks = i^1, "NVIDIA H100 NVL", nil
+		g.CPUAffinity = n.Sockets[i/4].CPUs
+		for lane := range 12 {
+			g.NVLinks = append(g.NVLinks, topology.NVLink{Link: lane, Remote: "gpu", RemotePCIBusID: n.GPUs[i^1].PCIBusID})
+		}
+	}
+	return n
+}
+
+// assorted has GPUs of eight kinds, so that a job can ask for a given one.
+func assorted(n *topology.Node) *topology.Node {
+	n.Name = "assorted"
+	for i := range n.GPUs {
+		n.GPUs[i].Product = fmt.Sprintf("NVIDIA K%d", 10+i)
+	}
+	return n
+}
+
+func startGresRig(t *testing.T, release slurmrig.Release, naming string) *gresRig {
+	t.Helper()
+	nodes := gresMachines(t)
+	dir, out := t.TempDir(), t.TempDir()
+	o := renderOptions{slurmConf: true, output: out, pub: publisher.Publication{SlurmVersion: release.Slurm, Topology: "tree", Gres: publisher.Gres{Naming: naming, Cores: true}}}
+	var reports []string
+	for _, n := range nodes {
+		data, err := topology.EncodeReport(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), n.Name+".json")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		reports = append(reports, path)
+	}
+	var stdout, stderr bytes.Buffer
+	if err := render(nil, &stdout, &stderr, &o, reports); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"prolog.sh": gresProlog}
+	for _, name := range []string{"topology.conf", "topology.yaml", "gres.conf", slurmconf.SlurmNodesFile} {
+		if text, err := os.ReadFile(filepath.Join(out, name)); err == nil {
+			files[name] = string(text)
+		}
+	}
+	files[slurmconf.SlurmNodesFile] = withPorts(t, files[slurmconf.SlurmNodesFile])
+	c, err := slurmrig.Start(t.Context(), release, dir, slurmrig.Config{GPUs: 8, Files: files, SlurmConf: `Prolog=/etc/slurm/prolog.sh
+PrologFlags=Alloc
+KillWait=1
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+NodeName=DEFAULT RealMemory=1000
+Include slurm-nodes.conf
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	r := &gresRig{c, t, naming, nodes}
+	r.makeCapabilities()
+	for _, n := range nodes {
+		r.must("slurmd", "-N", n.Name)
+	}
+	r.until("every node has registered", func() bool {
+		out, _ := r.Run(t.Context(), "sinfo", "-h", "-N", "-o", "%N %T")
+		return strings.Count(out, "\n") == len(nodes) && !strings.Contains(out, "unknown") && !strings.Contains(out, "*")
+	})
+	return r
+}
+
+// withPorts lets the slurmds of all nodes run on this machine.
+func withPorts(t *testing.T, fragment string) string {
+	t.Helper()
+	var b strings.Builder
+	port := 21000
+	for line := range strings.Lines(fragment) {
+		if list, ok := strings.CutPrefix(line, "NodeName="); ok {
+			list, _, _ = strings.Cut(list, " ")
+			hosts, err := slurmconf.ExpandHostlist(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			line = fmt.Sprintf("%s NodeAddr=127.0.0.1 Port=[%d-%d]\n", strings.TrimSpace(line), port, port+len(hosts)-1)
+			port += len(hosts)
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// makeCapabilities makes the device files of MIG instances.
+func (r *gresRig) makeCapabilities() {
+	r.t.Helper()
+	script := "mkdir -p /dev/nvidia-caps"
+	for _, n := range r.nodes {
+		for _, g := range n.GPUs {
+			for _, m := range g.MIG {
+				for _, file := range m.Capabilities {
+					script += fmt.Sprintf("; [ -e %s ] || mknod -m 666 %s c 236 %s", file, file, strings.TrimPrefix(file, "/dev/nvidia-caps/nvidia-cap"))
+				}
+			}
+		}
+	}
+	r.must("bash", "-c", script)
+}
+
+func (r *gresRig) must(args ...string) string {
+	r.t.Helper()
+	out, err := r.Run(r.t.Context(), args...)
+	if err != nil {
+		r.t.Fatalf("%v\n%s", err, r.Log("slurmctld"))
+	}
+	return out
+}
+
+// until waits for what must come.
+func (r *gresRig) until(what string, is func() bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 40*time.Second)
+	defer cancel()
+	for !is() {
+		select {
+		case <-ctx.Done():
+			jobs, _ := r.Run(r.t.Context(), "squeue")
+			nodes, _ := r.Run(r.t.Context(), "sinfo", "-N", "-o", "%N %T %E")
+			r.t.Fatalf("not in time: %s\n%s\n%s", what, jobs, nodes)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// device is one GRES device, as slurmd understands it or as the report has it.
+type device struct {
+	Files, Type, Cores, Links string
+}
+
+var gresRecord = regexp.MustCompile(`Gres Name=gpu Type=(\S+) Count=(\d+) .*?File=(\S+) (?:Cores=(\S+) CoreCnt=\d+ )?Links=(\S+)`)
+
+// compareDevices compares what slurmd reads in gres.conf with the report, in the
+// order of the inventory that the job hook goes by.
+func (r *gresRig) compareDevices(n *topology.Node) {
+	r.t.Helper()
+	out := r.must("slurmd", "-N", n.Name, "-G")
+	if strings.Contains(out, "error") || strings.Contains(out, "warning") {
+		r.t.Errorf("slurmd complains:\n%s", out)
+	}
+	var got []device
+	for _, m := range gresRecord.FindAllStringSubmatch(out, -1) {
+		files, err := slurmconf.ExpandHostlist(m[3])
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		count, _ := strconv.Atoi(m[2])
+		if count == 1 { // a MIG instance has several files
+			files = []string{strings.Join(files, ",")}
+		}
+		if len(files) != count {
+			r.t.Errorf("%d devices of the files %v", count, files)
+		}
+		for _, f := range files {
+			got = append(got, device{Files: f, Type: m[1], Cores: m[4], Links: m[5]})
+		}
+	}
+	want := r.wantDevices(n)
+	if diff := gocmp.Diff(want, got); diff != "" {
+		r.t.Errorf("devices (-report +slurmd):\n%s\n%s", diff, out)
+	}
+}
+
+// wantDevices are the node's devices by its inventory and its report.
+func (r *gresRig) wantDevices(n *topology.Node) []device {
+	r.t.Helper()
+	var out []device
+	for _, e := range r.inventory(n).Entries {
+		g := gpuOf(n, e)
+		d := device{Files: e.Device, Type: gresType(g.Product, r.naming), Links: "(null)"}
+		for s := range n.Sockets {
+			if n.Sockets[s].CPUs == g.CPUAffinity {
+				d.Cores = fmt.Sprintf("%d-%d", s*n.Sockets[s].Cores, (s+1)*n.Sockets[s].Cores-1)
+			}
+		}
+		for _, m := range g.MIG {
+			if m.UUID == e.UUID {
+				d.Files += "," + strings.Join(m.Capabilities, ",")
+				d.Type += "_" + m.Profile
+			}
+		}
+		if n.Name == "bridged" {
+			links := []string{"0", "0", "0", "0", "0", "0", "0", "0"}
+			links[e.GRESIndex], links[e.GRESIndex^1] = "-1", "12"
+			d.Links = strings.Join(links, ",")
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+func (r *gresRig) inventory(n *topology.Node) dcgm.Inventory {
+	r.t.Helper()
+	inv, err := nodeagent.InventoryOf(n)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return inv
+}
+
+// gpuOf is the GPU of an entry of the inventory.
+func gpuOf(n *topology.Node, e dcgm.Entry) *topology.GPU {
+	uuid := cmp.Or(e.GPUUUID, e.UUID)
+	return &n.GPUs[slices.IndexFunc(n.GPUs, func(g topology.GPU) bool { return g.UUID == uuid })]
+}
+
+// compareNode has slurmctld take the node as it registered, with all devices.
+func (r *gresRig) compareNode(n *topology.Node) {
+	r.t.Helper()
+	out := r.must("scontrol", "show", "node", n.Name)
+	if !strings.Contains(out, "State=IDLE ") || strings.Contains(out, "Reason=") {
+		r.t.Errorf("the node is not idle:\n%s", out)
+	}
+	var types []string
+	counts, sockets := map[string]int{}, map[string]map[int]bool{}
+	for _, d := range r.wantDevices(n) {
+		if counts[d.Type] == 0 {
+			types, sockets[d.Type] = append(types, d.Type), map[int]bool{}
+		}
+		counts[d.Type]++
+		for s := range n.Sockets {
+			if strings.HasPrefix(d.Cores, fmt.Sprintf("%d-", s*n.Sockets[s].Cores)) {
+				sockets[d.Type][s] = true
+			}
+		}
+	}
+	for i, typ := range types {
+		where := "0-1"
+		if len(sockets[typ]) == 1 {
+			where = fmt.Sprint(slices.Collect(maps.Keys(sockets[typ]))[0])
+		}
+		types[i] = fmt.Sprintf("gpu:%s:%d(S:%s)", typ, counts[typ], where)
+	}
+	if want := cmp.Or(strings.Join(types, ","), "(null)"); !strings.Contains(out, "Gres="+want+"\n") {
+		r.t.Errorf("want Gres=%s:\n%s", want, out)
+	}
+}
+
+var jobGres = regexp.MustCompile(`JobId=(\d+) [^\n]*|CPU_IDs=(\d+)[^\n]*GRES=gpu:([^:]+):1\(IDX:(\d+)\)`)
+
+// compareJobs gives every device of the node to a job that asks for its type,
+// and follows the index that the job is given to the GPU: by the inventory to the
+// UUID, and by that to the report. Its type must be what the job asked for, and
+// its socket where the job's CPU is.
+func (r *gresRig) compareJobs(n *topology.Node) {
+	r.t.Helper()
+	want := r.wantDevices(n)
+	if len(want) == 0 {
+		return
+	}
+	script := "#!/bin/bash\nexec sleep 600\n"
+	if err := os.WriteFile(filepath.Join(r.Dir, "job.sh"), []byte(script), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for _, d := range want {
+		counts[d.Type]++
+	}
+	for typ, count := range counts {
+		r.must("sbatch", "-o", "/dev/null", "-w", n.Name, "-n1", "-c1", "--gres=gpu:"+typ+":1", fmt.Sprintf("--array=1-%d", count), "/etc/slurm/job.sh")
+	}
+	r.until("all jobs run", func() bool {
+		running := r.must("squeue", "-h", "-r", "-w", n.Name, "-t", "running", "-o", "%A")
+		prologs := r.must("bash", "-c", "ls /rig/log | grep -c '^job.[0-9]*$' || true")
+		return strings.Count(running, "\n") == len(want) && prologs == fmt.Sprintln(len(want))
+	})
+	shown := r.must("bash", "-c", "for id in $(squeue -h -r -w "+n.Name+" -o %A); do scontrol show job -d $id; done")
+	seen, told := map[int]bool{}, map[string]bool{}
+	job := ""
+	for _, m := range jobGres.FindAllStringSubmatch(shown, -1) {
+		if m[1] != "" {
+			job = m[1]
+			continue
+		}
+		if told[job] { // the first of an array shows all of them
+			continue
+		}
+		told[job] = true
+		index, _ := strconv.Atoi(m[4])
+		env := r.must("cat", "/rig/log/job."+job)
+		if !strings.Contains(env, "\nSLURM_JOB_GPUS="+m[4]+"\n") && !strings.HasPrefix(env, "SLURM_JOB_GPUS="+m[4]+"\n") {
+			r.t.Errorf("job %s has index %d by slurmctld, and this environment in its Prolog:\n%s", job, index, env)
+		}
+		if seen[index] || index >= len(want) {
+			r.t.Errorf("index %d is given twice, or beyond the inventory's %d", index, len(want))
+			continue
+		}
+		seen[index] = true
+		cpu, _ := strconv.Atoi(m[2])
+		if want[index].Type != m[3] || r.socketOf(n, index) != cpu/(n.Sockets[0].Cores*threadsOf(n)) {
+			r.t.Errorf("a job for %s on CPU %d got index %d, which is %v by the inventory", m[3], cpu, index, want[index])
+		}
+	}
+	if len(seen) != len(want) {
+		r.t.Errorf("%d of %d devices were given to jobs:\n%s", len(seen), len(want), shown)
+	}
+	r.must("scancel", "-s", "KILL", "-w", n.Name)
+	r.must("scancel", "-w", n.Name)
+	r.until("all jobs end", func() bool { return r.must("squeue", "-h") == "" })
+	r.must("bash", "-c", "rm -f /rig/log/job.*")
+}
+
+// socketOf is the socket of the GPU that the inventory has at an index.
+func (r *gresRig) socketOf(n *topology.Node, index int) int {
+	g := gpuOf(n, r.inventory(n).Entries[index])
+	return slices.IndexFunc(n.Sockets, func(s topology.Socket) bool { return s.CPUs == g.CPUAffinity })
+}
+
+func threadsOf(n *topology.Node) int { return 1 + strings.Count(n.Sockets[0].CPUs, ",") }
