@@ -71,7 +71,7 @@ func (x *xids) watch(ctx context.Context) {
 		x.fail(err)
 		return
 	}
-	defer set.Free()
+	defer func() { _ = set.Free() }() // the process ends
 	uuids := map[nvml.Device]string{}
 	for ctx.Err() == nil {
 		x.register(set, uuids)
