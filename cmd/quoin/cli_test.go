@@ -212,7 +212,7 @@ func TestBadInput(t *testing.T) {
 		{"config with a number for a list", "", []string{"config", "--config", write(t, "q.yaml", "publications: 3\n")}, `q.yaml:1: publications: "3": want a list of publications`},
 		{"demo of an unknown site", "", []string{"demo", "nowhere"}, `no cluster "nowhere": want one of a100-mig`},
 		{"demo of a bad file", "", []string{"demo", write(t, "s.yaml", "groups:\n- racks: 1\n  nodez: 3\n")}, `s.yaml:3: unknown key "nodez"`},
-		{"config with an unknown key of the agent", "", []string{"config", "--config", write(t, "q.yaml", "agent:\n  runDirectory: /x\n")}, `q.yaml:2: unknown key "runDirectory": want hookUnlink, installHook, interval`},
+		{"config with an unknown key of the agent", "", []string{"config", "--config", write(t, "q.yaml", "agent:\n  runDirectory: /x\n")}, `q.yaml:2: unknown key "runDirectory": want dcgmExporter, dcgmHostEngine, dcgmInterval, hookUnlink, hostRoot, installHook, interval`},
 		{"config with a bad value of the agent", "", []string{"config", "--config", write(t, "q.yaml", "agent:\n  interval: soon\n")}, `q.yaml:2: interval "soon": want a duration of more than 0 such as 5s`},
 		{"config with a list for a value", "", []string{"config", "--config", write(t, "q.yaml", "publisher:\n  listen: [a]\n")}, `q.yaml:2: listen: want one value`},
 		{"config with a text for a section", "", []string{"config", "--config", write(t, "q.yaml", "agent: 3\n")}, `q.yaml:1: want keys and values`},
