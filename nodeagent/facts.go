@@ -146,7 +146,8 @@ func (f *facts) report() *topology.Node {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		if f.probe != nil {
-			g.Xids = union(nil, f.xids[g.UUID])
+			g.Xids = slices.Clone(g.Xids)
+			n.AddXids(g.UUID, f.xids[g.UUID]...)
 		}
 		if id, ok := f.ids[g.UUID]; ok {
 			g.DCGMID = &id

@@ -126,7 +126,7 @@ func chooseSource(tallies []sourceTally, labelled int) TierSource {
 			return n
 		}
 		mostA, mostB := 2*a.nodes > labelled, 2*b.nodes > labelled
-		if n := cmp.Compare(b.nodes, a.nodes); n != 0 && !(mostA && mostB) {
+		if n := cmp.Compare(b.nodes, a.nodes); n != 0 && (!mostA || !mostB) {
 			return n
 		}
 		return cmp.Compare(a.Rank, b.Rank)

@@ -34,24 +34,6 @@ func (n *Node) AddXids(uuid string, codes ...int) {
 	}
 }
 
-// KeepXids adds the Xids of an earlier report of the same boot: a probe knows of
-// those alone that came while it ran.
-func (n *Node) KeepXids(before *Node) {
-	if before.BootID == "" || before.BootID != n.BootID {
-		return
-	}
-	for i := range before.GPUs {
-		if g := &before.GPUs[i]; len(g.Xids) > 0 {
-			n.AddXids(g.UUID, g.Xids...)
-		}
-	}
-	for _, p := range before.Problems { // of GPUs that cannot be read now
-		if p.Reason == ReasonXidError {
-			n.addXidError(p)
-		}
-	}
-}
-
 // addXidError adds a problem that is not there yet. These problems come last,
 // in an order that does not depend on when each was seen.
 func (n *Node) addXidError(p Problem) {

@@ -250,17 +250,18 @@ func withPorts(t *testing.T, fragment string) string {
 // makeCapabilities makes the device files of MIG instances.
 func (r *gresRig) makeCapabilities() {
 	r.t.Helper()
-	script := "mkdir -p /dev/nvidia-caps"
+	var script strings.Builder
+	script.WriteString("mkdir -p /dev/nvidia-caps")
 	for _, n := range r.nodes {
 		for _, g := range n.GPUs {
 			for _, m := range g.MIG {
 				for _, file := range m.Capabilities {
-					script += fmt.Sprintf("; [ -e %s ] || mknod -m 666 %s c 236 %s", file, file, strings.TrimPrefix(file, "/dev/nvidia-caps/nvidia-cap"))
+					fmt.Fprintf(&script, "; [ -e %s ] || mknod -m 666 %s c 236 %s", file, file, strings.TrimPrefix(file, "/dev/nvidia-caps/nvidia-cap"))
 				}
 			}
 		}
 	}
-	r.must("bash", "-c", script)
+	r.must("bash", "-c", script.String())
 }
 
 func (r *gresRig) must(args ...string) string {

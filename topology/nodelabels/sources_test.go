@@ -69,7 +69,7 @@ func TestReadNeighbours(t *testing.T) {
 
 func parse(text string) map[string]string {
 	labels := map[string]string{}
-	for _, pair := range strings.Fields(text) {
+	for pair := range strings.FieldsSeq(text) {
 		key, value, _ := strings.Cut(pair, "=")
 		labels[key] = value
 	}
