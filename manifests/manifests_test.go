@@ -18,14 +18,7 @@ import (
 
 func start(t *testing.T) *kuberig.Cluster {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real API server")
-	}
-	c, err := kuberig.Start(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
+	c := kuberig.StartTest(t)
 	for range 2 { // applying twice changes nothing
 		if _, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-f", "."); err != nil {
 			t.Fatal(err)

@@ -17,14 +17,7 @@ import (
 
 // TestRealStore keeps reports in a real API server.
 func TestRealStore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a real API server")
-	}
-	c, err := kuberig.Start(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
+	c := kuberig.StartTest(t)
 	rig := &storeRig{Cluster: c, t: t, client: c.Client()}
 	t.Run("no node", rig.noNode)
 	node, err := rig.client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})

@@ -58,14 +58,7 @@ const siteConfig = `publications:
 
 func startSite(t *testing.T) *site {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real API server")
-	}
-	c, err := kuberig.Start(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
+	c := kuberig.StartTest(t)
 	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../manifests"); err != nil {
 		t.Fatal(err)
 	}

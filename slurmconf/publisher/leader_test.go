@@ -78,14 +78,7 @@ type candidate struct {
 
 func startElectionRig(t *testing.T) *electionRig {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real API server")
-	}
-	c, err := kuberig.Start(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
+	c := kuberig.StartTest(t)
 	if _, err := c.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "manifests")); err != nil {
 		t.Fatal(err)
 	}

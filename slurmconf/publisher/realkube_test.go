@@ -20,14 +20,7 @@ import (
 // TestRealPublication does to a published ConfigMap in a real API server what
 // people and accidents do, while nothing else in the cluster changes.
 func TestRealPublication(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a real API server")
-	}
-	c, err := kuberig.Start(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
+	c := kuberig.StartTest(t)
 	ms := Duration{Duration: time.Millisecond}
 	pubs := complete(t, Publication{Namespace: "default", Settle: Duration{Duration: time.Second}, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
 	r := &publicationRig{t: t, client: c.Client()}

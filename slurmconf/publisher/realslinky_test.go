@@ -28,14 +28,7 @@ type slinkyRig struct {
 }
 
 func TestRealSlinky(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a real API server")
-	}
-	c, err := kuberig.Start(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
+	c := kuberig.StartTest(t)
 	r := &slinkyRig{c, t}
 	client := r.permit()
 	for n := range 40 {
