@@ -3,16 +3,20 @@ package slurmconf
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// The names of topologies in a topology.yaml made from a plan. topology.conf's
-// only one is called default by Slurm.
+// The names of topologies in a topology.yaml made from a plan: blocks of NVLink
+// domains, blocks of leaf switches, the tree, and one that knows no places.
+// topology.conf's only one is called default by Slurm.
 const (
 	NVLinkTopology = "nvl"
+	LeafTopology   = "leaf"
 	FabricTopology = "fabric"
+	FlatTopology   = "flat"
 	confTopology   = "default"
 )
 
@@ -31,18 +35,30 @@ const (
 	KindTree  Kind = "tree"
 )
 
-// FromPlan returns the topologies of a plan, the default first: one for
-// topology.conf, every one there is for topology.yaml.
-func FromPlan(plan *topology.Plan, kind Kind, yaml bool) ([]Topology, error) {
+// Choice is what is written of a plan.
+type Choice struct {
+	Kind Kind
+	// YAML writes every topology that there is, and not only the first of them.
+	YAML bool
+	// Default is the name of the topology of partitions that name none. Where it is
+	// not there, or empty, it is that of the first.
+	Default string
+	// Flat adds the topology that knows no places, which also Default may name.
+	Flat bool
+}
+
+// FromPlan returns the topologies of a plan: one for topology.conf, every one
+// there is for topology.yaml, blocks first.
+func FromPlan(plan *topology.Plan, c Choice) ([]Topology, error) {
 	var out []Topology
-	if len(plan.Blocks) > 0 && kind != KindTree {
+	if len(plan.Blocks) > 0 && c.Kind != KindTree {
 		out = append(out, blocksOf(plan))
 	}
-	if len(plan.Switches) > 0 && kind != KindBlock {
+	if len(plan.Switches) > 0 && c.Kind != KindBlock {
 		out = append(out, treeOf(plan))
 	}
 	if len(out) == 0 {
-		switch kind {
+		switch c.Kind {
 		case KindBlock:
 			return nil, fmt.Errorf("%w of topology block", ErrEmptyPlan)
 		case KindTree:
@@ -50,11 +66,16 @@ func FromPlan(plan *topology.Plan, kind Kind, yaml bool) ([]Topology, error) {
 		}
 		return nil, ErrEmptyPlan
 	}
-	out[0].Default = true
-	if !yaml {
+	if !c.YAML {
 		out = out[:1]
-		out[0].Name = confTopology
+		out[0].Name, out[0].Default = confTopology, true
+		return out, nil
 	}
+	if c.Flat || c.Default == FlatTopology {
+		out = append(out, Topology{Name: FlatTopology, Flat: true})
+	}
+	at := max(0, slices.IndexFunc(out, func(t Topology) bool { return t.Name == c.Default }))
+	out[at].Default = true
 	return out, nil
 }
 
@@ -63,7 +84,7 @@ func blocksOf(plan *topology.Plan) Topology {
 	for i := range plan.Blocks {
 		b.Blocks[i] = Block{Name: plan.Blocks[i].Name, Nodes: CompressHostlist(plan.Blocks[i].Nodes)}
 	}
-	return Topology{Name: NVLinkTopology, Block: b}
+	return Topology{Name: NamesOf(plan.ByLeaf, true).Blocks, Block: b}
 }
 
 func treeOf(plan *topology.Plan) Topology {
@@ -78,9 +99,14 @@ func treeOf(plan *topology.Plan) Topology {
 // Specs returns for every node that the topologies hold its Topology= string,
 // such as "nvl:nvl-8a61c302-1,fabric:leaf-7". A node without a place is absent.
 func Specs(plan *topology.Plan, topologies []Topology) map[string]string {
-	var blocks, tree, yaml bool
+	var names Names
 	for _, t := range topologies {
-		blocks, tree, yaml = blocks || t.Block != nil, tree || t.Tree != nil, yaml || t.Name != confTopology
+		switch {
+		case t.Block != nil:
+			names.Blocks = t.Name
+		case t.Tree != nil:
+			names.Tree = t.Name
+		}
 	}
 	specs := make(map[string]string, len(plan.Placements))
 	var spec, block, leaf string
@@ -88,14 +114,7 @@ func Specs(plan *topology.Plan, topologies []Topology) map[string]string {
 		pl := &plan.Placements[i]
 		if spec == "" || pl.Block != block || pl.Switch != leaf { // not as the node before
 			block, leaf = pl.Block, pl.Switch
-			inBlock, at := block, leaf
-			if !blocks {
-				inBlock = ""
-			}
-			if !tree {
-				at = ""
-			}
-			spec = Spec(inBlock, at, yaml)
+			spec = names.Spec(block, leaf)
 		}
 		if spec != "" {
 			specs[pl.SlurmName] = spec
@@ -104,21 +123,34 @@ func Specs(plan *topology.Plan, topologies []Topology) map[string]string {
 	return specs
 }
 
-// Spec returns the Topology= string of a node that a topology.yaml, or
-// topology.conf, has in a block and at a leaf switch; a place that it has not is
-// empty.
-func Spec(block, leaf string, yaml bool) string {
+// Names are those of the topologies of a file, empty for one that is not there.
+type Names struct{ Blocks, Tree string }
+
+// NamesOf returns the names that the topologies of a plan have.
+func NamesOf(byLeaf, yaml bool) Names {
 	switch {
-	case !yaml && block+leaf != "":
-		return confTopology + ":" + block + leaf // one of them: it holds one topology
-	case block != "" && leaf != "":
-		return NVLinkTopology + ":" + block + "," + FabricTopology + ":" + leaf
-	case block != "":
-		return NVLinkTopology + ":" + block
-	case leaf != "":
-		return FabricTopology + ":" + leaf
+	case !yaml:
+		return Names{confTopology, confTopology}
+	case byLeaf:
+		return Names{LeafTopology, FabricTopology}
 	}
-	return ""
+	return Names{NVLinkTopology, FabricTopology}
+}
+
+// Spec returns the Topology= string of a node in a block and at a leaf switch; a
+// place that it has not is empty.
+func (n Names) Spec(block, leaf string) string {
+	inBlock, atLeaf := "", ""
+	if n.Blocks != "" && block != "" {
+		inBlock = n.Blocks + ":" + block
+	}
+	if n.Tree != "" && leaf != "" {
+		atLeaf = n.Tree + ":" + leaf
+	}
+	if inBlock != "" && atLeaf != "" {
+		return inBlock + "," + atLeaf
+	}
+	return inBlock + atLeaf
 }
 
 // Previous reads a topology file, conf or yaml by its name's ending, into what
@@ -147,6 +179,7 @@ func Previous(name string, data []byte) (*topology.Previous, error) {
 
 func addPrevious(prev *topology.Previous, t *Topology) error {
 	if t.Block != nil && prev.Blocks == nil {
+		prev.ByLeaf = t.Name == LeafTopology
 		if len(t.Block.Sizes) > 0 {
 			prev.BaseBlockSize = t.Block.Sizes[0]
 		}

@@ -10,7 +10,7 @@ func Units(spec string) []string {
 		name, unit, ok := strings.Cut(part, ":")
 		switch {
 		case !ok:
-		case name == NVLinkTopology, name == FabricTopology, name == confTopology:
+		case name == NVLinkTopology, name == LeafTopology, name == FabricTopology, name == confTopology:
 			units = append(units, unit[strings.LastIndexByte(unit, ':')+1:])
 		}
 	}

@@ -35,7 +35,7 @@ func TestRealEmptyUnits(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
 		var cases []topologyCase
 		for kind, plugin := range map[slurmconf.Kind]slurmconf.Plugin{slurmconf.KindBlock: slurmconf.PluginBlock, slurmconf.KindTree: slurmconf.PluginTree} {
-			topologies, err := slurmconf.FromPlan(plan, kind, false)
+			topologies, err := slurmconf.FromPlan(plan, slurmconf.Choice{Kind: kind})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +45,7 @@ func TestRealEmptyUnits(t *testing.T) {
 			}
 			cases = append(cases, topologyCase{name: "conf " + string(kind), plugin: plugin, conf: string(conf)})
 		}
-		topologies, err := slurmconf.FromPlan(plan, slurmconf.KindAuto, true)
+		topologies, err := slurmconf.FromPlan(plan, slurmconf.Choice{Kind: slurmconf.KindAuto, YAML: true})
 		if err != nil {
 			t.Fatal(err)
 		}

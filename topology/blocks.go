@@ -43,9 +43,12 @@ func (p *planner) matchPrevious() {
 	}
 	p.doubtLabels()
 	for b := range p.prev.Blocks {
-		if _, ok := claims[b]; !ok && !p.forgets(b) {
+		if _, ok := claims[b]; !ok && !p.forgets(b) && !p.isSpare(b) {
 			claims[b] = len(p.groups)
 			g := group{identity: identity{clique: p.prev.Blocks[b].Clique}, prev: b}
+			if isUnplaced(p.prev.Blocks[b].Name) {
+				g.unplaced, g.title = true, unplacedTitle
+			}
 			if !g.clique.IsZero() {
 				g.names = blockNames(g.clique)
 			}
@@ -152,7 +155,7 @@ func (p *planner) countKept() {
 }
 
 func (p *planner) countDoubtful() {
-	agents := slices.ContainsFunc(p.facts, func(f *Facts) bool { return f.Report != nil || f.ReportUnreadable })
+	agents := p.agents
 	if !agents && len(p.prev.Reported) == 0 {
 		return
 	}
@@ -254,9 +257,13 @@ func (p *planner) keepUnread(claims map[int]int) {
 		if b < 0 {
 			continue
 		}
-		if g, ok := claims[b]; ok {
+		if g, ok := claims[b]; ok && (!p.groups[g].unplaced || p.policy.OwnBlock != UnplacedNone) {
 			p.groups[g].nodes = append(p.groups[g].nodes, i)
-			p.plan.Placements[i].Source = string(fromPrevious)
+			source := fromPrevious
+			if p.groups[g].unplaced && p.fitsNoBlock(i) {
+				source = fromUnplaced
+			}
+			p.plan.Placements[i].Source = string(source)
 		}
 	}
 	for g := range p.groups {
@@ -326,7 +333,7 @@ func (p *planner) dropSmall() {
 			return false
 		}
 		for _, i := range g.nodes {
-			p.leave(i, ReasonSmallDomain, fmt.Sprintf("its NVLink domain %s has %d node, and a block is made from %d on", &g, len(g.nodes), p.policy.MinBlockNodes))
+			p.leave(i, ReasonSmallDomain, fmt.Sprintf("its %s has %d node, and a block is made from %d on", &g, len(g.nodes), p.policy.MinBlockNodes))
 		}
 		return true
 	})
@@ -339,13 +346,14 @@ func (p *planner) sizeBlocks() error {
 	if base == 0 {
 		base = p.chooseBase()
 	}
+	p.placeUnplaced(base)
 	if !p.policy.ShortBlocks {
 		p.dropShort(base)
 	}
 	if len(p.groups) == 0 || base == 0 {
 		return nil
 	}
-	sizes, err := blockSizes(base, p.policy.BlockSizes)
+	sizes, err := p.policy.sizes(base)
 	if err != nil {
 		return err
 	}
@@ -365,7 +373,7 @@ func (p *planner) chooseBase() int {
 	base := 0
 	for g := range p.groups {
 		n := len(p.groups[g].nodes)
-		if n == 0 {
+		if n == 0 || p.groups[g].unplaced {
 			continue
 		}
 		if base == 0 || (n > base) == p.policy.ShortBlocks {
@@ -383,7 +391,7 @@ func (p *planner) dropShort(base int) {
 			return false
 		}
 		for _, i := range g.nodes {
-			p.leave(i, ReasonBelowBase, fmt.Sprintf("its NVLink domain %s has %d nodes, the base block size is %d, and this Slurm release does not start with a smaller block", &g, n, base))
+			p.leave(i, ReasonBelowBase, fmt.Sprintf("its %s has %d nodes, the base block size is %d, and this Slurm release does not start with a smaller block", &g, n, base))
 		}
 		return true
 	})
@@ -401,6 +409,12 @@ func (p *planner) orderBlocks() {
 		}
 	}
 	slices.SortFunc(known, func(a, b int) int { return cmp.Compare(p.groups[a].prev, p.groups[b].prev) })
+	if p.policy.ParentBlocks > 0 {
+		parents := p.parentDomains()
+		slices.SortStableFunc(fresh, func(a, b int) int { return strings.Compare(parents[a], parents[b]) })
+		p.writeBlocks(p.layOut(known, fresh, parents))
+		return
+	}
 	parents := make([]string, len(p.groups))
 	for g := range p.groups {
 		parents[g] = p.parent(g)
@@ -451,15 +465,22 @@ func (p *planner) parent(g int) string {
 	return "cluster " + name[:min(8, len(name))]
 }
 
-// writeBlocks fills the plan's blocks and the placements of their nodes.
+// writeBlocks fills the plan's blocks and the placements of their nodes. noBlock
+// in the order is a place that is kept free.
 func (p *planner) writeBlocks(order []int) {
 	total := 0
 	for _, g := range order {
-		total += len(p.groups[g].nodes) + len(p.groups[g].gone)
+		if g != noBlock {
+			total += len(p.groups[g].nodes) + len(p.groups[g].gone)
+		}
 	}
 	names := make([]string, total) // one array for all, each block with its share
 	p.plan.Blocks = make([]Block, 0, len(order))
-	for _, g := range order {
+	for at, g := range order {
+		if g == noBlock {
+			p.plan.Blocks = append(p.plan.Blocks, Block{Name: p.spareName(at)})
+			continue
+		}
 		grp := &p.groups[g]
 		n := len(grp.nodes) + len(grp.gone)
 		b := Block{Name: grp.name, Clique: grp.clique, Nodes: names[:0:n]}
@@ -468,9 +489,12 @@ func (p *planner) writeBlocks(order []int) {
 			b.Nodes = append(b.Nodes, p.facts[i].SlurmName)
 			pl := &p.plan.Placements[i]
 			pl.Block = grp.name
-			if pl.Source == string(fromPrevious) {
+			switch source(pl.Source) {
+			case fromPrevious:
 				pl.Message = "stays in its published block: " + pl.Message
-			} else {
+			case fromUnplaced:
+				pl.Message = "in a block of those that fit nowhere: " + pl.Message
+			default:
 				pl.Reason, pl.Message = ReasonPlaced, ""
 			}
 		}

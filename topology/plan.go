@@ -10,6 +10,8 @@ import (
 // Plan is where every node belongs. Its order is part of it: Slurm aggregates
 // consecutive blocks.
 type Plan struct {
+	// ByLeaf says that blocks are leaf switches, not NVLink domains.
+	ByLeaf bool `json:"byLeaf,omitempty"`
 	// BaseBlockSize is 0 when there is no block.
 	BaseBlockSize int `json:"baseBlockSize,omitempty"`
 	// BlockSizes are Slurm's: the base first.
@@ -23,7 +25,8 @@ type Plan struct {
 	Problems   []Problem   `json:"problems,omitempty"`
 }
 
-// Block is one NVLink domain, or the place of one that has gone.
+// Block is one NVLink domain, the place of one that has gone or is to come, the
+// nodes of one leaf switch (Plan.ByLeaf), or nodes that fit nowhere.
 type Block struct {
 	Name string `json:"name"`
 	// Clique is zero in a placeholder that was read from a file.
@@ -48,7 +51,7 @@ type Placement struct {
 	Block     string `json:"block,omitempty"`
 	// Switch is the leaf above the node.
 	Switch string `json:"switch,omitempty"`
-	// Source is nvml, label or previous; empty without a block.
+	// Source is nvml, label, switch, unplaced or previous; empty without a block.
 	Source string `json:"source,omitempty"`
 	// Reason is one CamelCase word, Message says it for people.
 	Reason  string `json:"reason"`
@@ -58,6 +61,8 @@ type Placement struct {
 // Previous is what a plan carries on: order, names and sizes of what was
 // published before, as a topology file holds them.
 type Previous struct {
+	// ByLeaf says that the blocks are leaf switches.
+	ByLeaf        bool
 	BaseBlockSize int
 	Blocks        []Block
 	Switches      []Switch
@@ -86,6 +91,7 @@ type planner struct {
 	// they are published.
 	doubtful []bool
 	silent   []silence // beside prev.Blocks
+	agents   bool      // any node has a report, readable or not
 }
 
 // noBlock stands for no block and no group.
@@ -108,7 +114,7 @@ type reading struct {
 // that no node's facts name now.
 type group struct {
 	identity
-	title string // of a labelled domain
+	title string // of a labelled domain, a leaf or unplaced nodes
 	prev  int    // index into prev.Blocks, -1 when new
 	name  string
 	names [3]string // that the block of the clique or domain may have
@@ -116,14 +122,16 @@ type group struct {
 	aliases []string
 	nodes   []int // indices into facts
 	gone    []string
+	// unplaced says that it is a block of nodes that fit nowhere.
+	unplaced bool
 }
 
-// String names the NVLink domain in words.
+// String names the NVLink domain, or what else the block is of, in words.
 func (g *group) String() string {
-	if g.domain != 0 {
+	if g.title != "" {
 		return g.title
 	}
-	return g.clique.String()
+	return "NVLink domain " + g.clique.String()
 }
 
 // MakePlan decides where every node belongs. previous may be nil. It fails only
@@ -140,6 +148,9 @@ func MakePlan(facts []Facts, previous *Previous, policy Policy) (*Plan, error) {
 	if previous != nil {
 		p.prev = *previous
 	}
+	if p.plan.ByLeaf = policy.ByLeaf; p.prev.ByLeaf != policy.ByLeaf { // other blocks altogether
+		p.prev.BaseBlockSize, p.prev.Blocks = 0, nil
+	}
 	if p.policy.MinBlockNodes == 0 {
 		p.policy.MinBlockNodes = 2
 	}
@@ -147,8 +158,13 @@ func MakePlan(facts []Facts, previous *Previous, policy Policy) (*Plan, error) {
 		return nil, err
 	}
 	p.readFacts()
-	p.readDomains()
+	if !policy.ByLeaf {
+		p.readDomains()
+	}
 	p.chooseTiers()
+	if policy.ByLeaf {
+		p.readLeaves()
+	}
 	p.groupNodes()
 	p.matchPrevious()
 	p.nameGroups()
@@ -216,6 +232,7 @@ func (p *planner) findPublished() {
 func (p *planner) readFacts() {
 	p.read = make([]reading, len(p.facts))
 	for i, f := range p.facts {
+		p.agents = p.agents || f.Report != nil || f.ReportUnreadable
 		d := f.domain()
 		p.read[i] = reading{clique: d.clique, keep: d.keep, tiers: f.Tiers(), hasGPUs: f.GPUCount() > 0}
 		pl := &p.plan.Placements[i]
@@ -302,7 +319,10 @@ func (p *planner) groupNodes() {
 func (p *planner) newGroup(id identity) group {
 	g := group{identity: id, prev: noBlock}
 	if id.domain != 0 {
-		g.title, g.names = p.domains[id.domain-1].String(), p.domains[id.domain-1].blockNames()
+		d := &p.domains[id.domain-1]
+		if g.title, g.names = "NVLink domain "+d.String(), d.blockNames(); p.policy.ByLeaf {
+			g.title, g.names = "leaf switch "+d.Value, leafBlockNames(d.Value)
+		}
 	} else {
 		g.names = blockNames(id.clique)
 	}

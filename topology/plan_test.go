@@ -56,7 +56,7 @@ func mustPlan(t testing.TB, facts []topology.Facts, prev *topology.Previous, pol
 }
 
 func previous(p *topology.Plan) *topology.Previous {
-	return &topology.Previous{BaseBlockSize: p.BaseBlockSize, Blocks: p.Blocks, Switches: p.Switches}
+	return &topology.Previous{ByLeaf: p.ByLeaf, BaseBlockSize: p.BaseBlockSize, Blocks: p.Blocks, Switches: p.Switches}
 }
 
 // fromFile returns the plan as a file holds it: without the cliques.

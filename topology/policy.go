@@ -1,6 +1,10 @@
 package topology
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+)
 
 // Policy is what a site decides about its plan.
 type Policy struct {
@@ -24,7 +28,28 @@ type Policy struct {
 	// Tiers is how many tiers of switches the site has; 0 does not say. A
 	// published switch of a further tier stays only while nodes name it.
 	Tiers int
+	// ByLeaf makes a block of the nodes below each leaf switch, for sites that
+	// have no NVLink domains between nodes.
+	ByLeaf bool
+	// ParentBlocks is how many base blocks the domain above them takes, such as
+	// the racks of a scalable unit: a power of two, 0 for none. Each such domain
+	// begins at a multiple of it, with placeholders where a block is to come, and
+	// base x ParentBlocks is one of the sizes. It needs ShortBlocks.
+	ParentBlocks int
+	// OwnBlock and OwnSwitch are which of the nodes that fit in no block, and below
+	// no switch, get one of their own; the others are left out.
+	OwnBlock, OwnSwitch Unplaced
 }
+
+// Unplaced chooses among the nodes that fit nowhere.
+type Unplaced int
+
+// None of them, those that have GPUs, or all.
+const (
+	UnplacedNone Unplaced = iota
+	UnplacedGPUs
+	UnplacedAll
+)
 
 // MaxBlockSize is Slurm's limit on the base block size; a larger one ends
 // slurmctld without a word.
@@ -56,7 +81,27 @@ func (p *Policy) validate() error {
 	if p.MinBlockNodes < 0 {
 		return fmt.Errorf("minimum of nodes in a block %d: want 1 or more, or 0 for 2", p.MinBlockNodes)
 	}
+	if p.ParentBlocks != 0 && !p.ShortBlocks {
+		return fmt.Errorf("%d blocks in a parent domain: want none, for this Slurm release takes no placeholders", p.ParentBlocks)
+	}
+	return CheckParentBlocks(p.ParentBlocks)
+}
+
+// CheckParentBlocks says what is wrong with a number of blocks in a parent domain.
+func CheckParentBlocks(n int) error {
+	if n != 0 && (n < 2 || n > 1<<maxBlockSizeLevel || bits.OnesCount(uint(n)) != 1) {
+		return fmt.Errorf("%d blocks in a parent domain: want a power of two of 2 to %d, or 0 for none", n, 1<<maxBlockSizeLevel)
+	}
 	return nil
+}
+
+// sizes returns Slurm's BlockSizes for a base.
+func (p *Policy) sizes(base int) ([]int, error) {
+	sizes, err := blockSizes(base, p.BlockSizes)
+	if err != nil || p.ParentBlocks == 0 || slices.Contains(sizes, base*p.ParentBlocks) {
+		return sizes, err
+	}
+	return slices.Sorted(slices.Values(append(sizes, base*p.ParentBlocks))), nil
 }
 
 // blockSizes returns base and the further sizes as Slurm's BlockSizes.

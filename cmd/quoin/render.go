@@ -80,6 +80,12 @@ func addPublicationFlags(cmd *cobra.Command, p *publisher.Publication) {
 	f.IntVar(&p.BaseBlockSize, "base-block-size", 0, "first of Slurm's BlockSizes; default: chosen from the domains")
 	f.IntSliceVar(&p.BlockSizes, "block-sizes", nil, "further BlockSizes, each the base times a power of two")
 	f.IntVar(&p.MinBlockNodes, "min-block-nodes", 0, "nodes from which an NVLink domain becomes a block; default 2")
+	f.StringVar(&p.BlocksBy, "blocks-by", d.BlocksBy, "what makes a block: nvlink (the NVLink domain), or leaf (the nearest switch)")
+	f.IntVar(&p.ParentBlocks, "parent-blocks", 0, "blocks in a domain above them, such as racks in a scalable unit, which stay together: a power of two; default none")
+	f.StringVar(&p.Unplaced.Block, "unplaced-block", d.Unplaced.Block, "nodes that get a block of their own where they fit in none: none, gpus or all")
+	f.StringVar(&p.Unplaced.Switch, "unplaced-switch", d.Unplaced.Switch, "nodes that get a leaf switch of their own where none is known: none, gpus or all")
+	f.StringVar(&p.DefaultTopology, "default-topology", "", "topology of partitions that name none: nvl, leaf, fabric or flat; default: the first there is")
+	f.BoolVar(&p.FlatTopology, "flat-topology", false, "add a topology that knows no places, for partitions without GPUs")
 }
 
 func releaseNames() []string {
@@ -105,6 +111,8 @@ func completeFlags(p *publisher.Publication) (*publisher.Publication, error) {
 var flagOf = map[string]string{
 	"format": "--format", "slurmVersion": "--slurm-version", "topology": "--kind", "slurmNames": "--slurm-names", "nodes.selector": "--selector",
 	"domainLabels": "--domain-labels", "tierLabels": "--tier-labels", "baseBlockSize": "--base-block-size", "blockSizes": "--block-sizes", "minBlockNodes": "--min-block-nodes",
+	"blocksBy": "--blocks-by", "parentBlocks": "--parent-blocks", "unplaced.block": "--unplaced-block", "unplaced.switch": "--unplaced-switch",
+	"defaultTopology": "--default-topology", "flatTopology": "--flat-topology",
 	"gres.naming": "--gres-naming", "gres.types": "--gres-types", "gres.autoDetect": "--gres-autodetect",
 }
 

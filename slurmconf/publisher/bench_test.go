@@ -43,7 +43,7 @@ func BenchmarkLarge(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				topologies, err := slurmconf.FromPlan(plan, slurmconf.KindAuto, format == "yaml")
+				topologies, err := slurmconf.FromPlan(plan, slurmconf.Choice{Kind: slurmconf.KindAuto, YAML: format == "yaml"})
 				if err != nil {
 					b.Fatal(err)
 				}

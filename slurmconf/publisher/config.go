@@ -46,6 +46,19 @@ type Publication struct {
 	// Topology is "block", "tree", or "auto": blocks where there are NVLink
 	// domains, else the tree of network tiers.
 	Topology string `yaml:"topology"`
+	// DefaultTopology is the topology of partitions that name none: "nvl", "leaf",
+	// "fabric" or "flat"; empty for the first there is. FlatTopology adds flat beside
+	// the others. Both need topology.yaml.
+	DefaultTopology string `yaml:"defaultTopology"`
+	FlatTopology    bool   `yaml:"flatTopology"`
+	// BlocksBy is what makes a block: "nvlink", the NVLink domain, or "leaf", the
+	// nearest switch.
+	BlocksBy string `yaml:"blocksBy"`
+	// ParentBlocks is how many blocks a domain above them takes, such as a scalable
+	// unit of racks, whose blocks stay together: a power of two; 0 for none.
+	ParentBlocks int `yaml:"parentBlocks"`
+	// Unplaced gives nodes that fit nowhere a place of their own.
+	Unplaced Unplaced `yaml:"unplaced"`
 	// DomainLabels are node labels that name the NVLink domain where
 	// nvidia.com/gpu.clique does not, in their order of precedence; "auto" stands
 	// for all that are known.
@@ -98,6 +111,17 @@ type Selection struct {
 	Slinky string `yaml:"slinky"`
 }
 
+// Unplaced says of the blocks and of the tree which of the nodes that fit nowhere
+// get a block and a leaf switch of their own: "none", "gpus" for those that have
+// GPUs, or "all".
+type Unplaced struct {
+	Block  string `yaml:"block"`
+	Switch string `yaml:"switch"`
+}
+
+// unplaced has the values of Unplaced.
+var unplaced = map[string]topology.Unplaced{"none": topology.UnplacedNone, "gpus": topology.UnplacedGPUs, "all": topology.UnplacedAll}
+
 // Gres is what a site can choose of gres.conf.
 type Gres struct {
 	// Naming says how a product becomes a Type: "model", "full" or "short".
@@ -139,7 +163,7 @@ func DefaultPublication() Publication {
 	minute := func(n int) Duration { return Duration{Duration: time.Duration(n) * time.Minute} }
 	return Publication{
 		Name: "default", Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short", SlurmVersion: "26.05",
-		Format: "yaml", Topology: "auto", MaxChange: &maxChange, Gres: Gres{Naming: string(slurmconf.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate,
+		Format: "yaml", Topology: "auto", BlocksBy: "nvlink", Unplaced: Unplaced{"none", "none"}, MaxChange: &maxChange, Gres: Gres{Naming: string(slurmconf.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate,
 		DomainLabels: []string{nodelabels.Auto}, TierLabels: []string{nodelabels.Auto},
 		Settle: Duration{Duration: 10 * time.Second}, SettleMax: minute(1), FirstWait: minute(5), GoneAfter: minute(10), AnnotateAfter: minute(2),
 	}
@@ -151,10 +175,13 @@ func (p *Publication) complete() {
 	if p.Nodes.Slinky != "" {
 		d.SlurmNames = "slinky:" + p.Nodes.Slinky
 	}
+	if p.BlocksBy == "leaf" {
+		d.MinBlockNodes = 1
+	}
 	d.SettleMax.Duration = max(d.SettleMax.Duration, p.Settle.Duration)
 	for _, f := range []struct{ have, def *string }{
 		{&p.Name, &d.Name}, {&p.Namespace, &d.Namespace}, {&p.ConfigMap, &d.ConfigMap}, {&p.SlurmNames, &d.SlurmNames},
-		{&p.SlurmVersion, &d.SlurmVersion}, {&p.Format, &d.Format}, {&p.Topology, &d.Topology}, {&p.Gres.Naming, &d.Gres.Naming},
+		{&p.SlurmVersion, &d.SlurmVersion}, {&p.Format, &d.Format}, {&p.Topology, &d.Topology}, {&p.BlocksBy, &d.BlocksBy}, {&p.Unplaced.Block, &d.Unplaced.Block}, {&p.Unplaced.Switch, &d.Unplaced.Switch}, {&p.Gres.Naming, &d.Gres.Naming},
 	} {
 		if *f.have == "" {
 			*f.have = *f.def
@@ -223,6 +250,7 @@ func (p *Publication) check() []*FieldError {
 	if p.Topology != "auto" && p.Topology != "block" && p.Topology != "tree" {
 		bad("topology", p.Topology, "auto, block or tree")
 	}
+	p.checkPlaces(fail, bad)
 	p.checkSlinky(bad)
 	p.slurmName = slurmNamer(p.SlurmNames)
 	_, key, of := strings.Cut(p.SlurmNames, ":")
@@ -261,6 +289,43 @@ func (p *Publication) check() []*FieldError {
 	return wrong
 }
 
+// checkPlaces checks what says where nodes are put.
+func (p *Publication) checkPlaces(fail func(key, message string), bad func(key string, value any, want string)) {
+	if p.BlocksBy != "nvlink" && p.BlocksBy != "leaf" {
+		bad("blocksBy", p.BlocksBy, "nvlink or leaf")
+	}
+	for key, value := range map[string]string{"unplaced.block": p.Unplaced.Block, "unplaced.switch": p.Unplaced.Switch} {
+		if _, ok := unplaced[value]; !ok {
+			bad(key, value, "none, gpus or all")
+		}
+	}
+	if err := topology.CheckParentBlocks(p.ParentBlocks); err != nil {
+		fail("parentBlocks", err.Error())
+	} else if p.ParentBlocks > 0 && p.release != 0 && !p.release.Placeholders() {
+		bad("parentBlocks", p.ParentBlocks, "0 with Slurm "+p.SlurmVersion+": places that are kept free need 25.05 or newer")
+	}
+	p.checkDefaultTopology(bad)
+}
+
+func (p *Publication) checkDefaultTopology(bad func(key string, value any, want string)) {
+	blocks := slurmconf.NamesOf(p.BlocksBy == "leaf", true).Blocks
+	may := []string{"", blocks, slurmconf.FabricTopology, slurmconf.FlatTopology}
+	switch slurmconf.Kind(p.Topology) {
+	case slurmconf.KindBlock:
+		may = slices.Delete(may, 2, 3)
+	case slurmconf.KindTree:
+		may = slices.Delete(may, 1, 2)
+	}
+	switch {
+	case p.DefaultTopology != "" && p.Format != "yaml":
+		bad("defaultTopology", p.DefaultTopology, "none with format conf: topology.conf has one topology")
+	case !slices.Contains(may, p.DefaultTopology):
+		bad("defaultTopology", p.DefaultTopology, strings.Join(may[1:], ", ")+", or none for the first there is")
+	case p.FlatTopology && p.Format != "yaml":
+		bad("flatTopology", p.FlatTopology, "false with format conf: topology.conf has one topology")
+	}
+}
+
 func (p *Publication) checkGres(fail func(key, message string), bad func(key string, value any, want string)) {
 	switch slurmconf.GresNaming(p.Gres.Naming) {
 	case slurmconf.NamingModel, slurmconf.NamingFull, slurmconf.NamingShort:
@@ -291,7 +356,13 @@ func (p *Publication) gres() slurmconf.GresOptions {
 // policy is what the plan is made by.
 func (p *Publication) policy() topology.Policy {
 	return topology.Policy{ShortBlocks: p.release.ShortBlocks(), BaseBlockSize: p.BaseBlockSize, BlockSizes: p.BlockSizes,
-		MinBlockNodes: p.MinBlockNodes, Forget: p.ForgetBlocks, Tiers: p.tiers()}
+		MinBlockNodes: p.MinBlockNodes, Forget: p.ForgetBlocks, Tiers: p.tiers(), ByLeaf: p.BlocksBy == "leaf", ParentBlocks: p.ParentBlocks,
+		OwnBlock: unplaced[p.Unplaced.Block], OwnSwitch: unplaced[p.Unplaced.Switch]}
+}
+
+// choice is what is written of the plan.
+func (p *Publication) choice() slurmconf.Choice {
+	return slurmconf.Choice{Kind: slurmconf.Kind(p.Topology), YAML: p.Format == "yaml", Default: p.DefaultTopology, Flat: p.FlatTopology}
 }
 
 // tiers is how many tiers of switches the site has, 0 where its labels are not

@@ -30,9 +30,9 @@ func (s *state) settlesBase(prev *topology.Previous, plan *topology.Plan, now ti
 
 // firstWaits says what such a publication waits for, and until when at most.
 func (s *state) firstWaits(facts []topology.Facts, now time.Time) (why string, until time.Time) {
-	known := 0
+	known, byLeaf := 0, s.pub.policy().ByLeaf
 	for i := range facts {
-		if facts[i].Report != nil || facts[i].Labels.NamesDomain() {
+		if f := &facts[i]; byLeaf && len(f.Tiers()) > 0 || !byLeaf && (f.Report != nil || f.Labels.NamesDomain()) {
 			known++
 		}
 	}
@@ -41,7 +41,7 @@ func (s *state) firstWaits(facts []topology.Facts, now time.Time) (why string, u
 	}
 	latest := s.firstSince.Add(s.pub.FirstWait.Duration)
 	quiet := s.knownSince.Add(firstQuiet)
-	switch node := unsettled(facts); {
+	switch node := unsettled(facts, byLeaf); {
 	case !now.Before(latest):
 		return "", latest
 	case node != "":
@@ -52,13 +52,19 @@ func (s *state) firstWaits(facts []topology.Facts, now time.Time) (why string, u
 	return "", latest
 }
 
-// unsettled returns a node with GPUs whose NVLink domain is not known yet,
-// empty when there is none.
-func unsettled(facts []topology.Facts) string {
+// unsettled returns a node with GPUs whose NVLink domain, or leaf switch, is not
+// known yet, empty when there is none.
+func unsettled(facts []topology.Facts, byLeaf bool) string {
 	for i := range facts {
 		f := &facts[i]
 		hasGPUs := f.GPUCount() > 0 || f.Labels.GPUs > 0 || f.Labels.Product != ""
 		labelled := f.Labels.NamesDomain() || len(f.Labels.Problems) > 0
+		if byLeaf {
+			if hasGPUs && len(f.Tiers()) == 0 {
+				return f.Name
+			}
+			continue
+		}
 		if hasGPUs && (f.Report == nil && !labelled || f.Report != nil && registering(f.Report)) {
 			return f.Name
 		}

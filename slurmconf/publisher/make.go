@@ -58,7 +58,7 @@ func Make(p *Publication, g Gathered, prev Previous) (*Made, error) {
 		return nil, err
 	}
 	m := &Made{Plan: plan, Files: map[string]string{}, Problems: slices.Concat(plan.Problems, g.namelessProblems(), g.problems)}
-	topologies, err := slurmconf.FromPlan(plan, slurmconf.Kind(p.Topology), p.Format == "yaml")
+	topologies, err := slurmconf.FromPlan(plan, p.choice())
 	if err != nil && !errors.Is(err, slurmconf.ErrEmptyPlan) {
 		return nil, err
 	}

@@ -66,9 +66,10 @@ func (prev Previous) specs() map[string]string {
 		return nil
 	}
 	placed := prev.Topology.Places()
+	names := slurmconf.NamesOf(prev.Topology.ByLeaf, !prev.Conf)
 	specs := make(map[string]string, len(placed))
 	for node, at := range placed {
-		specs[node] = slurmconf.Spec(at.Block, at.Leaf, !prev.Conf)
+		specs[node] = names.Spec(at.Block, at.Leaf)
 	}
 	return specs
 }

@@ -13,7 +13,7 @@ func (m *Made) Skeleton(p *Publication) (*Made, error) {
 	if !p.release.DynamicTopology() {
 		return nil, fmt.Errorf("skeleton: Slurm %s puts no nodes into a topology when they register: want 25.05 or newer", p.SlurmVersion)
 	}
-	topologies, err := slurmconf.FromPlan(m.Plan, slurmconf.Kind(p.Topology), p.Format == "yaml")
+	topologies, err := slurmconf.FromPlan(m.Plan, p.choice())
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,42 @@
+package topology
+
+import "slices"
+
+// fromSwitch is the source of a node's block where that is its leaf switch.
+const fromSwitch source = "switch"
+
+// readLeaves takes the leaf switch of a node for what makes its block, in the
+// place of an NVLink domain.
+func (p *planner) readLeaves() {
+	known := make(map[Domain]int32)
+	for i, f := range p.facts {
+		r, pl := &p.read[i], &p.plan.Placements[i]
+		r.clique, r.domain = Clique{}, 0
+		if f.Stays != "" || f.Gone {
+			continue // they say what they said
+		}
+		pl.Source, pl.Reason, pl.Message = "", "", ""
+		switch {
+		case !r.hasGPUs:
+			r.keep, pl.Reason, pl.Message = true, ReasonNoGPUs, "nothing says that the node has a GPU"
+		case len(r.tiers) == 0 || r.tiers[0] == "":
+			r.keep, pl.Reason, pl.Message = true, ReasonTiersMissing, "nothing names the leaf switch above it"
+		default:
+			r.keep, pl.Source = false, string(fromSwitch)
+			r.domain = p.intern(known, []Domain{{Value: r.tiers[0]}})[0]
+		}
+	}
+	p.plan.Problems = slices.DeleteFunc(p.plan.Problems, func(pr Problem) bool {
+		return pr.Reason == ReasonCliqueDiffers || pr.Reason == ReasonDomainDiffers // no NVLink domain is followed
+	})
+}
+
+// leafBlockNames returns the names that the block of a leaf switch may have: that
+// of the switch, unless a block of another kind is called so.
+func leafBlockNames(leaf string) [3]string {
+	names := tierValue{0, leaf}.names()
+	if isUnplaced(names[0]) || isSpareName(names[0]) {
+		names[0] = names[1]
+	}
+	return names
+}

@@ -1,0 +1,89 @@
+package topology_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// leafSite is three leaves of four machines whose NVLink ends inside, two below
+// one spine.
+func leafSite() []topology.Facts {
+	var out []topology.Facts
+	for leaf, above := range [][]string{{"spine-1"}, {"spine-1"}, {"spine-2"}} {
+		for n := range 4 {
+			out = append(out, below(fmt.Sprintf("n%d%d", leaf+1, n+1), append([]string{fmt.Sprintf("leaf-%d", leaf+1)}, above...)...))
+		}
+	}
+	return out
+}
+
+var byLeaf = topology.Policy{ShortBlocks: true, ByLeaf: true, MinBlockNodes: 1}
+
+func TestPlanByLeaf(t *testing.T) {
+	facts := leafSite()
+	plan := mustPlan(t, facts, nil, byLeaf)
+	want := []string{"sizes [4]", "leaf-1 n11,n12,n13,n14", "leaf-2 n21,n22,n23,n24", "leaf-3 n31,n32,n33,n34"}
+	if diff := cmp.Diff(want, lines(plan)[:4]); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	if !plan.ByLeaf || plan.Placements[0].Source != "switch" || plan.Placements[0].Switch != "leaf-1" {
+		t.Errorf("by leaf %v, %+v", plan.ByLeaf, plan.Placements[0])
+	}
+	prev := fromFile(plan)
+	for name, change := range map[string]func(f []topology.Facts){
+		"labels go missing":   func(f []topology.Facts) { cut(&f[0], 0); cut(&f[5], 0) },
+		"all labels are gone": func(f []topology.Facts) { each(f, func(f *topology.Facts) { cut(f, 0) }) },
+		"a node is gone":      func(f []topology.Facts) { f[3] = topology.Facts{Name: "n14", SlurmName: "n14", Gone: true} },
+		"a clique appears": func(f []topology.Facts) {
+			each(f, func(f *topology.Facts) { f.Labels.Clique = topology.Clique{ClusterUUID: clusterUUID(1), ID: 1} })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := slices.Clone(facts)
+			change(changed)
+			if diff := cmp.Diff(lines(plan), lines(mustPlan(t, changed, prev, byLeaf))); diff != "" {
+				t.Errorf("(-was +is):\n%s", diff)
+			}
+		})
+	}
+	t.Run("a node moves", func(t *testing.T) {
+		moved := slices.Clone(facts)
+		moved[0] = below("n11", "leaf-2", "spine-1")
+		if is := mustPlan(t, moved, prev, byLeaf); is.Placements[0].Block != "leaf-2" || is.BaseBlockSize != 4 {
+			t.Errorf("%+v, base %d", is.Placements[0], is.BaseBlockSize)
+		}
+	})
+	t.Run("a new leaf", func(t *testing.T) {
+		grown := append(slices.Clone(facts), below("n41", "leaf-4", "spine-1"))
+		if got := nameList(mustPlan(t, grown, prev, byLeaf)); got != "leaf-1 leaf-2 leaf-4 leaf-3" {
+			t.Errorf("blocks %s: want the new one behind its neighbours", got)
+		}
+	})
+	t.Run("from NVLink blocks", func(t *testing.T) {
+		nvlink := fromFile(mustPlan(t, site(2, 3), nil, short))
+		if got := nameList(mustPlan(t, facts, nvlink, byLeaf)); got != "leaf-1 leaf-2 leaf-3" {
+			t.Errorf("blocks %s: want none of another kind", got)
+		}
+	})
+	t.Run("reserved names", func(t *testing.T) {
+		odd := []topology.Facts{below("a", "spare-1"), below("b", "unplaced-1")}
+		if got := nameList(mustPlan(t, odd, nil, byLeaf)); got != "tier0-spare-1-947c74d1x tier0-unplaced-1-7873e7a2x" {
+			t.Errorf("blocks %s", got)
+		}
+	})
+}
+
+func each(facts []topology.Facts, change func(f *topology.Facts)) {
+	for i := range facts {
+		change(&facts[i])
+	}
+}
+
+// nameList is the blocks in their order.
+func nameList(p *topology.Plan) string { return strings.Join(names(p.Blocks), " ") }

@@ -1,0 +1,198 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The problems of parent domains.
+const (
+	ReasonParentsMixed = "ParentDomainsMixed"
+	ReasonAboveParent  = "AboveParentBlocks"
+	ReasonNoParent     = "NoParentDomain"
+)
+
+// spareBlock begins the name of a place that is kept free in a parent domain.
+const spareBlock = "spare-"
+
+// isSpareName reports whether a block is called like a place that is kept free.
+func isSpareName(block string) bool {
+	number, ok := strings.CutPrefix(block, spareBlock)
+	return ok && number != "" && strings.Trim(number, "0123456789x") == ""
+}
+
+// isSpare reports whether a published block is a place that was kept free.
+func (p *planner) isSpare(b int) bool {
+	return isSpareName(p.prev.Blocks[b].Name) && len(p.prev.Blocks[b].Nodes) == 0 && !p.inUse(p.prev.Blocks[b].Name)
+}
+
+// spareName names the place at an index, as no group is named.
+func (p *planner) spareName(at int) string {
+	name := spareBlock + strconv.Itoa(at+1)
+	for slices.ContainsFunc(p.groups, func(g group) bool { return g.name == name }) {
+		name += "x"
+	}
+	return name
+}
+
+// window is as many places for blocks, one after the other, as Slurm aggregates
+// to a parent domain.
+type window struct {
+	parent string // empty where no block says it
+	free   []int  // places, ascending
+}
+
+// layOut returns the groups in their places, noBlock for one that is kept free.
+// Published ones keep theirs. A new one goes into the first free place of its
+// parent domain, or begins a window of it behind all others.
+func (p *planner) layOut(known, fresh []int, parents []string) []int {
+	size := p.policy.ParentBlocks
+	var places []int
+	for _, g := range known {
+		for len(places) < p.groups[g].prev {
+			places = append(places, noBlock)
+		}
+		places = append(places, g)
+	}
+	for len(places)%size != 0 {
+		places = append(places, noBlock)
+	}
+	var windows []window
+	for at := 0; at < len(places); at += size {
+		windows = append(windows, p.readWindow(places, at, parents))
+	}
+	for _, g := range fresh {
+		w := slices.IndexFunc(windows, func(w window) bool { return w.parent == parents[g] && len(w.free) > 0 })
+		if w < 0 {
+			w = len(windows)
+			windows = append(windows, window{parent: parents[g]})
+			for range size {
+				windows[w].free = append(windows[w].free, len(places))
+				places = append(places, noBlock)
+			}
+		}
+		places[windows[w].free[0]] = g
+		windows[w].free = windows[w].free[1:]
+	}
+	p.nameOutgrown(parents)
+	for len(places) > 0 && places[len(places)-1] == noBlock {
+		places = places[:len(places)-1]
+	}
+	return places
+}
+
+// readWindow finds whose the published window at a place is, and what of it is
+// free. One that has blocks of two parents is nobody's: known blocks do not move.
+func (p *planner) readWindow(places []int, at int, parents []string) window {
+	var w window
+	of, first, gone := "", noBlock, ""
+	for i := at; i < at+p.policy.ParentBlocks; i++ {
+		g := places[i]
+		switch {
+		case g == noBlock:
+			w.free = append(w.free, i)
+		case len(p.groups[g].nodes) == 0:
+			gone = cmp.Or(gone, parents[g])
+		case parents[g] == "": // it says nothing now, and is nobody's evidence
+		case first == noBlock:
+			of, first = parents[g], g
+		case parents[g] != of:
+			p.problem("", ReasonParentsMixed, fmt.Sprintf("Slurm aggregates blocks %s of %s and %s of %s, for published blocks keep their places",
+				p.groups[first].name, of, p.groups[g].name, parents[g]))
+			return window{parent: mixedParents}
+		}
+	}
+	if w.parent = of; first == noBlock {
+		w.parent = gone
+	}
+	return w
+}
+
+// mixedParents is no parent's name.
+const mixedParents = "\x00"
+
+// parentDomains names, beside the groups, what the neighbours of a block share:
+// what most of its nodes say is above their leaf, else an NVLink cluster of several
+// cliques; empty where neither is known.
+func (p *planner) parentDomains() []string {
+	clusters := make(map[string]int)
+	for g := range p.groups {
+		clusters[p.clusterOf(g)]++
+	}
+	parents := make([]string, len(p.groups))
+	for g := range p.groups {
+		above := p.aboveLeaf(g)
+		switch cluster := p.clusterOf(g); {
+		case p.groups[g].unplaced:
+			parents[g] = "the nodes that fit nowhere"
+		case above != "":
+			parents[g] = "switch " + above
+		case cluster != "" && clusters[cluster] > 1:
+			parents[g] = "NVLink cluster " + cluster
+		}
+	}
+	return parents
+}
+
+// clusterOf names the NVLink cluster that a block is a clique of.
+func (p *planner) clusterOf(g int) string {
+	name := cmp.Or(p.groups[g].names[0], p.groups[g].name)
+	if !isCliqueName(name) {
+		return ""
+	}
+	return strings.TrimPrefix(name, blockPrefix)[:8]
+}
+
+// aboveLeaf names the switches that most of a block's nodes say are above their
+// leaf, from the top.
+func (p *planner) aboveLeaf(g int) string {
+	votes := make(map[string]int)
+	var last []string
+	path := ""
+	for _, i := range p.groups[g].nodes {
+		tiers := p.read[i].tiers
+		if len(tiers) < 2 {
+			continue
+		}
+		if !slices.Equal(tiers[1:], last) {
+			last = tiers[1:]
+			up := slices.Clone(last)
+			slices.Reverse(up)
+			path = strings.Join(up, "/")
+		}
+		votes[path]++
+	}
+	best := ""
+	for path, n := range votes {
+		if n > votes[best] || n == votes[best] && path < best {
+			best = path
+		}
+	}
+	return best
+}
+
+// nameOutgrown names the parent domains that have more blocks than their size, and
+// how many blocks have none.
+func (p *planner) nameOutgrown(parents []string) {
+	counts := make(map[string]int)
+	example := ""
+	for g := range p.groups {
+		if len(p.groups[g].nodes) == 0 || p.groups[g].unplaced {
+			continue
+		}
+		if counts[parents[g]]++; parents[g] == "" {
+			example = cmp.Or(example, p.groups[g].name)
+		}
+	}
+	for parent, n := range counts {
+		switch {
+		case parent == "":
+			p.problem("", ReasonNoParent, fmt.Sprintf("of %d blocks, such as %s, no switch above the leaf is known: they are aggregated as they come", n, example))
+		case n > p.policy.ParentBlocks:
+			p.problem("", ReasonAboveParent, fmt.Sprintf("%s has %d blocks, more than %d: Slurm aggregates them to several; set the number of blocks in a parent domain higher", parent, n, p.policy.ParentBlocks))
+		}
+	}
+}

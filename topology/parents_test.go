@@ -1,0 +1,152 @@
+package topology_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// unit returns racks below one spine.
+func unit(spine string, numbers ...int) []topology.Facts {
+	var out []topology.Facts
+	for _, n := range numbers {
+		out = append(out, rack(n, 2, func(_ int, f *topology.Facts) {
+			f.Labels.Tiers = []string{fmt.Sprintf("leaf-%d", n), spine, "core"}
+		})...)
+	}
+	return out
+}
+
+var inFours = topology.Policy{ShortBlocks: true, ParentBlocks: 4}
+
+// spines are the parents of the blocks in their order, - for a free place.
+func spines(p *topology.Plan, facts []topology.Facts) string {
+	of := map[string]string{}
+	for i := range facts {
+		of[facts[i].SlurmName] = facts[i].Labels.Tiers[1]
+	}
+	var out []string
+	for _, b := range p.Blocks {
+		if len(b.Nodes) == 0 {
+			out = append(out, "-")
+			continue
+		}
+		out = append(out, of[b.Nodes[0]])
+	}
+	return strings.Join(out, " ")
+}
+
+func TestPlanParents(t *testing.T) {
+	facts := slices.Concat(unit("s2", 4, 5), unit("s1", 1, 2, 3), unit("s3", 6))
+	plan := mustPlan(t, facts, nil, inFours)
+	if got := spines(plan, facts); got != "s1 s1 s1 - s2 s2 - - s3" || fmt.Sprint(plan.BlockSizes) != "[2 8]" {
+		t.Fatalf("%s, sizes %v", got, plan.BlockSizes)
+	}
+	if got := strings.Fields(nameList(plan)); got[3] != "spare-4" || got[6] != "spare-7" || got[7] != "spare-8" {
+		t.Errorf("blocks %v", got)
+	}
+	again := mustPlan(t, facts, fromFile(plan), inFours)
+	if diff := cmp.Diff(lines(plan), lines(again)); diff != "" {
+		t.Errorf("another plan once it is published (-was +is):\n%s", diff)
+	}
+	for _, c := range []struct {
+		name  string
+		facts []topology.Facts
+		want  string
+	}{
+		{"a rack more takes the free place", slices.Concat(facts, unit("s1", 9)), "s1 s1 s1 s1 s2 s2 - - s3"},
+		{"a rack more of the last", slices.Concat(facts, unit("s3", 9)), "s1 s1 s1 - s2 s2 - - s3 s3"},
+		{"a rack too many", slices.Concat(facts, unit("s1", 8, 9)), "s1 s1 s1 s1 s2 s2 - - s3 - - - s1"},
+		{"a new unit", slices.Concat(facts, unit("s0", 8, 9)), "s1 s1 s1 - s2 s2 - - s3 - - - s0 s0"},
+		{"a rack goes", slices.DeleteFunc(slices.Clone(facts), func(f topology.Facts) bool { return strings.HasPrefix(f.Name, "r001") }), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			is := mustPlan(t, c.facts, fromFile(plan), inFours)
+			if got := spines(is, c.facts); c.want != "" && got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			back := mustPlan(t, facts, fromFile(is), inFours)
+			for i, b := range plan.Blocks {
+				if back.Blocks[i].Name != b.Name && !strings.HasPrefix(b.Name, "spare-") || !slices.Equal(back.Blocks[i].Nodes, b.Nodes) {
+					t.Errorf("block %d is %v, was %v", i, back.Blocks[i], b)
+				}
+			}
+		})
+	}
+}
+
+func TestPlanParentsProblems(t *testing.T) {
+	reasons := func(p *topology.Plan) string {
+		var out []string
+		for _, pr := range p.Problems {
+			out = append(out, pr.Reason)
+		}
+		return strings.Join(out, " ")
+	}
+	outgrown := unit("s1", 1, 2, 3, 4, 5)
+	if got := reasons(mustPlan(t, outgrown, nil, inFours)); got != topology.ReasonAboveParent {
+		t.Errorf("five racks in a unit of four: %q", got)
+	}
+	if got := mustPlan(t, site(3, 2), nil, inFours); reasons(got) != topology.ReasonNoParent || strings.Contains(nameList(got), "spare") {
+		t.Errorf("no switch known: %q, blocks %s", reasons(got), nameList(got))
+	}
+	mixed := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
+	before := mustPlan(t, mixed, nil, short)
+	is := mustPlan(t, slices.Concat(mixed, unit("s1", 4), unit("s2", 5)), fromFile(before), inFours)
+	if got := spines(is, slices.Concat(mixed, unit("s1", 4), unit("s2", 5))); got != "s1 s1 s2 - s1 - - - s2" || reasons(is) != topology.ReasonParentsMixed {
+		t.Errorf("turned on afterwards: %s, %q", got, reasons(is))
+	}
+	if _, err := topology.MakePlan(mixed, nil, topology.Policy{ParentBlocks: 4}); err == nil {
+		t.Error("a release without placeholders took parent domains")
+	}
+	for _, n := range []int{-2, 1, 3, 6, 1 << 16} {
+		if _, err := topology.MakePlan(mixed, nil, topology.Policy{ShortBlocks: true, ParentBlocks: n}); err == nil {
+			t.Errorf("%d blocks in a parent domain were taken", n)
+		}
+	}
+}
+
+// TestPlanParentsAtRandom has racks come and go in any order: no published block
+// changes its place, and no window has blocks of two parents.
+func TestPlanParentsAtRandom(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		racks := make([][]topology.Facts, 24)
+		for n := range racks {
+			racks[n] = unit(fmt.Sprintf("s%d", rng.IntN(6)), n+1)
+		}
+		var prev *topology.Previous
+		at := map[string]int{}
+		for step := range 15 {
+			var facts []topology.Facts
+			for _, r := range racks {
+				if rng.IntN(3) > 0 {
+					facts = append(facts, r...)
+				}
+			}
+			if len(facts) == 0 {
+				continue
+			}
+			plan := mustPlan(t, facts, prev, inFours)
+			parents := strings.Fields(spines(plan, facts))
+			for i, b := range plan.Blocks {
+				if was, ok := at[b.Name]; ok && was != i {
+					t.Fatalf("seed %d, step %d: block %s was at %d, is at %d", seed, step, b.Name, was, i)
+				}
+				at[b.Name] = i
+				for _, other := range parents[i-i%4 : i] {
+					if other != "-" && parents[i] != "-" && other != parents[i] {
+						t.Fatalf("seed %d, step %d: %s and %s are aggregated: %v", seed, step, other, parents[i], parents)
+					}
+				}
+			}
+			prev = fromFile(plan)
+		}
+	}
+}
