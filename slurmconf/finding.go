@@ -5,7 +5,8 @@ import "fmt"
 // Severity says what a finding means for slurmctld.
 type Severity string
 
-// Fatal: slurmctld, or for gres.conf slurmd, does not start with this file.
+// Fatal: slurmctld, or for gres.conf slurmd, does not start with this file; or
+// slurmctld drains nodes for it, where Options.Nodes say what slurm.conf has.
 // Warning: it starts, and something is not as it should be.
 const (
 	Fatal   Severity = "fatal"
@@ -72,4 +73,7 @@ type Options struct {
 	// gives a node; nil leaves the comparison out and takes every device that
 	// gres.conf has as used.
 	NodeGPUs map[string]int
+	// Nodes are slurm.conf's nodes with their processors and GPUs. Where they are
+	// known, what of gres.conf would have slurmctld drain one of them is fatal.
+	Nodes map[string]*ConfNode
 }

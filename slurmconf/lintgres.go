@@ -108,6 +108,7 @@ func (l *linter) lintGres(f File) {
 		g.confLine(&lines[i])
 	}
 	g.judgeNodes()
+	g.lintConfNodes()
 }
 
 func (g *gresLinter) confLine(c *confLine) {

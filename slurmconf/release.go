@@ -85,5 +85,10 @@ func (r Release) FunctionsCrash() bool { return r >= Release2505 }
 // 24.11 compares all of them.
 func (r Release) EnvFlagsOnly() bool { return r >= Release2605 }
 
+// CoresOfOneSocket reports whether Cores of gres.conf must be one socket or all,
+// and not any whole sockets. It was seen on 26.05, and that 24.11 takes two of
+// four; the releases between are taken to be as 26.05.
+func (r Release) CoresOfOneSocket() bool { return r >= Release2505 }
+
 // TreeSkeleton reports whether a switch may have neither nodes nor children.
 func (r Release) TreeSkeleton() bool { return r >= Release2505 }

@@ -1,0 +1,157 @@
+package slurmconf
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// SlurmConf is what a slurm.conf says that the other files must go with.
+type SlurmConf struct {
+	// Nodes are those of the lines NodeName, by name. Nodes of one line share one
+	// ConfNode.
+	Nodes map[string]*ConfNode
+	// GresTypes are those of all lines GresTypes, nil where there is none.
+	GresTypes []string
+	// Plugin is TopologyPlugin without "topology/", empty where it is left out.
+	Plugin Plugin
+	// PartitionTopologies are the names that partitions' Topology= use.
+	PartitionTopologies []string
+}
+
+// Include opens a file that a line `Include FILE` names. It returns the name by
+// which messages call the file.
+type Include func(file string) (name string, data []byte, err error)
+
+// maxIncludes bounds how deep files may include each other.
+const maxIncludes = 16
+
+// ParseSlurmConf reads a slurm.conf, for messages called name, and with it the
+// files that it includes; where include is nil a file that includes others is an
+// error. Errors of the text are *ParseError.
+func ParseSlurmConf(name string, data []byte, include Include) (*SlurmConf, error) {
+	r := confReader{conf: &SlurmConf{Nodes: map[string]*ConfNode{}}, include: include, nodeDefault: map[string]string{}}
+	if err := r.file(name, data, 0); err != nil {
+		return nil, err
+	}
+	return r.conf, nil
+}
+
+// Options are what Lint needs to judge files for the slurm.conf. Where it lists no
+// node, as with nodes that register dynamically, every node is taken as known.
+func (c *SlurmConf) Options(release Release) Options {
+	o := Options{Release: release, Plugin: c.Plugin, PartitionTopologies: c.PartitionTopologies, GresTypes: c.GresTypes}
+	if len(c.Nodes) > 0 {
+		o.Nodes, o.KnownNodes = c.Nodes, slices.Sorted(maps.Keys(c.Nodes))
+	}
+	if c.GresTypes == nil {
+		o.GresTypes = []string{}
+	}
+	return o
+}
+
+// confReader reads a slurm.conf and what it includes, in the order in which
+// Slurm does.
+type confReader struct {
+	conf    *SlurmConf
+	include Include
+	// nodeDefault are the values of the lines NodeName=DEFAULT, by key in lower case.
+	nodeDefault map[string]string
+}
+
+func (r *confReader) file(name string, data []byte, depth int) error {
+	var includes []confPair // of a file and its line
+	var at []int
+	lines, syntax := scanConf(name, data, func(line int, file string) {
+		includes, at = append(includes, confPair{value: file}), append(at, line)
+	})
+	for i := range lines {
+		for len(at) > 0 && at[0] < lines[i].line {
+			if err := r.included(name, at[0], includes[0].value, depth); err != nil {
+				return err
+			}
+			includes, at = includes[1:], at[1:]
+		}
+		if err := r.line(name, &lines[i]); err != nil {
+			return err
+		}
+	}
+	for i := range at {
+		if err := r.included(name, at[i], includes[i].value, depth); err != nil {
+			return err
+		}
+	}
+	if syntax != nil {
+		return syntax
+	}
+	return nil
+}
+
+func (r *confReader) included(file string, line int, included string, depth int) error {
+	fail := func(message string) error {
+		return &ParseError{File: file, Line: line, Key: "Include", Message: message}
+	}
+	switch {
+	case r.include == nil:
+		return fail(included + " is not read here: put its lines into this file")
+	case depth >= maxIncludes:
+		return fail(fmt.Sprintf("files include each other more than %d deep", maxIncludes))
+	}
+	name, data, err := r.include(included)
+	if err != nil {
+		return fail(err.Error())
+	}
+	return r.file(name, data, depth+1)
+}
+
+// line takes what is wanted of one line. Of other lines Slurm knows what they mean.
+func (r *confReader) line(file string, l *confLine) error {
+	switch strings.ToLower(l.key) {
+	case "nodename":
+		return r.nodes(file, l)
+	case "partitionname":
+		for _, a := range l.attrs {
+			if strings.EqualFold(a.key, "Topology") && !slices.Contains(r.conf.PartitionTopologies, a.value) {
+				r.conf.PartitionTopologies = append(r.conf.PartitionTopologies, a.value)
+			}
+		}
+		return nil
+	}
+	for _, a := range append([]confPair{l.confPair}, l.attrs...) { // several keys may share a line
+		switch strings.ToLower(a.key) {
+		case "grestypes":
+			r.conf.GresTypes = strings.FieldsFunc(a.value, func(c rune) bool { return c == ',' })
+		case "topologyplugin":
+			r.conf.Plugin = Plugin(strings.TrimPrefix(strings.ToLower(a.value), "topology/"))
+		}
+	}
+	return nil
+}
+
+// nodes adds the nodes of a line, or keeps what it says of all that follow.
+func (r *confReader) nodes(file string, l *confLine) error {
+	values := make(map[string]string, len(l.attrs))
+	for _, a := range l.attrs {
+		values[strings.ToLower(a.key)] = a.value
+	}
+	if strings.EqualFold(l.value, "DEFAULT") {
+		maps.Copy(r.nodeDefault, values)
+		return nil
+	}
+	node, err := confNode(values, r.nodeDefault)
+	if err != nil {
+		return &ParseError{File: file, Line: l.line, Key: "NodeName=" + shorten(l.value), Message: err.Error()}
+	}
+	names, err := ExpandHostlist(l.value)
+	if err != nil {
+		return &ParseError{File: file, Line: l.line, Key: "NodeName", Message: err.Error()}
+	}
+	for _, n := range names {
+		if r.conf.Nodes[n] != nil {
+			return &ParseError{File: file, Line: l.line, Key: "NodeName", Message: fmt.Sprintf("node %s is given twice: want each on one line", n)}
+		}
+		r.conf.Nodes[n] = node
+	}
+	return nil
+}
