@@ -41,6 +41,17 @@ func TestCompleteRefuses(t *testing.T) {
 		`gres.types: "NVIDIA L4": type "4": want a letter`:      {{Gres: Gres{Types: map[string]string{"NVIDIA L4": "4"}}}},
 		`gres.autoDetect: "rsmi": want off, nvidia`:             {{Gres: Gres{AutoDetect: "rsmi"}}},
 		`gres.autoDetect: "full": want off, nvidia or nvml`:     {{SlurmVersion: "25.11", Gres: Gres{AutoDetect: "full"}}},
+		`parentBlocks: 6 blocks in a parent domain: want`:       {{ParentBlocks: 6}},
+		`parentBlocks: "4": want 0 with Slurm 24.11`:            {{SlurmVersion: "24.11", Format: "conf", ParentBlocks: 4}},
+		`blocksBy: "rack": want nvlink or leaf`:                 {{BlocksBy: "rack"}},
+		`unplaced.block: "some": want none, gpus or all`:        {{Unplaced: Unplaced{Block: "some"}}},
+		`unplaced.switch: "gpu": want none, gpus or all`:        {{Unplaced: Unplaced{Switch: "gpu"}}},
+		`defaultTopology: "leaf": want nvl, fabric, flat, or`:   {{DefaultTopology: "leaf"}},
+		`defaultTopology: "nvl": want leaf, fabric, flat, or`:   {{DefaultTopology: "nvl", BlocksBy: "leaf"}},
+		`defaultTopology: "nvl": want fabric, flat, or none`:    {{DefaultTopology: "nvl", Topology: "tree"}},
+		`defaultTopology: "fabric": want nvl, flat, or none`:    {{DefaultTopology: "fabric", Topology: "block"}},
+		`defaultTopology: "nvl": want none with format conf`:    {{DefaultTopology: "nvl", Format: "conf"}},
+		`flatTopology: "true": want false with format conf`:     {{FlatTopology: true, Format: "conf"}},
 		`block sizes [36 18]`:                                   {{BlockSizes: []int{36, 18}}},
 	}
 	for want, pubs := range tests {
