@@ -17,102 +17,149 @@ import (
 
 // checkOptions are the flags of quoin check.
 type checkOptions struct {
-	shown  string
-	plan   string
-	render renderOptions
+	shown     string
+	plan      string
+	slurmConf string
+	render    renderOptions
 }
 
 func newCheckCommand() *cobra.Command {
 	var o checkOptions
 	cmd := &cobra.Command{
-		Use:   "check --topology FILE|- (--plan FILE|DIR | --nodes FILE | REPORT.json...)",
-		Short: "Compare what Slurm has loaded with a published file or with the nodes",
+		Use:   "check (--topology FILE|- | --slurm-conf FILE) (--plan FILE|DIR | --nodes FILE | REPORT.json...)",
+		Short: "Compare what Slurm has, loaded or in slurm.conf, with published files or with the nodes",
 		Long: `check reads the output of scontrol show topology and compares it with a
 rendered or published topology file, or with the files that render makes from
 nodes or reports with the same flags. It lists each node that differs, and what
 does of blocks, switches and block sizes; Slurm shows no block size beyond the
 first that spans all blocks.
 
-Exit status: 0 the same, 1 it differs, 2 trouble.`,
+With --slurm-conf it reads the nodes of a slurm.conf, and of the files that it
+includes, and says where the plan's topology file and gres.conf do not go with them,
+before Slurm does: nodes that are not there, fewer GPUs than Gres= counts or of
+another type, and Cores that are not the sockets of the node's line, for all of which
+Slurm drains nodes.
+
+Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 		Example: `  scontrol show topology | quoin check --topology - --plan topology.conf
-  kubectl get nodes -o json >nodes.json; scontrol show topology | quoin check --topology - --nodes nodes.json`,
+  kubectl get nodes -o json >nodes.json; scontrol show topology | quoin check --topology - --nodes nodes.json
+  quoin check --slurm-conf /etc/slurm/slurm.conf --plan /etc/slurm`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return check(cmd.InOrStdin(), cmd.OutOrStdout(), &o, args)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.shown, "topology", "", "`file` with the output of scontrol show topology, - for standard input")
-	f.StringVar(&o.plan, "plan", "", "topology.conf or topology.yaml, or a `path` of a directory that holds one")
+	f.StringVar(&o.slurmConf, "slurm-conf", "", "slurm.conf `file` that the plan must go with")
+	f.StringVar(&o.plan, "plan", "", "topology.conf, topology.yaml or (with --slurm-conf) gres.conf, or a `path` of a directory that holds them")
 	f.StringVar(&o.render.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json")
 	f.StringVar(&o.render.previous, "previous", "", "topology `file` in use, whose names and order stay")
 	addPublicationFlags(cmd, &o.render.pub)
+	addGresFlags(cmd, &o.render.pub.Gres)
 	return cmd
 }
 
 func check(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string) error {
-	if o.shown == "" {
-		return errors.New("no --topology: want a file with the output of scontrol show topology, or - for standard input")
+	if o.shown == "" && o.slurmConf == "" {
+		return errors.New("no --topology and no --slurm-conf: want a file with the output of scontrol show topology (- for standard input), or a slurm.conf")
 	}
 	if o.shown == "-" && o.render.nodes == "-" {
 		return errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
 	}
-	name, wanted, err := wantedFile(stdin, o, reports)
+	wanted, err := wantedFiles(stdin, o, reports)
 	if err != nil {
 		return err
+	}
+	differs := false
+	if o.slurmConf != "" {
+		if differs, err = checkSlurmConf(stdout, o, wanted); err != nil {
+			return err
+		}
+	}
+	if o.shown != "" {
+		loaded, err := checkShown(stdin, stdout, o, wanted)
+		if err != nil {
+			return err
+		}
+		differs = differs || loaded
+	}
+	if differs {
+		return exitError(1)
+	}
+	return nil
+}
+
+// checkShown says where Slurm has loaded another topology than wanted.
+func checkShown(stdin io.Reader, stdout io.Writer, o *checkOptions, wanted []slurmconf.File) (differs bool, err error) {
+	i := slices.IndexFunc(wanted, func(f slurmconf.File) bool { return !strings.HasSuffix(f.Name, gresFile) })
+	if i < 0 {
+		return false, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", o.plan)
 	}
 	shown, err := readShown(stdin, o.shown)
 	if err != nil {
-		return err
+		return false, err
 	}
-	differences, nodes, err := slurmconf.CompareShown(shown, name, wanted)
+	differences, nodes, err := slurmconf.CompareShown(shown, wanted[i].Name, wanted[i].Data)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(differences) == 0 {
 		fmt.Fprintf(stdout, "same: Slurm has all %d nodes where the plan has them\n", nodes)
-		return nil
+		return false, nil
 	}
 	for _, d := range differences {
 		fmt.Fprintln(stdout, d)
 	}
 	fmt.Fprintf(stdout, "differs: %d of %d nodes or units\n", len(differences), nodes)
-	return exitError(1)
+	return true, nil
 }
 
-// wantedFile returns the topology file that Slurm should have loaded.
-func wantedFile(stdin io.Reader, o *checkOptions, reports []string) (name string, data []byte, err error) {
-	if o.plan == "" {
-		made, err := makeOnce(stdin, &o.render, reports)
-		if err != nil {
-			return "", nil, err
+const gresFile = "gres.conf"
+
+// wantedFiles returns the files that Slurm should have, the topology that counts
+// first.
+func wantedFiles(stdin io.Reader, o *checkOptions, reports []string) ([]slurmconf.File, error) {
+	if o.plan != "" {
+		if o.render.nodes != "" || len(reports) > 0 {
+			return nil, errors.New("--plan beside nodes or reports: want one of them")
 		}
-		if made.Refused != "" {
-			return "", nil, errors.New(made.Message)
-		}
-		for name, text := range made.Files {
-			if strings.HasPrefix(name, "topology.") {
-				return name, []byte(text), nil
-			}
-		}
-		return "", nil, errors.New("no topology file was made")
+		return readPlan(o.plan)
 	}
-	if o.render.nodes != "" || len(reports) > 0 {
-		return "", nil, errors.New("--plan beside nodes or reports: want one of them")
-	}
-	path := o.plan
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		candidates := []string{filepath.Join(path, "topology.yaml"), filepath.Join(path, "topology.conf")}
-		i := slices.IndexFunc(candidates, func(p string) bool { _, err := os.Stat(p); return err == nil })
-		if i < 0 {
-			return "", nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", path)
-		}
-		path = candidates[i]
-	}
-	data, err = os.ReadFile(path)
+	made, err := makeOnce(stdin, &o.render, reports)
 	if err != nil {
-		return "", nil, fmt.Errorf("read plan: %w", err)
+		return nil, err
 	}
-	return path, data, nil
+	if made.Refused != "" {
+		return nil, errors.New(made.Message)
+	}
+	var out []slurmconf.File
+	for _, name := range []string{"topology.yaml", "topology.conf", gresFile} {
+		if text, ok := made.Files[name]; ok {
+			out = append(out, slurmconf.File{Name: name, Data: []byte(text)})
+		}
+	}
+	return out, nil
+}
+
+// readPlan reads a file, or those of a directory.
+func readPlan(path string) ([]slurmconf.File, error) {
+	paths := []string{path}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		paths = []string{filepath.Join(path, "topology.yaml"), filepath.Join(path, "topology.conf"), filepath.Join(path, gresFile)}
+		paths = slices.DeleteFunc(paths, func(p string) bool { return !exists(p) })
+		if len(paths) == 0 {
+			return nil, fmt.Errorf("%s: no topology.yaml, no topology.conf and no gres.conf in it", path)
+		}
+	}
+	out := make([]slurmconf.File, len(paths))
+	for i, p := range paths {
+		data, err := os.ReadFile(p)
+		if err != nil {
+			return nil, fmt.Errorf("read plan: %w", err)
+		}
+		out[i] = slurmconf.File{Name: p, Data: data}
+	}
+	return out, nil
 }
 
 func readShown(stdin io.Reader, name string) (slurmconf.Shown, error) {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+)
+
+// checkSlurmConf says where the files do not go with a slurm.conf. Warnings are no
+// difference.
+func checkSlurmConf(stdout io.Writer, o *checkOptions, files []slurmconf.File) (differs bool, err error) {
+	pub, err := completeFlags(&o.render.pub)
+	if err != nil {
+		return false, err
+	}
+	release, err := slurmconf.ParseRelease(pub.SlurmVersion)
+	if err != nil {
+		return false, err
+	}
+	conf, err := readSlurmConf(o.slurmConf)
+	if err != nil {
+		return false, err
+	}
+	lint := conf.Options(release)
+	topology := slices.ContainsFunc(files, func(f slurmconf.File) bool { return !strings.HasSuffix(f.Name, gresFile) })
+	if !topology { // what it is to be is not asked
+		lint.Plugin = ""
+	}
+	findings := slurmconf.Lint(files, lint)
+	for _, f := range findings {
+		fmt.Fprintln(stdout, f)
+	}
+	if slurmconf.HasFatal(findings) {
+		return true, nil
+	}
+	fmt.Fprintf(stdout, "%s takes the files, with %d nodes\n", o.slurmConf, len(conf.Nodes))
+	return false, nil
+}
+
+// readSlurmConf reads a slurm.conf and the files that it includes: those without a
+// whole path are beside it.
+func readSlurmConf(path string) (*slurmconf.SlurmConf, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read slurm.conf: %w", err)
+	}
+	return slurmconf.ParseSlurmConf(path, data, func(file string) (string, []byte, error) {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(filepath.Dir(path), file)
+		}
+		data, err := os.ReadFile(file)
+		return file, data, err
+	})
+}
