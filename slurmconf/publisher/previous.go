@@ -19,6 +19,8 @@ type Previous struct {
 	Gres map[string][]slurmconf.GresLine
 	// leaving are the nodes of AnnotationLeaving.
 	leaving []string
+	// renamed is how many nodes have another name in here than in the files.
+	renamed int
 }
 
 // readPrevious reads published files back.

@@ -36,11 +36,8 @@ type state struct {
 	known      int       // nodes with a report or a clique's label, before the first publication
 	knownSince time.Time // when their number last changed
 	failures   int
-	gone       map[string]time.Time      // Slurm name -> when first missed
-	owners     map[string]string         // Slurm name -> the Node that has it, or had it last
-	others     map[string][]*state       // Node -> the publications that take it too
+	nodes      nodeHistory
 	readings   map[string]reading        // of the published Nodes whose facts name another place
-	strangers  map[string]bool           // Nodes without a Slurm name that are none of the published
 	tried      map[string]string         // node -> annotation that another writer's stood against
 	waiting    map[string]specSince      // Slurm name -> annotation that the Node has not yet
 	last       *Published                // as last written, should somebody delete it
@@ -54,7 +51,7 @@ type state struct {
 func New(store Store, pubs []Publication, recorder Recorder, metrics *Metrics, log *slog.Logger) *Publisher {
 	p := &Publisher{store: store, recorder: recorder, log: log, metrics: metrics}
 	for i := range pubs {
-		p.states = append(p.states, &state{pub: &pubs[i], gone: map[string]time.Time{}, tried: map[string]string{}})
+		p.states = append(p.states, &state{pub: &pubs[i], tried: map[string]string{}})
 	}
 	return p
 }

@@ -50,6 +50,7 @@ func TestRealSlinky(t *testing.T) {
 	t.Run("hostname change", r.renames)
 	t.Run("a node changes its cluster", r.moves)
 	t.Run("resource slices", r.slices)
+	t.Run("NodeSet replaced", r.replaces)
 	t.Run("at rest", r.rests)
 }
 
@@ -239,10 +240,24 @@ func (r *slinkyRig) slices(t *testing.T) {
 	})
 }
 
+// replaces deletes all pods of a NodeSet and makes those of another.
+func (r *slinkyRig) replaces(t *testing.T) {
+	for n := range 18 {
+		r.end(fmt.Sprintf("b-%d", n))
+	}
+	for n := range 18 {
+		r.addWorker("b", fmt.Sprintf("next-%d", n), fmt.Sprintf("next-%02d", n), 18+n)
+	}
+	cm := r.until(t, "renamed", "quoin-b", has("nodes: next-[00-17]\n"))
+	if held := cm.Annotations[AnnotationHeldReason]; held != "" || strings.Contains(cm.Data["topology.yaml"], "gpu-0") {
+		t.Errorf("held %q:\n%s", held, cm.Data["topology.yaml"])
+	}
+}
+
 func (r *slinkyRig) rests(t *testing.T) {
 	writes := r.writes(t, func() {
 		for n := range 3 { // what kubelets write all the time
-			if err := r.SetReady(t.Context(), "slurm", fmt.Sprintf("b-%d", n), corev1.ConditionTrue); err != nil {
+			if err := r.SetReady(t.Context(), "slurm", fmt.Sprintf("a-%d", n), corev1.ConditionTrue); err != nil {
 				t.Fatal(err)
 			}
 		}

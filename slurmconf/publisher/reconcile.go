@@ -38,7 +38,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 		}
 	}
 	now := time.Now()
-	g, wake := p.gather(s, snap, prev, now)
+	g, wake := p.gather(s, snap, &prev, now)
 	s.keepNamed(prev, g.nodes)
 	hold := func(digest, reason, message string) (time.Time, error) {
 		if err := p.hold(ctx, s, was, digest, reason, message); err != nil || prev.Topology == nil {
@@ -75,6 +75,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	if err != nil {
 		return wake, err
 	}
+	s.nodes.wrote(&g)
 	annotateAt, err := p.annotateDue(ctx, s, made.Specs, g.nodes, published, now)
 	return earlier(wake, annotateAt), err
 }

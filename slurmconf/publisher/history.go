@@ -1,0 +1,209 @@
+package publisher
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+)
+
+// nodeHistory is what the passes over one publication remember of the nodes that
+// had its Slurm names. The zero value is that of a publisher that has just
+// started; what it does not know, it takes to be as careful as can be.
+type nodeHistory struct {
+	// owners are the Nodes that have the names, or had them last.
+	owners map[string]string
+	// published are the names that the Nodes have in the published files.
+	published map[string]string
+	// gone says since when names are missing.
+	gone map[string]time.Time
+	// others are the publications that take the Nodes too, or did last.
+	others map[string][]*state
+	// strangers are Nodes without a Slurm name that are none of the published.
+	strangers map[string]bool
+}
+
+// see notes which Node has which Slurm name, and returns those of the names that
+// none has.
+func (h *nodeHistory) see(g *Gathered, names []string) (missing []string) {
+	owners := g.named()
+	for _, name := range names {
+		if _, ok := owners[name]; ok {
+			continue
+		}
+		missing = append(missing, name)
+		if owner, ok := h.owners[name]; ok {
+			owners[name] = owner
+		}
+	}
+	h.owners = owners
+	return missing
+}
+
+// named returns the Nodes' names by their Slurm names.
+func (g *Gathered) named() map[string]string {
+	nodes := make(map[string]string, len(g.Facts))
+	for i := range g.Facts {
+		nodes[g.Facts[i].SlurmName] = g.Facts[i].Name
+	}
+	return nodes
+}
+
+// seeOthers notes which other publications take the nodes too.
+func (h *nodeHistory) seeOthers(all []*state, s *state, g *Gathered, missing []string) {
+	if len(all) == 1 {
+		return
+	}
+	others := make(map[string][]*state)
+	for _, n := range g.nodes {
+		for _, other := range all {
+			if other != s && other.pub.takes(n) {
+				others[n.Name] = append(others[n.Name], other)
+			}
+		}
+	}
+	for _, name := range missing {
+		owner := h.owners[name]
+		if were, ok := h.others[owner]; ok && others[owner] == nil {
+			others[owner] = were
+		}
+	}
+	h.others = others
+}
+
+// perhapsPublished names a node without a Slurm name that may be one of the
+// missing ones of which nobody remembers the Node, empty when there is none.
+func (s *state) perhapsPublished(g *Gathered, snap *Snapshot, missing []string) string {
+	if s.pub.bySlinky() { // a node without a worker pod is no Slurm node
+		return ""
+	}
+	sure := true // of every missing one its Node is known
+	owns := map[string]bool{}
+	for _, name := range missing {
+		owner, ok := s.nodes.owners[name]
+		owns[owner], sure = true, sure && ok
+	}
+	strangers := map[string]bool{}
+	perhaps := ""
+	for _, problem := range g.Unnamed {
+		n := g.unnamed[problem.Node]
+		switch {
+		case owns[n.Name]:
+		case sure || s.nodes.strangers[n.Name]:
+			strangers[n.Name] = true
+		case perhaps == "" && s.pub.mayHaveGPUs(n, snap):
+			perhaps = n.Name
+		}
+	}
+	s.nodes.strangers = strangers
+	return perhaps
+}
+
+// mayHaveGPUs reports whether anything says that the node could be in a file.
+func (p *Publication) mayHaveGPUs(n *Node, snap *Snapshot) bool {
+	l := nodelabels.Read(n.Labels, p.labelKeys())
+	return snap.Reports[n.Name] != nil || l.GPUs > 0 || l.Product != "" || l.NamesDomain() || len(l.Problems) > 0 || n.Annotations[SpecAnnotation] != ""
+}
+
+// unselected returns by Slurm name the Nodes that the publication does not take
+// and that have one; where pods say the names, also those that had a missing one.
+func (s *state) unselected(snap *Snapshot, missing []string) map[string]*Node {
+	elsewhere := s.pub.unselected(snap)
+	if !s.pub.bySlinky() {
+		return elsewhere
+	}
+	had := make(map[string]string, len(missing))
+	for _, name := range missing {
+		if owner, ok := s.nodes.owners[name]; ok && elsewhere[name] == nil {
+			had[owner] = name
+		}
+	}
+	if len(had) == 0 {
+		return elsewhere
+	}
+	for i := range snap.Nodes {
+		if n := &snap.Nodes[i]; had[n.Name] != "" && !s.pub.takes(n) {
+			elsewhere[had[n.Name]] = n
+		}
+	}
+	return elsewhere
+}
+
+// rename carries the published names on to those that the Nodes have now, for a
+// Node that is called otherwise is the same machine in the same place. It returns
+// the published names as they are then.
+func (h *nodeHistory) rename(g *Gathered, prev *Previous) []string {
+	names := prev.nodes()
+	now := make(map[string]string, len(g.Facts)) // Node -> Slurm name
+	for name, node := range g.named() {
+		now[node] = name
+	}
+	if h.published == nil { // as it is now, for all that is known
+		h.published = now
+	}
+	inFiles := make(map[string]bool, len(names))
+	for _, name := range names {
+		inFiles[name] = true
+	}
+	to := map[string]string{}
+	for node, was := range h.published {
+		if is := now[node]; is != "" && is != was && inFiles[was] && !g.pending[was] {
+			to[was] = is
+		}
+	}
+	for again := true; again; { // a name of another that keeps it is no new one
+		again = false
+		maps.DeleteFunc(to, func(_, is string) bool {
+			taken := inFiles[is] && to[is] == ""
+			again = again || taken
+			return taken
+		})
+	}
+	if len(to) == 0 {
+		return names
+	}
+	prev.rename(to)
+	prev.renamed = len(to)
+	return prev.nodes()
+}
+
+// wrote notes that the files now have the names that the Nodes have.
+func (h *nodeHistory) wrote(g *Gathered) {
+	h.published = make(map[string]string, len(h.owners))
+	for name, node := range h.owners {
+		if g.nodes[name] == nil { // missing, and still in the files or soon out of them
+			h.published[node] = name
+		}
+	}
+	for name, n := range g.nodes {
+		h.published[n.Name] = name
+	}
+}
+
+// rename calls published nodes otherwise.
+func (prev *Previous) rename(to map[string]string) {
+	in := func(nodes []string) {
+		for i, n := range nodes {
+			if is := to[n]; is != "" {
+				nodes[i] = is
+			}
+		}
+	}
+	for i := range prev.Topology.Blocks {
+		in(prev.Topology.Blocks[i].Nodes)
+	}
+	for i := range prev.Topology.Switches {
+		in(prev.Topology.Switches[i].Nodes)
+	}
+	gres := maps.Clone(prev.Gres)
+	for was := range to {
+		delete(gres, was)
+	}
+	for was, is := range to {
+		if lines, ok := prev.Gres[was]; ok {
+			gres[is] = slices.Clone(lines)
+		}
+	}
+	prev.Gres = gres
+}

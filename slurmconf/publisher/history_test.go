@@ -1,0 +1,193 @@
+package publisher
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// renamed are podsOn(72) after all of them were made again as w001 and so on.
+func renamedPods() pods {
+	p := pods{}
+	for i := 1; i <= 72; i++ {
+		p.run("a", fmt.Sprintf("w%03d", i), fmt.Sprintf("gb200-%03d", i))
+	}
+	return p
+}
+
+// TestSlinkyRenamesAll replaces a NodeSet by one of another name: the machines
+// stay where they are, so nobody is asked.
+func TestSlinkyRenamesAll(t *testing.T) {
+	waiting := pods{}
+	for i, name := range []string{"w001", "w002"} {
+		waiting.run("a", name, fmt.Sprintf("gb200-%03d", i+1))
+	}
+	for name, between := range map[string]pods{"at once": nil, "pods are away for a while": {}, "one after the other": waiting} {
+		t.Run(name, func(t *testing.T) {
+			slinkyBubble(t, podsOn(72), func(store *memory) {
+				before, notes := store.get("slurm/quoin-slurm").clone(), maps.Clone(store.notes)
+				if between != nil {
+					store.change(between.on(t))
+					store.pass(5 * time.Minute)
+				}
+				store.change(renamedPods().on(t))
+				store.pass(5 * time.Minute)
+				got := store.get("slurm/quoin-slurm")
+				for file, text := range before.Files {
+					if diff := cmp.Diff(strings.ReplaceAll(strings.ReplaceAll(text, "=g[", "=w["), " g[", " w["), got.Files[file]); diff != "" {
+						t.Errorf("%s (-renamed +got):\n%s", file, diff)
+					}
+				}
+				if diff := cmp.Diff(notes, store.notes); diff != "" || got.Annotations[AnnotationHeldReason] != "" {
+					t.Errorf("held %q; annotations (-was +is):\n%s", got.Annotations[AnnotationHeldReason], diff)
+				}
+			})
+		})
+	}
+}
+
+// TestSlinkyShuffles lets all pods of a NodeSet come back on other nodes, some
+// later than others: the names go with the machines.
+func TestSlinkyShuffles(t *testing.T) {
+	slinkyBubble(t, podsOn(72), func(store *memory) {
+		p := pods{}
+		place := func(i int) { p.run("a", fmt.Sprintf("g%03d", i), fmt.Sprintf("gb200-%03d", (i+18-1)%72+1)) }
+		for i := 1; i <= 72; i++ {
+			p.run("a", fmt.Sprintf("g%03d", i), "")
+		}
+		store.change(p.on(t))
+		store.pass(time.Minute)
+		for i := 1; i <= 40; i++ {
+			place(i)
+		}
+		store.change(p.on(t))
+		store.pass(time.Minute)
+		for i := 41; i <= 72; i++ {
+			place(i)
+		}
+		store.change(p.on(t))
+		store.pass(time.Minute)
+		text, held := topologyOf(store), store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]
+		plan, err := Make(&complete(t, Publication{SlurmNames: "slinky:a"})[0], Gather(&complete(t, Publication{SlurmNames: "slinky:a"})[0], p.on(t)), Previous{})
+		if err != nil || held != "" {
+			t.Fatalf("%v; held %q", err, held)
+		}
+		if diff := cmp.Diff(plan.Files["topology.yaml"], text); diff != "" {
+			t.Errorf("(-planned anew +got):\n%s", diff)
+		}
+	})
+}
+
+// TestSlinkyRenamesWhileUnread gives a node's pod another name while its fabric
+// is not ready: it keeps its place, and its lines in gres.conf.
+func TestSlinkyRenamesWhileUnread(t *testing.T) {
+	p := podsOn(72)
+	slinkyBubble(t, p, func(store *memory) {
+		delete(p, "g005")
+		p.run("a", "new-1", "gb200-005")
+		snap := p.on(t)
+		unread := racks(t, simulated.Fault{Node: "gb200-005", Fabric: "inProgress", Reboot: true}, simulated.Fault{Node: "gb200-006", NoReport: true})
+		snap.Reports = unread.Reports
+		store.change(snap)
+		store.pass(5 * time.Minute)
+		wantNodes(t, store, "renamed", "g[001-004,006-018],new-1")
+		if gres := store.get("slurm/quoin-slurm").Files["gres.conf"]; !strings.Contains(gres, "g[001-004,006-072],new-1") {
+			t.Errorf("gres.conf:\n%s", gres)
+		}
+	})
+}
+
+// TestRenamedElsewhereIsHeld renames all pods as their nodes are found to be in
+// other blocks: that moves machines.
+func TestRenamedElsewhereIsHeld(t *testing.T) {
+	slinkyBubble(t, podsOn(72), func(store *memory) {
+		before := topologyOf(store)
+		snap := renamedPods().on(t)
+		reports := maps.Clone(snap.Reports)
+		for i := 1; i <= 36; i++ {
+			is, from := fmt.Sprintf("gb200-%03d", i), fmt.Sprintf("gb200-%03d", i+36)
+			n := *reports[from]
+			n.Name = is
+			n.BootID += "-next"
+			reports[is] = &n
+			snap.Nodes[i-1].Labels = maps.Clone(snap.Nodes[i+35].Labels)
+		}
+		snap.Reports = reports
+		store.change(snap)
+		store.pass(10 * time.Minute)
+		if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; topologyOf(store) != before || !strings.HasPrefix(held, "BigChange: 36 of 72 nodes") {
+			t.Errorf("held %q, files:\n%s", held, topologyOf(store))
+		}
+	})
+}
+
+// TestMassRenameByLabelIsHeld renames nodes by their label, which may be a mistake
+// where they are many.
+func TestMassRenameByLabelIsHeld(t *testing.T) {
+	others := map[string]string{}
+	for _, n := range racks(t).Nodes {
+		others[n.Name] = "x-" + n.Name
+	}
+	store := newMemory(named(t, nil))
+	inBubble(t, store, complete(t, Publication{SlurmNames: "label:sn"}), func() {
+		store.pass(5 * time.Minute)
+		before := store.get("slurm/quoin-slurm").clone()
+		for len(others) > 14 { // 20 % of 72
+			store.change(named(t, others))
+			store.pass(time.Hour)
+			got := store.get("slurm/quoin-slurm")
+			held, want := got.Annotations[AnnotationHeldReason], fmt.Sprintf("BigChange: %d of 72 nodes would be called otherwise", len(others))
+			if diff := cmp.Diff(before.Files, got.Files); diff != "" || !strings.HasPrefix(held, want) {
+				t.Fatalf("held %q, want %s; files:\n%s", held, want, diff)
+			}
+			maps.DeleteFunc(others, func(node, _ string) bool { return len(others) > 14 && (len(others) <= 30 || node > "gb200-030") })
+		}
+		store.change(named(t, others))
+		store.pass(time.Minute)
+		got := store.get("slurm/quoin-slurm")
+		if text, held := topologyOf(store), got.Annotations[AnnotationHeldReason]; held != "" || strings.Count(text, "x-gb200-") == 0 || strings.Count(text, "- block:") != 4 {
+			t.Errorf("held %q, files:\n%s", held, text)
+		}
+	})
+}
+
+func TestRenamePrevious(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		published map[string]string // Node -> name
+		now       map[string]string // Node -> name
+		pending   string
+		want      string // the nodes of block b, then of leaf l
+	}{
+		{"one", map[string]string{"A": "a", "B": "b"}, map[string]string{"A": "x", "B": "b"}, "", "x b"},
+		{"none is named now", map[string]string{"A": "a", "B": "b"}, map[string]string{"B": "b"}, "", "a b"},
+		{"two swap", map[string]string{"A": "a", "B": "b"}, map[string]string{"A": "b", "B": "a"}, "", "b a"},
+		{"a chain", map[string]string{"A": "a", "B": "b"}, map[string]string{"A": "b", "B": "c"}, "", "b c"},
+		{"a chain whose end stays", map[string]string{"A": "a", "B": "b"}, map[string]string{"A": "b"}, "", "a b"},
+		{"a pod of the name waits", map[string]string{"A": "a", "B": "b"}, map[string]string{"A": "x", "B": "b"}, "a", "a b"},
+		{"a chain that ends at a name that a pod waits for", map[string]string{"A": "a", "B": "b"}, map[string]string{"A": "b", "B": "x"}, "b", "a b"},
+		{"a publisher that has just started", nil, map[string]string{"A": "x", "B": "b"}, "", "a b"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := Gathered{pending: map[string]bool{tt.pending: true}}
+			for node, name := range tt.now {
+				g.Facts = append(g.Facts, topology.Facts{Name: node, SlurmName: name})
+			}
+			prev := Previous{Topology: &topology.Previous{Blocks: []topology.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []topology.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}
+			h := nodeHistory{published: tt.published}
+			h.rename(&g, &prev)
+			for _, got := range [][]string{prev.Topology.Blocks[0].Nodes, prev.Topology.Switches[0].Nodes} {
+				if strings.Join(got, " ") != tt.want {
+					t.Errorf("%v, want %s", got, tt.want)
+				}
+			}
+		})
+	}
+}

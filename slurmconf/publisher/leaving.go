@@ -1,0 +1,69 @@
+package publisher
+
+import (
+	"slices"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+)
+
+// leave notes that the Node, which is not the publication's, loses the annotation
+// that goes with a Slurm name once the name is out of the files.
+func (p *Publisher) leave(s *state, g *Gathered, name string, n *Node) {
+	if n != nil && !p.annotatedByAnother(s, n) {
+		g.leaving[name] = n
+	}
+}
+
+// leaveOn adds the nodes whose annotation was to be taken back before: those that
+// wait for it, and those that were leaving when the publisher started.
+func (p *Publisher) leaveOn(s *state, g *Gathered, snap *Snapshot, elsewhere map[string]*Node, leaving []string) {
+	for name := range s.waiting {
+		p.leave(s, g, name, elsewhere[name])
+	}
+	left := make(map[string]bool, len(leaving))
+	for _, node := range leaving {
+		left[node] = true
+	}
+	for _, n := range g.leaving {
+		delete(left, n.Name)
+	}
+	if len(left) == 0 {
+		return
+	}
+	for i := range snap.Nodes {
+		if n := &snap.Nodes[i]; left[n.Name] && !s.pub.takes(n) {
+			p.leave(s, g, "/"+n.Name, n) // no Slurm name has a slash
+		}
+	}
+}
+
+// leaving names the nodes that have an annotation that is to be taken back, and
+// that nothing but this says should the publisher end before.
+func (s *state) leaving(g *Gathered, specs map[string]string) string {
+	if !*s.pub.Annotate || !s.pub.release.DynamicTopology() {
+		return ""
+	}
+	var nodes []string
+	for name, n := range g.leaving {
+		if have := n.Annotations[SpecAnnotation]; have != "" && specs[name] == "" && s.tried[n.Name] != have+"\n" {
+			nodes = append(nodes, n.Name)
+		}
+	}
+	return slurmconf.CompressHostlist(nodes)
+}
+
+// movedOn reports whether another publication took the node when this one no
+// longer did, not before.
+func (p *Publisher) movedOn(s *state, n *Node) bool {
+	return slices.ContainsFunc(p.states, func(other *state) bool {
+		return other != s && other.pub.takes(n) && !slices.Contains(s.nodes.others[n.Name], other)
+	})
+}
+
+// annotatedByAnother reports whether another publication writes the node's
+// annotation now.
+func (p *Publisher) annotatedByAnother(s *state, n *Node) bool {
+	return slices.ContainsFunc(p.states, func(other *state) bool {
+		return other != s && *other.pub.Annotate && other.pub.release.DynamicTopology() && other.pub.takes(n)
+	})
+}

@@ -1,0 +1,110 @@
+package publisher
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// missing is what is known of a published Slurm name that no node has now.
+type missing struct {
+	name string
+	// owner is the Node that had the name last, empty where no pass has seen it.
+	owner string
+	// nameless is that Node, where the publication takes it and it has no Slurm name
+	// now; renamed says that it has another one.
+	nameless *Node
+	renamed  bool
+	// byPods says that Slinky's pods say the names: a node without one is none of
+	// Slurm's. pending says that a pod of the name waits to be scheduled.
+	byPods, pending bool
+	// claimed is why no node can have the name, such as that two have it.
+	claimed string
+	// elsewhere is a Node that is not the publication's and has, or had, the name;
+	// movedOn says that another publication took it as this one ended.
+	elsewhere *Node
+	movedOn   bool
+	// perhaps is a Node without a Slurm name that the name may be of.
+	perhaps string
+}
+
+// fate is what becomes of a missing name.
+type fate int
+
+const (
+	// leavesLater keeps the name GoneAfter from when it was first missed.
+	leavesLater fate = iota
+	leavesNow
+	// stays keeps the name for as long as no more is known.
+	stays
+)
+
+// fate decides, the first line that applies:
+//
+//	| what is known of the name                         | what happens                        |
+//	|---------------------------------------------------|-------------------------------------|
+//	| nodes contend for it                              | stays: one of them has it           |
+//	| its Node has lost the label that says it          | stays: the Node is there            |
+//	| its Node's pod has another name, none waits       | leaves: that was the pod of before  |
+//	| another publication took its Node as this ended   | leaves: it is in the other's files  |
+//	| nobody knows its Node, which may be a nameless one | stays: it may well be there        |
+//	| its Node has gone, or is taken by no publication, | stays GoneAfter, for it may be back |
+//	| or has no pod, or its pod waits to be scheduled   |                                     |
+//
+// Where the Node is nameless, it stays under the name; else the name alone does.
+func (m *missing) fate() (f fate, why string) {
+	switch {
+	case m.claimed != "":
+		return stays, m.claimed
+	case m.nameless != nil && !m.byPods:
+		return stays, ""
+	case m.renamed && m.byPods && !m.pending:
+		return leavesNow, ""
+	case m.movedOn:
+		return leavesNow, ""
+	case m.owner == "" && m.elsewhere == nil && m.perhaps != "":
+		return stays, "it may be node " + m.perhaps + ", which has no Slurm name now"
+	}
+	return leavesLater, ""
+}
+
+// missing returns what is known of each of the names.
+func (s *state) missing(p *Publisher, g *Gathered, snap *Snapshot, elsewhere map[string]*Node, names []string) []missing {
+	perhaps := s.perhapsPublished(g, snap, names)
+	all := make([]missing, len(names))
+	for i, name := range names {
+		m := missing{name: name, owner: s.nodes.owners[name], byPods: s.pub.bySlinky(), pending: g.pending[name], claimed: g.claimed[name],
+			elsewhere: elsewhere[name], perhaps: perhaps}
+		if m.owner != "" {
+			m.nameless = g.unnamed[m.owner]
+			m.renamed = m.nameless == nil && g.all[m.owner] != nil
+			m.movedOn = m.elsewhere != nil && m.elsewhere.Name == m.owner && p.movedOn(s, m.elsewhere)
+		}
+		all[i] = m
+	}
+	s.nodes.onlyLast(all)
+	return all
+}
+
+// onlyLast lets a nameless Node be that of the name alone that it had last: one
+// that it had before is as of a Node that has gone.
+func (h *nodeHistory) onlyLast(all []missing) {
+	slices.SortFunc(all, func(a, b missing) int {
+		sinceA, missedA := h.gone[a.name]
+		sinceB, missedB := h.gone[b.name]
+		switch {
+		case missedA == missedB:
+			return cmp.Or(sinceB.Compare(sinceA), strings.Compare(a.name, b.name))
+		case missedB:
+			return -1
+		}
+		return 1
+	})
+	had := make(map[*Node]bool)
+	for i := range all {
+		if n := all[i].nameless; n != nil && had[n] {
+			all[i].nameless = nil
+		}
+		had[all[i].nameless] = true
+	}
+}
