@@ -175,7 +175,8 @@ func TestSchemaTakesReports(t *testing.T) {
 }
 
 // everything is a report that has every field.
-const everything = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"n1","bootID":"b","driverVersion":"580","nvmlVersion":"13","cudaVersion":"13.0",
+const everything = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"n1","bootID":"b",
+"domain":"8a61c302-0000-4000-8000-000000000001.1","driverVersion":"580","nvmlVersion":"13","cudaVersion":"13.0",
 "gpus":[{"index":0,"uuid":"GPU-1","minor":0,"pciBusID":"00000000:07:00.0","product":"NVIDIA GB200","memoryMiB":189471,"numaNode":0,"cpuAffinity":"0-3",
 "peers":[{"pciBusID":"00000000:0A:00.0","ancestor":"node"}],"xids":[79],
 "nvlinks":[{"link":0,"remote":"gpu","remotePCIBusID":"00000000:0A:00.0"}],
@@ -235,6 +236,9 @@ func TestSchemaRefuses(t *testing.T) {
 		"8a61c302-0000-4000-8000-0000000000011", "8a61c302-000-04000-8000-000000000001", "x8a61c302-0000-4000-8000-000000000001"} {
 		broken = append(broken, breakage{"UUID " + uuid, fabric + ".clusterUUID", to(uuid)})
 	}
+	for _, domain := range []string{"", "N/A", "8a61c302-0000-4000-8000-000000000001", "8a61c302-0000-4000-8000-000000000001.01", "8a61c302-0000-4000-8000-000000000001.-1", "8a61c302-0000-4000-8000-00000000001.1"} {
+		broken = append(broken, breakage{"domain " + domain, "domain", to(domain)})
+	}
 	for path, field := range schemaShape(t) {
 		switch _, kind, _ := strings.Cut(field, " "); kind {
 		case "object":
@@ -289,6 +293,7 @@ func TestSchemaTakesEverything(t *testing.T) {
 	s := compileSchema(t)
 	number := func(n string) any { return json.Number(n) }
 	for path, values := range map[string][]any{
+		"domain":                     {"8A61C302-0000-4000-8000-00000000000F.0", "8a61c302-0000-4000-8000-000000000001.4294967295"},
 		"gpus.[].minor":              {number("0"), number("1048576")},
 		"gpus.[].memoryMiB":          {number("18446744073709551615")},
 		"gpus.[].fabric.clusterUUID": {"8A61C302-0000-4000-8000-00000000000F", topology.UUID{}.String()},

@@ -29,6 +29,7 @@ func (p *planner) matchPrevious() {
 	p.silent = make([]silence, len(p.prev.Blocks))
 	p.countKept()
 	p.countDoubtful()
+	p.countUnconfirmed()
 	matches := p.findMatches()
 	slices.SortStableFunc(matches, func(a, b match) int {
 		return cmp.Or(cmp.Compare(b.common, a.common), cmp.Compare(b.name, a.name))
@@ -42,6 +43,7 @@ func (p *planner) matchPrevious() {
 		p.groups[m.group].prev = m.block
 	}
 	p.doubtLabels()
+	p.keepUnconfirmed()
 	for b := range p.prev.Blocks {
 		if _, ok := claims[b]; !ok && !p.forgets(b) && !p.isSpare(b) {
 			claims[b] = len(p.groups)
@@ -56,7 +58,6 @@ func (p *planner) matchPrevious() {
 		}
 	}
 	p.keepUnread(claims)
-	p.keepGone(claims)
 	p.nameForgotten(claims)
 }
 
@@ -76,7 +77,7 @@ func (p *planner) findMatches() []match {
 		shared = p.sharedBy(grp, shared[:0])
 		named := len(matches)
 		add := func(name string, preference int) {
-			if b, ok := byName[name]; ok && p.sameClique(b, g) {
+			if b, ok := byName[name]; ok && p.sameClique(b, g) && (preference >= 0 || p.firmly(b, shared)) {
 				matches = append(matches, match{g, b, commonWith(shared, b), preference})
 			}
 		}
@@ -92,7 +93,7 @@ func (p *planner) findMatches() []match {
 		}
 		for _, s := range shared {
 			known := slices.ContainsFunc(matches[named:], func(m match) bool { return m.block == s.block })
-			if !known && p.mayTake(g, s, fresh) {
+			if !known && p.mayTake(g, s, fresh) && p.firmly(s.block, shared) {
 				matches = append(matches, match{g, s.block, s.nodes, preferNone})
 			}
 		}
@@ -100,8 +101,9 @@ func (p *planner) findMatches() []match {
 	return matches
 }
 
-// sharing is how many nodes of a group are published in a block.
-type sharing struct{ block, nodes int }
+// sharing is how many nodes of a group are published in a block, and how many of
+// them are not confirmed.
+type sharing struct{ block, nodes, unconfirmed int }
 
 func (p *planner) sharedBy(g *group, shared []sharing) []sharing {
 	last := -1
@@ -117,6 +119,9 @@ func (p *planner) sharedBy(g *group, shared []sharing) []sharing {
 			}
 		}
 		shared[last].nodes++
+		if p.unconfirmed(i) {
+			shared[last].unconfirmed++
+		}
 	}
 	return shared
 }
@@ -142,9 +147,10 @@ func (p *planner) mayTake(g int, s sharing, fresh int) bool {
 	return fresh <= s.nodes || p.silent[s.block].kept+len(p.groups[g].nodes) <= p.prev.BaseBlockSize
 }
 
-// silence is how many nodes of a published block say nothing now, and how many
-// name another domain by a label that is not to be followed.
-type silence struct{ kept, doubtful int }
+// silence is how many nodes of a published block say nothing now, how many name
+// another domain by a label that is not to be followed or by a reading that is not
+// confirmed, and how many are sure.
+type silence struct{ kept, doubtful, sure int }
 
 func (p *planner) countKept() {
 	for i := range p.read {
@@ -276,13 +282,10 @@ func (p *planner) keepUnread(claims map[int]int) {
 // keepGone keeps the names of nodes that no longer exist in blocks that would
 // otherwise fall below the published base block size, where the release would
 // not start with such a block.
-func (p *planner) keepGone(claims map[int]int) {
-	if p.policy.ShortBlocks {
-		return
-	}
-	for b := range p.prev.Blocks {
-		g, ok := claims[b]
-		if !ok || len(p.groups[g].nodes) >= p.prev.BaseBlockSize {
+func (p *planner) keepGone() {
+	for g := range p.groups {
+		b := p.groups[g].prev
+		if b < 0 || len(p.groups[g].nodes) >= p.prev.BaseBlockSize {
 			continue
 		}
 		for _, n := range p.prev.Blocks[b].Nodes {
@@ -348,6 +351,7 @@ func (p *planner) sizeBlocks() error {
 	}
 	p.placeUnplaced(base)
 	if !p.policy.ShortBlocks {
+		p.keepGone()
 		p.dropShort(base)
 	}
 	if len(p.groups) == 0 || base == 0 {

@@ -61,7 +61,7 @@ func (l *locator) value(path string, t reflect.Type) error {
 	case nil:
 		return nil
 	case json.Delim('{'):
-		if t.Kind() != reflect.Struct {
+		if t.Kind() != reflect.Struct || isText(t) {
 			return l.errorf(path, "found an object: want %s", wanted(t))
 		}
 		return l.object(path, t)
@@ -141,8 +141,16 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
+// isText reports whether JSON has values of the type as text.
+func isText(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
 // wanted says in words what a value of the type is.
 func wanted(t reflect.Type) string {
+	if isText(t) {
+		return "text"
+	}
 	switch t.Kind() {
 	case reflect.Struct:
 		return "an object"

@@ -66,8 +66,8 @@ func ParseUUID(s string) (UUID, error) {
 
 // Clique identifies one NVLink domain: the GPUs that can share memory.
 type Clique struct {
-	ClusterUUID UUID   `json:"clusterUUID"`
-	ID          uint32 `json:"cliqueID"`
+	ClusterUUID UUID
+	ID          uint32
 }
 
 // IsZero reports whether c names no domain.
@@ -77,6 +77,19 @@ func (c Clique) IsZero() bool { return c == Clique{} }
 // "<cluster UUID>.<clique id>".
 func (c Clique) String() string {
 	return c.ClusterUUID.String() + "." + strconv.FormatUint(uint64(c.ID), 10)
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (c Clique) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (c *Clique) UnmarshalText(text []byte) error {
+	v, err := ParseClique(string(text))
+	if err != nil {
+		return err
+	}
+	*c = v
+	return nil
 }
 
 // Compare orders cliques by cluster UUID, then by number.

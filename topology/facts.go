@@ -164,8 +164,11 @@ const (
 	ReasonCliqueDiffers    = "CliqueLabelDiffers"
 	ReasonDomainDiffers    = "DomainLabelDiffers"
 	ReasonDomainConflict   = "DomainLabelConflict"
-	ReasonTierConflict     = "TierConflict"
-	ReasonTiersMissing     = "TierLabelsMissing"
+	// ReasonUnconfirmed is of a published node whose GPUs name another clique, which
+	// no second reading of its boot confirms.
+	ReasonUnconfirmed  = "DomainUnconfirmed"
+	ReasonTierConflict = "TierConflict"
+	ReasonTiersMissing = "TierLabelsMissing"
 )
 
 // domain decides which NVLink domain the node belongs to: NVML first, then

@@ -13,6 +13,11 @@ type Node struct {
 	Name string `json:"node"`
 	// BootID is /proc/sys/kernel/random/boot_id.
 	BootID string `json:"bootID,omitempty"`
+	// Domain is the NVLink domain that two consecutive readings of the node's GPUs
+	// in this boot agreed on, the first such: Joined of both. Only an agent can say
+	// it, for one reading confirms nothing. It stays for the boot whatever the
+	// GPUs' fabrics say later.
+	Domain Clique `json:"domain,omitzero"`
 	// DriverVersion and NVMLVersion are as nvmlSystemGet*Version print them.
 	DriverVersion string `json:"driverVersion,omitempty"`
 	NVMLVersion   string `json:"nvmlVersion,omitempty"`
@@ -133,6 +138,21 @@ func (p Problem) String() string {
 		s = p.Node + ": " + s
 	}
 	return s
+}
+
+// Joined returns the NVLink domain that all of the node's GPUs have joined, and
+// whether there is one. A GPU whose registration is in progress, failed or
+// unread, and GPUs of two domains, leave none.
+func (n *Node) Joined() (Clique, bool) {
+	var joined Clique
+	for i := range n.GPUs {
+		c, ok := n.GPUs[i].Fabric.Clique()
+		if !ok || i > 0 && c != joined {
+			return Clique{}, false
+		}
+		joined = c
+	}
+	return joined, len(n.GPUs) > 0
 }
 
 // GRESOrder returns the node's GPUs in the order of Slurm's GRES indices: by

@@ -26,6 +26,8 @@ func TestReportRoundTrip(t *testing.T) {
 	}
 }
 
+const zeroUUID = "00000000-0000-0000-0000-000000000000"
+
 func TestParseReportRefuses(t *testing.T) {
 	const head = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport",`
 	tests := map[string]string{
@@ -36,12 +38,16 @@ func TestParseReportRefuses(t *testing.T) {
 		`[]`:                            `r:1: report: the document: found a list: want an object`,
 		head + "\n" + `"gpus":"x"}`:     `r:2: report: gpus: found "x": want a list`,
 		head + "\n" + `"node":{}}`:      `r:2: report: node: found an object: want text`,
-		head + "\n" + `"node":"n",` + "\n" + `"color":1}`:                                                              `r:3: report: color: unknown key: want apiVersion, bootID, cudaVersion, driverVersion, gpus,`,
+		head + "\n" + `"node":"n",` + "\n" + `"color":1}`:                                                              `r:3: report: color: unknown key: want apiVersion, bootID, cudaVersion, domain, driverVersion, gpus,`,
 		head + "\n" + `"node":"n",` + "\n" + `"gpus":[{},` + "\n" + `{"index":"0"}]}`:                                  `r:4: report: gpus[1].index: found "0": want a whole number`,
 		head + "\n" + `"node":"n",` + "\n" + `"gpus":[{},` + "\n" + `{"mig":[{"uuid":"a",` + "\n" + `"colour":""}]}]}`: `r:5: report: gpus[1].mig[0].colour: unknown key: want capabilities, computeInstanceID`,
 		head + `"node":"n","gpus":[{"memoryMiB":-1}]}`:                                                                 `gpus[0].memoryMiB: found -1: want a whole number of 0 or more`,
 		head + `"node":"n","gpus":[{"fabric":{"healthFields":{"routeUnhealthy":1}}}]}`:                                 `gpus[0].fabric.healthFields.routeUnhealthy: found 1: want true or false`,
-		head + `"gpus":[]}`: `node: empty: want`,
+		head + `"gpus":[]}`:             `node: empty: want`,
+		head + `"node":"n","domain":7}`: `r:1: report: domain: found 7: want text`,
+		head + `"node":"n","domain":{"clusterUUID":"` + zeroUUID + `","cliqueID":1}}`:                                      `r:1: report: domain: found an object: want text`,
+		head + `"node":"n",` + "\n" + `"domain":"` + zeroUUID + `.1"}`:                                                     `r:2: report: domain: clique "` + zeroUUID + `.1": all-zero cluster UUID`,
+		head + `"node":"n","domain":"8a61c302"}`:                                                                           `r:1: report: domain: clique "8a61c302": want <cluster UUID>.<clique id>`,
 		head + `"node":"n","gpus":[` + "\n" + `{"index":0,"uuid":"a",` + "\n" + `"minor":-1}]}`:                            `r:3: report: gpus[0].minor: -1: want 0 to`,
 		head + `"node":"n","gpus":[{"index":0,"uuid":"a"},` + "\n" + `{"index":1,"uuid":"a"}]}`:                            `r:2: report: gpus[1].uuid: "a" is also that of gpus[0]`,
 		head + `"node":"n","gpus":[{"index":0,"uuid":"a","fabric":{"cliqueID":1,"state":"almost"}}]}`:                      `gpus[0].fabric.state: "almost": want notSupported`,

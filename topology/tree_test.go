@@ -212,6 +212,7 @@ func TestKeepsUnitsInUse(t *testing.T) {
 	facts := racked()
 	for i := range facts[:4] {
 		facts[i].Report.GPUs = facts[4].Report.GPUs
+		confirm(&facts[i])
 		facts[i].Labels.Tiers = []string{"leaf-1", "spine-1", "core"}
 	}
 	has := func(p *topology.Plan, unit string) bool {

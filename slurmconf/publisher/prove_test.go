@@ -18,6 +18,7 @@ func inOtherRack(t *testing.T, faults ...simulated.Fault) *Snapshot {
 	for i := range report.GPUs {
 		report.GPUs[i].Fabric = other.GPUs[i].Fabric
 	}
+	report.Domain = other.Domain
 	labels := map[string]map[string]string{}
 	for _, n := range snap.Nodes {
 		labels[n.Name] = n.Labels

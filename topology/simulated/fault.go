@@ -85,3 +85,19 @@ func (f *Fault) strike(n *topology.Node) {
 		}
 	}
 }
+
+// confirm does what the machine's agent does in time: it keeps the first NVLink
+// domain of a boot that all GPUs have joined.
+func (m *machine) confirm() {
+	if m.boot != m.domainBoot {
+		m.domain, m.domainBoot = topology.Clique{}, m.boot
+	}
+	if !m.domain.IsZero() {
+		return
+	}
+	n := m.report()
+	for _, f := range m.faults {
+		f.strike(n)
+	}
+	m.domain, _ = n.Joined()
+}

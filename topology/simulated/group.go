@@ -34,6 +34,9 @@ func (c *Cluster) addGroup(g *group, racks *int) error {
 				m.home.tiers = append(m.home.tiers, t.expand(at))
 			}
 			m.place = m.home
+			if g.GPUs.Count > 0 {
+				m.domain, _ = m.clique()
+			}
 			if err := c.add(m); err != nil {
 				return err
 			}

@@ -45,7 +45,8 @@ type Machine struct {
 	Name string
 	// Labels are those of its Kubernetes node.
 	Labels map[string]string
-	// Report is nil when the machine has no agent, or sends nothing.
+	// Report is nil when the machine has no agent, or sends nothing. Its domain is
+	// confirmed, where the machine has stood for long enough for that.
 	Report *topology.Node
 	// Exists is false while the machine is out of its rack.
 	Exists bool
@@ -67,6 +68,9 @@ type machine struct {
 	place  place // other than home while it is moved
 	faults []Fault
 	boot   int
+	// domain is what its agent has confirmed in boot domainBoot, zero for nothing.
+	domain     topology.Clique
+	domainBoot int
 }
 
 // place is one tray of one rack.
@@ -113,6 +117,7 @@ func (c *Cluster) Apply(s Step) {
 }
 
 func (m *machine) apply(c *Cluster, f Fault) {
+	was := m.place
 	switch {
 	case f.Clear:
 		m.faults, m.place = nil, m.home
@@ -123,9 +128,11 @@ func (m *machine) apply(c *Cluster, f Fault) {
 	default:
 		m.faults = append(m.faults, f)
 	}
-	if f.Reboot {
+	carried := m.place.cluster != was.cluster || m.place.rack != was.rack || m.place.tray != was.tray
+	if f.Reboot || carried {
 		m.boot++
 	}
+	m.confirm()
 }
 
 // moveTo puts the machine into the rack of another, into its tray if that one
@@ -198,7 +205,7 @@ func (m *machine) clique() (topology.Clique, bool) {
 
 // report is what the machine says when nothing is wrong with it.
 func (m *machine) report() *topology.Node {
-	n := &topology.Node{Name: m.name, BootID: uuidOf("boot", m.name, m.boot).String(), Tiers: slices.Clone(m.place.tiers)}
+	n := &topology.Node{Name: m.name, BootID: uuidOf("boot", m.name, m.boot).String(), Domain: m.domain, Tiers: slices.Clone(m.place.tiers)}
 	g := &m.group.GPUs
 	if g.Count == 0 {
 		return n

@@ -74,7 +74,7 @@ func TestMachineInRack(t *testing.T) {
 			Peers:   []topology.Peer{{PCIBusID: fmt.Sprintf("%08X:%02X:00.0", 1-i, 17-16*i), Ancestor: "system"}},
 			Fabric:  topology.Fabric{ClusterUUID: cluster, CliqueID: 2, State: topology.FabricCompleted, Health: topology.HealthHealthy, HealthFields: well}}
 	}
-	want := &topology.Node{Name: "a2-01", BootID: m.Report.BootID, DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06", CUDAVersion: "13.0",
+	want := &topology.Node{Name: "a2-01", BootID: m.Report.BootID, Domain: topology.Clique{ClusterUUID: cluster, ID: 2}, DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06", CUDAVersion: "13.0",
 		GPUs:     []topology.GPU{gpu(0, &zero, "0-71"), gpu(1, &one, "72-143")},
 		Sockets:  []topology.Socket{{CPUs: "0-71", Cores: 72}, {CPUs: "72-143", Cores: 72}},
 		Platform: &topology.Platform{ChassisSerial: "1800000000002", Slot: 1, Tray: 0, HostID: 1},
@@ -186,6 +186,41 @@ func TestReboot(t *testing.T) {
 	}
 	if after := machineOf(t, c, "a1-02").Report.BootID; after != other {
 		t.Errorf("boot id of another machine changed from %s to %s", other, after)
+	}
+}
+
+// TestConfirmed follows what a machine's agent has confirmed.
+func TestConfirmed(t *testing.T) {
+	gpu, other := 1, uint32(9)
+	for _, tt := range []struct {
+		name   string
+		faults []Fault
+		want   uint32 // clique, 0 for nothing
+	}{
+		{"from the start", nil, 1},
+		{"the fabric registers anew in the same boot", []Fault{{Fabric: "inProgress"}}, 1},
+		{"in another", []Fault{{Fabric: "inProgress", Reboot: true}}, 0},
+		{"a GPU in another", []Fault{{GPU: &gpu, Fabric: "notStarted", Reboot: true}}, 0},
+		{"has registered", []Fault{{Fabric: "inProgress", Reboot: true}, {Clear: true}}, 1},
+		{"another clique in the same boot", []Fault{{Clique: &other}}, 1},
+		{"in another boot", []Fault{{Clique: &other, Reboot: true}}, 9},
+		{"of one GPU", []Fault{{GPU: &gpu, Clique: &other, Reboot: true}}, 0},
+		{"carried to another rack", []Fault{{MoveTo: "a2-01"}}, 2},
+		{"and back", []Fault{{MoveTo: "a2-01"}, {Clear: true}}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := parseOf(t, tiny)
+			for _, f := range tt.faults {
+				f.Node = "a1-01"
+				c.Apply(Step{Do: []Fault{f}})
+			}
+			if got := machineOf(t, c, "a1-01").Report.Domain; got.ID != tt.want || got.IsZero() != (tt.want == 0) {
+				t.Errorf("%s is confirmed, want clique %d", got, tt.want)
+			}
+		})
+	}
+	if got := machineOf(t, parseOf(t, tiny), "b-1").Report.Domain; !got.IsZero() {
+		t.Errorf("a machine without a fabric has confirmed %s", got)
 	}
 }
 

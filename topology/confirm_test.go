@@ -1,0 +1,232 @@
+package topology_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// reads gives the node's GPUs the NVLink domain of a rack, without a word of what
+// was confirmed.
+func reads(f *topology.Facts, number int) {
+	gpus := slices.Clone(f.Report.GPUs)
+	for g := range gpus {
+		gpus[g].Fabric = topology.Fabric{ClusterUUID: clusterUUID(number), CliqueID: uint32(number), State: topology.FabricCompleted}
+	}
+	f.Report.GPUs, f.Report.Domain = gpus, topology.Clique{}
+}
+
+func cliqueOf(number int) topology.Clique {
+	return topology.Clique{ClusterUUID: clusterUUID(number), ID: uint32(number)}
+}
+
+// TestPlanConfirms has nodes of the first rack of three name the second, or a
+// domain that nobody knows: what places them is a reading that was confirmed.
+func TestPlanConfirms(t *testing.T) {
+	const unknown = 9
+	move := func(to int, confirmed bool, nodes ...int) func([]topology.Facts) {
+		return func(facts []topology.Facts) {
+			for _, n := range nodes {
+				reads(&facts[n], to)
+				if confirmed {
+					confirm(&facts[n])
+				}
+			}
+		}
+	}
+	both := func(all ...func([]topology.Facts)) func([]topology.Facts) {
+		return func(facts []topology.Facts) {
+			for _, change := range all {
+				change(facts)
+			}
+		}
+	}
+	whole := []int{0, 1, 2, 3}
+	tests := []struct {
+		name        string
+		change      func([]topology.Facts)
+		want        string // nodes of the blocks
+		unconfirmed []string
+	}{
+		{"read once", move(2, false, 0), "4 4 4", []string{"r001n01"}},
+		{"confirmed", move(2, true, 0), "4 5 3", nil},
+		{"another was confirmed in this boot", func(f []topology.Facts) { reads(&f[0], 2); f[0].Report.Domain = cliqueOf(1) }, "4 4 4", []string{"r001n01"}},
+		{"a third was", func(f []topology.Facts) { reads(&f[0], 2); f[0].Report.Domain = cliqueOf(3) }, "4 4 4", []string{"r001n01"}},
+		{"an older agent, which confirms nothing", func(f []topology.Facts) { reads(&f[0], 1) }, "4 4 4", nil},
+		{"older agents on all", func(f []topology.Facts) {
+			for i := range f {
+				f[i].Report.Domain = topology.Clique{}
+			}
+		}, "4 4 4", nil},
+		{"a rack to another, read once", move(2, false, whole...), "4 4 4", []string{"r001n01", "r001n02", "r001n03", "r001n04"}},
+		{"a rack to another", move(2, true, whole...), "4 8 0", nil},
+		{"two racks change places, read once", both(move(2, false, whole...), move(1, false, 4, 5, 6, 7)), "4 4 4",
+			[]string{"r001n01", "r001n02", "r001n03", "r001n04", "r002n01", "r002n02", "r002n03", "r002n04"}},
+		{"two racks change places", both(move(2, true, whole...), move(1, true, 4, 5, 6, 7)), "4 4 4", nil},
+		{"a rack's cluster UUID changes, read once", move(unknown, false, whole...), "4 4 4", []string{"r001n01", "r001n02", "r001n03", "r001n04"}},
+		{"the first of them is confirmed", both(move(unknown, false, whole...), move(unknown, true, 2)), "4 4 4", []string{"r001n01", "r001n02", "r001n03", "r001n04"}},
+		{"the second is", both(move(unknown, false, whole...), move(unknown, true, 0, 2)), "4 4 2 2", []string{"r001n02", "r001n04"}},
+		{"all are", move(unknown, true, whole...), "4 4 0 4", nil},
+		{"one alone is, and nobody follows", move(unknown, true, 0), "4 4 3", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			was := mustPlan(t, site(3, 4), nil, short)
+			facts := site(3, 4)
+			tt.change(facts)
+			is := mustPlan(t, facts, fromFile(was), short)
+			var sizes []string
+			for _, b := range is.Blocks {
+				sizes = append(sizes, fmt.Sprint(len(b.Nodes)))
+			}
+			if got := strings.Join(sizes, " "); got != tt.want {
+				t.Errorf("blocks of %s nodes, want %s: %v", got, tt.want, lines(is))
+			}
+			if diff := cmp.Diff(tt.unconfirmed, problemsOf(is, topology.ReasonUnconfirmed)); diff != "" {
+				t.Errorf("named (-want +got):\n%s", diff)
+			}
+			for _, pl := range is.Placements {
+				if stays := pl.Reason == topology.ReasonUnconfirmed; stays != slices.Contains(tt.unconfirmed, pl.Node) || stays && (pl.Source != "previous" || pl.Block == "") {
+					t.Errorf("%+v", pl)
+				}
+			}
+		})
+	}
+}
+
+// TestPlanConfirmsOldRelease: where a short block is fatal, a rack whose cluster
+// UUID changes goes as a whole.
+func TestPlanConfirmsOldRelease(t *testing.T) {
+	was := mustPlan(t, site(2, 4), nil, topology.Policy{})
+	facts := site(2, 4)
+	for i := range 4 {
+		reads(&facts[i], 9)
+	}
+	for i := range 4 {
+		if diff := cmp.Diff(lines(was), lines(mustPlan(t, facts, fromFile(was), topology.Policy{}))); diff != "" {
+			t.Errorf("%d of 4 nodes are confirmed (-was +is):\n%s", i, diff)
+		}
+		confirm(&facts[i])
+	}
+	is := mustPlan(t, facts, fromFile(was), topology.Policy{})
+	if is.Placements[0].Block == was.Placements[0].Block || len(is.Blocks) != 2 || len(is.Blocks[1].Nodes) != 4 {
+		t.Errorf("all are confirmed: %v", lines(is))
+	}
+}
+
+// TestPlanReadsOnce places nodes that are published nowhere by one reading, in a
+// published block and in a new one, and takes the blocks of labels for those of
+// the cliques that agents come to report.
+func TestPlanReadsOnce(t *testing.T) {
+	facts := slices.Concat(rack(1, 4), rack(2, 4))
+	was := mustPlan(t, facts[:3], nil, short)
+	for i := range facts {
+		facts[i].Report.Domain = topology.Clique{}
+	}
+	is := mustPlan(t, facts, fromFile(was), topology.Policy{ShortBlocks: true, BaseBlockSize: 4})
+	if len(is.Blocks) != 2 || len(is.Blocks[0].Nodes) != 4 || len(is.Blocks[1].Nodes) != 4 || len(is.Problems) > 0 {
+		t.Errorf("%v, problems %v", lines(is), is.Problems)
+	}
+	for _, labelled := range []bool{true, false} {
+		was, facts := mustPlan(t, named(2, 4), nil, short), named(2, 4)
+		for i := range facts {
+			report(&facts[i], site(2, 4))
+			facts[i].Report.Domain = topology.Clique{}
+			if !labelled {
+				facts[i].Labels = topology.Labels{}
+			}
+			is := mustPlan(t, facts, fromFile(was), short)
+			if diff := cmp.Diff(lines(was), lines(is)); diff != "" || len(is.Problems) > 0 {
+				t.Errorf("%d agents have come, labels %t (-was +is):\n%s\nproblems %v", i+1, labelled, diff, is.Problems)
+			}
+		}
+	}
+}
+
+// TestPlanMovesConfirmed lets much happen to nodes at random: reboots, readings
+// in progress, wrong ones, agents that fall silent or are older, other cliques in
+// the same boot. None of it moves a node, and then one moves that two readings of
+// a new boot put elsewhere.
+func TestPlanMovesConfirmed(t *testing.T) {
+	const racks, nodes = 4, 6
+	home := func(i int) int { return 1 + i/nodes }
+	happens := []func(f *topology.Facts, home, other int){
+		func(f *topology.Facts, home, _ int) { reads(f, home); confirm(f) },
+		func(f *topology.Facts, home, _ int) { reads(f, home) }, // an older agent, or the first reading
+		func(f *topology.Facts, _, _ int) { f.Report = nil },
+		func(f *topology.Facts, _, _ int) { f.Report, f.ReportUnreadable = nil, true },
+		func(f *topology.Facts, _, _ int) { f.Report, f.Labels, f.Gone = nil, topology.Labels{}, true },
+		func(f *topology.Facts, home, _ int) {
+			f.Report.GPUs[0].Fabric = topology.Fabric{}
+			f.Report.Domain = cliqueOf(home)
+		},
+		func(f *topology.Facts, _, _ int) {
+			for g := range f.Report.GPUs {
+				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricInProgress}
+			}
+			f.Report.Domain = topology.Clique{}
+		},
+		func(f *topology.Facts, home, _ int) { // in the same boot
+			for g := range f.Report.GPUs {
+				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricCompleted, Status: "ERROR_UNKNOWN"}
+			}
+			f.Report.Domain = cliqueOf(home)
+		},
+	}
+	wrong := []func(f *topology.Facts, home, other int){
+		func(f *topology.Facts, _, other int) { reads(f, other) },
+		func(f *topology.Facts, home, other int) { reads(f, other); f.Report.Domain = cliqueOf(home) },
+		func(f *topology.Facts, _, other int) { reads(f, racks+other) }, // a domain of its own
+		func(f *topology.Facts, _, other int) { f.Report.GPUs[1].Fabric.CliqueID = uint32(other) },
+	}
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		byLabel := seed%2 == 1
+		fresh := func() []topology.Facts {
+			facts := site(racks, nodes)
+			if byLabel {
+				for i, f := range named(racks, nodes) {
+					facts[i].Labels = f.Labels
+				}
+			}
+			return facts
+		}
+		was := mustPlan(t, fresh(), nil, short)
+		if byLabel {
+			was = mustPlan(t, named(racks, nodes), nil, short)
+		}
+		for range 20 {
+			facts := fresh()
+			for i := range facts {
+				f := &facts[i]
+				if i%nodes > nodes/2 {
+					wrong[rng.IntN(len(wrong))](f, home(i), 1+rng.IntN(racks))
+				} else if i%nodes > 0 || !byLabel { // a block of a label is known by a node that is sure
+					happens[rng.IntN(len(happens))](f, home(i), 0)
+				}
+			}
+			is := mustPlan(t, facts, fromFile(was), short)
+			if diff := cmp.Diff(lines(was), lines(is)); diff != "" {
+				t.Fatalf("seed %d (-was +is):\n%s", seed, diff)
+			}
+			was.Blocks = is.Blocks
+		}
+		facts := fresh()
+		mover, to := rng.IntN(len(facts)), 1+rng.IntN(racks)
+		reads(&facts[mover], to)
+		confirm(&facts[mover])
+		is := mustPlan(t, facts, fromFile(was), short)
+		if at, want := is.Placements[mover].Block, was.Placements[(to-1)*nodes].Block; at != want {
+			t.Errorf("seed %d: %s has moved to rack %d and is in block %s, want %s", seed, facts[mover].Name, to, at, want)
+		}
+		if gone, added := changed(lines(was), lines(is)); (gone != 2 || added != 2) && to != home(mover) {
+			t.Errorf("seed %d: %d lines changed into %d, want 2 into 2", seed, gone, added)
+		}
+	}
+}
