@@ -1,0 +1,119 @@
+package publisher
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// randomPublication returns one of the many that a site can choose.
+func randomPublication(t *testing.T, rng *rand.Rand) *Publication {
+	t.Helper()
+	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
+	p := Publication{SlurmVersion: pick("24.11", "25.05", "26.05"), BlocksBy: pick("nvlink", "leaf"), MinBlockNodes: 1 + rng.IntN(2),
+		Unplaced: Unplaced{pick("none", "gpus", "all"), pick("none", "gpus", "all")}, BaseBlockSize: []int{0, 0, 2, 3}[rng.IntN(4)], Topology: pick("auto", "auto", "block", "tree")}
+	if p.Format = "conf"; p.SlurmVersion != "24.11" {
+		p.Format = pick("conf", "yaml", "yaml")
+		p.ParentBlocks = []int{0, 2, 4}[rng.IntN(3)]
+	}
+	if p.Format == "yaml" {
+		p.FlatTopology = rng.IntN(2) > 0
+		p.DefaultTopology = pick("", "flat")
+	}
+	return &complete(t, p)[0]
+}
+
+// randomNode is a node that may have moved, lost its labels or report, or have
+// gone since it was last seen.
+func randomNode(rng *rand.Rand, n int) topology.Facts {
+	name := fmt.Sprintf("n%02d", n)
+	f := topology.Facts{Name: name, SlurmName: name, Labels: topology.Labels{GPUs: 1, Product: "NVIDIA GB200"}}
+	rack := n / 3
+	if rng.IntN(12) == 0 {
+		rack = rng.IntN(8)
+	}
+	fabric := topology.Fabric{State: topology.FabricNotSupported}
+	if rack%4 != 3 {
+		fabric = topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{1, byte(rack)}, CliqueID: 1}
+	}
+	if rng.IntN(10) == 0 {
+		fabric = topology.Fabric{State: topology.FabricInProgress}
+	}
+	f.Report = &topology.Node{Name: name, GPUs: []topology.GPU{{UUID: "GPU-" + name, Product: "NVIDIA GB200", Minor: new(int), Fabric: fabric}}}
+	f.Report.Domain, _ = fabric.Clique()
+	f.Labels.Tiers = []string{fmt.Sprintf("leaf-%d", rack), fmt.Sprintf("spine-%d", rack/3)}
+	switch rng.IntN(12) {
+	case 0:
+		f.Labels.Tiers = f.Labels.Tiers[:rng.IntN(2)]
+	case 1:
+		f.Report = nil
+	case 2:
+		f = topology.Facts{Name: name, SlurmName: name}
+	case 3:
+		f = topology.Facts{Name: name, SlurmName: name, Gone: true}
+	}
+	return f
+}
+
+// TestMakeByAnyPolicy makes the files of random sites by random policies, again
+// and again from what was published: what is written Slurm loads, and the same
+// facts in any order give the same files.
+func TestMakeByAnyPolicy(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		pub := randomPublication(t, rng)
+		var prev Previous
+		for step := range 6 {
+			var g Gathered
+			for n := range 24 {
+				if rng.IntN(8) > 0 {
+					g.Facts = append(g.Facts, randomNode(rng, n))
+				}
+			}
+			made := mustMake(t, pub, g, prev, seed, step)
+			if made == nil {
+				continue
+			}
+			rng.Shuffle(len(g.Facts), func(i, j int) { g.Facts[i], g.Facts[j] = g.Facts[j], g.Facts[i] })
+			if diff := cmp.Diff(made.Files, mustMake(t, pub, g, prev, seed, step).Files); diff != "" {
+				t.Fatalf("seed %d, step %d, %+v: in another order (-was +is):\n%s", seed, step, pub, diff)
+			}
+			var err error
+			if prev, err = readPrevious(&Published{Files: made.Files}); err != nil {
+				t.Fatalf("seed %d, step %d: %v", seed, step, err)
+			}
+			again := mustMake(t, pub, g, prev, seed, step)
+			if diff := cmp.Diff(made.Files, again.Files); diff != "" {
+				t.Fatalf("seed %d, step %d, %+v: once published (-was +is):\n%s", seed, step, pub, diff)
+			}
+			if nodes, _ := topology.Moved(prev.Topology, again.Plan); len(nodes) > 0 {
+				t.Fatalf("seed %d, step %d: %v move though nothing changed", seed, step, nodes)
+			}
+		}
+	}
+}
+
+// mustMake returns nil where there is nothing to write.
+func mustMake(t *testing.T, pub *Publication, g Gathered, prev Previous, seed uint64, step int) *Made {
+	t.Helper()
+	made, err := Make(pub, g, prev)
+	if err != nil {
+		t.Fatalf("seed %d, step %d: %v", seed, step, err)
+	}
+	switch made.Refused {
+	case "":
+		return made
+	case "NothingToPublish":
+		return nil
+	}
+	// On 24.11 a block that has lost a node to another one ends Slurm: held, and said so.
+	if made.Refused != "LintFatal" || pub.release != slurmconf.Release2411 {
+		t.Fatalf("seed %d, step %d, %+v: %s: %s", seed, step, pub, made.Refused, made.Message)
+	}
+	return nil
+}
