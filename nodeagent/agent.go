@@ -9,10 +9,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -73,13 +71,13 @@ type Agent struct {
 	log     *slog.Logger
 
 	mu       sync.Mutex
-	said     []byte // the probe's last good line
 	facts    facts
 	line     []byte         // the report that is made of the facts
 	node     *topology.Node // the same
 	problem  error          // why there is none yet
 	lastEnd  string         // why the last probe ended
 	recalled bool           // the stored report has been looked at
+	lost     bool           // a line of the probe was of no use since its last report
 
 	storeMu sync.Mutex // held while the store is used; a.mu comes after it
 
@@ -128,36 +126,6 @@ func (a *Agent) Ready() error {
 	return nil
 }
 
-// take checks a line of the probe and keeps it as the last good report.
-func (a *Agent) take(line []byte) error {
-	n, err := topology.ParseReport("probe", line)
-	if err != nil {
-		return err
-	}
-	if n.Name != a.config.Node {
-		return fmt.Errorf("probe: report of node %q, want %q", n.Name, a.config.Node)
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.problem = nil
-	if bytes.Equal(a.said, line) {
-		a.log.Debug("facts unchanged")
-		return nil
-	}
-	before := a.facts.probe
-	a.said = bytes.Clone(line)
-	a.facts.takeProbe(n)
-	if before == nil || !sameGPUs(before, n) {
-		notify(a.gpusChanged)
-	}
-	a.compose()
-	return nil
-}
-
-func sameGPUs(a, b *topology.Node) bool {
-	return slices.EqualFunc(a.GPUs, b.GPUs, func(x, y topology.GPU) bool { return x.UUID == y.UUID })
-}
-
 // notify wakes who waits for c, if it is not awake yet.
 func notify(c chan<- struct{}) {
 	select {
@@ -188,49 +156,6 @@ func (a *Agent) compose() {
 	a.log.Info("facts changed", "gpus", len(n.GPUs), "problems", len(n.Problems))
 	notify(a.storeChanged)
 	notify(a.filesChanged)
-}
-
-// confirm notes that the last good report holds now.
-func (a *Agent) confirm() {
-	a.metrics.up.Set(1)
-	a.metrics.confirmed.SetToCurrentTime()
-	a.metrics.stale.Set(0)
-	notify(a.confirmed)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.facts.stale != "" {
-		a.facts.stale = ""
-		a.compose()
-	}
-}
-
-// keepFresh marks the report stale when no probe has confirmed it for long.
-func (a *Agent) keepFresh(ctx context.Context) {
-	timer := time.NewTimer(a.config.Stale)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.confirmed:
-			timer.Reset(a.config.Stale)
-		case <-timer.C:
-			a.markStale()
-		}
-	}
-}
-
-// markStale has the report say that its facts may no longer be so. What it says
-// stays the same until a probe confirms them, and so does the report.
-func (a *Agent) markStale() {
-	a.metrics.stale.Set(1)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	why := map[string]string{endExit: "ends", endGarbage: "says nothing of use", endStart: "does not start"}[a.lastEnd]
-	a.facts.stale = "no facts since: the probe " + cmp.Or(why, "hangs") + "; these are the last good ones, see the agent's log"
-	a.log.Error("facts are stale: no probe has confirmed them", "for", a.config.Stale)
-	a.compose()
-	notify(a.storeChanged) // which may know the facts of before
 }
 
 // report returns the last good report, nil before the first.

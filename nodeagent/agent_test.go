@@ -146,6 +146,8 @@ func TestProbeEnds(t *testing.T) {
 		{"100MB report", true, "exit", ""},
 		{"empty", false, "exit", ""},
 		{"report empty hang", true, "hang", ""},
+		{"report garbage empty hang", true, "garbage", "said nothing of use for 2s, the last: probe: empty line after one that was refused"},
+		{"report garbage report empty hang", true, "hang", "said nothing of use for 2s"},
 		{"report huge", true, "hang", "said nothing of use for 2s"},
 	}
 	for _, tt := range tests {

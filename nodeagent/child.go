@@ -134,6 +134,7 @@ func (c *child) listen(ctx context.Context, r io.Reader) (good bool, err error) 
 		})
 	}()
 	limit, refused := c.start, 0
+	var last error
 	silence := time.NewTimer(limit)
 	defer silence.Stop()
 	for {
@@ -141,14 +142,18 @@ func (c *child) listen(ctx context.Context, r io.Reader) (good bool, err error) 
 		case <-ctx.Done():
 			return good, ctx.Err()
 		case <-silence.C:
+			if refused > 0 {
+				return good, childEnd{endGarbage, fmt.Errorf("%s said nothing of use for %s, the last: %w", c.what, limit, last)}
+			}
 			return good, childEnd{endHang, fmt.Errorf("%s said nothing of use for %s; %s", c.what, limit, c.blame)}
 		case line, ok := <-lines:
 			if !ok {
 				return good, nil
 			}
 			if err := c.hear(line, good); err != nil {
+				last = err
 				if refused++; refused == maxRefused {
-					return good, childEnd{endGarbage, fmt.Errorf("%s: %d lines of no use in a row, the last: %w", c.what, refused, err)}
+					return good, childEnd{endGarbage, fmt.Errorf("%s: %d lines of no use in a row, the last: %w", c.what, refused, last)}
 				}
 				if refused == 1 { // the rest would flood the log
 					c.log.Warn("line refused", "child", c.what, "err", err)

@@ -13,6 +13,7 @@ import (
 const (
 	reasonStale         = "FactsStale"
 	reasonDCGMIDUnknown = "DCGMIDUnknown"
+	reasonDomainChanged = "DomainChanged"
 )
 
 // facts are what is known of the node: what the probe said last, and what
@@ -25,6 +26,9 @@ type facts struct {
 	// stale says why the facts may no longer be so; empty while a probe confirms
 	// them.
 	stale string
+
+	// domain is what readings of NVML have confirmed.
+	domain confirmation
 
 	// boot is the boot that xids are of: codes by GPU.
 	boot string
@@ -41,6 +45,7 @@ type facts struct {
 func (f *facts) takeProbe(n *topology.Node) {
 	f.probe, f.stale = n, ""
 	f.takeXids(n)
+	f.domain.read(n)
 	if f.stored != nil {
 		f.recall(f.stored)
 	}
@@ -68,7 +73,8 @@ func (f *facts) takeXids(n *topology.Node) {
 }
 
 // recall takes from a stored report what an agent before this one knew of the
-// same boot: Xids, and DCGM's ids until they are read again.
+// same boot: the NVLink domain that it confirmed, Xids, and DCGM's ids until they
+// are read again.
 func (f *facts) recall(stored *topology.Node) {
 	f.stored = stored
 	if f.probe == nil {
@@ -78,6 +84,7 @@ func (f *facts) recall(stored *topology.Node) {
 		return
 	}
 	f.takeXids(stored)
+	f.domain.recall(stored)
 	for i := range stored.GPUs {
 		g := &stored.GPUs[i]
 		if _, known := f.ids[g.UUID]; g.DCGMID != nil && !known && f.idsAsked {
@@ -140,8 +147,14 @@ func (f *facts) report() *topology.Node {
 	n := *base
 	n.GPUs = slices.Clone(base.GPUs)
 	n.Problems = slices.DeleteFunc(slices.Clone(base.Problems), func(p topology.Problem) bool {
-		return p.Reason == reasonStale || p.Reason == reasonDCGMIDUnknown
+		return p.Reason == reasonStale || p.Reason == reasonDCGMIDUnknown || p.Reason == reasonDomainChanged
 	})
+	if f.probe != nil {
+		n.Domain = f.domain.clique
+	}
+	if p, changed := domainChanged(&n); changed {
+		n.Problems = append(n.Problems, p)
+	}
 	var unknown []string
 	for i := range n.GPUs {
 		g := &n.GPUs[i]

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // supervise runs the probe again and again, with a growing pause between, which
@@ -46,22 +49,74 @@ func (a *Agent) runProbe(ctx context.Context) (good bool, err error) {
 	c := child{
 		what: "probe", blame: "NVML may hang on a sick GPU", command: a.config.Probe,
 		start: a.config.Start, silence: a.config.Silence, log: a.log,
-		heard: a.hear, deaf: func() { a.metrics.up.Set(0) },
+		heard: a.hear, deaf: func() { a.metrics.up.Set(0); a.miss() },
 	}
 	return c.run(ctx)
 }
 
-// hear takes a line of the probe; an empty one says that all is as it was.
+// hear takes a line of the probe, which is a reading of the machine; an empty one
+// says that all is as it was.
 func (a *Agent) hear(line []byte) error {
 	a.metrics.heard.SetToCurrentTime()
-	if len(line) > 0 {
-		if err := a.take(line); err != nil {
-			a.metrics.garbage.Inc()
-			return err
-		}
+	take := a.take
+	if len(line) == 0 {
+		take = func([]byte) error { return a.again() }
+	}
+	if err := take(line); err != nil {
+		a.metrics.garbage.Inc()
+		a.miss()
+		return err
 	}
 	a.confirm()
 	return nil
+}
+
+// take checks a line of the probe and keeps it as the last good report.
+func (a *Agent) take(line []byte) error {
+	n, err := topology.ParseReport("probe", line)
+	if err != nil {
+		return err
+	}
+	if n.Name != a.config.Node {
+		return fmt.Errorf("probe: report of node %q, want %q", n.Name, a.config.Node)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.problem, a.lost = nil, false
+	before := a.facts.probe
+	a.facts.takeProbe(n)
+	if before == nil || !sameGPUs(before, n) {
+		notify(a.gpusChanged)
+	}
+	a.compose()
+	return nil
+}
+
+// again takes an empty line of the probe: it has read the machine, and all is as
+// its last line says. Where that was of no use nobody knows what it said.
+func (a *Agent) again() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.lost {
+		return errors.New("probe: empty line after one that was refused: what it repeats is not known")
+	}
+	a.log.Debug("facts unchanged")
+	if a.facts.domain.again() {
+		a.compose()
+	}
+	return nil
+}
+
+// miss notes that a reading of the probe could not be heard.
+func (a *Agent) miss() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lost = true
+	a.facts.domain.breakRun()
+}
+
+func sameGPUs(a, b *topology.Node) bool {
+	return slices.EqualFunc(a.GPUs, b.GPUs, func(x, y topology.GPU) bool { return x.UUID == y.UUID })
 }
 
 // cCall finds the C function in a goroutine's stack.

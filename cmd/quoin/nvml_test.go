@@ -25,7 +25,7 @@ import (
 )
 
 // command is quoin on a machine of a loaded NVML.
-func command(t *testing.T, quoin string, driver int, m *fake.Machine, args ...string) *exec.Cmd {
+func command(t testing.TB, quoin string, driver int, m *fake.Machine, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(quoin, append(args, "--nvml-library", fake.Library(t, driver), "--host-root", m.Root(), "--node", "n1")...)
 	cmd.Env = append(os.Environ(), m.Environment())
@@ -299,7 +299,7 @@ func startNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
 	p := runNVMLAgent(t, driver, m)
 	p.until("report and inventory", func() bool {
 		_, err := os.Stat(filepath.Join(p.dir, "run", "inventory.json"))
-		return err == nil && p.report() != "" && p.metric("quoin_agent_probe_up") == 1
+		return err == nil && p.settled() && p.metric("quoin_agent_probe_up") == 1
 	})
 	return p
 }
@@ -307,8 +307,14 @@ func startNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
 func runNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
 	t.Helper()
 	p := newAgentProcess(t)
-	p.start(command(t, linkQuoin(t), driver, m, "agent", "--store", p.dir, "--listen", p.address, "--run-dir", filepath.Join(p.dir, "run"), "--interval", "20ms"))
+	p.start(p.onNVML(linkQuoin(t), driver, m, "20ms"))
 	return p
+}
+
+// onNVML is quoin agent on a machine of a loaded NVML.
+func (p *agentProcess) onNVML(quoin string, driver int, m *fake.Machine, interval string) *exec.Cmd {
+	p.t.Helper()
+	return command(p.t, quoin, driver, m, "agent", "--store", p.dir, "--listen", p.address, "--run-dir", filepath.Join(p.dir, "run"), "--interval", interval)
 }
 
 // TestNVMLAgent follows a report from the library to the files that others read.

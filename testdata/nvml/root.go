@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,25 @@ func (m *Machine) Root() string {
 	return m.root
 }
 
+// Reboot gives the machine another boot id, below its Root, and makes it what it
+// was at first with more statements.
+func (m *Machine) Reboot(more ...string) {
+	m.t.Helper()
+	number := 0
+	if _, err := fmt.Sscanf(m.files[bootFile], bootID, &number); err != nil {
+		m.t.Fatalf("boot id of %s: %v; call Root first", m.File, err)
+	}
+	m.files[bootFile] = fmt.Sprintf(bootID, number+1)
+	m.write(bootFile)
+	m.Change(more...)
+}
+
+// bootFile names the machine's boot, and bootID is its form.
+const (
+	bootFile = "proc/sys/kernel/random/boot_id"
+	bootID   = "3f0c5d1e-0000-4000-8000-%012d\n"
+)
+
 // gpu is what the kernel's files say of a GPU.
 type gpu struct {
 	minor     int
@@ -33,7 +53,7 @@ type instance struct {
 
 func (m *Machine) makeRoot() {
 	m.t.Helper()
-	files := map[string]string{"proc/driver/nvidia-caps/mig-minors": "config 1\nmonitor 2\n", "proc/sys/kernel/random/boot_id": "3f0c5d1e-0000-4000-8000-000000000001\n"}
+	files := map[string]string{"proc/driver/nvidia-caps/mig-minors": "config 1\nmonitor 2\n", bootFile: cmp.Or(m.files[bootFile], fmt.Sprintf(bootID, 1))}
 	data, err := os.ReadFile(m.File)
 	if err != nil {
 		m.t.Fatal(err)
@@ -54,19 +74,28 @@ func (m *Machine) makeRoot() {
 			}
 		}
 	}
+	before := m.files
+	m.files = files
 	for name, text := range files {
-		path := filepath.Join(m.root, name)
-		if m.files[name] == text {
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			m.t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			m.t.Fatal(err)
+		if before[name] != text {
+			m.write(name)
 		}
 	}
-	m.files = files
+}
+
+// write puts one of the machine's files below its root.
+func (m *Machine) write(name string) {
+	m.t.Helper()
+	path := filepath.Join(m.root, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(path+".new", []byte(m.files[name]), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		m.t.Fatal(err)
+	}
 }
 
 // describe reads from a machine's file what the kernel knows too: GPUs by their

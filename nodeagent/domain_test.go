@@ -1,0 +1,244 @@
+package nodeagent
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// domainLine is a line of the probe in a boot. what is the clique of each GPU, or
+// how far the GPU is: "-" in progress, "!" failed, "?" unread, "0" without a
+// cluster.
+func domainLine(t testing.TB, boot, what string) string {
+	t.Helper()
+	n := &topology.Node{Name: "n1", BootID: boot}
+	for i, w := range strings.Split(what, "") {
+		f := topology.Fabric{ClusterUUID: topology.UUID{15: 1}, State: topology.FabricCompleted}
+		switch w {
+		case "-":
+			f = topology.Fabric{State: topology.FabricInProgress}
+		case "!":
+			f.Status = "ERROR_UNKNOWN"
+		case "?":
+			f = topology.Fabric{}
+		case "0":
+			f.ClusterUUID = topology.UUID{}
+		default:
+			f.CliqueID = uint32(w[0])
+		}
+		n.GPUs = append(n.GPUs, topology.GPU{Index: i, UUID: fmt.Sprintf("GPU-%d", i), Fabric: f})
+	}
+	line, err := topology.EncodeReport(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(line)
+}
+
+// confirmer is an agent, or one after the other, over one store.
+type confirmer struct {
+	t     testing.TB
+	store *memory
+	agent *Agent
+}
+
+func newConfirmer(t testing.TB, stored string) *confirmer {
+	c := &confirmer{t: t, store: &memory{}}
+	if stored != "" {
+		c.store.report = []byte(stored)
+	}
+	c.restart()
+	return c
+}
+
+func (c *confirmer) restart() {
+	c.agent = New(Config{Node: "n1"}, c.store, nil, NewMetrics(prometheus.NewRegistry()), discard())
+}
+
+// step is one thing that happens: "BOOT CLIQUES" is a line, "" an empty one,
+// "garbage" a line of no use, "probe" its end, "agent" that of the agent. Then
+// what there is to store is stored.
+func (c *confirmer) step(what string) {
+	c.t.Helper()
+	var err error
+	switch boot, cliques, ok := strings.Cut(what, " "); {
+	case ok:
+		err = c.agent.hear([]byte(domainLine(c.t, boot, cliques)))
+	case what == "":
+		_ = c.agent.hear(nil) // refused where it repeats nothing
+	case what == "garbage":
+		if c.agent.hear([]byte("no report")) == nil {
+			err = errors.New("garbage was taken")
+		}
+	case what == "probe":
+		c.agent.miss()
+	case what == "agent":
+		c.restart()
+	}
+	if err := errors.Join(err, c.agent.syncStore(c.t.Context())); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// stored is the clique that the stored report has confirmed, 0 for none, and
+// whether it has the problem that NVML says otherwise now.
+func (c *confirmer) stored() (clique rune, changed bool) {
+	c.t.Helper()
+	n, err := topology.ParseReport("stored", c.store.report)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, p := range n.Problems {
+		changed = changed || p.Reason == reasonDomainChanged
+	}
+	return rune(n.Domain.ID), changed
+}
+
+func TestDomain(t *testing.T) {
+	none := rune(0)
+	tests := []struct {
+		name, stored, steps string // divided by ", "
+		want                rune
+		changed             bool
+		writes              int
+	}{
+		{"one reading", "", "b AA", none, false, 1},
+		{"two", "", "b AA, ", 'A', false, 2},
+		{"two whole lines", "", "b AA, b AA", 'A', false, 2},
+		{"many", "", "b AA, , , , b AA, , ", 'A', false, 2},
+		{"in progress", "", "b --, , , ", none, false, 1},
+		{"one GPU in progress", "", "b A-, , , ", none, false, 1},
+		{"one GPU failed", "", "b A!, , ", none, false, 1},
+		{"one GPU unread", "", "b A?, , ", none, false, 1},
+		{"one GPU without a cluster", "", "b A0, , ", none, false, 1},
+		{"no cluster at all", "", "b 00, , ", none, false, 1},
+		{"two cliques", "", "b AB, , ", none, false, 1},
+		{"completed at last", "", "b --, , b A-, b AA, ", 'A', false, 4},
+		{"interrupted", "", "b AA, b A-, b AA", none, false, 3},
+		{"interrupted, then twice", "", "b AA, b A-, b AA, ", 'A', false, 4},
+		{"another between", "", "b AA, b BB, b AA", none, false, 3},
+		{"the second of two", "", "b AA, b BB, ", 'B', false, 3},
+		{"two boots", "", "b AA, c AA", none, false, 2},
+		{"two of the second boot", "", "b AA, c AA, ", 'A', false, 3},
+		{"a new boot has to confirm anew", "", "b AA, , c AA", none, false, 3},
+		{"and may say otherwise", "", "b AA, , c BB, ", 'B', false, 4},
+		{"no boot id", "", " AA, , ", none, false, 1},
+		{"no boot id between", "", "b AA,  AA, b AA", none, false, 3},
+		{"no boot id after", "", "b AA, ,  AA, ", 'A', false, 3},
+		{"garbage between", "", "b AA, garbage, b AA", none, false, 1},
+		{"garbage, then an empty line", "", "b AA, garbage, , ", none, false, 1},
+		{"garbage, then two", "", "b AA, garbage, b AA, ", 'A', false, 2},
+		{"a probe between", "", "b AA, probe, b AA", none, false, 1},
+		{"an agent between", "", "b AA, agent, b AA", none, false, 1},
+		{"probe and agent later", "", "b AA, , probe, b AA, agent, b AA", 'A', false, 2},
+		{"an agent in another boot", "", "b AA, , agent, c AA", none, false, 3},
+		{"another clique in the same boot", "", "b AA, , b BB, , ", 'A', true, 3},
+		{"another clique, two agents", "", "b AA, , agent, b BB, , agent, b BB, ", 'A', true, 3},
+		{"another clique and back", "", "b AA, , b BB, , b AA, ", 'A', false, 4},
+		{"another clique of one GPU", "", "b AA, , b AB, ", 'A', false, 3},
+		{"another clique, then a reboot", "", "b AA, , b BB, , c BB, ", 'B', false, 5},
+		{"a report of another boot", domainReport(t, "a", 'C'), "b AA", none, false, 1},
+		{"a report of this boot", domainReport(t, "b", 'C'), "b AA", 'C', true, 1},
+		{"one of this boot from an older agent", domainLine(t, "b", "CC"), "b AA, ", 'A', false, 2},
+		{"one of no boot", domainReport(t, "", 'C'), " AA", none, false, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newConfirmer(t, tt.stored)
+			for _, s := range strings.Split(tt.steps, ", ") {
+				c.step(s)
+			}
+			clique, changed := c.stored()
+			if _, writes := c.store.now(); clique != tt.want || changed != tt.changed || writes != tt.writes {
+				t.Errorf("confirmed %q, changed %t, %d writes; want %q, %t, %d:\n%s", clique, changed, writes, tt.want, tt.changed, tt.writes, c.store.report)
+			}
+		})
+	}
+}
+
+// domainReport is a stored report that has confirmed a clique.
+func domainReport(t testing.TB, boot string, clique rune) string {
+	t.Helper()
+	n, err := topology.ParseReport("line", []byte(domainLine(t, boot, string(clique))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Domain, _ = n.Joined()
+	report, err := topology.EncodeReport(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(report)
+}
+
+// TestDomainChangedSays has both cliques in the problem, and what to do.
+func TestDomainChangedSays(t *testing.T) {
+	c := newConfirmer(t, "")
+	for _, s := range []string{"b AA", "", "b BB"} {
+		c.step(s)
+	}
+	const want = `"problems":[{"reason":"DomainChanged","message":"NVML reports clique 00000000-0000-0000-0000-000000000001.66 now, ` +
+		`and clique 00000000-0000-0000-0000-000000000001.65 was confirmed in this boot: the node stays where it is published; if it is in another NVLink domain now, reboot it"}]`
+	if !strings.Contains(string(c.store.report), want) {
+		t.Errorf("no %s in\n%s", want, c.store.report)
+	}
+}
+
+// TestDomainAtRandom lets much happen and compares what is stored with the rule,
+// found anew each time from all that happened: the first of two good readings of
+// one boot in a row, heard by one agent from one probe.
+func TestDomainAtRandom(t *testing.T) {
+	words := []string{"", "", "", "b A", "b A", "b B", "b -", "garbage", "probe", "agent", "reboot"}
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		c := newConfirmer(t, "")
+		boot, repeats := 'b', ""
+		var last string // the last reading, where it counts
+		var want, read rune
+		var happened []string
+		for range 40 {
+			what := words[rng.IntN(len(words))]
+			if what == "reboot" { // with the agent
+				boot, what = boot+1, "agent"
+				last, repeats, want = "", "", 0
+			}
+			what = strings.Replace(what, "b ", string(boot)+" ", 1)
+			happened = append(happened, what)
+			switch reading := what; {
+			case what == "garbage", what == "probe", what == "agent":
+				last, repeats = "", ""
+			case what == "" && repeats == "":
+			default:
+				if what == "" {
+					reading = repeats
+				}
+				repeats = reading
+				good := !strings.HasSuffix(reading, "-")
+				if good && reading == last && want == 0 {
+					want = rune(reading[len(reading)-1])
+				}
+				if last = ""; good {
+					last = reading
+				}
+				read = rune(reading[len(reading)-1])
+			}
+			c.step(what)
+			if c.store.report == nil {
+				continue
+			}
+			got, changed := c.stored()
+			if silent := c.agent.node == nil; silent {
+				continue // what is stored is another agent's
+			}
+			if got != want || changed != (want != 0 && read != want && read != '-') {
+				t.Fatalf("seed %d: confirmed %q, want %q, changed %t, after %q", seed, got, want, changed, happened)
+			}
+		}
+	}
+}
