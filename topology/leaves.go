@@ -31,6 +31,15 @@ func (p *planner) readLeaves() {
 	})
 }
 
+// ofAnotherKind reports whether the published blocks are leaves where NVLink domains
+// are wanted, or the reverse: nothing of them goes on.
+func (p *Previous) ofAnotherKind(byLeaf bool) bool {
+	if !byLeaf {
+		return p.ByLeaf
+	}
+	return slices.ContainsFunc(p.Blocks, func(b Block) bool { return isCliqueName(b.Name) || isDomainName(b.Name) })
+}
+
 // leafBlockNames returns the names that the block of a leaf switch may have: that
 // of the switch, unless a block of another kind is called so.
 func leafBlockNames(leaf string) [3]string {

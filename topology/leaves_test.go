@@ -36,6 +36,8 @@ func TestPlanByLeaf(t *testing.T) {
 		t.Errorf("by leaf %v, %+v", plan.ByLeaf, plan.Placements[0])
 	}
 	prev := fromFile(plan)
+	conf := fromFile(plan)
+	conf.ByLeaf = false // a topology.conf does not tell
 	for name, change := range map[string]func(f []topology.Facts){
 		"labels go missing":   func(f []topology.Facts) { cut(&f[0], 0); cut(&f[5], 0) },
 		"all labels are gone": func(f []topology.Facts) { each(f, func(f *topology.Facts) { cut(f, 0) }) },
@@ -49,6 +51,9 @@ func TestPlanByLeaf(t *testing.T) {
 			change(changed)
 			if diff := cmp.Diff(lines(plan), lines(mustPlan(t, changed, prev, byLeaf))); diff != "" {
 				t.Errorf("(-was +is):\n%s", diff)
+			}
+			if diff := cmp.Diff(lines(plan), lines(mustPlan(t, changed, conf, byLeaf))); diff != "" {
+				t.Errorf("of a topology.conf (-was +is):\n%s", diff)
 			}
 		})
 	}

@@ -61,7 +61,7 @@ type Placement struct {
 // Previous is what a plan carries on: order, names and sizes of what was
 // published before, as a topology file holds them.
 type Previous struct {
-	// ByLeaf says that the blocks are leaf switches.
+	// ByLeaf says that the blocks are leaf switches. A topology.conf does not tell.
 	ByLeaf        bool
 	BaseBlockSize int
 	Blocks        []Block
@@ -148,7 +148,7 @@ func MakePlan(facts []Facts, previous *Previous, policy Policy) (*Plan, error) {
 	if previous != nil {
 		p.prev = *previous
 	}
-	if p.plan.ByLeaf = policy.ByLeaf; p.prev.ByLeaf != policy.ByLeaf { // other blocks altogether
+	if p.plan.ByLeaf = policy.ByLeaf; p.prev.ofAnotherKind(policy.ByLeaf) {
 		p.prev.BaseBlockSize, p.prev.Blocks = 0, nil
 	}
 	if p.policy.MinBlockNodes == 0 {
