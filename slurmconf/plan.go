@@ -17,7 +17,7 @@ const (
 	LeafTopology   = "leaf"
 	FabricTopology = "fabric"
 	FlatTopology   = "flat"
-	confTopology   = "default"
+	ConfTopology   = "default"
 )
 
 // ErrEmptyPlan is returned for a plan that gives no file that slurmctld could
@@ -68,7 +68,7 @@ func FromPlan(plan *topology.Plan, c Choice) ([]Topology, error) {
 	}
 	if !c.YAML {
 		out = out[:1]
-		out[0].Name, out[0].Default = confTopology, true
+		out[0].Name, out[0].Default = ConfTopology, true
 		return out, nil
 	}
 	if c.Flat || c.Default == FlatTopology {
@@ -100,13 +100,8 @@ func treeOf(plan *topology.Plan) Topology {
 // such as "nvl:nvl-8a61c302-1,fabric:leaf-7". A node without a place is absent.
 func Specs(plan *topology.Plan, topologies []Topology) map[string]string {
 	var names Names
-	for _, t := range topologies {
-		switch {
-		case t.Block != nil:
-			names.Blocks = t.Name
-		case t.Tree != nil:
-			names.Tree = t.Name
-		}
+	for i := range topologies {
+		names.Add(&topologies[i])
 	}
 	specs := make(map[string]string, len(plan.Placements))
 	var spec, block, leaf string
@@ -126,11 +121,21 @@ func Specs(plan *topology.Plan, topologies []Topology) map[string]string {
 // Names are those of the topologies of a file, empty for one that is not there.
 type Names struct{ Blocks, Tree string }
 
+// Add notes the name of the topology, unless one of its kind came before.
+func (n *Names) Add(t *Topology) {
+	switch {
+	case t.Block != nil && n.Blocks == "":
+		n.Blocks = t.Name
+	case t.Tree != nil && n.Tree == "":
+		n.Tree = t.Name
+	}
+}
+
 // NamesOf returns the names that the topologies of a plan have.
 func NamesOf(byLeaf, yaml bool) Names {
 	switch {
 	case !yaml:
-		return Names{confTopology, confTopology}
+		return Names{ConfTopology, ConfTopology}
 	case byLeaf:
 		return Names{LeafTopology, FabricTopology}
 	}
@@ -156,18 +161,25 @@ func (n Names) Spec(block, leaf string) string {
 // Previous reads a topology file, conf or yaml by its name's ending, into what
 // a new plan carries on.
 func Previous(name string, data []byte) (*topology.Previous, error) {
-	var topologies []Topology
-	var err error
-	if strings.HasSuffix(name, ".yaml") {
-		topologies, err = ParseYAML(name, data)
-	} else {
-		var t Topology
-		t, err = ParseConf(name, data)
-		topologies = []Topology{t}
-	}
+	topologies, err := ParseTopologies(name, data)
 	if err != nil {
 		return nil, err
 	}
+	return PreviousOf(name, topologies)
+}
+
+// ParseTopologies reads a topology file, conf or yaml by its name's ending.
+func ParseTopologies(name string, data []byte) ([]Topology, error) {
+	if strings.HasSuffix(name, ".yaml") {
+		return ParseYAML(name, data)
+	}
+	t, err := ParseConf(name, data)
+	return []Topology{t}, err
+}
+
+// PreviousOf returns what a new plan carries on of the topologies of a file: of
+// the first blocks and the first tree among them. name is the file's in errors.
+func PreviousOf(name string, topologies []Topology) (*topology.Previous, error) {
 	prev := &topology.Previous{}
 	for _, t := range topologies {
 		if err := addPrevious(prev, &t); err != nil {

@@ -10,9 +10,21 @@ func Units(spec string) []string {
 		name, unit, ok := strings.Cut(part, ":")
 		switch {
 		case !ok:
-		case name == NVLinkTopology, name == LeafTopology, name == FabricTopology, name == confTopology:
+		case name == NVLinkTopology, name == LeafTopology, name == FabricTopology, name == ConfTopology:
 			units = append(units, unit[strings.LastIndexByte(unit, ':')+1:])
 		}
 	}
 	return units
+}
+
+// TopologyNames returns the names of the topologies that a Topology= string has
+// units of.
+func TopologyNames(spec string) []string {
+	var names []string
+	for part := range strings.SplitSeq(spec, ",") {
+		if name, _, ok := strings.Cut(part, ":"); ok {
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -23,6 +23,19 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+func TestTopologyNames(t *testing.T) {
+	for spec, want := range map[string][]string{
+		"":                                   nil,
+		"fabric":                             nil,
+		"nvl:nvl-8a61c302-1,fabric:leaf-7":   {"nvl", "fabric"},
+		"fabric:core:spine-1:leaf-7,other:x": {"fabric", "other"},
+	} {
+		if got := slurmconf.TopologyNames(spec); !slices.Equal(got, want) {
+			t.Errorf("TopologyNames(%q) = %v, want %v", spec, got, want)
+		}
+	}
+}
+
 // TestRealEmptyUnits has Lint and slurmctld judge a leaf without nodes below a
 // switch, first and last of its siblings, and a block without nodes.
 func TestRealEmptyUnits(t *testing.T) {

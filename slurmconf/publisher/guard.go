@@ -25,6 +25,10 @@ func (s *state) tooMuch(prev Previous, was *Published, made *Made) (reason, what
 			return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or go, more than %.0f %%", changed, of, 100**s.pub.MaxChange)
 		}
 	}
+	if name := prev.changesKind(made); name != "" && *s.pub.Annotate {
+		return ReasonTopologyInUse, fmt.Sprintf("topology %s would turn from switches to blocks or back while the Nodes' annotations name the former, and topology.conf has room for one; "+
+			"configure format: yaml, which has room for both, and format: conf again when the annotations have followed", name)
+	}
 	blocks := len(made.Plan.Blocks) > 0 && s.pub.Topology == string(slurmconf.KindAuto) && s.pub.followsBlocks()
 	if blocks && len(prev.Topology.Blocks) == 0 && len(prev.Topology.Switches) > 0 {
 		return "KindChange", "the first NVLink domains are known and the default topology would turn from tree to block, which slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep it"

@@ -26,6 +26,8 @@ type Made struct {
 	Findings []slurmconf.Finding
 	Problems []topology.Problem
 	gres     []slurmconf.GresLine
+	// topologies are those of the plan.
+	topologies []slurmconf.Topology
 	// leaving is AnnotationLeaving.
 	leaving string
 	// Refused is the reason word for which the files must not be published, and
@@ -70,11 +72,13 @@ func Make(p *Publication, g Gathered, prev Previous) (*Made, error) {
 	}
 	gres, problems := slurmconf.GresFromFacts(g.Facts, prev.Gres, p.gres())
 	m.gres, m.Problems = gres, append(m.Problems, problems...)
-	if err := m.render(p, topologies); err != nil {
+	m.topologies = topologies
+	all := m.keepTopologies(p, &prev, topologies)
+	if err := m.render(p, all); err != nil {
 		return nil, err
 	}
 	m.Digest = Digest(m.Files)
-	m.check(p, topologies)
+	m.check(p, all)
 	return m, nil
 }
 
@@ -98,7 +102,7 @@ func (m *Made) render(p *Publication, topologies []slurmconf.Topology) error {
 	var text []byte
 	var err error
 	name := "topology.conf"
-	if p.Format == "yaml" {
+	if p.Format == "yaml" || len(topologies) > 1 {
 		name = "topology.yaml"
 		text, err = slurmconf.RenderYAML(topologies, header)
 	} else {

@@ -13,10 +13,10 @@ import (
 type Previous struct {
 	// Topology is nil where no topology file is published.
 	Topology *topology.Previous
-	// Conf is whether that is a topology.conf.
-	Conf bool
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]slurmconf.GresLine
+	// topologies are those of the file.
+	topologies []slurmconf.Topology
 	// leaving are the nodes of AnnotationLeaving.
 	leaving []string
 	// renamed is how many nodes have another name in here than in the files.
@@ -38,8 +38,10 @@ func readPrevious(was *Published) (prev Previous, err error) {
 	}
 	for _, name := range []string{"topology.yaml", "topology.conf"} {
 		if text := was.Files[name]; text != "" {
-			prev.Conf = name == "topology.conf"
-			prev.Topology, err = slurmconf.Previous(name, []byte(text))
+			if prev.topologies, err = slurmconf.ParseTopologies(name, []byte(text)); err != nil {
+				return prev, err
+			}
+			prev.Topology, err = slurmconf.PreviousOf(name, prev.topologies)
 			return prev, err
 		}
 	}
@@ -62,13 +64,13 @@ func (prev Previous) nodes() []string {
 	return names
 }
 
-// specs are the Topology= strings that go with the files.
-func (prev Previous) specs() map[string]string {
+// specs are the Topology= strings that go with the files of p.
+func (prev *Previous) specs(p *Publication) map[string]string {
 	if prev.Topology == nil {
 		return nil
 	}
 	placed := prev.Topology.Places()
-	names := slurmconf.NamesOf(prev.Topology.ByLeaf, !prev.Conf)
+	names := prev.names(p)
 	specs := make(map[string]string, len(placed))
 	for node, at := range placed {
 		specs[node] = names.Spec(at.Block, at.Leaf)

@@ -37,6 +37,7 @@ type state struct {
 	knownSince time.Time // when their number last changed
 	failures   int
 	nodes      nodeHistory
+	unnamed    map[string]time.Time      // topologies and units of the files -> since when no annotation names them
 	readings   map[string]reading        // of the published Nodes whose facts name another place
 	tried      map[string]string         // node -> annotation that another writer's stood against
 	waiting    map[string]specSince      // Slurm name -> annotation that the Node has not yet

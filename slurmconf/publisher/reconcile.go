@@ -39,7 +39,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	}
 	now := time.Now()
 	g, wake := p.gather(s, snap, &prev, now)
-	s.keepNamed(prev, g.nodes)
+	wake = earlier(wake, s.keepNamed(&prev, &g, now))
 	hold := func(digest, reason, message string) (time.Time, error) {
 		if err := p.hold(ctx, s, was, digest, reason, message); err != nil || prev.Topology == nil {
 			return wake, err
@@ -48,7 +48,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 		if err != nil {
 			published = now
 		}
-		annotateAt, err := p.annotateDue(ctx, s, prev.specs(), g.nodes, published, now)
+		annotateAt, err := p.annotateDue(ctx, s, prev.specs(s.pub), g.nodes, published, now)
 		return earlier(wake, annotateAt), err
 	}
 	made, proven, err := s.make(g, prev, now)

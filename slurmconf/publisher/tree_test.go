@@ -180,6 +180,10 @@ func TestUnitsStayWhileNamed(t *testing.T) {
 					store.notes["n31"] = strings.Replace(store.notes["n31"], "leaf-3", "leaf-9", 1)
 				})
 				store.pass(time.Minute)
+				if old, _ := leaves(); !old {
+					t.Error("leaf-3 has gone before Slinky could tell Slurm of the annotation")
+				}
+				store.pass(2 * time.Minute)
 				if old, renewed := leaves(); old || !renewed {
 					t.Errorf("no annotation names leaf-3: it is there %t, leaf-9 %t", old, renewed)
 				}

@@ -1,0 +1,174 @@
+package publisher
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+)
+
+// fileOf returns the topologies of what the memory has published.
+func fileOf(t *testing.T, m *memory) (name string, topologies []slurmconf.Topology) {
+	t.Helper()
+	for _, name := range []string{"topology.yaml", "topology.conf"} {
+		if text := m.get("slurm/quoin-slurm").Files[name]; text != "" {
+			topologies, err := slurmconf.ParseTopologies(name, []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return name, topologies
+		}
+	}
+	t.Fatal("nothing is published")
+	return "", nil
+}
+
+// wantKnown checks that slurmctld knows everything that annotations name.
+func wantKnown(t *testing.T, m *memory) {
+	t.Helper()
+	name, topologies := fileOf(t, m)
+	known := map[string]bool{}
+	for _, topo := range topologies {
+		if topo.Block != nil {
+			for _, b := range topo.Block.Blocks {
+				known[topo.Name+":"+b.Name] = true
+			}
+		} else if topo.Tree != nil {
+			for _, s := range topo.Tree.Switches {
+				known[topo.Name+":"+s.Name] = true
+			}
+		}
+	}
+	for node, spec := range m.notes {
+		for part := range strings.SplitSeq(spec, ",") {
+			if !known[part] {
+				t.Fatalf("node %s is annotated %q, and %s does not know %s: %v", node, spec, name, part, known)
+			}
+		}
+	}
+}
+
+// TestTopologiesLeaveAfterAnnotations configures topologies away: at any moment
+// the file has what annotations name, and in the end only what is wanted.
+func TestTopologiesLeaveAfterAnnotations(t *testing.T) {
+	yaml, conf := Publication{Format: "yaml"}, Publication{Format: "conf"}
+	of := func(p Publication, topology string) Publication {
+		p.Topology = topology
+		return p
+	}
+	byLeaf := of(yaml, "block")
+	byLeaf.BlocksBy = "leaf"
+	for _, tt := range []struct {
+		name     string
+		from, to Publication
+		between  string // the topologies in the file until the annotations have followed
+		want     string
+	}{
+		{"both to blocks", of(yaml, "auto"), of(yaml, "block"), "topology.yaml nvl fabric", "topology.yaml nvl"},
+		{"both to the tree", of(yaml, "auto"), of(yaml, "tree"), "topology.yaml fabric nvl", "topology.yaml fabric"},
+		{"tree to blocks", of(yaml, "tree"), of(yaml, "block"), "topology.yaml nvl fabric", "topology.yaml nvl"},
+		{"blocks to the tree", of(yaml, "block"), of(yaml, "tree"), "topology.yaml fabric nvl", "topology.yaml fabric"},
+		{"blocks to both", of(yaml, "block"), of(yaml, "auto"), "topology.yaml nvl fabric", "topology.yaml nvl fabric"},
+		{"domains to leaves", of(yaml, "block"), byLeaf, "topology.yaml leaf nvl", "topology.yaml leaf"},
+		{"yaml to conf", of(yaml, "auto"), of(conf, "block"), "topology.yaml default nvl fabric", "topology.conf default"},
+		{"yaml to conf with the tree", of(yaml, "auto"), of(conf, "tree"), "topology.yaml default nvl fabric", "topology.conf default"},
+		{"conf to yaml", of(conf, "block"), of(yaml, "auto"), "topology.yaml nvl fabric default", "topology.yaml nvl fabric"},
+		{"conf with the tree to yaml with blocks", of(conf, "tree"), of(yaml, "block"), "topology.yaml nvl default", "topology.yaml nvl"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store := newMemory(racks(t))
+			tt.to.MaxChange = new(1.0)
+			inBubble(t, store, complete(t, tt.from), func() { store.pass(5 * time.Minute) })
+			before := len(store.notes)
+			var seen []string
+			inBubble(t, store, complete(t, tt.to), func() {
+				for range 60 {
+					store.edit(func() {}) // the watch sees the annotations, and other things
+					store.pass(20 * time.Second)
+					wantKnown(t, store)
+					name, topologies := fileOf(t, store)
+					for _, topo := range topologies {
+						name += " " + topo.Name
+					}
+					if len(seen) == 0 || seen[len(seen)-1] != name {
+						seen = append(seen, name)
+					}
+					if len(store.notes) != before {
+						t.Fatalf("%d of %d annotations are left", len(store.notes), before)
+					}
+				}
+				saves := store.saves
+				store.pass(time.Hour)
+				if store.saves != saves {
+					t.Errorf("%d saves at rest", store.saves-saves)
+				}
+			})
+			if diff := cmp.Diff(slices.Compact([]string{tt.between, tt.want}), seen); diff != "" {
+				t.Errorf("the files (-want +got):\n%s", diff)
+			}
+			_, topologies := fileOf(t, store)
+			var names []string
+			for _, topo := range topologies {
+				names = append(names, topo.Name)
+			}
+			if got := slurmconf.TopologyNames(store.notes["gb200-001"]); !slices.Equal(got, names) {
+				t.Errorf("annotated %q, want units of %v", store.notes["gb200-001"], names)
+			}
+			if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; held != "" {
+				t.Errorf("held %q", held)
+			}
+		})
+	}
+}
+
+// TestConfTurnsItsKind has one topology's name stand for switches, then for
+// blocks: both can't be in one file.
+func TestConfTurnsItsKind(t *testing.T) {
+	for _, annotate := range []bool{true, false} {
+		t.Run(fmt.Sprint("annotate ", annotate), func(t *testing.T) {
+			store := newMemory(racks(t))
+			at := func(topology string) []Publication {
+				return complete(t, Publication{Format: "conf", Topology: topology, Annotate: &annotate})
+			}
+			inBubble(t, store, at("tree"), func() { store.pass(5 * time.Minute) })
+			before := store.get("slurm/quoin-slurm").Files["topology.conf"]
+			inBubble(t, store, at("block"), func() {
+				store.pass(time.Hour)
+				got := store.get("slurm/quoin-slurm")
+				held := got.Annotations[AnnotationHeldReason]
+				if same := got.Files["topology.conf"] == before; same != annotate || strings.HasPrefix(held, "TopologyInUse: ") != annotate {
+					t.Errorf("held %q, the same: %t", held, same)
+				}
+				if annotate {
+					wantKnown(t, store)
+				}
+			})
+		})
+	}
+}
+
+// TestHeldKeepsAnnotations has a change held while a topology is on its way out:
+// the annotations do not go back to it.
+func TestHeldKeepsAnnotations(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{}), func() { store.pass(5 * time.Minute) })
+	inBubble(t, store, complete(t, Publication{Topology: "block"}), func() {
+		store.pass(3 * time.Minute)
+		store.change(racksWithout(t, 20))
+		store.pass(time.Hour)
+		if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: ") {
+			t.Fatalf("held %q", held)
+		}
+		for node, spec := range store.notes {
+			if strings.Contains(spec, "fabric:") || spec == "" {
+				t.Fatalf("node %s is annotated %q", node, spec)
+			}
+		}
+		wantKnown(t, store)
+	})
+}

@@ -1,0 +1,85 @@
+package publisher
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+)
+
+// TestRealTopologyInUse has a real slurmd register as Slinky's do, and its
+// topology configured away: slurmctld takes the file that keeps it, and the one
+// without it when the node names it no more, not before.
+func TestRealTopologyInUse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a real Slurm")
+	}
+	snap := racks(t)
+	files := func(topology string, was *Published, named ...string) *Made {
+		t.Helper()
+		prev, err := readPrevious(was)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if prev.Topology != nil {
+			prev.Topology.InUse = map[string]bool{}
+			for _, name := range named {
+				prev.Topology.InUse[name] = true
+			}
+		}
+		pub := complete(t, Publication{Topology: topology})[0]
+		made, err := Make(&pub, Gather(&pub, snap), prev)
+		if err != nil || made.Refused != "" {
+			t.Fatalf("%v %s", err, made.Message)
+		}
+		return made
+	}
+	both := files("auto", nil)
+	was := &Published{Files: map[string]string{"topology.yaml": both.Files["topology.yaml"]}}
+	between, blocks := files("block", was, "fabric:"), files("block", was)
+	rig, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{
+		SlurmConf: "MaxNodeCount=100\nNodeName=static NodeAddr=127.0.0.1 Port=22001 CPUs=2 RealMemory=100 State=UNKNOWN\nPartitionName=main Nodes=ALL\n",
+		Files:     map[string]string{"topology.yaml": both.Files["topology.yaml"]},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rig.Stop()
+	register := func(name, port, spec, want string) {
+		t.Helper()
+		if _, err := rig.Run(t.Context(), "slurmd", "-Z", "-N", name, "--conf", "NodeAddr=127.0.0.1 CPUs=2 RealMemory=100 Port="+port+" Topology="+spec); err != nil {
+			t.Fatal(err)
+		}
+		var shown string
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			if shown, err = rig.Run(t.Context(), "scontrol", "show", "node", name); err == nil && strings.Contains(shown, want) {
+				return
+			}
+		}
+		t.Fatalf("%s registered with %s, want %q in %v\n%s", name, spec, want, err, shown)
+	}
+	load := func(made *Made, taken bool) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(rig.Dir, "topology.yaml"), []byte(made.Files["topology.yaml"]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := rig.Run(t.Context(), "scontrol", "reconfigure"); (err == nil) != taken {
+			t.Fatalf("reconfigure: %v, want it taken: %t\n%s", err, taken, out)
+		}
+	}
+	register("gb200-001", "23001", both.Specs["gb200-001"], "Topology="+both.Specs["gb200-001"])
+	load(blocks, false)
+	load(between, true)
+	register("gb200-002", "23002", both.Specs["gb200-002"], "Topology="+both.Specs["gb200-002"])
+	for _, node := range []string{"gb200-001", "gb200-002"} { // as Slinky does after the annotation
+		if _, err := rig.Run(t.Context(), "scontrol", "update", "nodename="+node, "topology="+blocks.Specs[node]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load(blocks, true)
+	register("gb200-003", "23003", both.Specs["gb200-003"], "Failed to set topology")
+	register("gb200-004", "23004", blocks.Specs["gb200-004"], "Topology="+blocks.Specs["gb200-004"])
+}
