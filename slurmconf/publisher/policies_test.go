@@ -79,6 +79,9 @@ func TestMakeByAnyPolicy(t *testing.T) {
 			if made == nil {
 				continue
 			}
+			if moved := silentMoved(pub, &g, prev, made); moved != "" {
+				t.Fatalf("seed %d, step %d, %+v: %s", seed, step, pub, moved)
+			}
 			rng.Shuffle(len(g.Facts), func(i, j int) { g.Facts[i], g.Facts[j] = g.Facts[j], g.Facts[i] })
 			if diff := cmp.Diff(made.Files, mustMake(t, pub, g, prev, seed, step).Files); diff != "" {
 				t.Fatalf("seed %d, step %d, %+v: in another order (-was +is):\n%s", seed, step, pub, diff)
@@ -96,6 +99,29 @@ func TestMakeByAnyPolicy(t *testing.T) {
 			}
 		}
 	}
+}
+
+// silentMoved names a published node that says nothing and was moved all the same.
+func silentMoved(pub *Publication, g *Gathered, prev Previous, made *Made) string {
+	if prev.Topology == nil {
+		return ""
+	}
+	was := prev.Topology.Places()
+	is := (&topology.Previous{Blocks: made.Plan.Blocks, Switches: made.Plan.Switches}).Places()
+	for i := range g.Facts {
+		f := &g.Facts[i]
+		name := f.SlurmName
+		if f.Report != nil || len(f.Labels.Tiers) > 0 && pub.BlocksBy == "leaf" {
+			continue
+		}
+		if was[name].Block != "" && is[name].Block != was[name].Block {
+			return fmt.Sprintf("%s says nothing, was in block %s and is in %q", name, was[name].Block, is[name].Block)
+		}
+		if len(f.Labels.Tiers) == 0 && was[name].Leaf != "" && is[name].Leaf != was[name].Leaf {
+			return fmt.Sprintf("%s says nothing, was below %s and is below %q", name, was[name].Leaf, is[name].Leaf)
+		}
+	}
+	return ""
 }
 
 // mustMake returns nil where there is nothing to write.
