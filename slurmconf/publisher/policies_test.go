@@ -111,10 +111,11 @@ func silentMoved(pub *Publication, g *Gathered, prev Previous, made *Made) strin
 	for i := range g.Facts {
 		f := &g.Facts[i]
 		name := f.SlurmName
-		if f.Report != nil || len(f.Labels.Tiers) > 0 && pub.BlocksBy == "leaf" {
-			continue
+		silent := f.Report == nil
+		if pub.BlocksBy == "leaf" {
+			silent = len(f.Labels.Tiers) == 0
 		}
-		if was[name].Block != "" && is[name].Block != was[name].Block {
+		if silent && was[name].Block != "" && is[name].Block != was[name].Block {
 			return fmt.Sprintf("%s says nothing, was in block %s and is in %q", name, was[name].Block, is[name].Block)
 		}
 		if len(f.Labels.Tiers) == 0 && was[name].Leaf != "" && is[name].Leaf != was[name].Leaf {
