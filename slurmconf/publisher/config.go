@@ -32,7 +32,8 @@ type Publication struct {
 	// Nodes chooses among the cluster's nodes.
 	Nodes Selection `yaml:"nodes"`
 	// SlurmNames says how a node is called in Slurm: "short" (up to the first
-	// dot), "full", "label:KEY", "annotation:KEY", or as Slinky's pods say: "slinky",
+	// dot), "full", "label:KEY", "annotation:KEY", "s/REGEXP/REPLACEMENT/", which the
+	// whole of the node's name must match, or as Slinky's pods say: "slinky",
 	// "slinky:CONTROLLER" or "slinky:NAMESPACE/CONTROLLER", by default that of the
 	// publication. Where Nodes.Slinky is set it is that by default.
 	SlurmNames string `yaml:"slurmNames"`
@@ -253,11 +254,16 @@ func (p *Publication) check() []*FieldError {
 	p.checkPlaces(fail, bad)
 	p.checkSlinky(bad)
 	p.slurmName = slurmNamer(p.SlurmNames)
+	if isPattern(p.SlurmNames) {
+		if p.slurmName, err = patternNamer(p.SlurmNames); err != nil {
+			fail("slurmNames", err.Error())
+		}
+	}
 	_, key, of := strings.Cut(p.SlurmNames, ":")
 	switch {
-	case p.bySlinky():
+	case p.bySlinky(), isPattern(p.SlurmNames):
 	case p.slurmName == nil:
-		bad("slurmNames", p.SlurmNames, "short, full, label:KEY, annotation:KEY, slinky, slinky:CONTROLLER or slinky:NAMESPACE/CONTROLLER")
+		bad("slurmNames", p.SlurmNames, "short, full, label:KEY, annotation:KEY, s/REGEXP/REPLACEMENT/, slinky, slinky:CONTROLLER or slinky:NAMESPACE/CONTROLLER")
 	case of && len(validation.IsQualifiedName(strings.ToLower(key))) > 0:
 		bad("slurmNames", p.SlurmNames, "a key after the colon that is "+wantedKey)
 	}

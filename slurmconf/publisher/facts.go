@@ -102,17 +102,17 @@ func (p *Publication) nameOf(n *Node) (string, topology.Problem) {
 		return name, problem
 	}
 	name := p.slurmName(n)
-	where, from := strings.CutPrefix(p.SlurmNames, "label:")
-	if key, annotated := strings.CutPrefix(p.SlurmNames, "annotation:"); annotated {
-		where, from = "annotation "+key, true
-	} else if from {
-		where = "label " + where
+	where := ""
+	if kind, key, from := strings.Cut(p.SlurmNames, ":"); isPattern(p.SlurmNames) {
+		where = p.SlurmNames
+	} else if from { // label or annotation
+		where = kind + " " + key
 	}
-	if name == "" && from {
+	if name == "" && where != "" {
 		return "", topology.Problem{Node: n.Name, Reason: ReasonNoSlurmName, Message: "no " + where + " says its name in Slurm"}
 	}
 	if err := slurmconf.CheckNodeName(name); err != nil {
-		if from {
+		if where != "" {
 			err = fmt.Errorf("%s: %w", where, err)
 		}
 		return "", topology.Problem{Node: n.Name, Reason: ReasonBadSlurmName, Message: err.Error()}

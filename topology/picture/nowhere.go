@@ -63,6 +63,10 @@ func whyNowhere(reason string) string {
 		return "NVLink ends inside the node"
 	case topology.ReasonBelowBase:
 		return "too few for a block"
+	case topology.ReasonTiersMissing:
+		return "nothing names their leaf switch"
+	case topology.ReasonDomainConflict:
+		return "labels name several NVLink domains"
 	case topology.ReasonGone:
 		return "the node is gone"
 	}

@@ -94,7 +94,11 @@ func (d *drawer) summary(plan *topology.Plan) {
 	}
 	if n := len(plan.Blocks); n > 0 {
 		sizes := strings.Trim(strings.ReplaceAll(fmt.Sprint(plan.BlockSizes), " ", ","), "[]")
-		parts = append(parts, countOf(n, "NVLink block"), "block sizes "+sizes)
+		what := "NVLink block"
+		if plan.ByLeaf {
+			what = "leaf block"
+		}
+		parts = append(parts, countOf(n, what), "block sizes "+sizes)
 	}
 	if n := len(plan.Switches); n > 0 && !d.o.BlocksOnly {
 		parts = append(parts, countOf(n, "switch"))

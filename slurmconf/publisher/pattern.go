@@ -1,0 +1,42 @@
+package publisher
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// isPattern reports whether slurmNames is s/REGEXP/REPLACEMENT/.
+func isPattern(how string) bool { return strings.HasPrefix(how, "s/") }
+
+// reference is how a replacement names a group of the expression.
+var reference = regexp.MustCompile(`\$(?:(\w+)|\{(\w+)\})`)
+
+// patternNamer returns the function that makes a Slurm name of a node's name: the
+// whole of it must match the expression, and $1 in the replacement is what its first
+// group holds. Of a node that does not match it is empty.
+func patternNamer(how string) (func(*Node) string, error) {
+	parts := strings.Split(strings.TrimPrefix(how, "s/"), "/")
+	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] != "" {
+		return nil, fmt.Errorf("%q: want s/REGEXP/REPLACEMENT/, such as s/ip-(.+)\\.internal/node-$1/", how)
+	}
+	re, err := regexp.Compile("^(?:" + parts[0] + ")$")
+	if err != nil {
+		return nil, fmt.Errorf("%q: want a regular expression of RE2: %w", parts[0], err)
+	}
+	for _, m := range reference.FindAllStringSubmatch(parts[1], -1) {
+		group := m[1] + m[2]
+		if n, err := strconv.Atoi(group); err == nil && n <= re.NumSubexp() || err != nil && re.SubexpIndex(group) >= 0 {
+			continue
+		}
+		return nil, fmt.Errorf("%q: the expression has no group %q; where letters follow a number write ${1}", parts[1], group)
+	}
+	return func(n *Node) string {
+		at := re.FindStringSubmatchIndex(n.Name)
+		if at == nil {
+			return ""
+		}
+		return string(re.ExpandString(nil, parts[1], n.Name, at))
+	}, nil
+}
