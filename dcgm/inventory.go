@@ -48,6 +48,9 @@ type Entry struct {
 	UUID          string `json:"uuid"`
 	GPUUUID       string `json:"gpuUUID,omitempty"`
 	GPUInstanceID *int   `json:"gpuInstanceID,omitempty"`
+	// Product is the GPU's, with the profile of a MIG instance: devices of one
+	// product are together. Empty in an inventory of an agent that did not write it.
+	Product string `json:"product,omitempty"`
 	// ExporterID is the file's name in the mapping directory: the GPU's id in
 	// DCGM, for a MIG instance followed by a dot and its GPU instance id. Empty
 	// for a GPU that is lost and whose id another has now.

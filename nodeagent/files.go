@@ -2,7 +2,6 @@ package nodeagent
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -47,41 +46,62 @@ func (f *HookFiles) Write(n *topology.Node) error {
 }
 
 // keepMissing adds the entries of before whose device has none now, at the place
-// that they had, and numbers all of them again. Among devices that were not
-// there before that place is by minor.
+// that they had, and numbers all of them again. A GPU that was replaced by one of
+// its kind takes the place that its device file has. Where that is not what was
+// done, gres.conf has the devices of now, and so has the inventory.
 func keepMissing(now, before []dcgm.Entry) []dcgm.Entry {
-	have, ids, at := make(map[int]bool, len(now)), make(map[string]bool, len(now)), make(map[string]int, len(now))
-	for i, e := range now {
-		have[e.Minor], ids[e.ExporterID], at[e.UUID] = true, true, i
+	places, ok := placesOf(now, before)
+	if !ok {
+		return now
+	}
+	have, ids := make(map[int]bool, len(now)), make(map[string]bool, len(now))
+	for _, e := range now {
+		have[e.Minor], ids[e.ExporterID] = true, true
 	}
 	var all []dcgm.Entry
-	known, missing := 0, 0
-	for _, e := range before {
-		i, same := at[e.UUID]
+	for k, e := range before {
+		i, taken := places[k]
 		switch {
-		case same:
+		case taken:
 			all = append(all, now[i])
-			known++
 		case !have[e.Minor]:
 			if ids[e.ExporterID] {
 				e.ExporterID = "" // ids have moved up
 			}
 			all = append(all, e)
-			missing++
 		}
-	}
-	if missing == 0 {
-		return now
-	}
-	if known < len(now) {
-		all = slices.DeleteFunc(all, func(e dcgm.Entry) bool { return have[e.Minor] })
-		all = append(slices.Clone(now), all...)
-		slices.SortStableFunc(all, func(a, b dcgm.Entry) int { return cmp.Compare(a.Minor, b.Minor) })
 	}
 	for i := range all {
 		all[i].GRESIndex = i
 	}
 	return all
+}
+
+// placesOf returns which of the entries of now is at which place of before: that
+// of the same device, else of the same file and MIG instance and the same product.
+// It is not ok where one has no place.
+func placesOf(now, before []dcgm.Entry) (places map[int]int, ok bool) {
+	places = make(map[int]int, len(now))
+	for i := range now {
+		at := slices.IndexFunc(before, func(e dcgm.Entry) bool { return e.UUID == now[i].UUID })
+		if at < 0 {
+			at = slices.IndexFunc(before, func(e dcgm.Entry) bool { return sameFile(&e, &now[i]) })
+		}
+		if _, taken := places[at]; taken || at < 0 {
+			return nil, false
+		}
+		places[at] = i
+	}
+	return places, true
+}
+
+// sameFile reports whether two entries are of one device file and product, and of
+// one MIG instance of it where they are of one.
+func sameFile(a, b *dcgm.Entry) bool {
+	if a.Minor != b.Minor || a.Product != b.Product && a.Product != "" && b.Product != "" || (a.GPUInstanceID == nil) != (b.GPUInstanceID == nil) {
+		return false
+	}
+	return a.GPUInstanceID == nil || *a.GPUInstanceID == *b.GPUInstanceID
 }
 
 // InventoryOf lists the node's devices in the order of Slurm's GRES indices.
@@ -101,9 +121,9 @@ func InventoryOf(n *topology.Node) (dcgm.Inventory, error) {
 		if g.Minor == nil {
 			return inv, fmt.Errorf("GPU %s has no minor number: its GRES index is not known", g.UUID)
 		}
-		e := dcgm.Entry{GRESIndex: len(inv.Entries), Device: fmt.Sprintf("/dev/nvidia%d", *g.Minor), Minor: *g.Minor, UUID: g.UUID, ExporterID: exporterIDOf(g, taken)}
+		e := dcgm.Entry{GRESIndex: len(inv.Entries), Device: fmt.Sprintf("/dev/nvidia%d", *g.Minor), Minor: *g.Minor, UUID: g.UUID, Product: g.Product, ExporterID: exporterIDOf(g, taken)}
 		if d.MIG != nil {
-			e.UUID, e.GPUUUID = d.MIG.UUID, g.UUID
+			e.UUID, e.GPUUUID, e.Product = d.MIG.UUID, g.UUID, g.Product+" MIG "+d.MIG.Profile
 			e.GPUInstanceID, e.ExporterID = &d.MIG.GPUInstanceID, instanceID(e.ExporterID, d.MIG.GPUInstanceID)
 		}
 		inv.Entries = append(inv.Entries, e)

@@ -119,7 +119,7 @@ func parseNodeGres(value string) ([]GPUCount, error) {
 			return nil, fmt.Errorf("gres %q: want such as gpu:h100:8", shorten(word))
 		}
 		g.Type = strings.Join(parts, "")
-		at := slices.IndexFunc(gpus, func(o GPUCount) bool { return o.Type == g.Type })
+		at := indexType(gpus, g.Type)
 		if at >= 0 {
 			gpus[at].Count += g.Count
 		} else {

@@ -19,8 +19,13 @@ type Fragment struct {
 	Gres []GresLine
 	// Plugin is what reads topology.conf, empty with topology.yaml.
 	Plugin Plugin
+	// Topologies are those of topology.yaml, empty with topology.conf.
+	Topologies []Topology
 	// MultiNodeNVLink says that NVLink domains span nodes: their jobs need IMEX.
 	MultiNodeNVLink bool
+	// Was is what a fragment of before says of the nodes, as ParseFragment reads it.
+	// It stays where the facts do not say now.
+	Was map[string]FragmentNode
 }
 
 // fragmentHeader says how to use the file.
@@ -31,7 +36,7 @@ RealMemory, belongs on a line NodeName=DEFAULT before it.`
 // processors are known. Alike nodes are on one line. header becomes comment
 // lines.
 func (f *Fragment) Render(header string) ([]byte, error) {
-	lines, err := GresByNode(f.Gres)
+	nodes, err := f.nodes()
 	if err != nil {
 		return nil, err
 	}
@@ -50,65 +55,79 @@ func (f *Fragment) Render(header string) ([]byte, error) {
 		}
 		commentLines(&b, "For jobs that use NVLink between nodes (no job may run while SwitchType changes):\nSwitchType=switch/nvidia_imex\nSwitchParameters="+parameters)
 	}
-	names := make([]string, 0, len(f.Facts))
-	words := make(map[string]string, len(f.Facts))
-	for i := range f.Facts {
-		node := &f.Facts[i]
-		if w := nodeWords(node, lines[node.SlurmName]); w != "" {
-			words[node.SlurmName], names = w, append(names, node.SlurmName)
-		}
+	if err := writeFragmentNodes(&b, nodes); err != nil {
+		return nil, err
 	}
-	groups, order := map[string][]string{}, []string(nil)
-	ordered, err := ExpandHostlist(CompressHostlist(names))
-	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", SlurmNodesFile, err)
-	}
-	for _, name := range ordered {
-		w := words[name]
-		if groups[w] == nil {
-			order = append(order, w)
-		}
-		groups[w] = append(groups[w], name)
-	}
-	for _, w := range order {
-		fmt.Fprintf(&b, "NodeName=%s%s\n", CompressHostlist(groups[w]), w)
+	if err := f.writePartitions(&b); err != nil {
+		return nil, err
 	}
 	return []byte(b.String()), nil
 }
 
-// nodeWords are what follows on a node's line, empty for a node that the
-// fragment leaves out.
-func nodeWords(f *topology.Facts, lines []GresLine) string {
-	words := ""
-	if f.Report != nil {
-		if shape, _ := shapeOf(f.Report.Sockets); shape.sockets > 0 {
-			words = fmt.Sprintf(" Sockets=%d CoresPerSocket=%d ThreadsPerCore=%d", shape.sockets, shape.cores, shape.threads)
+// writeFragmentNodes writes the lines NodeName, each at its first node.
+func writeFragmentNodes(b *strings.Builder, nodes map[string]FragmentNode) error {
+	names := make([]string, 0, len(nodes))
+	for name := range nodes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	ordered, err := ExpandHostlist(CompressHostlist(names))
+	if err != nil {
+		return fmt.Errorf("write %s: %w", SlurmNodesFile, err)
+	}
+	groups, order := map[FragmentNode][]string{}, []FragmentNode(nil)
+	for _, name := range ordered {
+		n := nodes[name]
+		if groups[n] == nil {
+			order = append(order, n)
 		}
+		groups[n] = append(groups[n], name)
 	}
-	if gres := slurmGres(f, lines); gres != "" {
-		words += " Gres=" + gres
+	for _, n := range order {
+		fmt.Fprintf(b, "NodeName=%s%s\n", CompressHostlist(groups[n]), n)
 	}
-	return words
+	return nil
 }
 
-// slurmGres is the node's Gres= in slurm.conf. Of GPUs that slurmd detects the
-// type is left out, for it is not known what it will be.
-func slurmGres(f *topology.Facts, lines []GresLine) string {
-	if len(lines) > 0 && lines[0].Name == "" {
-		return fmt.Sprintf("gpu:%d", f.GPUCount())
+// writePartitions says in comments, for every topology of topology.yaml, how the
+// line of a partition looks whose jobs are placed by it.
+func (f *Fragment) writePartitions(b *strings.Builder) error {
+	if len(f.Topologies) == 0 {
+		return nil
 	}
-	counts := map[string]int{}
-	var types []string
-	for _, l := range lines {
-		if counts[l.Type] == 0 {
-			types = append(types, l.Type)
+	text := "Partitions choose a topology by its name, and have the default without one:"
+	for i := range f.Topologies {
+		t := &f.Topologies[i]
+		nodes, err := f.nodesIn(t)
+		if err != nil {
+			return err
 		}
-		counts[l.Type] += devices([]GresLine{l})
+		text += fmt.Sprintf("\nPartitionName=%s Nodes=%s Topology=%s", t.Name, nodes, t.Name)
+		if t.Default {
+			text += " # the default"
+		}
 	}
-	for i, t := range types {
-		types[i] = fmt.Sprintf("gpu:%s:%d", t, counts[t])
+	commentLines(b, text)
+	return nil
+}
+
+// nodesIn is the host list of all nodes that a topology holds. A flat one holds
+// every node.
+func (f *Fragment) nodesIn(t *Topology) (string, error) {
+	held, err := places(*t)
+	if err != nil {
+		return "", fmt.Errorf("write %s: topology %s: %w", SlurmNodesFile, t.Name, err)
 	}
-	return strings.Join(types, ",")
+	names := make([]string, 0, len(held))
+	for name := range held {
+		names = append(names, name)
+	}
+	for i := range f.Facts {
+		if t.Flat {
+			names = append(names, f.Facts[i].SlurmName)
+		}
+	}
+	return CompressHostlist(names), nil
 }
 
 // channelMajor returns the device major of IMEX channels where all nodes that

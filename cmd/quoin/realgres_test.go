@@ -178,7 +178,7 @@ func startGresRig(t *testing.T, release slurmrig.Release, naming string) *gresRi
 	t.Helper()
 	nodes := gresMachines(t)
 	dir, out := t.TempDir(), t.TempDir()
-	o := renderOptions{slurmConf: true, output: out, pub: publisher.Publication{SlurmVersion: release.Slurm, Topology: "tree", Gres: publisher.Gres{Naming: naming, Cores: true}}}
+	o := renderOptions{output: out, pub: publisher.Publication{SlurmVersion: release.Slurm, Topology: "tree", SlurmConf: true, Gres: publisher.Gres{Naming: naming}}}
 	var reports []string
 	for _, n := range nodes {
 		data, err := topology.EncodeReport(n)

@@ -23,9 +23,7 @@ type renderOptions struct {
 	output   string
 	previous string
 	skeleton bool
-	// slurmConf adds a fragment of slurm.conf.
-	slurmConf bool
-	pub       publisher.Publication
+	pub      publisher.Publication
 }
 
 func newRenderCommand() *cobra.Command {
@@ -49,9 +47,6 @@ has the sockets that the nodes have.`,
   quoin render --slurm-conf --output DIR REPORT.json...
   quoin render --format conf --slurm-version 24.11 --output DIR REPORT.json...`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.slurmConf && !cmd.Flags().Changed("gres-cores") {
-				o.pub.Gres.Cores = true
-			}
 			return render(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &o, args)
 		},
 	}
@@ -60,7 +55,7 @@ has the sockets that the nodes have.`,
 	f.StringVar(&o.output, "output", "", "write the files into this `directory` instead of printing them")
 	f.StringVar(&o.previous, "previous", "", "topology `file` in use, whose names, order and base block size stay")
 	f.BoolVar(&o.skeleton, "skeleton", false, "leave nodes and gres.conf out, for nodes that register dynamically (Slurm 25.05 and newer)")
-	f.BoolVar(&o.slurmConf, "slurm-conf", false, "add "+slurmconf.SlurmNodesFile+", a fragment of slurm.conf for static nodes")
+	f.BoolVar(&o.pub.SlurmConf, "slurm-conf", false, "add "+slurmconf.SlurmNodesFile+", a fragment of slurm.conf for static nodes")
 	addPublicationFlags(cmd, &o.pub)
 	addGresFlags(cmd, &o.pub.Gres)
 	return cmd
@@ -191,7 +186,7 @@ func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.M
 	if err != nil {
 		return nil, err
 	}
-	if o.skeleton && o.slurmConf {
+	if o.skeleton && o.pub.SlurmConf {
 		return nil, errors.New("--skeleton and --slurm-conf: want one of them, for nodes register dynamically or are listed in slurm.conf")
 	}
 	if o.nodes == "" && len(reports) == 0 {
@@ -217,11 +212,7 @@ func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.M
 		return nil, errors.New("no node: the input has none that --selector and --slurm-names take")
 	}
 	made, err := publisher.Make(pub, facts, previous)
-	switch {
-	case err != nil || made.Refused != "" && !o.skeleton:
-	case o.slurmConf:
-		err = addFragment(made, facts.Facts)
-	case o.skeleton && len(made.Specs) > 0:
+	if err == nil && o.skeleton && len(made.Specs) > 0 {
 		return made.Skeleton(pub)
 	}
 	return made, err

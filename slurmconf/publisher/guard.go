@@ -25,6 +25,9 @@ func (s *state) tooMuch(prev Previous, was *Published, made *Made) (reason, what
 			return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or go, more than %.0f %%", changed, of, 100**s.pub.MaxChange)
 		}
 	}
+	if changed, of := fragmentChanges(prev.Nodes, made.nodes); s.pub.SlurmConf && !s.allowed(changed, of) {
+		return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in slurm-nodes.conf would change or go, more than %.0f %%", changed, of, 100**s.pub.MaxChange)
+	}
 	if name := prev.changesKind(made); name != "" && *s.pub.Annotate {
 		return ReasonTopologyInUse, fmt.Sprintf("topology %s would turn from switches to blocks or back while the Nodes' annotations name the former, and topology.conf has room for one; "+
 			"configure format: yaml, which has room for both, and format: conf again when the annotations have followed", name)

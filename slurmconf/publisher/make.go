@@ -16,8 +16,8 @@ import (
 // with them.
 type Made struct {
 	Plan *topology.Plan
-	// Files are by name: topology.conf or topology.yaml, and gres.conf where a
-	// node has GPUs.
+	// Files are by name: topology.conf or topology.yaml, gres.conf where a node has
+	// GPUs, and slurm-nodes.conf where the publication has it.
 	Files map[string]string
 	// Specs is the Topology= string of every node that has a place.
 	Specs    map[string]string
@@ -26,6 +26,7 @@ type Made struct {
 	Findings []slurmconf.Finding
 	Problems []topology.Problem
 	gres     []slurmconf.GresLine
+	nodes    map[string]slurmconf.FragmentNode // of the fragment of slurm.conf
 	// topologies are those of the plan.
 	topologies []slurmconf.Topology
 	// leaving is AnnotationLeaving.
@@ -77,6 +78,11 @@ func Make(p *Publication, g Gathered, prev Previous) (*Made, error) {
 	if err := m.render(p, all); err != nil {
 		return nil, err
 	}
+	if p.SlurmConf {
+		if err := m.addFragment(p, &g, prev, topologies); err != nil {
+			return nil, err
+		}
+	}
 	m.Digest = Digest(m.Files)
 	m.check(p, all)
 	return m, nil
@@ -127,7 +133,7 @@ func (m *Made) render(p *Publication, topologies []slurmconf.Topology) error {
 func (m *Made) check(p *Publication, topologies []slurmconf.Topology) {
 	var files []slurmconf.File
 	for _, name := range ownFiles {
-		if text, ok := m.Files[name]; ok {
+		if text, ok := m.Files[name]; ok && name != slurmconf.SlurmNodesFile {
 			files = append(files, slurmconf.File{Name: name, Data: []byte(text)})
 		}
 	}
@@ -135,7 +141,12 @@ func (m *Made) check(p *Publication, topologies []slurmconf.Topology) {
 	if topologies[0].Tree != nil {
 		plugin = slurmconf.PluginTree
 	}
-	m.Findings = slurmconf.Lint(files, slurmconf.Options{Release: p.release, Plugin: plugin})
+	nodes, err := m.confNodes()
+	if err != nil {
+		m.Refused, m.Message = "LintFatal", err.Error()
+		return
+	}
+	m.Findings = slurmconf.Lint(files, slurmconf.Options{Release: p.release, Plugin: plugin, Nodes: nodes})
 	for _, f := range m.Findings {
 		if f.Severity == slurmconf.Fatal {
 			m.Refused, m.Message = "LintFatal", f.String()

@@ -15,6 +15,9 @@ type Previous struct {
 	Topology *topology.Previous
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]slurmconf.GresLine
+	// Nodes is what the fragment of slurm.conf says of each node, nil where there is
+	// none.
+	Nodes map[string]slurmconf.FragmentNode
 	// topologies are those of the file.
 	topologies []slurmconf.Topology
 	// leaving are the nodes of AnnotationLeaving.
@@ -35,6 +38,11 @@ func readPrevious(was *Published) (prev Previous, err error) {
 	}
 	if prev.Gres, err = slurmconf.GresByNode(lines); err != nil {
 		return prev, err
+	}
+	if text, ok := was.Files[slurmconf.SlurmNodesFile]; ok {
+		if prev.Nodes, err = slurmconf.ParseFragment(slurmconf.SlurmNodesFile, []byte(text)); err != nil {
+			return prev, err
+		}
 	}
 	for _, name := range []string{"topology.yaml", "topology.conf"} {
 		if text := was.Files[name]; text != "" {
@@ -58,6 +66,11 @@ func (prev Previous) nodes() []string {
 	names := slices.Collect(maps.Keys(placed))
 	for n := range prev.Gres {
 		if _, ok := placed[n]; !ok {
+			names = append(names, n)
+		}
+	}
+	for n := range prev.Nodes {
+		if _, ok := placed[n]; !ok && prev.Gres[n] == nil {
 			names = append(names, n)
 		}
 	}

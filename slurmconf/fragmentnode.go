@@ -1,0 +1,151 @@
+package slurmconf
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// FragmentNode is what a fragment of slurm.conf says of a node.
+type FragmentNode struct {
+	// Processors are such as "Sockets=2 CoresPerSocket=36 ThreadsPerCore=2", empty
+	// where they are unknown.
+	Processors string
+	// Gres is such as "gpu:gb200:4", empty for a node without GPUs.
+	Gres string
+}
+
+// String returns the words that follow on the node's line, each after a space.
+func (n FragmentNode) String() string {
+	words := ""
+	if n.Processors != "" {
+		words = " " + n.Processors
+	}
+	if n.Gres != "" {
+		words += " Gres=" + n.Gres
+	}
+	return words
+}
+
+// KeptBy reports whether a node that was n is the same in next, of which no more
+// than something unknown has become known: processors, or the types of GPUs.
+func (n FragmentNode) KeptBy(next FragmentNode) bool {
+	was, errWas := parseNodeGres(n.Gres)
+	is, errIs := parseNodeGres(next.Gres)
+	if n.Processors != next.Processors && n.Processors != "" || errWas != nil || errIs != nil {
+		return false
+	}
+	if len(was) != 1 || was[0].Type != "" {
+		return n.Gres == next.Gres || n.Gres == ""
+	}
+	count := uint64(0)
+	for _, g := range is {
+		count += g.Count
+	}
+	return count == was[0].Count
+}
+
+// ParseFragment reads what a fragment says of each node, for messages called
+// name. Errors are *ParseError.
+func ParseFragment(name string, data []byte) (map[string]FragmentNode, error) {
+	if _, err := ParseSlurmConf(name, data, nil); err != nil {
+		return nil, err
+	}
+	lines, err := scanConf(name, data, func(int, string) {}) // one that includes was refused
+	if err != nil {
+		return nil, err
+	}
+	nodes := map[string]FragmentNode{}
+	for i := range lines {
+		l := &lines[i]
+		if !strings.EqualFold(l.key, "NodeName") || strings.EqualFold(l.value, "DEFAULT") {
+			continue
+		}
+		var n FragmentNode
+		for _, a := range l.attrs {
+			if strings.EqualFold(a.key, "Gres") {
+				n.Gres = a.value
+			} else {
+				n.Processors = strings.TrimPrefix(n.Processors+" "+a.key+"="+a.value, " ")
+			}
+		}
+		names, err := ExpandHostlist(l.value)
+		if err != nil {
+			return nil, &ParseError{File: name, Line: l.line, Key: "NodeName", Message: err.Error()}
+		}
+		for _, node := range names {
+			nodes[node] = n
+		}
+	}
+	return nodes, nil
+}
+
+// nodes returns what the fragment says of each node. One of which it says nothing
+// is absent.
+func (f *Fragment) nodes() (map[string]FragmentNode, error) {
+	lines, err := GresByNode(f.Gres)
+	if err != nil {
+		return nil, err
+	}
+	nodes := make(map[string]FragmentNode, len(f.Facts))
+	for i := range f.Facts {
+		facts := &f.Facts[i]
+		was := f.Was[facts.SlurmName]
+		n := FragmentNode{processorsOf(facts), slurmGres(facts, lines[facts.SlurmName])}
+		if n.Processors == "" {
+			n.Processors = was.Processors
+		}
+		if n.Gres == "" && len(lines[facts.SlurmName]) > 0 {
+			n.Gres = was.Gres
+		}
+		if n != (FragmentNode{}) {
+			nodes[facts.SlurmName] = n
+		}
+	}
+	return nodes, nil
+}
+
+// processorsOf are the node's processors as a line says them, empty where its
+// report does not say.
+func processorsOf(f *topology.Facts) string {
+	if f.Report == nil {
+		return ""
+	}
+	shape, _ := shapeOf(f.Report.Sockets)
+	if shape.sockets == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Sockets=%d CoresPerSocket=%d ThreadsPerCore=%d", shape.sockets, shape.cores, shape.threads)
+}
+
+// slurmGres is the node's Gres= in slurm.conf, empty where it has no GPUs or
+// nobody says how many. Of GPUs that slurmd detects the type is left out, for it is
+// not known what it will be.
+func slurmGres(f *topology.Facts, lines []GresLine) string {
+	if len(lines) > 0 && lines[0].Name == "" {
+		if n := f.GPUCount(); n > 0 {
+			return fmt.Sprintf("gpu:%d", n)
+		}
+		return ""
+	}
+	var gpus []GPUCount
+	for _, l := range lines {
+		n := uint64(devices([]GresLine{l}))
+		if at := indexType(gpus, l.Type); at >= 0 {
+			gpus[at].Count += n
+		} else {
+			gpus = append(gpus, GPUCount{l.Type, n})
+		}
+	}
+	return gresWords(gpus)
+}
+
+func indexType(gpus []GPUCount, typ string) int {
+	for i := range gpus {
+		if gpus[i].Type == typ {
+			return i
+		}
+	}
+	return -1
+}
