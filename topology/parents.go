@@ -24,9 +24,10 @@ func isSpareName(block string) bool {
 	return ok && number != "" && strings.Trim(number, "0123456789x") == ""
 }
 
-// isSpare reports whether a published block is a place that was kept free.
+// isSpare reports whether a published block is a place that was kept free. No node
+// was ever told its name.
 func (p *planner) isSpare(b int) bool {
-	return isSpareName(p.prev.Blocks[b].Name) && len(p.prev.Blocks[b].Nodes) == 0 && !p.inUse(p.prev.Blocks[b].Name)
+	return isSpareName(p.prev.Blocks[b].Name) && len(p.prev.Blocks[b].Nodes) == 0
 }
 
 // spareName names the place at an index, as no group is named.

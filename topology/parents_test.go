@@ -52,6 +52,12 @@ func TestPlanParents(t *testing.T) {
 		t.Errorf("blocks %v", got)
 	}
 	again := mustPlan(t, facts, fromFile(plan), inFours)
+	inUse := fromFile(plan)
+	inUse.InUse = map[string]bool{"spare-4": true, names(plan.Blocks)[0]: true}
+	more := slices.Concat(facts, unit("s1", 9))
+	if got := spines(mustPlan(t, more, inUse, inFours), more); got != "s1 s1 s1 s1 s2 s2 - - s3" {
+		t.Errorf("%s: a place that is kept free is nobody's", got)
+	}
 	if diff := cmp.Diff(lines(plan), lines(again)); diff != "" {
 		t.Errorf("another plan once it is published (-was +is):\n%s", diff)
 	}
