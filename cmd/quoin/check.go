@@ -175,7 +175,7 @@ func readShown(stdin io.Reader, name string) (slurmconf.Shown, error) {
 		return slurmconf.Shown{}, fmt.Errorf("read topology: %w", err)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return slurmconf.Shown{}, fmt.Errorf("%s: empty: want the output of scontrol show topology; does slurmctld answer, and is a topology plugin configured?", name)
+		return slurmconf.Shown{}, fmt.Errorf("%s: empty: want the output of scontrol show topology; does slurmctld answer, and is a topology plugin configured? where the default topology is flat, name another, as in scontrol show topology nvl", name)
 	}
 	return slurmconf.ParseShown(name, text)
 }

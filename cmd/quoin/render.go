@@ -68,7 +68,7 @@ func addPublicationFlags(cmd *cobra.Command, p *publisher.Publication) {
 	f.StringVar(&p.Format, "format", "", "conf (topology.conf) or yaml (topology.yaml, Slurm 25.05 and newer); default "+d.Format+", or conf for an older release")
 	f.StringVar(&p.SlurmVersion, "slurm-version", d.SlurmVersion, "Slurm release that loads the files: "+strings.Join(releaseNames(), ", "))
 	f.StringVar(&p.Topology, "kind", d.Topology, "block, tree, or auto: blocks where there are NVLink domains")
-	f.StringVar(&p.SlurmNames, "slurm-names", d.SlurmNames, "how Slurm names a node: short (up to the first dot), full, label:KEY, annotation:KEY, slinky or slinky:CONTROLLER (by its pods: kubectl get nodes,pods -A -o json)")
+	f.StringVar(&p.SlurmNames, "slurm-names", d.SlurmNames, "how Slurm names a node: short (up to the first dot), full, label:KEY, annotation:KEY, s/REGEXP/REPLACEMENT/ (which the whole name must match), slinky or slinky:CONTROLLER (by its pods: kubectl get nodes,pods -A -o json)")
 	f.StringVar(&p.Nodes.Selector, "selector", "", "label selector of the nodes to take; default all")
 	f.StringSliceVar(&p.DomainLabels, "domain-labels", nil, "node labels that name the NVLink domain beside nvidia.com/gpu.clique, the first to be followed first; default auto: all that are known")
 	f.StringSliceVar(&p.TierLabels, "tier-labels", nil, "node labels that name the switches above a node, nearest first; default auto: those of the known source that most nodes carry")
@@ -182,40 +182,47 @@ func exists(path string) bool {
 
 // makeOnce reads nodes and reports and makes the files from them.
 func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.Made, error) {
-	pub, err := completeFlags(&o.pub)
-	if err != nil {
-		return nil, err
-	}
 	if o.skeleton && o.pub.SlurmConf {
 		return nil, errors.New("--skeleton and --slurm-conf: want one of them, for nodes register dynamically or are listed in slurm.conf")
 	}
-	if o.nodes == "" && len(reports) == 0 {
-		return nil, errors.New("no input: want --nodes FILE (- for standard input), or reports as arguments")
-	}
-	snap, err := readSnapshot(stdin, o.nodes, reports)
+	pub, facts, previous, err := gatherOnce(stdin, o, reports)
 	if err != nil {
 		return nil, err
-	}
-	var previous publisher.Previous
-	if o.previous != "" {
-		text, err := os.ReadFile(o.previous)
-		if err != nil {
-			return nil, fmt.Errorf("read previous topology: %w", err)
-		}
-		if previous.Topology, err = slurmconf.Previous(o.previous, text); err != nil {
-			return nil, fmt.Errorf("read previous topology: %w", err)
-		}
-	}
-	pub.OfAnyNamespace()
-	facts := publisher.Gather(pub, snap)
-	if len(facts.Facts) == 0 && len(facts.Unnamed) == 0 {
-		return nil, errors.New("no node: the input has none that --selector and --slurm-names take")
 	}
 	made, err := publisher.Make(pub, facts, previous)
 	if err == nil && o.skeleton && len(made.Specs) > 0 {
 		return made.Skeleton(pub)
 	}
 	return made, err
+}
+
+// gatherOnce reads nodes and reports, and the files in use.
+func gatherOnce(stdin io.Reader, o *renderOptions, reports []string) (pub *publisher.Publication, facts publisher.Gathered, previous publisher.Previous, err error) {
+	if pub, err = completeFlags(&o.pub); err != nil {
+		return nil, facts, previous, err
+	}
+	if o.nodes == "" && len(reports) == 0 {
+		return nil, facts, previous, errors.New("no input: want --nodes FILE (- for standard input), or reports as arguments")
+	}
+	snap, err := readSnapshot(stdin, o.nodes, reports)
+	if err != nil {
+		return nil, facts, previous, err
+	}
+	if o.previous != "" {
+		text, err := os.ReadFile(o.previous)
+		if err != nil {
+			return nil, facts, previous, fmt.Errorf("read previous topology: %w", err)
+		}
+		if previous.Topology, err = slurmconf.Previous(o.previous, text); err != nil {
+			return nil, facts, previous, fmt.Errorf("read previous topology: %w", err)
+		}
+	}
+	pub.OfAnyNamespace()
+	facts = publisher.Gather(pub, snap)
+	if len(facts.Facts) == 0 && len(facts.Unnamed) == 0 {
+		return nil, facts, previous, errors.New("no node: the input has none that --selector and --slurm-names take")
+	}
+	return pub, facts, previous, nil
 }
 
 // readSnapshot joins a list of nodes with reports. Reports alone are nodes too.

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/topology/picture"
+)
+
+func newMapCommand() *cobra.Command {
+	var o renderOptions
+	cmd := &cobra.Command{
+		Use:   "map (--nodes FILE|- | REPORT.json...)",
+		Short: "Draw a cluster in the terminal: blocks, switches, and how its nodes are",
+		Long: `map draws what render would write of the same input: a row for each block with a
+cell for each node, the switch tree, the nodes that have no place and why, and what
+is wrong.`,
+		Example: `  kubectl get nodes -o json | quoin map --nodes -
+  quoin map /shared/quoin/reports/*.json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return drawMap(cmd.InOrStdin(), cmd.OutOrStdout(), &o, args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,pods -A, - for standard input")
+	f.StringVar(&o.previous, "previous", "", "topology `file` in use, whose names and order stay")
+	addPublicationFlags(cmd, &o.pub)
+	return cmd
+}
+
+func drawMap(stdin io.Reader, stdout io.Writer, o *renderOptions, reports []string) error {
+	pub, facts, previous, err := gatherOnce(stdin, o, reports)
+	if err != nil {
+		return err
+	}
+	made, err := publisher.Make(pub, facts, previous)
+	if err != nil {
+		return err
+	}
+	s := newScreen(stdout)
+	return picture.Terminal(stdout, made.Plan, facts.Facts, picture.Options{Color: s.color, Width: min(s.width, 160)})
+}
