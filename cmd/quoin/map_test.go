@@ -15,7 +15,7 @@ func TestMap(t *testing.T) {
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
-	for _, want := range []string{"9 nodes · 2 NVLink blocks · block sizes 4", "□□□□   4/4  gb200-[00-03]", "S-000  □□  gb200-[00-01]", "NoGPUs: no GPU  login-0"} {
+	for _, want := range []string{"9 nodes · 2 NVLink blocks · block sizes 4", "□□□□   4/4  gb200-[00-03]", "S-000  □□  gb200-[00-01]", "In no block", "login-0"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("the map lacks %q:\n%s", want, stdout)
 		}
