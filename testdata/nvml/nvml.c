@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@
 #define HAS_PLATFORM (DRIVER >= 570)
 #define HAS_FABRIC_V3 (DRIVER >= 580)
 
-enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_MIG = 8, MAX_RULES = 32, MAX_XIDS = 8, MAX_SETS = 4, MASK_WORDS = 16, ANY = -1 };
+enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_MIG = 8, MAX_RULES = 32, MAX_XIDS = 8, MAX_SETS = 4, MASK_WORDS = 128, ANY = -1 };
 
 /* What is absent is not supported. */
 struct mig {
@@ -80,19 +81,27 @@ static struct machine {
 	struct gpu every, gpus[MAX_GPUS];
 	struct rule rules[MAX_RULES];
 	int rule_count;
+	int become_in; /* calls until the machine is that of another file; 0: never */
+	char become[256];
 } machine;
 
 /* A handle is the address of one of these: a GPU (mig 0) or the MIG device in
- * slot mig-1 of it. */
+ * slot mig-1 of it, as long as the UUID is still there. */
 struct nvmlDevice_st {
 	int gpu, mig;
+	char uuid[80];
 };
 static struct nvmlDevice_st handles[MAX_GPUS][1 + MAX_MIG];
 static int initialized;
 
-/* An event set delivers the Xids that came after a GPU was registered. */
+/* An event set delivers the Xids that came after a GPU was registered. A GPU that
+ * is lost stays dead in the set when it is back, and every wait says so. A set
+ * holds a descriptor, as the driver's do. */
+enum registration { NO, YES, DEAD };
 struct nvmlEventSet_st {
-	bool there, registered[MAX_GPUS];
+	bool there;
+	int descriptor;
+	enum registration registered[MAX_GPUS];
 	int delivered[MAX_GPUS];
 };
 static struct nvmlEventSet_st sets[MAX_SETS];
@@ -277,6 +286,13 @@ static void read_cuda(const char *value) {
 	machine.cuda = major * 1000 + minor * 10;
 }
 
+static void read_become(const char *value) {
+	char path[256];
+	if (sscanf(value, "%d %255s", &machine.become_in, path) != 2 || machine.become_in <= 0)
+		die("become: want a number of calls and a file");
+	copy(machine.become, sizeof machine.become, path);
+}
+
 static void read_call(int gpu, const char *value) {
 	static const char *const actions[] = {"ok", "error", "hang", "exit", "crash", "abort", NULL};
 	struct rule r = {.gpu = gpu};
@@ -358,6 +374,8 @@ static void read_statement(char *line, int *gpu) {
 		*gpu = read_section(value);
 	else if (!strcmp(key, "call"))
 		read_call(*gpu, value);
+	else if (!strcmp(key, "become"))
+		read_become(value);
 	else {
 		bool known = read_gpu(*gpu == ANY ? &machine.every : &machine.gpus[*gpu], key, value);
 		for (int i = 0; known && *gpu == ANY && i < MAX_GPUS; i++)
@@ -366,6 +384,25 @@ static void read_statement(char *line, int *gpu) {
 		if (!known)
 			die("%s: no such statement", key);
 	}
+}
+
+/* load makes the machine that of a file. Event sets learn which GPUs are gone. */
+static void load(const char *path) {
+	FILE *f = fopen(path, "r");
+	if (!f)
+		die("cannot read %s: %s", path, strerror(errno));
+	machine = (struct machine){.every = {.minor = -1}};
+	char line[512];
+	line_number = 0;
+	for (int gpu = ANY; fgets(line, sizeof line, f);) {
+		line_number++;
+		read_statement(line, &gpu);
+	}
+	fclose(f);
+	for (int s = 0; s < MAX_SETS; s++)
+		for (int i = 0; i < MAX_GPUS; i++)
+			if (sets[s].registered[i] && (!machine.gpus[i].there || machine.gpus[i].lost))
+				sets[s].registered[i] = DEAD;
 }
 
 /* refresh reads the file when it is another than the last time. */
@@ -379,16 +416,17 @@ static void refresh(void) {
 	if (now.st_ino == last.st_ino && now.st_size == last.st_size && now.st_mtim.tv_sec == last.st_mtim.tv_sec && now.st_mtim.tv_nsec == last.st_mtim.tv_nsec)
 		return;
 	last = now;
-	FILE *f = fopen(file, "r");
-	if (!f)
-		die("cannot read the machine: %s", strerror(errno));
-	machine = (struct machine){.every = {.minor = -1}};
-	char line[512];
-	for (int gpu = ANY; fgets(line, sizeof line, f);) {
-		line_number++;
-		read_statement(line, &gpu);
-	}
-	fclose(f);
+	load(file);
+}
+
+/* count_call has the machine become another one at the call that the file names.
+ * Calls about events are made at any time, so they do not count. */
+static void count_call(const char *function) {
+	if (!machine.become_in || strstr(function, "Event") || --machine.become_in)
+		return;
+	char path[256];
+	copy(path, sizeof path, machine.become);
+	load(path);
 }
 
 /* Answering. */
@@ -403,20 +441,26 @@ static const struct rule *rule_for(const char *function, int gpu) {
 	return found;
 }
 
-/* say_hung makes the file that tells a test that a call hangs. */
-static void say_hung(void) {
+/* say adds a byte to a file beside the machine's, which tells a test of a call. */
+static void say(const char *what) {
 	char path[512];
-	snprintf(path, sizeof path, "%s.hung", file);
-	FILE *f = fopen(path, "w");
-	if (f)
+	snprintf(path, sizeof path, "%s.%s", file, what);
+	FILE *f = fopen(path, "a");
+	if (f) {
+		fputc('.', f);
 		fclose(f);
+	}
 }
 
 /* enter begins every call. A call that hangs goes on when the file says so. */
 static nvmlReturn_t enter(const char *function, int gpu) {
 	const struct rule *r;
-	for (refresh(); (r = rule_for(function, gpu)) && r->action == HANG; refresh()) {
-		say_hung();
+	int said = 0;
+	refresh();
+	count_call(function);
+	for (; (r = rule_for(function, gpu)) && r->action == HANG; refresh()) {
+		if (!said++)
+			say("hung");
 		pause_call();
 	}
 	switch (r ? r->action : OK) {
@@ -433,10 +477,10 @@ static nvmlReturn_t enter(const char *function, int gpu) {
 	default:
 		break;
 	}
+	if (!initialized && strcmp(function, "nvmlInit_v2"))
+		return NVML_ERROR_UNINITIALIZED;
 	if (gpu == ANY)
 		return NVML_SUCCESS;
-	if (!initialized)
-		return NVML_ERROR_UNINITIALIZED;
 	if (gpu >= MAX_GPUS || !machine.gpus[gpu].there)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	return machine.gpus[gpu].lost ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
@@ -453,7 +497,8 @@ static nvmlReturn_t enter(const char *function, int gpu) {
 		return failed;                                         \
 	struct gpu *g = &machine.gpus[(d).handle->gpu];                \
 	struct mig *m = (d).handle->mig ? &g->mig[(d).handle->mig - 1] : NULL; \
-	(void)m
+	if (strcmp(m ? m->uuid : g->uuid, (d).handle->uuid))           \
+		return m ? NVML_ERROR_NOT_FOUND : NVML_ERROR_GPU_IS_LOST
 #define NEED(condition)                                                \
 	if (!(condition))                                              \
 		return NVML_ERROR_NOT_SUPPORTED
@@ -494,11 +539,6 @@ nvmlReturn_t nvmlShutdown(void) {
 	return failed;
 }
 
-const char *nvmlErrorString(nvmlReturn_t result) {
-	(void)result;
-	return "an error of NVML";
-}
-
 nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length) {
 	ENTER(ANY);
 	return failed ? failed : answer(version, length, machine.driver);
@@ -527,13 +567,19 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) {
 	return NVML_SUCCESS;
 }
 
+static nvmlReturn_t open_handle(nvmlDevice_t *device, int gpu, int mig, const char *uuid) {
+	struct nvmlDevice_st *handle = &handles[gpu][mig];
+	*handle = (struct nvmlDevice_st){.gpu = gpu, .mig = mig};
+	copy(handle->uuid, sizeof handle->uuid, uuid);
+	device->handle = handle;
+	return NVML_SUCCESS;
+}
+
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device) {
 	ENTER(index);
 	if (failed)
 		return failed;
-	handles[index][0] = (struct nvmlDevice_st){index, 0};
-	device->handle = &handles[index][0];
-	return NVML_SUCCESS;
+	return open_handle(device, index, 0, machine.gpus[index].uuid);
 }
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length) {
@@ -627,10 +673,7 @@ nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned i
 		return NVML_ERROR_INVALID_ARGUMENT;
 	if (!g->mig_on || !g->mig[index].there)
 		return NVML_ERROR_NOT_FOUND;
-	int gpu = device.handle->gpu;
-	handles[gpu][1 + index] = (struct nvmlDevice_st){gpu, 1 + index};
-	mig->handle = &handles[gpu][1 + index];
-	return NVML_SUCCESS;
+	return open_handle(mig, device.handle->gpu, 1 + index, g->mig[index].uuid);
 }
 
 nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned int *id) {
@@ -702,7 +745,7 @@ nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set) {
 		return failed;
 	for (int i = 0; i < MAX_SETS; i++)
 		if (!sets[i].there) {
-			sets[i] = (struct nvmlEventSet_st){.there = true};
+			sets[i] = (struct nvmlEventSet_st){.there = true, .descriptor = eventfd(0, EFD_CLOEXEC)};
 			set->handle = &sets[i];
 			return NVML_SUCCESS;
 		}
@@ -711,8 +754,11 @@ nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set) {
 
 nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
 	ENTER(ANY);
-	set.handle->there = false;
-	return failed;
+	if (failed)
+		return failed;
+	close(set.handle->descriptor);
+	*set.handle = (struct nvmlEventSet_st){.there = false};
+	return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *types) {
@@ -725,7 +771,8 @@ nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long
 nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set) {
 	BEGIN(device);
 	NEED(g->has_events && types == nvmlEventTypeXidCriticalError);
-	set.handle->registered[device.handle->gpu] = true;
+	say("registered");
+	set.handle->registered[device.handle->gpu] = YES;
 	set.handle->delivered[device.handle->gpu] = g->xid_count;
 	return NVML_SUCCESS;
 }
@@ -752,6 +799,9 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
 	for (unsigned ms = 0; !failed; ms += 10) {
 		if (next_event(set.handle, data))
 			return NVML_SUCCESS;
+		for (int i = 0; i < MAX_GPUS; i++)
+			if (set.handle->registered[i] == DEAD)
+				return NVML_ERROR_GPU_IS_LOST;
 		if (ms >= timeout_ms)
 			return NVML_ERROR_TIMEOUT;
 		pause_call();

@@ -4,7 +4,9 @@
 package nvml
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"debug/elf"
 	"embed"
 	"encoding/hex"
 	"fmt"
@@ -79,6 +81,49 @@ func Library(t testing.TB, driver int) string {
 	return path
 }
 
+// Functions returns the names of NVML's functions that the library has.
+func Functions(t testing.TB, library string) []string {
+	t.Helper()
+	f, err := elf.Open(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range symbols {
+		if s.Section != elf.SHN_UNDEF && strings.HasPrefix(s.Name, "nvml") {
+			names = append(names, s.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Without returns a copy of a library that lacks a function: the loader finds it
+// under another name only.
+func Without(t testing.TB, library, function string) string {
+	t.Helper()
+	data, err := os.ReadFile(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := []byte("\x00" + function + "\x00")
+	if bytes.Count(data, name) < 1 {
+		t.Fatalf("%s has no %s", library, function)
+	}
+	other := slices.Clone(name)
+	other[1] = 'x'
+	path := filepath.Join(t.TempDir(), filepath.Base(library))
+	if err := os.WriteFile(path, bytes.ReplaceAll(data, name, other), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // Machine is a machine's file, which may change while it is read.
 type Machine struct {
 	// File is the machine's file.
@@ -109,6 +154,16 @@ func (m *Machine) Environment() string { return Variable + "=" + m.File }
 func (m *Machine) Hung() bool {
 	_, err := os.Stat(m.File + ".hung")
 	return err == nil
+}
+
+// Registrations is how often a GPU was registered for events since the machine was
+// made.
+func (m *Machine) Registrations() int {
+	info, err := os.Stat(m.File + ".registered")
+	if err != nil {
+		return 0
+	}
+	return int(info.Size())
 }
 
 // Change makes the machine what it was at first with more statements.

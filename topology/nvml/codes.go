@@ -69,17 +69,15 @@ func code(ret nvml.Return) string {
 }
 
 // notInitialised explains why NVML could not be initialised.
-func notInitialised(ret nvml.Return, path string) error {
+func notInitialised(ret nvml.Return) error {
+	advice := ""
 	switch ret {
-	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		if path != "" {
-			return fmt.Errorf("load NVML: %s was not found or is not a library; correct --nvml-library", path)
-		}
-		return errors.New("load NVML: libnvidia-ml.so.1 was not found; is the NVIDIA driver installed here, and in a container NVIDIA_VISIBLE_DEVICES set?")
 	case nvml.ERROR_DRIVER_NOT_LOADED:
-		return errors.New("initialise NVML: DRIVER_NOT_LOADED; is the kernel module nvidia loaded?")
+		advice = "; is the kernel module nvidia loaded?"
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		return errors.New("initialise NVML: LIB_RM_VERSION_MISMATCH; library and kernel module are of two releases: reboot the node, or restart the container")
+		advice = "; library and kernel module are of two releases: reboot the node, or restart the container"
+	case nvml.ERROR_NO_PERMISSION:
+		advice = "; may this user open /dev/nvidiactl and /dev/nvidia0? In a container, are the devices there?"
 	}
-	return fmt.Errorf("initialise NVML: %s", code(ret))
+	return fmt.Errorf("initialise NVML: %s%s", code(ret), advice)
 }

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -77,8 +78,13 @@ type process struct {
 
 func start(t testing.TB, driver int, m *fake.Machine) *process {
 	t.Helper()
+	return startWith(t, fake.Library(t, driver), m)
+}
+
+func startWith(t testing.TB, library string, m *fake.Machine) *process {
+	t.Helper()
 	p := &process{t: t, cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), libraryVariable+"="+fake.Library(t, driver), rootVariable+"="+m.Root(), m.Environment())
+	p.cmd.Env = append(os.Environ(), libraryVariable+"="+library, rootVariable+"="+m.Root(), m.Environment())
 	p.cmd.Stderr = &p.stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var err error
@@ -116,6 +122,21 @@ func (p *process) read() *topology.Node {
 		p.t.Fatal(err)
 	}
 	return n
+}
+
+// ends reads a machine of which nothing can be read: what was said on standard
+// error.
+func (p *process) ends() string {
+	p.t.Helper()
+	_, _ = p.in.Write([]byte("\n")) // it may have ended
+	if line, err := p.out.ReadString('\n'); err == nil {
+		p.t.Fatalf("a report: %s", line)
+	}
+	_ = p.cmd.Wait()
+	if p.cmd.ProcessState.ExitCode() != 1 {
+		p.t.Errorf("%s: want an error", p.cmd.ProcessState)
+	}
+	return strings.TrimSpace(p.stderr.String())
 }
 
 // TestLoadedMachines compares the report of each machine with its golden file,

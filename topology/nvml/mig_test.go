@@ -11,6 +11,14 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
+// oneDevice is a machine of one GPU.
+type oneDevice struct {
+	fakeMachine
+	d device
+}
+
+func (m oneDevice) device(int) (device, error) { return m.d, nil }
+
 // migGPU is a GPU with MIG on: slots of which some hold an instance.
 type migGPU struct {
 	fakeGPU
@@ -41,13 +49,19 @@ func (d migDevice) GetComputeInstanceId() (int, nvml.Return) { return d.ci, nvml
 
 func TestReadMIG(t *testing.T) {
 	const product = "NVIDIA A100-SXM4-40GB"
-	r := reader{node: &topology.Node{}, gpu: topology.GPU{UUID: "GPU-a"}, d: migGPU{slots: map[int]migDevice{
+	d := migGPU{fakeGPU: fakeGPU{uuid: "GPU-a"}, slots: map[int]migDevice{
 		0: {uuid: "MIG-b", name: product + " MIG 2g.10gb", gi: 5},
 		2: {uuid: "MIG-d", name: product + " MIG 1c.3g.20gb", gi: 2, ci: 1},
 		3: {uuid: "MIG-c", name: product + " MIG 1c.3g.20gb", gi: 2},
 		5: {uuid: "MIG-x", ret: nvml.ERROR_GPU_IS_LOST},
-	}}}
-	r.mig()
+	}}
+	var found gpuLayout
+	_, slots, err := find(oneDevice{d: d}, 0, &found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := reader{node: &topology.Node{}, gpu: topology.GPU{UUID: "GPU-a"}, d: d}
+	r.mig(&found, slots)
 	want := []topology.MIGInstance{
 		{UUID: "MIG-c", Profile: "1c.3g.20gb", GPUInstanceID: 2},
 		{UUID: "MIG-d", Profile: "1c.3g.20gb", GPUInstanceID: 2, ComputeInstanceID: 1},

@@ -3,7 +3,6 @@
 package nvml
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -16,11 +15,12 @@ import (
 )
 
 // read asks the machine for all that NVML has of a report, and returns the
-// devices of its GPUs too. root is where the machine's proc is.
-func read(m machine, root string) (*topology.Node, []device, error) {
+// devices of its GPUs and the layout that it found. root is where the machine's
+// proc is.
+func read(m machine, root string) (*topology.Node, []device, layout, error) {
 	count, err := m.count()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	n := &topology.Node{}
 	if v, ret := m.driverVersion(); note(n, "driver version", failure(ret)) {
@@ -33,21 +33,22 @@ func read(m machine, root string) (*topology.Node, []device, error) {
 		n.CUDAVersion = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
 	}
 	var devices []device
+	found := make(layout, count)
 	for i := range count {
-		d, err := m.device(i)
+		d, slots, err := find(m, i, &found[i])
 		if err != nil {
-			n.Problems = append(n.Problems, topology.Problem{Reason: "GPUUnreadable", Message: err.Error()})
+			return nil, nil, nil, err
+		}
+		if problem := found[i].unreadable(i); problem != "" {
+			n.Problems = append(n.Problems, topology.Problem{Reason: "GPUUnreadable", Message: problem})
 			continue
 		}
-		r := reader{node: n, gpu: topology.GPU{Index: i}, d: d, root: root}
-		if err := r.read(); err != nil {
-			n.Problems = append(n.Problems, topology.Problem{Reason: "GPUUnreadable", Message: fmt.Sprintf("GPU %d: %v", i, err)})
-			continue
-		}
+		r := reader{node: n, gpu: topology.GPU{Index: i, UUID: found[i].uuid}, d: d, root: root}
+		r.read(&found[i], slots)
 		n.GPUs, devices = append(n.GPUs, r.gpu), append(devices, d)
 	}
 	readPeers(n, devices)
-	return n, devices, nil
+	return n, devices, found, nil
 }
 
 // note adds the reason why a fact could not be read; what is not supported is
@@ -71,13 +72,8 @@ func (r *reader) fact(name string, err error) bool {
 	return note(r.node, name+" of GPU "+r.gpu.UUID, err)
 }
 
-// read fails only when the GPU has no identity.
-func (r *reader) read() error {
-	uuid, ret := r.d.GetUUID()
-	if err := failure(ret); err != nil {
-		return fmt.Errorf("read UUID: %w", err)
-	}
-	r.gpu.UUID = uuid
+// read reads the GPU of which the UUID is known.
+func (r *reader) read(found *gpuLayout, slots []nvml.Device) {
 	if minor, ret := r.d.GetMinorNumber(); r.fact("minor number", failure(ret)) {
 		r.gpu.Minor = &minor
 	}
@@ -97,7 +93,7 @@ func (r *reader) read() error {
 		r.gpu.CPUAffinity = cpuList(words)
 	}
 	r.links()
-	r.mig()
+	r.mig(found, slots)
 	if f, err := r.d.fabric(); r.fact("fabric", err) {
 		r.gpu.Fabric = f
 	}
@@ -106,15 +102,13 @@ func (r *reader) read() error {
 			r.node.Platform = p
 		}
 	}
-	return nil
 }
 
-// maxCPUs and maxNUMANodes bound the numbers that are asked for. go-nvml takes
-// them for bytes of the mask and allocates eight times the words; the rest stays
-// zero.
+// maxCPUs and maxNUMANodes are what Linux has at most. go-nvml divides by the bytes
+// of a word where NVML counts its bits, so an eighth gives the words of the mask.
 const (
-	maxCPUs      = 4096
-	maxNUMANodes = 128
+	maxCPUs      = 8192 / 8
+	maxNUMANodes = 1024 / 8
 )
 
 // links reads the active NVLinks. A GPU that has fewer than NVML's most answers
@@ -142,9 +136,6 @@ func (r *reader) links() {
 // link reads what is at the other end of an NVLink; an error leaves the link.
 func (r *reader) link(i int) (topology.NVLink, error) {
 	link := topology.NVLink{Link: i, Remote: remoteOf(nvml.NVLINK_DEVICE_TYPE_UNKNOWN)}
-	if !r.d.has("nvmlDeviceGetNvLinkRemoteDeviceType") {
-		return link, nil
-	}
 	kind, ret := r.d.GetNvLinkRemoteDeviceType(i)
 	if err := failure(ret); err != nil {
 		return link, err
@@ -171,67 +162,6 @@ func remoteOf(kind nvml.IntNvLinkDeviceType) string {
 		return "ibmnpu"
 	}
 	return "unknown"
-}
-
-// mig reads the MIG devices, of which there may be fewer than the GPU can have.
-func (r *reader) mig() {
-	mode, _, ret := r.d.GetMigMode()
-	if !r.fact("MIG mode", failure(ret)) || mode != nvml.DEVICE_MIG_ENABLE {
-		return
-	}
-	most, ret := r.d.GetMaxMigDeviceCount()
-	if !r.fact("MIG devices", failure(ret)) {
-		return
-	}
-	for i := range most {
-		d, ret := r.d.GetMigDeviceHandleByIndex(i)
-		if ret == nvml.ERROR_NOT_FOUND || ret == nvml.ERROR_INVALID_ARGUMENT {
-			continue
-		}
-		if !r.fact(fmt.Sprintf("MIG device %d", i), failure(ret)) {
-			continue
-		}
-		r.instance(d)
-	}
-	slices.SortFunc(r.gpu.MIG, func(a, b topology.MIGInstance) int {
-		return cmp.Or(cmp.Compare(a.GPUInstanceID, b.GPUInstanceID), cmp.Compare(a.ComputeInstanceID, b.ComputeInstanceID))
-	})
-	r.capabilities()
-}
-
-// capabilities reads the device files of the instances, which are named by the
-// GPU's minor number.
-func (r *reader) capabilities() {
-	if r.gpu.Minor == nil {
-		return
-	}
-	var failed error
-	for i := range r.gpu.MIG {
-		m := &r.gpu.MIG[i]
-		var err error
-		if m.Capabilities, err = capabilitiesOf(r.root, *r.gpu.Minor, m.GPUInstanceID, m.ComputeInstanceID); failed == nil {
-			failed = err
-		}
-	}
-	r.fact("capability files of MIG instances", failed) // one problem for all of them
-}
-
-func (r *reader) instance(d nvml.Device) {
-	var m topology.MIGInstance
-	var ret nvml.Return
-	if m.UUID, ret = d.GetUUID(); !r.fact("MIG UUID", failure(ret)) {
-		return
-	}
-	if m.GPUInstanceID, ret = d.GetGpuInstanceId(); !r.fact("MIG GPU instance id", failure(ret)) {
-		return
-	}
-	if m.ComputeInstanceID, ret = d.GetComputeInstanceId(); !r.fact("MIG compute instance id", failure(ret)) {
-		return
-	}
-	if name, ret := d.GetName(); r.fact("MIG name", failure(ret)) { // "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
-		_, m.Profile, _ = strings.Cut(name, " MIG ")
-	}
-	r.gpu.MIG = append(r.gpu.MIG, m)
 }
 
 func busID(p nvml.PciInfo) string {

@@ -17,30 +17,36 @@ import (
 // xids are the Xid events of GPUs that came while the process ran. All calls
 // about events are made in one goroutine, [xids.watch]: one that hangs there
 // keeps no reading from going on.
+//
+// A set in which a GPU is lost delivers nothing more, so then another one takes its
+// place, in which the GPUs that are there are registered anew; and so is a GPU that
+// is back.
 type xids struct {
-	api    nvml.Interface
-	wake   chan struct{} // of one place: there are new GPUs
-	mu     sync.Mutex
-	known  map[string]bool
-	fresh  map[string]nvml.Device // not registered yet, by UUID
-	codes  map[string][]int
-	failed error
+	api  nvml.Interface
+	has  symbols
+	wake chan struct{} // of one place: other GPUs are there
+	mu   sync.Mutex
+	// present are the GPUs of the last reading, by UUID.
+	present map[string]nvml.Device
+	codes   map[string][]int
+	failed  error
 	// refused says why the events of a GPU are not watched, by UUID.
 	refused map[string]error
 }
 
-func newXids(api nvml.Interface) *xids {
-	return &xids{api: api, wake: make(chan struct{}, 1), known: map[string]bool{}, fresh: map[string]nvml.Device{}, codes: map[string][]int{}, refused: map[string]error{}}
+func newXids(api nvml.Interface, has symbols) *xids {
+	return &xids{api: api, has: has, wake: make(chan struct{}, 1), codes: map[string][]int{}, refused: map[string]error{}}
 }
 
-// add has the events of a GPU watched.
-func (x *xids) add(uuid string, d nvml.Device) {
+// seen has the events of these GPUs watched, and no others.
+func (x *xids) seen(present map[string]nvml.Device) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.known[uuid] {
+	if maps.Equal(x.present, present) {
 		return
 	}
-	x.known[uuid], x.fresh[uuid] = true, d
+	x.present = present
+	clear(x.refused)
 	select {
 	case x.wake <- struct{}{}:
 	default:
@@ -52,7 +58,8 @@ func (x *xids) report(n *topology.Node) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	note(n, "Xid events", x.failed)
-	for _, uuid := range slices.Sorted(maps.Keys(x.refused)) {
+	for i := range n.GPUs {
+		uuid := n.GPUs[i].UUID
 		note(n, "Xid events of GPU "+uuid, x.refused[uuid])
 	}
 	for _, uuid := range slices.Sorted(maps.Keys(x.codes)) {
@@ -61,72 +68,152 @@ func (x *xids) report(n *topology.Node) {
 }
 
 // waitMillis is how long one call waits for an event; GPUs that are new, and the
-// end of ctx, wait as long.
-const waitMillis = 5000
+// end of ctx, wait as long. retry is the pause after an error.
+const (
+	waitMillis = 1000
+	retry      = time.Second
+)
 
 // watch waits for events until ctx ends. It returns when there can be none.
 func (x *xids) watch(ctx context.Context) {
-	set, ret := x.api.EventSetCreate()
-	if err := failure(ret); err != nil {
+	var old *eventSet
+	defer func() { old.free(x) }()
+	for ctx.Err() == nil {
+		set, err := x.newSet()
+		if err == nil {
+			x.register(set)
+			old.free(x) // now: none is missed between the two
+			old = set
+			err = x.deliver(ctx, set)
+		}
+		switch {
+		case err == nil:
+			continue
+		case err == errUnsupported: //nolint:errorlint // never wrapped
+			x.fail(nil)
+			return
+		}
 		x.fail(err)
+		x.pause(ctx) // the next may fail as fast
+	}
+}
+
+// pause waits a while, or until other GPUs are there.
+func (x *xids) pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-x.wake:
+	case <-time.After(retry):
+	}
+}
+
+// eventSet is one of NVML's, the GPUs that are registered in it, and those that
+// have no such events.
+type eventSet struct {
+	nvml.EventSet
+	uuids   map[nvml.Device]string
+	without map[nvml.Device]bool
+}
+
+func (x *xids) newSet() (*eventSet, error) {
+	for _, name := range []string{"nvmlEventSetWait_v2", "nvmlEventSetFree", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents"} {
+		if !x.has[name] {
+			return nil, errUnsupported
+		}
+	}
+	set, ret := guarded(x.has, "nvmlEventSetCreate", x.api.EventSetCreate)
+	if err := failure(ret); err != nil {
+		return nil, err
+	}
+	return &eventSet{set, map[nvml.Device]string{}, map[nvml.Device]bool{}}, nil
+}
+
+// free takes the events that are still in the set, and ends it.
+func (s *eventSet) free(x *xids) {
+	if s == nil {
 		return
 	}
-	defer func() { _ = set.Free() }() // the process ends
-	uuids := map[nvml.Device]string{}
-	for ctx.Err() == nil {
-		x.register(set, uuids)
-		if len(uuids) == 0 { // a wait for nothing is an error
-			select {
-			case <-ctx.Done():
-			case <-x.wake:
-			case <-time.After(waitMillis * time.Millisecond):
-			}
+	for range maxPending {
+		event, ret := s.Wait(0)
+		if ret != nvml.SUCCESS {
+			break
+		}
+		x.take(s.uuids[event.Device], event)
+	}
+	_ = s.Free() // nothing else can be done with it
+}
+
+// maxPending bounds the events that are taken from a set that ends.
+const maxPending = 1000
+
+// deliver takes the events of a set until ctx ends or another set must take its
+// place. That a GPU was lost is an error only of a set that never worked.
+func (x *xids) deliver(ctx context.Context, set *eventSet) error {
+	for works := false; ctx.Err() == nil; {
+		if !x.register(set) {
+			return nil
+		}
+		if len(set.uuids) == 0 { // a wait for nothing is an error
+			x.fail(nil)
+			x.pause(ctx)
 			continue
 		}
-		event, ret := set.Wait(waitMillis)
-		switch ret {
-		case nvml.SUCCESS:
-			x.take(uuids[event.Device], event)
-		case nvml.ERROR_TIMEOUT:
-			x.fail(nil)
-		default:
-			err := failure(ret)
-			x.fail(err)
-			if err == errUnsupported { //nolint:errorlint // never wrapped
-				return
-			}
-			select { // the next may fail as fast
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
+		var wait uint32
+		if works {
+			wait = waitMillis
 		}
+		event, ret := set.Wait(wait)
+		switch {
+		case ret == nvml.SUCCESS:
+			x.take(set.uuids[event.Device], event)
+		case ret == nvml.ERROR_TIMEOUT:
+			x.fail(nil)
+		case ret == nvml.ERROR_GPU_IS_LOST && works:
+			return nil
+		default:
+			return failure(ret)
+		}
+		works = true
 	}
+	return nil
 }
 
 // register has the set deliver the events of the GPUs that are new. One that
-// cannot is tried again, unless it has none.
-func (x *xids) register(set nvml.EventSet, uuids map[nvml.Device]string) {
+// cannot is tried again, unless it has none. It is false when a GPU of the set is
+// there no longer, or under another handle.
+func (x *xids) register(set *eventSet) bool {
 	x.mu.Lock()
-	fresh := maps.Clone(x.fresh)
+	present := maps.Clone(x.present)
 	x.mu.Unlock()
-	for uuid, d := range fresh {
-		err := registerOne(d, set)
-		if err == nil {
-			uuids[d] = uuid
+	for d, uuid := range set.uuids {
+		if present[uuid] != d {
+			return false
 		}
-		x.registered(uuid, err)
 	}
+	for uuid, d := range present {
+		if _, done := set.uuids[d]; done || set.without[d] {
+			continue
+		}
+		err := registerOne(d, set.EventSet)
+		switch err {
+		case nil:
+			set.uuids[d] = uuid
+		case errUnsupported: //nolint:errorlint // never wrapped
+			set.without[d], err = true, nil
+		}
+		x.refuse(uuid, d, err)
+	}
+	return true
 }
 
-func (x *xids) registered(uuid string, err error) {
+// refuse notes why a GPU's events are not watched, unless the GPU has gone since.
+func (x *xids) refuse(uuid string, d nvml.Device, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.refused, uuid)
-	if err == nil || err == errUnsupported { //nolint:errorlint // never wrapped
-		delete(x.fresh, uuid)
-		return
+	if err != nil && x.present[uuid] == d {
+		x.refused[uuid] = err
 	}
-	x.refused[uuid] = err
 }
 
 func registerOne(d nvml.Device, set nvml.EventSet) error {

@@ -3,6 +3,8 @@
 package nvml
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +72,78 @@ func TestLoadedXids(t *testing.T) {
 	n = p.until("the GPU is back", func(n *topology.Node) bool { return len(n.GPUs) == 8 })
 	if !slices.Equal(n.GPUs[1].Xids, []int{79, 119}) || !slices.Equal(n.GPUs[0].Xids, []int{13}) {
 		t.Errorf("Xids %v and %v", n.GPUs[0].Xids, n.GPUs[1].Xids)
+	}
+}
+
+// TestLoadedXidsOfLostGPU loses a GPU whose events are waited for, with Xids already
+// kept. Those of others go on to come, and its own when it is back.
+func TestLoadedXidsOfLostGPU(t *testing.T) {
+	t.Parallel()
+	m := fake.New(t, "gb200", "xid none")
+	p := watched(t, m)
+	const first, lost = "xid 13", "gpu 1\nxid 119\nxid 79"
+	m.Change("gpu 0", first, lost)
+	p.until("the events of GPU 1", func(n *topology.Node) bool { return len(n.GPUs[1].Xids) == 2 })
+
+	before := m.Registrations()
+	m.Change("gpu 0", first, lost, "lost")
+	p.until("the loss, and that the others are registered anew", func(n *topology.Node) bool { return len(n.GPUs) == 7 && m.Registrations() >= before+7 })
+	m.Change("gpu 0", first, lost, "lost", "gpu 2", "xid 31")
+	n := p.until("the event of another GPU", func(n *topology.Node) bool { return slices.Equal(n.GPUs[1].Xids, []int{31}) })
+	problems := []string{
+		"GPUUnreadable: open GPU 1: GPU_IS_LOST",
+		"XidError: GPU GPU-b200b200-0000-0000-0000-000000000001: Xid 79 since the node's boot; see dmesg",
+		"XidError: GPU GPU-b200b200-0000-0000-0000-000000000001: Xid 119 since the node's boot; see dmesg",
+	}
+	if diff := cmp.Diff(problems, words(n)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+
+	before = m.Registrations()
+	m.Change("gpu 0", first, "gpu 2", "xid 31")
+	p.until("the GPU is back and registered", func(n *topology.Node) bool { return len(n.GPUs) == 8 && m.Registrations() > before })
+	m.Change("gpu 0", first, "gpu 1", "xid 48", "gpu 2", "xid 31")
+	n = p.until("its next event", func(n *topology.Node) bool { return slices.Equal(n.GPUs[1].Xids, []int{48, 79, 119}) })
+	if len(n.Problems) != 3 || !slices.Equal(n.GPUs[0].Xids, []int{13}) || !slices.Equal(n.GPUs[2].Xids, []int{31}) {
+		t.Errorf("problems %v, Xids %v, %v", n.Problems, n.GPUs[0].Xids, n.GPUs[2].Xids)
+	}
+}
+
+func words(n *topology.Node) (problems []string) {
+	for _, p := range n.Problems {
+		problems = append(problems, p.String())
+	}
+	return problems
+}
+
+// TestLoadedXidsWithoutLeak loses a thousand times a GPU, while the one before it is
+// back: no event set and no descriptor is left, and events still come.
+func TestLoadedXidsWithoutLeak(t *testing.T) {
+	t.Parallel()
+	m := fake.New(t, "gb200", "xid none")
+	p := watched(t, m)
+	descriptors := func() int {
+		files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(files)
+	}
+	want := descriptors()
+	for i := range 1000 {
+		before := m.Registrations()
+		m.Change("gpu 0", "xid 13", fmt.Sprint("gpu ", i%8), "lost")
+		p.until("a new set", func(n *topology.Node) bool { return len(n.GPUs) == 7 && m.Registrations() > before })
+	}
+	m.Change("gpu 0", "xid 13")
+	p.until("each GPU's event", func(n *topology.Node) bool {
+		m.Change("gpu 0", "xid 13", "gpu *", "xid 31") // once and again, until all are registered
+		n = p.read()
+		m.Change("gpu 0", "xid 13")
+		return len(n.GPUs) == 8 && !slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return !slices.Contains(g.Xids, 31) })
+	})
+	if got := descriptors(); got > want {
+		t.Errorf("%d descriptors, at first %d", got, want)
 	}
 }
 

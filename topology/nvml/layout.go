@@ -1,0 +1,200 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// layout is what must be of one moment in a report: which GPUs there are, and
+// which MIG instances. It may change while it is read, a call at a time, so it is
+// read before the other facts and again after them.
+type layout []gpuLayout
+
+// gpuLayout is one index of NVML's. The codes are those of the calls, in their
+// order; none was made after one that failed.
+type gpuLayout struct {
+	handle           string // the error of opening it
+	uuid             string
+	uuidRet          nvml.Return
+	mode, most       int // MIG mode, and the most MIG devices
+	modeRet, mostRet nvml.Return
+	slots            []slotLayout
+}
+
+// slotLayout is one place of a MIG device.
+type slotLayout struct {
+	handleRet             nvml.Return
+	uuid                  string
+	gi, ci                int
+	uuidRet, giRet, ciRet nvml.Return
+}
+
+// layoutOf reads the layout alone.
+func layoutOf(m machine) (layout, error) {
+	count, err := m.count()
+	if err != nil {
+		return nil, err
+	}
+	l := make(layout, count)
+	for i := range l {
+		if _, _, err := find(m, i, &l[i]); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// find reads the layout at an index, and returns the GPU and what is in its MIG
+// slots. It fails when NVML itself does.
+func find(m machine, i int, g *gpuLayout) (device, []nvml.Device, error) {
+	d, err := m.device(i)
+	if errors.Is(err, errGone) {
+		return nil, nil, err
+	}
+	if err != nil {
+		g.handle = err.Error()
+		return nil, nil, nil
+	}
+	if g.uuid, g.uuidRet = d.GetUUID(); g.uuidRet != nvml.SUCCESS {
+		return d, nil, nil
+	}
+	if g.mode, _, g.modeRet = d.GetMigMode(); g.modeRet != nvml.SUCCESS || g.mode != nvml.DEVICE_MIG_ENABLE {
+		return d, nil, nil
+	}
+	if g.most, g.mostRet = d.GetMaxMigDeviceCount(); g.mostRet != nvml.SUCCESS {
+		return d, nil, nil
+	}
+	devices := make([]nvml.Device, g.most)
+	g.slots = make([]slotLayout, g.most)
+	for i := range devices {
+		devices[i] = findInstance(d, i, &g.slots[i])
+	}
+	return d, devices, nil
+}
+
+func findInstance(d device, i int, s *slotLayout) nvml.Device {
+	m, ret := d.GetMigDeviceHandleByIndex(i)
+	if s.handleRet = ret; ret != nvml.SUCCESS {
+		return nil
+	}
+	if s.uuid, s.uuidRet = m.GetUUID(); s.uuidRet != nvml.SUCCESS {
+		return m
+	}
+	if s.gi, s.giRet = m.GetGpuInstanceId(); s.giRet != nvml.SUCCESS {
+		return m
+	}
+	s.ci, s.ciRet = m.GetComputeInstanceId()
+	return m
+}
+
+// unreadable says why nothing of the GPU can be read; empty when it can.
+func (g *gpuLayout) unreadable(i int) string {
+	if err := failure(g.uuidRet); err != nil && g.handle == "" {
+		return fmt.Sprintf("GPU %d: read UUID: %v", i, err)
+	}
+	return g.handle
+}
+
+// mig reads the MIG devices that were found, of which there may be fewer than the
+// GPU can have.
+func (r *reader) mig(found *gpuLayout, slots []nvml.Device) {
+	if !r.fact("MIG mode", failure(found.modeRet)) || !r.fact("MIG devices", failure(found.mostRet)) {
+		return
+	}
+	for i := range found.slots {
+		s := &found.slots[i]
+		if s.handleRet == nvml.ERROR_NOT_FOUND || s.handleRet == nvml.ERROR_INVALID_ARGUMENT {
+			continue
+		}
+		if r.fact(fmt.Sprintf("MIG device %d", i), failure(s.handleRet)) && r.fact("MIG UUID", failure(s.uuidRet)) &&
+			r.fact("MIG GPU instance id", failure(s.giRet)) && r.fact("MIG compute instance id", failure(s.ciRet)) {
+			r.instance(s, slots[i])
+		}
+	}
+	slices.SortFunc(r.gpu.MIG, func(a, b topology.MIGInstance) int {
+		return cmp.Or(cmp.Compare(a.GPUInstanceID, b.GPUInstanceID), cmp.Compare(a.ComputeInstanceID, b.ComputeInstanceID))
+	})
+	r.capabilities()
+}
+
+func (r *reader) instance(s *slotLayout, d nvml.Device) {
+	m := topology.MIGInstance{UUID: s.uuid, GPUInstanceID: s.gi, ComputeInstanceID: s.ci}
+	if name, ret := d.GetName(); r.fact("MIG name", failure(ret)) { // "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+		_, m.Profile, _ = strings.Cut(name, " MIG ")
+	}
+	r.gpu.MIG = append(r.gpu.MIG, m)
+}
+
+// capabilities reads the device files of the instances, which are named by the
+// GPU's minor number.
+func (r *reader) capabilities() {
+	if r.gpu.Minor == nil {
+		return
+	}
+	var failed error
+	for i := range r.gpu.MIG {
+		m := &r.gpu.MIG[i]
+		var err error
+		if m.Capabilities, err = capabilitiesOf(r.root, *r.gpu.Minor, m.GPUInstanceID, m.ComputeInstanceID); failed == nil {
+			failed = err
+		}
+	}
+	r.fact("capability files of MIG instances", failed) // one problem for all of them
+}
+
+// settleTries is how often a layout is read that changes meanwhile. A tool that
+// makes MIG instances takes longer for one than all these readings take.
+const settleTries = 5
+
+// errUnsettled is about a layout that changed all the time.
+var errUnsettled = errors.New("GPUs or MIG instances came or went while they were read")
+
+// readSettled reads the machine until the layout before and after is one. Where it
+// never is, the facts of the last time it was are good, with a problem.
+func (l *Library) readSettled() (*topology.Node, error) {
+	for range settleTries {
+		n, devices, before, err := read(l.system, l.root)
+		if err != nil {
+			return nil, err
+		}
+		after, err := layoutOf(l.system)
+		if err != nil {
+			return nil, err
+		}
+		if !reflect.DeepEqual(before, after) {
+			continue
+		}
+		present := make(map[string]nvml.Device, len(devices))
+		for i, d := range devices {
+			if g, ok := d.(gpu); ok {
+				present[n.GPUs[i].UUID] = g.Device
+			}
+		}
+		l.xids.seen(present)
+		l.last = n
+		return cloneNode(n), nil
+	}
+	if l.last == nil {
+		return nil, fmt.Errorf("read the machine: %w", errUnsettled)
+	}
+	n := cloneNode(l.last)
+	note(n, "layout", fmt.Errorf("%w; shown as before", errUnsettled))
+	return n, nil
+}
+
+// cloneNode copies what a report adds to.
+func cloneNode(n *topology.Node) *topology.Node {
+	c := *n
+	c.GPUs, c.Problems = slices.Clone(n.GPUs), slices.Clone(n.Problems)
+	return &c
+}
