@@ -28,7 +28,14 @@ func newDiscoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "discover",
 		Short: "Show this machine: its GPUs, NVLink fabric and place",
-		Args:  cobra.NoArgs,
+		Long: `discover reads the machine by NVML, once, and shows what an agent would report.
+
+GRES is the index that Slurm gives a GPU or MIG instance, as "scontrol show job
+-d" prints it (IDX); NVML is the driver's index.
+A dash is a fact that the machine does not have, or one that could not be read:
+then a line "problem:" says why. Exit status 0 with problems too, 2 when nothing
+could be read.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "table" && output != "json" && output != "yaml" {
 				return fmt.Errorf("--output %q: want table, json or yaml", output)
@@ -134,12 +141,8 @@ func block(n *yaml.Node) {
 
 func printTable(w io.Writer, n *topology.Node) {
 	fmt.Fprintf(w, "Node      %s\n", n.Name)
-	if n.DriverVersion != "" {
-		fmt.Fprintf(w, "Driver    %s, NVML %s", n.DriverVersion, n.NVMLVersion)
-		if n.CUDAVersion != "" {
-			fmt.Fprintf(w, ", CUDA %s", n.CUDAVersion)
-		}
-		fmt.Fprintln(w)
+	if n.DriverVersion+n.NVMLVersion+n.CUDAVersion != "" {
+		fmt.Fprintf(w, "Driver    %s, NVML %s, CUDA %s\n", cmp.Or(n.DriverVersion, "-"), cmp.Or(n.NVMLVersion, "-"), cmp.Or(n.CUDAVersion, "-"))
 	}
 	if p := n.Platform; p != nil {
 		chassis := "chassis " + p.ChassisSerial
@@ -168,11 +171,26 @@ func printTable(w io.Writer, n *topology.Node) {
 	}
 }
 
-// printGPUs prints the GPUs in the order of Slurm's GRES indices.
+// gresIndices are Slurm's GRES indices of the node's GPUs and MIG instances, by
+// UUID. A GPU with instances has none of its own.
+func gresIndices(n *topology.Node) map[string]string {
+	indices := map[string]string{}
+	for i, d := range n.GRESDevices() {
+		uuid := d.GPU.UUID
+		if d.MIG != nil {
+			uuid = d.MIG.UUID
+		}
+		indices[uuid] = fmt.Sprint(i)
+	}
+	return indices
+}
+
+// printGPUs prints the GPUs in the order of their device files.
 func printGPUs(w io.Writer, n *topology.Node) {
+	indices := gresIndices(n)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "GRES\tNVML\tDEVICE\tPRODUCT\tMEMORY\tPCI\tNUMA\tCPUS\tFABRIC\tHEALTH\tCLIQUE\tUUID")
-	for i, g := range n.GRESOrder() {
+	for _, g := range n.GRESOrder() {
 		numa, cpus := "-", cmp.Or(g.CPUAffinity, "-")
 		if g.NUMANode != nil {
 			numa = fmt.Sprint(*g.NUMANode)
@@ -190,9 +208,17 @@ func printGPUs(w io.Writer, n *topology.Node) {
 				clique = c.String()
 			}
 		}
-		fmt.Fprintf(t, "%d\t%d\t%s\t%s\t%.0f GiB\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", i, g.Index, deviceOf(&g), g.Product, float64(g.MemoryMiB)/1024, g.PCIBusID, numa, cpus, state, health, clique, g.UUID)
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(indices[g.UUID], "-"), g.Index, deviceOf(&g), cmp.Or(g.Product, "-"), memoryOf(&g), cmp.Or(g.PCIBusID, "-"), numa, cpus, state, health, clique, g.UUID)
 	}
 	_ = t.Flush() // into memory or a terminal
+}
+
+// memoryOf is such as "80 GiB".
+func memoryOf(g *topology.GPU) string {
+	if g.MemoryMiB == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f GiB", float64(g.MemoryMiB)/1024)
 }
 
 // deviceOf is the GPU's device file, by which the lists name it.

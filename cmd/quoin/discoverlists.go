@@ -18,10 +18,11 @@ func printMIG(w io.Writer, n *topology.Node) {
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "DEVICE\tMIG\tINSTANCE\tCAPABILITIES\tUUID")
+	indices := gresIndices(n)
+	fmt.Fprintln(t, "GRES\tDEVICE\tMIG\tINSTANCE\tCAPABILITIES\tUUID")
 	for _, g := range n.GRESOrder() {
 		for _, m := range g.MIG {
-			fmt.Fprintf(t, "%s\t%s\t%d/%d\t%s\t%s\n", deviceOf(&g), cmp.Or(m.Profile, "-"), m.GPUInstanceID, m.ComputeInstanceID, cmp.Or(strings.Join(m.Capabilities, " "), "-"), m.UUID)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d/%d\t%s\t%s\n", indices[m.UUID], deviceOf(&g), cmp.Or(m.Profile, "-"), m.GPUInstanceID, m.ComputeInstanceID, cmp.Or(strings.Join(m.Capabilities, " "), "-"), m.UUID)
 		}
 	}
 	_ = t.Flush() // into memory or a terminal
