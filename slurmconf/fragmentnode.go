@@ -92,7 +92,7 @@ func (f *Fragment) nodes() (map[string]FragmentNode, error) {
 	for i := range f.Facts {
 		facts := &f.Facts[i]
 		was := f.Was[facts.SlurmName]
-		n := FragmentNode{processorsOf(facts), slurmGres(facts, lines[facts.SlurmName])}
+		n := FragmentNode{processorsOf(facts), f.GresOptions.slurmGres(facts, lines[facts.SlurmName])}
 		if n.Processors == "" {
 			n.Processors = was.Processors
 		}
@@ -120,14 +120,10 @@ func processorsOf(f *topology.Facts) string {
 }
 
 // slurmGres is the node's Gres= in slurm.conf, empty where it has no GPUs or
-// nobody says how many. Of GPUs that slurmd detects the type is left out, for it is
-// not known what it will be.
-func slurmGres(f *topology.Facts, lines []GresLine) string {
+// nobody says how many.
+func (o *GresOptions) slurmGres(f *topology.Facts, lines []GresLine) string {
 	if len(lines) > 0 && lines[0].Name == "" {
-		if n := f.GPUCount(); n > 0 {
-			return fmt.Sprintf("gpu:%d", n)
-		}
-		return ""
+		return gresWords(o.detected(f))
 	}
 	var gpus []GPUCount
 	for _, l := range lines {
@@ -139,6 +135,40 @@ func slurmGres(f *topology.Facts, lines []GresLine) string {
 		}
 	}
 	return gresWords(gpus)
+}
+
+// detected are the GPUs that slurmd is to find on a node. It calls them as Gres=
+// does where that is a part of the name that it would give them, and by no type at
+// all where Gres= has none: then no job can ask for one. Where the type would be
+// no part of it Slurm would drain the node, so there is none, nor where only labels
+// say that there are GPUs.
+func (o *GresOptions) detected(f *topology.Facts) []GPUCount {
+	n := f.GPUCount()
+	if n == 0 {
+		return nil
+	}
+	untyped := []GPUCount{{Count: uint64(n)}}
+	if f.Report == nil {
+		return untyped
+	}
+	var gpus []GPUCount
+	devices := f.Report.GRESDevices()
+	for _, d := range devices {
+		typ, full := o.typeOf(d.GPU.Product), normalType(d.GPU.Product)
+		if d.MIG != nil {
+			typ, full = o.migTypeOf(d.GPU.Product, d.MIG.Profile), full+"_"+normalType(d.MIG.Profile)
+		}
+		if !strings.Contains(full, typ) {
+			untyped[0].Count = uint64(len(devices))
+			return untyped
+		}
+		if at := indexType(gpus, typ); at >= 0 {
+			gpus[at].Count++
+		} else {
+			gpus = append(gpus, GPUCount{typ, 1})
+		}
+	}
+	return gpus
 }
 
 func indexType(gpus []GPUCount, typ string) int {

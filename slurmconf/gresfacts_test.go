@@ -327,6 +327,40 @@ NodeName=n5 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2
 	}
 }
 
+// TestFragmentOfDetected has Gres= call the GPUs that slurmd finds by a part of
+// what it would call them.
+func TestFragmentOfDetected(t *testing.T) {
+	mixed := machine(0, 1, 2)
+	mixed.GPUs[1].Product = "NVIDIA H100 NVL"
+	facts := factsOf([]*topology.Node{machine(0, 1), mixed, cut(machine(0), "1g.5gb", 2, 10), nil, machine()})
+	for name, tt := range map[string]struct {
+		o    GresOptions
+		want []string
+	}{
+		"by model":      {GresOptions{AutoDetect: AutoDetectNVML}, []string{"gpu:a100:2", "gpu:a100:2,gpu:h100_nvl:1", "gpu:a100_1g.5gb:2", "gpu:8", ""}},
+		"in full":       {GresOptions{AutoDetect: AutoDetectFull, Naming: NamingFull}, []string{"gpu:nvidia_a100:2", "gpu:nvidia_a100:2,gpu:nvidia_h100_nvl:1", "gpu:nvidia_a100_1g.5gb:2", "gpu:8", ""}},
+		"short":         {GresOptions{AutoDetect: AutoDetectNVML, Naming: NamingShort}, []string{"gpu:a100:2", "gpu:a100:2,gpu:h100:1", "gpu:a100_1g.5gb:2", "gpu:8", ""}},
+		"by no part":    {GresOptions{AutoDetect: AutoDetectNVML, Types: map[string]string{"NVIDIA H100 NVL": "big"}}, []string{"gpu:a100:2", "gpu:3", "gpu:a100_1g.5gb:2", "gpu:8", ""}},
+		"listed by MIG": {GresOptions{AutoDetect: AutoDetectNvidia, Types: map[string]string{"NVIDIA A100": "big"}}, []string{"gpu:2", "gpu:3", "gpu:big_1g.5gb:2", "gpu:8", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines, problems := GresFromFacts(facts, nil, tt.o)
+			f := Fragment{Facts: facts, Gres: lines, GresOptions: tt.o}
+			nodes, err := f.nodes()
+			if err != nil || len(problems) > 0 {
+				t.Fatal(err, problems)
+			}
+			got := make([]string, len(facts))
+			for i := range facts {
+				got[i] = nodes[facts[i].SlurmName].Gres
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // TestLintLinksPlace warns of Links whose -1 is not where the device is.
 func TestLintLinksPlace(t *testing.T) {
 	for text, want := range map[string]int{

@@ -17,6 +17,9 @@ type Fragment struct {
 	Facts []topology.Facts
 	// Gres are the lines of gres.conf. Their devices are what Gres= counts.
 	Gres []GresLine
+	// GresOptions are those that Gres was made with. They name the GPUs of nodes that
+	// detect them.
+	GresOptions GresOptions
 	// Plugin is what reads topology.conf, empty with topology.yaml.
 	Plugin Plugin
 	// Topologies are those of topology.yaml, empty with topology.conf.

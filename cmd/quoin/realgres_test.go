@@ -179,20 +179,8 @@ func startGresRig(t *testing.T, release slurmrig.Release, naming string) *gresRi
 	nodes := gresMachines(t)
 	dir, out := t.TempDir(), t.TempDir()
 	o := renderOptions{output: out, pub: publisher.Publication{SlurmVersion: release.Slurm, Topology: "tree", SlurmConf: true, Gres: publisher.Gres{Naming: naming}}}
-	var reports []string
-	for _, n := range nodes {
-		data, err := topology.EncodeReport(n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(t.TempDir(), n.Name+".json")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		reports = append(reports, path)
-	}
 	var stdout, stderr bytes.Buffer
-	if err := render(nil, &stdout, &stderr, &o, reports); err != nil {
+	if err := render(nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
 		t.Fatal(err)
 	}
 	files := map[string]string{"prolog.sh": gresProlog}
@@ -225,6 +213,24 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 		return strings.Count(out, "\n") == len(nodes) && !strings.Contains(out, "unknown") && !strings.Contains(out, "*")
 	})
 	return r
+}
+
+// reportFiles writes a report of every node.
+func reportFiles(t *testing.T, nodes []*topology.Node) []string {
+	t.Helper()
+	var reports []string
+	for _, n := range nodes {
+		data, err := topology.EncodeReport(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), n.Name+".json")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		reports = append(reports, path)
+	}
+	return reports
 }
 
 // withPorts lets the slurmds of all nodes run on this machine.

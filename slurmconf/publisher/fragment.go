@@ -7,7 +7,7 @@ import (
 // addFragment adds the fragment of slurm.conf that goes with the other files.
 // What the nodes do not say now stays as it was published.
 func (m *Made) addFragment(p *Publication, g *Gathered, prev Previous, topologies []slurmconf.Topology) error {
-	f := slurmconf.Fragment{Facts: g.Facts, Gres: m.gres, MultiNodeNVLink: len(m.Plan.Blocks) > 0 && !m.Plan.ByLeaf, Was: prev.Nodes}
+	f := slurmconf.Fragment{Facts: g.Facts, Gres: m.gres, GresOptions: p.gres(), MultiNodeNVLink: len(m.Plan.Blocks) > 0 && !m.Plan.ByLeaf, Was: prev.Nodes}
 	switch {
 	case p.Format == "yaml":
 		f.Topologies = topologies

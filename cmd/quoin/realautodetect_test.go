@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// TestRealAutoDetect has real slurmds find the GPUs of a machine by themselves,
+// as the rendered gres.conf tells them to, beside a machine with MIG whose
+// instances are listed.
+func TestRealAutoDetect(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a real Slurm")
+	}
+	for _, tt := range []struct {
+		release     slurmrig.Release
+		way, naming string
+	}{{slurmrig.Slurm2411, "nvidia", "short"}, {slurmrig.Slurm2605, "nvidia", "model"}, {slurmrig.Slurm2605, "full", "full"}} {
+		t.Run(tt.release.Slurm+"/"+tt.way, func(t *testing.T) {
+			r := startAutoDetectRig(t, tt.release, tt.way, tt.naming)
+			for _, n := range r.nodes {
+				r.compareDetected(n)
+			}
+		})
+	}
+}
+
+// detectedModel is what the driver says of the machine that detects its GPUs.
+const detectedModel = "NVIDIA H100 80GB HBM3"
+
+// autoDetectMachines are a machine without MIG and, where the way cannot see
+// instances, one with.
+func autoDetectMachines(t *testing.T, way string) []*topology.Node {
+	t.Helper()
+	return slices.DeleteFunc(gresMachines(t), func(n *topology.Node) bool {
+		return n.Name != "h100-01" && (n.Name != "a100-mig" || way != "nvidia")
+	})
+}
+
+func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming string) *gresRig {
+	t.Helper()
+	t.Setenv("MODEL", detectedModel) // of the driver's files in the rig
+	nodes := autoDetectMachines(t, way)
+	out := t.TempDir()
+	o := renderOptions{output: out, pub: publisher.Publication{SlurmVersion: release.Slurm, Format: "conf", Topology: "tree", SlurmConf: true, Gres: publisher.Gres{AutoDetect: way, Naming: naming}}}
+	var stdout, stderr bytes.Buffer
+	if err := render(nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, name := range []string{"topology.conf", "gres.conf", slurmconf.SlurmNodesFile} {
+		text, err := os.ReadFile(filepath.Join(out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = string(text)
+	}
+	lines, err := slurmconf.ParseGres("gres.conf", []byte(files["gres.conf"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lines {
+		if detects := l.AutoDetect != ""; detects != (l.Nodes == "h100-01") || detects && l.Name != "" {
+			t.Errorf("a line with values beside AutoDetect, or for the wrong node: %+v", l)
+		}
+	}
+	files[slurmconf.SlurmNodesFile] = withPorts(t, files[slurmconf.SlurmNodesFile])
+	c, err := slurmrig.Start(t.Context(), release, t.TempDir(), slurmrig.Config{GPUs: 8, Files: files, SlurmConf: `SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+NodeName=DEFAULT RealMemory=1000
+Include slurm-nodes.conf
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	r := &gresRig{c, t, naming, nodes}
+	r.makeCapabilities()
+	for _, n := range nodes {
+		r.must("slurmd", "-N", n.Name)
+	}
+	r.until("every node has registered", func() bool {
+		out, _ := r.Run(t.Context(), "sinfo", "-h", "-N", "-o", "%N %T")
+		return strings.Count(out, "\n") == len(nodes) && !strings.Contains(out, "unknown") && !strings.Contains(out, "*")
+	})
+	return r
+}
+
+var detectedRecord = regexp.MustCompile(`Gres Name=gpu Type=(\S+) Count=1 .*?File=(\S+)`)
+
+// compareDetected compares what slurmd finds or reads with the inventory: the
+// devices in its order, by the type that slurm.conf gives them. A job gets one of
+// that type.
+func (r *gresRig) compareDetected(n *topology.Node) {
+	r.t.Helper()
+	if n.Name != "h100-01" {
+		r.compareDevices(n)
+		r.compareNode(n)
+		return
+	}
+	typ := gresType(detectedModel, r.naming)
+	out := r.must("slurmd", "-N", n.Name, "-G")
+	var got, want []string
+	for _, m := range detectedRecord.FindAllStringSubmatch(out, -1) {
+		got = append(got, m[1]+" "+m[2])
+	}
+	for _, e := range r.inventory(n).Entries {
+		want = append(want, typ+" "+e.Device)
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		r.t.Errorf("devices (-inventory +slurmd):\n%s\n%s", diff, out)
+	}
+	show := r.must("scontrol", "show", "node", n.Name)
+	if !strings.Contains(show, "State=IDLE ") || strings.Contains(show, "Reason=") || !strings.Contains(show, "Gres=gpu:"+typ+":8") {
+		r.t.Errorf("the node is not idle with its GPUs:\n%s", show)
+	}
+	if got := r.must("srun", "-w", n.Name, "-n1", "--gres=gpu:"+typ+":1", "printenv", "SLURM_STEP_GPUS"); got != "0\n" {
+		r.t.Errorf("a job for one %s has the GPUs %q", typ, got)
+	}
+}
