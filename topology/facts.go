@@ -73,6 +73,9 @@ type Facts struct {
 	// Slices is what Kubernetes' ResourceSlices list of the node's GPUs, nil where
 	// there are none. It counts where neither report nor labels say it.
 	Slices *Node
+	// Capacity is how many GPUs the kubelet offers. It counts where nothing else
+	// says that there are any.
+	Capacity int
 	// Gone says that the node's object has gone a short while ago: it stays
 	// where it was published.
 	Gone bool
@@ -85,15 +88,17 @@ type Facts struct {
 }
 
 // GPUCount returns how many GPUs the node has, by report, else by labels, else by
-// slices.
+// slices, else by capacity.
 func (f *Facts) GPUCount() int {
-	if f.Report != nil {
+	switch {
+	case f.Report != nil:
 		return len(f.Report.GPUs)
-	}
-	if f.Labels.GPUs == 0 && f.Slices != nil {
+	case f.Labels.GPUs > 0:
+		return f.Labels.GPUs
+	case f.Slices != nil && len(f.Slices.GPUs) > 0:
 		return len(f.Slices.GPUs)
 	}
-	return f.Labels.GPUs
+	return f.Capacity
 }
 
 // Listed returns f with the GPUs that slices list for those of a report, where
@@ -186,7 +191,7 @@ func (f *Facts) domain() domain {
 	case f.Labels.NamesDomain():
 		return f.Labels.labelled()
 	case f.Report == nil && f.GPUCount() == 0 && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
-		return domain{keep: true, reason: ReasonNoGPUs, message: "no report, and no label or ResourceSlice says that the node has a GPU"}
+		return domain{keep: true, reason: ReasonNoGPUs, message: "no report, and no label, ResourceSlice or capacity says that the node has a GPU"}
 	case f.Report == nil && len(f.Labels.Problems) > 0:
 		return domain{keep: true, reason: ReasonNoDomain, message: f.Labels.Problems[0].Message}
 	}

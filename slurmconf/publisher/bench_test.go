@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -106,6 +108,51 @@ func BenchmarkSlinky(b *testing.B) {
 		}
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/count, "B/pod")
 	})
+}
+
+// BenchmarkNodes keeps of 10,008 Nodes what the publisher looks at, and compares
+// each with its next heartbeat.
+func BenchmarkNodes(b *testing.B) {
+	const count = 10008
+	keys := watchedKeys(complete(b, Publication{}))
+	slim := func(i int) *kubeNode {
+		obj, err := keys.slim(kubeletNode(i))
+		n, ok := obj.(*kubeNode)
+		if err != nil || !ok {
+			b.Fatal(err, obj)
+		}
+		return n
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	kept := make([]*kubeNode, count)
+	for i := range kept {
+		kept[i] = slim(i)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	next := slim(0)
+	b.Run("heartbeat", func(b *testing.B) {
+		for b.Loop() {
+			if relevant(kept[0], next) {
+				b.Fatal("a heartbeat is noticed")
+			}
+		}
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/count, "B/node")
+	})
+}
+
+// kubeletNode is a Node as the GPU Operator labels it, as far as its size matters.
+func kubeletNode(i int) *corev1.Node {
+	labels := map[string]string{nodelabels.Clique: fmt.Sprintf("8a61c302-0000-4000-8000-%012d.%d", i/18, i/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200",
+		nodelabels.Present: "true", nodelabels.DefaultTiers[0]: fmt.Sprintf("leaf-%03d", i/18), nodelabels.DefaultTiers[1]: fmt.Sprintf("spine-%02d", i/300)}
+	for k := range 60 {
+		labels[fmt.Sprintf("feature.node.kubernetes.io/cpu-cpuid.%d", k)] = "true"
+	}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("gb200-%05d", i), UID: types.UID(fmt.Sprintf("%036d", i)), ResourceVersion: fmt.Sprint(i), Labels: labels,
+		Annotations: map[string]string{SpecAnnotation: fmt.Sprintf("nvl:nvl-8a61c302-%d", i/18)}},
+		Status: corev1.NodeStatus{Capacity: corev1.ResourceList{"cpu": resource.MustParse("144"), "nvidia.com/gpu": resource.MustParse("4")}}}
 }
 
 // slurmdPod is a pod as slurm-operator makes it, as far as its size matters.

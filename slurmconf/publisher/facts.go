@@ -83,7 +83,7 @@ func Gather(p *Publication, snap *Snapshot) Gathered {
 
 // read returns what is known of a node, but for its Slurm name.
 func (p *Publication) read(n *Node, snap *Snapshot, unreadable map[string]bool) topology.Facts {
-	f := topology.Facts{Name: n.Name, Report: snap.Reports[n.Name], Labels: nodelabels.Read(n.Labels, p.labelKeys())}
+	f := topology.Facts{Name: n.Name, Report: snap.Reports[n.Name], Labels: nodelabels.Read(n.Labels, p.labelKeys()), Capacity: n.GPUs}
 	f.ReportUnreadable = f.Report == nil && unreadable[n.Name]
 	return f
 }

@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -103,7 +102,7 @@ func (s *state) perhapsPublished(g *Gathered, snap *Snapshot, missing []string) 
 // mayHaveGPUs reports whether anything says that the node could be in a file.
 func (p *Publication) mayHaveGPUs(n *Node, snap *Snapshot) bool {
 	l := nodelabels.Read(n.Labels, p.labelKeys())
-	return snap.Reports[n.Name] != nil || l.GPUs > 0 || l.Product != "" || l.NamesDomain() || len(l.Problems) > 0 || n.Annotations[SpecAnnotation] != ""
+	return snap.Reports[n.Name] != nil || l.GPUs > 0 || n.GPUs > 0 || l.Product != "" || l.NamesDomain() || len(l.Problems) > 0 || n.Annotations[SpecAnnotation] != ""
 }
 
 // unselected returns by Slurm name the Nodes that the publication does not take
@@ -196,14 +195,19 @@ func (prev *Previous) rename(to map[string]string) {
 	for i := range prev.Topology.Switches {
 		in(prev.Topology.Switches[i].Nodes)
 	}
-	gres := maps.Clone(prev.Gres)
-	for was := range to {
-		delete(gres, was)
+	prev.Gres, prev.Nodes = renamed(prev.Gres, to), renamed(prev.Nodes, to)
+}
+
+// renamed returns what is known by names with those of to changed.
+func renamed[V any](was map[string]V, to map[string]string) map[string]V {
+	is := maps.Clone(was)
+	for name := range to {
+		delete(is, name)
 	}
-	for was, is := range to {
-		if lines, ok := prev.Gres[was]; ok {
-			gres[is] = slices.Clone(lines)
+	for name, next := range to {
+		if v, ok := was[name]; ok {
+			is[next] = v
 		}
 	}
-	prev.Gres = gres
+	return is
 }

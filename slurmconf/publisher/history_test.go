@@ -3,12 +3,14 @@ package publisher
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -180,13 +182,16 @@ func TestRenamePrevious(t *testing.T) {
 			for node, name := range tt.now {
 				g.Facts = append(g.Facts, topology.Facts{Name: node, SlurmName: name})
 			}
-			prev := Previous{Topology: &topology.Previous{Blocks: []topology.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []topology.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}
+			prev := Previous{Nodes: map[string]slurmconf.FragmentNode{"a": {}, "b": {}}, Topology: &topology.Previous{Blocks: []topology.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []topology.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}
 			h := nodeHistory{published: tt.published}
 			h.rename(&g, &prev)
 			for _, got := range [][]string{prev.Topology.Blocks[0].Nodes, prev.Topology.Switches[0].Nodes} {
 				if strings.Join(got, " ") != tt.want {
 					t.Errorf("%v, want %s", got, tt.want)
 				}
+			}
+			if got, want := slices.Sorted(maps.Keys(prev.Nodes)), slices.Sorted(strings.FieldsSeq(tt.want)); !slices.Equal(got, want) {
+				t.Errorf("the fragment has %v, want %v", got, want)
 			}
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -44,7 +43,7 @@ type KubeStore struct {
 	election  atomic.Pointer[election] // nil where nothing is elected
 	health    *health
 	informers []cache.SharedIndexInformer
-	nodes     corelisters.NodeLister
+	nodes     cache.Store
 	reports   corelisters.ConfigMapLister
 	workers   []cache.Store          // of worker pods, by namespace
 	slices    *sliceWatch            // nil where no publication looks at them
@@ -69,7 +68,7 @@ func NewKubeStore(client kubernetes.Interface, namespace, pod string, pubs []Pub
 	_ = nodes.SetTransform(watchedKeys(pubs).slim) // fails only on a started informer
 	reports := newInformer(client, s.health, "reports in namespace "+namespace, &corev1.ConfigMap{}, core.ConfigMaps(namespace),
 		func(o *metav1.ListOptions) { o.LabelSelector = ReportLabel })
-	s.nodes, s.reports = corelisters.NewNodeLister(nodes.GetIndexer()), corelisters.NewConfigMapLister(reports.GetIndexer())
+	s.nodes, s.reports = nodes.GetStore(), corelisters.NewConfigMapLister(reports.GetIndexer())
 	s.synced = []cache.InformerSynced{nodes.HasSynced, reports.HasSynced}
 	s.informers = []cache.SharedIndexInformer{nodes, reports}
 	for _, namespace := range podNamespaces(pubs) {
@@ -103,54 +102,6 @@ func NewKubeStore(client kubernetes.Interface, namespace, pod string, pubs []Pub
 	return s
 }
 
-// nodeKeys are the labels and annotations of Nodes that some publication looks
-// at. Others are many, and change for reasons that are none of ours.
-type nodeKeys struct{ labels, annotations map[string]bool }
-
-func watchedKeys(pubs []Publication) nodeKeys {
-	k := nodeKeys{labels: map[string]bool{}, annotations: map[string]bool{SpecAnnotation: true}}
-	for i := range pubs {
-		p := &pubs[i]
-		for _, key := range p.labelKeys().Labels() {
-			k.labels[key] = true
-		}
-		requirements, _ := p.selector.Requirements()
-		for _, r := range requirements {
-			k.labels[r.Key()] = true
-		}
-		switch kind, key, _ := strings.Cut(p.SlurmNames, ":"); kind {
-		case "slinky":
-			k.labels[labelSlurmNodeName], k.labels[labelExternalNode], k.annotations[annotationHostname] = true, true, true
-		case "label":
-			k.labels[key] = true
-		case "annotation":
-			k.annotations[key] = true
-		}
-	}
-	return k
-}
-
-// slim keeps of a Node what a Snapshot holds, so that 10,000 fit in little
-// memory.
-func (k nodeKeys) slim(obj any) (any, error) {
-	n, ok := obj.(*corev1.Node)
-	if !ok {
-		return obj, nil
-	}
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
-		Labels: only(n.Labels, k.labels), Annotations: only(n.Annotations, k.annotations)}}, nil
-}
-
-func only(all map[string]string, keys map[string]bool) map[string]string {
-	out := make(map[string]string, min(len(all), len(keys)))
-	for key, value := range all {
-		if keys[key] {
-			out[key] = value
-		}
-	}
-	return out
-}
-
 // relevant leaves out the updates of objects that change nothing of what is kept
 // of them: kubelets send one per node every five minutes and more.
 func relevant(was, is any) bool {
@@ -162,12 +113,11 @@ func relevant(was, is any) bool {
 		next, ok := is.(*gpuSlice)
 		return !ok || !sameSlice(s, next)
 	}
-	a, ok := was.(*corev1.Node)
-	b, ok2 := is.(*corev1.Node)
-	if !ok || !ok2 {
-		return true
+	if n, ok := was.(*kubeNode); ok {
+		next, ok := is.(*kubeNode)
+		return !ok || !n.same(next)
 	}
-	return !labels.Equals(a.Labels, b.Labels) || !labels.Equals(a.Annotations, b.Annotations)
+	return true
 }
 
 // Run watches until ctx ends; an unreachable API server is tried again and
@@ -192,13 +142,12 @@ func (s *KubeStore) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
 		return nil, errors.New("the API server has not answered yet" + s.health.why())
 	}
-	nodes, err := s.nodes.List(labels.Everything())
-	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
+	nodes := s.nodes.List()
 	snap := &Snapshot{Nodes: make([]Node, 0, len(nodes)), Reports: make(map[string]*topology.Node, len(nodes))}
-	for _, n := range nodes {
-		snap.Nodes = append(snap.Nodes, Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations})
+	for _, obj := range nodes {
+		if n, ok := obj.(*kubeNode); ok {
+			snap.Nodes = append(snap.Nodes, Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, GPUs: int(n.GPUs)})
+		}
 	}
 	snap.AddWorkers(s.workerPods())
 	if s.slices != nil {

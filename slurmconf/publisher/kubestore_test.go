@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -40,6 +41,60 @@ func TestRelevantChangesOfNodes(t *testing.T) {
 	} {
 		if got := relevant(node(nil, nil), node(map[string]string{tt.label: "x"}, map[string]string{tt.annotation: "x"})); got != tt.want {
 			t.Errorf("new label %q, annotation %q: noticed %v, want %v", tt.label, tt.annotation, got, tt.want)
+		}
+	}
+}
+
+// TestRelevantStatusOfNodes has kubelets write all that they write: their GPUs
+// alone are looked at.
+func TestRelevantStatusOfNodes(t *testing.T) {
+	keys := watchedKeys(complete(t, Publication{}))
+	slim := func(change func(*corev1.NodeStatus)) *kubeNode {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
+			Capacity:   corev1.ResourceList{"cpu": resource.MustParse("192"), "memory": resource.MustParse("2Ti"), "nvidia.com/gpu": resource.MustParse("8")},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		}}
+		change(&n.Status)
+		obj, err := keys.slim(n)
+		kept, ok := obj.(*kubeNode)
+		if err != nil || !ok {
+			t.Fatal(err, obj)
+		}
+		return kept
+	}
+	capacity := func(of ...string) func(*corev1.NodeStatus) {
+		return func(s *corev1.NodeStatus) {
+			delete(s.Capacity, "nvidia.com/gpu")
+			for i := 0; i < len(of); i += 2 {
+				s.Capacity[corev1.ResourceName(of[i])] = resource.MustParse(of[i+1])
+			}
+		}
+	}
+	was := slim(func(*corev1.NodeStatus) {})
+	for name, tt := range map[string]struct {
+		change func(*corev1.NodeStatus)
+		gpus   int32
+	}{
+		"a heartbeat": {func(s *corev1.NodeStatus) { s.Conditions[0].LastHeartbeatTime = metav1.Now() }, 8},
+		"not ready":   {func(s *corev1.NodeStatus) { s.Conditions[0].Status = corev1.ConditionUnknown }, 8},
+		"less may be used": {func(s *corev1.NodeStatus) {
+			s.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("7")}
+		}, 8},
+		"another image":            {func(s *corev1.NodeStatus) { s.Images = []corev1.ContainerImage{{Names: []string{"x"}}} }, 8},
+		"more of something else":   {func(s *corev1.NodeStatus) { s.Capacity["vpc.amazonaws.com/efa"] = resource.MustParse("32") }, 8},
+		"a GPU less":               {capacity("nvidia.com/gpu", "7"), 7},
+		"no device plugin":         {capacity("nvidia.com/gpu", "0"), 0},
+		"no GPU":                   {capacity(), 0},
+		"another vendor's":         {capacity("amd.com/gpu", "8", "nvidia.com/pgpu", "8"), 0},
+		"MIG instances":            {capacity("nvidia.com/gpu", "0", "nvidia.com/mig-1g.10gb", "56"), 1},
+		"MIG instances, none left": {capacity("nvidia.com/mig-1g.10gb", "0"), 0},
+		"shared":                   {capacity("nvidia.com/gpu.shared", "80"), 1},
+		"some with MIG":            {capacity("nvidia.com/gpu", "4", "nvidia.com/mig-3g.40gb", "8"), 4},
+		"no number of GPUs":        {capacity("nvidia.com/gpu", "8Gi"), 0},
+	} {
+		is := slim(tt.change)
+		if is.GPUs != tt.gpus || relevant(was, is) != (tt.gpus != 8) {
+			t.Errorf("%s: %d GPUs, noticed %t: want %d", name, is.GPUs, relevant(was, is), tt.gpus)
 		}
 	}
 }

@@ -93,9 +93,34 @@ func TestReadNodesWithPods(t *testing.T) {
 	}
 }
 
+func TestReadNodesWithCapacity(t *testing.T) {
+	for status, want := range map[string]int{
+		`{"capacity":{"cpu":"192","nvidia.com/gpu":"8"},"allocatable":{"nvidia.com/gpu":"7"}}`: 8,
+		`{"images":[{"names":["x"]}],"capacity":{"nvidia.com/gpu":4}}`:                         4,
+		`{"capacity":{"nvidia.com/gpu":"0","nvidia.com/mig-1g.10gb":"56"}}`:                    1,
+		`{"capacity":{"nvidia.com/gpu":"8Gi"}}`:                                                0,
+		`{"capacity":{"nvidia.com/gpu":["8"]}}`:                                                0,
+		`{"capacity":{"amd.com/gpu":"8"}}`:                                                     0,
+		`{"capacity":null}`:                                                                    0,
+		`{"capacity":"?"}`:                                                                     0,
+		`null`:                                                                                 0,
+	} {
+		for _, text := range []string{`{"kind":"Node","metadata":{"name":"n"},"status":` + status + `}`, `{"items":[{"status":` + status + `,"metadata":{"name":"n"}}]}`} {
+			snap, err := ReadNodes("test", strings.NewReader(text))
+			if err != nil || snap.Nodes[0].GPUs != want {
+				t.Errorf("%s: %+v, %v, want %d GPUs", text, snap, err, want)
+			}
+		}
+	}
+	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"nvidia.com/gpu":}}}`)); err == nil {
+		t.Error("a capacity that is no JSON is read")
+	}
+}
+
 func FuzzReadNodes(f *testing.F) {
 	f.Add(`{"kind":"List","items":[{"spec":{"nodeName":"n"},"metadata":{"name":"p"},"kind":"Pod"},{"kind":"Node","metadata":{"name":"n","labels":{"a":"b"}}}]}`)
 	f.Add(`{"kind":"Node","metadata":{"name":"n"},"spec":null,"status":{"phase":"x"}}`)
+	f.Add(`{"kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"nvidia.com/gpu":"8","nvidia.com/mig-1g.10gb":7}}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		snap, err := ReadNodes("fuzz", strings.NewReader(text))
 		if (snap == nil) == (err == nil) {

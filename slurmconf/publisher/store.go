@@ -56,6 +56,8 @@ type Node struct {
 	Annotations map[string]string
 	// Workers are the pods on it in which Slinky runs slurmd.
 	Workers []Worker
+	// GPUs is how many the kubelet offers; it counts where nothing else does.
+	GPUs int
 }
 
 // Snapshot is everything that a plan is made from.

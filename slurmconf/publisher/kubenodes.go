@@ -1,0 +1,80 @@
+package publisher
+
+import (
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// nodeKeys are the labels and annotations of Nodes that some publication looks
+// at. Others are many, and change for reasons that are none of ours.
+type nodeKeys struct{ labels, annotations map[string]bool }
+
+func watchedKeys(pubs []Publication) nodeKeys {
+	k := nodeKeys{labels: map[string]bool{}, annotations: map[string]bool{SpecAnnotation: true}}
+	for i := range pubs {
+		p := &pubs[i]
+		for _, key := range p.labelKeys().Labels() {
+			k.labels[key] = true
+		}
+		requirements, _ := p.selector.Requirements()
+		for _, r := range requirements {
+			k.labels[r.Key()] = true
+		}
+		switch kind, key, _ := strings.Cut(p.SlurmNames, ":"); kind {
+		case "slinky":
+			k.labels[labelSlurmNodeName], k.labels[labelExternalNode], k.annotations[annotationHostname] = true, true, true
+		case "label":
+			k.labels[key] = true
+		case "annotation":
+			k.annotations[key] = true
+		}
+	}
+	return k
+}
+
+// kubeNode is what is kept of a Node, so that 10,000 fit in little memory.
+type kubeNode struct {
+	metav1.ObjectMeta
+	// GPUs is what the Node's capacity says.
+	GPUs int32
+}
+
+// slim keeps of a Node what a Snapshot holds.
+func (k nodeKeys) slim(obj any) (any, error) {
+	n, ok := obj.(*corev1.Node)
+	if !ok {
+		return obj, nil
+	}
+	var c capacity
+	for name, quantity := range n.Status.Capacity {
+		if isGPU(string(name)) {
+			c.add(string(name), quantity.Value())
+		}
+	}
+	return &kubeNode{metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
+		Labels: only(n.Labels, k.labels), Annotations: only(n.Annotations, k.annotations)}, int32(c.gpus())}, nil //nolint:gosec // at most maxGPUs
+}
+
+// same reports whether a Snapshot would hold the same of both.
+func (n *kubeNode) same(next *kubeNode) bool {
+	return next != nil && n.GPUs == next.GPUs && maps.Equal(n.Labels, next.Labels) && maps.Equal(n.Annotations, next.Annotations)
+}
+
+func only(all map[string]string, keys map[string]bool) map[string]string {
+	n := 0
+	for key := range all {
+		if keys[key] {
+			n++
+		}
+	}
+	out := make(map[string]string, n)
+	for key, value := range all {
+		if keys[key] {
+			out[key] = value
+		}
+	}
+	return out
+}
