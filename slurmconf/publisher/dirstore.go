@@ -318,7 +318,8 @@ func (s *DirStore) Save(_ context.Context, p *Publication, out *Published) error
 	if err := write(publicationFile, append(notes, '\n')); err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(place, unfinishedFile)); err != nil {
+	// Whoever reads meanwhile has ended this Save, as Load does.
+	if err := os.Remove(filepath.Join(place, unfinishedFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write publication: %w", err)
 	}
 	return nil
