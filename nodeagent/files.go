@@ -21,6 +21,9 @@ type HookFiles struct {
 	// Unlink has the hook release a GPU by removing its file, for exporters
 	// before 4.3.1.
 	Unlink bool
+	// TypeOf is the Type that gres.conf gives a product; nil where every product has
+	// one of its own.
+	TypeOf func(product string) string
 }
 
 // NewHookFiles returns the files of a run directory.
@@ -35,7 +38,7 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	if len(n.GPUs) == 0 {
 		return err
 	}
-	inv, e := InventoryOf(n)
+	inv, e := InventoryOf(n, f.TypeOf)
 	if e != nil {
 		return errors.Join(err, e)
 	}
@@ -104,11 +107,12 @@ func sameFile(a, b *dcgm.Entry) bool {
 	return a.GPUInstanceID == nil || *a.GPUInstanceID == *b.GPUInstanceID
 }
 
-// InventoryOf lists the node's devices in the order of Slurm's GRES indices.
+// InventoryOf lists the node's devices in the order of Slurm's GRES indices, where
+// gres.conf gives products the types of typeOf; nil is for every product its own.
 // The exporter's id is DCGM's where it is known, else NVML's index, which DCGM
 // follows unless it sees other GPUs than we do, and none where that is the id of
 // another GPU.
-func InventoryOf(n *topology.Node) (dcgm.Inventory, error) {
+func InventoryOf(n *topology.Node, typeOf func(product string) string) (dcgm.Inventory, error) {
 	inv := dcgm.Inventory{Node: n.Name, BootID: n.BootID}
 	taken := make(map[int]bool)
 	for _, g := range n.GPUs {
@@ -116,7 +120,11 @@ func InventoryOf(n *topology.Node) (dcgm.Inventory, error) {
 			taken[*g.DCGMID] = true
 		}
 	}
-	for _, d := range n.GRESDevices() {
+	devices := n.GRESDevices()
+	if typeOf != nil {
+		devices = n.GRESDevicesBy(typeOf)
+	}
+	for _, d := range devices {
 		g := d.GPU
 		if g.Minor == nil {
 			return inv, fmt.Errorf("GPU %s has no minor number: its GRES index is not known", g.UUID)

@@ -28,7 +28,7 @@ func TestInventoryOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inv, err := InventoryOf(m.Report)
+	inv, err := InventoryOf(m.Report, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestInventoryOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if inv, err = InventoryOf(m.Report); err != nil || len(inv.Entries) != 56 || inv.Entries[8].ExporterID != "1.8" {
+	if inv, err = InventoryOf(m.Report, nil); err != nil || len(inv.Entries) != 56 || inv.Entries[8].ExporterID != "1.8" {
 		t.Errorf("%d entries, the ninth %+v, %v", len(inv.Entries), inv.Entries[8], err)
 	}
 }

@@ -152,9 +152,9 @@ func (o *GresOptions) detected(f *topology.Facts) []GPUCount {
 		return untyped
 	}
 	var gpus []GPUCount
-	devices := f.Report.GRESDevices()
+	devices := f.Report.GRESDevicesBy(o.TypeOf)
 	for _, d := range devices {
-		typ, full := o.typeOf(d.GPU.Product), normalType(d.GPU.Product)
+		typ, full := o.TypeOf(d.GPU.Product), normalType(d.GPU.Product)
 		if d.MIG != nil {
 			typ, full = o.migTypeOf(d.GPU.Product, d.MIG.Profile), full+"_"+normalType(d.MIG.Profile)
 		}

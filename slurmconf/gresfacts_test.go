@@ -25,7 +25,7 @@ func TestGresType(t *testing.T) {
 	} {
 		for naming, want := range map[GresNaming]string{"": tt.model, NamingModel: tt.model, NamingFull: tt.full, NamingShort: tt.short} {
 			o := GresOptions{Naming: naming}
-			if got := o.typeOf(tt.product); got != want {
+			if got := o.TypeOf(tt.product); got != want {
 				t.Errorf("%q is called %q by %q, want %q", tt.product, got, naming, want)
 			}
 			if err := CheckGresType(want); err != nil {
@@ -34,7 +34,7 @@ func TestGresType(t *testing.T) {
 		}
 	}
 	o := GresOptions{Naming: NamingShort, Types: map[string]string{"NVIDIA GB200": "blackwell"}}
-	if got := o.typeOf("NVIDIA GB200"); got != "blackwell" {
+	if got := o.TypeOf("NVIDIA GB200"); got != "blackwell" {
 		t.Errorf("a configured type is %q", got)
 	}
 	if got := o.migTypeOf("NVIDIA H100 80GB HBM3", "1g.10gb+me"); got != "h100_1g.10gb+me" {

@@ -83,7 +83,7 @@ func byDeviceFile(lines []GresLine) map[string][]GresLine {
 // sameLayout reports whether the GPU is cut into the devices that were published
 // of it. Where something could not be read, they may be more.
 func (o *GresOptions) sameLayout(g *topology.GPU, was []GresLine, unread bool) bool {
-	typ := o.typeOf(g.Product)
+	typ := o.TypeOf(g.Product)
 	if len(g.MIG) == 0 {
 		return slices.ContainsFunc(was, func(l GresLine) bool {
 			return l.Type == typ && len(l.MultipleFiles) == 0 || unread && len(l.MultipleFiles) > 0 && strings.HasPrefix(l.Type, typ+"_")

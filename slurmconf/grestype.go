@@ -42,8 +42,8 @@ type GresOptions struct {
 	AutoDetect string
 }
 
-// typeOf names the GPUs of a product.
-func (o *GresOptions) typeOf(product string) string {
+// TypeOf is the Type of the GPUs of a product.
+func (o *GresOptions) TypeOf(product string) string {
 	if t := o.Types[product]; t != "" {
 		return t
 	}
@@ -64,7 +64,7 @@ func (o *GresOptions) typeOf(product string) string {
 
 // migTypeOf names the MIG instances of a product, as gpu/nvml does.
 func (o *GresOptions) migTypeOf(product, profile string) string {
-	return o.typeOf(product) + "_" + normalType(profile)
+	return o.TypeOf(product) + "_" + normalType(profile)
 }
 
 // withoutMaker takes the first word off where it is NVIDIA.

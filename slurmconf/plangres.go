@@ -205,7 +205,7 @@ func (o *GresOptions) gresOf(f *topology.Facts) (lines []GresLine, unknown strin
 		}
 		return []GresLine{{AutoDetect: way}}, ""
 	}
-	found := f.Report.GRESDevices()
+	found := f.Report.GRESDevicesBy(o.TypeOf)
 	gpus := make([]topology.GPU, len(found))
 	for i, d := range found {
 		gpus[i] = *d.GPU
@@ -240,7 +240,7 @@ func (o *GresOptions) device(line *GresLine, d topology.GRESDevice) (unknown str
 	case g.Product == "":
 		return fmt.Sprintf("its report has no product of GPU %s, which names its Type", g.UUID)
 	case d.MIG == nil:
-		line.Type, line.Files = o.typeOf(g.Product), []string{deviceFile(*g.Minor)}
+		line.Type, line.Files = o.TypeOf(g.Product), []string{deviceFile(*g.Minor)}
 	case len(d.MIG.Capabilities) == 0:
 		return fmt.Sprintf("its report has no capability files of MIG instance %s of GPU %s", d.MIG.UUID, g.UUID)
 	default:

@@ -12,13 +12,20 @@ type GRESDevice struct {
 	MIG *MIGInstance
 }
 
-// GRESDevices returns the node's devices in the order of Slurm's GRES indices.
+// GRESDevices returns the node's devices in the order of Slurm's GRES indices,
+// where every product has a Type of its own.
+func (n *Node) GRESDevices() []GRESDevice {
+	return n.GRESDevicesBy(func(product string) string { return product })
+}
+
+// GRESDevicesBy returns the node's devices in the order of Slurm's GRES indices,
+// where typeOf says the Type of a product: two may have one.
 //
 // slurmd puts the devices of one Type together, whatever their order in
 // gres.conf, and the types in the order that slurm.conf's Gres= has. So the
-// devices of one kind, which is a product or a MIG profile of it, are together
+// devices of one kind, which is a Type or a MIG profile of it, are together
 // here: by minor number, and the kinds as their first device is met.
-func (n *Node) GRESDevices() []GRESDevice {
+func (n *Node) GRESDevicesBy(typeOf func(product string) string) []GRESDevice {
 	gpus := n.GRESOrder()
 	devices := make([]GRESDevice, 0, len(gpus))
 	for i := range gpus {
@@ -30,10 +37,10 @@ func (n *Node) GRESDevices() []GRESDevice {
 			devices = append(devices, GRESDevice{g, &g.MIG[k]})
 		}
 	}
-	type kind struct{ product, profile string }
+	type kind struct{ typ, profile string }
 	kinds := map[kind]int{}
 	of := func(d GRESDevice) int {
-		k := kind{product: d.GPU.Product}
+		k := kind{typ: typeOf(d.GPU.Product)}
 		if d.MIG != nil {
 			k.profile = "MIG " + d.MIG.Profile
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 )
 
 // agentOptions are the flags of quoin agent.
@@ -19,6 +20,7 @@ type agentOptions struct {
 	interval                                                                  time.Duration
 	hookUnlink                                                                bool
 	dcgm                                                                      dcgmOptions
+	gres                                                                      publisher.Gres
 	log                                                                       logOptions
 }
 
@@ -44,6 +46,7 @@ func newAgentCommand() *cobra.Command {
 	f.StringVar(&o.hookDir, "install-hook", "", "install quoin-hook, which lies beside this program, into this `directory`")
 	f.StringVar(&o.listen, "listen", ":9835", "address of /metrics, /healthz and /readyz; empty for none")
 	addIntervalFlag(f, &o.interval)
+	addGresTypeFlags(f, &o.gres)
 	o.dcgm.addFlags(f)
 	o.log.addFlags(cmd)
 	return cmd
@@ -78,6 +81,9 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 		return err
 	}
 	files := nodeagent.NewHookFiles(o.runDir, o.mappingDir)
+	if files.TypeOf, err = gresTypeOf(&o.gres); err != nil {
+		return err
+	}
 	files.Unlink = o.hookUnlink
 	reg := newRegistry()
 	config := nodeagent.Config{Node: o.machine.node, Probe: probe, Silence: 3*o.interval + 15*time.Second, IDs: ids, IDsEvery: o.dcgm.every}

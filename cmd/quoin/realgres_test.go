@@ -111,7 +111,7 @@ func gresMachines(t *testing.T) []*topology.Node {
 		i := slices.IndexFunc(out, func(n *topology.Node) bool { return n.Name == name })
 		return copyReport(t, out[i])
 	}
-	return append(out, partlyMIG(at("a100-mig")), bridged(at("a100-1")), assorted(at("a100-swapped")))
+	return append(out, partlyMIG(at("a100-mig")), bridged(at("a100-1")), assorted(at("a100-swapped")), merged(at("a100-swapped")))
 }
 
 func copyReport(t *testing.T, n *topology.Node) *topology.Node {
@@ -161,6 +161,16 @@ func bridged(n *topology.Node) *topology.Node {
 		for lane := range 12 {
 			g.NVLinks = append(g.NVLinks, topology.NVLink{Link: lane, Remote: "gpu", RemotePCIBusID: n.GPUs[i^1].PCIBusID})
 		}
+	}
+	return n
+}
+
+// merged has two products that are called alike when they are called short, and
+// a third between their minors.
+func merged(n *topology.Node) *topology.Node {
+	n.Name = "merged"
+	for i := range n.GPUs {
+		n.GPUs[i].Product = []string{"NVIDIA H100 80GB HBM3", "NVIDIA L40S", "NVIDIA H100 NVL"}[*n.GPUs[i].Minor%3]
 	}
 	return n
 }
@@ -363,7 +373,7 @@ func (r *gresRig) wantDevices(n *topology.Node) []device {
 
 func (r *gresRig) inventory(n *topology.Node) dcgm.Inventory {
 	r.t.Helper()
-	inv, err := nodeagent.InventoryOf(n)
+	inv, err := nodeagent.InventoryOf(n, func(product string) string { return gresType(product, r.naming) })
 	if err != nil {
 		r.t.Fatal(err)
 	}
