@@ -319,11 +319,3 @@ func TestLoadedStrangeFabric(t *testing.T) {
 		})
 	}
 }
-
-// TestLoadedChassis has a rack's GUID, which is no text.
-func TestLoadedChassis(t *testing.T) {
-	m := fake.New(t, "gb200", "platform 0x0001fe 3 2 1")
-	if p := start(t, 580, m).read().Platform; p == nil || p.ChassisSerial != "" || p.RackGUID != "0001fe"+strings.Repeat("0", 26) || p.Slot != 3 || p.Tray != 2 || p.HostID != 1 {
-		t.Errorf("platform %+v", p)
-	}
-}
