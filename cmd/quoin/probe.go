@@ -132,6 +132,11 @@ func (i *interval) Set(s string) error {
 	return nil
 }
 
+// trimEvery is after how many readings memory is given back: at once for what the
+// start needed, and then for pages of the program that are seldom run, which the
+// kernel maps by whole groups.
+const trimEvery = 6
+
 // probe prints reports until ctx ends.
 func probe(ctx context.Context, w io.Writer, o *machineOptions, interval time.Duration, once bool) error {
 	read, closeMachine, err := openMachine(ctx, o, !once)
@@ -142,7 +147,7 @@ func probe(ctx context.Context, w io.Writer, o *machineOptions, interval time.Du
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	var last []byte
-	for {
+	for readings := 0; ; readings++ {
 		n, err := read()
 		if err != nil {
 			return err
@@ -162,7 +167,7 @@ func probe(ctx context.Context, w io.Writer, o *machineOptions, interval time.Du
 		if once {
 			return nil
 		}
-		if last == nil {
+		if readings%trimEvery == 0 {
 			nodeagent.TrimMemory()
 		}
 		last = report

@@ -1,0 +1,166 @@
+//go:build cgo
+
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	fakedcgm "github.com/quoin-hpc/quoin/testdata/dcgm"
+	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+)
+
+// benchProbe runs quoin probe on eight GPUs of a loaded NVML.
+func benchProbe(b *testing.B, quoin, machine string, args ...string) (cmd *exec.Cmd, lines *bufio.Reader, end func()) {
+	b.Helper()
+	m := fake.New(b, machine)
+	cmd = exec.CommandContext(b.Context(), quoin, append(args, "--nvml-library", fake.Library(b, 580), "--host-root", m.Root(), "--node", "n1")...)
+	cmd.Env = append(os.Environ(), m.Environment())
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return cmd, bufio.NewReaderSize(stdout, 1<<20), func() {
+		_ = stdin.Close()
+		_, _ = io.Copy(io.Discard, stdout)
+		if err := cmd.Wait(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkProbeStart is the time from the start of a probe's process to its first
+// report.
+func BenchmarkProbeStart(b *testing.B) {
+	quoin := buildQuoin(b)
+	for _, machine := range []string{"h100", "gb200", "a100-mig"} {
+		b.Run(machine, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				cmd, lines, end := benchProbe(b, quoin, machine, "probe", "--interval", "1h")
+				b.StartTimer()
+				if err := cmd.Start(); err != nil {
+					b.Fatal(err)
+				}
+				if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "NodeReport") {
+					b.Fatalf("%q, %v", line, err)
+				}
+				b.StopTimer()
+				end()
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+// BenchmarkProbePoll is what a hundred readings by a running probe use: processor
+// time of each, the most that is resident between two of them, what of it is not the
+// program's file, and the most that ever was, which is at the start. From Linux 6.18
+// on much more of a file is resident than was touched where the page cache holds it
+// in large pieces, as on ext4 and not in a tmpfs.
+func BenchmarkProbePoll(b *testing.B) {
+	const polls = 100
+	quoin := buildQuoin(b)
+	inMemory := filepath.Join("/dev/shm", fmt.Sprint("quoin-bench-", os.Getpid()))
+	b.Cleanup(func() { _ = os.Remove(inMemory) })
+	if out, err := exec.CommandContext(b.Context(), "cp", quoin, inMemory).CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	for _, of := range []struct{ name, program, machine string }{
+		{"h100", quoin, "h100"}, {"gb200", quoin, "gb200"}, {"gb200-tmpfs", inMemory, "gb200"}, {"a100-mig-tmpfs", inMemory, "a100-mig"},
+	} {
+		b.Run(of.name, func(b *testing.B) {
+			var used time.Duration
+			var resident, own, peak int
+			for b.Loop() {
+				cmd, lines, end := benchProbe(b, of.program, of.machine, "probe", "--interval", "50ms")
+				if err := cmd.Start(); err != nil {
+					b.Fatal(err)
+				}
+				var before time.Duration
+				for i := range polls + 2 {
+					if _, err := lines.ReadString('\n'); err != nil {
+						b.Fatal(err)
+					}
+					if i == 1 { // memory was trimmed after the first
+						before = processorTime(b, cmd.Process.Pid)
+					}
+					if i > 1 {
+						resident = max(resident, statusKiB(b, cmd.Process.Pid, "VmRSS"))
+						own = max(own, statusKiB(b, cmd.Process.Pid, "RssAnon"))
+					}
+				}
+				used += processorTime(b, cmd.Process.Pid) - before
+				peak = max(peak, statusKiB(b, cmd.Process.Pid, "VmHWM"))
+				end()
+			}
+			b.ReportMetric(float64(used.Microseconds())/float64(polls*b.N), "µs-CPU/poll")
+			b.ReportMetric(float64(resident)*1024/1e6, "MB-resident")
+			b.ReportMetric(float64(own)*1024/1e6, "MB-own")
+			b.ReportMetric(float64(peak)*1024/1e6, "MB-at-start")
+		})
+	}
+}
+
+// BenchmarkProbeDCGM is the whole life of the child that asks DCGM.
+func BenchmarkProbeDCGM(b *testing.B) {
+	quoin := buildQuoin(b)
+	var gpus strings.Builder
+	for i := range 8 {
+		fmt.Fprintf(&gpus, "gpu %d GPU-%d\n", i, i)
+	}
+	environment := fakedcgm.Environment(b, gpus.String())
+	for b.Loop() {
+		cmd := exec.CommandContext(b.Context(), quoin, "probe-dcgm")
+		cmd.Env = environment
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("%v: %s", err, out)
+		}
+	}
+}
+
+// statusKiB is a line of /proc/PID/status.
+func statusKiB(b *testing.B, pid int, key string) (kib int) {
+	b.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), key+":")
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		b.Fatalf("%s: %v", key, err)
+	}
+	return kib
+}
+
+// processorTime is what the threads of a process have run, to the nanosecond.
+func processorTime(b *testing.B, pid int) (total time.Duration) {
+	b.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil || len(threads) == 0 {
+		b.Fatalf("no threads of process %d: %v", pid, err)
+	}
+	for _, thread := range threads {
+		data, err := os.ReadFile(thread)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var ns int64
+		if _, err := fmt.Sscan(string(data), &ns); err != nil {
+			b.Fatal(err)
+		}
+		total += time.Duration(ns)
+	}
+	return total
+}
