@@ -51,7 +51,7 @@ has the sockets that the nodes have.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,pods -A, - for standard input")
+	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,pods,resourceslices -A, - for standard input")
 	f.StringVar(&o.output, "output", "", "write the files into this `directory` instead of printing them")
 	f.StringVar(&o.previous, "previous", "", "topology `file` in use, whose names, order and base block size stay")
 	f.BoolVar(&o.skeleton, "skeleton", false, "leave nodes and gres.conf out, for nodes that register dynamically (Slurm 25.05 and newer)")
@@ -218,6 +218,7 @@ func gatherOnce(stdin io.Reader, o *renderOptions, reports []string) (pub *publi
 		}
 	}
 	pub.OfAnyNamespace()
+	pub.ResourceSlices = true // where the input has them
 	facts = publisher.Gather(pub, snap)
 	if len(facts.Facts) == 0 && len(facts.Unnamed) == 0 {
 		return nil, facts, previous, errors.New("no node: the input has none that --selector and --slurm-names take")

@@ -16,9 +16,9 @@ import (
 )
 
 // ReadNodes reads what `kubectl get nodes -o json` prints: a list of Nodes, or
-// one; or several such outputs, one after the other. Pods may be among the Nodes,
-// as `kubectl get nodes,pods -A -o json` prints, of which Slinky's worker pods
-// count. Everything but what names them is skipped as it streams by, so that the
+// one; or several such outputs, one after the other. Pods and ResourceSlices may
+// be among the Nodes, as `kubectl get nodes,pods,resourceslices -A -o json` prints,
+// of which Slinky's worker pods and the slices of NVIDIA's driver count. Everything but what names them is skipped as it streams by, so that the
 // largest cluster fits in little memory. source names the input in errors.
 func ReadNodes(source string, r io.Reader) (*Snapshot, error) {
 	text := bufio.NewReader(r)
@@ -43,6 +43,9 @@ func ReadNodes(source string, r io.Reader) (*Snapshot, error) {
 	}
 	snap := &Snapshot{Nodes: l.nodes, Reports: map[string]*topology.Node{}}
 	snap.AddWorkers(l.workers)
+	if len(l.slices) > 0 {
+		snap.Slices = readSlices(l.slices)
+	}
 	return snap, nil
 }
 
@@ -63,6 +66,7 @@ type nodeList struct {
 	dec     *jsontext.Decoder
 	nodes   []Node
 	workers []Worker
+	slices  []*gpuSlice
 	known   map[string]string // the keys met so far: a cluster has few, each many times
 }
 
@@ -91,7 +95,7 @@ func (l *nodeList) documents() error {
 	}
 }
 
-// document reads a List, a Node or a Pod.
+// document reads a List, or one object.
 func (l *nodeList) document() error {
 	var one listed
 	list := false
@@ -107,7 +111,7 @@ func (l *nodeList) document() error {
 		return err
 	case list:
 		return nil
-	case one.kind != "Node" && one.kind != "Pod":
+	case !isListed(one.kind):
 		return fmt.Errorf("kind %q without items: want the output of kubectl get nodes -o json", one.kind)
 	case one.meta.Name == "":
 		return fmt.Errorf("a %s without metadata.name", one.kind)
@@ -115,7 +119,7 @@ func (l *nodeList) document() error {
 	return l.add(&one)
 }
 
-// member reads what is wanted of a Node or Pod.
+// member reads what is wanted of an object.
 func (l *nodeList) member(o *listed, key string) (err error) {
 	switch {
 	case key == "kind":
@@ -126,7 +130,7 @@ func (l *nodeList) member(o *listed, key string) (err error) {
 		err = l.skip()
 	case key == "spec" && o.kind == "Pod":
 		err = l.podSpec(o)
-	case key == "spec" && o.kind == "":
+	case key == "spec" && (o.kind == "" || o.kind == kindSlice):
 		var spec jsontext.Value
 		spec, err = l.dec.ReadValue()
 		o.spec = bytes.Clone(spec)
@@ -190,11 +194,14 @@ func (l *nodeList) capacity(o *listed) error {
 	return err
 }
 
-// add takes a Node, or a Pod in which Slinky runs slurmd.
+// add takes a Node, a Pod in which Slinky runs slurmd, or a ResourceSlice.
 func (l *nodeList) add(o *listed) error {
-	if o.kind == "Node" {
+	switch o.kind {
+	case "Node":
 		l.nodes = append(l.nodes, o.meta)
 		return nil
+	case kindSlice:
+		return l.addSlice(o)
 	}
 	if !isWorker(o.meta.Labels) {
 		return nil
@@ -226,8 +233,8 @@ func (l *nodeList) items() error {
 		}
 		o.kind = cmp.Or(o.kind, "Node")
 		switch {
-		case o.kind != "Node" && o.kind != "Pod":
-			return fmt.Errorf("items[%d] is a %s: want Nodes and Pods only, as kubectl get nodes,pods -A -o json prints", at, o.kind)
+		case !isListed(o.kind):
+			return fmt.Errorf("items[%d] is a %s: want Nodes, Pods and ResourceSlices only, as kubectl get nodes,pods,resourceslices -A -o json prints", at, o.kind)
 		case o.meta.Name == "":
 			return fmt.Errorf("items[%d] has no metadata.name", at)
 		}

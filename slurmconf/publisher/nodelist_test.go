@@ -117,10 +117,42 @@ func TestReadNodesWithCapacity(t *testing.T) {
 	}
 }
 
+// TestReadNodesWithSlices reads ResourceSlices of the API's releases.
+func TestReadNodesWithSlices(t *testing.T) {
+	const attributes = `"attributes":{"type":{"string":"gpu"},"uuid":{"string":"GPU-1"},"productName":{"string":"NVIDIA GB200"}},"capacity":{"memory":{"value":"185Gi"}}`
+	minor := 3
+	want := map[string]*topology.Node{"a": {Name: "a", GPUs: []topology.GPU{{UUID: "GPU-1", Minor: &minor, Product: "NVIDIA GB200", MemoryMiB: 185 << 10}}}}
+	for name, tt := range map[string]struct {
+		device, driver string
+		want           map[string]*topology.Node
+	}{
+		"v1":             {`{"name":"gpu-3",` + attributes + `}`, gpuDriver, want},
+		"v1beta1":        {`{"name":"gpu-3","basic":{` + attributes + `}}`, gpuDriver, want},
+		"another driver": {`{"name":"gpu-3",` + attributes + `}`, "compute-domain.nvidia.com", nil},
+	} {
+		spec := `"spec":{"driver":"` + tt.driver + `","nodeName":"a","pool":{"name":"a","generation":1,"resourceSliceCount":1},"devices":[` + tt.device + `]}`
+		for _, slice := range []string{`{"kind":"ResourceSlice","metadata":{"name":"s"},` + spec + `}`, `{` + spec + `,"metadata":{"name":"s"},"kind":"ResourceSlice"}`} {
+			snap, err := ReadNodes("test", strings.NewReader(`{"items":[{"metadata":{"name":"a"}},`+slice+`]}`))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if diff := cmp.Diff(tt.want, snap.Slices); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+	}
+	for _, bad := range []string{`{"kind":"ResourceSlice","metadata":{"name":"s"},"spec":{"devices":3}}`, `{"kind":"ResourceSlice","metadata":{"name":"s"},"spec":"x"}`} {
+		if _, err := ReadNodes("test", strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "ResourceSlice s: ") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
 func FuzzReadNodes(f *testing.F) {
 	f.Add(`{"kind":"List","items":[{"spec":{"nodeName":"n"},"metadata":{"name":"p"},"kind":"Pod"},{"kind":"Node","metadata":{"name":"n","labels":{"a":"b"}}}]}`)
 	f.Add(`{"kind":"Node","metadata":{"name":"n"},"spec":null,"status":{"phase":"x"}}`)
 	f.Add(`{"kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"nvidia.com/gpu":"8","nvidia.com/mig-1g.10gb":7}}}`)
+	f.Add(`{"items":[{"kind":"ResourceSlice","metadata":{"name":"s"},"spec":{"driver":"gpu.nvidia.com","nodeName":"n","pool":{"name":"n","resourceSliceCount":1},"devices":[{"name":"gpu-0","basic":{"attributes":{"type":{"string":"mig"}}}}]}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		snap, err := ReadNodes("fuzz", strings.NewReader(text))
 		if (snap == nil) == (err == nil) {
