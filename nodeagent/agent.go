@@ -293,8 +293,9 @@ func (a *Agent) syncFiles(context.Context) error {
 	return a.files.Write(n)
 }
 
-// trim gives memory back that nothing uses: soon after the start, which needs
-// most of it, and then now and again.
+// trim gives memory back that nothing uses: soon after the start and after a
+// scrape, which need most of it, and then now and again, for it takes
+// milliseconds.
 func (a *Agent) trim(ctx context.Context) {
 	const soon, seldom = time.Second, 10 * time.Second
 	timer := time.NewTimer(soon)
@@ -303,10 +304,12 @@ func (a *Agent) trim(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-a.metrics.scraped:
+			timer.Reset(soon)
 		case <-timer.C:
+			TrimMemory()
+			timer.Reset(seldom)
 		}
-		TrimMemory()
-		timer.Reset(seldom)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // smapsOf writes one mapping as Linux does, with a few of its figures.
@@ -55,4 +56,18 @@ func TestDroppableOfSelf(t *testing.T) {
 		t.Error("no mapping of this program is droppable")
 	}
 	TrimMemory() // and it goes on
+}
+
+// TestScrapesTrim: a scrape, which maps much of the program, is told to the agent.
+func TestScrapesTrim(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	m := NewMetrics(reg)
+	for range 2 { // the second finds the agent told already
+		if _, err := reg.Gather(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(m.scraped); n != 1 {
+		t.Errorf("told %d times, want 1", n)
+	}
 }

@@ -17,10 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -282,74 +279,4 @@ func TestAgentLeavesNoProbe(t *testing.T) {
 			p.until("the probe ends", func() bool { return gone(pid) })
 		})
 	}
-}
-
-// BenchmarkAgentRSS measures the resident memory of an agent at rest, the
-// highest that a scrape makes of it, and its probe's, and the time that both
-// use at rest.
-func BenchmarkAgentRSS(b *testing.B) {
-	quoin := buildQuoin(b)
-	b.Run("directory", func(b *testing.B) {
-		for b.Loop() {
-			measureAgent(b, startAgent(b, quoin, "5s"))
-		}
-	})
-	b.Run("kubernetes", func(b *testing.B) {
-		if testing.Short() {
-			b.Skip("needs a real API server")
-		}
-		c, err := kuberig.Start(b.Context(), b.TempDir())
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(c.Stop)
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-		if _, err := c.Client().CoreV1().Nodes().Create(b.Context(), node, metav1.CreateOptions{}); err != nil {
-			b.Fatal(err)
-		}
-		for b.Loop() {
-			measureAgent(b, startAgent(b, quoin, "5s", "--kubeconfig", c.Kubeconfig(), "--namespace", "default"))
-		}
-	})
-}
-
-func measureAgent(b *testing.B, p *agentProcess) {
-	const rest = 30 * time.Second
-	p.until("report", func() bool { return p.metric("quoin_agent_report_stored") == 1 && p.probe() != 0 })
-	time.Sleep(12 * time.Second) // until it has settled
-	pid, probe := p.cmd.Process.Pid, p.probe()
-	used, probeUsed := ticks(b, pid), ticks(b, probe)
-	time.Sleep(rest)
-	b.ReportMetric((ticks(b, pid)-used)/rest.Seconds(), "%core-agent")
-	b.ReportMetric((ticks(b, probe)-probeUsed)/rest.Seconds(), "%core-probe")
-	megabytes := func(pid int) float64 { return float64(residentKiB(b, pid)) * 1024 / 1e6 }
-	b.ReportMetric(megabytes(pid), "MB-agent")
-	b.ReportMetric(megabytes(probe), "MB-probe")
-	var most float64
-	for range 20 {
-		if code, _ := p.get("/metrics"); code != http.StatusOK {
-			b.Fatal("no metrics")
-		}
-		most = max(most, megabytes(pid))
-	}
-	b.ReportMetric(most, "MB-agent-scraped")
-}
-
-// ticks returns the processor time of a process in hundredths of a second.
-func ticks(b *testing.B, pid int) float64 {
-	b.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(data), ") ")
-	var total float64
-	for _, f := range strings.Fields(rest)[11:13] {
-		n, err := strconv.ParseFloat(f, 64)
-		if err != nil {
-			b.Fatal(err)
-		}
-		total += n
-	}
-	return total
 }

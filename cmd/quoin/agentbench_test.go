@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+)
+
+// BenchmarkAgentRest measures what an agent and its probe use at rest, by default
+// intervals, on a simulated machine: processor time and resident memory.
+func BenchmarkAgentRest(b *testing.B) {
+	quoin := buildQuoin(b)
+	b.Run("directory", func(b *testing.B) {
+		for b.Loop() {
+			measureAgent(b, startAgent(b, quoin, "5s"))
+		}
+	})
+	b.Run("kubernetes", func(b *testing.B) {
+		c := kuberig.StartTest(b)
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+		if _, err := c.Client().CoreV1().Nodes().Create(b.Context(), node, metav1.CreateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			measureAgent(b, startAgent(b, quoin, "5s", "--kubeconfig", c.Kubeconfig(), "--namespace", "default"))
+		}
+	})
+}
+
+// measureAgent waits until the agent has settled, and reports what it and its
+// probe use in the half minute after: the share of a core, and the resident size
+// at the end; then the most that a scrape makes of the agent's, and what is left
+// of that three seconds later.
+func measureAgent(b *testing.B, p *agentProcess) {
+	b.Helper()
+	const rest = 30 * time.Second
+	p.until("report", func() bool { return p.metric("quoin_agent_report_stored") == 1 && p.probe() != 0 })
+	time.Sleep(12 * time.Second) // until it has settled
+	pid, probe := p.cmd.Process.Pid, p.probe()
+	used, probeUsed := runTime(b, pid), runTime(b, probe)
+	time.Sleep(rest)
+	share := func(d time.Duration) float64 { return 100 * d.Seconds() / rest.Seconds() }
+	b.ReportMetric(share(runTime(b, pid)-used), "%core-agent")
+	b.ReportMetric(share(runTime(b, probe)-probeUsed), "%core-probe")
+	megabytes := func(pid int) float64 { return float64(residentKiB(b, pid)) * 1024 / 1e6 }
+	b.ReportMetric(megabytes(pid), "MB-agent")
+	b.ReportMetric(megabytes(probe), "MB-probe")
+	var most float64
+	for range 20 {
+		if code, _ := p.get("/metrics"); code != http.StatusOK {
+			b.Fatal("no metrics")
+		}
+		most = max(most, megabytes(pid))
+	}
+	b.ReportMetric(most, "MB-agent-scraped")
+	time.Sleep(3 * time.Second)
+	b.ReportMetric(megabytes(pid), "MB-agent-after")
+}
+
+// runTime returns how long the threads of a process have run on a processor. The
+// ticks of /proc/PID/stat are too coarse for it.
+func runTime(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil || len(tasks) == 0 {
+		b.Fatalf("no threads of process %d: %v", pid, err)
+	}
+	var total time.Duration
+	for _, t := range tasks {
+		data, err := os.ReadFile(t)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var ns int64
+		if _, err := fmt.Sscan(string(data), &ns); err != nil {
+			b.Fatal(err)
+		}
+		total += time.Duration(ns)
+	}
+	return total
+}
