@@ -13,6 +13,10 @@ func (s *state) tooMuch(prev Previous, was *Published, made *Made) (reason, what
 	if prev.Topology == nil {
 		return "", ""
 	}
+	if name := prev.changesKind(made); name != "" && *s.pub.Annotate {
+		return ReasonTopologyInUse, fmt.Sprintf("topology %s would turn from switches to blocks or back while the Nodes' annotations name the former, and topology.conf has room for one; "+
+			"configure format: yaml, which has room for both, and format: conf again when the annotations have followed", name)
+	}
 	if nodes, of := topology.Moved(prev.Topology, made.Plan); !s.allowed(len(nodes), of) {
 		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%", len(nodes), of, 100**s.pub.MaxChange)
 	}
@@ -27,10 +31,6 @@ func (s *state) tooMuch(prev Previous, was *Published, made *Made) (reason, what
 	}
 	if changed, of := fragmentChanges(prev.Nodes, made.nodes); s.pub.SlurmConf && !s.allowed(changed, of) {
 		return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in slurm-nodes.conf would change or go, more than %.0f %%", changed, of, 100**s.pub.MaxChange)
-	}
-	if name := prev.changesKind(made); name != "" && *s.pub.Annotate {
-		return ReasonTopologyInUse, fmt.Sprintf("topology %s would turn from switches to blocks or back while the Nodes' annotations name the former, and topology.conf has room for one; "+
-			"configure format: yaml, which has room for both, and format: conf again when the annotations have followed", name)
 	}
 	blocks := len(made.Plan.Blocks) > 0 && s.pub.Topology == string(slurmconf.KindAuto) && s.pub.followsBlocks()
 	if blocks && len(prev.Topology.Blocks) == 0 && len(prev.Topology.Switches) > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // Made is what one set of facts gives: the plan, the files, and what is wrong
@@ -56,6 +57,7 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 // Make plans, renders, parses back and lints. An error means that no plan could
 // be made at all.
 func Make(p *Publication, g Gathered, prev Previous) (*Made, error) {
+	g.Facts = nodelabels.Level(g.Facts, prev.switches())
 	plan, err := topology.MakePlan(g.Facts, prev.carried(g.Facts), p.policy())
 	if err != nil {
 		return nil, err

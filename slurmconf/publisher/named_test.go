@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // fileOf returns the topologies of what the memory has published.
@@ -40,7 +41,7 @@ func wantKnown(t *testing.T, m *memory) {
 			}
 		} else if topo.Tree != nil {
 			for _, s := range topo.Tree.Switches {
-				known[topo.Name+":"+s.Name] = true
+				known[topo.Name+":"+s.Name] = s.Children == ""
 			}
 		}
 	}
@@ -171,4 +172,32 @@ func TestHeldKeepsAnnotations(t *testing.T) {
 		}
 		wantKnown(t, store)
 	})
+}
+
+// TestLeafTurnsInner has a nearer tier of switches become known: what was a leaf
+// has switches below it, under another name while annotations name the leaf.
+func TestLeafTurnsInner(t *testing.T) {
+	deeper := fabricOf(2, func(name string, labels map[string]string) {
+		labels[nodelabels.DefaultTiers[2]] = labels[nodelabels.DefaultTiers[1]]
+		labels[nodelabels.DefaultTiers[1]] = labels[nodelabels.DefaultTiers[0]]
+		labels[nodelabels.DefaultTiers[0]] = "near-" + name[:2]
+	})
+	for _, format := range []string{"yaml", "conf"} {
+		t.Run(format, func(t *testing.T) {
+			store := newMemory(fabricOf(2))
+			inBubble(t, store, complete(t, Publication{Format: format, MaxChange: new(1.0)}), func() {
+				store.pass(5 * time.Minute)
+				store.change(deeper)
+				for range 60 {
+					store.pass(20 * time.Second)
+					wantKnown(t, store)
+					store.edit(func() {})
+				}
+				held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]
+				if held != "" || !strings.HasSuffix(store.notes["n31"], ":near-n3") {
+					t.Errorf("held %q, annotated %q", held, store.notes["n31"])
+				}
+			})
+		})
+	}
 }

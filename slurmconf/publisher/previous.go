@@ -77,6 +77,13 @@ func (prev Previous) nodes() []string {
 	return names
 }
 
+func (prev *Previous) switches() []topology.Switch {
+	if prev.Topology == nil {
+		return nil
+	}
+	return prev.Topology.Switches
+}
+
 // specs are the Topology= strings that go with the files of p.
 func (prev *Previous) specs(p *Publication) map[string]string {
 	if prev.Topology == nil {

@@ -48,8 +48,8 @@ var tierSources = ranked(
 		keys: []string{"ib.coreweave.cloud/leafgroup", "ib.coreweave.cloud/superpod", "ib.coreweave.cloud/fabric"}},
 	// A gce-topology-host is one node: no switch.
 	tierSource{TierSource: topology.TierSource{Name: "Google Cloud"}, keys: []string{"cloud.google.com/gce-topology-subblock", "cloud.google.com/gce-topology-block"}},
-	// The layer of the highest number is the nearest: some machines have four.
-	tierSource{TierSource: topology.TierSource{Name: "AWS"}, optional: []string{"topology.k8s.aws/network-node-layer-4"},
+	// The layer of the highest number is the nearest: some machines have four (Level).
+	tierSource{TierSource: topology.TierSource{Name: sourceAWS}, optional: []string{"topology.k8s.aws/network-node-layer-4"},
 		keys: []string{"topology.k8s.aws/network-node-layer-4", "topology.k8s.aws/network-node-layer-3",
 			"topology.k8s.aws/network-node-layer-2", "topology.k8s.aws/network-node-layer-1"}},
 	tierSource{TierSource: topology.TierSource{Name: "Oracle Cloud"}, keys: []string{"oci.oraclecloud.com/rdma.local_block_id",
