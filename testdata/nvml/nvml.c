@@ -281,7 +281,7 @@ static void read_xid(struct gpu *g, const char *value) {
 
 static void read_cuda(const char *value) {
 	int major, minor;
-	if (sscanf(value, "%d.%d", &major, &minor) != 2)
+	if (sscanf(value, "%d.%d", &major, &minor) != 2 || major < 0 || major > 999 || minor < 0 || minor > 99)
 		die("cuda: want such as 13.0");
 	machine.cuda = major * 1000 + minor * 10;
 }

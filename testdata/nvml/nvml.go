@@ -81,6 +81,28 @@ func Library(t testing.TB, driver int) string {
 	return path
 }
 
+// Reader builds a program that reads the machine's file as the library does, with
+// checks of every access to memory and every sum: its exit status is 0, or 3 for a
+// file that is refused.
+func Reader(t testing.TB) string {
+	t.Helper()
+	if _, err := exec.LookPath("gcc"); err != nil && testing.Short() {
+		t.Skip("needs gcc")
+	}
+	headers, err := findHeaders()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "reader")
+	gcc := exec.CommandContext(t.Context(), "gcc", "-std=gnu11", "-Wno-deprecated-declarations", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+		"-I"+headers, "-o", path, "-x", "c", "-")
+	gcc.Stdin = strings.NewReader(string(source) + "\nint main(void) {\n\trefresh();\n\treturn 0;\n}\n")
+	if out, err := gcc.CombinedOutput(); err != nil {
+		t.Fatalf("build the reader: %v\n%s", err, out)
+	}
+	return path
+}
+
 // Functions returns the names of NVML's functions that the library has.
 func Functions(t testing.TB, library string) []string {
 	t.Helper()

@@ -112,7 +112,9 @@ func describe(text string) (gpus map[string]*gpu, sockets [][]string) {
 		}
 		switch words[0] {
 		case "socket":
-			sockets = append(sockets, words[1:])
+			if len(words) > 2 && number(words[2]) > 0 {
+				sockets = append(sockets, words[1:])
+			}
 		case "gpu":
 			if at = words[1]; at != "*" && gpus[at] == nil {
 				g := *every
@@ -137,15 +139,17 @@ func (g *gpu) say(words []string) {
 		g.minor = number(words[1])
 	case words[0] == "migdevice" && words[1] == "none":
 		g.instances = [8]instance{}
-	case words[0] == "migdevice":
-		g.instances[number(words[1])] = instance{true, number(words[3]), number(words[4])}
+	case words[0] == "migdevice" && len(words) > 4:
+		if slot := number(words[1]); slot >= 0 && slot < len(g.instances) {
+			g.instances[slot] = instance{true, number(words[3]), number(words[4])}
+		}
 	}
 }
 
 // number reads a number of a file that the library reads too, and refuses.
 func number(s string) int {
 	n, _ := strconv.Atoi(s)
-	return n
+	return max(n, 0)
 }
 
 // addCapabilities adds an instance's files. Their minor numbers follow the
@@ -169,7 +173,7 @@ func addCPUs(files map[string]string, sockets [][]string) {
 	var online []int
 	for id, words := range sockets {
 		cpus := expand(words[0])
-		cores := len(cpus) / number(words[1])
+		cores := max(1, len(cpus)/number(words[1]))
 		online = append(online, cpus...)
 		for i, cpu := range cpus {
 			var siblings []string
@@ -202,6 +206,9 @@ func ranges(numbers []int) string {
 	return strings.Join(parts, ",")
 }
 
+// maxCPU bounds the numbers of CPUs of which files are made.
+const maxCPU = 1023
+
 func expand(list string) []int {
 	var out []int
 	for part := range strings.SplitSeq(list, ",") {
@@ -209,9 +216,10 @@ func expand(list string) []int {
 		if !ok {
 			to = from
 		}
-		for n := number(from); n <= number(to); n++ {
+		for n := number(from); n <= min(number(to), maxCPU); n++ {
 			out = append(out, n)
 		}
 	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
 }
