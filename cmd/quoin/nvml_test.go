@@ -204,6 +204,20 @@ func TestSaid(t *testing.T) {
 	}
 }
 
+// FuzzSaid holds that what a probe said on standard error is shortened and never made
+// up.
+func FuzzSaid(f *testing.F) {
+	f.Add([]byte("SIGBUS: bus error\nsignal arrived during cgo execution\npkg/nvml._Cfunc_nvmlDeviceGetUUID(0x1)\n"))
+	f.Add([]byte("quoin: initialise NVML: UNKNOWN\n"))
+	f.Fuzz(func(t *testing.T, stderr []byte) {
+		said := nodeagent.Said(stderr)
+		call, signal, crash := strings.Cut(strings.TrimPrefix(said, "NVML crashed in "), ": ")
+		if said != string(bytes.TrimSpace(stderr)) && (!crash || !bytes.Contains(stderr, []byte("_Cfunc_"+call+"(")) || !bytes.Contains(stderr, []byte(signal))) {
+			t.Errorf("%q became %q", stderr, said)
+		}
+	})
+}
+
 // TestNVMLProbe streams what happens on a machine that starts: a line for each
 // change, empty lines between.
 func TestNVMLProbe(t *testing.T) {
@@ -408,98 +422,6 @@ func TestNVMLAgentOutlives(t *testing.T) {
 				t.Errorf("no word of %q in the log:\n%s", tt.log, &p.log)
 			}
 		})
-	}
-}
-
-// TestNVMLAgentWithoutNVML starts an agent where NVML cannot be loaded or
-// initialised. It says why, goes on, and reports when NVML is there.
-func TestNVMLAgentWithoutNVML(t *testing.T) {
-	library := fake.Library(t, 580)
-	whole, err := os.ReadFile(library)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests := []struct {
-		name      string
-		library   []byte // nil: none
-		statement string
-		log       string
-	}{
-		{"no library", nil, "", "cannot open shared object file: No such file or directory"},
-		{"no ELF file", []byte("a text that is longer than the header of an ELF file, which has sixty-four bytes"), "", "invalid ELF header"},
-		{"cut short", whole[:len(whole)/4], "", "probe ended"}, // the loader crashes, or says so
-		{"without nvmlInit_v2", bytes.ReplaceAll(whole, []byte("\x00nvmlInit_v2\x00"), []byte("\x00xvmlInit_v2\x00")), "", "lacks nvmlInit_v2: it is no NVML, or that of a driver before 470"},
-		{"other release than the driver", whole, "call nvmlInit_v2 error 18", "LIB_RM_VERSION_MISMATCH; library and kernel module are of two releases: reboot the node"},
-		{"no permission", whole, "call nvmlInit_v2 error 4", "NO_PERMISSION; may this user open /dev/nvidiactl"},
-		{"driver not loaded", whole, "call nvmlInit_v2 error 9", "DRIVER_NOT_LOADED; is the kernel module nvidia loaded?"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			m, p := fake.New(t, "t4", tt.statement), newAgentProcess(t)
-			path := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
-			put := func(data []byte) {
-				t.Helper()
-				if err := os.WriteFile(path+".new", data, 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Rename(path+".new", path); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if tt.library != nil {
-				put(tt.library)
-			}
-			cmd := command(t, linkQuoin(t), 580, m, "agent", "--store", p.dir, "--listen", p.address, "--run-dir", filepath.Join(p.dir, "run"), "--interval", "20ms")
-			cmd.Args[slices.Index(cmd.Args, "--nvml-library")+1] = path
-			p.start(cmd)
-			p.until("the end of a probe is counted", func() bool { return p.metric(`quoin_agent_probe_restarts_total{reason="exit"}`) > 0 })
-			p.until("/readyz, for there is a reason", func() bool { code, _ := p.get("/readyz"); return code == http.StatusOK })
-			if p.report() != "" {
-				t.Errorf("a report: %s", p.report())
-			}
-			put(whole)
-			m.Change()
-			p.until("a report", func() bool {
-				return strings.Count(p.report(), "GPU-00000074-") == 4 && p.metric("quoin_agent_probe_up") == 1
-			})
-			_ = p.cmd.Process.Signal(syscall.SIGTERM)
-			if err := p.cmd.Wait(); err != nil {
-				t.Errorf("%v: want exit status 0", err)
-			}
-			if !strings.Contains(p.log.String(), tt.log) {
-				t.Errorf("no word of %q in the log:\n%s", tt.log, &p.log)
-			}
-		})
-	}
-}
-
-// TestNVMLAgentReloadedDriver has NVML lose its driver in the middle, and come back:
-// a new probe registers for events anew, and the Xids of before are kept.
-func TestNVMLAgentReloadedDriver(t *testing.T) {
-	t.Parallel()
-	m := fake.New(t, "t4", "xid none")
-	p := startNVMLAgent(t, 550, m)
-	event := func(code string) {
-		t.Helper()
-		p.until("Xid "+code, func() bool {
-			m.Change("gpu 2", "xid "+code) // once and again, until it is registered
-			p.metric("quoin_agent_probe_up")
-			m.Change()
-			return strings.Contains(p.report(), "Xid "+code+" since")
-		})
-	}
-	event("79")
-	first := p.probe()
-	m.Change("gpu 3", "call nvmlDeviceGetHandleByIndex_v2 error 1")
-	p.until("the probe ends", func() bool { return gone(first) })
-	m.Change()
-	event("48")
-	if n, err := topology.ParseReport("report", []byte(p.report())); err != nil || !slices.Equal(n.GPUs[2].Xids, []int{48, 79}) {
-		t.Errorf("%v: %+v", err, n)
-	}
-	if want := "open GPU 3: UNINITIALIZED; NVML has to be initialised anew"; !strings.Contains(p.log.String(), want) {
-		t.Errorf("no word of %q in the log:\n%s", want, &p.log)
 	}
 }
 
