@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // ReadNodes reads what `kubectl get nodes -o json` prints: a list of Nodes, or
@@ -134,12 +135,20 @@ func (l *nodeList) member(o *listed, key string) (err error) {
 		var spec jsontext.Value
 		spec, err = l.dec.ReadValue()
 		o.spec = bytes.Clone(spec)
+	case key == "status" && o.kind == "Node" && countsGPUs(o.meta.Labels): // which go before its capacity
+		err = l.skip()
 	case key == "status":
 		err = l.status(o)
 	default:
 		err = l.skip()
 	}
 	return err
+}
+
+// countsGPUs reports whether a label says how many GPUs there are.
+func countsGPUs(labels map[string]string) bool {
+	n, err := strconv.Atoi(labels[nodelabels.Count])
+	return err == nil && n > 0
 }
 
 // podSpec reads where a Pod runs and what it is called there.
