@@ -98,19 +98,19 @@ func (f *Fragment) writePartitions(b *strings.Builder) error {
 	if len(f.Topologies) == 0 {
 		return nil
 	}
-	text := "Partitions choose a topology by its name, and have the default without one:"
+	commentLines(b, "Partitions choose a topology by its name, and have the default without one:")
 	for i := range f.Topologies {
 		t := &f.Topologies[i]
 		nodes, err := f.nodesIn(t)
 		if err != nil {
 			return err
 		}
-		text += fmt.Sprintf("\nPartitionName=%s Nodes=%s Topology=%s", t.Name, nodes, t.Name)
+		line := fmt.Sprintf("PartitionName=%s Nodes=%s Topology=%s", t.Name, nodes, t.Name)
 		if t.Default {
-			text += " # the default"
+			line += " # the default"
 		}
+		commentLines(b, line)
 	}
-	commentLines(b, text)
 	return nil
 }
 

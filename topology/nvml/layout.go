@@ -63,15 +63,9 @@ func find(m machine, i int, g *gpuLayout) (device, []nvml.Device, error) {
 	}
 	if err != nil {
 		g.handle = err.Error()
-		return nil, nil, nil
+		return nil, nil, nil //nolint:nilerr // it is a fact of the layout
 	}
-	if g.uuid, g.uuidRet = d.GetUUID(); g.uuidRet != nvml.SUCCESS {
-		return d, nil, nil
-	}
-	if g.mode, _, g.modeRet = d.GetMigMode(); g.modeRet != nvml.SUCCESS || g.mode != nvml.DEVICE_MIG_ENABLE {
-		return d, nil, nil
-	}
-	if g.most, g.mostRet = d.GetMaxMigDeviceCount(); g.mostRet != nvml.SUCCESS {
+	if !g.read(d) {
 		return d, nil, nil
 	}
 	devices := make([]nvml.Device, g.most)
@@ -80,6 +74,18 @@ func find(m machine, i int, g *gpuLayout) (device, []nvml.Device, error) {
 		devices[i] = findInstance(d, i, &g.slots[i])
 	}
 	return d, devices, nil
+}
+
+// read reads what comes before the MIG slots, and reports whether there are any.
+func (g *gpuLayout) read(d device) bool {
+	if g.uuid, g.uuidRet = d.GetUUID(); g.uuidRet != nvml.SUCCESS {
+		return false
+	}
+	if g.mode, _, g.modeRet = d.GetMigMode(); g.modeRet != nvml.SUCCESS || g.mode != nvml.DEVICE_MIG_ENABLE {
+		return false
+	}
+	g.most, g.mostRet = d.GetMaxMigDeviceCount()
+	return g.mostRet == nvml.SUCCESS
 }
 
 func findInstance(d device, i int, s *slotLayout) nvml.Device {

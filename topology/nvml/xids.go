@@ -86,10 +86,10 @@ func (x *xids) watch(ctx context.Context) {
 			old = set
 			err = x.deliver(ctx, set)
 		}
-		switch {
-		case err == nil:
+		switch err { //nolint:errorlint // never wrapped
+		case nil:
 			continue
-		case err == errUnsupported: //nolint:errorlint // never wrapped
+		case errUnsupported:
 			x.fail(nil)
 			return
 		}

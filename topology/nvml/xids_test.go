@@ -136,9 +136,9 @@ func TestLoadedXidsWithoutLeak(t *testing.T) {
 		p.until("a new set", func(n *topology.Node) bool { return len(n.GPUs) == 7 && m.Registrations() > before })
 	}
 	m.Change("gpu 0", "xid 13")
-	p.until("each GPU's event", func(n *topology.Node) bool {
+	p.until("each GPU's event", func(*topology.Node) bool {
 		m.Change("gpu 0", "xid 13", "gpu *", "xid 31") // once and again, until all are registered
-		n = p.read()
+		n := p.read()
 		m.Change("gpu 0", "xid 13")
 		return len(n.GPUs) == 8 && !slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return !slices.Contains(g.Xids, 31) })
 	})
