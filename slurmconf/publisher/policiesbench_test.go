@@ -1,0 +1,48 @@
+package publisher
+
+import (
+	"testing"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// BenchmarkPolicies plans 10,008 nodes anew, and again from what is published, by
+// the policies that put blocks elsewhere. The first is for comparison.
+func BenchmarkPolicies(b *testing.B) {
+	c, err := simulated.Parse("large.yaml", []byte(`
+groups:
+  - racks: 556
+    nodes: 18
+    node: gb200-{node:05}
+    nvlink: rack
+    tiers: ["leaf-{rack}", "spine-{rack/8}", core]
+    gpus: {count: 4, product: NVIDIA GB200}
+`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, of := range []struct {
+		name string
+		pub  Publication
+	}{
+		{"default", Publication{}}, {"parents", Publication{ParentBlocks: 8}}, {"leaves", Publication{BlocksBy: "leaf"}},
+		{"unplaced", Publication{MinBlockNodes: 100, BaseBlockSize: 18, Unplaced: Unplaced{Block: "all", Switch: "all"}}},
+	} {
+		pub := complete(b, of.pub)[0]
+		g := Gather(&pub, snapshotOf(c))
+		var prev *topology.Previous
+		for _, when := range []string{"new", "published"} {
+			b.Run(of.name+" "+when, func(b *testing.B) {
+				b.ReportAllocs()
+				var plan *topology.Plan
+				for b.Loop() {
+					if plan, err = topology.MakePlan(g.Facts, prev, pub.policy()); err != nil {
+						b.Fatal(err)
+					}
+				}
+				prev = &topology.Previous{ByLeaf: plan.ByLeaf, BaseBlockSize: plan.BaseBlockSize, Blocks: plan.Blocks, Switches: plan.Switches}
+			})
+		}
+	}
+}
