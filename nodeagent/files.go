@@ -21,9 +21,9 @@ type HookFiles struct {
 	// Unlink has the hook release a GPU by removing its file, for exporters
 	// before 4.3.1.
 	Unlink bool
-	// TypeOf is the Type that gres.conf gives a product; nil where every product has
-	// one of its own.
-	TypeOf func(product string) string
+	// Devices returns a node's devices in the order of Slurm's GRES indices; nil is
+	// that of topology.Node.GRESDevices.
+	Devices func(n *topology.Node) []topology.GRESDevice
 }
 
 // NewHookFiles returns the files of a run directory.
@@ -38,7 +38,7 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	if len(n.GPUs) == 0 {
 		return err
 	}
-	inv, e := InventoryOf(n, f.TypeOf)
+	inv, e := InventoryOf(n, f.Devices)
 	if e != nil {
 		return errors.Join(err, e)
 	}
@@ -51,10 +51,11 @@ func (f *HookFiles) Write(n *topology.Node) error {
 // keepMissing adds the entries of before whose device has none now, at the place
 // that they had, and numbers all of them again. A GPU that was replaced by one of
 // its kind takes the place that its device file has. Where that is not what was
-// done, gres.conf has the devices of now, and so has the inventory.
+// done, gres.conf has the devices of now, and so has the inventory; and where none
+// is missing, as when the agent has been told of another order.
 func keepMissing(now, before []dcgm.Entry) []dcgm.Entry {
 	places, ok := placesOf(now, before)
-	if !ok {
+	if !ok || len(places) == len(before) {
 		return now
 	}
 	have, ids := make(map[int]bool, len(now)), make(map[string]bool, len(now))
@@ -107,12 +108,12 @@ func sameFile(a, b *dcgm.Entry) bool {
 	return a.GPUInstanceID == nil || *a.GPUInstanceID == *b.GPUInstanceID
 }
 
-// InventoryOf lists the node's devices in the order of Slurm's GRES indices, where
-// gres.conf gives products the types of typeOf; nil is for every product its own.
+// InventoryOf lists the node's devices in the order of Slurm's GRES indices, which
+// is that of order; nil is topology.Node.GRESDevices.
 // The exporter's id is DCGM's where it is known, else NVML's index, which DCGM
 // follows unless it sees other GPUs than we do, and none where that is the id of
 // another GPU.
-func InventoryOf(n *topology.Node, typeOf func(product string) string) (dcgm.Inventory, error) {
+func InventoryOf(n *topology.Node, order func(n *topology.Node) []topology.GRESDevice) (dcgm.Inventory, error) {
 	inv := dcgm.Inventory{Node: n.Name, BootID: n.BootID}
 	taken := make(map[int]bool)
 	for _, g := range n.GPUs {
@@ -120,11 +121,10 @@ func InventoryOf(n *topology.Node, typeOf func(product string) string) (dcgm.Inv
 			taken[*g.DCGMID] = true
 		}
 	}
-	devices := n.GRESDevices()
-	if typeOf != nil {
-		devices = n.GRESDevicesBy(typeOf)
+	if order == nil {
+		order = (*topology.Node).GRESDevices
 	}
-	for _, d := range devices {
+	for _, d := range order(n) {
 		g := d.GPU
 		if g.Minor == nil {
 			return inv, fmt.Errorf("GPU %s has no minor number: its GRES index is not known", g.UUID)

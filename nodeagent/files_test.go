@@ -200,3 +200,49 @@ func TestInstallHook(t *testing.T) {
 		t.Errorf("installed %q, %v", data, err)
 	}
 }
+
+// TestHookFilesFollowTheOrder writes the inventory anew when the agent is told of
+// another order of the same GPUs, and keeps that one when a GPU is lost.
+func TestHookFilesFollowTheOrder(t *testing.T) {
+	run := t.TempDir()
+	node := func(minors ...int) *topology.Node {
+		n := &topology.Node{Name: "n1"}
+		for i, m := range minors {
+			n.GPUs = append(n.GPUs, topology.GPU{Index: i, UUID: "GPU-" + string(rune('a'+m)), Minor: &m, Product: "p" + string(rune('0'+m%2))})
+		}
+		return n
+	}
+	detected := func(n *topology.Node) []topology.GRESDevice {
+		return n.GRESDevicesDetected(topology.DetectedByNVML, func(product string) string { return product })
+	}
+	for _, tt := range []struct {
+		name  string
+		order func(n *topology.Node) []topology.GRESDevice
+		node  *topology.Node
+		want  []int
+	}{
+		{"listed", nil, node(3, 0, 1, 2), []int{0, 2, 1, 3}},
+		{"detected", detected, node(3, 0, 1, 2), []int{3, 0, 1, 2}},
+		{"one lost", detected, node(3, 1, 2), []int{3, 0, 1, 2}},
+		{"listed again", nil, node(3, 0, 1, 2), []int{0, 2, 1, 3}},
+	} {
+		f := NewHookFiles(run, "/maps")
+		f.Devices = tt.order
+		if err := f.Write(tt.node); err != nil {
+			t.Fatal(err)
+		}
+		inv, err := dcgm.ReadInventory(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for i, e := range inv.Entries {
+			if got = append(got, e.Minor); e.GRESIndex != i {
+				t.Errorf("%s: entry %d has index %d", tt.name, i, e.GRESIndex)
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: minors by GRES index (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}

@@ -26,17 +26,7 @@ func (n *Node) GRESDevices() []GRESDevice {
 // devices of one kind, which is a Type or a MIG profile of it, are together
 // here: by minor number, and the kinds as their first device is met.
 func (n *Node) GRESDevicesBy(typeOf func(product string) string) []GRESDevice {
-	gpus := n.GRESOrder()
-	devices := make([]GRESDevice, 0, len(gpus))
-	for i := range gpus {
-		g := &gpus[i]
-		if len(g.MIG) == 0 {
-			devices = append(devices, GRESDevice{GPU: g})
-		}
-		for k := range g.MIG {
-			devices = append(devices, GRESDevice{g, &g.MIG[k]})
-		}
-	}
+	devices := n.devicesByFile()
 	type kind struct{ typ, profile string }
 	kinds := map[kind]int{}
 	of := func(d GRESDevice) int {
@@ -54,6 +44,57 @@ func (n *Node) GRESDevicesBy(typeOf func(product string) string) []GRESDevice {
 	}
 	if len(kinds) > 1 {
 		slices.SortStableFunc(devices, func(a, b GRESDevice) int { return cmp.Compare(of(a), of(b)) })
+	}
+	return devices
+}
+
+// The ways in which slurmd may find GPUs by itself: its plugins gpu/nvidia and
+// gpu/nvml.
+const (
+	DetectedByNvidia = "nvidia"
+	DetectedByNVML   = "nvml"
+)
+
+// GRESDevicesDetected returns the node's devices in the order of Slurm's GRES
+// indices where slurmd finds them in this way. It then keeps no types together.
+//
+// By nvidia they are in the order of their device files. By nvml they are in
+// NVML's, and of MIG instances the first of every GPU comes before the second of
+// any, those of one place by device file: Slurm sorts by where -1 is among a
+// device's Links, and the plugin counts instances within their GPU. NVML's numbers
+// of instances are not in a report; they are taken to follow the instances' ids.
+// By nvidia instances are not found at all, so gres.conf has to list them: of a
+// node that has some the order is that of GRESDevicesBy.
+func (n *Node) GRESDevicesDetected(way string, typeOf func(product string) string) []GRESDevice {
+	if way == DetectedByNvidia && slices.ContainsFunc(n.GPUs, func(g GPU) bool { return len(g.MIG) > 0 }) {
+		return n.GRESDevicesBy(typeOf)
+	}
+	devices := n.devicesByFile()
+	if way != DetectedByNVML {
+		return devices
+	}
+	place := func(d GRESDevice) int {
+		if d.MIG == nil {
+			return d.GPU.Index
+		}
+		return slices.IndexFunc(d.GPU.MIG, func(m MIGInstance) bool { return m.UUID == d.MIG.UUID })
+	}
+	slices.SortStableFunc(devices, func(a, b GRESDevice) int { return cmp.Compare(place(a), place(b)) })
+	return devices
+}
+
+// devicesByFile returns the node's devices by the device files of their GPUs.
+func (n *Node) devicesByFile() []GRESDevice {
+	gpus := n.GRESOrder()
+	devices := make([]GRESDevice, 0, len(gpus))
+	for i := range gpus {
+		g := &gpus[i]
+		if len(g.MIG) == 0 {
+			devices = append(devices, GRESDevice{GPU: g})
+		}
+		for k := range g.MIG {
+			devices = append(devices, GRESDevice{g, &g.MIG[k]})
+		}
 	}
 	return devices
 }

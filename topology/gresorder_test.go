@@ -41,3 +41,42 @@ func TestGRESDevices(t *testing.T) {
 		})
 	}
 }
+
+// TestGRESDevicesDetected has no types kept together where slurmd finds the
+// devices.
+func TestGRESDevicesDetected(t *testing.T) {
+	gpu := func(index, minor int, product string, instances ...string) GPU {
+		g := GPU{Index: index, Minor: &minor, Product: product}
+		for _, uuid := range instances {
+			g.MIG = append(g.MIG, MIGInstance{UUID: uuid, Profile: uuid[:1]})
+		}
+		return g
+	}
+	for _, tt := range []struct {
+		name         string
+		gpus         []GPU
+		nvidia, nvml string
+	}{
+		{"one product", []GPU{gpu(0, 2, "a"), gpu(1, 0, "a"), gpu(2, 1, "a")}, "0 1 2", "2 0 1"},
+		{"products mixed", []GPU{gpu(0, 3, "a"), gpu(1, 1, "b"), gpu(2, 2, "b"), gpu(3, 0, "a")}, "0 1 2 3", "3 1 2 0"},
+		{"MIG is listed beside nvidia", []GPU{gpu(0, 1, "a", "p1", "q1"), gpu(1, 0, "a", "q2", "p2"), gpu(2, 2, "a")}, "q2 q1 p2 p1 2", "q2 p1 p2 q1 2"},
+		{"none", nil, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := &Node{GPUs: tt.gpus}
+			for way, want := range map[string]string{DetectedByNvidia: tt.nvidia, DetectedByNVML: tt.nvml} {
+				var got []string
+				for _, d := range n.GRESDevicesDetected(way, func(product string) string { return product }) {
+					if d.MIG != nil {
+						got = append(got, d.MIG.UUID)
+					} else {
+						got = append(got, fmt.Sprint(*d.GPU.Minor))
+					}
+				}
+				if got := strings.Join(got, " "); got != want {
+					t.Errorf("%s: devices %s, want %s", way, got, want)
+				}
+			}
+		})
+	}
+}

@@ -47,6 +47,7 @@ func newAgentCommand() *cobra.Command {
 	f.StringVar(&o.listen, "listen", ":9835", "address of /metrics, /healthz and /readyz; empty for none")
 	addIntervalFlag(f, &o.interval)
 	addGresTypeFlags(f, &o.gres)
+	f.StringVar(&o.gres.AutoDetect, "gres-autodetect", "", "how this node's slurmd detects its GPUs, by which it orders them: nvidia or nvml; default: gres.conf lists them")
 	o.dcgm.addFlags(f)
 	o.log.addFlags(cmd)
 	return cmd
@@ -81,7 +82,7 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 		return err
 	}
 	files := nodeagent.NewHookFiles(o.runDir, o.mappingDir)
-	if files.TypeOf, err = gresTypeOf(&o.gres); err != nil {
+	if files.Devices, err = gresDevicesOf(&o.gres); err != nil {
 		return err
 	}
 	files.Unlink = o.hookUnlink

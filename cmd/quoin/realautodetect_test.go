@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,7 +31,8 @@ func TestRealAutoDetect(t *testing.T) {
 		way, naming string
 	}{{slurmrig.Slurm2411, "nvidia", "short"}, {slurmrig.Slurm2605, "nvidia", "model"}, {slurmrig.Slurm2605, "full", "full"}} {
 		t.Run(tt.release.Slurm+"/"+tt.way, func(t *testing.T) {
-			r := startAutoDetectRig(t, tt.release, tt.way, tt.naming)
+			t.Setenv("MODEL", detectedModel) // of the driver's files in the rig
+			r := startAutoDetectRig(t, tt.release, tt.way, tt.naming, autoDetectMachines(t, tt.way), nil)
 			for _, n := range r.nodes {
 				r.compareDetected(n)
 			}
@@ -49,10 +52,11 @@ func autoDetectMachines(t *testing.T, way string) []*topology.Node {
 	})
 }
 
-func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming string) *gresRig {
+// startAutoDetectRig has the slurmds of the nodes detect GPUs as the rendered files
+// tell them to. /etc/slurm has more files; before the slurmds start, the script of
+// prepare runs.
+func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming string, nodes []*topology.Node, more map[string]string, prepare ...string) *gresRig {
 	t.Helper()
-	t.Setenv("MODEL", detectedModel) // of the driver's files in the rig
-	nodes := autoDetectMachines(t, way)
 	out := t.TempDir()
 	o := renderOptions{output: out, pub: publisher.Publication{SlurmVersion: release.Slurm, Format: "conf", Topology: "tree", SlurmConf: true, Gres: publisher.Gres{AutoDetect: way, Naming: naming}}}
 	var stdout, stderr bytes.Buffer
@@ -60,6 +64,7 @@ func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming stri
 		t.Fatal(err)
 	}
 	files := map[string]string{}
+	maps.Copy(files, more)
 	for _, name := range []string{"topology.conf", "gres.conf", slurmconf.SlurmNodesFile} {
 		text, err := os.ReadFile(filepath.Join(out, name))
 		if err != nil {
@@ -72,7 +77,7 @@ func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming stri
 		t.Fatal(err)
 	}
 	for _, l := range lines {
-		if detects := l.AutoDetect != ""; detects != (l.Nodes == "h100-01") || detects && l.Name != "" {
+		if detects := l.AutoDetect != ""; detects == (l.Nodes == "a100-mig") || detects && l.Name != "" {
 			t.Errorf("a line with values beside AutoDetect, or for the wrong node: %+v", l)
 		}
 	}
@@ -87,8 +92,11 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	r := &gresRig{c, t, naming, nodes}
+	r := &gresRig{c, t, naming, strings.Replace(way, "full", "nvidia", 1), nodes} // Debian's slurmd has no NVML
 	r.makeCapabilities()
+	for _, script := range prepare {
+		r.must("bash", "-c", script)
+	}
 	for _, n := range nodes {
 		r.must("slurmd", "-N", n.Name)
 	}
@@ -129,5 +137,96 @@ func (r *gresRig) compareDetected(n *topology.Node) {
 	}
 	if got := r.must("srun", "-w", n.Name, "-n1", "--gres=gpu:"+typ+":1", "printenv", "SLURM_STEP_GPUS"); got != "0\n" {
 		r.t.Errorf("a job for one %s has the GPUs %q", typ, got)
+	}
+}
+
+// TestRealDetectedOrder has real slurmds find GPUs of several kinds whose minors
+// are in another order than NVML's, and compares their order with the inventory.
+// What gpu/nvml would find they read from the file that Slurm has for its own tests.
+func TestRealDetectedOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a real Slurm")
+	}
+	machine := func(name string) []*topology.Node {
+		return slices.DeleteFunc(gresMachines(t), func(n *topology.Node) bool { return n.Name != name })
+	}
+	for _, release := range slurmrig.Releases() {
+		for _, name := range []string{"merged", "partly-mig"} {
+			t.Run(release.Slurm+"/nvml/"+name, func(t *testing.T) {
+				nodes := machine(name)
+				r := startAutoDetectRig(t, release, "nvml", "model", nodes, map[string]string{"fake_gpus.conf": fakeGPUs(nodes[0])})
+				r.compareDetectedOrder(nodes[0])
+			})
+		}
+		t.Run(release.Slurm+"/nvidia/merged", func(t *testing.T) {
+			t.Setenv("MODEL", detectedModel)
+			nodes := machine("merged")
+			r := startAutoDetectRig(t, release, "nvidia", "model", nodes, nil, driverModels(nodes[0]))
+			r.compareDetectedOrder(nodes[0])
+		})
+	}
+}
+
+// driverModels is a script that has the driver's files of the rig name the products
+// of a node.
+func driverModels(n *topology.Node) string {
+	var b strings.Builder
+	for _, g := range n.GPUs {
+		fmt.Fprintf(&b, "sed -i 's/%s/%s/' $(grep -l 'Minor:[^0-9]*%d$' /proc/driver/nvidia/gpus/*/information)\n", detectedModel, g.Product, *g.Minor)
+	}
+	return b.String()
+}
+
+// fakeGPUs is what gpu/nvml finds on a node, as in Slurm's testsuite: type, number
+// of CPUs and which of them, links and files of every device in the order of NVML.
+// The links of a GPU are to all GPUs, those of an instance to the ones of its GPU.
+func fakeGPUs(n *topology.Node) string {
+	var b strings.Builder
+	links := func(at, of int) string {
+		words := make([]string, of)
+		for i := range words {
+			words[i] = "0"
+		}
+		words[at] = "-1"
+		return strings.Join(words, ",")
+	}
+	gpus := slices.Clone(n.GPUs)
+	slices.SortFunc(gpus, func(a, b topology.GPU) int { return a.Index - b.Index })
+	cores := 0
+	for _, s := range n.Sockets {
+		cores += s.Cores
+	}
+	cpus := fmt.Sprintf("%d|0-%d", cores, cores-1)
+	for _, g := range gpus {
+		file, typ := fmt.Sprintf("/dev/nvidia%d", *g.Minor), gresType(g.Product, "full")
+		if len(g.MIG) == 0 {
+			fmt.Fprintf(&b, "%s|%s|%s|%s\n", typ, cpus, links(g.Index, len(gpus)), file)
+		}
+		for k, m := range g.MIG {
+			fmt.Fprintf(&b, "%s_%s|%s|%s|%s,%s\n", typ, m.Profile, cpus, links(k, len(g.MIG)), file, strings.Join(m.Capabilities, ","))
+		}
+	}
+	return b.String()
+}
+
+var detectedDevice = regexp.MustCompile(`Gres Name=gpu Type=(\S+) Count=1 .*?File=(\S+)`)
+
+// compareDetectedOrder compares the devices of slurmd -G with the inventory, one by
+// one, and has slurmctld take the node.
+func (r *gresRig) compareDetectedOrder(n *topology.Node) {
+	r.t.Helper()
+	out := r.must("slurmd", "-N", n.Name, "-G")
+	var got, want []string
+	for _, m := range detectedDevice.FindAllStringSubmatch(out, -1) {
+		got = append(got, m[1]+" "+m[2])
+	}
+	for _, d := range r.wantDevices(n) {
+		want = append(want, d.Type+" "+d.Files)
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		r.t.Errorf("devices (-inventory +slurmd):\n%s\n%s", diff, out)
+	}
+	if show := r.must("scontrol", "show", "node", n.Name); !strings.Contains(show, "State=IDLE ") || strings.Contains(show, "Reason=") {
+		r.t.Errorf("the node is not idle:\n%s", show)
 	}
 }

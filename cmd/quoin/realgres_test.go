@@ -30,9 +30,10 @@ import (
 // slurmds that take the rendered gres.conf.
 type gresRig struct {
 	*slurmrig.Cluster
-	t      *testing.T
-	naming string
-	nodes  []*topology.Node
+	t       *testing.T
+	naming  string
+	detects string // AutoDetect of all nodes; empty where gres.conf lists the GPUs
+	nodes   []*topology.Node
 }
 
 // gresType is the Type of a product by the way that it is named.
@@ -66,7 +67,7 @@ func TestRealGres(t *testing.T) {
 				r := startGresRig(t, release, naming)
 				for _, n := range r.nodes {
 					t.Run(n.Name, func(t *testing.T) {
-						r := &gresRig{r.Cluster, t, naming, r.nodes}
+						r := &gresRig{r.Cluster, t, naming, "", r.nodes}
 						r.compareDevices(n)
 						r.compareNode(n)
 						if naming == "short" {
@@ -213,7 +214,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	r := &gresRig{c, t, naming, nodes}
+	r := &gresRig{c, t, naming, "", nodes}
 	r.makeCapabilities()
 	for _, n := range nodes {
 		r.must("slurmd", "-N", n.Name)
@@ -373,7 +374,11 @@ func (r *gresRig) wantDevices(n *topology.Node) []device {
 
 func (r *gresRig) inventory(n *topology.Node) dcgm.Inventory {
 	r.t.Helper()
-	inv, err := nodeagent.InventoryOf(n, func(product string) string { return gresType(product, r.naming) })
+	order, err := gresDevicesOf(&publisher.Gres{Naming: r.naming, AutoDetect: r.detects})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	inv, err := nodeagent.InventoryOf(n, order)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // addGresFlags adds the flags that say how gres.conf is made.
@@ -52,11 +54,20 @@ func (m plainMap) Set(pairs string) error {
 // Type implements pflag.Value.
 func (plainMap) Type() string { return "string" }
 
-// gresTypeOf returns how products are called, or the flag that is wrong.
-func gresTypeOf(g *publisher.Gres) (func(product string) string, error) {
+// gresDevicesOf returns in which order slurmd has a node's devices, or the flag that
+// is wrong.
+func gresDevicesOf(g *publisher.Gres) (func(n *topology.Node) []topology.GRESDevice, error) {
+	if g.AutoDetect == slurmconf.AutoDetectFull {
+		return nil, errors.New(`--gres-autodetect: "full": want what it comes to on this node: nvml where its slurmd has that plugin, else nvidia`)
+	}
 	if _, err := completeFlags(&publisher.Publication{Gres: *g}); err != nil {
 		return nil, err
 	}
 	o := slurmconf.GresOptions{Naming: slurmconf.GresNaming(g.Naming), Types: g.Types}
-	return o.TypeOf, nil
+	return func(n *topology.Node) []topology.GRESDevice {
+		if g.AutoDetect == slurmconf.AutoDetectNvidia || g.AutoDetect == slurmconf.AutoDetectNVML {
+			return n.GRESDevicesDetected(g.AutoDetect, o.TypeOf)
+		}
+		return n.GRESDevicesBy(o.TypeOf)
+	}, nil
 }
