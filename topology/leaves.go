@@ -31,13 +31,31 @@ func (p *planner) readLeaves() {
 	})
 }
 
-// ofAnotherKind reports whether the published blocks are leaves where NVLink domains
-// are wanted, or the reverse: nothing of them goes on.
+// leaveKind takes what was published out of blocks of another kind than the plan's:
+// leaves where NVLink domains are wanted, or the reverse. Those that a node may still
+// register with stay, empty.
+func (p *planner) leaveKind() {
+	if !p.prev.ofAnotherKind(p.policy.ByLeaf) {
+		return
+	}
+	var stay []Block
+	for _, b := range p.prev.Blocks {
+		if !p.prev.BlocksElsewhere && p.inUse(b.Name) {
+			stay = append(stay, Block{Name: b.Name})
+		}
+	}
+	p.prev.BaseBlockSize, p.prev.Blocks = 0, stay
+}
+
+// ofAnotherKind reports whether nodes are published in blocks of another kind. Those
+// that are empty have been left before.
 func (p *Previous) ofAnotherKind(byLeaf bool) bool {
 	if !byLeaf {
 		return p.ByLeaf
 	}
-	return slices.ContainsFunc(p.Blocks, func(b Block) bool { return isCliqueName(b.Name) || isDomainName(b.Name) })
+	return !p.ByLeaf && slices.ContainsFunc(p.Blocks, func(b Block) bool {
+		return len(b.Nodes) > 0 && (isCliqueName(b.Name) || isDomainName(b.Name))
+	})
 }
 
 // leafBlockNames returns the names that the block of a leaf switch may have: that

@@ -62,10 +62,13 @@ type Placement struct {
 // published before, as a topology file holds them.
 type Previous struct {
 	// ByLeaf says that the blocks are leaf switches. A topology.conf does not tell.
-	ByLeaf        bool
-	BaseBlockSize int
-	Blocks        []Block
-	Switches      []Switch
+	ByLeaf bool
+	// BlocksElsewhere says that the plan's blocks get a topology of another name, and
+	// that the one of these is kept beside it for as long as it is in use.
+	BlocksElsewhere bool
+	BaseBlockSize   int
+	Blocks          []Block
+	Switches        []Switch
 	// Reported are the Slurm names of nodes whose published devices came from
 	// reports.
 	Reported map[string]bool
@@ -148,9 +151,8 @@ func MakePlan(facts []Facts, previous *Previous, policy Policy) (*Plan, error) {
 	if previous != nil {
 		p.prev = *previous
 	}
-	if p.plan.ByLeaf = policy.ByLeaf; p.prev.ofAnotherKind(policy.ByLeaf) {
-		p.prev.BaseBlockSize, p.prev.Blocks = 0, nil
-	}
+	p.plan.ByLeaf = policy.ByLeaf
+	p.leaveKind()
 	if p.policy.MinBlockNodes == 0 {
 		p.policy.MinBlockNodes = 2
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // fileOf returns the topologies of what the memory has published.
@@ -200,4 +201,74 @@ func TestLeafTurnsInner(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestConfTurnsToLeaves has the blocks of topology.conf's one topology be leaves: those
+// of before stay, empty, while annotations name them, and are forgotten then.
+func TestConfTurnsToLeaves(t *testing.T) {
+	store := newMemory(racks(t))
+	of := func(by string, forget ...string) []Publication {
+		return complete(t, Publication{Format: "conf", Topology: "block", BlocksBy: by, MaxChange: new(1.0), ForgetBlocks: forget})
+	}
+	inBubble(t, store, of("nvlink"), func() { store.pass(5 * time.Minute) })
+	var was []string
+	for _, b := range blocksIn(t, store) {
+		was = append(was, b.Name)
+	}
+	pubs := of("leaf", was...)
+	inBubble(t, store, pubs, func() {
+		for range 60 {
+			store.edit(func() {})
+			store.pass(20 * time.Second)
+			wantKnown(t, store)
+		}
+		saves := store.saves
+		store.pass(time.Hour)
+		if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; held != "" || store.saves != saves {
+			t.Errorf("held %q, %d saves at rest", held, store.saves-saves)
+		}
+	})
+	got := blocksIn(t, store)
+	if len(got) != 4 || slices.ContainsFunc(got, func(b slurmconf.Block) bool { return slices.Contains(was, b.Name) || b.Nodes == "" }) {
+		t.Errorf("blocks %v, want the leaves alone", got)
+	}
+}
+
+// TestKindIsTakenBack turns blocks of NVLink domains to leaves and back before they
+// have left the file: their order, names and size are as they were, and silent nodes
+// where they were.
+func TestKindIsTakenBack(t *testing.T) {
+	store := newMemory(racks(t))
+	of := func(by string) []Publication {
+		return complete(t, Publication{BlocksBy: by, Topology: "block", MaxChange: new(1.0)})
+	}
+	inBubble(t, store, of("nvlink"), func() {
+		store.pass(5 * time.Minute)
+		store.change(racks(t, simulated.Fault{Node: "gb200-003", Fabric: "inProgress"}))
+		store.pass(5 * time.Minute)
+	})
+	before := store.get("slurm/quoin-slurm").Files["topology.yaml"]
+	inBubble(t, store, of("leaf"), func() { store.pass(time.Minute) })
+	if !strings.Contains(store.get("slurm/quoin-slurm").Files["topology.yaml"], "topology: leaf\n") {
+		t.Fatal("not by leaf")
+	}
+	inBubble(t, store, of("nvlink"), func() {
+		store.pass(time.Hour)
+		wantKnown(t, store)
+	})
+	if diff := cmp.Diff(before, store.get("slurm/quoin-slurm").Files["topology.yaml"]); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+}
+
+// blocksIn are the blocks of the first topology that has any.
+func blocksIn(t *testing.T, m *memory) []slurmconf.Block {
+	t.Helper()
+	_, topologies := fileOf(t, m)
+	for _, topo := range topologies {
+		if topo.Block != nil {
+			return topo.Block.Blocks
+		}
+	}
+	return nil
 }

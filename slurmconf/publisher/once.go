@@ -20,6 +20,9 @@ func Once(ctx context.Context, store Store, p *Publication) (*Made, []topology.F
 		return nil, nil, err
 	}
 	prev, err := readPrevious(was)
+	if err == nil {
+		err = prev.goOn(p)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

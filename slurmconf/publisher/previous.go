@@ -56,6 +56,29 @@ func readPrevious(was *Published) (prev Previous, err error) {
 	return prev, nil
 }
 
+// goOn carries on the topologies that the publication has, were they behind others in
+// the file: a change of what it has may be taken back before the former have left.
+func (prev *Previous) goOn(p *Publication) error {
+	if prev.Topology == nil {
+		return nil
+	}
+	names := slurmconf.NamesOf(p.policy().ByLeaf, p.Format == "yaml")
+	wanted := func(t slurmconf.Topology) int {
+		if t.Name == names.Blocks || t.Name == names.Tree {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(prev.topologies, func(a, b slurmconf.Topology) int { return wanted(a) - wanted(b) })
+	var err error
+	if prev.Topology, err = slurmconf.PreviousOf("topology", prev.topologies); err != nil {
+		return err
+	}
+	at := slices.IndexFunc(prev.topologies, func(t slurmconf.Topology) bool { return t.Block != nil })
+	prev.Topology.BlocksElsewhere = at >= 0 && prev.topologies[at].Name != names.Blocks
+	return nil
+}
+
 // nodes are those of all files, none where there is no topology: then all is
 // made anew.
 func (prev Previous) nodes() []string {

@@ -24,6 +24,9 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 		return time.Now(), p.restore(ctx, s, was)
 	}
 	prev, err := readPrevious(was)
+	if err == nil {
+		err = prev.goOn(s.pub)
+	}
 	if err != nil {
 		return time.Time{}, p.hold(ctx, s, was, "", "PublishedUnreadable", err.Error()+"; restore it, or remove the file's key to have it made anew")
 	}
