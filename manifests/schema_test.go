@@ -236,7 +236,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"8a61c302-0000-4000-8000-0000000000011", "8a61c302-000-04000-8000-000000000001", "x8a61c302-0000-4000-8000-000000000001"} {
 		broken = append(broken, breakage{"UUID " + uuid, fabric + ".clusterUUID", to(uuid)})
 	}
-	for _, domain := range []string{"", "N/A", "8a61c302-0000-4000-8000-000000000001", "8a61c302-0000-4000-8000-000000000001.01", "8a61c302-0000-4000-8000-000000000001.-1", "8a61c302-0000-4000-8000-00000000001.1"} {
+	for _, domain := range []string{"", "N/A", "8a61c302-0000-4000-8000-000000000001", "8a61c302-0000-4000-8000-000000000001.01", "8a61c302-0000-4000-8000-000000000001.-1", "8a61c302-0000-4000-8000-00000000001.1", "None", "none.1"} {
 		broken = append(broken, breakage{"domain " + domain, "domain", to(domain)})
 	}
 	for path, field := range schemaShape(t) {
@@ -293,7 +293,7 @@ func TestSchemaTakesEverything(t *testing.T) {
 	s := compileSchema(t)
 	number := func(n string) any { return json.Number(n) }
 	for path, values := range map[string][]any{
-		"domain":                     {"8A61C302-0000-4000-8000-00000000000F.0", "8a61c302-0000-4000-8000-000000000001.4294967295"},
+		"domain":                     {"8A61C302-0000-4000-8000-00000000000F.0", "8a61c302-0000-4000-8000-000000000001.4294967295", "none"},
 		"gpus.[].minor":              {number("0"), number("1048576")},
 		"gpus.[].memoryMiB":          {number("18446744073709551615")},
 		"gpus.[].fabric.clusterUUID": {"8A61C302-0000-4000-8000-00000000000F", topology.UUID{}.String()},

@@ -14,7 +14,7 @@ import (
 
 // domainLine is a line of the probe in a boot. what is the clique of each GPU, or
 // how far the GPU is: "-" in progress, "!" failed, "?" unread, "0" without a
-// cluster.
+// cluster, "x" not supported.
 func domainLine(t testing.TB, boot, what string) string {
 	t.Helper()
 	n := &topology.Node{Name: "n1", BootID: boot}
@@ -29,6 +29,8 @@ func domainLine(t testing.TB, boot, what string) string {
 			f = topology.Fabric{}
 		case "0":
 			f.ClusterUUID = topology.UUID{}
+		case "x":
+			f = topology.Fabric{State: topology.FabricNotSupported}
 		default:
 			f.CliqueID = uint32(w[0])
 		}
@@ -86,8 +88,8 @@ func (c *confirmer) step(what string) {
 	}
 }
 
-// stored is the clique that the stored report has confirmed, 0 for none, and
-// whether it has the problem that NVML says otherwise now.
+// stored is the clique that the stored report has confirmed, '0' where it is that
+// there is none, 0 for nothing, and whether it has the problem that NVML says otherwise now.
 func (c *confirmer) stored() (clique rune, changed bool) {
 	c.t.Helper()
 	n, err := topology.ParseReport("stored", c.store.report)
@@ -97,7 +99,10 @@ func (c *confirmer) stored() (clique rune, changed bool) {
 	for _, p := range n.Problems {
 		changed = changed || p.Reason == reasonDomainChanged
 	}
-	return rune(n.Domain.ID), changed
+	if n.Domain.None {
+		return '0', changed
+	}
+	return rune(n.Domain.Clique.ID), changed
 }
 
 func TestDomain(t *testing.T) {
@@ -117,7 +122,20 @@ func TestDomain(t *testing.T) {
 		{"one GPU failed", "", "b A!, , ", none, false, 1},
 		{"one GPU unread", "", "b A?, , ", none, false, 1},
 		{"one GPU without a cluster", "", "b A0, , ", none, false, 1},
-		{"no cluster at all", "", "b 00, , ", none, false, 1},
+		{"no cluster, read once", "", "b 00", none, false, 1},
+		{"no cluster, read twice", "", "b 00, , ", '0', false, 2},
+		{"not supported, read twice", "", "b xx, b xx, ", '0', false, 2},
+		{"one not supported, one without a cluster", "", "b x0, , ", '0', false, 2},
+		{"one not supported, one unread", "", "b x?, , ", none, false, 1},
+		{"no cluster, interrupted", "", "b 00, b 0-, b 00", none, false, 3},
+		{"no cluster, and a probe between", "", "b 00, probe, b 00", none, false, 1},
+		{"no cluster, and an agent in another boot", "", "b 00, , agent, c 00", none, false, 3},
+		{"no cluster at first, then one", "", "b 00, , b AA", '0', false, 3},
+		{"no cluster at first, then one twice", "", "b 00, , b AA, ", 'A', false, 4},
+		{"the same with an agent between", "", "b 00, , agent, b AA, , agent, b AA", 'A', false, 4},
+		{"a cluster, then none in the same boot", "", "b AA, , b 00, , ", 'A', true, 3},
+		{"a cluster, then an agent and none", "", "b AA, , agent, b xx, , ", 'A', true, 3},
+		{"a cluster, then none after a reboot", "", "b AA, , b 00, , c 00, ", '0', false, 5},
 		{"two cliques", "", "b AB, , ", none, false, 1},
 		{"completed at last", "", "b --, , b A-, b AA, ", 'A', false, 4},
 		{"interrupted", "", "b AA, b A-, b AA", none, false, 3},
@@ -151,7 +169,7 @@ func TestDomain(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newConfirmer(t, tt.stored)
-			for _, s := range strings.Split(tt.steps, ", ") {
+			for s := range strings.SplitSeq(tt.steps, ", ") {
 				c.step(s)
 			}
 			clique, changed := c.stored()
@@ -169,7 +187,7 @@ func domainReport(t testing.TB, boot string, clique rune) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Domain, _ = n.Joined()
+	n.Domain = n.Joined()
 	report, err := topology.EncodeReport(n)
 	if err != nil {
 		t.Fatal(err)
@@ -188,13 +206,17 @@ func TestDomainChangedSays(t *testing.T) {
 	if !strings.Contains(string(c.store.report), want) {
 		t.Errorf("no %s in\n%s", want, c.store.report)
 	}
+	c.step("b xx")
+	if none := strings.Replace(want, "clique 00000000-0000-0000-0000-000000000001.66 now", "no NVLink between nodes now", 1); !strings.Contains(string(c.store.report), none) {
+		t.Errorf("no %s in\n%s", none, c.store.report)
+	}
 }
 
 // TestDomainAtRandom lets much happen and compares what is stored with the rule,
 // found anew each time from all that happened: the first of two good readings of
-// one boot in a row, heard by one agent from one probe.
+// one boot in a row, heard by one agent from one probe; none gives way to a clique.
 func TestDomainAtRandom(t *testing.T) {
-	words := []string{"", "", "", "b A", "b A", "b B", "b -", "garbage", "probe", "agent", "reboot"}
+	words := []string{"", "", "", "b A", "b A", "b B", "b 0", "b -", "garbage", "probe", "agent", "reboot"}
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		c := newConfirmer(t, "")
@@ -220,7 +242,7 @@ func TestDomainAtRandom(t *testing.T) {
 				}
 				repeats = reading
 				good := !strings.HasSuffix(reading, "-")
-				if good && reading == last && want == 0 {
+				if good && reading == last && (want == 0 || want == '0') {
 					want = rune(reading[len(reading)-1])
 				}
 				if last = ""; good {
@@ -236,7 +258,7 @@ func TestDomainAtRandom(t *testing.T) {
 			if silent := c.agent.node == nil; silent {
 				continue // what is stored is another agent's
 			}
-			if got != want || changed != (want != 0 && read != want && read != '-') {
+			if got != want || changed != (want != 0 && want != '0' && read != want && read != '-') {
 				t.Fatalf("seed %d: confirmed %q, want %q, changed %t, after %q", seed, got, want, changed, happened)
 			}
 		}

@@ -150,7 +150,7 @@ func (f *facts) report() *topology.Node {
 		return p.Reason == reasonStale || p.Reason == reasonDCGMIDUnknown || p.Reason == reasonDomainChanged
 	})
 	if f.probe != nil {
-		n.Domain = f.domain.clique
+		n.Domain = f.domain.domain
 	}
 	if p, changed := domainChanged(&n); changed {
 		n.Problems = append(n.Problems, p)

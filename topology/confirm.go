@@ -8,10 +8,36 @@ import (
 
 // unconfirmed reports whether the node is published in a block, other than of
 // those that fit nowhere, and its GPUs name a clique that its agent has not read
-// twice in this boot.
+// twice in this boot. Those that name none are keepUnlessNone's.
 func (p *planner) unconfirmed(i int) bool {
 	b := p.was[i]
-	return b >= 0 && p.plan.Placements[i].Source == string(fromNVML) && p.facts[i].Report.Domain != p.read[i].clique && !isUnplaced(p.prev.Blocks[b].Name)
+	return b >= 0 && p.plan.Placements[i].Source == string(fromNVML) && p.facts[i].Report.Domain.Clique != p.read[i].clique && !isUnplaced(p.prev.Blocks[b].Name)
+}
+
+// keepUnlessNone keeps a published node in its block where its GPUs say that they
+// have no NVLink domain and that is not confirmed.
+func (p *planner) keepUnlessNone(i int, d domain) domain {
+	f := p.facts[i]
+	if d.reason != ReasonNoDomain || d.keep || p.policy.ByLeaf || p.was == nil || p.was[i] < 0 || f.Report.Domain.None {
+		return d
+	}
+	block := p.prev.Blocks[p.was[i]].Name
+	if isUnplaced(block) {
+		return d
+	}
+	why, until := f.notConfirmed()
+	d = domain{keep: true, reason: ReasonUnconfirmed, message: d.message + ", and " + why}
+	p.problem(f.Name, d.reason, fmt.Sprintf("%s: it stays in block %s until %s", d.message, block, until))
+	return d
+}
+
+// notConfirmed says of a node why what its GPUs report is not confirmed, and what
+// would end that.
+func (f *Facts) notConfirmed() (why, until string) {
+	if was := f.Report.Domain.Clique; !was.IsZero() {
+		return "clique " + was.String() + " was confirmed in this boot", "the node is rebooted"
+	}
+	return "no second reading of this boot confirms it", "its agent has read it twice in a row; an agent that is older than the publisher never says so"
 }
 
 // countUnconfirmed keeps the blocks of such nodes from cliques that have no node
@@ -47,11 +73,8 @@ func (p *planner) keepUnconfirmed() {
 			continue
 		}
 		waits[int(p.groupOf[i])]++
-		clique, why, until := p.read[i].clique, "no second reading of this boot confirms it", "its agent has read it twice in a row; an agent that is older than the publisher never says so"
-		if was := p.facts[i].Report.Domain; !was.IsZero() {
-			why, until = "clique "+was.String()+" was confirmed in this boot", "the node is rebooted"
-		}
-		p.stay(i, fmt.Sprintf("its GPUs report clique %s, and %s", clique, why), until)
+		why, until := p.facts[i].notConfirmed()
+		p.stay(i, fmt.Sprintf("its GPUs report clique %s, and %s", p.read[i].clique, why), until)
 	}
 	for g, n := range waits {
 		grp := &p.groups[g]

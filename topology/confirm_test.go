@@ -19,11 +19,24 @@ func reads(f *topology.Facts, number int) {
 	for g := range gpus {
 		gpus[g].Fabric = topology.Fabric{ClusterUUID: clusterUUID(number), CliqueID: uint32(number), State: topology.FabricCompleted}
 	}
-	f.Report.GPUs, f.Report.Domain = gpus, topology.Clique{}
+	f.Report.GPUs, f.Report.Domain = gpus, topology.NVLinkDomain{}
+}
+
+// readsNone has the node's GPUs say that they have no NVLink between nodes.
+func readsNone(f *topology.Facts) {
+	gpus := slices.Clone(f.Report.GPUs)
+	for g := range gpus {
+		gpus[g].Fabric = topology.Fabric{State: topology.FabricNotSupported}
+	}
+	f.Report.GPUs, f.Report.Domain = gpus, topology.NVLinkDomain{}
 }
 
 func cliqueOf(number int) topology.Clique {
 	return topology.Clique{ClusterUUID: clusterUUID(number), ID: uint32(number)}
+}
+
+func domainOf(number int) topology.NVLinkDomain {
+	return topology.NVLinkDomain{Clique: cliqueOf(number)}
 }
 
 // TestPlanConfirms has nodes of the first rack of three name the second, or a
@@ -35,6 +48,15 @@ func TestPlanConfirms(t *testing.T) {
 			for _, n := range nodes {
 				reads(&facts[n], to)
 				if confirmed {
+					confirm(&facts[n])
+				}
+			}
+		}
+	}
+	leave := func(confirmed bool, nodes ...int) func([]topology.Facts) {
+		return func(facts []topology.Facts) {
+			for _, n := range nodes {
+				if readsNone(&facts[n]); confirmed {
 					confirm(&facts[n])
 				}
 			}
@@ -56,12 +78,12 @@ func TestPlanConfirms(t *testing.T) {
 	}{
 		{"read once", move(2, false, 0), "4 4 4", []string{"r001n01"}},
 		{"confirmed", move(2, true, 0), "4 5 3", nil},
-		{"another was confirmed in this boot", func(f []topology.Facts) { reads(&f[0], 2); f[0].Report.Domain = cliqueOf(1) }, "4 4 4", []string{"r001n01"}},
-		{"a third was", func(f []topology.Facts) { reads(&f[0], 2); f[0].Report.Domain = cliqueOf(3) }, "4 4 4", []string{"r001n01"}},
+		{"another was confirmed in this boot", func(f []topology.Facts) { reads(&f[0], 2); f[0].Report.Domain = domainOf(1) }, "4 4 4", []string{"r001n01"}},
+		{"a third was", func(f []topology.Facts) { reads(&f[0], 2); f[0].Report.Domain = domainOf(3) }, "4 4 4", []string{"r001n01"}},
 		{"an older agent, which confirms nothing", func(f []topology.Facts) { reads(&f[0], 1) }, "4 4 4", nil},
 		{"older agents on all", func(f []topology.Facts) {
 			for i := range f {
-				f[i].Report.Domain = topology.Clique{}
+				f[i].Report.Domain = topology.NVLinkDomain{}
 			}
 		}, "4 4 4", nil},
 		{"a rack to another, read once", move(2, false, whole...), "4 4 4", []string{"r001n01", "r001n02", "r001n03", "r001n04"}},
@@ -74,6 +96,13 @@ func TestPlanConfirms(t *testing.T) {
 		{"the second is", both(move(unknown, false, whole...), move(unknown, true, 0, 2)), "4 4 2 2", []string{"r001n02", "r001n04"}},
 		{"all are", move(unknown, true, whole...), "4 4 0 4", nil},
 		{"one alone is, and nobody follows", move(unknown, true, 0), "4 4 3", nil},
+		{"no NVLink, read once", leave(false, 0), "4 4 4", []string{"r001n01"}},
+		{"no NVLink, confirmed", leave(true, 0), "4 4 3", nil},
+		{"no NVLink, a clique was confirmed in this boot", func(f []topology.Facts) { leave(false, 0)(f); f[0].Report.Domain = domainOf(1) }, "4 4 4", []string{"r001n01"}},
+		{"no NVLink on a rack, read once", leave(false, whole...), "4 4 4", []string{"r001n01", "r001n02", "r001n03", "r001n04"}},
+		{"no NVLink on a rack", leave(true, whole...), "4 4 0", nil},
+		{"some to another rack, others have none, all read once", both(move(2, false, 0, 1), leave(false, 2, 3)), "4 4 4", []string{"r001n01", "r001n02", "r001n03", "r001n04"}},
+		{"none was confirmed first, and another clique is read once", func(f []topology.Facts) { reads(&f[0], 2); f[0].Report.Domain.None = true }, "4 4 4", []string{"r001n01"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -127,7 +156,7 @@ func TestPlanReadsOnce(t *testing.T) {
 	facts := slices.Concat(rack(1, 4), rack(2, 4))
 	was := mustPlan(t, facts[:3], nil, short)
 	for i := range facts {
-		facts[i].Report.Domain = topology.Clique{}
+		facts[i].Report.Domain = topology.NVLinkDomain{}
 	}
 	is := mustPlan(t, facts, fromFile(was), topology.Policy{ShortBlocks: true, BaseBlockSize: 4})
 	if len(is.Blocks) != 2 || len(is.Blocks[0].Nodes) != 4 || len(is.Blocks[1].Nodes) != 4 || len(is.Problems) > 0 {
@@ -137,7 +166,7 @@ func TestPlanReadsOnce(t *testing.T) {
 		was, facts := mustPlan(t, named(2, 4), nil, short), named(2, 4)
 		for i := range facts {
 			report(&facts[i], site(2, 4))
-			facts[i].Report.Domain = topology.Clique{}
+			facts[i].Report.Domain = topology.NVLinkDomain{}
 			if !labelled {
 				facts[i].Labels = topology.Labels{}
 			}
@@ -164,25 +193,27 @@ func TestPlanMovesConfirmed(t *testing.T) {
 		func(f *topology.Facts, _, _ int) { f.Report, f.Labels, f.Gone = nil, topology.Labels{}, true },
 		func(f *topology.Facts, home, _ int) {
 			f.Report.GPUs[0].Fabric = topology.Fabric{}
-			f.Report.Domain = cliqueOf(home)
+			f.Report.Domain = domainOf(home)
 		},
 		func(f *topology.Facts, _, _ int) {
 			for g := range f.Report.GPUs {
 				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricInProgress}
 			}
-			f.Report.Domain = topology.Clique{}
+			f.Report.Domain = topology.NVLinkDomain{}
 		},
 		func(f *topology.Facts, home, _ int) { // in the same boot
 			for g := range f.Report.GPUs {
 				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricCompleted, Status: "ERROR_UNKNOWN"}
 			}
-			f.Report.Domain = cliqueOf(home)
+			f.Report.Domain = domainOf(home)
 		},
 	}
 	wrong := []func(f *topology.Facts, home, other int){
 		func(f *topology.Facts, _, other int) { reads(f, other) },
-		func(f *topology.Facts, home, other int) { reads(f, other); f.Report.Domain = cliqueOf(home) },
+		func(f *topology.Facts, home, other int) { reads(f, other); f.Report.Domain = domainOf(home) },
 		func(f *topology.Facts, _, other int) { reads(f, racks+other) }, // a domain of its own
+		func(f *topology.Facts, _, _ int) { readsNone(f) },
+		func(f *topology.Facts, home, _ int) { readsNone(f); f.Report.Domain = domainOf(home) },
 		func(f *topology.Facts, _, other int) { f.Report.GPUs[1].Fabric.CliqueID = uint32(other) },
 	}
 	for seed := range uint64(60) {
@@ -228,5 +259,34 @@ func TestPlanMovesConfirmed(t *testing.T) {
 		if gone, added := changed(lines(was), lines(is)); (gone != 2 || added != 2) && to != home(mover) {
 			t.Errorf("seed %d: %d lines changed into %d, want 2 into 2", seed, gone, added)
 		}
+	}
+}
+
+// TestPlanConfirmsNone: that NVLink ends inside needs no second reading of a node
+// that is in no block of an NVLink domain.
+func TestPlanConfirmsNone(t *testing.T) {
+	policy := topology.Policy{ShortBlocks: true, OwnBlock: topology.UnplacedGPUs}
+	once := append(site(1, 4), below("h1"), below("h2"))
+	was := mustPlan(t, once, nil, policy)
+	want := lines(was)
+	for when, prev := range map[string]*topology.Previous{"published nowhere": nil, "published in a block of those that fit nowhere": fromFile(was)} {
+		is := mustPlan(t, once, prev, policy)
+		if diff := cmp.Diff(want, lines(is)); diff != "" || len(problemsOf(is, topology.ReasonUnconfirmed)) > 0 {
+			t.Errorf("%s: %v (-want +got):\n%s", when, is.Problems, diff)
+		}
+	}
+	readsNone(&once[0])
+	if is := mustPlan(t, once, fromFile(was), policy); !slices.Equal(lines(is), want) {
+		t.Errorf("read once: %v, want %v", lines(is), want)
+	}
+	confirm(&once[0])
+	if got, want := lines(mustPlan(t, once, fromFile(was), policy))[2], "unplaced-1 h1,h2,r001n01"; got != want {
+		t.Errorf("confirmed: %s, want %s", got, want)
+	}
+	leaves := topology.Policy{ShortBlocks: true, ByLeaf: true}
+	facts := []topology.Facts{below("h1", "leaf-1"), below("h2", "leaf-1")}
+	is := mustPlan(t, facts, fromFile(mustPlan(t, facts, nil, leaves)), leaves)
+	if problems := problemsOf(is, topology.ReasonUnconfirmed); len(problems) > 0 {
+		t.Errorf("blocks by leaf: %v", problems)
 	}
 }

@@ -134,6 +134,44 @@ func parseClique(s string) (Clique, error) {
 	return Clique{ClusterUUID: u, ID: uint32(id)}, nil
 }
 
+// NVLinkDomain is what the GPUs of a node say together: the clique that all have
+// joined, or that there is none. It is zero where they do not agree, or not yet.
+type NVLinkDomain struct {
+	Clique Clique
+	// None says that NVLink joins none of them with another node's.
+	None bool
+}
+
+// noDomain is the text form of a domain that is none.
+const noDomain = "none"
+
+// IsZero reports whether d says nothing.
+func (d NVLinkDomain) IsZero() bool { return d == NVLinkDomain{} }
+
+// String returns the clique's form, or "none".
+func (d NVLinkDomain) String() string {
+	if d.None {
+		return noDomain
+	}
+	return d.Clique.String()
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (d NVLinkDomain) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *NVLinkDomain) UnmarshalText(text []byte) error {
+	if string(text) == noDomain {
+		*d = NVLinkDomain{None: true}
+		return nil
+	}
+	*d = NVLinkDomain{}
+	if err := d.Clique.UnmarshalText(text); err != nil {
+		return fmt.Errorf("%w, or %s", err, noDomain)
+	}
+	return nil
+}
+
 // FabricState is how far the registration of a GPU with its NVLink fabric is
 // (nvmlGpuFabricInfo_t.state).
 type FabricState string
@@ -191,6 +229,11 @@ func (f *Fabric) Clique() (Clique, bool) {
 		return Clique{}, false
 	}
 	return Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}, true
+}
+
+// endsInside reports whether it is certain that the GPU has no domain to join.
+func (f *Fabric) endsInside() bool {
+	return f.State == FabricNotSupported || f.State == FabricCompleted && f.Status == "" && f.ClusterUUID.IsZero()
 }
 
 // IsZero reports whether nothing is known of the fabric.

@@ -169,8 +169,8 @@ const (
 	ReasonCliqueDiffers    = "CliqueLabelDiffers"
 	ReasonDomainDiffers    = "DomainLabelDiffers"
 	ReasonDomainConflict   = "DomainLabelConflict"
-	// ReasonUnconfirmed is of a published node whose GPUs name another clique, which
-	// no second reading of its boot confirms.
+	// ReasonUnconfirmed is of a published node whose GPUs name another clique or
+	// none, which no second reading of its boot confirms.
 	ReasonUnconfirmed  = "DomainUnconfirmed"
 	ReasonTierConflict = "TierConflict"
 	ReasonTiersMissing = "TierLabelsMissing"

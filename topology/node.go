@@ -13,11 +13,11 @@ type Node struct {
 	Name string `json:"node"`
 	// BootID is /proc/sys/kernel/random/boot_id.
 	BootID string `json:"bootID,omitempty"`
-	// Domain is the NVLink domain that two consecutive readings of the node's GPUs
-	// in this boot agreed on, the first such: Joined of both. Only an agent can say
-	// it, for one reading confirms nothing. It stays for the boot whatever the
-	// GPUs' fabrics say later.
-	Domain Clique `json:"domain,omitzero"`
+	// Domain is what two consecutive readings of the node's GPUs in this boot agreed
+	// on, the first such: Joined of both. Only an agent can say it, for one reading
+	// confirms nothing. A clique stays for the boot whatever the GPUs' fabrics say
+	// later; none gives way to a clique.
+	Domain NVLinkDomain `json:"domain,omitzero"`
 	// DriverVersion and NVMLVersion are as nvmlSystemGet*Version print them.
 	DriverVersion string `json:"driverVersion,omitempty"`
 	NVMLVersion   string `json:"nvmlVersion,omitempty"`
@@ -140,19 +140,21 @@ func (p Problem) String() string {
 	return s
 }
 
-// Joined returns the NVLink domain that all of the node's GPUs have joined, and
-// whether there is one. A GPU whose registration is in progress, failed or
-// unread, and GPUs of two domains, leave none.
-func (n *Node) Joined() (Clique, bool) {
-	var joined Clique
+// Joined returns the NVLink domain that all of the node's GPUs have joined, or
+// that all have none to join. It is zero where a GPU's registration is in
+// progress, failed or unread, and where two GPUs differ.
+func (n *Node) Joined() NVLinkDomain {
+	var joined NVLinkDomain
 	for i := range n.GPUs {
-		c, ok := n.GPUs[i].Fabric.Clique()
-		if !ok || i > 0 && c != joined {
-			return Clique{}, false
+		f := &n.GPUs[i].Fabric
+		c, ok := f.Clique()
+		d := NVLinkDomain{Clique: c, None: f.endsInside()}
+		if !ok && !d.None || i > 0 && d != joined {
+			return NVLinkDomain{}
 		}
-		joined = c
+		joined = d
 	}
-	return joined, len(n.GPUs) > 0
+	return joined
 }
 
 // GRESOrder returns the node's GPUs in the order of Slurm's GRES indices: by

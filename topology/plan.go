@@ -235,7 +235,7 @@ func (p *planner) readFacts() {
 	p.read = make([]reading, len(p.facts))
 	for i, f := range p.facts {
 		p.agents = p.agents || f.Report != nil || f.ReportUnreadable
-		d := f.domain()
+		d := p.keepUnlessNone(i, f.domain())
 		p.read[i] = reading{clique: d.clique, keep: d.keep, tiers: f.Tiers(), hasGPUs: f.GPUCount() > 0}
 		pl := &p.plan.Placements[i]
 		pl.Source, pl.Reason, pl.Message = string(d.source), d.reason, d.message

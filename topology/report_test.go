@@ -47,7 +47,7 @@ func TestParseReportRefuses(t *testing.T) {
 		head + `"node":"n","domain":7}`: `r:1: report: domain: found 7: want text`,
 		head + `"node":"n","domain":{"clusterUUID":"` + zeroUUID + `","cliqueID":1}}`:                                      `r:1: report: domain: found an object: want text`,
 		head + `"node":"n",` + "\n" + `"domain":"` + zeroUUID + `.1"}`:                                                     `r:2: report: domain: clique "` + zeroUUID + `.1": all-zero cluster UUID`,
-		head + `"node":"n","domain":"8a61c302"}`:                                                                           `r:1: report: domain: clique "8a61c302": want <cluster UUID>.<clique id>`,
+		head + `"node":"n","domain":"8a61c302"}`:                                                                           `r:1: report: domain: clique "8a61c302": want <cluster UUID>.<clique id>, or none`,
 		head + `"node":"n","gpus":[` + "\n" + `{"index":0,"uuid":"a",` + "\n" + `"minor":-1}]}`:                            `r:3: report: gpus[0].minor: -1: want 0 to`,
 		head + `"node":"n","gpus":[{"index":0,"uuid":"a"},` + "\n" + `{"index":1,"uuid":"a"}]}`:                            `r:2: report: gpus[1].uuid: "a" is also that of gpus[0]`,
 		head + `"node":"n","gpus":[{"index":0,"uuid":"a","fabric":{"cliqueID":1,"state":"almost"}}]}`:                      `gpus[0].fabric.state: "almost": want notSupported`,

@@ -127,14 +127,13 @@ func (p *agentProcess) until(what string, is func() bool) {
 
 // settled reports whether the agent has stored all that it will say of a machine
 // that nothing happens to: its report, with the NVLink domain confirmed where the
-// GPUs have joined one.
+// GPUs agree on one or on none.
 func (p *agentProcess) settled() bool {
 	n, err := topology.ParseReport("report", []byte(p.report()))
 	if err != nil {
 		return false
 	}
-	domain, _ := n.Joined()
-	return n.Domain == domain
+	return n.Domain == n.Joined()
 }
 
 func (p *agentProcess) report() string {

@@ -55,7 +55,7 @@ func inDomain(number byte) string {
 func (r *domainRig) put(name string, number byte) {
 	r.t.Helper()
 	n := topology.Node{Name: name, BootID: "b", GPUs: []topology.GPU{{UUID: "GPU-" + name, Fabric: topology.Fabric{ClusterUUID: topology.UUID{15: number}, State: topology.FabricCompleted}}}}
-	n.Domain, _ = n.Joined()
+	n.Domain = n.Joined()
 	report, err := topology.EncodeReport(&n)
 	if err != nil {
 		r.t.Fatal(err)
@@ -111,13 +111,13 @@ func (r *domainRig) stays(when, reported string) {
 }
 
 // TestNVMLDomain takes a node through what NVML says of its fabric, from the
-// library to the published file: only two readings of a new boot move it.
+// library to the published file: only two readings of a new boot move it, or take it out.
 func TestNVMLDomain(t *testing.T) {
 	t.Parallel()
 	r := newDomainRig(t)
 	r.run("20ms")
 	const confirmed1, confirmed2 = `"domain":"00000000-0000-0000-0000-000000000001.0"`, `"domain":"00000000-0000-0000-0000-000000000002.0"`
-	const boot2, boot3 = `"bootID":"3f0c5d1e-0000-4000-8000-000000000002"`, `"bootID":"3f0c5d1e-0000-4000-8000-000000000003"`
+	const boot2, boot4 = `"bootID":"3f0c5d1e-0000-4000-8000-000000000002"`, `"bootID":"3f0c5d1e-0000-4000-8000-000000000004"`
 	r.until("n1 is published", func() bool { return r.settled() && r.block("n1") != "" })
 	r.stays("in its rack", confirmed1)
 
@@ -136,16 +136,19 @@ func TestNVMLDomain(t *testing.T) {
 	r.machine.Change(inDomain(2), "gpu 5", "fabric inProgress")
 	r.stays("one GPU in progress", `"clusterUUID":"00000000-0000-0000-0000-000000000002"`)
 
-	r.machine.Reboot(inDomain(2)) // read once in an hour
+	r.machine.Reboot("fabric notSupported") // read once in an hour
 	r.run("1h")
-	r.stays("read once after a reboot", boot3)
+	r.stays("no NVLink, read once after a reboot", `"state":"notSupported"`)
+	r.machine.Reboot(inDomain(2))
+	r.run("1h")
+	r.stays("read once after a reboot", boot4)
 	if probe := r.probe(); probe == 0 || syscall.Kill(probe, syscall.SIGKILL) != nil {
 		t.Fatalf("no probe %d to kill", probe)
 	}
 	r.until("another probe reads", func() bool {
 		return r.metric(`quoin_agent_probe_restarts_total{reason="exit"}`) == 1 && r.metric("quoin_agent_probe_up") == 1
 	})
-	r.stays("read once by each of two probes", boot3)
+	r.stays("read once by each of two probes", boot4)
 	if strings.Contains(r.report(), `"domain"`) {
 		t.Errorf("confirmed: %s", r.report())
 	}
@@ -156,4 +159,8 @@ func TestNVMLDomain(t *testing.T) {
 	if strings.Contains(r.report(), "DomainChanged") {
 		t.Errorf("a new boot has the problem of the last one: %s", r.report())
 	}
+	r.machine.Reboot("fabric notSupported")
+	r.run("20ms")
+	r.until("that there is none is confirmed", func() bool { return strings.Contains(r.report(), `"domain":"none"`) })
+	r.until("n1 has left", func() bool { return r.block("n1") == "" })
 }

@@ -230,7 +230,7 @@ func (s *simulation) read() (*topology.Node, error) {
 		return nil, fmt.Errorf("%s: machine %s says nothing, as the file wants it", s.file, s.node)
 	}
 	n := *m.Report
-	n.Domain = topology.Clique{} // one reading confirms nothing
+	n.Domain = topology.NVLinkDomain{} // one reading confirms nothing
 	return &n, nil
 }
 

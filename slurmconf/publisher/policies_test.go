@@ -45,7 +45,7 @@ func randomNode(rng *rand.Rand, n int) topology.Facts {
 		fabric = topology.Fabric{State: topology.FabricInProgress}
 	}
 	f.Report = &topology.Node{Name: name, GPUs: []topology.GPU{{UUID: "GPU-" + name, Product: "NVIDIA GB200", Minor: new(int), Fabric: fabric}}}
-	f.Report.Domain, _ = fabric.Clique()
+	f.Report.Domain = f.Report.Joined()
 	f.Labels.Tiers = []string{fmt.Sprintf("leaf-%d", rack), fmt.Sprintf("spine-%d", rack/3)}
 	switch rng.IntN(12) {
 	case 0:

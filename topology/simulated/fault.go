@@ -87,17 +87,19 @@ func (f *Fault) strike(n *topology.Node) {
 }
 
 // confirm does what the machine's agent does in time: it keeps the first NVLink
-// domain of a boot that all GPUs have joined.
+// domain of a boot that all GPUs have joined, or that there is none until one is.
 func (m *machine) confirm() {
 	if m.boot != m.domainBoot {
-		m.domain, m.domainBoot = topology.Clique{}, m.boot
+		m.domain, m.domainBoot = topology.NVLinkDomain{}, m.boot
 	}
-	if !m.domain.IsZero() {
+	if !m.domain.Clique.IsZero() {
 		return
 	}
 	n := m.report()
 	for _, f := range m.faults {
 		f.strike(n)
 	}
-	m.domain, _ = n.Joined()
+	if d := n.Joined(); !d.IsZero() {
+		m.domain = d
+	}
 }

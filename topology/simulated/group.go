@@ -35,7 +35,9 @@ func (c *Cluster) addGroup(g *group, racks *int) error {
 			}
 			m.place = m.home
 			if g.GPUs.Count > 0 {
-				m.domain, _ = m.clique()
+				var joined bool
+				m.domain.Clique, joined = m.clique()
+				m.domain.None = !joined
 			}
 			if err := c.add(m); err != nil {
 				return err

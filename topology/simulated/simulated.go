@@ -69,7 +69,7 @@ type machine struct {
 	faults []Fault
 	boot   int
 	// domain is what its agent has confirmed in boot domainBoot, zero for nothing.
-	domain     topology.Clique
+	domain     topology.NVLinkDomain
 	domainBoot int
 }
 

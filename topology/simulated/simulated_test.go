@@ -74,7 +74,7 @@ func TestMachineInRack(t *testing.T) {
 			Peers:   []topology.Peer{{PCIBusID: fmt.Sprintf("%08X:%02X:00.0", 1-i, 17-16*i), Ancestor: "system"}},
 			Fabric:  topology.Fabric{ClusterUUID: cluster, CliqueID: 2, State: topology.FabricCompleted, Health: topology.HealthHealthy, HealthFields: well}}
 	}
-	want := &topology.Node{Name: "a2-01", BootID: m.Report.BootID, Domain: topology.Clique{ClusterUUID: cluster, ID: 2}, DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06", CUDAVersion: "13.0",
+	want := &topology.Node{Name: "a2-01", BootID: m.Report.BootID, Domain: topology.NVLinkDomain{Clique: topology.Clique{ClusterUUID: cluster, ID: 2}}, DriverVersion: "580.65.06", NVMLVersion: "13.580.65.06", CUDAVersion: "13.0",
 		GPUs:     []topology.GPU{gpu(0, &zero, "0-71"), gpu(1, &one, "72-143")},
 		Sockets:  []topology.Socket{{CPUs: "0-71", Cores: 72}, {CPUs: "72-143", Cores: 72}},
 		Platform: &topology.Platform{ChassisSerial: "1800000000002", Slot: 1, Tray: 0, HostID: 1},
@@ -214,13 +214,13 @@ func TestConfirmed(t *testing.T) {
 				f.Node = "a1-01"
 				c.Apply(Step{Do: []Fault{f}})
 			}
-			if got := machineOf(t, c, "a1-01").Report.Domain; got.ID != tt.want || got.IsZero() != (tt.want == 0) {
+			if got := machineOf(t, c, "a1-01").Report.Domain; got.Clique.ID != tt.want || got.IsZero() != (tt.want == 0) {
 				t.Errorf("%s is confirmed, want clique %d", got, tt.want)
 			}
 		})
 	}
-	if got := machineOf(t, parseOf(t, tiny), "b-1").Report.Domain; !got.IsZero() {
-		t.Errorf("a machine without a fabric has confirmed %s", got)
+	if got := machineOf(t, parseOf(t, tiny), "b-1").Report.Domain; !got.None {
+		t.Errorf("a machine without a fabric has confirmed %s, want none", got)
 	}
 }
 
