@@ -236,17 +236,26 @@ func (a *Agent) syncStore(ctx context.Context) error {
 		return nil
 	}
 	if bytes.Equal(stored, report) {
-		a.metrics.stored.Set(1)
+		a.holds(report)
 		a.log.Debug("report is stored already")
 		return nil
 	}
 	if err := a.store.Put(ctx, report); err != nil {
 		return err
 	}
-	a.metrics.stored.Set(1)
 	a.metrics.writes.Inc()
+	a.holds(report)
 	a.log.Info("report stored", "bytes", len(report))
 	return nil
+}
+
+// holds notes that the store holds a report, unless another has come meanwhile.
+func (a *Agent) holds(report []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if bytes.Equal(a.line, report) {
+		a.metrics.stored.Set(1)
+	}
 }
 
 // recallFirst recalls what is stored before there is a first report: without it

@@ -63,8 +63,9 @@ func TestDCGMIDs(t *testing.T) {
 	p.start(command(t, linkQuoin(t), 550, fake.New(t, "h100"), "agent", "--config", config, "--listen", p.address, "--run-dir", run))
 	p.until("report and inventory", func() bool {
 		_, err := os.Stat(filepath.Join(run, "inventory.json"))
-		return err == nil && p.report() != "" && p.metric("quoin_agent_report_stored") == 1
+		return err == nil && p.settled() && p.metric("quoin_agent_report_stored") == 1
 	})
+	writes := p.metric("quoin_agent_report_writes_total") // two where the domain was confirmed after the first
 	if diff := cmp.Diff([]int{3, 4, 5, 6, 7, 0, 1, 2}, reportedIDs(t, p)); diff != "" {
 		t.Errorf("ids (-want +got):\n%s", diff)
 	}
@@ -100,8 +101,8 @@ func TestDCGMIDs(t *testing.T) {
 	e.shift.Store(4)
 	e.down.Store(false)
 	p.until("the changed ids", func() bool { return strings.Contains(p.report(), `"dcgmID":4,`) && reportedIDs(t, p)[0] == 4 })
-	if n := p.metric("quoin_agent_report_writes_total"); n != 2 {
-		t.Errorf("%v writes, want 2", n)
+	if n := p.metric("quoin_agent_report_writes_total"); n != writes+1 || writes > 2 {
+		t.Errorf("%v writes first and then %v in all, want one or two, and one", writes, n)
 	}
 }
 
