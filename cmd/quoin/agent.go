@@ -24,14 +24,15 @@ type agentOptions struct {
 	log                                                                       logOptions
 }
 
-func newAgentCommand() *cobra.Command {
-	var o agentOptions
+func newAgentCommand() *cobra.Command { return new(agentOptions).command() }
+
+func (o *agentOptions) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Report this node's GPUs and NVLink fabric, and keep the files that the job hook reads",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runAgent(cmd.Context(), cmd, &o)
+			return runAgent(cmd.Context(), cmd, o)
 		},
 	}
 	o.machine.addFlags(cmd)

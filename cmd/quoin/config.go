@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"reflect"
@@ -14,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 
@@ -68,11 +68,20 @@ func setFlags(path string, section *yaml.Node, flags *pflag.FlagSet) error {
 			errs = append(errs, fmt.Errorf("%s:%d: %s: want one value", path, value.Line, key.Value))
 		case !f.Changed:
 			if err := f.Value.Set(value.Value); err != nil {
-				errs = append(errs, fmt.Errorf("%s:%d: %s %q: want a %s such as %s", path, value.Line, key.Value, value.Value, f.Value.Type(), f.DefValue))
+				errs = append(errs, fmt.Errorf("%s:%d: %s %q: want %s", path, value.Line, key.Value, value.Value, wantedOfFlag(f)))
 			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// wantedOfFlag says in words what a flag takes.
+func wantedOfFlag(f *pflag.Flag) string {
+	if f.DefValue == "" {
+		_, usage := pflag.UnquoteUsage(f)
+		return usage
+	}
+	return "a " + f.Value.Type() + " such as " + f.DefValue
 }
 
 // configurable returns the flags that the file may set: not the file itself,
@@ -204,13 +213,13 @@ func lineOf(n *yaml.Node, way []string) int {
 }
 
 // keyAt names the key of the value that begins on the line, for the library's
-// errors name only that.
-func keyAt(n *yaml.Node, line int) string {
+// errors name only that; with a text, of the one that it is.
+func keyAt(n *yaml.Node, line int, text string) string {
 	for i, child := range n.Content {
-		if n.Kind == yaml.MappingNode && i%2 == 1 && child.Line == line && (child.Kind == yaml.ScalarNode || child.Style == yaml.FlowStyle) {
+		if n.Kind == yaml.MappingNode && i%2 == 1 && child.Line == line && (text == "" || child.Value == text) && (child.Kind == yaml.ScalarNode || child.Style == yaml.FlowStyle) {
 			return n.Content[i-1].Value
 		}
-		if key := keyAt(child, line); key != "" {
+		if key := keyAt(child, line, text); key != "" {
 			return key
 		}
 	}
@@ -235,69 +244,58 @@ func explain(path string, tree *yaml.Node, message string) string {
 		if m[2] != "" {
 			value = strconv.Quote(m[2]) + ": "
 		}
-		message = "want " + cmp.Or(wantedOf[m[3]], m[3])
+		message = "want " + cmp.Or(wantedOf[m[3]], "keys and values")
 	} else if m = atLine.FindStringSubmatch(message); m != nil {
 		message = m[2]
 	} else {
 		return path + ": " + message
 	}
-	line, _ := strconv.Atoi(m[1]) // the expression takes digits only
-	key := keyAt(tree, line)
+	line, _ := strconv.Atoi(m[1])                      // the expression takes digits only
+	quoted, _ := strconv.QuotedPrefix(value + message) // else it is empty
+	text, _ := strconv.Unquote(quoted)
+	key := cmp.Or(keyAt(tree, line, text), keyAt(tree, line, ""))
 	if key != "" {
 		key += ": "
 	}
 	return fmt.Sprintf("%s:%s: %s%s%s", path, m[1], key, value, message)
 }
 
-// wantedOf says in words what a field of the type takes.
+// wantedOf says in words what a field of the type takes; one that is not here takes
+// keys and values.
 var wantedOf = map[string]string{
 	"string": "text", "bool": "true or false", "int": "a whole number", "float64": "a number", "[]string": "a list of texts", "[]int": "a list of whole numbers",
-	"[]publisher.Publication": "a list of publications", "publisher.Publication": "the keys of a publication", "publisher.Selection": "keys and values", "main.config": "keys and values",
+	"[]publisher.Publication": "a list of publications", "publisher.Publication": "the keys of a publication",
 }
 
 // keysOf lists the keys of a configuration type by its name in errors.
 func keysOf(typeName string) []string {
-	for _, t := range []reflect.Type{reflect.TypeFor[config](), reflect.TypeFor[publisher.Publication](), reflect.TypeFor[publisher.Selection]()} {
-		if t.String() != typeName {
-			continue
+	var find func(t reflect.Type) []string
+	find = func(t reflect.Type) []string {
+		for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
+			t = t.Elem()
 		}
-		var keys []string
-		for i := range t.NumField() {
-			if tag := t.Field(i).Tag.Get("yaml"); tag != "" {
-				keys = append(keys, tag)
-			}
+		if t.Kind() != reflect.Struct {
+			return nil
 		}
-		slices.Sort(keys)
-		return keys
+		var keys, below []string
+		for f := range fieldsOf(t) {
+			keys, below = append(keys, f.Tag.Get("yaml")), append(below, find(f.Type)...)
+		}
+		if t.String() == typeName {
+			return keys
+		}
+		return below
 	}
-	return nil
+	return slices.Sorted(slices.Values(find(reflect.TypeFor[config]())))
 }
 
-func newConfigCommand() *cobra.Command {
-	var path string
-	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Show the configuration with its defaults filled in, or what is wrong with it",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := readConfig(path)
-			if err != nil {
-				return err
+// fieldsOf yields the fields that have a key.
+func fieldsOf(t reflect.Type) iter.Seq[reflect.StructField] {
+	return func(yield func(reflect.StructField) bool) {
+		for i := range t.NumField() {
+			if f := t.Field(i); f.Tag.Get("yaml") != "" && !yield(f) {
+				return
 			}
-			agent, pub := newAgentCommand().Flags(), newPublisherCommand().Flags()
-			if err := errors.Join(setFlags(path, &c.Agent, agent), setFlags(path, &c.Publisher, pub)); err != nil {
-				return err
-			}
-			fill(&c.Agent, agent)
-			fill(&c.Publisher, pub)
-			enc := yaml.NewEncoder(cmd.OutOrStdout())
-			enc.SetIndent(2)
-			if err := enc.Encode(c); err != nil {
-				return fmt.Errorf("print configuration: %w", err)
-			}
-			return enc.Close()
-		},
+		}
 	}
-	cmd.Flags().StringVar(&path, "config", "", "configuration `file`; default: the defaults alone")
-	return cmd
 }

@@ -19,14 +19,15 @@ type publisherOptions struct {
 	log                                               logOptions
 }
 
-func newPublisherCommand() *cobra.Command {
-	var o publisherOptions
+func newPublisherCommand() *cobra.Command { return new(publisherOptions).command() }
+
+func (o *publisherOptions) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publisher",
 		Short: "Keep the Slurm files of the cluster as its nodes are; one of several leads",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runPublisher(cmd.Context(), cmd, &o)
+			return runPublisher(cmd.Context(), cmd, o)
 		},
 	}
 	f := cmd.Flags()
