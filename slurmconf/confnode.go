@@ -76,7 +76,11 @@ func confNode(values, defaults map[string]string) (*ConfNode, error) {
 		return nil, err
 	}
 	n.Sockets = totalSockets(cpus, boards, sockets, perBoard, n.CoresPerSocket*n.ThreadsPerCore)
-	if n.GPUs, err = parseNodeGres(get("gres")); err != nil {
+	gres, ok := values["gres"]
+	if !ok { // one that is empty takes the default away
+		gres = defaults["gres"]
+	}
+	if n.GPUs, err = parseNodeGres(gres); err != nil {
 		return nil, err
 	}
 	return n, nil

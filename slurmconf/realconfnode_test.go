@@ -73,12 +73,12 @@ func confNodeFiles(cases []confNodeCase) (conf string, files map[string]string, 
 			fmt.Fprintf(&lines, "NodeName=%s %s\n", nodeOf(i), l)
 		}
 	}
-	conf = "GresTypes=gpu,nic\nSelectType=select/cons_tres\nNodeName=DEFAULT RealMemory=1000\n" + main.String() +
+	conf = "ClusterName=rig\nGresTypes=gpu,nic\nSelectType=select/cons_tres\nNodeName=DEFAULT RealMemory=1000\n" + main.String() +
 		"Include nodes.conf\nNodeName=late NodeAddr=127.0.0.1 Port=21999\nPartitionName=main Nodes=ALL Default=YES\n"
 	return conf, map[string]string{
-		"nodes.conf": included.String() + "nodename=default Sockets=2 ThreadsPerCore=2\nNodeName=Default CPUs=32\nInclude more.conf\n",
-		"more.conf":  "NodeName=more NodeAddr=127.0.0.1 Port=21998 CoresPerSocket=8\n",
-		"gres.conf":  lines.String(),
+		"nodes.conf":    included.String() + "nodename=default Sockets=2 ThreadsPerCore=2\nNodeName=Default CPUs=32\nInclude more-%c.conf\n",
+		"more-rig.conf": "NodeName=more NodeAddr=127.0.0.1 Port=21998 CoresPerSocket=8\n",
+		"gres.conf":     lines.String(),
 	}, lines.String()
 }
 

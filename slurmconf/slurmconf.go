@@ -58,6 +58,8 @@ type confReader struct {
 	include Include
 	// nodeDefault are the values of the lines NodeName=DEFAULT, by key in lower case.
 	nodeDefault map[string]string
+	// cluster is ClusterName, which %c in the name of an included file stands for.
+	cluster string
 }
 
 func (r *confReader) file(name string, data []byte, depth int) error {
@@ -97,8 +99,10 @@ func (r *confReader) included(file string, line int, included string, depth int)
 		return fail(included + " is not read here: put its lines into this file")
 	case depth >= maxIncludes:
 		return fail(fmt.Sprintf("files include each other more than %d deep", maxIncludes))
+	case r.cluster == "" && strings.Contains(included, "%c"):
+		return fail(included + " stands before ClusterName, which %c is: Slurm refuses the whole file")
 	}
-	name, data, err := r.include(included)
+	name, data, err := r.include(strings.ReplaceAll(included, "%c", r.cluster))
 	if err != nil {
 		return fail(err.Error())
 	}
@@ -120,6 +124,8 @@ func (r *confReader) line(file string, l *confLine) error {
 	}
 	for _, a := range append([]confPair{l.confPair}, l.attrs...) { // several keys may share a line
 		switch strings.ToLower(a.key) {
+		case "clustername":
+			r.cluster = strings.ToLower(a.value)
 		case "grestypes":
 			r.conf.GresTypes = strings.FieldsFunc(a.value, func(c rune) bool { return c == ',' })
 		case "topologyplugin":

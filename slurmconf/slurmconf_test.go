@@ -11,18 +11,18 @@ import (
 
 func TestParseSlurmConf(t *testing.T) {
 	files := map[string]string{
-		"slurm.conf": `ClusterName=a
+		"slurm.conf": `ClusterName=A
 GresTypes=gpu,nic TopologyPlugin=topology/block
 NodeName=DEFAULT CPUs=144 RealMemory=1000 # of all
 Include nodes.conf
 NodeName=login
-include  more.conf
+include  more-%c.conf
 PartitionName=a Nodes=ALL Topology=nvl
 PartitionName=b Nodes=ALL Topology=fabric
 PartitionName=c Nodes=ALL Topology=nvl
 `,
-		"nodes.conf": "NodeName=n[1-2] Sockets=2 CoresPerSocket=36 ThreadsPerCore=2 \\\n  Gres=gpu:gb200:4(S:0-1),nic:2\nnodename=default gres=gpu:2 cpus=16\n",
-		"more.conf":  "NodeName=n3 CoresPerSocket=4 Gres=gpu:a:1,gpu:b:1,gpu:a:2\nNodeName=n4 Boards=2 SocketsPerBoard=2\nNodeName=n5 gres=gpu:no_consume:1k\n",
+		"nodes.conf":  "NodeName=n[1-2] Sockets=2 CoresPerSocket=36 ThreadsPerCore=2 \\\n  Gres=gpu:gb200:4(S:0-1),nic:2\nnodename=default gres=gpu:2 cpus=16\n",
+		"more-a.conf": "NodeName=n3 CoresPerSocket=4 Gres=gpu:a:1,gpu:b:1,gpu:a:2\nNodeName=n4 Boards=2 SocketsPerBoard=2\nNodeName=n5 gres=gpu:no_consume:1k\nNodeName=n6 Gres=\"\"\n",
 	}
 	got, err := ParseSlurmConf("slurm.conf", []byte(files["slurm.conf"]), func(file string) (string, []byte, error) {
 		return file, []byte(files[file]), nil
@@ -36,12 +36,13 @@ PartitionName=c Nodes=ALL Topology=nvl
 		"n3": {Sockets: 4, CoresPerSocket: 4, ThreadsPerCore: 1, GPUs: []GPUCount{{"a", 3}, {"b", 1}}},
 		"n4": {Sockets: 4, CoresPerSocket: 1, ThreadsPerCore: 1, GPUs: []GPUCount{{"", 2}}},
 		"n5": {Sockets: 16, CoresPerSocket: 1, ThreadsPerCore: 1, GPUs: []GPUCount{{"", 1024}}},
+		"n6": {Sockets: 16, CoresPerSocket: 1, ThreadsPerCore: 1},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	o := got.Options(Release2605)
-	if diff := cmp.Diff([]string{"login", "n1", "n2", "n3", "n4", "n5"}, o.KnownNodes); diff != "" || len(o.Nodes) != 6 {
+	if diff := cmp.Diff([]string{"login", "n1", "n2", "n3", "n4", "n5", "n6"}, o.KnownNodes); diff != "" || len(o.Nodes) != 7 {
 		t.Errorf("Options knows other nodes: %s", diff)
 	}
 }
@@ -56,6 +57,7 @@ func TestParseSlurmConfErrors(t *testing.T) {
 		"NodeName=n[1-\n":                          "slurm.conf:1: NodeName: ",
 		"\n\nhello\n":                              `slurm.conf:3: "hello" is no Key=Value`,
 		"Include gone.conf\n":                      "slurm.conf:1: Include: gone.conf: not there",
+		"Include %c.conf\nClusterName=a\n":         "slurm.conf:1: Include: %c.conf stands before ClusterName",
 		"NodeName=a\nInclude loop.conf\n":          "Include: files include each other more than 16 deep",
 		"NodeName=a\n\nInclude bad.conf\nNodeName": "bad.conf:1: ",
 	} {
