@@ -116,16 +116,16 @@ func (p *planner) readWindow(places []int, at int, parents []string) window {
 const mixedParents = "\x00"
 
 // parentDomains names, beside the groups, what the neighbours of a block share:
-// what most of its nodes say is above their leaf, else an NVLink cluster of several
+// what is above the leaves of most of its nodes, else an NVLink cluster of several
 // cliques; empty where neither is known.
 func (p *planner) parentDomains() []string {
 	clusters := make(map[string]int)
 	for g := range p.groups {
 		clusters[p.clusterOf(g)]++
 	}
-	parents := make([]string, len(p.groups))
+	parents, paths := make([]string, len(p.groups)), p.pathsAbove()
 	for g := range p.groups {
-		above := p.aboveLeaf(g)
+		above := p.aboveLeaf(g, paths)
 		switch cluster := p.clusterOf(g); {
 		case p.groups[g].unplaced:
 			parents[g] = "the nodes that fit nowhere"
@@ -147,24 +147,14 @@ func (p *planner) clusterOf(g int) string {
 	return strings.TrimPrefix(name, blockPrefix)[:8]
 }
 
-// aboveLeaf names the switches that most of a block's nodes say are above their
-// leaf, from the top.
-func (p *planner) aboveLeaf(g int) string {
+// aboveLeaf names the switches above the leaves of most of a block's nodes, from the
+// top. They are those of the tree, which knows of silent nodes what was published.
+func (p *planner) aboveLeaf(g int, paths map[string]string) string {
 	votes := make(map[string]int)
-	var last []string
-	path := ""
 	for _, i := range p.groups[g].nodes {
-		tiers := p.read[i].tiers
-		if len(tiers) < 2 {
-			continue
+		if path := paths[p.plan.Placements[i].Switch]; path != "" {
+			votes[path]++
 		}
-		if !slices.Equal(tiers[1:], last) {
-			last = tiers[1:]
-			up := slices.Clone(last)
-			slices.Reverse(up)
-			path = strings.Join(up, "/")
-		}
-		votes[path]++
 	}
 	best := ""
 	for path, n := range votes {
@@ -173,6 +163,50 @@ func (p *planner) aboveLeaf(g int) string {
 		}
 	}
 	return best
+}
+
+// pathsAbove returns by leaf the switches above it, from the top; those without any
+// are absent.
+func (p *planner) pathsAbove() map[string]string {
+	above := parentsOf(p.plan.Switches)
+	paths := make(map[string]string)
+	for i := range p.plan.Switches {
+		leaf, path := p.plan.Switches[i].Name, ""
+		if len(p.plan.Switches[i].Children) > 0 {
+			continue
+		}
+		for tier, up := 0, above[leaf]; up != "" && tier < maxTiers; tier, up = tier+1, above[up] {
+			path = "/" + up + path
+		}
+		if path != "" {
+			paths[leaf] = path[1:]
+		}
+	}
+	return paths
+}
+
+// WithoutParent returns the nodes of new blocks of which no switch above the leaf is
+// known, by their Slurm names, and whether any is known of others. prev may be nil.
+func (p *Plan) WithoutParent(prev *Previous) (nodes []string, others bool) {
+	published := make(map[string]bool)
+	if prev != nil {
+		for i := range prev.Blocks {
+			published[prev.Blocks[i].Name] = true
+		}
+	}
+	above := parentsOf(p.Switches)
+	sited := make(map[string]bool)
+	for i := range p.Placements {
+		if pl := &p.Placements[i]; above[pl.Switch] != "" {
+			sited[pl.Block] = true
+		}
+	}
+	for i := range p.Blocks {
+		if b := &p.Blocks[i]; !published[b.Name] && !sited[b.Name] && !isUnplaced(b.Name) {
+			nodes = append(nodes, b.Nodes...)
+		}
+	}
+	return nodes, len(above) > 0
 }
 
 // nameOutgrown names the parent domains that have more blocks than their size, and

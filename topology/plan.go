@@ -174,8 +174,9 @@ func MakePlan(facts []Facts, previous *Previous, policy Policy) (*Plan, error) {
 	if err := p.sizeBlocks(); err != nil {
 		return nil, err
 	}
-	p.orderBlocks()
 	p.makeTree()
+	p.orderBlocks()
+	p.placeBySwitch()
 	p.findProblems()
 	return p.plan, nil
 }

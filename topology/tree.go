@@ -81,11 +81,17 @@ func (p *planner) makeTree() {
 		p.problem("", ReasonTierConflict, m)
 	}
 	p.plan.Switches = t.list()
-	if len(p.plan.Blocks) == 0 {
-		for i := range p.plan.Placements {
-			if pl := &p.plan.Placements[i]; pl.Switch != "" {
-				pl.Reason, pl.Message = ReasonPlaced, ""
-			}
+}
+
+// placeBySwitch says of the nodes that have a switch that they are placed, where
+// there is no block.
+func (p *planner) placeBySwitch() {
+	if len(p.plan.Blocks) > 0 {
+		return
+	}
+	for i := range p.plan.Placements {
+		if pl := &p.plan.Placements[i]; pl.Switch != "" {
+			pl.Reason, pl.Message = ReasonPlaced, ""
 		}
 	}
 }

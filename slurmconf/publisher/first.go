@@ -29,7 +29,11 @@ func (s *state) settlesBase(prev *topology.Previous, plan *topology.Plan, now ti
 }
 
 // firstWaits says what such a publication waits for, and until when at most.
-func (s *state) firstWaits(facts []topology.Facts, now time.Time) (why string, until time.Time) {
+func (s *state) firstWaits(facts []topology.Facts, plan *topology.Plan, now time.Time) (why string, until time.Time) {
+	var unsited []string
+	if s.pub.ParentBlocks > 0 && s.pub.Topology != string(slurmconf.KindTree) {
+		unsited, _ = plan.WithoutParent(nil)
+	}
 	known, byLeaf := 0, s.pub.policy().ByLeaf
 	for i := range facts {
 		if f := &facts[i]; byLeaf && len(f.Tiers()) > 0 || !byLeaf && (f.Report != nil || f.Labels.NamesDomain()) {
@@ -46,6 +50,8 @@ func (s *state) firstWaits(facts []topology.Facts, now time.Time) (why string, u
 		return "", latest
 	case node != "":
 		return "node " + node, latest
+	case len(unsited) > 0:
+		return "the switches above node " + unsited[0], latest
 	case s.pub.BaseBlockSize == 0 && s.pub.Topology != string(slurmconf.KindTree) && now.Before(quiet):
 		return "further nodes", earlier(latest, quiet)
 	}

@@ -1,14 +1,17 @@
 package publisher
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -57,7 +60,7 @@ func TestLeafBlocksRest(t *testing.T) {
 		}
 		store.change(part)
 		store.pass(time.Hour)
-		if diff := cmp.Diff(text, store.get("slurm/quoin-slurm").Files["topology.yaml"]); diff != "" {
+		if diff := gocmp.Diff(text, store.get("slurm/quoin-slurm").Files["topology.yaml"]); diff != "" {
 			t.Errorf("after the switches went missing (-was +is):\n%s", diff)
 		}
 	})
@@ -81,4 +84,83 @@ func TestDefaultStaysFabric(t *testing.T) {
 			t.Errorf("held for %q, published\n%s", is.Annotations[AnnotationHeldReason], text)
 		}
 	})
+}
+
+// spines are racks of three nodes, r0-0 and on, every other below one spine, with the
+// labels of the switches on those that have them.
+func spines(n int, labelled func(rack int) bool) *Snapshot {
+	snap := &Snapshot{Reports: map[string]*topology.Node{}}
+	for r := range n {
+		fabric := topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{byte(r + 1)}, CliqueID: 1}
+		labels := map[string]string{nodelabels.Count: "1"}
+		if labelled(r) {
+			labels[nodelabels.DefaultTiers[0]], labels[nodelabels.DefaultTiers[1]] = fmt.Sprintf("leaf-%d", r), fmt.Sprintf("spine-%d", r%2)
+		}
+		for k := range 3 {
+			name := fmt.Sprintf("r%d-%d", r, k)
+			report := &topology.Node{Name: name, GPUs: []topology.GPU{{UUID: "GPU-" + name, Product: "NVIDIA GB200", Minor: new(int), Fabric: fabric}}}
+			report.Domain = report.Joined()
+			snap.Nodes, snap.Reports[name] = append(snap.Nodes, Node{Name: name, Labels: labels}), report
+		}
+	}
+	return snap
+}
+
+// TestParentsComeLate has racks named by NVML before the labels say which switches are
+// above them, and racks come while those of the others are missing: each is put beside
+// its neighbours, for it keeps its first place for good.
+func TestParentsComeLate(t *testing.T) {
+	all, none := func(int) bool { return true }, func(int) bool { return false }
+	but := func(rack int) func(int) bool { return func(r int) bool { return r != rack } }
+	for name, steps := range map[string][]*Snapshot{
+		"all at first":          {spines(5, none), spines(5, all)},
+		"some at first":         {spines(5, but(3)), spines(5, all)},
+		"a new rack":            {spines(4, all), spines(5, but(4)), spines(5, all)},
+		"while others say none": {spines(4, all), spines(5, func(r int) bool { return r == 4 })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newMemory(&Snapshot{})
+			inBubble(t, store, complete(t, Publication{ParentBlocks: 4, FirstWait: DefaultPublication().FirstWait}), func() {
+				for _, snap := range steps {
+					store.change(snap)
+					store.pass(2 * time.Minute)
+				}
+				saves := store.saves
+				store.pass(time.Hour)
+				if store.saves != saves {
+					t.Errorf("%d saves at rest", store.saves-saves)
+				}
+			})
+			var got []string
+			for _, b := range blocksIn(t, store) {
+				got = append(got, cmp.Or(b.Nodes, b.Name))
+			}
+			if diff := gocmp.Diff([]string{"r0-[0-2]", "r2-[0-2]", "r4-[0-2]", "spare-4", "r1-[0-2]", "r3-[0-2]"}, got); diff != "" {
+				t.Errorf("blocks (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestParentsNeverCome publishes racks whose switches nobody names after the longest
+// wait: at first, and when one comes.
+func TestParentsNeverCome(t *testing.T) {
+	few := func(r int) bool { return r < 2 }
+	store := newMemory(spines(3, few))
+	inBubble(t, store, complete(t, Publication{ParentBlocks: 2, FirstWait: DefaultPublication().FirstWait}), func() {
+		store.pass(4 * time.Minute)
+		if store.saves != 0 {
+			t.Fatal("published before the longest wait")
+		}
+		store.pass(2 * time.Minute)
+		store.change(spines(4, few))
+		store.pass(4 * time.Minute)
+		if blocks := blocksIn(t, store); len(blocks) != 5 || blocks[1].Name != "spare-2" {
+			t.Fatalf("blocks %v", blocks)
+		}
+		store.pass(2 * time.Minute)
+	})
+	if blocks := blocksIn(t, store); len(blocks) != 5 || blocks[1].Nodes != "r3-[0-2]" {
+		t.Errorf("blocks %v, want that of r3 in the place of spare-2", blocks)
+	}
 }

@@ -21,10 +21,14 @@ type reading struct {
 // for the first time have stood since the last change to anything. It returns
 // when to come back for such nodes.
 func (s *state) make(g Gathered, prev Previous, now time.Time) (made *Made, wake time.Time, err error) {
-	readings := make(map[string]reading)
+	readings, unsited := make(map[string]reading), make(map[string]time.Time)
 	for again := true; again; {
 		if made, err = Make(s.pub, g, prev); err != nil || prev.Topology == nil {
 			break
+		}
+		if until := s.waitForParents(&g, prev.Topology, made.Plan, unsited, now); !until.IsZero() {
+			wake = earlier(wake, until)
+			continue
 		}
 		again = false
 		nodes, _ := topology.Moved(prev.Topology, made.Plan)
@@ -51,8 +55,41 @@ func (s *state) make(g Gathered, prev Previous, now time.Time) (made *Made, wake
 			}
 		}
 	}
-	s.readings = readings
+	s.readings, s.unsited = readings, unsited
 	return made, wake, err
+}
+
+// waitForParents has the nodes of new blocks wait for the labels of the switches above
+// them, FirstWait at most, where blocks go by these: a block keeps its first place for
+// good. It returns when to come back for those that it lets wait, zero for none.
+func (s *state) waitForParents(g *Gathered, prev *topology.Previous, plan *topology.Plan, unsited map[string]time.Time, now time.Time) (wake time.Time) {
+	if s.pub.ParentBlocks == 0 || prev.BaseBlockSize == 0 {
+		return wake
+	}
+	nodes, others := plan.WithoutParent(prev)
+	if !others || len(nodes) == 0 {
+		return wake
+	}
+	waits := make(map[string]bool, len(nodes))
+	for _, n := range nodes {
+		waits[n] = true
+	}
+	for i := range g.Facts {
+		f := &g.Facts[i]
+		if !waits[f.SlurmName] || f.Gone || f.Stays != "" {
+			continue
+		}
+		since, ok := s.unsited[f.Name]
+		if !ok {
+			since = now
+		}
+		unsited[f.Name] = since
+		if until := since.Add(s.pub.FirstWait.Duration); now.Before(until) {
+			f.Stays = "its block is new, and no switch above its leaf is known yet"
+			wake = earlier(wake, until)
+		}
+	}
+	return wake
 }
 
 // readingOf is the same text as long as the facts name the same place.

@@ -65,7 +65,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 		return hold(made.Digest, made.Refused, made.Message)
 	}
 	if s.settlesBase(prev.Topology, made.Plan, now) {
-		if why, until := s.firstWaits(g.Facts, now); why != "" {
+		if why, until := s.firstWaits(g.Facts, made.Plan, now); why != "" {
 			p.log.Info("first publication waits", "publication", s.pub.Name, "for", why, "upTo", time.Until(until).Round(time.Second))
 			return earlier(wake, until), nil
 		}
