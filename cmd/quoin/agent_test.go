@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -47,9 +48,27 @@ type agentProcess struct {
 	t        testing.TB
 	dir      string
 	cmd      *exec.Cmd
-	log      bytes.Buffer
+	log      processLog
 	address  string
 	simulate string
+}
+
+// processLog is what a process wrote up to now.
+type processLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *processLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *processLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 const oneRack = `name: rack
