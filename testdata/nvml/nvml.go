@@ -50,12 +50,7 @@ func Library(t testing.TB, driver int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := sha256.Sum256(slices.Concat(source, []byte(headers)))
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = "/var/cache"
-	}
-	dir := filepath.Join(cache, "quoin", "nvml-"+hex.EncodeToString(sum[:6]))
+	dir := cacheFolder("nvml-", string(source)+headers)
 	path := filepath.Join(dir, "libnvidia-ml-"+strconv.Itoa(driver)+".so.1")
 	if _, err := os.Stat(path); err == nil {
 		return path
@@ -79,6 +74,16 @@ func Library(t testing.TB, driver int) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// cacheFolder is the folder in the user's cache of what is made from a text.
+func cacheFolder(kind, from string) string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = "/var/cache"
+	}
+	sum := sha256.Sum256([]byte(from))
+	return filepath.Join(cache, "quoin", kind+hex.EncodeToString(sum[:6]))
 }
 
 // Reader builds a program that reads the machine's file as the library does, with
@@ -152,8 +157,10 @@ type Machine struct {
 	File  string
 	root  string            // made by Root
 	files map[string]string // below it
-	t     testing.TB
-	text  string
+	// sysLinked says that the root's sys is a link to a folder of all tests.
+	sysLinked bool
+	t         testing.TB
+	text      string
 }
 
 // New returns a copy of one of the machines beside this file, such as gb200,

@@ -66,7 +66,9 @@ func (m *Machine) makeRoot() {
 			}
 		}
 	}
-	addCPUs(files, sockets)
+	if !m.linkSys(sockets) {
+		addCPUs(files, sockets)
+	}
 	for name := range m.files {
 		if _, ok := files[name]; !ok {
 			if err := os.Remove(filepath.Join(m.root, name)); err != nil {
@@ -81,6 +83,61 @@ func (m *Machine) makeRoot() {
 			m.write(name)
 		}
 	}
+}
+
+// linkSys makes the root's sys a link to a folder that all tests share, and reports
+// whether it is one: there are hundreds of files, which a machine that keeps the
+// sockets of its description need not have for itself.
+func (m *Machine) linkSys(sockets [][]string) bool {
+	m.t.Helper()
+	_, described := describe(m.text)
+	same := slices.EqualFunc(sockets, described, slices.Equal)
+	link := filepath.Join(m.root, "sys")
+	switch {
+	case m.files == nil && same:
+		if err := os.MkdirAll(m.root, 0o755); err != nil {
+			m.t.Fatal(err)
+		}
+		if err := os.Symlink(m.sysFolder(sockets), link); err != nil {
+			m.t.Fatal(err)
+		}
+		m.sysLinked = true
+	case m.sysLinked && !same:
+		if err := os.Remove(link); err != nil {
+			m.t.Fatal(err)
+		}
+		m.sysLinked = false
+	}
+	return m.sysLinked
+}
+
+// sysFolder returns a folder in the user's cache with the files of sys, made once.
+func (m *Machine) sysFolder(sockets [][]string) string {
+	m.t.Helper()
+	files := map[string]string{}
+	addCPUs(files, sockets)
+	dir := cacheFolder("nvml-sys-", fmt.Sprint(files))
+	if _, err := os.Stat(dir); err == nil {
+		return filepath.Join(dir, "sys")
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	staging, err := os.MkdirTemp(filepath.Dir(dir), "nvml-sys.")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	all := Machine{t: m.t, root: staging, files: files}
+	for name := range files {
+		all.write(name)
+	}
+	if err := os.Rename(staging, dir); err != nil { // another test was faster
+		_ = os.RemoveAll(staging)
+		if _, err := os.Stat(dir); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "sys")
 }
 
 // write puts one of the machine's files below its root.
