@@ -3,7 +3,6 @@ SHELL := /bin/bash
 GO ?= go
 # NVML's header marks calls as deprecated that its binding has all the same.
 export CGO_CFLAGS ?= -O2 -Wno-deprecated-declarations
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.6.2
 PACKAGES := ./... ./testdata/rig/slurmrig/... ./testdata/rig/kuberig/...
