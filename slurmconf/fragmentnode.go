@@ -2,6 +2,7 @@ package slurmconf
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -44,6 +45,12 @@ func (n FragmentNode) KeptBy(next FragmentNode) bool {
 		count += g.Count
 	}
 	return count == was[0].Count
+}
+
+// typed reports whether the node has gpus of a type.
+func (n FragmentNode) typed() bool {
+	gpus, err := parseNodeGres(n.Gres)
+	return err == nil && slices.ContainsFunc(gpus, func(g GPUCount) bool { return g.Type != "" })
 }
 
 // ParseFragment reads what a fragment says of each node, for messages called
@@ -96,8 +103,8 @@ func (f *Fragment) nodes() (map[string]FragmentNode, error) {
 		if n.Processors == "" {
 			n.Processors = was.Processors
 		}
-		if n.Gres == "" && len(lines[facts.SlurmName]) > 0 {
-			n.Gres = was.Gres
+		if lines := lines[facts.SlurmName]; len(lines) > 0 && (n.Gres == "" || facts.Report == nil && lines[0].Name == "" && was.typed()) {
+			n.Gres = was.Gres // types came from a report, which labels do not replace
 		}
 		if n != (FragmentNode{}) {
 			nodes[facts.SlurmName] = n

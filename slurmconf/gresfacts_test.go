@@ -361,6 +361,32 @@ func TestFragmentOfDetected(t *testing.T) {
 	}
 }
 
+// TestFragmentOfDetectedStays has the types in Gres= stay while nobody but a label
+// counts the node's GPUs, which cannot count instances. What came from a label
+// follows it.
+func TestFragmentOfDetectedStays(t *testing.T) {
+	o := GresOptions{AutoDetect: AutoDetectNvidia}
+	for name, tt := range map[string]struct{ was, want string }{
+		"types":          {"gpu:a100:6,gpu:h100:2", "gpu:a100:6,gpu:h100:2"},
+		"instances":      {"gpu:a100_1g.5gb:56", "gpu:a100_1g.5gb:56"},
+		"from a label":   {"gpu:4", "gpu:8"},
+		"none of before": {"", "gpu:8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := factsOf([]*topology.Node{nil})
+			lines, _ := GresFromFacts(facts, nil, o)
+			f := Fragment{Facts: facts, Gres: lines, GresOptions: o, Was: map[string]FragmentNode{"n1": {Gres: tt.was}}}
+			nodes, err := f.nodes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := nodes["n1"].Gres; got != tt.want {
+				t.Errorf("Gres=%s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestLintLinksPlace warns of Links whose -1 is not where the device is.
 func TestLintLinksPlace(t *testing.T) {
 	for text, want := range map[string]int{
