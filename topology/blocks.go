@@ -387,14 +387,11 @@ func (p *planner) chooseBase() int {
 	return base
 }
 
-// dropShort leaves out new blocks with fewer nodes than base, placeholders, and what
-// is left of a block of nodes that surely fit nowhere: they need none so much that the
-// rest should wait for it.
+// dropShort leaves out new blocks with fewer nodes than base, and placeholders.
 func (p *planner) dropShort(base int) {
 	p.groups = slices.DeleteFunc(p.groups, func(g group) bool {
 		n := len(g.nodes) + len(g.gone)
-		stays := !g.unplaced || slices.ContainsFunc(g.nodes, func(i int) bool { return p.read[i].keep })
-		if g.prev >= 0 && n > 0 && stays || n >= base {
+		if g.prev >= 0 && n > 0 || n >= base {
 			return false
 		}
 		for _, i := range g.nodes {

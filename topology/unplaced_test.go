@@ -88,26 +88,6 @@ func TestPlanUnplacedStay(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
-	t.Run("one leaves a whole block of 24.11", func(t *testing.T) {
-		old := topology.Policy{OwnBlock: topology.UnplacedGPUs, BaseBlockSize: 4}
-		was := site(2, 4)
-		for n := range 4 {
-			was = append(was, below(fmt.Sprintf("h%d", n+1)))
-		}
-		prev := fromFile(mustPlan(t, was, nil, old))
-		is := slices.Clone(was)
-		report := *is[0].Report
-		is[slices.IndexFunc(is, func(f topology.Facts) bool { return f.Name == "h2" })].Report = &report
-		after := mustPlan(t, is, prev, old)
-		for _, b := range after.Blocks {
-			if len(b.Nodes) < 4 {
-				t.Errorf("block %s has %v: that release does not start with it", b.Name, b.Nodes)
-			}
-		}
-		if moved, _ := topology.Moved(prev, after); !slices.Equal(moved, []string{"h1", "h3", "h4"}) {
-			t.Errorf("%v leave, want h1, h3 and h4", moved)
-		}
-	})
 	t.Run("no problem is named", func(t *testing.T) {
 		for _, pr := range mustPlan(t, facts, prev, policy).Problems {
 			t.Errorf("problem %v", pr)
