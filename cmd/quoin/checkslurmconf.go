@@ -31,7 +31,7 @@ func checkSlurmConf(stdout io.Writer, o *checkOptions, files []slurmconf.File) (
 	if !topology { // what it is to be is not asked
 		lint.Plugin = ""
 	}
-	findings := slurmconf.Lint(files, lint)
+	findings := slurmconf.Lint(withGres(o.plan, files), lint)
 	for _, f := range findings {
 		fmt.Fprintln(stdout, f)
 	}
@@ -40,6 +40,17 @@ func checkSlurmConf(stdout io.Writer, o *checkOptions, files []slurmconf.File) (
 	}
 	fmt.Fprintf(stdout, "%s takes the files, with %d nodes\n", o.slurmConf, len(conf.Nodes))
 	return false, nil
+}
+
+// withGres returns the files with an empty gres.conf where they are all that there is
+// and it is not among them: without one no node has GPUs. A single file stays alone.
+func withGres(plan string, files []slurmconf.File) []slurmconf.File {
+	info, err := os.Stat(plan)
+	whole := plan == "" || err == nil && info.IsDir()
+	if !whole || slices.ContainsFunc(files, func(f slurmconf.File) bool { return strings.HasSuffix(f.Name, gresFile) }) {
+		return files
+	}
+	return append(slices.Clone(files), slurmconf.File{Name: filepath.Join(plan, gresFile)})
 }
 
 // readSlurmConf reads a slurm.conf and the files that it includes: those without a
