@@ -40,9 +40,9 @@ node: for nodes that register dynamically and name their place by themselves or 
 it from Slinky. Slurm makes the switches below a root when a node names them.
 
 With --slurm-conf there is a fragment of slurm.conf too, slurm-nodes.conf, for sites
-that list their nodes: NodeName with sockets, cores and Gres, GresTypes,
-TopologyPlugin. gres.conf then has Cores, which Slurm 26.05 takes only when slurm.conf
-has the sockets that the nodes have.`,
+that list their nodes: NodeName with sockets, cores and Gres, GresTypes, and beside
+topology.conf TopologyPlugin. gres.conf then has Cores, which Slurm 26.05 takes only
+when slurm.conf has the sockets that the nodes have.`,
 		Example: `  kubectl get nodes -o json | quoin render --nodes -
   quoin render --slurm-conf --output DIR REPORT.json...
   quoin render --format conf --slurm-version 24.11 --output DIR REPORT.json...`,
