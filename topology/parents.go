@@ -185,9 +185,9 @@ func (p *planner) pathsAbove() map[string]string {
 	return paths
 }
 
-// WithoutParent returns the nodes of new blocks of which no switch above the leaf is
-// known, by their Slurm names, and whether any is known of others. prev may be nil.
-func (p *Plan) WithoutParent(prev *Previous) (nodes []string, others bool) {
+// WithoutParent returns the new blocks of which no switch above the leaf is known, and
+// whether any is known of others. prev may be nil.
+func (p *Plan) WithoutParent(prev *Previous) (blocks []Block, others bool) {
 	published := make(map[string]bool)
 	if prev != nil {
 		for i := range prev.Blocks {
@@ -202,11 +202,11 @@ func (p *Plan) WithoutParent(prev *Previous) (nodes []string, others bool) {
 		}
 	}
 	for i := range p.Blocks {
-		if b := &p.Blocks[i]; !published[b.Name] && !sited[b.Name] && !isUnplaced(b.Name) {
-			nodes = append(nodes, b.Nodes...)
+		if b := &p.Blocks[i]; len(b.Nodes) > 0 && !published[b.Name] && !sited[b.Name] && !isUnplaced(b.Name) {
+			blocks = append(blocks, *b)
 		}
 	}
-	return nodes, len(above) > 0
+	return blocks, len(above) > 0
 }
 
 // nameOutgrown names the parent domains that have more blocks than their size, and

@@ -30,7 +30,7 @@ func (s *state) settlesBase(prev *topology.Previous, plan *topology.Plan, now ti
 
 // firstWaits says what such a publication waits for, and until when at most.
 func (s *state) firstWaits(facts []topology.Facts, plan *topology.Plan, now time.Time) (why string, until time.Time) {
-	var unsited []string
+	var unsited []topology.Block
 	if s.pub.ParentBlocks > 0 && s.pub.Topology != string(slurmconf.KindTree) {
 		unsited, _ = plan.WithoutParent(nil)
 	}
@@ -51,7 +51,7 @@ func (s *state) firstWaits(facts []topology.Facts, plan *topology.Plan, now time
 	case node != "":
 		return "node " + node, latest
 	case len(unsited) > 0:
-		return "the switches above node " + unsited[0], latest
+		return "the switches above node " + unsited[0].Nodes[0], latest
 	case s.pub.BaseBlockSize == 0 && s.pub.Topology != string(slurmconf.KindTree) && now.Before(quiet):
 		return "further nodes", earlier(latest, quiet)
 	}

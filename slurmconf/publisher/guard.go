@@ -15,7 +15,7 @@ func (s *state) tooMuch(prev Previous, was *Published, made *Made) (reason, what
 	}
 	if name := prev.changesKind(made); name != "" && *s.pub.Annotate {
 		return ReasonTopologyInUse, fmt.Sprintf("topology %s would turn from switches to blocks or back while the Nodes' annotations name the former, and topology.conf has room for one; "+
-			"configure format: yaml, which has room for both, and format: conf again when the annotations have followed", name)
+			"configure format: yaml, which has room for both, and format: conf again when the annotations have followed; approved, it keeps slurmctld from starting while such nodes are registered", name)
 	}
 	if nodes, of := topology.Moved(prev.Topology, made.Plan); !s.allowed(len(nodes), of) {
 		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%", len(nodes), of, 100**s.pub.MaxChange)

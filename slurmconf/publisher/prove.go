@@ -59,32 +59,32 @@ func (s *state) make(g Gathered, prev Previous, now time.Time) (made *Made, wake
 	return made, wake, err
 }
 
-// waitForParents has the nodes of new blocks wait for the labels of the switches above
-// them, FirstWait at most, where blocks go by these: a block keeps its first place for
-// good. It returns when to come back for those that it lets wait, zero for none.
+// waitForParents has the nodes of a new block wait for the labels of the switches above
+// them, FirstWait at most, where blocks go by these: it keeps its first place for good.
+// It returns when to come back for those that it lets wait, zero for none.
 func (s *state) waitForParents(g *Gathered, prev *topology.Previous, plan *topology.Plan, unsited map[string]time.Time, now time.Time) (wake time.Time) {
 	if s.pub.ParentBlocks == 0 || prev.BaseBlockSize == 0 {
 		return wake
 	}
-	nodes, others := plan.WithoutParent(prev)
-	if !others || len(nodes) == 0 {
+	blocks, others := plan.WithoutParent(prev)
+	if !others {
 		return wake
 	}
-	waits := make(map[string]bool, len(nodes))
-	for _, n := range nodes {
-		waits[n] = true
+	waits := make(map[string]time.Time)
+	for i := range blocks {
+		since := now // or since the first of its nodes
+		for _, n := range blocks[i].Nodes {
+			if was, ok := s.unsited[n]; ok && was.Before(since) {
+				since = was
+			}
+		}
+		for _, n := range blocks[i].Nodes {
+			waits[n], unsited[n] = since.Add(s.pub.FirstWait.Duration), since
+		}
 	}
 	for i := range g.Facts {
 		f := &g.Facts[i]
-		if !waits[f.SlurmName] || f.Gone || f.Stays != "" {
-			continue
-		}
-		since, ok := s.unsited[f.Name]
-		if !ok {
-			since = now
-		}
-		unsited[f.Name] = since
-		if until := since.Add(s.pub.FirstWait.Duration); now.Before(until) {
+		if until := waits[f.SlurmName]; now.Before(until) && !f.Gone && f.Stays == "" {
 			f.Stays = "its block is new, and no switch above its leaf is known yet"
 			wake = earlier(wake, until)
 		}

@@ -39,7 +39,7 @@ type state struct {
 	nodes      nodeHistory
 	unnamed    map[string]time.Time      // topologies and units of the files -> since when no annotation names them
 	readings   map[string]reading        // of the published Nodes whose facts name another place
-	unsited    map[string]time.Time      // Nodes of new blocks of which no parent domain is known -> since when
+	unsited    map[string]time.Time      // Slurm names in new blocks of which no parent domain is known -> since when
 	tried      map[string]string         // node -> annotation that another writer's stood against
 	waiting    map[string]specSince      // Slurm name -> annotation that the Node has not yet
 	last       *Published                // as last written, should somebody delete it
