@@ -152,6 +152,7 @@ func TestMetricsLint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.GPUs = append(n.GPUs, topology.GPU{Index: len(n.GPUs), UUID: "GPU-without", Fabric: topology.Fabric{State: topology.FabricNotSupported}})
 	m.observe(n)
 	problems, err := testutil.GatherAndLint(reg)
 	if err != nil || len(problems) > 0 {

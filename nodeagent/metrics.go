@@ -93,7 +93,9 @@ func (m *Metrics) observe(n *topology.Node) {
 		state, health := "unknown", ""
 		if f := n.GPUs[i].Fabric; !f.IsZero() {
 			state, health = string(f.State), string(f.Health)
-			m.fabric.WithLabelValues(f.ClusterUUID.String(), fmt.Sprint(f.CliqueID), state, f.Status).Set(1)
+			if f.State != topology.FabricNotSupported {
+				m.fabric.WithLabelValues(f.ClusterUUID.String(), fmt.Sprint(f.CliqueID), state, f.Status).Set(1)
+			}
 		}
 		m.gpus.WithLabelValues(state, health).Inc()
 	}

@@ -148,6 +148,45 @@ func TestNVMLRenderMIG(t *testing.T) {
 	}
 }
 
+// TestNVMLRenderUnplaced renders machines that have no NVLink fabric, by drivers of
+// which some cannot say so, beside two that have one: they share a block.
+func TestNVMLRenderUnplaced(t *testing.T) {
+	t.Parallel()
+	quoin, dir := linkQuoin(t), t.TempDir()
+	args := []string{"render", "--unplaced-block", "gpus", "--output", dir}
+	for _, m := range []struct {
+		name, machine string
+		driver        int
+	}{{"gb-1", "gb200", 580}, {"gb-2", "gb200", 580}, {"t-1", "t4", 580}, {"t-2", "t4", 470}, {"a-1", "a100-mig", 550}, {"b-1", "b200", 560}, {"b-2", "b200", 525}} {
+		probe := command(t, quoin, m.driver, fake.New(t, m.machine), "probe", "--once")
+		probe.Args[len(probe.Args)-1] = m.name
+		out, err := probe.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, filepath.Join(dir, m.name+".json"))
+		if err := os.WriteFile(args[len(args)-1], out, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command(quoin, args...).CombinedOutput(); err != nil || bytes.Contains(out, []byte("left out")) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "topology.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []string
+	for line := range strings.Lines(string(got)) {
+		if _, list, ok := strings.Cut(line, "nodes: "); ok {
+			nodes = append(nodes, strings.TrimSpace(list))
+		}
+	}
+	if diff := cmp.Diff([]string{"gb-[1-2]", "a-1,b-1", "b-2,t-1", "t-2"}, nodes); diff != "" {
+		t.Errorf("blocks (-want +got):\n%s\n%s", diff, got)
+	}
+}
+
 // TestNVMLDiscoverFails has the library end or hang the probe: a line that says
 // so, and no process that stays.
 func TestNVMLDiscoverFails(t *testing.T) {

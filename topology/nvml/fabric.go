@@ -15,32 +15,44 @@ import (
 
 // fabric reads the newest form of the fabric information that the driver has.
 // An error that is no refusal of the form is the answer: an older form would
-// hide it.
+// hide it. That the GPU does not support it says that there is no fabric, and so
+// does a driver from before there were any.
 func (g gpu) fabric() (topology.Fabric, error) {
 	if g.has["nvmlDeviceGetGpuFabricInfoV"] {
 		v3, ret := g.GetGpuFabricInfoV().V3()
 		if ret != nvml.ERROR_ARGUMENT_VERSION_MISMATCH {
-			if err := failure(ret); err != nil {
-				return topology.Fabric{}, err
+			if ret != nvml.SUCCESS {
+				return withoutFabric(ret)
 			}
 			return fabricOf(v3.ClusterUuid, v3.CliqueId, v3.State, v3.Status, v3.HealthMask, v3.HealthSummary)
 		}
 		v2, ret := g.GetGpuFabricInfoV().V2()
 		if ret != nvml.ERROR_ARGUMENT_VERSION_MISMATCH {
-			if err := failure(ret); err != nil {
-				return topology.Fabric{}, err
+			if ret != nvml.SUCCESS {
+				return withoutFabric(ret)
 			}
 			return fabricOf(v2.ClusterUuid, v2.CliqueId, v2.State, v2.Status, v2.HealthMask, 0)
 		}
 	}
 	if !g.has["nvmlDeviceGetGpuFabricInfo"] {
-		return topology.Fabric{}, errUnsupported
+		if g.has["nvmlDeviceGetGpuFabricInfoV"] {
+			return topology.Fabric{}, errUnsupported
+		}
+		return withoutFabric(nvml.ERROR_NOT_SUPPORTED)
 	}
 	info, ret := g.GetGpuFabricInfo()
-	if err := failure(ret); err != nil {
-		return topology.Fabric{}, err
+	if ret != nvml.SUCCESS {
+		return withoutFabric(ret)
 	}
 	return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, 0, 0)
+}
+
+// withoutFabric is what a return code other than success says of the fabric.
+func withoutFabric(ret nvml.Return) (topology.Fabric, error) {
+	if ret == nvml.ERROR_NOT_SUPPORTED {
+		return topology.Fabric{State: topology.FabricNotSupported}, nil
+	}
+	return topology.Fabric{}, failure(ret)
 }
 
 // fabricOf copies NVML's fields. Status means something once the registration

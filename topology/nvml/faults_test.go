@@ -103,9 +103,13 @@ func TestLoadedErrors(t *testing.T) {
 				problems := got.Problems
 				got.Problems = nil
 				want := clone(t, good)
-				if tt.call == "nvmlDeviceGetGpuFabricInfoV" && ret == nvml.ERROR_ARGUMENT_VERSION_MISMATCH {
+				fabric := tt.call == "nvmlDeviceGetGpuFabricInfoV"
+				switch {
+				case fabric && ret == nvml.ERROR_ARGUMENT_VERSION_MISMATCH:
 					want.GPUs[1].Fabric.Health, want.GPUs[1].Fabric.HealthFields = "", topology.FabricHealth{} // an older form has the rest
-				} else {
+				case fabric && ret == nvml.ERROR_NOT_SUPPORTED:
+					want.GPUs[1].Fabric = topology.Fabric{State: topology.FabricNotSupported}
+				default:
 					tt.without(want)
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
@@ -222,7 +226,7 @@ func TestLoadedOldDrivers(t *testing.T) {
 	noPlatform := func(n *topology.Node) { n.Platform = nil }
 	noFabric := func(n *topology.Node) {
 		for i := range n.GPUs {
-			n.GPUs[i].Fabric = topology.Fabric{}
+			n.GPUs[i].Fabric = topology.Fabric{State: topology.FabricNotSupported}
 		}
 	}
 	noRemote := func(n *topology.Node) {
