@@ -1,6 +1,10 @@
 package nodeagent
 
-import "github.com/quoin-hpc/quoin/topology"
+import (
+	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
 
 // confirmation follows which NVLink domain the readings of NVML in one boot agree
 // on. A reading counts when all GPUs have joined one domain, or have none to join,
@@ -22,6 +26,10 @@ func (c *confirmation) read(n *topology.Node) {
 	}
 	if n.BootID != c.boot {
 		*c = confirmation{boot: n.BootID}
+	}
+	if slices.ContainsFunc(n.Problems, func(p topology.Problem) bool { return p.Reason == topology.ReasonUnsettled }) {
+		c.breakRun() // it is the reading before once more
+		return
 	}
 	last := c.last
 	c.last = n.Joined()

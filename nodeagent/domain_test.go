@@ -14,10 +14,14 @@ import (
 
 // domainLine is a line of the probe in a boot. what is the clique of each GPU, or
 // how far the GPU is: "-" in progress, "!" failed, "?" unread, "0" without a
-// cluster, "x" not supported.
+// cluster, "x" not supported. With "~" after it it was not read, but is as before.
 func domainLine(t testing.TB, boot, what string) string {
 	t.Helper()
 	n := &topology.Node{Name: "n1", BootID: boot}
+	what, before := strings.CutSuffix(what, "~")
+	if before {
+		n.Problems = []topology.Problem{{Reason: topology.ReasonUnsettled, Message: "shown as before"}}
+	}
 	for i, w := range strings.Split(what, "") {
 		f := topology.Fabric{ClusterUUID: topology.UUID{15: 1}, State: topology.FabricCompleted}
 		switch w {
@@ -149,6 +153,10 @@ func TestDomain(t *testing.T) {
 		{"no boot id", "", " AA, , ", none, false, 1},
 		{"no boot id between", "", "b AA,  AA, b AA", none, false, 3},
 		{"no boot id after", "", "b AA, ,  AA, ", 'A', false, 3},
+		{"not read, but as before", "", "b AA, b AA~, , ", none, false, 2},
+		{"not read between two", "", "b AA, b AA~, b AA", none, false, 3},
+		{"read twice after that", "", "b AA, b AA~, b AA, ", 'A', false, 4},
+		{"not read, later", "", "b AA, , b AA~, ", 'A', false, 3},
 		{"garbage between", "", "b AA, garbage, b AA", none, false, 1},
 		{"garbage, then an empty line", "", "b AA, garbage, , ", none, false, 1},
 		{"garbage, then two", "", "b AA, garbage, b AA, ", 'A', false, 2},

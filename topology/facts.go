@@ -171,7 +171,10 @@ const (
 	ReasonDomainConflict   = "DomainLabelConflict"
 	// ReasonUnconfirmed is of a published node whose GPUs name another clique or
 	// none, which no second reading of its boot confirms.
-	ReasonUnconfirmed  = "DomainUnconfirmed"
+	ReasonUnconfirmed = "DomainUnconfirmed"
+	// ReasonUnsettled is of a report whose facts are those of a reading before, for
+	// the machine changed all the time while it was read.
+	ReasonUnsettled    = "FactsUnsettled"
 	ReasonTierConflict = "TierConflict"
 	ReasonTiersMissing = "TierLabelsMissing"
 )

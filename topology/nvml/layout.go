@@ -194,7 +194,7 @@ func (l *Library) readSettled() (*topology.Node, error) {
 		return nil, fmt.Errorf("read the machine: %w", errUnsettled)
 	}
 	n := cloneNode(l.last)
-	note(n, "layout", fmt.Errorf("%w; shown as before", errUnsettled))
+	n.Problems = append(n.Problems, topology.Problem{Reason: topology.ReasonUnsettled, Message: "layout: " + errUnsettled.Error() + "; shown as before"})
 	return n, nil
 }
 
