@@ -45,6 +45,9 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	if was, e := dcgm.ReadInventory(f.runDir); e == nil && was.Node == inv.Node {
 		inv.Entries = keepMissing(inv.Entries, was.Entries)
 	}
+	if len(inv.Entries) == 0 { // MIG is on in all, and there is no instance yet
+		return err
+	}
 	return errors.Join(err, dcgm.WriteInventory(f.runDir, inv))
 }
 

@@ -27,11 +27,14 @@ import (
 //     for the driver numbers what it finds from 0: with a GPU less, or as another
 //     machine of that name. The files of the others do not exist.
 //   - A report without any GPU is taken for a fault, as the plan does.
+//   - MIG instances do not outlive a boot: a GPU with MIG on and none of them waits
+//     for somebody who makes them again.
 func (o *GresOptions) keepsLines(n *topology.Node, old []GresLine, unknown bool) bool {
 	if len(n.GPUs) == 0 {
 		return true
 	}
 	was := byDeviceFile(old)
+	unread := len(n.Problems) > 0 || slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return g.MIGEmpty })
 	present := map[string]bool{}
 	highest := -1
 	for i := range n.GPUs {
@@ -40,7 +43,7 @@ func (o *GresOptions) keepsLines(n *topology.Node, old []GresLine, unknown bool)
 			continue
 		}
 		file := deviceFile(*g.Minor)
-		if !o.sameLayout(g, was[file], len(n.Problems) > 0) {
+		if !o.sameLayout(g, was[file], unread) {
 			return false
 		}
 		present[file], highest = true, max(highest, *g.Minor)
@@ -81,9 +84,12 @@ func byDeviceFile(lines []GresLine) map[string][]GresLine {
 }
 
 // sameLayout reports whether the GPU is cut into the devices that were published
-// of it. Where something could not be read, they may be more.
+// of it. Where something could not be read, or is being made, they may be more.
 func (o *GresOptions) sameLayout(g *topology.GPU, was []GresLine, unread bool) bool {
 	typ := o.TypeOf(g.Product)
+	if g.MIGEmpty {
+		return !slices.ContainsFunc(was, func(l GresLine) bool { return len(l.MultipleFiles) == 0 || !strings.HasPrefix(l.Type, typ+"_") })
+	}
 	if len(g.MIG) == 0 {
 		return slices.ContainsFunc(was, func(l GresLine) bool {
 			return l.Type == typ && len(l.MultipleFiles) == 0 || unread && len(l.MultipleFiles) > 0 && strings.HasPrefix(l.Type, typ+"_")

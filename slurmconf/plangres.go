@@ -96,7 +96,7 @@ func (g *gresGroups) sign(f *topology.Facts) bool {
 	for i := range f.Report.GPUs {
 		gpu := &f.Report.GPUs[i]
 		direct := func(l topology.NVLink) bool { return l.Remote == "gpu" }
-		if gpu.Minor == nil || len(gpu.MIG) > 0 || slices.ContainsFunc(gpu.NVLinks, direct) {
+		if gpu.Minor == nil || len(gpu.MIG) > 0 || gpu.MIGEmpty || slices.ContainsFunc(gpu.NVLinks, direct) {
 			return false
 		}
 		g.buf = strconv.AppendInt(append(append(g.buf, gpu.Product...), '/'), int64(*gpu.Minor), 10)
@@ -206,6 +206,9 @@ func (o *GresOptions) gresOf(f *topology.Facts) (lines []GresLine, unknown strin
 		return []GresLine{{AutoDetect: way}}, ""
 	}
 	found := f.Report.GRESDevicesBy(o.TypeOf)
+	if len(found) == 0 {
+		return nil, "its report has MIG on in all GPUs and no instance"
+	}
 	gpus := make([]topology.GPU, len(found))
 	for i, d := range found {
 		gpus[i] = *d.GPU
@@ -252,7 +255,7 @@ func (o *GresOptions) device(line *GresLine, d topology.GRESDevice) (unknown str
 // detects returns how a node with GPUs is to detect them, empty where its
 // devices are listed; or why it can be neither.
 func (o *GresOptions) detects(f *topology.Facts) (way, unknown string) {
-	switch mig := f.Report != nil && slices.ContainsFunc(f.Report.GPUs, func(g topology.GPU) bool { return len(g.MIG) > 0 }); {
+	switch mig := f.Report != nil && f.Report.HasMIG(); {
 	case o.AutoDetect == AutoDetectOff && f.Report == nil:
 		return "", "it has no report, and AutoDetect is off"
 	case o.AutoDetect == AutoDetectOff || o.AutoDetect == AutoDetectNvidia && mig:

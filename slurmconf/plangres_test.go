@@ -60,6 +60,11 @@ func TestLostGPUKeepsItsLine(t *testing.T) {
 	without := func(fact func(*topology.GPU)) func(*topology.Node) {
 		return func(n *topology.Node) { fact(&n.GPUs[2]) }
 	}
+	empty := func(n *topology.Node) {
+		for i := range n.GPUs {
+			n.GPUs[i].MIGEmpty = true
+		}
+	}
 	for _, tt := range []struct {
 		name     string
 		was, now *topology.Node
@@ -87,6 +92,11 @@ func TestLostGPUKeepsItsLine(t *testing.T) {
 		{"MIG of another profile", mig(eight()), cut(eight(), "3g.40gb", 2, 10), false, ""},
 		{"MIG off", mig(eight()), eight(), false, ""},
 		{"MIG mode unread", mig(eight()), with(mig(eight()), func(n *topology.Node) { n.GPUs[2].MIG = nil; problem("FactUnreadable")(n) }), true, ReasonGPUMissing},
+		{"MIG instances gone by a boot", mig(eight()), with(eight(), empty), true, ReasonNoGresLine},
+		{"MIG instances being made anew", mig(eight()), with(cut(eight(), "1g.10gb", 3, 10), without(func(g *topology.GPU) { g.MIG, g.MIGEmpty = nil, true })), true, ReasonGPUMissing},
+		{"MIG instances of another profile being made", mig(eight()), with(cut(eight(), "3g.40gb", 2, 10), without(func(g *topology.GPU) { g.MIG, g.MIGEmpty = nil, true })), false, ""},
+		{"MIG newly on, without instances", eight(), with(eight(), without(func(g *topology.GPU) { g.MIGEmpty = true })), false, ""},
+		{"all MIG newly on, without instances", eight(), with(eight(), empty), false, ReasonNoGresLine},
 
 		{"minor unread", eight(), with(eight(), without(func(g *topology.GPU) { g.Minor = nil })), true, ReasonNoGresLine},
 		{"product unread", eight(), with(eight(), without(func(g *topology.GPU) { g.Product = "" })), true, ReasonNoGresLine},
@@ -117,7 +127,10 @@ func TestNoGresLine(t *testing.T) {
 	noCapabilities.GPUs[0].MIG[0].Capabilities = nil
 	noMinor := machine(0, 1)
 	noMinor.GPUs[1].Minor = nil
+	noInstances := machine(0, 1)
+	noInstances.GPUs[0].MIGEmpty, noInstances.GPUs[1].MIGEmpty = true, true
 	for want, n := range map[string]*topology.Node{
+		"MIG on in all GPUs and no instance":                       noInstances,
 		"no capability files of MIG instance MIG-0-0 of GPU GPU-0": noCapabilities,
 		"no minor number of GPU GPU-1":                             noMinor,
 	} {

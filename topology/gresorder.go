@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// GRESDevice is one device that Slurm counts: a GPU, or a MIG instance of it.
+// GRESDevice is one device that Slurm counts: a GPU, or a MIG instance of it. A GPU
+// with MIG on and no instance has none.
 type GRESDevice struct {
 	GPU *GPU
 	// MIG is nil for a whole GPU.
@@ -66,7 +67,7 @@ const (
 // By nvidia instances are not found at all, so gres.conf has to list them: of a
 // node that has some the order is that of GRESDevicesBy.
 func (n *Node) GRESDevicesDetected(way string, typeOf func(product string) string) []GRESDevice {
-	if way == DetectedByNvidia && slices.ContainsFunc(n.GPUs, func(g GPU) bool { return len(g.MIG) > 0 }) {
+	if way == DetectedByNvidia && n.HasMIG() {
 		return n.GRESDevicesBy(typeOf)
 	}
 	devices := n.devicesByFile()
@@ -83,13 +84,18 @@ func (n *Node) GRESDevicesDetected(way string, typeOf func(product string) strin
 	return devices
 }
 
+// HasMIG reports whether MIG is on in one of the node's GPUs.
+func (n *Node) HasMIG() bool {
+	return slices.ContainsFunc(n.GPUs, func(g GPU) bool { return len(g.MIG) > 0 || g.MIGEmpty })
+}
+
 // devicesByFile returns the node's devices by the device files of their GPUs.
 func (n *Node) devicesByFile() []GRESDevice {
 	gpus := n.GRESOrder()
 	devices := make([]GRESDevice, 0, len(gpus))
 	for i := range gpus {
 		g := &gpus[i]
-		if len(g.MIG) == 0 {
+		if len(g.MIG) == 0 && !g.MIGEmpty {
 			devices = append(devices, GRESDevice{GPU: g})
 		}
 		for k := range g.MIG {

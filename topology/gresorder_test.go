@@ -24,6 +24,7 @@ func TestGRESDevices(t *testing.T) {
 		{"partly MIG", []GPU{gpu(0, 0, "a"), gpu(1, 1, "a", "1g", "1g"), gpu(2, 2, "a")}, "0 2 1/0 1/1"},
 		{"profiles apart", []GPU{gpu(0, 0, "a", "3g", "1g"), gpu(1, 1, "a", "3g", "1g", "1g")}, "0/0 1/0 0/1 1/1 1/2"},
 		{"a profile without a name is no whole GPU", []GPU{gpu(0, 0, "a", ""), gpu(1, 1, "a"), gpu(2, 2, "a", "")}, "0/0 2/0 1"},
+		{"MIG without instances", []GPU{gpu(0, 0, "a"), {Index: 1, Product: "a", MIGEmpty: true}, gpu(2, 2, "a")}, "0 2"},
 		{"none", nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

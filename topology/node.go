@@ -52,6 +52,9 @@ type GPU struct {
 	// NVLinks has one entry per active link.
 	NVLinks []NVLink      `json:"nvlinks,omitempty"`
 	MIG     []MIGInstance `json:"mig,omitempty"`
+	// MIGEmpty is true where MIG is on and there is no instance, as after a boot
+	// until somebody makes them: then no program can use the GPU.
+	MIGEmpty bool `json:"migEmpty,omitempty"`
 	// Peers are the node's other GPUs and what PCIe has in common with them.
 	Peers []Peer `json:"peers,omitempty"`
 	// Xids are the codes of the critical Xid events seen since the node's boot,

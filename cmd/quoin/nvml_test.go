@@ -311,6 +311,8 @@ func TestNVMLProbe(t *testing.T) {
 		{completed + "\ngpu 7\nfabric inProgress", "ccccccci"},
 		{completed, "cccccccc"},
 		{completed + "\ngpu 0\nmig on 7\nmigdevice 0 MIG-a 1 0 NVIDIA GB200 MIG 1g.24gb", "c+1ccccccc"},
+		{completed + "\ngpu 0\nmig on 7\nmigdevice none", "c+emptyccccccc"},
+		{completed, "cccccccc"},
 	} {
 		quiet()
 		m.Change(step.statement)
@@ -332,13 +334,16 @@ func TestNVMLProbe(t *testing.T) {
 }
 
 // fabrics is a letter for each GPU's fabric state, and how many MIG instances it
-// has.
+// has, or that it has none though MIG is on.
 func fabrics(n *topology.Node) string {
 	var b strings.Builder
 	for _, g := range n.GPUs {
 		b.WriteString(string(g.Fabric.State[:1]))
 		if len(g.MIG) > 0 {
 			fmt.Fprintf(&b, "+%d", len(g.MIG))
+		}
+		if g.MIGEmpty {
+			b.WriteString("+empty")
 		}
 	}
 	return b.String()

@@ -127,6 +127,9 @@ func (r *reader) mig(found *gpuLayout, slots []nvml.Device) {
 			r.instance(s, slots[i])
 		}
 	}
+	r.gpu.MIGEmpty = found.mode == nvml.DEVICE_MIG_ENABLE && found.modeRet == nvml.SUCCESS && !slices.ContainsFunc(found.slots, func(s slotLayout) bool {
+		return s.handleRet != nvml.ERROR_NOT_FOUND && s.handleRet != nvml.ERROR_INVALID_ARGUMENT
+	})
 	slices.SortFunc(r.gpu.MIG, func(a, b topology.MIGInstance) int {
 		return cmp.Or(cmp.Compare(a.GPUInstanceID, b.GPUInstanceID), cmp.Compare(a.ComputeInstanceID, b.ComputeInstanceID))
 	})

@@ -76,6 +76,32 @@ func TestReadMIG(t *testing.T) {
 	}
 }
 
+// TestReadMIGEmpty tells a GPU with MIG on and no instance from one without MIG, and
+// from one whose instances cannot be read.
+func TestReadMIGEmpty(t *testing.T) {
+	for name, tt := range map[string]struct {
+		d    device
+		want bool
+	}{
+		"no instance":       {migGPU{fakeGPU: fakeGPU{uuid: "GPU-a"}}, true},
+		"one is unreadable": {migGPU{fakeGPU: fakeGPU{uuid: "GPU-a"}, slots: map[int]migDevice{1: {uuid: "MIG-x", ret: nvml.ERROR_GPU_IS_LOST}}}, false},
+		"no MIG":            {fakeGPU{uuid: "GPU-a"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var found gpuLayout
+			_, slots, err := find(oneDevice{d: tt.d}, 0, &found)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := reader{node: &topology.Node{}, gpu: topology.GPU{UUID: "GPU-a"}, d: tt.d}
+			r.mig(&found, slots)
+			if r.gpu.MIGEmpty != tt.want || len(r.gpu.MIG) > 0 {
+				t.Errorf("%+v, want empty %v", r.gpu, tt.want)
+			}
+		})
+	}
+}
+
 // linkGPU has NVLinks: two to other GPUs, one off, one to what has no name.
 type linkGPU struct {
 	fakeGPU
