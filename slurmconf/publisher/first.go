@@ -19,7 +19,7 @@ func (s *state) settlesBase(prev *topology.Previous, plan *topology.Plan, now ti
 	case prev == nil:
 		s.firstSince = s.started
 		return true
-	case prev.BaseBlockSize > 0 || len(plan.Blocks) == 0:
+	case prev.BaseBlockSize > 0 || len(plan.Blocks) == 0 || s.pub.Topology == string(slurmconf.KindTree):
 		s.firstSince = time.Time{}
 		return false
 	case s.firstSince.IsZero():

@@ -101,3 +101,18 @@ func reported(whole *Snapshot, n, group int) *Snapshot {
 	}
 	return snap
 }
+
+// TestTreeWaitsOnce has a published tree grow while a node registers: no base block
+// size is to be chosen, so nothing waits for it.
+func TestTreeWaitsOnce(t *testing.T) {
+	store := newMemory(racksWithout(t, 1))
+	pubs := complete(t, Publication{Topology: "tree", FirstWait: DefaultPublication().FirstWait})
+	inBubble(t, store, pubs, func() { store.pass(10 * time.Minute) })
+	store.snap = racks(t, simulated.Fault{Node: "gb200-030", Fabric: "inProgress"})
+	inBubble(t, store, pubs, func() {
+		store.pass(time.Minute)
+		if text := store.get("slurm/quoin-slurm").Files["topology.yaml"]; !strings.Contains(text, "gb200-[001-018]") {
+			t.Errorf("gb200-001 waits for gb200-030:\n%s", text)
+		}
+	})
+}
