@@ -22,7 +22,7 @@ const (
 
 // ErrEmptyPlan is returned for a plan that gives no file that slurmctld could
 // start with.
-var ErrEmptyPlan = errors.New("no NVLink domain and no switch is known: there is nothing to write")
+var ErrEmptyPlan = errors.New("there is nothing to write")
 
 // Kind chooses what is written of a plan.
 type Kind string
@@ -60,11 +60,11 @@ func FromPlan(plan *topology.Plan, c Choice) ([]Topology, error) {
 	if len(out) == 0 {
 		switch c.Kind {
 		case KindBlock:
-			return nil, fmt.Errorf("%w of topology block", ErrEmptyPlan)
+			return nil, fmt.Errorf("no node is in a block: %w of topology block", ErrEmptyPlan)
 		case KindTree:
-			return nil, fmt.Errorf("%w of topology tree", ErrEmptyPlan)
+			return nil, fmt.Errorf("no switch is known: %w of topology tree", ErrEmptyPlan)
 		}
-		return nil, ErrEmptyPlan
+		return nil, fmt.Errorf("no NVLink domain and no switch is known: %w", ErrEmptyPlan)
 	}
 	if !c.YAML {
 		out = out[:1]

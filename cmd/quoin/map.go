@@ -16,7 +16,8 @@ func newMapCommand() *cobra.Command {
 		Short: "Draw a cluster in the terminal: blocks, switches, and how its nodes are",
 		Long: `map draws what render would write of the same input: a row for each block with a
 cell for each node, the switch tree, the nodes that have no place and why, and what
-is wrong.`,
+is wrong. It draws blocks and switches both, also where --kind or --format would have
+render write one of them.`,
 		Example: `  kubectl get nodes -o json | quoin map --nodes -
   quoin map /shared/quoin/reports/*.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -24,7 +25,7 @@ is wrong.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,pods -A, - for standard input")
+	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,pods,resourceslices -A, - for standard input")
 	f.StringVar(&o.previous, "previous", "", "topology `file` in use, whose names and order stay")
 	addPublicationFlags(cmd, &o.pub)
 	return cmd

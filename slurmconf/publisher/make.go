@@ -161,7 +161,8 @@ func (m *Made) check(p *Publication, topologies []slurmconf.Topology) {
 func reasons(plan *topology.Plan, unnamed []topology.Problem) string {
 	counts := map[string]int{}
 	for i := range plan.Placements {
-		counts[plan.Placements[i].Reason]++
+		reason, _ := whyLeftOut(&plan.Placements[i])
+		counts[reason]++
 	}
 	for i := range unnamed {
 		counts[unnamed[i].Reason]++
@@ -177,13 +178,18 @@ func reasons(plan *topology.Plan, unnamed []topology.Problem) string {
 // maxLeftOut bounds the annotation that says which nodes are nowhere.
 const maxLeftOut = 8 << 10
 
+// ReasonNoSwitch is why a node is in no tree.
+const ReasonNoSwitch = "NoSwitch"
+
 // leftOut says in lines which nodes have no place and why, nodes of one reason
 // together. Those that Slurm has no name for are called as Kubernetes does.
 func leftOut(plan *topology.Plan, specs map[string]string, unnamed []topology.Problem) string {
 	groups := map[string][]string{}
-	for _, pl := range plan.Placements {
+	for i := range plan.Placements {
+		pl := &plan.Placements[i]
 		if _, placed := specs[pl.SlurmName]; !placed {
-			key := pl.Reason + ": " + pl.Message
+			reason, message := whyLeftOut(pl)
+			key := reason + ": " + message
 			groups[key] = append(groups[key], pl.SlurmName)
 		}
 	}
@@ -201,4 +207,16 @@ func leftOut(plan *topology.Plan, specs map[string]string, unnamed []topology.Pr
 		text = strings.ToValidUTF8(text[:maxLeftOut], "") + "\n(and more: see quoin render)"
 	}
 	return text
+}
+
+// whyLeftOut says why a node is in no file. One that has its place in the plan is in
+// blocks where the tree alone is written, or in the tree where blocks alone are.
+func whyLeftOut(pl *topology.Placement) (reason, message string) {
+	switch {
+	case pl.Reason != topology.ReasonPlaced:
+		return pl.Reason, pl.Message
+	case pl.Block == "":
+		return topology.ReasonNoDomain, "its place is in the tree, and blocks alone are written"
+	}
+	return ReasonNoSwitch, "its place is in a block, no switch above it is known, and the tree alone is written"
 }

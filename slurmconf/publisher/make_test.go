@@ -4,7 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 func TestMakeNothing(t *testing.T) {
@@ -24,6 +27,37 @@ func TestMakeNothing(t *testing.T) {
 			}
 			if made.Refused != "NothingToPublish" || !strings.HasPrefix(made.Message, tt.want) || !strings.HasPrefix(made.LeftOut, "n1: NoGPUs: ") {
 				t.Errorf("refused %q for %q, left out %q: want %q and why n1 is left out", made.Refused, made.Message, made.LeftOut, tt.want)
+			}
+		})
+	}
+}
+
+// TestMakeLeavesOutOfOneKind has nodes whose place is in the topology that a site does
+// not write.
+func TestMakeLeavesOutOfOneKind(t *testing.T) {
+	inBlock := map[string]string{nodelabels.Clique: "8a1c0f4c-1111-4f8e-9d1c-aaaaaaaaaaaa.1"}
+	inTree := map[string]string{"network.topology.nvidia.com/leaf": "l1", "nvidia.com/gpu.count": "8"}
+	both := &Snapshot{Nodes: []Node{{Name: "a1", Labels: inBlock}, {Name: "a2", Labels: inBlock}, {Name: "b1", Labels: inTree}}}
+	tree := &Snapshot{Nodes: []Node{{Name: "b1", Labels: inTree}}}
+	for _, tt := range []struct {
+		name, kind    string
+		snap          *Snapshot
+		left, message string
+	}{
+		{"a tree without the nodes of a block", "tree", both, "a[1-2]: NoSwitch: its place is in a block, no switch above it is known, and the tree alone is written", ""},
+		{"no tree", "tree", &Snapshot{Nodes: both.Nodes[:2]}, "a[1-2]: NoSwitch: its place is in a block, no switch above it is known, and the tree alone is written",
+			"no switch is known: there is nothing to write of topology tree; nodes by reason: NoSwitch 2"},
+		{"no block", "block", tree, "b1: NoNVLinkDomain: its place is in the tree, and blocks alone are written",
+			"no node is in a block: there is nothing to write of topology block; nodes by reason: NoNVLinkDomain 1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pub := complete(t, Publication{Topology: tt.kind})[0]
+			made, err := Make(&pub, Gather(&pub, tt.snap), Previous{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{tt.left, tt.message}, []string{made.LeftOut, made.Message}); diff != "" {
+				t.Errorf("left out, and why (-want +got):\n%s", diff)
 			}
 		})
 	}
