@@ -36,7 +36,7 @@ func (p *planner) matchPrevious() {
 	})
 	claims := make(map[int]int) // previous block -> group
 	for _, m := range matches {
-		if _, taken := claims[m.block]; taken || p.groups[m.group].prev >= 0 || m.common == 0 && p.unread(m.block) {
+		if _, taken := claims[m.block]; taken || p.groups[m.group].prev >= 0 || m.common == 0 && p.unread(m.block) && !(m.name >= 0 && p.deserted(m.block)) {
 			continue
 		}
 		claims[m.block] = m.group
@@ -147,15 +147,18 @@ func (p *planner) mayTake(g int, s sharing, fresh int) bool {
 	return fresh <= s.nodes || p.silent[s.block].kept+len(p.groups[g].nodes) <= p.prev.BaseBlockSize
 }
 
-// silence is how many nodes of a published block say nothing now, how many name
-// another domain by a label that is not to be followed or by a reading that is not
-// confirmed, and how many are sure.
-type silence struct{ kept, doubtful, sure int }
+// silence is how many nodes of a published block say nothing now, how many of them have
+// gone, how many name another domain by a label that is not to be followed or by a
+// reading that is not confirmed, and how many are sure.
+type silence struct{ kept, gone, doubtful, sure int }
 
 func (p *planner) countKept() {
 	for i := range p.read {
 		if b := p.was[i]; b >= 0 && p.read[i].keep {
 			p.silent[b].kept++
+			if p.facts[i].Gone {
+				p.silent[b].gone++
+			}
 		}
 	}
 }
@@ -246,6 +249,14 @@ const (
 // nothing that is followed: the block is not free for a clique that it has no
 // node of.
 func (p *planner) unread(b int) bool { return p.silent[b].kept+p.silent[b].doubtful > 0 }
+
+// deserted reports whether the Node objects of all nodes that keep the block have gone.
+// It is free for the clique that it is named after, as when they have left it: the
+// same machines may be back under other names.
+func (p *planner) deserted(b int) bool {
+	s := &p.silent[b]
+	return s.doubtful == 0 && s.kept == s.gone
+}
 
 // sameClique reports whether the previous block can be that of the group.
 func (p *planner) sameClique(b, g int) bool {

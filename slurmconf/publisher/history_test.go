@@ -196,3 +196,22 @@ func TestRenamePrevious(t *testing.T) {
 		})
 	}
 }
+
+// TestNamesChangeAtStart has a publisher start to whom all nodes are new ones, for it
+// is configured to call them otherwise: blocks keep their names and their order.
+func TestNamesChangeAtStart(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{}), func() { store.pass(5 * time.Minute) })
+	want := blocksIn(t, store)
+	for i := range want {
+		want[i].Nodes = strings.ReplaceAll(want[i].Nodes, "gb200-", "x-")
+	}
+	inBubble(t, store, complete(t, Publication{SlurmNames: "s/gb200-(.+)/x-$1/"}), func() {
+		store.pass(30 * time.Minute)
+		store.approve() // that the names of before leave
+		store.pass(5 * time.Minute)
+	})
+	if diff := cmp.Diff(want, blocksIn(t, store)); diff != "" {
+		t.Errorf("blocks (-want +got):\n%s", diff)
+	}
+}
