@@ -272,18 +272,6 @@ func readNodes(stdin io.Reader, name string) (*publisher.Snapshot, error) {
 	return publisher.ReadNodes(name, f)
 }
 
-// sayLeftOut lists the nodes that have no place, and what else is wrong.
-func sayLeftOut(w io.Writer, made *publisher.Made) {
-	for line := range strings.SplitSeq(made.LeftOut, "\n") {
-		if line != "" {
-			fmt.Fprintf(w, "left out: %s\n", line)
-		}
-	}
-	for _, p := range made.Problems {
-		fmt.Fprintf(w, "problem: %s\n", p)
-	}
-}
-
 func fileNames(files map[string]string) []string {
 	var names []string
 	for name := range files {

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// sayLeftOut lists the nodes that have no place, and what else is wrong.
+func sayLeftOut(w io.Writer, made *publisher.Made) {
+	for line := range strings.SplitSeq(made.LeftOut, "\n") {
+		if line != "" {
+			fmt.Fprintf(w, "left out: %s\n", line)
+		}
+	}
+	for _, p := range joinProblems(made.Problems) {
+		fmt.Fprintf(w, "problem: %s\n", p)
+	}
+}
+
+// joinProblems makes one of the problems that many nodes have alike, at the place of
+// the first: a site of thousands is told once.
+func joinProblems(problems []topology.Problem) []topology.Problem {
+	var out []topology.Problem
+	at := map[topology.Problem]int{} // in out, of what nodes have alike
+	nodes := map[int][]string{}
+	for _, p := range problems {
+		alike := topology.Problem{Reason: p.Reason, Message: p.Message}
+		i, known := at[alike]
+		if p.Node == "" || !known {
+			i = len(out)
+			out = append(out, alike)
+		}
+		if p.Node != "" {
+			at[alike] = i
+			nodes[i] = append(nodes[i], p.Node)
+		}
+	}
+	for i, names := range nodes {
+		out[i].Node = slurmconf.CompressHostlist(names)
+	}
+	return out
+}
