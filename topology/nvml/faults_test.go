@@ -109,6 +109,8 @@ func TestLoadedErrors(t *testing.T) {
 					want.GPUs[1].Fabric.Health, want.GPUs[1].Fabric.HealthFields = "", topology.FabricHealth{} // an older form has the rest
 				case fabric && ret == nvml.ERROR_NOT_SUPPORTED:
 					want.GPUs[1].Fabric = topology.Fabric{State: topology.FabricNotSupported}
+				case tt.call == "nvmlDeviceGetMigDeviceHandleByIndex" && slices.Contains(tt.none, ret):
+					want.GPUs[1].MIG, want.GPUs[1].MIGEmpty = nil, true // MIG is on, and no slot has an instance
 				default:
 					tt.without(want)
 				}
