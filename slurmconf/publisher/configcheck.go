@@ -121,10 +121,13 @@ func (p *Publication) checkNames(fail func(key, message string), bad func(key st
 
 // checkLabels checks which labels say where nodes are.
 func (p *Publication) checkLabels(bad func(key string, value any, want string)) {
-	for key, of := range map[string][]string{"domainLabels": p.DomainLabels, "tierLabels": p.TierLabels} {
-		for _, label := range of {
+	for _, keys := range []struct {
+		key    string
+		labels []string
+	}{{"domainLabels", p.DomainLabels}, {"tierLabels", p.TierLabels}} {
+		for _, label := range keys.labels {
 			if len(validation.IsQualifiedName(label)) > 0 {
-				bad(key, label, wantedKey)
+				bad(keys.key, label, wantedKey)
 			}
 		}
 	}
@@ -156,9 +159,9 @@ func (p *Publication) checkPlaces(fail func(key, message string), bad func(key s
 	if p.BlocksBy != "nvlink" && p.BlocksBy != "leaf" {
 		bad("blocksBy", p.BlocksBy, "nvlink or leaf")
 	}
-	for key, value := range map[string]string{"unplaced.block": p.Unplaced.Block, "unplaced.switch": p.Unplaced.Switch} {
-		if _, ok := unplaced[value]; !ok {
-			bad(key, value, "none, gpus or all")
+	for _, choice := range [][2]string{{"unplaced.block", p.Unplaced.Block}, {"unplaced.switch", p.Unplaced.Switch}} {
+		if _, ok := unplaced[choice[1]]; !ok {
+			bad(choice[0], choice[1], "none, gpus or all")
 		}
 	}
 	if err := topology.CheckParentBlocks(p.ParentBlocks); err != nil {
