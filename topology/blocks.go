@@ -36,7 +36,8 @@ func (p *planner) matchPrevious() {
 	})
 	claims := make(map[int]int) // previous block -> group
 	for _, m := range matches {
-		if _, taken := claims[m.block]; taken || p.groups[m.group].prev >= 0 || m.common == 0 && p.unread(m.block) && !(m.name >= 0 && p.deserted(m.block)) {
+		others := m.common == 0 && p.unread(m.block) && (m.name < 0 || !p.deserted(m.block))
+		if _, taken := claims[m.block]; taken || others || p.groups[m.group].prev >= 0 {
 			continue
 		}
 		claims[m.block] = m.group

@@ -203,9 +203,10 @@ func lineOf(n *yaml.Node, way []string) int {
 			return lineOf(n.Content[i], way[1:])
 		}
 	case n.Kind == yaml.MappingNode:
-		for i := 0; i < len(n.Content); i += 2 {
-			if n.Content[i].Value == way[0] {
-				return lineOf(n.Content[i+1], way[1:])
+		key, rest := way[0], way[1:]
+		for i := 1; i < len(n.Content); i += 2 {
+			if n.Content[i-1].Value == key {
+				return lineOf(n.Content[i], rest)
 			}
 		}
 	}

@@ -86,10 +86,10 @@ func (x *xids) watch(ctx context.Context) {
 			old = set
 			err = x.deliver(ctx, set)
 		}
-		switch err { //nolint:errorlint // never wrapped
+		switch err {
 		case nil:
 			continue
-		case errUnsupported:
+		case errUnsupported: //nolint:errorlint // never wrapped
 			x.fail(nil)
 			return
 		}
