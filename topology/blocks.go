@@ -425,18 +425,13 @@ func (p *planner) orderBlocks() {
 		}
 	}
 	slices.SortFunc(known, func(a, b int) int { return cmp.Compare(p.groups[a].prev, p.groups[b].prev) })
+	parents := p.parentDomains()
+	// Stable: groups are in the order of their cliques.
+	slices.SortStableFunc(fresh, func(a, b int) int { return strings.Compare(parents[a], parents[b]) })
 	if p.policy.ParentBlocks > 0 {
-		parents := p.parentDomains()
-		slices.SortStableFunc(fresh, func(a, b int) int { return strings.Compare(parents[a], parents[b]) })
 		p.writeBlocks(p.layOut(known, fresh, parents))
 		return
 	}
-	parents := make([]string, len(p.groups))
-	for g := range p.groups {
-		parents[g] = p.parent(g)
-	}
-	// Stable: groups are in the order of their cliques.
-	slices.SortStableFunc(fresh, func(a, b int) int { return strings.Compare(parents[a], parents[b]) })
 	p.writeBlocks(merge(known, fresh, parents))
 }
 
@@ -450,7 +445,7 @@ func merge(known, fresh []int, parents []string) []int {
 	after := make([][]int, len(known)+1)
 	for _, g := range fresh {
 		at, ok := last[parents[g]]
-		if !ok {
+		if !ok || parents[g] == "" {
 			at = len(known)
 		}
 		after[at] = append(after[at], g)
@@ -461,24 +456,6 @@ func merge(known, fresh []int, parents []string) []int {
 		order = append(order, after[i]...)
 	}
 	return append(order, after[len(known)]...)
-}
-
-// parent names what a block's neighbours share: the switches above the leaf
-// where tiers are known, else the NVLink cluster.
-func (p *planner) parent(g int) string {
-	for _, i := range p.groups[g].nodes {
-		if tiers := p.read[i].tiers; len(tiers) > 1 {
-			path := slices.Clone(tiers[1:])
-			slices.Reverse(path)
-			return "tiers " + strings.Join(path, "/")
-		}
-	}
-	name := p.groups[g].name
-	if p.groups[g].names[0] != "" {
-		name = p.groups[g].names[0]
-	}
-	name = strings.TrimPrefix(name, blockPrefix)
-	return "cluster " + name[:min(8, len(name))]
 }
 
 // writeBlocks fills the plan's blocks and the placements of their nodes. noBlock

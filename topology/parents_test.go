@@ -156,3 +156,22 @@ func TestPlanParentsAtRandom(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanBesideSilentNeighbours puts a new rack behind those below its switch also
+// while these say nothing, and one of which no switch is known at the end.
+func TestPlanBesideSilentNeighbours(t *testing.T) {
+	facts := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
+	prev := fromFile(mustPlan(t, facts, nil, short))
+	for i := range facts[:4] {
+		facts[i].Labels.Tiers, facts[i].Report = nil, nil
+	}
+	is := mustPlan(t, slices.Concat(facts, unit("s1", 9), rack(8, 2)), prev, short)
+	var first []string
+	for _, b := range is.Blocks {
+		first = append(first, b.Nodes[0])
+	}
+	last := []string{"r009n01", "r003n01", "r008n01"}
+	if len(first) != 5 || !slices.Equal(first[2:], last) {
+		t.Errorf("blocks of %v, want %v last", first, last)
+	}
+}
