@@ -1,10 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -45,11 +42,11 @@ func measureAgent(b *testing.B, p *agentProcess) {
 	p.until("report", func() bool { return p.metric("quoin_agent_report_stored") == 1 && p.probe() != 0 })
 	time.Sleep(12 * time.Second) // until it has settled
 	pid, probe := p.cmd.Process.Pid, p.probe()
-	used, probeUsed := runTime(b, pid), runTime(b, probe)
+	used, probeUsed := processorTime(b, pid), processorTime(b, probe)
 	time.Sleep(rest)
 	share := func(d time.Duration) float64 { return 100 * d.Seconds() / rest.Seconds() }
-	b.ReportMetric(share(runTime(b, pid)-used), "%core-agent")
-	b.ReportMetric(share(runTime(b, probe)-probeUsed), "%core-probe")
+	b.ReportMetric(share(processorTime(b, pid)-used), "%core-agent")
+	b.ReportMetric(share(processorTime(b, probe)-probeUsed), "%core-probe")
 	megabytes := func(pid int) float64 { return float64(residentKiB(b, pid)) * 1024 / 1e6 }
 	b.ReportMetric(megabytes(pid), "MB-agent")
 	b.ReportMetric(megabytes(probe), "MB-probe")
@@ -63,27 +60,4 @@ func measureAgent(b *testing.B, p *agentProcess) {
 	b.ReportMetric(most, "MB-agent-scraped")
 	time.Sleep(3 * time.Second)
 	b.ReportMetric(megabytes(pid), "MB-agent-after")
-}
-
-// runTime returns how long the threads of a process have run on a processor. The
-// ticks of /proc/PID/stat are too coarse for it.
-func runTime(b *testing.B, pid int) time.Duration {
-	b.Helper()
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil || len(tasks) == 0 {
-		b.Fatalf("no threads of process %d: %v", pid, err)
-	}
-	var total time.Duration
-	for _, t := range tasks {
-		data, err := os.ReadFile(t)
-		if err != nil {
-			b.Fatal(err)
-		}
-		var ns int64
-		if _, err := fmt.Sscan(string(data), &ns); err != nil {
-			b.Fatal(err)
-		}
-		total += time.Duration(ns)
-	}
-	return total
 }

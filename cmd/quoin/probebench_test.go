@@ -144,7 +144,8 @@ func statusKiB(b *testing.B, pid int, key string) (kib int) {
 	return kib
 }
 
-// processorTime is what the threads of a process have run, to the nanosecond.
+// processorTime is what the threads of a process have run, to the nanosecond: the
+// ticks of /proc/PID/stat are too coarse.
 func processorTime(b *testing.B, pid int) (total time.Duration) {
 	b.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))

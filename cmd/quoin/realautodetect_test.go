@@ -97,13 +97,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 	for _, script := range prepare {
 		r.must("bash", "-c", script)
 	}
-	for _, n := range nodes {
-		r.must("slurmd", "-N", n.Name)
-	}
-	r.until("every node has registered", func() bool {
-		out, _ := r.Run(t.Context(), "sinfo", "-h", "-N", "-o", "%N %T")
-		return strings.Count(out, "\n") == len(nodes) && !strings.Contains(out, "unknown") && !strings.Contains(out, "*")
-	})
+	r.register()
 	return r
 }
 

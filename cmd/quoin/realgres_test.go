@@ -216,14 +216,20 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 	t.Cleanup(c.Stop)
 	r := &gresRig{c, t, naming, "", nodes}
 	r.makeCapabilities()
-	for _, n := range nodes {
+	r.register()
+	return r
+}
+
+// register starts the slurmd of every node and waits for them all.
+func (r *gresRig) register() {
+	r.t.Helper()
+	for _, n := range r.nodes {
 		r.must("slurmd", "-N", n.Name)
 	}
 	r.until("every node has registered", func() bool {
-		out, _ := r.Run(t.Context(), "sinfo", "-h", "-N", "-o", "%N %T")
-		return strings.Count(out, "\n") == len(nodes) && !strings.Contains(out, "unknown") && !strings.Contains(out, "*")
+		out, _ := r.Run(r.t.Context(), "sinfo", "-h", "-N", "-o", "%N %T")
+		return strings.Count(out, "\n") == len(r.nodes) && !strings.Contains(out, "unknown") && !strings.Contains(out, "*")
 	})
-	return r
 }
 
 // reportFiles writes a report of every node.
