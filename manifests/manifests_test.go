@@ -236,7 +236,7 @@ func TestHookScripts(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.ReplaceAll(script, "\n    ", "\n")[4:]), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for hook, want := range map[string]string{fake: "called " + verb, "/nonexistent": "is not there"} {
+		for hook, want := range map[string]string{fake: "called " + verb, fake + ".missing": "is not there"} {
 			cmd := exec.CommandContext(t.Context(), path)
 			cmd.Env = []string{"QUOIN_HOOK=" + hook}
 			out, err := cmd.CombinedOutput()

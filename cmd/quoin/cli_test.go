@@ -164,6 +164,7 @@ func TestFlagOf(t *testing.T) {
 // to do, with exit status 2.
 func TestBadInput(t *testing.T) {
 	report := `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"n1"}`
+	missing := filepath.Join(t.TempDir(), "missing")
 	tests := []struct {
 		name  string
 		stdin string
@@ -173,7 +174,7 @@ func TestBadInput(t *testing.T) {
 		{"unknown command", "", []string{"rendre"}, `unknown command "rendre"`},
 		{"unknown flag", "", []string{"render", "--nods", "x"}, "unknown flag: --nods"},
 		{"no input", "", []string{"render"}, "want --nodes FILE"},
-		{"missing file", "", []string{"render", "--nodes", "/nonexistent"}, "/nonexistent: no such file"},
+		{"missing file", "", []string{"render", "--nodes", missing}, missing + ": no such file"},
 		{"empty text", "", []string{"render", "--nodes", "-"}, "the text ends early"},
 		{"cut text", twoByTwo[:200], []string{"render", "--nodes", "-"}, "the text ends early"},
 		{"YAML for JSON", "apiVersion: v1\nitems: []\n", []string{"render", "--nodes", "-"}, "byte 0: not JSON: invalid character 'a' at start of value: want the output of kubectl get nodes -o json"},

@@ -73,7 +73,7 @@ func TestLoadedWithoutFunction(t *testing.T) {
 // TestOpenNoLibrary opens what is no NVML.
 func TestOpenNoLibrary(t *testing.T) {
 	dir := t.TempDir()
-	text, empty := filepath.Join(dir, "text.so"), filepath.Join(dir, "empty.so")
+	text, empty, missing := filepath.Join(dir, "text.so"), filepath.Join(dir, "empty.so"), filepath.Join(dir, "missing", defaultLibrary)
 	write(t, dir, map[string]string{"text.so": "a text of more than sixty-four bytes, which is what an ELF header has at least\n", "empty.so": ""})
 	nvml, err := os.ReadFile(fake.Library(t, 580))
 	if err != nil {
@@ -83,7 +83,7 @@ func TestOpenNoLibrary(t *testing.T) {
 	narrow[4] = 1 // ELFCLASS32
 	write(t, dir, map[string]string{"cut.so": string(nvml[:40]), "32.so": string(narrow)})
 	tests := []struct{ path, want string }{
-		{"/nonexistent/libnvidia-ml.so.1", "load NVML: /nonexistent/libnvidia-ml.so.1: cannot open shared object file: No such file or directory; correct --nvml-library"},
+		{missing, "load NVML: " + missing + ": cannot open shared object file: No such file or directory; correct --nvml-library"},
 		{text, text + ": invalid ELF header; correct --nvml-library"},
 		{empty, empty + ": file too short; correct --nvml-library"},
 		{filepath.Join(dir, "cut.so"), "cut.so: file too short; correct --nvml-library"},
