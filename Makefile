@@ -5,7 +5,7 @@ GO ?= go
 export CGO_CFLAGS ?= -O2 -Wno-deprecated-declarations
 LDFLAGS := -s -w
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.6.2
-PACKAGES := ./... ./testdata/rig/slurmrig/... ./testdata/rig/kuberig/...
+PACKAGES := ./... ./testdata/rig/slurmrig/... ./testdata/rig/kuberig/... ./testdata/rig/promrig/...
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
@@ -24,10 +24,11 @@ build: ## build bin/quoin and bin/quoin-hook
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/quoin-hook ./cmd/quoin-hook
 
 .PHONY: setup
-setup: ## install and build what the tests need: a real Slurm and a real Kubernetes
+setup: ## install and build what the tests need: a real Slurm, Kubernetes and Prometheus
 	testdata/setup.sh
 	$(GO) run ./testdata/rig/slurmrig/build
 	$(GO) run ./testdata/rig/kuberig/build
+	$(GO) run ./testdata/rig/promrig/build
 
 .PHONY: test
 test: setup ## set up and run all tests, those on real parts too

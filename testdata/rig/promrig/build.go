@@ -1,0 +1,109 @@
+// Package promrig runs a real Prometheus and its promtool for tests: Debian's
+// package, unpacked into the user's cache and installed nowhere. It needs apt and
+// Debian's package mirrors the first time. Everything it starts ends with the
+// test process.
+package promrig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gofrs/flock"
+)
+
+// Build returns the folder with the programs, and fetches the package when none is
+// there. A version that was fetched once stays; who wants another removes its
+// folder. Processes that ask at the same time wait for one.
+func Build(ctx context.Context) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = "/var/cache"
+	}
+	cache = filepath.Join(cache, "quoin")
+	if dir, ok := find(cache); ok {
+		return dir, nil
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", fmt.Errorf("fetch Prometheus: %w", err)
+	}
+	lock := flock.New(filepath.Join(cache, "prometheus.lock"))
+	if err := lock.Lock(); err != nil {
+		return "", fmt.Errorf("fetch Prometheus: %w", err)
+	}
+	defer lock.Unlock()
+	if dir, ok := find(cache); ok {
+		return dir, nil
+	}
+	return fetch(ctx, cache)
+}
+
+// find returns the folder that was fetched last by name.
+func find(cache string) (string, bool) {
+	found, err := filepath.Glob(filepath.Join(cache, "prometheus-*", "usr/bin/promtool"))
+	if err != nil || len(found) == 0 {
+		return "", false
+	}
+	return filepath.Dir(slices.Max(found)), true
+}
+
+// fetch downloads and unpacks the package of the machine's Debian release.
+func fetch(ctx context.Context, cache string) (string, error) {
+	work, err := os.MkdirTemp(cache, "fetch-")
+	if err != nil {
+		return "", fmt.Errorf("fetch Prometheus: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	if err := download(ctx, work); err != nil {
+		return "", err
+	}
+	packages, err := filepath.Glob(filepath.Join(work, "prometheus_*.deb"))
+	if err != nil || len(packages) != 1 {
+		return "", fmt.Errorf("fetch Prometheus: apt-get download left %d packages in %s, want 1", len(packages), work)
+	}
+	tree := filepath.Join(work, "tree")
+	if err := run(ctx, work, "dpkg", "-x", packages[0], tree); err != nil {
+		return "", err
+	}
+	for _, name := range []string{"prometheus", "promtool"} { // its libraries are there too
+		if err := run(ctx, work, filepath.Join(tree, "usr/bin", name), "--version"); err != nil {
+			return "", err
+		}
+	}
+	version, err := exec.CommandContext(ctx, "dpkg-deb", "-f", packages[0], "Version").Output()
+	if err != nil {
+		return "", fmt.Errorf("fetch Prometheus: read its version: %w", err)
+	}
+	dir := filepath.Join(cache, "prometheus-"+strings.TrimSpace(string(version)))
+	if err := os.Rename(tree, dir); err != nil {
+		return "", fmt.Errorf("fetch Prometheus: %w", err)
+	}
+	return filepath.Join(dir, "usr/bin"), nil
+}
+
+// download fetches the package; a bare machine has no package lists yet.
+func download(ctx context.Context, dir string) error {
+	fetch := []string{"-o", "APT::Sandbox::User=root", "download", "prometheus"}
+	first := run(ctx, dir, "apt-get", fetch...)
+	if first == nil {
+		return nil
+	}
+	if err := run(ctx, dir, "apt-get", "update", "-qq"); err != nil {
+		return errors.Join(first, err)
+	}
+	return run(ctx, dir, "apt-get", fetch...)
+}
+
+func run(ctx context.Context, dir, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("fetch Prometheus: %s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package promrig
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Promtool runs promtool in dir and returns what it said.
+func Promtool(ctx context.Context, dir string, args ...string) (string, error) {
+	bin, err := Build(ctx)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "promtool"), args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("promtool %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+// Server is a running Prometheus.
+type Server struct {
+	url string
+	cmd *exec.Cmd
+	end chan struct{}
+}
+
+// Start starts a Prometheus with the configuration in dir, which is the caller's
+// to remove after Stop, and waits until it is ready.
+func Start(ctx context.Context, dir, config string) (*Server, error) {
+	bin, err := Build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
+		return nil, fmt.Errorf("start Prometheus: %w", err)
+	}
+	said := filepath.Join(dir, "log")
+	log, err := os.Create(said)
+	if err != nil {
+		return nil, fmt.Errorf("start Prometheus: %w", err)
+	}
+	defer log.Close()
+	// Port 0: it says in its log which one it got.
+	cmd := exec.Command(filepath.Join(bin, "prometheus"), "--config.file="+path, "--storage.tsdb.path="+filepath.Join(dir, "data"), //nolint:contextcheck // Stop ends it
+		"--web.listen-address=127.0.0.1:0", "--log.level=info")
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start Prometheus: %w", err)
+	}
+	s := &Server{cmd: cmd, end: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait()
+		close(s.end)
+	}()
+	if err := s.ready(ctx, said); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// ready waits until the server answers.
+func (s *Server) ready(ctx context.Context, log string) error {
+	for range 600 {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("start Prometheus: %w", ctx.Err())
+		case <-s.end:
+			text, _ := os.ReadFile(log)
+			return fmt.Errorf("start Prometheus: it ended\n%s", text)
+		case <-time.After(50 * time.Millisecond):
+		}
+		s.url = address(log)
+		if s.url != "" && s.get(ctx, "/-/ready", nil, nil) == nil {
+			return nil
+		}
+	}
+	text, _ := os.ReadFile(log)
+	return fmt.Errorf("start Prometheus: it is not ready after 30 s\n%s", text)
+}
+
+var listening = regexp.MustCompile(`"Listening on".* address=(127\.0\.0\.1:\d+)`)
+
+// address returns where the server says that it listens, or nothing yet.
+func address(log string) string {
+	text, err := os.ReadFile(log)
+	if err != nil {
+		return ""
+	}
+	if m := listening.FindSubmatch(text); m != nil {
+		return "http://" + string(m[1])
+	}
+	return ""
+}
+
+// Stop ends the server.
+func (s *Server) Stop() {
+	_ = s.cmd.Process.Kill()
+	<-s.end
+}
+
+// Row is one series of an answer at one moment.
+type Row struct {
+	Labels map[string]string
+	Value  float64
+}
+
+// Query evaluates a PromQL expression now.
+func (s *Server) Query(ctx context.Context, expr string) ([]Row, error) {
+	var answer struct {
+		Data struct {
+			Result []struct {
+				Metric map[string]string `json:"metric"`
+				Value  [2]any            `json:"value"`
+			} `json:"result"`
+		} `json:"data"`
+	}
+	if err := s.get(ctx, "/api/v1/query", url.Values{"query": {expr}}, &answer); err != nil {
+		return nil, err
+	}
+	rows := make([]Row, 0, len(answer.Data.Result))
+	for _, r := range answer.Data.Result {
+		text, _ := r.Value[1].(string)
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, fmt.Errorf("query %s: value %q: %w", expr, text, err)
+		}
+		rows = append(rows, Row{r.Metric, v})
+	}
+	return rows, nil
+}
+
+// Rule is a loaded rule and how its last evaluation went.
+type Rule struct {
+	Name   string `json:"name"`
+	Type   string `json:"type"`
+	Health string `json:"health"`
+	Error  string `json:"lastError"`
+	State  string `json:"state"`
+}
+
+// Rules returns the loaded rules.
+func (s *Server) Rules(ctx context.Context) ([]Rule, error) {
+	var answer struct {
+		Data struct {
+			Groups []struct {
+				Rules []Rule `json:"rules"`
+			} `json:"groups"`
+		} `json:"data"`
+	}
+	if err := s.get(ctx, "/api/v1/rules", nil, &answer); err != nil {
+		return nil, err
+	}
+	var rules []Rule
+	for _, g := range answer.Data.Groups {
+		rules = append(rules, g.Rules...)
+	}
+	return rules, nil
+}
+
+// Target is a scraped address and how the last scrape of it went.
+type Target struct {
+	URL    string `json:"scrapeUrl"`
+	Health string `json:"health"`
+	Error  string `json:"lastError"`
+}
+
+// Targets returns what is scraped.
+func (s *Server) Targets(ctx context.Context) ([]Target, error) {
+	var answer struct {
+		Data struct {
+			Active []Target `json:"activeTargets"`
+		} `json:"data"`
+	}
+	err := s.get(ctx, "/api/v1/targets", nil, &answer)
+	return answer.Data.Active, err
+}
+
+// get asks the server and reads its JSON into answer unless that is nil.
+func (s *Server) get(ctx context.Context, path string, form url.Values, answer any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if form == nil {
+		req.Method, req.Body = http.MethodGet, nil
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask Prometheus for %s: %w", path, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("ask Prometheus for %s: %w", path, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask Prometheus for %s %s: %s: %s", path, form.Get("query"), resp.Status, body)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.Unmarshal(body, answer)
+}

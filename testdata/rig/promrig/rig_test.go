@@ -1,0 +1,66 @@
+package promrig_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
+)
+
+// TestRealServer scrapes one series and asks for it.
+func TestRealServer(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("a{b=\"c\"} 3\n"))
+	}))
+	t.Cleanup(target.Close)
+	s := promrig.StartTest(t, "scrape_configs: [{job_name: j, scrape_interval: 100ms, scrape_timeout: 100ms, static_configs: [{targets: ['"+strings.TrimPrefix(target.URL, "http://")+"']}]}]\n")
+	var rows []promrig.Row
+	for range 100 {
+		var err error
+		if rows, err = s.Query(t.Context(), `sum by (b) (a)`); err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) > 0 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond) // a scrape takes its time
+	}
+	if diff := cmp.Diff([]promrig.Row{{Labels: map[string]string{"b": "c"}, Value: 3}}, rows); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := s.Query(t.Context(), `sum by (`); err == nil || !strings.Contains(err.Error(), "parse error") {
+		t.Errorf("a wrong expression: %v", err)
+	}
+}
+
+// TestRealServerRefuses starts with a configuration that is none.
+func TestRealServerRefuses(t *testing.T) {
+	promrig.NeedTest(t)
+	if _, err := promrig.Start(t.Context(), t.TempDir(), "nonsense: 1\n"); err == nil || !strings.Contains(err.Error(), "nonsense") {
+		t.Errorf("a wrong configuration: %v", err)
+	}
+}
+
+// TestRealBuild asks for the programs from several places at once, none of which
+// has them yet.
+func TestRealBuild(t *testing.T) {
+	promrig.NeedTest(t)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	var wg sync.WaitGroup
+	dirs, errs := make([]string, 3), make([]error, 3)
+	for i := range dirs {
+		wg.Go(func() { dirs[i], errs[i] = promrig.Build(t.Context()) })
+	}
+	wg.Wait()
+	for i := range dirs {
+		if errs[i] != nil || dirs[i] != dirs[0] {
+			t.Errorf("%d: %s, %v; the first got %s", i, dirs[i], errs[i], dirs[0])
+		}
+	}
+}
