@@ -1,0 +1,144 @@
+package dcgm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	useFolder = "use"
+	useKind   = "JobUse"
+)
+
+// useKey is the form of a record's key: a job id, and where that alone would name
+// two jobs the cluster and the node, with an @ before each.
+var useKey = regexp.MustCompile(`^[0-9A-Za-z_+-][0-9A-Za-z_.+@-]{0,240}$`)
+
+func usePath(runDir, key string) (string, error) {
+	if !useKey.MatchString(key) {
+		return "", fmt.Errorf("key of a job's record %q: want the name of its file without .json", key)
+	}
+	return filepath.Join(runDir, useFolder, key+".json"), nil
+}
+
+// WriteUse writes how the job of the record with that key has used its devices,
+// by rename.
+func WriteUse(runDir, key string, u *Use) error {
+	if _, err := usePath(runDir, key); err != nil {
+		return err
+	}
+	out := *u
+	out.APIVersion, out.Kind = APIVersion, useKind
+	if err := out.check(); err != nil {
+		return fmt.Errorf("write use of job %s: %w", u.JobID, err)
+	}
+	return writeJSON(runDir, filepath.Join(useFolder, key+".json"), out)
+}
+
+// ReadUse reads a job's use; nil without an error when there is none.
+func ReadUse(runDir, key string) (*Use, error) {
+	path, err := usePath(runDir, key)
+	if err != nil {
+		return nil, err
+	}
+	data, err := readFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read use of a job: %w", err)
+	}
+	return parseUse(path, data)
+}
+
+// RemoveUse removes a job's use, which may be missing.
+func RemoveUse(runDir, key string) error {
+	path, err := usePath(runDir, key)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove use of a job: %w", err)
+	}
+	return nil
+}
+
+// UseKeys lists the keys of the records that have a use beside them.
+func UseKeys(runDir string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(runDir, useFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list uses of jobs: %w", err)
+	}
+	var keys []string
+	for _, e := range entries {
+		if key, is := strings.CutSuffix(e.Name(), ".json"); is && useKey.MatchString(key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// TidyUses removes what killed writers have left.
+func TidyUses(runDir string) { tidy(filepath.Join(runDir, useFolder)) }
+
+// parseUse reads a use. Keys that a newer version writes are left out.
+func parseUse(path string, data []byte) (*Use, error) {
+	var u Use
+	if err := json.Unmarshal(data, &u); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if u.APIVersion != APIVersion || u.Kind != useKind {
+		return nil, fmt.Errorf("%s: apiVersion %q, kind %q: want %q, %q", path, u.APIVersion, u.Kind, APIVersion, useKind)
+	}
+	if err := u.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &u, nil
+}
+
+// check refuses what no sum of samples can be.
+func (u *Use) check() error {
+	if err := CheckJobID(u.JobID); err != nil {
+		return err
+	}
+	seen := make(map[string]bool, len(u.Devices))
+	for i := range u.Devices {
+		d := &u.Devices[i]
+		if d.UUID == "" || seen[d.UUID] {
+			return fmt.Errorf("devices[%d].uuid %q: want each device once, by its UUID", i, d.UUID)
+		}
+		seen[d.UUID] = true
+		if err := d.check(); err != nil {
+			return fmt.Errorf("devices[%d].%w", i, err)
+		}
+	}
+	return nil
+}
+
+func (d *DeviceUse) check() error {
+	if d.Samples < 0 {
+		return fmt.Errorf("samples %d: want 0 or more", d.Samples)
+	}
+	for name, v := range map[string]*float64{"seconds": &d.Seconds, "idleSeconds": &d.IdleSeconds, "energy": d.Energy, "counter": d.Counter} {
+		if v != nil && !possible(*v) {
+			return fmt.Errorf("%s %g: want 0 or more", name, *v)
+		}
+	}
+	for name, s := range map[string]*Stat{"utilization": d.Utilization, "smActivity": d.SMActivity, "memory": d.Memory, "power": d.Power} {
+		if s != nil && (!possible(s.Mean) || !possible(s.Max) || !possible(s.Seconds)) {
+			return fmt.Errorf("%s %+v: want numbers of 0 or more", name, *s)
+		}
+	}
+	return nil
+}
+
+// possible refuses what is negative, no number, or without end.
+func possible(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }
