@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -57,19 +56,7 @@ type Entry struct {
 	ExporterID string `json:"exporterID"`
 }
 
-// HookConfig is what the hook has to know beside the inventory.
-type HookConfig struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	MappingDir string `json:"mappingDir"`
-	// Unlink releases a GPU by removing its file, for exporters before 4.3.1.
-	Unlink bool `json:"unlink,omitempty"`
-}
-
-const (
-	inventoryKind  = "Inventory"
-	hookConfigKind = "HookConfig"
-)
+const inventoryKind = "Inventory"
 
 var exporterID = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,9})?$`)
 
@@ -118,36 +105,6 @@ func (inv *Inventory) check() error {
 		}
 	}
 	return nil
-}
-
-// WriteHookConfig writes the hook's configuration into the run directory by
-// rename, and nothing when it is there already.
-func WriteHookConfig(runDir string, c HookConfig) error {
-	c.APIVersion, c.Kind = APIVersion, hookConfigKind
-	if c.MappingDir == "" {
-		return errors.New("write hook configuration: no mapping directory")
-	}
-	return writeJSON(runDir, HookConfigFile, c)
-}
-
-// ReadHookConfig reads the hook's configuration; nil without an error when
-// there is none.
-func ReadHookConfig(runDir string) (*HookConfig, error) {
-	path := filepath.Join(runDir, HookConfigFile)
-	data, err := readFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read hook configuration: %w", err)
-	}
-	var c HookConfig
-	if err := decodeStrict(data, &c); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if c.APIVersion != APIVersion || c.Kind != hookConfigKind || c.MappingDir == "" {
-		return nil, fmt.Errorf("%s: apiVersion %q, kind %q, mappingDir %q: want %q, %q and a directory", path, c.APIVersion, c.Kind, c.MappingDir, APIVersion, hookConfigKind)
-	}
-	return &c, nil
 }
 
 func decodeStrict(data []byte, into any) error {

@@ -27,6 +27,12 @@ const (
 // bootIDFile is a variable for tests.
 var bootIDFile = "/proc/sys/kernel/random/boot_id"
 
+// BootID is the node's boot; empty where it cannot be read.
+func BootID() string {
+	boot, _ := readFile(bootIDFile)
+	return strings.TrimSpace(string(boot))
+}
+
 var jobID = regexp.MustCompile(`^[0-9A-Za-z_.+-]{1,128}$`)
 
 // CheckJobID refuses an id that could break the exporter's output.

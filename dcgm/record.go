@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
+	"regexp"
 	"strings"
+	"time"
 )
 
 // Record is what a Prolog leaves of a job, and its Epilog removes.
@@ -18,221 +19,204 @@ type Record struct {
 	Kind       string `json:"kind"`
 	JobID      string `json:"jobID"`
 	Run
+	// BootID is the node's boot that the job runs in.
+	BootID    string `json:"bootID,omitempty"`
 	User      string `json:"user,omitempty"`
+	UID       string `json:"uid,omitempty"`
 	Partition string `json:"partition,omitempty"`
 	Account   string `json:"account,omitempty"`
 	Cluster   string `json:"cluster,omitempty"`
-	Node      string `json:"node,omitempty"`
+	// Node is the slurmd's name, NodeList and NumNodes are the job's.
+	Node     string `json:"node,omitempty"`
+	NodeList string `json:"nodeList,omitempty"`
+	NumNodes string `json:"numNodes,omitempty"`
+	// EndTime is the planned end in seconds since 1970.
+	EndTime string `json:"endTime,omitempty"`
+	// Contain says that slurmd keeps an external step for each job.
+	Contain bool `json:"contain,omitempty"`
+	// ArrayJobID, ArrayTaskID and JobName are known where the hook may ask slurmctld.
+	ArrayJobID  string `json:"arrayJobID,omitempty"`
+	ArrayTaskID string `json:"arrayTaskID,omitempty"`
+	JobName     string `json:"jobName,omitempty"`
 	// GPUs are the exporter's ids that the job holds, UUIDs their identities
 	// where they are known.
 	GPUs  []string `json:"gpus"`
 	UUIDs []string `json:"uuids,omitempty"`
+	// Leaving are ids of an earlier run whose Epilog was lost: what is left of it
+	// there goes with this run.
+	Leaving []string `json:"leaving,omitempty"`
+	// Indices and Visible are what Slurm said: GRES indices, and the UUIDs of
+	// CUDA_VISIBLE_DEVICES. Unresolved is true when no inventory was there to
+	// tell GPUs by, so that GPUs is a guess.
+	Indices    string `json:"indices,omitempty"`
+	Visible    string `json:"visible,omitempty"`
+	Unresolved bool   `json:"unresolved,omitempty"`
 	// MappingDir is where the ids were written.
 	MappingDir string `json:"mappingDir"`
-}
-
-// Run tells two runs of one job apart. SLURM_RESTART_COUNT would not: a requeued
-// job's first Epilog already says 1.
-type Run struct {
-	// SLUID is Slurm's from 26.05; StartTime is in seconds since 1970.
-	SLUID     string `json:"sluid,omitempty"`
-	StartTime string `json:"startTime,omitempty"`
-}
-
-// After says whether r is a later run than other; not when it cannot be told,
-// but that two SLUIDs differ without a time to compare.
-func (r Run) After(other Run) bool {
-	differ := r.SLUID != "" && other.SLUID != "" && r.SLUID != other.SLUID
-	if r.SLUID != "" && r.SLUID == other.SLUID {
-		return false
-	}
-	a, err1 := strconv.ParseInt(r.StartTime, 10, 64)
-	b, err2 := strconv.ParseInt(other.StartTime, 10, 64)
-	if err1 != nil || err2 != nil || a == b {
-		return differ
-	}
-	return a > b
-}
-
-func (r Run) String() string {
-	if r.SLUID != "" {
-		return r.SLUID
-	}
-	return r.StartTime
+	// Written is when the record was, by its file.
+	Written time.Time `json:"-"`
 }
 
 const recordKind = "JobRecord"
 
-// WriteRecord writes the job's record by rename.
-func WriteRecord(runDir string, r Record) error { return r.write(runDir, jobsFolder) }
+// Identity tells jobs of one id apart: those of several clusters, and of several
+// slurmds of one host. What is empty is not known and tells nothing apart.
+type JobIdentity struct{ JobID, Cluster, Node string }
 
-// ReadRecord reads a job's record; nil without an error when there is none.
-func ReadRecord(runDir, job string) (*Record, error) { return readRecord(runDir, jobsFolder, job) }
+// Identity returns whose the record is.
+func (r *Record) Identity() JobIdentity { return JobIdentity{r.JobID, r.Cluster, r.Node} }
 
-// RemoveRecord removes a job's record, which may be missing.
-func RemoveRecord(runDir, job string) error { return removeRecord(runDir, jobsFolder, job) }
-
-// WriteRelease leaves a mark, without the lock, that a run has ended but could
-// not be released. Whoever has the lock next makes up for it.
-func WriteRelease(runDir, job string, run Run, mappingDir string) error {
-	return Record{JobID: job, Run: run, MappingDir: mappingDir}.write(runDir, releaseFolder)
+// Same says whether two identities can be one job's.
+func (j JobIdentity) Same(other JobIdentity) bool {
+	same := func(a, b string) bool { return a == b || a == "" || b == "" }
+	return j.JobID == other.JobID && same(j.Cluster, other.Cluster) && same(j.Node, other.Node)
 }
 
-// ReadReleases reads the marks of runs that are still to be released.
-func ReadReleases(runDir string) ([]Record, error) {
-	entries, err := os.ReadDir(filepath.Join(runDir, releaseFolder))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read marks of ended jobs: %w", err)
+// longKey is the record's key beside another job of the same id.
+func (j JobIdentity) longKey() string {
+	return j.JobID + "@" + keyPart(j.Cluster) + "@" + keyPart(j.Node)
+}
+
+var plainPart = regexp.MustCompile(`^[0-9A-Za-z_.-]{0,32}$`)
+
+// keyPart makes a name part of a file's name: at most 32 characters, and another
+// for each name.
+func keyPart(name string) string {
+	if plainPart.MatchString(name) {
+		return name
 	}
-	var marks []Record
-	var failed error
-	for _, e := range entries {
-		job, is := strings.CutSuffix(e.Name(), ".json")
-		if !is {
-			continue
+	readable := strings.Map(func(r rune) rune {
+		if r < 0x80 && plainPart.MatchString(string(r)) {
+			return r
 		}
-		if r, err := readRecord(runDir, releaseFolder, job); err != nil {
-			failed = errors.Join(failed, err)
+		return '_'
+	}, name)
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(name)) // never fails
+	return fmt.Sprintf("%.15s+%016x", readable, sum.Sum64())
+}
+
+// jobOfKey returns the job id in a key.
+func jobOfKey(key string) string {
+	job, _, _ := strings.Cut(key, "@")
+	return job
+}
+
+// FindRecord reads a job's record and returns its key; nil without an error when
+// there is none. Without one the key is what a new record would have. A record
+// that cannot be read is taken for the job's own.
+func FindRecord(runDir string, id JobIdentity) (key string, r *Record, err error) {
+	if err := CheckJobID(id.JobID); err != nil {
+		return "", nil, err
+	}
+	long := id.longKey()
+	if r, err := ReadRecord(runDir, long); r != nil || err != nil {
+		return long, r, err
+	}
+	r, err = ReadRecord(runDir, id.JobID)
+	if r == nil || r.Identity().Same(id) {
+		return id.JobID, r, err
+	}
+	if boot := BootID(); r.BootID != "" && boot != "" && r.BootID != boot {
+		return id.JobID, nil, nil // it is of no job that lives
+	}
+	return long, nil, nil
+}
+
+// WriteRecord writes a record by rename, under a key of FindRecord.
+func WriteRecord(runDir, key string, r Record) error { return r.write(runDir, jobsFolder, key) }
+
+// ReadRecord reads the record of a key; nil without an error when there is none.
+func ReadRecord(runDir, key string) (*Record, error) { return readRecord(runDir, jobsFolder, key) }
+
+// RemoveRecord removes a record, which may be missing.
+func RemoveRecord(runDir, key string) error { return removeRecord(runDir, jobsFolder, key) }
+
+// ReadRecords reads all records by key, and says by key which cannot be read. An
+// error of the folder itself is under the empty key; a missing one has no records.
+func ReadRecords(runDir string) (map[string]Record, map[string]error) {
+	records, failed := make(map[string]Record), make(map[string]error)
+	keys, err := recordKeys(runDir, jobsFolder)
+	if err != nil {
+		failed[""] = fmt.Errorf("read job records: %w", err)
+	}
+	for _, key := range keys {
+		if r, err := ReadRecord(runDir, key); err != nil {
+			failed[key] = err
 		} else if r != nil {
-			marks = append(marks, *r)
+			records[key] = *r
 		}
 	}
-	return marks, failed
+	return records, failed
 }
 
-// RemoveRelease removes a mark.
-func RemoveRelease(runDir, job string) error { return removeRecord(runDir, releaseFolder, job) }
+func recordKeys(runDir, folder string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(runDir, folder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var keys []string
+	for _, e := range entries {
+		if key, is := strings.CutSuffix(e.Name(), ".json"); is && !strings.HasPrefix(key, ".") {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
 
 // Tidy removes what killed writers have left in a run directory.
 func Tidy(runDir string) {
-	tidy(filepath.Join(runDir, jobsFolder))
-	tidy(filepath.Join(runDir, releaseFolder))
+	for _, folder := range []string{jobsFolder, releaseFolder, summaryFolder, topologyFolder} {
+		tidy(filepath.Join(runDir, folder))
+	}
 }
 
-func (r Record) write(runDir, folder string) error {
+func (r Record) write(runDir, folder, key string) error {
 	if err := CheckJobID(r.JobID); err != nil {
 		return err
 	}
+	if jobOfKey(key) != r.JobID || strings.ContainsAny(key, "/\x00") {
+		return fmt.Errorf("job record %q: want a key of job %s", key, r.JobID)
+	}
 	r.APIVersion, r.Kind = APIVersion, recordKind
-	return writeJSON(runDir, filepath.Join(folder, r.JobID+".json"), r)
+	return writeJSON(runDir, filepath.Join(folder, key+".json"), r)
 }
 
-func readRecord(runDir, folder, job string) (*Record, error) {
-	if err := CheckJobID(job); err != nil {
+func readRecord(runDir, folder, key string) (*Record, error) {
+	if err := CheckJobID(jobOfKey(key)); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(runDir, folder, job+".json")
-	data, err := readFile(path)
+	path := filepath.Join(runDir, folder, key+".json")
+	data, written, err := readFileTime(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("read job record: %w", err)
 	}
-	var r Record
-	if err := json.Unmarshal(data, &r); err != nil {
+	r, err := parseRecord(data, jobOfKey(key))
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	r.Written = written
+	return r, nil
+}
+
+// parseRecord reads a record of any version: an older one says less, and what a
+// newer one says more is left out.
+func parseRecord(data []byte, job string) (*Record, error) {
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, err
+	}
 	if r.APIVersion != APIVersion || r.Kind != recordKind || r.JobID != job {
-		return nil, fmt.Errorf("%s: apiVersion %q, kind %q, job %q: want %q, %q, %q", path, r.APIVersion, r.Kind, r.JobID, APIVersion, recordKind, job)
+		return nil, fmt.Errorf("apiVersion %q, kind %q, job %q: want %q, %q, %q", r.APIVersion, r.Kind, r.JobID, APIVersion, recordKind, job)
 	}
 	return &r, nil
 }
 
-func removeRecord(runDir, folder, job string) error {
-	if err := os.Remove(filepath.Join(runDir, folder, job+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func removeRecord(runDir, folder, key string) error {
+	if err := os.Remove(filepath.Join(runDir, folder, key+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove job record: %w", err)
 	}
 	return nil
-}
-
-// maxGPUs bounds what a list of indices can ask for.
-const maxGPUs = 4096
-
-// Resolve returns the exporter's ids, and the UUIDs where they are known, of a
-// job's GPUs. GPU- and MIG- tokens of visible (CUDA_VISIBLE_DEVICES) are exact
-// and preferred; indices (SLURM_JOB_GPUS) count in the order of GRES. Without an
-// inventory an index is taken as the exporter's id. What could not be resolved
-// is said in the error, beside what could.
-func Resolve(inv *Inventory, indices, visible string) (gpus, uuids []string, err error) {
-	tokens := splitTokens(visible)
-	if len(tokens) == 0 || !isUUID(tokens[0]) {
-		return resolveIndices(inv, indices)
-	}
-	if inv == nil {
-		mig := slices.ContainsFunc(tokens, func(t string) bool { return strings.HasPrefix(t, "MIG-") })
-		if gpus, uuids, err := resolveIndices(nil, indices); len(gpus) > 0 && !mig {
-			return gpus, uuids, err
-		}
-		return nil, tokens, fmt.Errorf("no inventory: %s cannot be told apart from others", strings.Join(tokens, ","))
-	}
-	for _, t := range tokens {
-		e := inv.byUUID(t)
-		if e == nil { // the index would name a GPU that is not the job's
-			err = errors.Join(err, fmt.Errorf("the inventory has no %s", t))
-			continue
-		}
-		if e.ExporterID == "" {
-			err = errors.Join(err, fmt.Errorf("%s is lost: the exporter has no id for it", t))
-			continue
-		}
-		gpus, uuids = append(gpus, e.ExporterID), append(uuids, e.UUID)
-	}
-	return gpus, uuids, err
-}
-
-func isUUID(token string) bool {
-	return strings.HasPrefix(token, "GPU-") || strings.HasPrefix(token, "MIG-")
-}
-
-func splitTokens(s string) []string {
-	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
-}
-
-func (inv *Inventory) byUUID(uuid string) *Entry {
-	for i := range inv.Entries {
-		if inv.Entries[i].UUID == uuid {
-			return &inv.Entries[i]
-		}
-	}
-	return nil
-}
-
-func resolveIndices(inv *Inventory, list string) (gpus, uuids []string, err error) {
-	indices, err := parseIndices(list)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, i := range indices {
-		switch {
-		case inv == nil:
-			gpus = append(gpus, strconv.Itoa(i))
-		case i >= len(inv.Entries):
-			err = errors.Join(err, fmt.Errorf("GRES index %d: the inventory has %d", i, len(inv.Entries)))
-		case inv.Entries[i].ExporterID == "":
-			err = errors.Join(err, fmt.Errorf("GRES index %d, %s, is lost: the exporter has no id for it", i, inv.Entries[i].UUID))
-		default:
-			gpus, uuids = append(gpus, inv.Entries[i].ExporterID), append(uuids, inv.Entries[i].UUID)
-		}
-	}
-	return gpus, uuids, err
-}
-
-// parseIndices reads "0,2,4-7".
-func parseIndices(list string) ([]int, error) {
-	var out []int
-	for _, t := range splitTokens(list) {
-		from, to, ranged := strings.Cut(t, "-")
-		if !ranged {
-			to = from
-		}
-		a, err1 := strconv.ParseUint(from, 10, 16)
-		b, err2 := strconv.ParseUint(to, 10, 16)
-		if err1 != nil || err2 != nil || b < a || len(out)+int(b-a) >= maxGPUs {
-			return nil, fmt.Errorf("GPU indices %q: %q: want numbers such as 0,2 or 0-3", list, t)
-		}
-		for i := a; i <= b; i++ {
-			out = append(out, int(i))
-		}
-	}
-	return out, nil
 }

@@ -13,34 +13,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// maxFile bounds what is read of one file, in bytes.
+const maxFile = 8 << 20
+
 // readFile is os.ReadFile that refuses what is not a regular file, for opening a
-// named pipe would wait for a writer for ever.
+// named pipe would wait for a writer for ever, and what is larger than any file of
+// ours.
 func readFile(path string) ([]byte, error) {
+	data, _, err := readFileTime(path)
+	return data, err
+}
+
+// readFileTime reads a file and says when it was modified.
+func readFileTime(path string) ([]byte, time.Time, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is of mode %s: want a regular file", path, info.Mode())
+		return nil, time.Time{}, fmt.Errorf("%s is of mode %s: want a regular file", path, info.Mode())
 	}
-	data := make([]byte, 0, info.Size()+1) // one more, to see the end without growing
-	for {
+	data := make([]byte, 0, info.Size()%maxFile+1) // one more, to see the end without growing
+	for len(data) <= maxFile {
 		n, err := f.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
 		if errors.Is(err, io.EOF) {
-			return data, nil
+			return data, info.ModTime(), nil
 		} else if err != nil {
-			return nil, err
+			return nil, time.Time{}, err
 		}
 		if len(data) == cap(data) {
 			data = append(data, 0)[:len(data)]
 		}
 	}
+	return nil, time.Time{}, fmt.Errorf("%s has more than %d bytes", path, maxFile)
 }
 
 // staged begins the names of files that are being written.

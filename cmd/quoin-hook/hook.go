@@ -128,7 +128,7 @@ func (h *hook) noLock(verb, id string, err error) {
 		h.say("job %s: %v; its GPUs go without a label", id, err)
 		return
 	}
-	if e := dcgm.WriteRelease(h.runDir, id, h.run(), h.mapping); e != nil {
+	if e := dcgm.WriteRelease(h.runDir, dcgm.Release{JobIdentity: h.identity(id), Run: h.run(), MappingDir: h.mapping}); e != nil {
 		h.say("job %s: %v; %v; its GPUs keep its label", id, err, e)
 		return
 	}
@@ -158,9 +158,9 @@ func (h *hook) makeUp() {
 		h.say("%v", err)
 	}
 	for _, m := range marks {
-		err := h.release(m.JobID, m.Run, m.MappingDir)
+		err := h.release(m.JobIdentity, m.Run, m.MappingDir)
 		if err == nil {
-			err = dcgm.RemoveRelease(h.runDir, m.JobID)
+			err = dcgm.RemoveRelease(h.runDir, m)
 		}
 		if err != nil {
 			h.say("job %s: %v", m.JobID, err)
@@ -204,21 +204,25 @@ func (h *hook) prolog(id string) error {
 	if err != nil {
 		h.say("job %s: %v", id, err)
 	}
-	old, err := dcgm.ReadRecord(h.runDir, id)
+	key, old, err := dcgm.FindRecord(h.runDir, h.identity(id))
 	if err != nil {
 		h.say("job %s: %v; it is replaced", id, err)
 	}
 	record := dcgm.Record{JobID: id, Run: h.run(), User: h.env("SLURM_JOB_USER"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"),
 		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), GPUs: gpus, UUIDs: uuids, MappingDir: h.mapping}
-	if err = dcgm.WriteRecord(h.runDir, record); err != nil {
+	if err = dcgm.WriteRecord(h.runDir, key, record); err != nil {
 		// An old one would keep the Epilog from releasing this run.
-		err = errors.Join(err, dcgm.RemoveRecord(h.runDir, id))
+		err = errors.Join(err, dcgm.RemoveRecord(h.runDir, key))
 	}
 	m := dcgm.Mapping{Dir: h.mapping, Unlink: h.unlink}
 	if old != nil { // a run whose Epilog was lost may have held others
 		err = errors.Join(err, m.Remove(id, without(old.GPUs, gpus)))
 	}
 	return errors.Join(err, m.Add(id, gpus))
+}
+
+func (h *hook) identity(id string) dcgm.JobIdentity {
+	return dcgm.JobIdentity{JobID: id, Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME")}
 }
 
 // run is the run of the environment. Both are kept, for Slurm may be upgraded
@@ -236,13 +240,14 @@ func without(all, but []string) []string {
 func (h *hook) epilog(id string) error {
 	dcgm.Tidy(h.runDir)
 	dcgm.Mapping{Dir: h.mapping}.Tidy()
-	return h.release(id, h.run(), h.mapping)
+	return h.release(h.identity(id), h.run(), h.mapping)
 }
 
 // release takes the job's id out of every file that has it. What an earlier run
 // releases late leaves the later run alone.
-func (h *hook) release(id string, run dcgm.Run, mapping string) error {
-	record, err := dcgm.ReadRecord(h.runDir, id)
+func (h *hook) release(job dcgm.JobIdentity, run dcgm.Run, mapping string) error {
+	id := job.JobID
+	key, record, err := dcgm.FindRecord(h.runDir, job)
 	if err != nil {
 		h.say("job %s: %v; the mapping is searched", id, err)
 	}
@@ -261,5 +266,5 @@ func (h *hook) release(id string, run dcgm.Run, mapping string) error {
 	if err := m.Remove(id, gpus); err != nil {
 		return err
 	}
-	return dcgm.RemoveRecord(h.runDir, id)
+	return dcgm.RemoveRecord(h.runDir, key)
 }

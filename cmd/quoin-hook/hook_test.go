@@ -269,7 +269,7 @@ func TestEpilogWithoutLock(t *testing.T) {
 	hook("epilog", "9", "", "300")
 	check("the mark is used up", map[string]string{"0": "8\n", "1": ""})
 	// Slurm's clock says that the run of the mark was before the one that holds.
-	if err := dcgm.WriteRelease(run, "8", dcgm.Run{StartTime: "150"}, dir); err != nil {
+	if err := dcgm.WriteRelease(run, dcgm.Release{JobIdentity: dcgm.JobIdentity{JobID: "8"}, Run: dcgm.Run{StartTime: "150"}, MappingDir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	if said := hook("epilog", "9", "", "300"); !strings.Contains(said, "left alone") {

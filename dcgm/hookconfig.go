@@ -1,0 +1,109 @@
+package dcgm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+)
+
+const hookConfigKind = "HookConfig"
+
+// HookConfig is what the hook has to know beside the inventory.
+type HookConfig struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	MappingDir string `json:"mappingDir"`
+	// Unlink releases a GPU by removing its file, for exporters before 4.3.1.
+	Unlink bool `json:"unlink,omitempty"`
+	// Wait bounds all that a call may hold up a job or a node; DefaultWait if zero.
+	Wait Duration `json:"wait,omitzero"`
+	// SummaryDir gets a copy of each job's summary; it may be shared by nodes.
+	SummaryDir string `json:"summaryDir,omitempty"`
+	// JobInfo asks slurmctld for what the Prolog's environment lacks, if set.
+	JobInfo *JobInfo `json:"jobInfo,omitempty"`
+}
+
+// JobInfo says how to ask slurmctld about a job.
+type JobInfo struct {
+	// Command is the absolute path of scontrol.
+	Command string `json:"command"`
+	// Timeout bounds the answer; DefaultJobInfoTimeout if zero.
+	Timeout Duration `json:"timeout,omitzero"`
+}
+
+// DefaultWait and DefaultJobInfoTimeout bound what the hook waits for.
+const (
+	DefaultWait           = 2 * time.Second
+	DefaultJobInfoTimeout = 500 * time.Millisecond
+)
+
+// Duration is written as text such as 2s.
+type Duration time.Duration
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+// maxWait is the longest that a job may be held up.
+const maxWait = time.Minute
+
+func (c *HookConfig) check() error {
+	switch {
+	case c.MappingDir == "":
+		return errors.New("no mapping directory")
+	case c.Wait < 0 || time.Duration(c.Wait) > maxWait:
+		return fmt.Errorf("wait %s: want 0s to %s", time.Duration(c.Wait), maxWait)
+	case c.SummaryDir != "" && !filepath.IsAbs(c.SummaryDir):
+		return fmt.Errorf("summaryDir %q: want an absolute path", c.SummaryDir)
+	case c.JobInfo == nil:
+		return nil
+	case !filepath.IsAbs(c.JobInfo.Command):
+		return fmt.Errorf("jobInfo.command %q: want the absolute path of scontrol, for slurmd gives a hook no PATH", c.JobInfo.Command)
+	case c.JobInfo.Timeout < 0 || time.Duration(c.JobInfo.Timeout) > maxWait:
+		return fmt.Errorf("jobInfo.timeout %s: want 0s to %s", time.Duration(c.JobInfo.Timeout), maxWait)
+	}
+	return nil
+}
+
+// WriteHookConfig writes the hook's configuration into the run directory by
+// rename, and nothing when it is there already.
+func WriteHookConfig(runDir string, c HookConfig) error {
+	c.APIVersion, c.Kind = APIVersion, hookConfigKind
+	if err := c.check(); err != nil {
+		return fmt.Errorf("write hook configuration: %w", err)
+	}
+	return writeJSON(runDir, HookConfigFile, c)
+}
+
+// ReadHookConfig reads the hook's configuration; nil without an error when
+// there is none.
+func ReadHookConfig(runDir string) (*HookConfig, error) {
+	path := filepath.Join(runDir, HookConfigFile)
+	data, err := readFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read hook configuration: %w", err)
+	}
+	// A newer agent may say more than this hook knows.
+	var c HookConfig
+	if err := json.Unmarshal(data, &c); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if c.APIVersion != APIVersion || c.Kind != hookConfigKind {
+		return nil, fmt.Errorf("%s: apiVersion %q, kind %q: want %q, %q", path, c.APIVersion, c.Kind, APIVersion, hookConfigKind)
+	}
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &c, nil
+}

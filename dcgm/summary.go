@@ -1,0 +1,129 @@
+package dcgm
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Summary is what is left of a job on this node when it has ended.
+type Summary struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Key is the record's.
+	Key    string `json:"key"`
+	Record Record `json:"record"`
+	// Use is nil where no agent took a sample.
+	Use *Use `json:"use,omitempty"`
+	// Ended is in seconds since 1970.
+	Ended int64 `json:"ended"`
+	// ExitCode is code:signal, empty where Slurm did not say it.
+	ExitCode string `json:"exitCode,omitempty"`
+}
+
+const (
+	summaryKind   = "JobSummary"
+	summaryFolder = "summaries"
+)
+
+// The summaries of a node are bounded; the oldest go first.
+const (
+	MaxSummaries    = 1000
+	MaxSummaryBytes = 8 << 20
+	maxSummary      = 64 << 10
+	alwaysWithin    = MaxSummaryBytes / maxSummary
+)
+
+// SummaryDir is the run directory's spool of summaries.
+func SummaryDir(runDir string) string { return filepath.Join(runDir, summaryFolder) }
+
+// Name is the name of the summary's file: no two runs, and no two nodes, have one.
+func (s *Summary) Name() string {
+	start := s.Record.StartTime
+	if !plainPart.MatchString(start) || len(start) > 20 {
+		start = "0"
+	}
+	return fmt.Sprintf("%s-%s-%s.json", start, s.Key, keyPart(s.Record.Node))
+}
+
+// WriteSummary writes a summary into dir by rename.
+func WriteSummary(dir string, s Summary) error {
+	if err := CheckJobID(s.Record.JobID); err != nil {
+		return fmt.Errorf("write job summary: %w", err)
+	}
+	if jobOfKey(s.Key) != s.Record.JobID || strings.ContainsAny(s.Key, "/\x00") {
+		return fmt.Errorf("write job summary: key %q: want one of job %s", s.Key, s.Record.JobID)
+	}
+	s.APIVersion, s.Kind = APIVersion, summaryKind
+	s.Record.APIVersion, s.Record.Kind = APIVersion, recordKind
+	data, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("write job summary: %w", err)
+	}
+	if len(data) >= maxSummary {
+		return fmt.Errorf("write job summary: %d bytes, want less than %d", len(data), maxSummary)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("write job summary: %w", err)
+	}
+	return replace(dir, filepath.Join(dir, s.Name()), append(data, '\n'))
+}
+
+// ReadSummaries reads the summaries of a directory, the oldest first. What cannot
+// be read is said in the error, file by file, beside what can. A missing
+// directory has none.
+func ReadSummaries(dir string) ([]Summary, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read job summaries: %w", err)
+	}
+	var all []Summary
+	var failed error
+	for _, e := range entries {
+		if !isSummary(e.Name()) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		data, err := readFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // pruned just now
+		}
+		var s *Summary
+		if err == nil {
+			s, err = parseSummary(data)
+		}
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", path, err))
+			continue
+		}
+		all = append(all, *s)
+	}
+	slices.SortStableFunc(all, func(a, b Summary) int { return cmp.Compare(a.Ended, b.Ended) })
+	return all, failed
+}
+
+func isSummary(name string) bool {
+	return strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".")
+}
+
+func parseSummary(data []byte) (*Summary, error) {
+	var s Summary
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, err
+	}
+	if s.APIVersion != APIVersion || s.Kind != summaryKind || s.Record.Kind != recordKind || jobOfKey(s.Key) != s.Record.JobID {
+		return nil, fmt.Errorf("apiVersion %q, kind %q, key %q of job %q: want %q, %q and the job's key", s.APIVersion, s.Kind, s.Key, s.Record.JobID, APIVersion, summaryKind)
+	}
+	if err := CheckJobID(s.Record.JobID); err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
