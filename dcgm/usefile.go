@@ -127,14 +127,22 @@ func (d *DeviceUse) check() error {
 	if d.Samples < 0 {
 		return fmt.Errorf("samples %d: want 0 or more", d.Samples)
 	}
-	for name, v := range map[string]*float64{"seconds": &d.Seconds, "idleSeconds": &d.IdleSeconds, "energy": d.Energy, "counter": d.Counter} {
-		if v != nil && !possible(*v) {
-			return fmt.Errorf("%s %g: want 0 or more", name, *v)
+	type number struct {
+		name  string
+		value *float64
+	}
+	for _, n := range []number{{"seconds", &d.Seconds}, {"idleSeconds", &d.IdleSeconds}, {"energy", d.Energy}, {"counter", d.Counter}} {
+		if n.value != nil && !possible(*n.value) {
+			return fmt.Errorf("%s %g: want 0 or more", n.name, *n.value)
 		}
 	}
-	for name, s := range map[string]*Stat{"utilization": d.Utilization, "smActivity": d.SMActivity, "memory": d.Memory, "power": d.Power} {
-		if s != nil && (!possible(s.Mean) || !possible(s.Max) || !possible(s.Seconds)) {
-			return fmt.Errorf("%s %+v: want numbers of 0 or more", name, *s)
+	type stat struct {
+		name string
+		*Stat
+	}
+	for _, s := range []stat{{"utilization", d.Utilization}, {"smActivity", d.SMActivity}, {"memory", d.Memory}, {"power", d.Power}} {
+		if s.Stat != nil && (!possible(s.Mean) || !possible(s.Max) || !possible(s.Seconds)) {
+			return fmt.Errorf("%s %+v: want numbers of 0 or more", s.name, *s.Stat)
 		}
 	}
 	return nil
