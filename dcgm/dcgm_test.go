@@ -69,7 +69,7 @@ func files(t testing.TB, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if exporterID.MatchString(e.Name()) {
+		if isExporterID(e.Name()) {
 			text, err := os.ReadFile(filepath.Join(dir, e.Name()))
 			if err != nil {
 				t.Fatal(err)
@@ -170,8 +170,8 @@ func TestSweep(t *testing.T) {
 	sweep("next boot, unlinking", []string{"0"}, map[string]string{})
 	left, err := os.ReadDir(filepath.Join(m.Dir, stagingFolder))
 	do(err)
-	if len(left) != 1 || left[0].Name() != bootFile {
-		t.Errorf("staging folder holds %v, want the marker alone", left)
+	if len(left) != 2 || left[0].Name() != bootFile || left[1].Name() != lockFile {
+		t.Errorf("staging folder holds %v, want the marker and the lock alone", left)
 	}
 	// A file that cannot be released must not have later jobs swept.
 	do(os.MkdirAll(filepath.Join(m.Dir, "3/x"), 0o755))
@@ -318,7 +318,7 @@ func FuzzResolve(f *testing.F) {
 	f.Fuzz(func(t *testing.T, indices, visible string) {
 		gpus, _, _ := Resolve(testInventory(), indices, visible)
 		for _, g := range gpus {
-			if !exporterID.MatchString(g) {
+			if !isExporterID(g) {
 				t.Fatalf("exporter id %q", g)
 			}
 		}

@@ -3,7 +3,6 @@ package dcgm
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 )
 
 // Identities are DCGM's ids of a node's GPUs, as the DCGM probe prints them.
@@ -20,9 +19,6 @@ type Identity struct {
 }
 
 const identitiesKind = "DCGMIdentities"
-
-// gpuUUID is the form of a GPU's UUID that NVML and DCGM print.
-var gpuUUID = regexp.MustCompile(`^GPU-[0-9A-Za-z-]{1,75}$`)
 
 // EncodeIdentities returns the ids as one line of JSON without a newline.
 func EncodeIdentities(gpus []Identity) ([]byte, error) {
@@ -53,7 +49,7 @@ func (ids *Identities) check() error {
 	uuids, numbers := make(map[string]bool), make(map[int]bool)
 	for i, g := range ids.GPUs {
 		switch {
-		case !gpuUUID.MatchString(g.UUID):
+		case !isGPUUUID(g.UUID):
 			return fmt.Errorf("gpus[%d].uuid %q: want GPU-…", i, g.UUID)
 		case g.ID < 0 || g.ID > 1<<16:
 			return fmt.Errorf("gpus[%d].id %d: want 0 to %d", i, g.ID, 1<<16)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 )
 
 // APIVersion heads every file on the node.
@@ -58,8 +57,6 @@ type Entry struct {
 
 const inventoryKind = "Inventory"
 
-var exporterID = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,9})?$`)
-
 // WriteInventory writes the inventory into the run directory by rename, and
 // nothing when it is there already.
 func WriteInventory(runDir string, inv Inventory) error {
@@ -100,7 +97,7 @@ func (inv *Inventory) check() error {
 		if e.GRESIndex != i {
 			return fmt.Errorf("entries[%d]: gresIndex %d: want %d, entries are in the order of GRES indices", i, e.GRESIndex, i)
 		}
-		if e.ExporterID != "" && !exporterID.MatchString(e.ExporterID) {
+		if e.ExporterID != "" && !isExporterID(e.ExporterID) {
 			return fmt.Errorf("entries[%d]: exporterID %q: want a number, or two with a dot between", i, e.ExporterID)
 		}
 	}

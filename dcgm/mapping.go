@@ -2,19 +2,13 @@ package dcgm
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/gofrs/flock"
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -33,16 +27,6 @@ func BootID() string {
 	return strings.TrimSpace(string(boot))
 }
 
-var jobID = regexp.MustCompile(`^[0-9A-Za-z_.+-]{1,128}$`)
-
-// CheckJobID refuses an id that could break the exporter's output.
-func CheckJobID(id string) error {
-	if !jobID.MatchString(id) {
-		return fmt.Errorf("job id %q: want 1 to 128 of 0-9 A-Z a-z _ . + -", id)
-	}
-	return nil
-}
-
 // Mapping is DCGM Exporter's job mapping directory.
 type Mapping struct {
 	// Dir is the directory that the exporter reads. It is made when it is
@@ -50,11 +34,16 @@ type Mapping struct {
 	Dir string
 	// Unlink releases a GPU by removing its file instead of emptying it.
 	Unlink bool
+	// RunDir is the caller's, for Shared.
+	RunDir string
 }
 
 // Add puts the job's id into the file of each of the exporter's ids.
 func (m Mapping) Add(id string, gpus []string) error {
 	if err := CheckJobID(id); err != nil {
+		return err
+	}
+	if err := m.Mark(); err != nil {
 		return err
 	}
 	return m.each(gpus, func(lines []string) []string {
@@ -65,6 +54,9 @@ func (m Mapping) Add(id string, gpus []string) error {
 // Remove takes the job's id, and no other, out of the files of the exporter's
 // ids.
 func (m Mapping) Remove(id string, gpus []string) error {
+	if _, err := os.Stat(m.Dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	return m.each(gpus, func(lines []string) []string {
 		return slices.DeleteFunc(lines, func(l string) bool { return l == id })
 	})
@@ -80,7 +72,7 @@ func (m Mapping) Holding(id string) ([]string, error) {
 	}
 	var gpus []string
 	for _, e := range entries {
-		if !exporterID.MatchString(e.Name()) || !e.Type().IsRegular() {
+		if !isExporterID(e.Name()) || !e.Type().IsRegular() {
 			continue
 		}
 		if lines, err := m.read(e.Name()); err == nil && slices.Contains(lines, id) {
@@ -100,12 +92,19 @@ func (m Mapping) Sweep() (released []string, err error) {
 	}
 	staging := filepath.Join(m.Dir, stagingFolder)
 	marker := filepath.Join(staging, bootFile)
-	was, err := readFile(marker)
-	if err == nil && bytes.Equal(was, boot) {
+	if was, err := readFile(marker); err == nil && bytes.Equal(was, boot) {
 		return nil, nil
 	}
 	if err := os.MkdirAll(staging, 0o755); err != nil {
 		return nil, fmt.Errorf("make mapping directory: %w", err)
+	}
+	unlock, err := m.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if was, err := readFile(marker); err == nil && bytes.Equal(was, boot) {
+		return nil, nil // another run directory's hook was first
 	}
 	entries, err := os.ReadDir(m.Dir)
 	if err != nil {
@@ -119,7 +118,7 @@ func (m Mapping) Sweep() (released []string, err error) {
 	}
 	var failed error
 	for _, e := range entries {
-		if !exporterID.MatchString(e.Name()) {
+		if !isExporterID(e.Name()) {
 			continue
 		}
 		labelled := false
@@ -132,6 +131,7 @@ func (m Mapping) Sweep() (released []string, err error) {
 			released = append(released, e.Name())
 		}
 	}
+	m.forgetWriters()
 	return released, errors.Join(failed, put(fresh, marker))
 }
 
@@ -141,13 +141,21 @@ func (m Mapping) Tidy() { tidy(filepath.Join(m.Dir, stagingFolder)) }
 // each changes the lines of every file and writes those that differ. It goes on
 // after an error, so that one bad file costs one GPU its label.
 func (m Mapping) each(gpus []string, change func([]string) []string) error {
+	if len(gpus) == 0 {
+		return nil
+	}
 	staging := filepath.Join(m.Dir, stagingFolder)
 	if err := os.MkdirAll(staging, 0o755); err != nil {
 		return fmt.Errorf("make mapping directory: %w", err)
 	}
+	unlock, err := m.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	var failed error
 	for _, gpu := range gpus {
-		if !exporterID.MatchString(gpu) {
+		if !isExporterID(gpu) {
 			failed = errors.Join(failed, fmt.Errorf("exporter id %q: want a number, or two with a dot between", gpu))
 			continue
 		}
@@ -193,29 +201,9 @@ func (m Mapping) read(gpu string) ([]string, error) {
 	}
 	var lines []string
 	for line := range bytes.Lines(data) {
-		if l := strings.TrimRight(string(line), "\r\n"); jobID.MatchString(l) {
+		if l := strings.TrimRight(string(line), "\r\n"); isJobID(l) {
 			lines = append(lines, l)
 		}
 	}
 	return lines, nil
-}
-
-// Lock holds the run directory's lock, which every writer of the mapping takes.
-// It waits no longer than wait. The kernel lets go of a killed holder's lock.
-func Lock(ctx context.Context, runDir string, wait time.Duration) (unlock func(), err error) {
-	if err := os.MkdirAll(runDir, 0o755); err != nil {
-		return nil, fmt.Errorf("make run directory: %w", err)
-	}
-	// Without O_NONBLOCK opening a named pipe of that name would hang.
-	l := flock.New(filepath.Join(runDir, lockFile), flock.SetFlag(os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK))
-	if ok, err := l.TryLock(); err == nil && ok {
-		return func() { _ = l.Unlock() }, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	const retry = 2 * time.Millisecond
-	if _, err := l.TryLockContext(ctx, retry); err != nil {
-		return nil, fmt.Errorf("lock %s for %s: %w", l.Path(), wait, err)
-	}
-	return func() { _ = l.Unlock() }, nil
 }

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -47,7 +46,7 @@ type Record struct {
 	Leaving []string `json:"leaving,omitempty"`
 	// Indices and Visible are what Slurm said: GRES indices, and the UUIDs of
 	// CUDA_VISIBLE_DEVICES. Unresolved is true when no inventory was there to
-	// tell GPUs by, so that GPUs is a guess.
+	// tell GPUs by, or one that did not have all, so that GPUs is a guess.
 	Indices    string `json:"indices,omitempty"`
 	Visible    string `json:"visible,omitempty"`
 	Unresolved bool   `json:"unresolved,omitempty"`
@@ -59,7 +58,7 @@ type Record struct {
 
 const recordKind = "JobRecord"
 
-// Identity tells jobs of one id apart: those of several clusters, and of several
+// JobIdentity tells jobs of one id apart: those of several clusters, and of several
 // slurmds of one host. What is empty is not known and tells nothing apart.
 type JobIdentity struct{ JobID, Cluster, Node string }
 
@@ -77,16 +76,14 @@ func (j JobIdentity) longKey() string {
 	return j.JobID + "@" + keyPart(j.Cluster) + "@" + keyPart(j.Node)
 }
 
-var plainPart = regexp.MustCompile(`^[0-9A-Za-z_.-]{0,32}$`)
-
 // keyPart makes a name part of a file's name: at most 32 characters, and another
 // for each name.
 func keyPart(name string) string {
-	if plainPart.MatchString(name) {
+	if isPlainPart(name) {
 		return name
 	}
 	readable := strings.Map(func(r rune) rune {
-		if r < 0x80 && plainPart.MatchString(string(r)) {
+		if r < 0x80 && isPlainPart(string(r)) {
 			return r
 		}
 		return '_'
@@ -148,6 +145,31 @@ func ReadRecords(runDir string) (map[string]Record, map[string]error) {
 		}
 	}
 	return records, failed
+}
+
+// HeldByOthers returns the exporter's ids that other jobs of the id of a key hold
+// in a mapping directory, as their records of this boot say: those of another
+// cluster, or of another slurmd. One mapping line stands for them all.
+func HeldByOthers(runDir, key, mappingDir string) (map[string]bool, error) {
+	keys, failed := recordKeys(runDir, jobsFolder)
+	held := make(map[string]bool)
+	boot := BootID()
+	for _, other := range keys {
+		if other == key || jobOfKey(other) != jobOfKey(key) {
+			continue
+		}
+		r, err := ReadRecord(runDir, other)
+		switch {
+		case err != nil:
+			failed = errors.Join(failed, err)
+		case r == nil || r.BootID != "" && boot != "" && r.BootID != boot:
+		case filepath.Clean(r.MappingDir) == filepath.Clean(mappingDir):
+			for _, gpu := range r.GPUs {
+				held[gpu] = true
+			}
+		}
+	}
+	return held, failed
 }
 
 func recordKeys(runDir, folder string) ([]string, error) {

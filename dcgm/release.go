@@ -3,6 +3,7 @@ package dcgm
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Release is the mark of a run that has ended but could not be released.
@@ -10,7 +11,9 @@ type Release struct {
 	JobIdentity
 	Run        Run
 	MappingDir string
-	key        string
+	// Written is when the mark was left, and the run had ended.
+	Written time.Time
+	key     string
 }
 
 // WriteRelease leaves a mark, without the lock. Whoever has the lock next makes up
@@ -31,7 +34,7 @@ func ReadReleases(runDir string) ([]Release, error) {
 		if r, err := readRecord(runDir, releaseFolder, key); err != nil {
 			failed = errors.Join(failed, err)
 		} else if r != nil {
-			marks = append(marks, Release{r.Identity(), r.Run, r.MappingDir, key})
+			marks = append(marks, Release{r.Identity(), r.Run, r.MappingDir, r.Written, key})
 		}
 	}
 	return marks, failed

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,17 +61,20 @@ const staged = ".new-"
 
 // tidy removes what killed writers have left in a folder.
 func tidy(folder string) {
-	entries, err := os.ReadDir(folder)
+	f, err := os.Open(folder)
 	if err != nil {
 		return
 	}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), staged) {
+	defer f.Close()
+	names, _ := f.Readdirnames(-1)
+	for _, name := range names {
+		if !strings.HasPrefix(name, staged) {
 			continue
 		}
+		path := filepath.Join(folder, name)
 		// A younger one may be written just now by somebody with another lock.
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()).Abs() > time.Minute {
-			_ = os.Remove(filepath.Join(folder, e.Name())) // the next one tries again
+		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()).Abs() > time.Minute {
+			_ = os.Remove(path) // the next one tries again
 		}
 	}
 }
@@ -87,13 +92,16 @@ func replace(folder, path string, data []byte) error {
 
 // stage writes data, which is for path, into a new file in folder.
 func stage(folder, path string, data []byte) (string, error) {
-	f, err := os.CreateTemp(folder, staged)
+	f, err := fresh(folder)
 	if err != nil {
 		return "", fmt.Errorf("write %s: %w", path, err)
 	}
 	_, err = f.Write(data)
-	if e := f.Chmod(0o644); err == nil {
-		err = e
+	// Only where a umask has taken something away, for it makes ext4 write.
+	if info, e := f.Stat(); e != nil || info.Mode().Perm() != 0o644 {
+		if e := f.Chmod(0o644); err == nil {
+			err = e
+		}
 	}
 	if e := f.Close(); err == nil {
 		err = e
@@ -103,6 +111,17 @@ func stage(folder, path string, data []byte) (string, error) {
 		return "", fmt.Errorf("write %s: %w", path, err)
 	}
 	return f.Name(), nil
+}
+
+// fresh makes a file of a name that nobody has.
+func fresh(folder string) (*os.File, error) {
+	for {
+		name := filepath.Join(folder, staged+strconv.FormatUint(rand.Uint64(), 36)) //nolint:gosec // no secret
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
 }
 
 // put puts a staged file in the place of path.

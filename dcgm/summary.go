@@ -32,21 +32,13 @@ const (
 	summaryFolder = "summaries"
 )
 
-// The summaries of a node are bounded; the oldest go first.
-const (
-	MaxSummaries    = 1000
-	MaxSummaryBytes = 8 << 20
-	maxSummary      = 64 << 10
-	alwaysWithin    = MaxSummaryBytes / maxSummary
-)
-
 // SummaryDir is the run directory's spool of summaries.
 func SummaryDir(runDir string) string { return filepath.Join(runDir, summaryFolder) }
 
 // Name is the name of the summary's file: no two runs, and no two nodes, have one.
 func (s *Summary) Name() string {
 	start := s.Record.StartTime
-	if !plainPart.MatchString(start) || len(start) > 20 {
+	if !isPlainPart(start) || len(start) > 20 {
 		start = "0"
 	}
 	return fmt.Sprintf("%s-%s-%s.json", start, s.Key, keyPart(s.Record.Node))
@@ -108,10 +100,6 @@ func ReadSummaries(dir string) ([]Summary, error) {
 	}
 	slices.SortStableFunc(all, func(a, b Summary) int { return cmp.Compare(a.Ended, b.Ended) })
 	return all, failed
-}
-
-func isSummary(name string) bool {
-	return strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".")
 }
 
 func parseSummary(data []byte) (*Summary, error) {

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"time"
 )
 
@@ -20,13 +19,11 @@ const (
 // prefers first.
 var topologyKinds = []string{".yaml", ".conf"}
 
-var clusterName = regexp.MustCompile(`^[0-9A-Za-z_.-]{1,64}$`)
-
 // CopyTopology copies the topology.yaml and topology.conf beside slurm.conf into
 // the run directory under the cluster's name, where they differ in size or time
 // from the copy. A copy whose file is gone goes too.
 func CopyTopology(runDir, slurmConf, cluster string) error {
-	if !clusterName.MatchString(cluster) || cluster[0] == '.' || slurmConf == "" {
+	if !isClusterName(cluster) || slurmConf == "" {
 		return nil
 	}
 	var failed error
@@ -79,7 +76,7 @@ func mirror(from, to string) error {
 // where there is one. name is topology.yaml or topology.conf; an error that is
 // fs.ErrNotExist means that there is none.
 func ReadTopology(runDir, cluster string) (name string, data []byte, err error) {
-	if !clusterName.MatchString(cluster) || cluster[0] == '.' {
+	if !isClusterName(cluster) {
 		return "", nil, fmt.Errorf("read topology of cluster %q: %w", cluster, fs.ErrNotExist)
 	}
 	for _, kind := range topologyKinds {

@@ -6,10 +6,18 @@ package main
 import (
 	"context"
 	"os"
+	"os/signal"
+	"runtime"
 	"syscall"
 )
 
 func main() {
-	syscall.Umask(0o022) // slurmd's may be narrower, and the exporter need not be root
-	os.Exit(run(context.Background(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	runtime.GOMAXPROCS(1) // a thread that looks for work costs more than the work
+	syscall.Umask(0o022)  // slurmd's may be narrower, and the exporter need not be root
+	// Nobody may read what is said; slurmd sends the others before it kills.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
 }

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+const (
+	// confWait bounds how long slurm.conf, which may be on a shared file system,
+	// is waited for.
+	confWait = 100 * time.Millisecond
+	// maxNodeList bounds what a record keeps of a job's nodes, in bytes.
+	maxNodeList = 16 << 10
+)
+
+func (h *hook) identity() dcgm.JobIdentity {
+	return dcgm.JobIdentity{JobID: h.env("SLURM_JOB_ID"), Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME")}
+}
+
+// run is the run of the environment. Both are kept, for Slurm may be upgraded
+// between a Prolog and its Epilog.
+func (h *hook) run() dcgm.Run {
+	return dcgm.Run{SLUID: h.env("SLURM_JOB_SLUID"), StartTime: h.env("SLURM_JOB_START_TIME")}
+}
+
+// newRecord is the record of the job of the environment.
+func (h *hook) newRecord() *dcgm.Record {
+	contain := make(chan bool, 1)
+	conf := h.env("SLURM_CONF")
+	go func() { contain <- dcgm.Contained(conf) }()
+	r := &dcgm.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.run(), BootID: dcgm.BootID(),
+		User: h.env("SLURM_JOB_USER"), UID: h.env("SLURM_JOB_UID"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"),
+		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), NodeList: h.env("SLURM_JOB_NODELIST"), NumNodes: h.env("SLURM_JOB_NUM_NODES"),
+		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: uuidsOf(h.env("CUDA_VISIBLE_DEVICES")), MappingDir: h.mapping}
+	if len(r.NodeList) > maxNodeList {
+		r.NodeList = ""
+	}
+	h.resolve(r)
+	select {
+	case r.Contain = <-contain:
+	case <-time.After(confWait):
+	}
+	return r
+}
+
+// resolve tells which GPUs the job holds.
+func (h *hook) resolve(r *dcgm.Record) {
+	inv, err := dcgm.ReadInventory(h.runDir)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			h.fail(dcgm.CallInventory, "no inventory in %s: GRES indices are taken as the exporter's ids", h.runDir)
+		} else {
+			h.fail(dcgm.CallInventory, "%v; GRES indices are taken as the exporter's ids", err)
+		}
+	}
+	r.GPUs, r.UUIDs, err = dcgm.Resolve(inv, r.Indices, h.env("CUDA_VISIBLE_DEVICES"))
+	r.Unresolved = inv == nil || err != nil
+	if err != nil {
+		h.fail(dcgm.CallEnvironment, "%v", err)
+	}
+	if r.GPUs == nil {
+		r.GPUs = []string{}
+	}
+}
+
+func holdsUUID(visible string) bool { return uuidsOf(visible) != "" }
+
+// uuidsOf returns the UUIDs of CUDA_VISIBLE_DEVICES.
+func uuidsOf(visible string) string {
+	var uuids []string
+	for token := range strings.SplitSeq(visible, ",") {
+		if t := strings.TrimSpace(token); strings.HasPrefix(t, "GPU-") || strings.HasPrefix(t, "MIG-") {
+			uuids = append(uuids, t)
+		}
+	}
+	return strings.Join(uuids, ",")
+}
+
+// exitCode is the job's as code:signal; empty where Slurm did not say it.
+func (h *hook) exitCode() string {
+	if code, signal, ok := strings.Cut(h.env("SLURM_JOB_EXIT_CODE2"), ":"); ok && isByte(code) && isByte(signal) {
+		return code + ":" + signal
+	}
+	status, err := strconv.ParseUint(h.env("SLURM_JOB_EXIT_CODE"), 10, 32) // as of waitpid
+	if err != nil {
+		return ""
+	}
+	return strconv.FormatUint(status>>8&0xff, 10) + ":" + strconv.FormatUint(status&0x7f, 10)
+}
+
+func isByte(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 8)
+	return err == nil
+}

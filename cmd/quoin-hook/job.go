@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+// settle finds out how the site wants it.
+func (h *hook) settle() {
+	c, err := dcgm.ReadHookConfig(h.runDir)
+	if err != nil {
+		h.fail(dcgm.CallConfig, "%v; the defaults are used", err)
+	}
+	if c == nil {
+		c = &dcgm.HookConfig{MappingDir: dcgm.DefaultMappingDir}
+	}
+	h.unlink, h.summaryDir, h.jobInfo = c.Unlink, c.SummaryDir, c.JobInfo
+	if h.mapping == "" {
+		h.set(func() { h.mapping = c.MappingDir })
+	}
+	if h.wait == 0 {
+		h.wait = time.Duration(c.Wait)
+	}
+	if h.wait == 0 {
+		h.wait = dcgm.DefaultWait
+	}
+}
+
+// work does what the call is for.
+func (h *hook) work(ctx context.Context) {
+	id := h.env("SLURM_JOB_ID")
+	if err := dcgm.CheckJobID(id); err != nil {
+		h.fail(dcgm.CallEnvironment, "%v", err)
+		return
+	}
+	h.set(func() { h.call.Job = id })
+	if h.call.Hook == "epilog" {
+		h.epilog(ctx)
+	} else if h.concerned() {
+		h.prolog(ctx)
+	}
+}
+
+// concerned says whether a Prolog has anything to do: for GPUs, or for what an
+// earlier run of the job has left.
+func (h *hook) concerned() bool {
+	if h.env("SLURM_JOB_GPUS") != "" || holdsUUID(h.env("CUDA_VISIBLE_DEVICES")) {
+		return true
+	}
+	_, old, err := dcgm.FindRecord(h.runDir, h.identity())
+	return old != nil || err != nil
+}
+
+// locked does what needs the lock, after what others have left to do.
+func (h *hook) locked(ctx context.Context, do func()) error {
+	before := time.Now()
+	unlock, err := dcgm.Lock(ctx, h.runDir, h.left())
+	h.set(func() { h.call.LockNs += int64(time.Since(before)) })
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	do()
+	return nil
+}
+
+func (h *hook) prolog(ctx context.Context) {
+	record := h.newRecord()
+	err := h.locked(ctx, func() {
+		h.sweep()
+		h.makeUp()
+		h.hold(record)
+	})
+	if err != nil {
+		h.fail(dcgm.CallLock, "%v; its GPUs go without a label", err)
+		return
+	}
+	h.later(ctx, record)
+}
+
+// hold writes the job's record and its id for each of its GPUs. The record comes
+// first, and without it there is no label: what no record names, the agent takes
+// away.
+func (h *hook) hold(record *dcgm.Record) {
+	key, old, err := dcgm.FindRecord(h.runDir, h.identity())
+	if err != nil {
+		h.fail(dcgm.CallRecord, "%v; it is replaced", err)
+	}
+	m := h.mappingOf(record)
+	if old != nil { // a run whose Epilog was lost may have held others
+		h.replaceRun(key, old, record)
+	}
+	others, err := dcgm.HeldByOthers(h.runDir, key, m.Dir)
+	if err != nil {
+		h.fail(dcgm.CallRecord, "%v", err)
+	}
+	leaving := slices.DeleteFunc(slices.Clone(record.Leaving), func(gpu string) bool { return others[gpu] })
+	if err := dcgm.WriteRecord(h.runDir, key, *record); err != nil {
+		h.fail(dcgm.CallRecord, "%v; its GPUs go without a label", err)
+		if old == nil {
+			return
+		}
+		// The old record would give this run the GPUs of that one.
+		leaving = slices.DeleteFunc(union(old.GPUs, old.Leaving), func(gpu string) bool { return others[gpu] })
+		if err := errors.Join(m.Remove(record.JobID, leaving), dcgm.RemoveRecord(h.runDir, key)); err != nil {
+			h.fail(dcgm.CallMapping, "%v", err)
+		}
+		return
+	}
+	if err := errors.Join(m.Remove(record.JobID, leaving), m.Add(record.JobID, record.GPUs)); err != nil {
+		h.fail(dcgm.CallMapping, "%v", err)
+	}
+}
+
+// replaceRun ends the run that a record is of, where it is not this one, and has
+// this one's record name what it leaves.
+func (h *hook) replaceRun(key string, old, record *dcgm.Record) {
+	if old.After(record.Run) || record.After(old.Run) {
+		h.summarize(key, old, time.Now(), "")
+	}
+	left := union(old.GPUs, old.Leaving)
+	was := h.mappingOf(old)
+	if was.Dir == h.mapping {
+		record.Leaving = without(left, record.GPUs)
+		return
+	}
+	others, err := dcgm.HeldByOthers(h.runDir, key, was.Dir)
+	if err == nil {
+		err = was.Remove(old.JobID, slices.DeleteFunc(left, func(gpu string) bool { return others[gpu] }))
+	}
+	if err != nil {
+		h.fail(dcgm.CallMapping, "%v", err)
+	}
+}
+
+func (h *hook) mappingOf(record *dcgm.Record) dcgm.Mapping {
+	m := dcgm.Mapping{Dir: h.mapping, Unlink: h.unlink, RunDir: h.runDir}
+	if record != nil && record.MappingDir != "" {
+		m.Dir = record.MappingDir
+	}
+	return m
+}
+
+// epilog releases the job's GPUs. Nobody waits for it but the node's next job,
+// and so it tidies up too.
+func (h *hook) epilog(ctx context.Context) {
+	err := h.locked(ctx, func() {
+		if exists(h.mapping) {
+			h.sweep()
+		}
+		h.makeUp()
+		if err := h.release(h.mark(), time.Now(), h.exitCode()); err != nil {
+			h.fail(dcgm.CallMapping, "%v", err)
+		}
+		h.set(func() { h.released = true })
+	})
+	if err != nil {
+		h.leave(err)
+	}
+	dcgm.Tidy(h.runDir)
+	h.mappingOf(nil).Tidy()
+	h.spool()
+}
+
+// leave says what becomes of the labels of a run that could not be released.
+func (h *hook) leave(why error) {
+	if err := dcgm.WriteRelease(h.runDir, h.mark()); err != nil {
+		h.fail(dcgm.CallLock, "%v; %v; its GPUs keep its label", why, err)
+		return
+	}
+	h.set(func() { h.released = true })
+	h.fail(dcgm.CallLock, "%v; its GPUs keep its label until another job starts or ends here", why)
+}
+
+// mark is what stands for the run of the environment when it has ended.
+func (h *hook) mark() dcgm.Release {
+	return dcgm.Release{JobIdentity: h.identity(), Run: h.run(), MappingDir: h.mapping}
+}
+
+// sweep takes away the labels from before the node's last boot.
+func (h *hook) sweep() {
+	released, err := h.mappingOf(nil).Sweep()
+	if err != nil {
+		h.fail(dcgm.CallMapping, "release GPUs after a boot: %v", err)
+	}
+	if len(released) > 0 {
+		h.say("first job since the node's boot: released GPUs %s of jobs from before", strings.Join(released, ", "))
+	}
+}
+
+// makeUp releases the runs whose Epilogs did not get the lock.
+func (h *hook) makeUp() {
+	marks, err := dcgm.ReadReleases(h.runDir)
+	if err != nil {
+		h.fail(dcgm.CallRecord, "%v", err)
+	}
+	for _, m := range marks {
+		err := h.release(m, m.Written, "")
+		if err == nil {
+			err = dcgm.RemoveRelease(h.runDir, m)
+		}
+		if err != nil {
+			h.fail(dcgm.CallMapping, "release job %s: %v", m.JobID, err)
+		}
+	}
+}
+
+// release takes the job's id out of every file where the job has it. What an
+// earlier run releases late leaves the later run alone.
+func (h *hook) release(m dcgm.Release, ended time.Time, exit string) error {
+	key, record, err := dcgm.FindRecord(h.runDir, m.JobIdentity)
+	broken := err != nil
+	if broken {
+		h.fail(dcgm.CallRecord, "%v; the mapping is searched", err)
+	}
+	if record != nil && record.After(m.Run) {
+		h.say("job %s: this Epilog is of run %s, the GPUs are held by run %s: left alone", m.JobID, m.Run, record.Run)
+		return nil
+	}
+	mapping := h.mappingOf(record)
+	if record == nil && m.MappingDir != "" {
+		mapping.Dir = m.MappingDir
+	}
+	gpus, err := h.held(mapping, key, record)
+	if err != nil {
+		return err
+	}
+	if err := mapping.Remove(m.JobID, gpus); err != nil {
+		return err
+	}
+	if record != nil {
+		h.summarize(key, record, ended, exit)
+	}
+	if record != nil || broken {
+		return dcgm.RemoveRecord(h.runDir, key)
+	}
+	return nil
+}
+
+// held lists the files that have the job's id for the job alone. They are
+// searched too, for a record may be missing; not where another run directory's
+// jobs of the same id could be.
+func (h *hook) held(m dcgm.Mapping, key string, record *dcgm.Record) (gpus []string, err error) {
+	if record != nil {
+		gpus = union(record.GPUs, record.Leaving)
+	}
+	if !m.Shared() {
+		id, _, _ := strings.Cut(key, "@")
+		found, err := m.Holding(id)
+		if err != nil {
+			return nil, err
+		}
+		gpus = union(gpus, found)
+	}
+	if len(gpus) == 0 {
+		return nil, nil
+	}
+	others, err := dcgm.HeldByOthers(h.runDir, key, m.Dir)
+	return slices.DeleteFunc(gpus, func(gpu string) bool { return others[gpu] }), err
+}
+
+func union(a, b []string) []string {
+	out := slices.Concat(a, b)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func without(all, but []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(but, s) })
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil || !errors.Is(err, fs.ErrNotExist)
+}

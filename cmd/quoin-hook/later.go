@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+// later does what can wait until the label is there.
+func (h *hook) later(ctx context.Context, record *dcgm.Record) {
+	h.spool()
+	if err := dcgm.CopyTopology(h.runDir, h.env("SLURM_CONF"), record.Cluster); err != nil {
+		h.fail(dcgm.CallTopology, "%v", err)
+	}
+	if h.jobInfo == nil {
+		return
+	}
+	if err := h.ask(ctx, record); err != nil {
+		h.fail(dcgm.CallJobInfo, "%v; its record goes without its name", err)
+	}
+}
+
+// ask asks slurmctld about the job and writes what it says into the record.
+func (h *hook) ask(ctx context.Context, record *dcgm.Record) error {
+	select {
+	case <-time.After(min(spread(record.NumNodes), h.left()/2)):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	info := *h.jobInfo
+	if info.Timeout == 0 {
+		info.Timeout = dcgm.Duration(dcgm.DefaultJobInfoTimeout)
+	}
+	info.Timeout = dcgm.Duration(max(min(time.Duration(info.Timeout), h.left()), time.Millisecond))
+	facts, err := info.Ask(ctx, record.JobID, h.env("SLURM_CONF"))
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = h.locked(ctx, func() {
+		key, now, err := dcgm.FindRecord(h.runDir, record.Identity())
+		if err != nil || now == nil || now.Run != record.Run {
+			failed = err // the job may have ended meanwhile
+			return
+		}
+		now.ArrayJobID, now.ArrayTaskID, now.JobName = facts.ArrayJobID, facts.ArrayTaskID, facts.Name
+		if now.Account == "" {
+			now.Account = facts.Account
+		}
+		failed = dcgm.WriteRecord(h.runDir, key, *now)
+	})
+	if err == nil {
+		err = failed
+	}
+	return err
+}
+
+// spread returns how long to wait before slurmctld is asked, so that the nodes of
+// one job ask it a thousand times a second at most, within a second.
+func spread(numNodes string) time.Duration {
+	n, err := strconv.ParseUint(numNodes, 10, 32)
+	if err != nil || n < 2 {
+		return 0
+	}
+	return rand.N(min(time.Duration(n)*time.Millisecond, time.Second)) //nolint:gosec // no secret
+}
+
+// summarize leaves what is known of a run that has ended. The caller holds the
+// lock.
+func (h *hook) summarize(key string, record *dcgm.Record, ended time.Time, exit string) {
+	use, err := dcgm.ReadUse(h.runDir, key)
+	if err != nil {
+		h.fail(dcgm.CallSummary, "%v; its summary goes without it", err)
+	}
+	if use != nil && use.Run != record.Run {
+		use = nil // an earlier run's
+	}
+	s := dcgm.Summary{Key: key, Record: *record, Use: use, Ended: ended.Unix(), ExitCode: exit}
+	if err := dcgm.WriteSummary(dcgm.SummaryDir(h.runDir), s); err != nil {
+		h.fail(dcgm.CallSummary, "%v", err)
+		return // its use stays for the agent
+	}
+	h.ended = append(h.ended, s)
+	if err := dcgm.RemoveUse(h.runDir, key); err != nil {
+		h.fail(dcgm.CallSummary, "%v", err)
+	}
+}
+
+// spool bounds the summaries, and brings the site's own directory up to date with
+// them.
+func (h *hook) spool() {
+	if len(h.ended) == 0 {
+		return
+	}
+	dir := dcgm.SummaryDir(h.runDir)
+	removed, err := dcgm.PruneSummaries(dir)
+	if err != nil {
+		h.fail(dcgm.CallSummary, "%v", err)
+	}
+	if h.summaryDir == "" || filepath.Clean(h.summaryDir) == dir {
+		return
+	}
+	for _, s := range h.ended {
+		if err := dcgm.WriteSummary(h.summaryDir, s); err != nil {
+			h.fail(dcgm.CallSummary, "%v", err)
+			return
+		}
+	}
+	for _, name := range removed {
+		_ = os.Remove(filepath.Join(h.summaryDir, name)) // the site may have taken it
+	}
+}
