@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef DRIVER
@@ -29,25 +30,47 @@
 #endif
 #define HAS_MEMORY_AFFINITY (DRIVER >= 455)
 #define HAS_REMOTE_DEVICE_TYPE (DRIVER >= 510)
+#define HAS_MEMORY_V2 (DRIVER >= 510)
+#define HAS_PROCESSES_V3 (DRIVER >= 510)
+#define HAS_GPM (DRIVER >= 525)
 #define HAS_FABRIC (DRIVER >= 525)
 #define HAS_FABRIC_V2 (DRIVER >= 550)
 #define HAS_PLATFORM (DRIVER >= 570)
 #define HAS_FABRIC_V3 (DRIVER >= 580)
 
-enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_MIG = 8, MAX_RULES = 32, MAX_XIDS = 8, MAX_SETS = 4, MASK_WORDS = 128, ANY = -1 };
+enum { MAX_GPUS = 16, MAX_LINKS = 18, MAX_MIG = 8, MAX_RULES = 32, MAX_XIDS = 8, MAX_SETS = 4, MAX_PIDS = 64, MAX_SAMPLES = 256, MASK_WORDS = 128, ANY = -1 };
 
 /* What is absent is not supported. */
+struct pids {
+	bool there;
+	int count;
+	unsigned pid[MAX_PIDS];
+};
+
+/* gpm are shares of a hundred: of time in which a kernel ran, and of SMs. */
+struct gpm {
+	bool there;
+	double graphics, sm;
+};
+
 struct mig {
 	bool there;
 	char uuid[80], name[96];
 	unsigned gi, ci;
+	unsigned long long memory, used;
+	struct pids processes;
+	struct gpm gpm;
 };
 
 struct gpu {
 	bool there, lost;
 	char uuid[80], name[96], pci[32];
 	int minor; /* -1: absent */
-	unsigned long long memory;
+	unsigned long long memory, used, reserved, energy;
+	unsigned utilization, power;
+	bool has_utilization, has_power, has_energy;
+	struct pids processes, graphics;
+	struct gpm gpm;
 	bool has_numa, has_cpus, has_links, has_mig, has_fabric, has_platform;
 	unsigned long numa[MASK_WORDS], cpus[MASK_WORDS];
 	struct {
@@ -105,6 +128,17 @@ struct nvmlEventSet_st {
 	int delivered[MAX_GPUS];
 };
 static struct nvmlEventSet_st sets[MAX_SETS];
+
+#if HAS_GPM
+/* A GPM sample is of a GPU, or of a GPU instance in it. */
+struct nvmlGpmSample_st {
+	bool there, taken;
+	int gpu, gi; /* gi -1: the GPU */
+	long long ms;
+	struct gpm gpm;
+};
+static struct nvmlGpmSample_st samples[MAX_SAMPLES];
+#endif
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -270,6 +304,65 @@ static void read_ancestor(struct gpu *g, const char *value) {
 			g->ancestors[i] = 1 + (strspn(level, "0123456789") ? atoi(level) / 10 : one_of(level, levels));
 }
 
+/* read_pids reads a list of numbers of processes. */
+static void read_pids(struct pids *to, const char *list) {
+	*to = (struct pids){.there = true};
+	if (!strcmp(list, "none"))
+		return;
+	for (const char *p = list; *p;) {
+		int n = 0;
+		if (sscanf(p, "%u%n", &to->pid[to->count], &n) != 1 || ++to->count == MAX_PIDS)
+			die("%s: want none, or a list of numbers such as 1000,1007, less than %d", list, MAX_PIDS);
+		p += n;
+		p += *p == ',';
+	}
+}
+
+static bool read_gpm(struct gpm *to, const char *value) {
+	to->there = sscanf(value, "%lf %lf", &to->graphics, &to->sm) == 2;
+	return to->there;
+}
+
+static void read_miguse(struct gpu *g, const char *value) {
+	unsigned slot;
+	char pids[256];
+	int n = 0;
+	unsigned long long memory, used;
+	if (sscanf(value, "%u %llu %llu %255s %n", &slot, &memory, &used, pids, &n) != 4 || slot >= MAX_MIG)
+		die("miguse: want slot, bytes of memory, bytes used, processes, and what GPM says");
+	struct mig *m = &g->mig[slot];
+	m->memory = memory;
+	m->used = used;
+	read_pids(&m->processes, pids);
+	if (n && value[n] && !read_gpm(&m->gpm, value + n))
+		die("miguse: %s: want two shares of a hundred for GPM", value + n);
+}
+
+/* read_use reads a statement about what a GPU does; false is none. */
+static bool read_use(struct gpu *g, const char *key, const char *value) {
+	if (!strcmp(key, "used"))
+		g->used = strtoull(value, NULL, 10);
+	else if (!strcmp(key, "reserved"))
+		g->reserved = strtoull(value, NULL, 10);
+	else if (!strcmp(key, "utilization"))
+		g->has_utilization = sscanf(value, "%u", &g->utilization) == 1;
+	else if (!strcmp(key, "power"))
+		g->has_power = sscanf(value, "%u", &g->power) == 1;
+	else if (!strcmp(key, "energy"))
+		g->has_energy = sscanf(value, "%llu", &g->energy) == 1;
+	else if (!strcmp(key, "processes"))
+		read_pids(&g->processes, value);
+	else if (!strcmp(key, "graphics"))
+		read_pids(&g->graphics, value);
+	else if (!strcmp(key, "gpm"))
+		read_gpm(&g->gpm, value);
+	else if (!strcmp(key, "miguse"))
+		read_miguse(g, value);
+	else
+		return false;
+	return true;
+}
+
 static void read_xid(struct gpu *g, const char *value) {
 	g->has_events = true;
 	if (!strcmp(value, "none"))
@@ -336,7 +429,7 @@ static bool read_gpu(struct gpu *g, const char *key, const char *value) {
 	else if (!strcmp(key, "lost"))
 		g->lost = strcmp(value, "no");
 	else
-		return false;
+		return read_use(g, key, value);
 	return true;
 }
 
@@ -606,9 +699,184 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
 	BEGIN(device);
-	*memory = (nvmlMemory_t){.total = g->memory, .free = g->memory};
+	unsigned long long total = m && m->memory ? m->memory : g->memory;
+	unsigned long long used = m ? m->used : g->used + g->reserved;
+	*memory = (nvmlMemory_t){.total = total, .used = used, .free = total - used};
 	return NVML_SUCCESS;
 }
+
+#if HAS_MEMORY_V2
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
+	BEGIN(device);
+	if (memory->version != nvmlMemory_v2)
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	memory->total = m && m->memory ? m->memory : g->memory;
+	memory->used = m ? m->used : g->used;
+	memory->reserved = m ? 0 : g->reserved;
+	memory->free = memory->total - memory->used - memory->reserved;
+	return NVML_SUCCESS;
+}
+#endif
+
+/* With MIG on neither the GPU nor an instance has a utilisation. */
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization) {
+	BEGIN(device);
+	NEED(!m && g->has_utilization && !g->mig_on);
+	*utilization = (nvmlUtilization_t){.gpu = g->utilization};
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int *power) {
+	BEGIN(device);
+	NEED(!m && g->has_power);
+	*power = g->power;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long *energy) {
+	BEGIN(device);
+	NEED(!m && g->has_energy);
+	*energy = g->energy;
+	return NVML_SUCCESS;
+}
+
+/* room begins the answer to a question for processes. */
+static nvmlReturn_t room(const struct pids *p, unsigned int *count) {
+	NEED(p->there);
+	unsigned most = *count;
+	*count = p->count;
+	return most < *count ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+
+static nvmlReturn_t answer_pids_v1(const struct pids *p, unsigned int *count, nvmlProcessInfo_v1_t *infos) {
+	nvmlReturn_t ret = room(p, count);
+	for (unsigned i = 0; ret == NVML_SUCCESS && i < *count; i++)
+		infos[i] = (nvmlProcessInfo_v1_t){.pid = p->pid[i]};
+	return ret;
+}
+
+static nvmlReturn_t answer_pids(const struct pids *p, unsigned int *count, nvmlProcessInfo_t *infos) {
+	nvmlReturn_t ret = room(p, count);
+	for (unsigned i = 0; ret == NVML_SUCCESS && i < *count; i++)
+		infos[i] = (nvmlProcessInfo_t){.pid = p->pid[i], .gpuInstanceId = -1, .computeInstanceId = -1};
+	return ret;
+}
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *infos) {
+	BEGIN(device);
+	return answer_pids_v1(m ? &m->processes : &g->processes, count, infos);
+}
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v2_t *infos) {
+	BEGIN(device);
+	return answer_pids(m ? &m->processes : &g->processes, count, infos);
+}
+
+/* Graphics and MIG exclude each other. */
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *infos) {
+	BEGIN(device);
+	NEED(!m && !g->mig_on);
+	return answer_pids_v1(&g->graphics, count, infos);
+}
+
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v2_t *infos) {
+	BEGIN(device);
+	NEED(!m && !g->mig_on);
+	return answer_pids(&g->graphics, count, infos);
+}
+
+#if HAS_PROCESSES_V3
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos) {
+	BEGIN(device);
+	return answer_pids(m ? &m->processes : &g->processes, count, infos);
+}
+
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos) {
+	BEGIN(device);
+	NEED(!m && !g->mig_on);
+	return answer_pids(&g->graphics, count, infos);
+}
+#endif
+
+#if HAS_GPM
+nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t device, nvmlGpmSupport_t *support) {
+	BEGIN(device);
+	if (support->version != NVML_GPM_SUPPORT_VERSION)
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	support->isSupportedDevice = g->gpm.there;
+	return m ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t *sample) {
+	ENTER(ANY);
+	if (failed)
+		return failed;
+	for (int i = 0; i < MAX_SAMPLES; i++)
+		if (!samples[i].there) {
+			samples[i] = (struct nvmlGpmSample_st){.there = true};
+			sample->handle = &samples[i];
+			return NVML_SUCCESS;
+		}
+	return NVML_ERROR_INSUFFICIENT_RESOURCES;
+}
+
+nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample) {
+	ENTER(ANY);
+	if (failed)
+		return failed;
+	if (!sample.handle->there)
+		abort(); /* freed twice */
+	sample.handle->there = false;
+	return NVML_SUCCESS;
+}
+
+static nvmlReturn_t take_sample(nvmlGpmSample_t sample, int gpu, int gi, const struct gpm *gpm) {
+	struct timespec now;
+	NEED(gpm->there);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	*sample.handle = (struct nvmlGpmSample_st){.there = true, .taken = true, .gpu = gpu, .gi = gi, .gpm = *gpm, .ms = now.tv_sec * 1000LL + now.tv_nsec / 1000000};
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, nvmlGpmSample_t sample) {
+	BEGIN(device);
+	NEED(!m);
+	return take_sample(sample, device.handle->gpu, -1, &g->gpm);
+}
+
+nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int gi, nvmlGpmSample_t sample) {
+	BEGIN(device);
+	NEED(!m && g->mig_on);
+	for (int i = 0; i < MAX_MIG; i++)
+		if (g->mig[i].there && g->mig[i].gi == gi)
+			return take_sample(sample, device.handle->gpu, gi, &g->mig[i].gpm);
+	return NVML_ERROR_INVALID_ARGUMENT;
+}
+
+/* The values are those of the second sample, which must be of the same device, and
+ * a tenth of a second later. */
+nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get) {
+	const struct nvmlGpmSample_st *a = get->sample1.handle, *b = get->sample2.handle;
+	ENTER(b->gpu);
+	if (failed)
+		return failed;
+	if (get->version != NVML_GPM_METRICS_GET_VERSION)
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	if (!a->taken || !b->taken || a->gpu != b->gpu || a->gi != b->gi || b->ms - a->ms < 100)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	for (unsigned i = 0; i < get->numMetrics; i++) {
+		nvmlGpmMetric_t *metric = &get->metrics[i];
+		metric->nvmlReturn = NVML_SUCCESS;
+		if (metric->metricId == NVML_GPM_METRIC_GRAPHICS_UTIL)
+			metric->value = b->gpm.graphics;
+		else if (metric->metricId == NVML_GPM_METRIC_SM_UTIL)
+			metric->value = b->gpm.sm;
+		else
+			metric->nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+	}
+	return NVML_SUCCESS;
+}
+#endif
 
 nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned int size, unsigned long *set) {
 	BEGIN(device);

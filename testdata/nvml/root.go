@@ -21,6 +21,25 @@ func (m *Machine) Root() string {
 	return m.root
 }
 
+// FirstNamespace is the number of the kernel's first PID namespace.
+const FirstNamespace = 4026531836
+
+// Namespace has the programs that read the machine, below its Root, find that they
+// are in the PID namespace of a number; without it they find the one they are in.
+func (m *Machine) Namespace(number int) {
+	m.t.Helper()
+	link := filepath.Join(m.Root(), "proc", "self", "ns", "pid")
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Remove(link); err != nil && !os.IsNotExist(err) {
+		m.t.Fatal(err)
+	}
+	if err := os.Symlink(fmt.Sprintf("pid:[%d]", number), link); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
 // Reboot gives the machine another boot id, below its Root, and makes it what it
 // was at first with more statements.
 func (m *Machine) Reboot(more ...string) {

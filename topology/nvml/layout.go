@@ -144,6 +144,17 @@ func (r *reader) instance(s *slotLayout, d nvml.Device) {
 	r.gpu.MIG = append(r.gpu.MIG, m)
 }
 
+// instances are those that were found in the slots.
+func (g *gpuLayout) instances(slots []nvml.Device) []instance {
+	var out []instance
+	for i, s := range g.slots {
+		if slots[i] != nil && s.uuidRet == nvml.SUCCESS && s.giRet == nvml.SUCCESS {
+			out = append(out, instance{slots[i], s.uuid, s.gi})
+		}
+	}
+	return out
+}
+
 // capabilities reads the device files of the instances, which are named by the
 // GPU's minor number.
 func (r *reader) capabilities() {
@@ -172,7 +183,7 @@ var errUnsettled = errors.New("GPUs or MIG instances came or went while they wer
 // never is, the facts of the last time it was are good, with a problem.
 func (l *Library) readSettled() (*topology.Node, error) {
 	for range settleTries {
-		n, devices, before, err := read(l.system, l.root)
+		r, err := read(l.system, l.root)
 		if err != nil {
 			return nil, err
 		}
@@ -180,18 +191,19 @@ func (l *Library) readSettled() (*topology.Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !reflect.DeepEqual(before, after) {
+		if !reflect.DeepEqual(r.layout, after) {
 			continue
 		}
-		present := make(map[string]nvml.Device, len(devices))
-		for i, d := range devices {
+		present := make(map[string]nvml.Device, len(r.devices))
+		for i, d := range r.devices {
 			if g, ok := d.(gpu); ok {
-				present[n.GPUs[i].UUID] = g.Device
+				present[r.node.GPUs[i].UUID] = g.Device
 			}
 		}
 		l.xids.seen(present)
-		l.last = n
-		return cloneNode(n), nil
+		l.sampler.seen(r)
+		l.last = r.node
+		return cloneNode(r.node), nil
 	}
 	if l.last == nil {
 		return nil, fmt.Errorf("read the machine: %w", errUnsettled)

@@ -45,7 +45,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve prints a report for each line of its input.
+// serve prints a report for each line of its input; "want" sets the devices that
+// are sampled, and "sample" prints a sample.
 func serve(path string) error {
 	lib, err := Open(Options{Path: path, Root: os.Getenv(rootVariable)})
 	if err != nil {
@@ -53,6 +54,13 @@ func serve(path string) error {
 	}
 	go lib.WatchXids(context.Background())
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		words := strings.Fields(lines.Text())
+		if len(words) > 0 {
+			if err := serveSample(lib, words); err != nil {
+				return err
+			}
+			continue
+		}
 		n, err := lib.Read()
 		if err != nil {
 			return err
@@ -65,6 +73,16 @@ func serve(path string) error {
 		fmt.Printf("%s\n", report)
 	}
 	return lib.Close()
+}
+
+func serveSample(lib *Library, words []string) error {
+	if words[0] == "want" {
+		lib.SampleDevices(words[1:])
+		return nil
+	}
+	line, err := topology.EncodeSample(lib.Sample())
+	fmt.Printf("%s\n", line)
+	return err
 }
 
 // process reads a machine with a library of its own.
@@ -106,17 +124,30 @@ func startWith(t testing.TB, library string, m *fake.Machine) *process {
 	return p
 }
 
-// read returns the machine as it is now.
-func (p *process) read() *topology.Node {
+// say gives the process a line.
+func (p *process) say(line string) {
 	p.t.Helper()
-	if _, err := p.in.Write([]byte("\n")); err != nil {
+	if _, err := p.in.Write([]byte(line + "\n")); err != nil {
 		p.t.Fatal(err)
 	}
-	line, err := p.out.ReadBytes('\n')
+}
+
+// ask returns what the process answers to a line.
+func (p *process) ask(line string) []byte {
+	p.t.Helper()
+	p.say(line)
+	answer, err := p.out.ReadBytes('\n')
 	if err != nil {
 		_ = p.cmd.Wait()
 		p.t.Fatalf("%s: %s", p.cmd.ProcessState, &p.stderr)
 	}
+	return answer
+}
+
+// read returns the machine as it is now.
+func (p *process) read() *topology.Node {
+	p.t.Helper()
+	line := p.ask("")
 	n, err := topology.ParseReport("read", line)
 	if err != nil {
 		p.t.Fatal(err)

@@ -26,5 +26,11 @@ func (*Library) WatchXids(context.Context) {}
 // Close does nothing.
 func (*Library) Close() error { return nil }
 
+// SampleDevices does nothing.
+func (*Library) SampleDevices([]string) {}
+
+// Sample is empty.
+func (*Library) Sample() topology.Sample { return topology.Sample{} }
+
 // Read returns an error that says so.
 func (*Library) Read() (*topology.Node, error) { return nil, errNoCgo }

@@ -27,6 +27,7 @@ type Library struct {
 	root     string
 	sockets  socketReader
 	xids     *xids
+	sampler  *sampler
 	watching atomic.Bool
 	// last is the last reading of a layout that held still.
 	last *topology.Node
@@ -58,7 +59,8 @@ func Open(o Options) (*Library, error) {
 	if ret := api.Init(); ret != nvml.SUCCESS {
 		return nil, notInitialised(ret)
 	}
-	return &Library{system: system{api, has}, root: o.Root, sockets: socketReader{root: o.Root}, xids: newXids(api, has)}, nil
+	return &Library{system: system{api, has}, root: o.Root, sockets: socketReader{root: o.Root}, xids: newXids(api, has),
+		sampler: newSampler(api, has, seesPIDs(o.Root))}, nil
 }
 
 // WatchXids has Read report Xid events that come from now on. It returns when

@@ -14,13 +14,28 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// read asks the machine for all that NVML has of a report, and returns the
-// devices of its GPUs and the layout that it found. root is where the machine's
-// proc is.
-func read(m machine, root string) (*topology.Node, []device, layout, error) {
+// reading is a machine's report, and what it is of: the layout, and of each of the
+// report's GPUs the device and the MIG instances.
+type reading struct {
+	node      *topology.Node
+	layout    layout
+	devices   []device
+	instances [][]instance
+}
+
+// instance is a MIG instance that was found.
+type instance struct {
+	device nvml.Device
+	uuid   string
+	gi     int
+}
+
+// read asks the machine for all that NVML has of a report. root is where the
+// machine's proc is.
+func read(m machine, root string) (*reading, error) {
 	count, err := m.count()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	n := &topology.Node{}
 	if v, ret := m.driverVersion(); note(n, "driver version", failure(ret)) {
@@ -32,23 +47,24 @@ func read(m machine, root string) (*topology.Node, []device, layout, error) {
 	if v, ret := m.cudaVersion(); note(n, "CUDA version", failure(ret)) {
 		n.CUDAVersion = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
 	}
-	var devices []device
-	found := make(layout, count)
+	out := &reading{node: n, layout: make(layout, count)}
 	for i := range count {
-		d, slots, err := find(m, i, &found[i])
+		found := &out.layout[i]
+		d, slots, err := find(m, i, found)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, err
 		}
-		if problem := found[i].unreadable(i); problem != "" {
+		if problem := found.unreadable(i); problem != "" {
 			n.Problems = append(n.Problems, topology.Problem{Reason: "GPUUnreadable", Message: problem})
 			continue
 		}
-		r := reader{node: n, gpu: topology.GPU{Index: i, UUID: found[i].uuid}, d: d, root: root}
-		r.read(&found[i], slots)
-		n.GPUs, devices = append(n.GPUs, r.gpu), append(devices, d)
+		r := reader{node: n, gpu: topology.GPU{Index: i, UUID: found.uuid}, d: d, root: root}
+		r.read(found, slots)
+		n.GPUs = append(n.GPUs, r.gpu)
+		out.devices, out.instances = append(out.devices, d), append(out.instances, found.instances(slots))
 	}
-	readPeers(n, devices)
-	return n, devices, found, nil
+	readPeers(n, out.devices)
+	return out, nil
 }
 
 // note adds the reason why a fact could not be read; what is not supported is

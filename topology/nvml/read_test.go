@@ -78,7 +78,7 @@ func (g fakeGPU) ancestor(device) (nvml.GpuTopologyLevel, nvml.Return) {
 }
 
 func TestRead(t *testing.T) {
-	got, _, _, err := read(fakeMachine{[]fakeGPU{
+	r, err := read(fakeMachine{[]fakeGPU{
 		{uuid: "GPU-a", minor: 3, fabErr: errors.New("ERROR_TIMEOUT")},
 		{lost: true},
 		{uuid: "GPU-c", minor: 1, noNUMA: true, fabErr: errUnsupported},
@@ -97,7 +97,7 @@ func TestRead(t *testing.T) {
 		{Reason: "FactUnreadable", Message: "fabric of GPU GPU-a: ERROR_TIMEOUT"},
 		{Reason: "GPUUnreadable", Message: "open GPU 1: ERROR_GPU_IS_LOST"},
 	}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, r.node); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 }

@@ -21,6 +21,9 @@ type need int
 const (
 	// newer drivers alone have it: the fact is absent without a word.
 	newer need = iota
+	// sampled is of samples alone: what it says is absent there, and no report
+	// lacks anything.
+	sampled
 	// expected of every driver that is supported: the fact is absent, and that is
 	// a problem.
 	expected
@@ -70,6 +73,23 @@ var functions = [...]struct {
 	{"nvmlDeviceGetGpuFabricInfo", newer},
 	{"nvmlDeviceGetGpuFabricInfoV", newer},
 	{"nvmlDeviceGetPlatformInfo", newer},
+
+	{"nvmlDeviceGetUtilizationRates", sampled},
+	{"nvmlDeviceGetMemoryInfo_v2", sampled},
+	{"nvmlDeviceGetPowerUsage", sampled},
+	{"nvmlDeviceGetTotalEnergyConsumption", sampled},
+	{"nvmlDeviceGetComputeRunningProcesses", sampled},
+	{"nvmlDeviceGetComputeRunningProcesses_v2", sampled},
+	{"nvmlDeviceGetComputeRunningProcesses_v3", sampled},
+	{"nvmlDeviceGetGraphicsRunningProcesses", sampled},
+	{"nvmlDeviceGetGraphicsRunningProcesses_v2", sampled},
+	{"nvmlDeviceGetGraphicsRunningProcesses_v3", sampled},
+	{"nvmlGpmQueryDeviceSupport", sampled},
+	{"nvmlGpmSampleAlloc", sampled},
+	{"nvmlGpmSampleFree", sampled},
+	{"nvmlGpmSampleGet", sampled},
+	{"nvmlGpmMigSampleGet", sampled},
+	{"nvmlGpmMetricsGet", sampled},
 }
 
 // defaultLibrary is what the loader looks for.

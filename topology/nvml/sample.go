@@ -1,0 +1,231 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// sampler reads how devices are used. It calls devices that the last reading
+// found, in the goroutine of the readings: a call that hangs is found as theirs
+// are.
+type sampler struct {
+	api nvml.Interface
+	has symbols
+	// allPIDs says that the driver tells this process of the programs of all
+	// namespaces.
+	allPIDs bool
+	// found are the devices of the last reading, by UUID.
+	found map[string]place
+	// wanted are those to sample, in this order; gpm is what GPM counted before.
+	wanted []string
+	gpm    map[string]*activity
+	// metrics is GPM's answer, which is large.
+	metrics nvml.GpmMetricsGetType
+}
+
+// place is a device: a GPU, or in one a MIG instance.
+type place struct {
+	device gpu
+	// parent is the GPU of an instance, and gi its GPU instance.
+	parent *gpu
+	gi     int
+}
+
+func newSampler(api nvml.Interface, has symbols, allPIDs bool) *sampler {
+	return &sampler{api: api, has: has, allPIDs: allPIDs, gpm: map[string]*activity{}}
+}
+
+// seesPIDs says whether this process is in the kernel's first PID namespace. The
+// driver lists the programs that the caller's namespace can see, and where that is
+// a container's these are none of the jobs'.
+func seesPIDs(root string) bool {
+	const first = "pid:[4026531836]" // PROC_PID_INIT_INO
+	const link = "proc/self/ns/pid"
+	namespace, err := os.Readlink(filepath.Join(root, link))
+	if err != nil { // a root without the kernel's processes
+		namespace, err = os.Readlink("/" + link)
+	}
+	return err == nil && namespace == first
+}
+
+// seen takes the devices of a reading.
+func (s *sampler) seen(r *reading) {
+	s.found = make(map[string]place, len(r.devices))
+	for i, d := range r.devices {
+		g, ok := d.(gpu)
+		if !ok {
+			continue
+		}
+		s.found[r.node.GPUs[i].UUID] = place{device: g}
+		for _, m := range r.instances[i] {
+			if d, ok := m.device.(gpu); ok {
+				s.found[m.uuid] = place{device: d, parent: &g, gi: m.gi}
+			}
+		}
+	}
+}
+
+// SampleDevices sets the devices that Sample reads, by their UUIDs; none ends
+// the sampling.
+func (l *Library) SampleDevices(uuids []string) { l.sampler.want(uuids) }
+
+// Sample reads how those devices are used. It lacks those that are not there, or
+// of which nothing can be read. What needs two moments, as SM activity does, is
+// absent in the first sample of a device.
+func (l *Library) Sample() topology.Sample { return l.sampler.sample() }
+
+func (s *sampler) want(uuids []string) {
+	s.wanted = uuids
+	keep := make(map[string]bool, len(uuids))
+	for _, uuid := range uuids {
+		keep[uuid] = true
+		if p, ok := s.found[uuid]; ok {
+			s.begin(uuid, p)
+		}
+	}
+	for uuid, a := range s.gpm {
+		if !keep[uuid] {
+			s.freeActivity(a)
+			delete(s.gpm, uuid)
+		}
+	}
+}
+
+// begin has GPM count from now on, the first time that a device is wanted.
+func (s *sampler) begin(uuid string, p place) {
+	if _, begun := s.gpm[uuid]; !begun {
+		s.gpm[uuid] = s.newActivity(p)
+		s.since(s.gpm[uuid], p)
+	}
+}
+
+func (s *sampler) sample() topology.Sample {
+	var out topology.Sample
+	for _, uuid := range s.wanted {
+		p, ok := s.found[uuid]
+		if !ok {
+			continue
+		}
+		d := topology.DeviceUse{UUID: uuid}
+		s.read(&d, p)
+		if d != (topology.DeviceUse{UUID: uuid}) {
+			out.Devices = append(out.Devices, d)
+		}
+	}
+	return out
+}
+
+// read reads one device. What it does not tell stays nil.
+func (s *sampler) read(d *topology.DeviceUse, p place) {
+	if v, ret := p.device.utilization(); ret == nvml.SUCCESS && v.Gpu <= 100 {
+		share := float64(v.Gpu) / 100
+		d.Utilization = &share
+	}
+	if total, used, ret := p.device.memory(); ret == nvml.SUCCESS {
+		d.MemoryTotal, d.MemoryUsed = &total, &used
+	}
+	if mw, ret := p.device.power(); ret == nvml.SUCCESS && mw < maxMilliwatts {
+		watts := float64(mw) / 1000
+		d.Power = &watts
+	}
+	if mj, ret := p.device.energy(); ret == nvml.SUCCESS {
+		joules := float64(mj) / 1000
+		d.Energy = &joules
+	}
+	if n, ret := p.device.programs(); ret == nvml.SUCCESS && (n > 0 || s.allPIDs) {
+		d.Processes = &n
+	}
+	s.begin(d.UUID, p)
+	graphics, sm := s.since(s.gpm[d.UUID], p)
+	d.SMActivity = sm
+	if d.Utilization == nil {
+		d.Utilization = graphics
+	}
+}
+
+// maxMilliwatts is far more than a GPU takes: some drivers answer nonsense for a
+// GPU that starts.
+const maxMilliwatts = 100e6
+
+// activity is what GPM counted of a device.
+type activity struct {
+	last, next nvml.GpmSample
+	taken      time.Time // when last was; zero before
+}
+
+// newActivity returns nil for a device without GPM.
+func (s *sampler) newActivity(p place) *activity {
+	of := p.device
+	if p.parent != nil {
+		of = *p.parent
+	}
+	if !of.hasGPM() {
+		return nil
+	}
+	a := &activity{}
+	for _, sample := range []*nvml.GpmSample{&a.last, &a.next} {
+		var ret nvml.Return
+		if *sample, ret = guarded(s.has, "nvmlGpmSampleAlloc", s.api.GpmSampleAlloc); ret != nvml.SUCCESS {
+			*sample = nil
+			s.freeActivity(a)
+			return nil
+		}
+	}
+	return a
+}
+
+func (s *sampler) freeActivity(a *activity) {
+	if a == nil || !s.has["nvmlGpmSampleFree"] {
+		return
+	}
+	for _, sample := range []nvml.GpmSample{a.last, a.next} {
+		if sample != nil {
+			_ = sample.Free() // nothing else can be done with it
+		}
+	}
+}
+
+// gpmPause is what NVML wants between two samples of GPM.
+const gpmPause = 100 * time.Millisecond
+
+// since returns the share of time in which a kernel ran, and the share of SMs that
+// were busy, since it was last asked; nil for what is not known.
+func (s *sampler) since(a *activity, p place) (graphics, sm *float64) {
+	now := time.Now()
+	if a == nil || now.Sub(a.taken) < gpmPause+gpmPause/10 {
+		return nil, nil
+	}
+	before := a.taken
+	if ret := p.takeGPM(a.next); ret != nvml.SUCCESS {
+		a.taken = time.Time{}
+		return nil, nil
+	}
+	a.last, a.next, a.taken = a.next, a.last, now
+	if before.IsZero() || !s.has["nvmlGpmMetricsGet"] {
+		return nil, nil
+	}
+	m := &s.metrics
+	m.NumMetrics, m.Sample1, m.Sample2 = 2, a.next, a.last
+	m.Metrics[0].MetricId, m.Metrics[1].MetricId = uint32(nvml.GPM_METRIC_GRAPHICS_UTIL), uint32(nvml.GPM_METRIC_SM_UTIL)
+	if ret := s.api.GpmMetricsGet(m); ret != nvml.SUCCESS {
+		return nil, nil
+	}
+	return shareOf(&m.Metrics[0]), shareOf(&m.Metrics[1])
+}
+
+// shareOf is a metric of 0 to 100 as a share; nil when it is none.
+func shareOf(m *nvml.GpmMetric) *float64 {
+	if nvml.Return(int32(m.NvmlReturn)) != nvml.SUCCESS || math.IsNaN(m.Value) || m.Value < 0 { //nolint:gosec // NVML's return codes fit
+		return nil
+	}
+	share := min(m.Value/100, 1) // the quotient of two counters may be a little more
+	return &share
+}

@@ -1,0 +1,273 @@
+//go:build cgo
+
+package nvml
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+const (
+	h100a = "GPU-01000100-0000-0000-0000-000000000000"
+	h100b = "GPU-01000100-0000-0000-0000-000000000001"
+)
+
+// sampling is a process that has read the machine and samples devices.
+func sampling(t testing.TB, driver int, m *fake.Machine, uuids ...string) *process {
+	t.Helper()
+	m.Namespace(fake.FirstNamespace)
+	p := start(t, driver, m)
+	p.read()
+	p.sampleOf(uuids...)
+	return p
+}
+
+// sampleOf sets the devices that are sampled.
+func (p *process) sampleOf(uuids ...string) { p.say("want " + strings.Join(uuids, " ")) }
+
+// sample returns how the devices are used now, by UUID.
+func (p *process) sample() map[string]topology.DeviceUse {
+	p.t.Helper()
+	s, err := topology.ParseSample(p.ask("sample"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	out := map[string]topology.DeviceUse{}
+	for _, d := range s.Devices {
+		out[d.UUID] = d
+	}
+	return out
+}
+
+// later returns a sample at a time when GPM has counted for long enough.
+func (p *process) later() map[string]topology.DeviceUse {
+	p.t.Helper()
+	time.Sleep(2 * gpmPause) // NVML wants the time; nothing is waited for
+	return p.sample()
+}
+
+func (p *process) check(what string, want, got map[string]topology.DeviceUse) {
+	p.t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+		p.t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// TestLoadedSample samples a busy GPU, an idle one and a stranger's, and follows
+// what changes.
+func TestLoadedSample(t *testing.T) {
+	busy := []string{"gpu 0", "utilization 97", "used 8589934592", "power 650500", "energy 7200000", "processes 1000,1007", "graphics 1007,1009", "gpm 95.5 40"}
+	m := fake.New(t, "h100", busy...)
+	p := sampling(t, 580, m, h100a, h100b, "GPU-unknown")
+	want := map[string]topology.DeviceUse{
+		h100a: {UUID: h100a, Utilization: ptr(0.97), MemoryUsed: ptr(uint64(8 << 30)), MemoryTotal: ptr(uint64(80 << 30)), Power: ptr(650.5), Energy: ptr(7200.0), Processes: ptr(3)},
+		h100b: {UUID: h100b, Utilization: ptr(0.0), MemoryUsed: ptr(uint64(0)), MemoryTotal: ptr(uint64(80 << 30)), Power: ptr(71.0), Energy: ptr(6134400.0), Processes: ptr(0)},
+	}
+	p.check("at once", want, withoutGPM(p.sample()))
+	set := func(uuid string, sm float64) {
+		d := want[uuid]
+		d.SMActivity = &sm
+		want[uuid] = d
+	}
+	set(h100a, 0.4)
+	set(h100b, 0)
+	p.check("when GPM has counted", want, p.later())
+
+	m.Change("gpu 0", "utilization 1", "used 0", "power 80000", "energy 7300000", "gpm 100.2 nan", "gpu 1", "gpm 3 7")
+	want[h100a] = topology.DeviceUse{UUID: h100a, Utilization: ptr(0.01), MemoryUsed: ptr(uint64(0)), MemoryTotal: ptr(uint64(80 << 30)), Power: ptr(80.0), Energy: ptr(7300.0), Processes: ptr(0)}
+	set(h100b, 0.07)
+	p.check("after a change", want, p.later())
+
+	p.sampleOf(h100b)
+	delete(want, h100a)
+	p.check("of one GPU", want, p.later())
+	p.sampleOf()
+	p.check("of none", map[string]topology.DeviceUse{}, p.later())
+}
+
+// TestLoadedSampleMIG samples instances: their own memory and programs, and what
+// GPM counts of their GPU instance.
+func TestLoadedSampleMIG(t *testing.T) {
+	for _, tt := range []struct {
+		name, gpm         string
+		utilization, busy *float64
+	}{{"without GPM", "", nil, nil}, {"with GPM", " 50 25", ptr(0.5), ptr(0.25)}} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := fake.New(t, "gb200", append(withMIG, "gpm 1 1", "miguse 0 25769803776 1073741824 4711"+tt.gpm, "miguse 2 25769803776 0 none")...)
+			p := sampling(t, 580, m, "MIG-a", "MIG-b", "GPU-b200b200-0000-0000-0000-000000000001")
+			total := ptr(uint64(24 << 30))
+			want := map[string]topology.DeviceUse{
+				"MIG-a": {UUID: "MIG-a", MemoryUsed: ptr(uint64(1 << 30)), MemoryTotal: total, Processes: ptr(1), Utilization: tt.utilization, SMActivity: tt.busy},
+				"MIG-b": {UUID: "MIG-b", MemoryUsed: ptr(uint64(0)), MemoryTotal: total, Processes: ptr(0)},
+			}
+			got := p.later()
+			delete(got, "GPU-b200b200-0000-0000-0000-000000000001")
+			p.check("instances", want, got)
+
+			m.Change(append(withMIG, "migdevice none")...)
+			p.read()
+			if got := p.sample(); len(got) != 1 {
+				t.Errorf("the instances are gone: %v", got)
+			}
+		})
+	}
+}
+
+// TestLoadedSampleNamespace is a container, in which the driver lists no program
+// of a job: that there is none is then not known.
+func TestLoadedSampleNamespace(t *testing.T) {
+	m := fake.New(t, "h100", "gpu 1", "processes 12")
+	m.Namespace(fake.FirstNamespace + 100)
+	p := start(t, 580, m)
+	p.read()
+	p.sampleOf(h100a, h100b)
+	got := p.sample()
+	if a, b := got[h100a], got[h100b]; a.Processes != nil || b.Processes == nil || *b.Processes != 1 || a.Idle() {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+}
+
+// sampleCalls are the calls of a sample, and how a device's use is without each.
+var sampleCalls = []struct {
+	call    string
+	without func(*topology.DeviceUse)
+}{
+	{"nvmlDeviceGetUtilizationRates", func(d *topology.DeviceUse) { d.Utilization = ptr(0.955) }}, // of GPM
+	{"nvmlDeviceGetMemoryInfo_v2", func(d *topology.DeviceUse) { d.MemoryUsed, d.MemoryTotal = nil, nil }},
+	{"nvmlDeviceGetPowerUsage", func(d *topology.DeviceUse) { d.Power = nil }},
+	{"nvmlDeviceGetTotalEnergyConsumption", func(d *topology.DeviceUse) { d.Energy = nil }},
+	{"nvmlDeviceGetComputeRunningProcesses_v3", func(d *topology.DeviceUse) { d.Processes = nil }},
+	{"nvmlDeviceGetGraphicsRunningProcesses_v3", func(d *topology.DeviceUse) { d.Processes = ptr(2) }},
+	{"nvmlGpmSampleGet", func(d *topology.DeviceUse) { d.SMActivity = nil }},
+	{"nvmlGpmMetricsGet", func(d *topology.DeviceUse) { d.SMActivity = nil }},
+}
+
+var busyGPU = []string{"gpu 0", "utilization 97", "used 8589934592", "power 650500", "energy 7200000", "processes 1000,1007", "graphics 1009", "gpm 95.5 40"}
+
+// TestLoadedSampleErrors has each call of a sample answer each of NVML's errors:
+// what it says is absent, all else is there, and the other GPU is as it was.
+func TestLoadedSampleErrors(t *testing.T) {
+	for _, tt := range sampleCalls {
+		t.Run(tt.call, func(t *testing.T) {
+			t.Parallel()
+			m := fake.New(t, "h100", busyGPU...)
+			p := sampling(t, 580, m, h100a, h100b)
+			good, codes, take := p.later(), errorCodes(), p.later
+			if d := good[h100a]; d.SMActivity == nil || *d.Processes != 3 {
+				t.Fatalf("%+v", d)
+			}
+			if strings.Contains(tt.call, "Gpm") || strings.Contains(tt.call, "Utilization") {
+				codes = codes[:4] // GPM takes its time
+			} else {
+				take = func() map[string]topology.DeviceUse { return withoutGPM(p.sample()) }
+				good = withoutGPM(good)
+			}
+			for _, ret := range codes {
+				if strings.Contains(tt.call, "Processes") && ret == nvml.ERROR_INSUFFICIENT_SIZE {
+					continue // go-nvml asks again with twice the room, for ever
+				}
+				m.Change(append(busyGPU, fmt.Sprintf("call %s error %d", tt.call, ret))...)
+				got := take()
+				want := map[string]topology.DeviceUse{h100b: good[h100b], h100a: good[h100a]}
+				a := want[h100a]
+				if older := ret == 3 || ret == 13 || ret == 25; older && tt.call == "nvmlDeviceGetMemoryInfo_v2" {
+					a.MemoryUsed = ptr(uint64(8<<30 + 600<<20)) // the older form has it
+				} else {
+					tt.without(&a)
+				}
+				want[h100a] = a
+				p.check(code(ret), want, got)
+			}
+			m.Change(busyGPU...)
+			take()
+			p.check("when it works again", good, take())
+		})
+	}
+}
+
+func withoutGPM(uses map[string]topology.DeviceUse) map[string]topology.DeviceUse {
+	for uuid, d := range uses {
+		d.SMActivity = nil
+		uses[uuid] = d
+	}
+	return uses
+}
+
+// TestLoadedSampleWithoutFunction takes each call of a sample out of the library.
+func TestLoadedSampleWithoutFunction(t *testing.T) {
+	full := fake.Library(t, 580)
+	for _, tt := range append(sampleCalls, []struct {
+		call    string
+		without func(*topology.DeviceUse)
+	}{
+		{"nvmlGpmQueryDeviceSupport", func(d *topology.DeviceUse) { d.SMActivity = nil }},
+		{"nvmlGpmSampleAlloc", func(d *topology.DeviceUse) { d.SMActivity = nil }},
+		{"nvmlGpmSampleFree", func(*topology.DeviceUse) {}},
+		{"nvmlDeviceGetComputeRunningProcesses", func(*topology.DeviceUse) {}},
+	}...) {
+		t.Run(tt.call, func(t *testing.T) {
+			t.Parallel()
+			m := fake.New(t, "h100", busyGPU...)
+			m.Namespace(fake.FirstNamespace)
+			p := startWith(t, fake.Without(t, full, tt.call), m)
+			p.read()
+			p.sampleOf(h100a)
+			want := topology.DeviceUse{UUID: h100a, Utilization: ptr(0.97), SMActivity: ptr(0.4), MemoryUsed: ptr(uint64(8 << 30)), MemoryTotal: ptr(uint64(80 << 30)),
+				Power: ptr(650.5), Energy: ptr(7200.0), Processes: ptr(3)}
+			switch {
+			case tt.call == "nvmlDeviceGetMemoryInfo_v2":
+				want.MemoryUsed = ptr(uint64(8<<30 + 600<<20))
+			case strings.Contains(tt.call, "Processes"): // the second version takes its place
+			default:
+				tt.without(&want)
+			}
+			p.check("sample", map[string]topology.DeviceUse{h100a: want}, p.later())
+			p.sampleOf()
+			p.sample()
+		})
+	}
+}
+
+// TestLoadedSampleOldDrivers samples through libraries that lack what came later.
+func TestLoadedSampleOldDrivers(t *testing.T) {
+	for _, driver := range []int{470, 510, 525, 550} {
+		t.Run(fmt.Sprint(driver), func(t *testing.T) {
+			t.Parallel()
+			p := sampling(t, driver, fake.New(t, "h100", busyGPU...), h100a)
+			want := topology.DeviceUse{UUID: h100a, Utilization: ptr(0.97), MemoryUsed: ptr(uint64(8 << 30)), MemoryTotal: ptr(uint64(80 << 30)), Power: ptr(650.5), Energy: ptr(7200.0), Processes: ptr(3)}
+			if driver < 510 {
+				want.MemoryUsed = ptr(uint64(8<<30 + 600<<20))
+			}
+			if driver >= 525 {
+				want.SMActivity = ptr(0.4)
+			}
+			p.check("sample", map[string]topology.DeviceUse{h100a: want}, p.later())
+		})
+	}
+}
+
+// TestLoadedSampleLostGPU loses a GPU that is sampled, and gets it back.
+func TestLoadedSampleLostGPU(t *testing.T) {
+	m := fake.New(t, "h100", busyGPU...)
+	p := sampling(t, 580, m, h100a, h100b)
+	good := p.later()
+	m.Change(append(busyGPU, "lost")...)
+	p.check("lost", map[string]topology.DeviceUse{h100b: good[h100b]}, p.later())
+	p.read()
+	p.check("not found any more", map[string]topology.DeviceUse{h100b: good[h100b]}, p.later())
+	m.Change(busyGPU...)
+	p.read()
+	p.later()
+	p.check("back", good, p.later())
+}
