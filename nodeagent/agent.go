@@ -57,6 +57,12 @@ type Config struct {
 	// IDsEvery is how often they are asked while nothing changes; default 10
 	// minutes.
 	IDsEvery time.Duration
+	// Observe is told of each new report; nil for nobody. It must not wait.
+	Observe func(n *topology.Node)
+	// Sampled wants samples of devices; nil for nobody.
+	Sampled Sampled
+	// SampleEvery is the time between two samples; default 10 s.
+	SampleEvery time.Duration
 	// Verify is the mean time after which the stored report and the files are
 	// read again, in case somebody changed them; default 10 minutes.
 	Verify time.Duration
@@ -97,6 +103,7 @@ func New(c Config, store Store, files Files, metrics *Metrics, log *slog.Logger)
 	orElse(&c.Pause, time.Second)
 	orElse(&c.Stale, c.Start+c.Silence+30*time.Second)
 	orElse(&c.IDsEvery, 10*time.Minute)
+	orElse(&c.SampleEvery, 10*time.Second)
 	signal := func() chan struct{} { return make(chan struct{}, 1) }
 	return &Agent{config: c, store: store, files: files, metrics: metrics, log: log,
 		storeChanged: signal(), filesChanged: signal(), gpusChanged: signal(), confirmed: signal()}
@@ -152,6 +159,9 @@ func (a *Agent) compose() {
 	}
 	a.line, a.node = line, n
 	a.metrics.observe(n)
+	if a.config.Observe != nil {
+		a.config.Observe(n)
+	}
 	a.metrics.stored.Set(0)
 	a.log.Info("facts changed", "gpus", len(n.GPUs), "problems", len(n.Problems))
 	notify(a.storeChanged)

@@ -18,9 +18,8 @@ import (
 // HookFiles keeps the inventory and the configuration of the job hook.
 type HookFiles struct {
 	runDir, mappingDir string
-	// Unlink has the hook release a GPU by removing its file, for exporters
-	// before 4.3.1.
-	Unlink bool
+	// Hook is how the site wants the hook; its MappingDir is filled in.
+	Hook dcgm.HookConfig
 	// Devices returns a node's devices in the order of Slurm's GRES indices; nil is
 	// that of topology.Node.GRESDevices.
 	Devices func(n *topology.Node) []topology.GRESDevice
@@ -34,7 +33,9 @@ func NewHookFiles(runDir, mappingDir string) *HookFiles {
 // Write implements Files. A GPU that the report lacks keeps its place in the
 // inventory: jobs may still hold it, and Slurm's gres.conf still counts it.
 func (f *HookFiles) Write(n *topology.Node) error {
-	err := dcgm.WriteHookConfig(f.runDir, dcgm.HookConfig{MappingDir: f.mappingDir, Unlink: f.Unlink})
+	c := f.Hook
+	c.MappingDir = f.mappingDir
+	err := dcgm.WriteHookConfig(f.runDir, c)
 	if len(n.GPUs) == 0 {
 		return err
 	}

@@ -54,7 +54,7 @@ func TestInventoryOf(t *testing.T) {
 func TestHookFiles(t *testing.T) {
 	run := t.TempDir()
 	f := NewHookFiles(run, "/maps")
-	f.Unlink = true
+	f.Hook.Unlink = true
 	minor := 3
 	n := &topology.Node{Name: "n1", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor}}}
 	if err := f.Write(n); err != nil {

@@ -18,7 +18,7 @@ type agentOptions struct {
 	machine                                                                   machineOptions
 	config, store, kubeconfig, namespace, runDir, mappingDir, listen, hookDir string
 	interval                                                                  time.Duration
-	hookUnlink                                                                bool
+	jobs                                                                      jobsOptions
 	dcgm                                                                      dcgmOptions
 	gres                                                                      publisher.Gres
 	log                                                                       logOptions
@@ -43,10 +43,10 @@ func (o *agentOptions) command() *cobra.Command {
 	f.StringVar(&o.namespace, "namespace", envOr("NAMESPACE", "quoin-system"), "namespace of the report")
 	f.StringVar(&o.runDir, "run-dir", "/run/quoin", "`directory` of the files that the hook reads")
 	f.StringVar(&o.mappingDir, "mapping-dir", "/var/lib/dcgm-exporter/job-mapping", "DCGM Exporter's job mapping `directory`, for the hook")
-	f.BoolVar(&o.hookUnlink, "hook-unlink", false, "let the hook release a GPU by removing its file and not by emptying it, for DCGM Exporter before 4.3.1")
 	f.StringVar(&o.hookDir, "install-hook", "", "install quoin-hook, which lies beside this program, into this `directory`")
 	f.StringVar(&o.listen, "listen", ":9835", "address of /metrics, /healthz and /readyz; empty for none")
 	addIntervalFlag(f, &o.interval)
+	o.jobs.addFlags(f)
 	addGresTypeFlags(f, &o.gres)
 	f.StringVar(&o.gres.AutoDetect, "gres-autodetect", "", "how this node's slurmd detects its GPUs, by which it orders them: nvidia or nvml; default: gres.conf lists them")
 	o.dcgm.addFlags(f)
@@ -86,12 +86,15 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 	if files.Devices, err = gresDevicesOf(&o.gres); err != nil {
 		return err
 	}
-	files.Unlink = o.hookUnlink
+	if files.Hook, err = o.jobs.hookConfig(); err != nil {
+		return err
+	}
 	reg := newRegistry()
-	config := nodeagent.Config{Node: o.machine.node, Probe: probe, Silence: 3*o.interval + 15*time.Second, IDs: ids, IDsEvery: o.dcgm.every}
+	jobs := o.jobs.registry(o.machine.root, o.runDir, o.mappingDir, log)
+	config := nodeagent.Config{Node: o.machine.node, Probe: probe, Silence: 3*o.interval + 15*time.Second, IDs: ids, IDsEvery: o.dcgm.every, Observe: jobs.Observe}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
-	return together(ctx, agent.Run, func(ctx context.Context) error {
-		return serve(ctx, o.listen, reg, func(context.Context) error { return agent.Ready() })
+	return together(ctx, agent.Run, jobs.Run, func(ctx context.Context) error {
+		return serve(ctx, o.listen, jobs.Handler(reg), func(context.Context) error { return agent.Ready() })
 	})
 }
 

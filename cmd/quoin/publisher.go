@@ -93,7 +93,7 @@ func runPublisher(ctx context.Context, cmd *cobra.Command, o *publisherOptions) 
 	reg := newRegistry()
 	pub := publisher.New(store, conf.Publications, recorder, publisher.NewMetrics(reg), log)
 	return together(ctx, store.Run,
-		func(ctx context.Context) error { return serve(ctx, o.listen, reg, store.Ready) },
+		func(ctx context.Context) error { return serve(ctx, o.listen, metricsOf(reg), store.Ready) },
 		func(ctx context.Context) error {
 			if _, err := store.Snapshot(ctx); err != nil && ctx.Err() == nil {
 				return err

@@ -64,15 +64,20 @@ func newRegistry() *prometheus.Registry {
 	return reg
 }
 
+// metricsOf serves the series of a registry.
+func metricsOf(reg *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{EnableOpenMetrics: true})
+}
+
 // serve answers /metrics, /healthz and /readyz on addr until ctx ends. An empty
 // addr serves nothing.
-func serve(ctx context.Context, addr string, reg *prometheus.Registry, ready func(context.Context) error) error {
+func serve(ctx context.Context, addr string, metrics http.Handler, ready func(context.Context) error) error {
 	if addr == "" {
 		<-ctx.Done()
 		return nil
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.Handle("/metrics", metrics)
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) {
 		if err := ready(r.Context()); err != nil {

@@ -1,0 +1,165 @@
+package nodeagent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+// stateFile is what an agent remembers for the one after it, in the run directory.
+const (
+	stateFile = "agent.json"
+	stateKind = "AgentState"
+)
+
+// savedState is true of one boot only; times are since that.
+type savedState struct {
+	APIVersion string                 `json:"apiVersion"`
+	Kind       string                 `json:"kind"`
+	BootID     string                 `json:"bootID,omitempty"`
+	At         time.Duration          `json:"at"`
+	Slurm      slurmName              `json:"slurm,omitzero"`
+	Devices    map[string]savedDevice `json:"devices,omitempty"`
+	Jobs       map[string]savedJob    `json:"jobs,omitempty"`
+	Proven     []provenSource         `json:"proven,omitempty"`
+}
+
+type savedDevice struct {
+	Runs      []string      `json:"runs,omitempty"`
+	Held      time.Duration `json:"held"`
+	Idle      time.Duration `json:"idle,omitempty"`
+	IdleSince time.Duration `json:"idleSince,omitempty"`
+	Sampled   time.Duration `json:"sampled,omitempty"`
+	Since     time.Duration `json:"since,omitempty"`
+}
+
+// savedJob is what was seen of a run that its record does not say.
+type savedJob struct {
+	dcgm.Run
+	Contained []string `json:"contained,omitempty"`
+	Shown     bool     `json:"shown,omitempty"`
+}
+
+// keepState writes the state when it has changed.
+func (j *Jobs) keepState() {
+	s := savedState{APIVersion: dcgm.APIVersion, Kind: stateKind, BootID: j.boot, At: j.usage.at, Slurm: j.slurm,
+		Devices: make(map[string]savedDevice), Jobs: make(map[string]savedJob)}
+	held := false
+	for uuid, h := range j.usage.devices {
+		held = held || len(h.runs) > 0
+		s.Devices[uuid] = savedDevice{slices.Sorted(maps.Keys(h.runs)), h.held, h.idle, h.idleSince, h.sampled, h.since}
+	}
+	for key, b := range j.jobs {
+		s.Jobs[key] = savedJob{b.record.Run, slices.Sorted(maps.Keys(b.life.contained)), b.life.shown}
+	}
+	for p := range j.proven {
+		s.Proven = append(s.Proven, p)
+	}
+	slices.SortFunc(s.Proven, provenSource.compare)
+	if !held {
+		s.At = 0 // nothing is counted: the file stays as it is
+	}
+	data, err := json.Marshal(s)
+	if err != nil || bytes.Equal(data, j.state) || len(s.Devices)+len(s.Jobs) == 0 && j.state == nil {
+		return
+	}
+	if err = replaceFile(filepath.Join(j.config.RunDir, stateFile), append(data, '\n')); err == nil {
+		j.state = data
+	}
+	j.say("state", err)
+}
+
+// recall takes what an agent before this one knew of the same boot. What cannot be
+// read is lost, and counters begin anew.
+func (j *Jobs) recall() {
+	now := j.clock()
+	j.boot = readBoot(j.config.BootIDFile)
+	j.usage.at, j.scanned, j.usage.lastSample = now.up, now, now.up
+	data, err := os.ReadFile(filepath.Join(j.config.RunDir, stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var s savedState
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	if err != nil || s.APIVersion != dcgm.APIVersion || s.Kind != stateKind {
+		j.log.Warn("what the last agent knew cannot be read: counters begin anew", "file", stateFile, "err", err)
+		return
+	}
+	j.slurm = s.Slurm
+	if s.BootID != j.boot || j.boot == "" || s.At > now.up {
+		return
+	}
+	j.recallJobs(&s)
+	for _, p := range s.Proven {
+		j.proven[p] = true
+	}
+	at := s.At
+	if at == 0 {
+		at = now.up
+	}
+	for uuid, d := range s.Devices {
+		h := &holding{held: d.Held, idle: d.Idle, idleSince: d.IdleSince, sampled: d.Sampled, since: d.Since}
+		for _, run := range d.Runs {
+			if j.holdsRun(run) {
+				if h.runs == nil {
+					h.runs = make(map[string]bool)
+				}
+				h.runs[run] = true
+			}
+		}
+		j.usage.devices[uuid] = h
+	}
+	j.usage.at = at
+	j.scanned = moment{now.wall.Add(at - now.up), at}
+}
+
+// recallJobs reads the records of the runs that the state knows.
+func (j *Jobs) recallJobs(s *savedState) {
+	stamps, err := j.listRecords()
+	if err != nil {
+		return
+	}
+	for key, saved := range s.Jobs {
+		stamp, there := stamps[key]
+		r, err := dcgm.ReadRecord(j.config.RunDir, key)
+		if !there || err != nil || r == nil || r.Run != saved.Run || !j.ofBoot(r) {
+			continue
+		}
+		b := &job{key: key, record: *r, stamp: stamp}
+		b.life.shown = saved.Shown
+		for _, source := range saved.Contained {
+			b.life.containedBy(source)
+		}
+		j.jobs[key] = b
+	}
+}
+
+// holdsRun says whether a run, as usage names it, is there.
+func (j *Jobs) holdsRun(run string) bool {
+	for key, b := range j.jobs {
+		if runName(key, &b.record) == run {
+			return true
+		}
+	}
+	return false
+}
+
+// runName names a run of a record.
+func runName(key string, r *dcgm.Record) string { return key + " " + r.Run.String() }
+
+func (l *life) containedBy(source string) {
+	if l.contained == nil {
+		l.contained = make(map[string]bool)
+	}
+	l.contained[source] = true
+}
