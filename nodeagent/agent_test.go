@@ -70,6 +70,8 @@ func fakeProbe(what string) {
 			fmt.Println("libdcgm: a word that was not asked for")
 		case "stranger":
 			fmt.Println(strings.Replace(goodLine, "n1", "n2", 1))
+		case "told", "only", "bad":
+			sampleProbe(word)
 		case "hang":
 			select {}
 		case "127":

@@ -33,12 +33,19 @@ type child struct {
 	// start is the most that it may take for its first good line, silence for
 	// each after that.
 	start, silence time.Duration
-	// heard takes a line; an error refuses it.
+	// heard takes a line; an error refuses it, and errAside sets it aside.
 	heard func(line []byte) error
+	// tell talks to the child on its standard input until ctx ends, which it does
+	// with the child, or a write fails; nil for nothing. The child may never read.
+	tell func(ctx context.Context, child io.Writer)
 	// deaf is called when no more is heard of it; nil for nothing.
 	deaf func()
 	log  *slog.Logger
 }
+
+// errAside is about a line that is of use, and no sign that the child does its
+// work.
+var errAside = errors.New("aside")
 
 // childEnd is why a child ended, in one word and in words.
 type childEnd struct {
@@ -62,7 +69,7 @@ func (c *child) run(ctx context.Context) (good bool, err error) {
 	if err != nil {
 		return false, childEnd{endStart, fmt.Errorf("start %s: %w", c.what, err)}
 	}
-	defer stdin.Close() //nolint:errcheck // nothing is written to it
+	defer stdin.Close() //nolint:errcheck // the child has ended
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return false, childEnd{endStart, fmt.Errorf("start %s: %w", c.what, err)}
@@ -74,6 +81,8 @@ func (c *child) run(ctx context.Context) (good bool, err error) {
 		_ = stdout.Close()
 		return false, childEnd{endStart, fmt.Errorf("start %s: %w", c.what, err)}
 	}
+	quiet := c.talk(ctx, stdin)
+	defer quiet()
 	good, end := c.listen(ctx, stdout)
 	if c.deaf != nil {
 		c.deaf()
@@ -87,6 +96,25 @@ func (c *child) run(ctx context.Context) (good bool, err error) {
 		end = childEnd{endExit, fmt.Errorf("%s ended: %w: %s", c.what, exitOf(waited), Said(stderr.bytes()))}
 	}
 	return good, end
+}
+
+// talk has tell talk to the child until the returned function is called, which ends
+// a write that the child does not read.
+func (c *child) talk(ctx context.Context, stdin io.WriteCloser) (quiet func()) {
+	if c.tell == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.tell(ctx, stdin)
+	}()
+	return func() {
+		cancel()
+		_ = stdin.Close() // once more is no harm
+		<-done
+	}
 }
 
 // await waits for a child that was killed. A call into the driver may keep it
@@ -150,7 +178,11 @@ func (c *child) listen(ctx context.Context, r io.Reader) (good bool, err error) 
 			if !ok {
 				return good, nil
 			}
-			if err := c.hear(line, good); err != nil {
+			err := c.hear(line, good)
+			if errors.Is(err, errAside) {
+				continue
+			}
+			if err != nil {
 				last = err
 				if refused++; refused == maxRefused {
 					return good, childEnd{endGarbage, fmt.Errorf("%s: %d lines of no use in a row, the last: %w", c.what, refused, last)}

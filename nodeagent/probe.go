@@ -51,18 +51,28 @@ func (a *Agent) runProbe(ctx context.Context) (good bool, err error) {
 		start: a.config.Start, silence: a.config.Silence, log: a.log,
 		heard: a.hear, deaf: func() { a.metrics.up.Set(0); a.miss() },
 	}
+	if a.config.Sampled != nil {
+		c.tell = a.tell
+	}
 	return c.run(ctx)
 }
 
 // hear takes a line of the probe, which is a reading of the machine; an empty one
-// says that all is as it was.
+// says that all is as it was. A sample of its devices is no reading.
 func (a *Agent) hear(line []byte) error {
-	a.metrics.heard.SetToCurrentTime()
-	take := a.take
-	if len(line) == 0 {
-		take = func([]byte) error { return a.again() }
+	var err error
+	switch {
+	case topology.IsSample(line):
+		if err = a.takeSample(line); errors.Is(err, errAside) {
+			return err
+		}
+	case len(line) == 0:
+		err = a.again()
+	default:
+		err = a.take(line)
 	}
-	if err := take(line); err != nil {
+	a.metrics.heard.SetToCurrentTime()
+	if err != nil {
 		a.metrics.garbage.Inc()
 		a.miss()
 		return err

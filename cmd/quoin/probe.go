@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,8 +15,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nvml"
-	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // machineOptions are the flags that say which machine is read.
@@ -85,7 +82,11 @@ func newProbeCommand() *cobra.Command {
 		Short: "Stream reports of this machine as JSON lines; quoin agent runs it as its child",
 		Long: `probe reads the machine by NVML and prints one report a line: one at the start
 and one whenever a fact changed. An empty line says that nothing changed since
-the last. It ends when its standard input is closed.`,
+the last. It ends when its standard input is closed.
+
+On its standard input it can be told to print how devices are used, too: a line
+"sample 10s UUID,UUID,..." begins with that, in place of what it was told
+before, and "sample off" ends it. A sample is a line of its own and no report.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(); err != nil {
@@ -93,13 +94,14 @@ the last. It ends when its standard input is closed.`,
 			}
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
+			p := prober{out: cmd.OutOrStdout(), interval: interval, once: once, told: make(chan nodeagent.Sampling, 1)}
 			if !once {
 				go func() {
-					_, _ = io.Copy(io.Discard, cmd.InOrStdin()) // ends with the parent
+					p.listen(cmd.InOrStdin(), cmd.ErrOrStderr()) // ends with the parent
 					cancel()
 				}()
 			}
-			return probe(ctx, cmd.OutOrStdout(), &o, interval, once)
+			return p.run(ctx, &o)
 		},
 	}
 	o.addFlags(cmd)
@@ -137,23 +139,45 @@ func (i *interval) Set(s string) error {
 // kernel maps by whole groups.
 const trimEvery = 6
 
-// probe prints reports until ctx ends.
-func probe(ctx context.Context, w io.Writer, o *machineOptions, interval time.Duration, once bool) error {
-	read, closeMachine, err := openMachine(ctx, o, !once)
+// prober prints what it reads of a machine. All that is read is read in one
+// goroutine: a call that hangs in a sample keeps the readings from being said, and
+// the parent ends the process as for one that hangs in a reading.
+type prober struct {
+	out      io.Writer
+	interval time.Duration
+	once     bool
+	// told has the last that was said on the standard input.
+	told chan nodeagent.Sampling
+}
+
+// listen hears what to sample until the input ends. Of what comes faster than the
+// machine can be read the last counts.
+func (p *prober) listen(in io.Reader, stderr io.Writer) {
+	nodeagent.ReadSamplings(in, func(s nodeagent.Sampling) {
+		select {
+		case <-p.told:
+		default:
+		}
+		p.told <- s // there is room: nobody else sends
+	}, func(err error) {
+		fmt.Fprintf(stderr, "quoin probe: %v\n", err)
+	})
+}
+
+// run prints reports, and samples where it is told to, until ctx ends.
+func (p *prober) run(ctx context.Context, o *machineOptions) error {
+	m, err := openMachine(ctx, o, !p.once)
 	if err != nil {
 		return err
 	}
-	defer closeMachine()
-	tick := time.NewTicker(interval)
+	defer m.close()
+	tick := time.NewTicker(p.interval)
 	defer tick.Stop()
+	var samples ticker
+	defer samples.stop()
 	var last []byte
-	for readings := 0; ; readings++ {
-		n, err := read()
-		if err != nil {
-			return err
-		}
-		n.Name = o.node
-		report, err := topology.EncodeReport(n)
+	for readings := 0; ; {
+		report, err := readReport(m, o.node)
 		if err != nil {
 			return err
 		}
@@ -161,103 +185,74 @@ func probe(ctx context.Context, w io.Writer, o *machineOptions, interval time.Du
 		if bytes.Equal(report, last) {
 			line = nil
 		}
-		if _, err := w.Write(append(line, '\n')); err != nil {
-			return fmt.Errorf("write report: %w", err)
-		}
-		if once {
-			return nil
+		if err := p.print(line); err != nil || p.once {
+			return err
 		}
 		if readings%trimEvery == 0 {
 			nodeagent.TrimMemory()
 		}
+		readings++
 		last = report
+		if ended, err := p.sample(ctx, m, &samples, tick.C); ended || err != nil {
+			return err
+		}
+	}
+}
+
+// sample prints samples until the next reading is due, or ctx has ended.
+func (p *prober) sample(ctx context.Context, m machine, samples *ticker, reading <-chan time.Time) (ended bool, err error) {
+	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-tick.C:
+			return true, nil
+		case <-reading:
+			return false, nil
+		case s := <-p.told:
+			m.want(s.Devices)
+			samples.every(s.Every)
+		case <-samples.c:
+			line, err := topology.EncodeSample(m.sample())
+			if err != nil {
+				return true, err
+			}
+			if err := p.print(line); err != nil {
+				return true, err
+			}
 		}
 	}
 }
 
-// bootIDFile names this boot of the machine.
-const bootIDFile = "proc/sys/kernel/random/boot_id"
-
-// openMachine returns how to read the machine, and how to let go of it. With
-// watch, Xid events are reported until the end of ctx.
-func openMachine(ctx context.Context, o *machineOptions, watch bool) (read func() (*topology.Node, error), done func(), err error) {
-	if o.simulate != "" {
-		s := &simulation{file: o.simulate, node: o.node}
-		return s.read, func() {}, nil
+func (p *prober) print(line []byte) error {
+	if _, err := p.out.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("write report: %w", err)
 	}
-	lib, err := nvml.Open(nvml.Options{Path: o.library, Root: o.root})
-	if err != nil {
-		return nil, nil, err
-	}
-	if watch {
-		go lib.WatchXids(ctx) // ends with the process
-	}
-	read = func() (*topology.Node, error) {
-		n, err := lib.Read()
-		if err != nil {
-			return nil, err
-		}
-		if id, err := os.ReadFile(filepath.Join(o.root, bootIDFile)); err == nil {
-			n.BootID = strings.TrimSpace(string(id))
-		} else {
-			n.Problems = append(n.Problems, topology.Problem{Reason: "FactUnreadable", Message: "boot id: " + err.Error()})
-		}
-		return n, nil
-	}
-	return read, func() { _ = lib.Close() }, nil // the process ends
-}
-
-// simulation reads a simulated machine, the file again when it has changed.
-type simulation struct {
-	file, node string
-	modified   time.Time
-	cluster    *simulated.Cluster
-}
-
-func (s *simulation) read() (*topology.Node, error) {
-	if err := s.load(); err != nil {
-		return nil, err
-	}
-	m, err := s.cluster.Machine(s.node)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.file, err)
-	}
-	if m.Report == nil {
-		return nil, fmt.Errorf("%s: machine %s says nothing, as the file wants it", s.file, s.node)
-	}
-	n := *m.Report
-	n.Domain = topology.NVLinkDomain{} // one reading confirms nothing
-	return &n, nil
-}
-
-func (s *simulation) load() error {
-	info, err := os.Stat(s.file)
-	if err != nil {
-		if s.cluster == nil && !strings.ContainsAny(s.file, "/.") {
-			s.cluster, err = simulated.Open(s.file)
-		} else if s.cluster != nil && s.modified.IsZero() {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("simulate: %w", err)
-		}
-		return nil
-	}
-	if s.cluster != nil && info.ModTime().Equal(s.modified) {
-		return nil
-	}
-	data, err := os.ReadFile(s.file)
-	if err != nil {
-		return fmt.Errorf("simulate: %w", err)
-	}
-	c, err := simulated.Parse(s.file, data)
-	if err != nil {
-		return err
-	}
-	s.cluster, s.modified = c, info.ModTime()
 	return nil
+}
+
+// ticker ticks in an interval that can be changed, and goes on ticking when it is
+// set to what it is.
+type ticker struct {
+	*time.Ticker
+	c        <-chan time.Time
+	interval time.Duration
+}
+
+// every sets the interval; 0 stops it.
+func (t *ticker) every(interval time.Duration) {
+	if t.interval == interval {
+		return
+	}
+	t.stop()
+	t.interval = interval
+	if interval > 0 {
+		t.Ticker = time.NewTicker(interval)
+		t.c = t.C
+	}
+}
+
+func (t *ticker) stop() {
+	if t.Ticker != nil {
+		t.Stop()
+	}
+	*t = ticker{}
 }

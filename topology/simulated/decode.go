@@ -88,6 +88,9 @@ func decodeValue(n *yaml.Node, field reflect.Value, key string, where *decoded) 
 	switch {
 	case field.Kind() == reflect.Struct:
 		return decode(n, field, key+".", where)
+	case field.Kind() == reflect.Pointer && field.Type().Elem().Kind() == reflect.Struct:
+		field.Set(reflect.New(field.Type().Elem()))
+		return decode(n, field.Elem(), key+".", where)
 	case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
 		return decodeList(n, field, key)
 	}

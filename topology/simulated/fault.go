@@ -14,16 +14,21 @@ func (c *Cluster) check(f *Fault) error {
 		return bad("node", "no machine %q: want one of the groups' machines, such as %s", f.Node, c.example())
 	}
 	kinds := 0
-	for _, set := range []bool{f.Absent, f.NoReport, f.Fabric != "", f.Health != "", f.Lost, f.Xid != 0, f.Clique != nil, f.Label != nil, f.MoveTo != "", f.Clear} {
+	for _, set := range []bool{f.Absent, f.NoReport, f.Fabric != "", f.Health != "", f.Lost, f.Xid != 0, f.Clique != nil, f.Label != nil, f.MoveTo != "", f.Use != nil, f.Clear} {
 		if set {
 			kinds++
 		}
 	}
 	if kinds > 1 || kinds == 0 && !f.Reboot {
-		return bad("", "want exactly one of absent, noReport, fabric, health, lost, xid, clique, label, moveTo and clear, or reboot alone")
+		return bad("", "want exactly one of absent, noReport, fabric, health, lost, xid, clique, label, moveTo, use and clear, or reboot alone")
 	}
 	if _, ok := c.index[f.MoveTo]; f.MoveTo != "" && !ok {
 		return bad("moveTo", "no machine %q: want one of the groups' machines, such as %s", f.MoveTo, c.example())
+	}
+	if f.Use != nil {
+		if err := f.Use.check(); err != nil {
+			return err
+		}
 	}
 	return f.checkGPU(c.machines[i].group)
 }
@@ -40,8 +45,10 @@ func (f *Fault) checkGPU(g *group) error {
 		return bad("status", "%q: want it with fabric: completed only", f.Status)
 	case f.Health != "" && health != topology.HealthUnhealthy && health != topology.HealthLimitedCapacity:
 		return bad("health", "%q: want unhealthy or limitedCapacity", f.Health)
-	case f.GPU != nil && f.Fabric == "" && f.Health == "" && !f.Lost && f.Xid == 0 && f.Clique == nil:
-		return bad("gpu", "%d: want it with fabric, health, lost, xid or clique only", *f.GPU)
+	case f.GPU != nil && f.Fabric == "" && f.Health == "" && !f.Lost && f.Xid == 0 && f.Clique == nil && f.Use == nil:
+		return bad("gpu", "%d: want it with fabric, health, lost, xid, clique or use only", *f.GPU)
+	case f.Instance != nil && (f.Use == nil || f.GPU == nil || g.MIG.Instances == 0):
+		return bad("instance", "%d: want it with use and the gpu that it is of, on a machine with mig", *f.Instance)
 	case f.GPU != nil && (*f.GPU < 0 || *f.GPU >= g.GPUs.Count):
 		return bad("gpu", "%d: want 0 to %d on machine %s", *f.GPU, g.GPUs.Count-1, f.Node)
 	case f.Lost && f.GPU == nil:
@@ -65,6 +72,9 @@ func (f *Fault) strike(n *topology.Node) {
 			return true
 		})
 		return
+	}
+	if f.Use != nil {
+		return // no fact of the report
 	}
 	for i := range n.GPUs {
 		g := &n.GPUs[i]

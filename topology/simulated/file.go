@@ -38,6 +38,8 @@ type group struct {
 	Tiers []string `yaml:"tiers"`
 	GPUs  gpus     `yaml:"gpus"`
 	MIG   mig      `yaml:"mig"`
+	// Use is what its devices do at first.
+	Use use `yaml:"use"`
 
 	where decoded
 }
@@ -78,9 +80,11 @@ type Step struct {
 // set; Reboot may stand beside any.
 type Fault struct {
 	Node string `yaml:"node"`
-	// GPU is the index of the GPU that Fabric, Health, Lost and Xid are about; all
-	// GPUs when absent.
+	// GPU is the index of the GPU that Fabric, Health, Lost, Xid and Use are about;
+	// all GPUs when absent.
 	GPU *int `yaml:"gpu"`
+	// Instance is the GPU instance, of one GPU, that Use is about; all when absent.
+	Instance *int `yaml:"instance"`
 	// Absent takes the machine out of its rack.
 	Absent bool `yaml:"absent"`
 	// NoReport silences its agent.
@@ -102,6 +106,8 @@ type Fault struct {
 	// MoveTo puts the machine into the rack of another one, into its place if
 	// that one is absent.
 	MoveTo string `yaml:"moveTo"`
+	// Use is what a device does from now on.
+	Use *use `yaml:"use"`
 	// Clear ends all that happened to the machine.
 	Clear  bool `yaml:"clear"`
 	Reboot bool `yaml:"reboot"`

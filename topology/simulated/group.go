@@ -106,6 +106,9 @@ func (g *group) complete() error {
 	case len(g.Tiers) > len(tierLabels):
 		return bad("tiers", "%d of them: want at most %d", len(g.Tiers), len(tierLabels))
 	}
+	if err := g.Use.check(); err != nil {
+		return err
+	}
 	return g.checkGPUs()
 }
 

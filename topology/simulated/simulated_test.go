@@ -316,7 +316,7 @@ func TestParseErrors(t *testing.T) {
 		{"no groups", "name: x\n", "s.yaml:1: groups: missing: want at least one group of racks"},
 		{"groups of another kind", "groups: {node: a}\n", "s.yaml:1: groups: want a list"},
 		{"unknown key", "name: x\ngrops: []\n", `s.yaml:2: unknown key "grops": want about, faults, groups, name, timeline`},
-		{"unknown key of a group", "groups:\n- node: a\n  nodez: 3\n", `s.yaml:3: unknown key "nodez": want driver, gpus, mig, name, node, nodes, nvlink, platform, racks, tiers`},
+		{"unknown key of a group", "groups:\n- node: a\n  nodez: 3\n", `s.yaml:3: unknown key "nodez": want driver, gpus, mig, name, node, nodes, nvlink, platform, racks, tiers, use`},
 		{"unknown key of GPUs", "groups:\n- node: a\n  gpus:\n    cores: 3\n", `s.yaml:4: unknown key "cores": want count, cpus, memoryMiB, minors, numaNodes, nvlinks, product`},
 		{"key twice", "groups:\n- node: a\n  node: b\n", `s.yaml:3: node: stands twice: want it once`},
 		{"not a number", "groups:\n- node: a\n  racks: many\n", `s.yaml:3: racks: "many": want a whole number`},
@@ -349,16 +349,23 @@ func TestParseErrors(t *testing.T) {
 		{"MIG without profile", "groups:\n- node: a\n  mig:\n    instances: 2\n", `s.yaml:3: mig.profile: "": want such as 1g.10gb`},
 		{"too many MIG instances", "groups:\n- node: a\n  mig:\n    instances: 8\n", "s.yaml:4: mig.instances: 8: want 0 to 7"},
 		{"fault of nobody", tiny + "faults:\n- node: c\n  absent: true\n", `s.yaml:17: node: no machine "c": want one of the groups' machines, such as a1-01`},
-		{"fault of nothing", tiny + "faults:\n- node: b-1\n", "s.yaml:17: want exactly one of absent, noReport, fabric, health, lost, xid, clique, label, moveTo and clear, or reboot alone"},
-		{"two faults in one", tiny + "faults:\n- {node: b-1, absent: true, clear: true}\n", "s.yaml:17: want exactly one of absent, noReport, fabric, health, lost, xid, clique, label, moveTo and clear, or reboot alone"},
-		{"unknown key of a fault", tiny + "faults:\n- node: b-1\n  absnt: true\n", `s.yaml:18: unknown key "absnt": want absent, clear, clique, fabric, gpu, health, label, lost, moveTo, noReport, node, reboot, status, xid`},
+		{"fault of nothing", tiny + "faults:\n- node: b-1\n", "s.yaml:17: want exactly one of absent, noReport, fabric, health, lost, xid, clique, label, moveTo, use and clear, or reboot alone"},
+		{"use out of range", tiny + "faults:\n- node: b-1\n  use:\n    utilization: 101\n", "s.yaml:19: use.utilization: 101: want 0 to 100 percent"},
+		{"use of a group out of range", "groups:\n- node: a\n  use: {smActivity: -1}\n", "s.yaml:3: use.smActivity: -1: want 0 to 100 percent"},
+		{"negative power", tiny + "faults:\n- {node: b-1, use: {power: -1}}\n", "s.yaml:17: use.power: -1: want 0 to 10000 watts"},
+		{"negative processes", tiny + "faults:\n- {node: b-1, use: {processes: -1}}\n", "s.yaml:17: use.processes: -1: want 0 or more"},
+		{"unknown use", tiny + "faults:\n- {node: b-1, use: {fan: 1}}\n", `s.yaml:17: unknown key "fan": want memoryMiB, power, processes, smActivity, utilization`},
+		{"use of nothing", tiny + "faults:\n- {node: b-1, use: }\n", "s.yaml:17: use: want a mapping of keys and values"},
+		{"instance without a use", tiny + "faults:\n- {node: b-1, gpu: 0, instance: 1, lost: true}\n", "s.yaml:17: instance: 1: want it with use and the gpu that it is of, on a machine with mig"},
+		{"two faults in one", tiny + "faults:\n- {node: b-1, absent: true, clear: true}\n", "s.yaml:17: want exactly one of absent, noReport, fabric, health, lost, xid, clique, label, moveTo, use and clear, or reboot alone"},
+		{"unknown key of a fault", tiny + "faults:\n- node: b-1\n  absnt: true\n", `s.yaml:18: unknown key "absnt": want absent, clear, clique, fabric, gpu, health, instance, label, lost, moveTo, noReport, node, reboot, status, use, xid`},
 		{"unknown fabric state", tiny + "faults:\n- node: a1-01\n  fabric: slow\n", `s.yaml:18: fabric: "slow": want notStarted, inProgress, or completed with a status`},
 		{"completed without status", tiny + "faults:\n- node: a1-01\n  fabric: completed\n", "s.yaml:17: status: missing: want the NVML error that the registration ended with, such as ERROR_UNKNOWN"},
 		{"status alone", tiny + "faults:\n- node: a1-01\n  health: unhealthy\n  status: x\n", `s.yaml:19: status: "x": want it with fabric: completed only`},
 		{"unknown health", tiny + "faults:\n- node: a1-01\n  health: poor\n", `s.yaml:18: health: "poor": want unhealthy or limitedCapacity`},
 		{"fabric of a machine without", tiny + "faults:\n- node: b-1\n  fabric: inProgress\n", "s.yaml:17: node: b-1 has no NVLink fabric: want a machine of a group with nvlink: rack or node"},
 		{"GPU out of range", tiny + "faults:\n- node: b-1\n  lost: true\n  gpu: 2\n", "s.yaml:19: gpu: 2: want 0 to 1 on machine b-1"},
-		{"GPU of an absent machine", tiny + "faults:\n- node: b-1\n  absent: true\n  gpu: 0\n", "s.yaml:19: gpu: 0: want it with fabric, health, lost, xid or clique only"},
+		{"GPU of an absent machine", tiny + "faults:\n- node: b-1\n  absent: true\n  gpu: 0\n", "s.yaml:19: gpu: 0: want it with fabric, health, lost, xid, clique or use only"},
 		{"lost without GPU", tiny + "faults:\n- node: b-1\n  lost: true\n", "s.yaml:17: gpu: missing: want the index of the GPU that is lost"},
 		{"moved to nobody", tiny + "faults:\n- node: b-1\n  moveTo: c\n", `s.yaml:18: moveTo: no machine "c": want one of the groups' machines, such as a1-01`},
 		{"negative clique", tiny + "faults:\n- node: a1-01\n  clique: -1\n", `s.yaml:18: clique: "-1": want a whole number of 0 or more`},
@@ -390,6 +397,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(tiny + "faults: [{node: a1-01, gpu: 1, fabric: completed, status: X}, {node: b-1, gpu: 0, lost: true}, {node: a2-01, label: N/A}]\n"))
 	f.Add([]byte(tiny + "timeline:\n- {at: '10:00', say: x, do: [{node: a1-01, moveTo: a2-01, reboot: true}]}\n- {at: '10:30', say: x, do: [{node: a1-01, clear: true}]}\n"))
 	f.Add([]byte("groups: &g\n- {node: a, tiers: *g}\n"))
+	f.Add([]byte("groups:\n- {node: a, gpus: {count: 1, product: G, memoryMiB: 1}, use: &u {processes: 1, smActivity: 4, memoryMiB: 9}}\nfaults: [{node: a, gpu: 0, use: *u}]\n"))
 	f.Add([]byte("groups:\n- node: a\n  <<: {racks: 2}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := Parse("fuzz.yaml", data)
@@ -407,6 +415,13 @@ func FuzzParse(f *testing.F) {
 		}
 		names := map[string]bool{}
 		for _, m := range c.Machines() {
+			uses, err := c.Use(m.Name)
+			if err == nil {
+				_, err = topology.EncodeSample(topology.Sample{Devices: uses})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			if names[m.Name] || strings.ContainsAny(m.Name, "/\\ \n") {
 				t.Fatalf("machine %q", m.Name)
 			}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nvml"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// machine is what a probe reads: its facts, and samples of the devices that are
+// wanted.
+type machine interface {
+	read() (*topology.Node, error)
+	want(uuids []string)
+	sample() topology.Sample
+	close()
+}
+
+// readReport reads the machine's facts as one line.
+func readReport(m machine, node string) ([]byte, error) {
+	n, err := m.read()
+	if err != nil {
+		return nil, err
+	}
+	n.Name = node
+	return topology.EncodeReport(n)
+}
+
+// bootIDFile names this boot of the machine.
+const bootIDFile = "proc/sys/kernel/random/boot_id"
+
+// openMachine opens the machine that the flags say. With watch, Xid events are
+// reported until the end of ctx.
+func openMachine(ctx context.Context, o *machineOptions, watch bool) (machine, error) {
+	if o.simulate != "" {
+		return &simulation{file: o.simulate, node: o.node, energy: map[string]float64{}}, nil
+	}
+	lib, err := nvml.Open(nvml.Options{Path: o.library, Root: o.root})
+	if err != nil {
+		return nil, err
+	}
+	if watch {
+		go lib.WatchXids(ctx) // ends with the process
+	}
+	return &nvmlMachine{lib, o.root}, nil
+}
+
+// nvmlMachine is this machine.
+type nvmlMachine struct {
+	lib  *nvml.Library
+	root string
+}
+
+func (m *nvmlMachine) read() (*topology.Node, error) {
+	n, err := m.lib.Read()
+	if err != nil {
+		return nil, err
+	}
+	if id, err := os.ReadFile(filepath.Join(m.root, bootIDFile)); err == nil {
+		n.BootID = strings.TrimSpace(string(id))
+	} else {
+		n.Problems = append(n.Problems, topology.Problem{Reason: "FactUnreadable", Message: "boot id: " + err.Error()})
+	}
+	return n, nil
+}
+
+func (m *nvmlMachine) want(uuids []string)     { m.lib.SampleDevices(uuids) }
+func (m *nvmlMachine) sample() topology.Sample { return m.lib.Sample() }
+func (m *nvmlMachine) close()                  { _ = m.lib.Close() } // the process ends
+
+// simulation reads a simulated machine, the file again when it has changed.
+type simulation struct {
+	file, node string
+	modified   time.Time
+	cluster    *simulated.Cluster
+	wanted     []string
+	// energy is what devices have taken since they were first looked at, by UUID,
+	// as of when.
+	energy map[string]float64
+	asOf   time.Time
+}
+
+func (s *simulation) read() (*topology.Node, error) {
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	m, err := s.cluster.Machine(s.node)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.file, err)
+	}
+	if m.Report == nil {
+		return nil, fmt.Errorf("%s: machine %s says nothing, as the file wants it", s.file, s.node)
+	}
+	n := *m.Report
+	n.Domain = topology.NVLinkDomain{} // one reading confirms nothing
+	return &n, nil
+}
+
+func (s *simulation) want(uuids []string) { s.wanted = uuids }
+
+func (s *simulation) close() {}
+
+// sample is empty while the file cannot be read, which the next reading says.
+func (s *simulation) sample() topology.Sample {
+	if err := s.load(); err != nil {
+		return topology.Sample{}
+	}
+	uses, err := s.cluster.Use(s.node)
+	if err != nil {
+		return topology.Sample{}
+	}
+	now := time.Now()
+	var seconds float64
+	if !s.asOf.IsZero() {
+		seconds = now.Sub(s.asOf).Seconds()
+	}
+	s.asOf = now
+	var out topology.Sample
+	for _, d := range uses {
+		if d.Power != nil {
+			joules := s.energy[d.UUID] + *d.Power*seconds
+			s.energy[d.UUID] = joules
+			d.Energy = &joules
+		}
+		if slices.Contains(s.wanted, d.UUID) {
+			out.Devices = append(out.Devices, d)
+		}
+	}
+	return out
+}
+
+func (s *simulation) load() error {
+	info, err := os.Stat(s.file)
+	if err != nil {
+		if s.cluster == nil && !strings.ContainsAny(s.file, "/.") {
+			s.cluster, err = simulated.Open(s.file)
+		} else if s.cluster != nil && s.modified.IsZero() {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("simulate: %w", err)
+		}
+		return nil
+	}
+	if s.cluster != nil && info.ModTime().Equal(s.modified) {
+		return nil
+	}
+	data, err := os.ReadFile(s.file)
+	if err != nil {
+		return fmt.Errorf("simulate: %w", err)
+	}
+	c, err := simulated.Parse(s.file, data)
+	if err != nil {
+		return err
+	}
+	s.cluster, s.modified = c, info.ModTime()
+	return nil
+}

@@ -1,0 +1,101 @@
+package simulated
+
+import (
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// use is what a device does, until something else is said of it.
+type use struct {
+	// Processes is how many programs have it.
+	Processes int `yaml:"processes"`
+	// Utilization and SMActivity are percents. A device of which no SM activity is
+	// said tells none.
+	Utilization int  `yaml:"utilization"`
+	SMActivity  *int `yaml:"smActivity"`
+	// MemoryMiB is what programs use of its memory.
+	MemoryMiB uint64 `yaml:"memoryMiB"`
+	// Power is in watts; 70 when nothing is said.
+	Power *int `yaml:"power"`
+}
+
+const idleWatts = 70
+
+func (u *use) check() error {
+	percent := func(key string, v *int) error {
+		if v != nil && (*v < 0 || *v > 100) {
+			return bad("use."+key, "%d: want 0 to 100 percent", *v)
+		}
+		return nil
+	}
+	switch {
+	case u.Processes < 0:
+		return bad("use.processes", "%d: want 0 or more", u.Processes)
+	case u.Power != nil && (*u.Power < 0 || *u.Power > 10000):
+		return bad("use.power", "%d: want 0 to 10000 watts", *u.Power)
+	}
+	if err := percent("utilization", &u.Utilization); err != nil {
+		return err
+	}
+	return percent("smActivity", u.SMActivity)
+}
+
+// Use returns how the devices of a machine are used now: its GPUs, or their MIG
+// instances, in the order of its report. Nothing is said of their energy, which
+// takes a clock.
+func (c *Cluster) Use(name string) ([]topology.DeviceUse, error) {
+	now, err := c.Machine(name)
+	if err != nil {
+		return nil, err
+	}
+	var out []topology.DeviceUse
+	if now.Report == nil {
+		return nil, nil
+	}
+	m := &c.machines[c.index[name]]
+	for i := range now.Report.GPUs {
+		g := &now.Report.GPUs[i]
+		u := m.use(g.Index, nil)
+		if len(g.MIG) == 0 {
+			out = append(out, u.device(g.UUID, g.MemoryMiB))
+		}
+		for k := range g.MIG {
+			u := m.use(g.Index, &g.MIG[k].GPUInstanceID)
+			d := u.device(g.MIG[k].UUID, g.MemoryMiB/uint64(len(g.MIG)))
+			d.Utilization, d.Power = nil, nil
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}
+
+// use returns what was last said of a GPU, or of an instance in it.
+func (m *machine) use(gpu int, instance *int) use {
+	u := m.group.Use
+	for i := range m.faults {
+		f := &m.faults[i]
+		if f.Use == nil || f.GPU != nil && *f.GPU != gpu {
+			continue
+		}
+		if f.Instance == nil || instance != nil && *f.Instance == *instance {
+			u = *f.Use
+		}
+	}
+	return u
+}
+
+func (u *use) device(uuid string, totalMiB uint64) topology.DeviceUse {
+	share := func(percent int) *float64 {
+		v := float64(percent) / 100
+		return &v
+	}
+	watts, processes := float64(idleWatts), u.Processes
+	if u.Power != nil {
+		watts = float64(*u.Power)
+	}
+	total, used := totalMiB<<20, min(u.MemoryMiB, totalMiB)<<20
+	d := topology.DeviceUse{UUID: uuid, Utilization: share(u.Utilization), MemoryUsed: &used, MemoryTotal: &total, Power: &watts, Processes: &processes}
+	if u.SMActivity != nil {
+		d.SMActivity = share(*u.SMActivity)
+	}
+	return d
+}
