@@ -35,10 +35,10 @@ func (o *jobsOptions) addFlags(f *pflag.FlagSet) {
 func (o *jobsOptions) hookConfig() (dcgm.HookConfig, error) {
 	c := dcgm.HookConfig{Unlink: o.hookUnlink, SummaryDir: o.summaryDir}
 	switch {
-	case o.sampleEvery <= 0 || o.sweepEvery <= 0:
-		return c, fmt.Errorf("--sample-interval %s, --sweep-interval %s: want more than 0", o.sampleEvery, o.sweepEvery)
-	case o.sweepEvery > 20*time.Second:
-		return c, fmt.Errorf("--sweep-interval %s: want at most 20s, or GPUs would not be released within a minute", o.sweepEvery)
+	case o.sampleEvery < 100*time.Millisecond:
+		return c, fmt.Errorf("--sample-interval %s: want 100ms or more", o.sampleEvery)
+	case o.sweepEvery <= 0 || o.sweepEvery > 20*time.Second:
+		return c, fmt.Errorf("--sweep-interval %s: want more than 0 and at most 20s, for GPUs are to be released within a minute", o.sweepEvery)
 	case o.hookWait <= 0 || o.hookWait > time.Minute:
 		return c, fmt.Errorf("--hook-wait %s: want more than 0 and at most 1m", o.hookWait)
 	case o.summaryDir != "" && !filepath.IsAbs(o.summaryDir):
