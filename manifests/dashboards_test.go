@@ -1,0 +1,190 @@
+package manifests_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// dashboard is what is read of a Grafana dashboard.
+type dashboard struct {
+	UID           string   `json:"uid"`
+	Title         string   `json:"title"`
+	SchemaVersion int      `json:"schemaVersion"`
+	ID            *int     `json:"id"`
+	Tags          []string `json:"tags"`
+	Templating    struct {
+		List []variable `json:"list"`
+	} `json:"templating"`
+	Panels []panel `json:"panels"`
+}
+
+type variable struct {
+	Name, Type string
+	AllValue   string `json:"allValue"`
+	Query      any    `json:"query"`
+	Definition string `json:"definition"`
+}
+
+type panel struct {
+	ID      int    `json:"id"`
+	Type    string `json:"type"`
+	Title   string `json:"title"`
+	GridPos struct{ X, Y, W, H int }
+	Targets []target `json:"targets"`
+}
+
+type target struct {
+	RefID      string `json:"refId"`
+	Expr       string `json:"expr"`
+	Datasource struct {
+		Type, UID string
+	} `json:"datasource"`
+	Instant bool `json:"instant"`
+}
+
+func readDashboards(t *testing.T) []dashboard {
+	t.Helper()
+	files, err := filepath.Glob("dashboards/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("dashboards: %v, %v", files, err)
+	}
+	var all []dashboard
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d dashboard
+		if err := json.Unmarshal(data, &d); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if want := strings.TrimSuffix(filepath.Base(path), ".json"); d.UID != want {
+			t.Errorf("%s: uid %q, want %q", path, d.UID, want)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// corePanels are part of every Grafana.
+var corePanels = []string{"stat", "table", "timeseries", "bargauge"}
+
+var variableUse = regexp.MustCompile(`\$(?:\{(\w+)\}|(\w+))`)
+
+// TestDashboards checks what Grafana would take without a word and show wrong.
+func TestDashboards(t *testing.T) {
+	for _, d := range readDashboards(t) {
+		if d.ID != nil || d.SchemaVersion < 39 || !slices.Contains(d.Tags, "quoin") {
+			t.Errorf("%s: id %v, schema version %d, tags %v", d.UID, d.ID, d.SchemaVersion, d.Tags)
+		}
+		known := map[string]bool{"__rate_interval": true, "__range": true}
+		for _, v := range d.Templating.List {
+			known[v.Name] = true
+			if v.Type == "query" && v.AllValue != ".*" {
+				t.Errorf("%s: variable %s: All would list every value there is", d.UID, v.Name)
+			}
+		}
+		titles, taken := map[string]bool{}, map[[2]int]string{}
+		for _, p := range d.Panels {
+			if titles[p.Title] || !slices.Contains(corePanels, p.Type) || len(p.Targets) == 0 {
+				t.Errorf("%s: panel %q: twice, of type %s, or without a query", d.UID, p.Title, p.Type)
+			}
+			titles[p.Title] = true
+			for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+				for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+					if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
+						t.Fatalf("%s: panel %q lies on %q or off the page", d.UID, p.Title, other)
+					}
+					taken[[2]int{x, y}] = p.Title
+				}
+			}
+			for _, q := range p.Targets {
+				if q.Datasource.UID != "${datasource}" || q.Datasource.Type != "prometheus" {
+					t.Errorf("%s: panel %q asks %v, want the variable", d.UID, p.Title, q.Datasource)
+				}
+				for _, m := range variableUse.FindAllStringSubmatch(q.Expr, -1) {
+					if !known[m[1]+m[2]] {
+						t.Errorf("%s: panel %q: no variable %s", d.UID, p.Title, m[0])
+					}
+				}
+			}
+		}
+	}
+}
+
+// substitute puts values for Grafana's variables; those without one are All.
+func substitute(expr string, values map[string]string) string {
+	return variableUse.ReplaceAllStringFunc(expr, func(use string) string {
+		name := strings.Trim(use, "${}")
+		if v, ok := values[name]; ok {
+			return v
+		}
+		return ".*"
+	})
+}
+
+// labelValues is how Grafana fills a variable.
+var labelValues = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
+
+// queries returns all expressions of a dashboard by "uid/panel/ref" and
+// "uid/$variable".
+func (d *dashboard) queries(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, p := range d.Panels {
+		for _, q := range p.Targets {
+			all[d.UID+"/"+p.Title+"/"+q.RefID] = q.Expr
+		}
+	}
+	for _, v := range d.Templating.List {
+		if v.Type != "query" {
+			continue
+		}
+		m := labelValues.FindStringSubmatch(v.Definition)
+		if m == nil {
+			t.Fatalf("%s: variable %s: %s is no label_values", d.UID, v.Name, v.Definition)
+		}
+		all[d.UID+"/$"+v.Name] = fmt.Sprintf("group by (%s) (%s)", m[2], m[1])
+	}
+	return all
+}
+
+// TestRealDashboards evaluates every expression of every dashboard in promtool,
+// with all rules, at two moments of the scripted hour, and for one user alone.
+func TestRealDashboards(t *testing.T) {
+	hour := scriptedHour(t)
+	var exprs []exprTest
+	expected, seen := expectations(), map[string]bool{}
+	for _, m := range []moment{{minute: 20, minutes: 20}, {minute: 60, minutes: 40}, {minute: 60, minutes: 40, user: "alice"}} {
+		values := map[string]string{"__range": fmt.Sprintf("%dm", m.minutes), "__rate_interval": "5m"}
+		if m.user != "" {
+			values["user"] = m.user
+		}
+		for _, d := range readDashboards(t) {
+			for key, expr := range d.queries(t) {
+				want, ok := expected[key]
+				if !ok {
+					t.Errorf("%s: nothing is expected of it: %s", key, expr)
+					continue
+				}
+				seen[key] = true
+				exprs = append(exprs, exprTest{substitute(expr, values), halfPast(m.minute), want(m)})
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(expected)) {
+		if !seen[key] {
+			t.Errorf("%s is expected and no dashboard has it", key)
+		}
+	}
+	if out, err := runUnits(t, unitFile{allRules(t), "1m", []unitTest{{Interval: "1m", Series: hour, Exprs: exprs}}}); err != nil {
+		t.Error(out)
+	}
+}

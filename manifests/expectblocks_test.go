@@ -1,0 +1,154 @@
+package manifests_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+)
+
+var blockExpectations = map[string]func(moment) []sample{
+	"quoin-blocks/Jobs over several blocks/A":            one(func(moment) float64 { return 1 }),
+	"quoin-blocks/of these, would fit into one/A":        one(func(moment) float64 { return 1 }),
+	"quoin-blocks/Jobs over several NVLink cliques/A":    one(func(moment) float64 { return 1 }),
+	"quoin-blocks/Blocks/A":                              one(func(moment) float64 { return 2 }),
+	"quoin-blocks/Jobs over several blocks or cliques/A": straddling(2),
+	"quoin-blocks/Jobs over several blocks or cliques/B": straddling(2),
+	"quoin-blocks/Jobs over several blocks or cliques/C": straddling(2),
+	"quoin-blocks/Devices of each job in each block/A": func(m moment) []sample {
+		g := groups{by: []string{"cluster", "job_id", "block"}}
+		for _, h := range m.holds() {
+			if nodes[h.place.node].block != "" {
+				g.add(h, 1)
+			}
+		}
+		return g.rows()
+	},
+	"quoin-blocks/Held devices by block/A":    perBlock(func(held, _ int) float64 { return float64(held) }),
+	"quoin-blocks/Free devices by block/A":    perBlock(func(held, all int) float64 { return float64(all - held) }),
+	"quoin-blocks/Devices by NVLink clique/A": fixed(sample{`quoin:clique_devices:count{clique="` + cliqueA + `"}`, 4}, sample{`quoin:clique_devices:count{clique="` + cliqueB + `"}`, 6}),
+	"quoin-blocks/Utilisation by block/A": func(m moment) []sample {
+		b1, b2 := m.used()
+		return []sample{{`{block="b1"}`, b1 / 4}, {`{block="b2"}`, b2 / 6}}
+	},
+	"quoin-blocks/NVLink by clique/A": func(m moment) []sample {
+		b1, b2 := m.used()
+		return []sample{{`{clique="` + cliqueA + `"}`, b1 * 1e9}, {`{clique="` + cliqueB + `"}`, b2 * 1e9}}
+	},
+	"quoin-blocks/Nodes by block and clique/A": fixed(
+		sample{fmt.Sprintf(`{block="b1", clique="%s", modelName="%s", node="n1"}`, cliqueA, h100), 4},
+		sample{fmt.Sprintf(`{block="b2", clique="%s", modelName="%s", node="n2"}`, cliqueB, h100), 4},
+		sample{`{modelName="NVIDIA A100-SXM4-40GB", node="n3"}`, 2},
+		sample{fmt.Sprintf(`{block="b2", clique="%s", modelName="NVIDIA GB200", node="n4"}`, cliqueB), 2}),
+	"quoin-blocks/$cluster": fixed(sample{`{cluster="alpha"}`, 1}),
+	"quoin-blocks/$account": func(m moment) []sample { return m.all().values("account") },
+	"quoin-blocks/$user":    func(m moment) []sample { return m.all().values("user") },
+	"quoin-blocks/$job":     func(m moment) []sample { return m.values("job_id") },
+	"quoin-blocks/$block":   values("block", "b1", "b2"),
+}
+
+// straddling expects a row for erin's job, which lies in two blocks.
+func straddling(value float64) func(moment) []sample {
+	return func(m moment) []sample {
+		if m.user != "" {
+			return nil
+		}
+		return []sample{{`{account="chemistry", cluster="alpha", job_id="106", partition="large", user="erin"}`, value}}
+	}
+}
+
+// used sums the utilisation of the devices in block b1 and in b2.
+func (m moment) used() (b1, b2 float64) {
+	for p, d := range m.all().devices() {
+		switch nodes[p.node].block {
+		case "b1":
+			b1 += d.utilization()
+		case "b2":
+			b2 += d.utilization()
+		}
+	}
+	return b1, b2
+}
+
+// perBlock expects a row per block of how many devices are held and how many there
+// are.
+func perBlock(value func(held, all int) float64) func(moment) []sample {
+	return func(m moment) []sample {
+		held := map[string]int{}
+		for p := range m.all().devices() {
+			held[nodes[p.node].block]++
+		}
+		return []sample{{`{block="b1"}`, value(held["b1"], 4)}, {`{block="b2"}`, value(held["b2"], 6)}}
+	}
+}
+
+var fabricExpectations = map[string]func(moment) []sample{
+	"quoin-fabric/Agents/A":                   one(func(moment) float64 { return 4 }),
+	"quoin-fabric/Probes down/A":              one(func(moment) float64 { return 0 }),
+	"quoin-fabric/Stale reports/A":            one(func(moment) float64 { return 0 }),
+	"quoin-fabric/GPUs of unhealthy fabric/A": one(func(moment) float64 { return 2 }),
+	"quoin-fabric/Hook errors in the time shown/A": one(func(m moment) float64 {
+		if m.minute < 40 {
+			return 0
+		}
+		return 2370. / 2340 // one error; Prometheus reckons with the half minute to the end of the range
+	}),
+	"quoin-fabric/Leading publishers/A":                        one(func(moment) float64 { return 1 }),
+	"quoin-fabric/GPUs by fabric state and health/A":           fixed(sample{`{fabric="completed", health="healthy"}`, 8}, sample{`{fabric="completed", health="unhealthy"}`, 2}, sample{`{fabric="notSupported"}`, 2}),
+	"quoin-fabric/GPUs that are not healthy in their fabric/A": fixed(sample{`quoin_agent_gpus{fabric="completed", health="unhealthy", instance="10.0.0.4:9835", job="quoin-agent"}`, 2}),
+	"quoin-fabric/NVLink fabrics/A":                            fixed(fabricInfo(0), fabricInfo(1), fabricInfo(3)),
+	"quoin-fabric/IMEX/A":                                      fixed(imexInfo(0), imexInfo(1), imexInfo(3)),
+	"quoin-fabric/Problems of the nodes' reports/A":            fixed(sample{`{instance="10.0.0.4:9835", reason="XidError"}`, 1}),
+	"quoin-fabric/GPUs with a Xid or a failed row remapping/A": fixed(sample{sick, 48}),
+	"quoin-fabric/GPUs with a Xid or a failed row remapping/B": fixed(sample{sick, 1}),
+	"quoin-fabric/Hook calls/A":                                fixed(sample{`{hook="prolog", result="ok"}`, 4 * rate(1, 5)}, sample{`{hook="prolog", result="error"}`, 0}),
+	"quoin-fabric/Hook duration/A":                             fixed(sample{`{hook="prolog"}`, quantile(0.5)}),
+	"quoin-fabric/Hook duration/B":                             fixed(sample{`{hook="prolog"}`, quantile(0.99)}),
+	"quoin-fabric/Hook errors/A":                               fixed(sample{`{hook="prolog", reason="lock"}`, 0}),
+	"quoin-fabric/Job records and mapping files/A": func(m moment) []sample {
+		held := float64(len(m.all().devices()))
+		return []sample{{`{state="alive"}`, held}, {`{state="unproven"}`, 0}, {`{state="unreadable"}`, 0}}
+	},
+	"quoin-fabric/Job records and mapping files/B": func(m moment) []sample {
+		held := float64(len(m.all().devices()))
+		return []sample{{`{state="held"}`, held}, {`{state="empty"}`, 12 - held}, {`{state="foreign"}`, 0}}
+	},
+	"quoin-fabric/Sweeps/A":                  fixed(sample{`{reason="boot"}`, 0}, sample{`{reason="ended"}`, 0}, sample{`{reason="overdue"}`, 0}, sample{`{reason="orphan"}`, 0}),
+	"quoin-fabric/Sweeps/B":                  fixed(sample{`{}`, 0}),
+	"quoin-fabric/Sweeps/C":                  fixed(sample{`{}`, 4 * rate(6, 5)}),
+	"quoin-fabric/Samples of held devices/A": fixed(sample{`{result="ok"}`, 4 * rate(6, 5)}, sample{`{result="missing"}`, 0}),
+	"quoin-fabric/Devices that the exporter names no or other jobs of/A": fixed(),
+	"quoin-fabric/Publications/A":                                        fixed(sample{`{publication="slurm", reason="Placed"}`, 3}, sample{`{publication="slurm", reason="NoNVLinkDomain"}`, 1}),
+	"quoin-fabric/Publications/B":                                        fixed(sample{`{publication="slurm", reason="BigChange"}`, 1}),
+	"quoin-fabric/Publications/C":                                        fixed(sample{`{publication="slurm", reason="XidError"}`, 1}),
+	"quoin-fabric/Job summaries on the nodes/A":                          one(func(m moment) float64 { return float64(4 * (m.minute / 30)) }),
+	"quoin-fabric/$instance":                                             values("instance", "10.0.0.1:9835", "10.0.0.2:9835", "10.0.0.3:9835", "10.0.0.4:9835"),
+}
+
+// sick is the GPU of n4 that had a Xid.
+const sick = `{UUID="GPU-41000000-1111-4222-8333-444455556666", gpu="1", modelName="NVIDIA GB200", node="n4"}`
+
+// agentLabels are those that the scrape gives the agent's series.
+func agentLabels(n int, more map[string]string) map[string]string {
+	set := map[string]string{"instance": fmt.Sprintf("10.0.0.%d:9835", n+1), "job": "quoin-agent"}
+	if nodes[n].label {
+		set["node"] = nodes[n].name
+	}
+	maps.Copy(set, more)
+	return set
+}
+
+func fabricInfo(n int) sample {
+	uuid, clique, _ := strings.Cut(nodes[n].clique, ".")
+	return sample{labels("quoin_agent_fabric_info", agentLabels(n, map[string]string{"cluster_uuid": uuid, "clique": clique, "state": "completed"})), 1}
+}
+
+func imexInfo(n int) sample {
+	return sample{labels("quoin_agent_imex_info", agentLabels(n, map[string]string{"channel_major": "234", "state": nodes[n].imex})), 1}
+}
+
+// quantile is what histogram_quantile gives of calls that all took between 2.5 and
+// 5 ms.
+func quantile(q float64) float64 {
+	low, high := 0.0025, 0.005
+	return low + (high-low)*q
+}

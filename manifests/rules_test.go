@@ -1,0 +1,278 @@
+package manifests_test
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/quoin-hpc/quoin/testdata/exporter"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
+)
+
+var update = flag.Bool("update", false, "write prometheusrule.yaml anew from the rules")
+
+// ruleFile is what is read of a rule file.
+type ruleFile struct {
+	Groups []struct {
+		Name  string
+		Rules []rule
+	}
+}
+
+type rule struct {
+	Record      string            `json:"record,omitempty"`
+	Alert       string            `json:"alert,omitempty"`
+	Expr        string            `json:"expr"`
+	For         string            `json:"for,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+func readRules(t *testing.T) []rule {
+	t.Helper()
+	data, err := os.ReadFile("rules/quoin.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f ruleFile
+	if err := yaml.Unmarshal(data, &f); err != nil {
+		t.Fatal(err)
+	}
+	var all []rule
+	for _, g := range f.Groups {
+		all = append(all, g.Rules...)
+	}
+	return all
+}
+
+func TestRealCheckRules(t *testing.T) {
+	promrig.NeedTest(t)
+	if out, err := promrig.Promtool(t.Context(), ".", "check", "rules", "--lint=all", "--lint-fatal", "rules/quoin.rules.yaml"); err != nil {
+		t.Error(out)
+	}
+}
+
+// recordName is Prometheus' level:metric:operation.
+var recordName = regexp.MustCompile(`^quoin:[a-z_]+:[a-z_]+$`)
+
+// recorded finds the series that rules record in an expression.
+var recorded = regexp.MustCompile(`quoin:\w+:\w+`)
+
+// TestRules checks that names are unique and follow the convention, that nothing
+// is read that no rule records, and that nothing is recorded that nobody reads.
+func TestRules(t *testing.T) {
+	var all strings.Builder
+	for _, d := range readDashboards(t) {
+		for _, expr := range d.queries(t) {
+			all.WriteString(expr + "\n")
+		}
+	}
+	names := map[string]bool{}
+	rules := readRules(t)
+	for _, r := range rules {
+		all.WriteString(r.Expr + "\n")
+		if name := r.Record + r.Alert; names[name] || r.Record != "" && !recordName.MatchString(name) {
+			t.Errorf("%s: twice, or not level:metric:operation", name)
+		}
+		names[r.Record+r.Alert] = true
+	}
+	used := recorded.FindAllString(all.String(), -1)
+	for _, name := range used {
+		if !names[name] {
+			t.Errorf("%s is read and no rule records it", name)
+		}
+	}
+	for _, r := range rules {
+		if r.Record != "" && !slices.Contains(used, r.Record) {
+			t.Errorf("%s is recorded and nobody reads it", r.Record)
+		}
+	}
+}
+
+var isState = regexp.MustCompile(`== [01]|!="READY"|unless`)
+
+// TestRunbooks checks that every alert says what is wrong, where, and what to do.
+func TestRunbooks(t *testing.T) {
+	data, err := os.ReadFile("RUNBOOKS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]string{}
+	for _, part := range strings.Split(string(data), "\n## ")[1:] {
+		title, body, _ := strings.Cut(part, "\n")
+		sections[title] = body
+	}
+	for _, r := range readRules(t) {
+		if r.Alert == "" {
+			continue
+		}
+		if got, want := r.Annotations["runbook"], "manifests/RUNBOOKS.md#"+strings.ToLower(r.Alert); got != want {
+			t.Errorf("%s: runbook %q, want %q", r.Alert, got, want)
+		}
+		if body := sections[r.Alert]; !strings.Contains(body, "Meaning:") || !strings.Contains(body, "Do:") {
+			t.Errorf("RUNBOOKS.md has no section %s with its meaning and what to do", r.Alert)
+		}
+		delete(sections, r.Alert)
+		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
+			t.Errorf("%s: severity %q", r.Alert, r.Labels["severity"])
+		}
+		// The value of what is so or not so says nothing.
+		if text := r.Annotations["summary"] + r.Annotations["description"]; !strings.Contains(text, "$value") && !isState.MatchString(r.Expr) || !strings.Contains(text, "$labels") && !strings.Contains(r.Expr, "sum by (job)") {
+			t.Errorf("%s: its text has no value, or no label", r.Alert)
+		}
+	}
+	for title := range sections {
+		t.Errorf("RUNBOOKS.md has a section %s, which no alert needs", title)
+	}
+}
+
+// TestPrometheusRule checks that the operator's object holds the rules; -update
+// writes it.
+func TestPrometheusRule(t *testing.T) {
+	data, err := os.ReadFile("rules/quoin.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, groups, ok := strings.Cut(string(data), "\ngroups:\n")
+	if !ok {
+		t.Fatal("the rules have no groups")
+	}
+	want := "# The rules of quoin.rules.yaml for the Prometheus Operator. Made from it; change it there.\n" +
+		"apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: quoin\n  namespace: quoin-system\n" +
+		"  labels: {app.kubernetes.io/name: quoin}\nspec:\n  groups:\n"
+	for line := range strings.Lines(groups) {
+		if strings.TrimSpace(line) != "" {
+			line = "  " + line
+		}
+		want += line
+	}
+	const path = "rules/prometheusrule.yaml"
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want {
+		t.Errorf("%s differs from quoin.rules.yaml (%v); go test ./manifests -run TestPrometheusRule -update", path, err)
+	}
+	var object struct{ Spec ruleFile }
+	if err := yaml.Unmarshal(got, &object); err != nil || len(object.Spec.Groups) != 2 {
+		t.Errorf("%s: %v, %d groups", path, err, len(object.Spec.Groups))
+	}
+}
+
+// dcgmName is a field of DCGM, or a series that the exporter makes of one.
+var dcgmName = regexp.MustCompile(`DCGM_FI_\w+`)
+
+// TestCounters checks that the CSV of each generation has every field that the
+// rules read, and no field that DCGM of that generation does not have.
+func TestCounters(t *testing.T) {
+	var text strings.Builder
+	for _, r := range readRules(t) {
+		text.WriteString(strings.ReplaceAll(r.Expr, "|", " ") + "\n")
+	}
+	renamed, since := readRenamed(t)
+	before, after := readCounters(t, "dcgm/counters-before-4.9.csv"), readCounters(t, "dcgm/counters-4.9.csv")
+	for _, name := range dcgmName.FindAllString(text.String(), -1) {
+		if new, old := after[name], before[name]; new == old && !strings.HasPrefix(name, "DCGM_FI_PROF_PCIE_") {
+			t.Errorf("%s is in both CSVs or in none", name)
+		}
+	}
+	header := dcgmHeader(t)
+	for name := range before {
+		if !header[name] || since[name] {
+			t.Errorf("counters-before-4.9.csv: DCGM 4.6 has no field %s, or it is a name of 4.9", name)
+		}
+		if new, ok := renamed[name]; ok && !after[new] {
+			t.Errorf("counters-4.9.csv lacks %s, which %s was before", new, name)
+		}
+	}
+	for name := range after {
+		if _, old := renamed[name]; old || !since[name] && !header[name] && name != "DCGM_FI_DEV_FB_CAPACITY_BYTES" {
+			t.Errorf("counters-4.9.csv: %s is not of 4.9", name)
+		}
+	}
+}
+
+func readCounters(t *testing.T, path string) map[string]bool {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counters, err := exporter.ParseCounters(string(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, c := range counters {
+		names[c.Field] = true
+	}
+	return names
+}
+
+// readRenamed returns what each field is called from 4.9 on, and these names.
+func readRenamed(t *testing.T) (renamed map[string]string, since map[string]bool) {
+	t.Helper()
+	data, err := os.ReadFile("dcgm/renamed-4.9.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	renamed, since = map[string]string{}, map[string]bool{}
+	for line := range strings.Lines(string(data)) {
+		if parts := strings.Split(strings.TrimSpace(line), ", "); len(parts) == 4 && !strings.HasPrefix(line, "#") {
+			renamed[parts[0]], since[parts[1]] = parts[1], true
+		}
+	}
+	return renamed, since
+}
+
+// dcgmHeader returns the fields of DCGM 4.6, which go-dcgm brings.
+func dcgmHeader(t *testing.T) map[string]bool {
+	t.Helper()
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-dcgm").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "pkg/dcgm/dcgm_fields.h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^#define (DCGM_FI_\w+)\s`).FindAllStringSubmatch(string(data), -1) {
+		names[m[1]] = true
+	}
+	return names
+}
+
+// TestRealDashboardConfigMaps makes the ConfigMaps of the dashboards.
+func TestRealDashboardConfigMaps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a real kubectl")
+	}
+	bin, err := kuberig.Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "kubectl"), "kustomize", "dashboards").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, d := range readDashboards(t) {
+		if !strings.Contains(string(out), "\n  "+d.UID+".json: |") {
+			t.Errorf("no ConfigMap has %s.json", d.UID)
+		}
+	}
+	if got, want := strings.Count(string(out), `grafana_dashboard: "1"`), len(readDashboards(t)); got != want {
+		t.Errorf("%d ConfigMaps have the sidecar's label, want %d", got, want)
+	}
+}
