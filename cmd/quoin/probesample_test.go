@@ -1,0 +1,286 @@
+//go:build cgo
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/nodeagent"
+	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+const (
+	firstH100  = "GPU-01000100-0000-0000-0000-000000000000"
+	secondH100 = "GPU-01000100-0000-0000-0000-000000000001"
+)
+
+// toldProbe is a probe that is told what to sample.
+type toldProbe struct {
+	t      testing.TB
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Scanner
+	stderr bytes.Buffer
+}
+
+func startToldProbe(t testing.TB, cmd *exec.Cmd) *toldProbe {
+	t.Helper()
+	p := &toldProbe{t: t, cmd: cmd}
+	p.cmd.Stderr = &p.stderr
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out = bufio.NewScanner(out)
+	p.out.Buffer(nil, 1<<20)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	if line := p.line(); !strings.Contains(line, `"kind":"NodeReport"`) {
+		t.Fatalf("first line %s", line)
+	}
+	return p
+}
+
+func (p *toldProbe) tell(lines string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, lines+"\n"); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *toldProbe) line() string {
+	p.t.Helper()
+	if !p.out.Scan() {
+		_ = p.cmd.Wait()
+		p.t.Fatalf("%v, %s: %s", p.out.Err(), p.cmd.ProcessState, &p.stderr)
+	}
+	return p.out.Text()
+}
+
+// sampleOf returns the first sample that is of these devices and no others.
+func (p *toldProbe) sampleOf(uuids ...string) topology.Sample {
+	p.t.Helper()
+	for range 1000 {
+		s, err := topology.ParseSample([]byte(p.line()))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		var got []string
+		for _, d := range s.Devices {
+			got = append(got, d.UUID)
+		}
+		if cmp.Equal(uuids, got) {
+			return s
+		}
+	}
+	p.t.Fatalf("a thousand samples, none of %v", uuids)
+	return topology.Sample{}
+}
+
+// end closes the standard input and returns what the probe said on its standard
+// error.
+func (p *toldProbe) end() string {
+	p.t.Helper()
+	_ = p.in.Close()
+	for p.out.Scan() { // what it was about to say
+	}
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Errorf("at the end of its input: %v", err)
+	}
+	return p.stderr.String()
+}
+
+// TestProbeSamples tells a probe what to sample, and something else, and nonsense,
+// and nothing more.
+func TestProbeSamples(t *testing.T) {
+	t.Parallel()
+	m := fake.New(t, "h100", "gpu 1", "utilization 50", "processes 77", "gpm 25 12.5")
+	m.Namespace(fake.FirstNamespace)
+	p := startToldProbe(t, command(t, linkQuoin(t), 580, m, "probe", "--interval", "1h"))
+	p.tell("sample 100ms " + firstH100 + "," + secondH100)
+	p.sampleOf(firstH100, secondH100)
+	s := p.sampleOf(firstH100, secondH100)
+	idle, busy := &s.Devices[0], &s.Devices[1]
+	if !idle.Idle() || !busy.Busy() || *busy.Utilization != 0.5 || *busy.Processes != 1 {
+		t.Errorf("%+v\n%+v", idle, busy)
+	}
+	p.tell("sample 10ms " + firstH100 + "\nsample everything\n\x00\xff\n" + strings.Repeat("x", 3<<20) + "\nsample 100ms " + secondH100)
+	p.sampleOf(secondH100)
+	p.tell("sample off\nsample 100ms GPU-of-nobody")
+	p.sampleOf()
+	said := p.end()
+	for _, want := range []string{`quoin probe: line "sample 10ms `, `quoin probe: line "sample everything": want sample TIME`, `quoin probe: line "xxxxx`} {
+		if strings.Count(said, want) != 1 {
+			t.Errorf("said\n%s\nwant %q once", said, want)
+		}
+	}
+	if n := strings.Count(said, "\n"); n != 4 {
+		t.Errorf("%d lines, want one for each of four bad ones:\n%s", n, said)
+	}
+}
+
+// TestProbeSamplesSimulated samples a simulated machine: what its file says, an
+// energy that grows with the power, and another use when the file has another.
+func TestProbeSamplesSimulated(t *testing.T) {
+	t.Parallel()
+	file := t.TempDir() + "/c.yaml"
+	const cluster = "groups:\n- node: n1\n  gpus: {count: 1, product: G, memoryMiB: 1000}\n  use: {processes: 1, utilization: 90, power: 600}\n"
+	exchange(t, file, cluster)
+	quoin := linkQuoin(t)
+	p := startToldProbe(t, exec.Command(quoin, "probe", "--simulate", file, "--node", "n1", "--interval", "1h"))
+	out, err := exec.Command(quoin, "probe", "--simulate", file, "--node", "n1", "--once").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := topology.ParseReport("probe", bytes.TrimSpace(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.tell("sample 100ms " + n.GPUs[0].UUID)
+	begun := time.Now()
+	first := p.sampleOf(n.GPUs[0].UUID).Devices[0]
+	var last topology.DeviceUse
+	for range 5 {
+		last = p.sampleOf(n.GPUs[0].UUID).Devices[0]
+	}
+	took := time.Since(begun).Seconds()
+	if grown := *last.Energy - *first.Energy; *first.Energy != 0 || grown < 600*0.3 || grown > 600*took || *last.Utilization != 0.9 {
+		t.Errorf("energy grew by %g J in %g s, first %+v, last %+v", grown, took, first, last)
+	}
+	exchange(t, file, strings.Replace(cluster, "processes: 1, utilization: 90", "processes: 0, utilization: 0", 1))
+	for end := time.Now().Add(20 * time.Second); !last.Idle(); last = p.sampleOf(n.GPUs[0].UUID).Devices[0] {
+		if time.Now().After(end) {
+			t.Fatalf("%+v", last)
+		}
+	}
+	if said := p.end(); said != "" {
+		t.Errorf("said %s", said)
+	}
+}
+
+// exchange puts a file in the place of another.
+func exchange(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantAlways wants the same devices all the time.
+type wantAlways struct {
+	uuids []string
+	mu    sync.Mutex
+	taken int
+}
+
+func (w *wantAlways) Wanted() []string         { return w.uuids }
+func (w *wantAlways) Changed() <-chan struct{} { return nil }
+func (w *wantAlways) Take(topology.Sample) {
+	w.mu.Lock()
+	w.taken++
+	w.mu.Unlock()
+}
+
+func (w *wantAlways) samples() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.taken
+}
+
+// TestSampleHangs has a call of a sample hang under an agent: the probe is ended as
+// one whose reading hangs, the report stays, and sampling goes on when the call
+// answers again. So has one that takes the process with it.
+func TestSampleHangs(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ fault, reason string }{
+		{"call nvmlDeviceGetPowerUsage hang", "hang"}, {"call nvmlDeviceGetComputeRunningProcesses_v3 crash", "exit"}, {"call nvmlGpmMetricsGet exit 127", "exit"},
+	} {
+		t.Run(tt.fault, func(t *testing.T) {
+			t.Parallel()
+			m := fake.New(t, "h100")
+			cmd := command(t, linkQuoin(t), 580, m, "probe", "--interval", "50ms")
+			wanted := &wantAlways{uuids: []string{firstH100, secondH100}}
+			reg := prometheus.NewRegistry()
+			store := nodeagent.NewDirStore(t.TempDir(), "n1")
+			config := nodeagent.Config{Node: "n1", Probe: append([]string{"env", m.Environment()}, cmd.Args...), Silence: 500 * time.Millisecond, Pause: 50 * time.Millisecond,
+				Sampled: wanted, SampleEvery: 120 * time.Millisecond}
+			agent := nodeagent.New(config, store, nil, nodeagent.NewMetrics(reg), slog.New(slog.DiscardHandler))
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { _ = agent.Run(ctx); close(done) }()
+			defer func() { cancel(); <-done }()
+			until := func(what string, ok func() bool) {
+				t.Helper()
+				for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatalf("no %s in a minute", what)
+					}
+				}
+			}
+			stored := func() string {
+				data, err := store.Get(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(data)
+			}
+			until("samples and report", func() bool { return wanted.samples() > 2 && stored() != "" })
+			before, ends := stored(), fmt.Sprintf(`quoin_agent_probe_restarts_total{reason=%q}`, tt.reason)
+			m.Change("gpu 1", tt.fault)
+			until("end of the probe", func() bool { return counterOf(t, reg, ends) >= 2 })
+			if now := stored(); now != before {
+				t.Errorf("report\n%s\nbefore\n%s", now, before)
+			}
+			m.Change()
+			had := wanted.samples()
+			until("samples again", func() bool { return wanted.samples() > had+2 })
+		})
+	}
+}
+
+// counterOf returns the value of one series.
+func counterOf(t *testing.T, reg *prometheus.Registry, series string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			name := f.GetName()
+			for _, l := range m.Label {
+				name += fmt.Sprintf("{%s=%q}", l.GetName(), l.GetValue())
+			}
+			if name == series {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}
