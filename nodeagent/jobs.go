@@ -99,6 +99,7 @@ type Jobs struct {
 	problems map[string]string // what was last said in the log, by what it is about
 	state    []byte            // as it was last written
 
+	untidy       bool // there may be uses of jobs that are gone
 	summaries    int
 	summaryStamp fileStamp
 }
@@ -235,6 +236,11 @@ func (j *Jobs) round(ctx context.Context) {
 	j.show(now) // a sweep may have to wait for a hook
 	if j.sweep(ctx, now) {
 		j.scan(now)
+	}
+	if j.untidy {
+		err := j.tidyUses()
+		j.say("use of jobs that are gone", err)
+		j.untidy = err != nil
 	}
 	j.takeCalls(now)
 	j.show(now)

@@ -88,7 +88,9 @@ func (j *Jobs) scan(now moment) {
 		return // those that are known stay
 	}
 	gone := func(key string) bool { _, is := stamps[key]; return !is }
+	known := len(j.jobs)
 	maps.DeleteFunc(j.jobs, func(key string, _ *job) bool { return gone(key) })
+	j.untidy = j.untidy || len(j.jobs) < known
 	maps.DeleteFunc(j.broken, func(key string, _ fileStamp) bool { return gone(key) })
 	for key, stamp := range stamps {
 		j.readRecord(key, stamp, now)

@@ -161,3 +161,21 @@ func TestSeriesAreClean(t *testing.T) {
 		t.Errorf("%d kinds of series", len(all))
 	}
 }
+
+// valueOf returns a series' value, 0 where there is none.
+func valueOf(t testing.TB, text, name, uuid string) float64 {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	parsed, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range parsed[name].GetMetric() {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == "UUID" && l.GetValue() == uuid {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
+}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
@@ -82,7 +83,8 @@ func (j *Jobs) keepState() {
 func (j *Jobs) recall() {
 	now := j.clock()
 	j.boot = readBoot(j.config.BootIDFile)
-	j.usage.at, j.scanned, j.usage.lastSample = now.up, now, now.up
+	j.usage.at, j.scanned, j.usage.lastSample, j.untidy = now.up, now, now.up, true
+	j.tidyStaged()
 	data, err := os.ReadFile(filepath.Join(j.config.RunDir, stateFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return
@@ -108,13 +110,14 @@ func (j *Jobs) recall() {
 		at = now.up
 	}
 	for uuid, d := range s.Devices {
-		h := &holding{held: d.Held, idle: d.Idle, idleSince: d.IdleSince, sampled: d.Sampled, since: d.Since}
+		h := &holding{held: d.Held, idle: d.Idle}
 		for _, run := range d.Runs {
 			if j.holdsRun(run) {
 				if h.runs == nil {
 					h.runs = make(map[string]bool)
 				}
 				h.runs[run] = true
+				h.idleSince, h.sampled, h.since = d.IdleSince, d.Sampled, d.Since
 			}
 		}
 		j.usage.devices[uuid] = h
@@ -162,4 +165,14 @@ func (l *life) containedBy(source string) {
 		l.contained = make(map[string]bool)
 	}
 	l.contained[source] = true
+}
+
+// tidyStaged removes the states that killed agents have begun to write.
+func (j *Jobs) tidyStaged() {
+	entries, _ := os.ReadDir(j.config.RunDir) // missing at first
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), ".new-") && time.Since(info.ModTime()).Abs() > time.Minute {
+			_ = os.Remove(filepath.Join(j.config.RunDir, e.Name())) // the next agent tries again
+		}
+	}
 }
