@@ -27,13 +27,15 @@ type blockCache struct {
 }
 
 // refresh reads the topologies of the clusters if a file has changed, and says so.
+// An empty name among them stands for all that there are.
 func (c *blockCache) refresh(runDir string, clusters map[string]bool) (changed bool) {
-	stamps := make(map[string]fileStamp)
+	stamps, all := make(map[string]fileStamp), clusters[""]
 	entries, _ := os.ReadDir(filepath.Join(runDir, topologyFolder)) // missing while no hook has made one
 	for _, e := range entries {
 		name := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".yaml"), ".conf")
-		if info, err := e.Info(); err == nil && clusters[name] && name != e.Name() {
+		if info, err := e.Info(); err == nil && (all || clusters[name]) && name != e.Name() {
 			stamps[e.Name()] = stampOf(info)
+			clusters[name] = true
 		}
 	}
 	if maps.Equal(stamps, c.stamps) {
@@ -170,5 +172,11 @@ func (c *blockCache) nodeBlock(s slurmName, n *topology.Node) string {
 	if name == "" && n != nil {
 		name, _, _ = strings.Cut(n.Name, ".")
 	}
-	return findBlocks(c.clusters[s.Cluster], map[string]bool{name: true})[name]
+	blocks := c.clusters[s.Cluster]
+	if s.Cluster == "" && len(c.clusters) == 1 {
+		for _, only := range c.clusters {
+			blocks = only
+		}
+	}
+	return findBlocks(blocks, map[string]bool{name: true})[name]
 }
