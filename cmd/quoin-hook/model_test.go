@@ -1,0 +1,319 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+// memoryDir is a directory in memory, as the run directory is on a node, where
+// there is one.
+func memoryDir(t testing.TB) string {
+	t.Helper()
+	if dir, err := os.MkdirTemp("/dev/shm", "quoin-hook-"); err == nil {
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		return dir
+	}
+	return t.TempDir()
+}
+
+// modelJob is what the reference knows of a job: sure is what it holds, perhaps
+// what it may still be labelled with after a kill.
+type modelJob struct {
+	id, cluster   string
+	place         int // of the run directories
+	started       int
+	gpus, perhaps []string
+	sure          bool
+}
+
+// model is the reference beside one node's directories.
+type model struct {
+	t       testing.TB
+	rand    *rand.Rand
+	hook    string // the program, for calls that are killed
+	mapping string
+	runs    []string
+	flags   []string
+	jobs    []*modelJob
+	clock   int
+	took    time.Duration // of a call of the program
+	steps   []string
+}
+
+func newModel(t testing.TB, seed uint64, dir, hook string, took time.Duration) *model {
+	m := &model{t: t, rand: rand.New(rand.NewPCG(seed, 1)), hook: hook, took: took, mapping: filepath.Join(dir, "map"), clock: 1000}
+	unlink := m.rand.IntN(2) == 0
+	for place := range 1 + m.rand.IntN(2) {
+		run := filepath.Join(dir, fmt.Sprint("run", place))
+		if err := dcgm.WriteHookConfig(run, dcgm.HookConfig{MappingDir: m.mapping, Unlink: unlink}); err != nil {
+			t.Fatal(err)
+		}
+		m.runs = append(m.runs, run)
+		for _, id := range []string{"7", "8"} {
+			for _, cluster := range []string{"a", "b"} {
+				m.jobs = append(m.jobs, &modelJob{id: id, cluster: cluster, place: place})
+			}
+		}
+	}
+	return m
+}
+
+func (m *model) env(j *modelJob, started int, gpus []string) map[string]string {
+	return map[string]string{"SLURM_JOB_ID": j.id, "SLURM_CLUSTER_NAME": j.cluster, "SLURMD_NODENAME": "n1",
+		"SLURM_JOB_GPUS": strings.Join(gpus, ","), "SLURM_JOB_START_TIME": fmt.Sprint(started)}
+}
+
+// call runs the hook to its end, in this process.
+func (m *model) call(verb string, j *modelJob, started int, gpus []string) {
+	env := m.env(j, started, gpus)
+	var said strings.Builder
+	if code := run(context.Background(), []string{verb, "--run-dir", m.runs[j.place]}, func(k string) string { return env[k] }, &said, &said); code != 0 || strings.Contains(said.String(), "panic") {
+		m.t.Errorf("exit %d: %s", code, said.String())
+	}
+}
+
+// kill runs the hook and kills it somewhere.
+func (m *model) kill(verb string, j *modelJob, started int, gpus []string) {
+	cmd := exec.Command(m.hook, verb, "--run-dir", m.runs[j.place])
+	for k, v := range m.env(j, started, gpus) {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	time.Sleep(time.Duration(m.rand.Float64() * 1.2 * float64(m.took)))
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+}
+
+// someGPUs are some of a run directory's: two slurmds with one each have no GPU
+// in common.
+func (m *model) someGPUs(place int) []string {
+	var gpus []string
+	for g := range 4 {
+		if m.rand.IntN(2) == 0 {
+			gpus = append(gpus, fmt.Sprint(4*place+g))
+		}
+	}
+	return gpus
+}
+
+// step does one thing that happens to a node, and keeps the reference in step.
+func (m *model) step() {
+	j := m.jobs[m.rand.IntN(len(m.jobs))]
+	what := m.rand.IntN(20)
+	m.clock++
+	gpus := m.someGPUs(j.place)
+	name := fmt.Sprintf("job %s of %s in %d", j.id, j.cluster, j.place)
+	switch {
+	case what < 7: // starts, or starts again though no Epilog came
+		m.did("start of %s on %v", name, gpus)
+		m.call("prolog", j, m.clock, gpus)
+		j.started, j.gpus, j.sure, j.perhaps = m.clock, gpus, true, nil
+	case what < 9:
+		m.did("killed start of %s on %v", name, gpus)
+		m.kill("prolog", j, m.clock, gpus)
+		j.started, j.perhaps, j.gpus, j.sure = m.clock, union(union(j.perhaps, j.gpus), gpus), nil, false
+	case what < 14:
+		m.did("end of %s", name)
+		m.call("epilog", j, j.started, j.gpus)
+		j.gpus, j.perhaps, j.sure = nil, nil, false
+	case what < 16:
+		m.did("killed end of %s", name)
+		m.kill("epilog", j, j.started, j.gpus)
+		j.gpus, j.perhaps, j.sure = nil, union(j.perhaps, j.gpus), false
+	case what < 17 && j.sure:
+		m.did("late end of an earlier run of %s", name)
+		m.call("epilog", j, j.started-1, m.someGPUs(j.place))
+	case what < 18:
+		m.did("end of %s without the lock", name)
+		m.endWithoutLock(j)
+	case what < 19:
+		m.reboot(m.rand.IntN(2) == 0)
+	default:
+		m.did("agent")
+		m.sweep()
+	}
+}
+
+func (m *model) did(format string, args ...any) {
+	m.steps = append(m.steps, fmt.Sprintf(format, args...))
+}
+
+// endWithoutLock has an Epilog that finds the lock held; the next hook of the run
+// directory makes up for it, here one of a job without GPUs.
+func (m *model) endWithoutLock(j *modelJob) {
+	unlock, err := dcgm.Lock(context.Background(), m.runs[j.place], time.Second)
+	if err != nil {
+		panic(err)
+	}
+	env := m.env(j, j.started, j.gpus)
+	run(context.Background(), []string{"epilog", "--run-dir", m.runs[j.place], "--wait", "1ms"}, func(k string) string { return env[k] }, &strings.Builder{}, &strings.Builder{})
+	unlock()
+	m.call("epilog", &modelJob{id: "99", cluster: "a", place: j.place}, m.clock, nil)
+	j.gpus, j.perhaps, j.sure = nil, nil, false
+}
+
+// reboot ends all jobs; the run directory is in memory, or is not.
+func (m *model) reboot(kept bool) {
+	m.did("reboot, run directory kept: %t", kept)
+	for _, run := range m.runs {
+		if !kept {
+			config, _ := dcgm.ReadHookConfig(run)
+			os.RemoveAll(run)
+			if err := dcgm.WriteHookConfig(run, *config); err != nil {
+				panic(err)
+			}
+			continue
+		}
+		records, _ := dcgm.ReadRecords(run)
+		for key, r := range records {
+			r.BootID = "another"
+			if err := dcgm.WriteRecord(run, key, r); err != nil {
+				panic(err)
+			}
+		}
+	}
+	marker := filepath.Join(m.mapping, ".quoin/boot")
+	if _, err := os.Stat(marker); err == nil {
+		if err := os.WriteFile(marker, []byte("another\n"), 0o600); err != nil {
+			panic(err)
+		}
+	}
+	for _, j := range m.jobs {
+		j.perhaps, j.gpus, j.sure = union(j.perhaps, j.gpus), nil, false
+	}
+}
+
+// sweep does in the plainest way what the agent does: what is dead goes.
+func (m *model) sweep() {
+	mapping := dcgm.Mapping{Dir: m.mapping}
+	if _, err := mapping.Sweep(); err != nil {
+		panic(err)
+	}
+	for place, run := range m.runs {
+		records, failed := dcgm.ReadRecords(run)
+		if len(failed) > 0 {
+			panic(failed)
+		}
+		for key, r := range records {
+			alive := slices.ContainsFunc(m.jobs, func(j *modelJob) bool {
+				return j.sure && j.place == place && j.id == r.JobID && j.cluster == r.Cluster
+			})
+			if alive {
+				continue
+			}
+			others, _ := dcgm.HeldByOthers(run, key, m.mapping)
+			for _, gpu := range union(r.GPUs, r.Leaving) {
+				if !others[gpu] {
+					_ = mapping.Remove(r.JobID, []string{gpu})
+				}
+			}
+			_ = dcgm.RemoveRecord(run, key)
+		}
+	}
+	for _, j := range m.jobs {
+		j.perhaps = nil
+	}
+}
+
+// check compares the files with the reference.
+func (m *model) check() bool {
+	must, may := map[string]bool{}, map[string]bool{}
+	for _, j := range m.jobs {
+		for _, gpu := range j.gpus {
+			must[gpu+" "+j.id] = true
+		}
+		for _, gpu := range j.perhaps {
+			may[gpu+" "+j.id] = true
+		}
+	}
+	entries, _ := os.ReadDir(m.mapping)
+	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(m.mapping, e.Name()))
+		lines := strings.Fields(string(text))
+		if err != nil || !slices.IsSorted(lines) || len(slices.Compact(slices.Clone(lines))) != len(lines) || strings.Count(string(text), "\n") != len(lines) {
+			m.t.Errorf("GPU %s has %q, %v", e.Name(), text, err)
+			return false
+		}
+		for _, line := range lines {
+			held := e.Name() + " " + line
+			if !must[held] && !may[held] {
+				m.t.Errorf("GPU %s is labelled with job %s, which does not hold it", e.Name(), line)
+				return false
+			}
+			delete(must, held)
+		}
+	}
+	if len(must) > 0 {
+		m.t.Errorf("labels lost (GPU, job): %v", must)
+	}
+	return len(must) == 0
+}
+
+// TestModel plays what can happen to a node's jobs at random, and compares the
+// mapping with a plain reference after each step.
+func TestModel(t *testing.T) {
+	sequences := uint64(2000)
+	if testing.Short() {
+		sequences = 300
+	}
+	hook := filepath.Join(t.TempDir(), "quoin-hook")
+	buildHook(t, hook)
+	dir := memoryDir(t)
+	before := time.Now()
+	const probes = 20
+	for range probes {
+		if err := exec.Command(hook, "epilog", "--run-dir", filepath.Join(dir, "probe")).Run(); err == nil {
+			t.Fatal("an Epilog without a job was taken")
+		}
+	}
+	took := 2 * time.Since(before) / probes
+	base := uint64(time.Now().UnixNano())
+	seeds := make(chan uint64)
+	var players sync.WaitGroup
+	for range 4 {
+		players.Go(func() {
+			for seed := range seeds {
+				if !t.Failed() {
+					play(t, seed, dir, hook, took)
+				}
+			}
+		})
+	}
+	for i := range sequences {
+		seeds <- base + i
+	}
+	close(seeds)
+	players.Wait()
+}
+
+func play(t *testing.T, seed uint64, dir, hook string, took time.Duration) {
+	own := filepath.Join(dir, fmt.Sprint(seed))
+	defer os.RemoveAll(own)
+	m := newModel(t, seed, own, hook, took)
+	for range 10 {
+		if m.step(); !m.check() {
+			t.Errorf("seed %d:\n%s", seed, strings.Join(m.steps, "\n"))
+			return
+		}
+	}
+	m.did("agent at the end")
+	if m.sweep(); !m.check() {
+		t.Errorf("seed %d:\n%s", seed, strings.Join(m.steps, "\n"))
+	}
+}
