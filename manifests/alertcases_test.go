@@ -60,6 +60,7 @@ func agentAlerts() []alertCase {
 		{"QuoinMappingStale", released("orphan", "0+1x200"), 6, fromAgent("reason", "orphan"), 6, [][]series{released("orphan", "0x200"), released("boot", "0+1x200"), released("ended", "0x30 1x30 2x30 3x30")}},
 		{"QuoinRecordsUnproven", state("job_records", "unproven", "2x200"), 60, fromAgent("state", "unproven"), 2, [][]series{state("job_records", "alive", "2x200"), state("job_records", "unproven", "0x200")}},
 		{"QuoinRecordsUnreadable", state("job_records", "unreadable", "2x200"), 10, fromAgent("state", "unreadable"), 2, [][]series{state("job_records", "unreadable", "0x200")}},
+		{"QuoinSweepErrors", plain("sweep_errors_total", "0+1x200"), 16, fromAgent(), 15, [][]series{plain("sweep_errors_total", "0x200"), plain("sweep_errors_total", "0x5 1x200")}},
 		{"QuoinMappingForeign", state("mapping_files", "foreign", "1x200"), 15, fromAgent("state", "foreign"), 1, [][]series{state("mapping_files", "held", "1x200"), state("mapping_files", "foreign", "0x200")}},
 		{"QuoinMappingNotWritten", held("0x200"), 5, fromAgent("state", "allocated"), 3, [][]series{held("2x200"), {agent("quoin_gpus", `state="allocated"`, "0x200")}, held("0x3 1x200")}},
 		{"QuoinHookErrors", hookErrors("0x5 1x200"), 6, fromAgent("hook", "prolog", "reason", "lock"), 1, [][]series{hookErrors("0x200")}},
@@ -95,8 +96,8 @@ func fabricAlerts() []alertCase {
 		{"QuoinFabricUnhealthy", gpus("completed", "unhealthy", "4x200"), 5, fromAgent("health", "unhealthy"), 4, [][]series{gpus("completed", "healthy", "4x200"), gpus("notSupported", "", "4x200")}},
 		{"QuoinFabricInProgress", gpus("inProgress", "", "4x200"), 15, fromAgent("fabric", "inProgress"), 4, [][]series{gpus("inProgress", "", "4x10 stale"), gpus("completed", "healthy", "4x200")}},
 		{"QuoinFabricFailed", fabric("ERROR_UNKNOWN"), 5, fromAgent("status", "ERROR_UNKNOWN"), 1, [][]series{fabric("")}},
-		{"QuoinDomainChanged", []series{in("k.1", "1x69 stale"), in("k.2", "_x69 1x130")}, 70, map[string]string{"clique": "k.1"}, 1, [][]series{
-			{in("k.1", always)}, {in("k.1", "1x69 stale")}, {in("", "1x69 stale"), in("k.2", "_x69 1x130")}}},
+		{"QuoinDomainChanged", []series{in("k.1", "1x69 stale"), in("k.2", "_x70 1x130")}, 70, map[string]string{"clique": "k.1"}, 1, [][]series{
+			{in("k.1", always)}, {in("k.1", "1x69 stale")}, {in("", "1x69 stale"), in("k.2", "_x70 1x130")}}},
 		{"QuoinIMEXNotReady", imex("DOWN"), 10, fromAgent("channel_major", "234", "state", "DOWN"), 1, [][]series{imex("READY"), imex("")}},
 	}
 }

@@ -1,6 +1,7 @@
 package manifests_test
 
 import (
+	"maps"
 	"strconv"
 
 	"github.com/quoin-hpc/quoin/testdata/exporter"
@@ -60,9 +61,7 @@ func (p place) infoLabels() map[string]string {
 // labels are those of quoin:gpu_job:info.
 func (h hold) labels() map[string]string {
 	set := h.infoLabels()
-	for k, v := range h.jobLabels() {
-		set[k] = v
-	}
+	maps.Copy(set, h.jobLabels())
 	return set
 }
 
@@ -151,7 +150,7 @@ func (h hold) watts() float64 {
 
 // stretch is for how long the device has been idle while it is held.
 func (h hold) stretch(m moment) float64 {
-	_, _, s := nodes[h.place.node].seconds(h.place.node, h.place.device, m.minute)
+	_, _, s := nodes[h.node].seconds(h.node, h.place.device, m.minute)
 	return s
 }
 

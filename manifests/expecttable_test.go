@@ -25,7 +25,7 @@ var jobExpectations = map[string]func(moment) []sample{
 	"quoin-job/Power/A":                                one(func(m moment) float64 { return m.sumHolds(hold.watts) }),
 	"quoin-job/Devices/A":                              perHold("quoin:gpu_job:info", func(moment, hold) (float64, bool) { return 1, true }),
 	"quoin-job/Devices/B":                              perHold("quoin:gpu_job_utilization:ratio", func(_ moment, h hold) (float64, bool) { return h.utilization(), true }),
-	"quoin-job/Devices/C":                              perHold("quoin:gpu_job_memory_used:bytes", func(_ moment, h hold) (float64, bool) { return h.device.held.Used, true }),
+	"quoin-job/Devices/C":                              perHold("quoin:gpu_job_memory_used:bytes", func(_ moment, h hold) (float64, bool) { return h.held.Used, true }),
 	"quoin-job/Devices/D":                              perHold("quoin:gpu_job_power:watts", func(_ moment, h hold) (float64, bool) { return h.watts(), h.whole() }),
 	"quoin-job/Devices/E":                              perHold("quoin:gpu_job_idle:seconds", func(m moment, h hold) (float64, bool) { return h.stretch(m), true }),
 	"quoin-job/Utilisation/A":                          perHold("quoin:gpu_job_utilization:ratio", func(_ moment, h hold) (float64, bool) { return h.utilization(), true }),

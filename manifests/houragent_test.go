@@ -112,6 +112,7 @@ func (n *node) writeState(say func(name, kind, labels string, value float64), he
 		say("quoin_agent_sweep_released_total", "counter", fmt.Sprintf(`reason="%s"`, reason), 0)
 	}
 	say("quoin_agent_mapping_repairs_total", "counter", "", 0)
+	say("quoin_agent_sweep_errors_total", "counter", "", 0)
 	say("quoin_agent_samples_total", "counter", `result="ok"`, float64(6*minute))
 	say("quoin_agent_samples_total", "counter", `result="missing"`, 0)
 	n.writeHook(say, minute)

@@ -1,0 +1,176 @@
+package manifests_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/testdata/exporter"
+	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// liveSite has two racks of one node each, and a node with MIG. GPU 1 of n1 does
+// nothing, GPU 1 of n2 is unhealthy.
+const liveSite = `name: live
+groups:
+- {racks: 2, nodes: 1, node: "n{node}", nvlink: rack, gpus: {count: 2, product: NVIDIA GB200, memoryMiB: 189471}, use: {processes: 1, utilization: 50, memoryMiB: 1024, power: 600}}
+- {node: m1, gpus: {count: 1, product: NVIDIA A100-SXM4-80GB, memoryMiB: 81920}, mig: {profile: 3g.40gb, instances: 2, firstID: 1}, use: {processes: 1, memoryMiB: 1024}}
+faults:
+- {node: n1, gpu: 1, use: {}}
+- {node: n2, gpu: 1, health: unhealthy}
+`
+
+// live is nodes with real agents and hooks, exporters that read what the hooks
+// write, and a real Prometheus.
+type live struct {
+	t     *testing.T
+	dir   string
+	nodes []*liveNode
+	*promrig.Server
+}
+
+type liveNode struct {
+	*live
+	name                    string
+	report                  *topology.Node
+	exporter, agent, runDir string
+}
+
+func startLive(t *testing.T) *live {
+	t.Helper()
+	promrig.NeedTest(t)
+	l := &live{t: t, dir: t.TempDir()}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", l.dir, "../cmd/quoin", "../cmd/quoin-hook")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	l.write("site.yaml", liveSite)
+	l.write("slurm/slurm.conf", "ClusterName=alpha\n")
+	l.write("slurm/topology.yaml", "- topology: default\n  cluster_default: true\n  block:\n    block_sizes: [1]\n    blocks:\n    - {block: b1, nodes: n1}\n    - {block: b2, nodes: n2}\n")
+	var scrapes strings.Builder
+	for i, name := range []string{"n1", "n2", "m1"} {
+		n := l.startNode(name, i > 0)
+		l.nodes = append(l.nodes, n)
+		fmt.Fprintf(&scrapes, "- {job_name: agent-%[1]s, static_configs: [{targets: ['%[2]s'], labels: {job: quoin-agent, node: %[1]s}}]}\n- {job_name: dcgm-%[1]s, static_configs: [{targets: ['%[3]s'], labels: {job: dcgm-exporter}}]}\n",
+			name, n.agent, n.exporter)
+	}
+	rules, err := os.ReadFile("rules/quoin.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.write("rules.yaml", strings.Replace(string(rules), "interval: 1m", "interval: 1s", 1))
+	l.Server = promrig.StartTest(t, fmt.Sprintf("global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: [%s]\nscrape_configs:\n%s", filepath.Join(l.dir, "rules.yaml"), &scrapes))
+	return l
+}
+
+func (l *live) write(name, text string) {
+	l.t.Helper()
+	path := filepath.Join(l.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// startNode starts a node's agent and its exporter, which is of 4.9 or before it.
+func (l *live) startNode(name string, since49 bool) *liveNode {
+	l.t.Helper()
+	n := &liveNode{live: l, name: name, runDir: filepath.Join(l.dir, name, "run")}
+	out, err := exec.CommandContext(l.t.Context(), filepath.Join(l.dir, "quoin"), "probe", "--once", "--simulate", filepath.Join(l.dir, "site.yaml"), "--node", name).Output()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if n.report, err = topology.ParseReport(name, bytes.TrimSpace(out)); err != nil {
+		l.t.Fatal(err)
+	}
+	for _, d := range []string{n.runDir, n.mapping(), filepath.Join(l.dir, name, "empty")} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	x := &exporter.Exporter{Since49: since49, Hostname: name, Driver: n.report.DriverVersion, Mapping: n.mapping(), Counters: newHour(l.t).counters[since49]}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		var body bytes.Buffer
+		if err := x.Write(&body, n.devices()); err != nil { // as the exporter: the whole scrape fails
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		_, _ = w.Write(body.Bytes())
+	}))
+	l.t.Cleanup(server.Close)
+	n.exporter = strings.TrimPrefix(server.URL, "http://")
+	n.startAgent()
+	return n
+}
+
+func (n *liveNode) mapping() string { return filepath.Join(n.dir, n.name, "job-mapping") }
+
+// startAgent runs quoin agent until the test ends.
+func (n *liveNode) startAgent() {
+	n.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.agent = listener.Addr().String()
+	_ = listener.Close()
+	empty := filepath.Join(n.dir, n.name, "empty")
+	cmd := exec.Command(filepath.Join(n.dir, "quoin"), "agent", "--simulate", filepath.Join(n.dir, "site.yaml"), "--node", n.name, "--store", filepath.Join(n.dir, "store"),
+		"--run-dir", n.runDir, "--mapping-dir", n.mapping(), "--listen", n.agent, "--interval", "1s", "--sample-interval", "1s", "--sweep-interval", "1s",
+		"--slurmd-spool", empty, "--cgroup-root", empty)
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if n.t.Failed() {
+			n.t.Logf("agent of %s:\n%s", n.name, &log)
+		}
+	})
+}
+
+// devices are what the node's exporter shows: all busy but GPU 1 of n1.
+func (n *liveNode) devices() []exporter.Device {
+	var all []exporter.Device
+	for _, g := range n.report.GPUs {
+		d := exporter.Device{GPU: *g.DCGMID, UUID: g.UUID, Model: g.Product, Use: exporter.Use{Utilization: 0.5, Engine: 0.25, Used: gib, Size: 80 * gib, Watts: 600}}
+		if n.name == "n1" && g.Index == 1 {
+			d.Use = exporter.Use{Size: 80 * gib, Watts: 70}
+		}
+		if len(g.MIG) == 0 {
+			all = append(all, d)
+		}
+		for _, m := range g.MIG {
+			d.Profile, d.Instance = m.Profile, m.GPUInstanceID
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// hook calls the real hook as slurmd does.
+func (n *liveNode) hook(verb, job, user, account, gpus, visible, nodeList string) {
+	n.t.Helper()
+	cmd := exec.CommandContext(n.t.Context(), filepath.Join(n.dir, "quoin-hook"), verb, "--run-dir", n.runDir, "--mapping-dir", n.mapping())
+	cmd.Env = []string{"SLURM_JOB_ID=" + job, "SLURM_JOB_USER=" + user, "SLURM_JOB_UID=1000", "SLURM_JOB_ACCOUNT=" + account, "SLURM_JOB_PARTITION=gpu", "SLURM_CLUSTER_NAME=alpha",
+		"SLURMD_NODENAME=" + n.name, "SLURM_JOB_NODELIST=" + nodeList, "SLURM_JOB_NUM_NODES=1", "SLURM_JOB_START_TIME=1", "SLURM_JOB_END_TIME=4000000000",
+		"SLURM_JOB_GPUS=" + gpus, "CUDA_VISIBLE_DEVICES=" + visible, "SLURM_CONF=" + filepath.Join(n.dir, "slurm/slurm.conf")}
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		n.t.Fatalf("%s of job %s on %s: %v\n%s", verb, job, n.name, err, out)
+	}
+}

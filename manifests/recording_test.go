@@ -1,0 +1,113 @@
+package manifests_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+)
+
+// TestRealRecording evaluates recording rules on what the scripted hour has not.
+func TestRealRecording(t *testing.T) {
+	const link = `nvlink="%d", gpu="0", gpu_uuid="GPU-1", model_name="M", hostname="n"`
+	info := func(instance, more string) string {
+		return `quoin_gpu_info{` + gpu1 + `, modelName="M", job="quoin-agent", instance="` + instance + `"` + more + `}`
+	}
+	jobInfo := func(instance string) string {
+		return `quoin_gpu_job_info{` + gpu1 + `, job_id="7", cluster="c", job="quoin-agent", instance="` + instance + `"}`
+	}
+	node := func(name string) []sample {
+		return []sample{{`quoin:gpu:info{UUID="GPU-1", gpu="0", modelName="M", node="` + name + `"}`, 1}}
+	}
+	row := func(value float64) []sample { return []sample{{`{UUID="GPU-1"}`, value}} }
+	for _, c := range []struct {
+		name   string
+		series map[string]string
+		expr   string
+		want   []sample
+	}{
+		{"NVLink by link, before 4.9, of a shared GPU", map[string]string{
+			"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{" + fmt.Sprintf(link, 0) + `, hpc_job="1"}`: "10x9", "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{" + fmt.Sprintf(link, 0) + `, hpc_job="2"}`: "10x9",
+			"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{" + fmt.Sprintf(link, 1) + "}": "20x9"}, `max by (UUID) (quoin:gpu_nvlink:bytes_per_second)`, row(30e6)},
+		{"NVLink by link, since 4.9", map[string]string{
+			"DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND{" + fmt.Sprintf(link, 0) + "}": "10x9", "DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND{" + fmt.Sprintf(link, 1) + "}": "20x9"},
+			`max by (UUID) (quoin:gpu_nvlink:bytes_per_second)`, row(30)},
+		{"no reserved memory", map[string]string{`DCGM_FI_DEV_FB_USED{UUID="GPU-1"}`: "10x9", `DCGM_FI_DEV_FB_FREE{UUID="GPU-1"}`: "20x9"}, `max by (UUID) (quoin:gpu_memory_size:bytes)`, row(30 << 20)},
+		{"both generations at once", map[string]string{`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1", Hostname="n"}`: "50x9", `DCGM_FI_DEV_GPU_UTIL_RATIO{UUID="GPU-1", hostname="n"}`: "0.75x9"},
+			`max by (UUID) (quoin:gpu_utilization:ratio)`, row(0.75)},
+		{"the power of a GPU with MIG and jobs is one", map[string]string{`DCGM_FI_DEV_POWER_USAGE{UUID="GPU-1", GPU_I_ID="1", hpc_job="1"}`: "200x9", `DCGM_FI_DEV_POWER_USAGE{UUID="GPU-1", GPU_I_ID="1", hpc_job="2"}`: "200x9",
+			`DCGM_FI_DEV_POWER_USAGE{UUID="GPU-1", GPU_I_ID="2"}`: "200x9"}, `sum by (UUID) (quoin:gpu_power:watts)`, row(200)},
+		{"a MIG instance has no GPU_UTIL", map[string]string{`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1", GPU_I_ID="1"}`: "90x9", `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1", GPU_I_ID="1"}`: "0.25x9"},
+			`quoin:gpu_utilization:ratio`, []sample{{`quoin:gpu_utilization:ratio{GPU_I_ID="1", UUID="GPU-1"}`, 0.25}}},
+		{"a node by its label", map[string]string{info("10.0.0.1:9835", `, node="n1"`): "1x9", `DCGM_FI_DEV_FB_USED{UUID="GPU-1", Hostname="other"}`: "1x9"}, `quoin:gpu:info`, node("n1")},
+		{"a node by the exporter before 4.8.3", map[string]string{info("10.0.0.1:9835", ""): "1x9", `DCGM_FI_DEV_FB_USED{UUID="GPU-1", Hostname="n2"}`: "1x9"}, `quoin:gpu:info`, node("n2")},
+		{"a node by the exporter since 4.8.3", map[string]string{info("10.0.0.1:9835", ""): "1x9", `DCGM_FI_DEV_FB_USED{UUID="GPU-1", hostname="n3"}`: "1x9"}, `quoin:gpu:info`, node("n3")},
+		{"a node by its address", map[string]string{info("n4.site:9835", ""): "1x9"}, `quoin:gpu:info`, node("n4.site")},
+		{"a node by its IPv6 address", map[string]string{info("[fd00::5]:9835", ""): "1x9"}, `quoin:gpu:info`, node("[fd00::5]")},
+		{"the agent's old Pod and its new", map[string]string{info("10.0.0.1:9835", `, node="n"`): "1x9", info("10.0.0.2:9835", `, node="n"`): "1x9", jobInfo("10.0.0.1:9835"): "1x9", jobInfo("10.0.0.2:9835"): "1x9",
+			`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1"}`: "50x9"}, `sum by (UUID) (quoin:gpu_job_utilization:ratio)`, row(0.5)},
+		{"the age of a job that came at minute 2", map[string]string{info("i", `, node="n"`): "1x9", jobInfo("i"): "_x2 1x7"}, `max by (UUID) (quoin:gpu_job_age:seconds)`, row(240)},
+		{"a limit that the driver enforces", map[string]string{info("i", ""): "1x9", `DCGM_FI_DEV_ENFORCED_POWER_LIMIT{UUID="GPU-1"}`: "500x9"}, `max by (UUID) (quoin:gpu_power_limit:watts)`, row(500)},
+	} {
+		u := unitTest{Name: c.name, Interval: "1m", Exprs: []exprTest{{c.expr, "6m", c.want}}}
+		for s, v := range c.series {
+			u.Series = append(u.Series, series{s, v})
+		}
+		if out, err := runUnits(t, unitFile{allRules(t), "1m", []unitTest{u}}); err != nil {
+			t.Errorf("%s: %s", c.name, out)
+		}
+	}
+}
+
+// TestRealModels checks the power limit of each model where the exporter tells
+// none.
+func TestRealModels(t *testing.T) {
+	u := unitTest{Interval: "1m", Exprs: []exprTest{{`sum by (modelName) (quoin:gpu:info * on (UUID) group_left () quoin:gpu_power_limit:watts)`, "1m", nil}}}
+	for model, watts := range map[string]float64{
+		"NVIDIA GB300 NVL": 1400, "NVIDIA GB300": 1400, "NVIDIA GB200": 1200, "NVIDIA B300 SXM6 AC": 1100, "NVIDIA B200": 1000, "NVIDIA GH200 480GB": 900, "NVIDIA H200": 700, "NVIDIA H200 NVL": 600,
+		"NVIDIA H100 80GB HBM3": 700, "NVIDIA H100 PCIe": 350, "NVIDIA H100 NVL": 400, "NVIDIA A100-SXM4-40GB": 400, "NVIDIA A100-SXM4-80GB": 400, "NVIDIA A100 80GB PCIe": 300,
+		"NVIDIA L40S": 350, "NVIDIA L40": 300, "NVIDIA L4": 72, "Tesla T4": 70, "NVIDIA T4": 70, "NVIDIA RTX A6000": none,
+	} {
+		u.Series = append(u.Series, series{fmt.Sprintf(`quoin_gpu_info{UUID="GPU-%s", gpu="0", modelName="%s", instance="i"}`, model, model), "1x2"})
+		if watts != none {
+			u.Exprs[0].Samples = append(u.Exprs[0].Samples, sample{fmt.Sprintf(`{modelName="%s"}`, model), watts})
+		}
+	}
+	if out, err := runUnits(t, unitFile{allRules(t), "1m", []unitTest{u}}); err != nil {
+		t.Error(out)
+	}
+}
+
+// TestRealHourAlerts checks which alerts fire in the scripted hour, and for whom.
+func TestRealHourAlerts(t *testing.T) {
+	firing := func(name, severity string, set map[string]string) sample {
+		all := map[string]string{"alertname": name, "alertstate": "firing", "severity": severity}
+		maps.Copy(all, set)
+		return sample{labels("ALERTS", all), 1}
+	}
+	of4 := func(more ...string) map[string]string {
+		set := map[string]string{"instance": "10.0.0.4:9835", "job": "quoin-agent"}
+		for i := 0; i < len(more); i += 2 {
+			set[more[i]] = more[i+1]
+		}
+		return set
+	}
+	carol := hold{place: place{0, 1}, job: &jobs[2], device: &nodes[0].devices[1]}
+	always := []sample{
+		firing("QuoinJobStraddles", "info", map[string]string{"cluster": "alpha", "job_id": "106"}),
+		firing("QuoinXid", "critical", of4()),
+		firing("QuoinRowRemapFailed", "critical", map[string]string{"UUID": nodes[3].devices[1].UUID}),
+		firing("QuoinFabricUnhealthy", "warning", of4("health", "unhealthy")),
+		firing("QuoinIMEXNotReady", "warning", of4("channel_major", "234", "state", "UNAVAILABLE")),
+		firing("QuoinPublisherHeld", "warning", map[string]string{"publication": "slurm", "reason": "BigChange"}),
+	}
+	idle := firing("QuoinGPUIdleButHeld", "warning", carol.labels())
+	hook := firing("QuoinHookErrors", "warning", map[string]string{"instance": "10.0.0.2:9835", "job": "quoin-agent", "hook": "prolog", "reason": "lock"})
+	exprs := []exprTest{
+		{`ALERTS{alertstate="firing"}`, halfPast(20), always},
+		{`ALERTS{alertstate="firing"}`, halfPast(45), append([]sample{idle, hook}, always...)},
+		{`ALERTS{alertstate="firing"}`, halfPast(60), append([]sample{idle}, always...)},
+	}
+	if out, err := runUnits(t, unitFile{allRules(t), "1m", []unitTest{{Interval: "1m", Series: scriptedHour(t), Exprs: exprs}}}); err != nil {
+		t.Error(out)
+	}
+}
