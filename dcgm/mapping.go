@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -189,7 +191,12 @@ func (m Mapping) one(staging, gpu string, change func([]string) []string) error 
 	for _, l := range is {
 		text = append(append(text, l...), '\n')
 	}
-	return replace(staging, path, text)
+	err = replace(staging, path, text)
+	if len(is) == 0 && (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
+		// No room for an empty file. What is cut to nothing is read whole or empty.
+		err = os.Truncate(path, 0)
+	}
+	return err
 }
 
 // read returns the good lines of a GPU's file; others are dropped at the next

@@ -19,14 +19,21 @@ const (
 	// maxSummary bounds one, in bytes: so many are within the bounds in any case.
 	maxSummary   = 64 << 10
 	alwaysWithin = MaxSummaryBytes / maxSummary
+	// pruneEvery is how many more there are when they are looked at again, which
+	// takes milliseconds, and for how many room is made.
+	pruneEvery = 16
 )
 
-// PruneSummaries removes the oldest summaries of a directory that are over the
-// bounds, and returns their names.
+// PruneSummaries is called after each new summary. It removes the oldest of a
+// directory that are over the bounds, and returns their names.
 func PruneSummaries(dir string) (removed []string, err error) {
 	names, err := summaryNames(dir)
-	if err != nil || len(names) <= alwaysWithin {
+	if err != nil || len(names) <= alwaysWithin || len(names) <= MaxSummaries && len(names)%pruneEvery != 0 {
 		return nil, err
+	}
+	keep := MaxSummaries
+	if len(names) > MaxSummaries {
+		keep -= pruneEvery
 	}
 	slices.SortFunc(names, newestFirst)
 	var bytes int64
@@ -41,7 +48,7 @@ func PruneSummaries(dir string) (removed []string, err error) {
 			continue
 		}
 		bytes += info.Size()
-		if i < MaxSummaries && bytes <= MaxSummaryBytes {
+		if i < keep && bytes <= MaxSummaryBytes-pruneEvery*maxSummary {
 			continue
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -157,12 +157,12 @@ func (h *hook) epilog(ctx context.Context) {
 		}
 		h.makeUp()
 		if err := h.release(h.mark(), time.Now(), h.exitCode()); err != nil {
-			h.fail(dcgm.CallMapping, "%v", err)
+			h.leave(dcgm.CallMapping, err)
 		}
 		h.set(func() { h.released = true })
 	})
 	if err != nil {
-		h.leave(err)
+		h.leave(dcgm.CallLock, err)
 	}
 	dcgm.Tidy(h.runDir)
 	h.mappingOf(nil).Tidy()
@@ -170,13 +170,13 @@ func (h *hook) epilog(ctx context.Context) {
 }
 
 // leave says what becomes of the labels of a run that could not be released.
-func (h *hook) leave(why error) {
+func (h *hook) leave(word string, why error) {
 	if err := dcgm.WriteRelease(h.runDir, h.mark()); err != nil {
-		h.fail(dcgm.CallLock, "%v; %v; its GPUs keep its label", why, err)
+		h.fail(word, "%v; %v; its GPUs keep its label", why, err)
 		return
 	}
 	h.set(func() { h.released = true })
-	h.fail(dcgm.CallLock, "%v; its GPUs keep its label until another job starts or ends here", why)
+	h.fail(word, "%v; its GPUs keep its label until another job starts or ends here", why)
 }
 
 // mark is what stands for the run of the environment when it has ended.

@@ -1,0 +1,76 @@
+package dcgm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// spool fills a directory with summaries of a size, started one after another.
+func spool(t *testing.T, n, size int) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range n {
+		// 9990 and after have a digit more.
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d-%d-n1.json", 9990+i, i)), []byte(strings.Repeat("x", size)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestPruneSummaries(t *testing.T) {
+	for _, tt := range []struct {
+		name             string
+		files, size, out int
+	}{
+		{"few", 20, 60 << 10, 0},
+		{"at the bound", MaxSummaries, 10, 0},
+		{"too many", MaxSummaries + 1, 10, 1 + pruneEvery},
+		{"too large", 208, 64 << 10, 208 - 112},
+		{"too large, between two looks", 209, 64 << 10, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := spool(t, tt.files, tt.size)
+			for _, name := range []string{".new-1", "notes.txt"} {
+				if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			removed, err := PruneSummaries(dir)
+			if err != nil || len(removed) != tt.out {
+				t.Fatalf("%d removed, %v; want %d", len(removed), err, tt.out)
+			}
+			left, err := os.ReadDir(dir)
+			if err != nil || len(left) != tt.files-tt.out+2 {
+				t.Errorf("%d left, %v", len(left), err)
+			}
+			for i := range tt.files { // the oldest are gone, and no others
+				name := fmt.Sprintf("%d-%d-n1.json", 9990+i, i)
+				if gone := slices.Contains(removed, name); gone != (i < tt.out) {
+					t.Errorf("%s is removed: %t", name, gone)
+				}
+			}
+		})
+	}
+	if removed, err := PruneSummaries(filepath.Join(t.TempDir(), "missing")); removed != nil || err != nil {
+		t.Errorf("a missing directory: %v, %v", removed, err)
+	}
+}
+
+func BenchmarkPruneSummaries(b *testing.B) {
+	dir := b.TempDir()
+	for i := range MaxSummaries {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d-%d-n1.json", 1780000000+i, i)), []byte("x"), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() { // as after most summaries
+		if removed, err := PruneSummaries(dir); len(removed) > 0 || err != nil {
+			b.Fatal(removed, err)
+		}
+	}
+}
