@@ -11,6 +11,12 @@ const (
 	// overdueAfter is how long past its planned end a job counts that no source
 	// shows: Slurm ends jobs late by OverTimeLimit and KillWait.
 	overdueAfter = 5 * time.Minute
+	// hiddenAfter is how long a job may be without its external step before it is
+	// taken for one that has ended unseen. A long Prolog is the other reason, and
+	// then the job has its labels again when the step comes.
+	hiddenAfter = 40 * time.Second
+	// buriedAfter is how long such a job's record is kept.
+	buriedAfter = time.Hour
 )
 
 // Why a job's GPUs were released by the agent and not by its Epilog.
@@ -36,11 +42,11 @@ type lifeFacts struct {
 	// before, of whichever job.
 	readable bool
 	// contained says that the job's lasting step, the external or the batch step,
-	// was seen in this run, in sources that can all be read now; missing is for how
-	// long, in looks looks, they have not shown it.
+	// was seen in this run, in sources that can all be read now.
 	contained bool
-	missing   time.Duration
-	looks     int
+	// missing is for how long, in looks looks, the sources have shown nothing of it.
+	missing time.Duration
+	looks   int
 	// contain says that Slurm keeps an external step for each job.
 	contain bool
 	// past is how long ago the job was to end; negative before that, and where it
@@ -54,6 +60,9 @@ type verdict struct {
 	dead string
 	// proven says that a job that is not dead is seen to live.
 	proven bool
+	// hidden says that nothing is seen of a job that is not dead where it should be:
+	// it has no labels until something is.
+	hidden bool
 }
 
 // judge decides whether a job lives. A living one is never called dead; where
@@ -68,8 +77,12 @@ func judge(f lifeFacts) verdict {
 		return verdict{proven: true}
 	case f.contained && !f.remains && f.missing >= grace && f.looks >= minLooks:
 		return verdict{dead: releasedEnded}
-	case f.readable && !f.contained && !f.remains && f.contain && f.past >= overdueAfter:
+	case !f.readable || f.contained || f.remains || !f.contain:
+		return verdict{}
+	case f.past >= overdueAfter:
 		return verdict{dead: releasedOverdue}
+	case f.missing >= buriedAfter && f.looks >= minLooks:
+		return verdict{dead: releasedEnded}
 	}
-	return verdict{}
+	return verdict{hidden: f.missing >= hiddenAfter && f.looks >= minLooks}
 }

@@ -30,6 +30,10 @@ func TestJudge(t *testing.T) {
 		{"missing and never there", with(gone, func(f *lifeFacts) { f.contained = false }), verdict{}},
 
 		{"never seen and overdue", late, verdict{dead: releasedOverdue}},
+		{"not seen for long", with(late, func(f *lifeFacts) { f.past, f.missing, f.looks = -hour, hiddenAfter, minLooks }), verdict{hidden: true}},
+		{"not seen for less", with(late, func(f *lifeFacts) { f.past, f.missing, f.looks = -hour, hiddenAfter-1, 9 }), verdict{}},
+		{"not seen for long, where that is not sure", with(late, func(f *lifeFacts) { f.past, f.missing, f.looks, f.contain = -hour, hour/2, 9, false }), verdict{}},
+		{"not seen for very long", with(late, func(f *lifeFacts) { f.past, f.missing, f.looks = -hour, buriedAfter, 9 }), verdict{dead: releasedEnded}},
 		{"overdue by less", with(late, func(f *lifeFacts) { f.past = overdueAfter - 1 }), verdict{}},
 		{"overdue, something is left", with(late, func(f *lifeFacts) { f.remains = true }), verdict{}},
 		{"overdue, no external steps here", with(late, func(f *lifeFacts) { f.contain = false }), verdict{}},
@@ -57,7 +61,7 @@ func TestJudgeNeverReleasesWhatIsSeen(t *testing.T) {
 				for looks := range minLooks + 2 {
 					f := lifeFacts{seen: is(0), remains: is(1), readable: is(2), contained: is(3), contain: is(4), past: past, missing: missing, looks: looks}
 					v := judge(f)
-					if n++; v.dead != "" && (f.seen || f.remains || !f.contained && !f.readable) {
+					if n++; (v.dead != "" || v.hidden) && (f.seen || f.remains || !f.contained && !f.readable) {
 						t.Fatalf("%+v: %+v", f, v)
 					}
 					if v.proven != f.seen {

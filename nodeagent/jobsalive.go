@@ -62,7 +62,7 @@ func (j *Jobs) examine(b *job, now moment) {
 		}
 	}
 	switch {
-	case there || len(l.contained) == 0 || !j.canSee(l):
+	case there || len(l.contained) > 0 && !j.canSee(l) || len(l.contained) == 0 && !j.wouldSee(b):
 		l.missing, l.looks = 0, 0
 	case l.looks == 0:
 		l.missing, l.looks = now.up, 1
@@ -108,12 +108,19 @@ func (j *Jobs) factsOf(b *job, now moment, marks []dcgm.Release) lifeFacts {
 		f.seen = f.seen || s.alive
 		f.remains = f.remains || !s.alive
 	}
+	f.readable = j.wouldSee(b)
+	return f
+}
+
+// wouldSee says whether a source can be read that has shown the lasting step of a
+// job of the same slurmd.
+func (j *Jobs) wouldSee(b *job) bool {
 	for p := range j.proven {
 		if (p.Node == "" || p.Node == b.record.Node) && j.witness.has(&j.evidence, p.Source) {
-			f.readable = true
+			return true
 		}
 	}
-	return f
+	return false
 }
 
 // epilogBegun says whether an Epilog that did not get the lock has left a mark for

@@ -12,21 +12,21 @@ import (
 
 // absence is since when a line is nobody's, and how many looks found it so.
 type absence struct {
-	since time.Duration
-	looks int
+	Since time.Duration `json:"since"`
+	Looks int           `json:"looks"`
 }
 
 // look counts one more look that finds it so.
 func (a *absence) look(now time.Duration) {
-	if a.looks == 0 {
-		a.since = now
+	if a.Looks == 0 {
+		a.Since = now
 	}
-	a.looks++
+	a.Looks++
 }
 
 // late says whether it has been so for the grace.
 func (a *absence) late(now time.Duration) bool {
-	return a.looks >= minLooks && now-a.since >= grace
+	return a.Looks >= minLooks && now-a.Since >= grace
 }
 
 // edit is one line to add to the mapping, or to remove from it.
@@ -85,12 +85,15 @@ func planSweep(f sweepFacts) sweepPlan {
 			p.dead = append(p.dead, b)
 			continue
 		}
+		if b.life.hidden {
+			continue
+		}
 		for _, name := range b.names {
 			wanted[mappingLine{f.dirOf(b), name, b.record.JobID}] = true
 		}
 	}
 	for _, b := range f.jobs {
-		if b.life.dead == "" {
+		if b.life.dead == "" && !b.life.hidden {
 			f.repair(b, &p)
 		}
 	}
@@ -173,6 +176,9 @@ func (f *sweepFacts) reasonOf(m *mappingDir, line mappingLine, of []*job) (reaso
 		}
 		if b.life.dead != "" {
 			return b.life.dead, true
+		}
+		if b.life.hidden {
+			return releasedEnded, true
 		}
 		if b.moved && slices.Contains(b.record.GPUs, line.name) {
 			return "", true // with its device, to another name

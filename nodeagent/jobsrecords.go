@@ -178,6 +178,9 @@ func (j *Jobs) ofBoot(r *dcgm.Record) bool {
 	return r.BootID == "" || j.boot == "" || r.BootID == j.boot
 }
 
+// running says whether a job counts as one that runs now.
+func (j *Jobs) running(b *job) bool { return j.ofBoot(&b.record) && !b.life.hidden }
+
 // sorted returns the jobs by key.
 func (j *Jobs) sorted() []*job {
 	out := make([]*job, 0, len(j.jobs))

@@ -106,7 +106,7 @@ func (s *jobSnapshot) addJobs(j *Jobs) {
 	}
 	seen := make(map[string]bool)
 	for _, b := range j.sorted() {
-		if !j.ofBoot(&b.record) {
+		if !j.running(b) {
 			continue
 		}
 		if s.unproven++; b.life.proven {
@@ -160,7 +160,7 @@ func (s *jobSnapshot) addDevices(j *Jobs, n *topology.Node) {
 	}
 	for _, b := range j.sorted() {
 		for i := range b.devices {
-			if j.ofBoot(&b.record) {
+			if j.running(b) {
 				add(&b.devices[i], false)
 			}
 		}

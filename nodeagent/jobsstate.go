@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -31,6 +32,7 @@ type savedState struct {
 	Devices    map[string]savedDevice `json:"devices,omitempty"`
 	Jobs       map[string]savedJob    `json:"jobs,omitempty"`
 	Proven     []provenSource         `json:"proven,omitempty"`
+	Absent     []savedLine            `json:"absent,omitempty"`
 }
 
 type savedDevice struct {
@@ -45,8 +47,20 @@ type savedDevice struct {
 // savedJob is what was seen of a run that its record does not say.
 type savedJob struct {
 	dcgm.Run
-	Contained []string `json:"contained,omitempty"`
-	Shown     bool     `json:"shown,omitempty"`
+	Contained []string      `json:"contained,omitempty"`
+	Shown     bool          `json:"shown,omitempty"`
+	Missing   time.Duration `json:"missing,omitempty"`
+	Looks     int           `json:"looks,omitempty"`
+	Taken     absence       `json:"taken,omitzero"`
+	Hidden    bool          `json:"hidden,omitempty"`
+}
+
+// savedLine is a line of nobody.
+type savedLine struct {
+	Dir  string `json:"dir"`
+	Name string `json:"name"`
+	Job  string `json:"job"`
+	absence
 }
 
 // keepState writes the state when it has changed.
@@ -59,8 +73,15 @@ func (j *Jobs) keepState() {
 		s.Devices[uuid] = savedDevice{slices.Sorted(maps.Keys(h.runs)), h.held, h.idle, h.idleSince, h.sampled, h.since}
 	}
 	for key, b := range j.jobs {
-		s.Jobs[key] = savedJob{b.record.Run, slices.Sorted(maps.Keys(b.life.contained)), b.life.shown}
+		l := &b.life
+		s.Jobs[key] = savedJob{b.record.Run, slices.Sorted(maps.Keys(l.contained)), l.shown, l.missing, min(l.looks, minLooks), l.taken, l.hidden}
 	}
+	for line, a := range j.absent {
+		s.Absent = append(s.Absent, savedLine{line.dir, line.name, line.job, absence{a.Since, min(a.Looks, minLooks)}})
+	}
+	slices.SortFunc(s.Absent, func(a, b savedLine) int {
+		return cmp.Or(strings.Compare(a.Dir, b.Dir), strings.Compare(a.Name, b.Name), strings.Compare(a.Job, b.Job))
+	})
 	for p := range j.proven {
 		s.Proven = append(s.Proven, p)
 	}
@@ -69,7 +90,7 @@ func (j *Jobs) keepState() {
 		s.At = 0 // nothing is counted: the file stays as it is
 	}
 	data, err := json.Marshal(s)
-	if err != nil || bytes.Equal(data, j.state) || len(s.Devices)+len(s.Jobs) == 0 && j.state == nil {
+	if err != nil || bytes.Equal(data, j.state) || len(s.Devices)+len(s.Jobs)+len(s.Absent) == 0 && j.state == nil {
 		return
 	}
 	if err = replaceFile(filepath.Join(j.config.RunDir, stateFile), append(data, '\n')); err == nil {
@@ -105,6 +126,9 @@ func (j *Jobs) recall() {
 	for _, p := range s.Proven {
 		j.proven[p] = true
 	}
+	for _, l := range s.Absent {
+		j.absent[mappingLine{l.Dir, l.Name, l.Job}] = &l.absence
+	}
 	at := s.At
 	if at == 0 {
 		at = now.up
@@ -139,7 +163,7 @@ func (j *Jobs) recallJobs(s *savedState) {
 			continue
 		}
 		b := &job{key: key, record: *r, stamp: stamp}
-		b.life.shown = saved.Shown
+		b.life = life{shown: saved.Shown, missing: saved.Missing, looks: saved.Looks, taken: saved.Taken, verdict: verdict{hidden: saved.Hidden}}
 		for _, source := range saved.Contained {
 			b.life.containedBy(source)
 		}

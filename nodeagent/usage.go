@@ -160,7 +160,7 @@ func (j *Jobs) hold(now moment) {
 	j.usage.advance(now.up)
 	holders := make(map[string]map[string]time.Time)
 	for key, b := range j.jobs {
-		if !j.ofBoot(&b.record) {
+		if !j.running(b) {
 			continue
 		}
 		for i := range b.devices {
@@ -218,7 +218,7 @@ func (j *Jobs) count(s timedSample) {
 	j.usage.sample(s.sample, s.at.up, j.config.SampleEvery)
 	var failed error
 	for _, b := range j.sorted() {
-		if b.use == nil || !j.ofBoot(&b.record) {
+		if b.use == nil || !j.running(b) {
 			continue
 		}
 		b.use.Add(s.sample, s.at.wall, j.config.SampleEvery)
