@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -385,42 +384,5 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{young}, staged()); diff != "" {
 		t.Errorf("staged files after the last Epilog (-want +got):\n%s", diff)
-	}
-}
-
-// bashHook does what sites' scripts do: one file per GPU.
-const bashHook = `#!/bin/bash
-dir=$1
-mkdir -p "$dir"
-IFS=, read -ra gpus <<<"$SLURM_JOB_GPUS"
-for gpu in "${gpus[@]}"; do
-  printf '%s\n' "$SLURM_JOB_ID" >"$dir/$gpu"
-done
-exit 0
-`
-
-// BenchmarkHook compares whole processes on a job with 8 GPUs.
-func BenchmarkHook(b *testing.B) {
-	tmp := b.TempDir()
-	hook, script := filepath.Join(tmp, "quoin-hook"), filepath.Join(tmp, "hook.sh")
-	buildHook(b, hook)
-	if err := os.WriteFile(script, []byte(bashHook), 0o755); err != nil {
-		b.Fatal(err)
-	}
-	for name, args := range map[string][]string{
-		"quoin": {hook, "prolog", "--run-dir", filepath.Join(tmp, "run"), "--mapping-dir", filepath.Join(tmp, "map")},
-		"bash":  {script, filepath.Join(tmp, "bashmap")},
-	} {
-		b.Run(name, func(b *testing.B) {
-			job := 0
-			for b.Loop() {
-				job++
-				cmd := exec.CommandContext(b.Context(), args[0], args[1:]...)
-				cmd.Env = []string{fmt.Sprintf("SLURM_JOB_ID=%d", job%64), "SLURM_JOB_GPUS=0,1,2,3,4,5,6,7", "PATH=/usr/bin:/bin"}
-				if out, err := cmd.CombinedOutput(); err != nil {
-					b.Fatalf("%v\n%s", err, out)
-				}
-			}
-		})
 	}
 }

@@ -263,7 +263,14 @@ func (h *hook) held(m dcgm.Mapping, key string, record *dcgm.Record) (gpus []str
 		return nil, nil
 	}
 	others, err := dcgm.HeldByOthers(h.runDir, key, m.Dir)
-	return slices.DeleteFunc(gpus, func(gpu string) bool { return others[gpu] }), err
+	if err != nil {
+		h.fail(dcgm.CallRecord, "%v; only what its own record names is released", err)
+		gpus = nil
+		if record != nil {
+			gpus = union(record.GPUs, record.Leaving)
+		}
+	}
+	return slices.DeleteFunc(gpus, func(gpu string) bool { return others[gpu] }), nil
 }
 
 func union(a, b []string) []string {
