@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 )
 
 // nodes is how many slurmds a rig runs on this machine.
-const nodes = 16
+const nodes = 8
 
 // hookScript calls the real hook with directories of the node's own, for all
 // nodes of a rig share one file system.
@@ -45,9 +46,10 @@ func startRig(t *testing.T, release slurmrig.Release) *rig {
 Prolog=/etc/slurm/prolog.sh
 Epilog=/etc/slurm/epilog.sh
 PrologFlags=Alloc
+KillWait=1
 SelectType=select/cons_tres
 DefMemPerCPU=10
-NodeName=n[01-%[1]d] NodeAddr=127.0.0.1 Port=[21001-210%[1]d] CPUs=16 RealMemory=1000 Gres=gpu:h200:8 State=UNKNOWN
+NodeName=n[01-%[1]d] NodeAddr=127.0.0.1 Port=[21001-2100%[1]d] CPUs=16 RealMemory=1000 Gres=gpu:h200:8 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 `, nodes),
 		Files: map[string]string{
@@ -170,6 +172,7 @@ func (r *rig) submit(args ...string) string {
 func TestRealJobs(t *testing.T) {
 	for _, release := range slurmrig.Releases() {
 		t.Run(release.Slurm, func(t *testing.T) {
+			t.Parallel()
 			r := startRig(t, release)
 			t.Run("srun sees its own mapping", r.srun)
 			t.Run("two jobs share a node", r.share)
@@ -177,6 +180,8 @@ func TestRealJobs(t *testing.T) {
 			t.Run("requeue", r.requeue)
 			t.Run("several nodes", r.wide)
 			t.Run("killed job", r.killed)
+			t.Run("salloc without a step", r.alloc)
+			t.Run("components of a job", r.components)
 			out := r.must("sinfo", "-h", "-N", "-o", "%N %T")
 			if strings.Contains(out, "drain") || strings.Contains(out, "down") {
 				t.Errorf("a hook has drained nodes:\n%s", out)
@@ -275,4 +280,38 @@ func (r *rig) killed(t *testing.T) {
 		return err == nil
 	})
 	r.until("released", func() bool { return r.holders(id) == 0 })
+}
+
+// alloc has no step on any node: with PrologFlags=Alloc the Prolog runs all the
+// same.
+func (r *rig) alloc(t *testing.T) {
+	r = &rig{r.Cluster, t}
+	out := r.must("salloc", "-w", "n05,n06", "--gres=gpu:2", "bash", "-c", `echo id $SLURM_JOB_ID; cat /rig/map-n05/[0-9]* /rig/map-n06/[0-9]*`)
+	m := regexp.MustCompile(`id (\d+)`).FindStringSubmatch(out)
+	if m == nil || strings.Count(strings.ReplaceAll(out, "\n", "\n\n"), "\n"+m[1]+"\n") != 4 {
+		t.Fatalf("the job saw:\n%s", out)
+	}
+	r.until("released", func() bool { return r.holders(m[1]) == 0 })
+}
+
+// components of a heterogeneous job have ids of their own, and only one of them
+// has a batch step.
+func (r *rig) components(t *testing.T) {
+	r = &rig{r.Cluster, t}
+	id := r.submit("-w", "n05", "--gres=gpu:2", ":", "-w", "n06", "--gres=gpu:3")
+	leader, err := strconv.Atoi(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := strconv.Itoa(leader + 1)
+	r.until("both hold their GPUs", func() bool { return r.holders(id) == 2 && r.holders(second) == 3 })
+	for node, job := range map[string]string{"n05": id, "n06": second} {
+		for gpu, lines := range r.mapping(node) {
+			if lines != job {
+				t.Errorf("node %s: GPU %s is held by %q, want job %s", node, gpu, lines, job)
+			}
+		}
+	}
+	r.must("scancel", id)
+	r.until("released", func() bool { return r.holders(id)+r.holders(second) == 0 })
 }
