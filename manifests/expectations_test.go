@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/quoin-hpc/quoin/testdata/exporter"
+	"github.com/quoin-hpc/quoin/testdata/hour"
 )
 
 // moment is when the dashboards are looked at: half a minute past a minute, for
@@ -19,22 +20,22 @@ func (m moment) from() int { return m.minute - m.minutes + 1 }
 
 // hold is a device that a job holds.
 type hold struct {
-	place
-	*job
-	*device
+	hour.Place
+	*hour.Job
+	*hour.Device
 	sharers int // jobs that hold it, this one too
 }
 
 // holds returns what jobs hold at a minute, for one user or all.
 func holdsAt(minute int, user string) []hold {
 	var all []hold
-	for n := range nodes {
-		for i := range nodes[n].devices {
-			p := place{n, i}
-			jobs := holders(p, minute)
+	for n := range hour.Nodes {
+		for i := range hour.Nodes[n].Devices {
+			p := hour.Place{Node: n, Device: i}
+			jobs := hour.Holders(p, minute)
 			for _, j := range jobs {
-				if user == "" || user == j.user {
-					all = append(all, hold{p, j, &nodes[n].devices[i], len(jobs)})
+				if user == "" || user == j.User {
+					all = append(all, hold{p, j, &hour.Nodes[n].Devices[i], len(jobs)})
 				}
 			}
 		}
@@ -44,15 +45,12 @@ func holdsAt(minute int, user string) []hold {
 
 func (m moment) holds() []hold { return holdsAt(m.minute, m.user) }
 
-// whole says whether the device is a whole GPU.
-func (d *device) whole() bool { return d.Profile == "" }
-
 // infoLabels are those of quoin:gpu:info.
-func (p place) infoLabels() map[string]string {
-	n := &nodes[p.node]
-	d := &n.devices[p.device]
-	set := map[string]string{"UUID": d.UUID, "gpu": strconv.Itoa(d.GPU), "modelName": d.Model, "node": n.name, "clique": n.clique, "block": n.block}
-	if !d.whole() {
+func infoLabels(p hour.Place) map[string]string {
+	n := &hour.Nodes[p.Node]
+	d := &n.Devices[p.Device]
+	set := map[string]string{"UUID": d.UUID, "gpu": strconv.Itoa(d.GPU), "modelName": d.Model, "node": n.Name, "clique": n.Clique, "block": n.Block}
+	if !d.Whole() {
 		set["GPU_I_ID"] = strconv.Itoa(d.Instance)
 	}
 	return set
@@ -60,14 +58,14 @@ func (p place) infoLabels() map[string]string {
 
 // labels are those of quoin:gpu_job:info.
 func (h hold) labels() map[string]string {
-	set := h.infoLabels()
-	maps.Copy(set, h.jobLabels())
+	set := infoLabels(h.Place)
+	maps.Copy(set, jobLabels(h.Job))
 	return set
 }
 
 // jobLabels are those of quoin:job:info.
-func (j *job) jobLabels() map[string]string {
-	return map[string]string{"job_id": j.id, "array_job_id": j.array, "job_name": j.name, "user": j.user, "partition": j.partition, "account": j.account, "cluster": "alpha"}
+func jobLabels(j *hour.Job) map[string]string {
+	return map[string]string{"job_id": j.ID, "array_job_id": j.Array, "job_name": j.Name, "user": j.User, "partition": j.Partition, "account": j.Account, "cluster": hour.Cluster}
 }
 
 // perHold expects one row per job and device.
@@ -85,12 +83,12 @@ func perHold(name string, value func(moment, hold) (float64, bool)) func(moment)
 
 // ofWhole expects rows for whole GPUs alone.
 func ofWhole(value func(exporter.Use) float64) func(moment) []sample {
-	return perHold("", func(_ moment, h hold) (float64, bool) { return value(h.held), h.whole() })
+	return perHold("", func(_ moment, h hold) (float64, bool) { return value(h.Held), h.Whole() })
 }
 
 // ofEach expects rows for all devices.
 func ofEach(value func(exporter.Use) float64) func(moment) []sample {
-	return perHold("", func(_ moment, h hold) (float64, bool) { return value(h.held), true })
+	return perHold("", func(_ moment, h hold) (float64, bool) { return value(h.Held), true })
 }
 
 // one expects one row without labels.
@@ -130,11 +128,11 @@ func (g *groups) rows() []sample {
 }
 
 // utilization is what quoin:gpu_utilization:ratio gives of a held device.
-func (d *device) utilization() float64 {
-	if d.whole() {
-		return d.held.Utilization
+func utilization(d *hour.Device) float64 {
+	if d.Whole() {
+		return d.Held.Utilization
 	}
-	return d.held.Engine
+	return d.Held.Engine
 }
 
 // share is the job's part of the device.
@@ -142,15 +140,15 @@ func (h hold) share() float64 { return 1 / float64(h.sharers) }
 
 // watts is the job's part of a whole GPU's power.
 func (h hold) watts() float64 {
-	if !h.whole() {
+	if !h.Whole() {
 		return 0
 	}
-	return h.held.Watts * h.share()
+	return h.Held.Watts * h.share()
 }
 
 // stretch is for how long the device has been idle while it is held.
 func (h hold) stretch(m moment) float64 {
-	_, _, s := nodes[h.node].seconds(h.node, h.place.device, m.minute)
+	_, _, s := hour.Nodes[h.Node].Seconds(h.Node, h.Place.Device, m.minute)
 	return s
 }
 

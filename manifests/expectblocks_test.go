@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/testdata/hour"
 )
 
 var blockExpectations = map[string]func(moment) []sample{
@@ -17,7 +19,7 @@ var blockExpectations = map[string]func(moment) []sample{
 	"quoin-blocks/Devices of each job in each block/A": func(m moment) []sample {
 		g := groups{by: []string{"cluster", "job_id", "block"}}
 		for _, h := range m.holds() {
-			if nodes[h.place.node].block != "" {
+			if hour.Nodes[h.Node].Block != "" {
 				g.add(h, 1)
 			}
 		}
@@ -25,20 +27,20 @@ var blockExpectations = map[string]func(moment) []sample{
 	},
 	"quoin-blocks/Held devices by block/A":    perBlock(func(held, _ int) float64 { return float64(held) }),
 	"quoin-blocks/Free devices by block/A":    perBlock(func(held, all int) float64 { return float64(all - held) }),
-	"quoin-blocks/Devices by NVLink clique/A": fixed(sample{`quoin:clique_devices:count{clique="` + cliqueA + `"}`, 4}, sample{`quoin:clique_devices:count{clique="` + cliqueB + `"}`, 6}),
+	"quoin-blocks/Devices by NVLink clique/A": fixed(sample{`quoin:clique_devices:count{clique="` + hour.CliqueA + `"}`, 4}, sample{`quoin:clique_devices:count{clique="` + hour.CliqueB + `"}`, 6}),
 	"quoin-blocks/Utilisation by block/A": func(m moment) []sample {
 		b1, b2 := m.used()
 		return []sample{{`{block="b1"}`, b1 / 4}, {`{block="b2"}`, b2 / 6}}
 	},
 	"quoin-blocks/NVLink by clique/A": func(m moment) []sample {
 		b1, b2 := m.used()
-		return []sample{{`{clique="` + cliqueA + `"}`, b1 * 1e9}, {`{clique="` + cliqueB + `"}`, b2 * 1e9}}
+		return []sample{{`{clique="` + hour.CliqueA + `"}`, b1 * 1e9}, {`{clique="` + hour.CliqueB + `"}`, b2 * 1e9}}
 	},
 	"quoin-blocks/Nodes by block and clique/A": fixed(
-		sample{fmt.Sprintf(`{block="b1", clique="%s", modelName="%s", node="n1"}`, cliqueA, h100), 4},
-		sample{fmt.Sprintf(`{block="b2", clique="%s", modelName="%s", node="n2"}`, cliqueB, h100), 4},
+		sample{fmt.Sprintf(`{block="b1", clique="%s", modelName="%s", node="n1"}`, hour.CliqueA, hour.H100), 4},
+		sample{fmt.Sprintf(`{block="b2", clique="%s", modelName="%s", node="n2"}`, hour.CliqueB, hour.H100), 4},
 		sample{`{modelName="NVIDIA A100-SXM4-40GB", node="n3"}`, 2},
-		sample{fmt.Sprintf(`{block="b2", clique="%s", modelName="NVIDIA GB200", node="n4"}`, cliqueB), 2}),
+		sample{fmt.Sprintf(`{block="b2", clique="%s", modelName="NVIDIA GB200", node="n4"}`, hour.CliqueB), 2}),
 	"quoin-blocks/$cluster": fixed(sample{`{cluster="alpha"}`, 1}),
 	"quoin-blocks/$account": func(m moment) []sample { return m.all().values("account") },
 	"quoin-blocks/$user":    func(m moment) []sample { return m.all().values("user") },
@@ -59,11 +61,11 @@ func straddling(value float64) func(moment) []sample {
 // used sums the utilisation of the devices in block b1 and in b2.
 func (m moment) used() (b1, b2 float64) {
 	for p, d := range m.all().devices() {
-		switch nodes[p.node].block {
+		switch hour.Nodes[p.Node].Block {
 		case "b1":
-			b1 += d.utilization()
+			b1 += utilization(d)
 		case "b2":
-			b2 += d.utilization()
+			b2 += utilization(d)
 		}
 	}
 	return b1, b2
@@ -75,7 +77,7 @@ func perBlock(value func(held, all int) float64) func(moment) []sample {
 	return func(m moment) []sample {
 		held := map[string]int{}
 		for p := range m.all().devices() {
-			held[nodes[p.node].block]++
+			held[hour.Nodes[p.Node].Block]++
 		}
 		return []sample{{`{block="b1"}`, value(held["b1"], 4)}, {`{block="b2"}`, value(held["b2"], 6)}}
 	}
@@ -93,35 +95,56 @@ var fabricExpectations = map[string]func(moment) []sample{
 		return 2370. / 2340 // one error; Prometheus reckons with the half minute to the end of the range
 	}),
 	"quoin-fabric/Leading publishers/A":                        one(func(moment) float64 { return 1 }),
-	"quoin-fabric/GPUs by fabric state and health/A":           fixed(sample{`{fabric="completed", health="healthy"}`, 8}, sample{`{fabric="completed", health="unhealthy"}`, 2}, sample{`{fabric="notSupported"}`, 2}),
+	"quoin-fabric/GPUs by fabric state and health/A":           fixed(sample{`{fabric="completed", health="healthy"}`, 8}, sample{`{fabric="completed", health="unhealthy"}`, 2}, sample{`{fabric="notSupported"}`, 1}),
 	"quoin-fabric/GPUs that are not healthy in their fabric/A": fixed(sample{`quoin_agent_gpus{fabric="completed", health="unhealthy", instance="10.0.0.4:9835", job="quoin-agent"}`, 2}),
 	"quoin-fabric/NVLink fabrics/A":                            fixed(fabricInfo(0), fabricInfo(1), fabricInfo(3)),
 	"quoin-fabric/IMEX/A":                                      fixed(imexInfo(0), imexInfo(1), imexInfo(3)),
 	"quoin-fabric/Problems of the nodes' reports/A":            fixed(sample{`{instance="10.0.0.4:9835", reason="XidError"}`, 1}),
 	"quoin-fabric/GPUs with a Xid or a failed row remapping/A": fixed(sample{sick, 48}),
 	"quoin-fabric/GPUs with a Xid or a failed row remapping/B": fixed(sample{sick, 1}),
-	"quoin-fabric/Hook calls/A":                                fixed(sample{`{hook="prolog", result="ok"}`, 4 * rate(1, 5)}, sample{`{hook="prolog", result="error"}`, 0}),
+	"quoin-fabric/Hook calls/A":                                fixed(sample{`{hook="prolog", result="ok"}`, 4 * rate(1, 5)}, sample{`{hook="prolog", result="error"}`, 0}, sample{`{hook="epilog", result="ok"}`, 0}, sample{`{hook="epilog", result="error"}`, 0}),
 	"quoin-fabric/Hook duration/A":                             fixed(sample{`{hook="prolog"}`, quantile(0.5)}),
 	"quoin-fabric/Hook duration/B":                             fixed(sample{`{hook="prolog"}`, quantile(0.99)}),
-	"quoin-fabric/Hook errors/A":                               fixed(sample{`{hook="prolog", reason="lock"}`, 0}),
+	"quoin-fabric/Hook errors/A":                               fixed(sample{`{hook="prolog", reason="lock"}`, 0}, sample{`{hook="epilog", reason="lock"}`, 0}),
 	"quoin-fabric/Job records and mapping files/A": func(m moment) []sample {
-		held := float64(len(m.all().devices()))
-		return []sample{{`{state="alive"}`, held}, {`{state="unproven"}`, 0}, {`{state="unreadable"}`, 0}}
+		return []sample{{`{state="alive"}`, m.all().records()}, {`{state="unproven"}`, 0}, {`{state="unreadable"}`, 0}}
 	},
 	"quoin-fabric/Job records and mapping files/B": func(m moment) []sample {
 		held := float64(len(m.all().devices()))
-		return []sample{{`{state="held"}`, held}, {`{state="empty"}`, 12 - held}, {`{state="foreign"}`, 0}}
+		return []sample{{`{state="held"}`, held}, {`{state="empty"}`, ended(m)}, {`{state="foreign"}`, 0}}
 	},
-	"quoin-fabric/Sweeps/A":                  fixed(sample{`{reason="boot"}`, 0}, sample{`{reason="ended"}`, 0}, sample{`{reason="overdue"}`, 0}, sample{`{reason="orphan"}`, 0}),
-	"quoin-fabric/Sweeps/B":                  fixed(sample{`{}`, 0}),
-	"quoin-fabric/Sweeps/C":                  fixed(sample{`{}`, 4 * rate(6, 5)}),
-	"quoin-fabric/Samples of held devices/A": fixed(sample{`{result="ok"}`, 4 * rate(6, 5)}, sample{`{result="missing"}`, 0}),
+	"quoin-fabric/Sweeps/A": fixed(sample{`{reason="boot"}`, 0}, sample{`{reason="ended"}`, 0}, sample{`{reason="overdue"}`, 0}, sample{`{reason="orphan"}`, 0}),
+	"quoin-fabric/Sweeps/B": fixed(sample{`{}`, 0}),
+	"quoin-fabric/Sweeps/C": fixed(sample{`{}`, 4 * rate(6, 5)}),
+	"quoin-fabric/Samples of held devices/A": func(m moment) []sample {
+		return []sample{{`{result="ok"}`, rate(1, 5) * float64(len(m.all().devices()))}, {`{result="missing"}`, 0}}
+	},
 	"quoin-fabric/Devices that the exporter names no or other jobs of/A": fixed(),
 	"quoin-fabric/Publications/A":                                        fixed(sample{`{publication="slurm", reason="Placed"}`, 3}, sample{`{publication="slurm", reason="NoNVLinkDomain"}`, 1}),
 	"quoin-fabric/Publications/B":                                        fixed(sample{`{publication="slurm", reason="BigChange"}`, 1}),
 	"quoin-fabric/Publications/C":                                        fixed(sample{`{publication="slurm", reason="XidError"}`, 1}),
-	"quoin-fabric/Job summaries on the nodes/A":                          one(func(m moment) float64 { return float64(4 * (m.minute / 30)) }),
+	"quoin-fabric/Job summaries on the nodes/A":                          one(func(m moment) float64 { return ended(m) }),
 	"quoin-fabric/$instance":                                             values("instance", "10.0.0.1:9835", "10.0.0.2:9835", "10.0.0.3:9835", "10.0.0.4:9835"),
+}
+
+// records is how many nodes have a record of each job, in all.
+func (m moment) records() (n float64) {
+	seen := map[string]bool{}
+	for _, h := range m.holds() {
+		if key := fmt.Sprint(h.ID, h.Node); !seen[key] {
+			seen[key] = true
+			n++
+		}
+	}
+	return n
+}
+
+// ended is how many jobs have ended, each on a device that nobody has held since.
+func ended(m moment) float64 {
+	if m.minute < 30 {
+		return 0
+	}
+	return 1
 }
 
 // sick is the GPU of n4 that had a Xid.
@@ -130,20 +153,20 @@ const sick = `{UUID="GPU-41000000-1111-4222-8333-444455556666", gpu="1", modelNa
 // agentLabels are those that the scrape gives the agent's series.
 func agentLabels(n int, more map[string]string) map[string]string {
 	set := map[string]string{"instance": fmt.Sprintf("10.0.0.%d:9835", n+1), "job": "quoin-agent"}
-	if nodes[n].label {
-		set["node"] = nodes[n].name
+	if hour.Nodes[n].Label {
+		set["node"] = hour.Nodes[n].Name
 	}
 	maps.Copy(set, more)
 	return set
 }
 
 func fabricInfo(n int) sample {
-	uuid, clique, _ := strings.Cut(nodes[n].clique, ".")
+	uuid, clique, _ := strings.Cut(hour.Nodes[n].Clique, ".")
 	return sample{labels("quoin_agent_fabric_info", agentLabels(n, map[string]string{"cluster_uuid": uuid, "clique": clique, "state": "completed"})), 1}
 }
 
 func imexInfo(n int) sample {
-	return sample{labels("quoin_agent_imex_info", agentLabels(n, map[string]string{"channel_major": "234", "state": nodes[n].imex})), 1}
+	return sample{labels("quoin_agent_imex_info", agentLabels(n, map[string]string{"channel_major": "234", "state": hour.Nodes[n].IMEX})), 1}
 }
 
 // quantile is what histogram_quantile gives of calls that all took between 2.5 and

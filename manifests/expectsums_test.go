@@ -1,8 +1,10 @@
 package manifests_test
 
+import "github.com/quoin-hpc/quoin/testdata/hour"
+
 // wholeWatts counts no hold of a MIG instance.
 func wholeWatts(h hold) float64 {
-	if !h.whole() {
+	if !h.Whole() {
 		return none
 	}
 	return h.watts()
@@ -71,25 +73,25 @@ func ratio(a, b func(moment) []sample) func(moment) []sample {
 }
 
 // perJob expects a row for each job; one of value 0 has none.
-func perJob(value func(moment, *job) float64) func(moment) []sample {
+func perJob(value func(moment, *hour.Job) float64) func(moment) []sample {
 	return func(m moment) []sample {
 		var rows []sample
 		seen := map[string]bool{}
 		for _, h := range m.holds() {
-			if v := value(m, h.job); !seen[h.id] && v != 0 {
-				rows = append(rows, sample{labels("", h.jobLabels()), v})
+			if v := value(m, h.Job); !seen[h.ID] && v != 0 {
+				rows = append(rows, sample{labels("", jobLabels(h.Job)), v})
 			}
-			seen[h.id] = true
+			seen[h.ID] = true
 		}
 		return rows
 	}
 }
 
 // blocks are the blocks that a job is spread over.
-func (j *job) blocks() map[string]bool {
+func blocksOf(j *hour.Job) map[string]bool {
 	all := map[string]bool{}
-	for _, p := range j.holds {
-		if b := nodes[p.node].block; b != "" {
+	for _, p := range j.Holds {
+		if b := hour.Nodes[p.Node].Block; b != "" {
 			all[b] = true
 		}
 	}
@@ -98,20 +100,20 @@ func (j *job) blocks() map[string]bool {
 
 // The seconds of a device that its agent counts.
 func heldSeconds(n, i, minute int) float64 {
-	held, _, _ := nodes[n].seconds(n, i, minute)
+	held, _, _ := hour.Nodes[n].Seconds(n, i, minute)
 	return held
 }
 
 func idleSeconds(n, i, minute int) float64 {
-	_, idle, _ := nodes[n].seconds(n, i, minute)
+	_, idle, _ := hour.Nodes[n].Seconds(n, i, minute)
 	return idle
 }
 
 // increases sums what increase() gives of all devices' seconds over the minutes
 // shown.
 func (m moment) increases(seconds func(n, i, minute int) float64) (sum float64) {
-	for n := range nodes {
-		for i := range nodes[n].devices {
+	for n := range hour.Nodes {
+		for i := range hour.Nodes[n].Devices {
 			grown := seconds(n, i, m.minute) - seconds(n, i, m.from())
 			sum += increase(grown/float64(m.minutes-1), m.minutes)
 		}
@@ -123,10 +125,10 @@ func (m moment) increases(seconds func(n, i, minute int) float64) (sum float64) 
 // shown.
 func (m moment) energy(n int) (sum float64) {
 	seen := map[string]bool{}
-	for i := range nodes[n].devices {
-		d := &nodes[n].devices[i]
+	for i := range hour.Nodes[n].Devices {
+		d := &hour.Nodes[n].Devices[i]
 		if !seen[d.UUID] {
-			grown := d.at(place{n, i}, m.minute).Joules - d.at(place{n, i}, m.from()).Joules
+			grown := d.At(hour.Place{Node: n, Device: i}, m.minute).Joules - d.At(hour.Place{Node: n, Device: i}, m.from()).Joules
 			sum += increase(grown/float64(m.minutes-1), m.minutes)
 		}
 		seen[d.UUID] = true

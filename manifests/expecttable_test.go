@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/testdata/exporter"
+	"github.com/quoin-hpc/quoin/testdata/hour"
 )
 
 // expectations are the rows of every expression of every dashboard, by uid, panel
@@ -20,15 +21,15 @@ func expectations() map[string]func(moment) []sample {
 var jobExpectations = map[string]func(moment) []sample{
 	"quoin-job/Devices held/A":                         one(func(m moment) float64 { return float64(len(m.devices())) }),
 	"quoin-job/Nodes/A":                                one(func(m moment) float64 { return float64(len(m.nodes())) }),
-	"quoin-job/Mean utilisation/A":                     one(func(m moment) float64 { return m.sum((*device).utilization) / float64(len(m.devices())) }),
+	"quoin-job/Mean utilisation/A":                     one(func(m moment) float64 { return m.sum(utilization) / float64(len(m.devices())) }),
 	"quoin-job/Idle devices/A":                         one(func(m moment) float64 { return float64(len(m.idle(300))) }),
 	"quoin-job/Power/A":                                one(func(m moment) float64 { return m.sumHolds(hold.watts) }),
 	"quoin-job/Devices/A":                              perHold("quoin:gpu_job:info", func(moment, hold) (float64, bool) { return 1, true }),
-	"quoin-job/Devices/B":                              perHold("quoin:gpu_job_utilization:ratio", func(_ moment, h hold) (float64, bool) { return h.utilization(), true }),
-	"quoin-job/Devices/C":                              perHold("quoin:gpu_job_memory_used:bytes", func(_ moment, h hold) (float64, bool) { return h.held.Used, true }),
-	"quoin-job/Devices/D":                              perHold("quoin:gpu_job_power:watts", func(_ moment, h hold) (float64, bool) { return h.watts(), h.whole() }),
+	"quoin-job/Devices/B":                              perHold("quoin:gpu_job_utilization:ratio", func(_ moment, h hold) (float64, bool) { return utilization(h.Device), true }),
+	"quoin-job/Devices/C":                              perHold("quoin:gpu_job_memory_used:bytes", func(_ moment, h hold) (float64, bool) { return h.Held.Used, true }),
+	"quoin-job/Devices/D":                              perHold("quoin:gpu_job_power:watts", func(_ moment, h hold) (float64, bool) { return h.watts(), h.Whole() }),
 	"quoin-job/Devices/E":                              perHold("quoin:gpu_job_idle:seconds", func(m moment, h hold) (float64, bool) { return h.stretch(m), true }),
-	"quoin-job/Utilisation/A":                          perHold("quoin:gpu_job_utilization:ratio", func(_ moment, h hold) (float64, bool) { return h.utilization(), true }),
+	"quoin-job/Utilisation/A":                          perHold("quoin:gpu_job_utilization:ratio", func(_ moment, h hold) (float64, bool) { return utilization(h.Device), true }),
 	"quoin-job/Memory/A":                               ofEach(func(u exporter.Use) float64 { return u.Used / u.Size }),
 	"quoin-job/SM activity/A":                          ofEach(func(u exporter.Use) float64 { return u.SM }),
 	"quoin-job/NVLink/A":                               ofWhole(func(u exporter.Use) float64 { return u.NVLink }),
@@ -58,17 +59,17 @@ var jobExpectations = map[string]func(moment) []sample{
 	"quoin-users/Users in the time shown/A":            scaled(1/60., over(hold.share, "cluster", "account", "user")),
 	"quoin-users/Users in the time shown/B":            scaled(1/60., over(hold.used, "cluster", "account", "user")),
 	"quoin-users/Users in the time shown/C":            scaled(60, over(wholeWatts, "cluster", "account", "user")),
-	"quoin-users/Jobs/A":                               perJob(func(m moment, j *job) float64 { return float64(len(j.holds)) }),
-	"quoin-users/Jobs/B":                               perJob(func(_ moment, j *job) float64 { return float64(len(j.blocks())) }),
-	"quoin-users/Jobs/C":                               perJob(func(m moment, j *job) float64 { return float64(60 * (m.minute - j.from)) }),
+	"quoin-users/Jobs/A":                               perJob(func(m moment, j *hour.Job) float64 { return float64(len(j.Holds)) }),
+	"quoin-users/Jobs/B":                               perJob(func(_ moment, j *hour.Job) float64 { return float64(len(blocksOf(j))) }),
+	"quoin-users/Jobs/C":                               perJob(func(m moment, j *hour.Job) float64 { return float64(60 * (m.minute - j.From)) }),
 	"quoin-users/$cluster":                             fixed(sample{`{cluster="alpha"}`, 1}),
 	"quoin-users/$account":                             func(m moment) []sample { return m.all().values("account") },
 	"quoin-users/$user":                                func(m moment) []sample { return m.all().values("user") },
 
 	"quoin-users/Energy by node in the time shown/A": func(m moment) []sample {
 		var rows []sample
-		for n := range nodes {
-			rows = append(rows, sample{labels("", map[string]string{"node": nodes[n].name}), math.Round(m.energy(n))})
+		for n := range hour.Nodes {
+			rows = append(rows, sample{labels("", map[string]string{"node": hour.Nodes[n].Name}), math.Round(m.energy(n))})
 		}
 		return rows
 	},
@@ -82,7 +83,7 @@ var jobExpectations = map[string]func(moment) []sample{
 	"quoin-idle/Idle for longest/A":              perHold("quoin:gpu_job_idle:seconds", func(m moment, h hold) (float64, bool) { return h.stretch(m), h.stretch(m) >= 60 }),
 	"quoin-idle/Held and idle devices by user/A": func(m moment) []sample { return m.idle(60) },
 	"quoin-idle/Idle share of held time by GPU model/A": func(m moment) []sample {
-		return []sample{{labels("", map[string]string{"modelName": h100}), 1 / float64(m.all().heldOf(h100))}, {`{modelName="NVIDIA A100-SXM4-40GB"}`, 0}}
+		return []sample{{labels("", map[string]string{"modelName": hour.H100}), 1 / float64(m.all().heldOf(hour.H100))}, {`{modelName="NVIDIA A100-SXM4-40GB"}`, 0}}
 	},
 	"quoin-idle/Device hours lost by node/A": func(m moment) []sample {
 		return []sample{{`{node="n1"}`, m.increases(idleSeconds) / 3600}, {`{node="n2"}`, 0}, {`{node="n3"}`, 0}, {`{node="n4"}`, 0}}
@@ -92,7 +93,7 @@ var jobExpectations = map[string]func(moment) []sample{
 	"quoin-idle/$account":                    func(m moment) []sample { return m.all().values("account") },
 	"quoin-idle/$user":                       func(m moment) []sample { return m.all().values("user") },
 	"quoin-idle/$node":                       values("node", "n1", "n2", "n3", "n4"),
-	"quoin-idle/$model":                      values("modelName", h100, "NVIDIA A100-SXM4-40GB", "NVIDIA GB200"),
+	"quoin-idle/$model":                      values("modelName", hour.H100, "NVIDIA A100-SXM4-40GB", "NVIDIA GB200"),
 }
 
 // values expects one row for each value of a label.
@@ -116,7 +117,7 @@ func (m moment) all() moment {
 func (m moment) values(label string) []sample {
 	var found []string
 	for _, h := range m.holds() {
-		if v := h.jobLabels()[label]; !slices.Contains(found, v) {
+		if v := jobLabels(h.Job)[label]; !slices.Contains(found, v) {
 			found = append(found, v)
 		}
 	}
@@ -124,10 +125,10 @@ func (m moment) values(label string) []sample {
 }
 
 // devices are the devices that are held, each once.
-func (m moment) devices() map[place]*device {
-	all := map[place]*device{}
+func (m moment) devices() map[hour.Place]*hour.Device {
+	all := map[hour.Place]*hour.Device{}
 	for _, h := range m.holds() {
-		all[h.place] = h.device
+		all[h.Place] = h.Device
 	}
 	return all
 }
@@ -135,12 +136,12 @@ func (m moment) devices() map[place]*device {
 func (m moment) nodes() map[int]bool {
 	all := map[int]bool{}
 	for p := range m.devices() {
-		all[p.node] = true
+		all[p.Node] = true
 	}
 	return all
 }
 
-func (m moment) sum(value func(*device) float64) (sum float64) {
+func (m moment) sum(value func(*hour.Device) float64) (sum float64) {
 	for _, d := range m.devices() {
 		sum += value(d)
 	}
@@ -155,7 +156,7 @@ func (m moment) sumHolds(value func(hold) float64) (sum float64) {
 }
 
 // used is the job's part of the device's utilisation.
-func (h hold) used() float64 { return h.share() * h.utilization() }
+func (h hold) used() float64 { return h.share() * utilization(h.Device) }
 
 // idle expects a row for each user with devices that are idle for so many seconds.
 func (m moment) idle(seconds float64) []sample {
@@ -171,10 +172,10 @@ func (m moment) idle(seconds float64) []sample {
 // free expects a row for each device that no job holds.
 func (m moment) free() []sample {
 	var rows []sample
-	for n := range nodes {
-		for i := range nodes[n].devices {
-			if p := (place{n, i}); len(holders(p, m.minute)) == 0 {
-				rows = append(rows, sample{labels("quoin:gpu:info", p.infoLabels()), 1})
+	for n := range hour.Nodes {
+		for i := range hour.Nodes[n].Devices {
+			if p := (hour.Place{Node: n, Device: i}); len(hour.Holders(p, m.minute)) == 0 {
+				rows = append(rows, sample{labels("quoin:gpu:info", infoLabels(p)), 1})
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/testdata/exporter"
+	"github.com/quoin-hpc/quoin/testdata/hour"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -99,7 +100,7 @@ func (l *live) startNode(name string, since49 bool) *liveNode {
 			l.t.Fatal(err)
 		}
 	}
-	x := &exporter.Exporter{Since49: since49, Hostname: name, Driver: n.report.DriverVersion, Mapping: n.mapping(), Counters: newHour(l.t).counters[since49]}
+	x := &exporter.Exporter{Since49: since49, Hostname: name, Driver: n.report.DriverVersion, Mapping: n.mapping(), Counters: newPlayer(l.t).counters[since49]}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		var body bytes.Buffer
 		if err := x.Write(&body, n.devices()); err != nil { // as the exporter: the whole scrape fails
@@ -148,9 +149,9 @@ func (n *liveNode) startAgent() {
 func (n *liveNode) devices() []exporter.Device {
 	var all []exporter.Device
 	for _, g := range n.report.GPUs {
-		d := exporter.Device{GPU: *g.DCGMID, UUID: g.UUID, Model: g.Product, Use: exporter.Use{Utilization: 0.5, Engine: 0.25, Used: gib, Size: 80 * gib, Watts: 600}}
+		d := exporter.Device{GPU: *g.DCGMID, UUID: g.UUID, Model: g.Product, Use: exporter.Use{Utilization: 0.5, Engine: 0.25, Used: hour.GiB, Size: 80 * hour.GiB, Watts: 600}}
 		if n.name == "n1" && g.Index == 1 {
-			d.Use = exporter.Use{Size: 80 * gib, Watts: 70}
+			d.Use = exporter.Use{Size: 80 * hour.GiB, Watts: 70}
 		}
 		if len(g.MIG) == 0 {
 			all = append(all, d)

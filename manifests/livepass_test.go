@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/hour"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
 )
 
@@ -156,7 +157,7 @@ func (l *live) sameSeries(n *liveNode) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	printed, scripted := shapes(string(body)), shapes(agentText(3, 20)+agentText(2, 20)+agentText(1, 20))
+	printed, scripted := shapes(string(body)), shapes(hour.AgentText(3, 20)+hour.AgentText(2, 20)+hour.AgentText(1, 20))
 	for name, want := range scripted {
 		// No IMEX and no problem on a simulated machine without trouble.
 		if got, ok := printed[name]; name != "quoin_agent_imex_info" && name != "quoin_agent_problems" && (!ok || got != want) {

@@ -160,7 +160,7 @@ func (l *timeline) series() []series {
 // scriptedHour plays the whole script.
 func scriptedHour(t *testing.T) []series {
 	t.Helper()
-	h, l := newHour(t), &timeline{}
+	h, l := newPlayer(t), &timeline{}
 	for minute := range 61 {
 		l.add(t, h.at(t, minute))
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+
+	"github.com/quoin-hpc/quoin/testdata/hour"
 )
 
 // TestRealRecording evaluates recording rules on what the scripted hour has not.
@@ -91,11 +93,11 @@ func TestRealHourAlerts(t *testing.T) {
 		}
 		return set
 	}
-	carol := hold{place: place{0, 1}, job: &jobs[2], device: &nodes[0].devices[1]}
+	carol := hold{Place: hour.Place{Node: 0, Device: 1}, Job: &hour.Jobs[2], Device: &hour.Nodes[0].Devices[1]}
 	always := []sample{
 		firing("QuoinJobStraddles", "info", map[string]string{"cluster": "alpha", "job_id": "106"}),
 		firing("QuoinXid", "critical", of4()),
-		firing("QuoinRowRemapFailed", "critical", map[string]string{"UUID": nodes[3].devices[1].UUID}),
+		firing("QuoinRowRemapFailed", "critical", map[string]string{"UUID": hour.Nodes[3].Devices[1].UUID}),
 		firing("QuoinFabricUnhealthy", "warning", of4("health", "unhealthy")),
 		firing("QuoinIMEXNotReady", "warning", of4("channel_major", "234", "state", "UNAVAILABLE")),
 		firing("QuoinPublisherHeld", "warning", map[string]string{"publication": "slurm", "reason": "BigChange"}),

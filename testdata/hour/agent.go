@@ -1,0 +1,222 @@
+package hour
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// say adds a sample to a text.
+type say func(name, kind, labels string, value float64)
+
+// AgentText is the agent's exposition of a node at a minute.
+func AgentText(n, minute int) string {
+	var b strings.Builder
+	families := map[string]bool{}
+	add := func(name, kind, labels string, value float64) {
+		family := name
+		if kind == "histogram" {
+			family = name[:strings.LastIndex(name, "_")]
+		}
+		if !families[family] {
+			families[family] = true
+			fmt.Fprintf(&b, "# TYPE %s %s\n", family, kind)
+		}
+		fmt.Fprintf(&b, "%s{%s} %v\n", name, labels, value)
+	}
+	node := &Nodes[n]
+	node.sayJobs(add, n, minute)
+	node.sayDevices(add, n, minute)
+	node.sayState(add)
+	node.sayMapping(add, n, minute)
+	node.sayHook(add, minute)
+	return b.String()
+}
+
+func (n *Node) sayJobs(add say, index, minute int) {
+	for i := range n.Devices {
+		for _, j := range Holders(Place{index, i}, minute) {
+			add("quoin_gpu_job_info", "gauge", n.deviceLabels(i)+fmt.Sprintf(`,job_id="%s",array_job_id="%s",job_name="%s",user="%s",partition="%s",account="%s",cluster="%s",clique="%s",block="%s"`,
+				j.ID, j.Array, j.Name, j.User, j.Partition, j.Account, Cluster, n.Clique, n.Block), 1)
+		}
+	}
+}
+
+func (n *Node) sayDevices(add say, index, minute int) {
+	for i := range n.Devices {
+		add("quoin_gpu_info", "gauge", n.deviceLabels(i)+fmt.Sprintf(`,modelName="%s",clique="%s",block="%s"`, n.Devices[i].Model, n.Clique, n.Block), 1)
+	}
+	allocated := n.held(index, minute)
+	add("quoin_gpus", "gauge", `state="allocated"`, float64(allocated))
+	add("quoin_gpus", "gauge", `state="idle"`, float64(len(n.Devices)-allocated))
+	for _, of := range []struct {
+		name, kind string
+		value      func(held, idle, stretch float64) float64
+	}{
+		{"quoin_gpu_held_seconds_total", "counter", func(held, _, _ float64) float64 { return held }},
+		{"quoin_gpu_idle_held_seconds_total", "counter", func(_, idle, _ float64) float64 { return idle }},
+		{"quoin_gpu_idle_held_stretch_seconds", "gauge", func(_, _, stretch float64) float64 { return stretch }},
+	} {
+		for i := range n.Devices {
+			add(of.name, of.kind, n.deviceLabels(i), of.value(n.Seconds(index, i, minute)))
+		}
+	}
+}
+
+// held is how many of the node's devices jobs hold.
+func (n *Node) held(index, minute int) (held int) {
+	for i := range n.Devices {
+		if len(Holders(Place{index, i}, minute)) > 0 {
+			held++
+		}
+	}
+	return held
+}
+
+// deviceLabels are those that a series of the exporter has too.
+func (n *Node) deviceLabels(i int) string {
+	d := &n.Devices[i]
+	s := fmt.Sprintf(`UUID="%s",gpu="%d"`, d.UUID, d.GPU)
+	if !d.Whole() {
+		s += fmt.Sprintf(`,GPU_I_ID="%d"`, d.Instance)
+	}
+	return s
+}
+
+// Seconds returns for how long a device was held, was held and idle, and is idle
+// now.
+func (n *Node) Seconds(index, i, minute int) (held, idle, stretch float64) {
+	p := Place{index, i}
+	for m := 1; m <= minute; m++ {
+		if len(Holders(p, m-1)) == 0 {
+			continue
+		}
+		held += 60
+		if n.Devices[i].Idle() {
+			idle += 60
+			stretch += 60
+		}
+	}
+	if len(Holders(p, minute)) == 0 {
+		stretch = 0
+	}
+	return held, idle, stretch
+}
+
+// Fabric is the state that the agent shows of the node's GPUs.
+func (n *Node) Fabric() string {
+	return cmp.Or(map[bool]string{true: "completed"}[n.Clique != ""], "notSupported")
+}
+
+// sayState says what the agent knows of the node and of itself.
+func (n *Node) sayState(add say) {
+	gpus := map[string]bool{}
+	for i := range n.Devices {
+		gpus[n.Devices[i].UUID] = true
+	}
+	add("quoin_agent_gpus", "gauge", fmt.Sprintf(`fabric="%s",health="%s"`, n.Fabric(), n.Health), float64(len(gpus)))
+	if n.Clique != "" {
+		uuid, clique, _ := strings.Cut(n.Clique, ".")
+		add("quoin_agent_fabric_info", "gauge", fmt.Sprintf(`cluster_uuid="%s",clique="%s",state="completed",status=""`, uuid, clique), 1)
+	}
+	if n.IMEX != "" {
+		add("quoin_agent_imex_info", "gauge", fmt.Sprintf(`channel_major="234",state="%s"`, n.IMEX), 1)
+	}
+	for i := range n.Devices {
+		if n.Devices[i].Held.Xid != 0 {
+			add("quoin_agent_problems", "gauge", `reason="XidError"`, 1)
+		}
+	}
+	add("quoin_agent_probe_up", "gauge", "", 1)
+	add("quoin_agent_report_stale", "gauge", "", 0)
+	add("quoin_agent_report_stored", "gauge", "", 1)
+}
+
+// sayMapping says that each job has a record and its lines, that all is as it
+// should be, and that a job which has ended has left a summary and an empty file.
+func (n *Node) sayMapping(add say, index, minute int) {
+	here, ended, empty, samples := 0, 0, 0, 0
+	for i := range Jobs {
+		j := &Jobs[i]
+		for _, p := range j.Holds {
+			switch {
+			case p.Node != index:
+			case minute < j.To:
+				here++
+			default:
+				ended++
+				if len(Holders(p, minute)) == 0 {
+					empty++
+				}
+			}
+		}
+	}
+	for m := 0; m <= minute; m++ {
+		samples += n.held(index, m)
+	}
+	add("quoin_agent_job_summaries", "gauge", "", float64(ended))
+	for _, of := range []struct {
+		state string
+		value int
+	}{{"held", n.held(index, minute)}, {"empty", empty}, {"foreign", 0}} {
+		add("quoin_agent_mapping_files", "gauge", fmt.Sprintf(`state="%s"`, of.state), float64(of.value))
+	}
+	for _, of := range []struct {
+		state string
+		value int
+	}{{"alive", here}, {"unproven", 0}, {"unreadable", 0}} {
+		add("quoin_agent_job_records", "gauge", fmt.Sprintf(`state="%s"`, of.state), float64(of.value))
+	}
+	add("quoin_agent_sweeps_total", "counter", "", float64(6*minute))
+	for _, reason := range []string{"boot", "ended", "overdue", "orphan"} {
+		add("quoin_agent_sweep_released_total", "counter", fmt.Sprintf(`reason="%s"`, reason), 0)
+	}
+	add("quoin_agent_mapping_repairs_total", "counter", "", 0)
+	add("quoin_agent_sweep_errors_total", "counter", "", 0)
+	add("quoin_agent_samples_total", "counter", `result="ok"`, float64(samples))
+	add("quoin_agent_samples_total", "counter", `result="missing"`, 0)
+}
+
+// HookFails says whether a Prolog of the node could not get the lock at the
+// minute: once in the hour.
+func (n *Node) HookFails(minute int) bool { return n.Name == "n2" && minute == 40 }
+
+// HookTook is how long each call of the hook takes; one runs in each minute.
+const HookTook = 0.003
+
+// sayHook says that in each minute up to now a Prolog ran.
+func (n *Node) sayHook(add say, minute int) {
+	calls, failed := float64(minute+1), 0.0
+	if n.Name == "n2" && minute >= 40 {
+		failed = 1
+	}
+	for _, hook := range []string{"prolog", "epilog"} {
+		if hook == "epilog" {
+			calls, failed = 0, 0
+		}
+		add("quoin_hook_runs_total", "counter", fmt.Sprintf(`hook="%s",result="ok"`, hook), calls-failed)
+		add("quoin_hook_runs_total", "counter", fmt.Sprintf(`hook="%s",result="error"`, hook), failed)
+		add("quoin_hook_errors_total", "counter", fmt.Sprintf(`hook="%s",reason="lock"`, hook), failed)
+		for _, le := range []float64{0.001, 0.0025, 0.005, 2.5} {
+			value := 0.0
+			if le > HookTook {
+				value = calls
+			}
+			add("quoin_hook_duration_seconds_bucket", "histogram", fmt.Sprintf(`hook="%s",le="%g"`, hook, le), value)
+		}
+		add("quoin_hook_duration_seconds_bucket", "histogram", fmt.Sprintf(`hook="%s",le="+Inf"`, hook), calls)
+		add("quoin_hook_duration_seconds_sum", "histogram", fmt.Sprintf(`hook="%s"`, hook), calls*HookTook)
+		add("quoin_hook_duration_seconds_count", "histogram", fmt.Sprintf(`hook="%s"`, hook), calls)
+	}
+}
+
+// PublisherText is what a publisher prints; only the leader has made a pass.
+func PublisherText(leader int) string {
+	s := fmt.Sprintf("# TYPE quoin_publisher_leader gauge\nquoin_publisher_leader{} %d\n", leader)
+	if leader == 1 {
+		s += "# TYPE quoin_publisher_nodes gauge\nquoin_publisher_nodes{publication=\"slurm\",reason=\"Placed\"} 3\nquoin_publisher_nodes{publication=\"slurm\",reason=\"NoNVLinkDomain\"} 1\n" +
+			"# TYPE quoin_publisher_held gauge\nquoin_publisher_held{publication=\"slurm\",reason=\"BigChange\"} 1\n" +
+			"# TYPE quoin_publisher_problems gauge\nquoin_publisher_problems{publication=\"slurm\",reason=\"XidError\"} 1\n"
+	}
+	return s
+}
