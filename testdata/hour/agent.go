@@ -181,8 +181,9 @@ func (n *Node) sayMapping(add say, index, minute int) {
 // minute: once in the hour.
 func (n *Node) HookFails(minute int) bool { return n.Name == "n2" && minute == 40 }
 
-// HookTook is how long each call of the hook takes; one runs in each minute.
-const HookTook = 0.003
+// HookTook is how long each call of the hook takes, in seconds; one runs in each
+// minute. Its sums are exact.
+const HookTook = 1. / 256
 
 // sayHook says that in each minute up to now a Prolog ran.
 func (n *Node) sayHook(add say, minute int) {
