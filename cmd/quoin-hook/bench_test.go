@@ -55,11 +55,12 @@ func benchNode(b *testing.B) (hook, mapping, conf string) {
 	tmp := b.TempDir()
 	hook, mapping, conf = filepath.Join(tmp, "quoin-hook"), filepath.Join(tmp, "map"), filepath.Join(tmp, "slurm.conf")
 	buildHook(b, hook)
-	text := "PrologFlags=Alloc,Contain\n"
+	var text strings.Builder
+	text.WriteString("PrologFlags=Alloc,Contain\n")
 	for i := range 1000 {
-		text += fmt.Sprintf("NodeName=n%d CPUs=16 Gres=gpu:8\n", i)
+		fmt.Fprintf(&text, "NodeName=n%d CPUs=16 Gres=gpu:8\n", i)
 	}
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte(text.String()), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	return hook, mapping, conf

@@ -236,7 +236,10 @@ func (n *node) compare(labels map[string][]string, from, till time.Time) (lost, 
 // TestReader scrapes the directory as DCGM Exporter would, while hooks of six
 // jobs at a time change it, two of them as programs that are killed now and then.
 func TestReader(t *testing.T) {
-	const scrapes, hooks, programs, kills = 20000, 1000, 200, 20
+	scrapes, hooks, programs, kills := 20000, int64(1000), int64(200), int64(20)
+	if testing.Short() {
+		scrapes, hooks, programs, kills = 4000, 200, 40, 4
+	}
 	n := newNode(t)
 	var stop atomic.Bool
 	var workers sync.WaitGroup

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,7 +44,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 			before := used()
 			calls := 0
 			for b.Loop() {
-				sh(fmt.Sprintf("seq 1000 | xargs -P 4 -I{} scontrol show job 100 -o | grep -c ^JobId=100 | grep -qx 1000"))
+				sh("seq 1000 | xargs -P 4 -I{} scontrol show job 100 -o | grep -c ^JobId=100 | grep -qx 1000")
 				calls += 1000
 			}
 			b.ReportMetric(float64(used()-before)*10*1000/float64(calls), "slurmctld-cpu-ms/1000")

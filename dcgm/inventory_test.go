@@ -1,0 +1,122 @@
+package dcgm
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func testInventory() *Inventory {
+	one := 1
+	return &Inventory{APIVersion: APIVersion, Kind: inventoryKind, Node: "n1", Entries: []Entry{
+		{GRESIndex: 0, Minor: 2, UUID: "GPU-a", ExporterID: "5"},
+		{GRESIndex: 1, Minor: 3, UUID: "GPU-b", ExporterID: "4"},
+		{GRESIndex: 2, Minor: 4, UUID: "MIG-c", GPUUUID: "GPU-c", GPUInstanceID: &one, ExporterID: "6.1"},
+	}}
+}
+
+func TestResolve(t *testing.T) {
+	inv := testInventory()
+	tests := []struct {
+		name             string
+		inv              *Inventory
+		indices, visible string
+		want             []string
+		err              string
+	}{
+		{"indices by inventory", inv, "0,1", "", []string{"5", "4"}, ""},
+		{"range of indices", inv, "0-2", "0,1,2", []string{"5", "4", "6.1"}, ""},
+		{"UUIDs win over indices", inv, "0", "GPU-b", []string{"4"}, ""},
+		{"MIG by UUID", inv, "2", "MIG-c", []string{"6.1"}, ""},
+		{"no inventory", nil, "3,1", "", []string{"3", "1"}, ""},
+		{"no inventory, UUIDs and indices", nil, "3", "GPU-b", []string{"3"}, ""},
+		{"no inventory, UUIDs alone", nil, "", "GPU-b", nil, "no inventory: GPU-b"},
+		{"index beyond the inventory", inv, "0,7", "", []string{"5"}, "GRES index 7: the inventory has 3"},
+		{"stale inventory: no label rather than a wrong one", inv, "0,1", "GPU-x,GPU-y", nil, "no GPU-x"},
+		{"MIG that the inventory does not know", inv, "1", "MIG-x", nil, "no MIG-x"},
+		{"MIG without an inventory", nil, "1", "MIG-x", nil, "no inventory: MIG-x"},
+		{"garbage", inv, "0,x", "", nil, `"x"`},
+		{"endless range", inv, "0-65535", "", nil, "want numbers"},
+		{"none", inv, "", "", nil, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, _, err := Resolve(tt.inv, tt.indices, tt.visible)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("error %v, want %q", err, tt.err)
+			}
+		})
+	}
+}
+
+func TestInventoryRoundTrip(t *testing.T) {
+	dir := t.TempDir()
+	want := testInventory()
+	if err := WriteInventory(dir, *want); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.Stat(filepath.Join(dir, InventoryFile))
+	if err := WriteInventory(dir, *want); err != nil {
+		t.Fatal(err)
+	}
+	after, _ := os.Stat(filepath.Join(dir, InventoryFile))
+	if !os.SameFile(before, after) {
+		t.Error("an unchanged inventory was written again")
+	}
+	got, err := ReadInventory(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for name, text := range map[string]string{
+		"unknown key":     `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[],"x":1}`,
+		"another version": `{"apiVersion":"quoin.dev/v2","kind":"Inventory","node":"n","entries":[]}`,
+		"not JSON":        `{`,
+		"wrong order":     `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[{"gresIndex":1,"minor":0,"uuid":"GPU-a","exporterID":"0"}]}`,
+		"bad exporter id": `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[{"gresIndex":0,"minor":0,"uuid":"GPU-a","exporterID":"a/b"}]}`,
+	} {
+		if _, err := parseInventory("inventory.json", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), "inventory.json: ") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func FuzzInventory(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[{"gresIndex":0,"minor":0,"uuid":"GPU-a","exporterID":"0.1"}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		inv, err := parseInventory("f", data)
+		if err != nil {
+			return
+		}
+		dir := t.TempDir()
+		if err := WriteInventory(dir, *inv); err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+		if _, err := ReadInventory(dir); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzResolve(f *testing.F) {
+	f.Add("0,2-3", "GPU-a,MIG-c")
+	f.Fuzz(func(t *testing.T, indices, visible string) {
+		gpus, _, _ := Resolve(testInventory(), indices, visible)
+		for _, g := range gpus {
+			if !isExporterID(g) {
+				t.Fatalf("exporter id %q", g)
+			}
+		}
+		if len(gpus) > maxGPUs {
+			t.Fatalf("%d GPUs", len(gpus))
+		}
+	})
+}
