@@ -67,10 +67,10 @@ func WriteSummary(dir string, s Summary) error {
 	return replace(dir, filepath.Join(dir, s.Name()), append(data, '\n'))
 }
 
-// ReadSummaries reads the summaries of a directory, the oldest first. What cannot
-// be read is said in the error, file by file, beside what can. A missing
-// directory has none.
-func ReadSummaries(dir string) ([]Summary, error) {
+// ReadSummaries reads the summaries of a directory, the oldest first; of these jobs
+// where some are named. What cannot be read is said in the error, file by file,
+// beside what can. A missing directory has none.
+func ReadSummaries(dir string, jobs ...string) ([]Summary, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -80,7 +80,7 @@ func ReadSummaries(dir string) ([]Summary, error) {
 	var all []Summary
 	var failed error
 	for _, e := range entries {
-		if !isSummary(e.Name()) {
+		if !isSummary(e.Name()) || !isSummaryOf(e.Name(), jobs) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
@@ -100,6 +100,15 @@ func ReadSummaries(dir string) ([]Summary, error) {
 	}
 	slices.SortStableFunc(all, func(a, b Summary) int { return cmp.Compare(a.Ended, b.Ended) })
 	return all, failed
+}
+
+// isSummaryOf says whether a file may be of one of the jobs, by its name.
+func isSummaryOf(name string, jobs []string) bool {
+	_, key, _ := strings.Cut(name, "-")
+	return len(jobs) == 0 || slices.ContainsFunc(jobs, func(job string) bool {
+		rest, is := strings.CutPrefix(key, job)
+		return is && rest != "" && strings.ContainsAny(rest[:1], "-@")
+	})
 }
 
 func parseSummary(data []byte) (*Summary, error) {

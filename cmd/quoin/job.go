@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+// jobOptions are the flags of quoin job.
+type jobOptions struct {
+	runDir      string
+	summaryDirs []string
+	output      string
+	cluster     string
+	start       string
+	all         bool
+	wait        time.Duration
+
+	runDirGiven bool
+	now         func() time.Time
+	zone        *time.Location
+	stderr      io.Writer
+}
+
+// The ways in which quoin job prints.
+const (
+	jobTable    = "table"
+	jobWide     = "wide"
+	jobJSON     = "json"
+	jobJobstats = "jobstats"
+)
+
+func newJobCommand() *cobra.Command {
+	o := jobOptions{now: time.Now, zone: time.Local} //nolint:gosmopolitan // for whoever reads it here
+	cmd := &cobra.Command{
+		Use:   "job [JOB]",
+		Short: "Show how a job uses its GPUs, or has used them",
+		Long: `job shows how a job that runs here uses its GPUs, or how one that has ended has
+used them: utilisation, SM activity, memory, power, energy, and GPUs that were never
+used. It reads the records and samples in the run directory and the summaries that
+Epilogs leave there; of a job with several nodes all of them where their summaries
+are in one directory (quoin agent --hook-summary-dir). Without JOB it lists the jobs
+that run here.
+
+JOB is a job id, an array's id, or an array's id and a task, as 4711_3. Of a job that
+was requeued the last run is shown. With -o jobstats it prints what Jobstats of
+Princeton University keeps in a job's AdminComment.`,
+		Example: `  quoin job
+  quoin job 4711
+  quoin job 4711 --summary-dir /shared/quoin/summaries
+  sacctmgr -i modify job where jobid=4711 set AdminComment="$(quoin job 4711 -o jobstats)"`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.runDirGiven, o.stderr = cmd.Flags().Changed("run-dir"), cmd.ErrOrStderr()
+			if err := o.check(args); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return listJobs(cmd.OutOrStdout(), &o)
+			}
+			return showJob(cmd.Context(), cmd.OutOrStdout(), &o, args[0])
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.runDir, "run-dir", dcgm.DefaultRunDir, "`directory` of this node's records, samples and summaries")
+	f.StringSliceVar(&o.summaryDirs, "summary-dir", nil, "`directory` with summaries of jobs that have ended, such as one that nodes share; default: the run directory's, and the one that the hook is told")
+	f.StringVarP(&o.output, "output", "o", jobTable, "table, wide (with whole UUIDs and products), json or jobstats")
+	f.StringVar(&o.cluster, "cluster", "", "`name` of the Slurm cluster, where several have jobs of one id")
+	f.StringVar(&o.start, "start", "", "show the run that began at this `second` since 1970, as SLURM_JOB_START_TIME says it")
+	f.BoolVar(&o.all, "all", false, "show all runs of a job that was requeued; without JOB list jobs that have ended, too")
+	f.DurationVar(&o.wait, "wait", 0, "wait at most this `time` until each of the job's nodes has left its summary")
+	return cmd
+}
+
+func (o *jobOptions) check(args []string) error {
+	switch o.output {
+	case jobTable, jobWide, jobJSON, jobJobstats:
+	default:
+		return fmt.Errorf("--output %q: want table, wide, json or jobstats", o.output)
+	}
+	if o.wait < 0 {
+		return fmt.Errorf("--wait %s: want 0 or more", o.wait)
+	}
+	if _, err := strconv.ParseUint(o.start, 10, 63); o.start != "" && err != nil {
+		return fmt.Errorf("--start %q: want seconds since 1970", o.start)
+	}
+	if len(args) == 0 {
+		if o.output == jobJobstats || o.wait > 0 {
+			return errors.New("--output jobstats and --wait: want a job's id beside them")
+		}
+		return nil
+	}
+	if err := dcgm.CheckJobID(args[0]); err != nil {
+		return err
+	}
+	if o.all && o.output == jobJobstats {
+		return errors.New("--all and --output jobstats: an AdminComment is of one run")
+	}
+	return nil
+}
+
+// gather reads what is known of all jobs, or of summaries those of some. What cannot
+// be read is said and passed over.
+func (o *jobOptions) gather(jobs ...string) ([]jobRun, error) {
+	dirs := o.summaryDirs
+	nodes, err := o.gatherRunDir(len(dirs) > 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range o.summaryDirs {
+		if _, err := os.Stat(dir); err != nil {
+			return nil, fmt.Errorf("read summaries: %w; correct --summary-dir", err)
+		}
+	}
+	if len(dirs) == 0 {
+		dirs = []string{dcgm.SummaryDir(o.runDir)}
+		if c, err := dcgm.ReadHookConfig(o.runDir); err != nil {
+			o.skip(err)
+		} else if c != nil && c.SummaryDir != "" {
+			dirs = append(dirs, c.SummaryDir)
+		}
+	} else if o.runDirGiven {
+		dirs = append(dirs, dcgm.SummaryDir(o.runDir))
+	}
+	for _, dir := range dirs {
+		summaries, err := dcgm.ReadSummaries(dir, jobs...)
+		o.skip(err)
+		for _, s := range summaries {
+			nodes = append(nodes, nodeRun{s.Record, s.Use, s.Ended, s.ExitCode})
+		}
+	}
+	nodes = slices.DeleteFunc(nodes, func(n nodeRun) bool {
+		return o.cluster != "" && n.record.Cluster != o.cluster || o.start != "" && n.record.StartTime != o.start
+	})
+	return groupRuns(nodes), nil
+}
+
+// gatherRunDir reads the jobs that run here. The run directory may be missing on a
+// machine that has no GPUs, such as slurmctld's, where summaries are elsewhere.
+func (o *jobOptions) gatherRunDir(elsewhere bool) ([]nodeRun, error) {
+	if _, err := os.Stat(o.runDir); errors.Is(err, fs.ErrNotExist) && elsewhere && !o.runDirGiven {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read jobs: %w; does quoin agent run on this node? Give --run-dir, or --summary-dir where summaries are kept elsewhere", err)
+	}
+	records, failed := dcgm.ReadRecords(o.runDir)
+	for _, key := range sortedKeys(failed) {
+		o.skip(failed[key])
+	}
+	var nodes []nodeRun
+	for _, key := range sortedKeys(records) {
+		u, err := dcgm.ReadUse(o.runDir, key)
+		o.skip(err)
+		if r := records[key]; u != nil && (u.JobID != r.JobID || u.Run != r.Run) {
+			u = nil // of another run
+		}
+		nodes = append(nodes, nodeRun{record: records[key], use: u})
+	}
+	return nodes, nil
+}
+
+// skip says what is passed over, a line for each.
+func (o *jobOptions) skip(err error) {
+	if err == nil {
+		return
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(o.stderr, "quoin: skipped: %s\n", strings.TrimSpace(line))
+	}
+}
+
+// waitPause is the time between two looks for a job's summaries at first, and
+// longestPause at last.
+const (
+	waitPause    = 250 * time.Millisecond
+	longestPause = 2 * time.Second
+)
+
+// showJob prints one job.
+func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
+	runs, err := o.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	if len(runs) == 0 {
+		where := "no record in " + o.runDir + ", and no summary of it"
+		if len(o.summaryDirs) > 0 {
+			where += " in " + strings.Join(o.summaryDirs, ", ")
+		}
+		fmt.Fprintf(o.stderr, "quoin: job %s is not known here: %s. Jobs of other nodes: run quoin there, or give --summary-dir where all nodes keep their summaries\n", id, where)
+		return exitError(1)
+	}
+	switch o.output {
+	case jobJSON:
+		return printJobsJSON(w, o, runs)
+	case jobJobstats:
+		return printJobstats(w, o, id, runs)
+	}
+	for i := range runs {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		printJob(w, o, &runs[i])
+	}
+	return nil
+}
+
+// find returns the runs to show, after the wait for those that are to come.
+func (o *jobOptions) find(ctx context.Context, id string) ([]jobRun, error) {
+	stderr := o.stderr
+	var jobs []string
+	if o.output == jobJobstats && !strings.Contains(id, "_") {
+		jobs = []string{id} // a spool that nodes share may be large
+	}
+	pause := waitPause
+	for end := o.now().Add(o.wait); ; o.stderr = io.Discard { // what is skipped is said once
+		all, err := o.gather(jobs...)
+		if err != nil {
+			return nil, err
+		}
+		runs := slices.DeleteFunc(all, func(r jobRun) bool { return !r.is(id) })
+		if !o.all {
+			runs = lastRuns(runs)
+		}
+		missing := slices.ContainsFunc(runs, func(r jobRun) bool { return !r.complete() })
+		if len(runs) > 0 && !missing || !o.now().Before(end) {
+			o.stderr = stderr
+			return runs, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(min(pause, end.Sub(o.now()))):
+			pause = min(2*pause, longestPause)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// jobStart is when the jobs of these tests began.
+var jobStart = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// jobDevice is a device and what each sample of it says.
+type jobDevice struct {
+	entry dcgm.Entry
+	use   topology.DeviceUse
+}
+
+func value[T any](v T) *T { return &v }
+
+// h100 is GPU i of a node that does what is said of it.
+func h100(node string, i, processes int, share float64) jobDevice {
+	uuid := fmt.Sprintf("GPU-%s%06d-0000-0000-0000-%012d", node, i, i)
+	return jobDevice{dcgm.Entry{UUID: uuid, ExporterID: fmt.Sprint(i), Product: "NVIDIA H100 80GB HBM3"}, topology.DeviceUse{UUID: uuid, Processes: &processes, Utilization: &share,
+		SMActivity: value(share / 2), MemoryUsed: value(uint64(share * 70 * (1 << 30))), MemoryTotal: value(uint64(80 << 30)), Power: value(70 + 600*share)}}
+}
+
+// migInstance is an instance of GPU 0.
+func migInstance(gi, processes int) jobDevice {
+	uuid := fmt.Sprintf("MIG-%08d-0000-0000-0000-000000000000", gi)
+	return jobDevice{dcgm.Entry{UUID: uuid, ExporterID: fmt.Sprintf("0.%d", gi), Product: "NVIDIA A100-SXM4-40GB 1g.5gb"}, topology.DeviceUse{UUID: uuid, Processes: &processes,
+		MemoryUsed: value(uint64(processes) << 30), MemoryTotal: value(uint64(5 << 30))}}
+}
+
+// jobOn is a record of a job on a node.
+func jobOn(job, node string) dcgm.Record {
+	return dcgm.Record{JobID: job, Run: dcgm.Run{StartTime: fmt.Sprint(jobStart.Unix())}, User: "ada", Account: "physics", Partition: "gpu", Cluster: "hpc", Node: node, NumNodes: "1", NodeList: node}
+}
+
+// usedFor is the use of devices by a job that was sampled each ten seconds.
+func usedFor(r dcgm.Record, d time.Duration, devices ...jobDevice) *dcgm.Use {
+	if len(devices) == 0 {
+		return nil
+	}
+	u := dcgm.NewUse(r.JobID, r.Run, jobStart)
+	var entries []dcgm.Entry
+	var s topology.Sample
+	for _, dev := range devices {
+		entries, s.Devices = append(entries, dev.entry), append(s.Devices, dev.use)
+	}
+	u.Hold(entries)
+	for at := 10 * time.Second; at <= d; at += 10 * time.Second {
+		for i := range s.Devices {
+			if p := s.Devices[i].Power; p != nil {
+				s.Devices[i].Energy = value(1e6 + *p*at.Seconds())
+			}
+		}
+		u.Add(s, jobStart.Add(at), 10*time.Second)
+	}
+	return u
+}
+
+// writeRunning writes a job that runs, writeEnded one that has ended.
+func writeRunning(t *testing.T, runDir string, r dcgm.Record, u *dcgm.Use) {
+	t.Helper()
+	if err := dcgm.WriteRecord(runDir, r.JobID, r); err != nil {
+		t.Fatal(err)
+	}
+	if u == nil {
+		return
+	}
+	if err := dcgm.WriteUse(runDir, r.JobID, u); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func writeEnded(t *testing.T, dir string, r dcgm.Record, u *dcgm.Use, after time.Duration, exit string) {
+	t.Helper()
+	start := jobStart
+	if seconds, err := fmt.Sscan(r.StartTime, new(int64)); err != nil || seconds != 1 {
+		t.Fatal(err)
+	}
+	if err := dcgm.WriteSummary(dir, dcgm.Summary{Key: r.JobID, Record: r, Use: u, Ended: start.Add(after).Unix(), ExitCode: exit}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// jobOutput runs quoin job with options, an hour and a half after the jobs began.
+func jobOutput(t *testing.T, o jobOptions, id string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, said bytes.Buffer
+	o.now, o.zone, o.stderr, o.runDirGiven = func() time.Time { return jobStart.Add(90 * time.Minute) }, time.UTC, &said, true
+	if o.output == "" {
+		o.output = jobTable
+	}
+	if id == "" {
+		err = listJobs(&out, &o)
+	} else {
+		err = showJob(t.Context(), &out, &o, id)
+	}
+	return out.String(), said.String(), err
+}
+
+// jobSite is a run directory and a shared one, with jobs of all kinds.
+func jobSite(t *testing.T) (runDir, shared string) {
+	t.Helper()
+	runDir, shared = t.TempDir(), t.TempDir()
+	running := jobOn("100", "n1")
+	writeRunning(t, runDir, running, usedFor(running, time.Hour, h100("n1", 0, 1, 0.9), h100("n1", 1, 1, 0.5), h100("n1", 2, 0, 0)))
+	fresh := jobOn("101", "n1")
+	fresh.GPUs, fresh.UUIDs = []string{"3"}, []string{"GPU-00000003-0000-0000-0000-000000000000"}
+	writeRunning(t, runDir, fresh, nil)
+
+	local := dcgm.SummaryDir(runDir)
+	idle := jobOn("90", "n1")
+	idle.JobName = "forgotten\x1b[2J"
+	writeEnded(t, local, idle, usedFor(idle, 10*time.Minute, h100("n1", 0, 0, 0)), 10*time.Minute, "0:15")
+	mig := jobOn("91", "n1")
+	writeEnded(t, local, mig, usedFor(mig, 26*time.Hour, migInstance(7, 2), migInstance(8, 0)), 26*time.Hour, "0:0")
+
+	for i, node := range []string{"n10", "n2"} {
+		r := jobOn("200", node)
+		r.NumNodes, r.NodeList, r.JobName = "2", "n[2,10]", "train"
+		u := usedFor(r, time.Hour, h100(node, 0, 1, 1), h100(node, 1, 1, 0.8))
+		u.Block, u.Blocks, u.Clique = fmt.Sprintf("b%d", i+1), []string{"b1", "b2"}, fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", i)
+		writeEnded(t, shared, r, u, time.Hour+time.Duration(i)*time.Second, "0:0")
+	}
+	for restart, start := range []time.Time{jobStart.Add(-time.Hour), jobStart} {
+		r := jobOn("300", "n3")
+		r.StartTime = fmt.Sprint(start.Unix())
+		writeEnded(t, shared, r, usedFor(r, time.Minute, h100("n3", restart, 1, 0.25)), time.Duration(restart)*time.Minute, "0:0")
+	}
+	for task := range 2 {
+		r := jobOn(fmt.Sprint(400+task), "n3")
+		r.ArrayJobID, r.ArrayTaskID, r.JobName = "401", fmt.Sprint(2-task), "sweep"
+		writeEnded(t, shared, r, usedFor(r, time.Minute, h100("n3", task, 1, 0.25)), time.Minute, "")
+	}
+	return runDir, shared
+}
+
+func TestJobTables(t *testing.T) {
+	runDir, shared := jobSite(t)
+	tests := []struct {
+		name, id string
+		o        jobOptions
+	}{
+		{"running", "100", jobOptions{}},
+		{"wide", "100", jobOptions{output: jobWide}},
+		{"without-samples", "101", jobOptions{}},
+		{"idle", "90", jobOptions{}},
+		{"mig", "91", jobOptions{}},
+		{"straddling", "200", jobOptions{summaryDirs: []string{shared}}},
+		{"requeued", "300", jobOptions{summaryDirs: []string{shared}}},
+		{"requeued-all", "300", jobOptions{summaryDirs: []string{shared}, all: true}},
+		{"task", "401_2", jobOptions{summaryDirs: []string{shared}}},
+		{"array", "401", jobOptions{summaryDirs: []string{shared}}},
+		{"list", "", jobOptions{}},
+		{"list-all", "", jobOptions{summaryDirs: []string{shared}, all: true}},
+		{"json", "200", jobOptions{summaryDirs: []string{shared}, output: jobJSON}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.o.runDir = runDir
+			got, said, err := jobOutput(t, tt.o, tt.id)
+			if err != nil || said != "" {
+				t.Fatalf("%v, said %q", err, said)
+			}
+			path := filepath.Join("testdata", "job-"+tt.name+".txt")
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			for line := range strings.Lines(got) {
+				if strings.TrimRight(line, " \n")+"\n" != line {
+					t.Errorf("line %q ends with blanks", line)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+func TestJobNotKnown(t *testing.T) {
+	runDir, shared := jobSite(t)
+	for _, id := range []string{"999", "10", "1000", "401_9", "_2"} {
+		out, said, err := jobOutput(t, jobOptions{runDir: runDir, summaryDirs: []string{shared}}, id)
+		var code exitError
+		if out != "" || !errors.As(err, &code) || code != 1 || !strings.Contains(said, "quoin: job "+id+" is not known here: no record in "+runDir) || !strings.Contains(said, shared) {
+			t.Errorf("%s: %q, said %q, %v", id, out, said, err)
+		}
+	}
+	if _, said, err := jobOutput(t, jobOptions{runDir: runDir, cluster: "other"}, "100"); err == nil {
+		t.Errorf("a job of another cluster was found; said %q", said)
+	}
+}
+
+// TestJobSkipsBrokenFiles breaks one file of each kind: it is named and passed over,
+// and all else is shown.
+func TestJobSkipsBrokenFiles(t *testing.T) {
+	runDir, _ := jobSite(t)
+	whole, _, err := jobOutput(t, jobOptions{runDir: runDir, all: true}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"jobs/55.json", "use/101.json", "summaries/1-56-n1.json", "summaries/1-57-n1.json", "hook.json"} {
+		path := filepath.Join(runDir, name)
+		text := "{"
+		if strings.Contains(name, "57") {
+			text = `{"apiVersion":"quoin.dev/v1alpha1","kind":"JobSummary","key":"57","record":{"kind":"JobRecord","jobID":"58"}}`
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, said, err := jobOutput(t, jobOptions{runDir: runDir, all: true}, "")
+		if err != nil || out != whole {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, cmp.Diff(whole, out))
+		}
+		if strings.Count(said, "quoin: skipped: ") != 1 || !strings.Contains(said, path) {
+			t.Errorf("%s: said %q", name, said)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestJobMissingDirectories(t *testing.T) {
+	runDir, shared := jobSite(t)
+	missing := filepath.Join(t.TempDir(), "missing")
+	for name, o := range map[string]jobOptions{
+		"correct --summary-dir":                 {runDir: runDir, summaryDirs: []string{shared, missing}},
+		"does quoin agent run on this node":     {runDir: missing},
+		"Give --run-dir, or --summary-dir":      {runDir: missing, summaryDirs: []string{shared}}, // it was given
+		missing + ": no such file or directory": {runDir: missing, all: true},
+	} {
+		out, said, err := jobOutput(t, o, "200")
+		var code exitError
+		if out != "" || said != "" || err == nil || errors.As(err, &code) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%q, said %q, %v; want %q", out, said, err, name)
+		}
+	}
+	if _, err := (&jobOptions{runDir: missing, summaryDirs: []string{shared}, now: time.Now}).gather(); err != nil {
+		t.Errorf("slurmctld's machine has no run directory: %v", err)
+	}
+}
+
+// TestJobOfTwoClusters has two jobs of one id, and a use that is of an earlier run.
+func TestJobOfTwoClusters(t *testing.T) {
+	runDir := t.TempDir()
+	a, b := jobOn("7", "n1"), jobOn("7", "n1")
+	b.Cluster = "test"
+	for key, r := range map[string]dcgm.Record{"7": a, "7@test@n1": b} {
+		if err := dcgm.WriteRecord(runDir, key, r); err != nil {
+			t.Fatal(err)
+		}
+		u := usedFor(r, time.Minute, h100("n1", len(key), 1, 1))
+		if r.Cluster == "test" {
+			u.StartTime = "5" // of a run before
+		}
+		if err := dcgm.WriteUse(runDir, key, u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	both, _, err := jobOutput(t, jobOptions{runDir: runDir}, "7")
+	if err != nil || strings.Count(both, "Job       7\n") != 2 || strings.Count(both, "GPU-") != 1 {
+		t.Errorf("%v\n%s", err, both)
+	}
+	one, _, err := jobOutput(t, jobOptions{runDir: runDir, cluster: "hpc"}, "7")
+	if err != nil || strings.Count(one, "Job       7\n") != 1 || !strings.Contains(one, "cluster hpc") {
+		t.Errorf("%v\n%s", err, one)
+	}
+	if _, _, err := jobOutput(t, jobOptions{runDir: runDir, output: jobJobstats}, "7"); err == nil || !strings.Contains(err.Error(), "2 jobs here") || !strings.Contains(err.Error(), "--cluster") {
+		t.Errorf("an AdminComment of two jobs: %v", err)
+	}
+	if _, _, err := jobOutput(t, jobOptions{runDir: runDir, output: jobJobstats, cluster: "hpc"}, "7"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestJobWithSummaryAndRecord is the moment between the summary and the end of the
+// record: the job has ended, and is not there twice.
+func TestJobWithSummaryAndRecord(t *testing.T) {
+	runDir := t.TempDir()
+	r := jobOn("7", "n1")
+	u := usedFor(r, time.Minute, h100("n1", 0, 1, 1))
+	writeRunning(t, runDir, r, u)
+	writeEnded(t, dcgm.SummaryDir(runDir), r, u, time.Hour, "3:0")
+	out, _, err := jobOutput(t, jobOptions{runDir: runDir, all: true}, "7")
+	if err != nil || strings.Count(out, "Job ") != 1 || strings.Count(out, "GPU-") != 1 || !strings.Contains(out, "ended") || !strings.Contains(out, "exit code 3:0") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, _, err = jobOutput(t, jobOptions{runDir: runDir}, ""); err != nil || out != "no job runs here\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// TestJobRunByStart shows a run that is not the last, and waits for none before it.
+func TestJobRunByStart(t *testing.T) {
+	runDir, shared := jobSite(t)
+	early := fmt.Sprint(jobStart.Add(-time.Hour).Unix())
+	out, _, err := jobOutput(t, jobOptions{runDir: runDir, summaryDirs: []string{shared}, start: early}, "300")
+	if err != nil || !strings.Contains(out, "since 2026-03-01 11:00:00") || strings.Count(out, "Job ") != 1 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, _, err := jobOutput(t, jobOptions{runDir: runDir, summaryDirs: []string{shared}, start: "5"}, "300"); err == nil {
+		t.Error("a run that there was not")
+	}
+}
+
+// TestJobHookSummaryDir finds the directory that the hook is told.
+func TestJobHookSummaryDir(t *testing.T) {
+	runDir, shared := jobSite(t)
+	if err := dcgm.WriteHookConfig(runDir, dcgm.HookConfig{MappingDir: "/m", SummaryDir: shared}); err != nil {
+		t.Fatal(err)
+	}
+	out, said, err := jobOutput(t, jobOptions{runDir: runDir}, "200")
+	if err != nil || said != "" || !strings.Contains(out, "n2, n10") {
+		t.Errorf("%v, said %q\n%s", err, said, out)
+	}
+}
+
+// TestJobWait waits for the summary of a job's second node, and no longer than it is
+// told to for one that never comes.
+func TestJobWait(t *testing.T) {
+	shared := t.TempDir()
+	write := func(node string) {
+		r := jobOn("7", node)
+		r.NumNodes = "2"
+		writeEnded(t, shared, r, usedFor(r, time.Minute, h100(node, 0, 1, 1)), time.Hour, "0:0")
+	}
+	write("n1")
+	o := func(wait time.Duration) *jobOptions {
+		return &jobOptions{runDir: "/nowhere", summaryDirs: []string{shared}, wait: wait, now: time.Now, stderr: os.Stderr}
+	}
+	begun := time.Now()
+	if runs, err := o(time.Second).find(t.Context(), "7"); err != nil || len(runs) != 1 || len(runs[0].nodes) != 1 {
+		t.Errorf("%v, %v", runs, err)
+	}
+	if took := time.Since(begun); took < time.Second {
+		t.Errorf("waited %s, told a second", took)
+	}
+	found := make(chan string)
+	go func() {
+		runs, err := o(time.Hour).find(t.Context(), "7")
+		found <- fmt.Sprint(len(runs[0].nodes), err)
+	}()
+	write("n2")
+	if got := <-found; got != "2 <nil>" {
+		t.Errorf("found %s", got)
+	}
+}

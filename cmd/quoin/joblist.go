@@ -1,0 +1,48 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+// listJobs prints the jobs that run here, and with --all those that have ended.
+func listJobs(w io.Writer, o *jobOptions) error {
+	all, err := o.gather()
+	if err != nil {
+		return err
+	}
+	runs := make([]jobRun, 0, len(all))
+	for i := range all {
+		if o.all || all[i].ended().IsZero() {
+			runs = append(runs, all[i])
+		}
+	}
+	switch {
+	case o.output == jobJSON:
+		return printJobsJSON(w, o, runs)
+	case len(runs) == 0:
+		fmt.Fprintln(w, "no job runs here")
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "JOB\tUSER\tACCOUNT\tPARTITION\tNODES\tGPUS\tUNUSED\tUTIL\tENERGY\tELAPSED\tSTATE")
+	for i := range runs {
+		r := &runs[i]
+		sum := r.totals()
+		state, elapsed := "running", "-"
+		if !r.start().IsZero() {
+			elapsed = clock(r.elapsed(o.now()))
+		}
+		if !r.ended().IsZero() {
+			state = "ended"
+		}
+		says := func(what func(*dcgm.Record) string) string { return cmp.Or(printable(r.says(what)), "-") }
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", r.name(), says(func(rec *dcgm.Record) string { return rec.User }), says(func(rec *dcgm.Record) string { return rec.Account }),
+			says(func(rec *dcgm.Record) string { return rec.Partition }), r.numNodes(), sum.Devices, sum.NeverUsed, percent(sum.Utilization), energyText(sum.Energy), elapsed, state)
+	}
+	return t.Flush()
+}

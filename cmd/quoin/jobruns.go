@@ -1,0 +1,255 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+// nodeRun is what is known of a job's run on one node.
+type nodeRun struct {
+	record dcgm.Record
+	use    *dcgm.Use // nil without a sample
+	ended  int64     // seconds since 1970; 0 while it runs
+	exit   string
+}
+
+// jobRun is one run of a job, on all its nodes that are known.
+type jobRun struct{ nodes []nodeRun }
+
+// runIdentity tells runs apart. All nodes of a run say the same start.
+type runIdentity struct{ job, cluster, run string }
+
+func identityOf(r *dcgm.Record) runIdentity {
+	return runIdentity{r.JobID, r.Cluster, cmp.Or(r.StartTime, r.SLUID)}
+}
+
+// groupRuns puts together what nodes say of one run, the runs that began first
+// before. Of one node a summary counts more than a record, for the record may not
+// be removed yet.
+func groupRuns(nodes []nodeRun) []jobRun {
+	byRun := map[runIdentity]map[string]nodeRun{}
+	for _, n := range nodes {
+		id := identityOf(&n.record)
+		if byRun[id] == nil {
+			byRun[id] = map[string]nodeRun{}
+		}
+		if was, known := byRun[id][n.record.Node]; !known || was.ended == 0 || was.use == nil && n.use != nil && n.ended != 0 {
+			byRun[id][n.record.Node] = n
+		}
+	}
+	var runs []jobRun
+	for _, byNode := range byRun {
+		var r jobRun
+		for _, n := range byNode {
+			r.nodes = append(r.nodes, n)
+		}
+		slices.SortFunc(r.nodes, func(a, b nodeRun) int { return compareNames(a.record.Node, b.record.Node) })
+		runs = append(runs, r)
+	}
+	slices.SortFunc(runs, func(a, b jobRun) int {
+		x, y := a.first(), b.first()
+		return cmp.Or(cmp.Compare(a.start().Unix(), b.start().Unix()), compareNames(x.JobID, y.JobID), cmp.Compare(x.Cluster, y.Cluster), cmp.Compare(x.SLUID, y.SLUID))
+	})
+	return runs
+}
+
+// compareNames orders n2 before n10.
+func compareNames(a, b string) int {
+	head := func(s string) (string, int) {
+		text := strings.TrimRight(s, "0123456789")
+		n, _ := strconv.Atoi(s[len(text):])
+		return text, n
+	}
+	at, an := head(a)
+	bt, bn := head(b)
+	return cmp.Or(cmp.Compare(at, bt), cmp.Compare(an, bn), cmp.Compare(a, b))
+}
+
+// first is the record of the first node, which says of the job what all do.
+func (r *jobRun) first() *dcgm.Record { return &r.nodes[0].record }
+
+// says returns what the first node that knows says.
+func (r *jobRun) says(what func(*dcgm.Record) string) string {
+	for i := range r.nodes {
+		if v := what(&r.nodes[i].record); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// start is when the run began; the zero time where Slurm did not say it.
+func (r *jobRun) start() time.Time {
+	seconds, err := strconv.ParseInt(r.first().StartTime, 10, 64)
+	if err != nil || seconds <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
+}
+
+// ended is when its last node ended; the zero time while one that is known runs.
+func (r *jobRun) ended() time.Time {
+	var last int64
+	for i := range r.nodes {
+		if r.nodes[i].ended == 0 {
+			return time.Time{}
+		}
+		last = max(last, r.nodes[i].ended)
+	}
+	return time.Unix(last, 0)
+}
+
+// elapsed is for how long it has run; 0 when that is not known.
+func (r *jobRun) elapsed(now time.Time) time.Duration {
+	start, end := r.start(), r.ended()
+	if start.IsZero() {
+		return 0
+	}
+	if end.IsZero() {
+		end = now
+	}
+	return max(0, end.Sub(start))
+}
+
+// numNodes is how many nodes the job has, of which not all may be known here.
+func (r *jobRun) numNodes() int {
+	n, _ := strconv.Atoi(r.says(func(rec *dcgm.Record) string { return rec.NumNodes }))
+	return max(n, len(r.nodes))
+}
+
+// complete says whether each of the job's nodes has left its summary.
+func (r *jobRun) complete() bool { return !r.ended().IsZero() && len(r.nodes) == r.numNodes() }
+
+// name is the job's id, and of an array's task the array's and the task's.
+func (r *jobRun) name() string {
+	array, task := r.says(func(rec *dcgm.Record) string { return rec.ArrayJobID }), r.says(func(rec *dcgm.Record) string { return rec.ArrayTaskID })
+	if array == "" || task == "" {
+		return r.first().JobID
+	}
+	return array + "_" + task
+}
+
+// is says whether the run is of the job that id names: by its own id, by its
+// array's and its task's, or by its array's alone.
+func (r *jobRun) is(id string) bool {
+	array := r.says(func(rec *dcgm.Record) string { return rec.ArrayJobID })
+	return id == r.first().JobID || id == r.name() || array != "" && id == array
+}
+
+// lastRuns leaves the last run of each job.
+func lastRuns(runs []jobRun) []jobRun {
+	type job struct{ id, cluster string }
+	last := map[job]int{}
+	for i := range runs {
+		last[job{runs[i].first().JobID, runs[i].first().Cluster}] = i
+	}
+	var out []jobRun
+	for i := range runs {
+		if last[job{runs[i].first().JobID, runs[i].first().Cluster}] == i {
+			out = append(out, runs[i])
+		}
+	}
+	return out
+}
+
+// devices are those of a node, as far as the record alone knows them where none
+// was sampled.
+func (n *nodeRun) devices() []dcgm.DeviceUse {
+	if n.use != nil && len(n.use.Devices) > 0 {
+		return n.use.Devices
+	}
+	var out []dcgm.DeviceUse
+	for i, id := range n.record.GPUs {
+		d := dcgm.DeviceUse{ExporterID: id}
+		if i < len(n.record.UUIDs) && len(n.record.UUIDs) == len(n.record.GPUs) {
+			d.UUID = n.record.UUIDs[i]
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// neverUsed says whether a device was seen idle, and not once in use.
+func neverUsed(d *dcgm.DeviceUse) bool { return d.IdleSeconds > 0 && !d.Used }
+
+// places are the blocks of the job's nodes, as far as they are known.
+func (r *jobRun) places() (blocks, cliques []string) {
+	for i := range r.nodes {
+		if u := r.nodes[i].use; u != nil {
+			blocks = append(append(blocks, u.Blocks...), u.Block)
+			cliques = append(cliques, u.Clique)
+		}
+	}
+	return distinct(blocks), distinct(cliques)
+}
+
+func distinct(names []string) []string {
+	names = slices.DeleteFunc(names, func(s string) bool { return s == "" })
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// jobTotals sum up a run's devices.
+type jobTotals struct {
+	Devices     int      `json:"devices"`
+	NeverUsed   int      `json:"neverUsed"`
+	Utilization *float64 `json:"utilization,omitempty"` // mean, 0 to 1
+	SMActivity  *float64 `json:"smActivity,omitempty"`  // mean, 0 to 1
+	Memory      float64  `json:"memory,omitempty"`      // bytes: the sum of each device's most
+	MemoryTotal float64  `json:"memoryTotal,omitempty"` // bytes
+	Power       *float64 `json:"power,omitempty"`       // watts: the sum of each device's mean
+	Energy      *float64 `json:"energy,omitempty"`      // joules
+	IdleSeconds float64  `json:"idleSeconds"`
+}
+
+func (r *jobRun) totals() jobTotals {
+	var t jobTotals
+	var utilization, sm dcgm.Stat
+	weigh := func(sum *dcgm.Stat, s *dcgm.Stat) {
+		if s != nil {
+			sum.Mean += s.Mean * s.Seconds
+			sum.Seconds += s.Seconds
+		}
+	}
+	add := func(to **float64, v float64) {
+		if *to != nil {
+			v += **to
+		}
+		*to = &v
+	}
+	for i := range r.nodes {
+		for _, d := range r.nodes[i].devices() {
+			t.Devices++
+			if neverUsed(&d) {
+				t.NeverUsed++
+			}
+			weigh(&utilization, d.Utilization)
+			weigh(&sm, d.SMActivity)
+			if d.Memory != nil {
+				t.Memory += d.Memory.Max
+			}
+			t.MemoryTotal += float64(d.MemoryTotal)
+			if d.Power != nil {
+				add(&t.Power, d.Power.Mean)
+			}
+			if d.Energy != nil {
+				add(&t.Energy, *d.Energy)
+			}
+			t.IdleSeconds += d.IdleSeconds
+		}
+	}
+	mean := func(s dcgm.Stat) *float64 {
+		if s.Seconds <= 0 {
+			return nil
+		}
+		v := s.Mean / s.Seconds
+		return &v
+	}
+	t.Utilization, t.SMActivity = mean(utilization), mean(sm)
+	return t
+}

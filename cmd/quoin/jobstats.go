@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"time"
+)
+
+// Jobstats of Princeton University keeps the use of a job in its AdminComment:
+// these words, or the summary as JSON, compressed and in base64, after the mark.
+const (
+	jobstatsMark  = "JS1:"
+	jobstatsShort = jobstatsMark + "Short"
+	jobstatsNone  = jobstatsMark + "None"
+)
+
+// jobstatsSummary is that JSON. Jobstats prints what it finds without asking Slurm
+// or Prometheus again.
+type jobstatsSummary struct {
+	Nodes map[string]jobstatsNode `json:"nodes"`
+	// TotalTime is the run's in seconds.
+	TotalTime int64 `json:"total_time"`
+	GPUs      int   `json:"gpus"`
+}
+
+// jobstatsNode is a node's part. GPUs are named as the exporter names them.
+// Jobstats divides by CPUs and reads both of Memory without a look whether they are
+// there; of a total of 0 it says that it is not known. Without a time of the CPUs,
+// which nobody told us, it says that too.
+type jobstatsNode struct {
+	CPUs           int                `json:"cpus"`
+	TotalMemory    int64              `json:"total_memory"`
+	UsedMemory     int64              `json:"used_memory"`
+	GPUTotalMemory map[string]int64   `json:"gpu_total_memory,omitempty"` // bytes
+	GPUUsedMemory  map[string]int64   `json:"gpu_used_memory,omitempty"`  // bytes, the most
+	GPUUtilization map[string]float64 `json:"gpu_utilization,omitempty"`  // percent, the mean
+}
+
+// printJobstats prints a run's AdminComment.
+func printJobstats(w io.Writer, o *jobOptions, id string, runs []jobRun) error {
+	// The last task of an array has the array's id for its own.
+	own := slices.DeleteFunc(slices.Clone(runs), func(r jobRun) bool { return r.first().JobID != id })
+	if len(own) > 0 {
+		runs = own
+	}
+	if len(runs) != 1 {
+		return fmt.Errorf("job %s: %d jobs here, such as %s of cluster %q: an AdminComment is of one; give --cluster, or a task's own id", id, len(runs), runs[0].name(), runs[0].first().Cluster)
+	}
+	comment, err := jobstatsComment(&runs[0], o.now())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, comment)
+	return err
+}
+
+// shortRun is a run of which no agent has taken a sample yet when it ends.
+const shortRun = time.Minute
+
+func jobstatsComment(r *jobRun, now time.Time) (string, error) {
+	out := jobstatsSummary{Nodes: map[string]jobstatsNode{}, TotalTime: int64(r.elapsed(now).Seconds())}
+	for i := range r.nodes {
+		n := &r.nodes[i]
+		node := jobstatsNode{CPUs: 1, GPUTotalMemory: map[string]int64{}, GPUUsedMemory: map[string]int64{}, GPUUtilization: map[string]float64{}}
+		sampled := false
+		for _, d := range n.devices() {
+			out.GPUs++
+			name := cmp.Or(d.ExporterID, d.UUID)
+			if d.Samples == 0 || name == "" {
+				continue
+			}
+			sampled = true
+			if d.Utilization != nil {
+				node.GPUUtilization[name] = math.Round(d.Utilization.Mean*1000) / 10
+			}
+			if d.Memory != nil && d.MemoryTotal > 0 && d.MemoryTotal < math.MaxInt64 {
+				node.GPUTotalMemory[name] = int64(d.MemoryTotal)
+				node.GPUUsedMemory[name] = int64(min(d.Memory.Max, float64(d.MemoryTotal)))
+			}
+		}
+		if sampled {
+			out.Nodes[cmp.Or(n.record.Node, "localhost")] = node
+		}
+	}
+	switch {
+	case len(out.Nodes) == 0 && r.elapsed(now) < shortRun:
+		return jobstatsShort, nil
+	case len(out.Nodes) == 0:
+		return jobstatsNone, nil
+	}
+	data, err := json.Marshal(out)
+	if err != nil {
+		return "", fmt.Errorf("make the AdminComment of job %s: %w", r.name(), err)
+	}
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err == nil {
+		_, err = z.Write(data)
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	if err != nil {
+		return "", fmt.Errorf("make the AdminComment of job %s: %w", r.name(), err)
+	}
+	return jobstatsMark + base64.StdEncoding.EncodeToString(packed.Bytes()), nil
+}

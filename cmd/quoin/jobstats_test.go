@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+// unpackJobstats reads an AdminComment.
+func unpackJobstats(comment string) (map[string]any, error) {
+	packed, is := strings.CutPrefix(comment, "JS1:")
+	if !is {
+		return nil, errors.New("no mark")
+	}
+	data, err := base64.StdEncoding.DecodeString(packed)
+	if err != nil {
+		return nil, err
+	}
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]any
+	return out, json.Unmarshal(text, &out)
+}
+
+// jobstatsBreaks says what of a summary ends Jobstats 1.0 with an exception, or has
+// it say what is not so: it reads cpus and both memories of each node where it
+// prints, divides by cpus, reads gpu_used_memory by the keys of gpu_total_memory and
+// divides by that.
+func jobstatsBreaks(summary map[string]any) string {
+	for name, v := range summary["nodes"].(map[string]any) {
+		node := v.(map[string]any)
+		for _, key := range []string{"cpus", "total_memory", "used_memory"} {
+			if _, there := node[key].(float64); !there {
+				return name + " lacks " + key
+			}
+		}
+		if node["cpus"].(float64) < 1 {
+			return name + " has no CPU"
+		}
+		if _, there := node["total_time"]; there {
+			return name + " has a time of the CPUs, which nobody knows"
+		}
+		total, hasTotal := node["gpu_total_memory"].(map[string]any)
+		used, hasUsed := node["gpu_used_memory"].(map[string]any)
+		if hasTotal != hasUsed || len(total) != len(used) || hasTotal && len(total) == 0 {
+			return name + " has memory of some GPUs"
+		}
+		for gpu, bytes := range total {
+			if u, there := used[gpu].(float64); !there || bytes.(float64) <= 0 || u > bytes.(float64) {
+				return name + ": memory of GPU " + gpu
+			}
+		}
+		utilization, _ := node["gpu_utilization"].(map[string]any)
+		for gpu, share := range utilization {
+			if u := share.(float64); u < 0 || u > 100 {
+				return name + ": utilisation of GPU " + gpu
+			}
+		}
+	}
+	return ""
+}
+
+func TestJobstats(t *testing.T) {
+	runDir, shared := jobSite(t)
+	gib := func(n float64) float64 { return n * (1 << 30) }
+	node := func(utilization, used, total map[string]any) map[string]any {
+		n := map[string]any{"cpus": 1.0, "total_memory": 0.0, "used_memory": 0.0, "gpu_total_memory": total, "gpu_used_memory": used}
+		if utilization != nil {
+			n["gpu_utilization"] = utilization
+		}
+		return n
+	}
+	two := node(map[string]any{"0": 100.0, "1": 80.0}, map[string]any{"0": gib(70), "1": gib(56)}, map[string]any{"0": gib(80), "1": gib(80)})
+	quarter := node(map[string]any{"1": 25.0}, map[string]any{"1": gib(17.5)}, map[string]any{"1": gib(80)})
+	for id, want := range map[string]map[string]any{
+		"200": {"nodes": map[string]any{"n2": two, "n10": two}, "total_time": 3601.0, "gpus": 4.0},
+		"91": {"nodes": map[string]any{"n1": node(nil, map[string]any{"0.7": gib(2), "0.8": 0.0}, map[string]any{"0.7": gib(5), "0.8": gib(5)})},
+			"total_time": 93600.0, "gpus": 2.0},
+		"300":   {"nodes": map[string]any{"n3": quarter}, "total_time": 60.0, "gpus": 1.0}, // the last run
+		"401":   {"nodes": map[string]any{"n3": quarter}, "total_time": 60.0, "gpus": 1.0}, // the task that has the array's id
+		"401_1": {"nodes": map[string]any{"n3": quarter}, "total_time": 60.0, "gpus": 1.0},
+	} {
+		out, said, err := jobOutput(t, jobOptions{runDir: runDir, summaryDirs: []string{shared}, output: jobJobstats}, id)
+		if err != nil || said != "" || strings.Count(out, "\n") != 1 {
+			t.Errorf("%s: %q, said %q, %v", id, out, said, err)
+			continue
+		}
+		if !strings.HasPrefix(out, "JS1:H4s") {
+			t.Errorf("%s: %s: Jobstats' own script takes what begins with H4s", id, out)
+		}
+		got, err := unpackJobstats(strings.TrimSpace(out))
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", id, err, diff)
+			continue
+		}
+		if problem := jobstatsBreaks(got); problem != "" {
+			t.Errorf("%s: %s", id, problem)
+		}
+	}
+}
+
+// TestJobstatsWords are the comments of jobs of which there is no sample.
+func TestJobstatsWords(t *testing.T) {
+	for _, tt := range []struct {
+		after time.Duration
+		want  string
+	}{{59 * time.Second, "JS1:Short"}, {time.Minute, "JS1:None"}} {
+		r := jobOn("7", "n1")
+		r.GPUs = []string{"0"}
+		run := jobRun{[]nodeRun{{record: r, ended: jobStart.Add(tt.after).Unix()}}}
+		if got, err := jobstatsComment(&run, jobStart); got != tt.want || err != nil {
+			t.Errorf("after %s: %s, %v; want %s", tt.after, got, err, tt.want)
+		}
+	}
+}
+
+// FuzzJobstats holds that no sums of samples make a comment that breaks Jobstats.
+func FuzzJobstats(f *testing.F) {
+	f.Add(uint8(3), 1, 0.5, 1e9, uint64(80<<30), 300.0, true)
+	f.Add(uint8(0), 0, 0.0, 0.0, uint64(0), 0.0, false)
+	f.Fuzz(func(t *testing.T, devices uint8, samples int, share, used float64, total uint64, joules float64, known bool) {
+		for _, v := range []float64{share, used, joules} {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return // JSON has none
+			}
+		}
+		u := dcgm.Use{JobID: "7"}
+		for i := range devices % 10 {
+			d := dcgm.DeviceUse{UUID: strings.Repeat("G", int(i)+1), Samples: samples, Energy: &joules}
+			if known {
+				d.Utilization, d.Memory, d.MemoryTotal = &dcgm.Stat{Mean: min(max(share, 0), 1)}, &dcgm.Stat{Max: max(used, 0)}, total
+			}
+			u.Devices = append(u.Devices, d)
+		}
+		run := jobRun{[]nodeRun{{record: jobOn("7", "n1"), use: &u, ended: jobStart.Add(time.Hour).Unix()}}}
+		comment, err := jobstatsComment(&run, jobStart)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if comment == jobstatsNone {
+			return
+		}
+		summary, err := unpackJobstats(comment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if problem := jobstatsBreaks(summary); problem != "" {
+			t.Fatalf("%s: %v", problem, summary)
+		}
+	})
+}

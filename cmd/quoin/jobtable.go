@@ -1,0 +1,277 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// printJob prints what a run is, a line for each of its devices, and what is to be
+// done about it.
+func printJob(w io.Writer, o *jobOptions, r *jobRun) {
+	printHead(w, o, r)
+	fmt.Fprintln(w)
+	printDevices(w, o, r)
+	for _, line := range advice(o, r) {
+		fmt.Fprintln(w, line)
+	}
+}
+
+func printHead(w io.Writer, o *jobOptions, r *jobRun) {
+	name := r.says(func(rec *dcgm.Record) string { return rec.JobName })
+	fmt.Fprintln(w, strings.TrimRight("Job       "+jobTitle(r)+"  "+printable(name), " "))
+	user := cmp.Or(printable(r.says(func(rec *dcgm.Record) string { return rec.User })), "-")
+	var more []string
+	for _, f := range []struct {
+		what string
+		says func(*dcgm.Record) string
+	}{
+		{"account", func(rec *dcgm.Record) string { return rec.Account }},
+		{"partition", func(rec *dcgm.Record) string { return rec.Partition }},
+		{"cluster", func(rec *dcgm.Record) string { return rec.Cluster }},
+	} {
+		if v := r.says(f.says); v != "" {
+			more = append(more, f.what+" "+printable(v))
+		}
+	}
+	fmt.Fprintf(w, "User      %s\n", strings.Join(append([]string{user}, more...), ", "))
+	fmt.Fprintf(w, "Nodes     %s\n", nodesOf(r))
+	blocks, cliques := r.places()
+	if len(blocks) > 0 {
+		fmt.Fprintf(w, "Blocks    %s\n", strings.Join(blocks, ", "))
+	}
+	if len(cliques) > 0 {
+		fmt.Fprintf(w, "Cliques   %s\n", strings.Join(cliques, ", "))
+	}
+	fmt.Fprintf(w, "State     %s\n", stateOf(o, r))
+}
+
+// jobTitle is the job's name in its array and, where they differ, its own id.
+func jobTitle(r *jobRun) string {
+	if own := r.first().JobID; own != r.name() {
+		return fmt.Sprintf("%s (%s)", r.name(), own)
+	}
+	return r.name()
+}
+
+func nodesOf(r *jobRun) string {
+	var names []string
+	for i := range r.nodes {
+		names = append(names, cmp.Or(printable(r.nodes[i].record.Node), "this node"))
+	}
+	text := strings.Join(names, ", ")
+	if n := r.numNodes(); n > len(names) {
+		text = fmt.Sprintf("%s; %d of %d are known here", text, len(names), n)
+	}
+	return text
+}
+
+// printable takes out of text what Slurm was told by a user and would move a
+// terminal's cursor.
+func printable(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f || c >= 0x80 && c < 0xa0 {
+			return '?'
+		}
+		return c
+	}, s)
+}
+
+func stateOf(o *jobOptions, r *jobRun) string {
+	const layout = "2006-01-02 15:04:05"
+	text := "running"
+	if end := r.ended(); !end.IsZero() {
+		text = "ended " + end.In(o.zone).Format(layout)
+	} else if slices.ContainsFunc(r.nodes, func(n nodeRun) bool { return n.ended != 0 }) {
+		text = "ending"
+	}
+	if start := r.start(); !start.IsZero() {
+		text += fmt.Sprintf(", %s since %s", clock(r.elapsed(o.now())), start.In(o.zone).Format(layout))
+	}
+	for i := range r.nodes {
+		if code := r.nodes[i].exit; code != "" {
+			return text + ", exit code " + printable(code)
+		}
+	}
+	return text
+}
+
+// clock is a duration as Slurm writes it: 2-03:04:05.
+func clock(d time.Duration) string {
+	s := int64(d / time.Second)
+	days, s := s/86400, s%86400
+	text := fmt.Sprintf("%02d:%02d:%02d", s/3600, s%3600/60, s%60)
+	if days > 0 {
+		text = fmt.Sprintf("%d-%s", days, text)
+	}
+	return text
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func printDevices(w io.Writer, o *jobOptions, r *jobRun) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	wide := o.output == jobWide
+	head := "NODE\tGPU\tUUID\tUTIL\tMAX\tSM\tMEMORY\tPOWER\tENERGY\tIDLE\tSAMPLED\t"
+	if wide {
+		head = strings.Replace(head, "UUID\t", "UUID\tPRODUCT\t", 1)
+	}
+	fmt.Fprintln(t, strings.TrimSuffix(head, "\t"))
+	for i := range r.nodes {
+		n := &r.nodes[i]
+		for _, d := range n.devices() {
+			fmt.Fprintf(t, "%s\t%s\t%s\t", cmp.Or(printable(n.record.Node), "-"), cmp.Or(d.ExporterID, "-"), uuidText(d.UUID, wide))
+			if wide {
+				fmt.Fprintf(t, "%s\t", cmp.Or(d.Product, "-"))
+			}
+			fmt.Fprintln(t, deviceColumns(&d)+notes(&d))
+		}
+	}
+	sum := r.totals()
+	fmt.Fprintf(t, "total\t%d\t\t", sum.Devices)
+	if wide {
+		fmt.Fprint(t, "\t")
+	}
+	fmt.Fprintf(t, "%s\t\t%s\t%s\t%s\t%s\t%s\n", percent(sum.Utilization), percent(sum.SMActivity), memoryText(sum.Memory, sum.MemoryTotal), watts(sum.Power), energyText(sum.Energy), clock(seconds(sum.IdleSeconds)))
+	_ = t.Flush() // into memory or a terminal
+}
+
+// uuidText is a UUID as far as it tells devices of a node apart in most cases.
+func uuidText(uuid string, whole bool) string {
+	const enough = len("GPU-01234567")
+	if uuid == "" {
+		return "-"
+	}
+	if !whole && len(uuid) > enough {
+		return uuid[:enough]
+	}
+	return uuid
+}
+
+// deviceColumns are those of a device's use.
+func deviceColumns(d *dcgm.DeviceUse) string {
+	if d.Samples == 0 {
+		return strings.Repeat("-\t", 7) + "never"
+	}
+	var used float64
+	if d.Memory != nil {
+		used = d.Memory.Max
+	}
+	mean := func(s *dcgm.Stat) *float64 {
+		if s == nil {
+			return nil
+		}
+		return &s.Mean
+	}
+	most := "-"
+	if d.Utilization != nil {
+		most = percent(&d.Utilization.Max)
+	}
+	return strings.Join([]string{percent(mean(d.Utilization)), most, percent(mean(d.SMActivity)), memoryText(used, float64(d.MemoryTotal)), watts(mean(d.Power)),
+		energyText(d.Energy), clock(seconds(d.IdleSeconds)), clock(seconds(d.Seconds))}, "\t")
+}
+
+func notes(d *dcgm.DeviceUse) string {
+	switch {
+	case neverUsed(d):
+		return "  never used"
+	case d.Released:
+		return "  not held any more"
+	}
+	return ""
+}
+
+func percent(share *float64) string {
+	if share == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", *share*100)
+}
+
+func memoryText(used, total float64) string {
+	if total <= 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f of %.1f GiB", used/(1<<30), total/(1<<30))
+}
+
+func watts(w *float64) string {
+	if w == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f W", *w)
+}
+
+// energyText is in joules and in watt hours.
+func energyText(joules *float64) string {
+	if joules == nil {
+		return "-"
+	}
+	kj, wh := *joules/1e3, *joules/3600
+	if kj < 100 {
+		return fmt.Sprintf("%.1f kJ, %.1f Wh", kj, wh)
+	}
+	return fmt.Sprintf("%.0f kJ, %.0f Wh", kj, wh)
+}
+
+// advice says what whoever ran the job can do better next time, and what is not
+// known.
+func advice(o *jobOptions, r *jobRun) []string {
+	var unused, unsampled []string
+	total := 0
+	for i := range r.nodes {
+		for _, d := range r.nodes[i].devices() {
+			total++
+			name := cmp.Or(printable(r.nodes[i].record.Node), "this node") + " GPU " + cmp.Or(d.ExporterID, d.UUID)
+			switch {
+			case neverUsed(&d):
+				unused = append(unused, name)
+			case d.Samples == 0:
+				unsampled = append(unsampled, name)
+			}
+		}
+	}
+	var lines []string
+	if n := len(unused); n > 0 {
+		was, do := "were", fmt.Sprintf("Ask for %d less, or see why the program does not find them.", n)
+		if n == 1 {
+			was = "was"
+		}
+		if n == total {
+			do = "The program may run without a GPU, or not find any."
+		}
+		when := "never used"
+		if r.ended().IsZero() {
+			when = "not used so far"
+		}
+		lines = append(lines, fmt.Sprintf("%d of %d GPUs %s %s: %s. %s", n, total, was, when, few(unused), do))
+	}
+	if len(unsampled) > 0 {
+		lines = append(lines, fmt.Sprintf("No sample of %s: the job was too short, or no quoin agent ran.", few(unsampled)))
+	}
+	if blocks, _ := r.places(); len(blocks) > 1 {
+		lines = append(lines, fmt.Sprintf("The job's nodes are in %d blocks: %s.", len(blocks), few(blocks)))
+	}
+	if len(lines) > 0 {
+		lines = slices.Insert(lines, 0, "")
+	}
+	return lines
+}
+
+// few names some of many.
+func few(names []string) string {
+	const most = 8
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
