@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -18,12 +17,14 @@ const (
 	useKind   = "JobUse"
 )
 
-// useKey is the form of a record's key: a job id, and where that alone would name
+// isUseKey knows the form of a record's key: a job id, and where that alone would name
 // two jobs the cluster and the node, with an @ before each.
-var useKey = regexp.MustCompile(`^[0-9A-Za-z_+-][0-9A-Za-z_.+@-]{0,240}$`)
+func isUseKey(key string) bool {
+	return consistsOf(key, 1, 241, "_.+@-") && key[0] != '.' && key[0] != '@'
+}
 
 func usePath(runDir, key string) (string, error) {
-	if !useKey.MatchString(key) {
+	if !isUseKey(key) {
 		return "", fmt.Errorf("key of a job's record %q: want the name of its file without .json", key)
 	}
 	return filepath.Join(runDir, useFolder, key+".json"), nil
@@ -78,7 +79,7 @@ func UseKeys(runDir string) ([]string, error) {
 	}
 	var keys []string
 	for _, e := range entries {
-		if key, is := strings.CutSuffix(e.Name(), ".json"); is && useKey.MatchString(key) {
+		if key, is := strings.CutSuffix(e.Name(), ".json"); is && isUseKey(key) {
 			keys = append(keys, key)
 		}
 	}
