@@ -5,7 +5,7 @@ GO ?= go
 export CGO_CFLAGS ?= -O2 -Wno-deprecated-declarations
 LDFLAGS := -s -w
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.6.2
-PACKAGES := ./... ./testdata/rig/slurmrig/... ./testdata/rig/kuberig/... ./testdata/rig/promrig/...
+PACKAGES := ./... ./testdata/rig/slurmrig/... ./testdata/rig/kuberig/... ./testdata/rig/promrig/... ./testdata/exporter/...
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
@@ -28,7 +28,7 @@ setup: ## install and build what the tests need: a real Slurm, Kubernetes and Pr
 	testdata/setup.sh
 	$(GO) run ./testdata/rig/slurmrig/build
 	$(GO) run ./testdata/rig/kuberig/build
-	$(GO) run ./testdata/rig/promrig/build
+	$(GO) run ./testdata/rig/promrig/... ./testdata/exporter/...ld
 
 .PHONY: test
 test: setup ## set up and run all tests, those on real parts too

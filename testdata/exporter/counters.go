@@ -26,6 +26,9 @@ func ParseCounters(text string) ([]Counter, error) {
 			return nil, fmt.Errorf("counters line %d: %q is not field, type, help", i+1, line)
 		}
 		c := Counter{strings.TrimSpace(parts[0]), strings.TrimSpace(parts[1]), strings.TrimSpace(parts[2])}
+		if c.Field == "" {
+			return nil, fmt.Errorf("counters line %d: no field", i+1)
+		}
 		if c.Type != "gauge" && c.Type != "counter" && c.Type != "label" {
 			return nil, fmt.Errorf("counters line %d: type %q is none of gauge, counter and label", i+1, c.Type)
 		}
