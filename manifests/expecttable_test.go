@@ -77,7 +77,7 @@ var jobExpectations = map[string]func(moment) []sample{
 	"quoin-idle/Devices/A":                       one(func(moment) float64 { return 12 }),
 	"quoin-idle/Held/A":                          one(func(m moment) float64 { return float64(len(m.all().devices())) }),
 	"quoin-idle/Held and idle now/A":             one(func(m moment) float64 { return float64(len(m.idle(60))) }),
-	"quoin-idle/Idle share of held time/A":       one(func(m moment) float64 { return m.increases(idleSeconds) / m.increases(heldSeconds) }),
+	"quoin-idle/Idle share of held time/A":       one(func(m moment) float64 { return math.Round(1e4*m.increases(idleSeconds)/m.increases(heldSeconds)) / 1e4 }),
 	"quoin-idle/Device hours lost/A":             one(func(m moment) float64 { return m.increases(idleSeconds) / 3600 }),
 	"quoin-idle/Never used/A":                    one(func(m moment) float64 { return float64(len(m.idle(3600))) }),
 	"quoin-idle/Idle for longest/A":              perHold("quoin:gpu_job_idle:seconds", func(m moment, h hold) (float64, bool) { return h.stretch(m), h.stretch(m) >= 60 }),
