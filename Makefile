@@ -28,7 +28,7 @@ setup: ## install and build what the tests need: a real Slurm, Kubernetes and Pr
 	testdata/setup.sh
 	$(GO) run ./testdata/rig/slurmrig/build
 	$(GO) run ./testdata/rig/kuberig/build
-	$(GO) run ./testdata/rig/promrig/... ./testdata/exporter/...ld
+	$(GO) run ./testdata/rig/promrig/build
 
 .PHONY: test
 test: setup ## set up and run all tests, those on real parts too
