@@ -148,6 +148,9 @@ func (m Mapping) each(gpus []string, change func([]string) []string) error {
 	}
 	staging := filepath.Join(m.Dir, stagingFolder)
 	if err := os.MkdirAll(staging, 0o755); err != nil {
+		if !slices.ContainsFunc(gpus, func(gpu string) bool { return m.differs(gpu, change) }) {
+			return nil // nothing to write, where nothing can be written
+		}
 		return fmt.Errorf("make mapping directory: %w", err)
 	}
 	unlock, err := m.lock()
@@ -166,6 +169,15 @@ func (m Mapping) each(gpus []string, change func([]string) []string) error {
 		}
 	}
 	return failed
+}
+
+// differs says whether a change would write a GPU's file.
+func (m Mapping) differs(gpu string, change func([]string) []string) bool {
+	was, err := m.read(gpu)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	return !slices.Equal(was, change(slices.Clone(was)))
 }
 
 func (m Mapping) one(staging, gpu string, change func([]string) []string) error {

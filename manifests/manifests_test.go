@@ -233,8 +233,12 @@ func TestHookScripts(t *testing.T) {
 			t.Fatalf("no %s-90-quoin.sh", verb)
 		}
 		path := filepath.Join(t.TempDir(), verb)
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(script, "\n    ", "\n")[4:]), 0o755); err != nil {
+		script = strings.TrimRight(strings.ReplaceAll(script, "\n    ", "\n")[4:], "\n") + "\n"
+		if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 			t.Fatal(err)
+		}
+		if same, err := os.ReadFile(filepath.Join("slinky/vendor", verb, "quoin.sh")); err != nil || string(same) != script {
+			t.Errorf("slinky/vendor/%s/quoin.sh is not the ConfigMap's script: %v\n%s", verb, err, same)
 		}
 		for hook, want := range map[string]string{fake: "called " + verb, fake + ".missing": "is not there"} {
 			cmd := exec.CommandContext(t.Context(), path)
