@@ -11,8 +11,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 // first is when the jobs of these tests are first seen.
 var first = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -26,12 +24,12 @@ type sampleAt struct {
 
 // util is a sample with programs, and a share of time in which a kernel ran.
 func util(processes int, share float64) topology.DeviceUse {
-	return topology.DeviceUse{Processes: ptr(processes), Utilization: ptr(share)}
+	return topology.DeviceUse{Processes: new(processes), Utilization: new(share)}
 }
 
-func energy(joules float64) topology.DeviceUse { return topology.DeviceUse{Energy: ptr(joules)} }
+func energy(joules float64) topology.DeviceUse { return topology.DeviceUse{Energy: new(joules)} }
 
-func power(watts float64) topology.DeviceUse { return topology.DeviceUse{Power: ptr(watts)} }
+func power(watts float64) topology.DeviceUse { return topology.DeviceUse{Power: new(watts)} }
 
 // summed takes samples of GPU-a, which the job holds.
 func summed(samples []sampleAt) DeviceUse {
@@ -69,33 +67,33 @@ func TestUseSums(t *testing.T) {
 			DeviceUse{Samples: 3, Seconds: 30, IdleSeconds: 30, Utilization: &Stat{0, 0, 30}}},
 		{"idle, then used", []sampleAt{{10, util(0, 0)}, {20, util(1, 0)}, {30, util(1, 0.5)}, {40, util(0, 0)}},
 			DeviceUse{Samples: 4, Seconds: 40, IdleSeconds: 20, Used: true, Utilization: &Stat{0.125, 0.5, 40}}},
-		{"unknown programs are neither idle nor use", []sampleAt{{10, topology.DeviceUse{Utilization: ptr(0.0)}}},
+		{"unknown programs are neither idle nor use", []sampleAt{{10, topology.DeviceUse{Utilization: new(0.0)}}},
 			DeviceUse{Samples: 1, Seconds: 10, Utilization: &Stat{0, 0, 10}}},
-		{"unknown utilisation is neither idle nor use", []sampleAt{{10, topology.DeviceUse{Processes: ptr(0)}}},
+		{"unknown utilisation is neither idle nor use", []sampleAt{{10, topology.DeviceUse{Processes: new(0)}}},
 			DeviceUse{Samples: 1, Seconds: 10}},
 		{"what is not always told is averaged over when it was", []sampleAt{
-			{10, topology.DeviceUse{SMActivity: ptr(0.5)}}, {20, topology.DeviceUse{}}, {30, topology.DeviceUse{SMActivity: ptr(0.75)}}},
+			{10, topology.DeviceUse{SMActivity: new(0.5)}}, {20, topology.DeviceUse{}}, {30, topology.DeviceUse{SMActivity: new(0.75)}}},
 			DeviceUse{Samples: 3, Seconds: 30, Used: true, SMActivity: &Stat{0.625, 0.75, 20}}},
 		{"memory", []sampleAt{
-			{10, topology.DeviceUse{MemoryUsed: ptr(uint64(100)), MemoryTotal: ptr(uint64(1000))}}, {20, topology.DeviceUse{MemoryUsed: ptr(uint64(300))}}},
+			{10, topology.DeviceUse{MemoryUsed: new(uint64(100)), MemoryTotal: new(uint64(1000))}}, {20, topology.DeviceUse{MemoryUsed: new(uint64(300))}}},
 			DeviceUse{Samples: 2, Seconds: 20, Memory: &Stat{200, 300, 20}, MemoryTotal: 1000}},
 		{"energy of the counter", []sampleAt{{10, energy(1000)}, {20, energy(1500)}, {30, energy(4500)}},
-			DeviceUse{Samples: 3, Seconds: 30, Energy: ptr(3500.0), Counter: ptr(4500.0)}},
+			DeviceUse{Samples: 3, Seconds: 30, Energy: new(3500.0), Counter: new(4500.0)}},
 		{"the counter knows of a gap", []sampleAt{{10, energy(1000)}, {600, energy(60000)}},
-			DeviceUse{Samples: 2, Seconds: 20, Energy: ptr(59000.0), Counter: ptr(60000.0)}},
+			DeviceUse{Samples: 2, Seconds: 20, Energy: new(59000.0), Counter: new(60000.0)}},
 		{"the driver was loaded again", []sampleAt{{10, energy(1000)}, {20, energy(1500)}, {30, energy(200)}, {40, energy(300)}},
-			DeviceUse{Samples: 4, Seconds: 40, Energy: ptr(800.0), Counter: ptr(300.0)}},
+			DeviceUse{Samples: 4, Seconds: 40, Energy: new(800.0), Counter: new(300.0)}},
 		{"one word of the counter is no difference", []sampleAt{{10, energy(1000)}},
-			DeviceUse{Samples: 1, Seconds: 10, Counter: ptr(1000.0)}},
+			DeviceUse{Samples: 1, Seconds: 10, Counter: new(1000.0)}},
 		{"power over time without a counter", []sampleAt{{10, power(100)}, {30, power(400)}},
-			DeviceUse{Samples: 2, Seconds: 30, Power: &Stat{300, 400, 30}, Energy: ptr(9000.0)}},
+			DeviceUse{Samples: 2, Seconds: 30, Power: &Stat{300, 400, 30}, Energy: new(9000.0)}},
 		{"power until the counter's first difference", []sampleAt{
-			{10, topology.DeviceUse{Power: ptr(100.0), Energy: ptr(5000.0)}}, {20, topology.DeviceUse{Power: ptr(300.0), Energy: ptr(7000.0)}}},
-			DeviceUse{Samples: 2, Seconds: 20, Power: &Stat{200, 300, 20}, Energy: ptr(3000.0), Counter: ptr(7000.0)}},
+			{10, topology.DeviceUse{Power: new(100.0), Energy: new(5000.0)}}, {20, topology.DeviceUse{Power: new(300.0), Energy: new(7000.0)}}},
+			DeviceUse{Samples: 2, Seconds: 20, Power: &Stat{200, 300, 20}, Energy: new(3000.0), Counter: new(7000.0)}},
 		{"a counter that failed once is not counted twice", []sampleAt{
-			{10, energy(1000)}, {20, power(100)}, {30, topology.DeviceUse{Power: ptr(100.0), Energy: ptr(3000.0)}}, {40, energy(3500)}},
-			DeviceUse{Samples: 4, Seconds: 40, Power: &Stat{100, 100, 20}, Energy: ptr(2500.0), Counter: ptr(3500.0)}},
-		{"a MIG instance", []sampleAt{{10, topology.DeviceUse{Processes: ptr(1), MemoryUsed: ptr(uint64(5))}}},
+			{10, energy(1000)}, {20, power(100)}, {30, topology.DeviceUse{Power: new(100.0), Energy: new(3000.0)}}, {40, energy(3500)}},
+			DeviceUse{Samples: 4, Seconds: 40, Power: &Stat{100, 100, 20}, Energy: new(2500.0), Counter: new(3500.0)}},
+		{"a MIG instance", []sampleAt{{10, topology.DeviceUse{Processes: new(1), MemoryUsed: new(uint64(5))}}},
 			DeviceUse{Samples: 1, Seconds: 10, Used: true, Memory: &Stat{5, 5, 10}}},
 	}
 	for _, tt := range tests {
@@ -130,7 +128,7 @@ func TestMeanOfADay(t *testing.T) {
 func TestMIGInstanceIsIdleWithoutAProgram(t *testing.T) {
 	u := NewUse("7", Run{}, first)
 	u.Hold([]Entry{{UUID: "MIG-a", ExporterID: "0.7", Product: "NVIDIA A100 1g.5gb"}})
-	u.Add(topology.Sample{Devices: []topology.DeviceUse{{UUID: "MIG-a", Processes: ptr(0)}}}, first.Add(every), every)
+	u.Add(topology.Sample{Devices: []topology.DeviceUse{{UUID: "MIG-a", Processes: new(0)}}}, first.Add(every), every)
 	if d := u.Devices[0]; d.IdleSeconds != 10 || d.Used || d.Utilization != nil || d.Energy != nil {
 		t.Errorf("%+v", d)
 	}
@@ -141,9 +139,9 @@ func TestMIGInstanceIsIdleWithoutAProgram(t *testing.T) {
 func TestDevicesChange(t *testing.T) {
 	u := NewUse("7", Run{}, first)
 	both := topology.Sample{Devices: []topology.DeviceUse{
-		{UUID: "GPU-b", Processes: ptr(1), Utilization: ptr(1.0), Energy: ptr(500.0)},
-		{UUID: "GPU-a", Processes: ptr(0), Utilization: ptr(0.0), Energy: ptr(100.0)},
-		{UUID: "GPU-c", Processes: ptr(1), Utilization: ptr(1.0)}}}
+		{UUID: "GPU-b", Processes: new(1), Utilization: new(1.0), Energy: new(500.0)},
+		{UUID: "GPU-a", Processes: new(0), Utilization: new(0.0), Energy: new(100.0)},
+		{UUID: "GPU-c", Processes: new(1), Utilization: new(1.0)}}}
 	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "3"}, {UUID: ""}, {UUID: "GPU-a", ExporterID: "3"}})
 	u.Add(both, first.Add(10*time.Second), every)
 	u.Hold([]Entry{{UUID: "GPU-b", ExporterID: "4"}})
@@ -155,18 +153,18 @@ func TestDevicesChange(t *testing.T) {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	}
-	check(DeviceUse{UUID: "GPU-b", ExporterID: "4", Samples: 2, Seconds: 20, Used: true, Energy: ptr(0.0)},
+	check(DeviceUse{UUID: "GPU-b", ExporterID: "4", Samples: 2, Seconds: 20, Used: true, Energy: new(0.0)},
 		DeviceUse{UUID: "GPU-a", ExporterID: "3", Released: true, Samples: 1, Seconds: 10, IdleSeconds: 10})
 
 	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "5"}, {UUID: "GPU-b", ExporterID: "4"}})
-	both.Devices[1].Energy = ptr(9000.0) // what others took meanwhile
+	both.Devices[1].Energy = new(9000.0) // what others took meanwhile
 	u.Add(both, first.Add(40*time.Second), every)
 	check(DeviceUse{UUID: "GPU-a", ExporterID: "5", Samples: 2, Seconds: 20, IdleSeconds: 20},
-		DeviceUse{UUID: "GPU-b", ExporterID: "4", Samples: 3, Seconds: 30, Used: true, Energy: ptr(0.0)})
+		DeviceUse{UUID: "GPU-b", ExporterID: "4", Samples: 3, Seconds: 30, Used: true, Energy: new(0.0)})
 
 	u.Add(topology.Sample{}, first.Add(50*time.Second), every)
 	check(DeviceUse{UUID: "GPU-a", ExporterID: "5", Samples: 2, Seconds: 20, IdleSeconds: 20},
-		DeviceUse{UUID: "GPU-b", ExporterID: "4", Samples: 3, Seconds: 30, Used: true, Energy: ptr(0.0)})
+		DeviceUse{UUID: "GPU-b", ExporterID: "4", Samples: 3, Seconds: 30, Used: true, Energy: new(0.0)})
 	if !u.Until.Equal(first.Add(50 * time.Second)) {
 		t.Errorf("until %s", u.Until)
 	}

@@ -18,8 +18,8 @@ func fullUse() *Use {
 	u := NewUse("7", Run{SLUID: "s7", StartTime: "1772366400"}, first)
 	u.Contained, u.Clique, u.Block, u.Blocks = true, "8a61c302-0000-4000-8000-000000000001.4", "b2", []string{"b1", "b2"}
 	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "3", Product: "NVIDIA H100"}, {UUID: "MIG-b", ExporterID: "4.7", Product: "NVIDIA H100 1g.10gb"}})
-	s := topology.Sample{Devices: []topology.DeviceUse{{UUID: "GPU-a", Utilization: ptr(0.5), SMActivity: ptr(0.25), MemoryUsed: ptr(uint64(1 << 30)), MemoryTotal: ptr(uint64(80 << 30)),
-		Power: ptr(350.0), Energy: ptr(1e6), Processes: ptr(1)}, {UUID: "MIG-b", Processes: ptr(0)}}}
+	s := topology.Sample{Devices: []topology.DeviceUse{{UUID: "GPU-a", Utilization: new(0.5), SMActivity: new(0.25), MemoryUsed: new(uint64(1 << 30)), MemoryTotal: new(uint64(80 << 30)),
+		Power: new(350.0), Energy: new(1e6), Processes: new(1)}, {UUID: "MIG-b", Processes: new(0)}}}
 	u.Add(s, first.Add(every), every)
 	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "3", Product: "NVIDIA H100"}})
 	return u
@@ -61,7 +61,7 @@ func TestUseFile(t *testing.T) {
 func TestUseGoesOnAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	sample := func(s float64) topology.Sample {
-		return topology.Sample{Devices: []topology.DeviceUse{{UUID: "GPU-a", Utilization: ptr(s / 100), Processes: ptr(1), Energy: ptr(100 * s), Power: ptr(s)}}}
+		return topology.Sample{Devices: []topology.DeviceUse{{UUID: "GPU-a", Utilization: new(s / 100), Processes: new(1), Energy: new(100 * s), Power: new(s)}}}
 	}
 	without := NewUse("7", Run{}, first)
 	without.Hold([]Entry{{UUID: "GPU-a"}})

@@ -11,27 +11,25 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func TestIdleOrBusy(t *testing.T) {
 	tests := []struct {
 		name       string
 		d          topology.DeviceUse
 		idle, busy bool
 	}{
-		{"no program, nothing runs", topology.DeviceUse{UUID: "GPU-a", Processes: ptr(0), Utilization: ptr(0.0)}, true, false},
-		{"a program that does nothing", topology.DeviceUse{UUID: "GPU-a", Processes: ptr(1), Utilization: ptr(0.0)}, false, true},
-		{"a program in a namespace that the driver hides", topology.DeviceUse{UUID: "GPU-a", Processes: ptr(0), Utilization: ptr(0.01)}, false, true},
-		{"programs are not known", topology.DeviceUse{UUID: "GPU-a", Utilization: ptr(0.0)}, false, false},
-		{"programs are not known, something runs", topology.DeviceUse{UUID: "GPU-a", Utilization: ptr(0.3)}, false, true},
-		{"utilisation is not known", topology.DeviceUse{UUID: "GPU-a", Processes: ptr(0)}, false, false},
-		{"SM activity stands for it", topology.DeviceUse{UUID: "GPU-a", Processes: ptr(0), SMActivity: ptr(0.0)}, true, false},
-		{"SM activity that rounds to nothing", topology.DeviceUse{UUID: "GPU-a", Processes: ptr(0), Utilization: ptr(0.0), SMActivity: ptr(0.0049)}, true, false},
-		{"SM activity alone", topology.DeviceUse{UUID: "GPU-a", Processes: ptr(0), SMActivity: ptr(0.005)}, false, true},
-		{"instance without a program", topology.DeviceUse{UUID: "MIG-a", Processes: ptr(0)}, true, false},
-		{"instance with one", topology.DeviceUse{UUID: "MIG-a", Processes: ptr(2)}, false, true},
+		{"no program, nothing runs", topology.DeviceUse{UUID: "GPU-a", Processes: new(0), Utilization: new(0.0)}, true, false},
+		{"a program that does nothing", topology.DeviceUse{UUID: "GPU-a", Processes: new(1), Utilization: new(0.0)}, false, true},
+		{"a program in a namespace that the driver hides", topology.DeviceUse{UUID: "GPU-a", Processes: new(0), Utilization: new(0.01)}, false, true},
+		{"programs are not known", topology.DeviceUse{UUID: "GPU-a", Utilization: new(0.0)}, false, false},
+		{"programs are not known, something runs", topology.DeviceUse{UUID: "GPU-a", Utilization: new(0.3)}, false, true},
+		{"utilisation is not known", topology.DeviceUse{UUID: "GPU-a", Processes: new(0)}, false, false},
+		{"SM activity stands for it", topology.DeviceUse{UUID: "GPU-a", Processes: new(0), SMActivity: new(0.0)}, true, false},
+		{"SM activity that rounds to nothing", topology.DeviceUse{UUID: "GPU-a", Processes: new(0), Utilization: new(0.0), SMActivity: new(0.0049)}, true, false},
+		{"SM activity alone", topology.DeviceUse{UUID: "GPU-a", Processes: new(0), SMActivity: new(0.005)}, false, true},
+		{"instance without a program", topology.DeviceUse{UUID: "MIG-a", Processes: new(0)}, true, false},
+		{"instance with one", topology.DeviceUse{UUID: "MIG-a", Processes: new(2)}, false, true},
 		{"instance of which nothing is known", topology.DeviceUse{UUID: "MIG-a"}, false, false},
-		{"nothing is known", topology.DeviceUse{UUID: "GPU-a", MemoryUsed: ptr(uint64(1 << 30)), Power: ptr(300.0)}, false, false},
+		{"nothing is known", topology.DeviceUse{UUID: "GPU-a", MemoryUsed: new(uint64(1 << 30)), Power: new(300.0)}, false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -44,8 +42,8 @@ func TestIdleOrBusy(t *testing.T) {
 
 func TestSampleLine(t *testing.T) {
 	s := topology.Sample{Devices: []topology.DeviceUse{
-		{UUID: "GPU-a", Utilization: ptr(0.5), SMActivity: ptr(0.25), MemoryUsed: ptr(uint64(1 << 30)), MemoryTotal: ptr(uint64(80 << 30)), Power: ptr(350.5), Energy: ptr(1e9), Processes: ptr(2)},
-		{UUID: "MIG-b", MemoryUsed: ptr(uint64(0)), Processes: ptr(0)},
+		{UUID: "GPU-a", Utilization: new(0.5), SMActivity: new(0.25), MemoryUsed: new(uint64(1 << 30)), MemoryTotal: new(uint64(80 << 30)), Power: new(350.5), Energy: new(1e9), Processes: new(2)},
+		{UUID: "MIG-b", MemoryUsed: new(uint64(0)), Processes: new(0)},
 		{UUID: "GPU-c"},
 	}}
 	line, err := topology.EncodeSample(s)
@@ -87,7 +85,7 @@ func TestBadSamples(t *testing.T) {
 			t.Errorf("%s\nerror %v, want %q", text, err, want)
 		}
 	}
-	if _, err := topology.EncodeSample(topology.Sample{Devices: []topology.DeviceUse{{UUID: "GPU-a", Power: ptr(math.NaN())}}}); err == nil {
+	if _, err := topology.EncodeSample(topology.Sample{Devices: []topology.DeviceUse{{UUID: "GPU-a", Power: new(math.NaN())}}}); err == nil {
 		t.Error("what is no number was encoded")
 	}
 }

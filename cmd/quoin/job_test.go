@@ -24,20 +24,18 @@ type jobDevice struct {
 	use   topology.DeviceUse
 }
 
-func value[T any](v T) *T { return &v }
-
 // h100 is GPU i of a node that does what is said of it.
 func h100(node string, i, processes int, share float64) jobDevice {
 	uuid := fmt.Sprintf("GPU-%s%06d-0000-0000-0000-%012d", node, i, i)
 	return jobDevice{dcgm.Entry{UUID: uuid, ExporterID: fmt.Sprint(i), Product: "NVIDIA H100 80GB HBM3"}, topology.DeviceUse{UUID: uuid, Processes: &processes, Utilization: &share,
-		SMActivity: value(share / 2), MemoryUsed: value(uint64(share * 70 * (1 << 30))), MemoryTotal: value(uint64(80 << 30)), Power: value(70 + 600*share)}}
+		SMActivity: new(share / 2), MemoryUsed: new(uint64(share * 70 * (1 << 30))), MemoryTotal: new(uint64(80 << 30)), Power: new(70 + 600*share)}}
 }
 
 // migInstance is an instance of GPU 0.
 func migInstance(gi, processes int) jobDevice {
 	uuid := fmt.Sprintf("MIG-%08d-0000-0000-0000-000000000000", gi)
 	return jobDevice{dcgm.Entry{UUID: uuid, ExporterID: fmt.Sprintf("0.%d", gi), Product: "NVIDIA A100-SXM4-40GB 1g.5gb"}, topology.DeviceUse{UUID: uuid, Processes: &processes,
-		MemoryUsed: value(uint64(processes) << 30), MemoryTotal: value(uint64(5 << 30))}}
+		MemoryUsed: new(uint64(processes) << 30), MemoryTotal: new(uint64(5 << 30))}}
 }
 
 // jobOn is a record of a job on a node.
@@ -60,7 +58,7 @@ func usedFor(r dcgm.Record, d time.Duration, devices ...jobDevice) *dcgm.Use {
 	for at := 10 * time.Second; at <= d; at += 10 * time.Second {
 		for i := range s.Devices {
 			if p := s.Devices[i].Power; p != nil {
-				s.Devices[i].Energy = value(1e6 + *p*at.Seconds())
+				s.Devices[i].Energy = new(1e6 + *p*at.Seconds())
 			}
 		}
 		u.Add(s, jobStart.Add(at), 10*time.Second)

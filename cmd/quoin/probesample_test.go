@@ -273,11 +273,11 @@ func counterOf(t *testing.T, reg *prometheus.Registry, series string) float64 {
 	}
 	for _, f := range families {
 		for _, m := range f.Metric {
-			name := f.GetName()
+			var labels []string
 			for _, l := range m.Label {
-				name += fmt.Sprintf("{%s=%q}", l.GetName(), l.GetValue())
+				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
 			}
-			if name == series {
+			if f.GetName()+"{"+strings.Join(labels, ",")+"}" == series {
 				return m.GetCounter().GetValue()
 			}
 		}

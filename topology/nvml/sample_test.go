@@ -16,8 +16,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 const (
 	h100a = "GPU-01000100-0000-0000-0000-000000000000"
 	h100b = "GPU-01000100-0000-0000-0000-000000000001"
@@ -71,8 +69,8 @@ func TestLoadedSample(t *testing.T) {
 	m := fake.New(t, "h100", busy...)
 	p := sampling(t, 580, m, h100a, h100b, "GPU-unknown")
 	want := map[string]topology.DeviceUse{
-		h100a: {UUID: h100a, Utilization: ptr(0.97), MemoryUsed: ptr(uint64(8 << 30)), MemoryTotal: ptr(uint64(80 << 30)), Power: ptr(650.5), Energy: ptr(7200.0), Processes: ptr(3)},
-		h100b: {UUID: h100b, Utilization: ptr(0.0), MemoryUsed: ptr(uint64(0)), MemoryTotal: ptr(uint64(80 << 30)), Power: ptr(71.0), Energy: ptr(6134400.0), Processes: ptr(0)},
+		h100a: {UUID: h100a, Utilization: new(0.97), MemoryUsed: new(uint64(8 << 30)), MemoryTotal: new(uint64(80 << 30)), Power: new(650.5), Energy: new(7200.0), Processes: new(3)},
+		h100b: {UUID: h100b, Utilization: new(0.0), MemoryUsed: new(uint64(0)), MemoryTotal: new(uint64(80 << 30)), Power: new(71.0), Energy: new(6134400.0), Processes: new(0)},
 	}
 	p.check("at once", want, withoutGPM(p.sample()))
 	set := func(uuid string, sm float64) {
@@ -85,7 +83,7 @@ func TestLoadedSample(t *testing.T) {
 	p.check("when GPM has counted", want, p.later())
 
 	m.Change("gpu 0", "utilization 1", "used 0", "power 80000", "energy 7300000", "gpm 100.2 nan", "gpu 1", "gpm 3 7")
-	want[h100a] = topology.DeviceUse{UUID: h100a, Utilization: ptr(0.01), MemoryUsed: ptr(uint64(0)), MemoryTotal: ptr(uint64(80 << 30)), Power: ptr(80.0), Energy: ptr(7300.0), Processes: ptr(0)}
+	want[h100a] = topology.DeviceUse{UUID: h100a, Utilization: new(0.01), MemoryUsed: new(uint64(0)), MemoryTotal: new(uint64(80 << 30)), Power: new(80.0), Energy: new(7300.0), Processes: new(0)}
 	set(h100b, 0.07)
 	p.check("after a change", want, p.later())
 
@@ -102,14 +100,14 @@ func TestLoadedSampleMIG(t *testing.T) {
 	for _, tt := range []struct {
 		name, gpm         string
 		utilization, busy *float64
-	}{{"without GPM", "", nil, nil}, {"with GPM", " 50 25", ptr(0.5), ptr(0.25)}} {
+	}{{"without GPM", "", nil, nil}, {"with GPM", " 50 25", new(0.5), new(0.25)}} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := fake.New(t, "gb200", append(withMIG, "gpm 1 1", "miguse 0 25769803776 1073741824 4711"+tt.gpm, "miguse 2 25769803776 0 none")...)
 			p := sampling(t, 580, m, "MIG-a", "MIG-b", "GPU-b200b200-0000-0000-0000-000000000001")
-			total := ptr(uint64(24 << 30))
+			total := new(uint64(24 << 30))
 			want := map[string]topology.DeviceUse{
-				"MIG-a": {UUID: "MIG-a", MemoryUsed: ptr(uint64(1 << 30)), MemoryTotal: total, Processes: ptr(1), Utilization: tt.utilization, SMActivity: tt.busy},
-				"MIG-b": {UUID: "MIG-b", MemoryUsed: ptr(uint64(0)), MemoryTotal: total, Processes: ptr(0)},
+				"MIG-a": {UUID: "MIG-a", MemoryUsed: new(uint64(1 << 30)), MemoryTotal: total, Processes: new(1), Utilization: tt.utilization, SMActivity: tt.busy},
+				"MIG-b": {UUID: "MIG-b", MemoryUsed: new(uint64(0)), MemoryTotal: total, Processes: new(0)},
 			}
 			got := p.later()
 			delete(got, "GPU-b200b200-0000-0000-0000-000000000001")
@@ -143,12 +141,12 @@ var sampleCalls = []struct {
 	call    string
 	without func(*topology.DeviceUse)
 }{
-	{"nvmlDeviceGetUtilizationRates", func(d *topology.DeviceUse) { d.Utilization = ptr(0.955) }}, // of GPM
+	{"nvmlDeviceGetUtilizationRates", func(d *topology.DeviceUse) { d.Utilization = new(0.955) }}, // of GPM
 	{"nvmlDeviceGetMemoryInfo_v2", func(d *topology.DeviceUse) { d.MemoryUsed, d.MemoryTotal = nil, nil }},
 	{"nvmlDeviceGetPowerUsage", func(d *topology.DeviceUse) { d.Power = nil }},
 	{"nvmlDeviceGetTotalEnergyConsumption", func(d *topology.DeviceUse) { d.Energy = nil }},
 	{"nvmlDeviceGetComputeRunningProcesses_v3", func(d *topology.DeviceUse) { d.Processes = nil }},
-	{"nvmlDeviceGetGraphicsRunningProcesses_v3", func(d *topology.DeviceUse) { d.Processes = ptr(2) }},
+	{"nvmlDeviceGetGraphicsRunningProcesses_v3", func(d *topology.DeviceUse) { d.Processes = new(2) }},
 	{"nvmlGpmSampleGet", func(d *topology.DeviceUse) { d.SMActivity = nil }},
 	{"nvmlGpmMetricsGet", func(d *topology.DeviceUse) { d.SMActivity = nil }},
 }
@@ -182,7 +180,7 @@ func TestLoadedSampleErrors(t *testing.T) {
 				want := map[string]topology.DeviceUse{h100b: good[h100b], h100a: good[h100a]}
 				a := want[h100a]
 				if older := ret == 3 || ret == 13 || ret == 25; older && tt.call == "nvmlDeviceGetMemoryInfo_v2" {
-					a.MemoryUsed = ptr(uint64(8<<30 + 600<<20)) // the older form has it
+					a.MemoryUsed = new(uint64(8<<30 + 600<<20)) // the older form has it
 				} else {
 					tt.without(&a)
 				}
@@ -223,11 +221,11 @@ func TestLoadedSampleWithoutFunction(t *testing.T) {
 			p := startWith(t, fake.Without(t, full, tt.call), m)
 			p.read()
 			p.sampleOf(h100a)
-			want := topology.DeviceUse{UUID: h100a, Utilization: ptr(0.97), SMActivity: ptr(0.4), MemoryUsed: ptr(uint64(8 << 30)), MemoryTotal: ptr(uint64(80 << 30)),
-				Power: ptr(650.5), Energy: ptr(7200.0), Processes: ptr(3)}
+			want := topology.DeviceUse{UUID: h100a, Utilization: new(0.97), SMActivity: new(0.4), MemoryUsed: new(uint64(8 << 30)), MemoryTotal: new(uint64(80 << 30)),
+				Power: new(650.5), Energy: new(7200.0), Processes: new(3)}
 			switch {
 			case tt.call == "nvmlDeviceGetMemoryInfo_v2":
-				want.MemoryUsed = ptr(uint64(8<<30 + 600<<20))
+				want.MemoryUsed = new(uint64(8<<30 + 600<<20))
 			case strings.Contains(tt.call, "Processes"): // the second version takes its place
 			default:
 				tt.without(&want)
@@ -245,12 +243,12 @@ func TestLoadedSampleOldDrivers(t *testing.T) {
 		t.Run(fmt.Sprint(driver), func(t *testing.T) {
 			t.Parallel()
 			p := sampling(t, driver, fake.New(t, "h100", busyGPU...), h100a)
-			want := topology.DeviceUse{UUID: h100a, Utilization: ptr(0.97), MemoryUsed: ptr(uint64(8 << 30)), MemoryTotal: ptr(uint64(80 << 30)), Power: ptr(650.5), Energy: ptr(7200.0), Processes: ptr(3)}
+			want := topology.DeviceUse{UUID: h100a, Utilization: new(0.97), MemoryUsed: new(uint64(8 << 30)), MemoryTotal: new(uint64(80 << 30)), Power: new(650.5), Energy: new(7200.0), Processes: new(3)}
 			if driver < 510 {
-				want.MemoryUsed = ptr(uint64(8<<30 + 600<<20))
+				want.MemoryUsed = new(uint64(8<<30 + 600<<20))
 			}
 			if driver >= 525 {
-				want.SMActivity = ptr(0.4)
+				want.SMActivity = new(0.4)
 			}
 			p.check("sample", map[string]topology.DeviceUse{h100a: want}, p.later())
 		})

@@ -8,18 +8,15 @@ import "github.com/NVIDIA/go-nvml/pkg/nvml"
 // symbol first.
 
 func (g gpu) utilization() (nvml.Utilization, nvml.Return) {
-	return guarded(g.has, "nvmlDeviceGetUtilizationRates", g.Device.GetUtilizationRates)
+	return guarded(g.has, "nvmlDeviceGetUtilizationRates", g.GetUtilizationRates)
 }
 
 // memory is what there is and what programs use, in bytes. The older form of the
 // call counts what the driver keeps for itself as used.
 func (g gpu) memory() (total, used uint64, ret nvml.Return) {
 	v2, ret := guarded(g.has, "nvmlDeviceGetMemoryInfo_v2", g.GetMemoryInfo_v2)
-	if ret == nvml.SUCCESS {
+	if failure(ret) != errUnsupported { //nolint:errorlint // never wrapped
 		return v2.Total, v2.Used, ret
-	}
-	if ret != nvml.ERROR_FUNCTION_NOT_FOUND && ret != nvml.ERROR_ARGUMENT_VERSION_MISMATCH && ret != nvml.ERROR_NOT_SUPPORTED {
-		return 0, 0, ret
 	}
 	v1, ret := g.GetMemoryInfo()
 	return v1.Total, v1.Used, ret

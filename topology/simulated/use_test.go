@@ -8,8 +8,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 const used = `groups:
 - node: a
   gpus: {count: 2, product: G, memoryMiB: 1000}
@@ -29,7 +27,7 @@ timeline:
 
 // device is a device without its UUID.
 func deviceOf(processes int, utilization, sm *float64, usedMiB, totalMiB uint64, watts *float64) topology.DeviceUse {
-	return topology.DeviceUse{Processes: &processes, Utilization: utilization, SMActivity: sm, MemoryUsed: ptr(usedMiB << 20), MemoryTotal: ptr(totalMiB << 20), Power: watts}
+	return topology.DeviceUse{Processes: &processes, Utilization: utilization, SMActivity: sm, MemoryUsed: new(usedMiB << 20), MemoryTotal: new(totalMiB << 20), Power: watts}
 }
 
 func TestUse(t *testing.T) {
@@ -62,8 +60,8 @@ func TestUse(t *testing.T) {
 			t.Errorf("%s (-want +got)\n%s", node, diff)
 		}
 	}
-	busy := deviceOf(1, ptr(0.9), ptr(0.4), 500, 1000, ptr(600.0))
-	idle := deviceOf(0, ptr(0.0), nil, 0, 1000, ptr(70.0))
+	busy := deviceOf(1, new(0.9), new(0.4), 500, 1000, new(600.0))
+	idle := deviceOf(0, new(0.0), nil, 0, 1000, new(70.0))
 	check("a", busy, busy)
 	free := deviceOf(0, nil, nil, 0, 1000, nil)
 	check("m", free, free, free, free)
@@ -71,10 +69,10 @@ func TestUse(t *testing.T) {
 	c.Apply(c.Steps[0])
 	check("a", idle, idle)
 	c.Apply(c.Steps[1])
-	works := deviceOf(3, ptr(0.07), nil, 1000, 1000, ptr(70.0))
+	works := deviceOf(3, new(0.07), nil, 1000, 1000, new(70.0))
 	check("a", idle, works)
 	c.Apply(c.Steps[2])
-	check("m", free, deviceOf(1, nil, ptr(0.5), 0, 1000, nil), free, free)
+	check("m", free, deviceOf(1, nil, new(0.5), 0, 1000, nil), free, free)
 	c.Apply(c.Steps[3])
 	check("a", works)
 	c.Apply(c.Steps[4])
