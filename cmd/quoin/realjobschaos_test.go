@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+// storm runs many jobs that end at once, alone and as an array.
+func (r *jobsRig) storm(w *jobsWatch, jobs int) {
+	r.t.Helper()
+	began, single := time.Now(), jobs/10
+	first := r.submit("--array", fmt.Sprintf("1-%d", jobs-single), "--gres=gpu:1", "/etc/slurm/job.sh", "0")
+	r.must("bash", "-c", fmt.Sprintf("for _ in $(seq %d); do sbatch -o /dev/null --gres=gpu:1 /etc/slurm/job.sh 0; done", single))
+	for last, at := -1, began; time.Since(at) < jobsTime; time.Sleep(50 * time.Millisecond) {
+		if now := w.ended(first); now >= jobs {
+			break
+		} else if now > last { // the machine may be slow, but all goes on
+			last, at = now, time.Now()
+		}
+	}
+	r.until("all jobs of the storm have ended", func() bool { return w.ended(first) == jobs })
+	r.t.Logf("%d short jobs in %s", jobs, time.Since(began))
+}
+
+// ended is how many runs of jobs from an id on have ended.
+func (w *jobsWatch) ended(first string) (count int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.read()
+	from, _ := strconv.Atoi(first)
+	for _, h := range w.holds {
+		if id, _ := strconv.Atoi(h.job); id >= from && !w.open[h] {
+			count++
+		}
+	}
+	return count
+}
+
+// chaosSteps is how often something is killed.
+const chaosSteps = 24
+
+// chaos kills hooks, agents, slurmds and whole nodes while jobs come and go.
+func (r *jobsRig) chaos(w *jobsWatch) {
+	r.t.Helper()
+	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any number
+	if s := os.Getenv("QUOIN_TEST_SEED"); s != "" {
+		_, _ = fmt.Sscan(s, &seed)
+	}
+	r.t.Logf("QUOIN_TEST_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // to repeat a run
+	w.setChaos(true)
+	writeFile(r.t, r.path("chaos"), fmt.Sprint(seed%32768))
+	for i := range 80 {
+		r.submit("--requeue", "--gres=gpu:"+fmt.Sprint(1+random.IntN(3)), "/etc/slurm/job.sh", []string{"0", "1", "3", "600"}[i%4])
+	}
+	for range chaosSteps {
+		n := r.nodes[random.IntN(len(r.nodes))]
+		pause := time.Duration(random.IntN(800)) * time.Millisecond
+		switch random.IntN(4) {
+		case 0:
+			n.killAgent()
+			time.Sleep(pause)
+			n.startAgent()
+		case 1:
+			r.check(n.KillSlurmd())
+			time.Sleep(pause)
+			r.check(n.Start(r.t.Context()))
+		case 2:
+			r.powerLoss(w, n, random.IntN(2) == 0, random.IntN(2) == 0, pause)
+		case 3:
+			_, err := n.Kill("quoin-hook")
+			r.check(err)
+			time.Sleep(pause)
+		}
+	}
+	r.check(os.Remove(r.path("chaos")))
+	r.settle(w)
+	w.setChaos(false)
+	r.storm(w, 20)
+	r.agree("after the chaos")
+}
+
+func (r *jobsRig) check(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// powerLoss ends all that runs on the node, and boots it. Its run directory is a
+// tmpfs on some machines, and slurmd can be there before the agent.
+func (r *jobsRig) powerLoss(w *jobsWatch, n *jobNode, emptied, slurmdFirst bool, pause time.Duration) {
+	r.t.Helper()
+	n.killAgent()
+	r.check(n.PowerOff())
+	w.powerLost(n.Name)
+	if emptied {
+		entries, err := os.ReadDir(r.path("run-" + n.Name))
+		r.check(err)
+		for _, e := range entries {
+			r.check(os.RemoveAll(filepath.Join(r.path("run-"+n.Name), e.Name())))
+		}
+	}
+	n.boot()
+	if slurmdFirst {
+		r.check(n.Start(r.t.Context()))
+		time.Sleep(pause)
+		n.startAgent()
+		return
+	}
+	n.startAgent()
+	time.Sleep(pause)
+	r.check(n.Start(r.t.Context()))
+}
+
+// settle has the agents make good what the killed have left, while long jobs
+// still run; then all jobs end.
+func (r *jobsRig) settle(w *jobsWatch) {
+	r.t.Helper()
+	r.until("every job with a record has its labels, and no other has", func() bool {
+		return len(w.disagreements()) == 0
+	})
+	r.until("no job is left", func() bool {
+		if out := strings.Fields(r.must("squeue", "-a", "-h", "-r", "-O", "JobID:20")); len(out) > 0 {
+			_, _ = r.Run(r.t.Context(), append([]string{"scancel"}, out...)...) // some have ended
+			return false
+		}
+		return true
+	})
+	r.until("no label and no record is left", func() bool {
+		return !slices.ContainsFunc(r.nodes, func(n *jobNode) bool {
+			records, failed := dcgm.ReadRecords(r.path("run-" + n.Name))
+			return len(n.mapping())+len(records)+len(failed) > 0
+		})
+	})
+}
+
+// disagreements compares the mapping files with the runs that Slurm has not
+// ended. Of one whose Prolog was killed before it left a record nobody can know.
+func (w *jobsWatch) disagreements() (out []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.read()
+	want := map[string]bool{}
+	for h := range w.open {
+		if h.dead || h.prolog != "end" || h.epilog != "" {
+			continue
+		}
+		if _, err := os.Stat(w.rig.path("run-" + h.node + "/jobs/" + h.job + ".json")); err != nil && h.killed {
+			continue
+		}
+		for _, gpu := range h.gpus {
+			want[h.node+"/"+gpu+"/"+h.job] = true
+		}
+	}
+	for _, n := range w.rig.nodes {
+		for gpu, jobs := range n.mapping() {
+			for _, job := range jobs {
+				key := n.Name + "/" + gpu + "/" + job
+				if !want[key] {
+					out = append(out, "stale "+key)
+				}
+				delete(want, key)
+			}
+		}
+	}
+	for key := range want {
+		out = append(out, "missing "+key)
+	}
+	return out
+}
+
+// compareSummaries looks for the summary of every run whose Epilog did its work.
+func (r *jobsRig) compareSummaries(w *jobsWatch) {
+	r.t.Helper()
+	all, err := dcgm.ReadSummaries(r.path("summaries"))
+	if err != nil {
+		r.t.Error(err)
+	}
+	found := map[string]int{}
+	for _, s := range all {
+		found[s.Record.Node+"/"+s.Record.JobID+"/"+s.Record.StartTime]++
+	}
+	missing := 0
+	for _, h := range w.holds {
+		if h.disturbed || len(h.gpus) == 0 {
+			continue
+		}
+		if found[h.node+"/"+h.job+"/"+h.run] != 1 {
+			if missing++; missing < 10 {
+				r.t.Errorf("job %s on node %s, run %s: %d summaries, want one", h.job, h.node, h.run, found[h.node+"/"+h.job+"/"+h.run])
+			}
+		}
+	}
+	r.t.Logf("%d summaries, %d runs", len(all), len(w.holds))
+}
