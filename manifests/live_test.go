@@ -50,7 +50,7 @@ func startLive(t *testing.T) *live {
 	t.Helper()
 	promrig.NeedTest(t)
 	l := &live{t: t, dir: t.TempDir()}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", l.dir, "../cmd/quoin", "../cmd/quoin-hook")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", l.dir, "../cmd/quoin", "../cmd/quoin-hook")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
