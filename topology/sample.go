@@ -24,7 +24,7 @@ type DeviceUse struct {
 	// UUID is GPU-... or MIG-....
 	UUID string `json:"uuid"`
 	// Utilization is the share of time in which a kernel ran, 0 to 1. A MIG
-	// instance has none.
+	// instance has one of Hopper and newer.
 	Utilization *float64 `json:"utilization,omitempty"`
 	// SMActivity is the share of SMs that were busy, 0 to 1, of Hopper and newer.
 	SMActivity *float64 `json:"smActivity,omitempty"`
@@ -35,7 +35,8 @@ type DeviceUse struct {
 	Power *float64 `json:"power,omitempty"`
 	// Energy is in joules since the driver was loaded.
 	Energy *float64 `json:"energy,omitempty"`
-	// Processes is how many programs have a context on the device.
+	// Processes is how many programs have a context on the device. A container may
+	// see none of them; then it is nil, unless no memory is in use.
 	Processes *int `json:"processes,omitempty"`
 }
 

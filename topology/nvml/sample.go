@@ -45,7 +45,7 @@ func newSampler(api nvml.Interface, has symbols, allPIDs bool) *sampler {
 
 // seesPIDs says whether this process is in the kernel's first PID namespace. The
 // driver lists the programs that the caller's namespace can see, and where that is
-// a container's these are none of the jobs'.
+// a container's these are none of the jobs' (os_find_ns_pid in its sources).
 func seesPIDs(root string) bool {
 	const first = "pid:[4026531836]" // PROC_PID_INIT_INO
 	const link = "proc/self/ns/pid"
@@ -140,8 +140,11 @@ func (s *sampler) read(d *topology.DeviceUse, p place) {
 		joules := float64(mj) / 1000
 		d.Energy = &joules
 	}
-	if n, ret := p.device.programs(); ret == nvml.SUCCESS && (n > 0 || s.allPIDs) {
-		d.Processes = &n
+	if n, ret := p.device.programs(); ret == nvml.SUCCESS {
+		none := s.allPIDs || d.MemoryUsed != nil && *d.MemoryUsed < leastContext
+		if n > 0 || none {
+			d.Processes = &n
+		}
 	}
 	s.begin(d.UUID, p)
 	graphics, sm := s.since(s.gpm[d.UUID], p)
@@ -150,6 +153,11 @@ func (s *sampler) read(d *topology.DeviceUse, p place) {
 		d.Utilization = graphics
 	}
 }
+
+// leastContext is less memory than a program needs on any GPU: one with less in use
+// has none, also where the driver does not list those of other namespaces. An
+// instance that does nothing has some tens of MiB in use.
+const leastContext = 64 << 20
 
 // maxMilliwatts is far more than a GPU takes: some drivers answer nonsense for a
 // GPU that starts.

@@ -123,16 +123,19 @@ func TestLoadedSampleMIG(t *testing.T) {
 }
 
 // TestLoadedSampleNamespace is a container, in which the driver lists no program
-// of a job: that there is none is then not known.
+// of a job: that there is none is then known of a GPU without memory in use alone.
 func TestLoadedSampleNamespace(t *testing.T) {
-	m := fake.New(t, "h100", "gpu 1", "processes 12")
-	m.Namespace(fake.FirstNamespace + 100)
-	p := start(t, 580, m)
-	p.read()
-	p.sampleOf(h100a, h100b)
-	got := p.sample()
-	if a, b := got[h100a], got[h100b]; a.Processes != nil || b.Processes == nil || *b.Processes != 1 || a.Idle() {
-		t.Errorf("%+v\n%+v", a, b)
+	const c = "GPU-01000100-0000-0000-0000-000000000002"
+	for driver, idle := range map[int]bool{580: true, 470: false} { // which counts its own memory as used
+		m := fake.New(t, "h100", "gpu 0", "used 67108863", "gpu 1", "used 9999999999", "processes 12", "gpu 2", "used 67108864")
+		m.Namespace(fake.FirstNamespace + 100)
+		p := start(t, driver, m)
+		p.read()
+		p.sampleOf(h100a, h100b, c)
+		got := p.sample()
+		if a, b, c := got[h100a], got[h100b], got[c]; a.Idle() != idle || b.Processes == nil || *b.Processes != 1 || c.Processes != nil {
+			t.Errorf("driver %d:\n%+v\n%+v\n%+v", driver, a, b, c)
+		}
 	}
 }
 
