@@ -97,6 +97,13 @@ func TestDashboards(t *testing.T) {
 				t.Errorf("%s: panel %q: twice, of type %s, or without a query", d.UID, p.Title, p.Type)
 			}
 			titles[p.Title] = true
+			if p.Type == "table" && len(p.Targets) > 1 {
+				for _, q := range p.Targets { // Grafana joins rows by all their labels, the name too
+					if strings.HasPrefix(q.Expr, "quoin") && !strings.ContainsAny(q.Expr, "*/") {
+						t.Errorf("%s: panel %q: rows of %s keep a name, and are not joined with others", d.UID, p.Title, q.Expr)
+					}
+				}
+			}
 			for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 				for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 					if other := taken[[2]int{x, y}]; other != "" || x >= 24 {

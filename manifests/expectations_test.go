@@ -81,6 +81,23 @@ func perHold(name string, value func(moment, hold) (float64, bool)) func(moment)
 	}
 }
 
+// inTable expects one row per job and device, with the labels that a table shows.
+func inTable(value func(moment, hold) (float64, bool)) func(moment) []sample {
+	return func(m moment) []sample {
+		var rows []sample
+		for _, h := range m.holds() {
+			all, set := h.labels(), map[string]string{}
+			for _, k := range []string{"cluster", "job_id", "user", "account", "node", "gpu", "GPU_I_ID", "modelName"} {
+				set[k] = all[k]
+			}
+			if v, ok := value(m, h); ok {
+				rows = append(rows, sample{labels("", set), v})
+			}
+		}
+		return rows
+	}
+}
+
 // ofWhole expects rows for whole GPUs alone.
 func ofWhole(value func(exporter.Use) float64) func(moment) []sample {
 	return perHold("", func(_ moment, h hold) (float64, bool) { return value(h.Held), h.Whole() })
