@@ -182,7 +182,7 @@ func (j *Jobs) holdsRun(run string) bool {
 }
 
 // runName names a run of a record.
-func runName(key string, r *dcgm.Record) string { return key + " " + r.Run.String() }
+func runName(key string, r *dcgm.Record) string { return key + " " + r.String() }
 
 func (l *life) containedBy(source string) {
 	if l.contained == nil {

@@ -13,19 +13,17 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func idleGPU(i int) topology.DeviceUse {
-	return topology.DeviceUse{UUID: gpuUUID(i), Utilization: ptr(0.0), Processes: ptr(0), Power: ptr(70.0)}
+	return topology.DeviceUse{UUID: gpuUUID(i), Utilization: new(0.0), Processes: new(0), Power: new(70.0)}
 }
 
 func busyGPU(i int) topology.DeviceUse {
-	return topology.DeviceUse{UUID: gpuUUID(i), Utilization: ptr(0.5), Processes: ptr(1), Power: ptr(500.0)}
+	return topology.DeviceUse{UUID: gpuUUID(i), Utilization: new(0.5), Processes: new(1), Power: new(500.0)}
 }
 
 // unknownGPU tells nothing of processes.
 func unknownGPU(i int) topology.DeviceUse {
-	return topology.DeviceUse{UUID: gpuUUID(i), Utilization: ptr(0.0)}
+	return topology.DeviceUse{UUID: gpuUUID(i), Utilization: new(0.0)}
 }
 
 // sample lets time pass and takes a sample then.
@@ -100,6 +98,12 @@ func TestHeldOverClockSteps(t *testing.T) {
 	r.j.round(t.Context())
 	r.sample(10*time.Second, busyGPU(1))
 	r.wantCounted("its record is of the future", 1, 10, 0, 0)
+	old := r.record("19", 2)
+	r.write("19", old)
+	r.must(os.Chtimes(r.j.recordPath("19"), time.Time{}, r.now.wall.Add(-time.Hour)))
+	r.sample(10*time.Second, idleGPU(2))
+	r.j.round(t.Context())
+	r.wantCounted("its record is of the past, but was not there at the last look", 2, 20, 0, 0)
 }
 
 // TestHeldOverRestarts counts on where an agent was killed, and what began while
