@@ -117,8 +117,15 @@ func (m *model) step() {
 	switch {
 	case what < 7: // starts, or starts again though no Epilog came
 		m.did("start of %s on %v", name, gpus)
+		_, old, err := dcgm.FindRecord(m.runs[j.place], dcgm.JobIdentity{JobID: j.id, Cluster: j.cluster, Node: "n1"})
+		if err != nil {
+			panic(err)
+		}
 		m.call("prolog", j, m.clock, gpus)
-		j.started, j.gpus, j.sure, j.perhaps = m.clock, gpus, true, nil
+		j.started, j.gpus, j.sure = m.clock, gpus, true
+		if len(gpus) > 0 || old != nil { // else it is none of the hook's business
+			j.perhaps = nil
+		}
 	case what < 9:
 		m.did("killed start of %s on %v", name, gpus)
 		m.kill("prolog", j, m.clock, gpus)
