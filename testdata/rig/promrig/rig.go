@@ -124,6 +124,11 @@ type Row struct {
 
 // Query evaluates a PromQL expression now.
 func (s *Server) Query(ctx context.Context, expr string) ([]Row, error) {
+	return s.QueryAt(ctx, expr, time.Now())
+}
+
+// QueryAt evaluates a PromQL expression at a time.
+func (s *Server) QueryAt(ctx context.Context, expr string, at time.Time) ([]Row, error) {
 	var answer struct {
 		Data struct {
 			Result []struct {
@@ -132,7 +137,7 @@ func (s *Server) Query(ctx context.Context, expr string) ([]Row, error) {
 			} `json:"result"`
 		} `json:"data"`
 	}
-	if err := s.get(ctx, "/api/v1/query", url.Values{"query": {expr}}, &answer); err != nil {
+	if err := s.get(ctx, "/api/v1/query", url.Values{"query": {expr}, "time": {at.UTC().Format(time.RFC3339Nano)}}, &answer); err != nil {
 		return nil, err
 	}
 	rows := make([]Row, 0, len(answer.Data.Result))
