@@ -94,10 +94,10 @@ func startJobsRig(t *testing.T, release slurmrig.Release) *jobsRig {
 	files := map[string]string{
 		"gres.conf": fmt.Sprintf("Name=gpu Type=h200 File=/dev/nvidia[0-%d]\n", nodeGPUs-1),
 		"prolog.sh": fmt.Sprintf(aroundHook, "prolog"), "epilog.sh": fmt.Sprintf(aroundHook, "epilog"),
-		"epilogslurmctld.sh": "#!/bin/bash\nexit 0\n",
+		"epilogslurmctld.sh": commentScript,
 		"job.sh":             "#!/bin/bash\nexec sleep ${1:-600}\n",
 	}
-	shippedHooks(t, files)
+	shippedScripts(t, files)
 	c, err := slurmrig.Start(t.Context(), release, dir, slurmrig.Config{SlurmConf: jobsConf, Files: files, GPUs: nodeGPUs})
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func startJobsRig(t *testing.T, release slurmrig.Release) *jobsRig {
 	r := &jobsRig{Cluster: c, t: t, quoin: linkQuoin(t)}
 	r.buildPrograms()
 	simulate := filepath.Join(dir, ".rig/machines.yaml")
-	writeFile(t, simulate, jobMachines)
+	writeFile(t, simulate, usedMachines)
 	for i := range jobNodes {
 		r.addNode(fmt.Sprintf("n%02d", i+1), simulate)
 	}
@@ -117,14 +117,15 @@ func startJobsRig(t *testing.T, release slurmrig.Release) *jobsRig {
 	return r
 }
 
-const jobMachines = `name: rig
-groups:
-- {racks: 1, nodes: 3, node: "n{node:02}", gpus: {count: 8, product: NVIDIA H200, memoryMiB: 143771, minors: [2, 3, 0, 1, 6, 7, 4, 5]}}
-`
-
-// shippedHooks takes the scripts out of the manifest.
-func shippedHooks(t *testing.T, files map[string]string) {
+// shippedScripts takes the scripts out of the manifests.
+func shippedScripts(t *testing.T, files map[string]string) {
 	t.Helper()
+	const comment = "epilogslurmctld-quoin.sh"
+	text, err := os.ReadFile("../../manifests/slurm/" + comment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files[comment] = string(text)
 	data, err := os.ReadFile("../../manifests/50-hook.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -161,6 +162,10 @@ func (r *jobsRig) buildPrograms() {
 		r.t.Fatal(err)
 	}
 	writeFile(r.t, r.path("bin/dying-hook"), dyingHook)
+	writeFile(r.t, r.path("bin/sacctmgr"), sacctmgrWords)
+	if err := os.Link(r.quoin, r.path("bin/quoin")); err != nil {
+		r.t.Fatal(err)
+	}
 	cmd := exec.CommandContext(r.t.Context(), "go", "build", "-trimpath", "-o", r.path("bin/quoin-hook"), "../quoin-hook")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -219,7 +224,7 @@ func (n *jobNode) boot() {
 func (n *jobNode) startAgent() {
 	mounts := append([]string{"tmpfs:/run"}, n.mounts(n.rig.path(""))...)
 	args := append(mounts, "--", n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
-		"--store", "/run/quoin", "--listen", n.agent.address, "--sample-interval", "1s", "--hook-summary-dir", "/var/spool/quoin")
+		"--store", "/run/quoin", "--listen", n.agent.address, "--sample-interval", sampleInterval, "--hook-summary-dir", "/var/spool/quoin")
 	cmd := exec.Command(n.rig.path("asnode"), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	n.agent.start(cmd)

@@ -119,6 +119,16 @@ func (r *jobsRig) runKinds(limited string) {
 	r.until("salloc and srun hold GPUs", func() bool { return len(r.named("salloc")) == 1 && len(r.named("srun")) == 1 })
 	r.until("the cancelled one is gone", func() bool { return !slices.Contains(r.running(), early[0]) && r.held(early[0]) == 0 })
 	r.agree("all kinds run")
+	byKind := map[string][]string{}
+	for i, k := range kinds {
+		byKind[k.name] = jobs[i]
+	}
+	for _, k := range []string{"single", "array", "heterogeneous", "several nodes"} {
+		for _, job := range byKind[k] {
+			r.sampled(job)
+		}
+	}
+	r.withComments(true)
 	for i, k := range kinds {
 		k.end(r, jobs[i])
 	}
