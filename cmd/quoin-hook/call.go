@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -44,7 +45,8 @@ type hook struct {
 // bounded does the work of the call, and comes back when its time is over
 // whether the work is done or hangs.
 func (h *hook) bounded(ctx context.Context) {
-	done, limit := make(chan struct{}), make(chan time.Duration, 1)
+	done, limit := make(chan struct{}), make(chan time.Duration, 2)
+	limit <- cmp.Or(h.wait, dcgm.DefaultWait)
 	go func() {
 		defer close(done)
 		defer h.recover()
@@ -60,7 +62,7 @@ func (h *hook) bounded(ctx context.Context) {
 // await waits for the work, and says whether it is done.
 func (h *hook) await(ctx context.Context, done <-chan struct{}, limit <-chan time.Duration) bool {
 	reason, word := "not done in time", dcgm.CallTimeout
-	timer := time.NewTimer(dcgm.DefaultWait)
+	timer := time.NewTimer(<-limit)
 	defer timer.Stop()
 	stop := ctx.Done()
 	for {

@@ -93,6 +93,17 @@ func (h *hook) exitCode() string {
 	return strconv.FormatUint(status>>8&0xff, 10) + ":" + strconv.FormatUint(status&0x7f, 10)
 }
 
+// endTime is when the job has ended, which an Epilog may be told late.
+func (h *hook) endTime() time.Time {
+	now := time.Now()
+	seconds, err := strconv.ParseInt(h.env("SLURM_JOB_END_TIME"), 10, 64)
+	start, _ := strconv.ParseInt(h.env("SLURM_JOB_START_TIME"), 10, 64)
+	if at := time.Unix(seconds, 0); err == nil && start > 0 && seconds >= start && at.Before(now) {
+		return at
+	}
+	return now
+}
+
 func isByte(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 8)
 	return err == nil

@@ -156,7 +156,7 @@ func (h *hook) epilog(ctx context.Context) {
 			h.sweep()
 		}
 		h.makeUp()
-		if err := h.release(h.mark(), time.Now(), h.exitCode()); err != nil {
+		if err := h.release(h.mark(), h.endTime(), h.exitCode()); err != nil {
 			h.leave(dcgm.CallMapping, err)
 		}
 		h.set(func() { h.released = true })

@@ -208,6 +208,19 @@ func TestSummary(t *testing.T) {
 	if u, err := dcgm.ReadUse(p.run, "7"); u != nil || err != nil {
 		t.Errorf("the use is still there: %v, %v", u, err)
 	}
+	for end, want := range map[string]int64{"350": 350, "299": now, "9999999999": now, "x": now} {
+		p.hook("prolog", "9", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=300")
+		p.hook("epilog", "9", "SLURM_JOB_START_TIME=300", "SLURM_JOB_END_TIME="+end)
+		all, _ := dcgm.ReadSummaries(dcgm.SummaryDir(p.run))
+		for _, s := range all {
+			if s.Key == "9" && (s.Ended < want || s.Ended > want+60) {
+				t.Errorf("end %s: ended %d, want %d", end, s.Ended, want)
+			}
+		}
+		if err := os.Remove(filepath.Join(dcgm.SummaryDir(p.run), "300-9-.json")); err != nil {
+			t.Error(err)
+		}
+	}
 	p.hook("epilog", "8", "SLURM_JOB_START_TIME=300")
 	if all, _ := dcgm.ReadSummaries(dcgm.SummaryDir(p.run)); len(all) != 3 {
 		t.Errorf("%d summaries, want none of a job without GPUs", len(all))
