@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,12 +27,26 @@ func Lock(ctx context.Context, runDir string, wait time.Duration) (unlock func()
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	const retry = 2 * time.Millisecond
-	if _, err := l.TryLockContext(ctx, retry); err != nil {
-		return nil, fmt.Errorf("lock %s for %s: %w", l.Path(), wait, err)
+	// A hundred that wait must not take the time of the one that works.
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		select {
+		case <-ctx.Done():
+			_ = l.Close() // nothing was locked
+			return nil, fmt.Errorf("lock %s for %s: %w", l.Path(), wait, ctx.Err())
+		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // no secret
+		}
+		if ok, err := l.TryLock(); err != nil {
+			return nil, fmt.Errorf("lock %s: %w", l.Path(), err)
+		} else if ok {
+			return func() { _ = l.Unlock() }, nil
+		}
 	}
-	return func() { _ = l.Unlock() }, nil
 }
+
+const (
+	firstPause   = time.Millisecond
+	longestPause = 8 * time.Millisecond
+)
 
 // mappingWait bounds how long the writers of other run directories are waited
 // for: each holds the mapping's lock for one change of its files.
