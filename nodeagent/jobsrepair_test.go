@@ -79,6 +79,15 @@ func TestRepairNamesLater(t *testing.T) {
 	}
 }
 
+// TestResolveGone gives the name of a device that is gone to no other.
+func TestResolveGone(t *testing.T) {
+	inv := &dcgm.Inventory{Entries: []dcgm.Entry{{UUID: gpuUUID(0), ExporterID: "0"}, {GRESIndex: 1, UUID: gpuUUID(2), ExporterID: "1"}}}
+	rec := dcgm.Record{GPUs: []string{"0", "1", "7"}, UUIDs: []string{gpuUUID(0), gpuUUID(1), gpuUUID(3)}}
+	if got := resolveJob(inv, &rec); !slices.Equal(got.names, []string{"0", "7"}) || !got.moved || len(got.devices) != 3 {
+		t.Errorf("%+v: want the names 0 and 7 of three devices", got)
+	}
+}
+
 // TestRepairUnresolved finds the GPUs of a job that began before there was an
 // inventory.
 func TestRepairUnresolved(t *testing.T) {

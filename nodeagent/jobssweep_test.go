@@ -176,8 +176,9 @@ func TestSweepOrphan(t *testing.T) {
 	if s := r.j.series.snapshot(); s.counts.foreign != 1 || s.counts.held != 1 || s.unreadable != 1 {
 		t.Errorf("%+v, %d unreadable: want 1 foreign, 1 held, 1 unreadable", s.counts, s.unreadable)
 	}
-	r.after(20 * time.Second)
-	r.want("after it", "0:18,19 2:20")
+	r.start()
+	r.after(10 * time.Second)
+	r.want("after it, another agent", "0:18,19 2:20")
 	r.must(os.WriteFile(filepath.Join(r.maps, "1"), []byte("77\n"), 0o600))
 	r.must(dcgm.Mapping{Dir: r.maps, RunDir: r.dir}.Mark())
 	r.after(time.Hour)
