@@ -209,6 +209,13 @@ func TestSamplesFollowWhatIsWanted(t *testing.T) {
 	if fifth, again := sampled.next(t); fifth != "GPU-d" || again == pid {
 		t.Errorf("the next probe sampled %q, as process %g after %g", fifth, again, pid)
 	}
+	for i := range 8 { // the probe that ended takes no word of it
+		want := fmt.Sprintf("GPU-e%d", i)
+		sampled.want(want)
+		if got, _ := sampled.next(t); got != want {
+			t.Errorf("sampled %q, want %s", got, want)
+		}
+	}
 	stop()
 	if n := len(sampled.taken); n != 0 {
 		t.Errorf("%d samples more: a probe was told twice", n)

@@ -267,6 +267,8 @@ func TestLoadedSampleLostGPU(t *testing.T) {
 	p.check("lost", map[string]topology.DeviceUse{h100b: good[h100b]}, p.later())
 	p.read()
 	p.check("not found any more", map[string]topology.DeviceUse{h100b: good[h100b]}, p.later())
+	p.sampleOf() // and what it is wanted for begins anew, while it is lost
+	p.sampleOf(h100a, h100b)
 	m.Change(busyGPU...)
 	p.read()
 	p.later()
