@@ -28,7 +28,7 @@ const (
 
 // jobsConf has an external step for every job, and partitions whose Prolog takes
 // its time and whose Epilog is lost.
-const jobsConf = `GresTypes=gpu
+const jobsConf = `GresTypes=gpu,shard
 Prolog=/etc/slurm/prolog.sh
 Epilog=/etc/slurm/epilog.sh
 EpilogSlurmctld=/etc/slurm/epilogslurmctld.sh
@@ -38,7 +38,7 @@ DefMemPerCPU=10
 KillWait=1
 MinJobAge=600
 BatchStartTimeout=2
-NodeName=n[01-03] NodeAddr=127.0.0.1 Port=[21001-21003] CPUs=32 RealMemory=4000 Gres=gpu:h200:8 State=UNKNOWN
+NodeName=n[01-03] NodeAddr=127.0.0.1 Port=[21001-21003] CPUs=32 RealMemory=4000 Gres=gpu:h200:8,shard:32 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 PartitionName=slow Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO
 PartitionName=lost Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO
@@ -47,7 +47,7 @@ PartitionName=lost Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO
 // aroundHook runs the shipped script and writes down when and for whom. A hook
 // may be killed after a random time, of which the file chaos has the seed.
 const aroundHook = `#!/bin/bash
-stamp() { echo "$EPOCHREALTIME %[1]s $1 $SLURM_JOB_ID $SLURMD_NODENAME $SLURM_JOB_START_TIME ${SLURM_JOB_GPUS:--} $2" >>/rig/stamps; }
+stamp() { echo "$EPOCHREALTIME %[1]s $1 $SLURM_JOB_ID $SLURMD_NODENAME ${SLURM_JOB_START_TIME:--} ${SLURM_JOB_GPUS:--} $2" >>/rig/stamps; }
 exec 2>>/rig/log/hook.$SLURMD_NODENAME
 stamp begin 0
 if [ $SLURM_JOB_PARTITION = slow ] && [ %[1]s = prolog ]; then /usr/bin/sleep 1; fi
@@ -58,7 +58,7 @@ if [ -e /rig/chaos ]; then
 fi
 said=$(/etc/slurm/%[1]s-90-quoin.sh 2>&1); rc=$?
 [ -z "$said" ] || echo "$said" >&2
-case $said in *"ended with"*) rc=137;; esac
+case $said in *"ended with"*) rc=137;; *"no inventory"*) rc=2;; esac
 stamp end $rc
 exit 0
 `
@@ -92,7 +92,7 @@ func startJobsRig(t *testing.T, release slurmrig.Release) *jobsRig {
 	}
 	dir := t.TempDir()
 	files := map[string]string{
-		"gres.conf": fmt.Sprintf("Name=gpu Type=h200 File=/dev/nvidia[0-%d]\n", nodeGPUs-1),
+		"gres.conf": fmt.Sprintf("Name=gpu Type=h200 File=/dev/nvidia[0-%d]\nName=shard Count=32\n", nodeGPUs-1),
 		"prolog.sh": fmt.Sprintf(aroundHook, "prolog"), "epilog.sh": fmt.Sprintf(aroundHook, "epilog"),
 		"epilogslurmctld.sh": commentScript,
 		"job.sh":             "#!/bin/bash\nexec sleep ${1:-600}\n",

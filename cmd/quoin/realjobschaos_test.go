@@ -18,7 +18,7 @@ func (r *jobsRig) storm(w *jobsWatch, jobs int) {
 	r.t.Helper()
 	began, single := time.Now(), jobs/10
 	first := r.submit("--array", fmt.Sprintf("1-%d", jobs-single), "--gres=gpu:1", "/etc/slurm/job.sh", "0")
-	r.must("bash", "-c", fmt.Sprintf("for _ in $(seq %d); do sbatch -o /dev/null --gres=gpu:1 /etc/slurm/job.sh 0; done", single))
+	r.must("bash", "-c", fmt.Sprintf("for _ in $(seq %d); do sbatch -o /dev/null --gres=shard:1 /etc/slurm/job.sh 0; done", single))
 	for last, at := -1, began; time.Since(at) < jobsTime; time.Sleep(50 * time.Millisecond) {
 		if now := w.ended(first); now >= jobs {
 			break
@@ -59,7 +59,8 @@ func (r *jobsRig) chaos(w *jobsWatch) {
 	w.setChaos(true)
 	writeFile(r.t, r.path("chaos"), fmt.Sprint(seed%32768))
 	for i := range 80 {
-		r.submit("--requeue", "--gres=gpu:"+fmt.Sprint(1+random.IntN(3)), "/etc/slurm/job.sh", []string{"0", "1", "3", "600"}[i%4])
+		gres := []string{"gpu:1", "gpu:2", "gpu:3", "shard:1"}[random.IntN(4)]
+		r.submit("--requeue", "--gres="+gres, "/etc/slurm/job.sh", []string{"0", "1", "3", "600"}[i%4])
 	}
 	for range chaosSteps {
 		n := r.nodes[random.IntN(len(r.nodes))]

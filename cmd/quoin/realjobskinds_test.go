@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
@@ -33,6 +36,7 @@ func jobKinds() []jobKind {
 	return []jobKind{
 		{"single", []string{"-w", "n01", "--gres=gpu:1", batch}, []int{1}, cancelJobs},
 		{"shares the node", []string{"-w", "n01", "--gres=gpu:2", batch}, []int{2}, cancelJobs},
+		{"shares its GPU", []string{"-w", "n03", "--array=1-2", "--gres=shard:1", batch}, []int{1, 1}, cancelJobs},
 		{"array", []string{"-w", "n02", "--array=3-5", "--gres=gpu:1", batch}, []int{1, 1, 1}, cancelJobs},
 		{"heterogeneous", []string{"-w", "n01", "--gres=gpu:1", ":", "-w", "n02", "--gres=gpu:2", batch}, []int{1, 2}, func(r *jobsRig, jobs []string) { r.must("scancel", jobs[0]) }},
 		{"several nodes", []string{"-N", "3", "--gres=gpu:1", batch}, []int{3}, cancelJobs},
@@ -118,6 +122,9 @@ func (r *jobsRig) runKinds(limited string) {
 	}
 	r.until("salloc and srun hold GPUs", func() bool { return len(r.named("salloc")) == 1 && len(r.named("srun")) == 1 })
 	r.until("the cancelled one is gone", func() bool { return !slices.Contains(r.running(), early[0]) && r.held(early[0]) == 0 })
+	r.until("a GPU is shared", func() bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(r.nodes[2].mapping())), func(jobs []string) bool { return len(jobs) == 2 })
+	})
 	r.agree("all kinds run")
 	byKind := map[string][]string{}
 	for i, k := range kinds {
@@ -174,10 +181,22 @@ func (r *jobsRig) jobsOf(id string) (out []string) {
 		for line := range strings.Lines(r.must("squeue", "-h", "-a", "-r", "-t", "all", "-j", id, "-O", "JobID:20,HetJobOffset:20,ArrayTaskID:20")) {
 			out = append(out, strings.Fields(line)[0])
 		}
-		slices.Sort(out)
+		slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 		return len(slices.Compact(slices.Clone(out))) == len(out) // pending array tasks share an id
 	})
 	return out
+}
+
+// held counts the GPUs of all nodes that carry the job's label.
+func (r *jobsRig) held(job string) (count int) {
+	for _, n := range r.nodes {
+		for lines := range maps.Values(n.mapping()) {
+			if slices.Contains(lines, job) {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // named are the jobs of a name that run.
@@ -191,7 +210,7 @@ func (r *jobsRig) running() []string {
 
 var (
 	shownJob  = regexp.MustCompile(`^JobId=(\d+) .* JobState=(\S+) `)
-	shownGres = regexp.MustCompile(` Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=gpu:h200:\d+\(IDX:([0-9,-]+)\)`)
+	shownGres = regexp.MustCompile(` Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(?:gpu:h200:\d+\(IDX:([0-9,-]+)\)|shard:\d+\(([0-9/,]+)\))`)
 )
 
 // allocated is what slurmctld says that each node's GPUs are given to: node,
@@ -207,13 +226,24 @@ func (r *jobsRig) allocated() map[string]bool {
 			for node := range strings.FieldsSeq(r.must("scontrol", "show", "hostnames", g[1])) {
 				i := slices.IndexFunc(r.nodes, func(n *jobNode) bool { return n.Name == node })
 				w := jobsWatch{inventories: map[string]map[string]string{node: r.nodes[i].inventory()}}
-				for _, id := range w.ids(node, g[2]) {
+				for _, id := range w.ids(node, cmp.Or(g[2], shardsAt(g[3]))) {
 					out[fmt.Sprintf("%s GPU %s job %s", node, id, m[1])] = true
 				}
 			}
 		}
 	}
 	return out
+}
+
+// shardsAt lists the GPUs of which a job has shards, as in 0/4,2/4.
+func shardsAt(shown string) string {
+	var out []string
+	for i, part := range strings.Split(shown, ",") {
+		if !strings.HasPrefix(part, "0/") {
+			out = append(out, strconv.Itoa(i))
+		}
+	}
+	return strings.Join(out, ",")
 }
 
 var jobInfo = regexp.MustCompile(`(?m)^quoin_gpu_job_info\{(.*)\} 1(?:\.0)?$`)
@@ -246,7 +276,7 @@ func (r *jobsRig) agree(when string) {
 	var slurm, files, agents map[string]bool
 	defer func() {
 		if r.t.Failed() {
-			r.t.Logf("%s: (-Slurm +mapping files)\n%s\n(-Slurm +agents)\n%s", when, cmp.Diff(slurm, files), cmp.Diff(slurm, agents))
+			r.t.Logf("%s: (-Slurm +mapping files)\n%s\n(-Slurm +agents)\n%s", when, gocmp.Diff(slurm, files), gocmp.Diff(slurm, agents))
 		}
 	}()
 	r.until(when+": all agree", func() bool {
@@ -258,7 +288,7 @@ func (r *jobsRig) agree(when string) {
 				}
 			}
 		}
-		return cmp.Equal(slurm, files) && cmp.Equal(slurm, agents)
+		return gocmp.Equal(slurm, files) && gocmp.Equal(slurm, agents)
 	})
 	r.t.Logf("%s: %d GPUs are held; all agreed within %s", when, len(slurm), time.Since(began))
 }

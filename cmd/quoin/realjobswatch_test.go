@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +23,9 @@ type hold struct {
 	// prolog and epilog are how far they are, killed that one did not do its work.
 	prolog, epilog string // "", begin or end
 	killed         bool
+	// guessed is when its Prolog, to which no agent had left an inventory, took GRES
+	// indices for the exporter's ids: an agent is to put that right.
+	guessed time.Time
 	// over is when the run was: its Epilog ended, or its node lost power.
 	over time.Time
 	dead bool
@@ -135,7 +137,11 @@ func (w *jobsWatch) compare(node, gpu, job string, began time.Time) {
 			last = h
 		}
 	}
+	guessed := slices.ContainsFunc(w.byJob[node+"/"+job], func(h *hold) bool {
+		return !h.guessed.IsZero() && began.Sub(h.guessed) <= maxStale
+	})
 	switch {
+	case last == nil && guessed:
 	case last == nil:
 		w.violation("node %s: GPU %s has the label of job %s, which never held it", node, gpu, job)
 	case last.over.IsZero() || last.over.After(began):
@@ -219,7 +225,7 @@ func (w *jobsWatch) stamp(f []string) {
 	key := node + "/" + job
 	var h *hold
 	for _, known := range w.byJob[key] {
-		if known.run == run {
+		if known.run == run || run == "-" { // 24.11 tells nothing of a job that a power loss ended
 			h = known
 		}
 	}
@@ -230,7 +236,9 @@ func (w *jobsWatch) stamp(f []string) {
 	h.killed = h.killed || hook == "prolog" && rc != "0"
 	h.disturbed = h.disturbed || rc != "0"
 	if hook == "prolog" {
-		h.prolog = edge
+		if h.prolog = edge; rc == "2" {
+			h.guessed = at
+		}
 		if h.gpus == nil && gpus != "-" {
 			h.gpus = w.ids(node, gpus)
 		}
@@ -281,16 +289,4 @@ func (w *jobsWatch) powerLost(node string) {
 			h.dead, h.disturbed, h.over = true, true, time.Now()
 		}
 	}
-}
-
-// held counts the GPUs of all nodes that carry the job's label.
-func (r *jobsRig) held(job string) (count int) {
-	for _, n := range r.nodes {
-		for lines := range maps.Values(n.mapping()) {
-			if slices.Contains(lines, job) {
-				count++
-			}
-		}
-	}
-	return count
 }
