@@ -56,7 +56,6 @@ type jobsWatch struct {
 	looks   int
 	lines   int           // how many were compared
 	longest time.Duration // that a label outlived its job
-	repair  map[string]time.Time
 }
 
 const maxStale = time.Minute
@@ -81,7 +80,7 @@ func watchJobs(t *testing.T, r *jobsRig) (*jobsWatch, func()) {
 			}
 		}
 	}()
-	return w, func() {
+	report := sync.OnceFunc(func() {
 		close(stop)
 		<-done
 		w.mu.Lock()
@@ -90,7 +89,9 @@ func watchJobs(t *testing.T, r *jobsRig) (*jobsWatch, func()) {
 			t.Error(text)
 		}
 		t.Logf("%d looks at a node, %d lines compared, %d violations; the longest that a label outlived its job: %s", w.looks, w.lines, len(w.wrong), w.longest)
-	}
+	})
+	t.Cleanup(report)
+	return w, report
 }
 
 // look compares one node's files.
@@ -146,7 +147,7 @@ func (w *jobsWatch) compare(node, gpu, job string, began time.Time) {
 		w.violation("node %s: GPU %s has the label of job %s, which never held it", node, gpu, job)
 	case last.over.IsZero() || last.over.After(began):
 	case !last.disturbed:
-		w.violation("node %s: GPU %s has the label of job %s, run %s, %s after its end", node, gpu, job, last.run, began.Sub(last.over))
+		w.violation("node %s: GPU %s has the label of job %s, run %s, after its end", node, gpu, job, last.run)
 	default:
 		stale := began.Sub(last.over)
 		w.longest = max(w.longest, stale)
