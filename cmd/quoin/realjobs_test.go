@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -139,9 +140,7 @@ func shippedScripts(t *testing.T, files map[string]string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, text := range object.Data {
-			files[name] = text
-		}
+		maps.Copy(files, object.Data)
 	}
 }
 
@@ -224,7 +223,7 @@ func (n *jobNode) boot() {
 func (n *jobNode) startAgent() {
 	mounts := append([]string{"tmpfs:/run"}, n.mounts(n.rig.path(""))...)
 	args := append(mounts, "--", n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
-		"--store", "/run/quoin", "--listen", n.agent.address, "--sample-interval", sampleInterval, "--hook-summary-dir", "/var/spool/quoin")
+		"--store", "/run/quoin", "--listen", n.agent.address, "--sample-interval", sampleInterval, "--sweep-interval", "2s", "--hook-summary-dir", "/var/spool/quoin")
 	cmd := exec.Command(n.rig.path("asnode"), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	n.agent.start(cmd)

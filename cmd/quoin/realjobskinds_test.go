@@ -148,6 +148,7 @@ func (r *jobsRig) runKinds(limited string) {
 		}
 	}
 	r.agree("all kinds have ended, but for job " + limited)
+	r.compareEnded(byKind)
 }
 
 // timeLimit waits for a job with a limit of a minute; Slurm looks at limits twice

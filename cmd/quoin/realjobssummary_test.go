@@ -109,6 +109,22 @@ func (r *jobsRig) compareComment(id string, gpus map[string]int) {
 	}
 }
 
+// compareEnded compares the AdminComments of jobs by kind: sacctmgr must be told of
+// the one task and the one component, and not of all of them.
+func (r *jobsRig) compareEnded(jobs map[string][]string) {
+	r.t.Helper()
+	array, het, wide := jobs["array"], jobs["heterogeneous"], jobs["several nodes"][0]
+	r.compareComment(jobs["single"][0], map[string]int{"n01": 1})
+	r.compareComment(wide, map[string]int{"n01": 1, "n02": 1, "n03": 1})
+	for task := range array { // the last task has the array's id, which is the lowest
+		r.compareComment(fmt.Sprintf("%s_%d", array[0], 3+task), map[string]int{"n02": 1})
+	}
+	r.compareComment(het[0]+"+0", map[string]int{"n01": 1})
+	r.compareComment(het[0]+"+1", map[string]int{"n02": 2})
+	r.withComments(false)
+	r.comparePrinted(wide)
+}
+
 func unpackComment(comment string, out *jobstatsSummary) error {
 	packed, err := base64.StdEncoding.DecodeString(comment)
 	if err != nil {
@@ -155,7 +171,7 @@ func (r *jobsRig) compareSummaries(w *jobsWatch) {
 	}
 	compared, wrong := 0, 0
 	for _, h := range w.holds {
-		if h.disturbed || len(h.gpus) == 0 {
+		if h.disturbed || h.over.IsZero() || len(h.gpus) == 0 {
 			continue
 		}
 		compared++
