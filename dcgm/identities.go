@@ -1,7 +1,9 @@
 package dcgm
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -57,6 +59,18 @@ func (ids *Identities) check() error {
 			return fmt.Errorf("gpus[%d]: %s, id %d: a GPU before has one of them", i, g.UUID, g.ID)
 		}
 		uuids[g.UUID], numbers[g.ID] = true, true
+	}
+	return nil
+}
+
+func decodeStrict(data []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if dec.More() {
+		return errors.New("text after the document's end")
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package dcgm
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -79,8 +78,10 @@ func ReadInventory(runDir string) (*Inventory, error) {
 }
 
 func parseInventory(path string, data []byte) (*Inventory, error) {
+	// A newer agent may say more than this hook knows, and an index without an
+	// inventory may be another GPU.
 	var inv Inventory
-	if err := decodeStrict(data, &inv); err != nil {
+	if err := json.Unmarshal(data, &inv); err != nil {
 		return nil, fmt.Errorf("%s: %w; the agent writes it anew when it is removed and the agent restarted", path, err)
 	}
 	if inv.APIVersion != APIVersion || inv.Kind != inventoryKind {
@@ -100,18 +101,6 @@ func (inv *Inventory) check() error {
 		if e.ExporterID != "" && !isExporterID(e.ExporterID) {
 			return fmt.Errorf("entries[%d]: exporterID %q: want a number, or two with a dot between", i, e.ExporterID)
 		}
-	}
-	return nil
-}
-
-func decodeStrict(data []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if dec.More() {
-		return errors.New("text after the document's end")
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func TestInventoryRoundTrip(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for name, text := range map[string]string{
-		"unknown key":     `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[],"x":1}`,
+		"two documents":   `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[]}{}`,
 		"another version": `{"apiVersion":"quoin.dev/v2","kind":"Inventory","node":"n","entries":[]}`,
 		"not JSON":        `{`,
 		"wrong order":     `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[{"gresIndex":1,"minor":0,"uuid":"GPU-a","exporterID":"0"}]}`,
@@ -86,6 +86,15 @@ func TestInventoryRoundTrip(t *testing.T) {
 		if _, err := parseInventory("inventory.json", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), "inventory.json: ") {
 			t.Errorf("%s: error %v", name, err)
 		}
+	}
+}
+
+// TestInventoryOfNewerAgent reads what this hook knows of it.
+func TestInventoryOfNewerAgent(t *testing.T) {
+	const text = `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","x":1,"entries":[{"gresIndex":0,"minor":0,"uuid":"GPU-a","exporterID":"5","y":{}}]}`
+	inv, err := parseInventory("f", []byte(text))
+	if err != nil || len(inv.Entries) != 1 || inv.Entries[0].ExporterID != "5" {
+		t.Errorf("%+v, %v", inv, err)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -35,29 +34,33 @@ func PruneSummaries(dir string) (removed []string, err error) {
 	if len(names) > MaxSummaries {
 		keep -= pruneEvery
 	}
-	slices.SortFunc(names, newestFirst)
+	files, failed := statSummaries(dir, names)
+	slices.SortFunc(files, lastFirst)
 	var bytes int64
-	var failed error
-	for i, name := range names {
-		path := filepath.Join(dir, name)
-		info, err := os.Lstat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		} else if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("prune job summaries: %w", err))
-			continue
-		}
+	for i, info := range files {
 		bytes += info.Size()
 		if i < keep && bytes <= MaxSummaryBytes-pruneEvery*maxSummary {
 			continue
 		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(dir, info.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = errors.Join(failed, fmt.Errorf("prune job summaries: %w", err))
 			continue
 		}
-		removed = append(removed, name)
+		removed = append(removed, info.Name())
 	}
 	return removed, failed
+}
+
+func statSummaries(dir string, names []string) (files []fs.FileInfo, failed error) {
+	for _, name := range names {
+		info, err := os.Lstat(filepath.Join(dir, name))
+		if err == nil {
+			files = append(files, info)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, fmt.Errorf("prune job summaries: %w", err))
+		}
+	}
+	return files, failed
 }
 
 func summaryNames(dir string) ([]string, error) {
@@ -79,12 +82,8 @@ func isSummary(name string) bool {
 	return strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".")
 }
 
-// newestFirst orders summaries by the start of their jobs.
-func newestFirst(a, b string) int {
-	start := func(name string) uint64 {
-		text, _, _ := strings.Cut(name, "-")
-		n, _ := strconv.ParseUint(text, 10, 64) // 0: the oldest
-		return n
-	}
-	return cmp.Or(cmp.Compare(start(b), start(a)), strings.Compare(b, a))
+// lastFirst orders summaries by when they were written, at their jobs' ends: a job
+// that has run long is not the oldest for that it started first.
+func lastFirst(a, b fs.FileInfo) int {
+	return cmp.Or(b.ModTime().Compare(a.ModTime()), strings.Compare(b.Name(), a.Name()))
 }

@@ -7,15 +7,23 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
-// spool fills a directory with summaries of a size, started one after another.
+// spoolName is of the i-th job to end, which has started before those that ended
+// before it.
+func spoolName(i int) string { return fmt.Sprintf("%d-%d-n1.json", 20000-i, i) }
+
+// spool fills a directory with summaries of a size, written one after another.
 func spool(t *testing.T, n, size int) string {
 	t.Helper()
 	dir := t.TempDir()
 	for i := range n {
-		// 9990 and after have a digit more.
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d-%d-n1.json", 9990+i, i)), []byte(strings.Repeat("x", size)), 0o600); err != nil {
+		path := filepath.Join(dir, spoolName(i))
+		if err := os.WriteFile(path, []byte(strings.Repeat("x", size)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, time.Unix(int64(30000+i), 0)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -49,7 +57,7 @@ func TestPruneSummaries(t *testing.T) {
 				t.Errorf("%d left, %v", len(left), err)
 			}
 			for i := range tt.files { // the oldest are gone, and no others
-				name := fmt.Sprintf("%d-%d-n1.json", 9990+i, i)
+				name := spoolName(i)
 				if gone := slices.Contains(removed, name); gone != (i < tt.out) {
 					t.Errorf("%s is removed: %t", name, gone)
 				}

@@ -35,7 +35,8 @@ const (
 // SummaryDir is the run directory's spool of summaries.
 func SummaryDir(runDir string) string { return filepath.Join(runDir, summaryFolder) }
 
-// Name is the name of the summary's file: no two runs, and no two nodes, have one.
+// Name is the name of the summary's file: no two nodes have one, and no two runs
+// that did not start in one second.
 func (s *Summary) Name() string {
 	start := s.Record.StartTime
 	if !isPlainPart(start) || len(start) > 20 {
@@ -44,7 +45,8 @@ func (s *Summary) Name() string {
 	return fmt.Sprintf("%s-%s-%s.json", start, s.Key, keyPart(s.Record.Node))
 }
 
-// WriteSummary writes a summary into dir by rename.
+// WriteSummary writes a summary into dir by rename. One of the same run stays: who
+// wrote it was killed before he had removed the record, and knew more.
 func WriteSummary(dir string, s Summary) error {
 	if err := CheckJobID(s.Record.JobID); err != nil {
 		return fmt.Errorf("write job summary: %w", err)
@@ -64,7 +66,11 @@ func WriteSummary(dir string, s Summary) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write job summary: %w", err)
 	}
-	return replace(dir, filepath.Join(dir, s.Name()), append(data, '\n'))
+	path := filepath.Join(dir, s.Name())
+	if was, err := readSummary(path); err == nil && was.Key == s.Key && was.Record.Run == s.Record.Run {
+		return nil
+	}
+	return replace(dir, path, append(data, '\n'))
 }
 
 // ReadSummaries reads the summaries of a directory, the oldest first; of these jobs
@@ -84,15 +90,10 @@ func ReadSummaries(dir string, jobs ...string) ([]Summary, error) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		data, err := readFile(path)
+		s, err := readSummary(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // pruned just now
-		}
-		var s *Summary
-		if err == nil {
-			s, err = parseSummary(data)
-		}
-		if err != nil {
+		} else if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", path, err))
 			continue
 		}
@@ -109,6 +110,14 @@ func isSummaryOf(name string, jobs []string) bool {
 		rest, is := strings.CutPrefix(key, job)
 		return is && rest != "" && strings.ContainsAny(rest[:1], "-@")
 	})
+}
+
+func readSummary(path string) (*Summary, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseSummary(data)
 }
 
 func parseSummary(data []byte) (*Summary, error) {

@@ -48,6 +48,25 @@ func TestSummaryRoundTrip(t *testing.T) {
 	}
 }
 
+// TestSummaryStays writes a run's summary again, as after a kill, and another run's
+// of the same second.
+func TestSummaryStays(t *testing.T) {
+	dir := t.TempDir()
+	for step, s := range []Summary{
+		{Key: "7", Record: Record{JobID: "7", Run: Run{"s1", "100"}}, Ended: 200, ExitCode: "1:0"},
+		{Key: "7", Record: Record{JobID: "7", Run: Run{"s1", "100"}}, Ended: 300},
+		{Key: "7", Record: Record{JobID: "7", Run: Run{"s2", "100"}}, Ended: 400},
+	} {
+		if err := WriteSummary(dir, s); err != nil {
+			t.Fatal(err)
+		}
+		all, err := ReadSummaries(dir)
+		if want := []int64{200, 200, 400}[step]; len(all) != 1 || all[0].Ended != want || err != nil {
+			t.Errorf("step %d: %+v, %v; want the end at %d", step, all, err, want)
+		}
+	}
+}
+
 func TestSummaryRefused(t *testing.T) {
 	dir := t.TempDir()
 	for name, s := range map[string]Summary{
