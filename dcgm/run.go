@@ -1,6 +1,9 @@
 package dcgm
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
 
 // Run tells two runs of one job apart. SLURM_RESTART_COUNT would not: a requeued
 // job's first Epilog already says 1.
@@ -23,6 +26,15 @@ func (r Run) After(other Run) bool {
 		return differ
 	}
 	return a > b
+}
+
+// Started is when Slurm says that the run began; the zero time where it does not.
+func (r Run) Started() time.Time {
+	seconds, err := strconv.ParseInt(r.StartTime, 10, 64)
+	if err != nil || seconds <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
 }
 
 func (r Run) String() string {

@@ -142,7 +142,10 @@ func (h *hook) fail(word, format string, args ...any) {
 	}
 	job := h.call.Job
 	h.mu.Unlock()
-	h.say("job "+job+": "+format, args...)
+	if job != "" {
+		format = "job " + job + ": " + format
+	}
+	h.say(format, args...)
 }
 
 func (h *hook) set(change func()) {

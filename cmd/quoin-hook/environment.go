@@ -97,8 +97,8 @@ func (h *hook) exitCode() string {
 func (h *hook) endTime() time.Time {
 	now := time.Now()
 	seconds, err := strconv.ParseInt(h.env("SLURM_JOB_END_TIME"), 10, 64)
-	start, _ := strconv.ParseInt(h.env("SLURM_JOB_START_TIME"), 10, 64)
-	if at := time.Unix(seconds, 0); err == nil && start > 0 && seconds >= start && at.Before(now) {
+	start := h.run().Started()
+	if at := time.Unix(seconds, 0); err == nil && !start.IsZero() && !at.Before(start) && at.Before(now) {
 		return at
 	}
 	return now

@@ -69,6 +69,9 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		return wrong
 	}
 	h.call = dcgm.Call{Hook: verb, Start: h.start.UnixNano()}
+	if id := env("SLURM_JOB_ID"); dcgm.CheckJobID(id) == nil {
+		h.call.Job = id
+	}
 	h.bounded(ctx)
 	return 0
 }

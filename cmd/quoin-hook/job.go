@@ -35,12 +35,10 @@ func (h *hook) settle() {
 
 // work does what the call is for.
 func (h *hook) work(ctx context.Context) {
-	id := h.env("SLURM_JOB_ID")
-	if err := dcgm.CheckJobID(id); err != nil {
+	if err := dcgm.CheckJobID(h.env("SLURM_JOB_ID")); err != nil {
 		h.fail(dcgm.CallEnvironment, "%v", err)
 		return
 	}
-	h.set(func() { h.call.Job = id })
 	if h.call.Hook == "epilog" {
 		h.epilog(ctx)
 	} else if h.concerned() {
@@ -79,7 +77,7 @@ func (h *hook) prolog(ctx context.Context) {
 		h.hold(record)
 	})
 	if err != nil {
-		h.fail(dcgm.CallLock, "%v; its GPUs go without a label", err)
+		h.promise(record, err)
 		return
 	}
 	h.later(ctx, record)
@@ -123,7 +121,7 @@ func (h *hook) hold(record *dcgm.Record) {
 // this one's record name what it leaves.
 func (h *hook) replaceRun(key string, old, record *dcgm.Record) {
 	if old.After(record.Run) || record.After(old.Run) {
-		h.summarize(key, old, time.Now(), "")
+		h.summarize(key, old, h.lostEnd(key, old, record.Run), "")
 	}
 	left := union(old.GPUs, old.Leaving)
 	was := h.mappingOf(old)
@@ -192,6 +190,7 @@ func (h *hook) sweep() {
 	}
 	if len(released) > 0 {
 		h.say("first job since the node's boot: released GPUs %s of jobs from before", strings.Join(released, ", "))
+		h.restore()
 	}
 }
 
@@ -236,6 +235,9 @@ func (h *hook) release(m dcgm.Release, ended time.Time, exit string) error {
 		return err
 	}
 	if record != nil {
+		if m.Run.After(record.Run) { // what the Epilog knows is not of the record's run
+			ended, exit = h.lostEnd(key, record, m.Run), ""
+		}
 		h.summarize(key, record, ended, exit)
 	}
 	if record != nil || broken {

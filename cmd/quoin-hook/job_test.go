@@ -196,7 +196,7 @@ func TestSummary(t *testing.T) {
 				is.Block = s.Use.Block
 			}
 			got = append(got, is)
-			if s.Key != "7" || s.Ended < now || s.Ended > now+60 {
+			if next := is.Start == "100" && s.Ended == 200; s.Key != "7" || !next && (s.Ended < now || s.Ended > now+60) {
 				t.Errorf("key %q, ended %d", s.Key, s.Ended)
 			}
 		}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+// TestPrologWithoutLock leaves a record for the agent, but not in the place of an
+// earlier run's.
+func TestPrologWithoutLock(t *testing.T) {
+	p := newPlace(t)
+	p.hook("prolog", "8", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=100")
+	unlock, err := dcgm.Lock(t.Context(), p.run, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dcgm.WriteHookConfig(p.run, dcgm.HookConfig{MappingDir: p.mapping, Wait: dcgm.Duration(20 * time.Millisecond)}); err != nil {
+		t.Fatal(err)
+	}
+	if said := p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=100"); !strings.Contains(said, "without a label until the agent") {
+		t.Errorf("said %q", said)
+	}
+	if said := p.hook("prolog", "8", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=200"); !strings.Contains(said, "go without a label\n") {
+		t.Errorf("said %q", said)
+	}
+	unlock()
+	p.check("no label without the lock", map[string]string{"1": "8\n"})
+	records, _ := dcgm.ReadRecords(p.run)
+	if r := records["7"]; len(r.GPUs) != 1 || r.GPUs[0] != "0" || records["8"].StartTime != "100" {
+		t.Errorf("records %+v", records)
+	}
+	p.hook("epilog", "7", "SLURM_JOB_START_TIME=100")
+	p.hook("epilog", "8", "SLURM_JOB_START_TIME=200")
+	p.check("both have ended", map[string]string{"1": ""})
+}
+
+// TestBootMarkLost sweeps again in the same boot: the labels of its jobs are there
+// afterwards, and what no record names is not.
+func TestBootMarkLost(t *testing.T) {
+	p := newPlace(t)
+	p.hook("prolog", "7", "SLURM_JOB_GPUS=0,1")
+	if err := os.WriteFile(filepath.Join(p.mapping, "1"), []byte("6\n7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(p.mapping, ".quoin")); err != nil {
+		t.Fatal(err)
+	}
+	p.hook("prolog", "8", "SLURM_JOB_GPUS=0")
+	p.check("swept", map[string]string{"0": "7\n8\n", "1": "7\n"})
+}
+
+// TestLostEpilog has a run end unseen: its summary says no more than is known.
+func TestLostEpilog(t *testing.T) {
+	for _, tt := range []struct {
+		name, boot, verb string
+		use              int64 // its last sample
+		want             int64 // 0: when its record was written
+	}{
+		{"next Prolog", "", "prolog", 150, 200},
+		{"next run's Epilog, its Prolog lost too", "", "epilog", 150, 200},
+		{"a boot before the next Prolog", "another", "prolog", 150, 150},
+		{"a boot, and no sample", "another", "prolog", 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPlace(t)
+			p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=100")
+			r, err := dcgm.ReadRecord(p.run, "7")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.boot != "" {
+				r.BootID = tt.boot
+			}
+			if err := dcgm.WriteRecord(p.run, "7", *r); err != nil {
+				t.Fatal(err)
+			}
+			written := time.Unix(120, 0)
+			if err := os.Chtimes(filepath.Join(p.run, "jobs/7.json"), time.Time{}, written); err != nil {
+				t.Fatal(err)
+			}
+			if tt.use != 0 {
+				if err := dcgm.WriteUse(p.run, "7", dcgm.NewUse("7", r.Run, time.Unix(tt.use, 0))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.hook(tt.verb, "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=200", "SLURM_JOB_END_TIME=300", "SLURM_JOB_EXIT_CODE=256")
+			all, err := dcgm.ReadSummaries(dcgm.SummaryDir(p.run))
+			want := tt.want
+			if want == 0 {
+				want = written.Unix()
+			}
+			if err != nil || len(all) != 1 || all[0].Record.StartTime != "100" || all[0].Ended != want || all[0].ExitCode != "" || (all[0].Use != nil) != (tt.use != 0) {
+				t.Errorf("%+v, %v; want an end at %d", all, err, want)
+			}
+		})
+	}
+}
