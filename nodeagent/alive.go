@@ -11,12 +11,12 @@ const (
 	// overdueAfter is how long past its planned end a job counts that no source
 	// shows: Slurm ends jobs late by OverTimeLimit and KillWait.
 	overdueAfter = 5 * time.Minute
-	// hiddenAfter is how long a job may be without its external step before it is
-	// taken for one that has ended unseen. A long Prolog is the other reason, and
-	// then the job has its labels again when the step comes.
-	hiddenAfter = 40 * time.Second
-	// buriedAfter is how long such a job's record is kept.
-	buriedAfter = time.Hour
+	// longestProlog is how long a job without its external step is taken to be in
+	// its Prolog, where that cannot be seen. After it the job has its labels again
+	// when the step comes.
+	longestProlog = 10 * time.Minute
+	// buriedAfter is how long the record of a job is kept that no step was seen of.
+	buriedAfter = 24 * time.Hour
 )
 
 // Why a job's GPUs were released by the agent and not by its Epilog.
@@ -38,7 +38,7 @@ type lifeFacts struct {
 	// remains says that something is left of a step of which it cannot be told
 	// whether it lives.
 	remains bool
-	// readable says that a source could be read that has shown a lasting step
+	// readable says that a source could be read that has shown an external step
 	// before, of whichever job.
 	readable bool
 	// contained says that the job's lasting step, the external or the batch step,
@@ -47,6 +47,8 @@ type lifeFacts struct {
 	// missing is for how long, in looks looks, the sources have shown nothing of it.
 	missing time.Duration
 	looks   int
+	// noProlog says that for the grace slurmd had no Prolog of it running.
+	noProlog bool
 	// contain says that Slurm keeps an external step for each job.
 	contain bool
 	// past is how long ago the job was to end; negative before that, and where it
@@ -79,10 +81,12 @@ func judge(f lifeFacts) verdict {
 		return verdict{dead: releasedEnded}
 	case !f.readable || f.contained || f.remains || !f.contain:
 		return verdict{}
+	case f.missing < grace || f.looks < minLooks:
+		return verdict{}
 	case f.past >= overdueAfter:
 		return verdict{dead: releasedOverdue}
-	case f.missing >= buriedAfter && f.looks >= minLooks:
+	case f.missing >= buriedAfter:
 		return verdict{dead: releasedEnded}
 	}
-	return verdict{hidden: f.missing >= hiddenAfter && f.looks >= minLooks}
+	return verdict{hidden: f.noProlog || f.missing >= longestProlog}
 }

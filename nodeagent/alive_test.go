@@ -8,7 +8,7 @@ import (
 func TestJudge(t *testing.T) {
 	const hour = time.Hour
 	gone := lifeFacts{readable: true, contained: true, missing: grace, looks: minLooks, contain: true, past: -hour}
-	late := lifeFacts{readable: true, contain: true, past: overdueAfter}
+	late := lifeFacts{readable: true, contain: true, past: overdueAfter, missing: grace, looks: minLooks}
 	with := func(f lifeFacts, change func(*lifeFacts)) lifeFacts { change(&f); return f }
 	tests := []struct {
 		name  string
@@ -30,9 +30,13 @@ func TestJudge(t *testing.T) {
 		{"missing and never there", with(gone, func(f *lifeFacts) { f.contained = false }), verdict{}},
 
 		{"never seen and overdue", late, verdict{dead: releasedOverdue}},
-		{"not seen for long", with(late, func(f *lifeFacts) { f.past, f.missing, f.looks = -hour, hiddenAfter, minLooks }), verdict{hidden: true}},
-		{"not seen for less", with(late, func(f *lifeFacts) { f.past, f.missing, f.looks = -hour, hiddenAfter-1, 9 }), verdict{}},
-		{"not seen for long, where that is not sure", with(late, func(f *lifeFacts) { f.past, f.missing, f.looks, f.contain = -hour, hour/2, 9, false }), verdict{}},
+		{"overdue, and missing for less than the grace", with(late, func(f *lifeFacts) { f.missing = grace - 1 }), verdict{}},
+		{"overdue, and missing in one look", with(late, func(f *lifeFacts) { f.looks = minLooks - 1 }), verdict{}},
+		{"its Prolog may run", with(late, func(f *lifeFacts) { f.past, f.missing = -hour, longestProlog-1 }), verdict{}},
+		{"its Prolog does not run", with(late, func(f *lifeFacts) { f.past, f.noProlog = -hour, true }), verdict{hidden: true}},
+		{"its Prolog does not run, something is left", with(late, func(f *lifeFacts) { f.past, f.noProlog, f.remains = -hour, true, true }), verdict{}},
+		{"its Prolog cannot run as long", with(late, func(f *lifeFacts) { f.past, f.missing = -hour, longestProlog }), verdict{hidden: true}},
+		{"not seen for long, where that is not sure", with(late, func(f *lifeFacts) { f.past, f.missing, f.looks, f.contain, f.noProlog = -hour, hour/2, 9, false, true }), verdict{}},
 		{"not seen for very long", with(late, func(f *lifeFacts) { f.past, f.missing, f.looks = -hour, buriedAfter, 9 }), verdict{dead: releasedEnded}},
 		{"overdue by less", with(late, func(f *lifeFacts) { f.past = overdueAfter - 1 }), verdict{}},
 		{"overdue, something is left", with(late, func(f *lifeFacts) { f.remains = true }), verdict{}},
@@ -54,12 +58,12 @@ func TestJudge(t *testing.T) {
 // source can say anything.
 func TestJudgeNeverReleasesWhatIsSeen(t *testing.T) {
 	n := 0
-	for bits := range 1 << 6 {
+	for bits := range 1 << 7 {
 		is := func(bit int) bool { return bits>>bit&1 == 1 }
 		for _, past := range []time.Duration{-time.Hour, 0, overdueAfter, 1000 * time.Hour} {
 			for _, missing := range []time.Duration{0, grace, 1000 * time.Hour} {
 				for looks := range minLooks + 2 {
-					f := lifeFacts{seen: is(0), remains: is(1), readable: is(2), contained: is(3), contain: is(4), past: past, missing: missing, looks: looks}
+					f := lifeFacts{seen: is(0), remains: is(1), readable: is(2), contained: is(3), contain: is(4), noProlog: is(5), past: past, missing: missing, looks: looks}
 					v := judge(f)
 					if n++; (v.dead != "" || v.hidden) && (f.seen || f.remains || !f.contained && !f.readable) {
 						t.Fatalf("%+v: %+v", f, v)

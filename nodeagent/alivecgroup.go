@@ -26,7 +26,7 @@ const (
 	maxGroups     = 50_000
 	maxGroupDepth = 14
 	// A search that finds nothing new is repeated after twice the time.
-	firstWalkPause, lastWalkPause = 10 * time.Second, 10 * time.Minute
+	firstWalkPause, lastWalkPause = 10 * time.Second, 2 * time.Minute
 )
 
 // findGroups looks for the control groups of slurmds, not more often than is
@@ -41,8 +41,12 @@ func (w *witness) findGroups(at time.Duration) {
 	} else {
 		w.walkPause = firstWalkPause
 	}
-	w.groups, w.nextWalk = found, at+w.walkPause
+	w.groups, w.lastWalk, w.nextWalk = found, at, at+w.walkPause
 }
+
+// hurry has the next search come soon: before a job is given up that was never
+// seen, the groups of a slurmd that was started meanwhile are to be known.
+func (w *witness) hurry() { w.nextWalk = min(w.nextWalk, w.lastWalk+firstWalkPause) }
 
 // searchGroups walks the tree of control groups, wide before deep.
 func searchGroups(root string) []stepGroups {
@@ -110,8 +114,9 @@ func (g *stepGroups) look(jobs []string, e *evidence) bool {
 			if !isDir(dir) {
 				continue
 			}
+			extern := isDir(filepath.Join(dir, "step_extern"))
 			e.jobs[job] = append(e.jobs[job], sighting{source: g.path, node: g.node, alive: populated(dir),
-				lasting: isDir(filepath.Join(dir, "step_extern")) || isDir(filepath.Join(dir, "step_batch"))})
+				lasting: extern || isDir(filepath.Join(dir, "step_batch")), extern: extern})
 		}
 	}
 	return true

@@ -28,8 +28,9 @@ type sighting struct {
 	node string
 	// alive says that the step lives; else it cannot be told.
 	alive bool
-	// lasting says that the step is one that lives as long as its job.
-	lasting bool
+	// lasting says that the step is one that lives as long as its job, extern that
+	// it is the external one, which every job has where one has it.
+	lasting, extern bool
 }
 
 // evidence is one look at what the node shows of its jobs.
@@ -46,9 +47,8 @@ type witness struct {
 	spools     []string
 	cgroupRoot string
 
-	groups    []stepGroups
-	nextWalk  time.Duration
-	walkPause time.Duration
+	groups                        []stepGroups
+	lastWalk, nextWalk, walkPause time.Duration
 }
 
 // look returns what can be seen of these jobs. unseen says that one of them was
@@ -112,7 +112,7 @@ func (w *witness) lookAtSpool(dir string, wanted map[string]bool, e *evidence) {
 		}
 		answers, there := listens(d, entry.Name())
 		if there {
-			e.jobs[job] = append(e.jobs[job], sighting{source: dir, node: node, alive: answers, lasting: step == externStep || step == batchStep})
+			e.jobs[job] = append(e.jobs[job], sighting{source: dir, node: node, alive: answers, lasting: step == externStep || step == batchStep, extern: step == externStep})
 		}
 	}
 }

@@ -71,7 +71,7 @@ func TestSpool(t *testing.T) {
 		slices.SortFunc(got, func(a, b sighting) int {
 			return strings.Compare(fmt.Sprint(a.node, a.lasting, a.alive), fmt.Sprint(b.node, b.lasting, b.alive))
 		})
-		want := []sighting{{dir, "n1", false, false}, {dir, "n1", true, true}, {dir, "n2", true, false}}
+		want := []sighting{{dir, "n1", false, false, false}, {dir, "n1", true, true, false}, {dir, "n2", true, false, false}}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(sighting{})); diff != "" {
 			t.Errorf("%d bytes of path (-want +got):\n%s", len(dir), diff)
 		}
@@ -109,11 +109,11 @@ func TestGroups(t *testing.T) {
 	e := w.look([]string{"17", "18", "19", "20", "21", "22"}, true, 0)
 	v2, v1 := filepath.Join(r.cgroup, "system.slice/n1_slurmstepd.scope"), filepath.Join(r.cgroup, "freezer/slurm_n3")
 	want := map[string][]sighting{
-		"17": {{v2, "n1", true, true}},
-		"18": {{v2, "n1", false, false}},
-		"19": {{filepath.Join(r.cgroup, pod), "", true, true}},
-		"20": {{filepath.Join(r.cgroup, "freezer/slurm"), "", true, false}, {v1, "n3", true, true}},
-		"21": {{v1, "n3", false, true}},
+		"17": {{v2, "n1", true, true, true}},
+		"18": {{v2, "n1", false, false, false}},
+		"19": {{filepath.Join(r.cgroup, pod), "", true, true, false}},
+		"20": {{filepath.Join(r.cgroup, "freezer/slurm"), "", true, false, false}, {v1, "n3", true, true, false}},
+		"21": {{v1, "n3", false, true, true}},
 	}
 	if diff := cmp.Diff(want, e.jobs, cmp.AllowUnexported(sighting{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

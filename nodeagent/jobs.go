@@ -29,6 +29,9 @@ type JobsConfig struct {
 	SummaryDir string
 	// BootIDFile names the boot; default /proc/sys/kernel/random/boot_id.
 	BootIDFile string
+	// Proc is the proc file system that shows slurmd and its Prologs, where there is
+	// one; default /proc.
+	Proc string
 	// Spools are the SlurmdSpoolDir of this node's slurmds and CgroupRoot where
 	// control groups are mounted: what shows that a job lives. Both may be missing.
 	Spools     []string
@@ -89,6 +92,7 @@ type Jobs struct {
 	witness  witness
 	proven   map[provenSource]bool
 	evidence evidence
+	prologs  prologs        // none while nobody asks
 	sameID   map[string]int // records of this boot by job id
 	absent   map[mappingLine]*absence
 	mappings map[string]*mappingDir // by directory
@@ -113,6 +117,7 @@ type timedSample struct {
 // before Run.
 func NewJobs(c JobsConfig, log *slog.Logger) *Jobs {
 	c.BootIDFile = cmp.Or(c.BootIDFile, "/proc/sys/kernel/random/boot_id")
+	c.Proc = cmp.Or(c.Proc, "/proc")
 	c.SampleEvery = cmp.Or(c.SampleEvery, 10*time.Second)
 	c.SweepEvery = cmp.Or(c.SweepEvery, 10*time.Second)
 	c.LockWait = cmp.Or(c.LockWait, 5*time.Second)

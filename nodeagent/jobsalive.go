@@ -9,7 +9,11 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm"
 )
 
-// provenSource is a source that has shown the lasting step of a job of a slurmd:
+// prologAfter is how long a job may be without its external step before it is
+// looked whether its Prolog runs, which most do for less.
+const prologAfter = 10 * time.Second
+
+// provenSource is a source that has shown the external step of a job of a slurmd:
 // where it shows none of another's, there is none.
 type provenSource struct{ Source, Node string }
 
@@ -20,7 +24,7 @@ func (p provenSource) compare(q provenSource) int {
 // lookForLife looks at what the node shows of its jobs, and judges them. others
 // are the ids of further jobs to look for.
 func (j *Jobs) lookForLife(now moment, marks []dcgm.Release, others []string) {
-	ids, unseen := slices.Clone(others), len(others) > 0
+	ids, unseen, late := slices.Clone(others), len(others) > 0, false
 	j.sameID = make(map[string]int, len(j.jobs))
 	for _, b := range j.jobs {
 		if j.ofBoot(&b.record) {
@@ -28,6 +32,12 @@ func (j *Jobs) lookForLife(now moment, marks []dcgm.Release, others []string) {
 		}
 		ids = append(ids, b.record.JobID)
 		unseen = unseen || !b.life.seen
+		late = late || j.neverSeen(b) && !b.life.hidden && b.life.looks > 0 && now.up-b.life.missing >= prologAfter
+	}
+	j.prologs = prologs{}
+	if late {
+		j.witness.hurry()
+		j.prologs = lookForPrologs(j.config.Proc)
 	}
 	slices.Sort(ids)
 	j.evidence = j.witness.look(slices.Compact(ids), unseen, now.up)
@@ -58,8 +68,17 @@ func (j *Jobs) examine(b *job, now moment) {
 		l.seen = l.seen || s.alive
 		if s.lasting && s.alive && !shared {
 			l.containedBy(s.source)
-			j.proven[provenSource{s.source, s.node}] = true
+			if s.extern {
+				j.proven[provenSource{s.source, s.node}] = true
+			}
 		}
+	}
+	there = there || j.prologs.jobs[b.record.JobID]
+	switch {
+	case there || !j.prologs.all && !l.hidden:
+		l.idle = absence{}
+	case j.prologs.all:
+		l.idle.look(now.up)
 	}
 	switch {
 	case there || len(l.contained) > 0 && !j.canSee(l) || len(l.contained) == 0 && !j.wouldSee(b):
@@ -69,6 +88,12 @@ func (j *Jobs) examine(b *job, now moment) {
 	default:
 		l.looks++
 	}
+}
+
+// neverSeen says whether a job is one that has an external step, or will have, of
+// which no step was seen yet.
+func (j *Jobs) neverSeen(b *job) bool {
+	return b.record.Contain && len(b.life.contained) == 0 && j.ofBoot(&b.record)
 }
 
 // canSee says whether all sources that have shown the lasting step can be read
@@ -93,7 +118,7 @@ func (j *Jobs) factsOf(b *job, now moment, marks []dcgm.Release) lifeFacts {
 	l := &b.life
 	f := lifeFacts{
 		otherBoot: !j.ofBoot(&b.record), epilog: epilogBegun(&b.record, marks) || l.taken.late(now.up), contain: b.record.Contain,
-		contained: len(l.contained) > 0 && j.canSee(l), looks: l.looks,
+		contained: len(l.contained) > 0 && j.canSee(l), looks: l.looks, noProlog: l.idle.late(now.up),
 	}
 	if l.looks > 0 {
 		f.missing = now.up - l.missing
@@ -112,11 +137,12 @@ func (j *Jobs) factsOf(b *job, now moment, marks []dcgm.Release) lifeFacts {
 	return f
 }
 
-// wouldSee says whether a source can be read that has shown the lasting step of a
-// job of the same slurmd.
+// wouldSee says whether a source can be read that has shown the external step of a
+// job of the same slurmd. One that is gone, as with a slurmd's pod, would not: the
+// next pod's steps are elsewhere.
 func (j *Jobs) wouldSee(b *job) bool {
 	for p := range j.proven {
-		if (p.Node == "" || p.Node == b.record.Node) && j.witness.has(&j.evidence, p.Source) {
+		if (p.Node == "" || p.Node == b.record.Node) && j.evidence.readable[p.Source] {
 			return true
 		}
 	}

@@ -29,6 +29,9 @@ func (a *absence) late(now time.Duration) bool {
 	return a.Looks >= minLooks && now-a.Since >= grace
 }
 
+// kept is it as the state keeps it, which is to change seldom.
+func (a absence) kept() absence { return absence{a.Since, min(a.Looks, minLooks)} }
+
 // edit is one line to add to the mapping, or to remove from it.
 type edit struct {
 	mappingLine

@@ -58,6 +58,8 @@ type life struct {
 	missing   time.Duration
 	looks     int
 	seen      bool
+	// idle is since when slurmd has no Prolog of it running.
+	idle absence
 	// shown says that all of the run's lines were seen in the mapping, taken since
 	// when an Epilog that did not come to its end has taken them away.
 	shown bool
@@ -166,7 +168,9 @@ func (j *Jobs) readRecord(key string, stamp fileStamp, now moment) {
 	delete(j.broken, key)
 	b := &job{key: key, record: *r, stamp: stamp}
 	if before != nil && sameRun(&before.record, r) {
-		b.life, b.use = before.life, before.use
+		if b.life, b.use = before.life, before.use; !before.record.Written.Equal(r.Written) {
+			b.life.missing, b.life.looks, b.life.idle = 0, 0, absence{} // its Prolog runs
+		}
 	} else {
 		j.eager = now.up + eagerFor
 	}

@@ -19,6 +19,7 @@ type jobsRig struct {
 	t                             *testing.T
 	j                             *Jobs
 	dir, run, maps, spool, cgroup string
+	proc                          string
 	now                           moment
 	listeners                     map[string]net.Listener
 	unlink                        bool
@@ -30,7 +31,8 @@ func newJobsRig(t *testing.T) *jobsRig {
 	t.Helper()
 	r := &jobsRig{t: t, dir: t.TempDir(), now: moment{time.Now(), time.Hour}, listeners: make(map[string]net.Listener)}
 	r.run, r.maps, r.spool, r.cgroup = filepath.Join(r.dir, "run"), filepath.Join(r.dir, "map"), filepath.Join(r.dir, "spool"), filepath.Join(r.dir, "cgroup")
-	for _, d := range []string{r.run, r.maps, r.spool, r.cgroup} {
+	r.proc = filepath.Join(r.dir, "proc")
+	for _, d := range []string{r.run, r.maps, r.spool, r.cgroup, r.proc} {
 		r.must(os.Mkdir(d, 0o755))
 	}
 	r.boot("boot-1")
@@ -66,7 +68,7 @@ func (r *jobsRig) inventory(ids ...int) {
 // start starts a new agent, as after one that was killed.
 func (r *jobsRig) start() {
 	r.j = NewJobs(JobsConfig{RunDir: r.run, MappingDir: r.maps, BootIDFile: filepath.Join(r.dir, "boot_id"), Spools: []string{r.spool},
-		CgroupRoot: r.cgroup, Unlink: r.unlink, LockWait: 50 * time.Millisecond}, discard())
+		CgroupRoot: r.cgroup, Proc: r.proc, Unlink: r.unlink, LockWait: 50 * time.Millisecond}, discard())
 	r.j.clock = func() moment { return r.now }
 	r.j.series.up = func() time.Duration { return r.now.up }
 	r.j.Observe(&topology.Node{Name: "n1"})

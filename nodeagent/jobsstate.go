@@ -51,6 +51,7 @@ type savedJob struct {
 	Shown     bool          `json:"shown,omitempty"`
 	Missing   time.Duration `json:"missing,omitempty"`
 	Looks     int           `json:"looks,omitempty"`
+	Idle      absence       `json:"idle,omitzero"`
 	Taken     absence       `json:"taken,omitzero"`
 	Hidden    bool          `json:"hidden,omitempty"`
 }
@@ -74,10 +75,10 @@ func (j *Jobs) keepState() {
 	}
 	for key, b := range j.jobs {
 		l := &b.life
-		s.Jobs[key] = savedJob{b.record.Run, slices.Sorted(maps.Keys(l.contained)), l.shown, l.missing, min(l.looks, minLooks), l.taken, l.hidden}
+		s.Jobs[key] = savedJob{b.record.Run, slices.Sorted(maps.Keys(l.contained)), l.shown, l.missing, min(l.looks, minLooks), l.idle.kept(), l.taken, l.hidden}
 	}
 	for line, a := range j.absent {
-		s.Absent = append(s.Absent, savedLine{line.dir, line.name, line.job, absence{a.Since, min(a.Looks, minLooks)}})
+		s.Absent = append(s.Absent, savedLine{line.dir, line.name, line.job, a.kept()})
 	}
 	slices.SortFunc(s.Absent, func(a, b savedLine) int {
 		return cmp.Or(strings.Compare(a.Dir, b.Dir), strings.Compare(a.Name, b.Name), strings.Compare(a.Job, b.Job))
@@ -163,7 +164,7 @@ func (j *Jobs) recallJobs(s *savedState) {
 			continue
 		}
 		b := &job{key: key, record: *r, stamp: stamp}
-		b.life = life{shown: saved.Shown, missing: saved.Missing, looks: saved.Looks, taken: saved.Taken, verdict: verdict{hidden: saved.Hidden}}
+		b.life = life{shown: saved.Shown, missing: saved.Missing, looks: saved.Looks, idle: saved.Idle, taken: saved.Taken, verdict: verdict{hidden: saved.Hidden}}
 		for _, source := range saved.Contained {
 			b.life.containedBy(source)
 		}

@@ -3,7 +3,6 @@ package nodeagent
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -94,49 +93,15 @@ func TestSweepOverdue(t *testing.T) {
 	r.prolog("18", 1)
 	r.after(2 * time.Hour)
 	r.want("no source has ever shown a job", "0:17 1:18")
-	r.listen("n1_19.4294967292")
+	r.listen("n1_19.4294967291")
 	r.prolog("19", 2)
+	r.after(time.Hour)
+	r.want("one has shown a batch step, which not each job has", "0:17 1:18 2:19")
+	r.listen("n1_19.4294967292")
 	r.after(time.Minute)
-	r.want("one has: job 17 is over, of 18 it cannot be told", "1:18 2:19")
+	r.want("one has shown an external step: job 17 is over, of 18 it cannot be told", "1:18 2:19")
 	if n := r.j.counts.released[releasedOverdue]; n != 1 {
 		t.Errorf("%v released as overdue, want 1", n)
-	}
-}
-
-// TestSweepHidden takes the labels of a job away whose external step never came,
-// and gives them back when it comes: its Prolog took long.
-func TestSweepHidden(t *testing.T) {
-	r := newJobsRig(t)
-	r.listen("n1_16.4294967292")
-	r.prolog("16", 3)
-	contained := func(id string, gpu int) {
-		rec := r.record(id, gpu)
-		rec.Contain = true
-		rec.EndTime = "2000000000"
-		r.write(id, rec)
-		r.must(dcgm.Mapping{Dir: r.maps, RunDir: r.run}.Add(id, rec.GPUs))
-		r.j.round(t.Context())
-	}
-	contained("17", 0)
-	contained("18", 1)
-	r.prolog("19", 2)
-	r.after(30 * time.Second)
-	r.want("for half a minute", "0:17 1:18 2:19 3:16")
-	r.start()
-	r.after(30 * time.Second)
-	r.want("after a minute, another agent", "2:19 3:16")
-	if got := jobLines(r.text()); strings.Contains(got, `job_id="17"`) || !strings.Contains(got, `job_id="19"`) {
-		t.Errorf("series\n%s", got)
-	}
-	r.start()
-	r.want("another agent", "2:19 3:16")
-	r.listen("n1_18.4294967292")
-	r.after(10 * time.Second)
-	r.want("the step has come", "1:18 2:19 3:16")
-	r.after(2 * time.Hour)
-	r.want("two hours later", "1:18 2:19 3:16")
-	if r.hasRecord("17") || !r.hasRecord("18") {
-		t.Error("want no record of job 17 any more")
 	}
 }
 

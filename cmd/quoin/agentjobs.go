@@ -59,8 +59,8 @@ func (o *jobsOptions) hookConfig() (dcgm.HookConfig, error) {
 func (o *jobsOptions) registry(hostRoot, runDir, mappingDir string, log *slog.Logger) *nodeagent.Jobs {
 	c := nodeagent.JobsConfig{
 		RunDir: runDir, MappingDir: mappingDir, Unlink: o.hookUnlink, SummaryDir: o.summaryDir,
-		BootIDFile: filepath.Join(hostRoot, "proc/sys/kernel/random/boot_id"),
-		Spools:     nodeagent.SpoolDirs(o.spools), CgroupRoot: o.cgroupRoot,
+		BootIDFile: filepath.Join(hostRoot, "proc/sys/kernel/random/boot_id"), Proc: filepath.Join(hostRoot, "proc"),
+		Spools: nodeagent.SpoolDirs(o.spools), CgroupRoot: o.cgroupRoot,
 		SampleEvery: o.sampleEvery, SweepEvery: o.sweepEvery,
 	}
 	if len(c.Spools) == 0 {

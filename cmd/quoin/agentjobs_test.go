@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -49,6 +50,10 @@ func newHookedNode(t *testing.T) *hookedNode {
 		t.Fatal(err)
 	}
 	n.boot(string(boot))
+	slurmd := filepath.Join(n.root, "proc/8") // which has no Prolog running when it is looked
+	if err := errors.Join(os.MkdirAll(slurmd, 0o755), os.WriteFile(filepath.Join(slurmd, "stat"), []byte("8 (slurmd) S 1 8 8\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	return n
 }
 

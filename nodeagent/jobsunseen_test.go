@@ -1,0 +1,171 @@
+package nodeagent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+// process puts a process into the rig's proc; environ "-" cannot be read.
+func (r *jobsRig) process(pid int, name, state string, parent int, environ string) {
+	r.t.Helper()
+	dir := filepath.Join(r.proc, fmt.Sprint(pid))
+	r.must(os.MkdirAll(dir, 0o755))
+	r.must(os.WriteFile(filepath.Join(dir, "stat"), fmt.Appendf(nil, "%d (%s) %s %d 0 0\n", pid, name, state, parent), 0o600))
+	if environ != "-" {
+		r.must(os.WriteFile(filepath.Join(dir, "environ"), []byte(strings.ReplaceAll(environ, " ", "\x00")), 0o600))
+	}
+}
+
+func (r *jobsRig) ends(pid int) { r.must(os.RemoveAll(filepath.Join(r.proc, fmt.Sprint(pid)))) }
+
+// contained is a Prolog's record of a job that is to have an external step.
+func (r *jobsRig) contained(id string, gpu int) {
+	r.t.Helper()
+	rec := r.record(id, gpu)
+	rec.Contain, rec.EndTime = true, "2000000000"
+	r.write(id, rec)
+	r.must(dcgm.Mapping{Dir: r.maps, RunDir: r.run}.Add(id, rec.GPUs))
+	r.j.round(r.t.Context())
+}
+
+// TestLookForPrologs reads what slurmd's children run for.
+func TestLookForPrologs(t *testing.T) {
+	r := newJobsRig(t)
+	want := func(what string, all bool, jobs string) {
+		t.Helper()
+		if p := lookForPrologs(r.proc); p.all != all || fmt.Sprint(p.jobs) != "map["+jobs+"]" {
+			t.Errorf("%s: %+v", what, p)
+		}
+	}
+	want("no process", false, "")
+	r.process(7, "prolog (x) S 9", "S", 8, "SLURM_JOB_ID=17")
+	want("no slurmd", false, "")
+	r.process(9, "slurmd", "S", 1, "A=1")
+	want("another's child", true, "")
+	r.process(8, "slurmd", "S", 1, "A=1")
+	r.process(10, "epilog.sh", "S", 9, "A=1 SLURM_JOB_ID=18 B=2")
+	r.process(11, "slurmstepd", "S", 9, "A=1")
+	r.process(12, "health", "Z", 9, "")
+	want("two", true, "17:true 18:true")
+	r.process(13, "health", "S", 9, "XSLURM_JOB_ID=19")
+	want("one of which it is not known", false, "17:true 18:true")
+	r.ends(13)
+	r.process(14, "prolog", "S", 9, "-")
+	want("one that is not ours to read", false, "17:true 18:true")
+}
+
+// TestUnseenProlog leaves a job alone whose Prolog takes long, be it seen or not,
+// and takes the labels away once it cannot be the reason; they come back with the
+// step.
+func TestUnseenProlog(t *testing.T) {
+	for _, slurmd := range []string{"seen", "not seen", "not to be told"} {
+		r := newJobsRig(t)
+		r.listen("n1_16.4294967292")
+		r.prolog("16", 3)
+		switch slurmd {
+		case "seen":
+			r.process(8, "slurmd", "S", 1, "")
+			r.process(9, "prolog.sh", "S", 8, "SLURM_JOB_ID=17")
+		case "not to be told":
+			r.process(8, "slurmd", "S", 1, "")
+			r.process(9, "prolog.sh", "S", 8, "-")
+		}
+		r.contained("17", 0)
+		r.prolog("18", 1)
+		r.after(5 * time.Minute)
+		r.start()
+		r.after(4*time.Minute + 50*time.Second)
+		r.want("in its Prolog, slurmd "+slurmd, "0:17 1:18 3:16")
+		if slurmd == "seen" {
+			r.after(time.Hour)
+			r.want("in its Prolog, which is seen", "0:17 1:18 3:16")
+			r.ends(9)
+			r.after(20 * time.Second)
+			r.want("within the grace after it", "0:17 1:18 3:16")
+		}
+		r.after(30 * time.Second)
+		r.want("its Prolog is over", "1:18 3:16")
+		if got := jobLines(r.text()); strings.Contains(got, `job_id="17"`) || !strings.Contains(got, `job_id="18"`) {
+			t.Errorf("series\n%s", got)
+		}
+		r.start()
+		r.after(time.Hour)
+		r.want("another agent", "1:18 3:16")
+		r.listen("n1_17.4294967292")
+		r.after(10 * time.Second)
+		r.want("its step has come", "0:17 1:18 3:16")
+		r.hangUp("n1_17.4294967292")
+		r.after(40 * time.Second)
+		r.want("and gone", "1:18 3:16")
+	}
+}
+
+// TestUnseenWithinAMinute takes the labels of a job that ended unseen within a
+// minute where slurmd shows that no Prolog of it runs, over a restart too, and
+// forgets it in the end.
+func TestUnseenWithinAMinute(t *testing.T) {
+	r := newJobsRig(t)
+	r.process(8, "slurmd", "S", 1, "")
+	r.process(9, "prolog.sh", "S", 8, "SLURM_JOB_ID=99")
+	r.listen("n1_16.4294967292")
+	r.prolog("16", 3)
+	r.contained("17", 0)
+	r.after(20 * time.Second)
+	r.want("for twenty seconds", "0:17 3:16")
+	r.start()
+	r.after(20 * time.Second)
+	r.want("after forty, another agent", "3:16")
+	r.contained("17", 0) // the same run's Prolog runs again: slurmd was started anew
+	r.want("its Prolog has run again", "0:17 3:16")
+	r.after(50 * time.Second)
+	r.want("and it has ended unseen again", "3:16")
+	r.after(23 * time.Hour)
+	if !r.hasRecord("17") {
+		t.Error("the record is gone, and with it what the labels would come back by")
+	}
+	r.after(2 * time.Hour)
+	if r.hasRecord("17") {
+		t.Error("the record stays for ever")
+	}
+}
+
+// TestUnseenInAnotherPod sees a job by the control groups of a slurmd's pod that
+// came after many searches, before it could be given up.
+func TestUnseenInAnotherPod(t *testing.T) {
+	r := newJobsRig(t)
+	scope := func(pod string) string { return "kubepods.slice/" + pod + "/slurmstepd.scope/" }
+	step := func(pod, job string) {
+		r.group(scope(pod)+"job_"+job, "cgroup.events", "populated 1\n")
+		r.group(scope(pod) + "job_" + job + "/step_extern")
+	}
+	r.process(8, "slurmd", "S", 1, "")
+	step("pod1", "16")
+	r.prolog("16", 3)
+	r.prolog("15", 2) // never seen, and so all is searched for it
+	r.after(time.Hour)
+	for _, gone := range []bool{false, true} {
+		if gone {
+			r.must(os.RemoveAll(filepath.Join(r.cgroup, "kubepods.slice/pod1")))
+		}
+		pod, job := fmt.Sprint("pod2-", gone), map[bool]string{false: "17", true: "18"}[gone]
+		r.contained(job, 0)
+		step(pod, job)
+		for range 12 {
+			r.after(10 * time.Second)
+			if !strings.Contains(r.lines(), job) {
+				t.Fatalf("pod 1 gone %v: job %s, whose step lives, has lost its label", gone, job)
+			}
+		}
+		r.must(os.RemoveAll(filepath.Join(r.cgroup, "kubepods.slice", pod)))
+		r.after(time.Minute)
+		if strings.Contains(r.lines(), job) {
+			t.Errorf("pod 1 gone %v: job %s keeps its label without its pod", gone, job)
+		}
+	}
+}
