@@ -30,19 +30,25 @@ type Summary struct {
 const (
 	summaryKind   = "JobSummary"
 	summaryFolder = "summaries"
+	// maxFileName is the longest name that a file can have, in bytes.
+	maxFileName = 255
 )
 
 // SummaryDir is the run directory's spool of summaries.
 func SummaryDir(runDir string) string { return filepath.Join(runDir, summaryFolder) }
 
-// Name is the name of the summary's file: no two nodes have one, and no two runs
-// that did not start in one second.
+// Name is the name of the summary's file: no two runs, and no two nodes, have one.
+// A job can run twice within a second, which its SLUIDs tell.
 func (s *Summary) Name() string {
 	start := s.Record.StartTime
 	if !isPlainPart(start) || len(start) > 20 {
 		start = "0"
 	}
-	return fmt.Sprintf("%s-%s-%s.json", start, s.Key, keyPart(s.Record.Node))
+	name := start + "-" + s.Key + "-" + keyPart(s.Record.Node)
+	if run := keyPart(s.Record.SLUID); run != "" && len(name)+len(run) < maxFileName-len("-.json") {
+		name += "-" + run
+	}
+	return name + ".json"
 }
 
 // WriteSummary writes a summary into dir by rename. One of the same run stays: who

@@ -198,7 +198,7 @@ func (h *hook) sweep() {
 func (h *hook) makeUp() {
 	marks, err := dcgm.ReadReleases(h.runDir)
 	if err != nil {
-		h.fail(dcgm.CallRecord, "%v", err)
+		h.fail(dcgm.CallRecord, "%v; remove a mark that cannot be read", err)
 	}
 	for _, m := range marks {
 		err := h.release(m, m.Written, "")

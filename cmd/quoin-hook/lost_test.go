@@ -100,3 +100,42 @@ func TestLostEpilog(t *testing.T) {
 		})
 	}
 }
+
+// TestLateEpilog has the Epilog of a run come after the Prolog of the next, as each
+// Slurm says which run it is.
+func TestLateEpilog(t *testing.T) {
+	run := func(sluid, start string) (words []string) {
+		if sluid != "" {
+			words = append(words, "SLURM_JOB_SLUID="+sluid)
+		}
+		if start != "" {
+			words = append(words, "SLURM_JOB_START_TIME="+start)
+		}
+		return words
+	}
+	for name, runs := range map[string][2][]string{
+		"by time":                      {run("", "100"), run("", "200")},
+		"by SLUID and time":            {run("s1", "100"), run("s2", "200")},
+		"SLUIDs that sort otherwise":   {run("s2", "100"), run("s1", "200")},
+		"within one second":            {run("s1", "100"), run("s2", "100")},
+		"no time":                      {run("s1", ""), run("s2", "")},
+		"Slurm upgraded in between":    {run("", "100"), run("s2", "200")},
+		"Slurm downgraded in between":  {run("s1", "100"), run("", "200")},
+		"times with different lengths": {run("", "999"), run("", "1000")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.hook("prolog", "7", append(runs[0], "SLURM_JOB_GPUS=0,1")...)
+			p.hook("prolog", "7", append(runs[1], "SLURM_JOB_GPUS=1,2")...)
+			if said := p.hook("epilog", "7", append(runs[0], "SLURM_JOB_GPUS=0,1")...); !strings.Contains(said, "left alone") {
+				t.Errorf("said %q", said)
+			}
+			p.check("the first run's Epilog", map[string]string{"0": "", "1": "7\n", "2": "7\n"})
+			p.hook("epilog", "7", append(runs[1], "SLURM_JOB_GPUS=1,2")...)
+			p.check("the second's", map[string]string{"0": "", "1": "", "2": ""})
+			if all, err := dcgm.ReadSummaries(dcgm.SummaryDir(p.run)); len(all) != 2 || err != nil {
+				t.Errorf("%d summaries, %v; want one of each run", len(all), err)
+			}
+		})
+	}
+}
