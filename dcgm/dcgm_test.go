@@ -184,6 +184,11 @@ func TestConcurrentWriters(t *testing.T) {
 				t.Errorf("the reader saw %q, %v", text, err)
 				return
 			}
+			// The exporter warns of names that it does not know.
+			if entries, err := os.ReadDir(m.Dir); err != nil || len(entries) != 2 || entries[0].Name() != stagingFolder {
+				t.Errorf("the reader saw %v, %v", entries, err)
+				return
+			}
 		}
 	})
 	var writers sync.WaitGroup
