@@ -90,6 +90,9 @@ func readBlocks(runDir, cluster string) ([]slurmconf.Block, error) {
 			blocks = append(blocks, t.Block.Blocks...)
 		}
 	}
+	for i := range blocks { // client_golang panics on a label that is no UTF-8
+		blocks[i].Name = strings.ToValidUTF8(blocks[i].Name, "\uFFFD")
+	}
 	return blocks, nil
 }
 

@@ -60,6 +60,16 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+// TestBlockIsAnyText serves a block's name that is no text, which Slurm takes.
+func TestBlockIsAnyText(t *testing.T) {
+	r := newJobsRig(t)
+	r.slurmTopology("c1.conf", "BlockName=b\xff\"x nodes=n[1-9]\nBlockSizes=1\n")
+	r.prolog("17", 0)
+	if n := strings.Count(r.text(), `block="b`+"\uFFFD"+`\"x"`); n != 5 {
+		t.Errorf("%d series have the block, want those of four devices and of a job:\n%s", n, r.text())
+	}
+}
+
 func (r *jobsRig) text() string {
 	text, _ := scrape(r.t, r.j.Handler(agentSeries()), plain, "identity")
 	return text

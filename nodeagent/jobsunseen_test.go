@@ -78,7 +78,15 @@ func TestUnseenProlog(t *testing.T) {
 		}
 		r.contained("17", 0)
 		r.prolog("18", 1)
-		r.after(5 * time.Minute)
+		for range 2 { // between two scripts of a Prolog nothing runs
+			r.after(2 * time.Minute)
+			if slurmd == "not to be told" {
+				r.ends(9)
+				r.after(10 * time.Second)
+				r.process(9, "prolog.sh", "S", 8, "-")
+			}
+		}
+		r.after(40 * time.Second)
 		r.start()
 		r.after(4*time.Minute + 50*time.Second)
 		r.want("in its Prolog, slurmd "+slurmd, "0:17 1:18 3:16")
@@ -147,12 +155,18 @@ func TestUnseenInAnotherPod(t *testing.T) {
 	r.process(8, "slurmd", "S", 1, "")
 	step("pod1", "16")
 	r.prolog("16", 3)
-	r.prolog("15", 2) // never seen, and so all is searched for it
-	r.after(time.Hour)
+	r.after(time.Minute)
 	for _, gone := range []bool{false, true} {
 		if gone {
 			r.must(os.RemoveAll(filepath.Join(r.cgroup, "kubepods.slice/pod1")))
+			r.contained("14", 1)
+			r.after(20 * time.Minute)
+			if !strings.Contains(r.lines(), "14") {
+				t.Error("the only groups are gone, which could have shown job 14: it has lost its label")
+			}
 		}
+		w := &r.j.witness // the last of many searches was just now
+		w.lastWalk, w.nextWalk, w.walkPause = r.now.up, r.now.up+lastWalkPause, lastWalkPause
 		pod, job := fmt.Sprint("pod2-", gone), map[bool]string{false: "17", true: "18"}[gone]
 		r.contained(job, 0)
 		step(pod, job)
