@@ -19,7 +19,7 @@ func TestPrologWithoutLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := dcgm.WriteHookConfig(p.run, dcgm.HookConfig{MappingDir: p.mapping, Wait: dcgm.Duration(20 * time.Millisecond)}); err != nil {
+	if err := dcgm.WriteHookConfig(p.run, dcgm.HookConfig{MappingDir: p.mapping, Wait: dcgm.Duration(time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	if said := p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=100"); !strings.Contains(said, "without a label until the agent") {

@@ -110,7 +110,7 @@ func (m *model) someGPUs(place int) []string {
 // step does one thing that happens to a node, and keeps the reference in step.
 func (m *model) step() {
 	j := m.jobs[m.rand.IntN(len(m.jobs))]
-	what := m.rand.IntN(20)
+	what := m.rand.IntN(21)
 	m.clock++
 	gpus := m.someGPUs(j.place)
 	name := fmt.Sprintf("job %s of %s in %d", j.id, j.cluster, j.place)
@@ -146,6 +146,9 @@ func (m *model) step() {
 		m.endWithoutLock(j)
 	case what < 19:
 		m.reboot(m.rand.IntN(2) == 0)
+	case what < 20 && len(gpus) > 0:
+		m.did("start of %s on %v without the lock, and agent", name, gpus)
+		m.startWithoutLock(j, gpus)
 	default:
 		m.did("agent")
 		m.sweep()
@@ -156,16 +159,38 @@ func (m *model) did(format string, args ...any) {
 	m.steps = append(m.steps, fmt.Sprintf(format, args...))
 }
 
-// endWithoutLock has an Epilog that finds the lock held; the next hook of the run
-// directory makes up for it, here one of a job without GPUs.
-func (m *model) endWithoutLock(j *modelJob) {
+// startWithoutLock has a Prolog that finds the lock held: the agent labels the run
+// by its record, where no earlier run's is in its place.
+func (m *model) startWithoutLock(j *modelJob, gpus []string) {
+	key, old, err := dcgm.FindRecord(m.runs[j.place], dcgm.JobIdentity{JobID: j.id, Cluster: j.cluster, Node: "n1"})
+	if err != nil {
+		panic(err)
+	}
+	m.callWithoutLock("prolog", j, m.clock, gpus)
+	if r, err := dcgm.ReadRecord(m.runs[j.place], key); old != nil || r == nil || err != nil {
+		j.started, j.perhaps, j.gpus, j.sure = m.clock, union(union(j.perhaps, j.gpus), gpus), nil, false
+		return
+	}
+	j.started, j.gpus, j.sure = m.clock, gpus, true
+	m.sweep()
+}
+
+func (m *model) callWithoutLock(verb string, j *modelJob, started int, gpus []string) {
 	unlock, err := dcgm.Lock(context.Background(), m.runs[j.place], time.Second)
 	if err != nil {
 		panic(err)
 	}
-	env := m.env(j, j.started, j.gpus)
-	run(context.Background(), []string{"epilog", "--run-dir", m.runs[j.place], "--wait", "1ms"}, func(k string) string { return env[k] }, &strings.Builder{}, &strings.Builder{})
-	unlock()
+	defer unlock()
+	ctx, stop := context.WithCancel(context.Background())
+	stop() // it is told not to wait
+	env := m.env(j, started, gpus)
+	run(ctx, []string{verb, "--run-dir", m.runs[j.place]}, func(k string) string { return env[k] }, &strings.Builder{}, &strings.Builder{})
+}
+
+// endWithoutLock has an Epilog that finds the lock held; the next hook of the run
+// directory makes up for it, here one of a job without GPUs.
+func (m *model) endWithoutLock(j *modelJob) {
+	m.callWithoutLock("epilog", j, j.started, j.gpus)
 	m.call("epilog", &modelJob{id: "99", cluster: "a", place: j.place}, m.clock, nil)
 	j.gpus, j.perhaps, j.sure = nil, nil, false
 }
@@ -205,11 +230,11 @@ func (m *model) reboot(kept bool) {
 
 // sweep does in the plainest way what the agent does: what is dead goes.
 func (m *model) sweep() {
-	mapping := dcgm.Mapping{Dir: m.mapping}
-	if _, err := mapping.Sweep(); err != nil {
-		panic(err)
-	}
 	for place, run := range m.runs {
+		mapping := dcgm.Mapping{Dir: m.mapping, RunDir: run}
+		if _, err := mapping.Sweep(); err != nil {
+			panic(err)
+		}
 		records, failed := dcgm.ReadRecords(run)
 		if len(failed) > 0 {
 			panic(failed)
@@ -219,6 +244,9 @@ func (m *model) sweep() {
 				return j.sure && j.place == place && j.id == r.JobID && j.cluster == r.Cluster
 			})
 			if alive {
+				if err := mapping.Add(r.JobID, r.GPUs); err != nil {
+					panic(err)
+				}
 				continue
 			}
 			others, _ := dcgm.HeldByOthers(run, key, m.mapping)
