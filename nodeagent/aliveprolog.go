@@ -2,22 +2,27 @@ package nodeagent
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // prologs is what the node's processes show of Prologs, which slurmd starts
 // itself: no step of the job is there as long as they run.
 type prologs struct {
-	// all says that a slurmd is seen, and of each of its children for which job it
-	// runs. So it is where this process may look at others: on the host, as root.
+	// all says that a slurmd is seen, and that it may be read what it and its
+	// children run for: this process is root beside it, not in a pod of its own.
 	all bool
 	// jobs are those for which slurmd has a child.
 	jobs map[string]bool
 }
 
-// lookForPrologs looks at the children of all slurmds in a proc file system.
+// lookForPrologs looks at the children of all slurmds in a proc file system. One
+// that is between two scripts has none for some milliseconds.
 func lookForPrologs(proc string) prologs {
 	p := prologs{jobs: make(map[string]bool)}
 	entries, _ := os.ReadDir(proc) // nothing is seen without
@@ -26,56 +31,56 @@ func lookForPrologs(proc string) prologs {
 		if !isNumber(e.Name()) {
 			continue
 		}
-		name, state, parent := readStat(filepath.Join(proc, e.Name(), "stat"))
-		if name == "slurmd" {
+		name, parent := readStat(filepath.Join(proc, e.Name(), "stat"))
+		parents[e.Name()] = parent
+		if name == "slurmd" || name == "slurmd-wlm" { // Debian's name for the file
 			slurmds[e.Name()] = true
-		}
-		if name != "slurmstepd" && state != "Z" { // steps are seen elsewhere
-			parents[e.Name()] = parent
 		}
 	}
 	p.all = len(slurmds) > 0
 	for pid, parent := range parents {
-		if !slurmds[parent] {
+		if !slurmds[pid] && !slurmds[parent] {
 			continue
 		}
-		if job := jobOfProcess(filepath.Join(proc, pid)); job != "" {
+		job, err := jobOfProcess(filepath.Join(proc, pid))
+		p.all = p.all && err == nil
+		if job != "" && slurmds[parent] {
 			p.jobs[job] = true
-		} else {
-			p.all = false
 		}
 	}
 	return p
 }
 
 // readStat reads "17 (name) S 1 ..."; a name may have blanks and brackets.
-func readStat(path string) (name, state, parent string) {
+func readStat(path string) (name, parent string) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return "", "", ""
+		return "", "" // it has ended
 	}
 	from, to := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if from < 0 || to < from {
-		return "", "", ""
+		return "", ""
 	}
 	fields := strings.Fields(string(text[to+1:]))
 	if len(fields) < 2 {
-		return "", "", ""
+		return "", ""
 	}
-	return string(text[from+1 : to]), fields[0], fields[1]
+	return string(text[from+1 : to]), fields[1]
 }
 
-// jobOfProcess returns the job that a process was started for, empty where that
-// cannot be told.
-func jobOfProcess(dir string) string {
+// jobOfProcess returns the job that a process was started for; empty for one of no
+// job, or that has ended.
+func jobOfProcess(dir string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "environ"))
-	if err != nil {
-		return ""
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return "", nil
+	} else if err != nil {
+		return "", err
 	}
 	for entry := range bytes.SplitSeq(text, []byte{0}) {
 		if job, is := bytes.CutPrefix(entry, []byte("SLURM_JOB_ID=")); is {
-			return string(job)
+			return string(job), nil
 		}
 	}
-	return ""
+	return "", nil
 }

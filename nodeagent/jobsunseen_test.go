@@ -17,7 +17,9 @@ func (r *jobsRig) process(pid int, name, state string, parent int, environ strin
 	dir := filepath.Join(r.proc, fmt.Sprint(pid))
 	r.must(os.MkdirAll(dir, 0o755))
 	r.must(os.WriteFile(filepath.Join(dir, "stat"), fmt.Appendf(nil, "%d (%s) %s %d 0 0\n", pid, name, state, parent), 0o600))
-	if environ != "-" {
+	if environ == "-" {
+		r.must(os.MkdirAll(filepath.Join(dir, "environ"), 0o755))
+	} else {
 		r.must(os.WriteFile(filepath.Join(dir, "environ"), []byte(strings.ReplaceAll(environ, " ", "\x00")), 0o600))
 	}
 }
@@ -51,13 +53,18 @@ func TestLookForPrologs(t *testing.T) {
 	r.process(8, "slurmd", "S", 1, "A=1")
 	r.process(10, "epilog.sh", "S", 9, "A=1 SLURM_JOB_ID=18 B=2")
 	r.process(11, "slurmstepd", "S", 9, "A=1")
-	r.process(12, "health", "Z", 9, "")
-	want("two", true, "17:true 18:true")
+	r.process(12, "zombie", "Z", 9, "")
 	r.process(13, "health", "S", 9, "XSLURM_JOB_ID=19")
-	want("one of which it is not known", false, "17:true 18:true")
-	r.ends(13)
-	r.process(14, "prolog", "S", 9, "-")
-	want("one that is not ours to read", false, "17:true 18:true")
+	r.process(14, "ended", "S", 9, "")
+	r.must(os.Remove(filepath.Join(r.proc, "14/environ")))
+	want("two", true, "17:true 18:true")
+	r.process(15, "slurmd-wlm", "R", 9, "SLURM_JOB_ID=20")
+	want("one that is about to become a script", true, "17:true 18:true 20:true")
+	r.process(16, "prolog", "S", 9, "-")
+	want("one that is not ours to read", false, "17:true 18:true 20:true")
+	r.ends(16)
+	r.process(17, "slurmd", "S", 1, "-")
+	want("a slurmd that is not ours to read", false, "17:true 18:true 20:true")
 }
 
 // TestUnseenProlog leaves a job alone whose Prolog takes long, be it seen or not,
