@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,7 +76,7 @@ Princeton University keeps in a job's AdminComment.`,
 	f := cmd.Flags()
 	f.StringVar(&o.runDir, "run-dir", dcgm.DefaultRunDir, "`directory` of this node's records, samples and summaries")
 	f.StringSliceVar(&o.summaryDirs, "summary-dir", nil, "`directory` with summaries of jobs that have ended, such as one that nodes share; default: the run directory's, and the one that the hook is told")
-	f.StringVarP(&o.output, "output", "o", jobTable, "table, wide (with whole UUIDs and products), json or jobstats")
+	f.StringVarP(&o.output, "output", "o", jobTable, "table, wide (with what does not fit into 80 columns), json or jobstats")
 	f.StringVar(&o.cluster, "cluster", "", "`name` of the Slurm cluster, where several have jobs of one id")
 	f.StringVar(&o.start, "start", "", "show the run that began at this `second` since 1970, as SLURM_JOB_START_TIME says it")
 	f.BoolVar(&o.all, "all", false, "show all runs of a job that was requeued; without JOB list jobs that have ended, too")
@@ -119,7 +120,7 @@ func (o *jobOptions) gather(jobs ...string) ([]jobRun, error) {
 		return nil, err
 	}
 	for _, dir := range o.summaryDirs {
-		if _, err := os.Stat(dir); err != nil {
+		if err := checkDirectory(dir); err != nil {
 			return nil, fmt.Errorf("read summaries: %w; correct --summary-dir", err)
 		}
 	}
@@ -149,7 +150,7 @@ func (o *jobOptions) gather(jobs ...string) ([]jobRun, error) {
 // gatherRunDir reads the jobs that run here. The run directory may be missing on a
 // machine that has no GPUs, such as slurmctld's, where summaries are elsewhere.
 func (o *jobOptions) gatherRunDir(elsewhere bool) ([]nodeRun, error) {
-	if _, err := os.Stat(o.runDir); errors.Is(err, fs.ErrNotExist) && elsewhere && !o.runDirGiven {
+	if err := checkDirectory(o.runDir); errors.Is(err, fs.ErrNotExist) && elsewhere && !o.runDirGiven {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("read jobs: %w; does quoin agent run on this node? Give --run-dir, or --summary-dir where summaries are kept elsewhere", err)
@@ -168,6 +169,14 @@ func (o *jobOptions) gatherRunDir(elsewhere bool) ([]nodeRun, error) {
 		nodes = append(nodes, nodeRun{record: records[key], use: u})
 	}
 	return nodes, nil
+}
+
+func checkDirectory(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() {
+		return &fs.PathError{Op: "read", Path: path, Err: syscall.ENOTDIR}
+	}
+	return err
 }
 
 // skip says what is passed over, a line for each.

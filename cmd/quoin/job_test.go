@@ -141,6 +141,18 @@ func jobSite(t *testing.T) (runDir, shared string) {
 		r.ArrayJobID, r.ArrayTaskID, r.JobName = "401", fmt.Sprint(2-task), "sweep"
 		writeEnded(t, shared, r, usedFor(r, time.Minute, h100("n3", task, 1, 0.25)), time.Minute, "")
 	}
+	full := jobOn("500", "gpu-001")
+	var eight []jobDevice
+	for i := range 8 {
+		eight = append(eight, h100("gpu-001", i, 1, 1))
+	}
+	writeEnded(t, shared, full, usedFor(full, 23*time.Hour, eight...), 23*time.Hour, "0:0")
+	hidden := jobOn("501", "n3")
+	u := usedFor(hidden, 10*time.Second, h100("n3", 0, 0, 0)) // the program comes after that
+	for at := 20; at <= 600; at += 10 {
+		u.Add(topology.Sample{Devices: []topology.DeviceUse{{UUID: u.Devices[0].UUID, Utilization: new(0.0)}}}, jobStart.Add(time.Duration(at)*time.Second), 10*time.Second)
+	}
+	writeEnded(t, shared, hidden, u, 10*time.Minute, "0:0")
 	return runDir, shared
 }
 
@@ -160,8 +172,11 @@ func TestJobTables(t *testing.T) {
 		{"requeued-all", "300", jobOptions{summaryDirs: []string{shared}, all: true}},
 		{"task", "401_2", jobOptions{summaryDirs: []string{shared}}},
 		{"array", "401", jobOptions{summaryDirs: []string{shared}}},
+		{"full-node", "500", jobOptions{summaryDirs: []string{shared}}},
+		{"hidden", "501", jobOptions{summaryDirs: []string{shared}}},
 		{"list", "", jobOptions{}},
 		{"list-all", "", jobOptions{summaryDirs: []string{shared}, all: true}},
+		{"list-wide", "", jobOptions{output: jobWide}},
 		{"json", "200", jobOptions{summaryDirs: []string{shared}, output: jobJSON}},
 	}
 	for _, tt := range tests {
@@ -187,6 +202,9 @@ func TestJobTables(t *testing.T) {
 			for line := range strings.Lines(got) {
 				if strings.TrimRight(line, " \n")+"\n" != line {
 					t.Errorf("line %q ends with blanks", line)
+				}
+				if len(line) > 81 && tt.o.output == "" && !strings.HasPrefix(line, "Cliques") {
+					t.Errorf("line %q does not fit into 80 columns", line)
 				}
 			}
 		})

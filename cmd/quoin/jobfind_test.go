@@ -96,7 +96,7 @@ func TestJobOfTwoClusters(t *testing.T) {
 		}
 	}
 	both, _, err := jobOutput(t, jobOptions{runDir: runDir}, "7")
-	if err != nil || strings.Count(both, "Job       7\n") != 2 || strings.Count(both, "GPU-") != 1 {
+	if err != nil || strings.Count(both, "Job       7\n") != 2 || strings.Count(both, "\nn1 ") != 1 {
 		t.Errorf("%v\n%s", err, both)
 	}
 	one, _, err := jobOutput(t, jobOptions{runDir: runDir, cluster: "hpc"}, "7")
@@ -120,7 +120,7 @@ func TestJobWithSummaryAndRecord(t *testing.T) {
 	writeRunning(t, runDir, r, u)
 	writeEnded(t, dcgm.SummaryDir(runDir), r, u, time.Hour, "3:0")
 	out, _, err := jobOutput(t, jobOptions{runDir: runDir, all: true}, "7")
-	if err != nil || strings.Count(out, "Job ") != 1 || strings.Count(out, "GPU-") != 1 || !strings.Contains(out, "ended") || !strings.Contains(out, "exit code 3:0") {
+	if err != nil || strings.Count(out, "Job ") != 1 || strings.Count(out, "\nn1 ") != 1 || !strings.Contains(out, "ended") || !strings.Contains(out, "exit code 3:0") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, _, err = jobOutput(t, jobOptions{runDir: runDir}, ""); err != nil || out != "no job runs here\n" {

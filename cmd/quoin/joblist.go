@@ -29,20 +29,30 @@ func listJobs(w io.Writer, o *jobOptions) error {
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "JOB\tUSER\tACCOUNT\tPARTITION\tNODES\tGPUS\tUNUSED\tUTIL\tENERGY\tELAPSED\tSTATE")
+	who := "USER"
+	if o.output == jobWide {
+		who += "\tACCOUNT\tPARTITION"
+	}
+	fmt.Fprintln(t, "JOB\t"+who+"\tNODES\tGPUS\tUNUSED\tUTIL\tENERGY\tELAPSED\tSTATE")
 	for i := range runs {
-		r := &runs[i]
-		sum := r.totals()
-		state, elapsed := "running", "-"
-		if !r.start().IsZero() {
-			elapsed = clock(r.elapsed(o.now()))
-		}
-		if !r.ended().IsZero() {
-			state = "ended"
-		}
-		says := func(what func(*dcgm.Record) string) string { return cmp.Or(printable(r.says(what)), "-") }
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", r.name(), says(func(rec *dcgm.Record) string { return rec.User }), says(func(rec *dcgm.Record) string { return rec.Account }),
-			says(func(rec *dcgm.Record) string { return rec.Partition }), r.numNodes(), sum.Devices, sum.NeverUsed, percent(sum.Utilization), energyText(sum.Energy), elapsed, state)
+		listJob(t, o, &runs[i])
 	}
 	return t.Flush()
+}
+
+func listJob(w io.Writer, o *jobOptions, r *jobRun) {
+	says := func(what func(*dcgm.Record) string) string { return cmp.Or(printable(r.says(what)), "-") }
+	who := says(func(rec *dcgm.Record) string { return rec.User })
+	if o.output == jobWide {
+		who += "\t" + says(func(rec *dcgm.Record) string { return rec.Account }) + "\t" + says(func(rec *dcgm.Record) string { return rec.Partition })
+	}
+	state, elapsed := "running", "-"
+	if !r.start().IsZero() {
+		elapsed = clock(r.elapsed(o.now()))
+	}
+	if !r.ended().IsZero() {
+		state = "ended"
+	}
+	sum := r.totals()
+	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", r.name(), who, r.numNodes(), sum.Devices, sum.NeverUsed, percent(sum.Utilization), energyText(sum.Energy), elapsed, state)
 }

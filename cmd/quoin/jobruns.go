@@ -174,8 +174,15 @@ func (n *nodeRun) devices() []dcgm.DeviceUse {
 	return out
 }
 
-// neverUsed says whether a device was seen idle, and not once in use.
-func neverUsed(d *dcgm.DeviceUse) bool { return d.IdleSeconds > 0 && !d.Used }
+// leastIdle is the share of its time for which a device that was never used is known
+// to be idle: of a sample now and then it may not be known.
+const leastIdle = 0.99
+
+// neverUsed says whether a device was seen idle all the time, and not once in use.
+// One of which samples cannot tell, as where programs are hidden, may be in use.
+func neverUsed(d *dcgm.DeviceUse) bool {
+	return !d.Used && d.IdleSeconds > 0 && d.IdleSeconds >= leastIdle*d.Seconds
+}
 
 // places are the blocks of the job's nodes, as far as they are known.
 func (r *jobRun) places() (blocks, cliques []string) {
@@ -243,13 +250,13 @@ func (r *jobRun) totals() jobTotals {
 			t.IdleSeconds += d.IdleSeconds
 		}
 	}
-	mean := func(s dcgm.Stat) *float64 {
+	over := func(s dcgm.Stat) *float64 {
 		if s.Seconds <= 0 {
 			return nil
 		}
 		v := s.Mean / s.Seconds
 		return &v
 	}
-	t.Utilization, t.SMActivity = mean(utilization), mean(sm)
+	t.Utilization, t.SMActivity = over(utilization), over(sm)
 	return t
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
@@ -25,6 +24,8 @@ func printJob(w io.Writer, o *jobOptions, r *jobRun) {
 		fmt.Fprintln(w, line)
 	}
 }
+
+const momentLayout = "2006-01-02 15:04:05"
 
 func printHead(w io.Writer, o *jobOptions, r *jobRun) {
 	name := r.says(func(rec *dcgm.Record) string { return rec.JobName })
@@ -53,6 +54,9 @@ func printHead(w io.Writer, o *jobOptions, r *jobRun) {
 		fmt.Fprintf(w, "Cliques   %s\n", strings.Join(cliques, ", "))
 	}
 	fmt.Fprintf(w, "State     %s\n", stateOf(o, r))
+	if start := r.start(); !start.IsZero() {
+		fmt.Fprintf(w, "Elapsed   %s since %s\n", clock(r.elapsed(o.now())), start.In(o.zone).Format(momentLayout))
+	}
 }
 
 // jobTitle is the job's name in its array and, where they differ, its own id.
@@ -68,7 +72,7 @@ func nodesOf(r *jobRun) string {
 	for i := range r.nodes {
 		names = append(names, cmp.Or(printable(r.nodes[i].record.Node), "this node"))
 	}
-	text := strings.Join(names, ", ")
+	text := few(names)
 	if n := r.numNodes(); n > len(names) {
 		text = fmt.Sprintf("%s; %d of %d are known here", text, len(names), n)
 	}
@@ -87,15 +91,11 @@ func printable(s string) string {
 }
 
 func stateOf(o *jobOptions, r *jobRun) string {
-	const layout = "2006-01-02 15:04:05"
 	text := "running"
 	if end := r.ended(); !end.IsZero() {
-		text = "ended " + end.In(o.zone).Format(layout)
+		text = "ended " + end.In(o.zone).Format(momentLayout)
 	} else if slices.ContainsFunc(r.nodes, func(n nodeRun) bool { return n.ended != 0 }) {
 		text = "ending"
-	}
-	if start := r.start(); !start.IsZero() {
-		text += fmt.Sprintf(", %s since %s", clock(r.elapsed(o.now())), start.In(o.zone).Format(layout))
 	}
 	for i := range r.nodes {
 		if code := r.nodes[i].exit; code != "" {
@@ -118,111 +118,6 @@ func clock(d time.Duration) string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-func printDevices(w io.Writer, o *jobOptions, r *jobRun) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	wide := o.output == jobWide
-	head := "NODE\tGPU\tUUID\tUTIL\tMAX\tSM\tMEMORY\tPOWER\tENERGY\tIDLE\tSAMPLED\t"
-	if wide {
-		head = strings.Replace(head, "UUID\t", "UUID\tPRODUCT\t", 1)
-	}
-	fmt.Fprintln(t, strings.TrimSuffix(head, "\t"))
-	for i := range r.nodes {
-		n := &r.nodes[i]
-		for _, d := range n.devices() {
-			fmt.Fprintf(t, "%s\t%s\t%s\t", cmp.Or(printable(n.record.Node), "-"), cmp.Or(d.ExporterID, "-"), uuidText(d.UUID, wide))
-			if wide {
-				fmt.Fprintf(t, "%s\t", cmp.Or(d.Product, "-"))
-			}
-			fmt.Fprintln(t, deviceColumns(&d)+notes(&d))
-		}
-	}
-	sum := r.totals()
-	fmt.Fprintf(t, "total\t%d\t\t", sum.Devices)
-	if wide {
-		fmt.Fprint(t, "\t")
-	}
-	fmt.Fprintf(t, "%s\t\t%s\t%s\t%s\t%s\t%s\n", percent(sum.Utilization), percent(sum.SMActivity), memoryText(sum.Memory, sum.MemoryTotal), watts(sum.Power), energyText(sum.Energy), clock(seconds(sum.IdleSeconds)))
-	_ = t.Flush() // into memory or a terminal
-}
-
-// uuidText is a UUID as far as it tells devices of a node apart in most cases.
-func uuidText(uuid string, whole bool) string {
-	const enough = len("GPU-01234567")
-	if uuid == "" {
-		return "-"
-	}
-	if !whole && len(uuid) > enough {
-		return uuid[:enough]
-	}
-	return uuid
-}
-
-// deviceColumns are those of a device's use.
-func deviceColumns(d *dcgm.DeviceUse) string {
-	if d.Samples == 0 {
-		return strings.Repeat("-\t", 7) + "never"
-	}
-	var used float64
-	if d.Memory != nil {
-		used = d.Memory.Max
-	}
-	mean := func(s *dcgm.Stat) *float64 {
-		if s == nil {
-			return nil
-		}
-		return &s.Mean
-	}
-	most := "-"
-	if d.Utilization != nil {
-		most = percent(&d.Utilization.Max)
-	}
-	return strings.Join([]string{percent(mean(d.Utilization)), most, percent(mean(d.SMActivity)), memoryText(used, float64(d.MemoryTotal)), watts(mean(d.Power)),
-		energyText(d.Energy), clock(seconds(d.IdleSeconds)), clock(seconds(d.Seconds))}, "\t")
-}
-
-func notes(d *dcgm.DeviceUse) string {
-	switch {
-	case neverUsed(d):
-		return "  never used"
-	case d.Released:
-		return "  not held any more"
-	}
-	return ""
-}
-
-func percent(share *float64) string {
-	if share == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.0f%%", *share*100)
-}
-
-func memoryText(used, total float64) string {
-	if total <= 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f of %.1f GiB", used/(1<<30), total/(1<<30))
-}
-
-func watts(w *float64) string {
-	if w == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.0f W", *w)
-}
-
-// energyText is in joules and in watt hours.
-func energyText(joules *float64) string {
-	if joules == nil {
-		return "-"
-	}
-	kj, wh := *joules/1e3, *joules/3600
-	if kj < 100 {
-		return fmt.Sprintf("%.1f kJ, %.1f Wh", kj, wh)
-	}
-	return fmt.Sprintf("%.0f kJ, %.0f Wh", kj, wh)
-}
-
 // advice says what whoever ran the job can do better next time, and what is not
 // known.
 func advice(o *jobOptions, r *jobRun) []string {
@@ -244,16 +139,16 @@ func advice(o *jobOptions, r *jobRun) []string {
 	if n := len(unused); n > 0 {
 		was, do := "were", fmt.Sprintf("Ask for %d less, or see why the program does not find them.", n)
 		if n == 1 {
-			was = "was"
+			was, do = "was", "Ask for 1 less, or see why the program does not find it."
 		}
-		if n == total {
+		if n == total && len(r.nodes) == r.numNodes() {
 			do = "The program may run without a GPU, or not find any."
 		}
 		when := "never used"
 		if r.ended().IsZero() {
 			when = "not used so far"
 		}
-		lines = append(lines, fmt.Sprintf("%d of %d GPUs %s %s: %s. %s", n, total, was, when, few(unused), do))
+		lines = append(lines, fmt.Sprintf("%d of %d GPUs %s %s: %s.", n, total, was, when, few(unused)), do)
 	}
 	if len(unsampled) > 0 {
 		lines = append(lines, fmt.Sprintf("No sample of %s: the job was too short, or no quoin agent ran.", few(unsampled)))
