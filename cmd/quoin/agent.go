@@ -69,6 +69,10 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 	if err != nil {
 		return err
 	}
+	hook, err := o.jobs.hookConfig()
+	if err != nil {
+		return err
+	}
 	store, err := o.openStore()
 	if err != nil {
 		return err
@@ -86,9 +90,7 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 	if files.Devices, err = gresDevicesOf(&o.gres); err != nil {
 		return err
 	}
-	if files.Hook, err = o.jobs.hookConfig(); err != nil {
-		return err
-	}
+	files.Hook = hook
 	reg := newRegistry()
 	jobs := o.jobs.registry(o.machine.root, o.runDir, o.mappingDir, log)
 	config := nodeagent.Config{Node: o.machine.node, Probe: probe, Silence: 3*o.interval + 15*time.Second, IDs: ids, IDsEvery: o.dcgm.every,

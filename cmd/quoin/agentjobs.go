@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -31,7 +32,7 @@ func (o *jobsOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.summaryDir, "hook-summary-dir", "", "`directory`, which nodes may share, that gets a summary of each job that has ended, beside the run directory")
 }
 
-// hookConfig returns what the hook is told.
+// hookConfig returns what the hook is told, or what is wrong with the flags.
 func (o *jobsOptions) hookConfig() (dcgm.HookConfig, error) {
 	c := dcgm.HookConfig{Unlink: o.hookUnlink, SummaryDir: o.summaryDir}
 	switch {
@@ -41,6 +42,8 @@ func (o *jobsOptions) hookConfig() (dcgm.HookConfig, error) {
 		return c, fmt.Errorf("--sweep-interval %s: want more than 0 and at most 20s, for GPUs are to be released within a minute", o.sweepEvery)
 	case o.hookWait <= 0 || o.hookWait > time.Minute:
 		return c, fmt.Errorf("--hook-wait %s: want more than 0 and at most 1m", o.hookWait)
+	case strings.Contains(o.spools, "%"):
+		return c, fmt.Errorf("--slurmd-spool %q: want the directory as it is on this node, with %%n and %%h written out", o.spools)
 	case o.summaryDir != "" && !filepath.IsAbs(o.summaryDir):
 		return c, fmt.Errorf("--hook-summary-dir %q: want an absolute path", o.summaryDir)
 	case o.jobInfo != "" && !filepath.IsAbs(o.jobInfo):

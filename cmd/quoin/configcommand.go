@@ -58,6 +58,9 @@ func (o *agentOptions) check() error {
 	if _, err := o.dcgm.sources(slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
+	if _, err := o.jobs.hookConfig(); err != nil {
+		return err
+	}
 	_, err := gresDevicesOf(&o.gres)
 	return err
 }
