@@ -13,7 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm"
 )
 
-const usage = `usage: quoin-hook prolog|epilog [--mapping-dir DIR] [--run-dir DIR]
+const usage = `usage: quoin-hook prolog|epilog [--mapping-dir DIR] [--run-dir DIR] [--wait TIME]
 
 Called by Slurm's Prolog and Epilog: writes which job holds which GPU into DCGM
 Exporter's job mapping directory, and releases it. Exits 0 for a job whatever
