@@ -44,7 +44,8 @@ type lifeFacts struct {
 	// contained says that the job's lasting step, the external or the batch step,
 	// was seen in this run, in sources that can all be read now.
 	contained bool
-	// missing is for how long, in looks looks, the sources have shown nothing of it.
+	// missing is for how long, in looks looks, the sources have shown nothing of it,
+	// nor slurmd its Prolog or Epilog.
 	missing time.Duration
 	looks   int
 	// noProlog says that for the grace slurmd had no Prolog of it running.

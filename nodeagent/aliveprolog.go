@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prologs is what the node's processes show of Prologs, which slurmd starts
-// itself: no step of the job is there as long as they run.
+// prologs is what the node's processes show of Prologs and Epilogs, which slurmd
+// starts itself: no step of the job is there as long as they run.
 type prologs struct {
 	// all says that a slurmd is seen, and that it may be read what it and its
 	// children run for: this process is root beside it, not in a pod of its own.

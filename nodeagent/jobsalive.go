@@ -9,8 +9,8 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm"
 )
 
-// prologAfter is how long a job may be without its external step before it is
-// looked whether its Prolog runs, which most do for less.
+// prologAfter is how long a job may be without its lasting step before it is
+// looked whether its Prolog or Epilog runs, which most do for less.
 const prologAfter = 10 * time.Second
 
 // provenSource is a source that has shown the external step of a job of a slurmd:
@@ -32,7 +32,7 @@ func (j *Jobs) lookForLife(now moment, marks []dcgm.Release, others []string) {
 		}
 		ids = append(ids, b.record.JobID)
 		unseen = unseen || !b.life.seen
-		late = late || j.neverSeen(b) && !b.life.hidden && b.life.looks > 0 && now.up-b.life.missing >= prologAfter
+		late = late || j.isLate(b, now)
 	}
 	j.prologs = prologs{}
 	if late {
@@ -90,10 +90,11 @@ func (j *Jobs) examine(b *job, now moment) {
 	}
 }
 
-// neverSeen says whether a job is one that has an external step, or will have, of
-// which no step was seen yet.
-func (j *Jobs) neverSeen(b *job) bool {
-	return b.record.Contain && len(b.life.contained) == 0 && j.ofBoot(&b.record)
+// isLate says whether a job is to be given up soon unless slurmd runs something of
+// it.
+func (j *Jobs) isLate(b *job, now moment) bool {
+	l := &b.life
+	return (b.record.Contain || len(l.contained) > 0) && !l.hidden && l.looks > 0 && now.up-l.missing >= prologAfter && j.ofBoot(&b.record)
 }
 
 // canSee says whether all sources that have shown the lasting step can be read

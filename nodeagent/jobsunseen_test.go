@@ -150,6 +150,26 @@ func TestUnseenWithinAMinute(t *testing.T) {
 	}
 }
 
+// TestEpilogRuns leaves a job to its Epilog for as long as that runs.
+func TestEpilogRuns(t *testing.T) {
+	r := newJobsRig(t)
+	r.process(8, "slurmd", "S", 1, "")
+	r.listen("n1_17.4294967292")
+	r.prolog("17", 0)
+	r.after(10 * time.Second)
+	r.hangUp("n1_17.4294967292")
+	r.process(9, "epilog.sh", "S", 8, "SLURM_JOB_ID=17")
+	r.after(5 * time.Minute)
+	if r.want("its Epilog runs", "0:17"); !r.hasRecord("17") {
+		t.Error("its Epilog will not find the record")
+	}
+	r.ends(9)
+	r.after(10 * time.Second)
+	r.want("it was killed", "0:17")
+	r.after(30 * time.Second)
+	r.want("half a minute ago", "")
+}
+
 // TestUnseenInAnotherPod sees a job by the control groups of a slurmd's pod that
 // came after many searches, before it could be given up.
 func TestUnseenInAnotherPod(t *testing.T) {
