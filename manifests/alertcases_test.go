@@ -1,5 +1,10 @@
 package manifests_test
 
+import (
+	"fmt"
+	"strings"
+)
+
 func alertCases() []alertCase {
 	all := append(jobAlerts(), agentAlerts()...)
 	return append(append(all, fabricAlerts()...), publisherAlerts()...)
@@ -15,6 +20,23 @@ func jobAlerts() []alertCase {
 	}
 	used := func(more string) series { return series{exporterOf + more + "}", always} }
 	byNode := map[string]string{"node": "n"}
+	// lone is a node whose GPUs have a clique of their own, half of them held.
+	lone := func(n string) (all []series) {
+		for _, gpu := range []string{"0", "1"} {
+			of := `{UUID="GPU-` + n + gpu + `", gpu="` + gpu + `", clique="k.` + n + `", node="n` + n + `", ` + onAgent
+			all = append(all, series{"quoin_gpu_info" + of + "}", always}, series{"quoin_gpu_job_info" + of + `, job_id="7", cluster="c"}`, always})
+		}
+		return all[:3]
+	}
+	// short are jobs of a minute on two devices of a node; the exporter tells of each
+	// when it has ended.
+	var short []series
+	for i, values := range []string{strings.Repeat("1 stale ", 60), strings.Repeat("stale 1 ", 60)} {
+		uuid := fmt.Sprintf("GPU-%d", i+1)
+		of := `DCGM_FI_DEV_FB_USED{UUID="` + uuid + `", Hostname="n"`
+		short = append(short, device(uuid, "", always), series{holds(uuid, "").Series, values},
+			series{of + "}", always}, series{of + `, hpc_job="7"}`, "stale " + values})
+	}
 	return []alertCase{
 		{"QuoinGPUIdleButHeld", job7(stretch("0+60x200")), 36, job7Labels(), 2160, [][]series{
 			job7(stretch("0+60x25 0+60x25 0+60x25 0+60x25 0+60x25")), {{ofGPU1, always}, stretch("0+60x200")}}},
@@ -24,14 +46,20 @@ func jobAlerts() []alertCase {
 			10, map[string]string{"cluster": "c", "job_id": "7"}, 2, [][]series{
 				{device("GPU-1", "b1", always), device("GPU-2", "b2", always), device("GPU-3", "b3", always), {`quoin_gpu_info{UUID="GPU-5", gpu="0", clique="k.2", node="m", ` + onAgent + `}`, always},
 					holds("GPU-1", "b1"), holds("GPU-2", "b2")}, // no block is large enough
-				{device("GPU-1", "b1", always), device("GPU-2", "b1", always), holds("GPU-1", "b1"), holds("GPU-2", "b1")}}},
-		{"QuoinExporterMissing", []series{{ofGPU1, always}, {`DCGM_FI_DEV_FB_USED{UUID="GPU-2", Hostname="m"}`, always}}, 15,
-			map[string]string{"UUID": "GPU-1", "gpu": "0", "modelName": "M", "clique": "k.1", "block": "b1", "node": "n"}, 1, [][]series{
+				{device("GPU-1", "b1", always), device("GPU-2", "b1", always), holds("GPU-1", "b1"), holds("GPU-2", "b1")},
+				{device("GPU-1", "", always), device("GPU-2", "", always), holds("GPU-1", ""), holds("GPU-2", "")},     // no blocks are known
+				{device("GPU-1", "b1", always), device("GPU-2", "", always), holds("GPU-1", "b1"), holds("GPU-2", "")}, // one is not
+				append(lone("1"), lone("2")...)}}, // each node is a clique
+		{"QuoinExporterMissing", []series{{ofGPU1, always}, device("GPU-3", "b1", always), {`DCGM_FI_DEV_FB_USED{UUID="GPU-2", Hostname="m"}`, always}}, 15,
+			byNode, 2, [][]series{
 				{{ofGPU1, always}}, {{ofGPU1, always}, used("")}, {{ofGPU1, always}, {`DCGM_FI_DEV_FB_USED_BYTES{UUID="GPU-1", hostname="n"}`, always}}}},
 		{"QuoinExporterWithoutJobs", job7(used("")), 10, byNode, 1, [][]series{
-			job7(used(`, hpc_job="7"`)), job7(), {{ofGPU1, always}, used("")}}},
-		{"QuoinExporterJobsDiffer", job7(used(`, hpc_job="7"`), used(`, hpc_job="8"`)), 10, byNode, 1, [][]series{
-			job7(used(`, hpc_job="7"`)), job7(used("")), {{ofGPU1, always}, used("")}}},
+			job7(used(`, hpc_job="7"`)), job7(), {{ofGPU1, always}, used("")}, short}},
+		{"QuoinExporterJobsDiffer", append(job7(used(`, hpc_job="7"`), used(`, hpc_job="8"`)), // one more than hold GPU-1, one fewer than GPU-2
+			device("GPU-2", "b1", always), holds("GPU-2", "b1"), series{strings.Replace(holds("GPU-2", "b1").Series, `job_id="7"`, `job_id="8"`, 1), always},
+			series{`DCGM_FI_DEV_FB_USED{UUID="GPU-2", Hostname="n", hpc_job="7"}`, always}), 10, byNode, 2, [][]series{
+			job7(used(`, hpc_job="7"`)), job7(used("")), {{ofGPU1, always}, used("")}, short,
+			job7(used(`, hpc_job="7"`), used(`, hpc_job="7", pod="other"`))}}, // two exporters
 	}
 }
 
@@ -63,10 +91,11 @@ func agentAlerts() []alertCase {
 		{"QuoinSweepErrors", plain("sweep_errors_total", "0+1x200"), 16, fromAgent(), 15, [][]series{plain("sweep_errors_total", "0x200"), plain("sweep_errors_total", "0x5 1x200")}},
 		{"QuoinMappingForeign", state("mapping_files", "foreign", "1x200"), 15, fromAgent("state", "foreign"), 1, [][]series{state("mapping_files", "held", "1x200"), state("mapping_files", "foreign", "0x200")}},
 		{"QuoinMappingNotWritten", held("0x200"), 5, fromAgent("state", "allocated"), 3, [][]series{held("2x200"), {agent("quoin_gpus", `state="allocated"`, "0x200")}, held("0x3 1x200")}},
-		{"QuoinHookErrors", hookErrors("0x5 1x200"), 6, fromAgent("hook", "prolog", "reason", "lock"), 1, [][]series{hookErrors("0x200")}},
+		{"QuoinHookErrors", hookErrors("0x5 1x200"), 6, fromAgent("hook", "prolog", "reason", "lock"), 1, [][]series{hookErrors("0x200"),
+			{hookErrors("3x200")[0], {`process_start_time_seconds{` + onAgent + `}`, "-3600x200"}}}}, // Prometheus was away
 		{"QuoinHookSlow", buckets("0x200", "0+10x200"), 6, fromAgent("hook", "prolog"), 2.35, [][]series{buckets("0+10x200", "0+10x200"), buckets("0x200", "0x200")}},
-		{"QuoinAgentDown", []series{{`up{` + onAgent + `}`, "0x200"}}, 5, fromAgent(), 0, [][]series{
-			{{`up{` + onAgent + `}`, always}}, {{`up{instance="i", job="other"}`, "0x200"}}, {{`up{` + onAgent + `}`, "1x10 stale"}}}},
+		{"QuoinAgentDown", []series{{`up{` + onAgent + `}`, "0x200"}}, 15, fromAgent(), 0, [][]series{
+			{{`up{` + onAgent + `}`, always}}, {{`up{instance="i", job="other"}`, "0x200"}}, {{`up{` + onAgent + `}`, "1x10 stale"}}, {{`up{` + onAgent + `}`, "1 0x13 1x200"}}}}, // a reboot
 		{"QuoinProbeDown", plain("probe_up", "0x200"), 10, fromAgent(), 0, [][]series{plain("probe_up", always), plain("probe_up", "0x5 1x200")}},
 		{"QuoinReportStale", plain("report_stale", always), 5, fromAgent(), 1, [][]series{plain("report_stale", "0x200")}},
 		{"QuoinReportNotStored", plain("report_stored", "0x200"), 15, fromAgent(), 0, [][]series{plain("report_stored", always)}},

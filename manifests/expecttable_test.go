@@ -75,7 +75,7 @@ var jobExpectations = map[string]func(moment) []sample{
 	},
 
 	"quoin-idle/Devices/A":                       one(func(moment) float64 { return 12 }),
-	"quoin-idle/Held/A":                          one(func(m moment) float64 { return float64(len(m.all().devices())) }),
+	"quoin-idle/Held/A":                          one(func(m moment) float64 { return float64(len(m.devices())) }),
 	"quoin-idle/Held and idle now/A":             one(func(m moment) float64 { return float64(len(m.idle(60))) }),
 	"quoin-idle/Idle share of held time/A":       one(func(m moment) float64 { return math.Round(1e4*m.increases(idleSeconds)/m.increases(heldSeconds)) / 1e4 }),
 	"quoin-idle/Device hours lost/A":             one(func(m moment) float64 { return m.increases(idleSeconds) / 3600 }),

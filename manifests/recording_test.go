@@ -3,6 +3,7 @@ package manifests_test
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/quoin-hpc/quoin/testdata/hour"
@@ -20,6 +21,7 @@ func TestRealRecording(t *testing.T) {
 	node := func(name string) []sample {
 		return []sample{{`quoin:gpu:info{UUID="GPU-1", gpu="0", modelName="M", node="` + name + `"}`, 1}}
 	}
+	one7 := []sample{{`quoin:job_devices:count{cluster="c", job_id="7"}`, 1}}
 	row := func(value float64) []sample { return []sample{{`{UUID="GPU-1"}`, value}} }
 	for _, c := range []struct {
 		name   string
@@ -48,6 +50,18 @@ func TestRealRecording(t *testing.T) {
 		{"the agent's old Pod and its new", map[string]string{info("10.0.0.1:9835", `, node="n"`): "1x9", info("10.0.0.2:9835", `, node="n"`): "1x9", jobInfo("10.0.0.1:9835"): "1x9", jobInfo("10.0.0.2:9835"): "1x9",
 			`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1"}`: "50x9"}, `sum by (UUID) (quoin:gpu_job_utilization:ratio)`, row(0.5)},
 		{"the age of a job that came at minute 2", map[string]string{info("i", `, node="n"`): "1x9", jobInfo("i"): "_x2 1x7"}, `max by (UUID) (quoin:gpu_job_age:seconds)`, row(240)},
+		{"an error before the first scrape of a new agent", map[string]string{`quoin_hook_errors_total{hook="prolog", reason="lock", instance="i"}`: "2x9", `process_start_time_seconds{instance="i"}`: "0x9"},
+			`sum by (alertname) (ALERTS{alertstate="firing"})`, []sample{{`{alertname="QuoinHookErrors"}`, 1}}},
+		{"links whose GPU has both names", map[string]string{"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{" + fmt.Sprintf(link, 0) + `, UUID="GPU-1"}`: "10x9", "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{" + fmt.Sprintf(link, 0) + "}": "10x9"},
+			`quoin:gpu_nvlink:bytes_per_second`, []sample{{`quoin:gpu_nvlink:bytes_per_second{UUID="GPU-1"}`, 10e6}}},
+		{"a GPU of before a restart of Prometheus", map[string]string{info("i", `, node="n"`): "1x9", jobInfo("i"): "1x9", `quoin:gpu:info{` + gpu1 + `, modelName="M", node="n", block="old"}`: "_x2 1"}, `quoin:job_devices:count`, one7},
+		{"a node of before a restart of Prometheus", map[string]string{info("i", `, node="n"`): "1x9", jobInfo("i"): "1x9", `quoin:gpu_node:info{UUID="GPU-1", node="old"}`: "_x2 1"}, `quoin:job_devices:count`, one7},
+		{"an agent's label node is new", map[string]string{info("i", ""): "1x9", info("i", `, node="n5"`): "1x9"}, `quoin:gpu:info`, node("n5")},
+		{"an exporter's label node is new", map[string]string{info("i", ""): "1x9", `DCGM_FI_DEV_FB_USED{UUID="GPU-1", Hostname="n6"}`: "1x9", `DCGM_FI_DEV_FB_USED{UUID="GPU-1", Hostname="n6", node="x"}`: "1x9"}, `quoin:gpu:info`, node("n6")},
+		{"two exporters, and Pods that share a GPU", map[string]string{`DCGM_FI_DEV_FB_USED{UUID="GPU-1", hpc_job="7", instance="a", exported_pod="p"}`: "1x9", `DCGM_FI_DEV_FB_USED{UUID="GPU-1", hpc_job="7", instance="a", exported_pod="q"}`: "1x9",
+			`DCGM_FI_DEV_FB_USED{UUID="GPU-1", hpc_job="7", instance="b"}`: "1x9"}, `sum by (UUID) (quoin:gpu_exporter_jobs:count)`, row(1)},
+		{"one job id in two Slurm clusters", map[string]string{info("i", `, node="n"`): "1x9", jobInfo("i"): "1x9", strings.Replace(jobInfo("i"), `cluster="c"`, `cluster="d"`, 1): "1x9"},
+			`quoin:gpu_job_share:ratio{cluster="d"} * 0 + on (cluster, job_id) group_left () quoin:job_devices:count`, []sample{{`{UUID="GPU-1", cluster="d", gpu="0", job_id="7", modelName="M", node="n"}`, 1}}},
 		{"a limit that the driver enforces", map[string]string{info("i", ""): "1x9", `DCGM_FI_DEV_ENFORCED_POWER_LIMIT{UUID="GPU-1"}`: "500x9"}, `max by (UUID) (quoin:gpu_power_limit:watts)`, row(500)},
 	} {
 		u := unitTest{Name: c.name, Interval: "1m", Exprs: []exprTest{{c.expr, "6m", c.want}}}
