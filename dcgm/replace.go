@@ -137,15 +137,12 @@ func put(from, path string) error {
 // the old one: no moment is without the name either way, but ext4 writes a file
 // to disk when it is renamed over another, and not when it is exchanged.
 func swap(from, to string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE)
-	if err == nil {
-		if err = os.Remove(from); errors.Is(err, fs.ErrNotExist) {
-			return nil // tidied away
-		}
-		return err
-	}
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+	if unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE) != nil {
+		// to is not there, or a file system or a sandbox does not know it.
 		return os.Rename(from, to)
 	}
-	return err
+	if err := os.Remove(from); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may be tidied away
+		return err
+	}
+	return nil
 }
