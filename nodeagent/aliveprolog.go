@@ -31,7 +31,8 @@ func lookForPrologs(proc string) prologs {
 		if !isNumber(e.Name()) {
 			continue
 		}
-		name, parent := readStat(filepath.Join(proc, e.Name(), "stat"))
+		stat, _ := os.ReadFile(filepath.Join(proc, e.Name(), "stat")) // empty of one that has ended
+		name, parent := parseStat(stat)
 		parents[e.Name()] = parent
 		if name == "slurmd" || name == "slurmd-wlm" { // Debian's name for the file
 			slurmds[e.Name()] = true
@@ -51,12 +52,8 @@ func lookForPrologs(proc string) prologs {
 	return p
 }
 
-// readStat reads "17 (name) S 1 ..."; a name may have blanks and brackets.
-func readStat(path string) (name, parent string) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", "" // it has ended
-	}
+// parseStat reads "17 (name) S 1 ..."; a name may have blanks and brackets.
+func parseStat(text []byte) (name, parent string) {
 	from, to := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if from < 0 || to < from {
 		return "", ""

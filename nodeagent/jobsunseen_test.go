@@ -67,6 +67,21 @@ func TestLookForPrologs(t *testing.T) {
 	want("a slurmd that is not ours to read", false, "17:true 18:true 20:true")
 }
 
+// FuzzParseStat reads any name as it is.
+func FuzzParseStat(f *testing.F) {
+	f.Add("slurmd", "17")
+	f.Add("a) S 9 (b", "1")
+	f.Fuzz(func(t *testing.T, name, parent string) {
+		parseStat([]byte(name)) // does not fail
+		if strings.ContainsFunc(parent, func(r rune) bool { return r < '0' || r > '9' }) || parent == "" {
+			return
+		}
+		if n, p := parseStat([]byte("8 (" + name + ") S " + parent + " 8")); n != name || p != parent {
+			t.Errorf("%q, %q are read as %q, %q", name, parent, n, p)
+		}
+	})
+}
+
 // TestUnseenProlog leaves a job alone whose Prolog takes long, be it seen or not,
 // and takes the labels away once it cannot be the reason; they come back with the
 // step.
