@@ -85,7 +85,8 @@ func WriteHookConfig(runDir string, c HookConfig) error {
 }
 
 // ReadHookConfig reads the hook's configuration; nil without an error when
-// there is none.
+// there is none. Where only its other keys are wrong, what concerns the mapping
+// directory is returned beside the error: labels elsewhere are lost.
 func ReadHookConfig(runDir string) (*HookConfig, error) {
 	path := filepath.Join(runDir, HookConfigFile)
 	data, err := readFile(path)
@@ -96,14 +97,18 @@ func ReadHookConfig(runDir string) (*HookConfig, error) {
 	}
 	// A newer agent may say more than this hook knows.
 	var c HookConfig
-	if err := json.Unmarshal(data, &c); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	err = json.Unmarshal(data, &c)
+	ours := c.APIVersion == APIVersion && c.Kind == hookConfigKind
+	if err == nil && !ours {
+		err = fmt.Errorf("apiVersion %q, kind %q: want %q, %q", c.APIVersion, c.Kind, APIVersion, hookConfigKind)
+	} else if err == nil {
+		err = c.check()
 	}
-	if c.APIVersion != APIVersion || c.Kind != hookConfigKind {
-		return nil, fmt.Errorf("%s: apiVersion %q, kind %q: want %q, %q", path, c.APIVersion, c.Kind, APIVersion, hookConfigKind)
+	switch {
+	case err == nil:
+		return &c, nil
+	case ours && c.MappingDir != "":
+		return &HookConfig{APIVersion: c.APIVersion, Kind: c.Kind, MappingDir: c.MappingDir, Unlink: c.Unlink}, fmt.Errorf("%s: %w", path, err)
 	}
-	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return &c, nil
+	return nil, fmt.Errorf("%s: %w", path, err)
 }

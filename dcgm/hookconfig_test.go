@@ -21,24 +21,31 @@ func TestHookConfigRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(&want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	const head = `{"apiVersion":"quoin.dev/v1alpha1","kind":"HookConfig","mappingDir":"/map"`
-	for _, tt := range []struct{ name, text, err string }{
-		{"a newer agent's", head + `,"mood":"good"}`, ""},
-		{"no directory", strings.Replace(head, "/map", "", 1) + "}", "no mapping directory"},
-		{"wait without a unit", head + `,"wait":"2"}`, "missing unit"},
-		{"negative wait", head + `,"wait":"-2s"}`, "wait -2s: want 0s to 1m0s"},
-		{"endless wait", head + `,"wait":"2h"}`, "wait 2h0m0s: want"},
-		{"command without a path", head + `,"jobInfo":{"command":"scontrol"}}`, `"scontrol": want the absolute path`},
-		{"endless question", head + `,"jobInfo":{"command":"/scontrol","timeout":"1h"}}`, "jobInfo.timeout 1h0m0s: want"},
-		{"summaries without a path", head + `,"summaryDir":"x"}`, `summaryDir "x": want an absolute path`},
-		{"another kind", strings.Replace(head, "HookConfig", "Hook", 1) + "}", `kind "Hook"`},
-		{"cut off", head, "unexpected end"},
+	const head = `{"apiVersion":"quoin.dev/v1alpha1","kind":"HookConfig","mappingDir":"/map","unlink":true`
+	for _, tt := range []struct {
+		name, text, err string
+		kept            bool
+	}{
+		{"a newer agent's", head + `,"mood":"good"}`, "", true},
+		{"no directory", strings.Replace(head, "/map", "", 1) + "}", "no mapping directory", false},
+		{"wait without a unit", head + `,"wait":"2"}`, "missing unit", true},
+		{"negative wait", head + `,"wait":"-2s"}`, "wait -2s: want 0s to 1m0s", true},
+		{"endless wait", head + `,"wait":"2h"}`, "wait 2h0m0s: want", true},
+		{"command without a path", head + `,"jobInfo":{"command":"scontrol"}}`, `"scontrol": want the absolute path`, true},
+		{"endless question", head + `,"jobInfo":{"command":"/scontrol","timeout":"1h"}}`, "jobInfo.timeout 1h0m0s: want", true},
+		{"summaries without a path", head + `,"summaryDir":"x"}`, `summaryDir "x": want an absolute path`, true},
+		{"another kind", strings.Replace(head, "HookConfig", "Hook", 1) + "}", `kind "Hook"`, false},
+		{"cut off", head, "unexpected end", false},
 	} {
 		if err := os.WriteFile(filepath.Join(run, HookConfigFile), []byte(tt.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadHookConfig(run); (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+		c, err := ReadHookConfig(run)
+		if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)
+		}
+		if kept := c != nil && c.MappingDir == "/map" && c.Unlink; kept != tt.kept || err != nil && c != nil && *c != (HookConfig{APIVersion, hookConfigKind, "/map", true, 0, "", nil}) {
+			t.Errorf("%s: %+v, want the directory: %t", tt.name, c, tt.kept)
 		}
 	}
 	if err := WriteHookConfig(run, HookConfig{MappingDir: "/map", SummaryDir: "x"}); err == nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -84,6 +85,17 @@ func TestHookConfig(t *testing.T) {
 	}
 	call(t, env, "epilog", "--run-dir", run)
 	if diff := cmp.Diff(map[string]string{}, mapped(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	// A newer agent's wait may be longer than this hook takes.
+	newer := fmt.Sprintf(`{"apiVersion":%q,"kind":"HookConfig","mappingDir":%q,"wait":"2h"}`, dcgm.APIVersion, dir)
+	if err := os.WriteFile(filepath.Join(run, dcgm.HookConfigFile), []byte(newer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, said := call(t, env, "prolog", "--run-dir", run); !strings.Contains(said, "wait 2h0m0s: want") {
+		t.Errorf("said %q", said)
+	}
+	if diff := cmp.Diff(map[string]string{"3": "7\n"}, mapped(t, dir)); diff != "" {
 		t.Error(diff)
 	}
 }

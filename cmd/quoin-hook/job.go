@@ -16,7 +16,7 @@ import (
 func (h *hook) settle() {
 	c, err := dcgm.ReadHookConfig(h.runDir)
 	if err != nil {
-		h.fail(dcgm.CallConfig, "%v; the defaults are used", err)
+		h.fail(dcgm.CallConfig, "%v; the defaults are used for what cannot be read", err)
 	}
 	if c == nil {
 		c = &dcgm.HookConfig{MappingDir: dcgm.DefaultMappingDir}
