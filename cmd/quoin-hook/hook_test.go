@@ -241,7 +241,7 @@ func TestNeverFailsAJob(t *testing.T) {
 		{"malformed inventory", []string{"prolog", "--run-dir", broken, "--mapping-dir", t.TempDir()}, nil, "taken as the exporter's ids"},
 		{"wrong flag", []string{"prolog", "--nonsense"}, nil, "nonsense"},
 		{"wrong command", []string{"start"}, nil, `command "start": want prolog or epilog`},
-		{"bad job id", []string{"prolog"}, map[string]string{"SLURM_JOB_ID": "7\n8"}, "job id"},
+		{"bad job id", []string{"prolog", "--run-dir", t.TempDir()}, map[string]string{"SLURM_JOB_ID": "7\n8"}, "job id"},
 		{"bad GPU list", []string{"prolog", "--run-dir", t.TempDir(), "--mapping-dir", t.TempDir()}, map[string]string{"SLURM_JOB_GPUS": "x"}, "GPU indices"},
 	}
 	for _, tt := range tests {
