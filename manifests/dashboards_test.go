@@ -27,6 +27,7 @@ type dashboard struct {
 
 type variable struct {
 	Name, Type string
+	IncludeAll bool   `json:"includeAll"`
 	AllValue   string `json:"allValue"`
 	Query      any    `json:"query"`
 	Definition string `json:"definition"`
@@ -38,6 +39,8 @@ type panel struct {
 	Title   string `json:"title"`
 	GridPos struct{ X, Y, W, H int }
 	Targets []target `json:"targets"`
+	// FieldConfig has the links of cells.
+	FieldConfig json.RawMessage `json:"fieldConfig"`
 }
 
 type target struct {
@@ -119,6 +122,43 @@ func TestDashboards(t *testing.T) {
 				for _, m := range variableUse.FindAllStringSubmatch(q.Expr, -1) {
 					if !known[m[1]+m[2]] {
 						t.Errorf("%s: panel %q: no variable %s", d.UID, p.Title, m[0])
+					}
+				}
+			}
+		}
+	}
+}
+
+// linked finds the links of a panel to a dashboard, and the variables that they set.
+var (
+	linked  = regexp.MustCompile(`"/d/([^/?]+)/\?([^"]*)"`)
+	linkSet = regexp.MustCompile(`var-(\w+)=`)
+)
+
+// TestDashboardLinks follows the links of cells: every table that names jobs leads
+// to their GPUs.
+func TestDashboardLinks(t *testing.T) {
+	variables := map[string]map[string]bool{}
+	for _, d := range readDashboards(t) {
+		variables[d.UID] = map[string]bool{}
+		for _, v := range d.Templating.List {
+			variables[d.UID][v.Name] = true
+			if d.UID == "quoin-job" && v.Name == "job" && v.IncludeAll {
+				t.Error("quoin-job: All jobs of a large site are more lines than a browser draws")
+			}
+		}
+	}
+	namesJobs := []string{"quoin-users/Jobs", "quoin-idle/Idle for longest", "quoin-blocks/Jobs over several blocks or cliques", "quoin-blocks/Devices of each job in each block"}
+	for _, d := range readDashboards(t) {
+		for _, p := range d.Panels {
+			links := linked.FindAllStringSubmatch(string(p.FieldConfig), -1)
+			if slices.Contains(namesJobs, d.UID+"/"+p.Title) != (len(links) > 0) {
+				t.Errorf("%s: panel %q names jobs without a link to them, or links without a job", d.UID, p.Title)
+			}
+			for _, l := range links {
+				for _, set := range linkSet.FindAllStringSubmatch(l[2], -1) {
+					if !variables[l[1]][set[1]] {
+						t.Errorf("%s: panel %q sets %s, which dashboard %q has not", d.UID, p.Title, set[1], l[1])
 					}
 				}
 			}

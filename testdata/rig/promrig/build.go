@@ -1,5 +1,5 @@
 // Package promrig runs a real Prometheus and its promtool for tests: Debian's
-// package, unpacked into the user's cache and installed nowhere. It needs apt and
+// packages, unpacked into the user's cache and installed nowhere. It needs apt and
 // Debian's package mirrors the first time. Everything it starts ends with the
 // test process.
 package promrig
@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,43 +53,59 @@ func find(cache string) (string, bool) {
 	return filepath.Dir(slices.Max(found)), true
 }
 
-// fetch downloads and unpacks the package of the machine's Debian release.
+// fetch downloads and unpacks the packages of the machine's Debian release: one has
+// both programs up to bookworm, each has its own since.
 func fetch(ctx context.Context, cache string) (string, error) {
 	work, err := os.MkdirTemp(cache, "fetch-")
 	if err != nil {
 		return "", fmt.Errorf("fetch Prometheus: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	if err := download(ctx, work); err != nil {
-		return "", err
-	}
-	packages, err := filepath.Glob(filepath.Join(work, "prometheus_*.deb"))
-	if err != nil || len(packages) != 1 {
-		return "", fmt.Errorf("fetch Prometheus: apt-get download left %d packages in %s, want 1", len(packages), work)
-	}
 	tree := filepath.Join(work, "tree")
-	if err := run(ctx, work, "dpkg", "-x", packages[0], tree); err != nil {
+	version, err := unpack(ctx, work, tree, "prometheus")
+	if err != nil {
 		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(tree, "usr/bin/promtool")); errors.Is(err, fs.ErrNotExist) {
+		if _, err := unpack(ctx, work, tree, "promtool"); err != nil {
+			return "", err
+		}
 	}
 	for _, name := range []string{"prometheus", "promtool"} { // its libraries are there too
 		if err := run(ctx, work, filepath.Join(tree, "usr/bin", name), "--version"); err != nil {
 			return "", err
 		}
 	}
-	version, err := exec.CommandContext(ctx, "dpkg-deb", "-f", packages[0], "Version").Output()
-	if err != nil {
-		return "", fmt.Errorf("fetch Prometheus: read its version: %w", err)
-	}
-	dir := filepath.Join(cache, "prometheus-"+strings.TrimSpace(string(version)))
+	dir := filepath.Join(cache, "prometheus-"+version)
 	if err := os.Rename(tree, dir); err != nil {
 		return "", fmt.Errorf("fetch Prometheus: %w", err)
 	}
 	return filepath.Join(dir, "usr/bin"), nil
 }
 
-// download fetches the package; a bare machine has no package lists yet.
-func download(ctx context.Context, dir string) error {
-	fetch := []string{"-o", "APT::Sandbox::User=root", "download", "prometheus"}
+// unpack downloads a package into work and unpacks it into tree. It returns the
+// package's version.
+func unpack(ctx context.Context, work, tree, name string) (string, error) {
+	if err := download(ctx, work, name); err != nil {
+		return "", err
+	}
+	packages, err := filepath.Glob(filepath.Join(work, name+"_*.deb"))
+	if err != nil || len(packages) != 1 {
+		return "", fmt.Errorf("fetch Prometheus: apt-get download %s left %d packages in %s, want 1", name, len(packages), work)
+	}
+	if err := run(ctx, work, "dpkg", "-x", packages[0], tree); err != nil {
+		return "", err
+	}
+	version, err := exec.CommandContext(ctx, "dpkg-deb", "-f", packages[0], "Version").Output()
+	if err != nil {
+		return "", fmt.Errorf("fetch Prometheus: read the version of %s: %w", packages[0], err)
+	}
+	return strings.TrimSpace(string(version)), nil
+}
+
+// download fetches a package; a bare machine has no package lists yet.
+func download(ctx context.Context, dir, name string) error {
+	fetch := []string{"-o", "APT::Sandbox::User=root", "download", name}
 	first := run(ctx, dir, "apt-get", fetch...)
 	if first == nil {
 		return nil
