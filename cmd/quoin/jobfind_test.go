@@ -183,3 +183,21 @@ func TestJobWait(t *testing.T) {
 		t.Errorf("found %s", got)
 	}
 }
+
+// TestJobKnownInPart has one of a job's two nodes here: what the other's GPUs do is
+// not known.
+func TestJobKnownInPart(t *testing.T) {
+	runDir := t.TempDir()
+	for job, nodes := range map[string]string{"7": "1", "8": "2"} {
+		r := jobOn(job, "n1")
+		r.NumNodes = nodes
+		writeEnded(t, dcgm.SummaryDir(runDir), r, usedFor(r, time.Minute, h100("n1", 0, 0, 0)), time.Minute, "0:0")
+	}
+	const without = "may run without a GPU"
+	if out, _, err := jobOutput(t, jobOptions{runDir: runDir}, "7"); err != nil || !strings.Contains(out, without) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, _, err := jobOutput(t, jobOptions{runDir: runDir}, "8"); err != nil || strings.Contains(out, without) || !strings.Contains(out, "1 of 2 are known here") || !strings.Contains(out, "Ask for 1 less") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
