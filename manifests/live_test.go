@@ -68,7 +68,7 @@ func startLive(t *testing.T) *live {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.write("rules.yaml", strings.Replace(string(rules), "interval: 1m", "interval: 1s", 1))
+	l.write("rules.yaml", strings.ReplaceAll(string(rules), "interval: 1m", "interval: 1s"))
 	l.Server = promrig.StartTest(t, fmt.Sprintf("global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\nrule_files: [%s]\nscrape_configs:\n%s", filepath.Join(l.dir, "rules.yaml"), &scrapes))
 	return l
 }
