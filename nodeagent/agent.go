@@ -63,6 +63,9 @@ type Config struct {
 	Sampled Sampled
 	// SampleEvery is the time between two samples; default 10 s.
 	SampleEvery time.Duration
+	// Worked is signalled when others in this process have done something that comes
+	// seldom, after which memory can be given back; nil for nobody.
+	Worked <-chan struct{}
 	// Verify is the mean time after which the stored report and the files are
 	// read again, in case somebody changed them; default 10 minutes.
 	Verify time.Duration
@@ -313,8 +316,8 @@ func (a *Agent) syncFiles(context.Context) error {
 }
 
 // trim gives memory back that nothing uses: soon after the start and after a
-// scrape, which need most of it, and then now and again, for it takes
-// milliseconds.
+// scrape, which need most of it, at once after others' work, and then now and
+// again, for it takes milliseconds.
 func (a *Agent) trim(ctx context.Context) {
 	const soon, seldom = time.Second, 10 * time.Second
 	timer := time.NewTimer(soon)
@@ -325,6 +328,8 @@ func (a *Agent) trim(ctx context.Context) {
 			return
 		case <-a.metrics.scraped:
 			timer.Reset(soon)
+		case <-a.config.Worked:
+			timer.Reset(0)
 		case <-timer.C:
 			TrimMemory()
 			timer.Reset(seldom)

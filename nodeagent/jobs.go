@@ -69,6 +69,7 @@ type Jobs struct {
 	log     *slog.Logger
 	clock   func() moment
 	changed chan struct{} // Wanted differs
+	worked  chan struct{} // the registry has just done something
 	wake    chan struct{} // the node's report differs
 	samples chan timedSample
 
@@ -126,7 +127,7 @@ func NewJobs(c JobsConfig, log *slog.Logger) *Jobs {
 	}
 	return &Jobs{
 		config: c, log: log, clock: readClocks,
-		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), samples: make(chan timedSample, 4),
+		changed: make(chan struct{}, 1), worked: make(chan struct{}, 1), wake: make(chan struct{}, 1), samples: make(chan timedSample, 4),
 		jobs: make(map[string]*job), broken: make(map[string]fileStamp),
 		witness: witness{spools: c.Spools, cgroupRoot: c.CgroupRoot}, proven: make(map[provenSource]bool),
 		absent: make(map[mappingLine]*absence), mappings: make(map[string]*mappingDir),
@@ -143,6 +144,10 @@ func (j *Jobs) Wanted() []string {
 
 // Changed implements Sampled.
 func (j *Jobs) Changed() <-chan struct{} { return j.changed }
+
+// Worked is signalled when the registry has done something and will not soon do
+// so again: what memory it needed can be given back.
+func (j *Jobs) Worked() <-chan struct{} { return j.worked }
 
 // Take implements Sampled. It never waits: a sample that comes while four others
 // are not yet counted is lost.
@@ -193,6 +198,7 @@ func (j *Jobs) Run(ctx context.Context) error {
 			return nil
 		case s := <-j.samples:
 			j.count(s)
+			notify(j.worked)
 			continue
 		case <-events:
 			soon = true
@@ -207,7 +213,11 @@ func (j *Jobs) Run(ctx context.Context) error {
 		}
 		watch.renew(filepath.Join(j.config.RunDir, jobsFolder))
 		j.round(ctx)
-		timer.Reset(j.next())
+		next := j.next()
+		if next > eagerEvery {
+			notify(j.worked)
+		}
+		timer.Reset(next)
 	}
 }
 

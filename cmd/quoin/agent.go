@@ -94,7 +94,7 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 	reg := newRegistry()
 	jobs := o.jobs.registry(o.machine.root, o.runDir, o.mappingDir, log)
 	config := nodeagent.Config{Node: o.machine.node, Probe: probe, Silence: 3*o.interval + 15*time.Second, IDs: ids, IDsEvery: o.dcgm.every,
-		Observe: jobs.Observe, Sampled: jobs, SampleEvery: o.jobs.sampleEvery}
+		Observe: jobs.Observe, Sampled: jobs, SampleEvery: o.jobs.sampleEvery, Worked: jobs.Worked()}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
 	return together(ctx, agent.Run, jobs.Run, func(ctx context.Context) error {
 		return serve(ctx, o.listen, jobs.Handler(reg), func(context.Context) error { return agent.Ready() })
