@@ -3,7 +3,7 @@ package manifests_test
 import (
 	"bytes"
 	"fmt"
-	"net"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -120,12 +120,8 @@ func (n *liveNode) mapping() string { return filepath.Join(n.dir, n.name, "job-m
 // startAgent runs quoin agent until the test ends.
 func (n *liveNode) startAgent() {
 	n.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	n.agent = listener.Addr().String()
-	_ = listener.Close()
+	// A port that is free now may be taken by the time the agent listens there.
+	n.agent = fmt.Sprintf("127.%d.%d.%d:9835", 1+rand.N(254), rand.N(256), 1+rand.N(254)) //nolint:gosec // no secret
 	empty := filepath.Join(n.dir, n.name, "empty")
 	cmd := exec.Command(filepath.Join(n.dir, "quoin"), "agent", "--simulate", filepath.Join(n.dir, "site.yaml"), "--node", n.name, "--store", filepath.Join(n.dir, "store"),
 		"--run-dir", n.runDir, "--mapping-dir", n.mapping(), "--listen", n.agent, "--interval", "1s", "--sample-interval", "1s", "--sweep-interval", "1s",
