@@ -237,8 +237,11 @@ func (w *jobsWatch) stamp(f []string) {
 	h.killed = h.killed || hook == "prolog" && rc != "0"
 	h.disturbed = h.disturbed || rc != "0"
 	if hook == "prolog" {
-		if h.prolog = edge; rc == "2" {
+		switch h.prolog = edge; {
+		case rc == "2" || rc != "0" && w.chaos, edge == "begin" && w.chaos: // one that is killed, or has not ended yet, does not say
 			h.guessed = at
+		default:
+			h.guessed = time.Time{}
 		}
 		if h.gpus == nil && gpus != "-" {
 			h.gpus = w.ids(node, gpus)
