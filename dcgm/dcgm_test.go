@@ -85,13 +85,17 @@ func TestMappingRepairs(t *testing.T) {
 	}
 }
 
+func setBootFile(t *testing.T, path string) {
+	was := bootIDFile
+	bootIDFile = path
+	t.Cleanup(func() { bootIDFile = was })
+}
+
 // TestSweep empties the files once per boot.
 func TestSweep(t *testing.T) {
 	m := Mapping{Dir: filepath.Join(t.TempDir(), "map")}
 	boot := filepath.Join(t.TempDir(), "boot_id")
-	was := bootIDFile
-	bootIDFile = boot
-	t.Cleanup(func() { bootIDFile = was })
+	setBootFile(t, boot)
 	sweep := func(step string, released []string, want map[string]string) {
 		t.Helper()
 		got, err := m.Sweep()

@@ -69,7 +69,35 @@ func WriteInventory(runDir string, inv Inventory) error {
 // ReadInventory reads the inventory. An error that is fs.ErrNotExist means that
 // no agent has written one.
 func ReadInventory(runDir string) (*Inventory, error) {
-	path := filepath.Join(runDir, InventoryFile)
+	return readInventory(filepath.Join(runDir, InventoryFile))
+}
+
+// KeepInventory keeps a copy of the inventory in the mapping directory, which
+// outlives a boot where the run directory does not. A missing directory stays so.
+func (m Mapping) KeepInventory(inv Inventory) error {
+	if info, err := os.Stat(m.Dir); err != nil || !info.IsDir() {
+		return nil //nolint:nilerr // nobody reads it
+	}
+	return WriteInventory(filepath.Join(m.Dir, stagingFolder), inv)
+}
+
+// FindInventory reads the inventory, and says whether it is the one of this boot.
+// Where there is none it is the last that is known, which a boot seldom changes,
+// beside the error that says why; nil where none is.
+func (m Mapping) FindInventory() (inv *Inventory, current bool, err error) {
+	inv, err = ReadInventory(m.RunDir)
+	boot := BootID()
+	switch {
+	case err == nil && (inv.BootID == "" || boot == "" || inv.BootID == boot):
+		return inv, true, nil
+	case err == nil:
+		return inv, false, fmt.Errorf("%s is of another boot", filepath.Join(m.RunDir, InventoryFile))
+	}
+	inv, _ = readInventory(filepath.Join(m.Dir, stagingFolder, InventoryFile)) // a copy that is broken is as none
+	return inv, false, err
+}
+
+func readInventory(path string) (*Inventory, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read inventory: %w", err)

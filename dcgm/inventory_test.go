@@ -135,3 +135,54 @@ func FuzzResolve(f *testing.F) {
 		}
 	})
 }
+
+// TestFindInventory has the hook of another boot, and of an emptied run directory,
+// find the inventory that was last known, and never take it for this boot's.
+func TestFindInventory(t *testing.T) {
+	run, dir := t.TempDir(), t.TempDir()
+	bootFile := filepath.Join(t.TempDir(), "boot_id")
+	setBootFile(t, bootFile)
+	m := Mapping{Dir: dir, RunDir: run}
+	boot := func(id string) {
+		t.Helper()
+		if err := os.WriteFile(bootFile, []byte(id+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(step string, found, current bool, said string) {
+		t.Helper()
+		inv, is, err := m.FindInventory()
+		if (inv != nil) != found || is != current || (err == nil) != (said == "") || err != nil && !strings.Contains(err.Error(), said) {
+			t.Errorf("%s: %+v, current %t, %v", step, inv, is, err)
+		}
+		if inv != nil && inv.Entries[0].ExporterID != "5" {
+			t.Errorf("%s: %+v", step, inv)
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	boot("b1")
+	check("nothing", false, false, "no such file")
+	inv := *testInventory()
+	inv.BootID = "b1"
+	must(WriteInventory(run, inv))
+	check("this boot's", true, true, "")
+	must(m.KeepInventory(inv))
+	boot("b2")
+	check("another boot's", true, false, "is of another boot")
+	must(os.Remove(filepath.Join(run, InventoryFile)))
+	check("the copy", true, false, "no such file")
+	boot("b1")
+	check("the copy is not the agent's word", true, false, "no such file")
+	must(os.WriteFile(filepath.Join(dir, stagingFolder, InventoryFile), []byte("{"), 0o600))
+	check("a broken copy", false, false, "no such file")
+	m.Dir = filepath.Join(dir, "missing")
+	must(m.KeepInventory(inv))
+	if _, err := os.Stat(m.Dir); !os.IsNotExist(err) {
+		t.Errorf("the mapping directory was made: %v", err)
+	}
+}

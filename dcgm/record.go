@@ -45,8 +45,8 @@ type Record struct {
 	// there goes with this run.
 	Leaving []string `json:"leaving,omitempty"`
 	// Indices and Visible are what Slurm said: GRES indices, and the UUIDs of
-	// CUDA_VISIBLE_DEVICES. Unresolved is true when no inventory was there to
-	// tell GPUs by, or one that did not have all, so that GPUs is a guess.
+	// CUDA_VISIBLE_DEVICES. Unresolved is true when no inventory of this boot was
+	// there to tell GPUs by, or one that did not have all, so that GPUs is a guess.
 	Indices    string `json:"indices,omitempty"`
 	Visible    string `json:"visible,omitempty"`
 	Unresolved bool   `json:"unresolved,omitempty"`

@@ -23,9 +23,23 @@ const (
 	pruneEvery = 16
 )
 
-// PruneSummaries is called after each new summary. It removes the oldest of a
-// directory that are over the bounds, and returns their names.
-func PruneSummaries(dir string) (removed []string, err error) {
+// PruneSummaries is called after each new summary. It removes the oldest of a run
+// directory that are over the bounds, and their copies in the site's directory,
+// which may be empty for none.
+func PruneSummaries(runDir, siteDir string) error {
+	dir := SummaryDir(runDir)
+	removed, err := prune(dir)
+	if siteDir == "" || filepath.Clean(siteDir) == dir {
+		return err
+	}
+	for _, name := range removed {
+		_ = os.Remove(filepath.Join(siteDir, name)) // the site may have taken it
+	}
+	return err
+}
+
+// prune returns the names of what it has removed.
+func prune(dir string) (removed []string, err error) {
 	names, err := summaryNames(dir)
 	if err != nil || len(names) <= alwaysWithin || len(names) <= MaxSummaries && len(names)%pruneEvery != 0 {
 		return nil, err

@@ -48,7 +48,7 @@ func TestPruneSummaries(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			removed, err := PruneSummaries(dir)
+			removed, err := prune(dir)
 			if err != nil || len(removed) != tt.out {
 				t.Fatalf("%d removed, %v; want %d", len(removed), err, tt.out)
 			}
@@ -64,12 +64,33 @@ func TestPruneSummaries(t *testing.T) {
 			}
 		})
 	}
-	if removed, err := PruneSummaries(filepath.Join(t.TempDir(), "missing")); removed != nil || err != nil {
+	if removed, err := prune(filepath.Join(t.TempDir(), "missing")); removed != nil || err != nil {
 		t.Errorf("a missing directory: %v, %v", removed, err)
 	}
 }
 
-func BenchmarkPruneSummaries(b *testing.B) {
+// TestPruneCopies prunes the site's copies of what it prunes, and no others: the
+// site's directory may be of many nodes, or the run directory's own.
+func TestPruneCopies(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		run, site := t.TempDir(), spool(t, MaxSummaries+10, 1)
+		if err := os.Rename(spool(t, MaxSummaries+1, 1), SummaryDir(run)); err != nil {
+			t.Fatal(err)
+		}
+		if own {
+			site = SummaryDir(run)
+		}
+		before, err1 := os.ReadDir(site)
+		err2 := PruneSummaries(run, site)
+		after, err3 := os.ReadDir(site)
+		_, err4 := os.Stat(filepath.Join(site, spoolName(0)))
+		if err1 != nil || err2 != nil || err3 != nil || !os.IsNotExist(err4) || len(before)-len(after) != 1+pruneEvery {
+			t.Errorf("own %t: %d files, then %d: %v, %v, %v, the oldest: %v", own, len(before), len(after), err1, err2, err3, err4)
+		}
+	}
+}
+
+func BenchmarkPrune(b *testing.B) {
 	dir := b.TempDir()
 	for i := range MaxSummaries {
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d-%d-n1.json", 1780000000+i, i)), []byte("x"), 0o600); err != nil {
@@ -77,7 +98,7 @@ func BenchmarkPruneSummaries(b *testing.B) {
 		}
 	}
 	for b.Loop() { // as after most summaries
-		if removed, err := PruneSummaries(dir); len(removed) > 0 || err != nil {
+		if removed, err := prune(dir); len(removed) > 0 || err != nil {
 			b.Fatal(removed, err)
 		}
 	}

@@ -14,15 +14,19 @@ import (
 // prologs is what the node's processes show of Prologs and Epilogs, which slurmd
 // starts itself: no step of the job is there as long as they run.
 type prologs struct {
-	// all says that a slurmd is seen, and that it may be read what it and its
-	// children run for: this process is root beside it, not in a pod of its own.
+	// all says that a slurmd is seen, which a pod with a process namespace of its own
+	// does not, and that it is known of each of its children what it runs for. That
+	// takes root's capabilities beside slurmd; without, it is known while it has none.
 	all bool
 	// jobs are those for which slurmd has a child.
 	jobs map[string]bool
 }
 
+const slurmstepd = "slurmstepd"
+
 // lookForPrologs looks at the children of all slurmds in a proc file system. One
-// that is between two scripts has none for some milliseconds.
+// that is between two scripts has none for some milliseconds. A slurmstepd is a
+// step's, or keeps control groups, and runs neither.
 func lookForPrologs(proc string) prologs {
 	p := prologs{jobs: make(map[string]bool)}
 	entries, _ := os.ReadDir(proc) // nothing is seen without
@@ -33,19 +37,21 @@ func lookForPrologs(proc string) prologs {
 		}
 		stat, _ := os.ReadFile(filepath.Join(proc, e.Name(), "stat")) // empty of one that has ended
 		name, parent := parseStat(stat)
-		parents[e.Name()] = parent
+		if name != slurmstepd {
+			parents[e.Name()] = parent
+		}
 		if name == "slurmd" || name == "slurmd-wlm" { // Debian's name for the file
 			slurmds[e.Name()] = true
 		}
 	}
 	p.all = len(slurmds) > 0
 	for pid, parent := range parents {
-		if !slurmds[pid] && !slurmds[parent] {
+		if !slurmds[parent] {
 			continue
 		}
 		job, err := jobOfProcess(filepath.Join(proc, pid))
 		p.all = p.all && err == nil
-		if job != "" && slurmds[parent] {
+		if job != "" {
 			p.jobs[job] = true
 		}
 	}

@@ -43,6 +43,9 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	if e != nil {
 		return errors.Join(err, e)
 	}
+	if boot := dcgm.BootID(); boot != "" {
+		inv.BootID = boot // as the hook reads it: a simulated machine has boots of its own
+	}
 	if was, e := dcgm.ReadInventory(f.runDir); e == nil && was.Node == inv.Node {
 		inv.Entries = keepMissing(inv.Entries, was.Entries)
 	}

@@ -84,6 +84,7 @@ type Jobs struct {
 	jobs      map[string]*job      // by the record's key
 	broken    map[string]fileStamp // records that cannot be read
 	inventory stampedInventory
+	kept      fileStamp // the inventory that the mapping directory has a copy of
 	blocks    blockCache
 	slurm     slurmName
 	scanned   moment        // the last look at the records

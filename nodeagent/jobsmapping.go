@@ -145,4 +145,18 @@ func (j *Jobs) lookAtMappings() {
 		failed = errors.Join(failed, j.mappings[dir].refresh(dir))
 	}
 	j.say("job mapping", failed)
+	j.keepInventory()
+}
+
+// keepInventory leaves the inventory where the hook finds it after a boot.
+func (j *Jobs) keepInventory() {
+	m := j.mappings[j.config.MappingDir]
+	if m == nil || !m.there || j.inventory.of == nil || j.inventory.stamp == j.kept {
+		return
+	}
+	err := j.mapping(j.config.MappingDir).KeepInventory(*j.inventory.of)
+	if err == nil {
+		j.kept = j.inventory.stamp
+	}
+	j.say("copy of the inventory", err)
 }

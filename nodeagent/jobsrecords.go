@@ -97,11 +97,7 @@ func (j *Jobs) scan(now moment) {
 	for key, stamp := range stamps {
 		j.readRecord(key, stamp, now)
 	}
-	reported := j.boot
-	if n := j.report(); n != nil {
-		reported = n.BootID // a simulated machine has boots of its own
-	}
-	inventory := j.inventory.refresh(j.config.RunDir, reported)
+	inventory := j.inventory.refresh(j.config.RunDir, j.boot)
 	j.say("inventory", j.inventory.problem)
 	blocks := j.blocks.refresh(j.config.RunDir, j.clusters())
 	j.say("topology", j.blocks.problem())

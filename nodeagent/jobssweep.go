@@ -143,8 +143,7 @@ func (j *Jobs) apply(ctx context.Context, p *sweepPlan, marks []dcgm.Release, no
 		}
 	}
 	if len(p.dead) > 0 {
-		_, err := dcgm.PruneSummaries(dcgm.SummaryDir(j.config.RunDir))
-		failed = errors.Join(failed, err)
+		failed = errors.Join(failed, dcgm.PruneSummaries(j.config.RunDir, j.config.SummaryDir))
 	}
 	return failed
 }

@@ -64,7 +64,11 @@ func TestLookForPrologs(t *testing.T) {
 	want("one that is not ours to read", false, "17:true 18:true 20:true")
 	r.ends(16)
 	r.process(17, "slurmd", "S", 1, "-")
-	want("a slurmd that is not ours to read", false, "17:true 18:true 20:true")
+	want("a slurmd that is not ours to read", true, "17:true 18:true 20:true")
+	r.process(18, "slurmstepd", "S", 17, "-")
+	want("it keeps control groups", true, "17:true 18:true 20:true")
+	r.process(19, "prolog", "S", 17, "-")
+	want("it runs something", false, "17:true 18:true 20:true")
 }
 
 // FuzzParseStat reads any name as it is.
@@ -138,30 +142,38 @@ func TestUnseenProlog(t *testing.T) {
 
 // TestUnseenWithinAMinute takes the labels of a job that ended unseen within a
 // minute where slurmd shows that no Prolog of it runs, over a restart too, and
-// forgets it in the end.
+// forgets it in the end: by what slurmd's children run for, and where that is not
+// the agent's to read by slurmd's having none.
 func TestUnseenWithinAMinute(t *testing.T) {
-	r := newJobsRig(t)
-	r.process(8, "slurmd", "S", 1, "")
-	r.process(9, "prolog.sh", "S", 8, "SLURM_JOB_ID=99")
-	r.listen("n1_16.4294967292")
-	r.prolog("16", 3)
-	r.contained("17", 0)
-	r.after(20 * time.Second)
-	r.want("for twenty seconds", "0:17 3:16")
-	r.start()
-	r.after(20 * time.Second)
-	r.want("after forty, another agent", "3:16")
-	r.contained("17", 0) // the same run's Prolog runs again: slurmd was started anew
-	r.want("its Prolog has run again", "0:17 3:16")
-	r.after(50 * time.Second)
-	r.want("and it has ended unseen again", "3:16")
-	r.after(23 * time.Hour)
-	if !r.hasRecord("17") {
-		t.Error("the record is gone, and with it what the labels would come back by")
-	}
-	r.after(2 * time.Hour)
-	if r.hasRecord("17") {
-		t.Error("the record stays for ever")
+	for _, readable := range []bool{true, false} {
+		r := newJobsRig(t)
+		if readable {
+			r.process(8, "slurmd", "S", 1, "")
+			r.process(9, "prolog.sh", "S", 8, "SLURM_JOB_ID=99")
+		} else {
+			r.process(8, "slurmd", "S", 1, "-")
+			r.process(9, "slurmstepd", "S", 8, "-")
+		}
+		r.listen("n1_16.4294967292")
+		r.prolog("16", 3)
+		r.contained("17", 0)
+		r.after(20 * time.Second)
+		r.want("for twenty seconds", "0:17 3:16")
+		r.start()
+		r.after(20 * time.Second)
+		r.want("after forty, another agent", "3:16")
+		r.contained("17", 0) // the same run's Prolog runs again: slurmd was started anew
+		r.want("its Prolog has run again", "0:17 3:16")
+		r.after(50 * time.Second)
+		r.want("and it has ended unseen again", "3:16")
+		r.after(23 * time.Hour)
+		if !r.hasRecord("17") {
+			t.Error("the record is gone, and with it what the labels would come back by")
+		}
+		r.after(2 * time.Hour)
+		if r.hasRecord("17") {
+			t.Error("the record stays for ever")
+		}
 	}
 }
 

@@ -50,16 +50,20 @@ func (h *hook) newRecord() *dcgm.Record {
 
 // resolve tells which GPUs the job holds.
 func (h *hook) resolve(r *dcgm.Record) {
-	inv, err := dcgm.ReadInventory(h.runDir)
+	inv, current, err := h.mappingOf(nil).FindInventory()
 	if err != nil {
+		stand := "GRES indices are taken as the exporter's ids"
+		if inv != nil {
+			stand = "the last one that is known stands for it"
+		}
 		if errors.Is(err, fs.ErrNotExist) {
-			h.fail(dcgm.CallInventory, "no inventory in %s: GRES indices are taken as the exporter's ids", h.runDir)
+			h.fail(dcgm.CallInventory, "no inventory in %s: %s", h.runDir, stand)
 		} else {
-			h.fail(dcgm.CallInventory, "%v; GRES indices are taken as the exporter's ids", err)
+			h.fail(dcgm.CallInventory, "%v; %s", err, stand)
 		}
 	}
 	r.GPUs, r.UUIDs, err = dcgm.Resolve(inv, r.Indices, h.env("CUDA_VISIBLE_DEVICES"))
-	r.Unresolved = inv == nil || err != nil
+	r.Unresolved = !current || err != nil
 	if err != nil {
 		h.fail(dcgm.CallEnvironment, "%v", err)
 	}

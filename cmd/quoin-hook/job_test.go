@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -156,6 +157,28 @@ func TestRecordSaysAll(t *testing.T) {
 		if r, err := dcgm.ReadRecord(p.run, "8"); err != nil || r == nil || !r.Unresolved || r.Indices != "1" {
 			t.Errorf("%s: %+v, %v", step, r, err)
 		}
+	}
+}
+
+// TestAfterBoot has a job's labels be right before the agent is there again: the
+// run directory is empty, and GRES indices are not the exporter's ids.
+func TestAfterBoot(t *testing.T) {
+	p := newPlace(t)
+	p.inventory("3", "2")
+	inv, err := dcgm.ReadInventory(p.run)
+	if err := errors.Join(err, os.MkdirAll(p.mapping, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(dcgm.Mapping{Dir: p.mapping}.KeepInventory(*inv), os.RemoveAll(p.run)); err != nil {
+		t.Fatal(err)
+	}
+	said := p.hook("prolog", "7", "SLURM_JOB_GPUS=1")
+	if want := "no inventory in " + p.run + ": the last one that is known stands for it"; !strings.Contains(said, want) {
+		t.Errorf("said %q, want %q", said, want)
+	}
+	p.check("after the boot", map[string]string{"2": "7\n"})
+	if r, err := dcgm.ReadRecord(p.run, "7"); err != nil || r == nil || !r.Unresolved || r.Indices != "1" {
+		t.Errorf("the agent is to have the last word: %+v, %v", r, err)
 	}
 }
 

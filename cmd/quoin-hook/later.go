@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -91,27 +90,18 @@ func (h *hook) summarize(key string, record *dcgm.Record, ended time.Time, exit 
 	}
 }
 
-// spool bounds the summaries, and brings the site's own directory up to date with
-// them.
+// spool copies the summaries into the site's own directory, and bounds them.
 func (h *hook) spool() {
 	if len(h.ended) == 0 {
 		return
 	}
-	dir := dcgm.SummaryDir(h.runDir)
-	removed, err := dcgm.PruneSummaries(dir)
-	if err != nil {
-		h.fail(dcgm.CallSummary, "%v", err)
-	}
-	if h.summaryDir == "" || filepath.Clean(h.summaryDir) == dir {
-		return
-	}
-	for _, s := range h.ended {
-		if err := dcgm.WriteSummary(h.summaryDir, s); err != nil {
-			h.fail(dcgm.CallSummary, "%v", err)
-			return
+	var failed error
+	if h.summaryDir != "" {
+		for _, s := range h.ended {
+			failed = errors.Join(failed, dcgm.WriteSummary(h.summaryDir, s))
 		}
 	}
-	for _, name := range removed {
-		_ = os.Remove(filepath.Join(h.summaryDir, name)) // the site may have taken it
+	if err := errors.Join(failed, dcgm.PruneSummaries(h.runDir, h.summaryDir)); err != nil {
+		h.fail(dcgm.CallSummary, "%v", err)
 	}
 }

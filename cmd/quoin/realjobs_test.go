@@ -59,7 +59,7 @@ if [ -e /rig/chaos ]; then
 fi
 said=$(/etc/slurm/%[1]s-90-quoin.sh 2>&1); rc=$?
 [ -z "$said" ] || echo "$said" >&2
-case $said in *"ended with"*) rc=137;; *"no inventory"*) rc=2;; esac
+case $said in *"ended with"*) rc=137;; esac
 stamp end $rc
 exit 0
 `
@@ -222,7 +222,8 @@ func (n *jobNode) boot() {
 // startAgent starts the agent as the node's.
 func (n *jobNode) startAgent() {
 	mounts := append([]string{"tmpfs:/run"}, n.mounts(n.rig.path(""))...)
-	args := append(mounts, "--", n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
+	// Without capabilities, as in its pod.
+	args := append(mounts, "--", "/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
 		"--store", "/run/quoin", "--listen", n.agent.address, "--sample-interval", sampleInterval, "--sweep-interval", "2s", "--hook-summary-dir", "/var/spool/quoin")
 	cmd := exec.Command(n.rig.path("asnode"), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

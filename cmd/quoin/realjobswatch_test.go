@@ -23,9 +23,6 @@ type hold struct {
 	// prolog and epilog are how far they are, killed that one did not do its work.
 	prolog, epilog string // "", begin or end
 	killed         bool
-	// guessed is when its Prolog, to which no agent had left an inventory, took GRES
-	// indices for the exporter's ids: an agent is to put that right.
-	guessed time.Time
 	// over is when the run was: its Epilog ended, or its node lost power.
 	over time.Time
 	dead bool
@@ -138,11 +135,7 @@ func (w *jobsWatch) compare(node, gpu, job string, began time.Time) {
 			last = h
 		}
 	}
-	guessed := slices.ContainsFunc(w.byJob[node+"/"+job], func(h *hold) bool {
-		return !h.guessed.IsZero() && began.Sub(h.guessed) <= maxStale
-	})
 	switch {
-	case last == nil && guessed:
 	case last == nil:
 		w.violation("node %s: GPU %s has the label of job %s, which never held it", node, gpu, job)
 	case last.over.IsZero() || last.over.After(began):
@@ -237,12 +230,7 @@ func (w *jobsWatch) stamp(f []string) {
 	h.killed = h.killed || hook == "prolog" && rc != "0"
 	h.disturbed = h.disturbed || rc != "0"
 	if hook == "prolog" {
-		switch h.prolog = edge; {
-		case rc == "2" || rc != "0" && w.chaos, edge == "begin" && w.chaos: // one that is killed, or has not ended yet, does not say
-			h.guessed = at
-		default:
-			h.guessed = time.Time{}
-		}
+		h.prolog = edge
 		if h.gpus == nil && gpus != "-" {
 			h.gpus = w.ids(node, gpus)
 		}
