@@ -30,6 +30,19 @@ const (
 // Ask asks slurmctld about a job by one bounded `scontrol show job`. The command
 // and what it has started end at the timeout. slurmConf is its SLURM_CONF.
 func (j JobInfo) Ask(ctx context.Context, job, slurmConf string) (JobFacts, error) {
+	text, _, err := j.show(ctx, job, slurmConf)
+	if err != nil {
+		return JobFacts{}, err
+	}
+	facts, err := parseJob(text, job)
+	if err != nil {
+		return JobFacts{}, fmt.Errorf("ask %s about the job: %w", j.Command, err)
+	}
+	return facts, nil
+}
+
+// show returns what scontrol says of a job, and how it complains beside an error.
+func (j JobInfo) show(ctx context.Context, job, slurmConf string) (text []byte, said string, err error) {
 	timeout := time.Duration(j.Timeout)
 	if timeout == 0 {
 		timeout = DefaultJobInfoTimeout
@@ -37,31 +50,27 @@ func (j JobInfo) Ask(ctx context.Context, job, slurmConf string) (JobFacts, erro
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, j.Command, "show", "job", job, "-o") //nolint:gosec // it is the site's, from a file of root's
+	cmd.Env = []string{"SLURM_TIME_FORMAT=%s"}
 	if slurmConf != "" {
-		cmd.Env = []string{"SLURM_CONF=" + slurmConf}
-	} else {
-		cmd.Env = []string{}
+		cmd.Env = append(cmd.Env, "SLURM_CONF="+slurmConf)
 	}
 	// A group of its own, which ends whole, and with the hook.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 50 * time.Millisecond // its child may keep the pipe
-	var out, said limited
-	out.left, said.left = maxAnswer, 500
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, complaint limited
+	out.left, complaint.left = maxAnswer, 500
+	cmd.Stdout, cmd.Stderr = &out, &complaint
 	runtime.LockOSThread() // Pdeathsig is of the thread that starts it
 	defer runtime.UnlockOSThread()
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("no answer within %s", timeout)
 		}
-		return JobFacts{}, fmt.Errorf("ask %s about the job: %w: %s", j.Command, err, strings.TrimSpace(said.String()))
+		said = strings.TrimSpace(complaint.String())
+		return nil, said, fmt.Errorf("ask %s about the job: %w: %s", j.Command, err, said)
 	}
-	facts, err := parseJob(out.Bytes(), job)
-	if err != nil {
-		return JobFacts{}, fmt.Errorf("ask %s about the job: %w", j.Command, err)
-	}
-	return facts, nil
+	return out.Bytes(), "", nil
 }
 
 // limited keeps the first bytes that are written to it.
@@ -85,14 +94,7 @@ func (l *limited) ReadFrom(r io.Reader) (int64, error) {
 // parseJob reads the job's line of `scontrol show job -o`: KEY=VALUE with spaces
 // between, and spaces and equal signs in names that users choose.
 func parseJob(text []byte, job string) (JobFacts, error) {
-	var line string
-	for l := range bytes.Lines(text) {
-		if bytes.HasPrefix(l, []byte("JobId="+job+" ")) {
-			line = strings.TrimRight(string(l), "\r\n")
-			break
-		}
-	}
-	head, tail, ok := strings.Cut(line, " JobName=")
+	head, tail, ok := strings.Cut(string(jobLine(text, job)), " JobName=")
 	if !ok {
 		return JobFacts{}, errors.New("the answer has no line of the job's")
 	}
@@ -107,6 +109,16 @@ func parseJob(text []byte, job string) (JobFacts, error) {
 		facts.Account = field(rest, "Account")
 	}
 	return facts, nil
+}
+
+// jobLine returns the line of the answer that is of the job, empty without one.
+func jobLine(text []byte, job string) []byte {
+	for l := range bytes.Lines(text) {
+		if bytes.HasPrefix(l, []byte("JobId="+job+" ")) {
+			return bytes.TrimRight(l, "\r\n")
+		}
+	}
+	return nil
 }
 
 func field(text, key string) string {

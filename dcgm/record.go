@@ -31,6 +31,8 @@ type Record struct {
 	NumNodes string `json:"numNodes,omitempty"`
 	// EndTime is the planned end in seconds since 1970.
 	EndTime string `json:"endTime,omitempty"`
+	// SlurmConf is the Prolog's SLURM_CONF, by which the job's cluster is asked.
+	SlurmConf string `json:"slurmConf,omitempty"`
 	// Contain says that slurmd keeps an external step for each job.
 	Contain bool `json:"contain,omitempty"`
 	// ArrayJobID, ArrayTaskID and JobName are known where the hook may ask slurmctld.

@@ -41,6 +41,8 @@ type JobsConfig struct {
 	// SweepEvery is how often jobs are looked for while there are records, and the
 	// records while there are none; default 10 s.
 	SweepEvery time.Duration
+	// Slurm is asked about jobs of which the node shows nothing; nil asks nobody.
+	Slurm SlurmAsker
 	// LockWait bounds the wait for the hooks' lock; default 5 s.
 	LockWait time.Duration
 }
@@ -72,6 +74,7 @@ type Jobs struct {
 	worked  chan struct{} // the registry has just done something
 	wake    chan struct{} // the node's report differs
 	samples chan timedSample
+	answers chan answer // to the one question that is under way
 
 	mu     sync.Mutex // for what follows
 	node   *topology.Node
@@ -90,6 +93,7 @@ type Jobs struct {
 	scanned   moment        // the last look at the records
 	eager     time.Duration // until when to look often
 	taken     time.Duration // when the hook's calls were last counted
+	asked     bool          // a question to Slurm is under way
 
 	witness  witness
 	proven   map[provenSource]bool
@@ -128,7 +132,7 @@ func NewJobs(c JobsConfig, log *slog.Logger) *Jobs {
 	}
 	return &Jobs{
 		config: c, log: log, clock: readClocks,
-		changed: make(chan struct{}, 1), worked: make(chan struct{}, 1), wake: make(chan struct{}, 1), samples: make(chan timedSample, 4),
+		changed: make(chan struct{}, 1), worked: make(chan struct{}, 1), wake: make(chan struct{}, 1), samples: make(chan timedSample, 4), answers: make(chan answer, 1),
 		jobs: make(map[string]*job), broken: make(map[string]fileStamp),
 		witness: witness{spools: c.Spools, cgroupRoot: c.CgroupRoot}, proven: make(map[provenSource]bool),
 		absent: make(map[mappingLine]*absence), mappings: make(map[string]*mappingDir),
@@ -201,6 +205,8 @@ func (j *Jobs) Run(ctx context.Context) error {
 			j.count(s)
 			notify(j.worked)
 			continue
+		case a := <-j.answers:
+			j.hear(a)
 		case <-events:
 			soon = true
 		case <-lost: // such as by an overflow; unread, it would stop the events for good
@@ -258,6 +264,7 @@ func (j *Jobs) round(ctx context.Context) {
 		j.say("use of jobs that are gone", err)
 		j.untidy = err != nil
 	}
+	j.ask(ctx, now)
 	j.takeCalls(now)
 	j.show(now)
 	j.keepState()

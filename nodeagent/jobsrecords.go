@@ -62,8 +62,9 @@ type life struct {
 	idle absence
 	// shown says that all of the run's lines were seen in the mapping, taken since
 	// when an Epilog that did not come to its end has taken them away.
-	shown bool
-	taken absence
+	shown  bool
+	taken  absence
+	asking asking
 	verdict
 }
 

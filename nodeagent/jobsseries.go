@@ -21,7 +21,7 @@ type jobCounts struct {
 }
 
 func newJobCounts() jobCounts {
-	return jobCounts{released: map[string]float64{releasedBoot: 0, releasedEnded: 0, releasedOverdue: 0, releasedOrphan: 0}}
+	return jobCounts{released: map[string]float64{releasedBoot: 0, releasedEnded: 0, releasedSlurm: 0, releasedOverdue: 0, releasedOrphan: 0}}
 }
 
 func (c *jobCounts) clone() jobCounts {

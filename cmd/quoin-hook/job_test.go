@@ -136,7 +136,7 @@ func TestRecordSaysAll(t *testing.T) {
 		t.Errorf("said %q", said)
 	}
 	want := dcgm.Record{APIVersion: dcgm.APIVersion, Kind: "JobRecord", JobID: "7", Run: dcgm.Run{SLUID: "s1", StartTime: "100"}, BootID: dcgm.BootID(), User: "u", UID: "1000",
-		Partition: "p", Account: "a", Cluster: "c", Node: "n1", NodeList: "n[1-2]", NumNodes: "2", EndTime: "200", Contain: true,
+		Partition: "p", Account: "a", Cluster: "c", Node: "n1", NodeList: "n[1-2]", NumNodes: "2", EndTime: "200", SlurmConf: conf, Contain: true,
 		GPUs: []string{"2", "3"}, UUIDs: []string{"GPU-1", "GPU-0"}, Indices: "0-1", Visible: "GPU-1,GPU-0", MappingDir: p.mapping}
 	got, err := dcgm.ReadRecord(p.run, "7")
 	if diff := cmp.Diff(&want, got, cmpopts.IgnoreFields(dcgm.Record{}, "Written")); err != nil || diff != "" {

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -28,7 +30,7 @@ func (o *jobsOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.cgroupRoot, "cgroup-root", "", "`directory` where the machine's control groups are mounted; default: sys/fs/cgroup of --host-root")
 	f.BoolVar(&o.hookUnlink, "hook-unlink", false, "let the hook release a GPU by removing its file and not by emptying it, for DCGM Exporter before 4.3.1")
 	f.DurationVar(&o.hookWait, "hook-wait", dcgm.DefaultWait, "the longest that a call of the hook may hold up a job or a node")
-	f.StringVar(&o.jobInfo, "hook-job-info", "", "absolute path of scontrol: the hook asks it once per job and node for the job's name, account and array; default: it asks nobody")
+	f.StringVar(&o.jobInfo, "hook-job-info", "", "absolute path of scontrol: the hook asks it once per job and node for the job's name, account and array, and an agent that has it about jobs of which the node shows nothing; default: nobody is asked")
 	f.StringVar(&o.summaryDir, "hook-summary-dir", "", "`directory`, which nodes may share, that gets a summary of each job that has ended, beside the run directory")
 }
 
@@ -58,6 +60,9 @@ func (o *jobsOptions) hookConfig() (dcgm.HookConfig, error) {
 	return c, nil
 }
 
+// askTimeout bounds a question of the agent's to Slurm, for which no job waits.
+const askTimeout = 5 * time.Second
+
 // registry returns the registry of the node's jobs.
 func (o *jobsOptions) registry(hostRoot, runDir, mappingDir string, log *slog.Logger) *nodeagent.Jobs {
 	c := nodeagent.JobsConfig{
@@ -65,6 +70,9 @@ func (o *jobsOptions) registry(hostRoot, runDir, mappingDir string, log *slog.Lo
 		BootIDFile: filepath.Join(hostRoot, "proc/sys/kernel/random/boot_id"), Proc: filepath.Join(hostRoot, "proc"),
 		Spools: nodeagent.SpoolDirs(o.spools), CgroupRoot: o.cgroupRoot,
 		SampleEvery: o.sampleEvery, SweepEvery: o.sweepEvery,
+	}
+	if _, err := exec.LookPath(o.jobInfo); err == nil && os.Geteuid() == 0 { // not in its pod; others may not see all jobs
+		c.Slurm = dcgm.JobInfo{Command: o.jobInfo, Timeout: dcgm.Duration(askTimeout)}
 	}
 	if len(c.Spools) == 0 {
 		c.Spools = []string{filepath.Join(hostRoot, "var/spool/slurmd")}

@@ -64,6 +64,22 @@ func BenchmarkProbeStart(b *testing.B) {
 	}
 }
 
+// inTmpfs copies a program into memory, where its file is not mapped in large
+// pieces.
+func inTmpfs(b *testing.B, program string) string {
+	b.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "quoin-bench-") //nolint:usetesting // that would be on a disk
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, filepath.Base(program))
+	if out, err := exec.CommandContext(b.Context(), "cp", program, path).CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return path
+}
+
 // BenchmarkProbePoll is what a hundred readings by a running probe use: processor
 // time of each, the most that is resident between two of them, what of it is not the
 // program's file, and the most that ever was, which is at the start. From Linux 6.18
@@ -72,11 +88,7 @@ func BenchmarkProbeStart(b *testing.B) {
 func BenchmarkProbePoll(b *testing.B) {
 	const polls = 100
 	quoin := buildQuoin(b)
-	inMemory := filepath.Join("/dev/shm", fmt.Sprint("quoin-bench-", os.Getpid()))
-	b.Cleanup(func() { _ = os.Remove(inMemory) })
-	if out, err := exec.CommandContext(b.Context(), "cp", quoin, inMemory).CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
-	}
+	inMemory := inTmpfs(b, quoin)
 	for _, of := range []struct{ name, program, machine string }{
 		{"h100", quoin, "h100"}, {"gb200", quoin, "gb200"}, {"gb200-tmpfs", inMemory, "gb200"}, {"a100-mig-tmpfs", inMemory, "a100-mig"},
 	} {

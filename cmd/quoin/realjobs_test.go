@@ -27,13 +27,15 @@ const (
 	nodeGPUs = 8
 )
 
-// jobsConf has an external step for every job, and partitions whose Prolog takes
-// its time and whose Epilog is lost.
+// contained are the PrologFlags that have an external step for every job.
+const contained = "Alloc,Contain"
+
+// jobsConf has partitions whose Prolog takes its time and whose Epilog is lost.
 const jobsConf = `GresTypes=gpu,shard
 Prolog=/etc/slurm/prolog.sh
 Epilog=/etc/slurm/epilog.sh
 EpilogSlurmctld=/etc/slurm/epilogslurmctld.sh
-PrologFlags=Alloc,Contain
+PrologFlags=%s
 SelectType=select/cons_tres
 DefMemPerCPU=10
 KillWait=1
@@ -74,9 +76,13 @@ exec /usr/bin/timeout -s KILL $QUOIN_DIES /opt/quoin/bin/quoin-hook "$@"
 // the places where a machine has them.
 type jobsRig struct {
 	*slurmrig.Cluster
-	t     *testing.T
-	quoin string
-	nodes []*jobNode
+	t       *testing.T
+	release slurmrig.Release
+	quoin   string
+	nodes   []*jobNode
+	// asks says that the agents are of a machine that has Slurm's commands, and may
+	// ask slurmctld.
+	asks bool
 }
 
 // jobNode is a node of the rig.
@@ -86,7 +92,7 @@ type jobNode struct {
 	agent *agentProcess
 }
 
-func startJobsRig(t *testing.T, release slurmrig.Release) *jobsRig {
+func startJobsRig(t *testing.T, release slurmrig.Release, prologFlags string) *jobsRig {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a real Slurm")
@@ -99,12 +105,12 @@ func startJobsRig(t *testing.T, release slurmrig.Release) *jobsRig {
 		"job.sh":             "#!/bin/bash\nexec sleep ${1:-600}\n",
 	}
 	shippedScripts(t, files)
-	c, err := slurmrig.Start(t.Context(), release, dir, slurmrig.Config{SlurmConf: jobsConf, Files: files, GPUs: nodeGPUs})
+	c, err := slurmrig.Start(t.Context(), release, dir, slurmrig.Config{SlurmConf: fmt.Sprintf(jobsConf, prologFlags), Files: files, GPUs: nodeGPUs})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	r := &jobsRig{Cluster: c, t: t, quoin: linkQuoin(t)}
+	r := &jobsRig{Cluster: c, t: t, release: release, quoin: linkQuoin(t), asks: prologFlags != contained}
 	r.buildPrograms()
 	simulate := filepath.Join(dir, ".rig/machines.yaml")
 	writeFile(t, simulate, usedMachines)
@@ -162,6 +168,7 @@ func (r *jobsRig) buildPrograms() {
 	}
 	writeFile(r.t, r.path("bin/dying-hook"), dyingHook)
 	writeFile(r.t, r.path("bin/sacctmgr"), sacctmgrWords)
+	writeFile(r.t, r.path("bin/scontrol"), r.scontrol())
 	if err := os.Link(r.quoin, r.path("bin/quoin")); err != nil {
 		r.t.Fatal(err)
 	}
@@ -219,12 +226,20 @@ func (n *jobNode) boot() {
 	writeFile(n.rig.t, n.rig.path("boot-"+n.Name), fmt.Sprintf("%x-%x-%x-%x-%x\n", id[:4], id[4:6], id[6:8], id[8:10], id[10:]))
 }
 
-// startAgent starts the agent as the node's.
+// startAgent starts the agent as the node's: without capabilities, as in its pod,
+// or on the machine.
 func (n *jobNode) startAgent() {
-	mounts := append([]string{"tmpfs:/run"}, n.mounts(n.rig.path(""))...)
-	// Without capabilities, as in its pod.
-	args := append(mounts, "--", "/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
+	args := append([]string{"tmpfs:/run"}, n.mounts(n.rig.path(""))...)
+	if n.rig.asks {
+		args = append(args, "tmpfs:/opt", n.rig.path("bin")+":/opt/quoin/bin", "--")
+	} else {
+		args = append(args, "--", "/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
+	}
+	args = append(args, n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
 		"--store", "/run/quoin", "--listen", n.agent.address, "--sample-interval", sampleInterval, "--sweep-interval", "2s", "--hook-summary-dir", "/var/spool/quoin")
+	if n.rig.asks {
+		args = append(args, "--hook-job-info", rigScontrol)
+	}
 	cmd := exec.Command(n.rig.path("asnode"), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	n.agent.start(cmd)

@@ -4,9 +4,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,12 +17,7 @@ import (
 // a driver takes for the calls is not in it.
 func BenchmarkProbeSample(b *testing.B) {
 	const samples = 100
-	quoin := buildQuoin(b)
-	inMemory := filepath.Join("/dev/shm", fmt.Sprint("quoin-bench-sample-", os.Getpid()))
-	b.Cleanup(func() { _ = os.Remove(inMemory) })
-	if out, err := exec.CommandContext(b.Context(), "cp", quoin, inMemory).CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
-	}
+	inMemory := inTmpfs(b, buildQuoin(b))
 	for _, of := range []struct {
 		machine, uuid string
 		devices       int
