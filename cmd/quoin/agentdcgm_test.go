@@ -101,6 +101,7 @@ func TestDCGMIDs(t *testing.T) {
 	e.shift.Store(4)
 	e.down.Store(false)
 	p.until("the changed ids", func() bool { return strings.Contains(p.report(), `"dcgmID":4,`) && reportedIDs(t, p)[0] == 4 })
+	p.until("their write is counted", func() bool { return p.metric("quoin_agent_report_writes_total") > writes })
 	if n := p.metric("quoin_agent_report_writes_total"); n != writes+1 || writes > 2 {
 		t.Errorf("%v writes first and then %v in all, want one or two, and one", writes, n)
 	}

@@ -168,7 +168,7 @@ func (n *Node) sayMapping(add say, index, minute int) {
 		add("quoin_agent_job_records", "gauge", fmt.Sprintf(`state="%s"`, of.state), float64(of.value))
 	}
 	add("quoin_agent_sweeps_total", "counter", "", float64(6*minute))
-	for _, reason := range []string{"boot", "ended", "overdue", "orphan"} {
+	for _, reason := range []string{"boot", "ended", "slurm", "overdue", "orphan"} {
 		add("quoin_agent_sweep_released_total", "counter", fmt.Sprintf(`reason="%s"`, reason), 0)
 	}
 	add("quoin_agent_mapping_repairs_total", "counter", "", 0)
