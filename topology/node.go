@@ -117,12 +117,26 @@ type Platform struct {
 	HostID        int    `json:"hostID"`
 }
 
-// IMEX is the state of the node's IMEX service.
+// IMEX is what the machine itself says of IMEX, through which the GPUs of an NVLink
+// domain share memory across nodes.
 type IMEX struct {
-	// ChannelMajor is the device major of nvidia-caps-imex-channels.
+	// ChannelMajor is the device major of nvidia-caps-imex-channels, absent where the
+	// driver that is loaded has no IMEX.
 	ChannelMajor *int `json:"channelMajor,omitempty"`
-	// DaemonState is what nvidia-imex-ctl -q prints, such as READY.
+	// Channels is how many channels have a device file on the machine. NVIDIA's DRA
+	// driver makes them inside the containers that claim one and Slurm inside jobs, so
+	// none is no fault.
+	Channels int `json:"channels,omitempty"`
+	// DaemonState is what nvidia-imex-ctl -q prints of the daemon, such as READY or
+	// WAITING_FOR_PEERS.
 	DaemonState string `json:"daemonState,omitempty"`
+	// DomainState is what nvidia-imex-ctl -N says of the daemon and its peers: UP,
+	// DEGRADED or DOWN. It is absent where the daemon runs in a pod, for only there
+	// its peers' names are known.
+	DomainState string `json:"domainState,omitempty"`
+	// HostService is true while the machine's own nvidia-imex.service runs, which
+	// keeps a daemon in a pod from its work.
+	HostService bool `json:"hostService,omitempty"`
 }
 
 // Problem is something that is wrong or missing, in words for people and one
