@@ -1,0 +1,105 @@
+package imex
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Config is how the site's nodes join one IMEX domain.
+type Config struct {
+	// Join says who claims the nodes' channels: JoinHolder, JoinSlurmd or JoinNone.
+	Join string `yaml:"join"`
+	// Namespace and Name are the ComputeDomain's.
+	Namespace string `yaml:"namespace"`
+	Name      string `yaml:"name"`
+	// ClaimTemplate is channel.resourceClaimTemplate.name, AllocationMode
+	// channel.allocationMode of the ComputeDomain.
+	ClaimTemplate  string `yaml:"claimTemplate"`
+	AllocationMode string `yaml:"allocationMode"`
+	// Conditions says whether Nodes get conditions; they do if it is absent.
+	Conditions *bool `yaml:"conditions"`
+	// Cordon has Slinky cordon nodes that are not ready.
+	Cordon bool `yaml:"cordon"`
+}
+
+// Who claims the channel of a node.
+const (
+	JoinHolder = "holder" // a pod of a DaemonSet of its own, which is never rolled
+	JoinSlurmd = "slurmd" // Slurm's worker pods
+	JoinNone   = "none"   // nobody: nodes join no domain
+)
+
+// The defaults of a Config, and what channel.allocationMode may be.
+const (
+	DefaultNamespace     = "quoin-system"
+	DefaultName          = "quoin"
+	DefaultClaimTemplate = "quoin-imex-channel"
+
+	AllocateAll    = "All"
+	AllocateSingle = "Single"
+)
+
+// FieldError is a value that a Config cannot have.
+type FieldError struct {
+	Key     string // such as join
+	Message string // the value and what is wanted
+}
+
+// Error names the key below imex, the value and what is wanted.
+func (e *FieldError) Error() string { return "imex." + e.Key + ": " + e.Message }
+
+// Complete fills in the defaults. Its error joins one *FieldError for each value
+// that cannot be.
+func (c Config) Complete() (Config, error) {
+	set := func(value *string, without string) {
+		if *value == "" {
+			*value = without
+		}
+	}
+	set(&c.Join, JoinHolder)
+	set(&c.Namespace, DefaultNamespace)
+	set(&c.Name, DefaultName)
+	set(&c.ClaimTemplate, DefaultClaimTemplate)
+	set(&c.AllocationMode, AllocateAll)
+	if c.Conditions == nil {
+		yes := true
+		c.Conditions = &yes
+	}
+	return c, c.check()
+}
+
+const (
+	wantLabel     = "up to 63 lower-case letters, digits and dashes, no dash at an end"
+	wantSubdomain = "up to 253 lower-case letters, digits, dashes and dots, a letter or digit at the ends and beside dots"
+)
+
+func (c Config) check() error {
+	var wrong []error
+	want := func(ok bool, key, value, wanted string) {
+		if !ok {
+			wrong = append(wrong, &FieldError{Key: key, Message: fmt.Sprintf("%q: want %s", value, wanted)})
+		}
+	}
+	want(c.Join == JoinHolder || c.Join == JoinSlurmd || c.Join == JoinNone, "join", c.Join, "holder, slurmd or none")
+	want(isLabel(c.Namespace), "namespace", c.Namespace, wantLabel)
+	want(isName(c.Name), "name", c.Name, wantSubdomain)
+	want(isName(c.ClaimTemplate), "claimTemplate", c.ClaimTemplate, wantSubdomain)
+	want(c.AllocationMode == AllocateAll || c.AllocationMode == AllocateSingle, "allocationMode", c.AllocationMode, "All or Single")
+	return errors.Join(wrong...)
+}
+
+// isName reports whether s is a DNS name in lower case, as most objects' names are.
+func isName(s string) bool {
+	for part := range strings.SplitSeq(s, ".") {
+		if !isLabel(part) {
+			return false
+		}
+	}
+	return len(s) <= 253
+}
+
+// isLabel reports whether s is one part of a DNS name, as a namespace's name is.
+func isLabel(s string) bool {
+	return s != "" && len(s) <= 63 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && s[0] != '-' && s[len(s)-1] != '-'
+}
