@@ -12,6 +12,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
@@ -134,7 +137,6 @@ func TestRealPublisherToken(t *testing.T) {
 		{"taint a node", []string{"taint", "node", "node-a", "x=y:NoSchedule"}, policy},
 		{"a node's owner", []string{"patch", "node", "node-a", "-p", owner}, policy},
 		{"a node's finalizers", []string{"patch", "node", "node-a", "-p", `{"metadata":{"finalizers":["quoin.dev/x"]}}`}, policy},
-		{"a node's status", []string{"patch", "node", "node-a", "--subresource=status", "-p", `{"status":{"phase":"Pending"}}`}, "forbidden"},
 		{"delete a node", []string{"delete", "node", "node-a"}, "forbidden"},
 		{"kube-system", []string{"create", "configmap", "quoin-slurm", "-n", "kube-system"}, "forbidden"},
 		{"see the publishers' Pods", []string{"get", "pods", "-n", "quoin-system"}, ""},
@@ -144,6 +146,41 @@ func TestRealPublisherToken(t *testing.T) {
 		{"write a report", []string{"create", "configmap", "quoin-node-x", "-n", "quoin-system"}, "forbidden"},
 	} {
 		y.run(t, c, token)
+	}
+}
+
+// TestRealPublisherStatus says what of a Node's status the publisher's token may
+// write.
+func TestRealPublisherStatus(t *testing.T) {
+	c := start(t)
+	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitForPolicy(t, c, token, "slurm")
+	config, err := clientcmd.BuildConfigFromFlags("", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const refused = "may change the conditions QuoinFabricDegraded, QuoinTopologyDrift of a Node's status only"
+	for _, y := range []struct{ name, status, refused string }{
+		{"its conditions", `"conditions":[{"type":"QuoinFabricDegraded","status":"False","reason":"A"},{"type":"QuoinTopologyDrift","status":"True","reason":"B"}]`, ""},
+		{"and again", `"conditions":[{"type":"QuoinFabricDegraded","status":"True","reason":"A"}]`, ""},
+		{"another's condition", `"conditions":[{"type":"Ready","status":"False","reason":"A"}]`, refused},
+		{"a condition of a like name", `"conditions":[{"type":"QuoinOther","status":"True","reason":"A"}]`, refused},
+		{"a node's phase", `"phase":"Pending"`, refused},
+		{"a node's capacity", `"capacity":{"nvidia.com/gpu":"9"}`, refused},
+		{"a node's addresses", `"addresses":[{"type":"InternalIP","address":"10.0.0.1"}]`, refused},
+		{"what a node is", `"nodeInfo":{"kubeletVersion":"v0"}`, refused},
+	} {
+		_, err := client.CoreV1().Nodes().Patch(t.Context(), "node-a", types.StrategicMergePatchType, []byte(`{"status":{`+y.status+`}}`), metav1.PatchOptions{}, "status")
+		if (err != nil) != (y.refused != "") || err != nil && !strings.Contains(err.Error(), y.refused) {
+			t.Errorf("%s: %v, want %q", y.name, err, y.refused)
+		}
 	}
 }
 

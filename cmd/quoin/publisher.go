@@ -15,7 +15,7 @@ import (
 // publisherOptions are the flags of quoin publisher.
 type publisherOptions struct {
 	config, store, kubeconfig, namespace, pod, listen string
-	leaderElect                                       bool
+	leaderElect, nodeConditions                       bool
 	log                                               logOptions
 }
 
@@ -37,6 +37,7 @@ func (o *publisherOptions) command() *cobra.Command {
 	f.StringVar(&o.namespace, "namespace", envOr("NAMESPACE", "quoin-system"), "namespace of reports and of the leader's lease")
 	f.StringVar(&o.pod, "pod", envOr("POD_NAME", ""), "`name` of this publisher's Pod, by which publishers elect their leader; default $POD_NAME")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "publish only while elected; false publishes at once, for a publisher that is alone and not in a Pod")
+	f.BoolVar(&o.nodeConditions, "node-conditions", true, "keep the conditions QuoinFabricDegraded and QuoinTopologyDrift on Nodes; false leaves them alone")
 	f.StringVar(&o.listen, "listen", ":9836", "address of /metrics, /healthz and /readyz; empty for none")
 	o.log.addFlags(cmd)
 	return cmd
@@ -68,6 +69,7 @@ func runPublisher(ctx context.Context, cmd *cobra.Command, o *publisherOptions) 
 	}
 	var store leadingStore
 	var recorder publisher.Recorder
+	var conditions publisher.ConditionSetter
 	if o.store != "" {
 		if o.kubeconfig != "" {
 			return errors.New("--store and --kubeconfig: want one of them")
@@ -87,11 +89,17 @@ func runPublisher(ctx context.Context, cmd *cobra.Command, o *publisherOptions) 
 		if err != nil {
 			return fmt.Errorf("reach the API server: %w", err)
 		}
-		store = publisher.NewKubeStore(client, o.namespace, pod, conf.Publications, log)
+		kube := publisher.NewKubeStore(client, o.namespace, pod, conf.Publications, log)
+		if store = kube; o.nodeConditions {
+			conditions = kube
+		}
 		recorder = publisher.NewEvents(client, log)
 	}
 	reg := newRegistry()
 	pub := publisher.New(store, conf.Publications, recorder, publisher.NewMetrics(reg), log)
+	if conditions != nil {
+		pub.KeepConditions(conditions)
+	}
 	return together(ctx, store.Run,
 		func(ctx context.Context) error { return serve(ctx, o.listen, metricsOf(reg), store.Ready) },
 		func(ctx context.Context) error {

@@ -88,26 +88,37 @@ func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation) er
 	return retry
 }
 
-// writeAnnotations writes several at a time and returns what came of each.
+// writeAnnotations returns what came of each.
 func (p *Publisher) writeAnnotations(ctx context.Context, due []annotation) []error {
-	errs := make([]error, len(due))
+	return several(ctx, len(due), func(i int) error {
+		p.metrics.writes.WithLabelValues("node").Inc()
+		return p.store.Annotate(ctx, due[i].node, due[i].spec)
+	})
+}
+
+// writers is how many Nodes are written at a time.
+const writers = 8
+
+// several does what is to be done of n, some at a time, and returns what came of
+// each.
+func several(ctx context.Context, n int, do func(i int) error) []error {
+	errs := make([]error, n)
 	work := make(chan int)
-	var writers sync.WaitGroup
-	for range 8 {
-		writers.Go(func() {
+	var running sync.WaitGroup
+	for range min(writers, n) {
+		running.Go(func() {
 			for i := range work {
 				if errs[i] = ctx.Err(); errs[i] == nil {
-					p.metrics.writes.WithLabelValues("node").Inc()
-					errs[i] = p.store.Annotate(ctx, due[i].node, due[i].spec)
+					errs[i] = do(i)
 				}
 			}
 		})
 	}
-	for i := range due {
+	for i := range n {
 		work <- i
 	}
 	close(work)
-	writers.Wait()
+	running.Wait()
 	return errs
 }
 

@@ -40,6 +40,8 @@ type kubeNode struct {
 	metav1.ObjectMeta
 	// GPUs is what the Node's capacity says.
 	GPUs int32
+	// conditions are the publisher's own.
+	conditions map[string]Condition
 }
 
 // slim keeps of a Node what a Snapshot holds.
@@ -54,11 +56,21 @@ func (k nodeKeys) slim(obj any) (any, error) {
 			c.add(string(name), quantity.Value())
 		}
 	}
+	var conditions map[string]Condition
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; isOwnCondition(string(c.Type)) {
+			if conditions == nil {
+				conditions = make(map[string]Condition)
+			}
+			conditions[string(c.Type)] = Condition{Type: string(c.Type), Reason: c.Reason, Message: c.Message, True: c.Status == corev1.ConditionTrue}
+		}
+	}
 	return &kubeNode{metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
-		Labels: only(n.Labels, k.labels), Annotations: only(n.Annotations, k.annotations)}, int32(c.gpus())}, nil //nolint:gosec // at most maxGPUs
+		Labels: only(n.Labels, k.labels), Annotations: only(n.Annotations, k.annotations)}, int32(c.gpus()), conditions}, nil //nolint:gosec // at most maxGPUs
 }
 
-// same reports whether a Snapshot would hold the same of both.
+// same reports whether a Snapshot would hold the same of both, but for conditions:
+// nobody but the publisher writes those.
 func (n *kubeNode) same(next *kubeNode) bool {
 	return next != nil && n.GPUs == next.GPUs && maps.Equal(n.Labels, next.Labels) && maps.Equal(n.Annotations, next.Annotations)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strconv"
 	"sync"
 	"testing"
@@ -25,15 +26,18 @@ type memory struct {
 	notes     map[string]string
 	saves     int
 	annotated int
-	broken    error           // of every call
-	refuses   error           // of writes
-	events    []string        // the reasons that were recorded
-	foreign   map[string]bool // nodes whose annotation somebody else owns
-	keeps     map[string]bool // nodes whose annotation stays when it is given up, for it was another's
+	// conditions are those of Nodes, by node and type.
+	conditions      map[string]map[string]Condition
+	conditionWrites int
+	broken          error           // of every call
+	refuses         error           // of writes
+	events          []string        // the reasons that were recorded
+	foreign         map[string]bool // nodes whose annotation somebody else owns
+	keeps           map[string]bool // nodes whose annotation stays when it is given up, for it was another's
 }
 
 func newMemory(snap *Snapshot) *memory {
-	return &memory{snap: snap, published: map[string]*Published{}, notes: map[string]string{}, foreign: map[string]bool{}}
+	return &memory{snap: snap, published: map[string]*Published{}, notes: map[string]string{}, foreign: map[string]bool{}, conditions: map[string]map[string]Condition{}}
 }
 
 func (m *memory) Changes() <-chan struct{} { return m.changes }
@@ -47,6 +51,7 @@ func (m *memory) Snapshot(context.Context) (*Snapshot, error) {
 		if spec := m.notes[n.Name]; spec != "" {
 			n.Annotations[SpecAnnotation] = spec
 		}
+		n.Conditions = maps.Clone(m.conditions[n.Name])
 	}
 	return m.snap, m.broken
 }
@@ -95,6 +100,23 @@ func (m *memory) Annotate(_ context.Context, node, spec string) error {
 		m.notes[node] = spec
 	case !m.keeps[node]:
 		delete(m.notes, node)
+	}
+	return nil
+}
+
+// SetConditions implements ConditionSetter.
+func (m *memory) SetConditions(_ context.Context, node string, conditions []Condition) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.conditionWrites++
+	if m.refuses != nil {
+		return m.refuses
+	}
+	if m.conditions[node] == nil {
+		m.conditions[node] = map[string]Condition{}
+	}
+	for _, c := range conditions {
+		m.conditions[node][c.Type] = c
 	}
 	return nil
 }
@@ -155,6 +177,7 @@ func inBubble(t *testing.T, store *memory, pubs []Publication, steps func()) {
 		store.changes = make(chan struct{}, 1) // of the bubble
 		pub := newPublisher(store, pubs)
 		pub.recorder = store
+		pub.KeepConditions(store)
 		go func() { done <- pub.Run(ctx) }()
 		steps()
 		cancel()

@@ -21,6 +21,8 @@ type Publisher struct {
 	log      *slog.Logger
 	metrics  *Metrics
 	states   []*state
+	// conditions are those of Nodes.
+	conditions nodeConditions
 }
 
 // state is what the publisher remembers of one publication between passes. All
@@ -79,9 +81,11 @@ func (p *Publisher) Run(ctx context.Context) error {
 			for _, s := range p.states {
 				s.touch(now)
 			}
+			p.conditions.touch(now)
 			p.reread(ctx, now)
 		case <-timer.C:
 			p.pass(ctx)
+			p.keepConditions(ctx)
 		}
 		timer.Reset(time.Until(p.nextDue()))
 	}
@@ -112,6 +116,9 @@ func (p *Publisher) nextDue() time.Time {
 		if !s.due.IsZero() && s.due.Before(next) {
 			next = s.due
 		}
+	}
+	if due := p.conditions.due; !due.IsZero() && due.Before(next) {
+		next = due
 	}
 	return next
 }

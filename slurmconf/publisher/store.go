@@ -54,6 +54,8 @@ type Node struct {
 	Name        string
 	Labels      map[string]string
 	Annotations map[string]string
+	// Conditions are those of the publisher's that it has, by type.
+	Conditions map[string]Condition
 	// Workers are the pods on it in which Slinky runs slurmd.
 	Workers []Worker
 	// GPUs is how many the kubelet offers; it counts where nothing else does.

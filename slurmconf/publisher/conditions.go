@@ -1,0 +1,167 @@
+package publisher
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// The conditions that the publisher keeps on Nodes with GPUs: true where something
+// is wrong.
+const (
+	ConditionFabric = "QuoinFabricDegraded"
+	ConditionDrift  = "QuoinTopologyDrift"
+)
+
+// Condition is one of a Node's conditions. Reason is a CamelCase word.
+type Condition struct {
+	Type, Reason, Message string
+	// True says that something is wrong.
+	True bool
+}
+
+// maxConditionMessage bounds a condition's message, in bytes.
+const maxConditionMessage = 1000
+
+// isOwnCondition says whether the publisher keeps conditions of a type.
+func isOwnCondition(kind string) bool { return kind == ConditionFabric || kind == ConditionDrift }
+
+// conditionsOf returns the conditions that a Node is to have by its report and
+// by what publications found of it. What nothing is known of is left out, and
+// stays as it is.
+func conditionsOf(report *topology.Node, drift []topology.Problem) []Condition {
+	var out []Condition
+	if c, known := fabricCondition(report); known {
+		out = append(out, c)
+	}
+	if report != nil || len(drift) > 0 {
+		out = append(out, driftCondition(drift))
+	}
+	return out
+}
+
+// fabricFaults are what is wrong with the fabric of a GPU, the worst first.
+var fabricFaults = []struct {
+	reason string
+	of     func(f *topology.Fabric) string // what is wrong, empty for nothing
+}{
+	{"FabricFailed", func(f *topology.Fabric) string {
+		if f.State == topology.FabricCompleted && f.Status != "" {
+			return "its registration ended with " + f.Status
+		}
+		return ""
+	}},
+	{"FabricMisconfigured", func(f *topology.Fabric) string {
+		if c := f.HealthFields.IncorrectConfiguration; c != "" && c != "none" {
+			return "incorrect configuration: " + c
+		}
+		return ""
+	}},
+	{"FabricUnhealthy", func(f *topology.Fabric) string {
+		switch {
+		case f.Health == topology.HealthUnhealthy:
+			return "its health is " + string(f.Health)
+		case isTrue(f.HealthFields.RouteUnhealthy):
+			return "unhealthy route"
+		}
+		return ""
+	}},
+	{"FabricLimitedCapacity", func(f *topology.Fabric) string {
+		switch {
+		case f.Health == topology.HealthLimitedCapacity:
+			return "its capacity is limited"
+		case isTrue(f.HealthFields.DegradedBandwidth):
+			return "degraded bandwidth"
+		}
+		return ""
+	}},
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// fabricCondition says how the NVLink fabric of a node's GPUs is. It is not known
+// where no GPU has said.
+func fabricCondition(report *topology.Node) (c Condition, known bool) {
+	c = Condition{Type: ConditionFabric, Reason: "NoFabric", Message: "no GPU has an NVLink fabric"}
+	if report == nil {
+		return c, false
+	}
+	worst := len(fabricFaults)
+	var said []string
+	for i := range report.GPUs {
+		g := &report.GPUs[i]
+		known = known || !g.Fabric.IsZero()
+		if _, joined := g.Fabric.Clique(); joined && worst == len(fabricFaults) {
+			c.Reason, c.Message = "FabricHealthy", "the NVLink fabric of all GPUs that have one is well"
+		}
+		for k, fault := range fabricFaults {
+			if what := fault.of(&g.Fabric); what != "" {
+				said = append(said, fmt.Sprintf("GPU %d, %s: %s", g.Index, g.UUID, what))
+				worst = min(worst, k)
+				break
+			}
+		}
+	}
+	if worst < len(fabricFaults) {
+		c.True, c.Reason, c.Message = true, fabricFaults[worst].reason, shorten(strings.Join(said, "; "))
+	}
+	return c, known
+}
+
+// driftReasons are the problems by which hardware, labels and published files say
+// different things of a node.
+var driftReasons = map[string]bool{
+	topology.ReasonCliqueDiffers: true, topology.ReasonDomainDiffers: true, topology.ReasonDomainConflict: true,
+	topology.ReasonTwoCliques: true, topology.ReasonUnconfirmed: true,
+}
+
+// driftCondition says whether all say the same of a node's place.
+func driftCondition(drift []topology.Problem) Condition {
+	c := Condition{Type: ConditionDrift, Reason: "Agrees", Message: "hardware, labels and published files agree"}
+	if len(drift) == 0 {
+		return c
+	}
+	sorted := slices.Clone(drift)
+	slices.SortFunc(sorted, func(a, b topology.Problem) int {
+		return cmp.Or(strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
+	})
+	sorted = slices.Compact(sorted)
+	var said []string
+	for _, p := range sorted {
+		said = append(said, p.Message)
+	}
+	c.True, c.Reason, c.Message = true, sorted[0].Reason, shorten(strings.Join(said, "; "))
+	return c
+}
+
+// driftOf returns, by node, what a pass found of nodes whose place is not sure.
+func driftOf(made *Made) map[string][]topology.Problem {
+	out := make(map[string][]topology.Problem)
+	for _, p := range made.Problems {
+		if p.Node != "" && driftReasons[p.Reason] {
+			out[p.Node] = append(out[p.Node], p)
+		}
+	}
+	for _, p := range made.Plan.Placements {
+		if driftReasons[p.Reason] {
+			out[p.Node] = append(out[p.Node], topology.Problem{Node: p.Node, Reason: p.Reason, Message: p.Message})
+		}
+	}
+	return out
+}
+
+// shorten cuts a message to what a condition may have.
+func shorten(s string) string {
+	if len(s) <= maxConditionMessage {
+		return s
+	}
+	cut := maxConditionMessage - len("...")
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "..."
+}

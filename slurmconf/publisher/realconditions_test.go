@@ -1,0 +1,102 @@
+package publisher
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// TestRealConditions reads Nodes as people and other programs do, while the
+// fabric of one of their GPUs changes.
+func TestRealConditions(t *testing.T) {
+	c := kuberig.StartTest(t)
+	r := &publicationRig{t: t, client: c.Client()}
+	r.addNode(0)
+	r.addNode(1)
+	kubelet := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}
+	for _, name := range []string{"n00", "n01"} {
+		n, err := r.client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Status.Conditions = append(n.Status.Conditions, kubelet)
+		if _, err := r.client.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clique, err := topology.ParseClique("8a61c302-0000-4000-8000-000000000001.0") // as addNode labels it
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := func(change func(*topology.Fabric)) {
+		t.Helper()
+		n := &topology.Node{Name: "n00"}
+		n.GPUs = []topology.GPU{fabricGPU(0, change)}
+		n.GPUs[0].Fabric.ClusterUUID = clique.ClusterUUID
+		text, err := topology.EncodeReport(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "quoin-node-n00", Labels: map[string]string{kindLabel: "node-report"}}, Data: map[string]string{ReportKey: string(text)}}
+		api := r.client.CoreV1().ConfigMaps("default")
+		if _, err = api.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
+			_, err = api.Update(t.Context(), cm, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	report(nil)
+	ms := Duration{Duration: time.Millisecond}
+	pubs := complete(t, Publication{Namespace: "default", Settle: ms, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
+	store := NewKubeStore(c.Client(), "default", "", pubs, slog.New(slog.DiscardHandler))
+	pub := newPublisher(store, pubs)
+	pub.KeepConditions(store)
+	inBackground(t, store.Run, pub.Run)
+
+	until := func(what string, is func(fabric corev1.NodeCondition) bool) corev1.NodeCondition {
+		t.Helper()
+		var n *corev1.Node
+		for end := time.Now().Add(40 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			var err error
+			if n, err = r.client.CoreV1().Nodes().Get(t.Context(), "n00", metav1.GetOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range n.Status.Conditions {
+				if string(c.Type) == ConditionFabric && is(c) {
+					return c
+				}
+			}
+		}
+		t.Fatalf("%s: not within 40 s: %+v", what, n.Status.Conditions)
+		return corev1.NodeCondition{}
+	}
+	well := until("well", func(c corev1.NodeCondition) bool { return c.Status == corev1.ConditionFalse && c.Reason == "FabricHealthy" })
+	report(func(f *topology.Fabric) { f.Health = topology.HealthLimitedCapacity })
+	limited := until("limited", func(c corev1.NodeCondition) bool { return c.Status == corev1.ConditionTrue && c.Reason == "FabricLimitedCapacity" })
+	report(func(f *topology.Fabric) { f.Health = topology.HealthUnhealthy })
+	worse := until("unhealthy", func(c corev1.NodeCondition) bool { return c.Reason == "FabricUnhealthy" })
+	if well.LastTransitionTime.IsZero() || !well.LastTransitionTime.Before(&limited.LastTransitionTime) || !worse.LastTransitionTime.Equal(&limited.LastTransitionTime) {
+		t.Errorf("times of transition: %s, %s, %s: want a later second and that again", well.LastTransitionTime, limited.LastTransitionTime, worse.LastTransitionTime)
+	}
+	out, err := c.Kubectl(t.Context(), "describe", "node", "n00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"KubeletReady", "QuoinTopologyDrift    False", "Agrees", "QuoinFabricDegraded   True", "GPU 0, GPU-a: its health is unhealthy"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("kubectl describe node does not say %q:\n%s", want, out)
+		}
+	}
+	other, err := r.client.CoreV1().Nodes().Get(t.Context(), "n01", metav1.GetOptions{})
+	if err != nil || len(other.Status.Conditions) != 1 {
+		t.Errorf("the node of which nothing is known has conditions %+v, %v", other.Status.Conditions, err)
+	}
+}
