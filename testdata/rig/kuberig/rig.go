@@ -1,17 +1,13 @@
 package kuberig
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -27,13 +23,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Cluster is a running API server with its etcd.
+// Cluster is a running API server with its etcd, and what else was started for it.
 type Cluster struct {
 	Dir    string
 	bin    string
 	port   int
 	etcd   *exec.Cmd
 	server *exec.Cmd
+	others []*exec.Cmd
 	args   []string
 }
 
@@ -55,8 +52,12 @@ func Start(ctx context.Context, dir string) (*Cluster, error) {
 		return nil, err
 	}
 	client, peer := fmt.Sprintf("http://127.0.0.1:%d", ports[1]), fmt.Sprintf("http://127.0.0.1:%d", ports[2])
-	c.etcd, err = c.start("etcd", "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", client, "--advertise-client-urls", client,
-		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--unsafe-no-fsync", "--log-level", "error")
+	store, err := etcdModule.folder(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.etcd, err = c.start(exec.Command(filepath.Join(store, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", client, "--advertise-client-urls", client,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--unsafe-no-fsync", "--log-level", "error")) //nolint:noctx // ended by Stop
 	if err != nil {
 		return nil, err
 	}
@@ -136,39 +137,53 @@ current-context: rig
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "admin.kubeconfig") }
 
 // start runs a program that dies with this process.
-func (c *Cluster) start(name string, args ...string) (*exec.Cmd, error) {
-	log, err := os.OpenFile(filepath.Join(c.Dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func (c *Cluster) start(cmd *exec.Cmd) (*exec.Cmd, error) {
+	name := filepath.Base(cmd.Path)
+	log, err := os.OpenFile(c.log(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	defer log.Close()
-	cmd := exec.Command(filepath.Join(c.bin, name), args...) //nolint:noctx // ended by Stop
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	return cmd, nil
 }
 
+func (c *Cluster) log(name string) string { return filepath.Join(c.Dir, name+".log") }
+
 // StartServer starts the API server, again after StopServer, and waits until it
 // is ready.
 func (c *Cluster) StartServer(ctx context.Context) error {
-	server, err := c.start("kube-apiserver", c.args...)
+	server, err := c.start(exec.Command(filepath.Join(c.bin, "kube-apiserver"), c.args...)) //nolint:noctx // ended by StopServer
 	if err != nil {
 		return err
 	}
 	c.server = server
+	return c.ready(ctx, "kube-apiserver", func(ctx context.Context) error {
+		_, err := c.Client().Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		return err
+	})
+}
+
+// ready waits until a program that was started answers.
+func (c *Cluster) ready(ctx context.Context, name string, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for {
-		if _, err := c.Client().Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err == nil {
+		answer := ask(ctx)
+		if answer == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			log, _ := os.ReadFile(filepath.Join(c.Dir, "kube-apiserver.log"))
-			return fmt.Errorf("kube-apiserver is not ready: %w\n%s", ctx.Err(), log[max(0, len(log)-4000):])
+			log, _ := os.ReadFile(c.log(name))
+			return fmt.Errorf("%s is not ready: %w\n%s", name, answer, log[max(0, len(log)-4000):])
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -185,6 +200,11 @@ func (c *Cluster) StopServer() {
 
 // Stop ends everything.
 func (c *Cluster) Stop() {
+	for _, cmd := range c.others {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	c.others = nil
 	c.StopServer()
 	if c.etcd != nil {
 		_ = c.etcd.Process.Kill()
@@ -238,52 +258,4 @@ func (c *Cluster) Token(ctx context.Context, namespace, account, node string) (s
 		return "", fmt.Errorf("make token of %s: %w", account, err)
 	}
 	return c.kubeconfig(account+"-"+node, token.Status.Token)
-}
-
-// Write is one write that the API server logged.
-type Write struct{ User, Verb, Resource, Namespace, Name string }
-
-// Writes returns the writes of service accounts since the API server's log had
-// offset bytes, and its length now.
-func (c *Cluster) Writes(offset int64) ([]Write, int64, error) {
-	f, err := os.Open(filepath.Join(c.Dir, "audit.log"))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, 0, nil
-	} else if err != nil {
-		return nil, 0, fmt.Errorf("read audit log: %w", err)
-	}
-	defer f.Close()
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		return nil, 0, fmt.Errorf("read audit log: %w", err)
-	}
-	var writes []Write
-	for r := bufio.NewReader(f); ; {
-		line, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) { // what follows the last line is being written
-			return writes, offset, nil
-		} else if err != nil {
-			return nil, 0, fmt.Errorf("read audit log: %w", err)
-		}
-		offset += int64(len(line))
-		w, err := parseWrite(line)
-		if err != nil {
-			return nil, 0, err
-		}
-		if strings.HasPrefix(w.User, "system:serviceaccount:") {
-			writes = append(writes, w)
-		}
-	}
-}
-
-// parseWrite reads one line of the audit log.
-func parseWrite(line []byte) (Write, error) {
-	var e struct {
-		Verb      string
-		User      struct{ Username string }
-		ObjectRef struct{ Resource, Namespace, Name string }
-	}
-	if err := json.Unmarshal(line, &e); err != nil {
-		return Write{}, fmt.Errorf("read audit log: %w", err)
-	}
-	return Write{e.User.Username, e.Verb, e.ObjectRef.Resource, e.ObjectRef.Namespace, e.ObjectRef.Name}, nil
 }

@@ -1,0 +1,119 @@
+package kuberig
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ApplyComputeDomainCRDs makes the types ComputeDomain and ComputeDomainClique
+// known, from the driver's own files, and waits until they are served.
+func (c *Cluster) ApplyComputeDomainCRDs(ctx context.Context) error {
+	dir, err := computeDomainModule.folder(ctx)
+	if err != nil {
+		return err
+	}
+	crds := filepath.Join(dir, chart, "crds")
+	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-f", crds); err != nil {
+		return fmt.Errorf("apply CRDs: %w", err)
+	}
+	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=1m", "-f", crds); err != nil {
+		return fmt.Errorf("apply CRDs: %w", err)
+	}
+	return nil
+}
+
+// ApplyDeviceClasses makes the DeviceClasses of channels and daemons as the
+// driver's chart has them.
+func (c *Cluster) ApplyDeviceClasses(ctx context.Context) error {
+	dir, err := computeDomainModule.folder(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"deviceclass-compute-domain-daemon.yaml", "deviceclass-compute-domain-default-channel.yaml"} {
+		text, err := os.ReadFile(filepath.Join(dir, chart, "templates", name))
+		if err != nil {
+			return fmt.Errorf("apply DeviceClasses: %w", err)
+		}
+		path := filepath.Join(c.Dir, name)
+		if err := os.WriteFile(path, []byte(plainYAML(string(text))), 0o600); err != nil {
+			return fmt.Errorf("apply DeviceClasses: %w", err)
+		}
+		if _, err := c.Kubectl(ctx, "apply", "-f", path); err != nil {
+			return fmt.Errorf("apply DeviceClasses: %w", err)
+		}
+	}
+	return nil
+}
+
+// plainYAML renders the templates of the chart's DeviceClasses, which ask nothing
+// but whether to render and in which version of the API.
+func plainYAML(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, "{{"):
+		case strings.HasPrefix(line, "apiVersion:"):
+			out.WriteString("apiVersion: resource.k8s.io/v1\n")
+		default:
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+// StartComputeDomainController starts the driver's controller, whose DaemonSets
+// and cliques are in the namespace, which is made where it is not there. The
+// controller reads its templates from /templates: it runs in a root folder that
+// has nothing else, which takes root's rights.
+func (c *Cluster) StartComputeDomainController(ctx context.Context, driverNamespace string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driverNamespace}}
+	if _, err := c.Client().CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make the driver's namespace: %w", err)
+	}
+	root, err := c.driverRoot(ctx)
+	if err != nil {
+		return fmt.Errorf("make the driver's root folder: %w", err)
+	}
+	ports, err := freePorts(1)
+	if err != nil {
+		return err
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	cmd := exec.Command("/compute-domain-controller", "--kubeconfig=/kubeconfig", "--namespace="+driverNamespace, "--pod-name=rig", //nolint:noctx // ended by Stop
+		"--image-name=rig/dra-driver:v0", "--log-verbosity-cd-daemon=0", "--http-endpoint="+address)
+	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: root}
+	if cmd, err = c.start(cmd); err != nil {
+		return err
+	}
+	c.others = append(c.others, cmd)
+	return c.ready(ctx, "compute-domain-controller", answers("http://"+address+"/metrics"))
+}
+
+// driverRoot makes a root folder for the driver's controller.
+func (c *Cluster) driverRoot(ctx context.Context) (string, error) {
+	dir, err := computeDomainModule.folder(ctx)
+	if err != nil {
+		return "", err
+	}
+	root, err := os.MkdirTemp(c.Dir, "driver-")
+	if err != nil {
+		return "", err
+	}
+	if err := os.CopyFS(root, os.DirFS(dir)); err != nil {
+		return "", err
+	}
+	kubeconfig, err := os.ReadFile(c.Kubeconfig())
+	if err != nil {
+		return "", err
+	}
+	return root, os.WriteFile(filepath.Join(root, "kubeconfig"), kubeconfig, 0o600)
+}
