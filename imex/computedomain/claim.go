@@ -1,0 +1,109 @@
+package computedomain
+
+import (
+	"encoding/json"
+	"slices"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
+)
+
+// claimFacts is what is kept of a ResourceClaim for a channel.
+type claimFacts struct {
+	domain    string // UID, empty where the claim does not say
+	allocated bool
+	node      string // where it is allocated
+	madeFor   podRef // the pod that owns it, if one does
+	reserved  []podRef
+}
+
+// podRef names one pod of all that have had that name.
+type podRef struct {
+	name string
+	uid  types.UID
+}
+
+// readClaim reads a ResourceClaim for a channel; others are not kept.
+func readClaim(obj any) (claimFacts, bool) {
+	claim, ok := obj.(*resourcev1.ResourceClaim)
+	if !ok {
+		return claimFacts{}, false
+	}
+	domain, channel := channelOf(claim)
+	if !channel {
+		return claimFacts{}, false
+	}
+	out := claimFacts{domain: domain}
+	if owner := metav1.GetControllerOf(claim); owner != nil && owner.Kind == "Pod" {
+		out.madeFor = podRef{owner.Name, owner.UID}
+	}
+	for _, r := range claim.Status.ReservedFor {
+		out.reserved = append(out.reserved, podRef{r.Name, r.UID})
+	}
+	if a := claim.Status.Allocation; a != nil {
+		out.allocated, out.node = true, allocatedOn(a)
+	}
+	return out, true
+}
+
+// channelOf reports whether a claim is for a channel, and of which domain: its
+// device class says that it is, or the driver's own configuration in it.
+func channelOf(claim *resourcev1.ResourceClaim) (domain string, channel bool) {
+	channel = slices.ContainsFunc(claim.Spec.Devices.Requests, func(r resourcev1.DeviceRequest) bool {
+		return r.Exactly != nil && r.Exactly.DeviceClassName == channelClass ||
+			slices.ContainsFunc(r.FirstAvailable, func(s resourcev1.DeviceSubRequest) bool { return s.DeviceClassName == channelClass })
+	})
+	var configs []resourcev1.DeviceConfiguration
+	for _, c := range claim.Spec.Devices.Config {
+		configs = append(configs, c.DeviceConfiguration)
+	}
+	if a := claim.Status.Allocation; a != nil { // also holds the class's
+		for _, c := range a.Devices.Config {
+			configs = append(configs, c.DeviceConfiguration)
+		}
+	}
+	for _, c := range configs {
+		if c.Opaque == nil || c.Opaque.Driver != driverName {
+			continue
+		}
+		if id, ok := parseChannelConfig(c.Opaque.Parameters.Raw); ok {
+			return id, true
+		}
+	}
+	return "", channel
+}
+
+// parseChannelConfig reads the domain's UID from a ComputeDomainChannelConfig.
+// The driver has other kinds: that of a daemon's claim names a domain too.
+func parseChannelConfig(raw []byte) (domain string, ok bool) {
+	var c struct {
+		Kind     string `json:"kind"`
+		DomainID string `json:"domainID"`
+	}
+	if json.Unmarshal(raw, &c) != nil || c.Kind != nvapi.ComputeDomainChannelConfigKind {
+		return "", false
+	}
+	return c.DomainID, true
+}
+
+// allocatedOn returns the node of an allocation: the driver's devices can be
+// reached from one node, which its pools are called by.
+func allocatedOn(a *resourcev1.AllocationResult) string {
+	if s := a.NodeSelector; s != nil {
+		for _, term := range s.NodeSelectorTerms {
+			for _, r := range term.MatchFields {
+				if r.Key == metav1.ObjectNameField && len(r.Values) == 1 {
+					return r.Values[0]
+				}
+			}
+		}
+	}
+	for _, r := range a.Devices.Results {
+		if r.Driver == driverName {
+			return r.Pool
+		}
+	}
+	return ""
+}

@@ -1,0 +1,156 @@
+package computedomain
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
+	"sigs.k8s.io/dra-driver-nvidia-gpu/pkg/nvidia.com/clientset/versioned/scheme"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// fieldManager owns what Ensure writes, and the label says that it made it.
+const (
+	fieldManager   = "quoin-publisher"
+	labelManagedBy = "app.kubernetes.io/managed-by"
+	managedBy      = "quoin"
+)
+
+// Ensure returns the ComputeDomain, and makes it where there is none. One that is
+// there is taken as it is, or refused: the Problem of a domain that cannot be
+// used says why. It asks nothing of the API server while a domain is there; what
+// has failed or was refused is tried again after a while, when Changes wakes.
+// Where nodes join none it makes none.
+func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
+	domain, _, err := c.lookup()
+	switch {
+	case err != nil:
+		return imex.Domain{}, err
+	case domain.UID != "" || domain.Problem.Reason == imex.ReasonNoCRD || c.config.Join == imex.JoinNone || c.refusal.stands():
+		return domain, nil
+	}
+	created, err := c.create(ctx)
+	if apierrors.IsAlreadyExists(err) { // and is not yet seen
+		created, err = c.nvidia.ComputeDomains(c.config.Namespace).Get(ctx, c.config.Name, metav1.GetOptions{})
+	}
+	if err != nil {
+		problem, known := c.whyNot(err)
+		if !known {
+			time.AfterFunc(errorPause, func() { notify(c.changes) })
+			return imex.Domain{}, fmt.Errorf("create ComputeDomain %s: %w", c.key(), err)
+		}
+		c.refusal.begin(problem, func() { notify(c.changes) })
+		return c.absent(), nil
+	}
+	c.refusal.end()
+	facts, _ := readDomain(created)
+	return c.judge(&facts), nil
+}
+
+// newDomain is a ComputeDomain to make. The driver's own type leaves out a
+// numNodes of 0, which older API servers require.
+type newDomain struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        metav1.ObjectMeta `json:"metadata"`
+	Spec            newSpec           `json:"spec"`
+}
+
+type newSpec struct {
+	NumNodes int                             `json:"numNodes"`
+	Channel  *nvapi.ComputeDomainChannelSpec `json:"channel"`
+}
+
+func (c *Cluster) create(ctx context.Context) (*nvapi.ComputeDomain, error) {
+	want := c.wanted()
+	body, err := json.Marshal(newDomain{
+		TypeMeta: metav1.TypeMeta{APIVersion: nvapi.SchemeGroupVersion.String(), Kind: nvapi.ComputeDomainKind},
+		Metadata: metav1.ObjectMeta{Namespace: c.config.Namespace, Name: c.config.Name, Labels: map[string]string{labelManagedBy: managedBy}},
+		Spec: newSpec{NumNodes: want.numNodes, Channel: &nvapi.ComputeDomainChannelSpec{
+			ResourceClaimTemplate: nvapi.ComputeDomainResourceClaimTemplate{Name: want.template}, AllocationMode: want.allocationMode}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	created := &nvapi.ComputeDomain{}
+	err = c.nvidia.RESTClient().Post().Namespace(c.config.Namespace).Resource("computedomains").
+		VersionedParams(&metav1.CreateOptions{FieldManager: fieldManager}, scheme.ParameterCodec).
+		SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Into(created)
+	if err != nil {
+		return nil, err
+	}
+	c.log.Info("ComputeDomain created", "domain", c.key().String(), "uid", created.UID)
+	return created, nil
+}
+
+// whyNot says why the API server refuses the domain, where it does.
+func (c *Cluster) whyNot(err error) (topology.Problem, bool) {
+	status, _ := err.(apierrors.APIStatus) //nolint:errorlint // as the client returns it
+	switch {
+	case apierrors.IsForbidden(err):
+		return topology.Problem{Reason: imex.ReasonDomainForbidden, Message: fmt.Sprintf(
+			"ComputeDomain %s is not there and may not be made: %v; allow the publisher to create computedomains.%s in that namespace, or make it by hand", c.key(), err, nvapi.GroupName)}, true
+	case apierrors.IsNotFound(err) && status != nil && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
+		return topology.Problem{Reason: imex.ReasonNoDomain, Message: fmt.Sprintf(
+			"ComputeDomain %s cannot be made: there is no such namespace; make it, or name another one by imex.namespace", c.key())}, true
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotFound(err):
+		return topology.Problem{Reason: imex.ReasonNoDomain, Message: fmt.Sprintf(
+			"ComputeDomain %s is not there and the API server does not take it: %v", c.key(), err)}, true
+	}
+	return topology.Problem{}, false
+}
+
+// absent is the domain while there is none.
+func (c *Cluster) absent() imex.Domain {
+	if p := c.refusal.why(); p.Reason != "" {
+		return c.noDomain(p.Reason, p.Message)
+	}
+	return c.noDomain(imex.ReasonNoDomain, fmt.Sprintf("there is no ComputeDomain %s", c.key()))
+}
+
+// refusal is that the API server did not take the domain.
+type refusal struct {
+	mu      sync.Mutex
+	problem topology.Problem
+	until   time.Time
+	pause   time.Duration
+}
+
+// The pauses before a domain that was refused is sent again.
+const (
+	firstRefusalPause = time.Minute
+	longRefusalPause  = 15 * time.Minute
+)
+
+func (r *refusal) begin(problem topology.Problem, again func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pause = min(max(2*r.pause, firstRefusalPause), longRefusalPause)
+	r.problem, r.until = problem, time.Now().Add(r.pause)
+	time.AfterFunc(r.pause, again)
+}
+
+func (r *refusal) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.problem, r.until, r.pause = topology.Problem{}, time.Time{}, 0
+}
+
+func (r *refusal) stands() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Now().Before(r.until)
+}
+
+func (r *refusal) why() topology.Problem {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.problem
+}

@@ -1,0 +1,194 @@
+package computedomain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
+	nvclient "sigs.k8s.io/dra-driver-nvidia-gpu/pkg/nvidia.com/clientset/versioned/typed/resource/v1beta1"
+
+	"github.com/quoin-hpc/quoin/imex"
+)
+
+// What a Node watches, for people.
+const (
+	whatNode   = "labels of the own Node"
+	whatClique = "the own ComputeDomainClique"
+)
+
+// Node watches the membership of one node, for its agent: the node's labels and,
+// once a label names a domain, the clique of that domain which the node is in.
+// It keeps no more than these two.
+type Node struct {
+	config  imex.Config
+	name    string
+	nvidia  nvclient.ResourceV1beta1Interface
+	health  *health
+	changes chan struct{}
+	wake    chan struct{} // another clique may be meant
+	labels  *source[nodeLabels]
+	watched followed // of the labels
+
+	mu     sync.Mutex
+	nvml   string // the clique by NVML
+	clique *source[imex.Clique]
+	meant  string // the name of the ComputeDomainClique that is watched
+}
+
+// nodeLabels are the labels of a Node that are of interest.
+type nodeLabels struct{ domain, clique string }
+
+// NewNode returns an observer of the node called name in the cluster that rc
+// leads to. Nothing is asked of the API server before Run. config is complete.
+func NewNode(rc *rest.Config, config imex.Config, name string, log *slog.Logger) (*Node, error) {
+	nvidia, err := nvclient.NewForConfig(rc)
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
+	meta, err := metadata.NewForConfig(rc)
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
+	n := &Node{config: config, name: name, nvidia: nvidia, health: newHealth(log), changes: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+	n.labels = newSource(readLabels, n.changed)
+	n.watched = newFollowed(whatNode, &metav1.PartialObjectMetadata{}, meta.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), named(name), n.labels, n.health)
+	return n, nil
+}
+
+func readLabels(obj any) (nodeLabels, bool) {
+	node, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return nodeLabels{}, false
+	}
+	return nodeLabels{domain: node.Labels[labelDomain], clique: node.Labels[labelClique]}, true
+}
+
+func (n *Node) changed() {
+	notify(n.wake)
+	notify(n.changes)
+}
+
+// SetClique says in which clique NVML sees the node, "<cluster UUID>.<clique id>";
+// empty where it sees none or is not known. Until it is known the node's label
+// counts.
+func (n *Node) SetClique(id string) {
+	n.mu.Lock()
+	was := n.nvml
+	n.nvml = id
+	n.mu.Unlock()
+	if was != id {
+		n.changed()
+	}
+}
+
+// Changes wakes when a Snapshot would differ.
+func (n *Node) Changes() <-chan struct{} { return n.changes }
+
+// Trouble says what cannot be read now, although it may have been before; empty
+// if all can.
+func (n *Node) Trouble() string { return n.health.String() }
+
+// Run watches until ctx ends; what cannot be read is tried again and again with
+// what is known kept.
+func (n *Node) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { n.watched.follow(ctx, n.health) })
+	for {
+		if name := n.wanted(); name != "" {
+			n.followClique(ctx, name)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.wake:
+		}
+	}
+}
+
+// wanted names the ComputeDomainClique that the node is in, as far as is known.
+func (n *Node) wanted() string {
+	labels, _ := n.labels.all()
+	l := labels[types.NamespacedName{Name: n.name}]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clique := cmp.Or(n.nvml, l.clique)
+	if l.domain == "" || clique == "" {
+		return ""
+	}
+	return l.domain + "." + clique
+}
+
+// followClique watches one clique until another is meant or ctx ends.
+func (n *Node) followClique(ctx context.Context, name string) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	clique := newSource(readClique, func() { notify(n.changes) })
+	n.mean(name, clique)
+	defer n.mean("", nil)
+	watched := newFollowed(whatClique, &nvapi.ComputeDomainClique{}, n.nvidia.ComputeDomainCliques(metav1.NamespaceAll), named(name), clique, n.health)
+	running.Go(func() { watched.follow(ctx, n.health) })
+	for n.wanted() == name {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.wake:
+		}
+	}
+}
+
+func (n *Node) mean(name string, clique *source[imex.Clique]) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.meant, n.clique = name, clique
+	notify(n.changes)
+}
+
+// Snapshot returns what is seen of the node: its labels and its clique. The
+// domain has no UID, for it is not this observer's to read. It does not wait: as
+// long as what it needs has not been read its error says why, and Changes wakes
+// afterwards.
+func (n *Node) Snapshot() (*imex.Seen, error) {
+	labels, read := n.labels.all()
+	if !read {
+		return nil, &unreadError{whatNode, n.health.of(whatNode)}
+	}
+	l := labels[types.NamespacedName{Name: n.name}]
+	seen := &imex.Seen{
+		Join: n.config.Join, Domain: imex.Domain{Namespace: n.config.Namespace, Name: n.config.Name}, ClaimsUnread: true,
+		Nodes: map[string]imex.Node{n.name: {Name: n.name, DomainLabel: l.domain, CliqueLabel: l.clique}},
+	}
+	want := n.wanted()
+	if want == "" {
+		return seen, nil
+	}
+	n.mu.Lock()
+	meant, clique := n.meant, n.clique
+	n.mu.Unlock()
+	if meant != want {
+		return nil, &unreadError{what: whatClique}
+	}
+	cliques, read := clique.all()
+	if !read {
+		return nil, &unreadError{whatClique, n.health.of(whatClique)}
+	}
+	for _, c := range cliques {
+		seen.Cliques = append(seen.Cliques, c)
+	}
+	return seen, nil
+}
+
+// NoCliques reports whether err, of a Snapshot, is that the driver has no
+// ComputeDomainCliques: it is older than they are.
+func NoCliques(err error) bool { return apierrors.IsNotFound(err) }

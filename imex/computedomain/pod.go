@@ -1,0 +1,88 @@
+package computedomain
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/quoin-hpc/quoin/imex"
+)
+
+// The pods that may hold a node's channel: those of quoin-imex, and those in
+// which Slinky runs slurmd.
+const (
+	labelName, labelComponent   = "app.kubernetes.io/name", "app.kubernetes.io/component"
+	holderName, holderComponent = "quoin", "imex"
+	slurmdName, slurmdComponent = "slurmd", "worker"
+	joiningPods                 = labelName + " in (" + holderName + "," + slurmdName + ")," + labelComponent + " in (" + holderComponent + "," + slurmdComponent + ")"
+	unscheduledPods             = "spec.nodeName="
+)
+
+// podFacts is what is kept of a Pod with ResourceClaims.
+type podFacts struct {
+	uid    types.UID
+	owner  string
+	node   string   // where it runs, or wants to
+	claims []string // names of its ResourceClaims, as far as they have been made
+}
+
+// readPod reads a Pod; those without ResourceClaims are not kept, nor those that
+// have ended.
+func readPod(obj any) (podFacts, bool) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || len(pod.Spec.ResourceClaims) == 0 || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return podFacts{}, false
+	}
+	out := podFacts{uid: pod.UID, owner: ownerOf(pod.Labels), node: cmp.Or(pod.Spec.NodeName, pinnedTo(&pod.Spec))}
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		if err == nil && name != nil { // else it has not been made yet, or never will be
+			out.claims = append(out.claims, *name)
+		}
+	}
+	return out, true
+}
+
+func ownerOf(labels map[string]string) string {
+	switch [2]string{labels[labelName], labels[labelComponent]} {
+	case [2]string{holderName, holderComponent}:
+		return imex.OwnerHolder
+	case [2]string{slurmdName, slurmdComponent}:
+		return imex.OwnerSlurmd
+	}
+	return imex.OwnerOther
+}
+
+// pinnedTo returns the one node on which a Pod can run, if it says so: a
+// DaemonSet's says it by an affinity.
+func pinnedTo(s *corev1.PodSpec) string {
+	if name := s.NodeSelector[corev1.LabelHostname]; name != "" {
+		return name
+	}
+	if s.Affinity == nil || s.Affinity.NodeAffinity == nil || s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	terms := s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	name := ""
+	for i := range terms { // one of them must hold
+		one := nodeOf(&terms[i])
+		if one == "" || name != "" && one != name {
+			return ""
+		}
+		name = one
+	}
+	return name
+}
+
+// nodeOf returns the one node that a term of an affinity leaves.
+func nodeOf(t *corev1.NodeSelectorTerm) string {
+	for _, r := range append(t.MatchFields[:len(t.MatchFields):len(t.MatchFields)], t.MatchExpressions...) {
+		if (r.Key == metav1.ObjectNameField || r.Key == corev1.LabelHostname) && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {
+			return r.Values[0]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,117 @@
+package computedomain
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
+
+	"github.com/quoin-hpc/quoin/imex"
+)
+
+// TestRealEnsure takes one domain through all that can become of it, against a
+// real API server that at first does not know what a ComputeDomain is.
+func TestRealEnsure(t *testing.T) {
+	r := startRig(t)
+	r.kubectl(t, "create", "namespace", "quoin-system")
+	rc, requests := counted(r.Config())
+	c := r.cluster(t, rc, imex.Config{})
+	if _, err := c.Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "the definition of ComputeDomains not read yet") {
+		t.Errorf("before anything is read Ensure says %v", err)
+	}
+	if n := requests.requests(); len(n) != 0 {
+		t.Errorf("requests before Run: %q", n)
+	}
+	start(t, c.Run)
+	d := domainIs(t, c, "no definition", reasonIs(imex.ReasonNoCRD))
+	if !strings.Contains(d.Problem.Message, domainsCRD) || d.UID != "" || d.Namespace != "quoin-system" || d.Name != "quoin" {
+		t.Errorf("without a definition: %+v", d)
+	}
+	for _, request := range requests.requests() {
+		if !strings.Contains(request, "/customresourcedefinitions?") {
+			t.Errorf("without the driver's definitions asked for %s", request)
+		}
+	}
+	r.define(t)
+	made := domainIs(t, c, "made", usable)
+	r.checkMade(t, made)
+	r.checkRemade(t, c, made)
+	r.checkDiffers(t, c)
+	r.checkDeleting(t, c)
+}
+
+// checkMade reads the domain as the API server has it.
+func (r *clusterRig) checkMade(t *testing.T, made imex.Domain) {
+	t.Helper()
+	raw, err := r.nvidia.RESTClient().Get().Namespace("quoin-system").Resource("computedomains").Name("quoin").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"numNodes":0`, `"allocationMode":"All"`, `"name":"quoin-imex-channel"`, `"app.kubernetes.io/managed-by":"quoin"`, `"uid":"` + made.UID + `"`, `"manager":"quoin-publisher"`} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("the domain lacks %s: %s", want, raw)
+		}
+	}
+}
+
+// checkRemade has the domain deleted, and adopts what another publisher made.
+func (r *clusterRig) checkRemade(t *testing.T, c *Cluster, made imex.Domain) {
+	t.Helper()
+	if err := c.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again := domainIs(t, c, "made again", func(d imex.Domain) bool { return usable(d) && d.UID != made.UID })
+	other := r.cluster(t, r.Config(), imex.Config{})
+	start(t, other.Run)
+	domainIs(t, other, "adopted", func(d imex.Domain) bool { return usable(d) && d.UID == again.UID })
+}
+
+// checkDiffers puts another's domain in the place of ours.
+func (r *clusterRig) checkDiffers(t *testing.T, c *Cluster) {
+	t.Helper()
+	api := r.nvidia.ComputeDomains("quoin-system")
+	other := &nvapi.ComputeDomain{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Spec: nvapi.ComputeDomainSpec{NumNodes: 4,
+		Channel: &nvapi.ComputeDomainChannelSpec{ResourceClaimTemplate: nvapi.ComputeDomainResourceClaimTemplate{Name: "their-channel"}}}}
+	if _, err := api.Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	theirs := r.cluster(t, r.Config(), imex.Config{Name: "theirs"})
+	start(t, theirs.Run)
+	d := domainIs(t, theirs, "refused", reasonIs(imex.ReasonDomainDiffers))
+	for _, want := range []string{"spec.numNodes is 4, not 0", "spec.channel.resourceClaimTemplate.name is their-channel, not quoin-imex-channel", "spec.channel.allocationMode is Single, not All", "cannot be changed", "imex.name"} {
+		if !strings.Contains(d.Problem.Message, want) {
+			t.Errorf("the message lacks %q: %s", want, d.Problem.Message)
+		}
+	}
+	if d.UID == "" {
+		t.Error("a domain that is there has no UID")
+	}
+	if err := theirs.Delete(t.Context()); !errors.Is(err, ErrNotOurs) {
+		t.Errorf("another's domain: Delete says %v", err)
+	}
+}
+
+// checkDeleting deletes the domain while the driver's finalizer holds it.
+func (r *clusterRig) checkDeleting(t *testing.T, c *Cluster) {
+	t.Helper()
+	r.kubectl(t, "patch", "computedomain", "quoin", "-n", "quoin-system", "--type=merge", "-p", `{"metadata":{"finalizers":["resource.nvidia.com/computeDomain"]}}`)
+	r.kubectl(t, "delete", "computedomain", "quoin", "-n", "quoin-system", "--wait=false")
+	d := domainIs(t, c, "being deleted", func(d imex.Domain) bool { return d.Deleting })
+	if d.Problem.Reason != imex.ReasonDomainDeleting {
+		t.Errorf("being deleted: %+v", d)
+	}
+	r.kubectl(t, "patch", "computedomain", "quoin", "-n", "quoin-system", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	domainIs(t, c, "made a third time", func(n imex.Domain) bool { return usable(n) && n.UID != d.UID })
+	if err := c.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.nvidia.ComputeDomains("quoin-system").Get(t.Context(), "quoin", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("after Delete: %v", err)
+	}
+	if err := c.Delete(t.Context()); err != nil {
+		t.Errorf("Delete of what is gone: %v", err)
+	}
+}

@@ -1,0 +1,160 @@
+package computedomain
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	nvclient "sigs.k8s.io/dra-driver-nvidia-gpu/pkg/nvidia.com/clientset/versioned/typed/resource/v1beta1"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+)
+
+// within is how long a test waits for what the API server tells in milliseconds.
+const within = 60 * time.Second
+
+// clusterRig is a real API server and a client of the driver's API.
+type clusterRig struct {
+	*kuberig.Cluster
+	t      *testing.T
+	nvidia *nvclient.ResourceV1beta1Client
+}
+
+func startRig(t *testing.T) *clusterRig {
+	t.Helper()
+	c := kuberig.StartTest(t)
+	nvidia, err := nvclient.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &clusterRig{Cluster: c, t: t, nvidia: nvidia}
+}
+
+func (r *clusterRig) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := r.Kubectl(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// crds are the files of the driver's definitions.
+func crds(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/dra-driver-nvidia-gpu").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(strings.TrimSpace(string(out)), "deployments/helm/dra-driver-nvidia-gpu/crds")
+}
+
+// define tells the API server what the driver's Helm chart would.
+func (r *clusterRig) define(t *testing.T) {
+	t.Helper()
+	r.kubectl(t, "apply", "-f", crds(t))
+	r.kubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "crd/"+domainsCRD, "crd/"+cliquesCRD)
+}
+
+// start runs an observer until the test ends.
+func start(t *testing.T, run func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func (r *clusterRig) cluster(t *testing.T, rc *rest.Config, config imex.Config) *Cluster {
+	t.Helper()
+	config, err := config.Complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewCluster(rc, config, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// until waits until is holds, woken by nothing but changes: a change of which
+// nobody is told fails the test.
+func until(t *testing.T, changes <-chan struct{}, what string, is func() (bool, string)) {
+	t.Helper()
+	end := time.After(within)
+	for {
+		ok, seen := is()
+		if ok {
+			return
+		}
+		select {
+		case <-changes:
+		case <-end:
+			t.Fatalf("%s: not within %v; seen: %s", what, within, seen)
+		}
+	}
+}
+
+// domainIs waits for what Ensure says.
+func domainIs(t *testing.T, c *Cluster, what string, is func(imex.Domain) bool) imex.Domain {
+	t.Helper()
+	var domain imex.Domain
+	until(t, c.Changes(), what, func() (bool, string) {
+		var err error
+		domain, err = c.Ensure(t.Context())
+		return err == nil && is(domain), fmt.Sprintf("%+v, %v", domain, err)
+	})
+	return domain
+}
+
+func reasonIs(reason string) func(imex.Domain) bool {
+	return func(d imex.Domain) bool { return d.Problem.Reason == reason }
+}
+
+func usable(d imex.Domain) bool { return d.UID != "" && d.Problem.Reason == "" && !d.Deleting }
+
+// counter counts the requests that go through it.
+type counter struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+// counted returns a configuration of which the requests are counted.
+func counted(rc *rest.Config) (*rest.Config, *counter) {
+	c := &counter{}
+	rc = rest.CopyConfig(rc)
+	rc.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			c.mu.Lock()
+			c.seen = append(c.seen, r.Method+" "+r.URL.RequestURI())
+			c.mu.Unlock()
+			return rt.RoundTrip(r)
+		})
+	})
+	return rc, c
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (c *counter) requests() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string(nil), c.seen...)
+}
