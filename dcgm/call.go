@@ -17,14 +17,31 @@ type Call struct {
 	// Hook is prolog or epilog.
 	Hook string `json:"hook"`
 	Job  string `json:"job,omitempty"`
-	// Start is in nanoseconds since 1970, Ns how long the call took, LockNs how
-	// long of that it waited for the lock.
+	// Start is in nanoseconds since 1970, Ns how long the call took but for the
+	// gate, LockNs how long of that it waited for the lock.
 	Start  int64 `json:"start"`
 	Ns     int64 `json:"ns"`
 	LockNs int64 `json:"lockNs,omitempty"`
 	// Error is one word for what went wrong first, empty when nothing did.
 	Error string `json:"error,omitempty"`
+	// Gate is one word for how a job across nodes came through the gate, empty for
+	// other jobs, and GateNs how long that took.
+	Gate   string `json:"gate,omitempty"`
+	GateNs int64  `json:"gateNs,omitempty"`
 }
+
+// How a job comes through the gate. The policies of a shut one are among them.
+const (
+	GateReady  = "ready"  // IMEX was ready
+	GateWaited = "waited" // IMEX became ready
+	GateAlone  = "alone"  // no other node of the job is in this node's clique
+	GateWarn   = "warn"   // IMEX was not ready: the job goes on
+	GateFail   = "fail"   // IMEX was not ready: the Prolog fails
+	GateHold   = "hold"   // IMEX was not ready: the job is back in the queue, held
+	GateStale  = "stale"  // nobody says whether IMEX is ready: the job goes on
+	GateSignal = "signal" // the hook was told to stop
+	GateFault  = "fault"  // a fault of the hook's own: the job goes on
+)
 
 // What may go wrong in a call.
 const (
@@ -101,7 +118,7 @@ func parseCalls(data []byte) ([]Call, error) {
 	bad := 0
 	for line := range bytes.Lines(data) {
 		var c Call
-		if err := json.Unmarshal(line, &c); err != nil || c.Hook != "prolog" && c.Hook != "epilog" || c.Ns < 0 || c.LockNs < 0 {
+		if err := json.Unmarshal(line, &c); err != nil || c.Hook != "prolog" && c.Hook != "epilog" || c.Ns < 0 || c.LockNs < 0 || c.GateNs < 0 {
 			bad++
 			continue
 		}

@@ -40,7 +40,7 @@ func TestCalls(t *testing.T) {
 	if _, err := late.WriteString(`{"hook":"epilog","job":"8","start":3,"ns":7}` + "\n"); err != nil {
 		t.Fatal(err)
 	}
-	c := add(Call{Hook: "prolog", Job: "9", Start: 4, Ns: 8})
+	c := add(Call{Hook: "prolog", Job: "9", Start: 4, Ns: 8, Gate: GateWaited, GateNs: 9})
 	take("with a late writer's", a, b, Call{Hook: "epilog", Job: "8", Start: 3, Ns: 7})
 	take("the next", c)
 	take("all taken")
@@ -138,7 +138,7 @@ func FuzzCalls(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		calls, _ := parseCalls(data)
 		for _, c := range calls {
-			if c.Hook != "prolog" && c.Hook != "epilog" || c.Ns < 0 || c.LockNs < 0 {
+			if c.Hook != "prolog" && c.Hook != "epilog" || c.Ns < 0 || c.LockNs < 0 || c.GateNs < 0 {
 				t.Fatalf("%+v", c)
 			}
 		}

@@ -24,6 +24,16 @@ type HookConfig struct {
 	SummaryDir string `json:"summaryDir,omitempty"`
 	// JobInfo asks slurmctld for what the Prolog's environment lacks, if set.
 	JobInfo *JobInfo `json:"jobInfo,omitempty"`
+	// Gate holds jobs across nodes back until IMEX is ready, if set.
+	Gate *Gate `json:"gate,omitempty"`
+}
+
+// Gate says how long a Prolog waits for IMEX on its node, and what it does then.
+type Gate struct {
+	// Wait is beside that of the configuration; DefaultGateWait if zero.
+	Wait Duration `json:"wait,omitzero"`
+	// Policy is GateWarn, GateFail or GateHold; GateWarn if empty.
+	Policy string `json:"policy,omitempty"`
 }
 
 // JobInfo says how to ask slurmctld about a job.
@@ -34,10 +44,12 @@ type JobInfo struct {
 	Timeout Duration `json:"timeout,omitzero"`
 }
 
-// DefaultWait and DefaultJobInfoTimeout bound what the hook waits for.
+// DefaultWait, DefaultJobInfoTimeout and DefaultGateWait bound what the hook waits
+// for.
 const (
 	DefaultWait           = 2 * time.Second
 	DefaultJobInfoTimeout = 500 * time.Millisecond
+	DefaultGateWait       = 30 * time.Second
 )
 
 // Duration is written as text such as 2s.
@@ -53,8 +65,12 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// maxWait is the longest that a job may be held up.
-const maxWait = time.Minute
+const (
+	// maxWait is the longest that a job may be held up.
+	maxWait = time.Minute
+	// maxGateWait is longer than an IMEX daemon takes that has to find its peers anew.
+	maxGateWait = 10 * time.Minute
+)
 
 func (c *HookConfig) check() error {
 	switch {
@@ -64,12 +80,30 @@ func (c *HookConfig) check() error {
 		return fmt.Errorf("wait %s: want 0s to %s", time.Duration(c.Wait), maxWait)
 	case c.SummaryDir != "" && !filepath.IsAbs(c.SummaryDir):
 		return fmt.Errorf("summaryDir %q: want an absolute path", c.SummaryDir)
-	case c.JobInfo == nil:
+	}
+	return errors.Join(c.JobInfo.check(), c.Gate.check())
+}
+
+func (j *JobInfo) check() error {
+	switch {
+	case j == nil:
 		return nil
-	case !filepath.IsAbs(c.JobInfo.Command):
-		return fmt.Errorf("jobInfo.command %q: want the absolute path of scontrol, for slurmd gives a hook no PATH", c.JobInfo.Command)
-	case c.JobInfo.Timeout < 0 || time.Duration(c.JobInfo.Timeout) > maxWait:
-		return fmt.Errorf("jobInfo.timeout %s: want 0s to %s", time.Duration(c.JobInfo.Timeout), maxWait)
+	case !filepath.IsAbs(j.Command):
+		return fmt.Errorf("jobInfo.command %q: want the absolute path of scontrol, for slurmd gives a hook no PATH", j.Command)
+	case j.Timeout < 0 || time.Duration(j.Timeout) > maxWait:
+		return fmt.Errorf("jobInfo.timeout %s: want 0s to %s", time.Duration(j.Timeout), maxWait)
+	}
+	return nil
+}
+
+func (g *Gate) check() error {
+	switch {
+	case g == nil:
+		return nil
+	case g.Wait < 0 || time.Duration(g.Wait) > maxGateWait:
+		return fmt.Errorf("gate.wait %s: want 0s to %s", time.Duration(g.Wait), maxGateWait)
+	case g.Policy != "" && g.Policy != GateWarn && g.Policy != GateFail && g.Policy != GateHold:
+		return fmt.Errorf("gate.policy %q: want %s, %s or %s", g.Policy, GateWarn, GateFail, GateHold)
 	}
 	return nil
 }
@@ -80,6 +114,9 @@ func WriteHookConfig(runDir string, c HookConfig) error {
 	c.APIVersion, c.Kind = APIVersion, hookConfigKind
 	if err := c.check(); err != nil {
 		return fmt.Errorf("write hook configuration: %w", err)
+	}
+	if c.Gate != nil && c.Gate.Policy == GateHold && c.JobInfo == nil {
+		return fmt.Errorf("write hook configuration: gate.policy %s: want jobInfo.command too, for scontrol holds the job", GateHold)
 	}
 	return writeJSON(runDir, HookConfigFile, c)
 }

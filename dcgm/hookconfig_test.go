@@ -13,7 +13,7 @@ import (
 func TestHookConfigRoundTrip(t *testing.T) {
 	run := t.TempDir()
 	want := HookConfig{APIVersion: APIVersion, Kind: hookConfigKind, MappingDir: "/map", Unlink: true, Wait: Duration(3 * time.Second), SummaryDir: "/shared",
-		JobInfo: &JobInfo{Command: "/usr/bin/scontrol", Timeout: Duration(time.Second)}}
+		JobInfo: &JobInfo{Command: "/usr/bin/scontrol", Timeout: Duration(time.Second)}, Gate: &Gate{Wait: Duration(5 * time.Second), Policy: GateHold}}
 	if err := WriteHookConfig(run, want); err != nil {
 		t.Fatal(err)
 	}
@@ -34,6 +34,9 @@ func TestHookConfigRoundTrip(t *testing.T) {
 		{"command without a path", head + `,"jobInfo":{"command":"scontrol"}}`, `"scontrol": want the absolute path`, true},
 		{"endless question", head + `,"jobInfo":{"command":"/scontrol","timeout":"1h"}}`, "jobInfo.timeout 1h0m0s: want", true},
 		{"summaries without a path", head + `,"summaryDir":"x"}`, `summaryDir "x": want an absolute path`, true},
+		{"endless gate", head + `,"gate":{"wait":"1h"}}`, "gate.wait 1h0m0s: want 0s to 10m0s", true},
+		{"negative gate", head + `,"gate":{"wait":"-1s"}}`, "gate.wait -1s", true},
+		{"unknown policy", head + `,"gate":{"policy":"shout"}}`, `gate.policy "shout": want warn, fail or hold`, true},
 		{"another kind", strings.Replace(head, "HookConfig", "Hook", 1) + "}", `kind "Hook"`, false},
 		{"cut off", head, "unexpected end", false},
 	} {
@@ -44,11 +47,22 @@ func TestHookConfigRoundTrip(t *testing.T) {
 		if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)
 		}
-		if kept := c != nil && c.MappingDir == "/map" && c.Unlink; kept != tt.kept || err != nil && c != nil && *c != (HookConfig{APIVersion, hookConfigKind, "/map", true, 0, "", nil}) {
+		if kept := c != nil && c.MappingDir == "/map" && c.Unlink; kept != tt.kept || err != nil && c != nil && *c != (HookConfig{APIVersion, hookConfigKind, "/map", true, 0, "", nil, nil}) {
 			t.Errorf("%s: %+v, want the directory: %t", tt.name, c, tt.kept)
 		}
 	}
 	if err := WriteHookConfig(run, HookConfig{MappingDir: "/map", SummaryDir: "x"}); err == nil {
 		t.Error("what cannot be read was written")
+	}
+	hold := HookConfig{MappingDir: "/map", Gate: &Gate{Policy: GateHold}}
+	if err := WriteHookConfig(run, hold); err == nil || !strings.Contains(err.Error(), "gate.policy hold: want jobInfo.command too") {
+		t.Errorf("hold without scontrol: %v", err)
+	}
+	// By whoever wrote it: the hook warns.
+	if err := os.WriteFile(filepath.Join(run, HookConfigFile), []byte(head+`,"gate":{"policy":"hold"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := ReadHookConfig(run); err != nil || c.Gate == nil || c.Gate.Policy != GateHold {
+		t.Errorf("hold without scontrol is read as %+v, %v", c, err)
 	}
 }

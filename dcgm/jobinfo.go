@@ -43,13 +43,22 @@ func (j JobInfo) Ask(ctx context.Context, job, slurmConf string) (JobFacts, erro
 
 // show returns what scontrol says of a job, and how it complains beside an error.
 func (j JobInfo) show(ctx context.Context, job, slurmConf string) (text []byte, said string, err error) {
+	text, said, err = j.scontrol(ctx, slurmConf, "show", "job", job, "-o")
+	if err != nil {
+		return nil, said, fmt.Errorf("ask %s about the job: %w: %s", j.Command, err, said)
+	}
+	return text, "", nil
+}
+
+// scontrol runs the command, and returns what it says and how it complains.
+func (j JobInfo) scontrol(ctx context.Context, slurmConf string, args ...string) (text []byte, said string, err error) {
 	timeout := time.Duration(j.Timeout)
 	if timeout == 0 {
 		timeout = DefaultJobInfoTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, j.Command, "show", "job", job, "-o") //nolint:gosec // it is the site's, from a file of root's
+	cmd := exec.CommandContext(ctx, j.Command, args...) //nolint:gosec // it is the site's, from a file of root's
 	cmd.Env = []string{"SLURM_TIME_FORMAT=%s"}
 	if slurmConf != "" {
 		cmd.Env = append(cmd.Env, "SLURM_CONF="+slurmConf)
@@ -63,14 +72,11 @@ func (j JobInfo) show(ctx context.Context, job, slurmConf string) (text []byte, 
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	runtime.LockOSThread() // Pdeathsig is of the thread that starts it
 	defer runtime.UnlockOSThread()
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			err = fmt.Errorf("no answer within %s", timeout)
-		}
-		said = strings.TrimSpace(complaint.String())
-		return nil, said, fmt.Errorf("ask %s about the job: %w: %s", j.Command, err, said)
+	err = cmd.Run()
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("no answer within %s", timeout)
 	}
-	return out.Bytes(), "", nil
+	return out.Bytes(), strings.TrimSpace(complaint.String()), err
 }
 
 // limited keeps the first bytes that are written to it.

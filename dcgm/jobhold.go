@@ -1,0 +1,28 @@
+package dcgm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Hold puts a batch job back into the queue, held, by scontrol requeuehold. It is
+// held too where another of its nodes has done it. A component of a heterogeneous
+// job is held with its whole job, by the id of its leader.
+func (j JobInfo) Hold(ctx context.Context, job, slurmConf string) error {
+	facts, err := j.Ask(ctx, job, slurmConf)
+	if err != nil {
+		return err
+	}
+	if facts.ArrayJobID != "" { // the raw id of an array's last task is the whole array's
+		if !isNumber(facts.ArrayTaskID) {
+			return fmt.Errorf("hold job %s: task %q of array %s: want a number", job, facts.ArrayTaskID, facts.ArrayJobID)
+		}
+		job = facts.ArrayJobID + "_" + facts.ArrayTaskID
+	}
+	_, said, err := j.scontrol(ctx, slurmConf, "requeuehold", job)
+	if err != nil && !strings.Contains(said, "pending execution") {
+		return fmt.Errorf("%s requeuehold %s: %w: %s", j.Command, job, err, said)
+	}
+	return nil
+}
