@@ -30,13 +30,14 @@ type hook struct {
 	runDir     string
 	unlink     bool
 	summaryDir string
-	jobInfo    *dcgm.JobInfo
 	start      time.Time
 	wait       time.Duration // 0: as configured
 	ended      []dcgm.Summary
 
 	mu       sync.Mutex // guards the writing of the following, and stderr
 	mapping  string     // where the labels are
+	jobInfo  *dcgm.JobInfo
+	gate     *dcgm.Gate
 	call     dcgm.Call
 	released bool // an Epilog has nothing left to release
 	over     bool // nobody waits for the work any more
@@ -54,13 +55,11 @@ func (h *hook) bounded(ctx context.Context) {
 		limit <- h.wait
 		h.work(ctx)
 	}()
-	if h.await(ctx, done, limit) {
-		h.log()
-	}
+	h.await(ctx, done, limit)
 }
 
-// await waits for the work, and says whether it is done.
-func (h *hook) await(ctx context.Context, done <-chan struct{}, limit <-chan time.Duration) bool {
+// await waits for the work as long as it may take.
+func (h *hook) await(ctx context.Context, done <-chan struct{}, limit <-chan time.Duration) {
 	reason, word := "not done in time", dcgm.CallTimeout
 	timer := time.NewTimer(<-limit)
 	defer timer.Stop()
@@ -68,7 +67,7 @@ func (h *hook) await(ctx context.Context, done <-chan struct{}, limit <-chan tim
 	for {
 		select {
 		case <-done:
-			return true
+			return
 		case wait := <-limit:
 			timer.Reset(wait - time.Since(h.start))
 		case <-stop:
@@ -77,7 +76,7 @@ func (h *hook) await(ctx context.Context, done <-chan struct{}, limit <-chan tim
 			timer.Reset(stopGrace)
 		case <-timer.C:
 			within(lastGrace, func() { h.giveUp(reason, word) })
-			return false
+			return
 		}
 	}
 }
@@ -93,7 +92,6 @@ func (h *hook) giveUp(reason, word string) {
 	if h.call.Hook == "epilog" && !released && id != "" {
 		_ = dcgm.WriteRelease(h.runDir, mark) // without it the agent finds out
 	}
-	h.log()
 }
 
 // recover turns a panic into a message: a job must not die of it.
@@ -122,7 +120,7 @@ func (h *hook) log() {
 	h.mu.Lock()
 	call := h.call
 	h.mu.Unlock()
-	call.Ns = int64(time.Since(h.start))
+	call.Ns = int64(time.Since(h.start)) - call.GateNs
 	_ = dcgm.AppendCall(h.runDir, call) // a count is not worth a message at each job
 }
 

@@ -17,18 +17,21 @@ const usage = `usage: quoin-hook prolog|epilog [--mapping-dir DIR] [--run-dir DI
 
 Called by Slurm's Prolog and Epilog: writes which job holds which GPU into DCGM
 Exporter's job mapping directory, and releases it. Exits 0 for a job whatever
-happens, and says on stderr what went wrong.
+happens, and says on stderr what went wrong. Where hook.json has a gate, a Prolog
+of a job across nodes waits at last until IMEX is ready on its node; it exits 1,
+which Slurm takes for a refusal, where it is not and the gate's policy is fail.
 
   --mapping-dir DIR  the exporter's directory (default: what the agent wrote into
                      hook.json in the run directory, else ` + dcgm.DefaultMappingDir + `)
   --run-dir DIR      the agent's directory (default ` + dcgm.DefaultRunDir + `)
   --wait TIME        the longest that a call may take, for others' locks, for slow
-                     disks and for slurmctld (default: hook.json's, else 2s)
+                     disks and for slurmctld, but for the gate (default:
+                     hook.json's, else 2s)
   --version          print the version
 `
 
-// run executes one call and returns the exit status: for a job always 0, by
-// hand 2 for a wrong command line.
+// run executes one call and returns the exit status: for a job always 0, but 1
+// where the gate refuses it, by hand 2 for a wrong command line.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	h := &hook{env: env, stderr: stderr, start: time.Now()}
 	wrong := 2
@@ -73,7 +76,9 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		h.call.Job = id
 	}
 	h.bounded(ctx)
-	return 0
+	code := h.passGate(ctx)
+	within(lastGrace, h.log)
+	return code
 }
 
 func buildVersion() string {

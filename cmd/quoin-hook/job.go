@@ -21,7 +21,8 @@ func (h *hook) settle() {
 	if c == nil {
 		c = &dcgm.HookConfig{MappingDir: dcgm.DefaultMappingDir}
 	}
-	h.unlink, h.summaryDir, h.jobInfo = c.Unlink, c.SummaryDir, c.JobInfo
+	h.unlink, h.summaryDir = c.Unlink, c.SummaryDir
+	h.set(func() { h.jobInfo, h.gate = c.JobInfo, c.Gate })
 	if h.mapping == "" {
 		h.set(func() { h.mapping = c.MappingDir })
 	}

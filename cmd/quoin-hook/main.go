@@ -1,6 +1,7 @@
 // Command quoin-hook is called by Slurm's Prolog and Epilog on every node of a
 // job. It writes which job holds which GPU for DCGM Exporter, and releases it.
-// It needs no daemon, no network and no PATH, and it never fails a job.
+// It needs no daemon, no network and no PATH, and it fails no job but where the
+// site has turned on a gate that does.
 package main
 
 import (

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/imex"
+)
+
+const (
+	// gatePoll is the time between two looks at a gate that is shut.
+	gatePoll = 50 * time.Millisecond
+	// holdTimeout bounds each of two calls of scontrol: the job is not to run, and
+	// so it may take longer than what every job waits for.
+	holdTimeout = 5 * time.Second
+	// gateGrace is what a gate may take beside what it waits for.
+	gateGrace = time.Second
+)
+
+// passage is what came of the gate: one of dcgm's words, and a line where one is
+// to be said.
+type passage struct{ word, said string }
+
+// gate holds a Prolog back until IMEX is ready on its node.
+type gate struct {
+	dcgm.Gate
+	h     *hook
+	info  *dcgm.JobInfo
+	start time.Time
+	path  string
+	now   *imex.Gate // as last read
+	peers imex.Peers // where it is shut
+}
+
+// passGate sees a job across nodes through the gate and returns the exit status:
+// 1 where the site wants jobs refused and IMEX is not ready, else 0, whatever
+// happens. It comes last, for nothing else may wait for it.
+func (h *hook) passGate(ctx context.Context) int {
+	h.mu.Lock()
+	wants, info, verb, job := h.gate, h.jobInfo, h.call.Hook, h.call.Job
+	h.mu.Unlock()
+	if wants == nil || verb != "prolog" || job == "" || ctx.Err() != nil {
+		return 0
+	}
+	g := &gate{Gate: *wants, h: h, info: info, start: time.Now(), path: filepath.Join(h.runDir, imex.GateFile)}
+	if g.Wait == 0 {
+		g.Wait = dcgm.Duration(dcgm.DefaultGateWait)
+	}
+	p := g.bounded(ctx)
+	if p.word == "" {
+		return 0
+	}
+	h.set(func() { h.call.Gate, h.call.GateNs = p.word, int64(time.Since(g.start)) })
+	if p.said != "" {
+		within(lastGrace, func() { h.set(func() { fmt.Fprintln(h.stderr, "quoin-hook:", p.said) }) })
+	}
+	if p.word == dcgm.GateFail {
+		return 1
+	}
+	return 0
+}
+
+// bounded passes the gate, and comes back from a fault of its own too.
+func (g *gate) bounded(ctx context.Context) passage {
+	done := make(chan passage, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				done <- g.goesOn(dcgm.GateFault, fmt.Sprintf("%v; this is a fault of quoin-hook's, please report it\n%s", r, debug.Stack()))
+			}
+		}()
+		done <- g.pass(ctx)
+	}()
+	limit := time.Duration(g.Wait) + gateGrace
+	if g.Policy == dcgm.GateHold {
+		limit += 2*holdTimeout + time.Second
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for stop := ctx.Done(); ; {
+		select {
+		case p := <-done:
+			return p
+		case <-stop:
+			stop = nil
+			timer.Reset(stopGrace)
+		case <-timer.C:
+			return g.goesOn(dcgm.GateFault, "not done in time")
+		}
+	}
+}
+
+// pass waits for the gate to open, and for nothing where it need not be open.
+func (g *gate) pass(ctx context.Context) passage {
+	if nodes, err := strconv.ParseUint(g.h.env("SLURM_JOB_NUM_NODES"), 10, 32); err != nil || nodes < 2 {
+		return passage{}
+	}
+	end := time.NewTimer(time.Duration(g.Wait))
+	defer end.Stop()
+	var seen os.FileInfo
+	for open := dcgm.GateReady; ; open = dcgm.GateWaited {
+		info, err := os.Stat(g.path)
+		switch {
+		case err != nil:
+			return g.goesOn(dcgm.GateStale, fmt.Sprintf("%v: is the agent on this node?", err))
+		case time.Since(info.ModTime()).Abs() > imex.GateStale:
+			return g.goesOn(dcgm.GateStale, fmt.Sprintf("%s is of %s: is the agent alive?", g.path, info.ModTime().Format(time.RFC3339)))
+		case seen == nil || !os.SameFile(seen, info) || !seen.ModTime().Equal(info.ModTime()):
+			if err := g.read(); err != nil {
+				return g.goesOn(dcgm.GateStale, err.Error())
+			}
+			seen = info
+		}
+		switch {
+		case g.now.Clique == "":
+			return passage{}
+		case g.now.Ready:
+			return passage{word: open}
+		case g.peers.Alone:
+			return passage{word: dcgm.GateAlone}
+		}
+		select {
+		case <-ctx.Done():
+			return g.goesOn(dcgm.GateSignal, "told to stop after "+g.waited().String())
+		case <-end.C:
+			return g.shut(ctx)
+		case <-time.After(gatePoll):
+		}
+	}
+}
+
+// read reads the gate anew.
+func (g *gate) read() error {
+	now, _, err := imex.ReadGate(g.h.runDir)
+	if err != nil {
+		return err
+	}
+	if boot := dcgm.BootID(); now.BootID != "" && boot != "" && now.BootID != boot {
+		return fmt.Errorf("%s is of another boot", g.path)
+	}
+	g.now = now
+	if now.Clique != "" && !now.Ready {
+		g.peers = now.Peers(g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST"))
+		// A component's list lacks the other components' nodes.
+		g.peers.Alone = g.peers.Alone && g.h.env("SLURM_HET_JOB_ID") == ""
+	}
+	return nil
+}
+
+func (g *gate) waited() time.Duration { return time.Since(g.start).Round(100 * time.Millisecond) }
+
+// goesOn is what is said where the gate cannot be passed as it should be.
+func (g *gate) goesOn(word, why string) passage {
+	return passage{word, fmt.Sprintf("job %s: gate: %s; the job goes on without waiting for IMEX", g.h.env("SLURM_JOB_ID"), why)}
+}
