@@ -8,7 +8,7 @@ type Verdict struct {
 	// NoWorkerPod, or a problem.
 	Reason string
 	// Note is a second word of a node that is ready: what is wrong beside it, first
-	// what matters most. Empty where nothing is.
+	// what matters most to a job. Empty where nothing is.
 	Note string
 	// Message is what is seen, for people.
 	Message string
@@ -21,41 +21,62 @@ func (v Verdict) Ready() bool { return v.Reason == ReasonReady }
 
 // Problem reports whether something is to be done or waited for before the node is
 // ready.
-func (v Verdict) Problem() bool {
-	switch v.Reason {
+func (v Verdict) Problem() bool { return isProblem(v.Reason) }
+
+func isProblem(reason string) bool {
+	switch reason {
 	case ReasonReady, ReasonNoMultiNodeNVLink, ReasonNotWanted, ReasonNoWorkerPod:
 		return false
 	}
 	return true
 }
 
-// Judge returns the verdicts on all nodes that have GPUs or any membership.
+// Judge returns the verdicts on all nodes that have GPUs or any membership. Each
+// names what must be repaired first, and hides what follows from that.
 func Judge(s *Seen) map[string]Verdict {
-	verdicts := make(map[string]Verdict, len(s.Nodes))
-	for name, n := range s.Nodes {
-		switch {
-		case n.Fabric == FabricNone:
-			verdicts[name] = Verdict{Node: name, Reason: ReasonNoMultiNodeNVLink, Message: "the node has no multi-node NVLink"}
-		case s.Join == JoinNone:
-			verdicts[name] = Verdict{Node: name, Reason: ReasonNotWanted, Message: "imex.join is none"}
-		case s.Domain.UID == "":
-			verdicts[name] = Verdict{Node: name, Reason: ReasonNoDomain, Message: s.Domain.Problem.Message, Remedy: "create the ComputeDomain"}
-		case s.ready(n):
-			verdicts[name] = Verdict{Node: name, Reason: ReasonReady, Message: "its entry in the clique is ready"}
-		default:
-			verdicts[name] = Verdict{Node: name, Reason: ReasonNotReady, Message: "its entry in the clique is not ready", Remedy: "wait"}
+	j := gather(s)
+	for i := range j.nodes {
+		if n := &j.nodes[i]; n.GPUs || n.member {
+			n.found = j.first(n)
 		}
+	}
+	verdicts := make(map[string]Verdict, len(j.nodes))
+	for i := range j.nodes {
+		n := &j.nodes[i]
+		if n.found.reason == "" {
+			continue
+		}
+		v := Verdict{Node: n.Name, Reason: n.found.reason, Message: n.found.message, Remedy: n.found.remedy}
+		if v.Ready() {
+			j.note(n, &v)
+		}
+		verdicts[n.Name] = v
 	}
 	return verdicts
 }
 
-func (s *Seen) ready(n Node) bool {
-	for _, c := range s.Cliques {
-		for _, m := range c.Daemons {
-			if c.Domain == s.Domain.UID && c.ID == n.Clique && m.Node == n.Name {
-				return m.Ready
-			}
+// finding is what one look at a node ends with; zero if there is nothing to say.
+type finding struct{ reason, message, remedy string }
+
+// first returns the first finding. A look may rely on those before it: they found
+// nothing.
+func (j *judge) first(n *node) finding {
+	for _, look := range [...]func(*judge, *node) finding{
+		(*judge).outside,
+		(*judge).domain,
+		(*judge).fabric,
+		(*judge).claims,
+		(*judge).host,
+		(*judge).claim,
+		(*judge).label,
+		(*judge).clique,
+		(*judge).place,
+		(*judge).entry,
+		(*judge).channels,
+	} {
+		if f := look(j, n); f.reason != "" {
+			return f
 		}
 	}
-	return false
+	return finding{reason: ReasonReady, message: "a member with " + n.entry.text(n.own)}
 }

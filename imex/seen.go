@@ -9,10 +9,13 @@ const MaxCliqueNodes = 18
 // them. What an observer may not see is left empty, and nothing follows from that
 // but where a field says so.
 type Seen struct {
-	// Join is that of the Config.
+	// Join is that of the completed Config.
 	Join string
 	// Domain is the domain that nodes are to join.
 	Domain Domain
+	// DomainUnread says that the domain is not this observer's to read: then the one
+	// that a node's label names counts for the node.
+	DomainUnread bool
 	// Nodes are by the names of the Kubernetes nodes.
 	Nodes map[string]Node
 	// Cliques are of all domains. Drivers without such objects have none: then
@@ -30,8 +33,7 @@ type Seen struct {
 	HostChannels bool
 }
 
-// Domain is the ComputeDomain that nodes are to join. Without UID and Problem it is
-// not this observer's to read: then the domain that the node's label names counts.
+// Domain is the ComputeDomain that nodes are to join.
 type Domain struct {
 	Namespace, Name string
 	// UID is empty while there is none.

@@ -1,0 +1,46 @@
+package imex
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestComplete(t *testing.T) {
+	yes, no := true, false
+	got, err := Config{}.Complete()
+	want := Config{Join: "holder", Namespace: "quoin-system", Name: "quoin", ClaimTemplate: "quoin-imex-channel", AllocationMode: "All", Conditions: &yes}
+	if err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("error %v, defaults (-want +got):\n%s", err, cmp.Diff(want, got))
+	}
+	set := Config{Join: "slurmd", Namespace: "slurm", Name: "rack.one", ClaimTemplate: "channel-of-0", AllocationMode: "Single", Conditions: &no, Cordon: true}
+	if got, err := set.Complete(); err != nil || cmp.Diff(set, got) != "" {
+		t.Errorf("error %v, of all set (-want +got):\n%s", err, cmp.Diff(set, got))
+	}
+}
+
+func TestCompleteRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		config Config
+		want   string
+	}{
+		{"join", Config{Join: "all"}, `imex.join: "all": want holder, slurmd or none`},
+		{"a dot in a namespace", Config{Namespace: "a.b"}, `imex.namespace: "a.b": want up to 63 lower-case letters, digits and dashes, no dash at an end`},
+		{"a long namespace", Config{Namespace: strings.Repeat("a", 64)}, "want up to 63"},
+		{"a dash at the end", Config{Namespace: "a-"}, "no dash at an end"},
+		{"capitals", Config{Name: "Rack"}, `imex.name: "Rack": want up to 253 lower-case letters`},
+		{"an empty part", Config{ClaimTemplate: "a..b"}, `imex.claimTemplate: "a..b": want up to 253`},
+		{"a long name", Config{ClaimTemplate: strings.Repeat("abcdefg.", 32) + "a"}, "imex.claimTemplate"},
+		{"allocationMode", Config{AllocationMode: "all"}, `imex.allocationMode: "all": want All or Single`},
+		{"two at once", Config{Join: "x", AllocationMode: "y"}, "imex.join: \"x\": want holder, slurmd or none\nimex.allocationMode: \"y\": want All or Single"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := c.config.Complete()
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,176 @@
+package imex
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// judgeCase breaks one thing of a rack. want are the reasons by node, "*" of those
+// that are not named, with the note after a slash; without "*" the others are Ready.
+// says are parts of what is said of the node that is looked at, n1 if at is empty.
+type judgeCase struct {
+	name  string
+	spoil func(s *Seen)
+	want  map[string]string
+	at    string
+	says  []string
+}
+
+func runJudgeCases(t *testing.T, cases []judgeCase) {
+	known := knownWords(t)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := rack()
+			c.spoil(s)
+			got := Judge(s)
+			for name, v := range got {
+				checkWords(t, known, name, v)
+			}
+			if diff := cmp.Diff(wantWords(s, c.want), words(got)); diff != "" {
+				t.Errorf("reasons (-want +got):\n%s", diff)
+			}
+			at := c.at
+			if at == "" {
+				at = "n1"
+			}
+			text := got[at].Message + "\n" + got[at].Remedy
+			for _, part := range c.says {
+				if !strings.Contains(text, part) {
+					t.Errorf("%s: %q is not in\n%s", at, part, text)
+				}
+			}
+		})
+	}
+}
+
+func words(verdicts map[string]Verdict) map[string]string {
+	got := map[string]string{}
+	for name, v := range verdicts {
+		got[name] = v.Reason
+		if v.Note != "" {
+			got[name] += "/" + v.Note
+		}
+	}
+	return got
+}
+
+func wantWords(s *Seen, want map[string]string) map[string]string {
+	all := map[string]string{}
+	for name := range s.Nodes {
+		all[name] = ReasonReady
+		if w, ok := want["*"]; ok {
+			all[name] = w
+		}
+	}
+	maps.Copy(all, want)
+	delete(all, "*")
+	maps.DeleteFunc(all, func(_, reason string) bool { return reason == "" })
+	return all
+}
+
+// checkWords holds what every verdict keeps to.
+func checkWords(t *testing.T, known []string, name string, v Verdict) {
+	t.Helper()
+	switch {
+	case v.Node != name:
+		t.Errorf("%s: the verdict is on %q", name, v.Node)
+	case !slices.Contains(known, v.Reason), v.Note != "" && !slices.Contains(known, v.Note):
+		t.Errorf("%s: no word of this package in %+v", name, v)
+	case v.Message == "", v.Problem() && v.Remedy == "", v.Note != "" && !v.Ready():
+		t.Errorf("%s: no message, no remedy or a note too many in %+v", name, v)
+	case v.Ready() && v.Problem():
+		t.Errorf("%s: both ready and a problem: %+v", name, v)
+	}
+}
+
+func TestJudgeDomain(t *testing.T) {
+	problem := func(reason string) func(*Seen) {
+		return func(s *Seen) {
+			s.Domain.UID, s.Domain.Problem = "", topology.Problem{Reason: reason, Message: "seen so"}
+		}
+	}
+	all := func(reason string) map[string]string { return map[string]string{"*": reason} }
+	runJudgeCases(t, []judgeCase{
+		{name: "healthy", spoil: func(*Seen) {}, says: []string{"index 1 (10.0.0.2) in clique " + testClique}},
+		{name: "no domain", spoil: func(s *Seen) { s.Domain.UID = "" }, want: all(ReasonNoDomain), says: []string{"there is no ComputeDomain quoin-system/quoin", "publisher"}},
+		{name: "no domain, and why", spoil: problem(ReasonNoDomain), want: all(ReasonNoDomain), says: []string{"seen so"}},
+		{name: "no CRD", spoil: problem(ReasonNoCRD), want: all(ReasonNoCRD), says: []string{"seen so", "install NVIDIA's DRA driver"}},
+		{name: "forbidden", spoil: problem(ReasonDomainForbidden), want: all(ReasonDomainForbidden), says: []string{"seen so", "list, watch and create"}},
+		{name: "a word of another package", spoil: problem("Overcast"), want: all(ReasonNoDomain), says: []string{"Overcast: seen so"}},
+		{name: "it does not match", spoil: func(s *Seen) {
+			s.Domain.Problem = topology.Problem{Reason: ReasonDomainDiffers, Message: "allocationMode is Single, wanted is All"}
+		}, want: all(ReasonDomainDiffers), says: []string{"allocationMode is Single, wanted is All", "cannot be changed"}},
+		{name: "another problem of one that is there", spoil: func(s *Seen) { s.Domain.Problem.Reason = "Overcast" }, want: all(ReasonDomainDiffers), says: []string{"Overcast"}},
+		{name: "it is being deleted", spoil: func(s *Seen) { s.Domain.Deleting = true }, want: all(ReasonDomainDeleting), says: []string{"quoin-system/quoin is being deleted"}},
+		{name: "the domain is not to be read, and the label counts", spoil: func(s *Seen) {
+			s.Domain, s.DomainUnread = Domain{}, true
+			s.node("n1", func(n *Node) { n.DomainLabel = "" })
+		}, want: map[string]string{"n1": ReasonNotPrepared, "*": ReasonReady + "/" + NotePeersNotReady}},
+		{name: "not wanted", spoil: func(s *Seen) { s.Join = JoinNone }, want: all(ReasonNotWanted), says: []string{"imex.join is none"}},
+	})
+}
+
+func TestJudgeNode(t *testing.T) {
+	peers := ReasonReady + "/" + NotePeersNotReady
+	runJudgeCases(t, []judgeCase{
+		{name: "no multi-node NVLink, whatever else", spoil: func(s *Seen) {
+			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel = FabricNone, "", "" })
+			s.local("n1", func(l *topology.IMEX) { l.HostService, l.ChannelMajor = true, nil })
+			s.leave(1)
+			s.Claims = append(s.Claims, Claim{Namespace: "slurm", Name: "second", Node: "n1", Owner: OwnerSlurmd, Waiting: "slurm/w1"})
+		}, want: map[string]string{"n1": ReasonNoMultiNodeNVLink}},
+		{name: "no clique by a label alone", spoil: func(s *Seen) {
+			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel = FabricUnknown, "", "N/A" })
+			s.leave(1)
+		}, want: map[string]string{"n1": ReasonNoMultiNodeNVLink}, says: []string{"N/A"}},
+		{name: "the fabric is not known yet", spoil: func(s *Seen) {
+			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel = FabricUnknown, "", "" })
+		}, want: map[string]string{"n1": ReasonFabricUnknown, "*": peers}, says: []string{"nvidia.com/gpu.clique", "register"}},
+		{name: "GPU Feature Discovery has written no label", spoil: func(s *Seen) {
+			s.node("n1", func(n *Node) { n.CliqueLabel = "" })
+		}},
+		{name: "no report, and the label says the clique", spoil: func(s *Seen) {
+			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.Local = FabricUnknown, "", nil })
+		}},
+		{name: "the label differs from NVML", spoil: func(s *Seen) {
+			s.node("n1", func(n *Node) { n.CliqueLabel = oldClique })
+		}, want: map[string]string{"n1": ReasonReady + "/" + ReasonCliqueDiffers}, says: []string{oldClique, "GPU Feature Discovery"}},
+		{name: "the label differs, and the entry is under it", spoil: func(s *Seen) {
+			s.node("n1", func(n *Node) { n.Clique = oldClique })
+		}, want: map[string]string{"n1": ReasonCliqueDiffers, "*": peers}, says: []string{oldClique + " by NVML", testClique + " by the label", "index 1 (10.0.0.2)", "kubelet plugin"}},
+		{name: "a service of the host", spoil: func(s *Seen) {
+			s.local("n1", func(l *topology.IMEX) { l.HostService = true })
+		}, want: map[string]string{"n1": ReasonHostService, "*": peers}, says: []string{"nvidia-imex.service", "READY", "disable --now"}},
+		{name: "no major", spoil: func(s *Seen) {
+			s.local("n1", func(l *topology.IMEX) { l.ChannelMajor, l.Channels = nil, 0 })
+			s.claim("n1").Pods, s.claim("n1").Waiting = nil, "quoin-system/quoin-imex-n1"
+		}, want: map[string]string{"n1": ReasonNoChannelMajor, "*": peers}, says: []string{"/proc/devices", "NVreg_ImexChannelCount"}},
+		{name: "no channels, where claims or Slurm make them", spoil: func(s *Seen) {
+			s.local("n1", func(l *topology.IMEX) { l.Channels = 0 })
+		}},
+		{name: "no channels, where nothing makes them", spoil: func(s *Seen) {
+			s.HostChannels = true
+			s.local("n1", func(l *topology.IMEX) { l.Channels = 0 })
+		}, want: map[string]string{"n1": ReasonNoChannels, "*": peers}, says: []string{"/dev/nvidia-caps-imex-channels", "switch/nvidia_imex"}},
+		{name: "no GPUs and no membership", spoil: func(s *Seen) {
+			s.Nodes["cpu"] = Node{Name: "cpu"}
+		}, want: map[string]string{"cpu": ""}},
+		{name: "no GPUs, and a claim that waits there", spoil: func(s *Seen) {
+			s.Nodes["cpu"] = Node{Name: "cpu"}
+			s.Claims = append(s.Claims, Claim{Namespace: "quoin-system", Name: "c", Node: "cpu", Owner: OwnerHolder, Waiting: "quoin-system/p"})
+		}, want: map[string]string{"cpu": ReasonClaimWaits}, at: "cpu", says: []string{"quoin-system/p"}},
+		{name: "no GPUs, and a label", spoil: func(s *Seen) {
+			s.Nodes["cpu"] = Node{Name: "cpu", DomainLabel: testUID}
+		}, want: map[string]string{"cpu": ReasonFabricUnknown}},
+		{name: "no GPUs, a claim and a label", spoil: func(s *Seen) {
+			s.Nodes["cpu"] = Node{Name: "cpu", DomainLabel: testUID}
+			s.Claims = append(s.Claims, Claim{Namespace: "quoin-system", Name: "c", Node: "cpu", Pods: []string{"quoin-system/p"}})
+		}, want: map[string]string{"cpu": ReasonFabricUnknown}},
+	})
+}

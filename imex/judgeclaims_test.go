@@ -1,0 +1,148 @@
+package imex
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestJudgeClaims(t *testing.T) {
+	peers := ReasonReady + "/" + NotePeersNotReady
+	worker := Claim{Namespace: "quoin-system", Name: "worker-1", Domain: testUID, Node: "n1", Owner: OwnerSlurmd}
+	add := func(s *Seen, c Claim, waiting string, pods ...string) {
+		c.Waiting, c.Pods = waiting, pods
+		s.Claims = append(s.Claims, c)
+	}
+	slurmd := func(s *Seen) {
+		s.Join = JoinSlurmd
+		for i := range s.Claims {
+			s.Claims[i].Owner = OwnerSlurmd
+		}
+	}
+	n1 := func(reason string) map[string]string { return map[string]string{"n1": reason, "*": peers} }
+	runJudgeCases(t, []judgeCase{
+		{name: "holder and slurmd, which waits", spoil: func(s *Seen) { add(s, worker, "quoin-system/w1") }, want: n1(ReasonClaimConflict),
+			says: []string{"quoin-system/imex-n1 of the holder's pod quoin-system/quoin-imex-n1 holds", "quoin-system/worker-1 of the worker pod quoin-system/w1 waits", "resourceClaims of the NodeSet", "imex.join to slurmd"}},
+		{name: "slurmd and holder, which waits", spoil: func(s *Seen) {
+			add(s, worker, "", "quoin-system/w1")
+			c := s.claim("n1")
+			c.Pods, c.Waiting = nil, "quoin-system/quoin-imex-n1"
+		}, want: n1(ReasonClaimConflict), says: []string{"worker-1 of the worker pod quoin-system/w1 holds", "the holder's pod quoin-system/quoin-imex-n1 waits"}},
+		{name: "both wait", spoil: func(s *Seen) {
+			add(s, worker, "quoin-system/w1")
+			c := s.claim("n1")
+			c.Pods, c.Waiting = nil, "quoin-system/quoin-imex-n1"
+		}, want: n1(ReasonClaimConflict)},
+		{name: "a holder where workers claim", spoil: func(s *Seen) {
+			slurmd(s)
+			c := worker
+			c.Owner = OwnerHolder
+			add(s, c, "quoin-system/h1")
+		}, want: n1(ReasonClaimConflict), says: []string{"delete the DaemonSet"}},
+		{name: "two of one owner", spoil: func(s *Seen) {
+			c := worker
+			c.Owner = OwnerHolder
+			add(s, c, "quoin-system/h1")
+		}, want: n1(ReasonClaimConflict), says: []string{"let one pod of a node claim"}},
+		{name: "a workload with a domain of its own", spoil: func(s *Seen) {
+			c := worker
+			c.Namespace, c.Domain, c.Owner = "team", otherUID, OwnerOther
+			add(s, c, "team/train-0")
+		}, want: n1(ReasonClaimConflict), says: []string{"claim team/worker-1 of pod team/train-0 waits", "keep pods with channel claims of their own off"}},
+		{name: "a worker alone where the holder is to", spoil: func(s *Seen) { s.claim("n1").Owner = OwnerSlurmd }, want: n1(ReasonClaimedByOther), says: []string{"while imex.join is holder", "NodeSet"}},
+		{name: "an owner that is not known", spoil: func(s *Seen) { s.claim("n1").Owner = "" }},
+		{name: "it waits", spoil: func(s *Seen) {
+			s.claim("n1").Pods, s.claim("n1").Waiting = nil, "quoin-system/quoin-imex-n1"
+		}, want: n1(ReasonClaimWaits), says: []string{"pod quoin-system/quoin-imex-n1 waits", "channel-0"}},
+		{name: "it waits for one that nobody holds", spoil: func(s *Seen) {
+			s.claim("n1").Pods = nil
+			add(s, worker, "quoin-system/w1")
+			s.Claims[len(s.Claims)-1].Owner = OwnerHolder
+		}, want: n1(ReasonClaimWaits), says: []string{"still allocated to claim quoin-system/imex-n1"}},
+		{name: "nobody holds it", spoil: func(s *Seen) { s.claim("n1").Pods = nil }, want: n1(ReasonClaimUnused), says: []string{"claim quoin-system/imex-n1", "reserved for no pod"}},
+		{name: "nobody holds another", spoil: func(s *Seen) { add(s, Claim{Namespace: "a", Name: "a", Node: "n1", Owner: OwnerOther}, "") }},
+		{name: "no claim", spoil: func(s *Seen) { s.unclaim("n1") }, want: n1(ReasonNotClaimed), says: []string{"still has the label", "DaemonSet"}},
+		{name: "claims are not to be read", spoil: func(s *Seen) { s.Claims, s.ClaimsUnread = nil, true }},
+		{name: "no claim of slurmd", spoil: func(s *Seen) {
+			slurmd(s)
+			s.unclaim("n1")
+			s.node("n1", func(n *Node) { n.DomainLabel = "" })
+		}, want: map[string]string{"n1": ReasonNotClaimed}, says: []string{"template", "nothing is wrong where none is to run"}},
+		{name: "no worker pod", spoil: func(s *Seen) {
+			slurmd(s)
+			s.unclaim("n1")
+			s.leave(1)
+			s.node("n1", func(n *Node) { n.DomainLabel, n.NoWorker = "", true })
+		}, want: map[string]string{"n1": ReasonNoWorkerPod}},
+		{name: "another namespace", spoil: func(s *Seen) { s.claim("n1").Namespace = "slurm" }, want: n1(ReasonClaimNamespace), says: []string{"claim slurm/imex-n1", "(quoin-system)", "in its namespace"}},
+		{name: "another namespace of slurmd", spoil: func(s *Seen) {
+			slurmd(s)
+			s.claim("n1").Namespace = "slurm"
+		}, want: n1(ReasonClaimNamespace), says: []string{"set imex.namespace to slurm"}},
+		{name: "a claim of another domain", spoil: func(s *Seen) { s.claim("n1").Domain = otherUID }, want: n1(ReasonOtherDomain), says: []string{"of domain " + otherUID, testUID + " (quoin-system/quoin)"}},
+		{name: "a claim that says no domain", spoil: func(s *Seen) { s.claim("n1").Domain = "" }},
+		{name: "the label is missing", spoil: func(s *Seen) {
+			s.node("n1", func(n *Node) { n.DomainLabel = "" })
+		}, want: n1(ReasonNotPrepared), says: []string{"resource.nvidia.com/computeDomain", "imex-n1 of the holder's pod quoin-system/quoin-imex-n1 holds", "delete pod quoin-system/quoin-imex-n1"}},
+		{name: "the label is missing, and claims are not to be read", spoil: func(s *Seen) {
+			s.Claims, s.ClaimsUnread = nil, true
+			s.node("n1", func(n *Node) { n.DomainLabel = "" })
+		}, want: n1(ReasonNotPrepared), says: []string{"prepared no claim", "which pod on the node claims"}},
+		{name: "the label is of another domain", spoil: func(s *Seen) {
+			s.node("n1", func(n *Node) { n.DomainLabel = otherUID })
+		}, want: map[string]string{"n1": ReasonOtherDomain, "*": ReasonTwoDomains}, says: []string{"names " + otherUID, testUID + " (quoin-system/quoin)"}},
+	})
+}
+
+// TestFirstThingsFirst breaks much at once: the verdict is on what has to be
+// repaired first, and on the next when that is.
+func TestFirstThingsFirst(t *testing.T) {
+	s := rack()
+	s.Domain.Deleting = true
+	s.Nodes["n1"] = Node{GPUs: true}
+	s.leave(1)
+	s.unclaim("n1")
+	c := Claim{Namespace: "slurm", Name: "c", Node: "n1", Domain: otherUID, Owner: OwnerOther, Waiting: "slurm/w1"}
+	d := c
+	d.Name = "d"
+	s.Claims = append(s.Claims, c, d)
+	full := rack().Nodes["n0"].Local
+	bare := *full
+	bare.HostService, bare.ChannelMajor, bare.DaemonState = true, nil, "INITIALIZING"
+	local := &bare
+	for _, step := range []struct {
+		want   string
+		repair func()
+	}{
+		{ReasonDomainDeleting, func() { s.Domain.Deleting = false }},
+		{ReasonFabricUnknown, func() {
+			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel, n.Local = FabricClique, testClique, oldClique, local })
+		}},
+		{ReasonClaimConflict, func() { s.unclaim("n1"); s.Claims = append(s.Claims, c) }},
+		{ReasonOtherDomain, func() { s.claim("n1").Domain = testUID }},
+		{ReasonClaimNamespace, func() { s.claim("n1").Namespace = "quoin-system" }},
+		{ReasonClaimedByOther, func() { s.claim("n1").Owner = OwnerHolder }},
+		{ReasonHostService, func() { local.HostService = false }},
+		{ReasonNoChannelMajor, func() { local.ChannelMajor = full.ChannelMajor }},
+		{ReasonClaimWaits, func() { s.claim("n1").Waiting = "" }},
+		{ReasonClaimUnused, func() { s.claim("n1").Pods = []string{"quoin-system/p"} }},
+		{ReasonNotPrepared, func() { s.node("n1", func(n *Node) { n.DomainLabel = testUID }) }},
+		{ReasonCliqueDiffers, func() { s.node("n1", func(n *Node) { n.CliqueLabel = "" }) }},
+		{ReasonNoEntry, func() {
+			s.Cliques[0].Daemons = append(s.Cliques[0].Daemons, Member{Node: "n1", Address: "10.0.0.1", Index: 0})
+		}},
+		{ReasonDuplicateIndex, func() { s.Cliques[0].Daemons[3].Index = 1 }},
+		{ReasonDuplicateAddress, func() { s.Cliques[0].Daemons[3].Address = "10.0.0.2" }},
+		{ReasonNotReady, func() { s.Cliques[0].Daemons[3].Ready = true }},
+		{ReasonDaemonNotReady, func() { local.DaemonState = "READY" }},
+		{ReasonReady, func() {}},
+	} {
+		v := Judge(s)["n1"]
+		if v.Reason != step.want {
+			t.Fatalf("found %s (%s), want %s", v.Reason, v.Message, step.want)
+		}
+		if strings.Contains(v.Message, "  ") || strings.Contains(v.Message, "()") {
+			t.Errorf("%s has a gap: %s", v.Reason, v.Message)
+		}
+		step.repair()
+	}
+}

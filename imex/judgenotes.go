@@ -1,0 +1,118 @@
+package imex
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// note adds to the verdict on a node that is ready what is wrong beside it.
+func (j *judge) note(n *node, v *Verdict) {
+	for _, look := range [...]func(*judge, *node) finding{
+		(*judge).peers,
+		(*judge).reach,
+		(*judge).strayed,
+		(*judge).witness,
+		(*judge).status,
+	} {
+		f := look(j, n)
+		if f.reason == "" {
+			continue
+		}
+		v.Message += "; " + f.message
+		if v.Note == "" {
+			v.Note = f.reason
+		}
+		if v.Remedy == "" {
+			v.Remedy = f.remedy
+		}
+	}
+}
+
+// peers is of other nodes of the clique that are not ready.
+func (j *judge) peers(n *node) finding {
+	behind := j.behind(n.own)
+	if len(behind) == 0 {
+		return finding{}
+	}
+	return finding{NotePeersNotReady, strconv.Itoa(len(behind)) + " of the clique's other nodes not ready: " + list(behind), "see what quoin check says of those nodes"}
+}
+
+// behind returns the clique's nodes that are not ready, and why.
+func (j *judge) behind(c *clique) []string {
+	if c.counted {
+		return c.behind
+	}
+	c.counted = true
+	for _, n := range c.nodes {
+		if r := n.found.reason; r != "" && isProblem(r) && (r != ReasonNotClaimed || j.Join != JoinSlurmd) {
+			c.behind = append(c.behind, n.Name+" ("+r+")")
+		}
+	}
+	for _, m := range c.entries {
+		switch n := j.at[m.Node]; {
+		case n != nil && n.own != c:
+			c.behind = append(c.behind, m.Node+" ("+ReasonStaleEntry+")")
+		case n == nil && !m.Ready:
+			c.behind = append(c.behind, m.Node+" ("+ReasonNotReady+")")
+		}
+	}
+	slices.Sort(c.behind)
+	c.behind = slices.Compact(c.behind)
+	return c.behind
+}
+
+// reach is of a daemon that does not reach all others.
+func (j *judge) reach(n *node) finding {
+	if n.Local == nil || n.Local.DomainState == "" || n.Local.DomainState == "UP" {
+		return finding{}
+	}
+	return finding{NoteDomainNotUp, "the local daemon says that the domain is " + n.Local.DomainState, "see nvidia-imex-ctl -N on the node"}
+}
+
+// strayed is of a node that left an entry behind in another clique. The driver
+// removes none of a node that has a daemon, and while a node has two the API server
+// refuses the domain's whole status.
+func (j *judge) strayed(n *node) finding {
+	if len(n.strays) == 0 {
+		return finding{}
+	}
+	s := n.strays[0]
+	return finding{ReasonStaleEntry, "it has a stale entry too, " + s.text(s.in), "remove the node's entry from ComputeDomainClique " + s.in.domain + "." + s.in.id + ", for the driver does not"}
+}
+
+// witness is of a label that contradicts NVML, by which the node has joined.
+func (j *judge) witness(n *node) finding {
+	if !n.labelDiffers() {
+		return finding{}
+	}
+	return finding{ReasonCliqueDiffers, "the label " + cliqueLabel + " says " + n.CliqueLabel, "wait a minute for GPU Feature Discovery, and restart it on the node if that lasts"}
+}
+
+// status is of a domain's status that does not repeat the entry. The driver loses
+// such an update now and then, and the entry counts.
+func (j *judge) status(n *node) finding {
+	if j.byStatus || j.Members == nil {
+		return finding{}
+	}
+	m, listed := j.Members[n.Name]
+	e := n.entry
+	switch {
+	case !listed:
+		return finding{reason: NoteStatusDiffers, message: "the domain's status does not list it, which does not count"}
+	case !m.Ready:
+		return finding{reason: NoteStatusDiffers, message: "the domain's status says NotReady, which does not count"}
+	case m.Index != e.Index || m.Address != e.Address || m.Clique != n.own.id:
+		return finding{reason: NoteStatusDiffers, message: "the domain's status says index " + strconv.Itoa(m.Index) + " (" + m.Address + ") in clique " + m.Clique + ", which does not count"}
+	}
+	return finding{}
+}
+
+// list names so many that a message stays readable.
+func list(names []string) string {
+	const most = 20
+	if more := len(names) - most; more > 0 {
+		return strings.Join(names[:most], ", ") + " and " + strconv.Itoa(more) + " more"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,30 @@
+package imex
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"testing"
+)
+
+// knownWords returns the constants of reasons.go.
+func knownWords(t *testing.T) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "reasons.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			word, err := strconv.Unquote(lit.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			words = append(words, word)
+		}
+		return true
+	})
+	return words
+}
