@@ -1,0 +1,201 @@
+package imex
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// askTimeout ends the calls of one question: with a peer that does not answer -N
+	// takes seconds, and it may hang for good.
+	askTimeout = 6 * time.Second
+	// dieWithin is how much longer it may take for a killed program to end.
+	dieWithin = time.Second
+	// maxSaid bounds what is read of an answer, in bytes. A domain of 18 nodes takes
+	// some 30 KiB.
+	maxSaid = 1 << 20
+)
+
+// ctl asks nvidia-imex-ctl and keeps what it last said. One question is under way at
+// most.
+type ctl struct {
+	// patience is how long to wait for an answer, timeout ends the program.
+	patience, timeout time.Duration
+	// underWay gets the answer to the question asked at since; nil without one.
+	underWay chan answer
+	since    time.Time
+	// of is what the states are of.
+	of             question
+	daemon, domain said
+}
+
+// answer is what the program said to a question.
+type answer struct {
+	to             question
+	daemon, domain said
+}
+
+// ask asks a question, unless one is still under way, and waits for the answer as
+// long as patience has it.
+func (c *ctl) ask(q question) {
+	if q != c.of {
+		c.forget()
+		c.of = q
+	}
+	if c.underWay == nil {
+		c.underWay, c.since = make(chan answer, 1), time.Now()
+		go func(to chan<- answer) { to <- q.ask(c.timeout) }(c.underWay)
+	}
+	patience := time.NewTimer(c.patience)
+	defer patience.Stop()
+	select {
+	case a := <-c.underWay:
+		c.underWay = nil
+		if a.to == q {
+			c.daemon.take(a.daemon)
+			c.domain.take(a.domain)
+		}
+	case <-patience.C:
+		if time.Since(c.since) >= c.timeout+dieWithin {
+			stuck := said{err: errors.New(ctlProgram + " does not end when it is killed: the driver holds it; see dmesg")}
+			c.daemon.take(stuck)
+			if q.domain {
+				c.domain.take(stuck)
+			}
+		}
+	}
+}
+
+// forget forgets what was said.
+func (c *ctl) forget() { c.of, c.daemon, c.domain = question{}, said{}, said{} }
+
+// said is a state that the program said, or why it said none. Both are empty before
+// the first answer, and of what was not asked.
+type said struct {
+	state  string
+	err    error
+	missed int
+}
+
+// take takes an answer. A state outlives one that is missing, and of several that
+// are missing the first one's reason stays: neither changes a report by itself.
+func (s *said) take(now said) {
+	if now.err == nil {
+		*s = now
+		return
+	}
+	s.missed++
+	if s.state != "" && s.missed < 2 {
+		return
+	}
+	s.state = ""
+	if s.err == nil {
+		s.err = now.err
+	}
+}
+
+// ask asks for the state of the daemon and, where that can be had, its domain.
+func (q question) ask(timeout time.Duration) answer {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	a := answer{to: q}
+	a.daemon.state, a.daemon.err = q.run(ctx, parseDaemonState, append(q.service.words(), "-q")...)
+	if q.domain {
+		a.domain.state, a.domain.err = q.run(ctx, parseDomainState, "-c", q.config, "-N", "-j")
+	}
+	return a
+}
+
+// run runs the program and reads the state that it prints. Its complaints are left
+// out, for they may differ each time.
+func (q question) run(ctx context.Context, parse func([]byte) (string, error), args ...string) (string, error) {
+	text, err := output(ctx, q.program, args...)
+	var state string
+	if err == nil {
+		state, err = parse(text)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", ctlProgram, strings.Join(args, " "), err)
+	}
+	return state, nil
+}
+
+// output runs a program until ctx ends, when it is killed with all that it started,
+// and returns what it prints.
+func output(ctx context.Context, program string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // NVIDIA's, found where that installs it
+	// A group of its own, which ends whole, and with this process.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = kill
+	cmd.WaitDelay = 100 * time.Millisecond // its child may keep the pipe
+	var text bounded
+	cmd.Stdout = &text
+	runtime.LockOSThread() // Pdeathsig is of the thread that starts it
+	defer runtime.UnlockOSThread()
+	err := cmd.Run()
+	switch {
+	case text.over:
+		return nil, fmt.Errorf("an answer of more than %d KiB", maxSaid>>10)
+	case ctx.Err() != nil:
+		return nil, errors.New("no answer in time")
+	case errors.Is(err, exec.ErrWaitDelay):
+		_ = kill() // who keeps the pipe is of the group
+		return nil, errors.New("it has ended, and what it started has not")
+	case err != nil:
+		return nil, err
+	}
+	return text.data, nil
+}
+
+// bounded keeps what is written to it, up to maxSaid.
+type bounded struct {
+	data []byte
+	over bool
+}
+
+var errOver = errors.New("too much")
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if len(b.data)+len(p) > maxSaid {
+		b.over = true
+		return 0, errOver // closes the pipe
+	}
+	b.data = append(b.data, p...)
+	return len(p), nil
+}
+
+// parseDaemonState reads what -q prints: one word.
+func parseDaemonState(text []byte) (string, error) {
+	state := strings.TrimSpace(string(text))
+	if !isState(state) {
+		return "", errors.New("the answer is not one word such as READY")
+	}
+	return state, nil
+}
+
+// parseDomainState reads what -N -j prints: an object with the domain's status. It
+// has a time, too, and what each node sees of each other.
+func parseDomainState(text []byte) (string, error) {
+	var domain struct{ Status string }
+	if err := json.Unmarshal(text, &domain); err != nil || !isState(domain.Status) {
+		return "", errors.New("the answer is not JSON with a status such as UP")
+	}
+	return domain.Status, nil
+}
+
+// isState reports whether a text is a state as NVIDIA writes them: READY,
+// WAITING_FOR_PEERS.
+func isState(s string) bool {
+	const most = 64
+	return s != "" && len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool {
+		return r != '_' && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+	})
+}

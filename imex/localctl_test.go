@@ -1,0 +1,410 @@
+package imex
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// upAnswer is what nvidia-imex-ctl -N -j prints of two nodes, shortened.
+const upAnswer = `{
+  "nodes": {
+    "0": {"status": "READY", "host": "10.0.0.1", "connections": {"0": {"host": "10.0.0.1", "status": "CONNECTED", "changed": true}}, "changed": true, "version": "580.95.05"},
+    "1": {"status": "READY", "host": "10.0.0.2", "connections": {}, "changed": true, "version": "580.95.05"}
+  },
+  "timestamp": "11/21/2026 20:37:39.905",
+  "status": "UP"
+}
+`
+
+// daemonConfigText is a configuration of a daemon that takes questions, with a list of
+// nodes at a path.
+const daemonConfigText = `# NVIDIA IMEX configuration file.
+LOG_FILE_NAME=
+IMEX_NODE_CONFIG_FILE=%s
+IMEX_CMD_ENABLED=1
+IMEX_CMD_BIND_INTERFACE_IP=10.0.0.1
+IMEX_CMD_PORT=50005
+IMEX_CMD_UNIX_DOMAIN_PATH=
+`
+
+// daemonMachine is a machine in a clique with a daemon and a nvidia-imex-ctl that is
+// a shell script.
+type daemonMachine struct {
+	t     testing.TB
+	root  string
+	local *Local
+}
+
+const podConfig = "var/lib/kubelet/plugins/compute-domain.nvidia.com/domains/6c1f/imexd.cfg"
+
+// newDaemonMachine returns one of a configuration, below its root: of a daemon in a
+// pod (podConfig), or of the machine's own service (hostConfig).
+func newDaemonMachine(t testing.TB, config string) *daemonMachine {
+	t.Helper()
+	t.Setenv("PATH", "/usr/bin:/bin")
+	m := &daemonMachine{t: t, root: localTree(t, map[string]string{"proc/devices": gb200Devices, "sys/fs/cgroup/system.slice/cgroup.events": "populated 1\n"})}
+	nodes := "/imexd/nodes.cfg" // which is in the daemon's pod
+	if config == hostConfig {
+		nodes = filepath.Join(m.root, "etc/nvidia-imex/nodes_config.cfg")
+		putFile(t, nodes, "10.0.0.1\n10.0.0.2\n", 0o600)
+		putFile(t, filepath.Join(m.root, "sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.events"), "populated 1\n", 0o600)
+	}
+	putFile(t, filepath.Join(m.root, config), fmt.Sprintf(daemonConfigText, nodes), 0o600)
+	m.local = NewLocal(LocalOptions{Root: m.root})
+	return m
+}
+
+// script makes the program that is asked. It notes its calls, one a line.
+func (m *daemonMachine) script(lines string) {
+	m.t.Helper()
+	putFile(m.t, filepath.Join(m.root, "usr/bin", ctlProgram), "#!/bin/sh\necho \"$*\" >>"+filepath.Join(m.root, "calls")+"\n"+lines+"\n", 0o700)
+}
+
+// says has the program answer -q and -N.
+func (m *daemonMachine) says(daemon, domain string) {
+	m.t.Helper()
+	putFile(m.t, filepath.Join(m.root, "domain"), domain, 0o600)
+	m.script(`case "$*" in *-N*) cat ` + filepath.Join(m.root, "domain") + `;; *) echo "` + daemon + `";; esac`)
+}
+
+func (m *daemonMachine) calls() string {
+	data, err := os.ReadFile(filepath.Join(m.root, "calls"))
+	if err != nil && !os.IsNotExist(err) {
+		m.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// read is what a reading shows, without its first words about files.
+func (m *daemonMachine) read() string {
+	facts, problems := m.local.Read(true)
+	return strings.ReplaceAll(shownLocal(facts, problems), m.root, "ROOT")
+}
+
+func TestLocalDaemonInPod(t *testing.T) {
+	m := newDaemonMachine(t, podConfig)
+	for _, state := range []string{"READY", "WAITING_FOR_PEERS", "READY"} {
+		m.says(state, upAnswer)
+		if got, want := m.read(), "235 0 "+state+"/ false"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got, want := m.calls(), strings.Repeat("-i 10.0.0.1 50005 -q\n", 3); got != want {
+		t.Errorf("calls\n%swant\n%s", got, want)
+	}
+	// Outside a clique nobody is asked, and what was said is forgotten.
+	if facts, problems := m.local.Read(false); facts.DaemonState != "" || problems != nil {
+		t.Errorf("outside a clique: %s", shownLocal(facts, problems))
+	}
+	putFile(t, filepath.Join(m.root, "proc/devices"), "Character devices:\n195 nvidia\n", 0o600)
+	if got, want := m.read(), "- 0 / false"; got != want {
+		t.Errorf("without channels: got %q, want %q", got, want)
+	}
+	if got := strings.Count(m.calls(), "\n"); got != 3 {
+		t.Errorf("%d calls, want none where there is nothing to ask", got-3)
+	}
+}
+
+func TestLocalHostDaemon(t *testing.T) {
+	m := newDaemonMachine(t, hostConfig)
+	for _, state := range []string{"UP", "DEGRADED", "DOWN"} {
+		m.says("READY", strings.ReplaceAll(upAnswer, `"UP"`, `"`+state+`"`))
+		if got, want := m.read(), "235 0 READY/"+state+" true"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got, want := m.calls(), strings.Repeat("-i 10.0.0.1 50005 -q\n-c "+filepath.Join(m.root, hostConfig)+" -N -j\n", 3); got != want {
+		t.Errorf("calls\n%swant\n%s", got, want)
+	}
+	// A daemon in a pod is the one that jobs use.
+	putFile(t, filepath.Join(m.root, podConfig), fmt.Sprintf(strings.ReplaceAll(daemonConfigText, "10.0.0.1", "10.9.9.9"), "/imexd/nodes.cfg"), 0o600)
+	if got, want := m.read(), "235 0 READY/ true"; got != want || !strings.HasSuffix(m.calls(), "\n-i 10.9.9.9 50005 -q\n") {
+		t.Errorf("got %q, want %q, calls\n%s", got, want, m.calls())
+	}
+}
+
+// TestLocalNewestDomain has the folders of two domains: the daemon that was started
+// last runs.
+func TestLocalNewestDomain(t *testing.T) {
+	m := newDaemonMachine(t, podConfig)
+	m.says("READY", "")
+	other := filepath.Join(m.root, strings.ReplaceAll(podConfig, "6c1f", "77aa"))
+	putFile(t, other, fmt.Sprintf(strings.ReplaceAll(daemonConfigText, "10.0.0.1", "10.0.0.9"), "/imexd/nodes.cfg"), 0o600)
+	for _, age := range []time.Duration{-time.Minute, time.Minute} {
+		when := time.Now().Add(age)
+		if err := os.Chtimes(other, when, when); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := m.read(), "235 0 READY/ false"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got, want := m.calls(), "-i 10.0.0.1 50005 -q\n-i 10.0.0.9 50005 -q\n"; got != want {
+		t.Errorf("calls\n%swant\n%s", got, want)
+	}
+}
+
+// TestLocalProgram finds the program where it may be.
+func TestLocalProgram(t *testing.T) {
+	m := newDaemonMachine(t, podConfig)
+	want := "235 0 / false\nImexUnreadable: IMEX: daemon's state: there is a daemon's configuration and no nvidia-imex-ctl to ask it: want it in PATH, or in usr/bin or run/nvidia/driver/usr/bin of ROOT"
+	if got := m.read(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, folder := range []string{"run/nvidia/driver/usr/bin", "usr/bin", "path"} {
+		putFile(t, filepath.Join(m.root, folder, ctlProgram), "#!/bin/sh\necho "+strings.ToUpper(folder[:2])+"\n", 0o700)
+		if folder == "path" {
+			t.Setenv("PATH", filepath.Join(m.root, folder)+":/usr/bin:/bin")
+		}
+		if got, want := m.read(), "235 0 "+strings.ToUpper(folder[:2])+"/ false"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestLocalBadAnswers has answers that are none: the reason is the same at each
+// reading, whatever the program says.
+func TestLocalBadAnswers(t *testing.T) {
+	tests := []struct{ name, script, daemon, domain string }{
+		{"fails", "echo \"Mon $$: cannot connect\" >&2; exit 255", "exit status 255", "exit status 255"},
+		{"garbage", "head -c 100 /dev/urandom", "the answer is not one word such as READY", "the answer is not JSON with a status such as UP"},
+		{"nothing", "", "the answer is not one word such as READY", "the answer is not JSON with a status such as UP"},
+		{"two words", "echo READY $$", "the answer is not one word such as READY", "the answer is not JSON with a status such as UP"},
+		{"JSON without a status", `echo '{"nodes": {}}'`, "the answer is not one word such as READY", "the answer is not JSON with a status such as UP"},
+		{"huge", "yes READY", "an answer of more than 1024 KiB", "an answer of more than 1024 KiB"},
+		{"hangs", "sleep 1000", "no answer in time", "no answer in time"},
+		{"killed", "kill -9 $$", "signal: killed", "signal: killed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newDaemonMachine(t, hostConfig)
+			if tt.name == "hangs" {
+				m.local.ctl.timeout = 300 * time.Millisecond
+			}
+			m.script(tt.script)
+			want := "235 0 / true\n" +
+				"ImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl -i 10.0.0.1 50005 -q: " + tt.daemon + "\n" +
+				"ImexUnreadable: IMEX: domain's state: nvidia-imex-ctl -c ROOT/etc/nvidia-imex/config.cfg -N -j: " + tt.domain
+			for range 2 {
+				if diff := cmp.Diff(want, m.read()); diff != "" {
+					t.Errorf("(-want +got)\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// TestLocalMissedAnswer keeps a state over one question without an answer, and no
+// longer.
+func TestLocalMissedAnswer(t *testing.T) {
+	m := newDaemonMachine(t, podConfig)
+	const ready = "235 0 READY/ false"
+	failed := "235 0 / false\nImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl -i 10.0.0.1 50005 -q: exit status "
+	for i, step := range []struct{ script, want string }{
+		{"exit 3", failed + "3"},
+		{"exit 4", failed + "3"}, // the first reason stays
+		{"echo READY", ready},
+		{"exit 5", ready},
+		{"echo READY", ready},
+		{"exit 6", ready},
+		{"exit 7", failed + "7"},
+		{"echo READY", ready},
+	} {
+		m.script(step.script)
+		if got := m.read(); got != step.want {
+			t.Errorf("step %d, %s: got %q, want %q", i, step.script, got, step.want)
+		}
+	}
+}
+
+// TestLocalEndsAll hangs with a child, which ends, too.
+func TestLocalEndsAll(t *testing.T) {
+	tests := []struct{ name, last, want string }{
+		{"program hangs", "wait", "no answer in time"},
+		{"program ends", "echo READY", "it has ended, and what it started has not"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newDaemonMachine(t, podConfig)
+			if tt.last == "wait" {
+				m.local.ctl.timeout = 2 * time.Second
+			}
+			file := filepath.Join(m.root, "child")
+			m.script("sleep 1000 & echo $! >" + file + "\n" + tt.last)
+			if got := m.read(); !strings.HasSuffix(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var child int
+			if _, err := fmt.Sscan(string(data), &child); err != nil {
+				t.Fatal(err)
+			}
+			for deadline := time.Now().Add(10 * time.Second); lives(child); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					_ = syscall.Kill(child, syscall.SIGKILL)
+					t.Fatalf("process %d lives", child)
+				}
+			}
+		})
+	}
+}
+
+// lives reports whether a process is there and has not ended.
+func lives(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, _ := strings.Cut(string(data), ") ")
+	return err == nil && !strings.HasPrefix(state, "Z")
+}
+
+// TestLocalPatience has an answer come after the reading: the next one has it, and
+// nothing is asked while it is under way.
+func TestLocalPatience(t *testing.T) {
+	m := newDaemonMachine(t, podConfig)
+	m.local.ctl.patience = 50 * time.Millisecond
+	wait := filepath.Join(m.root, "wait")
+	putFile(t, wait, "", 0o600)
+	m.script("while [ -e " + wait + " ]; do sleep 0.02; done; echo READY")
+	for range 3 {
+		begun := time.Now()
+		if got, want := m.read(), "235 0 / false"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if took := time.Since(begun); took > 3*time.Second {
+			t.Errorf("a reading waited for %s", took)
+		}
+	}
+	if err := os.Remove(wait); err != nil {
+		t.Fatal(err)
+	}
+	m.local.ctl.patience = 10 * time.Second
+	if got, want := m.read(), "235 0 READY/ false"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := m.calls(); got != "-i 10.0.0.1 50005 -q\n" {
+		t.Errorf("calls\n%s", got)
+	}
+}
+
+// TestLocalStuck has a program that the kernel does not end: it is said, no second
+// one is started, and all is well when it has ended.
+func TestLocalStuck(t *testing.T) {
+	m := newDaemonMachine(t, podConfig)
+	m.says("READY", "")
+	c := &m.local.ctl
+	c.patience = 10 * time.Millisecond
+	q, err := m.local.findQuestion(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.of, c.underWay, c.since = *q, make(chan answer, 1), time.Now().Add(-askTimeout-2*dieWithin)
+	want := "235 0 / false\nImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl does not end when it is killed: the driver holds it; see dmesg"
+	for range 2 {
+		if got := m.read(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := m.calls(); got != "" {
+		t.Errorf("calls\n%s", got)
+	}
+	c.underWay <- answer{to: *q, daemon: said{err: os.ErrDeadlineExceeded}}
+	if got := m.read(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	c.patience = 10 * time.Second
+	if got, want := m.read(), "235 0 READY/ false"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestLocalOtherDaemon discards what is said of a daemon that is no longer the one.
+func TestLocalOtherDaemon(t *testing.T) {
+	m := newDaemonMachine(t, podConfig)
+	m.says("READY", "")
+	m.local.ctl.patience = 10 * time.Second
+	m.local.ctl.underWay = make(chan answer, 1)
+	m.local.ctl.underWay <- answer{to: question{service: service{"-i", "10.0.0.3", "50005"}}, daemon: said{state: "SHUTTING_DOWN"}}
+	for _, want := range []string{"235 0 / false", "235 0 READY/ false"} {
+		if got := m.read(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestServiceOf(t *testing.T) {
+	tests := []struct{ name, text, want, err string }{
+		{"address", "IMEX_CMD_ENABLED=1\nIMEX_CMD_BIND_INTERFACE_IP=10.0.0.1\nIMEX_CMD_PORT=50005\n", "-i 10.0.0.1 50005", ""},
+		{"all interfaces", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005 # the default\n", "-i 127.0.0.1 50005", ""},
+		{"IPv6", "IMEX_CMD_ENABLED=1\nIMEX_CMD_BIND_INTERFACE_IP=fd00::1\nIMEX_CMD_PORT=1\n", "-i fd00::1 1", ""},
+		{"socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/imex.sock\n", "-u /run/imex.sock", ""},
+		{"address and socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/imex.sock\n", "-i 127.0.0.1 50005", ""},
+		{"the last counts", "IMEX_CMD_ENABLED=0\nIMEX_CMD_PORT=1\nIMEX_CMD_PORT=2\nIMEX_CMD_ENABLED=1\n", "-i 127.0.0.1 2", ""},
+		{"off", "IMEX_CMD_ENABLED=0\nIMEX_CMD_PORT=50005\n", "", "takes no questions"},
+		{"empty", "", "", "takes no questions"},
+		{"comment", "# IMEX_CMD_ENABLED=1\n", "", "takes no questions"},
+		{"no port", "IMEX_CMD_ENABLED=1\n", "", `IMEX_CMD_PORT ""`},
+		{"port 0", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=0\n", "", `IMEX_CMD_PORT "0"`},
+		{"option for a port", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=5 -s\n", "", `IMEX_CMD_PORT "5 -s"`},
+		{"option for an address", "IMEX_CMD_ENABLED=1\nIMEX_CMD_BIND_INTERFACE_IP=-s\nIMEX_CMD_PORT=5\n", "", `IMEX_CMD_BIND_INTERFACE_IP "-s"`},
+		{"option for a socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_UNIX_DOMAIN_PATH=-s\n", "", `IMEX_CMD_PORT ""`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := parseConfig([]byte(tt.text))
+			service, err := c.service()
+			got := strings.Join(service.words(), " ")
+			if strings.TrimSpace(got) != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add(fmt.Sprintf(daemonConfigText, "/imexd/nodes.cfg"))
+	f.Add("IMEX_CMD_ENABLED=1\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/x\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c := parseConfig([]byte(text))
+		service, err := c.service()
+		words := service.words()
+		switch {
+		case c.nodes == "":
+			t.Error("no file of nodes")
+		case err != nil:
+			if strings.Join(words, "") != "" {
+				t.Errorf("%q and %v", service, err)
+			}
+		case len(words) == 3 != (words[0] == "-i") || len(words) == 2 != (words[0] == "-u"):
+			t.Errorf("%q", service)
+		case words[1] == "" || strings.HasPrefix(words[1], "-"):
+			t.Errorf("%q: an option", service)
+		}
+	})
+}
+
+func FuzzParseStates(f *testing.F) {
+	f.Add("READY\n")
+	f.Add("WAITING_FOR_PEERS")
+	f.Add(upAnswer)
+	f.Add(`{"status":"up"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		for name, parse := range map[string]func([]byte) (string, error){"-q": parseDaemonState, "-N": parseDomainState} {
+			state, err := parse([]byte(text))
+			if (err == nil) != isState(state) {
+				t.Errorf("%s: %q, %v", name, state, err)
+			}
+			if err == nil && (state != strings.ToUpper(state) || strings.ContainsAny(state, "\n \"{")) {
+				t.Errorf("%s: %q", name, state)
+			}
+		}
+	})
+}

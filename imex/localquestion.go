@@ -1,0 +1,165 @@
+package imex
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Where daemons have their configuration, below a machine's root: in a folder of
+// each ComputeDomain, which the DRA driver mounts into the daemon's pod, and that of
+// the machine's own service.
+const (
+	domainConfigs = "var/lib/kubelet/plugins/compute-domain.nvidia.com/domains/*/imexd.cfg"
+	hostConfig    = "etc/nvidia-imex/config.cfg"
+)
+
+const ctlProgram = "nvidia-imex-ctl"
+
+// ctlFolders are where the program is, below a machine's root, when it is not in
+// PATH: beside a driver of the machine's own, and in the driver's container.
+var ctlFolders = []string{"usr/bin", "run/nvidia/driver/usr/bin"}
+
+// question is what to ask of which daemon.
+type question struct {
+	program, config string
+	service         service
+	// domain says whether the program can find the peers, too.
+	domain bool
+}
+
+// service are the words by which the program finds a daemon: -i, an address and a
+// port, or -u and a socket.
+type service [3]string
+
+func (s service) words() []string {
+	if s[2] == "" {
+		return s[:2]
+	}
+	return s[:]
+}
+
+// findQuestion finds the daemon to ask: that of a ComputeDomain, else the host's
+// service while it runs. It returns nil where there is none.
+func (l *Local) findQuestion(hostService bool) (*question, error) {
+	config, err := newestFile(filepath.Join(l.root, domainConfigs))
+	if err != nil {
+		return nil, err
+	}
+	if config == "" {
+		if !hostService {
+			return nil, nil //nolint:nilnil // nobody is to be asked
+		}
+		config = filepath.Join(l.root, hostConfig)
+	}
+	data, err := os.ReadFile(config)
+	if err != nil {
+		return nil, err
+	}
+	c := parseConfig(data)
+	service, err := c.service()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", config, err)
+	}
+	program, err := l.findProgram()
+	if err != nil {
+		return nil, err
+	}
+	// The file of a daemon in a pod is in that pod, and may have names that only
+	// that pod resolves.
+	info, err := os.Stat(c.nodes)
+	return &question{program: program, config: config, service: service, domain: err == nil && info.Mode().IsRegular()}, nil
+}
+
+// newestFile returns the file of a pattern that was written last, empty without one.
+// Folders of domains that the node has left stay for a while, and each daemon writes
+// its configuration when it starts.
+func newestFile(pattern string) (string, error) {
+	paths, err := filepath.Glob(pattern)
+	if err != nil {
+		return "", err
+	}
+	var newest string
+	var written time.Time
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was removed meanwhile
+		}
+		if err != nil {
+			return "", err
+		}
+		if newest == "" || info.ModTime().After(written) {
+			newest, written = path, info.ModTime()
+		}
+	}
+	return newest, nil
+}
+
+// findProgram finds nvidia-imex-ctl.
+func (l *Local) findProgram() (string, error) {
+	if path, err := exec.LookPath(ctlProgram); err == nil {
+		return path, nil
+	}
+	for _, folder := range ctlFolders {
+		if path, err := exec.LookPath(filepath.Join(l.root, folder, ctlProgram)); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("there is a daemon's configuration and no %s to ask it: want it in PATH, or in %s or %s of %s", ctlProgram, ctlFolders[0], ctlFolders[1], l.root)
+}
+
+// daemonConfig is what of a daemon's configuration says how to ask it.
+type daemonConfig struct {
+	commands              bool
+	address, port, socket string
+	// nodes is the file with the addresses of its peers.
+	nodes string
+}
+
+// parseConfig reads a configuration of nvidia-imex: KEY=VALUE, the last one of a key
+// counts, # begins a comment.
+func parseConfig(text []byte) daemonConfig {
+	values := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		if key, value, is := strings.Cut(line, "="); is {
+			values[strings.TrimSpace(key)] = strings.TrimSpace(value)
+		}
+	}
+	return daemonConfig{
+		commands: values["IMEX_CMD_ENABLED"] == "1",
+		address:  values["IMEX_CMD_BIND_INTERFACE_IP"],
+		port:     values["IMEX_CMD_PORT"],
+		socket:   values["IMEX_CMD_UNIX_DOMAIN_PATH"],
+		nodes:    cmp.Or(values["IMEX_NODE_CONFIG_FILE"], "/etc/nvidia-imex/nodes_config.cfg"),
+	}
+}
+
+// service says where the daemon takes questions. The program could read that by
+// itself, but refuses a configuration with a log that it may not write, as in a
+// container whose files are read-only.
+func (c *daemonConfig) service() (service, error) {
+	switch {
+	case !c.commands:
+		return service{}, errors.New("the daemon takes no questions: want IMEX_CMD_ENABLED=1, and IMEX_CMD_PORT")
+	case c.port == "" && strings.HasPrefix(c.socket, "/"):
+		return service{"-u", c.socket}, nil
+	}
+	address := cmp.Or(c.address, "127.0.0.1")
+	if _, err := netip.ParseAddr(address); err != nil {
+		return service{}, fmt.Errorf("IMEX_CMD_BIND_INTERFACE_IP %q: want an IP address", address)
+	}
+	if port, err := strconv.ParseUint(c.port, 10, 16); err != nil || port == 0 {
+		return service{}, fmt.Errorf("IMEX_CMD_PORT %q: want a port's number", c.port)
+	}
+	return service{"-i", address, c.port}, nil
+}
