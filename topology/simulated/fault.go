@@ -14,13 +14,13 @@ func (c *Cluster) check(f *Fault) error {
 		return bad("node", "no machine %q: want one of the groups' machines, such as %s", f.Node, c.example())
 	}
 	kinds := 0
-	for _, set := range []bool{f.Absent, f.NoReport, f.Fabric != "", f.Health != "", f.Lost, f.Xid != 0, f.Clique != nil, f.Label != nil, f.MoveTo != "", f.Use != nil, f.Clear} {
+	for _, set := range []bool{f.Absent, f.NoReport, f.Fabric != "", f.Health != "", f.Lost, f.Xid != 0, f.Clique != nil, f.Label != nil, f.MoveTo != "", f.Use != nil, f.IMEX != nil, f.Clear} {
 		if set {
 			kinds++
 		}
 	}
 	if kinds > 1 || kinds == 0 && !f.Reboot {
-		return bad("", "want exactly one of absent, noReport, fabric, health, lost, xid, clique, label, moveTo, use and clear, or reboot alone")
+		return bad("", "want exactly one of absent, noReport, fabric, health, lost, xid, clique, label, moveTo, use, imex and clear, or reboot alone")
 	}
 	if _, ok := c.index[f.MoveTo]; f.MoveTo != "" && !ok {
 		return bad("moveTo", "no machine %q: want one of the groups' machines, such as %s", f.MoveTo, c.example())
@@ -29,6 +29,9 @@ func (c *Cluster) check(f *Fault) error {
 		if err := f.Use.check(); err != nil {
 			return err
 		}
+	}
+	if err := f.IMEX.check(); err != nil {
+		return err
 	}
 	return f.checkGPU(c.machines[i].group)
 }
@@ -75,6 +78,10 @@ func (f *Fault) strike(n *topology.Node) {
 	}
 	if f.Use != nil {
 		return // no fact of the report
+	}
+	if f.IMEX != nil {
+		n.IMEX = f.IMEX.facts()
+		return
 	}
 	for i := range n.GPUs {
 		g := &n.GPUs[i]

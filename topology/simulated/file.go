@@ -38,6 +38,8 @@ type group struct {
 	Tiers []string `yaml:"tiers"`
 	GPUs  gpus     `yaml:"gpus"`
 	MIG   mig      `yaml:"mig"`
+	// IMEX is what its machines say of IMEX; nothing when absent.
+	IMEX *imexFacts `yaml:"imex"`
 	// Use is what its devices do at first.
 	Use use `yaml:"use"`
 
@@ -59,6 +61,17 @@ type mig struct {
 	Profile   string `yaml:"profile"`
 	Instances int    `yaml:"instances"`
 	FirstID   int    `yaml:"firstID"`
+}
+
+// imexFacts is what a machine says of IMEX.
+type imexFacts struct {
+	// Major is the device major of the channels; there is none when absent.
+	Major    *int `yaml:"major"`
+	Channels int  `yaml:"channels"`
+	// Daemon and Domain are states such as READY and UP.
+	Daemon      string `yaml:"daemon"`
+	Domain      string `yaml:"domain"`
+	HostService bool   `yaml:"hostService"`
 }
 
 const (
@@ -108,6 +121,8 @@ type Fault struct {
 	MoveTo string `yaml:"moveTo"`
 	// Use is what a device does from now on.
 	Use *use `yaml:"use"`
+	// IMEX is all that the machine says of IMEX from now on.
+	IMEX *imexFacts `yaml:"imex"`
 	// Clear ends all that happened to the machine.
 	Clear  bool `yaml:"clear"`
 	Reboot bool `yaml:"reboot"`

@@ -109,6 +109,9 @@ func (g *group) complete() error {
 	if err := g.Use.check(); err != nil {
 		return err
 	}
+	if err := g.IMEX.check(); err != nil {
+		return err
+	}
 	return g.checkGPUs()
 }
 

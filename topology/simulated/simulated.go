@@ -205,7 +205,7 @@ func (m *machine) clique() (topology.Clique, bool) {
 
 // report is what the machine says when nothing is wrong with it.
 func (m *machine) report() *topology.Node {
-	n := &topology.Node{Name: m.name, BootID: uuidOf("boot", m.name, m.boot).String(), Domain: m.domain, Tiers: slices.Clone(m.place.tiers)}
+	n := &topology.Node{Name: m.name, BootID: uuidOf("boot", m.name, m.boot).String(), Domain: m.domain, IMEX: m.group.IMEX.facts(), Tiers: slices.Clone(m.place.tiers)}
 	g := &m.group.GPUs
 	if g.Count == 0 {
 		return n
