@@ -54,6 +54,7 @@ could be read.`,
 		},
 	}
 	o.addFlags(cmd)
+	o.addCgroupFlag(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "time that NVML has to answer")
 	return cmd
@@ -150,6 +151,9 @@ func printTable(w io.Writer, n *topology.Node) {
 			chassis = "rack GUID " + p.RackGUID
 		}
 		fmt.Fprintf(w, "Platform  %s, slot %d, tray %d, host %d\n", chassis, p.Slot, p.Tray, p.HostID)
+	}
+	if n.IMEX != nil {
+		fmt.Fprintf(w, "IMEX      %s\n", imexOf(n.IMEX))
 	}
 	for i, s := range n.Sockets {
 		fmt.Fprintf(w, "Socket %-2d %d cores, CPUs %s\n", i, s.Cores, s.CPUs)

@@ -20,6 +20,8 @@ import (
 // machineOptions are the flags that say which machine is read.
 type machineOptions struct {
 	simulate, node, library, root string
+	// cgroupRoot is empty for the place below root.
+	cgroupRoot string
 }
 
 func (o *machineOptions) addFlags(cmd *cobra.Command) {
@@ -40,6 +42,9 @@ func (o *machineOptions) args() []string {
 	}
 	if o.root != "/" {
 		args = append(args, "--host-root", o.root)
+	}
+	if o.cgroupRoot != "" {
+		args = append(args, "--cgroup-root", o.cgroupRoot)
 	}
 	return args
 }
@@ -105,6 +110,7 @@ before, and "sample off" ends it. A sample is a line of its own and no report.`,
 		},
 	}
 	o.addFlags(cmd)
+	o.addCgroupFlag(cmd)
 	cmd.Flags().BoolVar(&once, "once", false, "print one report and end")
 	addIntervalFlag(cmd.Flags(), &interval)
 	return cmd

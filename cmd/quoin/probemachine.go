@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nvml"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -49,13 +50,14 @@ func openMachine(ctx context.Context, o *machineOptions, watch bool) (machine, e
 	if watch {
 		go lib.WatchXids(ctx) // ends with the process
 	}
-	return &nvmlMachine{lib, o.root}, nil
+	return &nvmlMachine{lib, o.root, newIMEXReader(o, watch)}, nil
 }
 
 // nvmlMachine is this machine.
 type nvmlMachine struct {
 	lib  *nvml.Library
 	root string
+	imex *imex.Local
 }
 
 func (m *nvmlMachine) read() (*topology.Node, error) {
@@ -68,6 +70,7 @@ func (m *nvmlMachine) read() (*topology.Node, error) {
 	} else {
 		n.Problems = append(n.Problems, topology.Problem{Reason: "FactUnreadable", Message: "boot id: " + err.Error()})
 	}
+	addIMEX(n, m.imex)
 	return n, nil
 }
 

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// imexPatience is the most that a reading of a running probe waits for
+// nvidia-imex-ctl, for NVML's facts and samples wait with it.
+const imexPatience = 500 * time.Millisecond
+
+// addCgroupFlag adds the flag of those commands that need the machine's control
+// groups for IMEX alone.
+func (o *machineOptions) addCgroupFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.cgroupRoot, "cgroup-root", "", "`directory` where the machine's control groups are mounted; default: sys/fs/cgroup of --host-root")
+}
+
+// newIMEXReader returns the reader of what the machine itself says of IMEX. With
+// again it is read again and again.
+func newIMEXReader(o *machineOptions, again bool) *imex.Local {
+	options := imex.LocalOptions{Root: o.root, Cgroups: o.cgroupRoot}
+	if again {
+		options.Patience = imexPatience
+	}
+	return imex.NewLocal(options)
+}
+
+// addIMEX adds what the machine itself says of IMEX.
+func addIMEX(n *topology.Node, local *imex.Local) {
+	inClique := slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool {
+		_, is := g.Fabric.Clique()
+		return is
+	})
+	facts, problems := local.Read(inClique)
+	n.IMEX = facts
+	n.Problems = append(n.Problems, problems...)
+}
+
+// imexOf is such as "major 235, 2048 channels, daemon READY, domain UP".
+func imexOf(facts *topology.IMEX) string {
+	if facts.ChannelMajor == nil {
+		return "none: the driver has no IMEX channels"
+	}
+	parts := []string{fmt.Sprintf("major %d", *facts.ChannelMajor), fmt.Sprintf("%d channels", facts.Channels),
+		"daemon " + cmp.Or(facts.DaemonState, "-"), "domain " + cmp.Or(facts.DomainState, "-")}
+	if facts.HostService {
+		parts = append(parts, "nvidia-imex.service runs")
+	}
+	return strings.Join(parts, ", ")
+}
