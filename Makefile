@@ -5,7 +5,7 @@ GO ?= go
 export CGO_CFLAGS ?= -O2 -Wno-deprecated-declarations
 LDFLAGS := -s -w
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.6.2
-PACKAGES := ./... ./testdata/rig/slurmrig/... ./testdata/rig/kuberig/... ./testdata/rig/promrig/... ./testdata/exporter/...
+PACKAGES := ./... ./testdata/rig/slurmrig/... ./testdata/rig/kuberig/... ./testdata/rig/imexrig/... ./testdata/rig/promrig/... ./testdata/exporter/...
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help

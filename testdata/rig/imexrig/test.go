@@ -1,0 +1,41 @@
+package imexrig
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+)
+
+// StartTest starts a cluster with the whole control plane, the driver's controller
+// in the namespace of the options, and a fleet. All of it ends with the test. A
+// short run skips the test.
+func StartTest(t testing.TB, o Options) (*kuberig.Cluster, *Fleet) {
+	t.Helper()
+	c := kuberig.StartTest(t)
+	for _, start := range []func(context.Context) error{c.ApplyComputeDomainCRDs, c.ApplyDeviceClasses, c.StartControllerManager, c.StartScheduler,
+		func(ctx context.Context) error { return c.StartComputeDomainController(ctx, o.DriverNamespace) }} {
+		if err := start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := Start(t.Context(), c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, f
+}
+
+// Eventually waits until something is so, and fails the test when it is not in
+// time.
+func Eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 2*time.Minute, true,
+		func(context.Context) (bool, error) { return is(), nil })
+	if err != nil {
+		t.Fatalf("never %s: %v", what, err)
+	}
+}
