@@ -140,7 +140,9 @@ func TestRealPublisherToken(t *testing.T) {
 		{"delete a node", []string{"delete", "node", "node-a"}, "forbidden"},
 		{"kube-system", []string{"create", "configmap", "quoin-slurm", "-n", "kube-system"}, "forbidden"},
 		{"see the publishers' Pods", []string{"get", "pods", "-n", "quoin-system"}, ""},
-		{"see others' Pods", []string{"get", "pods", "-n", "kube-system"}, "forbidden"},
+		{"see who claims", []string{"get", "pods,resourceclaims", "-A"}, ""},
+		{"delete a claim", []string{"delete", "resourceclaim", "x", "-n", "quoin-system"}, "forbidden"},
+		{"see all definitions", []string{"get", "customresourcedefinitions"}, "forbidden"},
 		{"delete a Pod", []string{"delete", "pod", "x", "-n", "quoin-system"}, "forbidden"},
 		{"see another Lease", []string{"get", "lease", "x", "-n", "quoin-system"}, "forbidden"},
 		{"write a report", []string{"create", "configmap", "quoin-node-x", "-n", "quoin-system"}, "forbidden"},
@@ -166,7 +168,7 @@ func TestRealPublisherStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const refused = "may change the conditions QuoinFabricDegraded, QuoinTopologyDrift of a Node's status only"
+	const refused = "may change the conditions QuoinFabricDegraded, QuoinImexNotReady, QuoinTopologyDrift of a Node's status only"
 	for _, y := range []struct{ name, status, refused string }{
 		{"its conditions", `"conditions":[{"type":"QuoinFabricDegraded","status":"False","reason":"A"},{"type":"QuoinTopologyDrift","status":"True","reason":"B"}]`, ""},
 		{"and again", `"conditions":[{"type":"QuoinFabricDegraded","status":"True","reason":"A"}]`, ""},

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // agentOptions are the flags of quoin agent.
@@ -55,7 +59,8 @@ func (o *agentOptions) command() *cobra.Command {
 }
 
 func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
-	if _, err := loadConfig(o.config, agentSection, cmd.Flags()); err != nil {
+	conf, err := loadConfig(o.config, agentSection, cmd.Flags())
+	if err != nil {
 		return err
 	}
 	log, err := o.log.logger(cmd.ErrOrStderr())
@@ -73,7 +78,7 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 	if err != nil {
 		return err
 	}
-	store, err := o.openStore()
+	store, members, err := o.open(conf, log)
 	if err != nil {
 		return err
 	}
@@ -90,32 +95,50 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 	if files.Devices, err = gresDevicesOf(&o.gres); err != nil {
 		return err
 	}
-	files.Hook = hook
 	reg := newRegistry()
 	jobs := o.jobs.registry(o.machine.root, o.runDir, o.mappingDir, log)
 	config := nodeagent.Config{Node: o.machine.node, Probe: probe, Silence: 3*o.interval + 15*time.Second, IDs: ids, IDsEvery: o.dcgm.every,
 		Observe: jobs.Observe, Sampled: jobs, SampleEvery: o.jobs.sampleEvery, Worked: jobs.Worked()}
+	runs := []func(context.Context) error{jobs.Run}
+	if members != nil {
+		gate := nodeagent.NewGate(o.machine.node, o.runDir, members, log)
+		config.Observe = func(n *topology.Node) {
+			jobs.Observe(n)
+			gate.Observe(n)
+		}
+		runs = append(runs, members.Run, gate.Run)
+	} else {
+		hook.Gate = nil // nobody would open it
+	}
+	files.Hook = hook
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
-	return together(ctx, agent.Run, jobs.Run, func(ctx context.Context) error {
+	return together(ctx, append(runs, agent.Run, func(ctx context.Context) error {
 		return serve(ctx, o.listen, jobs.Handler(reg), func(context.Context) error { return agent.Ready() })
-	})
+	})...)
 }
 
-func (o *agentOptions) openStore() (nodeagent.Store, error) {
+// open returns where reports go, and what sees the node's membership in the IMEX
+// domain, nil where it joins none.
+func (o *agentOptions) open(conf *config, log *slog.Logger) (nodeagent.Store, *computedomain.Node, error) {
 	if o.store != "" {
 		if o.kubeconfig != "" {
-			return nil, errors.New("--store and --kubeconfig: want one of them")
+			return nil, nil, errors.New("--store and --kubeconfig: want one of them")
 		}
-		return nodeagent.NewDirStore(o.store, o.machine.node), nil
+		return nodeagent.NewDirStore(o.store, o.machine.node), nil, nil
 	}
 	rc, err := kubeConfig(o.kubeconfig)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	rc.UserAgent = "quoin-agent"
 	client, err := kubernetes.NewForConfig(rc)
 	if err != nil {
-		return nil, fmt.Errorf("reach the API server: %w", err)
+		return nil, nil, fmt.Errorf("reach the API server: %w", err)
 	}
-	return nodeagent.NewKubeStore(client, o.namespace, o.machine.node), nil
+	store := nodeagent.NewKubeStore(client, o.namespace, o.machine.node)
+	if conf.IMEX.Join == imex.JoinNone {
+		return store, nil, nil
+	}
+	members, err := computedomain.NewNode(rc, conf.IMEX, o.machine.node, log)
+	return store, members, err
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +23,8 @@ type jobsOptions struct {
 	spools, cgroupRoot                string
 	hookUnlink                        bool
 	jobInfo, summaryDir               string
+	gate                              string
+	gateWait                          time.Duration
 }
 
 func (o *jobsOptions) addFlags(f *pflag.FlagSet) {
@@ -31,8 +35,13 @@ func (o *jobsOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.hookUnlink, "hook-unlink", false, "let the hook release a GPU by removing its file and not by emptying it, for DCGM Exporter before 4.3.1")
 	f.DurationVar(&o.hookWait, "hook-wait", dcgm.DefaultWait, "the longest that a call of the hook may hold up a job or a node")
 	f.StringVar(&o.jobInfo, "hook-job-info", "", "absolute path of scontrol: the hook asks it once per job and node for the job's name, account and array, and an agent that has it about jobs of which the node shows nothing; default: nobody is asked")
+	f.StringVar(&o.gate, "hook-gate", dcgm.GateWarn, "what the Prolog of a job across nodes does where IMEX is not ready in time: warn and go on, fail, or hold the job in the queue; off waits for nothing")
+	f.DurationVar(&o.gateWait, "hook-gate-wait", dcgm.DefaultGateWait, "the longest that the Prolog of a job across nodes waits for IMEX")
 	f.StringVar(&o.summaryDir, "hook-summary-dir", "", "`directory`, which nodes may share, that gets a summary of each job that has ended, beside the run directory")
 }
+
+// gateOff is the policy of a gate that there is not.
+const gateOff = "off"
 
 // hookConfig returns what the hook is told, or what is wrong with the flags.
 func (o *jobsOptions) hookConfig() (dcgm.HookConfig, error) {
@@ -50,6 +59,18 @@ func (o *jobsOptions) hookConfig() (dcgm.HookConfig, error) {
 		return c, fmt.Errorf("--hook-summary-dir %q: want an absolute path", o.summaryDir)
 	case o.jobInfo != "" && !filepath.IsAbs(o.jobInfo):
 		return c, fmt.Errorf("--hook-job-info %q: want the absolute path of scontrol, for slurmd gives a hook no PATH", o.jobInfo)
+	case !slices.Contains([]string{gateOff, dcgm.GateWarn, dcgm.GateFail, dcgm.GateHold}, o.gate):
+		return c, fmt.Errorf("--hook-gate %q: want off, warn, fail or hold", o.gate)
+	case o.gate == dcgm.GateHold && o.jobInfo == "":
+		return c, errors.New("--hook-gate hold: want --hook-job-info too, for scontrol puts the job back")
+	case o.gateWait <= 0 || o.gateWait > 10*time.Minute:
+		return c, fmt.Errorf("--hook-gate-wait %s: want more than 0 and at most 10m", o.gateWait)
+	}
+	if o.gate != gateOff {
+		c.Gate = &dcgm.Gate{Policy: o.gate}
+		if o.gateWait != dcgm.DefaultGateWait {
+			c.Gate.Wait = dcgm.Duration(o.gateWait)
+		}
 	}
 	if o.hookWait != dcgm.DefaultWait {
 		c.Wait = dcgm.Duration(o.hookWait)

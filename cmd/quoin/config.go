@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 )
 
@@ -27,6 +28,8 @@ type config struct {
 	// flag --run-dir. What the command line says goes before.
 	Agent     yaml.Node `yaml:"agent"`
 	Publisher yaml.Node `yaml:"publisher"`
+	// IMEX says how nodes join one IMEX domain.
+	IMEX imex.Config `yaml:"imex"`
 	// Publications are the Slurm clusters that get files.
 	Publications []publisher.Publication `yaml:"publications"`
 }
@@ -140,6 +143,9 @@ func parseConfig(path string, data []byte) (*config, error) {
 		return nil, locate(path, &tree, err)
 	}
 	c.Publications = pubs
+	if c.IMEX, err = c.IMEX.Complete(); err != nil {
+		return nil, locate(path, &tree, err)
+	}
 	return c, nil
 }
 
@@ -171,7 +177,7 @@ func (c *config) decode(path string, data []byte, tree *yaml.Node) error {
 	return nil
 }
 
-// locate puts file and line before each of a publication's errors.
+// locate puts file and line before each error of a key of publications or of imex.
 func locate(path string, tree *yaml.Node, err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -180,9 +186,16 @@ func locate(path string, tree *yaml.Node, err error) error {
 	var out []error
 	for _, e := range joined.Unwrap() {
 		var field *publisher.FieldError
-		if errors.As(e, &field) && !tree.IsZero() {
-			line := lineOf(tree, append([]string{"publications", strconv.Itoa(field.Index)}, strings.Split(field.Key, ".")...))
-			e = fmt.Errorf("%s:%d: %w", path, line, e)
+		var ofIMEX *imex.FieldError
+		var way []string
+		switch {
+		case errors.As(e, &field):
+			way = append([]string{"publications", strconv.Itoa(field.Index)}, strings.Split(field.Key, ".")...)
+		case errors.As(e, &ofIMEX):
+			way = []string{"imex", ofIMEX.Key}
+		}
+		if way != nil && !tree.IsZero() {
+			e = fmt.Errorf("%s:%d: %w", path, lineOf(tree, way), e)
 		}
 		out = append(out, e)
 	}
@@ -265,7 +278,7 @@ func explain(path string, tree *yaml.Node, message string) string {
 // keys and values.
 var wantedOf = map[string]string{
 	"string": "text", "bool": "true or false", "int": "a whole number", "float64": "a number", "[]string": "a list of texts", "[]int": "a list of whole numbers",
-	"[]publisher.Publication": "a list of publications", "publisher.Publication": "the keys of a publication",
+	"[]publisher.Publication": "a list of publications", "publisher.Publication": "the keys of a publication", "imex.Config": "the keys of imex",
 }
 
 // keysOf lists the keys of a configuration type by its name in errors.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 )
 
@@ -37,7 +39,7 @@ func (o *publisherOptions) command() *cobra.Command {
 	f.StringVar(&o.namespace, "namespace", envOr("NAMESPACE", "quoin-system"), "namespace of reports and of the leader's lease")
 	f.StringVar(&o.pod, "pod", envOr("POD_NAME", ""), "`name` of this publisher's Pod, by which publishers elect their leader; default $POD_NAME")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "publish only while elected; false publishes at once, for a publisher that is alone and not in a Pod")
-	f.BoolVar(&o.nodeConditions, "node-conditions", true, "keep the conditions QuoinFabricDegraded and QuoinTopologyDrift on Nodes; false leaves them alone")
+	f.BoolVar(&o.nodeConditions, "node-conditions", true, "keep the conditions QuoinFabricDegraded, QuoinImexNotReady and QuoinTopologyDrift on Nodes; false leaves them alone")
 	f.StringVar(&o.listen, "listen", ":9836", "address of /metrics, /healthz and /readyz; empty for none")
 	o.log.addFlags(cmd)
 	return cmd
@@ -67,47 +69,66 @@ func runPublisher(ctx context.Context, cmd *cobra.Command, o *publisherOptions) 
 	if err != nil {
 		return err
 	}
+	reg := newRegistry()
+	metrics := publisher.NewMetrics(reg)
 	var store leadingStore
-	var recorder publisher.Recorder
-	var conditions publisher.ConditionSetter
+	var pub *publisher.Publisher
+	runs := []func(context.Context) error{}
 	if o.store != "" {
 		if o.kubeconfig != "" {
 			return errors.New("--store and --kubeconfig: want one of them")
 		}
 		store = publisher.NewDirStore(o.store)
+		pub = publisher.New(store, conf.Publications, nil, metrics, log)
 	} else {
-		rc, err := kubeConfig(o.kubeconfig)
+		kube, err := o.kube(conf, log)
 		if err != nil {
 			return err
 		}
-		pod, err := o.electedPod()
-		if err != nil {
-			return err
+		store = kube.store
+		pub = publisher.New(store, conf.Publications, publisher.NewEvents(kube.client, log), metrics, log)
+		pub.KeepMembership(kube.members)
+		if o.nodeConditions {
+			pub.KeepConditions(kube.store)
 		}
-		rc.QPS, rc.Burst, rc.UserAgent = 100, 200, "quoin-publisher"
-		client, err := kubernetes.NewForConfig(rc)
-		if err != nil {
-			return fmt.Errorf("reach the API server: %w", err)
-		}
-		kube := publisher.NewKubeStore(client, o.namespace, pod, conf.Publications, log)
-		if store = kube; o.nodeConditions {
-			conditions = kube
-		}
-		recorder = publisher.NewEvents(client, log)
+		runs = append(runs, kube.members.Run)
 	}
-	reg := newRegistry()
-	pub := publisher.New(store, conf.Publications, recorder, publisher.NewMetrics(reg), log)
-	if conditions != nil {
-		pub.KeepConditions(conditions)
-	}
-	return together(ctx, store.Run,
+	return together(ctx, append(runs, store.Run,
 		func(ctx context.Context) error { return serve(ctx, o.listen, metricsOf(reg), store.Ready) },
 		func(ctx context.Context) error {
 			if _, err := store.Snapshot(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
 			return store.Lead(ctx, pub.Run)
-		})
+		})...)
+}
+
+// kubeParts are what a publisher has of Kubernetes.
+type kubeParts struct {
+	client  kubernetes.Interface
+	store   *publisher.KubeStore
+	members *computedomain.Cluster
+}
+
+func (o *publisherOptions) kube(conf *config, log *slog.Logger) (*kubeParts, error) {
+	rc, err := kubeConfig(o.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	pod, err := o.electedPod()
+	if err != nil {
+		return nil, err
+	}
+	rc.QPS, rc.Burst, rc.UserAgent = 100, 200, "quoin-publisher"
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
+	members, err := computedomain.NewCluster(rc, conf.IMEX, log)
+	if err != nil {
+		return nil, err
+	}
+	return &kubeParts{client, publisher.NewKubeStore(client, o.namespace, pod, conf.Publications, log), members}, nil
 }
 
 // electedPod is the Pod that takes part in the election, empty without one.

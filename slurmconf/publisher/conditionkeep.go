@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -26,7 +27,10 @@ const (
 
 // nodeConditions keeps the conditions of Nodes.
 type nodeConditions struct {
-	setter ConditionSetter // nil where none are kept
+	setter     ConditionSetter  // nil where none are written
+	membership Membership       // nil where nodes join nothing that is ours to see
+	domain     topology.Problem // the last that was logged
+	unseen     string           // why membership was last not known
 	// drift is what each publication's last pass found, by publication and node.
 	drift    map[string]map[string][]topology.Problem
 	due      time.Time
@@ -39,7 +43,7 @@ type nodeConditions struct {
 func (p *Publisher) KeepConditions(setter ConditionSetter) { p.conditions.setter = setter }
 
 func (c *nodeConditions) touch(now time.Time) {
-	if c.setter != nil && c.due.IsZero() {
+	if (c.setter != nil || c.membership != nil) && c.due.IsZero() {
 		c.due = now.Add(conditionsSettle)
 	}
 }
@@ -77,7 +81,7 @@ func (p *Publisher) keepConditions(ctx context.Context) {
 	c.due = time.Now().Add(min(firstConditionsPause<<min(c.failures-1, 10), lastConditionsPause))
 	if c.failed != err.Error() {
 		c.failed = err.Error()
-		p.log.Warn("conditions of nodes are not as they should be, trying again; nodeConditions: false leaves them alone", "err", err)
+		p.log.Warn("conditions of nodes are not as they should be, trying again", "err", err)
 	}
 }
 
@@ -92,12 +96,20 @@ func (p *Publisher) writeConditions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	verdicts := p.judge(ctx, snap)
+	if p.conditions.setter == nil {
+		return nil
+	}
 	var due []dueConditions
 	sure := len(p.conditions.drift) == len(p.states) // each publication has had a pass
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		var differ []Condition
-		for _, want := range conditionsOf(snap.Reports[n.Name], p.conditions.driftOf(n.Name)) {
+		var verdict *imex.Verdict
+		if v, judged := verdicts[n.Name]; judged {
+			verdict = &v
+		}
+		for _, want := range conditionsOf(snap.Reports[n.Name], p.conditions.driftOf(n.Name), verdict) {
 			if have, is := n.Conditions[want.Type]; (!is || have != want) && (sure || want.Type != ConditionDrift) {
 				differ = append(differ, want)
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -28,13 +29,18 @@ type Condition struct {
 const maxConditionMessage = 1000
 
 // isOwnCondition says whether the publisher keeps conditions of a type.
-func isOwnCondition(kind string) bool { return kind == ConditionFabric || kind == ConditionDrift }
+func isOwnCondition(kind string) bool {
+	return kind == ConditionFabric || kind == ConditionDrift || kind == ConditionIMEX
+}
 
-// conditionsOf returns the conditions that a Node is to have by its report and
-// by what publications found of it. What nothing is known of is left out, and
-// stays as it is.
-func conditionsOf(report *topology.Node, drift []topology.Problem) []Condition {
+// conditionsOf returns the conditions that a Node is to have by its report, by what
+// publications found of it and by the verdict on its membership, nil for none. What
+// nothing is known of is left out, and stays as it is.
+func conditionsOf(report *topology.Node, drift []topology.Problem, verdict *imex.Verdict) []Condition {
 	var out []Condition
+	if verdict != nil {
+		out = append(out, membershipCondition(*verdict))
+	}
 	if c, known := fabricCondition(report); known {
 		out = append(out, c)
 	}

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // nodeKeys are the labels and annotations of Nodes that some publication looks
@@ -13,7 +15,7 @@ import (
 type nodeKeys struct{ labels, annotations map[string]bool }
 
 func watchedKeys(pubs []Publication) nodeKeys {
-	k := nodeKeys{labels: map[string]bool{}, annotations: map[string]bool{SpecAnnotation: true}}
+	k := nodeKeys{labels: map[string]bool{nodelabels.Clique: true, nodelabels.Count: true, domainLabel: true}, annotations: map[string]bool{SpecAnnotation: true}}
 	for i := range pubs {
 		p := &pubs[i]
 		for _, key := range p.labelKeys().Labels() {

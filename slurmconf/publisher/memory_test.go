@@ -171,6 +171,12 @@ func (m *memory) sync() {
 // inBubble runs a publisher over the store in fake time, with steps beside it.
 func inBubble(t *testing.T, store *memory, pubs []Publication, steps func()) {
 	t.Helper()
+	inBubbleWith(t, store, pubs, func(*Publisher) {}, func(*Publisher) { steps() })
+}
+
+// inBubbleWith is inBubble for a publisher that is prepared first.
+func inBubbleWith(t *testing.T, store *memory, pubs []Publication, prepare, steps func(*Publisher)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -178,8 +184,9 @@ func inBubble(t *testing.T, store *memory, pubs []Publication, steps func()) {
 		pub := newPublisher(store, pubs)
 		pub.recorder = store
 		pub.KeepConditions(store)
+		prepare(pub)
 		go func() { done <- pub.Run(ctx) }()
-		steps()
+		steps(pub)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

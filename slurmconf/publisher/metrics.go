@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -21,6 +22,9 @@ type Metrics struct {
 	nodes     *prometheus.GaugeVec
 	blocks    *prometheus.GaugeVec
 	problems  *prometheus.GaugeVec
+	members   *prometheus.GaugeVec
+	unready   prometheus.Gauge
+	domain    *prometheus.GaugeVec
 }
 
 // NewMetrics registers the publisher's series with reg.
@@ -42,8 +46,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		nodes:    gauge("nodes", "Nodes of a publication by the reason of their placement.", "publication", "reason"),
 		blocks:   gauge("blocks", "Blocks of a publication: with nodes, or placeholders.", "publication", "kind"),
 		problems: gauge("problems", "Problems by reason.", "publication", "reason"),
+		members:  gauge("imex_nodes", "Nodes by the reason of the verdict on their membership in the IMEX domain.", "reason"),
+		unready:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX and something is to be done or waited for."}),
+		domain:   gauge("imex_domain_info", "1 for the ComputeDomain that nodes are to join, with what is wrong with it.", "namespace", "name", "uid", "problem"),
 	}
-	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems)
+	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems, m.members, m.unready, m.domain)
 	return m
 }
 
@@ -60,6 +67,25 @@ func set(vec *prometheus.GaugeVec, publication string, counts map[string]int) {
 	for word, n := range counts {
 		vec.WithLabelValues(publication, word).Set(float64(n))
 	}
+}
+
+// setMembership counts verdicts.
+func (m *Metrics) setMembership(d *imex.Domain, verdicts map[string]imex.Verdict) {
+	counts := make(map[string]int)
+	unready := 0
+	for _, v := range verdicts {
+		counts[v.Reason]++
+		if v.Problem() {
+			unready++
+		}
+	}
+	m.members.Reset()
+	for reason, n := range counts {
+		m.members.WithLabelValues(reason).Set(float64(n))
+	}
+	m.unready.Set(float64(unready))
+	m.domain.Reset()
+	m.domain.WithLabelValues(d.Namespace, d.Name, d.UID, d.Problem.Reason).Set(1)
 }
 
 // observe counts what a pass found, and logs problems when they change.

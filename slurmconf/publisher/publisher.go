@@ -70,6 +70,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		s.started, s.readings = now, nil
 		s.touch(now)
 	}
+	p.conditions.touch(now)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -83,6 +84,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 			}
 			p.conditions.touch(now)
 			p.reread(ctx, now)
+		case <-p.conditions.memberChanges():
+			p.conditions.touch(time.Now())
 		case <-timer.C:
 			p.pass(ctx)
 			p.keepConditions(ctx)

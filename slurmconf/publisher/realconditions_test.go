@@ -78,9 +78,13 @@ func TestRealConditions(t *testing.T) {
 		t.Fatalf("%s: not within 40 s: %+v", what, n.Status.Conditions)
 		return corev1.NodeCondition{}
 	}
-	well := until("well", func(c corev1.NodeCondition) bool { return c.Status == corev1.ConditionFalse && c.Reason == "FabricHealthy" })
+	well := until("well", func(c corev1.NodeCondition) bool {
+		return c.Status == corev1.ConditionFalse && c.Reason == "FabricHealthy"
+	})
 	report(func(f *topology.Fabric) { f.Health = topology.HealthLimitedCapacity })
-	limited := until("limited", func(c corev1.NodeCondition) bool { return c.Status == corev1.ConditionTrue && c.Reason == "FabricLimitedCapacity" })
+	limited := until("limited", func(c corev1.NodeCondition) bool {
+		return c.Status == corev1.ConditionTrue && c.Reason == "FabricLimitedCapacity"
+	})
 	report(func(f *topology.Fabric) { f.Health = topology.HealthUnhealthy })
 	worse := until("unhealthy", func(c corev1.NodeCondition) bool { return c.Reason == "FabricUnhealthy" })
 	if well.LastTransitionTime.IsZero() || !well.LastTransitionTime.Before(&limited.LastTransitionTime) || !worse.LastTransitionTime.Equal(&limited.LastTransitionTime) {

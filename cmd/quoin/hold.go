@@ -1,0 +1,19 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// newHoldCommand returns the whole program of the DaemonSet quoin-imex: its pod's
+// claim keeps the node's IMEX daemon, and the program does nothing.
+func newHoldCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "hold",
+		Short: "Do nothing until told to stop: for the pods that hold the nodes' IMEX channels (DaemonSet quoin-imex)",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			<-cmd.Context().Done()
+			return nil
+		},
+	}
+}

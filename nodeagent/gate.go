@@ -1,0 +1,150 @@
+package nodeagent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// gateEvery is how often the gate is confirmed while nothing changes: three are
+// missed before it is stale.
+const gateEvery = imex.GateStale / 4
+
+// NodeMembership sees one node's membership in the IMEX domain.
+type NodeMembership interface {
+	// Changes gets a value after a change; several changes may give one.
+	Changes() <-chan struct{}
+	// Snapshot returns what is seen of the node. An error says why nothing is known
+	// yet.
+	Snapshot() (*imex.Seen, error)
+	// SetClique says in which clique NVML sees the node, empty for none.
+	SetClique(id string)
+}
+
+// Gate keeps the file by which the hook knows whether jobs across nodes may use IMEX
+// here.
+type Gate struct {
+	node, runDir string
+	members      NodeMembership
+	log          *slog.Logger
+	wake         chan struct{}
+
+	mu     sync.Mutex
+	report *topology.Node
+
+	// What follows is of the goroutine of Run alone.
+	said string
+}
+
+// NewGate returns the gate of a node. Nothing is read or written before Run.
+func NewGate(node, runDir string, members NodeMembership, log *slog.Logger) *Gate {
+	return &Gate{node: node, runDir: runDir, members: members, log: log, wake: make(chan struct{}, 1)}
+}
+
+// Observe tells the gate of the node's last good report.
+func (g *Gate) Observe(n *topology.Node) {
+	g.mu.Lock()
+	g.report = n
+	g.mu.Unlock()
+	g.members.SetClique(nvmlClique(n))
+	notify(g.wake)
+}
+
+// nvmlClique is the node's clique by NVML, empty for none.
+func nvmlClique(n *topology.Node) string {
+	if n.Domain.None || n.Domain == (topology.NVLinkDomain{}) {
+		return ""
+	}
+	return n.Domain.Clique.String()
+}
+
+// Run keeps the file until ctx ends. What is left of it goes stale.
+func (g *Gate) Run(ctx context.Context) error {
+	ticker := time.NewTicker(gateEvery)
+	defer ticker.Stop()
+	for {
+		g.keep()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-g.wake:
+		case <-g.members.Changes():
+		case <-ticker.C:
+		}
+	}
+}
+
+// keep writes what is known now. While nothing is, the file goes stale, and jobs
+// go on.
+func (g *Gate) keep() {
+	gate, err := g.now()
+	if err == nil && gate != nil {
+		err = imex.WriteGate(g.runDir, *gate)
+	}
+	said := ""
+	switch {
+	case err != nil:
+		said = err.Error()
+	case gate != nil:
+		said = fmt.Sprintf("%s, ready %t", gate.Reason, gate.Ready)
+	}
+	if said == g.said {
+		return
+	}
+	g.said = said
+	if err != nil {
+		g.log.Warn("gate of jobs across nodes is not kept, and lets them pass", "err", err)
+	} else {
+		g.log.Info("gate of jobs across nodes", "clique", gate.Clique, "ready", gate.Ready, "reason", gate.Reason, "message", gate.Message)
+	}
+}
+
+// now is the gate as of now, nil before there is a report.
+func (g *Gate) now() (*imex.Gate, error) {
+	g.mu.Lock()
+	report := g.report
+	g.mu.Unlock()
+	if report == nil {
+		return nil, nil
+	}
+	seen, err := g.members.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	node := seen.Nodes[g.node]
+	node.Name, node.GPUs, node.Local, node.Clique = g.node, len(report.GPUs) > 0, report.IMEX, nvmlClique(report)
+	switch {
+	case report.Domain.None:
+		node.Fabric = imex.FabricNone
+	case node.Clique != "":
+		node.Fabric = imex.FabricClique
+	}
+	if seen.Nodes == nil {
+		seen.Nodes = make(map[string]imex.Node)
+	}
+	seen.Nodes[g.node] = node
+	verdict := imex.Judge(seen)[g.node]
+	gate := &imex.Gate{Node: g.node, BootID: dcgm.BootID(), Ready: verdict.Ready(), Reason: verdict.Reason, Message: verdict.Message}
+	if verdict.Remedy != "" {
+		gate.Message += ". " + verdict.Remedy
+	}
+	if !verdict.Ready() && !verdict.Problem() {
+		return gate, nil // nothing to wait for
+	}
+	gate.Clique = node.Clique
+	for _, c := range seen.Cliques {
+		if c.ID != gate.Clique || c.Domain != node.DomainLabel {
+			continue
+		}
+		for _, m := range c.Daemons {
+			gate.Members = append(gate.Members, imex.GateMember{Node: m.Node, Ready: m.Ready})
+		}
+	}
+	return gate, nil
+}

@@ -1,0 +1,121 @@
+package nodeagent
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+const gateClique = "8a61c302-0000-4000-8000-000000000001.7"
+
+// membersOfOne is a node's membership that a test changes by hand.
+type membersOfOne struct {
+	mu      sync.Mutex
+	changes chan struct{}
+	seen    imex.Seen
+	broken  error
+	nvml    string
+}
+
+func (m *membersOfOne) Changes() <-chan struct{} { return m.changes }
+
+func (m *membersOfOne) Snapshot() (*imex.Seen, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	seen := m.seen
+	return &seen, m.broken
+}
+
+func (m *membersOfOne) SetClique(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.nvml = id
+}
+
+func (m *membersOfOne) edit(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+	notify(m.changes)
+}
+
+// TestGate writes what is known of the node, confirms it, and lets it go stale
+// while nothing is.
+func TestGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		m := &membersOfOne{changes: make(chan struct{}, 1), seen: imex.Seen{Join: imex.JoinHolder, ClaimsUnread: true, DomainUnread: true,
+			Nodes: map[string]imex.Node{"n1": {Name: "n1", DomainLabel: "u1"}},
+			Cliques: []imex.Clique{{Domain: "u1", ID: gateClique, Daemons: []imex.Member{
+				{Node: "n1", Address: "10.0.0.1", Clique: gateClique, Index: 0, Ready: true}, {Node: "n2", Address: "10.0.0.2", Clique: gateClique, Index: 1}}}}}}
+		run := t.TempDir()
+		g := NewGate("n1", run, m, discard())
+		var running sync.WaitGroup
+		running.Go(func() { _ = g.Run(ctx) })
+		check := func(what string, want *imex.Gate) {
+			t.Helper()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			got, _, err := imex.ReadGate(run)
+			if want == nil {
+				if err == nil {
+					t.Errorf("%s: %+v, want none", what, got)
+				}
+				return
+			}
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(imex.Gate{}, "APIVersion", "Kind", "BootID", "Message")); err != nil || diff != "" {
+				t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
+			}
+		}
+		check("before the first report", nil)
+		clique, err := topology.ParseClique(gateClique)
+		if err != nil {
+			t.Fatal(err)
+		}
+		major := 235
+		report := &topology.Node{Name: "n1", GPUs: []topology.GPU{{UUID: "GPU-a"}}, Domain: topology.NVLinkDomain{Clique: clique}, IMEX: &topology.IMEX{ChannelMajor: &major, Channels: 2048}}
+		g.Observe(report)
+		members := []imex.GateMember{{Node: "n1", Ready: true}, {Node: "n2"}}
+		check("ready", &imex.Gate{Node: "n1", Clique: gateClique, Ready: true, Reason: imex.ReasonReady, Members: members})
+		if m.nvml != gateClique {
+			t.Errorf("NVML's clique is told as %q", m.nvml)
+		}
+		m.edit(func() { m.seen.Nodes = map[string]imex.Node{"n1": {Name: "n1"}} })
+		check("without the label", &imex.Gate{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
+		g.Observe(&topology.Node{Name: "n1", GPUs: report.GPUs, Domain: topology.NVLinkDomain{None: true}})
+		check("no multi-node NVLink", &imex.Gate{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
+		if m.nvml != "" {
+			t.Errorf("NVML's clique is told as %q", m.nvml)
+		}
+		m.edit(func() { m.seen.Join = imex.JoinNone })
+		g.Observe(report)
+		check("nobody joins", &imex.Gate{Node: "n1", Reason: imex.ReasonNotWanted})
+
+		_, before, _ := imex.ReadGate(run)
+		m.edit(func() { m.broken = errors.New("not listed") })
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if _, at, err := imex.ReadGate(run); err != nil || !at.Equal(before) {
+			t.Errorf("confirmed while nothing is known: %s and %s, %v", before, at, err)
+		}
+		m.edit(func() { m.broken = nil })
+		for range 10 { // a look at any time finds it fresh
+			time.Sleep(imex.GateStale / 3)
+			synctest.Wait()
+			if _, at, err := imex.ReadGate(run); err != nil || time.Since(at) > imex.GateStale/3 {
+				t.Errorf("%s old, %v", time.Since(at), err)
+			}
+		}
+		cancel()
+		running.Wait()
+	})
+}

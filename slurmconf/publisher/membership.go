@@ -1,0 +1,116 @@
+package publisher
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+)
+
+// ConditionIMEX is true on nodes with multi-node NVLink on which jobs across nodes
+// cannot use IMEX.
+const ConditionIMEX = "QuoinImexNotReady"
+
+// domainLabel is the label by which NVIDIA's driver starts a node's IMEX daemon.
+const domainLabel = "resource.nvidia.com/computeDomain"
+
+// Membership keeps the domain that nodes join, and sees who has.
+type Membership interface {
+	// Changes gets a value after a change; several changes may give one.
+	Changes() <-chan struct{}
+	// Ensure sees to it that there is a domain as it is configured, as far as that is
+	// possible. After an error a change tells when to try again.
+	Ensure(ctx context.Context) (imex.Domain, error)
+	// Snapshot returns all but the nodes. An error says why nothing is known yet, and
+	// a change when it is.
+	Snapshot() (*imex.Seen, error)
+}
+
+// KeepMembership has the publisher keep a domain and judge the nodes' membership.
+// It is called before Run.
+func (p *Publisher) KeepMembership(m Membership) { p.conditions.membership = m }
+
+// memberChanges is nil, which never wakes, without a membership.
+func (c *nodeConditions) memberChanges() <-chan struct{} {
+	if c.membership == nil {
+		return nil
+	}
+	return c.membership.Changes()
+}
+
+// judge returns the verdicts on the nodes' membership, nil while they are not
+// known: a change tells when they are.
+func (p *Publisher) judge(ctx context.Context, snap *Snapshot) map[string]imex.Verdict {
+	c := &p.conditions
+	if c.membership == nil {
+		return nil
+	}
+	domain, err := c.membership.Ensure(ctx)
+	var seen *imex.Seen
+	if err == nil {
+		p.sayDomain(&domain)
+		seen, err = c.membership.Snapshot()
+	}
+	if err != nil {
+		if c.unseen != err.Error() && ctx.Err() == nil {
+			c.unseen = err.Error()
+			p.log.Warn("membership in the IMEX domain is not known", "err", err)
+		}
+		return nil
+	}
+	c.unseen = ""
+	seen.Nodes = p.members(snap, seen.Join)
+	verdicts := imex.Judge(seen)
+	p.metrics.setMembership(&domain, verdicts)
+	return verdicts
+}
+
+// sayDomain logs what is wrong with the domain, once, and that it is over.
+func (p *Publisher) sayDomain(d *imex.Domain) {
+	was, is := p.conditions.domain, d.Problem
+	if was == is {
+		return
+	}
+	p.conditions.domain = is
+	if is.Reason == "" {
+		p.log.Info("ComputeDomain is as configured", "namespace", d.Namespace, "name", d.Name, "uid", d.UID)
+		return
+	}
+	p.log.Warn("ComputeDomain", "namespace", d.Namespace, "name", d.Name, "reason", is.Reason, "message", is.Message)
+}
+
+// members is what is known of the nodes themselves.
+func (p *Publisher) members(snap *Snapshot, join string) map[string]imex.Node {
+	pods := join == imex.JoinSlurmd && slices.ContainsFunc(p.states, func(s *state) bool { return s.pub.workers != nil || s.pub.names != nil })
+	out := make(map[string]imex.Node, len(snap.Nodes))
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		m := imex.Node{Name: n.Name, GPUs: n.GPUs > 0 || n.Labels[nodelabels.Count] != "", CliqueLabel: n.Labels[nodelabels.Clique],
+			DomainLabel: n.Labels[domainLabel], NoWorker: pods && len(n.Workers) == 0}
+		if r := snap.Reports[n.Name]; r != nil {
+			m.GPUs = m.GPUs || len(r.GPUs) > 0
+			m.Local = r.IMEX
+			switch {
+			case r.Domain.None:
+				m.Fabric = imex.FabricNone
+			case r.Domain != topology.NVLinkDomain{}:
+				m.Fabric, m.Clique = imex.FabricClique, r.Domain.Clique.String()
+			}
+		}
+		out[n.Name] = m
+	}
+	return out
+}
+
+// membershipCondition is a verdict as a condition.
+func membershipCondition(v imex.Verdict) Condition {
+	message := v.Message
+	if v.Remedy != "" {
+		message = fmt.Sprintf("%s. %s", v.Message, v.Remedy)
+	}
+	return Condition{Type: ConditionIMEX, True: v.Problem(), Reason: cmp.Or(v.Note, v.Reason), Message: shorten(message)}
+}
