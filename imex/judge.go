@@ -36,7 +36,7 @@ func isProblem(reason string) bool {
 func Judge(s *Seen) map[string]Verdict {
 	j := gather(s)
 	for i := range j.nodes {
-		if n := &j.nodes[i]; n.GPUs || n.member {
+		if n := &j.nodes[i]; n.GPUs || n.member || j.listed(n) {
 			n.found = j.first(n)
 		}
 	}

@@ -98,8 +98,10 @@ func TestJudgeDomain(t *testing.T) {
 	all := func(reason string) map[string]string { return map[string]string{"*": reason} }
 	runJudgeCases(t, []judgeCase{
 		{name: "healthy", spoil: func(*Seen) {}, says: []string{"index 1 (10.0.0.2) in clique " + testClique}},
-		{name: "no domain", spoil: func(s *Seen) { s.Domain.UID = "" }, want: all(ReasonNoDomain), says: []string{"there is no ComputeDomain quoin-system/quoin", "publisher"}},
-		{name: "no domain, and why", spoil: problem(ReasonNoDomain), want: all(ReasonNoDomain), says: []string{"seen so"}},
+		{name: "no domain", spoil: problem(ReasonNoDomain), want: all(ReasonNoDomain), says: []string{"seen so", "publisher"}},
+		{name: "no domain, and nothing said of it", spoil: func(s *Seen) {
+			s.Domain.UID, s.Domain.Problem.Reason = "", ReasonNoDomain
+		}, want: all(ReasonNoDomain), says: []string{"ComputeDomain quoin-system/quoin cannot be joined"}},
 		{name: "no CRD", spoil: problem(ReasonNoCRD), want: all(ReasonNoCRD), says: []string{"seen so", "install NVIDIA's DRA driver"}},
 		{name: "forbidden", spoil: problem(ReasonDomainForbidden), want: all(ReasonDomainForbidden), says: []string{"seen so", "list, watch and create"}},
 		{name: "a word of another package", spoil: problem("Overcast"), want: all(ReasonNoDomain), says: []string{"Overcast: seen so"}},
@@ -109,7 +111,7 @@ func TestJudgeDomain(t *testing.T) {
 		{name: "another problem of one that is there", spoil: func(s *Seen) { s.Domain.Problem.Reason = "Overcast" }, want: all(ReasonDomainDiffers), says: []string{"Overcast"}},
 		{name: "it is being deleted", spoil: func(s *Seen) { s.Domain.Deleting = true }, want: all(ReasonDomainDeleting), says: []string{"quoin-system/quoin is being deleted"}},
 		{name: "the domain is not to be read, and the label counts", spoil: func(s *Seen) {
-			s.Domain, s.DomainUnread = Domain{}, true
+			s.Domain.UID = ""
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })
 		}, want: map[string]string{"n1": ReasonNotPrepared, "*": ReasonReady + "/" + NotePeersNotReady}},
 		{name: "not wanted", spoil: func(s *Seen) { s.Join = JoinNone }, want: all(ReasonNotWanted), says: []string{"imex.join is none"}},

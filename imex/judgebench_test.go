@@ -20,7 +20,9 @@ func BenchmarkJudge(b *testing.B) {
 				s.Cliques[i].Daemons[0].Ready = false
 			}
 		}},
-		{"no domain", func(s *Seen) { s.Domain.UID = "" }},
+		{"no domain", func(s *Seen) {
+			s.Domain = Domain{Problem: topology.Problem{Reason: ReasonNoDomain, Message: "there is none"}}
+		}},
 		{"all in conflict", func(s *Seen) {
 			for i := range 10000 {
 				s.Claims = append(s.Claims, Claim{Namespace: "slurm", Name: fmt.Sprintf("worker-%d", i), Domain: testUID,

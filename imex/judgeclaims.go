@@ -30,17 +30,18 @@ func (j *judge) claims(n *node) finding {
 // conflict is of a node's second claim, which waits for ever: the node has one
 // channel to give.
 func conflict(j *judge, n *node) finding {
-	var live []*Claim
-	var texts []string
-	for _, c := range n.holds {
-		if c.Waiting != "" || len(c.Pods) > 0 {
-			live, texts = append(live, c), append(texts, c.text())
-		}
+	live := n.holds
+	for len(live) > 0 && live[len(live)-1].rank() == claimIdle {
+		live = live[:len(live)-1]
 	}
 	if len(live) < 2 {
 		return finding{}
 	}
-	return finding{ReasonClaimConflict, "claims of two pods for the node's one channel: " + strings.Join(texts, "; "), j.remedyOfTwo(live)}
+	texts := make([]string, len(live))
+	for i, c := range live {
+		texts[i] = c.text()
+	}
+	return finding{ReasonClaimConflict, "claims of more than one pod for the node's one channel: " + strings.Join(texts, "; "), j.remedyOfTwo(live)}
 }
 
 // remedyOfTwo says which of the pods are to claim, and what of the others.
@@ -64,14 +65,17 @@ func (j *judge) remedyOfTwo(claims []*Claim) string {
 
 // otherDomain is of a node that has joined another domain, or is about to.
 func otherDomain(j *judge, n *node) finding {
-	domain, message := n.DomainLabel, "label "+domainLabel+" names "+n.DomainLabel
+	var domain, message string
 	for _, c := range n.holds {
 		if c.Domain != "" && c.Domain != n.wanted {
 			domain, message = c.Domain, c.text()+" of domain "+c.Domain
 			break
 		}
 	}
-	if n.wanted == "" || domain == "" || domain == n.wanted {
+	if domain == "" && n.DomainLabel != "" && n.DomainLabel != n.wanted {
+		domain, message = n.DomainLabel, "label "+domainLabel+" names "+n.DomainLabel
+	}
+	if domain == "" || n.wanted == "" {
 		return finding{}
 	}
 	return finding{ReasonOtherDomain, message + ", not " + j.domainText(n),
@@ -81,12 +85,12 @@ func otherDomain(j *judge, n *node) finding {
 // claim is of a node whose claim has come to nothing yet.
 func (j *judge) claim(n *node) finding {
 	for _, c := range n.holds {
-		if c.Waiting != "" {
+		if c.rank() == claimWaits {
 			return finding{ReasonClaimWaits, waits(c, n.holds), "see why with kubectl describe pod: the DRA driver's kubelet plugin must run on the node and publish channel-0 in a ResourceSlice"}
 		}
 	}
 	switch {
-	case len(n.holds) > 0 && len(n.holds[0].Pods) == 0:
+	case len(n.holds) > 0 && n.holds[0].rank() == claimIdle:
 		return finding{ReasonClaimUnused, n.holds[0].text(), "wait for its pod, and delete the claim if none is to come"}
 	case len(n.holds) > 0 || j.ClaimsUnread:
 		return finding{}
@@ -107,7 +111,7 @@ func (j *judge) claim(n *node) finding {
 func waits(c *Claim, all []*Claim) string {
 	text := c.text()
 	for _, o := range all {
-		if o.Waiting == "" {
+		if o.rank() == claimIdle {
 			text += "; the channel is still allocated to claim " + o.Namespace + "/" + o.Name + ", which no pod holds"
 		}
 	}

@@ -77,51 +77,54 @@ func (n *node) daemonPod() string {
 
 // entry is of a node whose entry or daemon is not ready, or not its own.
 func (j *judge) entry(n *node) finding {
-	m := n.entry
-	own := m.text(n.own)
-	if other := j.twin(n); other != nil {
-		restart := "delete, while no job across nodes runs there, the pod of DaemonSet computedomain-daemon-" + n.wanted + " on " + other.Node + " or on this node, so that it takes another"
-		if other.Index == m.Index {
-			return finding{ReasonDuplicateIndex, own + ", an index that " + other.Node + " (" + other.Address + ") has too: to the clique's other daemons one of them does not exist", restart}
-		}
-		return finding{ReasonDuplicateAddress, own + ", an address that " + other.Node + " (index " + strconv.Itoa(other.Index) + ") has too: one of the two entries is from before", restart}
+	if f := j.shares(n); f.reason != "" {
+		return f
 	}
 	state := ""
 	if n.Local != nil {
 		state = n.Local.DaemonState
 	}
 	switch {
-	case !m.Ready && state == daemonReady:
-		return finding{ReasonEntryBehind, own + " is NotReady, while the local daemon says READY" + j.statusText(n),
+	case !n.entry.Ready && state == daemonReady:
+		return finding{ReasonEntryBehind, n.entry.text(n.own) + " is NotReady, while the local daemon says READY" + j.statusText(n),
 			"wait for the driver to write it; if that lasts, see the readiness of " + n.daemonPod()}
-	case !m.Ready:
-		return finding{ReasonNotReady, own + " is NotReady" + daemonText(n) + j.statusText(n),
+	case !n.entry.Ready:
+		return finding{ReasonNotReady, n.entry.text(n.own) + " is NotReady" + daemonText(n) + j.statusText(n),
 			"wait, for a daemon takes some minutes to start; if that lasts, see the log of " + n.daemonPod()}
 	case state != "" && state != daemonReady:
-		return finding{ReasonDaemonNotReady, own + " is Ready, while the local daemon says " + state,
+		return finding{ReasonDaemonNotReady, n.entry.text(n.own) + " is Ready, while the local daemon says " + state,
 			"wait for the two to agree; if that lasts, see the log of " + n.daemonPod()}
 	}
 	return finding{}
 }
 
-// daemonReady is what nvidia-imex-ctl -q prints of a daemon that is.
-const daemonReady = "READY"
-
-// twin returns another node's entry in the clique that has the index of this one's,
-// else one that has its address.
-func (j *judge) twin(n *node) *Member {
-	var twin *Member
+// shares is of an entry that has its index, else its address, with another node's.
+func (j *judge) shares(n *node) finding {
+	var index, address *Member
 	for _, m := range n.own.entries {
 		switch {
 		case m.Node == n.Name:
-		case m.Index == n.entry.Index && !j.byStatus: // older drivers give none
-			return m
-		case twin == nil && m.Address == n.entry.Address && m.Address != "":
-			twin = m
+		case index == nil && m.Index == n.entry.Index && !j.byStatus: // older drivers give none
+			index = m
+		case address == nil && m.Address == n.entry.Address && m.Address != "":
+			address = m
 		}
 	}
-	return twin
+	switch {
+	case index != nil:
+		return finding{ReasonDuplicateIndex, n.entry.text(n.own) + ", an index that " + index.Node + " (" + index.Address + ") has too: to the clique's other daemons one of the two does not exist", n.remedyOfTwins(index)}
+	case address != nil:
+		return finding{ReasonDuplicateAddress, n.entry.text(n.own) + ", an address that " + address.Node + " (index " + strconv.Itoa(address.Index) + ") has too: one of the two entries is from before", n.remedyOfTwins(address)}
+	}
+	return finding{}
 }
+
+func (n *node) remedyOfTwins(other *Member) string {
+	return "delete, while no job across nodes runs there, the pod of DaemonSet computedomain-daemon-" + n.wanted + " on " + other.Node + " or on this node, so that it takes another"
+}
+
+// daemonReady is what nvidia-imex-ctl -q prints of a daemon that is.
+const daemonReady = "READY"
 
 // statusText says that the domain's status is more hopeful than the entry.
 func (j *judge) statusText(n *node) string {

@@ -113,6 +113,8 @@ func TestJudgeByStatus(t *testing.T) {
 	runJudgeCases(t, []judgeCase{
 		{name: "healthy, without indexes", spoil: old(func(map[string]Member) {})},
 		{name: "not ready", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique}) }), want: map[string]string{"n1": ReasonEntryBehind, "*": peers}},
+		{name: "one address twice", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique, Address: "10.0.0.3", Ready: true}) }),
+			want: map[string]string{"n1": ReasonDuplicateAddress, "n2": ReasonDuplicateAddress, "*": peers}, says: []string{"n2 (index 0) has too"}},
 		{name: "not listed", spoil: old(func(m map[string]Member) { delete(m, "n1") }), want: map[string]string{"n1": ReasonNoEntry, "*": peers}},
 		{name: "under another clique", spoil: old(func(m map[string]Member) { set(m, Member{Clique: oldClique, Ready: true}) }), want: map[string]string{"n1": ReasonStaleEntry, "*": peers}},
 		{name: "without a clique", spoil: old(func(m map[string]Member) { set(m, Member{Ready: true}) }), want: map[string]string{"n1": ReasonNoFabricSeen, "*": peers}},
@@ -123,7 +125,7 @@ func TestJudgeByStatus(t *testing.T) {
 // its own report.
 func TestJudgeOne(t *testing.T) {
 	s := rack()
-	s.Domain, s.DomainUnread, s.Claims, s.ClaimsUnread, s.Members = Domain{}, true, nil, true, nil
+	s.Domain.UID, s.Claims, s.ClaimsUnread, s.Members = "", nil, true, nil
 	s.Nodes = map[string]Node{"n1": s.Nodes["n1"]}
 	s.Cliques[0].Daemons[3].Ready = false
 	want := map[string]Verdict{"n1": {

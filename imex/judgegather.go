@@ -29,7 +29,7 @@ type node struct {
 	entry  *Member
 	strays []stray
 	holds  []*Claim
-	// member says that it has a label, an entry or a claim.
+	// member says that it has a label, an entry in a clique or a claim.
 	member bool
 	found  finding
 }
@@ -46,6 +46,8 @@ type cliqueKey struct{ domain, id string }
 type clique struct {
 	cliqueKey
 	entries []*Member
+	// foreign are entries of nodes that are not known, or whose own it is not.
+	foreign []*Member
 	// nodes are those whose own it is, labelled those of them, and of nodes in other
 	// domains, that have this domain's label.
 	nodes    []*node
@@ -87,7 +89,7 @@ func (j *judge) gatherNodes() {
 		n := &j.nodes[i]
 		n.member = n.DomainLabel != ""
 		n.wanted = j.Domain.UID
-		if j.DomainUnread {
+		if j.domainUnread() {
 			n.wanted = n.DomainLabel
 		}
 		id := cmp.Or(n.Clique, n.CliqueLabel)
@@ -103,20 +105,26 @@ func (j *judge) gatherNodes() {
 	}
 }
 
+// domainUnread reports whether the domain is not this observer's to read.
+func (s *Seen) domainUnread() bool { return s.Domain.UID == "" && s.Domain.Problem.Reason == "" }
+
 // gatherEntries finds each node's entries.
 func (j *judge) gatherEntries() {
 	add := func(c *clique, m *Member) {
 		c.entries = append(c.entries, m)
 		n := j.at[m.Node]
+		if n == nil || n.own != c {
+			c.foreign = append(c.foreign, m)
+		}
 		switch {
 		case n == nil:
 			return
-		case c == n.own:
+		case n.own == c:
 			// Of two entries of one node, which no server keeps, the worse counts.
 			if n.entry == nil || compareMembers(m, n.entry) < 0 {
 				n.entry = m
 			}
-		case c.domain == n.wanted:
+		case n.wanted == c.domain:
 			n.strays = append(n.strays, stray{m, c})
 		}
 		n.member = true
@@ -127,12 +135,11 @@ func (j *judge) gatherEntries() {
 			add(c, &j.Cliques[i].Daemons[m])
 		}
 	}
-	j.byStatus = len(j.Cliques) == 0
+	if j.byStatus = len(j.Cliques) == 0; !j.byStatus {
+		return
+	}
 	for name, m := range j.Members {
-		if n := j.at[name]; n != nil {
-			n.member = true
-		}
-		if j.byStatus && m.Clique != "" {
+		if m.Clique != "" {
 			m.Node = name
 			add(j.of(j.Domain.UID, m.Clique), &m)
 		}
@@ -185,12 +192,19 @@ func compareClaims(a, b *Claim) int {
 		strings.Compare(a.Owner, b.Owner), strings.Compare(a.Domain, b.Domain), strings.Compare(a.pods(), b.pods()))
 }
 
+// How far a claim has come.
+const (
+	claimHeld  = iota // by a pod
+	claimWaits        // for the channel
+	claimIdle         // allocated, and reserved for no pod
+)
+
 func (c *Claim) rank() int {
 	switch {
 	case c.Waiting != "":
-		return 1
+		return claimWaits
 	case len(c.Pods) == 0:
-		return 2
+		return claimIdle
 	}
-	return 0
+	return claimHeld
 }

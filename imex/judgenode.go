@@ -38,19 +38,19 @@ func saysNone(label string) bool {
 // domain is of a domain that nobody can join.
 func (j *judge) domain(*node) finding {
 	d := &j.Domain
-	name := "ComputeDomain " + d.Namespace + "/" + d.Name
 	reason, message := d.Problem.Reason, d.Problem.Message
+	if reason == "" && !d.Deleting {
+		return finding{}
+	}
+	name := "ComputeDomain " + d.Namespace + "/" + d.Name
 	switch {
 	case d.Deleting:
 		reason, message = ReasonDomainDeleting, name+" is being deleted, which ends the IMEX daemons of all its nodes"
-	case reason == "" && d.UID == "" && !j.DomainUnread:
-		reason, message = ReasonNoDomain, "there is no "+name
-	case reason == "":
-		return finding{}
-	case remedyOf(reason) == "" && d.UID == "":
-		reason, message = ReasonNoDomain, d.Problem.String()
 	case remedyOf(reason) == "":
-		reason, message = ReasonDomainDiffers, d.Problem.String()
+		message = d.Problem.String()
+		if reason = ReasonDomainDiffers; d.UID == "" {
+			reason = ReasonNoDomain
+		}
 	}
 	return finding{reason, cmp.Or(message, name+" cannot be joined"), remedyOf(reason)}
 }

@@ -49,11 +49,11 @@ func (j *judge) behind(c *clique) []string {
 			c.behind = append(c.behind, n.Name+" ("+r+")")
 		}
 	}
-	for _, m := range c.entries {
-		switch n := j.at[m.Node]; {
-		case n != nil && n.own != c:
+	for _, m := range c.foreign {
+		switch {
+		case j.at[m.Node] != nil:
 			c.behind = append(c.behind, m.Node+" ("+ReasonStaleEntry+")")
-		case n == nil && !m.Ready:
+		case !m.Ready:
 			c.behind = append(c.behind, m.Node+" ("+ReasonNotReady+")")
 		}
 	}
@@ -106,6 +106,12 @@ func (j *judge) status(n *node) finding {
 		return finding{reason: NoteStatusDiffers, message: "the domain's status says index " + strconv.Itoa(m.Index) + " (" + m.Address + ") in clique " + m.Clique + ", which does not count"}
 	}
 	return finding{}
+}
+
+// listed reports whether the domain's status has the node.
+func (j *judge) listed(n *node) bool {
+	_, listed := j.Members[n.Name]
+	return listed
 }
 
 // list names so many that a message stays readable.

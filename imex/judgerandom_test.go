@@ -61,7 +61,7 @@ func TestJudgeRandom(t *testing.T) {
 // hasReadyEntry looks for the one thing that makes a node ready.
 func (s *Seen) hasReadyEntry(n Node) bool {
 	domain, clique := s.Domain.UID, n.Clique
-	if s.DomainUnread {
+	if domain == "" && s.Domain.Problem.Reason == "" {
 		domain = n.DomainLabel
 	}
 	if clique == "" {
@@ -131,7 +131,6 @@ func randomSeen(r *rand.Rand) *Seen {
 	s.Domain.Deleting, s.HostChannels, s.ClaimsUnread = one(30), one(3), one(4)
 	if one(10) {
 		s.Domain.UID = ""
-		s.DomainUnread = one(2)
 	}
 	if one(15) {
 		s.Domain.Problem = topology.Problem{Reason: pick([]string{ReasonNoCRD, ReasonNoDomain, ReasonDomainDiffers, ReasonDomainForbidden, "Overcast"}), Message: "why"}

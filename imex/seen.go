@@ -13,9 +13,6 @@ type Seen struct {
 	Join string
 	// Domain is the domain that nodes are to join.
 	Domain Domain
-	// DomainUnread says that the domain is not this observer's to read: then the one
-	// that a node's label names counts for the node.
-	DomainUnread bool
 	// Nodes are by the names of the Kubernetes nodes.
 	Nodes map[string]Node
 	// Cliques are of all domains. Drivers without such objects have none: then
@@ -33,7 +30,8 @@ type Seen struct {
 	HostChannels bool
 }
 
-// Domain is the ComputeDomain that nodes are to join.
+// Domain is the ComputeDomain that nodes are to join. Without UID and Problem it is
+// not this observer's to read: for each node the domain that its label names counts.
 type Domain struct {
 	Namespace, Name string
 	// UID is empty while there is none.

@@ -31,6 +31,8 @@ func TestImports(t *testing.T) {
 		{pkg: "topology/nvml", own: []string{"topology"}, only: []string{"github.com/NVIDIA/go-nvml/"}},
 		{pkg: "slurmconf", own: []string{"topology"}, only: []string{"gopkg.in/yaml.v3"}},
 		{pkg: "slurmconf/publisher", own: []string{"topology", "topology/nodelabels", "slurmconf", "imex", "imex/computedomain"}, deny: []string{"github.com/NVIDIA/"}},
+		{pkg: "imex", own: []string{"topology"}, only: []string{}},
+		{pkg: "imex/computedomain", own: []string{"imex", "topology"}, deny: []string{"github.com/NVIDIA/"}},
 		{pkg: "dcgm", own: []string{"topology"}, only: []string{"github.com/google/renameio/", "github.com/gofrs/flock", "golang.org/x/sys/"}},
 		{pkg: "dcgm/hostengine", own: []string{"dcgm", "topology"}, only: []string{"github.com/NVIDIA/go-dcgm/", "github.com/bits-and-blooms/bitset", "github.com/stretchr/testify/", "go.yaml.in/yaml/v3",
 			"github.com/google/renameio/", "github.com/gofrs/flock", "golang.org/x/sys/"}},
