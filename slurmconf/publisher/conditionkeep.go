@@ -19,7 +19,7 @@ type ConditionSetter interface {
 const (
 	// conditionsSettle is how long changes are waited for before Nodes' conditions
 	// are compared with them.
-	conditionsSettle = 10 * time.Second
+	conditionsSettle = 5 * time.Second
 	// firstConditionsPause and lastConditionsPause are between tries to write them.
 	firstConditionsPause = 5 * time.Second
 	lastConditionsPause  = 10 * time.Minute

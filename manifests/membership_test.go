@@ -1,0 +1,196 @@
+package manifests_test
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+)
+
+// membership is a cluster of four racks with the manifests, the driver's real
+// controller and a real publisher with its own token.
+type membership struct {
+	t       *testing.T
+	cluster *kuberig.Cluster
+	fleet   *imexrig.Fleet
+	metrics string
+}
+
+const memberRacks, memberNodes = 4, 16
+
+func startMembership(t *testing.T) *membership {
+	t.Helper()
+	c, f := imexrig.StartTest(t, imexrig.Options{DriverNamespace: "nvidia-dra-driver-gpu", Nodes: imexrig.Racks(memberRacks, memberNodes), ReadyAfter: 100 * time.Millisecond})
+	if _, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-f", "."); err != nil {
+		t.Fatal(err)
+	}
+	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoin := filepath.Join(t.TempDir(), "quoin")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", quoin, "../cmd/quoin").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	m := &membership{t: t, cluster: c, fleet: f, metrics: fmt.Sprintf("127.%d.%d.%d:9836", 1+rand.N(254), rand.N(256), 1+rand.N(254))} //nolint:gosec // no secret
+	cmd := exec.CommandContext(t.Context(), quoin, "publisher", "--kubeconfig", token, "--leader-elect=false", "--listen", m.metrics)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the publisher's log:\n%s", said.String())
+		}
+	})
+	return m
+}
+
+// condition is a node's QuoinImexNotReady as "False Ready".
+func (m *membership) condition(node string) (is, message string) {
+	m.t.Helper()
+	n, err := m.cluster.Client().CoreV1().Nodes().Get(m.t.Context(), node, metav1.GetOptions{})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == "QuoinImexNotReady" {
+			return string(c.Status) + " " + c.Reason, c.Message
+		}
+	}
+	return "", ""
+}
+
+// until waits for a node's condition, whose message must have all words.
+func (m *membership) until(node, want string, words ...string) {
+	m.t.Helper()
+	var is, message string
+	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if is, message = m.condition(node); is != want {
+			continue
+		}
+		for _, w := range words {
+			if !strings.Contains(message, w) {
+				m.t.Errorf("node %s: %s: %q does not say %q", node, is, message, w)
+			}
+		}
+		return
+	}
+	m.t.Fatalf("node %s is not %q in time, but %q: %s", node, want, is, message)
+}
+
+// counted reads one of the publisher's series.
+func (m *membership) counted(series string) string {
+	m.t.Helper()
+	request, err := http.NewRequestWithContext(m.t.Context(), http.MethodGet, "http://"+m.metrics+"/metrics", nil)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (.*)$`).FindSubmatch(text)
+	if found == nil {
+		return ""
+	}
+	return string(found[1])
+}
+
+// TestRealMembership joins 64 nodes by the DaemonSet of the manifests, and names
+// what goes wrong with some of them.
+func TestRealMembership(t *testing.T) {
+	m := startMembership(t)
+	began := time.Now()
+	for _, s := range imexrig.Racks(memberRacks, memberNodes) {
+		m.until(s.Name, "False Ready")
+	}
+	t.Logf("%d nodes are members after %s", memberRacks*memberNodes, time.Since(began))
+	if ready, not := m.counted(`quoin_publisher_imex_nodes{reason="Ready"}`), m.counted("quoin_publisher_imex_not_ready_nodes"); ready != "64" || not != "0" {
+		t.Errorf("counted %q ready and %q not", ready, not)
+	}
+	m.atRest()
+	m.conflict("r02n05")
+	m.faults()
+}
+
+// atRest expects no write of the publisher's.
+func (m *membership) atRest() {
+	m.t.Helper()
+	_, offset, err := m.cluster.Writes(0)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	time.Sleep(15 * time.Second)
+	writes, _, err := m.cluster.Writes(offset)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, w := range writes {
+		if strings.Contains(w.User, "quoin") {
+			m.t.Errorf("at rest: %+v", w)
+		}
+	}
+}
+
+// conflict has a worker pod claim the channel that the node's holder has.
+func (m *membership) conflict(node string) {
+	m.t.Helper()
+	if err := m.fleet.ClaimingPod(m.t.Context(), "quoin-system", "worker", node, "quoin-imex-channel"); err != nil {
+		m.t.Fatal(err)
+	}
+	m.until(node, "True ClaimConflict", "quoin-system/worker", "quoin-imex-")
+	m.until("r02n06", "False PeersNotReady", node+" (ClaimConflict)")
+	worker, err := m.cluster.Client().CoreV1().Pods("quoin-system").Get(m.t.Context(), "worker", metav1.GetOptions{})
+	if err != nil || worker.Status.Phase != corev1.PodPending || worker.Spec.NodeName != "" {
+		m.t.Errorf("the worker pod is %s on node %q, %v: want it to wait", worker.Status.Phase, worker.Spec.NodeName, err)
+	}
+	if err := m.cluster.RemovePod(m.t.Context(), "quoin-system", "worker"); err != nil {
+		m.t.Fatal(err)
+	}
+	m.until(node, "False Ready")
+}
+
+// faults are of different nodes, all at once.
+func (m *membership) faults() {
+	m.t.Helper()
+	slow, lost, frozen := m.fleet.Node("r00n01"), m.fleet.Node("r01n02"), m.fleet.Node("r03n03")
+	slow.SetReady(false)
+	lost.LoseEntry(true)
+	frozen.FreezeStatus(true)
+	m.until("r00n01", "True NotReady", "index")
+	m.until("r00n02", "False PeersNotReady", "r00n01")
+	m.until("r01n02", "True NoEntry")
+	slow.SetReady(true)
+	lost.LoseEntry(false)
+	frozen.FreezeStatus(false)
+	for _, node := range []string{"r00n01", "r00n02", "r01n02", "r03n03"} {
+		m.until(node, "False Ready")
+	}
+	if err := m.fleet.Node("r01n04").RestartDaemon(m.t.Context()); err != nil {
+		m.t.Fatal(err)
+	}
+	m.until("r01n04", "False Ready")
+}
