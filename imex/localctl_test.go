@@ -99,7 +99,7 @@ func TestLocalDaemonInPod(t *testing.T) {
 	if got, want := m.calls(), strings.Repeat("-i 10.0.0.1 50005 -q\n", 3); got != want {
 		t.Errorf("calls\n%swant\n%s", got, want)
 	}
-	// Outside a clique nobody is asked, and what was said is forgotten.
+	// Outside a clique nobody is asked.
 	if facts, problems := m.local.Read(false); facts.DaemonState != "" || problems != nil {
 		t.Errorf("outside a clique: %s", shownLocal(facts, problems))
 	}
@@ -109,6 +109,21 @@ func TestLocalDaemonInPod(t *testing.T) {
 	}
 	if got := strings.Count(m.calls(), "\n"); got != 3 {
 		t.Errorf("%d calls, want none where there is nothing to ask", got-3)
+	}
+}
+
+// TestLocalForgets has a machine leave its clique and come back: what its daemon said
+// before is not said again.
+func TestLocalForgets(t *testing.T) {
+	m := newDaemonMachine(t, podConfig)
+	m.says("READY", "")
+	if got, want := m.read(), "235 0 READY/ false"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	m.local.Read(false)
+	m.script("exit 1")
+	if got := m.read(); !strings.HasSuffix(got, "-q: exit status 1") {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -337,6 +352,11 @@ func TestLocalOtherDaemon(t *testing.T) {
 		if got := m.read(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+	putFile(t, filepath.Join(m.root, podConfig), fmt.Sprintf(strings.ReplaceAll(daemonConfigText, "10.0.0.1", "10.0.0.2"), "/imexd/nodes.cfg"), 0o600)
+	m.script("exit 1")
+	if got := m.read(); !strings.HasSuffix(got, "-i 10.0.0.2 50005 -q: exit status 1") {
+		t.Errorf("got %q", got)
 	}
 }
 
