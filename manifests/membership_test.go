@@ -20,20 +20,21 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
-// membership is a cluster of four racks with the manifests, the driver's real
-// controller and a real publisher with its own token.
+// membership is a cluster with the manifests, the driver's real controller and a
+// real publisher with its own token.
 type membership struct {
 	t       *testing.T
 	cluster *kuberig.Cluster
 	fleet   *imexrig.Fleet
+	quoin   string // the program; the hook lies beside it
 	metrics string
 }
 
 const memberRacks, memberNodes = 4, 16
 
-func startMembership(t *testing.T) *membership {
+func startMembership(t *testing.T, nodes []imexrig.Spec) *membership {
 	t.Helper()
-	c, f := imexrig.StartTest(t, imexrig.Options{DriverNamespace: "nvidia-dra-driver-gpu", Nodes: imexrig.Racks(memberRacks, memberNodes), ReadyAfter: 100 * time.Millisecond})
+	c, f := imexrig.StartTest(t, imexrig.Options{DriverNamespace: "nvidia-dra-driver-gpu", Nodes: nodes, ReadyAfter: 100 * time.Millisecond})
 	if _, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-f", "."); err != nil {
 		t.Fatal(err)
 	}
@@ -41,12 +42,12 @@ func startMembership(t *testing.T) *membership {
 	if err != nil {
 		t.Fatal(err)
 	}
-	quoin := filepath.Join(t.TempDir(), "quoin")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", quoin, "../cmd/quoin").CombinedOutput(); err != nil {
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", dir, "../cmd/quoin", "../cmd/quoin-hook").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	m := &membership{t: t, cluster: c, fleet: f, metrics: fmt.Sprintf("127.%d.%d.%d:9836", 1+rand.N(254), rand.N(256), 1+rand.N(254))} //nolint:gosec // no secret
-	cmd := exec.CommandContext(t.Context(), quoin, "publisher", "--kubeconfig", token, "--leader-elect=false", "--listen", m.metrics)
+	m := &membership{t: t, cluster: c, fleet: f, quoin: filepath.Join(dir, "quoin"), metrics: fmt.Sprintf("127.%d.%d.%d:9836", 1+rand.N(254), rand.N(256), 1+rand.N(254))} //nolint:gosec // no secret
+	cmd := exec.CommandContext(t.Context(), m.quoin, "publisher", "--kubeconfig", token, "--leader-elect=false", "--listen", m.metrics)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -122,7 +123,7 @@ func (m *membership) counted(series string) string {
 // TestRealMembership joins 64 nodes by the DaemonSet of the manifests, and names
 // what goes wrong with some of them.
 func TestRealMembership(t *testing.T) {
-	m := startMembership(t)
+	m := startMembership(t, imexrig.Racks(memberRacks, memberNodes))
 	began := time.Now()
 	for _, s := range imexrig.Racks(memberRacks, memberNodes) {
 		m.until(s.Name, "False Ready")

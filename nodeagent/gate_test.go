@@ -53,7 +53,7 @@ func (m *membersOfOne) edit(change func()) {
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		m := &membersOfOne{changes: make(chan struct{}, 1), seen: imex.Seen{Join: imex.JoinHolder, ClaimsUnread: true, DomainUnread: true,
+		m := &membersOfOne{changes: make(chan struct{}, 1), seen: imex.Seen{Join: imex.JoinHolder, ClaimsUnread: true,
 			Nodes: map[string]imex.Node{"n1": {Name: "n1", DomainLabel: "u1"}},
 			Cliques: []imex.Clique{{Domain: "u1", ID: gateClique, Daemons: []imex.Member{
 				{Node: "n1", Address: "10.0.0.1", Clique: gateClique, Index: 0, Ready: true}, {Node: "n2", Address: "10.0.0.2", Clique: gateClique, Index: 1}}}}}}

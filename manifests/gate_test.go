@@ -1,0 +1,128 @@
+package manifests_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// gateSite is a rack of two machines.
+const gateSite = `name: gate
+groups:
+- {racks: 1, nodes: 2, node: "g{node}", nvlink: rack, gpus: {count: 4, product: NVIDIA GB200, memoryMiB: 189471}, imex: {major: 235, channels: 2048}}
+`
+
+// TestRealGateFile has a real agent, with its own token, keep the gate of a node
+// that joins the domain, and a hook pass it.
+func TestRealGateFile(t *testing.T) {
+	site, err := simulated.Parse("gate.yaml", []byte(gateSite))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []imexrig.Spec
+	for _, name := range []string{"g1", "g2"} {
+		machine, err := site.Machine(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clique, ok := machine.Report.GPUs[0].Fabric.Clique()
+		if !ok {
+			t.Fatalf("%s has no clique", name)
+		}
+		nodes = append(nodes, imexrig.Spec{Name: name, Clique: clique.String()})
+	}
+	m := startMembership(t, nodes)
+	run := m.startAgent("g1")
+	gate := func(what string, is func(*imex.Gate) bool) *imex.Gate {
+		t.Helper()
+		var g *imex.Gate
+		var err error
+		for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			if g, _, err = imex.ReadGate(run); err == nil && is(g) {
+				return g
+			}
+		}
+		t.Fatalf("%s: not in time: %+v, %v", what, g, err)
+		return nil
+	}
+	g := gate("both are members", func(g *imex.Gate) bool { return g.Ready && len(g.Members) == 2 && g.Members[0].Ready && g.Members[1].Ready })
+	if g.Clique != nodes[0].Clique || g.Node != "g1" || g.Reason != imex.ReasonReady {
+		t.Errorf("%+v", g)
+	}
+	if said, code := m.hook(run, "g[1-2]"); code != 0 || strings.Contains(said, "gate") {
+		t.Errorf("the hook said %q and ended with %d", said, code)
+	}
+	m.fleet.Node("g1").SetReady(false)
+	gate("not ready", func(g *imex.Gate) bool { return !g.Ready && g.Reason == imex.ReasonNotReady })
+	if said, code := m.hook(run, "g[1-2]"); code != 0 || !strings.Contains(said, "NotReady") {
+		t.Errorf("the hook said %q and ended with %d", said, code)
+	}
+	m.fleet.Node("g1").SetReady(true)
+	gate("ready again", func(g *imex.Gate) bool { return g.Ready })
+	m.fleet.Node("g2").SetReady(false)
+	gate("a peer is not ready", func(g *imex.Gate) bool { return g.Ready && len(g.Members) == 2 && g.Members[0].Ready != g.Members[1].Ready })
+
+	m.cluster.StopServer()
+	time.Sleep(20 * time.Second) // more than between two confirmations
+	if _, at, err := imex.ReadGate(run); err != nil || time.Since(at) > imex.GateStale/2 {
+		t.Errorf("without the API server it is %s old, %v", time.Since(at), err)
+	}
+}
+
+// startAgent runs quoin agent as a node's, with a token of that node alone, and
+// returns its run directory.
+func (m *membership) startAgent(node string) string {
+	m.t.Helper()
+	token, err := m.cluster.Token(m.t.Context(), "quoin-system", "quoin-agent", node)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	dir := m.t.TempDir()
+	site, run, empty := filepath.Join(dir, "site.yaml"), filepath.Join(dir, "run"), filepath.Join(dir, "empty")
+	if err := os.WriteFile(site, []byte(gateSite), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Mkdir(empty, 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.%d.%d.%d:9835", 1+rand.N(254), rand.N(256), 1+rand.N(254)) //nolint:gosec // no secret
+	cmd := exec.Command(m.quoin, "agent", "--simulate", site, "--node", node, "--kubeconfig", token, "--run-dir", run, "--mapping-dir", filepath.Join(dir, "map"),
+		"--listen", address, "--interval", "1s", "--slurmd-spool", empty, "--cgroup-root", empty, "--hook-gate-wait", "1s")
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if m.t.Failed() {
+			m.t.Logf("agent of %s:\n%s", node, &log)
+		}
+	})
+	return run
+}
+
+// hook runs the Prolog of a job on these nodes, which are two.
+func (m *membership) hook(run, nodes string) (said string, code int) {
+	m.t.Helper()
+	cmd := exec.CommandContext(m.t.Context(), m.quoin+"-hook", "prolog", "--run-dir", run)
+	cmd.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=" + nodes, "SLURMD_NODENAME=g1", "SLURM_JOB_START_TIME=100"}
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		m.t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
