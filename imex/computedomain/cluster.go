@@ -93,7 +93,7 @@ func (c *Cluster) Changes() <-chan struct{} { return c.changes }
 func (c *Cluster) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() {
-		c.domains.run(ctx, c.health, []func(){c.domain.forget, c.claims.forget, c.joining.forget, c.waiting.forget}, c.followed)
+		c.domains.run(ctx, c.health, []func(){c.domain.forget, c.refusal.end, c.claims.forget, c.joining.forget, c.waiting.forget}, c.followed)
 	})
 	running.Go(func() {
 		c.cliques.run(ctx, c.health, []func(){c.clique.forget}, func() []followed {

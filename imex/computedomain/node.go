@@ -103,16 +103,17 @@ func (n *Node) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { n.watched.follow(ctx, n.health) })
-	for {
+	for ctx.Err() == nil {
 		if name := n.wanted(); name != "" {
 			n.followClique(ctx, name)
+			continue
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-n.wake:
 		}
 	}
+	return nil
 }
 
 // wanted names the ComputeDomainClique that the node is in, as far as is known.

@@ -18,7 +18,7 @@ func TestRealEnsure(t *testing.T) {
 	r := startRig(t)
 	r.kubectl(t, "create", "namespace", "quoin-system")
 	rc, requests := counted(r.Config())
-	c := r.cluster(t, rc, imex.Config{})
+	c := observer(t, rc, imex.Config{})
 	if _, err := c.Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "the definition of ComputeDomains not read yet") {
 		t.Errorf("before anything is read Ensure says %v", err)
 	}
@@ -64,7 +64,7 @@ func (r *clusterRig) checkRemade(t *testing.T, c *Cluster, made imex.Domain) {
 		t.Fatal(err)
 	}
 	again := domainIs(t, c, "made again", func(d imex.Domain) bool { return usable(d) && d.UID != made.UID })
-	other := r.cluster(t, r.Config(), imex.Config{})
+	other := observer(t, r.Config(), imex.Config{})
 	start(t, other.Run)
 	domainIs(t, other, "adopted", func(d imex.Domain) bool { return usable(d) && d.UID == again.UID })
 }
@@ -78,7 +78,7 @@ func (r *clusterRig) checkDiffers(t *testing.T, c *Cluster) {
 	if _, err := api.Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	theirs := r.cluster(t, r.Config(), imex.Config{Name: "theirs"})
+	theirs := observer(t, r.Config(), imex.Config{Name: "theirs"})
 	start(t, theirs.Run)
 	d := domainIs(t, theirs, "refused", reasonIs(imex.ReasonDomainDiffers))
 	for _, want := range []string{"spec.numNodes is 4, not 0", "spec.channel.resourceClaimTemplate.name is their-channel, not quoin-imex-channel", "spec.channel.allocationMode is Single, not All", "cannot be changed", "imex.name"} {

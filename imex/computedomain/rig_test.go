@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,7 +22,6 @@ const within = 60 * time.Second
 // clusterRig is a real API server and a client of the driver's API.
 type clusterRig struct {
 	*kuberig.Cluster
-	t      *testing.T
 	nvidia *nvclient.ResourceV1beta1Client
 }
 
@@ -36,33 +32,22 @@ func startRig(t *testing.T) *clusterRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &clusterRig{Cluster: c, t: t, nvidia: nvidia}
+	return &clusterRig{Cluster: c, nvidia: nvidia}
 }
 
-func (r *clusterRig) kubectl(t *testing.T, args ...string) string {
+func (r *clusterRig) kubectl(t *testing.T, args ...string) {
 	t.Helper()
-	out, err := r.Kubectl(t.Context(), args...)
-	if err != nil {
+	if _, err := r.Kubectl(t.Context(), args...); err != nil {
 		t.Fatal(err)
 	}
-	return out
-}
-
-// crds are the files of the driver's definitions.
-func crds(t *testing.T) string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/dra-driver-nvidia-gpu").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(strings.TrimSpace(string(out)), "deployments/helm/dra-driver-nvidia-gpu/crds")
 }
 
 // define tells the API server what the driver's Helm chart would.
 func (r *clusterRig) define(t *testing.T) {
 	t.Helper()
-	r.kubectl(t, "apply", "-f", crds(t))
-	r.kubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "crd/"+domainsCRD, "crd/"+cliquesCRD)
+	if err := r.ApplyComputeDomainCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // start runs an observer until the test ends.
@@ -79,7 +64,7 @@ func start(t *testing.T, run func(context.Context) error) {
 	})
 }
 
-func (r *clusterRig) cluster(t *testing.T, rc *rest.Config, config imex.Config) *Cluster {
+func observer(t *testing.T, rc *rest.Config, config imex.Config) *Cluster {
 	t.Helper()
 	config, err := config.Complete()
 	if err != nil {
@@ -94,7 +79,7 @@ func (r *clusterRig) cluster(t *testing.T, rc *rest.Config, config imex.Config) 
 
 // until waits until is holds, woken by nothing but changes: a change of which
 // nobody is told fails the test.
-func until(t *testing.T, changes <-chan struct{}, what string, is func() (bool, string)) {
+func until[T any](t *testing.T, changes <-chan T, what string, is func() (bool, string)) {
 	t.Helper()
 	end := time.After(within)
 	for {

@@ -1,0 +1,197 @@
+package computedomain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quoin-hpc/quoin/imex"
+)
+
+// TestRealCluster watches claims and pods while the real scheduler and the
+// driver's real controller work on them.
+func TestRealCluster(t *testing.T) {
+	r := startRig(t)
+	r.define(t)
+	for _, start := range []func(context.Context) error{r.ApplyDeviceClasses, r.StartControllerManager, r.StartScheduler} {
+		if err := start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.StartComputeDomainController(t.Context(), "driver"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"n0", "n1"} {
+		r.addNode(t, name)
+	}
+	o := &clusterTest{clusterRig: r, c: observer(t, r.Config(), imex.Config{Namespace: "default"})}
+	start(t, o.c.Run)
+	o.domain = domainIs(t, o.c, "made", usable)
+	t.Run("claims", o.claims)
+	t.Run("delete refused", o.deleteRefused)
+	t.Run("API server restarts", o.restarted)
+	t.Run("delete allowed", o.deleteAllowed)
+}
+
+type clusterTest struct {
+	*clusterRig
+	c      *Cluster
+	domain imex.Domain
+}
+
+// addNode makes a Node with what the driver's kubelet plugin publishes of it.
+func (r *clusterRig) addNode(t *testing.T, name string) {
+	t.Helper()
+	room := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")}
+	if _, err := r.Client().CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Capacity: room, Allocatable: room}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var devices []resourcev1.Device
+	for _, kind := range []string{"channel", "daemon"} {
+		id := int64(0)
+		devices = append(devices, resourcev1.Device{Name: kind + "-0", Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"type": {StringValue: &kind}, "id": {IntValue: &id}}})
+	}
+	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name + "-slice"}, Spec: resourcev1.ResourceSliceSpec{
+		Driver: driverName, NodeName: &name, Pool: resourcev1.ResourcePool{Name: name, ResourceSliceCount: 1}, Devices: devices}}
+	if _, err := r.Client().ResourceV1().ResourceSlices().Create(t.Context(), slice, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// addPod makes a pod with a channel's claim; on is the one node that it wants.
+func (r *clusterRig) addPod(t *testing.T, name, template, on string, labels map[string]string) {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: corev1.PodSpec{
+		Containers:     []corev1.Container{{Name: "main", Image: "main", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "channel"}}}}},
+		ResourceClaims: []corev1.PodResourceClaim{{Name: "channel", ResourceClaimTemplateName: &template}},
+		Tolerations:    []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+	}}
+	if on != "" {
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{on}}}}},
+		}}}
+	}
+	if _, err := r.Client().CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var (
+	holderLabels = map[string]string{labelName: holderName, labelComponent: holderComponent}
+	slurmdLabels = map[string]string{labelName: slurmdName, labelComponent: slurmdComponent}
+)
+
+// seenIs waits for a Snapshot.
+func (o *clusterTest) seenIs(t *testing.T, what string, is func(*imex.Seen) bool) *imex.Seen {
+	t.Helper()
+	var seen *imex.Seen
+	until(t, o.c.Changes(), what, func() (bool, string) {
+		var err error
+		seen, err = o.c.Snapshot()
+		return err == nil && is(seen), fmt.Sprintf("%+v, %v", seen, err)
+	})
+	return seen
+}
+
+// claimLines are claims without the random ends of their names.
+func claimLines(claims []imex.Claim) []string {
+	var out []string
+	for _, c := range claims {
+		out = append(out, fmt.Sprintf("%s of %s: node %q owner %s pods %v waiting %q", strings.TrimSuffix(c.Name[:strings.LastIndex(c.Name, "-")], "-channel"), c.Namespace, c.Node, c.Owner, c.Pods, c.Waiting))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (o *clusterTest) claims(t *testing.T) {
+	r := o.clusterRig
+	r.addPod(t, "holder-a", "quoin-imex-channel", "n0", holderLabels)
+	o.seenIs(t, "allocated", func(s *imex.Seen) bool { return len(s.Claims) == 1 && len(s.Claims[0].Pods) == 1 })
+	r.addPod(t, "slurmd-a", "quoin-imex-channel", "n0", slurmdLabels)
+	r.addPod(t, "free", "quoin-imex-channel", "n1", nil)
+	o.seenIs(t, "the free one", func(s *imex.Seen) bool {
+		return len(s.Claims) == 3 && strings.Contains(fmt.Sprint(s.Claims), "default/free]")
+	})
+	r.addPod(t, "late", "quoin-imex-channel", "", nil)
+	want := []string{
+		`free of default: node "n1" owner other pods [default/free] waiting ""`,
+		`holder-a of default: node "n0" owner holder pods [default/holder-a] waiting ""`,
+		`late of default: node "" owner other pods [] waiting "default/late"`,
+		`slurmd-a of default: node "n0" owner slurmd pods [] waiting "default/slurmd-a"`,
+	}
+	seen := o.seenIs(t, "four claims", func(s *imex.Seen) bool { return cmp.Equal(want, claimLines(s.Claims)) })
+	for _, c := range seen.Claims {
+		if c.Domain != o.domain.UID {
+			t.Errorf("claim %s is of domain %q, not %q", c.Name, c.Domain, o.domain.UID)
+		}
+	}
+	// What follows is the driver's: a daemon's claim, which names the domain too.
+	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "daemon"}, Spec: o.daemonSpec(t)}
+	if _, err := r.Client().ResourceV1().ResourceClaims("driver").Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.RemovePod(t.Context(), "default", "late"); err != nil {
+		t.Fatal(err)
+	}
+	seen = o.seenIs(t, "one is gone", func(s *imex.Seen) bool { return len(s.Claims) == 3 })
+	if got := claimLines(seen.Claims); !cmp.Equal(got, slices.Delete(want, 2, 3)) {
+		t.Errorf("claims are %q", got)
+	}
+}
+
+// daemonSpec is what the driver's controller has in its template for daemons.
+func (o *clusterTest) daemonSpec(t *testing.T) resourcev1.ResourceClaimSpec {
+	t.Helper()
+	template, err := o.Client().ResourceV1().ResourceClaimTemplates("driver").Get(t.Context(), "computedomain-daemon-"+o.domain.UID, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return template.Spec.Spec
+}
+
+func (o *clusterTest) deleteRefused(t *testing.T) {
+	if err := o.c.Delete(t.Context()); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "2 claims of it are reserved, default/free-channel-") {
+		t.Errorf("with claims in use Delete says %v", err)
+	}
+	blind := observer(t, o.Config(), imex.Config{Namespace: "default"}) // has watched nothing: the API server is asked
+	if err := blind.Delete(t.Context()); !errors.Is(err, ErrInUse) {
+		t.Errorf("unwatched claims in use: Delete says %v", err)
+	}
+	domainIs(t, o.c, "still there", func(d imex.Domain) bool { return usable(d) && d.UID == o.domain.UID })
+}
+
+func (o *clusterTest) deleteAllowed(t *testing.T) {
+	for _, pod := range []string{"holder-a", "free"} {
+		if err := o.RemovePod(t.Context(), "default", pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.seenIs(t, "no claims", func(s *imex.Seen) bool { return len(s.Claims) == 0 })
+	if err := o.c.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.domain = domainIs(t, o.c, "made again after the driver's cleaning", func(d imex.Domain) bool { return usable(d) && d.UID != o.domain.UID })
+}
+
+func (o *clusterTest) restarted(t *testing.T) {
+	o.StopServer()
+	if seen, err := o.c.Snapshot(); err != nil || len(seen.Claims) != 3 {
+		t.Errorf("while the API server is away: %+v, %v", seen, err)
+	}
+	if err := o.StartServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.RemovePod(t.Context(), "default", "slurmd-a"); err != nil {
+		t.Fatal(err)
+	}
+	o.seenIs(t, "what happened since", func(s *imex.Seen) bool { return len(s.Claims) == 2 })
+}

@@ -1,0 +1,102 @@
+package computedomain
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
+
+	"github.com/quoin-hpc/quoin/imex"
+)
+
+// TestRealEntries watches what daemons would write, which the driver's controller
+// takes away where there are no daemons.
+func TestRealEntries(t *testing.T) {
+	r := startRig(t)
+	r.define(t)
+	r.kubectl(t, "create", "namespace", "driver")
+	o := &clusterTest{clusterRig: r, c: observer(t, r.Config(), imex.Config{Namespace: "default"})}
+	start(t, o.c.Run)
+	o.domain = domainIs(t, o.c, "made", usable)
+	t.Run("cliques", o.cliques)
+	t.Run("members", o.members)
+	t.Run("definitions go and come", o.undefined)
+}
+
+func (o *clusterTest) cliques(t *testing.T) {
+	api := o.nvidia.ComputeDomainCliques("driver")
+	const id = "8a61c302-0000-4000-8000-000000000001.7"
+	clique := &nvapi.ComputeDomainClique{ObjectMeta: metav1.ObjectMeta{Name: o.domain.UID + "." + id},
+		Daemons: []*nvapi.ComputeDomainDaemonInfo{{NodeName: "n0", IPAddress: "10.0.0.1", CliqueID: id, Index: 0, Status: "NotReady"}}}
+	clique, err := api.Create(t.Context(), clique, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := imex.Clique{Domain: o.domain.UID, ID: id, Daemons: []imex.Member{{Node: "n0", Address: "10.0.0.1", Clique: id}}}
+	is := func(s *imex.Seen) bool { return cmp.Equal(s.Cliques, []imex.Clique{want}) }
+	o.seenIs(t, "an entry", is)
+	clique.Daemons[0].Status = "Ready"
+	clique.Daemons = append(clique.Daemons, &nvapi.ComputeDomainDaemonInfo{NodeName: "n1", IPAddress: "10.0.0.2", CliqueID: id, Index: 1})
+	if clique, err = api.Update(t.Context(), clique, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want.Daemons[0].Ready = true
+	want.Daemons = append(want.Daemons, imex.Member{Node: "n1", Address: "10.0.0.2", Clique: id, Index: 1})
+	o.seenIs(t, "a second one", is)
+	o.quiet(t, "an annotation", func() error {
+		clique.Annotations = map[string]string{"of": "no interest"}
+		_, err := api.Update(t.Context(), clique, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+func (o *clusterTest) members(t *testing.T) {
+	api := o.nvidia.ComputeDomains("default")
+	domain, err := api.Get(t.Context(), "quoin", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	domain.Status = nvapi.ComputeDomainStatus{Status: "NotReady", Nodes: []*nvapi.ComputeDomainNode{
+		{Name: "n0", IPAddress: "10.0.0.1", CliqueID: "a.1", Index: 3, Status: "Ready"}, {Name: "n1", IPAddress: "10.0.0.2", CliqueID: "a.1", Index: 4, Status: "NotReady"}}}
+	if domain, err = api.UpdateStatus(t.Context(), domain, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]imex.Member{"n0": {Node: "n0", Address: "10.0.0.1", Clique: "a.1", Index: 3, Ready: true}, "n1": {Node: "n1", Address: "10.0.0.2", Clique: "a.1", Index: 4}}
+	o.seenIs(t, "members", func(s *imex.Seen) bool { return cmp.Equal(want, s.Members) })
+	o.quiet(t, "the status of the whole domain", func() error {
+		domain.Status.Status = "Ready"
+		_, err := api.UpdateStatus(t.Context(), domain, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// quiet holds that a change of no interest wakes nobody.
+func (o *clusterTest) quiet(t *testing.T, what string, change func() error) {
+	t.Helper()
+	for quiet := false; !quiet; {
+		select {
+		case <-o.c.Changes():
+		case <-time.After(2 * time.Second):
+			quiet = true
+		}
+	}
+	if err := change(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-o.c.Changes():
+		t.Errorf("woken by %s", what)
+	case <-time.After(2 * time.Second):
+	}
+}
+
+func (o *clusterTest) undefined(t *testing.T) {
+	o.kubectl(t, "delete", "crd", cliquesCRD, "--wait=false")
+	o.seenIs(t, "no cliques", func(s *imex.Seen) bool { return usable(s.Domain) && s.Cliques == nil })
+	o.kubectl(t, "delete", "crd", domainsCRD, "--wait=false")
+	domainIs(t, o.c, "no definition", reasonIs(imex.ReasonNoCRD))
+	o.define(t)
+	domainIs(t, o.c, "made anew", func(d imex.Domain) bool { return usable(d) && d.UID != o.domain.UID })
+}

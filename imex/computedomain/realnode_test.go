@@ -1,0 +1,177 @@
+package computedomain
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
+
+	"github.com/quoin-hpc/quoin/imex"
+)
+
+// restTime is how long a cluster is left alone. Watches end after five minutes
+// and more.
+const restTime = 30 * time.Second
+
+const (
+	someDomain = "6e08d5f5-f881-4f33-9d6c-34ddb434bd21"
+	someClique = "8a61c302-0000-4000-8000-000000000001.7"
+)
+
+// nodeTest is one node's observer.
+type nodeTest struct {
+	*clusterRig
+	n        *Node
+	requests *counter
+}
+
+// TestRealNode lets one node join a clique that there is, and one that there is
+// not yet.
+func TestRealNode(t *testing.T) {
+	r := startRig(t)
+	r.define(t)
+	for _, name := range []string{"n0", "n1"} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{labelClique: "of.GFD"}}}
+		if _, err := r.Client().CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config, err := imex.Config{}.Complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rc, requests := counted(r.Config())
+	n, err := NewNode(rc, config, "n0", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Snapshot(); err == nil || len(requests.requests()) != 0 {
+		t.Errorf("before Run Snapshot says %v, after requests %q", err, requests.requests())
+	}
+	start(t, n.Run)
+	o := &nodeTest{clusterRig: r, n: n, requests: requests}
+	t.Run("labels", o.labels)
+	t.Run("clique", o.clique)
+	t.Run("API server restarts", o.restarted)
+	t.Run("another clique", o.moved)
+	t.Run("at rest", o.rest)
+}
+
+// seenIs waits for a Snapshot.
+func (o *nodeTest) seenIs(t *testing.T, what string, is func(*imex.Seen) bool) *imex.Seen {
+	t.Helper()
+	var seen *imex.Seen
+	until(t, o.n.Changes(), what, func() (bool, string) {
+		var err error
+		seen, err = o.n.Snapshot()
+		return err == nil && is(seen), fmt.Sprintf("%+v, %v", seen, err)
+	})
+	return seen
+}
+
+func (o *nodeTest) labels(t *testing.T) {
+	want := &imex.Seen{Join: imex.JoinHolder, Domain: imex.Domain{Namespace: imex.DefaultNamespace, Name: imex.DefaultName}, ClaimsUnread: true,
+		Nodes: map[string]imex.Node{"n0": {Name: "n0", CliqueLabel: "of.GFD"}}}
+	o.seenIs(t, "labels", func(s *imex.Seen) bool { return cmp.Equal(want, s) })
+	o.kubectl(t, "label", "node", "n0", labelDomain+"="+someDomain)
+	seen := o.seenIs(t, "a domain", func(s *imex.Seen) bool { return s.Nodes["n0"].DomainLabel == someDomain })
+	if len(seen.Cliques) != 0 {
+		t.Errorf("cliques: %+v", seen.Cliques)
+	}
+	if asked := o.requests.requests(); !strings.Contains(asked[len(asked)-1], "/computedomaincliques?") || !strings.Contains(asked[len(asked)-1], someDomain+".of.GFD") {
+		t.Errorf("without NVML's word the label's clique is to be watched: %q", asked)
+	}
+}
+
+// entry makes or replaces the clique object with one entry of the node.
+func (o *nodeTest) entry(t *testing.T, clique, status string) {
+	t.Helper()
+	api := o.nvidia.ComputeDomainCliques("default")
+	name := someDomain + "." + clique
+	daemons := []*nvapi.ComputeDomainDaemonInfo{{NodeName: "n0", IPAddress: "10.0.0.1", CliqueID: clique, Index: 2, Status: status}}
+	there, err := api.Get(t.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = api.Create(t.Context(), &nvapi.ComputeDomainClique{ObjectMeta: metav1.ObjectMeta{Name: name}, Daemons: daemons}, metav1.CreateOptions{})
+	} else if err == nil {
+		there.Daemons = daemons
+		_, err = api.Update(t.Context(), there, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func cliqueIs(id string, ready bool) func(*imex.Seen) bool {
+	want := []imex.Clique{{Domain: someDomain, ID: id, Daemons: []imex.Member{{Node: "n0", Address: "10.0.0.1", Clique: id, Index: 2, Ready: ready}}}}
+	return func(s *imex.Seen) bool { return cmp.Equal(want, s.Cliques) }
+}
+
+func (o *nodeTest) clique(t *testing.T) {
+	o.n.SetClique(someClique)
+	o.entry(t, someClique, "NotReady")
+	o.seenIs(t, "its entry", cliqueIs(someClique, false))
+	o.entry(t, someClique, "Ready")
+	o.seenIs(t, "ready", cliqueIs(someClique, true))
+}
+
+func (o *nodeTest) restarted(t *testing.T) {
+	o.StopServer()
+	until(t, time.Tick(100*time.Millisecond), "trouble", func() (bool, string) { return o.n.Trouble() != "", o.n.Trouble() })
+	if seen, err := o.n.Snapshot(); err != nil || !cliqueIs(someClique, true)(seen) {
+		t.Errorf("while the API server is away: %+v, %v", seen, err)
+	}
+	if err := o.StartServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.entry(t, someClique, "NotReady")
+	o.seenIs(t, "what happened since", cliqueIs(someClique, false))
+	until(t, time.Tick(100*time.Millisecond), "no trouble", func() (bool, string) { return o.n.Trouble() == "", o.n.Trouble() })
+}
+
+func (o *nodeTest) moved(t *testing.T) {
+	const other = "8a61c302-0000-4000-8000-000000000001.8"
+	o.entry(t, other, "Ready")
+	o.n.SetClique(other)
+	if _, err := o.n.Snapshot(); err == nil {
+		t.Error("the clique of before is taken for the one that is meant now")
+	}
+	o.seenIs(t, "the other clique", cliqueIs(other, true))
+	o.kubectl(t, "label", "node", "n0", labelDomain+"-")
+	o.seenIs(t, "no domain, so no clique", func(s *imex.Seen) bool { return s.Nodes["n0"].DomainLabel == "" && len(s.Cliques) == 0 })
+	o.kubectl(t, "label", "node", "n0", labelDomain+"="+someDomain)
+	o.seenIs(t, "the clique again", cliqueIs(other, true))
+}
+
+// rest holds that an agent and a publisher ask nothing while nothing happens,
+// but what concerns others does.
+func (o *nodeTest) rest(t *testing.T) {
+	rc, requests := counted(o.Config())
+	c := observer(t, rc, imex.Config{Namespace: "default"})
+	start(t, c.Run)
+	domainIs(t, c, "made", usable)
+	until(t, c.Changes(), "seen", func() (bool, string) {
+		_, err := c.Snapshot()
+		return err == nil, fmt.Sprint(err)
+	})
+	node, cluster := len(o.requests.requests()), len(requests.requests())
+	o.kubectl(t, "label", "node", "n1", labelDomain+"="+someDomain)
+	time.Sleep(restTime)
+	if seen := o.requests.requests(); len(seen) != node {
+		t.Errorf("the agent's requests at rest: %q", seen[node:])
+	}
+	if seen := requests.requests(); len(seen) != cluster {
+		t.Errorf("the publisher's requests at rest: %q", seen[cluster:])
+	}
+	for _, request := range requests.requests() {
+		if !strings.Contains(request, "watch=true") && !strings.HasPrefix(request, "POST ") {
+			t.Errorf("a request that is no watch: %s", request)
+		}
+	}
+}
