@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/topology"
@@ -34,17 +36,22 @@ type Gate struct {
 	members      NodeMembership
 	log          *slog.Logger
 	wake         chan struct{}
+	open         *prometheus.GaugeVec
 
 	mu     sync.Mutex
 	report *topology.Node
 
 	// What follows is of the goroutine of Run alone.
-	said string
+	said  string
+	shown [2]string // clique and reason of the series
 }
 
 // NewGate returns the gate of a node. Nothing is read or written before Run.
-func NewGate(node, runDir string, members NodeMembership, log *slog.Logger) *Gate {
-	return &Gate{node: node, runDir: runDir, members: members, log: log, wake: make(chan struct{}, 1)}
+func NewGate(node, runDir string, members NodeMembership, reg prometheus.Registerer, log *slog.Logger) *Gate {
+	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_ready",
+		Help: "1 where jobs across nodes may use IMEX on this node, 0 where not, with the reason; absent where there is no multi-node NVLink or nobody knows."}, []string{"clique", "reason"})
+	reg.MustRegister(open)
+	return &Gate{node: node, runDir: runDir, members: members, log: log, wake: make(chan struct{}, 1), open: open}
 }
 
 // Observe tells the gate of the node's last good report.
@@ -87,6 +94,7 @@ func (g *Gate) keep() {
 	if err == nil && gate != nil {
 		err = imex.WriteGate(g.runDir, *gate)
 	}
+	g.show(gate, err)
 	said := ""
 	switch {
 	case err != nil:
@@ -102,6 +110,21 @@ func (g *Gate) keep() {
 		g.log.Warn("gate of jobs across nodes is not kept, and lets them pass", "err", err)
 	} else {
 		g.log.Info("gate of jobs across nodes", "clique", gate.Clique, "ready", gate.Ready, "reason", gate.Reason, "message", gate.Message)
+	}
+}
+
+// show brings the series up to the gate, and leaves one that stays as it is.
+func (g *Gate) show(gate *imex.Gate, err error) {
+	var is [2]string
+	if err == nil && gate != nil && gate.Clique != "" {
+		is = [2]string{gate.Clique, gate.Reason}
+	}
+	if is != g.shown {
+		g.shown = is
+		g.open.Reset()
+	}
+	if is[0] != "" {
+		g.open.WithLabelValues(is[:]...).Set(float64(index(gate.Ready)))
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/topology"
@@ -58,7 +60,8 @@ func TestGate(t *testing.T) {
 			Cliques: []imex.Clique{{Domain: "u1", ID: gateClique, Daemons: []imex.Member{
 				{Node: "n1", Address: "10.0.0.1", Clique: gateClique, Index: 0, Ready: true}, {Node: "n2", Address: "10.0.0.2", Clique: gateClique, Index: 1}}}}}}
 		run := t.TempDir()
-		g := NewGate("n1", run, m, discard())
+		reg := prometheus.NewRegistry()
+		g := NewGate("n1", run, m, reg, discard())
 		var running sync.WaitGroup
 		running.Go(func() { _ = g.Run(ctx) })
 		check := func(what string, want *imex.Gate) {
@@ -86,6 +89,9 @@ func TestGate(t *testing.T) {
 		g.Observe(report)
 		members := []imex.GateMember{{Node: "n1", Ready: true}, {Node: "n2"}}
 		check("ready", &imex.Gate{Node: "n1", Clique: gateClique, Ready: true, Reason: imex.ReasonReady, Members: members})
+		if n, err := testutil.GatherAndCount(reg, "quoin_agent_imex_ready"); n != 1 || err != nil {
+			t.Errorf("%d series, %v", n, err)
+		}
 		if m.nvml != gateClique {
 			t.Errorf("NVML's clique is told as %q", m.nvml)
 		}

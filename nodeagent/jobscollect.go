@@ -31,6 +31,8 @@ func (s jobCollector) Describe(ch chan<- *prometheus.Desc) {
 	s.hookRuns.Describe(ch)
 	s.hookErrors.Describe(ch)
 	s.hookTook.Describe(ch)
+	s.gatePassed.Describe(ch)
+	s.gateTook.Describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -53,6 +55,8 @@ func (s jobCollector) Collect(ch chan<- prometheus.Metric) {
 	s.hookRuns.Collect(ch)
 	s.hookErrors.Collect(ch)
 	s.hookTook.Collect(ch)
+	s.gatePassed.Collect(ch)
+	s.gateTook.Collect(ch)
 }
 
 // collectAgent collects what the agent did and found.

@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -37,6 +38,8 @@ func (c *jobCounts) files(p *sweepPlan) { c.held, c.empty, c.foreign = p.held, p
 type jobSeries struct {
 	hookRuns, hookErrors *prometheus.CounterVec
 	hookTook             *prometheus.HistogramVec
+	gatePassed           *prometheus.CounterVec
+	gateTook             prometheus.Histogram
 
 	mu   sync.Mutex
 	last *jobSnapshot
@@ -47,6 +50,9 @@ type jobSeries struct {
 var callReasons = []string{dcgm.CallLock, dcgm.CallInventory, dcgm.CallMapping, dcgm.CallRecord, dcgm.CallJobInfo, dcgm.CallConfig,
 	dcgm.CallEnvironment, dcgm.CallTopology, dcgm.CallSummary, dcgm.CallTimeout, dcgm.CallSignal, dcgm.CallPanic, otherReason}
 
+// gateResults are the words by which a hook says how a job came through the gate.
+var gateResults = []string{dcgm.GateReady, dcgm.GateWaited, dcgm.GateAlone, dcgm.GateWarn, dcgm.GateFail, dcgm.GateHold, dcgm.GateStale, dcgm.GateSignal, dcgm.GateFault, otherReason}
+
 // otherReason stands for a word of a newer hook.
 const otherReason = "other"
 
@@ -56,6 +62,9 @@ func newJobSeries() *jobSeries {
 		hookErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_errors_total", Help: "Calls of the job hook in which something went wrong, by what went wrong first."}, []string{"hook", "reason"}),
 		hookTook: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_hook_duration_seconds", Help: "How long a call of the job hook held up the job or the node.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}}, []string{"hook"}),
+		gatePassed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_gate_total", Help: "Jobs across nodes at the IMEX gate of their Prolog, by how they came through."}, []string{"result"}),
+		gateTook: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "quoin_hook_gate_duration_seconds", Help: "How long the IMEX gate held up a job across nodes.",
+			Buckets: []float64{.001, .01, .1, 1, 5, 10, 30, 60, 300}}),
 		last: &jobSnapshot{counts: newJobCounts()},
 		up:   func() time.Duration { return readClocks().up },
 	}
@@ -66,6 +75,9 @@ func newJobSeries() *jobSeries {
 		for _, reason := range callReasons {
 			s.hookErrors.WithLabelValues(hook, reason)
 		}
+	}
+	for _, result := range gateResults {
+		s.gatePassed.WithLabelValues(result)
 	}
 	return s
 }
@@ -78,22 +90,27 @@ func (j *Jobs) takeCalls(now moment) {
 	j.taken = now.up
 	calls, err := dcgm.TakeCalls(j.config.RunDir)
 	j.say("hook calls", err)
-	known := make(map[string]bool, len(callReasons))
-	for _, r := range callReasons {
-		known[r] = true
-	}
 	for _, c := range calls {
 		result := "ok"
 		if c.Error != "" {
 			result = "error"
-			if !known[c.Error] {
-				c.Error = otherReason
-			}
-			j.series.hookErrors.WithLabelValues(c.Hook, c.Error).Inc()
+			j.series.hookErrors.WithLabelValues(c.Hook, knownOr(callReasons, c.Error)).Inc()
+		}
+		if c.Gate != "" {
+			j.series.gatePassed.WithLabelValues(knownOr(gateResults, c.Gate)).Inc()
+			j.series.gateTook.Observe(time.Duration(c.GateNs).Seconds())
 		}
 		j.series.hookRuns.WithLabelValues(c.Hook, result).Inc()
 		j.series.hookTook.WithLabelValues(c.Hook).Observe(time.Duration(c.Ns).Seconds())
 	}
+}
+
+// knownOr returns a word of a hook, or what stands for one of a newer hook.
+func knownOr(words []string, word string) string {
+	if slices.Contains(words, word) {
+		return word
+	}
+	return otherReason
 }
 
 func (s *jobSeries) set(snapshot *jobSnapshot) {

@@ -101,7 +101,7 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 		Observe: jobs.Observe, Sampled: jobs, SampleEvery: o.jobs.sampleEvery, Worked: jobs.Worked()}
 	runs := []func(context.Context) error{jobs.Run}
 	if members != nil {
-		gate := nodeagent.NewGate(o.machine.node, o.runDir, members, log)
+		gate := nodeagent.NewGate(o.machine.node, o.runDir, members, reg, log)
 		config.Observe = func(n *topology.Node) {
 			jobs.Observe(n)
 			gate.Observe(n)
