@@ -40,11 +40,12 @@ func (n *Node) runDaemon(ctx context.Context, v view, pod *corev1.Pod, p *proces
 	if p.joined.IsZero() {
 		p.joined = time.Now()
 	}
-	wait := v.readyAfter - time.Since(p.joined)
-	if wait > 0 {
+	if wait := v.readyAfter - time.Since(p.joined); !p.up && wait > 0 {
 		n.fleet.queue.AddAfter(n.name, wait)
+	} else {
+		p.up = true
 	}
-	return n.setStatus(ctx, pod, p.address, v.ready && wait <= 0)
+	return n.setStatus(ctx, pod, p.address, v.ready && p.up)
 }
 
 // enter keeps the daemon's entry in its clique: there, with its address, and

@@ -38,6 +38,7 @@ type process struct {
 	clique  string    // a daemon's, as it was when that started
 	domain  string    // a daemon's
 	joined  time.Time // when a daemon got its entry
+	up      bool      // a daemon's IMEX has had its time
 }
 
 func newNode(f *Fleet, s Spec) *Node {
