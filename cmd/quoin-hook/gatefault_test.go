@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -64,20 +65,24 @@ func TestGateFaults(t *testing.T) {
 	t.Cleanup(func() { close(held) })
 	for _, tt := range []struct {
 		name, said string
-		breaks     func()
+		wait       dcgm.Duration
+		breaks     func(stop func())
 	}{
-		{"panics", "no such luck; this is a fault of quoin-hook's", func() { panic("no such luck") }},
-		{"hangs", "gate: not done in time; the job goes on", func() { <-held; runtime.Goexit() }},
+		{"panics", "no such luck; this is a fault of quoin-hook's", second, func(func()) { panic("no such luck") }},
+		{"hangs", "gate: not done in time; the job goes on", second, func(func()) { <-held; runtime.Goexit() }},
+		{"hangs and is told to stop", "gate: not done in time; the job goes on", 600 * second, func(stop func()) { stop(); <-held; runtime.Goexit() }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			p.gate(dcgm.Gate{Wait: second, Policy: dcgm.GateFail}, nil)
+			p.gate(dcgm.Gate{Wait: tt.wait, Policy: dcgm.GateFail}, nil)
 			p.both(false)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
 			var labelled atomic.Bool
 			env := func(key string) string {
 				if key == "SLURM_JOB_NODELIST" && labelled.Load() {
-					tt.breaks()
+					tt.breaks(stop)
 				}
 				if key == "SLURM_JOB_NUM_NODES" {
 					labelled.Store(mappedIs(p, "7\n"))
@@ -86,7 +91,7 @@ func TestGateFaults(t *testing.T) {
 			}
 			var said heard
 			before := time.Now()
-			code := run(t.Context(), []string{"prolog", "--run-dir", p.run, "--mapping-dir", p.mapping}, env, &said, &said)
+			code := run(ctx, []string{"prolog", "--run-dir", p.run, "--mapping-dir", p.mapping}, env, &said, &said)
 			took := time.Since(before)
 			if code != 0 || !labelled.Load() || took > 20*time.Second || !strings.Contains(said.String(), tt.said) {
 				t.Errorf("exit %d after %s, said %q", code, took, said.String())
