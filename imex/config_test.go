@@ -30,6 +30,7 @@ func TestCompleteRefuses(t *testing.T) {
 		{"a dot in a namespace", Config{Namespace: "a.b"}, `imex.namespace: "a.b": want up to 63 lower-case letters, digits and dashes, no dash at an end`},
 		{"a long namespace", Config{Namespace: strings.Repeat("a", 64)}, "want up to 63"},
 		{"a dash at the end", Config{Namespace: "a-"}, "no dash at an end"},
+		{"a dash at the start", Config{Namespace: "-a"}, "no dash at an end"},
 		{"capitals", Config{Name: "Rack"}, `imex.name: "Rack": want up to 253 lower-case letters`},
 		{"an empty part", Config{ClaimTemplate: "a..b"}, `imex.claimTemplate: "a..b": want up to 253`},
 		{"a long name", Config{ClaimTemplate: strings.Repeat("abcdefg.", 32) + "a"}, "imex.claimTemplate"},

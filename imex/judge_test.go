@@ -131,6 +131,14 @@ func TestJudgeNode(t *testing.T) {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel = FabricUnknown, "", "N/A" })
 			s.leave(1)
 		}, want: map[string]string{"n1": ReasonNoMultiNodeNVLink}, says: []string{"N/A"}},
+		{name: "no multi-node NVLink, and labels from before", spoil: func(s *Seen) {
+			s.node("n1", func(n *Node) { n.Fabric, n.DomainLabel = FabricNone, otherUID })
+			s.leave(1)
+			s.unclaim("n1")
+		}, want: map[string]string{"n1": ReasonNoMultiNodeNVLink}},
+		{name: "NVML knows a clique and the label none", spoil: func(s *Seen) {
+			s.node("n1", func(n *Node) { n.CliqueLabel = "N/A" })
+		}, want: map[string]string{"n1": ReasonReady + "/" + ReasonCliqueDiffers}},
 		{name: "the fabric is not known yet", spoil: func(s *Seen) {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel = FabricUnknown, "", "" })
 		}, want: map[string]string{"n1": ReasonFabricUnknown, "*": peers}, says: []string{"nvidia.com/gpu.clique", "register"}},

@@ -66,16 +66,14 @@ func (j *judge) remedyOfTwo(claims []*Claim) string {
 // otherDomain is of a node that has joined another domain, or is about to.
 func otherDomain(j *judge, n *node) finding {
 	var domain, message string
-	for _, c := range n.holds {
-		if c.Domain != "" && c.Domain != n.wanted {
-			domain, message = c.Domain, c.text()+" of domain "+c.Domain
-			break
-		}
-	}
-	if domain == "" && n.DomainLabel != "" && n.DomainLabel != n.wanted {
+	switch {
+	case n.wanted == "":
+		return finding{}
+	case len(n.holds) > 0 && n.holds[0].Domain != "" && n.holds[0].Domain != n.wanted:
+		domain, message = n.holds[0].Domain, n.holds[0].text()+" of domain "+n.holds[0].Domain
+	case n.DomainLabel != "" && n.DomainLabel != n.wanted:
 		domain, message = n.DomainLabel, "label "+domainLabel+" names "+n.DomainLabel
-	}
-	if domain == "" || n.wanted == "" {
+	default:
 		return finding{}
 	}
 	return finding{ReasonOtherDomain, message + ", not " + j.domainText(n),

@@ -73,6 +73,10 @@ func TestJudgeClaims(t *testing.T) {
 			s.leave(1)
 			s.node("n1", func(n *Node) { n.DomainLabel, n.NoWorker = "", true })
 		}, want: map[string]string{"n1": ReasonNoWorkerPod}},
+		{name: "no worker pod, where the holder claims", spoil: func(s *Seen) {
+			s.unclaim("n1")
+			s.node("n1", func(n *Node) { n.DomainLabel, n.NoWorker = "", true })
+		}, want: n1(ReasonNotClaimed)},
 		{name: "another namespace", spoil: func(s *Seen) { s.claim("n1").Namespace = "slurm" }, want: n1(ReasonClaimNamespace), says: []string{"claim slurm/imex-n1", "(quoin-system)", "in its namespace"}},
 		{name: "another namespace of slurmd", spoil: func(s *Seen) {
 			slurmd(s)

@@ -18,6 +18,7 @@ func (j *judge) clique(n *node) finding {
 		}
 	}
 	if len(domains) > 0 {
+		slices.Sort(domains)
 		slices.Sort(nodes)
 		who, whose := list(slices.Compact(nodes)), strings.Join(domains, ", ")
 		return finding{ReasonTwoDomains, "clique " + n.own.id + " has nodes of another domain (" + whose + "): " + who + "; CUDA fails in a clique of two domains (CUDA_ERROR_NOT_SUPPORTED)",

@@ -2,6 +2,7 @@ package imex
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -38,6 +39,9 @@ func TestJudgeEntry(t *testing.T) {
 		{name: "stale, and no other", spoil: func(s *Seen) { s.leave(1); stale(s, true) }, want: n1(ReasonStaleEntry), says: []string{"index 5 (10.0.9.9) in clique " + oldClique, "kubelet plugin"}},
 		{name: "stale, beside a current one", spoil: func(s *Seen) { stale(s, true) }, want: map[string]string{"n1": ReasonReady + "/" + ReasonStaleEntry},
 			says: []string{"index 5 (10.0.9.9) in clique " + oldClique, "ComputeDomainClique " + testUID + "." + oldClique}},
+		{name: "stale, and the status has lost it", spoil: func(s *Seen) { stale(s, true); delete(s.Members, "n1") }, want: map[string]string{"n1": ReasonReady + "/" + ReasonStaleEntry},
+			says: []string{"it has a stale entry too", "does not list it"}},
+		{name: "another domain's, under another clique", spoil: func(s *Seen) { stale(s, true); s.Cliques[1].Domain = otherUID }},
 		{name: "stale, beside one that is not ready", spoil: func(s *Seen) {
 			stale(s, true)
 			s.entry(1, func(m *Member) { m.Ready = false })
@@ -77,6 +81,11 @@ func TestJudgeEntry(t *testing.T) {
 		{name: "as many nodes as may be", spoil: many(18, 18)},
 		{name: "one node too many waits", spoil: many(19, 18), want: map[string]string{"n18": ReasonCliqueFull, "*": peers}, at: "n18", says: []string{"19 nodes, 18 of them with an entry", "takes 18"}},
 		{name: "one node too many before all are in", spoil: many(19, 17), want: map[string]string{"n17": ReasonCliqueFull, "n18": ReasonCliqueFull, "*": peers}},
+		{name: "all places taken, by nodes that are not known", spoil: func(s *Seen) {
+			many(18, 18)(s)
+			s.Cliques[0].Daemons[1].Node = "n99"
+			delete(s.Members, "n1")
+		}, want: n1(ReasonCliqueFull)},
 		{name: "one entry too many", spoil: many(19, 19), want: map[string]string{"*": ReasonCliqueFull}, says: []string{"19 of them with an entry"}},
 		{name: "peers are not ready", spoil: func(s *Seen) {
 			s.Cliques[0].Daemons[3].Ready = false
@@ -91,6 +100,16 @@ func TestJudgeEntry(t *testing.T) {
 			m.Index = 9
 			s.Members["n1"] = m
 		}, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"status says index 9"}},
+		{name: "the status has another address", spoil: func(s *Seen) {
+			m := s.Members["n1"]
+			m.Address = "10.0.0.9"
+			s.Members["n1"] = m
+		}, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"(10.0.0.9)"}},
+		{name: "the status has another clique", spoil: func(s *Seen) {
+			m := s.Members["n1"]
+			m.Clique = oldClique
+			s.Members["n1"] = m
+		}, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"in clique " + oldClique}},
 		{name: "the status has lost it", spoil: func(s *Seen) { delete(s.Members, "n1") }, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"does not list it"}},
 		{name: "the status is not to be read", spoil: func(s *Seen) { s.Members = nil }},
 	})
@@ -134,5 +153,18 @@ func TestJudgeOne(t *testing.T) {
 	}}
 	if got := Judge(s); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("found %+v, want %+v", got, want)
+	}
+}
+
+func TestList(t *testing.T) {
+	var names []string
+	for i := range 23 {
+		names = append(names, fmt.Sprintf("n%d", i))
+	}
+	if got, want := list(names), strings.Join(names[:20], ", ")+" and 3 more"; got != want {
+		t.Errorf("found %q, want %q", got, want)
+	}
+	if got, want := list(names[:20]), strings.Join(names[:20], ", "); got != want {
+		t.Errorf("found %q, want %q", got, want)
 	}
 }

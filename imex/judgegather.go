@@ -139,10 +139,8 @@ func (j *judge) gatherEntries() {
 		return
 	}
 	for name, m := range j.Members {
-		if m.Clique != "" {
-			m.Node = name
-			add(j.of(j.Domain.UID, m.Clique), &m)
-		}
+		m.Node = name
+		add(j.of(j.Domain.UID, m.Clique), &m)
 	}
 }
 
@@ -168,10 +166,6 @@ func (j *judge) sort() {
 	for _, c := range j.cliques {
 		slices.SortFunc(c.entries, compareMembers)
 		slices.SortFunc(c.nodes, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
-		slices.Sort(c.labelled)
-	}
-	for _, all := range j.byID {
-		slices.SortFunc(all, func(a, b *clique) int { return strings.Compare(a.domain, b.domain) })
 	}
 }
 

@@ -45,20 +45,21 @@ func (j *judge) behind(c *clique) []string {
 	}
 	c.counted = true
 	for _, n := range c.nodes {
-		if r := n.found.reason; r != "" && isProblem(r) && (r != ReasonNotClaimed || j.Join != JoinSlurmd) {
+		if r := n.found.reason; isProblem(r) && (r != ReasonNotClaimed || j.Join != JoinSlurmd) {
 			c.behind = append(c.behind, n.Name+" ("+r+")")
 		}
 	}
 	for _, m := range c.foreign {
-		switch {
-		case j.at[m.Node] != nil:
+		switch n := j.at[m.Node]; {
+		case n != nil && isProblem(n.found.reason):
+			c.behind = append(c.behind, m.Node+" ("+n.found.reason+")")
+		case n != nil:
 			c.behind = append(c.behind, m.Node+" ("+ReasonStaleEntry+")")
 		case !m.Ready:
 			c.behind = append(c.behind, m.Node+" ("+ReasonNotReady+")")
 		}
 	}
 	slices.Sort(c.behind)
-	c.behind = slices.Compact(c.behind)
 	return c.behind
 }
 

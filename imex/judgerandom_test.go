@@ -162,7 +162,7 @@ func randomSeen(r *rand.Rand) *Seen {
 			break
 		}
 	}
-	for range r.IntN(2) {
+	for range r.IntN(3) {
 		s.Cliques = append(s.Cliques, Clique{Domain: pick(uids), ID: pick(ids), Daemons: []Member{member(), member()}})
 	}
 	for range r.IntN(3) {
