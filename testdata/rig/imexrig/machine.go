@@ -10,7 +10,6 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 )
 
 // AddNode makes a Node object, publishes its devices as the kubelet plugin does,
@@ -59,13 +58,13 @@ func status(gpus int, ready corev1.ConditionStatus) string {
 func slice(machine *corev1.Node) *resourcev1.ResourceSlice {
 	device := func(kind string) resourcev1.Device {
 		return resourcev1.Device{Name: kind + "-0", Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
-			"type": {StringValue: &kind}, "id": {IntValue: ptr.To[int64](0)},
+			"type": {StringValue: &kind}, "id": {IntValue: new(int64(0))},
 		}}
 	}
 	return &resourcev1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			GenerateName:    "0-" + DriverName + "-" + machine.Name + "-",
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: machine.Name, UID: machine.UID, Controller: ptr.To(true)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: machine.Name, UID: machine.UID, Controller: new(true)}},
 		},
 		Spec: resourcev1.ResourceSliceSpec{
 			Driver: DriverName, NodeName: &machine.Name,
