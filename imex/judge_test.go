@@ -13,13 +13,15 @@ import (
 
 // judgeCase breaks one thing of a rack. want are the reasons by node, "*" of those
 // that are not named, with the note after a slash; without "*" the others are Ready.
-// says are parts of what is said of the node that is looked at, n1 if at is empty.
+// says are parts of what is said of the node that is looked at, n1 if at is empty,
+// and not is no part of it.
 type judgeCase struct {
 	name  string
 	spoil func(s *Seen)
 	want  map[string]string
 	at    string
 	says  []string
+	not   string
 }
 
 func runJudgeCases(t *testing.T, cases []judgeCase) {
@@ -40,6 +42,9 @@ func runJudgeCases(t *testing.T, cases []judgeCase) {
 				at = "n1"
 			}
 			text := got[at].Message + "\n" + got[at].Remedy
+			if c.not != "" && strings.Contains(text, c.not) {
+				t.Errorf("%s: %q is in\n%s", at, c.not, text)
+			}
 			for _, part := range c.says {
 				if !strings.Contains(text, part) {
 					t.Errorf("%s: %q is not in\n%s", at, part, text)
