@@ -105,13 +105,11 @@ func (j *judge) claim(n *node) finding {
 	return finding{ReasonNotClaimed, message, "see why the DaemonSet that holds the claims has no pod on the node: its node selector and tolerations must let one run there"}
 }
 
-// waits says what a claim waits for, where other claims show it.
+// waits says what a claim waits for, where another that comes last shows it.
 func waits(c *Claim, all []*Claim) string {
-	text := c.text()
-	for _, o := range all {
-		if o.rank() == claimIdle {
-			text += "; the channel is still allocated to claim " + o.Namespace + "/" + o.Name + ", which no pod holds"
-		}
+	text, last := c.text(), all[len(all)-1]
+	if last.rank() == claimIdle {
+		text += "; the channel is still allocated to claim " + last.Namespace + "/" + last.Name + ", which no pod holds"
 	}
 	return text
 }

@@ -19,7 +19,7 @@ func TestJudgeRandom(t *testing.T) {
 	known := knownWords(t)
 	met := map[string]bool{}
 	r := rand.New(rand.NewPCG(18, 72))
-	for range 30000 {
+	for range 10000 {
 		s := randomSeen(r)
 		before := s.clone()
 		got := Judge(s)
