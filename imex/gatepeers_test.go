@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestPeers(t *testing.T) {
@@ -42,4 +43,29 @@ func testGateOf(node string, members ...GateMember) Gate {
 	g := testGate(false, members...)
 	g.Node = node
 	return g
+}
+
+// FuzzGate has whatever is read as a gate be written and read again, and compared
+// with a job's nodes.
+func FuzzGate(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"quoin.dev/v1alpha1","kind":"Gate","node":"n1","clique":"c.1","members":[{"node":"n1"},{"node":"n2","ready":true}]}`), "n1", "n[1-3]")
+	f.Add([]byte(`{"apiVersion":"quoin.dev/v1alpha1","kind":"Gate","node":"","members":[{},{}]}`), "", ",")
+	f.Fuzz(func(t *testing.T, data []byte, node, list string) {
+		g, err := parseGate(data)
+		if err != nil {
+			return
+		}
+		run := t.TempDir()
+		if err := WriteGate(run, *g); err != nil {
+			t.Fatal(err)
+		}
+		again, _, err := ReadGate(run)
+		if diff := cmp.Diff(g, again, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Fatalf("%v (-want +got):\n%s", err, diff)
+		}
+		p := g.Peers(node, list)
+		if p.NotReady > len(g.Members) || p.Known != (len(p.Missing) > 0) || p.Alone && !p.Known {
+			t.Errorf("%+v", p)
+		}
+	})
 }
