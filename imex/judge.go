@@ -78,5 +78,5 @@ func (j *judge) first(n *node) finding {
 			return f
 		}
 	}
-	return finding{reason: ReasonReady, message: "a member with " + n.entry.text(n.own)}
+	return finding{reason: ReasonReady, message: n.entry.text(n.own)}
 }

@@ -103,11 +103,13 @@ func (j *judge) entry(n *node) finding {
 func (j *judge) shares(n *node) finding {
 	var index, address *Member
 	for _, m := range n.own.entries {
+		sameIndex := m.Index == n.entry.Index && !j.byStatus // older drivers give none
+		sameAddress := m.Address == n.entry.Address && m.Address != ""
 		switch {
-		case m.Node == n.Name:
-		case index == nil && m.Index == n.entry.Index && !j.byStatus: // older drivers give none
+		case !sameIndex && !sameAddress, m.Node == n.Name:
+		case index == nil && sameIndex:
 			index = m
-		case address == nil && m.Address == n.entry.Address && m.Address != "":
+		case address == nil && sameAddress:
 			address = m
 		}
 	}

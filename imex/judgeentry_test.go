@@ -149,7 +149,7 @@ func TestJudgeOne(t *testing.T) {
 	s.Cliques[0].Daemons[3].Ready = false
 	want := map[string]Verdict{"n1": {
 		Node: "n1", Reason: ReasonReady, Note: NotePeersNotReady, Remedy: "see what quoin check says of those nodes",
-		Message: "a member with index 1 (10.0.0.2) in clique " + testClique + "; 1 of the clique's other nodes not ready: n3 (NotReady)",
+		Message: "index 1 (10.0.0.2) in clique " + testClique + "; 1 of the clique's other nodes not ready: n3 (NotReady)",
 	}}
 	if got := Judge(s); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("found %+v, want %+v", got, want)
