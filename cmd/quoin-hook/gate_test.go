@@ -123,21 +123,21 @@ func TestGate(t *testing.T) {
 			}
 		}, "stale", `want a regular file; the job goes on`},
 		{"never, warn", &dcgm.Gate{Wait: second}, wide, func(p *place) { p.both(false) }, "warn",
-			`^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=1s missing=n1 message="its entry is not ready; the job goes on"\n$`},
+			`^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=[1-9][.0-9]*s missing=n1 message="its entry is not ready; the job goes on"\n$`},
 		{"never, fail", &fails, wide, func(p *place) {
 			p.agent(false, imex.GateMember{Node: "n1"}, imex.GateMember{Node: "n2"})
-		}, "fail", `^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=1s missing=n1,n2 message="its entry is not ready; the job is refused"\n$`},
+		}, "fail", `^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=[1-9][.0-9]*s missing=n1,n2 message="its entry is not ready; the job is refused"\n$`},
 		{"a component", &fails, append([]string{"SLURM_HET_JOB_ID=6"}, wide...), func(p *place) {
 			p.agent(false, imex.GateMember{Node: "n1"})
 		}, "fail", `missing=n1 message=.*; the job is refused`},
 		{"other names in Slurm", &fails, []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=w-[0-1]", "SLURMD_NODENAME=w-0"}, func(p *place) { p.both(false) },
-			"fail", `node=w-0 reason=EntryNotReady waited=1s missing= message="its entry is not ready; 2 of the 3 members of its clique are not ready; the job is refused"`},
+			"fail", `node=w-0 reason=EntryNotReady waited=[1-9][.0-9]*s missing= message="its entry is not ready; 2 of the 3 members of its clique are not ready; the job is refused"`},
 		{"a job without GPUs", &fails, wide[1:], func(p *place) { p.both(false) }, "fail", `missing=n1 `},
 		{"a message of many lines", &fails, wide, func(p *place) {
 			if err := imex.WriteGate(p.run, imex.Gate{Node: "n1", Clique: "c.1", Reason: "two words", Message: "a \"b\"\n" + strings.Repeat("x", 9999)}); err != nil {
 				p.t.Error(err)
 			}
-		}, "fail", `^quoin-hook: gate job=7 node=n1 reason=twowords waited=1s missing=n1 message="a \\"b\\"\\nx{490,500}; the job is refused"\n$`},
+		}, "fail", `^quoin-hook: gate job=7 node=n1 reason=twowords waited=[1-9][.0-9]*s missing=n1 message="a \\"b\\"\\nx{490,500}; the job is refused"\n$`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
