@@ -123,7 +123,7 @@ func (c *Cluster) followed() []followed {
 
 // definitions is the way to the cluster's CustomResourceDefinitions, of which
 // nothing but the metadata is read.
-func (c *Cluster) definitions() listed[*metav1.PartialObjectMetadataList] {
+func (c *Cluster) definitions() lister[*metav1.PartialObjectMetadataList] {
 	return c.meta.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 }
 

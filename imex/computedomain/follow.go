@@ -25,15 +25,15 @@ type followed struct {
 	store cache.ReflectorStore
 }
 
-// listed is a typed client's way to one kind of objects.
-type listed[L runtime.Object] interface {
+// lister is a typed client's way to one kind of objects.
+type lister[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
 // newFollowed returns how to follow what api lists, as far as tweak's selectors
 // take it. Troubles are told to health.
-func newFollowed[L runtime.Object](what string, of runtime.Object, api listed[L], tweak func(*metav1.ListOptions), store cache.ReflectorStore, health *health) followed {
+func newFollowed[L runtime.Object](what string, of runtime.Object, api lister[L], tweak func(*metav1.ListOptions), store cache.ReflectorStore, health *health) followed {
 	note := func(ctx context.Context, err error) {
 		if !apierrors.IsNotFound(err) { // follow tells when it stays so
 			health.note(ctx, what, err)

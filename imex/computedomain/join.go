@@ -30,11 +30,13 @@ func (c *Cluster) allClaims() ([]imex.Claim, error) {
 
 // joinClaims says of each claim for which pod it is.
 func joinClaims(claims map[types.NamespacedName]claimFacts, pods map[types.NamespacedName]podFacts) []imex.Claim {
-	users := map[types.NamespacedName][]string{} // pods by the claims that they name
+	users := map[types.NamespacedName][]string{} // pods by the claims that they name, where a claim names none
 	for key, pod := range pods {
 		for _, name := range pod.claims {
 			claim := types.NamespacedName{Namespace: key.Namespace, Name: name}
-			users[claim] = append(users[claim], key.Name)
+			if facts, there := claims[claim]; there && facts.madeFor.name == "" {
+				users[claim] = append(users[claim], key.Name)
+			}
 		}
 	}
 	out := make([]imex.Claim, 0, len(claims))

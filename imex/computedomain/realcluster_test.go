@@ -20,6 +20,7 @@ import (
 // TestRealCluster watches claims and pods while the real scheduler and the
 // driver's real controller work on them.
 func TestRealCluster(t *testing.T) {
+	t.Parallel()
 	r := startRig(t)
 	r.define(t)
 	for _, start := range []func(context.Context) error{r.ApplyDeviceClasses, r.StartControllerManager, r.StartScheduler} {

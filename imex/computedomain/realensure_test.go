@@ -15,6 +15,7 @@ import (
 // TestRealEnsure takes one domain through all that can become of it, against a
 // real API server that at first does not know what a ComputeDomain is.
 func TestRealEnsure(t *testing.T) {
+	t.Parallel()
 	r := startRig(t)
 	r.kubectl(t, "create", "namespace", "quoin-system")
 	rc, requests := counted(r.Config())

@@ -14,6 +14,7 @@ import (
 // TestRealEntries watches what daemons would write, which the driver's controller
 // takes away where there are no daemons.
 func TestRealEntries(t *testing.T) {
+	t.Parallel()
 	r := startRig(t)
 	r.define(t)
 	r.kubectl(t, "create", "namespace", "driver")

@@ -35,6 +35,7 @@ type nodeTest struct {
 // TestRealNode lets one node join a clique that there is, and one that there is
 // not yet.
 func TestRealNode(t *testing.T) {
+	t.Parallel()
 	r := startRig(t)
 	r.define(t)
 	for _, name := range []string{"n0", "n1"} {
@@ -123,7 +124,7 @@ func (o *nodeTest) clique(t *testing.T) {
 
 func (o *nodeTest) restarted(t *testing.T) {
 	o.StopServer()
-	until(t, time.Tick(100*time.Millisecond), "trouble", func() (bool, string) { return o.n.Trouble() != "", o.n.Trouble() })
+	until(t, tick(t), "trouble", func() (bool, string) { return o.n.Trouble() != "", o.n.Trouble() })
 	if seen, err := o.n.Snapshot(); err != nil || !cliqueIs(someClique, true)(seen) {
 		t.Errorf("while the API server is away: %+v, %v", seen, err)
 	}
@@ -132,7 +133,7 @@ func (o *nodeTest) restarted(t *testing.T) {
 	}
 	o.entry(t, someClique, "NotReady")
 	o.seenIs(t, "what happened since", cliqueIs(someClique, false))
-	until(t, time.Tick(100*time.Millisecond), "no trouble", func() (bool, string) { return o.n.Trouble() == "", o.n.Trouble() })
+	until(t, tick(t), "no trouble", func() (bool, string) { return o.n.Trouble() == "", o.n.Trouble() })
 }
 
 func (o *nodeTest) moved(t *testing.T) {

@@ -16,8 +16,9 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
-// within is how long a test waits for what the API server tells in milliseconds.
-const within = 60 * time.Second
+// within is how long a test waits for what the API server tells in milliseconds, and
+// for what is tried again after a minute.
+const within = 180 * time.Second
 
 // clusterRig is a real API server and a client of the driver's API.
 type clusterRig struct {
@@ -142,4 +143,12 @@ func (c *counter) requests() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]string(nil), c.seen...)
+}
+
+// tick wakes often, where nothing else would.
+func tick(t *testing.T) <-chan time.Time {
+	t.Helper()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	t.Cleanup(ticker.Stop)
+	return ticker.C
 }

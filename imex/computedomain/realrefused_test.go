@@ -1,0 +1,99 @@
+package computedomain
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/quoin-hpc/quoin/imex"
+)
+
+// roles are what the rights of a publisher are taken from: those to see the
+// domain and its cliques, to make it, and to see claims and pods.
+const roles = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: see}
+rules:
+- {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], resourceNames: [computedomains.resource.nvidia.com, computedomaincliques.resource.nvidia.com], verbs: [list, watch]}
+- {apiGroups: [resource.nvidia.com], resources: [computedomains, computedomaincliques], verbs: [get, list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: make}
+rules:
+- {apiGroups: [resource.nvidia.com], resources: [computedomains], verbs: [create, delete]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: claims}
+rules:
+- {apiGroups: [resource.k8s.io], resources: [resourceclaims], verbs: [list, watch]}
+- {apiGroups: [""], resources: [pods], verbs: [list, watch]}
+`
+
+// TestRealRefused gives an observer its rights one after the other.
+func TestRealRefused(t *testing.T) {
+	t.Parallel()
+	r := startRig(t)
+	r.define(t)
+	file := filepath.Join(t.TempDir(), "roles.yaml")
+	if err := os.WriteFile(file, []byte(roles), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.kubectl(t, "apply", "-f", file)
+	r.kubectl(t, "create", "serviceaccount", "publisher", "-n", "default")
+	allow := func(role string) {
+		t.Helper()
+		r.kubectl(t, "create", "clusterrolebinding", role, "--clusterrole="+role, "--serviceaccount=default:publisher")
+	}
+	token, err := r.Token(t.Context(), "default", "publisher", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rc, err := clientcmd.BuildConfigFromFlags("", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := observer(t, rc, imex.Config{Namespace: "default"})
+	start(t, c.Run)
+	until(t, tick(t), "no rights", func() (bool, string) {
+		_, err := c.Snapshot()
+		return err != nil && strings.Contains(err.Error(), `the definition of ComputeDomains not read yet: customresourcedefinitions.apiextensions.k8s.io "computedomains.resource.nvidia.com" is forbidden`), err.Error()
+	})
+	allow("see")
+	d := domainIs(t, c, "may not be made", reasonIs(imex.ReasonDomainForbidden))
+	if !strings.Contains(d.Problem.Message, `cannot create resource "computedomains"`) || !strings.Contains(d.Problem.Message, "allow the publisher") {
+		t.Errorf("the message is %q", d.Problem.Message)
+	}
+	seen, err := c.Snapshot()
+	if err != nil || !seen.ClaimsUnread || seen.Domain != d {
+		t.Errorf("without claims and with a domain that was refused: %+v, %v", seen, err)
+	}
+	allow("make")
+	domainIs(t, c, "made once the refusal is old", usable)
+	allow("claims")
+	until(t, c.Changes(), "claims", func() (bool, string) {
+		seen, err := c.Snapshot()
+		return err == nil && !seen.ClaimsUnread, "unread"
+	})
+}
+
+// TestRealNoNamespace wants a domain where it cannot be.
+func TestRealNoNamespace(t *testing.T) {
+	t.Parallel()
+	r := startRig(t)
+	r.define(t)
+	c := observer(t, r.Config(), imex.Config{Namespace: "nowhere"})
+	start(t, c.Run)
+	d := domainIs(t, c, "no namespace", func(d imex.Domain) bool { return strings.Contains(d.Problem.Message, "no such namespace") })
+	if d.Problem.Reason != imex.ReasonNoDomain || d.UID != "" {
+		t.Errorf("without a namespace: %+v", d)
+	}
+	none := observer(t, r.Config(), imex.Config{Namespace: "default", Join: imex.JoinNone})
+	start(t, none.Run)
+	domainIs(t, none, "none wanted, none made", reasonIs(imex.ReasonNoDomain))
+}
