@@ -1,0 +1,119 @@
+package computedomain
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+)
+
+// holder is a DaemonSet as quoin-imex is.
+const holder = `apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: quoin-imex, namespace: default}
+spec:
+  selector: {matchLabels: {app.kubernetes.io/name: quoin, app.kubernetes.io/component: imex}}
+  updateStrategy: {type: OnDelete}
+  template:
+    metadata: {labels: {app.kubernetes.io/name: quoin, app.kubernetes.io/component: imex}}
+    spec:
+      nodeSelector: {nvidia.com/gpu.present: "true"}
+      containers: [{name: hold, image: hold, resources: {claims: [{name: channel}]}}]
+      resourceClaims: [{name: channel, resourceClaimTemplateName: quoin-imex-channel}]
+`
+
+// TestRealFleet has the holder join four racks, and judges what the observers of
+// the cluster and of one node see.
+func TestRealFleet(t *testing.T) {
+	const racks, nodes, odd = 4, 16, "r02n05"
+	specs := imexrig.Racks(racks, nodes)
+	cluster, fleet := imexrig.StartTest(t, imexrig.Options{DriverNamespace: "driver", Nodes: specs, ReadyAfter: 100 * time.Millisecond})
+	r := &clusterRig{Cluster: cluster}
+	o := &fleetTest{clusterTest: &clusterTest{clusterRig: r, c: observer(t, r.Config(), imex.Config{Namespace: "default"})}, specs: specs}
+	start(t, o.c.Run)
+	o.domain = domainIs(t, o.c, "made", usable)
+	n, err := NewNode(r.Config(), o.c.config, odd, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, n.Run)
+	n.SetClique(imexrig.RackClique(2))
+	file := filepath.Join(t.TempDir(), "holder.yaml")
+	if err := os.WriteFile(file, []byte(holder), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.kubectl(t, "apply", "-f", file)
+	o.reasonsAre(t, "all joined", map[string]int{imex.ReasonReady: racks * nodes})
+	agent := &nodeTest{clusterRig: r, n: n}
+	own := func(s *imex.Seen) imex.Member {
+		for _, c := range s.Cliques {
+			for _, m := range c.Daemons {
+				if m.Node == odd {
+					return m
+				}
+			}
+		}
+		return imex.Member{}
+	}
+	agent.seenIs(t, "ready", func(s *imex.Seen) bool { return own(s).Ready && len(s.Cliques[0].Daemons) == nodes })
+
+	fleet.Node(odd).SetReady(false)
+	agent.seenIs(t, "not ready", func(s *imex.Seen) bool { return own(s).Node == odd && !own(s).Ready })
+	o.reasonsAre(t, "one is not ready", map[string]int{imex.ReasonReady: racks*nodes - 1, imex.ReasonNotReady: 1})
+	fleet.Node(odd).SetReady(true)
+	o.reasonsAre(t, "all are again", map[string]int{imex.ReasonReady: racks * nodes})
+
+	r.addPod(t, "slurmd-a", "quoin-imex-channel", odd, slurmdLabels)
+	o.reasonsAre(t, "two claims on a node", map[string]int{imex.ReasonReady: racks*nodes - 1, imex.ReasonClaimConflict: 1})
+}
+
+type fleetTest struct {
+	*clusterTest
+	specs []imexrig.Spec
+}
+
+// reasonsAre waits until so many nodes have verdicts of these reasons.
+func (o *fleetTest) reasonsAre(t *testing.T, what string, want map[string]int) {
+	t.Helper()
+	until(t, tick(t), what, func() (bool, string) {
+		seen, err := o.c.Snapshot()
+		if err != nil {
+			return false, err.Error()
+		}
+		seen.Nodes = o.nodes(t)
+		got, examples := map[string]int{}, map[string]string{}
+		for _, v := range imex.Judge(seen) {
+			got[v.Reason]++
+			examples[v.Reason] = v.Node + ": " + v.Message
+		}
+		return maps.Equal(got, want), fmt.Sprint(got, slices.Sorted(maps.Values(examples)))
+	})
+}
+
+// nodes are as the publisher would know them by reports and labels.
+func (o *fleetTest) nodes(t *testing.T) map[string]imex.Node {
+	t.Helper()
+	list, err := o.Client().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]imex.Node{}
+	for _, s := range o.specs {
+		out[s.Name] = imex.Node{Name: s.Name, GPUs: true, Fabric: imex.FabricClique, Clique: s.Clique}
+	}
+	for _, node := range list.Items {
+		n := out[node.Name]
+		n.CliqueLabel, n.DomainLabel = node.Labels[labelClique], node.Labels[labelDomain]
+		out[node.Name] = n
+	}
+	return out
+}
