@@ -10,17 +10,14 @@ import (
 type Config struct {
 	// Join says who claims the nodes' channels: JoinHolder, JoinSlurmd or JoinNone.
 	Join string `yaml:"join"`
-	// Namespace and Name are the ComputeDomain's.
+	// Namespace and Name are the ComputeDomain's. Pods of other namespaces cannot claim
+	// a channel of it.
 	Namespace string `yaml:"namespace"`
 	Name      string `yaml:"name"`
 	// ClaimTemplate is channel.resourceClaimTemplate.name, AllocationMode
 	// channel.allocationMode of the ComputeDomain.
 	ClaimTemplate  string `yaml:"claimTemplate"`
 	AllocationMode string `yaml:"allocationMode"`
-	// Conditions says whether Nodes get conditions; they do if it is absent.
-	Conditions *bool `yaml:"conditions"`
-	// Cordon has Slinky cordon nodes that are not ready.
-	Cordon bool `yaml:"cordon"`
 }
 
 // Who claims the channel of a node.
@@ -62,10 +59,6 @@ func (c Config) Complete() (Config, error) {
 	set(&c.Name, DefaultName)
 	set(&c.ClaimTemplate, DefaultClaimTemplate)
 	set(&c.AllocationMode, AllocateAll)
-	if c.Conditions == nil {
-		yes := true
-		c.Conditions = &yes
-	}
 	return c, c.check()
 }
 
@@ -82,6 +75,7 @@ func (c Config) check() error {
 		}
 	}
 	want(c.Join == JoinHolder || c.Join == JoinSlurmd || c.Join == JoinNone, "join", c.Join, "holder, slurmd or none")
+	want(c.Join != JoinSlurmd || c.Namespace != DefaultNamespace, "namespace", c.Namespace, "that of the worker pods where they claim: a claim in another namespace than its domain's is refused")
 	want(isLabel(c.Namespace), "namespace", c.Namespace, wantLabel)
 	want(isName(c.Name), "name", c.Name, wantSubdomain)
 	want(isName(c.ClaimTemplate), "claimTemplate", c.ClaimTemplate, wantSubdomain)

@@ -8,13 +8,12 @@ import (
 )
 
 func TestComplete(t *testing.T) {
-	yes, no := true, false
 	got, err := Config{}.Complete()
-	want := Config{Join: "holder", Namespace: "quoin-system", Name: "quoin", ClaimTemplate: "quoin-imex-channel", AllocationMode: "All", Conditions: &yes}
+	want := Config{Join: "holder", Namespace: "quoin-system", Name: "quoin", ClaimTemplate: "quoin-imex-channel", AllocationMode: "All"}
 	if err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("error %v, defaults (-want +got):\n%s", err, cmp.Diff(want, got))
 	}
-	set := Config{Join: "slurmd", Namespace: "slurm", Name: "rack.one", ClaimTemplate: "channel-of-0", AllocationMode: "Single", Conditions: &no, Cordon: true}
+	set := Config{Join: "slurmd", Namespace: "slurm", Name: "rack.one", ClaimTemplate: "channel-of-0", AllocationMode: "Single"}
 	if got, err := set.Complete(); err != nil || cmp.Diff(set, got) != "" {
 		t.Errorf("error %v, of all set (-want +got):\n%s", err, cmp.Diff(set, got))
 	}
@@ -27,6 +26,7 @@ func TestCompleteRefuses(t *testing.T) {
 		want   string
 	}{
 		{"join", Config{Join: "all"}, `imex.join: "all": want holder, slurmd or none`},
+		{"worker pods elsewhere", Config{Join: "slurmd"}, `imex.namespace: "quoin-system": want that of the worker pods`},
 		{"a dot in a namespace", Config{Namespace: "a.b"}, `imex.namespace: "a.b": want up to 63 lower-case letters, digits and dashes, no dash at an end`},
 		{"a long namespace", Config{Namespace: strings.Repeat("a", 64)}, "want up to 63"},
 		{"a dash at the end", Config{Namespace: "a-"}, "no dash at an end"},

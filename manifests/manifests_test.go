@@ -262,7 +262,7 @@ func TestHookScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	fake := filepath.Join(t.TempDir(), "hook")
-	if err := os.WriteFile(fake, []byte("#!/bin/bash\necho called $1\nexit 3\n"), 0o755); err != nil {
+	if err := os.WriteFile(fake, []byte("#!/bin/bash\necho called $1\nexit $RC\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for i, doc := range strings.Split(string(data), "\n---\n") {
@@ -279,12 +279,15 @@ func TestHookScripts(t *testing.T) {
 		if same, err := os.ReadFile(filepath.Join("slinky/vendor", verb, "quoin.sh")); err != nil || string(same) != script {
 			t.Errorf("slinky/vendor/%s/quoin.sh is not the ConfigMap's script: %v\n%s", verb, err, same)
 		}
-		for hook, want := range map[string]string{fake: "called " + verb, fake + ".missing": "is not there"} {
+		for _, of := range []struct{ hook, rc, want string }{
+			{fake, "0", "called " + verb}, {fake, "1", "called " + verb}, {fake, "2", "ended with 2"}, {fake, "137", "ended with 137"}, {fake + ".missing", "0", "is not there"},
+		} {
 			cmd := exec.CommandContext(t.Context(), path)
-			cmd.Env = []string{"QUOIN_HOOK=" + hook}
+			cmd.Env = []string{"QUOIN_HOOK=" + of.hook, "RC=" + of.rc}
 			out, err := cmd.CombinedOutput()
-			if err != nil || !strings.Contains(string(out), want) {
-				t.Errorf("%s with %s: %v, %s", verb, hook, err, out)
+			refused := verb == "prolog" && of.rc == "1" // by the gate
+			if (err != nil) != refused || refused && cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), of.want) {
+				t.Errorf("%s with %s that ends with %s: %v, %s", verb, of.hook, of.rc, err, out)
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
@@ -132,9 +133,34 @@ func TestRealMembership(t *testing.T) {
 	if ready, not := m.counted(`quoin_publisher_imex_nodes{reason="Ready"}`), m.counted("quoin_publisher_imex_not_ready_nodes"); ready != "64" || not != "0" {
 		t.Errorf("counted %q ready and %q not", ready, not)
 	}
+	m.check(0, "same: all 64 nodes that need it are members of the IMEX domain")
 	m.atRest()
 	m.conflict("r02n05")
 	m.faults()
+}
+
+// check runs quoin check on what kubectl prints of the cluster.
+func (m *membership) check(want int, words ...string) {
+	m.t.Helper()
+	kubectl := strings.Fields(computedomain.ListCommand)[1:]
+	objects, err := m.cluster.Kubectl(m.t.Context(), kubectl...)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(m.t.Context(), m.quoin, "check", "--imex", "-")
+	cmd.Stdin = strings.NewReader(objects)
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		m.t.Fatal(err)
+	}
+	if code := cmd.ProcessState.ExitCode(); code != want {
+		m.t.Errorf("quoin check ended with %d, want %d:\n%s", code, want, out)
+	}
+	for _, w := range words {
+		if !strings.Contains(string(out), w) {
+			m.t.Errorf("quoin check does not say %q:\n%s", w, out)
+		}
+	}
 }
 
 // atRest expects no write of the publisher's.
@@ -163,7 +189,8 @@ func (m *membership) conflict(node string) {
 		m.t.Fatal(err)
 	}
 	m.until(node, "True ClaimConflict", "quoin-system/worker", "quoin-imex-")
-	m.until("r02n06", "False PeersNotReady", node+" (ClaimConflict)")
+	m.until("r02n06", "False Ready")
+	m.check(1, node+": ClaimConflict: ", "differs: 1 of 64 nodes are no members of the IMEX domain")
 	worker, err := m.cluster.Client().CoreV1().Pods("quoin-system").Get(m.t.Context(), "worker", metav1.GetOptions{})
 	if err != nil || worker.Status.Phase != corev1.PodPending || worker.Spec.NodeName != "" {
 		m.t.Errorf("the worker pod is %s on node %q, %v: want it to wait", worker.Status.Phase, worker.Spec.NodeName, err)
@@ -182,7 +209,7 @@ func (m *membership) faults() {
 	lost.LoseEntry(true)
 	frozen.FreezeStatus(true)
 	m.until("r00n01", "True NotReady", "index")
-	m.until("r00n02", "False PeersNotReady", "r00n01")
+	m.until("r00n02", "False Ready")
 	m.until("r01n02", "True NoEntry")
 	slow.SetReady(true)
 	lost.LoseEntry(false)

@@ -70,6 +70,7 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 	if err := o.machine.complete(); err != nil {
 		return err
 	}
+	o.machine.cgroupRoot = o.jobs.cgroupRoot
 	ids, err := o.dcgm.sources(log)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf"
 )
 
@@ -20,13 +21,15 @@ type checkOptions struct {
 	shown     string
 	plan      string
 	slurmConf string
+	imex      string
+	config    string
 	render    renderOptions
 }
 
 func newCheckCommand() *cobra.Command {
 	var o checkOptions
 	cmd := &cobra.Command{
-		Use:   "check (--topology FILE|- | --slurm-conf FILE) (--plan FILE|DIR | --nodes FILE | REPORT.json...)",
+		Use:   "check (--topology FILE|- | --slurm-conf FILE | --imex FILE|-) (--plan FILE|DIR | --nodes FILE | REPORT.json...)",
 		Short: "Compare what Slurm has, loaded or in slurm.conf, with published files or with the nodes",
 		Long: `check reads the output of scontrol show topology and compares it with a
 rendered or published topology file, or with the files that render makes from
@@ -40,10 +43,15 @@ before Slurm does: nodes that are not there, fewer GPUs than Gres= counts or of
 another type, and Cores that are not the sockets of the node's line, for all of which
 Slurm drains nodes.
 
+With --imex it reads the cluster's nodes, ComputeDomains, claims and pods, and names
+each node that is no member of the IMEX domain, and what to do there. Reports add
+what NVML says.
+
 Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 		Example: `  scontrol show topology | quoin check --topology - --plan topology.conf
   kubectl get nodes -o json >nodes.json; scontrol show topology | quoin check --topology - --nodes nodes.json
-  quoin check --slurm-conf /etc/slurm/slurm.conf --plan /etc/slurm`,
+  quoin check --slurm-conf /etc/slurm/slurm.conf --plan /etc/slurm
+  ` + computedomain.ListCommand + ` | quoin check --imex -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return check(cmd.InOrStdin(), cmd.OutOrStdout(), &o, args)
 		},
@@ -51,6 +59,8 @@ Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 	f := cmd.Flags()
 	f.StringVar(&o.shown, "topology", "", "`file` with the output of scontrol show topology, - for standard input")
 	f.StringVar(&o.slurmConf, "slurm-conf", "", "slurm.conf `file` that the plan must go with")
+	f.StringVar(&o.imex, "imex", "", "`file` with the output of "+computedomain.ListCommand+", - for standard input")
+	f.StringVar(&o.config, "config", "", "configuration `file`, of which imex counts; with --imex")
 	f.StringVar(&o.plan, "plan", "", "topology.conf, topology.yaml or (with --slurm-conf) gres.conf, or a `path` of a directory that holds them")
 	f.StringVar(&o.render.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json")
 	f.StringVar(&o.render.previous, "previous", "", "topology `file` in use, whose names and order stay")
@@ -60,8 +70,14 @@ Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 }
 
 func check(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string) error {
+	if o.imex != "" {
+		if o.shown != "" || o.slurmConf != "" {
+			return errors.New("--imex beside --topology or --slurm-conf: want one of them")
+		}
+		return checkIMEX(stdin, stdout, o, reports)
+	}
 	if o.shown == "" && o.slurmConf == "" {
-		return errors.New("no --topology and no --slurm-conf: want a file with the output of scontrol show topology (- for standard input), or a slurm.conf")
+		return errors.New("no --topology, --slurm-conf or --imex: want a file with the output of scontrol show topology (- for standard input), a slurm.conf, or the cluster's objects")
 	}
 	if o.shown == "-" && o.render.nodes == "-" {
 		return errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")

@@ -20,6 +20,9 @@ const (
 	// conditionsSettle is how long changes are waited for before Nodes' conditions
 	// are compared with them.
 	conditionsSettle = 5 * time.Second
+	// passesWait is how long each publication's first pass is waited for at most, for
+	// a Node is to be written once.
+	passesWait = time.Minute
 	// firstConditionsPause and lastConditionsPause are between tries to write them.
 	firstConditionsPause = 5 * time.Second
 	lastConditionsPause  = 10 * time.Minute
@@ -34,6 +37,7 @@ type nodeConditions struct {
 	// drift is what each publication's last pass found, by publication and node.
 	drift    map[string]map[string][]topology.Problem
 	due      time.Time
+	started  time.Time
 	failures int
 	failed   string // the last error that was logged
 }
@@ -43,8 +47,11 @@ type nodeConditions struct {
 func (p *Publisher) KeepConditions(setter ConditionSetter) { p.conditions.setter = setter }
 
 func (c *nodeConditions) touch(now time.Time) {
-	if (c.setter != nil || c.membership != nil) && c.due.IsZero() {
-		c.due = now.Add(conditionsSettle)
+	if c.setter == nil && c.membership == nil {
+		return
+	}
+	if soon := now.Add(conditionsSettle); c.due.IsZero() || c.failures == 0 && soon.Before(c.due) {
+		c.due = soon
 	}
 }
 
@@ -100,8 +107,12 @@ func (p *Publisher) writeConditions(ctx context.Context) error {
 	if p.conditions.setter == nil {
 		return nil
 	}
-	var due []dueConditions
 	sure := len(p.conditions.drift) == len(p.states) // each publication has had a pass
+	if until := p.conditions.started.Add(passesWait); !sure && time.Now().Before(until) {
+		p.conditions.due = until
+		return nil
+	}
+	var due []dueConditions
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		var differ []Condition

@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -63,7 +62,8 @@ func (p *Publisher) judge(ctx context.Context, snap *Snapshot) map[string]imex.V
 		return nil
 	}
 	c.unseen = ""
-	seen.Nodes = p.members(snap, seen.Join)
+	pods := slices.ContainsFunc(p.states, func(s *state) bool { return s.pub.workers != nil || s.pub.names != nil })
+	seen.Nodes = Members(snap, pods && seen.Join == imex.JoinSlurmd)
 	verdicts := imex.Judge(seen)
 	p.metrics.setMembership(&domain, verdicts)
 	return verdicts
@@ -83,14 +83,14 @@ func (p *Publisher) sayDomain(d *imex.Domain) {
 	p.log.Warn("ComputeDomain", "namespace", d.Namespace, "name", d.Name, "reason", is.Reason, "message", is.Message)
 }
 
-// members is what is known of the nodes themselves.
-func (p *Publisher) members(snap *Snapshot, join string) map[string]imex.Node {
-	pods := join == imex.JoinSlurmd && slices.ContainsFunc(p.states, func(s *state) bool { return s.pub.workers != nil || s.pub.names != nil })
+// Members is what a Snapshot knows of the nodes themselves. byPods says that worker
+// pods claim, and that a node without one needs none.
+func Members(snap *Snapshot, byPods bool) map[string]imex.Node {
 	out := make(map[string]imex.Node, len(snap.Nodes))
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		m := imex.Node{Name: n.Name, GPUs: n.GPUs > 0 || n.Labels[nodelabels.Count] != "", CliqueLabel: n.Labels[nodelabels.Clique],
-			DomainLabel: n.Labels[domainLabel], NoWorker: pods && len(n.Workers) == 0}
+			DomainLabel: n.Labels[domainLabel], NoWorker: byPods && len(n.Workers) == 0}
 		if r := snap.Reports[n.Name]; r != nil {
 			m.GPUs = m.GPUs || len(r.GPUs) > 0
 			m.Local = r.IMEX
@@ -106,11 +106,17 @@ func (p *Publisher) members(snap *Snapshot, join string) map[string]imex.Node {
 	return out
 }
 
-// membershipCondition is a verdict as a condition.
+// membershipCondition is a verdict as a condition. That of a node that is ready says
+// nothing of its peers: they have conditions of their own, and all of a clique would
+// be written anew whenever one changes.
 func membershipCondition(v imex.Verdict) Condition {
-	message := v.Message
-	if v.Remedy != "" {
-		message = fmt.Sprintf("%s. %s", v.Message, v.Remedy)
+	c := Condition{Type: ConditionIMEX, True: v.Problem(), Reason: v.Reason, Message: v.Message}
+	switch {
+	case v.Ready() && (v.Note == "" || v.Note == imex.NotePeersNotReady):
+		c.Message = "jobs across nodes may use IMEX here"
+	case v.Remedy != "":
+		c.Message = fmt.Sprintf("%s. %s", v.Message, v.Remedy)
 	}
-	return Condition{Type: ConditionIMEX, True: v.Problem(), Reason: cmp.Or(v.Note, v.Reason), Message: shorten(message)}
+	c.Message = shorten(c.Message)
+	return c
 }

@@ -78,7 +78,7 @@ func TestMembershipConditions(t *testing.T) {
 			major := 235
 			snap.Reports[n.Name].IMEX = &topology.IMEX{ChannelMajor: &major, Channels: 2048, DaemonState: "READY"}
 		})
-		has("a member", imex.NotePeersNotReady, false)
+		has("a member", imex.ReasonReady, false)
 		if other := store.conditions[snap.Nodes[1].Name][ConditionIMEX]; !other.True || other.Reason != imex.ReasonNotClaimed || !strings.Contains(other.Message, ". ") {
 			t.Errorf("another node: %+v, want NotClaimed with a remedy", other)
 		}
@@ -87,7 +87,7 @@ func TestMembershipConditions(t *testing.T) {
 		}
 		writes := store.conditionWrites
 		m.edit(func() { m.broken = errors.New("not listed yet") })
-		has("when nothing is known it stays", imex.NotePeersNotReady, false)
+		has("when nothing is known it stays", imex.ReasonReady, false)
 		store.pass(time.Hour)
 		if store.conditionWrites != writes {
 			t.Errorf("%d writes while nothing was known", store.conditionWrites-writes)

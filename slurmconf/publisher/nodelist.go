@@ -212,6 +212,9 @@ func (l *nodeList) add(o *listed) error {
 	case kindSlice:
 		return l.addSlice(o)
 	}
+	if isMembership(o.kind) {
+		return nil
+	}
 	if !isWorker(o.meta.Labels) {
 		return nil
 	}

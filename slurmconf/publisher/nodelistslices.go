@@ -12,7 +12,15 @@ import (
 const kindSlice = "ResourceSlice"
 
 // isListed reports whether objects of a kind may be among those of a list.
-func isListed(kind string) bool { return kind == "Node" || kind == "Pod" || kind == kindSlice }
+func isListed(kind string) bool {
+	return kind == "Node" || kind == "Pod" || kind == kindSlice || isMembership(kind)
+}
+
+// isMembership reports whether objects of a kind say who joins an IMEX domain, of
+// which nothing counts here.
+func isMembership(kind string) bool {
+	return kind == "ComputeDomain" || kind == "ComputeDomainClique" || kind == "ResourceClaim"
+}
 
 // betaSpec is where the releases of the API before v1beta2 have what is known of a
 // device.

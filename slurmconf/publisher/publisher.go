@@ -70,6 +70,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		s.started, s.readings = now, nil
 		s.touch(now)
 	}
+	p.conditions.started, p.conditions.due = now, time.Time{}
 	p.conditions.touch(now)
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/computedomain"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+)
+
+// checkIMEX says which nodes are no members of the IMEX domain.
+func checkIMEX(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string) error {
+	c, err := readConfig(o.config)
+	if err != nil {
+		return err
+	}
+	name, text := o.imex, []byte(nil)
+	if name == "-" {
+		name = "standard input"
+		text, err = io.ReadAll(stdin)
+	} else {
+		text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return fmt.Errorf("read the cluster's objects: %w", err)
+	}
+	seen, err := computedomain.ReadList(name, bytes.NewReader(text), c.IMEX)
+	if err != nil {
+		return err
+	}
+	snap, err := readSnapshot(bytes.NewReader(text), "-", reports)
+	if err != nil {
+		return err
+	}
+	seen.Nodes = publisher.Members(snap, seen.Join == imex.JoinSlurmd)
+	if showMembership(stdout, imex.Judge(seen)) {
+		return exitError(1)
+	}
+	return nil
+}
+
+// showMembership lists the nodes of which something is to be said, and reports
+// whether one is a problem.
+func showMembership(w io.Writer, verdicts map[string]imex.Verdict) (problem bool) {
+	ready, not := 0, 0
+	for _, node := range slices.Sorted(maps.Keys(verdicts)) {
+		v := verdicts[node]
+		reason := v.Reason
+		switch {
+		case v.Problem():
+			not++
+		case v.Ready():
+			ready++
+			if v.Note == "" || v.Note == imex.NotePeersNotReady {
+				continue // the peers are named themselves
+			}
+			reason = v.Reason + ", but " + v.Note
+		default:
+			continue
+		}
+		fmt.Fprintf(w, "%s: %s: %s\n", node, reason, v.Message)
+		if v.Remedy != "" {
+			fmt.Fprintf(w, "  %s\n", v.Remedy)
+		}
+	}
+	if not > 0 {
+		fmt.Fprintf(w, "differs: %d of %d nodes are no members of the IMEX domain\n", not, not+ready)
+		return true
+	}
+	if ready == 0 {
+		fmt.Fprintln(w, "same: no node needs the IMEX domain")
+		return false
+	}
+	fmt.Fprintf(w, "same: all %d nodes that need it are members of the IMEX domain\n", ready)
+	return false
+}
