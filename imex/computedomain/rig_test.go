@@ -3,6 +3,7 @@ package computedomain
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -116,8 +117,9 @@ func usable(d imex.Domain) bool { return d.UID != "" && d.Problem.Reason == "" &
 
 // counter counts the requests that go through it.
 type counter struct {
-	mu   sync.Mutex
-	seen []string
+	mu     sync.Mutex
+	seen   []string
+	posted string // the last body
 }
 
 // counted returns a configuration of which the requests are counted.
@@ -126,18 +128,40 @@ func counted(rc *rest.Config) (*rest.Config, *counter) {
 	rc = rest.CopyConfig(rc)
 	rc.Wrap(func(rt http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			c.mu.Lock()
-			c.seen = append(c.seen, r.Method+" "+r.URL.RequestURI())
-			c.mu.Unlock()
+			if err := c.note(r); err != nil {
+				return nil, err
+			}
 			return rt.RoundTrip(r)
 		})
 	})
 	return rc, c
 }
 
+func (c *counter) note(r *http.Request) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen = append(c.seen, r.Method+" "+r.URL.RequestURI())
+	if r.Method != http.MethodPost {
+		return nil
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(body)
+	c.posted = string(text)
+	return err
+}
+
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (c *counter) lastPosted() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.posted
+}
 
 func (c *counter) requests() []string {
 	c.mu.Lock()

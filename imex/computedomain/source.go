@@ -145,10 +145,3 @@ func (s *source[T]) all() (map[types.NamespacedName]T, bool) {
 	defer s.mu.Unlock()
 	return maps.Clone(s.facts), s.synced
 }
-
-// hasSynced reports whether a first list has been read.
-func (s *source[T]) hasSynced() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.synced
-}
