@@ -56,7 +56,9 @@ func TestRealGateFile(t *testing.T) {
 		t.Fatalf("%s: not in time: %+v, %v", what, g, err)
 		return nil
 	}
-	g := gate("both are members", func(g *imex.Gate) bool { return g.Ready && len(g.Members) == 2 && g.Members[0].Ready && g.Members[1].Ready })
+	g := gate("both are members", func(g *imex.Gate) bool {
+		return g.Ready && len(g.Members) == 2 && g.Members[0].Ready && g.Members[1].Ready
+	})
 	if g.Clique != nodes[0].Clique || g.Node != "g1" || g.Reason != imex.ReasonReady {
 		t.Errorf("%+v", g)
 	}
@@ -71,7 +73,9 @@ func TestRealGateFile(t *testing.T) {
 	m.fleet.Node("g1").SetReady(true)
 	gate("ready again", func(g *imex.Gate) bool { return g.Ready })
 	m.fleet.Node("g2").SetReady(false)
-	gate("a peer is not ready", func(g *imex.Gate) bool { return g.Ready && len(g.Members) == 2 && g.Members[0].Ready != g.Members[1].Ready })
+	gate("a peer is not ready", func(g *imex.Gate) bool {
+		return g.Ready && len(g.Members) == 2 && g.Members[0].Ready != g.Members[1].Ready
+	})
 
 	m.cluster.StopServer()
 	time.Sleep(20 * time.Second) // more than between two confirmations

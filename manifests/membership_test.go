@@ -109,7 +109,7 @@ func (m *membership) counted(series string) string {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	defer response.Body.Close()
+	defer response.Body.Close() //nolint:errcheck // only read
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		m.t.Fatal(err)

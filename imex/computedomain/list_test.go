@@ -53,7 +53,7 @@ func TestReadList(t *testing.T) {
 		`{"kind":"Node"}`:               "no items",
 		`{"items":{}}`:                  "no list",
 		`{"items":[{"kind":7}]}`:        "items[0]: json: cannot unmarshal number",
-		listedText[:len(listedText)/2]:          "the text ends early",
+		listedText[:len(listedText)/2]:  "the text ends early",
 		`{"items":[{"kind":"Pod"}],`:    "the text ends early",
 		`{"items":[]} {"items":[{]}`:    "invalid character",
 		"error: the server is not here": "invalid character",
