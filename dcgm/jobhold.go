@@ -10,9 +10,24 @@ import (
 // held too where another of its nodes has done it. A component of a heterogeneous
 // job is held with its whole job, by the id of its leader.
 func (j JobInfo) Hold(ctx context.Context, job, slurmConf string) error {
-	facts, err := j.Ask(ctx, job, slurmConf)
+	text, _, err := j.show(ctx, job, slurmConf)
 	if err != nil {
 		return err
+	}
+	facts, err := parseJob(text, job)
+	if err != nil {
+		return fmt.Errorf("ask %s about the job: %w", j.Command, err)
+	}
+	state, err := parseJobState(text, job)
+	if err != nil {
+		return fmt.Errorf("ask %s about the job: %w", j.Command, err)
+	}
+	switch state.State { // one that ends would come back to life
+	case "RUNNING", "CONFIGURING":
+	case "PENDING", "REQUEUED", "REQUEUE_HOLD": // by another of its nodes
+		return nil
+	default:
+		return fmt.Errorf("hold job %s: it is %s", job, state.State)
 	}
 	if facts.ArrayJobID != "" { // the raw id of an array's last task is the whole array's
 		if !isNumber(facts.ArrayTaskID) {

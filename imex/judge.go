@@ -25,7 +25,7 @@ func (v Verdict) Problem() bool { return isProblem(v.Reason) }
 
 func isProblem(reason string) bool {
 	switch reason {
-	case "", ReasonReady, ReasonNoMultiNodeNVLink, ReasonNotWanted, ReasonNoWorkerPod:
+	case "", ReasonReady, ReasonNoMultiNodeNVLink, ReasonNotWanted, ReasonNoWorkerPod, ReasonNoCRD:
 		return false
 	}
 	return true

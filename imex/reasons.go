@@ -13,7 +13,9 @@ const (
 
 // The reasons of a domain that cannot be joined, of Domain.Problem too.
 const (
-	ReasonNoDomain        = "NoDomain"
+	ReasonNoDomain = "NoDomain"
+	// ReasonNoCRD is of a cluster without NVIDIA's driver, and no node's problem: the
+	// site may run IMEX otherwise, and single machines have a clique too.
 	ReasonNoCRD           = "NoComputeDomainCRD"
 	ReasonDomainDiffers   = "DomainDiffers"
 	ReasonDomainForbidden = "DomainForbidden"

@@ -115,7 +115,7 @@ func fabricAlerts() []alertCase {
 		return []series{agent("quoin_agent_imex_info", `channel_major="234", state="`+state+`"`, always)}
 	}
 	member := func(ready string) []series {
-		return []series{agent("quoin_agent_imex_ready", `clique="k.1", reason="NoEntry"`, ready+"x200")}
+		return []series{agent("quoin_agent_imex_ready", `clique="k.1", reason="NoEntry"`, ready+"x4 stale"), agent("quoin_agent_imex_ready", `clique="k.1", reason="NotReady"`, "_x4 "+ready+"x200")}
 	}
 	gate := func(result, values string) []series {
 		return []series{agent("quoin_hook_gate_total", `result="`+result+`"`, values)}
@@ -133,7 +133,7 @@ func fabricAlerts() []alertCase {
 		{"QuoinFabricFailed", fabric("ERROR_UNKNOWN"), 5, fromAgent("status", "ERROR_UNKNOWN"), 1, [][]series{fabric("")}},
 		{"QuoinDomainChanged", []series{in("k.1", "1x69 stale"), in("k.2", "_x70 1x130")}, 70, map[string]string{"clique": "k.1"}, 1, [][]series{
 			{in("k.1", always)}, {in("k.1", "1x69 stale")}, {in("", "1x69 stale"), in("k.2", "_x70 1x130")}}},
-		{"QuoinIMEXNoMember", member("0"), 10, fromAgent("clique", "k.1", "reason", "NoEntry"), 0, [][]series{member("1"),
+		{"QuoinIMEXNoMember", member("0"), 10, fromAgent("clique", "k.1"), 0, [][]series{member("1"),
 			{agent("quoin_agent_imex_ready", `clique="k.1", reason="NoEntry"`, "0x5 1x200")}}},
 		{"QuoinGateShut", gate("warn", "0x5 1x200"), 6, fromAgent("result", "warn"), 1, [][]series{gate("ready", "0x5 1x200"), gate("waited", "0x5 1x200"), gate("alone", "0x5 1x200"), gate("signal", "0x5 1x200"), gate("fail", "3x200")}},
 		{"QuoinIMEXNotReady", imex("DOWN"), 10, fromAgent("channel_major", "234", "state", "DOWN"), 1, [][]series{imex("READY"), imex("")}},

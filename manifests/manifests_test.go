@@ -177,9 +177,17 @@ func TestRealPublisherStatus(t *testing.T) {
 		{"a node's phase", `"phase":"Pending"`, refused},
 		{"a node's capacity", `"capacity":{"nvidia.com/gpu":"9"}`, refused},
 		{"a node's addresses", `"addresses":[{"type":"InternalIP","address":"10.0.0.1"}]`, refused},
+		{"a label, by the way of status", `"metadata":{"labels":{"x":"y"}}`, refused},
+		{"an annotation", `"metadata":{"annotations":{"x":"y"}}`, refused},
+		{"an owner", `"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"1"}]}`, refused},
+		{"a finalizer", `"metadata":{"finalizers":["quoin.dev/x"]}`, refused},
 		{"what a node is", `"nodeInfo":{"kubeletVersion":"v0"}`, refused},
 	} {
-		_, err := client.CoreV1().Nodes().Patch(t.Context(), "node-a", types.StrategicMergePatchType, []byte(`{"status":{`+y.status+`}}`), metav1.PatchOptions{}, "status")
+		patch := `{"status":{` + y.status + `}}`
+		if strings.HasPrefix(y.status, `"metadata"`) {
+			patch = "{" + y.status + "}"
+		}
+		_, err := client.CoreV1().Nodes().Patch(t.Context(), "node-a", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 		if (err != nil) != (y.refused != "") || err != nil && !strings.Contains(err.Error(), y.refused) {
 			t.Errorf("%s: %v, want %q", y.name, err, y.refused)
 		}

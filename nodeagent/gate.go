@@ -1,7 +1,9 @@
 package nodeagent
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -136,16 +138,18 @@ func (g *Gate) now() (*imex.Gate, error) {
 	if report == nil {
 		return nil, nil
 	}
+	gate := &imex.Gate{Node: g.node, BootID: dcgm.BootID()}
+	if report.Domain.None {
+		gate.Reason, gate.Message = imex.ReasonNoMultiNodeNVLink, "NVLink joins none of the node's GPUs with another node's"
+		return gate, nil
+	}
 	seen, err := g.members.Snapshot()
 	if err != nil {
 		return nil, err
 	}
 	node := seen.Nodes[g.node]
 	node.Name, node.GPUs, node.Local, node.Clique = g.node, len(report.GPUs) > 0, report.IMEX, nvmlClique(report)
-	switch {
-	case report.Domain.None:
-		node.Fabric = imex.FabricNone
-	case node.Clique != "":
+	if node.Clique != "" {
 		node.Fabric = imex.FabricClique
 	}
 	if seen.Nodes == nil {
@@ -153,14 +157,16 @@ func (g *Gate) now() (*imex.Gate, error) {
 	}
 	seen.Nodes[g.node] = node
 	verdict := imex.Judge(seen)[g.node]
-	gate := &imex.Gate{Node: g.node, BootID: dcgm.BootID(), Ready: verdict.Ready(), Reason: verdict.Reason, Message: verdict.Message}
+	gate.Ready, gate.Reason, gate.Message = verdict.Ready(), verdict.Reason, verdict.Message
 	if verdict.Remedy != "" {
 		gate.Message += ". " + verdict.Remedy
 	}
-	if !verdict.Ready() && !verdict.Problem() {
-		return gate, nil // nothing to wait for
+	if !verdict.Ready() && !verdict.Problem() || seen.Join == imex.JoinSlurmd && node.DomainLabel == "" {
+		return gate, nil // nothing to wait for: where worker pods claim, none is here without the label
 	}
-	gate.Clique = node.Clique
+	if gate.Clique = cmp.Or(node.Clique, node.CliqueLabel); gate.Clique == "" {
+		return nil, errors.New(gate.Message) // and so nobody can say whether there is
+	}
 	for _, c := range seen.Cliques {
 		if c.ID != gate.Clique || c.Domain != node.DomainLabel {
 			continue

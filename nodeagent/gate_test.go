@@ -102,9 +102,34 @@ func TestGate(t *testing.T) {
 		if m.nvml != "" {
 			t.Errorf("NVML's clique is told as %q", m.nvml)
 		}
+		m.edit(func() { m.seen.Domain.Problem.Reason = imex.ReasonNoCRD })
+		g.Observe(report)
+		check("no ComputeDomains", &imex.Gate{Node: "n1", Reason: imex.ReasonNoCRD})
+		m.edit(func() { m.seen.Domain.Problem.Reason = "" })
 		m.edit(func() { m.seen.Join = imex.JoinNone })
 		g.Observe(report)
 		check("nobody joins", &imex.Gate{Node: "n1", Reason: imex.ReasonNotWanted})
+
+		m.edit(func() { m.seen.Join, m.seen.Nodes = imex.JoinSlurmd, nil })
+		check("no worker pod is here", &imex.Gate{Node: "n1", Reason: imex.ReasonNotPrepared})
+		unknown := &topology.Node{Name: "n1", GPUs: report.GPUs}
+		m.edit(func() {
+			m.seen.Join, m.seen.Nodes = imex.JoinHolder, map[string]imex.Node{"n1": {Name: "n1", CliqueLabel: gateClique}}
+		})
+		g.Observe(unknown)
+		check("NVML does not say it yet, the label does", &imex.Gate{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
+		m.edit(func() { m.broken = errors.New("not listed") })
+		g.Observe(&topology.Node{Name: "n1", GPUs: report.GPUs, Domain: topology.NVLinkDomain{None: true}})
+		check("no multi-node NVLink, whatever is known else", &imex.Gate{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
+		m.edit(func() { m.broken, m.seen.Nodes = nil, nil })
+		g.Observe(unknown)
+		time.Sleep(2 * imex.GateStale)
+		synctest.Wait()
+		if _, at, err := imex.ReadGate(run); err != nil || time.Since(at) < imex.GateStale {
+			t.Errorf("nobody says whether there is a clique, and the gate is %s old, %v", time.Since(at), err)
+		}
+		g.Observe(report)
+		check("NVML says it", &imex.Gate{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
 
 		_, before, _ := imex.ReadGate(run)
 		m.edit(func() { m.broken = errors.New("not listed") })

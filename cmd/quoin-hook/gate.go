@@ -42,13 +42,24 @@ type gate struct {
 // 1 where the site wants jobs refused and IMEX is not ready, else 0, whatever
 // happens. It comes last, for nothing else may wait for it.
 func (h *hook) passGate(ctx context.Context) int {
-	h.mu.Lock()
-	wants, info, verb, job := h.gate, h.jobInfo, h.call.Hook, h.call.Job
-	h.mu.Unlock()
-	if wants == nil || verb != "prolog" || job == "" || ctx.Err() != nil {
+	asked := make(chan gate, 1)
+	within(lastGrace, func() { // who writes to a stderr that hangs has the lock for ever
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.gate != nil && h.call.Hook == "prolog" && h.call.Job != "" {
+			asked <- gate{Gate: *h.gate, info: h.jobInfo}
+		}
+	})
+	var wants gate
+	select {
+	case wants = <-asked:
+	default:
 		return 0
 	}
-	g := &gate{Gate: *wants, h: h, info: info, start: time.Now(), path: filepath.Join(h.runDir, imex.GateFile)}
+	if ctx.Err() != nil {
+		return 0
+	}
+	g := &gate{Gate: wants.Gate, h: h, info: wants.info, start: time.Now(), path: filepath.Join(h.runDir, imex.GateFile)}
 	if g.Wait == 0 {
 		g.Wait = dcgm.Duration(dcgm.DefaultGateWait)
 	}
@@ -56,7 +67,9 @@ func (h *hook) passGate(ctx context.Context) int {
 	if p.word == "" {
 		return 0
 	}
-	h.set(func() { h.call.Gate, h.call.GateNs = p.word, int64(time.Since(g.start)) })
+	within(lastGrace, func() {
+		h.set(func() { h.call.Gate, h.call.GateNs = p.word, int64(time.Since(g.start)) })
+	})
 	if p.said != "" {
 		within(lastGrace, func() { h.set(func() { fmt.Fprintln(h.stderr, "quoin-hook:", p.said) }) })
 	}
@@ -98,7 +111,7 @@ func (g *gate) bounded(ctx context.Context) passage {
 
 // pass waits for the gate to open, and for nothing where it need not be open.
 func (g *gate) pass(ctx context.Context) passage {
-	if nodes, err := strconv.ParseUint(g.h.env("SLURM_JOB_NUM_NODES"), 10, 32); err != nil || nodes < 2 {
+	if nodes, err := strconv.ParseUint(g.h.env("SLURM_JOB_NUM_NODES"), 10, 32); err != nil || nodes < 2 || !g.h.hasGPUs() {
 		return passage{}
 	}
 	end := time.NewTimer(time.Duration(g.Wait))
@@ -110,6 +123,9 @@ func (g *gate) pass(ctx context.Context) passage {
 		case err != nil:
 			return g.goesOn(dcgm.GateStale, fmt.Sprintf("%v: is the agent on this node?", err))
 		case time.Since(info.ModTime()).Abs() > imex.GateStale:
+			if g.read() == nil && g.now.Reason == imex.ReasonNoMultiNodeNVLink {
+				return passage{} // which no boot changes in its course
+			}
 			return g.goesOn(dcgm.GateStale, fmt.Sprintf("%s is of %s: is the agent alive?", g.path, info.ModTime().Format(time.RFC3339)))
 		case seen == nil || !os.SameFile(seen, info) || !seen.ModTime().Equal(info.ModTime()):
 			if err := g.read(); err != nil {
@@ -122,13 +138,14 @@ func (g *gate) pass(ctx context.Context) passage {
 			return passage{}
 		case g.now.Ready:
 			return passage{word: open}
-		case g.peers.Alone:
-			return passage{word: dcgm.GateAlone}
 		}
 		select {
 		case <-ctx.Done():
 			return g.goesOn(dcgm.GateSignal, "told to stop after "+g.waited().String())
 		case <-end.C:
+			if g.peers.Alone { // not before: another may be about to join
+				return passage{word: dcgm.GateAlone}
+			}
 			return g.shut(ctx)
 		case <-time.After(gatePoll):
 		}

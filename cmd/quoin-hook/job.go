@@ -50,7 +50,7 @@ func (h *hook) work(ctx context.Context) {
 // concerned says whether a Prolog has anything to do: for GPUs, or for what an
 // earlier run of the job has left.
 func (h *hook) concerned() bool {
-	if h.env("SLURM_JOB_GPUS") != "" || holdsUUID(h.env("CUDA_VISIBLE_DEVICES")) {
+	if h.hasGPUs() {
 		return true
 	}
 	_, old, err := dcgm.FindRecord(h.runDir, h.identity())
@@ -68,6 +68,11 @@ func (h *hook) locked(ctx context.Context, do func()) error {
 	defer unlock()
 	do()
 	return nil
+}
+
+// hasGPUs says whether Slurm has given the job GPUs of this node.
+func (h *hook) hasGPUs() bool {
+	return h.env("SLURM_JOB_GPUS") != "" || holdsUUID(h.env("CUDA_VISIBLE_DEVICES"))
 }
 
 func (h *hook) prolog(ctx context.Context) {

@@ -105,7 +105,7 @@ func (r *rig) must(args ...string) string {
 // until waits for what must come.
 func (r *rig) until(what string, is func() bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 3*time.Minute)
 	defer cancel()
 	for !is() {
 		select {
@@ -117,7 +117,7 @@ func (r *rig) until(what string, is func() bool) {
 				text, _ := os.ReadFile(h)
 				said.Write(text)
 			}
-			r.t.Fatalf("%s: not within a minute\n%s\n%s\n%s", what, jobs, said.String(), r.Log("slurmctld"))
+			r.t.Fatalf("%s: not within three minutes\n%s\n%s\n%s", what, jobs, said.String(), r.Log("slurmctld"))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

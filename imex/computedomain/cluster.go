@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -72,7 +71,7 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 	changed := func() { notify(c.changes) }
 	c.domain, c.clique = newSource(readDomain, changed), newSource(readClique, changed)
 	c.claims, c.joining, c.waiting = newSource(readClaim, changed), newSource(readPod, changed), newSource(readPod, changed)
-	c.domains, c.cliques = newDefined(c, whatDomainsCRD, domainsCRD), newDefined(c, whatCliquesCRD, cliquesCRD)
+	c.domains, c.cliques = newDefined(meta, whatDomainsCRD, domainsCRD, c.health, changed), newDefined(meta, whatCliquesCRD, cliquesCRD, c.health, changed)
 	return c, nil
 }
 
@@ -91,6 +90,10 @@ func (c *Cluster) Changes() <-chan struct{} { return c.changes }
 // what is known kept. As long as the driver's definitions are missing, they
 // alone are watched.
 func (c *Cluster) Run(ctx context.Context) error {
+	if c.config.Join == imex.JoinNone { // there is nothing to see
+		<-ctx.Done()
+		return nil
+	}
 	var running sync.WaitGroup
 	running.Go(func() {
 		c.domains.run(ctx, c.health, []func(){c.domain.forget, c.refusal.end, c.claims.forget, c.joining.forget, c.waiting.forget}, c.followed)
@@ -121,16 +124,13 @@ func (c *Cluster) followed() []followed {
 	}
 }
 
-// definitions is the way to the cluster's CustomResourceDefinitions, of which
-// nothing but the metadata is read.
-func (c *Cluster) definitions() lister[*metav1.PartialObjectMetadataList] {
-	return c.meta.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-}
-
 // Snapshot returns what is seen, all but Nodes. It does not wait: as long as what
 // it needs has not been read its error says why, and Changes wakes afterwards.
 func (c *Cluster) Snapshot() (*imex.Seen, error) {
 	seen := &imex.Seen{Join: c.config.Join}
+	if c.config.Join == imex.JoinNone {
+		return seen, nil
+	}
 	domain, facts, err := c.lookup()
 	if err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
 )
 
 // defined is whether a custom resource is defined in the cluster. That is
@@ -16,13 +18,16 @@ type defined struct {
 	watch  followed
 }
 
-func newDefined(c *Cluster, what, name string) *defined {
+// newDefined reads nothing but the metadata of the definition, and calls changed
+// when it comes or goes.
+func newDefined(client metadata.Interface, what, name string, health *health, changed func()) *defined {
 	d := &defined{name: name, wake: make(chan struct{}, 1)}
 	d.source = newSource(func(any) (struct{}, bool) { return struct{}{}, true }, func() {
 		notify(d.wake)
-		notify(c.changes)
+		changed()
 	})
-	d.watch = newFollowed(what, &metav1.PartialObjectMetadata{}, c.definitions(), named(name), d.source, c.health)
+	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	d.watch = newFollowed(what, &metav1.PartialObjectMetadata{}, definitions, named(name), d.source, health)
 	return d
 }
 

@@ -30,12 +30,18 @@ const (
 // has failed or was refused is tried again after a while, when Changes wakes.
 // Where nodes join none it makes none.
 func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
+	if c.config.Join == imex.JoinNone {
+		return imex.Domain{Namespace: c.config.Namespace, Name: c.config.Name}, nil
+	}
 	domain, _, err := c.lookup()
 	switch {
 	case err != nil:
 		return imex.Domain{}, err
-	case domain.UID != "" || domain.Problem.Reason == imex.ReasonNoCRD || c.config.Join == imex.JoinNone || c.refusal.stands():
+	case domain.UID != "" || domain.Problem.Reason == imex.ReasonNoCRD || c.refusal.stands():
 		return domain, nil
+	}
+	if other := c.heldElsewhere(); other != "" {
+		return noDomain(c.config, imex.ReasonNoDomain, other), nil
 	}
 	created, err := c.create(ctx)
 	if apierrors.IsAlreadyExists(err) { // and is not yet seen
@@ -53,6 +59,22 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 	c.refusal.end()
 	facts, _ := readDomain(created)
 	return c.judge(&facts), nil
+}
+
+// heldElsewhere says who holds channels of another domain: a second one for the same
+// nodes would take theirs away. A change of claims tells when nobody does.
+func (c *Cluster) heldElsewhere() string {
+	claims, err := c.allClaims()
+	if err != nil {
+		return "" // not ours to see
+	}
+	for i := range claims {
+		if k := &claims[i]; k.Domain != "" && len(k.Pods) > 0 {
+			return fmt.Sprintf("ComputeDomain %s is not made, for pod %s holds a channel of another domain (uid %s) on node %s: name that domain by imex.namespace and imex.name, with imex.join slurmd where worker pods claim, or end its pods",
+				c.key(), k.Pods[0], k.Domain, k.Node)
+		}
+	}
+	return ""
 }
 
 // newDomain is a ComputeDomain to make. The driver's own type leaves out a
@@ -110,9 +132,9 @@ func (c *Cluster) whyNot(err error) (topology.Problem, bool) {
 // absent is the domain while there is none.
 func (c *Cluster) absent() imex.Domain {
 	if p := c.refusal.why(); p.Reason != "" {
-		return c.noDomain(p.Reason, p.Message)
+		return noDomain(c.config, p.Reason, p.Message)
 	}
-	return c.noDomain(imex.ReasonNoDomain, fmt.Sprintf("there is no ComputeDomain %s", c.key()))
+	return noDomain(c.config, imex.ReasonNoDomain, fmt.Sprintf("there is no ComputeDomain %s", c.key()))
 }
 
 // refusal is that the API server did not take the domain.

@@ -26,7 +26,7 @@ func ReadList(source string, r io.Reader, config imex.Config) (*imex.Seen, error
 		return nil, fmt.Errorf("%s: %w: want the output of %s", source, err, ListCommand)
 	}
 	c := &Cluster{config: config}
-	seen := &imex.Seen{Join: config.Join, Domain: c.noDomain(imex.ReasonNoDomain, fmt.Sprintf("the list has no ComputeDomain %s", c.key()))}
+	seen := &imex.Seen{Join: config.Join, Domain: noDomain(c.config, imex.ReasonNoDomain, fmt.Sprintf("the list has no ComputeDomain %s", c.key()))}
 	domains, _ := l.domains.all()
 	if facts, there := domains[c.key()]; there {
 		seen.Domain = c.judge(&facts)
@@ -61,6 +61,8 @@ func (l *list) read(dec *json.Decoder) error {
 		switch token, err := dec.Token(); {
 		case errors.Is(err, io.EOF) && read:
 			return nil
+		case errors.Is(err, io.EOF):
+			return errors.New("empty: kubectl prints nothing where a kind is missing; are the CRDs of NVIDIA's DRA driver there? older ones have no computedomaincliques")
 		case err != nil:
 			return early(err)
 		case token != json.Delim('{'):

@@ -48,7 +48,7 @@ func TestReadList(t *testing.T) {
 		}
 	}
 	for text, err := range map[string]string{
-		"":                              "list: the text ends early: want the output of kubectl get nodes,pods,",
+		"":                              "list: empty: kubectl prints nothing where a kind is missing",
 		"[]":                            "[ where a list begins",
 		`{"kind":"Node"}`:               "no items",
 		`{"items":{}}`:                  "no list",

@@ -43,9 +43,13 @@ func (c *Cluster) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: c.config.Namespace, Name: c.config.Name}
 }
 
-func (c *Cluster) noDomain(reason, message string) imex.Domain {
-	return imex.Domain{Namespace: c.config.Namespace, Name: c.config.Name, Problem: topology.Problem{Reason: reason, Message: message}}
+// noDomain is a domain that there is not.
+func noDomain(config imex.Config, reason, message string) imex.Domain {
+	return imex.Domain{Namespace: config.Namespace, Name: config.Name, Problem: topology.Problem{Reason: reason, Message: message}}
 }
+
+// unknownDomains is why there is none on a cluster without the driver.
+const unknownDomains = "the API server does not know ComputeDomains"
 
 // lookup returns the domain as it was last seen.
 func (c *Cluster) lookup() (imex.Domain, domainFacts, error) {
@@ -55,12 +59,12 @@ func (c *Cluster) lookup() (imex.Domain, domainFacts, error) {
 	case !read:
 		return imex.Domain{}, none, c.unread(whatDomainsCRD)
 	case !is:
-		return c.noCRD("the API server does not know ComputeDomains"), none, nil
+		return noCRD(c.config, unknownDomains), none, nil
 	}
 	domains, read := c.domain.all()
 	switch {
 	case !read && apierrors.IsNotFound(c.health.of(whatDomain)):
-		return c.noCRD(fmt.Sprintf("the API server knows ComputeDomains, but not of %s", nvapi.SchemeGroupVersion)), none, nil
+		return noCRD(c.config, fmt.Sprintf("the API server knows ComputeDomains, but not of %s", nvapi.SchemeGroupVersion)), none, nil
 	case !read:
 		return imex.Domain{}, none, c.unread(whatDomain)
 	}
@@ -71,8 +75,8 @@ func (c *Cluster) lookup() (imex.Domain, domainFacts, error) {
 	return c.judge(&facts), facts, nil
 }
 
-func (c *Cluster) noCRD(seen string) imex.Domain {
-	return c.noDomain(imex.ReasonNoCRD, seen+fmt.Sprintf(": install NVIDIA's DRA driver with ComputeDomains enabled; the definition %s is waited for", domainsCRD))
+func noCRD(config imex.Config, seen string) imex.Domain {
+	return noDomain(config, imex.ReasonNoCRD, seen+fmt.Sprintf(": install NVIDIA's DRA driver with ComputeDomains enabled; the definition %s is waited for", domainsCRD))
 }
 
 // judge says whether a domain that is there is the wanted one.

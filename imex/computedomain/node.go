@@ -25,9 +25,9 @@ const (
 	whatClique = "the own ComputeDomainClique"
 )
 
-// Node watches the membership of one node, for its agent: the node's labels and,
-// once a label names a domain, the clique of that domain which the node is in.
-// It keeps no more than these two.
+// Node watches the membership of one node, for its agent: whether there are
+// ComputeDomains at all, the node's labels and, once a label names a domain, the
+// clique of that domain which the node is in. It keeps no more than these.
 type Node struct {
 	config  imex.Config
 	name    string
@@ -35,6 +35,7 @@ type Node struct {
 	health  *health
 	changes chan struct{}
 	wake    chan struct{} // another clique may be meant
+	defined *defined      // of ComputeDomains
 	labels  *source[nodeLabels]
 	watched followed // of the labels
 
@@ -59,6 +60,7 @@ func NewNode(rc *rest.Config, config imex.Config, name string, log *slog.Logger)
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
 	n := &Node{config: config, name: name, nvidia: nvidia, health: newHealth(log), changes: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+	n.defined = newDefined(meta, whatDomainsCRD, domainsCRD, n.health, n.changed)
 	n.labels = newSource(readLabels, n.changed)
 	n.watched = newFollowed(whatNode, &metav1.PartialObjectMetadata{}, meta.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), named(name), n.labels, n.health)
 	return n, nil
@@ -102,6 +104,7 @@ func (n *Node) Trouble() string { return n.health.String() }
 func (n *Node) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
+	running.Go(func() { n.defined.watch.follow(ctx, n.health) })
 	running.Go(func() { n.watched.follow(ctx, n.health) })
 	for ctx.Err() == nil {
 		if name := n.wanted(); name != "" {
@@ -169,6 +172,13 @@ func (n *Node) Snapshot() (*imex.Seen, error) {
 	seen := &imex.Seen{
 		Join: n.config.Join, Domain: imex.Domain{Namespace: n.config.Namespace, Name: n.config.Name}, ClaimsUnread: true,
 		Nodes: map[string]imex.Node{n.name: {Name: n.name, DomainLabel: l.domain, CliqueLabel: l.clique}},
+	}
+	switch is, read := n.defined.known(); {
+	case !read:
+		return nil, &unreadError{whatDomainsCRD, n.health.of(whatDomainsCRD)}
+	case !is:
+		seen.Domain = noCRD(n.config, unknownDomains)
+		return seen, nil
 	}
 	want := n.wanted()
 	if want == "" {

@@ -2,7 +2,9 @@ package publisher
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
@@ -35,11 +37,11 @@ type nodeConditions struct {
 	domain     topology.Problem // the last that was logged
 	unseen     string           // why membership was last not known
 	// drift is what each publication's last pass found, by publication and node.
-	drift    map[string]map[string][]topology.Problem
-	due      time.Time
-	started  time.Time
-	failures int
-	failed   string // the last error that was logged
+	drift   map[string]map[string][]topology.Problem
+	due     time.Time
+	started time.Time
+	refused map[string]refusal // by node
+	failed  string             // the last error that was logged
 }
 
 // KeepConditions has the publisher keep conditions of Nodes. It is called before
@@ -50,9 +52,7 @@ func (c *nodeConditions) touch(now time.Time) {
 	if c.setter == nil && c.membership == nil {
 		return
 	}
-	if soon := now.Add(conditionsSettle); c.due.IsZero() || c.failures == 0 && soon.Before(c.due) {
-		c.due = soon
-	}
+	c.wake(now.Add(conditionsSettle))
 }
 
 // found takes what a pass found.
@@ -72,20 +72,24 @@ func (c *nodeConditions) driftOf(node string) (all []topology.Problem) {
 	return all
 }
 
-// keepConditions writes the conditions that Nodes lack, when that is due.
+// keepConditions judges membership and writes the conditions that Nodes lack, when
+// that is due.
 func (p *Publisher) keepConditions(ctx context.Context) {
 	c := &p.conditions
-	if c.due.IsZero() || c.due.After(time.Now()) {
+	now := time.Now()
+	if c.due.IsZero() || c.due.After(now) {
 		return
 	}
 	c.due = time.Time{}
-	err := p.writeConditions(ctx)
+	snap, err := p.store.Snapshot(ctx)
+	if err == nil {
+		verdicts := p.judge(ctx, snap)
+		err = p.writeConditions(ctx, snap, verdicts, now)
+	}
 	if err == nil || ctx.Err() != nil {
-		c.failures, c.failed = 0, ""
+		c.failed = ""
 		return
 	}
-	c.failures++
-	c.due = time.Now().Add(min(firstConditionsPause<<min(c.failures-1, 10), lastConditionsPause))
 	if c.failed != err.Error() {
 		c.failed = err.Error()
 		p.log.Warn("conditions of nodes are not as they should be, trying again", "err", err)
@@ -98,54 +102,100 @@ type dueConditions struct {
 	conditions []Condition
 }
 
-func (p *Publisher) writeConditions(ctx context.Context) error {
-	snap, err := p.store.Snapshot(ctx)
-	if err != nil {
-		return err
-	}
-	verdicts := p.judge(ctx, snap)
-	if p.conditions.setter == nil {
+// refusal is since when, and how often, a Node's conditions could not be written.
+type refusal struct {
+	until time.Time
+	times int
+}
+
+func (p *Publisher) writeConditions(ctx context.Context, snap *Snapshot, verdicts map[string]imex.Verdict, now time.Time) error {
+	c := &p.conditions
+	if c.setter == nil {
 		return nil
 	}
-	sure := len(p.conditions.drift) == len(p.states) // each publication has had a pass
-	if until := p.conditions.started.Add(passesWait); !sure && time.Now().Before(until) {
-		p.conditions.due = until
+	sure := len(c.drift) == len(p.states) // each publication has had a pass
+	if until := c.started.Add(passesWait); !sure && now.Before(until) {
+		c.wake(until)
 		return nil
 	}
 	var due []dueConditions
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		var differ []Condition
 		var verdict *imex.Verdict
 		if v, judged := verdicts[n.Name]; judged {
 			verdict = &v
 		}
-		for _, want := range conditionsOf(snap.Reports[n.Name], p.conditions.driftOf(n.Name), verdict) {
+		var differ []Condition
+		for _, want := range conditionsOf(snap.Reports[n.Name], c.driftOf(n.Name), verdict) {
 			if have, is := n.Conditions[want.Type]; (!is || have != want) && (sure || want.Type != ConditionDrift) {
 				differ = append(differ, want)
 			}
 		}
-		if len(differ) > 0 {
+		switch until := c.refused[n.Name].until; {
+		case len(differ) == 0:
+			delete(c.refused, n.Name)
+		case now.Before(until):
+			c.wake(until)
+		default:
 			due = append(due, dueConditions{n.Name, differ})
 		}
 	}
-	return p.setConditions(ctx, due)
+	return p.setConditions(ctx, due, now)
 }
 
-func (p *Publisher) setConditions(ctx context.Context, due []dueConditions) error {
+// wake has the next look be no later than at a time.
+func (c *nodeConditions) wake(at time.Time) {
+	if c.due.IsZero() || at.Before(c.due) {
+		c.due = at
+	}
+}
+
+// enoughRefused is how many Nodes are tried where none can be written: it will be
+// the same for all.
+const enoughRefused = 2 * writers
+
+// setConditions writes what is due. A Node that could not be written waits by itself.
+func (p *Publisher) setConditions(ctx context.Context, due []dueConditions, now time.Time) error {
+	c := &p.conditions
+	var written, refused atomic.Int64
+	errs := several(ctx, len(due), func(i int) error {
+		if written.Load() == 0 && refused.Load() >= enoughRefused {
+			return errNotTried
+		}
+		p.metrics.writes.WithLabelValues("condition").Inc()
+		err := c.setter.SetConditions(ctx, due[i].node, due[i].conditions)
+		if err != nil {
+			refused.Add(1)
+			return err
+		}
+		written.Add(1)
+		return nil
+	})
 	failed := 0
 	var last error
-	for _, err := range several(ctx, len(due), func(i int) error {
-		p.metrics.writes.WithLabelValues("condition").Inc()
-		return p.conditions.setter.SetConditions(ctx, due[i].node, due[i].conditions)
-	}) {
-		if err != nil {
-			failed++
+	for i, err := range errs {
+		r := c.refused[due[i].node]
+		switch {
+		case err == nil:
+			delete(c.refused, due[i].node)
+			continue
+		case !errors.Is(err, errNotTried):
 			last = err
 		}
+		failed++
+		r.times++
+		r.until = now.Add(min(firstConditionsPause<<min(r.times-1, 10), lastConditionsPause))
+		if c.refused == nil {
+			c.refused = make(map[string]refusal)
+		}
+		c.refused[due[i].node] = r
+		c.wake(r.until)
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d nodes: %w", failed, len(due), last)
 	}
 	return nil
 }
+
+// errNotTried is of a Node that was passed over, for no other could be written.
+var errNotTried = errors.New("not tried")

@@ -63,6 +63,9 @@ func (p *Publisher) judge(ctx context.Context, snap *Snapshot) map[string]imex.V
 	}
 	c.unseen = ""
 	pods := slices.ContainsFunc(p.states, func(s *state) bool { return s.pub.workers != nil || s.pub.names != nil })
+	if domain.UID != "" {
+		seen.Domain = domain // which may have been made just now
+	}
 	seen.Nodes = Members(snap, pods && seen.Join == imex.JoinSlurmd)
 	verdicts := imex.Judge(seen)
 	p.metrics.setMembership(&domain, verdicts)
@@ -101,6 +104,9 @@ func Members(snap *Snapshot, byPods bool) map[string]imex.Node {
 				m.Fabric, m.Clique = imex.FabricClique, r.Domain.Clique.String()
 			}
 		}
+		// Of a node of which nothing is known as yet nothing is said, unless it is a
+		// member.
+		m.GPUs = m.GPUs && (m.Fabric != imex.FabricUnknown || m.CliqueLabel != "" || m.DomainLabel != "")
 		out[n.Name] = m
 	}
 	return out
@@ -108,11 +114,12 @@ func Members(snap *Snapshot, byPods bool) map[string]imex.Node {
 
 // membershipCondition is a verdict as a condition. That of a node that is ready says
 // nothing of its peers: they have conditions of their own, and all of a clique would
-// be written anew whenever one changes.
+// be written anew whenever one changes. The domain's status, which counts for nothing,
+// lags behind all the time.
 func membershipCondition(v imex.Verdict) Condition {
 	c := Condition{Type: ConditionIMEX, True: v.Problem(), Reason: v.Reason, Message: v.Message}
 	switch {
-	case v.Ready() && (v.Note == "" || v.Note == imex.NotePeersNotReady):
+	case v.Ready() && (v.Note == "" || v.Note == imex.NotePeersNotReady || v.Note == imex.NoteStatusDiffers):
 		c.Message = "jobs across nodes may use IMEX here"
 	case v.Remedy != "":
 		c.Message = fmt.Sprintf("%s. %s", v.Message, v.Remedy)

@@ -65,7 +65,9 @@ func TestMembershipConditions(t *testing.T) {
 				t.Errorf("%s: %+v, want %s, %t", what, c, reason, is)
 			}
 		}
-		has("without the driver", imex.ReasonNoCRD, true)
+		has("without the driver", imex.ReasonNoCRD, false)
+		m.edit(func() { m.domain.Problem.Reason = imex.ReasonDomainDiffers })
+		has("another spec", imex.ReasonDomainDiffers, true)
 		if got := testutil.ToFloat64(p.metrics.unready); got != 72 {
 			t.Errorf("%v nodes are not ready, want 72", got)
 		}

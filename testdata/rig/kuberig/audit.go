@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// Write is one write that the API server logged.
+// Write is one write that the API server logged. Resource is as RBAC names it, such
+// as nodes or nodes/status.
 type Write struct{ User, Verb, Resource, Namespace, Name string }
 
 // Writes returns the writes of service accounts since the API server's log had
@@ -51,10 +52,13 @@ func parseWrite(line []byte) (Write, error) {
 	var e struct {
 		Verb      string
 		User      struct{ Username string }
-		ObjectRef struct{ Resource, Namespace, Name string }
+		ObjectRef struct{ Resource, Subresource, Namespace, Name string }
 	}
 	if err := json.Unmarshal(line, &e); err != nil {
-		return Write{}, fmt.Errorf("read audit log: %w", err)
+		if e.ObjectRef.Subresource != "" {
+		e.ObjectRef.Resource += "/" + e.ObjectRef.Subresource
+	}
+	return Write{}, fmt.Errorf("read audit log: %w", err)
 	}
 	return Write{e.User.Username, e.Verb, e.ObjectRef.Resource, e.ObjectRef.Namespace, e.ObjectRef.Name}, nil
 }
