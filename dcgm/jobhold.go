@@ -22,11 +22,16 @@ func (j JobInfo) Hold(ctx context.Context, job, slurmConf string) error {
 	if err != nil {
 		return fmt.Errorf("ask %s about the job: %w", j.Command, err)
 	}
+	// Another of its nodes may have put it back already, and then it completes first.
+	back := strings.Contains(strings.ReplaceAll(string(jobLine(text, job)), "_", " "), "job requeued in held state")
 	switch state.State { // one that ends would come back to life
 	case "RUNNING", "CONFIGURING":
-	case "PENDING", "REQUEUED", "REQUEUE_HOLD": // by another of its nodes
+	case "PENDING", "REQUEUED", "REQUEUE_HOLD":
 		return nil
 	default:
+		if back {
+			return nil
+		}
 		return fmt.Errorf("hold job %s: it is %s", job, state.State)
 	}
 	if facts.ArrayJobID != "" { // the raw id of an array's last task is the whole array's

@@ -22,6 +22,7 @@ func TestHold(t *testing.T) {
 		{"tasks that have no raw id yet", line("7", "ArrayJobId=7 ArrayTaskId=0-1 "), "exit 0", "", `task "0-1" of array 7`},
 		{"an answer of another job", line("8", ""), "exit 0", "", "no line of the job's"},
 		{"a job that was cancelled", strings.Replace(line("7", ""), "RUNNING", "COMPLETING", 1), "exit 0", "", "it is COMPLETING"},
+		{"one that another node is putting back", strings.Replace(line("7", ""), "RUNNING", "COMPLETING Reason=job_requeued_in_held_state", 1), "exit 0", "", ""},
 		{"one that another node has put back", strings.Replace(line("7", ""), "RUNNING", "PENDING", 1), "exit 0", "", ""},
 		{"another node was first", line("7", ""), "echo Job is pending execution for job 7 >&2; exit 1", "requeuehold 7", ""},
 		{"an interactive job", line("7", ""), "echo Only batch jobs are accepted or processed for job 7 >&2; exit 1", "requeuehold 7", "Only batch jobs"},

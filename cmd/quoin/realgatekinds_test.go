@@ -134,7 +134,7 @@ func (r *gateRig) interactive() {
 	if strings.Count(out, "it runs\n") != 2 {
 		r.t.Errorf("srun said %q", out)
 	}
-	job := r.submit("-N", "2", "-w", "n01,n02", "--no-requeue", "/etc/slurm/job.sh")
+	job := r.submit("-N", "2", "-w", "n01,n02", "--gres=gpu:2", "--no-requeue", "/etc/slurm/job.sh")
 	r.until("runs", func() bool { return r.ran(job) })
 	r.settled(job, `(?s)cannot be held and goes on: .*Only batch jobs.*cannot be held and goes on: .*presently disabled`, map[string]int{"warn": 4})
 }

@@ -95,5 +95,11 @@ func TestRealNoNamespace(t *testing.T) {
 	}
 	none := observer(t, r.Config(), imex.Config{Namespace: "default", Join: imex.JoinNone})
 	start(t, none.Run)
-	domainIs(t, none, "none wanted, none made", reasonIs(imex.ReasonNoDomain))
+	domainIs(t, none, "none wanted", func(d imex.Domain) bool { return d == imex.Domain{Namespace: "default", Name: imex.DefaultName} })
+	if out, err := r.Kubectl(t.Context(), "get", "computedomains", "-n", "default", "-o", "name"); err != nil || out != "" {
+		t.Errorf("none wanted, made: %q, %v", out, err)
+	}
+	if seen, err := none.Snapshot(); err != nil || seen.Join != imex.JoinNone {
+		t.Errorf("%+v, %v", seen, err)
+	}
 }
