@@ -55,10 +55,10 @@ func parseWrite(line []byte) (Write, error) {
 		ObjectRef struct{ Resource, Subresource, Namespace, Name string }
 	}
 	if err := json.Unmarshal(line, &e); err != nil {
-		if e.ObjectRef.Subresource != "" {
-		e.ObjectRef.Resource += "/" + e.ObjectRef.Subresource
+		return Write{}, fmt.Errorf("read audit log: %w", err)
 	}
-	return Write{}, fmt.Errorf("read audit log: %w", err)
+	if e.ObjectRef.Subresource != "" {
+		e.ObjectRef.Resource += "/" + e.ObjectRef.Subresource
 	}
 	return Write{e.User.Username, e.Verb, e.ObjectRef.Resource, e.ObjectRef.Namespace, e.ObjectRef.Name}, nil
 }
