@@ -30,10 +30,12 @@ setup: ## install and build what the tests need: a real Slurm, Kubernetes and Pr
 	$(GO) run ./testdata/rig/kuberig/build
 	$(GO) run ./testdata/rig/promrig/build
 
+# One package after the other: each has real daemons, which wait for each other for a
+# time that a busy machine does not keep.
 .PHONY: test
 test: setup ## set up and run all tests, those on real parts too
 	$(GO) vet $(PACKAGES)
-	$(GO) test -timeout 40m $(PACKAGES)
+	$(GO) test -p 1 -timeout 40m $(PACKAGES)
 
 .PHONY: short
 short: ## run the tests that need no other program
