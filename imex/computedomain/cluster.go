@@ -17,6 +17,7 @@ import (
 	nvclient "sigs.k8s.io/dra-driver-nvidia-gpu/pkg/nvidia.com/clientset/versioned/typed/resource/v1beta1"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 )
 
 // What is watched, for people.
@@ -38,7 +39,7 @@ type Cluster struct {
 	nvidia  nvclient.ResourceV1beta1Interface
 	meta    metadata.Interface
 	log     *slog.Logger
-	health  *health
+	health  *apihealth.Health
 	changes chan struct{}
 	domains *defined
 	cliques *defined
@@ -67,7 +68,7 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
-	c := &Cluster{config: config, kube: kube, nvidia: nvidia, meta: meta, log: log, health: newHealth(log), changes: make(chan struct{}, 1)}
+	c := &Cluster{config: config, kube: kube, nvidia: nvidia, meta: meta, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1)}
 	changed := func() { notify(c.changes) }
 	c.domain, c.clique = newSource(readDomain, changed), newSource(readClique, changed)
 	c.claims, c.joining, c.waiting = newSource(readClaim, changed), newSource(readPod, changed), newSource(readPod, changed)

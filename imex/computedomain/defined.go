@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
+
+	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 )
 
 // defined is whether a custom resource is defined in the cluster. That is
@@ -20,7 +22,7 @@ type defined struct {
 
 // newDefined reads nothing but the metadata of the definition, and calls changed
 // when it comes or goes.
-func newDefined(client metadata.Interface, what, name string, health *health, changed func()) *defined {
+func newDefined(client metadata.Interface, what, name string, health *apihealth.Health, changed func()) *defined {
 	d := &defined{name: name, wake: make(chan struct{}, 1)}
 	d.source = newSource(func(any) (struct{}, bool) { return struct{}{}, true }, func() {
 		notify(d.wake)
@@ -40,7 +42,7 @@ func (d *defined) known() (is, read bool) {
 
 // run follows what there is to follow while the resource is defined, and calls
 // forget when it is no longer.
-func (d *defined) run(ctx context.Context, health *health, forget []func(), what func() []followed) {
+func (d *defined) run(ctx context.Context, health *apihealth.Health, forget []func(), what func() []followed) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { d.watch.follow(ctx, health) })
@@ -60,7 +62,7 @@ func (d *defined) run(ctx context.Context, health *health, forget []func(), what
 }
 
 // followAll returns when the resource is no longer defined or ctx ends.
-func (d *defined) followAll(ctx context.Context, health *health, what []followed) {
+func (d *defined) followAll(ctx context.Context, health *apihealth.Health, what []followed) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -2,8 +2,6 @@ package computedomain
 
 import (
 	"context"
-	"errors"
-	"net/url"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -11,9 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 )
 
 // followed is one kind of objects, or some of them, of which a source keeps
@@ -25,37 +24,10 @@ type followed struct {
 	store cache.ReflectorStore
 }
 
-// lister is a typed client's way to one kind of objects.
-type lister[L runtime.Object] interface {
-	List(context.Context, metav1.ListOptions) (L, error)
-	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
-}
-
 // newFollowed returns how to follow what api lists, as far as tweak's selectors
-// take it. Troubles are told to health.
-func newFollowed[L runtime.Object](what string, of runtime.Object, api lister[L], tweak func(*metav1.ListOptions), store cache.ReflectorStore, health *health) followed {
-	note := func(ctx context.Context, err error) {
-		if !apierrors.IsNotFound(err) { // follow tells when it stays so
-			health.note(ctx, what, err)
-		}
-	}
-	return followed{what: what, of: of, store: store, lw: &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			tweak(&o)
-			list, err := api.List(ctx, o)
-			note(ctx, err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			tweak(&o)
-			w, err := api.Watch(ctx, o)
-			var request *url.Error
-			if o.SendInitialEvents == nil || err == nil || errors.As(err, &request) { // else a server that cannot watch a list is asked for the list
-				note(ctx, err)
-			}
-			return w, err
-		},
-	}}
+// take it. Troubles are told to health; follow tells when an API stays missing.
+func newFollowed[L runtime.Object](what string, of runtime.Object, api apihealth.Lister[L], tweak func(*metav1.ListOptions), store cache.ReflectorStore, health *apihealth.Health) followed {
+	return followed{what: what, of: of, store: store, lw: apihealth.ListWatch(health, what, api, tweak, apierrors.IsNotFound)}
 }
 
 // The pauses before the API server is asked again: after an error, and while it
@@ -72,7 +44,7 @@ const (
 )
 
 // follow keeps the store as the API server tells, until ctx ends.
-func (f *followed) follow(ctx context.Context, health *health) {
+func (f *followed) follow(ctx context.Context, health *apihealth.Health) {
 	ctx = klog.NewContext(ctx, logr.Discard()) // client-go would tell of each try
 	reflector := cache.NewReflectorWithOptions(f.lw, f.of, f.store, cache.ReflectorOptions{Name: f.what})
 	pause, absent := firstPause, 0
@@ -86,12 +58,12 @@ func (f *followed) follow(ctx context.Context, health *health) {
 		if apierrors.IsNotFound(err) {
 			longest = absentPause
 			if absent++; absent >= absentTries {
-				health.note(ctx, f.what, err)
+				health.Note(ctx, f.what, err)
 			}
 		}
 		select {
 		case <-ctx.Done():
-			health.forget(f.what)
+			health.Forget(f.what)
 			return
 		case <-time.After(wait.Jitter(min(pause, longest), 1)):
 		}

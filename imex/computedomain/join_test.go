@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 )
 
 func TestJoinClaim(t *testing.T) {
@@ -44,7 +45,7 @@ func TestJoinClaim(t *testing.T) {
 
 // BenchmarkSnapshot takes what is seen of 10,000 nodes in 600 cliques.
 func BenchmarkSnapshot(b *testing.B) {
-	c := &Cluster{config: imex.Config{Namespace: "quoin-system", Name: "quoin", ClaimTemplate: "channel", AllocationMode: imex.AllocateAll}, health: newHealth(nil)}
+	c := &Cluster{config: imex.Config{Namespace: "quoin-system", Name: "quoin", ClaimTemplate: "channel", AllocationMode: imex.AllocateAll}, health: apihealth.New(nil)}
 	none := func() {}
 	c.domain, c.clique = newSource(readDomain, none), newSource(readClique, none)
 	c.claims, c.joining, c.waiting = newSource(readClaim, none), newSource(readPod, none), newSource(readPod, none)

@@ -36,7 +36,7 @@ func (e *unreadError) final() bool {
 	return apierrors.IsForbidden(e.err) || apierrors.IsNotFound(e.err)
 }
 
-func (c *Cluster) unread(what string) error { return &unreadError{what, c.health.of(what)} }
+func (c *Cluster) unread(what string) error { return &unreadError{what, c.health.Of(what)} }
 
 // key names the domain.
 func (c *Cluster) key() types.NamespacedName {
@@ -63,7 +63,7 @@ func (c *Cluster) lookup() (imex.Domain, domainFacts, error) {
 	}
 	domains, read := c.domain.all()
 	switch {
-	case !read && apierrors.IsNotFound(c.health.of(whatDomain)):
+	case !read && apierrors.IsNotFound(c.health.Of(whatDomain)):
 		return noCRD(c.config, fmt.Sprintf("the API server knows ComputeDomains, but not of %s", nvapi.SchemeGroupVersion)), none, nil
 	case !read:
 		return imex.Domain{}, none, c.unread(whatDomain)

@@ -17,6 +17,7 @@ import (
 	nvclient "sigs.k8s.io/dra-driver-nvidia-gpu/pkg/nvidia.com/clientset/versioned/typed/resource/v1beta1"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 )
 
 // What a Node watches, for people.
@@ -32,7 +33,7 @@ type Node struct {
 	config  imex.Config
 	name    string
 	nvidia  nvclient.ResourceV1beta1Interface
-	health  *health
+	health  *apihealth.Health
 	changes chan struct{}
 	wake    chan struct{} // another clique may be meant
 	defined *defined      // of ComputeDomains
@@ -59,7 +60,7 @@ func NewNode(rc *rest.Config, config imex.Config, name string, log *slog.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
-	n := &Node{config: config, name: name, nvidia: nvidia, health: newHealth(log), changes: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+	n := &Node{config: config, name: name, nvidia: nvidia, health: apihealth.New(log), changes: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 	n.defined = newDefined(meta, whatDomainsCRD, domainsCRD, n.health, n.changed)
 	n.labels = newSource(readLabels, n.changed)
 	n.watched = newFollowed(whatNode, &metav1.PartialObjectMetadata{}, meta.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), named(name), n.labels, n.health)
@@ -166,7 +167,7 @@ func (n *Node) mean(name string, clique *source[imex.Clique]) {
 func (n *Node) Snapshot() (*imex.Seen, error) {
 	labels, read := n.labels.all()
 	if !read {
-		return nil, &unreadError{whatNode, n.health.of(whatNode)}
+		return nil, &unreadError{whatNode, n.health.Of(whatNode)}
 	}
 	l := labels[types.NamespacedName{Name: n.name}]
 	seen := &imex.Seen{
@@ -175,7 +176,7 @@ func (n *Node) Snapshot() (*imex.Seen, error) {
 	}
 	switch is, read := n.defined.known(); {
 	case !read:
-		return nil, &unreadError{whatDomainsCRD, n.health.of(whatDomainsCRD)}
+		return nil, &unreadError{whatDomainsCRD, n.health.Of(whatDomainsCRD)}
 	case !is:
 		seen.Domain = noCRD(n.config, unknownDomains)
 		return seen, nil
@@ -192,7 +193,7 @@ func (n *Node) Snapshot() (*imex.Seen, error) {
 	}
 	cliques, read := clique.all()
 	if !read {
-		return nil, &unreadError{whatClique, n.health.of(whatClique)}
+		return nil, &unreadError{whatClique, n.health.Of(whatClique)}
 	}
 	for _, c := range cliques {
 		seen.Cliques = append(seen.Cliques, c)

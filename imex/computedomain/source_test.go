@@ -1,20 +1,13 @@
 package computedomain
 
 import (
-	"context"
 	"errors"
-	"io"
-	"log/slog"
-	"net/url"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -71,40 +64,6 @@ func TestSource(t *testing.T) {
 			t.Errorf("%s: woken %d times, want %d; kept %d, want %d", step.name, woken, step.woken, len(kept), step.kept)
 		}
 	}
-}
-
-func TestHealth(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
-		h := newHealth(slog.New(slog.NewTextHandler(&log, nil)))
-		refused := &url.Error{Op: "Get", URL: "https://api:6443/x", Err: errors.New("connection refused")}
-		for range 3600 {
-			h.note(t.Context(), whatClaims, refused)
-			h.note(t.Context(), whatDomain, refused)
-			time.Sleep(time.Second)
-		}
-		if n := strings.Count(log.String(), "connection refused"); n != 7 { // after 0, 1, 3, 7, 15, 30 and 45 minutes
-			t.Errorf("%d lines in an hour:\n%s", n, log.String())
-		}
-		if err := h.of(whatClaims); err == nil || h.String() != "connection: connection refused" {
-			t.Errorf("trouble of claims %v, all %q", err, h.String())
-		}
-		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "resourceclaims"}, "", nil)
-		h.note(t.Context(), whatClaims, forbidden)
-		if err := h.of(whatDomain); err != nil || !apierrors.IsForbidden(h.of(whatClaims)) {
-			t.Errorf("trouble of the domain %v, of claims %v", err, h.of(whatClaims))
-		}
-		h.note(t.Context(), whatClaims, apierrors.NewResourceExpired("too old"))
-		h.note(t.Context(), whatClaims, nil)
-		if n := strings.Count(log.String(), "readable again"); n != 2 || h.String() != "" {
-			t.Errorf("%d are readable again, trouble %q:\n%s", n, h.String(), log.String())
-		}
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		if h.note(ended, whatClaims, io.EOF); h.String() != "" {
-			t.Errorf("what ends with the program is trouble: %s", h)
-		}
-	})
 }
 
 func TestRefusal(t *testing.T) {

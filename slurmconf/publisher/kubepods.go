@@ -5,6 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 )
 
 // workerPod is what is kept of a worker pod, so that 10,000 fit in little memory.
@@ -45,7 +47,7 @@ func podNamespaces(pubs []Publication) []string {
 }
 
 // newPodInformer watches the worker pods of a namespace.
-func newPodInformer(client kubernetes.Interface, health *health, namespace string) cache.SharedIndexInformer {
+func newPodInformer(client kubernetes.Interface, health *apihealth.Health, namespace string) cache.SharedIndexInformer {
 	pods := newInformer(client, health, "worker pods in namespace "+namespace, &corev1.Pod{}, client.CoreV1().Pods(namespace),
 		func(o *metav1.ListOptions) { o.LabelSelector = workerSelector })
 	_ = pods.SetTransform(slimPod) // fails only on a started informer

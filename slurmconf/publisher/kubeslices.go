@@ -11,13 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 )
 
 // sliceWatch watches the ResourceSlices of NVIDIA's driver where the API server
 // has that API, which is in Kubernetes since 1.34.
 type sliceWatch struct {
 	client   kubernetes.Interface
-	health   *health
+	health   *apihealth.Health
 	log      *slog.Logger
 	informer cache.SharedIndexInformer
 	absent   atomic.Bool // the API server does not have the API
@@ -30,7 +32,7 @@ const (
 	sliceErrorPause  = 5 * time.Second
 )
 
-func newSliceWatch(client kubernetes.Interface, health *health, log *slog.Logger) *sliceWatch {
+func newSliceWatch(client kubernetes.Interface, health *apihealth.Health, log *slog.Logger) *sliceWatch {
 	w := &sliceWatch{client: client, health: health, log: log}
 	w.informer = newInformer(client, health, "resource slices", &resourcev1.ResourceSlice{}, client.ResourceV1().ResourceSlices(),
 		func(o *metav1.ListOptions) {
@@ -60,7 +62,7 @@ func (w *sliceWatch) run(ctx context.Context) {
 			}
 			pause = sliceAbsentPause
 		default:
-			w.health.note(ctx, "resource slices", err)
+			w.health.Note(ctx, "resource slices", err)
 			pause = sliceErrorPause
 		}
 	}

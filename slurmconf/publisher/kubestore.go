@@ -19,6 +19,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -41,7 +42,7 @@ type KubeStore struct {
 	log       *slog.Logger
 	changes   chan struct{}
 	election  atomic.Pointer[election] // nil where nothing is elected
-	health    *health
+	health    *apihealth.Health
 	informers []cache.SharedIndexInformer
 	nodes     cache.Store
 	reports   corelisters.ConfigMapLister
@@ -62,7 +63,7 @@ type parsedConfigMap struct {
 // publishes alone. The store notices what others do to the ConfigMaps of pubs.
 // Nothing is asked of the API server before Run.
 func NewKubeStore(client kubernetes.Interface, namespace, pod string, pubs []Publication, log *slog.Logger) *KubeStore {
-	s := &KubeStore{client: client, namespace: namespace, pod: pod, log: log, health: newHealth(log), changes: make(chan struct{}, 1), parsed: map[string]parsedConfigMap{}}
+	s := &KubeStore{client: client, namespace: namespace, pod: pod, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), parsed: map[string]parsedConfigMap{}}
 	core := client.CoreV1()
 	nodes := newInformer(client, s.health, "nodes", &corev1.Node{}, core.Nodes(), func(*metav1.ListOptions) {})
 	_ = nodes.SetTransform(watchedKeys(pubs).slim) // fails only on a started informer
@@ -140,7 +141,7 @@ func (s *KubeStore) Changes() <-chan struct{} { return s.changes }
 // Snapshot implements Source. It blocks until the first lists are in.
 func (s *KubeStore) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
-		return nil, errors.New("the API server has not answered yet" + s.health.why())
+		return nil, errors.New("the API server has not answered yet" + because(s.health))
 	}
 	nodes := s.nodes.List()
 	snap := &Snapshot{Nodes: make([]Node, 0, len(nodes)), Reports: make(map[string]*topology.Node, len(nodes))}
@@ -301,7 +302,7 @@ func (s *KubeStore) Lead(ctx context.Context, lead func(context.Context) error) 
 func (s *KubeStore) Ready(ctx context.Context) error {
 	for _, synced := range s.synced {
 		if !synced() {
-			return errors.New("the nodes, reports and what else is watched have not been read yet" + s.health.why())
+			return errors.New("the nodes, reports and what else is watched have not been read yet" + because(s.health))
 		}
 	}
 	_, err := s.client.CoordinationV1().Leases(s.namespace).Get(ctx, leaseName, metav1.GetOptions{})

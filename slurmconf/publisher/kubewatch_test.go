@@ -3,16 +3,13 @@ package publisher
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -96,32 +93,6 @@ func TestAPIServerRefuses(t *testing.T) {
 	if err := store.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "not been read yet: nodes: ") {
 		t.Errorf("Ready says %v", err)
 	}
-}
-
-func TestHealthSaysLessAndLess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log logText
-		h := newHealth(log.logger())
-		refused := &url.Error{Op: "Get", URL: "https://api:6443/x", Err: errors.New("connection refused")}
-		for range 3600 {
-			h.note(t.Context(), "nodes", refused)
-			h.note(t.Context(), "reports", refused)
-			time.Sleep(time.Second)
-		}
-		if n := log.count("cannot be reached"); n != 7 { // after 0, 1, 3, 7, 15, 30 and 45 minutes
-			t.Errorf("%d lines in an hour:\n%s", n, log.text.String())
-		}
-		h.note(t.Context(), "nodes", errors.New("forbidden"))
-		h.note(t.Context(), "reports", nil)
-		h.note(t.Context(), "nodes", nil)
-		h.note(t.Context(), "nodes", nil)
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		h.note(ended, "nodes", refused)
-		if why := h.why(); log.count("answers again") != 1 || log.count("msg=\"readable again\" what=nodes") != 1 || why != "" {
-			t.Errorf("why %q, log:\n%s", why, log.text.String())
-		}
-	})
 }
 
 // TestRealOutage stops a real API server under a store that has read it.
