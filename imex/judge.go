@@ -72,7 +72,6 @@ func (j *judge) first(n *node) finding {
 		(*judge).clique,
 		(*judge).place,
 		(*judge).entry,
-		(*judge).channels,
 	} {
 		if f := look(j, n); f.reason != "" {
 			return f

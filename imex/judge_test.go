@@ -166,13 +166,9 @@ func TestJudgeNode(t *testing.T) {
 			s.local("n1", func(l *topology.IMEX) { l.ChannelMajor, l.Channels = nil, 0 })
 			s.claim("n1").Pods, s.claim("n1").Waiting = nil, "quoin-system/quoin-imex-n1"
 		}, want: map[string]string{"n1": ReasonNoChannelMajor, "*": peers}, says: []string{"/proc/devices", "NVreg_ImexChannelCount"}},
-		{name: "no channels, where claims or Slurm make them", spoil: func(s *Seen) {
+		{name: "no device files of channels, which claims and Slurm make", spoil: func(s *Seen) {
 			s.local("n1", func(l *topology.IMEX) { l.Channels = 0 })
 		}},
-		{name: "no channels, where nothing makes them", spoil: func(s *Seen) {
-			s.HostChannels = true
-			s.local("n1", func(l *topology.IMEX) { l.Channels = 0 })
-		}, want: map[string]string{"n1": ReasonNoChannels, "*": peers}, says: []string{"/dev/nvidia-caps-imex-channels", "switch/nvidia_imex"}},
 		{name: "no GPUs and no membership", spoil: func(s *Seen) {
 			s.Nodes["cpu"] = Node{Name: "cpu"}
 		}, want: map[string]string{"cpu": ""}},

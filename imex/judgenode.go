@@ -129,12 +129,3 @@ func (j *judge) label(n *node) finding {
 	}
 	return finding{ReasonNotPrepared, message, remedy}
 }
-
-// channels is of a node on which jobs find no channel.
-func (j *judge) channels(n *node) finding {
-	if !j.HostChannels || n.Local == nil || n.Local.Channels > 0 {
-		return finding{}
-	}
-	return finding{ReasonNoChannels, "the node has no device file of a channel in /dev/nvidia-caps-imex-channels, and nothing makes one for jobs",
-		"set SwitchType=switch/nvidia_imex in slurm.conf, or load the NVIDIA driver with NVreg_CreateImexChannel0=1"}
-}

@@ -62,7 +62,6 @@ const (
 	ReasonNotReady    = "NotReady"
 	// ReasonDaemonNotReady is of a daemon that is not ready while its entry is.
 	ReasonDaemonNotReady = "DaemonNotReady"
-	ReasonNoChannels     = "NoChannels"
 )
 
 // The notes of a node that is ready: what is wrong beside it. StaleEntry and

@@ -25,9 +25,6 @@ type Seen struct {
 	// ClaimsUnread says that claims are not this observer's to read: nothing follows
 	// from their absence.
 	ClaimsUnread bool
-	// HostChannels says that jobs use the node's own device files of channels, since
-	// neither a claim nor Slurm's switch/nvidia_imex makes them.
-	HostChannels bool
 }
 
 // Domain is the ComputeDomain that nodes are to join. Without UID and Problem it is
@@ -70,6 +67,22 @@ type Node struct {
 	// NoWorker says that no worker pod of Slurm is on the node. False where it is
 	// not known.
 	NoWorker bool
+}
+
+// NodeOf is what a node's report says of it: nothing where there is none.
+func NodeOf(name string, r *topology.Node) Node {
+	n := Node{Name: name}
+	if r == nil {
+		return n
+	}
+	n.GPUs, n.Local = len(r.GPUs) > 0, r.IMEX
+	switch {
+	case r.Domain.None:
+		n.Fabric = FabricNone
+	case r.Domain != topology.NVLinkDomain{}:
+		n.Fabric, n.Clique = FabricClique, r.Domain.Clique.String()
+	}
+	return n
 }
 
 // Clique is a ComputeDomainClique: the daemons of one domain in one clique.

@@ -61,16 +61,8 @@ func (g *Gate) Observe(n *topology.Node) {
 	g.mu.Lock()
 	g.report = n
 	g.mu.Unlock()
-	g.members.SetClique(nvmlClique(n))
+	g.members.SetClique(imex.NodeOf(g.node, n).Clique)
 	notify(g.wake)
-}
-
-// nvmlClique is the node's clique by NVML, empty for none.
-func nvmlClique(n *topology.Node) string {
-	if n.Domain.None || n.Domain == (topology.NVLinkDomain{}) {
-		return ""
-	}
-	return n.Domain.Clique.String()
 }
 
 // Run keeps the file until ctx ends. What is left of it goes stale.
@@ -147,11 +139,8 @@ func (g *Gate) now() (*imex.Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	node := seen.Nodes[g.node]
-	node.Name, node.GPUs, node.Local, node.Clique = g.node, len(report.GPUs) > 0, report.IMEX, nvmlClique(report)
-	if node.Clique != "" {
-		node.Fabric = imex.FabricClique
-	}
+	node := imex.NodeOf(g.node, report)
+	node.CliqueLabel, node.DomainLabel = seen.Nodes[g.node].CliqueLabel, seen.Nodes[g.node].DomainLabel
 	if seen.Nodes == nil {
 		seen.Nodes = make(map[string]imex.Node)
 	}

@@ -29,8 +29,8 @@ type checkOptions struct {
 func newCheckCommand() *cobra.Command {
 	var o checkOptions
 	cmd := &cobra.Command{
-		Use:   "check (--topology FILE|- | --slurm-conf FILE | --imex FILE|-) (--plan FILE|DIR | --nodes FILE | REPORT.json...)",
-		Short: "Compare what Slurm has, loaded or in slurm.conf, with published files or with the nodes",
+		Use:   "check ((--topology FILE|- | --slurm-conf FILE) (--plan FILE|DIR | --nodes FILE | REPORT.json...) | --imex FILE|- [REPORT.json...])",
+		Short: "Compare what Slurm has, loaded or in slurm.conf, with published files or with the nodes; name nodes without IMEX",
 		Long: `check reads the output of scontrol show topology and compares it with a
 rendered or published topology file, or with the files that render makes from
 nodes or reports with the same flags. It lists each node that differs, and what
@@ -71,8 +71,8 @@ Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 
 func check(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string) error {
 	if o.imex != "" {
-		if o.shown != "" || o.slurmConf != "" {
-			return errors.New("--imex beside --topology or --slurm-conf: want one of them")
+		if o.shown != "" || o.slurmConf != "" || o.plan != "" || o.render.nodes != "" {
+			return errors.New("--imex beside --topology, --slurm-conf, --plan or --nodes: want it alone, or with reports")
 		}
 		return checkIMEX(stdin, stdout, o, reports)
 	}

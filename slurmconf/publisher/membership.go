@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/imex"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -92,18 +91,9 @@ func Members(snap *Snapshot, byPods bool) map[string]imex.Node {
 	out := make(map[string]imex.Node, len(snap.Nodes))
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		m := imex.Node{Name: n.Name, GPUs: n.GPUs > 0 || n.Labels[nodelabels.Count] != "", CliqueLabel: n.Labels[nodelabels.Clique],
-			DomainLabel: n.Labels[domainLabel], NoWorker: byPods && len(n.Workers) == 0}
-		if r := snap.Reports[n.Name]; r != nil {
-			m.GPUs = m.GPUs || len(r.GPUs) > 0
-			m.Local = r.IMEX
-			switch {
-			case r.Domain.None:
-				m.Fabric = imex.FabricNone
-			case r.Domain != topology.NVLinkDomain{}:
-				m.Fabric, m.Clique = imex.FabricClique, r.Domain.Clique.String()
-			}
-		}
+		m := imex.NodeOf(n.Name, snap.Reports[n.Name])
+		m.GPUs = m.GPUs || n.GPUs > 0 || n.Labels[nodelabels.Count] != ""
+		m.CliqueLabel, m.DomainLabel, m.NoWorker = n.Labels[nodelabels.Clique], n.Labels[domainLabel], byPods && len(n.Workers) == 0
 		// Of a node of which nothing is known as yet nothing is said, unless it is a
 		// member.
 		m.GPUs = m.GPUs && (m.Fabric != imex.FabricUnknown || m.CliqueLabel != "" || m.DomainLabel != "")
