@@ -51,7 +51,8 @@ func (j *Jobs) ask(ctx context.Context, now moment) {
 	for _, b := range j.jobs {
 		a := &b.life.asking
 		switch {
-		case b.life.proven || b.life.hidden || b.life.dead != "" || b.record.SlurmConf == "":
+		case b.life.dead != "": // it is released by the next sweep that gets the lock
+		case b.life.proven || b.life.hidden || b.record.SlurmConf == "":
 			*a = asking{}
 		case a.next == 0:
 			a.next = now.up + askPause(0)

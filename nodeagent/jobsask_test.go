@@ -76,7 +76,12 @@ func TestAskSlurm(t *testing.T) {
 	says.err = nil
 	r.afterAnswers(11 * time.Minute)
 	says.states["17"], says.states["18"] = dcgm.JobState{State: "COMPLETED"}, dcgm.JobState{}
-	r.afterAnswers(50 * time.Second)
+	unlock, err := dcgm.Lock(t.Context(), r.run, time.Second) // a hook that hangs
+	r.must(err)
+	r.afterAnswers(40 * time.Second)
+	r.want("17 has ended, and a hook has the lock", "0:17 1:18 2:19")
+	unlock()
+	r.after(10 * time.Second)
 	r.want("17 has ended by Slurm's word", "1:18 2:19")
 	if s := r.summaries(); len(s) != 1 || s[0].Record.JobID != "17" || r.j.counts.released[releasedSlurm] != 1 {
 		t.Errorf("summaries %+v, released %v", s, r.j.counts.released)
