@@ -6,15 +6,11 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/imex"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 // ConditionIMEX is true on nodes with multi-node NVLink on which jobs across nodes
 // cannot use IMEX.
 const ConditionIMEX = "QuoinImexNotReady"
-
-// domainLabel is the label by which NVIDIA's driver starts a node's IMEX daemon.
-const domainLabel = "resource.nvidia.com/computeDomain"
 
 // Membership keeps the domain that nodes join, and sees who has.
 type Membership interface {
@@ -83,23 +79,6 @@ func (p *Publisher) sayDomain(d *imex.Domain) {
 		return
 	}
 	p.log.Warn("ComputeDomain", "namespace", d.Namespace, "name", d.Name, "reason", is.Reason, "message", is.Message)
-}
-
-// Members is what a Snapshot knows of the nodes themselves. byPods says that worker
-// pods claim, and that a node without one needs none.
-func Members(snap *Snapshot, byPods bool) map[string]imex.Node {
-	out := make(map[string]imex.Node, len(snap.Nodes))
-	for i := range snap.Nodes {
-		n := &snap.Nodes[i]
-		m := imex.NodeOf(n.Name, snap.Reports[n.Name])
-		m.GPUs = m.GPUs || n.GPUs > 0 || n.Labels[nodelabels.Count] != ""
-		m.CliqueLabel, m.DomainLabel, m.NoWorker = n.Labels[nodelabels.Clique], n.Labels[domainLabel], byPods && len(n.Workers) == 0
-		// Of a node of which nothing is known as yet nothing is said, unless it is a
-		// member.
-		m.GPUs = m.GPUs && (m.Fabric != imex.FabricUnknown || m.CliqueLabel != "" || m.DomainLabel != "")
-		out[n.Name] = m
-	}
-	return out
 }
 
 // membershipCondition is a verdict as a condition. That of a node that is ready says
