@@ -18,6 +18,11 @@ type Config struct {
 	// channel.allocationMode of the ComputeDomain.
 	ClaimTemplate  string `yaml:"claimTemplate"`
 	AllocationMode string `yaml:"allocationMode"`
+	// HostChannels says that jobs use the device files of channels that the machine
+	// has, in /dev/nvidia-caps-imex-channels: neither switch/nvidia_imex, which makes
+	// its own in the job, nor those of a claim, which are only in the pod that claims.
+	// A node without such files is not ready then.
+	HostChannels bool `yaml:"hostChannels"`
 }
 
 // Who claims the channel of a node.

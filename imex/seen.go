@@ -11,6 +11,8 @@ const MaxCliqueNodes = 18
 type Seen struct {
 	// Join is that of the completed Config.
 	Join string
+	// HostChannels is that of the Config.
+	HostChannels bool
 	// Domain is the domain that nodes are to join.
 	Domain Domain
 	// Nodes are by the names of the Kubernetes nodes.
