@@ -111,8 +111,14 @@ func (g *gate) bounded(ctx context.Context) passage {
 
 // pass waits for the gate to open, and for nothing where it need not be open.
 func (g *gate) pass(ctx context.Context) passage {
-	if nodes, err := strconv.ParseUint(g.h.env("SLURM_JOB_NUM_NODES"), 10, 32); err != nil || nodes < 2 || !g.h.hasGPUs() {
+	nodes, err := strconv.ParseUint(g.h.env("SLURM_JOB_NUM_NODES"), 10, 32)
+	switch {
+	case err != nil || !g.h.hasGPUs():
 		return passage{}
+	case nodes < 2 && g.h.env("SLURM_HET_JOB_ID") == "":
+		return passage{}
+	case nodes < 2: // whether the job's other components need this node is not known
+		g.Policy = dcgm.GateWarn
 	}
 	end := time.NewTimer(time.Duration(g.Wait))
 	defer end.Stop()

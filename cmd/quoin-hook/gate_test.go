@@ -136,6 +136,9 @@ func TestGate(t *testing.T) {
 		{"a component", &fails, append([]string{"SLURM_HET_JOB_ID=6"}, wide...), func(p *place) {
 			p.agent(false, imex.GateMember{Node: "n1"})
 		}, "fail", `missing=n1 message=.*; the job is refused`},
+		{"a component of one node", &fails, []string{"SLURM_HET_JOB_ID=6", "SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=1", "SLURM_JOB_NODELIST=n1", "SLURMD_NODENAME=n1"}, func(p *place) {
+			p.agent(false, imex.GateMember{Node: "n1"})
+		}, "warn", `missing=n1 message=.*; the job goes on`},
 		{"other names in Slurm", &fails, []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=w-[0-1]", "SLURMD_NODENAME=w-0"}, func(p *place) { p.both(false) },
 			"fail", `node=w-0 reason=EntryNotReady waited=[1-9][.0-9]*s missing= message="its entry is not ready; 2 of the 3 members of its clique are not ready; the job is refused"`},
 		{"a job without GPUs", &fails, wide[1:], func(p *place) { p.both(false) }, "", `^$`},

@@ -218,7 +218,7 @@ func TestRealGate(t *testing.T) {
 				do   func(r *gateRig)
 			}{
 				{"ready", (*gateRig).ready}, {"late", (*gateRig).late}, {"one node", (*gateRig).single},
-				{"never, warn", (*gateRig).warn}, {"never, fail", (*gateRig).fail}, {"never, hold", (*gateRig).held}, {"array", (*gateRig).array}, {"components", (*gateRig).components}, {"interactive", (*gateRig).interactive},
+				{"never, warn", (*gateRig).warn}, {"never, fail", (*gateRig).fail}, {"never, hold", (*gateRig).held}, {"array", (*gateRig).array}, {"components", (*gateRig).components}, {"components of one node", (*gateRig).smallComponents}, {"interactive", (*gateRig).interactive},
 				{"stale", (*gateRig).stale}, {"no file", (*gateRig).missing}, {"agent dies", (*gateRig).dies},
 			} {
 				if !t.Run(tt.name, func(t *testing.T) {

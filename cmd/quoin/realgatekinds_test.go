@@ -126,6 +126,16 @@ func (r *gateRig) components() {
 	r.settled(job, fmt.Sprintf(`^(quoin-hook: gate .*held in the queue until scontrol release %s"\n){2}$`, job), map[string]int{"hold": 2, "ready": 2})
 }
 
+// small components, of one node each, wait and are let go on by every policy: what
+// the others need is not known on a node.
+func (r *gateRig) smallComponents() {
+	r.configure(dcgm.GateFail, time.Second)
+	r.agents("n01")
+	job := r.submit("-N", "1", "-w", "n01", "--gres=gpu:2", ":", "-N", "1", "-w", "n02", "--gres=gpu:2", "/etc/slurm/job.sh")
+	r.until("runs", func() bool { return r.ran(job) })
+	r.settled(job, `^quoin-hook: gate job=[0-9]+ node=n02 .*; the job goes on"\n$`, map[string]int{"ready": 1, "warn": 1})
+}
+
 // interactive jobs cannot be put back: they go on.
 func (r *gateRig) interactive() {
 	r.configure(dcgm.GateHold, time.Second)
