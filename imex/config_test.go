@@ -13,7 +13,7 @@ func TestComplete(t *testing.T) {
 	if err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("error %v, defaults (-want +got):\n%s", err, cmp.Diff(want, got))
 	}
-	set := Config{Join: "slurmd", Namespace: "slurm", Name: "rack.one", ClaimTemplate: "channel-of-0", AllocationMode: "Single"}
+	set := Config{Join: "slurmd", Namespace: "slurm", Name: "rack.one", ClaimTemplate: "channel-of-0", AllocationMode: "Single", HostChannels: true}
 	if got, err := set.Complete(); err != nil || cmp.Diff(set, got) != "" {
 		t.Errorf("error %v, of all set (-want +got):\n%s", err, cmp.Diff(set, got))
 	}

@@ -169,6 +169,15 @@ func TestJudgeNode(t *testing.T) {
 		{name: "no device files of channels, which claims and Slurm make", spoil: func(s *Seen) {
 			s.local("n1", func(l *topology.IMEX) { l.Channels = 0 })
 		}},
+		{name: "no device files of channels, which jobs use", spoil: func(s *Seen) {
+			s.HostChannels = true
+			s.local("n1", func(l *topology.IMEX) { l.Channels = 0 })
+			s.node("n2", func(n *Node) { n.Local = nil })
+		}, want: map[string]string{"n1": ReasonNoChannels, "*": peers}, says: []string{"/dev/nvidia-caps-imex-channels of the node has no channel", "NVreg_CreateImexChannel0=1", "/channel0 c 235 0", "imex.hostChannels to false"}},
+		{name: "no major, where jobs use the device files", spoil: func(s *Seen) {
+			s.HostChannels = true
+			s.local("n1", func(l *topology.IMEX) { l.ChannelMajor, l.Channels = nil, 0 })
+		}, want: map[string]string{"n1": ReasonNoChannelMajor, "*": peers}},
 		{name: "no GPUs and no membership", spoil: func(s *Seen) {
 			s.Nodes["cpu"] = Node{Name: "cpu"}
 		}, want: map[string]string{"cpu": ""}},

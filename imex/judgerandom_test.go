@@ -128,7 +128,7 @@ func randomSeen(r *rand.Rand) *Seen {
 		return Member{Node: node(), Address: fmt.Sprintf("10.0.0.%d", r.IntN(6)), Clique: pick(ids), Index: r.IntN(6), Ready: one(2)}
 	}
 	s.Join = pick([]string{JoinHolder, JoinHolder, JoinSlurmd, JoinSlurmd, JoinNone})
-	s.Domain.Deleting, s.ClaimsUnread = one(30), one(4)
+	s.Domain.Deleting, s.ClaimsUnread, s.HostChannels = one(30), one(4), one(4)
 	if one(10) {
 		s.Domain.UID = ""
 	}

@@ -37,7 +37,10 @@ const (
 	ReasonClaimedByOther = "ClaimedByOther"
 	ReasonHostService    = "HostService"
 	ReasonNoChannelMajor = "NoChannelMajor"
-	ReasonClaimWaits     = "ClaimWaits"
+	// ReasonNoChannels is of a machine without device files of channels, where jobs
+	// use those.
+	ReasonNoChannels = "NoChannels"
+	ReasonClaimWaits = "ClaimWaits"
 	// ReasonClaimUnused is of a claim that no pod holds.
 	ReasonClaimUnused = "ClaimUnused"
 	ReasonNotClaimed  = "NotClaimed"

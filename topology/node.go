@@ -125,7 +125,7 @@ type IMEX struct {
 	ChannelMajor *int `json:"channelMajor,omitempty"`
 	// Channels is how many channels have a device file on the machine. NVIDIA's DRA
 	// driver makes them inside the containers that claim one and Slurm inside jobs, so
-	// none is no fault.
+	// none is a fault only where the site's jobs use the machine's.
 	Channels int `json:"channels,omitempty"`
 	// DaemonState is what nvidia-imex-ctl -q prints of the daemon, such as READY or
 	// WAITING_FOR_PEERS.

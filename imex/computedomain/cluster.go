@@ -128,7 +128,7 @@ func (c *Cluster) followed() []followed {
 // Snapshot returns what is seen, all but Nodes. It does not wait: as long as what
 // it needs has not been read its error says why, and Changes wakes afterwards.
 func (c *Cluster) Snapshot() (*imex.Seen, error) {
-	seen := &imex.Seen{Join: c.config.Join}
+	seen := &imex.Seen{Join: c.config.Join, HostChannels: c.config.HostChannels}
 	if c.config.Join == imex.JoinNone {
 		return seen, nil
 	}

@@ -26,7 +26,7 @@ func ReadList(source string, r io.Reader, config imex.Config) (*imex.Seen, error
 		return nil, fmt.Errorf("%s: %w: want the output of %s", source, err, ListCommand)
 	}
 	c := &Cluster{config: config}
-	seen := &imex.Seen{Join: config.Join, Domain: noDomain(c.config, imex.ReasonNoDomain, fmt.Sprintf("the list has no ComputeDomain %s", c.key()))}
+	seen := &imex.Seen{Join: config.Join, HostChannels: config.HostChannels, Domain: noDomain(c.config, imex.ReasonNoDomain, fmt.Sprintf("the list has no ComputeDomain %s", c.key()))}
 	domains, _ := l.domains.all()
 	if facts, there := domains[c.key()]; there {
 		seen.Domain = c.judge(&facts)

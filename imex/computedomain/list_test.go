@@ -62,6 +62,11 @@ func TestReadList(t *testing.T) {
 			t.Errorf("%.40q: %v, want %q", text, got, err)
 		}
 	}
+	config := complete(t)
+	config.HostChannels = true
+	if host, err := ReadList("list", strings.NewReader(listedText), config); err != nil || !host.HostChannels {
+		t.Errorf("where jobs use the nodes' channels: %+v, %v", host, err)
+	}
 	none, err := ReadList("list", strings.NewReader(`{"items":[]}`), complete(t))
 	if err != nil || none.Domain.UID != "" || none.Domain.Problem.Reason != imex.ReasonNoDomain {
 		t.Errorf("an empty list: %+v, %v", none, err)

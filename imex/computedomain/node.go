@@ -171,7 +171,7 @@ func (n *Node) Snapshot() (*imex.Seen, error) {
 	}
 	l := labels[types.NamespacedName{Name: n.name}]
 	seen := &imex.Seen{
-		Join: n.config.Join, Domain: imex.Domain{Namespace: n.config.Namespace, Name: n.config.Name}, ClaimsUnread: true,
+		Join: n.config.Join, HostChannels: n.config.HostChannels, Domain: imex.Domain{Namespace: n.config.Namespace, Name: n.config.Name}, ClaimsUnread: true,
 		Nodes: map[string]imex.Node{n.name: {Name: n.name, DomainLabel: l.domain, CliqueLabel: l.clique}},
 	}
 	switch is, read := n.defined.known(); {

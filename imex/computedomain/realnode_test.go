@@ -44,7 +44,7 @@ func TestRealNode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	config, err := imex.Config{}.Complete()
+	config, err := imex.Config{HostChannels: true}.Complete()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func (o *nodeTest) seenIs(t *testing.T, what string, is func(*imex.Seen) bool) *
 }
 
 func (o *nodeTest) labels(t *testing.T) {
-	want := &imex.Seen{Join: imex.JoinHolder, Domain: imex.Domain{Namespace: imex.DefaultNamespace, Name: imex.DefaultName}, ClaimsUnread: true,
+	want := &imex.Seen{Join: imex.JoinHolder, HostChannels: true, Domain: imex.Domain{Namespace: imex.DefaultNamespace, Name: imex.DefaultName}, ClaimsUnread: true,
 		Nodes: map[string]imex.Node{"n0": {Name: "n0", CliqueLabel: "of.GFD"}}}
 	o.seenIs(t, "labels", func(s *imex.Seen) bool { return cmp.Equal(want, s) })
 	o.kubectl(t, "label", "node", "n0", labelDomain+"="+someDomain)
