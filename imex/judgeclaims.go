@@ -45,7 +45,7 @@ func conflict(j *judge, n *node) finding {
 }
 
 // remedyOfTwo says which of the pods are to claim, and what of the others.
-func (j *judge) remedyOfTwo(claims []*Claim) string {
+func (s *Seen) remedyOfTwo(claims []*Claim) string {
 	var holder, slurmd, other bool
 	for _, c := range claims {
 		holder = holder || c.Owner == OwnerHolder
@@ -55,9 +55,9 @@ func (j *judge) remedyOfTwo(claims []*Claim) string {
 	switch {
 	case other:
 		return "keep pods with channel claims of their own off nodes that have joined for Slurm: end one that waits first, for the end of the one that holds the channel ends the node's IMEX daemon"
-	case j.Join == JoinHolder && slurmd:
+	case s.Join == JoinHolder && slurmd:
 		return "take the claim out of the worker pods (resourceClaims of the NodeSet) while no job across nodes runs, or set imex.join to slurmd"
-	case j.Join == JoinSlurmd && holder:
+	case s.Join == JoinSlurmd && holder:
 		return "delete the DaemonSet that holds the claims while no job across nodes runs, or set imex.join to holder"
 	}
 	return "let one pod of a node claim: end one that waits first, for the end of the one that holds the channel ends the node's IMEX daemon"
