@@ -14,12 +14,19 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newDemoCommand(), newAgentCommand(), newProbeCommand(), newProbeDCGMCommand(), newDiscoverCommand(), newRenderCommand(), newMapCommand(), newCheckCommand(), newJobCommand(), newPublisherCommand(), newHoldCommand(), newConfigCommand())
+	root.AddCommand(newDemoCommand(), newAgentCommand(), newProbeCommand(), newProbeDCGMCommand(), newDiscoverCommand(), newRenderCommand(), newMapCommand(), newCheckCommand(), newJobCommand(), newPublisherCommand(), newHoldCommand(), newIMEXCommand(), newConfigCommand())
 	hint := func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	}
 	root.SetFlagErrorFunc(hint)
-	for _, cmd := range root.Commands() {
+	hintArgs(root, hint)
+	return root
+}
+
+// hintArgs has all commands below parent add the hint to what is wrong with their
+// arguments.
+func hintArgs(parent *cobra.Command, hint func(*cobra.Command, error) error) {
+	for _, cmd := range parent.Commands() {
 		if check := cmd.Args; check != nil {
 			cmd.Args = func(cmd *cobra.Command, args []string) error {
 				if err := check(cmd, args); err != nil {
@@ -28,6 +35,6 @@ func newRootCommand() *cobra.Command {
 				return nil
 			}
 		}
+		hintArgs(cmd, hint)
 	}
-	return root
 }
