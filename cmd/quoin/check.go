@@ -22,6 +22,7 @@ type checkOptions struct {
 	plan      string
 	slurmConf string
 	imex      string
+	imexAll   bool
 	config    string
 	render    renderOptions
 }
@@ -44,8 +45,11 @@ another type, and Cores that are not the sockets of the node's line, for all of 
 Slurm drains nodes.
 
 With --imex it reads the cluster's nodes, ComputeDomains, claims and pods, and names
-each node that is no member of the IMEX domain, and what to do there. Reports add
-what NVML says.
+each node that is no member of the IMEX domain, and what to do there, and claims that
+wait without a node. Reports add what NVML says and what the nodes say of their daemons
+and channels. With --imex-all it lists what is seen of every node too: its clique,
+whether the driver's label names the domain, its entry in the clique, who claims its
+channel.
 
 Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 		Example: `  scontrol show topology | quoin check --topology - --plan topology.conf
@@ -60,6 +64,7 @@ Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 	f.StringVar(&o.shown, "topology", "", "`file` with the output of scontrol show topology, - for standard input")
 	f.StringVar(&o.slurmConf, "slurm-conf", "", "slurm.conf `file` that the plan must go with")
 	f.StringVar(&o.imex, "imex", "", "`file` with the output of "+computedomain.ListCommand+", - for standard input")
+	f.BoolVar(&o.imexAll, "imex-all", false, "list what is seen of all nodes; with --imex")
 	f.StringVar(&o.config, "config", "", "configuration `file`, of which imex counts; with --imex")
 	f.StringVar(&o.plan, "plan", "", "topology.conf, topology.yaml or (with --slurm-conf) gres.conf, or a `path` of a directory that holds them")
 	f.StringVar(&o.render.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json")
@@ -75,6 +80,9 @@ func check(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string)
 			return errors.New("--imex beside --topology, --slurm-conf, --plan or --nodes: want it alone, or with reports")
 		}
 		return checkIMEX(stdin, stdout, o, reports)
+	}
+	if o.imexAll {
+		return errors.New("--imex-all: want --imex too, with the cluster's objects")
 	}
 	if o.shown == "" && o.slurmConf == "" {
 		return errors.New("no --topology, --slurm-conf or --imex: want a file with the output of scontrol show topology (- for standard input), a slurm.conf, or the cluster's objects")

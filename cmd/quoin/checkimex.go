@@ -38,15 +38,34 @@ func checkIMEX(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []str
 		return err
 	}
 	seen.Nodes = publisher.Members(snap, seen.Join == imex.JoinSlurmd)
-	if showMembership(stdout, imex.Judge(seen)) {
+	verdicts := imex.Judge(seen)
+	if o.imexAll {
+		if err := listMembers(stdout, seen, verdicts); err != nil {
+			return err
+		}
+	}
+	conflicts := showUnplaced(stdout, imex.JudgeUnplaced(seen))
+	if showMembership(stdout, verdicts, conflicts) {
 		return exitError(1)
 	}
 	return nil
 }
 
+// showUnplaced lists the claims that no node has, and returns how many of them are
+// there by mistake: others may come to a node in a moment.
+func showUnplaced(w io.Writer, all []imex.Unplaced) (conflicts int) {
+	for _, u := range all {
+		if u.Reason == imex.ReasonClaimConflict {
+			conflicts += u.Claims
+		}
+		fmt.Fprintf(w, "%s: %s\n  %s\n", u.Reason, u.Message, u.Remedy)
+	}
+	return conflicts
+}
+
 // showMembership lists the nodes of which something is to be said, and reports
-// whether one is a problem.
-func showMembership(w io.Writer, verdicts map[string]imex.Verdict) (problem bool) {
+// whether one is a problem, or conflicts there are of claims that no node has.
+func showMembership(w io.Writer, verdicts map[string]imex.Verdict, conflicts int) (problem bool) {
 	ready, not := 0, 0
 	for _, node := range slices.Sorted(maps.Keys(verdicts)) {
 		v := verdicts[node]
@@ -68,11 +87,14 @@ func showMembership(w io.Writer, verdicts map[string]imex.Verdict) (problem bool
 			fmt.Fprintf(w, "  %s\n", v.Remedy)
 		}
 	}
-	if not > 0 {
+	switch {
+	case not > 0:
 		fmt.Fprintf(w, "differs: %d of %d nodes are no members of the IMEX domain\n", not, not+ready)
 		return true
-	}
-	if ready == 0 {
+	case conflicts > 0:
+		fmt.Fprintf(w, "differs: %d claims wait in conflict with others, beside %d nodes that are members of the IMEX domain\n", conflicts, ready)
+		return true
+	case ready == 0:
 		fmt.Fprintln(w, "same: no node needs the IMEX domain")
 		return false
 	}

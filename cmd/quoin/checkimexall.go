@@ -1,0 +1,102 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// listMembers lists all nodes that are judged, and what is seen of each.
+func listMembers(w io.Writer, seen *imex.Seen, verdicts map[string]imex.Verdict) error {
+	entries, claims := entriesOf(seen), map[string][]string{}
+	for i := range seen.Claims {
+		c := &seen.Claims[i]
+		claims[c.Node] = append(claims[c.Node], claimText(c))
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NODE\tCLIQUE\tLABEL\tINDEX\tADDRESS\tSTATUS\tCLAIM\tDAEMON\tCHANNELS\tVERDICT")
+	for _, name := range slices.Sorted(maps.Keys(verdicts)) {
+		n := seen.Nodes[name]
+		index, address, status := "-", "-", "-"
+		if e, is := entries[entryKey{name, cmp.Or(n.Clique, n.CliqueLabel)}]; is {
+			index, address, status = strconv.Itoa(e.Index), cmp.Or(printable(e.Address), "-"), "NotReady"
+			if e.Ready {
+				status = "Ready"
+			}
+		}
+		daemon, channels := localText(n.Local)
+		slices.Sort(claims[name])
+		verdict := verdicts[name].Reason
+		if note := verdicts[name].Note; note != "" {
+			verdict += ", but " + note
+		}
+		fmt.Fprintln(t, strings.Join([]string{name, cmp.Or(printable(n.Clique), printable(n.CliqueLabel), "-"), labelText(seen, &n), index, address, status,
+			cmp.Or(strings.Join(claims[name], ", "), "-"), daemon, channels, verdict}, "\t"))
+	}
+	return t.Flush()
+}
+
+// localText is what a node's report says of its daemon and of its device files of
+// channels.
+func localText(local *topology.IMEX) (daemon, channels string) {
+	switch {
+	case local == nil:
+		return "-", "-"
+	case local.ChannelMajor == nil:
+		return "-", "no major"
+	}
+	return cmp.Or(printable(local.DaemonState), "-"), strconv.Itoa(local.Channels)
+}
+
+// entryKey names the entry of a node in a clique.
+type entryKey struct{ node, clique string }
+
+// entriesOf returns the entries of the wanted domain: those of its cliques, or of its
+// status where the driver has no cliques.
+func entriesOf(seen *imex.Seen) map[entryKey]imex.Member {
+	entries := map[entryKey]imex.Member{}
+	for _, c := range seen.Cliques {
+		for _, m := range c.Daemons {
+			if c.Domain == seen.Domain.UID {
+				entries[entryKey{m.Node, c.ID}] = m
+			}
+		}
+	}
+	if len(seen.Cliques) == 0 {
+		for node, m := range seen.Members {
+			entries[entryKey{node, m.Clique}] = m
+		}
+	}
+	return entries
+}
+
+// labelText says whose domain the label names by which a node's daemon is started.
+func labelText(seen *imex.Seen, n *imex.Node) string {
+	switch n.DomainLabel {
+	case "":
+		return "-"
+	case seen.Domain.UID:
+		return "yes"
+	}
+	return "other"
+}
+
+// claimText is such as "holder quoin-system/quoin-imex-x2x4v".
+func claimText(c *imex.Claim) string {
+	owner := cmp.Or(c.Owner, "unknown")
+	switch {
+	case c.Waiting != "":
+		return owner + " waits " + printable(c.Waiting)
+	case len(c.Pods) == 0:
+		return "unused " + printable(c.Namespace+"/"+c.Name)
+	}
+	return owner + " " + printable(strings.Join(c.Pods, " "))
+}
