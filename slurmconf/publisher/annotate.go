@@ -12,7 +12,10 @@ import (
 )
 
 // annotation is one Node's annotation that differs from the files.
-type annotation struct{ node, was, spec string }
+type annotation struct {
+	node      *Node
+	was, spec string
+}
 
 // specSince is an annotation to be, and since when the files are so.
 type specSince struct {
@@ -32,11 +35,14 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]
 	waiting := make(map[string]specSince)
 	for slurm, n := range nodes {
 		have, want := n.Annotations[SpecAnnotation], specs[slurm]
-		if have == want {
+		switch {
+		case have == want:
 			delete(s.tried, n.Name) // should it change again, that is another case
 			continue
-		}
-		if s.tried[n.Name] == have+"\n"+want || p.otherAnnotates(s, n) != "" {
+		case p.otherAnnotates(s, n) != "":
+			continue
+		case s.tried[n.Name] == have+"\n"+want:
+			s.annotationDiffers(n, have, want, ErrConflict, now)
 			continue
 		}
 		since, ok := s.waiting[slurm]
@@ -47,34 +53,38 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]
 		if at := since.time.Add(s.pub.AnnotateAfter.Duration); now.Before(at) {
 			next = earlier(next, at)
 		} else {
-			due = append(due, annotation{n.Name, have, want})
+			due = append(due, annotation{n, have, want})
 		}
 	}
 	s.waiting = waiting
-	return next, p.annotate(ctx, s, due)
+	return next, p.annotate(ctx, s, due, now)
 }
 
 // annotate brings the Nodes' annotations up to the published files. Conflicts
 // are named and not tried again until the annotation changes; the error is worth
 // another try.
-func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation) error {
+func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation, now time.Time) error {
 	var retry error
 	var conflicts []string
 	done := 0
 	for i, err := range p.writeAnnotations(ctx, due) {
 		a := due[i]
+		name := a.node.Name
 		switch {
 		case err == nil:
 			done++
 			if a.spec == "" { // if it stays, it was another's
-				s.tried[a.node] = a.was + "\n" + a.spec
+				s.tried[name] = a.was + "\n" + a.spec
+				s.annotationDiffers(a.node, a.was, a.spec, ErrConflict, now)
 			}
 		case errors.Is(err, ErrConflict):
-			s.tried[a.node] = a.was + "\n" + a.spec
+			s.tried[name] = a.was + "\n" + a.spec
+			s.annotationDiffers(a.node, a.was, a.spec, err, now)
 			p.metrics.conflicts.Inc()
-			p.log.Warn("node annotation has another owner, left alone", "node", a.node, "err", err)
-			conflicts = append(conflicts, a.node)
+			p.log.Warn("node annotation has another owner, left alone", "node", name, "err", err)
+			conflicts = append(conflicts, name)
 		default:
+			s.annotationDiffers(a.node, a.was, a.spec, err, now)
 			retry = err
 		}
 	}
@@ -92,7 +102,7 @@ func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation) er
 func (p *Publisher) writeAnnotations(ctx context.Context, due []annotation) []error {
 	return several(ctx, len(due), func(i int) error {
 		p.metrics.writes.WithLabelValues("node").Inc()
-		return p.store.Annotate(ctx, due[i].node, due[i].spec)
+		return p.store.Annotate(ctx, due[i].node.Name, due[i].spec)
 	})
 }
 

@@ -126,7 +126,7 @@ func (p *Publisher) writeConditions(ctx context.Context, snap *Snapshot, verdict
 			verdict = &v
 		}
 		var differ []Condition
-		for _, want := range conditionsOf(snap.Reports[n.Name], c.driftOf(n.Name), verdict) {
+		for _, want := range conditionsOf(snap.Reports[n.Name], c.driftOf(n.Name), verdict, n.Conditions) {
 			if have, is := n.Conditions[want.Type]; (!is || have != want) && (sure || want.Type != ConditionDrift) {
 				differ = append(differ, want)
 			}

@@ -35,8 +35,8 @@ func isOwnCondition(kind string) bool {
 
 // conditionsOf returns the conditions that a Node is to have by its report, by what
 // publications found of it and by the verdict on its membership, nil for none. What
-// nothing is known of is left out, and stays as it is.
-func conditionsOf(report *topology.Node, drift []topology.Problem, verdict *imex.Verdict) []Condition {
+// nothing is known of is left out, and stays as it is; had are those that it has.
+func conditionsOf(report *topology.Node, drift []topology.Problem, verdict *imex.Verdict, had map[string]Condition) []Condition {
 	var out []Condition
 	if verdict != nil {
 		out = append(out, membershipCondition(*verdict))
@@ -44,7 +44,7 @@ func conditionsOf(report *topology.Node, drift []topology.Problem, verdict *imex
 	if c, known := fabricCondition(report); known {
 		out = append(out, c)
 	}
-	if report != nil || len(drift) > 0 {
+	if report != nil || len(drift) > 0 || had[ConditionDrift].True { // which labels alone may have brought about
 		out = append(out, driftCondition(drift))
 	}
 	return out

@@ -21,6 +21,8 @@ type nodeHistory struct {
 	others map[string][]*state
 	// strangers are Nodes without a Slurm name that are none of the published.
 	strangers map[string]bool
+	// drift says of which nodes Slurm is told another place, and since when.
+	drift driftHistory
 }
 
 // see notes which Node has which Slurm name, and returns those of the names that

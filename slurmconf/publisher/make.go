@@ -57,36 +57,43 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 // Make plans, renders, parses back and lints. An error means that no plan could
 // be made at all.
 func Make(p *Publication, g Gathered, prev Previous) (*Made, error) {
+	m, err := planned(p, &g, prev)
+	if err != nil || m.Refused != "" {
+		return m, err
+	}
+	gres, problems := slurmconf.GresFromFacts(g.Facts, prev.Gres, p.gres())
+	m.gres, m.Problems = gres, append(m.Problems, problems...)
+	all := m.keepTopologies(p, &prev, m.topologies)
+	if err := m.render(p, all); err != nil {
+		return nil, err
+	}
+	if p.SlurmConf {
+		if err := m.addFragment(p, &g, prev, m.topologies); err != nil {
+			return nil, err
+		}
+	}
+	m.Digest = Digest(m.Files)
+	m.check(p, all)
+	return m, nil
+}
+
+// planned makes the plan alone.
+func planned(p *Publication, g *Gathered, prev Previous) (*Made, error) {
 	g.Facts = nodelabels.Level(g.Facts, prev.switches())
 	plan, err := topology.MakePlan(g.Facts, prev.carried(g.Facts), p.policy())
 	if err != nil {
 		return nil, err
 	}
 	m := &Made{Plan: plan, Files: map[string]string{}, Problems: slices.Concat(plan.Problems, g.namelessProblems(), g.problems)}
-	topologies, err := slurmconf.FromPlan(plan, p.choice())
+	m.topologies, err = slurmconf.FromPlan(plan, p.choice())
 	if err != nil && !errors.Is(err, slurmconf.ErrEmptyPlan) {
 		return nil, err
 	}
-	m.Specs = slurmconf.Specs(plan, topologies)
+	m.Specs = slurmconf.Specs(plan, m.topologies)
 	m.LeftOut = leftOut(plan, m.Specs, g.Unnamed)
 	if len(m.Specs) == 0 { // blocks may still hold the places of domains that have gone
 		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()+reasons(plan, g.Unnamed)
-		return m, nil
 	}
-	gres, problems := slurmconf.GresFromFacts(g.Facts, prev.Gres, p.gres())
-	m.gres, m.Problems = gres, append(m.Problems, problems...)
-	m.topologies = topologies
-	all := m.keepTopologies(p, &prev, topologies)
-	if err := m.render(p, all); err != nil {
-		return nil, err
-	}
-	if p.SlurmConf {
-		if err := m.addFragment(p, &g, prev, topologies); err != nil {
-			return nil, err
-		}
-	}
-	m.Digest = Digest(m.Files)
-	m.check(p, all)
 	return m, nil
 }
 

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -31,6 +32,8 @@ type memory struct {
 	conditionWrites int
 	broken          error           // of every call
 	refuses         error           // of writes
+	refusesFiles    error           // of those to publications
+	refusesNotes    error           // of those of annotations
 	events          []string        // the reasons that were recorded
 	foreign         map[string]bool // nodes whose annotation somebody else owns
 	keeps           map[string]bool // nodes whose annotation stays when it is given up, for it was another's
@@ -68,8 +71,8 @@ func (m *memory) Load(_ context.Context, p *Publication) (*Published, error) {
 func (m *memory) Save(_ context.Context, p *Publication, out *Published) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.refuses != nil {
-		return m.refuses
+	if err := cmp.Or(m.refuses, m.refusesFiles); err != nil {
+		return err
 	}
 	version := ""
 	if was := m.published[p.key()]; was != nil {
@@ -91,8 +94,8 @@ func (m *memory) Annotate(_ context.Context, node, spec string) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.refuses != nil {
-		return m.refuses
+	if err := cmp.Or(m.refuses, m.refusesNotes); err != nil {
+		return err
 	}
 	m.annotated++
 	switch {

@@ -106,7 +106,6 @@ func (p *Publisher) observe(ctx context.Context, s *state, made *Made, snap *Sna
 			blocks["placeholder"]++
 		}
 	}
-	p.conditions.found(s.pub.Name, driftOf(made))
 	set(p.metrics.nodes, s.pub.Name, nodes)
 	set(p.metrics.problems, s.pub.Name, problems)
 	set(p.metrics.blocks, s.pub.Name, blocks)

@@ -9,9 +9,16 @@ import (
 	"time"
 )
 
-// reconcile makes one publication as the facts say and returns when it wants
-// to be called again without a change, zero for not at all.
+// reconcile makes one publication as the facts say, finds the nodes of which Slurm is
+// told otherwise, and returns when it wants to be called again without a change, zero
+// for not at all.
 func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) {
+	wake, err := p.bringUp(ctx, s)
+	return earlier(wake, p.sayDrift(s)), err
+}
+
+// bringUp makes a publication from what is published, if that is the publisher's own.
+func (p *Publisher) bringUp(ctx context.Context, s *state) (time.Time, error) {
 	snap, err := p.store.Snapshot(ctx)
 	if err != nil {
 		return time.Time{}, err
@@ -21,7 +28,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 		return time.Time{}, err
 	}
 	if !s.last.sameFiles(was) && s.last != nil {
-		return time.Now(), p.restore(ctx, s, was)
+		return time.Now(), p.restore(ctx, s, snap, was)
 	}
 	prev, err := readPrevious(was)
 	if err == nil {
@@ -30,20 +37,30 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	if err != nil {
 		return time.Time{}, p.hold(ctx, s, was, "", "PublishedUnreadable", err.Error()+"; restore it, or remove the file's key to have it made anew")
 	}
+	now := time.Now()
 	switch was.touched(prev) {
 	case replaced:
 		p.log.Warn("the published topology was replaced by one that has no node, making it anew", "publication", s.pub.Name, "place", s.pub.key())
 		prev.Topology = nil
 	case edited:
 		if digest := Digest(own(was.Files)); was.Annotations[AnnotationApprove] != digest {
+			s.foreignDiffer(snap, &prev, heldFor(s.pub, "PublishedEdited", now))
 			return time.Time{}, p.hold(ctx, s, was, digest, "PublishedEdited", fmt.Sprintf("the files are not those that were published with digest %s; restore them, or to go on from what is there now, set the annotation %s=%s",
 				was.Annotations[AnnotationDigest], AnnotationApprove, digest))
 		}
 	}
-	now := time.Now()
+	return p.goOn(ctx, s, snap, was, prev, now)
+}
+
+// goOn makes a publication that carries on what is published, prev.
+func (p *Publisher) goOn(ctx context.Context, s *state, snap *Snapshot, was *Published, prev Previous, now time.Time) (time.Time, error) {
 	g, wake := p.gather(s, snap, &prev, now)
 	wake = earlier(wake, s.keepNamed(&prev, &g, now))
+	var made *Made
 	hold := func(digest, reason, message string) (time.Time, error) {
+		if made != nil {
+			s.filesDiffer(&prev, made.Specs, g.nodes, heldFor(s.pub, reason, now))
+		}
 		if err := p.hold(ctx, s, was, digest, reason, message); err != nil || prev.Topology == nil {
 			return wake, err
 		}
@@ -60,6 +77,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 		return hold("", "NoPlan", err.Error())
 	}
 	p.nameOverlaps(s, made, g.nodes)
+	s.nodes.drift.problems = driftOf(made)
 	p.observe(ctx, s, made, snap)
 	if made.Refused != "" {
 		return hold(made.Digest, made.Refused, made.Message)
@@ -76,6 +94,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 	made.leaving = s.leaving(&g, made.Specs)
 	published, err := p.publish(ctx, s, was, made, now)
 	if err != nil {
+		s.filesDiffer(&prev, made.Specs, g.nodes, unwritten(s.pub, err, now))
 		return wake, err
 	}
 	s.nodes.wrote(&g)
@@ -85,7 +104,7 @@ func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) 
 
 // restore writes the last files again: they hold order, names and places, and
 // are no less good for what was done to the published ones.
-func (p *Publisher) restore(ctx context.Context, s *state, was *Published) error {
+func (p *Publisher) restore(ctx context.Context, s *state, snap *Snapshot, was *Published) error {
 	const message = "the published files were deleted or edited: written again"
 	p.log.Warn(message, "publication", s.pub.Name, "place", s.pub.key())
 	if p.recorder != nil {
@@ -99,7 +118,14 @@ func (p *Publisher) restore(ctx context.Context, s *state, was *Published) error
 			again.Annotations[key] = value
 		}
 	}
-	return p.save(ctx, s, again)
+	err := p.save(ctx, s, again)
+	if err == nil {
+		return nil
+	}
+	if prev, unreadable := readPrevious(was); unreadable == nil {
+		s.foreignDiffer(snap, &prev, unwritten(s.pub, err, time.Now()))
+	}
+	return err
 }
 
 func earlier(a, b time.Time) time.Time {

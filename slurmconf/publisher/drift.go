@@ -1,0 +1,168 @@
+package publisher
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// The reasons for which Slurm is told another place of a node than its facts name: by
+// the published files, or by the Node's annotation. What the rules of stability keep in
+// its place is neither, for the plan has it there too.
+const (
+	ReasonPublishedDiffers  = "PublishedDiffers"
+	ReasonAnnotationDiffers = "AnnotationDiffers"
+)
+
+// driftAfter is how long Slurm has been told so before the Node's condition says it. A
+// pass that fails is tried again within a minute, a change may be approved at once, and
+// facts that go back and forth while files are held would have the condition do the same.
+const driftAfter = 2 * time.Minute
+
+// driftHistory is what the passes over one publication found of nodes whose place is
+// not sure, or of which Slurm is told another. The zero value is that of a publisher
+// that has just started.
+type driftHistory struct {
+	// problems are those of the facts in this pass, by node, nil before there is a plan.
+	problems map[string][]topology.Problem
+	// found are the differences of this pass, last those of the one before: nil where
+	// there was none.
+	found, last map[differing]difference
+}
+
+// differing names a difference: a Node and a reason.
+type differing struct{ node, reason string }
+
+// difference is one place of a node that is not the other.
+type difference struct {
+	is, want string // Topology= strings, empty for no place
+	// cause is why they differ, in words that stay as long as it does; detail is what
+	// an error said of it first.
+	cause, detail string
+	since         time.Time
+}
+
+// differs notes what Slurm is told of a node. A publisher that has just started goes on
+// from what the Node's condition says.
+func (h *driftHistory) differs(n *Node, reason string, d difference) {
+	key := differing{n.Name, reason}
+	was, stood := h.last[key]
+	switch {
+	case stood:
+		d.since = was.since
+		if was.is == d.is && was.want == d.want && was.cause == d.cause {
+			d.detail = was.detail // errors are seldom worded twice alike
+		}
+	case h.last == nil:
+		if said := n.Conditions[ConditionDrift]; said.True && strings.Contains(said.Message, d.places(reason)) {
+			d.since = d.since.Add(-driftAfter)
+		}
+	}
+	if h.found == nil {
+		h.found = make(map[differing]difference, len(h.last))
+	}
+	h.found[key] = d
+}
+
+// places says both.
+func (d *difference) places(reason string) string {
+	is, want := d.is, d.want
+	if is == "" {
+		is = "no place"
+	}
+	if want == "" {
+		want = "no place"
+	}
+	if reason == ReasonAnnotationDiffers {
+		return fmt.Sprintf("its annotation %s says %s, the published files say %s", SpecAnnotation, is, want)
+	}
+	return fmt.Sprintf("the published files say %s, its facts say %s", is, want)
+}
+
+func (d *difference) message(reason string) string {
+	m := d.places(reason) + ": " + d.cause
+	if d.detail != "" {
+		m += ": " + d.detail
+	}
+	return m
+}
+
+// take ends a pass that has made a plan: it returns all that was found in it, by node, but
+// for differences that have not stood for long enough, and when these will have.
+func (h *driftHistory) take(now time.Time) (all map[string][]topology.Problem, wake time.Time) {
+	all = h.problems
+	for key, d := range h.found {
+		if until := d.since.Add(driftAfter); now.Before(until) {
+			wake = earlier(wake, until)
+			continue
+		}
+		all[key.node] = append(all[key.node], topology.Problem{Node: key.node, Reason: key.reason, Message: d.message(key.reason)})
+	}
+	if h.found == nil {
+		h.found = map[differing]difference{}
+	}
+	h.problems, h.found, h.last = nil, nil, h.found
+	return all, wake
+}
+
+// sayDrift hands what a pass found on to the conditions of Nodes, and returns when to
+// come back. A pass that has made no plan found nothing, and what was found before stays.
+func (p *Publisher) sayDrift(s *state) (wake time.Time) {
+	h := &s.nodes.drift
+	if h.problems == nil {
+		h.found = nil
+		return wake
+	}
+	all, wake := h.take(time.Now())
+	p.conditions.found(s.pub.Name, all)
+	return wake
+}
+
+// filesDiffer notes which nodes the published files have elsewhere than specs. Where
+// nothing is published Slurm is told nothing.
+func (s *state) filesDiffer(prev *Previous, specs map[string]string, nodes map[string]*Node, why difference) {
+	if prev.Topology == nil {
+		return
+	}
+	published := prev.specs(s.pub)
+	for name, n := range nodes {
+		if why.is, why.want = published[name], specs[name]; why.is != why.want {
+			s.nodes.drift.differs(n, ReasonPublishedDiffers, why)
+		}
+	}
+}
+
+// heldFor is why files that are held differ. Their whole reason counts nodes and has a
+// digest: each change of one node would be written to all that differ.
+func heldFor(p *Publication, reason string, now time.Time) difference {
+	return difference{cause: fmt.Sprintf("the files of publication %s are held back for %s, see the annotation %s of %s", p.Name, reason, AnnotationHeldReason, p.key()), since: now}
+}
+
+// unwritten is why files that could not be written differ.
+func unwritten(p *Publication, err error, now time.Time) difference {
+	return difference{cause: fmt.Sprintf("the files of publication %s cannot be written to %s", p.Name, p.key()), detail: err.Error(), since: now}
+}
+
+// foreignDiffer compares files that somebody else wrote, from which nothing is made, with
+// a plan that would go on from them.
+func (s *state) foreignDiffer(snap *Snapshot, prev *Previous, why difference) {
+	g := Gather(s.pub, snap)
+	made, err := planned(s.pub, &g, *prev)
+	if err != nil {
+		return
+	}
+	s.nodes.drift.problems = driftOf(made)
+	s.filesDiffer(prev, made.Specs, g.nodes, why)
+}
+
+// annotationDiffers notes a node whose annotation is not as it is to be, for err. One that
+// was another's before the node had a place, or after, is nobody's concern but where the
+// publication takes the node.
+func (s *state) annotationDiffers(n *Node, is, want string, err error, now time.Time) {
+	if want == "" && !s.pub.takes(n) {
+		return
+	}
+	s.nodes.drift.differs(n, ReasonAnnotationDiffers, difference{is: is, want: want, cause: "it cannot be written", detail: err.Error(), since: now})
+}
