@@ -157,12 +157,7 @@ func (s *state) foreignDiffer(snap *Snapshot, prev *Previous, why difference) {
 	s.filesDiffer(prev, made.Specs, g.nodes, why)
 }
 
-// annotationDiffers notes a node whose annotation is not as it is to be, for err. One that
-// was another's before the node had a place, or after, is nobody's concern but where the
-// publication takes the node.
+// annotationDiffers notes a node whose annotation is not as it is to be, for err.
 func (s *state) annotationDiffers(n *Node, is, want string, err error, now time.Time) {
-	if want == "" && !s.pub.takes(n) {
-		return
-	}
 	s.nodes.drift.differs(n, ReasonAnnotationDiffers, difference{is: is, want: want, cause: "it cannot be written", detail: err.Error(), since: now})
 }

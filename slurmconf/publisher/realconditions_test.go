@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"encoding/json"
 	"log/slog"
 	"strings"
 	"testing"
@@ -8,13 +9,27 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
+// apply has somebody write parts of a Node.
+func (r *publicationRig) apply(manager string, node map[string]any, subresources ...string) {
+	r.t.Helper()
+	node["apiVersion"], node["kind"] = "v1", "Node"
+	data, err := json.Marshal(node)
+	if err == nil {
+		_, err = r.client.CoreV1().Nodes().Patch(r.t.Context(), "n00", types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: manager}, subresources...)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // TestRealConditions reads Nodes as people and other programs do, while the
-// fabric of one of their GPUs changes.
+// fabric of one of their GPUs changes and another program owns its annotation.
 func TestRealConditions(t *testing.T) {
 	c := kuberig.StartTest(t)
 	r := &publicationRig{t: t, client: c.Client()}
@@ -54,6 +69,12 @@ func TestRealConditions(t *testing.T) {
 		}
 	}
 	report(nil)
+	r.apply("topograph", map[string]any{"metadata": map[string]any{"name": "n00", "annotations": map[string]string{SpecAnnotation: "default:theirs"}}})
+	// As the leader before left it: without that it would be said after minutes.
+	const places = "its annotation topology.slinky.slurm.net/spec says default:theirs, the published files say nvl:nvl-8a61c302-0"
+	r.apply(fieldManager, map[string]any{"metadata": map[string]any{"name": "n00"}, "status": map[string]any{"conditions": []any{
+		map[string]any{"type": ConditionDrift, "status": "True", "reason": ReasonAnnotationDiffers, "message": places + ": as it was"},
+	}}}, "status")
 	ms := Duration{Duration: time.Millisecond}
 	pubs := complete(t, Publication{Namespace: "default", Settle: ms, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
 	store := NewKubeStore(c.Client(), "default", "", pubs, slog.New(slog.DiscardHandler))
@@ -61,7 +82,7 @@ func TestRealConditions(t *testing.T) {
 	pub.KeepConditions(store)
 	inBackground(t, store.Run, pub.Run)
 
-	until := func(what string, is func(fabric corev1.NodeCondition) bool) corev1.NodeCondition {
+	until := func(what, kind string, is func(corev1.NodeCondition) bool) corev1.NodeCondition {
 		t.Helper()
 		var n *corev1.Node
 		for end := time.Now().Add(40 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
@@ -70,7 +91,7 @@ func TestRealConditions(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, c := range n.Status.Conditions {
-				if string(c.Type) == ConditionFabric && is(c) {
+				if string(c.Type) == kind && is(c) {
 					return c
 				}
 			}
@@ -78,15 +99,15 @@ func TestRealConditions(t *testing.T) {
 		t.Fatalf("%s: not within 40 s: %+v", what, n.Status.Conditions)
 		return corev1.NodeCondition{}
 	}
-	well := until("well", func(c corev1.NodeCondition) bool {
+	well := until("well", ConditionFabric, func(c corev1.NodeCondition) bool {
 		return c.Status == corev1.ConditionFalse && c.Reason == "FabricHealthy"
 	})
 	report(func(f *topology.Fabric) { f.Health = topology.HealthLimitedCapacity })
-	limited := until("limited", func(c corev1.NodeCondition) bool {
+	limited := until("limited", ConditionFabric, func(c corev1.NodeCondition) bool {
 		return c.Status == corev1.ConditionTrue && c.Reason == "FabricLimitedCapacity"
 	})
 	report(func(f *topology.Fabric) { f.Health = topology.HealthUnhealthy })
-	worse := until("unhealthy", func(c corev1.NodeCondition) bool { return c.Reason == "FabricUnhealthy" })
+	worse := until("unhealthy", ConditionFabric, func(c corev1.NodeCondition) bool { return c.Reason == "FabricUnhealthy" })
 	if well.LastTransitionTime.IsZero() || !well.LastTransitionTime.Before(&limited.LastTransitionTime) || !worse.LastTransitionTime.Equal(&limited.LastTransitionTime) {
 		t.Errorf("times of transition: %s, %s, %s: want a later second and that again", well.LastTransitionTime, limited.LastTransitionTime, worse.LastTransitionTime)
 	}
@@ -94,11 +115,13 @@ func TestRealConditions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"KubeletReady", "QuoinTopologyDrift    False", "Agrees", "QuoinFabricDegraded   True", "GPU 0, GPU-a: its health is unhealthy"} {
+	for _, want := range []string{"KubeletReady", "QuoinTopologyDrift    True", "AnnotationDiffers", places + ": it cannot be written: ", `conflict with "topograph"`, "QuoinFabricDegraded   True", "GPU 0, GPU-a: its health is unhealthy"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("kubectl describe node does not say %q:\n%s", want, out)
 		}
 	}
+	r.apply("topograph", map[string]any{"metadata": map[string]any{"name": "n00"}}) // gives it up
+	until("annotated", ConditionDrift, func(c corev1.NodeCondition) bool { return c.Status == corev1.ConditionFalse && c.Reason == "Agrees" })
 	other, err := r.client.CoreV1().Nodes().Get(t.Context(), "n01", metav1.GetOptions{})
 	if err != nil || len(other.Status.Conditions) != 1 {
 		t.Errorf("the node of which nothing is known has conditions %+v, %v", other.Status.Conditions, err)
