@@ -96,10 +96,16 @@ func (j *judge) claim(n *node) finding {
 		return finding{reason: ReasonNoWorkerPod, message: "no worker pod is on the node, so nothing claims its channel"}
 	}
 	message := "nothing on the node claims its channel"
+	if n.Worker && j.Join == JoinSlurmd {
+		message = "a worker pod of Slurm is on the node and claims no channel: its NodeSet has no resourceClaims, or has them since the pod was made"
+	}
 	if n.DomainLabel != "" {
 		message += ", though it still has the label " + domainLabel
 	}
-	if j.Join == JoinSlurmd {
+	switch {
+	case j.Join == JoinSlurmd && n.Worker:
+		return finding{ReasonNotClaimed, message, "give the NodeSet resourceClaims from the domain's template (imex.claimTemplate) and slurmd's container a claim in its resources; pods that are there claim when they are made anew"}
+	case j.Join == JoinSlurmd:
 		return finding{ReasonNotClaimed, message, "give the worker pods a claim of the domain's template; nothing is wrong where none is to run"}
 	}
 	return finding{ReasonNotClaimed, message, "see why the DaemonSet that holds the claims has no pod on the node: its node selector and tolerations must let one run there"}

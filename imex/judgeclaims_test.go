@@ -67,6 +67,19 @@ func TestJudgeClaims(t *testing.T) {
 			s.unclaim("n1")
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })
 		}, want: map[string]string{"n1": ReasonNotClaimed}, says: []string{"template", "nothing is wrong where none is to run"}},
+		{name: "a worker pod that claims none", spoil: func(s *Seen) {
+			slurmd(s)
+			s.unclaim("n1")
+			s.node("n1", func(n *Node) { n.DomainLabel, n.Worker = "", true })
+		}, want: n1(ReasonNotClaimed), says: []string{"a worker pod of Slurm is on the node and claims no channel", "give the NodeSet resourceClaims"}, not: "nothing is wrong"},
+		{name: "a worker pod that claims none, where the holder claims", spoil: func(s *Seen) {
+			s.unclaim("n1")
+			s.node("n1", func(n *Node) { n.Worker = true })
+		}, want: n1(ReasonNotClaimed), says: []string{"nothing on the node claims", "DaemonSet"}},
+		{name: "a worker pod that claims", spoil: func(s *Seen) {
+			slurmd(s)
+			s.node("n1", func(n *Node) { n.Worker = true })
+		}},
 		{name: "no worker pod", spoil: func(s *Seen) {
 			slurmd(s)
 			s.unclaim("n1")

@@ -45,7 +45,8 @@ func (j *judge) behind(c *clique) []string {
 	}
 	c.counted = true
 	for _, n := range c.nodes {
-		if r := n.found.reason; isProblem(r) && (r != ReasonNotClaimed || j.Join != JoinSlurmd) {
+		r := n.found.reason
+		if idle := r == ReasonNotClaimed && j.Join == JoinSlurmd && !n.Worker; isProblem(r) && !idle {
 			c.behind = append(c.behind, n.Name+" ("+r+")")
 		}
 	}

@@ -203,7 +203,8 @@ func randomNode(r *rand.Rand, n *Node, pick func([]string) string, uids, ids []s
 	case 2:
 		n.Clique, n.CliqueLabel = pick(ids), pick(ids)
 	case 3:
-		n.DomainLabel, n.NoWorker = pick(uids), true
+		n.DomainLabel, n.Worker = pick(uids), r.IntN(2) == 0
+		n.NoWorker = !n.Worker
 	case 4:
 		n.Local = &topology.IMEX{DaemonState: pick([]string{"", "READY", "INITIALIZING"}), DomainState: pick([]string{"", "UP", "DOWN"}), HostService: r.IntN(3) == 0}
 		if r.IntN(2) == 0 {

@@ -27,6 +27,10 @@ type Seen struct {
 	// ClaimsUnread says that claims are not this observer's to read: nothing follows
 	// from their absence.
 	ClaimsUnread bool
+	// Workers are the nodes on which worker pods of Slurm are, or are to be, with
+	// claims or without; nil where nobody looked. Judge goes by the Nodes, which are
+	// told of it.
+	Workers map[string]bool
 }
 
 // Domain is the ComputeDomain that nodes are to join. Without UID and Problem it is
@@ -66,9 +70,9 @@ type Node struct {
 	DomainLabel string
 	// Local is by the node's report, nil where nobody has said.
 	Local *topology.IMEX
-	// NoWorker says that no worker pod of Slurm is on the node. False where it is
-	// not known.
-	NoWorker bool
+	// Worker says that a worker pod of Slurm is on the node, NoWorker that none is.
+	// Both are false where that is not known.
+	Worker, NoWorker bool
 }
 
 // NodeOf is what a node's report says of it: nothing where there is none.

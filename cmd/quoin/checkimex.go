@@ -37,7 +37,7 @@ func checkIMEX(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []str
 	if err != nil {
 		return err
 	}
-	seen.Nodes = publisher.Members(snap, seen.Join == imex.JoinSlurmd)
+	seen.Nodes = publisher.Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)
 	if o.imexAll {
 		if err := listMembers(stdout, seen, verdicts); err != nil {

@@ -21,7 +21,7 @@ const ListCommand = "kubectl get nodes,pods,resourceclaims,computedomains,comput
 // but the nodes. source names the input in errors. A list without ComputeDomains is
 // of a cluster that has none.
 func ReadList(source string, r io.Reader, config imex.Config) (*imex.Seen, error) {
-	l := &list{domains: newSource(readDomain, nobody), cliques: newSource(readClique, nobody), claims: newSource(readClaim, nobody), pods: newSource(readPod, nobody)}
+	l := &list{domains: newSource(readDomain, nobody), cliques: newSource(readClique, nobody), claims: newSource(readClaim, nobody), pods: newSource(joiningReader(config.Join), nobody)}
 	if err := l.read(json.NewDecoder(r)); err != nil {
 		return nil, fmt.Errorf("%s: %w: want the output of %s", source, err, ListCommand)
 	}
@@ -42,6 +42,9 @@ func ReadList(source string, r io.Reader, config imex.Config) (*imex.Seen, error
 	claims, _ := l.claims.all()
 	pods, _ := l.pods.all()
 	seen.Claims = joinClaims(claims, pods)
+	if config.Join == imex.JoinSlurmd {
+		seen.Workers = workersOn(pods)
+	}
 	return seen, nil
 }
 
@@ -133,8 +136,8 @@ func (l *list) item(text json.RawMessage) error {
 	case "ResourceClaim":
 		return add(l.claims, text, &resourcev1.ResourceClaim{})
 	case "Pod":
-		if !bytes.Contains(text, []byte("resourceClaims")) {
-			return nil // most have none, and are long
+		if !bytes.Contains(text, []byte("resourceClaims")) && !bytes.Contains(text, []byte(slurmdName)) {
+			return nil // most have no claims and are not Slurm's, and are long
 		}
 		return add(l.pods, text, &corev1.Pod{})
 	}

@@ -67,6 +67,12 @@ func TestReadList(t *testing.T) {
 	if host, err := ReadList("list", strings.NewReader(listedText), config); err != nil || !host.HostChannels {
 		t.Errorf("where jobs use the nodes' channels: %+v, %v", host, err)
 	}
+	config.Join = imex.JoinSlurmd
+	worker := `{"kind":"Pod","metadata":{"namespace":"slurm","name":"w","labels":{"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker"}},"spec":{"nodeName":"n2"}}`
+	slurm, err := ReadList("list", strings.NewReader(listedText+`{"items":[`+worker+`]}`), config)
+	if err != nil || !cmp.Equal(slurm.Workers, map[string]bool{"n2": true}) {
+		t.Errorf("where worker pods claim: %+v, %v", slurm, err)
+	}
 	none, err := ReadList("list", strings.NewReader(`{"items":[]}`), complete(t))
 	if err != nil || none.Domain.UID != "" || none.Domain.Problem.Reason != imex.ReasonNoDomain {
 		t.Errorf("an empty list: %+v, %v", none, err)

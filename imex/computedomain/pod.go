@@ -21,7 +21,7 @@ const (
 	unscheduledPods             = "spec.nodeName="
 )
 
-// podFacts is what is kept of a Pod with ResourceClaims.
+// podFacts is what is kept of a Pod.
 type podFacts struct {
 	uid    types.UID
 	owner  string
@@ -29,11 +29,47 @@ type podFacts struct {
 	claims []string // names of its ResourceClaims, as far as they have been made
 }
 
+// joiningReader returns how pods that join domains are read: where those of Slurm are
+// to claim, they are kept without ResourceClaims too.
+func joiningReader(join string) func(obj any) (podFacts, bool) {
+	if join == imex.JoinSlurmd {
+		return readWorkerPod
+	}
+	return readPod
+}
+
+// readWorkerPod reads a Pod as readPod does, and keeps those of Slurm without
+// ResourceClaims too, once it is known on which node they are.
+func readWorkerPod(obj any) (podFacts, bool) {
+	facts, keep := readPod(obj)
+	pod, ok := obj.(*corev1.Pod)
+	if keep || !ok || hasEnded(pod) || pod.Spec.NodeName == "" || ownerOf(pod.Labels) != imex.OwnerSlurmd {
+		return facts, keep
+	}
+	return podFacts{uid: pod.UID, owner: imex.OwnerSlurmd, node: pod.Spec.NodeName}, true
+}
+
+// workersOn returns the nodes on which worker pods of Slurm are, or are to be.
+func workersOn(pods map[types.NamespacedName]podFacts) map[string]bool {
+	nodes := make(map[string]bool)
+	for _, pod := range pods {
+		if pod.owner == imex.OwnerSlurmd && pod.node != "" {
+			nodes[pod.node] = true
+		}
+	}
+	return nodes
+}
+
+// hasEnded reports whether a Pod never runs again.
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
 // readPod reads a Pod; those without ResourceClaims are not kept, nor those that
 // have ended.
 func readPod(obj any) (podFacts, bool) {
 	pod, ok := obj.(*corev1.Pod)
-	if !ok || len(pod.Spec.ResourceClaims) == 0 || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if !ok || len(pod.Spec.ResourceClaims) == 0 || hasEnded(pod) {
 		return podFacts{}, false
 	}
 	out := podFacts{uid: pod.UID, owner: ownerOf(pod.Labels), node: cmp.Or(pod.Spec.NodeName, pinnedTo(&pod.Spec))}

@@ -1,11 +1,13 @@
 package computedomain
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/imex"
 )
@@ -51,6 +53,13 @@ func TestPinnedTo(t *testing.T) {
 	}
 }
 
+type readPodTest struct {
+	name string
+	pod  *corev1.Pod
+	want podFacts
+	keep bool
+}
+
 func TestReadPod(t *testing.T) {
 	template, none := "template", (*string)(nil)
 	pod := func(change func(*corev1.Pod)) *corev1.Pod {
@@ -60,12 +69,7 @@ func TestReadPod(t *testing.T) {
 		change(p)
 		return p
 	}
-	tests := []struct {
-		name string
-		pod  *corev1.Pod
-		want podFacts
-		keep bool
-	}{
+	tests := []readPodTest{
 		{"of the holder", pod(func(*corev1.Pod) {}), podFacts{uid: "u", owner: imex.OwnerHolder, node: "n1", claims: []string{"shared", "p-made-x7"}}, true},
 		{"of Slurm, waiting", pod(func(p *corev1.Pod) {
 			p.Labels, p.Spec.NodeName, p.Spec.NodeSelector = slurmdLabels, "", map[string]string{corev1.LabelHostname: "n2"}
@@ -75,12 +79,41 @@ func TestReadPod(t *testing.T) {
 		{"ended", pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), podFacts{}, false},
 		{"without claims", pod(func(p *corev1.Pod) { p.Spec.ResourceClaims = nil }), podFacts{}, false},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, keep := readPod(tt.pod)
-			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(podFacts{})); diff != "" || keep != tt.keep {
-				t.Errorf("kept %v (-want +got):\n%s", keep, diff)
-			}
+	unclaiming := podFacts{uid: "u", owner: imex.OwnerSlurmd, node: "n1"}
+	worker := func(change func(*corev1.Pod)) *corev1.Pod {
+		return pod(func(p *corev1.Pod) {
+			p.Labels, p.Spec.ResourceClaims = slurmdLabels, nil
+			change(p)
 		})
+	}
+	holder := append(slices.Clone(tests), readPodTest{"of Slurm without claims", worker(func(*corev1.Pod) {}), podFacts{}, false})
+	slurmd := append(slices.Clone(tests), []readPodTest{
+		{"of Slurm without claims", worker(func(*corev1.Pod) {}), unclaiming, true},
+		{"of Slurm without claims, nowhere yet", worker(func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Spec.NodeSelector = "", map[string]string{corev1.LabelHostname: "n2"}
+		}), podFacts{}, false},
+		{"of Slurm without claims, ended", worker(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), podFacts{}, false},
+	}...)
+	for join, tests := range map[string][]readPodTest{imex.JoinHolder: holder, imex.JoinSlurmd: slurmd} {
+		for _, tt := range tests {
+			t.Run(join+" "+tt.name, func(t *testing.T) {
+				got, keep := joiningReader(join)(tt.pod)
+				if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(podFacts{})); diff != "" || keep != tt.keep {
+					t.Errorf("kept %v (-want +got):\n%s", keep, diff)
+				}
+			})
+		}
+	}
+}
+
+func TestWorkersOn(t *testing.T) {
+	got := workersOn(map[types.NamespacedName]podFacts{
+		{Name: "a"}: {owner: imex.OwnerSlurmd, node: "n1"},
+		{Name: "b"}: {owner: imex.OwnerSlurmd, node: "n1", claims: []string{"c"}},
+		{Name: "c"}: {owner: imex.OwnerSlurmd},
+		{Name: "d"}: {owner: imex.OwnerHolder, node: "n2"},
+	})
+	if diff := cmp.Diff(map[string]bool{"n1": true}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }

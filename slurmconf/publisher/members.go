@@ -8,15 +8,16 @@ import (
 // domainLabel is the label by which NVIDIA's driver starts a node's IMEX daemon.
 const domainLabel = "resource.nvidia.com/computeDomain"
 
-// Members is what a Snapshot knows of the nodes themselves. byPods says that worker
-// pods claim, and that a node without one needs none.
-func Members(snap *Snapshot, byPods bool) map[string]imex.Node {
+// Members is what a Snapshot knows of the nodes themselves. workers are those with
+// worker pods of Slurm, as of imex.Seen; nil where nobody looked.
+func Members(snap *Snapshot, workers map[string]bool) map[string]imex.Node {
 	out := make(map[string]imex.Node, len(snap.Nodes))
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		m := imex.NodeOf(n.Name, snap.Reports[n.Name])
 		m.GPUs = m.GPUs || n.GPUs > 0 || n.Labels[nodelabels.Count] != ""
-		m.CliqueLabel, m.DomainLabel, m.NoWorker = n.Labels[nodelabels.Clique], n.Labels[domainLabel], byPods && len(n.Workers) == 0
+		m.CliqueLabel, m.DomainLabel = n.Labels[nodelabels.Clique], n.Labels[domainLabel]
+		m.Worker, m.NoWorker = workers[n.Name], workers != nil && !workers[n.Name]
 		// Of a node of which nothing is known as yet nothing is said, unless it is a
 		// member.
 		m.GPUs = m.GPUs && (m.Fabric != imex.FabricUnknown || m.CliqueLabel != "" || m.DomainLabel != "")

@@ -3,7 +3,6 @@ package publisher
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/quoin-hpc/quoin/imex"
 )
@@ -57,11 +56,10 @@ func (p *Publisher) judge(ctx context.Context, snap *Snapshot) map[string]imex.V
 		return nil
 	}
 	c.unseen = ""
-	pods := slices.ContainsFunc(p.states, func(s *state) bool { return s.pub.workers != nil || s.pub.names != nil })
 	if domain.UID != "" {
 		seen.Domain = domain // which may have been made just now
 	}
-	seen.Nodes = Members(snap, pods && seen.Join == imex.JoinSlurmd)
+	seen.Nodes = Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)
 	p.metrics.setMembership(&domain, verdicts)
 	return verdicts
