@@ -115,6 +115,29 @@ func TestJudgeEntry(t *testing.T) {
 	})
 }
 
+// TestJudgeNotes has peers that are not ready beside what is a node's own: that is
+// not to be hidden by them, and is not said anew whenever one of them changes.
+func TestJudgeNotes(t *testing.T) {
+	beside := func(note string) map[string]string {
+		return map[string]string{"n0": ReasonNotReady, "n1": ReasonReady + "/" + note, "*": ReasonReady + "/" + NotePeersNotReady}
+	}
+	spoil := func(own func(s *Seen)) func(*Seen) {
+		return func(s *Seen) {
+			s.entry(0, func(m *Member) { m.Ready = false })
+			s.local("n0", func(l *topology.IMEX) { l.DaemonState = "" })
+			own(s)
+		}
+	}
+	runJudgeCases(t, []judgeCase{
+		{name: "degraded", spoil: spoil(func(s *Seen) { s.local("n1", func(l *topology.IMEX) { l.DomainState = "DEGRADED" }) }), want: beside(NoteDomainNotUp), says: []string{"DEGRADED"}, not: "not ready"},
+		{name: "stale", spoil: spoil(func(s *Seen) {
+			s.Cliques = append(s.Cliques, Clique{Domain: testUID, ID: oldClique, Daemons: []Member{{Node: "n1", Address: "10.0.9.9", Clique: oldClique, Index: 5}}})
+		}), want: beside(ReasonStaleEntry), says: []string{"remove the node's entry"}, not: "not ready"},
+		{name: "label", spoil: spoil(func(s *Seen) { s.node("n1", func(n *Node) { n.CliqueLabel = oldClique }) }), want: beside(ReasonCliqueDiffers), not: "not ready"},
+		{name: "nothing", spoil: spoil(func(*Seen) {}), want: beside(NotePeersNotReady), says: []string{"n0 (NotReady)"}},
+	})
+}
+
 // TestJudgeByStatus judges the entries of a driver without objects for cliques.
 func TestJudgeByStatus(t *testing.T) {
 	peers := ReasonReady + "/" + NotePeersNotReady

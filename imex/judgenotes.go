@@ -6,17 +6,19 @@ import (
 	"strings"
 )
 
-// note adds to the verdict on a node that is ready what is wrong beside it.
+// note adds to the verdict on a node that is ready what is wrong beside it. Its peers
+// come after what is its own, and are left out beside it: they have verdicts
+// themselves.
 func (j *judge) note(n *node, v *Verdict) {
 	for _, look := range [...]func(*judge, *node) finding{
-		(*judge).peers,
 		(*judge).reach,
 		(*judge).strayed,
 		(*judge).witness,
+		(*judge).peers,
 		(*judge).status,
 	} {
 		f := look(j, n)
-		if f.reason == "" {
+		if f.reason == "" || f.reason == NotePeersNotReady && v.Note != "" {
 			continue
 		}
 		v.Message += "; " + f.message
