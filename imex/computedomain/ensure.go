@@ -68,9 +68,15 @@ func (c *Cluster) heldElsewhere() string {
 	if err != nil {
 		return "" // not ours to see
 	}
+	return c.whoHolds(claims)
+}
+
+// whoHolds says it of these claims. The domain of a claim may be one that somebody
+// has deleted.
+func (c *Cluster) whoHolds(claims []imex.Claim) string {
 	for i := range claims {
 		if k := &claims[i]; k.Domain != "" && len(k.Pods) > 0 {
-			return fmt.Sprintf("ComputeDomain %s is not made, for pod %s holds a channel of another domain (uid %s) on node %s: name that domain by imex.namespace and imex.name, with imex.join slurmd where worker pods claim, or end its pods",
+			return fmt.Sprintf("ComputeDomain %s is not made, for pod %s holds a channel of another domain (uid %s) on node %s: if that one was deleted, end all pods that hold channels of it; else name it by imex.namespace and imex.name, with imex.join slurmd where worker pods claim, or end its pods",
 				c.key(), k.Pods[0], k.Domain, k.Node)
 		}
 	}

@@ -42,6 +42,9 @@ func ReadList(source string, r io.Reader, config imex.Config) (*imex.Seen, error
 	claims, _ := l.claims.all()
 	pods, _ := l.pods.all()
 	seen.Claims = joinClaims(claims, pods)
+	if other := c.whoHolds(seen.Claims); other != "" && seen.Domain.UID == "" {
+		seen.Domain.Problem.Message = other
+	}
 	if config.Join == imex.JoinSlurmd {
 		seen.Workers = workersOn(pods)
 	}

@@ -56,9 +56,7 @@ func (p *Publisher) judge(ctx context.Context, snap *Snapshot) map[string]imex.V
 		return nil
 	}
 	c.unseen = ""
-	if domain.UID != "" {
-		seen.Domain = domain // which may have been made just now
-	}
+	seen.Domain = domain // which may have been made just now, or not, for a reason
 	seen.Nodes = Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)
 	p.metrics.setMembership(&domain, verdicts)
