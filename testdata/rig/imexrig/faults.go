@@ -49,6 +49,10 @@ func (n *Node) LoseEntry(lost bool) { n.set(func() { n.lost = lost }) }
 // until it is called with false.
 func (n *Node) FreezeStatus(frozen bool) { n.set(func() { n.frozen = frozen }) }
 
+// FallBehind has the kubelet unprepare nothing until it is called with false, as one
+// does that has yet to find out that a pod was deleted by force.
+func (n *Node) FallBehind(behind bool) { n.set(func() { n.behind = behind }) }
+
 // RestartDaemon deletes the pod of the node's daemon. The daemon takes itself out
 // of its clique, and the next one enters with another address and the lowest free
 // index.

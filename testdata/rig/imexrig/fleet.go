@@ -52,6 +52,9 @@ type Spec struct {
 	Name, Clique string
 	Labels       map[string]string // beside those that every GPU node has
 	GPUs         int               // 0 is 4
+	// NoDevices says that the kubelet plugin does not run at first: it publishes no
+	// devices until Node.Publish.
+	NoDevices bool
 }
 
 // Racks returns the nodes of some cliques, NAME r<clique>n<node> with two digits

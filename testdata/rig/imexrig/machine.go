@@ -37,15 +37,33 @@ func (f *Fleet) AddNode(ctx context.Context, s Spec) (*Node, error) {
 	if _, err := nodes.Patch(ctx, s.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 		return nil, fmt.Errorf("add node %s: %w", s.Name, err)
 	}
-	if _, err := f.kube.ResourceV1().ResourceSlices().Create(ctx, slice(machine), metav1.CreateOptions{}); err != nil {
-		return nil, fmt.Errorf("publish devices of node %s: %w", s.Name, err)
-	}
 	n := newNode(f, s)
+	if !s.NoDevices {
+		if err := n.publish(ctx, machine); err != nil {
+			return nil, err
+		}
+	}
 	f.mu.Lock()
 	f.nodes[s.Name] = n
 	f.mu.Unlock()
 	f.queue.Add(s.Name)
 	return n, nil
+}
+
+// Publish publishes the devices of a node that was made without.
+func (n *Node) Publish(ctx context.Context) error {
+	machine, err := n.fleet.kube.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("publish devices of node %s: %w", n.name, err)
+	}
+	return n.publish(ctx, machine)
+}
+
+func (n *Node) publish(ctx context.Context, machine *corev1.Node) error {
+	if _, err := n.fleet.kube.ResourceV1().ResourceSlices().Create(ctx, slice(machine), metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("publish devices of node %s: %w", n.name, err)
+	}
+	return nil
 }
 
 // status is a node's, in JSON.

@@ -21,6 +21,7 @@ type Node struct {
 	ready      bool // the IMEX daemon, once it has had its time
 	lost       bool
 	frozen     bool
+	behind     bool // with unpreparing
 	readyAfter time.Duration
 	err        error
 	boot       int // how often it has booted
@@ -48,9 +49,9 @@ func newNode(f *Fleet, s Spec) *Node {
 
 // view is what sync goes by.
 type view struct {
-	clique              string
-	ready, lost, frozen bool
-	readyAfter          time.Duration
+	clique                      string
+	ready, lost, frozen, behind bool
+	readyAfter                  time.Duration
 }
 
 // look returns what is set, and forgets what a reboot ends.
@@ -62,7 +63,7 @@ func (n *Node) look() (v view, dead bool) {
 		clear(n.prepared)
 		clear(n.running)
 	}
-	return view{n.clique, n.ready, n.lost, n.frozen, n.readyAfter}, n.dead
+	return view{n.clique, n.ready, n.lost, n.frozen, n.behind, n.readyAfter}, n.dead
 }
 
 // sync does what is to be done now. What comes later comes with an event.
@@ -84,7 +85,7 @@ func (n *Node) sync(ctx context.Context) error {
 			live = append(live, pod)
 		}
 	}
-	errs := n.end(ctx, ending, live)
+	errs := n.end(ctx, v, ending, live)
 	for _, pod := range live {
 		errs = append(errs, n.run(ctx, v, pod))
 	}
@@ -93,7 +94,7 @@ func (n *Node) sync(ctx context.Context) error {
 
 // end ends pods as a kubelet does: containers, then claims that no pod uses any
 // more, then the object.
-func (n *Node) end(ctx context.Context, ending, live []*corev1.Pod) []error {
+func (n *Node) end(ctx context.Context, v view, ending, live []*corev1.Pod) []error {
 	var errs []error
 	for _, pod := range ending {
 		if p := n.running[pod.UID]; p != nil {
@@ -111,8 +112,10 @@ func (n *Node) end(ctx context.Context, ending, live []*corev1.Pod) []error {
 			delete(n.running, uid)
 		}
 	}
-	if err := n.unprepareUnused(ctx, live); err != nil {
-		return append(errs, err)
+	if !v.behind {
+		if err := n.unprepareUnused(ctx, live); err != nil {
+			return append(errs, err)
+		}
 	}
 	for _, pod := range ending {
 		errs = append(errs, n.remove(ctx, pod))
