@@ -1,14 +1,12 @@
 package manifests_test
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -101,21 +99,8 @@ func (m *membership) startAgent(node string) string {
 		m.t.Fatal(err)
 	}
 	address := fmt.Sprintf("127.%d.%d.%d:9835", 1+rand.N(254), rand.N(256), 1+rand.N(254)) //nolint:gosec // no secret
-	cmd := exec.Command(m.quoin, "agent", "--simulate", site, "--node", node, "--kubeconfig", token, "--run-dir", run, "--mapping-dir", filepath.Join(dir, "map"),
-		"--listen", address, "--interval", "1s", "--slurmd-spool", empty, "--cgroup-root", empty, "--hook-gate-wait", "1s")
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		m.t.Fatal(err)
-	}
-	m.t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if m.t.Failed() {
-			m.t.Logf("agent of %s:\n%s", node, &log)
-		}
-	})
+	m.start("agent of "+node, exec.Command(m.quoin, "agent", "--simulate", site, "--node", node, "--kubeconfig", token, "--run-dir", run, "--mapping-dir", filepath.Join(dir, "map"),
+		"--listen", address, "--interval", "1s", "--slurmd-spool", empty, "--cgroup-root", empty, "--hook-gate-wait", "1s"))
 	return run
 }
 

@@ -1,6 +1,7 @@
 package manifests_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,36 +35,55 @@ type membership struct {
 
 const memberRacks, memberNodes = 4, 16
 
+// startMembership starts the cluster and its publisher.
 func startMembership(t *testing.T, nodes []imexrig.Spec) *membership {
+	t.Helper()
+	m := newMembership(t, nodes)
+	m.startPublisher()
+	return m
+}
+
+// newMembership starts a cluster without a publisher.
+func newMembership(t *testing.T, nodes []imexrig.Spec) *membership {
 	t.Helper()
 	c, f := imexrig.StartTest(t, imexrig.Options{DriverNamespace: "nvidia-dra-driver-gpu", Nodes: nodes, ReadyAfter: 100 * time.Millisecond})
 	if _, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-f", "."); err != nil {
-		t.Fatal(err)
-	}
-	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
-	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", dir, "../cmd/quoin", "../cmd/quoin-hook").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	m := &membership{t: t, cluster: c, fleet: f, quoin: filepath.Join(dir, "quoin"), metrics: fmt.Sprintf("127.%d.%d.%d:9836", 1+rand.N(254), rand.N(256), 1+rand.N(254))} //nolint:gosec // no secret
-	cmd := exec.CommandContext(t.Context(), m.quoin, "publisher", "--kubeconfig", token, "--leader-elect=false", "--listen", m.metrics)
+	return &membership{t: t, cluster: c, fleet: f, quoin: filepath.Join(dir, "quoin"), metrics: fmt.Sprintf("127.%d.%d.%d:9836", 1+rand.N(254), rand.N(256), 1+rand.N(254))} //nolint:gosec // no secret
+}
+
+// startPublisher runs quoin publisher with its own token until the test ends.
+func (m *membership) startPublisher() {
+	m.t.Helper()
+	token, err := m.cluster.Token(m.t.Context(), "quoin-system", "quoin-publisher", "")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.start("publisher", exec.Command(m.quoin, "publisher", "--kubeconfig", token, "--leader-elect=false", "--listen", m.metrics))
+}
+
+// start runs a program until the test ends, and shows what it said where that
+// fails.
+func (m *membership) start(what string, cmd *exec.Cmd) {
+	m.t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var said strings.Builder
+	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		m.t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	m.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("the publisher's log:\n%s", said.String())
+		if m.t.Failed() {
+			m.t.Logf("%s:\n%s", what, &said)
 		}
 	})
-	return m
 }
 
 // condition is a node's QuoinImexNotReady as "False Ready".
@@ -83,19 +104,16 @@ func (m *membership) condition(node string) (is, message string) {
 // until waits for a node's condition, whose message must have all words.
 func (m *membership) until(node, want string, words ...string) {
 	m.t.Helper()
+	lacks := func(message string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(message, w) })
+	}
 	var is, message string
 	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if is, message = m.condition(node); is != want {
-			continue
+		if is, message = m.condition(node); is == want && !lacks(message) {
+			return
 		}
-		for _, w := range words {
-			if !strings.Contains(message, w) {
-				m.t.Errorf("node %s: %s: %q does not say %q", node, is, message, w)
-			}
-		}
-		return
 	}
-	m.t.Fatalf("node %s is not %q in time, but %q: %s", node, want, is, message)
+	m.t.Fatalf("node %s is not %q with %q in time, but %q: %s", node, want, words, is, message)
 }
 
 // counted reads one of the publisher's series.

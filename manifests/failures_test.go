@@ -1,0 +1,264 @@
+package manifests_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/computedomain"
+	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// The failures of ComputeDomains and IMEX, and the test that provokes each. A
+// slash begins a sub-test of TestRealFailures.
+//
+//	a domain of that name with another spec                  /before/spec differs
+//	an empty domain whose status says Ready                  /before
+//	no channel-0 in a ResourceSlice: the claim waits         /joined/no devices
+//	a nineteenth node of a clique                            /joined/nineteenth node
+//	a node without multi-node NVLink (no failure)            /joined/no multi-node NVLink
+//	no label of GFD, with NVML's word (no failure)           /joined/no label
+//	a fabric that registers late                             /joined/fabric in progress
+//	the driver read the clique too early                     /first/clique missed
+//	the driver read another clique than NVML                 /joined/another clique
+//	a second claim on a node                                 /first/second claim, TestRealMembership
+//	the holder's pod is gone and none comes                  /first/no holder
+//	the holder's pod is deleted and comes back               TestRealMembership (RestartDaemon), /after/made anew
+//	the end of another claim takes the node's label          /first/label taken
+//	a channel held by somebody's own pod                     /first/channel taken
+//	a claim in another namespace than its domain's           /first/claim in another namespace
+//	a node in another domain                                 /first/another domain
+//	two domains in one clique                                /first/two domains
+//	a lost entry                                             /first/lost entry, TestRealMembership
+//	two entries of one index                                 /first/one index, /first/its twin
+//	a dead node's entry, which stays Ready                   /first/dead node
+//	an address that a dead node's entry has too              /second/one address
+//	a daemon that takes minutes                              /first/slow daemon
+//	one daemon is not ready: so is the status of all         /first/bad daemon, /first/its neighbour
+//	the label of GFD is gone, and nobody else says           /first/label gone
+//	the label of GFD says something else than NVML           /second/label differs
+//	a lost update of an entry                                /first/update lost
+//	a daemon that is not ready while its entry is            /second/daemon behind
+//	nvidia-imex.service beside the driver's daemon           /first/host service
+//	an NVIDIA driver without channels                        /second/no channels
+//	a daemon that does not reach all others                  /first/degraded, /third/down
+//	an nvidia-imex-ctl that hangs                            /second/hanging
+//	an entry under the clique that a node has left           /third/moved, /third/moving
+//	a lost update of the domain's status                     /third/status behind
+//	the domain is deleted under its claims                   /deleting, /gone
+//	the domain is made anew under old claims                 /after/stale claim
+//	no driver: no definition of ComputeDomains               /undefined
+//	the API server refuses the domain                        TestRealRefused of imex/computedomain
+//	jobs start without IMEX, or wait too long or not at all  TestRealGate of cmd/quoin, TestRealGateFile
+type failures struct {
+	*membership
+	machines map[string]*gpuMachine
+	was      map[string]said // by failure, the last that was said
+}
+
+// said is what is to be said of a node.
+type said struct {
+	failure, node string
+	// condition is such as "True NotReady".
+	condition string
+	// note is the second word of a node that is ready, by quoin check.
+	note  string
+	words []string // of the condition's message
+	// gate is the reason of the gate, where the node has a machine and another
+	// reason than its condition: its agent sees less.
+	gate string
+}
+
+// noGate is of a gate that nobody keeps, for nobody knows.
+const noGate = "no gate"
+
+const (
+	holderless = "nvidia.com/gpu.present"
+	cliqueOf   = imexrig.GPUClique
+)
+
+// failingNodes are called by what will go wrong with them.
+func failingNodes() []imexrig.Spec {
+	var out []imexrig.Spec
+	rack := func(number int, names ...string) {
+		for _, name := range names {
+			out = append(out, imexrig.Spec{Name: name, Clique: imexrig.RackClique(number), NoDevices: name == "late"})
+		}
+	}
+	alone := func(number int, names ...string) { // no holder is on them
+		for _, name := range names {
+			out = append(out, imexrig.Spec{Name: name, Clique: imexrig.RackClique(number), Labels: map[string]string{holderless: "false"}})
+		}
+	}
+	rack(0, "slow", "bad", "well", "lost", "twin1", "twin2", "dead", "heir")
+	rack(1, "second", "unclaimed", "taken", "late")
+	alone(1, "guest", "foreign")
+	rack(2, "beside")
+	alone(2, "other")
+	rack(3, "nolabel")
+	for _, s := range imexrig.Racks(1, imexrig.MaxDaemons+1) {
+		rack(4, "full"+s.Name)
+	}
+	rack(5, "moved", "moving", "stays")
+	rack(6, "elsewhere", "misled")
+	rack(7, "service", "behind", "degraded", "unlabelled")
+	return append(out, imexrig.Spec{Name: "early"}, imexrig.Spec{Name: "plain"})
+}
+
+// TestRealFailures provokes what goes wrong with ComputeDomains and IMEX, and holds
+// that the Node's condition, quoin check and the gate of its jobs name it.
+func TestRealFailures(t *testing.T) {
+	f := &failures{newMembership(t, failingNodes()), map[string]*gpuMachine{}, map[string]said{}}
+	f.kubectl("label", "node", "unlabelled", cliqueOf+"-")
+	_, err := f.fleet.AddDomain(t.Context(), "quoin-system", "quoin", "somebodys-channel")
+	f.must(err)
+	f.startPublisher()
+	for _, node := range []string{"service", "behind", "degraded", "unlabelled", "misled"} {
+		f.machines[node] = f.startMachine(node, "gb200", inClique(7))
+	}
+	f.machines["early"] = f.startMachine("early", "gb200", "fabric inProgress")
+	f.machines["plain"] = f.startMachine("plain", "h100", "fabric notSupported")
+	f.before()
+	f.joined()
+	f.first()
+	f.second()
+	f.third()
+	f.deleted()
+}
+
+// expect waits until all is said.
+func (f *failures) expect(wave string, all ...said) {
+	f.t.Helper()
+	f.t.Run(wave, func(t *testing.T) {
+		for _, s := range all {
+			t.Run(s.failure, func(t *testing.T) {
+				own := *f.membership
+				own.t = t
+				own.until(s.node, s.condition, s.words...)
+				f.gateIs(t, s)
+			})
+		}
+		for _, s := range all {
+			f.was[s.failure] = s
+		}
+		f.checkIs(t, all)
+	})
+	if f.t.Failed() {
+		f.t.FailNow() // the next wave begins where this one ended
+	}
+}
+
+// gateIs waits for what the node's agent says, where it has one.
+func (f *failures) gateIs(t *testing.T, s said) {
+	t.Helper()
+	machine := f.machines[s.node]
+	if machine == nil {
+		return
+	}
+	want := s.gate
+	if want == "" {
+		_, want, _ = strings.Cut(s.condition, " ")
+	}
+	var reason string
+	imexrig.Eventually(t, "the gate of "+s.node+" is "+want, func() bool {
+		var ready bool
+		reason, ready = machine.gate()
+		return ready == (reason == imex.ReasonReady) && (reason == want || want == noGate && reason == "")
+	})
+}
+
+// checkIs waits until quoin check names these nodes by the same words, and no
+// other. What the domain's status lags behind does not count.
+func (f *failures) checkIs(t *testing.T, all []said) {
+	t.Helper()
+	want := map[string]string{}
+	for _, s := range all {
+		status, reason, _ := strings.Cut(s.condition, " ")
+		switch {
+		case s.note != "":
+			want[s.node] = reason + ", but " + s.note
+		case status == "True":
+			want[s.node] = reason
+		}
+	}
+	var got map[string]string
+	var out []byte
+	same := func() bool {
+		got, out = map[string]string{}, f.runCheck(t)
+		for line := range strings.Lines(string(out)) {
+			node, rest, is := strings.Cut(line, ": ")
+			reason, _, isToo := strings.Cut(rest, ": ")
+			if is && isToo && !strings.HasPrefix(line, " ") && (want[node] != "" || reason != imex.ReasonReady+", but "+imex.NoteStatusDiffers) {
+				got[node] = reason
+			}
+		}
+		if len(got) != len(want) {
+			return false
+		}
+		for node, reason := range want {
+			if got[node] != reason {
+				return false
+			}
+		}
+		return true
+	}
+	for end := time.Now().Add(30 * time.Second); !same(); time.Sleep(500 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("quoin check names %v, want %v:\n%s", got, want, out)
+		}
+	}
+}
+
+// runCheck runs quoin check on what kubectl prints, and on all reports.
+func (f *failures) runCheck(t *testing.T) []byte {
+	t.Helper()
+	objects, err := f.cluster.Kubectl(t.Context(), strings.Fields(computedomain.ListCommand)[1:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := f.cluster.Client().CoreV1().ConfigMaps("quoin-system").List(t.Context(), metav1.ListOptions{LabelSelector: "quoin.dev/kind=node-report"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"check", "--imex", "-"}
+	dir := t.TempDir()
+	for _, c := range list.Items {
+		path := filepath.Join(dir, c.Name+".json")
+		if err := os.WriteFile(path, []byte(c.Data["report.json"]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, path)
+	}
+	cmd := exec.CommandContext(t.Context(), f.quoin, args...)
+	cmd.Stdin = strings.NewReader(objects)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() > 1 {
+		t.Fatalf("quoin check: %v\n%s", err, &out)
+	}
+	return out.Bytes()
+}
+
+// report is what a node's agent has reported.
+func (f *failures) report(node string) *topology.Node {
+	f.t.Helper()
+	c, err := f.cluster.Client().CoreV1().ConfigMaps("quoin-system").Get(f.t.Context(), "quoin-node-"+node, metav1.GetOptions{})
+	f.must(err)
+	n, err := topology.ParseReport(node, []byte(c.Data["report.json"]))
+	f.must(err)
+	return n
+}
+
+const (
+	stateReady    = nvapi.ComputeDomainStatusReady
+	stateNotReady = nvapi.ComputeDomainStatusNotReady
+)

@@ -1,0 +1,113 @@
+package manifests_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/testdata/nvml"
+)
+
+// gpuMachine is a node's machine below the hardware: a loaded NVML, the files of
+// its kernel and of the driver's daemon, and the program that asks the daemon. A
+// real agent, with a token of that node alone, reads it.
+type gpuMachine struct {
+	*nvml.Machine
+	t            *testing.T
+	cgroups, run string
+}
+
+// inClique is the statement that all GPUs have joined a clique of a rack.
+func inClique(rack int) string {
+	return fmt.Sprintf("fabric completed 0 5f2e8a10-7c4b-4d1e-9a36-2b8c0d6e4f11 %d 1 0x11aa", rack+1)
+}
+
+// startMachine makes a machine with IMEX, whose daemon is ready in a domain that is
+// up, and starts its agent.
+func (m *membership) startMachine(node, kind string, statements ...string) *gpuMachine {
+	m.t.Helper()
+	token, err := m.cluster.Token(m.t.Context(), "quoin-system", "quoin-agent", node)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	dir := m.t.TempDir()
+	g := &gpuMachine{nvml.New(m.t, kind, statements...), m.t, filepath.Join(dir, "cgroups"), filepath.Join(dir, "run")}
+	g.hostService(false)
+	g.channels(true)
+	g.put("dev/nvidia-caps-imex-channels/channel0", "", 0o600)
+	// A domain is asked where its nodes' addresses are in a file that the agent sees.
+	const domain = "var/lib/kubelet/plugins/compute-domain.nvidia.com/domains/" + "0b6a/"
+	g.put(domain+"nodes.cfg", "10.0.0.1\n", 0o600)
+	g.put(domain+"imexd.cfg", "IMEX_NODE_CONFIG_FILE="+filepath.Join(g.Root(), domain, "nodes.cfg")+"\nIMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\n", 0o600)
+	g.says("READY", "UP")
+	address := fmt.Sprintf("127.%d.%d.%d:9835", 1+rand.N(254), rand.N(256), 1+rand.N(254)) //nolint:gosec // no secret
+	cmd := exec.Command(m.quoin, "agent", "--nvml-library", nvml.Library(m.t, 580), "--host-root", g.Root(), "--cgroup-root", g.cgroups, "--node", node, "--kubeconfig", token,
+		"--run-dir", g.run, "--mapping-dir", filepath.Join(dir, "map"), "--listen", address, "--interval", "1s", "--slurmd-spool", dir)
+	cmd.Env = append(os.Environ(), g.Environment())
+	m.start("agent of "+node, cmd)
+	return g
+}
+
+// put writes a file below the machine's root, by rename.
+func (g *gpuMachine) put(name, text string, mode os.FileMode) {
+	g.t.Helper()
+	g.write(filepath.Join(g.Root(), name), text, mode)
+}
+
+func (g *gpuMachine) write(path, text string, mode os.FileMode) {
+	g.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := os.WriteFile(path+".new", []byte(text), mode); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// hostService has the machine's own nvidia-imex.service run, or not.
+func (g *gpuMachine) hostService(runs bool) {
+	g.t.Helper()
+	populated := 0
+	if runs {
+		populated = 1
+	}
+	g.write(filepath.Join(g.cgroups, "system.slice/nvidia-imex.service/cgroup.events"), fmt.Sprintf("populated %d\nfrozen 0\n", populated), 0o600)
+}
+
+// channels has the NVIDIA driver that is loaded have channels, or none.
+func (g *gpuMachine) channels(has bool) {
+	g.t.Helper()
+	text := "Character devices:\n195 nvidia\n"
+	if has {
+		text += "235 nvidia-caps-imex-channels\n"
+	}
+	g.put("proc/devices", text+"\nBlock devices:\n  7 loop\n", 0o600)
+}
+
+// says makes the nvidia-imex-ctl that prints these states of daemon and domain.
+func (g *gpuMachine) says(daemon, domain string) {
+	g.t.Helper()
+	g.put("usr/bin/nvidia-imex-ctl", fmt.Sprintf("#!/bin/sh\ncase \"$*\" in\n*-N*) echo '{\"nodes\": {}, \"status\": \"%s\"}' ;;\n*) echo %s ;;\nesac\n", domain, daemon), 0o700)
+}
+
+// hangs makes one that never answers.
+func (g *gpuMachine) hangs() {
+	g.t.Helper()
+	g.put("usr/bin/nvidia-imex-ctl", "#!/bin/sh\nexec sleep 1000\n", 0o700)
+}
+
+// gate is the reason in the gate's file, empty where it is stale or not there.
+func (g *gpuMachine) gate() (reason string, ready bool) {
+	gate, _, err := imex.ReadGate(g.run)
+	if err != nil {
+		return "", false
+	}
+	return gate.Reason, gate.Ready
+}

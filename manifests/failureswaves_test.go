@@ -1,0 +1,243 @@
+package manifests_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+)
+
+// before is while somebody's domain has the name of ours.
+func (f *failures) before() {
+	f.statusIs(stateReady) // it has no node
+	f.everywhere("before", "True DomainDiffers", "spec.channel.resourceClaimTemplate.name is somebodys-channel, not quoin-imex-channel", "set the keys below imex to what the domain has")
+	f.kubectl("delete", "computedomain", "quoin", "-n", "quoin-system")
+}
+
+// everywhere waits until the same is said of nodes with and without a holder and
+// with a machine, whose agent sees no domain but by the node's label.
+func (f *failures) everywhere(wave, condition string, words ...string) {
+	f.t.Helper()
+	f.t.Run(wave, func(t *testing.T) {
+		own := *f.membership
+		own.t = t
+		for _, node := range []string{"well", "twin1", "service"} {
+			own.until(node, condition, words...)
+		}
+		f.gateIs(t, said{node: "service", gate: "NodeLabelMissing"})
+		own.until("plain", "False NoMultiNodeNVLink")
+		own.check(1, append(words, "well: "+strings.TrimPrefix(condition, "True ")+": ")...)
+	})
+	if f.t.Failed() {
+		f.t.FailNow()
+	}
+}
+
+// nineteenth is the node of a rack that came when the clique was full.
+func (f *failures) nineteenth() (last string) {
+	f.t.Helper()
+	imexrig.Eventually(f.t, "18 entries in a rack of 19", func() bool {
+		domain, err := f.nvidia().ComputeDomains("quoin-system").Get(f.t.Context(), "quoin", metav1.GetOptions{})
+		if err != nil {
+			return false // it is made anew
+		}
+		entries := f.fleet.Entries(domain.UID, imexrig.RackClique(4))
+		for _, s := range imexrig.Racks(1, imexrig.MaxDaemons+1) {
+			if _, in := entries["full"+s.Name]; !in {
+				last = "full" + s.Name
+			}
+		}
+		return len(entries) == imexrig.MaxDaemons
+	})
+	return last
+}
+
+// joined is what is wrong from the start.
+func (f *failures) joined() {
+	last := f.nineteenth()
+	f.expect("joined",
+		said{failure: "no devices", node: "late", condition: "True ClaimWaits", words: []string{"waits for the node's channel", "channel-0 in a ResourceSlice"}},
+		said{failure: "nineteenth node", node: last, condition: "True TooManyNodesInClique", words: []string{"19 nodes, 18 of them with an entry"}},
+		said{failure: "no multi-node NVLink", node: "plain", condition: "False NoMultiNodeNVLink"},
+		said{failure: "no label", node: "unlabelled", condition: "False Ready"},
+		said{failure: "fabric in progress", node: "early", condition: "True FabricUnknown", words: []string{"wait while its GPUs register"}, gate: noGate},
+		said{failure: "another clique", node: "misled", condition: "True CliqueLabelDiffers", words: []string{imexrig.RackClique(7) + " by NVML and " + imexrig.RackClique(6)}},
+		said{failure: "no holder yet", node: "guest", condition: "True NotClaimed"},
+		said{failure: "no holder here", node: "foreign", condition: "True NotClaimed"},
+		said{failure: "no holder there", node: "other", condition: "True NotClaimed"},
+	)
+}
+
+// first is the first failure of most nodes.
+func (f *failures) first() {
+	ctx := f.t.Context()
+	f.must(f.fleet.Node("late").Publish(ctx))
+	f.must(f.fleet.ClaimingPod(ctx, "quoin-system", "worker", "second", "quoin-imex-channel"))
+	f.kubectl("label", "pod", "worker", "-n", "quoin-system", "app.kubernetes.io/name=slurmd", "app.kubernetes.io/component=worker")
+	f.kubectl("label", "node", "unclaimed", holderless+"=false", "--overwrite")
+	f.takeLabel("taken")
+	f.must(f.fleet.ClaimingPod(ctx, "quoin-system", "guests-pod", "guest", "quoin-imex-channel"))
+	f.claimElsewhere("foreign")
+	_, err := f.fleet.AddDomain(ctx, "default", "other", "other-channel")
+	f.must(err)
+	f.must(f.fleet.ClaimingPod(ctx, "default", "others-pod", "other", "other-channel"))
+	f.fleet.Node("lost").LoseEntry(true)
+	f.editClique(0, share("twin1", "twin2", func(from, to *nvapi.ComputeDomainDaemonInfo) { to.Index = from.Index }))
+	f.must(f.fleet.Node("dead").Kill(ctx))
+	f.fleet.Node("slow").SetReadyAfter(time.Hour)
+	f.must(f.fleet.Node("slow").RestartDaemon(ctx))
+	f.fleet.Node("bad").SetReady(false)
+	f.kubectl("label", "node", "nolabel", cliqueOf+"-")
+	f.loseUpdate("behind", stateNotReady)
+	f.machines["service"].hostService(true)
+	f.machines["degraded"].says("READY", "DEGRADED")
+	f.machines["early"].Change(inClique(7))
+	f.statusIs(stateNotReady)
+	f.expect("first",
+		said{failure: "second claim", node: "second", condition: "True ClaimConflict", words: []string{"of the worker pod quoin-system/worker waits", "of the holder's pod quoin-system/quoin-imex-", "take the claim out of the worker pods"}},
+		said{failure: "no holder", node: "unclaimed", condition: "True NotClaimed", words: []string{"see why the DaemonSet that holds the claims has no pod"}},
+		said{failure: "label taken", node: "taken", condition: "True NodeLabelMissing", words: []string{"though claim quoin-system/quoin-imex-", "delete pod quoin-system/quoin-imex-"}},
+		said{failure: "channel taken", node: "guest", condition: "True ClaimedByOther", words: []string{"pod quoin-system/guests-pod holds the node's channel"}},
+		said{failure: "claim in another namespace", node: "foreign", condition: "True ClaimInOtherNamespace", words: []string{"claim default/foreign of pod default/foreign"}},
+		said{failure: "another domain", node: "other", condition: "True OtherDomain", words: []string{"pod default/others-pod"}},
+		said{failure: "two domains", node: "beside", condition: "True TwoDomainsInClique", words: []string{"other; CUDA fails in a clique of two domains"}},
+		said{failure: "lost entry", node: "lost", condition: "True NoEntry"},
+		said{failure: "one index", node: "twin1", condition: "True DuplicateIndex", words: []string{"an index that twin2 "}},
+		said{failure: "its twin", node: "twin2", condition: "True DuplicateIndex", words: []string{"an index that twin1 "}},
+		said{failure: "dead node", node: "dead", condition: "False Ready"},
+		said{failure: "slow daemon", node: "slow", condition: "True NotReady", words: []string{"a daemon takes some minutes to start"}},
+		said{failure: "bad daemon", node: "bad", condition: "True NotReady"},
+		said{failure: "its neighbour", node: "well", condition: "False Ready"},
+		said{failure: "label gone", node: "nolabel", condition: "True FabricUnknown", words: []string{"neither the node's report nor the label"}},
+		said{failure: "update lost", node: "behind", condition: "True EntryBehind", words: []string{"is NotReady, while the local daemon says READY"}},
+		said{failure: "host service", node: "service", condition: "True HostService", words: []string{"NV_ERR_IN_USE", "systemctl disable --now nvidia-imex.service"}},
+		said{failure: "degraded", node: "degraded", condition: "False Ready", note: "DomainNotUp", words: []string{"the local daemon says that the domain is DEGRADED"}},
+		said{failure: "clique missed", node: "early", condition: "True CliqueMissedByDriver", words: []string{"restart the DRA driver's kubelet plugin"}, gate: "NoEntry"},
+		said{failure: "devices came", node: "late", condition: "False Ready"},
+		f.still("another clique"), f.still("nineteenth node"), f.still("no multi-node NVLink"),
+	)
+}
+
+// loseUpdate has the entry of a node stay as it is now, while its daemon goes on to
+// another state.
+func (f *failures) loseUpdate(node, entry string) {
+	f.t.Helper()
+	n := f.fleet.Node(node)
+	n.SetReady(entry == stateReady)
+	imexrig.Eventually(f.t, "the entry of "+node+" "+entry, func() bool {
+		return f.fleet.Entries(f.domain().UID, imexrig.RackClique(7))[node].Status == entry
+	})
+	n.FreezeStatus(true)
+	n.SetReady(entry != stateReady)
+}
+
+// second ends these failures as their remedies say, and goes on to others.
+func (f *failures) second() {
+	f.must(f.cluster.RemovePod(f.t.Context(), "quoin-system", "worker"))
+	f.kubectl("label", "node", "unclaimed", holderless+"=true", "--overwrite")
+	f.kubectl("delete", "pod", "-n", "quoin-system", f.holder("taken").Name)
+	f.kubectl("delete", "pod", "-n", "quoin-system", "guests-pod")
+	f.kubectl("delete", "pod", "-n", "default", "foreign", "others-pod")
+	f.kubectl("label", "node", "guest", "foreign", "other", holderless+"=true", "--overwrite")
+	f.fleet.Node("lost").LoseEntry(false)
+	f.must(f.fleet.Node("twin2").RestartDaemon(f.t.Context()))
+	f.editClique(0, share("heir", "dead", func(from, to *nvapi.ComputeDomainDaemonInfo) { to.IPAddress = from.IPAddress }))
+	f.fleet.Node("slow").SetReadyAfter(0)
+	f.fleet.Node("bad").SetReady(true)
+	f.kubectl("label", "node", "nolabel", cliqueOf+"="+imexrig.RackClique(3))
+	f.kubectl("label", "node", "unlabelled", cliqueOf+"="+imexrig.RackClique(6))
+	f.fleet.Node("behind").FreezeStatus(false)
+	imexrig.Eventually(f.t, "the entry of behind ready", func() bool {
+		return f.fleet.Entries(f.domain().UID, imexrig.RackClique(7))["behind"].Status == stateReady
+	})
+	f.fleet.Node("behind").FreezeStatus(true)
+	f.machines["behind"].says("WAITING_FOR_PEERS", "UP")
+	f.machines["service"].hostService(false)
+	f.machines["service"].channels(false)
+	f.machines["degraded"].hangs()
+	f.must(f.fleet.Node("early").Boot(f.t.Context(), imexrig.RackClique(7)))
+	imexrig.Eventually(f.t, "reported why the daemon's state is not known", func() bool {
+		r := f.report("degraded")
+		return r.IMEX != nil && r.IMEX.DaemonState == "" && len(r.Problems) > 0 && r.Problems[0].Reason == "ImexUnreadable" && strings.Contains(r.Problems[0].Message, "no answer in time")
+	})
+	f.expect("second",
+		said{failure: "one address", node: "heir", condition: "True DuplicateAddress", words: []string{"an address that dead "}},
+		said{failure: "dead node", node: "dead", condition: "True DuplicateAddress", words: []string{"an address that heir "}},
+		said{failure: "label differs", node: "unlabelled", condition: "False Ready", note: "CliqueLabelDiffers", words: []string{"says " + imexrig.RackClique(6)}},
+		said{failure: "daemon behind", node: "behind", condition: "True DaemonNotReady", words: []string{"is Ready, while the local daemon says WAITING_FOR_PEERS"}},
+		said{failure: "no channels", node: "service", condition: "True NoChannelMajor"},
+		said{failure: "hanging", node: "degraded", condition: "False Ready"},
+		f.still("another clique"), f.still("nineteenth node"), f.still("no multi-node NVLink"),
+	)
+}
+
+// third is what the driver's status of the domain does not outlive.
+func (f *failures) third() {
+	ctx := f.t.Context()
+	f.must(f.fleet.Node("dead").Boot(ctx, imexrig.RackClique(0)))
+	f.must(f.fleet.Node("moved").Boot(ctx, imexrig.RackClique(6)))
+	f.must(f.fleet.Node("moving").Boot(ctx, imexrig.RackClique(6)))
+	f.fleet.Node("moving").LoseEntry(true)
+	f.must(f.fleet.Node("misled").Boot(ctx, imexrig.RackClique(7)))
+	imexrig.Eventually(f.t, "two entries of a node", func() bool {
+		return f.fleet.Entries(f.domain().UID, imexrig.RackClique(6))["moved"].Status == stateReady
+	})
+	f.must(f.fleet.Node("well").RestartDaemon(ctx))
+	f.kubectl("label", "node", "unlabelled", cliqueOf+"="+imexrig.RackClique(7), "--overwrite")
+	f.machines["behind"].says("READY", "UP")
+	f.fleet.Node("behind").FreezeStatus(false)
+	f.machines["service"].channels(true)
+	f.machines["degraded"].says("READY", "DOWN")
+	f.expect("third",
+		said{failure: "moved", node: "moved", condition: "False Ready", note: "StaleEntry", words: []string{"a stale entry too", imexrig.RackClique(5), "remove the node's entry from ComputeDomainClique "}},
+		said{failure: "moving", node: "moving", condition: "True StaleEntry", words: []string{imexrig.RackClique(5) + ", which it has left"}},
+		said{failure: "moved and named by NVML", node: "misled", condition: "False Ready", note: "StaleEntry"},
+		said{failure: "status behind", node: "well", condition: "False Ready", note: "StatusDiffers"},
+		said{failure: "down", node: "degraded", condition: "False Ready", note: "DomainNotUp", words: []string{"the local daemon says that the domain is DOWN"}},
+		said{failure: "dead node", node: "dead", condition: "False Ready"},
+		f.still("nineteenth node"), f.still("no multi-node NVLink"),
+	)
+}
+
+// deleted has somebody delete the domain under its claims, after all is well.
+func (f *failures) deleted() {
+	f.editClique(5, without("moved"))
+	f.editClique(5, without("moving"))
+	f.editClique(6, without("misled"))
+	f.fleet.Node("moving").LoseEntry(false)
+	f.machines["degraded"].says("READY", "UP")
+	f.expect("repaired", f.still("nineteenth node"), f.still("no multi-node NVLink"))
+
+	const other = "example.com/keeps" // the driver's alone is gone at once
+	f.kubectl("patch", "computedomain", "quoin", "-n", "quoin-system", "--type=json", "-p", `[{"op":"add","path":"/metadata/finalizers/-","value":"`+other+`"}]`)
+	f.kubectl("delete", "computedomain", "quoin", "-n", "quoin-system", "--wait=false")
+	f.everywhere("deleting", "True DomainDeleting", "start no job across nodes; end the pods that claim its channels")
+	imexrig.Eventually(f.t, "the end of what the driver does", func() bool { return slices.Equal(f.domain().Finalizers, []string{other}) })
+	uid := string(f.domain().UID)
+	f.kubectl("patch", "computedomain", "quoin", "-n", "quoin-system", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	f.everywhere("gone", "True NoDomain", "is not made, for pod quoin-system/quoin-imex-", "holds a channel of another domain (uid "+uid+")", "if that one was deleted, end all pods that hold channels of it")
+
+	_, err := f.fleet.AddDomain(f.t.Context(), "quoin-system", "quoin", "quoin-imex-channel")
+	f.must(err)
+	f.everywhere("stale claims", "True OtherDomain", "holds the node's channel of domain "+uid+", not ", "end the pods on the node that claim a channel of domain "+uid)
+	f.kubectl("delete", "pod", "-n", "quoin-system", "-l", "app.kubernetes.io/component=imex", "--wait=false")
+	f.expect("made anew", said{failure: "nineteenth node", node: f.nineteenth(), condition: "True TooManyNodesInClique"}, f.still("no multi-node NVLink"))
+
+	f.kubectl("delete", "crd", "computedomains.resource.nvidia.com", "computedomaincliques.resource.nvidia.com", "--wait=false")
+	f.t.Run("undefined", func(t *testing.T) {
+		own := *f.membership
+		own.t = t
+		for _, node := range []string{"well", "service"} {
+			own.until(node, "False NoComputeDomainCRD", "install NVIDIA's DRA driver")
+			f.gateIs(t, said{node: "service", gate: "NoComputeDomainCRD"})
+		}
+	})
+}
+
+// still is what was last said of a failure.
+func (f *failures) still(failure string) said { return f.was[failure] }
