@@ -85,6 +85,7 @@ func (p *Publisher) keepConditions(ctx context.Context) {
 	if err == nil {
 		verdicts := p.judge(ctx, snap)
 		err = p.writeConditions(ctx, snap, verdicts, now)
+		p.keepCordons(ctx, snap, verdicts, now)
 	}
 	if err == nil || ctx.Err() != nil {
 		c.failed = ""

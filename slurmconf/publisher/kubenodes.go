@@ -3,6 +3,7 @@ package publisher
 import (
 	"maps"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +45,9 @@ type kubeNode struct {
 	GPUs int32
 	// conditions are the publisher's own.
 	conditions map[string]Condition
+	// unschedulable and notReadySince are kept where cordons are watched.
+	unschedulable bool
+	notReadySince time.Time
 }
 
 // slim keeps of a Node what a Snapshot holds.
@@ -58,23 +62,28 @@ func (k nodeKeys) slim(obj any) (any, error) {
 			c.add(string(name), quantity.Value())
 		}
 	}
-	var conditions map[string]Condition
+	slim := &kubeNode{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
+		Labels: only(n.Labels, k.labels), Annotations: only(n.Annotations, k.annotations)}, GPUs: int32(c.gpus())} //nolint:gosec // at most maxGPUs
+	cordons := k.annotations[CordonAnnotation]
+	slim.unschedulable = cordons && n.Spec.Unschedulable
 	for i := range n.Status.Conditions {
 		if c := &n.Status.Conditions[i]; isOwnCondition(string(c.Type)) {
-			if conditions == nil {
-				conditions = make(map[string]Condition)
+			if slim.conditions == nil {
+				slim.conditions = make(map[string]Condition)
 			}
-			conditions[string(c.Type)] = Condition{Type: string(c.Type), Reason: c.Reason, Message: c.Message, True: c.Status == corev1.ConditionTrue}
+			slim.conditions[string(c.Type)] = Condition{Type: string(c.Type), Reason: c.Reason, Message: c.Message, True: c.Status == corev1.ConditionTrue}
+			if cordons && c.Type == ConditionIMEX {
+				slim.notReadySince = c.LastHeartbeatTime.Time
+			}
 		}
 	}
-	return &kubeNode{metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
-		Labels: only(n.Labels, k.labels), Annotations: only(n.Annotations, k.annotations)}, int32(c.gpus()), conditions}, nil //nolint:gosec // at most maxGPUs
+	return slim, nil
 }
 
 // same reports whether a Snapshot would hold the same of both, but for conditions:
 // nobody but the publisher writes those.
 func (n *kubeNode) same(next *kubeNode) bool {
-	return next != nil && n.GPUs == next.GPUs && maps.Equal(n.Labels, next.Labels) && maps.Equal(n.Annotations, next.Annotations)
+	return next != nil && n.GPUs == next.GPUs && n.unschedulable == next.unschedulable && maps.Equal(n.Labels, next.Labels) && maps.Equal(n.Annotations, next.Annotations)
 }
 
 func only(all map[string]string, keys map[string]bool) map[string]string {

@@ -46,8 +46,9 @@ type KubeStore struct {
 	informers []cache.SharedIndexInformer
 	nodes     cache.Store
 	reports   corelisters.ConfigMapLister
-	workers   []cache.Store          // of worker pods, by namespace
-	slices    *sliceWatch            // nil where no publication looks at them
+	workers   []cache.Store // of worker pods, by namespace
+	slices    *sliceWatch   // nil where no publication looks at them
+	keys      nodeKeys
 	synced    []cache.InformerSynced // of nodes, reports, worker pods and slices
 	parsed    map[string]parsedConfigMap
 }
@@ -63,10 +64,10 @@ type parsedConfigMap struct {
 // publishes alone. The store notices what others do to the ConfigMaps of pubs.
 // Nothing is asked of the API server before Run.
 func NewKubeStore(client kubernetes.Interface, namespace, pod string, pubs []Publication, log *slog.Logger) *KubeStore {
-	s := &KubeStore{client: client, namespace: namespace, pod: pod, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), parsed: map[string]parsedConfigMap{}}
+	s := &KubeStore{client: client, namespace: namespace, pod: pod, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(pubs), parsed: map[string]parsedConfigMap{}}
 	core := client.CoreV1()
 	nodes := newInformer(client, s.health, "nodes", &corev1.Node{}, core.Nodes(), func(*metav1.ListOptions) {})
-	_ = nodes.SetTransform(watchedKeys(pubs).slim) // fails only on a started informer
+	_ = nodes.SetTransform(s.keys.slim) // fails only on a started informer
 	reports := newInformer(client, s.health, "reports in namespace "+namespace, &corev1.ConfigMap{}, core.ConfigMaps(namespace),
 		func(o *metav1.ListOptions) { o.LabelSelector = ReportLabel })
 	s.nodes, s.reports = nodes.GetStore(), corelisters.NewConfigMapLister(reports.GetIndexer())
@@ -147,7 +148,8 @@ func (s *KubeStore) Snapshot(ctx context.Context) (*Snapshot, error) {
 	snap := &Snapshot{Nodes: make([]Node, 0, len(nodes)), Reports: make(map[string]*topology.Node, len(nodes))}
 	for _, obj := range nodes {
 		if n, ok := obj.(*kubeNode); ok {
-			snap.Nodes = append(snap.Nodes, Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, Conditions: n.conditions, GPUs: int(n.GPUs)})
+			snap.Nodes = append(snap.Nodes, Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, Conditions: n.conditions, GPUs: int(n.GPUs),
+				Cordon: Cordon{n.unschedulable, n.Annotations[CordonAnnotation]}, NotReadySince: n.notReadySince, Version: n.ResourceVersion})
 		}
 	}
 	snap.AddWorkers(s.workerPods())
@@ -259,27 +261,6 @@ func withNulls(values map[string]string, keys []string) map[string]any {
 		out[k] = v
 	}
 	return out
-}
-
-// Annotate implements Sink by server-side apply, so that another writer's
-// annotation is never overwritten.
-func (s *KubeStore) Annotate(ctx context.Context, node, spec string) error {
-	meta := map[string]any{"name": node}
-	if spec != "" {
-		meta["annotations"] = map[string]string{SpecAnnotation: spec}
-	}
-	patch, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta})
-	if err != nil {
-		return fmt.Errorf("annotate node %s: %w", node, err)
-	}
-	_, err = s.client.CoreV1().Nodes().Patch(ctx, node, types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
-	switch {
-	case apierrors.IsConflict(err):
-		return fmt.Errorf("annotate node %s: %w: %w", node, ErrConflict, err)
-	case err != nil:
-		return fmt.Errorf("annotate node %s: %w", node, err)
-	}
-	return nil
 }
 
 // Lead runs lead while this Pod is the leader of the publishers' Pods. Outside

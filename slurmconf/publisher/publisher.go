@@ -21,8 +21,9 @@ type Publisher struct {
 	log      *slog.Logger
 	metrics  *Metrics
 	states   []*state
-	// conditions are those of Nodes.
+	// conditions and cordons are those of Nodes.
 	conditions nodeConditions
+	cordons    nodeCordons
 }
 
 // state is what the publisher remembers of one publication between passes. All
@@ -72,6 +73,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 	p.conditions.started, p.conditions.due = now, time.Time{}
 	p.conditions.touch(now)
+	p.cordons.nodes, p.cordons.looked = nil, p.conditions.setter == nil
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

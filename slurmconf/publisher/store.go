@@ -60,6 +60,13 @@ type Node struct {
 	Workers []Worker
 	// GPUs is how many the kubelet offers; it counts where nothing else does.
 	GPUs int
+	// Cordon is known where cordons are watched, and so is NotReadySince: when its
+	// ConditionIMEX was last written.
+	Cordon        Cordon
+	NotReadySince time.Time
+	// Version is the store's, so that nothing is written over a change that was not
+	// seen.
+	Version string
 }
 
 // Snapshot is everything that a plan is made from.
