@@ -18,6 +18,8 @@ type SlurmConf struct {
 	Plugin Plugin
 	// PartitionTopologies are the names that partitions' Topology= use.
 	PartitionTopologies []string
+	// Settings are those of which LintHook judges, by key in lower case.
+	Settings map[string]Setting
 }
 
 // Include opens a file that a line `Include FILE` names. It returns the name by
@@ -31,7 +33,7 @@ const maxIncludes = 16
 // files that it includes; where include is nil a file that includes others is an
 // error. Errors of the text are *ParseError.
 func ParseSlurmConf(name string, data []byte, include Include) (*SlurmConf, error) {
-	r := confReader{conf: &SlurmConf{Nodes: map[string]*ConfNode{}}, include: include, nodeDefault: map[string]string{}}
+	r := confReader{conf: &SlurmConf{Nodes: map[string]*ConfNode{}, Settings: map[string]Setting{}}, include: include, nodeDefault: map[string]string{}}
 	if err := r.file(name, data, 0); err != nil {
 		return nil, err
 	}
@@ -123,7 +125,11 @@ func (r *confReader) line(file string, l *confLine) error {
 		return nil
 	}
 	for _, a := range append([]confPair{l.confPair}, l.attrs...) { // several keys may share a line
-		switch strings.ToLower(a.key) {
+		key := strings.ToLower(a.key)
+		if slices.Contains(hookSettings, key) {
+			r.conf.Settings[key] = Setting{a.value, file, l.line}
+		}
+		switch key {
 		case "clustername":
 			r.cluster = strings.ToLower(a.value)
 		case "grestypes":

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -21,7 +22,7 @@ PartitionName=a Nodes=ALL Topology=nvl
 PartitionName=b Nodes=ALL Topology=fabric
 PartitionName=c Nodes=ALL Topology=nvl
 `,
-		"nodes.conf":  "NodeName=n[1-2] Sockets=2 CoresPerSocket=36 ThreadsPerCore=2 \\\n  Gres=gpu:gb200:4(S:0-1),nic:2\nnodename=default gres=gpu:2 cpus=16\n",
+		"nodes.conf":  "NodeName=n[1-2] Sockets=2 CoresPerSocket=36 ThreadsPerCore=2 \\\n  Gres=gpu:gb200:4(S:0-1),nic:2\nnodename=default gres=gpu:2 cpus=16\nProlog=/p\n",
 		"more-a.conf": "NodeName=n3 CoresPerSocket=4 Gres=gpu:a:1,gpu:b:1,gpu:a:2\nNodeName=n4 Boards=2 SocketsPerBoard=2\nNodeName=n5 gres=gpu:no_consume:1k\nNodeName=n6 Gres=\"\"\n",
 	}
 	got, err := ParseSlurmConf("slurm.conf", []byte(files["slurm.conf"]), func(file string) (string, []byte, error) {
@@ -37,7 +38,7 @@ PartitionName=c Nodes=ALL Topology=nvl
 		"n4": {Sockets: 4, CoresPerSocket: 1, ThreadsPerCore: 1, GPUs: []GPUCount{{"", 2}}},
 		"n5": {Sockets: 16, CoresPerSocket: 1, ThreadsPerCore: 1, GPUs: []GPUCount{{"", 1024}}},
 		"n6": {Sockets: 16, CoresPerSocket: 1, ThreadsPerCore: 1},
-	}}
+	}, Settings: map[string]Setting{"prolog": {"/p", "nodes.conf", 4}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -125,7 +126,7 @@ func TestLintConfNodes(t *testing.T) {
 }
 
 func FuzzSlurmConf(f *testing.F) {
-	for _, s := range []string{"NodeName=DEFAULT Sockets=2\nNodeName=n[1-3],x CPUs=8 Gres=gpu:a:1,gpu:2(S:0),nic\nGresTypes=gpu\n", "Include a\nPartitionName=x Topology=y\nTopologyPlugin=topology/tree", "NodeName=a Boards=65535 SocketsPerBoard=65535 CoresPerSocket=65533 gres=gpu:no_consume:1K,gpu::1", "nodename=a gres=gpu((:))\nNodeName=\"b\" Procs=16", "NodeName=n1 Gres=gpu:18446744073709551615,gpu:1"} {
+	for _, s := range []string{"NodeName=DEFAULT Sockets=2\nNodeName=n[1-3],x CPUs=8 Gres=gpu:a:1,gpu:2(S:0),nic\nGresTypes=gpu\n", "Include a\nPartitionName=x Topology=y\nTopologyPlugin=topology/tree", "NodeName=a Boards=65535 SocketsPerBoard=65535 CoresPerSocket=65533 gres=gpu:no_consume:1K,gpu::1", "nodename=a gres=gpu((:))\nNodeName=\"b\" Procs=16", "NodeName=n1 Gres=gpu:18446744073709551615,gpu:1", "Prolog=/p\nPrologTimeout=0x20\nSwitchType=switch/nvidia_imex\nSwitchParameters=a,imex_channel_count=4096"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -152,6 +153,11 @@ func FuzzSlurmConf(f *testing.F) {
 			}
 			if diff := cmp.Diff(n, again.Nodes[name]); diff != "" && !strings.ContainsAny(n.String(), "\\#\"( \t\r\v\f") {
 				t.Fatalf("(-first +second):\n%s", diff)
+			}
+		}
+		for _, finding := range conf.LintHook("slurm.conf", Hook{Prolog: time.Minute, HostChannels: true}) {
+			if finding.Severity != Warning || finding.Line < 1 || finding.File == "" || finding.Advice == "" {
+				t.Fatalf("finding is not whole: %+v", finding)
 			}
 		}
 		Lint([]File{{"gres.conf", []byte("Name=gpu Type=a File=/dev/a Cores=0-3\n")}}, conf.Options(Latest))

@@ -42,7 +42,8 @@ With --slurm-conf it reads the nodes of a slurm.conf, and of the files that it
 includes, and says where the plan's topology file and gres.conf do not go with them,
 before Slurm does: nodes that are not there, fewer GPUs than Gres= counts or of
 another type, and Cores that are not the sockets of the node's line, for all of which
-Slurm drains nodes.
+Slurm drains nodes. With --config it names the time limits of slurm.conf that are too
+short for a Prolog that waits for IMEX.
 
 With --imex it reads the cluster's nodes, ComputeDomains, claims and pods, and names
 each node that is no member of the IMEX domain, and what to do there, and claims that
@@ -65,7 +66,7 @@ Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 	f.StringVar(&o.slurmConf, "slurm-conf", "", "slurm.conf `file` that the plan must go with")
 	f.StringVar(&o.imex, "imex", "", "`file` with the output of "+computedomain.ListCommand+", - for standard input")
 	f.BoolVar(&o.imexAll, "imex-all", false, "list what is seen of all nodes; with --imex")
-	f.StringVar(&o.config, "config", "", "configuration `file`, of which imex counts; with --imex")
+	f.StringVar(&o.config, "config", "", "configuration `file`, of which imex counts; with --slurm-conf also what agent says of the hook")
 	f.StringVar(&o.plan, "plan", "", "topology.conf, topology.yaml or (with --slurm-conf) gres.conf, or a `path` of a directory that holds them")
 	f.StringVar(&o.render.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json")
 	f.StringVar(&o.render.previous, "previous", "", "topology `file` in use, whose names and order stay")

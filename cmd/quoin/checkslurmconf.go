@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf"
 )
 
@@ -31,7 +33,11 @@ func checkSlurmConf(stdout io.Writer, o *checkOptions, files []slurmconf.File) (
 	if !topology { // what it is to be is not asked
 		lint.Plugin = ""
 	}
-	findings := slurmconf.Lint(withGres(o.plan, files), lint)
+	hook, err := readHook(o.config)
+	if err != nil {
+		return false, err
+	}
+	findings := append(slurmconf.Lint(withGres(o.plan, files), lint), conf.LintHook(o.slurmConf, hook)...)
 	for _, f := range findings {
 		fmt.Fprintln(stdout, f)
 	}
@@ -40,6 +46,31 @@ func checkSlurmConf(stdout io.Writer, o *checkOptions, files []slurmconf.File) (
 	}
 	fmt.Fprintf(stdout, "%s takes the files, with %d nodes\n", o.slurmConf, len(conf.Nodes))
 	return false, nil
+}
+
+// prologMore is what a Prolog that waits for IMEX may take beside its two waits: two
+// calls of scontrol that put the job back into the queue, and what is allowed each step.
+const prologMore = 13 * time.Second
+
+// readHook returns what a configuration says that must go with slurm.conf; without one
+// nothing is known of the hook.
+func readHook(config string) (slurmconf.Hook, error) {
+	if config == "" {
+		return slurmconf.Hook{}, nil
+	}
+	o := new(agentOptions)
+	c, err := loadConfig(config, agentSection, o.command().Flags())
+	if err != nil {
+		return slurmconf.Hook{}, err
+	}
+	if _, err := o.jobs.hookConfig(); err != nil {
+		return slurmconf.Hook{}, fmt.Errorf("%s: agent: %w", config, err)
+	}
+	hook := slurmconf.Hook{HostChannels: c.IMEX.HostChannels}
+	if o.jobs.gate != gateOff && c.IMEX.Join != imex.JoinNone {
+		hook.Prolog = o.jobs.hookWait + o.jobs.gateWait + prologMore
+	}
+	return hook, nil
 }
 
 // withGres returns the files with an empty gres.conf where they are all that there is
