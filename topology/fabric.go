@@ -23,13 +23,15 @@ func (u UUID) Hex() string { return hex.EncodeToString(u[:]) }
 // String returns u in its 8-4-4-4-12 form.
 func (u UUID) String() string {
 	var b [36]byte
-	hex.Encode(b[0:8], u[0:4])
-	hex.Encode(b[9:13], u[4:6])
-	hex.Encode(b[14:18], u[6:8])
-	hex.Encode(b[19:23], u[8:10])
-	hex.Encode(b[24:36], u[10:16])
-	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
-	return string(b[:])
+	return string(u.appendTo(b[:0]))
+}
+
+func (u UUID) appendTo(b []byte) []byte {
+	b = append(hex.AppendEncode(b, u[0:4]), '-')
+	b = append(hex.AppendEncode(b, u[4:6]), '-')
+	b = append(hex.AppendEncode(b, u[6:8]), '-')
+	b = append(hex.AppendEncode(b, u[8:10]), '-')
+	return hex.AppendEncode(b, u[10:16])
 }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -76,7 +78,8 @@ func (c Clique) IsZero() bool { return c == Clique{} }
 // String returns the form of the label nvidia.com/gpu.clique,
 // "<cluster UUID>.<clique id>".
 func (c Clique) String() string {
-	return c.ClusterUUID.String() + "." + strconv.FormatUint(uint64(c.ID), 10)
+	var b [47]byte // as long as can be
+	return string(strconv.AppendUint(append(c.ClusterUUID.appendTo(b[:0]), '.'), uint64(c.ID), 10))
 }
 
 // MarshalText implements encoding.TextMarshaler.
