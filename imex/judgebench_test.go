@@ -7,35 +7,59 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
+// largeCases are what 10,000 nodes in 600 cliques may be like.
+var largeCases = []struct {
+	name  string
+	spoil func(s *Seen)
+}{
+	{"ready", func(*Seen) {}},
+	{"one of each clique late", func(s *Seen) {
+		for i := range s.Cliques {
+			s.Cliques[i].Daemons[0].Ready = false
+		}
+	}},
+	{"no domain", func(s *Seen) {
+		s.Domain = Domain{Problem: topology.Problem{Reason: ReasonNoDomain, Message: "there is none"}}
+	}},
+	{"all in conflict", func(s *Seen) {
+		for i := range 10000 {
+			s.Claims = append(s.Claims, Claim{Namespace: "slurm", Name: fmt.Sprintf("worker-%d", i), Domain: testUID,
+				Node: s.Claims[i].Node, Owner: OwnerSlurmd, Waiting: fmt.Sprintf("slurm/worker-%d", i)})
+		}
+	}},
+}
+
 // BenchmarkJudge judges all of 10,000 nodes in 600 cliques with a claim each, as
-// after any change.
+// at first and after a change that concerns them all.
 func BenchmarkJudge(b *testing.B) {
-	for _, c := range []struct {
-		name  string
-		spoil func(s *Seen)
-	}{
-		{"ready", func(*Seen) {}},
-		{"one of each clique late", func(s *Seen) {
-			for i := range s.Cliques {
-				s.Cliques[i].Daemons[0].Ready = false
-			}
-		}},
-		{"no domain", func(s *Seen) {
-			s.Domain = Domain{Problem: topology.Problem{Reason: ReasonNoDomain, Message: "there is none"}}
-		}},
-		{"all in conflict", func(s *Seen) {
-			for i := range 10000 {
-				s.Claims = append(s.Claims, Claim{Namespace: "slurm", Name: fmt.Sprintf("worker-%d", i), Domain: testUID,
-					Node: s.Claims[i].Node, Owner: OwnerSlurmd, Waiting: fmt.Sprintf("slurm/worker-%d", i)})
-			}
-		}},
-	} {
+	for _, c := range largeCases {
 		b.Run(c.name, func(b *testing.B) {
 			s := largeSeen()
 			c.spoil(s)
 			b.ReportAllocs()
 			for b.Loop() {
 				if got := Judge(s); len(got) != 10000 {
+					b.Fatalf("%d verdicts", len(got))
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkKeeper judges them after one entry has changed, with all maps and slices
+// made anew.
+func BenchmarkKeeper(b *testing.B) {
+	for _, c := range largeCases {
+		b.Run(c.name, func(b *testing.B) {
+			s := largeSeen()
+			c.spoil(s)
+			both := [2]*Seen{s, s.clone()}
+			s.Cliques[300].Daemons[5].Ready = false
+			var k Keeper
+			k.Judge(both[1])
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if got := k.Judge(both[i%2]); len(got) != 10000 {
 					b.Fatalf("%d verdicts", len(got))
 				}
 			}

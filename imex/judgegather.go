@@ -58,13 +58,14 @@ type clique struct {
 }
 
 // gather sorts what is seen, so that its order says nothing.
-func gather(s *Seen) *judge {
+func gather(s *Seen, byStatus bool) *judge {
 	j := &judge{
-		Seen:    s,
-		nodes:   make([]node, 0, len(s.Nodes)),
-		at:      make(map[string]*node, len(s.Nodes)),
-		cliques: make(map[cliqueKey]*clique, len(s.Cliques)),
-		byID:    make(map[string][]*clique, len(s.Cliques)),
+		Seen:     s,
+		byStatus: byStatus,
+		nodes:    make([]node, 0, len(s.Nodes)),
+		at:       make(map[string]*node, len(s.Nodes)),
+		cliques:  make(map[cliqueKey]*clique, len(s.Cliques)),
+		byID:     make(map[string][]*clique, len(s.Cliques)),
 	}
 	for name, n := range s.Nodes {
 		n.Name = name
@@ -92,7 +93,7 @@ func (j *judge) gatherNodes() {
 		if j.domainUnread() {
 			n.wanted = n.DomainLabel
 		}
-		id := cmp.Or(n.Clique, n.CliqueLabel)
+		id := n.cliqueID()
 		if n.Fabric == FabricNone || id == "" {
 			continue
 		}
@@ -104,6 +105,9 @@ func (j *judge) gatherNodes() {
 		}
 	}
 }
+
+// cliqueID names the node's clique, empty where that is not known.
+func (n *Node) cliqueID() string { return cmp.Or(n.Clique, n.CliqueLabel) }
 
 // domainUnread reports whether the domain is not this observer's to read.
 func (s *Seen) domainUnread() bool { return s.Domain.UID == "" && s.Domain.Problem.Reason == "" }
@@ -135,7 +139,7 @@ func (j *judge) gatherEntries() {
 			add(c, &j.Cliques[i].Daemons[m])
 		}
 	}
-	if j.byStatus = len(j.Cliques) == 0; !j.byStatus {
+	if !j.byStatus {
 		return
 	}
 	for name, m := range j.Members {
