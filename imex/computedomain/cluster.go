@@ -49,6 +49,10 @@ type Cluster struct {
 	claims  *source[claimFacts]
 	joining *source[podFacts] // holders' and Slurm's
 	waiting *source[podFacts] // all that are not scheduled
+	// What Snapshots have of these sources.
+	keptCliques kept[[]imex.Clique]
+	keptClaims  kept[[]imex.Claim]
+	keptWorkers kept[map[string]bool]
 
 	refusal refusal
 }
@@ -71,7 +75,7 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 	c := &Cluster{config: config, kube: kube, nvidia: nvidia, meta: meta, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1)}
 	changed := func() { notify(c.changes) }
 	c.domain, c.clique = newSource(readDomain, changed), newSource(readClique, changed)
-	c.claims, c.joining, c.waiting = newSource(readClaim, changed), newSource(readPod, changed), newSource(readPod, changed)
+	c.claims, c.joining, c.waiting = newSource(readClaim, changed), newSource(joiningReader(config.Join), changed), newSource(readPod, changed)
 	c.domains, c.cliques = newDefined(meta, whatDomainsCRD, domainsCRD, c.health, changed), newDefined(meta, whatCliquesCRD, cliquesCRD, c.health, changed)
 	return c, nil
 }
@@ -143,10 +147,10 @@ func (c *Cluster) Snapshot() (*imex.Seen, error) {
 	if seen.Cliques, err = c.allCliques(); err != nil {
 		return nil, err
 	}
-	seen.Members = make(map[string]imex.Member, len(facts.members))
-	for _, m := range facts.members {
-		seen.Members[m.Node] = m
+	if seen.Members = facts.members; seen.Members == nil {
+		seen.Members = map[string]imex.Member{}
 	}
+	seen.Workers = c.allWorkers()
 	seen.Claims, err = c.allClaims()
 	if refused := (*unreadError)(nil); errors.As(err, &refused) && refused.final() {
 		seen.ClaimsUnread = true

@@ -16,7 +16,7 @@ type domainFacts struct {
 	uid      string
 	spec     spec
 	deleting bool
-	members  []imex.Member
+	members  map[string]imex.Member // by node
 }
 
 // spec is that of a ComputeDomain.
@@ -32,14 +32,14 @@ func readDomain(obj any) (domainFacts, bool) {
 	if !ok {
 		return domainFacts{}, false
 	}
-	d := domainFacts{uid: string(cd.UID), deleting: cd.DeletionTimestamp != nil, spec: spec{numNodes: cd.Spec.NumNodes}}
+	d := domainFacts{uid: string(cd.UID), deleting: cd.DeletionTimestamp != nil, spec: spec{numNodes: cd.Spec.NumNodes}, members: make(map[string]imex.Member, len(cd.Status.Nodes))}
 	if c := cd.Spec.Channel; c != nil {
 		d.spec.template = c.ResourceClaimTemplate.Name
 		d.spec.allocationMode = cmp.Or(c.AllocationMode, nvapi.ComputeDomainChannelAllocationModeSingle)
 	}
 	for _, n := range cd.Status.Nodes {
 		if n != nil {
-			d.members = append(d.members, imex.Member{Node: n.Name, Address: n.IPAddress, Clique: n.CliqueID, Index: n.Index, Ready: n.Status == nvapi.ComputeDomainStatusReady})
+			d.members[n.Name] = imex.Member{Node: n.Name, Address: n.IPAddress, Clique: n.CliqueID, Index: n.Index, Ready: n.Status == nvapi.ComputeDomainStatusReady}
 		}
 	}
 	return d, true

@@ -2,8 +2,8 @@ package computedomain
 
 import (
 	"cmp"
-	"maps"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -12,63 +12,102 @@ import (
 
 // allClaims returns the channel claims of all domains, and whose they are.
 func (c *Cluster) allClaims() ([]imex.Claim, error) {
-	claims, read := c.claims.all()
-	if !read {
+	for _, mu := range []*sync.Mutex{&c.claims.mu, &c.joining.mu, &c.waiting.mu} {
+		mu.Lock()
+		defer mu.Unlock()
+	}
+	switch {
+	case !c.claims.synced:
 		return nil, c.unread(whatClaims)
-	}
-	joining, read := c.joining.all()
-	if !read {
+	case !c.joining.synced:
 		return nil, c.unread(whatPods)
-	}
-	waiting, read := c.waiting.all()
-	if !read {
+	case !c.waiting.synced:
 		return nil, c.unread(whatWaiting)
 	}
-	maps.Copy(waiting, joining)
-	return joinClaims(claims, waiting), nil
+	return c.keptClaims.get([3]int{c.claims.version, c.joining.version, c.waiting.version}, func() []imex.Claim {
+		return joinInOrder(c.claims.inOrder(), c.claims.facts, podMaps{c.joining.facts, c.waiting.facts})
+	}), nil
+}
+
+// allWorkers returns the nodes on which worker pods of Slurm are, nil where that is
+// not known, or does not matter.
+func (c *Cluster) allWorkers() map[string]bool {
+	c.joining.mu.Lock()
+	defer c.joining.mu.Unlock()
+	if c.config.Join != imex.JoinSlurmd || !c.joining.synced {
+		return nil
+	}
+	return c.keptWorkers.get([3]int{c.joining.version}, func() map[string]bool { return workersOn(c.joining.facts) })
+}
+
+// podMaps are pods by several sources. Of a pod that more than one has, the first
+// counts.
+type podMaps []map[types.NamespacedName]podFacts
+
+func (p podMaps) of(key types.NamespacedName) (podFacts, bool) {
+	for _, pods := range p {
+		if pod, known := pods[key]; known {
+			return pod, true
+		}
+	}
+	return podFacts{}, false
 }
 
 // joinClaims says of each claim for which pod it is.
 func joinClaims(claims map[types.NamespacedName]claimFacts, pods map[types.NamespacedName]podFacts) []imex.Claim {
-	users := map[types.NamespacedName][]string{} // pods by the claims that they name, where a claim names none
-	for key, pod := range pods {
-		for _, name := range pod.claims {
-			claim := types.NamespacedName{Namespace: key.Namespace, Name: name}
-			if facts, there := claims[claim]; there && facts.madeFor.name == "" {
-				users[claim] = append(users[claim], key.Name)
+	s := source[claimFacts]{facts: claims}
+	return joinInOrder(s.inOrder(), claims, podMaps{pods})
+}
+
+func joinInOrder(keys []types.NamespacedName, claims map[types.NamespacedName]claimFacts, pods podMaps) []imex.Claim {
+	users := usersOf(claims, pods)
+	out := make([]imex.Claim, len(keys))
+	for i, key := range keys {
+		facts := claims[key]
+		out[i] = joinClaim(key, &facts, users[key], pods)
+	}
+	return out
+}
+
+// usersOf returns, in order, the names of the pods that name a claim which was made
+// for none: by hand.
+func usersOf(claims map[types.NamespacedName]claimFacts, pods podMaps) map[types.NamespacedName][]string {
+	users := map[types.NamespacedName][]string{}
+	for key, facts := range claims {
+		if facts.madeFor.name == "" {
+			users[key] = nil
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	for i, some := range pods {
+		for key, pod := range some {
+			if _, counted := pods[:i].of(key); counted {
+				continue
+			}
+			for _, name := range pod.claims {
+				claim := types.NamespacedName{Namespace: key.Namespace, Name: name}
+				if names, byHand := users[claim]; byHand {
+					users[claim] = append(names, key.Name)
+				}
 			}
 		}
 	}
-	out := make([]imex.Claim, 0, len(claims))
-	for key, facts := range claims {
-		out = append(out, joinClaim(key, &facts, users[key], pods))
+	for _, names := range users {
+		slices.Sort(names)
 	}
-	slices.SortFunc(out, func(a, b imex.Claim) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return out
+	return users
 }
 
 // joinClaim finds the pod of a claim: the one it is reserved for, else the one it
 // was made for, else one that names it.
-func joinClaim(key types.NamespacedName, facts *claimFacts, users []string, pods map[types.NamespacedName]podFacts) imex.Claim {
+func joinClaim(key types.NamespacedName, facts *claimFacts, users []string, pods podMaps) imex.Claim {
 	claim := imex.Claim{Namespace: key.Namespace, Name: key.Name, Domain: facts.domain, Node: facts.node}
-	refs := slices.Clone(facts.reserved)
-	for _, r := range refs {
-		claim.Pods = append(claim.Pods, key.Namespace+"/"+r.name)
-	}
-	if facts.madeFor.name != "" {
-		refs = append(refs, facts.madeFor)
-	} else {
-		slices.Sort(users)
-		for _, name := range users {
-			refs = append(refs, podRef{name: name})
-		}
-	}
-	for _, r := range refs {
-		pod, known := pods[types.NamespacedName{Namespace: key.Namespace, Name: r.name}]
+	find := func(r podRef) {
+		pod, known := pods.of(types.NamespacedName{Namespace: key.Namespace, Name: r.name})
 		if known && r.uid != "" && r.uid != pod.uid { // its name is another's now
-			continue
+			return
 		}
 		if !known {
 			pod.owner = imex.OwnerOther // those of holders and Slurm are known
@@ -78,6 +117,17 @@ func joinClaim(key types.NamespacedName, facts *claimFacts, users []string, pods
 		if !facts.allocated {
 			claim.Waiting = cmp.Or(claim.Waiting, key.Namespace+"/"+r.name)
 		}
+	}
+	for _, r := range facts.reserved {
+		claim.Pods = append(claim.Pods, key.Namespace+"/"+r.name)
+		find(r)
+	}
+	if facts.madeFor.name == "" {
+		for _, name := range users {
+			find(podRef{name: name})
+		}
+	} else if !slices.Contains(facts.reserved, facts.madeFor) {
+		find(facts.madeFor)
 	}
 	return claim
 }

@@ -1,9 +1,7 @@
 package computedomain
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,16 +105,18 @@ func (c *Cluster) allCliques() ([]imex.Clique, error) {
 	case !is:
 		return nil, nil
 	}
-	kept, read := c.clique.all()
-	if !read {
+	c.clique.mu.Lock()
+	defer c.clique.mu.Unlock()
+	if !c.clique.synced {
 		if err := c.unread(whatCliques); !apierrors.IsNotFound(err) {
 			return nil, err
 		}
 	}
-	cliques := make([]imex.Clique, 0, len(kept))
-	for _, clique := range kept {
-		cliques = append(cliques, clique)
-	}
-	slices.SortFunc(cliques, func(a, b imex.Clique) int { return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.ID, b.ID)) })
-	return cliques, nil
+	return c.keptCliques.get([3]int{c.clique.version}, func() []imex.Clique {
+		cliques := make([]imex.Clique, 0, len(c.clique.facts))
+		for _, key := range c.clique.inOrder() { // of names, which begin with the domain's UID
+			cliques = append(cliques, c.clique.facts[key])
+		}
+		return cliques
+	}), nil
 }

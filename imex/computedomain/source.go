@@ -1,8 +1,11 @@
 package computedomain
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,6 +26,10 @@ type source[T any] struct {
 	mu     sync.Mutex
 	facts  map[types.NamespacedName]T
 	synced bool
+	// version counts the changes of facts, and is not 0 once they are synced.
+	version int
+	// keys are those of facts in order, nil where one has come or gone since.
+	keys []types.NamespacedName
 }
 
 func newSource[T any](read func(any) (T, bool), changed func()) *source[T] {
@@ -72,32 +79,39 @@ func (s *source[T]) Update(obj any) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	was, had := s.facts[key]
-	switch {
-	case keep:
-		s.facts[key] = facts
-	case had:
-		delete(s.facts, key)
-	}
-	s.mu.Unlock()
-	if had != keep || keep && !reflect.DeepEqual(was, facts) {
+	if s.put(key, facts, keep) {
 		s.changed()
 	}
 	return nil
 }
 
+// put keeps an object's facts, or none, and reports whether that is a change.
+func (s *source[T]) put(key types.NamespacedName, facts T, keep bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, had := s.facts[key]
+	switch {
+	case had != keep:
+		s.keys = nil
+	case !keep || reflect.DeepEqual(was, facts):
+		return false
+	}
+	if keep {
+		s.facts[key] = facts
+	} else {
+		delete(s.facts, key)
+	}
+	s.version++
+	return true
+}
+
 // Delete implements cache.ReflectorStore.
 func (s *source[T]) Delete(obj any) error {
-	key, _, _, err := s.parts(obj)
+	key, none, _, err := s.parts(obj)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	_, had := s.facts[key]
-	delete(s.facts, key)
-	s.mu.Unlock()
-	if had {
+	if s.put(key, none, false) {
 		s.changed()
 	}
 	return nil
@@ -117,7 +131,10 @@ func (s *source[T]) Replace(list []any, _ string) error {
 	}
 	s.mu.Lock()
 	same := s.synced && reflect.DeepEqual(s.facts, all)
-	s.facts, s.synced = all, true
+	if !same {
+		s.facts, s.synced, s.keys = all, true, nil
+		s.version++
+	}
 	s.mu.Unlock()
 	if !same {
 		s.changed()
@@ -132,7 +149,8 @@ func (s *source[T]) Resync() error { return nil }
 func (s *source[T]) forget() {
 	s.mu.Lock()
 	had := s.synced
-	s.facts, s.synced = map[types.NamespacedName]T{}, false
+	s.facts, s.synced, s.keys = map[types.NamespacedName]T{}, false, nil
+	s.version++
 	s.mu.Unlock()
 	if had {
 		s.changed()
@@ -144,4 +162,28 @@ func (s *source[T]) all() (map[types.NamespacedName]T, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.facts), s.synced
+}
+
+// inOrder returns the keys of the facts in order. Its caller has the lock.
+func (s *source[T]) inOrder() []types.NamespacedName {
+	if s.keys == nil {
+		s.keys = slices.SortedFunc(maps.Keys(s.facts), func(a, b types.NamespacedName) int {
+			return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+		})
+	}
+	return s.keys
+}
+
+// kept is what was made of sources' facts, until these change. It is used with the
+// locks of all these sources.
+type kept[T any] struct {
+	of   [3]int // their versions
+	what T
+}
+
+func (k *kept[T]) get(of [3]int, made func() T) T {
+	if k.of != of {
+		k.what, k.of = made(), of
+	}
+	return k.what
 }
