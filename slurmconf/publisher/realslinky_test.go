@@ -140,7 +140,7 @@ func (r *slinkyRig) until(t *testing.T, what, configMap string, is func(*corev1.
 }
 
 // writes are those of the publisher while a function runs, and for a while after.
-func (r *slinkyRig) writes(t *testing.T, during func()) []kuberig.Write {
+func (r *slinkyRig) writes(t *testing.T, during func()) []kuberig.Request {
 	t.Helper()
 	_, from, err := r.Writes(0)
 	if err != nil {

@@ -89,13 +89,17 @@ func freePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-// auditPolicy logs who wrote what, without the contents.
+// auditPolicy logs who wrote what, and what service accounts read, without the
+// contents.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
   verbs: [create, update, patch, delete, deletecollection]
+- level: Metadata
+  userGroups: ["system:serviceaccounts"]
+  verbs: [get, list, watch]
 - level: None
 `
 

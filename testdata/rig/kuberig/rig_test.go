@@ -3,6 +3,7 @@ package kuberig
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,9 +46,13 @@ func TestRealCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Write{{"system:serviceaccount:default:sa", "create", "configmaps", "default", "made"}}
+	want := []Request{{"system:serviceaccount:default:sa", "create", "configmaps", "default", "made"}}
 	if diff := cmp.Diff(want, writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	read := Request{"system:serviceaccount:default:sa", "get", "configmaps", "default", "made"}
+	if all, _, err := c.Requests(start); err != nil || !slices.Contains(all, want[0]) || !slices.Contains(all, read) {
+		t.Errorf("requests %v, %v: want the write and the reading of it", all, err)
 	}
 	if again, _, err := c.Writes(end); err != nil || len(again) != 0 {
 		t.Errorf("after the last write: %v, %v", again, err)
@@ -79,5 +84,23 @@ func TestWritesLeavesUnfinishedLine(t *testing.T) {
 	}
 	if rest, _, err := c.Writes(offset); err != nil || len(rest) != 1 {
 		t.Errorf("with the rest of it: %v, %v", rest, err)
+	}
+}
+
+func TestParseRequest(t *testing.T) {
+	line := func(stage, verb, query string) string {
+		return `{"stage":"` + stage + `","verb":"` + verb + `","requestURI":"/api/v1/nodes?` + query + `","user":{"username":"u"},"objectRef":{"resource":"nodes","name":"n","subresource":"status"}}`
+	}
+	for _, tt := range []struct{ name, line, verb string }{
+		{"a write", line("ResponseComplete", "patch", ""), "patch"},
+		{"a list", line("ResponseComplete", "list", "limit=500"), "list"},
+		{"a watch", line("ResponseStarted", "watch", "watch=true"), "watch"},
+		{"its end", line("ResponseComplete", "watch", "watch=true"), ""},
+		{"a list by a watch", line("ResponseStarted", "watch", "sendInitialEvents=true&watch=true"), "list"},
+	} {
+		r, logged, err := parseRequest([]byte(tt.line))
+		if want := (Request{"u", tt.verb, "nodes/status", "", "n"}); err != nil || logged != (tt.verb != "") || logged && r != want {
+			t.Errorf("%s: %+v, %t, %v, want %+v", tt.name, r, logged, err, want)
+		}
 	}
 }
