@@ -1,0 +1,66 @@
+package computedomain
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+)
+
+// TestRealWorkers has worker pods claim beside the holder, so that no node takes
+// them, and looks for the nodes on which worker pods are without a claim.
+func TestRealWorkers(t *testing.T) {
+	specs := imexrig.Racks(1, 3)
+	cluster, _ := imexrig.StartTest(t, imexrig.Options{DriverNamespace: "driver", Nodes: specs, ReadyAfter: 100 * time.Millisecond})
+	r := &clusterRig{Cluster: cluster}
+	o := &fleetTest{clusterTest: &clusterTest{clusterRig: r, c: observer(t, r.Config(), imex.Config{Namespace: "default"})}, specs: specs}
+	start(t, o.c.Run)
+	o.domain = domainIs(t, o.c, "made", usable)
+	file := filepath.Join(t.TempDir(), "holder.yaml")
+	if err := os.WriteFile(file, []byte(holder), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.kubectl(t, "apply", "-f", file)
+	o.reasonsAre(t, "all joined", map[string]int{imex.ReasonReady: len(specs)})
+	r.addPod(t, "slurmd-a", "quoin-imex-channel", "", slurmdLabels)
+	r.addPod(t, "slurmd-b", "quoin-imex-channel", "", slurmdLabels)
+	o.reasonsAre(t, "all as before", map[string]int{imex.ReasonReady: len(specs)})
+	seen := o.seenIs(t, "two that no node has", func(s *imex.Seen) bool {
+		s.Nodes = o.nodes(t)
+		all := imex.JudgeUnplaced(s)
+		return len(all) == 1 && all[0].Claims == 2
+	})
+	if u := imex.JudgeUnplaced(seen)[0]; u.Reason != imex.ReasonClaimConflict || u.Owner != imex.OwnerSlurmd || u.Namespace != "default" || seen.Workers != nil {
+		t.Errorf("%+v, and worker pods on %v while the holder is to claim", u, seen.Workers)
+	}
+
+	slurmd := &fleetTest{clusterTest: &clusterTest{clusterRig: r, c: observer(t, r.Config(), imex.Config{Join: imex.JoinSlurmd, Namespace: "default"})}, specs: specs}
+	start(t, slurmd.c.Run)
+	slurmd.workersAre(t, "on no node", map[string]bool{})
+	idle := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "slurmd-idle", Labels: slurmdLabels}, Spec: corev1.PodSpec{
+		NodeName: specs[1].Name, Containers: []corev1.Container{{Name: "main", Image: "main"}}}}
+	if _, err := r.Client().CoreV1().Pods("default").Create(t.Context(), idle, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	slurmd.workersAre(t, "on one node without a claim", map[string]bool{specs[1].Name: true})
+	r.addPod(t, "slurmd-c", "quoin-imex-channel", specs[2].Name, slurmdLabels)
+	slurmd.workersAre(t, "on one more, which it waits for", map[string]bool{specs[1].Name: true, specs[2].Name: true})
+	for _, pod := range []string{"slurmd-idle", "slurmd-c"} {
+		if err := r.RemovePod(t.Context(), "default", pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slurmd.workersAre(t, "gone", map[string]bool{})
+}
+
+func (o *fleetTest) workersAre(t *testing.T, what string, want map[string]bool) {
+	t.Helper()
+	o.seenIs(t, what, func(s *imex.Seen) bool { return cmp.Equal(want, s.Workers) })
+}
