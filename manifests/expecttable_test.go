@@ -15,6 +15,7 @@ func expectations() map[string]func(moment) []sample {
 	all := maps.Clone(jobExpectations)
 	maps.Copy(all, blockExpectations)
 	maps.Copy(all, fabricExpectations)
+	maps.Copy(all, imexExpectations)
 	return all
 }
 

@@ -63,7 +63,7 @@ func (h *player) at(t *testing.T, minute int) []text {
 			}
 		}
 	}
-	texts := []text{{`instance="pub-0",job="quoin-publisher"`, hour.PublisherText(1)}, {`instance="pub-1",job="quoin-publisher"`, hour.PublisherText(0)}}
+	texts := []text{{`instance="pub-0",job="quoin-publisher"`, hour.PublisherText(1, minute)}, {`instance="pub-1",job="quoin-publisher"`, hour.PublisherText(0, minute)}}
 	for i := range hour.Nodes {
 		agent := fmt.Sprintf(`instance="10.0.0.%d:9835",job="quoin-agent"`, i+1)
 		if hour.Nodes[i].Label {

@@ -3,6 +3,7 @@ package manifests_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,6 +94,15 @@ func TestRealModels(t *testing.T) {
 	}
 }
 
+// with returns labels and more.
+func with(set map[string]string, more ...string) map[string]string {
+	all := maps.Clone(set)
+	for i := 0; i < len(more); i += 2 {
+		all[more[i]] = more[i+1]
+	}
+	return all
+}
+
 // TestRealHourAlerts checks which alerts fire in the scripted hour, and for whom.
 func TestRealHourAlerts(t *testing.T) {
 	firing := func(name, severity string, set map[string]string) sample {
@@ -101,11 +111,7 @@ func TestRealHourAlerts(t *testing.T) {
 		return sample{labels("ALERTS", all), 1}
 	}
 	of4 := func(more ...string) map[string]string {
-		set := map[string]string{"instance": "10.0.0.4:9835", "job": "quoin-agent"}
-		for i := 0; i < len(more); i += 2 {
-			set[more[i]] = more[i+1]
-		}
-		return set
+		return with(map[string]string{"instance": "10.0.0.4:9835", "job": "quoin-agent"}, more...)
 	}
 	carol := hold{Place: hour.Place{Node: 0, Device: 1}, Job: &hour.Jobs[2], Device: &hour.Nodes[0].Devices[1]}
 	always := []sample{
@@ -117,10 +123,17 @@ func TestRealHourAlerts(t *testing.T) {
 		firing("QuoinPublisherHeld", "warning", map[string]string{"publication": "slurm", "reason": "BigChange"}),
 	}
 	idle := firing("QuoinGPUIdleButHeld", "warning", carol.labels())
+	member := func(instance int, clique, result string) []sample {
+		set := map[string]string{"instance": fmt.Sprintf("10.0.0.%d:9835", instance), "job": "quoin-agent"}
+		return []sample{firing("QuoinIMEXNoMember", "warning", with(set, "clique", clique)), firing("QuoinGateShut", "warning", with(set, "result", result))}
+	}
+	always = append(always, member(4, hour.CliqueB, "warn")...)
+	early := slices.Concat(always, member(1, hour.CliqueA, "warn"), member(2, hour.CliqueB, "warn"))
+	held := member(2, "", "hold")[1]
 	hook := firing("QuoinHookErrors", "warning", map[string]string{"instance": "10.0.0.2:9835", "job": "quoin-agent", "hook": "prolog", "reason": "lock"})
 	exprs := []exprTest{
-		{`ALERTS{alertstate="firing"}`, halfPast(20), always},
-		{`ALERTS{alertstate="firing"}`, halfPast(45), append([]sample{idle, hook}, always...)},
+		{`ALERTS{alertstate="firing"}`, halfPast(20), early},
+		{`ALERTS{alertstate="firing"}`, halfPast(45), append([]sample{idle, hook, held}, always...)},
 		{`ALERTS{alertstate="firing"}`, halfPast(60), append([]sample{idle}, always...)},
 	}
 	if out, err := runUnits(t, unitFile{allRules(t), "1m", []unitTest{{Interval: "1m", Series: scriptedHour(t), Exprs: exprs}}}); err != nil {

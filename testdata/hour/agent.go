@@ -30,6 +30,7 @@ func AgentText(n, minute int) string {
 	node.sayState(add)
 	node.sayMapping(add, n, minute)
 	node.sayHook(add, minute)
+	node.sayMembership(add, minute)
 	return b.String()
 }
 
@@ -211,13 +212,13 @@ func (n *Node) sayHook(add say, minute int) {
 	}
 }
 
-// PublisherText is what a publisher prints; only the leader has made a pass.
-func PublisherText(leader int) string {
+// PublisherText is what a publisher prints at a minute; only the leader has made a pass.
+func PublisherText(leader, minute int) string {
 	s := fmt.Sprintf("# TYPE quoin_publisher_leader gauge\nquoin_publisher_leader{} %d\n", leader)
 	if leader == 1 {
 		s += "# TYPE quoin_publisher_nodes gauge\nquoin_publisher_nodes{publication=\"slurm\",reason=\"Placed\"} 3\nquoin_publisher_nodes{publication=\"slurm\",reason=\"NoNVLinkDomain\"} 1\n" +
 			"# TYPE quoin_publisher_held gauge\nquoin_publisher_held{publication=\"slurm\",reason=\"BigChange\"} 1\n" +
 			"# TYPE quoin_publisher_problems gauge\nquoin_publisher_problems{publication=\"slurm\",reason=\"XidError\"} 1\n"
 	}
-	return s
+	return s + membersText(leader, minute)
 }
