@@ -16,8 +16,8 @@ var imexExpectations = map[string]func(moment) []sample{
 	"quoin-imex/Problems of the domain/A": one(func(m moment) float64 {
 		return map[bool]float64{true: 1}[m.minute < hour.DomainFrom]
 	}),
-	"quoin-imex/Jobs that found the gate shut in the time shown/A": one(func(m moment) float64 { return math.Round(m.gates(shut...)) }),
-	"quoin-imex/of these, failed or held/A":                        one(func(m moment) float64 { return math.Round(m.gates("fail", "hold")) }),
+	"quoin-imex/Gate shut in the time shown/A": one(func(m moment) float64 { return math.Round(m.gates(shut...)) }),
+	"quoin-imex/of these, failed or held/A":    one(func(m moment) float64 { return math.Round(m.gates("fail", "hold")) }),
 	"quoin-imex/Waited in the time shown/A": one(func(m moment) float64 {
 		return math.Round(sumNodes(func(n *hour.Node) float64 { return increased(m.minute, m.minutes, n.GateWaited) }))
 	}),
