@@ -117,6 +117,14 @@ func Cordoned(minute int) (cordoned, heldBack float64) {
 	return 1, 0
 }
 
+// ClaimsWait is how many claims of worker pods wait without a node at a minute.
+func ClaimsWait(minute int) float64 {
+	if minute < DomainFrom {
+		return 2
+	}
+	return 0
+}
+
 // membersText is what a publisher prints of membership; one that does not lead knows
 // none.
 func membersText(leader, minute int) string {
@@ -127,6 +135,9 @@ func membersText(leader, minute int) string {
 	s := membersGauges(NotReady(minute), cordoned, heldBack) + "# TYPE quoin_publisher_imex_nodes gauge\n"
 	for reason, n := range Members(minute) {
 		s += fmt.Sprintf("quoin_publisher_imex_nodes{reason=\"%s\"} %v\n", reason, n)
+	}
+	if n := ClaimsWait(minute); n > 0 {
+		s += fmt.Sprintf("# TYPE quoin_publisher_imex_unplaced_claims gauge\nquoin_publisher_imex_unplaced_claims{owner=\"slurmd\"} %v\n", n)
 	}
 	uid, problem := Domain(minute)
 	return s + fmt.Sprintf("# TYPE quoin_publisher_imex_domain_info gauge\nquoin_publisher_imex_domain_info{namespace=\"quoin-system\",name=\"quoin\",uid=\"%s\",problem=\"%s\"} 1\n", uid, problem)
