@@ -13,25 +13,27 @@ package imex
 // new map or slice. It is not for several goroutines at once.
 type Keeper struct {
 	seen     Seen
+	ties     ties
 	verdicts map[string]Verdict
 }
 
 // Judge returns what Judge(s) does. The verdicts are the keeper's: they are not to be
 // changed, and they are good until the next call.
 func (k *Keeper) Judge(s *Seen) map[string]Verdict {
-	was := k.seen
-	k.seen = *s
-	r, part := reachedOf(&was, s)
-	if k.verdicts == nil || !part {
-		k.verdicts = Judge(s)
-		return k.verdicts
+	byStatus := len(s.Cliques) == 0
+	r, part := reachedOf(&k.seen, s, &k.ties)
+	switch k.seen = *s; {
+	case k.verdicts == nil || !part:
+		k.verdicts, k.ties = Judge(s), ties{}
+		k.ties.add(s, byStatus)
+	case len(r.nodes)+len(r.cliques) > 0:
+		for name := range r.nodes {
+			delete(k.verdicts, name)
+		}
+		k.ties.drop(&r)
+		s = r.of(s)
+		k.ties.add(s, byStatus)
+		judgeInto(k.verdicts, s, byStatus)
 	}
-	if len(r.nodes) == 0 && len(r.cliques) == 0 {
-		return k.verdicts
-	}
-	for name := range r.nodes {
-		delete(k.verdicts, name)
-	}
-	judgeInto(k.verdicts, r.of(s), len(s.Cliques) == 0)
 	return k.verdicts
 }

@@ -135,7 +135,7 @@ func TestKeeperFields(t *testing.T) {
 			v := what.part(is)
 			other(t, v.Field(i))
 			what.back(is, v)
-			if r, part := reachedOf(was, is); part && len(r.nodes) == 0 && len(r.cliques) == 0 {
+			if r, part := reachedOf(was, is, &ties{}); part && len(r.nodes) == 0 && len(r.cliques) == 0 {
 				t.Errorf("%s: a change of %s is not seen", what.name, v.Type().Field(i).Name)
 			}
 		}
@@ -180,23 +180,47 @@ func TestKeeperRandom(t *testing.T) {
 		var k Keeper
 		s := racks(5)
 		for step := range 40 {
-			was := s
+			was := k.verdicts
 			s = keptChange(r, s)
-			r, part := reachedOf(was, s)
-			switch {
-			case !part:
-				anew++
-			case len(r.nodes) < len(s.Nodes):
-				parts++
-			}
 			if got, want := k.Judge(s), Judge(s); !maps.Equal(got, want) {
 				t.Fatalf("seed %d, %d, change %d (-Judge +Keeper):\n%s", a, b, step, cmp.Diff(want, got))
+			}
+			if was != nil && reflect.ValueOf(was).UnsafePointer() == reflect.ValueOf(k.verdicts).UnsafePointer() {
+				parts++
+			} else {
+				anew++
+			}
+			if got, want := tied(&k.ties), tied(fresh(s)); !slices.Equal(got, want) {
+				t.Fatalf("seed %d, %d, change %d: ties (-want +got):\n%s", a, b, step, cmp.Diff(want, got))
 			}
 		}
 	}
 	if parts < 3000 || anew < 500 {
 		t.Errorf("judged a part %d times and all %d times", parts, anew)
 	}
+}
+
+func fresh(s *Seen) *ties {
+	var t ties
+	t.add(s, len(s.Cliques) == 0)
+	return &t
+}
+
+// tied lists all ties.
+func tied(t *ties) []string {
+	var all []string
+	for name, ids := range t.cliques {
+		for _, id := range ids {
+			all = append(all, name+" in "+id)
+		}
+	}
+	for id, names := range t.nodes {
+		for _, name := range names {
+			all = append(all, id+" has "+name)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 func FuzzKeeper(f *testing.F) {

@@ -10,37 +10,22 @@ import (
 )
 
 // reached are the nodes and cliques whose verdicts a change can reach, by name and by
-// the clique's own name. A node is tied to its own clique and to those that it has
-// entries in: what is tied to none of these has the same verdict as before.
+// the clique's own name.
 type reached struct{ nodes, cliques map[string]bool }
 
-// mostRounds is how often ties are followed. Those of a healthy cluster end after one.
-const mostRounds = 8
-
-// reachedOf returns what the differences between was and is reach, and whether that
-// is a part of it: not where they concern every node, or too many of them.
-func reachedOf(was, is *Seen) (reached, bool) {
+// reachedOf returns what the differences between was and is reach by the ties of was,
+// and whether that is a part of it: not where they concern every node, or too many.
+func reachedOf(was, is *Seen, t *ties) (reached, bool) {
 	r := reached{map[string]bool{}, map[string]bool{}}
 	if !sameForAll(was, is) {
 		return r, false
 	}
-	most := max(len(is.Nodes)/4, 4*MaxCliqueNodes)
 	r.addNodes(was.Nodes, is.Nodes)
 	r.addMembers(was.Members, is.Members)
 	addDifferingOf(was.Workers, is.Workers, func(a, b bool) bool { return a == b }, func(name string, _ bool) { r.nodes[name] = true })
 	addDiffering(was.Cliques, is.Cliques, sameCliques, orderCliques, r.addClique)
 	addDiffering(was.Claims, is.Claims, sameClaims, orderClaims, r.addClaim)
-	for range mostRounds {
-		before := len(r.nodes) + len(r.cliques)
-		if len(r.nodes) > most {
-			return r, false
-		}
-		r.follow(is)
-		if len(r.nodes)+len(r.cliques) == before {
-			return r, true
-		}
-	}
-	return r, false
+	return r, r.follow(t, max(len(is.Nodes)/4, 4*MaxCliqueNodes))
 }
 
 // sameForAll reports whether there is no difference in what every verdict rests on:
@@ -56,12 +41,12 @@ func (s *Seen) forAll() Seen {
 	return rest
 }
 
-// addNodes adds the nodes that differ, and the cliques that they were in: follow finds
-// those that they are in.
+// addNodes adds the nodes that differ, and the cliques that they are in now: ties are
+// to those that they were in.
 func (r *reached) addNodes(was, is map[string]Node) {
-	addDifferingOf(was, is, sameNodes, func(name string, before Node) {
+	addDifferingOf(was, is, sameNodes, func(name string, now Node) {
 		r.nodes[name] = true
-		r.addOwn(before.cliqueID())
+		r.addOwn(now.cliqueID())
 	})
 }
 
@@ -73,17 +58,17 @@ func (r *reached) addOwn(clique string) {
 }
 
 // addMembers adds the nodes whose place in the domain's status differs, and the
-// cliques that it was in.
+// cliques that it is in now.
 func (r *reached) addMembers(was, is map[string]Member) {
 	same := func(a, b Member) bool { return a == b }
-	addDifferingOf(was, is, same, func(name string, before Member) {
+	addDifferingOf(was, is, same, func(name string, now Member) {
 		r.nodes[name] = true
-		r.addOwn(before.Clique)
+		r.addOwn(now.Clique)
 	})
 }
 
-// addDifferingOf calls add for what differs, with what was there before, if anything.
-func addDifferingOf[T any](was, is map[string]T, same func(a, b T) bool, add func(name string, before T)) {
+// addDifferingOf calls add for what differs, with what is there now, if anything.
+func addDifferingOf[T any](was, is map[string]T, same func(a, b T) bool, add func(name string, now T)) {
 	if reflect.ValueOf(was).UnsafePointer() == reflect.ValueOf(is).UnsafePointer() { // the same map
 		return
 	}
@@ -94,15 +79,15 @@ func addDifferingOf[T any](was, is map[string]T, same func(a, b T) bool, add fun
 			had++
 		}
 		if !known || !same(before, now) {
-			add(name, before)
+			add(name, now)
 		}
 	}
 	if had == len(was) {
 		return
 	}
-	for name, before := range was {
-		if _, still := is[name]; !still {
-			add(name, before)
+	for name := range was {
+		if now, still := is[name]; !still {
+			add(name, now)
 		}
 	}
 }
@@ -175,40 +160,10 @@ func orderClaims(a, b *Claim) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// follow adds what is tied to what is reached, and in most cases all of that.
-func (r *reached) follow(s *Seen) {
-	for name := range r.nodes {
-		n := s.Nodes[name]
-		r.addOwn(n.cliqueID())
-	}
-	tie := func(node, clique string) {
-		if r.cliques[clique] || r.nodes[node] {
-			r.nodes[node], r.cliques[clique] = true, true
-		}
-	}
-	for i := range s.Cliques {
-		for m := range s.Cliques[i].Daemons {
-			tie(s.Cliques[i].Daemons[m].Node, s.Cliques[i].ID)
-		}
-	}
-	if len(s.Cliques) == 0 {
-		for name, m := range s.Members {
-			if m.Clique != "" {
-				tie(name, m.Clique)
-			}
-		}
-	}
-	for name, n := range s.Nodes {
-		if id := n.cliqueID(); id != "" && r.cliques[id] {
-			r.nodes[name] = true
-		}
-	}
-}
-
 // of returns the part of s that is reached.
 func (r *reached) of(s *Seen) *Seen {
-	part := s.forAll()
-	part.Workers = s.Workers
+	part := *s
+	part.Cliques, part.Claims = nil, nil
 	part.Nodes = make(map[string]Node, len(r.nodes))
 	if s.Members != nil {
 		part.Members = make(map[string]Member, len(r.nodes))
