@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -94,7 +95,12 @@ func TestMembershipConditions(t *testing.T) {
 		if store.conditionWrites != writes {
 			t.Errorf("%d writes while nothing was known", store.conditionWrites-writes)
 		}
-		m.edit(func() { m.broken, m.seen.Cliques[0].Daemons[0].Ready = nil, false })
+		m.edit(func() {
+			clique := m.seen.Cliques[0]
+			clique.Daemons = slices.Clone(clique.Daemons)
+			clique.Daemons[0].Ready = false
+			m.broken, m.seen.Cliques = nil, []imex.Clique{clique}
+		})
 		has("its daemon is not ready", imex.ReasonEntryBehind, true)
 		ensured := m.ensured
 		store.pass(24 * time.Hour)
