@@ -79,7 +79,7 @@ type said struct {
 }
 
 // noGate is of a gate that nobody keeps, for nobody knows.
-const noGate = "no gate"
+const noGate = "none"
 
 const (
 	holderless = "nvidia.com/gpu.present"
@@ -168,12 +168,7 @@ func (f *failures) gateIs(t *testing.T, s said) {
 	if want == "" {
 		_, want, _ = strings.Cut(s.condition, " ")
 	}
-	var reason string
-	imexrig.Eventually(t, "the gate of "+s.node+" is "+want, func() bool {
-		var ready bool
-		reason, ready = machine.gate()
-		return ready == (reason == imex.ReasonReady) && (reason == want || want == noGate && reason == "")
-	})
+	machine.gateIs(t, want)
 }
 
 // checkIs waits until quoin check names these nodes by the same words, and no

@@ -1,15 +1,19 @@
 package manifests_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 )
 
 // gpuMachine is a node's machine below the hardware: a loaded NVML, the files of
@@ -103,11 +107,14 @@ func (g *gpuMachine) hangs() {
 	g.put("usr/bin/nvidia-imex-ctl", "#!/bin/sh\nexec sleep 1000\n", 0o700)
 }
 
-// gate is the reason in the gate's file, empty where it is stale or not there.
-func (g *gpuMachine) gate() (reason string, ready bool) {
-	gate, _, err := imex.ReadGate(g.run)
-	if err != nil {
-		return "", false
-	}
-	return gate.Reason, gate.Ready
+// gateIs waits for a reason of the node's gate, or that there is none.
+func (g *gpuMachine) gateIs(t *testing.T, want string) {
+	t.Helper()
+	imexrig.Eventually(t, "the gate is "+want, func() bool {
+		gate, at, err := imex.ReadGate(g.run)
+		if err != nil || time.Since(at) > imex.GateStale {
+			return want == noGate && (err == nil || errors.Is(err, fs.ErrNotExist))
+		}
+		return gate.Reason == want && gate.Ready == (want == imex.ReasonReady)
+	})
 }

@@ -46,7 +46,13 @@ func startMembership(t *testing.T, nodes []imexrig.Spec) *membership {
 // newMembership starts a cluster without a publisher.
 func newMembership(t *testing.T, nodes []imexrig.Spec) *membership {
 	t.Helper()
-	c, f := imexrig.StartTest(t, imexrig.Options{DriverNamespace: "nvidia-dra-driver-gpu", Nodes: nodes, ReadyAfter: 100 * time.Millisecond})
+	return newMembershipOf(t, imexrig.Options{Nodes: nodes})
+}
+
+func newMembershipOf(t *testing.T, o imexrig.Options) *membership {
+	t.Helper()
+	o.DriverNamespace, o.ReadyAfter = driverNamespace, 100*time.Millisecond
+	c, f := imexrig.StartTest(t, o)
 	if _, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-f", "."); err != nil {
 		t.Fatal(err)
 	}
@@ -57,14 +63,26 @@ func newMembership(t *testing.T, nodes []imexrig.Spec) *membership {
 	return &membership{t: t, cluster: c, fleet: f, quoin: filepath.Join(dir, "quoin"), metrics: fmt.Sprintf("127.%d.%d.%d:9836", 1+rand.N(254), rand.N(256), 1+rand.N(254))} //nolint:gosec // no secret
 }
 
-// startPublisher runs quoin publisher with its own token until the test ends.
+// startPublisher runs quoin publisher with its own token until the test ends, as the
+// one Pod of its Deployment.
 func (m *membership) startPublisher() {
 	m.t.Helper()
 	token, err := m.cluster.Token(m.t.Context(), "quoin-system", "quoin-publisher", "")
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.start("publisher", exec.Command(m.quoin, "publisher", "--kubeconfig", token, "--leader-elect=false", "--listen", m.metrics))
+	const pod = "quoin-publisher-a"
+	deployment, err := m.cluster.Client().AppsV1().Deployments("quoin-system").Get(m.t.Context(), "quoin-publisher", metav1.GetOptions{})
+	if err == nil {
+		err = m.cluster.AddPod(m.t.Context(), "quoin-system", pod, deployment.Spec.Template.Labels)
+	}
+	if err == nil {
+		err = m.cluster.SetReady(m.t.Context(), "quoin-system", pod, corev1.ConditionTrue)
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.start("publisher", exec.Command(m.quoin, "publisher", "--kubeconfig", token, "--pod", pod, "--listen", m.metrics))
 }
 
 // start runs a program until the test ends, and shows what it said where that
@@ -143,6 +161,7 @@ func (m *membership) counted(series string) string {
 // what goes wrong with some of them.
 func TestRealMembership(t *testing.T) {
 	m := startMembership(t, imexrig.Racks(memberRacks, memberNodes))
+	o := m.startObserved()
 	began := time.Now()
 	for _, s := range imexrig.Racks(memberRacks, memberNodes) {
 		m.until(s.Name, "False Ready")
@@ -152,7 +171,7 @@ func TestRealMembership(t *testing.T) {
 		t.Errorf("counted %q ready and %q not", ready, not)
 	}
 	m.check(0, "same: all 64 nodes that need it are members of the IMEX domain")
-	m.atRest()
+	o.traffic()
 	m.conflict("r02n05")
 	m.faults()
 }

@@ -1,0 +1,103 @@
+package manifests_test
+
+import (
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+)
+
+// restTime is how long nothing is to be asked of the API server. It ends a watch
+// after five minutes and more.
+const restTime = 30 * time.Second
+
+const publisherUser = "system:serviceaccount:quoin-system:quoin-publisher"
+
+// observed is the traffic of a publisher and agents by the API server's own log.
+type observed struct {
+	*membership
+	agents []*gpuMachine
+	from   int64
+}
+
+// startObserved starts agents on machines of two racks.
+func (m *membership) startObserved() *observed {
+	m.t.Helper()
+	return &observed{m, []*gpuMachine{m.startMachine("r00n00", "gb200", inClique(0)), m.startMachine("r03n15", "gb200", inClique(3))}, 0}
+}
+
+// taken are the requests of publisher and agents since it was last called.
+func (o *observed) taken() []kuberig.Request {
+	o.t.Helper()
+	all, to, err := o.cluster.Requests(o.from)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.from = to
+	var own []kuberig.Request
+	for _, r := range all {
+		if strings.HasPrefix(r.User, "system:serviceaccount:quoin-system:") {
+			own = append(own, r)
+		}
+	}
+	return own
+}
+
+// traffic expects no request at rest, and for a change of one entry none but the
+// write of that node's condition.
+func (o *observed) traffic() {
+	o.t.Helper()
+	for _, agent := range o.agents {
+		agent.gateIs(o.t, imex.ReasonReady)
+	}
+	verbs := map[string]int{}
+	for _, r := range o.taken() {
+		verbs[strings.TrimPrefix(r.User, "system:serviceaccount:quoin-system:")+" "+r.Verb]++
+	}
+	o.t.Logf("requests to join: %v", verbs)
+	for _, must := range []string{"quoin-publisher list", "quoin-publisher patch", "quoin-agent list", "quoin-agent create"} {
+		if verbs[must] == 0 {
+			o.t.Errorf("the log has no %q at the start: it would have none later either", must)
+		}
+	}
+	time.Sleep(restTime)
+	o.expect("at rest")
+
+	for _, node := range []string{"r00n03", "r03n15"} { // a peer of an agent's node, and an agent's own
+		status := []kuberig.Request{{User: publisherUser, Verb: "patch", Resource: "nodes/status", Name: node}}
+		o.fleet.Node(node).SetReady(false)
+		own := o.agents[1]
+		if node == "r03n15" {
+			own.gateIs(o.t, imex.ReasonEntryBehind)
+			o.until(node, "True EntryBehind")
+		} else {
+			o.until(node, "True NotReady")
+		}
+		o.expect(node+" is not ready", status...)
+		o.fleet.Node(node).SetReady(true)
+		o.until(node, "False Ready")
+		own.gateIs(o.t, imex.ReasonReady)
+		o.expect(node+" is ready", status...)
+	}
+}
+
+// expect compares the requests since the last time; a watch that the API server has
+// ended begins anew, once.
+func (o *observed) expect(when string, want ...kuberig.Request) {
+	o.t.Helper()
+	var got []kuberig.Request
+	watches := map[kuberig.Request]int{}
+	for _, r := range o.taken() {
+		if r.Verb != "watch" {
+			got = append(got, r)
+		} else if watches[r]++; watches[r] > 1 {
+			o.t.Errorf("%s: %d watches: %+v", when, watches[r], r)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		o.t.Errorf("%s: requests (-want +got):\n%s", when, diff)
+	}
+}
