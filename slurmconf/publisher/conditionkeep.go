@@ -37,6 +37,7 @@ type nodeConditions struct {
 	domain     topology.Problem // the last that was logged
 	verdicts   imex.Keeper      // on membership
 	unseen     string           // why membership was last not known
+	unplaced   map[unplacedGroup]unplacedSince
 	// drift is what each publication's last pass found, by publication and node.
 	drift   map[string]map[string][]topology.Problem
 	due     time.Time

@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
 )
@@ -61,6 +62,7 @@ func (p *Publisher) judge(ctx context.Context, snap *Snapshot) map[string]imex.V
 	seen.Nodes = Members(snap, seen.Workers)
 	verdicts := c.verdicts.Judge(seen)
 	p.metrics.setMembership(&domain, verdicts)
+	p.keepUnplaced(ctx, imex.JudgeUnplaced(seen), time.Now())
 	return verdicts
 }
 

@@ -1,0 +1,68 @@
+package publisher
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/quoin-hpc/quoin/imex"
+)
+
+// TestUnplacedClaims speaks of claims that no node has when they have waited for a
+// while, once, and says when that is over.
+func TestUnplacedClaims(t *testing.T) {
+	store := newMemory(racks(t))
+	m := &members{domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", UID: "u1"}, seen: imex.Seen{Join: imex.JoinHolder}}
+	var text logText
+	inBubbleWith(t, store, complete(t, Publication{}), func(p *Publisher) {
+		m.changes = make(chan struct{}, 1) // of the bubble
+		p.log = text.logger()
+		p.KeepMembership(m)
+	}, func(p *Publisher) {
+		wait := func(claims int) {
+			m.edit(func() {
+				m.seen.Claims = nil
+				for i := range claims {
+					name := fmt.Sprintf("w-%d", i)
+					m.seen.Claims = append(m.seen.Claims, imex.Claim{Namespace: "slurm", Name: name, Domain: "u1", Owner: imex.OwnerSlurmd, Waiting: "slurm/" + name})
+				}
+			})
+		}
+		is := func(what string, begun, over int, counted float64) {
+			t.Helper()
+			begins, ends := text.count(`msg="claims wait without a node" `), text.count(`msg="claims wait without a node no more" `)
+			got := testutil.ToFloat64(p.metrics.unplaced.WithLabelValues(imex.OwnerSlurmd))
+			if begins != begun || ends != over || got != counted {
+				t.Errorf("%s: said %d times that it begins and %d that it is over, and counted %v, want %d, %d and %v", what, begins, ends, got, begun, over, counted)
+			}
+		}
+		wait(1)
+		store.pass(30 * time.Second)
+		is("a moment ago", 0, 0, 0)
+		wait(0)
+		store.pass(30 * time.Second)
+		is("it has a node", 0, 0, 0)
+		wait(2)
+		store.pass(50 * time.Second)
+		is("others", 0, 0, 0)
+		store.pass(30 * time.Second) // in which nothing changes
+		is("they wait", 1, 0, 2)
+		wait(3)
+		store.pass(time.Hour)
+		is("one more", 1, 0, 3)
+		wait(0)
+		store.pass(time.Minute)
+		is("all over", 1, 1, 0)
+		m.edit(func() { m.seen.Join = imex.JoinSlurmd })
+		wait(1)
+		store.pass(2 * time.Minute)
+		is("it waits by right", 2, 1, 1)
+		for _, line := range []string{"level=WARN msg=\"claims wait without a node\" reason=ClaimConflict namespace=slurm owner=slurmd claims=2", "level=INFO msg=\"claims wait without a node\" reason=ClaimWaits"} {
+			if text.count(line) != 1 {
+				t.Errorf("the log has %d lines with %s, want one", text.count(line), line)
+			}
+		}
+	})
+}
