@@ -161,11 +161,14 @@ func driftOf(made *Made) map[string][]topology.Problem {
 }
 
 // shorten cuts a message to what a condition may have.
-func shorten(s string) string {
-	if len(s) <= maxConditionMessage {
+func shorten(s string) string { return cutText(s, maxConditionMessage) }
+
+// cutText cuts s to so many bytes, between characters.
+func cutText(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	cut := maxConditionMessage - len("...")
+	cut := most - len("...")
 	for cut > 0 && !utf8.RuneStart(s[cut]) {
 		cut--
 	}

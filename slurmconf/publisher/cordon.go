@@ -180,18 +180,6 @@ type cordonNode struct {
 	waits, counts bool
 }
 
-// cutText cuts s to so many bytes, between characters.
-func cutText(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	cut := most - len("...")
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "..."
-}
-
 // What is done to Nodes, as it is counted.
 const (
 	cordonDone   = "cordon"

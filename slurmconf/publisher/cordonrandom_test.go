@@ -35,6 +35,9 @@ type cordonTruth struct {
 	bad     time.Time // since when it is bad without a break
 	well    time.Time
 	left    bool // uncordoned by hand as it was not well, and not well since
+	touched bool // by hand, and not well since
+	said    Condition
+	written time.Time // the condition
 }
 
 const cordonNodes, cordonAfter = 40, 5 * time.Minute
@@ -136,6 +139,7 @@ func (w *cordonWorld) byHand(n *cordonTruth) {
 		return
 	}
 	n.version++
+	n.touched = true
 	if was.holder() == heldByUs && n.cordon.holder() == releasedAnew && n.well.IsZero() {
 		n.left = true
 	}
@@ -151,11 +155,12 @@ func (w *cordonWorld) show(all bool) map[string]imex.Verdict {
 		if all || w.rng.IntN(3) > 0 {
 			n.Cordon, n.Version = is.cordon, strconv.Itoa(is.version)
 		}
-		bad := imex.Verdict{Reason: is.verdict}.Problem()
-		n.Conditions = map[string]Condition{ConditionIMEX: {Type: ConditionIMEX, Reason: is.verdict, True: bad}}
-		n.NotReadySince = is.since
+		n.Conditions, n.NotReadySince = map[string]Condition{ConditionIMEX: is.said}, is.written
+		if is.said.Reason != is.verdict { // which the publisher writes after its look
+			is.said, is.written = Condition{Type: ConditionIMEX, Reason: is.verdict, True: imex.Verdict{Reason: is.verdict}.Problem()}, w.now
+		}
 		if !is.well.IsZero() && w.now.Sub(is.well) >= cordonSettle {
-			is.left = false
+			is.left, is.touched = false, false
 		}
 		if is.cordon.holder() == heldByNobody || is.cordon.holder() == heldByOthers {
 			is.left = is.left && is.cordon.Reason == cordonLeft
@@ -228,6 +233,11 @@ func (w *cordonWorld) rest(t *testing.T, p *Publisher, seed uint64) int {
 	}
 	if w.writes != before || w.broken != "" {
 		t.Fatalf("seed %d: %d writes at rest; %s", seed, w.writes-before, w.broken)
+	}
+	for name, kept := range p.cordons.nodes {
+		if kept.left && !w.nodes[name].touched {
+			t.Errorf("seed %d: %s is taken for uncordoned by hand", seed, name)
+		}
 	}
 	ours, free := 0, 0
 	for name, n := range w.nodes {
