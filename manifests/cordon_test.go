@@ -1,0 +1,249 @@
+package manifests_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+)
+
+// TestCordonPolicyNamesSpec has the policy look at every key of a Node's spec but that
+// which a cordon sets.
+func TestCordonPolicyNamesSpec(t *testing.T) {
+	text, err := os.ReadFile("30-admission.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f := range reflect.TypeFor[corev1.NodeSpec]().Fields() {
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if want := fmt.Sprintf("object.spec.?%s == oldObject.spec.?%[1]s", key); key != "unschedulable" && !strings.Contains(string(text), want) {
+			t.Errorf("the policy does not say %q", want)
+		}
+	}
+}
+
+// cordonPatch is a merge patch of a Node; reason may be null.
+func cordonPatch(reason string, unschedulable any, more string) string {
+	if reason != "null" {
+		reason = fmt.Sprintf("%q", reason)
+	}
+	return fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}},"spec":{"unschedulable":%v%s}}`, publisher.CordonAnnotation, reason, unschedulable, more)
+}
+
+// TestRealCordonToken says what the publisher's token may cordon and uncordon.
+func TestRealCordonToken(t *testing.T) {
+	c := start(t)
+	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitForPolicy(t, c, token, "slurm")
+	config, err := clientcmd.BuildConfigFromFlags("", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const own, other, left = "quoin: NotReady: x", "disk failed", "quoin: uncordoned by hand"
+	admin := func(node, patch string) {
+		t.Helper()
+		if _, err := c.Client().CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	attempt := func(patch string) error {
+		_, err := client.CoreV1().Nodes().Patch(t.Context(), "node-a", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	}
+	cordon, uncordon := cordonPatch(own, true, ""), cordonPatch("null", "null", "")
+	const noVerb, only = "where a role gives it the verb cordon", "may change the annotation topology.slinky.slurm.net/spec of a Node only"
+	const reasons, cordons = "may give reasons to its own cordons", "uncordon what has such a reason"
+	if err := attempt(cordon); err == nil || !strings.Contains(err.Error(), noVerb) {
+		t.Errorf("without slinky/cordon.yaml: %v", err)
+	}
+	if _, err := c.Kubectl(t.Context(), "apply", "--validate=strict", "-f", "slinky/cordon.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	imexrig.Eventually(t, "allowed", func() bool { return attempt(cordon) == nil })
+	for _, y := range []struct{ name, before, patch, refused string }{
+		{"uncordon it", "", uncordon, ""},
+		{"no reason", uncordon, cordonPatch("null", true, ""), cordons},
+		{"another's reason", uncordon, cordonPatch(other, true, ""), reasons},
+		{"a reason without a cordon", uncordon, cordonPatch(own, "null", ""), reasons},
+		{"a taint beside", uncordon, cordonPatch(own, true, `,"taints":[{"key":"x","effect":"NoExecute"}]`), only},
+		{"another key of the spec", uncordon, cordonPatch(own, true, `,"providerID":"x"`), only},
+		{"a label beside", uncordon, strings.Replace(cordon, `"annotations"`, `"labels":{"x":"y"},"annotations"`, 1), only},
+		{"another annotation beside", uncordon, strings.Replace(cordon, `"annotations":{`, `"annotations":{"x":"y",`, 1), only},
+		{"cordon", uncordon, cordon, ""},
+		{"another reason of its own", cordon, cordonPatch("quoin: NoEntry: y", true, ""), ""},
+		{"another's reason for its own", cordon, cordonPatch(other, true, ""), reasons},
+		{"uncordon another's", cordonPatch("null", true, ""), uncordon, cordons},
+		{"give another's a reason", cordonPatch("null", true, ""), cordon, reasons},
+		{"uncordon what has a reason", cordonPatch(other, true, ""), cordonPatch(other, "null", ""), cordons},
+		{"take that reason away", cordonPatch(other, true, ""), cordonPatch("null", true, ""), reasons},
+		{"take another's reason as its own", cordonPatch(other, "null", ""), cordon, reasons},
+		{"note what was uncordoned by hand", cordonPatch(own, "null", ""), cordonPatch(left, "null", ""), ""},
+		{"and forget that", cordonPatch(left, "null", ""), uncordon, ""},
+		{"leave the other's cordon", cordonPatch(left, true, ""), cordonPatch("null", true, ""), ""},
+	} {
+		if y.before != "" {
+			admin("node-a", y.before)
+		}
+		if err := attempt(y.patch); (err != nil) != (y.refused != "") || err != nil && !strings.Contains(err.Error(), y.refused) {
+			t.Errorf("%s: %v, want %q", y.name, err, y.refused)
+		}
+	}
+	admin("node-a", uncordon)
+	if _, err := c.Kubectl(t.Context(), "delete", "-f", "slinky/cordon.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	imexrig.Eventually(t, "forbidden again", func() bool { return attempt(cordonPatch(own, true, "")) != nil || attempt(uncordon) != nil })
+}
+
+// cordonTest is a cluster whose publisher cordons.
+type cordonTest struct {
+	*membership
+	token, config, log string
+	publisher          *exec.Cmd
+}
+
+// run starts a publisher that may be killed.
+func (c *cordonTest) run() {
+	c.t.Helper()
+	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer log.Close()                                                                                                                              //nolint:errcheck // the publisher has its own
+	c.publisher = exec.Command(c.quoin, "publisher", "--kubeconfig", c.token, "--leader-elect=false", "--listen", c.metrics, "--config", c.config) //nolint:noctx // killed below
+	c.publisher.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.publisher.Stdout, c.publisher.Stderr = log, log
+	if err := c.publisher.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cordonTest) kill() {
+	_ = c.publisher.Process.Kill()
+	_ = c.publisher.Wait()
+}
+
+// logged counts the lines of the publishers that have a text.
+func (c *cordonTest) logged(text string) int {
+	c.t.Helper()
+	all, err := os.ReadFile(c.log)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return strings.Count(string(all), text)
+}
+
+// free is the cordon of a node that has none.
+const free = "false "
+
+// cordon is a node's, as "true REASON".
+func (c *cordonTest) cordon(node string) string {
+	c.t.Helper()
+	n, err := c.cluster.Client().CoreV1().Nodes().Get(c.t.Context(), node, metav1.GetOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return fmt.Sprintf("%t %s", n.Spec.Unschedulable, n.Annotations[publisher.CordonAnnotation])
+}
+
+// are waits until nodes have cordons that begin so.
+func (c *cordonTest) are(what string, want map[string]string) {
+	c.t.Helper()
+	imexrig.Eventually(c.t, what, func() bool {
+		for node, begin := range want {
+			if is := c.cordon(node); !strings.HasPrefix(is, begin) || begin == free && is != free {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (c *cordonTest) kubectl(args ...string) {
+	c.t.Helper()
+	if _, err := c.cluster.Kubectl(c.t.Context(), args...); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// TestRealCordon has three of twenty nodes not be ready: two are cordoned, and given
+// back, by publishers that are killed in between; what people do to them is respected.
+func TestRealCordon(t *testing.T) {
+	c := &cordonTest{membership: newMembership(t, imexrig.Racks(2, 10)), log: filepath.Join(t.TempDir(), "log"),
+		config: write(t, "quoin.yaml", "publisher: {cordon: true, cordonAfter: 1m}\npublications: [{annotate: false}]\n")}
+	var err error
+	if c.token, err = c.cluster.Token(t.Context(), "quoin-system", "quoin-publisher", ""); err != nil {
+		t.Fatal(err)
+	}
+	c.run()
+	defer func() {
+		c.kill()
+		if t.Failed() {
+			log, _ := os.ReadFile(c.log)
+			t.Logf("%s", log)
+		}
+	}()
+	const first, second, third, bad = "r00n03", "r01n04", "r01n07", "true quoin: NotReady: "
+	for _, s := range imexrig.Racks(2, 10) {
+		c.until(s.Name, "False Ready")
+	}
+	for _, node := range []string{first, second, third} { // the longest first
+		c.fleet.Node(node).SetReady(false)
+		c.until(node, "True NotReady")
+	}
+	began := time.Now()
+	imexrig.Eventually(t, "refused", func() bool { return c.logged("cordon of a node not written") > 0 })
+	if c.logged("apply manifests/slinky/cordon.yaml, which lets it, or set cordon: false") != 1 || c.cordon(first) != free {
+		t.Errorf("without permission: %s, logged %d times", c.cordon(first), c.logged("apply manifests"))
+	}
+	if since := time.Since(began); since < 40*time.Second {
+		t.Errorf("tried after %s, want a minute", since)
+	}
+	c.kubectl("apply", "-f", "slinky/cordon.yaml")
+	c.are("a tenth is cordoned", map[string]string{first: bad, second: bad, third: free})
+	imexrig.Eventually(t, "one held back and two cordoned", func() bool {
+		return c.counted("quoin_publisher_cordon_held_back_nodes") == "1" && c.counted("quoin_publisher_cordoned_nodes") == "2"
+	})
+	c.kill()
+	c.run()
+	c.until(first, "True NotReady")
+	c.atRest()
+	c.are("still cordoned", map[string]string{first: bad, second: bad, third: free})
+
+	c.kubectl("uncordon", first)
+	c.are("left alone, and another in its place", map[string]string{first: "false quoin: uncordoned by hand", second: bad, third: bad})
+	c.kubectl("annotate", "--overwrite", "node", second, publisher.CordonAnnotation+"=disk failed")
+	for _, node := range []string{first, second, third} {
+		c.fleet.Node(node).SetReady(true)
+		c.until(node, "False Ready")
+	}
+	c.kill()
+	c.run()
+	c.are("given back, but for what is another's", map[string]string{first: free, second: "true disk failed", third: free})
+	c.atRest()
+	c.are("the same", map[string]string{first: free, second: "true disk failed", third: free})
+	if n := c.logged("apply manifests/slinky/cordon.yaml"); n != 1 {
+		t.Errorf("what is missing was said %d times", n)
+	}
+}
