@@ -32,7 +32,7 @@ func (n *Node) runDaemon(ctx context.Context, v view, pod *corev1.Pod, p *proces
 	if pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP != p.address {
 		return n.setStatus(ctx, pod, p.address, false)
 	}
-	if p.clique != "" {
+	if p.clique != "" || n.fleet.noCliques {
 		if in, err := n.enter(ctx, v, pod, p); err != nil || !in {
 			return err
 		}
@@ -51,16 +51,15 @@ func (n *Node) runDaemon(ctx context.Context, v view, pod *corev1.Pod, p *proces
 // enter keeps the daemon's entry in its clique: there, with its address, and
 // ready when its pod is. It reports whether nothing had to be written.
 func (n *Node) enter(ctx context.Context, v view, pod *corev1.Pod, p *process) (bool, error) {
+	if n.fleet.noCliques {
+		return n.enterStatus(ctx, v, pod, p)
+	}
 	clique := n.fleet.clique(p.domain, p.clique)
 	if clique == nil {
 		return false, n.makeClique(ctx, pod, p)
 	}
 	clique = clique.DeepCopy()
-	entry := entryOf(clique, n.name)
-	status := nvapi.ComputeDomainStatusNotReady
-	if podReady(pod) {
-		status = nvapi.ComputeDomainStatusReady
-	}
+	entry, status := entryOf(clique, n.name), statusOf(pod)
 	switch {
 	case v.lost && entry == nil:
 		return true, nil
@@ -84,6 +83,13 @@ func (n *Node) enter(ctx context.Context, v view, pod *corev1.Pod, p *process) (
 		return true, nil
 	}
 	return false, n.writeClique(ctx, clique)
+}
+
+func statusOf(pod *corev1.Pod) string {
+	if podReady(pod) {
+		return nvapi.ComputeDomainStatusReady
+	}
+	return nvapi.ComputeDomainStatusNotReady
 }
 
 // leave takes the daemon out of its clique, as its process does when it is asked

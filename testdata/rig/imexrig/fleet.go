@@ -45,6 +45,9 @@ type Options struct {
 	// ReadyAfter is how long an IMEX daemon takes to be ready once it has its
 	// entry; Node.SetReadyAfter sets it for one node.
 	ReadyAfter time.Duration
+	// NoCliques is for the driver without its feature ComputeDomainCliques, as it was
+	// before 0.3: daemons have their entries in the domain's status.
+	NoCliques bool
 }
 
 // Spec is a node to be. A node without a clique has no multi-node NVLink.
@@ -80,6 +83,7 @@ type Fleet struct {
 	nvidia     nvclient.Interface
 	namespace  string
 	readyAfter time.Duration
+	noCliques  bool
 	queue      workqueue.TypedRateLimitingInterface[string]
 
 	pods, claims, machines, cliques, domains cache.Indexer
@@ -97,7 +101,7 @@ func Start(ctx context.Context, c *kuberig.Cluster, o Options) (*Fleet, error) {
 		return nil, fmt.Errorf("start fleet: %w", err)
 	}
 	f := &Fleet{
-		kube: c.Client(), nvidia: nvidia, namespace: o.DriverNamespace, readyAfter: o.ReadyAfter, nodes: map[string]*Node{},
+		kube: c.Client(), nvidia: nvidia, namespace: o.DriverNamespace, readyAfter: o.ReadyAfter, noCliques: o.NoCliques, nodes: map[string]*Node{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, time.Second)),
 	}
 	if err := f.watch(ctx); err != nil {

@@ -17,7 +17,9 @@ func StartTest(t testing.TB, o Options) (*kuberig.Cluster, *Fleet) {
 	t.Helper()
 	c := kuberig.StartTest(t)
 	for _, start := range []func(context.Context) error{c.ApplyComputeDomainCRDs, c.ApplyDeviceClasses, c.StartControllerManager, c.StartScheduler,
-		func(ctx context.Context) error { return c.StartComputeDomainController(ctx, o.DriverNamespace) }} {
+		func(ctx context.Context) error {
+			return c.StartComputeDomainController(ctx, o.DriverNamespace, o.gates()...)
+		}} {
 		if err := start(t.Context()); err != nil {
 			t.Fatal(err)
 		}

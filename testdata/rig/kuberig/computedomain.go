@@ -73,8 +73,9 @@ func plainYAML(text string) string {
 // StartComputeDomainController starts the driver's controller, whose DaemonSets
 // and cliques are in the namespace, which is made where it is not there. The
 // controller reads its templates from /templates: it runs in a root folder that
-// has nothing else, which takes root's rights.
-func (c *Cluster) StartComputeDomainController(ctx context.Context, driverNamespace string) error {
+// has nothing else, which takes root's rights. It gets more arguments where some are
+// given.
+func (c *Cluster) StartComputeDomainController(ctx context.Context, driverNamespace string, more ...string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: driverNamespace}}
 	if _, err := c.Client().CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make the driver's namespace: %w", err)
@@ -88,8 +89,8 @@ func (c *Cluster) StartComputeDomainController(ctx context.Context, driverNamesp
 		return err
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
-	cmd := exec.Command("/compute-domain-controller", "--kubeconfig=/kubeconfig", "--namespace="+driverNamespace, "--pod-name=rig", //nolint:noctx // ended by Stop
-		"--image-name=rig/dra-driver:v0", "--log-verbosity-cd-daemon=0", "--http-endpoint="+address)
+	cmd := exec.Command("/compute-domain-controller", append([]string{"--kubeconfig=/kubeconfig", "--namespace=" + driverNamespace, "--pod-name=rig", //nolint:noctx,gosec // ended by Stop
+		"--image-name=rig/dra-driver:v0", "--log-verbosity-cd-daemon=0", "--http-endpoint=" + address}, more...)...)
 	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: root}
 	if cmd, err = c.start(cmd); err != nil {
 		return err
