@@ -58,6 +58,7 @@ import (
 //	the domain is made anew under old claims                 /after/stale claim
 //	no driver: no definition of ComputeDomains               /undefined
 //	the API server refuses the domain                        TestRealRefused of imex/computedomain
+//	a driver that has no ComputeDomainCliques                TestRealNoCliques
 //	jobs start without IMEX, or wait too long or not at all  TestRealGate of cmd/quoin, TestRealGateFile
 type failures struct {
 	*membership

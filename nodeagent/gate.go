@@ -122,6 +122,14 @@ func (g *Gate) show(gate *imex.Gate, err error) {
 	}
 }
 
+// daemonReady is what nvidia-imex-ctl says of a daemon that is ready, which it is with
+// the driver's feature ComputeDomainCliques only once it has its entry in a clique.
+const daemonReady = "READY"
+
+// errNoCliques is of a driver without that feature: entries are in the domain's
+// status then, which agents do not read.
+var errNoCliques = errors.New("the IMEX daemon is ready, and there is no ComputeDomainClique of the node's clique: the driver's feature ComputeDomainCliques seems to be off")
+
 // now is the gate as of now, nil before there is a report.
 func (g *Gate) now() (*imex.Gate, error) {
 	g.mu.Lock()
@@ -146,6 +154,9 @@ func (g *Gate) now() (*imex.Gate, error) {
 	}
 	seen.Nodes[g.node] = node
 	verdict := imex.Judge(seen)[g.node]
+	if verdict.Reason == imex.ReasonNoEntry && len(seen.Cliques) == 0 && node.Local != nil && node.Local.DaemonState == daemonReady {
+		return nil, errNoCliques
+	}
 	gate.Ready, gate.Reason, gate.Message = verdict.Ready(), verdict.Reason, verdict.Message
 	if verdict.Remedy != "" {
 		gate.Message += ". " + verdict.Remedy

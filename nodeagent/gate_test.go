@@ -131,6 +131,23 @@ func TestGate(t *testing.T) {
 		g.Observe(report)
 		check("NVML says it", &imex.Gate{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
 
+		m.edit(func() {
+			m.seen.Nodes = map[string]imex.Node{"n1": {Name: "n1", DomainLabel: "u1"}}
+			m.seen.Cliques = nil
+		})
+		check("its clique is yet to be made", &imex.Gate{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
+		ready := *report
+		ready.IMEX = &topology.IMEX{ChannelMajor: &major, Channels: 2048, DaemonState: "READY"}
+		_, written, _ := imex.ReadGate(run)
+		g.Observe(&ready)
+		time.Sleep(2 * imex.GateStale)
+		synctest.Wait()
+		if _, at, err := imex.ReadGate(run); err != nil || !at.Equal(written) {
+			t.Errorf("confirmed while the daemon is ready without a clique: %s and %s, %v", written, at, err)
+		}
+		g.Observe(report)
+		check("its daemon does not say that it is ready", &imex.Gate{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
+
 		_, before, _ := imex.ReadGate(run)
 		m.edit(func() { m.broken = errors.New("not listed") })
 		time.Sleep(time.Hour)
