@@ -5,14 +5,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Hook is what of the job hook must go with slurm.conf.
 type Hook struct {
-	// Prolog is the longest that it takes where it waits for IMEX; 0 where it never
-	// does.
-	Prolog time.Duration
+	// PrologSeconds is the longest that it takes where it waits for IMEX; 0 where it
+	// never does.
+	PrologSeconds int
 	// HostChannels says that jobs use the channel devices of the machine.
 	HostChannels bool
 }
@@ -37,7 +36,7 @@ const (
 // go with the job hook and the IMEX channels. Nothing of it keeps Slurm from starting.
 func (c *SlurmConf) LintHook(name string, h Hook) []Finding {
 	l := hookLinter{c, h, name, &reporter{}}
-	if _, ok := c.Settings["prolog"]; ok && h.Prolog > 0 {
+	if _, ok := c.Settings["prolog"]; ok && h.PrologSeconds > 0 {
 		l.lintProlog()
 		l.lintBatchStart()
 	}
@@ -62,9 +61,9 @@ func (l *hookLinter) lintProlog() {
 		if !ok {
 			continue
 		}
-		if limit, ok := seconds(s.Value); ok && limit < l.needs() {
-			l.at(s, "PrologTooShort", fmt.Sprintf("set it to %d or more, or leave it out", l.needs()),
-				fmt.Sprintf("%s is %d, but a Prolog that waits for IMEX may take %d s: slurmd ends it, drains the node and holds the job", key, limit, l.needs()))
+		if limit, ok := seconds(s.Value); ok && limit < l.PrologSeconds {
+			l.at(s, "PrologTooShort", fmt.Sprintf("set it to %d or more, or leave it out", l.PrologSeconds),
+				fmt.Sprintf("%s is %d, but a Prolog that waits for IMEX may take %d s: slurmd ends it, drains the node and holds the job", key, limit, l.PrologSeconds))
 		}
 		return
 	}
@@ -90,9 +89,9 @@ func (l *hookLinter) lintBatchStart() {
 	} else {
 		s = Setting{File: l.name, Line: 1}
 	}
-	if known && limit < l.needs() {
-		l.at(s, "BatchStartTooShort", fmt.Sprintf("set PrologFlags=Alloc, or BatchStartTimeout to %d or more", l.needs()),
-			fmt.Sprintf("BatchStartTimeout is %d%s, but a Prolog that waits for IMEX may take %d s, and without PrologFlags=Alloc it runs as the job starts: slurmctld may take the job for lost", limit, by, l.needs()))
+	if known && limit < l.PrologSeconds {
+		l.at(s, "BatchStartTooShort", fmt.Sprintf("set PrologFlags=Alloc, or BatchStartTimeout to %d or more", l.PrologSeconds),
+			fmt.Sprintf("BatchStartTimeout is %d%s, but a Prolog that waits for IMEX may take %d s, and without PrologFlags=Alloc it runs as the job starts: slurmctld may take the job for lost", limit, by, l.PrologSeconds))
 	}
 }
 
@@ -115,9 +114,6 @@ func (l *hookLinter) at(s Setting, rule, advice, message string) {
 	l.file = s.File
 	l.warn(s.Line, rule, advice, message)
 }
-
-// needs is the time of a Prolog in whole seconds.
-func (l *hookLinter) needs() int { return int((l.Prolog + time.Second - 1) / time.Second) }
 
 // seconds reads a time limit as Slurm does. It is not known where Slurm has none or would
 // not start.

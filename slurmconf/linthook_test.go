@@ -1,9 +1,7 @@
 package slurmconf
 
 import (
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -11,7 +9,7 @@ import (
 // TestLintHook judges settings for a Prolog that waits for IMEX. What Slurm reads from
 // them is compared with Slurm itself.
 func TestLintHook(t *testing.T) {
-	waits, host := Hook{Prolog: 45 * time.Second}, Hook{HostChannels: true}
+	waits, host := Hook{PrologSeconds: 45}, Hook{HostChannels: true}
 	const lost = " but a Prolog that waits for IMEX may take 45 s, and without PrologFlags=Alloc it runs as the job starts: slurmctld may take the job for lost (BatchStartTooShort); set PrologFlags=Alloc, or BatchStartTimeout to 45 or more"
 	const ends = " but a Prolog that waits for IMEX may take 45 s: slurmd ends it, drains the node and holds the job (PrologTooShort); set it to 45 or more, or leave it out"
 	for name, tt := range map[string]struct {
@@ -24,7 +22,6 @@ func TestLintHook(t *testing.T) {
 		"none said":         {"Prolog=/p\nPrologFlags=Serial,contain", waits, nil},
 		"too short":         {"prolog=/p\nPrologFlags=Alloc\nPROLOGEPILOGTIMEOUT=20 # s\n", waits, []string{"slurm.conf:3: warning: PrologEpilogTimeout is 20," + ends}},
 		"one second":        {"Prolog=/p\nPrologFlags=Alloc\nPrologEpilogTimeout=44", waits, []string{"slurm.conf:3: warning: PrologEpilogTimeout is 44," + ends}},
-		"part of a second":  {"Prolog=/p\nPrologFlags=Alloc\nPrologEpilogTimeout=45", Hook{Prolog: 45001 * time.Millisecond}, []string{"slurm.conf:3: warning: PrologEpilogTimeout is 45," + strings.ReplaceAll(ends, "45", "46")}},
 		"of its own, short": {"Prolog=/p\nPrologFlags=Alloc\nPrologTimeout=30\nPrologEpilogTimeout=60", waits, []string{"slurm.conf:3: warning: PrologTimeout is 30," + ends}},
 		"of its own, long":  {"Prolog=/p\nPrologFlags=Alloc\nPrologTimeout=60\nPrologEpilogTimeout=30", waits, nil},
 		"the last counts":   {"Prolog=/p\nPrologFlags=Alloc\nPrologEpilogTimeout=20\nInclude more.conf", waits, []string{"more.conf:2: warning: PrologEpilogTimeout is 30," + ends}},

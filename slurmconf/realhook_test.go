@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
@@ -72,7 +71,7 @@ func compareHookSettings(t *testing.T, release slurmrig.Release, text string) {
 		t.Fatal(err)
 	}
 	names := func(rule string, seconds int) bool {
-		found := conf.LintHook("slurm.conf", slurmconf.Hook{Prolog: time.Duration(seconds) * time.Second})
+		found := conf.LintHook("slurm.conf", slurmconf.Hook{PrologSeconds: seconds})
 		return slices.ContainsFunc(found, func(f slurmconf.Finding) bool { return f.Rule == rule })
 	}
 	const ever = 1 << 20

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -155,7 +154,7 @@ func FuzzSlurmConf(f *testing.F) {
 				t.Fatalf("(-first +second):\n%s", diff)
 			}
 		}
-		for _, finding := range conf.LintHook("slurm.conf", Hook{Prolog: time.Minute, HostChannels: true}) {
+		for _, finding := range conf.LintHook("slurm.conf", Hook{PrologSeconds: 60, HostChannels: true}) {
 			if finding.Severity != Warning || finding.Line < 1 || finding.File == "" || finding.Advice == "" {
 				t.Fatalf("finding is not whole: %+v", finding)
 			}

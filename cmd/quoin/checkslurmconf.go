@@ -68,7 +68,7 @@ func readHook(config string) (slurmconf.Hook, error) {
 	}
 	hook := slurmconf.Hook{HostChannels: c.IMEX.HostChannels}
 	if o.jobs.gate != gateOff && c.IMEX.Join != imex.JoinNone {
-		hook.Prolog = o.jobs.hookWait + o.jobs.gateWait + prologMore
+		hook.PrologSeconds = int((o.jobs.hookWait + o.jobs.gateWait + prologMore + time.Second - 1) / time.Second) // rounded up
 	}
 	return hook, nil
 }

@@ -1,6 +1,9 @@
 package hour
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // DomainFrom is the minute from which there is a ComputeDomain: before, no node is a
 // member of any.
@@ -132,15 +135,17 @@ func membersText(leader, minute int) string {
 		return membersGauges(0, 0, 0)
 	}
 	cordoned, heldBack := Cordoned(minute)
-	s := membersGauges(NotReady(minute), cordoned, heldBack) + "# TYPE quoin_publisher_imex_nodes gauge\n"
+	var b strings.Builder
+	b.WriteString(membersGauges(NotReady(minute), cordoned, heldBack) + "# TYPE quoin_publisher_imex_nodes gauge\n")
 	for reason, n := range Members(minute) {
-		s += fmt.Sprintf("quoin_publisher_imex_nodes{reason=\"%s\"} %v\n", reason, n)
+		fmt.Fprintf(&b, "quoin_publisher_imex_nodes{reason=\"%s\"} %v\n", reason, n)
 	}
 	if n := ClaimsWait(minute); n > 0 {
-		s += fmt.Sprintf("# TYPE quoin_publisher_imex_unplaced_claims gauge\nquoin_publisher_imex_unplaced_claims{owner=\"slurmd\"} %v\n", n)
+		fmt.Fprintf(&b, "# TYPE quoin_publisher_imex_unplaced_claims gauge\nquoin_publisher_imex_unplaced_claims{owner=\"slurmd\"} %v\n", n)
 	}
 	uid, problem := Domain(minute)
-	return s + fmt.Sprintf("# TYPE quoin_publisher_imex_domain_info gauge\nquoin_publisher_imex_domain_info{namespace=\"quoin-system\",name=\"quoin\",uid=\"%s\",problem=\"%s\"} 1\n", uid, problem)
+	fmt.Fprintf(&b, "# TYPE quoin_publisher_imex_domain_info gauge\nquoin_publisher_imex_domain_info{namespace=\"quoin-system\",name=\"quoin\",uid=\"%s\",problem=\"%s\"} 1\n", uid, problem)
+	return b.String()
 }
 
 func membersGauges(notReady, cordoned, heldBack float64) string {
