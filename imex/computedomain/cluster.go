@@ -51,7 +51,7 @@ type Cluster struct {
 	waiting *source[podFacts] // all that are not scheduled
 	// What Snapshots have of these sources.
 	keptCliques kept[[]imex.Clique]
-	keptClaims  kept[[]imex.Claim]
+	keptClaims  []imex.Claim
 	keptWorkers kept[map[string]bool]
 
 	refusal refusal

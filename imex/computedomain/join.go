@@ -2,6 +2,7 @@ package computedomain
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -24,9 +25,51 @@ func (c *Cluster) allClaims() ([]imex.Claim, error) {
 	case !c.waiting.synced:
 		return nil, c.unread(whatWaiting)
 	}
-	return c.keptClaims.get([3]int{c.claims.version, c.joining.version, c.waiting.version}, func() []imex.Claim {
-		return joinInOrder(c.claims.inOrder(), c.claims.facts, podMaps{c.joining.facts, c.waiting.facts})
-	}), nil
+	c.keptClaims = c.joinChanges()
+	return c.keptClaims, nil
+}
+
+// joinChanges returns the claims as they are now. Only those are joined anew that have
+// changed since, or whose pods may have.
+func (c *Cluster) joinChanges() []imex.Claim {
+	changed, joining, waiting := c.claims.take(), c.joining.take(), c.waiting.take()
+	pods := podMaps{c.joining.facts, c.waiting.facts}
+	if changed == nil || joining == nil || waiting == nil {
+		return joinInOrder(c.claims.inOrder(), c.claims.facts, pods)
+	}
+	if maps.Copy(joining, waiting); len(joining) > 0 {
+		c.addClaimsOf(changed, joining)
+	}
+	if len(changed) == 0 {
+		return c.keptClaims
+	}
+	keys := slices.SortedFunc(maps.Keys(changed), compareKeys)
+	users := usersOf(keys, c.claims.facts, pods)
+	was, out := c.keptClaims, make([]imex.Claim, 0, len(c.claims.facts))
+	for _, key := range keys {
+		i, had := slices.BinarySearchFunc(was, key, func(a imex.Claim, b types.NamespacedName) int {
+			return compareKeys(types.NamespacedName{Namespace: a.Namespace, Name: a.Name}, b)
+		})
+		out = append(out, was[:i]...)
+		if facts, is := c.claims.facts[key]; is {
+			out = append(out, joinClaim(key, &facts, users[key], pods))
+		}
+		if had {
+			i++
+		}
+		was = was[i:]
+	}
+	return append(out, was...)
+}
+
+// addClaimsOf adds the claims that may be for one of these pods.
+func (c *Cluster) addClaimsOf(claims, pods map[types.NamespacedName]bool) {
+	for key, facts := range c.claims.facts {
+		of := func(r podRef) bool { return pods[types.NamespacedName{Namespace: key.Namespace, Name: r.name}] }
+		if facts.madeFor.name == "" || of(facts.madeFor) || slices.ContainsFunc(facts.reserved, of) {
+			claims[key] = true
+		}
+	}
 }
 
 // allWorkers returns the nodes on which worker pods of Slurm are, nil where that is
@@ -60,7 +103,7 @@ func joinClaims(claims map[types.NamespacedName]claimFacts, pods map[types.Names
 }
 
 func joinInOrder(keys []types.NamespacedName, claims map[types.NamespacedName]claimFacts, pods podMaps) []imex.Claim {
-	users := usersOf(claims, pods)
+	users := usersOf(keys, claims, pods)
 	out := make([]imex.Claim, len(keys))
 	for i, key := range keys {
 		facts := claims[key]
@@ -69,12 +112,12 @@ func joinInOrder(keys []types.NamespacedName, claims map[types.NamespacedName]cl
 	return out
 }
 
-// usersOf returns, in order, the names of the pods that name a claim which was made
-// for none: by hand.
-func usersOf(claims map[types.NamespacedName]claimFacts, pods podMaps) map[types.NamespacedName][]string {
+// usersOf returns, in order, the names of the pods that name one of these claims, if
+// it was made for none: by hand.
+func usersOf(keys []types.NamespacedName, claims map[types.NamespacedName]claimFacts, pods podMaps) map[types.NamespacedName][]string {
 	users := map[types.NamespacedName][]string{}
-	for key, facts := range claims {
-		if facts.madeFor.name == "" {
+	for _, key := range keys {
+		if claims[key].madeFor.name == "" {
 			users[key] = nil
 		}
 	}

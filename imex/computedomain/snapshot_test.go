@@ -61,9 +61,11 @@ func TestSnapshotKept(t *testing.T) {
 				t.Fatalf("seed %d, change %d: the snapshot before has changed", seed, step)
 			}
 			got := snapshot(t, c)
-			c.keptCliques, c.keptClaims, c.keptWorkers = kept[[]imex.Clique]{}, kept[[]imex.Claim]{}, kept[map[string]bool]{}
-			c.claims.keys = nil
+			cliques, claims, workers := c.keptCliques, c.keptClaims, c.keptWorkers
+			c.keptCliques, c.keptWorkers = kept[[]imex.Clique]{}, kept[map[string]bool]{}
+			c.claims.since, c.joining.since, c.waiting.since, c.claims.keys, c.clique.keys = nil, nil, nil, nil, nil
 			want := snapshot(t, c)
+			c.keptCliques, c.keptClaims, c.keptWorkers = cliques, claims, workers
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("seed %d, change %d (-anew +kept):\n%s", seed, step, diff)
 			}
@@ -78,11 +80,17 @@ func change(r *rand.Rand, c *Cluster) bool {
 		return types.NamespacedName{Namespace: []string{"a", "b"}[r.IntN(2)], Name: fmt.Sprintf("%s%d", kind, r.IntN(5))}
 	}
 	keep, node, uid := r.IntN(4) > 0, fmt.Sprintf("n%d", r.IntN(5)), types.UID(fmt.Sprintf("u%d", r.IntN(2)))
-	switch r.IntN(5) {
+	switch r.IntN(15) {
 	case 0:
+		again(c.joining)
+		return true
+	case 1:
+		again(c.claims)
+		return true
+	case 2, 3:
 		key := name("d.")
 		return c.clique.put(key, imex.Clique{Domain: "d", ID: key.String(), Daemons: []imex.Member{{Node: node, Index: r.IntN(3)}}}, keep)
-	case 1:
+	case 4, 5, 6, 7:
 		facts := claimFacts{domain: "d", allocated: r.IntN(2) == 0, node: node}
 		if r.IntN(2) == 0 {
 			facts.madeFor = podRef{name("p").Name, uid}
@@ -91,13 +99,19 @@ func change(r *rand.Rand, c *Cluster) bool {
 			facts.reserved = []podRef{{name("p").Name, uid}}
 		}
 		return c.claims.put(name("c"), facts, keep)
-	case 2:
+	case 8, 9, 10:
 		return c.joining.put(name("p"), podFacts{uid: uid, owner: []string{imex.OwnerHolder, imex.OwnerSlurmd}[r.IntN(2)], node: node, claims: []string{name("c").Name}}, keep)
-	case 3:
+	case 11, 12:
 		return c.waiting.put(name("p"), podFacts{uid: uid, owner: imex.OwnerOther, claims: []string{name("c").Name}}, keep)
 	}
 	facts := domainFacts{uid: "d", spec: c.wanted(), members: map[string]imex.Member{node: {Node: node, Index: r.IntN(3)}}}
 	return c.domain.put(c.key(), facts, keep)
+}
+
+// again has a source be forgotten and listed again, when there is nothing.
+func again[T any](s *source[T]) {
+	s.forget()
+	_ = s.Replace(nil, "2") // an empty list has no object that could be wrong
 }
 
 // TestSnapshotSame holds that nothing is made anew as long as nothing changes: what

@@ -30,7 +30,12 @@ type source[T any] struct {
 	version int
 	// keys are those of facts in order, nil where one has come or gone since.
 	keys []types.NamespacedName
+	// since are the keys of the changes since take was last called, nil for all.
+	since map[types.NamespacedName]bool
 }
+
+// mostSince is how many changes are told apart.
+const mostSince = 1000
 
 func newSource[T any](read func(any) (T, bool), changed func()) *source[T] {
 	return &source[T]{read: read, changed: changed, facts: map[types.NamespacedName]T{}}
@@ -102,6 +107,12 @@ func (s *source[T]) put(key types.NamespacedName, facts T, keep bool) bool {
 		delete(s.facts, key)
 	}
 	s.version++
+	if s.since != nil {
+		s.since[key] = true
+	}
+	if len(s.since) > mostSince {
+		s.since = nil
+	}
 	return true
 }
 
@@ -132,7 +143,7 @@ func (s *source[T]) Replace(list []any, _ string) error {
 	s.mu.Lock()
 	same := s.synced && reflect.DeepEqual(s.facts, all)
 	if !same {
-		s.facts, s.synced, s.keys = all, true, nil
+		s.facts, s.synced, s.keys, s.since = all, true, nil, nil
 		s.version++
 	}
 	s.mu.Unlock()
@@ -149,7 +160,7 @@ func (s *source[T]) Resync() error { return nil }
 func (s *source[T]) forget() {
 	s.mu.Lock()
 	had := s.synced
-	s.facts, s.synced, s.keys = map[types.NamespacedName]T{}, false, nil
+	s.facts, s.synced, s.keys, s.since = map[types.NamespacedName]T{}, false, nil, nil
 	s.version++
 	s.mu.Unlock()
 	if had {
@@ -167,11 +178,21 @@ func (s *source[T]) all() (map[types.NamespacedName]T, bool) {
 // inOrder returns the keys of the facts in order. Its caller has the lock.
 func (s *source[T]) inOrder() []types.NamespacedName {
 	if s.keys == nil {
-		s.keys = slices.SortedFunc(maps.Keys(s.facts), func(a, b types.NamespacedName) int {
-			return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-		})
+		s.keys = slices.SortedFunc(maps.Keys(s.facts), compareKeys)
 	}
 	return s.keys
+}
+
+func compareKeys(a, b types.NamespacedName) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// take returns the keys of the changes since it was last called, nil for all. Its
+// caller has the lock.
+func (s *source[T]) take() map[types.NamespacedName]bool {
+	since := s.since
+	s.since = map[types.NamespacedName]bool{}
+	return since
 }
 
 // kept is what was made of sources' facts, until these change. It is used with the
