@@ -33,6 +33,7 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]
 	var due []annotation
 	var next time.Time
 	waiting := make(map[string]specSince)
+	s.nodes.drift.annotations = true
 	for slurm, n := range nodes {
 		have, want := n.Annotations[SpecAnnotation], specs[slurm]
 		switch {

@@ -30,6 +30,8 @@ type driftHistory struct {
 	// found are the differences of this pass, last those of the one before: nil where
 	// there was none.
 	found, last map[differing]difference
+	// annotations says that this pass has come as far as the Nodes' annotations.
+	annotations bool
 }
 
 // differing names a difference: a Node and a reason.
@@ -60,6 +62,10 @@ func (h *driftHistory) differs(n *Node, reason string, d difference) {
 			d.since = d.since.Add(-driftAfter)
 		}
 	}
+	h.note(key, d)
+}
+
+func (h *driftHistory) note(key differing, d difference) {
 	if h.found == nil {
 		h.found = make(map[differing]difference, len(h.last))
 	}
@@ -90,9 +96,15 @@ func (d *difference) message(reason string) string {
 }
 
 // take ends a pass that has made a plan: it returns all that was found in it, by node, but
-// for differences that have not stood for long enough, and when these will have.
+// for differences that have not stood for long enough, and when these will have. Where it
+// has not come to the annotations, those of the pass before count.
 func (h *driftHistory) take(now time.Time) (all map[string][]topology.Problem, wake time.Time) {
 	all = h.problems
+	for key, d := range h.last {
+		if key.reason == ReasonAnnotationDiffers && !h.annotations {
+			h.note(key, d)
+		}
+	}
 	for key, d := range h.found {
 		if until := d.since.Add(driftAfter); now.Before(until) {
 			wake = earlier(wake, until)
@@ -103,7 +115,7 @@ func (h *driftHistory) take(now time.Time) (all map[string][]topology.Problem, w
 	if h.found == nil {
 		h.found = map[differing]difference{}
 	}
-	h.problems, h.found, h.last = nil, nil, h.found
+	h.problems, h.found, h.last, h.annotations = nil, nil, h.found, false
 	return all, wake
 }
 
@@ -112,7 +124,7 @@ func (h *driftHistory) take(now time.Time) (all map[string][]topology.Problem, w
 func (p *Publisher) sayDrift(s *state) (wake time.Time) {
 	h := &s.nodes.drift
 	if h.problems == nil {
-		h.found = nil
+		h.found, h.annotations = nil, false
 		return wake
 	}
 	all, wake := h.take(time.Now())

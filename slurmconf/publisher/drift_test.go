@@ -228,6 +228,29 @@ func TestAnnotationsDrift(t *testing.T) {
 	})
 }
 
+// TestDriftOfAnnotationsStays has passes end before they come to the annotations, one of
+// which is another's.
+func TestDriftOfAnnotationsStays(t *testing.T) {
+	store := newMemory(racks(t))
+	store.foreign["gb200-030"] = true
+	store.notes["gb200-030"] = "default:theirs"
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		before := store.conditionWrites
+		store.edit(func() { store.refusesFiles = errors.New("i/o timeout") })
+		store.change(racksMoved(t, 2))
+		store.pass(time.Hour)
+		want := sameReason(2, ReasonPublishedDiffers)
+		want["gb200-030"] = ReasonAnnotationDiffers
+		if wantDrift(t, store, "not written", want); store.conditionWrites != before+2 {
+			t.Errorf("%d writes for two nodes", store.conditionWrites-before)
+		}
+		store.edit(func() { store.refusesFiles, store.foreign["gb200-030"], store.notes["gb200-030"] = nil, false, "" })
+		store.pass(time.Hour)
+		wantDrift(t, store, "written", map[string]string{})
+	})
+}
+
 // TestForeignAnnotationDrifts leaves a node without a place an annotation that names one.
 func TestForeignAnnotationDrifts(t *testing.T) {
 	snap := racks(t)
