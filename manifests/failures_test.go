@@ -21,7 +21,7 @@ import (
 // The failures of ComputeDomains and IMEX, and the test that provokes each. A
 // slash begins a sub-test of TestRealFailures.
 //
-//	a domain of that name with another spec                  /before/spec differs
+//	a domain of that name with another spec                  /before
 //	an empty domain whose status says Ready                  /before
 //	no channel-0 in a ResourceSlice: the claim waits         /joined/no devices
 //	a nineteenth node of a clique                            /joined/nineteenth node
@@ -32,7 +32,7 @@ import (
 //	the driver read another clique than NVML                 /joined/another clique
 //	a second claim on a node                                 /first/second claim, TestRealMembership
 //	the holder's pod is gone and none comes                  /first/no holder
-//	the holder's pod is deleted and comes back               TestRealMembership (RestartDaemon), /after/made anew
+//	the holder's pod is deleted and comes back               /made anew, TestRealMembership
 //	the end of another claim takes the node's label          /first/label taken
 //	a channel held by somebody's own pod                     /first/channel taken
 //	a claim in another namespace than its domain's           /first/claim in another namespace
@@ -55,7 +55,7 @@ import (
 //	an entry under the clique that a node has left           /third/moved, /third/moving
 //	a lost update of the domain's status                     /third/status behind
 //	the domain is deleted under its claims                   /deleting, /gone
-//	the domain is made anew under old claims                 /after/stale claim
+//	the domain is made anew under old claims                 /stale claims
 //	no driver: no definition of ComputeDomains               /undefined
 //	the API server refuses the domain                        TestRealRefused of imex/computedomain
 //	a driver that has no ComputeDomainCliques                TestRealNoCliques
