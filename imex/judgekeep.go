@@ -6,11 +6,12 @@ package imex
 // It compares what it is given with what it was given before, which for 10,000 nodes
 // takes a few milliseconds, and least where slices and maps are the same ones as
 // before. The cliques that a difference is about are judged anew, with those of all
-// nodes that have entries in them; if it concerns every node, so is everything.
+// nodes that have entries in them. If it concerns every node, everything is, and that
+// costs as much as Judge and half as much again.
 //
-// It keeps what it is given and all verdicts: nothing that a Seen leads to may be
-// changed after it was given, the nodes' reports included. A change is given as a
-// new map or slice. It is not for several goroutines at once.
+// It keeps what it is given and all verdicts, some 6 MB for 10,000 nodes: nothing that
+// a Seen leads to may be changed after it was given, the nodes' reports included. A
+// change is given as a new map or slice. It is not for several goroutines at once.
 type Keeper struct {
 	seen     Seen
 	ties     ties

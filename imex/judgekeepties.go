@@ -1,8 +1,10 @@
 package imex
 
+import "slices"
+
 // ties are what joins nodes and cliques: a node is tied to its own clique, and to
-// those that it has entries in. No verdict rests on what is tied to the node by
-// nothing, nor by others in between.
+// those that it has entries in. What is not tied to a node, not by way of others
+// either, has no part in the verdict on it.
 type ties struct {
 	cliques map[string][]string // by the node
 	nodes   map[string][]string // by the clique
@@ -34,10 +36,8 @@ func (t *ties) add(s *Seen, byStatus bool) {
 }
 
 func (t *ties) tie(node, clique string) {
-	for _, id := range t.cliques[node] {
-		if id == clique {
-			return
-		}
+	if slices.Contains(t.cliques[node], clique) {
+		return
 	}
 	t.cliques[node] = append(t.cliques[node], clique)
 	t.nodes[clique] = append(t.nodes[clique], node)
