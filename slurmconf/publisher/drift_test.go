@@ -10,8 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -191,154 +189,6 @@ func TestUnwrittenFilesDrift(t *testing.T) {
 	})
 }
 
-// TestAnnotationsDrift has annotations stay that are not as the published files are:
-// for another owner, and for what the store refuses.
-func TestAnnotationsDrift(t *testing.T) {
-	store := newMemory(racks(t))
-	store.foreign["gb200-001"] = true
-	store.notes["gb200-001"] = "default:theirs"
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(4 * time.Minute) // annotateAfter of it is no drift
-		wantDrift(t, store, "on their way", map[string]string{})
-		store.pass(time.Hour)
-		want := sameReason(1, ReasonAnnotationDiffers)
-		wantDrift(t, store, "another's", want, "its annotation topology.slinky.slurm.net/spec says default:theirs, the published files say nvl:nvl-", "another writer owns the annotation")
-		before := store.conditionWrites
-		store.edit(func() {})
-		store.pass(time.Hour)
-		if store.conditionWrites != before {
-			t.Errorf("%d writes at rest", store.conditionWrites-before)
-		}
-		store.edit(func() {
-			store.refusesNotes = errors.New("nodes is forbidden")
-			store.notes["gb200-002"] = ""
-		})
-		store.pass(time.Hour)
-		want["gb200-002"] = ReasonAnnotationDiffers
-		wantDrift(t, store, "refused", want)
-		if got := store.conditions["gb200-002"][ConditionDrift].Message; !strings.Contains(got, "says no place, the published files say nvl:") || !strings.Contains(got, "nodes is forbidden") {
-			t.Errorf("message %q", got)
-		}
-		store.edit(func() {
-			store.refusesNotes, store.foreign["gb200-001"] = nil, false
-			store.notes["gb200-001"] = "" // its owner gave it up
-		})
-		store.pass(time.Hour)
-		wantDrift(t, store, "all written", map[string]string{})
-	})
-}
-
-// TestDriftOfAnnotationsStays has passes end before they come to the annotations, one of
-// which is another's.
-func TestDriftOfAnnotationsStays(t *testing.T) {
-	store := newMemory(racks(t))
-	store.foreign["gb200-030"] = true
-	store.notes["gb200-030"] = "default:theirs"
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		before := store.conditionWrites
-		store.edit(func() { store.refusesFiles = errors.New("i/o timeout") })
-		store.change(racksMoved(t, 2))
-		store.pass(time.Hour)
-		want := sameReason(2, ReasonPublishedDiffers)
-		want["gb200-030"] = ReasonAnnotationDiffers
-		if wantDrift(t, store, "not written", want); store.conditionWrites != before+2 {
-			t.Errorf("%d writes for two nodes", store.conditionWrites-before)
-		}
-		store.edit(func() { store.refusesFiles, store.foreign["gb200-030"], store.notes["gb200-030"] = nil, false, "" })
-		store.pass(time.Hour)
-		wantDrift(t, store, "written", map[string]string{})
-	})
-}
-
-// TestForeignAnnotationDrifts leaves a node without a place an annotation that names one.
-func TestForeignAnnotationDrifts(t *testing.T) {
-	snap := racks(t)
-	snap.Nodes = append(snap.Nodes, Node{Name: "cpu-1"})
-	store := newMemory(snap)
-	store.keeps = map[string]bool{"cpu-1": true}
-	store.notes["cpu-1"] = "other:leaf9"
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		wantDrift(t, store, "another's", map[string]string{"cpu-1": ReasonAnnotationDiffers})
-		store.edit(func() { delete(store.notes, "cpu-1") })
-		store.pass(time.Hour)
-		wantDrift(t, store, "gone", map[string]string{})
-		if got := store.conditions["cpu-1"][ConditionDrift]; got.Reason != "Agrees" {
-			t.Errorf("without a report: %+v, want that it agrees again", got)
-		}
-	})
-}
-
-// TestNothingDriftsAtRest publishes all kinds of files: read back, each says the places
-// of the plan that it was made from.
-func TestNothingDriftsAtRest(t *testing.T) {
-	for name, p := range map[string]Publication{
-		"default": {}, "conf": {Format: "conf"}, "conf of 24.11": {Format: "conf", SlurmVersion: "24.11"}, "tree": {Topology: "tree"}, "tree in conf": {Topology: "tree", Format: "conf"},
-		"blocks alone": {Topology: "block"}, "leaves": {BlocksBy: "leaf"}, "leaves in conf": {BlocksBy: "leaf", Format: "conf"}, "parents": {ParentBlocks: 4},
-		"unplaced": {Unplaced: Unplaced{Block: "all", Switch: "all"}}, "flat default": {DefaultTopology: slurmconf.FlatTopology, FlatTopology: true},
-	} {
-		for _, site := range []string{"gb200-nvl72x4", "mixed", "hgx-h100"} {
-			t.Run(name+" "+site, func(t *testing.T) {
-				pub := complete(t, p)[0]
-				g := Gather(&pub, snapshotOf(openCluster(t, site)))
-				made, err := Make(&pub, g, Previous{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if made.Refused != "" {
-					t.Skip(made.Message)
-				}
-				prev, err := readPrevious(&Published{Files: made.Files})
-				if err == nil {
-					err = prev.goOn(&pub)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				s := &state{pub: &pub}
-				s.filesDiffer(&prev, made.Specs, g.nodes, difference{})
-				if len(made.Specs) == 0 || len(s.nodes.drift.found) != 0 {
-					t.Errorf("%d nodes have places, differences %v", len(made.Specs), s.nodes.drift.found)
-				}
-			})
-		}
-	}
-}
-
-// BenchmarkDrift compares files that are held with a plan that has each of 10,008 nodes
-// elsewhere.
-func BenchmarkDrift(b *testing.B) {
-	pub := complete(b, Publication{})[0]
-	g := largeFacts(b, &pub)
-	made, err := Make(&pub, g, Previous{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	prev, err := readPrevious(&Published{Files: made.Files})
-	if err != nil {
-		b.Fatal(err)
-	}
-	elsewhere := maps.Clone(made.Specs)
-	for name := range elsewhere {
-		elsewhere[name] += "x"
-	}
-	now := time.Now()
-	for name, specs := range map[string]map[string]string{"none": made.Specs, "all": elsewhere} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			s := &state{pub: &pub}
-			for b.Loop() {
-				s.nodes.drift.problems = map[string][]topology.Problem{}
-				s.filesDiffer(&prev, specs, g.nodes, heldFor(&pub, "BigChange", now))
-				if all, _ := s.nodes.drift.take(now.Add(driftAfter)); name == "all" && len(all) != len(specs) {
-					b.Fatal(len(all))
-				}
-			}
-		})
-	}
-}
-
 // TestDriftByLabels has nodes whose labels are all that is known drift and agree again.
 func TestDriftByLabels(t *testing.T) {
 	bare := func(snap *Snapshot) *Snapshot {
@@ -358,31 +208,5 @@ func TestDriftByLabels(t *testing.T) {
 		store.change(bare(racks(t)))
 		store.pass(time.Hour)
 		wantDrift(t, store, "labelled as before", map[string]string{})
-	})
-}
-
-// TestLeftAnnotationIsNoDrift has a node leave the publication whose annotation stays, for
-// it is another's by now: that is no more this publication's to judge.
-func TestLeftAnnotationIsNoDrift(t *testing.T) {
-	site := func(team string) *Snapshot {
-		snap := racks(t)
-		for i := range snap.Nodes {
-			snap.Nodes[i].Labels["team"] = "red"
-		}
-		snap.Nodes[0].Labels["team"] = team
-		return snap
-	}
-	store := newMemory(site("red"))
-	store.keeps = map[string]bool{"gb200-001": true}
-	inBubble(t, store, complete(t, Publication{Nodes: Selection{Selector: "team=red"}}), func() {
-		store.pass(time.Hour)
-		store.change(site("blue"))
-		store.pass(time.Hour)
-		store.edit(func() {})
-		store.pass(time.Hour)
-		if files := store.get("slurm/quoin-slurm").Files["topology.yaml"]; strings.Contains(files, "gb200-[001") || store.notes["gb200-001"] == "" {
-			t.Fatalf("annotation %q, published\n%s", store.notes["gb200-001"], files)
-		}
-		wantDrift(t, store, "left", map[string]string{})
 	})
 }

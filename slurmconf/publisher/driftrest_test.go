@@ -1,0 +1,79 @@
+package publisher
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// TestNothingDriftsAtRest publishes all kinds of files: read back, each says the places
+// of the plan that it was made from.
+func TestNothingDriftsAtRest(t *testing.T) {
+	for name, p := range map[string]Publication{
+		"default": {}, "conf": {Format: "conf"}, "conf of 24.11": {Format: "conf", SlurmVersion: "24.11"}, "tree": {Topology: "tree"}, "tree in conf": {Topology: "tree", Format: "conf"},
+		"blocks alone": {Topology: "block"}, "leaves": {BlocksBy: "leaf"}, "leaves in conf": {BlocksBy: "leaf", Format: "conf"}, "parents": {ParentBlocks: 4},
+		"unplaced": {Unplaced: Unplaced{Block: "all", Switch: "all"}}, "flat default": {DefaultTopology: slurmconf.FlatTopology, FlatTopology: true},
+	} {
+		for _, site := range []string{"gb200-nvl72x4", "mixed", "hgx-h100"} {
+			t.Run(name+" "+site, func(t *testing.T) {
+				pub := complete(t, p)[0]
+				g := Gather(&pub, snapshotOf(openCluster(t, site)))
+				made, err := Make(&pub, g, Previous{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if made.Refused != "" {
+					t.Skip(made.Message)
+				}
+				prev, err := readPrevious(&Published{Files: made.Files})
+				if err == nil {
+					err = prev.goOn(&pub)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := &state{pub: &pub}
+				s.filesDiffer(&prev, made.Specs, g.nodes, difference{})
+				if len(made.Specs) == 0 || len(s.nodes.drift.found) != 0 {
+					t.Errorf("%d nodes have places, differences %v", len(made.Specs), s.nodes.drift.found)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkDrift compares files that are held with a plan that has each of 10,008 nodes
+// elsewhere.
+func BenchmarkDrift(b *testing.B) {
+	pub := complete(b, Publication{})[0]
+	g := largeFacts(b, &pub)
+	made, err := Make(&pub, g, Previous{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	prev, err := readPrevious(&Published{Files: made.Files})
+	if err != nil {
+		b.Fatal(err)
+	}
+	elsewhere := maps.Clone(made.Specs)
+	for name := range elsewhere {
+		elsewhere[name] += "x"
+	}
+	now := time.Now()
+	for name, specs := range map[string]map[string]string{"none": made.Specs, "all": elsewhere} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			s := &state{pub: &pub}
+			for b.Loop() {
+				s.nodes.drift.problems = map[string][]topology.Problem{}
+				s.filesDiffer(&prev, specs, g.nodes, heldFor(&pub, "BigChange", now))
+				if all, _ := s.nodes.drift.take(now.Add(driftAfter)); name == "all" && len(all) != len(specs) {
+					b.Fatal(len(all))
+				}
+			}
+		})
+	}
+}
