@@ -91,6 +91,37 @@ func TestKeeperPart(t *testing.T) {
 	}
 }
 
+// TestKeeperFirst judges what differs in nothing that concerns all from what a new
+// Keeper has seen: nothing.
+func TestKeeperFirst(t *testing.T) {
+	var k Keeper
+	s := &Seen{Nodes: map[string]Node{"n1": {GPUs: true}}}
+	if diff := cmp.Diff(Judge(s), k.Judge(s)); diff != "" {
+		t.Errorf("-Judge +Keeper:\n%s", diff)
+	}
+}
+
+// TestKeeperMany changes one entry in a cluster where each clique is tied to the next
+// by an entry of a node that has left it.
+func TestKeeperMany(t *testing.T) {
+	s := racks(40)
+	for i := range s.Cliques {
+		gone := s.Cliques[(i+1)%len(s.Cliques)].Daemons[0]
+		gone.Index = 9
+		s.Cliques[i].Daemons = append(s.Cliques[i].Daemons, gone)
+	}
+	var k Keeper
+	k.Judge(s)
+	s = s.clone()
+	s.Cliques[0].Daemons[1].Ready = false
+	if diff := cmp.Diff(Judge(s), k.Judge(s)); diff != "" {
+		t.Errorf("-Judge +Keeper:\n%s", diff)
+	}
+	if got, want := tied(&k.ties), tied(fresh(s)); !slices.Equal(got, want) {
+		t.Errorf("ties (-want +got):\n%s", cmp.Diff(want, got))
+	}
+}
+
 func rackClique(k int) string { return fmt.Sprintf("b3a10c5e-7d4f-4a6b-9d3e-5f0123456789.%d", k+1) }
 
 // racks returns so many cliques of four nodes that are all members.
@@ -134,7 +165,7 @@ func TestKeeperFields(t *testing.T) {
 			v := what.part(is)
 			other(t, v.Field(i))
 			what.back(is, v)
-			if r, part := reachedOf(was, is, &ties{}); part && len(r.nodes) == 0 && len(r.cliques) == 0 {
+			if r, few := reachedOf(was, is, &ties{}); few && sameForAll(was, is) && len(r.nodes) == 0 && len(r.cliques) == 0 {
 				t.Errorf("%s: a change of %s is not seen", what.name, v.Type().Field(i).Name)
 			}
 		}

@@ -14,10 +14,10 @@ import (
 type reached struct{ nodes, cliques map[string]bool }
 
 // reachedOf returns what the differences between was and is reach by the ties of was,
-// and whether that is a part of it: not where they concern every node, or too many.
+// and whether these are few, and ties of the same kind.
 func reachedOf(was, is *Seen, t *ties) (reached, bool) {
 	r := reached{map[string]bool{}, map[string]bool{}}
-	if !sameForAll(was, is) {
+	if (len(was.Cliques) == 0) != (len(is.Cliques) == 0) {
 		return r, false
 	}
 	r.addNodes(was.Nodes, is.Nodes)
@@ -31,7 +31,7 @@ func reachedOf(was, is *Seen, t *ties) (reached, bool) {
 // sameForAll reports whether there is no difference in what every verdict rests on:
 // all fields of a Seen but those that are compared part by part.
 func sameForAll(was, is *Seen) bool {
-	return (was.Members == nil) == (is.Members == nil) && (was.Workers == nil) == (is.Workers == nil) && (len(was.Cliques) == 0) == (len(is.Cliques) == 0) &&
+	return (was.Members == nil) == (is.Members == nil) && (was.Workers == nil) == (is.Workers == nil) &&
 		reflect.DeepEqual(was.forAll(), is.forAll())
 }
 
