@@ -134,6 +134,10 @@ func TestJudgeNotes(t *testing.T) {
 			s.Cliques = append(s.Cliques, Clique{Domain: testUID, ID: oldClique, Daemons: []Member{{Node: "n1", Address: "10.0.9.9", Clique: oldClique, Index: 5}}})
 		}), want: beside(ReasonStaleEntry), says: []string{"remove the node's entry"}, not: "not ready"},
 		{name: "label", spoil: spoil(func(s *Seen) { s.node("n1", func(n *Node) { n.CliqueLabel = oldClique }) }), want: beside(ReasonCliqueDiffers), not: "not ready"},
+		{name: "without power", spoil: func(s *Seen) { s.node("n1", func(n *Node) { n.Lost = true }) },
+			want: map[string]string{"n1": ReasonReady + "/" + NoteNodeLost, "*": ReasonReady + "/" + NotePeersNotReady}, says: []string{"its entry is of before"}},
+		{name: "a peer without power", spoil: func(s *Seen) { s.node("n0", func(n *Node) { n.Lost = true }) },
+			want: map[string]string{"n0": ReasonReady + "/" + NoteNodeLost, "*": ReasonReady + "/" + NotePeersNotReady}, says: []string{"n0 (NodeLost)"}},
 		{name: "nothing", spoil: spoil(func(*Seen) {}), want: beside(NotePeersNotReady), says: []string{"n0 (NotReady)"}},
 	})
 }

@@ -11,6 +11,7 @@ import (
 // themselves.
 func (j *judge) note(n *node, v *Verdict) {
 	for _, look := range [...]func(*judge, *node) finding{
+		(*judge).lost,
 		(*judge).reach,
 		(*judge).strayed,
 		(*judge).witness,
@@ -50,6 +51,8 @@ func (j *judge) behind(c *clique) []string {
 		r := n.found.reason
 		if idle := r == ReasonNotClaimed && j.Join == JoinSlurmd && !n.Worker; isProblem(r) && !idle {
 			c.behind = append(c.behind, n.Name+" ("+r+")")
+		} else if r == ReasonReady && n.Lost {
+			c.behind = append(c.behind, n.Name+" ("+NoteNodeLost+")")
 		}
 	}
 	for _, m := range c.foreign {
@@ -64,6 +67,15 @@ func (j *judge) behind(c *clique) []string {
 	}
 	slices.Sort(c.behind)
 	return c.behind
+}
+
+// lost is of a node whose entry may say what is no longer so: the driver leaves that
+// of a machine without power as it was.
+func (j *judge) lost(n *node) finding {
+	if !n.Lost {
+		return finding{}
+	}
+	return finding{NoteNodeLost, "Kubernetes hears nothing from the node, and its entry is of before", "see whether the machine has power and its kubelet runs: without its daemon jobs across nodes of the clique fail with it"}
 }
 
 // reach is of a daemon that does not reach all others.

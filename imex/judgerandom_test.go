@@ -195,7 +195,7 @@ func randomSeen(r *rand.Rand) *Seen {
 }
 
 func randomNode(r *rand.Rand, n *Node, pick func([]string) string, uids, ids []string) {
-	switch r.IntN(6) {
+	switch r.IntN(7) {
 	case 0:
 		*n = Node{Name: n.Name, GPUs: r.IntN(2) == 0}
 	case 1:
@@ -212,5 +212,7 @@ func randomNode(r *rand.Rand, n *Node, pick func([]string) string, uids, ids []s
 		}
 	case 5:
 		n.GPUs = false
+	case 6:
+		n.Lost = true
 	}
 }

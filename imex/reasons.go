@@ -70,6 +70,9 @@ const (
 // The notes of a node that is ready: what is wrong beside it. StaleEntry and
 // CliqueLabelDiffers are others.
 const (
+	// NoteNodeLost is of a node that Kubernetes hears nothing from: nobody takes its
+	// entry away.
+	NoteNodeLost = "NodeLost"
 	// NotePeersNotReady is of a clique of which other nodes are not ready.
 	NotePeersNotReady = "PeersNotReady"
 	// NoteStatusDiffers is of a domain's status that says something else.

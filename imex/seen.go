@@ -68,6 +68,8 @@ type Node struct {
 	// resource.nvidia.com/computeDomain: the UID of a domain.
 	CliqueLabel string
 	DomainLabel string
+	// Lost says that Kubernetes hears nothing from the node: its Ready is Unknown.
+	Lost bool
 	// Local is by the node's report, nil where nobody has said.
 	Local *topology.IMEX
 	// Worker says that a worker pod of Slurm is on the node, NoWorker that none is.

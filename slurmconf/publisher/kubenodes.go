@@ -43,6 +43,8 @@ type kubeNode struct {
 	metav1.ObjectMeta
 	// GPUs is what the Node's capacity says.
 	GPUs int32
+	// lost says that its Ready is Unknown.
+	lost bool
 	// conditions are the publisher's own.
 	conditions map[string]Condition
 	// unschedulable and notReadySince are kept where cordons are watched.
@@ -67,23 +69,28 @@ func (k nodeKeys) slim(obj any) (any, error) {
 	cordons := k.annotations[CordonAnnotation]
 	slim.unschedulable = cordons && n.Spec.Unschedulable
 	for i := range n.Status.Conditions {
-		if c := &n.Status.Conditions[i]; isOwnCondition(string(c.Type)) {
-			if slim.conditions == nil {
-				slim.conditions = make(map[string]Condition)
-			}
-			slim.conditions[string(c.Type)] = Condition{Type: string(c.Type), Reason: c.Reason, Message: c.Message, True: c.Status == corev1.ConditionTrue}
-			if cordons && c.Type == ConditionIMEX {
-				slim.notReadySince = c.LastHeartbeatTime.Time
-			}
+		c := &n.Status.Conditions[i]
+		if c.Type == corev1.NodeReady {
+			slim.lost = c.Status == corev1.ConditionUnknown
+		}
+		if !isOwnCondition(string(c.Type)) {
+			continue
+		}
+		if slim.conditions == nil {
+			slim.conditions = make(map[string]Condition)
+		}
+		slim.conditions[string(c.Type)] = Condition{Type: string(c.Type), Reason: c.Reason, Message: c.Message, True: c.Status == corev1.ConditionTrue}
+		if cordons && c.Type == ConditionIMEX {
+			slim.notReadySince = c.LastHeartbeatTime.Time
 		}
 	}
 	return slim, nil
 }
 
-// same reports whether a Snapshot would hold the same of both, but for conditions:
-// nobody but the publisher writes those.
+// same reports whether a Snapshot would hold the same of both, but for the publisher's
+// own conditions, which nobody else writes.
 func (n *kubeNode) same(next *kubeNode) bool {
-	return next != nil && n.GPUs == next.GPUs && n.unschedulable == next.unschedulable && maps.Equal(n.Labels, next.Labels) && maps.Equal(n.Annotations, next.Annotations)
+	return next != nil && n.GPUs == next.GPUs && n.lost == next.lost && n.unschedulable == next.unschedulable && maps.Equal(n.Labels, next.Labels) && maps.Equal(n.Annotations, next.Annotations)
 }
 
 func only(all map[string]string, keys map[string]bool) map[string]string {

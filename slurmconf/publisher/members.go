@@ -17,6 +17,7 @@ func Members(snap *Snapshot, workers map[string]bool) map[string]imex.Node {
 		m := imex.NodeOf(n.Name, snap.Reports[n.Name])
 		m.GPUs = m.GPUs || n.GPUs > 0 || n.Labels[nodelabels.Count] != ""
 		m.CliqueLabel, m.DomainLabel = n.Labels[nodelabels.Clique], n.Labels[domainLabel]
+		m.Lost = n.Lost
 		m.Worker, m.NoWorker = workers[n.Name], workers != nil && !workers[n.Name]
 		// Of a node of which nothing is known as yet nothing is said, unless it is a
 		// member.

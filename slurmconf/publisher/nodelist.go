@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -168,39 +167,6 @@ func (l *nodeList) podSpec(o *listed) error {
 		}
 		return err
 	})
-}
-
-// status reads whether a Pod has ended, and the GPUs that a Node offers.
-func (l *nodeList) status(o *listed) error {
-	return l.object("status", func(key string) error {
-		switch {
-		case key == "capacity" && l.dec.PeekKind() == '{':
-			return l.capacity(o)
-		case key == "phase" && o.kind != "Node":
-			phase, err := l.text(key)
-			o.ending = o.ending || hasEnded(phase)
-			return err
-		}
-		return l.skip()
-	})
-}
-
-// capacity counts the GPUs that a Node offers. Quantities are text, or numbers.
-func (l *nodeList) capacity(o *listed) error {
-	var c capacity
-	err := l.object("capacity", func(key string) error {
-		v, err := l.dec.ReadValue()
-		if err != nil || !isGPU(key) {
-			return err
-		}
-		n, err := strconv.ParseInt(strings.Trim(string(v), `"`), 10, 64)
-		if err == nil { // else it is no number of devices
-			c.add(key, n)
-		}
-		return nil
-	})
-	o.meta.GPUs = c.gpus()
-	return err
 }
 
 // add takes a Node, a Pod in which Slinky runs slurmd, or a ResourceSlice.

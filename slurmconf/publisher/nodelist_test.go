@@ -100,6 +100,7 @@ func TestReadNodesWithCapacity(t *testing.T) {
 		`{"capacity":{"nvidia.com/gpu":"0","nvidia.com/mig-1g.10gb":"56"}}`:                    1,
 		`{"capacity":{"nvidia.com/gpu":"8Gi"}}`:                                                0,
 		`{"capacity":{"nvidia.com/gpu":["8"]}}`:                                                0,
+		`{"conditions":[{"type":"Ready","status":"Unknown"}],"capacity":{"nvidia.com/gpu":2}}`: 2,
 		`{"capacity":{"amd.com/gpu":"8"}}`:                                                     0,
 		`{"capacity":null}`:                                                                    0,
 		`{"capacity":"?"}`:                                                                     0,
@@ -114,6 +115,25 @@ func TestReadNodesWithCapacity(t *testing.T) {
 	}
 	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"nvidia.com/gpu":}}}`)); err == nil {
 		t.Error("a capacity that is no JSON is read")
+	}
+}
+
+// TestReadLostNodes reads whether Kubernetes hears from a Node.
+func TestReadLostNodes(t *testing.T) {
+	for conditions, want := range map[string]bool{
+		`[{"type":"MemoryPressure","status":"Unknown"},{"status":"Unknown","reason":"NodeStatusUnknown","type":"Ready"}]`: true,
+		`[{"type":"MemoryPressure","status":"Unknown"},{"type":"Ready","status":"False"}]`:                                false,
+		`[{"type":"Ready","status":"True"}]`: false,
+		`[]`:                                 false,
+		`null`:                               false,
+	} {
+		snap, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"conditions":`+conditions+`}}`))
+		if err != nil || snap.Nodes[0].Lost != want {
+			t.Errorf("%s: %+v, %v, want %t", conditions, snap, err, want)
+		}
+	}
+	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"conditions":[7]}}`)); err == nil {
+		t.Error("a condition that is a number is read")
 	}
 }
 

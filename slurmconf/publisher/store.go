@@ -60,6 +60,8 @@ type Node struct {
 	Workers []Worker
 	// GPUs is how many the kubelet offers; it counts where nothing else does.
 	GPUs int
+	// Lost says that its Ready is Unknown: Kubernetes hears nothing from it.
+	Lost bool
 	// Cordon is known where cordons are watched, and so is NotReadySince: when its
 	// ConditionIMEX was last written.
 	Cordon        Cordon
