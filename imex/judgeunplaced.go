@@ -46,7 +46,7 @@ func JudgeUnplaced(s *Seen) []Unplaced {
 	for u, claims := range groups {
 		u.Claims = len(claims)
 		u.Message = u.text(claims) + "; " + channels.text() + "; imex.join is " + s.Join
-		u.Remedy = s.unplacedRemedy(&u, &channels)
+		u.Remedy = s.unplacedRemedy(&u, claims, &channels)
 		out = append(out, u)
 	}
 	slices.SortFunc(out, func(a, b Unplaced) int {
@@ -112,12 +112,14 @@ func (s *Seen) rival() string {
 	return OwnerSlurmd
 }
 
-func (s *Seen) unplacedRemedy(u *Unplaced, channels *channels) string {
+func (s *Seen) unplacedRemedy(u *Unplaced, claims []*Claim, channels *channels) string {
 	switch {
 	case u.Reason == ReasonClaimConflict:
 		return s.remedyOfTwo([]*Claim{{Owner: s.rival()}})
+	case u.Reason == ReasonOtherDomain && u.Owner == s.Join:
+		return "delete these pods: their claims are of domain " + domainsOf(claims) + ", which is not the one that is there, " + s.Domain.UID + " (" + s.Domain.Namespace + "/" + s.Domain.Name + "); if those made anew have the same, let them claim by the template of that one"
 	case u.Reason != ReasonClaimWaits:
-		return s.remedyOfTwo([]*Claim{{Owner: OwnerOther}})
+		return s.remedyOfTwo([]*Claim{{Owner: u.Owner}})
 	case channels.free() == 0:
 		return "wait for the end of a pod that has a channel, or run no more pods that claim one than there are nodes with GPUs"
 	}
@@ -126,23 +128,29 @@ func (s *Seen) unplacedRemedy(u *Unplaced, channels *channels) string {
 
 // text counts and names the claims.
 func (u *Unplaced) text(claims []*Claim) string {
-	const examples = 3
-	named := func(what func(*Claim) string) string {
-		names := make([]string, len(claims))
-		for i, c := range claims {
-			names[i] = what(c)
-		}
-		slices.Sort(names)
-		return listUpTo(examples, slices.Compact(names))
-	}
 	text, wait := "1 claim", "waits"
 	if len(claims) > 1 {
 		text, wait = strconv.Itoa(len(claims))+" claims", "wait"
 	}
 	if u.Reason == ReasonOtherDomain {
-		text += " of domain " + named(func(c *Claim) string { return c.Domain })
+		text += " of domain " + domainsOf(claims)
 	}
-	return text + " for " + podsOf(u.Owner) + " in namespace " + u.Namespace + " (" + named(func(c *Claim) string { return c.Waiting }) + ") " + wait + " for a node whose channel is free"
+	return text + " for " + podsOf(u.Owner) + " in namespace " + u.Namespace + " (" + named(claims, func(c *Claim) string { return c.Waiting }) + ") " + wait + " for a node whose channel is free"
+}
+
+func domainsOf(claims []*Claim) string {
+	return named(claims, func(c *Claim) string { return c.Domain })
+}
+
+// named lists what is said of the claims, the first of it.
+func named(claims []*Claim, what func(*Claim) string) string {
+	const examples = 3
+	names := make([]string, len(claims))
+	for i, c := range claims {
+		names[i] = what(c)
+	}
+	slices.Sort(names)
+	return listUpTo(examples, slices.Compact(names))
 }
 
 // podsOf says whose pods claim.

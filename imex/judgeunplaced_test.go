@@ -61,8 +61,14 @@ func TestJudgeUnplaced(t *testing.T) {
 		}, want: []string{"quoin-system/slurmd ClaimWaits 1"}, says: []string{"0 of 4 nodes"}},
 		{name: "others", spoil: func(s *Seen) { s.wait("team", OwnerOther, testUID, "train-0") },
 			want: []string{"team/other ClaimedByOther 1"}, says: []string{"for other pods in namespace team (team/train-0)", "keep pods with channel claims of their own off"}},
-		{name: "workers with a domain of their own", spoil: func(s *Seen) { s.wait("slurm", OwnerSlurmd, otherUID, "w-0") },
-			want: []string{"slurm/slurmd OtherDomain 1"}, says: []string{"1 claim of domain " + otherUID, "keep pods with channel claims of their own off"}},
+		{name: "workers of a domain that was made anew", spoil: func(s *Seen) {
+			slurmd(s)
+			s.wait("quoin-system", OwnerSlurmd, otherUID, "w-4", "w-5")
+		}, want: []string{"quoin-system/slurmd OtherDomain 2"}, says: []string{"2 claims of domain " + otherUID, "delete these pods: their claims are of domain " + otherUID + ", which is not the one that is there, " + testUID + " (quoin-system/quoin)"}},
+		{name: "workers with a domain of their own, beside the holder", spoil: func(s *Seen) { s.wait("slurm", OwnerSlurmd, otherUID, "w-0") },
+			want: []string{"slurm/slurmd OtherDomain 1"}, says: []string{"1 claim of domain " + otherUID, "resourceClaims of the NodeSet"}},
+		{name: "others with a domain of their own", spoil: func(s *Seen) { s.wait("team", OwnerOther, otherUID, "a") },
+			want: []string{"team/other OtherDomain 1"}, says: []string{"1 claim of domain " + otherUID, "keep pods with channel claims of their own off"}},
 		{name: "three kinds", spoil: func(s *Seen) {
 			s.wait("team", OwnerOther, otherUID, "a", "b")
 			s.wait("team", OwnerOther, testUID, "c")
