@@ -120,6 +120,8 @@ func (s *Seen) unplacedRemedy(u *Unplaced, claims []*Claim, channels *channels) 
 		return "delete these pods: their claims are of domain " + domainsOf(claims) + ", which is not the one that is there, " + s.Domain.UID + " (" + s.Domain.Namespace + "/" + s.Domain.Name + "); if those made anew have the same, let them claim by the template of that one"
 	case u.Reason != ReasonClaimWaits:
 		return s.remedyOfTwo([]*Claim{{Owner: u.Owner}})
+	case channels.nodes == 0:
+		return "let nodes with GPUs join the cluster; where there are some, see why neither Quoin's agent nor a label nor the node's capacity says what GPUs they have, or which clique they are in"
 	case channels.free() == 0:
 		return "wait for the end of a pod that has a channel, or run no more pods that claim one than there are nodes with GPUs"
 	}

@@ -81,7 +81,7 @@ func TestJudgeUnplaced(t *testing.T) {
 		{name: "no nodes", spoil: func(s *Seen) {
 			s.Nodes = nil
 			s.wait("quoin-system", OwnerHolder, testUID, "h")
-		}, want: []string{"quoin-system/holder ClaimWaits 1"}, says: []string{"no node with GPUs is known"}},
+		}, want: []string{"quoin-system/holder ClaimWaits 1"}, says: []string{"no node with GPUs is known", "let nodes with GPUs join the cluster"}},
 		{name: "nodes are to join none", spoil: func(s *Seen) {
 			s.Join = JoinNone
 			s.wait("slurm", OwnerSlurmd, testUID, "w-0")
