@@ -128,7 +128,7 @@ const daemonReady = "READY"
 
 // errNoCliques is of a driver without that feature: entries are in the domain's
 // status then, which agents do not read.
-var errNoCliques = errors.New("the IMEX daemon is ready, and there is no ComputeDomainClique of the node's clique: the driver's feature ComputeDomainCliques seems to be off")
+var errNoCliques = errors.New("the IMEX daemon is ready, and there is no ComputeDomainClique in the cluster: the driver's feature ComputeDomainCliques seems to be off")
 
 // now is the gate as of now, nil before there is a report.
 func (g *Gate) now() (*imex.Gate, error) {

@@ -145,6 +145,9 @@ func TestGate(t *testing.T) {
 		if _, at, err := imex.ReadGate(run); err != nil || !at.Equal(written) {
 			t.Errorf("confirmed while the daemon is ready without a clique: %s and %s, %v", written, at, err)
 		}
+		m.edit(func() { m.seen.Cliques = []imex.Clique{{Domain: "u2", ID: "another.1"}} })
+		check("other nodes have cliques", &imex.Gate{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
+		m.edit(func() { m.seen.Cliques = nil })
 		g.Observe(report)
 		check("its daemon does not say that it is ready", &imex.Gate{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,11 +25,13 @@ import (
 const (
 	whatNode   = "labels of the own Node"
 	whatClique = "the own ComputeDomainClique"
+	whatOthers = "whether there are ComputeDomainCliques"
 )
 
 // Node watches the membership of one node, for its agent: whether there are
 // ComputeDomains at all, the node's labels and, once a label names a domain, the
-// clique of that domain which the node is in. It keeps no more than these.
+// clique of that domain which the node is in. It keeps no more than these, and where
+// that clique is not there one other, if there is any.
 type Node struct {
 	config  imex.Config
 	name    string
@@ -44,6 +47,10 @@ type Node struct {
 	nvml   string // the clique by NVML
 	clique *source[imex.Clique]
 	meant  string // the name of the ComputeDomainClique that is watched
+	// others are some clique of another name, where that one is not there and it is
+	// known whether there are any: a driver with none has its feature turned off.
+	others      []imex.Clique
+	othersKnown bool
 }
 
 // nodeLabels are the labels of a Node that are of interest.
@@ -139,12 +146,15 @@ func (n *Node) followClique(ctx context.Context, name string) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	clique := newSource(readClique, func() { notify(n.changes) })
+	clique := newSource(readClique, n.changed)
 	n.mean(name, clique)
 	defer n.mean("", nil)
 	watched := newFollowed(whatClique, &nvapi.ComputeDomainClique{}, n.nvidia.ComputeDomainCliques(metav1.NamespaceAll), named(name), clique, n.health)
 	running.Go(func() { watched.follow(ctx, n.health) })
-	for n.wanted() == name {
+	for looked := false; n.wanted() == name; {
+		if own, read := clique.all(); read && (len(own) > 0 || !looked) {
+			looked = len(own) == 0 && n.lookForOthers(ctx)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -153,10 +163,32 @@ func (n *Node) followClique(ctx context.Context, name string) {
 	}
 }
 
+// lookForOthers asks once whether there are ComputeDomainCliques at all, and reports
+// whether that is known now. It wakes Run where it is not, after a while.
+func (n *Node) lookForOthers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, errorPause)
+	defer cancel()
+	list, err := n.nvidia.ComputeDomainCliques(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		time.AfterFunc(errorPause, func() { notify(n.wake) })
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.others, n.othersKnown = nil, true
+	for i := range list.Items {
+		if c, ok := readClique(&list.Items[i]); ok {
+			n.others = append(n.others, c)
+		}
+	}
+	notify(n.changes)
+	return true
+}
+
 func (n *Node) mean(name string, clique *source[imex.Clique]) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.meant, n.clique = name, clique
+	n.meant, n.clique, n.others, n.othersKnown = name, clique, nil, false
 	notify(n.changes)
 }
 
@@ -186,7 +218,7 @@ func (n *Node) Snapshot() (*imex.Seen, error) {
 		return seen, nil
 	}
 	n.mu.Lock()
-	meant, clique := n.meant, n.clique
+	meant, clique, others, othersKnown := n.meant, n.clique, n.others, n.othersKnown
 	n.mu.Unlock()
 	if meant != want {
 		return nil, &unreadError{what: whatClique}
@@ -197,6 +229,13 @@ func (n *Node) Snapshot() (*imex.Seen, error) {
 	}
 	for _, c := range cliques {
 		seen.Cliques = append(seen.Cliques, c)
+	}
+	switch {
+	case len(cliques) > 0:
+	case !othersKnown:
+		return nil, &unreadError{what: whatOthers}
+	default:
+		seen.Cliques = others
 	}
 	return seen, nil
 }
