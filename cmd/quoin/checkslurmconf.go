@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf"
 )
@@ -48,9 +49,12 @@ func checkSlurmConf(stdout io.Writer, o *checkOptions, files []slurmconf.File) (
 	return false, nil
 }
 
-// prologMore is what a Prolog that waits for IMEX may take beside its two waits: two
-// calls of scontrol that put the job back into the queue, and what is allowed each step.
-const prologMore = 13 * time.Second
+// What a Prolog that waits for IMEX may take beside its two waits, and more where it
+// puts the job back into the queue by two calls of scontrol.
+const (
+	prologMore = 2 * time.Second
+	holdMore   = 11 * time.Second
+)
 
 // readHook returns what a configuration says that must go with slurm.conf; without one
 // nothing is known of the hook.
@@ -68,7 +72,11 @@ func readHook(config string) (slurmconf.Hook, error) {
 	}
 	hook := slurmconf.Hook{HostChannels: c.IMEX.HostChannels}
 	if o.jobs.gate != gateOff && c.IMEX.Join != imex.JoinNone {
-		hook.PrologSeconds = int((o.jobs.hookWait + o.jobs.gateWait + prologMore + time.Second - 1) / time.Second) // rounded up
+		longest := o.jobs.hookWait + o.jobs.gateWait + prologMore
+		if o.jobs.gate == dcgm.GateHold {
+			longest += holdMore
+		}
+		hook.PrologSeconds = int((longest + time.Second - 1) / time.Second) // rounded up
 	}
 	return hook, nil
 }
