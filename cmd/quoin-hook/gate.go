@@ -82,6 +82,10 @@ func (h *hook) passGate(ctx context.Context) int {
 // bounded passes the gate, and comes back from a fault of its own too.
 func (g *gate) bounded(ctx context.Context) passage {
 	done := make(chan passage, 1)
+	limit := time.Duration(g.Wait) + gateGrace
+	if g.Policy == dcgm.GateHold {
+		limit += 2*holdTimeout + time.Second
+	}
 	go func() {
 		defer func() {
 			if r := recover(); r != nil {
@@ -90,10 +94,6 @@ func (g *gate) bounded(ctx context.Context) passage {
 		}()
 		done <- g.pass(ctx)
 	}()
-	limit := time.Duration(g.Wait) + gateGrace
-	if g.Policy == dcgm.GateHold {
-		limit += 2*holdTimeout + time.Second
-	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for stop := ctx.Done(); ; {
