@@ -191,6 +191,7 @@ func (c *cordonTest) kubectl(args ...string) {
 // back, by another publisher, for the first is killed; what people do to them is
 // respected.
 func TestRealCordon(t *testing.T) {
+	t.Parallel()
 	c := &cordonTest{membership: newMembership(t, imexrig.Racks(2, 10)), log: filepath.Join(t.TempDir(), "log"),
 		config: write(t, "quoin.yaml", "publisher: {cordon: true, cordonAfter: 1m}\npublications: [{annotate: false}]\n")}
 	var err error

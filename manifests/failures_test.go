@@ -118,6 +118,7 @@ func failingNodes() []imexrig.Spec {
 // TestRealFailures provokes what goes wrong with ComputeDomains and IMEX, and holds
 // that the Node's condition, quoin check and the gate of its jobs name it.
 func TestRealFailures(t *testing.T) {
+	t.Parallel()
 	f := &failures{newMembership(t, failingNodes()), map[string]*gpuMachine{}, map[string]said{}}
 	f.kubectl("label", "node", "unlabelled", cliqueOf+"-")
 	_, err := f.fleet.AddDomain(t.Context(), "quoin-system", "quoin", "somebodys-channel")

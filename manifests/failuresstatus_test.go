@@ -10,6 +10,7 @@ import (
 // was before there was one: daemons have their entries in the domain's status, which
 // is then all there is to judge by. An agent does not see it, and shuts no gate.
 func TestRealNoCliques(t *testing.T) {
+	t.Parallel()
 	m := newMembershipOf(t, imexrig.Options{Nodes: imexrig.Racks(1, 4), NoCliques: true})
 	m.startPublisher()
 	for _, s := range imexrig.Racks(1, 4) {

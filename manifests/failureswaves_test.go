@@ -109,7 +109,7 @@ func (f *failures) first() {
 		said{failure: "lost entry", node: "lost", condition: "True NoEntry"},
 		said{failure: "one index", node: "twin1", condition: "True DuplicateIndex", words: []string{"an index that twin2 "}},
 		said{failure: "its twin", node: "twin2", condition: "True DuplicateIndex", words: []string{"an index that twin1 "}},
-		said{failure: "dead node", node: "dead", condition: "False Ready", words: []string{"Kubernetes hears nothing from the node"}},
+		said{failure: "dead node", node: "dead", condition: "False Ready", note: "NodeLost", words: []string{"Kubernetes hears nothing from the node"}},
 		said{failure: "slow daemon", node: "slow", condition: "True NotReady", words: []string{"a daemon takes some minutes to start"}},
 		said{failure: "bad daemon", node: "bad", condition: "True NotReady"},
 		said{failure: "its neighbour", node: "well", condition: "False Ready"},

@@ -160,6 +160,7 @@ func (m *membership) counted(series string) string {
 // TestRealMembership joins 64 nodes by the DaemonSet of the manifests, and names
 // what goes wrong with some of them.
 func TestRealMembership(t *testing.T) {
+	t.Parallel()
 	m := startMembership(t, imexrig.Racks(memberRacks, memberNodes))
 	o := m.startObserved()
 	began := time.Now()
