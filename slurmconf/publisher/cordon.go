@@ -84,6 +84,7 @@ type meaning int
 const (
 	saysNothing meaning = iota
 	saysBad             // the node cannot be used, for a reason of its own
+	saysIdle            // nothing is wrong, and nothing runs that could be: no proof of health
 	saysWell            // nothing keeps jobs from it
 )
 
@@ -92,12 +93,14 @@ const (
 // yet could not come to a node that is cordoned.
 func (c CordonConfig) meaning(v imex.Verdict) meaning {
 	switch v.Reason {
-	case imex.ReasonNoDomain, imex.ReasonNoCRD, imex.ReasonDomainDiffers, imex.ReasonDomainForbidden, imex.ReasonDomainDeleting,
+	case "", imex.ReasonNoDomain, imex.ReasonDomainDiffers, imex.ReasonDomainForbidden, imex.ReasonDomainDeleting,
 		imex.ReasonClaimConflict, imex.ReasonClaimedByOther:
 		return saysNothing
+	case imex.ReasonNoCRD, imex.ReasonNoWorkerPod:
+		return saysIdle
 	case imex.ReasonClaimWaits, imex.ReasonClaimUnused, imex.ReasonNotClaimed:
 		if c.Join == imex.JoinSlurmd {
-			return saysWell
+			return saysIdle
 		}
 	}
 	if v.Problem() {
@@ -112,6 +115,8 @@ type cordonWatch struct {
 	// bad and well are since when the node has been so without a break, zero where it is
 	// not. bad counts while nobody holds the node.
 	bad, well time.Time
+	// calm is since when it has been idle or well without a break.
+	calm time.Time
 	// seen is since when this publisher has seen it bad.
 	seen    time.Time
 	unknown bool // it is bad because its fabric is not known
@@ -129,6 +134,11 @@ func (w *cordonWatch) look(is meaning, unknown bool, has Cordon, since, now time
 		w.well = time.Time{}
 	} else if w.well.IsZero() {
 		w.well = now
+	}
+	if is != saysIdle && is != saysWell {
+		w.calm = time.Time{}
+	} else if w.calm.IsZero() {
+		w.calm = now
 	}
 	if !w.well.IsZero() && now.Sub(w.well) >= cordonSettle {
 		w.left = false
@@ -161,6 +171,19 @@ func (w *cordonWatch) due(after time.Duration) time.Time {
 	at := w.bad.Add(after)
 	if least := w.seen.Add(cordonSettle); at.Before(least) {
 		at = least
+	}
+	return at
+}
+
+// release is when a node that is cordoned is to be given back, zero for not at all. One
+// that is idle may be under repair still.
+func (w *cordonWatch) release(after time.Duration) time.Time {
+	var at time.Time
+	if !w.calm.IsZero() {
+		at = w.calm.Add(max(after, cordonSettle))
+	}
+	if !w.well.IsZero() {
+		at = earlier(at, w.well.Add(cordonSettle))
 	}
 	return at
 }
@@ -244,9 +267,9 @@ func (n *cordonNode) next(after time.Duration, now time.Time) (cordonStep, time.
 			return step, at
 		}
 	case heldByUs:
-		if !settled.IsZero() {
+		if at := n.watch.release(after); !at.IsZero() {
 			step.action = cordonUndone
-			return step, settled
+			return step, at
 		}
 	case releasedByUs:
 		if !settled.IsZero() {

@@ -18,11 +18,13 @@ func TestCordonMeaning(t *testing.T) {
 		want meaning
 		of   []string
 	}{
-		{imex.JoinHolder, saysNothing, []string{imex.ReasonNoDomain, imex.ReasonNoCRD, imex.ReasonDomainDiffers, imex.ReasonDomainForbidden, imex.ReasonDomainDeleting, imex.ReasonClaimConflict, imex.ReasonClaimedByOther}},
-		{imex.JoinHolder, saysWell, []string{imex.ReasonReady, imex.ReasonNoMultiNodeNVLink, imex.ReasonNotWanted, imex.ReasonNoWorkerPod}},
+		{imex.JoinHolder, saysNothing, []string{"", imex.ReasonNoDomain, imex.ReasonDomainDiffers, imex.ReasonDomainForbidden, imex.ReasonDomainDeleting, imex.ReasonClaimConflict, imex.ReasonClaimedByOther}},
+		{imex.JoinHolder, saysWell, []string{imex.ReasonReady, imex.ReasonNoMultiNodeNVLink, imex.ReasonNotWanted}},
+		{imex.JoinHolder, saysIdle, []string{imex.ReasonNoCRD, imex.ReasonNoWorkerPod}},
 		{imex.JoinHolder, saysBad, []string{imex.ReasonFabricUnknown, imex.ReasonHostService, imex.ReasonNotReady, imex.ReasonNoEntry, imex.ReasonClaimWaits, imex.ReasonClaimUnused, imex.ReasonNotClaimed}},
 		{imex.JoinSlurmd, saysBad, []string{imex.ReasonFabricUnknown, imex.ReasonNotReady, imex.ReasonNotPrepared}},
-		{imex.JoinSlurmd, saysWell, []string{imex.ReasonReady, imex.ReasonClaimWaits, imex.ReasonClaimUnused, imex.ReasonNotClaimed}},
+		{imex.JoinSlurmd, saysWell, []string{imex.ReasonReady}},
+		{imex.JoinSlurmd, saysIdle, []string{imex.ReasonNoCRD, imex.ReasonNoWorkerPod, imex.ReasonClaimWaits, imex.ReasonClaimUnused, imex.ReasonNotClaimed}},
 		{imex.JoinSlurmd, saysNothing, []string{imex.ReasonNoDomain, imex.ReasonClaimConflict}},
 	} {
 		for _, reason := range tt.of {
@@ -85,6 +87,10 @@ func TestPlanCordons(t *testing.T) {
 		{"others' do not count", 10, []cordonNode{node("a", Cordon{true, theirs}, well(time.Hour)), node("b", Cordon{true, ""}, well(time.Hour)), node("c", Cordon{}, bad(time.Hour))}, []string{`cordon c true "quoin: NotReady: c"`}, 0, 0},
 		{"others' are never touched", 10, []cordonNode{node("a", Cordon{true, theirs}, bad(time.Hour)), node("b", Cordon{true, ""}, bad(time.Hour)), node("c", Cordon{false, theirs}, bad(time.Hour)), node("d", Cordon{false, theirs}, well(time.Hour))}, nil, 0, 0},
 		{"well for a moment", 10, []cordonNode{node("a", Cordon{true, own}, well(20*time.Second))}, nil, 0, 40 * time.Second},
+		{"idle for a while", 10, []cordonNode{node("a", Cordon{true, own}, cordonWatch{calm: ago(9 * time.Minute)})}, nil, 0, time.Minute},
+		{"idle for as long as it would be bad", 10, []cordonNode{node("a", Cordon{true, own}, cordonWatch{calm: ago(10 * time.Minute)})}, []string{`uncordon a false ""`}, 0, 0},
+		{"idle and left alone", 10, []cordonNode{node("a", Cordon{false, cordonLeft}, cordonWatch{calm: ago(time.Hour)})}, nil, 0, 0},
+		{"idle, and then well", 10, []cordonNode{node("a", Cordon{true, own}, cordonWatch{calm: ago(5 * time.Minute), well: ago(time.Minute)})}, []string{`uncordon a false ""`}, 0, 0},
 		{"neither well nor bad", 10, []cordonNode{node("a", Cordon{true, own}, cordonWatch{}), node("b", Cordon{false, cordonLeft}, cordonWatch{})}, nil, 0, 0},
 		{"uncordoned by hand", 10, []cordonNode{node("a", Cordon{false, own}, bad(time.Hour))}, []string{fmt.Sprintf("leave a false %q", cordonLeft)}, 0, 0},
 		{"uncordoned by hand as it was well", 10, []cordonNode{node("a", Cordon{false, own}, well(time.Second))}, []string{`clear a false ""`}, 0, 0},

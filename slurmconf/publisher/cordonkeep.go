@@ -52,6 +52,8 @@ type keptCordon struct {
 	until time.Time
 	tries int
 	lost  bool
+	// unjudged is of a node that the publisher holds and has said to have no verdict.
+	unjudged bool
 }
 
 // KeepCordons has the publisher cordon nodes that IMEX does not work on, and uncordon
@@ -67,6 +69,7 @@ func (p *Publisher) keepCordons(ctx context.Context, snap *Snapshot, verdicts ma
 		return
 	}
 	nodes, again := k.look(snap, verdicts, now)
+	p.sayUnjudged(nodes, verdicts)
 	steps, heldBack, at := planCordons(nodes, len(verdicts), k.config.After, now)
 	p.sayHeldBack(heldBack, len(verdicts))
 	again = earlier(again, p.writeCordons(ctx, steps, now))
@@ -89,11 +92,8 @@ func (k *nodeCordons) look(snap *Snapshot, verdicts map[string]imex.Verdict, now
 	k.nodes = make(map[string]*keptCordon, len(before))
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		v, judged := verdicts[n.Name]
-		is := saysNothing
-		if judged {
-			is = k.config.meaning(v)
-		}
+		v := verdicts[n.Name]
+		is := k.config.meaning(v)
 		kept := before[n.Name]
 		if kept == nil && is != saysBad && n.Cordon == (Cordon{}) {
 			continue
@@ -194,9 +194,24 @@ func (p *Publisher) sayCordon(s *cordonStep) {
 	case cordonDone:
 		p.log.Warn("node cordoned", "node", s.node.Name, "reason", s.to.Reason)
 	case cordonUndone:
-		p.log.Info("node uncordoned, it is well again", "node", s.node.Name)
+		p.log.Info("node uncordoned, nothing is wrong with it any more", "node", s.node.Name)
 	case cordonNoted:
 		p.log.Info("node was uncordoned by somebody, and is left so until it has been well", "node", s.node.Name)
+	}
+}
+
+// sayUnjudged logs once of each node that stays cordoned because it has no verdict: its
+// GPUs may be out for repair, or for good.
+func (p *Publisher) sayUnjudged(nodes []cordonNode, verdicts map[string]imex.Verdict) {
+	for i := range nodes {
+		n := &nodes[i]
+		kept := p.cordons.nodes[n.Name]
+		_, judged := verdicts[n.Name]
+		was := kept.unjudged
+		kept.unjudged = !judged && n.has.holder() == heldByUs
+		if kept.unjudged && !was {
+			p.log.Warn("node stays cordoned, for nothing says any more what GPUs it has: uncordon it by hand if it is to have none", "node", n.Name, "reason", n.has.Reason)
+		}
 	}
 }
 

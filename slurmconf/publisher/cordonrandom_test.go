@@ -34,8 +34,9 @@ type cordonTruth struct {
 	since   time.Time // of this verdict
 	bad     time.Time // since when it is bad without a break
 	well    time.Time
-	left    bool // uncordoned by hand as it was not well, and not well since
-	touched bool // by hand, and not well since
+	calm    time.Time // since when it is idle or well
+	left    bool      // uncordoned by hand as it was not well, and not well since
+	touched bool      // by hand, and not well since
 	said    Condition
 	written time.Time // the condition
 }
@@ -88,8 +89,9 @@ func (w *cordonWorld) check(name string, is *cordonTruth, to Cordon) {
 			w.broken = name + " is cordoned though it was uncordoned by hand"
 		}
 	case from == heldByUs && to == (Cordon{}), from == releasedByUs && to == (Cordon{is.cordon.Unschedulable, ""}):
-		if is.well.IsZero() || w.now.Sub(is.well) < cordonSettle {
-			w.broken = fmt.Sprintf("%s is let go at %s, well since %s", name, w.now, is.well)
+		rested := from == heldByUs && !is.calm.IsZero() && w.now.Sub(is.calm) >= cordonAfter
+		if !rested && (is.well.IsZero() || w.now.Sub(is.well) < cordonSettle) {
+			w.broken = fmt.Sprintf("%s is let go at %s, well since %s, idle since %s", name, w.now, is.well, is.calm)
 		}
 	case from == releasedAnew && to == (Cordon{false, cordonLeft}), from == releasedAnew && to == (Cordon{}) && !is.well.IsZero():
 	default:
@@ -97,7 +99,7 @@ func (w *cordonWorld) check(name string, is *cordonTruth, to Cordon) {
 	}
 }
 
-var cordonReasons = []string{imex.ReasonReady, imex.ReasonReady, imex.ReasonNotReady, imex.ReasonNotReady, imex.ReasonFabricUnknown, imex.ReasonNoDomain, imex.ReasonClaimConflict}
+var cordonReasons = []string{imex.ReasonReady, imex.ReasonReady, imex.ReasonNotReady, imex.ReasonNotReady, imex.ReasonFabricUnknown, imex.ReasonNoDomain, imex.ReasonClaimConflict, imex.ReasonNoCRD}
 
 // judge gives a node another verdict.
 func (w *cordonWorld) judge(n *cordonTruth, reason string) {
@@ -115,6 +117,11 @@ func (w *cordonWorld) judge(n *cordonTruth, reason string) {
 		n.well = time.Time{}
 	} else if n.well.IsZero() {
 		n.well = w.now
+	}
+	if is != saysIdle && is != saysWell {
+		n.calm = time.Time{}
+	} else if n.calm.IsZero() {
+		n.calm = w.now
 	}
 	n.verdict, n.since = reason, w.now
 }
@@ -178,7 +185,7 @@ func TestRandomCordons(t *testing.T) {
 		w := &cordonWorld{rng: rand.New(rand.NewPCG(seed, 7)), now: noon, nodes: map[string]*cordonTruth{}}
 		for i := range cordonNodes {
 			name := fmt.Sprintf("n%02d", i)
-			w.nodes[name] = &cordonTruth{version: 1, verdict: imex.ReasonReady, well: noon, since: noon}
+			w.nodes[name] = &cordonTruth{version: 1, verdict: imex.ReasonReady, well: noon, calm: noon, since: noon}
 			w.seen.Nodes = append(w.seen.Nodes, Node{Name: name})
 		}
 		p := w.publisher()
@@ -245,8 +252,8 @@ func (w *cordonWorld) rest(t *testing.T, p *Publisher, seed uint64) int {
 		switch holder := n.cordon.holder(); {
 		case holder == heldByUs:
 			ours++
-			if is == saysWell {
-				t.Errorf("seed %d: %s is well and cordoned", seed, name)
+			if is == saysWell || is == saysIdle {
+				t.Errorf("seed %d: %s is %s and cordoned", seed, name, n.verdict)
 			}
 		case holder == heldByNobody && is == saysBad && !p.cordons.nodes[name].left:
 			free++
