@@ -9,11 +9,13 @@ import (
 
 // Unplaced is what is to be said of the claims of one owner in one namespace that
 // wait while no node is known for them, so that no Verdict names them: their pods
-// may run on any node whose channel is free, as those of Slinky's NodeSets may.
+// may run on any node whose channel is free, as those of Slinky's NodeSets may, or
+// only on one that is not there.
 type Unplaced struct {
 	Owner, Namespace string
 	// Reason is ReasonClaimConflict, where the configuration has two kinds of pods
-	// claim, ReasonClaimedByOther, ReasonOtherDomain or ReasonClaimWaits.
+	// claim, ReasonClaimedByOther, ReasonOtherDomain, ReasonClaimWaits or
+	// ReasonNoNode.
 	Reason string
 	// Message is what is seen, for people, and Remedy what to do.
 	Message string
@@ -22,14 +24,14 @@ type Unplaced struct {
 	Claims int
 }
 
-// JudgeUnplaced says what is to be said of claims without a node, by namespace and
-// owner. Nothing that is seen says how long a claim has waited, and the scheduler
-// needs a moment for each: only a caller that finds the same at two looks some time
-// apart knows that they wait for more than that.
+// JudgeUnplaced says what is to be said of claims without a node that is known, by
+// namespace and owner. Nothing that is seen says how long a claim has waited, and the
+// scheduler needs a moment for each: only a caller that finds the same at two looks
+// some time apart knows that they wait for more than that.
 func JudgeUnplaced(s *Seen) []Unplaced {
 	var unplaced []*Claim
 	for i := range s.Claims {
-		if c := &s.Claims[i]; c.Node == "" && c.Waiting != "" {
+		if c := &s.Claims[i]; c.Waiting != "" && !s.knows(c.Node) {
 			unplaced = append(unplaced, c)
 		}
 	}
@@ -45,7 +47,7 @@ func JudgeUnplaced(s *Seen) []Unplaced {
 	out := make([]Unplaced, 0, len(groups))
 	for u, claims := range groups {
 		u.Claims = len(claims)
-		u.Message = u.text(claims) + "; " + channels.text() + "; imex.join is " + s.Join
+		u.Message = u.text(claims, &channels) + "; imex.join is " + s.Join
 		u.Remedy = s.unplacedRemedy(&u, claims, &channels)
 		out = append(out, u)
 	}
@@ -53,6 +55,11 @@ func JudgeUnplaced(s *Seen) []Unplaced {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Owner, b.Owner), strings.Compare(a.Reason, b.Reason))
 	})
 	return out
+}
+
+func (s *Seen) knows(node string) bool {
+	_, known := s.Nodes[node]
+	return known
 }
 
 // channels counts the channels of nodes with GPUs, one each.
@@ -94,6 +101,8 @@ func (s *Seen) channels() channels {
 // unplacedReason is why a claim without a node is worth a word.
 func (s *Seen) unplacedReason(c *Claim, channels *channels) string {
 	switch {
+	case c.Node != "":
+		return ReasonNoNode
 	case s.Domain.UID != "" && c.Domain != "" && c.Domain != s.Domain.UID:
 		return ReasonOtherDomain
 	case c.Owner == OwnerOther:
@@ -114,6 +123,8 @@ func (s *Seen) rival() string {
 
 func (s *Seen) unplacedRemedy(u *Unplaced, claims []*Claim, channels *channels) string {
 	switch {
+	case u.Reason == ReasonNoNode:
+		return "let the node join the cluster, or delete these pods if it has gone for good: their node selector or affinity leaves them no other"
 	case u.Reason == ReasonClaimConflict:
 		return s.remedyOfTwo([]*Claim{{Owner: s.rival()}})
 	case u.Reason == ReasonOtherDomain && u.Owner == s.Join:
@@ -128,8 +139,8 @@ func (s *Seen) unplacedRemedy(u *Unplaced, claims []*Claim, channels *channels) 
 	return "wait, for the scheduler needs a moment; if that lasts, see why with kubectl describe pod: its node selector, tolerations and other resources must let it run where a channel is free"
 }
 
-// text counts and names the claims.
-func (u *Unplaced) text(claims []*Claim) string {
+// text counts and names the claims, and says what they wait for.
+func (u *Unplaced) text(claims []*Claim, channels *channels) string {
 	text, wait := "1 claim", "waits"
 	if len(claims) > 1 {
 		text, wait = strconv.Itoa(len(claims))+" claims", "wait"
@@ -137,7 +148,11 @@ func (u *Unplaced) text(claims []*Claim) string {
 	if u.Reason == ReasonOtherDomain {
 		text += " of domain " + domainsOf(claims)
 	}
-	return text + " for " + podsOf(u.Owner) + " in namespace " + u.Namespace + " (" + named(claims, func(c *Claim) string { return c.Waiting }) + ") " + wait + " for a node whose channel is free"
+	text += " for " + podsOf(u.Owner) + " in namespace " + u.Namespace + " (" + named(claims, func(c *Claim) string { return c.Waiting }) + ") " + wait
+	if u.Reason == ReasonNoNode {
+		return text + " for a node that is not known: " + named(claims, func(c *Claim) string { return c.Node })
+	}
+	return text + " for a node whose channel is free; " + channels.text()
 }
 
 func domainsOf(claims []*Claim) string {

@@ -78,6 +78,13 @@ func TestJudgeUnplaced(t *testing.T) {
 			s.Domain.UID = ""
 			s.wait("slurm", OwnerSlurmd, otherUID, "w-0")
 		}, want: []string{"slurm/slurmd ClaimConflict 1"}},
+		{name: "workers that may run on a node alone that has gone", spoil: func(s *Seen) {
+			slurmd(s)
+			s.wait("quoin-system", OwnerSlurmd, testUID, "w-4", "w-5", "w-6")
+			for i, node := range []string{"n9", "n9", "n1"} { // n1's verdict speaks of it
+				s.Claims[4+i].Node = node
+			}
+		}, want: []string{"quoin-system/slurmd NoNode 2"}, says: []string{"(quoin-system/w-4, quoin-system/w-5) wait for a node that is not known: n9; imex.join is slurmd", "let the node join the cluster"}},
 		{name: "no nodes", spoil: func(s *Seen) {
 			s.Nodes = nil
 			s.wait("quoin-system", OwnerHolder, testUID, "h")
@@ -124,7 +131,7 @@ func TestJudgeUnplacedRandom(t *testing.T) {
 		}
 		want := 0
 		for _, c := range s.Claims {
-			if c.Node == "" && c.Waiting != "" && s.Join != JoinNone {
+			if _, known := s.Nodes[c.Node]; !known && c.Waiting != "" && s.Join != JoinNone {
 				want++
 			}
 		}

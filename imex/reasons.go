@@ -41,6 +41,9 @@ const (
 	// use those.
 	ReasonNoChannels = "NoChannels"
 	ReasonClaimWaits = "ClaimWaits"
+	// ReasonNoNode is of a claim whose pod can run on one node alone, which is not
+	// known.
+	ReasonNoNode = "NoNode"
 	// ReasonClaimUnused is of a claim that no pod holds.
 	ReasonClaimUnused = "ClaimUnused"
 	ReasonNotClaimed  = "NotClaimed"
