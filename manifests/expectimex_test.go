@@ -71,10 +71,11 @@ var imexExpectations = map[string]func(moment) []sample{
 	"quoin-imex/Cordoned nodes/A": one(func(moment) float64 { return 1 }),
 	"quoin-imex/Cordoned nodes/B": one(func(m moment) float64 { return map[bool]float64{true: 2}[m.minute < hour.DomainFrom] }),
 	"quoin-imex/Claims that no node has/A": func(m moment) []sample {
-		if n := hour.ClaimsWait(m.minute); n > 0 {
-			return []sample{{`{owner="slurmd"}`, n}}
+		var rows []sample
+		for why, n := range hour.ClaimsWait(m.minute) {
+			rows = append(rows, sample{labels("", map[string]string{"owner": why[0], "reason": why[1]}), n})
 		}
-		return nil
+		return rows
 	},
 	"quoin-imex/$instance": values("instance", "10.0.0.1:9835", "10.0.0.2:9835", "10.0.0.3:9835", "10.0.0.4:9835"),
 }

@@ -129,7 +129,10 @@ func TestRealHourAlerts(t *testing.T) {
 	}
 	always = append(always, member(4, hour.CliqueB, "warn")...)
 	domain := firing("QuoinIMEXDomainProblem", "warning", map[string]string{"namespace": "quoin-system", "name": "quoin", "problem": "NoDomain"})
-	early := slices.Concat(always, []sample{domain, firing("QuoinIMEXClaimsWait", "warning", map[string]string{"owner": "slurmd"})}, member(1, hour.CliqueA, "warn"), member(2, hour.CliqueB, "warn"))
+	claims := func(owner, reason string) sample {
+		return firing("QuoinIMEXClaimsWait", "warning", map[string]string{"owner": owner, "reason": reason})
+	}
+	early := slices.Concat(always, []sample{domain, claims("slurmd", "ClaimConflict"), claims("other", "ClaimedByOther"), claims("other", "OtherDomain")}, member(1, hour.CliqueA, "warn"), member(2, hour.CliqueB, "warn"))
 	held := member(2, "", "hold")[1]
 	hook := firing("QuoinHookErrors", "warning", map[string]string{"instance": "10.0.0.2:9835", "job": "quoin-agent", "hook": "prolog", "reason": "lock"})
 	exprs := []exprTest{

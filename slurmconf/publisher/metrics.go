@@ -53,10 +53,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		members:  gauge("imex_nodes", "Nodes by the reason of the verdict on their membership in the IMEX domain.", "reason"),
 		unready:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX and something is to be done or waited for."}),
 		domain:   gauge("imex_domain_info", "1 for the ComputeDomain that nodes are to join, with what is wrong with it.", "namespace", "name", "uid", "problem"),
-		unplaced: gauge("imex_unplaced_claims", "Claims of channels that have waited for a minute and more without a node, by whose pods they are for.", "owner"),
+		unplaced: gauge("imex_unplaced_claims", "Claims of channels that have waited for a minute and more without a node, by whose pods they are for and why.", "owner", "reason"),
 		cordons:  counter("cordons_total", "Cordons of nodes that were written, by action: cordon, uncordon, leave for a node that somebody has uncordoned, clear for one that has been well since.", "action"),
 		cordoned: prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_cordoned_nodes", Help: "Nodes that the publisher has cordoned."}),
-		heldBack: prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_cordon_held_back_nodes", Help: "Nodes that would be cordoned if a tenth of all were not cordoned already."}),
+		heldBack: prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_cordon_held_back_nodes", Help: "Nodes that would be cordoned if a tenth of those that are to join a domain were not cordoned already."}),
 	}
 	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems, m.members, m.unready, m.domain, m.unplaced, m.cordons, m.cordoned, m.heldBack)
 	return m
@@ -96,11 +96,12 @@ func (m *Metrics) setMembership(d *imex.Domain, verdicts map[string]imex.Verdict
 	m.domain.WithLabelValues(d.Namespace, d.Name, d.UID, d.Problem.Reason).Set(1)
 }
 
-// setUnplaced counts claims without a node by owner.
-func (m *Metrics) setUnplaced(counts map[string]int) {
+// setUnplaced counts claims without a node by owner and reason, whatever namespace they
+// are in.
+func (m *Metrics) setUnplaced(counts map[unplacedGroup]int) {
 	m.unplaced.Reset()
-	for owner, n := range counts {
-		m.unplaced.WithLabelValues(owner).Set(float64(n))
+	for group, n := range counts {
+		m.unplaced.WithLabelValues(group.owner, group.reason).Add(float64(n))
 	}
 }
 

@@ -25,7 +25,7 @@ type unplacedSince struct {
 // a while, and once that they do no more. It counts those that it has spoken of.
 func (p *Publisher) keepUnplaced(ctx context.Context, all []imex.Unplaced, now time.Time) {
 	c := &p.conditions
-	was, counts := c.unplaced, map[string]int{}
+	was, counts := c.unplaced, map[unplacedGroup]int{}
 	c.unplaced = make(map[unplacedGroup]unplacedSince, len(all))
 	for i := range all {
 		u := &all[i]
@@ -41,7 +41,7 @@ func (p *Publisher) keepUnplaced(ctx context.Context, all []imex.Unplaced, now t
 				p.sayUnplaced(ctx, u)
 			}
 			g.said = true
-			counts[u.Owner] += u.Claims
+			counts[group] = u.Claims
 		}
 		c.unplaced[group] = g
 	}

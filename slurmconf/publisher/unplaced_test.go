@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/imex"
@@ -30,39 +31,57 @@ func TestUnplacedClaims(t *testing.T) {
 				}
 			})
 		}
-		is := func(what string, begun, over int, counted float64) {
+		is := func(what, reason string, begun, over int, counted float64) {
 			t.Helper()
 			begins, ends := text.count(`msg="claims wait without a node" `), text.count(`msg="claims wait without a node no more" `)
-			got := testutil.ToFloat64(p.metrics.unplaced.WithLabelValues(imex.OwnerSlurmd))
+			got := testutil.ToFloat64(p.metrics.unplaced.WithLabelValues(imex.OwnerSlurmd, reason))
 			if begins != begun || ends != over || got != counted {
 				t.Errorf("%s: said %d times that it begins and %d that it is over, and counted %v, want %d, %d and %v", what, begins, ends, got, begun, over, counted)
 			}
 		}
 		wait(1)
 		store.pass(30 * time.Second)
-		is("a moment ago", 0, 0, 0)
+		is("a moment ago", imex.ReasonClaimConflict, 0, 0, 0)
 		wait(0)
 		store.pass(30 * time.Second)
-		is("it has a node", 0, 0, 0)
+		is("it has a node", imex.ReasonClaimConflict, 0, 0, 0)
 		wait(2)
 		store.pass(50 * time.Second)
-		is("others", 0, 0, 0)
+		is("others", imex.ReasonClaimConflict, 0, 0, 0)
 		store.pass(30 * time.Second) // in which nothing changes
-		is("they wait", 1, 0, 2)
+		is("they wait", imex.ReasonClaimConflict, 1, 0, 2)
 		wait(3)
 		store.pass(time.Hour)
-		is("one more", 1, 0, 3)
+		is("one more", imex.ReasonClaimConflict, 1, 0, 3)
 		wait(0)
 		store.pass(time.Minute)
-		is("all over", 1, 1, 0)
+		is("all over", imex.ReasonClaimConflict, 1, 1, 0)
 		m.edit(func() { m.seen.Join = imex.JoinSlurmd })
 		wait(1)
 		store.pass(2 * time.Minute)
-		is("it waits by right", 2, 1, 1)
+		is("it waits by right", imex.ReasonClaimWaits, 2, 1, 1)
 		for _, line := range []string{"level=WARN msg=\"claims wait without a node\" reason=ClaimConflict namespace=slurm owner=slurmd claims=2", "level=INFO msg=\"claims wait without a node\" reason=ClaimWaits"} {
 			if text.count(line) != 1 {
 				t.Errorf("the log has %d lines with %s, want one", text.count(line), line)
 			}
 		}
 	})
+}
+
+// TestUnplacedOfNamespaces counts claims of several namespaces as one where all else is
+// the same, and forgets those of before.
+func TestUnplacedOfNamespaces(t *testing.T) {
+	m := NewMetrics(prometheus.NewRegistry())
+	conflict := func(namespace string) unplacedGroup {
+		return unplacedGroup{namespace, imex.OwnerSlurmd, imex.ReasonClaimConflict}
+	}
+	waits := unplacedGroup{"a", imex.OwnerSlurmd, imex.ReasonClaimWaits}
+	for range 2 {
+		m.setUnplaced(map[unplacedGroup]int{conflict("a"): 2, conflict("b"): 3, waits: 7})
+		for reason, want := range map[string]float64{imex.ReasonClaimConflict: 5, imex.ReasonClaimWaits: 7} {
+			if got := testutil.ToFloat64(m.unplaced.WithLabelValues(imex.OwnerSlurmd, reason)); got != want {
+				t.Errorf("%s: %v, want %v", reason, got, want)
+			}
+		}
+	}
 }

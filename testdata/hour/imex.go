@@ -120,12 +120,14 @@ func Cordoned(minute int) (cordoned, heldBack float64) {
 	return 1, 0
 }
 
-// ClaimsWait is how many claims of worker pods wait without a node at a minute.
-func ClaimsWait(minute int) float64 {
+// ClaimsWait is how many claims wait without a node at a minute, by owner and reason:
+// worker pods claim beside the holder, which has a pod more than there are nodes, and so
+// do pods that nobody knows.
+func ClaimsWait(minute int) map[[2]string]float64 {
 	if minute < DomainFrom {
-		return 2
+		return map[[2]string]float64{{"slurmd", "ClaimConflict"}: 2, {"holder", "ClaimWaits"}: 1, {"other", "ClaimedByOther"}: 3, {"other", "OtherDomain"}: 4}
 	}
-	return 0
+	return nil
 }
 
 // membersText is what a publisher prints of membership; one that does not lead knows
@@ -140,8 +142,9 @@ func membersText(leader, minute int) string {
 	for reason, n := range Members(minute) {
 		fmt.Fprintf(&b, "quoin_publisher_imex_nodes{reason=\"%s\"} %v\n", reason, n)
 	}
-	if n := ClaimsWait(minute); n > 0 {
-		fmt.Fprintf(&b, "# TYPE quoin_publisher_imex_unplaced_claims gauge\nquoin_publisher_imex_unplaced_claims{owner=\"slurmd\"} %v\n", n)
+	b.WriteString("# TYPE quoin_publisher_imex_unplaced_claims gauge\n")
+	for why, n := range ClaimsWait(minute) {
+		fmt.Fprintf(&b, "quoin_publisher_imex_unplaced_claims{owner=\"%s\",reason=\"%s\"} %v\n", why[0], why[1], n)
 	}
 	uid, problem := Domain(minute)
 	fmt.Fprintf(&b, "# TYPE quoin_publisher_imex_domain_info gauge\nquoin_publisher_imex_domain_info{namespace=\"quoin-system\",name=\"quoin\",uid=\"%s\",problem=\"%s\"} 1\n", uid, problem)
