@@ -235,3 +235,25 @@ func TestRealDashboards(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestRealNoCRDIsNoProblem has a cluster without the CRD of ComputeDomains, which may run
+// IMEX otherwise: the panel counts no problem, and another one where there is another.
+func TestRealNoCRDIsNoProblem(t *testing.T) {
+	of := func(problem string) series {
+		return series{`quoin_publisher_imex_domain_info{namespace="quoin-system", name="quoin", uid="", problem="` + problem + `", instance="p0"}`, always}
+	}
+	var tests []unitTest
+	for _, d := range readDashboards(t) {
+		if expr, ok := d.queries(t)["quoin-imex/Problems of the domain/A"]; ok {
+			for problem, n := range map[string]float64{"NoComputeDomainCRD": 0, "NoDomain": 1, "": 0} {
+				tests = append(tests, unitTest{Interval: "1m", Series: []series{of(problem)}, Exprs: []exprTest{{expr, "5m", []sample{{"{}", n}}}}})
+			}
+		}
+	}
+	if len(tests) == 0 {
+		t.Fatal("no dashboard has the panel")
+	}
+	if out, err := runUnits(t, unitFile{nil, "1m", tests}); err != nil {
+		t.Error(out)
+	}
+}
