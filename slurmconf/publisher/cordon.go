@@ -220,8 +220,8 @@ type cordonStep struct {
 
 // planCordons says what is to be written of nodes now, how many more would be cordoned
 // if they were not too many, and when to look again without a change, zero for never.
-// No more than a tenth of all are cordoned at a time, one at the least: those that have
-// been bad for longest.
+// No more than a tenth of all that could be are cordoned at a time, one at the least:
+// those that have been bad for longest.
 func planCordons(nodes []cordonNode, all int, after time.Duration, now time.Time) (steps []cordonStep, heldBack int, again time.Time) {
 	room := max(1, all/10)
 	var due []cordonNode

@@ -2,10 +2,13 @@ package publisher
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/imex"
 )
@@ -55,5 +58,29 @@ func TestCordonIdle(t *testing.T) {
 				t.Errorf("said %d times that it stays so, want %d:\n%s", n, want, &said)
 			}
 		})
+	}
+}
+
+// TestCordonTenth has one rack stand beside ten times as many nodes that join no domain.
+func TestCordonTenth(t *testing.T) {
+	store := &cordonStore{memory: newMemory(&Snapshot{})}
+	verdicts := map[string]imex.Verdict{}
+	for i := range 218 {
+		reason := imex.ReasonNotReady
+		if i >= 18 {
+			reason = []string{imex.ReasonNoMultiNodeNVLink, imex.ReasonNotWanted}[i%2]
+		}
+		name := fmt.Sprintf("n%03d", i)
+		verdicts[name] = imex.Verdict{Node: name, Reason: reason}
+		store.snap.Nodes = append(store.snap.Nodes, Node{Name: name, Version: "1"})
+	}
+	p := newPublisher(store, nil)
+	p.KeepConditions(store)
+	p.KeepCordons(store, CordonConfig{After: time.Minute, Join: imex.JoinHolder})
+	for i := range 3 {
+		p.keepCordons(t.Context(), store.snap, verdicts, noon.Add(time.Duration(i)*time.Minute))
+	}
+	if got, held := len(store.ours()), testutil.ToFloat64(p.metrics.heldBack); got != 1 || held != 17 {
+		t.Errorf("of a rack of 18 nodes %d are cordoned and %v held back, want 1 and 17", got, held)
 	}
 }

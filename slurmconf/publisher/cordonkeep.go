@@ -70,8 +70,9 @@ func (p *Publisher) keepCordons(ctx context.Context, snap *Snapshot, verdicts ma
 	}
 	nodes, again := k.look(snap, verdicts, now)
 	p.sayUnjudged(nodes, verdicts)
-	steps, heldBack, at := planCordons(nodes, len(verdicts), k.config.After, now)
-	p.sayHeldBack(heldBack, len(verdicts))
+	all := candidates(verdicts)
+	steps, heldBack, at := planCordons(nodes, all, k.config.After, now)
+	p.sayHeldBack(heldBack, all)
 	again = earlier(again, p.writeCordons(ctx, steps, now))
 	cordoned := 0
 	for _, kept := range k.nodes {
@@ -83,6 +84,17 @@ func (p *Publisher) keepCordons(ctx context.Context, snap *Snapshot, verdicts ma
 	if again = earlier(again, at); !again.IsZero() {
 		p.conditions.wake(again)
 	}
+}
+
+// candidates is how many nodes could be cordoned: not those that are to join no domain.
+func candidates(verdicts map[string]imex.Verdict) int {
+	n := 0
+	for _, v := range verdicts {
+		if v.Reason != imex.ReasonNoMultiNodeNVLink && v.Reason != imex.ReasonNotWanted {
+			n++
+		}
+	}
+	return n
 }
 
 // look takes in how all nodes are, and returns those that may have to be written and
@@ -231,7 +243,7 @@ func (p *Publisher) sayHeldBack(n, all int) {
 	p.metrics.heldBack.Set(float64(n))
 	switch {
 	case n > 0 && k.held == 0:
-		p.log.Warn("nodes are not cordoned, for no more than a tenth of all may be at a time", "heldBack", n, "most", max(1, all/10), "nodes", all)
+		p.log.Warn("nodes are not cordoned, for no more than a tenth of those that are to join a domain may be at a time", "heldBack", n, "most", max(1, all/10), "nodes", all)
 	case n == 0 && k.held > 0:
 		p.log.Info("no node is held back from being cordoned any more")
 	}
