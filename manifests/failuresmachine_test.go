@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 )
 
 // gpuMachine is a node's machine below the hardware: a loaded NVML, the files of
@@ -48,7 +48,7 @@ func (m *membership) startMachine(node, kind string, statements ...string) *gpuM
 	g.put(domain+"nodes.cfg", "10.0.0.1\n", 0o600)
 	g.put(domain+"imexd.cfg", "IMEX_NODE_CONFIG_FILE="+filepath.Join(g.Root(), domain, "nodes.cfg")+"\nIMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\n", 0o600)
 	g.says("READY", "UP")
-	address := fmt.Sprintf("127.%d.%d.%d:9835", 1+rand.N(254), rand.N(256), 1+rand.N(254)) //nolint:gosec // no secret
+	address := loopback.Address(9835)
 	cmd := exec.Command(m.quoin, "agent", "--nvml-library", nvml.Library(m.t, 580), "--host-root", g.Root(), "--cgroup-root", g.cgroups, "--node", node, "--kubeconfig", token,
 		"--run-dir", g.run, "--mapping-dir", filepath.Join(dir, "map"), "--listen", address, "--interval", "1s", "--slurmd-spool", dir)
 	cmd.Env = append(os.Environ(), g.Environment())

@@ -1,8 +1,6 @@
 package manifests_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -98,7 +97,7 @@ func (m *membership) startAgent(node string) string {
 	if err := os.Mkdir(empty, 0o755); err != nil {
 		m.t.Fatal(err)
 	}
-	address := fmt.Sprintf("127.%d.%d.%d:9835", 1+rand.N(254), rand.N(256), 1+rand.N(254)) //nolint:gosec // no secret
+	address := loopback.Address(9835)
 	m.start("agent of "+node, exec.Command(m.quoin, "agent", "--simulate", site, "--node", node, "--kubeconfig", token, "--run-dir", run, "--mapping-dir", filepath.Join(dir, "map"),
 		"--listen", address, "--interval", "1s", "--slurmd-spool", empty, "--cgroup-root", empty, "--hook-gate-wait", "1s"))
 	return run

@@ -3,7 +3,6 @@ package manifests_test
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/exporter"
 	"github.com/quoin-hpc/quoin/testdata/hour"
+	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -120,8 +120,7 @@ func (n *liveNode) mapping() string { return filepath.Join(n.dir, n.name, "job-m
 // startAgent runs quoin agent until the test ends.
 func (n *liveNode) startAgent() {
 	n.t.Helper()
-	// A port that is free now may be taken by the time the agent listens there.
-	n.agent = fmt.Sprintf("127.%d.%d.%d:9835", 1+rand.N(254), rand.N(256), 1+rand.N(254)) //nolint:gosec // no secret
+	n.agent = loopback.Address(9835)
 	empty := filepath.Join(n.dir, n.name, "empty")
 	cmd := exec.Command(filepath.Join(n.dir, "quoin"), "agent", "--simulate", filepath.Join(n.dir, "site.yaml"), "--node", n.name, "--store", filepath.Join(n.dir, "store"),
 		"--run-dir", n.runDir, "--mapping-dir", n.mapping(), "--listen", n.agent, "--interval", "1s", "--sample-interval", "1s", "--sweep-interval", "1s",

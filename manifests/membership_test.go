@@ -2,9 +2,7 @@ package manifests_test
 
 import (
 	"bytes"
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 )
 
 // membership is a cluster with the manifests, the driver's real controller and a
@@ -60,7 +59,7 @@ func newMembershipOf(t *testing.T, o imexrig.Options) *membership {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", dir, "../cmd/quoin", "../cmd/quoin-hook").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return &membership{t: t, cluster: c, fleet: f, quoin: filepath.Join(dir, "quoin"), metrics: fmt.Sprintf("127.%d.%d.%d:9836", 1+rand.N(254), rand.N(256), 1+rand.N(254))} //nolint:gosec // no secret
+	return &membership{t: t, cluster: c, fleet: f, quoin: filepath.Join(dir, "quoin"), metrics: loopback.Address(9836)}
 }
 
 // startPublisher runs quoin publisher with its own token until the test ends, as the

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -76,13 +76,11 @@ groups:
 - {racks: 1, nodes: 2, node: "n{node}", nvlink: rack, gpus: {count: 4, product: NVIDIA GB200, memoryMiB: 189471}}
 `
 
-// newAgentProcess has a directory and an address, and no process yet. The address
-// is its own of all that loopback has: a port that is free now may be taken by the
-// time an agent listens there.
+// newAgentProcess has a directory and an address, and no process yet.
 func newAgentProcess(t testing.TB) *agentProcess {
 	t.Helper()
 	dir := t.TempDir()
-	address := fmt.Sprintf("127.%d.%d.%d:9835", 1+rand.N(254), rand.N(256), 1+rand.N(254)) //nolint:gosec // no secret
+	address := loopback.Address(9835)
 	return &agentProcess{t: t, dir: dir, address: address, simulate: filepath.Join(dir, "rack.yaml")}
 }
 
