@@ -86,8 +86,8 @@ func (p *Publisher) keepConditions(ctx context.Context) {
 	snap, err := p.store.Snapshot(ctx)
 	if err == nil {
 		verdicts := p.judge(ctx, snap)
+		p.keepCordons(ctx, snap, verdicts, now) // before a condition is written, after which the Node is another
 		err = p.writeConditions(ctx, snap, verdicts, now)
-		p.keepCordons(ctx, snap, verdicts, now)
 	}
 	if err == nil || ctx.Err() != nil {
 		c.failed = ""

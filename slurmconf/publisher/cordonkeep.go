@@ -170,12 +170,13 @@ func (p *Publisher) writeCordons(ctx context.Context, steps []cordonStep, now ti
 		}
 		p.metrics.writes.WithLabelValues("cordon").Inc()
 		err := k.setter.SetCordon(ctx, steps[i].node, steps[i].to)
-		if err != nil {
+		switch {
+		case err == nil:
+			written.Add(1)
+		case !errors.Is(err, ErrNodeChanged): // which says nothing of the others
 			refused.Add(1)
-			return err
 		}
-		written.Add(1)
-		return nil
+		return err
 	})
 	for i, err := range errs {
 		step, kept := &steps[i], k.nodes[steps[i].node.Name]
