@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +21,9 @@ type ConditionSetter interface {
 }
 
 const (
+	// conditionsATurn is how many Nodes are written at most before the publisher looks
+	// after all else.
+	conditionsATurn = 200
 	// conditionsSettle is how long changes are waited for before Nodes' conditions
 	// are compared with them.
 	conditionsSettle = 5 * time.Second
@@ -43,7 +48,9 @@ type nodeConditions struct {
 	due     time.Time
 	started time.Time
 	refused map[string]refusal // by node
-	failed  string             // the last error that was logged
+	// behind is the last node of a turn that did not come to all: the next begins behind it.
+	behind string
+	failed string // the last error that was logged
 }
 
 // KeepConditions has the publisher keep conditions of Nodes. It is called before
@@ -146,6 +153,28 @@ func (p *Publisher) writeConditions(ctx context.Context, snap *Snapshot, verdict
 	return p.setConditions(ctx, due, now)
 }
 
+// turn is what of due has not had a turn, and how many of that have theirs now. The
+// store may not show yet what an earlier turn has written: where there is more, the next
+// goes on behind this one, and after the last there is another look at all.
+func (c *nodeConditions) turn(due []dueConditions, now time.Time) (rest []dueConditions, n int) {
+	slices.SortFunc(due, func(a, b dueConditions) int { return strings.Compare(a.node, b.node) })
+	first, is := slices.BinarySearchFunc(due, c.behind, func(d dueConditions, name string) int { return strings.Compare(d.node, name) })
+	if is {
+		first++
+	}
+	rest = due[first:]
+	if len(rest) > conditionsATurn {
+		c.behind = rest[conditionsATurn-1].node
+		c.wake(now)
+		return rest, conditionsATurn
+	}
+	if c.behind != "" {
+		c.behind = ""
+		c.wake(now.Add(conditionsSettle))
+	}
+	return rest, len(rest)
+}
+
 // wake has the next look be no later than at a time.
 func (c *nodeConditions) wake(at time.Time) {
 	if c.due.IsZero() || at.Before(c.due) {
@@ -157,12 +186,15 @@ func (c *nodeConditions) wake(at time.Time) {
 // the same for all.
 const enoughRefused = 2 * writers
 
-// setConditions writes what is due. A Node that could not be written waits by itself.
+// setConditions writes what is due, or a part of it. A Node that could not be written
+// waits by itself.
 func (p *Publisher) setConditions(ctx context.Context, due []dueConditions, now time.Time) error {
 	c := &p.conditions
+	due, n := c.turn(due, now)
 	var written, refused atomic.Int64
-	errs := several(ctx, len(due), func(i int) error {
-		if written.Load() == 0 && refused.Load() >= enoughRefused {
+	enough := func() bool { return written.Load() == 0 && refused.Load() >= enoughRefused }
+	errs := several(ctx, n, func(i int) error {
+		if enough() {
 			return errNotTried
 		}
 		p.metrics.writes.WithLabelValues("condition").Inc()
@@ -174,6 +206,9 @@ func (p *Publisher) setConditions(ctx context.Context, due []dueConditions, now 
 		written.Add(1)
 		return nil
 	})
+	for len(errs) < len(due) && enough() {
+		errs = append(errs, errNotTried)
+	}
 	failed := 0
 	var last error
 	for i, err := range errs {
@@ -195,7 +230,7 @@ func (p *Publisher) setConditions(ctx context.Context, due []dueConditions, now 
 		c.wake(r.until)
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d nodes: %w", failed, len(due), last)
+		return fmt.Errorf("%d of %d nodes: %w", failed, len(errs), last)
 	}
 	return nil
 }
