@@ -27,7 +27,7 @@ type specSince struct {
 // slurmctld has had the time to load these, and returns when to come back before
 // that.
 func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]string, nodes map[string]*Node, published, now time.Time) (time.Time, error) {
-	if !*s.pub.Annotate || !s.pub.release.DynamicTopology() {
+	if !s.annotates() {
 		return time.Time{}, nil
 	}
 	var due []annotation
@@ -53,6 +53,7 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]
 		waiting[slurm] = since // until it is seen to be right
 		if at := since.time.Add(s.pub.AnnotateAfter.Duration); now.Before(at) {
 			next = earlier(next, at)
+			s.nodes.drift.annotationStays(n, now)
 		} else {
 			due = append(due, annotation{n, have, want})
 		}
@@ -60,6 +61,9 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]
 	s.waiting = waiting
 	return next, p.annotate(ctx, s, due, now)
 }
+
+// annotates says whether the publication writes annotations at all.
+func (s *state) annotates() bool { return *s.pub.Annotate && s.pub.release.DynamicTopology() }
 
 // annotate brings the Nodes' annotations up to the published files. Conflicts
 // are named and not tried again until the annotation changes; the error is worth

@@ -32,6 +32,13 @@ type driftHistory struct {
 	found, last map[differing]difference
 	// annotations says that this pass has come as far as the Nodes' annotations.
 	annotations bool
+	// nodes are those of this pass, by Slurm name.
+	nodes map[string]*Node
+}
+
+// begin takes what a pass has planned.
+func (h *driftHistory) begin(made *Made, nodes map[string]*Node) {
+	h.problems, h.nodes = driftOf(made), nodes
 }
 
 // differing names a difference: a Node and a reason.
@@ -44,6 +51,8 @@ type difference struct {
 	// an error said of it first.
 	cause, detail string
 	since         time.Time
+	// said is all of this as the Node's condition has it, where nothing else is known.
+	said string
 }
 
 // differs notes what Slurm is told of a node. A publisher that has just started goes on
@@ -65,6 +74,35 @@ func (h *driftHistory) differs(n *Node, reason string, d difference) {
 	h.note(key, d)
 }
 
+// annotationStays notes again that the annotation of a Node differs, which its condition
+// says by now: also where it was the publisher before that found it.
+func (h *driftHistory) annotationStays(n *Node, now time.Time) {
+	key := differing{n.Name, ReasonAnnotationDiffers}
+	d := h.last[key]
+	if h.last == nil {
+		d = difference{said: n.Conditions[ConditionDrift].annotationDrift(), since: now.Add(-driftAfter)}
+		if d.said == "" {
+			return
+		}
+	}
+	if !d.since.IsZero() && !now.Before(d.since.Add(driftAfter)) {
+		h.note(key, d)
+	}
+}
+
+// saysAnnotation begins the message of each annotation that differs.
+const saysAnnotation = "its annotation " + SpecAnnotation + " says "
+
+// annotationDrift is what the condition says of an annotation that differs, empty for
+// nothing. The reason of it is before all others, and so is the message.
+func (c Condition) annotationDrift() string {
+	if !c.True || !strings.HasPrefix(c.Message, saysAnnotation) {
+		return ""
+	}
+	said, _, _ := strings.Cut(c.Message, "; ")
+	return said
+}
+
 func (h *driftHistory) note(key differing, d difference) {
 	if h.found == nil {
 		h.found = make(map[differing]difference, len(h.last))
@@ -82,12 +120,15 @@ func (d *difference) places(reason string) string {
 		want = "no place"
 	}
 	if reason == ReasonAnnotationDiffers {
-		return fmt.Sprintf("its annotation %s says %s, the published files say %s", SpecAnnotation, is, want)
+		return fmt.Sprintf("%s%s, the published files say %s", saysAnnotation, is, want)
 	}
 	return fmt.Sprintf("the published files say %s, its facts say %s", is, want)
 }
 
 func (d *difference) message(reason string) string {
+	if d.said != "" {
+		return d.said
+	}
 	m := d.places(reason) + ": " + d.cause
 	if d.detail != "" {
 		m += ": " + d.detail
@@ -115,7 +156,7 @@ func (h *driftHistory) take(now time.Time) (all map[string][]topology.Problem, w
 	if h.found == nil {
 		h.found = map[differing]difference{}
 	}
-	h.problems, h.found, h.last, h.annotations = nil, nil, h.found, false
+	h.problems, h.nodes, h.found, h.last, h.annotations = nil, nil, nil, h.found, false
 	return all, wake
 }
 
@@ -127,9 +168,26 @@ func (p *Publisher) sayDrift(s *state) (wake time.Time) {
 		h.found, h.annotations = nil, false
 		return wake
 	}
-	all, wake := h.take(time.Now())
+	now := time.Now()
+	if h.last == nil && !h.annotations {
+		p.annotationsStay(s, now)
+	}
+	all, wake := h.take(now)
 	p.conditions.found(s.pub.Name, all)
 	return wake
+}
+
+// annotationsStay is for the first passes, where they do not come to the annotations: of
+// those that the publication writes, what the conditions say stays.
+func (p *Publisher) annotationsStay(s *state, now time.Time) {
+	if !s.annotates() {
+		return
+	}
+	for _, n := range s.nodes.drift.nodes {
+		if p.otherAnnotates(s, n) == "" {
+			s.nodes.drift.annotationStays(n, now)
+		}
+	}
 }
 
 // filesDiffer notes which nodes the published files have elsewhere than specs. Where
@@ -165,7 +223,7 @@ func (s *state) foreignDiffer(snap *Snapshot, prev *Previous, why difference) {
 	if err != nil {
 		return
 	}
-	s.nodes.drift.problems = driftOf(made)
+	s.nodes.drift.begin(made, g.nodes)
 	s.filesDiffer(prev, made.Specs, g.nodes, why)
 }
 

@@ -77,7 +77,7 @@ func (p *Publisher) goOn(ctx context.Context, s *state, snap *Snapshot, was *Pub
 		return hold("", "NoPlan", err.Error())
 	}
 	p.nameOverlaps(s, made, g.nodes)
-	s.nodes.drift.problems = driftOf(made)
+	s.nodes.drift.begin(made, g.nodes)
 	p.observe(ctx, s, made, snap)
 	if made.Refused != "" {
 		return hold(made.Digest, made.Refused, made.Message)
