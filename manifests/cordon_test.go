@@ -19,10 +19,11 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
 // TestCordonPolicyNamesSpec has the policy look at every key of a Node's spec but that
-// which a cordon sets.
+// which a cordon sets, beside a cordon that changes.
 func TestCordonPolicyNamesSpec(t *testing.T) {
 	text, err := os.ReadFile("30-admission.yaml")
 	if err != nil {
@@ -73,7 +74,7 @@ func TestRealCordonToken(t *testing.T) {
 	}
 	cordon, uncordon := cordonPatch(own, true, ""), cordonPatch("null", "null", "")
 	const noVerb, only = "where a role gives it the verb cordon", "may change the annotation topology.slinky.slurm.net/spec of a Node only"
-	const reasons, cordons = "may give reasons to its own cordons", "uncordon what has such a reason"
+	const reasons, cordons = "may give reasons to its own cordons", "nobody has uncordoned by hand"
 	if err := attempt(cordon); err == nil || !strings.Contains(err.Error(), noVerb) {
 		t.Errorf("without slinky/cordon.yaml: %v", err)
 	}
@@ -100,6 +101,14 @@ func TestRealCordonToken(t *testing.T) {
 		{"take another's reason as its own", cordonPatch(other, "null", ""), cordon, reasons},
 		{"note what was uncordoned by hand", cordonPatch(own, "null", ""), cordonPatch(left, "null", ""), ""},
 		{"and forget that", cordonPatch(left, "null", ""), uncordon, ""},
+		{"change that", cordonPatch(left, true, ""), cordonPatch(own, true, ""), reasons},
+		{"uncordon what another has cordoned then", cordonPatch(left, true, ""), uncordon, cordons},
+		{"and keep the note", cordonPatch(left, true, ""), cordonPatch(left, "null", ""), cordons},
+		{"cordon what was uncordoned by hand", cordonPatch(left, "null", ""), cordonPatch(left, true, ""), cordons},
+		{"and with another reason", cordonPatch(left, "null", ""), cordon, reasons},
+		{"a taint without a cordon", uncordon, `{"spec":{"taints":[{"key":"x","effect":"NoExecute"}]}}`, only},
+		{"say that it is not cordoned", uncordon, cordonPatch("null", false, ""), ""},
+		{"a reason of what is cordoned no more", cordonPatch(own, false, ""), cordonPatch("null", "null", ""), ""},
 		{"leave the other's cordon", cordonPatch(left, true, ""), cordonPatch("null", true, ""), ""},
 	} {
 		if y.before != "" {
@@ -110,10 +119,34 @@ func TestRealCordonToken(t *testing.T) {
 		}
 	}
 	admin("node-a", uncordon)
+	unnamed(t, c, attempt)
+	admin("node-a", uncordon)
 	if _, err := c.Kubectl(t.Context(), "delete", "-f", "slinky/cordon.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	imexrig.Eventually(t, "forbidden again", func() bool { return attempt(cordonPatch(own, true, "")) != nil || attempt(uncordon) != nil })
+}
+
+// unnamed has the policy not name a key of the spec, as one that is newer than it:
+// without a cordon that changes it stays as it is all the same.
+func unnamed(t *testing.T, c *kuberig.Cluster, attempt func(patch string) error) {
+	t.Helper()
+	text, err := os.ReadFile("30-admission.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := strings.Replace(string(text), "object.spec.?taints == oldObject.spec.?taints &&", "", 1)
+	if _, err := c.Kubectl(t.Context(), "apply", "-f", write(t, "policy.yaml", policy)); err != nil {
+		t.Fatal(err)
+	}
+	imexrig.Eventually(t, "in force", func() bool {
+		return attempt(cordonPatch("quoin: NotReady: x", true, `,"taints":[{"key":"x","effect":"NoSchedule"}]`)) == nil
+	})
+	for _, patch := range []string{`{"spec":{"taints":[]}}`, cordonPatch("quoin: NoEntry: y", true, `,"taints":[{"key":"y","effect":"NoSchedule"}]`)} {
+		if err := attempt(patch); err == nil || !strings.Contains(err.Error(), "of a Node only") {
+			t.Errorf("a key that the policy does not name is written with %s: %v", patch, err)
+		}
+	}
 }
 
 // cordonTest is a cluster whose publisher cordons.
