@@ -215,16 +215,20 @@ func unwritten(p *Publication, err error, now time.Time) difference {
 	return difference{cause: fmt.Sprintf("the files of publication %s cannot be written to %s", p.Name, p.key()), detail: err.Error(), since: now}
 }
 
-// foreignDiffer compares files that somebody else wrote, from which nothing is made, with
-// a plan that would go on from them.
-func (s *state) foreignDiffer(snap *Snapshot, prev *Previous, why difference) {
-	g := Gather(s.pub, snap)
-	made, err := planned(s.pub, &g, *prev)
+// foreignDiffer compares files that somebody else wrote, theirs, from which nothing is
+// made, with a plan that goes on from prev: it may be the same. It returns when to come
+// back for what waits.
+func (p *Publisher) foreignDiffer(s *state, snap *Snapshot, prev, theirs *Previous, why difference) time.Time {
+	g, made, wake, err := p.plan(s, snap, prev, why.since)
 	if err != nil {
-		return
+		return wake
+	}
+	if theirs != prev {
+		s.nodes.rename(&g, theirs)
 	}
 	s.nodes.drift.begin(made, g.nodes)
-	s.filesDiffer(prev, made.Specs, g.nodes, why)
+	s.filesDiffer(theirs, made.Specs, g.nodes, why)
+	return wake
 }
 
 // annotationDiffers notes a node whose annotation is not as it is to be, for err.

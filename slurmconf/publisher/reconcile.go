@@ -30,10 +30,7 @@ func (p *Publisher) bringUp(ctx context.Context, s *state) (time.Time, error) {
 	if !s.last.sameFiles(was) && s.last != nil {
 		return time.Now(), p.restore(ctx, s, snap, was)
 	}
-	prev, err := readPrevious(was)
-	if err == nil {
-		err = prev.goOn(s.pub)
-	}
+	prev, err := s.read(was)
 	if err != nil {
 		return time.Time{}, p.hold(ctx, s, was, "", "PublishedUnreadable", err.Error()+"; restore it, or remove the file's key to have it made anew")
 	}
@@ -44,8 +41,8 @@ func (p *Publisher) bringUp(ctx context.Context, s *state) (time.Time, error) {
 		prev.Topology = nil
 	case edited:
 		if digest := Digest(own(was.Files)); was.Annotations[AnnotationApprove] != digest {
-			s.foreignDiffer(snap, &prev, heldFor(s.pub, "PublishedEdited", now))
-			return time.Time{}, p.hold(ctx, s, was, digest, "PublishedEdited", fmt.Sprintf("the files are not those that were published with digest %s; restore them, or to go on from what is there now, set the annotation %s=%s",
+			wake := p.foreignDiffer(s, snap, &prev, &prev, heldFor(s.pub, "PublishedEdited", now))
+			return wake, p.hold(ctx, s, was, digest, "PublishedEdited", fmt.Sprintf("the files are not those that were published with digest %s; restore them, or to go on from what is there now, set the annotation %s=%s",
 				was.Annotations[AnnotationDigest], AnnotationApprove, digest))
 		}
 	}
@@ -54,9 +51,7 @@ func (p *Publisher) bringUp(ctx context.Context, s *state) (time.Time, error) {
 
 // goOn makes a publication that carries on what is published, prev.
 func (p *Publisher) goOn(ctx context.Context, s *state, snap *Snapshot, was *Published, prev Previous, now time.Time) (time.Time, error) {
-	g, wake := p.gather(s, snap, &prev, now)
-	wake = earlier(wake, s.keepNamed(&prev, &g, now))
-	var made *Made
+	g, made, wake, err := p.plan(s, snap, &prev, now)
 	hold := func(digest, reason, message string) (time.Time, error) {
 		if made != nil {
 			s.filesDiffer(&prev, made.Specs, g.nodes, heldFor(s.pub, reason, now))
@@ -71,8 +66,6 @@ func (p *Publisher) goOn(ctx context.Context, s *state, snap *Snapshot, was *Pub
 		annotateAt, err := p.annotateDue(ctx, s, prev.specs(s.pub), g.nodes, published, now)
 		return earlier(wake, annotateAt), err
 	}
-	made, proven, err := s.make(g, prev, now)
-	wake = earlier(wake, proven)
 	if err != nil {
 		return hold("", "NoPlan", err.Error())
 	}
@@ -102,6 +95,23 @@ func (p *Publisher) goOn(ctx context.Context, s *state, snap *Snapshot, was *Pub
 	return earlier(wake, annotateAt), err
 }
 
+// read reads published files back, as the publication goes on from them.
+func (s *state) read(was *Published) (prev Previous, err error) {
+	if prev, err = readPrevious(was); err == nil {
+		err = prev.goOn(s.pub)
+	}
+	return prev, err
+}
+
+// plan makes what carries on what is published, prev, and returns when to come back for
+// what waits.
+func (p *Publisher) plan(s *state, snap *Snapshot, prev *Previous, now time.Time) (g Gathered, made *Made, wake time.Time, err error) {
+	g, wake = p.gather(s, snap, prev, now)
+	wake = earlier(wake, s.keepNamed(prev, &g, now))
+	made, proven, err := s.make(g, *prev, now)
+	return g, made, earlier(wake, proven), err
+}
+
 // restore writes the last files again: they hold order, names and places, and
 // are no less good for what was done to the published ones.
 func (p *Publisher) restore(ctx context.Context, s *state, snap *Snapshot, was *Published) error {
@@ -122,8 +132,10 @@ func (p *Publisher) restore(ctx context.Context, s *state, snap *Snapshot, was *
 	if err == nil {
 		return nil
 	}
-	if prev, unreadable := readPrevious(was); unreadable == nil {
-		s.foreignDiffer(snap, &prev, unwritten(s.pub, err, time.Now()))
+	mine, unread := s.read(s.last)
+	theirs, unreadable := s.read(was)
+	if unread == nil && unreadable == nil { // the pass is tried again in any case
+		p.foreignDiffer(s, snap, &mine, &theirs, unwritten(s.pub, err, time.Now()))
 	}
 	return err
 }
