@@ -122,10 +122,10 @@ func Cordoned(minute int) (cordoned, heldBack float64) {
 
 // ClaimsWait is how many claims wait without a node at a minute, by owner and reason:
 // worker pods claim beside the holder, which has a pod more than there are nodes, and so
-// do pods that nobody knows.
+// do pods that nobody knows, and a pod of the holder waits for a node that has gone.
 func ClaimsWait(minute int) map[[2]string]float64 {
 	if minute < DomainFrom {
-		return map[[2]string]float64{{"slurmd", "ClaimConflict"}: 2, {"holder", "ClaimWaits"}: 1, {"other", "ClaimedByOther"}: 3, {"other", "OtherDomain"}: 4}
+		return map[[2]string]float64{{"slurmd", "ClaimConflict"}: 2, {"holder", "ClaimWaits"}: 1, {"other", "ClaimedByOther"}: 3, {"other", "OtherDomain"}: 4, {"holder", "NoNode"}: 1}
 	}
 	return nil
 }
