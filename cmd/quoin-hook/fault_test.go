@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/quoin-hpc/quoin/dcgm"
 )
@@ -121,6 +121,22 @@ func (p *place) program(verb, job string, words ...string) *exec.Cmd {
 	return cmd
 }
 
+// opens returns where an event is read for each time that a file of the run directory
+// is opened.
+func (p *place) opens(file string) *os.File {
+	p.t.Helper()
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	events := os.NewFile(uintptr(fd), "inotify")
+	p.t.Cleanup(func() { _ = events.Close() })
+	if _, err := unix.InotifyAddWatch(fd, filepath.Join(p.run, file), unix.IN_OPEN); err != nil {
+		p.t.Fatal(err)
+	}
+	return events
+}
+
 // TestStopped tells a hook to stop that waits for the lock.
 func TestStopped(t *testing.T) {
 	p := newPlace(t)
@@ -129,6 +145,7 @@ func TestStopped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	opened := p.opens("lock")
 	cmd := p.program("epilog", "7")
 	cmd.Args = append(cmd.Args, "--wait", "60s")
 	stderr, err := cmd.StderrPipe()
@@ -138,18 +155,12 @@ func TestStopped(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// It has its handlers by when it has opened the lock.
-	asks := func() bool {
-		files, _ := filepath.Glob(filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "fd/*"))
-		return slices.ContainsFunc(files, func(f string) bool {
-			to, _ := os.Readlink(f)
-			return to == filepath.Join(p.run, "lock")
-		})
+	// It has its handlers by when it opens the lock.
+	if err := opened.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); !asks(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it does not ask for the lock")
-		}
+	if _, err := opened.Read(make([]byte, unix.SizeofInotifyEvent)); err != nil {
+		t.Fatalf("it does not ask for the lock: %v", err)
 	}
 	before := time.Now()
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
