@@ -1,6 +1,7 @@
 package computedomain
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,10 +70,10 @@ func TestRealRefused(t *testing.T) {
 	if !strings.Contains(d.Problem.Message, `cannot create resource "computedomains"`) || !strings.Contains(d.Problem.Message, "allow the publisher") {
 		t.Errorf("the message is %q", d.Problem.Message)
 	}
-	seen, err := c.Snapshot()
-	if err != nil || !seen.ClaimsUnread || seen.Domain != d {
-		t.Errorf("without claims and with a domain that was refused: %+v, %v", seen, err)
-	}
+	until(t, tick(t), "without claims and with a domain that was refused", func() (bool, string) {
+		seen, err := c.Snapshot()
+		return err == nil && seen.ClaimsUnread && seen.Domain == d, fmt.Sprintf("%+v, %v", seen, err)
+	})
 	allow("make")
 	domainIs(t, c, "made once the refusal is old", usable)
 	allow("claims")
