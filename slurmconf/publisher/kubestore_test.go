@@ -76,7 +76,7 @@ func TestRelevantStatusOfNodes(t *testing.T) {
 		gpus   int32
 	}{
 		"a heartbeat": {func(s *corev1.NodeStatus) { s.Conditions[0].LastHeartbeatTime = metav1.Now() }, 8},
-		"not ready":   {func(s *corev1.NodeStatus) { s.Conditions[0].Status = corev1.ConditionUnknown }, 8},
+		"not ready":   {func(s *corev1.NodeStatus) { s.Conditions[0].Status = corev1.ConditionFalse }, 8},
 		"less may be used": {func(s *corev1.NodeStatus) {
 			s.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("7")}
 		}, 8},
@@ -96,5 +96,9 @@ func TestRelevantStatusOfNodes(t *testing.T) {
 		if is.GPUs != tt.gpus || relevant(was, is) != (tt.gpus != 8) {
 			t.Errorf("%s: %d GPUs, noticed %t: want %d", name, is.GPUs, relevant(was, is), tt.gpus)
 		}
+	}
+	lost := slim(func(s *corev1.NodeStatus) { s.Conditions[0].Status = corev1.ConditionUnknown })
+	if !lost.lost || !relevant(was, lost) || !relevant(lost, was) {
+		t.Errorf("Kubernetes hears nothing from the node: lost %t, noticed %t, and that it does again %t", lost.lost, relevant(was, lost), relevant(lost, was))
 	}
 }
