@@ -86,13 +86,13 @@ func (j *judge) entry(n *node) finding {
 		state = n.Local.DaemonState
 	}
 	switch {
-	case !n.entry.Ready && state == daemonReady:
+	case !n.entry.Ready && state == DaemonReady:
 		return finding{ReasonEntryBehind, n.entry.text(n.own) + " is NotReady, while the local daemon says READY" + j.statusText(n),
 			"wait for the driver to write it; if that lasts, see the readiness of " + n.daemonPod()}
 	case !n.entry.Ready:
 		return finding{ReasonNotReady, n.entry.text(n.own) + " is NotReady" + daemonText(n) + j.statusText(n),
 			"wait, for a daemon takes some minutes to start; if that lasts, see the log of " + n.daemonPod()}
-	case state != "" && state != daemonReady:
+	case state != "" && state != DaemonReady:
 		return finding{ReasonDaemonNotReady, n.entry.text(n.own) + " is Ready, while the local daemon says " + state,
 			"wait for the two to agree; if that lasts, see the log of " + n.daemonPod()}
 	}
@@ -126,8 +126,8 @@ func (n *node) remedyOfTwins(other *Member) string {
 	return "delete, while no job across nodes runs there, the pod of DaemonSet computedomain-daemon-" + n.wanted + " on " + other.Node + " or on this node, so that it takes another"
 }
 
-// daemonReady is what nvidia-imex-ctl -q prints of a daemon that is.
-const daemonReady = "READY"
+// DaemonReady is what nvidia-imex-ctl -q prints of a daemon that is.
+const DaemonReady = "READY"
 
 // statusText says that the domain's status is more hopeful than the entry.
 func (j *judge) statusText(n *node) string {

@@ -93,7 +93,7 @@ func (j *judge) gatherNodes() {
 		if j.domainUnread() {
 			n.wanted = n.DomainLabel
 		}
-		id := n.cliqueID()
+		id := n.CliqueID()
 		if n.Fabric == FabricNone || id == "" {
 			continue
 		}
@@ -106,8 +106,8 @@ func (j *judge) gatherNodes() {
 	}
 }
 
-// cliqueID names the node's clique, empty where that is not known.
-func (n *Node) cliqueID() string { return cmp.Or(n.Clique, n.CliqueLabel) }
+// CliqueID names the node's clique, empty where that is not known.
+func (n *Node) CliqueID() string { return cmp.Or(n.Clique, n.CliqueLabel) }
 
 // domainUnread reports whether the domain is not this observer's to read.
 func (s *Seen) domainUnread() bool { return s.Domain.UID == "" && s.Domain.Problem.Reason == "" }

@@ -46,7 +46,7 @@ func (s *Seen) forAll() Seen {
 func (r *reached) addNodes(was, is map[string]Node) {
 	addDifferingOf(was, is, sameNodes, func(name string, now Node) {
 		r.nodes[name] = true
-		r.addOwn(now.cliqueID())
+		r.addOwn(now.CliqueID())
 	})
 }
 

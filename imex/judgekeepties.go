@@ -16,7 +16,7 @@ func (t *ties) add(s *Seen, byStatus bool) {
 		t.cliques, t.nodes = make(map[string][]string, len(s.Nodes)), make(map[string][]string, len(s.Cliques))
 	}
 	for name, n := range s.Nodes {
-		if id := n.cliqueID(); id != "" {
+		if id := n.CliqueID(); id != "" {
 			t.tie(name, id)
 		}
 	}

@@ -1,7 +1,6 @@
 package nodeagent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,12 +121,9 @@ func (g *Gate) show(gate *imex.Gate, err error) {
 	}
 }
 
-// daemonReady is what nvidia-imex-ctl says of a daemon that is ready, which it is with
-// the driver's feature ComputeDomainCliques only once it has its entry in a clique.
-const daemonReady = "READY"
-
-// errNoCliques is of a driver without that feature: entries are in the domain's
-// status then, which agents do not read.
+// errNoCliques is of a driver without the feature ComputeDomainCliques, with which a
+// daemon is ready only once it has its entry in a clique. Without it entries are in the
+// domain's status, which agents do not read.
 var errNoCliques = errors.New("the IMEX daemon is ready, and there is no ComputeDomainClique in the cluster: the driver's feature ComputeDomainCliques seems to be off")
 
 // now is the gate as of now, nil before there is a report.
@@ -154,7 +150,7 @@ func (g *Gate) now() (*imex.Gate, error) {
 	}
 	seen.Nodes[g.node] = node
 	verdict := imex.Judge(seen)[g.node]
-	if verdict.Reason == imex.ReasonNoEntry && len(seen.Cliques) == 0 && node.Local != nil && node.Local.DaemonState == daemonReady {
+	if verdict.Reason == imex.ReasonNoEntry && len(seen.Cliques) == 0 && node.Local != nil && node.Local.DaemonState == imex.DaemonReady {
 		return nil, errNoCliques
 	}
 	gate.Ready, gate.Reason, gate.Message = verdict.Ready(), verdict.Reason, verdict.Message
@@ -164,7 +160,7 @@ func (g *Gate) now() (*imex.Gate, error) {
 	if !verdict.Ready() && !verdict.Problem() || seen.Join == imex.JoinSlurmd && node.DomainLabel == "" {
 		return gate, nil // nothing to wait for: where worker pods claim, none is here without the label
 	}
-	if gate.Clique = cmp.Or(node.Clique, node.CliqueLabel); gate.Clique == "" {
+	if gate.Clique = node.CliqueID(); gate.Clique == "" {
 		return nil, errors.New(gate.Message) // and so nobody can say whether there is
 	}
 	for _, c := range seen.Cliques {

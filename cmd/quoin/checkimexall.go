@@ -26,7 +26,7 @@ func listMembers(w io.Writer, seen *imex.Seen, verdicts map[string]imex.Verdict)
 	for _, name := range slices.Sorted(maps.Keys(verdicts)) {
 		n := seen.Nodes[name]
 		index, address, status := "-", "-", "-"
-		if e, is := entries[entryKey{name, cmp.Or(n.Clique, n.CliqueLabel)}]; is {
+		if e, is := entries[entryKey{name, n.CliqueID()}]; is {
 			index, address, status = strconv.Itoa(e.Index), cmp.Or(printable(e.Address), "-"), "NotReady"
 			if e.Ready {
 				status = "Ready"
@@ -38,7 +38,7 @@ func listMembers(w io.Writer, seen *imex.Seen, verdicts map[string]imex.Verdict)
 		if note := verdicts[name].Note; note != "" {
 			verdict += ", but " + note
 		}
-		fmt.Fprintln(t, strings.Join([]string{name, cmp.Or(printable(n.Clique), printable(n.CliqueLabel), "-"), labelText(seen, &n), index, address, status,
+		fmt.Fprintln(t, strings.Join([]string{name, cmp.Or(printable(n.CliqueID()), "-"), labelText(seen, &n), index, address, status,
 			cmp.Or(strings.Join(claims[name], ", "), "-"), daemon, channels, verdict}, "\t"))
 	}
 	return t.Flush()

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
+
+	"github.com/quoin-hpc/quoin/imex"
 )
 
 // Why Delete deletes nothing.
@@ -113,11 +114,9 @@ const mostNamed = 5
 
 func podsText(pods []string) string {
 	slices.Sort(pods)
-	text := "pod " + pods[0]
-	if n := len(pods); n > mostNamed {
-		text = fmt.Sprintf("pods %s and %d more", strings.Join(pods[:mostNamed], ", "), n-mostNamed)
-	} else if n > 1 {
-		text = "pods " + strings.Join(pods, ", ")
+	text := "pod "
+	if len(pods) > 1 {
+		text = "pods "
 	}
-	return text
+	return text + imex.ListUpTo(mostNamed, pods)
 }
