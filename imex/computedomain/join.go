@@ -80,7 +80,7 @@ func (c *Cluster) allWorkers() map[string]bool {
 	if c.config.Join != imex.JoinSlurmd || !c.joining.synced {
 		return nil
 	}
-	return c.keptWorkers.get([3]int{c.joining.version}, func() map[string]bool { return workersOn(c.joining.facts) })
+	return c.keptWorkers.get(c.joining.version, func() map[string]bool { return workersOn(c.joining.facts) })
 }
 
 // podMaps are pods by several sources. Of a pod that more than one has, the first
@@ -98,8 +98,7 @@ func (p podMaps) of(key types.NamespacedName) (podFacts, bool) {
 
 // joinClaims says of each claim for which pod it is.
 func joinClaims(claims map[types.NamespacedName]claimFacts, pods map[types.NamespacedName]podFacts) []imex.Claim {
-	s := source[claimFacts]{facts: claims}
-	return joinInOrder(s.inOrder(), claims, podMaps{pods})
+	return joinInOrder(slices.SortedFunc(maps.Keys(claims), compareKeys), claims, podMaps{pods})
 }
 
 func joinInOrder(keys []types.NamespacedName, claims map[types.NamespacedName]claimFacts, pods podMaps) []imex.Claim {

@@ -112,7 +112,7 @@ func (c *Cluster) allCliques() ([]imex.Clique, error) {
 			return nil, err
 		}
 	}
-	return c.keptCliques.get([3]int{c.clique.version}, func() []imex.Clique {
+	return c.keptCliques.get(c.clique.version, func() []imex.Clique {
 		cliques := make([]imex.Clique, 0, len(c.clique.facts))
 		for _, key := range c.clique.inOrder() { // of names, which begin with the domain's UID
 			cliques = append(cliques, c.clique.facts[key])

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
@@ -239,7 +238,3 @@ func (n *Node) Snapshot() (*imex.Seen, error) {
 	}
 	return seen, nil
 }
-
-// NoCliques reports whether err, of a Snapshot, is that the driver has no
-// ComputeDomainCliques: it is older than they are.
-func NoCliques(err error) bool { return apierrors.IsNotFound(err) }

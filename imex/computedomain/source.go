@@ -195,14 +195,14 @@ func (s *source[T]) take() map[types.NamespacedName]bool {
 	return since
 }
 
-// kept is what was made of sources' facts, until these change. It is used with the
-// locks of all these sources.
+// kept is what was made of a source's facts, until these change. It is used with the
+// source's lock.
 type kept[T any] struct {
-	of   [3]int // their versions
+	of   int // their version
 	what T
 }
 
-func (k *kept[T]) get(of [3]int, made func() T) T {
+func (k *kept[T]) get(of int, made func() T) T {
 	if k.of != of {
 		k.what, k.of = made(), of
 	}
