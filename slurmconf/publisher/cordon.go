@@ -140,7 +140,7 @@ func (w *cordonWatch) look(is meaning, unknown bool, has Cordon, since, now time
 	} else if w.calm.IsZero() {
 		w.calm = now
 	}
-	if !w.well.IsZero() && now.Sub(w.well) >= cordonSettle {
+	if at := w.settled(); !at.IsZero() && !now.Before(at) {
 		w.left = false
 	}
 	switch {
@@ -182,10 +182,15 @@ func (w *cordonWatch) release(after time.Duration) time.Time {
 	if !w.calm.IsZero() {
 		at = w.calm.Add(max(after, cordonSettle))
 	}
-	if !w.well.IsZero() {
-		at = earlier(at, w.well.Add(cordonSettle))
+	return earlier(at, w.settled())
+}
+
+// settled is when it has been well for long enough, zero where it is not well.
+func (w *cordonWatch) settled() time.Time {
+	if w.well.IsZero() {
+		return time.Time{}
 	}
-	return at
+	return w.well.Add(cordonSettle)
 }
 
 // cordonNode is a node that may have to be written.
@@ -256,10 +261,7 @@ func planCordons(nodes []cordonNode, all int, after time.Duration, now time.Time
 // next is what is to be written of the node, and when.
 func (n *cordonNode) next(after time.Duration, now time.Time) (cordonStep, time.Time) {
 	step := cordonStep{node: n.Node}
-	var settled time.Time // when it has been well for long enough
-	if !n.watch.well.IsZero() {
-		settled = n.watch.well.Add(cordonSettle)
-	}
+	settled := n.watch.settled()
 	switch n.has.holder() {
 	case heldByNobody:
 		if at := n.watch.due(after); !at.IsZero() {

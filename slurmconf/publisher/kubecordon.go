@@ -18,10 +18,8 @@ func (s *KubeStore) WatchCordons() { s.keys.annotations[CordonAnnotation] = true
 // that Slinky never sees one without the other, and only onto the version that the
 // Snapshot had.
 func (s *KubeStore) SetCordon(ctx context.Context, n *Node, to Cordon) error {
-	if e := s.election.Load(); e != nil {
-		if err := e.confirm(ctx); err != nil {
-			return fmt.Errorf("cordon node %s: %w", n.Name, err)
-		}
+	if err := s.confirmLead(ctx); err != nil {
+		return fmt.Errorf("cordon node %s: %w", n.Name, err)
 	}
 	var unschedulable, reason any // null takes away
 	if to.Unschedulable {

@@ -217,13 +217,19 @@ func (s *KubeStore) Load(ctx context.Context, p *Publication) (*Published, error
 	return &Published{Files: cm.Data, Annotations: cm.Annotations, version: cm.ResourceVersion}, nil
 }
 
+// confirmLead returns an error where another publisher leads by now.
+func (s *KubeStore) confirmLead(ctx context.Context) error {
+	if e := s.election.Load(); e != nil {
+		return e.confirm(ctx)
+	}
+	return nil
+}
+
 // Save implements Sink. One patch carries files and annotations together, and
 // only onto the version that Load returned.
 func (s *KubeStore) Save(ctx context.Context, p *Publication, out *Published) error {
-	if e := s.election.Load(); e != nil {
-		if err := e.confirm(ctx); err != nil {
-			return fmt.Errorf("write publication %s: %w", p.key(), err)
-		}
+	if err := s.confirmLead(ctx); err != nil {
+		return fmt.Errorf("write publication %s: %w", p.key(), err)
 	}
 	api := s.client.CoreV1().ConfigMaps(p.Namespace)
 	owned := map[string]string{"app.kubernetes.io/managed-by": "quoin", kindLabel: kindPublication}
