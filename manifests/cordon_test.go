@@ -15,8 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
@@ -49,19 +47,7 @@ func cordonPatch(reason string, unschedulable any, more string) string {
 // TestRealCordonToken says what the publisher's token may cordon and uncordon.
 func TestRealCordonToken(t *testing.T) {
 	c := start(t)
-	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	waitForPolicy(t, c, token, "slurm")
-	config, err := clientcmd.BuildConfigFromFlags("", token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := publisherClient(t, c)
 	const own, other, left = "quoin: NotReady: x", "disk failed", "quoin: uncordoned by hand"
 	admin := func(node, patch string) {
 		t.Helper()

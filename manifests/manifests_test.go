@@ -151,10 +151,9 @@ func TestRealPublisherToken(t *testing.T) {
 	}
 }
 
-// TestRealPublisherStatus says what of a Node's status the publisher's token may
-// write.
-func TestRealPublisherStatus(t *testing.T) {
-	c := start(t)
+// publisherClient is a client with the publisher's token, once the policies hold.
+func publisherClient(t *testing.T, c *kuberig.Cluster) kubernetes.Interface {
+	t.Helper()
 	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
 	if err != nil {
 		t.Fatal(err)
@@ -168,6 +167,14 @@ func TestRealPublisherStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return client
+}
+
+// TestRealPublisherStatus says what of a Node's status the publisher's token may
+// write.
+func TestRealPublisherStatus(t *testing.T) {
+	c := start(t)
+	client := publisherClient(t, c)
 	const refused = "may change the conditions QuoinFabricDegraded, QuoinImexNotReady, QuoinTopologyDrift of a Node's status only"
 	for _, y := range []struct{ name, status, refused string }{
 		{"its conditions", `"conditions":[{"type":"QuoinFabricDegraded","status":"False","reason":"A"},{"type":"QuoinTopologyDrift","status":"True","reason":"B"}]`, ""},
