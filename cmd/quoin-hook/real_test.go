@@ -75,7 +75,9 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe
 		if err := dcgm.WriteInventory(filepath.Join(dir, ".rig/run-"+node), inv); err != nil {
 			t.Fatal(err)
 		}
-		r.must("slurmd", "-N", node)
+		if err := r.Slurmd(t.Context(), "-N", node); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r.until("all nodes idle", func() bool {
 		out, _ := r.Run(t.Context(), "sinfo", "-h", "-N", "-o", "%T")

@@ -68,7 +68,9 @@ func startGateRig(t *testing.T, release slurmrig.Release) *gateRig {
 		if err := dcgm.WriteInventory(r.path("run-"+node), inv); err != nil {
 			t.Fatal(err)
 		}
-		r.must("slurmd", "-N", node)
+		if err := r.Slurmd(t.Context(), "-N", node); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r.until("all nodes idle", func() bool { return r.inState("idle") == 4 })
 	return r

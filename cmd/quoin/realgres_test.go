@@ -224,7 +224,9 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 func (r *gresRig) register() {
 	r.t.Helper()
 	for _, n := range r.nodes {
-		r.must("slurmd", "-N", n.Name)
+		if err := r.Slurmd(r.t.Context(), "-N", n.Name); err != nil {
+			r.t.Fatal(err)
+		}
 	}
 	r.until("every node has registered", func() bool {
 		out, _ := r.Run(r.t.Context(), "sinfo", "-h", "-N", "-o", "%N %T")

@@ -32,19 +32,24 @@ func (c *Cluster) BuildAsNode(ctx context.Context) error {
 	return nil
 }
 
-// Start starts the node's slurmd, which goes into the background.
+// Start starts the node's slurmd, which goes into the background, with a
+// /run/slurm of its own, as Cluster.Slurmd does.
 func (n *Node) Start(ctx context.Context) error {
-	_, err := n.Run(ctx, "/usr/sbin/slurmd", "-N", n.Name)
+	_, err := n.run(ctx, []string{"tmpfs:/run/slurm"}, "/usr/sbin/slurmd", "-N", n.Name)
 	return err
 }
 
 // Run runs a program of the rig, by its path, on the node.
 func (n *Node) Run(ctx context.Context, args ...string) (string, error) {
+	return n.run(ctx, nil, args...)
+}
+
+func (n *Node) run(ctx context.Context, mounts []string, args ...string) (string, error) {
 	mark := filepath.Join(n.Cluster.Dir, ".rig/node."+n.Name)
 	if err := os.WriteFile(mark, []byte(n.Name), 0o644); err != nil { //nolint:gosec // no secret
 		return "", err
 	}
-	all := append([]string{"/rig/asnode", "/rig/node." + n.Name + ":/rig/node"}, n.Mounts...)
+	all := append([]string{"/rig/asnode", "/rig/node." + n.Name + ":/rig/node"}, append(mounts, n.Mounts...)...)
 	return n.Cluster.Run(ctx, append(append(all, "--"), args...)...)
 }
 

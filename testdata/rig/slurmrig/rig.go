@@ -158,6 +158,15 @@ func (c *Cluster) Run(ctx context.Context, args ...string) (string, error) {
 	return c.enter(ctx, append([]string{"/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "LC_ALL=C"}, args...))
 }
 
+// Slurmd starts slurmd with these arguments, which goes into the background. It
+// has a /run/slurm of its own.
+func (c *Cluster) Slurmd(ctx context.Context, args ...string) error {
+	if out, err := runScript(ctx, nil, nil, append([]string{"slurmd", c.Dir}, args...)...); err != nil {
+		return fmt.Errorf("start slurmd: %w\n%s", err, out)
+	}
+	return nil
+}
+
 // As runs a command as a user, alice or bob.
 func (c *Cluster) As(ctx context.Context, user string, args ...string) (string, error) {
 	return c.Run(ctx, append([]string{"setpriv", "--reuid", user, "--regid", user, "--clear-groups", "env", "HOME=/tmp", "USER=" + user}, args...)...)

@@ -35,10 +35,12 @@ die() { echo "slurmrig: $*" >&2; exit 2; }
 need() { [ -d "$1" ] || die "no directory $1"; DIR=$(cd "$1" && pwd); R=$DIR/.rig; }
 pidof_rig() { [ -s "$R/pid" ] && kill -0 "$(cat "$R/pid")" 2>/dev/null && cat "$R/pid"; }
 rootfs() { cat "$R/root"; }
-inrig() { # CMD... as root in the rig
+innamespaces() { # CMD... in the rig's namespaces, with this machine's files
   local p; p=$(pidof_rig) || die "rig $DIR is not up"
-  nsenter -t "$p" -m -u -i -n -p -- chroot "$(rootfs)" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C ${SLURMRIG_ENV:-} "$@"
+  nsenter -t "$p" -m -u -i -n -p -- "$@"
 }
+INENV=(/usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C ${SLURMRIG_ENV:-})
+inrig() { innamespaces chroot "$(rootfs)" "${INENV[@]}" "$@"; } # CMD... as root in the rig
 
 build() { # once, whoever else builds at the same time
   mkdir -p "$BASE"
@@ -116,7 +118,7 @@ up() {
 mount --make-rprivate /
 mount --bind "$root" "$root"; mount --bind "$DIR" "$root/etc/slurm"; mount --bind "$R" "$root/rig"; mount --bind "$R/hosts" "$root/etc/hosts"
 mount -t proc proc "$root/proc"; mount -t sysfs -o ro sysfs "$root/sys" 2>/dev/null
-mount -t tmpfs -o mode=755 tmpfs "$root/dev"; mount -t tmpfs -o mode=755 tmpfs "$root/run"; mount --bind "$R/tmp" "$root/tmp"
+mount -t tmpfs -o mode=755 tmpfs "$root/dev"; mount -t tmpfs -o mode=755 tmpfs "$root/run"; mkdir "$root/run/slurm"; mount --bind "$R/tmp" "$root/tmp"
 cd "$root/dev"; mknod -m666 null c 1 3; mknod -m666 zero c 1 5; mknod -m666 random c 1 8; mknod -m666 urandom c 1 9; mknod -m666 full c 1 7; mknod -m666 tty c 5 0
 mkdir -m 755 pts shm; mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts pts; ln -s pts/ptmx ptmx; mount -t tmpfs tmpfs shm; ln -s /proc/self/fd fd
 for i in \$(seq 0 $(( ${GPUS:-8} - 1 ))); do mknod -m666 nvidia\$i c 195 \$i; done; mknod -m666 nvidiactl c 195 255
@@ -145,7 +147,10 @@ E
   esac
   topo
 }
-dmn() { inrig slurmd "$@" >>"$R/log/slurmd.out" 2>&1 </dev/null || echo "slurmd $*: exit $?: $(tail -3 "$R/log/slurmd.out")"; }
+dmn() { # every slurmd has a /run/slurm of its own, as on a node of its own: two that start at once take each other's sack.socket, and one dies of it
+  innamespaces unshare --mount sh -c 'mount -t tmpfs -o mode=755 tmpfs "$0/run/slurm" && exec chroot "$0" "$@"' "$(rootfs)" "${INENV[@]}" slurmd "$@" >>"$R/log/slurmd.out" 2>&1 </dev/null && return
+  local rc=$?; echo "slurmd $*: exit $rc: $(tail -3 "$R/log/slurmd.out")"; return $rc
+}
 topo() { inrig scontrol show topology; }
 down() { local p; p=$(pidof_rig) || { echo "not up"; return 0; }; kill -9 "$p"; for i in $(seq 50); do kill -0 "$p" 2>/dev/null || break; sleep .05; done; rm -f "$R/pid"; }
 check() { # rc 0: slurmctld took the files
