@@ -303,18 +303,28 @@ func (s *site) fileBeforeAnnotations() {
 	}
 }
 
-// residentMemory holds the agents to 30 MB.
+// residentMemory holds the agents to 30 MB, on average over half a minute: for a
+// moment after each word with the API server they have more.
 func (s *site) residentMemory() {
 	s.t.Helper()
-	most := 0
-	for name, a := range s.agents {
-		rss := residentKiB(s.t, a.Process.Pid)
-		most = max(most, rss)
-		if rss > 30_000_000/1024 {
-			s.t.Errorf("agent %s has %d KiB resident, want less than 30 MB", name, rss)
+	const looks = 60
+	sum, most := map[string]int{}, 0
+	for range looks {
+		for name, a := range s.agents {
+			rss := residentKiB(s.t, a.Process.Pid)
+			sum[name] += rss
+			most = max(most, rss)
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	largest := 0
+	for name, kib := range sum {
+		largest = max(largest, kib/looks)
+		if kib/looks > 30_000_000/1024 {
+			s.t.Errorf("agent %s has %d KiB resident, want less than 30 MB", name, kib/looks)
 		}
 	}
-	s.t.Logf("largest agent: %.1f MB resident", float64(most)*1024/1e6)
+	s.t.Logf("largest agent: %.1f MB resident, for a moment %.1f MB", float64(largest)*1024/1e6, float64(most)*1024/1e6)
 }
 
 func residentKiB(t testing.TB, pid int) int {
