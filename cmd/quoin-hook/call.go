@@ -114,6 +114,17 @@ func within(limit time.Duration, do func()) {
 	}
 }
 
+// logTime is what the call has left of its time, so that a disk on which calls are
+// slow does not hide those that were; a moment when nothing is.
+func (h *hook) logTime() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over { // the work may still set h.wait
+		return lastGrace
+	}
+	return max(lastGrace, h.wait-time.Since(h.start)+time.Duration(h.call.GateNs))
+}
+
 // log leaves the call for the agent to count. Where no run directory is, no agent
 // is.
 func (h *hook) log() {

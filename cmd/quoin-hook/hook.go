@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	}
 	h.bounded(ctx)
 	code := h.passGate(ctx)
-	within(lastGrace, h.log)
+	within(h.logTime(), h.log)
 	return code
 }
 
