@@ -285,6 +285,9 @@ func TestNVMLProbe(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(line) == 1 {
+				if empty > 3000 { // a minute of readings
+					t.Fatal("no other report comes")
+				}
 				continue
 			}
 			n, err := topology.ParseReport("probe", line)
@@ -316,11 +319,9 @@ func TestNVMLProbe(t *testing.T) {
 	} {
 		quiet()
 		m.Change(step.statement)
-		if n, _ = next(); fabrics(n) != step.want { // the machine has changed while it was read
-			n, _ = next()
-		}
-		if got := fabrics(n); got != step.want || len(n.Problems) > 0 {
-			t.Errorf("%s: %s, want %s, problems %v", step.statement, got, step.want, n.Problems)
+		// A change is several files: some readings may fall between two of them.
+		for n, _ = next(); fabrics(n) != step.want || len(n.Problems) > 0; n, _ = next() {
+			t.Logf("%s: %s, not %s, problems %v", step.statement, fabrics(n), step.want, n.Problems)
 		}
 	}
 	if c, ok := n.GPUs[7].Fabric.Clique(); !ok || c.String() != "00000000-0000-0000-0000-000000000009.3" {

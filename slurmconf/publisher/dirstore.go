@@ -142,10 +142,23 @@ func (s *DirStore) Ready(context.Context) error {
 }
 
 // Snapshot implements Source. Reports are parsed again only when their file
-// changed.
+// changed. The open folder is read, not its path: a folder that is moved away
+// during the reading still gives all its reports.
 func (s *DirStore) Snapshot(context.Context) (*Snapshot, error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, reportsFolder))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	reports, err := os.OpenRoot(filepath.Join(s.dir, reportsFolder))
+	if errors.Is(err, fs.ErrNotExist) {
+		clear(s.parsed)
+		return &Snapshot{Reports: map[string]*topology.Node{}}, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read reports: %w", err)
+	}
+	defer reports.Close()
+	return s.snapshot(reports)
+}
+
+func (s *DirStore) snapshot(reports *os.Root) (*Snapshot, error) {
+	entries, err := fs.ReadDir(reports.FS(), ".")
+	if err != nil {
 		return nil, fmt.Errorf("read reports: %w", err)
 	}
 	snap := &Snapshot{Reports: make(map[string]*topology.Node, len(entries))}
@@ -155,7 +168,7 @@ func (s *DirStore) Snapshot(context.Context) (*Snapshot, error) {
 		if !ok || strings.HasPrefix(name, ".") {
 			continue
 		}
-		node, err := s.report(e)
+		node, err := s.report(reports, e.Name())
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -182,21 +195,20 @@ func (s *DirStore) Snapshot(context.Context) (*Snapshot, error) {
 	return snap, nil
 }
 
-func (s *DirStore) report(e fs.DirEntry) (*topology.Node, error) {
-	info, err := e.Info()
+func (s *DirStore) report(reports *os.Root, file string) (*topology.Node, error) {
+	info, err := reports.Lstat(file)
 	if err != nil {
 		return nil, err
 	}
-	if p, ok := s.parsed[e.Name()]; ok && p.modified.Equal(info.ModTime()) && p.size == info.Size() {
+	if p, ok := s.parsed[file]; ok && p.modified.Equal(info.ModTime()) && p.size == info.Size() {
 		return p.node, p.err
 	}
-	path := filepath.Join(s.dir, reportsFolder, e.Name())
-	data, err := os.ReadFile(path)
+	data, err := reports.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	node, err := topology.ParseReport(path, data)
-	s.parsed[e.Name()] = parsedReport{info.ModTime(), info.Size(), node, err}
+	node, err := topology.ParseReport(filepath.Join(s.dir, reportsFolder, file), data)
+	s.parsed[file] = parsedReport{info.ModTime(), info.Size(), node, err}
 	return node, err
 }
 

@@ -192,6 +192,28 @@ func TestDirStoreChanges(t *testing.T) {
 	}
 }
 
+// TestDirStoreMovedAway reads a folder of reports that is moved away during the
+// reading: no node is lost.
+func TestDirStoreMovedAway(t *testing.T) {
+	r := &dirRig{t: t, store: NewDirStore(t.TempDir())}
+	r.site("gb200-nvl72x4")
+	path := filepath.Join(r.store.dir, reportsFolder)
+	reports, err := os.OpenRoot(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reports.Close()
+	if err := os.Rename(path, filepath.Join(t.TempDir(), reportsFolder)); err != nil {
+		t.Fatal(err)
+	}
+	if snap, err := r.store.snapshot(reports); err != nil || len(snap.Reports) != 72 {
+		t.Errorf("%d reports of 72, %v", len(snap.Reports), err)
+	}
+	if snap, err := r.store.Snapshot(t.Context()); err != nil || len(snap.Reports) != 0 || len(r.store.parsed) != 0 {
+		t.Errorf("%d reports, %d of them kept, %v: want none", len(snap.Reports), len(r.store.parsed), err)
+	}
+}
+
 func TestDirStoreBadFiles(t *testing.T) {
 	s := NewDirStore(t.TempDir())
 	r := &dirRig{t: t, store: s}
