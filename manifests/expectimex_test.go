@@ -68,8 +68,6 @@ var imexExpectations = map[string]func(moment) []sample{
 		}
 		return rows
 	},
-	"quoin-imex/Cordoned nodes/A": one(func(moment) float64 { return 1 }),
-	"quoin-imex/Cordoned nodes/B": one(func(m moment) float64 { return map[bool]float64{true: 2}[m.minute < hour.DomainFrom] }),
 	"quoin-imex/Claims that no node has/A": func(m moment) []sample {
 		var rows []sample
 		for why, n := range hour.ClaimsWait(m.minute) {

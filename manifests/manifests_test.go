@@ -133,7 +133,7 @@ func TestRealPublisherToken(t *testing.T) {
 		{"annotate a node", []string{"annotate", "node", "node-a", "topology.slinky.slurm.net/spec=nvl:b1"}, ""},
 		{"another annotation", []string{"annotate", "node", "node-a", "other=1"}, policy},
 		{"label a node", []string{"label", "node", "node-a", "x=y"}, policy},
-		{"cordon a node", []string{"patch", "node", "node-a", "-p", `{"spec":{"unschedulable":true}}`}, "where a role gives it the verb cordon"},
+		{"cordon a node", []string{"patch", "node", "node-a", "-p", `{"spec":{"unschedulable":true}}`}, policy},
 		{"taint a node", []string{"taint", "node", "node-a", "x=y:NoSchedule"}, policy},
 		{"a node's owner", []string{"patch", "node", "node-a", "-p", owner}, policy},
 		{"a node's finalizers", []string{"patch", "node", "node-a", "-p", `{"metadata":{"finalizers":["quoin.dev/x"]}}`}, policy},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
@@ -18,8 +17,7 @@ import (
 // publisherOptions are the flags of quoin publisher.
 type publisherOptions struct {
 	config, store, kubeconfig, namespace, pod, listen string
-	leaderElect, nodeConditions, cordon               bool
-	cordonAfter                                       time.Duration
+	leaderElect, nodeConditions                       bool
 	log                                               logOptions
 }
 
@@ -42,8 +40,6 @@ func (o *publisherOptions) command() *cobra.Command {
 	f.StringVar(&o.pod, "pod", envOr("POD_NAME", ""), "`name` of this publisher's Pod, by which publishers elect their leader; default $POD_NAME")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "publish only while elected; false publishes at once, for a publisher that is alone and not in a Pod")
 	f.BoolVar(&o.nodeConditions, "node-conditions", true, "keep the conditions QuoinFabricDegraded, QuoinImexNotReady and QuoinTopologyDrift on Nodes; false leaves them alone")
-	f.BoolVar(&o.cordon, "cordon", false, "cordon Nodes that stay not ready for IMEX, with a reason that Slinky hands on to Slurm, and uncordon them; needs manifests/slinky/cordon.yaml")
-	f.DurationVar(&o.cordonAfter, "cordon-after", 10*time.Minute, "how long a node is not ready without a break before it is cordoned, at least 1m")
 	f.StringVar(&o.listen, "listen", ":9836", "address of /metrics, /healthz and /readyz; empty for none")
 	o.log.addFlags(cmd)
 	return cmd
@@ -67,9 +63,6 @@ type leadingStore interface {
 func runPublisher(ctx context.Context, cmd *cobra.Command, o *publisherOptions) error {
 	conf, err := loadConfig(o.config, publisherSection, cmd.Flags())
 	if err != nil {
-		return err
-	}
-	if err := o.checkCordon(); err != nil {
 		return err
 	}
 	log, err := o.log.logger(cmd.ErrOrStderr())
@@ -98,10 +91,6 @@ func runPublisher(ctx context.Context, cmd *cobra.Command, o *publisherOptions) 
 		if o.nodeConditions {
 			pub.KeepConditions(kube.store)
 		}
-		if o.cordon {
-			kube.store.WatchCordons()
-			pub.KeepCordons(kube.store, publisher.CordonConfig{After: o.cordonAfter, Join: conf.IMEX.Join})
-		}
 		runs = append(runs, kube.members.Run)
 	}
 	return together(ctx, append(runs, store.Run,
@@ -112,19 +101,6 @@ func runPublisher(ctx context.Context, cmd *cobra.Command, o *publisherOptions) 
 			}
 			return store.Lead(ctx, pub.Run)
 		})...)
-}
-
-// leastCordonAfter is the least that cordonAfter may be: IMEX starts in less, mostly.
-const leastCordonAfter = time.Minute
-
-func (o *publisherOptions) checkCordon() error {
-	switch {
-	case o.cordonAfter < leastCordonAfter:
-		return fmt.Errorf("--cordon-after %s: want at least 1m", o.cordonAfter)
-	case o.cordon && o.store != "":
-		return errors.New("--cordon: with --store there are no Nodes to cordon")
-	}
-	return nil
 }
 
 // kubeParts are what a publisher has of Kubernetes.

@@ -92,9 +92,7 @@ func (p *Publisher) keepConditions(ctx context.Context) {
 	c.due = time.Time{}
 	snap, err := p.store.Snapshot(ctx)
 	if err == nil {
-		verdicts := p.judge(ctx, snap)
-		p.keepCordons(ctx, snap, verdicts, now) // before a condition is written, after which the Node is another
-		err = p.writeConditions(ctx, snap, verdicts, now)
+		err = p.writeConditions(ctx, snap, p.judge(ctx, snap), now)
 	}
 	if err == nil || ctx.Err() != nil {
 		c.failed = ""

@@ -3,7 +3,6 @@ package publisher
 import (
 	"maps"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,9 +46,6 @@ type kubeNode struct {
 	lost bool
 	// conditions are the publisher's own.
 	conditions map[string]Condition
-	// unschedulable and notReadySince are kept where cordons are watched.
-	unschedulable bool
-	notReadySince time.Time
 }
 
 // slim keeps of a Node what a Snapshot holds.
@@ -66,8 +62,6 @@ func (k nodeKeys) slim(obj any) (any, error) {
 	}
 	slim := &kubeNode{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
 		Labels: only(n.Labels, k.labels), Annotations: only(n.Annotations, k.annotations)}, GPUs: int32(c.gpus())} //nolint:gosec // at most maxGPUs
-	cordons := k.annotations[CordonAnnotation]
-	slim.unschedulable = cordons && n.Spec.Unschedulable
 	for i := range n.Status.Conditions {
 		c := &n.Status.Conditions[i]
 		if c.Type == corev1.NodeReady {
@@ -80,9 +74,6 @@ func (k nodeKeys) slim(obj any) (any, error) {
 			slim.conditions = make(map[string]Condition)
 		}
 		slim.conditions[string(c.Type)] = Condition{Type: string(c.Type), Reason: c.Reason, Message: c.Message, True: c.Status == corev1.ConditionTrue}
-		if cordons && c.Type == ConditionIMEX {
-			slim.notReadySince = c.LastHeartbeatTime.Time
-		}
 	}
 	return slim, nil
 }
@@ -90,7 +81,7 @@ func (k nodeKeys) slim(obj any) (any, error) {
 // same reports whether a Snapshot would hold the same of both, but for the publisher's
 // own conditions, which nobody else writes.
 func (n *kubeNode) same(next *kubeNode) bool {
-	return next != nil && n.GPUs == next.GPUs && n.lost == next.lost && n.unschedulable == next.unschedulable && maps.Equal(n.Labels, next.Labels) && maps.Equal(n.Annotations, next.Annotations)
+	return next != nil && n.GPUs == next.GPUs && n.lost == next.lost && maps.Equal(n.Labels, next.Labels) && maps.Equal(n.Annotations, next.Annotations)
 }
 
 func only(all map[string]string, keys map[string]bool) map[string]string {

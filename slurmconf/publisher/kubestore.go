@@ -148,8 +148,7 @@ func (s *KubeStore) Snapshot(ctx context.Context) (*Snapshot, error) {
 	snap := &Snapshot{Nodes: make([]Node, 0, len(nodes)), Reports: make(map[string]*topology.Node, len(nodes))}
 	for _, obj := range nodes {
 		if n, ok := obj.(*kubeNode); ok {
-			snap.Nodes = append(snap.Nodes, Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, Conditions: n.conditions, GPUs: int(n.GPUs), Lost: n.lost,
-				Cordon: Cordon{n.unschedulable, n.Annotations[CordonAnnotation]}, NotReadySince: n.notReadySince, Version: n.ResourceVersion})
+			snap.Nodes = append(snap.Nodes, Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, Conditions: n.conditions, GPUs: int(n.GPUs), Lost: n.lost})
 		}
 	}
 	snap.AddWorkers(s.workerPods())

@@ -26,9 +26,6 @@ type Metrics struct {
 	unready   prometheus.Gauge
 	domain    *prometheus.GaugeVec
 	unplaced  *prometheus.GaugeVec
-	cordons   *prometheus.CounterVec
-	cordoned  prometheus.Gauge
-	heldBack  prometheus.Gauge
 }
 
 // NewMetrics registers the publisher's series with reg.
@@ -42,7 +39,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		leader:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_leader", Help: "1 while this process leads."}),
 		passes:    counter("passes_total", "Passes over a publication, by result: published, unchanged, held or error.", "publication", "result"),
-		writes:    counter("writes_total", "Writes to the store, by object: publication, node for its annotation, condition for those of a node, or cordon for that of a node.", "object"),
+		writes:    counter("writes_total", "Writes to the store, by object: publication, node (its annotation) or condition (a node's).", "object"),
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Name: "quoin_publisher_annotation_conflicts_total", Help: "Node annotations left alone because another writer owns them."}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_publisher_pass_duration_seconds", Help: "Time of one pass, without the wait for facts to settle.",
 			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 30}}, []string{"publication"}),
@@ -54,11 +51,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		unready:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX and something is to be done or waited for."}),
 		domain:   gauge("imex_domain_info", "1 for the ComputeDomain that nodes are to join, with what is wrong with it.", "namespace", "name", "uid", "problem"),
 		unplaced: gauge("imex_unplaced_claims", "Claims of channels that have waited for a minute and more without a node, by whose pods they are for and why.", "owner", "reason"),
-		cordons:  counter("cordons_total", "Cordons of nodes that were written, by action: cordon, uncordon, leave for a node that somebody has uncordoned, clear for one that has been well since.", "action"),
-		cordoned: prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_cordoned_nodes", Help: "Nodes that the publisher has cordoned."}),
-		heldBack: prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_cordon_held_back_nodes", Help: "Nodes that would be cordoned if a tenth of those that are to join a domain were not cordoned already."}),
 	}
-	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems, m.members, m.unready, m.domain, m.unplaced, m.cordons, m.cordoned, m.heldBack)
+	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems, m.members, m.unready, m.domain, m.unplaced)
 	return m
 }
 

@@ -16,14 +16,12 @@ type Recorder interface {
 
 // Publisher keeps the publications as the facts say.
 type Publisher struct {
-	store    Store
-	recorder Recorder
-	log      *slog.Logger
-	metrics  *Metrics
-	states   []*state
-	// conditions and cordons are those of Nodes.
+	store      Store
+	recorder   Recorder
+	log        *slog.Logger
+	metrics    *Metrics
+	states     []*state
 	conditions nodeConditions
-	cordons    nodeCordons
 }
 
 // state is what the publisher remembers of one publication between passes. All
@@ -73,7 +71,6 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 	p.conditions.started, p.conditions.due = now, time.Time{}
 	p.conditions.touch(now)
-	p.cordons.nodes, p.cordons.looked = nil, p.conditions.setter == nil
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -62,13 +62,6 @@ type Node struct {
 	GPUs int
 	// Lost says that its Ready is Unknown: Kubernetes hears nothing from it.
 	Lost bool
-	// Cordon is known where cordons are watched, and so is NotReadySince: when its
-	// ConditionIMEX was last written.
-	Cordon        Cordon
-	NotReadySince time.Time
-	// Version is the store's, so that nothing is written over a change that was not
-	// seen.
-	Version string
 }
 
 // Snapshot is everything that a plan is made from.

@@ -111,15 +111,6 @@ func Domain(minute int) (uid, problem string) {
 	return "0e1c7a52-2222-4333-8444-555566667777", ""
 }
 
-// Cordoned is how many nodes the publisher has cordoned at a minute, and how many more
-// it would.
-func Cordoned(minute int) (cordoned, heldBack float64) {
-	if minute < DomainFrom {
-		return 1, 2
-	}
-	return 1, 0
-}
-
 // ClaimsWait is how many claims wait without a node at a minute, by owner and reason:
 // worker pods claim beside the holder, which has a pod more than there are nodes, and so
 // do pods that nobody knows, and a pod of the holder waits for a node that has gone.
@@ -134,11 +125,10 @@ func ClaimsWait(minute int) map[[2]string]float64 {
 // none.
 func membersText(leader, minute int) string {
 	if leader == 0 {
-		return membersGauges(0, 0, 0)
+		return membersGauges(0)
 	}
-	cordoned, heldBack := Cordoned(minute)
 	var b strings.Builder
-	b.WriteString(membersGauges(NotReady(minute), cordoned, heldBack) + "# TYPE quoin_publisher_imex_nodes gauge\n")
+	b.WriteString(membersGauges(NotReady(minute)) + "# TYPE quoin_publisher_imex_nodes gauge\n")
 	for reason, n := range Members(minute) {
 		fmt.Fprintf(&b, "quoin_publisher_imex_nodes{reason=\"%s\"} %v\n", reason, n)
 	}
@@ -151,7 +141,6 @@ func membersText(leader, minute int) string {
 	return b.String()
 }
 
-func membersGauges(notReady, cordoned, heldBack float64) string {
-	return fmt.Sprintf("# TYPE quoin_publisher_imex_not_ready_nodes gauge\nquoin_publisher_imex_not_ready_nodes{} %v\n"+
-		"# TYPE quoin_publisher_cordoned_nodes gauge\nquoin_publisher_cordoned_nodes{} %v\n# TYPE quoin_publisher_cordon_held_back_nodes gauge\nquoin_publisher_cordon_held_back_nodes{} %v\n", notReady, cordoned, heldBack)
+func membersGauges(notReady float64) string {
+	return fmt.Sprintf("# TYPE quoin_publisher_imex_not_ready_nodes gauge\nquoin_publisher_imex_not_ready_nodes{} %v\n", notReady)
 }
