@@ -63,9 +63,6 @@ type Config struct {
 	Sampled Sampled
 	// SampleEvery is the time between two samples; default 10 s.
 	SampleEvery time.Duration
-	// Worked is signalled when others in this process have done something that comes
-	// seldom, after which memory can be given back; nil for nobody.
-	Worked <-chan struct{}
 	// Verify is the mean time after which the stored report and the files are
 	// read again, in case somebody changed them; default 10 minutes.
 	Verify time.Duration
@@ -121,7 +118,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	wg.Go(func() { a.keepStore(ctx) })
 	wg.Go(func() { a.keepIDs(ctx) })
 	wg.Go(func() { a.keepFresh(ctx) })
-	a.trim(ctx)
 	wg.Wait()
 	return nil
 }
@@ -313,28 +309,6 @@ func (a *Agent) syncFiles(context.Context) error {
 		return nil
 	}
 	return a.files.Write(n)
-}
-
-// trim gives memory back that nothing uses: soon after the start and after a
-// scrape, which need most of it, at once after others' work, and then now and
-// again, for it takes milliseconds.
-func (a *Agent) trim(ctx context.Context) {
-	const soon, seldom = time.Second, 10 * time.Second
-	timer := time.NewTimer(soon)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.metrics.scraped:
-			timer.Reset(soon)
-		case <-a.config.Worked:
-			timer.Reset(0)
-		case <-timer.C:
-			TrimMemory()
-			timer.Reset(seldom)
-		}
-	}
 }
 
 // backoff doubles from first, or a second, to a minute.

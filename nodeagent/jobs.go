@@ -71,7 +71,6 @@ type Jobs struct {
 	log     *slog.Logger
 	clock   func() moment
 	changed chan struct{} // Wanted differs
-	worked  chan struct{} // the registry has just done something
 	wake    chan struct{} // the node's report differs
 	samples chan timedSample
 	answers chan answer // to the one question that is under way
@@ -132,7 +131,7 @@ func NewJobs(c JobsConfig, log *slog.Logger) *Jobs {
 	}
 	return &Jobs{
 		config: c, log: log, clock: readClocks,
-		changed: make(chan struct{}, 1), worked: make(chan struct{}, 1), wake: make(chan struct{}, 1), samples: make(chan timedSample, 4), answers: make(chan answer, 1),
+		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), samples: make(chan timedSample, 4), answers: make(chan answer, 1),
 		jobs: make(map[string]*job), broken: make(map[string]fileStamp),
 		witness: witness{spools: c.Spools, cgroupRoot: c.CgroupRoot}, proven: make(map[provenSource]bool),
 		absent: make(map[mappingLine]*absence), mappings: make(map[string]*mappingDir),
@@ -149,10 +148,6 @@ func (j *Jobs) Wanted() []string {
 
 // Changed implements Sampled.
 func (j *Jobs) Changed() <-chan struct{} { return j.changed }
-
-// Worked is signalled when the registry has done something and will not soon do
-// so again: what memory it needed can be given back.
-func (j *Jobs) Worked() <-chan struct{} { return j.worked }
 
 // Take implements Sampled. It never waits: a sample that comes while four others
 // are not yet counted is lost.
@@ -203,7 +198,6 @@ func (j *Jobs) Run(ctx context.Context) error {
 			return nil
 		case s := <-j.samples:
 			j.count(s)
-			notify(j.worked)
 			continue
 		case a := <-j.answers:
 			j.hear(a)
@@ -220,11 +214,7 @@ func (j *Jobs) Run(ctx context.Context) error {
 		}
 		watch.renew(filepath.Join(j.config.RunDir, jobsFolder))
 		j.round(ctx)
-		next := j.next()
-		if next > eagerEvery {
-			notify(j.worked)
-		}
-		timer.Reset(next)
+		timer.Reset(j.next())
 	}
 }
 

@@ -27,17 +27,7 @@ type Metrics struct {
 	stale       prometheus.Gauge
 	fabric      *prometheus.GaugeVec
 	dcgmReads   *prometheus.CounterVec
-	scraped     scrapes
 }
-
-// scrapes is a collector of nothing that is told of each scrape.
-type scrapes chan struct{}
-
-// Describe implements prometheus.Collector.
-func (scrapes) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements prometheus.Collector.
-func (s scrapes) Collect(chan<- prometheus.Metric) { notify(s) }
 
 // NewMetrics registers the agent's series with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
@@ -48,7 +38,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_agent_" + name, Help: help})
 	}
 	m := &Metrics{
-		scraped:     make(scrapes, 1),
 		up:          gauge("probe_up", "1 while the running probe has given a good report; at 0 the last good report may be stale."),
 		heard:       gauge("probe_last_heard_timestamp_seconds", "When the probe last said something, in Unix seconds."),
 		restarts:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_probe_restarts_total", Help: "Ends of the probe by reason: exit, hang, garbage, or start."}, []string{"reason"}),
@@ -69,7 +58,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		m.restarts.WithLabelValues(reason)
 	}
 	reg.MustRegister(buildInfo(), m.up, m.heard, m.restarts, m.garbage, m.stored, m.writes, m.storeErrors, m.fileErrors, m.gpus, m.problems,
-		m.confirmed, m.stale, m.fabric, m.dcgmReads, m.scraped)
+		m.confirmed, m.stale, m.fabric, m.dcgmReads)
 	return m
 }
 

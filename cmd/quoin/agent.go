@@ -99,7 +99,7 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 	reg := newRegistry()
 	jobs := o.jobs.registry(o.machine.root, o.runDir, o.mappingDir, log)
 	config := nodeagent.Config{Node: o.machine.node, Probe: probe, Silence: 3*o.interval + 15*time.Second, IDs: ids, IDsEvery: o.dcgm.every,
-		Observe: jobs.Observe, Sampled: jobs, SampleEvery: o.jobs.sampleEvery, Worked: jobs.Worked()}
+		Observe: jobs.Observe, Sampled: jobs, SampleEvery: o.jobs.sampleEvery}
 	runs := []func(context.Context) error{jobs.Run}
 	if members != nil {
 		gate := nodeagent.NewGate(o.machine.node, o.runDir, members, reg, log)

@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkAgentRest measures what an agent and its probe use at rest, by default
-// intervals, on a simulated machine: processor time and resident memory.
+// intervals, on a simulated machine: processor time and memory.
 func BenchmarkAgentRest(b *testing.B) {
 	quoin := buildQuoin(b)
 	b.Run("directory", func(b *testing.B) {
@@ -33,9 +33,9 @@ func BenchmarkAgentRest(b *testing.B) {
 }
 
 // measureAgent waits until the agent has settled, and reports what it and its
-// probe use in the half minute after: the share of a core, and the resident size,
-// the agent's on average and at most; then the most that a scrape makes of the
-// agent's, and what is left of that three seconds later.
+// probe use in the half minute after: the share of a core, and memory of their own,
+// the agent's on average and at most; then the most during scrapes, and what is
+// resident then, which includes pages of the program's file.
 func measureAgent(b *testing.B, p *agentProcess) {
 	b.Helper()
 	const rest = 30 * time.Second
@@ -43,12 +43,13 @@ func measureAgent(b *testing.B, p *agentProcess) {
 	time.Sleep(12 * time.Second) // until it has settled
 	pid, probe := p.cmd.Process.Pid, p.probe()
 	used, probeUsed := processorTime(b, pid), processorTime(b, probe)
-	megabytes := func(pid int) float64 { return float64(residentKiB(b, pid)) * 1024 / 1e6 }
+	megabytes := func(pid int, key string) float64 { return float64(statusKiB(b, pid, key)) * 1024 / 1e6 }
+	own := func(pid int) float64 { return megabytes(pid, "RssAnon") }
 	var sum, most float64
 	const looks = 60
 	for range looks {
 		time.Sleep(rest / looks)
-		now := megabytes(pid)
+		now := own(pid)
 		sum += now
 		most = max(most, now)
 	}
@@ -57,15 +58,15 @@ func measureAgent(b *testing.B, p *agentProcess) {
 	b.ReportMetric(share(processorTime(b, probe)-probeUsed), "%core-probe")
 	b.ReportMetric(sum/looks, "MB-agent")
 	b.ReportMetric(most, "MB-agent-most")
-	b.ReportMetric(megabytes(probe), "MB-probe")
+	b.ReportMetric(own(probe), "MB-probe")
 	most = 0
 	for range 20 {
 		if code, _ := p.get("/metrics"); code != http.StatusOK {
 			b.Fatal("no metrics")
 		}
-		most = max(most, megabytes(pid))
+		most = max(most, own(pid))
 	}
 	b.ReportMetric(most, "MB-agent-scraped")
-	time.Sleep(3 * time.Second)
-	b.ReportMetric(megabytes(pid), "MB-agent-after")
+	b.ReportMetric(megabytes(pid, "VmRSS"), "MB-agent-resident")
+	b.ReportMetric(megabytes(probe, "VmRSS"), "MB-probe-resident")
 }

@@ -140,11 +140,6 @@ func (i *interval) Set(s string) error {
 	return nil
 }
 
-// trimEvery is after how many readings memory is given back: at once for what the
-// start needed, and then for pages of the program that are seldom run, which the
-// kernel maps by whole groups.
-const trimEvery = 6
-
 // prober prints what it reads of a machine. All that is read is read in one
 // goroutine: a call that hangs in a sample keeps the readings from being said, and
 // the parent ends the process as for one that hangs in a reading.
@@ -182,7 +177,7 @@ func (p *prober) run(ctx context.Context, o *machineOptions) error {
 	var samples ticker
 	defer samples.stop()
 	var last []byte
-	for readings := 0; ; {
+	for {
 		report, err := readReport(m, o.node)
 		if err != nil {
 			return err
@@ -194,10 +189,6 @@ func (p *prober) run(ctx context.Context, o *machineOptions) error {
 		if err := p.print(line); err != nil || p.once {
 			return err
 		}
-		if readings%trimEvery == 0 {
-			nodeagent.TrimMemory()
-		}
-		readings++
 		last = report
 		if ended, err := p.sample(ctx, m, &samples, tick.C); ended || err != nil {
 			return err

@@ -80,11 +80,10 @@ func inTmpfs(b *testing.B, program string) string {
 	return path
 }
 
-// BenchmarkProbePoll is what a hundred readings by a running probe use: processor
-// time of each, the most that is resident between two of them, what of it is not the
-// program's file, and the most that ever was, which is at the start. From Linux 6.18
-// on much more of a file is resident than was touched where the page cache holds it
-// in large pieces, as on ext4 and not in a tmpfs.
+// BenchmarkProbePoll measures a hundred readings by a running probe: processor time
+// of each, the most memory of its own, and the most that is resident, which includes
+// pages of the program's file. From Linux 6.18 on the kernel maps files in large
+// pieces, on ext4 but not on a tmpfs.
 func BenchmarkProbePoll(b *testing.B) {
 	const polls = 100
 	quoin := buildQuoin(b)
@@ -105,7 +104,7 @@ func BenchmarkProbePoll(b *testing.B) {
 					if _, err := lines.ReadString('\n'); err != nil {
 						b.Fatal(err)
 					}
-					if i == 1 { // memory was trimmed after the first
+					if i == 1 {
 						before = processorTime(b, cmd.Process.Pid)
 					}
 					if i > 1 {
@@ -143,7 +142,7 @@ func BenchmarkProbeDCGM(b *testing.B) {
 }
 
 // statusKiB is a line of /proc/PID/status.
-func statusKiB(b *testing.B, pid int, key string) (kib int) {
+func statusKiB(b testing.TB, pid int, key string) (kib int) {
 	b.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
