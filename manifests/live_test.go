@@ -15,6 +15,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/exporter"
 	"github.com/quoin-hpc/quoin/testdata/hour"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -50,10 +51,7 @@ func startLive(t *testing.T) *live {
 	t.Helper()
 	promrig.NeedTest(t)
 	l := &live{t: t, dir: t.TempDir()}
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", l.dir, "../cmd/quoin", "../cmd/quoin-hook")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	programs.PutTest(t, l.dir, programs.Quoin, programs.Hook)
 	l.write("site.yaml", liveSite)
 	l.write("slurm/slurm.conf", "ClusterName=alpha\n")
 	l.write("slurm/topology.yaml", "- topology: default\n  cluster_default: true\n  block:\n    block_sizes: [1]\n    blocks:\n    - {block: b1, nodes: n1}\n    - {block: b2, nodes: n2}\n")

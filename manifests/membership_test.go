@@ -20,6 +20,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
 // membership is a cluster with the manifests, the driver's real controller and a
@@ -56,9 +57,7 @@ func newMembershipOf(t *testing.T, o imexrig.Options) *membership {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", dir, "../cmd/quoin", "../cmd/quoin-hook").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	programs.PutTest(t, dir, programs.Quoin, programs.Hook)
 	return &membership{t: t, cluster: c, fleet: f, quoin: filepath.Join(dir, "quoin"), metrics: loopback.Address(9836)}
 }
 

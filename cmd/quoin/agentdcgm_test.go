@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -72,9 +73,7 @@ func TestDCGMIDs(t *testing.T) {
 
 	// Devices 0 and 4 are NVML's 3 and 7, which are the exporter's 6 and 2.
 	hook := filepath.Join(p.dir, "quoin-hook")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", hook, "../quoin-hook").CombinedOutput(); err != nil {
-		t.Fatalf("build the hook: %v\n%s", err, out)
-	}
+	programs.PutTest(t, p.dir, programs.Hook)
 	prolog := exec.CommandContext(t.Context(), hook, "prolog", "--run-dir", run)
 	prolog.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0,4", "SLURM_JOB_START_TIME=100"}
 	if out, err := prolog.CombinedOutput(); err != nil || len(out) > 0 {

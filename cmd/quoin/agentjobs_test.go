@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
 // hookedNode is a node with an agent, the hook, and a folder in which jobs' steps
@@ -39,9 +41,7 @@ func newHookedNode(t *testing.T) *hookedNode {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", n.hook, "../quoin-hook").CombinedOutput(); err != nil {
-		t.Fatalf("build the hook: %v\n%s", err, out)
-	}
+	programs.PutTest(t, p.dir, programs.Hook)
 	if err := os.WriteFile(filepath.Join(p.dir, "slurm.conf"), []byte("PrologFlags=Alloc,Contain\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

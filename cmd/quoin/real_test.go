@@ -18,18 +18,16 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// buildQuoin builds the command once for a test.
+// buildQuoin returns the command, whose memory is that of users: it has no tests in it.
 func buildQuoin(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "quoin")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w", "-o", path, ".")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build quoin: %v\n%s", err, out)
-	}
-	return path
+	dir := t.TempDir()
+	programs.PutTest(t, dir, programs.Quoin)
+	return filepath.Join(dir, programs.Quoin)
 }
 
 // site is a Kubernetes cluster of simulated nodes with their agents and two

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -55,11 +55,7 @@ func startGateRig(t *testing.T, release slurmrig.Release) *gateRig {
 	}
 	t.Cleanup(c.Stop)
 	r := &gateRig{&jobsRig{Cluster: c, t: t, release: release}}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", r.path("quoin-hook"), "../quoin-hook")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build hook: %v\n%s", err, out)
-	}
+	programs.PutTest(t, r.path(""), programs.Hook)
 	for _, node := range r.names() {
 		inv := dcgm.Inventory{Node: node}
 		for i := range nodeGPUs {

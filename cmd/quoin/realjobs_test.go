@@ -19,6 +19,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -172,11 +173,7 @@ func (r *jobsRig) buildPrograms() {
 	if err := os.Link(r.quoin, r.path("bin/quoin")); err != nil {
 		r.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(r.t.Context(), "go", "build", "-trimpath", "-o", r.path("bin/quoin-hook"), "../quoin-hook")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		r.t.Fatalf("build hook: %v\n%s", err, out)
-	}
+	programs.PutTest(r.t, r.path("bin"), programs.Hook)
 }
 
 // path is a file of the rig's own folder.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
 // Node is a slurmd that has files of its own where another node has others, for
@@ -24,12 +25,7 @@ type Node struct {
 
 // BuildAsNode puts the program into the rig that gives a node its own files.
 func (c *Cluster) BuildAsNode(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(c.Dir, ".rig/asnode"), "github.com/quoin-hpc/quoin/testdata/rig/slurmrig/asnode")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build asnode: %w\n%s", err, out)
-	}
-	return nil
+	return programs.Put(ctx, programs.AsNode, filepath.Join(c.Dir, ".rig/asnode"))
 }
 
 // Start starts the node's slurmd, which goes into the background, with a

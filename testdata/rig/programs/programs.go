@@ -1,0 +1,131 @@
+// Package programs builds the repository's own programs for tests. A program is
+// linked once for a state of the source, and kept in the user's cache.
+package programs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/gofrs/flock"
+)
+
+// The programs.
+const (
+	Quoin  = "quoin"
+	Hook   = "quoin-hook"
+	AsNode = "asnode"
+)
+
+// program says how a program is built. Static programs run in a Slurm rig, whose
+// libraries are others.
+type program struct {
+	pkg    string
+	static bool
+}
+
+func programOf(name string) (program, error) {
+	switch name {
+	case Quoin:
+		return program{pkg: "./cmd/quoin"}, nil
+	case Hook:
+		return program{pkg: "./cmd/quoin-hook", static: true}, nil
+	case AsNode:
+		return program{pkg: "./testdata/rig/slurmrig/asnode", static: true}, nil
+	default:
+		return program{}, fmt.Errorf("build %s: no such program", name)
+	}
+}
+
+// Build returns the path of a program, which is current. Processes that ask at the
+// same time build it one after the other.
+func Build(ctx context.Context, name string) (string, error) {
+	p, err := programOf(name)
+	if err != nil {
+		return "", err
+	}
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		return "", fmt.Errorf("build %s: the source is not there", name)
+	}
+	root := filepath.Join(filepath.Dir(file), "../../..")
+	path := filepath.Join(cacheFolder(root), name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", fmt.Errorf("build %s: %w", name, err)
+	}
+	lock := flock.New(path + ".lock")
+	if err := lock.Lock(); err != nil {
+		return "", fmt.Errorf("build %s: %w", name, err)
+	}
+	defer lock.Unlock()
+	// go build links nothing if the file at -o is current.
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, p.pkg)
+	cmd.Dir = root
+	if p.static {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
+	}
+	return path, nil
+}
+
+// cacheFolder is the folder of a checkout's programs.
+func cacheFolder(root string) string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = "/var/cache"
+	}
+	sum := sha256.Sum256([]byte(root))
+	return filepath.Join(cache, "quoin", "programs-"+hex.EncodeToString(sum[:6]))
+}
+
+// Put puts a program at a path. It stays as it is if the source changes.
+func Put(ctx context.Context, name, path string) error {
+	from, err := Build(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("put %s: %w", name, err)
+	}
+	if os.Link(from, path) == nil {
+		return nil
+	}
+	if err := copyFile(from, path); err != nil { // another file system
+		return fmt.Errorf("put %s: %w", name, err)
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// PutTest puts programs into a folder for a test.
+func PutTest(t testing.TB, dir string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := Put(t.Context(), name, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
