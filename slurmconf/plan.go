@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // The names of topologies in a topology.yaml made from a plan: blocks of NVLink
@@ -49,7 +49,7 @@ type Choice struct {
 
 // FromPlan returns the topologies of a plan: one for topology.conf, every one
 // there is for topology.yaml, blocks first.
-func FromPlan(plan *topology.Plan, c Choice) ([]Topology, error) {
+func FromPlan(plan *placement.Plan, c Choice) ([]Topology, error) {
 	var out []Topology
 	if len(plan.Blocks) > 0 && c.Kind != KindTree {
 		out = append(out, blocksOf(plan))
@@ -79,7 +79,7 @@ func FromPlan(plan *topology.Plan, c Choice) ([]Topology, error) {
 	return out, nil
 }
 
-func blocksOf(plan *topology.Plan) Topology {
+func blocksOf(plan *placement.Plan) Topology {
 	b := &BlockTopology{Sizes: plan.BlockSizes, Blocks: make([]Block, len(plan.Blocks))}
 	for i := range plan.Blocks {
 		b.Blocks[i] = Block{Name: plan.Blocks[i].Name, Nodes: CompressHostlist(plan.Blocks[i].Nodes)}
@@ -87,7 +87,7 @@ func blocksOf(plan *topology.Plan) Topology {
 	return Topology{Name: NamesOf(plan.ByLeaf, true).Blocks, Block: b}
 }
 
-func treeOf(plan *topology.Plan) Topology {
+func treeOf(plan *placement.Plan) Topology {
 	t := &TreeTopology{Switches: make([]Switch, len(plan.Switches))}
 	for i := range plan.Switches {
 		s := &plan.Switches[i]
@@ -98,7 +98,7 @@ func treeOf(plan *topology.Plan) Topology {
 
 // Specs returns for every node that the topologies hold its Topology= string,
 // such as "nvl:nvl-8a61c302-1,fabric:leaf-7". A node without a place is absent.
-func Specs(plan *topology.Plan, topologies []Topology) map[string]string {
+func Specs(plan *placement.Plan, topologies []Topology) map[string]string {
 	var names Names
 	for i := range topologies {
 		names.Add(&topologies[i])
@@ -160,7 +160,7 @@ func (n Names) Spec(block, leaf string) string {
 
 // Previous reads a topology file, conf or yaml by its name's ending, into what
 // a new plan carries on.
-func Previous(name string, data []byte) (*topology.Previous, error) {
+func Previous(name string, data []byte) (*placement.Previous, error) {
 	topologies, err := ParseTopologies(name, data)
 	if err != nil {
 		return nil, err
@@ -179,8 +179,8 @@ func ParseTopologies(name string, data []byte) ([]Topology, error) {
 
 // PreviousOf returns what a new plan carries on of the topologies of a file: of
 // the first blocks and the first tree among them. name is the file's in errors.
-func PreviousOf(name string, topologies []Topology) (*topology.Previous, error) {
-	prev := &topology.Previous{}
+func PreviousOf(name string, topologies []Topology) (*placement.Previous, error) {
+	prev := &placement.Previous{}
 	for _, t := range topologies {
 		if err := addPrevious(prev, &t); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -189,19 +189,19 @@ func PreviousOf(name string, topologies []Topology) (*topology.Previous, error) 
 	return prev, nil
 }
 
-func addPrevious(prev *topology.Previous, t *Topology) error {
+func addPrevious(prev *placement.Previous, t *Topology) error {
 	if t.Block != nil && prev.Blocks == nil {
 		prev.ByLeaf = t.Name == LeafTopology
 		if len(t.Block.Sizes) > 0 {
 			prev.BaseBlockSize = t.Block.Sizes[0]
 		}
-		prev.Blocks = make([]topology.Block, 0, len(t.Block.Blocks))
+		prev.Blocks = make([]placement.Block, 0, len(t.Block.Blocks))
 		for _, b := range t.Block.Blocks {
 			nodes, err := ExpandHostlist(b.Nodes)
 			if err != nil {
 				return fmt.Errorf("block %s: %w", b.Name, err)
 			}
-			prev.Blocks = append(prev.Blocks, topology.Block{Name: b.Name, Nodes: nodes})
+			prev.Blocks = append(prev.Blocks, placement.Block{Name: b.Name, Nodes: nodes})
 		}
 	}
 	if t.Tree != nil && prev.Switches == nil {
@@ -214,7 +214,7 @@ func addPrevious(prev *topology.Previous, t *Topology) error {
 			if err != nil {
 				return fmt.Errorf("switch %s: %w", s.Name, err)
 			}
-			prev.Switches = append(prev.Switches, topology.Switch{Name: s.Name, Nodes: nodes, Children: children})
+			prev.Switches = append(prev.Switches, placement.Switch{Name: s.Name, Nodes: nodes, Children: children})
 		}
 	}
 	return nil

@@ -1,12 +1,9 @@
-// Package topology is the model of a GPU cluster and the plan made from it.
+// Package topology is the model of a GPU node.
 //
 // A [Node] is what is known of one machine: its GPUs, their NVLink fabric, its
-// place in the rack. [Facts] join a Node with what its Kubernetes labels say.
-// [MakePlan] turns the facts of all nodes, the plan published before and a
-// [Policy] into blocks (one per NVLink clique), a switch tree where network
-// tiers are known, and for every node where it is and why.
+// place in the rack. A report is a Node as JSON. [Facts] join a Node with what
+// its Kubernetes labels say.
 //
-// The package is pure: no clock, environment, files or network. The same
-// facts give the same plan whatever their order. It knows nothing of Slurm's
-// file formats; package slurmconf writes those.
+// The package is pure: no clock, environment, files or network. It decides
+// nothing; package placement makes the plan.
 package topology

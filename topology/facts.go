@@ -55,8 +55,8 @@ type SourceTiers struct {
 // NamesDomain reports whether a label names an NVLink domain.
 func (l *Labels) NamesDomain() bool { return !l.Clique.IsZero() || len(l.Domains) > 0 }
 
-// domain returns the NVLink domain that labels name, in words.
-func (l *Labels) domain() string {
+// DomainText returns the NVLink domain that labels name, in words. They must name one.
+func (l *Labels) DomainText() string {
 	if !l.Clique.IsZero() {
 		return "clique " + l.Clique.String()
 	}
@@ -123,132 +123,11 @@ func (f *Facts) Tiers() []string {
 	if f.Stays != "" {
 		return nil
 	}
-	if f.reportsTiers() {
+	if f.ReportsTiers() {
 		return f.Report.Tiers
 	}
 	return f.Labels.Tiers
 }
 
-func (f *Facts) reportsTiers() bool { return f.Report != nil && len(f.Report.Tiers) > 0 }
-
-// source says where the node's NVLink domain is known from.
-type source string
-
-// The sources of a placement, in the order of precedence.
-const (
-	fromNVML     source = "nvml"
-	fromLabel    source = "label"
-	fromPrevious source = "previous"
-)
-
-// domain is the decision on one node's NVLink domain before blocks are made.
-type domain struct {
-	clique Clique
-	source source
-	// keep is reading.keep.
-	keep            bool
-	reason, message string
-}
-
-// The reasons of placements and problems.
-const (
-	ReasonPlaced           = "Placed"
-	ReasonNoGPUs           = "NoGPUs"
-	ReasonNoFacts          = "NoFacts"
-	ReasonNoDomain         = "NoNVLinkDomain"
-	ReasonFabricInProgress = "FabricInProgress"
-	ReasonFabricFailed     = "FabricFailed"
-	ReasonTwoCliques       = "TwoCliques"
-	ReasonSmallDomain      = "SmallDomain"
-	ReasonBelowBase        = "BelowBaseBlockSize"
-	ReasonAboveBase        = "AboveBaseBlockSize"
-	ReasonGone             = "NodeGone"
-	ReasonStays            = "Stays"
-	ReasonKeptGone         = "KeptForBlockSize"
-	ReasonForgottenInUse   = "ForgottenBlockInUse"
-	ReasonCliqueDiffers    = "CliqueLabelDiffers"
-	ReasonDomainDiffers    = "DomainLabelDiffers"
-	ReasonDomainConflict   = "DomainLabelConflict"
-	// ReasonUnconfirmed is of a published node whose GPUs name another clique or
-	// none, which no second reading of its boot confirms.
-	ReasonUnconfirmed = "DomainUnconfirmed"
-	// ReasonUnsettled is of a report whose facts are those of a reading before, for
-	// the machine changed all the time while it was read.
-	ReasonUnsettled    = "FactsUnsettled"
-	ReasonTierConflict = "TierConflict"
-	ReasonTiersMissing = "TierLabelsMissing"
-)
-
-// domain decides which NVLink domain the node belongs to: NVML first, then
-// labels.
-func (f *Facts) domain() domain {
-	switch {
-	case f.Stays != "":
-		return domain{keep: true, reason: ReasonStays, message: f.Stays}
-	case f.Gone:
-		return domain{keep: true, reason: ReasonGone, message: "the node is gone"}
-	case f.Report != nil && len(f.Report.GPUs) > 0:
-		return f.reportedDomain()
-	case f.Report != nil && len(f.Report.Problems) == 0:
-		return domain{keep: true, reason: ReasonNoGPUs, message: "its report has no GPU"}
-	case f.Labels.NamesDomain():
-		return f.Labels.labelled()
-	case f.Report == nil && f.GPUCount() == 0 && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
-		return domain{keep: true, reason: ReasonNoGPUs, message: "no report, and no label, ResourceSlice or capacity says that the node has a GPU"}
-	case f.Report == nil && len(f.Labels.Problems) > 0:
-		return domain{keep: true, reason: ReasonNoDomain, message: f.Labels.Problems[0].Message}
-	}
-	return domain{keep: true, reason: ReasonNoFacts, message: "no report says the node's NVLink domain, and no label names one"}
-}
-
-// labelled is the decision where labels name the domain: the clique, for that is
-// what NVML would say, or none yet where they name it by a value of their own.
-func (l *Labels) labelled() domain {
-	return domain{clique: l.Clique, source: fromLabel}
-}
-
-// reportedDomain decides by what NVML reported of the node's GPUs. Only a fabric
-// that is not supported, or completed without a cluster, says that there is no
-// domain; one that is absent says nothing.
-func (f *Facts) reportedDomain() domain {
-	var clique Clique
-	var waiting, failed *GPU
-	unread := false
-	for i := range f.Report.GPUs {
-		g := &f.Report.GPUs[i]
-		if c, ok := g.Fabric.Clique(); ok {
-			if !clique.IsZero() && c != clique {
-				return domain{keep: true, reason: ReasonTwoCliques,
-					message: "its GPUs report two NVLink domains, " + clique.String() + " and " + c.String()}
-			}
-			clique = c
-			continue
-		}
-		switch g.Fabric.State {
-		case FabricInProgress, FabricNotStarted:
-			waiting = g
-		case FabricCompleted:
-			if g.Fabric.Status != "" {
-				failed = g
-			}
-		case FabricNotSupported:
-		default:
-			unread = true
-		}
-	}
-	switch {
-	case !clique.IsZero():
-		return domain{clique: clique, source: fromNVML}
-	case waiting != nil:
-		return domain{keep: true, reason: ReasonFabricInProgress, message: "GPU " + waiting.UUID + " has not completed its fabric registration"}
-	case failed != nil:
-		return domain{keep: true, reason: ReasonFabricFailed, message: "fabric registration of GPU " + failed.UUID + " ended with " + failed.Fabric.Status}
-	case unread && f.Labels.NamesDomain():
-		return f.Labels.labelled()
-	case unread && len(f.Report.Problems) > 0:
-		return domain{keep: true, reason: ReasonNoFacts, message: f.Report.Problems[0].Message}
-	case unread:
-		return domain{keep: true, reason: ReasonNoDomain, message: "its report says nothing of its GPUs' NVLink fabric"}
-	}
-	return domain{reason: ReasonNoDomain, message: "its GPUs have no multi-node NVLink"}
-}
+// ReportsTiers reports whether the node's report names its switches.
+func (f *Facts) ReportsTiers() bool { return f.Report != nil && len(f.Report.Tiers) > 0 }

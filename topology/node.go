@@ -148,6 +148,10 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
+// ReasonUnsettled is the problem of a report whose facts come from an earlier
+// reading, because the machine kept changing while it was read.
+const ReasonUnsettled = "FactsUnsettled"
+
 // String returns "node: Reason: message".
 func (p Problem) String() string {
 	s := p.Reason + ": " + p.Message

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -200,22 +200,22 @@ func TestChangesOf(t *testing.T) {
 }
 
 func TestMovedBlocks(t *testing.T) {
-	plan := func(names ...string) *topology.Plan {
-		p := &topology.Plan{}
+	plan := func(names ...string) *placement.Plan {
+		p := &placement.Plan{}
 		for _, n := range names {
-			p.Blocks = append(p.Blocks, topology.Block{Name: n})
+			p.Blocks = append(p.Blocks, placement.Block{Name: n})
 		}
 		return p
 	}
 	tests := []struct {
 		name string
-		days []*topology.Plan
+		days []*placement.Plan
 		want []string
 	}{
-		{"quiet", []*topology.Plan{plan("a", "b"), plan("a", "b")}, nil},
-		{"one more between", []*topology.Plan{plan("a", "b"), plan("a", "c", "b")}, nil},
-		{"gone", []*topology.Plan{plan("a", "b"), plan("a")}, []string{"b"}},
-		{"swapped and back", []*topology.Plan{plan("a", "b", "c"), plan("b", "a", "c"), plan("a", "b", "c")}, []string{"a", "b"}},
+		{"quiet", []*placement.Plan{plan("a", "b"), plan("a", "b")}, nil},
+		{"one more between", []*placement.Plan{plan("a", "b"), plan("a", "c", "b")}, nil},
+		{"gone", []*placement.Plan{plan("a", "b"), plan("a")}, []string{"b"}},
+		{"swapped and back", []*placement.Plan{plan("a", "b", "c"), plan("b", "a", "c"), plan("a", "b", "c")}, []string{"a", "b"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

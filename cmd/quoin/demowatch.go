@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // watch plays the site's timeline.
@@ -22,7 +22,7 @@ func (d *demonstration) watch(ctx context.Context, pause time.Duration) error {
 	if made.Refused != "" {
 		return errors.New(made.Message)
 	}
-	days := []*topology.Plan{made.Plan}
+	days := []*placement.Plan{made.Plan}
 	moments := map[string]int{} // file -> moments that changed it
 	files := made.Files
 	for _, s := range d.cluster.Steps {
@@ -87,7 +87,7 @@ func (d *demonstration) changes(before, after map[string]string, moments map[str
 }
 
 // dayEnds says what the day has changed.
-func (d *demonstration) dayEnds(days []*topology.Plan, moments map[string]int) {
+func (d *demonstration) dayEnds(days []*placement.Plan, moments map[string]int) {
 	d.printf("\n%s  %d moments", d.bold("The day is over"), len(d.cluster.Steps))
 	for _, name := range slices.Sorted(maps.Keys(moments)) {
 		d.printf(" · %s changed at %d of them", name, moments[name])
@@ -106,7 +106,7 @@ func (d *demonstration) dayEnds(days []*topology.Plan, moments map[string]int) {
 
 // movedBlocks lists the blocks that were once in a plan and later are in
 // another order, or gone.
-func movedBlocks(days []*topology.Plan) []string {
+func movedBlocks(days []*placement.Plan) []string {
 	var moved []string
 	for i := range len(days) - 1 {
 		var was, is []string

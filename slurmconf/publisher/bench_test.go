@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -41,7 +41,7 @@ func BenchmarkLarge(b *testing.B) {
 		b.Run("plan and render "+format, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				plan, err := topology.MakePlan(facts.Facts, nil, pub.policy())
+				plan, err := placement.MakePlan(facts.Facts, nil, pub.policy())
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // The conditions that the publisher keeps on Nodes with GPUs: true where something
@@ -121,8 +122,8 @@ func fabricCondition(report *topology.Node) (c Condition, known bool) {
 // driftReasons are the problems by which hardware, labels and published files say
 // different things of a node.
 var driftReasons = map[string]bool{
-	topology.ReasonCliqueDiffers: true, topology.ReasonDomainDiffers: true, topology.ReasonDomainConflict: true,
-	topology.ReasonTwoCliques: true, topology.ReasonUnconfirmed: true,
+	placement.ReasonCliqueDiffers: true, placement.ReasonDomainDiffers: true, placement.ReasonDomainConflict: true,
+	placement.ReasonTwoCliques: true, placement.ReasonUnconfirmed: true,
 }
 
 // driftCondition says whether all say the same of a node's place.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // fabricGPU is a GPU that has joined a clique, changed.
@@ -60,9 +61,9 @@ func TestDriftCondition(t *testing.T) {
 	if c := driftCondition(nil); c.True || c.Reason != "Agrees" {
 		t.Errorf("%+v", c)
 	}
-	label := topology.Problem{Node: "n", Reason: topology.ReasonCliqueDiffers, Message: "b"}
-	many := []topology.Problem{{Node: "n", Reason: topology.ReasonTwoCliques, Message: "a"}, label, label}
-	want := Condition{Type: ConditionDrift, True: true, Reason: topology.ReasonCliqueDiffers, Message: "b; a"}
+	label := topology.Problem{Node: "n", Reason: placement.ReasonCliqueDiffers, Message: "b"}
+	many := []topology.Problem{{Node: "n", Reason: placement.ReasonTwoCliques, Message: "a"}, label, label}
+	want := Condition{Type: ConditionDrift, True: true, Reason: placement.ReasonCliqueDiffers, Message: "b; a"}
 	if diff := cmp.Diff(want, driftCondition(many)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -88,7 +89,7 @@ func TestKeepConditions(t *testing.T) {
 			snap.Nodes[4].Labels = map[string]string{"nvidia.com/gpu.clique": "8a61c302-0000-4000-8000-000000000009.3"}
 		})
 		store.pass(time.Hour)
-		if got := store.conditions[n]; !got[ConditionFabric].True || got[ConditionDrift].Reason != topology.ReasonCliqueDiffers || store.conditionWrites > 74 { // what a pass finds may come later
+		if got := store.conditions[n]; !got[ConditionFabric].True || got[ConditionDrift].Reason != placement.ReasonCliqueDiffers || store.conditionWrites > 74 { // what a pass finds may come later
 			t.Errorf("%d writes, %s has %+v", store.conditionWrites, n, got)
 		}
 		before := store.conditionWrites

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // Publication is one Slurm cluster's set of files: which nodes it takes, how
@@ -119,7 +119,7 @@ type Unplaced struct {
 }
 
 // unplaced has the values of Unplaced.
-var unplaced = map[string]topology.Unplaced{"none": topology.UnplacedNone, "gpus": topology.UnplacedGPUs, "all": topology.UnplacedAll}
+var unplaced = map[string]placement.Unplaced{"none": placement.UnplacedNone, "gpus": placement.UnplacedGPUs, "all": placement.UnplacedAll}
 
 // Gres is what a site can choose of gres.conf.
 type Gres struct {
@@ -214,8 +214,8 @@ func (p *Publication) gres() slurmconf.GresOptions {
 }
 
 // policy is what the plan is made by.
-func (p *Publication) policy() topology.Policy {
-	return topology.Policy{ShortBlocks: p.release.ShortBlocks(), BaseBlockSize: p.BaseBlockSize, BlockSizes: p.BlockSizes,
+func (p *Publication) policy() placement.Policy {
+	return placement.Policy{ShortBlocks: p.release.ShortBlocks(), BaseBlockSize: p.BaseBlockSize, BlockSizes: p.BlockSizes,
 		MinBlockNodes: p.MinBlockNodes, Forget: p.ForgetBlocks, Tiers: p.tiers(), ByLeaf: p.BlocksBy == "leaf", ParentBlocks: p.ParentBlocks,
 		OwnBlock: unplaced[p.Unplaced.Block], OwnSwitch: unplaced[p.Unplaced.Switch]}
 }

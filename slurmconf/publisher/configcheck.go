@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // Complete fills in the defaults of all publications and checks them together.
@@ -147,9 +147,9 @@ func (p *Publication) checkNumbers(fail func(key, message string), bad func(key 
 	if p.MinBlockNodes < 1 {
 		bad("minBlockNodes", p.MinBlockNodes, "1 or more")
 	}
-	if p.BaseBlockSize < 0 || p.BaseBlockSize > topology.MaxBlockSize {
-		bad("baseBlockSize", p.BaseBlockSize, fmt.Sprintf("1 to %d, or 0 to choose it from the domains", topology.MaxBlockSize))
-	} else if err := topology.CheckBlockSizes(p.BaseBlockSize, p.BlockSizes); err != nil {
+	if p.BaseBlockSize < 0 || p.BaseBlockSize > placement.MaxBlockSize {
+		bad("baseBlockSize", p.BaseBlockSize, fmt.Sprintf("1 to %d, or 0 to choose it from the domains", placement.MaxBlockSize))
+	} else if err := placement.CheckBlockSizes(p.BaseBlockSize, p.BlockSizes); err != nil {
 		fail("blockSizes", err.Error())
 	}
 }
@@ -164,7 +164,7 @@ func (p *Publication) checkPlaces(fail func(key, message string), bad func(key s
 			bad(choice[0], choice[1], "none, gpus or all")
 		}
 	}
-	if err := topology.CheckParentBlocks(p.ParentBlocks); err != nil {
+	if err := placement.CheckParentBlocks(p.ParentBlocks); err != nil {
 		fail("parentBlocks", err.Error())
 	} else if p.ParentBlocks > 0 && p.release != 0 && !p.release.Placeholders() {
 		bad("parentBlocks", p.ParentBlocks, "0 with Slurm "+p.SlurmVersion+": places that are kept free need 25.05 or newer")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // firstQuiet is how long no node may have been added to those that are known
@@ -14,7 +15,7 @@ const firstQuiet = time.Minute
 // settlesBase reports whether the plan is the first to be published, or the
 // first with blocks: their base size stays for good, so it should be chosen when
 // the site's largest domain is whole.
-func (s *state) settlesBase(prev *topology.Previous, plan *topology.Plan, now time.Time) bool {
+func (s *state) settlesBase(prev *placement.Previous, plan *placement.Plan, now time.Time) bool {
 	switch {
 	case prev == nil:
 		s.firstSince = s.started
@@ -29,8 +30,8 @@ func (s *state) settlesBase(prev *topology.Previous, plan *topology.Plan, now ti
 }
 
 // firstWaits says what such a publication waits for, and until when at most.
-func (s *state) firstWaits(facts []topology.Facts, plan *topology.Plan, now time.Time) (why string, until time.Time) {
-	var unsited []topology.Block
+func (s *state) firstWaits(facts []topology.Facts, plan *placement.Plan, now time.Time) (why string, until time.Time) {
+	var unsited []placement.Block
 	if s.pub.ParentBlocks > 0 && s.pub.Topology != string(slurmconf.KindTree) {
 		unsited, _ = plan.WithoutParent(nil)
 	}

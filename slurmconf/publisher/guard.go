@@ -5,7 +5,7 @@ import (
 	"reflect"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // tooMuch says what of a change is so much that people should look first.
@@ -17,7 +17,7 @@ func (s *state) tooMuch(prev Previous, was *Published, made *Made) (reason, what
 		return ReasonTopologyInUse, fmt.Sprintf("topology %s would turn from switches to blocks or back while the Nodes' annotations name the former, and topology.conf has room for one; "+
 			"configure format: yaml, which has room for both, and format: conf again when the annotations have followed; approved, it keeps slurmctld from starting while such nodes are registered", name)
 	}
-	if nodes, of := topology.Moved(prev.Topology, made.Plan); !s.allowed(len(nodes), of) {
+	if nodes, of := placement.Moved(prev.Topology, made.Plan); !s.allowed(len(nodes), of) {
 		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%", len(nodes), of, 100**s.pub.MaxChange)
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -182,7 +183,7 @@ func TestRenamePrevious(t *testing.T) {
 			for node, name := range tt.now {
 				g.Facts = append(g.Facts, topology.Facts{Name: node, SlurmName: name})
 			}
-			prev := Previous{Nodes: map[string]slurmconf.FragmentNode{"a": {}, "b": {}}, Topology: &topology.Previous{Blocks: []topology.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []topology.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}
+			prev := Previous{Nodes: map[string]slurmconf.FragmentNode{"a": {}, "b": {}}, Topology: &placement.Previous{Blocks: []placement.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []placement.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}
 			h := nodeHistory{published: tt.published}
 			h.rename(&g, &prev)
 			for _, got := range [][]string{prev.Topology.Blocks[0].Nodes, prev.Topology.Switches[0].Nodes} {

@@ -11,12 +11,13 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // Made is what one set of facts gives: the plan, the files, and what is wrong
 // with them.
 type Made struct {
-	Plan *topology.Plan
+	Plan *placement.Plan
 	// Files are by name: topology.conf or topology.yaml, gres.conf where a node has
 	// GPUs, and slurm-nodes.conf where the publication has it.
 	Files map[string]string
@@ -79,8 +80,8 @@ func Make(p *Publication, g Gathered, prev Previous) (*Made, error) {
 
 // planned makes the plan alone.
 func planned(p *Publication, g *Gathered, prev Previous) (*Made, error) {
-	g.Facts = nodelabels.Level(g.Facts, prev.switches())
-	plan, err := topology.MakePlan(g.Facts, prev.carried(g.Facts), p.policy())
+	g.Facts = nodelabels.Level(g.Facts, prev.Topology.InnerSwitches())
+	plan, err := placement.MakePlan(g.Facts, prev.carried(g.Facts), p.policy())
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func planned(p *Publication, g *Gathered, prev Previous) (*Made, error) {
 // carried returns what a plan carries on of the published files. Where no node
 // has a report now, that is also which nodes had one: those whose devices
 // gres.conf lists.
-func (prev Previous) carried(facts []topology.Facts) *topology.Previous {
+func (prev Previous) carried(facts []topology.Facts) *placement.Previous {
 	if prev.Topology == nil || slices.ContainsFunc(facts, func(f topology.Facts) bool { return f.Report != nil }) {
 		return prev.Topology
 	}
@@ -165,7 +166,7 @@ func (m *Made) check(p *Publication, topologies []slurmconf.Topology) {
 }
 
 // reasons counts the nodes of a plan that places none, by why that is.
-func reasons(plan *topology.Plan, unnamed []topology.Problem) string {
+func reasons(plan *placement.Plan, unnamed []topology.Problem) string {
 	counts := map[string]int{}
 	for i := range plan.Placements {
 		reason, _ := whyLeftOut(&plan.Placements[i])
@@ -190,7 +191,7 @@ const ReasonNoSwitch = "NoSwitch"
 
 // leftOut says in lines which nodes have no place and why, nodes of one reason
 // together. Those that Slurm has no name for are called as Kubernetes does.
-func leftOut(plan *topology.Plan, specs map[string]string, unnamed []topology.Problem) string {
+func leftOut(plan *placement.Plan, specs map[string]string, unnamed []topology.Problem) string {
 	groups := map[string][]string{}
 	for i := range plan.Placements {
 		pl := &plan.Placements[i]
@@ -218,12 +219,12 @@ func leftOut(plan *topology.Plan, specs map[string]string, unnamed []topology.Pr
 
 // whyLeftOut says why a node is in no file. One that has its place in the plan is in
 // blocks where the tree alone is written, or in the tree where blocks alone are.
-func whyLeftOut(pl *topology.Placement) (reason, message string) {
+func whyLeftOut(pl *placement.Placement) (reason, message string) {
 	switch {
-	case pl.Reason != topology.ReasonPlaced:
+	case pl.Reason != placement.ReasonPlaced:
 		return pl.Reason, pl.Message
 	case pl.Block == "":
-		return topology.ReasonNoDomain, "its place is in the tree, and blocks alone are written"
+		return placement.ReasonNoDomain, "its place is in the tree, and blocks alone are written"
 	}
 	return ReasonNoSwitch, "its place is in a block, no switch above it is known, and the tree alone is written"
 }

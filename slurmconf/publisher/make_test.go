@@ -8,11 +8,12 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 func TestMakeNothing(t *testing.T) {
 	pub := complete(t, Publication{})[0]
-	gone := &topology.Previous{BaseBlockSize: 2, Blocks: []topology.Block{{Name: "nvl-8a61c302-1"}}}
+	gone := &placement.Previous{BaseBlockSize: 2, Blocks: []placement.Block{{Name: "nvl-8a61c302-1"}}}
 	for name, tt := range map[string]struct {
 		prev Previous
 		want string

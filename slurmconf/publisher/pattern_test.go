@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 func TestPatternNames(t *testing.T) {
@@ -58,7 +58,7 @@ func FuzzPatternNames(f *testing.F) {
 		if len(g.Facts)+len(g.Unnamed) != 1 {
 			t.Errorf("%q of %q: %+v", how, node, g)
 		}
-		if _, err := topology.MakePlan(g.Facts, nil, topology.Policy{}); err != nil {
+		if _, err := placement.MakePlan(g.Facts, nil, placement.Policy{}); err != nil {
 			t.Errorf("%q of %q: %v", how, node, err)
 		}
 	})

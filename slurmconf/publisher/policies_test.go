@@ -9,6 +9,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // randomPublication returns one of the many that a site can choose.
@@ -94,7 +95,7 @@ func TestMakeByAnyPolicy(t *testing.T) {
 			if diff := cmp.Diff(made.Files, again.Files); diff != "" {
 				t.Fatalf("seed %d, step %d, %+v: once published (-was +is):\n%s", seed, step, pub, diff)
 			}
-			if nodes, _ := topology.Moved(prev.Topology, again.Plan); len(nodes) > 0 {
+			if nodes, _ := placement.Moved(prev.Topology, again.Plan); len(nodes) > 0 {
 				t.Fatalf("seed %d, step %d: %v move though nothing changed", seed, step, nodes)
 			}
 		}
@@ -107,7 +108,7 @@ func silentMoved(pub *Publication, g *Gathered, prev Previous, made *Made) strin
 		return ""
 	}
 	was := prev.Topology.Places()
-	is := (&topology.Previous{Blocks: made.Plan.Blocks, Switches: made.Plan.Switches}).Places()
+	is := (&placement.Previous{Blocks: made.Plan.Blocks, Switches: made.Plan.Switches}).Places()
 	for i := range g.Facts {
 		f := &g.Facts[i]
 		name := f.SlurmName

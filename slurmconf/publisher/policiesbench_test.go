@@ -3,7 +3,7 @@ package publisher
 import (
 	"testing"
 
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -31,17 +31,17 @@ groups:
 	} {
 		pub := complete(b, of.pub)[0]
 		g := Gather(&pub, snapshotOf(c))
-		var prev *topology.Previous
+		var prev *placement.Previous
 		for _, when := range []string{"new", "published"} {
 			b.Run(of.name+" "+when, func(b *testing.B) {
 				b.ReportAllocs()
-				var plan *topology.Plan
+				var plan *placement.Plan
 				for b.Loop() {
-					if plan, err = topology.MakePlan(g.Facts, prev, pub.policy()); err != nil {
+					if plan, err = placement.MakePlan(g.Facts, prev, pub.policy()); err != nil {
 						b.Fatal(err)
 					}
 				}
-				prev = &topology.Previous{ByLeaf: plan.ByLeaf, BaseBlockSize: plan.BaseBlockSize, Blocks: plan.Blocks, Switches: plan.Switches}
+				prev = &placement.Previous{ByLeaf: plan.ByLeaf, BaseBlockSize: plan.BaseBlockSize, Blocks: plan.Blocks, Switches: plan.Switches}
 			})
 		}
 	}

@@ -5,14 +5,14 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // Previous is what published files say, which new ones carry on. The zero
 // value is that of no files.
 type Previous struct {
 	// Topology is nil where no topology file is published.
-	Topology *topology.Previous
+	Topology *placement.Previous
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]slurmconf.GresLine
 	// Nodes is what the fragment of slurm.conf says of each node, nil where there is
@@ -98,13 +98,6 @@ func (prev Previous) nodes() []string {
 		}
 	}
 	return names
-}
-
-func (prev *Previous) switches() []topology.Switch {
-	if prev.Topology == nil {
-		return nil
-	}
-	return prev.Topology.Switches
 }
 
 // specs are the Topology= strings that go with the files of p.

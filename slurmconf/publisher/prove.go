@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // reading is what of a node's facts decides its place, and since when they say
@@ -31,7 +32,7 @@ func (s *state) make(g Gathered, prev Previous, now time.Time) (made *Made, wake
 			continue
 		}
 		again = false
-		nodes, _ := topology.Moved(prev.Topology, made.Plan)
+		nodes, _ := placement.Moved(prev.Topology, made.Plan)
 		if len(nodes) == 0 {
 			break
 		}
@@ -62,7 +63,7 @@ func (s *state) make(g Gathered, prev Previous, now time.Time) (made *Made, wake
 // waitForParents has the nodes of a new block wait for the labels of the switches above
 // them, FirstWait at most, where blocks go by these: it keeps its first place for good.
 // It returns when to come back for those that it lets wait, zero for none.
-func (s *state) waitForParents(g *Gathered, prev *topology.Previous, plan *topology.Plan, unsited map[string]time.Time, now time.Time) (wake time.Time) {
+func (s *state) waitForParents(g *Gathered, prev *placement.Previous, plan *placement.Plan, unsited map[string]time.Time, now time.Time) (wake time.Time) {
 	if s.pub.ParentBlocks == 0 || prev.BaseBlockSize == 0 {
 		return wake
 	}

@@ -20,14 +20,15 @@ const (
 // connected to them and others below: a leaf, and above it one with a name of its
 // own. So all machines are in one tree, and every leaf keeps its name. It does so
 // where there are machines of both kinds, and goes on to where the published
-// switches are so. facts are not changed.
-func Level(facts []topology.Facts, published []topology.Switch) []topology.Facts {
+// switches are so. inner are the names of published switches that have switches
+// below them. facts are not changed.
+func Level(facts []topology.Facts, inner []string) []topology.Facts {
 	short, long := false, false
 	for i := range facts {
 		short = short || awsDepth(&facts[i].Labels) == awsLayers-1
 		long = long || awsDepth(&facts[i].Labels) == awsLayers
 	}
-	if !short && !long || short != long && !isLevelled(published) {
+	if !short && !long || short != long && !slices.ContainsFunc(inner, isLevelled) {
 		return facts
 	}
 	out := slices.Clone(facts)
@@ -70,7 +71,5 @@ func level(tiers []string) []string {
 	return tiers
 }
 
-// isLevelled reports whether a switch is there that Level has named.
-func isLevelled(switches []topology.Switch) bool {
-	return slices.ContainsFunc(switches, func(s topology.Switch) bool { return len(s.Children) > 0 && strings.HasSuffix(s.Name, awsInner) })
-}
+// isLevelled reports whether Level has named a switch that has others below it.
+func isLevelled(name string) bool { return strings.HasSuffix(name, awsInner) }

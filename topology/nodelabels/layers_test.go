@@ -9,6 +9,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // awsFacts are nodes by the switches above them, from the top.
@@ -43,16 +44,13 @@ func TestLevel(t *testing.T) {
 		{"longer ones came", append(short[:2:2], long...), short, mixed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var prev *topology.Previous
+			var prev *placement.Previous
 			if tt.prev != nil {
 				plan := planOf(t, nodelabels.Level(awsFacts(tt.prev...), nil), nil)
-				prev = &topology.Previous{Switches: plan.Switches}
+				prev = &placement.Previous{Switches: plan.Switches}
 			}
 			facts := awsFacts(tt.nodes...)
-			var published []topology.Switch
-			if prev != nil {
-				published = prev.Switches
-			}
+			published := prev.InnerSwitches()
 			levelled := nodelabels.Level(facts, published)
 			if diff := cmp.Diff(awsFacts(tt.nodes...), facts); diff != "" {
 				t.Errorf("the facts were changed:\n%s", diff)
@@ -67,16 +65,16 @@ func TestLevel(t *testing.T) {
 	}
 }
 
-func planOf(t *testing.T, facts []topology.Facts, prev *topology.Previous) *topology.Plan {
+func planOf(t *testing.T, facts []topology.Facts, prev *placement.Previous) *placement.Plan {
 	t.Helper()
-	plan, err := topology.MakePlan(facts, prev, topology.Policy{ShortBlocks: true})
+	plan, err := placement.MakePlan(facts, prev, placement.Policy{ShortBlocks: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return plan
 }
 
-func text(plan *topology.Plan) string {
+func text(plan *placement.Plan) string {
 	var parts []string
 	for _, s := range plan.Switches {
 		parts = append(parts, s.Name+": "+strings.Join(append(s.Nodes, s.Children...), " "))

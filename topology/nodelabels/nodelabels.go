@@ -1,6 +1,6 @@
 // Package nodelabels reads what the labels of a Kubernetes node say of its
 // hardware: the NVLink domain, the switches above it, how many GPUs it has. It
-// decides nothing; package topology does.
+// decides nothing; package placement does.
 package nodelabels
 
 import (

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 var auto = nodelabels.Keys{Domains: []string{nodelabels.Auto}, Tiers: []string{nodelabels.Auto}}
@@ -156,7 +157,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		facts := []topology.Facts{{Name: "a", SlurmName: "a", Labels: got}, {Name: "b", SlurmName: "b", Labels: got}}
-		plan, err := topology.MakePlan(facts, nil, topology.Policy{ShortBlocks: true})
+		plan, err := placement.MakePlan(facts, nil, placement.Policy{ShortBlocks: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,12 +165,12 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("blocks %v of %+v", plan.Blocks, got)
 		}
 		for _, b := range plan.Blocks {
-			if topology.SlurmName(b.Name) != b.Name {
+			if placement.SlurmName(b.Name) != b.Name {
 				t.Errorf("block %q", b.Name)
 			}
 		}
 		for _, s := range plan.Switches {
-			if topology.SlurmName(s.Name) != s.Name {
+			if placement.SlurmName(s.Name) != s.Name {
 				t.Errorf("switch %q", s.Name)
 			}
 		}

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // nowhere lists the nodes that are in no block, or in no switch where there is
 // no block, by reason.
-func (d *drawer) nowhere(plan *topology.Plan) {
+func (d *drawer) nowhere(plan *placement.Plan) {
 	byReason := map[string][]string{}
 	var reasons []string
 	for i := range plan.Placements {
@@ -47,33 +47,33 @@ func (d *drawer) nowhere(plan *topology.Plan) {
 // whyNowhere says a reason in words.
 func whyNowhere(reason string) string {
 	switch reason {
-	case topology.ReasonNoGPUs:
+	case placement.ReasonNoGPUs:
 		return "no GPU"
-	case topology.ReasonNoFacts:
+	case placement.ReasonNoFacts:
 		return "nothing says their NVLink domain"
-	case topology.ReasonNoDomain:
+	case placement.ReasonNoDomain:
 		return "no multi-node NVLink"
-	case topology.ReasonFabricInProgress:
+	case placement.ReasonFabricInProgress:
 		return "fabric registration in progress"
-	case topology.ReasonFabricFailed:
+	case placement.ReasonFabricFailed:
 		return "fabric registration failed"
-	case topology.ReasonTwoCliques:
+	case placement.ReasonTwoCliques:
 		return "GPUs in two NVLink domains"
-	case topology.ReasonSmallDomain:
+	case placement.ReasonSmallDomain:
 		return "NVLink ends inside the node"
-	case topology.ReasonBelowBase:
+	case placement.ReasonBelowBase:
 		return "too few for a block"
-	case topology.ReasonTiersMissing:
+	case placement.ReasonTiersMissing:
 		return "nothing names their leaf switch"
-	case topology.ReasonDomainConflict:
+	case placement.ReasonDomainConflict:
 		return "labels name several NVLink domains"
-	case topology.ReasonGone:
+	case placement.ReasonGone:
 		return "the node is gone"
 	}
 	return "no place"
 }
 
-func (d *drawer) problems(plan *topology.Plan) {
+func (d *drawer) problems(plan *placement.Plan) {
 	if len(plan.Problems) == 0 {
 		return
 	}

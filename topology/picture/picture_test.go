@@ -15,6 +15,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -52,16 +53,16 @@ func shippedSite(t testing.TB, name string) *simulated.Cluster {
 
 // planned plans the site, lets the faults happen, and plans again on the first
 // plan.
-func planned(t testing.TB, c *simulated.Cluster, faults ...simulated.Fault) (*topology.Plan, []topology.Facts) {
+func planned(t testing.TB, c *simulated.Cluster, faults ...simulated.Fault) (*placement.Plan, []topology.Facts) {
 	t.Helper()
-	policy := topology.Policy{ShortBlocks: true}
-	first, err := topology.MakePlan(factsOf(c), nil, policy)
+	policy := placement.Policy{ShortBlocks: true}
+	first, err := placement.MakePlan(factsOf(c), nil, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Apply(simulated.Step{Do: faults})
 	facts := factsOf(c)
-	plan, err := topology.MakePlan(facts, &topology.Previous{BaseBlockSize: first.BaseBlockSize, Blocks: first.Blocks, Switches: first.Switches}, policy)
+	plan, err := placement.MakePlan(facts, &placement.Previous{BaseBlockSize: first.BaseBlockSize, Blocks: first.Blocks, Switches: first.Switches}, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,8 +169,8 @@ func golden(t *testing.T, name string, got []byte) {
 // TestKeptName has the name of a node that no facts are of any more, as a block
 // on 24.11 keeps it: an empty place, not a healthy node.
 func TestKeptName(t *testing.T) {
-	plan := &topology.Plan{BaseBlockSize: 2, BlockSizes: []int{2}, Blocks: []topology.Block{{Name: "nvl-a", Nodes: []string{"n1", "n2"}}},
-		Placements: []topology.Placement{{Node: "n1", SlurmName: "n1", Block: "nvl-a", Source: "nvml", Reason: topology.ReasonPlaced}}}
+	plan := &placement.Plan{BaseBlockSize: 2, BlockSizes: []int{2}, Blocks: []placement.Block{{Name: "nvl-a", Nodes: []string{"n1", "n2"}}},
+		Placements: []placement.Placement{{Node: "n1", SlurmName: "n1", Block: "nvl-a", Source: "nvml", Reason: placement.ReasonPlaced}}}
 	facts := []topology.Facts{{Name: "n1", SlurmName: "n1", Report: &topology.Node{Name: "n1"}}}
 	var got bytes.Buffer
 	if err := Terminal(&got, plan, facts, Options{}); err != nil {

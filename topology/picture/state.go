@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // state is how a node is, the worst last.
@@ -27,7 +28,7 @@ var looks = [...]struct{ cell, color, name, short string }{
 }
 
 // statesOf decides how each node is.
-func statesOf(plan *topology.Plan, facts []topology.Facts) map[string]state {
+func statesOf(plan *placement.Plan, facts []topology.Facts) map[string]state {
 	out := make(map[string]state, len(facts))
 	for i := range facts {
 		f := &facts[i]

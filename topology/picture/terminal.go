@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // Options say how to draw.
@@ -43,7 +44,7 @@ type drawer struct {
 
 // Terminal draws the plan: a row for each block with a cell for each node, the
 // switch tree, and the nodes that have no place. facts give the nodes' health.
-func Terminal(w io.Writer, plan *topology.Plan, facts []topology.Facts, o Options) error {
+func Terminal(w io.Writer, plan *placement.Plan, facts []topology.Facts, o Options) error {
 	if o.Width == 0 {
 		o.Width = 100
 	}
@@ -81,7 +82,7 @@ func (d *drawer) paint(color, text string) string {
 }
 
 // summary counts in a line.
-func (d *drawer) summary(plan *topology.Plan) {
+func (d *drawer) summary(plan *placement.Plan) {
 	parts := []string{countOf(len(plan.Placements), "node")}
 	counts := [len(looks)]int{}
 	for i := range plan.Placements {
@@ -121,7 +122,7 @@ func countOf(n int, what string) string {
 }
 
 // blocks draws a row for each block.
-func (d *drawer) blocks(blocks []topology.Block, size int) {
+func (d *drawer) blocks(blocks []placement.Block, size int) {
 	if len(blocks) == 0 {
 		return
 	}
@@ -182,9 +183,9 @@ func (d *drawer) cell(s state) string {
 
 // manyBlocks draws one cell for each block, and a row for each that is not full
 // and healthy.
-func (d *drawer) manyBlocks(plan *topology.Plan) {
+func (d *drawer) manyBlocks(plan *placement.Plan) {
 	perRow := (d.o.Width - 10) / 10 * 10
-	var odd []topology.Block
+	var odd []placement.Block
 	for i, b := range plan.Blocks {
 		if i%perRow == 0 {
 			if i > 0 {

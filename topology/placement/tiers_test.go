@@ -1,4 +1,4 @@
-package topology_test
+package placement_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // TestTierSources lets two sources name the switches of some of eight nodes.
@@ -53,7 +54,7 @@ func TestTierSources(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: switches (-want +got):\n%s", name, diff)
 		}
-		if got := len(problemsOf(plan, topology.ReasonTiersMissing)); got != tt.missing {
+		if got := len(problemsOf(plan, placement.ReasonTiersMissing)); got != tt.missing {
 			t.Errorf("%s: %d nodes named, want %d: %v", name, got, tt.missing, plan.Problems)
 		}
 	}

@@ -1,4 +1,4 @@
-package topology_test
+package placement_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // below returns the facts of a node below some switches.
@@ -36,7 +37,7 @@ func cut(f *topology.Facts, n int) {
 }
 
 // parentOf returns the switch above another.
-func parentOf(p *topology.Plan, child string) string {
+func parentOf(p *placement.Plan, child string) string {
 	for _, s := range p.Switches {
 		if slices.Contains(s.Children, child) {
 			return s.Name
@@ -126,7 +127,7 @@ func TestTreeFollowsItsNodes(t *testing.T) {
 	was := mustPlan(t, fabric(), nil, short)
 	tests := []struct {
 		name        string
-		policy      topology.Policy
+		policy      placement.Policy
 		change      func(i int, f *topology.Facts)
 		child, want string
 		gone        string // switches that are to go
@@ -170,9 +171,9 @@ func TestTreeFollowsItsNodes(t *testing.T) {
 				f.Labels.Tiers = []string{f.Labels.Tiers[0], "core-1"}
 			}
 		}, "leaf-2", "core-1", "spine-1 spine-2"},
-		{"the site has one tier fewer", topology.Policy{ShortBlocks: true, Tiers: 2}, func(_ int, f *topology.Facts) { cut(f, 2) },
+		{"the site has one tier fewer", placement.Policy{ShortBlocks: true, Tiers: 2}, func(_ int, f *topology.Facts) { cut(f, 2) },
 			"spine-1", "", "core-1"},
-		{"the site has two tiers fewer, and says so with silent nodes", topology.Policy{ShortBlocks: true, Tiers: 1}, func(_ int, f *topology.Facts) { cut(f, 0) },
+		{"the site has two tiers fewer, and says so with silent nodes", placement.Policy{ShortBlocks: true, Tiers: 1}, func(_ int, f *topology.Facts) { cut(f, 0) },
 			"leaf-1", "", "spine-1 spine-2 spine-3 core-1"},
 	}
 	for _, tt := range tests {
@@ -208,19 +209,19 @@ func TestKeepsUnitsInUse(t *testing.T) {
 	}
 	was := mustPlan(t, racked(), nil, short)
 	block := was.Placements[0].Block
-	forget := topology.Policy{ShortBlocks: true, Forget: []string{block}}
+	forget := placement.Policy{ShortBlocks: true, Forget: []string{block}}
 	facts := racked()
 	for i := range facts[:4] {
 		facts[i].Report.GPUs = facts[4].Report.GPUs
 		confirm(&facts[i])
 		facts[i].Labels.Tiers = []string{"leaf-1", "spine-1", "core"}
 	}
-	has := func(p *topology.Plan, unit string) bool {
-		return slices.Contains(names(p.Blocks), unit) || slices.ContainsFunc(p.Switches, func(s topology.Switch) bool { return s.Name == unit })
+	has := func(p *placement.Plan, unit string) bool {
+		return slices.Contains(names(p.Blocks), unit) || slices.ContainsFunc(p.Switches, func(s placement.Switch) bool { return s.Name == unit })
 	}
 	for name, tt := range map[string]struct {
 		inUse  []string
-		policy topology.Policy
+		policy placement.Policy
 		stay   []string
 		named  bool
 	}{
@@ -229,7 +230,7 @@ func TestKeepsUnitsInUse(t *testing.T) {
 		"the leaf":                           {[]string{"leaf-0"}, forget, []string{"leaf-0", "spine-0"}, false},
 		"a spine, which no node is in":       {[]string{"spine-0"}, forget, nil, false},
 		"what is not published":              {[]string{"leaf-9", "nvl-x"}, forget, nil, false},
-		"a release that takes no empty unit": {[]string{block, "leaf-0"}, topology.Policy{Forget: forget.Forget}, nil, false},
+		"a release that takes no empty unit": {[]string{block, "leaf-0"}, placement.Policy{Forget: forget.Forget}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			prev := fromFile(was)
@@ -251,7 +252,7 @@ func TestKeepsUnitsInUse(t *testing.T) {
 			if has(is, "leaf-0") && (parentOf(is, "leaf-0") != "spine-0" || parentOf(is, "spine-0") != "core") {
 				t.Errorf("leaf-0 is not below its parents: %v", lines(is))
 			}
-			if got := slices.ContainsFunc(is.Problems, func(p topology.Problem) bool { return p.Reason == topology.ReasonForgottenInUse }); got != tt.named {
+			if got := slices.ContainsFunc(is.Problems, func(p topology.Problem) bool { return p.Reason == placement.ReasonForgottenInUse }); got != tt.named {
 				t.Errorf("problems %v", is.Problems)
 			}
 			again := fromFile(is)
@@ -305,4 +306,18 @@ func BenchmarkReplanTree10008(b *testing.B) {
 		mustPlan(b, facts, prev, short)
 	}
 	b.ReportAllocs()
+}
+
+func FuzzSlurmName(f *testing.F) {
+	f.Add("leaf.with.dots/and:colons")
+	f.Add("12345678901234567890")
+	f.Fuzz(func(t *testing.T, s string) {
+		name := placement.SlurmName(s)
+		digits := len(name) - len(strings.TrimRight(name, "0123456789"))
+		if name == "" || len(name) > 63 || digits > 18 || strings.ContainsFunc(name, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", r)
+		}) {
+			t.Fatalf("%q became %q", s, name)
+		}
+	})
 }

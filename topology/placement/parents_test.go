@@ -1,4 +1,4 @@
-package topology_test
+package placement_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // unit returns racks below one spine.
@@ -23,10 +24,10 @@ func unit(spine string, numbers ...int) []topology.Facts {
 	return out
 }
 
-var inFours = topology.Policy{ShortBlocks: true, ParentBlocks: 4}
+var inFours = placement.Policy{ShortBlocks: true, ParentBlocks: 4}
 
 // spines are the parents of the blocks in their order, - for a free place.
-func spines(p *topology.Plan, facts []topology.Facts) string {
+func spines(p *placement.Plan, facts []topology.Facts) string {
 	of := map[string]string{}
 	for i := range facts {
 		of[facts[i].SlurmName] = facts[i].Labels.Tiers[1]
@@ -88,7 +89,7 @@ func TestPlanParents(t *testing.T) {
 }
 
 func TestPlanParentsProblems(t *testing.T) {
-	reasons := func(p *topology.Plan) string {
+	reasons := func(p *placement.Plan) string {
 		var out []string
 		for _, pr := range p.Problems {
 			out = append(out, pr.Reason)
@@ -96,23 +97,23 @@ func TestPlanParentsProblems(t *testing.T) {
 		return strings.Join(out, " ")
 	}
 	outgrown := unit("s1", 1, 2, 3, 4, 5)
-	if got := reasons(mustPlan(t, outgrown, nil, inFours)); got != topology.ReasonAboveParent {
+	if got := reasons(mustPlan(t, outgrown, nil, inFours)); got != placement.ReasonAboveParent {
 		t.Errorf("five racks in a unit of four: %q", got)
 	}
-	if got := mustPlan(t, site(3, 2), nil, inFours); reasons(got) != topology.ReasonNoParent || strings.Contains(nameList(got), "spare") {
+	if got := mustPlan(t, site(3, 2), nil, inFours); reasons(got) != placement.ReasonNoParent || strings.Contains(nameList(got), "spare") {
 		t.Errorf("no switch known: %q, blocks %s", reasons(got), nameList(got))
 	}
 	mixed := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
 	before := mustPlan(t, mixed, nil, short)
 	is := mustPlan(t, slices.Concat(mixed, unit("s1", 4), unit("s2", 5)), fromFile(before), inFours)
-	if got := spines(is, slices.Concat(mixed, unit("s1", 4), unit("s2", 5))); got != "s1 s1 s2 - s1 - - - s2" || reasons(is) != topology.ReasonParentsMixed {
+	if got := spines(is, slices.Concat(mixed, unit("s1", 4), unit("s2", 5))); got != "s1 s1 s2 - s1 - - - s2" || reasons(is) != placement.ReasonParentsMixed {
 		t.Errorf("turned on afterwards: %s, %q", got, reasons(is))
 	}
-	if _, err := topology.MakePlan(mixed, nil, topology.Policy{ParentBlocks: 4}); err == nil {
+	if _, err := placement.MakePlan(mixed, nil, placement.Policy{ParentBlocks: 4}); err == nil {
 		t.Error("a release without placeholders took parent domains")
 	}
 	for _, n := range []int{-2, 1, 3, 6, 1 << 16} {
-		if _, err := topology.MakePlan(mixed, nil, topology.Policy{ShortBlocks: true, ParentBlocks: n}); err == nil {
+		if _, err := placement.MakePlan(mixed, nil, placement.Policy{ShortBlocks: true, ParentBlocks: n}); err == nil {
 			t.Errorf("%d blocks in a parent domain were taken", n)
 		}
 	}
@@ -127,7 +128,7 @@ func TestPlanParentsAtRandom(t *testing.T) {
 		for n := range racks {
 			racks[n] = unit(fmt.Sprintf("s%d", rng.IntN(6)), n+1)
 		}
-		var prev *topology.Previous
+		var prev *placement.Previous
 		at := map[string]int{}
 		for step := range 15 {
 			var facts []topology.Facts

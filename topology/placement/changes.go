@@ -1,6 +1,8 @@
-package topology
+package placement
 
-import "slices"
+import (
+	"slices"
+)
 
 // Moved returns the Slurm names of the published nodes that a plan puts
 // elsewhere or nowhere, sorted, and how many nodes were published. Of a tree the
@@ -39,6 +41,21 @@ func begins(was string, wasAbove map[string]string, is string, isAbove map[strin
 		was, is = wasAbove[was], isAbove[is]
 	}
 	return was == ""
+}
+
+// InnerSwitches returns the names of the published switches that have switches
+// below them. p may be nil.
+func (p *Previous) InnerSwitches() []string {
+	if p == nil {
+		return nil
+	}
+	var inner []string
+	for i := range p.Switches {
+		if s := &p.Switches[i]; len(s.Children) > 0 {
+			inner = append(inner, s.Name)
+		}
+	}
+	return inner
 }
 
 // Place is where a topology has a node: its block and its leaf switch, each empty

@@ -1,9 +1,11 @@
-package topology
+package placement
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // unconfirmed reports whether the node is published in a block, other than of
@@ -25,7 +27,7 @@ func (p *planner) keepUnlessNone(i int, d domain) domain {
 	if isUnplaced(block) {
 		return d
 	}
-	why, until := f.notConfirmed()
+	why, until := notConfirmed(f)
 	d = domain{keep: true, reason: ReasonUnconfirmed, message: d.message + ", and " + why}
 	p.problem(f.Name, d.reason, fmt.Sprintf("%s: it stays in block %s until %s", d.message, block, until))
 	return d
@@ -33,7 +35,7 @@ func (p *planner) keepUnlessNone(i int, d domain) domain {
 
 // notConfirmed says of a node why what its GPUs report is not confirmed, and what
 // would end that.
-func (f *Facts) notConfirmed() (why, until string) {
+func notConfirmed(f *topology.Facts) (why, until string) {
 	if was := f.Report.Domain.Clique; !was.IsZero() {
 		return "clique " + was.String() + " was confirmed in this boot", "the node is rebooted"
 	}
@@ -73,7 +75,7 @@ func (p *planner) keepUnconfirmed() {
 			continue
 		}
 		waits[int(p.groupOf[i])]++
-		why, until := p.facts[i].notConfirmed()
+		why, until := notConfirmed(p.facts[i])
 		p.stay(i, fmt.Sprintf("its GPUs report clique %s, and %s", p.read[i].clique, why), until)
 	}
 	for g, n := range waits {
@@ -107,7 +109,7 @@ func (p *planner) leastNodes() int {
 // stay has a published node keep its block, and names it.
 func (p *planner) stay(i int, why, until string) {
 	r, pl, b := &p.read[i], &p.plan.Placements[i], int(p.was[i])
-	r.clique, r.keep = Clique{}, true
+	r.clique, r.keep = topology.Clique{}, true
 	p.silent[b].kept++
 	pl.Source, pl.Reason, pl.Message = "", ReasonUnconfirmed, why
 	p.problem(p.facts[i].Name, ReasonUnconfirmed, fmt.Sprintf("%s: it stays in block %s until %s", why, p.prev.Blocks[b].Name, until))

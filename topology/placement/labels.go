@@ -1,4 +1,4 @@
-package topology
+package placement
 
 import (
 	"crypto/sha256"
@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // labelled is an NVLink domain that labels name by a value of their own, and what
 // is known of the nodes that carry it by something that goes before it.
 type labelled struct {
-	Domain
+	topology.Domain
 	witnesses []witness
 	is        identity
 	state     resolution
@@ -25,7 +27,7 @@ type labelled struct {
 // identity is what an NVLink domain is known by: its clique, else the index into
 // planner.domains, counted from 1.
 type identity struct {
-	clique Clique
+	clique topology.Clique
 	domain int32
 }
 
@@ -79,8 +81,8 @@ func (p *planner) readDomains() {
 // witness gathers the values of labels and what goes before them on their nodes.
 // It reports whether there are any.
 func (p *planner) witness() bool {
-	known := make(map[Domain]int32)
-	var last []Domain // those of the node before, and their indices
+	known := make(map[topology.Domain]int32)
+	var last []topology.Domain // those of the node before, and their indices
 	var indices []int32
 	for i, f := range p.facts {
 		named := f.Labels.Domains
@@ -118,7 +120,7 @@ func (p *planner) witnessPublished() {
 	}
 	byName := make(map[string]int, 3*len(p.domains))
 	for d := range p.domains {
-		for _, name := range p.domains[d].blockNames() {
+		for _, name := range domainBlockNames(p.domains[d].Domain) {
 			byName[name] = d
 		}
 	}
@@ -128,13 +130,13 @@ func (p *planner) witnessPublished() {
 			continue
 		}
 		d, ok := byName[p.prev.Blocks[b].Name]
-		if ok && !slices.ContainsFunc(f.Labels.Domains, func(l Domain) bool { return l.Key == p.domains[d].Key }) {
+		if ok && !slices.ContainsFunc(f.Labels.Domains, func(l topology.Domain) bool { return l.Key == p.domains[d].Key }) {
 			p.domains[d].add(identity{clique: c}, p.plan.Placements[i].Source == string(fromNVML), i)
 		}
 	}
 }
 
-func (p *planner) intern(known map[Domain]int32, named []Domain) []int32 {
+func (p *planner) intern(known map[topology.Domain]int32, named []topology.Domain) []int32 {
 	indices := make([]int32, len(named))
 	for n, d := range named {
 		index, ok := known[d]
@@ -280,7 +282,7 @@ func (p *planner) identityName(id identity) string {
 // first: the prefix, of the value what Slurm takes, 8 or more hex digits of the
 // hash of key and value, and an x, by which they differ from those of cliques
 // and end in no digit.
-func (d Domain) blockNames() [3]string {
+func domainBlockNames(d topology.Domain) [3]string {
 	sum := sha256.Sum256([]byte(d.Key + "\x00" + d.Value))
 	value := slurmLetters(d.Value)
 	var names [3]string

@@ -1,4 +1,4 @@
-package topology
+package placement
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // blockPrefix begins the name of every block that is an NVLink domain.
@@ -14,7 +16,7 @@ const blockPrefix = "nvl-"
 // blockNames returns the names that a clique's block may have, the shortest
 // first: the prefix, 8 or more hex digits of the cluster UUID, the clique. None
 // ends in more than 10 digits, for the dash ends the run.
-func blockNames(c Clique) [3]string {
+func blockNames(c topology.Clique) [3]string {
 	id := "-" + strconv.FormatUint(uint64(c.ID), 10)
 	whole := blockPrefix + c.ClusterUUID.Hex() + id
 	return [3]string{whole[:len(blockPrefix)+8] + id, whole[:len(blockPrefix)+16] + id, whole}
@@ -198,15 +200,15 @@ func (p *planner) doubtLabels() {
 		g := &p.groups[p.groupOf[i]]
 		g.nodes = slices.DeleteFunc(g.nodes, func(n int) bool { return n == i })
 		f, pl, name := p.facts[i], &p.plan.Placements[i], p.prev.Blocks[b].Name
-		p.read[i].clique, p.read[i].domain, p.read[i].keep = Clique{}, 0, true
+		p.read[i].clique, p.read[i].domain, p.read[i].keep = topology.Clique{}, 0, true
 		p.silent[b].kept++
 		pl.Source, pl.Reason = "", ReasonNoFacts
-		pl.Message = fmt.Sprintf("no report confirms %s, which only its label says", f.Labels.domain())
+		pl.Message = fmt.Sprintf("no report confirms %s, which only its label says", f.Labels.DomainText())
 		reason := ReasonCliqueDiffers
 		if f.Labels.Clique.IsZero() {
 			reason = ReasonDomainDiffers
 		}
-		p.problem(f.Name, reason, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", f.Labels.domain(), name))
+		p.problem(f.Name, reason, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", f.Labels.DomainText(), name))
 	}
 }
 

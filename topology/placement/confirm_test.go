@@ -1,4 +1,4 @@
-package topology_test
+package placement_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // reads gives the node's GPUs the NVLink domain of a rack, without a word of what
@@ -117,11 +118,11 @@ func TestPlanConfirms(t *testing.T) {
 			if got := strings.Join(sizes, " "); got != tt.want {
 				t.Errorf("blocks of %s nodes, want %s: %v", got, tt.want, lines(is))
 			}
-			if diff := cmp.Diff(tt.unconfirmed, problemsOf(is, topology.ReasonUnconfirmed)); diff != "" {
+			if diff := cmp.Diff(tt.unconfirmed, problemsOf(is, placement.ReasonUnconfirmed)); diff != "" {
 				t.Errorf("named (-want +got):\n%s", diff)
 			}
 			for _, pl := range is.Placements {
-				if stays := pl.Reason == topology.ReasonUnconfirmed; stays != slices.Contains(tt.unconfirmed, pl.Node) || stays && (pl.Source != "previous" || pl.Block == "") {
+				if stays := pl.Reason == placement.ReasonUnconfirmed; stays != slices.Contains(tt.unconfirmed, pl.Node) || stays && (pl.Source != "previous" || pl.Block == "") {
 					t.Errorf("%+v", pl)
 				}
 			}
@@ -132,18 +133,18 @@ func TestPlanConfirms(t *testing.T) {
 // TestPlanConfirmsOldRelease: where a short block is fatal, a rack whose cluster
 // UUID changes goes as a whole.
 func TestPlanConfirmsOldRelease(t *testing.T) {
-	was := mustPlan(t, site(2, 4), nil, topology.Policy{})
+	was := mustPlan(t, site(2, 4), nil, placement.Policy{})
 	facts := site(2, 4)
 	for i := range 4 {
 		reads(&facts[i], 9)
 	}
 	for i := range 4 {
-		if diff := cmp.Diff(lines(was), lines(mustPlan(t, facts, fromFile(was), topology.Policy{}))); diff != "" {
+		if diff := cmp.Diff(lines(was), lines(mustPlan(t, facts, fromFile(was), placement.Policy{}))); diff != "" {
 			t.Errorf("%d of 4 nodes are confirmed (-was +is):\n%s", i, diff)
 		}
 		confirm(&facts[i])
 	}
-	is := mustPlan(t, facts, fromFile(was), topology.Policy{})
+	is := mustPlan(t, facts, fromFile(was), placement.Policy{})
 	if is.Placements[0].Block == was.Placements[0].Block || len(is.Blocks) != 2 || len(is.Blocks[1].Nodes) != 4 {
 		t.Errorf("all are confirmed: %v", lines(is))
 	}
@@ -158,7 +159,7 @@ func TestPlanReadsOnce(t *testing.T) {
 	for i := range facts {
 		facts[i].Report.Domain = topology.NVLinkDomain{}
 	}
-	is := mustPlan(t, facts, fromFile(was), topology.Policy{ShortBlocks: true, BaseBlockSize: 4})
+	is := mustPlan(t, facts, fromFile(was), placement.Policy{ShortBlocks: true, BaseBlockSize: 4})
 	if len(is.Blocks) != 2 || len(is.Blocks[0].Nodes) != 4 || len(is.Blocks[1].Nodes) != 4 || len(is.Problems) > 0 {
 		t.Errorf("%v, problems %v", lines(is), is.Problems)
 	}
@@ -265,13 +266,13 @@ func TestPlanMovesConfirmed(t *testing.T) {
 // TestPlanConfirmsNone: that NVLink ends inside needs no second reading of a node
 // that is in no block of an NVLink domain.
 func TestPlanConfirmsNone(t *testing.T) {
-	policy := topology.Policy{ShortBlocks: true, OwnBlock: topology.UnplacedGPUs}
+	policy := placement.Policy{ShortBlocks: true, OwnBlock: placement.UnplacedGPUs}
 	once := append(site(1, 4), below("h1"), below("h2"))
 	was := mustPlan(t, once, nil, policy)
 	want := lines(was)
-	for when, prev := range map[string]*topology.Previous{"published nowhere": nil, "published in a block of those that fit nowhere": fromFile(was)} {
+	for when, prev := range map[string]*placement.Previous{"published nowhere": nil, "published in a block of those that fit nowhere": fromFile(was)} {
 		is := mustPlan(t, once, prev, policy)
-		if diff := cmp.Diff(want, lines(is)); diff != "" || len(problemsOf(is, topology.ReasonUnconfirmed)) > 0 {
+		if diff := cmp.Diff(want, lines(is)); diff != "" || len(problemsOf(is, placement.ReasonUnconfirmed)) > 0 {
 			t.Errorf("%s: %v (-want +got):\n%s", when, is.Problems, diff)
 		}
 	}
@@ -283,10 +284,10 @@ func TestPlanConfirmsNone(t *testing.T) {
 	if got, want := lines(mustPlan(t, once, fromFile(was), policy))[2], "unplaced-1 h1,h2,r001n01"; got != want {
 		t.Errorf("confirmed: %s, want %s", got, want)
 	}
-	leaves := topology.Policy{ShortBlocks: true, ByLeaf: true}
+	leaves := placement.Policy{ShortBlocks: true, ByLeaf: true}
 	facts := []topology.Facts{below("h1", "leaf-1"), below("h2", "leaf-1")}
 	is := mustPlan(t, facts, fromFile(mustPlan(t, facts, nil, leaves)), leaves)
-	if problems := problemsOf(is, topology.ReasonUnconfirmed); len(problems) > 0 {
+	if problems := problemsOf(is, placement.ReasonUnconfirmed); len(problems) > 0 {
 		t.Errorf("blocks by leaf: %v", problems)
 	}
 }

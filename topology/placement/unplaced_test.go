@@ -1,4 +1,4 @@
-package topology_test
+package placement_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // mixedSite is two racks of four, five machines whose NVLink ends inside, one that
@@ -25,13 +26,13 @@ func mixedSite() []topology.Facts {
 func TestPlanUnplaced(t *testing.T) {
 	facts := mixedSite()
 	for _, c := range []struct {
-		policy topology.Policy
+		policy placement.Policy
 		want   []string
 	}{
-		{topology.Policy{ShortBlocks: true}, nil},
-		{topology.Policy{ShortBlocks: true, OwnBlock: topology.UnplacedGPUs}, []string{"unplaced-1 h1,h2,h3,h4", "unplaced-2 h5"}},
-		{topology.Policy{ShortBlocks: true, OwnBlock: topology.UnplacedAll}, []string{"unplaced-1 c1,c2,h1,h2", "unplaced-2 h3,h4,h5"}},
-		{topology.Policy{OwnBlock: topology.UnplacedGPUs}, []string{"unplaced-1 h1,h2,h3,h4"}}, // 24.11 starts with no shorter block
+		{placement.Policy{ShortBlocks: true}, nil},
+		{placement.Policy{ShortBlocks: true, OwnBlock: placement.UnplacedGPUs}, []string{"unplaced-1 h1,h2,h3,h4", "unplaced-2 h5"}},
+		{placement.Policy{ShortBlocks: true, OwnBlock: placement.UnplacedAll}, []string{"unplaced-1 c1,c2,h1,h2", "unplaced-2 h3,h4,h5"}},
+		{placement.Policy{OwnBlock: placement.UnplacedGPUs}, []string{"unplaced-1 h1,h2,h3,h4"}}, // 24.11 starts with no shorter block
 	} {
 		plan := mustPlan(t, facts, nil, c.policy)
 		if diff := cmp.Diff(c.want, lines(plan)[3:], cmp.Transformer("nil", func(s []string) []string { return append([]string{}, s...) })); diff != "" {
@@ -45,14 +46,14 @@ func TestPlanUnplaced(t *testing.T) {
 }
 
 func TestPlanUnplacedStay(t *testing.T) {
-	policy := topology.Policy{ShortBlocks: true, OwnBlock: topology.UnplacedAll}
+	policy := placement.Policy{ShortBlocks: true, OwnBlock: placement.UnplacedAll}
 	facts := mixedSite()
 	plan := mustPlan(t, facts, nil, policy)
 	prev := fromFile(plan)
 	index := func(f []topology.Facts, name string) int {
 		return slices.IndexFunc(f, func(f topology.Facts) bool { return f.Name == name })
 	}
-	change := func(do func(f []topology.Facts) []topology.Facts) *topology.Plan {
+	change := func(do func(f []topology.Facts) []topology.Facts) *placement.Plan {
 		return mustPlan(t, do(slices.Clone(facts)), prev, policy)
 	}
 	t.Run("a place that is free is filled", func(t *testing.T) {
@@ -77,8 +78,8 @@ func TestPlanUnplacedStay(t *testing.T) {
 			f[index(f, "h2")].Report = &report
 			return f
 		})
-		at := is.Placements[slices.IndexFunc(is.Placements, func(p topology.Placement) bool { return p.Node == "h2" })]
-		if moved, _ := topology.Moved(prev, is); len(moved) > 0 || at.Block != is.Blocks[0].Name && at.Block != is.Blocks[1].Name {
+		at := is.Placements[slices.IndexFunc(is.Placements, func(p placement.Placement) bool { return p.Node == "h2" })]
+		if moved, _ := placement.Moved(prev, is); len(moved) > 0 || at.Block != is.Blocks[0].Name && at.Block != is.Blocks[1].Name {
 			t.Errorf("%v moved, %+v: leaving such a block is no move", moved, at)
 		}
 	})
@@ -98,15 +99,15 @@ func TestPlanUnplacedStay(t *testing.T) {
 func TestPlanUnplacedSwitch(t *testing.T) {
 	facts := append(leafSite(), below("h1"), topology.Facts{Name: "c1", SlurmName: "c1"})
 	for _, c := range []struct {
-		which topology.Unplaced
+		which placement.Unplaced
 		want  []string
 	}{
-		{topology.UnplacedNone, nil}, {topology.UnplacedGPUs, []string{"h1"}}, {topology.UnplacedAll, []string{"c1", "h1"}},
+		{placement.UnplacedNone, nil}, {placement.UnplacedGPUs, []string{"h1"}}, {placement.UnplacedAll, []string{"c1", "h1"}},
 	} {
-		policy := topology.Policy{ShortBlocks: true, OwnSwitch: c.which}
+		policy := placement.Policy{ShortBlocks: true, OwnSwitch: c.which}
 		plan := mustPlan(t, facts, nil, policy)
 		for range 2 {
-			at := slices.IndexFunc(plan.Switches, func(s topology.Switch) bool { return s.Name == "unplaced-nodes" })
+			at := slices.IndexFunc(plan.Switches, func(s placement.Switch) bool { return s.Name == "unplaced-nodes" })
 			switch {
 			case at < 0 && c.want != nil, at >= 0 && !slices.Equal(plan.Switches[at].Nodes, c.want), parentOf(plan, "unplaced-nodes") != "":
 				t.Errorf("%v: switches %v", c.which, plan.Switches)
@@ -116,7 +117,7 @@ func TestPlanUnplacedSwitch(t *testing.T) {
 		found := slices.Clone(facts)
 		found[slices.IndexFunc(facts, func(f topology.Facts) bool { return f.Name == "h1" })] = below("h1", "leaf-2", "spine-1")
 		is := mustPlan(t, found, fromFile(plan), policy)
-		if moved, _ := topology.Moved(fromFile(plan), is); len(moved) > 0 {
+		if moved, _ := placement.Moved(fromFile(plan), is); len(moved) > 0 {
 			t.Errorf("%v: %v moved: a node that found its switch has not", c.which, moved)
 		}
 		for _, pl := range is.Placements {
@@ -124,7 +125,7 @@ func TestPlanUnplacedSwitch(t *testing.T) {
 				t.Errorf("%v: %+v, want leaf-2", c.which, pl)
 			}
 		}
-		for _, s := range mustPlan(t, facts, fromFile(plan), topology.Policy{ShortBlocks: true}).Switches {
+		for _, s := range mustPlan(t, facts, fromFile(plan), placement.Policy{ShortBlocks: true}).Switches {
 			if s.Name == "unplaced-nodes" {
 				t.Errorf("%v: the policy is gone, and %v is there", c.which, s)
 			}

@@ -1,15 +1,17 @@
-package topology
+package placement
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // sourceTally is how many nodes' switches a source names, and how many of them
 // are published below the leaf that it names.
 type sourceTally struct {
-	TierSource
+	topology.TierSource
 	nodes, published int
 }
 
@@ -25,11 +27,11 @@ func (p *planner) chooseTiers() {
 	chosen := chooseSource(tallies, labelled)
 	for i, f := range p.facts {
 		r := &p.read[i]
-		if !r.hasGPUs || f.Stays != "" || f.Gone || f.reportsTiers() {
+		if !r.hasGPUs || f.Stays != "" || f.Gone || f.ReportsTiers() {
 			continue
 		}
 		if len(tallies) > 1 {
-			r.tiers = f.Labels.tiersOf(chosen)
+			r.tiers = tiersOf(&f.Labels, chosen)
 		}
 		if len(r.tiers) > 0 {
 			continue
@@ -45,7 +47,7 @@ func (p *planner) chooseTiers() {
 	}
 }
 
-func (l *Labels) tiersOf(s TierSource) []string {
+func tiersOf(l *topology.Labels, s topology.TierSource) []string {
 	if l.TierSource == s {
 		return l.Tiers
 	}
@@ -65,7 +67,7 @@ func (p *planner) tallySources() (tallies []sourceTally, labelled int) {
 		tallies, labelled = tallies[:0], 0
 		for i, f := range p.facts {
 			l := &f.Labels
-			if len(l.Tiers) == 0 || !p.read[i].hasGPUs || f.Stays != "" || f.reportsTiers() {
+			if len(l.Tiers) == 0 || !p.read[i].hasGPUs || f.Stays != "" || f.ReportsTiers() {
 				continue
 			}
 			labelled++
@@ -82,7 +84,7 @@ func (p *planner) tallySources() (tallies []sourceTally, labelled int) {
 	return tallies, labelled
 }
 
-func count(tallies []sourceTally, s TierSource, published bool) []sourceTally {
+func count(tallies []sourceTally, s topology.TierSource, published bool) []sourceTally {
 	i := slices.IndexFunc(tallies, func(t sourceTally) bool { return t.TierSource == s })
 	if i < 0 {
 		i = len(tallies)
@@ -120,7 +122,7 @@ func (p *planner) publishedBelow() func(node int, tiers []string) bool {
 }
 
 // chooseSource returns the source of the tree.
-func chooseSource(tallies []sourceTally, labelled int) TierSource {
+func chooseSource(tallies []sourceTally, labelled int) topology.TierSource {
 	return slices.MinFunc(tallies, func(a, b sourceTally) int {
 		if n := cmp.Compare(b.published, a.published); n != 0 {
 			return n

@@ -1,6 +1,10 @@
-package topology
+package placement
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
 
 // fromSwitch is the source of a node's block where that is its leaf switch.
 const fromSwitch source = "switch"
@@ -8,10 +12,10 @@ const fromSwitch source = "switch"
 // readLeaves takes the leaf switch of a node for what makes its block, in the
 // place of an NVLink domain.
 func (p *planner) readLeaves() {
-	known := make(map[Domain]int32)
+	known := make(map[topology.Domain]int32)
 	for i, f := range p.facts {
 		r, pl := &p.read[i], &p.plan.Placements[i]
-		r.clique, r.domain = Clique{}, 0
+		r.clique, r.domain = topology.Clique{}, 0
 		if f.Stays != "" || f.Gone {
 			continue // they say what they said
 		}
@@ -23,10 +27,10 @@ func (p *planner) readLeaves() {
 			r.keep, pl.Reason, pl.Message = true, ReasonTiersMissing, "nothing names the leaf switch above it"
 		default:
 			r.keep, pl.Source = false, string(fromSwitch)
-			r.domain = p.intern(known, []Domain{{Value: r.tiers[0]}})[0]
+			r.domain = p.intern(known, []topology.Domain{{Value: r.tiers[0]}})[0]
 		}
 	}
-	p.plan.Problems = slices.DeleteFunc(p.plan.Problems, func(pr Problem) bool {
+	p.plan.Problems = slices.DeleteFunc(p.plan.Problems, func(pr topology.Problem) bool {
 		return pr.Reason == ReasonCliqueDiffers || pr.Reason == ReasonDomainDiffers // no NVLink domain is followed
 	})
 }

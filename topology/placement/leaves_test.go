@@ -1,4 +1,4 @@
-package topology_test
+package placement_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // leafSite is three leaves of four machines whose NVLink ends inside, two below
@@ -23,7 +24,7 @@ func leafSite() []topology.Facts {
 	return out
 }
 
-var byLeaf = topology.Policy{ShortBlocks: true, ByLeaf: true, MinBlockNodes: 1}
+var byLeaf = placement.Policy{ShortBlocks: true, ByLeaf: true, MinBlockNodes: 1}
 
 func TestPlanByLeaf(t *testing.T) {
 	facts := leafSite()
@@ -91,4 +92,4 @@ func each(facts []topology.Facts, change func(f *topology.Facts)) {
 }
 
 // nameList is the blocks in their order.
-func nameList(p *topology.Plan) string { return strings.Join(names(p.Blocks), " ") }
+func nameList(p *placement.Plan) string { return strings.Join(names(p.Blocks), " ") }

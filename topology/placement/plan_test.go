@@ -1,4 +1,4 @@
-package topology_test
+package placement_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // rack returns the facts of n nodes of one NVLink domain.
@@ -54,21 +55,21 @@ func site(racks, nodes int) []topology.Facts {
 	return out
 }
 
-func mustPlan(t testing.TB, facts []topology.Facts, prev *topology.Previous, policy topology.Policy) *topology.Plan {
+func mustPlan(t testing.TB, facts []topology.Facts, prev *placement.Previous, policy placement.Policy) *placement.Plan {
 	t.Helper()
-	plan, err := topology.MakePlan(facts, prev, policy)
+	plan, err := placement.MakePlan(facts, prev, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return plan
 }
 
-func previous(p *topology.Plan) *topology.Previous {
-	return &topology.Previous{ByLeaf: p.ByLeaf, BaseBlockSize: p.BaseBlockSize, Blocks: p.Blocks, Switches: p.Switches}
+func previous(p *placement.Plan) *placement.Previous {
+	return &placement.Previous{ByLeaf: p.ByLeaf, BaseBlockSize: p.BaseBlockSize, Blocks: p.Blocks, Switches: p.Switches}
 }
 
 // fromFile returns the plan as a file holds it: without the cliques.
-func fromFile(p *topology.Plan) *topology.Previous {
+func fromFile(p *placement.Plan) *placement.Previous {
 	prev := previous(p)
 	prev.Blocks = slices.Clone(prev.Blocks)
 	for i := range prev.Blocks {
@@ -78,7 +79,7 @@ func fromFile(p *topology.Plan) *topology.Previous {
 }
 
 // lines is the plan as text, a line a block, for counting what changed.
-func lines(p *topology.Plan) []string {
+func lines(p *placement.Plan) []string {
 	out := []string{fmt.Sprint("sizes ", p.BlockSizes)}
 	for _, b := range p.Blocks {
 		out = append(out, b.Name+" "+strings.Join(b.Nodes, ","))
@@ -104,7 +105,7 @@ func changed(was, is []string) (gone, added int) {
 	return gone, added
 }
 
-var short = topology.Policy{ShortBlocks: true}
+var short = placement.Policy{ShortBlocks: true}
 
 func TestPlanIsDeterministic(t *testing.T) {
 	facts := site(12, 18)
@@ -176,7 +177,7 @@ func TestPlanKnownBlocksStay(t *testing.T) {
 	}
 }
 
-func names(blocks []topology.Block) []string {
+func names(blocks []placement.Block) []string {
 	var out []string
 	for _, b := range blocks {
 		out = append(out, b.Name)
@@ -256,21 +257,21 @@ func TestPlanWhy(t *testing.T) {
 		source              string
 		blockWithoutHistory bool
 	}{
-		{"placed by NVML", first(func(*topology.Facts) {}), topology.ReasonPlaced, topology.ReasonPlaced, "nvml", true},
-		{"fabric in progress", fabric(topology.FabricInProgress, ""), topology.ReasonFabricInProgress, topology.ReasonFabricInProgress, "previous", false},
-		{"fabric not started", fabric(topology.FabricNotStarted, ""), topology.ReasonFabricInProgress, topology.ReasonFabricInProgress, "previous", false},
-		{"fabric failed", fabric(topology.FabricCompleted, "ERROR_UNKNOWN"), topology.ReasonFabricFailed, topology.ReasonFabricFailed, "previous", false},
-		{"no multi-node NVLink", fabric(topology.FabricNotSupported, ""), topology.ReasonNoDomain, topology.ReasonNoDomain, "", false},
-		{"no cluster", fabric(topology.FabricCompleted, ""), topology.ReasonNoDomain, topology.ReasonNoDomain, "", false},
-		{"fabric absent", fabric("", ""), topology.ReasonNoDomain, topology.ReasonNoDomain, "previous", false},
-		{"no GPU", first(func(f *topology.Facts) { f.Report.GPUs = nil }), topology.ReasonNoGPUs, topology.ReasonNoGPUs, "previous", false},
-		{"no facts at all", first(func(f *topology.Facts) { f.Report = nil; f.Labels.GPUs = 4 }), topology.ReasonNoFacts, topology.ReasonNoFacts, "previous", false},
+		{"placed by NVML", first(func(*topology.Facts) {}), placement.ReasonPlaced, placement.ReasonPlaced, "nvml", true},
+		{"fabric in progress", fabric(topology.FabricInProgress, ""), placement.ReasonFabricInProgress, placement.ReasonFabricInProgress, "previous", false},
+		{"fabric not started", fabric(topology.FabricNotStarted, ""), placement.ReasonFabricInProgress, placement.ReasonFabricInProgress, "previous", false},
+		{"fabric failed", fabric(topology.FabricCompleted, "ERROR_UNKNOWN"), placement.ReasonFabricFailed, placement.ReasonFabricFailed, "previous", false},
+		{"no multi-node NVLink", fabric(topology.FabricNotSupported, ""), placement.ReasonNoDomain, placement.ReasonNoDomain, "", false},
+		{"no cluster", fabric(topology.FabricCompleted, ""), placement.ReasonNoDomain, placement.ReasonNoDomain, "", false},
+		{"fabric absent", fabric("", ""), placement.ReasonNoDomain, placement.ReasonNoDomain, "previous", false},
+		{"no GPU", first(func(f *topology.Facts) { f.Report.GPUs = nil }), placement.ReasonNoGPUs, placement.ReasonNoGPUs, "previous", false},
+		{"no facts at all", first(func(f *topology.Facts) { f.Report = nil; f.Labels.GPUs = 4 }), placement.ReasonNoFacts, placement.ReasonNoFacts, "previous", false},
 		{"clique by label", first(func(f *topology.Facts) {
 			f.Report = nil
 			f.Labels.Clique = topology.Clique{ClusterUUID: clusterUUID(1), ID: 1}
-		}), topology.ReasonPlaced, topology.ReasonPlaced, "label", true},
-		{"two cliques", first(func(f *topology.Facts) { f.Report.GPUs[3].Fabric.CliqueID = 9 }), topology.ReasonTwoCliques, topology.ReasonTwoCliques, "previous", false},
-		{"unhealthy GPU stays", first(func(f *topology.Facts) { f.Report.GPUs[3].Fabric.Health = topology.HealthUnhealthy }), topology.ReasonPlaced, topology.ReasonPlaced, "nvml", true},
+		}), placement.ReasonPlaced, placement.ReasonPlaced, "label", true},
+		{"two cliques", first(func(f *topology.Facts) { f.Report.GPUs[3].Fabric.CliqueID = 9 }), placement.ReasonTwoCliques, placement.ReasonTwoCliques, "previous", false},
+		{"unhealthy GPU stays", first(func(f *topology.Facts) { f.Report.GPUs[3].Fabric.Health = topology.HealthUnhealthy }), placement.ReasonPlaced, placement.ReasonPlaced, "nvml", true},
 	}
 	published := fromFile(mustPlan(t, site(1, 4), nil, short))
 	for _, tt := range tests {
@@ -292,14 +293,14 @@ func TestPlanBaseBlockSize(t *testing.T) {
 	facts := slices.Concat(rack(1, 18), rack(2, 17), rack(3, 18))
 	tests := []struct {
 		name   string
-		policy topology.Policy
+		policy placement.Policy
 		want   []int
 		blocks int
 	}{
 		{"largest where short blocks are taken", short, []int{18}, 3},
-		{"smallest where they are fatal", topology.Policy{}, []int{17}, 3},
-		{"configured, and further sizes", topology.Policy{ShortBlocks: true, BaseBlockSize: 18, BlockSizes: []int{36, 144}}, []int{18, 36, 144}, 3},
-		{"configured, and a short block left out", topology.Policy{BaseBlockSize: 18}, []int{18}, 2},
+		{"smallest where they are fatal", placement.Policy{}, []int{17}, 3},
+		{"configured, and further sizes", placement.Policy{ShortBlocks: true, BaseBlockSize: 18, BlockSizes: []int{36, 144}}, []int{18, 36, 144}, 3},
+		{"configured, and a short block left out", placement.Policy{BaseBlockSize: 18}, []int{18}, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -310,7 +311,7 @@ func TestPlanBaseBlockSize(t *testing.T) {
 		})
 	}
 	for _, sizes := range [][]int{{35}, {72, 36}, {18 << 16}, {54}} {
-		if _, err := topology.MakePlan(facts, nil, topology.Policy{ShortBlocks: true, BaseBlockSize: 18, BlockSizes: sizes}); err == nil {
+		if _, err := placement.MakePlan(facts, nil, placement.Policy{ShortBlocks: true, BaseBlockSize: 18, BlockSizes: sizes}); err == nil {
 			t.Errorf("block sizes %v on base 18 were taken", sizes)
 		}
 	}
@@ -320,19 +321,19 @@ func TestPlanBaseBlockSize(t *testing.T) {
 // 24.11 would not start with.
 func TestPlanOldRelease(t *testing.T) {
 	facts := site(2, 4)
-	plan := mustPlan(t, facts, nil, topology.Policy{})
-	after := mustPlan(t, facts[1:], fromFile(plan), topology.Policy{})
+	plan := mustPlan(t, facts, nil, placement.Policy{})
+	after := mustPlan(t, facts[1:], fromFile(plan), placement.Policy{})
 	if diff := cmp.Diff(lines(plan), lines(after)); diff != "" {
 		t.Errorf("a lost node changed the plan (-was +is):\n%s", diff)
 	}
-	if len(after.Problems) != 1 || after.Problems[0].Reason != topology.ReasonKeptGone {
-		t.Errorf("problems %v, want one %s", after.Problems, topology.ReasonKeptGone)
+	if len(after.Problems) != 1 || after.Problems[0].Reason != placement.ReasonKeptGone {
+		t.Errorf("problems %v, want one %s", after.Problems, placement.ReasonKeptGone)
 	}
 }
 
 func TestPlanRefuses(t *testing.T) {
 	facts := []topology.Facts{{Name: "a.one", SlurmName: "a"}, {Name: "a.two", SlurmName: "a"}}
-	_, err := topology.MakePlan(facts, nil, short)
+	_, err := placement.MakePlan(facts, nil, short)
 	if err == nil || !strings.Contains(err.Error(), `"a.one" and "a.two"`) {
 		t.Errorf("two nodes of one Slurm name: error %v, want one that names both", err)
 	}
@@ -352,25 +353,25 @@ func TestPlanTree(t *testing.T) {
 		node("c1", "same", "same"), node("d1", "leaf.with.dots/and:colons", "s12345678901234567890"),
 	}
 	plan := mustPlan(t, facts, nil, short)
-	want := []topology.Switch{
+	want := []placement.Switch{
 		{Name: "leaf-1", Nodes: []string{"a1", "a2"}},
 		{Name: "leaf-2", Nodes: []string{"a3"}},
 		{Name: "leaf-3", Nodes: []string{"b1", "b2", "b3"}},
-		{Name: topology.SlurmName("leaf.with.dots/and:colons"), Nodes: []string{"d1"}},
+		{Name: placement.SlurmName("leaf.with.dots/and:colons"), Nodes: []string{"d1"}},
 		{Name: "same", Nodes: []string{"c1"}},
-		{Name: topology.SlurmName("s12345678901234567890"), Children: []string{topology.SlurmName("leaf.with.dots/and:colons")}},
+		{Name: placement.SlurmName("s12345678901234567890"), Children: []string{placement.SlurmName("leaf.with.dots/and:colons")}},
 		{Name: "tier1-same", Children: []string{"same"}},
 		{Name: "spine-1", Children: []string{"leaf-1", "leaf-2"}},
 		{Name: "spine-2", Children: []string{"leaf-3"}},
 	}
-	slices.SortFunc(want[5:], func(a, b topology.Switch) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(want[5:], func(a, b placement.Switch) int { return strings.Compare(a.Name, b.Name) })
 	got := slices.Clone(plan.Switches)
-	slices.SortFunc(got[5:], func(a, b topology.Switch) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(got[5:], func(a, b placement.Switch) int { return strings.Compare(a.Name, b.Name) })
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("switches (-want +got):\n%s", diff)
 	}
-	if len(plan.Problems) != 1 || plan.Problems[0].Reason != topology.ReasonTierConflict {
-		t.Errorf("problems %v, want one %s", plan.Problems, topology.ReasonTierConflict)
+	if len(plan.Problems) != 1 || plan.Problems[0].Reason != placement.ReasonTierConflict {
+		t.Errorf("problems %v, want one %s", plan.Problems, placement.ReasonTierConflict)
 	}
 	lost := slices.Clone(facts)
 	lost[0].Report = &topology.Node{Name: "a1", GPUs: []topology.GPU{{UUID: "GPU-a1"}}}
@@ -463,7 +464,7 @@ func TestPlanForgets(t *testing.T) {
 			if has := slices.Contains(names(got.Blocks), forget.Forget[0]); has != tt.stays {
 				t.Errorf("the block stays: %t, want %t: %v", has, tt.stays, lines(got))
 			}
-			named := slices.ContainsFunc(got.Problems, func(p topology.Problem) bool { return p.Reason == topology.ReasonForgottenInUse })
+			named := slices.ContainsFunc(got.Problems, func(p topology.Problem) bool { return p.Reason == placement.ReasonForgottenInUse })
 			if named != tt.stays {
 				t.Errorf("problems %v", got.Problems)
 			}
@@ -480,25 +481,25 @@ func TestPlanForgets(t *testing.T) {
 // where labels are all that has ever been known.
 func TestPlanLabelsAlone(t *testing.T) {
 	tests := map[string]struct {
-		change func(facts []topology.Facts, prev *topology.Previous)
+		change func(facts []topology.Facts, prev *placement.Previous)
 		moves  bool
 	}{
-		"no agents": {func([]topology.Facts, *topology.Previous) {}, true},
-		"another node has a report": {func(facts []topology.Facts, _ *topology.Previous) {
+		"no agents": {func([]topology.Facts, *placement.Previous) {}, true},
+		"another node has a report": {func(facts []topology.Facts, _ *placement.Previous) {
 			facts[3].Report = site(1, 4)[3].Report
 		}, false},
-		"no report can be read": {func(facts []topology.Facts, _ *topology.Previous) {
+		"no report can be read": {func(facts []topology.Facts, _ *placement.Previous) {
 			for i := range facts {
 				facts[i].ReportUnreadable = true
 			}
 		}, false},
-		"one report, which cannot be read": {func(facts []topology.Facts, _ *topology.Previous) {
+		"one report, which cannot be read": {func(facts []topology.Facts, _ *placement.Previous) {
 			facts[6].ReportUnreadable = true
 		}, false},
-		"its report was deleted": {func(facts []topology.Facts, prev *topology.Previous) {
+		"its report was deleted": {func(facts []topology.Facts, prev *placement.Previous) {
 			prev.Reported = map[string]bool{facts[0].SlurmName: true}
 		}, false},
-		"another's was, and it never had one": {func(facts []topology.Facts, prev *topology.Previous) {
+		"another's was, and it never had one": {func(facts []topology.Facts, prev *placement.Previous) {
 			prev.Reported = map[string]bool{facts[1].SlurmName: true}
 		}, true},
 	}

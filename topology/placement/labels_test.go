@@ -1,4 +1,4 @@
-package topology_test
+package placement_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 const tierZero = "topology.nebius.com/tier-0"
@@ -31,7 +32,7 @@ func report(f *topology.Facts, all []topology.Facts) {
 	f.Report = &r
 }
 
-func blockOf(p *topology.Plan, node string) string {
+func blockOf(p *placement.Plan, node string) string {
 	for _, pl := range p.Placements {
 		if pl.Node == node {
 			return pl.Block
@@ -40,7 +41,7 @@ func blockOf(p *topology.Plan, node string) string {
 	return ""
 }
 
-func problemsOf(p *topology.Plan, reason string) (nodes []string) {
+func problemsOf(p *placement.Plan, reason string) (nodes []string) {
 	for _, pr := range p.Problems {
 		if pr.Reason == reason {
 			nodes = append(nodes, pr.Node)
@@ -68,7 +69,7 @@ func TestDomainBlockNames(t *testing.T) {
 		t.Errorf("%d values of two labels make the blocks %v", len(values), got)
 	}
 	for _, name := range got {
-		if topology.SlurmName(name) != name {
+		if placement.SlurmName(name) != name {
 			t.Errorf("%q is no name that Slurm takes", name)
 		}
 	}
@@ -133,10 +134,10 @@ func TestDomainWitnesses(t *testing.T) {
 			if tt.blocks != nil && !slices.Equal(sizes, tt.blocks) {
 				t.Errorf("blocks %v, want sizes %v; %v", lines(plan), tt.blocks, plan.Problems)
 			}
-			if got := len(slices.DeleteFunc(problemsOf(plan, topology.ReasonDomainConflict), func(n string) bool { return n != "" })); got != tt.conflicts {
+			if got := len(slices.DeleteFunc(problemsOf(plan, placement.ReasonDomainConflict), func(n string) bool { return n != "" })); got != tt.conflicts {
 				t.Errorf("%d conflicts, want %d: %v", got, tt.conflicts, plan.Problems)
 			}
-			if diff := cmp.Diff(tt.differ, problemsOf(plan, topology.ReasonDomainDiffers)); diff != "" {
+			if diff := cmp.Diff(tt.differ, problemsOf(plan, placement.ReasonDomainDiffers)); diff != "" {
 				t.Errorf("nodes that differ (-want +got):\n%s", diff)
 			}
 			for range 5 {
@@ -165,7 +166,7 @@ func TestDomainDenied(t *testing.T) {
 		}
 	}
 	plan := mustPlan(t, facts, nil, short)
-	if len(plan.Blocks) > 0 || len(problemsOf(plan, topology.ReasonDomainDiffers)) != 4 {
+	if len(plan.Blocks) > 0 || len(problemsOf(plan, placement.ReasonDomainDiffers)) != 4 {
 		t.Errorf("%v, problems %v", lines(plan), plan.Problems)
 	}
 }
@@ -288,7 +289,7 @@ func TestDomainLabelAlone(t *testing.T) {
 		if moved := blockOf(is, "r001n01") == blockOf(is, "r002n04"); moved == agents || blockOf(is, "r001n01") == "" {
 			t.Errorf("%s: moved %t: %v, problems %v", name, moved, lines(is), is.Problems)
 		}
-		if got := problemsOf(is, topology.ReasonDomainDiffers); agents != slices.Equal(got, []string{"r001n01"}) {
+		if got := problemsOf(is, placement.ReasonDomainDiffers); agents != slices.Equal(got, []string{"r001n01"}) {
 			t.Errorf("%s: problems %v", name, is.Problems)
 		}
 	}

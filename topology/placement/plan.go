@@ -1,10 +1,12 @@
-package topology
+package placement
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Plan is where every node belongs. Its order is part of it: Slurm aggregates
@@ -21,8 +23,8 @@ type Plan struct {
 	// Switches lists every switch after its children.
 	Switches []Switch `json:"switches,omitempty"`
 	// Placements has one entry per node, in the order of SlurmName.
-	Placements []Placement `json:"placements"`
-	Problems   []Problem   `json:"problems,omitempty"`
+	Placements []Placement        `json:"placements"`
+	Problems   []topology.Problem `json:"problems,omitempty"`
 }
 
 // Block is one NVLink domain, the place of one that has gone or is to come, the
@@ -30,7 +32,7 @@ type Plan struct {
 type Block struct {
 	Name string `json:"name"`
 	// Clique is zero in a placeholder that was read from a file.
-	Clique Clique `json:"clique,omitzero"`
+	Clique topology.Clique `json:"clique,omitzero"`
 	// Nodes are Slurm names, sorted; empty in a placeholder.
 	Nodes []string `json:"nodes,omitempty"`
 }
@@ -81,7 +83,7 @@ type Previous struct {
 
 // planner holds the state of one MakePlan.
 type planner struct {
-	facts   []*Facts // sorted by SlurmName
+	facts   []*topology.Facts // sorted by SlurmName
 	prev    Previous
 	policy  Policy
 	plan    *Plan
@@ -103,7 +105,7 @@ const noBlock = -1
 // reading is what placing a node needs of its facts. They are many and spread
 // over memory, so they are gone through once.
 type reading struct {
-	clique Clique
+	clique topology.Clique
 	// domain is the index into planner.domains, counted from 1, where only
 	// labels name the domain.
 	domain  int32
@@ -140,11 +142,11 @@ func (g *group) String() string {
 // MakePlan decides where every node belongs. previous may be nil. It fails only
 // on input that no plan can be made from: two nodes of one Slurm name, or a
 // policy out of range. All else is named in the plan's placements and problems.
-func MakePlan(facts []Facts, previous *Previous, policy Policy) (*Plan, error) {
+func MakePlan(facts []topology.Facts, previous *Previous, policy Policy) (*Plan, error) {
 	if err := policy.validate(); err != nil {
 		return nil, err
 	}
-	p := &planner{policy: policy, plan: &Plan{}, facts: make([]*Facts, len(facts))}
+	p := &planner{policy: policy, plan: &Plan{}, facts: make([]*topology.Facts, len(facts))}
 	for i := range facts {
 		p.facts[i] = &facts[i]
 	}
@@ -183,7 +185,7 @@ func MakePlan(facts []Facts, previous *Previous, policy Policy) (*Plan, error) {
 
 // indexNodes sorts the facts and refuses two nodes of one name.
 func (p *planner) indexNodes() error {
-	slices.SortFunc(p.facts, func(a, b *Facts) int {
+	slices.SortFunc(p.facts, func(a, b *topology.Facts) int {
 		if n := strings.Compare(a.SlurmName, b.SlurmName); n != 0 {
 			return n
 		}
@@ -236,7 +238,7 @@ func (p *planner) readFacts() {
 	p.read = make([]reading, len(p.facts))
 	for i, f := range p.facts {
 		p.agents = p.agents || f.Report != nil || f.ReportUnreadable
-		d := p.keepUnlessNone(i, f.domain())
+		d := p.keepUnlessNone(i, decideDomain(f))
 		p.read[i] = reading{clique: d.clique, keep: d.keep, tiers: f.Tiers(), hasGPUs: f.GPUCount() > 0}
 		pl := &p.plan.Placements[i]
 		pl.Source, pl.Reason, pl.Message = string(d.source), d.reason, d.message
@@ -252,7 +254,7 @@ func (p *planner) readFacts() {
 		case d.source == fromNVML && !f.Labels.Clique.IsZero() && f.Labels.Clique != d.clique:
 			p.problem(f.Name, ReasonCliqueDiffers, fmt.Sprintf("NVML reports clique %s, the node's label says %s; NVML is followed", d.clique, f.Labels.Clique))
 		case d.reason == ReasonNoDomain && !d.keep && f.Labels.NamesDomain():
-			p.problem(f.Name, ReasonDomainDiffers, fmt.Sprintf("NVML reports no NVLink domain between nodes, the node's label says %s; NVML is followed", f.Labels.domain()))
+			p.problem(f.Name, ReasonDomainDiffers, fmt.Sprintf("NVML reports no NVLink domain between nodes, the node's label says %s; NVML is followed", f.Labels.DomainText()))
 		}
 	}
 }
@@ -262,7 +264,7 @@ func (p *planner) readFacts() {
 func (p *planner) groupNodes() {
 	var ids []identity // in the order of their first nodes
 	var counts []int
-	known := make(map[Clique]int32)
+	known := make(map[topology.Clique]int32)
 	domains := make([]int32, len(p.domains)) // index into ids, counted from 1
 	p.groupOf = make([]int32, len(p.read))   // first an index into ids
 	last, placed := int32(-1), 0
@@ -323,7 +325,7 @@ func (p *planner) newGroup(id identity) group {
 	g := group{identity: id, prev: noBlock}
 	if id.domain != 0 {
 		d := &p.domains[id.domain-1]
-		if g.title, g.names = "NVLink domain "+d.String(), d.blockNames(); p.policy.ByLeaf {
+		if g.title, g.names = "NVLink domain "+d.String(), domainBlockNames(d.Domain); p.policy.ByLeaf {
 			g.title, g.names = "leaf switch "+d.Value, leafBlockNames(d.Value)
 		}
 	} else {
@@ -356,7 +358,7 @@ func (p *planner) addAliases() {
 			continue
 		}
 		if g := p.groupOf[d.witnesses[0].first]; g >= 0 && p.groups[g].identity == d.is {
-			names := d.blockNames()
+			names := domainBlockNames(d.Domain)
 			p.groups[g].aliases = append(p.groups[g].aliases, names[:]...)
 		}
 	}
@@ -379,18 +381,18 @@ func (p *planner) findProblems() {
 			}
 		}
 	}
-	slices.SortStableFunc(p.plan.Problems, func(a, b Problem) int {
+	slices.SortStableFunc(p.plan.Problems, func(a, b topology.Problem) int {
 		return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
 	})
 }
 
 func (p *planner) problem(node, reason, message string) {
-	p.plan.Problems = append(p.plan.Problems, Problem{Node: node, Reason: reason, Message: message})
+	p.plan.Problems = append(p.plan.Problems, topology.Problem{Node: node, Reason: reason, Message: message})
 }
 
 // find returns the index of the facts of a Slurm name.
 func (p *planner) find(slurmName string) (int, bool) {
-	return slices.BinarySearchFunc(p.facts, slurmName, func(f *Facts, name string) int { return strings.Compare(f.SlurmName, name) })
+	return slices.BinarySearchFunc(p.facts, slurmName, func(f *topology.Facts, name string) int { return strings.Compare(f.SlurmName, name) })
 }
 
 // leave takes the node out of all blocks and says why.
