@@ -35,15 +35,7 @@ func isProblem(reason string) bool {
 // names what must be repaired first, and hides what follows from that.
 func Judge(s *Seen) map[string]Verdict {
 	verdicts := make(map[string]Verdict, len(s.Nodes))
-	judgeInto(verdicts, s, len(s.Cliques) == 0)
-	return verdicts
-}
-
-// judgeInto adds the verdicts on the nodes of s, which may be a part of what is seen:
-// with a clique it has all entries and nodes of it, and with a node all that concerns
-// it. byStatus says that there are no cliques in all of it.
-func judgeInto(verdicts map[string]Verdict, s *Seen, byStatus bool) {
-	j := gather(s, byStatus)
+	j := gather(s)
 	for i := range j.nodes {
 		if n := &j.nodes[i]; n.GPUs || n.member || j.listed(n) {
 			n.found = j.first(n)
@@ -60,6 +52,7 @@ func judgeInto(verdicts map[string]Verdict, s *Seen, byStatus bool) {
 		}
 		verdicts[n.Name] = v
 	}
+	return verdicts
 }
 
 // finding is what one look at a node ends with; zero if there is nothing to say.

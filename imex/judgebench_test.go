@@ -46,27 +46,6 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// BenchmarkKeeper judges them after one entry has changed, with all maps and slices
-// made anew.
-func BenchmarkKeeper(b *testing.B) {
-	for _, c := range largeCases {
-		b.Run(c.name, func(b *testing.B) {
-			s := largeSeen()
-			c.spoil(s)
-			both := [2]*Seen{s, s.clone()}
-			s.Cliques[300].Daemons[5].Ready = false
-			var k Keeper
-			k.Judge(both[1])
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if got := k.Judge(both[i%2]); len(got) != 10000 {
-					b.Fatalf("%d verdicts", len(got))
-				}
-			}
-		})
-	}
-}
-
 // largeSeen returns 10,000 nodes that are all ready.
 func largeSeen() *Seen {
 	s := &Seen{

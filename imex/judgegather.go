@@ -14,7 +14,7 @@ type judge struct {
 	cliques map[cliqueKey]*clique
 	// byID are the cliques of all domains by the clique's own name.
 	byID map[string][]*clique
-	// byStatus says that entries are those of the domain's status.
+	// byStatus: there are no cliques, so that the domain's status has the entries.
 	byStatus bool
 }
 
@@ -58,10 +58,10 @@ type clique struct {
 }
 
 // gather sorts what is seen, so that its order says nothing.
-func gather(s *Seen, byStatus bool) *judge {
+func gather(s *Seen) *judge {
 	j := &judge{
 		Seen:     s,
-		byStatus: byStatus,
+		byStatus: len(s.Cliques) == 0,
 		nodes:    make([]node, 0, len(s.Nodes)),
 		at:       make(map[string]*node, len(s.Nodes)),
 		cliques:  make(map[cliqueKey]*clique, len(s.Cliques)),

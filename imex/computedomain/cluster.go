@@ -49,11 +49,6 @@ type Cluster struct {
 	claims  *source[claimFacts]
 	joining *source[podFacts] // holders' and Slurm's
 	waiting *source[podFacts] // all that are not scheduled
-	// What Snapshots have of these sources.
-	keptCliques kept[[]imex.Clique]
-	keptClaims  []imex.Claim
-	keptWorkers kept[map[string]bool]
-
 	refusal refusal
 }
 

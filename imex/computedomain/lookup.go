@@ -2,6 +2,8 @@ package computedomain
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -105,18 +107,11 @@ func (c *Cluster) allCliques() ([]imex.Clique, error) {
 	case !is:
 		return nil, nil
 	}
-	c.clique.mu.Lock()
-	defer c.clique.mu.Unlock()
-	if !c.clique.synced {
+	cliques, read := c.clique.all()
+	if !read {
 		if err := c.unread(whatCliques); !apierrors.IsNotFound(err) {
 			return nil, err
 		}
 	}
-	return c.keptCliques.get(c.clique.version, func() []imex.Clique {
-		cliques := make([]imex.Clique, 0, len(c.clique.facts))
-		for _, key := range c.clique.inOrder() { // of names, which begin with the domain's UID
-			cliques = append(cliques, c.clique.facts[key])
-		}
-		return cliques
-	}), nil
+	return slices.Collect(maps.Values(cliques)), nil
 }

@@ -3,20 +3,19 @@ package computedomain
 import (
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
-	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-// BenchmarkMembership goes the whole way that the publisher goes after one change:
+// BenchmarkMembership goes the whole way that the publisher goes after a change:
 // what is watched of 10,000 nodes in 600 cliques, what is known of the nodes, and the
 // verdicts. How the change is read is not in it.
 func BenchmarkMembership(b *testing.B) {
@@ -29,66 +28,47 @@ func BenchmarkMembership(b *testing.B) {
 		{"no domain", func(c *large) { c.domain.put(c.key(), domainFacts{}, false) }},
 		{"all in conflict", (*large).conflict},
 	} {
-		for _, change := range []struct {
-			name string
-			turn func(c *large, on bool)
-		}{
-			{"entry", (*large).turnEntry},
-			{"claim", (*large).turnClaim},
-			{"claim comes or goes", (*large).turnClaims},
-			{"label", (*large).turnLabel},
-			{"status of the domain", (*large).turnStatus},
-			{"all", (*large).turnAll},
-		} {
-			b.Run(state.name+"/"+change.name, func(b *testing.B) {
-				c := largeCluster(b, 10000)
-				state.spoil(c)
-				var k imex.Keeper
-				c.judge(b, &k)
-				b.ReportAllocs()
-				on := false
-				for b.Loop() {
-					on = !on
-					change.turn(c, on)
-					c.judge(b, &k)
-				}
-			})
-		}
+		b.Run(state.name, func(b *testing.B) {
+			c := largeCluster(b, 10000)
+			state.spoil(c)
+			b.ReportAllocs()
+			for b.Loop() {
+				c.judge(b)
+			}
+		})
 	}
 }
 
-// BenchmarkKeptMemory measures what is kept from one judgement to the next,
-// beside what is watched.
-func BenchmarkKeptMemory(b *testing.B) {
-	c := largeCluster(b, 10000)
-	heap := func() float64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return float64(m.HeapAlloc)
+// listedCluster returns a Cluster that has read lists without a single object.
+func listedCluster(tb testing.TB, join string) *Cluster {
+	tb.Helper()
+	config, err := imex.Config{Join: join, Namespace: "slurm"}.Complete()
+	if err != nil {
+		tb.Fatal(err)
 	}
-	for b.Loop() {
-		c.keptCliques, c.keptClaims, c.claims.since, c.claims.keys = kept[[]imex.Clique]{}, nil, nil, nil
-		before := heap()
-		var k imex.Keeper
-		c.judge(b, &k)
-		b.ReportMetric((heap()-before)/1e6, "MB")
-		runtime.KeepAlive(&k)
+	definition := newSource(func(any) (struct{}, bool) { return struct{}{}, true }, nobody)
+	definition.put(types.NamespacedName{Name: "a definition"}, struct{}{}, true)
+	definition.synced = true
+	c := &Cluster{config: config, health: apihealth.New(nil), domains: &defined{source: definition}, cliques: &defined{source: definition}}
+	c.domain, c.clique = newSource(readDomain, nobody), newSource(readClique, nobody)
+	c.claims, c.joining, c.waiting = newSource(readClaim, nobody), newSource(joiningReader(join), nobody), newSource(readPod, nobody)
+	for _, s := range []interface{ Replace([]any, string) error }{c.domain, c.clique, c.claims, c.joining, c.waiting} {
+		if err := s.Replace(nil, "1"); err != nil {
+			tb.Fatal(err)
+		}
 	}
+	return c
 }
 
 // large is a Cluster in which each node has an entry and a holder's claim.
 type large struct {
 	*Cluster
 	snap publisher.Snapshot
-	odd  int // the node that changes
-	// status is what turnStatus writes.
-	status map[bool]map[string]imex.Member
 }
 
 // largeCluster has as many nodes, in 600 cliques.
 func largeCluster(tb testing.TB, nodes int) *large {
-	c := &large{Cluster: listedCluster(tb, imex.JoinHolder), snap: publisher.Snapshot{Reports: map[string]*topology.Node{}}, odd: nodes / 2, status: map[bool]map[string]imex.Member{}}
+	c := &large{Cluster: listedCluster(tb, imex.JoinHolder), snap: publisher.Snapshot{Reports: map[string]*topology.Node{}}}
 	facts := domainFacts{uid: "7c2f0c5e-1111-4a6b-9d3e-0123456789ab", spec: c.wanted(), members: map[string]imex.Member{}}
 	cliques := map[types.NamespacedName]imex.Clique{}
 	major := 235
@@ -116,31 +96,25 @@ func largeCluster(tb testing.TB, nodes int) *large {
 }
 
 // judge does what the publisher does.
-func (c *large) judge(tb testing.TB, k *imex.Keeper) {
+func (c *large) judge(tb testing.TB) {
 	tb.Helper()
 	seen, err := c.Snapshot()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	seen.Nodes = publisher.Members(&c.snap, seen.Workers)
-	if got := k.Judge(seen); len(got) != len(c.snap.Nodes) {
+	if got := imex.Judge(seen); len(got) != len(c.snap.Nodes) {
 		tb.Fatalf("%d verdicts", len(got))
 	}
 }
 
 // late has one node in each clique that is not ready.
 func (c *large) late() {
-	for key := range maps.Clone(c.clique.facts) {
-		c.entry(key, 0, false)
+	for key, clique := range maps.Clone(c.clique.facts) {
+		clique.Daemons = slices.Clone(clique.Daemons)
+		clique.Daemons[0].Ready = false
+		c.clique.put(key, clique, true)
 	}
-}
-
-// entry says of one entry whether it is ready.
-func (c *large) entry(key types.NamespacedName, i int, ready bool) {
-	clique := c.clique.facts[key]
-	clique.Daemons = slices.Clone(clique.Daemons)
-	clique.Daemons[i].Ready = ready
-	c.clique.put(key, clique, true)
 }
 
 // conflict has a second claim on each node, which waits.
@@ -150,58 +124,4 @@ func (c *large) conflict() {
 		c.joining.put(types.NamespacedName{Namespace: "slurm", Name: name}, podFacts{uid: types.UID(name), owner: imex.OwnerSlurmd, node: c.snap.Nodes[i].Name, claims: []string{name}}, true)
 		c.claims.put(types.NamespacedName{Namespace: "slurm", Name: name}, claimFacts{domain: "d", madeFor: podRef{name, types.UID(name)}}, true)
 	}
-}
-
-func (c *large) turnEntry(on bool) {
-	id := c.snap.Nodes[c.odd].Labels[nodelabels.Clique]
-	key := types.NamespacedName{Namespace: "driver", Name: "7c2f0c5e-1111-4a6b-9d3e-0123456789ab." + id}
-	c.entry(key, len(c.clique.facts[key].Daemons)-1, !on)
-}
-
-func (c *large) turnClaim(on bool) {
-	key := types.NamespacedName{Namespace: c.config.Namespace, Name: fmt.Sprintf("quoin-imex-%s-channel", c.snap.Nodes[c.odd].Name)}
-	facts := c.claims.facts[key]
-	facts.reserved = []podRef{facts.madeFor}
-	if on {
-		facts.reserved = nil
-	}
-	c.claims.put(key, facts, true)
-}
-
-func (c *large) turnClaims(on bool) {
-	c.claims.put(types.NamespacedName{Namespace: "slurm", Name: "other"}, claimFacts{domain: "d", allocated: true, node: c.snap.Nodes[c.odd].Name}, on)
-}
-
-func (c *large) turnLabel(on bool) {
-	n := &c.snap.Nodes[c.odd]
-	n.Labels = maps.Clone(n.Labels)
-	if n.Labels[labelDomain] = "7c2f0c5e-1111-4a6b-9d3e-0123456789ab"; on {
-		n.Labels[labelDomain] = ""
-	}
-}
-
-// turnStatus has the domain's status as the driver writes it for each change, all of
-// it anew.
-func (c *large) turnStatus(on bool) {
-	facts, is := c.domain.facts[c.key()]
-	if !is {
-		return
-	}
-	if c.status[on] == nil {
-		c.status[on] = make(map[string]imex.Member, len(facts.members))
-		for name, m := range facts.members {
-			m.Node, m.Address, m.Clique = strings.Clone(m.Node), strings.Clone(m.Address), strings.Clone(m.Clique)
-			m.Ready = !on || name != c.snap.Nodes[c.odd].Name
-			c.status[on][m.Node] = m
-		}
-	}
-	facts.members = c.status[on]
-	c.domain.facts[c.key()] = facts
-	c.domain.version++
-}
-
-func (c *large) turnAll(on bool) {
-	facts := c.domain.facts[c.key()]
-	facts.deleting = on
-	c.domain.put(c.key(), facts, facts.uid != "" || on)
 }

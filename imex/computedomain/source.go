@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 
@@ -26,16 +25,7 @@ type source[T any] struct {
 	mu     sync.Mutex
 	facts  map[types.NamespacedName]T
 	synced bool
-	// version counts the changes of facts, and is not 0 once they are synced.
-	version int
-	// keys are those of facts in order, nil where one has come or gone since.
-	keys []types.NamespacedName
-	// since are the keys of the changes since take was last called, nil for all.
-	since map[types.NamespacedName]bool
 }
-
-// mostSince is how many changes are told apart.
-const mostSince = 1000
 
 func newSource[T any](read func(any) (T, bool), changed func()) *source[T] {
 	return &source[T]{read: read, changed: changed, facts: map[types.NamespacedName]T{}}
@@ -95,23 +85,13 @@ func (s *source[T]) put(key types.NamespacedName, facts T, keep bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was, had := s.facts[key]
-	switch {
-	case had != keep:
-		s.keys = nil
-	case !keep || reflect.DeepEqual(was, facts):
+	if had == keep && (!keep || reflect.DeepEqual(was, facts)) {
 		return false
 	}
 	if keep {
 		s.facts[key] = facts
 	} else {
 		delete(s.facts, key)
-	}
-	s.version++
-	if s.since != nil {
-		s.since[key] = true
-	}
-	if len(s.since) > mostSince {
-		s.since = nil
 	}
 	return true
 }
@@ -143,8 +123,7 @@ func (s *source[T]) Replace(list []any, _ string) error {
 	s.mu.Lock()
 	same := s.synced && reflect.DeepEqual(s.facts, all)
 	if !same {
-		s.facts, s.synced, s.keys, s.since = all, true, nil, nil
-		s.version++
+		s.facts, s.synced = all, true
 	}
 	s.mu.Unlock()
 	if !same {
@@ -160,8 +139,7 @@ func (s *source[T]) Resync() error { return nil }
 func (s *source[T]) forget() {
 	s.mu.Lock()
 	had := s.synced
-	s.facts, s.synced, s.keys, s.since = map[types.NamespacedName]T{}, false, nil, nil
-	s.version++
+	s.facts, s.synced = map[types.NamespacedName]T{}, false
 	s.mu.Unlock()
 	if had {
 		s.changed()
@@ -175,36 +153,6 @@ func (s *source[T]) all() (map[types.NamespacedName]T, bool) {
 	return maps.Clone(s.facts), s.synced
 }
 
-// inOrder returns the keys of the facts in order. Its caller has the lock.
-func (s *source[T]) inOrder() []types.NamespacedName {
-	if s.keys == nil {
-		s.keys = slices.SortedFunc(maps.Keys(s.facts), compareKeys)
-	}
-	return s.keys
-}
-
 func compareKeys(a, b types.NamespacedName) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-}
-
-// take returns the keys of the changes since it was last called, nil for all. Its
-// caller has the lock.
-func (s *source[T]) take() map[types.NamespacedName]bool {
-	since := s.since
-	s.since = map[types.NamespacedName]bool{}
-	return since
-}
-
-// kept is what was made of a source's facts, until these change. It is used with the
-// source's lock.
-type kept[T any] struct {
-	of   int // their version
-	what T
-}
-
-func (k *kept[T]) get(of int, made func() T) T {
-	if k.of != of {
-		k.what, k.of = made(), of
-	}
-	return k.what
 }

@@ -40,7 +40,6 @@ type nodeConditions struct {
 	setter     ConditionSetter  // nil where none are written
 	membership Membership       // nil where nodes join nothing that is ours to see
 	domain     topology.Problem // the last that was logged
-	verdicts   imex.Keeper      // on membership
 	unseen     string           // why membership was last not known
 	unplaced   map[unplacedGroup]unplacedSince
 	// drift is what each publication's last pass found, by publication and node.

@@ -20,8 +20,7 @@ type Membership interface {
 	// possible. After an error a change tells when to try again.
 	Ensure(ctx context.Context) (imex.Domain, error)
 	// Snapshot returns all but the nodes. An error says why nothing is known yet, and
-	// a change when it is. What it returned once does not change any more, for it is
-	// compared with what it returns next.
+	// a change when it is.
 	Snapshot() (*imex.Seen, error)
 }
 
@@ -60,7 +59,7 @@ func (p *Publisher) judge(ctx context.Context, snap *Snapshot) map[string]imex.V
 	c.unseen = ""
 	seen.Domain = domain // which may have been made just now, or not, for a reason
 	seen.Nodes = Members(snap, seen.Workers)
-	verdicts := c.verdicts.Judge(seen)
+	verdicts := imex.Judge(seen)
 	p.metrics.setMembership(&domain, verdicts)
 	p.keepUnplaced(ctx, imex.JudgeUnplaced(seen), time.Now())
 	return verdicts
