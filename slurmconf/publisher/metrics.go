@@ -26,6 +26,7 @@ type Metrics struct {
 	unready   prometheus.Gauge
 	domain    *prometheus.GaugeVec
 	unplaced  *prometheus.GaugeVec
+	places    *nodeInfos
 }
 
 // NewMetrics registers the publisher's series with reg.
@@ -52,7 +53,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		domain:   gauge("imex_domain_info", "1 for the ComputeDomain that nodes are to join, with what is wrong with it.", "namespace", "name", "uid", "problem"),
 		unplaced: gauge("imex_unplaced_claims", "Claims of channels that have waited for a minute and more without a node, by whose pods they are for and why.", "owner", "reason"),
 	}
-	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems, m.members, m.unready, m.domain, m.unplaced)
+	m.places = newNodeInfos()
+	reg.MustRegister(m.places, m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems, m.members, m.unready, m.domain, m.unplaced)
 	return m
 }
 

@@ -63,6 +63,7 @@ func New(store Store, pubs []Publication, recorder Recorder, metrics *Metrics, l
 func (p *Publisher) Run(ctx context.Context) error {
 	p.metrics.leader.Set(1)
 	defer p.metrics.leader.Set(0)
+	defer p.metrics.places.clear()
 	p.log.Info("publishing", "publications", len(p.states))
 	now := time.Now()
 	for _, s := range p.states {

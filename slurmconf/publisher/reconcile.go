@@ -56,6 +56,9 @@ func (p *Publisher) goOn(ctx context.Context, s *state, snap *Snapshot, was *Pub
 		if made != nil {
 			s.filesDiffer(&prev, made.Specs, g.nodes, heldFor(s.pub, reason, now))
 		}
+		if prev.Topology != nil {
+			p.metrics.places.set(s.pub.Name, nodeInfosOf(prev.Topology.Places(), &g))
+		}
 		if err := p.hold(ctx, s, was, digest, reason, message); err != nil || prev.Topology == nil {
 			return wake, err
 		}
@@ -91,6 +94,7 @@ func (p *Publisher) goOn(ctx context.Context, s *state, snap *Snapshot, was *Pub
 		return wake, err
 	}
 	s.nodes.wrote(&g)
+	p.metrics.places.set(s.pub.Name, nodeInfosOf(made.places(), &g))
 	annotateAt, err := p.annotateDue(ctx, s, made.Specs, g.nodes, published, now)
 	return earlier(wake, annotateAt), err
 }

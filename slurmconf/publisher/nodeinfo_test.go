@@ -1,0 +1,104 @@
+package publisher
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// nodeInfoSeries gathers quoin_node_info, by publication and node.
+func nodeInfoSeries(t *testing.T, m *Metrics) map[string]map[string]string {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(m.places)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]map[string]string{}
+	for _, f := range families {
+		if f.GetName() != "quoin_node_info" {
+			t.Errorf("a series %s", f.GetName())
+		}
+		for _, s := range f.Metric {
+			if s.GetGauge().GetValue() != 1 {
+				t.Errorf("%v is not 1", s)
+			}
+			labels := map[string]string{}
+			for _, l := range s.Label {
+				labels[l.GetName()] = l.GetValue()
+			}
+			out[labels["publication"]+" "+labels["node"]] = labels
+		}
+	}
+	return out
+}
+
+func TestNodeInfo(t *testing.T) {
+	snap := racks(t)
+	for i := range snap.Nodes {
+		snap.Nodes[i].Labels = maps.Clone(snap.Nodes[i].Labels)
+		snap.Nodes[i].Labels["team"] = []string{"red", "blue"}[i/36]
+	}
+	pubs := complete(t,
+		Publication{Name: "all", Namespace: "slurm"},
+		Publication{Name: "blue", Namespace: "slurm-blue", Nodes: Selection{Selector: "team=blue"}})
+	store := newMemory(snap)
+	var metrics *Metrics
+	inBubbleWith(t, store, pubs, func(p *Publisher) { metrics = p.metrics }, func(p *Publisher) {
+		store.pass(10 * time.Minute)
+		series := nodeInfoSeries(t, p.metrics)
+		if len(series) != 72+36 {
+			t.Errorf("%d series, want one for each of 72 nodes and one more for 36 of them", len(series))
+		}
+		first := series["all gb200-001"]
+		clique := snap.Reports["gb200-001"].Domain.Clique.String()
+		want := map[string]string{"publication": "all", "node": "gb200-001", "block": first["block"], "switch": "leaf-01", "clique": clique}
+		if diff := cmp.Diff(want, first); diff != "" || first["block"] == "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if other := series["all gb200-019"]; other["block"] == first["block"] || other["clique"] == clique {
+			t.Errorf("a node of the next rack has %v", other)
+		}
+		var moved []simulated.Fault
+		for _, node := range []string{"gb200-001", "gb200-002"} {
+			moved = append(moved, simulated.Fault{Node: node, Absent: true})
+		}
+		store.change(racks(t, moved...))
+		store.pass(time.Minute)
+		if gone, ok := nodeInfoSeries(t, p.metrics)["all gb200-001"]; ok {
+			t.Errorf("a Node that is gone still has %v", gone)
+		}
+	})
+	if left := nodeInfoSeries(t, metrics); len(left) != 0 {
+		t.Errorf("a publisher that does not lead serves %d series", len(left))
+	}
+}
+
+// TestNodeInfoWhileHeld serves the places in the published files, not those in the plan.
+func TestNodeInfoWhileHeld(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubbleWith(t, store, complete(t, Publication{}), func(*Publisher) {}, func(p *Publisher) {
+		store.pass(10 * time.Minute)
+		before := nodeInfoSeries(t, p.metrics)
+		var faults []simulated.Fault
+		for _, m := range openCluster(t, "gb200-nvl72x4").Machines()[:20] {
+			faults = append(faults, simulated.Fault{Node: m.Name, MoveTo: "gb200-072", Reboot: true})
+		}
+		store.change(racks(t, faults...))
+		store.pass(10 * time.Minute)
+		if store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason] == "" {
+			t.Fatal("the change is not held")
+		}
+		for key, labels := range nodeInfoSeries(t, p.metrics) {
+			if labels["block"] != before[key]["block"] {
+				t.Errorf("%s: block %q, published is %q", key, labels["block"], before[key]["block"])
+			}
+		}
+	})
+}
