@@ -35,7 +35,7 @@ func StartTest(t testing.TB, o Options) (*kuberig.Cluster, *Fleet) {
 // time.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 2*time.Minute, true,
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 5*time.Minute, true,
 		func(context.Context) (bool, error) { return is(), nil })
 	if err != nil {
 		t.Fatalf("never %s: %v", what, err)

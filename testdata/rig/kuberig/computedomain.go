@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 )
 
 // ApplyComputeDomainCRDs makes the types ComputeDomain and ComputeDomainClique
@@ -84,11 +86,7 @@ func (c *Cluster) StartComputeDomainController(ctx context.Context, driverNamesp
 	if err != nil {
 		return fmt.Errorf("make the driver's root folder: %w", err)
 	}
-	ports, err := freePorts(1)
-	if err != nil {
-		return err
-	}
-	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	address := loopback.Address(8080)
 	cmd := exec.Command("/compute-domain-controller", append([]string{"--kubeconfig=/kubeconfig", "--namespace=" + driverNamespace, "--pod-name=rig", //nolint:noctx,gosec // ended by Stop
 		"--image-name=rig/dra-driver:v0", "--log-verbosity-cd-daemon=0", "--http-endpoint=" + address}, more...)...)
 	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: root}

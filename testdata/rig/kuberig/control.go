@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 )
 
 // controllers are those of kube-controller-manager that a test of claims needs:
@@ -29,18 +31,15 @@ func (c *Cluster) StartScheduler(ctx context.Context) error {
 // startControl starts a program of the control plane as the administrator and
 // waits until it is ready.
 func (c *Cluster) startControl(ctx context.Context, name string, args ...string) error {
-	ports, err := freePorts(1)
-	if err != nil {
-		return err
-	}
-	args = append(args, "--kubeconfig="+c.Kubeconfig(), "--leader-elect=false", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
+	host := loopback.Host()
+	args = append(args, "--kubeconfig="+c.Kubeconfig(), "--leader-elect=false", "--bind-address="+host, "--secure-port=10257",
 		"--cert-dir="+filepath.Join(c.Dir, name+".certs"), "--kube-api-qps=500", "--kube-api-burst=1000")
 	cmd, err := c.start(exec.Command(filepath.Join(c.bin, name), args...)) //nolint:noctx // ended by Stop
 	if err != nil {
 		return err
 	}
 	c.others = append(c.others, cmd)
-	return c.ready(ctx, name, answers(fmt.Sprintf("https://127.0.0.1:%d/healthz", ports[0])))
+	return c.ready(ctx, name, answers("https://"+host+":10257/healthz"))
 }
 
 // answers asks whether there is anything at an address, whose certificate is of

@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,13 +20,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 )
 
 // Cluster is a running API server with its etcd, and what else was started for it.
 type Cluster struct {
 	Dir    string
 	bin    string
-	port   int
+	host   string // a loopback address of its own, so that ports are free
 	etcd   *exec.Cmd
 	server *exec.Cmd
 	others []*exec.Cmd
@@ -42,16 +43,11 @@ func Start(ctx context.Context, dir string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Dir: dir, bin: bin}
-	ports, err := freePorts(3)
-	if err != nil {
-		return nil, err
-	}
-	c.port = ports[0]
+	c := &Cluster{Dir: dir, bin: bin, host: loopback.Host()}
 	if err := c.writeFiles(); err != nil {
 		return nil, err
 	}
-	client, peer := fmt.Sprintf("http://127.0.0.1:%d", ports[1]), fmt.Sprintf("http://127.0.0.1:%d", ports[2])
+	client, peer := "http://"+c.host+":2379", "http://"+c.host+":2380"
 	store, err := etcdModule.folder(ctx)
 	if err != nil {
 		return nil, err
@@ -63,7 +59,7 @@ func Start(ctx context.Context, dir string) (*Cluster, error) {
 	}
 	key := filepath.Join(dir, "sa.key")
 	c.args = []string{
-		"--etcd-servers", client, "--secure-port", fmt.Sprint(c.port), "--bind-address", "127.0.0.1", "--cert-dir", filepath.Join(dir, "certs"),
+		"--etcd-servers", client, "--secure-port", "6443", "--bind-address", c.host, "--cert-dir", filepath.Join(dir, "certs"),
 		"--service-account-key-file", key, "--service-account-signing-key-file", key, "--service-account-issuer", "https://kubernetes.default.svc",
 		"--token-auth-file", filepath.Join(dir, "tokens.csv"), "--authorization-mode", "Node,RBAC", "--service-cluster-ip-range", "10.0.0.0/24",
 		"--allow-privileged", "--audit-policy-file", filepath.Join(dir, "audit.yaml"), "--audit-log-path", filepath.Join(dir, "audit.log"),
@@ -74,19 +70,6 @@ func Start(ctx context.Context, dir string) (*Cluster, error) {
 		return nil, err
 	}
 	return c, nil
-}
-
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
-		if err != nil {
-			return nil, fmt.Errorf("find a port: %w", err)
-		}
-		defer func() { _ = l.Close() }()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // auditPolicy logs who wrote what, and what service accounts read, without the
@@ -126,16 +109,19 @@ func (c *Cluster) kubeconfig(name, token string) (string, error) {
 	path := filepath.Join(c.Dir, name+".kubeconfig")
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Config
-clusters: [{name: rig, cluster: {server: "https://127.0.0.1:%d", insecure-skip-tls-verify: true}}]
+clusters: [{name: rig, cluster: {server: "%s", insecure-skip-tls-verify: true}}]
 users: [{name: user, user: {token: "%s"}}]
 contexts: [{name: rig, context: {cluster: rig, user: user}}]
 current-context: rig
-`, c.port, token)
+`, c.url(), token)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("write kubeconfig: %w", err)
 	}
 	return path, nil
 }
+
+// url is the API server's.
+func (c *Cluster) url() string { return "https://" + c.host + ":6443" }
 
 // Kubeconfig is the administrator's.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "admin.kubeconfig") }
@@ -177,7 +163,7 @@ func (c *Cluster) StartServer(ctx context.Context) error {
 
 // ready waits until a program that was started answers.
 func (c *Cluster) ready(ctx context.Context, name string, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
 		answer := ask(ctx)
@@ -219,7 +205,7 @@ func (c *Cluster) Stop() {
 
 // Config reaches the API server as the administrator.
 func (c *Cluster) Config() *rest.Config {
-	return &rest.Config{Host: fmt.Sprintf("https://127.0.0.1:%d", c.port), BearerToken: adminToken,
+	return &rest.Config{Host: c.url(), BearerToken: adminToken,
 		TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: 500, Burst: 1000}
 }
 

@@ -5,9 +5,14 @@ package loopback
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"strconv"
 )
 
-// Address returns a port at a loopback address of its own.
-func Address(port int) string {
-	return fmt.Sprintf("127.%d.%d.%d:%d", 1+rand.N(254), rand.N(256), 1+rand.N(254), port) //nolint:gosec // no secret
+// Host returns a loopback address of its own, of 16 million.
+func Host() string {
+	return fmt.Sprintf("127.%d.%d.%d", 1+rand.N(254), rand.N(256), 1+rand.N(254)) //nolint:gosec // no secret
 }
+
+// Address returns a port at a loopback address of its own.
+func Address(port int) string { return net.JoinHostPort(Host(), strconv.Itoa(port)) }

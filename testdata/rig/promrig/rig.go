@@ -78,7 +78,7 @@ func Start(ctx context.Context, dir, config string) (*Server, error) {
 
 // ready waits until the server answers.
 func (s *Server) ready(ctx context.Context, log string) error {
-	for range 600 {
+	for range 3600 {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("start Prometheus: %w", ctx.Err())
@@ -93,7 +93,7 @@ func (s *Server) ready(ctx context.Context, log string) error {
 		}
 	}
 	text, _ := os.ReadFile(log)
-	return fmt.Errorf("start Prometheus: it is not ready after 30 s\n%s", text)
+	return fmt.Errorf("start Prometheus: it is not ready after 3 minutes\n%s", text)
 }
 
 var listening = regexp.MustCompile(`"Listening on".* address=(127\.0\.0\.1:\d+)`)

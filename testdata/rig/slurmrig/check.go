@@ -83,7 +83,7 @@ func (c *Checker) files(name string, files map[string]string) error {
 }
 
 // verdictTime bounds how long a slurmctld may take to say yes or no.
-const verdictTime = 30 * time.Second
+const verdictTime = 3 * time.Minute
 
 // Check starts slurmctld on the files (slurm.conf without the rig's own lines,
 // topology.conf and so on), waits for its verdict and ends it. fatal says that

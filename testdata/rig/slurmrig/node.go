@@ -68,7 +68,7 @@ func (n *Node) Kill(name string) (int, error) {
 	return len(found), err
 }
 
-const killTime = 20 * time.Second
+const killTime = 2 * time.Minute
 
 // kill kills until none is left: a process can fork before it dies.
 func (n *Node) kill(which func(comm string) bool) error {

@@ -131,14 +131,14 @@ trap 'exit 0' TERM; while :; do sleep 3600 & wait \$!; done
 E
   setsid unshare --mount --net --uts --ipc --pid --fork -- bash "$R/init.sh" </dev/null >"$R/log/init.log" 2>&1 &
   local up=$! i
-  for i in $(seq 50); do [ -e "$R/ready" ] && break; sleep .05; done
+  for i in $(seq 2400); do [ -e "$R/ready" ] && break; kill -0 $up 2>/dev/null || break; sleep .05; done
   [ -e "$R/ready" ] || die "namespace did not start: $(cat "$R/log/init.log")"
   cat /proc/$up/task/$up/children 2>/dev/null | tr -d ' ' >"$R/pid"
   [ -s "$R/pid" ] || pgrep -P $up | head -1 >"$R/pid"
   [ "$nodes" = namespace ] && return 0
   inrig slurmctld $v >"$R/log/ctl.out" 2>&1 </dev/null; local rc=$?
   if [ $rc -ne 0 ]; then echo "slurmctld exited $rc"; cat "$R/log/ctl.out" "$R/log/slurmctld.log" 2>/dev/null | grep -iE 'fatal|error|warning' ; return 1; fi
-  for i in $(seq 700); do inrig scontrol ping 2>/dev/null | grep -q UP && break
+  for i in $(seq 1800); do inrig scontrol ping 2>/dev/null | grep -q UP && break
     inrig bash -c 'for c in /proc/[0-9]*/comm; do read -r n <$c; [ "$n" = slurmctld ] && exit 0; done; exit 1' 2>/dev/null || break; sleep .1; done
   if ! inrig scontrol ping 2>/dev/null | grep -q UP; then echo "slurmctld is not up"; grep -iE 'fatal|error|warning' "$R/log/slurmctld.log"; return 1; fi
   case $nodes in ""|none) ;; *)
@@ -152,7 +152,7 @@ dmn() { # every slurmd has a /run/slurm of its own, as on a node of its own: two
   local rc=$?; echo "slurmd $*: exit $rc: $(tail -3 "$R/log/slurmd.out")"; return $rc
 }
 topo() { inrig scontrol show topology; }
-down() { local p; p=$(pidof_rig) || { echo "not up"; return 0; }; kill -9 "$p"; for i in $(seq 50); do kill -0 "$p" 2>/dev/null || break; sleep .05; done; rm -f "$R/pid"; }
+down() { local p; p=$(pidof_rig) || { echo "not up"; return 0; }; kill -9 "$p"; for i in $(seq 1200); do kill -0 "$p" 2>/dev/null || break; sleep .05; done; rm -f "$R/pid"; }
 check() { # rc 0: slurmctld took the files
   shift; local out rc; out=$(CTLDEBUG=debug up "$DIR" "$@" 2>&1); rc=$?
   if pidof_rig >/dev/null; then down; fi
