@@ -27,6 +27,7 @@ type alertCase struct {
 // TestRealAlerts lets promtool fire every alert when it should, at the minute, with
 // the labels and the text, and checks that it is silent when not.
 func TestRealAlerts(t *testing.T) {
+	t.Parallel()
 	rules, all := map[string]rule{}, readRules(t)
 	for _, r := range all {
 		if r.Alert != "" {

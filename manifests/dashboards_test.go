@@ -206,6 +206,7 @@ func (d *dashboard) queries(t *testing.T) map[string]string {
 // TestRealDashboards evaluates every expression of every dashboard in promtool,
 // with all rules, at two moments of the scripted hour, and for one user alone.
 func TestRealDashboards(t *testing.T) {
+	t.Parallel()
 	hour := scriptedHour(t)
 	var exprs []exprTest
 	expected, seen := expectations(), map[string]bool{}
@@ -239,6 +240,7 @@ func TestRealDashboards(t *testing.T) {
 // TestRealNoCRDIsNoProblem has a cluster without the CRD of ComputeDomains, which may run
 // IMEX otherwise: the panel counts no problem, and another one where there is another.
 func TestRealNoCRDIsNoProblem(t *testing.T) {
+	t.Parallel()
 	of := func(problem string) series {
 		return series{`quoin_publisher_imex_domain_info{namespace="quoin-system", name="quoin", uid="", problem="` + problem + `", instance="p0"}`, always}
 	}

@@ -23,6 +23,7 @@ groups:
 // TestRealGateFile has a real agent, with its own token, keep the gate of a node
 // that joins the domain, and a hook pass it.
 func TestRealGateFile(t *testing.T) {
+	t.Parallel()
 	site, err := simulated.Parse("gate.yaml", []byte(gateSite))
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 // whose jobs a real hook starts and ends, and exporters of both generations that
 // read the mapping.
 func TestRealPrometheus(t *testing.T) {
+	t.Parallel()
 	l := startLive(t)
 	n1, n2, m1 := l.nodes[0], l.nodes[1], l.nodes[2]
 	for _, n := range l.nodes { // the hook resolves GPUs by the agent's inventory

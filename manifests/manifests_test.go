@@ -58,6 +58,7 @@ func (y try) run(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
 }
 
 func TestRealAgentToken(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	bound, err := c.Token(t.Context(), "quoin-system", "quoin-agent", "node-a")
 	if err != nil {
@@ -120,6 +121,7 @@ func write(t *testing.T, name, text string) string {
 }
 
 func TestRealPublisherToken(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
 	if err != nil {
@@ -173,6 +175,7 @@ func publisherClient(t *testing.T, c *kuberig.Cluster) kubernetes.Interface {
 // TestRealPublisherStatus says what of a Node's status the publisher's token may
 // write.
 func TestRealPublisherStatus(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	client := publisherClient(t, c)
 	const refused = "may change the conditions QuoinFabricDegraded, QuoinImexNotReady, QuoinTopologyDrift of a Node's status only"
@@ -203,6 +206,7 @@ func TestRealPublisherStatus(t *testing.T) {
 
 // TestRealPublications says which ConfigMaps the publisher's token may write.
 func TestRealPublications(t *testing.T) {
+	t.Parallel()
 	c := start(t)
 	admin := func(args ...string) {
 		t.Helper()

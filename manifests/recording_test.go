@@ -12,6 +12,7 @@ import (
 
 // TestRealRecording evaluates recording rules on what the scripted hour has not.
 func TestRealRecording(t *testing.T) {
+	t.Parallel()
 	const link = `nvlink="%d", gpu="0", gpu_uuid="GPU-1", model_name="M", hostname="n"`
 	info := func(instance, more string) string {
 		return `quoin_gpu_info{` + gpu1 + `, modelName="M", job="quoin-agent", instance="` + instance + `"` + more + `}`
@@ -78,6 +79,7 @@ func TestRealRecording(t *testing.T) {
 // TestRealModels checks the power limit of each model where the exporter tells
 // none.
 func TestRealModels(t *testing.T) {
+	t.Parallel()
 	u := unitTest{Interval: "1m", Exprs: []exprTest{{`sum by (modelName) (quoin:gpu:info * on (UUID) group_left () quoin:gpu_power_limit:watts)`, "1m", nil}}}
 	for model, watts := range map[string]float64{
 		"NVIDIA GB300 NVL": 1400, "NVIDIA GB300": 1400, "NVIDIA GB200": 1200, "NVIDIA B300 SXM6 AC": 1100, "NVIDIA B200": 1000, "NVIDIA GH200 480GB": 900, "NVIDIA H200": 700, "NVIDIA H200 NVL": 600,
@@ -105,6 +107,7 @@ func with(set map[string]string, more ...string) map[string]string {
 
 // TestRealHourAlerts checks which alerts fire in the scripted hour, and for whom.
 func TestRealHourAlerts(t *testing.T) {
+	t.Parallel()
 	firing := func(name, severity string, set map[string]string) sample {
 		all := map[string]string{"alertname": name, "alertstate": "firing", "severity": severity}
 		maps.Copy(all, set)

@@ -54,6 +54,7 @@ func readRules(t *testing.T) []rule {
 }
 
 func TestRealCheckRules(t *testing.T) {
+	t.Parallel()
 	promrig.NeedTest(t)
 	if out, err := promrig.Promtool(t.Context(), ".", "check", "rules", "--lint=all", "--lint-fatal", "rules/quoin.rules.yaml"); err != nil {
 		t.Error(out)
@@ -256,6 +257,7 @@ func dcgmHeader(t *testing.T) map[string]bool {
 
 // TestRealDashboardConfigMaps makes the ConfigMaps of the dashboards.
 func TestRealDashboardConfigMaps(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a real kubectl")
 	}

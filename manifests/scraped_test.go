@@ -44,6 +44,7 @@ var ofUse = map[string]func(exporter.Use) float64{
 // agents and publishers as fast as it can, each scrape a minute later, and asks it
 // for what the rules record of the exporters of both generations.
 func TestRealScrapedHour(t *testing.T) {
+	t.Parallel()
 	s, begin := scrapeHour(t)
 	for _, minute := range lookedAt {
 		at := begin.Add(time.Duration(minute)*time.Minute + 30*time.Second)

@@ -17,6 +17,7 @@ import (
 
 // TestRealStore keeps reports in a real API server.
 func TestRealStore(t *testing.T) {
+	t.Parallel()
 	c := kuberig.StartTest(t)
 	rig := &storeRig{Cluster: c, t: t, client: c.Client()}
 	t.Run("no node", rig.noNode)

@@ -29,11 +29,13 @@ type confNodeCase struct {
 // the others are drained, or their slurmd ends. What ParseSlurmConf says of their
 // processors is what slurmctld has.
 func TestRealConfNodes(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs real Slurm daemons")
 	}
 	for _, release := range slurmrig.Releases() {
 		t.Run(release.Slurm, func(t *testing.T) {
+			t.Parallel()
 			known, err := slurmconf.ParseRelease(release.Slurm)
 			if err != nil {
 				t.Fatal(err)

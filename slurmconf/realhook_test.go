@@ -18,6 +18,7 @@ import (
 // with what slurmctld has read from it: a Prolog that takes as long is well, one that
 // takes a second more is not.
 func TestRealHookSettings(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs real Slurm daemons")
 	}
@@ -29,6 +30,7 @@ func TestRealHookSettings(t *testing.T) {
 		}
 		for _, text := range texts {
 			t.Run(release.Slurm+" "+text, func(t *testing.T) {
+				t.Parallel()
 				compareHookSettings(t, release, text)
 			})
 		}

@@ -170,6 +170,7 @@ func (r *rig) submit(args ...string) string {
 }
 
 func TestRealJobs(t *testing.T) {
+	t.Parallel()
 	for _, release := range slurmrig.Releases() {
 		t.Run(release.Slurm, func(t *testing.T) {
 			t.Parallel()

@@ -53,6 +53,7 @@ type imexDelete struct {
 
 // TestRealIMEXDelete deletes the domain of a fleet: not as long as its holders live.
 func TestRealIMEXDelete(t *testing.T) {
+	t.Parallel()
 	c, f := imexrig.StartTest(t, imexrig.Options{DriverNamespace: "driver", Nodes: imexrig.Racks(2, 3)})
 	d := imexDelete{c, f}
 	d.says(t, 0, "", "delete ComputeDomain quoin-system/quoin: nothing to delete: there is none of that name")
@@ -79,6 +80,7 @@ func TestRealIMEXDelete(t *testing.T) {
 
 // TestRealIMEXDeleteNothing asks an API server that does not know ComputeDomains.
 func TestRealIMEXDeleteNothing(t *testing.T) {
+	t.Parallel()
 	d := imexDelete{cluster: kuberig.StartTest(t)}
 	d.says(t, 0, "", "nothing to delete: the API server does not know ComputeDomains")
 }

@@ -202,6 +202,7 @@ func (s *site) leader() string {
 // TestRealSite is the whole of it on a real API server: 72 agents, two
 // publishers, a leader that is killed, an API server that goes away.
 func TestRealSite(t *testing.T) {
+	t.Parallel()
 	s := startSite(t)
 	s.until(2*time.Minute, "the ConfigMap appears", func() bool { return s.published() != "" })
 	first := s.published()

@@ -31,7 +31,7 @@ func TestRealAutoDetect(t *testing.T) {
 		way, naming string
 	}{{slurmrig.Slurm2411, "nvidia", "short"}, {slurmrig.Slurm2605, "nvidia", "model"}, {slurmrig.Slurm2605, "full", "full"}} {
 		t.Run(tt.release.Slurm+"/"+tt.way, func(t *testing.T) {
-			t.Setenv("MODEL", detectedModel) // of the driver's files in the rig
+			t.Parallel()
 			r := startAutoDetectRig(t, tt.release, tt.way, tt.naming, autoDetectMachines(t, tt.way), nil)
 			for _, n := range r.nodes {
 				r.compareDetected(n)
@@ -82,7 +82,11 @@ func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming stri
 		}
 	}
 	files[slurmconf.SlurmNodesFile] = withPorts(t, files[slurmconf.SlurmNodesFile])
-	c, err := slurmrig.Start(t.Context(), release, t.TempDir(), slurmrig.Config{GPUs: 8, Files: files, SlurmConf: `SelectType=select/cons_tres
+	model := detectedModel
+	if way == "nvml" {
+		model = ""
+	}
+	c, err := slurmrig.Start(t.Context(), release, t.TempDir(), slurmrig.Config{GPUs: 8, Model: model, Files: files, SlurmConf: `SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 NodeName=DEFAULT RealMemory=1000
 Include slurm-nodes.conf
@@ -147,13 +151,14 @@ func TestRealDetectedOrder(t *testing.T) {
 	for _, release := range slurmrig.Releases() {
 		for _, name := range []string{"merged", "partly-mig"} {
 			t.Run(release.Slurm+"/nvml/"+name, func(t *testing.T) {
+				t.Parallel()
 				nodes := machine(name)
 				r := startAutoDetectRig(t, release, "nvml", "model", nodes, map[string]string{"fake_gpus.conf": fakeGPUs(nodes[0])})
 				r.compareDetectedOrder(nodes[0])
 			})
 		}
 		t.Run(release.Slurm+"/nvidia/merged", func(t *testing.T) {
-			t.Setenv("MODEL", detectedModel)
+			t.Parallel()
 			nodes := machine("merged")
 			r := startAutoDetectRig(t, release, "nvidia", "model", nodes, nil, driverModels(nodes[0]))
 			r.compareDetectedOrder(nodes[0])

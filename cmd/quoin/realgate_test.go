@@ -207,6 +207,7 @@ func (r *gateRig) again(job string) {
 
 // TestRealGate has jobs of a real Slurm come to the gate.
 func TestRealGate(t *testing.T) {
+	t.Parallel()
 	for _, release := range slurmrig.Releases() {
 		t.Run(release.Slurm, func(t *testing.T) {
 			t.Parallel()

@@ -58,12 +58,14 @@ const gresProlog = "#!/bin/bash\nenv >/rig/log/job.$SLURM_JOB_ID.new\nmv /rig/lo
 // slurmds and slurmctld say what they make of them: devices, types, cores and
 // links of slurmd -G, the node's Gres and state, and which GPU a job gets.
 func TestRealGres(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a real Slurm")
 	}
 	for _, release := range slurmrig.Releases() {
 		for _, naming := range []string{"model", "full", "short"} {
 			t.Run(release.Slurm+"/"+naming, func(t *testing.T) {
+				t.Parallel()
 				r := startGresRig(t, release, naming)
 				for _, n := range r.nodes {
 					t.Run(n.Name, func(t *testing.T) {

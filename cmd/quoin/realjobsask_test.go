@@ -25,6 +25,7 @@ exec /usr/bin/nsenter -t $(<%s) -m -u -i -n -p -- /usr/sbin/chroot %s /usr/bin/e
 // nodes, where Slurm keeps no external steps: agents that may ask Slurm release
 // them within a minute, and those that live never.
 func TestRealWithoutContain(t *testing.T) {
+	t.Parallel()
 	for _, release := range slurmrig.Releases() {
 		t.Run(release.Slurm, func(t *testing.T) {
 			t.Parallel()

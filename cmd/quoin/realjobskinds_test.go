@@ -74,6 +74,7 @@ func requeueJob(r *jobsRig, jobs []string) {
 // TestRealJobRegistry runs jobs of every kind on nodes with the shipped hooks and
 // real agents, a storm of them, and a storm in which everything is killed.
 func TestRealJobRegistry(t *testing.T) {
+	t.Parallel()
 	for _, release := range slurmrig.Releases() {
 		t.Run(release.Slurm, func(t *testing.T) {
 			t.Parallel()

@@ -119,6 +119,7 @@ func (r *placedRig) refused(args ...string) {
 // TestRealPlaces has real Slurm place jobs by the policies for parent domains,
 // nodes that fit nowhere, separate fabrics, leaf blocks and the default topology.
 func TestRealPlaces(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a real Slurm")
 	}

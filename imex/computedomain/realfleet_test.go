@@ -34,6 +34,7 @@ spec:
 // TestRealFleet has the holder join four racks, and judges what the observers of
 // the cluster and of one node see.
 func TestRealFleet(t *testing.T) {
+	t.Parallel()
 	const racks, nodes, odd = 4, 16, "r02n05"
 	specs := imexrig.Racks(racks, nodes)
 	cluster, fleet := imexrig.StartTest(t, imexrig.Options{DriverNamespace: "driver", Nodes: specs, ReadyAfter: 100 * time.Millisecond})

@@ -17,6 +17,7 @@ import (
 // TestRealWorkers has worker pods claim beside the holder, so that no node takes
 // them, and looks for the nodes on which worker pods are without a claim.
 func TestRealWorkers(t *testing.T) {
+	t.Parallel()
 	specs := imexrig.Racks(1, 3)
 	cluster, _ := imexrig.StartTest(t, imexrig.Options{DriverNamespace: "driver", Nodes: specs, ReadyAfter: 100 * time.Millisecond})
 	r := &clusterRig{Cluster: cluster}

@@ -97,6 +97,7 @@ func TestAPIServerRefuses(t *testing.T) {
 
 // TestRealOutage stops a real API server under a store that has read it.
 func TestRealOutage(t *testing.T) {
+	t.Parallel()
 	r := startElectionRig(t)
 	var log logText
 	store := NewKubeStore(r.client, "quoin-system", "", complete(t, Publication{Namespace: "slurm"}), log.logger())

@@ -184,6 +184,7 @@ func (r *electionRig) quiet(what string, standing ...*candidate) {
 
 // TestRealElection goes through what ends a leader.
 func TestRealElection(t *testing.T) {
+	t.Parallel()
 	r := startElectionRig(t)
 	for _, pod := range []string{"a", "b", "c"} {
 		r.addPod(pod)
@@ -252,6 +253,7 @@ func TestRealElection(t *testing.T) {
 }
 
 func TestRealElectionRefuses(t *testing.T) {
+	t.Parallel()
 	r := startElectionRig(t)
 	if err := r.AddPod(t.Context(), "quoin-system", "plain", nil); err != nil {
 		t.Fatal(err)
@@ -261,6 +263,7 @@ func TestRealElectionRefuses(t *testing.T) {
 }
 
 func TestRealReady(t *testing.T) {
+	t.Parallel()
 	r := startElectionRig(t)
 	store := NewKubeStore(r.client, "quoin-system", "", complete(t, Publication{Namespace: "slurm"}), slog.New(slog.DiscardHandler))
 	if err := store.Ready(t.Context()); err == nil {

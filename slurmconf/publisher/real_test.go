@@ -14,6 +14,7 @@ import (
 // TestRealSlurmLoadsEverySite loads the files of every shipped site into a real
 // slurmctld and reads back exactly the plan.
 func TestRealSlurmLoadsEverySite(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a real Slurm")
 	}

@@ -31,6 +31,7 @@ func (r *publicationRig) apply(manager string, node map[string]any, subresources
 // TestRealConditions reads Nodes as people and other programs do, while the
 // fabric of one of their GPUs changes and another program owns its annotation.
 func TestRealConditions(t *testing.T) {
+	t.Parallel()
 	c := kuberig.StartTest(t)
 	r := &publicationRig{t: t, client: c.Client()}
 	r.addNode(0)

@@ -20,6 +20,7 @@ import (
 // TestRealPublication does to a published ConfigMap in a real API server what
 // people and accidents do, while nothing else in the cluster changes.
 func TestRealPublication(t *testing.T) {
+	t.Parallel()
 	c := kuberig.StartTest(t)
 	ms := Duration{Duration: time.Millisecond}
 	pubs := complete(t, Publication{Namespace: "default", SlurmConf: true, Settle: Duration{Duration: time.Second}, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})

@@ -14,6 +14,7 @@ import (
 // topology configured away: slurmctld takes the file that keeps it, and the one
 // without it when the node names it no more, not before.
 func TestRealTopologyInUse(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a real Slurm")
 	}

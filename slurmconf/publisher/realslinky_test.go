@@ -28,6 +28,7 @@ type slinkyRig struct {
 }
 
 func TestRealSlinky(t *testing.T) {
+	t.Parallel()
 	c := kuberig.StartTest(t)
 	r := &slinkyRig{c, t}
 	client := r.permit()

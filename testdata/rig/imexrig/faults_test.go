@@ -24,6 +24,7 @@ type scene struct {
 
 // TestRealFaults shows each fault as the API server shows it.
 func TestRealFaults(t *testing.T) {
+	t.Parallel()
 	c, f := StartTest(t, Options{DriverNamespace: "driver", Nodes: append(Racks(2, 3), Spec{Name: "plain"})})
 	domain, err := f.AddDomain(t.Context(), "default", "all", "all-channel")
 	if err != nil {
@@ -267,6 +268,7 @@ func (s scene) unprepare(t *testing.T) {
 
 // TestRealFullClique shows that the nineteenth daemon of a clique gets no entry.
 func TestRealFullClique(t *testing.T) {
+	t.Parallel()
 	_, f := StartTest(t, Options{DriverNamespace: "driver", Nodes: Racks(1, MaxDaemons+1)})
 	domain, err := f.AddDomain(t.Context(), "default", "all", "all-channel")
 	if err != nil {

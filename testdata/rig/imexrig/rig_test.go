@@ -16,6 +16,7 @@ import (
 // TestRealComputeDomain joins four racks by a DaemonSet that claims channels, and
 // shows that a node has but one.
 func TestRealComputeDomain(t *testing.T) {
+	t.Parallel()
 	const racks, nodes = 4, 16
 	c, f := StartTest(t, Options{DriverNamespace: "driver", Nodes: Racks(racks, nodes), ReadyAfter: 200 * time.Millisecond})
 	domain, err := f.AddDomain(t.Context(), "default", "all", "all-channel")

@@ -23,6 +23,7 @@ spec: {numNodes: 0, channel: {allocationMode: All, resourceClaimTemplate: {name:
 // controller makes a domain's claim template, from which the controller manager
 // makes a pod's claim, for which the scheduler finds no node.
 func TestRealControlPlane(t *testing.T) {
+	t.Parallel()
 	c := StartTest(t)
 	for _, start := range []func(context.Context) error{c.ApplyComputeDomainCRDs, c.ApplyDeviceClasses, c.StartControllerManager, c.StartScheduler} {
 		if err := start(t.Context()); err != nil {

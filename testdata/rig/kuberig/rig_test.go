@@ -15,6 +15,7 @@ import (
 // service accounts are counted, the administrator's are not, and the API server
 // comes back with its data at the same address.
 func TestRealCluster(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a real API server")
 	}

@@ -15,6 +15,7 @@ import (
 
 // TestRealServer scrapes one series and asks for it.
 func TestRealServer(t *testing.T) {
+	t.Parallel()
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("a{b=\"c\"} 3\n"))
 	}))
@@ -41,6 +42,7 @@ func TestRealServer(t *testing.T) {
 
 // TestRealServerRefuses starts with a configuration that is none.
 func TestRealServerRefuses(t *testing.T) {
+	t.Parallel()
 	promrig.NeedTest(t)
 	if _, err := promrig.Start(t.Context(), t.TempDir(), "nonsense: 1\n"); err == nil || !strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("a wrong configuration: %v", err)

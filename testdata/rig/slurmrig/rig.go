@@ -93,6 +93,8 @@ type Config struct {
 	Slurmd string
 	// GPUs is the number of /dev/nvidiaN.
 	GPUs int
+	// Model is what the driver's files say of each GPU, "" for no such files.
+	Model string
 }
 
 // Start builds the release if it must and starts slurmctld and the slurmds in
@@ -125,7 +127,7 @@ func Start(ctx context.Context, r Release, dir string, c Config) (*Cluster, erro
 	}
 	defer read.Close()
 	cl := &Cluster{Dir: dir, release: r, keep: write}
-	out, err := runScript(ctx, read, []string{fmt.Sprintf("GPUS=%d", c.GPUs)}, "up", dir, "-r", r.Debian, "-d", slurmd)
+	out, err := runScript(ctx, read, []string{fmt.Sprintf("GPUS=%d", c.GPUs), "MODEL=" + c.Model}, "up", dir, "-r", r.Debian, "-d", slurmd)
 	if err != nil {
 		cl.Stop()
 		return nil, fmt.Errorf("start Slurm %s: %w\n%s", r.Slurm, err, out)

@@ -9,9 +9,11 @@ import (
 )
 
 func TestRealChecker(t *testing.T) {
+	t.Parallel()
 	const conf = "NodeName=n[1-4] NodeAddr=127.0.0.1 Port=[20001-20004]\nPartitionName=main Nodes=ALL\nTopologyPlugin=topology/block\n"
 	for _, r := range slurmrig.Releases() {
 		t.Run(r.Slurm, func(t *testing.T) {
+			t.Parallel()
 			c, err := slurmrig.NewChecker(t.Context(), r, t.TempDir())
 			if err != nil {
 				t.Fatal(err)
