@@ -91,7 +91,6 @@ type sizesCase struct {
 
 // TestRealSizes compares what Slurm shows of its sizes with files of other ones.
 func TestRealSizes(t *testing.T) {
-	t.Parallel()
 	cases := []sizesCase{
 		{1, []int{2, 4}, []int{2}, "", ""},
 		{2, []int{2, 4}, []int{2, 4, 8, 16}, "", ""},

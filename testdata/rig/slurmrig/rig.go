@@ -138,7 +138,7 @@ func Start(ctx context.Context, r Release, dir string, c Config) (*Cluster, erro
 // Stop ends everything of the cluster.
 func (c *Cluster) Stop() {
 	_ = c.keep.Close() // the namespace's init sees it
-	for range 3000 { // a minute
+	for range 3000 {   // a minute
 		// A zombie, which somebody else has to reap, has no command line.
 		if line, err := os.ReadFile(fmt.Sprintf("/proc/%s/cmdline", c.pid())); err != nil || len(line) == 0 || c.pid() == "" {
 			return
