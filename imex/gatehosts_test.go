@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 func TestHostNames(t *testing.T) {
@@ -69,7 +69,7 @@ func FuzzHostNames(f *testing.F) {
 		if err != nil || strings.ContainsAny(list, " \t\n") { // they separate names too, and are in none
 			return
 		}
-		want, err := slurmconf.ExpandHostlist(list)
+		want, err := hostlist.Expand(list)
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {

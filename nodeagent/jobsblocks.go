@@ -12,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -112,7 +113,7 @@ func (c *blockCache) of(r *dcgm.Record) (block string, blocks []string) {
 		return "", blocks
 	}
 	wanted := map[string]bool{r.Node: true}
-	if nodes, err := slurmconf.ExpandHostlist(r.NodeList); err == nil {
+	if nodes, err := hostlist.Expand(r.NodeList); err == nil {
 		for _, n := range nodes {
 			wanted[n] = true
 		}
@@ -136,7 +137,7 @@ func findBlocks(all []slurmconf.Block, nodes map[string]bool) map[string]string 
 		if len(found) == len(nodes) {
 			break
 		}
-		names, err := slurmconf.ExpandHostlist(b.Nodes)
+		names, err := hostlist.Expand(b.Nodes)
 		if err != nil {
 			continue // a list that Slurm does not take either
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // Difference is one thing that Slurm has loaded otherwise than a file says.
@@ -97,7 +99,7 @@ func places(t Topology) (map[string]string, error) {
 	out := map[string]string{}
 	var failed error
 	add := func(kind, unit, nodes string) {
-		err := walkHosts(nodes, func(node []byte) {
+		err := hostlist.Walk(nodes, func(node []byte) {
 			if was := out[string(node)]; was != "" {
 				out[string(node)] = was + " and " + kind + " " + unit
 			} else {
@@ -193,12 +195,12 @@ func nameAt(blocks []Block, i int) string {
 func childrenOf(t *TreeTopology) map[string]string {
 	out := make(map[string]string, len(t.Switches))
 	for _, s := range t.Switches {
-		names, err := ExpandHostlist(s.Children)
+		names, err := hostlist.Expand(s.Children)
 		if err != nil {
 			out[s.Name] = s.Children
 			continue
 		}
-		out[s.Name] = CompressHostlist(names)
+		out[s.Name] = hostlist.Compress(names)
 	}
 	return out
 }

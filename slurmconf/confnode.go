@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // ConfNode is what slurm.conf says of a node's processors and GPUs.
@@ -63,7 +65,7 @@ func confNode(values, defaults map[string]string) (*ConfNode, error) {
 			}
 			v, parsed := strconv.ParseUint(text, 10, 16)
 			if parsed != nil || v == 0 || v >= math.MaxUint16-1 {
-				err = cmp.Or(err, fmt.Errorf("%s=%q: want a number of 1 or more", key, shorten(text)))
+				err = cmp.Or(err, fmt.Errorf("%s=%q: want a number of 1 or more", key, hostlist.Shorten(text)))
 			}
 			return int(v)
 		}
@@ -115,12 +117,12 @@ func parseNodeGres(value string) ([]GPUCount, error) {
 		if n := len(parts); n > 0 && parts[n-1] != "" && isDigit(parts[n-1][0]) {
 			count, ok := slurmCount(parts[n-1])
 			if !ok {
-				return nil, fmt.Errorf("gres %q: %q is no count", shorten(word), shorten(parts[n-1]))
+				return nil, fmt.Errorf("gres %q: %q is no count", hostlist.Shorten(word), hostlist.Shorten(parts[n-1]))
 			}
 			g.Count, parts = count, parts[:n-1]
 		}
 		if len(parts) > 1 || len(parts) == 1 && parts[0] == "" {
-			return nil, fmt.Errorf("gres %q: want such as gpu:h100:8", shorten(word))
+			return nil, fmt.Errorf("gres %q: want such as gpu:h100:8", hostlist.Shorten(word))
 		}
 		g.Type = strings.Join(parts, "")
 		at := indexType(gpus, g.Type)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // topologyCase is one configuration that Lint and slurmctld both judge.
@@ -33,7 +34,7 @@ func (c topologyCase) config() realConfig {
 }
 
 func (c topologyCase) lint(release slurmconf.Release) []slurmconf.Finding {
-	known, err := slurmconf.ExpandHostlist(realNodes)
+	known, err := hostlist.Expand(realNodes)
 	if err != nil {
 		panic(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -77,7 +78,7 @@ func ParseFragment(name string, data []byte) (map[string]FragmentNode, error) {
 				n.Processors = strings.TrimPrefix(n.Processors+" "+a.key+"="+a.value, " ")
 			}
 		}
-		names, err := ExpandHostlist(l.value)
+		names, err := hostlist.Expand(l.value)
 		if err != nil {
 			return nil, &ParseError{File: name, Line: l.line, Key: "NodeName", Message: err.Error()}
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // GresLine is one line of gres.conf.
@@ -45,7 +47,7 @@ func GroupGres(nodes []NodeGres) []GresLine {
 	for i, n := range nodes {
 		byName[n.Node], names[i] = i, n.Node
 	}
-	ordered, err := ExpandHostlist(CompressHostlist(names))
+	ordered, err := hostlist.Expand(hostlist.Compress(names))
 	if err != nil || len(ordered) != len(byName) {
 		ordered = slices.Compact(slices.Sorted(slices.Values(names)))
 	}
@@ -65,7 +67,7 @@ func GroupGres(nodes []NodeGres) []GresLine {
 	}
 	var lines []GresLine
 	for _, k := range order {
-		list := CompressHostlist(groups[k])
+		list := hostlist.Compress(groups[k])
 		for _, l := range nodes[byName[groups[k][0]]].Lines {
 			l.Nodes = list
 			lines = append(lines, l)
@@ -144,8 +146,8 @@ func fileList(files []string) string {
 	if len(files) < 2 {
 		return strings.Join(files, "")
 	}
-	list := CompressHostlist(files)
-	if back, err := ExpandHostlist(list); err == nil && slices.Equal(back, files) {
+	list := hostlist.Compress(files)
+	if back, err := hostlist.Expand(list); err == nil && slices.Equal(back, files) {
 		return list
 	}
 	return strings.Join(files, ",")

@@ -2,6 +2,7 @@ package slurmconf
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -86,9 +87,9 @@ func parseCPUs(list string) (cpus []int, ok bool) {
 		if !isRange {
 			high = low
 		}
-		lo, okLow := parseDigits(low)
-		hi, okHigh := parseDigits(high)
-		if !okLow || !okHigh || hi < lo || hi >= maxCPUs || len(cpus) > maxCPUs {
+		lo, errLow := strconv.ParseUint(low, 10, 64)
+		hi, errHigh := strconv.ParseUint(high, 10, 64)
+		if errLow != nil || errHigh != nil || hi < lo || hi >= maxCPUs || len(cpus) > maxCPUs {
 			return nil, false
 		}
 		for cpu := lo; cpu <= hi; cpu++ {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // ParseGres reads gres.conf, for messages called name. Errors are *ParseError.
@@ -84,11 +86,11 @@ func (l *GresLine) set(file string, line int, a confPair) *ParseError {
 			return fail("%q is no count: want a number of 1 or more, with K, M, G or T behind it for 1024, 1024x1024 and so on", a.value)
 		}
 	case "file", "files":
-		if l.Files, err = ExpandHostlist(a.value); err != nil {
+		if l.Files, err = hostlist.Expand(a.value); err != nil {
 			return fail("%v", err)
 		}
 	case "multiplefiles":
-		if l.MultipleFiles, err = ExpandHostlist(a.value); err != nil {
+		if l.MultipleFiles, err = hostlist.Expand(a.value); err != nil {
 			return fail("%v", err)
 		}
 	case "cores", "cpus":

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // Lint says what slurmctld, and for gres.conf slurmd, of the stated release
@@ -62,7 +64,7 @@ type linter struct {
 	reporter
 	Options
 	known map[string]int32 // node -> its number
-	hosts hostWalker
+	hosts hostlist.Walker
 	open  bool // every node is known, and gets a number when it is met
 }
 
@@ -145,9 +147,9 @@ func (l *linter) lintName(what, name string, line int) {
 	case name == "":
 		l.warn(line, "Name", advice, fmt.Sprintf("a %s has an empty name", what))
 	case bad >= 0:
-		l.warn(line, "Name", advice, fmt.Sprintf("%s %q: %q has a meaning of its own in host lists and in Topology=", what, shorten(name), name[bad:bad+1]))
-	case len(name) > 63 || digits > maxDigits:
-		l.warn(line, "Name", advice, fmt.Sprintf("%s %q is too long or ends in too many digits", what, shorten(name)))
+		l.warn(line, "Name", advice, fmt.Sprintf("%s %q: %q has a meaning of its own in host lists and in Topology=", what, hostlist.Shorten(name), name[bad:bad+1]))
+	case len(name) > 63 || digits > hostlist.MaxDigits:
+		l.warn(line, "Name", advice, fmt.Sprintf("%s %q is too long or ends in too many digits", what, hostlist.Shorten(name)))
 	}
 }
 
@@ -181,7 +183,7 @@ func (m *membership) walk(l *linter, i int, nodes string) unitNodes {
 	var u unitNodes
 	mark := int32(i + 1)
 	functions := strings.IndexByte(nodes, '{') >= 0
-	u.odd, u.err = l.hosts.read(nodes, func(name []byte) {
+	u.odd, u.err = l.hosts.Walk(nodes, func(name []byte) {
 		if functions && bytes.IndexByte(name, '{') >= 0 {
 			u.functions = append(u.functions, string(name))
 			return
@@ -217,7 +219,7 @@ func (l *linter) absentNodes(m *membership) string {
 			names = append(names, n)
 		}
 	}
-	return CompressHostlist(names)
+	return hostlist.Compress(names)
 }
 
 // lintUnit walks a unit's nodes and reports what is wrong with them.
@@ -230,14 +232,14 @@ func (l *linter) lintUnit(m *membership, r *rawTopology, i int, what string) int
 	l.lintOdd(u.line, what+" "+u.name, n.odd)
 	l.lintFunctions(m, r, i, what, &n)
 	if len(n.unknown) > 0 {
-		l.warn(u.line, "UnknownNode", "add the nodes to slurm.conf, or take them out", fmt.Sprintf("%s %s has nodes that are not in slurm.conf: %s", what, u.name, shorten(CompressHostlist(n.unknown))))
+		l.warn(u.line, "UnknownNode", "add the nodes to slurm.conf, or take them out", fmt.Sprintf("%s %s has nodes that are not in slurm.conf: %s", what, u.name, hostlist.Shorten(hostlist.Compress(n.unknown))))
 	}
 	if len(n.shared) > 0 {
 		rule, message := "NodeInTwoBlocks", "Slurm accepts it silently"
 		if what == "switch" {
 			rule, message = "NodeOnTwoSwitches", "Slurm warns of it"
 		}
-		l.warn(u.line, rule, "leave each node in one", fmt.Sprintf("%s of %s %s are also in %s; %s", shorten(CompressHostlist(n.shared)), what, u.name, r.units[n.other].name, message))
+		l.warn(u.line, rule, "leave each node in one", fmt.Sprintf("%s of %s %s are also in %s; %s", hostlist.Shorten(hostlist.Compress(n.shared)), what, u.name, r.units[n.other].name, message))
 	}
 	if u.hasNodes && n.err == nil && n.count == 0 && len(n.unknown)+len(n.functions) == 0 {
 		l.warn(u.line, "EmptyNodes", "leave the key out of a placeholder", fmt.Sprintf("%s %s has an empty list of nodes", what, u.name))

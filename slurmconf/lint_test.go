@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // rules lists the findings as "line severity rule".
@@ -18,7 +20,7 @@ func rules(findings []Finding) []string {
 }
 
 func TestLintFindings(t *testing.T) {
-	known, err := ExpandHostlist("n[001-016]")
+	known, err := hostlist.Expand("n[001-016]")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +110,7 @@ func BenchmarkParseAndLint(b *testing.B) {
 	for i := range 556 {
 		topology.Block.Blocks = append(topology.Block.Blocks, Block{Name: fmt.Sprintf("nvl-0d7cbfa4-%d", i), Nodes: fmt.Sprintf("n[%05d-%05d]", i*18+1, i*18+18)})
 	}
-	known, err := ExpandHostlist("n[00001-10008]")
+	known, err := hostlist.Expand("n[00001-10008]")
 	if err != nil {
 		b.Fatal(err)
 	}

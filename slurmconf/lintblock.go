@@ -3,6 +3,8 @@ package slurmconf
 import (
 	"fmt"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // maxLevel is Slurm's limit on k in a block size of base x 2^k.
@@ -39,7 +41,7 @@ func (l *linter) lintBlocks(r *rawTopology) {
 	l.lintBase(r, base, withNodes, counts)
 	l.lintAggregates(r, levels)
 	if m.absent > 0 {
-		l.warn(r.units[0].line, "NodesNowhere", "put them into a block, or know that only one-node jobs run there", fmt.Sprintf("%d nodes are in no block: %s", m.absent, shorten(l.absentNodes(m))))
+		l.warn(r.units[0].line, "NodesNowhere", "put them into a block, or know that only one-node jobs run there", fmt.Sprintf("%d nodes are in no block: %s", m.absent, hostlist.Shorten(l.absentNodes(m))))
 	}
 }
 
@@ -137,7 +139,7 @@ func (l *linter) lintAggregates(r *rawTopology, levels uint32) {
 			if left := len(names) - i; size > left && previous >= left {
 				break
 			}
-			if err := walkHosts(strings.Join(names[i:min(i+size, len(names))], ","), func([]byte) {}); err != nil {
+			if err := hostlist.Walk(strings.Join(names[i:min(i+size, len(names))], ","), func([]byte) {}); err != nil {
 				l.fatal(r.units[i].line, "AggregateName", "want names of letters, digits, '_' and '-'", fmt.Sprintf("the names of blocks %s and following are no host list: %v", names[i], err))
 				return
 			}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // topologyFunctions are the host list functions that look into the topology:
@@ -24,7 +26,7 @@ func (l *linter) lintFunctions(m *membership, r *rawTopology, i int, what string
 			return
 		}
 	}
-	l.warn(u.line, rule, advice, fmt.Sprintf("%s %s: %s has no nodes, or those of what is further up in the file", what, u.name, shorten(strings.Join(n.functions, ","))))
+	l.warn(u.line, rule, advice, fmt.Sprintf("%s %s: %s has no nodes, or those of what is further up in the file", what, u.name, hostlist.Shorten(strings.Join(n.functions, ","))))
 	l.addFunctions(m, r, i, i, n, n.functions, make(map[int]bool))
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // alikeNodes are nodes that the same lines of gres.conf are for and that one line
@@ -16,7 +18,7 @@ type alikeNodes struct {
 }
 
 // String returns their names as a host list.
-func (a *alikeNodes) String() string { return shorten(CompressHostlist(a.names)) }
+func (a *alikeNodes) String() string { return hostlist.Shorten(hostlist.Compress(a.names)) }
 
 // lintConfNodes compares what the lines give each node with what slurm.conf says
 // of it. What slurmctld drains a node for is fatal, for it stays drained when the
@@ -162,7 +164,7 @@ func (g *gresLinter) socketsWanted() string {
 
 func coresText(r *gresRecord) string {
 	value, _ := r.either(keyCores, keyCPUs)
-	return shorten(value)
+	return hostlist.Shorten(value)
 }
 
 func socketsText(n *ConfNode) string {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // lintFiles reads the device files and counts the devices of a line.
@@ -28,7 +30,7 @@ func (g *gresLinter) lintFiles(r *gresRecord) {
 
 func (g *gresLinter) fileCount(r *gresRecord, key, value string) (count uint64) {
 	relative := ""
-	odd, err := g.hosts.read(value, func(name []byte) {
+	odd, err := g.hosts.Walk(value, func(name []byte) {
 		count++
 		if name[0] != '/' && relative == "" {
 			relative = string(name)
@@ -39,7 +41,7 @@ func (g *gresLinter) fileCount(r *gresRecord, key, value string) (count uint64) 
 	}
 	g.lintOdd(r.line, key, odd)
 	if relative != "" {
-		g.warn(r.line, "RelativeFile", "write the whole path", fmt.Sprintf("%s: %s is looked for where slurmd was started", key, shorten(relative)))
+		g.warn(r.line, "RelativeFile", "write the whole path", fmt.Sprintf("%s: %s is looked for where slurmd was started", key, hostlist.Shorten(relative)))
 	}
 	return count
 }
@@ -166,9 +168,9 @@ func (g *gresLinter) lintCores(r *gresRecord) {
 	}
 	for part := range strings.SplitSeq(value, ",") {
 		low, high, isRange := strings.Cut(part, "-")
-		lo, okLow := parseDigits(low)
-		hi, okHigh := parseDigits(high)
-		if !okLow || isRange && (!okHigh || hi < lo) {
+		lo, errLow := strconv.ParseUint(low, 10, 64)
+		hi, errHigh := strconv.ParseUint(high, 10, 64)
+		if errLow != nil || isRange && (errHigh != nil || hi < lo) {
 			g.warn(r.line, "Cores", "want such as 0-35,72-107", fmt.Sprintf("Cores=%s: %q is no number or range: slurmd takes it and binds to other cores, or none", value, part))
 			return
 		}

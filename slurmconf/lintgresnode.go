@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // gresClasses tells nodes apart by the lines that name them: each line splits
@@ -48,7 +50,7 @@ func (c *gresClasses) add(g *gresLinter, index int32) {
 	clear(c.to)
 	c.index, c.first, c.last, c.lastTo = index, int32(len(c.list)), -1, -1
 	c.named, c.unknown, c.functions = false, c.unknown[:0], c.functions[:0]
-	odd, err := g.hosts.read(r.value, c.take)
+	odd, err := g.hosts.Walk(r.value, c.take)
 	if err != nil {
 		c.undo()
 		g.warn(r.line, "BrokenHostlist", "want such as n[001-018]", fmt.Sprintf("NodeName: %v: slurmd ignores the line", err))
@@ -58,10 +60,10 @@ func (c *gresClasses) add(g *gresLinter, index int32) {
 	}
 	g.lintOdd(r.line, "NodeName", odd)
 	if len(c.functions) > 0 {
-		g.warn(r.line, "HostlistFunction", "list the nodes themselves", fmt.Sprintf("NodeName: %s has no nodes here", shorten(strings.Join(c.functions, ","))))
+		g.warn(r.line, "HostlistFunction", "list the nodes themselves", fmt.Sprintf("NodeName: %s has no nodes here", hostlist.Shorten(strings.Join(c.functions, ","))))
 	}
 	if len(c.unknown) > 0 {
-		g.warn(r.line, "UnknownNode", "add the nodes to slurm.conf, or take them out", "not in slurm.conf: "+shorten(CompressHostlist(c.unknown)))
+		g.warn(r.line, "UnknownNode", "add the nodes to slurm.conf, or take them out", "not in slurm.conf: "+hostlist.Shorten(hostlist.Compress(c.unknown)))
 	}
 }
 
@@ -306,7 +308,7 @@ func (g *gresLinter) lintDevices(class *gresClass, group []*gresRecord) {
 // was and its place.
 func (g *gresLinter) deviceTwice(file string) (twice string, at uint64) {
 	i := uint64(0)
-	_, _ = g.hosts.read(file, func(name []byte) { // what is wrong with it was said before
+	_, _ = g.hosts.Walk(file, func(name []byte) { // what is wrong with it was said before
 		if g.seen[string(name)] && twice == "" {
 			twice, at = string(name), i
 		}
@@ -360,6 +362,6 @@ func (g *gresLinter) gpuCounts() {
 		}
 	}
 	if len(fewer) > 0 {
-		g.warn(line, "FewerGPUs", "add the devices, or lower Gres= in slurm.conf", fmt.Sprintf("%s have fewer gpus here than in slurm.conf: slurmctld drains them", shorten(CompressHostlist(fewer))))
+		g.warn(line, "FewerGPUs", "add the devices, or lower Gres= in slurm.conf", fmt.Sprintf("%s have fewer gpus here than in slurm.conf: slurmctld drains them", hostlist.Shorten(hostlist.Compress(fewer))))
 	}
 }

@@ -1,6 +1,10 @@
 package slurmconf
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+)
 
 const (
 	// maxSwitchName is what topology.conf's parser takes.
@@ -24,7 +28,7 @@ func (l *linter) lintTree(r *rawTopology) {
 		u := &r.units[i]
 		switch {
 		case len(u.name) > maxSwitchName && !r.yaml:
-			l.fatal(u.line, "SwitchName", fmt.Sprintf("want at most %d characters", maxSwitchName-1), fmt.Sprintf("switch %s has a name of %d characters", shorten(u.name), len(u.name)))
+			l.fatal(u.line, "SwitchName", fmt.Sprintf("want at most %d characters", maxSwitchName-1), fmt.Sprintf("switch %s has a name of %d characters", hostlist.Shorten(u.name), len(u.name)))
 		case u.hasNodes && u.hasChildren:
 			l.fatal(u.line, "NodesAndChildren", "leave one of them", fmt.Sprintf("switch %s has nodes and switches", u.name))
 		case u.hasNodes:
@@ -37,7 +41,7 @@ func (l *linter) lintTree(r *rawTopology) {
 	}
 	l.lintLoops(r, children)
 	if m.absent > 0 {
-		l.warn(r.units[0].line, "NodesNowhere", "put them below a switch", fmt.Sprintf("%d nodes are below no switch: %s", m.absent, shorten(l.absentNodes(m))))
+		l.warn(r.units[0].line, "NodesNowhere", "put them below a switch", fmt.Sprintf("%d nodes are below no switch: %s", m.absent, hostlist.Shorten(l.absentNodes(m))))
 	}
 }
 
@@ -45,7 +49,7 @@ func (l *linter) lintTree(r *rawTopology) {
 func (l *linter) lintChildren(r *rawTopology, i int, index map[string]int, parents []int) []int {
 	u := &r.units[i]
 	var found []int
-	odd, err := l.hosts.read(u.children, func(name []byte) {
+	odd, err := l.hosts.Walk(u.children, func(name []byte) {
 		child, ok := index[string(name)]
 		switch {
 		case !ok || child == i:

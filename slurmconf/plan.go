@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -82,7 +83,7 @@ func FromPlan(plan *placement.Plan, c Choice) ([]Topology, error) {
 func blocksOf(plan *placement.Plan) Topology {
 	b := &BlockTopology{Sizes: plan.BlockSizes, Blocks: make([]Block, len(plan.Blocks))}
 	for i := range plan.Blocks {
-		b.Blocks[i] = Block{Name: plan.Blocks[i].Name, Nodes: CompressHostlist(plan.Blocks[i].Nodes)}
+		b.Blocks[i] = Block{Name: plan.Blocks[i].Name, Nodes: hostlist.Compress(plan.Blocks[i].Nodes)}
 	}
 	return Topology{Name: NamesOf(plan.ByLeaf, true).Blocks, Block: b}
 }
@@ -91,7 +92,7 @@ func treeOf(plan *placement.Plan) Topology {
 	t := &TreeTopology{Switches: make([]Switch, len(plan.Switches))}
 	for i := range plan.Switches {
 		s := &plan.Switches[i]
-		t.Switches[i] = Switch{Name: s.Name, Nodes: CompressHostlist(s.Nodes), Children: CompressHostlist(s.Children)}
+		t.Switches[i] = Switch{Name: s.Name, Nodes: hostlist.Compress(s.Nodes), Children: hostlist.Compress(s.Children)}
 	}
 	return Topology{Name: FabricTopology, Tree: t}
 }
@@ -197,7 +198,7 @@ func addPrevious(prev *placement.Previous, t *Topology) error {
 		}
 		prev.Blocks = make([]placement.Block, 0, len(t.Block.Blocks))
 		for _, b := range t.Block.Blocks {
-			nodes, err := ExpandHostlist(b.Nodes)
+			nodes, err := hostlist.Expand(b.Nodes)
 			if err != nil {
 				return fmt.Errorf("block %s: %w", b.Name, err)
 			}
@@ -206,11 +207,11 @@ func addPrevious(prev *placement.Previous, t *Topology) error {
 	}
 	if t.Tree != nil && prev.Switches == nil {
 		for _, s := range t.Tree.Switches {
-			nodes, err := ExpandHostlist(s.Nodes)
+			nodes, err := hostlist.Expand(s.Nodes)
 			if err != nil {
 				return fmt.Errorf("switch %s: %w", s.Name, err)
 			}
-			children, err := ExpandHostlist(s.Children)
+			children, err := hostlist.Expand(s.Children)
 			if err != nil {
 				return fmt.Errorf("switch %s: %w", s.Name, err)
 			}

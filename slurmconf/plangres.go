@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -141,7 +142,7 @@ func (g *gresGroups) lines() []GresLine {
 	}
 	compressed := map[string]string{}
 	for k := range order {
-		list, first := compressHosts(lists[k])
+		list, first := hostlist.CompressFirst(lists[k])
 		order[k].Node, compressed[first] = first, list
 	}
 	grouped := GroupGres(order)
@@ -165,7 +166,7 @@ func textOf(lines []GresLine) string {
 func GresByNode(lines []GresLine) (map[string][]GresLine, error) {
 	out := map[string][]GresLine{}
 	for _, l := range lines {
-		nodes, err := ExpandHostlist(l.Nodes)
+		nodes, err := hostlist.Expand(l.Nodes)
 		if err != nil {
 			return nil, fmt.Errorf("gres.conf: NodeName=%s: %w", l.Nodes, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -149,7 +150,7 @@ func lintFatal(t *testing.T, gres string, o slurmconf.Options) map[string]string
 		if f.Severity != slurmconf.Fatal {
 			continue
 		}
-		nodes, err := slurmconf.ExpandHostlist(list)
+		nodes, err := hostlist.Expand(list)
 		if !ok || err != nil {
 			t.Fatalf("no nodes in %s: %v", f, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // TestRealHostlists compares host lists with scontrol, both ways.
@@ -19,7 +20,7 @@ func TestRealHostlists(t *testing.T) {
 			names := generateNames(rng, 600)
 			list := strings.Join(names, ",")
 			got := strings.Join(s.hosts("hostlistsorted", list), "\n")
-			if want := slurmconf.CompressHostlist(names); got != want {
+			if want := hostlist.Compress(names); got != want {
 				t.Errorf("round %d: CompressHostlist differs from hostlistsorted of %s:\n got  %s\n real %s", round, list, want, got)
 			}
 		}
@@ -29,7 +30,7 @@ func TestRealHostlists(t *testing.T) {
 			lists = append(lists, generateHostlist(rng))
 		}
 		for _, list := range lists {
-			names, err := slurmconf.ExpandHostlist(list)
+			names, err := hostlist.Expand(list)
 			if err != nil {
 				t.Errorf("ExpandHostlist(%q): %v", list, err)
 				continue
@@ -52,7 +53,7 @@ func TestRealOddHostlists(t *testing.T) {
 		}
 		refused, count := 0, len(lists)
 		for _, list := range lists {
-			names, err := slurmconf.ExpandHostlist(list)
+			names, err := hostlist.Expand(list)
 			lines, rc := s.run("hosts", "hostnames", realConfig{files: map[string]string{"list": list}})
 			real := slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return strings.HasPrefix(l, "scontrol: error") })
 			if rc != "0" || len(real) > 0 && strings.HasPrefix(real[0], "Invalid hostlist") {

@@ -3,6 +3,8 @@ package slurmconf
 import (
 	"fmt"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // confLine is one line of a Slurm configuration file: the key that it begins
@@ -41,7 +43,7 @@ func scanConf(name string, data []byte, include func(line int, file string)) ([]
 		for rest != "" {
 			key, value, tail, ok := cutPair(rest)
 			if !ok {
-				return lines, &ParseError{File: name, Line: at, Message: fmt.Sprintf("%q is no Key=Value: Slurm refuses the whole file; put a value behind every key and quotes around a value with spaces", shorten(strings.TrimSpace(rest)))}
+				return lines, &ParseError{File: name, Line: at, Message: fmt.Sprintf("%q is no Key=Value: Slurm refuses the whole file; put a value behind every key and quotes around a value with spaces", hostlist.Shorten(strings.TrimSpace(rest)))}
 			}
 			pairs = append(pairs, confPair{key: key, value: value})
 			rest = strings.TrimLeft(tail, " \t\r\n\v\f")

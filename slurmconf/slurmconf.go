@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // SlurmConf is what a slurm.conf says that the other files must go with.
@@ -153,9 +155,9 @@ func (r *confReader) nodes(file string, l *confLine) error {
 	}
 	node, err := confNode(values, r.nodeDefault)
 	if err != nil {
-		return &ParseError{File: file, Line: l.line, Key: "NodeName=" + shorten(l.value), Message: err.Error()}
+		return &ParseError{File: file, Line: l.line, Key: "NodeName=" + hostlist.Shorten(l.value), Message: err.Error()}
 	}
-	names, err := ExpandHostlist(l.value)
+	names, err := hostlist.Expand(l.value)
 	if err != nil {
 		return &ParseError{File: file, Line: l.line, Key: "NodeName", Message: err.Error()}
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 func TestParseSlurmConf(t *testing.T) {
@@ -140,7 +142,7 @@ func FuzzSlurmConf(f *testing.F) {
 			return
 		}
 		for name, n := range conf.Nodes {
-			if n.Sockets < 1 || n.CoresPerSocket < 1 || n.ThreadsPerCore < 1 || CheckNodeName(name) != nil {
+			if n.Sockets < 1 || n.CoresPerSocket < 1 || n.ThreadsPerCore < 1 || hostlist.CheckName(name) != nil {
 				continue // a shape or a name that Slurm would take and we do not write
 			}
 			again, err := ParseSlurmConf("again", []byte("NodeName="+name+" "+n.String()+"\n"), nil)

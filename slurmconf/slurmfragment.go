@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -74,7 +75,7 @@ func writeFragmentNodes(b *strings.Builder, nodes map[string]FragmentNode) error
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	ordered, err := ExpandHostlist(CompressHostlist(names))
+	ordered, err := hostlist.Expand(hostlist.Compress(names))
 	if err != nil {
 		return fmt.Errorf("write %s: %w", SlurmNodesFile, err)
 	}
@@ -87,7 +88,7 @@ func writeFragmentNodes(b *strings.Builder, nodes map[string]FragmentNode) error
 		groups[n] = append(groups[n], name)
 	}
 	for _, n := range order {
-		fmt.Fprintf(b, "NodeName=%s%s\n", CompressHostlist(groups[n]), n)
+		fmt.Fprintf(b, "NodeName=%s%s\n", hostlist.Compress(groups[n]), n)
 	}
 	return nil
 }
@@ -130,7 +131,7 @@ func (f *Fragment) nodesIn(t *Topology) (string, error) {
 			names = append(names, f.Facts[i].SlurmName)
 		}
 	}
-	return CompressHostlist(names), nil
+	return hostlist.Compress(names), nil
 }
 
 // channelMajor returns the device major of IMEX channels where all nodes that

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // Topology is one topology of a Slurm cluster: blocks, a switch tree, or flat;
@@ -63,7 +65,7 @@ func Skeleton(t Topology) (Topology, error) {
 	case t.Tree != nil:
 		below := make(map[string]bool)
 		for _, s := range t.Tree.Switches {
-			if err := walkHosts(s.Children, func(name []byte) { below[string(name)] = true }); err != nil {
+			if err := hostlist.Walk(s.Children, func(name []byte) { below[string(name)] = true }); err != nil {
 				return Topology{}, fmt.Errorf("read children of switch %s: %w", s.Name, err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -91,7 +92,7 @@ func TestRenderReportsAndCheck(t *testing.T) {
 	}
 	var shown string // as scontrol prints it
 	for i, b := range published.Blocks {
-		shown += fmt.Sprintf("BlockName=%s BlockIndex=%d Nodes=%s BlockSize=18\n", b.Name, i, slurmconf.CompressHostlist(b.Nodes))
+		shown += fmt.Sprintf("BlockName=%s BlockIndex=%d Nodes=%s BlockSize=18\n", b.Name, i, hostlist.Compress(b.Nodes))
 	}
 	plan := filepath.Join(dir, "out")
 	if code, out, errs := quoin(t, shown, "check", "--topology", "-", "--plan", plan); code != 0 || !strings.Contains(out, "same: Slurm has all 35 nodes") {

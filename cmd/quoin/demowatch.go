@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -39,7 +39,7 @@ func (d *demonstration) watch(ctx context.Context, pause time.Duration) error {
 		}
 		d.printf("\n")
 		if len(d.silent) > 0 {
-			d.printf("  silent: %s, whose last reports stand\n", d.cut(slurmconf.CompressHostlist(d.silent), 40))
+			d.printf("  silent: %s, whose last reports stand\n", d.cut(hostlist.Compress(d.silent), 40))
 		}
 		if made.Refused != "" {
 			d.printf("%s: %s; the last good files stay\n", d.red("held"), made.Message)

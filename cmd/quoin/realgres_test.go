@@ -20,6 +20,7 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
@@ -262,7 +263,7 @@ func withPorts(t *testing.T, fragment string) string {
 	for line := range strings.Lines(fragment) {
 		if list, ok := strings.CutPrefix(line, "NodeName="); ok {
 			list, _, _ = strings.Cut(list, " ")
-			hosts, err := slurmconf.ExpandHostlist(list)
+			hosts, err := hostlist.Expand(list)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -333,7 +334,7 @@ func (r *gresRig) compareDevices(n *topology.Node) {
 	}
 	var got []device
 	for _, m := range gresRecord.FindAllStringSubmatch(out, -1) {
-		files, err := slurmconf.ExpandHostlist(m[3])
+		files, err := hostlist.Expand(m[3])
 		if err != nil {
 			r.t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -41,7 +41,7 @@ func joinProblems(problems []topology.Problem) []topology.Problem {
 		}
 	}
 	for i, names := range nodes {
-		out[i].Node = slurmconf.CompressHostlist(names)
+		out[i].Node = hostlist.Compress(names)
 	}
 	return out
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -98,7 +98,7 @@ func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation, no
 	}
 	if len(conflicts) > 0 && p.recorder != nil {
 		p.recorder.Record(s.pub, true, "AnnotationConflict", fmt.Sprintf("the annotation %s of %s has another owner and is left alone",
-			SpecAnnotation, slurmconf.CompressHostlist(conflicts)))
+			SpecAnnotation, hostlist.Compress(conflicts)))
 	}
 	return retry
 }

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -96,7 +96,7 @@ func (p *Publication) nameOf(n *Node) (string, topology.Problem) {
 		if problem.Reason != "" {
 			return "", problem
 		}
-		if err := slurmconf.CheckNodeName(name); err != nil {
+		if err := hostlist.CheckName(name); err != nil {
 			return "", topology.Problem{Node: n.Name, Reason: ReasonBadSlurmName, Message: "Slinky calls it so: " + err.Error()}
 		}
 		return name, problem
@@ -111,7 +111,7 @@ func (p *Publication) nameOf(n *Node) (string, topology.Problem) {
 	if name == "" && where != "" {
 		return "", topology.Problem{Node: n.Name, Reason: ReasonNoSlurmName, Message: "no " + where + " says its name in Slurm"}
 	}
-	if err := slurmconf.CheckNodeName(name); err != nil {
+	if err := hostlist.CheckName(name); err != nil {
 		if where != "" {
 			err = fmt.Errorf("%s: %w", where, err)
 		}

@@ -3,7 +3,7 @@ package publisher
 import (
 	"slices"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // leave notes that the Node, which is not the publication's, loses the annotation
@@ -49,7 +49,7 @@ func (s *state) leaving(g *Gathered, specs map[string]string) string {
 			nodes = append(nodes, n.Name)
 		}
 	}
-	return slurmconf.CompressHostlist(nodes)
+	return hostlist.Compress(nodes)
 }
 
 // movedOn reports whether another publication took the node when this one no

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -207,7 +208,7 @@ func leftOut(plan *placement.Plan, specs map[string]string, unnamed []topology.P
 	}
 	var lines []string
 	for why, nodes := range groups {
-		lines = append(lines, slurmconf.CompressHostlist(nodes)+": "+why)
+		lines = append(lines, hostlist.Compress(nodes)+": "+why)
 	}
 	slices.Sort(lines)
 	text := strings.Join(lines, "\n")

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -31,7 +32,7 @@ func readPrevious(was *Published) (prev Previous, err error) {
 	if was.empty() {
 		return prev, nil
 	}
-	prev.leaving, _ = slurmconf.ExpandHostlist(was.Annotations[AnnotationLeaving]) // absent or not ours: none
+	prev.leaving, _ = hostlist.Expand(was.Annotations[AnnotationLeaving]) // absent or not ours: none
 	lines, err := slurmconf.ParseGres("gres.conf", []byte(was.Files["gres.conf"]))
 	if err != nil {
 		return prev, err

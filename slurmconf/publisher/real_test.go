@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -109,7 +110,7 @@ func atPorts(t *testing.T, made *Made, facts Gathered) string {
 	for line := range strings.Lines(made.Files[slurmconf.SlurmNodesFile]) {
 		list, isNode := strings.CutPrefix(line, "NodeName=")
 		list, _, _ = strings.Cut(list, " ")
-		hosts, err := slurmconf.ExpandHostlist(list)
+		hosts, err := hostlist.Expand(list)
 		switch partition, found := strings.CutPrefix(line, "# PartitionName="); {
 		case isNode && err != nil:
 			t.Fatal(err)

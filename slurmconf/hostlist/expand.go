@@ -1,4 +1,4 @@
-package slurmconf
+package hostlist
 
 import (
 	"errors"
@@ -8,40 +8,40 @@ import (
 	"strings"
 )
 
-// maxRangeHosts is how many hosts Slurm takes in one range of a bracket, and
-// maxHosts how many names one host list may have here.
 const (
+	// maxRangeHosts is how many hosts Slurm takes in one range of a bracket.
 	maxRangeHosts = 64 * 1024
-	maxHosts      = 1 << 20
-	// maxDigits is how many digits at the end of a name are written as a number.
-	maxDigits = 18
+	// maxHosts is how many names a list may have here.
+	maxHosts = 1 << 20
+	// MaxDigits is how many digits at the end of a name are read as a number.
+	MaxDigits = 18
 )
 
-// hostRange is one range of a bracket: count numbers from lo on, padded with
+// numberRange is one range of a bracket: count numbers from lo on, padded with
 // zeros to width digits.
-type hostRange struct {
+type numberRange struct {
 	lo, count uint64
 	width     int
 }
 
-// ExpandHostlist returns the names of a Slurm host list such as
-// "n[001-018],rack[1-2]n[01-16]-ib", in Slurm's order: the last bracket of a
-// name changes fastest, those before it from the left. Names are kept as often as they are listed. An empty
-// list has no names. What Slurm makes of junk, such as n[01z-3], is made of it
-// here too. A list that Slurm refuses or crashes on, or of more than 1,048,576
-// names, is an error that quotes it.
-func ExpandHostlist(s string) ([]string, error) {
+// Expand returns the names of a Slurm host list such as
+// "n[001-018],rack[1-2]n[01-16]-ib", in Slurm's order. The last bracket of a
+// name changes fastest, the brackets before it change from the left. A name that
+// is listed twice is returned twice. An empty list has no names. Junk such as
+// n[01z-3] is read as Slurm reads it. A list that Slurm refuses or crashes on,
+// or that has more than 1,048,576 names, is an error that quotes the list.
+func Expand(s string) ([]string, error) {
 	count, size := min(1+strings.Count(s, ","), maxHosts), len(s)
 	if strings.IndexByte(s, '[') >= 0 {
 		count, size = 0, 0 // brackets hold more names than there are commas
-		if err := walkHosts(s, func(name []byte) { count, size = count+1, size+len(name) }); err != nil {
+		if err := Walk(s, func(name []byte) { count, size = count+1, size+len(name) }); err != nil {
 			return nil, err
 		}
 	}
 	names := make([]string, 0, count)
-	var all strings.Builder // one piece of memory, which the names are parts of
+	var all strings.Builder // the names are parts of one piece of memory
 	all.Grow(size)
-	err := walkHosts(s, func(name []byte) {
+	err := Walk(s, func(name []byte) {
 		all.Write(name)
 		names = append(names, all.String()[all.Len()-len(name):])
 	})
@@ -51,48 +51,43 @@ func ExpandHostlist(s string) ([]string, error) {
 	return names, nil
 }
 
-// walkHosts calls yield with every name of the list; the bytes are valid during
-// the call only.
-func walkHosts(s string, yield func(name []byte)) error {
-	_, err := readHosts(s, yield)
+// Walk calls yield with every name of the list. The bytes of a name are valid
+// during the call only.
+func Walk(s string, yield func(name []byte)) error {
+	_, err := new(Walker).Walk(s, yield)
 	return err
 }
 
-// readHosts is walkHosts that also says, where it is so, what Slurm reads in
-// another way than it looks.
-func readHosts(s string, yield func(name []byte)) (odd string, err error) {
-	return new(hostWalker).read(s, yield)
-}
-
-// read is readHosts in buffers that are used again.
-func (w *hostWalker) read(s string, yield func(name []byte)) (odd string, err error) {
+// Walk calls yield with every name of the list. odd says what Slurm reads
+// otherwise than it looks, and is empty for a plain list.
+func (w *Walker) Walk(s string, yield func(name []byte)) (odd string, err error) {
 	w.yield, w.odd, w.count = yield, "", 0
 	for rest := s; ; {
 		var token string
-		token, rest = nextHostToken(rest)
+		token, rest = nextToken(rest)
 		if token == "" {
 			return w.odd, nil
 		}
 		if err := w.token(token); err != nil {
-			return w.odd, fmt.Errorf("host list %q: %w", shorten(s), err)
+			return w.odd, fmt.Errorf("host list %q: %w", Shorten(s), err)
 		}
 	}
 }
 
-// isHostSeparator reports whether c separates names outside of brackets.
-func isHostSeparator(c byte) bool { return c == ',' || c == ' ' || c == '\t' || c == '\n' }
+// isSeparator reports whether c separates names outside of brackets.
+func isSeparator(c byte) bool { return c == ',' || c == ' ' || c == '\t' || c == '\n' }
 
-// nextHostToken cuts the first name or bracketed name off s. A separator within
+// nextToken cuts the first name or bracketed name off s. A separator within
 // a pair of brackets does not end it, unless a ] without its [ came before.
-func nextHostToken(s string) (token, rest string) {
+func nextToken(s string) (token, rest string) {
 	start := 0
-	for start < len(s) && isHostSeparator(s[start]) {
+	for start < len(s) && isSeparator(s[start]) {
 		start++
 	}
 	s = s[start:]
 	paired, end := 0, 0 // brackets are paired up to there
 	for {
-		for end < len(s) && !isHostSeparator(s[end]) {
+		for end < len(s) && !isSeparator(s[end]) {
 			end++
 		}
 		for paired < end {
@@ -113,34 +108,35 @@ func nextHostToken(s string) (token, rest string) {
 	}
 }
 
-// hostWalker expands one token after another into the same buffers.
-type hostWalker struct {
+// Walker walks one list after another in the same memory. The zero value is
+// ready for use.
+type Walker struct {
 	yield    func(name []byte)
-	odd      string // what was read in another way than it looks
+	odd      string // what is read otherwise than it looks
 	buf      []byte
-	ranges   []hostRange
-	brackets []hostBracket
+	ranges   []numberRange
+	brackets []bracket
 	count    int
 }
 
 // errEndless is about a number of 20 digits in a bracket before the last.
-var errEndless = errors.New("bracket that Slurm never comes to the end of: want smaller numbers")
+var errEndless = errors.New("Slurm never finishes reading this bracket: want smaller numbers")
 
-// hostBracket is one bracket of a token before the last: its ranges and the
+// bracket is one bracket of a token before the last: its ranges and the
 // text between it and the next.
-type hostBracket struct {
+type bracket struct {
 	from, upTo int // indices into ranges
 	after      string
 }
 
 // note keeps the first oddity.
-func (w *hostWalker) note(format string, args ...any) {
+func (w *Walker) note(format string, args ...any) {
 	if w.odd == "" {
 		w.odd = fmt.Sprintf(format, args...)
 	}
 }
 
-func (w *hostWalker) token(tok string) error {
+func (w *Walker) token(tok string) error {
 	open := strings.LastIndexByte(tok, '[')
 	if open < 0 {
 		w.literal(tok, "")
@@ -161,23 +157,23 @@ func (w *hostWalker) token(tok string) error {
 	case err != nil && (len(w.brackets) == 0 || errors.Is(err, errEndless)):
 		return err
 	case err != nil:
-		w.note("%q has no names, for %v", tok, err)
+		w.note("%q has no names: %v", tok, err)
 		return nil
 	}
 	w.literal(prefix, suffix)
 	return w.outer(0, prefix, "", last, suffix)
 }
 
-// literal looks for brackets in what stays of a token without its ranges.
-func (w *hostWalker) literal(prefix, suffix string) {
+// literal notes brackets that Slurm reads as a part of the name.
+func (w *Walker) literal(prefix, suffix string) {
 	if strings.IndexByte(suffix, ']') >= 0 || strings.IndexByte(prefix, '[') >= 0 || strings.IndexByte(prefix, ']') >= 0 {
 		w.note("%q has a bracket that is read as a part of the name", prefix+suffix)
 	}
 }
 
 // splitPrefix parses the brackets before the last one from the right, as Slurm
-// does, and returns what is left of them. It stops at a [ without its ].
-func (w *hostWalker) splitPrefix(prefix string) (string, error) {
+// does, and returns the text before them. It stops at a [ without its ].
+func (w *Walker) splitPrefix(prefix string) (string, error) {
 	for {
 		open := strings.LastIndexByte(prefix, '[')
 		if open < 0 {
@@ -187,7 +183,7 @@ func (w *hostWalker) splitPrefix(prefix string) (string, error) {
 		if size < 0 {
 			return prefix, nil
 		}
-		b := hostBracket{from: len(w.ranges), after: prefix[open+size+1:]}
+		b := bracket{from: len(w.ranges), after: prefix[open+size+1:]}
 		if err := w.parseRanges(prefix[open+1 : open+size]); err != nil {
 			return "", err
 		}
@@ -198,7 +194,7 @@ func (w *hostWalker) splitPrefix(prefix string) (string, error) {
 				return "", errEndless
 			}
 			if count += r.count; count > maxRangeHosts {
-				return "", fmt.Errorf("bracket %q has more than %d numbers: split it", shorten(prefix[open:]), maxRangeHosts)
+				return "", fmt.Errorf("bracket %q has more than %d numbers: split it", Shorten(prefix[open:]), maxRangeHosts)
 			}
 		}
 		w.brackets = append(w.brackets, b)
@@ -207,8 +203,9 @@ func (w *hostWalker) splitPrefix(prefix string) (string, error) {
 }
 
 // outer walks the brackets before the last, beginning with the k-th from the
-// right: Slurm varies the one next to the last slowest. text is what follows.
-func (w *hostWalker) outer(k int, prefix, text string, last []hostRange, suffix string) error {
+// right. Slurm changes the bracket next to the last slowest. text is the part of
+// the name that follows.
+func (w *Walker) outer(k int, prefix, text string, last []numberRange, suffix string) error {
 	if k == len(w.brackets) {
 		return w.single(prefix+text, last, suffix)
 	}
@@ -224,9 +221,9 @@ func (w *hostWalker) outer(k int, prefix, text string, last []hostRange, suffix 
 	return nil
 }
 
-// single walks a name's last bracket. From one number to the next it counts up
-// the digits that are there, which is faster than to write them anew.
-func (w *hostWalker) single(prefix string, ranges []hostRange, suffix string) error {
+// single walks a name's last bracket. It counts up the digits that are there,
+// which is faster than to format each number.
+func (w *Walker) single(prefix string, ranges []numberRange, suffix string) error {
 	w.buf = append(w.buf[:0], prefix...)
 	for _, r := range ranges {
 		var digits []byte
@@ -245,7 +242,7 @@ func (w *hostWalker) single(prefix string, ranges []hostRange, suffix string) er
 	return nil
 }
 
-// countUp adds one to a number, or reports false where that needs another digit.
+// countUp adds one to a number. It reports false if the sum needs another digit.
 func countUp(digits []byte) bool {
 	for i := len(digits) - 1; i >= 0; i-- {
 		if digits[i] < '9' {
@@ -257,7 +254,7 @@ func countUp(digits []byte) bool {
 	return false
 }
 
-func (w *hostWalker) emit(name []byte) error {
+func (w *Walker) emit(name []byte) error {
 	if w.count++; w.count > maxHosts {
 		return fmt.Errorf("more than %d names: split it into several lists", maxHosts)
 	}
@@ -266,10 +263,10 @@ func (w *hostWalker) emit(name []byte) error {
 }
 
 // parseRanges appends the ranges of one bracket, without its [ and ].
-func (w *hostWalker) parseRanges(s string) error {
+func (w *Walker) parseRanges(s string) error {
 	for {
 		part, rest, more := strings.Cut(s, ",")
-		r, odd, err := parseHostRange(part)
+		r, odd, err := parseRange(part)
 		if err != nil {
 			return err
 		}
@@ -285,7 +282,7 @@ func (w *hostWalker) parseRanges(s string) error {
 }
 
 // String returns the range as it should be written.
-func (r hostRange) String() string {
+func (r numberRange) String() string {
 	if r.count == 0 {
 		return "nothing"
 	}
@@ -296,11 +293,11 @@ func (r hostRange) String() string {
 	return string(b)
 }
 
-// parseHostRange parses "7" or "007-012" as Slurm does: spaces and a sign may
-// come before each number, anything but an x behind the first of two, and
-// nothing behind a -. odd says that this or the width makes it read otherwise
+// parseRange parses "7" or "007-012" as Slurm does. Spaces and a sign may stand
+// before each number, and anything but an x behind the first of two numbers. The
+// second number may be missing. odd reports that Slurm reads the range otherwise
 // than it looks.
-func parseHostRange(s string) (r hostRange, odd bool, err error) {
+func parseRange(s string) (r numberRange, odd bool, err error) {
 	low, high, isRange := strings.Cut(s, "-")
 	lo, tail, lowOdd, ok := parseNumber(low)
 	if !ok || strings.IndexByte(s, 'x') >= 0 || strings.HasPrefix(high, "-") || tail != "" && high == "" {
@@ -313,7 +310,7 @@ func parseHostRange(s string) (r hostRange, odd bool, err error) {
 		}
 		highOdd = highOdd || high[0] == '0' && len(high) != len(low)
 	}
-	r = hostRange{lo: lo, count: hi - lo + 1, width: len(low)} // the count of all numbers there are is 0
+	r = numberRange{lo: lo, count: hi - lo + 1, width: len(low)} // the count of all numbers there are is 0
 	switch {
 	case hi < lo:
 		return r, false, fmt.Errorf("range %q runs backwards: write the smaller number first", s)
@@ -326,8 +323,8 @@ func parseHostRange(s string) (r hostRange, odd bool, err error) {
 }
 
 // parseNumber reads the number that s begins with, as C's strtoul does, and
-// returns what follows it. odd says that there is more to s than digits, or too
-// many of them.
+// returns the text behind the number. odd reports that s has other characters
+// than digits, or too many digits.
 func parseNumber(s string) (n uint64, tail string, odd, ok bool) {
 	if n, ok = parseDigits(s); ok {
 		return n, "", false, true
@@ -341,16 +338,16 @@ func parseNumber(s string) (n uint64, tail string, odd, ok bool) {
 	for end < len(digits) && isDigit(digits[end]) {
 		end++
 	}
-	n, err := strconv.ParseUint(digits[:end], 10, 64) // n is the largest where it does not fit
+	n, err := strconv.ParseUint(digits[:end], 10, 64) // n is the largest number if it does not fit
 	if negative && err == nil {
 		n = -n
 	}
 	return n, digits[end:], end < len(s) || err != nil, end > 0
 }
 
-// parseDigits reads a number of at most maxDigits digits and nothing else.
+// parseDigits reads a number of at most MaxDigits digits and nothing else.
 func parseDigits(s string) (uint64, bool) {
-	if s == "" || len(s) > maxDigits {
+	if s == "" || len(s) > MaxDigits {
 		return 0, false
 	}
 	var n uint64
@@ -381,8 +378,8 @@ func appendPadded(b []byte, n uint64, width int) []byte {
 	return append(b, digits[i:]...)
 }
 
-// shorten keeps a quoted text within a line.
-func shorten(s string) string {
+// Shorten cuts a list that a message quotes to 120 bytes.
+func Shorten(s string) string {
 	const most = 120
 	if len(s) <= most {
 		return s

@@ -1,4 +1,4 @@
-package slurmconf
+package hostlist
 
 import (
 	"bytes"
@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// CompressHostlist returns the shortest host list that Slurm would write for
-// the names: each once, in the order of `scontrol show hostlistsorted`, ranges
-// over the digits at the end. Numbers join a range only when they have the same
-// padding: n9 and n010 give "n[9,010]".
-func CompressHostlist(names []string) string {
-	list, _ := compressHosts(names)
+// Compress returns the host list that Slurm would write for the names: each name
+// once, in the order of `scontrol show hostlistsorted`, with ranges over the
+// digits at the end. Numbers join a range only if they have the same padding: n9
+// and n010 give "n[9,010]".
+func Compress(names []string) string {
+	list, _ := CompressFirst(names)
 	return list
 }
 
-// compressHosts is CompressHostlist that also returns the list's first name.
-func compressHosts(names []string) (list, first string) {
+// CompressFirst is Compress, and also returns the first name of the list.
+func CompressFirst(names []string) (list, first string) {
 	hosts, ok := sortedRun(names)
 	size := 64
 	if !ok {
@@ -52,16 +52,16 @@ func compressHosts(names []string) (list, first string) {
 	return string(out), first
 }
 
-// hostKey is one name with what it is sorted by.
+// hostKey is one name and its sort key.
 type hostKey struct {
-	words    [2]uint64 // sixteen bytes of its key, behind what all keys have in common
+	words    [2]uint64 // sixteen bytes of the key, behind the prefix that all keys share
 	from, to int32     // the whole key in the arena
 	name     int32
 	prefix   int32 // length of the name without the number at its end, if it has one
 }
 
-// sortedRun returns the hosts of names that differ in the digits at the end only,
-// are of one length and in order, as most lists are: they need no keys.
+// sortedRun returns the hosts if the names have one length, stand in order and
+// differ in the digits at the end only. Most lists are so, and need no keys.
 func sortedRun(names []string) ([]hostKey, bool) {
 	if len(names) == 0 {
 		return nil, true
@@ -71,7 +71,7 @@ func sortedRun(names []string) ([]hostKey, bool) {
 	for prefix > 0 && isDigit(names[0][prefix-1]) {
 		prefix--
 	}
-	if prefix == n || n-prefix > maxDigits {
+	if prefix == n || n-prefix > MaxDigits {
 		return nil, false
 	}
 	var previous uint64
@@ -108,7 +108,7 @@ func hostKeys(names []string) ([]hostKey, []byte) {
 		for prefix > 0 && isDigit(n[prefix-1]) {
 			prefix--
 		}
-		if len(n)-prefix > maxDigits {
+		if len(n)-prefix > MaxDigits {
 			prefix = len(n)
 		}
 		h.prefix = int32(prefix)

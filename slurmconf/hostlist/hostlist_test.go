@@ -1,4 +1,4 @@
-package slurmconf
+package hostlist
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestExpandHostlist(t *testing.T) {
+func TestExpand(t *testing.T) {
 	for list, want := range map[string][]string{
 		"":                           nil,
 		" , ":                        nil,
@@ -38,17 +38,17 @@ func TestExpandHostlist(t *testing.T) {
 		"r[x]s[1-2]n[3],m":           {"m"},
 		"n{1}":                       {"n{1}"},
 	} {
-		got, err := ExpandHostlist(list)
+		got, err := Expand(list)
 		if err != nil {
-			t.Errorf("ExpandHostlist(%q): %v", list, err)
+			t.Errorf("Expand(%q): %v", list, err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("ExpandHostlist(%q) (-want +got):\n%s", list, diff)
+			t.Errorf("Expand(%q) (-want +got):\n%s", list, diff)
 		}
 	}
 }
 
-func TestExpandHostlistErrors(t *testing.T) {
+func TestExpandErrors(t *testing.T) {
 	for list, want := range map[string]string{
 		"n[1-2":      "without an end",
 		"n[]":        "no number or range",
@@ -71,14 +71,14 @@ func TestExpandHostlistErrors(t *testing.T) {
 		"r[x]n[1-2]":                   "no number or range",
 		"a[1-60000]b[1-60000]c[1-999]": "more than 1048576 names",
 	} {
-		_, err := ExpandHostlist(list)
+		_, err := Expand(list)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), list) {
-			t.Errorf("ExpandHostlist(%q) = %v, want an error with %q and the list", list, err, want)
+			t.Errorf("Expand(%q) = %v, want an error with %q and the list", list, err, want)
 		}
 	}
 }
 
-func TestCompressHostlist(t *testing.T) {
+func TestCompress(t *testing.T) {
 	for want, names := range map[string][]string{
 		"":                       nil,
 		"n1":                     {"n1", "n1"},
@@ -94,13 +94,13 @@ func TestCompressHostlist(t *testing.T) {
 		"9":                      {"9"},
 		"[9-10]":                 {"10", "9"},
 	} {
-		if got := CompressHostlist(names); got != want {
-			t.Errorf("CompressHostlist(%q) = %q, want %q", names, got, want)
+		if got := Compress(names); got != want {
+			t.Errorf("Compress(%q) = %q, want %q", names, got, want)
 		}
 	}
 	long := []string{"n1234567890123456789", "n1234567890123456788"}
-	if got, want := CompressHostlist(long), "n1234567890123456788,n1234567890123456789"; got != want {
-		t.Errorf("CompressHostlist(%q) = %q, want %q: too many digits for a range", long, got, want)
+	if got, want := Compress(long), "n1234567890123456788,n1234567890123456789"; got != want {
+		t.Errorf("Compress(%q) = %q, want %q: too many digits for a range", long, got, want)
 	}
 }
 
@@ -119,7 +119,7 @@ func benchmarkNames(irregular bool) []string {
 	return names
 }
 
-func BenchmarkHostlistBothWays(b *testing.B) {
+func BenchmarkBothWays(b *testing.B) {
 	one := make([]string, 10_000)
 	for i := range one {
 		one[i] = fmt.Sprintf("n%05d", i)
@@ -128,7 +128,7 @@ func BenchmarkHostlistBothWays(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				back, err := ExpandHostlist(CompressHostlist(names))
+				back, err := Expand(Compress(names))
 				if err != nil || len(back) != len(names) {
 					b.Fatalf("%d names back, %v", len(back), err)
 				}
@@ -137,7 +137,7 @@ func BenchmarkHostlistBothWays(b *testing.B) {
 	}
 }
 
-func FuzzExpandHostlist(f *testing.F) {
+func FuzzExpand(f *testing.F) {
 	for _, s := range []string{"", "n[001-018]", "a[1-2]b[1-2]c[1-2],x", "n[1-]", "n[[1]", "n]1[", "n[1]]", "n[0-9]-ib,,a b", "n[9,010]", "n[01z-3]", "n[ 1- +2]", "r[x]s[1-2]n[1]", "a]b[1,2]", "n[0- -1]", "a[1]{b}"} {
 		f.Add(s)
 	}
@@ -145,38 +145,38 @@ func FuzzExpandHostlist(f *testing.F) {
 		if len(s) > 200 || strings.Count(s, "-") > 2 || strings.IndexByte(s, 0) >= 0 {
 			return // keeps the lists small, and C's strings end at a zero
 		}
-		names, err := ExpandHostlist(s)
+		names, err := Expand(s)
 		if err != nil {
 			return
 		}
-		list := CompressHostlist(names)
+		list := Compress(names)
 		if strings.ContainsAny(strings.Join(names, ""), "[]") {
 			return // a lone bracket in a name is no longer one in a list
 		}
-		back, err := ExpandHostlist(list)
+		back, err := Expand(list)
 		if err != nil {
-			t.Fatalf("ExpandHostlist(CompressHostlist(%q)) = ExpandHostlist(%q): %v", names, list, err)
+			t.Fatalf("Expand(Compress(%q)) = Expand(%q): %v", names, list, err)
 		}
 		want := slices.Compact(slices.Sorted(slices.Values(names)))
 		slices.Sort(back)
 		if !slices.Equal(back, want) {
 			t.Fatalf("%q -> %q -> %q, want %q", s, list, back, want)
 		}
-		if again := CompressHostlist(back); again != list {
-			t.Fatalf("CompressHostlist is not stable: %q, then %q", list, again)
+		if again := Compress(back); again != list {
+			t.Fatalf("Compress is not stable: %q, then %q", list, again)
 		}
 	})
 }
 
-func FuzzCompressHostlist(f *testing.F) {
+func FuzzCompress(f *testing.F) {
 	f.Add("n9 n10 n010 n1 login rack1-n1")
 	f.Add("0 00 000 a0 a00 a0b")
 	f.Fuzz(func(t *testing.T, s string) {
 		names := strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || strings.ContainsRune(",[]", r) })
-		list := CompressHostlist(names)
-		back, err := ExpandHostlist(list)
+		list := Compress(names)
+		back, err := Expand(list)
 		if err != nil {
-			t.Fatalf("ExpandHostlist(%q) of %q: %v", list, names, err)
+			t.Fatalf("Expand(%q) of %q: %v", list, names, err)
 		}
 		want := slices.Compact(slices.Sorted(slices.Values(names)))
 		slices.Sort(back)
