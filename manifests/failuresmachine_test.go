@@ -49,8 +49,8 @@ func (m *membership) startMachine(node, kind string, statements ...string) *gpuM
 	g.put(domain+"imexd.cfg", "IMEX_NODE_CONFIG_FILE="+filepath.Join(g.Root(), domain, "nodes.cfg")+"\nIMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\n", 0o600)
 	g.says("READY", "UP")
 	address := loopback.Address(9835)
-	cmd := exec.Command(m.quoin, "agent", "--nvml-library", nvml.Library(m.t, 580), "--host-root", g.Root(), "--cgroup-root", g.cgroups, "--node", node, "--kubeconfig", token,
-		"--run-dir", g.run, "--mapping-dir", filepath.Join(dir, "map"), "--listen", address, "--interval", "1s", "--slurmd-spool", dir)
+	cmd := exec.Command(m.quoin, "agent", "--set", "agent.nvmlLibrary="+nvml.Library(m.t, 580), "--set", "agent.hostRoot="+g.Root(), "--set", "agent.cgroupRoot="+g.cgroups, "--node", node, "--kubeconfig", token,
+		"--set", "agent.runDir="+g.run, "--set", "agent.mappingDir="+filepath.Join(dir, "map"), "--listen", address, "--set", "agent.interval=1s", "--set", "agent.slurmdSpool="+dir)
 	cmd.Env = append(os.Environ(), g.Environment())
 	m.start("agent of "+node, cmd)
 	return g

@@ -99,8 +99,8 @@ func (m *membership) startAgent(node string) string {
 		m.t.Fatal(err)
 	}
 	address := loopback.Address(9835)
-	m.start("agent of "+node, exec.Command(m.quoin, "agent", "--simulate", site, "--node", node, "--kubeconfig", token, "--run-dir", run, "--mapping-dir", filepath.Join(dir, "map"),
-		"--listen", address, "--interval", "1s", "--slurmd-spool", empty, "--cgroup-root", empty, "--hook-gate-wait", "1s"))
+	m.start("agent of "+node, exec.Command(m.quoin, "agent", "--simulate", site, "--node", node, "--kubeconfig", token, "--set", "agent.runDir="+run, "--set", "agent.mappingDir="+filepath.Join(dir, "map"),
+		"--listen", address, "--set", "agent.interval=1s", "--set", "agent.slurmdSpool="+empty, "--set", "agent.cgroupRoot="+empty, "--set", "agent.hookGateWait=1s"))
 	return run
 }
 

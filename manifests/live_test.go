@@ -121,8 +121,8 @@ func (n *liveNode) startAgent() {
 	n.agent = loopback.Address(9835)
 	empty := filepath.Join(n.dir, n.name, "empty")
 	cmd := exec.Command(filepath.Join(n.dir, "quoin"), "agent", "--simulate", filepath.Join(n.dir, "site.yaml"), "--node", n.name, "--store", filepath.Join(n.dir, "store"),
-		"--run-dir", n.runDir, "--mapping-dir", n.mapping(), "--listen", n.agent, "--interval", "1s", "--sample-interval", "1s", "--sweep-interval", "1s",
-		"--slurmd-spool", empty, "--cgroup-root", empty)
+		"--set", "agent.runDir="+n.runDir, "--set", "agent.mappingDir="+n.mapping(), "--listen", n.agent, "--set", "agent.interval=1s", "--set", "agent.sampleInterval=1s", "--set", "agent.sweepInterval=1s",
+		"--set", "agent.slurmdSpool="+empty, "--set", "agent.cgroupRoot="+empty)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

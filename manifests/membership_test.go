@@ -80,7 +80,7 @@ func (m *membership) startPublisher() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.start("publisher", exec.Command(m.quoin, "publisher", "--kubeconfig", token, "--pod", pod, "--listen", m.metrics))
+	m.start("publisher", exec.Command(m.quoin, "publisher", "--kubeconfig", token, "--set", "publisher.pod="+pod, "--listen", m.metrics))
 }
 
 // start runs a program until the test ends, and shows what it said where that

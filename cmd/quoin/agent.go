@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -10,99 +9,70 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/nodeagent"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// agentOptions are the flags of quoin agent.
-type agentOptions struct {
-	machine                                                                   machineOptions
-	config, store, kubeconfig, namespace, runDir, mappingDir, listen, hookDir string
-	interval                                                                  time.Duration
-	jobs                                                                      jobsOptions
-	dcgm                                                                      dcgmOptions
-	gres                                                                      publisher.Gres
-	log                                                                       logOptions
-}
-
-func newAgentCommand() *cobra.Command { return new(agentOptions).command() }
-
-func (o *agentOptions) command() *cobra.Command {
+func newAgentCommand() *cobra.Command {
+	var s settings
+	var node string
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Report this node's GPUs and NVLink fabric, and keep the files that the job hook reads",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runAgent(cmd.Context(), cmd, o)
+			conf, err := s.load()
+			if err != nil {
+				return err
+			}
+			name, err := nodeName(node, &conf.Agent.Machine)
+			if err != nil {
+				return err
+			}
+			return runAgent(cmd.Context(), conf, name, newLogger(cmd.ErrOrStderr(), conf.Agent.Log))
 		},
 	}
-	o.machine.addFlags(cmd)
-	f := cmd.Flags()
-	f.StringVar(&o.config, "config", "", "configuration `file` (see quoin config)")
-	f.StringVar(&o.store, "store", "", "write the report into this `directory` instead of Kubernetes")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; default: as a pod")
-	f.StringVar(&o.namespace, "namespace", envOr("NAMESPACE", "quoin-system"), "namespace of the report")
-	f.StringVar(&o.runDir, "run-dir", "/run/quoin", "`directory` of the files that the hook reads")
-	f.StringVar(&o.mappingDir, "mapping-dir", "/var/lib/dcgm-exporter/job-mapping", "DCGM Exporter's job mapping `directory`, for the hook")
-	f.StringVar(&o.hookDir, "install-hook", "", "install quoin-hook, which lies beside this program, into this `directory`")
-	f.StringVar(&o.listen, "listen", ":9835", "address of /metrics, /healthz and /readyz; empty for none")
-	addIntervalFlag(f, &o.interval)
-	o.jobs.addFlags(f)
-	addGresTypeFlags(f, &o.gres)
-	f.StringVar(&o.gres.AutoDetect, "gres-autodetect", "", "how this node's slurmd detects its GPUs, by which it orders them: nvidia or nvml; default: gres.conf lists them")
-	o.dcgm.addFlags(f)
-	o.log.addFlags(cmd)
+	s.addFlags(cmd)
+	s.machineFlags(cmd, &node)
+	s.keyFlag(cmd, "store", "agent.store", "write the report into this `directory` instead of Kubernetes")
+	s.keyFlag(cmd, "kubeconfig", "agent.kubeconfig", "`file` that says how to reach the API server; default: as a Pod")
+	s.keyFlag(cmd, "listen", "agent.listen", "`address` of /metrics, /healthz and /readyz; empty for none")
+	s.logFlags(cmd, "agent")
 	return cmd
 }
 
-func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
-	conf, err := loadConfig(o.config, agentSection, cmd.Flags())
+func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.Logger) error {
+	c := &conf.Agent
+	ids, err := idSources(&c.DCGM, log)
 	if err != nil {
 		return err
 	}
-	log, err := o.log.logger(cmd.ErrOrStderr())
+	store, members, err := openStore(conf, node, log)
 	if err != nil {
 		return err
 	}
-	if err := o.machine.complete(); err != nil {
-		return err
-	}
-	o.machine.cgroupRoot = o.jobs.cgroupRoot
-	ids, err := o.dcgm.sources(log)
-	if err != nil {
-		return err
-	}
-	hook, err := o.jobs.hookConfig()
-	if err != nil {
-		return err
-	}
-	store, members, err := o.open(conf, log)
-	if err != nil {
-		return err
-	}
-	if o.hookDir != "" {
-		if err := nodeagent.InstallHook(o.hookDir); err != nil {
+	if c.InstallHook != "" {
+		if err := nodeagent.InstallHook(c.InstallHook); err != nil {
 			return err
 		}
 	}
-	probe, err := nodeagent.ProbeCommand(append(o.machine.args(), "--interval", o.interval.String())...)
+	probe, err := nodeagent.ProbeCommand(probeArgs(&c.Machine, node)...)
 	if err != nil {
 		return err
 	}
-	files := nodeagent.NewHookFiles(o.runDir, o.mappingDir)
-	if files.Devices, err = gresDevicesOf(&o.gres); err != nil {
-		return err
-	}
+	files := nodeagent.NewHookFiles(c.RunDir, c.MappingDir)
+	files.Devices = gresDevices(&c.Gres)
 	reg := newRegistry()
-	jobs := o.jobs.registry(o.machine.root, o.runDir, o.mappingDir, log)
-	config := nodeagent.Config{Node: o.machine.node, Probe: probe, Silence: 3*o.interval + 15*time.Second, IDs: ids, IDsEvery: o.dcgm.every,
-		Observe: jobs.Observe, Sampled: jobs, SampleEvery: o.jobs.sampleEvery}
+	jobs := newJobs(c, log)
+	config := nodeagent.Config{Node: node, Probe: probe, Silence: 3*c.Interval + 15*time.Second, IDs: ids, IDsEvery: c.DCGMInterval,
+		Observe: jobs.Observe, Sampled: jobs, SampleEvery: c.SampleInterval}
 	runs := []func(context.Context) error{jobs.Run}
+	hook := hookConfig(&c.Jobs)
 	if members != nil {
-		gate := nodeagent.NewGate(o.machine.node, o.runDir, members, reg, log)
+		gate := nodeagent.NewGate(node, c.RunDir, members, reg, log)
 		config.Observe = func(n *topology.Node) {
 			jobs.Observe(n)
 			gate.Observe(n)
@@ -114,20 +84,17 @@ func runAgent(ctx context.Context, cmd *cobra.Command, o *agentOptions) error {
 	files.Hook = hook
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
 	return together(ctx, append(runs, agent.Run, func(ctx context.Context) error {
-		return serve(ctx, o.listen, jobs.Handler(reg), func(context.Context) error { return agent.Ready() })
+		return serve(ctx, c.Listen, jobs.Handler(reg), func(context.Context) error { return agent.Ready() })
 	})...)
 }
 
-// open returns where reports go, and what sees the node's membership in the IMEX
-// domain, nil where it joins none.
-func (o *agentOptions) open(conf *config, log *slog.Logger) (nodeagent.Store, *computedomain.Node, error) {
-	if o.store != "" {
-		if o.kubeconfig != "" {
-			return nil, nil, errors.New("--store and --kubeconfig: want one of them")
-		}
-		return nodeagent.NewDirStore(o.store, o.machine.node), nil, nil
+// openStore returns where reports go, and what sees the node's membership in the
+// IMEX domain, nil if nodes join none.
+func openStore(conf *config.Config, node string, log *slog.Logger) (nodeagent.Store, *computedomain.Node, error) {
+	if conf.Agent.Store != "" {
+		return nodeagent.NewDirStore(conf.Agent.Store, node), nil, nil
 	}
-	rc, err := kubeConfig(o.kubeconfig)
+	rc, err := kubeConfig(conf.Agent.Kubeconfig)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -136,10 +103,10 @@ func (o *agentOptions) open(conf *config, log *slog.Logger) (nodeagent.Store, *c
 	if err != nil {
 		return nil, nil, fmt.Errorf("reach the API server: %w", err)
 	}
-	store := nodeagent.NewKubeStore(client, o.namespace, o.machine.node)
+	store := nodeagent.NewKubeStore(client, conf.Agent.Namespace, node)
 	if conf.IMEX.Join == imex.JoinNone {
 		return store, nil, nil
 	}
-	members, err := computedomain.NewNode(rc, conf.IMEX, o.machine.node, log)
+	members, err := computedomain.NewNode(rc, conf.IMEX, node, log)
 	return store, members, err
 }

@@ -88,7 +88,7 @@ func startAgent(t testing.TB, quoin, interval string, more ...string) *agentProc
 	t.Helper()
 	p := newAgentProcess(t)
 	p.change("")
-	args := []string{"agent", "--simulate", p.simulate, "--node", "n1", "--listen", p.address, "--run-dir", filepath.Join(p.dir, "run"), "--interval", interval}
+	args := []string{"agent", "--simulate", p.simulate, "--node", "n1", "--listen", p.address, "--set", "agent.runDir=" + filepath.Join(p.dir, "run"), "--set", "agent.interval=" + interval}
 	if len(more) == 0 {
 		more = []string{"--store", p.dir}
 	}

@@ -27,7 +27,7 @@ func BenchmarkAgentRest(b *testing.B) {
 			b.Fatal(err)
 		}
 		for b.Loop() {
-			measureAgent(b, startAgent(b, quoin, "5s", "--kubeconfig", c.Kubeconfig(), "--namespace", "default"))
+			measureAgent(b, startAgent(b, quoin, "5s", "--kubeconfig", c.Kubeconfig(), "--set", "agent.namespace=default"))
 		}
 	})
 }

@@ -70,8 +70,8 @@ func (n *hookedNode) run(name ...string) string {
 
 // startAgent starts the agent anew.
 func (n *hookedNode) startAgent() {
-	cmd := exec.Command(n.quoin, "agent", "--simulate", n.simulate, "--node", "n1", "--listen", n.address, "--run-dir", n.run(), "--mapping-dir", n.maps,
-		"--slurmd-spool", n.spool, "--host-root", n.root, "--interval", "1s", "--sample-interval", "100ms", "--sweep-interval", "1s", "--store", n.dir)
+	cmd := exec.Command(n.quoin, "agent", "--simulate", n.simulate, "--node", "n1", "--listen", n.address, "--set", "agent.runDir="+n.run(), "--set", "agent.mappingDir="+n.maps,
+		"--set", "agent.slurmdSpool="+n.spool, "--set", "agent.hostRoot="+n.root, "--set", "agent.interval=1s", "--set", "agent.sampleInterval=100ms", "--set", "agent.sweepInterval=1s", "--store", n.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	n.start(cmd)
 }

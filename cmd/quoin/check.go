@@ -23,7 +23,6 @@ type checkOptions struct {
 	slurmConf string
 	imex      string
 	imexAll   bool
-	config    string
 	render    renderOptions
 }
 
@@ -34,7 +33,7 @@ func newCheckCommand() *cobra.Command {
 		Short: "Compare what Slurm has, loaded or in slurm.conf, with published files or with the nodes; name nodes without IMEX",
 		Long: `check reads the output of scontrol show topology and compares it with a
 rendered or published topology file, or with the files that render makes from
-nodes or reports with the same flags. It lists each node that differs, and what
+nodes or reports with the same flags and configuration. It lists each node that differs, and what
 does of blocks, switches and block sizes; Slurm shows no block size beyond the
 first that spans all blocks.
 
@@ -66,12 +65,8 @@ Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 	f.StringVar(&o.slurmConf, "slurm-conf", "", "slurm.conf `file` that the plan must go with")
 	f.StringVar(&o.imex, "imex", "", "`file` with the output of "+computedomain.ListCommand+", - for standard input")
 	f.BoolVar(&o.imexAll, "imex-all", false, "list what is seen of all nodes; with --imex")
-	f.StringVar(&o.config, "config", "", "configuration `file`, of which imex counts; with --slurm-conf also what agent says of the hook")
 	f.StringVar(&o.plan, "plan", "", "topology.conf, topology.yaml or (with --slurm-conf) gres.conf, or a `path` of a directory that holds them")
-	f.StringVar(&o.render.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json")
-	f.StringVar(&o.render.previous, "previous", "", "topology `file` in use, whose names and order stay")
-	addPublicationFlags(cmd, &o.render.pub)
-	addGresFlags(cmd, &o.render.pub.Gres)
+	o.render.addFlags(cmd)
 	return cmd
 }
 

@@ -15,7 +15,7 @@ import (
 
 // checkIMEX says which nodes are no members of the IMEX domain.
 func checkIMEX(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string) error {
-	c, err := readConfig(o.config)
+	c, err := o.render.load()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf"
@@ -17,7 +18,7 @@ import (
 // checkSlurmConf says where the files do not go with a slurm.conf. Warnings are no
 // difference.
 func checkSlurmConf(stdout io.Writer, o *checkOptions, files []slurmconf.File) (differs bool, err error) {
-	pub, err := completeFlags(&o.render.pub)
+	pub, err := o.render.choose()
 	if err != nil {
 		return false, err
 	}
@@ -34,7 +35,7 @@ func checkSlurmConf(stdout io.Writer, o *checkOptions, files []slurmconf.File) (
 	if !topology { // what it is to be is not asked
 		lint.Plugin = ""
 	}
-	hook, err := readHook(o.config)
+	hook, err := readHook(&o.render)
 	if err != nil {
 		return false, err
 	}
@@ -56,24 +57,21 @@ const (
 	holdMore   = 11 * time.Second
 )
 
-// readHook returns what a configuration says that must go with slurm.conf; without one
-// nothing is known of the hook.
-func readHook(config string) (slurmconf.Hook, error) {
-	if config == "" {
+// readHook returns what a configuration says that must go with slurm.conf. Without a
+// configuration nothing is known of the hook.
+func readHook(o *renderOptions) (slurmconf.Hook, error) {
+	if o.path == "" {
 		return slurmconf.Hook{}, nil
 	}
-	o := new(agentOptions)
-	c, err := loadConfig(config, agentSection, o.command().Flags())
+	c, err := o.load()
 	if err != nil {
 		return slurmconf.Hook{}, err
 	}
-	if _, err := o.jobs.hookConfig(); err != nil {
-		return slurmconf.Hook{}, fmt.Errorf("%s: agent: %w", config, err)
-	}
 	hook := slurmconf.Hook{HostChannels: c.IMEX.HostChannels}
-	if o.jobs.gate != gateOff && c.IMEX.Join != imex.JoinNone {
-		longest := o.jobs.hookWait + o.jobs.gateWait + prologMore
-		if o.jobs.gate == dcgm.GateHold {
+	jobs := &c.Agent.Jobs
+	if jobs.HookGate != config.GateOff && c.IMEX.Join != imex.JoinNone {
+		longest := jobs.HookWait + jobs.HookGateWait + prologMore
+		if jobs.HookGate == dcgm.GateHold {
 			longest += holdMore
 		}
 		hook.PrologSeconds = int((longest + time.Second - 1) / time.Second) // rounded up

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -9,31 +8,9 @@ import (
 	"testing"
 
 	"gopkg.in/yaml.v3"
-)
 
-// FuzzConfig checks that what is read as a configuration prints as one that
-// reads the same.
-func FuzzConfig(f *testing.F) {
-	f.Add([]byte("agent: {interval: 5s}\npublisher:\n  listen: ''\n"))
-	f.Add([]byte("publications:\n- name: a\n  settle: 0s\n  maxChange: 0\n  nodes: {selector: 'a in (b)'}\n  blockSizes: [2, 4]\n"))
-	f.Add([]byte("publications: &a\n- name: b\n  tierLabels: *a\n"))
-	printed := func(data []byte) ([]byte, error) {
-		c, err := parseConfig("q.yaml", data)
-		if err != nil {
-			return nil, err
-		}
-		return yaml.Marshal(c)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		once, err := printed(data)
-		if err != nil {
-			return
-		}
-		if twice, err := printed(once); err != nil || !bytes.Equal(once, twice) {
-			t.Fatalf("%q prints\n%s\nwhich prints\n%s\n%v", data, once, twice, err)
-		}
-	})
-}
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+)
 
 // TestManifestArgs gives this program the arguments and the configuration that
 // the manifests do.
@@ -78,7 +55,7 @@ func TestManifestArgs(t *testing.T) {
 			}
 			if text, ok := m.Data["quoin.yaml"]; ok {
 				configs++
-				if _, err := parseConfig("quoin.yaml", []byte(text)); err != nil {
+				if _, err := config.Parse(config.Default(), "quoin.yaml", []byte(text), nil); err != nil {
 					t.Errorf("%s: %v", file, err)
 				}
 			}

@@ -24,10 +24,10 @@ import (
 
 // demoOptions are the flags of quoin demo.
 type demoOptions struct {
+	settings
 	watch, list bool
 	store       string
 	pause       time.Duration
-	pub         publisher.Publication
 }
 
 // defaultSite is shown when none is named; with --watch the one with a timeline.
@@ -47,7 +47,8 @@ of --list, FILE.yaml a site of your own.`,
 		Example: `  quoin demo
   quoin demo --watch
   quoin demo hgx-h100 --format conf --slurm-version 24.11`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cobra.FixedCompletions(simulated.Shipped(), cobra.ShellCompDirectiveDefault),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.list {
 				return listSites(cmd.OutOrStdout())
@@ -70,7 +71,8 @@ of --list, FILE.yaml a site of your own.`,
 	f.BoolVar(&o.list, "list", false, "list the sites that come with quoin")
 	f.StringVar(&o.store, "store", "", "keep reports and files in this `directory`; default: a temporary one, removed at the end")
 	f.DurationVar(&o.pause, "pause", 2500*time.Millisecond, "pause between two moments of --watch")
-	addPublicationFlags(cmd, &o.pub)
+	o.addFlags(cmd)
+	o.fileFlags(cmd)
 	return cmd
 }
 
@@ -119,7 +121,11 @@ func demo(ctx context.Context, w io.Writer, site string, o *demoOptions) error {
 	if o.watch && len(cluster.Steps) == 0 {
 		return fmt.Errorf("site %s has no timeline to --watch: want %s, or a file with one", site, troubleSite)
 	}
-	pub, err := completeFlags(&o.pub)
+	conf, err := o.load()
+	if err != nil {
+		return err
+	}
+	pub, err := onePublication(conf, "")
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ import (
 )
 
 func newDiscoverCommand() *cobra.Command {
-	var o machineOptions
-	var output string
+	var s settings
+	var node, output string
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "discover",
@@ -40,35 +40,41 @@ could be read.`,
 			if output != "table" && output != "json" && output != "yaml" {
 				return fmt.Errorf("--output %q: want table, json or yaml", output)
 			}
-			if err := o.complete(); err != nil {
-				return err
-			}
 			if timeout <= 0 {
 				return fmt.Errorf("--timeout %s: want more than 0", timeout)
 			}
-			n, err := probeOnce(cmd.Context(), &o, timeout)
+			conf, err := s.load()
+			if err != nil {
+				return err
+			}
+			name, err := nodeName(node, &conf.Agent.Machine)
+			if err != nil {
+				return err
+			}
+			n, err := probeOnce(cmd.Context(), probeArgs(&conf.Agent.Machine, name), timeout)
 			if err != nil {
 				return err
 			}
 			return printNode(cmd.OutOrStdout(), n, output)
 		},
 	}
-	o.addFlags(cmd)
-	o.addCgroupFlag(cmd)
+	s.addFlags(cmd)
+	s.machineFlags(cmd, &node)
+	s.libraryFlag(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "time that NVML has to answer")
 	return cmd
 }
 
 // probeOnce reads the machine in a child, which NVML may hang or end.
-func probeOnce(ctx context.Context, o *machineOptions, timeout time.Duration) (*topology.Node, error) {
+func probeOnce(ctx context.Context, args []string, timeout time.Duration) (*topology.Node, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("start probe: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, self, append([]string{"probe", "--once"}, o.args()...)...)
+	cmd := exec.CommandContext(ctx, self, append([]string{"probe", "--once"}, args...)...)
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

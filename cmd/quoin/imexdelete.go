@@ -30,8 +30,9 @@ func newIMEXCommand() *cobra.Command {
 
 // imexDeleteOptions are the flags of quoin imex delete.
 type imexDeleteOptions struct {
-	config, kubeconfig string
-	dryRun             bool
+	settings
+	kubeconfig string
+	dryRun     bool
 }
 
 func newIMEXDeleteCommand() *cobra.Command {
@@ -56,7 +57,7 @@ ResourceClaims everywhere. Exit status: 0 deleted, or there is none; 1 refused;
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.config, "config", "", "configuration `file` of the publisher, which names the domain (see quoin config)")
+	o.addFlags(cmd)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server; default: as kubectl finds it")
 	f.BoolVar(&o.dryRun, "dry-run", false, "only say what would be done")
 	return cmd
@@ -66,7 +67,7 @@ ResourceClaims everywhere. Exit status: 0 deleted, or there is none; 1 refused;
 const deleteTimeout = time.Minute
 
 func deleteIMEX(ctx context.Context, stdout io.Writer, o *imexDeleteOptions) error {
-	c, err := readConfig(o.config)
+	c, err := o.load()
 	if err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func (d imexDelete) join(t *testing.T) (uid string) {
 	ended := make(chan string, 1)
 	go func() {
 		var out bytes.Buffer
-		run(ctx, []string{"publisher", "--kubeconfig", d.cluster.Kubeconfig(), "--leader-elect=false", "--listen", ""}, nil, &out, &out)
+		run(ctx, []string{"publisher", "--kubeconfig", d.cluster.Kubeconfig(), "--set", "publisher.leaderElect=false", "--listen", ""}, nil, &out, &out)
 		ended <- out.String()
 	}()
 	imexrig.Eventually(t, "a domain", func() bool { return d.uid(t) != "" })

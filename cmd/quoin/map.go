@@ -16,18 +16,15 @@ func newMapCommand() *cobra.Command {
 		Short: "Draw a cluster in the terminal: blocks, switches, and how its nodes are",
 		Long: `map draws what render would write of the same input: a row for each block with a
 cell for each node, the switch tree, the nodes that have no place and why, and what
-is wrong. It draws blocks and switches both, also where --kind or --format would have
-render write one of them.`,
+is wrong. It always draws both blocks and switches, even if the topology or format of
+the publication lets render write only one of them.`,
 		Example: `  kubectl get nodes -o json | quoin map --nodes -
   quoin map /shared/quoin/reports/*.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return drawMap(cmd.InOrStdin(), cmd.OutOrStdout(), &o, args)
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,pods,resourceslices -A, - for standard input")
-	f.StringVar(&o.previous, "previous", "", "topology `file` in use, whose names and order stay")
-	addPublicationFlags(cmd, &o.pub)
+	o.addFlags(cmd)
 	return cmd
 }
 

@@ -20,11 +20,11 @@ func TestMap(t *testing.T) {
 			t.Errorf("the map lacks %q:\n%s", want, stdout)
 		}
 	}
-	code, stdout, stderr = quoin(t, string(labels), "map", "--nodes", "-", "--blocks-by", "leaf")
+	code, stdout, stderr = quoin(t, string(labels), "map", "--nodes", "-", "--set", "publications.blocksBy=leaf")
 	if code != 0 || !strings.Contains(stdout, "4 leaf blocks · block sizes 2") {
 		t.Errorf("exit %d, %s\n%s", code, stderr, stdout)
 	}
-	if code, _, stderr = quoin(t, "", "map", "--nodes", "-", "--blocks-by", "row"); code == 0 || !strings.Contains(stderr, `--blocks-by: "row": want nvlink or leaf`) {
+	if code, _, stderr = quoin(t, "", "map", "--nodes", "-", "--set", "publications.blocksBy=row"); code == 0 || !strings.Contains(stderr, `--set: publication "default": blocksBy: "row": want nvlink or leaf`) {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 	if code, _, stderr = quoin(t, `{"items": []}`, "map", "--nodes", "-"); code == 0 || !strings.Contains(stderr, "no node") {

@@ -27,7 +27,7 @@ import (
 // command is quoin on a machine of a loaded NVML.
 func command(t testing.TB, quoin string, driver int, m *fake.Machine, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(quoin, append(args, "--nvml-library", fake.Library(t, driver), "--host-root", m.Root(), "--node", "n1")...)
+	cmd := exec.Command(quoin, slices.Insert(args, 1, "--set", "agent.nvmlLibrary="+fake.Library(t, driver), "--set", "agent.hostRoot="+m.Root(), "--node", "n1")...)
 	cmd.Env = append(os.Environ(), m.Environment())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
@@ -128,8 +128,7 @@ func TestNVMLRenderMIG(t *testing.T) {
 	}
 
 	// Without the driver's files there is no line, and the report says which file.
-	probe = command(t, quoin, 550, m, "probe", "--once", "--host-root", t.TempDir())
-	probe.Args = slices.Delete(probe.Args, slices.Index(probe.Args, "--nvml-library")+2, slices.Index(probe.Args, "--nvml-library")+4)
+	probe = command(t, quoin, 550, m, "probe", "--once", "--set", "agent.hostRoot="+t.TempDir())
 	if out, err = probe.Output(); err != nil {
 		t.Fatal(err)
 	}
@@ -153,13 +152,12 @@ func TestNVMLRenderMIG(t *testing.T) {
 func TestNVMLRenderUnplaced(t *testing.T) {
 	t.Parallel()
 	quoin, dir := linkQuoin(t), t.TempDir()
-	args := []string{"render", "--unplaced-block", "gpus", "--output", dir}
+	args := []string{"render", "--set", "publications.unplaced.block=gpus", "--output", dir}
 	for _, m := range []struct {
 		name, machine string
 		driver        int
 	}{{"gb-1", "gb200", 580}, {"gb-2", "gb200", 580}, {"t-1", "t4", 580}, {"t-2", "t4", 470}, {"a-1", "a100-mig", 550}, {"b-1", "b200", 560}, {"b-2", "b200", 525}} {
-		probe := command(t, quoin, m.driver, fake.New(t, m.machine), "probe", "--once")
-		probe.Args[len(probe.Args)-1] = m.name
+		probe := command(t, quoin, m.driver, fake.New(t, m.machine), "probe", "--once", "--node", m.name)
 		out, err := probe.Output()
 		if err != nil {
 			t.Fatal(err)
@@ -263,7 +261,7 @@ func TestNVMLProbe(t *testing.T) {
 	t.Parallel()
 	const completed = "fabric completed 0 00000000-0000-0000-0000-000000000009 3 1"
 	m := fake.New(t, "gb200", "fabric notStarted")
-	cmd := command(t, linkQuoin(t), 580, m, "probe", "--interval", "20ms")
+	cmd := command(t, linkQuoin(t), 580, m, "probe", "--set", "agent.interval=20ms")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -372,7 +370,7 @@ func runNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
 // onNVML is quoin agent on a machine of a loaded NVML.
 func (p *agentProcess) onNVML(quoin string, driver int, m *fake.Machine, interval string) *exec.Cmd {
 	p.t.Helper()
-	return command(p.t, quoin, driver, m, "agent", "--store", p.dir, "--listen", p.address, "--run-dir", filepath.Join(p.dir, "run"), "--interval", interval)
+	return command(p.t, quoin, driver, m, "agent", "--store", p.dir, "--listen", p.address, "--set", "agent.runDir="+filepath.Join(p.dir, "run"), "--set", "agent.interval="+interval)
 }
 
 // TestNVMLAgent follows a report from the library to the files that others read.

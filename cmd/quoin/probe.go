@@ -11,60 +11,49 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// machineOptions are the flags that say which machine is read.
-type machineOptions struct {
-	simulate, node, library, root string
-	// cgroupRoot is empty for the place below root.
-	cgroupRoot string
+// machineFlags adds the flags that say which machine is read.
+func (s *settings) machineFlags(cmd *cobra.Command, node *string) {
+	s.keyFlag(cmd, "simulate", "agent.simulate", "read a simulated machine of this `site` (a file, or a site of quoin demo --list) instead of NVML", simulated.Shipped()...)
+	cmd.Flags().StringVar(node, "node", os.Getenv("NODE_NAME"), "`name` of this node; default: $NODE_NAME, else the host's name")
 }
 
-func (o *machineOptions) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.simulate, "simulate", "", "read a simulated machine from this cluster `file` (or shipped cluster) instead of NVML")
-	cmd.Flags().StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "`name` of this node; default: NODE_NAME, else the host's name")
-	cmd.Flags().StringVar(&o.library, "nvml-library", "", "`path` of libnvidia-ml; default: where the loader finds it")
-	cmd.Flags().StringVar(&o.root, "host-root", "/", "`folder` in which the machine's proc and sys are; another than / where a container hides them")
+// libraryFlag adds the flag that says which NVML is loaded.
+func (s *settings) libraryFlag(cmd *cobra.Command) {
+	s.keyFlag(cmd, "nvml-library", "agent.nvmlLibrary", "`path` of libnvidia-ml; default: the loader finds it")
 }
 
-// args are the flags that hand the options to a child.
-func (o *machineOptions) args() []string {
-	args := []string{"--node", o.node}
-	if o.simulate != "" {
-		args = append(args, "--simulate", o.simulate)
-	}
-	if o.library != "" {
-		args = append(args, "--nvml-library", o.library)
-	}
-	if o.root != "/" {
-		args = append(args, "--host-root", o.root)
-	}
-	if o.cgroupRoot != "" {
-		args = append(args, "--cgroup-root", o.cgroupRoot)
+// probeArgs are the flags that hand the configuration to a child.
+func probeArgs(m *config.Machine, node string) []string {
+	args := []string{"--node", node}
+	for _, kv := range [][2]string{{"simulate", m.Simulate}, {"nvmlLibrary", m.NVMLLibrary}, {"hostRoot", m.HostRoot}, {"cgroupRoot", m.CgroupRoot}, {"interval", m.Interval.String()}} {
+		if kv[1] != "" {
+			args = append(args, config.SetFlag, "agent."+kv[0]+"="+kv[1])
+		}
 	}
 	return args
 }
 
-func (o *machineOptions) complete() error {
-	if o.simulate != "" && o.library != "" {
-		return errors.New("--simulate and --nvml-library: want one of them")
+// nodeName returns the name by which this node is known: the given one, else the
+// host's.
+func nodeName(given string, m *config.Machine) (string, error) {
+	if given != "" {
+		return given, checkNodeName(given)
 	}
-	if o.node != "" {
-		return checkNodeName(o.node)
-	}
-	if o.simulate != "" {
-		return errors.New("--simulate without --node: want the name of one of its machines")
+	if m.Simulate != "" {
+		return "", errors.New("--simulate without --node: want the name of one of its machines")
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("find this node's name: %w; give --node", err)
+		return "", fmt.Errorf("find this node's name: %w; give --node", err)
 	}
-	o.node = host
-	return checkNodeName(host)
+	return host, checkNodeName(host)
 }
 
 // checkNodeName refuses what cannot be part of a file's or an object's name.
@@ -79,9 +68,9 @@ func checkNodeName(name string) error {
 }
 
 func newProbeCommand() *cobra.Command {
-	var o machineOptions
+	var s settings
+	var node string
 	var once bool
-	var interval time.Duration
 	cmd := &cobra.Command{
 		Use:   "probe",
 		Short: "Stream reports of this machine as JSON lines; quoin agent runs it as its child",
@@ -94,50 +83,32 @@ On its standard input it can be told to print how devices are used, too: a line
 before, and "sample off" ends it. A sample is a line of its own and no report.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(); err != nil {
+			conf, err := s.load()
+			if err != nil {
+				return err
+			}
+			c := &conf.Agent.Machine
+			name, err := nodeName(node, c)
+			if err != nil {
 				return err
 			}
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
-			p := prober{out: cmd.OutOrStdout(), interval: interval, once: once, told: make(chan nodeagent.Sampling, 1)}
+			p := prober{out: cmd.OutOrStdout(), interval: c.Interval, once: once, told: make(chan nodeagent.Sampling, 1)}
 			if !once {
 				go func() {
 					p.listen(cmd.InOrStdin(), cmd.ErrOrStderr()) // ends with the parent
 					cancel()
 				}()
 			}
-			return p.run(ctx, &o)
+			return p.run(ctx, c, name)
 		},
 	}
-	o.addFlags(cmd)
-	o.addCgroupFlag(cmd)
+	s.addFlags(cmd)
+	s.machineFlags(cmd, &node)
+	s.libraryFlag(cmd)
 	cmd.Flags().BoolVar(&once, "once", false, "print one report and end")
-	addIntervalFlag(cmd.Flags(), &interval)
 	return cmd
-}
-
-// interval is the value of a flag: a duration of more than 0.
-type interval time.Duration
-
-func addIntervalFlag(f *pflag.FlagSet, v *time.Duration) {
-	*v = 5 * time.Second
-	f.Var((*interval)(v), "interval", "`time` between two readings of the machine, more than 0")
-}
-
-// String implements pflag.Value.
-func (i *interval) String() string { return time.Duration(*i).String() }
-
-// Type implements pflag.Value.
-func (i *interval) Type() string { return "duration of more than 0" }
-
-// Set implements pflag.Value.
-func (i *interval) Set(s string) error {
-	v, err := time.ParseDuration(s)
-	if err != nil || v <= 0 {
-		return fmt.Errorf("want a %s, such as 5s", i.Type())
-	}
-	*i = interval(v)
-	return nil
 }
 
 // prober prints what it reads of a machine. All that is read is read in one
@@ -166,8 +137,8 @@ func (p *prober) listen(in io.Reader, stderr io.Writer) {
 }
 
 // run prints reports, and samples where it is told to, until ctx ends.
-func (p *prober) run(ctx context.Context, o *machineOptions) error {
-	m, err := openMachine(ctx, o, !p.once)
+func (p *prober) run(ctx context.Context, c *config.Machine, node string) error {
+	m, err := openMachine(ctx, c, node, !p.once)
 	if err != nil {
 		return err
 	}
@@ -178,7 +149,7 @@ func (p *prober) run(ctx context.Context, o *machineOptions) error {
 	defer samples.stop()
 	var last []byte
 	for {
-		report, err := readReport(m, o.node)
+		report, err := readReport(m, node)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ import (
 func benchProbe(b *testing.B, quoin, machine string, args ...string) (cmd *exec.Cmd, lines *bufio.Reader, end func()) {
 	b.Helper()
 	m := fake.New(b, machine)
-	cmd = exec.CommandContext(b.Context(), quoin, append(args, "--nvml-library", fake.Library(b, 580), "--host-root", m.Root(), "--node", "n1")...)
+	cmd = exec.CommandContext(b.Context(), quoin, slices.Insert(args, 1, "--set", "agent.nvmlLibrary="+fake.Library(b, 580), "--set", "agent.hostRoot="+m.Root(), "--node", "n1")...)
 	cmd.Env = append(os.Environ(), m.Environment())
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -48,7 +49,7 @@ func BenchmarkProbeStart(b *testing.B) {
 		b.Run(machine, func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
-				cmd, lines, end := benchProbe(b, quoin, machine, "probe", "--interval", "1h")
+				cmd, lines, end := benchProbe(b, quoin, machine, "probe", "--set", "agent.interval=1h")
 				b.StartTimer()
 				if err := cmd.Start(); err != nil {
 					b.Fatal(err)
@@ -95,7 +96,7 @@ func BenchmarkProbePoll(b *testing.B) {
 			var used time.Duration
 			var resident, own, peak int
 			for b.Loop() {
-				cmd, lines, end := benchProbe(b, of.program, of.machine, "probe", "--interval", "50ms")
+				cmd, lines, end := benchProbe(b, of.program, of.machine, "probe", "--set", "agent.interval=50ms")
 				if err := cmd.Start(); err != nil {
 					b.Fatal(err)
 				}

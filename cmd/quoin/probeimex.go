@@ -7,8 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -17,16 +16,10 @@ import (
 // nvidia-imex-ctl, for NVML's facts and samples wait with it.
 const imexPatience = 500 * time.Millisecond
 
-// addCgroupFlag adds the flag of those commands that need the machine's control
-// groups for IMEX alone.
-func (o *machineOptions) addCgroupFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.cgroupRoot, "cgroup-root", "", "`directory` where the machine's control groups are mounted; default: sys/fs/cgroup of --host-root")
-}
-
 // newIMEXReader returns the reader of what the machine itself says of IMEX. With
 // again it is read again and again.
-func newIMEXReader(o *machineOptions, again bool) *imex.Local {
-	options := imex.LocalOptions{Root: o.root, Cgroups: o.cgroupRoot}
+func newIMEXReader(c *config.Machine, again bool) *imex.Local {
+	options := imex.LocalOptions{Root: c.HostRoot, Cgroups: c.CgroupRoot}
 	if again {
 		options.Patience = imexPatience
 	}

@@ -78,7 +78,7 @@ func TestProbeIMEX(t *testing.T) {
 	t.Parallel()
 	m := newIMEXMachine(t, "235 nvidia-caps-imex-channels\n")
 	m.says("READY")
-	cmd := command(t, linkQuoin(t), 580, m.Machine, "probe", "--interval", "20ms", "--cgroup-root", m.cgroups)
+	cmd := command(t, linkQuoin(t), 580, m.Machine, "probe", "--set", "agent.interval=20ms", "--set", "agent.cgroupRoot="+m.cgroups)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestDiscoverIMEX(t *testing.T) {
 			t.Parallel()
 			m := newIMEXMachine(t, tt.devices)
 			m.says(tt.state)
-			out, err := command(t, quoin, 580, m.Machine, "discover", "--cgroup-root", m.cgroups).CombinedOutput()
+			out, err := command(t, quoin, 580, m.Machine, "discover", "--set", "agent.cgroupRoot="+m.cgroups).CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}

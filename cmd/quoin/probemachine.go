@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nvml"
@@ -37,20 +38,20 @@ func readReport(m machine, node string) ([]byte, error) {
 // bootIDFile names this boot of the machine.
 const bootIDFile = "proc/sys/kernel/random/boot_id"
 
-// openMachine opens the machine that the flags say. With watch, Xid events are
+// openMachine opens the configured machine. With watch, Xid events are
 // reported until the end of ctx.
-func openMachine(ctx context.Context, o *machineOptions, watch bool) (machine, error) {
-	if o.simulate != "" {
-		return &simulation{file: o.simulate, node: o.node, energy: map[string]float64{}}, nil
+func openMachine(ctx context.Context, c *config.Machine, node string, watch bool) (machine, error) {
+	if c.Simulate != "" {
+		return &simulation{file: c.Simulate, node: node, energy: map[string]float64{}}, nil
 	}
-	lib, err := nvml.Open(nvml.Options{Path: o.library, Root: o.root})
+	lib, err := nvml.Open(nvml.Options{Path: c.NVMLLibrary, Root: c.HostRoot})
 	if err != nil {
 		return nil, err
 	}
 	if watch {
 		go lib.WatchXids(ctx) // ends with the process
 	}
-	return &nvmlMachine{lib, o.root, newIMEXReader(o, watch)}, nil
+	return &nvmlMachine{lib, c.HostRoot, newIMEXReader(c, watch)}, nil
 }
 
 // nvmlMachine is this machine.

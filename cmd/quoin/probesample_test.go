@@ -114,7 +114,7 @@ func TestProbeSamples(t *testing.T) {
 	t.Parallel()
 	m := fake.New(t, "h100", "gpu 1", "utilization 50", "processes 77", "gpm 25 12.5")
 	m.Namespace(fake.FirstNamespace)
-	p := startToldProbe(t, command(t, linkQuoin(t), 580, m, "probe", "--interval", "1h"))
+	p := startToldProbe(t, command(t, linkQuoin(t), 580, m, "probe", "--set", "agent.interval=1h"))
 	p.tell("sample 100ms " + firstH100 + "," + secondH100)
 	p.sampleOf(firstH100, secondH100)
 	s := p.sampleOf(firstH100, secondH100)
@@ -141,7 +141,7 @@ func TestProbeSamples(t *testing.T) {
 // short jobs come and go: it samples all the same.
 func TestProbeSamplesInAStorm(t *testing.T) {
 	t.Parallel()
-	p := startToldProbe(t, command(t, linkQuoin(t), 580, fake.New(t, "h100"), "probe", "--interval", "1h"))
+	p := startToldProbe(t, command(t, linkQuoin(t), 580, fake.New(t, "h100"), "probe", "--set", "agent.interval=1h"))
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -172,7 +172,7 @@ func TestProbeSamplesSimulated(t *testing.T) {
 	const cluster = "groups:\n- node: n1\n  gpus: {count: 1, product: G, memoryMiB: 1000}\n  use: {processes: 1, utilization: 90, power: 600}\n"
 	exchange(t, file, cluster)
 	quoin := linkQuoin(t)
-	p := startToldProbe(t, exec.Command(quoin, "probe", "--simulate", file, "--node", "n1", "--interval", "1h"))
+	p := startToldProbe(t, exec.Command(quoin, "probe", "--simulate", file, "--node", "n1", "--set", "agent.interval=1h"))
 	out, err := exec.Command(quoin, "probe", "--simulate", file, "--node", "n1", "--once").Output()
 	if err != nil {
 		t.Fatal(err)

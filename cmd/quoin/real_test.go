@@ -80,7 +80,7 @@ func startSite(t *testing.T) *site {
 			t.Fatal(err)
 		}
 		s.agents[m.Name] = s.start("agent-"+m.Name, "agent", "--simulate", s.file, "--node", m.Name, "--kubeconfig", token,
-			"--listen", "", "--interval", "2s", "--run-dir", filepath.Join(c.Dir, "run-"+m.Name))
+			"--listen", "", "--set", "agent.interval=2s", "--set", "agent.runDir="+filepath.Join(c.Dir, "run-"+m.Name))
 	}
 	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
 	if err != nil {
@@ -101,7 +101,7 @@ func startSite(t *testing.T) *site {
 // all that Kubernetes knows.
 func (s *site) startPublisher(pod string) {
 	s.t.Helper()
-	s.publishers[pod] = s.start(pod, "publisher", "--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", s.publisherToken, "--listen", "", "--pod", pod)
+	s.publishers[pod] = s.start(pod, "publisher", "--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", s.publisherToken, "--listen", "", "--set", "publisher.pod="+pod)
 	if err := s.SetReady(s.t.Context(), "quoin-system", pod, corev1.ConditionTrue); err != nil {
 		s.t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -58,7 +57,7 @@ func autoDetectMachines(t *testing.T, way string) []*topology.Node {
 func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming string, nodes []*topology.Node, more map[string]string, prepare ...string) *gresRig {
 	t.Helper()
 	out := t.TempDir()
-	o := renderOptions{output: out, pub: publisher.Publication{SlurmVersion: release.Slurm, Format: "conf", Topology: "tree", SlurmConf: true, Gres: publisher.Gres{AutoDetect: way, Naming: naming}}}
+	o := renderOptions{output: out, settings: given(t, "slurmVersion="+release.Slurm, "format=conf", "topology=tree", "slurmConf=true", "gres.autoDetect="+way, "gres.naming="+naming)}
 	var stdout, stderr bytes.Buffer
 	if err := render(nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
 		t.Fatal(err)

@@ -17,11 +17,11 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -188,11 +188,23 @@ func assorted(n *topology.Node) *topology.Node {
 	return n
 }
 
+// given are settings of the publication's keys.
+func given(t *testing.T, pairs ...string) settings {
+	t.Helper()
+	var s settings
+	for _, pair := range pairs {
+		if err := (&setFlag{&s}).Set("publications." + pair); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
 func startGresRig(t *testing.T, release slurmrig.Release, naming string) *gresRig {
 	t.Helper()
 	nodes := gresMachines(t)
 	dir, out := t.TempDir(), t.TempDir()
-	o := renderOptions{output: out, pub: publisher.Publication{SlurmVersion: release.Slurm, Topology: "tree", SlurmConf: true, Gres: publisher.Gres{Naming: naming}}}
+	o := renderOptions{output: out, settings: given(t, "slurmVersion="+release.Slurm, "topology=tree", "slurmConf=true", "gres.naming="+naming)}
 	var stdout, stderr bytes.Buffer
 	if err := render(nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
 		t.Fatal(err)
@@ -385,11 +397,7 @@ func (r *gresRig) wantDevices(n *topology.Node) []device {
 
 func (r *gresRig) inventory(n *topology.Node) dcgm.Inventory {
 	r.t.Helper()
-	order, err := gresDevicesOf(&publisher.Gres{Naming: r.naming, AutoDetect: r.detects})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	inv, err := nodeagent.InventoryOf(n, order)
+	inv, err := nodeagent.InventoryOf(n, gresDevices(&config.Gres{GresNaming: r.naming, GresAutodetect: r.detects}))
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -233,9 +233,9 @@ func (n *jobNode) startAgent() {
 		args = append(args, "--", "/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
 	}
 	args = append(args, n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
-		"--store", "/run/quoin", "--listen", n.agent.address, "--sample-interval", sampleInterval, "--sweep-interval", "2s", "--hook-summary-dir", "/var/spool/quoin")
+		"--store", "/run/quoin", "--listen", n.agent.address, "--set", "agent.sampleInterval="+sampleInterval, "--set", "agent.sweepInterval=2s", "--set", "agent.hookSummaryDir=/var/spool/quoin")
 	if n.rig.asks {
-		args = append(args, "--hook-job-info", rigScontrol)
+		args = append(args, "--set", "agent.hookJobInfo="+rigScontrol)
 	}
 	cmd := exec.Command(n.rig.path("asnode"), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -64,7 +64,7 @@ type placedRig struct {
 func startPlaced(t *testing.T, release slurmrig.Release, slurmConf string, flags ...string) *placedRig {
 	t.Helper()
 	out := t.TempDir()
-	args := append([]string{"render", "--nodes", "-", "--slurm-version", release.Slurm, "--gres-autodetect", "off", "--output", out}, flags...)
+	args := append([]string{"render", "--nodes", "-", "--slurm-version", release.Slurm, "--set", "publications.gres.autoDetect=off", "--output", out}, flags...)
 	if code, _, stderr := quoin(t, kubeNodes(t, placedSite()), args...); code != 0 {
 		t.Fatalf("quoin %s: exit %d: %s", strings.Join(args, " "), code, stderr)
 	}
@@ -130,7 +130,7 @@ func TestRealPlaces(t *testing.T) {
 		flags   []string
 		try     func(r *placedRig)
 	}{
-		"parent domains": {slurmrig.Slurm2605, partitions, []string{"--parent-blocks", "2", "--flat-topology"}, func(r *placedRig) {
+		"parent domains": {slurmrig.Slurm2605, partitions, []string{"--set", "publications.parentBlocks=2", "--set", "publications.flatTopology=true"}, func(r *placedRig) {
 			shown, err := r.Run(r.t.Context(), "scontrol", "show", "topology", "nvl")
 			if err != nil || !strings.Contains(shown, "Nodes=a[3-6] BlockSize=4") || strings.Contains(shown, "Nodes=a[1-4]") {
 				r.t.Errorf("%v: want the racks of unit-2 together:\n%s", err, shown)
@@ -140,29 +140,29 @@ func TestRealPlaces(t *testing.T) {
 			r.refused("-p", "nvl", "-N2", "-w", "h1,h2")
 			r.want("c[1-2]", "-p", "cpu", "-N2")
 		}},
-		"as the racks come": {slurmrig.Slurm2605, partitions, []string{"--block-sizes", "4", "--flat-topology"}, func(r *placedRig) {
+		"as the racks come": {slurmrig.Slurm2605, partitions, []string{"--set", "publications.blockSizes=4", "--set", "publications.flatTopology=true"}, func(r *placedRig) {
 			r.want("a[1-4]", "-p", "nvl", "-N4", "--segment=4") // over two units
 		}},
-		"fits nowhere": {slurmrig.Slurm2605, partitions, []string{"--unplaced-block", "all", "--unplaced-switch", "all", "--flat-topology"}, func(r *placedRig) {
+		"fits nowhere": {slurmrig.Slurm2605, partitions, []string{"--set", "publications.unplaced.block=all", "--set", "publications.unplaced.switch=all", "--set", "publications.flatTopology=true"}, func(r *placedRig) {
 			r.want("c[1-2]", "-p", "nvl", "-N2", "-w", "c1,c2")
 			r.want("h[1-2]", "-p", "nvl", "-N2", "-w", "h1,h2")
 			r.want("c[1-2]", "-p", "fabric", "-N2", "-w", "c1,c2")
 		}},
-		"separate fabrics": {slurmrig.Slurm2605, partitions, []string{"--default-topology", "fabric", "--flat-topology"}, func(r *placedRig) {
+		"separate fabrics": {slurmrig.Slurm2605, partitions, []string{"--set", "publications.defaultTopology=fabric", "--set", "publications.flatTopology=true"}, func(r *placedRig) {
 			r.want("a[3-6]", "-N4", "-w", "a3,a4,a5,a6")
 			r.want("h[1-2]", "-N2", "-w", "h1,h2")
 			r.refused("-N2", "-w", "a1,h1")
 			r.refused("-N2", "-w", "a1,a3")
 		}},
-		"leaf blocks": {slurmrig.Slurm2605, "PartitionName=any Nodes=ALL Default=YES\n", []string{"--blocks-by", "leaf", "--parent-blocks", "2"}, func(r *placedRig) {
+		"leaf blocks": {slurmrig.Slurm2605, "PartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publications.blocksBy=leaf", "--set", "publications.parentBlocks=2"}, func(r *placedRig) {
 			r.want("h[1-2]", "-N2", "--segment=2", "-w", "h1")
 			r.want("a[3-6]", "-N4", "--segment=4")
 		}},
-		"leaf blocks of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/block\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--blocks-by", "leaf", "--unplaced-block", "all"}, func(r *placedRig) {
+		"leaf blocks of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/block\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publications.blocksBy=leaf", "--set", "publications.unplaced.block=all"}, func(r *placedRig) {
 			r.want("h[1-2]", "-N2", "-w", "h1,h2")
 			r.want("c[1-2]", "-N2", "-w", "c1,c2")
 		}},
-		"tree of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/tree\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--kind", "tree", "--unplaced-switch", "all"}, func(r *placedRig) {
+		"tree of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/tree\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publications.topology=tree", "--set", "publications.unplaced.switch=all"}, func(r *placedRig) {
 			r.refused("-N2", "-w", "a1,h1")
 			r.want("c[1-2]", "-N2", "-w", "c1,c2")
 		}},

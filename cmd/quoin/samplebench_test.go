@@ -30,7 +30,7 @@ func BenchmarkProbeSample(b *testing.B) {
 			var used time.Duration
 			var before, with int
 			for b.Loop() {
-				p := startToldProbe(b, command(b, inMemory, 580, fake.New(b, of.machine), "probe", "--interval", "400ms"))
+				p := startToldProbe(b, command(b, inMemory, 580, fake.New(b, of.machine), "probe", "--set", "agent.interval=400ms"))
 				p.readings(3) // memory was trimmed after the first
 				before = max(before, statusKiB(b, p.cmd.Process.Pid, "VmRSS"))
 				p.tell("sample 100ms " + strings.Join(uuids, ","))

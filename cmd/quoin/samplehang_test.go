@@ -50,7 +50,7 @@ func TestSampleHangs(t *testing.T) {
 		t.Run(tt.fault, func(t *testing.T) {
 			t.Parallel()
 			m := fake.New(t, "h100")
-			cmd := command(t, linkQuoin(t), 580, m, "probe", "--interval", "50ms")
+			cmd := command(t, linkQuoin(t), 580, m, "probe", "--set", "agent.interval=50ms")
 			wanted := &wantAlways{uuids: []string{firstH100, secondH100}}
 			reg := prometheus.NewRegistry()
 			store := nodeagent.NewDirStore(t.TempDir(), "n1")

@@ -13,32 +13,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 )
 
-// logOptions are the flags of every command that runs on.
-type logOptions struct{ level, format string }
-
-func (o *logOptions) addFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.level, "log-level", "info", "debug, info, warn or error")
-	cmd.Flags().StringVar(&o.format, "log-format", "text", "text or json")
-}
-
-func (o *logOptions) logger(w io.Writer) (*slog.Logger, error) {
+// newLogger returns the logger of a command that runs on.
+func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(o.level)); err != nil {
-		return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", o.level)
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		panic(err) // the configuration has been checked
 	}
 	options := &slog.HandlerOptions{Level: level}
-	switch o.format {
-	case "text":
-		return slog.New(slog.NewTextHandler(w, options)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(w, options)), nil
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
 	}
-	return nil, fmt.Errorf("--log-format %q: want text or json", o.format)
+	return slog.New(slog.NewTextHandler(w, options))
 }
 
 // kubeConfig returns how to reach the API server: by the file, or as a pod.

@@ -37,7 +37,8 @@ type Publication struct {
 	// ResourceSlices takes the GPUs of nodes without a report from what NVIDIA's DRA
 	// driver lists, where the cluster has that API.
 	ResourceSlices bool `yaml:"resourceSlices"`
-	// Format is "conf" (topology.conf) or "yaml" (topology.yaml, 25.05 and newer).
+	// Format is "conf" (topology.conf) or "yaml" (topology.yaml, 25.05 and newer). The
+	// default is "yaml" if the release takes it.
 	Format string `yaml:"format"`
 	// Topology is "block", "tree", or "auto": blocks where there are NVLink
 	// domains, else the tree of network tiers.
@@ -176,6 +177,9 @@ func (p *Publication) complete() {
 	}
 	if p.BlocksBy == "leaf" {
 		d.MinBlockNodes = 1
+	}
+	if r, err := slurmconf.ParseRelease(cmp.Or(p.SlurmVersion, d.SlurmVersion)); err == nil && !r.YAML() {
+		d.Format = "conf"
 	}
 	d.SettleMax.Duration = max(d.SettleMax.Duration, p.Settle.Duration)
 	for _, f := range []struct{ have, def *string }{

@@ -15,7 +15,6 @@ func TestCompleteRefuses(t *testing.T) {
 		`format: "xml": want conf or yaml`:                      {{Format: "xml"}},
 		`namespace: "a.b": want`:                                {{Namespace: "a.b"}},
 		`configMap: "a..b": want`:                               {{ConfigMap: "a..b"}},
-		`format: "yaml": want conf with`:                        {{Namespace: "A", SlurmVersion: "24.11"}},
 		`topology.yaml needs 25.05`:                             {{SlurmVersion: "24.11", Format: "yaml"}},
 		`name: also another`:                                    {{}, {Namespace: "other"}},
 		`also belongs to publication "a"`:                       {{Name: "a"}, {Name: "b"}},

@@ -1,0 +1,196 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+)
+
+// Agent is the section agent.
+type Agent struct {
+	Machine `yaml:",inline"`
+	// Store is the directory that gets the report. Empty: Kubernetes gets it.
+	Store string `yaml:"store"`
+	// Kubeconfig is the file that says how to reach the API server. Empty: as a Pod.
+	Kubeconfig string `yaml:"kubeconfig"`
+	// Namespace is that of the report. In a Pod the default is $NAMESPACE.
+	Namespace string `yaml:"namespace"`
+	// RunDir is the directory of the files that the hook reads.
+	RunDir string `yaml:"runDir"`
+	// MappingDir is DCGM Exporter's job mapping directory.
+	MappingDir string `yaml:"mappingDir"`
+	// InstallHook is the directory that gets quoin-hook, which lies beside quoin.
+	// Empty: it is not installed.
+	InstallHook string `yaml:"installHook"`
+	// Listen is the address of /metrics, /healthz and /readyz. Empty: no server.
+	Listen string `yaml:"listen"`
+	Jobs   `yaml:",inline"`
+	DCGM   `yaml:",inline"`
+	Gres   `yaml:",inline"`
+	Log    `yaml:",inline"`
+}
+
+// Machine says which machine is read, and how.
+type Machine struct {
+	// Simulate is a site's file, or the name of a site that comes with quoin: the
+	// machine is simulated. Empty: NVML reads this machine.
+	Simulate string `yaml:"simulate"`
+	// NVMLLibrary is the path of libnvidia-ml. Empty: the loader finds it.
+	NVMLLibrary string `yaml:"nvmlLibrary"`
+	// HostRoot is the directory in which the machine's proc and sys are.
+	HostRoot string `yaml:"hostRoot"`
+	// CgroupRoot is where the machine's control groups are mounted. Empty:
+	// sys/fs/cgroup of hostRoot.
+	CgroupRoot string `yaml:"cgroupRoot"`
+	// Interval is the time between two readings of the machine.
+	Interval time.Duration `yaml:"interval"`
+}
+
+// Jobs says how the node's jobs are followed and what the hook does.
+type Jobs struct {
+	// SampleInterval is the time between two samples of the GPUs that jobs hold.
+	SampleInterval time.Duration `yaml:"sampleInterval"`
+	// SweepInterval is the time between two looks for jobs that ended without their
+	// Epilog.
+	SweepInterval time.Duration `yaml:"sweepInterval"`
+	// SlurmdSpool are slurmd's SlurmdSpoolDirs as this process sees them, without %
+	// patterns. Empty: var/spool/slurmd of hostRoot.
+	SlurmdSpool []string `yaml:"slurmdSpool"`
+	// HookUnlink makes the hook release a GPU by removing its file instead of
+	// emptying it, for DCGM Exporter before 4.3.1.
+	HookUnlink bool `yaml:"hookUnlink"`
+	// HookWait is the longest that a call of the hook may delay a job or a node.
+	HookWait time.Duration `yaml:"hookWait"`
+	// HookJobInfo is the absolute path of scontrol. The hook asks it once for each job
+	// and node for the job's name, account and array. Empty: nobody is asked.
+	HookJobInfo string `yaml:"hookJobInfo"`
+	// HookGate is what the Prolog of a job across nodes does if IMEX is not ready in
+	// time: warn (the job starts), fail, or hold (the job goes back into the queue).
+	// off waits for nothing.
+	HookGate string `yaml:"hookGate"`
+	// HookGateWait is the longest that such a Prolog waits for IMEX.
+	HookGateWait time.Duration `yaml:"hookGateWait"`
+	// HookSummaryDir is a directory, which nodes may share, that gets a summary of each
+	// job that has ended. The run directory gets one in any case.
+	HookSummaryDir string `yaml:"hookSummaryDir"`
+}
+
+// DCGM says who knows DCGM's ids of the GPUs. If nobody is asked, NVML's indices are
+// taken.
+type DCGM struct {
+	// DCGMHostEngine is the address of this node's DCGM host engine, such as
+	// localhost:5555 or the path of its socket. It needs libdcgm.so.4.
+	DCGMHostEngine string `yaml:"dcgmHostEngine"`
+	// DCGMExporter is the URL of this node's DCGM Exporter, such as
+	// http://localhost:9400/metrics. It is asked if the host engine does not answer.
+	DCGMExporter string `yaml:"dcgmExporter"`
+	// DCGMInterval is the time between two readings of the ids while no GPU changes.
+	DCGMInterval time.Duration `yaml:"dcgmInterval"`
+}
+
+// Gres says how this node's slurmd names and orders its GPUs. It must be as in the
+// node's publication.
+type Gres struct {
+	// GresNaming says how a product becomes a Type: model, full or short.
+	GresNaming string `yaml:"gresNaming"`
+	// GresTypes are the Types of products that gresNaming is not to name.
+	GresTypes map[string]string `yaml:"gresTypes"`
+	// GresAutodetect is how this node's slurmd detects its GPUs: nvidia or nvml. Empty:
+	// gres.conf lists them.
+	GresAutodetect string `yaml:"gresAutodetect"`
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	// LogLevel is debug, info, warn or error.
+	LogLevel string `yaml:"logLevel"`
+	// LogFormat is text or json.
+	LogFormat string `yaml:"logFormat"`
+}
+
+const defaultNamespace = "quoin-system"
+
+var defaultLog = Log{LogLevel: "info", LogFormat: "text"}
+
+func defaultAgent() Agent {
+	return Agent{
+		Machine: Machine{HostRoot: "/", Interval: 5 * time.Second}, Namespace: defaultNamespace, RunDir: dcgm.DefaultRunDir, MappingDir: dcgm.DefaultMappingDir, Listen: ":9835",
+		Jobs: Jobs{SampleInterval: 10 * time.Second, SweepInterval: 10 * time.Second, HookWait: dcgm.DefaultWait, HookGate: dcgm.GateWarn, HookGateWait: dcgm.DefaultGateWait},
+		DCGM: DCGM{DCGMInterval: 10 * time.Minute}, Gres: Gres{GresNaming: publisher.DefaultPublication().Gres.Naming}, Log: defaultLog,
+	}
+}
+
+// GateOff is the value of hookGate for no gate.
+const GateOff = "off"
+
+// check says what is wrong with the values.
+func (a *Agent) check() []wrongValue {
+	var wrong checks
+	wrong.want(a.Simulate == "" || a.NVMLLibrary == "", "nvmlLibrary", a.NVMLLibrary, "none beside simulate")
+	wrong.want(a.Store == "" || a.Kubeconfig == "", "kubeconfig", a.Kubeconfig, "none beside store")
+	wrong.want(a.Interval > 0, "interval", a.Interval, "more than 0, such as 5s")
+	a.Jobs.check(&wrong)
+	a.DCGM.check(&wrong)
+	a.Gres.check(&wrong)
+	a.Log.check(&wrong)
+	return wrong
+}
+
+func (j *Jobs) check(wrong *checks) {
+	wrong.want(j.SampleInterval >= 100*time.Millisecond, "sampleInterval", j.SampleInterval, "100ms or more")
+	wrong.want(j.SweepInterval > 0 && j.SweepInterval <= 20*time.Second, "sweepInterval", j.SweepInterval, "more than 0 and at most 20s, because GPUs are to be released within a minute")
+	wrong.want(j.HookWait > 0 && j.HookWait <= time.Minute, "hookWait", j.HookWait, "more than 0 and at most 1m")
+	for _, dir := range j.SlurmdSpool {
+		wrong.want(!strings.Contains(dir, "%"), "slurmdSpool", dir, "the directory as it is on this node, with %n and %h written out")
+	}
+	wrong.want(j.HookSummaryDir == "" || filepath.IsAbs(j.HookSummaryDir), "hookSummaryDir", j.HookSummaryDir, "an absolute path")
+	wrong.want(j.HookJobInfo == "" || filepath.IsAbs(j.HookJobInfo), "hookJobInfo", j.HookJobInfo, "the absolute path of scontrol, because slurmd gives a hook no PATH")
+	wrong.want(slices.Contains([]string{GateOff, dcgm.GateWarn, dcgm.GateFail, dcgm.GateHold}, j.HookGate), "hookGate", j.HookGate, "off, warn, fail or hold")
+	wrong.want(j.HookGate != dcgm.GateHold || j.HookJobInfo != "", "hookGate", j.HookGate, "hookJobInfo too, because scontrol puts the job back")
+	wrong.want(j.HookGateWait > 0 && j.HookGateWait <= 10*time.Minute, "hookGateWait", j.HookGateWait, "more than 0 and at most 10m")
+}
+
+func (d *DCGM) check(wrong *checks) {
+	wrong.want(!strings.ContainsAny(d.DCGMHostEngine, " \t\n") && !strings.Contains(d.DCGMHostEngine, "://"), "dcgmHostEngine", d.DCGMHostEngine, "an address such as localhost:5555, or the path of a socket")
+	u, err := url.Parse(d.DCGMExporter)
+	wrong.want(d.DCGMExporter == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "dcgmExporter", d.DCGMExporter, "a URL such as http://localhost:9400/metrics")
+	wrong.want(d.DCGMInterval > 0, "dcgmInterval", d.DCGMInterval, "more than 0, such as 10m")
+}
+
+// check goes by the rules of a publication.
+func (g *Gres) check(wrong *checks) {
+	if g.GresAutodetect == slurmconf.AutoDetectFull {
+		wrong.want(false, "gresAutodetect", g.GresAutodetect, "what full comes to on this node: nvml if its slurmd has that plugin, else nvidia")
+		return
+	}
+	keys := map[string]string{"gres.naming": "gresNaming", "gres.types": "gresTypes", "gres.autoDetect": "gresAutodetect"}
+	_, err := publisher.Complete([]publisher.Publication{{Gres: publisher.Gres{Naming: g.GresNaming, Types: g.GresTypes, AutoDetect: g.GresAutodetect}}})
+	for _, e := range unjoin(err) {
+		if field := (*publisher.FieldError)(nil); errors.As(e, &field) {
+			*wrong = append(*wrong, wrongValue{keys[field.Key], field.Message})
+		}
+	}
+}
+
+func (l *Log) check(wrong *checks) {
+	wrong.want(slices.Contains([]string{"debug", "info", "warn", "error"}, l.LogLevel), "logLevel", l.LogLevel, "debug, info, warn or error")
+	wrong.want(l.LogFormat == "text" || l.LogFormat == "json", "logFormat", l.LogFormat, "text or json")
+}
+
+// checks collects the values that are wrong.
+type checks []wrongValue
+
+// want notes the value of a key if it is not ok.
+func (c *checks) want(ok bool, key string, value any, wanted string) {
+	if !ok {
+		*c = append(*c, wrongValue{key, fmt.Sprintf("%q: want %s", fmt.Sprint(value), wanted)})
+	}
+}

@@ -1,0 +1,36 @@
+package config
+
+// Publisher is the section publisher.
+type Publisher struct {
+	// Store is the directory to work in. Empty: Kubernetes.
+	Store string `yaml:"store"`
+	// Kubeconfig is the file that says how to reach the API server. Empty: as a Pod.
+	Kubeconfig string `yaml:"kubeconfig"`
+	// Namespace is that of the reports and of the leader's Lease. In a Pod the default
+	// is $NAMESPACE.
+	Namespace string `yaml:"namespace"`
+	// Pod is the name of this publisher's Pod. Publishers elect their leader by it. In
+	// a Pod the default is $POD_NAME.
+	Pod string `yaml:"pod"`
+	// LeaderElect makes the publisher wait until it is elected. false publishes at
+	// once, for a publisher that is alone and not in a Pod.
+	LeaderElect bool `yaml:"leaderElect"`
+	// NodeConditions keeps the conditions QuoinFabricDegraded, QuoinImexNotReady and
+	// QuoinTopologyDrift on Nodes.
+	NodeConditions bool `yaml:"nodeConditions"`
+	// Listen is the address of /metrics, /healthz and /readyz. Empty: no server.
+	Listen string `yaml:"listen"`
+	Log    `yaml:",inline"`
+}
+
+func defaultPublisher() Publisher {
+	return Publisher{Namespace: defaultNamespace, LeaderElect: true, NodeConditions: true, Listen: ":9836", Log: defaultLog}
+}
+
+// check says what is wrong with the values.
+func (p *Publisher) check() []wrongValue {
+	var wrong checks
+	wrong.want(p.Store == "" || p.Kubeconfig == "", "kubeconfig", p.Kubeconfig, "none beside store")
+	p.Log.check(&wrong)
+	return wrong
+}
