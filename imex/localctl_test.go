@@ -264,7 +264,7 @@ func TestLocalEndsAll(t *testing.T) {
 			if _, err := fmt.Sscan(string(data), &child); err != nil {
 				t.Fatal(err)
 			}
-			for deadline := time.Now().Add(10 * time.Second); lives(child); time.Sleep(10 * time.Millisecond) {
+			for deadline := time.Now().Add(3 * time.Minute); lives(child); time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					_ = syscall.Kill(child, syscall.SIGKILL)
 					t.Fatalf("process %d lives", child)

@@ -208,7 +208,7 @@ func (f *failures) checkIs(t *testing.T, all []said) {
 		}
 		return true
 	}
-	for end := time.Now().Add(30 * time.Second); !same(); time.Sleep(500 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !same(); time.Sleep(500 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("quoin check names %v, want %v:\n%s", got, want, out)
 		}

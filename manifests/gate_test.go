@@ -46,7 +46,7 @@ func TestRealGateFile(t *testing.T) {
 		t.Helper()
 		var g *imex.Gate
 		var err error
-		for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			if g, _, err = imex.ReadGate(run); err == nil && is(g) {
 				return g
 			}

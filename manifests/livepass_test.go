@@ -101,12 +101,12 @@ func (l *live) wantTable(want map[string][]string) {
 func (l *live) eventually(what string, want any, get func() any) {
 	l.t.Helper()
 	var diff string
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if diff = cmp.Diff(want, get()); diff == "" {
 			return
 		}
 	}
-	l.t.Fatalf("%s after a minute (-want +got):\n%s", what, diff)
+	l.t.Fatalf("%s after 5 minutes (-want +got):\n%s", what, diff)
 }
 
 // healthy checks that all targets are scraped, all rules evaluate, and every

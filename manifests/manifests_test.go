@@ -96,14 +96,14 @@ func TestRealAgentToken(t *testing.T) {
 // keeps a token from the ConfigMap probe.
 func waitForPolicy(t *testing.T, c *kuberig.Cluster, kubeconfig, namespace string) {
 	t.Helper()
-	for range 300 {
+	for range 1800 {
 		_, err := c.Kubectl(t.Context(), "--kubeconfig", kubeconfig, "create", "configmap", "probe", "-n", namespace, "--dry-run=server")
 		if err != nil && strings.Contains(err.Error(), "may write ConfigMap") {
 			return
 		}
 		time.Sleep(100 * time.Millisecond) // the server loads policies in its own time
 	}
-	t.Fatal("the admission policy is not in force after 30 s")
+	t.Fatal("the admission policy is not in force after 3 minutes")
 }
 
 func configMap(t *testing.T, name, namespace string) string {

@@ -124,7 +124,7 @@ func (m *membership) until(node, want string, words ...string) {
 		return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(message, w) })
 	}
 	var is, message string
-	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if is, message = m.condition(node); is == want && !lacks(message) {
 			return
 		}

@@ -132,9 +132,9 @@ func scrapeHour(t *testing.T) (s *promrig.Server, begin time.Time) {
 			strings.TrimPrefix(server.URL, "http://"), strings.NewReplacer(`="`, `: "`, `",`, `", `).Replace(labels))
 	}
 	s = promrig.StartTest(t, config.String())
-	for end := time.Now().Add(time.Minute); int(done.Load()) < len(bodies); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); int(done.Load()) < len(bodies); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d of %d targets are scraped to the end after a minute", done.Load(), len(bodies))
+			t.Fatalf("%d of %d targets are scraped to the end after 5 minutes", done.Load(), len(bodies))
 		}
 	}
 	return s, begin

@@ -304,7 +304,7 @@ func TestMetrics(t *testing.T) {
 	a := newAgent(t, store)
 	a.metrics = NewMetrics(reg)
 	a.config.Silence = 500 * time.Millisecond
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	t.Setenv("FAKE_PROBE", "report hang")
 	done := make(chan struct{})

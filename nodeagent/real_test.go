@@ -160,7 +160,7 @@ func (r *storeRig) down(t *testing.T) {
 	if err := a.syncStore(t.Context()); err == nil {
 		t.Error("stored without a server")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	done := make(chan struct{})
 	go func() { a.keepStore(ctx); close(done) }()

@@ -156,7 +156,7 @@ func (f *fakeSampled) next(t *testing.T) (uuids string, pid float64) {
 			names, pid = append(names, d.UUID), *d.Power
 		}
 		return strings.Join(names, " "), pid
-	case <-time.After(20 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Fatal("no sample")
 		return "", 0
 	}
@@ -279,7 +279,7 @@ func TestDeafProbe(t *testing.T) {
 	a, reg := sampledAgent(t, "report hang", sampled)
 	a.config.Silence = 300 * time.Millisecond
 	stop := runAgent(t, a)
-	end := time.Now().Add(30 * time.Second)
+	end := time.Now().Add(3 * time.Minute)
 	restarts := `quoin_agent_probe_restarts_total{reason="hang"}`
 	for i := 0; gathered(t, reg, map[string]float64{restarts: 0})[restarts] < 3; i++ {
 		if time.Now().After(end) {

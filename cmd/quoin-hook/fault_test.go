@@ -156,7 +156,7 @@ func TestStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It has its handlers by when it opens the lock.
-	if err := opened.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := opened.SetReadDeadline(time.Now().Add(3 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := opened.Read(make([]byte, unix.SizeofInotifyEvent)); err != nil {

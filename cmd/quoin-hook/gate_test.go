@@ -188,7 +188,7 @@ func TestGateChanges(t *testing.T) {
 			p.both(false)
 			happened := make(chan time.Time)
 			go func() {
-				for end := time.Now().Add(20 * time.Second); !mappedIs(p, "7\n") && time.Now().Before(end); {
+				for end := time.Now().Add(3 * time.Minute); !mappedIs(p, "7\n") && time.Now().Before(end); {
 					time.Sleep(time.Millisecond)
 				}
 				time.Sleep(4 * gatePoll)

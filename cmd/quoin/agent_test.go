@@ -129,7 +129,7 @@ func (p *agentProcess) change(faults string) {
 // until waits for what must come.
 func (p *agentProcess) until(what string, is func() bool) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	for !is() {
 		select {

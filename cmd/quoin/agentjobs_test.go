@@ -83,7 +83,7 @@ func (n *hookedNode) killAgent() {
 
 // call calls the hook, and kills it after a time; zero lets it end.
 func (n *hookedNode) call(verb, job string, gpus []string, kill time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, n.hook, verb, "--run-dir", n.run())
 	cmd.Env = []string{"SLURM_JOB_ID=" + job, "SLURM_JOB_GPUS=" + strings.Join(gpus, ","), "SLURM_JOB_START_TIME=1790000000", "SLURM_JOB_USER=alice",
@@ -252,10 +252,10 @@ func (n *hookedNode) chaos(random *rand.Rand, job string, living map[string][]st
 // compares the series with the jobs.
 func (n *hookedNode) settled(t *testing.T, living map[string][]string) {
 	t.Helper()
-	end := time.Now().Add(time.Minute)
+	end := time.Now().Add(5 * time.Minute)
 	for n.wrong(living) != "" {
 		if time.Now().After(end) {
-			t.Fatalf("after a minute: %s", n.wrong(living))
+			t.Fatalf("after 5 minutes: %s", n.wrong(living))
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

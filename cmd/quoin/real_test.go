@@ -147,9 +147,9 @@ func (s *site) start(name string, args ...string) *exec.Cmd {
 }
 
 // until waits for what must come.
-func (s *site) until(limit time.Duration, what string, is func() bool) {
+func (s *site) until(what string, is func() bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
 	defer cancel()
 	for !is() {
 		select {
@@ -159,7 +159,7 @@ func (s *site) until(limit time.Duration, what string, is func() bool) {
 				text, _ := os.ReadFile(filepath.Join(s.Dir, name+".log"))
 				fmt.Fprintf(&logs, "--- %s\n%s\n", name, text[max(0, len(text)-1500):])
 			}
-			s.t.Fatalf("%s: not within %s\n%s", what, limit, logs.String())
+			s.t.Fatalf("%s: not within 5 minutes\n%s", what, logs.String())
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -204,12 +204,12 @@ func (s *site) leader() string {
 func TestRealSite(t *testing.T) {
 	t.Parallel()
 	s := startSite(t)
-	s.until(2*time.Minute, "the ConfigMap appears", func() bool { return s.published() != "" })
+	s.until("the ConfigMap appears", func() bool { return s.published() != "" })
 	first := s.published()
 	if strings.Count(first, "- block: nvl-") != 4 || !strings.Contains(first, "gb200-[001-018]") || !strings.Contains(first, "block_sizes: [18]") {
 		t.Fatalf("published:\n%s", first)
 	}
-	s.until(time.Minute, "all nodes are annotated", func() bool { return s.annotated() == 72 })
+	s.until("all nodes are annotated", func() bool { return s.annotated() == 72 })
 	s.fileBeforeAnnotations()
 
 	t.Log("a cluster at rest")
@@ -232,7 +232,7 @@ func TestRealSite(t *testing.T) {
 	was := s.leader()
 	s.kill(was)
 	s.startPublisher(was)
-	s.until(time.Minute, "it leads again", func() bool {
+	s.until("it leads again", func() bool {
 		log, _ := os.ReadFile(filepath.Join(s.Dir, was+".log"))
 		return bytes.Contains(log, []byte("msg=publishing"))
 	})
@@ -242,24 +242,24 @@ func TestRealSite(t *testing.T) {
 	if err := s.SetReady(t.Context(), "quoin-system", was, corev1.ConditionFalse); err != nil {
 		t.Fatal(err)
 	}
-	s.until(time.Minute, "the other leads", func() bool { l := s.leader(); return l != "" && l != was })
+	s.until("the other leads", func() bool { l := s.leader(); return l != "" && l != was })
 	if diff := cmp.Diff(first, s.published()); diff != "" {
 		t.Errorf("the file changed with the leader:\n%s", diff)
 	}
 	s.change("- {node: gb200-019, moveTo: gb200-056, reboot: true}\n")
-	s.until(time.Minute, "the new leader publishes", func() bool { return strings.Contains(s.published(), "gb200-[019,055-072]") })
+	s.until("the new leader publishes", func() bool { return strings.Contains(s.published(), "gb200-[019,055-072]") })
 
 	t.Log("the API server goes away")
 	s.StopServer()
 	s.change("- {node: gb200-019, clear: true}\n")
-	s.until(time.Minute, "an agent says so", func() bool {
+	s.until("an agent says so", func() bool {
 		log, _ := os.ReadFile(filepath.Join(s.Dir, "agent-gb200-019.log"))
 		return bytes.Contains(log, []byte("report not stored"))
 	})
 	if err := s.StartServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.until(2*time.Minute, "what changed meanwhile is published", func() bool { return s.published() == first })
+	s.until("what changed meanwhile is published", func() bool { return s.published() == first })
 	for name, a := range s.agents {
 		if err := a.Process.Signal(syscall.Signal(0)); err != nil {
 			t.Errorf("agent %s has not survived: %v", name, err)

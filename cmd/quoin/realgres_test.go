@@ -316,7 +316,7 @@ func (r *gresRig) must(args ...string) string {
 // until waits for what must come.
 func (r *gresRig) until(what string, is func() bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 3*time.Minute)
 	defer cancel()
 	for !is() {
 		select {

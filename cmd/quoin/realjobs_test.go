@@ -270,7 +270,7 @@ func (r *jobsRig) must(args ...string) string {
 }
 
 // jobsTime bounds what must come; all comes much earlier.
-const jobsTime = 90 * time.Second
+const jobsTime = 5 * time.Minute
 
 func (r *jobsRig) until(what string, is func() bool) {
 	r.t.Helper()

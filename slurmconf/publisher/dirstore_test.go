@@ -59,12 +59,12 @@ func (r *dirRig) until(what string, is func(*Published) bool) *Published {
 	r.t.Helper()
 	var out *Published
 	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if out, err = r.store.Load(r.t.Context(), r.pub); err == nil && out != nil && is(out) {
 			return out
 		}
 	}
-	r.t.Fatalf("%s: not within 20 s: %+v, %v", what, out, err)
+	r.t.Fatalf("%s: not within 3 minutes: %+v, %v", what, out, err)
 	return nil
 }
 

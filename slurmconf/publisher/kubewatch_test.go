@@ -39,7 +39,7 @@ func (l *logText) count(what string) int {
 // until waits for a text.
 func (l *logText) until(t *testing.T, what string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); l.count(what) == 0; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); l.count(what) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the log says nothing of %q:\n%s", what, l.text.String())
 		}

@@ -138,8 +138,8 @@ func (r *electionRig) leads(what string, c *candidate) {
 	case <-c.started:
 	case err := <-c.ended:
 		r.t.Fatalf("%s: ended with %v", what, err)
-	case <-time.After(10 * time.Second):
-		r.t.Fatalf("%s: does not lead within 10 s", what)
+	case <-time.After(3 * time.Minute):
+		r.t.Fatalf("%s: does not lead within 3 minutes", what)
 	}
 }
 
@@ -152,8 +152,8 @@ func (r *electionRig) ends(what string, c *candidate, want string) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			r.t.Errorf("%s: ended with %v, want %q", what, err, want)
 		}
-	case <-time.After(10 * time.Second):
-		r.t.Fatalf("%s: does not end within 10 s", what)
+	case <-time.After(3 * time.Minute):
+		r.t.Fatalf("%s: does not end within 3 minutes", what)
 	}
 }
 

@@ -58,13 +58,13 @@ func (r *publicationRig) addNode(n int) {
 func (r *publicationRig) until(t *testing.T, what string, is func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
 	t.Helper()
 	var cm *corev1.ConfigMap
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		var err error
 		if cm, err = r.client.CoreV1().ConfigMaps("default").Get(t.Context(), "quoin-slurm", metav1.GetOptions{}); err == nil && is(cm) {
 			return cm
 		}
 	}
-	t.Fatalf("%s: not within 20 s; the ConfigMap is %+v", what, cm)
+	t.Fatalf("%s: not within 3 minutes; the ConfigMap is %+v", what, cm)
 	return nil
 }
 

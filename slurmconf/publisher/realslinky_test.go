@@ -130,13 +130,13 @@ func (r *slinkyRig) end(pod string) {
 func (r *slinkyRig) until(t *testing.T, what, configMap string, is func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
 	t.Helper()
 	var cm *corev1.ConfigMap
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		var err error
 		if cm, err = r.Client().CoreV1().ConfigMaps("slurm").Get(t.Context(), configMap, metav1.GetOptions{}); err == nil && is(cm) {
 			return cm
 		}
 	}
-	t.Fatalf("%s: not within 30 s; the ConfigMap is %+v", what, cm)
+	t.Fatalf("%s: not within 3 minutes; the ConfigMap is %+v", what, cm)
 	return nil
 }
 
@@ -167,7 +167,7 @@ func (r *slinkyRig) twoClusters(t *testing.T) {
 			t.Errorf("%s has nodes that it should not:\n%s", name, cm.Data["topology.yaml"])
 		}
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		nodes, err := r.Client().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -74,7 +74,7 @@ func TestRealControlPlane(t *testing.T) {
 
 func eventually(t *testing.T, what string, done wait.ConditionWithContextFunc) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, done); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 5*time.Minute, true, done); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }
