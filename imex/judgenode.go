@@ -64,7 +64,7 @@ func remedyOf(reason string) string {
 	case ReasonNoCRD:
 		return "install NVIDIA's DRA driver with its compute domains, whose Helm chart brings the CRDs, or set imex.join to none"
 	case ReasonDomainDiffers:
-		return "set the keys below imex to what the domain has, for its spec cannot be changed; or delete it while no job across nodes runs (quoin imex delete, where Quoin has made it), and have it created anew"
+		return "set the keys below imex to what the domain has, because its spec cannot be changed; or delete the domain as manifests/RUNBOOKS.md says, and the publisher creates it again"
 	case ReasonDomainForbidden:
 		return "let the publisher get, list, watch and create ComputeDomains"
 	case ReasonDomainDeleting:

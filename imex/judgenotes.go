@@ -131,10 +131,10 @@ func (j *judge) listed(n *node) bool {
 }
 
 // list names so many that a message stays readable.
-func list(names []string) string { return ListUpTo(20, names) }
+func list(names []string) string { return listUpTo(20, names) }
 
-// ListUpTo names so many at most, and counts the others.
-func ListUpTo(most int, names []string) string {
+// listUpTo names so many at most, and counts the others.
+func listUpTo(most int, names []string) string {
 	if more := len(names) - most; more > 0 {
 		return strings.Join(names[:most], ", ") + " and " + strconv.Itoa(more) + " more"
 	}

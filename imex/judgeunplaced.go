@@ -167,7 +167,7 @@ func named(claims []*Claim, what func(*Claim) string) string {
 		names[i] = what(c)
 	}
 	slices.Sort(names)
-	return ListUpTo(examples, slices.Compact(names))
+	return listUpTo(examples, slices.Compact(names))
 }
 
 // podsOf says whose pods claim.

@@ -143,6 +143,7 @@ func TestRealPublisherToken(t *testing.T) {
 		{"kube-system", []string{"create", "configmap", "quoin-slurm", "-n", "kube-system"}, "forbidden"},
 		{"see the publishers' Pods", []string{"get", "pods", "-n", "quoin-system"}, ""},
 		{"see who claims", []string{"get", "pods,resourceclaims", "-A"}, ""},
+		{"delete a domain", []string{"delete", "--raw", "/apis/resource.nvidia.com/v1beta1/namespaces/quoin-system/computedomains/quoin"}, "forbidden"},
 		{"delete a claim", []string{"delete", "resourceclaim", "x", "-n", "quoin-system"}, "forbidden"},
 		{"see all definitions", []string{"get", "customresourcedefinitions"}, "forbidden"},
 		{"delete a Pod", []string{"delete", "pod", "x", "-n", "quoin-system"}, "forbidden"},

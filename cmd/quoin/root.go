@@ -14,7 +14,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newDemoCommand(), newAgentCommand(), newProbeCommand(), newProbeDCGMCommand(), newDiscoverCommand(), newRenderCommand(), newMapCommand(), newCheckCommand(), newJobCommand(), newPublisherCommand(), newHoldCommand(), newIMEXCommand(), newConfigCommand())
+	root.AddCommand(newDemoCommand(), newAgentCommand(), newProbeCommand(), newProbeDCGMCommand(), newDiscoverCommand(), newRenderCommand(), newMapCommand(), newCheckCommand(), newJobCommand(), newPublisherCommand(), newHoldCommand(), newConfigCommand())
 	hint := func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	}

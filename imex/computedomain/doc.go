@@ -4,8 +4,8 @@
 // the agent it sees one node: what its label and its clique say.
 //
 // Everything is watched and nothing is polled: a cluster at rest asks nothing of
-// the API server. It changes no domain that is there, for a spec is immutable,
-// and deletes none of which a claim is in use. What follows from what is seen is
+// the API server. It changes no domain that is there, because a spec is immutable,
+// and deletes none. What follows from what is seen is
 // package imex's to say.
 package computedomain
 

@@ -88,7 +88,7 @@ func (c *Cluster) judge(facts *domainFacts) imex.Domain {
 		d.Problem = topology.Problem{Reason: imex.ReasonDomainDeleting, Message: fmt.Sprintf("ComputeDomain %s is being deleted; it is made anew when it is gone", c.key())}
 	case len(differences) > 0:
 		d.Problem = topology.Problem{Reason: imex.ReasonDomainDiffers, Message: fmt.Sprintf(
-			"ComputeDomain %s is not as configured, and its spec cannot be changed: %s; delete it while no job needs it (quoin imex delete, where Quoin has made it) and it is made anew, configure imex.claimTemplate and imex.allocationMode as it is, or name another one by imex.name",
+			"ComputeDomain %s is not as configured, and its spec cannot be changed: %s; set imex.claimTemplate and imex.allocationMode to what it has, name another domain by imex.name, or delete this one as manifests/RUNBOOKS.md says",
 			c.key(), strings.Join(differences, ", "))}
 	}
 	return d

@@ -2,8 +2,8 @@ package computedomain
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -38,9 +38,9 @@ func TestRealCluster(t *testing.T) {
 	start(t, o.c.Run)
 	o.domain = domainIs(t, o.c, "made", usable)
 	t.Run("claims", o.claims)
-	t.Run("delete refused", o.deleteRefused)
+	t.Run("runbook", o.runbook)
 	t.Run("API server restarts", o.restarted)
-	t.Run("delete allowed", o.deleteAllowed)
+	t.Run("deleted", o.deleted)
 }
 
 type clusterTest struct {
@@ -159,23 +159,47 @@ func (o *clusterTest) daemonSpec(t *testing.T) resourcev1.ResourceClaimSpec {
 	return template.Spec.Spec
 }
 
-func (o *clusterTest) deleteRefused(t *testing.T) {
-	if _, err := o.c.Delete(t.Context(), false); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "claims of it are reserved for pods default/free, default/holder-a") {
-		t.Errorf("with claims in use Delete says %v", err)
+// runbook holds that the commands by which an admin looks for holders of channels say
+// who they are.
+func (o *clusterTest) runbook(t *testing.T) {
+	text, err := os.ReadFile("../../manifests/RUNBOOKS.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	domainIs(t, o.c, "still there", func(d imex.Domain) bool { return usable(d) && d.UID == o.domain.UID })
+	shown := func(command string) string {
+		t.Helper()
+		_, rest, is := strings.Cut(string(text), "kubectl "+command)
+		if !is {
+			t.Fatalf("RUNBOOKS.md has no kubectl %s", command)
+		}
+		line, _, _ := strings.Cut(command+rest, "\n")
+		out, err := o.Kubectl(t.Context(), strings.Fields(strings.ReplaceAll(line, "quoin-system", "default"))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	uid := strings.Fields(shown("get computedomain quoin"))[1]
+	var pods []string
+	for line := range strings.Lines(shown("get resourceclaims -A")) {
+		if f := strings.Fields(line); len(f) == 4 && f[1] == "ComputeDomainChannelConfig" && f[2] == uid && f[3] != "<none>" {
+			pods = append(pods, f[0]+"/"+f[3])
+		}
+	}
+	slices.Sort(pods)
+	if want := []string{"default/free", "default/holder-a"}; uid != o.domain.UID || !slices.Equal(pods, want) {
+		t.Errorf("domain %q, pods %q, want %q, %q", uid, pods, o.domain.UID, want)
+	}
 }
 
-func (o *clusterTest) deleteAllowed(t *testing.T) {
+func (o *clusterTest) deleted(t *testing.T) {
 	for _, pod := range []string{"holder-a", "free"} {
 		if err := o.RemovePod(t.Context(), "default", pod); err != nil {
 			t.Fatal(err)
 		}
 	}
 	o.seenIs(t, "no claims", func(s *imex.Seen) bool { return len(s.Claims) == 0 })
-	if _, err := o.c.Delete(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
+	o.kubectl(t, "delete", "computedomain", "quoin", "-n", "default", "--wait=false")
 	o.domain = domainIs(t, o.c, "made again after the driver's cleaning", func(d imex.Domain) bool { return usable(d) && d.UID != o.domain.UID })
 }
 

@@ -1,11 +1,9 @@
 package computedomain
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 
@@ -25,9 +23,6 @@ func TestRealEnsure(t *testing.T) {
 	}
 	if n := requests.requests(); len(n) != 0 {
 		t.Errorf("requests before Run: %q", n)
-	}
-	if _, err := observer(t, r.Config(), imex.Config{}).Delete(t.Context(), false); !errors.Is(err, ErrNoDomain) || !strings.Contains(err.Error(), "the API server does not know ComputeDomains") {
-		t.Errorf("without a definition Delete says %v", err)
 	}
 	start(t, c.Run)
 	d := domainIs(t, c, "no definition", reasonIs(imex.ReasonNoCRD))
@@ -67,11 +62,7 @@ func (r *clusterRig) checkMade(t *testing.T, made imex.Domain) {
 // checkRemade has the domain deleted, and adopts what another publisher made.
 func (r *clusterRig) checkRemade(t *testing.T, c *Cluster, made imex.Domain) {
 	t.Helper()
-	for _, dryRun := range []bool{true, false} { // what is gone after the first could not be deleted a second time
-		if uid, err := c.Delete(t.Context(), dryRun); err != nil || uid != made.UID {
-			t.Fatalf("deleted %q, %v, want %s", uid, err, made.UID)
-		}
-	}
+	r.kubectl(t, "delete", "computedomain", "quoin", "-n", "quoin-system")
 	again := domainIs(t, c, "made again", func(d imex.Domain) bool { return usable(d) && d.UID != made.UID })
 	other := observer(t, r.Config(), imex.Config{})
 	start(t, other.Run)
@@ -98,9 +89,6 @@ func (r *clusterRig) checkDiffers(t *testing.T, c *Cluster) {
 	if d.UID == "" {
 		t.Error("a domain that is there has no UID")
 	}
-	if _, err := theirs.Delete(t.Context(), false); !errors.Is(err, ErrNotOurs) {
-		t.Errorf("another's domain: Delete says %v", err)
-	}
 }
 
 // checkDeleting deletes the domain while the driver's finalizer holds it.
@@ -112,18 +100,6 @@ func (r *clusterRig) checkDeleting(t *testing.T, c *Cluster) {
 	if d.Problem.Reason != imex.ReasonDomainDeleting {
 		t.Errorf("being deleted: %+v", d)
 	}
-	if _, err := c.Delete(t.Context(), false); !errors.Is(err, ErrDeleting) {
-		t.Errorf("being deleted: Delete says %v", err)
-	}
 	r.kubectl(t, "patch", "computedomain", "quoin", "-n", "quoin-system", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	domainIs(t, c, "made a third time", func(n imex.Domain) bool { return usable(n) && n.UID != d.UID })
-	if _, err := c.Delete(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.nvidia.ComputeDomains("quoin-system").Get(t.Context(), "quoin", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("after Delete: %v", err)
-	}
-	if _, err := c.Delete(t.Context(), false); !errors.Is(err, ErrNoDomain) || !strings.Contains(err.Error(), "there is none of that name") {
-		t.Errorf("Delete of what is gone says %v", err)
-	}
 }

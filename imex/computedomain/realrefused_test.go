@@ -26,7 +26,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: make}
 rules:
-- {apiGroups: [resource.nvidia.com], resources: [computedomains], verbs: [create, delete]}
+- {apiGroups: [resource.nvidia.com], resources: [computedomains], verbs: [create]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
