@@ -205,7 +205,7 @@ func TestBadInput(t *testing.T) {
 		{"demo of an unknown site", "", []string{"demo", "nowhere"}, `no cluster "nowhere": want one of a100-mig`},
 		{"demo of a bad file", "", []string{"demo", write(t, "s.yaml", "groups:\n- racks: 1\n  nodez: 3\n")}, `s.yaml:3: unknown key "nodez"`},
 		{"config with an unknown key of a section", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- gres: {naming: full, type: {a: b}}\n")}, `q.yaml:2: publications[0].gres: unknown key "type": want autoDetect, cores, naming, types`},
-		{"config with a text for the keys of a section", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- unplaced: all\n")}, `q.yaml:2: publications[0].unplaced: "all": want keys and values`},
+		{"config with a text for the keys of a section", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- gres: all\n")}, `q.yaml:2: publications[0].gres: "all": want keys and values`},
 		{"config with a bad value on a line of several", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- {name: a, tierLabels: auto, settle: 5s}\n")}, `q.yaml:2: publications[0].tierLabels: "auto": want a list of texts`},
 		{"config with types that are no pairs of the agent", "", []string{"config", "--config", write(t, "q.yaml", "agent: {gresTypes: NVIDIA GB200}\n")}, `q.yaml:1: agent.gresTypes: "NVIDIA GB200": want keys and values`},
 		{"config with a naming that the agent refuses", "", []string{"config", "--config", write(t, "q.yaml", "agent:\n  interval: 5s\n  gresNaming: shrt\n")}, `q.yaml:3: agent.gresNaming: "shrt": want model, full or short`},

@@ -117,7 +117,7 @@ func (r *placedRig) refused(args ...string) {
 }
 
 // TestRealPlaces has real Slurm place jobs by the policies for parent domains,
-// nodes that fit nowhere, separate fabrics, leaf blocks and the default topology.
+// nodes that are left out, separate fabrics, leaf blocks and the default topology.
 func TestRealPlaces(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -143,10 +143,10 @@ func TestRealPlaces(t *testing.T) {
 		"as the racks come": {slurmrig.Slurm2605, partitions, []string{"--set", "publications.blockSizes=4", "--set", "publications.flatTopology=true"}, func(r *placedRig) {
 			r.want("a[1-4]", "-p", "nvl", "-N4", "--segment=4") // over two units
 		}},
-		"fits nowhere": {slurmrig.Slurm2605, partitions, []string{"--set", "publications.unplaced.block=all", "--set", "publications.unplaced.switch=all", "--set", "publications.flatTopology=true"}, func(r *placedRig) {
-			r.want("c[1-2]", "-p", "nvl", "-N2", "-w", "c1,c2")
-			r.want("h[1-2]", "-p", "nvl", "-N2", "-w", "h1,h2")
-			r.want("c[1-2]", "-p", "fabric", "-N2", "-w", "c1,c2")
+		"left out": {slurmrig.Slurm2605, partitions + "PartitionName=hgx Nodes=h[1-2] Topology=nvl\n", []string{"--set", "publications.flatTopology=true"}, func(r *placedRig) {
+			r.want("h[1-2]", "-p", "hgx", "-N2") // a partition of nodes that no block has
+			r.refused("-p", "nvl", "-N2", "-w", "h1,h2")
+			r.want("h1", "-p", "nvl", "-N1", "-w", "h1")
 		}},
 		"separate fabrics": {slurmrig.Slurm2605, partitions, []string{"--set", "publications.defaultTopology=fabric", "--set", "publications.flatTopology=true"}, func(r *placedRig) {
 			r.want("a[3-6]", "-N4", "-w", "a3,a4,a5,a6")
@@ -158,13 +158,12 @@ func TestRealPlaces(t *testing.T) {
 			r.want("h[1-2]", "-N2", "--segment=2", "-w", "h1")
 			r.want("a[3-6]", "-N4", "--segment=4")
 		}},
-		"leaf blocks of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/block\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publications.blocksBy=leaf", "--set", "publications.unplaced.block=all"}, func(r *placedRig) {
+		"leaf blocks of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/block\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publications.blocksBy=leaf"}, func(r *placedRig) {
 			r.want("h[1-2]", "-N2", "-w", "h1,h2")
-			r.want("c[1-2]", "-N2", "-w", "c1,c2")
+			r.refused("-N2", "-w", "c1,c2")
 		}},
-		"tree of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/tree\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publications.topology=tree", "--set", "publications.unplaced.switch=all"}, func(r *placedRig) {
+		"tree of 24.11": {slurmrig.Slurm2411, "TopologyPlugin=topology/tree\nPartitionName=any Nodes=ALL Default=YES\n", []string{"--set", "publications.topology=tree"}, func(r *placedRig) {
 			r.refused("-N2", "-w", "a1,h1")
-			r.want("c[1-2]", "-N2", "-w", "c1,c2")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) { c.try(startPlaced(t, c.release, c.conf, c.flags...)) })

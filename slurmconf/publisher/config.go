@@ -54,8 +54,6 @@ type Publication struct {
 	// ParentBlocks is how many blocks a domain above them takes, such as a scalable
 	// unit of racks, whose blocks stay together: a power of two; 0 for none.
 	ParentBlocks int `yaml:"parentBlocks"`
-	// Unplaced gives nodes that fit nowhere a place of their own.
-	Unplaced Unplaced `yaml:"unplaced"`
 	// DomainLabels are node labels that name the NVLink domain where
 	// nvidia.com/gpu.clique does not, in their order of precedence; "auto" stands
 	// for all that are known.
@@ -111,17 +109,6 @@ type Selection struct {
 	Slinky string `yaml:"slinky"`
 }
 
-// Unplaced says of the blocks and of the tree which of the nodes that fit nowhere
-// get a block and a leaf switch of their own: "none", "gpus" for those that have
-// GPUs, or "all".
-type Unplaced struct {
-	Block  string `yaml:"block"`
-	Switch string `yaml:"switch"`
-}
-
-// unplaced has the values of Unplaced.
-var unplaced = map[string]placement.Unplaced{"none": placement.UnplacedNone, "gpus": placement.UnplacedGPUs, "all": placement.UnplacedAll}
-
 // Gres is what a site can choose of gres.conf.
 type Gres struct {
 	// Naming says how a product becomes a Type: "model", "full" or "short".
@@ -163,7 +150,7 @@ func DefaultPublication() Publication {
 	minute := func(n int) Duration { return Duration{Duration: time.Duration(n) * time.Minute} }
 	return Publication{
 		Name: "default", Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short", SlurmVersion: "26.05",
-		Format: "yaml", Topology: "auto", BlocksBy: "nvlink", Unplaced: Unplaced{"none", "none"}, MaxChange: &maxChange, Gres: Gres{Naming: string(slurmconf.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate,
+		Format: "yaml", Topology: "auto", BlocksBy: "nvlink", MaxChange: &maxChange, Gres: Gres{Naming: string(slurmconf.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate,
 		DomainLabels: []string{nodelabels.Auto}, TierLabels: []string{nodelabels.Auto},
 		Settle: Duration{Duration: 10 * time.Second}, SettleMax: minute(1), FirstWait: minute(5), GoneAfter: minute(10), AnnotateAfter: minute(2),
 	}
@@ -184,7 +171,7 @@ func (p *Publication) complete() {
 	d.SettleMax.Duration = max(d.SettleMax.Duration, p.Settle.Duration)
 	for _, f := range []struct{ have, def *string }{
 		{&p.Name, &d.Name}, {&p.Namespace, &d.Namespace}, {&p.ConfigMap, &d.ConfigMap}, {&p.SlurmNames, &d.SlurmNames},
-		{&p.SlurmVersion, &d.SlurmVersion}, {&p.Format, &d.Format}, {&p.Topology, &d.Topology}, {&p.BlocksBy, &d.BlocksBy}, {&p.Unplaced.Block, &d.Unplaced.Block}, {&p.Unplaced.Switch, &d.Unplaced.Switch}, {&p.Gres.Naming, &d.Gres.Naming},
+		{&p.SlurmVersion, &d.SlurmVersion}, {&p.Format, &d.Format}, {&p.Topology, &d.Topology}, {&p.BlocksBy, &d.BlocksBy}, {&p.Gres.Naming, &d.Gres.Naming},
 	} {
 		if *f.have == "" {
 			*f.have = *f.def
@@ -220,8 +207,7 @@ func (p *Publication) gres() slurmconf.GresOptions {
 // policy is what the plan is made by.
 func (p *Publication) policy() placement.Policy {
 	return placement.Policy{ShortBlocks: p.release.ShortBlocks(), BaseBlockSize: p.BaseBlockSize, BlockSizes: p.BlockSizes,
-		MinBlockNodes: p.MinBlockNodes, Forget: p.ForgetBlocks, Tiers: p.tiers(), ByLeaf: p.BlocksBy == "leaf", ParentBlocks: p.ParentBlocks,
-		OwnBlock: unplaced[p.Unplaced.Block], OwnSwitch: unplaced[p.Unplaced.Switch]}
+		MinBlockNodes: p.MinBlockNodes, Forget: p.ForgetBlocks, Tiers: p.tiers(), ByLeaf: p.BlocksBy == "leaf", ParentBlocks: p.ParentBlocks}
 }
 
 // choice is what is written of the plan.

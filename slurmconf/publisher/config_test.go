@@ -43,8 +43,6 @@ func TestCompleteRefuses(t *testing.T) {
 		`parentBlocks: 6 blocks in a parent domain: want`:       {{ParentBlocks: 6}},
 		`parentBlocks: "4": want 0 with Slurm 24.11`:            {{SlurmVersion: "24.11", Format: "conf", ParentBlocks: 4}},
 		`blocksBy: "rack": want nvlink or leaf`:                 {{BlocksBy: "rack"}},
-		`unplaced.block: "some": want none, gpus or all`:        {{Unplaced: Unplaced{Block: "some"}}},
-		`unplaced.switch: "gpu": want none, gpus or all`:        {{Unplaced: Unplaced{Switch: "gpu"}}},
 		`defaultTopology: "leaf": want nvl, fabric, flat, or`:   {{DefaultTopology: "leaf"}},
 		`defaultTopology: "nvl": want leaf, fabric, flat, or`:   {{DefaultTopology: "nvl", BlocksBy: "leaf"}},
 		`defaultTopology: "nvl": want fabric, flat, or none`:    {{DefaultTopology: "nvl", Topology: "tree"}},

@@ -159,11 +159,6 @@ func (p *Publication) checkPlaces(fail func(key, message string), bad func(key s
 	if p.BlocksBy != "nvlink" && p.BlocksBy != "leaf" {
 		bad("blocksBy", p.BlocksBy, "nvlink or leaf")
 	}
-	for _, choice := range [][2]string{{"unplaced.block", p.Unplaced.Block}, {"unplaced.switch", p.Unplaced.Switch}} {
-		if _, ok := unplaced[choice[1]]; !ok {
-			bad(choice[0], choice[1], "none, gpus or all")
-		}
-	}
 	if err := placement.CheckParentBlocks(p.ParentBlocks); err != nil {
 		fail("parentBlocks", err.Error())
 	} else if p.ParentBlocks > 0 && p.release != 0 && !p.release.Placeholders() {

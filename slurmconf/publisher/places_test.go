@@ -15,18 +15,18 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-// TestUnplacedRest publishes a site whose H100 machines and nodes without GPUs are
-// in blocks of their own, and lets it rest.
-func TestUnplacedRest(t *testing.T) {
+// TestLeftOutRest publishes a site whose H100 machines and nodes without GPUs are in
+// no block, and lets it rest.
+func TestLeftOutRest(t *testing.T) {
 	store := newMemory(snapshotOf(openCluster(t, "mixed")))
-	inBubble(t, store, complete(t, Publication{Unplaced: Unplaced{Block: "all"}, ParentBlocks: 4}), func() {
+	inBubble(t, store, complete(t, Publication{ParentBlocks: 4}), func() {
 		store.pass(10 * time.Minute)
 		first := store.get("slurm/quoin-slurm")
-		const want = "      - block: unplaced-1\n        nodes: cpu-[1-4],hgx-[1-8]\n"
-		if !strings.Contains(first.Files["topology.yaml"], want) || !strings.Contains(first.Files["topology.yaml"], "block_sizes: [18, 72]") || !strings.Contains(first.Files["topology.yaml"], "spare-3") {
+		blocks, _, _ := strings.Cut(first.Files["topology.yaml"], "tree:")
+		if strings.Contains(blocks, "hgx") || strings.Contains(blocks, "cpu") || !strings.Contains(blocks, "block_sizes: [18, 72]") {
 			t.Errorf("published\n%s", first.Files["topology.yaml"])
 		}
-		if got := store.notes["hgx-3"]; got != "nvl:unplaced-1,fabric:leaf-h1" {
+		if got := store.notes["hgx-3"]; got != "fabric:leaf-h1" {
 			t.Errorf("hgx-3 is annotated %q", got)
 		}
 		saves, annotated := store.saves, store.annotated

@@ -17,7 +17,7 @@ func randomPublication(t *testing.T, rng *rand.Rand) *Publication {
 	t.Helper()
 	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
 	p := Publication{SlurmVersion: pick("24.11", "25.05", "26.05"), BlocksBy: pick("nvlink", "leaf"), MinBlockNodes: 1 + rng.IntN(2),
-		Unplaced: Unplaced{pick("none", "gpus", "all"), pick("none", "gpus", "all")}, BaseBlockSize: []int{0, 0, 2, 3}[rng.IntN(4)], Topology: pick("auto", "auto", "block", "tree")}
+		BaseBlockSize: []int{0, 0, 2, 3}[rng.IntN(4)], Topology: pick("auto", "auto", "block", "tree")}
 	if p.Format = "conf"; p.SlurmVersion != "24.11" {
 		p.Format = pick("conf", "yaml", "yaml")
 		p.ParentBlocks = []int{0, 2, 4}[rng.IntN(3)]

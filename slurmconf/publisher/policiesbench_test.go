@@ -27,7 +27,6 @@ groups:
 		pub  Publication
 	}{
 		{"default", Publication{}}, {"parents", Publication{ParentBlocks: 8}}, {"leaves", Publication{BlocksBy: "leaf"}},
-		{"unplaced", Publication{MinBlockNodes: 100, BaseBlockSize: 18, Unplaced: Unplaced{Block: "all", Switch: "all"}}},
 	} {
 		pub := complete(b, of.pub)[0]
 		g := Gather(&pub, snapshotOf(c))

@@ -51,9 +51,6 @@ func (p *planner) matchPrevious() {
 		if _, ok := claims[b]; !ok && !p.forgets(b) && !p.isSpare(b) {
 			claims[b] = len(p.groups)
 			g := group{identity: identity{clique: p.prev.Blocks[b].Clique}, prev: b}
-			if isUnplaced(p.prev.Blocks[b].Name) {
-				g.unplaced, g.title = true, unplacedTitle
-			}
 			if !g.clique.IsZero() {
 				g.names = blockNames(g.clique)
 			}
@@ -277,13 +274,9 @@ func (p *planner) keepUnread(claims map[int]int) {
 		if b < 0 {
 			continue
 		}
-		if g, ok := claims[b]; ok && (!p.groups[g].unplaced || p.policy.OwnBlock != UnplacedNone) {
+		if g, ok := claims[b]; ok {
 			p.groups[g].nodes = append(p.groups[g].nodes, i)
-			source := fromPrevious
-			if p.groups[g].unplaced && p.fitsNoBlock(i) {
-				source = fromUnplaced
-			}
-			p.plan.Placements[i].Source = string(source)
+			p.plan.Placements[i].Source = string(fromPrevious)
 		}
 	}
 	for g := range p.groups {
@@ -363,7 +356,6 @@ func (p *planner) sizeBlocks() error {
 	if base == 0 {
 		base = p.chooseBase()
 	}
-	p.placeUnplaced(base)
 	if !p.policy.ShortBlocks {
 		p.keepGone()
 		p.dropShort(base)
@@ -391,7 +383,7 @@ func (p *planner) chooseBase() int {
 	base := 0
 	for g := range p.groups {
 		n := len(p.groups[g].nodes)
-		if n == 0 || p.groups[g].unplaced {
+		if n == 0 {
 			continue
 		}
 		if base == 0 || (n > base) == p.policy.ShortBlocks {
@@ -487,8 +479,6 @@ func (p *planner) writeBlocks(order []int) {
 			switch source(pl.Source) {
 			case fromPrevious:
 				pl.Message = "stays in its published block: " + pl.Message
-			case fromUnplaced:
-				pl.Message = "in a block of those that fit nowhere: " + pl.Message
 			default:
 				pl.Reason, pl.Message = ReasonPlaced, ""
 			}

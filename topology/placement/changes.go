@@ -7,7 +7,7 @@ import (
 // Moved returns the Slurm names of the published nodes that a plan puts
 // elsewhere or nowhere, sorted, and how many nodes were published. Of a tree the
 // whole way from leaf to root counts; switches that come above what was the root
-// move nothing, and a node that fit nowhere and now has a place has not moved.
+// move nothing.
 func Moved(prev *Previous, plan *Plan) (nodes []string, of int) {
 	was, is := prev.Places(), placesOf(plan.Blocks, plan.Switches)
 	wasAbove, isAbove := parentsOf(prev.Switches), parentsOf(plan.Switches)
@@ -20,10 +20,7 @@ func Moved(prev *Previous, plan *Plan) (nodes []string, of int) {
 			stays = begins(w.Leaf, wasAbove, i.Leaf, isAbove)
 			same[leaves] = stays
 		}
-		if i.Block != "" && isUnplaced(w.Block) {
-			w.Block = i.Block // it has found its place
-		}
-		if w.Block != "" && i.Block != w.Block || !stays && (w.Leaf != unplacedSwitch || i.Leaf == "") {
+		if w.Block != "" && i.Block != w.Block || !stays {
 			nodes = append(nodes, n)
 		}
 	}

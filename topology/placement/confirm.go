@@ -8,12 +8,11 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// unconfirmed reports whether the node is published in a block, other than of
-// those that fit nowhere, and its GPUs name a clique that its agent has not read
-// twice in this boot. Those that name none are keepUnlessNone's.
+// unconfirmed reports whether the node is published in a block and its GPUs name
+// a clique that its agent has not read twice in this boot. Those that name none are keepUnlessNone's.
 func (p *planner) unconfirmed(i int) bool {
 	b := p.was[i]
-	return b >= 0 && p.plan.Placements[i].Source == string(fromNVML) && p.facts[i].Report.Domain.Clique != p.read[i].clique && !isUnplaced(p.prev.Blocks[b].Name)
+	return b >= 0 && p.plan.Placements[i].Source == string(fromNVML) && p.facts[i].Report.Domain.Clique != p.read[i].clique
 }
 
 // keepUnlessNone keeps a published node in its block where its GPUs say that they
@@ -24,9 +23,6 @@ func (p *planner) keepUnlessNone(i int, d domain) domain {
 		return d
 	}
 	block := p.prev.Blocks[p.was[i]].Name
-	if isUnplaced(block) {
-		return d
-	}
 	why, until := notConfirmed(f)
 	d = domain{keep: true, reason: ReasonUnconfirmed, message: d.message + ", and " + why}
 	p.problem(f.Name, d.reason, fmt.Sprintf("%s: it stays in block %s until %s", d.message, block, until))

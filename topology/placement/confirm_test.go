@@ -266,23 +266,22 @@ func TestPlanMovesConfirmed(t *testing.T) {
 // TestPlanConfirmsNone: that NVLink ends inside needs no second reading of a node
 // that is in no block of an NVLink domain.
 func TestPlanConfirmsNone(t *testing.T) {
-	policy := placement.Policy{ShortBlocks: true, OwnBlock: placement.UnplacedGPUs}
 	once := append(site(1, 4), below("h1"), below("h2"))
-	was := mustPlan(t, once, nil, policy)
-	want := lines(was)
-	for when, prev := range map[string]*placement.Previous{"published nowhere": nil, "published in a block of those that fit nowhere": fromFile(was)} {
-		is := mustPlan(t, once, prev, policy)
-		if diff := cmp.Diff(want, lines(is)); diff != "" || len(problemsOf(is, placement.ReasonUnconfirmed)) > 0 {
-			t.Errorf("%s: %v (-want +got):\n%s", when, is.Problems, diff)
+	published := mustPlan(t, once, nil, short)
+	want := lines(published)
+	for when, prev := range map[string]*placement.Previous{"published nowhere": nil, "published": fromFile(published)} {
+		plan := mustPlan(t, once, prev, short)
+		if diff := cmp.Diff(want, lines(plan)); diff != "" || len(problemsOf(plan, placement.ReasonUnconfirmed)) > 0 {
+			t.Errorf("%s: %v (-want +got):\n%s", when, plan.Problems, diff)
 		}
 	}
 	readsNone(&once[0])
-	if is := mustPlan(t, once, fromFile(was), policy); !slices.Equal(lines(is), want) {
-		t.Errorf("read once: %v, want %v", lines(is), want)
+	if plan := mustPlan(t, once, fromFile(published), short); !slices.Equal(lines(plan), want) {
+		t.Errorf("read once: %v, want %v", lines(plan), want)
 	}
 	confirm(&once[0])
-	if got, want := lines(mustPlan(t, once, fromFile(was), policy))[2], "unplaced-1 h1,h2,r001n01"; got != want {
-		t.Errorf("confirmed: %s, want %s", got, want)
+	if got := blockOf(mustPlan(t, once, fromFile(published), short), "r001n01"); got != "" {
+		t.Errorf("confirmed: in block %q, want none", got)
 	}
 	leaves := placement.Policy{ShortBlocks: true, ByLeaf: true}
 	facts := []topology.Facts{below("h1", "leaf-1"), below("h2", "leaf-1")}

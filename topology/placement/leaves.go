@@ -66,7 +66,7 @@ func (p *Previous) ofAnotherKind(byLeaf bool) bool {
 // of the switch, unless a block of another kind is called so.
 func leafBlockNames(leaf string) [3]string {
 	names := tierValue{0, leaf}.names()
-	if isUnplaced(names[0]) || isSpareName(names[0]) {
+	if isSpareName(names[0]) {
 		names[0] = names[1]
 	}
 	return names

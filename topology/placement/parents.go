@@ -127,8 +127,6 @@ func (p *planner) parentDomains() []string {
 	for g := range p.groups {
 		above := p.aboveLeaf(g, paths)
 		switch cluster := p.clusterOf(g); {
-		case p.groups[g].unplaced:
-			parents[g] = "the nodes that fit nowhere"
 		case above != "":
 			parents[g] = "switch " + above
 		case cluster != "" && clusters[cluster] > 1:
@@ -202,7 +200,7 @@ func (p *Plan) WithoutParent(prev *Previous) (blocks []Block, others bool) {
 		}
 	}
 	for i := range p.Blocks {
-		if b := &p.Blocks[i]; len(b.Nodes) > 0 && !published[b.Name] && !sited[b.Name] && !isUnplaced(b.Name) {
+		if b := &p.Blocks[i]; len(b.Nodes) > 0 && !published[b.Name] && !sited[b.Name] {
 			blocks = append(blocks, *b)
 		}
 	}
@@ -215,7 +213,7 @@ func (p *planner) nameOutgrown(parents []string) {
 	counts := make(map[string]int)
 	example := ""
 	for g := range p.groups {
-		if len(p.groups[g].nodes) == 0 || p.groups[g].unplaced {
+		if len(p.groups[g].nodes) == 0 {
 			continue
 		}
 		if counts[parents[g]]++; parents[g] == "" {

@@ -27,8 +27,8 @@ type Plan struct {
 	Problems   []topology.Problem `json:"problems,omitempty"`
 }
 
-// Block is one NVLink domain, the place of one that has gone or is to come, the
-// nodes of one leaf switch (Plan.ByLeaf), or nodes that fit nowhere.
+// Block is one NVLink domain, the place of one that has gone or is to come, or the
+// nodes of one leaf switch (Plan.ByLeaf).
 type Block struct {
 	Name string `json:"name"`
 	// Clique is zero in a placeholder that was read from a file.
@@ -53,7 +53,7 @@ type Placement struct {
 	Block     string `json:"block,omitempty"`
 	// Switch is the leaf above the node.
 	Switch string `json:"switch,omitempty"`
-	// Source is nvml, label, switch, unplaced or previous; empty without a block.
+	// Source is nvml, label, switch or previous; empty without a block.
 	Source string `json:"source,omitempty"`
 	// Reason is one CamelCase word, Message says it for people.
 	Reason  string `json:"reason"`
@@ -119,7 +119,7 @@ type reading struct {
 // that no node's facts name now.
 type group struct {
 	identity
-	title string // of a labelled domain, a leaf or unplaced nodes
+	title string // of a labelled domain or a leaf
 	prev  int    // index into prev.Blocks, -1 when new
 	name  string
 	names [3]string // that the block of the clique or domain may have
@@ -127,8 +127,6 @@ type group struct {
 	aliases []string
 	nodes   []int // indices into facts
 	gone    []string
-	// unplaced says that it is a block of nodes that fit nowhere.
-	unplaced bool
 }
 
 // String names the NVLink domain, or what else the block is of, in words.

@@ -36,20 +36,7 @@ type Policy struct {
 	// begins at a multiple of it, with placeholders where a block is to come, and
 	// base x ParentBlocks is one of the sizes. It needs ShortBlocks.
 	ParentBlocks int
-	// OwnBlock and OwnSwitch are which of the nodes that fit in no block, and below
-	// no switch, get one of their own; the others are left out.
-	OwnBlock, OwnSwitch Unplaced
 }
-
-// Unplaced chooses among the nodes that fit nowhere.
-type Unplaced int
-
-// None of them, those that have GPUs, or all.
-const (
-	UnplacedNone Unplaced = iota
-	UnplacedGPUs
-	UnplacedAll
-)
 
 // MaxBlockSize is Slurm's limit on the base block size; a larger one ends
 // slurmctld without a word.

@@ -57,13 +57,9 @@ func (p *planner) makeTree() {
 		return
 	}
 	t := newTree(p.prev.Switches, p.policy.Tiers)
-	if p.policy.OwnSwitch == UnplacedNone {
-		t.forgetUnplaced()
-	}
 	paths := p.readPaths(t)
 	t.matchPublished()
 	leaves := p.vote(t, paths)
-	p.placeUnswitched(t, leaves)
 	for i := range t.prev {
 		if len(t.prev[i].Children) == 0 && p.inUse(t.prev[i].Name) {
 			t.switches[t.keep(i)].inUse = true

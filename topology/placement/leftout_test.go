@@ -1,0 +1,47 @@
+package placement_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// mixedSite is two racks of four, five machines whose NVLink ends inside, one that
+// is still registering, and two without GPUs.
+func mixedSite() []topology.Facts {
+	facts := site(2, 4)
+	for n := range 5 {
+		facts = append(facts, below(fmt.Sprintf("h%d", n+1)))
+	}
+	waiting := below("w1")
+	waiting.Report.GPUs[0].Fabric.State = topology.FabricInProgress
+	return append(facts, waiting, topology.Facts{Name: "c1", SlurmName: "c1"}, topology.Facts{Name: "c2", SlurmName: "c2"})
+}
+
+func TestPlanLeavesOut(t *testing.T) {
+	facts := mixedSite()
+	plan := mustPlan(t, facts, nil, short)
+	for _, prev := range []*placement.Previous{nil, fromFile(plan)} {
+		plan := mustPlan(t, facts, prev, short)
+		var got []string
+		for _, pl := range plan.Placements {
+			if pl.Block == "" {
+				got = append(got, pl.Node+" "+pl.Reason)
+			}
+		}
+		want := []string{"c1 NoGPUs", "c2 NoGPUs", "h1 NoNVLinkDomain", "h2 NoNVLinkDomain", "h3 NoNVLinkDomain", "h4 NoNVLinkDomain", "h5 NoNVLinkDomain", "w1 FabricInProgress"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("left out (-want +got):\n%s", diff)
+		}
+		named := strings.Join(lines(plan), " ")
+		if slices.ContainsFunc(got, func(s string) bool { return strings.Contains(named, strings.Fields(s)[0]) }) || len(plan.Problems) > 0 {
+			t.Errorf("blocks %s, problems %v: want the racks alone", named, plan.Problems)
+		}
+	}
+}
