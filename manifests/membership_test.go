@@ -61,26 +61,14 @@ func newMembershipOf(t *testing.T, o imexrig.Options) *membership {
 	return &membership{t: t, cluster: c, fleet: f, quoin: filepath.Join(dir, "quoin"), metrics: loopback.Address(9836)}
 }
 
-// startPublisher runs quoin publisher with its own token until the test ends, as the
-// one Pod of its Deployment.
+// startPublisher runs quoin publisher with its own token until the test ends.
 func (m *membership) startPublisher() {
 	m.t.Helper()
 	token, err := m.cluster.Token(m.t.Context(), "quoin-system", "quoin-publisher", "")
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	const pod = "quoin-publisher-a"
-	deployment, err := m.cluster.Client().AppsV1().Deployments("quoin-system").Get(m.t.Context(), "quoin-publisher", metav1.GetOptions{})
-	if err == nil {
-		err = m.cluster.AddPod(m.t.Context(), "quoin-system", pod, deployment.Spec.Template.Labels)
-	}
-	if err == nil {
-		err = m.cluster.SetReady(m.t.Context(), "quoin-system", pod, corev1.ConditionTrue)
-	}
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	m.start("publisher", exec.Command(m.quoin, "publisher", "--kubeconfig", token, "--set", "publisher.pod="+pod, "--listen", m.metrics))
+	m.start("publisher", exec.Command(m.quoin, "publisher", "--kubeconfig", token, "--listen", m.metrics))
 }
 
 // start runs a program until the test ends, and shows what it said where that

@@ -39,7 +39,7 @@ func (o *observed) taken() []kuberig.Request {
 	o.from = to
 	var own []kuberig.Request
 	for _, r := range all {
-		if strings.HasPrefix(r.User, "system:serviceaccount:quoin-system:") {
+		if strings.HasPrefix(r.User, "system:serviceaccount:quoin-system:") && r.Resource != "leases" { // which its leader renews
 			own = append(own, r)
 		}
 	}

@@ -232,7 +232,6 @@ func TestBadInput(t *testing.T) {
 		{"agent with both stores", "", []string{"agent", "--store", "x", "--kubeconfig", "y"}, `--kubeconfig "y": want none beside store`},
 		{"probe of an unknown machine", "", []string{"probe", "--once", "--simulate", "gb200-nvl72x4", "--node", "x"}, `no machine "x"`},
 		{"publisher without a cluster", "", []string{"publisher"}, "outside a pod give --kubeconfig"},
-		{"publisher outside a Pod", "", []string{"publisher", "--kubeconfig", write(t, "k", "{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], contexts: [{name: c, context: {cluster: c}}], current-context: c}")}, "no publisher.pod and no $POD_NAME"},
 		{"setting without a value", "", []string{"publisher", "--set", "publisher.listen"}, `--set "publisher.listen": want key=value`},
 		{"setting of an unknown key", "", []string{"publisher", "--set", "publisher.lisen=x"}, `--set publisher.lisen=x: publisher: unknown key "lisen": want`},
 		{"setting of an unknown section", "", []string{"config", "--set", "agnt.listen=x"}, `--set agnt.listen=x: unknown key "agnt": want agent, imex, publications, publisher`},

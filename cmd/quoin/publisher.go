@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -73,6 +72,9 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 			if _, err := store.Snapshot(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
+			if !c.LeaderElect {
+				return pub.Run(ctx)
+			}
 			return store.Lead(ctx, pub.Run)
 		})...)
 }
@@ -89,10 +91,6 @@ func newKubeParts(conf *config.Config, log *slog.Logger) (*kubeParts, error) {
 	if err != nil {
 		return nil, err
 	}
-	pod, err := electedPod(&conf.Publisher)
-	if err != nil {
-		return nil, err
-	}
 	rc.QPS, rc.Burst, rc.UserAgent = 100, 200, "quoin-publisher"
 	client, err := kubernetes.NewForConfig(rc)
 	if err != nil {
@@ -102,16 +100,5 @@ func newKubeParts(conf *config.Config, log *slog.Logger) (*kubeParts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &kubeParts{client, publisher.NewKubeStore(client, conf.Publisher.Namespace, pod, conf.Publications, log), members}, nil
-}
-
-// electedPod is the Pod that takes part in the election, empty without one.
-func electedPod(c *config.Publisher) (string, error) {
-	switch {
-	case !c.LeaderElect:
-		return "", nil
-	case c.Pod == "":
-		return "", errors.New("no publisher.pod and no $POD_NAME: publishers elect a leader by their Pods; outside a Pod give --set publisher.leaderElect=false and run one publisher")
-	}
-	return c.Pod, nil
+	return &kubeParts{client, publisher.NewKubeStore(client, conf.Publisher.Namespace, conf.Publications, log), members}, nil
 }

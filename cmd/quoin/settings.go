@@ -77,7 +77,6 @@ func (s *settings) load() (*config.Config, error) {
 	if ns := os.Getenv("NAMESPACE"); ns != "" {
 		d.Agent.Namespace, d.Publisher.Namespace = ns, ns
 	}
-	d.Publisher.Pod = os.Getenv("POD_NAME")
 	return config.Load(d, s.path, s.given)
 }
 

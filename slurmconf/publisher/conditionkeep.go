@@ -56,6 +56,12 @@ type nodeConditions struct {
 // Run.
 func (p *Publisher) KeepConditions(setter ConditionSetter) { p.conditions.setter = setter }
 
+// forget drops what an earlier lead has left behind.
+func (c *nodeConditions) forget(now time.Time) {
+	*c = nodeConditions{setter: c.setter, membership: c.membership, started: now}
+	c.touch(now)
+}
+
 func (c *nodeConditions) touch(now time.Time) {
 	if c.setter == nil && c.membership == nil {
 		return

@@ -47,7 +47,7 @@ func TestNoResourceSlices(t *testing.T) {
 				t.Fatal(err)
 			}
 			var log logText
-			store := NewKubeStore(client, "quoin-system", "", complete(t, Publication{ResourceSlices: true}), log.logger())
+			store := NewKubeStore(client, "quoin-system", complete(t, Publication{ResourceSlices: true}), log.logger())
 			inBackground(t, store.Run)
 			log.until(t, tt.want)
 			if !tt.works {

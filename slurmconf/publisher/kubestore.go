@@ -38,10 +38,9 @@ const (
 type KubeStore struct {
 	client    kubernetes.Interface
 	namespace string
-	pod       string
 	log       *slog.Logger
 	changes   chan struct{}
-	election  atomic.Pointer[election] // nil where nothing is elected
+	election  atomic.Pointer[election] // nil before Lead
 	health    *apihealth.Health
 	informers []cache.SharedIndexInformer
 	nodes     cache.Store
@@ -59,12 +58,11 @@ type parsedConfigMap struct {
 	err     error
 }
 
-// NewKubeStore returns a store over client; reports are in namespace, and so is
-// pod, this publisher's own, by which publishers elect a leader; empty where it
-// publishes alone. The store notices what others do to the ConfigMaps of pubs.
-// Nothing is asked of the API server before Run.
-func NewKubeStore(client kubernetes.Interface, namespace, pod string, pubs []Publication, log *slog.Logger) *KubeStore {
-	s := &KubeStore{client: client, namespace: namespace, pod: pod, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(pubs), parsed: map[string]parsedConfigMap{}}
+// NewKubeStore returns a store over client; reports and the leader's Lease are in
+// namespace. The store notices what others do to the ConfigMaps of pubs. Nothing is asked
+// of the API server before Run.
+func NewKubeStore(client kubernetes.Interface, namespace string, pubs []Publication, log *slog.Logger) *KubeStore {
+	s := &KubeStore{client: client, namespace: namespace, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(pubs), parsed: map[string]parsedConfigMap{}}
 	core := client.CoreV1()
 	nodes := newInformer(client, s.health, "nodes", &corev1.Node{}, core.Nodes(), func(*metav1.ListOptions) {})
 	_ = nodes.SetTransform(s.keys.slim) // fails only on a started informer
@@ -268,17 +266,11 @@ func withNulls(values map[string]string, keys []string) map[string]any {
 	return out
 }
 
-// Lead runs lead while this Pod is the leader of the publishers' Pods. Outside
-// a Pod nothing is elected, and lead runs at once.
+// Lead stands for election and runs lead each time that this publisher is elected.
 func (s *KubeStore) Lead(ctx context.Context, lead func(context.Context) error) error {
-	if s.pod == "" {
-		return lead(ctx)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	e, err := newElection(ctx, s.client, s.namespace, s.pod, s.log)
+	e, err := newElection(s.client, s.namespace, s.log)
 	if err != nil {
-		return fmt.Errorf("elect a leader: %w", err)
+		return err
 	}
 	s.election.Store(e)
 	return e.run(ctx, lead)

@@ -52,7 +52,7 @@ func storeOf(t *testing.T, server string, log *slog.Logger) *KubeStore {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewKubeStore(client, "quoin-system", "", complete(t, Publication{}), log)
+	return NewKubeStore(client, "quoin-system", complete(t, Publication{}), log)
 }
 
 func TestUnreachableAPIServer(t *testing.T) {
@@ -100,7 +100,7 @@ func TestRealOutage(t *testing.T) {
 	t.Parallel()
 	r := startElectionRig(t)
 	var log logText
-	store := NewKubeStore(r.client, "quoin-system", "", complete(t, Publication{Namespace: "slurm"}), log.logger())
+	store := NewKubeStore(r.client, "quoin-system", complete(t, Publication{Namespace: "slurm"}), log.logger())
 	inBackground(t, store.Run)
 	if _, err := store.Snapshot(t.Context()); err != nil {
 		t.Fatal(err)

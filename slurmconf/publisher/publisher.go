@@ -66,12 +66,11 @@ func (p *Publisher) Run(ctx context.Context) error {
 	defer p.metrics.places.clear()
 	p.log.Info("publishing", "publications", len(p.states))
 	now := time.Now()
-	for _, s := range p.states {
-		s.started, s.readings = now, nil
+	for _, s := range p.states { // another publisher may have led since
+		*s = state{pub: s.pub, tried: map[string]string{}, started: now}
 		s.touch(now)
 	}
-	p.conditions.started, p.conditions.due = now, time.Time{}
-	p.conditions.touch(now)
+	p.conditions.forget(now)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

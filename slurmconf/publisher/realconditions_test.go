@@ -78,7 +78,7 @@ func TestRealConditions(t *testing.T) {
 	}}}, "status")
 	ms := Duration{Duration: time.Millisecond}
 	pubs := complete(t, Publication{Namespace: "default", Settle: ms, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
-	store := NewKubeStore(c.Client(), "default", "", pubs, slog.New(slog.DiscardHandler))
+	store := NewKubeStore(c.Client(), "default", pubs, slog.New(slog.DiscardHandler))
 	pub := newPublisher(store, pubs)
 	pub.KeepConditions(store)
 	inBackground(t, store.Run, pub.Run)

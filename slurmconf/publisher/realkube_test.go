@@ -28,7 +28,7 @@ func TestRealPublication(t *testing.T) {
 	for n := range 36 {
 		r.addNode(n)
 	}
-	store := NewKubeStore(c.Client(), "default", "", pubs, slog.New(slog.DiscardHandler))
+	store := NewKubeStore(c.Client(), "default", pubs, slog.New(slog.DiscardHandler))
 	inBackground(t, store.Run, newPublisher(store, pubs).Run)
 	t.Run("first", r.first)
 	t.Run("deleted", r.deleted)

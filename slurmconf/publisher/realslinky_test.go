@@ -44,7 +44,7 @@ func TestRealSlinky(t *testing.T) {
 	a, b := base, base
 	a.Name, a.Nodes.Slinky, b.Name, b.ConfigMap, b.Nodes.Slinky = "a", "a", "b", "quoin-b", "b"
 	pubs := complete(t, a, b)
-	store := NewKubeStore(client, "quoin-system", "", pubs, slog.New(slog.DiscardHandler))
+	store := NewKubeStore(client, "quoin-system", pubs, slog.New(slog.DiscardHandler))
 	inBackground(t, store.Run, newPublisher(store, pubs).Run)
 	t.Run("two clusters", r.twoClusters)
 	t.Run("rolling update", r.rolls)

@@ -9,11 +9,8 @@ type Publisher struct {
 	// Namespace is that of the reports and of the leader's Lease. In a Pod the default
 	// is $NAMESPACE.
 	Namespace string `yaml:"namespace"`
-	// Pod is the name of this publisher's Pod. Publishers elect their leader by it. In
-	// a Pod the default is $POD_NAME.
-	Pod string `yaml:"pod"`
 	// LeaderElect makes the publisher wait until it is elected. false publishes at
-	// once, for a publisher that is alone and not in a Pod.
+	// once, for a publisher that runs alone.
 	LeaderElect bool `yaml:"leaderElect"`
 	// NodeConditions keeps the conditions QuoinFabricDegraded, QuoinImexNotReady and
 	// QuoinTopologyDrift on Nodes.
