@@ -8,20 +8,20 @@ import (
 
 // Config is how the site's nodes join one IMEX domain.
 type Config struct {
-	// Join says who claims the nodes' channels: JoinHolder, JoinSlurmd or JoinNone.
+	// Join says who claims the nodes' channels: "holder" (the pods of the DaemonSet
+	// quoin-imex), "slurmd" (Slurm's worker pods), or "none" (nodes join no domain).
 	Join string `yaml:"join"`
-	// Namespace and Name are the ComputeDomain's. Pods of other namespaces cannot claim
-	// a channel of it.
+	// Namespace is the namespace of the ComputeDomain. Only its pods can claim a channel.
 	Namespace string `yaml:"namespace"`
-	Name      string `yaml:"name"`
-	// ClaimTemplate is channel.resourceClaimTemplate.name, AllocationMode
-	// channel.allocationMode of the ComputeDomain.
-	ClaimTemplate  string `yaml:"claimTemplate"`
+	// Name is the name of the ComputeDomain.
+	Name string `yaml:"name"`
+	// ClaimTemplate is channel.resourceClaimTemplate.name of the ComputeDomain.
+	ClaimTemplate string `yaml:"claimTemplate"`
+	// AllocationMode is channel.allocationMode of the ComputeDomain: "All" or "Single".
 	AllocationMode string `yaml:"allocationMode"`
-	// HostChannels says that jobs use the device files of channels that the machine
-	// has, in /dev/nvidia-caps-imex-channels: neither switch/nvidia_imex, which makes
-	// its own in the job, nor those of a claim, which are only in the pod that claims.
-	// A node without such files is not ready then.
+	// HostChannels says that jobs use the machine's own device files of channels, in
+	// /dev/nvidia-caps-imex-channels. A node without them is then not ready. Leave it
+	// false with switch/nvidia_imex, and for jobs that run in the pod that claims.
 	HostChannels bool `yaml:"hostChannels"`
 }
 

@@ -51,7 +51,7 @@ func newJobCommand() *cobra.Command {
 used them: utilisation, SM activity, memory, power, energy, and GPUs that were never
 used. It reads the records and samples in the run directory and the summaries that
 Epilogs leave there; of a job with several nodes all of them where their summaries
-are in one directory (quoin agent --hook-summary-dir). Without JOB it lists the jobs
+are in one directory (key agent.hookSummaryDir). Without JOB it lists the jobs
 that run here.
 
 JOB is a job id, an array's id, or an array's id and a task, as 4711_3. Of a job that

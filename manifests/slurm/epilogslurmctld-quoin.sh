@@ -2,7 +2,7 @@
 # For slurm.conf's EpilogSlurmctld: keeps in a job's AdminComment how it has used its
 # GPUs, in the form of Jobstats (sacct -X -o admincomment shows it). It needs slurmdbd,
 # quoin on slurmctld's machine (the agent installs the hook alone), and a directory that
-# all nodes write their summaries to and this machine sees: quoin agent --hook-summary-dir.
+# all nodes write their summaries to and this machine sees: key agent.hookSummaryDir.
 # It never fails, and ends within a minute.
 #
 # scontrol cannot set the AdminComment of a job that has ended; sacctmgr can.

@@ -18,80 +18,81 @@ import (
 // Slurm names them, what is written and where. The zero value of a field means
 // its default.
 type Publication struct {
-	// Name is unique among the publications.
+	// Name is the publication's own name among the publications.
 	Name string `yaml:"name"`
-	// Namespace and ConfigMap are where the files appear; with a directory
-	// store, the folder <output>/<namespace>/<configMap>.
+	// Namespace is the namespace of the ConfigMap.
 	Namespace string `yaml:"namespace"`
+	// ConfigMap is the name of the ConfigMap that gets the files. A store that is a
+	// directory has them in published/<namespace>/<configMap>.
 	ConfigMap string `yaml:"configMap"`
 	// Nodes chooses among the cluster's nodes.
 	Nodes Selection `yaml:"nodes"`
-	// SlurmNames says how a node is called in Slurm: "short" (up to the first
-	// dot), "full", "label:KEY", "annotation:KEY", "s/REGEXP/REPLACEMENT/", which the
-	// whole of the node's name must match, or as Slinky's pods say: "slinky",
-	// "slinky:CONTROLLER" or "slinky:NAMESPACE/CONTROLLER", by default that of the
-	// publication. Where Nodes.Slinky is set it is that by default.
+	// SlurmNames says how Slurm calls a node: "short" (up to the first dot), "full",
+	// "label:KEY", "annotation:KEY", or "s/REGEXP/REPLACEMENT/", which must match the
+	// whole name. "slinky", "slinky:CONTROLLER" and "slinky:NAMESPACE/CONTROLLER" take
+	// the name from Slinky's pods. If nodes.slinky is set, that is the default.
 	SlurmNames string `yaml:"slurmNames"`
 	// SlurmVersion is the release that loads the files, such as "26.05".
 	SlurmVersion string `yaml:"slurmVersion"`
-	// ResourceSlices takes the GPUs of nodes without a report from what NVIDIA's DRA
-	// driver lists, where the cluster has that API.
+	// ResourceSlices takes the GPUs of nodes without a report from the ResourceSlices of
+	// NVIDIA's DRA driver.
 	ResourceSlices bool `yaml:"resourceSlices"`
 	// Format is "conf" (topology.conf) or "yaml" (topology.yaml, 25.05 and newer). The
 	// default is "yaml" if the release takes it.
 	Format string `yaml:"format"`
-	// Topology is "block", "tree", or "auto": blocks where there are NVLink
-	// domains, else the tree of network tiers.
+	// Topology is "block", "tree", or "auto": blocks if there are NVLink domains, else
+	// the tree of network tiers.
 	Topology string `yaml:"topology"`
 	// DefaultTopology is the topology of partitions that name none: "nvl", "leaf",
-	// "fabric" or "flat"; empty for the first there is. FlatTopology adds flat beside
-	// the others. Both need topology.yaml.
+	// "fabric" or "flat". Empty: the first one in the file. It needs format "yaml".
 	DefaultTopology string `yaml:"defaultTopology"`
-	FlatTopology    bool   `yaml:"flatTopology"`
+	// FlatTopology adds the topology "flat" to the others. It needs format "yaml".
+	FlatTopology bool `yaml:"flatTopology"`
 	// BlocksBy is what makes a block: "nvlink", the NVLink domain, or "leaf", the
 	// nearest switch.
 	BlocksBy string `yaml:"blocksBy"`
-	// ParentBlocks is how many blocks a domain above them takes, such as a scalable
-	// unit of racks, whose blocks stay together: a power of two; 0 for none.
-	ParentBlocks int `yaml:"parentBlocks"`
-	// DomainLabels are node labels that name the NVLink domain where
-	// nvidia.com/gpu.clique does not, in their order of precedence; "auto" stands
-	// for all that are known.
+	// ParentBlocks is the number of blocks in a domain above them, such as a scalable
+	// unit of racks: a power of two. Blocks of one such domain stay together. 0: none.
+	ParentBlocks int `yaml:"parentBlocks" unit:"blocks"`
+	// DomainLabels are node labels that name the NVLink domain if nvidia.com/gpu.clique
+	// does not. The first one goes before the others. "auto" stands for all known ones.
 	DomainLabels []string `yaml:"domainLabels"`
-	// TierLabels are node labels that name the switches above a node, nearest
-	// first; "auto" alone reads those of every source that is known and follows
-	// one of them.
-	TierLabels    []string `yaml:"tierLabels"`
-	BaseBlockSize int      `yaml:"baseBlockSize"`
-	BlockSizes    []int    `yaml:"blockSizes"`
-	MinBlockNodes int      `yaml:"minBlockNodes"`
-	ForgetBlocks  []string `yaml:"forgetBlocks"`
+	// TierLabels are node labels that name the switches above a node, nearest first.
+	// "auto", alone, takes the labels of the known source that most nodes carry.
+	TierLabels []string `yaml:"tierLabels"`
+	// BaseBlockSize is the first of Slurm's BlockSizes. 0: chosen from the domains.
+	BaseBlockSize int `yaml:"baseBlockSize" unit:"nodes"`
+	// BlockSizes are the further BlockSizes, each the base times a power of two.
+	BlockSizes []int `yaml:"blockSizes" unit:"nodes"`
+	// MinBlockNodes is the number of nodes from which an NVLink domain becomes a block.
+	// The default is 1 if blocksBy is "leaf".
+	MinBlockNodes int `yaml:"minBlockNodes" unit:"nodes"`
+	// ForgetBlocks are the names of blocks without nodes whose places are given up.
+	ForgetBlocks []string `yaml:"forgetBlocks"`
 	// Gres says how gres.conf lists GPUs.
 	Gres Gres `yaml:"gres"`
 	// SlurmConf adds slurm-nodes.conf, a fragment of slurm.conf for nodes that are
 	// listed in it, and Cores to gres.conf unless Gres.Cores says no.
 	SlurmConf bool `yaml:"slurmConf"`
-	// Annotate writes topology.slinky.slurm.net/spec on Nodes; default true
-	// where the release takes it.
+	// Annotate writes topology.slinky.slurm.net/spec on Nodes, if the release takes it.
 	Annotate *bool `yaml:"annotate"`
-	// Settle is how long facts must be quiet before they are published, and
-	// SettleMax, at least as long, how long a restless cluster can put that off.
-	Settle    Duration `yaml:"settle"`
+	// Settle is the time for which facts must stay the same before they are published.
+	Settle Duration `yaml:"settle"`
+	// SettleMax is the longest that facts which keep changing delay a publication.
 	SettleMax Duration `yaml:"settleMax"`
-	// FirstWait is how long the first publication waits at most: for nodes with
-	// GPUs whose NVLink domain is not known yet and, unless BaseBlockSize is set,
-	// for nodes to be added no more for a minute.
+	// FirstWait is the longest that the first publication waits for nodes with GPUs
+	// whose NVLink domain is not known yet. Unless baseBlockSize is set, it also waits
+	// until no node has been added for a minute.
 	FirstWait Duration `yaml:"firstWait"`
-	// GoneAfter is how long a node stays in the files when its Node object, or
-	// its report without Kubernetes, is gone.
+	// GoneAfter is how long a node stays in the files after its Node object has gone.
+	// Without Kubernetes it is the report that has gone.
 	GoneAfter Duration `yaml:"goneAfter"`
-	// AnnotateAfter is the time between the files and the Node annotations, in
-	// which slurmctld loads the files.
+	// AnnotateAfter is the time between the files and the Node annotations, in which
+	// slurmctld loads the files.
 	AnnotateAfter Duration `yaml:"annotateAfter"`
-	// MaxChange is the share of published nodes that may move or leave in one
-	// step; more waits for approval. 1 turns that off, with 0 only a single node
-	// goes unasked.
-	MaxChange *float64 `yaml:"maxChange"`
+	// MaxChange is the share of published nodes that may move or leave in one step. More
+	// waits for approval. 1 turns that off. With 0 a single node may still change.
+	MaxChange *float64 `yaml:"maxChange" unit:"share, 0 to 1"`
 
 	release   slurmconf.Release
 	selector  labels.Selector
@@ -104,8 +105,8 @@ type Publication struct {
 type Selection struct {
 	// Selector is a Kubernetes label selector, such as "slurm.example.com/cluster=a".
 	Selector string `yaml:"selector"`
-	// Slinky is the CONTROLLER, or NAMESPACE/CONTROLLER, of whose worker pods one
-	// must run on a node.
+	// Slinky is CONTROLLER or NAMESPACE/CONTROLLER of Slinky. A node is taken if one of
+	// the controller's worker pods runs on it.
 	Slinky string `yaml:"slinky"`
 }
 
@@ -113,14 +114,13 @@ type Selection struct {
 type Gres struct {
 	// Naming says how a product becomes a Type: "model", "full" or "short".
 	Naming string `yaml:"naming"`
-	// Types are the types of products that Naming is not to name.
+	// Types are the Types of products that naming is not to name.
 	Types map[string]string `yaml:"types"`
 	// Cores writes the cores of each GPU's socket. slurm.conf must have the
 	// sockets and cores that the nodes have. The default is Publication.SlurmConf.
 	Cores *bool `yaml:"cores"`
-	// AutoDetect is "" for listed GPUs, and detected ones where a node has no
-	// report; "off" for listed ones only; or how all nodes detect them: "nvidia",
-	// "nvml" or "full".
+	// AutoDetect is how all nodes detect their GPUs: "nvidia", "nvml" or "full". "off"
+	// only lists GPUs. Empty: GPUs are listed, and detected on nodes without a report.
 	AutoDetect string `yaml:"autoDetect"`
 }
 

@@ -43,7 +43,7 @@ func capabilityOf(root, path, key string) (int, error) {
 	list := filepath.Join(root, "proc/driver/nvidia-caps/mig-minors")
 	data, err := os.ReadFile(list)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("%w; in a container, mount the machine's /proc and give --host-root", missing)
+		return 0, fmt.Errorf("%w; in a container, mount the machine's /proc and set agent.hostRoot to the mount", missing)
 	}
 	if err != nil {
 		return 0, err

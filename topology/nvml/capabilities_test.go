@@ -36,7 +36,7 @@ func TestCapabilities(t *testing.T) {
 		{"a file each", map[string]string{gi: good, ci: "DeviceFileMinor: 186"}, want, ""},
 		{"the list alone", map[string]string{list: "config 1\nmonitor 2\ngpu1/gi5/access 183\ngpu1/gi5/ci0/access 184\ngpu1/gi5/ci2/access 186\ngpu11/gi5/access 9\n"}, want, ""},
 		{"a file goes before the list", map[string]string{gi: good, list: "gpu1/gi5/access 1\ngpu1/gi5/ci2/access 186\n"}, want, ""},
-		{"neither", nil, nil, gi + ": no such file or directory; in a container, mount the machine's /proc and give --host-root"},
+		{"neither", nil, nil, gi + ": no such file or directory; in a container, mount the machine's /proc and set agent.hostRoot to the mount"},
 		{"one without the other", map[string]string{gi: good}, nil, ci + ": no such file"},
 		{"not in the list", map[string]string{list: "gpu1/gi5/access 183\n"}, nil, list + ": no line gpu1/gi5/ci2/access; "},
 		{"empty file", map[string]string{gi: "", ci: good}, nil, gi + ": no line DeviceFileMinor"},

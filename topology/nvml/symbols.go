@@ -98,7 +98,7 @@ const defaultLibrary = "libnvidia-ml.so.1"
 // loadSymbols loads the library at path, or where the loader finds it, and looks
 // for its functions. It stays loaded.
 func loadSymbols(path string) (symbols, error) {
-	name, advice := path, "correct --nvml-library"
+	name, advice := path, "correct --nvml-library or agent.nvmlLibrary"
 	if path == "" {
 		name, advice = defaultLibrary, "is the NVIDIA driver installed here, and in a container NVIDIA_VISIBLE_DEVICES set?"
 	}

@@ -83,13 +83,13 @@ func TestOpenNoLibrary(t *testing.T) {
 	narrow[4] = 1 // ELFCLASS32
 	write(t, dir, map[string]string{"cut.so": string(nvml[:40]), "32.so": string(narrow)})
 	tests := []struct{ path, want string }{
-		{missing, "load NVML: " + missing + ": cannot open shared object file: No such file or directory; correct --nvml-library"},
-		{text, text + ": invalid ELF header; correct --nvml-library"},
-		{empty, empty + ": file too short; correct --nvml-library"},
-		{filepath.Join(dir, "cut.so"), "cut.so: file too short; correct --nvml-library"},
-		{filepath.Join(dir, "32.so"), "32.so: wrong ELF class: ELFCLASS32; correct --nvml-library"},
-		{dir, dir + ": cannot read file data: Is a directory; correct --nvml-library"},
-		{"libm.so.6", "load NVML: libm.so.6 lacks nvmlInit_v2: it is no NVML, or that of a driver before 470; correct --nvml-library"},
+		{missing, "load NVML: " + missing + ": cannot open shared object file: No such file or directory; correct --nvml-library or agent.nvmlLibrary"},
+		{text, text + ": invalid ELF header; correct --nvml-library or agent.nvmlLibrary"},
+		{empty, empty + ": file too short; correct --nvml-library or agent.nvmlLibrary"},
+		{filepath.Join(dir, "cut.so"), "cut.so: file too short; correct --nvml-library or agent.nvmlLibrary"},
+		{filepath.Join(dir, "32.so"), "32.so: wrong ELF class: ELFCLASS32; correct --nvml-library or agent.nvmlLibrary"},
+		{dir, dir + ": cannot read file data: Is a directory; correct --nvml-library or agent.nvmlLibrary"},
+		{"libm.so.6", "load NVML: libm.so.6 lacks nvmlInit_v2: it is no NVML, or that of a driver before 470; correct --nvml-library or agent.nvmlLibrary"},
 	}
 	for _, tt := range tests {
 		if _, err := Open(Options{Path: tt.path}); err == nil || !strings.Contains(err.Error(), tt.want) {

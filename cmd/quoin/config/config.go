@@ -21,9 +21,9 @@ import (
 
 // Config is the configuration of all commands.
 type Config struct {
-	// Agent is read by quoin agent, and by commands that read a machine.
+	// Agent configures quoin agent, and commands that read a machine.
 	Agent Agent `yaml:"agent"`
-	// Publisher is read by quoin publisher.
+	// Publisher configures quoin publisher.
 	Publisher Publisher `yaml:"publisher"`
 	// IMEX says how nodes join one IMEX domain.
 	IMEX imex.Config `yaml:"imex"`

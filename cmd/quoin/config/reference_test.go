@@ -1,0 +1,160 @@
+package config
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+)
+
+//go:generate go test -run ^TestReference$ . -update
+
+var update = flag.Bool("update", false, "write the reference")
+
+const referenceHead = `<!-- Made by go generate from the code. Do not edit. -->
+# Configuration reference
+
+One YAML file configures all commands: ` + "`--config FILE`" + `. ` + "`--set key=value`" + ` sets any key of any command, for example
+` + "`--set publications[0].format=conf`" + `. Without an index a key of ` + "`publications`" + ` is set in all publications.
+` + "`quoin config`" + ` shows the whole configuration with its defaults filled in. Unknown keys are refused.
+`
+
+// TestReference holds that the reference of all keys is as the code says.
+func TestReference(t *testing.T) {
+	defaults, err := Load(Default(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := docsOf(t, ".", "../../../imex", "../../../slurmconf/publisher")
+	var b strings.Builder
+	b.WriteString(referenceHead)
+	for name, section := range fieldsOf(configType) {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| key | type | default | unit | meaning |\n|---|---|---|---|---|\n", name, words(docs["Config."+section.Name], section.Name))
+		v, inner := reflect.ValueOf(defaults).Elem().FieldByIndex(section.Index), section.Type
+		if isList(inner) {
+			v, inner = v.Index(0), inner.Elem()
+		}
+		writeKeys(t, &b, docs, "", v, inner)
+	}
+	const path = "../CONFIGURATION.md"
+	if *update {
+		if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("%s differs from the code (-file +code); run go generate ./...\n%s", path, diff)
+	}
+}
+
+// writeKeys writes a row for each key of a section.
+func writeKeys(t *testing.T, b *strings.Builder, docs map[string]string, above string, v reflect.Value, section reflect.Type) {
+	for name, f := range fieldsOf(section) {
+		key, value := below(above, name), v.FieldByIndex(f.Index)
+		if isSection(f.Type) {
+			writeKeys(t, b, docs, key, value, f.Type)
+			continue
+		}
+		owner := section
+		if len(f.Index) > 1 {
+			owner = section.FieldByIndex(f.Index[:len(f.Index)-1]).Type
+		}
+		doc := docs[owner.Name()+"."+f.Name]
+		if !strings.HasPrefix(doc, f.Name+" ") {
+			t.Errorf("%s.%s: want a comment of its own that begins with its name", owner, f.Name)
+		}
+		shown := ""
+		if text := textOf(value); text != "" {
+			shown = "`" + text + "`"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", key, kindOf(f.Type), shown, f.Tag.Get("unit"), words(doc, f.Name))
+	}
+}
+
+// words are the comment of a field without the field's name.
+func words(doc, field string) string {
+	text := strings.TrimPrefix(strings.Join(strings.Fields(doc), " "), field+" ")
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "is "), "are ")
+	if text != "" && text[0] >= 'a' && text[0] <= 'z' {
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
+	return strings.NewReplacer("|", `\|`, `"`, "`").Replace(text)
+}
+
+func textOf(v reflect.Value) string {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return ""
+		}
+		v = v.Elem()
+	}
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		if v.Len() == 0 {
+			return ""
+		}
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+func kindOf(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == reflect.TypeFor[time.Duration](), t == reflect.TypeFor[publisher.Duration]():
+		return "duration"
+	case t.Kind() == reflect.Map:
+		return "pairs of texts"
+	}
+	return strings.TrimPrefix(wantedOf(t), "a ")
+}
+
+// docsOf returns the comments of the fields of all structs of packages, by
+// Type.Field.
+func docsOf(t *testing.T, dirs ...string) map[string]string {
+	t.Helper()
+	docs := map[string]string{}
+	for _, dir := range dirs {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				spec, ok := n.(*ast.TypeSpec)
+				if !ok {
+					return true
+				}
+				if s, ok := spec.Type.(*ast.StructType); ok {
+					for _, field := range s.Fields.List {
+						for _, name := range field.Names {
+							docs[spec.Name.Name+"."+name.Name] = field.Doc.Text()
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	return docs
+}
