@@ -5,7 +5,11 @@ GO ?= go
 export CGO_CFLAGS ?= -O2 -Wno-deprecated-declarations
 LDFLAGS := -s -w
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.6.2
-PACKAGES := ./... ./testdata/rig/slurmrig/... ./testdata/rig/kuberig/... ./testdata/rig/imexrig/... ./testdata/rig/promrig/... ./testdata/exporter/...
+# ./... leaves out all folders named testdata.
+PACKAGES := ./... $(shell find . -path '*/testdata/*' -name '*.go' ! -name tools.go -printf '%h\n' | sort -u)
+MODULES := $(shell find . -name go.mod -printf '%h ')
+# Most tests on real parts wait for most of their time, so many wait side by side.
+SIDE_BY_SIDE ?= -p 4 -parallel 6
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
@@ -30,12 +34,9 @@ setup: ## install and build what the tests need: a real Slurm, Kubernetes and Pr
 	$(GO) run ./testdata/rig/kuberig/build
 	$(GO) run ./testdata/rig/promrig/build
 
-# One package after the other: each has real daemons, which wait for each other for a
-# time that a busy machine does not keep.
 .PHONY: test
 test: setup ## set up and run all tests, those on real parts too
-	$(GO) vet $(PACKAGES)
-	$(GO) test -p 1 -timeout 40m $(PACKAGES)
+	$(GO) test -vet=off $(SIDE_BY_SIDE) -timeout 30m $(PACKAGES)
 
 .PHONY: short
 short: ## run the tests that need no other program
@@ -56,15 +57,24 @@ bench: ## measure every figure that the README gives
 
 .PHONY: lint
 lint: ## run golangci-lint
-	$(GO) run $(GOLANGCI) run ./...
+	$(GO) run $(GOLANGCI) run $(PACKAGES)
 
+DIGESTS := find . -type f -not -path './.git/*' -not -path './bin/*' -exec sha256sum {} + | sort -k 2
+
+.PHONY: generate
+generate: ## write the generated files again
+	$(GO) generate ./...
+
+# go generate takes the files of this moment, committed or not, and must not change any.
 .PHONY: verify
-verify: ## format, vet, lint, tidy
+verify: ## format, vet, tidy, generated files, lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	$(GO) vet $(PACKAGES)
-	$(GO) mod tidy -diff
+	@for m in $(MODULES); do echo "go mod tidy -diff in $$m"; (cd $$m && $(GO) mod tidy -diff) || exit 1; done
+	@before=$$($(DIGESTS)); $(MAKE) --no-print-directory generate; diff <(echo "$$before") <($(DIGESTS)) || \
+		{ echo "generated files were not current: commit what make generate has written"; exit 1; }
 	$(MAKE) --no-print-directory lint
 
 .PHONY: e2e
 e2e: setup ## run the tests on real parts alone
-	$(GO) test -timeout 40m -run '^TestReal' $(PACKAGES)
+	$(GO) test $(SIDE_BY_SIDE) -timeout 30m -run '^TestReal' $(PACKAGES)
