@@ -66,8 +66,9 @@ func Build(ctx context.Context, name string) (string, error) {
 		return "", fmt.Errorf("build %s: %w", name, err)
 	}
 	defer lock.Unlock()
-	// go build links nothing if the file at -o is current.
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, p.pkg)
+	// go build links nothing if the file at -o is current. Its flags are those of go test,
+	// so that no package is compiled a second time.
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, p.pkg)
 	cmd.Dir = root
 	if p.static {
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
