@@ -14,6 +14,9 @@ const (
 	domainLabel = "resource.nvidia.com/computeDomain"
 )
 
+// channelDir is where a machine has its device files of channels.
+const channelDir = "/dev/nvidia-caps-imex-channels"
+
 // outside is of nodes that have nothing to join.
 func (j *judge) outside(n *node) finding {
 	switch {
@@ -106,8 +109,8 @@ func (j *judge) host(n *node) finding {
 		return finding{ReasonNoChannelMajor, "/proc/devices has no nvidia-caps-imex-channels: the NVIDIA driver that is loaded offers no channels",
 			"load an NVIDIA driver that has IMEX, and not with NVreg_ImexChannelCount=0, then restart the DRA driver's kubelet plugin on the node"}
 	case j.HostChannels && n.Local.Channels == 0:
-		return finding{ReasonNoChannels, "/" + channelDir + " of the node has no channel, though jobs use those of the nodes (imex.hostChannels): CUDA refuses memory of other nodes without one",
-			"put options nvidia NVreg_CreateImexChannel0=1 into /etc/modprobe.d, with which the NVIDIA driver makes channel0 when it is loaded; until then, mkdir -p /" + channelDir + " and mknod -m 666 /" + channelDir + "/channel0 c " + strconv.Itoa(*n.Local.ChannelMajor) + " 0; or set imex.hostChannels to false where switch/nvidia_imex or a claim gives jobs theirs"}
+		return finding{ReasonNoChannels, channelDir + " of the node has no channel, though jobs use those of the nodes (imex.hostChannels): CUDA refuses memory of other nodes without one",
+			"put options nvidia NVreg_CreateImexChannel0=1 into /etc/modprobe.d, with which the NVIDIA driver makes channel0 when it is loaded; until then, mkdir -p " + channelDir + " and mknod -m 666 " + channelDir + "/channel0 c " + strconv.Itoa(*n.Local.ChannelMajor) + " 0; or set imex.hostChannels to false where switch/nvidia_imex or a claim gives jobs theirs"}
 	}
 	return finding{}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
@@ -111,10 +112,10 @@ func (g *gpuMachine) hangs() {
 func (g *gpuMachine) gateIs(t *testing.T, want string) {
 	t.Helper()
 	imexrig.Eventually(t, "the gate is "+want, func() bool {
-		gate, at, err := imex.ReadGate(g.run)
-		if err != nil || time.Since(at) > imex.GateStale {
+		state, at, err := gate.Read(g.run)
+		if err != nil || time.Since(at) > gate.Stale {
 			return want == noGate && (err == nil || errors.Is(err, fs.ErrNotExist))
 		}
-		return gate.Reason == want && gate.Ready == (want == imex.ReasonReady)
+		return state.Reason == want && state.Ready == (want == imex.ReasonReady)
 	})
 }

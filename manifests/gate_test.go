@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -42,19 +43,19 @@ func TestRealGateFile(t *testing.T) {
 	}
 	m := startMembership(t, nodes)
 	run := m.startAgent("g1")
-	gate := func(what string, is func(*imex.Gate) bool) *imex.Gate {
+	gateIs := func(what string, is func(*gate.State) bool) *gate.State {
 		t.Helper()
-		var g *imex.Gate
+		var g *gate.State
 		var err error
 		for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-			if g, _, err = imex.ReadGate(run); err == nil && is(g) {
+			if g, _, err = gate.Read(run); err == nil && is(g) {
 				return g
 			}
 		}
 		t.Fatalf("%s: not in time: %+v, %v", what, g, err)
 		return nil
 	}
-	g := gate("both are members", func(g *imex.Gate) bool {
+	g := gateIs("both are members", func(g *gate.State) bool {
 		return g.Ready && len(g.Members) == 2 && g.Members[0].Ready && g.Members[1].Ready
 	})
 	if g.Clique != nodes[0].Clique || g.Node != "g1" || g.Reason != imex.ReasonReady {
@@ -64,20 +65,20 @@ func TestRealGateFile(t *testing.T) {
 		t.Errorf("the hook said %q and ended with %d", said, code)
 	}
 	m.fleet.Node("g1").SetReady(false)
-	gate("not ready", func(g *imex.Gate) bool { return !g.Ready && g.Reason == imex.ReasonNotReady })
+	gateIs("not ready", func(g *gate.State) bool { return !g.Ready && g.Reason == imex.ReasonNotReady })
 	if said, code := m.hook(run, "g[1-2]"); code != 0 || !strings.Contains(said, "NotReady") {
 		t.Errorf("the hook said %q and ended with %d", said, code)
 	}
 	m.fleet.Node("g1").SetReady(true)
-	gate("ready again", func(g *imex.Gate) bool { return g.Ready })
+	gateIs("ready again", func(g *gate.State) bool { return g.Ready })
 	m.fleet.Node("g2").SetReady(false)
-	gate("a peer is not ready", func(g *imex.Gate) bool {
+	gateIs("a peer is not ready", func(g *gate.State) bool {
 		return g.Ready && len(g.Members) == 2 && g.Members[0].Ready != g.Members[1].Ready
 	})
 
 	m.cluster.StopServer()
 	time.Sleep(20 * time.Second) // more than between two confirmations
-	if _, at, err := imex.ReadGate(run); err != nil || time.Since(at) > imex.GateStale/2 {
+	if _, at, err := gate.Read(run); err != nil || time.Since(at) > gate.Stale/2 {
 		t.Errorf("without the API server it is %s old, %v", time.Since(at), err)
 	}
 }

@@ -12,14 +12,15 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// gateEvery is how often the gate is confirmed while nothing changes: three are
-// missed before it is stale.
-const gateEvery = imex.GateStale / 4
+// gateEvery is how often an unchanged gate is confirmed. Three confirmations may be
+// missed before the gate is stale.
+const gateEvery = gate.Stale / 4
 
-// NodeMembership sees one node's membership in the IMEX domain.
+// NodeMembership observes one node's membership in the IMEX domain.
 type NodeMembership interface {
 	// Changes gets a value after a change; several changes may give one.
 	Changes() <-chan struct{}
@@ -42,15 +43,15 @@ type Gate struct {
 	mu     sync.Mutex
 	report *topology.Node
 
-	// What follows is of the goroutine of Run alone.
-	said  string
-	shown [2]string // clique and reason of the series
+	// Only the goroutine of Run uses these two.
+	logged string
+	labels [2]string // clique and reason of the series that is set
 }
 
 // NewGate returns the gate of a node. Nothing is read or written before Run.
 func NewGate(node, runDir string, members NodeMembership, reg prometheus.Registerer, log *slog.Logger) *Gate {
 	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_ready",
-		Help: "1 where jobs across nodes may use IMEX on this node, 0 where not, with the reason; absent where there is no multi-node NVLink or nobody knows."}, []string{"clique", "reason"})
+		Help: "1 if jobs across nodes may use IMEX on this node, 0 if not, with the reason; absent without multi-node NVLink or if it is not known."}, []string{"clique", "reason"})
 	reg.MustRegister(open)
 	return &Gate{node: node, runDir: runDir, members: members, log: log, wake: make(chan struct{}, 1), open: open}
 }
@@ -64,12 +65,12 @@ func (g *Gate) Observe(n *topology.Node) {
 	notify(g.wake)
 }
 
-// Run keeps the file until ctx ends. What is left of it goes stale.
+// Run keeps the file up to date until ctx ends. Then the file grows stale.
 func (g *Gate) Run(ctx context.Context) error {
 	ticker := time.NewTicker(gateEvery)
 	defer ticker.Stop()
 	for {
-		g.keep()
+		g.update()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -80,64 +81,59 @@ func (g *Gate) Run(ctx context.Context) error {
 	}
 }
 
-// keep writes what is known now. While nothing is, the file goes stale, and jobs
-// go on.
-func (g *Gate) keep() {
-	gate, err := g.now()
-	if err == nil && gate != nil {
-		err = imex.WriteGate(g.runDir, *gate)
+// update writes the file and sets the series. If the state is not known, the file
+// grows stale and jobs go on.
+func (g *Gate) update() {
+	state, err := g.state()
+	if err == nil && state != nil {
+		err = gate.Write(g.runDir, *state)
 	}
-	g.show(gate, err)
-	said := ""
+	g.setSeries(state, err)
+	var line string
 	switch {
 	case err != nil:
-		said = err.Error()
-	case gate != nil:
-		said = fmt.Sprintf("%s, ready %t", gate.Reason, gate.Ready)
+		line = err.Error()
+	case state != nil:
+		line = fmt.Sprintf("%s, ready %t", state.Reason, state.Ready)
 	}
-	if said == g.said {
+	if line == g.logged {
 		return
 	}
-	g.said = said
+	g.logged = line
 	if err != nil {
-		g.log.Warn("gate of jobs across nodes is not kept, and lets them pass", "err", err)
+		g.log.Warn("IMEX gate is not kept, so that jobs across nodes pass it", "err", err)
 	} else {
-		g.log.Info("gate of jobs across nodes", "clique", gate.Clique, "ready", gate.Ready, "reason", gate.Reason, "message", gate.Message)
+		g.log.Info("IMEX gate of jobs across nodes", "clique", state.Clique, "ready", state.Ready, "reason", state.Reason, "message", state.Message)
 	}
 }
 
-// show brings the series up to the gate, and leaves one that stays as it is.
-func (g *Gate) show(gate *imex.Gate, err error) {
-	var is [2]string
-	if err == nil && gate != nil && gate.Clique != "" {
-		is = [2]string{gate.Clique, gate.Reason}
+// setSeries sets the series of the state, and removes the one of another reason.
+func (g *Gate) setSeries(state *gate.State, err error) {
+	var labels [2]string
+	if err == nil && state != nil && state.Clique != "" {
+		labels = [2]string{state.Clique, state.Reason}
 	}
-	if is != g.shown {
-		g.shown = is
+	if labels != g.labels {
+		g.labels = labels
 		g.open.Reset()
 	}
-	if is[0] != "" {
-		g.open.WithLabelValues(is[:]...).Set(float64(index(gate.Ready)))
+	if labels[0] != "" {
+		g.open.WithLabelValues(labels[:]...).Set(float64(index(state.Ready)))
 	}
 }
 
-// errNoCliques is of a driver without the feature ComputeDomainCliques, with which a
-// daemon is ready only once it has its entry in a clique. Without it entries are in the
-// domain's status, which agents do not read.
-var errNoCliques = errors.New("the IMEX daemon is ready, and there is no ComputeDomainClique in the cluster: the driver's feature ComputeDomainCliques seems to be off")
-
-// now is the gate as of now, nil before there is a report.
-func (g *Gate) now() (*imex.Gate, error) {
+// state returns the gate's present state, nil before the first report.
+func (g *Gate) state() (*gate.State, error) {
 	g.mu.Lock()
 	report := g.report
 	g.mu.Unlock()
 	if report == nil {
 		return nil, nil
 	}
-	gate := &imex.Gate{Node: g.node, BootID: dcgm.BootID()}
-	if report.Domain.None {
-		gate.Reason, gate.Message = imex.ReasonNoMultiNodeNVLink, "NVLink joins none of the node's GPUs with another node's"
-		return gate, nil
+	state := &gate.State{Node: g.node, BootID: dcgm.BootID()}
+	if report.Domain.None { // whatever else is known
+		state.Reason, state.Message = imex.ReasonNoMultiNodeNVLink, "NVLink connects none of the node's GPUs to another node"
+		return state, nil
 	}
 	seen, err := g.members.Snapshot()
 	if err != nil {
@@ -145,31 +141,38 @@ func (g *Gate) now() (*imex.Gate, error) {
 	}
 	node := imex.NodeOf(g.node, report)
 	node.CliqueLabel, node.DomainLabel = seen.Nodes[g.node].CliqueLabel, seen.Nodes[g.node].DomainLabel
-	if seen.Nodes == nil {
-		seen.Nodes = make(map[string]imex.Node)
-	}
-	seen.Nodes[g.node] = node
-	verdict := imex.Judge(seen)[g.node]
+	seen.Nodes = map[string]imex.Node{g.node: node}
+	return state, judgeGate(state, seen, &node)
+}
+
+// errNoCliques: the driver's feature ComputeDomainCliques is off, so that entries are
+// in the domain's status, which agents do not read. With the feature a daemon is ready
+// only once it has its entry in a clique.
+var errNoCliques = errors.New("the IMEX daemon is ready, and the cluster has no ComputeDomainClique: the driver's feature ComputeDomainCliques seems to be off")
+
+// judgeGate sets the state of a node, which is the only one of seen.
+func judgeGate(state *gate.State, seen *imex.Seen, node *imex.Node) error {
+	verdict := imex.Judge(seen)[node.Name]
 	if verdict.Reason == imex.ReasonNoEntry && len(seen.Cliques) == 0 && node.Local != nil && node.Local.DaemonState == imex.DaemonReady {
-		return nil, errNoCliques
+		return errNoCliques
 	}
-	gate.Ready, gate.Reason, gate.Message = verdict.Ready(), verdict.Reason, verdict.Message
+	state.Ready, state.Reason, state.Message = verdict.Ready(), verdict.Reason, verdict.Message
 	if verdict.Remedy != "" {
-		gate.Message += ". " + verdict.Remedy
+		state.Message += ". " + verdict.Remedy
 	}
 	if !verdict.Ready() && !verdict.Problem() || seen.Join == imex.JoinSlurmd && node.DomainLabel == "" {
-		return gate, nil // nothing to wait for: where worker pods claim, none is here without the label
+		return nil // nothing to wait for: with join slurmd a node without the label has no worker pod
 	}
-	if gate.Clique = node.CliqueID(); gate.Clique == "" {
-		return nil, errors.New(gate.Message) // and so nobody can say whether there is
+	if state.Clique = node.CliqueID(); state.Clique == "" {
+		return errors.New(state.Message) // nobody can tell whether there is something to wait for
 	}
 	for _, c := range seen.Cliques {
-		if c.ID != gate.Clique || c.Domain != node.DomainLabel {
+		if c.ID != state.Clique || c.Domain != node.DomainLabel {
 			continue
 		}
 		for _, m := range c.Daemons {
-			gate.Members = append(gate.Members, imex.GateMember{Node: m.Node, Ready: m.Ready})
+			state.Members = append(state.Members, gate.Member{Node: m.Node, Ready: m.Ready})
 		}
 	}
-	return gate, nil
+	return nil
 }

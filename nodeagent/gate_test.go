@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -53,7 +54,7 @@ func (m *membersOfOne) edit(change func()) {
 
 // readySeries is what the scripted hour of the dashboards' tests has too.
 const readySeries = `
-# HELP quoin_agent_imex_ready 1 where jobs across nodes may use IMEX on this node, 0 where not, with the reason; absent where there is no multi-node NVLink or nobody knows.
+# HELP quoin_agent_imex_ready 1 if jobs across nodes may use IMEX on this node, 0 if not, with the reason; absent without multi-node NVLink or if it is not known.
 # TYPE quoin_agent_imex_ready gauge
 quoin_agent_imex_ready{clique="` + gateClique + `",reason="Ready"} 1
 `
@@ -72,18 +73,18 @@ func TestGate(t *testing.T) {
 		g := NewGate("n1", run, m, reg, discard())
 		var running sync.WaitGroup
 		running.Go(func() { _ = g.Run(ctx) })
-		check := func(what string, want *imex.Gate) {
+		check := func(what string, want *gate.State) {
 			t.Helper()
 			time.Sleep(time.Second)
 			synctest.Wait()
-			got, _, err := imex.ReadGate(run)
+			got, _, err := gate.Read(run)
 			if want == nil {
 				if err == nil {
 					t.Errorf("%s: %+v, want none", what, got)
 				}
 				return
 			}
-			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(imex.Gate{}, "APIVersion", "Kind", "BootID", "Message")); err != nil || diff != "" {
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(gate.State{}, "APIVersion", "Kind", "BootID", "Message")); err != nil || diff != "" {
 				t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
 			}
 		}
@@ -95,8 +96,8 @@ func TestGate(t *testing.T) {
 		major := 235
 		report := &topology.Node{Name: "n1", GPUs: []topology.GPU{{UUID: "GPU-a"}}, Domain: topology.NVLinkDomain{Clique: clique}, IMEX: &topology.IMEX{ChannelMajor: &major, Channels: 2048}}
 		g.Observe(report)
-		members := []imex.GateMember{{Node: "n1", Ready: true}, {Node: "n2"}}
-		check("ready", &imex.Gate{Node: "n1", Clique: gateClique, Ready: true, Reason: imex.ReasonReady, Members: members})
+		members := []gate.Member{{Node: "n1", Ready: true}, {Node: "n2"}}
+		check("ready", &gate.State{Node: "n1", Clique: gateClique, Ready: true, Reason: imex.ReasonReady, Members: members})
 		if err := testutil.GatherAndCompare(reg, strings.NewReader(readySeries), "quoin_agent_imex_ready"); err != nil {
 			t.Error(err)
 		}
@@ -104,73 +105,73 @@ func TestGate(t *testing.T) {
 			t.Errorf("NVML's clique is told as %q", m.nvml)
 		}
 		m.edit(func() { m.seen.Nodes = map[string]imex.Node{"n1": {Name: "n1"}} })
-		check("without the label", &imex.Gate{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
+		check("without the label", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
 		g.Observe(&topology.Node{Name: "n1", GPUs: report.GPUs, Domain: topology.NVLinkDomain{None: true}})
-		check("no multi-node NVLink", &imex.Gate{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
+		check("no multi-node NVLink", &gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
 		if m.nvml != "" {
 			t.Errorf("NVML's clique is told as %q", m.nvml)
 		}
 		m.edit(func() { m.seen.Domain.Problem.Reason = imex.ReasonNoCRD })
 		g.Observe(report)
-		check("no ComputeDomains", &imex.Gate{Node: "n1", Reason: imex.ReasonNoCRD})
+		check("no ComputeDomains", &gate.State{Node: "n1", Reason: imex.ReasonNoCRD})
 		m.edit(func() { m.seen.Domain.Problem.Reason = "" })
 		m.edit(func() { m.seen.Join = imex.JoinNone })
 		g.Observe(report)
-		check("nobody joins", &imex.Gate{Node: "n1", Reason: imex.ReasonNotWanted})
+		check("nobody joins", &gate.State{Node: "n1", Reason: imex.ReasonNotWanted})
 
 		m.edit(func() { m.seen.Join, m.seen.Nodes = imex.JoinSlurmd, nil })
-		check("no worker pod is here", &imex.Gate{Node: "n1", Reason: imex.ReasonNotPrepared})
+		check("no worker pod is here", &gate.State{Node: "n1", Reason: imex.ReasonNotPrepared})
 		unknown := &topology.Node{Name: "n1", GPUs: report.GPUs}
 		m.edit(func() {
 			m.seen.Join, m.seen.Nodes = imex.JoinHolder, map[string]imex.Node{"n1": {Name: "n1", CliqueLabel: gateClique}}
 		})
 		g.Observe(unknown)
-		check("NVML does not say it yet, the label does", &imex.Gate{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
+		check("NVML does not say it yet, the label does", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
 		m.edit(func() { m.broken = errors.New("not listed") })
 		g.Observe(&topology.Node{Name: "n1", GPUs: report.GPUs, Domain: topology.NVLinkDomain{None: true}})
-		check("no multi-node NVLink, whatever is known else", &imex.Gate{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
+		check("no multi-node NVLink, whatever is known else", &gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
 		m.edit(func() { m.broken, m.seen.Nodes = nil, nil })
 		g.Observe(unknown)
-		time.Sleep(2 * imex.GateStale)
+		time.Sleep(2 * gate.Stale)
 		synctest.Wait()
-		if _, at, err := imex.ReadGate(run); err != nil || time.Since(at) < imex.GateStale {
+		if _, at, err := gate.Read(run); err != nil || time.Since(at) < gate.Stale {
 			t.Errorf("nobody says whether there is a clique, and the gate is %s old, %v", time.Since(at), err)
 		}
 		g.Observe(report)
-		check("NVML says it", &imex.Gate{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
+		check("NVML says it", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
 
 		m.edit(func() {
 			m.seen.Nodes = map[string]imex.Node{"n1": {Name: "n1", DomainLabel: "u1"}}
 			m.seen.Cliques = nil
 		})
-		check("its clique is yet to be made", &imex.Gate{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
+		check("its clique is yet to be made", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
 		ready := *report
 		ready.IMEX = &topology.IMEX{ChannelMajor: &major, Channels: 2048, DaemonState: "READY"}
-		_, written, _ := imex.ReadGate(run)
+		_, written, _ := gate.Read(run)
 		g.Observe(&ready)
-		time.Sleep(2 * imex.GateStale)
+		time.Sleep(2 * gate.Stale)
 		synctest.Wait()
-		if _, at, err := imex.ReadGate(run); err != nil || !at.Equal(written) {
+		if _, at, err := gate.Read(run); err != nil || !at.Equal(written) {
 			t.Errorf("confirmed while the daemon is ready without a clique: %s and %s, %v", written, at, err)
 		}
 		m.edit(func() { m.seen.Cliques = []imex.Clique{{Domain: "u2", ID: "another.1"}} })
-		check("other nodes have cliques", &imex.Gate{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
+		check("other nodes have cliques", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
 		m.edit(func() { m.seen.Cliques = nil })
 		g.Observe(report)
-		check("its daemon does not say that it is ready", &imex.Gate{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
+		check("its daemon does not say that it is ready", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
 
-		_, before, _ := imex.ReadGate(run)
+		_, before, _ := gate.Read(run)
 		m.edit(func() { m.broken = errors.New("not listed") })
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if _, at, err := imex.ReadGate(run); err != nil || !at.Equal(before) {
+		if _, at, err := gate.Read(run); err != nil || !at.Equal(before) {
 			t.Errorf("confirmed while nothing is known: %s and %s, %v", before, at, err)
 		}
 		m.edit(func() { m.broken = nil })
 		for range 10 { // a look at any time finds it fresh
-			time.Sleep(imex.GateStale / 3)
+			time.Sleep(gate.Stale / 3)
 			synctest.Wait()
-			if _, at, err := imex.ReadGate(run); err != nil || time.Since(at) > imex.GateStale/3 {
+			if _, at, err := gate.Read(run); err != nil || time.Since(at) > gate.Stale/3 {
 				t.Errorf("%s old, %v", time.Since(at), err)
 			}
 		}

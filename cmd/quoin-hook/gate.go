@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/gate"
 )
 
 const (
@@ -27,30 +27,30 @@ const (
 // to be said.
 type passage struct{ word, said string }
 
-// gate holds a Prolog back until IMEX is ready on its node.
-type gate struct {
+// gateWait holds a Prolog back until IMEX is ready on its node.
+type gateWait struct {
 	dcgm.Gate
 	h     *hook
 	info  *dcgm.JobInfo
 	start time.Time
 	path  string
-	now   *imex.Gate // as last read
-	peers imex.Peers // where it is shut
+	now   *gate.State // as last read
+	peers gate.Peers  // where it is shut
 }
 
 // passGate sees a job across nodes through the gate and returns the exit status:
 // 1 where the site wants jobs refused and IMEX is not ready, else 0, whatever
 // happens. It comes last, for nothing else may wait for it.
 func (h *hook) passGate(ctx context.Context) int {
-	asked := make(chan gate, 1)
+	asked := make(chan gateWait, 1)
 	within(lastGrace, func() { // who writes to a stderr that hangs has the lock for ever
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if h.gate != nil && h.call.Hook == "prolog" && h.call.Job != "" {
-			asked <- gate{Gate: *h.gate, info: h.jobInfo}
+			asked <- gateWait{Gate: *h.gate, info: h.jobInfo}
 		}
 	})
-	var wants gate
+	var wants gateWait
 	select {
 	case wants = <-asked:
 	default:
@@ -59,7 +59,7 @@ func (h *hook) passGate(ctx context.Context) int {
 	if ctx.Err() != nil {
 		return 0
 	}
-	g := &gate{Gate: wants.Gate, h: h, info: wants.info, start: time.Now(), path: filepath.Join(h.runDir, imex.GateFile)}
+	g := &gateWait{Gate: wants.Gate, h: h, info: wants.info, start: time.Now(), path: filepath.Join(h.runDir, gate.FileName)}
 	if g.Wait == 0 {
 		g.Wait = dcgm.Duration(dcgm.DefaultGateWait)
 	}
@@ -80,7 +80,7 @@ func (h *hook) passGate(ctx context.Context) int {
 }
 
 // bounded passes the gate, and comes back from a fault of its own too.
-func (g *gate) bounded(ctx context.Context) passage {
+func (g *gateWait) bounded(ctx context.Context) passage {
 	done := make(chan passage, 1)
 	limit := time.Duration(g.Wait) + gateGrace
 	if g.Policy == dcgm.GateHold {
@@ -110,7 +110,7 @@ func (g *gate) bounded(ctx context.Context) passage {
 }
 
 // pass waits for the gate to open, and for nothing where it need not be open.
-func (g *gate) pass(ctx context.Context) passage {
+func (g *gateWait) pass(ctx context.Context) passage {
 	nodes, err := strconv.ParseUint(g.h.env("SLURM_JOB_NUM_NODES"), 10, 32)
 	switch {
 	case err != nil || !g.h.hasGPUs():
@@ -128,8 +128,8 @@ func (g *gate) pass(ctx context.Context) passage {
 		switch {
 		case err != nil:
 			return g.goesOn(dcgm.GateStale, fmt.Sprintf("%v: is the agent on this node?", err))
-		case time.Since(info.ModTime()).Abs() > imex.GateStale:
-			if g.read() == nil && g.now.Reason == imex.ReasonNoMultiNodeNVLink {
+		case time.Since(info.ModTime()).Abs() > gate.Stale:
+			if g.read() == nil && g.now.NeedsNone() {
 				return passage{} // which no boot changes in its course
 			}
 			return g.goesOn(dcgm.GateStale, fmt.Sprintf("%s is of %s: is the agent alive?", g.path, info.ModTime().Format(time.RFC3339)))
@@ -159,8 +159,8 @@ func (g *gate) pass(ctx context.Context) passage {
 }
 
 // read reads the gate anew.
-func (g *gate) read() error {
-	now, _, err := imex.ReadGate(g.h.runDir)
+func (g *gateWait) read() error {
+	now, _, err := gate.Read(g.h.runDir)
 	if err != nil {
 		return err
 	}
@@ -176,9 +176,9 @@ func (g *gate) read() error {
 	return nil
 }
 
-func (g *gate) waited() time.Duration { return time.Since(g.start).Round(100 * time.Millisecond) }
+func (g *gateWait) waited() time.Duration { return time.Since(g.start).Round(100 * time.Millisecond) }
 
 // goesOn is what is said where the gate cannot be passed as it should be.
-func (g *gate) goesOn(word, why string) passage {
+func (g *gateWait) goesOn(word, why string) passage {
 	return passage{word, fmt.Sprintf("job %s: gate: %s; the job goes on without waiting for IMEX", g.h.env("SLURM_JOB_ID"), why)}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/gate"
 )
 
 // wide is the environment of a job on two nodes.
@@ -27,21 +28,21 @@ func (p *place) gate(g dcgm.Gate, info *dcgm.JobInfo) {
 }
 
 // agent writes a gate as the agent of node n1.
-func (p *place) agent(ready bool, members ...imex.GateMember) {
-	g := imex.Gate{Node: "n1.example.org", BootID: dcgm.BootID(), Clique: "c.1", Ready: ready, Reason: "EntryNotReady", Message: "its entry is not ready", Members: members}
-	if err := imex.WriteGate(p.run, g); err != nil {
+func (p *place) agent(ready bool, members ...gate.Member) {
+	g := gate.State{Node: "n1.example.org", BootID: dcgm.BootID(), Clique: "c.1", Ready: ready, Reason: "EntryNotReady", Message: "its entry is not ready", Members: members}
+	if err := gate.Write(p.run, g); err != nil {
 		p.t.Error(err)
 	}
 }
 
 func (p *place) both(ready bool) {
-	p.agent(ready, imex.GateMember{Node: "n1", Ready: ready}, imex.GateMember{Node: "n2", Ready: true}, imex.GateMember{Node: "n3"})
+	p.agent(ready, gate.Member{Node: "n1", Ready: ready}, gate.Member{Node: "n2", Ready: true}, gate.Member{Node: "n3"})
 }
 
 // age makes the gate older.
 func (p *place) age(by time.Duration) {
 	at := time.Now().Add(-by)
-	if err := os.Chtimes(filepath.Join(p.run, imex.GateFile), at, at); err != nil {
+	if err := os.Chtimes(filepath.Join(p.run, gate.FileName), at, at); err != nil {
 		p.t.Error(err)
 	}
 }
@@ -99,51 +100,51 @@ func TestGate(t *testing.T) {
 		{"one node", &fails, []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=1"}, func(*place) {}, "", `^$`},
 		{"nodes are not said", &fails, []string{"SLURM_JOB_GPUS=0"}, func(*place) {}, "", `^$`},
 		{"no NVLink across nodes", &fails, wide, func(p *place) {
-			if err := imex.WriteGate(p.run, imex.Gate{Node: "n1"}); err != nil {
+			if err := gate.Write(p.run, gate.State{Node: "n1"}); err != nil {
 				p.t.Error(err)
 			}
 		}, "", `^$`},
-		{"alone in its clique", &fails, wide, func(p *place) { p.agent(false, imex.GateMember{Node: "n1"}, imex.GateMember{Node: "n3"}) }, "alone", `^$`},
+		{"alone in its clique", &fails, wide, func(p *place) { p.agent(false, gate.Member{Node: "n1"}, gate.Member{Node: "n3"}) }, "alone", `^$`},
 		{"no file", &fails, wide, func(*place) {}, "stale", `job 7: gate: stat .*/gate.json: no such file or directory: is the agent on this node\?; the job goes on without waiting for IMEX\n$`},
-		{"stale", &fails, wide, func(p *place) { p.both(false); p.age(2 * imex.GateStale) }, "stale", `/gate.json is of 20.*: is the agent alive\?; the job goes on`},
+		{"stale", &fails, wide, func(p *place) { p.both(false); p.age(2 * gate.Stale) }, "stale", `/gate.json is of 20.*: is the agent alive\?; the job goes on`},
 		{"stale, and no NVLink across nodes", &fails, wide, func(p *place) {
-			if err := imex.WriteGate(p.run, imex.Gate{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink}); err != nil {
+			if err := gate.Write(p.run, gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink}); err != nil {
 				p.t.Error(err)
 			}
-			p.age(2 * imex.GateStale)
+			p.age(2 * gate.Stale)
 		}, "", `^$`},
-		{"of the future", &fails, wide, func(p *place) { p.both(false); p.age(-2 * imex.GateStale) }, "stale", `is the agent alive`},
+		{"of the future", &fails, wide, func(p *place) { p.both(false); p.age(-2 * gate.Stale) }, "stale", `is the agent alive`},
 		{"of another boot", &fails, wide, func(p *place) {
-			if err := imex.WriteGate(p.run, imex.Gate{Node: "n1", BootID: "another", Clique: "c.1"}); err != nil {
+			if err := gate.Write(p.run, gate.State{Node: "n1", BootID: "another", Clique: "c.1"}); err != nil {
 				p.t.Error(err)
 			}
 		}, "stale", `/gate.json is of another boot; the job goes on`},
 		{"broken", &fails, wide, func(p *place) {
-			if err := os.WriteFile(filepath.Join(p.run, imex.GateFile), []byte("{"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(p.run, gate.FileName), []byte("{"), 0o600); err != nil {
 				p.t.Error(err)
 			}
-		}, "stale", `gate.json: unexpected end of JSON input; the agent writes it anew; the job goes on`},
+		}, "stale", `gate.json: unexpected end of JSON input; the agent replaces it; the job goes on`},
 		{"a named pipe", &fails, wide, func(p *place) {
-			if err := unix.Mkfifo(filepath.Join(p.run, imex.GateFile), 0o644); err != nil {
+			if err := unix.Mkfifo(filepath.Join(p.run, gate.FileName), 0o644); err != nil {
 				p.t.Error(err)
 			}
 		}, "stale", `want a regular file; the job goes on`},
 		{"never, warn", &dcgm.Gate{Wait: second}, wide, func(p *place) { p.both(false) }, "warn",
 			`^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=[1-9][.0-9]*s missing=n1 message="its entry is not ready; the job goes on"\n$`},
 		{"never, fail", &fails, wide, func(p *place) {
-			p.agent(false, imex.GateMember{Node: "n1"}, imex.GateMember{Node: "n2"})
+			p.agent(false, gate.Member{Node: "n1"}, gate.Member{Node: "n2"})
 		}, "fail", `^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=[1-9][.0-9]*s missing=n1,n2 message="its entry is not ready; the job is refused"\n$`},
 		{"a component", &fails, append([]string{"SLURM_HET_JOB_ID=6"}, wide...), func(p *place) {
-			p.agent(false, imex.GateMember{Node: "n1"})
+			p.agent(false, gate.Member{Node: "n1"})
 		}, "fail", `missing=n1 message=.*; the job is refused`},
 		{"a component of one node", &fails, []string{"SLURM_HET_JOB_ID=6", "SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=1", "SLURM_JOB_NODELIST=n1", "SLURMD_NODENAME=n1"}, func(p *place) {
-			p.agent(false, imex.GateMember{Node: "n1"})
+			p.agent(false, gate.Member{Node: "n1"})
 		}, "warn", `missing=n1 message=.*; the job goes on`},
 		{"other names in Slurm", &fails, []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=w-[0-1]", "SLURMD_NODENAME=w-0"}, func(p *place) { p.both(false) },
 			"fail", `node=w-0 reason=EntryNotReady waited=[1-9][.0-9]*s missing= message="its entry is not ready; 2 of the 3 members of its clique are not ready; the job is refused"`},
 		{"a job without GPUs", &fails, wide[1:], func(p *place) { p.both(false) }, "", `^$`},
 		{"a message of many lines", &fails, wide, func(p *place) {
-			if err := imex.WriteGate(p.run, imex.Gate{Node: "n1", Clique: "c.1", Reason: "two words", Message: "a \"b\"\n" + strings.Repeat("x", 9999)}); err != nil {
+			if err := gate.Write(p.run, gate.State{Node: "n1", Clique: "c.1", Reason: "two words", Message: "a \"b\"\n" + strings.Repeat("x", 9999)}); err != nil {
 				p.t.Error(err)
 			}
 		}, "fail", `^quoin-hook: gate job=7 node=n1 reason=twowords waited=[1-9][.0-9]*s missing=n1 message="a \\"b\\"\\nx{490,500}; the job is refused"\n$`},
@@ -178,8 +179,8 @@ func TestGateChanges(t *testing.T) {
 	}{
 		{"opens", func(p *place) { p.both(true) }, "waited", "^$"},
 		{"is confirmed and opens", func(p *place) { p.both(false); time.Sleep(3 * gatePoll); p.both(true) }, "waited", "^$"},
-		{"nobody confirms it", func(p *place) { p.age(2 * imex.GateStale) }, "stale", "is the agent alive"},
-		{"goes away", func(p *place) { _ = os.Remove(filepath.Join(p.run, imex.GateFile)) }, "stale", "no such file"},
+		{"nobody confirms it", func(p *place) { p.age(2 * gate.Stale) }, "stale", "is the agent alive"},
+		{"goes away", func(p *place) { _ = os.Remove(filepath.Join(p.run, gate.FileName)) }, "stale", "no such file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/gate"
 )
 
 // benchGate has a node with a ready clique of 18.
 func benchGate(b *testing.B, run, mapping string) {
 	b.Helper()
-	g := imex.Gate{Node: "n1", BootID: dcgm.BootID(), Clique: "c.1", Ready: true, Reason: "Ready"}
+	g := gate.State{Node: "n1", BootID: dcgm.BootID(), Clique: "c.1", Ready: true, Reason: "Ready"}
 	for range 18 {
-		g.Members = append(g.Members, imex.GateMember{Node: "some-node-of-the-rack.example.org", Ready: true})
+		g.Members = append(g.Members, gate.Member{Node: "some-node-of-the-rack.example.org", Ready: true})
 	}
-	if err := imex.WriteGate(run, g); err != nil {
+	if err := gate.Write(run, g); err != nil {
 		b.Fatal(err)
 	}
 	if err := dcgm.WriteHookConfig(run, dcgm.HookConfig{MappingDir: mapping, Gate: &dcgm.Gate{Policy: dcgm.GateFail}}); err != nil {

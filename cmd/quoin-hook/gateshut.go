@@ -15,7 +15,7 @@ import (
 const maxGateMessage = 500
 
 // shut is what becomes of a job that has waited for nothing.
-func (g *gate) shut(ctx context.Context) passage {
+func (g *gateWait) shut(ctx context.Context) passage {
 	waited := g.waited()
 	switch g.Policy {
 	case dcgm.GateFail:
@@ -32,7 +32,7 @@ func (g *gate) shut(ctx context.Context) passage {
 
 // hold puts the job back into the queue, held, and returns the id that it is
 // held by.
-func (g *gate) hold(ctx context.Context) (job string, err error) {
+func (g *gateWait) hold(ctx context.Context) (job string, err error) {
 	if g.info == nil {
 		return "", errors.New("hook.json has no jobInfo.command")
 	}
@@ -52,7 +52,7 @@ func (g *gate) hold(ctx context.Context) (job string, err error) {
 }
 
 // line says in one line, for programs too, why the gate is shut.
-func (g *gate) line(waited time.Duration, stand string) string {
+func (g *gateWait) line(waited time.Duration, stand string) string {
 	var parts []string
 	if text := g.now.Message; text != "" {
 		parts = append(parts, strings.ToValidUTF8(text[:min(len(text), maxGateMessage)], ""))

@@ -34,13 +34,15 @@ func TestImports(t *testing.T) {
 		{pkg: "slurmconf", own: []string{"slurmconf/hostlist", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},
 		{pkg: "slurmconf/publisher", own: []string{"topology", "topology/placement", "topology/nodelabels", "slurmconf", "slurmconf/hostlist", "imex", "imex/computedomain", "imex/computedomain/apihealth"}, deny: []string{"github.com/NVIDIA/"}},
 		{pkg: "imex", own: []string{"topology"}, only: []string{}},
+		{pkg: "imex/gate", own: []string{"imex", "topology", "slurmconf/hostlist"}, only: []string{"github.com/google/renameio/"}},
+		{pkg: "imex/local", own: []string{"topology"}, only: []string{}},
 		{pkg: "imex/computedomain/apihealth", deny: []string{"github.com/NVIDIA/"}},
 		{pkg: "imex/computedomain", own: []string{"imex", "imex/computedomain/apihealth", "topology"}, deny: []string{"github.com/NVIDIA/"}},
 		{pkg: "dcgm", own: []string{"topology"}, only: []string{"github.com/google/renameio/", "github.com/gofrs/flock", "golang.org/x/sys/"}},
 		{pkg: "dcgm/hostengine", own: []string{"dcgm", "topology"}, only: []string{"github.com/NVIDIA/go-dcgm/", "github.com/bits-and-blooms/bitset", "github.com/stretchr/testify/", "go.yaml.in/yaml/v3",
 			"github.com/google/renameio/", "github.com/gofrs/flock", "golang.org/x/sys/"}},
-		{pkg: "cmd/quoin-hook", own: []string{"dcgm", "imex", "topology"}, deny: heavy},
-		{pkg: "nodeagent", own: []string{"topology", "topology/placement", "topology/nodelabels", "slurmconf", "slurmconf/hostlist", "imex", "dcgm"}, deny: []string{"github.com/NVIDIA/"}},
+		{pkg: "cmd/quoin-hook", own: []string{"dcgm", "imex", "topology", "imex/gate", "slurmconf/hostlist"}, deny: heavy},
+		{pkg: "nodeagent", own: []string{"topology", "topology/placement", "topology/nodelabels", "slurmconf", "slurmconf/hostlist", "imex", "dcgm", "imex/gate"}, deny: []string{"github.com/NVIDIA/"}},
 	}
 	deps := dependencies(t)
 	for _, r := range rules {

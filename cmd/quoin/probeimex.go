@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/local"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -18,21 +18,21 @@ const imexPatience = 500 * time.Millisecond
 
 // newIMEXReader returns the reader of what the machine itself says of IMEX. With
 // again it is read again and again.
-func newIMEXReader(c *config.Machine, again bool) *imex.Local {
-	options := imex.LocalOptions{Root: c.HostRoot, Cgroups: c.CgroupRoot}
+func newIMEXReader(c *config.Machine, again bool) *local.Reader {
+	options := local.Options{Root: c.HostRoot, Cgroups: c.CgroupRoot}
 	if again {
 		options.Patience = imexPatience
 	}
-	return imex.NewLocal(options)
+	return local.New(options)
 }
 
 // addIMEX adds what the machine itself says of IMEX.
-func addIMEX(n *topology.Node, local *imex.Local) {
+func addIMEX(n *topology.Node, reader *local.Reader) {
 	inClique := slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool {
 		_, is := g.Fabric.Clique()
 		return is
 	})
-	facts, problems := local.Read(inClique)
+	facts, problems := reader.Read(inClique)
 	n.IMEX = facts
 	n.Problems = append(n.Problems, problems...)
 }

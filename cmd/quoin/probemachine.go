@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/local"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nvml"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -58,7 +58,7 @@ func openMachine(ctx context.Context, c *config.Machine, node string, watch bool
 type nvmlMachine struct {
 	lib  *nvml.Library
 	root string
-	imex *imex.Local
+	imex *local.Reader
 }
 
 func (m *nvmlMachine) read() (*topology.Node, error) {

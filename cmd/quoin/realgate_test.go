@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
@@ -94,16 +94,16 @@ func (r *gateRig) configure(policy string, wait time.Duration) {
 // are ready.
 func (r *gateRig) agents(ready ...string) {
 	r.t.Helper()
-	g := imex.Gate{BootID: dcgm.BootID(), Clique: "c0ffee.1"}
+	g := gate.State{BootID: dcgm.BootID(), Clique: "c0ffee.1"}
 	for _, node := range r.names() {
-		g.Members = append(g.Members, imex.GateMember{Node: node, Ready: slices.Contains(ready, node)})
+		g.Members = append(g.Members, gate.Member{Node: node, Ready: slices.Contains(ready, node)})
 	}
 	for _, m := range g.Members {
 		g.Node, g.Ready, g.Reason, g.Message = m.Node, m.Ready, "Ready", ""
 		if !m.Ready {
 			g.Reason, g.Message = "EntryNotReady", "its daemon has not found its peers"
 		}
-		if err := imex.WriteGate(r.path("run-"+m.Node), g); err != nil {
+		if err := gate.Write(r.path("run-"+m.Node), g); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -113,7 +113,7 @@ func (r *gateRig) agents(ready ...string) {
 func (r *gateRig) eachGate(do func(path string) error) {
 	r.t.Helper()
 	for _, node := range r.names() {
-		if err := do(filepath.Join(r.path("run-"+node), imex.GateFile)); err != nil {
+		if err := do(filepath.Join(r.path("run-"+node), gate.FileName)); err != nil {
 			r.t.Fatal(err)
 		}
 	}

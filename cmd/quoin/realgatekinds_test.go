@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/gate"
 )
 
 func (r *gateRig) ready() {
@@ -152,7 +152,7 @@ func (r *gateRig) interactive() {
 func (r *gateRig) stale() {
 	r.configure(dcgm.GateFail, jobsTime)
 	r.agents()
-	r.eachGate(aged(2 * imex.GateStale))
+	r.eachGate(aged(2 * gate.Stale))
 	job := r.wide()
 	r.until("runs", func() bool { return r.ran(job) })
 	r.settled(job, fmt.Sprintf(`^(quoin-hook: job %s: gate: /rig/run-n0./gate.json is of 20.*: is the agent alive\?; the job goes on without waiting for IMEX\n){2}$`, job), map[string]int{"stale": 2})
@@ -170,7 +170,7 @@ func (r *gateRig) missing() {
 func (r *gateRig) dies() {
 	r.configure(dcgm.GateFail, jobsTime)
 	r.agents()
-	r.eachGate(aged(imex.GateStale - 10*time.Second))
+	r.eachGate(aged(gate.Stale - 10*time.Second))
 	began := time.Now()
 	job := r.wide()
 	r.until("runs", func() bool { return r.ran(job) })

@@ -1,4 +1,4 @@
-package imex
+package local
 
 import (
 	"context"

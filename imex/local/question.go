@@ -1,4 +1,4 @@
-package imex
+package local
 
 import (
 	"cmp"
@@ -49,8 +49,8 @@ func (s service) words() []string {
 
 // findQuestion finds the daemon to ask: that of a ComputeDomain, else the host's
 // service while it runs. It returns nil where there is none.
-func (l *Local) findQuestion(hostService bool) (*question, error) {
-	config, err := newestFile(filepath.Join(l.root, domainConfigs))
+func (r *Reader) findQuestion(hostService bool) (*question, error) {
+	config, err := newestFile(filepath.Join(r.root, domainConfigs))
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (l *Local) findQuestion(hostService bool) (*question, error) {
 		if !hostService {
 			return nil, nil //nolint:nilnil // nobody is to be asked
 		}
-		config = filepath.Join(l.root, hostConfig)
+		config = filepath.Join(r.root, hostConfig)
 	}
 	data, err := os.ReadFile(config)
 	if err != nil {
@@ -69,7 +69,7 @@ func (l *Local) findQuestion(hostService bool) (*question, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", config, err)
 	}
-	program, err := l.findProgram()
+	program, err := r.findProgram()
 	if err != nil {
 		return nil, err
 	}
@@ -105,16 +105,16 @@ func newestFile(pattern string) (string, error) {
 }
 
 // findProgram finds nvidia-imex-ctl.
-func (l *Local) findProgram() (string, error) {
+func (r *Reader) findProgram() (string, error) {
 	if path, err := exec.LookPath(ctlProgram); err == nil {
 		return path, nil
 	}
 	for _, folder := range ctlFolders {
-		if path, err := exec.LookPath(filepath.Join(l.root, folder, ctlProgram)); err == nil {
+		if path, err := exec.LookPath(filepath.Join(r.root, folder, ctlProgram)); err == nil {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("there is a daemon's configuration and no %s to ask it: want it in PATH, or in %s or %s of %s", ctlProgram, ctlFolders[0], ctlFolders[1], l.root)
+	return "", fmt.Errorf("there is a daemon's configuration and no %s to ask it: want it in PATH, or in %s or %s of %s", ctlProgram, ctlFolders[0], ctlFolders[1], r.root)
 }
 
 // daemonConfig is what of a daemon's configuration says how to ask it.

@@ -1,4 +1,4 @@
-package imex
+package local
 
 import (
 	"fmt"
@@ -124,7 +124,7 @@ func TestLocalFiles(t *testing.T) {
 					putFile(t, filepath.Join(root, channelDir, other), "", 0o600)
 				}
 			}
-			got := shownLocal(NewLocal(LocalOptions{Root: root}).Read(!tt.outside))
+			got := shownLocal(New(Options{Root: root}).Read(!tt.outside))
 			if diff := cmp.Diff(tt.want, strings.ReplaceAll(got, root, "ROOT")); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -136,7 +136,7 @@ func TestLocalFiles(t *testing.T) {
 func TestLocalCgroups(t *testing.T) {
 	root := localTree(t, map[string]string{"proc/devices": gb200Devices, "etc/nvidia-imex/config.cfg": "IMEX_CMD_ENABLED=0\n"})
 	cgroups := localTree(t, map[string]string{"system.slice/nvidia-imex.service/cgroup.events": "populated 1\n"})
-	facts, problems := NewLocal(LocalOptions{Root: root, Cgroups: cgroups}).Read(true)
+	facts, problems := New(Options{Root: root, Cgroups: cgroups}).Read(true)
 	if !facts.HostService || len(problems) != 1 || !strings.Contains(problems[0].Message, "IMEX_CMD_ENABLED=1") {
 		t.Errorf("%s", shownLocal(facts, problems))
 	}
@@ -163,7 +163,7 @@ func BenchmarkLocal(b *testing.B) {
 	for i := range 2048 {
 		putFile(b, filepath.Join(root, channelDir, fmt.Sprintf("channel%d", i)), "", 0o600)
 	}
-	l := NewLocal(LocalOptions{Root: root})
+	l := New(Options{Root: root})
 	b.ReportAllocs()
 	for b.Loop() {
 		if facts, problems := l.Read(true); facts.Channels != 2048 || problems != nil {

@@ -1,4 +1,9 @@
-package imex
+// Package local reads what a node itself says of IMEX: its device files of channels,
+// its daemon and the host's own nvidia-imex.service.
+//
+// The daemon is asked by nvidia-imex-ctl, which may hang: each question is bounded in
+// time, and the program is killed with all that it started.
+package local
 
 import (
 	"bytes"
@@ -23,11 +28,11 @@ const (
 	hostService   = "system.slice/nvidia-imex.service"
 )
 
-// unreadable is the reason of the problems that [Local.Read] finds.
+// unreadable is the reason of the problems that [Reader.Read] finds.
 const unreadable = "ImexUnreadable"
 
-// LocalOptions say which machine a [Local] reads and how long it may take.
-type LocalOptions struct {
+// Options say which machine a [Reader] reads and how long it may take.
+type Options struct {
 	// Root is the folder in which the machine's proc, dev, etc, run and var are.
 	Root string
 	// Cgroups is where the machine's control groups are mounted; empty for
@@ -39,23 +44,23 @@ type LocalOptions struct {
 	Patience time.Duration
 }
 
-// Local reads what a machine itself says of IMEX: the channels, the daemon and what
+// Reader reads what a machine itself says of IMEX: the channels, the daemon and what
 // may be in its way. It is for one goroutine.
-type Local struct {
+type Reader struct {
 	root, cgroups string
 	ctl           ctl
 }
 
 // NewLocal returns a reader of the machine. It touches nothing yet.
-func NewLocal(o LocalOptions) *Local {
-	l := &Local{root: o.Root, cgroups: o.Cgroups, ctl: ctl{patience: o.Patience, timeout: askTimeout}}
-	if l.cgroups == "" {
-		l.cgroups = filepath.Join(o.Root, "sys/fs/cgroup")
+func New(o Options) *Reader {
+	r := &Reader{root: o.Root, cgroups: o.Cgroups, ctl: ctl{patience: o.Patience, timeout: askTimeout}}
+	if r.cgroups == "" {
+		r.cgroups = filepath.Join(o.Root, "sys/fs/cgroup")
 	}
-	if l.ctl.patience == 0 {
-		l.ctl.patience = askTimeout + dieWithin
+	if r.ctl.patience == 0 {
+		r.ctl.patience = askTimeout + dieWithin
 	}
-	return l
+	return r
 }
 
 // Read reads the machine. What could not be read is absent, with a problem; a state
@@ -63,20 +68,20 @@ func NewLocal(o LocalOptions) *Local {
 // machines that need none, too: only where a GPU is in a clique a daemon is looked
 // for and asked, and a driver without channels gives facts without a major number and
 // not none at all.
-func (l *Local) Read(inClique bool) (*topology.IMEX, []topology.Problem) {
+func (r *Reader) Read(inClique bool) (*topology.IMEX, []topology.Problem) {
 	var p problems
-	facts := l.readFiles(inClique, &p)
+	facts := r.readFiles(inClique, &p)
 	if facts == nil || facts.ChannelMajor == nil || !inClique {
-		l.ctl.forget()
+		r.ctl.forget()
 		return facts, p
 	}
-	l.readStates(facts, &p)
+	r.readStates(facts, &p)
 	return facts, p
 }
 
 // readFiles reads what the machine's files say.
-func (l *Local) readFiles(inClique bool, p *problems) *topology.IMEX {
-	major, err := readMajor(filepath.Join(l.root, devicesFile))
+func (r *Reader) readFiles(inClique bool, p *problems) *topology.IMEX {
+	major, err := readMajor(filepath.Join(r.root, devicesFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // no machine's root
 		return nil
@@ -89,30 +94,30 @@ func (l *Local) readFiles(inClique bool, p *problems) *topology.IMEX {
 		return nil
 	}
 	facts := &topology.IMEX{ChannelMajor: major}
-	if facts.Channels, err = countChannels(filepath.Join(l.root, channelDir)); err != nil {
+	if facts.Channels, err = countChannels(filepath.Join(r.root, channelDir)); err != nil {
 		p.add("channels", err)
 	}
 	if !inClique {
 		return facts
 	}
-	if facts.HostService, err = readHostService(l.cgroups); err != nil {
+	if facts.HostService, err = readHostService(r.cgroups); err != nil {
 		p.add("the machine's nvidia-imex.service", err)
 	}
 	return facts
 }
 
 // readStates adds what nvidia-imex-ctl says, where there is a daemon to ask.
-func (l *Local) readStates(facts *topology.IMEX, p *problems) {
-	q, err := l.findQuestion(facts.HostService)
+func (r *Reader) readStates(facts *topology.IMEX, p *problems) {
+	q, err := r.findQuestion(facts.HostService)
 	if err != nil || q == nil {
-		l.ctl.forget()
+		r.ctl.forget()
 		p.add("daemon's state", err)
 		return
 	}
-	l.ctl.ask(*q)
-	facts.DaemonState, facts.DomainState = l.ctl.daemon.state, l.ctl.domain.state
-	p.add("daemon's state", l.ctl.daemon.err)
-	p.add("domain's state", l.ctl.domain.err)
+	r.ctl.ask(*q)
+	facts.DaemonState, facts.DomainState = r.ctl.daemon.state, r.ctl.domain.state
+	p.add("daemon's state", r.ctl.daemon.err)
+	p.add("domain's state", r.ctl.domain.err)
 }
 
 // problems are reasons why facts could not be read.

@@ -1,4 +1,4 @@
-package imex
+package local
 
 import (
 	"fmt"
@@ -39,7 +39,7 @@ IMEX_CMD_UNIX_DOMAIN_PATH=
 type daemonMachine struct {
 	t     testing.TB
 	root  string
-	local *Local
+	local *Reader
 }
 
 const podConfig = "var/lib/kubelet/plugins/compute-domain.nvidia.com/domains/6c1f/imexd.cfg"
@@ -57,7 +57,7 @@ func newDaemonMachine(t testing.TB, config string) *daemonMachine {
 		putFile(t, filepath.Join(m.root, "sys/fs/cgroup/system.slice/nvidia-imex.service/cgroup.events"), "populated 1\n", 0o600)
 	}
 	putFile(t, filepath.Join(m.root, config), fmt.Sprintf(daemonConfigText, nodes), 0o600)
-	m.local = NewLocal(LocalOptions{Root: m.root})
+	m.local = New(Options{Root: m.root})
 	return m
 }
 

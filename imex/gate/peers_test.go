@@ -1,4 +1,4 @@
-package imex
+package gate
 
 import (
 	"testing"
@@ -8,11 +8,11 @@ import (
 )
 
 func TestPeers(t *testing.T) {
-	gate := func(members ...GateMember) Gate { return testGate(false, members...) }
-	here, there, ready, other := GateMember{"n1", false}, GateMember{"n2", false}, GateMember{"n3", true}, GateMember{"n9", false}
+	gate := func(members ...Member) State { return testGate(false, members...) }
+	here, there, ready, other := Member{"n1", false}, Member{"n2", false}, Member{"n3", true}, Member{"n9", false}
 	for _, tt := range []struct {
 		name string
-		gate Gate
+		gate State
 		node string
 		list string
 		want Peers
@@ -23,7 +23,7 @@ func TestPeers(t *testing.T) {
 		{"nobody has joined", gate(), "n1", "n[1-2]", Peers{Known: true, Missing: []string{"n1"}}},
 		{"alone in its clique", gate(here, other), "n1", "n[1-2]", Peers{Known: true, Missing: []string{"n1"}, Alone: true, NotReady: 2}},
 		{"alone, but not joined yet", gate(other), "n1", "n[1-2]", Peers{Known: true, Missing: []string{"n1"}, NotReady: 1}},
-		{"domains and case", testGateOf("n1.example.org", GateMember{"n1.example.org", false}, GateMember{"n2.example.org", false}), "N1", "N[1-2]", Peers{Known: true, Missing: []string{"N1", "N2"}, NotReady: 2}},
+		{"domains and case", testGateOf("n1.example.org", Member{"n1.example.org", false}, Member{"n2.example.org", false}), "N1", "N[1-2]", Peers{Known: true, Missing: []string{"N1", "N2"}, NotReady: 2}},
 		{"named otherwise in Slurm", gate(here, there), "slinky-0", "slinky-[0-1]", Peers{NotReady: 2}},
 		{"names of others", gate(here, there), "n2", "n[2-3]", Peers{NotReady: 2}},
 		{"this node is not of the job", gate(here, there), "n1", "n[2-3]", Peers{NotReady: 2}},
@@ -39,7 +39,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-func testGateOf(node string, members ...GateMember) Gate {
+func testGateOf(node string, members ...Member) State {
 	g := testGate(false, members...)
 	g.Node = node
 	return g
@@ -51,15 +51,15 @@ func FuzzGate(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"quoin.dev/v1alpha1","kind":"Gate","node":"n1","clique":"c.1","members":[{"node":"n1"},{"node":"n2","ready":true}]}`), "n1", "n[1-3]")
 	f.Add([]byte(`{"apiVersion":"quoin.dev/v1alpha1","kind":"Gate","node":"","members":[{},{}]}`), "", ",")
 	f.Fuzz(func(t *testing.T, data []byte, node, list string) {
-		g, err := parseGate(data)
+		g, err := parse(data)
 		if err != nil {
 			return
 		}
 		run := t.TempDir()
-		if err := WriteGate(run, *g); err != nil {
+		if err := Write(run, *g); err != nil {
 			t.Fatal(err)
 		}
-		again, _, err := ReadGate(run)
+		again, _, err := Read(run)
 		if diff := cmp.Diff(g, again, cmpopts.EquateEmpty()); err != nil || diff != "" {
 			t.Fatalf("%v (-want +got):\n%s", err, diff)
 		}

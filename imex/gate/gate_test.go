@@ -1,4 +1,4 @@
-package imex
+package gate
 
 import (
 	"errors"
@@ -16,43 +16,43 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-func testGate(ready bool, members ...GateMember) Gate {
-	return Gate{APIVersion: topology.APIVersion, Kind: gateKind, Node: "n1", BootID: "b", Clique: "c.1", Ready: ready, Reason: "NotReady", Message: "its daemon is not ready", Members: members}
+func testGate(ready bool, members ...Member) State {
+	return State{APIVersion: topology.APIVersion, Kind: kind, Node: "n1", BootID: "b", Clique: "c.1", Ready: ready, Reason: "NotReady", Message: "its daemon is not ready", Members: members}
 }
 
 // TestGateIsRefreshed has a gate written anew when it differs, and only its time
 // when it does not.
 func TestGateIsRefreshed(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
-	path := filepath.Join(run, GateFile)
-	if _, _, err := ReadGate(run); !errors.Is(err, fs.ErrNotExist) {
+	path := filepath.Join(run, FileName)
+	if _, _, err := Read(run); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a gate: %v", err)
 	}
-	write := func(g Gate) os.FileInfo {
+	write := func(g State) os.FileInfo {
 		t.Helper()
-		if err := WriteGate(run, g); err != nil {
+		if err := Write(run, g); err != nil {
 			t.Fatal(err)
 		}
 		info, err := os.Stat(path)
-		if err != nil || info.Mode().Perm() != 0o644 || time.Since(info.ModTime()).Abs() > GateStale/2 {
+		if err != nil || info.Mode().Perm() != 0o644 || time.Since(info.ModTime()).Abs() > Stale/2 {
 			t.Fatalf("%v, %v", info, err)
 		}
-		got, at, err := ReadGate(run)
+		got, at, err := Read(run)
 		if diff := cmp.Diff(&g, got); err != nil || diff != "" || !at.Equal(info.ModTime()) {
 			t.Fatalf("at %s: %v (-want +got):\n%s", at, err, diff)
 		}
 		return info
 	}
-	first := write(testGate(false, GateMember{"n1", false}, GateMember{"n2", true}))
+	first := write(testGate(false, Member{"n1", false}, Member{"n2", true}))
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(path, old, old); err != nil {
 		t.Fatal(err)
 	}
-	again := write(testGate(false, GateMember{"n1", false}, GateMember{"n2", true}))
+	again := write(testGate(false, Member{"n1", false}, Member{"n2", true}))
 	if !os.SameFile(first, again) {
 		t.Error("the same gate was written anew")
 	}
-	if other := write(testGate(true, GateMember{"n1", true})); os.SameFile(again, other) {
+	if other := write(testGate(true, Member{"n1", true})); os.SameFile(again, other) {
 		t.Error("a gate was written in place: a reader may see half of it")
 	}
 	if names, _ := filepath.Glob(filepath.Join(run, ".*")); len(names) > 0 {
@@ -64,7 +64,7 @@ func TestGateIsRefreshed(t *testing.T) {
 	if err := os.Mkdir(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteGate(run, testGate(true)); err == nil {
+	if err := Write(run, testGate(true)); err == nil {
 		t.Error("a directory is in the way: want an error")
 	}
 	if names, _ := filepath.Glob(filepath.Join(run, ".*")); len(names) > 0 {
@@ -77,19 +77,19 @@ func TestBrokenGate(t *testing.T) {
 	const head = `{"apiVersion":"quoin.dev/v1alpha1","kind":"Gate","node":"n1","ready":true`
 	for _, tt := range []struct{ name, text, err string }{
 		{"a newer agent's", head + `,"mood":"good"}`, ""},
-		{"cut off", head, "unexpected end of JSON input; the agent writes it anew"},
+		{"cut off", head, "unexpected end of JSON input; the agent replaces it"},
 		{"empty", "", "unexpected end"},
 		{"another kind", strings.Replace(head, "Gate", "Fence", 1) + "}", `kind "Fence": want`},
 		{"another version", strings.Replace(head, "v1alpha1", "v9", 1) + "}", `apiVersion "quoin.dev/v9"`},
 		{"a wrong type", strings.Replace(head, "true", `"yes"`, 1) + "}", "cannot unmarshal"},
-		{"endless", head + strings.Repeat(" ", maxGate) + "}", "more than 1048576 bytes"},
+		{"endless", head + strings.Repeat(" ", maxSize) + "}", "more than 1048576 bytes"},
 	} {
 		run := t.TempDir()
-		if err := os.WriteFile(filepath.Join(run, GateFile), []byte(tt.text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(run, FileName), []byte(tt.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		g, at, err := ReadGate(run)
-		if (err != nil) != (tt.err != "") || err != nil && (!strings.Contains(err.Error(), tt.err) || !strings.Contains(err.Error(), GateFile)) || err == nil && !g.Ready {
+		g, at, err := Read(run)
+		if (err != nil) != (tt.err != "") || err != nil && (!strings.Contains(err.Error(), tt.err) || !strings.Contains(err.Error(), FileName)) || err == nil && !g.Ready {
 			t.Errorf("%s: %+v, error %v, want %q", tt.name, g, err, tt.err)
 		}
 		if time.Since(at).Abs() > time.Minute {
@@ -97,10 +97,10 @@ func TestBrokenGate(t *testing.T) {
 		}
 	}
 	run := t.TempDir()
-	if err := unix.Mkfifo(filepath.Join(run, GateFile), 0o644); err != nil {
+	if err := unix.Mkfifo(filepath.Join(run, FileName), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ReadGate(run); err == nil || !strings.Contains(err.Error(), "want a regular file") {
+	if _, _, err := Read(run); err == nil || !strings.Contains(err.Error(), "want a regular file") {
 		t.Errorf("a named pipe: %v", err)
 	}
 }
@@ -108,15 +108,15 @@ func TestBrokenGate(t *testing.T) {
 // TestGateIsWhole has a reader beside a writer: it sees one gate or the other.
 func TestGateIsWhole(t *testing.T) {
 	run := t.TempDir()
-	gates := []Gate{testGate(true), testGate(false, make([]GateMember, 200)...)}
-	if err := WriteGate(run, gates[0]); err != nil {
+	gates := []State{testGate(true), testGate(false, make([]Member, 200)...)}
+	if err := Write(run, gates[0]); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error)
 	go func() {
 		var err error
 		for i := range 300 {
-			err = errors.Join(err, WriteGate(run, gates[i%2]))
+			err = errors.Join(err, Write(run, gates[i%2]))
 		}
 		done <- err
 	}()
@@ -129,7 +129,7 @@ func TestGateIsWhole(t *testing.T) {
 			return
 		default:
 		}
-		g, _, err := ReadGate(run)
+		g, _, err := Read(run)
 		if err != nil || len(g.Members) != map[bool]int{true: 0, false: 200}[g.Ready] {
 			t.Fatal(fmt.Sprintf("%+v", g), err)
 		}

@@ -1,0 +1,136 @@
+// Package gate is the file gate.json in the run directory. The agent writes there
+// whether jobs across nodes may use IMEX on the node, and the job hook reads it.
+//
+// A gate proves that the daemons of the clique say that they are ready. It does not
+// prove that each pair of them is connected. The package knows no Kubernetes, because
+// the hook is built on it.
+package gate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+const (
+	// FileName is the file's name in the run directory.
+	FileName = "gate.json"
+	kind     = "Gate"
+	// Stale is the age from which a gate says nothing any longer.
+	Stale = time.Minute
+	// maxSize bounds what is read of a gate, in bytes.
+	maxSize = 1 << 20
+)
+
+// State says whether jobs across nodes may use IMEX on this node. The modification
+// time of the file says when that was last confirmed.
+type State struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Node is the node's name in Kubernetes.
+	Node   string `json:"node"`
+	BootID string `json:"bootID,omitempty"`
+	// Clique is empty if jobs have nothing to wait for on this node.
+	Clique string `json:"clique,omitempty"`
+	Ready  bool   `json:"ready"`
+	// Reason is a reason word of imex. Message says what is seen and what to do.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Members have an entry in the node's clique. The node itself is among them once
+	// it has one.
+	Members []Member `json:"members,omitempty"`
+}
+
+// Member is a node of the clique, by its name in Kubernetes.
+type Member struct {
+	Node  string `json:"node"`
+	Ready bool   `json:"ready"`
+}
+
+// NeedsNone reports whether no job ever needs IMEX on this node. That stays true when
+// the file is old, because only other hardware changes it.
+func (s *State) NeedsNone() bool { return s.Reason == imex.ReasonNoMultiNodeNVLink }
+
+// Write replaces the gate in the run directory by rename. If the gate has not changed,
+// Write only sets the file's time, which is the agent's sign of life: call it more
+// often than every Stale.
+func Write(runDir string, g State) error {
+	g.APIVersion, g.Kind = topology.APIVersion, kind
+	data, err := json.MarshalIndent(g, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write gate: %w", err)
+	}
+	data = append(data, '\n')
+	path := filepath.Join(runDir, FileName)
+	if old, _, err := readFile(path); err == nil && bytes.Equal(old, data) {
+		if now := time.Now(); os.Chtimes(path, now, now) == nil {
+			return nil
+		}
+	}
+	err = os.MkdirAll(runDir, 0o755)
+	if err == nil {
+		err = renameio.WriteFile(path, data, 0o644, renameio.WithStaticPermissions(0o644))
+	}
+	if err != nil {
+		return fmt.Errorf("write gate: %w", err)
+	}
+	return nil
+}
+
+// Read reads the gate, and says when it was last written or confirmed. The error is
+// fs.ErrNotExist if no agent has written a gate.
+func Read(runDir string) (*State, time.Time, error) {
+	path := filepath.Join(runDir, FileName)
+	data, at, err := readFile(path)
+	if err != nil {
+		return nil, at, fmt.Errorf("read gate: %w", err)
+	}
+	g, err := parse(data)
+	if err != nil {
+		return nil, at, fmt.Errorf("%s: %w", path, err)
+	}
+	return g, at, nil
+}
+
+// readFile refuses what it would have to wait for, such as a named pipe.
+func readFile(path string) (data []byte, at time.Time, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, at, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, at, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, at, fmt.Errorf("%s is of mode %s: want a regular file", path, info.Mode())
+	}
+	if data, err = io.ReadAll(io.LimitReader(f, maxSize+1)); err == nil && len(data) > maxSize {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxSize)
+	}
+	return data, info.ModTime(), err
+}
+
+// parse reads a gate. It ignores unknown fields, because the agent may be newer than
+// the hook.
+func parse(data []byte) (*State, error) {
+	var g State
+	if err := json.Unmarshal(data, &g); err != nil {
+		return nil, fmt.Errorf("%w; the agent replaces it", err)
+	}
+	if g.APIVersion != topology.APIVersion || g.Kind != kind {
+		return nil, fmt.Errorf("apiVersion %q, kind %q: want %q, %q", g.APIVersion, g.Kind, topology.APIVersion, kind)
+	}
+	return &g, nil
+}
