@@ -238,10 +238,10 @@ func TestRealPublications(t *testing.T) {
 	const (
 		labelled = ", labels: {quoin.dev/kind: publication}"
 		own      = "namespace: slurm, name: quoin-slurm"
-		files    = `data: {topology.yaml: x, gres.conf: x, slurm-nodes.conf: x}`
+		files    = `data: {topology.yaml: x, gres.conf: x}`
 		byName   = "when a Role lets it patch that one"
 		byLabel  = "is not labelled quoin.dev/kind=publication"
-		byFile   = "may write topology.conf, topology.yaml, gres.conf, slurm-nodes.conf of a ConfigMap only"
+		byFile   = "may write topology.conf, topology.yaml, gres.conf of a ConfigMap only"
 	)
 	for _, y := range []try{
 		{"another name", create("namespace: slurm, name: slurm-prolog"+labelled, files), byName},

@@ -29,28 +29,6 @@ type GPUCount struct {
 // Cores is how many cores the node has, hyperthreads not counted.
 func (n *ConfNode) Cores() int { return n.Sockets * n.CoresPerSocket }
 
-// String returns the words of a line for the node, such as "Sockets=2
-// CoresPerSocket=36 ThreadsPerCore=2 Gres=gpu:gb200:4".
-func (n *ConfNode) String() string {
-	words := fmt.Sprintf("Sockets=%d CoresPerSocket=%d ThreadsPerCore=%d", n.Sockets, n.CoresPerSocket, n.ThreadsPerCore)
-	if len(n.GPUs) > 0 {
-		words += " Gres=" + gresWords(n.GPUs)
-	}
-	return words
-}
-
-// gresWords writes the value of Gres=.
-func gresWords(gpus []GPUCount) string {
-	words := make([]string, len(gpus))
-	for i, g := range gpus {
-		words[i] = fmt.Sprintf("gpu:%d", g.Count)
-		if g.Type != "" {
-			words[i] = fmt.Sprintf("gpu:%s:%d", g.Type, g.Count)
-		}
-	}
-	return strings.Join(words, ",")
-}
-
 // confNode reads the values of a line NodeName, and of those for all nodes, by
 // key in lower case.
 func confNode(values, defaults map[string]string) (*ConfNode, error) {
@@ -150,4 +128,20 @@ func withoutParentheses(value string) string {
 		}
 	}
 	return b.String()
+}
+
+func indexType(gpus []GPUCount, typ string) int {
+	return slices.IndexFunc(gpus, func(g GPUCount) bool { return g.Type == typ })
+}
+
+// gresWords writes the value of Gres=.
+func gresWords(gpus []GPUCount) string {
+	words := make([]string, len(gpus))
+	for i, g := range gpus {
+		words[i] = fmt.Sprintf("gpu:%d", g.Count)
+		if g.Type != "" {
+			words[i] = fmt.Sprintf("gpu:%s:%d", g.Type, g.Count)
+		}
+	}
+	return strings.Join(words, ",")
 }

@@ -126,6 +126,15 @@ func TestLintConfNodes(t *testing.T) {
 	}
 }
 
+// confText writes the words of a line for the node.
+func confText(n *ConfNode) string {
+	words := fmt.Sprintf("Sockets=%d CoresPerSocket=%d ThreadsPerCore=%d", n.Sockets, n.CoresPerSocket, n.ThreadsPerCore)
+	if len(n.GPUs) > 0 {
+		words += " Gres=" + gresWords(n.GPUs)
+	}
+	return words
+}
+
 func FuzzSlurmConf(f *testing.F) {
 	for _, s := range []string{"NodeName=DEFAULT Sockets=2\nNodeName=n[1-3],x CPUs=8 Gres=gpu:a:1,gpu:2(S:0),nic\nGresTypes=gpu\n", "Include a\nPartitionName=x Topology=y\nTopologyPlugin=topology/tree", "NodeName=a Boards=65535 SocketsPerBoard=65535 CoresPerSocket=65533 gres=gpu:no_consume:1K,gpu::1", "nodename=a gres=gpu((:))\nNodeName=\"b\" Procs=16", "NodeName=n1 Gres=gpu:18446744073709551615,gpu:1", "Prolog=/p\nPrologTimeout=0x20\nSwitchType=switch/nvidia_imex\nSwitchParameters=a,imex_channel_count=4096"} {
 		f.Add([]byte(s))
@@ -145,14 +154,14 @@ func FuzzSlurmConf(f *testing.F) {
 			if n.Sockets < 1 || n.CoresPerSocket < 1 || n.ThreadsPerCore < 1 || hostlist.CheckName(name) != nil {
 				continue // a shape or a name that Slurm would take and we do not write
 			}
-			again, err := ParseSlurmConf("again", []byte("NodeName="+name+" "+n.String()+"\n"), nil)
+			again, err := ParseSlurmConf("again", []byte("NodeName="+name+" "+confText(n)+"\n"), nil)
 			if err != nil {
-				if strings.ContainsAny(n.String(), "\\#\"") || strings.Contains(n.String(), "=,") {
+				if strings.ContainsAny(confText(n), "\\#\"") || strings.Contains(confText(n), "=,") {
 					continue
 				}
-				t.Fatalf("what String wrote is refused: %v", err)
+				t.Fatalf("what confText wrote is refused: %v", err)
 			}
-			if diff := cmp.Diff(n, again.Nodes[name]); diff != "" && !strings.ContainsAny(n.String(), "\\#\"( \t\r\v\f") {
+			if diff := cmp.Diff(n, again.Nodes[name]); diff != "" && !strings.ContainsAny(confText(n), "\\#\"( \t\r\v\f") {
 				t.Fatalf("(-first +second):\n%s", diff)
 			}
 		}

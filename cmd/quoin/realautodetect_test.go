@@ -57,14 +57,14 @@ func autoDetectMachines(t *testing.T, way string) []*topology.Node {
 func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming string, nodes []*topology.Node, more map[string]string, prepare ...string) *gresRig {
 	t.Helper()
 	out := t.TempDir()
-	o := renderOptions{output: out, settings: given(t, "slurmVersion="+release.Slurm, "format=conf", "topology=tree", "slurmConf=true", "gres.autoDetect="+way, "gres.naming="+naming)}
+	o := renderOptions{output: out, settings: given(t, "slurmVersion="+release.Slurm, "format=conf", "topology=tree", "gres.cores=true", "gres.autoDetect="+way, "gres.naming="+naming)}
 	var stdout, stderr bytes.Buffer
 	if err := render(nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
 		t.Fatal(err)
 	}
 	files := map[string]string{}
 	maps.Copy(files, more)
-	for _, name := range []string{"topology.conf", "gres.conf", slurmconf.SlurmNodesFile} {
+	for _, name := range []string{"topology.conf", "gres.conf"} {
 		text, err := os.ReadFile(filepath.Join(out, name))
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +80,8 @@ func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming stri
 			t.Errorf("a line with values beside AutoDetect, or for the wrong node: %+v", l)
 		}
 	}
-	files[slurmconf.SlurmNodesFile] = withPorts(t, files[slurmconf.SlurmNodesFile])
+	r := &gresRig{nil, t, naming, strings.Replace(way, "full", "nvidia", 1), nodes} // Debian's slurmd has no NVML
+	files[nodesFile] = r.confLines(true)
 	model := detectedModel
 	if way == "nvml" {
 		model = ""
@@ -88,14 +89,14 @@ func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming stri
 	c, err := slurmrig.Start(t.Context(), release, t.TempDir(), slurmrig.Config{GPUs: 8, Model: model, Files: files, SlurmConf: `SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 NodeName=DEFAULT RealMemory=1000
-Include slurm-nodes.conf
+Include ` + nodesFile + `
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	r := &gresRig{c, t, naming, strings.Replace(way, "full", "nvidia", 1), nodes} // Debian's slurmd has no NVML
+	r.Cluster = c
 	r.makeCapabilities()
 	for _, script := range prepare {
 		r.must("bash", "-c", script)

@@ -20,15 +20,14 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent"
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// gresRig is a real Slurm whose slurm.conf has the rendered fragment, with
-// slurmds that take the rendered gres.conf.
+// gresRig is a real Slurm whose slurm.conf lists the nodes as their reports are,
+// with slurmds that take the rendered gres.conf.
 type gresRig struct {
 	*slurmrig.Cluster
 	t       *testing.T
@@ -204,32 +203,33 @@ func startGresRig(t *testing.T, release slurmrig.Release, naming string) *gresRi
 	t.Helper()
 	nodes := gresMachines(t)
 	dir, out := t.TempDir(), t.TempDir()
-	o := renderOptions{output: out, settings: given(t, "slurmVersion="+release.Slurm, "topology=tree", "slurmConf=true", "gres.naming="+naming)}
+	o := renderOptions{output: out, settings: given(t, "slurmVersion="+release.Slurm, "topology=tree", "gres.cores=true", "gres.naming="+naming)}
 	var stdout, stderr bytes.Buffer
 	if err := render(nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
 		t.Fatal(err)
 	}
 	files := map[string]string{"prolog.sh": gresProlog}
-	for _, name := range []string{"topology.conf", "topology.yaml", "gres.conf", slurmconf.SlurmNodesFile} {
+	for _, name := range []string{"topology.conf", "topology.yaml", "gres.conf"} {
 		if text, err := os.ReadFile(filepath.Join(out, name)); err == nil {
 			files[name] = string(text)
 		}
 	}
-	files[slurmconf.SlurmNodesFile] = withPorts(t, files[slurmconf.SlurmNodesFile])
+	r := &gresRig{nil, t, naming, "", nodes}
+	files[nodesFile] = r.confLines(files["topology.conf"] != "")
 	c, err := slurmrig.Start(t.Context(), release, dir, slurmrig.Config{GPUs: 8, Files: files, SlurmConf: `Prolog=/etc/slurm/prolog.sh
 PrologFlags=Alloc
 KillWait=1
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 NodeName=DEFAULT RealMemory=1000
-Include slurm-nodes.conf
+Include ` + nodesFile + `
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	r := &gresRig{c, t, naming, "", nodes}
+	r.Cluster = c
 	r.makeCapabilities()
 	r.register()
 	return r
@@ -267,22 +267,32 @@ func reportFiles(t *testing.T, nodes []*topology.Node) []string {
 	return reports
 }
 
-// withPorts lets the slurmds of all nodes run on this machine.
-func withPorts(t *testing.T, fragment string) string {
-	t.Helper()
+// nodesFile is a part of slurm.conf.
+const nodesFile = "nodes.conf"
+
+// confLines lists the nodes for a slurm.conf, all of them on this machine, with the
+// sockets and the GPUs of their reports.
+func (r *gresRig) confLines(tree bool) string {
+	r.t.Helper()
 	var b strings.Builder
-	port := 21000
-	for line := range strings.Lines(fragment) {
-		if list, ok := strings.CutPrefix(line, "NodeName="); ok {
-			list, _, _ = strings.Cut(list, " ")
-			hosts, err := hostlist.Expand(list)
-			if err != nil {
-				t.Fatal(err)
-			}
-			line = fmt.Sprintf("%s NodeAddr=127.0.0.1 Port=[%d-%d]\n", strings.TrimSpace(line), port, port+len(hosts)-1)
-			port += len(hosts)
+	b.WriteString("GresTypes=gpu\n")
+	if tree {
+		b.WriteString("TopologyPlugin=topology/tree\n")
+	}
+	for i, n := range r.nodes {
+		var gres []string
+		counts := map[string]int{}
+		for _, d := range r.wantDevices(n) {
+			counts[d.Type]++
 		}
-		b.WriteString(line)
+		for _, typ := range slices.Sorted(maps.Keys(counts)) {
+			gres = append(gres, fmt.Sprintf("gpu:%s:%d", typ, counts[typ]))
+		}
+		fmt.Fprintf(&b, "NodeName=%s NodeAddr=127.0.0.1 Port=%d Sockets=%d CoresPerSocket=%d ThreadsPerCore=%d", n.Name, 21000+i, len(n.Sockets), n.Sockets[0].Cores, threadsOf(n))
+		if len(gres) > 0 {
+			b.WriteString(" Gres=" + strings.Join(gres, ","))
+		}
+		b.WriteByte('\n')
 	}
 	return b.String()
 }

@@ -112,7 +112,7 @@ func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports
 		}
 		fmt.Fprintf(stdout, "wrote %s\n", path)
 	}
-	for _, name := range []string{"topology.yaml", "topology.conf", "gres.conf", slurmconf.SlurmNodesFile} {
+	for _, name := range []string{"topology.yaml", "topology.conf", "gres.conf"} {
 		if _, made := made.Files[name]; made {
 			continue
 		}

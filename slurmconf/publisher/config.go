@@ -71,9 +71,6 @@ type Publication struct {
 	ForgetBlocks []string `yaml:"forgetBlocks"`
 	// Gres says how gres.conf lists GPUs.
 	Gres Gres `yaml:"gres"`
-	// SlurmConf adds slurm-nodes.conf, a fragment of slurm.conf for nodes that are
-	// listed in it, and Cores to gres.conf unless Gres.Cores says no.
-	SlurmConf bool `yaml:"slurmConf"`
 	// Annotate writes topology.slinky.slurm.net/spec on Nodes, if the release takes it.
 	Annotate *bool `yaml:"annotate"`
 	// Settle is the time for which facts must stay the same before they are published.
@@ -117,8 +114,8 @@ type Gres struct {
 	// Types are the Types of products that naming is not to name.
 	Types map[string]string `yaml:"types"`
 	// Cores writes the cores of each GPU's socket. slurm.conf must have the
-	// sockets and cores that the nodes have. The default is Publication.SlurmConf.
-	Cores *bool `yaml:"cores"`
+	// sockets and cores that the nodes have.
+	Cores bool `yaml:"cores"`
 	// AutoDetect is how all nodes detect their GPUs: "nvidia", "nvml" or "full". "off"
 	// only lists GPUs. Empty: GPUs are listed, and detected on nodes without a report.
 	AutoDetect string `yaml:"autoDetect"`
@@ -187,10 +184,6 @@ func (p *Publication) complete() {
 	p.MinBlockNodes = cmp.Or(p.MinBlockNodes, d.MinBlockNodes)
 	p.MaxChange = cmp.Or(p.MaxChange, d.MaxChange)
 	p.Annotate = cmp.Or(p.Annotate, d.Annotate)
-	if p.Gres.Cores == nil {
-		cores := p.SlurmConf
-		p.Gres.Cores = &cores
-	}
 	if p.DomainLabels == nil {
 		p.DomainLabels = d.DomainLabels
 	}
@@ -201,7 +194,7 @@ func (p *Publication) complete() {
 
 // gres is how gres.conf is made.
 func (p *Publication) gres() slurmconf.GresOptions {
-	return slurmconf.GresOptions{Naming: slurmconf.GresNaming(p.Gres.Naming), Types: p.Gres.Types, Cores: *p.Gres.Cores, AutoDetect: p.Gres.AutoDetect}
+	return slurmconf.GresOptions{Naming: slurmconf.GresNaming(p.Gres.Naming), Types: p.Gres.Types, Cores: p.Gres.Cores, AutoDetect: p.Gres.AutoDetect}
 }
 
 // policy is what the plan is made by.

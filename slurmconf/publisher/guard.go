@@ -29,9 +29,6 @@ func (s *state) tooMuch(prev Previous, was *Published, made *Made) (reason, what
 			return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or go, more than %.0f %%", changed, of, 100**s.pub.MaxChange)
 		}
 	}
-	if changed, of := fragmentChanges(prev.Nodes, made.nodes); s.pub.SlurmConf && !s.allowed(changed, of) {
-		return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in slurm-nodes.conf would change or go, more than %.0f %%", changed, of, 100**s.pub.MaxChange)
-	}
 	blocks := len(made.Plan.Blocks) > 0 && s.pub.Topology == string(slurmconf.KindAuto) && s.pub.followsBlocks()
 	if blocks && len(prev.Topology.Blocks) == 0 && len(prev.Topology.Switches) > 0 {
 		return "KindChange", "the first NVLink domains are known and the default topology would turn from tree to block, which slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep it"

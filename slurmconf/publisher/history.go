@@ -197,7 +197,7 @@ func (prev *Previous) rename(to map[string]string) {
 	for i := range prev.Topology.Switches {
 		in(prev.Topology.Switches[i].Nodes)
 	}
-	prev.Gres, prev.Nodes = renamed(prev.Gres, to), renamed(prev.Nodes, to)
+	prev.Gres = renamed(prev.Gres, to)
 }
 
 // renamed returns what is known by names with those of to changed.

@@ -183,7 +183,7 @@ func TestRenamePrevious(t *testing.T) {
 			for node, name := range tt.now {
 				g.Facts = append(g.Facts, topology.Facts{Name: node, SlurmName: name})
 			}
-			prev := Previous{Nodes: map[string]slurmconf.FragmentNode{"a": {}, "b": {}}, Topology: &placement.Previous{Blocks: []placement.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []placement.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}
+			prev := Previous{Gres: map[string][]slurmconf.GresLine{"a": {}, "b": {}}, Topology: &placement.Previous{Blocks: []placement.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []placement.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}
 			h := nodeHistory{published: tt.published}
 			h.rename(&g, &prev)
 			for _, got := range [][]string{prev.Topology.Blocks[0].Nodes, prev.Topology.Switches[0].Nodes} {
@@ -191,8 +191,8 @@ func TestRenamePrevious(t *testing.T) {
 					t.Errorf("%v, want %s", got, tt.want)
 				}
 			}
-			if got, want := slices.Sorted(maps.Keys(prev.Nodes)), slices.Sorted(strings.FieldsSeq(tt.want)); !slices.Equal(got, want) {
-				t.Errorf("the fragment has %v, want %v", got, want)
+			if got, want := slices.Sorted(maps.Keys(prev.Gres)), slices.Sorted(strings.FieldsSeq(tt.want)); !slices.Equal(got, want) {
+				t.Errorf("gres.conf has %v, want %v", got, want)
 			}
 		})
 	}

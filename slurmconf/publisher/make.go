@@ -19,8 +19,8 @@ import (
 // with them.
 type Made struct {
 	Plan *placement.Plan
-	// Files are by name: topology.conf or topology.yaml, gres.conf where a node has
-	// GPUs, and slurm-nodes.conf where the publication has it.
+	// Files are by name: topology.conf or topology.yaml, and gres.conf if a node has
+	// GPUs.
 	Files map[string]string
 	// Specs is the Topology= string of every node that has a place.
 	Specs    map[string]string
@@ -29,7 +29,6 @@ type Made struct {
 	Findings []slurmconf.Finding
 	Problems []topology.Problem
 	gres     []slurmconf.GresLine
-	nodes    map[string]slurmconf.FragmentNode // of the fragment of slurm.conf
 	// topologies are those of the plan.
 	topologies []slurmconf.Topology
 	// leaving is AnnotationLeaving.
@@ -68,11 +67,6 @@ func Make(p *Publication, g Gathered, prev Previous) (*Made, error) {
 	all := m.keepTopologies(p, &prev, m.topologies)
 	if err := m.render(p, all); err != nil {
 		return nil, err
-	}
-	if p.SlurmConf {
-		if err := m.addFragment(p, &g, prev, m.topologies); err != nil {
-			return nil, err
-		}
 	}
 	m.Digest = Digest(m.Files)
 	m.check(p, all)
@@ -144,7 +138,7 @@ func (m *Made) render(p *Publication, topologies []slurmconf.Topology) error {
 func (m *Made) check(p *Publication, topologies []slurmconf.Topology) {
 	var files []slurmconf.File
 	for _, name := range ownFiles {
-		if text, ok := m.Files[name]; ok && name != slurmconf.SlurmNodesFile {
+		if text, ok := m.Files[name]; ok {
 			files = append(files, slurmconf.File{Name: name, Data: []byte(text)})
 		}
 	}
@@ -152,12 +146,7 @@ func (m *Made) check(p *Publication, topologies []slurmconf.Topology) {
 	if topologies[0].Tree != nil {
 		plugin = slurmconf.PluginTree
 	}
-	nodes, err := m.confNodes()
-	if err != nil {
-		m.Refused, m.Message = "LintFatal", err.Error()
-		return
-	}
-	m.Findings = slurmconf.Lint(files, slurmconf.Options{Release: p.release, Plugin: plugin, Nodes: nodes})
+	m.Findings = slurmconf.Lint(files, slurmconf.Options{Release: p.release, Plugin: plugin})
 	for _, f := range m.Findings {
 		if f.Severity == slurmconf.Fatal {
 			m.Refused, m.Message = "LintFatal", f.String()

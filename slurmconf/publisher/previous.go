@@ -16,9 +16,6 @@ type Previous struct {
 	Topology *placement.Previous
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]slurmconf.GresLine
-	// Nodes is what the fragment of slurm.conf says of each node, nil where there is
-	// none.
-	Nodes map[string]slurmconf.FragmentNode
 	// topologies are those of the file.
 	topologies []slurmconf.Topology
 	// leaving are the nodes of AnnotationLeaving.
@@ -39,11 +36,6 @@ func readPrevious(was *Published) (prev Previous, err error) {
 	}
 	if prev.Gres, err = slurmconf.GresByNode(lines); err != nil {
 		return prev, err
-	}
-	if text, ok := was.Files[slurmconf.SlurmNodesFile]; ok {
-		if prev.Nodes, err = slurmconf.ParseFragment(slurmconf.SlurmNodesFile, []byte(text)); err != nil {
-			return prev, err
-		}
 	}
 	for _, name := range []string{"topology.yaml", "topology.conf"} {
 		if text := was.Files[name]; text != "" {
@@ -90,11 +82,6 @@ func (prev Previous) nodes() []string {
 	names := slices.Collect(maps.Keys(placed))
 	for n := range prev.Gres {
 		if _, ok := placed[n]; !ok {
-			names = append(names, n)
-		}
-	}
-	for n := range prev.Nodes {
-		if _, ok := placed[n]; !ok && prev.Gres[n] == nil {
 			names = append(names, n)
 		}
 	}

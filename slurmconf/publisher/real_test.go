@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -33,7 +32,7 @@ func TestRealSlurmLoadsEverySite(t *testing.T) {
 
 func loads(t *testing.T, release slurmrig.Release, format, site string) {
 	t.Helper()
-	pub := complete(t, Publication{SlurmVersion: release.Slurm, Format: format, SlurmConf: true})[0]
+	pub := complete(t, Publication{SlurmVersion: release.Slurm, Format: format})[0]
 	facts := Gather(&pub, snapshotOf(openCluster(t, site)))
 	made, err := Make(&pub, facts, Previous{})
 	if err != nil || made.Refused != "" {
@@ -41,8 +40,8 @@ func loads(t *testing.T, release slurmrig.Release, format, site string) {
 	}
 	file := "topology." + format
 	rig, err := slurmrig.Start(t.Context(), release, t.TempDir(), slurmrig.Config{
-		SlurmConf: "NodeName=DEFAULT RealMemory=1000 State=UNKNOWN\nInclude slurm-nodes.conf\nPartitionName=main Nodes=ALL\n",
-		Files:     map[string]string{file: made.Files[file], slurmconf.SlurmNodesFile: atPorts(t, made, facts)},
+		SlurmConf: nodesAndPartitions(made, facts, format),
+		Files:     map[string]string{file: made.Files[file]},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -77,12 +76,12 @@ func loads(t *testing.T, release slurmrig.Release, format, site string) {
 			t.Errorf("topology %q: %d nodes compared, %v\n%v\n%s", name, compared, err, differences, out)
 		}
 	}
-	comparePartitions(t, rig, made, topologies)
+	comparePartitions(t, rig, topologies)
 }
 
-// comparePartitions has slurmctld place the jobs of each partition that the
-// fragment lists by its topology.
-func comparePartitions(t *testing.T, rig *slurmrig.Cluster, made *Made, topologies []string) {
+// comparePartitions reads back that the jobs of each partition are placed by its
+// topology.
+func comparePartitions(t *testing.T, rig *slurmrig.Cluster, topologies []string) {
 	t.Helper()
 	out, err := rig.Run(t.Context(), "scontrol", "show", "partition", "-o")
 	if err != nil {
@@ -92,40 +91,28 @@ func comparePartitions(t *testing.T, rig *slurmrig.Cluster, made *Made, topologi
 		if name != "" && !slices.ContainsFunc(strings.Split(out, "\n"), func(l string) bool {
 			return strings.HasPrefix(l, "PartitionName="+name+" ") && strings.Contains(l, " Topology="+name)
 		}) {
-			t.Errorf("no partition has topology %s:\n%s\n%s", name, out, made.Files[slurmconf.SlurmNodesFile])
+			t.Errorf("no partition has topology %s:\n%s", name, out)
 		}
 	}
 }
 
-// atPorts is the published fragment, with the partitions that it has in comments,
-// for nodes that are all on this machine. Nodes that it does not know follow.
-func atPorts(t *testing.T, made *Made, facts Gathered) string {
-	t.Helper()
+// nodesAndPartitions are the lines of a slurm.conf with all nodes on this machine, and
+// of topology.yaml with a partition for each topology.
+func nodesAndPartitions(made *Made, facts Gathered, format string) string {
 	var b strings.Builder
-	port := 22000
-	add := func(line string, nodes int) {
-		fmt.Fprintf(&b, "%s NodeAddr=127.0.0.1 Port=[%d-%d]\n", strings.TrimSpace(line), port, port+nodes-1)
-		port += nodes
+	b.WriteString("NodeName=DEFAULT RealMemory=1000 State=UNKNOWN\n")
+	for i, f := range facts.Facts {
+		fmt.Fprintf(&b, "NodeName=%s NodeAddr=127.0.0.1 Port=%d\n", f.SlurmName, 22000+i)
 	}
-	for line := range strings.Lines(made.Files[slurmconf.SlurmNodesFile]) {
-		list, isNode := strings.CutPrefix(line, "NodeName=")
-		list, _, _ = strings.Cut(list, " ")
-		hosts, err := hostlist.Expand(list)
-		switch partition, found := strings.CutPrefix(line, "# PartitionName="); {
-		case isNode && err != nil:
-			t.Fatal(err)
-		case isNode:
-			add(line, len(hosts))
-		case found:
-			b.WriteString("PartitionName=" + partition)
-		default:
-			b.WriteString(line)
+	for _, tp := range made.topologies {
+		if format == "yaml" {
+			fmt.Fprintf(&b, "PartitionName=%s Nodes=ALL Topology=%s\n", tp.Name, tp.Name)
+		} else if tp.Tree != nil {
+			b.WriteString("TopologyPlugin=topology/tree\n")
+		} else {
+			b.WriteString("TopologyPlugin=topology/block\n")
 		}
 	}
-	for _, f := range facts.Facts {
-		if _, ok := made.nodes[f.SlurmName]; !ok {
-			add("NodeName="+f.SlurmName, 1)
-		}
-	}
+	b.WriteString("PartitionName=main Nodes=ALL\n")
 	return b.String()
 }

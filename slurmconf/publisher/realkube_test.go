@@ -23,7 +23,7 @@ func TestRealPublication(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
 	ms := Duration{Duration: time.Millisecond}
-	pubs := complete(t, Publication{Namespace: "default", SlurmConf: true, Settle: Duration{Duration: time.Second}, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
+	pubs := complete(t, Publication{Namespace: "default", Settle: Duration{Duration: time.Second}, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
 	r := &publicationRig{t: t, client: c.Client()}
 	for n := range 36 {
 		r.addNode(n)
@@ -93,9 +93,9 @@ func (r *publicationRig) deleted(t *testing.T) {
 }
 
 func (r *publicationRig) edited(t *testing.T) {
-	r.patch(t, map[string]any{"data": map[string]any{"topology.yaml": r.text + "# a note\n", "gres.conf": nil, "slurm-nodes.conf": "NodeName=x\n", "theirs": "stays"}})
+	r.patch(t, map[string]any{"data": map[string]any{"topology.yaml": r.text + "# a note\n", "gres.conf": nil, "theirs": "stays"}})
 	r.until(t, "restored", func(cm *corev1.ConfigMap) bool {
-		return cm.Data["topology.yaml"] == r.text && cm.Data["gres.conf"] != "" && strings.Contains(cm.Data["slurm-nodes.conf"], "Gres=") && cm.Data["theirs"] == "stays"
+		return cm.Data["topology.yaml"] == r.text && cm.Data["gres.conf"] != "" && cm.Data["theirs"] == "stays"
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -93,7 +92,7 @@ type Published struct {
 // AnnotationApprove is in it: an approval is used once.
 var (
 	ownAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationLeftOut, AnnotationLeaving, AnnotationHeld, AnnotationHeldReason, AnnotationApprove}
-	ownFiles       = []string{"topology.conf", "topology.yaml", "gres.conf", slurmconf.SlurmNodesFile}
+	ownFiles       = []string{"topology.conf", "topology.yaml", "gres.conf"}
 )
 
 // Source gives the facts and says when they change.
