@@ -61,7 +61,9 @@ func TestDCGMIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := filepath.Join(p.dir, "run")
-	p.start(command(t, linkQuoin(t), 550, fake.New(t, "h100"), "agent", "--config", config, "--listen", p.address, "--set", "agent.runDir="+run))
+	m := fake.New(t, "h100")
+	m.RealBoot()
+	p.start(command(t, linkQuoin(t), 550, m, "agent", "--config", config, "--listen", p.address, "--set", "agent.runDir="+run))
 	p.until("report and inventory", func() bool {
 		_, err := os.Stat(filepath.Join(run, "inventory.json"))
 		return err == nil && p.settled() && p.metric("quoin_agent_report_stored") == 1

@@ -81,13 +81,28 @@ func (r *domainRig) block(name string) string {
 // run starts the agent anew, with so long between two readings.
 func (r *domainRig) run(interval string) {
 	r.t.Helper()
-	if r.cmd != nil {
-		_ = r.cmd.Process.Signal(syscall.SIGTERM)
-		if err := r.cmd.Wait(); err != nil {
-			r.t.Fatal(err)
-		}
-	}
+	r.stop()
 	r.start(r.onNVML(r.quoin, 580, r.machine, interval))
+}
+
+// reboot reboots the machine and starts the agent. The agent of the last boot has
+// ended before: it must not read the new one.
+func (r *domainRig) reboot(interval string, statements ...string) {
+	r.t.Helper()
+	r.stop()
+	r.machine.Reboot(statements...)
+	r.run(interval)
+}
+
+func (r *domainRig) stop() {
+	r.t.Helper()
+	if r.cmd == nil || r.cmd.ProcessState != nil {
+		return
+	}
+	_ = r.cmd.Process.Signal(syscall.SIGTERM)
+	if err := r.cmd.Wait(); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // stays waits until the agent has reported what is wanted and the publisher has
@@ -130,17 +145,14 @@ func TestNVMLDomain(t *testing.T) {
 		t.Errorf("what was confirmed has not outlived the agent: %s", r.report())
 	}
 
-	r.machine.Reboot("fabric inProgress")
-	r.run("20ms")
+	r.reboot("20ms", "fabric inProgress")
 	r.stays("in progress after a reboot", boot2)
 	r.machine.Change(inDomain(2), "gpu 5", "fabric inProgress")
 	r.stays("one GPU in progress", `"clusterUUID":"00000000-0000-0000-0000-000000000002"`)
 
-	r.machine.Reboot("fabric notSupported") // read once in an hour
-	r.run("1h")
+	r.reboot("1h", "fabric notSupported") // read once in an hour
 	r.stays("no NVLink, read once after a reboot", `"state":"notSupported"`)
-	r.machine.Reboot(inDomain(2))
-	r.run("1h")
+	r.reboot("1h", inDomain(2))
 	r.stays("read once after a reboot", boot4)
 	if probe := r.probe(); probe == 0 || syscall.Kill(probe, syscall.SIGKILL) != nil {
 		t.Fatalf("no probe %d to kill", probe)
@@ -159,8 +171,7 @@ func TestNVMLDomain(t *testing.T) {
 	if strings.Contains(r.report(), "DomainChanged") {
 		t.Errorf("a new boot has the problem of the last one: %s", r.report())
 	}
-	r.machine.Reboot("fabric notSupported")
-	r.run("20ms")
+	r.reboot("20ms", "fabric notSupported")
 	r.until("that there is none is confirmed", func() bool { return strings.Contains(r.report(), `"domain":"none"`) })
 	r.until("n1 has left", func() bool { return r.block("n1") == "" })
 }

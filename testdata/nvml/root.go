@@ -53,6 +53,19 @@ func (m *Machine) Reboot(more ...string) {
 	m.Change(more...)
 }
 
+// RealBoot gives the machine, below its Root, the boot id of this kernel. The hook
+// reads that one: a job of another boot has ended.
+func (m *Machine) RealBoot() {
+	m.t.Helper()
+	m.Root()
+	id, err := os.ReadFile(filepath.Join("/", bootFile))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.files[bootFile] = string(id)
+	m.write(bootFile)
+}
+
 // bootFile names the machine's boot, and bootID is its form.
 const (
 	bootFile = "proc/sys/kernel/random/boot_id"
