@@ -52,7 +52,6 @@ const (
 	CallJobInfo     = "jobinfo"
 	CallConfig      = "config"
 	CallEnvironment = "environment"
-	CallTopology    = "topology"
 	CallSummary     = "summary"
 	CallTimeout     = "timeout"
 	CallSignal      = "signal"

@@ -16,8 +16,6 @@ type HookConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	MappingDir string `json:"mappingDir"`
-	// Unlink releases a GPU by removing its file, for exporters before 4.3.1.
-	Unlink bool `json:"unlink,omitempty"`
 	// Wait bounds all that a call may hold up a job or a node; DefaultWait if zero.
 	Wait Duration `json:"wait,omitzero"`
 	// SummaryDir gets a copy of each job's summary; it may be shared by nodes.
@@ -145,7 +143,7 @@ func ReadHookConfig(runDir string) (*HookConfig, error) {
 	case err == nil:
 		return &c, nil
 	case ours && c.MappingDir != "":
-		return &HookConfig{APIVersion: c.APIVersion, Kind: c.Kind, MappingDir: c.MappingDir, Unlink: c.Unlink}, fmt.Errorf("%s: %w", path, err)
+		return &HookConfig{APIVersion: c.APIVersion, Kind: c.Kind, MappingDir: c.MappingDir}, fmt.Errorf("%s: %w", path, err)
 	}
 	return nil, fmt.Errorf("%s: %w", path, err)
 }

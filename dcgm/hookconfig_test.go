@@ -12,7 +12,7 @@ import (
 
 func TestHookConfigRoundTrip(t *testing.T) {
 	run := t.TempDir()
-	want := HookConfig{APIVersion: APIVersion, Kind: hookConfigKind, MappingDir: "/map", Unlink: true, Wait: Duration(3 * time.Second), SummaryDir: "/shared",
+	want := HookConfig{APIVersion: APIVersion, Kind: hookConfigKind, MappingDir: "/map", Wait: Duration(3 * time.Second), SummaryDir: "/shared",
 		JobInfo: &JobInfo{Command: "/usr/bin/scontrol", Timeout: Duration(time.Second)}, Gate: &Gate{Wait: Duration(5 * time.Second), Policy: GateHold}}
 	if err := WriteHookConfig(run, want); err != nil {
 		t.Fatal(err)
@@ -21,7 +21,7 @@ func TestHookConfigRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(&want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	const head = `{"apiVersion":"quoin.dev/v1alpha1","kind":"HookConfig","mappingDir":"/map","unlink":true`
+	const head = `{"apiVersion":"quoin.dev/v1alpha1","kind":"HookConfig","mappingDir":"/map"`
 	for _, tt := range []struct {
 		name, text, err string
 		kept            bool
@@ -47,7 +47,7 @@ func TestHookConfigRoundTrip(t *testing.T) {
 		if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)
 		}
-		if kept := c != nil && c.MappingDir == "/map" && c.Unlink; kept != tt.kept || err != nil && c != nil && *c != (HookConfig{APIVersion, hookConfigKind, "/map", true, 0, "", nil, nil}) {
+		if kept := c != nil && c.MappingDir == "/map"; kept != tt.kept || err != nil && c != nil && *c != (HookConfig{APIVersion, hookConfigKind, "/map", 0, "", nil, nil}) {
 			t.Errorf("%s: %+v, want the directory: %t", tt.name, c, tt.kept)
 		}
 	}

@@ -81,17 +81,17 @@ func (m Mapping) KeepInventory(inv Inventory) error {
 	return WriteInventory(filepath.Join(m.Dir, stagingFolder), inv)
 }
 
-// FindInventory reads the inventory, and says whether it is the one of this boot.
-// Where there is none it is the last that is known, which a boot seldom changes,
-// beside the error that says why; nil where none is.
-func (m Mapping) FindInventory() (inv *Inventory, current bool, err error) {
-	inv, err = ReadInventory(m.RunDir)
+// FindInventory reads the run directory's inventory, and says whether it is of this
+// boot. If it is not, FindInventory returns an error that says why, and beside it the
+// last inventory that is known: a boot seldom changes GPUs. That may be nil.
+func (m Mapping) FindInventory(runDir string) (inv *Inventory, current bool, err error) {
+	inv, err = ReadInventory(runDir)
 	boot := BootID()
 	switch {
 	case err == nil && (inv.BootID == "" || boot == "" || inv.BootID == boot):
 		return inv, true, nil
 	case err == nil:
-		return inv, false, fmt.Errorf("%s is of another boot", filepath.Join(m.RunDir, InventoryFile))
+		return inv, false, fmt.Errorf("%s is of another boot", filepath.Join(runDir, InventoryFile))
 	}
 	inv, _ = readInventory(filepath.Join(m.Dir, stagingFolder, InventoryFile)) // a copy that is broken is as none
 	return inv, false, err

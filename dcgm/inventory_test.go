@@ -142,7 +142,7 @@ func TestFindInventory(t *testing.T) {
 	run, dir := t.TempDir(), t.TempDir()
 	bootFile := filepath.Join(t.TempDir(), "boot_id")
 	setBootFile(t, bootFile)
-	m := Mapping{Dir: dir, RunDir: run}
+	m := Mapping{Dir: dir}
 	boot := func(id string) {
 		t.Helper()
 		if err := os.WriteFile(bootFile, []byte(id+"\n"), 0o600); err != nil {
@@ -151,7 +151,7 @@ func TestFindInventory(t *testing.T) {
 	}
 	check := func(step string, found, current bool, said string) {
 		t.Helper()
-		inv, is, err := m.FindInventory()
+		inv, is, err := m.FindInventory(run)
 		if (inv != nil) != found || is != current || (err == nil) != (said == "") || err != nil && !strings.Contains(err.Error(), said) {
 			t.Errorf("%s: %+v, current %t, %v", step, inv, is, err)
 		}

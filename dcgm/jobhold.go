@@ -1,7 +1,9 @@
 package dcgm
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -18,13 +20,13 @@ func (j JobInfo) Hold(ctx context.Context, job, slurmConf string) error {
 	if err != nil {
 		return fmt.Errorf("ask %s about the job: %w", j.Command, err)
 	}
-	state, err := parseJobState(text, job)
+	state, err := parseState(text, job)
 	if err != nil {
 		return fmt.Errorf("ask %s about the job: %w", j.Command, err)
 	}
 	// Another of its nodes may have put it back already, and then it completes first.
 	back := strings.Contains(strings.ReplaceAll(string(jobLine(text, job)), "_", " "), "job requeued in held state")
-	switch state.State { // one that ends would come back to life
+	switch state { // one that ends would come back to life
 	case "RUNNING", "CONFIGURING":
 	case "PENDING", "REQUEUED", "REQUEUE_HOLD":
 		return nil
@@ -32,7 +34,7 @@ func (j JobInfo) Hold(ctx context.Context, job, slurmConf string) error {
 		if back {
 			return nil
 		}
-		return fmt.Errorf("hold job %s: it is %s", job, state.State)
+		return fmt.Errorf("hold job %s: it is %s", job, state)
 	}
 	if facts.ArrayJobID != "" { // the raw id of an array's last task is the whole array's
 		if !isNumber(facts.ArrayTaskID) {
@@ -45,4 +47,19 @@ func (j JobInfo) Hold(ctx context.Context, job, slurmConf string) error {
 		return fmt.Errorf("%s requeuehold %s: %w: %s", j.Command, job, err, said)
 	}
 	return nil
+}
+
+// parseState reads the state from the job's line. A user can put a key into a name
+// or a comment: if a line has two states, neither is sure.
+func parseState(text []byte, job string) (string, error) {
+	line := jobLine(text, job)
+	_, rest, ok := bytes.Cut(line, []byte(" UserId="))
+	if !ok {
+		return "", errors.New("the answer has no line of the job's")
+	}
+	state := field(string(rest), "JobState")
+	if state == "" || bytes.Count(line, []byte(" JobState=")) != 1 {
+		return "", errors.New("the job's line has no JobState, or more than one")
+	}
+	return state, nil
 }

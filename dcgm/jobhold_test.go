@@ -54,3 +54,31 @@ func TestHold(t *testing.T) {
 		})
 	}
 }
+
+func TestParseState(t *testing.T) {
+	for _, tt := range []struct{ name, text, want, err string }{
+		{"runs", "JobId=7 JobName=x UserId=u(1) JobState=RUNNING StartTime=1\n", "RUNNING", ""},
+		{"its array's first", "JobId=6 JobName=x UserId=u(1) JobState=PENDING\nJobId=7 JobName=x UserId=u(1) JobState=RUNNING\n", "RUNNING", ""},
+		{"a state in the name", "JobId=7 JobName=x JobState=COMPLETED UserId=u(1) JobState=RUNNING\n", "", "more than one"},
+		{"a user in the name", "JobId=7 JobName=x UserId=u(1) JobState=COMPLETED UserId=u(1) JobState=RUNNING\n", "", "more than one"},
+		{"a state in the comment", "JobId=7 JobName=x UserId=u(1) JobState=RUNNING Comment=a JobState=FAILED\n", "", "more than one"},
+		{"another job", "JobId=77 JobName=x UserId=u(1) JobState=COMPLETED\n", "", "no line of the job's"},
+		{"nothing", "", "", "no line of the job's"},
+		{"cut off", "JobId=7 JobName=x UserId=u(1)", "", "no JobState"},
+	} {
+		got, err := parseState([]byte(tt.text), "7")
+		if got != tt.want || (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %q, %v; want %q, %q", tt.name, got, err, tt.want, tt.err)
+		}
+	}
+}
+
+func FuzzParseState(f *testing.F) {
+	f.Add("JobId=7 JobName=a b UserId=u(1) JobState=RUNNING StartTime=1 NodeList=n1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := parseState([]byte(text), "7")
+		if (err == nil) != (s != "") || strings.ContainsAny(s, " \n") {
+			t.Fatalf("%q, %v", s, err)
+		}
+	})
+}

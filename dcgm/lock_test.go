@@ -1,7 +1,7 @@
 package dcgm
 
 import (
-	"errors"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,115 +11,59 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMappingLock has two run directories' writers change one file.
-func TestMappingLock(t *testing.T) {
-	m := Mapping{Dir: t.TempDir()}
+// TestLockIsClosed makes the lock file for its owner alone, and takes an existing one
+// from everybody else.
+func TestLockIsClosed(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		mode os.FileMode // of the file that exists before; 0 for none
+	}{{"new", 0}, {"of an earlier release", 0o644}, {"open to all", 0o666}, {"closed", 0o600}} {
+		t.Run(tt.name, func(t *testing.T) {
+			run := t.TempDir()
+			path := filepath.Join(run, lockFile)
+			if tt.mode != 0 {
+				if err := os.WriteFile(path, nil, tt.mode); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chmod(path, tt.mode); err != nil { // whatever the umask
+					t.Fatal(err)
+				}
+			}
+			unlock, err := Lock(t.Context(), run, time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unlock()
+			if info, err := os.Stat(path); err != nil || info.Mode() != lockMode {
+				t.Errorf("the lock file is %v, %v; want mode 0600", info, err)
+			}
+			if _, err := Lock(t.Context(), run, 10*time.Millisecond); err == nil || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
+				t.Errorf("a second holder: error %v, want that the time is over", err)
+			}
+		})
+	}
+}
+
+// TestReleaseWithoutRoom releases a GPU on a disk that has no room for a new file.
+func TestReleaseWithoutRoom(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "nr_inodes=4,size=64k"); err != nil {
+		t.Skipf("mount a file system of four files: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	m := Mapping{Dir: dir}
 	if err := m.Add("7", []string{"0"}); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := m.lock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := time.Now()
-	if err := m.Add("8", []string{"0"}); err == nil || !strings.Contains(err.Error(), "for 1s") || time.Since(before) < mappingWait {
-		t.Errorf("a held lock: %v after %s", err, time.Since(before))
-	}
-	done := make(chan error)
-	go func() { done <- m.Add("8", []string{"0"}) }()
-	time.Sleep(10 * time.Millisecond)
-	unlock()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if got := files(t, m.Dir)["0"]; got != "7\n8\n" {
-		t.Errorf("0 holds %q", got)
-	}
-	// A lock that cannot be made is in nobody's way.
-	lock := filepath.Join(m.Dir, stagingFolder, lockFile)
-	if err := os.Remove(lock); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(lock, 0o755); err != nil {
-		t.Fatal(err)
+	for i := 0; ; i++ {
+		if os.WriteFile(filepath.Join(dir, stagingFolder, strings.Repeat("x", i+1)), nil, 0o600) != nil {
+			break
+		}
 	}
 	if err := m.Remove("7", []string{"0"}); err != nil {
-		t.Error(err)
-	}
-	if err := os.Remove(lock); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mkfifo(lock, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Remove("8", []string{"0"}); err != nil {
-		t.Error(err)
-	}
-	if got := files(t, m.Dir)["0"]; got != "" {
-		t.Errorf("0 holds %q", got)
-	}
-}
-
-// TestShared knows of another run directory's writers until the next boot.
-func TestShared(t *testing.T) {
-	dir, first, second := filepath.Join(t.TempDir(), "map"), t.TempDir(), t.TempDir()
-	a, b := Mapping{Dir: dir, RunDir: first}, Mapping{Dir: dir, RunDir: second}
-	is := func(step string, wantA, wantB bool) {
-		t.Helper()
-		if a.Shared() != wantA || b.Shared() != wantB {
-			t.Errorf("%s: shared %t and %t, want %t and %t", step, a.Shared(), b.Shared(), wantA, wantB)
-		}
-	}
-	is("nobody", false, false)
-	if err := b.Remove("7", []string{"0"}); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Error("a release has made the mapping directory")
-	}
-	if err := a.Add("7", []string{"0"}); err != nil {
-		t.Fatal(err)
-	}
-	is("the first", false, true)
-	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(first, link); err != nil {
-		t.Fatal(err)
-	}
-	if (Mapping{Dir: dir, RunDir: link}).Shared() {
-		t.Error("the first by another path is taken for another")
-	}
-	if err := b.Add("8", []string{"0"}); err != nil {
-		t.Fatal(err)
-	}
-	is("both", true, true)
-	if _, err := a.Sweep(); err != nil {
-		t.Fatal(err)
-	}
-	is("after a boot", false, false)
-}
-
-// TestHeldByOthers counts what jobs of the same id hold, in this boot and mapping.
-func TestHeldByOthers(t *testing.T) {
-	run := t.TempDir()
-	for key, r := range map[string]Record{
-		"7":      {JobID: "7", Cluster: "a", GPUs: []string{"0"}, MappingDir: "/map"},
-		"7@b@n":  {JobID: "7", Cluster: "b", GPUs: []string{"1", "2"}, MappingDir: "/map/"},
-		"7@c@n":  {JobID: "7", Cluster: "c", GPUs: []string{"3"}, MappingDir: "/other"},
-		"7@d@n":  {JobID: "7", Cluster: "d", GPUs: []string{"4"}, MappingDir: "/map", BootID: "another"},
-		"77@b@n": {JobID: "77", Cluster: "b", GPUs: []string{"5"}, MappingDir: "/map"},
-	} {
-		if err := WriteRecord(run, key, r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	held, err := HeldByOthers(run, "7", "/map")
-	if len(held) != 2 || !held["1"] || !held["2"] || err != nil {
-		t.Errorf("%v, %v; want 1 and 2", held, err)
-	}
-	if err := os.WriteFile(filepath.Join(run, jobsFolder, "7@e@n.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := HeldByOthers(run, "7", "/map"); err == nil {
-		t.Error("no error for a record that cannot be read")
+	if got := files(t, dir)["0"]; got != blankLine {
+		t.Errorf("the released GPU's file is %q, want a blank line", got)
 	}
 }

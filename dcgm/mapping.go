@@ -18,6 +18,10 @@ const (
 	stagingFolder = ".quoin"
 	// bootFile, in there, names the boot that the mapping files are of.
 	bootFile = "boot"
+	// blankLine is the whole file of a GPU that no job holds. The exporter makes of
+	// it a sample with hpc_job="", which Prometheus takes for no label. Of an empty
+	// file, exporters before 4.3.1 would drop the GPU's series.
+	blankLine = "\n"
 )
 
 // bootIDFile is a variable for tests.
@@ -34,18 +38,11 @@ type Mapping struct {
 	// Dir is the directory that the exporter reads. It is made when it is
 	// missing and never replaced, for the exporter's mount would keep the old.
 	Dir string
-	// Unlink releases a GPU by removing its file instead of emptying it.
-	Unlink bool
-	// RunDir is the caller's, for Shared.
-	RunDir string
 }
 
 // Add puts the job's id into the file of each of the exporter's ids.
 func (m Mapping) Add(id string, gpus []string) error {
 	if err := CheckJobID(id); err != nil {
-		return err
-	}
-	if err := m.Mark(); err != nil {
 		return err
 	}
 	return m.each(gpus, func(lines []string) []string {
@@ -84,9 +81,9 @@ func (m Mapping) Holding(id string) ([]string, error) {
 	return gpus, nil
 }
 
-// Sweep releases all GPUs once after a boot, for no job has outlived it, and
-// returns the exporter's ids of those that were labelled. The caller holds the
-// lock.
+// Sweep releases all GPUs once after a boot, because no job outlives a boot. It
+// returns the exporter's ids of the GPUs that were labelled. The caller holds the
+// run directory's lock.
 func (m Mapping) Sweep() (released []string, err error) {
 	boot, err := readFile(bootIDFile)
 	if err != nil || len(bytes.TrimSpace(boot)) == 0 {
@@ -94,19 +91,11 @@ func (m Mapping) Sweep() (released []string, err error) {
 	}
 	staging := filepath.Join(m.Dir, stagingFolder)
 	marker := filepath.Join(staging, bootFile)
-	if was, err := readFile(marker); err == nil && bytes.Equal(was, boot) {
+	if marked, err := readFile(marker); err == nil && bytes.Equal(marked, boot) {
 		return nil, nil
 	}
 	if err := os.MkdirAll(staging, 0o755); err != nil {
 		return nil, fmt.Errorf("make mapping directory: %w", err)
-	}
-	unlock, err := m.lock()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if was, err := readFile(marker); err == nil && bytes.Equal(was, boot) {
-		return nil, nil // another run directory's hook was first
 	}
 	entries, err := os.ReadDir(m.Dir)
 	if err != nil {
@@ -133,7 +122,6 @@ func (m Mapping) Sweep() (released []string, err error) {
 			released = append(released, e.Name())
 		}
 	}
-	m.forgetWriters()
 	return released, errors.Join(failed, put(fresh, marker))
 }
 
@@ -153,11 +141,6 @@ func (m Mapping) each(gpus []string, change func([]string) []string) error {
 		}
 		return fmt.Errorf("make mapping directory: %w", err)
 	}
-	unlock, err := m.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	var failed error
 	for _, gpu := range gpus {
 		if !isExporterID(gpu) {
@@ -181,34 +164,40 @@ func (m Mapping) differs(gpu string, change func([]string) []string) bool {
 }
 
 func (m Mapping) one(staging, gpu string, change func([]string) []string) error {
-	was, err := m.read(gpu)
+	before, err := m.read(gpu)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
 		return err
 	}
-	is := change(slices.Clone(was))
-	slices.Sort(is)
-	is = slices.Compact(is)
+	after := change(slices.Clone(before))
+	slices.Sort(after)
+	after = slices.Compact(after)
+	if slices.Equal(before, after) && (!missing || len(after) == 0) {
+		return nil
+	}
+	text := []byte(blankLine)
+	if len(after) > 0 {
+		text = []byte(strings.Join(after, "\n") + "\n")
+	}
 	path := filepath.Join(m.Dir, gpu)
-	switch {
-	case len(is) == 0 && m.Unlink:
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("release GPU %s: %w", gpu, err)
-		}
-		return nil
-	case slices.Equal(was, is) && (!missing || len(is) == 0):
-		return nil
-	}
-	var text []byte
-	for _, l := range is {
-		text = append(append(text, l...), '\n')
-	}
 	err = replace(staging, path, text)
-	if len(is) == 0 && (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
-		// No room for an empty file. What is cut to nothing is read whole or empty.
-		err = os.Truncate(path, 0)
+	if len(after) == 0 && (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
+		return releaseInPlace(path)
 	}
 	return err
+}
+
+// releaseInPlace cuts a file to nothing and then writes one blank line into it: the disk
+// has no room for a new file. A reader never sees a part of a job's id.
+func releaseInPlace(path string) error {
+	if err := os.Truncate(path, 0); err != nil {
+		return fmt.Errorf("release %s: %w", path, err)
+	}
+	if f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK, 0); err == nil {
+		_, _ = f.WriteString(blankLine) // an empty file is released too
+		_ = f.Close()
+	}
+	return nil
 }
 
 // read returns the good lines of a GPU's file; others are dropped at the next

@@ -38,9 +38,6 @@ func isGPUUUID(s string) bool {
 	return is && consistsOf(id, 1, 75, "-")
 }
 
-// isClusterName says whether a file may have the cluster's name.
-func isClusterName(s string) bool { return consistsOf(s, 1, 64, "_.-") && s[0] != '.' }
-
 // isPlainPart says whether a name can be part of a file's name as it is.
 func isPlainPart(s string) bool { return consistsOf(s, 0, 32, "_.-") }
 

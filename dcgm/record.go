@@ -31,8 +31,6 @@ type Record struct {
 	NumNodes string `json:"numNodes,omitempty"`
 	// EndTime is the planned end in seconds since 1970.
 	EndTime string `json:"endTime,omitempty"`
-	// SlurmConf is the Prolog's SLURM_CONF, by which the job's cluster is asked.
-	SlurmConf string `json:"slurmConf,omitempty"`
 	// Contain says that slurmd keeps an external step for each job.
 	Contain bool `json:"contain,omitempty"`
 	// ArrayJobID, ArrayTaskID and JobName are known where the hook may ask slurmctld.
@@ -149,31 +147,6 @@ func ReadRecords(runDir string) (map[string]Record, map[string]error) {
 	return records, failed
 }
 
-// HeldByOthers returns the exporter's ids that other jobs of the id of a key hold
-// in a mapping directory, as their records of this boot say: those of another
-// cluster, or of another slurmd. One mapping line stands for them all.
-func HeldByOthers(runDir, key, mappingDir string) (map[string]bool, error) {
-	keys, failed := recordKeys(runDir, jobsFolder)
-	held := make(map[string]bool)
-	boot := BootID()
-	for _, other := range keys {
-		if other == key || jobOfKey(other) != jobOfKey(key) {
-			continue
-		}
-		r, err := ReadRecord(runDir, other)
-		switch {
-		case err != nil:
-			failed = errors.Join(failed, err)
-		case r == nil || r.BootID != "" && boot != "" && r.BootID != boot:
-		case filepath.Clean(r.MappingDir) == filepath.Clean(mappingDir):
-			for _, gpu := range r.GPUs {
-				held[gpu] = true
-			}
-		}
-	}
-	return held, failed
-}
-
 func recordKeys(runDir, folder string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(runDir, folder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +163,7 @@ func recordKeys(runDir, folder string) ([]string, error) {
 
 // Tidy removes what killed writers have left in a run directory.
 func Tidy(runDir string) {
-	for _, folder := range []string{jobsFolder, releaseFolder, summaryFolder, topologyFolder} {
+	for _, folder := range []string{jobsFolder, releaseFolder, summaryFolder} {
 		tidy(filepath.Join(runDir, folder))
 	}
 }

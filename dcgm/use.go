@@ -20,11 +20,8 @@ type Use struct {
 	// Contained says that the job's external step, or its batch step, was seen to
 	// live here: when it is gone the job has ended on this node.
 	Contained bool `json:"contained,omitempty"`
-	// Clique is the node's NVLink clique, Block its block in Slurm's topology.
-	Clique string `json:"clique,omitempty"`
-	Block  string `json:"block,omitempty"`
-	// Blocks are those of all the job's nodes, sorted, where they are known.
-	Blocks  []string    `json:"blocks,omitempty"`
+	// Clique is the node's NVLink clique.
+	Clique  string      `json:"clique,omitempty"`
 	Devices []DeviceUse `json:"devices"`
 }
 

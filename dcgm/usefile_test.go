@@ -16,7 +16,7 @@ import (
 // fullUse has something in every field.
 func fullUse() *Use {
 	u := NewUse("7", Run{SLUID: "s7", StartTime: "1772366400"}, first)
-	u.Contained, u.Clique, u.Block, u.Blocks = true, "8a61c302-0000-4000-8000-000000000001.4", "b2", []string{"b1", "b2"}
+	u.Contained, u.Clique = true, "8a61c302-0000-4000-8000-000000000001.4"
 	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "3", Product: "NVIDIA H100"}, {UUID: "MIG-b", ExporterID: "4.7", Product: "NVIDIA H100 1g.10gb"}})
 	s := topology.Sample{Devices: []topology.DeviceUse{{UUID: "GPU-a", Utilization: new(0.5), SMActivity: new(0.25), MemoryUsed: new(uint64(1 << 30)), MemoryTotal: new(uint64(80 << 30)),
 		Power: new(350.0), Energy: new(1e6), Processes: new(1)}, {UUID: "MIG-b", Processes: new(0)}}}

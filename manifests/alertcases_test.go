@@ -12,11 +12,14 @@ func alertCases() []alertCase {
 
 func jobAlerts() []alertCase {
 	stretch := func(values string) series { return agent("quoin_gpu_idle_held_stretch_seconds", gpu1, values) }
-	device := func(uuid, block, values string) series {
-		return series{`quoin_gpu_info{UUID="` + uuid + `", gpu="0", modelName="M", clique="k.1", block="` + block + `", node="n", ` + onAgent + `}`, values}
+	device := func(uuid, node string) series {
+		return series{`quoin_gpu_info{UUID="` + uuid + `", gpu="0", modelName="M", clique="k.1", node="` + node + `", ` + onAgent + `}`, always}
 	}
-	holds := func(uuid, block string) series {
-		return series{`quoin_gpu_job_info{UUID="` + uuid + `", gpu="0", job_id="7", cluster="c", clique="k.1", block="` + block + `", ` + onAgent + `}`, always}
+	holds := func(uuid string) series {
+		return series{`quoin_gpu_job_info{UUID="` + uuid + `", gpu="0", job_id="7", cluster="c", clique="k.1", ` + onAgent + `}`, always}
+	}
+	inBlock := func(node, block string) series {
+		return series{`quoin_node_info{node="` + node + `", block="` + block + `", job="quoin-publisher"}`, always}
 	}
 	used := func(more string) series { return series{exporterOf + more + "}", always} }
 	byNode := map[string]string{"node": "n"}
@@ -34,7 +37,7 @@ func jobAlerts() []alertCase {
 	for i, values := range []string{strings.Repeat("1 stale ", 60), strings.Repeat("stale 1 ", 60)} {
 		uuid := fmt.Sprintf("GPU-%d", i+1)
 		of := `DCGM_FI_DEV_FB_USED{UUID="` + uuid + `", Hostname="n"`
-		short = append(short, device(uuid, "", always), series{holds(uuid, "").Series, values},
+		short = append(short, device(uuid, "n"), series{holds(uuid).Series, values},
 			series{of + "}", always}, series{of + `, hpc_job="7"}`, "stale " + values})
 	}
 	return []alertCase{
@@ -42,21 +45,21 @@ func jobAlerts() []alertCase {
 			job7(stretch("0+60x25 0+60x25 0+60x25 0+60x25 0+60x25")), {{ofGPU1, always}, stretch("0+60x200")}}},
 		{"QuoinJobGPUNeverUsed", job7(stretch("0+60x200")), 66, job7Labels(), 3960, [][]series{
 			job7(stretch("0x20 0+60x180")), job7(stretch("0x200"))}},
-		{"QuoinJobStraddles", []series{device("GPU-1", "b1", always), device("GPU-2", "b2", always), device("GPU-3", "b1", always), device("GPU-4", "b2", always), holds("GPU-1", "b1"), holds("GPU-2", "b2")},
+		{"QuoinJobStraddles", []series{device("GPU-1", "n"), device("GPU-2", "m"), device("GPU-3", "n"), device("GPU-4", "m"), inBlock("n", "b1"), inBlock("m", "b2"), holds("GPU-1"), holds("GPU-2")},
 			10, map[string]string{"cluster": "c", "job_id": "7"}, 2, [][]series{
-				{device("GPU-1", "b1", always), device("GPU-2", "b2", always), device("GPU-3", "b3", always), {`quoin_gpu_info{UUID="GPU-5", gpu="0", clique="k.2", node="m", ` + onAgent + `}`, always},
-					holds("GPU-1", "b1"), holds("GPU-2", "b2")}, // no block is large enough
-				{device("GPU-1", "b1", always), device("GPU-2", "b1", always), holds("GPU-1", "b1"), holds("GPU-2", "b1")},
-				{device("GPU-1", "", always), device("GPU-2", "", always), holds("GPU-1", ""), holds("GPU-2", "")},     // no blocks are known
-				{device("GPU-1", "b1", always), device("GPU-2", "", always), holds("GPU-1", "b1"), holds("GPU-2", "")}, // one is not
+				{device("GPU-1", "n"), device("GPU-2", "m"), device("GPU-3", "l"), {`quoin_gpu_info{UUID="GPU-5", gpu="0", clique="k.2", node="k", ` + onAgent + `}`, always},
+					inBlock("n", "b1"), inBlock("m", "b2"), inBlock("l", "b3"), holds("GPU-1"), holds("GPU-2")}, // no block is large enough
+				{device("GPU-1", "n"), device("GPU-2", "m"), inBlock("n", "b1"), inBlock("m", "b1"), holds("GPU-1"), holds("GPU-2")},
+				{device("GPU-1", "n"), device("GPU-2", "m"), holds("GPU-1"), holds("GPU-2")},                     // no blocks are known
+				{device("GPU-1", "n"), device("GPU-2", "m"), inBlock("n", "b1"), holds("GPU-1"), holds("GPU-2")}, // one is not
 				append(lone("1"), lone("2")...)}}, // each node is a clique
-		{"QuoinExporterMissing", []series{{ofGPU1, always}, device("GPU-3", "b1", always), {`DCGM_FI_DEV_FB_USED{UUID="GPU-2", Hostname="m"}`, always}}, 15,
+		{"QuoinExporterMissing", []series{{ofGPU1, always}, device("GPU-3", "n"), {`DCGM_FI_DEV_FB_USED{UUID="GPU-2", Hostname="m"}`, always}}, 15,
 			byNode, 2, [][]series{
 				{{ofGPU1, always}}, {{ofGPU1, always}, used("")}, {{ofGPU1, always}, {`DCGM_FI_DEV_FB_USED_BYTES{UUID="GPU-1", hostname="n"}`, always}}}},
 		{"QuoinExporterWithoutJobs", job7(used("")), 10, byNode, 1, [][]series{
 			job7(used(`, hpc_job="7"`)), job7(), {{ofGPU1, always}, used("")}, short}},
 		{"QuoinExporterJobsDiffer", append(job7(used(`, hpc_job="7"`), used(`, hpc_job="8"`)), // one more than hold GPU-1, one fewer than GPU-2
-			device("GPU-2", "b1", always), holds("GPU-2", "b1"), series{strings.Replace(holds("GPU-2", "b1").Series, `job_id="7"`, `job_id="8"`, 1), always},
+			device("GPU-2", "n"), holds("GPU-2"), series{strings.Replace(holds("GPU-2").Series, `job_id="7"`, `job_id="8"`, 1), always},
 			series{`DCGM_FI_DEV_FB_USED{UUID="GPU-2", Hostname="n", hpc_job="7"}`, always}), 10, byNode, 2, [][]series{
 			job7(used(`, hpc_job="7"`)), job7(used("")), {{ofGPU1, always}, used("")}, short,
 			job7(used(`, hpc_job="7"`), used(`, hpc_job="7", pod="other"`))}}, // two exporters

@@ -122,8 +122,9 @@ func humanizeDuration(seconds float64) string {
 const (
 	onAgent    = `instance="i", job="quoin-agent"`
 	gpu1       = `UUID="GPU-1", gpu="0"`
-	ofJob7     = `quoin_gpu_job_info{` + gpu1 + `, job_id="7", user="u", account="a", partition="p", cluster="c", clique="k.1", block="b1", ` + onAgent + `}`
-	ofGPU1     = `quoin_gpu_info{` + gpu1 + `, modelName="M", clique="k.1", block="b1", node="n", ` + onAgent + `}`
+	ofJob7     = `quoin_gpu_job_info{` + gpu1 + `, job_id="7", user="u", account="a", partition="p", cluster="c", clique="k.1", ` + onAgent + `}`
+	ofGPU1     = `quoin_gpu_info{` + gpu1 + `, modelName="M", clique="k.1", node="n", ` + onAgent + `}`
+	inBlockB1  = `quoin_node_info{node="n", block="b1", clique="k.1", job="quoin-publisher"}`
 	always     = "1x200"
 	exporterOf = `DCGM_FI_DEV_FB_USED{gpu="0", UUID="GPU-1", Hostname="n", job="dcgm-exporter"`
 )
@@ -138,7 +139,7 @@ func agent(name, labels, values string) series {
 
 // job7 holds GPU-1 of node n; more series come with it.
 func job7(more ...series) []series {
-	return append([]series{{ofJob7, always}, {ofGPU1, always}}, more...)
+	return append([]series{{ofJob7, always}, {ofGPU1, always}, {inBlockB1, always}}, more...)
 }
 
 // job7Labels are those of the job's device.

@@ -113,7 +113,7 @@ var fabricExpectations = map[string]func(moment) []sample{
 		held := float64(len(m.all().devices()))
 		return []sample{{`{state="held"}`, held}, {`{state="empty"}`, ended(m)}, {`{state="foreign"}`, 0}}
 	},
-	"quoin-fabric/Sweeps/A": fixed(sample{`{reason="boot"}`, 0}, sample{`{reason="ended"}`, 0}, sample{`{reason="slurm"}`, 0}, sample{`{reason="overdue"}`, 0}, sample{`{reason="orphan"}`, 0}),
+	"quoin-fabric/Sweeps/A": fixed(sample{`{reason="boot"}`, 0}, sample{`{reason="ended"}`, 0}, sample{`{reason="overdue"}`, 0}, sample{`{reason="orphan"}`, 0}),
 	"quoin-fabric/Sweeps/B": fixed(sample{`{}`, 0}),
 	"quoin-fabric/Sweeps/C": fixed(sample{`{}`, 4 * rate(6, 5)}),
 	"quoin-fabric/Samples of held devices/A": func(m moment) []sample {

@@ -54,7 +54,6 @@ func startLive(t *testing.T) *live {
 	programs.PutTest(t, l.dir, programs.Quoin, programs.Hook)
 	l.write("site.yaml", liveSite)
 	l.write("slurm/slurm.conf", "ClusterName=alpha\n")
-	l.write("slurm/topology.yaml", "- topology: default\n  cluster_default: true\n  block:\n    block_sizes: [1]\n    blocks:\n    - {block: b1, nodes: n1}\n    - {block: b2, nodes: n2}\n")
 	var scrapes strings.Builder
 	for i, name := range []string{"n1", "n2", "m1"} {
 		n := l.startNode(name, i > 0)
@@ -62,6 +61,7 @@ func startLive(t *testing.T) *live {
 		fmt.Fprintf(&scrapes, "- {job_name: agent-%[1]s, static_configs: [{targets: ['%[2]s'], labels: {job: quoin-agent, node: %[1]s}}]}\n- {job_name: dcgm-%[1]s, static_configs: [{targets: ['%[3]s'], labels: {job: dcgm-exporter}}]}\n",
 			name, n.agent, n.exporter)
 	}
+	fmt.Fprintf(&scrapes, "- {job_name: publisher, static_configs: [{targets: ['%s'], labels: {job: quoin-publisher}}]}\n", l.startPublisher())
 	rules, err := os.ReadFile("rules/quoin.rules.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +80,18 @@ func (l *live) write(name, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		l.t.Fatal(err)
 	}
+}
+
+// startPublisher serves what a publisher says of where the nodes are, and returns its
+// address.
+func (l *live) startPublisher() string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for node, block := range map[string]string{"n1": "b1", "n2": "b2", "m1": ""} {
+			fmt.Fprintf(w, "quoin_node_info{publication=\"slurm\",node=%q,block=%q,switch=\"\",clique=\"\"} 1\n", node, block)
+		}
+	}))
+	l.t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
 }
 
 // startNode starts a node's agent and its exporter, which is of 4.9 or before it.

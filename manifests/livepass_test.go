@@ -114,8 +114,8 @@ func (l *live) eventually(what string, want any, get func() any) {
 func (l *live) healthy() {
 	l.t.Helper()
 	targets, err := l.Targets(l.t.Context())
-	if err != nil || len(targets) != 6 {
-		l.t.Errorf("%d targets, want 6: %v", len(targets), err)
+	if err != nil || len(targets) != 7 {
+		l.t.Errorf("%d targets, want 7: %v", len(targets), err)
 	}
 	for _, x := range targets {
 		if x.Health != "up" {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,6 +101,8 @@ func allRules(t *testing.T) []string {
 	return []string{path}
 }
 
+var exposedNode = regexp.MustCompile(`,node="`)
+
 // timeline collects what targets print, minute by minute, as promtool's series.
 type timeline struct {
 	minutes int
@@ -126,6 +129,9 @@ func (l *timeline) add(t *testing.T, texts []text) {
 			key := name + "{" + x.labels
 			if rest != "}" {
 				key += ","
+			}
+			if strings.Contains(x.labels, `,node="`) { // as Prometheus does with a label that the target has too
+				rest = exposedNode.ReplaceAllString(","+rest, `,exported_node="`)[1:]
 			}
 			key += rest
 			if len(l.values[key]) > l.minutes {

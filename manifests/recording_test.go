@@ -23,6 +23,10 @@ func TestRealRecording(t *testing.T) {
 	node := func(name string) []sample {
 		return []sample{{`quoin:gpu:info{UUID="GPU-1", gpu="0", modelName="M", node="` + name + `"}`, 1}}
 	}
+	inBlock := func(name, block string) []sample {
+		return []sample{{`quoin:gpu:info{UUID="GPU-1", gpu="0", modelName="M", node="` + name + `", block="` + block + `"}`, 1}}
+	}
+	ofNode := func(labels string) string { return `quoin_node_info{job="quoin-publisher", ` + labels + `}` }
 	one7 := []sample{{`quoin:job_devices:count{cluster="c", job_id="7"}`, 1}}
 	row := func(value float64) []sample { return []sample{{`{UUID="GPU-1"}`, value}} }
 	for _, c := range []struct {
@@ -45,10 +49,14 @@ func TestRealRecording(t *testing.T) {
 		{"a MIG instance has no GPU_UTIL", map[string]string{`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1", GPU_I_ID="1"}`: "90x9", `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1", GPU_I_ID="1"}`: "0.25x9"},
 			`quoin:gpu_utilization:ratio`, []sample{{`quoin:gpu_utilization:ratio{GPU_I_ID="1", UUID="GPU-1"}`, 0.25}}},
 		{"a node by its label", map[string]string{info("10.0.0.1:9835", `, node="n1"`): "1x9", `DCGM_FI_DEV_FB_USED{UUID="GPU-1", Hostname="other"}`: "1x9"}, `quoin:gpu:info`, node("n1")},
-		{"a node by the exporter before 4.8.3", map[string]string{info("10.0.0.1:9835", ""): "1x9", `DCGM_FI_DEV_FB_USED{UUID="GPU-1", Hostname="n2"}`: "1x9"}, `quoin:gpu:info`, node("n2")},
-		{"a node by the exporter since 4.8.3", map[string]string{info("10.0.0.1:9835", ""): "1x9", `DCGM_FI_DEV_FB_USED{UUID="GPU-1", hostname="n3"}`: "1x9"}, `quoin:gpu:info`, node("n3")},
-		{"a node by its address", map[string]string{info("n4.site:9835", ""): "1x9"}, `quoin:gpu:info`, node("n4.site")},
-		{"a node by its IPv6 address", map[string]string{info("[fd00::5]:9835", ""): "1x9"}, `quoin:gpu:info`, node("[fd00::5]")},
+		{"a node whose scrape has another name for it", map[string]string{info("i", `, node="n1.site", exported_node="n1"`): "1x9", ofNode(`node="n1", block="b1"`): "1x9"}, `quoin:gpu:info`, inBlock("n1", "b1")},
+		{"a node in a block, by a publisher whose scrape names its own node", map[string]string{info("i", `, node="n1"`): "1x9", ofNode(`node="cpu3", exported_node="n1", block="b1"`): "1x9"}, `quoin:gpu:info`, inBlock("n1", "b1")},
+		{"a node of the same name up to the first dot", map[string]string{info("i", `, node="n1"`): "1x9", ofNode(`node="n1.site", block="b1"`): "1x9"}, `quoin:gpu:info`, node("n1")},
+		{"a node in no block", map[string]string{info("i", `, node="n1"`): "1x9", ofNode(`node="n1", clique="k.1"`): "1x9"}, `quoin:gpu:info`, node("n1")},
+		{"a node that the next leader has in the same block", map[string]string{info("i", `, node="n1"`): "1x9", ofNode(`node="n1", block="b1", instance="old"`): "1x9", ofNode(`node="n1", block="b1", instance="new"`): "1x9"},
+			`quoin:gpu:info`, inBlock("n1", "b1")},
+		{"a node that has come into another block", map[string]string{info("i", `, node="n1"`): "1x9", ofNode(`node="n1", block="b1"`): "1x3 stale", ofNode(`node="n1", block="b2"`): "_x3 1x6"}, `quoin:gpu:info`, inBlock("n1", "b2")},
+		{"a job in a block", map[string]string{info("i", `, node="n1"`): "1x9", jobInfo("i"): "1x9", ofNode(`node="n1", block="b1"`): "1x9"}, `count by (job_id, block) (quoin:gpu_job:info)`, []sample{{`{job_id="7", block="b1"}`, 1}}},
 		{"the agent's old Pod and its new", map[string]string{info("10.0.0.1:9835", `, node="n"`): "1x9", info("10.0.0.2:9835", `, node="n"`): "1x9", jobInfo("10.0.0.1:9835"): "1x9", jobInfo("10.0.0.2:9835"): "1x9",
 			`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1"}`: "50x9"}, `sum by (UUID) (quoin:gpu_job_utilization:ratio)`, row(0.5)},
 		{"the age of a job that came at minute 2", map[string]string{info("i", `, node="n"`): "1x9", jobInfo("i"): "_x2 1x7"}, `max by (UUID) (quoin:gpu_job_age:seconds)`, row(240)},
@@ -58,8 +66,7 @@ func TestRealRecording(t *testing.T) {
 			`quoin:gpu_nvlink:bytes_per_second`, []sample{{`quoin:gpu_nvlink:bytes_per_second{UUID="GPU-1"}`, 10e6}}},
 		{"a GPU of before a restart of Prometheus", map[string]string{info("i", `, node="n"`): "1x9", jobInfo("i"): "1x9", `quoin:gpu:info{` + gpu1 + `, modelName="M", node="n", block="old"}`: "_x2 1"}, `quoin:job_devices:count`, one7},
 		{"a node of before a restart of Prometheus", map[string]string{info("i", `, node="n"`): "1x9", jobInfo("i"): "1x9", `quoin:gpu_node:info{UUID="GPU-1", node="old"}`: "_x2 1"}, `quoin:job_devices:count`, one7},
-		{"an agent's label node is new", map[string]string{info("i", ""): "1x9", info("i", `, node="n5"`): "1x9"}, `quoin:gpu:info`, node("n5")},
-		{"an exporter's label node is new", map[string]string{info("i", ""): "1x9", `DCGM_FI_DEV_FB_USED{UUID="GPU-1", Hostname="n6"}`: "1x9", `DCGM_FI_DEV_FB_USED{UUID="GPU-1", Hostname="n6", node="x"}`: "1x9"}, `quoin:gpu:info`, node("n6")},
+		{"a block of before a restart of Prometheus", map[string]string{info("i", `, node="n"`): "1x9", jobInfo("i"): "1x9", ofNode(`node="n", block="b1"`): "1x9", `quoin:node_block:info{node="n", block="old"}`: "_x2 1"}, `quoin:job_devices:count`, one7},
 		{"two exporters, and Pods that share a GPU", map[string]string{`DCGM_FI_DEV_FB_USED{UUID="GPU-1", hpc_job="7", instance="a", exported_pod="p"}`: "1x9", `DCGM_FI_DEV_FB_USED{UUID="GPU-1", hpc_job="7", instance="a", exported_pod="q"}`: "1x9",
 			`DCGM_FI_DEV_FB_USED{UUID="GPU-1", hpc_job="7", instance="b"}`: "1x9"}, `sum by (UUID) (quoin:gpu_exporter_jobs:count)`, row(1)},
 		{"one job id in two Slurm clusters", map[string]string{info("i", `, node="n"`): "1x9", jobInfo("i"): "1x9", strings.Replace(jobInfo("i"), `cluster="c"`, `cluster="d"`, 1): "1x9"},

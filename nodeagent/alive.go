@@ -23,7 +23,6 @@ const (
 const (
 	releasedBoot    = "boot"    // the node has booted since
 	releasedEnded   = "ended"   // the job's lasting step was there and is gone, or its Epilog has begun
-	releasedSlurm   = "slurm"   // nothing is seen of it, and Slurm says that it has ended
 	releasedOverdue = "overdue" // no source shows it, and it was to end long ago
 	releasedOrphan  = "orphan"  // a line of no record
 )
@@ -36,8 +35,6 @@ type lifeFacts struct {
 	epilog bool
 	// seen says that a step of the job lives.
 	seen bool
-	// over says that Slurm, which was asked, has said that the run has ended.
-	over bool
 	// remains says that something is left of a step of which it cannot be told
 	// whether it lives.
 	remains bool
@@ -81,8 +78,6 @@ func judge(f lifeFacts) verdict {
 		return verdict{dead: releasedEnded}
 	case f.seen:
 		return verdict{proven: true}
-	case f.over:
-		return verdict{dead: releasedSlurm}
 	case f.contained && !f.remains && f.missing >= grace && f.looks >= minLooks:
 		return verdict{dead: releasedEnded}
 	case !f.readable || f.contained || f.remains || !f.contain:

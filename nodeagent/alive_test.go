@@ -22,10 +22,6 @@ func TestJudge(t *testing.T) {
 		{"a step lives past the end", with(late, func(f *lifeFacts) { f.seen = true }), verdict{proven: true}},
 		{"a step lives, the lasting one is gone", with(gone, func(f *lifeFacts) { f.seen = true }), verdict{proven: true}},
 
-		{"Slurm says that it has ended", lifeFacts{over: true, past: -hour}, verdict{dead: releasedSlurm}},
-		{"Slurm says so, and only its remains are seen", lifeFacts{over: true, remains: true, readable: true, contain: true, past: -hour}, verdict{dead: releasedSlurm}},
-		{"a step lives, whatever Slurm says", lifeFacts{over: true, seen: true, past: -hour}, verdict{proven: true}},
-
 		{"the lasting step is gone", gone, verdict{dead: releasedEnded}},
 		{"gone for less than the grace", with(gone, func(f *lifeFacts) { f.missing = grace - 1 }), verdict{}},
 		{"gone in one look only", with(gone, func(f *lifeFacts) { f.looks = minLooks - 1 }), verdict{}},

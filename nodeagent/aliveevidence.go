@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,13 +145,4 @@ func listens(dir *os.File, name string) (answers, there bool) {
 	defer unix.Close(s) //nolint:errcheck // nothing was sent
 	err = unix.Connect(s, &unix.SockaddrUnix{Name: "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + name})
 	return !errors.Is(err, unix.ECONNREFUSED), !errors.Is(err, unix.ENOENT)
-}
-
-// SpoolDirs splits a list of directories at commas.
-func SpoolDirs(list string) []string {
-	dirs := strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
-	for i := range dirs {
-		dirs[i] = strings.TrimSpace(dirs[i])
-	}
-	return slices.DeleteFunc(dirs, func(d string) bool { return d == "" })
 }

@@ -54,7 +54,7 @@ func TestInventoryOf(t *testing.T) {
 func TestHookFiles(t *testing.T) {
 	run := t.TempDir()
 	f := NewHookFiles(run, "/maps")
-	f.Hook.Unlink = true
+	f.Hook.SummaryDir = "/shared"
 	minor := 3
 	n := &topology.Node{Name: "n1", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor}}}
 	if err := f.Write(n); err != nil {
@@ -67,7 +67,7 @@ func TestHookFiles(t *testing.T) {
 	if err != nil || len(inv.Entries) != 1 {
 		t.Errorf("a report without GPUs changed the inventory: %+v, %v", inv, err)
 	}
-	if c, err := dcgm.ReadHookConfig(run); err != nil || c.MappingDir != "/maps" || !c.Unlink {
+	if c, err := dcgm.ReadHookConfig(run); err != nil || c.MappingDir != "/maps" || c.SummaryDir != "/shared" {
 		t.Errorf("hook configuration %+v, %v", c, err)
 	}
 	// A GPU that is lost keeps its place, so that the GRES indices after it stay;

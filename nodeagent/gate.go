@@ -118,7 +118,11 @@ func (g *Gate) setSeries(state *gate.State, err error) {
 		g.open.Reset()
 	}
 	if labels[0] != "" {
-		g.open.WithLabelValues(labels[:]...).Set(float64(index(state.Ready)))
+		open := 0.0
+		if state.Ready {
+			open = 1
+		}
+		g.open.WithLabelValues(labels[:]...).Set(open)
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -22,8 +22,6 @@ type JobsConfig struct {
 	// RunDir is where the hook leaves its records, MappingDir what the exporter
 	// reads. The latter is never made by the agent.
 	RunDir, MappingDir string
-	// Unlink releases a GPU by removing its file.
-	Unlink bool
 	// SummaryDir is where the site wants summaries of jobs as well; empty for
 	// nowhere.
 	SummaryDir string
@@ -41,8 +39,6 @@ type JobsConfig struct {
 	// SweepEvery is how often jobs are looked for while there are records, and the
 	// records while there are none; default 10 s.
 	SweepEvery time.Duration
-	// Slurm is asked about jobs of which the node shows nothing; nil asks nobody.
-	Slurm SlurmAsker
 	// LockWait bounds the wait for the hooks' lock; default 5 s.
 	LockWait time.Duration
 }
@@ -73,7 +69,6 @@ type Jobs struct {
 	changed chan struct{} // Wanted differs
 	wake    chan struct{} // the node's report differs
 	samples chan timedSample
-	answers chan answer // to the one question that is under way
 
 	mu     sync.Mutex // for what follows
 	node   *topology.Node
@@ -86,13 +81,10 @@ type Jobs struct {
 	jobs      map[string]*job      // by the record's key
 	broken    map[string]fileStamp // records that cannot be read
 	inventory stampedInventory
-	kept      fileStamp // the inventory that the mapping directory has a copy of
-	blocks    blockCache
-	slurm     slurmName
+	kept      fileStamp     // the inventory that the mapping directory has a copy of
 	scanned   moment        // the last look at the records
 	eager     time.Duration // until when to look often
 	taken     time.Duration // when the hook's calls were last counted
-	asked     bool          // a question to Slurm is under way
 
 	witness  witness
 	proven   map[provenSource]bool
@@ -131,13 +123,16 @@ func NewJobs(c JobsConfig, log *slog.Logger) *Jobs {
 	}
 	return &Jobs{
 		config: c, log: log, clock: readClocks,
-		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), samples: make(chan timedSample, 4), answers: make(chan answer, 1),
+		changed: make(chan struct{}, 1), wake: make(chan struct{}, 1), samples: make(chan timedSample, 4),
 		jobs: make(map[string]*job), broken: make(map[string]fileStamp),
 		witness: witness{spools: c.Spools, cgroupRoot: c.CgroupRoot}, proven: make(map[provenSource]bool),
 		absent: make(map[mappingLine]*absence), mappings: make(map[string]*mappingDir),
 		usage: newUsage(), counts: newJobCounts(), series: newJobSeries(), problems: make(map[string]string),
 	}
 }
+
+// Collector returns the registry's series.
+func (j *Jobs) Collector() prometheus.Collector { return j.series }
 
 // Wanted implements Sampled.
 func (j *Jobs) Wanted() []string {
@@ -199,8 +194,6 @@ func (j *Jobs) Run(ctx context.Context) error {
 		case s := <-j.samples:
 			j.count(s)
 			continue
-		case a := <-j.answers:
-			j.hear(a)
 		case <-events:
 			soon = true
 		case <-lost: // such as by an overflow; unread, it would stop the events for good
@@ -254,7 +247,6 @@ func (j *Jobs) round(ctx context.Context) {
 		j.say("use of jobs that are gone", err)
 		j.untidy = err != nil
 	}
-	j.ask(ctx, now)
 	j.takeCalls(now)
 	j.show(now)
 	j.keepState()
@@ -287,8 +279,3 @@ func readBoot(path string) string {
 }
 
 var _ Sampled = (*Jobs)(nil)
-
-// mapping returns how to write a directory of the exporter.
-func (j *Jobs) mapping(dir string) dcgm.Mapping {
-	return dcgm.Mapping{Dir: dir, Unlink: j.config.Unlink, RunDir: j.config.RunDir}
-}

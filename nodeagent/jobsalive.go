@@ -134,7 +134,6 @@ func (j *Jobs) factsOf(b *job, now moment, marks []dcgm.Release) lifeFacts {
 		f.seen = f.seen || s.alive
 		f.remains = f.remains || !s.alive
 	}
-	f.over = l.asking.over
 	f.readable = j.wouldSee(b)
 	return f
 }

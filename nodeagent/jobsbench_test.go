@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -52,7 +54,9 @@ func manyJobs(b testing.TB, jobs int) *Jobs {
 // BenchmarkScrape measures a scrape of 1,000 jobs on eight GPUs.
 func BenchmarkScrape(b *testing.B) {
 	j := manyJobs(b, 1000)
-	h := j.Handler(agentSeries())
+	reg := agentSeries()
+	reg.MustRegister(j.Collector())
+	h := promhttp.HandlerFor(reg, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	for _, kind := range []string{"text/plain", "application/openmetrics-text;version=1.0.0"} {
 		for _, encoding := range []string{"identity", "gzip"} {
 			name, _, _ := strings.Cut(kind, ";")

@@ -5,26 +5,7 @@ import (
 )
 
 // Describe implements prometheus.Collector.
-func (j *Jobs) Describe(ch chan<- *prometheus.Desc) {
-	ch <- seriesJobInfo.desc
-	jobCollector{j.series}.Describe(ch)
-}
-
-// Collect implements prometheus.Collector.
-func (j *Jobs) Collect(ch chan<- prometheus.Metric) {
-	for _, of := range j.series.snapshot().jobs {
-		for i := range of {
-			seriesJobInfo.send(ch, 1, of[i].values...)
-		}
-	}
-	jobCollector{j.series}.Collect(ch)
-}
-
-// jobCollector collects all but quoin_gpu_job_info, which may be long.
-type jobCollector struct{ *jobSeries }
-
-// Describe implements prometheus.Collector.
-func (s jobCollector) Describe(ch chan<- *prometheus.Desc) {
+func (s *jobSeries) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range jobDescriptions {
 		ch <- d.desc
 	}
@@ -36,8 +17,13 @@ func (s jobCollector) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector.
-func (s jobCollector) Collect(ch chan<- prometheus.Metric) {
+func (s *jobSeries) Collect(ch chan<- prometheus.Metric) {
 	last, up := s.snapshot(), s.up()
+	for _, of := range last.jobs {
+		for i := range of {
+			ch <- of[i].metric
+		}
+	}
 	for i := range last.devices {
 		d := &last.devices[i]
 		seriesInfo.send(ch, 1, append(d.labels[:], d.info[:]...)...)

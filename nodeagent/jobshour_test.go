@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/testdata/hour"
@@ -66,12 +67,10 @@ func newHourPlay(t *testing.T, index int) *hourPlay {
 	t.Helper()
 	p := &hourPlay{jobsRig: &jobsRig{t: t, dir: t.TempDir(), now: moment{time.Now(), time.Hour}}, index: index, node: &hour.Nodes[index], metrics: prometheus.NewRegistry()}
 	p.run, p.maps, p.spool, p.cgroup = filepath.Join(p.dir, "run"), filepath.Join(p.dir, "map"), filepath.Join(p.dir, "spool"), filepath.Join(p.dir, "cgroup")
-	for _, d := range []string{p.run, p.maps, p.spool, p.cgroup, filepath.Join(p.run, topologyFolder)} {
+	for _, d := range []string{p.run, p.maps, p.spool, p.cgroup} {
 		p.must(os.Mkdir(d, 0o755))
 	}
 	p.boot("boot-1")
-	const blocks = "- topology: default\n  cluster_default: true\n  block:\n    block_sizes: [1]\n    blocks:\n    - {block: b1, nodes: n1}\n    - {block: b2, nodes: \"n[2,4]\"}\n"
-	p.must(os.WriteFile(filepath.Join(p.run, topologyFolder, hour.Cluster+".yaml"), []byte(blocks), 0o600))
 	p.must(dcgm.WriteInventory(p.run, p.inventoryOf()))
 	p.j = NewJobs(JobsConfig{RunDir: p.run, MappingDir: p.maps, BootIDFile: filepath.Join(p.dir, "boot_id"), Spools: []string{p.spool}, CgroupRoot: p.cgroup, SampleEvery: time.Minute}, discard())
 	p.j.clock = func() moment { return p.now }
@@ -81,6 +80,7 @@ func newHourPlay(t *testing.T, index int) *hourPlay {
 	m.observe(report)
 	p.j.Observe(report)
 	p.j.recall()
+	p.metrics.MustRegister(p.j.Collector())
 	return p
 }
 
@@ -163,8 +163,7 @@ func (p *hourPlay) at(minute int) map[string]float64 {
 	}
 	p.j.round(p.t.Context())
 	p.j.count(timedSample{p.now, p.sample(minute)})
-	body, _ := scrape(p.t, p.j.Handler(p.metrics), plain, "identity")
-	return seriesOf(body)
+	return seriesOf(scrape(p.t, promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})))
 }
 
 // pass lets time pass.
@@ -178,7 +177,7 @@ func (p *hourPlay) change(j *hour.Job, d *hour.Device, minute int) {
 	rec := dcgm.Record{JobID: j.ID, Run: dcgm.Run{StartTime: "100"}, BootID: "boot-1", Node: p.node.Name, NodeList: "n[1-2]", Cluster: hour.Cluster, MappingDir: p.maps,
 		User: j.User, Account: j.Account, Partition: j.Partition, ArrayJobID: j.Array, JobName: j.Name,
 		EndTime: fmt.Sprint(p.now.wall.Add(9 * time.Hour).Unix()), GPUs: []string{d.ExporterID()}, UUIDs: []string{d.OwnUUID()}}
-	mapping := dcgm.Mapping{Dir: p.maps, RunDir: p.run}
+	mapping := dcgm.Mapping{Dir: p.maps}
 	switch minute {
 	case j.From:
 		p.must(os.MkdirAll(filepath.Join(p.cgroup, "system.slice/slurmstepd.scope", "job_"+j.ID), 0o755))

@@ -18,7 +18,6 @@ const bootMarker = ".quoin/boot"
 // mappingDir is what a directory of the exporter holds, as it was last looked at.
 type mappingDir struct {
 	there bool
-	// writable says that files can be replaced in it.
 	boot  string
 	files map[string]mappingFile
 }
@@ -54,7 +53,7 @@ func (m *mappingDir) refresh(dir string) error {
 		}
 		info, err := os.Lstat(filepath.Join(dir, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // by a hook that unlinks
+			continue // removed by hand just now
 		} else if err != nil || !info.Mode().IsRegular() {
 			m.files[e.Name()] = mappingFile{odd: true}
 			failed = errors.Join(failed, fmt.Errorf("%s: the exporter may fail on what is no file: remove it", filepath.Join(dir, e.Name())))
@@ -90,6 +89,9 @@ func readMappingFile(path string, stamp fileStamp) (mappingFile, error) {
 	}
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimRight(line, "\r\n")
+		if line == "" && len(data) == len("\n") {
+			break // released
+		}
 		if dcgm.CheckJobID(line) != nil {
 			f.odd = true
 			continue
@@ -154,7 +156,7 @@ func (j *Jobs) keepInventory() {
 	if m == nil || !m.there || j.inventory.of == nil || j.inventory.stamp == j.kept {
 		return
 	}
-	err := j.mapping(j.config.MappingDir).KeepInventory(*j.inventory.of)
+	err := dcgm.Mapping{Dir: j.config.MappingDir}.KeepInventory(*j.inventory.of)
 	if err == nil {
 		j.kept = j.inventory.stamp
 	}

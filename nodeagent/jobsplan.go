@@ -68,13 +68,9 @@ type sweepFacts struct {
 	mappings map[string]*mappingDir
 	dirOf    func(*job) string
 	// lives says that a job without a record is seen to live, late that a line was
-	// nobody's for the grace, shared that other run directories' hooks write into
-	// the mapping directory as well.
-	lives  func(id string) bool
-	late   func(mappingLine) bool
-	shared func(dir string) bool
-	// unlink says that a GPU is released by removing its file.
-	unlink bool
+	// nobody's for the grace.
+	lives func(id string) bool
+	late  func(mappingLine) bool
 }
 
 // planSweep compares what the mapping has with what the jobs hold.
@@ -106,8 +102,15 @@ func planSweep(f sweepFacts) sweepPlan {
 			f.release(m, dir, name, wanted, byID, &p)
 		}
 	}
-	slices.SortStableFunc(p.edits, func(a, b edit) int { return cmp.Compare(index(b.add), index(a.add)) })
+	slices.SortStableFunc(p.edits, func(a, b edit) int { return cmp.Compare(addsFirst(a), addsFirst(b)) })
 	return p
+}
+
+func addsFirst(e edit) int {
+	if e.add {
+		return 0
+	}
+	return 1
 }
 
 // repair adds the lines that a living job lacks. Where no step of it is seen, and
@@ -126,7 +129,7 @@ func (f *sweepFacts) repair(b *job, p *sweepPlan) {
 		if slices.Contains(file.lines, b.record.JobID) {
 			continue
 		}
-		certain = certain || there == f.unlink
+		certain = certain || !there
 		missing = append(missing, edit{mappingLine: mappingLine{dir, name, b.record.JobID}, add: true})
 	}
 	switch {
@@ -193,7 +196,7 @@ func (f *sweepFacts) reasonOf(m *mappingDir, line mappingLine, of []*job) (reaso
 		return releasedBoot, true
 	case slices.ContainsFunc(f.marks, func(r dcgm.Release) bool { return r.JobID == line.job }):
 		return releasedEnded, true
-	case f.lives(line.job) || f.shared(line.dir):
+	case f.lives(line.job):
 		return "", false
 	}
 	return releasedOrphan, f.late(line)

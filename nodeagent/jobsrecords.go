@@ -42,9 +42,6 @@ type job struct {
 
 	resolved // by the inventory of now; its names are the files that the job's line belongs into
 
-	block  string
-	blocks []string
-
 	use *dcgm.Use
 	// info are the job's series, one per device; nil until they are made.
 	info []infoSeries
@@ -62,9 +59,8 @@ type life struct {
 	idle absence
 	// shown says that all of the run's lines were seen in the mapping, taken since
 	// when an Epilog that did not come to its end has taken them away.
-	shown  bool
-	taken  absence
-	asking asking
+	shown bool
+	taken absence
 	verdict
 }
 
@@ -100,19 +96,12 @@ func (j *Jobs) scan(now moment) {
 	}
 	inventory := j.inventory.refresh(j.config.RunDir, j.boot)
 	j.say("inventory", j.inventory.problem)
-	blocks := j.blocks.refresh(j.config.RunDir, j.clusters())
-	j.say("topology", j.blocks.problem())
 	for _, b := range j.jobs {
 		if inventory || b.names == nil {
 			b.resolved = resolveJob(j.inventory.of, &b.record)
 			b.info = nil
 		}
-		if blocks || b.blocks == nil {
-			b.block, b.blocks = j.blocks.of(&b.record)
-			b.info = nil
-		}
 	}
-	j.slurm.learn(j.jobs)
 	j.hold(now)
 	j.scanned = now
 }
@@ -187,15 +176,6 @@ func (j *Jobs) sorted() []*job {
 	out := make([]*job, 0, len(j.jobs))
 	for _, key := range slices.Sorted(maps.Keys(j.jobs)) {
 		out = append(out, j.jobs[key])
-	}
-	return out
-}
-
-// clusters returns the Slurm clusters that the records name.
-func (j *Jobs) clusters() map[string]bool {
-	out := map[string]bool{j.slurm.Cluster: true}
-	for _, b := range j.jobs {
-		out[b.record.Cluster] = true
 	}
 	return out
 }

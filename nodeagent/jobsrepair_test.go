@@ -29,30 +29,26 @@ func TestRepairMissing(t *testing.T) {
 // TestRepairNotAfterEpilog leaves lines away that an Epilog has taken which was
 // killed before it came to the record, and ends the job; not where it is seen.
 func TestRepairNotAfterEpilog(t *testing.T) {
-	for _, unlink := range []bool{false, true} {
-		r := newJobsRig(t)
-		r.unlink = unlink
-		r.start()
-		r.listen("n1_18.4294967292")
-		r.prolog("17", 0, 1)
-		r.prolog("18", 2)
-		r.after(time.Minute)
-		m := dcgm.Mapping{Dir: r.maps, Unlink: unlink}
-		r.must(m.Remove("17", []string{"0"}))
-		r.must(m.Remove("18", []string{"2"}))
-		r.after(10 * time.Second)
-		r.want("taken from one GPU of two", "1:17 2:18")
-		r.must(m.Remove("17", []string{"1"}))
-		r.start()
-		r.after(10 * time.Second)
-		r.want("taken, another agent", "2:18")
-		if !r.hasRecord("17") {
-			t.Error("the record is gone within the grace")
-		}
-		r.after(20 * time.Second)
-		if r.hasRecord("17") || len(r.summaries()) != 1 || !r.hasRecord("18") {
-			t.Errorf("unlink %v: want job 17 ended with a summary, and job 18 not", unlink)
-		}
+	r := newJobsRig(t)
+	r.listen("n1_18.4294967292")
+	r.prolog("17", 0, 1)
+	r.prolog("18", 2)
+	r.after(time.Minute)
+	m := dcgm.Mapping{Dir: r.maps}
+	r.must(m.Remove("17", []string{"0"}))
+	r.must(m.Remove("18", []string{"2"}))
+	r.after(10 * time.Second)
+	r.want("taken from one GPU of two", "1:17 2:18")
+	r.must(m.Remove("17", []string{"1"}))
+	r.start()
+	r.after(10 * time.Second)
+	r.want("taken, another agent", "2:18")
+	if !r.hasRecord("17") {
+		t.Error("the record is gone within the grace")
+	}
+	r.after(20 * time.Second)
+	if r.hasRecord("17") || len(r.summaries()) != 1 || !r.hasRecord("18") {
+		t.Error("want job 17 ended with a summary, and job 18 not")
 	}
 }
 
@@ -106,7 +102,7 @@ func TestRepairUnresolved(t *testing.T) {
 	r.inventory(4, 5, 6, 7)
 	r.after(10 * time.Second)
 	r.want("with one", "4:17 5:17 7:18")
-	if inv, current, err := (dcgm.Mapping{Dir: r.maps, RunDir: t.TempDir()}).FindInventory(); inv == nil || inv.Entries[0].ExporterID != "4" || current || err == nil {
+	if inv, current, err := (dcgm.Mapping{Dir: r.maps}).FindInventory(t.TempDir()); inv == nil || inv.Entries[0].ExporterID != "4" || current || err == nil {
 		t.Errorf("the copy for the hook after a boot: %+v, current %t, %v", inv, current, err)
 	}
 	for _, key := range []string{"17", "18"} {

@@ -22,7 +22,6 @@ type jobsRig struct {
 	proc                          string
 	now                           moment
 	listeners                     map[string]net.Listener
-	unlink                        bool
 }
 
 func gpuUUID(i int) string { return fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i) }
@@ -68,7 +67,7 @@ func (r *jobsRig) inventory(ids ...int) {
 // start starts a new agent, as after one that was killed.
 func (r *jobsRig) start() {
 	r.j = NewJobs(JobsConfig{RunDir: r.run, MappingDir: r.maps, BootIDFile: filepath.Join(r.dir, "boot_id"), Spools: []string{r.spool},
-		CgroupRoot: r.cgroup, Proc: r.proc, Unlink: r.unlink, LockWait: 50 * time.Millisecond}, discard())
+		CgroupRoot: r.cgroup, Proc: r.proc, LockWait: 50 * time.Millisecond}, discard())
 	r.j.clock = func() moment { return r.now }
 	r.j.series.up = func() time.Duration { return r.now.up }
 	r.j.Observe(&topology.Node{Name: "n1"})
@@ -111,7 +110,7 @@ func (r *jobsRig) prolog(id string, gpus ...int) {
 	r.t.Helper()
 	rec := r.record(id, gpus...)
 	r.write(id, rec)
-	r.must(dcgm.Mapping{Dir: r.maps, RunDir: r.run}.Add(id, rec.GPUs))
+	r.must(dcgm.Mapping{Dir: r.maps}.Add(id, rec.GPUs))
 	r.j.round(r.t.Context())
 }
 
@@ -142,7 +141,7 @@ func (r *jobsRig) lines() string {
 	r.must(err)
 	var out []string
 	for _, e := range entries {
-		if text, err := os.ReadFile(filepath.Join(r.maps, e.Name())); err == nil && len(text) > 0 {
+		if text, err := os.ReadFile(filepath.Join(r.maps, e.Name())); err == nil && string(text) != "\n" {
 			out = append(out, e.Name()+":"+strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", ","))
 		}
 	}

@@ -22,7 +22,7 @@ type jobCounts struct {
 }
 
 func newJobCounts() jobCounts {
-	return jobCounts{released: map[string]float64{releasedBoot: 0, releasedEnded: 0, releasedSlurm: 0, releasedOverdue: 0, releasedOrphan: 0}}
+	return jobCounts{released: map[string]float64{releasedBoot: 0, releasedEnded: 0, releasedOverdue: 0, releasedOrphan: 0}}
 }
 
 func (c *jobCounts) clone() jobCounts {
@@ -48,7 +48,7 @@ type jobSeries struct {
 
 // callReasons are the words by which a hook says what went wrong first.
 var callReasons = []string{dcgm.CallLock, dcgm.CallInventory, dcgm.CallMapping, dcgm.CallRecord, dcgm.CallJobInfo, dcgm.CallConfig,
-	dcgm.CallEnvironment, dcgm.CallTopology, dcgm.CallSummary, dcgm.CallTimeout, dcgm.CallSignal, dcgm.CallPanic, otherReason}
+	dcgm.CallEnvironment, dcgm.CallSummary, dcgm.CallTimeout, dcgm.CallSignal, dcgm.CallPanic, otherReason}
 
 // gateResults are the words by which a hook says how a job came through the gate.
 var gateResults = []string{dcgm.GateReady, dcgm.GateWaited, dcgm.GateAlone, dcgm.GateWarn, dcgm.GateFail, dcgm.GateHold, dcgm.GateStale, dcgm.GateSignal, dcgm.GateFault, otherReason}
@@ -135,20 +135,22 @@ func describe(kind prometheus.ValueType, name, help string, labels ...string) de
 	return description{prometheus.NewDesc(name, help, labels, nil), kind}
 }
 
+func (d description) metric(value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d.desc, d.kind, value, labels...)
+}
+
 func (d description) send(ch chan<- prometheus.Metric, value float64, labels ...string) {
-	ch <- prometheus.MustNewConstMetric(d.desc, d.kind, value, labels...)
+	ch <- d.metric(value, labels...)
 }
 
 const (
 	counts = prometheus.CounterValue
 	gauges = prometheus.GaugeValue
-
-	jobInfoHelp = "1 for each device that a job holds on this node; gone when the job has ended."
 )
 
 var (
-	seriesJobInfo = describe(gauges, "quoin_gpu_job_info", jobInfoHelp, jobLabels...)
-	seriesInfo    = describe(gauges, "quoin_gpu_info", "1 for each GPU or MIG instance, with its place as labels.", "UUID", "gpu", "GPU_I_ID", "modelName", "clique", "block")
+	seriesJobInfo = describe(gauges, "quoin_gpu_job_info", "1 for each device that a job holds on this node. The series ends with the job.", jobLabels...)
+	seriesInfo    = describe(gauges, "quoin_gpu_info", "1 for each GPU or MIG instance, with its product, NVLink clique and node as labels.", "UUID", "gpu", "GPU_I_ID", "modelName", "clique", "node")
 	seriesGPUs    = describe(gauges, "quoin_gpus", "GPUs, or MIG instances, by whether a job holds them.", "state")
 	seriesHeld    = describe(counts, "quoin_gpu_held_seconds_total", "Seconds for which at least one job held the device.", "UUID", "gpu", "GPU_I_ID")
 	seriesIdle    = describe(counts, "quoin_gpu_idle_held_seconds_total", "Seconds for which a job held the device and it had no process and no utilisation.", "UUID", "gpu", "GPU_I_ID")
@@ -165,5 +167,5 @@ var (
 	seriesIMEX      = describe(gauges, "quoin_agent_imex_info", "1 where the node has IMEX, with its channels' major number and its daemon's state.", "channel_major", "state")
 )
 
-var jobDescriptions = []description{seriesInfo, seriesGPUs, seriesHeld, seriesIdle, seriesStretch, seriesSweeps, seriesReleased, seriesRepairs,
+var jobDescriptions = []description{seriesJobInfo, seriesInfo, seriesGPUs, seriesHeld, seriesIdle, seriesStretch, seriesSweeps, seriesReleased, seriesRepairs,
 	seriesSweepErrs, seriesFiles, seriesRecords, seriesSummaries, seriesSamples, seriesIMEX}

@@ -1,8 +1,6 @@
 package nodeagent
 
 import (
-	"compress/gzip"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 )
@@ -23,37 +22,22 @@ func agentSeries() *prometheus.Registry {
 	return reg
 }
 
-// scrape returns the body and the kind of an answer.
-func scrape(t testing.TB, h http.Handler, accept, encoding string) (body, kind string) {
+// handler serves the registry's series and those of reg.
+func handler(j *Jobs, reg *prometheus.Registry) http.Handler {
+	reg.MustRegister(j.Collector())
+	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
+}
+
+// scrape returns the body of an answer.
+func scrape(t testing.TB, h http.Handler) string {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
-	r.Header.Set("Accept", accept)
-	r.Header.Set("Accept-Encoding", encoding)
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
-	var from io.Reader = w.Body
-	if w.Header().Get("Content-Encoding") == "gzip" {
-		z, err := gzip.NewReader(w.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		from = z
-	}
-	text, err := io.ReadAll(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text), w.Header().Get("Content-Type")
+	return w.Body.String()
 }
-
-const (
-	plain       = "text/plain;version=0.0.4"
-	openMetrics = "application/openmetrics-text;version=1.0.0"
-	protobuf    = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
-)
 
 // families parses a text of version 0.0.4.
 func families(t testing.TB, text string) map[string]int {
@@ -76,8 +60,7 @@ func families(t testing.TB, text string) map[string]int {
 // depends on the node's devices only.
 func TestSeriesCount(t *testing.T) {
 	count := func(jobs int) map[string]int {
-		text, _ := scrape(t, manyJobs(t, jobs).Handler(agentSeries()), plain, "identity")
-		return families(t, text)
+		return families(t, scrape(t, handler(manyJobs(t, jobs), agentSeries())))
 	}
 	none, few, many := count(0), count(3), count(40)
 	if none["quoin_gpu_job_info"] != 0 || few["quoin_gpu_job_info"] != 3*8 || many["quoin_gpu_job_info"] != 40*8 {
@@ -94,7 +77,7 @@ func TestSeriesCount(t *testing.T) {
 	want := map[string]int{
 		"quoin_gpu_info": 8, "quoin_gpus": 2, "quoin_gpu_held_seconds_total": 8, "quoin_gpu_idle_held_seconds_total": 8, "quoin_gpu_idle_held_stretch_seconds": 8,
 		"quoin_hook_runs_total": 4, "quoin_hook_errors_total": 2 * len(callReasons), "quoin_hook_duration_seconds": 2, "quoin_hook_gate_total": len(gateResults), "quoin_hook_gate_duration_seconds": 1,
-		"quoin_agent_sweeps_total": 1, "quoin_agent_sweep_released_total": 5, "quoin_agent_mapping_repairs_total": 1, "quoin_agent_sweep_errors_total": 1,
+		"quoin_agent_sweeps_total": 1, "quoin_agent_sweep_released_total": 4, "quoin_agent_mapping_repairs_total": 1, "quoin_agent_sweep_errors_total": 1,
 		"quoin_agent_mapping_files": 3, "quoin_agent_job_records": 3, "quoin_agent_job_summaries": 1, "quoin_agent_samples_total": 2,
 	}
 	for name, n := range want {
@@ -104,53 +87,28 @@ func TestSeriesCount(t *testing.T) {
 	}
 }
 
-// TestHandlerKinds gets the same series in every format, packed or not.
-func TestHandlerKinds(t *testing.T) {
+// TestSeriesOfOddNames escapes what users put into names, and replaces what is no
+// UTF-8.
+func TestSeriesOfOddNames(t *testing.T) {
 	j := manyJobs(t, 5)
-	for _, b := range j.jobs { // what could break the text
+	for _, b := range j.jobs {
 		b.record.User, b.info = "a\"b\\c\nd\xff", nil
 	}
 	j.show(j.clock())
-	h := j.Handler(agentSeries())
-	text, kind := scrape(t, h, plain, "identity")
-	if !strings.HasPrefix(kind, "text/plain") || families(t, text)["quoin_gpu_job_info"] != 40 {
-		t.Errorf("%s has %v", kind, families(t, text))
+	text := scrape(t, handler(j, agentSeries()))
+	if n := families(t, text)["quoin_gpu_job_info"]; n != 40 {
+		t.Errorf("%d series of jobs, want 40", n)
 	}
-	if !strings.Contains(text, `user="a\"b\\c\nd`+"\uFFFD"+`",`) {
+	if !strings.Contains(text, `user="a\"b\\c\nd`+"\uFFFD"+`"`) {
 		t.Error("a label is not escaped")
 	}
-	packed, _ := scrape(t, h, plain, "gzip;q=1.0, deflate")
-	if got, want := jobLines(packed), jobLines(text); got != want {
-		t.Error("packed, the series of jobs differ")
-	}
-	open, kind := scrape(t, h, openMetrics, "gzip")
-	if !strings.HasPrefix(kind, "application/openmetrics-text") || !strings.HasSuffix(open, "} 1.0\n# EOF\n") || strings.Count(open, "# EOF") != 1 {
-		t.Errorf("%s ends in %q", kind, open[max(0, len(open)-100):])
-	}
-	if strings.ReplaceAll(jobLines(open), "} 1.0\n", "} 1\n") != jobLines(text) {
-		t.Error("as OpenMetrics the series of jobs differ")
-	}
-	binary, kind := scrape(t, h, protobuf, "identity")
-	if !strings.HasPrefix(kind, "application/vnd.google.protobuf") || strings.Count(binary, "quoin_gpu_job_info") != 1 || strings.Count(binary, "array_job_id") != 40 {
-		t.Errorf("%s has %d series of jobs", kind, strings.Count(binary, "array_job_id"))
-	}
-}
-
-func jobLines(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "quoin_gpu_job_info{") {
-			b.WriteString(line)
-		}
-	}
-	return b.String()
 }
 
 // TestSeriesAreClean lets client_golang check the collector's names, types and
 // help texts, and that no series stands twice.
 func TestSeriesAreClean(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
-	if err := reg.Register(manyJobs(t, 3)); err != nil {
+	if err := reg.Register(manyJobs(t, 3).Collector()); err != nil {
 		t.Fatal(err)
 	}
 	all, err := reg.Gather()
@@ -160,6 +118,17 @@ func TestSeriesAreClean(t *testing.T) {
 	if len(all) < 15 {
 		t.Errorf("%d kinds of series", len(all))
 	}
+}
+
+// jobLines returns the series of quoin_gpu_job_info.
+func jobLines(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "quoin_gpu_job_info{") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // valueOf returns a series' value, 0 where there is none.

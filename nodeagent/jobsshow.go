@@ -7,36 +7,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// infoSeries is a series of value 1: the values of its labels, and the text of
-// them in the exposition.
-type infoSeries struct {
-	values []string
-	text   string
-}
-
-func newInfoSeries(name string, labels, values []string) infoSeries {
-	var b strings.Builder
-	b.WriteString(name)
-	for i, l := range labels {
-		values[i] = strings.ToValidUTF8(values[i], "\uFFFD")
-		b.WriteString([]string{"{", ","}[index(i > 0)])
-		b.WriteString(l)
-		b.WriteString(`="`)
-		_, _ = labelEscapes.WriteString(&b, values[i]) // a Builder takes all
-		b.WriteByte('"')
-	}
-	b.WriteString("} ")
-	return infoSeries{values, b.String()}
-}
-
-var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
-
 // jobLabels are the labels of quoin_gpu_job_info.
-var jobLabels = []string{"UUID", "gpu", "GPU_I_ID", "job_id", "array_job_id", "job_name", "user", "partition", "account", "cluster", "clique", "block"}
+var jobLabels = []string{"UUID", "gpu", "GPU_I_ID", "job_id", "array_job_id", "job_name", "user", "partition", "account", "cluster", "clique"}
+
+// infoSeries is a series of quoin_gpu_job_info. The metric is made once, because a
+// node may have thousands of these series and they seldom change.
+type infoSeries struct {
+	key    string // of the label values
+	metric prometheus.Metric
+}
 
 // jobInfo makes the series of a job, one per device.
 func jobInfo(b *job, n *topology.Node) []infoSeries {
@@ -45,15 +30,23 @@ func jobInfo(b *job, n *topology.Node) []infoSeries {
 	for i := range b.devices {
 		d := &b.devices[i]
 		uuid, gpu, instance := d.labels()
-		out = append(out, newInfoSeries("quoin_gpu_job_info", jobLabels, []string{uuid, gpu, instance, r.JobID, r.ArrayJobID, r.JobName,
-			r.User, r.Partition, r.Account, r.Cluster, cliqueOf(n, d), b.block}))
+		values := validLabels(uuid, gpu, instance, r.JobID, r.ArrayJobID, r.JobName, r.User, r.Partition, r.Account, r.Cluster, cliqueOf(n, d))
+		out = append(out, infoSeries{strings.Join(values, "\x00"), seriesJobInfo.metric(1, values...)})
 	}
 	return out
 }
 
+// validLabels replaces what is no UTF-8: client_golang panics on it.
+func validLabels(values ...string) []string {
+	for i := range values {
+		values[i] = strings.ToValidUTF8(values[i], "\uFFFD")
+	}
+	return values
+}
+
 // deviceSeries are what is counted of one device.
 type deviceSeries struct {
-	// labels are UUID, gpu and GPU_I_ID, info modelName, clique and block.
+	// labels are UUID, gpu and GPU_I_ID, info modelName, clique and node.
 	labels, info        [3]string
 	held, idle, stretch time.Duration
 	// running says that a job holds it, and so that held grows since the snapshot.
@@ -119,8 +112,8 @@ func (s *jobSnapshot) addJobs(j *Jobs) {
 		info := b.info
 		if ids[b.record.JobID] > 1 || len(b.devices) > len(b.names) {
 			info = slices.DeleteFunc(slices.Clone(info), func(i infoSeries) bool {
-				twice := seen[i.text]
-				seen[i.text] = true
+				twice := seen[i.key]
+				seen[i.key] = true
 				return twice
 			})
 		}
@@ -131,7 +124,6 @@ func (s *jobSnapshot) addJobs(j *Jobs) {
 // addDevices adds the devices of the inventory, and those that are held and not
 // in it.
 func (s *jobSnapshot) addDevices(j *Jobs, n *topology.Node) {
-	block := j.blocks.nodeBlock(j.slurm, n)
 	seen := make(map[string]bool)
 	add := func(d *device, known bool) {
 		uuid, gpu, instance := d.labels()
@@ -141,7 +133,7 @@ func (s *jobSnapshot) addDevices(j *Jobs, n *topology.Node) {
 		} else {
 			seen[id] = true
 		}
-		out := deviceSeries{labels: labels, info: [3]string{productOf(n, d), cliqueOf(n, d), block}}
+		out := deviceSeries{labels: labels, info: [3]string{productOf(n, d), cliqueOf(n, d), nodeName(n, j.inventory.of)}}
 		if h := j.usage.devices[d.entry.UUID]; h != nil {
 			out.held, out.idle, out.stretch, out.running = h.held, h.idle, h.stretch(), len(h.runs) > 0
 		}
@@ -168,6 +160,18 @@ func (s *jobSnapshot) addDevices(j *Jobs, n *topology.Node) {
 	slices.SortFunc(s.devices, func(a, b deviceSeries) int {
 		return cmp.Or(strings.Compare(a.labels[1], b.labels[1]), strings.Compare(a.labels[2], b.labels[2]), strings.Compare(a.labels[0], b.labels[0]))
 	})
+}
+
+// nodeName is what the node is called in its report, and so in the series of the
+// publisher.
+func nodeName(n *topology.Node, inv *dcgm.Inventory) string {
+	switch {
+	case n != nil:
+		return n.Name
+	case inv != nil:
+		return inv.Node
+	}
+	return ""
 }
 
 // countSummaries counts the summaries of jobs when their folder has changed.

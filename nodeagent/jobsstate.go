@@ -28,7 +28,6 @@ type savedState struct {
 	Kind       string                 `json:"kind"`
 	BootID     string                 `json:"bootID,omitempty"`
 	At         time.Duration          `json:"at"`
-	Slurm      slurmName              `json:"slurm,omitzero"`
 	Devices    map[string]savedDevice `json:"devices,omitempty"`
 	Jobs       map[string]savedJob    `json:"jobs,omitempty"`
 	Proven     []provenSource         `json:"proven,omitempty"`
@@ -66,7 +65,7 @@ type savedLine struct {
 
 // keepState writes the state when it has changed.
 func (j *Jobs) keepState() {
-	s := savedState{APIVersion: dcgm.APIVersion, Kind: stateKind, BootID: j.boot, At: j.usage.at, Slurm: j.slurm,
+	s := savedState{APIVersion: dcgm.APIVersion, Kind: stateKind, BootID: j.boot, At: j.usage.at,
 		Devices: make(map[string]savedDevice), Jobs: make(map[string]savedJob)}
 	held := false
 	for uuid, h := range j.usage.devices {
@@ -119,7 +118,6 @@ func (j *Jobs) recall() {
 		j.log.Warn("what the last agent knew cannot be read: counters begin anew", "file", stateFile, "err", err)
 		return
 	}
-	j.slurm = s.Slurm
 	if s.BootID != j.boot || j.boot == "" || s.At > now.up {
 		return
 	}

@@ -80,7 +80,7 @@ func (j *Jobs) plan(now moment, marks []dcgm.Release) sweepPlan {
 		broken[jobOfKey(key)] = true
 	}
 	return planSweep(sweepFacts{
-		boot: j.boot, jobs: j.sorted(), broken: broken, marks: marks, mappings: j.mappings, dirOf: j.dirOf, unlink: j.config.Unlink,
+		boot: j.boot, jobs: j.sorted(), broken: broken, marks: marks, mappings: j.mappings, dirOf: j.dirOf,
 		lives: func(id string) bool {
 			for _, s := range j.evidence.jobs[id] {
 				if s.alive {
@@ -89,8 +89,7 @@ func (j *Jobs) plan(now moment, marks []dcgm.Release) sweepPlan {
 			}
 			return false
 		},
-		late:   func(l mappingLine) bool { a := j.absent[l]; return a != nil && a.late(now.up) },
-		shared: func(dir string) bool { return j.mapping(dir).Shared() },
+		late: func(l mappingLine) bool { a := j.absent[l]; return a != nil && a.late(now.up) },
 	})
 }
 
@@ -153,7 +152,7 @@ func (j *Jobs) edit(e *edit) error {
 	if !isDir(e.dir) {
 		return nil
 	}
-	m, change := j.mapping(e.dir), "removed"
+	m, change := dcgm.Mapping{Dir: e.dir}, "removed"
 	var err error
 	if e.add {
 		change, err = "added", m.Add(e.job, []string{e.name})

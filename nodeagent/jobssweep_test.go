@@ -89,7 +89,7 @@ func TestSweepOverdue(t *testing.T) {
 	contained := r.record("17", 0)
 	contained.Contain = true
 	r.write("17", contained)
-	r.must(dcgm.Mapping{Dir: r.maps, RunDir: r.run}.Add("17", contained.GPUs))
+	r.must(dcgm.Mapping{Dir: r.maps}.Add("17", contained.GPUs))
 	r.prolog("18", 1)
 	r.after(2 * time.Hour)
 	r.want("no source has ever shown a job", "0:17 1:18")
@@ -129,7 +129,7 @@ func TestSweepBoot(t *testing.T) {
 }
 
 // TestSweepOrphan releases a line of no record after the grace, unless the job is
-// seen, its record cannot be read, or the directory has other writers.
+// seen or its record cannot be read.
 func TestSweepOrphan(t *testing.T) {
 	r := newJobsRig(t)
 	r.listen("n7_18.3")
@@ -144,10 +144,34 @@ func TestSweepOrphan(t *testing.T) {
 	r.start()
 	r.after(10 * time.Second)
 	r.want("after it, another agent", "0:18,19 2:20")
-	r.must(os.WriteFile(filepath.Join(r.maps, "1"), []byte("77\n"), 0o600))
-	r.must(dcgm.Mapping{Dir: r.maps, RunDir: r.dir}.Mark())
-	r.after(time.Hour)
-	r.want("others write here too", "0:18,19 1:77 2:20")
+}
+
+// TestSweepReplacedRunDirectory releases the lines whose records went away with the
+// run directory, and keeps those of jobs that are seen.
+func TestSweepReplacedRunDirectory(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		r := newJobsRig(t)
+		r.listen("n1_18.4294967292")
+		r.prolog("17", 0, 1)
+		r.prolog("18", 1)
+		r.after(time.Minute)
+		r.must(os.Rename(r.run, r.run+".away"))
+		r.must(os.Mkdir(r.run, 0o755))
+		r.inventory(0, 1, 2, 3)
+		if restart {
+			r.start()
+		}
+		r.prolog("19", 2)
+		r.want("at once", "0:17 1:17,18 2:19")
+		r.after(time.Minute)
+		r.want("after the grace", "1:18 2:19")
+		r.hangUp("n1_18.4294967292")
+		r.after(time.Minute)
+		r.want("when the job that was seen has ended", "2:19")
+		if n := r.j.counts.released[releasedOrphan]; n != 3 {
+			t.Errorf("restart %t: %v lines released as nobody's, want 3", restart, n)
+		}
+	}
 }
 
 // TestSweepMarks makes up for an Epilog that did not get the lock.

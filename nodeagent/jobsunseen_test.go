@@ -32,7 +32,7 @@ func (r *jobsRig) contained(id string, gpu int) {
 	rec := r.record(id, gpu)
 	rec.Contain, rec.EndTime = true, "2000000000"
 	r.write(id, rec)
-	r.must(dcgm.Mapping{Dir: r.maps, RunDir: r.run}.Add(id, rec.GPUs))
+	r.must(dcgm.Mapping{Dir: r.maps}.Add(id, rec.GPUs))
 	r.j.round(r.t.Context())
 }
 
@@ -125,7 +125,7 @@ func TestUnseenProlog(t *testing.T) {
 		}
 		r.after(30 * time.Second)
 		r.want("its Prolog is over", "1:18 3:16")
-		if got := jobLines(r.text()); strings.Contains(got, `job_id="17"`) || !strings.Contains(got, `job_id="18"`) {
+		if got := jobLines(scrape(t, handler(r.j, agentSeries()))); strings.Contains(got, `job_id="17"`) || !strings.Contains(got, `job_id="18"`) {
 			t.Errorf("series\n%s", got)
 		}
 		r.start()

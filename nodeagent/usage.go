@@ -206,7 +206,6 @@ func (j *Jobs) holdUse(b *job, now moment) {
 	}
 	b.use.Hold(entries)
 	b.use.Contained = len(b.life.contained) > 0
-	b.use.Block, b.use.Blocks = b.block, b.blocks
 	if n := j.report(); len(b.devices) > 0 && n != nil {
 		b.use.Clique = cliqueOf(n, &b.devices[0])
 	}

@@ -36,7 +36,7 @@ func (r *jobsRig) sample(d time.Duration, devices ...topology.DeviceUse) {
 // counted returns held, idle and stretch of a GPU in seconds, as a scrape has them.
 func (r *jobsRig) counted(gpu int) [3]float64 {
 	r.t.Helper()
-	text, _ := scrape(r.t, r.j.Handler(agentSeries()), plain, "identity")
+	text := scrape(r.t, handler(r.j, agentSeries()))
 	var out [3]float64
 	for i, name := range []string{"quoin_gpu_held_seconds_total", "quoin_gpu_idle_held_seconds_total", "quoin_gpu_idle_held_stretch_seconds"} {
 		out[i] = math.Round(valueOf(r.t, text, name, gpuUUID(gpu))*1e6) / 1e6

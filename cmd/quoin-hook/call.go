@@ -28,7 +28,6 @@ type hook struct {
 	env        func(string) string
 	stderr     io.Writer
 	runDir     string
-	unlink     bool
 	summaryDir string
 	start      time.Time
 	wait       time.Duration // 0: as configured

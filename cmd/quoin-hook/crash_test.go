@@ -28,7 +28,7 @@ hook prolog 0,1 100; : >run/full; hook prolog 1,2 200; hook epilog 1,2 200`
 	if !strings.Contains(string(out), "no space left on device") {
 		t.Errorf("the run directory was not full:\n%s", out)
 	}
-	if diff := cmp.Diff(map[string]string{"0": "", "1": "", "2": ""}, mapped(t, filepath.Join(tmp, "map"))); diff != "" {
+	if diff := cmp.Diff(map[string]string{"0": "\n", "1": "\n", "2": "\n"}, mapped(t, filepath.Join(tmp, "map"))); diff != "" {
 		t.Errorf("(-want +got):\n%s\n%s", diff, out)
 	}
 }
@@ -63,15 +63,15 @@ func TestEpilogWithoutLock(t *testing.T) {
 	}
 	check("without the lock", map[string]string{"0": "7\n", "1": "7\n"})
 	hook("prolog", "8", "1", "150")
-	check("next Prolog", map[string]string{"0": "", "1": "8\n"})
+	check("next Prolog", map[string]string{"0": "\n", "1": "8\n"})
 	if r, err := dcgm.ReadRecord(run, "7"); r != nil || err != nil {
 		t.Errorf("the record is still there: %v, %v", r, err)
 	}
 	locked(func() string { return hook("epilog", "8", "1", "150") })
 	hook("prolog", "8", "0", "200")
-	check("Prolog of the job's next run", map[string]string{"0": "8\n", "1": ""})
+	check("Prolog of the job's next run", map[string]string{"0": "8\n", "1": "\n"})
 	hook("epilog", "9", "", "300")
-	check("the mark is used up", map[string]string{"0": "8\n", "1": ""})
+	check("the mark is used up", map[string]string{"0": "8\n", "1": "\n"})
 	// Slurm's clock says that the run of the mark was before the one that holds.
 	if err := dcgm.WriteRelease(run, dcgm.Release{JobIdentity: dcgm.JobIdentity{JobID: "8"}, Run: dcgm.Run{StartTime: "150"}, MappingDir: dir}); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestEpilogWithoutLock(t *testing.T) {
 	if said := hook("epilog", "9", "", "300"); !strings.Contains(said, "left alone") {
 		t.Errorf("said %q", said)
 	}
-	check("mark of an earlier run", map[string]string{"0": "8\n", "1": ""})
+	check("mark of an earlier run", map[string]string{"0": "8\n", "1": "\n"})
 	if marks, err := dcgm.ReadReleases(run); len(marks) > 0 || err != nil {
 		t.Errorf("marks left: %v, %v", marks, err)
 	}
@@ -105,7 +105,7 @@ func TestKilledAnywhere(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		for name, text := range mapped(t, dir) {
-			if text != "" && text != "7\n" {
+			if text != "\n" && text != "7\n" {
 				t.Fatalf("after a kill file %s holds %q", name, text)
 			}
 		}
@@ -142,7 +142,7 @@ func TestKilledAnywhere(t *testing.T) {
 		}
 	}
 	for name, text := range mapped(t, dir) {
-		if text != "" {
+		if text != "\n" {
 			t.Errorf("after the last Epilog file %s holds %q", name, text)
 		}
 	}

@@ -36,7 +36,7 @@ func (h *hook) newRecord() *dcgm.Record {
 	r := &dcgm.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.run(), BootID: dcgm.BootID(),
 		User: h.env("SLURM_JOB_USER"), UID: h.env("SLURM_JOB_UID"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"),
 		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), NodeList: h.env("SLURM_JOB_NODELIST"), NumNodes: h.env("SLURM_JOB_NUM_NODES"),
-		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: uuidsOf(h.env("CUDA_VISIBLE_DEVICES")), SlurmConf: conf, MappingDir: h.mapping}
+		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: uuidsOf(h.env("CUDA_VISIBLE_DEVICES")), MappingDir: h.mapping}
 	if len(r.NodeList) > maxNodeList {
 		r.NodeList = ""
 	}
@@ -50,7 +50,7 @@ func (h *hook) newRecord() *dcgm.Record {
 
 // resolve tells which GPUs the job holds.
 func (h *hook) resolve(r *dcgm.Record) {
-	inv, current, err := h.mappingOf(nil).FindInventory()
+	inv, current, err := h.mappingOf(nil).FindInventory(h.runDir)
 	if err != nil {
 		stand := "GRES indices are taken as the exporter's ids"
 		if inv != nil {

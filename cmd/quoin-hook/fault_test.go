@@ -109,7 +109,7 @@ func TestPanic(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	p.hook("epilog", "7")
-	p.check("the next call", map[string]string{"0": ""})
+	p.check("the next call", map[string]string{"0": "\n"})
 }
 
 // program is the hook as a process of its own.
@@ -172,7 +172,7 @@ func TestStopped(t *testing.T) {
 	}
 	unlock()
 	p.hook("prolog", "8", "SLURM_JOB_GPUS=1")
-	p.check("the next hook makes up for it", map[string]string{"0": "", "1": "8\n"})
+	p.check("the next hook makes up for it", map[string]string{"0": "\n", "1": "8\n"})
 }
 
 // TestClosed has no stdin, stdout or stderr, or nobody who reads them: files that
@@ -186,7 +186,7 @@ func TestClosed(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", script, err, out)
 		}
-		want := map[string]string{"0": "", "1": "", "2": ""}
+		want := map[string]string{"0": "\n", "1": "\n", "2": "\n"}
 		for g := range want {
 			if g > strconv.Itoa(i) {
 				delete(want, g)
@@ -211,7 +211,7 @@ hook prolog 8 1; hook prolog 9 0; cat "$map"/0; echo --; hook epilog 7 0; stat -
 	if err != nil && (!errors.As(err, &exit) || strings.Contains(string(out), "Operation not permitted")) {
 		t.Skipf("needs a mount of its own: %v\n%s", err, out)
 	}
-	if err != nil || strings.Count(string(out), "no space left on device") < 2 || !strings.Contains(string(out), "\n7\n--\n") && !strings.HasPrefix(string(out), "7\n--\n") || !strings.Contains(string(out), "\n0\n{") {
+	if err != nil || strings.Count(string(out), "no space left on device") < 2 || !strings.Contains(string(out), "\n7\n--\n") && !strings.HasPrefix(string(out), "7\n--\n") || !strings.Contains(string(out), "\n1\n{") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

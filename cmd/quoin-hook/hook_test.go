@@ -61,13 +61,13 @@ func TestPrologAndEpilog(t *testing.T) {
 	}
 	check("prolog", map[string]string{"0": "7\n", "1": "7\n"})
 	call(t, second, prolog...)
-	check("a requeued run with other GPUs", map[string]string{"0": "", "1": "7\n", "2": "7\n"})
+	check("a requeued run with other GPUs", map[string]string{"0": "\n", "1": "7\n", "2": "7\n"})
 	if _, _, said := call(t, first, epilog...); !strings.Contains(said, "left alone") {
 		t.Errorf("late Epilog said %q", said)
 	}
-	check("the first run's late Epilog", map[string]string{"0": "", "1": "7\n", "2": "7\n"})
+	check("the first run's late Epilog", map[string]string{"0": "\n", "1": "7\n", "2": "7\n"})
 	call(t, second, epilog...)
-	check("epilog", map[string]string{"0": "", "1": "", "2": ""})
+	check("epilog", map[string]string{"0": "\n", "1": "\n", "2": "\n"})
 	if code, _, said := call(t, second, epilog...); code != 0 || said != "" {
 		t.Errorf("an Epilog without a record: exit %d, said %q", code, said)
 	}
@@ -75,7 +75,7 @@ func TestPrologAndEpilog(t *testing.T) {
 
 func TestHookConfig(t *testing.T) {
 	run, dir := t.TempDir(), filepath.Join(t.TempDir(), "map")
-	if err := dcgm.WriteHookConfig(run, dcgm.HookConfig{MappingDir: dir, Unlink: true}); err != nil {
+	if err := dcgm.WriteHookConfig(run, dcgm.HookConfig{MappingDir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	env := map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "3"}
@@ -84,7 +84,7 @@ func TestHookConfig(t *testing.T) {
 		t.Error(diff)
 	}
 	call(t, env, "epilog", "--run-dir", run)
-	if diff := cmp.Diff(map[string]string{}, mapped(t, dir)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"3": "\n"}, mapped(t, dir)); diff != "" {
 		t.Error(diff)
 	}
 	// A newer agent's wait may be longer than this hook takes.
@@ -135,7 +135,7 @@ func TestNotRegular(t *testing.T) {
 				case <-time.After(3 * time.Minute):
 					t.Fatalf("%s hangs", verb)
 				}
-				want := map[string]string{"prolog": "7\n", "epilog": ""}[verb]
+				want := map[string]string{"prolog": "7\n", "epilog": "\n"}[verb]
 				if text, err := os.ReadFile(filepath.Join(dir, "map/1")); string(text) != want {
 					t.Errorf("after the %s the other GPU's file holds %q, %v", verb, text, err)
 				}
@@ -166,7 +166,7 @@ func TestBoot(t *testing.T) {
 	if said := hook("prolog", t.TempDir(), "9", "1"); !strings.Contains(said, "released GPUs 0, 1, 2 of jobs from before") {
 		t.Errorf("said %q", said)
 	}
-	if diff := cmp.Diff(map[string]string{"0": "", "1": "9\n", "2": ""}, mapped(t, dir)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"0": "\n", "1": "9\n", "2": "\n"}, mapped(t, dir)); diff != "" {
 		t.Errorf("after the boot (-want +got):\n%s", diff)
 	}
 	// An Epilog of a job without GPUs makes no mapping directory.
@@ -184,7 +184,7 @@ func TestSlurmUpgraded(t *testing.T) {
 	call(t, env, "prolog", "--run-dir", run, "--mapping-dir", dir)
 	env["SLURM_JOB_SLUID"] = "s1"
 	call(t, env, "epilog", "--run-dir", run, "--mapping-dir", dir)
-	if diff := cmp.Diff(map[string]string{"0": ""}, mapped(t, dir)); diff != "" {
+	if diff := cmp.Diff(map[string]string{"0": "\n"}, mapped(t, dir)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -21,7 +21,7 @@ func (h *hook) settle() {
 	if c == nil {
 		c = &dcgm.HookConfig{MappingDir: dcgm.DefaultMappingDir}
 	}
-	h.unlink, h.summaryDir = c.Unlink, c.SummaryDir
+	h.summaryDir = c.SummaryDir
 	h.set(func() { h.jobInfo, h.gate = c.JobInfo, c.Gate })
 	if h.mapping == "" {
 		h.set(func() { h.mapping = c.MappingDir })
@@ -101,24 +101,18 @@ func (h *hook) hold(record *dcgm.Record) {
 	if old != nil { // a run whose Epilog was lost may have held others
 		h.replaceRun(key, old, record)
 	}
-	others, err := dcgm.HeldByOthers(h.runDir, key, m.Dir)
-	if err != nil {
-		h.fail(dcgm.CallRecord, "%v", err)
-	}
-	leaving := slices.DeleteFunc(slices.Clone(record.Leaving), func(gpu string) bool { return others[gpu] })
 	if err := dcgm.WriteRecord(h.runDir, key, *record); err != nil {
 		h.fail(dcgm.CallRecord, "%v; its GPUs go without a label", err)
 		if old == nil {
 			return
 		}
 		// The old record would give this run the GPUs of that one.
-		leaving = slices.DeleteFunc(union(old.GPUs, old.Leaving), func(gpu string) bool { return others[gpu] })
-		if err := errors.Join(m.Remove(record.JobID, leaving), dcgm.RemoveRecord(h.runDir, key)); err != nil {
+		if err := errors.Join(m.Remove(record.JobID, union(old.GPUs, old.Leaving)), dcgm.RemoveRecord(h.runDir, key)); err != nil {
 			h.fail(dcgm.CallMapping, "%v", err)
 		}
 		return
 	}
-	if err := errors.Join(m.Remove(record.JobID, leaving), m.Add(record.JobID, record.GPUs)); err != nil {
+	if err := errors.Join(m.Remove(record.JobID, record.Leaving), m.Add(record.JobID, record.GPUs)); err != nil {
 		h.fail(dcgm.CallMapping, "%v", err)
 	}
 }
@@ -130,22 +124,18 @@ func (h *hook) replaceRun(key string, old, record *dcgm.Record) {
 		h.summarize(key, old, h.lostEnd(key, old, record.Run), "")
 	}
 	left := union(old.GPUs, old.Leaving)
-	was := h.mappingOf(old)
-	if was.Dir == h.mapping {
+	before := h.mappingOf(old)
+	if before.Dir == h.mapping {
 		record.Leaving = without(left, record.GPUs)
 		return
 	}
-	others, err := dcgm.HeldByOthers(h.runDir, key, was.Dir)
-	if err == nil {
-		err = was.Remove(old.JobID, slices.DeleteFunc(left, func(gpu string) bool { return others[gpu] }))
-	}
-	if err != nil {
+	if err := before.Remove(old.JobID, left); err != nil {
 		h.fail(dcgm.CallMapping, "%v", err)
 	}
 }
 
 func (h *hook) mappingOf(record *dcgm.Record) dcgm.Mapping {
-	m := dcgm.Mapping{Dir: h.mapping, Unlink: h.unlink, RunDir: h.runDir}
+	m := dcgm.Mapping{Dir: h.mapping}
 	if record != nil && record.MappingDir != "" {
 		m.Dir = record.MappingDir
 	}
@@ -217,8 +207,9 @@ func (h *hook) makeUp() {
 	}
 }
 
-// release takes the job's id out of every file where the job has it. What an
-// earlier run releases late leaves the later run alone.
+// release takes the job's id out of the files that its record names. Without a
+// record all files are searched. A late release of an earlier run leaves the later
+// run alone.
 func (h *hook) release(m dcgm.Release, ended time.Time, exit string) error {
 	key, record, err := dcgm.FindRecord(h.runDir, m.JobIdentity)
 	broken := err != nil
@@ -233,8 +224,10 @@ func (h *hook) release(m dcgm.Release, ended time.Time, exit string) error {
 	if record == nil && m.MappingDir != "" {
 		mapping.Dir = m.MappingDir
 	}
-	gpus, err := h.held(mapping, key, record)
-	if err != nil {
+	var gpus []string
+	if record != nil {
+		gpus = union(record.GPUs, record.Leaving)
+	} else if gpus, err = mapping.Holding(m.JobID); err != nil {
 		return err
 	}
 	if err := mapping.Remove(m.JobID, gpus); err != nil {
@@ -250,35 +243,6 @@ func (h *hook) release(m dcgm.Release, ended time.Time, exit string) error {
 		return dcgm.RemoveRecord(h.runDir, key)
 	}
 	return nil
-}
-
-// held lists the files that have the job's id for the job alone. They are
-// searched too, for a record may be missing; not where another run directory's
-// jobs of the same id could be.
-func (h *hook) held(m dcgm.Mapping, key string, record *dcgm.Record) (gpus []string, err error) {
-	if record != nil {
-		gpus = union(record.GPUs, record.Leaving)
-	}
-	if !m.Shared() {
-		id, _, _ := strings.Cut(key, "@")
-		found, err := m.Holding(id)
-		if err != nil {
-			return nil, err
-		}
-		gpus = union(gpus, found)
-	}
-	if len(gpus) == 0 {
-		return nil, nil
-	}
-	others, err := dcgm.HeldByOthers(h.runDir, key, m.Dir)
-	if err != nil {
-		h.fail(dcgm.CallRecord, "%v; only what its own record names is released", err)
-		gpus = nil
-		if record != nil {
-			gpus = union(record.GPUs, record.Leaving)
-		}
-	}
-	return slices.DeleteFunc(gpus, func(gpu string) bool { return others[gpu] }), nil
 }
 
 func union(a, b []string) []string {

@@ -62,8 +62,8 @@ func (p *place) inventory(ids ...string) {
 	}
 }
 
-// TestTwoClusters has jobs of one id of two clusters, and of two slurmds, share a
-// node and a GPU: one line stands for all, until the last of them ends.
+// TestTwoClusters has jobs of one id of two clusters, and of two slurmds, on one
+// node: each has a record and releases its own GPUs.
 func TestTwoClusters(t *testing.T) {
 	for name, who := range map[string][2][]string{
 		"clusters": {{"SLURM_CLUSTER_NAME=a", "SLURMD_NODENAME=n1"}, {"SLURM_CLUSTER_NAME=b", "SLURMD_NODENAME=n1"}},
@@ -73,49 +73,25 @@ func TestTwoClusters(t *testing.T) {
 			p := newPlace(t)
 			first, second := who[0], who[1]
 			p.hook("prolog", "7", append(first, "SLURM_JOB_GPUS=0,1", "SLURM_JOB_START_TIME=100")...)
-			p.hook("prolog", "7", append(second, "SLURM_JOB_GPUS=1,2", "SLURM_JOB_START_TIME=90")...)
-			p.check("both", map[string]string{"0": "7\n", "1": "7\n", "2": "7\n"})
+			p.hook("prolog", "7", append(second, "SLURM_JOB_GPUS=2,3", "SLURM_JOB_START_TIME=90")...)
+			p.check("both", map[string]string{"0": "7\n", "1": "7\n", "2": "7\n", "3": "7\n"})
 			if records, failed := dcgm.ReadRecords(p.run); len(records) != 2 || len(failed) != 0 {
 				t.Errorf("records %v, %v", records, failed)
 			}
 			p.hook("epilog", "7", append(first, "SLURM_JOB_START_TIME=100")...)
-			p.check("the first has ended", map[string]string{"0": "", "1": "7\n", "2": "7\n"})
-			p.hook("prolog", "7", append(first, "SLURM_JOB_GPUS=2", "SLURM_JOB_START_TIME=110")...)
+			p.check("the first has ended", map[string]string{"0": "\n", "1": "\n", "2": "7\n", "3": "7\n"})
+			p.hook("prolog", "7", append(first, "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=110")...)
 			p.hook("prolog", "7", append(first, "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=120")...)
-			p.check("the first runs elsewhere", map[string]string{"0": "7\n", "1": "7\n", "2": "7\n"})
+			p.check("the first runs elsewhere", map[string]string{"0": "7\n", "1": "\n", "2": "7\n", "3": "7\n"})
 			p.hook("epilog", "7", append(second, "SLURM_JOB_START_TIME=90")...)
-			p.check("the second has ended", map[string]string{"0": "7\n", "1": "", "2": ""})
+			p.check("the second has ended", map[string]string{"0": "7\n", "1": "\n", "2": "\n", "3": "\n"})
 			p.hook("epilog", "7", append(first, "SLURM_JOB_START_TIME=120")...)
-			p.check("all have ended", map[string]string{"0": "", "1": "", "2": ""})
+			p.check("all have ended", map[string]string{"0": "\n", "1": "\n", "2": "\n", "3": "\n"})
 			if records, _ := dcgm.ReadRecords(p.run); len(records) != 0 {
 				t.Errorf("records are left: %v", records)
 			}
 		})
 	}
-}
-
-// TestTwoRunDirectories has two slurmds with a run directory each: an Epilog
-// without a record takes no line that the other's job of that id may have.
-func TestTwoRunDirectories(t *testing.T) {
-	p := newPlace(t)
-	other := &place{t, filepath.Join(t.TempDir(), "run"), p.mapping}
-	p.hook("prolog", "7", "SLURM_JOB_GPUS=0,1")
-	other.hook("epilog", "7") // of a job without GPUs
-	p.check("the other's job has ended", map[string]string{"0": "7\n", "1": "7\n"})
-	other.hook("prolog", "7", "SLURM_JOB_GPUS=4", "SLURM_JOB_START_TIME=100")
-	// The next run's Prolog was killed between the record and the files.
-	key, r, err := dcgm.FindRecord(other.run, dcgm.JobIdentity{JobID: "7"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.GPUs, r.Leaving = []string{"5"}, []string{"4"}
-	if err := dcgm.WriteRecord(other.run, key, *r); err != nil {
-		t.Fatal(err)
-	}
-	other.hook("epilog", "7", "SLURM_JOB_START_TIME=100")
-	p.check("the other has released what it held", map[string]string{"0": "7\n", "1": "7\n", "4": ""})
-	p.hook("epilog", "7")
-	p.check("all have ended", map[string]string{"0": "", "1": "", "4": ""})
 }
 
 // TestRecordSaysAll compares the record with the environment.
@@ -126,9 +102,6 @@ func TestRecordSaysAll(t *testing.T) {
 	if err := os.WriteFile(conf, []byte("ClusterName=c\nprologflags = Alloc,contain\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(conf), "topology.yaml"), []byte("- topology: x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	env := []string{"SLURM_JOB_GPUS=0-1", "CUDA_VISIBLE_DEVICES=GPU-1, GPU-0", "SLURM_JOB_USER=u", "SLURM_JOB_UID=1000", "SLURM_JOB_PARTITION=p", "SLURM_JOB_ACCOUNT=a",
 		"SLURM_CLUSTER_NAME=c", "SLURMD_NODENAME=n1", "SLURM_JOB_NODELIST=n[1-2]", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_START_TIME=100", "SLURM_JOB_END_TIME=200",
 		"SLURM_JOB_SLUID=s1", "SLURM_CONF=" + conf}
@@ -136,14 +109,11 @@ func TestRecordSaysAll(t *testing.T) {
 		t.Errorf("said %q", said)
 	}
 	want := dcgm.Record{APIVersion: dcgm.APIVersion, Kind: "JobRecord", JobID: "7", Run: dcgm.Run{SLUID: "s1", StartTime: "100"}, BootID: dcgm.BootID(), User: "u", UID: "1000",
-		Partition: "p", Account: "a", Cluster: "c", Node: "n1", NodeList: "n[1-2]", NumNodes: "2", EndTime: "200", SlurmConf: conf, Contain: true,
+		Partition: "p", Account: "a", Cluster: "c", Node: "n1", NodeList: "n[1-2]", NumNodes: "2", EndTime: "200", Contain: true,
 		GPUs: []string{"2", "3"}, UUIDs: []string{"GPU-1", "GPU-0"}, Indices: "0-1", Visible: "GPU-1,GPU-0", MappingDir: p.mapping}
 	got, err := dcgm.ReadRecord(p.run, "7")
 	if diff := cmp.Diff(&want, got, cmpopts.IgnoreFields(dcgm.Record{}, "Written")); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	if name, text, err := dcgm.ReadTopology(p.run, "c"); name != "topology.yaml" || string(text) != "- topology: x\n" || err != nil {
-		t.Errorf("topology: %s %q, %v", name, text, err)
 	}
 	for step, words := range map[string][]string{"no inventory": {"SLURM_JOB_GPUS=1"}, "stale inventory": {"CUDA_VISIBLE_DEVICES=GPU-9", "SLURM_JOB_GPUS=1"}} {
 		if step == "no inventory" {
@@ -194,7 +164,7 @@ func TestSummary(t *testing.T) {
 	use := func(start string) {
 		t.Helper()
 		u := dcgm.NewUse("7", dcgm.Run{StartTime: start}, time.Unix(100, 0).UTC())
-		u.Block = "b" + start
+		u.Clique = "b" + start
 		if err := dcgm.WriteUse(p.run, "7", u); err != nil {
 			t.Fatal(err)
 		}
@@ -209,14 +179,14 @@ func TestSummary(t *testing.T) {
 	p.hook("prolog", "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=300", "SLURMD_NODENAME=n1")
 	use("300")
 	p.hook("epilog", "7", "SLURM_JOB_START_TIME=300", "SLURMD_NODENAME=n1", "SLURM_JOB_EXIT_CODE=15", "SLURM_JOB_EXIT_CODE2=0:15")
-	type short struct{ Start, GPUs, Exit, Block string }
+	type short struct{ Start, GPUs, Exit, Clique string }
 	for _, dir := range []string{dcgm.SummaryDir(p.run), site} {
 		all, err := dcgm.ReadSummaries(dir)
 		var got []short
 		for _, s := range all {
 			is := short{Start: s.Record.StartTime, GPUs: strings.Join(s.Record.GPUs, ","), Exit: s.ExitCode}
 			if s.Use != nil {
-				is.Block = s.Use.Block
+				is.Clique = s.Use.Clique
 			}
 			got = append(got, is)
 			if next := is.Start == "100" && s.Ended == 200; s.Key != "7" || !next && (s.Ended < now || s.Ended > now+60) {
@@ -267,7 +237,7 @@ func TestCallsAreLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.hook("epilog", "7")
-	p.check("a broken record", map[string]string{"0": ""})
+	p.check("a broken record", map[string]string{"0": "\n"})
 	text, err := os.ReadFile(filepath.Join(p.run, "calls.log"))
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ echo "JobId=7 ArrayJobId=5 ArrayTaskId=2 JobName=my job UserId=u(1) Account=acct
 	if said := p.hook("prolog", "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=9"); !strings.Contains(said, "no such thing; its record goes without its name") {
 		t.Errorf("said %q", said)
 	}
-	p.check("slurmctld does not answer", map[string]string{"0": "", "1": "7\n8\n"})
+	p.check("slurmctld does not answer", map[string]string{"0": "\n", "1": "7\n8\n"})
 }
 
 // TestSpread has the nodes of one job ask slurmctld a thousand times a second at

@@ -13,9 +13,6 @@ import (
 // later does what can wait until the label is there.
 func (h *hook) later(ctx context.Context, record *dcgm.Record) {
 	h.spool()
-	if err := dcgm.CopyTopology(h.runDir, h.env("SLURM_CONF"), record.Cluster); err != nil {
-		h.fail(dcgm.CallTopology, "%v", err)
-	}
 	if h.jobInfo == nil {
 		return
 	}

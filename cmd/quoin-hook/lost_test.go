@@ -36,7 +36,7 @@ func TestPrologWithoutLock(t *testing.T) {
 	}
 	p.hook("epilog", "7", "SLURM_JOB_START_TIME=100")
 	p.hook("epilog", "8", "SLURM_JOB_START_TIME=200")
-	p.check("both have ended", map[string]string{"1": ""})
+	p.check("both have ended", map[string]string{"1": "\n"})
 }
 
 // TestBootMarkLost sweeps again in the same boot: the labels of its jobs are there
@@ -130,9 +130,9 @@ func TestLateEpilog(t *testing.T) {
 			if said := p.hook("epilog", "7", append(runs[0], "SLURM_JOB_GPUS=0,1")...); !strings.Contains(said, "left alone") {
 				t.Errorf("said %q", said)
 			}
-			p.check("the first run's Epilog", map[string]string{"0": "", "1": "7\n", "2": "7\n"})
+			p.check("the first run's Epilog", map[string]string{"0": "\n", "1": "7\n", "2": "7\n"})
 			p.hook("epilog", "7", append(runs[1], "SLURM_JOB_GPUS=1,2")...)
-			p.check("the second's", map[string]string{"0": "", "1": "", "2": ""})
+			p.check("the second's", map[string]string{"0": "\n", "1": "\n", "2": "\n"})
 			if all, err := dcgm.ReadSummaries(dcgm.SummaryDir(p.run)); len(all) != 2 || err != nil {
 				t.Errorf("%d summaries, %v; want one of each run", len(all), err)
 			}

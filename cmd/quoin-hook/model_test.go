@@ -29,8 +29,7 @@ func memoryDir(t testing.TB) string {
 // modelJob is what the reference knows of a job: sure is what it holds, perhaps
 // what it may still be labelled with after a kill.
 type modelJob struct {
-	id, cluster   string
-	place         int // of the run directories
+	id            string
 	started       int
 	gpus, perhaps []string
 	sure          bool
@@ -42,7 +41,7 @@ type model struct {
 	rand    *rand.Rand
 	hook    string // the program, for calls that are killed
 	mapping string
-	runs    []string
+	run     string
 	jobs    []*modelJob
 	clock   int
 	took    time.Duration // of a call of the program
@@ -51,24 +50,18 @@ type model struct {
 
 func newModel(t testing.TB, seed uint64, dir, hook string, took time.Duration) *model {
 	m := &model{t: t, rand: rand.New(rand.NewPCG(seed, 1)), hook: hook, took: took, mapping: filepath.Join(dir, "map"), clock: 1000}
-	unlink := m.rand.IntN(2) == 0
-	for place := range 1 + m.rand.IntN(2) {
-		run := filepath.Join(dir, fmt.Sprint("run", place))
-		if err := dcgm.WriteHookConfig(run, dcgm.HookConfig{MappingDir: m.mapping, Unlink: unlink}); err != nil {
-			t.Fatal(err)
-		}
-		m.runs = append(m.runs, run)
-		for _, id := range []string{"7", "8"} {
-			for _, cluster := range []string{"a", "b"} {
-				m.jobs = append(m.jobs, &modelJob{id: id, cluster: cluster, place: place})
-			}
-		}
+	m.run = filepath.Join(dir, "run")
+	if err := dcgm.WriteHookConfig(m.run, dcgm.HookConfig{MappingDir: m.mapping}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"7", "8", "9", "10"} {
+		m.jobs = append(m.jobs, &modelJob{id: id})
 	}
 	return m
 }
 
 func (m *model) env(j *modelJob, started int, gpus []string) map[string]string {
-	return map[string]string{"SLURM_JOB_ID": j.id, "SLURM_CLUSTER_NAME": j.cluster, "SLURMD_NODENAME": "n1",
+	return map[string]string{"SLURM_JOB_ID": j.id, "SLURM_CLUSTER_NAME": "a", "SLURMD_NODENAME": "n1",
 		"SLURM_JOB_GPUS": strings.Join(gpus, ","), "SLURM_JOB_START_TIME": fmt.Sprint(started)}
 }
 
@@ -76,14 +69,14 @@ func (m *model) env(j *modelJob, started int, gpus []string) map[string]string {
 func (m *model) call(verb string, j *modelJob, started int, gpus []string) {
 	env := m.env(j, started, gpus)
 	var said strings.Builder
-	if code := run(context.Background(), []string{verb, "--run-dir", m.runs[j.place]}, func(k string) string { return env[k] }, &said, &said); code != 0 || strings.Contains(said.String(), "panic") {
+	if code := run(context.Background(), []string{verb, "--run-dir", m.run}, func(k string) string { return env[k] }, &said, &said); code != 0 || strings.Contains(said.String(), "panic") {
 		m.t.Errorf("exit %d: %s", code, said.String())
 	}
 }
 
 // kill runs the hook and kills it somewhere.
 func (m *model) kill(verb string, j *modelJob, started int, gpus []string) {
-	cmd := exec.Command(m.hook, verb, "--run-dir", m.runs[j.place])
+	cmd := exec.Command(m.hook, verb, "--run-dir", m.run)
 	for k, v := range m.env(j, started, gpus) {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}
@@ -95,13 +88,11 @@ func (m *model) kill(verb string, j *modelJob, started int, gpus []string) {
 	_ = cmd.Wait()
 }
 
-// someGPUs are some of a run directory's: two slurmds with one each have no GPU
-// in common.
-func (m *model) someGPUs(place int) []string {
+func (m *model) someGPUs() []string {
 	var gpus []string
 	for g := range 4 {
 		if m.rand.IntN(2) == 0 {
-			gpus = append(gpus, fmt.Sprint(4*place+g))
+			gpus = append(gpus, fmt.Sprint(g))
 		}
 	}
 	return gpus
@@ -112,12 +103,12 @@ func (m *model) step() {
 	j := m.jobs[m.rand.IntN(len(m.jobs))]
 	what := m.rand.IntN(21)
 	m.clock++
-	gpus := m.someGPUs(j.place)
-	name := fmt.Sprintf("job %s of %s in %d", j.id, j.cluster, j.place)
+	gpus := m.someGPUs()
+	name := "job " + j.id
 	switch {
 	case what < 7: // starts, or starts again though no Epilog came
 		m.did("start of %s on %v", name, gpus)
-		_, old, err := dcgm.FindRecord(m.runs[j.place], dcgm.JobIdentity{JobID: j.id, Cluster: j.cluster, Node: "n1"})
+		_, old, err := dcgm.FindRecord(m.run, dcgm.JobIdentity{JobID: j.id, Cluster: "a", Node: "n1"})
 		if err != nil {
 			panic(err)
 		}
@@ -140,7 +131,7 @@ func (m *model) step() {
 		j.gpus, j.perhaps, j.sure = nil, union(j.perhaps, j.gpus), false
 	case what < 17 && j.sure:
 		m.did("late end of an earlier run of %s", name)
-		m.call("epilog", j, j.started-1, m.someGPUs(j.place))
+		m.call("epilog", j, j.started-1, m.someGPUs())
 	case what < 18:
 		m.did("end of %s without the lock", name)
 		m.endWithoutLock(j)
@@ -162,12 +153,12 @@ func (m *model) did(format string, args ...any) {
 // startWithoutLock has a Prolog that finds the lock held: the agent labels the run
 // by its record, where no earlier run's is in its place.
 func (m *model) startWithoutLock(j *modelJob, gpus []string) {
-	key, old, err := dcgm.FindRecord(m.runs[j.place], dcgm.JobIdentity{JobID: j.id, Cluster: j.cluster, Node: "n1"})
+	key, old, err := dcgm.FindRecord(m.run, dcgm.JobIdentity{JobID: j.id, Cluster: "a", Node: "n1"})
 	if err != nil {
 		panic(err)
 	}
 	m.callWithoutLock("prolog", j, m.clock, gpus)
-	if r, err := dcgm.ReadRecord(m.runs[j.place], key); old != nil || r == nil || err != nil {
+	if r, err := dcgm.ReadRecord(m.run, key); old != nil || r == nil || err != nil {
 		j.started, j.perhaps, j.gpus, j.sure = m.clock, union(union(j.perhaps, j.gpus), gpus), nil, false
 		return
 	}
@@ -176,7 +167,7 @@ func (m *model) startWithoutLock(j *modelJob, gpus []string) {
 }
 
 func (m *model) callWithoutLock(verb string, j *modelJob, started int, gpus []string) {
-	unlock, err := dcgm.Lock(context.Background(), m.runs[j.place], time.Second)
+	unlock, err := dcgm.Lock(context.Background(), m.run, time.Second)
 	if err != nil {
 		panic(err)
 	}
@@ -184,37 +175,34 @@ func (m *model) callWithoutLock(verb string, j *modelJob, started int, gpus []st
 	ctx, stop := context.WithCancel(context.Background())
 	stop() // it is told not to wait
 	env := m.env(j, started, gpus)
-	run(ctx, []string{verb, "--run-dir", m.runs[j.place]}, func(k string) string { return env[k] }, &strings.Builder{}, &strings.Builder{})
+	run(ctx, []string{verb, "--run-dir", m.run}, func(k string) string { return env[k] }, &strings.Builder{}, &strings.Builder{})
 }
 
 // endWithoutLock has an Epilog that finds the lock held; the next hook of the run
 // directory makes up for it, here one of a job without GPUs.
 func (m *model) endWithoutLock(j *modelJob) {
 	m.callWithoutLock("epilog", j, j.started, j.gpus)
-	m.call("epilog", &modelJob{id: "99", cluster: "a", place: j.place}, m.clock, nil)
+	m.call("epilog", &modelJob{id: "99"}, m.clock, nil)
 	j.gpus, j.perhaps, j.sure = nil, nil, false
 }
 
 // reboot ends all jobs; the run directory is in memory, or is not.
 func (m *model) reboot(kept bool) {
 	m.did("reboot, run directory kept: %t", kept)
-	for _, run := range m.runs {
-		if !kept {
-			config, _ := dcgm.ReadHookConfig(run)
-			if err := os.RemoveAll(run); err != nil {
-				panic(err)
-			}
-			if err := dcgm.WriteHookConfig(run, *config); err != nil {
-				panic(err)
-			}
-			continue
+	if !kept {
+		config, _ := dcgm.ReadHookConfig(m.run)
+		if err := os.RemoveAll(m.run); err != nil {
+			panic(err)
 		}
-		records, _ := dcgm.ReadRecords(run)
-		for key, r := range records {
-			r.BootID = "another"
-			if err := dcgm.WriteRecord(run, key, r); err != nil {
-				panic(err)
-			}
+		if err := dcgm.WriteHookConfig(m.run, *config); err != nil {
+			panic(err)
+		}
+	}
+	records, _ := dcgm.ReadRecords(m.run)
+	for key, r := range records {
+		r.BootID = "another"
+		if err := dcgm.WriteRecord(m.run, key, r); err != nil {
+			panic(err)
 		}
 	}
 	marker := filepath.Join(m.mapping, ".quoin/boot")
@@ -230,33 +218,23 @@ func (m *model) reboot(kept bool) {
 
 // sweep does in the plainest way what the agent does: what is dead goes.
 func (m *model) sweep() {
-	for place, run := range m.runs {
-		mapping := dcgm.Mapping{Dir: m.mapping, RunDir: run}
-		if _, err := mapping.Sweep(); err != nil {
-			panic(err)
-		}
-		records, failed := dcgm.ReadRecords(run)
-		if len(failed) > 0 {
-			panic(failed)
-		}
-		for key, r := range records {
-			alive := slices.ContainsFunc(m.jobs, func(j *modelJob) bool {
-				return j.sure && j.place == place && j.id == r.JobID && j.cluster == r.Cluster
-			})
-			if alive {
-				if err := mapping.Add(r.JobID, r.GPUs); err != nil {
-					panic(err)
-				}
-				continue
+	mapping := dcgm.Mapping{Dir: m.mapping}
+	if _, err := mapping.Sweep(); err != nil {
+		panic(err)
+	}
+	records, failed := dcgm.ReadRecords(m.run)
+	if len(failed) > 0 {
+		panic(failed)
+	}
+	for key, r := range records {
+		if slices.ContainsFunc(m.jobs, func(j *modelJob) bool { return j.sure && j.id == r.JobID }) {
+			if err := mapping.Add(r.JobID, r.GPUs); err != nil {
+				panic(err)
 			}
-			others, _ := dcgm.HeldByOthers(run, key, m.mapping)
-			for _, gpu := range union(r.GPUs, r.Leaving) {
-				if !others[gpu] {
-					_ = mapping.Remove(r.JobID, []string{gpu})
-				}
-			}
-			_ = dcgm.RemoveRecord(run, key)
+			continue
 		}
+		_ = mapping.Remove(r.JobID, union(r.GPUs, r.Leaving))
+		_ = dcgm.RemoveRecord(m.run, key)
 	}
 	for _, j := range m.jobs {
 		j.perhaps = nil

@@ -67,6 +67,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	files.Devices = gresDevices(&c.Gres)
 	reg := newRegistry()
 	jobs := newJobs(c, log)
+	reg.MustRegister(jobs.Collector())
 	config := nodeagent.Config{Node: node, Probe: probe, Silence: 3*c.Interval + 15*time.Second, IDs: ids, IDsEvery: c.DCGMInterval,
 		Observe: jobs.Observe, Sampled: jobs, SampleEvery: c.SampleInterval}
 	runs := []func(context.Context) error{jobs.Run}
@@ -84,7 +85,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	files.Hook = hook
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
 	return together(ctx, append(runs, agent.Run, func(ctx context.Context) error {
-		return serve(ctx, c.Listen, jobs.Handler(reg), func(context.Context) error { return agent.Ready() })
+		return serve(ctx, c.Listen, metricsOf(reg), func(context.Context) error { return agent.Ready() })
 	})...)
 }
 

@@ -3,10 +3,7 @@ package main
 import (
 	"cmp"
 	"log/slog"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/dcgm"
@@ -16,7 +13,7 @@ import (
 // hookConfig returns what the hook is told. A value that is the hook's own default is
 // left out.
 func hookConfig(o *config.Jobs) dcgm.HookConfig {
-	c := dcgm.HookConfig{Unlink: o.HookUnlink, SummaryDir: o.HookSummaryDir}
+	c := dcgm.HookConfig{SummaryDir: o.HookSummaryDir}
 	if o.HookGate != config.GateOff {
 		c.Gate = &dcgm.Gate{Policy: o.HookGate}
 		if o.HookGateWait != dcgm.DefaultGateWait {
@@ -32,19 +29,13 @@ func hookConfig(o *config.Jobs) dcgm.HookConfig {
 	return c
 }
 
-// askTimeout bounds a question of the agent's to Slurm, for which no job waits.
-const askTimeout = 5 * time.Second
-
 // newJobs returns the registry of the node's jobs.
 func newJobs(a *config.Agent, log *slog.Logger) *nodeagent.Jobs {
 	c := nodeagent.JobsConfig{
-		RunDir: a.RunDir, MappingDir: a.MappingDir, Unlink: a.HookUnlink, SummaryDir: a.HookSummaryDir,
+		RunDir: a.RunDir, MappingDir: a.MappingDir, SummaryDir: a.HookSummaryDir,
 		BootIDFile: filepath.Join(a.HostRoot, "proc/sys/kernel/random/boot_id"), Proc: filepath.Join(a.HostRoot, "proc"),
 		Spools: a.SlurmdSpool, CgroupRoot: cmp.Or(a.CgroupRoot, filepath.Join(a.HostRoot, "sys/fs/cgroup")),
 		SampleEvery: a.SampleInterval, SweepEvery: a.SweepInterval,
-	}
-	if _, err := exec.LookPath(a.HookJobInfo); err == nil && os.Geteuid() == 0 { // not in its pod; others may not see all jobs
-		c.Slurm = dcgm.JobInfo{Command: a.HookJobInfo, Timeout: dcgm.Duration(askTimeout)}
 	}
 	if len(c.Spools) == 0 {
 		c.Spools = []string{filepath.Join(a.HostRoot, "var/spool/slurmd")}

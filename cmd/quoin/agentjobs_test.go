@@ -122,9 +122,7 @@ func (n *hookedNode) lines() map[string][]string {
 	out := map[string][]string{}
 	for i := range 4 {
 		text, _ := os.ReadFile(filepath.Join(n.maps, fmt.Sprint(i)))
-		for line := range strings.Lines(string(text)) {
-			out[fmt.Sprint(i)] = append(out[fmt.Sprint(i)], strings.TrimSpace(line))
-		}
+		out[fmt.Sprint(i)] = strings.Fields(string(text))
 	}
 	return out
 }
@@ -263,7 +261,7 @@ func (n *hookedNode) settled(t *testing.T, living map[string][]string) {
 		_, text := n.get("/metrics")
 		got, want := map[string]int{}, map[string]int{}
 		for line := range strings.Lines(text) {
-			if _, rest, ok := strings.Cut(line, `job_id="`); ok && strings.HasPrefix(line, "quoin_gpu_job_info{") {
+			if _, rest, ok := strings.Cut(line, `,job_id="`); ok && strings.HasPrefix(line, "quoin_gpu_job_info{") {
 				job, _, _ := strings.Cut(rest, `"`)
 				got[job]++
 			}

@@ -128,7 +128,7 @@ func jobSite(t *testing.T) (runDir, shared string) {
 		r := jobOn("200", node)
 		r.NumNodes, r.NodeList, r.JobName = "2", "n[2,10]", "train"
 		u := usedFor(r, time.Hour, h100(node, 0, 1, 1), h100(node, 1, 1, 0.8))
-		u.Block, u.Blocks, u.Clique = fmt.Sprintf("b%d", i+1), []string{"b1", "b2"}, fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", i)
+		u.Clique = fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", i)
 		writeEnded(t, shared, r, u, time.Hour+time.Duration(i)*time.Second, "0:0")
 	}
 	for restart, start := range []time.Time{jobStart.Add(-time.Hour), jobStart} {

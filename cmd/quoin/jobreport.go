@@ -23,7 +23,6 @@ type jobReport struct {
 	End         *time.Time      `json:"end,omitempty"`
 	Elapsed     float64         `json:"elapsedSeconds"`
 	NumNodes    int             `json:"numNodes"`
-	Blocks      []string        `json:"blocks,omitempty"`
 	Cliques     []string        `json:"cliques,omitempty"`
 	Nodes       []jobReportNode `json:"nodes"`
 	Totals      jobTotals       `json:"totals"`
@@ -60,7 +59,7 @@ func (r *jobRun) report(o *jobOptions) jobReport {
 		Partition:   r.says(func(rec *dcgm.Record) string { return rec.Partition }),
 		Cluster:     r.first().Cluster,
 	}
-	out.Blocks, out.Cliques = r.places()
+	out.Cliques = r.cliques()
 	if start := r.start(); !start.IsZero() {
 		start = start.UTC()
 		out.Start = &start

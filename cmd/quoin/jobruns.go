@@ -184,15 +184,14 @@ func neverUsed(d *dcgm.DeviceUse) bool {
 	return !d.Used && d.IdleSeconds > 0 && d.IdleSeconds >= leastIdle*d.Seconds
 }
 
-// places are the blocks of the job's nodes, as far as they are known.
-func (r *jobRun) places() (blocks, cliques []string) {
+// cliques are the NVLink cliques of the job's nodes, as far as they are known.
+func (r *jobRun) cliques() (all []string) {
 	for i := range r.nodes {
 		if u := r.nodes[i].use; u != nil {
-			blocks = append(append(blocks, u.Blocks...), u.Block)
-			cliques = append(cliques, u.Clique)
+			all = append(all, u.Clique)
 		}
 	}
-	return distinct(blocks), distinct(cliques)
+	return distinct(all)
 }
 
 func distinct(names []string) []string {

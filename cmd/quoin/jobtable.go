@@ -46,11 +46,7 @@ func printHead(w io.Writer, o *jobOptions, r *jobRun) {
 	}
 	fmt.Fprintf(w, "User      %s\n", strings.Join(append([]string{user}, more...), ", "))
 	fmt.Fprintf(w, "Nodes     %s\n", nodesOf(r))
-	blocks, cliques := r.places()
-	if len(blocks) > 0 {
-		fmt.Fprintf(w, "Blocks    %s\n", strings.Join(blocks, ", "))
-	}
-	if len(cliques) > 0 {
+	if cliques := r.cliques(); len(cliques) > 0 {
 		fmt.Fprintf(w, "Cliques   %s\n", strings.Join(cliques, ", "))
 	}
 	fmt.Fprintf(w, "State     %s\n", stateOf(o, r))
@@ -152,9 +148,6 @@ func advice(o *jobOptions, r *jobRun) []string {
 	}
 	if len(unsampled) > 0 {
 		lines = append(lines, fmt.Sprintf("No sample of %s: the job was too short, or no quoin agent ran.", few(unsampled)))
-	}
-	if blocks, _ := r.places(); len(blocks) > 1 {
-		lines = append(lines, fmt.Sprintf("The job's nodes are in %d blocks: %s.", len(blocks), few(blocks)))
 	}
 	if len(lines) > 0 {
 		lines = slices.Insert(lines, 0, "")

@@ -28,15 +28,12 @@ const (
 	nodeGPUs = 8
 )
 
-// contained are the PrologFlags that have an external step for every job.
-const contained = "Alloc,Contain"
-
 // jobsConf has partitions whose Prolog takes its time and whose Epilog is lost.
 const jobsConf = `GresTypes=gpu,shard
 Prolog=/etc/slurm/prolog.sh
 Epilog=/etc/slurm/epilog.sh
 EpilogSlurmctld=/etc/slurm/epilogslurmctld.sh
-PrologFlags=%s
+PrologFlags=Alloc,Contain
 SelectType=select/cons_tres
 DefMemPerCPU=10
 KillWait=1
@@ -81,9 +78,6 @@ type jobsRig struct {
 	release slurmrig.Release
 	quoin   string
 	nodes   []*jobNode
-	// asks says that the agents are of a machine that has Slurm's commands, and may
-	// ask slurmctld.
-	asks bool
 }
 
 // jobNode is a node of the rig.
@@ -93,7 +87,7 @@ type jobNode struct {
 	agent *agentProcess
 }
 
-func startJobsRig(t *testing.T, release slurmrig.Release, prologFlags string) *jobsRig {
+func startJobsRig(t *testing.T, release slurmrig.Release) *jobsRig {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a real Slurm")
@@ -106,12 +100,12 @@ func startJobsRig(t *testing.T, release slurmrig.Release, prologFlags string) *j
 		"job.sh":             "#!/bin/bash\nexec sleep ${1:-600}\n",
 	}
 	shippedScripts(t, files)
-	c, err := slurmrig.Start(t.Context(), release, dir, slurmrig.Config{SlurmConf: fmt.Sprintf(jobsConf, prologFlags), Files: files, GPUs: nodeGPUs})
+	c, err := slurmrig.Start(t.Context(), release, dir, slurmrig.Config{SlurmConf: jobsConf, Files: files, GPUs: nodeGPUs})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	r := &jobsRig{Cluster: c, t: t, release: release, quoin: linkQuoin(t), asks: prologFlags != contained}
+	r := &jobsRig{Cluster: c, t: t, release: release, quoin: linkQuoin(t)}
 	r.buildPrograms()
 	simulate := filepath.Join(dir, ".rig/machines.yaml")
 	writeFile(t, simulate, usedMachines)
@@ -169,7 +163,6 @@ func (r *jobsRig) buildPrograms() {
 	}
 	writeFile(r.t, r.path("bin/dying-hook"), dyingHook)
 	writeFile(r.t, r.path("bin/sacctmgr"), sacctmgrWords)
-	writeFile(r.t, r.path("bin/scontrol"), r.scontrol())
 	if err := os.Link(r.quoin, r.path("bin/quoin")); err != nil {
 		r.t.Fatal(err)
 	}
@@ -223,20 +216,11 @@ func (n *jobNode) boot() {
 	writeFile(n.rig.t, n.rig.path("boot-"+n.Name), fmt.Sprintf("%x-%x-%x-%x-%x\n", id[:4], id[4:6], id[6:8], id[8:10], id[10:]))
 }
 
-// startAgent starts the agent as the node's: without capabilities, as in its pod,
-// or on the machine.
+// startAgent starts the agent as the node's, without capabilities as in its pod.
 func (n *jobNode) startAgent() {
 	args := append([]string{"tmpfs:/run"}, n.mounts(n.rig.path(""))...)
-	if n.rig.asks {
-		args = append(args, "tmpfs:/opt", n.rig.path("bin")+":/opt/quoin/bin", "--")
-	} else {
-		args = append(args, "--", "/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
-	}
-	args = append(args, n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
+	args = append(args, "--", "/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
 		"--store", "/run/quoin", "--listen", n.agent.address, "--set", "agent.sampleInterval="+sampleInterval, "--set", "agent.sweepInterval=2s", "--set", "agent.hookSummaryDir=/var/spool/quoin")
-	if n.rig.asks {
-		args = append(args, "--set", "agent.hookJobInfo="+rigScontrol)
-	}
 	cmd := exec.Command(n.rig.path("asnode"), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	n.agent.start(cmd)

@@ -78,7 +78,7 @@ func TestRealJobRegistry(t *testing.T) {
 	for _, release := range slurmrig.Releases() {
 		t.Run(release.Slurm, func(t *testing.T) {
 			t.Parallel()
-			r := startJobsRig(t, release, contained)
+			r := startJobsRig(t, release)
 			w, stop := watchJobs(t, r)
 			limited := r.submit("-t", "1", "-w", "n02", "--gres=gpu:1", "/etc/slurm/job.sh")
 			r.until("the job with a time limit holds a GPU", func() bool { return r.held(limited) == 1 })

@@ -173,7 +173,10 @@ func readMapping(dir string) (map[string][]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(text) > 0 {
+		if len(text) == 0 {
+			return nil, fmt.Errorf("%s is empty: exporters before 4.3.1 drop the GPU's series", e.Name())
+		}
+		if string(text) != "\n" {
 			out[e.Name()] = strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 		}
 	}

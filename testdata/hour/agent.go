@@ -37,15 +37,15 @@ func AgentText(n, minute int) string {
 func (n *Node) sayJobs(add say, index, minute int) {
 	for i := range n.Devices {
 		for _, j := range Holders(Place{index, i}, minute) {
-			add("quoin_gpu_job_info", "gauge", n.deviceLabels(i)+fmt.Sprintf(`,job_id="%s",array_job_id="%s",job_name="%s",user="%s",partition="%s",account="%s",cluster="%s",clique="%s",block="%s"`,
-				j.ID, j.Array, j.Name, j.User, j.Partition, j.Account, Cluster, n.Clique, n.Block), 1)
+			add("quoin_gpu_job_info", "gauge", n.deviceLabels(i)+fmt.Sprintf(`,job_id="%s",array_job_id="%s",job_name="%s",user="%s",partition="%s",account="%s",cluster="%s",clique="%s"`,
+				j.ID, j.Array, j.Name, j.User, j.Partition, j.Account, Cluster, n.Clique), 1)
 		}
 	}
 }
 
 func (n *Node) sayDevices(add say, index, minute int) {
 	for i := range n.Devices {
-		add("quoin_gpu_info", "gauge", n.deviceLabels(i)+fmt.Sprintf(`,modelName="%s",clique="%s",block="%s"`, n.Devices[i].Model, n.Clique, n.Block), 1)
+		add("quoin_gpu_info", "gauge", n.deviceLabels(i)+fmt.Sprintf(`,modelName="%s",clique="%s",node="%s"`, n.Devices[i].Model, n.Clique, n.Name), 1)
 	}
 	allocated := n.held(index, minute)
 	add("quoin_gpus", "gauge", `state="allocated"`, float64(allocated))
@@ -169,7 +169,7 @@ func (n *Node) sayMapping(add say, index, minute int) {
 		add("quoin_agent_job_records", "gauge", fmt.Sprintf(`state="%s"`, of.state), float64(of.value))
 	}
 	add("quoin_agent_sweeps_total", "counter", "", float64(6*minute))
-	for _, reason := range []string{"boot", "ended", "slurm", "overdue", "orphan"} {
+	for _, reason := range []string{"boot", "ended", "overdue", "orphan"} {
 		add("quoin_agent_sweep_released_total", "counter", fmt.Sprintf(`reason="%s"`, reason), 0)
 	}
 	add("quoin_agent_mapping_repairs_total", "counter", "", 0)
@@ -218,7 +218,11 @@ func PublisherText(leader, minute int) string {
 	if leader == 1 {
 		s += "# TYPE quoin_publisher_nodes gauge\nquoin_publisher_nodes{publication=\"slurm\",reason=\"Placed\"} 3\nquoin_publisher_nodes{publication=\"slurm\",reason=\"NoNVLinkDomain\"} 1\n" +
 			"# TYPE quoin_publisher_held gauge\nquoin_publisher_held{publication=\"slurm\",reason=\"BigChange\"} 1\n" +
-			"# TYPE quoin_publisher_problems gauge\nquoin_publisher_problems{publication=\"slurm\",reason=\"XidError\"} 1\n"
+			"# TYPE quoin_publisher_problems gauge\nquoin_publisher_problems{publication=\"slurm\",reason=\"XidError\"} 1\n" +
+			"# TYPE quoin_node_info gauge\n"
+		for i := range Nodes {
+			s += fmt.Sprintf("quoin_node_info{publication=\"slurm\",node=%q,block=%q,switch=\"\",clique=%q} 1\n", Nodes[i].Name, Nodes[i].Block, Nodes[i].Clique)
+		}
 	}
 	return s + membersText(leader, minute)
 }

@@ -64,9 +64,6 @@ type Jobs struct {
 	// SlurmdSpool are slurmd's SlurmdSpoolDirs as this process sees them, without %
 	// patterns. Empty: var/spool/slurmd of hostRoot.
 	SlurmdSpool []string `yaml:"slurmdSpool"`
-	// HookUnlink makes the hook release a GPU by removing its file instead of
-	// emptying it, for DCGM Exporter before 4.3.1.
-	HookUnlink bool `yaml:"hookUnlink"`
 	// HookWait is the longest that a call of the hook may delay a job or a node.
 	HookWait time.Duration `yaml:"hookWait"`
 	// HookJobInfo is the absolute path of scontrol. The hook asks it once for each job
