@@ -1,43 +1,21 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/signal"
-	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/quoin-hpc/quoin/nodeagent"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher"
-	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/picture"
+	"github.com/quoin-hpc/quoin/cmd/quoin/demo"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// demoOptions are the flags of quoin demo.
-type demoOptions struct {
-	settings
-	watch, list bool
-	store       string
-	pause       time.Duration
-}
-
-// defaultSite is shown when none is named; with --watch the one with a timeline.
-const (
-	defaultSite = "gb200-nvl72x4"
-	troubleSite = "day-of-trouble"
-)
-
 func newDemoCommand() *cobra.Command {
-	var o demoOptions
+	var s settings
+	var list bool
+	var o demo.Options
 	cmd := &cobra.Command{
 		Use:   "demo [SITE | FILE.yaml]",
 		Short: "Show a simulated site: its map, its Slurm files and what to try next",
@@ -50,203 +28,40 @@ of --list, FILE.yaml a site of your own.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: cobra.FixedCompletions(simulated.Shipped(), cobra.ShellCompDirectiveDefault),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.list {
-				return listSites(cmd.OutOrStdout())
+			if list {
+				return demo.List(cmd.OutOrStdout())
 			}
-			if o.pause < 0 {
-				return fmt.Errorf("--pause %s: want 0 or more", o.pause)
+			if o.Pause < 0 {
+				return fmt.Errorf("--pause %s: want 0 or more", o.Pause)
 			}
-			site := defaultSite
-			if o.watch {
-				site = troubleSite
+			conf, err := s.load()
+			if err != nil {
+				return err
+			}
+			if o.Publication, err = onePublication(conf, ""); err != nil {
+				return err
 			}
 			if len(args) > 0 {
-				site = args[0]
+				o.Site = args[0]
 			}
-			return demo(cmd.Context(), cmd.OutOrStdout(), site, &o)
+			o.Program = self()
+			return demo.Run(cmd.Context(), cmd.OutOrStdout(), &o)
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.watch, "watch", false, "play what happens at the site over a day")
-	f.BoolVar(&o.list, "list", false, "list the sites that come with quoin")
-	f.StringVar(&o.store, "store", "", "keep reports and files in this `directory`; default: a temporary one, removed at the end")
-	f.DurationVar(&o.pause, "pause", 2500*time.Millisecond, "pause between two moments of --watch")
-	o.addFlags(cmd)
-	o.fileFlags(cmd)
+	f.BoolVar(&o.Watch, "watch", false, "play what happens at the site over a day")
+	f.BoolVar(&list, "list", false, "list the sites that come with quoin")
+	f.StringVar(&o.Store, "store", "", "keep reports and files in this `directory`; default: a temporary one, removed at the end")
+	f.DurationVar(&o.Pause, "pause", 2500*time.Millisecond, "pause between two moments of --watch")
+	s.addFlags(cmd)
+	s.fileFlags(cmd)
 	return cmd
 }
 
-func listSites(w io.Writer) error {
-	for _, name := range simulated.Shipped() {
-		c, err := simulated.Open(name)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "%-16s %s: %s\n", name, c.Name, c.About)
+// self is how the user started this program.
+func self() string {
+	if strings.Contains(os.Args[0], "go-build") {
+		return "go run ./cmd/quoin"
 	}
-	return nil
-}
-
-// openSite opens a shipped site by name, or a file.
-func openSite(site string) (*simulated.Cluster, error) {
-	if !strings.HasSuffix(site, ".yaml") && !strings.HasSuffix(site, ".yml") {
-		return simulated.Open(site)
-	}
-	data, err := os.ReadFile(site)
-	if err != nil {
-		return nil, fmt.Errorf("read site: %w", err)
-	}
-	return simulated.Parse(site, data)
-}
-
-// demonstration is one site in one store.
-type demonstration struct {
-	screen
-	dir     string
-	keeps   bool // dir stays when the demo ends
-	cluster *simulated.Cluster
-	store   *publisher.DirStore
-	pub     *publisher.Publication
-	// written is what lies in the store for each machine.
-	written map[string]written
-	// silent are the machines that are there and say nothing.
-	silent []string
-}
-
-func demo(ctx context.Context, w io.Writer, site string, o *demoOptions) error {
-	cluster, err := openSite(site)
-	if err != nil {
-		return err
-	}
-	if o.watch && len(cluster.Steps) == 0 {
-		return fmt.Errorf("site %s has no timeline to --watch: want %s, or a file with one", site, troubleSite)
-	}
-	conf, err := o.load()
-	if err != nil {
-		return err
-	}
-	pub, err := onePublication(conf, "")
-	if err != nil {
-		return err
-	}
-	// A reader who has seen enough and a closed terminal end the demo as Ctrl-C
-	// does.
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGPIPE, syscall.SIGHUP)
-	defer stop()
-	d := &demonstration{screen: newScreen(w), dir: o.store, keeps: o.store != "", cluster: cluster, pub: pub, written: map[string]written{}}
-	if !d.keeps {
-		if d.dir, err = os.MkdirTemp("", "quoin-demo-"); err != nil {
-			return fmt.Errorf("make store: %w", err)
-		}
-	}
-	d.store = publisher.NewDirStore(d.dir)
-	err = d.show(ctx, site, o)
-	if !d.keeps {
-		err = errors.Join(err, os.RemoveAll(d.dir))
-	}
-	if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
-		return nil
-	}
-	return err
-}
-
-// show plays what the options ask for.
-func (d *demonstration) show(ctx context.Context, site string, o *demoOptions) error {
-	if err := d.refuseStrangers(); err != nil {
-		return err
-	}
-	title := d.cluster.Name
-	if title == "" {
-		title = site
-	}
-	d.printf("%s  %s\n", d.bold(title), d.cluster.About)
-	if o.watch {
-		return d.watch(ctx, o.pause)
-	}
-	made, err := d.round(ctx, false)
-	if err != nil {
-		return err
-	}
-	if made.Refused != "" {
-		return errors.New(made.Message)
-	}
-	d.files(made.Files)
-	d.next()
-	return nil
-}
-
-// refuseStrangers ends the demo in a store that has reports of machines that
-// the site does not have.
-func (d *demonstration) refuseStrangers() error {
-	reports, err := filepath.Glob(filepath.Join(d.dir, "reports", "*.json"))
-	if err != nil {
-		return fmt.Errorf("read store: %w", err)
-	}
-	for _, r := range reports {
-		name := strings.TrimSuffix(filepath.Base(r), ".json")
-		if _, err := d.cluster.Machine(name); err != nil {
-			return fmt.Errorf("store %s has the report of %s, which is no machine of this site: give --store an empty directory", d.dir, name)
-		}
-	}
-	return nil
-}
-
-// round lets every machine report, publishes, and draws the map.
-func (d *demonstration) round(ctx context.Context, brief bool) (*publisher.Made, error) {
-	if err := d.report(ctx); err != nil {
-		return nil, err
-	}
-	made, facts, err := publisher.Once(ctx, d.store, d.pub)
-	if err != nil {
-		return nil, err
-	}
-	d.printf("\n")
-	d.markSilent(facts)
-	return made, picture.Terminal(d.w, made.Plan, facts, picture.Options{Color: d.color, Width: min(d.width, 100), BlocksOnly: brief})
-}
-
-// markSilent lets the map show the silent machines as nodes that only stay. The
-// store has their last reports and cannot tell, for a report has no time.
-func (d *demonstration) markSilent(facts []topology.Facts) {
-	for i := range facts {
-		if slices.Contains(d.silent, facts[i].Name) {
-			facts[i].Gone = true
-		}
-	}
-}
-
-// written is what the store holds of one machine, nil where it holds nothing.
-type written struct{ labels, report []byte }
-
-// report writes what agents and kubelets of the machines would have written,
-// where it changed. A machine that says nothing leaves its last report, as a
-// silent agent does.
-func (d *demonstration) report(ctx context.Context) error {
-	if err := os.MkdirAll(filepath.Join(d.dir, "nodes"), 0o755); err != nil {
-		return fmt.Errorf("make store: %w", err)
-	}
-	d.silent = nil
-	for _, m := range d.cluster.Machines() {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if m.Exists && m.Report == nil {
-			d.silent = append(d.silent, m.Name)
-		}
-		was := d.written[m.Name]
-		is, err := contentOf(&m, was)
-		if err != nil {
-			return err
-		}
-		node := filepath.Join(d.dir, "nodes", m.Name+".json")
-		if err := putChanged(was.labels, is.labels, node, func() error { return os.WriteFile(node, is.labels, 0o644) }); err != nil {
-			return err
-		}
-		report := filepath.Join(d.dir, "reports", m.Name+".json")
-		if err := putChanged(was.report, is.report, report, func() error { return nodeagent.NewDirStore(d.dir, m.Name).Put(ctx, is.report) }); err != nil {
-			return err
-		}
-		d.written[m.Name] = is
-	}
-	return nil
+	return os.Args[0]
 }

@@ -41,6 +41,7 @@ func TestImports(t *testing.T) {
 		{pkg: "dcgm", own: []string{"topology"}, only: []string{"github.com/google/renameio/", "github.com/gofrs/flock", "golang.org/x/sys/"}},
 		{pkg: "dcgm/hostengine", own: []string{"dcgm", "topology"}, only: []string{"github.com/NVIDIA/go-dcgm/", "github.com/bits-and-blooms/bitset", "github.com/stretchr/testify/", "go.yaml.in/yaml/v3",
 			"github.com/google/renameio/", "github.com/gofrs/flock", "golang.org/x/sys/"}},
+		{pkg: "cmd/quoin/terminal", only: []string{"golang.org/x/sys/"}},
 		{pkg: "cmd/quoin-hook", own: []string{"dcgm", "imex", "topology", "imex/gate", "slurmconf/hostlist"}, deny: heavy},
 		{pkg: "nodeagent", own: []string{"topology", "topology/placement", "topology/nodelabels", "slurmconf", "slurmconf/hostlist", "imex", "dcgm", "imex/gate"}, deny: []string{"github.com/NVIDIA/"}},
 	}

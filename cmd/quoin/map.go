@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
@@ -37,6 +38,6 @@ func drawMap(stdin io.Reader, stdout io.Writer, o *renderOptions, reports []stri
 	if err != nil {
 		return err
 	}
-	s := newScreen(stdout)
-	return picture.Terminal(stdout, made.Plan, facts.Facts, picture.Options{Color: s.color, Width: min(s.width, 160)})
+	s := terminal.New(stdout)
+	return picture.Terminal(stdout, made.Plan, facts.Facts, picture.Options{Color: s.Color, Width: min(s.Width, 160)})
 }

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -31,18 +31,18 @@ func (d *demonstration) watch(ctx context.Context, pause time.Duration) error {
 			return nil
 		case <-time.After(pause):
 		}
-		d.printf("\n%s\n%s  %s\n", d.dim(strings.Repeat("─", min(d.width, 100))), d.bold(s.At), s.Say)
+		d.Printf("\n%s\n%s  %s\n", d.Dim(strings.Repeat("─", min(d.Width, 100))), d.Bold(s.At), s.Say)
 		d.cluster.Apply(s)
 		made, err := d.round(ctx, true)
 		if err != nil {
 			return err
 		}
-		d.printf("\n")
+		d.Printf("\n")
 		if len(d.silent) > 0 {
-			d.printf("  silent: %s, whose last reports stand\n", d.cut(hostlist.Compress(d.silent), 40))
+			d.Printf("  silent: %s, whose last reports stand\n", d.Cut(hostlist.Compress(d.silent), 40))
 		}
 		if made.Refused != "" {
-			d.printf("%s: %s; the last good files stay\n", d.red("held"), made.Message)
+			d.Printf("%s: %s; the last good files stay\n", d.Red("held"), made.Message)
 			continue
 		}
 		d.changes(files, made.Files, moments)
@@ -67,39 +67,39 @@ func (d *demonstration) changes(before, after map[string]string, moments map[str
 		moments[name]++
 		added := 0
 		for _, c := range list {
-			sign := d.red("-")
+			sign := d.Red("-")
 			if c.added {
 				added++
-				sign = d.green("+")
+				sign = d.Green("+")
 			}
 			under := ""
 			if c.under != "" {
-				under = d.dim("   " + c.under)
+				under = d.Dim("   " + c.under)
 			}
-			d.printf("  %s: %s %s%s\n", name, sign, d.cut(c.text, len(name)+6), under)
+			d.Printf("  %s: %s %s%s\n", name, sign, d.Cut(c.text, len(name)+6), under)
 		}
 		lines := strings.Count(after[name], "\n")
-		d.printf("  %s\n", d.dim(fmt.Sprintf("%s: %d of %d lines changed", name, max(added, len(list)-added), lines)))
+		d.Printf("  %s\n", d.Dim(fmt.Sprintf("%s: %d of %d lines changed", name, max(added, len(list)-added), lines)))
 	}
 	if !changed {
-		d.printf("  %s\n", d.green("no file changed"))
+		d.Printf("  %s\n", d.Green("no file changed"))
 	}
 }
 
 // dayEnds says what the day has changed.
 func (d *demonstration) dayEnds(days []*placement.Plan, moments map[string]int) {
-	d.printf("\n%s  %d moments", d.bold("The day is over"), len(d.cluster.Steps))
+	d.Printf("\n%s  %d moments", d.Bold("The day is over"), len(d.cluster.Steps))
 	for _, name := range slices.Sorted(maps.Keys(moments)) {
-		d.printf(" · %s changed at %d of them", name, moments[name])
+		d.Printf(" · %s changed at %d of them", name, moments[name])
 	}
-	d.printf("\n")
+	d.Printf("\n")
 	moved := movedBlocks(days)
 	switch {
 	case len(days[0].Blocks) == 0:
 	case len(moved) == 0:
-		d.printf("Every block kept its name and its place in the file.\n")
+		d.Printf("Every block kept its name and its place in the file.\n")
 	default:
-		d.printf("Blocks that lost their name or place: %s\n", strings.Join(moved, ", "))
+		d.Printf("Blocks that lost their name or place: %s\n", strings.Join(moved, ", "))
 	}
 	d.place()
 }

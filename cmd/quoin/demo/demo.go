@@ -1,0 +1,222 @@
+// Package demo shows a simulated site: the map, the Slurm files, and a day of trouble.
+// It runs the code of agent and publisher in this process, on a store in a directory.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
+	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/picture"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// defaultSite is shown if none is named; with Watch it is the one with a timeline.
+const (
+	defaultSite = "gb200-nvl72x4"
+	troubleSite = "day-of-trouble"
+)
+
+// Options say what is shown.
+type Options struct {
+	// Site is a shipped site, or the file of one. Empty: the default, or with Watch the
+	// one with a timeline.
+	Site string
+	// Watch plays the site's timeline, with Pause between two moments.
+	Watch bool
+	Pause time.Duration
+	// Store is the directory that keeps reports and files. Empty: a temporary one.
+	Store string
+	// Publication says what files are made.
+	Publication *publisher.Publication
+	// Program is how the user started quoin.
+	Program string
+}
+
+// List lists the sites that come with quoin.
+func List(w io.Writer) error {
+	for _, name := range simulated.Shipped() {
+		c, err := simulated.Open(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%-16s %s: %s\n", name, c.Name, c.About)
+	}
+	return nil
+}
+
+// openSite opens a shipped site by name, or a file.
+func openSite(site string) (*simulated.Cluster, error) {
+	if !strings.HasSuffix(site, ".yaml") && !strings.HasSuffix(site, ".yml") {
+		return simulated.Open(site)
+	}
+	data, err := os.ReadFile(site)
+	if err != nil {
+		return nil, fmt.Errorf("read site: %w", err)
+	}
+	return simulated.Parse(site, data)
+}
+
+// demonstration is one site in one store.
+type demonstration struct {
+	terminal.Screen
+	program string
+	dir     string
+	keeps   bool // dir stays when the demo ends
+	cluster *simulated.Cluster
+	store   *publisher.DirStore
+	pub     *publisher.Publication
+	// written is what lies in the store for each machine.
+	written map[string]written
+	// silent are the machines that are there and say nothing.
+	silent []string
+}
+
+// Run shows a site until the end or until the reader has seen enough.
+func Run(ctx context.Context, w io.Writer, o *Options) error {
+	site := o.Site
+	switch {
+	case site == "" && o.Watch:
+		site = troubleSite
+	case site == "":
+		site = defaultSite
+	}
+	cluster, err := openSite(site)
+	if err != nil {
+		return err
+	}
+	if o.Watch && len(cluster.Steps) == 0 {
+		return fmt.Errorf("site %s has no timeline to --watch: want %s, or a file with one", site, troubleSite)
+	}
+	// A closed pipe and a closed terminal end the demo as Ctrl-C does.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGPIPE, syscall.SIGHUP)
+	defer stop()
+	d := &demonstration{Screen: terminal.New(w), program: o.Program, dir: o.Store, keeps: o.Store != "", cluster: cluster, pub: o.Publication, written: map[string]written{}}
+	if !d.keeps {
+		if d.dir, err = os.MkdirTemp("", "quoin-demo-"); err != nil {
+			return fmt.Errorf("make store: %w", err)
+		}
+	}
+	d.store = publisher.NewDirStore(d.dir)
+	err = d.show(ctx, site, o)
+	if !d.keeps {
+		err = errors.Join(err, os.RemoveAll(d.dir))
+	}
+	if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
+}
+
+// show plays what the options ask for.
+func (d *demonstration) show(ctx context.Context, site string, o *Options) error {
+	if err := d.refuseStrangers(); err != nil {
+		return err
+	}
+	title := d.cluster.Name
+	if title == "" {
+		title = site
+	}
+	d.Printf("%s  %s\n", d.Bold(title), d.cluster.About)
+	if o.Watch {
+		return d.watch(ctx, o.Pause)
+	}
+	made, err := d.round(ctx, false)
+	if err != nil {
+		return err
+	}
+	if made.Refused != "" {
+		return errors.New(made.Message)
+	}
+	d.files(made.Files)
+	d.next()
+	return nil
+}
+
+// refuseStrangers ends the demo in a store that has reports of machines that
+// the site does not have.
+func (d *demonstration) refuseStrangers() error {
+	reports, err := filepath.Glob(filepath.Join(d.dir, "reports", "*.json"))
+	if err != nil {
+		return fmt.Errorf("read store: %w", err)
+	}
+	for _, r := range reports {
+		name := strings.TrimSuffix(filepath.Base(r), ".json")
+		if _, err := d.cluster.Machine(name); err != nil {
+			return fmt.Errorf("store %s has the report of %s, which is no machine of this site: give --store an empty directory", d.dir, name)
+		}
+	}
+	return nil
+}
+
+// round lets every machine report, publishes, and draws the map.
+func (d *demonstration) round(ctx context.Context, brief bool) (*publisher.Made, error) {
+	if err := d.report(ctx); err != nil {
+		return nil, err
+	}
+	made, facts, err := publisher.Once(ctx, d.store, d.pub)
+	if err != nil {
+		return nil, err
+	}
+	d.Printf("\n")
+	d.markSilent(facts)
+	return made, picture.Terminal(d.Writer, made.Plan, facts, picture.Options{Color: d.Color, Width: min(d.Width, 100), BlocksOnly: brief})
+}
+
+// markSilent lets the map show the silent machines as nodes that only stay. The
+// store has their last reports and cannot tell, for a report has no time.
+func (d *demonstration) markSilent(facts []topology.Facts) {
+	for i := range facts {
+		if slices.Contains(d.silent, facts[i].Name) {
+			facts[i].Gone = true
+		}
+	}
+}
+
+// written is what the store holds of one machine, nil where it holds nothing.
+type written struct{ labels, report []byte }
+
+// report writes what agents and kubelets of the machines would have written,
+// where it changed. A machine that says nothing leaves its last report, as a
+// silent agent does.
+func (d *demonstration) report(ctx context.Context) error {
+	if err := os.MkdirAll(filepath.Join(d.dir, "nodes"), 0o755); err != nil {
+		return fmt.Errorf("make store: %w", err)
+	}
+	d.silent = nil
+	for _, m := range d.cluster.Machines() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if m.Exists && m.Report == nil {
+			d.silent = append(d.silent, m.Name)
+		}
+		was := d.written[m.Name]
+		is, err := contentOf(&m, was)
+		if err != nil {
+			return err
+		}
+		node := filepath.Join(d.dir, "nodes", m.Name+".json")
+		if err := putChanged(was.labels, is.labels, node, func() error { return os.WriteFile(node, is.labels, 0o644) }); err != nil {
+			return err
+		}
+		report := filepath.Join(d.dir, "reports", m.Name+".json")
+		if err := putChanged(was.report, is.report, report, func() error { return nodeagent.NewDirStore(d.dir, m.Name).Put(ctx, is.report) }); err != nil {
+			return err
+		}
+		d.written[m.Name] = is
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package demo
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+func TestChangesOf(t *testing.T) {
+	const file = "blocks:\n  - block: a\n    nodes: n1\n  - block: b\n    nodes: n2\n"
+	lost := func(text, under string) change { return change{false, fileLine{text, under}} }
+	won := func(text, under string) change { return change{true, fileLine{text, under}} }
+	tests := []struct {
+		name          string
+		before, after string
+		want          []change
+	}{
+		{"same", file, file, nil},
+		{"one line", file, strings.Replace(file, "n2", "n3", 1), []change{lost("nodes: n2", "block: b"), won("nodes: n3", "block: b")}},
+		{"a block more between", file, strings.Replace(file, "  - block: b", "  - block: c\n    nodes: n9\n  - block: b", 1), []change{won("- block: c", "blocks:"), won("nodes: n9", "block: c")}},
+		{"the same line under another block", "  - a\n    x\n  - b\n    y\n", "  - a\n    y\n  - b\n    x\n", []change{lost("x", "a"), won("y", "a"), lost("y", "b"), won("x", "b")}},
+		{"a new file", "", "x\n", []change{won("x", "")}},
+		{"too much", strings.Repeat("a\n", 5000), strings.Repeat("b\n", 5000), []change{won("5000 lines in place of 5000", "")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := changesOf(tt.before, tt.after)
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(change{}, fileLine{})); diff != "" {
+				t.Errorf("changes (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMovedBlocks(t *testing.T) {
+	plan := func(names ...string) *placement.Plan {
+		p := &placement.Plan{}
+		for _, n := range names {
+			p.Blocks = append(p.Blocks, placement.Block{Name: n})
+		}
+		return p
+	}
+	tests := []struct {
+		name string
+		days []*placement.Plan
+		want []string
+	}{
+		{"quiet", []*placement.Plan{plan("a", "b"), plan("a", "b")}, nil},
+		{"one more between", []*placement.Plan{plan("a", "b"), plan("a", "c", "b")}, nil},
+		{"gone", []*placement.Plan{plan("a", "b"), plan("a")}, []string{"b"}},
+		{"swapped and back", []*placement.Plan{plan("a", "b", "c"), plan("b", "a", "c"), plan("a", "b", "c")}, []string{"a", "b"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, movedBlocks(tt.days)); diff != "" {
+				t.Errorf("moved (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
