@@ -6,7 +6,6 @@ package nodeagent
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -14,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -35,21 +35,11 @@ type Files interface {
 type Config struct {
 	// Node is the name that reports must carry.
 	Node string
-	// Probe is the command line of the child.
-	Probe []string
-	// Start is how long a new child may take for its first line; default 2
-	// minutes. NVML starts the GPUs where no persistence daemon holds them, one
-	// after the other.
-	Start time.Duration
-	// Silence is how long the child may say nothing of use after that before it
-	// is killed; default 30 s.
-	Silence time.Duration
-	// Pause is how long the agent waits before it starts the child again,
-	// doubling up to a minute while there is no good report; default 1 s.
-	Pause time.Duration
+	// Probe is the child that reads the machine.
+	Probe probe.Supervisor
 	// Stale is after how long without a word of the child the report says that
-	// its facts are stale; default Start + Silence + 30 s, in which a child that
-	// hung is replaced once.
+	// its facts are stale; default 30 s more than the probe's Start and Silence, in
+	// which a probe that hung is replaced once.
 	Stale time.Duration
 	// IDs are asked for DCGM's ids of the GPUs, one after the other until one
 	// answers; none leaves them unknown without a word.
@@ -59,10 +49,6 @@ type Config struct {
 	IDsEvery time.Duration
 	// Observe is told of each new report; nil for nobody. It must not wait.
 	Observe func(n *topology.Node)
-	// Sampled wants samples of devices; nil for nobody.
-	Sampled Sampled
-	// SampleEvery is the time between two samples; default 10 s.
-	SampleEvery time.Duration
 	// Verify is the mean time after which the stored report and the files are
 	// read again, in case somebody changed them; default 10 minutes.
 	Verify time.Duration
@@ -83,7 +69,6 @@ type Agent struct {
 	problem  error          // why there is none yet
 	lastEnd  string         // why the last probe ended
 	recalled bool           // the stored report has been looked at
-	lost     bool           // a line of the probe was of no use since its last report
 
 	storeMu sync.Mutex // held while the store is used; a.mu comes after it
 
@@ -97,13 +82,11 @@ func New(c Config, store Store, files Files, metrics *Metrics, log *slog.Logger)
 			*d = otherwise
 		}
 	}
-	orElse(&c.Start, 2*time.Minute)
-	orElse(&c.Silence, 30*time.Second)
+	c.Probe.Node, c.Probe.Log = c.Node, log
+	c.Probe = c.Probe.WithDefaults()
 	orElse(&c.Verify, 10*time.Minute)
-	orElse(&c.Pause, time.Second)
-	orElse(&c.Stale, c.Start+c.Silence+30*time.Second)
+	orElse(&c.Stale, c.Probe.Start+c.Probe.Silence+30*time.Second)
 	orElse(&c.IDsEvery, 10*time.Minute)
-	orElse(&c.SampleEvery, 10*time.Second)
 	signal := func() chan struct{} { return make(chan struct{}, 1) }
 	return &Agent{config: c, store: store, files: files, metrics: metrics, log: log,
 		storeChanged: signal(), filesChanged: signal(), gpusChanged: signal(), confirmed: signal()}
@@ -113,7 +96,9 @@ func New(c Config, store Store, files Files, metrics *Metrics, log *slog.Logger)
 // kernel cannot end.
 func (a *Agent) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	wg.Go(func() { a.supervise(ctx) })
+	events := make(chan probe.Event)
+	wg.Go(func() { a.config.Probe.Run(ctx, events) })
+	wg.Go(func() { a.follow(ctx, events) })
 	wg.Go(func() { a.keepFiles(ctx) })
 	wg.Go(func() { a.keepStore(ctx) })
 	wg.Go(func() { a.keepIDs(ctx) })
@@ -311,14 +296,11 @@ func (a *Agent) syncFiles(context.Context) error {
 	return a.files.Write(n)
 }
 
-// backoff doubles from first, or a second, to a minute.
-type backoff struct {
-	first time.Duration
-	tries int
-}
+// backoff doubles from a second to a minute.
+type backoff struct{ tries int }
 
 func (b *backoff) next() time.Duration {
-	d := min(cmp.Or(b.first, time.Second)<<min(b.tries, 6), time.Minute)
+	d := min(time.Second<<min(b.tries, 6), time.Minute)
 	b.tries++
 	return d
 }

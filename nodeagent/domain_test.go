@@ -1,7 +1,6 @@
 package nodeagent
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -52,6 +52,7 @@ type confirmer struct {
 	t     testing.TB
 	store *memory
 	agent *Agent
+	probe *probe.Decoder
 }
 
 func newConfirmer(t testing.TB, stored string) *confirmer {
@@ -65,6 +66,7 @@ func newConfirmer(t testing.TB, stored string) *confirmer {
 
 func (c *confirmer) restart() {
 	c.agent = New(Config{Node: "n1"}, c.store, nil, NewMetrics(prometheus.NewRegistry()), discard())
+	c.probe = &probe.Decoder{Node: "n1"}
 }
 
 // step is one thing that happens: "BOOT CLIQUES" is a line, "" an empty one,
@@ -72,24 +74,28 @@ func (c *confirmer) restart() {
 // what there is to store is stored.
 func (c *confirmer) step(what string) {
 	c.t.Helper()
-	var err error
 	switch boot, cliques, ok := strings.Cut(what, " "); {
 	case ok:
-		err = c.agent.hear([]byte(domainLine(c.t, boot, cliques)))
-	case what == "":
-		_ = c.agent.hear(nil) // refused where it repeats nothing
-	case what == "garbage":
-		if c.agent.hear([]byte("no report")) == nil {
-			err = errors.New("garbage was taken")
-		}
+		c.hear(domainLine(c.t, boot, cliques))
 	case what == "probe":
-		c.agent.miss()
+		c.probe = &probe.Decoder{Node: "n1"}
+		c.agent.hear(probe.Event{Kind: probe.Silent})
 	case what == "agent":
 		c.restart()
+	default:
+		c.hear(what)
 	}
-	if err := errors.Join(err, c.agent.syncStore(c.t.Context())); err != nil {
+	if err := c.agent.syncStore(c.t.Context()); err != nil {
 		c.t.Fatal(err)
 	}
+}
+
+func (c *confirmer) hear(line string) {
+	e, err := c.probe.Decode([]byte(line))
+	if err != nil {
+		e = probe.Event{Kind: probe.Refused, Err: err}
+	}
+	c.agent.hear(e)
 }
 
 // stored is the clique that the stored report has confirmed, '0' where it is that

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -53,8 +54,10 @@ func TestStale(t *testing.T) {
 		go func() { a.keepFresh(ctx); done <- struct{}{} }()
 		hear := func(line string) {
 			t.Helper()
-			if err := a.hear([]byte(line)); err != nil {
-				t.Fatal(err)
+			if line == "" {
+				a.hear(probe.Event{Kind: probe.Unchanged})
+			} else {
+				a.hear(event(t, line))
 			}
 		}
 		check := func(when string, puts int, stale float64, problem string) {
@@ -82,11 +85,11 @@ func TestStale(t *testing.T) {
 			defer a.mu.Unlock()
 			a.lastEnd = reason
 		}
-		ended(endHang)
+		ended(probe.EndHang)
 		time.Sleep(3*time.Minute + time.Second)
 		const hangs = `{"reason":"FactsStale","message":"no facts since: the probe hangs; these are the last good ones, see the agent's log"}`
 		check("no probe", 2, 1, hangs)
-		ended(endExit)
+		ended(probe.EndExit)
 		time.Sleep(24 * time.Hour)
 		check("a day later", 2, 1, hangs)
 		hear(goodLine)
@@ -129,7 +132,8 @@ func TestStaleFromBefore(t *testing.T) {
 			t.Errorf("%s: stored %s\nwant %s", tt.name, store.report, tt.want)
 		}
 		a.files = nil
-		if err := errors.Join(a.hear([]byte(goodLine)), a.syncStore(t.Context())); err != nil || string(store.report) != goodLine {
+		a.hear(event(t, goodLine))
+		if err := a.syncStore(t.Context()); err != nil || string(store.report) != goodLine {
 			t.Errorf("%s: a probe has reported: %v, %s", tt.name, err, store.report)
 		}
 	}

@@ -135,9 +135,7 @@ func TestFilesAreTriedAgain(t *testing.T) {
 		done := make(chan struct{})
 		ctx, cancel := contextOf(t)
 		go func() { a.keepFiles(ctx); close(done) }()
-		if err := a.take([]byte(goodLine)); err != nil {
-			t.Fatal(err)
-		}
+		a.hear(event(t, goodLine))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if files.wrote.Load() != 0 {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"time"
+
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 )
 
 // confirm notes that the last good report holds now.
@@ -42,7 +44,7 @@ func (a *Agent) markStale() {
 	a.metrics.stale.Set(1)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	why := map[string]string{endExit: "ends", endGarbage: "says nothing of use", endStart: "does not start"}[a.lastEnd]
+	why := map[string]string{probe.EndExit: "ends", probe.EndGarbage: "says nothing of use", probe.EndStart: "does not start"}[a.lastEnd]
 	a.facts.stale = "no facts since: the probe " + cmp.Or(why, "hangs") + "; these are the last good ones, see the agent's log"
 	a.log.Error("facts are stale: no probe has confirmed them", "for", a.config.Stale)
 	a.compose()

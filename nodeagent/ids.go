@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 )
 
 // IDSource knows the ids of GPUs in DCGM, which name the files that DCGM
@@ -167,6 +168,9 @@ func (e *Exporter) Kind() string { return "exporter" }
 // with jobs and pods as labels, is a few MB.
 const maxExposition = 64 << 20
 
+// maxSeries bounds one line of it.
+const maxSeries = 1 << 20
+
 // Read implements IDSource.
 func (e *Exporter) Read(ctx context.Context) (map[string]int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url, nil)
@@ -193,7 +197,7 @@ func exporterIDs(r *io.LimitedReader) (map[string]int, error) {
 	owner := make(map[int]string)
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxLine)
+	lines.Buffer(nil, maxSeries)
 	number := 0
 	for lines.Scan() {
 		number++
@@ -254,19 +258,19 @@ func sampleOf(parser *expfmt.TextParser, line []byte) (uuid, gpu string, err err
 	return uuid, gpu, nil
 }
 
-// HostEngine reads the ids from DCGM's host engine by a child, for DCGM's library
-// may hang or end the process that calls it.
+// HostEngine reads the ids from DCGM's host engine by a child, because DCGM's
+// library may hang or end the process that calls it.
 type HostEngine struct {
 	address string
-	child   child
+	child   probe.Child
 }
 
-// NewHostEngine returns the host engine at address, of which command prints the
-// ids as one line and ends.
+// NewHostEngine returns the host engine at address. command prints its ids as one
+// line and ends.
 func NewHostEngine(address string, command []string, log *slog.Logger) *HostEngine {
 	const patience = 15 * time.Second
-	return &HostEngine{address: address, child: child{
-		what: "DCGM probe", blame: "the host engine may hang", command: command, start: patience, silence: patience, log: log}}
+	return &HostEngine{address: address, child: probe.Child{
+		Name: "DCGM probe", Suspect: "the host engine may hang", Command: command, Start: patience, Silence: patience, Log: log}}
 }
 
 // String implements IDSource.
@@ -277,21 +281,13 @@ func (h *HostEngine) Kind() string { return "hostengine" }
 
 // Read implements IDSource.
 func (h *HostEngine) Read(ctx context.Context) (map[string]int, error) {
-	var ids map[string]int
-	c := h.child
-	c.heard = func(line []byte) error {
-		gpus, err := dcgm.ParseIdentities(line)
-		if err != nil {
-			return err
-		}
-		ids = make(map[string]int, len(gpus))
-		for _, g := range gpus {
-			ids[g.UUID] = g.ID
-		}
-		return nil
-	}
-	if good, err := c.run(ctx); !good {
+	gpus, err := probe.Ask(ctx, h.child, dcgm.ParseIdentities)
+	if err != nil {
 		return nil, err
+	}
+	ids := make(map[string]int, len(gpus))
+	for _, g := range gpus {
+		ids[g.UUID] = g.ID
 	}
 	return ids, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -60,7 +61,7 @@ func TestExporter(t *testing.T) {
 		{"no number", say(`DCGM_FI_DEV_SM_CLOCK{gpu="nvidia0",UUID="GPU-a"} 1`), nil, `line 1 of the metrics: gpu="nvidia0": want a number`},
 		{"two ids", say("DCGM_FI_A{gpu=\"0\",UUID=\"GPU-a\"} 1\nDCGM_FI_A{gpu=\"1\",UUID=\"GPU-a\"} 1\n"), nil, "line 2 of the metrics: GPU-a is gpu 1, before it was 0"},
 		{"two nodes", say("DCGM_FI_A{gpu=\"0\",UUID=\"GPU-a\"} 1\nDCGM_FI_A{gpu=\"0\",UUID=\"GPU-z\"} 1\n"), nil, "want the exporter of one node"},
-		{"a long line", say("DCGM_FI_A{gpu=\"" + strings.Repeat("1", 2*maxLine)), nil, "line 1 of the metrics: bufio.Scanner: token too long"},
+		{"a long line", say("DCGM_FI_A{gpu=\"" + strings.Repeat("1", 2*maxSeries)), nil, "line 1 of the metrics: bufio.Scanner: token too long"},
 		{"no end", func(w http.ResponseWriter, _ *http.Request) {
 			for line := []byte(strings.Repeat("#"+strings.Repeat("x", 4000)+"\n", 1<<8)); ; {
 				if _, err := w.Write(line); err != nil {
@@ -193,7 +194,7 @@ func TestKeepIDs(t *testing.T) {
 			}
 			line, err := topology.EncodeReport(n)
 			if err == nil {
-				err = a.take(line)
+				a.hear(event(t, string(line)))
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -270,9 +271,7 @@ func TestIDsAfterRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := a.take(said); err != nil {
-			t.Fatal(err)
-		}
+		a.hear(event(t, string(said)))
 		if line, _ := a.report(); line != nil {
 			t.Errorf("reported before anybody was asked for ids: %s", line)
 		}
@@ -302,15 +301,15 @@ func TestHostEngine(t *testing.T) {
 		{"ids hang", "", map[string]int{"GPU-a": 1}},
 		{"127", "exit status 127: undefined symbol", nil},
 		{"crash", "exit status 2", nil},
-		{"hang", "said nothing of use for 200ms; the host engine may hang", nil},
+		{"hang", "printed no usable line for 200ms; the host engine may hang", nil},
 		{"banner", "exit status 0", nil},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			t.Setenv("FAKE_PROBE", tt.what)
+			t.Setenv(fakeprobe.Variable, tt.what)
 			h := NewHostEngine("localhost:5555", []string{self}, discard())
-			h.child.start, h.child.silence = 10*time.Second, 200*time.Millisecond
+			h.child.Start, h.child.Silence = 10*time.Second, 200*time.Millisecond
 			if tt.what == "hang" {
-				h.child.start = h.child.silence
+				h.child.Start = h.child.Silence
 			}
 			got, err := h.Read(t.Context())
 			if diff := cmp.Diff(tt.want, got); diff != "" {

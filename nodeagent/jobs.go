@@ -134,17 +134,17 @@ func NewJobs(c JobsConfig, log *slog.Logger) *Jobs {
 // Collector returns the registry's series.
 func (j *Jobs) Collector() prometheus.Collector { return j.series }
 
-// Wanted implements Sampled.
+// Wanted returns the UUIDs of the devices to sample; none ends the sampling.
 func (j *Jobs) Wanted() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.wanted
 }
 
-// Changed implements Sampled.
+// Changed is signalled when Wanted has changed.
 func (j *Jobs) Changed() <-chan struct{} { return j.changed }
 
-// Take implements Sampled. It never waits: a sample that comes while four others
+// Take takes a sample, which may lack devices that were wanted. It never waits: a sample that comes while four others
 // are not yet counted is lost.
 func (j *Jobs) Take(s topology.Sample) {
 	select {
@@ -277,5 +277,3 @@ func readBoot(path string) string {
 	}
 	return strings.TrimSpace(string(data))
 }
-
-var _ Sampled = (*Jobs)(nil)

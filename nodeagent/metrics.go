@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -54,7 +55,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			[]string{"cluster_uuid", "clique", "state", "status"}),
 		dcgmReads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_dcgm_reads_total", Help: "Readings of DCGM's ids by source, hostengine or exporter, and result, ok or error."}, []string{"source", "result"}),
 	}
-	for _, reason := range []string{endExit, endHang, endGarbage, endStart} {
+	for _, reason := range []string{probe.EndExit, probe.EndHang, probe.EndGarbage, probe.EndStart} {
 		m.restarts.WithLabelValues(reason)
 	}
 	reg.MustRegister(buildInfo(), m.up, m.heard, m.restarts, m.garbage, m.stored, m.writes, m.storeErrors, m.fileErrors, m.gpus, m.problems,

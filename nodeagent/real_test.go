@@ -47,9 +47,7 @@ func (r *storeRig) store() *KubeStore { return NewKubeStore(r.client, "default",
 func (r *storeRig) agent(t *testing.T, line string) *Agent {
 	t.Helper()
 	a := newAgent(t, r.store())
-	if err := a.take([]byte(line)); err != nil {
-		t.Fatal(err)
-	}
+	a.hear(event(t, line))
 	return a
 }
 
@@ -164,9 +162,7 @@ func (r *storeRig) down(t *testing.T) {
 	defer cancel()
 	done := make(chan struct{})
 	go func() { a.keepStore(ctx); close(done) }()
-	if err := a.take([]byte(changed("five"))); err != nil {
-		t.Fatal(err)
-	}
+	a.hear(event(t, changed("five")))
 	if err := r.StartServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}

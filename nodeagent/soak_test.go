@@ -2,9 +2,7 @@ package nodeagent
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -15,35 +13,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
+	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
 )
-
-// soakEnds are what the probes of the soak do.
-var soakEnds = strings.Split("report;report;report report;report crash;report 127;127;crash;garbage;report garbage half;half;stranger;"+
-	"report flood;flood;empty;report empty hang;report hang;report orphan;report orphan hang", ";")
-
-// soakProbe is what one probe of the soak does, rarely what takes seconds.
-func soakProbe() string {
-	switch rand.N(600) {
-	case 0:
-		return "hang"
-	case 3:
-		return "orphan"
-	case 1:
-		return "100MB report"
-	case 2:
-		return "huge"
-	}
-	return soakEnds[rand.N(len(soakEnds))]
-}
-
-// orphan starts a process that outlives its parent and holds its pipes.
-func orphan() {
-	cmd := exec.Command("sleep", os.Getenv("SOAK_SLEEP"))
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := cmd.Start(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-}
 
 // usage is what a process holds.
 type usage struct{ descriptors, goroutines, threads, residentKiB int }
@@ -114,16 +87,17 @@ func TestSoak(t *testing.T) {
 	if testing.Short() {
 		want = 100
 	}
-	sleep := fmt.Sprintf("86399.%d", os.Getpid())
-	t.Setenv("FAKE_PROBE", "soak")
-	t.Setenv("SOAK_SLEEP", sleep)
+	t.Setenv(fakeprobe.Variable, "soak")
+	sleep := fakeprobe.SleepOf(t.Setenv)
 	reg := prometheus.NewRegistry()
 	run := t.TempDir()
 	a := newAgent(t, &memory{})
-	a.config.Pause, a.config.Start, a.config.Silence = time.Millisecond, 3*time.Second, 50*time.Millisecond
+	a.config.Probe.Pause, a.config.Probe.Start, a.config.Probe.Silence = time.Millisecond, 3*time.Second, 50*time.Millisecond
 	a.metrics, a.files = NewMetrics(reg), NewHookFiles(run, "/maps")
 	ends := func(reason string) int { return int(testutil.ToFloat64(a.metrics.restarts.WithLabelValues(reason))) }
-	all := func() int { return ends(endExit) + ends(endHang) + ends(endGarbage) + ends(endStart) }
+	all := func() int {
+		return ends(probe.EndExit) + ends(probe.EndHang) + ends(probe.EndGarbage) + ends(probe.EndStart)
+	}
 	idle := used(t)
 	ctx, cancel := contextOf(t)
 	defer cancel()
@@ -141,7 +115,7 @@ func TestSoak(t *testing.T) {
 	cancel()
 	<-done
 	end := used(t)
-	t.Logf("%d ends in %s: %d exits, %d hangs, %d of garbage; %d lines refused, %d writes", all(), took.Round(time.Second), ends(endExit), ends(endHang), ends(endGarbage),
+	t.Logf("%d ends in %s: %d exits, %d hangs, %d of garbage; %d lines refused, %d writes", all(), took.Round(time.Second), ends(probe.EndExit), ends(probe.EndHang), ends(probe.EndGarbage),
 		int(testutil.ToFloat64(a.metrics.garbage)), int(testutil.ToFloat64(a.metrics.writes)))
 	t.Logf("before %s; after a tenth %s; at the end %s; when it has ended %s", idle, early, late, end)
 	if left := processes(t, sleep); len(left) > 0 {
@@ -153,8 +127,8 @@ func TestSoak(t *testing.T) {
 	if late.threads > early.threads+8 || late.residentKiB > early.residentKiB+16<<10 {
 		t.Errorf("grown: %s; after a tenth %s", late, early)
 	}
-	if n := ends(endStart); n > 0 || ends(endHang) == 0 || ends(endGarbage) == 0 {
-		t.Errorf("%d probes not started, %d hung, %d ended for garbage", n, ends(endHang), ends(endGarbage))
+	if n := ends(probe.EndStart); n > 0 || ends(probe.EndHang) == 0 || ends(probe.EndGarbage) == 0 {
+		t.Errorf("%d probes not started, %d hung, %d ended for garbage", n, ends(probe.EndHang), ends(probe.EndGarbage))
 	}
 	if line, _ := a.report(); string(line) != goodLine {
 		t.Errorf("the last good report is %s", line)

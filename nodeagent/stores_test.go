@@ -95,9 +95,7 @@ func TestStoredOfBefore(t *testing.T) {
 	a := newAgent(t, store)
 	take := func(line string) {
 		t.Helper()
-		if err := a.take([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
+		a.hear(event(t, line))
 	}
 	take(domainLine(t, "b", "A"))
 	store.during = func() { take(domainLine(t, "b", "-")) }

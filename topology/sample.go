@@ -1,16 +1,6 @@
 package topology
 
-import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"strings"
-)
-
-// SampleKind heads every line with a sample.
-const SampleKind = "Sample"
+import "strings"
 
 // Sample is how a node's devices are used at one moment. It is no fact of the
 // node and never part of its report.
@@ -57,65 +47,6 @@ func (d *DeviceUse) Idle() bool {
 	return d.Processes != nil && known && !d.Busy()
 }
 
-type sampleLine struct {
-	Kind string `json:"kind"`
-	Sample
-}
-
-// sampleHead begins every encoded sample, and no report.
-var sampleHead = []byte(`{"kind":"` + SampleKind + `"`)
-
-// IsSample says whether a line of a probe is a sample, as [EncodeSample] makes
-// them, good or not.
-func IsSample(line []byte) bool { return bytes.HasPrefix(line, sampleHead) }
-
-// EncodeSample returns a sample as one line of JSON without a newline.
-func EncodeSample(s Sample) ([]byte, error) {
-	if err := s.check(); err != nil {
-		return nil, fmt.Errorf("encode sample: %w", err)
-	}
-	if s.Devices == nil {
-		s.Devices = []DeviceUse{}
-	}
-	return json.Marshal(sampleLine{SampleKind, s})
-}
-
-// ParseSample reads such a line. Unknown keys and values that cannot be are
-// errors.
-func ParseSample(line []byte) (Sample, error) {
-	dec := json.NewDecoder(bytes.NewReader(line))
-	dec.DisallowUnknownFields()
-	var s sampleLine
-	if err := dec.Decode(&s); err != nil {
-		return Sample{}, fmt.Errorf("sample: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Sample{}, errors.New("sample: text after its end")
-	}
-	if s.Kind != SampleKind {
-		return Sample{}, fmt.Errorf("sample: kind %q: want %q", s.Kind, SampleKind)
-	}
-	if err := s.check(); err != nil {
-		return Sample{}, fmt.Errorf("sample: %w", err)
-	}
-	return s.Sample, nil
-}
-
-func (s *Sample) check() error {
-	seen := make(map[string]bool, len(s.Devices))
-	for i := range s.Devices {
-		d := &s.Devices[i]
-		if err := d.check(); err != nil {
-			return fmt.Errorf("devices[%d].%w", i, err)
-		}
-		if seen[d.UUID] {
-			return fmt.Errorf("devices[%d].uuid %q: stands twice", i, d.UUID)
-		}
-		seen[d.UUID] = true
-	}
-	return nil
-}
-
 // IsDeviceUUID says whether s has the form of a GPU's or a MIG instance's UUID.
 // Before driver 470 a MIG instance's had slashes.
 func IsDeviceUUID(s string) bool {
@@ -126,30 +57,4 @@ func IsDeviceUUID(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '/'
 	})
-}
-
-// maxPower and maxEnergy bound what a device can say: NVML counts millijoules in
-// 64 bits.
-const (
-	maxPower  = 1e6
-	maxEnergy = 2e16
-)
-
-func (d *DeviceUse) check() error {
-	if !IsDeviceUUID(d.UUID) {
-		return fmt.Errorf("uuid %q: want GPU-… or MIG-…", d.UUID)
-	}
-	for _, f := range []struct {
-		name  string
-		value *float64
-		most  float64
-	}{{"utilization", d.Utilization, 1}, {"smActivity", d.SMActivity, 1}, {"power", d.Power, maxPower}, {"energy", d.Energy, maxEnergy}} {
-		if f.value != nil && !(*f.value >= 0 && *f.value <= f.most) { // not what is no number either
-			return fmt.Errorf("%s %g: want 0 to %g", f.name, *f.value, f.most)
-		}
-	}
-	if d.Processes != nil && *d.Processes < 0 {
-		return fmt.Errorf("processes %d: want 0 or more", *d.Processes)
-	}
-	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -46,6 +47,9 @@ func newAgentCommand() *cobra.Command {
 
 func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.Logger) error {
 	c := &conf.Agent
+	if err := checkSimulated(&c.Machine, node); err != nil {
+		return err
+	}
 	ids, err := idSources(&c.DCGM, log)
 	if err != nil {
 		return err
@@ -59,7 +63,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 			return err
 		}
 	}
-	probe, err := nodeagent.ProbeCommand(probeArgs(&c.Machine, node)...)
+	command, err := probeCommand(&c.Machine, node)
 	if err != nil {
 		return err
 	}
@@ -68,9 +72,25 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	reg := newRegistry()
 	jobs := newJobs(c, log)
 	reg.MustRegister(jobs.Collector())
-	config := nodeagent.Config{Node: node, Probe: probe, Silence: 3*c.Interval + 15*time.Second, IDs: ids, IDsEvery: c.DCGMInterval,
-		Observe: jobs.Observe, Sampled: jobs, SampleEvery: c.SampleInterval}
-	runs := []func(context.Context) error{jobs.Run}
+	samples, wanted := make(chan topology.Sample, 4), make(chan []string)
+	config := nodeagent.Config{Node: node, IDs: ids, IDsEvery: c.DCGMInterval, Observe: jobs.Observe,
+		Probe: probe.Supervisor{Child: probe.Child{Command: command, Silence: 3*c.Interval + 15*time.Second},
+			Samples: samples, Wanted: wanted, SampleEvery: c.SampleInterval}}
+	runs := []func(context.Context) error{jobs.Run, func(ctx context.Context) error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case s := <-samples:
+				jobs.Take(s)
+			case <-jobs.Changed():
+				select {
+				case wanted <- jobs.Wanted():
+				case <-ctx.Done():
+				}
+			}
+		}
+	}}
 	hook := hookConfig(&c.Jobs)
 	if members != nil {
 		gate := nodeagent.NewGate(node, c.RunDir, members, reg, log)

@@ -3,13 +3,9 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 
-	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -51,7 +47,11 @@ could be read.`,
 			if err != nil {
 				return err
 			}
-			n, err := probeOnce(cmd.Context(), probeArgs(&conf.Agent.Machine, name), timeout)
+			command, err := probeCommand(&conf.Agent.Machine, name, "--once")
+			if err != nil {
+				return err
+			}
+			n, err := probe.Once(cmd.Context(), command, timeout) // a child, because NVML may hang or end it
 			if err != nil {
 				return err
 			}
@@ -64,48 +64,6 @@ could be read.`,
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "time that NVML has to answer")
 	return cmd
-}
-
-// probeOnce reads the machine in a child, which NVML may hang or end.
-func probeOnce(ctx context.Context, args []string, timeout time.Duration) (*topology.Node, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("start probe: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, self, append([]string{"probe", "--once"}, args...)...)
-	cmd.WaitDelay = time.Second
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Run() }()
-	select {
-	case err := <-ended:
-		if ctx.Err() == nil {
-			return probed(&stdout, &stderr, err)
-		}
-	case <-ctx.Done(): // the driver may hold the child for ever
-	}
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, ctx.Err()
-	}
-	return nil, fmt.Errorf("NVML has not answered within %s: a GPU may be sick; see dmesg for Xid, or give --timeout", timeout)
-}
-
-// probed reads what a probe that has ended said.
-func probed(stdout, stderr *bytes.Buffer, err error) (*topology.Node, error) {
-	var exit *exec.ExitError
-	said := strings.TrimPrefix(nodeagent.Said(stderr.Bytes()), "quoin: ")
-	switch {
-	case errors.As(err, &exit) && exit.ExitCode() == 127:
-		return nil, fmt.Errorf("NVML ended the probe: the driver is older than a call that was made, or broken: %s", said)
-	case err != nil && said != "":
-		return nil, errors.New(said)
-	case err != nil:
-		return nil, fmt.Errorf("probe: %w", err)
-	}
-	return topology.ParseReport("probe", bytes.TrimSpace(stdout.Bytes()))
 }
 
 func printNode(w io.Writer, n *topology.Node, output string) error {

@@ -43,7 +43,8 @@ func TestImports(t *testing.T) {
 			"github.com/google/renameio/", "github.com/gofrs/flock", "golang.org/x/sys/"}},
 		{pkg: "cmd/quoin/terminal", only: []string{"golang.org/x/sys/"}},
 		{pkg: "cmd/quoin-hook", own: []string{"dcgm", "imex", "topology", "imex/gate", "slurmconf/hostlist"}, deny: heavy},
-		{pkg: "nodeagent", own: []string{"topology", "topology/placement", "topology/nodelabels", "slurmconf", "slurmconf/hostlist", "imex", "dcgm", "imex/gate"}, deny: []string{"github.com/NVIDIA/"}},
+		{pkg: "nodeagent/probe", own: []string{"topology"}, only: []string{}},
+		{pkg: "nodeagent", own: []string{"nodeagent/probe", "topology", "topology/placement", "topology/nodelabels", "slurmconf", "slurmconf/hostlist", "imex", "dcgm", "imex/gate"}, deny: []string{"github.com/NVIDIA/"}},
 	}
 	deps := dependencies(t)
 	for _, r := range rules {

@@ -19,7 +19,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/nodeagent"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -226,39 +225,6 @@ func TestNVMLTooOld(t *testing.T) {
 		!strings.HasSuffix(text, "\nproblem: FactUnreadable: NVML: the library lacks nvmlDeviceGetMemoryAffinity, which drivers have since 470\n") {
 		t.Errorf("%v: %s", err, text)
 	}
-}
-
-// TestSaid shortens Go's account of a crash in NVML and nothing else.
-func TestSaid(t *testing.T) {
-	const crash = "SIGBUS: bus error\nPC=0x1 m=3 sigcode=1 addr=0x0\nsignal arrived during cgo execution\n\n" +
-		"goroutine 1 gp=0x1 m=3 mp=0x2 [syscall]:\nruntime.cgocall(0x1, 0x2)\n\tcgocall.go:167\npkg/nvml._Cfunc_nvmlDeviceGetUUID({0x1}, 0x2, 0x60)\n"
-	tests := []struct{ name, stderr, want string }{
-		{"nothing", "", ""},
-		{"a message", "quoin: initialise NVML: UNKNOWN\n", "quoin: initialise NVML: UNKNOWN"},
-		{"a crash", crash, "NVML crashed in nvmlDeviceGetUUID: SIGBUS: bus error"},
-		{"after other words", "SIGNAL of the driver\n" + crash, "NVML crashed in nvmlDeviceGetUUID: SIGBUS: bus error"},
-		{"in a thread of its own", "SIGSEGV: segmentation violation\nsignal arrived on non-Go thread\n", "SIGSEGV: segmentation violation\nsignal arrived on non-Go thread"},
-		{"in Go", "panic: x\n\ngoroutine 1 [running]:\n", "panic: x\n\ngoroutine 1 [running]:"},
-	}
-	for _, tt := range tests {
-		if got := nodeagent.Said([]byte(tt.stderr)); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
-	}
-}
-
-// FuzzSaid holds that what a probe said on standard error is shortened and never made
-// up.
-func FuzzSaid(f *testing.F) {
-	f.Add([]byte("SIGBUS: bus error\nsignal arrived during cgo execution\npkg/nvml._Cfunc_nvmlDeviceGetUUID(0x1)\n"))
-	f.Add([]byte("quoin: initialise NVML: UNKNOWN\n"))
-	f.Fuzz(func(t *testing.T, stderr []byte) {
-		said := nodeagent.Said(stderr)
-		call, signal, crash := strings.Cut(strings.TrimPrefix(said, "NVML crashed in "), ": ")
-		if said != string(bytes.TrimSpace(stderr)) && (!crash || !bytes.Contains(stderr, []byte("_Cfunc_"+call+"(")) || !bytes.Contains(stderr, []byte(signal))) {
-			t.Errorf("%q became %q", stderr, said)
-		}
-	})
 }
 
 // TestNVMLProbe streams what happens on a machine that starts: a line for each

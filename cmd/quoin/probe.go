@@ -1,20 +1,16 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/nodeagent"
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -38,6 +34,15 @@ func probeArgs(m *config.Machine, node string) []string {
 		}
 	}
 	return args
+}
+
+// probeCommand is this program's own probe command for the machine.
+func probeCommand(m *config.Machine, node string, args ...string) ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find own program: %w", err)
+	}
+	return slices.Concat([]string{self, "probe"}, args, probeArgs(m, node)), nil
 }
 
 // nodeName returns the name by which this node is known: the given one, else the
@@ -92,16 +97,16 @@ before, and "sample off" ends it. A sample is a line of its own and no report.`,
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithCancel(cmd.Context())
-			defer cancel()
-			p := prober{out: cmd.OutOrStdout(), interval: c.Interval, once: once, told: make(chan nodeagent.Sampling, 1)}
-			if !once {
-				go func() {
-					p.listen(cmd.InOrStdin(), cmd.ErrOrStderr()) // ends with the parent
-					cancel()
-				}()
+			m, closeMachine, err := openMachine(cmd.Context(), c, name, !once)
+			if err != nil {
+				return err
 			}
-			return p.run(ctx, c, name)
+			defer closeMachine()
+			serve := probe.Options{Node: name, Interval: c.Interval, In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Errors: cmd.ErrOrStderr()}
+			if once {
+				serve.Interval = 0
+			}
+			return probe.Serve(cmd.Context(), m, serve)
 		},
 	}
 	s.addFlags(cmd)
@@ -109,118 +114,4 @@ before, and "sample off" ends it. A sample is a line of its own and no report.`,
 	s.libraryFlag(cmd)
 	cmd.Flags().BoolVar(&once, "once", false, "print one report and end")
 	return cmd
-}
-
-// prober prints what it reads of a machine. All that is read is read in one
-// goroutine: a call that hangs in a sample keeps the readings from being said, and
-// the parent ends the process as for one that hangs in a reading.
-type prober struct {
-	out      io.Writer
-	interval time.Duration
-	once     bool
-	// told has the last that was said on the standard input.
-	told chan nodeagent.Sampling
-}
-
-// listen hears what to sample until the input ends. Of what comes faster than the
-// machine can be read the last counts.
-func (p *prober) listen(in io.Reader, stderr io.Writer) {
-	nodeagent.ReadSamplings(in, func(s nodeagent.Sampling) {
-		select {
-		case <-p.told:
-		default:
-		}
-		p.told <- s // there is room: nobody else sends
-	}, func(err error) {
-		fmt.Fprintf(stderr, "quoin probe: %v\n", err)
-	})
-}
-
-// run prints reports, and samples where it is told to, until ctx ends.
-func (p *prober) run(ctx context.Context, c *config.Machine, node string) error {
-	m, err := openMachine(ctx, c, node, !p.once)
-	if err != nil {
-		return err
-	}
-	defer m.close()
-	tick := time.NewTicker(p.interval)
-	defer tick.Stop()
-	var samples ticker
-	defer samples.stop()
-	var last []byte
-	for {
-		report, err := readReport(m, node)
-		if err != nil {
-			return err
-		}
-		line := report
-		if bytes.Equal(report, last) {
-			line = nil
-		}
-		if err := p.print(line); err != nil || p.once {
-			return err
-		}
-		last = report
-		if ended, err := p.sample(ctx, m, &samples, tick.C); ended || err != nil {
-			return err
-		}
-	}
-}
-
-// sample prints samples until the next reading is due, or ctx has ended.
-func (p *prober) sample(ctx context.Context, m machine, samples *ticker, reading <-chan time.Time) (ended bool, err error) {
-	for {
-		select {
-		case <-ctx.Done():
-			return true, nil
-		case <-reading:
-			return false, nil
-		case s := <-p.told:
-			m.want(s.Devices)
-			samples.every(s.Every)
-		case <-samples.c:
-			line, err := topology.EncodeSample(m.sample())
-			if err != nil {
-				return true, err
-			}
-			if err := p.print(line); err != nil {
-				return true, err
-			}
-		}
-	}
-}
-
-func (p *prober) print(line []byte) error {
-	if _, err := p.out.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
-}
-
-// ticker ticks in an interval that can be changed, and goes on ticking when it is
-// set to what it is.
-type ticker struct {
-	*time.Ticker
-	c        <-chan time.Time
-	interval time.Duration
-}
-
-// every sets the interval; 0 stops it.
-func (t *ticker) every(interval time.Duration) {
-	if t.interval == interval {
-		return
-	}
-	t.stop()
-	t.interval = interval
-	if interval > 0 {
-		t.Ticker = time.NewTicker(interval)
-		t.c = t.C
-	}
-}
-
-func (t *ticker) stop() {
-	if t.Ticker != nil {
-		t.Stop()
-	}
-	*t = ticker{}
 }

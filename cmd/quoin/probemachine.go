@@ -11,47 +11,29 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/imex/local"
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nvml"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
-
-// machine is what a probe reads: its facts, and samples of the devices that are
-// wanted.
-type machine interface {
-	read() (*topology.Node, error)
-	want(uuids []string)
-	sample() topology.Sample
-	close()
-}
-
-// readReport reads the machine's facts as one line.
-func readReport(m machine, node string) ([]byte, error) {
-	n, err := m.read()
-	if err != nil {
-		return nil, err
-	}
-	n.Name = node
-	return topology.EncodeReport(n)
-}
 
 // bootIDFile names this boot of the machine.
 const bootIDFile = "proc/sys/kernel/random/boot_id"
 
 // openMachine opens the configured machine. With watch, Xid events are
 // reported until the end of ctx.
-func openMachine(ctx context.Context, c *config.Machine, node string, watch bool) (machine, error) {
+func openMachine(ctx context.Context, c *config.Machine, node string, watch bool) (m probe.Machine, done func(), err error) {
 	if c.Simulate != "" {
-		return &simulation{file: c.Simulate, node: node, energy: map[string]float64{}}, nil
+		return &simulation{file: c.Simulate, node: node, energy: map[string]float64{}}, func() {}, nil
 	}
 	lib, err := nvml.Open(nvml.Options{Path: c.NVMLLibrary, Root: c.HostRoot})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if watch {
 		go lib.WatchXids(ctx) // ends with the process
 	}
-	return &nvmlMachine{lib, c.HostRoot, newIMEXReader(c, watch)}, nil
+	return &nvmlMachine{lib, c.HostRoot, newIMEXReader(c, watch)}, func() { _ = lib.Close() }, nil // the process ends
 }
 
 // nvmlMachine is this machine.
@@ -61,7 +43,7 @@ type nvmlMachine struct {
 	imex *local.Reader
 }
 
-func (m *nvmlMachine) read() (*topology.Node, error) {
+func (m *nvmlMachine) Read() (*topology.Node, error) {
 	n, err := m.lib.Read()
 	if err != nil {
 		return nil, err
@@ -75,9 +57,8 @@ func (m *nvmlMachine) read() (*topology.Node, error) {
 	return n, nil
 }
 
-func (m *nvmlMachine) want(uuids []string)     { m.lib.SampleDevices(uuids) }
-func (m *nvmlMachine) sample() topology.Sample { return m.lib.Sample() }
-func (m *nvmlMachine) close()                  { _ = m.lib.Close() } // the process ends
+func (m *nvmlMachine) Want(uuids []string)     { m.lib.SampleDevices(uuids) }
+func (m *nvmlMachine) Sample() topology.Sample { return m.lib.Sample() }
 
 // simulation reads a simulated machine, the file again when it has changed.
 type simulation struct {
@@ -91,7 +72,7 @@ type simulation struct {
 	asOf   time.Time
 }
 
-func (s *simulation) read() (*topology.Node, error) {
+func (s *simulation) Read() (*topology.Node, error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
@@ -107,12 +88,26 @@ func (s *simulation) read() (*topology.Node, error) {
 	return &n, nil
 }
 
-func (s *simulation) want(uuids []string) { s.wanted = uuids }
+func (s *simulation) Want(uuids []string) { s.wanted = uuids }
 
-func (s *simulation) close() {}
+// checkSimulated refuses a site that cannot be read and a machine that the site
+// lacks. Both are mistakes on the command line, not troubles of a machine.
+func checkSimulated(c *config.Machine, node string) error {
+	if c.Simulate == "" {
+		return nil
+	}
+	s := &simulation{file: c.Simulate, node: node}
+	if err := s.load(); err != nil {
+		return fmt.Errorf("--simulate: %w", err)
+	}
+	if _, err := s.cluster.Machine(node); err != nil {
+		return fmt.Errorf("--node %s: %s: %w", node, c.Simulate, err)
+	}
+	return nil
+}
 
-// sample is empty while the file cannot be read, which the next reading says.
-func (s *simulation) sample() topology.Sample {
+// Sample is empty while the file cannot be read, which the next reading says.
+func (s *simulation) Sample() topology.Sample {
 	if err := s.load(); err != nil {
 		return topology.Sample{}
 	}
@@ -149,7 +144,7 @@ func (s *simulation) load() error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("simulate: %w", err)
+			return fmt.Errorf("read simulated site: %w", err)
 		}
 		return nil
 	}
@@ -158,7 +153,7 @@ func (s *simulation) load() error {
 	}
 	data, err := os.ReadFile(s.file)
 	if err != nil {
-		return fmt.Errorf("simulate: %w", err)
+		return fmt.Errorf("read simulated site: %w", err)
 	}
 	c, err := simulated.Parse(s.file, data)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -79,7 +80,7 @@ func (p *toldProbe) line() string {
 func (p *toldProbe) sampleOf(uuids ...string) topology.Sample {
 	p.t.Helper()
 	for range 1000 {
-		s, err := topology.ParseSample([]byte(p.line()))
+		s, err := probe.ParseSample([]byte(p.line()))
 		if err != nil {
 			p.t.Fatal(err)
 		}

@@ -7,37 +7,16 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/topology"
 )
-
-// wantAlways wants the same devices all the time.
-type wantAlways struct {
-	uuids []string
-	mu    sync.Mutex
-	taken int
-}
-
-func (w *wantAlways) Wanted() []string         { return w.uuids }
-func (w *wantAlways) Changed() <-chan struct{} { return nil }
-func (w *wantAlways) Take(topology.Sample) {
-	w.mu.Lock()
-	w.taken++
-	w.mu.Unlock()
-}
-
-func (w *wantAlways) samples() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.taken
-}
 
 // TestSampleHangs has a call of a sample hang under an agent: the probe is ended as
 // one whose reading hangs, the report stays, and sampling goes on when the call
@@ -51,11 +30,13 @@ func TestSampleHangs(t *testing.T) {
 			t.Parallel()
 			m := fake.New(t, "h100")
 			cmd := command(t, linkQuoin(t), 580, m, "probe", "--set", "agent.interval=50ms")
-			wanted := &wantAlways{uuids: []string{firstH100, secondH100}}
 			reg := prometheus.NewRegistry()
 			store := nodeagent.NewDirStore(t.TempDir(), "n1")
-			config := nodeagent.Config{Node: "n1", Probe: append([]string{"env", m.Environment()}, cmd.Args...), Silence: 500 * time.Millisecond, Pause: 50 * time.Millisecond,
-				Sampled: wanted, SampleEvery: 120 * time.Millisecond}
+			wanted, samples := make(chan []string, 1), make(chan topology.Sample)
+			wanted <- []string{firstH100, secondH100}
+			config := nodeagent.Config{Node: "n1", Probe: probe.Supervisor{
+				Child: probe.Child{Command: append([]string{"env", m.Environment()}, cmd.Args...), Silence: 500 * time.Millisecond},
+				Pause: 50 * time.Millisecond, Samples: samples, Wanted: wanted, SampleEvery: 120 * time.Millisecond}}
 			agent := nodeagent.New(config, store, nil, nodeagent.NewMetrics(reg), slog.New(slog.DiscardHandler))
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
@@ -76,7 +57,18 @@ func TestSampleHangs(t *testing.T) {
 				}
 				return string(data)
 			}
-			until("samples and report", func() bool { return wanted.samples() > 2 && stored() != "" })
+			sampled := func(what string) {
+				t.Helper()
+				for range 3 {
+					select {
+					case <-samples:
+					case <-time.After(3 * time.Minute):
+						t.Fatalf("no %s in three minutes", what)
+					}
+				}
+			}
+			sampled("samples")
+			until("report", func() bool { return stored() != "" })
 			before, ends := stored(), fmt.Sprintf(`quoin_agent_probe_restarts_total{reason=%q}`, tt.reason)
 			m.Change("gpu 1", tt.fault)
 			until("end of the probe", func() bool { return counterOf(t, reg, ends) >= 2 })
@@ -84,8 +76,7 @@ func TestSampleHangs(t *testing.T) {
 				t.Errorf("report\n%s\nbefore\n%s", now, before)
 			}
 			m.Change()
-			had := wanted.samples()
-			until("samples again", func() bool { return wanted.samples() > had+2 })
+			sampled("samples again")
 		})
 	}
 }

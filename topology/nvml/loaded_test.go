@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -80,7 +81,7 @@ func serveSample(lib *Library, words []string) error {
 		lib.SampleDevices(words[1:])
 		return nil
 	}
-	line, err := topology.EncodeSample(lib.Sample())
+	line, err := probe.EncodeSample(lib.Sample())
 	fmt.Printf("%s\n", line)
 	return err
 }

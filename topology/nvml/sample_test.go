@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -37,7 +38,7 @@ func (p *process) sampleOf(uuids ...string) { p.say("want " + strings.Join(uuids
 // sample returns how the devices are used now, by UUID.
 func (p *process) sample() map[string]topology.DeviceUse {
 	p.t.Helper()
-	s, err := topology.ParseSample(p.ask("sample"))
+	s, err := probe.ParseSample(p.ask("sample"))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -425,7 +426,7 @@ func FuzzParse(f *testing.F) {
 		for _, m := range c.Machines() {
 			uses, err := c.Use(m.Name)
 			if err == nil {
-				_, err = topology.EncodeSample(topology.Sample{Devices: uses})
+				_, err = probe.EncodeSample(topology.Sample{Devices: uses})
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -1,8 +1,6 @@
-package nodeagent
+package probe
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,18 +10,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Sampled wants samples of the node's devices while jobs hold them.
-type Sampled interface {
-	// Wanted returns the UUIDs of the devices to sample; none stops the sampling.
-	Wanted() []string
-	// Changed is signalled when Wanted has changed.
-	Changed() <-chan struct{}
-	// Take takes a sample. It may lack devices that were wanted.
-	Take(s topology.Sample)
-}
-
-// Sampling is what a probe is told on its standard input: to sample devices from
-// now on, instead of those before. No devices end the sampling.
+// Sampling is a line on a probe's standard input: which devices to sample from now
+// on, in place of those before. No devices end the sampling.
 type Sampling struct {
 	Every   time.Duration
 	Devices []string
@@ -86,9 +74,9 @@ func shorten(s string) string {
 	return s
 }
 
-// ReadSamplings gives each line of a probe's standard input to told, and those
-// that it cannot read to refused, until the end of the input.
-func ReadSamplings(r io.Reader, told func(Sampling), refused func(error)) {
+// readSamplings gives each line of a probe's standard input to told, or to refused
+// if it cannot be read, until the end of the input.
+func readSamplings(r io.Reader, told func(Sampling), refused func(error)) {
 	readLines(r, maxLine, func(line []byte) {
 		if s, err := ParseSampling(string(line)); err != nil {
 			refused(err)
@@ -96,39 +84,4 @@ func ReadSamplings(r io.Reader, told func(Sampling), refused func(error)) {
 			told(s)
 		}
 	})
-}
-
-// tell tells a child what to sample, now and whenever it changes, until ctx ends
-// or the child hears nothing more.
-func (a *Agent) tell(ctx context.Context, child io.Writer) {
-	said := Sampling{}.String() // as a new child does
-	for {
-		s := Sampling{Every: a.config.SampleEvery, Devices: a.config.Sampled.Wanted()}
-		if line := s.String(); line != said {
-			if _, err := io.WriteString(child, line+"\n"); err != nil {
-				return // the child has ended
-			}
-			said = line
-			a.log.Debug("probe told to sample", "devices", len(s.Devices))
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.config.Sampled.Changed():
-		}
-	}
-}
-
-// takeSample takes a line of the probe that is a sample. It is no sign that the
-// facts were read.
-func (a *Agent) takeSample(line []byte) error {
-	if a.config.Sampled == nil {
-		return errors.New("probe: a sample that nobody wants")
-	}
-	s, err := topology.ParseSample(line)
-	if err != nil {
-		return fmt.Errorf("probe: %w", err)
-	}
-	a.config.Sampled.Take(s)
-	return errAside
 }

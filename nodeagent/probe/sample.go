@@ -1,0 +1,99 @@
+package probe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// sampleKind heads every line with a sample.
+const sampleKind = "Sample"
+
+type sampleLine struct {
+	Kind string `json:"kind"`
+	topology.Sample
+}
+
+// sampleHead begins every encoded sample, and no report.
+var sampleHead = []byte(`{"kind":"` + sampleKind + `"`)
+
+// IsSample says whether a line of a probe is a sample, as [EncodeSample] makes
+// them, good or not.
+func IsSample(line []byte) bool { return bytes.HasPrefix(line, sampleHead) }
+
+// EncodeSample returns a sample as one line of JSON without a newline.
+func EncodeSample(s topology.Sample) ([]byte, error) {
+	if err := checkSample(&s); err != nil {
+		return nil, fmt.Errorf("encode sample: %w", err)
+	}
+	if s.Devices == nil {
+		s.Devices = []topology.DeviceUse{}
+	}
+	return json.Marshal(sampleLine{sampleKind, s})
+}
+
+// ParseSample reads such a line. Unknown keys and values that cannot be are
+// errors.
+func ParseSample(line []byte) (topology.Sample, error) {
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	var s sampleLine
+	if err := dec.Decode(&s); err != nil {
+		return topology.Sample{}, fmt.Errorf("sample: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return topology.Sample{}, errors.New("sample: text after its end")
+	}
+	if s.Kind != sampleKind {
+		return topology.Sample{}, fmt.Errorf("sample: kind %q: want %q", s.Kind, sampleKind)
+	}
+	if err := checkSample(&s.Sample); err != nil {
+		return topology.Sample{}, fmt.Errorf("sample: %w", err)
+	}
+	return s.Sample, nil
+}
+
+func checkSample(s *topology.Sample) error {
+	seen := make(map[string]bool, len(s.Devices))
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		if err := checkDevice(d); err != nil {
+			return fmt.Errorf("devices[%d].%w", i, err)
+		}
+		if seen[d.UUID] {
+			return fmt.Errorf("devices[%d].uuid %q: is there twice", i, d.UUID)
+		}
+		seen[d.UUID] = true
+	}
+	return nil
+}
+
+// maxPower and maxEnergy bound what a device can say: NVML counts millijoules in
+// 64 bits.
+const (
+	maxPower  = 1e6
+	maxEnergy = 2e16
+)
+
+func checkDevice(d *topology.DeviceUse) error {
+	if !topology.IsDeviceUUID(d.UUID) {
+		return fmt.Errorf("uuid %q: want GPU-… or MIG-…", d.UUID)
+	}
+	for _, f := range []struct {
+		name  string
+		value *float64
+		most  float64
+	}{{"utilization", d.Utilization, 1}, {"smActivity", d.SMActivity, 1}, {"power", d.Power, maxPower}, {"energy", d.Energy, maxEnergy}} {
+		if f.value != nil && !(*f.value >= 0 && *f.value <= f.most) { // not what is no number either
+			return fmt.Errorf("%s %g: want 0 to %g", f.name, *f.value, f.most)
+		}
+	}
+	if d.Processes != nil && *d.Processes < 0 {
+		return fmt.Errorf("processes %d: want 0 or more", *d.Processes)
+	}
+	return nil
+}

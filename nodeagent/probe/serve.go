@@ -1,0 +1,159 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Machine is what a probe reads.
+type Machine interface {
+	// Read reads the machine's facts.
+	Read() (*topology.Node, error)
+	// Want says which devices Sample is about from now on.
+	Want(uuids []string)
+	// Sample reads how the wanted devices are used.
+	Sample() topology.Sample
+}
+
+// Options say how a probe serves.
+type Options struct {
+	// Node is the name in the reports.
+	Node string
+	// Interval is the time between two readings of the machine. Zero prints one
+	// report and ends.
+	Interval time.Duration
+	// In is the standard input, Out gets the reports and samples, Errors what is
+	// wrong with the input.
+	In          io.Reader
+	Out, Errors io.Writer
+}
+
+// Serve prints what it reads of a machine until ctx or the input ends.
+//
+// One goroutine makes all calls to the machine: a call that hangs in a sample also
+// stops the reports, and then the parent kills the process.
+func Serve(ctx context.Context, m Machine, o Options) error {
+	s := &server{machine: m, Options: o, told: make(chan Sampling, 1)}
+	if o.Interval == 0 {
+		_, err := s.report(nil)
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		s.listen()
+		cancel() // the parent has ended
+	}()
+	return s.run(ctx)
+}
+
+// server is one run of [Serve].
+type server struct {
+	Options
+	machine Machine
+	told    chan Sampling // the newest order that was not carried out yet
+}
+
+// listen takes orders until the input ends. If they come faster than the machine
+// can be read, the newest counts.
+func (s *server) listen() {
+	readSamplings(s.In, func(order Sampling) {
+		select {
+		case <-s.told:
+		default:
+		}
+		s.told <- order // has room, because nobody else sends
+	}, func(err error) {
+		fmt.Fprintf(s.Errors, "quoin probe: %v\n", err)
+	})
+}
+
+// run prints reports, and samples if it was told to, until ctx ends.
+func (s *server) run(ctx context.Context) error {
+	due := time.NewTicker(s.Interval)
+	defer due.Stop()
+	var samples ticker
+	defer samples.stop()
+	last, err := s.report(nil)
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-due.C:
+			last, err = s.report(last)
+		case order := <-s.told:
+			s.machine.Want(order.Devices)
+			samples.every(order.Every)
+		case <-samples.c:
+			err = s.sample()
+		}
+	}
+	return err
+}
+
+// report reads the machine and prints the report, or an empty line if it is the
+// last one.
+func (s *server) report(last []byte) ([]byte, error) {
+	n, err := s.machine.Read()
+	if err != nil {
+		return nil, err
+	}
+	n.Name = s.Node
+	report, err := topology.EncodeReport(n)
+	if err != nil {
+		return nil, err
+	}
+	line := report
+	if bytes.Equal(report, last) {
+		line = nil
+	}
+	return report, s.print(line)
+}
+
+func (s *server) sample() error {
+	line, err := EncodeSample(s.machine.Sample())
+	if err != nil {
+		return err
+	}
+	return s.print(line)
+}
+
+func (s *server) print(line []byte) error {
+	if _, err := s.Out.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// ticker ticks in an interval that can be changed. Setting the interval that it
+// has does not disturb it.
+type ticker struct {
+	*time.Ticker
+	c        <-chan time.Time
+	interval time.Duration
+}
+
+// every sets the interval; 0 stops the ticker.
+func (t *ticker) every(interval time.Duration) {
+	if t.interval == interval {
+		return
+	}
+	t.stop()
+	t.interval = interval
+	if interval > 0 {
+		t.Ticker = time.NewTicker(interval)
+		t.c = t.C
+	}
+}
+
+func (t *ticker) stop() {
+	if t.Ticker != nil {
+		t.Stop()
+	}
+	*t = ticker{}
+}
