@@ -1,7 +1,11 @@
 package main
 
 import (
+	"os"
+	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -20,5 +24,23 @@ func TestScripts(t *testing.T) {
 			e.Setenv("NODE_NAME", "")
 			return nil
 		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": await},
 	})
+}
+
+// await FILE [REGEXP] waits until a file is there, and matches.
+func await(ts *testscript.TestScript, not bool, args []string) {
+	if not || len(args) == 0 || len(args) > 2 {
+		ts.Fatalf("usage: await FILE [REGEXP]")
+	}
+	want := regexp.MustCompile(strings.Join(args[1:], ""))
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		text, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && want.Match(text) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%s: not within 3 minutes: %v\n%s", strings.Join(args, " "), err, text)
+		}
+	}
 }
