@@ -8,9 +8,10 @@ import (
 // claim keeps the node's IMEX daemon, and the program does nothing.
 func newHoldCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "hold",
-		Short: "Do nothing until told to stop: for the pods that hold the nodes' IMEX channels (DaemonSet quoin-imex)",
-		Args:  cobra.NoArgs,
+		Use:    "hold",
+		Short:  "Do nothing until told to stop: for the pods that hold the nodes' IMEX channels (DaemonSet quoin-imex)",
+		Args:   cobra.NoArgs,
+		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			<-cmd.Context().Done()
 			return nil

@@ -86,7 +86,8 @@ the last. It ends when its standard input is closed.
 On its standard input it can be told to print how devices are used, too: a line
 "sample 10s UUID,UUID,..." begins with that, in place of what it was told
 before, and "sample off" ends it. A sample is a line of its own and no report.`,
-		Args: cobra.NoArgs,
+		Args:   cobra.NoArgs,
+		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			conf, err := s.load()
 			if err != nil {

@@ -9,18 +9,36 @@ import (
 // newRootCommand returns the command tree. Each command has a file of its own.
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "quoin",
-		Short:         "Keep Slurm, Kubernetes and the NVIDIA stack agreed about NVLink domains",
+		Use:   "quoin",
+		Short: "Keep Slurm, Kubernetes and the NVIDIA stack agreed about NVLink domains",
+		Long: `quoin puts every GPU node of a Slurm cluster into the block of its NVLink domain,
+keeps Slurm and Kubernetes agreed about it, and says which job holds which GPU.
+
+quoin config shows all keys of the configuration. Each command takes the file by
+--config, and a single key by --set.
+
+Exit status: 0 fine; 1 a difference, or something that is not there; 2 trouble.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newDemoCommand(), newAgentCommand(), newProbeCommand(), newProbeDCGMCommand(), newDiscoverCommand(), newRenderCommand(), newMapCommand(), newCheckCommand(), newJobCommand(), newPublisherCommand(), newHoldCommand(), newConfigCommand())
+	root.AddGroup(&cobra.Group{ID: "look", Title: "Look at a cluster, a machine or a job:"}, &cobra.Group{ID: "run", Title: "Run on the cluster:"})
+	inGroup(root, "look", newDemoCommand(), newRenderCommand(), newMapCommand(), newCheckCommand(), newDiscoverCommand(), newJobCommand(), newConfigCommand())
+	inGroup(root, "run", newAgentCommand(), newPublisherCommand())
+	// These are run by quoin agent and by manifests, not by people.
+	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand())
 	hint := func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	}
 	root.SetFlagErrorFunc(hint)
 	hintArgs(root, hint)
 	return root
+}
+
+func inGroup(root *cobra.Command, id string, commands ...*cobra.Command) {
+	for _, cmd := range commands {
+		cmd.GroupID = id
+	}
+	root.AddCommand(commands...)
 }
 
 // hintArgs has all commands below parent add the hint to what is wrong with their

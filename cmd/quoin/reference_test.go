@@ -1,0 +1,170 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+)
+
+//go:generate go test -run ^TestReference . -update
+
+const generated = "<!-- Made by go generate from the code. Do not edit. -->\n"
+
+// TestReferenceOfCommands holds that the reference of all commands is as the code says.
+func TestReferenceOfCommands(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(generated + "# Command reference\n")
+	for _, group := range newRootCommand().Groups() {
+		fmt.Fprintf(&b, "\n%s\n\n", group.Title)
+		for _, cmd := range newRootCommand().Commands() {
+			if cmd.GroupID == group.ID {
+				fmt.Fprintf(&b, "* [quoin %s](#quoin-%s): %s\n", cmd.Name(), cmd.Name(), cmd.Short)
+			}
+		}
+	}
+	for _, cmd := range newRootCommand().Commands() {
+		if cmd.GroupID != "" {
+			describeCommand(&b, cmd)
+		}
+	}
+	golden(t, "../COMMANDS.md", b.String())
+}
+
+func describeCommand(b *strings.Builder, cmd *cobra.Command) {
+	fmt.Fprintf(b, "\n## quoin %s\n\n%s\n\n    %s\n", cmd.Name(), cmp.Or(cmd.Long, cmd.Short+"."), cmd.UseLine())
+	if cmd.Example != "" {
+		fmt.Fprintf(b, "\nExamples:\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(cmd.Example), "\n  ", "\n    "))
+	}
+	b.WriteString("\n| flag | default | meaning |\n|---|---|---|\n")
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		value, usage := pflag.UnquoteUsage(f)
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		if value != "" {
+			name += " " + value
+		}
+		shown := ""
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" {
+			shown = "`" + f.DefValue + "`"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, shown, strings.ReplaceAll(usage, "|", `\|`))
+	})
+}
+
+// TestReferenceOfMetrics holds that the reference of all series is as the code says.
+func TestReferenceOfMetrics(t *testing.T) {
+	t.Setenv("NODE_NAME", "")
+	log := slog.New(slog.DiscardHandler)
+	agent, pub := seriesRecorder{t: t}, seriesRecorder{t: t}
+	nodeagent.NewMetrics(&agent)
+	nodeagent.NewGate("n", t.TempDir(), nil, &agent, log)
+	agent.MustRegister(newJobs(&config.Default().Agent, log).Collector())
+	publisher.NewMetrics(&pub)
+	golden(t, "../METRICS.md", generated+`# Metrics reference
+
+Both processes also serve the series of Go and of the process itself (`+"`go_*`, `process_*`"+`).
+
+## quoin agent, one on each GPU node
+
+`+agent.table()+`
+## quoin publisher
+
+`+pub.table())
+}
+
+// seriesRecorder is a registry that notes what is registered.
+type seriesRecorder struct {
+	t    *testing.T
+	rows []string
+}
+
+// MustRegister implements prometheus.Registerer.
+func (r *seriesRecorder) MustRegister(all ...prometheus.Collector) {
+	for _, c := range all {
+		_ = r.Register(c)
+	}
+}
+
+// Unregister implements prometheus.Registerer.
+func (*seriesRecorder) Unregister(prometheus.Collector) bool { return false }
+
+var (
+	descForm  = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
+	labelForm = regexp.MustCompile(`(\w+)="`)
+)
+
+// Register implements prometheus.Registerer.
+func (r *seriesRecorder) Register(c prometheus.Collector) error {
+	descs := make(chan *prometheus.Desc, 1000)
+	c.Describe(descs)
+	close(descs)
+	for d := range descs {
+		m := descForm.FindStringSubmatch(d.String())
+		if m == nil {
+			r.t.Fatalf("a description of another form: %s", d)
+		}
+		name, err := strconv.Unquote(m[1])
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		help, err := strconv.Unquote(m[2])
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		var labels []string
+		for _, l := range labelForm.FindAllStringSubmatch(m[3], -1) {
+			labels = append(labels, l[1])
+		}
+		labels = append(labels, strings.FieldsFunc(m[4], func(r rune) bool { return r == ',' || r == ' ' })...)
+		kind := kindByName(name)
+		if known := kindOfCollector(c); known != "" && known != kind {
+			r.t.Errorf("%s is a %s, and its name is that of a %s", name, known, kind)
+		}
+		r.rows = append(r.rows, fmt.Sprintf("| `%s` | %s | %s | %s |\n", name, kind, strings.Join(labels, ", "), strings.ReplaceAll(help, "|", `\|`)))
+	}
+	return nil
+}
+
+// table returns the rows in the order of the names.
+func (r *seriesRecorder) table() string {
+	slices.Sort(r.rows)
+	return "| series | type | labels | meaning |\n|---|---|---|---|\n" + strings.Join(r.rows, "")
+}
+
+func kindByName(name string) string {
+	switch {
+	case strings.HasSuffix(name, "_total"):
+		return "counter"
+	case strings.HasSuffix(name, "_duration_seconds"):
+		return "histogram"
+	}
+	return "gauge"
+}
+
+// kindOfCollector is empty for a collector of our own.
+func kindOfCollector(c prometheus.Collector) string {
+	switch c.(type) {
+	case *prometheus.GaugeVec, prometheus.Gauge:
+		return "gauge"
+	case *prometheus.CounterVec, prometheus.Counter:
+		return "counter"
+	case *prometheus.HistogramVec, prometheus.Histogram:
+		return "histogram"
+	}
+	return ""
+}
