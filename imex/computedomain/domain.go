@@ -6,9 +6,11 @@ import (
 	"reflect"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // domainFacts is what is kept of a ComputeDomain.
@@ -25,8 +27,8 @@ type spec struct {
 	template, allocationMode string
 }
 
-// readDomain reads a ComputeDomain. Its status.status is left out on purpose: it
-// says nothing of a node.
+// readDomain reads a ComputeDomain, but not its status.status, which says nothing
+// about a node.
 func readDomain(obj any) (domainFacts, bool) {
 	cd, ok := obj.(*nvapi.ComputeDomain)
 	if !ok {
@@ -63,19 +65,50 @@ func (s spec) differences(want spec) []string {
 	return out
 }
 
-// readClique reads a ComputeDomainClique, whose name says of which domain and
-// clique it is.
-func readClique(obj any) (imex.Clique, bool) {
-	c, ok := obj.(*nvapi.ComputeDomainClique)
-	if !ok {
-		return imex.Clique{}, false
+// keyOf names the configured domain.
+func keyOf(config imex.Config) types.NamespacedName {
+	return types.NamespacedName{Namespace: config.Namespace, Name: config.Name}
+}
+
+func wantedSpec(config imex.Config) spec {
+	return spec{numNodes: wantedNumNodes, template: config.ClaimTemplate, allocationMode: config.AllocationMode}
+}
+
+// domainOf says whether a domain that is there is the configured one.
+func domainOf(config imex.Config, facts *domainFacts) imex.Domain {
+	d := imex.Domain{Namespace: config.Namespace, Name: config.Name, UID: facts.uid, Deleting: facts.deleting}
+	differences := facts.spec.differences(wantedSpec(config))
+	switch {
+	case facts.deleting:
+		d.Problem = topology.Problem{Reason: imex.ReasonDomainDeleting, Message: fmt.Sprintf("ComputeDomain %s is being deleted; the publisher creates it again when it is gone", keyOf(config))}
+	case len(differences) > 0:
+		d.Problem = topology.Problem{Reason: imex.ReasonDomainDiffers, Message: fmt.Sprintf(
+			"ComputeDomain %s is not as configured, and its spec cannot be changed: %s; set imex.claimTemplate and imex.allocationMode to what it has, name another domain by imex.name, or delete this one as manifests/RUNBOOKS.md says",
+			keyOf(config), strings.Join(differences, ", "))}
 	}
-	out := imex.Clique{}
-	out.Domain, out.ID, _ = strings.Cut(c.Name, ".")
-	for _, d := range c.Daemons {
-		if d != nil {
-			out.Daemons = append(out.Daemons, imex.Member{Node: d.NodeName, Address: d.IPAddress, Clique: d.CliqueID, Index: d.Index, Ready: d.Status == nvapi.ComputeDomainStatusReady})
+	return d
+}
+
+// noDomain is the domain of a cluster without it.
+func noDomain(config imex.Config, reason, message string) imex.Domain {
+	return imex.Domain{Namespace: config.Namespace, Name: config.Name, Problem: topology.Problem{Reason: reason, Message: message}}
+}
+
+// unknownDomains is why a cluster without the driver has no domain.
+const unknownDomains = "the API server does not know ComputeDomains"
+
+func noCRD(config imex.Config, seen string) imex.Domain {
+	return noDomain(config, imex.ReasonNoCRD, seen+fmt.Sprintf(": install NVIDIA's DRA driver with ComputeDomains enabled; Quoin waits for the definition %s", domainsCRD))
+}
+
+// heldElsewhere says which pod holds a channel of a domain, while the configured one
+// is not there: a second domain for the same nodes would take their channels away.
+func heldElsewhere(config imex.Config, claims []imex.Claim) string {
+	for i := range claims {
+		if k := &claims[i]; k.Domain != "" && len(k.Pods) > 0 {
+			return fmt.Sprintf("ComputeDomain %s is not created, because pod %s holds a channel of another domain (uid %s) on node %s: if that domain was deleted, end all pods that hold its channels; otherwise name it by imex.namespace and imex.name, with imex.join slurmd if worker pods claim, or end its pods",
+				keyOf(config), k.Pods[0], k.Domain, k.Node)
 		}
 	}
-	return out, true
+	return ""
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,8 +39,10 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 	case domain.UID != "" || domain.Problem.Reason == imex.ReasonNoCRD || c.refusal.stands():
 		return domain, nil
 	}
-	if other := c.heldElsewhere(); other != "" {
-		return noDomain(c.config, imex.ReasonNoDomain, other), nil
+	if claims, err := c.allClaims(); err == nil { // otherwise they are not ours to see
+		if holder := heldElsewhere(c.config, claims); holder != "" {
+			return noDomain(c.config, imex.ReasonNoDomain, holder), nil
+		}
 	}
 	created, err := c.create(ctx)
 	if apierrors.IsAlreadyExists(err) { // and is not yet seen
@@ -50,38 +51,19 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 	if err != nil {
 		problem, known := c.whyNot(err)
 		if !known {
-			time.AfterFunc(errorPause, func() { notify(c.changes) })
-			return imex.Domain{}, fmt.Errorf("create ComputeDomain %s: %w", c.key(), err)
+			time.AfterFunc(createPause, func() { notify(c.changes) })
+			return imex.Domain{}, fmt.Errorf("create ComputeDomain %s: %w", keyOf(c.config), err)
 		}
 		c.refusal.begin(problem, func() { notify(c.changes) })
 		return c.absent(), nil
 	}
 	c.refusal.end()
 	facts, _ := readDomain(created)
-	return c.judge(&facts), nil
+	return domainOf(c.config, &facts), nil
 }
 
-// heldElsewhere says who holds channels of another domain: a second one for the same
-// nodes would take theirs away. A change of claims tells when nobody does.
-func (c *Cluster) heldElsewhere() string {
-	claims, err := c.allClaims()
-	if err != nil {
-		return "" // not ours to see
-	}
-	return c.whoHolds(claims)
-}
-
-// whoHolds says it of these claims. The domain of a claim may be one that somebody
-// has deleted.
-func (c *Cluster) whoHolds(claims []imex.Claim) string {
-	for i := range claims {
-		if k := &claims[i]; k.Domain != "" && len(k.Pods) > 0 {
-			return fmt.Sprintf("ComputeDomain %s is not made, for pod %s holds a channel of another domain (uid %s) on node %s: if that one was deleted, end all pods that hold channels of it; else name it by imex.namespace and imex.name, with imex.join slurmd where worker pods claim, or end its pods",
-				c.key(), k.Pods[0], k.Domain, k.Node)
-		}
-	}
-	return ""
-}
+// createPause is the time before an error of creating the domain is tried again.
+const createPause = 30 * time.Second
 
 // newDomain is a ComputeDomain to make. The driver's own type leaves out a
 // numNodes of 0, which older API servers require.
@@ -97,7 +79,7 @@ type newSpec struct {
 }
 
 func (c *Cluster) create(ctx context.Context) (*nvapi.ComputeDomain, error) {
-	want := c.wanted()
+	want := wantedSpec(c.config)
 	body, err := json.Marshal(newDomain{
 		TypeMeta: metav1.TypeMeta{APIVersion: nvapi.SchemeGroupVersion.String(), Kind: nvapi.ComputeDomainKind},
 		Metadata: metav1.ObjectMeta{Namespace: c.config.Namespace, Name: c.config.Name, Labels: map[string]string{labelManagedBy: managedBy}},
@@ -114,7 +96,7 @@ func (c *Cluster) create(ctx context.Context) (*nvapi.ComputeDomain, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.log.Info("ComputeDomain created", "domain", c.key().String(), "uid", created.UID)
+	c.log.Info("ComputeDomain created", "domain", keyOf(c.config).String(), "uid", created.UID)
 	return created, nil
 }
 
@@ -124,13 +106,13 @@ func (c *Cluster) whyNot(err error) (topology.Problem, bool) {
 	switch {
 	case apierrors.IsForbidden(err):
 		return topology.Problem{Reason: imex.ReasonDomainForbidden, Message: fmt.Sprintf(
-			"ComputeDomain %s is not there and may not be made: %v; allow the publisher to create computedomains.%s in that namespace, or make it by hand", c.key(), err, nvapi.GroupName)}, true
+			"ComputeDomain %s is not there and may not be made: %v; allow the publisher to create computedomains.%s in that namespace, or make it by hand", keyOf(c.config), err, nvapi.GroupName)}, true
 	case apierrors.IsNotFound(err) && status != nil && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
 		return topology.Problem{Reason: imex.ReasonNoDomain, Message: fmt.Sprintf(
-			"ComputeDomain %s cannot be made: there is no such namespace; make it, or name another one by imex.namespace", c.key())}, true
+			"ComputeDomain %s cannot be made: there is no such namespace; make it, or name another one by imex.namespace", keyOf(c.config))}, true
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotFound(err):
 		return topology.Problem{Reason: imex.ReasonNoDomain, Message: fmt.Sprintf(
-			"ComputeDomain %s is not there and the API server does not take it: %v", c.key(), err)}, true
+			"ComputeDomain %s is not there and the API server does not take it: %v", keyOf(c.config), err)}, true
 	}
 	return topology.Problem{}, false
 }
@@ -140,45 +122,5 @@ func (c *Cluster) absent() imex.Domain {
 	if p := c.refusal.why(); p.Reason != "" {
 		return noDomain(c.config, p.Reason, p.Message)
 	}
-	return noDomain(c.config, imex.ReasonNoDomain, fmt.Sprintf("there is no ComputeDomain %s", c.key()))
-}
-
-// refusal is that the API server did not take the domain.
-type refusal struct {
-	mu      sync.Mutex
-	problem topology.Problem
-	until   time.Time
-	pause   time.Duration
-}
-
-// The pauses before a domain that was refused is sent again.
-const (
-	firstRefusalPause = time.Minute
-	longRefusalPause  = 15 * time.Minute
-)
-
-func (r *refusal) begin(problem topology.Problem, again func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.pause = min(max(2*r.pause, firstRefusalPause), longRefusalPause)
-	r.problem, r.until = problem, time.Now().Add(r.pause)
-	time.AfterFunc(r.pause, again)
-}
-
-func (r *refusal) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.problem, r.until, r.pause = topology.Problem{}, time.Time{}, 0
-}
-
-func (r *refusal) stands() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Now().Before(r.until)
-}
-
-func (r *refusal) why() topology.Problem {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.problem
+	return noDomain(c.config, imex.ReasonNoDomain, fmt.Sprintf("there is no ComputeDomain %s", keyOf(c.config)))
 }

@@ -4,42 +4,12 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sync"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/imex"
 )
-
-// allClaims returns the channel claims of all domains, and whose they are.
-func (c *Cluster) allClaims() ([]imex.Claim, error) {
-	for _, mu := range []*sync.Mutex{&c.claims.mu, &c.joining.mu, &c.waiting.mu} {
-		mu.Lock()
-		defer mu.Unlock()
-	}
-	switch {
-	case !c.claims.synced:
-		return nil, c.unread(whatClaims)
-	case !c.joining.synced:
-		return nil, c.unread(whatPods)
-	case !c.waiting.synced:
-		return nil, c.unread(whatWaiting)
-	}
-	pods := maps.Clone(c.waiting.facts)
-	maps.Copy(pods, c.joining.facts) // of a pod that both have, this is the newer
-	return joinClaims(c.claims.facts, pods), nil
-}
-
-// allWorkers returns the nodes on which worker pods of Slurm are, nil where that is
-// not known, or does not matter.
-func (c *Cluster) allWorkers() map[string]bool {
-	c.joining.mu.Lock()
-	defer c.joining.mu.Unlock()
-	if c.config.Join != imex.JoinSlurmd || !c.joining.synced {
-		return nil
-	}
-	return workersOn(c.joining.facts)
-}
 
 // joinClaims says of each claim for which pod it is.
 func joinClaims(claims map[types.NamespacedName]claimFacts, pods map[types.NamespacedName]podFacts) []imex.Claim {
@@ -109,4 +79,8 @@ func joinClaim(key types.NamespacedName, facts *claimFacts, users []string, pods
 		find(facts.madeFor)
 	}
 	return claim
+}
+
+func compareKeys(a, b types.NamespacedName) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }

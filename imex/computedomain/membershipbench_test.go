@@ -2,14 +2,14 @@ package computedomain
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/quoin-hpc/quoin/imex"
-	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -25,7 +25,7 @@ func BenchmarkMembership(b *testing.B) {
 	}{
 		{"ready", func(*large) {}},
 		{"one of each clique late", (*large).late},
-		{"no domain", func(c *large) { c.domain.put(c.key(), domainFacts{}, false) }},
+		{"no domain", func(c *large) { c.domains.serve(cache.NewStore(cache.MetaNamespaceKeyFunc), c.domains.synced) }},
 		{"all in conflict", (*large).conflict},
 	} {
 		b.Run(state.name, func(b *testing.B) {
@@ -46,18 +46,24 @@ func listedCluster(tb testing.TB, join string) *Cluster {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	definition := newSource(func(any) (struct{}, bool) { return struct{}{}, true }, nobody)
-	definition.put(types.NamespacedName{Name: "a definition"}, struct{}{}, true)
-	definition.synced = true
-	c := &Cluster{config: config, health: apihealth.New(nil), domains: &defined{source: definition}, cliques: &defined{source: definition}}
-	c.domain, c.clique = newSource(readDomain, nobody), newSource(readClique, nobody)
-	c.claims, c.joining, c.waiting = newSource(readClaim, nobody), newSource(joiningReader(join), nobody), newSource(readPod, nobody)
-	for _, s := range []interface{ Replace([]any, string) error }{c.domain, c.clique, c.claims, c.joining, c.waiting} {
-		if err := s.Replace(nil, "1"); err != nil {
-			tb.Fatal(err)
-		}
+	c := &Cluster{config: config, domainCRD: &definition{crds: &watch[struct{}]{}}, cliqueCRD: &definition{crds: &watch[struct{}]{}},
+		domains: &watch[domainFacts]{}, cliques: &watch[imex.Clique]{}, claims: &watch[claimFacts]{}, joining: &watch[podFacts]{}, waiting: &watch[podFacts]{}}
+	for _, w := range []interface {
+		serve(store cache.Store, synced func() bool)
+	}{c.domainCRD.crds, c.cliqueCRD.crds, c.domains, c.cliques, c.claims, c.joining, c.waiting} {
+		w.serve(cache.NewStore(cache.MetaNamespaceKeyFunc), func() bool { return true })
 	}
+	c.domainCRD.crds.put(types.NamespacedName{Name: domainsCRD}, struct{}{})
+	c.cliqueCRD.crds.put(types.NamespacedName{Name: cliquesCRD}, struct{}{})
 	return c
+}
+
+// put keeps facts as an informer would.
+func (w *watch[T]) put(key types.NamespacedName, facts T) {
+	r := &record[T]{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, facts: facts, keep: true}
+	if err := w.store.Add(r); err != nil {
+		panic(err)
+	}
 }
 
 // large is a Cluster in which each node has an entry and a holder's claim.
@@ -69,7 +75,7 @@ type large struct {
 // largeCluster has as many nodes, in 600 cliques.
 func largeCluster(tb testing.TB, nodes int) *large {
 	c := &large{Cluster: listedCluster(tb, imex.JoinHolder), snap: publisher.Snapshot{Reports: map[string]*topology.Node{}}}
-	facts := domainFacts{uid: "7c2f0c5e-1111-4a6b-9d3e-0123456789ab", spec: c.wanted(), members: map[string]imex.Member{}}
+	facts := domainFacts{uid: "7c2f0c5e-1111-4a6b-9d3e-0123456789ab", spec: wantedSpec(c.config), members: map[string]imex.Member{}}
 	cliques := map[types.NamespacedName]imex.Clique{}
 	major := 235
 	for n := range nodes {
@@ -83,15 +89,15 @@ func largeCluster(tb testing.TB, nodes int) *large {
 		one.Domain, one.ID, one.Daemons = facts.uid, id, append(one.Daemons, m)
 		cliques[key] = one
 		pod := podRef{"quoin-imex-" + m.Node, types.UID(m.Node)}
-		c.joining.put(types.NamespacedName{Namespace: c.config.Namespace, Name: pod.name}, podFacts{uid: pod.uid, owner: imex.OwnerHolder, node: m.Node, claims: []string{pod.name + "-channel"}}, true)
-		c.claims.put(types.NamespacedName{Namespace: c.config.Namespace, Name: pod.name + "-channel"}, claimFacts{domain: facts.uid, allocated: true, node: m.Node, madeFor: pod, reserved: []podRef{pod}}, true)
+		c.joining.put(types.NamespacedName{Namespace: c.config.Namespace, Name: pod.name}, podFacts{uid: pod.uid, owner: imex.OwnerHolder, node: m.Node, claims: []string{pod.name + "-channel"}})
+		c.claims.put(types.NamespacedName{Namespace: c.config.Namespace, Name: pod.name + "-channel"}, claimFacts{domain: facts.uid, allocated: true, node: m.Node, madeFor: pod, reserved: []podRef{pod}})
 		c.snap.Nodes = append(c.snap.Nodes, publisher.Node{Name: m.Node, Labels: map[string]string{nodelabels.Clique: id, nodelabels.Count: "4", labelDomain: facts.uid}})
 		c.snap.Reports[m.Node] = &topology.Node{Name: m.Node, GPUs: make([]topology.GPU, 4), Domain: domain, IMEX: &topology.IMEX{ChannelMajor: &major, DaemonState: "READY"}}
 	}
 	for key, clique := range cliques {
-		c.clique.put(key, clique, true)
+		c.cliques.put(key, clique)
 	}
-	c.domain.put(c.key(), facts, true)
+	c.domains.put(keyOf(c.config), facts)
 	return c
 }
 
@@ -110,10 +116,11 @@ func (c *large) judge(tb testing.TB) {
 
 // late has one node in each clique that is not ready.
 func (c *large) late() {
-	for key, clique := range maps.Clone(c.clique.facts) {
+	cliques, _ := c.cliques.all()
+	for key, clique := range cliques {
 		clique.Daemons = slices.Clone(clique.Daemons)
 		clique.Daemons[0].Ready = false
-		c.clique.put(key, clique, true)
+		c.cliques.put(key, clique)
 	}
 }
 
@@ -121,7 +128,7 @@ func (c *large) late() {
 func (c *large) conflict() {
 	for i := range c.snap.Nodes {
 		name := fmt.Sprintf("worker-%d", i)
-		c.joining.put(types.NamespacedName{Namespace: "slurm", Name: name}, podFacts{uid: types.UID(name), owner: imex.OwnerSlurmd, node: c.snap.Nodes[i].Name, claims: []string{name}}, true)
-		c.claims.put(types.NamespacedName{Namespace: "slurm", Name: name}, claimFacts{domain: "d", madeFor: podRef{name, types.UID(name)}}, true)
+		c.joining.put(types.NamespacedName{Namespace: "slurm", Name: name}, podFacts{uid: types.UID(name), owner: imex.OwnerSlurmd, node: c.snap.Nodes[i].Name, claims: []string{name}})
+		c.claims.put(types.NamespacedName{Namespace: "slurm", Name: name}, claimFacts{domain: "d", madeFor: podRef{name, types.UID(name)}})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,16 +40,20 @@ type Node struct {
 	health  *apihealth.Health
 	changes chan struct{}
 	wake    chan struct{} // another clique may be meant
-	defined *defined      // of ComputeDomains
-	labels  *source[nodeLabels]
-	watched followed // of the labels
+	defined *definition   // of ComputeDomains
+	labels  *watch[nodeLabels]
 
-	mu     sync.Mutex
-	nvml   string // the clique by NVML
-	clique *source[imex.Clique]
-	meant  string // the name of the ComputeDomainClique that is watched
-	// others are some clique of another name, where that one is not there and it is
-	// known whether there are any: a driver with none has its feature turned off.
+	mu   sync.Mutex
+	nvml string // the clique by NVML
+	own  ownClique
+}
+
+// ownClique is the ComputeDomainClique that the node is in.
+type ownClique struct {
+	name  string // of the object that is watched, empty for none
+	watch *watch[imex.Clique]
+	// others is one clique of another name, if the own one is not there and there is
+	// any. A driver without any has its feature turned off.
 	others      []imex.Clique
 	othersKnown bool
 }
@@ -67,9 +73,8 @@ func NewNode(rc *rest.Config, config imex.Config, name string, log *slog.Logger)
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
 	n := &Node{config: config, name: name, nvidia: nvidia, health: apihealth.New(log), changes: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
-	n.defined = newDefined(meta, whatDomainsCRD, domainsCRD, n.health, n.changed)
-	n.labels = newSource(readLabels, n.changed)
-	n.watched = newFollowed(whatNode, &metav1.PartialObjectMetadata{}, meta.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), named(name), n.labels, n.health)
+	n.defined = newDefinition(meta, whatDomainsCRD, domainsCRD, n.health, n.changed)
+	n.labels = newWatch(whatNode, n.health, &metav1.PartialObjectMetadata{}, meta.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), named(name), readLabels, n.changed)
 	return n, nil
 }
 
@@ -102,20 +107,16 @@ func (n *Node) SetClique(id string) {
 // Changes wakes when a Snapshot would differ.
 func (n *Node) Changes() <-chan struct{} { return n.changes }
 
-// Trouble says what cannot be read now, although it may have been before; empty
-// if all can.
-func (n *Node) Trouble() string { return n.health.String() }
-
-// Run watches until ctx ends; what cannot be read is tried again and again with
-// what is known kept.
+// Run watches until ctx ends. It tries again what cannot be read, and keeps what was
+// read before.
 func (n *Node) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { n.defined.watch.follow(ctx, n.health) })
-	running.Go(func() { n.watched.follow(ctx, n.health) })
+	running.Go(func() { n.defined.run(ctx) })
+	running.Go(func() { n.labels.run(ctx) })
 	for ctx.Err() == nil {
 		if name := n.wanted(); name != "" {
-			n.followClique(ctx, name)
+			n.watchClique(ctx, name)
 			continue
 		}
 		select {
@@ -139,20 +140,19 @@ func (n *Node) wanted() string {
 	return l.domain + "." + clique
 }
 
-// followClique watches one clique until another is meant or ctx ends.
-func (n *Node) followClique(ctx context.Context, name string) {
+// watchClique watches one clique until another is wanted or ctx ends.
+func (n *Node) watchClique(ctx context.Context, name string) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	clique := newSource(readClique, n.changed)
-	n.mean(name, clique)
-	defer n.mean("", nil)
-	watched := newFollowed(whatClique, &nvapi.ComputeDomainClique{}, n.nvidia.ComputeDomainCliques(metav1.NamespaceAll), named(name), clique, n.health)
-	running.Go(func() { watched.follow(ctx, n.health) })
-	for looked := false; n.wanted() == name; {
-		if own, read := clique.all(); read && (len(own) > 0 || !looked) {
-			looked = len(own) == 0 && n.lookForOthers(ctx)
+	own := newWatch(whatClique, n.health, &nvapi.ComputeDomainClique{}, n.nvidia.ComputeDomainCliques(metav1.NamespaceAll), named(name), readClique, n.changed)
+	n.setOwn(ownClique{name: name, watch: own})
+	defer n.setOwn(ownClique{})
+	running.Go(func() { own.run(ctx) })
+	for asked := false; n.wanted() == name; {
+		if cliques, read := own.all(); read && (len(cliques) > 0 || !asked) {
+			asked = len(cliques) == 0 && n.askForOthers(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -162,32 +162,35 @@ func (n *Node) followClique(ctx context.Context, name string) {
 	}
 }
 
-// lookForOthers asks once whether there are ComputeDomainCliques at all, and reports
-// whether that is known now. It wakes Run where it is not, after a while.
-func (n *Node) lookForOthers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, errorPause)
+// askPause is the time before an error of asking for other cliques is tried again.
+const askPause = 30 * time.Second
+
+// askForOthers asks once whether there is any ComputeDomainClique, and reports whether
+// that is known now. If it is not, askForOthers wakes Run after a while.
+func (n *Node) askForOthers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, askPause)
 	defer cancel()
 	list, err := n.nvidia.ComputeDomainCliques(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
-		time.AfterFunc(errorPause, func() { notify(n.wake) })
+		time.AfterFunc(askPause, func() { notify(n.wake) })
 		return false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.others, n.othersKnown = nil, true
+	n.own.others, n.own.othersKnown = nil, true
 	for i := range list.Items {
 		if c, ok := readClique(&list.Items[i]); ok {
-			n.others = append(n.others, c)
+			n.own.others = append(n.own.others, c)
 		}
 	}
 	notify(n.changes)
 	return true
 }
 
-func (n *Node) mean(name string, clique *source[imex.Clique]) {
+func (n *Node) setOwn(own ownClique) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.meant, n.clique, n.others, n.othersKnown = name, clique, nil, false
+	n.own = own
 	notify(n.changes)
 }
 
@@ -198,7 +201,7 @@ func (n *Node) mean(name string, clique *source[imex.Clique]) {
 func (n *Node) Snapshot() (*imex.Seen, error) {
 	labels, read := n.labels.all()
 	if !read {
-		return nil, &unreadError{whatNode, n.health.Of(whatNode)}
+		return nil, n.labels.unread()
 	}
 	l := labels[types.NamespacedName{Name: n.name}]
 	seen := &imex.Seen{
@@ -207,7 +210,7 @@ func (n *Node) Snapshot() (*imex.Seen, error) {
 	}
 	switch is, read := n.defined.known(); {
 	case !read:
-		return nil, &unreadError{whatDomainsCRD, n.health.Of(whatDomainsCRD)}
+		return nil, n.defined.crds.unread()
 	case !is:
 		seen.Domain = noCRD(n.config, unknownDomains)
 		return seen, nil
@@ -217,24 +220,21 @@ func (n *Node) Snapshot() (*imex.Seen, error) {
 		return seen, nil
 	}
 	n.mu.Lock()
-	meant, clique, others, othersKnown := n.meant, n.clique, n.others, n.othersKnown
+	own := n.own
 	n.mu.Unlock()
-	if meant != want {
+	if own.name != want {
 		return nil, &unreadError{what: whatClique}
 	}
-	cliques, read := clique.all()
-	if !read {
-		return nil, &unreadError{whatClique, n.health.Of(whatClique)}
-	}
-	for _, c := range cliques {
-		seen.Cliques = append(seen.Cliques, c)
-	}
+	cliques, read := own.watch.all()
 	switch {
+	case !read:
+		return nil, own.watch.unread()
 	case len(cliques) > 0:
-	case !othersKnown:
+		seen.Cliques = slices.Collect(maps.Values(cliques))
+	case !own.othersKnown:
 		return nil, &unreadError{what: whatOthers}
 	default:
-		seen.Cliques = others
+		seen.Cliques = own.others
 	}
 	return seen, nil
 }

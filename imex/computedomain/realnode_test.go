@@ -127,7 +127,7 @@ func (o *nodeTest) clique(t *testing.T) {
 
 func (o *nodeTest) restarted(t *testing.T) {
 	o.StopServer()
-	until(t, tick(t), "trouble", func() (bool, string) { return o.n.Trouble() != "", o.n.Trouble() })
+	until(t, tick(t), "trouble", func() (bool, string) { return o.n.health.String() != "", o.n.health.String() })
 	if seen, err := o.n.Snapshot(); err != nil || !cliqueIs(someClique, true)(seen) {
 		t.Errorf("while the API server is away: %+v, %v", seen, err)
 	}
@@ -136,7 +136,7 @@ func (o *nodeTest) restarted(t *testing.T) {
 	}
 	o.entry(t, someClique, "NotReady")
 	o.seenIs(t, "what happened since", cliqueIs(someClique, false))
-	until(t, tick(t), "no trouble", func() (bool, string) { return o.n.Trouble() == "", o.n.Trouble() })
+	until(t, tick(t), "no trouble", func() (bool, string) { return o.n.health.String() == "", o.n.health.String() })
 }
 
 func (o *nodeTest) moved(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package apihealth says in the log what of the API server cannot be read, for
-// client-go itself keeps quiet while a connection is refused.
+// Package apihealth says in the log what of the API server cannot be read, because
+// client-go keeps quiet while a connection is refused.
 package apihealth
 
 import (
@@ -12,65 +12,67 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// The pauses between two log lines of one trouble.
-const (
-	firstPause   = time.Minute
-	longestPause = 15 * time.Minute
-)
-
-// Health says what is wrong with the API server: at once, then ever more rarely,
-// and when it works again.
+// Health knows what cannot be read now. It logs a trouble once when it begins and once
+// when it is over.
 type Health struct {
-	log *slog.Logger
-	mu  sync.Mutex
-	bad map[string]*trouble // by what cannot be read; that of connection is everything
+	log      *slog.Logger
+	mu       sync.Mutex
+	troubles map[string]error // by what cannot be read
 }
 
-type trouble struct {
-	err   error
-	again time.Time // when it may be logged again
-	pause time.Duration
-}
-
+// connection is the trouble of an API server that cannot be reached at all.
 const connection = "connection"
 
-// New returns the health of an API server of which nothing is wrong as yet.
-func New(log *slog.Logger) *Health { return &Health{log: log, bad: map[string]*trouble{}} }
+// New returns a Health without troubles.
+func New(log *slog.Logger) *Health { return &Health{log: log, troubles: map[string]error{}} }
 
-// Note takes the outcome of one request for what.
+// Note takes the outcome of one request for what. An API that the server does not know
+// is a trouble that is not logged, because it may be about to come.
 func (h *Health) Note(ctx context.Context, what string, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) { // the last two only ask for a new list
 		return
 	}
+	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
+		err = status // without client-go's words before it
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var request *url.Error
+	if errors.As(err, &request) {
+		h.begin(connection, request.Err, slog.LevelWarn, "the API server cannot be reached, trying again", "server", hostOf(request.URL))
+		return
+	}
+	h.end(connection, "the API server answers again")
 	switch {
 	case err == nil:
-		h.works(connection, "the API server answers again")
-		h.works(what, "readable again")
-	case errors.As(err, &request):
-		h.failed(connection, request.Err, "the API server cannot be reached, trying again", "server", hostOf(request.URL))
+		h.end(what, "readable again")
+	case apierrors.IsNotFound(err):
+		h.begin(what, err, slog.LevelDebug, "the API server does not know it", "what", what)
 	default:
-		h.works(connection, "the API server answers again")
-		h.failed(what, err, "not readable, trying again", "what", what)
+		h.begin(what, err, slog.LevelWarn, "not readable, trying again", "what", what)
 	}
 }
 
-// Ended takes the end of a watch, which is tried again.
-func (h *Health) Ended(what string, err error) {
-	h.log.Debug("watch ended, trying again", "of", what, "err", err)
+// begin logs a trouble that is new.
+func (h *Health) begin(what string, err error, level slog.Level, message string, args ...any) {
+	old := h.troubles[what]
+	h.troubles[what] = err
+	if old == nil || apierrors.IsNotFound(old) != apierrors.IsNotFound(err) {
+		h.log.Log(context.Background(), level, message, append(args, "err", err)...)
+	}
 }
 
-// isConnection reports whether a request has not come to the API server.
-func isConnection(err error) bool {
-	var request *url.Error
-	return errors.As(err, &request)
+// end logs that a trouble is over, if there was one that was logged.
+func (h *Health) end(what, message string) {
+	err := h.troubles[what]
+	delete(h.troubles, what)
+	if err != nil && !apierrors.IsNotFound(err) {
+		h.log.Info(message, "what", what)
+	}
 }
 
 func hostOf(address string) string {
@@ -81,43 +83,21 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-// Forget drops the trouble with what nobody asks for any more.
+// Forget drops the trouble with what is no longer asked for.
 func (h *Health) Forget(what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.bad, what)
-}
-
-func (h *Health) failed(what string, err error, message string, args ...any) {
-	t := h.bad[what]
-	if t == nil {
-		t = &trouble{pause: firstPause}
-		h.bad[what] = t
-	}
-	t.err = err
-	if now := time.Now(); !now.Before(t.again) {
-		t.again, t.pause = now.Add(t.pause), min(2*t.pause, longestPause)
-		h.log.Warn(message, append(args, "err", err)...)
-	}
-}
-
-func (h *Health) works(what, message string) {
-	if h.bad[what] != nil {
-		delete(h.bad, what)
-		h.log.Info(message, "what", what)
-	}
+	delete(h.troubles, what)
 }
 
 // Of returns what is wrong with what, or with the connection.
 func (h *Health) Of(what string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, name := range []string{connection, what} {
-		if t := h.bad[name]; t != nil {
-			return t.err
-		}
+	if err := h.troubles[connection]; err != nil {
+		return err
 	}
-	return nil
+	return h.troubles[what]
 }
 
 // String names everything that is wrong now; empty if nothing is.
@@ -125,8 +105,8 @@ func (h *Health) String() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []string
-	for _, what := range slices.Sorted(maps.Keys(h.bad)) {
-		all = append(all, fmt.Sprintf("%s: %v", what, h.bad[what].err))
+	for _, what := range slices.Sorted(maps.Keys(h.troubles)) {
+		all = append(all, fmt.Sprintf("%s: %v", what, h.troubles[what]))
 	}
 	return strings.Join(all, "; ")
 }

@@ -1,0 +1,144 @@
+package computedomain
+
+import (
+	"context"
+	"reflect"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
+)
+
+// watch keeps the facts of some objects while run runs.
+type watch[T any] struct {
+	what   string // for people
+	health *apihealth.Health
+	// read returns what to keep of an object, if anything.
+	read func(obj any) (T, bool)
+	// changed is called after a change of facts.
+	changed func()
+	// open returns a new informer of the objects.
+	open func() cache.SharedIndexInformer
+
+	mu     sync.Mutex
+	store  cache.Store // nil while nothing is watched
+	synced func() bool
+}
+
+// record takes the place of an object in an informer's store.
+type record[T any] struct {
+	metav1.ObjectMeta // name, namespace and version only
+	facts             T
+	keep              bool
+}
+
+// newWatch returns a watch of what api lists, limited by the selectors that tweak sets.
+func newWatch[T any, L runtime.Object](what string, health *apihealth.Health, of runtime.Object, api apihealth.Lister[L], tweak func(*metav1.ListOptions), read func(any) (T, bool), changed func()) *watch[T] {
+	return &watch[T]{what: what, health: health, read: read, changed: changed, open: func() cache.SharedIndexInformer {
+		return apihealth.NewInformer(health, what, of, api, tweak)
+	}}
+}
+
+// run watches until ctx ends, and then forgets everything.
+func (w *watch[T]) run(ctx context.Context) {
+	ctx = klog.NewContext(ctx, logr.Discard()) // health logs troubles
+	informer := w.open()
+	_ = informer.SetTransform(w.slim) // fails only on a started informer
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { w.compare(nil, recordOf[T](obj)) },
+		UpdateFunc: func(was, is any) {
+			w.compare(recordOf[T](was), recordOf[T](is))
+		},
+		DeleteFunc: func(obj any) { w.compare(recordOf[T](obj), nil) },
+	}) // fails only on a stopped informer
+	w.serve(informer.GetStore(), informer.HasSynced)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			w.changed()
+		}
+	})
+	informer.RunWithContext(ctx)
+	waiting.Wait()
+	w.serve(nil, nil)
+	w.health.Forget(w.what)
+	w.changed()
+}
+
+func (w *watch[T]) serve(store cache.Store, synced func() bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.store, w.synced = store, synced
+}
+
+// slim is the transform of the informer. Most objects of a cluster have no facts: a
+// name is all that is kept of them.
+func (w *watch[T]) slim(obj any) (any, error) {
+	if recordOf[T](obj) != nil {
+		return obj, nil
+	}
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	facts, keep := w.read(obj)
+	name := metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName(), ResourceVersion: object.GetResourceVersion()}
+	return &record[T]{ObjectMeta: name, facts: facts, keep: keep}, nil
+}
+
+func recordOf[T any](obj any) *record[T] {
+	if gone, is := obj.(cache.DeletedFinalStateUnknown); is {
+		obj = gone.Obj
+	}
+	r, _ := obj.(*record[T])
+	return r
+}
+
+// compare calls changed if the facts of an object differ.
+func (w *watch[T]) compare(was, is *record[T]) {
+	had, has := was != nil && was.keep, is != nil && is.keep
+	if had != has || has && !reflect.DeepEqual(was.facts, is.facts) {
+		w.changed()
+	}
+}
+
+// all returns the facts, and whether a first list has been read.
+func (w *watch[T]) all() (map[types.NamespacedName]T, bool) {
+	w.mu.Lock()
+	store, synced := w.store, w.synced
+	w.mu.Unlock()
+	if store == nil || !synced() {
+		return nil, false
+	}
+	facts := map[types.NamespacedName]T{}
+	for _, obj := range store.List() {
+		if r := recordOf[T](obj); r != nil && r.keep {
+			facts[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r.facts
+		}
+	}
+	return facts, true
+}
+
+// unread says that nothing has been read yet, and why, if that is known.
+func (w *watch[T]) unread() error { return &unreadError{w.what, w.health.Of(w.what)} }
+
+func all(*metav1.ListOptions) {}
+
+func named(name string) func(*metav1.ListOptions) {
+	return func(o *metav1.ListOptions) { o.FieldSelector = metav1.ObjectNameField + "=" + name }
+}
+
+// notify wakes whoever waits, once for all changes until then.
+func notify(changes chan<- struct{}) {
+	select {
+	case changes <- struct{}{}:
+	default:
+	}
+}
