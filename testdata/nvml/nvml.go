@@ -58,7 +58,7 @@ func Library(t testing.TB, driver int) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	staging, err := os.MkdirTemp(dir, "")
+	staging, err := os.MkdirTemp(dir, "") //nolint:usetesting // in the cache, for the rename
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func Functions(t testing.TB, library string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // of what was only read
 	symbols, err := f.DynamicSymbols()
 	if err != nil {
 		t.Fatal(err)

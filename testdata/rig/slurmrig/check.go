@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,9 +71,7 @@ func (c *Checker) files(name string, files map[string]string) error {
 	own := strings.NewReplacer("StateSaveLocation=/rig/state", "StateSaveLocation=/rig/"+name+"/state",
 		"SlurmctldLogFile=/rig/log/slurmctld.log\n", "", "SlurmctldPidFile=/rig/run/slurmctld.pid", "SlurmctldPidFile=/rig/"+name+"/pid").Replace(string(base))
 	all := map[string]string{"slurm.key": string(key), "cgroup.conf": "CgroupPlugin=disabled\n"}
-	for n, text := range files {
-		all[n] = text
-	}
+	maps.Copy(all, files)
 	all["slurm.conf"] = own + files["slurm.conf"]
 	for n, text := range all {
 		if err := os.WriteFile(filepath.Join(dir, n), []byte(text), 0o600); err != nil {
@@ -93,7 +92,7 @@ func (c *Checker) Check(ctx context.Context, files map[string]string) (fatal boo
 	if err := c.files(name, files); err != nil {
 		return false, nil, fmt.Errorf("check: %w", err)
 	}
-	defer os.RemoveAll(filepath.Join(c.cluster.Dir, ".rig", name))
+	defer os.RemoveAll(filepath.Join(c.cluster.Dir, ".rig", name)) //nolint:errcheck // the caller removes the folder
 	ctx, cancel := context.WithTimeout(ctx, verdictTime)
 	defer cancel()
 	// slurmctld, which leaves no core file in the chroot, is a child of nsenter, in its process group.

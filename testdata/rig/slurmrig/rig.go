@@ -10,6 +10,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,9 +105,7 @@ func Start(ctx context.Context, r Release, dir string, c Config) (*Cluster, erro
 		return nil, err
 	}
 	files := map[string]string{"slurm.conf": "Include /rig/base.conf\n" + c.SlurmConf}
-	for name, text := range c.Files {
-		files[name] = text
-	}
+	maps.Copy(files, c.Files)
 	for name, text := range files {
 		mode := os.FileMode(0o644)
 		if strings.HasSuffix(name, ".sh") {
