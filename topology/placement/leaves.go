@@ -6,68 +6,55 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// fromSwitch is the source of a node's block where that is its leaf switch.
-const fromSwitch source = "switch"
-
-// readLeaves takes the leaf switch of a node for what makes its block, in the
-// place of an NVLink domain.
-func (p *planner) readLeaves() {
-	known := make(map[topology.Domain]int32)
-	for i, f := range p.facts {
-		r, pl := &p.read[i], &p.plan.Placements[i]
-		r.clique, r.domain = topology.Clique{}, 0
-		if f.Stays != "" || f.Gone {
-			continue // they say what they said
-		}
-		pl.Source, pl.Reason, pl.Message = "", "", ""
+// assignLeaves makes the nodes below each leaf switch a unit. It is done instead of
+// resolveLabels if Policy.ByLeaf is set.
+func assignLeaves(s *site, read readings, paths tierPaths) assignment {
+	a := assignment{read: make(readings, len(read)), ids: make([]identity, len(read))}
+	known := make(map[string]int32)
+	for i, f := range s.facts {
 		switch {
-		case !r.hasGPUs:
-			r.keep, pl.Reason, pl.Message = true, ReasonNoGPUs, "nothing says that the node has a GPU"
-		case len(r.tiers) == 0 || r.tiers[0] == "":
-			r.keep, pl.Reason, pl.Message = true, ReasonTiersMissing, "nothing names the leaf switch above it"
+		case f.Stays != "" || f.Gone:
+			a.read[i] = read[i]
+		case !read[i].hasGPUs:
+			a.read[i] = keptReading(ReasonNoGPUs, "nothing says that the node has a GPU")
+		case len(paths.of(i)) == 0 || paths.of(i)[0] == "":
+			a.read[i] = keptReading(ReasonTiersMissing, "nothing names the leaf switch above it")
 		default:
-			r.keep, pl.Source = false, string(fromSwitch)
-			r.domain = p.intern(known, []topology.Domain{{Value: r.tiers[0]}})[0]
+			leaf := paths[i][0]
+			if known[leaf] == 0 {
+				a.units = append(a.units, topology.Domain{Value: leaf})
+				known[leaf] = int32(len(a.units))
+			}
+			a.read[i].source, a.ids[i].unit = fromSwitch, known[leaf]
 		}
 	}
-	p.plan.Problems = slices.DeleteFunc(p.plan.Problems, func(pr topology.Problem) bool {
-		return pr.Reason == ReasonCliqueDiffers || pr.Reason == ReasonDomainDiffers // no NVLink domain is followed
-	})
+	return a
 }
 
-// leaveKind takes what was published out of blocks of another kind than the plan's:
-// leaves where NVLink domains are wanted, or the reverse. Those that a node may still
-// register with stay, empty.
-func (p *planner) leaveKind() {
-	if !p.prev.ofAnotherKind(p.policy.ByLeaf) {
-		return
+// withoutOtherKind returns what was published without blocks of another kind than
+// the plan's: leaves if NVLink domains are wanted, or the reverse. Blocks that a
+// node may still register with stay, empty.
+func withoutOtherKind(prev Previous, policy *Policy) Previous {
+	if !prev.hasOtherKind(policy.ByLeaf) {
+		return prev
 	}
-	var stay []Block
-	for _, b := range p.prev.Blocks {
-		if !p.prev.BlocksElsewhere && p.inUse(b.Name) {
-			stay = append(stay, Block{Name: b.Name})
+	var inUse []Block
+	for _, b := range prev.Blocks {
+		if !prev.BlocksElsewhere && policy.inUse(&prev, b.Name) {
+			inUse = append(inUse, Block{Name: b.Name})
 		}
 	}
-	p.prev.BaseBlockSize, p.prev.Blocks = 0, stay
+	prev.BaseBlockSize, prev.Blocks = 0, inUse
+	return prev
 }
 
-// ofAnotherKind reports whether nodes are published in blocks of another kind. Those
-// that are empty have been left before.
-func (p *Previous) ofAnotherKind(byLeaf bool) bool {
+// hasOtherKind reports whether nodes are published in blocks of another kind. An
+// empty block was left before.
+func (p *Previous) hasOtherKind(byLeaf bool) bool {
 	if !byLeaf {
 		return p.ByLeaf
 	}
 	return !p.ByLeaf && slices.ContainsFunc(p.Blocks, func(b Block) bool {
-		return len(b.Nodes) > 0 && (isCliqueName(b.Name) || isDomainName(b.Name))
+		return len(b.Nodes) > 0 && (isCliqueName(b.Name) || isLabelName(b.Name))
 	})
-}
-
-// leafBlockNames returns the names that the block of a leaf switch may have: that
-// of the switch, unless a block of another kind is called so.
-func leafBlockNames(leaf string) [3]string {
-	names := tierValue{0, leaf}.names()
-	if isSpareName(names[0]) {
-		names[0] = names[1]
-	}
-	return names
 }

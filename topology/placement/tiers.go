@@ -8,6 +8,18 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
+// tierPaths are the switches that every node with GPUs names, nearest first, beside
+// the site's facts. It is nil if no node names any.
+type tierPaths [][]string
+
+// of returns the switches that a node names, nearest first.
+func (p tierPaths) of(node int) []string {
+	if p == nil {
+		return nil
+	}
+	return p[node]
+}
+
 // sourceTally is how many nodes' switches a source names, and how many of them
 // are published below the leaf that it names.
 type sourceTally struct {
@@ -15,25 +27,37 @@ type sourceTally struct {
 	nodes, published int
 }
 
-// chooseTiers settles on one source of labels for the whole tree, for two would
-// make two of it: the one that names the published leaves; else the first by
-// rank that more than half of the nodes carry that carry any; else the one that
-// most carry. What reports say of tiers goes before labels.
-func (p *planner) chooseTiers() {
-	tallies, labelled := p.tallySources()
-	if len(tallies) == 0 {
-		return
+// chooseTiers reads the switches above every node, and settles on one source of
+// labels for the whole tree, because two sources would make two trees. It takes the
+// source that names the published leaves. If that decides nothing, it takes the
+// first by rank that more than half of the labelled nodes carry, else the one that
+// most carry. Tiers in reports go before labels.
+func chooseTiers(s *site, read readings) (tierPaths, problems) {
+	var paths tierPaths
+	for i, f := range s.facts {
+		tiers := f.Tiers()
+		if len(tiers) == 0 || !read[i].hasGPUs {
+			continue
+		}
+		if paths == nil {
+			paths = make(tierPaths, len(s.facts))
+		}
+		paths[i] = tiers
 	}
+	tallies, labelled := tallySources(s, read)
+	if len(tallies) == 0 {
+		return paths, nil
+	}
+	var found problems
 	chosen := chooseSource(tallies, labelled)
-	for i, f := range p.facts {
-		r := &p.read[i]
-		if !r.hasGPUs || f.Stays != "" || f.Gone || f.ReportsTiers() {
+	for i, f := range s.facts {
+		if !read[i].hasGPUs || f.Stays != "" || f.Gone || f.ReportsTiers() {
 			continue
 		}
 		if len(tallies) > 1 {
-			r.tiers = tiersOf(&f.Labels, chosen)
+			paths[i] = tiersOf(&f.Labels, chosen)
 		}
-		if len(r.tiers) > 0 {
+		if len(paths[i]) > 0 {
 			continue
 		}
 		message := "no label names the switches above it"
@@ -43,8 +67,9 @@ func (p *planner) chooseTiers() {
 		if len(f.Labels.Tiers) > 0 {
 			message += fmt.Sprintf("; those of %s are left aside, for the tree is made from one source", f.Labels.TierSource.Name)
 		}
-		p.problem(f.Name, ReasonTiersMissing, message)
+		found.add(f.Name, ReasonTiersMissing, message)
 	}
+	return paths, found
 }
 
 func tiersOf(l *topology.Labels, s topology.TierSource) []string {
@@ -60,14 +85,14 @@ func tiersOf(l *topology.Labels, s topology.TierSource) []string {
 }
 
 // tallySources counts the sources of the tiers of nodes that have GPUs, and the
-// nodes that have any.
-func (p *planner) tallySources() (tallies []sourceTally, labelled int) {
+// nodes that have any such labels.
+func tallySources(s *site, read readings) (tallies []sourceTally, labelled int) {
 	below := func(int, []string) bool { return false }
 	for range 2 {
 		tallies, labelled = tallies[:0], 0
-		for i, f := range p.facts {
+		for i, f := range s.facts {
 			l := &f.Labels
-			if len(l.Tiers) == 0 || !p.read[i].hasGPUs || f.Stays != "" || f.ReportsTiers() {
+			if len(l.Tiers) == 0 || !read[i].hasGPUs || f.Stays != "" || f.ReportsTiers() {
 				continue
 			}
 			labelled++
@@ -76,10 +101,10 @@ func (p *planner) tallySources() (tallies []sourceTally, labelled int) {
 				tallies = count(tallies, l.MoreTiers[m].TierSource, below(i, l.MoreTiers[m].Tiers))
 			}
 		}
-		if len(tallies) < 2 || len(p.prev.Switches) == 0 {
+		if len(tallies) < 2 || len(s.prev.Switches) == 0 {
 			break
 		}
-		below = p.publishedBelow() // there is a choice, and something published
+		below = publishedBelow(s) // there is a choice, and something published
 	}
 	return tallies, labelled
 }
@@ -97,27 +122,27 @@ func count(tallies []sourceTally, s topology.TierSource, published bool) []sourc
 	return tallies
 }
 
-// publishedBelow returns the function that reports whether a node is published
-// below the leaf that nodes call so.
-func (p *planner) publishedBelow() func(node int, tiers []string) bool {
-	below := make(map[string]string, len(p.facts))
-	for i := range p.prev.Switches {
-		for _, n := range p.prev.Switches[i].Nodes {
-			below[n] = p.prev.Switches[i].Name
+// publishedBelow returns a function that reports whether a node is published below
+// the leaf that its tiers name.
+func publishedBelow(s *site) func(node int, tiers []string) bool {
+	leafOf := make(map[string]string, len(s.facts))
+	for i := range s.prev.Switches {
+		for _, n := range s.prev.Switches[i].Nodes {
+			leafOf[n] = s.prev.Switches[i].Name
 		}
 	}
-	names := make(map[string][3]string)
+	names := make(map[string]candidateNames)
 	return func(node int, tiers []string) bool {
-		was, ok := below[p.facts[node].SlurmName]
+		leaf, ok := leafOf[s.facts[node].SlurmName]
 		if !ok {
 			return false
 		}
-		may, ok := names[tiers[0]]
+		candidates, ok := names[tiers[0]]
 		if !ok {
-			may = tierValue{0, tiers[0]}.names()
-			names[tiers[0]] = may
+			candidates = switchKey{0, tiers[0]}.names()
+			names[tiers[0]] = candidates
 		}
-		return was == may[0] || was == may[1] || was == may[2]
+		return slices.Contains(candidates[:], leaf)
 	}
 }
 

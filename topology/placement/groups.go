@@ -1,0 +1,129 @@
+package placement
+
+import (
+	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// group is the nodes of one unit.
+type group struct {
+	identity
+	// unitName names a unit that is no clique in words.
+	unitName string
+	names    candidateNames
+	// aliases are names that a block made from labels of the unit may have.
+	aliases []string
+	nodes   []int // indices into the site's facts, ascending
+}
+
+// grouping is the nodes of every unit together: cliques first, then labelled
+// domains or leaves, each in their own order.
+type grouping struct {
+	assignment
+	groups []group
+	of     []int32 // beside the site's facts: index into groups, or none
+}
+
+// groupNodes gathers the nodes of each unit.
+func groupNodes(s *site, a assignment) grouping {
+	ids, counts, of := countUnits(a)
+	order := make([]int32, len(ids))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(x, y int32) int { return a.compare(ids[x], ids[y]) })
+	g := grouping{assignment: a, groups: make([]group, len(order)), of: of}
+	index := make([]int32, len(ids)) // index into ids -> index into groups
+	all := make([]int, len(of))      // one array for all, each group with its share
+	for at, id := range order {
+		g.groups[at] = newGroup(s, a, ids[id])
+		g.groups[at].nodes = all[:0:counts[id]]
+		all = all[counts[id]:]
+		index[id] = int32(at)
+	}
+	for i, id := range of {
+		if id != none {
+			at := index[id]
+			of[i] = at
+			g.groups[at].nodes = append(g.groups[at].nodes, i)
+		}
+	}
+	return g
+}
+
+// countUnits returns the identities in the order of their first nodes, how many
+// nodes each has, and by node the index of its identity, or none.
+func countUnits(a assignment) (ids []identity, counts []int, of []int32) {
+	known := make(map[topology.Clique]int32) // index into ids
+	units := make([]int32, len(a.units))     // index into ids, counted from 1
+	of = make([]int32, len(a.read))
+	last := int32(none) // the identity of the node before: neighbours mostly share theirs
+	for i := range a.read {
+		id := a.identity(i)
+		if of[i] = none; id == (identity{}) {
+			continue
+		}
+		if last == none || ids[last] != id {
+			ok := false
+			if id.unit != 0 {
+				last = units[id.unit-1] - 1
+				ok = last >= 0
+			} else {
+				last, ok = known[id.clique]
+			}
+			if !ok {
+				last = int32(len(ids))
+				ids, counts = append(ids, id), append(counts, 0)
+				if id.unit != 0 {
+					units[id.unit-1] = last + 1
+				} else {
+					known[id.clique] = last
+				}
+			}
+		}
+		of[i] = last
+		counts[last]++
+	}
+	return ids, counts, of
+}
+
+func newGroup(s *site, a assignment, id identity) group {
+	g := group{identity: id}
+	switch {
+	case id.unit == 0:
+		g.names = cliqueBlockNames(id.clique)
+	case s.policy.ByLeaf:
+		leaf := a.units[id.unit-1].Value
+		g.unitName, g.names = "leaf switch "+leaf, leafBlockNames(leaf)
+	default:
+		d := a.units[id.unit-1]
+		g.unitName, g.names = "NVLink domain "+d.String(), labelBlockNames(d)
+	}
+	for _, d := range a.aliases[id] {
+		names := labelBlockNames(d)
+		g.aliases = append(g.aliases, names[:]...)
+	}
+	return g
+}
+
+// title names the unit in words.
+func (g *group) title() string {
+	if g.unitName != "" {
+		return g.unitName
+	}
+	return "NVLink domain " + g.clique.String()
+}
+
+// compare orders cliques before other units.
+func (a *assignment) compare(x, y identity) int {
+	switch {
+	case x.unit == 0 && y.unit == 0:
+		return x.clique.Compare(y.clique)
+	case x.unit == 0:
+		return -1
+	case y.unit == 0:
+		return 1
+	}
+	return a.units[x.unit-1].Compare(a.units[y.unit-1])
+}

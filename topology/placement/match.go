@@ -1,0 +1,272 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// matched is a group and the published block that it takes over, or a published
+// block that no node's facts name now.
+type matched struct {
+	group
+	published int // index into prev.Blocks, none for a new block
+}
+
+// matching is every group with its published block, behind them the published
+// blocks that no group takes.
+type matching struct {
+	read   readings
+	blocks []matched
+	stays  stays
+}
+
+// matchPublished finds the published block of every group. Nodes without a reading
+// that is followed stay in their published block.
+func matchPublished(s *site, g grouping) (matching, problems) {
+	m := matching{read: g.read, blocks: make([]matched, len(g.groups))}
+	if s.published == nil {
+		for i := range g.groups {
+			m.blocks[i] = matched{g.groups[i], none}
+		}
+		return m, nil
+	}
+	counts := countVotes(s, g)
+	c := claimBlocks(s, g, counts)
+	st, found := findStays(s, g, c)
+	m.stays = st
+	for i, grp := range g.groups {
+		grp.nodes = st.without(grp.nodes)
+		m.blocks[i] = matched{grp, c.blockOf[i]}
+	}
+	kept := keptNodes(s, m)
+	for b, at := range c.groupOf {
+		forgotten := s.policy.forgets(&s.prev, b) && len(kept[b]) == 0 && !counts[b].silent()
+		if at == none && !forgotten && !s.isSpare(b) {
+			at = len(m.blocks)
+			m.blocks = append(m.blocks, matched{publishedGroup(&s.prev.Blocks[b]), b})
+		}
+		if at != none && len(kept[b]) > 0 {
+			m.blocks[at].nodes = slices.Sorted(slices.Values(slices.Concat(m.blocks[at].nodes, kept[b])))
+		}
+	}
+	return m, append(found, nameForgotten(s, m.blocks)...)
+}
+
+// kept reports whether a node stays in its published block whatever its facts name.
+func (m *matching) kept(node int) bool {
+	_, stays := m.stays[node]
+	return stays || m.read[node].keep
+}
+
+// publishedGroup is the group of a published block that no node's facts name.
+func publishedGroup(b *Block) group {
+	g := group{identity: identity{clique: b.Clique}}
+	if !b.Clique.IsZero() {
+		g.names = cliqueBlockNames(b.Clique)
+	}
+	return g
+}
+
+// keptNodes returns by published block the nodes that stay in it.
+func keptNodes(s *site, m matching) [][]int {
+	kept := make([][]int, len(s.prev.Blocks))
+	for i := range m.read {
+		if b := s.block(i); b != none && m.kept(i) {
+			kept[b] = append(kept[b], i)
+		}
+	}
+	return kept
+}
+
+// votes is how many nodes of a published block say nothing now, how many of these
+// have gone, how many name another domain by a label that is not followed or by a
+// reading that is not confirmed, and how many are sure.
+type votes struct{ kept, gone, doubtful, sure int }
+
+// silent reports whether a node of the block says nothing now, or nothing that is
+// followed: the block is not free for a clique that it has no node of.
+func (v *votes) silent() bool { return v.kept+v.doubtful > 0 }
+
+// deserted reports whether the Node objects of all nodes that keep the block have
+// gone. Then the block is free for the clique that it is named after: the same
+// machines may be back under other names.
+func (v *votes) deserted() bool { return v.doubtful == 0 && v.kept == v.gone }
+
+// countVotes counts what the nodes of each published block say.
+func countVotes(s *site, g grouping) []votes {
+	counts := make([]votes, len(s.prev.Blocks))
+	for i := range g.read {
+		b := s.block(i)
+		if b == none {
+			continue
+		}
+		v := &counts[b]
+		if g.read[i].keep {
+			if v.kept++; s.facts[i].Gone {
+				v.gone++
+			}
+		}
+		switch {
+		case s.unconfirmed(g, i):
+			v.doubtful++
+			continue
+		case s.doubtsLabel(g, i):
+			v.doubtful++
+		}
+		if g.of[i] != none {
+			v.sure++
+		}
+	}
+	return counts
+}
+
+// match is a published block that may be a group's: the more nodes it has of the
+// group, and the better the name, because two clusters may share shorter names.
+type match struct{ group, block, common, name int }
+
+// What is worse than any length of a group's own name as a reason to take a block.
+const (
+	preferAlias = -1
+	preferNone  = -2
+)
+
+// claims are the published blocks that groups take over.
+type claims struct {
+	blockOf []int // group -> published block, or none
+	groupOf []int // published block -> group, or none
+}
+
+// claimBlocks gives every group the best published block that no better match takes.
+func claimBlocks(s *site, g grouping, votes []votes) claims {
+	c := claims{make([]int, len(g.groups)), make([]int, len(s.prev.Blocks))}
+	for i := range c.blockOf {
+		c.blockOf[i] = none
+	}
+	for i := range c.groupOf {
+		c.groupOf[i] = none
+	}
+	matches := findMatches(s, g, votes)
+	slices.SortStableFunc(matches, func(a, b match) int {
+		return cmp.Or(cmp.Compare(b.common, a.common), cmp.Compare(b.name, a.name))
+	})
+	for _, m := range matches {
+		v := &votes[m.block]
+		foreign := m.common == 0 && v.silent() && (m.name < 0 || !v.deserted())
+		if c.groupOf[m.block] != none || foreign || c.blockOf[m.group] != none {
+			continue
+		}
+		c.groupOf[m.block], c.blockOf[m.group] = m.group, m.block
+	}
+	return c
+}
+
+// findMatches lists the published blocks that may be a group's: those of its
+// names, and, if a block or a group is not named after a clique, those that the
+// group's nodes are published in. So a block that was made from labels stays the
+// same block when agents report the clique.
+func findMatches(s *site, g grouping, votes []votes) []match {
+	byName := make(map[string]int, len(s.prev.Blocks))
+	for b := range s.prev.Blocks {
+		byName[s.prev.Blocks[b].Name] = b
+	}
+	matches := make([]match, 0, len(g.groups))
+	var shared []share
+	for i := range g.groups {
+		grp := &g.groups[i]
+		shared = sharesOf(s, g, grp, shared[:0])
+		first := len(matches)
+		add := func(name string, preference int) {
+			if b, ok := byName[name]; ok && s.sameClique(b, grp) && (preference >= 0 || firmly(votes, b, shared)) {
+				matches = append(matches, match{i, b, commonWith(shared, b), preference})
+			}
+		}
+		for length, name := range grp.names {
+			add(name, length)
+		}
+		for _, name := range grp.aliases {
+			add(name, preferAlias)
+		}
+		fresh := len(grp.nodes)
+		for _, sh := range shared {
+			fresh -= sh.nodes
+		}
+		for _, sh := range shared {
+			known := slices.ContainsFunc(matches[first:], func(m match) bool { return m.block == sh.block })
+			if !known && s.mayTake(grp, sh, fresh, &votes[sh.block]) && firmly(votes, sh.block, shared) {
+				matches = append(matches, match{i, sh.block, sh.nodes, preferNone})
+			}
+		}
+	}
+	return matches
+}
+
+// share is how many nodes of a group are published in a block, and how many of them
+// are not confirmed.
+type share struct{ block, nodes, unconfirmed int }
+
+// sharesOf appends the shares of a group.
+func sharesOf(s *site, g grouping, grp *group, shared []share) []share {
+	last := none
+	for _, i := range grp.nodes {
+		b := s.block(i)
+		if b == none {
+			continue
+		}
+		if last == none || shared[last].block != b {
+			if last = slices.IndexFunc(shared, func(sh share) bool { return sh.block == b }); last < 0 {
+				last = len(shared)
+				shared = append(shared, share{block: b})
+			}
+		}
+		shared[last].nodes++
+		if s.unconfirmed(g, i) {
+			shared[last].unconfirmed++
+		}
+	}
+	return shared
+}
+
+func commonWith(shared []share, block int) int {
+	for _, sh := range shared {
+		if sh.block == block {
+			return sh.nodes
+		}
+	}
+	return 0
+}
+
+// mayTake reports whether a group may take a block that has not its name. The
+// block of one clique is never another's, and a block that was named by hand is
+// nobody's. If silent nodes leave no room for a group that is mostly new, the block
+// is not the group's: one of the group's nodes was moved there.
+func (s *site) mayTake(g *group, sh share, fresh int, v *votes) bool {
+	name := s.prev.Blocks[sh.block].Name
+	if !isLabelName(name) && (g.unit == 0 || !isCliqueName(name)) || !s.sameClique(sh.block, g) {
+		return false
+	}
+	return fresh <= sh.nodes || v.kept+len(g.nodes) <= s.prev.BaseBlockSize
+}
+
+// sameClique reports whether the published block can be that of the group.
+func (s *site) sameClique(block int, g *group) bool {
+	c := s.prev.Blocks[block].Clique
+	return c.IsZero() || c == g.clique
+}
+
+// nameForgotten names the blocks that the policy forgets and that stay.
+func nameForgotten(s *site, blocks []matched) problems {
+	var found problems
+	for i := range blocks {
+		b := blocks[i].published
+		if b == none || !slices.Contains(s.policy.Forget, s.prev.Blocks[b].Name) {
+			continue
+		}
+		why := "is named by annotations of nodes"
+		if nodes := blocks[i].nodes; len(nodes) > 0 {
+			why = fmt.Sprintf("has %d nodes, such as %s", len(nodes), s.facts[nodes[0]].SlurmName)
+		}
+		found.add("", ReasonForgottenInUse, fmt.Sprintf("block %s is to be forgotten and %s: it stays", s.prev.Blocks[b].Name, why))
+	}
+	return found
+}

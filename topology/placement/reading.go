@@ -1,0 +1,154 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// source says where a node's block is known from.
+type source uint8
+
+// The sources of a block. NVML goes before labels.
+const (
+	unknown source = iota
+	fromNVML
+	fromLabel
+	fromSwitch // the leaf switch, if blocks are made by leaf
+	fromPrevious
+)
+
+func (s source) String() string { return [...]string{"", "nvml", "label", "switch", "previous"}[s] }
+
+// verdict says why a node has no block, or stays in its published one.
+type verdict struct{ reason, message string }
+
+// reading is what the facts of one node say of its block.
+type reading struct {
+	verdict
+	// clique is zero if no clique is known. If a label names the domain by a value
+	// of its own, source is fromLabel all the same.
+	clique topology.Clique
+	source source
+	// keep: the node stays in its published block if it has one.
+	keep    bool
+	hasGPUs bool
+}
+
+// readings are beside the site's facts.
+type readings []reading
+
+// readNodes finds the NVLink domain that the facts of every node name, or why they
+// name none, and what the facts say is wrong.
+func readNodes(s *site) (readings, problems) {
+	read := make(readings, len(s.facts))
+	var found problems
+	for i, f := range s.facts {
+		r := readDomain(f)
+		if kept, until, ok := s.doubtNone(i, &r); ok {
+			found.add(f.Name, kept.reason, fmt.Sprintf("%s: it stays in block %s until %s", kept.message, s.prev.Blocks[s.block(i)].Name, until))
+			r.verdict, r.keep = kept, true
+		}
+		r.hasGPUs = f.GPUCount() > 0
+		read[i] = r
+		for _, pr := range f.Labels.Problems {
+			found.add(f.Name, pr.Reason, pr.Message)
+		}
+		if f.Report != nil {
+			for _, pr := range f.Report.Problems {
+				found.add(f.Name, pr.Reason, pr.Message)
+			}
+		}
+		switch {
+		case r.source == fromNVML && !f.Labels.Clique.IsZero() && f.Labels.Clique != r.clique:
+			found.add(f.Name, ReasonCliqueDiffers, fmt.Sprintf("NVML reports clique %s, the node's label says %s; NVML is followed", r.clique, f.Labels.Clique))
+		case r.reason == ReasonNoDomain && !r.keep && f.Labels.NamesDomain():
+			found.add(f.Name, ReasonDomainDiffers, fmt.Sprintf("NVML reports no NVLink domain between nodes, the node's label says %s; NVML is followed", f.Labels.DomainText()))
+		}
+	}
+	if s.policy.ByLeaf { // then no NVLink domain is followed
+		found = slices.DeleteFunc(found, func(pr topology.Problem) bool {
+			return pr.Reason == ReasonCliqueDiffers || pr.Reason == ReasonDomainDiffers
+		})
+	}
+	return read, found
+}
+
+// readDomain decides which NVLink domain the node belongs to: NVML first, then
+// labels.
+func readDomain(f *topology.Facts) reading {
+	switch {
+	case f.Stays != "":
+		return keptReading(ReasonStays, f.Stays)
+	case f.Gone:
+		return keptReading(ReasonGone, "the node is gone")
+	case f.Report != nil && len(f.Report.GPUs) > 0:
+		return readReport(f)
+	case f.Report != nil && len(f.Report.Problems) == 0:
+		return keptReading(ReasonNoGPUs, "its report has no GPU")
+	case f.Labels.NamesDomain():
+		return readLabels(&f.Labels)
+	case f.Report == nil && f.GPUCount() == 0 && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
+		return keptReading(ReasonNoGPUs, "no report, and no label, ResourceSlice or capacity says that the node has a GPU")
+	case f.Report == nil && len(f.Labels.Problems) > 0:
+		return keptReading(ReasonNoDomain, f.Labels.Problems[0].Message)
+	}
+	return keptReading(ReasonNoFacts, "no report says the node's NVLink domain, and no label names one")
+}
+
+// keptReading is the reading of a node that stays in its published block.
+func keptReading(reason, message string) reading {
+	return reading{verdict: verdict{reason: reason, message: message}, keep: true}
+}
+
+// readLabels takes the clique that a label names as NVML would. A domain that
+// labels name by a value of their own is found by resolveLabels.
+func readLabels(l *topology.Labels) reading {
+	return reading{source: fromLabel, clique: l.Clique}
+}
+
+// readReport decides by what NVML reported of the node's GPUs. Only a fabric that
+// is not supported, or that completed without a cluster, says that there is no
+// domain. An absent fabric says nothing.
+func readReport(f *topology.Facts) reading {
+	var clique topology.Clique
+	var waiting, failed *topology.GPU
+	unread := false
+	for i := range f.Report.GPUs {
+		g := &f.Report.GPUs[i]
+		if c, ok := g.Fabric.Clique(); ok {
+			if !clique.IsZero() && c != clique {
+				return keptReading(ReasonTwoCliques, "its GPUs report two NVLink domains, "+clique.String()+" and "+c.String())
+			}
+			clique = c
+			continue
+		}
+		switch g.Fabric.State {
+		case topology.FabricInProgress, topology.FabricNotStarted:
+			waiting = g
+		case topology.FabricCompleted:
+			if g.Fabric.Status != "" {
+				failed = g
+			}
+		case topology.FabricNotSupported:
+		default:
+			unread = true
+		}
+	}
+	switch {
+	case !clique.IsZero():
+		return reading{source: fromNVML, clique: clique}
+	case waiting != nil:
+		return keptReading(ReasonFabricInProgress, "GPU "+waiting.UUID+" has not completed its fabric registration")
+	case failed != nil:
+		return keptReading(ReasonFabricFailed, "fabric registration of GPU "+failed.UUID+" ended with "+failed.Fabric.Status)
+	case unread && f.Labels.NamesDomain():
+		return readLabels(&f.Labels)
+	case unread && len(f.Report.Problems) > 0:
+		return keptReading(ReasonNoFacts, f.Report.Problems[0].Message)
+	case unread:
+		return keptReading(ReasonNoDomain, "its report says nothing of its GPUs' NVLink fabric")
+	}
+	return reading{verdict: verdict{reason: ReasonNoDomain, message: "its GPUs have no multi-node NVLink"}}
+}

@@ -1,0 +1,116 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// site is what a plan is made from. No stage changes it.
+type site struct {
+	facts  []*topology.Facts // sorted by SlurmName
+	prev   Previous          // without blocks of another kind than the plan's
+	policy Policy            // with MinBlockNodes set
+	// published, beside facts, is the index of the node's block in prev.Blocks, or
+	// none. It is nil if no block is published.
+	published []int32
+	// agents reports whether any node has a report, readable or not.
+	agents bool
+}
+
+// none stands for no block, no group, no switch and no node.
+const none = -1
+
+// readSite sorts the facts and finds every node's published block. Two nodes of
+// one Slurm name are an error.
+func readSite(facts []topology.Facts, previous *Previous, policy Policy) (*site, error) {
+	if err := policy.validate(); err != nil {
+		return nil, err
+	}
+	s := &site{policy: policy, facts: make([]*topology.Facts, len(facts))}
+	if s.policy.MinBlockNodes == 0 {
+		s.policy.MinBlockNodes = 2
+	}
+	for i := range facts {
+		s.facts[i] = &facts[i]
+		s.agents = s.agents || facts[i].Report != nil || facts[i].ReportUnreadable
+	}
+	slices.SortFunc(s.facts, func(a, b *topology.Facts) int {
+		if n := strings.Compare(a.SlurmName, b.SlurmName); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	for i, f := range s.facts {
+		if f.SlurmName == "" {
+			return nil, fmt.Errorf("node %q has no Slurm name", f.Name)
+		}
+		if i > 0 && s.facts[i-1].SlurmName == f.SlurmName {
+			return nil, fmt.Errorf("nodes %q and %q both have the Slurm name %q: give one of them another", s.facts[i-1].Name, f.Name, f.SlurmName)
+		}
+	}
+	if previous != nil {
+		s.prev = withoutOtherKind(*previous, &policy)
+		s.published = s.findPublished()
+	}
+	return s, nil
+}
+
+// findPublished returns the published block of every node. Blocks list their nodes
+// sorted, so the next node of a block is mostly the next of facts.
+func (s *site) findPublished() []int32 {
+	if len(s.prev.Blocks) == 0 {
+		return nil
+	}
+	published := make([]int32, len(s.facts))
+	for i := range published {
+		published[i] = none
+	}
+	next := 0
+	for b := range s.prev.Blocks {
+		for _, n := range s.prev.Blocks[b].Nodes {
+			if next >= len(s.facts) || s.facts[next].SlurmName != n {
+				at, ok := s.find(n)
+				if !ok {
+					continue
+				}
+				next = at
+			}
+			published[next] = int32(b)
+			next++
+		}
+	}
+	return published
+}
+
+// find returns the index of the node with a Slurm name.
+func (s *site) find(slurmName string) (int, bool) {
+	return slices.BinarySearchFunc(s.facts, slurmName, func(f *topology.Facts, name string) int { return strings.Compare(f.SlurmName, name) })
+}
+
+// block returns the index of the node's published block, or none.
+func (s *site) block(node int) int {
+	if s.published == nil {
+		return none
+	}
+	return int(s.published[node])
+}
+
+// inUse reports whether a block or leaf has to stay even if it is empty.
+func (s *site) inUse(name string) bool { return s.policy.inUse(&s.prev, name) }
+
+// isSpare reports whether a published block is a place that was kept free. No node
+// was ever told its name.
+func (s *site) isSpare(block int) bool {
+	b := &s.prev.Blocks[block]
+	return isSpareName(b.Name) && len(b.Nodes) == 0
+}
+
+// problems is what a stage found to be wrong.
+type problems []topology.Problem
+
+func (p *problems) add(node, reason, message string) {
+	*p = append(*p, topology.Problem{Node: node, Reason: reason, Message: message})
+}

@@ -1,0 +1,158 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// named is a block with its name.
+type named struct {
+	matched
+	name string
+}
+
+// naming is all blocks with their names.
+type naming []named
+
+// nameBlocks names every block: published names stay, and a new block gets the
+// shortest of its names that no other block could have.
+func nameBlocks(s *site, m matching) naming {
+	blocks := make(naming, len(m.blocks))
+	uses := make(map[string]int)
+	for i, b := range m.blocks {
+		blocks[i].matched = b
+		if b.published != none {
+			blocks[i].name = s.prev.Blocks[b.published].Name
+			uses[blocks[i].name]++
+			continue
+		}
+		for _, name := range b.names {
+			uses[name]++
+		}
+	}
+	for i := range blocks {
+		b := &blocks[i]
+		if b.published != none {
+			continue
+		}
+		b.name = b.names[len(b.names)-1]
+		for _, name := range b.names {
+			if uses[name] == 1 {
+				b.name = name
+				break
+			}
+		}
+	}
+	return blocks
+}
+
+// sized is a block of the plan.
+type sized struct {
+	named
+	// gone are nodes that no longer exist and that keep the block at its size.
+	gone []string
+}
+
+func (b *sized) size() int { return len(b.nodes) + len(b.gone) }
+
+// sizing is the blocks that the plan has, and Slurm's sizes of them.
+type sizing struct {
+	blocks []sized
+	base   int   // 0 without a block
+	sizes  []int // the base first
+	// leftOut are the nodes whose block is too small, by index into the site's facts.
+	leftOut map[int]verdict
+}
+
+// sizeBlocks settles the base block size. It leaves out new blocks that are too
+// small for the policy, and those that the release would refuse to start with.
+func sizeBlocks(s *site, blocks naming) (sizing, problems, error) {
+	z := sizing{blocks: make([]sized, 0, len(blocks)), leftOut: map[int]verdict{}}
+	for _, b := range blocks {
+		if n := len(b.nodes); b.published == none && n < s.policy.MinBlockNodes {
+			z.leaveOut(b.nodes, ReasonSmallDomain, fmt.Sprintf("its %s has %d node, and a block is made from %d on", b.title(), n, s.policy.MinBlockNodes))
+			continue
+		}
+		z.blocks = append(z.blocks, sized{named: b})
+	}
+	base := cmp.Or(s.policy.BaseBlockSize, s.prev.BaseBlockSize)
+	if base == 0 {
+		base = chooseBase(z.blocks, s.policy.ShortBlocks)
+	}
+	var found problems
+	if !s.policy.ShortBlocks {
+		found = keepGone(s, z.blocks)
+		z.dropShort(base)
+	}
+	if len(z.blocks) == 0 || base == 0 {
+		return z, found, nil
+	}
+	var err error
+	if z.sizes, err = s.policy.sizes(base); err != nil {
+		return z, nil, err
+	}
+	z.base = base
+	for i := range z.blocks {
+		if n := len(z.blocks[i].nodes); n > base {
+			found.add("", ReasonAboveBase, fmt.Sprintf("block %s has %d nodes, more than the base block size %d: Slurm places a job of more than %d nodes in two blocks; set the base block size to %d",
+				z.blocks[i].name, n, base, base, n))
+		}
+	}
+	return z, found, nil
+}
+
+// chooseBase returns the largest block's size, or the smallest's if the release
+// does not start with short blocks.
+func chooseBase(blocks []sized, shortBlocks bool) int {
+	base := 0
+	for i := range blocks {
+		n := len(blocks[i].nodes)
+		if n > 0 && (base == 0 || (n > base) == shortBlocks) {
+			base = n
+		}
+	}
+	return base
+}
+
+// keepGone keeps the names of nodes that no longer exist in blocks that would
+// otherwise fall below the published base block size. It is for releases that would
+// not start with such a block.
+func keepGone(s *site, blocks []sized) problems {
+	var found problems
+	for i := range blocks {
+		b := &blocks[i]
+		if b.published == none || len(b.nodes) >= s.prev.BaseBlockSize {
+			continue
+		}
+		for _, n := range s.prev.Blocks[b.published].Nodes {
+			if _, exists := s.find(n); !exists {
+				b.gone = append(b.gone, n)
+			}
+		}
+		if len(b.gone) > 0 {
+			found.add("", ReasonKeptGone, fmt.Sprintf("block %s keeps %s, which no longer exist: with %d nodes it would be smaller than the base block size %d, and this Slurm release would not start",
+				b.name, strings.Join(b.gone, ","), len(b.nodes), s.prev.BaseBlockSize))
+		}
+	}
+	return found
+}
+
+// dropShort leaves out new blocks with fewer nodes than base, and placeholders.
+func (z *sizing) dropShort(base int) {
+	z.blocks = slices.DeleteFunc(z.blocks, func(b sized) bool {
+		n := b.size()
+		if b.published != none && n > 0 || n >= base {
+			return false
+		}
+		z.leaveOut(b.nodes, ReasonBelowBase, fmt.Sprintf("its %s has %d nodes, the base block size is %d, and this Slurm release does not start with a smaller block", b.title(), n, base))
+		return true
+	})
+}
+
+func (z *sizing) leaveOut(nodes []int, reason, message string) {
+	for _, i := range nodes {
+		z.leftOut[i] = verdict{reason: reason, message: message}
+	}
+}

@@ -1,0 +1,136 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// stays are the nodes that stay in their published block although their facts name
+// another, and why, by index into the site's facts.
+type stays map[int]verdict
+
+// without returns nodes without those that stay.
+func (st stays) without(nodes []int) []int {
+	stay := func(n int) bool { _, ok := st[n]; return ok }
+	if !slices.ContainsFunc(nodes, stay) {
+		return nodes
+	}
+	return slices.DeleteFunc(slices.Clone(nodes), stay)
+}
+
+// findStays finds the published nodes that do not follow their facts: those whose
+// label alone names another block, and those whose clique is in another block and
+// is not confirmed. Fabric Manager may still be at work, and one reading may be
+// wrong. Files do not say which clique a block is of, so the block that the
+// clique's group takes counts.
+func findStays(s *site, g grouping, c claims) (stays, problems) {
+	st := stays{}
+	var found problems
+	unconfirmed := make(map[int]int) // group -> its nodes that are not confirmed
+	for i, f := range s.facts {
+		b := s.block(i)
+		if b == none || g.of[i] == none || c.blockOf[g.of[i]] == b {
+			continue
+		}
+		block := s.prev.Blocks[b].Name
+		switch {
+		case s.doubtsLabel(g, i):
+			st[i] = verdict{reason: ReasonNoFacts, message: fmt.Sprintf("no report confirms %s, which only its label says", f.Labels.DomainText())}
+			reason := ReasonCliqueDiffers
+			if f.Labels.Clique.IsZero() {
+				reason = ReasonDomainDiffers
+			}
+			found.add(f.Name, reason, fmt.Sprintf("its label says %s, it is published in block %s, and no report of it can be read: it stays", f.Labels.DomainText(), block))
+		case s.unconfirmed(g, i):
+			why, until := notConfirmed(f)
+			st[i] = verdict{reason: ReasonUnconfirmed, message: fmt.Sprintf("its GPUs report clique %s, and %s", g.read[i].clique, why)}
+			found.add(f.Name, ReasonUnconfirmed, fmt.Sprintf("%s: it stays in block %s until %s", st[i].message, block, until))
+			unconfirmed[int(g.of[i])]++
+		}
+	}
+	for at, n := range unconfirmed {
+		if c.blockOf[at] == none {
+			found = append(found, st.waitFor(s, &g.groups[at], n)...)
+		}
+	}
+	return st, found
+}
+
+// waitFor leaves the confirmed nodes of a new clique in their blocks if the clique
+// makes no block without its nodes that are not confirmed: they would be nowhere.
+func (st stays) waitFor(s *site, g *group, unconfirmed int) problems {
+	confirmed, need := st.without(g.nodes), s.leastNodes()
+	if len(confirmed) >= need || len(confirmed)+unconfirmed < need {
+		return nil
+	}
+	var found problems
+	for _, i := range confirmed {
+		if b := s.block(i); b != none {
+			st[i] = verdict{reason: ReasonUnconfirmed, message: fmt.Sprintf("its clique %s makes no block without %d nodes that are not confirmed yet", g.clique, unconfirmed)}
+			found.add(s.facts[i].Name, ReasonUnconfirmed, fmt.Sprintf("%s: it stays in block %s until they are", st[i].message, s.prev.Blocks[b].Name))
+		}
+	}
+	return found
+}
+
+// leastNodes is how many nodes a new clique needs to make a block.
+func (s *site) leastNodes() int {
+	if s.policy.ShortBlocks {
+		return s.policy.MinBlockNodes
+	}
+	return max(s.policy.MinBlockNodes, cmp.Or(s.policy.BaseBlockSize, s.prev.BaseBlockSize))
+}
+
+// unconfirmed reports whether the node is published in a block and its GPUs name a
+// clique that its agent has not read twice in this boot. GPUs that name none are
+// doubtNone's.
+func (s *site) unconfirmed(g grouping, i int) bool {
+	return s.block(i) != none && g.read[i].source == fromNVML && s.facts[i].Report.Domain.Clique != g.read[i].clique
+}
+
+// doubtsLabel reports whether only a label puts a published node elsewhere, and
+// agents are at work: a report that is missing for a while, or that cannot be read,
+// moves nothing. If any node has a report, readable or not, labels alone move no
+// node. If none has, labels move those that never had one, because labels are all
+// that is known there. A node that once had a report stays until its report is back
+// or the node has been away, so that deleting all reports moves no node.
+func (s *site) doubtsLabel(g grouping, i int) bool {
+	b := s.block(i)
+	if b == none || g.read[i].source != fromLabel || !s.agents && !s.prev.Reported[s.facts[i].SlurmName] {
+		return false
+	}
+	return !slices.Contains(g.groups[g.of[i]].names[:], s.prev.Blocks[b].Name)
+}
+
+// doubtNone returns why a published node stays in its block although its GPUs say
+// that they have no NVLink domain: this is not confirmed until the time it returns.
+func (s *site) doubtNone(i int, r *reading) (v verdict, until string, ok bool) {
+	f := s.facts[i]
+	if r.reason != ReasonNoDomain || r.keep || s.policy.ByLeaf || s.block(i) == none || f.Report.Domain.None {
+		return v, "", false
+	}
+	why, until := notConfirmed(f)
+	return verdict{reason: ReasonUnconfirmed, message: r.message + ", and " + why}, until, true
+}
+
+// notConfirmed says why what a node's GPUs report is not confirmed, and what would
+// end that.
+func notConfirmed(f *topology.Facts) (why, until string) {
+	if c := f.Report.Domain.Clique; !c.IsZero() {
+		return "clique " + c.String() + " was confirmed in this boot", "the node is rebooted"
+	}
+	return "no second reading of this boot confirms it", "its agent has read it twice in a row; an agent that is older than the publisher never says so"
+}
+
+// firmly reports whether a group may take a block that is not named after its
+// clique. Readings that are not confirmed take no block from nodes that say
+// something sure, and do not lead their group away from the blocks of its nodes
+// that do.
+func firmly(votes []votes, block int, shared []share) bool {
+	at := slices.IndexFunc(shared, func(sh share) bool { return sh.block == block })
+	sure := func(sh share) bool { return sh.unconfirmed < sh.nodes }
+	return at < 0 || sure(shared[at]) || votes[block].sure == 0 && !slices.ContainsFunc(shared, sure)
+}
