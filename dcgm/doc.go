@@ -1,11 +1,8 @@
 // Package dcgm writes the job mapping directory that DCGM Exporter reads, and
-// the files by which the job hook knows this node's GPUs: the inventory and the
-// hook's configuration, written by the agent, and the records of jobs, written
-// by the hook.
+// knows the ids that DCGM has for GPUs.
 //
-// The exporter reads the directory at any moment, without a lock, and fails a
-// whole scrape over a file that vanishes or a line it cannot print. So nothing
-// is ever truncated or unlinked in place: a file is made in a folder beside and
-// renamed over, a GPU is released by renaming an empty file over. A line is
-// written only if it is a job id of harmless characters.
+// The exporter reads the directory at any moment, without a lock. It fails a whole
+// scrape if a file vanishes or has a line that cannot be printed. So no file is
+// truncated or removed: a file is written in a folder beside and renamed over the
+// old one. A line is written only if it is a job id of harmless characters.
 package dcgm

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Identities are DCGM's ids of a node's GPUs, as the DCGM probe prints them.
@@ -24,7 +26,7 @@ const identitiesKind = "DCGMIdentities"
 
 // EncodeIdentities returns the ids as one line of JSON without a newline.
 func EncodeIdentities(gpus []Identity) ([]byte, error) {
-	ids := Identities{APIVersion: APIVersion, Kind: identitiesKind, GPUs: gpus}
+	ids := Identities{APIVersion: topology.APIVersion, Kind: identitiesKind, GPUs: gpus}
 	if err := ids.check(); err != nil {
 		return nil, fmt.Errorf("encode DCGM ids: %w", err)
 	}
@@ -37,8 +39,8 @@ func ParseIdentities(line []byte) ([]Identity, error) {
 	if err := decodeStrict(line, &ids); err != nil {
 		return nil, fmt.Errorf("DCGM ids: %w", err)
 	}
-	if ids.APIVersion != APIVersion || ids.Kind != identitiesKind {
-		return nil, fmt.Errorf("DCGM ids: apiVersion %q, kind %q: want %q, %q", ids.APIVersion, ids.Kind, APIVersion, identitiesKind)
+	if ids.APIVersion != topology.APIVersion || ids.Kind != identitiesKind {
+		return nil, fmt.Errorf("DCGM ids: apiVersion %q, kind %q: want %q, %q", ids.APIVersion, ids.Kind, topology.APIVersion, identitiesKind)
 	}
 	if err := ids.check(); err != nil {
 		return nil, fmt.Errorf("DCGM ids: %w", err)

@@ -11,10 +11,11 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 )
 
 const (
-	// stagingFolder is on the exporter's mount and has a name that it ignores.
 	stagingFolder = ".quoin"
 	// bootFile, in there, names the boot that the mapping files are of.
 	bootFile = "boot"
@@ -24,14 +25,8 @@ const (
 	blankLine = "\n"
 )
 
-// bootIDFile is a variable for tests.
-var bootIDFile = "/proc/sys/kernel/random/boot_id"
-
-// BootID is the node's boot; empty where it cannot be read.
-func BootID() string {
-	boot, _ := readFile(bootIDFile)
-	return strings.TrimSpace(string(boot))
-}
+// DefaultMappingDir is where the hook and the exporter look by default.
+const DefaultMappingDir = "/var/lib/dcgm-exporter/job-mapping"
 
 // Mapping is DCGM Exporter's job mapping directory.
 type Mapping struct {
@@ -39,6 +34,10 @@ type Mapping struct {
 	// missing and never replaced, for the exporter's mount would keep the old.
 	Dir string
 }
+
+// Staging is the folder of the files that are not yet in place. It is on the
+// exporter's mount, and the exporter ignores its name.
+func (m Mapping) Staging() string { return filepath.Join(m.Dir, stagingFolder) }
 
 // Add puts the job's id into the file of each of the exporter's ids.
 func (m Mapping) Add(id string, gpus []string) error {
@@ -71,7 +70,7 @@ func (m Mapping) Holding(id string) ([]string, error) {
 	}
 	var gpus []string
 	for _, e := range entries {
-		if !isExporterID(e.Name()) || !e.Type().IsRegular() {
+		if !IsExporterID(e.Name()) || !e.Type().IsRegular() {
 			continue
 		}
 		if lines, err := m.read(e.Name()); err == nil && slices.Contains(lines, id) {
@@ -83,15 +82,14 @@ func (m Mapping) Holding(id string) ([]string, error) {
 
 // Sweep releases all GPUs once after a boot, because no job outlives a boot. It
 // returns the exporter's ids of the GPUs that were labelled. The caller holds the
-// run directory's lock.
-func (m Mapping) Sweep() (released []string, err error) {
-	boot, err := readFile(bootIDFile)
-	if err != nil || len(bytes.TrimSpace(boot)) == 0 {
-		return nil, nil //nolint:nilerr // it cannot be told, and so nothing is touched
+// run directory's lock. An empty boot is not known, and then nothing is touched.
+func (m Mapping) Sweep(boot string) (released []string, err error) {
+	if boot == "" {
+		return nil, nil
 	}
-	staging := filepath.Join(m.Dir, stagingFolder)
+	staging := m.Staging()
 	marker := filepath.Join(staging, bootFile)
-	if marked, err := readFile(marker); err == nil && bytes.Equal(marked, boot) {
+	if marked, err := atomicfile.Read(marker); err == nil && string(bytes.TrimSpace(marked)) == boot {
 		return nil, nil
 	}
 	if err := os.MkdirAll(staging, 0o755); err != nil {
@@ -103,13 +101,13 @@ func (m Mapping) Sweep() (released []string, err error) {
 	}
 	// The marker is made first and put in place last: without room for it
 	// nothing is released, for the next hook would release this boot's jobs.
-	fresh, err := stage(staging, marker, boot)
+	fresh, err := atomicfile.Stage(staging, marker, []byte(boot+"\n"))
 	if err != nil {
 		return nil, err
 	}
 	var failed error
 	for _, e := range entries {
-		if !isExporterID(e.Name()) {
+		if !IsExporterID(e.Name()) {
 			continue
 		}
 		labelled := false
@@ -122,11 +120,11 @@ func (m Mapping) Sweep() (released []string, err error) {
 			released = append(released, e.Name())
 		}
 	}
-	return released, errors.Join(failed, put(fresh, marker))
+	return released, errors.Join(failed, atomicfile.Put(fresh, marker))
 }
 
 // Tidy removes what killed writers have left.
-func (m Mapping) Tidy() { tidy(filepath.Join(m.Dir, stagingFolder)) }
+func (m Mapping) Tidy() { atomicfile.Tidy(m.Staging()) }
 
 // each changes the lines of every file and writes those that differ. It goes on
 // after an error, so that one bad file costs one GPU its label.
@@ -134,7 +132,7 @@ func (m Mapping) each(gpus []string, change func([]string) []string) error {
 	if len(gpus) == 0 {
 		return nil
 	}
-	staging := filepath.Join(m.Dir, stagingFolder)
+	staging := m.Staging()
 	if err := os.MkdirAll(staging, 0o755); err != nil {
 		if !slices.ContainsFunc(gpus, func(gpu string) bool { return m.differs(gpu, change) }) {
 			return nil // nothing to write, where nothing can be written
@@ -143,7 +141,7 @@ func (m Mapping) each(gpus []string, change func([]string) []string) error {
 	}
 	var failed error
 	for _, gpu := range gpus {
-		if !isExporterID(gpu) {
+		if !IsExporterID(gpu) {
 			failed = errors.Join(failed, fmt.Errorf("exporter id %q: want a number, or two with a dot between", gpu))
 			continue
 		}
@@ -180,7 +178,7 @@ func (m Mapping) one(staging, gpu string, change func([]string) []string) error 
 		text = []byte(strings.Join(after, "\n") + "\n")
 	}
 	path := filepath.Join(m.Dir, gpu)
-	err = replace(staging, path, text)
+	err = atomicfile.Replace(staging, path, text)
 	if len(after) == 0 && (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
 		return releaseInPlace(path)
 	}
@@ -203,7 +201,7 @@ func releaseInPlace(path string) error {
 // read returns the good lines of a GPU's file; others are dropped at the next
 // write.
 func (m Mapping) read(gpu string) ([]string, error) {
-	data, err := readFile(filepath.Join(m.Dir, gpu))
+	data, err := atomicfile.Read(filepath.Join(m.Dir, gpu))
 	if err != nil {
 		return nil, fmt.Errorf("read mapping of GPU %s: %w", gpu, err)
 	}

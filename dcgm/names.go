@@ -15,10 +15,10 @@ func CheckJobID(id string) error {
 	return nil
 }
 
-func isJobID(id string) bool { return consistsOf(id, 1, 128, "_.+-") }
+func isJobID(id string) bool { return ConsistsOf(id, 1, 128, "_.+-") }
 
-// isExporterID says whether the exporter reads a file of that name.
-func isExporterID(name string) bool {
+// IsExporterID says whether the exporter reads a file of that name.
+func IsExporterID(name string) bool {
 	gpu, instance, mig := strings.Cut(name, ".")
 	return isNumber(gpu) && (!mig || isNumber(instance))
 }
@@ -35,14 +35,12 @@ func isNumber(s string) bool {
 // isGPUUUID knows the form of a GPU's UUID that NVML and DCGM print.
 func isGPUUUID(s string) bool {
 	id, is := strings.CutPrefix(s, "GPU-")
-	return is && consistsOf(id, 1, 75, "-")
+	return is && ConsistsOf(id, 1, 75, "-")
 }
 
-// isPlainPart says whether a name can be part of a file's name as it is.
-func isPlainPart(s string) bool { return consistsOf(s, 0, 32, "_.-") }
-
-// consistsOf says whether s is of shortest to longest letters, digits and others.
-func consistsOf(s string, shortest, longest int, others string) bool {
+// ConsistsOf says whether s has shortest to longest bytes, all of them letters,
+// digits or one of others.
+func ConsistsOf(s string, shortest, longest int, others string) bool {
 	if len(s) < shortest || len(s) > longest {
 		return false
 	}

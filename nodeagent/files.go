@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -19,7 +19,7 @@ import (
 type HookFiles struct {
 	runDir, mappingDir string
 	// Hook is how the site wants the hook; its MappingDir is filled in.
-	Hook dcgm.HookConfig
+	Hook rundir.HookConfig
 	// Devices returns a node's devices in the order of Slurm's GRES indices; nil is
 	// that of topology.Node.GRESDevices.
 	Devices func(n *topology.Node) []topology.GRESDevice
@@ -35,7 +35,7 @@ func NewHookFiles(runDir, mappingDir string) *HookFiles {
 func (f *HookFiles) Write(n *topology.Node) error {
 	c := f.Hook
 	c.MappingDir = f.mappingDir
-	err := dcgm.WriteHookConfig(f.runDir, c)
+	err := rundir.WriteHookConfig(f.runDir, c)
 	if len(n.GPUs) == 0 {
 		return err
 	}
@@ -43,16 +43,16 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	if e != nil {
 		return errors.Join(err, e)
 	}
-	if boot := dcgm.BootID(); boot != "" {
+	if boot := rundir.BootID(); boot != "" {
 		inv.BootID = boot // as the hook reads it: a simulated machine has boots of its own
 	}
-	if was, e := dcgm.ReadInventory(f.runDir); e == nil && was.Node == inv.Node {
+	if was, e := rundir.ReadInventory(f.runDir); e == nil && was.Node == inv.Node {
 		inv.Entries = keepMissing(inv.Entries, was.Entries)
 	}
 	if len(inv.Entries) == 0 { // MIG is on in all, and there is no instance yet
 		return err
 	}
-	return errors.Join(err, dcgm.WriteInventory(f.runDir, inv))
+	return errors.Join(err, rundir.WriteInventory(f.runDir, inv))
 }
 
 // keepMissing adds the entries of before whose device has none now, at the place
@@ -60,7 +60,7 @@ func (f *HookFiles) Write(n *topology.Node) error {
 // its kind takes the place that its device file has. Where that is not what was
 // done, gres.conf has the devices of now, and so has the inventory; and where none
 // is missing, as when the agent has been told of another order.
-func keepMissing(now, before []dcgm.Entry) []dcgm.Entry {
+func keepMissing(now, before []rundir.Entry) []rundir.Entry {
 	places, ok := placesOf(now, before)
 	if !ok || len(places) == len(before) {
 		return now
@@ -69,7 +69,7 @@ func keepMissing(now, before []dcgm.Entry) []dcgm.Entry {
 	for _, e := range now {
 		have[e.Minor], ids[e.ExporterID] = true, true
 	}
-	var all []dcgm.Entry
+	var all []rundir.Entry
 	for k, e := range before {
 		i, taken := places[k]
 		switch {
@@ -91,12 +91,12 @@ func keepMissing(now, before []dcgm.Entry) []dcgm.Entry {
 // placesOf returns which of the entries of now is at which place of before: that
 // of the same device, else of the same file and MIG instance and the same product.
 // It is not ok where one has no place.
-func placesOf(now, before []dcgm.Entry) (places map[int]int, ok bool) {
+func placesOf(now, before []rundir.Entry) (places map[int]int, ok bool) {
 	places = make(map[int]int, len(now))
 	for i := range now {
-		at := slices.IndexFunc(before, func(e dcgm.Entry) bool { return e.UUID == now[i].UUID })
+		at := slices.IndexFunc(before, func(e rundir.Entry) bool { return e.UUID == now[i].UUID })
 		if at < 0 {
-			at = slices.IndexFunc(before, func(e dcgm.Entry) bool { return sameFile(&e, &now[i]) })
+			at = slices.IndexFunc(before, func(e rundir.Entry) bool { return sameFile(&e, &now[i]) })
 		}
 		if _, taken := places[at]; taken || at < 0 {
 			return nil, false
@@ -108,7 +108,7 @@ func placesOf(now, before []dcgm.Entry) (places map[int]int, ok bool) {
 
 // sameFile reports whether two entries are of one device file and product, and of
 // one MIG instance of it where they are of one.
-func sameFile(a, b *dcgm.Entry) bool {
+func sameFile(a, b *rundir.Entry) bool {
 	if a.Minor != b.Minor || a.Product != b.Product && a.Product != "" && b.Product != "" || (a.GPUInstanceID == nil) != (b.GPUInstanceID == nil) {
 		return false
 	}
@@ -120,8 +120,8 @@ func sameFile(a, b *dcgm.Entry) bool {
 // The exporter's id is DCGM's where it is known, else NVML's index, which DCGM
 // follows unless it sees other GPUs than we do, and none where that is the id of
 // another GPU.
-func InventoryOf(n *topology.Node, order func(n *topology.Node) []topology.GRESDevice) (dcgm.Inventory, error) {
-	inv := dcgm.Inventory{Node: n.Name, BootID: n.BootID}
+func InventoryOf(n *topology.Node, order func(n *topology.Node) []topology.GRESDevice) (rundir.Inventory, error) {
+	inv := rundir.Inventory{Node: n.Name, BootID: n.BootID}
 	taken := make(map[int]bool)
 	for _, g := range n.GPUs {
 		if g.DCGMID != nil {
@@ -136,7 +136,7 @@ func InventoryOf(n *topology.Node, order func(n *topology.Node) []topology.GRESD
 		if g.Minor == nil {
 			return inv, fmt.Errorf("GPU %s has no minor number: its GRES index is not known", g.UUID)
 		}
-		e := dcgm.Entry{GRESIndex: len(inv.Entries), Device: fmt.Sprintf("/dev/nvidia%d", *g.Minor), Minor: *g.Minor, UUID: g.UUID, Product: g.Product, ExporterID: exporterIDOf(g, taken)}
+		e := rundir.Entry{GRESIndex: len(inv.Entries), Device: fmt.Sprintf("/dev/nvidia%d", *g.Minor), Minor: *g.Minor, UUID: g.UUID, Product: g.Product, ExporterID: exporterIDOf(g, taken)}
 		if d.MIG != nil {
 			e.UUID, e.GPUUUID, e.Product = d.MIG.UUID, g.UUID, g.Product+" MIG "+d.MIG.Profile
 			e.GPUInstanceID, e.ExporterID = &d.MIG.GPUInstanceID, instanceID(e.ExporterID, d.MIG.GPUInstanceID)

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -63,11 +63,11 @@ func TestHookFiles(t *testing.T) {
 	if err := f.Write(&topology.Node{Name: "n1"}); err != nil {
 		t.Fatal(err)
 	}
-	inv, err := dcgm.ReadInventory(run)
+	inv, err := rundir.ReadInventory(run)
 	if err != nil || len(inv.Entries) != 1 {
 		t.Errorf("a report without GPUs changed the inventory: %+v, %v", inv, err)
 	}
-	if c, err := dcgm.ReadHookConfig(run); err != nil || c.MappingDir != "/maps" || c.SummaryDir != "/shared" {
+	if c, err := rundir.ReadHookConfig(run); err != nil || c.MappingDir != "/maps" || c.SummaryDir != "/shared" {
 		t.Errorf("hook configuration %+v, %v", c, err)
 	}
 	// A GPU that is lost keeps its place, so that the GRES indices after it stay;
@@ -92,7 +92,7 @@ func TestHookFiles(t *testing.T) {
 		if err := f.Write(&topology.Node{Name: "n1", GPUs: gpus(minors...)}); err != nil {
 			t.Fatal(err)
 		}
-		if inv, err = dcgm.ReadInventory(run); err != nil {
+		if inv, err = rundir.ReadInventory(run); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
@@ -229,7 +229,7 @@ func TestHookFilesFollowTheOrder(t *testing.T) {
 		if err := f.Write(tt.node); err != nil {
 			t.Fatal(err)
 		}
-		inv, err := dcgm.ReadInventory(run)
+		inv, err := rundir.ReadInventory(run)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -134,7 +134,7 @@ func (g *Gate) state() (*gate.State, error) {
 	if report == nil {
 		return nil, nil
 	}
-	state := &gate.State{Node: g.node, BootID: dcgm.BootID()}
+	state := &gate.State{Node: g.node, BootID: rundir.BootID()}
 	if report.Domain.None { // whatever else is known
 		state.Reason, state.Message = imex.ReasonNoMultiNodeNVLink, "NVLink connects none of the node's GPUs to another node"
 		return state, nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // prologAfter is how long a job may be without its lasting step before it is
@@ -23,7 +23,7 @@ func (p provenSource) compare(q provenSource) int {
 
 // lookForLife looks at what the node shows of its jobs, and judges them. others
 // are the ids of further jobs to look for.
-func (j *Jobs) lookForLife(now moment, marks []dcgm.Release, others []string) {
+func (j *Jobs) lookForLife(now moment, marks []rundir.Release, others []string) {
 	ids, unseen, late := slices.Clone(others), len(others) > 0, false
 	j.sameID = make(map[string]int, len(j.jobs))
 	for _, b := range j.jobs {
@@ -109,13 +109,13 @@ func (j *Jobs) canSee(l *life) bool {
 }
 
 // judge decides of all jobs whether they live.
-func (j *Jobs) judge(now moment, marks []dcgm.Release) {
+func (j *Jobs) judge(now moment, marks []rundir.Release) {
 	for _, b := range j.jobs {
 		b.life.verdict = judge(j.factsOf(b, now, marks))
 	}
 }
 
-func (j *Jobs) factsOf(b *job, now moment, marks []dcgm.Release) lifeFacts {
+func (j *Jobs) factsOf(b *job, now moment, marks []rundir.Release) lifeFacts {
 	l := &b.life
 	f := lifeFacts{
 		otherBoot: !j.ofBoot(&b.record), epilog: epilogBegun(&b.record, marks) || l.taken.late(now.up), contain: b.record.Contain,
@@ -152,8 +152,8 @@ func (j *Jobs) wouldSee(b *job) bool {
 
 // epilogBegun says whether an Epilog that did not get the lock has left a mark for
 // this run.
-func epilogBegun(r *dcgm.Record, marks []dcgm.Release) bool {
-	return slices.ContainsFunc(marks, func(m dcgm.Release) bool {
+func epilogBegun(r *rundir.Record, marks []rundir.Release) bool {
+	return slices.ContainsFunc(marks, func(m rundir.Release) bool {
 		return m.Same(r.Identity()) && !r.After(m.Run)
 	})
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -19,7 +19,7 @@ import (
 func manyJobs(b testing.TB, jobs int) *Jobs {
 	b.Helper()
 	run := b.TempDir()
-	inv := dcgm.Inventory{Node: "n1"}
+	inv := rundir.Inventory{Node: "n1"}
 	n := &topology.Node{Name: "n1"}
 	clique, err := topology.ParseClique("5a1b2c3d-0000-1111-2222-333344445555.7")
 	if err != nil {
@@ -29,18 +29,18 @@ func manyJobs(b testing.TB, jobs int) *Jobs {
 	for i := range 8 {
 		uuid := fmt.Sprintf("GPU-5a1b2c3d-0000-1111-2222-%012d", i)
 		gpus, uuids = append(gpus, fmt.Sprint(i)), append(uuids, uuid)
-		inv.Entries = append(inv.Entries, dcgm.Entry{GRESIndex: i, Minor: i, UUID: uuid, Product: "NVIDIA GB200", ExporterID: fmt.Sprint(i)})
+		inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: i, Minor: i, UUID: uuid, Product: "NVIDIA GB200", ExporterID: fmt.Sprint(i)})
 		n.GPUs = append(n.GPUs, topology.GPU{Index: i, UUID: uuid, Product: "NVIDIA GB200",
 			Fabric: topology.Fabric{ClusterUUID: clique.ClusterUUID, CliqueID: clique.ID, State: topology.FabricCompleted}})
 	}
-	if err := dcgm.WriteInventory(run, inv); err != nil {
+	if err := rundir.WriteInventory(run, inv); err != nil {
 		b.Fatal(err)
 	}
 	for i := range jobs {
 		id := fmt.Sprint(100_000 + i)
-		r := dcgm.Record{JobID: id, Run: dcgm.Run{StartTime: "1790000000"}, User: "alice", Partition: "gpu", Account: "physics", Cluster: "c1", Node: "n1",
+		r := rundir.Record{JobID: id, Run: rundir.Run{StartTime: "1790000000"}, User: "alice", Partition: "gpu", Account: "physics", Cluster: "c1", Node: "n1",
 			ArrayJobID: "99999", JobName: "train", GPUs: gpus, UUIDs: uuids, MappingDir: filepath.Join(run, "map")}
-		if err := dcgm.WriteRecord(run, id, r); err != nil {
+		if err := rundir.WriteRecord(run, id, r); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -89,7 +89,7 @@ func BenchmarkRound(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			r := j.jobs["100000"].record
 			r.JobName = fmt.Sprint("train", i)
-			if err := dcgm.WriteRecord(j.config.RunDir, "100000", r); err != nil {
+			if err := rundir.WriteRecord(j.config.RunDir, "100000", r); err != nil {
 				b.Fatal(err)
 			}
 			j.round(b.Context())

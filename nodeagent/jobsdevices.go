@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -14,7 +14,7 @@ import (
 type device struct {
 	// entry is the inventory's; of a device that it does not know, what the record
 	// says.
-	entry dcgm.Entry
+	entry rundir.Entry
 }
 
 // labels returns the labels UUID, gpu and GPU_I_ID.
@@ -30,8 +30,8 @@ func (d *device) labels() (uuid, gpu, instance string) {
 // stampedInventory is the inventory as it was last read.
 type stampedInventory struct {
 	stamp   fileStamp
-	boot    string          // that was asked for
-	of      *dcgm.Inventory // nil while there is none of this boot
+	boot    string            // that was asked for
+	of      *rundir.Inventory // nil while there is none of this boot
 	problem error
 }
 
@@ -39,7 +39,7 @@ type stampedInventory struct {
 // tells nothing: ids may differ, and the agent writes it anew soon.
 func (s *stampedInventory) refresh(runDir, boot string) (changed bool) {
 	var stamp fileStamp
-	if info, err := os.Stat(filepath.Join(runDir, dcgm.InventoryFile)); err == nil {
+	if info, err := os.Stat(filepath.Join(runDir, rundir.InventoryFile)); err == nil {
 		stamp = stampOf(info)
 	}
 	if stamp == s.stamp && boot == s.boot {
@@ -49,7 +49,7 @@ func (s *stampedInventory) refresh(runDir, boot string) (changed bool) {
 	if stamp == (fileStamp{}) {
 		return true
 	}
-	inv, err := dcgm.ReadInventory(runDir)
+	inv, err := rundir.ReadInventory(runDir)
 	if err != nil {
 		s.problem = err
 		return true
@@ -80,32 +80,32 @@ func (r *resolved) add(d device) {
 }
 
 // resolveJob returns what a job holds.
-func resolveJob(inv *dcgm.Inventory, r *dcgm.Record) resolved {
+func resolveJob(inv *rundir.Inventory, r *rundir.Record) resolved {
 	out := resolved{names: []string{}, settled: !r.Unresolved}
 	gpus, uuids := r.GPUs, r.UUIDs
 	if inv != nil && r.Unresolved && r.Indices+r.Visible != "" {
-		g, u, err := dcgm.Resolve(inv, r.Indices, r.Visible) // the hook has said what is wrong
+		g, u, err := rundir.Resolve(inv, r.Indices, r.Visible) // the hook has said what is wrong
 		if len(u) > 0 {
 			gpus, uuids, out.settled = g, u, err == nil
 		}
 	}
 	for i, uuid := range uuids {
-		if e := entryOf(inv, func(e *dcgm.Entry) bool { return e.UUID == uuid }); e != nil {
+		if e := entryOf(inv, func(e *rundir.Entry) bool { return e.UUID == uuid }); e != nil {
 			out.add(device{*e})
 			continue
 		}
-		unknown := dcgm.Entry{UUID: uuid}
-		if len(gpus) == len(uuids) && entryOf(inv, func(e *dcgm.Entry) bool { return e.ExporterID == gpus[i] }) == nil {
+		unknown := rundir.Entry{UUID: uuid}
+		if len(gpus) == len(uuids) && entryOf(inv, func(e *rundir.Entry) bool { return e.ExporterID == gpus[i] }) == nil {
 			unknown.ExporterID = gpus[i] // no other device has the name now
 		}
 		out.add(device{unknown})
 	}
 	if len(uuids) == 0 {
 		for _, gpu := range gpus {
-			if e := entryOf(inv, func(e *dcgm.Entry) bool { return e.ExporterID == gpu }); e != nil {
+			if e := entryOf(inv, func(e *rundir.Entry) bool { return e.ExporterID == gpu }); e != nil {
 				out.add(device{*e})
 			} else {
-				out.add(device{dcgm.Entry{ExporterID: gpu}})
+				out.add(device{rundir.Entry{ExporterID: gpu}})
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func resolveJob(inv *dcgm.Inventory, r *dcgm.Record) resolved {
 	return out
 }
 
-func entryOf(inv *dcgm.Inventory, is func(*dcgm.Entry) bool) *dcgm.Entry {
+func entryOf(inv *rundir.Inventory, is func(*rundir.Entry) bool) *rundir.Entry {
 	if inv == nil {
 		return nil
 	}

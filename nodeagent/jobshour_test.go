@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/testdata/hour"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -71,7 +72,7 @@ func newHourPlay(t *testing.T, index int) *hourPlay {
 		p.must(os.Mkdir(d, 0o755))
 	}
 	p.boot("boot-1")
-	p.must(dcgm.WriteInventory(p.run, p.inventoryOf()))
+	p.must(rundir.WriteInventory(p.run, p.inventoryOf()))
 	p.j = NewJobs(JobsConfig{RunDir: p.run, MappingDir: p.maps, BootIDFile: filepath.Join(p.dir, "boot_id"), Spools: []string{p.spool}, CgroupRoot: p.cgroup, SampleEvery: time.Minute}, discard())
 	p.j.clock = func() moment { return p.now }
 	p.j.series.up = func() time.Duration { return p.now.up }
@@ -123,11 +124,11 @@ func (p *hourPlay) fabric() topology.Fabric {
 	return topology.Fabric{ClusterUUID: uuid, CliqueID: uint32(id), State: topology.FabricCompleted, Health: topology.Health(p.node.Health)}
 }
 
-func (p *hourPlay) inventoryOf() dcgm.Inventory {
-	inv := dcgm.Inventory{Node: p.node.Name, BootID: "boot-1"}
+func (p *hourPlay) inventoryOf() rundir.Inventory {
+	inv := rundir.Inventory{Node: p.node.Name, BootID: "boot-1"}
 	for i := range p.node.Devices {
 		d := &p.node.Devices[i]
-		e := dcgm.Entry{GRESIndex: i, Minor: d.GPU, UUID: d.OwnUUID(), Product: d.Model, ExporterID: d.ExporterID()}
+		e := rundir.Entry{GRESIndex: i, Minor: d.GPU, UUID: d.OwnUUID(), Product: d.Model, ExporterID: d.ExporterID()}
 		if !d.Whole() {
 			e.GPUUUID = d.UUID
 		}
@@ -140,13 +141,13 @@ func (p *hourPlay) inventoryOf() dcgm.Inventory {
 // is printed then.
 func (p *hourPlay) at(minute int) map[string]float64 {
 	p.t.Helper()
-	call := dcgm.Call{Hook: "prolog", Job: "1", Start: p.now.wall.UnixNano(), Ns: int64(hour.HookTook * 1e9)}
+	call := rundir.Call{Hook: "prolog", Job: "1", Start: p.now.wall.UnixNano(), Ns: int64(hour.HookTook * 1e9)}
 	if p.node.HookFails(minute) {
-		call.Error = dcgm.CallLock
+		call.Error = rundir.CallLock
 	}
 	result, waited := p.node.Gate(minute)
 	call.Gate, call.GateNs = result, int64(waited*1e9)
-	p.must(dcgm.AppendCall(p.run, call))
+	p.must(rundir.AppendCall(p.run, call))
 	// The log of calls is put aside, and read at the next look, when no hook can be
 	// writing it.
 	for _, d := range []time.Duration{57 * time.Second, 2 * time.Second} {
@@ -174,7 +175,7 @@ func (p *hourPlay) pass(d time.Duration) {
 // change starts or ends a job as its hooks do.
 func (p *hourPlay) change(j *hour.Job, d *hour.Device, minute int) {
 	p.t.Helper()
-	rec := dcgm.Record{JobID: j.ID, Run: dcgm.Run{StartTime: "100"}, BootID: "boot-1", Node: p.node.Name, NodeList: "n[1-2]", Cluster: hour.Cluster, MappingDir: p.maps,
+	rec := rundir.Record{JobID: j.ID, Run: rundir.Run{StartTime: "100"}, BootID: "boot-1", Node: p.node.Name, NodeList: "n[1-2]", Cluster: hour.Cluster, MappingDir: p.maps,
 		User: j.User, Account: j.Account, Partition: j.Partition, ArrayJobID: j.Array, JobName: j.Name,
 		EndTime: fmt.Sprint(p.now.wall.Add(9 * time.Hour).Unix()), GPUs: []string{d.ExporterID()}, UUIDs: []string{d.OwnUUID()}}
 	mapping := dcgm.Mapping{Dir: p.maps}
@@ -186,8 +187,8 @@ func (p *hourPlay) change(j *hour.Job, d *hour.Device, minute int) {
 	case j.To:
 		p.must(os.Remove(filepath.Join(p.cgroup, "system.slice/slurmstepd.scope", "job_"+j.ID)))
 		p.must(mapping.Remove(j.ID, rec.GPUs))
-		p.must(dcgm.RemoveRecord(p.run, j.ID))
-		p.must(dcgm.WriteSummary(dcgm.SummaryDir(p.run), dcgm.Summary{Key: j.ID, Record: rec}))
+		p.must(rundir.RemoveRecord(p.run, j.ID))
+		p.must(rundir.WriteSummary(rundir.SummaryDir(p.run), rundir.Summary{Key: j.ID, Record: rec}))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // bootMarker, in the mapping directory, names the boot that its lines are of. The
@@ -156,7 +157,7 @@ func (j *Jobs) keepInventory() {
 	if m == nil || !m.there || j.inventory.of == nil || j.inventory.stamp == j.kept {
 		return
 	}
-	err := dcgm.Mapping{Dir: j.config.MappingDir}.KeepInventory(*j.inventory.of)
+	err := rundir.KeepInventory(dcgm.Mapping{Dir: j.config.MappingDir}, *j.inventory.of)
 	if err == nil {
 		j.kept = j.inventory.stamp
 	}

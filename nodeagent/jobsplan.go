@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // absence is since when a line is nobody's, and how many looks found it so.
@@ -64,7 +64,7 @@ type sweepFacts struct {
 	boot     string
 	jobs     []*job
 	broken   map[string]bool // ids of jobs whose records cannot be read
-	marks    []dcgm.Release
+	marks    []rundir.Release
 	mappings map[string]*mappingDir
 	dirOf    func(*job) string
 	// lives says that a job without a record is seen to live, late that a line was
@@ -194,7 +194,7 @@ func (f *sweepFacts) reasonOf(m *mappingDir, line mappingLine, of []*job) (reaso
 	case len(of) > 0:
 	case m.boot != "" && f.boot != "" && m.boot != f.boot:
 		return releasedBoot, true
-	case slices.ContainsFunc(f.marks, func(r dcgm.Release) bool { return r.JobID == line.job }):
+	case slices.ContainsFunc(f.marks, func(r rundir.Release) bool { return r.JobID == line.job }):
 		return releasedEnded, true
 	case f.lives(line.job):
 		return "", false

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // fileStamp tells whether a file is still the one that was read.
@@ -36,13 +36,13 @@ func (s fileStamp) identity() fileStamp { return fileStamp{device: s.device, ino
 // job is a record, and what is known of its run.
 type job struct {
 	key    string
-	record dcgm.Record
+	record rundir.Record
 	stamp  fileStamp
 	life   life
 
 	resolved // by the inventory of now; its names are the files that the job's line belongs into
 
-	use *dcgm.Use
+	use *rundir.Use
 	// info are the job's series, one per device; nil until they are made.
 	info []infoSeries
 }
@@ -71,7 +71,7 @@ func jobOfKey(key string) string {
 }
 
 // same says whether two records are of one run.
-func sameRun(a, b *dcgm.Record) bool {
+func sameRun(a, b *rundir.Record) bool {
 	return a.Identity() == b.Identity() && a.Run == b.Run && a.BootID == b.BootID
 }
 
@@ -137,7 +137,7 @@ func (j *Jobs) readRecord(key string, stamp fileStamp, now moment) {
 	if was, is := j.broken[key]; is && was == stamp {
 		return
 	}
-	r, err := dcgm.ReadRecord(j.config.RunDir, key)
+	r, err := rundir.ReadRecord(j.config.RunDir, key)
 	if err == nil && r != nil && r.Written.UnixNano() != stamp.written {
 		stamp = fileStamp{} // replaced just now: it is read again the next time
 	}
@@ -164,7 +164,7 @@ func (j *Jobs) readRecord(key string, stamp fileStamp, now moment) {
 }
 
 // ofBoot says whether a record is of this boot, as far as that can be told.
-func (j *Jobs) ofBoot(r *dcgm.Record) bool {
+func (j *Jobs) ofBoot(r *rundir.Record) bool {
 	return r.BootID == "" || j.boot == "" || r.BootID == j.boot
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // TestRepairMissing adds the lines that a Prolog which was killed has not written.
@@ -66,7 +67,7 @@ func TestRepairNamesLater(t *testing.T) {
 	r.inventory(7, 0, -1, 2) // GPU 2 is lost, and another has its id
 	r.after(10 * time.Second)
 	r.want("0 is 7, 2 is lost", "0:17 7:17")
-	rec, err := dcgm.ReadRecord(r.run, "17")
+	rec, err := rundir.ReadRecord(r.run, "17")
 	if err != nil || !slices.Equal(rec.GPUs, []string{"7", "0"}) || !rec.Written.Equal(written) {
 		t.Errorf("record %+v, %v: want GPUs 7 and 0 and the time as it was", rec, err)
 	}
@@ -77,8 +78,8 @@ func TestRepairNamesLater(t *testing.T) {
 
 // TestResolveGone gives the name of a device that is gone to no other.
 func TestResolveGone(t *testing.T) {
-	inv := &dcgm.Inventory{Entries: []dcgm.Entry{{UUID: gpuUUID(0), ExporterID: "0"}, {GRESIndex: 1, UUID: gpuUUID(2), ExporterID: "1"}}}
-	rec := dcgm.Record{GPUs: []string{"0", "1", "7"}, UUIDs: []string{gpuUUID(0), gpuUUID(1), gpuUUID(3)}}
+	inv := &rundir.Inventory{Entries: []rundir.Entry{{UUID: gpuUUID(0), ExporterID: "0"}, {GRESIndex: 1, UUID: gpuUUID(2), ExporterID: "1"}}}
+	rec := rundir.Record{GPUs: []string{"0", "1", "7"}, UUIDs: []string{gpuUUID(0), gpuUUID(1), gpuUUID(3)}}
 	if got := resolveJob(inv, &rec); !slices.Equal(got.names, []string{"0", "7"}) || !got.moved || len(got.devices) != 3 {
 		t.Errorf("%+v: want the names 0 and 7 of three devices", got)
 	}
@@ -88,7 +89,7 @@ func TestResolveGone(t *testing.T) {
 // inventory.
 func TestRepairUnresolved(t *testing.T) {
 	r := newJobsRig(t)
-	r.must(os.Remove(filepath.Join(r.run, dcgm.InventoryFile)))
+	r.must(os.Remove(filepath.Join(r.run, rundir.InventoryFile)))
 	r.start()
 	rec := r.record("17")
 	rec.GPUs, rec.Indices, rec.Unresolved = []string{"0", "1"}, "0,1", true
@@ -102,11 +103,11 @@ func TestRepairUnresolved(t *testing.T) {
 	r.inventory(4, 5, 6, 7)
 	r.after(10 * time.Second)
 	r.want("with one", "4:17 5:17 7:18")
-	if inv, current, err := (dcgm.Mapping{Dir: r.maps}).FindInventory(t.TempDir()); inv == nil || inv.Entries[0].ExporterID != "4" || current || err == nil {
+	if inv, current, err := rundir.FindInventory(t.TempDir(), dcgm.Mapping{Dir: r.maps}); inv == nil || inv.Entries[0].ExporterID != "4" || current || err == nil {
 		t.Errorf("the copy for the hook after a boot: %+v, current %t, %v", inv, current, err)
 	}
 	for _, key := range []string{"17", "18"} {
-		if rec, err := dcgm.ReadRecord(r.run, key); err != nil || rec.Unresolved || len(rec.UUIDs) == 0 {
+		if rec, err := rundir.ReadRecord(r.run, key); err != nil || rec.Unresolved || len(rec.UUIDs) == 0 {
 			t.Errorf("record %+v, %v", rec, err)
 		}
 	}
@@ -150,7 +151,7 @@ func (r *jobsRig) prologWithout(id string, gpus ...int) {
 // when it has it.
 func TestSweepWaitsForHooks(t *testing.T) {
 	r := newJobsRig(t)
-	unlock, err := dcgm.Lock(t.Context(), r.run, time.Second)
+	unlock, err := rundir.Lock(t.Context(), r.run, time.Second)
 	r.must(err)
 	r.must(os.WriteFile(filepath.Join(r.maps, "0"), []byte("17\n"), 0o600))
 	r.after(time.Minute)
@@ -163,7 +164,7 @@ func TestSweepWaitsForHooks(t *testing.T) {
 	r.now.up += 10 * time.Second
 	r.j.sweep(t.Context(), r.now)
 	r.want("the record came before the lock was free", "0:17")
-	r.must(dcgm.RemoveRecord(r.run, "17"))
+	r.must(rundir.RemoveRecord(r.run, "17"))
 	r.after(40 * time.Second)
 	r.want("the record is gone", "")
 }
@@ -185,7 +186,7 @@ func TestTwoClusters(t *testing.T) {
 	if r.want("the ids are alike: it cannot be told whose step lives", "0:17 1:17 2:17"); !r.hasRecord("17@c2@n2") {
 		t.Error("a record is gone")
 	}
-	r.must(dcgm.WriteRelease(r.run, dcgm.Release{JobIdentity: other.Identity(), Run: other.Run, MappingDir: r.maps}))
+	r.must(rundir.WriteRelease(r.run, rundir.Release{JobIdentity: other.Identity(), Run: other.Run, MappingDir: r.maps}))
 	r.after(10 * time.Second)
 	r.want("the other's Epilog", "0:17 1:17")
 }

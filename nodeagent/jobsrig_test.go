@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -53,15 +54,15 @@ func (r *jobsRig) boot(id string) {
 
 // inventory gives the GPUs these ids of the exporter; -1 is none.
 func (r *jobsRig) inventory(ids ...int) {
-	inv := dcgm.Inventory{Node: "n1"}
+	inv := rundir.Inventory{Node: "n1"}
 	for i, id := range ids {
-		e := dcgm.Entry{GRESIndex: i, Minor: i, UUID: gpuUUID(i), Product: "NVIDIA GB200"}
+		e := rundir.Entry{GRESIndex: i, Minor: i, UUID: gpuUUID(i), Product: "NVIDIA GB200"}
 		if id >= 0 {
 			e.ExporterID = fmt.Sprint(id)
 		}
 		inv.Entries = append(inv.Entries, e)
 	}
-	r.must(dcgm.WriteInventory(r.run, inv))
+	r.must(rundir.WriteInventory(r.run, inv))
 }
 
 // start starts a new agent, as after one that was killed.
@@ -89,8 +90,8 @@ func (r *jobsRig) after(d time.Duration) {
 	}
 }
 
-func (r *jobsRig) record(id string, gpus ...int) dcgm.Record {
-	rec := dcgm.Record{JobID: id, Run: dcgm.Run{StartTime: "100"}, BootID: r.j.boot, Node: "n1", Cluster: "c1", MappingDir: r.maps,
+func (r *jobsRig) record(id string, gpus ...int) rundir.Record {
+	rec := rundir.Record{JobID: id, Run: rundir.Run{StartTime: "100"}, BootID: r.j.boot, Node: "n1", Cluster: "c1", MappingDir: r.maps,
 		EndTime: fmt.Sprint(r.now.wall.Add(time.Hour).Unix()), GPUs: []string{}}
 	for _, g := range gpus {
 		rec.GPUs, rec.UUIDs = append(rec.GPUs, fmt.Sprint(g)), append(rec.UUIDs, gpuUUID(g))
@@ -99,9 +100,9 @@ func (r *jobsRig) record(id string, gpus ...int) dcgm.Record {
 }
 
 // write writes a record as a Prolog does, at the rig's time.
-func (r *jobsRig) write(key string, rec dcgm.Record) {
+func (r *jobsRig) write(key string, rec rundir.Record) {
 	r.t.Helper()
-	r.must(dcgm.WriteRecord(r.run, key, rec))
+	r.must(rundir.WriteRecord(r.run, key, rec))
 	r.must(os.Chtimes(filepath.Join(r.run, "jobs", key+".json"), r.now.wall, r.now.wall))
 }
 
@@ -158,9 +159,9 @@ func (r *jobsRig) want(what, lines string) {
 
 func (r *jobsRig) hasRecord(key string) bool { return isThere(r.j.recordPath(key)) }
 
-func (r *jobsRig) summaries() []dcgm.Summary {
+func (r *jobsRig) summaries() []rundir.Summary {
 	r.t.Helper()
-	all, err := dcgm.ReadSummaries(dcgm.SummaryDir(r.run))
+	all, err := rundir.ReadSummaries(rundir.SummaryDir(r.run))
 	r.must(err)
 	return all
 }

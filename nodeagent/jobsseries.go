@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -47,11 +47,11 @@ type jobSeries struct {
 }
 
 // callReasons are the words by which a hook says what went wrong first.
-var callReasons = []string{dcgm.CallLock, dcgm.CallInventory, dcgm.CallMapping, dcgm.CallRecord, dcgm.CallJobInfo, dcgm.CallConfig,
-	dcgm.CallEnvironment, dcgm.CallSummary, dcgm.CallTimeout, dcgm.CallSignal, dcgm.CallPanic, otherReason}
+var callReasons = []string{rundir.CallLock, rundir.CallInventory, rundir.CallMapping, rundir.CallRecord, rundir.CallJobInfo, rundir.CallConfig,
+	rundir.CallEnvironment, rundir.CallSummary, rundir.CallTimeout, rundir.CallSignal, rundir.CallPanic, otherReason}
 
 // gateResults are the words by which a hook says how a job came through the gate.
-var gateResults = []string{dcgm.GateReady, dcgm.GateWaited, dcgm.GateAlone, dcgm.GateWarn, dcgm.GateFail, dcgm.GateHold, dcgm.GateStale, dcgm.GateSignal, dcgm.GateFault, otherReason}
+var gateResults = []string{rundir.GateReady, rundir.GateWaited, rundir.GateAlone, rundir.GateWarn, rundir.GateFail, rundir.GateHold, rundir.GateStale, rundir.GateSignal, rundir.GateFault, otherReason}
 
 // otherReason stands for a word of a newer hook.
 const otherReason = "other"
@@ -88,7 +88,7 @@ func (j *Jobs) takeCalls(now moment) {
 		return // a hook that has opened the log before may not have written yet
 	}
 	j.taken = now.up
-	calls, err := dcgm.TakeCalls(j.config.RunDir)
+	calls, err := rundir.TakeCalls(j.config.RunDir)
 	j.say("hook calls", err)
 	for _, c := range calls {
 		result := "ok"

@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -164,7 +164,7 @@ func (s *jobSnapshot) addDevices(j *Jobs, n *topology.Node) {
 
 // nodeName is what the node is called in its report, and so in the series of the
 // publisher.
-func nodeName(n *topology.Node, inv *dcgm.Inventory) string {
+func nodeName(n *topology.Node, inv *rundir.Inventory) string {
 	switch {
 	case n != nil:
 		return n.Name
@@ -176,7 +176,7 @@ func nodeName(n *topology.Node, inv *dcgm.Inventory) string {
 
 // countSummaries counts the summaries of jobs when their folder has changed.
 func (j *Jobs) countSummaries() int {
-	dir := dcgm.SummaryDir(j.config.RunDir)
+	dir := rundir.SummaryDir(j.config.RunDir)
 	info, err := os.Stat(dir)
 	if err != nil {
 		return 0

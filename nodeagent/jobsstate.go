@@ -13,7 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // stateFile is what an agent remembers for the one after it, in the run directory.
@@ -45,7 +46,7 @@ type savedDevice struct {
 
 // savedJob is what was seen of a run that its record does not say.
 type savedJob struct {
-	dcgm.Run
+	rundir.Run
 	Contained []string      `json:"contained,omitempty"`
 	Shown     bool          `json:"shown,omitempty"`
 	Missing   time.Duration `json:"missing,omitempty"`
@@ -65,7 +66,7 @@ type savedLine struct {
 
 // keepState writes the state when it has changed.
 func (j *Jobs) keepState() {
-	s := savedState{APIVersion: dcgm.APIVersion, Kind: stateKind, BootID: j.boot, At: j.usage.at,
+	s := savedState{APIVersion: topology.APIVersion, Kind: stateKind, BootID: j.boot, At: j.usage.at,
 		Devices: make(map[string]savedDevice), Jobs: make(map[string]savedJob)}
 	held := false
 	for uuid, h := range j.usage.devices {
@@ -114,7 +115,7 @@ func (j *Jobs) recall() {
 	if err == nil {
 		err = json.Unmarshal(data, &s)
 	}
-	if err != nil || s.APIVersion != dcgm.APIVersion || s.Kind != stateKind {
+	if err != nil || s.APIVersion != topology.APIVersion || s.Kind != stateKind {
 		j.log.Warn("what the last agent knew cannot be read: counters begin anew", "file", stateFile, "err", err)
 		return
 	}
@@ -157,7 +158,7 @@ func (j *Jobs) recallJobs(s *savedState) {
 	}
 	for key, saved := range s.Jobs {
 		stamp, there := stamps[key]
-		r, err := dcgm.ReadRecord(j.config.RunDir, key)
+		r, err := rundir.ReadRecord(j.config.RunDir, key)
 		if !there || err != nil || r == nil || r.Run != saved.Run || !j.ofBoot(r) {
 			continue
 		}
@@ -181,7 +182,7 @@ func (j *Jobs) holdsRun(run string) bool {
 }
 
 // runName names a run of a record.
-func runName(key string, r *dcgm.Record) string { return key + " " + r.String() }
+func runName(key string, r *rundir.Record) string { return key + " " + r.String() }
 
 func (l *life) containedBy(source string) {
 	if l.contained == nil {

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // sweep compares the mapping with the jobs that live, and makes up for what is
 // wrong. It reports whether records were changed.
 func (j *Jobs) sweep(ctx context.Context, now moment) (changed bool) {
-	marks, err := dcgm.ReadReleases(j.config.RunDir)
+	marks, err := rundir.ReadReleases(j.config.RunDir)
 	j.say("marks of ended jobs", err)
 	j.lookAtMappings()
 	j.lookForLife(now, marks, j.strangers())
@@ -26,7 +27,7 @@ func (j *Jobs) sweep(ctx context.Context, now moment) (changed bool) {
 	if plan.isEmpty() && len(marks) == 0 {
 		return false
 	}
-	unlock, err := dcgm.Lock(ctx, j.config.RunDir, j.config.LockWait)
+	unlock, err := rundir.Lock(ctx, j.config.RunDir, j.config.LockWait)
 	if err != nil {
 		j.fail("lock", err)
 		return false
@@ -34,7 +35,7 @@ func (j *Jobs) sweep(ctx context.Context, now moment) (changed bool) {
 	defer unlock()
 	// A hook may have worked meanwhile: all is looked at again.
 	j.scan(now)
-	marks, _ = dcgm.ReadReleases(j.config.RunDir) // said above
+	marks, _ = rundir.ReadReleases(j.config.RunDir) // said above
 	j.lookAtMappings()
 	j.judge(now, marks)
 	plan = j.plan(now, marks)
@@ -74,7 +75,7 @@ func (j *Jobs) strangers() []string {
 	return out
 }
 
-func (j *Jobs) plan(now moment, marks []dcgm.Release) sweepPlan {
+func (j *Jobs) plan(now moment, marks []rundir.Release) sweepPlan {
 	broken := make(map[string]bool, len(j.broken))
 	for key := range j.broken {
 		broken[jobOfKey(key)] = true
@@ -115,7 +116,7 @@ func (j *Jobs) notePlan(p *sweepPlan, now moment) {
 }
 
 // apply does what a plan says, with the lock held. It goes on after an error.
-func (j *Jobs) apply(ctx context.Context, p *sweepPlan, marks []dcgm.Release, now moment) (failed error) {
+func (j *Jobs) apply(ctx context.Context, p *sweepPlan, marks []rundir.Release, now moment) (failed error) {
 	dirty := make(map[string]bool) // directories that could not be changed
 	for _, e := range p.edits {
 		if ctx.Err() != nil {
@@ -138,11 +139,11 @@ func (j *Jobs) apply(ctx context.Context, p *sweepPlan, marks []dcgm.Release, no
 	}
 	for _, m := range marks {
 		if !dirty[cmp.Or(m.MappingDir, j.config.MappingDir)] {
-			failed = errors.Join(failed, dcgm.RemoveRelease(j.config.RunDir, m))
+			failed = errors.Join(failed, rundir.RemoveRelease(j.config.RunDir, m))
 		}
 	}
 	if len(p.dead) > 0 {
-		failed = errors.Join(failed, dcgm.PruneSummaries(j.config.RunDir, j.config.SummaryDir))
+		failed = errors.Join(failed, rundir.PruneSummaries(j.config.RunDir, j.config.SummaryDir))
 	}
 	return failed
 }
@@ -183,7 +184,7 @@ func (j *Jobs) rewrite(b *job) error {
 			r.UUIDs = append(r.UUIDs, uuid)
 		}
 	}
-	if err := dcgm.WriteRecord(j.config.RunDir, b.key, r); err != nil {
+	if err := rundir.WriteRecord(j.config.RunDir, b.key, r); err != nil {
 		return err
 	}
 	if err := os.Chtimes(j.recordPath(b.key), time.Time{}, r.Written); err != nil {
@@ -195,7 +196,7 @@ func (j *Jobs) rewrite(b *job) error {
 // bury leaves the summary of a job that has ended without an Epilog, and removes
 // its record.
 func (j *Jobs) bury(b *job, now moment) error {
-	use, err := dcgm.ReadUse(j.config.RunDir, b.key)
+	use, err := rundir.ReadUse(j.config.RunDir, b.key)
 	if err != nil || use != nil && use.Run != b.record.Run {
 		use = nil // said when it was read first
 	}
@@ -205,13 +206,13 @@ func (j *Jobs) bury(b *job, now moment) error {
 			ended = use.Until
 		}
 	}
-	s := dcgm.Summary{Key: b.key, Record: b.record, Use: use, Ended: ended.Unix()}
-	failed := dcgm.WriteSummary(dcgm.SummaryDir(j.config.RunDir), s)
+	s := rundir.Summary{Key: b.key, Record: b.record, Use: use, Ended: ended.Unix()}
+	failed := rundir.WriteSummary(rundir.SummaryDir(j.config.RunDir), s)
 	if j.config.SummaryDir != "" {
-		failed = errors.Join(failed, dcgm.WriteSummary(j.config.SummaryDir, s))
+		failed = errors.Join(failed, rundir.WriteSummary(j.config.SummaryDir, s))
 	}
 	j.log.Info("job has ended without its Epilog", "job", b.record.JobID, "reason", b.life.dead)
-	return errors.Join(failed, dcgm.RemoveUse(j.config.RunDir, b.key), dcgm.RemoveRecord(j.config.RunDir, b.key))
+	return errors.Join(failed, rundir.RemoveUse(j.config.RunDir, b.key), rundir.RemoveRecord(j.config.RunDir, b.key))
 }
 
 func (j *Jobs) recordPath(key string) string {

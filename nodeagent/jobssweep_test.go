@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // TestSweepEnded releases a job whose external step is gone, and not before the
@@ -180,13 +181,13 @@ func TestSweepMarks(t *testing.T) {
 	r.prolog("17", 0)
 	r.prolog("18", 1)
 	mark := func(id, start string) {
-		r.must(dcgm.WriteRelease(r.run, dcgm.Release{JobIdentity: dcgm.JobIdentity{JobID: id, Cluster: "c1", Node: "n1"}, Run: dcgm.Run{StartTime: start}, MappingDir: r.maps}))
+		r.must(rundir.WriteRelease(r.run, rundir.Release{JobIdentity: rundir.JobIdentity{JobID: id, Cluster: "c1", Node: "n1"}, Run: rundir.Run{StartTime: start}, MappingDir: r.maps}))
 	}
 	mark("17", "100")
 	mark("18", "50") // of an earlier run
 	r.after(10 * time.Second)
 	r.want("released at the next look", "1:18")
-	if marks, err := dcgm.ReadReleases(r.run); len(marks) > 0 || err != nil {
+	if marks, err := rundir.ReadReleases(r.run); len(marks) > 0 || err != nil {
 		t.Errorf("marks %v, %v are left", marks, err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -55,7 +55,7 @@ func TestMissingKeepsPlace(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for i, e := range keepMissing(inv.Entries, append([]dcgm.Entry(nil), all.Entries...)) {
+			for i, e := range keepMissing(inv.Entries, append([]rundir.Entry(nil), all.Entries...)) {
 				if e.GRESIndex != i {
 					t.Errorf("entry %d has GRES index %d", i, e.GRESIndex)
 				}

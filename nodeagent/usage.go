@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -91,7 +91,7 @@ func (u *deviceUsage) hold(holders map[string]map[string]time.Time, now, scanned
 
 // forget drops devices that nobody holds and that the node no longer has, such as
 // MIG instances of before.
-func (u *deviceUsage) forget(inv *dcgm.Inventory) {
+func (u *deviceUsage) forget(inv *rundir.Inventory) {
 	if inv == nil {
 		return
 	}
@@ -103,7 +103,7 @@ func (u *deviceUsage) forget(inv *dcgm.Inventory) {
 }
 
 // sample counts what a sample says of the devices that are held. It speaks for the
-// time since the one before, as in dcgm.Covered, and never for time in which no
+// time since the one before, as in rundir.Covered, and never for time in which no
 // job held the device.
 func (u *deviceUsage) sample(s topology.Sample, now, interval time.Duration) {
 	told := make(map[string]bool, len(s.Devices))
@@ -140,7 +140,7 @@ func (u *deviceUsage) sample(s topology.Sample, now, interval time.Duration) {
 func coveredUp(h *holding, now, interval time.Duration) time.Duration {
 	from := max(h.sampled, h.since)
 	epoch := time.Unix(0, 0)
-	return min(dcgm.Covered(epoch.Add(from), epoch.Add(now), interval), now-h.since)
+	return min(rundir.Covered(epoch.Add(from), epoch.Add(now), interval), now-h.since)
 }
 
 // expect counts the samples that should have come by now and did not.
@@ -191,8 +191,8 @@ func (j *Jobs) hold(now moment) {
 // holdUse sees to it that a job has a use, of its run and with its devices.
 func (j *Jobs) holdUse(b *job, now moment) {
 	if b.use == nil {
-		b.use = dcgm.NewUse(b.record.JobID, b.record.Run, now.wall)
-		was, err := dcgm.ReadUse(j.config.RunDir, b.key)
+		b.use = rundir.NewUse(b.record.JobID, b.record.Run, now.wall)
+		was, err := rundir.ReadUse(j.config.RunDir, b.key)
 		if err != nil {
 			j.log.Warn("use of a job begins anew", "job", b.record.JobID, "err", err)
 		} else if was != nil && was.JobID == b.record.JobID && was.Run == b.record.Run {
@@ -200,7 +200,7 @@ func (j *Jobs) holdUse(b *job, now moment) {
 			b.use.Since = b.use.Since.Round(0)
 		}
 	}
-	entries := make([]dcgm.Entry, len(b.devices))
+	entries := make([]rundir.Entry, len(b.devices))
 	for i := range b.devices {
 		entries[i] = b.devices[i].entry
 	}
@@ -234,23 +234,23 @@ func (j *Jobs) writeUse(b *job) error {
 	if !isThere(j.recordPath(b.key)) {
 		return nil
 	}
-	if err := dcgm.WriteUse(j.config.RunDir, b.key, b.use); err != nil {
+	if err := rundir.WriteUse(j.config.RunDir, b.key, b.use); err != nil {
 		return err
 	}
 	if !isThere(j.recordPath(b.key)) { // the Epilog came in between
-		return dcgm.RemoveUse(j.config.RunDir, b.key)
+		return rundir.RemoveUse(j.config.RunDir, b.key)
 	}
 	return nil
 }
 
 // tidyUses removes the uses of jobs that have no record.
 func (j *Jobs) tidyUses() error {
-	keys, failed := dcgm.UseKeys(j.config.RunDir)
+	keys, failed := rundir.UseKeys(j.config.RunDir)
 	for _, key := range keys {
 		if j.jobs[key] == nil && !isThere(j.recordPath(key)) {
-			failed = errors.Join(failed, dcgm.RemoveUse(j.config.RunDir, key))
+			failed = errors.Join(failed, rundir.RemoveUse(j.config.RunDir, key))
 		}
 	}
-	dcgm.TidyUses(j.config.RunDir)
+	rundir.TidyUses(j.config.RunDir)
 	return failed
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // simpleHook does what sites' scripts do: one file per GPU, one line.
@@ -68,14 +68,14 @@ func benchNode(b *testing.B) (hook, mapping, conf string) {
 
 func benchRunDir(b *testing.B, mapping string) string {
 	run := filepath.Join(memoryDir(b), "run")
-	inv := dcgm.Inventory{Node: "n1"}
+	inv := rundir.Inventory{Node: "n1"}
 	for i := range 8 {
-		inv.Entries = append(inv.Entries, dcgm.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprint("GPU-", i), ExporterID: fmt.Sprint(i)})
+		inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprint("GPU-", i), ExporterID: fmt.Sprint(i)})
 	}
-	if err := dcgm.WriteInventory(run, inv); err != nil {
+	if err := rundir.WriteInventory(run, inv); err != nil {
 		b.Fatal(err)
 	}
-	if err := dcgm.WriteHookConfig(run, dcgm.HookConfig{MappingDir: mapping}); err != nil {
+	if err := rundir.WriteHookConfig(run, rundir.HookConfig{MappingDir: mapping}); err != nil {
 		b.Fatal(err)
 	}
 	return run
@@ -187,7 +187,7 @@ func BenchmarkHundredHooks(b *testing.B) {
 			}
 		}
 	}
-	if records, _ := dcgm.ReadRecords(run); len(records) != 0 && len(records) != 100 {
+	if records, _ := rundir.ReadRecords(run); len(records) != 0 && len(records) != 100 {
 		b.Fatalf("%d records, want all or none", len(records))
 	}
 }

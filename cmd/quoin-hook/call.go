@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 const (
@@ -31,13 +31,13 @@ type hook struct {
 	summaryDir string
 	start      time.Time
 	wait       time.Duration // 0: as configured
-	ended      []dcgm.Summary
+	ended      []rundir.Summary
 
 	mu       sync.Mutex // guards the writing of the following, and stderr
 	mapping  string     // where the labels are
-	jobInfo  *dcgm.JobInfo
-	gate     *dcgm.Gate
-	call     dcgm.Call
+	jobInfo  *rundir.JobInfo
+	gate     *rundir.Gate
+	call     rundir.Call
 	released bool // an Epilog has nothing left to release
 	over     bool // nobody waits for the work any more
 }
@@ -46,7 +46,7 @@ type hook struct {
 // whether the work is done or hangs.
 func (h *hook) bounded(ctx context.Context) {
 	done, limit := make(chan struct{}), make(chan time.Duration, 2)
-	limit <- cmp.Or(h.wait, dcgm.DefaultWait)
+	limit <- cmp.Or(h.wait, rundir.DefaultWait)
 	go func() {
 		defer close(done)
 		defer h.recover()
@@ -59,7 +59,7 @@ func (h *hook) bounded(ctx context.Context) {
 
 // await waits for the work as long as it may take.
 func (h *hook) await(ctx context.Context, done <-chan struct{}, limit <-chan time.Duration) {
-	reason, word := "not done in time", dcgm.CallTimeout
+	reason, word := "not done in time", rundir.CallTimeout
 	timer := time.NewTimer(<-limit)
 	defer timer.Stop()
 	stop := ctx.Done()
@@ -71,7 +71,7 @@ func (h *hook) await(ctx context.Context, done <-chan struct{}, limit <-chan tim
 			timer.Reset(wait - time.Since(h.start))
 		case <-stop:
 			stop, limit = nil, nil
-			reason, word = "told to stop", dcgm.CallSignal
+			reason, word = "told to stop", rundir.CallSignal
 			timer.Reset(stopGrace)
 		case <-timer.C:
 			within(lastGrace, func() { h.giveUp(reason, word) })
@@ -89,14 +89,14 @@ func (h *hook) giveUp(reason, word string) {
 	fmt.Fprintf(h.stderr, "quoin-hook: job %s: %s after %s; the job goes on\n", id, reason, time.Since(h.start).Round(time.Millisecond))
 	h.mu.Unlock()
 	if h.call.Hook == "epilog" && !released && id != "" {
-		_ = dcgm.WriteRelease(h.runDir, mark) // without it the agent finds out
+		_ = rundir.WriteRelease(h.runDir, mark) // without it the agent finds out
 	}
 }
 
 // recover turns a panic into a message: a job must not die of it.
 func (h *hook) recover() {
 	if r := recover(); r != nil {
-		h.fail(dcgm.CallPanic, "%v; this is a fault of quoin-hook's, please report it; the job goes on\n%s", r, debug.Stack())
+		h.fail(rundir.CallPanic, "%v; this is a fault of quoin-hook's, please report it; the job goes on\n%s", r, debug.Stack())
 	}
 }
 
@@ -131,7 +131,7 @@ func (h *hook) log() {
 	call := h.call
 	h.mu.Unlock()
 	call.Ns = int64(time.Since(h.start)) - call.GateNs
-	_ = dcgm.AppendCall(h.runDir, call) // a count is not worth a message at each job
+	_ = rundir.AppendCall(h.runDir, call) // a count is not worth a message at each job
 }
 
 func (h *hook) say(format string, args ...any) {

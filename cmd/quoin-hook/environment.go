@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 const (
@@ -18,22 +18,22 @@ const (
 	maxNodeList = 16 << 10
 )
 
-func (h *hook) identity() dcgm.JobIdentity {
-	return dcgm.JobIdentity{JobID: h.env("SLURM_JOB_ID"), Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME")}
+func (h *hook) identity() rundir.JobIdentity {
+	return rundir.JobIdentity{JobID: h.env("SLURM_JOB_ID"), Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME")}
 }
 
 // run is the run of the environment. Both are kept, for Slurm may be upgraded
 // between a Prolog and its Epilog.
-func (h *hook) run() dcgm.Run {
-	return dcgm.Run{SLUID: h.env("SLURM_JOB_SLUID"), StartTime: h.env("SLURM_JOB_START_TIME")}
+func (h *hook) run() rundir.Run {
+	return rundir.Run{SLUID: h.env("SLURM_JOB_SLUID"), StartTime: h.env("SLURM_JOB_START_TIME")}
 }
 
 // newRecord is the record of the job of the environment.
-func (h *hook) newRecord() *dcgm.Record {
+func (h *hook) newRecord() *rundir.Record {
 	contain := make(chan bool, 1)
 	conf := h.env("SLURM_CONF")
-	go func() { contain <- dcgm.Contained(conf) }()
-	r := &dcgm.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.run(), BootID: dcgm.BootID(),
+	go func() { contain <- rundir.Contained(conf) }()
+	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.run(), BootID: rundir.BootID(),
 		User: h.env("SLURM_JOB_USER"), UID: h.env("SLURM_JOB_UID"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"),
 		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), NodeList: h.env("SLURM_JOB_NODELIST"), NumNodes: h.env("SLURM_JOB_NUM_NODES"),
 		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: uuidsOf(h.env("CUDA_VISIBLE_DEVICES")), MappingDir: h.mapping}
@@ -49,23 +49,23 @@ func (h *hook) newRecord() *dcgm.Record {
 }
 
 // resolve tells which GPUs the job holds.
-func (h *hook) resolve(r *dcgm.Record) {
-	inv, current, err := h.mappingOf(nil).FindInventory(h.runDir)
+func (h *hook) resolve(r *rundir.Record) {
+	inv, current, err := rundir.FindInventory(h.runDir, h.mappingOf(nil))
 	if err != nil {
 		stand := "GRES indices are taken as the exporter's ids"
 		if inv != nil {
 			stand = "the last one that is known stands for it"
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			h.fail(dcgm.CallInventory, "no inventory in %s: %s", h.runDir, stand)
+			h.fail(rundir.CallInventory, "no inventory in %s: %s", h.runDir, stand)
 		} else {
-			h.fail(dcgm.CallInventory, "%v; %s", err, stand)
+			h.fail(rundir.CallInventory, "%v; %s", err, stand)
 		}
 	}
-	r.GPUs, r.UUIDs, err = dcgm.Resolve(inv, r.Indices, h.env("CUDA_VISIBLE_DEVICES"))
+	r.GPUs, r.UUIDs, err = rundir.Resolve(inv, r.Indices, h.env("CUDA_VISIBLE_DEVICES"))
 	r.Unresolved = !current || err != nil
 	if err != nil {
-		h.fail(dcgm.CallEnvironment, "%v", err)
+		h.fail(rundir.CallEnvironment, "%v", err)
 	}
 	if r.GPUs == nil {
 		r.GPUs = []string{}

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // heard is a buffer that may be written to after the hook has come back.
@@ -43,7 +43,7 @@ func takeCalls(t *testing.T, run string) []string {
 	t.Helper()
 	var words []string
 	for range 2 {
-		calls, err := dcgm.TakeCalls(run)
+		calls, err := rundir.TakeCalls(run)
 		if err != nil {
 			t.Error(err)
 		}
@@ -82,7 +82,7 @@ func TestHangs(t *testing.T) {
 			if diff := cmp.Diff([]string{verb + " timeout"}, takeCalls(t, p.run)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			marks, err := dcgm.ReadReleases(p.run)
+			marks, err := rundir.ReadReleases(p.run)
 			if want := map[string]int{"prolog": 0, "epilog": 1}[verb]; len(marks) != want || err != nil {
 				t.Errorf("marks %v, %v; want %d", marks, err, want)
 			}
@@ -141,7 +141,7 @@ func (p *place) opens(file string) *os.File {
 func TestStopped(t *testing.T) {
 	p := newPlace(t)
 	p.hook("prolog", "7", "SLURM_JOB_GPUS=0")
-	unlock, err := dcgm.Lock(t.Context(), p.run, time.Second)
+	unlock, err := rundir.Lock(t.Context(), p.run, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/imex/gate"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 const (
@@ -29,9 +29,9 @@ type passage struct{ word, said string }
 
 // gateWait holds a Prolog back until IMEX is ready on its node.
 type gateWait struct {
-	dcgm.Gate
+	rundir.Gate
 	h     *hook
-	info  *dcgm.JobInfo
+	info  *rundir.JobInfo
 	start time.Time
 	path  string
 	now   *gate.State // as last read
@@ -61,7 +61,7 @@ func (h *hook) passGate(ctx context.Context) int {
 	}
 	g := &gateWait{Gate: wants.Gate, h: h, info: wants.info, start: time.Now(), path: filepath.Join(h.runDir, gate.FileName)}
 	if g.Wait == 0 {
-		g.Wait = dcgm.Duration(dcgm.DefaultGateWait)
+		g.Wait = rundir.Duration(rundir.DefaultGateWait)
 	}
 	p := g.bounded(ctx)
 	if p.word == "" {
@@ -73,7 +73,7 @@ func (h *hook) passGate(ctx context.Context) int {
 	if p.said != "" {
 		within(lastGrace, func() { h.set(func() { fmt.Fprintln(h.stderr, "quoin-hook:", p.said) }) })
 	}
-	if p.word == dcgm.GateFail {
+	if p.word == rundir.GateFail {
 		return 1
 	}
 	return 0
@@ -83,13 +83,13 @@ func (h *hook) passGate(ctx context.Context) int {
 func (g *gateWait) bounded(ctx context.Context) passage {
 	done := make(chan passage, 1)
 	limit := time.Duration(g.Wait) + gateGrace
-	if g.Policy == dcgm.GateHold {
+	if g.Policy == rundir.GateHold {
 		limit += 2*holdTimeout + time.Second
 	}
 	go func() {
 		defer func() {
 			if r := recover(); r != nil {
-				done <- g.goesOn(dcgm.GateFault, fmt.Sprintf("%v; this is a fault of quoin-hook's, please report it\n%s", r, debug.Stack()))
+				done <- g.goesOn(rundir.GateFault, fmt.Sprintf("%v; this is a fault of quoin-hook's, please report it\n%s", r, debug.Stack()))
 			}
 		}()
 		done <- g.pass(ctx)
@@ -104,7 +104,7 @@ func (g *gateWait) bounded(ctx context.Context) passage {
 			stop = nil
 			timer.Reset(stopGrace)
 		case <-timer.C:
-			return g.goesOn(dcgm.GateFault, "not done in time")
+			return g.goesOn(rundir.GateFault, "not done in time")
 		}
 	}
 }
@@ -118,24 +118,24 @@ func (g *gateWait) pass(ctx context.Context) passage {
 	case nodes < 2 && g.h.env("SLURM_HET_JOB_ID") == "":
 		return passage{}
 	case nodes < 2: // whether the job's other components need this node is not known
-		g.Policy = dcgm.GateWarn
+		g.Policy = rundir.GateWarn
 	}
 	end := time.NewTimer(time.Duration(g.Wait))
 	defer end.Stop()
 	var seen os.FileInfo
-	for open := dcgm.GateReady; ; open = dcgm.GateWaited {
+	for open := rundir.GateReady; ; open = rundir.GateWaited {
 		info, err := os.Stat(g.path)
 		switch {
 		case err != nil:
-			return g.goesOn(dcgm.GateStale, fmt.Sprintf("%v: is the agent on this node?", err))
+			return g.goesOn(rundir.GateStale, fmt.Sprintf("%v: is the agent on this node?", err))
 		case time.Since(info.ModTime()).Abs() > gate.Stale:
 			if g.read() == nil && g.now.NeedsNone() {
 				return passage{} // which no boot changes in its course
 			}
-			return g.goesOn(dcgm.GateStale, fmt.Sprintf("%s is of %s: is the agent alive?", g.path, info.ModTime().Format(time.RFC3339)))
+			return g.goesOn(rundir.GateStale, fmt.Sprintf("%s is of %s: is the agent alive?", g.path, info.ModTime().Format(time.RFC3339)))
 		case seen == nil || !os.SameFile(seen, info) || !seen.ModTime().Equal(info.ModTime()):
 			if err := g.read(); err != nil {
-				return g.goesOn(dcgm.GateStale, err.Error())
+				return g.goesOn(rundir.GateStale, err.Error())
 			}
 			seen = info
 		}
@@ -147,10 +147,10 @@ func (g *gateWait) pass(ctx context.Context) passage {
 		}
 		select {
 		case <-ctx.Done():
-			return g.goesOn(dcgm.GateSignal, "told to stop after "+g.waited().String())
+			return g.goesOn(rundir.GateSignal, "told to stop after "+g.waited().String())
 		case <-end.C:
 			if g.peers.Alone { // not before: another may be about to join
-				return passage{word: dcgm.GateAlone}
+				return passage{word: rundir.GateAlone}
 			}
 			return g.shut(ctx)
 		case <-time.After(gatePoll):
@@ -164,7 +164,7 @@ func (g *gateWait) read() error {
 	if err != nil {
 		return err
 	}
-	if boot := dcgm.BootID(); now.BootID != "" && boot != "" && now.BootID != boot {
+	if boot := rundir.BootID(); now.BootID != "" && boot != "" && now.BootID != boot {
 		return fmt.Errorf("%s is of another boot", g.path)
 	}
 	g.now = now

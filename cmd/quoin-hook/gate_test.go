@@ -10,26 +10,26 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // wide is the environment of a job on two nodes.
 var wide = []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=n[1-2]", "SLURMD_NODENAME=n1"}
 
 // gate has the site want a gate.
-func (p *place) gate(g dcgm.Gate, info *dcgm.JobInfo) {
+func (p *place) gate(g rundir.Gate, info *rundir.JobInfo) {
 	p.t.Helper()
 	p.inventory("0", "1")
-	if err := dcgm.WriteHookConfig(p.run, dcgm.HookConfig{MappingDir: p.mapping, Gate: &g, JobInfo: info}); err != nil {
+	if err := rundir.WriteHookConfig(p.run, rundir.HookConfig{MappingDir: p.mapping, Gate: &g, JobInfo: info}); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
 // agent writes a gate as the agent of node n1.
 func (p *place) agent(ready bool, members ...gate.Member) {
-	g := gate.State{Node: "n1.example.org", BootID: dcgm.BootID(), Clique: "c.1", Ready: ready, Reason: "EntryNotReady", Message: "its entry is not ready", Members: members}
+	g := gate.State{Node: "n1.example.org", BootID: rundir.BootID(), Clique: "c.1", Ready: ready, Reason: "EntryNotReady", Message: "its entry is not ready", Members: members}
 	if err := gate.Write(p.run, g); err != nil {
 		p.t.Error(err)
 	}
@@ -69,9 +69,9 @@ func (p *place) pass(word string, env []string) (code int, said string, took tim
 // logged checks the call's line in the log.
 func (p *place) logged(word string, took time.Duration) {
 	p.t.Helper()
-	var calls []dcgm.Call
+	var calls []rundir.Call
 	for range 2 {
-		some, err := dcgm.TakeCalls(p.run)
+		some, err := rundir.TakeCalls(p.run)
 		if err != nil {
 			p.t.Error(err)
 		}
@@ -82,14 +82,14 @@ func (p *place) logged(word string, took time.Duration) {
 	}
 }
 
-const second = dcgm.Duration(time.Second)
+const second = rundir.Duration(time.Second)
 
 // TestGate has a job across nodes come to gates of every kind.
 func TestGate(t *testing.T) {
-	fails := dcgm.Gate{Wait: second, Policy: dcgm.GateFail}
+	fails := rundir.Gate{Wait: second, Policy: rundir.GateFail}
 	for _, tt := range []struct {
 		name string
-		gate *dcgm.Gate
+		gate *rundir.Gate
 		env  []string
 		node func(p *place)
 		word string
@@ -129,7 +129,7 @@ func TestGate(t *testing.T) {
 				p.t.Error(err)
 			}
 		}, "stale", `want a regular file; the job goes on`},
-		{"never, warn", &dcgm.Gate{Wait: second}, wide, func(p *place) { p.both(false) }, "warn",
+		{"never, warn", &rundir.Gate{Wait: second}, wide, func(p *place) { p.both(false) }, "warn",
 			`^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=[1-9][.0-9]*s missing=n1 message="its entry is not ready; the job goes on"\n$`},
 		{"never, fail", &fails, wide, func(p *place) {
 			p.agent(false, gate.Member{Node: "n1"}, gate.Member{Node: "n2"})
@@ -158,7 +158,7 @@ func TestGate(t *testing.T) {
 			}
 			tt.node(p)
 			code, said, _ := p.pass(tt.word, tt.env)
-			if want := map[bool]int{true: 1}[tt.word == dcgm.GateFail]; code != want || !regexp.MustCompile(tt.said).MatchString(said) {
+			if want := map[bool]int{true: 1}[tt.word == rundir.GateFail]; code != want || !regexp.MustCompile(tt.said).MatchString(said) {
 				t.Errorf("exit %d, said %q, want %d and %s", code, said, want, tt.said)
 			}
 			if said := p.hook("epilog", "7", tt.env...); said != "" {
@@ -185,7 +185,7 @@ func TestGateChanges(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			p.gate(dcgm.Gate{Wait: 60 * second, Policy: dcgm.GateFail}, nil)
+			p.gate(rundir.Gate{Wait: 60 * second, Policy: rundir.GateFail}, nil)
 			p.both(false)
 			happened := make(chan time.Time)
 			go func() {

@@ -7,33 +7,33 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/imex/gate"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // benchGate has a node with a ready clique of 18.
 func benchGate(b *testing.B, run, mapping string) {
 	b.Helper()
-	g := gate.State{Node: "n1", BootID: dcgm.BootID(), Clique: "c.1", Ready: true, Reason: "Ready"}
+	g := gate.State{Node: "n1", BootID: rundir.BootID(), Clique: "c.1", Ready: true, Reason: "Ready"}
 	for range 18 {
 		g.Members = append(g.Members, gate.Member{Node: "some-node-of-the-rack.example.org", Ready: true})
 	}
 	if err := gate.Write(run, g); err != nil {
 		b.Fatal(err)
 	}
-	if err := dcgm.WriteHookConfig(run, dcgm.HookConfig{MappingDir: mapping, Gate: &dcgm.Gate{Policy: dcgm.GateFail}}); err != nil {
+	if err := rundir.WriteHookConfig(run, rundir.HookConfig{MappingDir: mapping, Gate: &rundir.Gate{Policy: rundir.GateFail}}); err != nil {
 		b.Fatal(err)
 	}
 }
 
 // BenchmarkGate measures what the gate adds to a Prolog: ns/op is all of it.
 func BenchmarkGate(b *testing.B) {
-	for _, job := range []struct{ name, nodes, word string }{{"single", "1", ""}, {"ready", "16", dcgm.GateReady}} {
+	for _, job := range []struct{ name, nodes, word string }{{"single", "1", ""}, {"ready", "16", rundir.GateReady}} {
 		b.Run(job.name, func(b *testing.B) {
 			run := memoryDir(b)
 			benchGate(b, run, b.TempDir())
 			env := map[string]string{"SLURM_JOB_NUM_NODES": job.nodes, "SLURMD_NODENAME": "n1", "SLURM_JOB_NODELIST": "n[1-16]"}
-			h := &hook{env: func(key string) string { return env[key] }, stderr: io.Discard, runDir: run, start: time.Now(), call: dcgm.Call{Hook: "prolog", Job: "7"}}
+			h := &hook{env: func(key string) string { return env[key] }, stderr: io.Discard, runDir: run, start: time.Now(), call: rundir.Call{Hook: "prolog", Job: "7"}}
 			h.settle()
 			b.ReportAllocs()
 			for b.Loop() {
@@ -62,7 +62,7 @@ func BenchmarkGateHook(b *testing.B) {
 			wall, _ := timed(b, env, hook, "prolog", "--run-dir", job.run)
 			walls[job.name] = append(walls[job.name], wall)
 			timed(b, env, hook, "epilog", "--run-dir", job.run)
-			if err := os.RemoveAll(dcgm.SummaryDir(job.run)); err != nil {
+			if err := os.RemoveAll(rundir.SummaryDir(job.run)); err != nil {
 				b.Fatal(err)
 			}
 		}

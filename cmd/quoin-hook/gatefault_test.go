@@ -15,7 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // TestGateHolds puts a job back into the queue, or warns where that cannot be.
@@ -39,8 +40,8 @@ func TestGateHolds(t *testing.T) {
 			if tt.script == "" {
 				info = ""
 			}
-			text := fmt.Sprintf(`{"apiVersion":%q,"kind":"HookConfig","mappingDir":%q,"wait":"30s","gate":{"wait":"100ms","policy":"hold"}%s}`, dcgm.APIVersion, p.mapping, info)
-			if err := os.WriteFile(filepath.Join(p.run, dcgm.HookConfigFile), []byte(text), 0o600); err != nil {
+			text := fmt.Sprintf(`{"apiVersion":%q,"kind":"HookConfig","mappingDir":%q,"wait":"30s","gate":{"wait":"100ms","policy":"hold"}%s}`, topology.APIVersion, p.mapping, info)
+			if err := os.WriteFile(filepath.Join(p.run, rundir.HookConfigFile), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			p.both(false)
@@ -65,7 +66,7 @@ func TestGateFaults(t *testing.T) {
 	t.Cleanup(func() { close(held) })
 	for _, tt := range []struct {
 		name, said string
-		wait       dcgm.Duration
+		wait       rundir.Duration
 		breaks     func(stop func())
 	}{
 		{"panics", "no such luck; this is a fault of quoin-hook's", second, func(func()) { panic("no such luck") }},
@@ -75,7 +76,7 @@ func TestGateFaults(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			p.gate(dcgm.Gate{Wait: tt.wait, Policy: dcgm.GateFail}, nil)
+			p.gate(rundir.Gate{Wait: tt.wait, Policy: rundir.GateFail}, nil)
 			p.both(false)
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
@@ -96,7 +97,7 @@ func TestGateFaults(t *testing.T) {
 			if code != 0 || !labelled.Load() || took > 20*time.Second || !strings.Contains(said.String(), tt.said) {
 				t.Errorf("exit %d after %s, said %q", code, took, said.String())
 			}
-			p.logged(dcgm.GateFault, took)
+			p.logged(rundir.GateFault, took)
 		})
 	}
 }
@@ -104,7 +105,7 @@ func TestGateFaults(t *testing.T) {
 // TestGateStopped tells a hook to stop that waits at the gate.
 func TestGateStopped(t *testing.T) {
 	p := newPlace(t)
-	p.gate(dcgm.Gate{Wait: 600 * second, Policy: dcgm.GateFail}, nil)
+	p.gate(rundir.Gate{Wait: 600 * second, Policy: rundir.GateFail}, nil)
 	p.both(false)
 	cmd := p.program("prolog", "7", wide...)
 	stderr, err := cmd.StderrPipe()
@@ -126,7 +127,7 @@ func TestGateStopped(t *testing.T) {
 	if err := cmd.Wait(); err != nil || time.Since(before) > 10*time.Second || !strings.Contains(string(said), "gate: told to stop after") {
 		t.Errorf("%v after %s, said %q", err, time.Since(before), said)
 	}
-	p.logged(dcgm.GateSignal, time.Since(began))
+	p.logged(rundir.GateSignal, time.Since(began))
 }
 
 func mappedIs(p *place, want string) bool {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // maxGateMessage bounds what is said of a gate's message, in bytes.
@@ -18,16 +19,16 @@ const maxGateMessage = 500
 func (g *gateWait) shut(ctx context.Context) passage {
 	waited := g.waited()
 	switch g.Policy {
-	case dcgm.GateFail:
-		return passage{dcgm.GateFail, g.line(waited, "the job is refused")}
-	case dcgm.GateHold:
+	case rundir.GateFail:
+		return passage{rundir.GateFail, g.line(waited, "the job is refused")}
+	case rundir.GateHold:
 		job, err := g.hold(ctx)
 		if err == nil {
-			return passage{dcgm.GateHold, g.line(waited, "the job is held in the queue until scontrol release "+job)}
+			return passage{rundir.GateHold, g.line(waited, "the job is held in the queue until scontrol release "+job)}
 		}
-		return passage{dcgm.GateWarn, g.line(waited, fmt.Sprintf("the job cannot be held and goes on: %v", err))}
+		return passage{rundir.GateWarn, g.line(waited, fmt.Sprintf("the job cannot be held and goes on: %v", err))}
 	}
-	return passage{dcgm.GateWarn, g.line(waited, "the job goes on")}
+	return passage{rundir.GateWarn, g.line(waited, "the job goes on")}
 }
 
 // hold puts the job back into the queue, held, and returns the id that it is
@@ -47,7 +48,7 @@ func (g *gateWait) hold(ctx context.Context) (job string, err error) {
 		return "", ctx.Err()
 	}
 	info := *g.info
-	info.Timeout = dcgm.Duration(holdTimeout)
+	info.Timeout = rundir.Duration(holdTimeout)
 	return job, info.Hold(ctx, job, g.h.env("SLURM_CONF"))
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 const usage = `usage: quoin-hook prolog|epilog [--mapping-dir DIR] [--run-dir DIR] [--wait TIME]
@@ -23,7 +24,7 @@ which Slurm takes for a refusal, where it is not and the gate's policy is fail.
 
   --mapping-dir DIR  the exporter's directory (default: what the agent wrote into
                      hook.json in the run directory, else ` + dcgm.DefaultMappingDir + `)
-  --run-dir DIR      the agent's directory (default ` + dcgm.DefaultRunDir + `)
+  --run-dir DIR      the agent's directory (default ` + rundir.DefaultRunDir + `)
   --wait TIME        the longest that a call may take, for others' locks, for slow
                      disks and for slurmctld, but for the gate (default:
                      hook.json's, else 2s)
@@ -41,7 +42,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	flags := flag.NewFlagSet("quoin-hook", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&h.mapping, "mapping-dir", "", "")
-	flags.StringVar(&h.runDir, "run-dir", dcgm.DefaultRunDir, "")
+	flags.StringVar(&h.runDir, "run-dir", rundir.DefaultRunDir, "")
 	flags.DurationVar(&h.wait, "wait", 0, "")
 	version := flags.Bool("version", false, "")
 	var verb string
@@ -71,7 +72,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		h.say("SLURM_JOB_ID is not set: want to be called by Slurm's Prolog or Epilog")
 		return wrong
 	}
-	h.call = dcgm.Call{Hook: verb, Start: h.start.UnixNano()}
+	h.call = rundir.Call{Hook: verb, Start: h.start.UnixNano()}
 	if id := env("SLURM_JOB_ID"); dcgm.CheckJobID(id) == nil {
 		h.call.Job = id
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // call runs the hook in this process.
@@ -75,7 +76,7 @@ func TestPrologAndEpilog(t *testing.T) {
 
 func TestHookConfig(t *testing.T) {
 	run, dir := t.TempDir(), filepath.Join(t.TempDir(), "map")
-	if err := dcgm.WriteHookConfig(run, dcgm.HookConfig{MappingDir: dir}); err != nil {
+	if err := rundir.WriteHookConfig(run, rundir.HookConfig{MappingDir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	env := map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "3"}
@@ -88,8 +89,8 @@ func TestHookConfig(t *testing.T) {
 		t.Error(diff)
 	}
 	// A newer agent's wait may be longer than this hook takes.
-	newer := fmt.Sprintf(`{"apiVersion":%q,"kind":"HookConfig","mappingDir":%q,"wait":"2h"}`, dcgm.APIVersion, dir)
-	if err := os.WriteFile(filepath.Join(run, dcgm.HookConfigFile), []byte(newer), 0o600); err != nil {
+	newer := fmt.Sprintf(`{"apiVersion":%q,"kind":"HookConfig","mappingDir":%q,"wait":"2h"}`, topology.APIVersion, dir)
+	if err := os.WriteFile(filepath.Join(run, rundir.HookConfigFile), []byte(newer), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, said := call(t, env, "prolog", "--run-dir", run); !strings.Contains(said, "wait 2h0m0s: want") {
@@ -227,7 +228,7 @@ func TestNeverFailsAJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := t.TempDir()
-	if err := os.WriteFile(filepath.Join(broken, dcgm.InventoryFile), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(broken, rundir.InventoryFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {

@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // settle finds out how the site wants it.
 func (h *hook) settle() {
-	c, err := dcgm.ReadHookConfig(h.runDir)
+	c, err := rundir.ReadHookConfig(h.runDir)
 	if err != nil {
-		h.fail(dcgm.CallConfig, "%v; the defaults are used for what cannot be read", err)
+		h.fail(rundir.CallConfig, "%v; the defaults are used for what cannot be read", err)
 	}
 	if c == nil {
-		c = &dcgm.HookConfig{MappingDir: dcgm.DefaultMappingDir}
+		c = &rundir.HookConfig{MappingDir: dcgm.DefaultMappingDir}
 	}
 	h.summaryDir = c.SummaryDir
 	h.set(func() { h.jobInfo, h.gate = c.JobInfo, c.Gate })
@@ -30,14 +31,14 @@ func (h *hook) settle() {
 		h.wait = time.Duration(c.Wait)
 	}
 	if h.wait == 0 {
-		h.wait = dcgm.DefaultWait
+		h.wait = rundir.DefaultWait
 	}
 }
 
 // work does what the call is for.
 func (h *hook) work(ctx context.Context) {
 	if err := dcgm.CheckJobID(h.env("SLURM_JOB_ID")); err != nil {
-		h.fail(dcgm.CallEnvironment, "%v", err)
+		h.fail(rundir.CallEnvironment, "%v", err)
 		return
 	}
 	if h.call.Hook == "epilog" {
@@ -53,14 +54,14 @@ func (h *hook) concerned() bool {
 	if h.hasGPUs() {
 		return true
 	}
-	_, old, err := dcgm.FindRecord(h.runDir, h.identity())
+	_, old, err := rundir.FindRecord(h.runDir, h.identity())
 	return old != nil || err != nil
 }
 
 // locked does what needs the lock, after what others have left to do.
 func (h *hook) locked(ctx context.Context, do func()) error {
 	before := time.Now()
-	unlock, err := dcgm.Lock(ctx, h.runDir, h.left())
+	unlock, err := rundir.Lock(ctx, h.runDir, h.left())
 	h.set(func() { h.call.LockNs += int64(time.Since(before)) })
 	if err != nil {
 		return err
@@ -92,34 +93,34 @@ func (h *hook) prolog(ctx context.Context) {
 // hold writes the job's record and its id for each of its GPUs. The record comes
 // first, and without it there is no label: what no record names, the agent takes
 // away.
-func (h *hook) hold(record *dcgm.Record) {
-	key, old, err := dcgm.FindRecord(h.runDir, h.identity())
+func (h *hook) hold(record *rundir.Record) {
+	key, old, err := rundir.FindRecord(h.runDir, h.identity())
 	if err != nil {
-		h.fail(dcgm.CallRecord, "%v; it is replaced", err)
+		h.fail(rundir.CallRecord, "%v; it is replaced", err)
 	}
 	m := h.mappingOf(record)
 	if old != nil { // a run whose Epilog was lost may have held others
 		h.replaceRun(key, old, record)
 	}
-	if err := dcgm.WriteRecord(h.runDir, key, *record); err != nil {
-		h.fail(dcgm.CallRecord, "%v; its GPUs go without a label", err)
+	if err := rundir.WriteRecord(h.runDir, key, *record); err != nil {
+		h.fail(rundir.CallRecord, "%v; its GPUs go without a label", err)
 		if old == nil {
 			return
 		}
 		// The old record would give this run the GPUs of that one.
-		if err := errors.Join(m.Remove(record.JobID, union(old.GPUs, old.Leaving)), dcgm.RemoveRecord(h.runDir, key)); err != nil {
-			h.fail(dcgm.CallMapping, "%v", err)
+		if err := errors.Join(m.Remove(record.JobID, union(old.GPUs, old.Leaving)), rundir.RemoveRecord(h.runDir, key)); err != nil {
+			h.fail(rundir.CallMapping, "%v", err)
 		}
 		return
 	}
 	if err := errors.Join(m.Remove(record.JobID, record.Leaving), m.Add(record.JobID, record.GPUs)); err != nil {
-		h.fail(dcgm.CallMapping, "%v", err)
+		h.fail(rundir.CallMapping, "%v", err)
 	}
 }
 
 // replaceRun ends the run that a record is of, where it is not this one, and has
 // this one's record name what it leaves.
-func (h *hook) replaceRun(key string, old, record *dcgm.Record) {
+func (h *hook) replaceRun(key string, old, record *rundir.Record) {
 	if old.After(record.Run) || record.After(old.Run) {
 		h.summarize(key, old, h.lostEnd(key, old, record.Run), "")
 	}
@@ -130,11 +131,11 @@ func (h *hook) replaceRun(key string, old, record *dcgm.Record) {
 		return
 	}
 	if err := before.Remove(old.JobID, left); err != nil {
-		h.fail(dcgm.CallMapping, "%v", err)
+		h.fail(rundir.CallMapping, "%v", err)
 	}
 }
 
-func (h *hook) mappingOf(record *dcgm.Record) dcgm.Mapping {
+func (h *hook) mappingOf(record *rundir.Record) dcgm.Mapping {
 	m := dcgm.Mapping{Dir: h.mapping}
 	if record != nil && record.MappingDir != "" {
 		m.Dir = record.MappingDir
@@ -151,21 +152,21 @@ func (h *hook) epilog(ctx context.Context) {
 		}
 		h.makeUp()
 		if err := h.release(h.mark(), h.endTime(), h.exitCode()); err != nil {
-			h.leave(dcgm.CallMapping, err)
+			h.leave(rundir.CallMapping, err)
 		}
 		h.set(func() { h.released = true })
 	})
 	if err != nil {
-		h.leave(dcgm.CallLock, err)
+		h.leave(rundir.CallLock, err)
 	}
-	dcgm.Tidy(h.runDir)
+	rundir.Tidy(h.runDir)
 	h.mappingOf(nil).Tidy()
 	h.spool()
 }
 
 // leave says what becomes of the labels of a run that could not be released.
 func (h *hook) leave(word string, why error) {
-	if err := dcgm.WriteRelease(h.runDir, h.mark()); err != nil {
+	if err := rundir.WriteRelease(h.runDir, h.mark()); err != nil {
 		h.fail(word, "%v; %v; its GPUs keep its label", why, err)
 		return
 	}
@@ -174,15 +175,15 @@ func (h *hook) leave(word string, why error) {
 }
 
 // mark is what stands for the run of the environment when it has ended.
-func (h *hook) mark() dcgm.Release {
-	return dcgm.Release{JobIdentity: h.identity(), Run: h.run(), MappingDir: h.mapping}
+func (h *hook) mark() rundir.Release {
+	return rundir.Release{JobIdentity: h.identity(), Run: h.run(), MappingDir: h.mapping}
 }
 
 // sweep takes away the labels from before the node's last boot.
 func (h *hook) sweep() {
-	released, err := h.mappingOf(nil).Sweep()
+	released, err := h.mappingOf(nil).Sweep(rundir.BootID())
 	if err != nil {
-		h.fail(dcgm.CallMapping, "release GPUs after a boot: %v", err)
+		h.fail(rundir.CallMapping, "release GPUs after a boot: %v", err)
 	}
 	if len(released) > 0 {
 		h.say("first job since the node's boot: released GPUs %s of jobs from before", strings.Join(released, ", "))
@@ -192,17 +193,17 @@ func (h *hook) sweep() {
 
 // makeUp releases the runs whose Epilogs did not get the lock.
 func (h *hook) makeUp() {
-	marks, err := dcgm.ReadReleases(h.runDir)
+	marks, err := rundir.ReadReleases(h.runDir)
 	if err != nil {
-		h.fail(dcgm.CallRecord, "%v; remove a mark that cannot be read", err)
+		h.fail(rundir.CallRecord, "%v; remove a mark that cannot be read", err)
 	}
 	for _, m := range marks {
 		err := h.release(m, m.Written, "")
 		if err == nil {
-			err = dcgm.RemoveRelease(h.runDir, m)
+			err = rundir.RemoveRelease(h.runDir, m)
 		}
 		if err != nil {
-			h.fail(dcgm.CallMapping, "release job %s: %v", m.JobID, err)
+			h.fail(rundir.CallMapping, "release job %s: %v", m.JobID, err)
 		}
 	}
 }
@@ -210,11 +211,11 @@ func (h *hook) makeUp() {
 // release takes the job's id out of the files that its record names. Without a
 // record all files are searched. A late release of an earlier run leaves the later
 // run alone.
-func (h *hook) release(m dcgm.Release, ended time.Time, exit string) error {
-	key, record, err := dcgm.FindRecord(h.runDir, m.JobIdentity)
+func (h *hook) release(m rundir.Release, ended time.Time, exit string) error {
+	key, record, err := rundir.FindRecord(h.runDir, m.JobIdentity)
 	broken := err != nil
 	if broken {
-		h.fail(dcgm.CallRecord, "%v; the mapping is searched", err)
+		h.fail(rundir.CallRecord, "%v; the mapping is searched", err)
 	}
 	if record != nil && record.After(m.Run) {
 		h.say("job %s: this Epilog is of run %s, the GPUs are held by run %s: left alone", m.JobID, m.Run, record.Run)
@@ -240,7 +241,7 @@ func (h *hook) release(m dcgm.Release, ended time.Time, exit string) error {
 		h.summarize(key, record, ended, exit)
 	}
 	if record != nil || broken {
-		return dcgm.RemoveRecord(h.runDir, key)
+		return rundir.RemoveRecord(h.runDir, key)
 	}
 	return nil
 }

@@ -7,22 +7,22 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // later does what can wait until the label is there.
-func (h *hook) later(ctx context.Context, record *dcgm.Record) {
+func (h *hook) later(ctx context.Context, record *rundir.Record) {
 	h.spool()
 	if h.jobInfo == nil {
 		return
 	}
 	if err := h.ask(ctx, record); err != nil {
-		h.fail(dcgm.CallJobInfo, "%v; its record goes without its name", err)
+		h.fail(rundir.CallJobInfo, "%v; its record goes without its name", err)
 	}
 }
 
 // ask asks slurmctld about the job and writes what it says into the record.
-func (h *hook) ask(ctx context.Context, record *dcgm.Record) error {
+func (h *hook) ask(ctx context.Context, record *rundir.Record) error {
 	select {
 	case <-time.After(min(spread(record.NumNodes), h.left()/2)):
 	case <-ctx.Done():
@@ -30,16 +30,16 @@ func (h *hook) ask(ctx context.Context, record *dcgm.Record) error {
 	}
 	info := *h.jobInfo
 	if info.Timeout == 0 {
-		info.Timeout = dcgm.Duration(dcgm.DefaultJobInfoTimeout)
+		info.Timeout = rundir.Duration(rundir.DefaultJobInfoTimeout)
 	}
-	info.Timeout = dcgm.Duration(max(min(time.Duration(info.Timeout), h.left()), time.Millisecond))
+	info.Timeout = rundir.Duration(max(min(time.Duration(info.Timeout), h.left()), time.Millisecond))
 	facts, err := info.Ask(ctx, record.JobID, h.env("SLURM_CONF"))
 	if err != nil {
 		return err
 	}
 	var failed error
 	err = h.locked(ctx, func() {
-		key, now, err := dcgm.FindRecord(h.runDir, record.Identity())
+		key, now, err := rundir.FindRecord(h.runDir, record.Identity())
 		if err != nil || now == nil || now.Run != record.Run {
 			failed = err // the job may have ended meanwhile
 			return
@@ -48,7 +48,7 @@ func (h *hook) ask(ctx context.Context, record *dcgm.Record) error {
 		if now.Account == "" {
 			now.Account = facts.Account
 		}
-		failed = dcgm.WriteRecord(h.runDir, key, *now)
+		failed = rundir.WriteRecord(h.runDir, key, *now)
 	})
 	if err == nil {
 		err = failed
@@ -68,22 +68,22 @@ func spread(numNodes string) time.Duration {
 
 // summarize leaves what is known of a run that has ended. The caller holds the
 // lock.
-func (h *hook) summarize(key string, record *dcgm.Record, ended time.Time, exit string) {
-	use, err := dcgm.ReadUse(h.runDir, key)
+func (h *hook) summarize(key string, record *rundir.Record, ended time.Time, exit string) {
+	use, err := rundir.ReadUse(h.runDir, key)
 	if err != nil {
-		h.fail(dcgm.CallSummary, "%v; its summary goes without it", err)
+		h.fail(rundir.CallSummary, "%v; its summary goes without it", err)
 	}
 	if use != nil && use.Run != record.Run {
 		use = nil // an earlier run's
 	}
-	s := dcgm.Summary{Key: key, Record: *record, Use: use, Ended: ended.Unix(), ExitCode: exit}
-	if err := dcgm.WriteSummary(dcgm.SummaryDir(h.runDir), s); err != nil {
-		h.fail(dcgm.CallSummary, "%v", err)
+	s := rundir.Summary{Key: key, Record: *record, Use: use, Ended: ended.Unix(), ExitCode: exit}
+	if err := rundir.WriteSummary(rundir.SummaryDir(h.runDir), s); err != nil {
+		h.fail(rundir.CallSummary, "%v", err)
 		return // its use stays for the agent
 	}
 	h.ended = append(h.ended, s)
-	if err := dcgm.RemoveUse(h.runDir, key); err != nil {
-		h.fail(dcgm.CallSummary, "%v", err)
+	if err := rundir.RemoveUse(h.runDir, key); err != nil {
+		h.fail(rundir.CallSummary, "%v", err)
 	}
 }
 
@@ -95,10 +95,10 @@ func (h *hook) spool() {
 	var failed error
 	if h.summaryDir != "" {
 		for _, s := range h.ended {
-			failed = errors.Join(failed, dcgm.WriteSummary(h.summaryDir, s))
+			failed = errors.Join(failed, rundir.WriteSummary(h.summaryDir, s))
 		}
 	}
-	if err := errors.Join(failed, dcgm.PruneSummaries(h.runDir, h.summaryDir)); err != nil {
-		h.fail(dcgm.CallSummary, "%v", err)
+	if err := errors.Join(failed, rundir.PruneSummaries(h.runDir, h.summaryDir)); err != nil {
+		h.fail(rundir.CallSummary, "%v", err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // TestLogTime: the last line of a call has what is left of the call's time, to
@@ -23,7 +23,7 @@ func TestLogTime(t *testing.T) {
 		{"given up", 0, 0, true, lastGrace, lastGrace + 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := &hook{start: time.Now().Add(-tt.ago), wait: 2 * time.Second, over: tt.over, call: dcgm.Call{GateNs: int64(tt.gate)}}
+			h := &hook{start: time.Now().Add(-tt.ago), wait: 2 * time.Second, over: tt.over, call: rundir.Call{GateNs: int64(tt.gate)}}
 			if got := h.logTime(); got < tt.atLeast || got >= tt.under {
 				t.Errorf("%s, want %s to %s", got, tt.atLeast, tt.under)
 			}

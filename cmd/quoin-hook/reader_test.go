@@ -19,7 +19,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // exporterFile is what DCGM Exporter 4.5.3 takes for a mapping file.
@@ -131,14 +131,14 @@ func newNode(t *testing.T) *node {
 	dir := memoryDir(t)
 	n := &node{t: t, hook: filepath.Join(t.TempDir(), "quoin-hook"), run: filepath.Join(dir, "run"), mapping: filepath.Join(dir, "map"), jobs: map[string]*heldJob{}}
 	buildHook(t, n.hook)
-	inv := dcgm.Inventory{Node: "n1"}
+	inv := rundir.Inventory{Node: "n1"}
 	for i, id := range gres {
-		inv.Entries = append(inv.Entries, dcgm.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprint("GPU-", i), ExporterID: id})
+		inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprint("GPU-", i), ExporterID: id})
 	}
-	if err := dcgm.WriteInventory(n.run, inv); err != nil {
+	if err := rundir.WriteInventory(n.run, inv); err != nil {
 		t.Fatal(err)
 	}
-	if err := dcgm.WriteHookConfig(n.run, dcgm.HookConfig{MappingDir: n.mapping, Wait: dcgm.Duration(30 * time.Second)}); err != nil {
+	if err := rundir.WriteHookConfig(n.run, rundir.HookConfig{MappingDir: n.mapping, Wait: rundir.Duration(30 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	return n

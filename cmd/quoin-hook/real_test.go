@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
@@ -68,11 +68,11 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe
 	for i := 1; i <= nodes; i++ {
 		node := fmt.Sprintf("n%02d", i)
 		// The exporter's ids run against the order of the GRES indices.
-		inv := dcgm.Inventory{Node: node}
+		inv := rundir.Inventory{Node: node}
 		for g := range 8 {
-			inv.Entries = append(inv.Entries, dcgm.Entry{GRESIndex: g, Minor: g, UUID: fmt.Sprintf("GPU-%s-%d", node, g), ExporterID: fmt.Sprint(7 - g)})
+			inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: g, Minor: g, UUID: fmt.Sprintf("GPU-%s-%d", node, g), ExporterID: fmt.Sprint(7 - g)})
 		}
-		if err := dcgm.WriteInventory(filepath.Join(dir, ".rig/run-"+node), inv); err != nil {
+		if err := rundir.WriteInventory(filepath.Join(dir, ".rig/run-"+node), inv); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Slurmd(t.Context(), "-N", node); err != nil {

@@ -6,25 +6,25 @@ import (
 	"path/filepath"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // hookConfig returns what the hook is told. A value that is the hook's own default is
 // left out.
-func hookConfig(o *config.Jobs) dcgm.HookConfig {
-	c := dcgm.HookConfig{SummaryDir: o.HookSummaryDir}
+func hookConfig(o *config.Jobs) rundir.HookConfig {
+	c := rundir.HookConfig{SummaryDir: o.HookSummaryDir}
 	if o.HookGate != config.GateOff {
-		c.Gate = &dcgm.Gate{Policy: o.HookGate}
-		if o.HookGateWait != dcgm.DefaultGateWait {
-			c.Gate.Wait = dcgm.Duration(o.HookGateWait)
+		c.Gate = &rundir.Gate{Policy: o.HookGate}
+		if o.HookGateWait != rundir.DefaultGateWait {
+			c.Gate.Wait = rundir.Duration(o.HookGateWait)
 		}
 	}
-	if o.HookWait != dcgm.DefaultWait {
-		c.Wait = dcgm.Duration(o.HookWait)
+	if o.HookWait != rundir.DefaultWait {
+		c.Wait = rundir.Duration(o.HookWait)
 	}
 	if o.HookJobInfo != "" {
-		c.JobInfo = &dcgm.JobInfo{Command: o.HookJobInfo}
+		c.JobInfo = &rundir.JobInfo{Command: o.HookJobInfo}
 	}
 	return c
 }

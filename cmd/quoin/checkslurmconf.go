@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf"
 )
 
@@ -71,7 +71,7 @@ func readHook(o *renderOptions) (slurmconf.Hook, error) {
 	jobs := &c.Agent.Jobs
 	if jobs.HookGate != config.GateOff && c.IMEX.Join != imex.JoinNone {
 		longest := jobs.HookWait + jobs.HookGateWait + prologMore
-		if jobs.HookGate == dcgm.GateHold {
+		if jobs.HookGate == rundir.GateHold {
 			longest += holdMore
 		}
 		hook.PrologSeconds = int((longest + time.Second - 1) / time.Second) // rounded up

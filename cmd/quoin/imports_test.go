@@ -38,13 +38,14 @@ func TestImports(t *testing.T) {
 		{pkg: "imex/local", own: []string{"topology"}, only: []string{}},
 		{pkg: "imex/computedomain/apihealth", deny: []string{"github.com/NVIDIA/"}},
 		{pkg: "imex/computedomain", own: []string{"imex", "imex/computedomain/apihealth", "topology"}, deny: []string{"github.com/NVIDIA/"}},
-		{pkg: "dcgm", own: []string{"topology"}, only: []string{"github.com/google/renameio/", "github.com/gofrs/flock", "golang.org/x/sys/"}},
-		{pkg: "dcgm/hostengine", own: []string{"dcgm", "topology"}, only: []string{"github.com/NVIDIA/go-dcgm/", "github.com/bits-and-blooms/bitset", "github.com/stretchr/testify/", "go.yaml.in/yaml/v3",
-			"github.com/google/renameio/", "github.com/gofrs/flock", "golang.org/x/sys/"}},
+		{pkg: "dcgm/atomicfile", only: []string{"golang.org/x/sys/"}},
+		{pkg: "dcgm", own: []string{"dcgm/atomicfile", "topology"}, only: []string{"golang.org/x/sys/"}},
+		{pkg: "nodeagent/rundir", own: []string{"dcgm", "dcgm/atomicfile", "topology"}, only: []string{"github.com/gofrs/flock", "golang.org/x/sys/"}},
+		{pkg: "dcgm/hostengine", own: []string{"dcgm", "dcgm/atomicfile", "topology"}, only: []string{"github.com/NVIDIA/go-dcgm/", "github.com/bits-and-blooms/bitset", "github.com/stretchr/testify/", "go.yaml.in/yaml/v3", "golang.org/x/sys/"}},
 		{pkg: "cmd/quoin/terminal", only: []string{"golang.org/x/sys/"}},
-		{pkg: "cmd/quoin-hook", own: []string{"dcgm", "imex", "topology", "imex/gate", "slurmconf/hostlist"}, deny: heavy},
+		{pkg: "cmd/quoin-hook", own: []string{"dcgm", "dcgm/atomicfile", "nodeagent/rundir", "imex", "topology", "imex/gate", "slurmconf/hostlist"}, deny: heavy},
 		{pkg: "nodeagent/probe", own: []string{"topology"}, only: []string{}},
-		{pkg: "nodeagent", own: []string{"nodeagent/probe", "topology", "topology/placement", "topology/nodelabels", "slurmconf", "slurmconf/hostlist", "imex", "dcgm", "imex/gate"}, deny: []string{"github.com/NVIDIA/"}},
+		{pkg: "nodeagent", own: []string{"nodeagent/probe", "nodeagent/rundir", "dcgm/atomicfile", "topology", "topology/placement", "topology/nodelabels", "slurmconf", "slurmconf/hostlist", "imex", "dcgm", "imex/gate"}, deny: []string{"github.com/NVIDIA/"}},
 	}
 	deps := dependencies(t)
 	for _, r := range rules {

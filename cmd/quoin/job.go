@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // jobOptions are the flags of quoin job.
@@ -74,7 +75,7 @@ Princeton University keeps in a job's AdminComment.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.runDir, "run-dir", dcgm.DefaultRunDir, "`directory` of this node's records, samples and summaries")
+	f.StringVar(&o.runDir, "run-dir", rundir.DefaultRunDir, "`directory` of this node's records, samples and summaries")
 	f.StringSliceVar(&o.summaryDirs, "summary-dir", nil, "`directory` with summaries of jobs that have ended, such as one that nodes share; default: the run directory's, and the one that the hook is told")
 	f.StringVarP(&o.output, "output", "o", jobTable, "table, wide (with what does not fit into 80 columns), json or jobstats")
 	f.StringVar(&o.cluster, "cluster", "", "`name` of the Slurm cluster, where several have jobs of one id")
@@ -125,17 +126,17 @@ func (o *jobOptions) gather(jobs ...string) ([]jobRun, error) {
 		}
 	}
 	if len(dirs) == 0 {
-		dirs = []string{dcgm.SummaryDir(o.runDir)}
-		if c, err := dcgm.ReadHookConfig(o.runDir); err != nil {
+		dirs = []string{rundir.SummaryDir(o.runDir)}
+		if c, err := rundir.ReadHookConfig(o.runDir); err != nil {
 			o.skip(err)
 		} else if c != nil && c.SummaryDir != "" {
 			dirs = append(dirs, c.SummaryDir)
 		}
 	} else if o.runDirGiven {
-		dirs = append(dirs, dcgm.SummaryDir(o.runDir))
+		dirs = append(dirs, rundir.SummaryDir(o.runDir))
 	}
 	for _, dir := range dirs {
-		summaries, err := dcgm.ReadSummaries(dir, jobs...)
+		summaries, err := rundir.ReadSummaries(dir, jobs...)
 		o.skip(err)
 		for _, s := range summaries {
 			nodes = append(nodes, nodeRun{s.Record, s.Use, s.Ended, s.ExitCode})
@@ -155,13 +156,13 @@ func (o *jobOptions) gatherRunDir(elsewhere bool) ([]nodeRun, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("read jobs: %w; does quoin agent run on this node? Give --run-dir, or --summary-dir where summaries are kept elsewhere", err)
 	}
-	records, failed := dcgm.ReadRecords(o.runDir)
+	records, failed := rundir.ReadRecords(o.runDir)
 	for _, key := range sortedKeys(failed) {
 		o.skip(failed[key])
 	}
 	var nodes []nodeRun
 	for _, key := range sortedKeys(records) {
-		u, err := dcgm.ReadUse(o.runDir, key)
+		u, err := rundir.ReadUse(o.runDir, key)
 		o.skip(err)
 		if r := records[key]; u != nil && (u.JobID != r.JobID || u.Run != r.Run) {
 			u = nil // of another run

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -20,36 +20,36 @@ var jobStart = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // jobDevice is a device and what each sample of it says.
 type jobDevice struct {
-	entry dcgm.Entry
+	entry rundir.Entry
 	use   topology.DeviceUse
 }
 
 // h100 is GPU i of a node that does what is said of it.
 func h100(node string, i, processes int, share float64) jobDevice {
 	uuid := fmt.Sprintf("GPU-%s%06d-0000-0000-0000-%012d", node, i, i)
-	return jobDevice{dcgm.Entry{UUID: uuid, ExporterID: fmt.Sprint(i), Product: "NVIDIA H100 80GB HBM3"}, topology.DeviceUse{UUID: uuid, Processes: &processes, Utilization: &share,
+	return jobDevice{rundir.Entry{UUID: uuid, ExporterID: fmt.Sprint(i), Product: "NVIDIA H100 80GB HBM3"}, topology.DeviceUse{UUID: uuid, Processes: &processes, Utilization: &share,
 		SMActivity: new(share / 2), MemoryUsed: new(uint64(share * 70 * (1 << 30))), MemoryTotal: new(uint64(80 << 30)), Power: new(70 + 600*share)}}
 }
 
 // migInstance is an instance of GPU 0.
 func migInstance(gi, processes int) jobDevice {
 	uuid := fmt.Sprintf("MIG-%08d-0000-0000-0000-000000000000", gi)
-	return jobDevice{dcgm.Entry{UUID: uuid, ExporterID: fmt.Sprintf("0.%d", gi), Product: "NVIDIA A100-SXM4-40GB 1g.5gb"}, topology.DeviceUse{UUID: uuid, Processes: &processes,
+	return jobDevice{rundir.Entry{UUID: uuid, ExporterID: fmt.Sprintf("0.%d", gi), Product: "NVIDIA A100-SXM4-40GB 1g.5gb"}, topology.DeviceUse{UUID: uuid, Processes: &processes,
 		MemoryUsed: new(uint64(processes) << 30), MemoryTotal: new(uint64(5 << 30))}}
 }
 
 // jobOn is a record of a job on a node.
-func jobOn(job, node string) dcgm.Record {
-	return dcgm.Record{JobID: job, Run: dcgm.Run{StartTime: fmt.Sprint(jobStart.Unix())}, User: "ada", Account: "physics", Partition: "gpu", Cluster: "hpc", Node: node, NumNodes: "1", NodeList: node}
+func jobOn(job, node string) rundir.Record {
+	return rundir.Record{JobID: job, Run: rundir.Run{StartTime: fmt.Sprint(jobStart.Unix())}, User: "ada", Account: "physics", Partition: "gpu", Cluster: "hpc", Node: node, NumNodes: "1", NodeList: node}
 }
 
 // usedFor is the use of devices by a job that was sampled each ten seconds.
-func usedFor(r dcgm.Record, d time.Duration, devices ...jobDevice) *dcgm.Use {
+func usedFor(r rundir.Record, d time.Duration, devices ...jobDevice) *rundir.Use {
 	if len(devices) == 0 {
 		return nil
 	}
-	u := dcgm.NewUse(r.JobID, r.Run, jobStart)
-	var entries []dcgm.Entry
+	u := rundir.NewUse(r.JobID, r.Run, jobStart)
+	var entries []rundir.Entry
 	var s topology.Sample
 	for _, dev := range devices {
 		entries, s.Devices = append(entries, dev.entry), append(s.Devices, dev.use)
@@ -67,26 +67,26 @@ func usedFor(r dcgm.Record, d time.Duration, devices ...jobDevice) *dcgm.Use {
 }
 
 // writeRunning writes a job that runs, writeEnded one that has ended.
-func writeRunning(t *testing.T, runDir string, r dcgm.Record, u *dcgm.Use) {
+func writeRunning(t *testing.T, runDir string, r rundir.Record, u *rundir.Use) {
 	t.Helper()
-	if err := dcgm.WriteRecord(runDir, r.JobID, r); err != nil {
+	if err := rundir.WriteRecord(runDir, r.JobID, r); err != nil {
 		t.Fatal(err)
 	}
 	if u == nil {
 		return
 	}
-	if err := dcgm.WriteUse(runDir, r.JobID, u); err != nil {
+	if err := rundir.WriteUse(runDir, r.JobID, u); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func writeEnded(t *testing.T, dir string, r dcgm.Record, u *dcgm.Use, after time.Duration, exit string) {
+func writeEnded(t *testing.T, dir string, r rundir.Record, u *rundir.Use, after time.Duration, exit string) {
 	t.Helper()
 	start := jobStart
 	if seconds, err := fmt.Sscan(r.StartTime, new(int64)); err != nil || seconds != 1 {
 		t.Fatal(err)
 	}
-	if err := dcgm.WriteSummary(dir, dcgm.Summary{Key: r.JobID, Record: r, Use: u, Ended: start.Add(after).Unix(), ExitCode: exit}); err != nil {
+	if err := rundir.WriteSummary(dir, rundir.Summary{Key: r.JobID, Record: r, Use: u, Ended: start.Add(after).Unix(), ExitCode: exit}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -117,7 +117,7 @@ func jobSite(t *testing.T) (runDir, shared string) {
 	fresh.GPUs, fresh.UUIDs = []string{"3"}, []string{"GPU-00000003-0000-0000-0000-000000000000"}
 	writeRunning(t, runDir, fresh, nil)
 
-	local := dcgm.SummaryDir(runDir)
+	local := rundir.SummaryDir(runDir)
 	idle := jobOn("90", "n1")
 	idle.JobName = "forgotten\x1b[2J"
 	writeEnded(t, local, idle, usedFor(idle, 10*time.Minute, h100("n1", 0, 0, 0)), 10*time.Minute, "0:15")

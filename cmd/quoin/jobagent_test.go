@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // jobJSONOf is what quoin job prints of a job with one run on one node; nil while it
@@ -75,7 +75,7 @@ func TestJobFromSampleToSummary(t *testing.T) {
 	}
 	check(ended, false)
 	if _, err := os.Stat(n.run("use", "7.json")); !errors.Is(err, fs.ErrNotExist) {
-		n.until("the use to go", func() bool { u, err := dcgm.ReadUse(n.run(), "7"); return u == nil && err == nil })
+		n.until("the use to go", func() bool { u, err := rundir.ReadUse(n.run(), "7"); return u == nil && err == nil })
 	}
 	out, err := exec.Command(n.quoin, "job", "7", "--run-dir", n.run(), "-o", "jobstats").Output()
 	if err != nil {

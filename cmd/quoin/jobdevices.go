@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // deviceColumn is one of the table of devices. What needs a wide terminal is shown
@@ -15,13 +15,13 @@ import (
 type deviceColumn struct {
 	head  string
 	wide  bool
-	of    func(n *nodeRun, d *dcgm.DeviceUse) string
+	of    func(n *nodeRun, d *rundir.DeviceUse) string
 	total func(t *jobTotals) string // nil for none
 }
 
 // sampled is a column of what samples alone say.
-func sampled(head string, of func(d *dcgm.DeviceUse) string, total func(t *jobTotals) string) deviceColumn {
-	return deviceColumn{head: head, total: total, of: func(_ *nodeRun, d *dcgm.DeviceUse) string {
+func sampled(head string, of func(d *rundir.DeviceUse) string, total func(t *jobTotals) string) deviceColumn {
+	return deviceColumn{head: head, total: total, of: func(_ *nodeRun, d *rundir.DeviceUse) string {
 		if d.Samples == 0 {
 			return "-"
 		}
@@ -30,21 +30,21 @@ func sampled(head string, of func(d *dcgm.DeviceUse) string, total func(t *jobTo
 }
 
 func deviceColumns() []deviceColumn {
-	most := sampled("MAX", func(d *dcgm.DeviceUse) string { return percent(largest(d.Utilization)) }, nil)
+	most := sampled("MAX", func(d *rundir.DeviceUse) string { return percent(largest(d.Utilization)) }, nil)
 	most.wide = true
 	return []deviceColumn{
-		{head: "NODE", of: func(n *nodeRun, _ *dcgm.DeviceUse) string { return cmp.Or(printable(n.record.Node), "-") }, total: func(*jobTotals) string { return "total" }},
-		{head: "GPU", of: func(_ *nodeRun, d *dcgm.DeviceUse) string { return cmp.Or(d.ExporterID, "-") }, total: func(t *jobTotals) string { return fmt.Sprint(t.Devices) }},
-		{head: "UUID", wide: true, of: func(_ *nodeRun, d *dcgm.DeviceUse) string { return cmp.Or(d.UUID, "-") }},
-		{head: "PRODUCT", wide: true, of: func(_ *nodeRun, d *dcgm.DeviceUse) string { return cmp.Or(d.Product, "-") }},
-		sampled("UTIL", func(d *dcgm.DeviceUse) string { return percent(mean(d.Utilization)) }, func(t *jobTotals) string { return percent(t.Utilization) }),
+		{head: "NODE", of: func(n *nodeRun, _ *rundir.DeviceUse) string { return cmp.Or(printable(n.record.Node), "-") }, total: func(*jobTotals) string { return "total" }},
+		{head: "GPU", of: func(_ *nodeRun, d *rundir.DeviceUse) string { return cmp.Or(d.ExporterID, "-") }, total: func(t *jobTotals) string { return fmt.Sprint(t.Devices) }},
+		{head: "UUID", wide: true, of: func(_ *nodeRun, d *rundir.DeviceUse) string { return cmp.Or(d.UUID, "-") }},
+		{head: "PRODUCT", wide: true, of: func(_ *nodeRun, d *rundir.DeviceUse) string { return cmp.Or(d.Product, "-") }},
+		sampled("UTIL", func(d *rundir.DeviceUse) string { return percent(mean(d.Utilization)) }, func(t *jobTotals) string { return percent(t.Utilization) }),
 		most,
-		sampled("SM", func(d *dcgm.DeviceUse) string { return percent(mean(d.SMActivity)) }, func(t *jobTotals) string { return percent(t.SMActivity) }),
+		sampled("SM", func(d *rundir.DeviceUse) string { return percent(mean(d.SMActivity)) }, func(t *jobTotals) string { return percent(t.SMActivity) }),
 		sampled("MEMORY", deviceMemory, func(t *jobTotals) string { return memoryText(t.Memory, t.MemoryTotal) }),
-		sampled("POWER", func(d *dcgm.DeviceUse) string { return watts(mean(d.Power)) }, func(t *jobTotals) string { return watts(t.Power) }),
-		sampled("ENERGY", func(d *dcgm.DeviceUse) string { return energyText(d.Energy) }, func(t *jobTotals) string { return energyText(t.Energy) }),
+		sampled("POWER", func(d *rundir.DeviceUse) string { return watts(mean(d.Power)) }, func(t *jobTotals) string { return watts(t.Power) }),
+		sampled("ENERGY", func(d *rundir.DeviceUse) string { return energyText(d.Energy) }, func(t *jobTotals) string { return energyText(t.Energy) }),
 		sampled("IDLE", deviceIdle, func(t *jobTotals) string { return clock(seconds(t.IdleSeconds)) }),
-		{head: "SAMPLED", of: func(_ *nodeRun, d *dcgm.DeviceUse) string { return deviceSampled(d) }},
+		{head: "SAMPLED", of: func(_ *nodeRun, d *rundir.DeviceUse) string { return deviceSampled(d) }},
 	}
 }
 
@@ -79,7 +79,7 @@ func printDevices(w io.Writer, o *jobOptions, r *jobRun) {
 }
 
 // deviceMemory is the most that was in use, of all that there is.
-func deviceMemory(d *dcgm.DeviceUse) string {
+func deviceMemory(d *rundir.DeviceUse) string {
 	var used float64
 	if most := largest(d.Memory); most != nil {
 		used = *most
@@ -87,7 +87,7 @@ func deviceMemory(d *dcgm.DeviceUse) string {
 	return memoryText(used, float64(d.MemoryTotal))
 }
 
-func deviceIdle(d *dcgm.DeviceUse) string {
+func deviceIdle(d *rundir.DeviceUse) string {
 	if neverUsed(d) {
 		return "never used"
 	}
@@ -95,7 +95,7 @@ func deviceIdle(d *dcgm.DeviceUse) string {
 }
 
 // deviceSampled is for how long the device was sampled, the last column.
-func deviceSampled(d *dcgm.DeviceUse) string {
+func deviceSampled(d *rundir.DeviceUse) string {
 	text := "never"
 	if d.Samples > 0 {
 		text = clock(seconds(d.Seconds))
@@ -106,14 +106,14 @@ func deviceSampled(d *dcgm.DeviceUse) string {
 	return text
 }
 
-func mean(s *dcgm.Stat) *float64 {
+func mean(s *rundir.Stat) *float64 {
 	if s == nil {
 		return nil
 	}
 	return &s.Mean
 }
 
-func largest(s *dcgm.Stat) *float64 {
+func largest(s *rundir.Stat) *float64 {
 	if s == nil {
 		return nil
 	}

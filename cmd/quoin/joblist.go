@@ -6,7 +6,7 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // listJobs prints the jobs that run here, and with --all those that have ended.
@@ -41,10 +41,10 @@ func listJobs(w io.Writer, o *jobOptions) error {
 }
 
 func listJob(w io.Writer, o *jobOptions, r *jobRun) {
-	says := func(what func(*dcgm.Record) string) string { return cmp.Or(printable(r.says(what)), "-") }
-	who := says(func(rec *dcgm.Record) string { return rec.User })
+	says := func(what func(*rundir.Record) string) string { return cmp.Or(printable(r.says(what)), "-") }
+	who := says(func(rec *rundir.Record) string { return rec.User })
 	if o.output == jobWide {
-		who += "\t" + says(func(rec *dcgm.Record) string { return rec.Account }) + "\t" + says(func(rec *dcgm.Record) string { return rec.Partition })
+		who += "\t" + says(func(rec *rundir.Record) string { return rec.Account }) + "\t" + says(func(rec *rundir.Record) string { return rec.Partition })
 	}
 	state, elapsed := "running", "-"
 	if !r.start().IsZero() {

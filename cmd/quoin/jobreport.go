@@ -5,7 +5,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // jobReport is a run as JSON.
@@ -29,10 +30,10 @@ type jobReport struct {
 }
 
 type jobReportNode struct {
-	Node     string           `json:"node"`
-	Running  bool             `json:"running"`
-	ExitCode string           `json:"exitCode,omitempty"`
-	Devices  []dcgm.DeviceUse `json:"devices"`
+	Node     string             `json:"node"`
+	Running  bool               `json:"running"`
+	ExitCode string             `json:"exitCode,omitempty"`
+	Devices  []rundir.DeviceUse `json:"devices"`
 }
 
 func printJobsJSON(w io.Writer, o *jobOptions, runs []jobRun) error {
@@ -40,7 +41,7 @@ func printJobsJSON(w io.Writer, o *jobOptions, runs []jobRun) error {
 		APIVersion string      `json:"apiVersion"`
 		Kind       string      `json:"kind"`
 		Runs       []jobReport `json:"runs"`
-	}{dcgm.APIVersion, "JobReports", []jobReport{}}
+	}{topology.APIVersion, "JobReports", []jobReport{}}
 	for i := range runs {
 		out.Runs = append(out.Runs, runs[i].report(o))
 	}
@@ -51,12 +52,12 @@ func printJobsJSON(w io.Writer, o *jobOptions, runs []jobRun) error {
 
 func (r *jobRun) report(o *jobOptions) jobReport {
 	out := jobReport{JobID: r.first().JobID, Running: r.ended().IsZero(), Elapsed: r.elapsed(o.now()).Seconds(), NumNodes: r.numNodes(), Totals: r.totals(),
-		ArrayJobID:  r.says(func(rec *dcgm.Record) string { return rec.ArrayJobID }),
-		ArrayTaskID: r.says(func(rec *dcgm.Record) string { return rec.ArrayTaskID }),
-		JobName:     r.says(func(rec *dcgm.Record) string { return rec.JobName }),
-		User:        r.says(func(rec *dcgm.Record) string { return rec.User }),
-		Account:     r.says(func(rec *dcgm.Record) string { return rec.Account }),
-		Partition:   r.says(func(rec *dcgm.Record) string { return rec.Partition }),
+		ArrayJobID:  r.says(func(rec *rundir.Record) string { return rec.ArrayJobID }),
+		ArrayTaskID: r.says(func(rec *rundir.Record) string { return rec.ArrayTaskID }),
+		JobName:     r.says(func(rec *rundir.Record) string { return rec.JobName }),
+		User:        r.says(func(rec *rundir.Record) string { return rec.User }),
+		Account:     r.says(func(rec *rundir.Record) string { return rec.Account }),
+		Partition:   r.says(func(rec *rundir.Record) string { return rec.Partition }),
 		Cluster:     r.first().Cluster,
 	}
 	out.Cliques = r.cliques()
@@ -72,7 +73,7 @@ func (r *jobRun) report(o *jobOptions) jobReport {
 		n := &r.nodes[i]
 		devices := n.devices()
 		if devices == nil {
-			devices = []dcgm.DeviceUse{}
+			devices = []rundir.DeviceUse{}
 		}
 		out.Nodes = append(out.Nodes, jobReportNode{n.record.Node, n.ended == 0, n.exit, devices})
 	}

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // nodeRun is what is known of a job's run on one node.
 type nodeRun struct {
-	record dcgm.Record
-	use    *dcgm.Use // nil without a sample
-	ended  int64     // seconds since 1970; 0 while it runs
+	record rundir.Record
+	use    *rundir.Use // nil without a sample
+	ended  int64       // seconds since 1970; 0 while it runs
 	exit   string
 }
 
@@ -24,7 +24,7 @@ type jobRun struct{ nodes []nodeRun }
 // runIdentity tells runs apart. All nodes of a run say the same start.
 type runIdentity struct{ job, cluster, run string }
 
-func identityOf(r *dcgm.Record) runIdentity {
+func identityOf(r *rundir.Record) runIdentity {
 	return runIdentity{r.JobID, r.Cluster, cmp.Or(r.StartTime, r.SLUID)}
 }
 
@@ -71,10 +71,10 @@ func compareNames(a, b string) int {
 }
 
 // first is the record of the first node, which says of the job what all do.
-func (r *jobRun) first() *dcgm.Record { return &r.nodes[0].record }
+func (r *jobRun) first() *rundir.Record { return &r.nodes[0].record }
 
 // says returns what the first node that knows says.
-func (r *jobRun) says(what func(*dcgm.Record) string) string {
+func (r *jobRun) says(what func(*rundir.Record) string) string {
 	for i := range r.nodes {
 		if v := what(&r.nodes[i].record); v != "" {
 			return v
@@ -118,7 +118,7 @@ func (r *jobRun) elapsed(now time.Time) time.Duration {
 
 // numNodes is how many nodes the job has, of which not all may be known here.
 func (r *jobRun) numNodes() int {
-	n, _ := strconv.Atoi(r.says(func(rec *dcgm.Record) string { return rec.NumNodes }))
+	n, _ := strconv.Atoi(r.says(func(rec *rundir.Record) string { return rec.NumNodes }))
 	return max(n, len(r.nodes))
 }
 
@@ -127,7 +127,7 @@ func (r *jobRun) complete() bool { return !r.ended().IsZero() && len(r.nodes) ==
 
 // name is the job's id, and of an array's task the array's and the task's.
 func (r *jobRun) name() string {
-	array, task := r.says(func(rec *dcgm.Record) string { return rec.ArrayJobID }), r.says(func(rec *dcgm.Record) string { return rec.ArrayTaskID })
+	array, task := r.says(func(rec *rundir.Record) string { return rec.ArrayJobID }), r.says(func(rec *rundir.Record) string { return rec.ArrayTaskID })
 	if array == "" || task == "" {
 		return r.first().JobID
 	}
@@ -137,7 +137,7 @@ func (r *jobRun) name() string {
 // is says whether the run is of the job that id names: by its own id, by its
 // array's and its task's, or by its array's alone.
 func (r *jobRun) is(id string) bool {
-	array := r.says(func(rec *dcgm.Record) string { return rec.ArrayJobID })
+	array := r.says(func(rec *rundir.Record) string { return rec.ArrayJobID })
 	return id == r.first().JobID || id == r.name() || array != "" && id == array
 }
 
@@ -159,13 +159,13 @@ func lastRuns(runs []jobRun) []jobRun {
 
 // devices are those of a node, as far as the record alone knows them where none
 // was sampled.
-func (n *nodeRun) devices() []dcgm.DeviceUse {
+func (n *nodeRun) devices() []rundir.DeviceUse {
 	if n.use != nil && len(n.use.Devices) > 0 {
 		return n.use.Devices
 	}
-	var out []dcgm.DeviceUse
+	var out []rundir.DeviceUse
 	for i, id := range n.record.GPUs {
-		d := dcgm.DeviceUse{ExporterID: id}
+		d := rundir.DeviceUse{ExporterID: id}
 		if i < len(n.record.UUIDs) && len(n.record.UUIDs) == len(n.record.GPUs) {
 			d.UUID = n.record.UUIDs[i]
 		}
@@ -180,7 +180,7 @@ const leastIdle = 0.99
 
 // neverUsed says whether a device was seen idle all the time, and not once in use.
 // One of which samples cannot tell, as where programs are hidden, may be in use.
-func neverUsed(d *dcgm.DeviceUse) bool {
+func neverUsed(d *rundir.DeviceUse) bool {
 	return !d.Used && d.IdleSeconds > 0 && d.IdleSeconds >= leastIdle*d.Seconds
 }
 
@@ -215,8 +215,8 @@ type jobTotals struct {
 
 func (r *jobRun) totals() jobTotals {
 	var t jobTotals
-	var utilization, sm dcgm.Stat
-	weigh := func(sum *dcgm.Stat, s *dcgm.Stat) {
+	var utilization, sm rundir.Stat
+	weigh := func(sum *rundir.Stat, s *rundir.Stat) {
 		if s != nil {
 			sum.Mean += s.Mean * s.Seconds
 			sum.Seconds += s.Seconds
@@ -249,7 +249,7 @@ func (r *jobRun) totals() jobTotals {
 			t.IdleSeconds += d.IdleSeconds
 		}
 	}
-	over := func(s dcgm.Stat) *float64 {
+	over := func(s rundir.Stat) *float64 {
 		if s.Seconds <= 0 {
 			return nil
 		}

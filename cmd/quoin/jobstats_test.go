@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // unpackJobstats reads an AdminComment.
@@ -141,11 +141,11 @@ func FuzzJobstats(f *testing.F) {
 				return // JSON has none
 			}
 		}
-		u := dcgm.Use{JobID: "7"}
+		u := rundir.Use{JobID: "7"}
 		for i := range devices % 10 {
-			d := dcgm.DeviceUse{UUID: strings.Repeat("G", int(i)+1), Samples: samples, Energy: &joules}
+			d := rundir.DeviceUse{UUID: strings.Repeat("G", int(i)+1), Samples: samples, Energy: &joules}
 			if known {
-				d.Utilization, d.Memory, d.MemoryTotal = &dcgm.Stat{Mean: min(max(share, 0), 1)}, &dcgm.Stat{Max: max(used, 0)}, total
+				d.Utilization, d.Memory, d.MemoryTotal = &rundir.Stat{Mean: min(max(share, 0), 1)}, &rundir.Stat{Max: max(used, 0)}, total
 			}
 			u.Devices = append(u.Devices, d)
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -28,17 +28,17 @@ func printJob(w io.Writer, o *jobOptions, r *jobRun) {
 const momentLayout = "2006-01-02 15:04:05"
 
 func printHead(w io.Writer, o *jobOptions, r *jobRun) {
-	name := r.says(func(rec *dcgm.Record) string { return rec.JobName })
+	name := r.says(func(rec *rundir.Record) string { return rec.JobName })
 	fmt.Fprintln(w, strings.TrimRight("Job       "+jobTitle(r)+"  "+printable(name), " "))
-	user := cmp.Or(printable(r.says(func(rec *dcgm.Record) string { return rec.User })), "-")
+	user := cmp.Or(printable(r.says(func(rec *rundir.Record) string { return rec.User })), "-")
 	var more []string
 	for _, f := range []struct {
 		what string
-		says func(*dcgm.Record) string
+		says func(*rundir.Record) string
 	}{
-		{"account", func(rec *dcgm.Record) string { return rec.Account }},
-		{"partition", func(rec *dcgm.Record) string { return rec.Partition }},
-		{"cluster", func(rec *dcgm.Record) string { return rec.Cluster }},
+		{"account", func(rec *rundir.Record) string { return rec.Account }},
+		{"partition", func(rec *rundir.Record) string { return rec.Partition }},
+		{"cluster", func(rec *rundir.Record) string { return rec.Cluster }},
 	} {
 		if v := r.says(f.says); v != "" {
 			more = append(more, f.what+" "+printable(v))

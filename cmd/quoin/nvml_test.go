@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -361,7 +361,7 @@ func TestNVMLAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var inventory dcgm.Inventory
+	var inventory rundir.Inventory
 	if err := json.Unmarshal(data, &inventory); err != nil {
 		t.Fatal(err)
 	}

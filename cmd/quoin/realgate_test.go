@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/imex/gate"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
@@ -57,11 +57,11 @@ func startGateRig(t *testing.T, release slurmrig.Release) *gateRig {
 	r := &gateRig{&jobsRig{Cluster: c, t: t, release: release}}
 	programs.PutTest(t, r.path(""), programs.Hook)
 	for _, node := range r.names() {
-		inv := dcgm.Inventory{Node: node}
+		inv := rundir.Inventory{Node: node}
 		for i := range nodeGPUs {
-			inv.Entries = append(inv.Entries, dcgm.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprintf("GPU-%s-%d", node, i), ExporterID: fmt.Sprint(i)})
+			inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprintf("GPU-%s-%d", node, i), ExporterID: fmt.Sprint(i)})
 		}
-		if err := dcgm.WriteInventory(r.path("run-"+node), inv); err != nil {
+		if err := rundir.WriteInventory(r.path("run-"+node), inv); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Slurmd(t.Context(), "-N", node); err != nil {
@@ -83,8 +83,8 @@ func (r *gateRig) inState(state string) int {
 func (r *gateRig) configure(policy string, wait time.Duration) {
 	r.t.Helper()
 	for _, node := range r.names() {
-		c := dcgm.HookConfig{MappingDir: "/rig/map-" + node, Gate: &dcgm.Gate{Policy: policy, Wait: dcgm.Duration(wait)}, JobInfo: &dcgm.JobInfo{Command: "/usr/bin/scontrol", Timeout: dcgm.Duration(20 * time.Second)}, Wait: dcgm.Duration(time.Minute)}
-		if err := dcgm.WriteHookConfig(r.path("run-"+node), c); err != nil {
+		c := rundir.HookConfig{MappingDir: "/rig/map-" + node, Gate: &rundir.Gate{Policy: policy, Wait: rundir.Duration(wait)}, JobInfo: &rundir.JobInfo{Command: "/usr/bin/scontrol", Timeout: rundir.Duration(20 * time.Second)}, Wait: rundir.Duration(time.Minute)}
+		if err := rundir.WriteHookConfig(r.path("run-"+node), c); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -94,7 +94,7 @@ func (r *gateRig) configure(policy string, wait time.Duration) {
 // are ready.
 func (r *gateRig) agents(ready ...string) {
 	r.t.Helper()
-	g := gate.State{BootID: dcgm.BootID(), Clique: "c0ffee.1"}
+	g := gate.State{BootID: rundir.BootID(), Clique: "c0ffee.1"}
 	for _, node := range r.names() {
 		g.Members = append(g.Members, gate.Member{Node: node, Ready: slices.Contains(ready, node)})
 	}
@@ -158,7 +158,7 @@ func (r *gateRig) words() map[string]int {
 	words := map[string]int{}
 	for _, node := range r.names() {
 		for range 2 {
-			calls, err := dcgm.TakeCalls(r.path("run-" + node))
+			calls, err := rundir.TakeCalls(r.path("run-" + node))
 			if err != nil {
 				r.t.Error(err)
 			}

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/imex/gate"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 func (r *gateRig) ready() {
-	r.configure(dcgm.GateFail, 30*time.Second)
+	r.configure(rundir.GateFail, 30*time.Second)
 	r.agents("n01", "n02")
 	job := r.wide()
 	r.until("runs", func() bool { return r.ran(job) })
@@ -20,7 +20,7 @@ func (r *gateRig) ready() {
 }
 
 func (r *gateRig) late() {
-	r.configure(dcgm.GateFail, jobsTime)
+	r.configure(rundir.GateFail, jobsTime)
 	r.agents("n02")
 	job := r.wide()
 	r.until("waits", func() bool { return strings.HasPrefix(r.state(job), "RUNNING") && len(r.labels("n01")) == 2 })
@@ -45,7 +45,7 @@ func (r *gateRig) labels(node string) map[string][]string {
 }
 
 func (r *gateRig) single() {
-	r.configure(dcgm.GateFail, 30*time.Second)
+	r.configure(rundir.GateFail, 30*time.Second)
 	r.agents()
 	job := r.submit("-N", "1", "-w", "n01", "--gres=gpu:2", "/etc/slurm/job.sh")
 	r.until("runs", func() bool { return r.ran(job) })
@@ -53,7 +53,7 @@ func (r *gateRig) single() {
 }
 
 func (r *gateRig) warn() {
-	r.configure(dcgm.GateWarn, time.Second)
+	r.configure(rundir.GateWarn, time.Second)
 	r.agents()
 	job := r.wide()
 	r.until("runs", func() bool { return r.ran(job) })
@@ -62,7 +62,7 @@ func (r *gateRig) warn() {
 
 // fail refuses a job on one of its nodes, which Slurm drains.
 func (r *gateRig) fail() {
-	r.configure(dcgm.GateFail, time.Second)
+	r.configure(rundir.GateFail, time.Second)
 	r.agents("n01")
 	job := r.wide()
 	r.until("is refused", func() bool { return r.state(job) == "PENDING launch failed requeued held" })
@@ -82,7 +82,7 @@ func (r *gateRig) fail() {
 
 // held puts a job back, from both of its nodes, and drains none.
 func (r *gateRig) held() {
-	r.configure(dcgm.GateHold, time.Second)
+	r.configure(rundir.GateHold, time.Second)
 	r.agents()
 	job := r.wide()
 	r.until("is held", func() bool { return r.state(job) == "PENDING job requeued in held state" })
@@ -98,7 +98,7 @@ func (r *gateRig) held() {
 // array holds the last task of an array, whose raw id is the array's, and leaves
 // the other one alone.
 func (r *gateRig) array() {
-	r.configure(dcgm.GateHold, time.Second)
+	r.configure(rundir.GateHold, time.Second)
 	r.agents("n03", "n04")
 	array := r.submit("--array=0-1", "-H", "-N", "2", "--gres=gpu:2", "/etc/slurm/job.sh")
 	r.must("scontrol", "update", "job="+array+"_0", "ReqNodeList=n03,n04")
@@ -118,7 +118,7 @@ func (r *gateRig) array() {
 
 // components of a heterogeneous job are put back with the whole of it.
 func (r *gateRig) components() {
-	r.configure(dcgm.GateHold, time.Second)
+	r.configure(rundir.GateHold, time.Second)
 	r.agents("n01", "n02")
 	job := r.submit("-N", "2", "-w", "n01,n02", "--gres=gpu:2", ":", "-N", "2", "-w", "n03,n04", "--gres=gpu:2", "/etc/slurm/job.sh")
 	r.until("is held", func() bool { return strings.Count(r.state(job), "PENDING job requeued in held state") == 2 })
@@ -129,7 +129,7 @@ func (r *gateRig) components() {
 // small components, of one node each, wait and are let go on by every policy: what
 // the others need is not known on a node.
 func (r *gateRig) smallComponents() {
-	r.configure(dcgm.GateFail, time.Second)
+	r.configure(rundir.GateFail, time.Second)
 	r.agents("n01")
 	job := r.submit("-N", "1", "-w", "n01", "--gres=gpu:2", ":", "-N", "1", "-w", "n02", "--gres=gpu:2", "/etc/slurm/job.sh")
 	r.until("runs", func() bool { return r.ran(job) })
@@ -138,7 +138,7 @@ func (r *gateRig) smallComponents() {
 
 // interactive jobs cannot be put back: they go on.
 func (r *gateRig) interactive() {
-	r.configure(dcgm.GateHold, time.Second)
+	r.configure(rundir.GateHold, time.Second)
 	r.agents()
 	out := r.must("srun", "-N", "2", "-w", "n01,n02", "--gres=gpu:2", "echo", "it runs")
 	if strings.Count(out, "it runs\n") != 2 {
@@ -150,7 +150,7 @@ func (r *gateRig) interactive() {
 }
 
 func (r *gateRig) stale() {
-	r.configure(dcgm.GateFail, jobsTime)
+	r.configure(rundir.GateFail, jobsTime)
 	r.agents()
 	r.eachGate(aged(2 * gate.Stale))
 	job := r.wide()
@@ -159,7 +159,7 @@ func (r *gateRig) stale() {
 }
 
 func (r *gateRig) missing() {
-	r.configure(dcgm.GateFail, jobsTime)
+	r.configure(rundir.GateFail, jobsTime)
 	r.eachGate(os.Remove)
 	job := r.wide()
 	r.until("runs", func() bool { return r.ran(job) })
@@ -168,7 +168,7 @@ func (r *gateRig) missing() {
 
 // dies has the agents write nothing any more while the Prologs wait.
 func (r *gateRig) dies() {
-	r.configure(dcgm.GateFail, jobsTime)
+	r.configure(rundir.GateFail, jobsTime)
 	r.agents()
 	r.eachGate(aged(gate.Stale - 10*time.Second))
 	began := time.Now()

@@ -18,8 +18,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
@@ -405,7 +405,7 @@ func (r *gresRig) wantDevices(n *topology.Node) []device {
 	return out
 }
 
-func (r *gresRig) inventory(n *topology.Node) dcgm.Inventory {
+func (r *gresRig) inventory(n *topology.Node) rundir.Inventory {
 	r.t.Helper()
 	inv, err := nodeagent.InventoryOf(n, gresDevices(&config.Gres{GresNaming: r.naming, GresAutodetect: r.detects}))
 	if err != nil {
@@ -415,7 +415,7 @@ func (r *gresRig) inventory(n *topology.Node) dcgm.Inventory {
 }
 
 // gpuOf is the GPU of an entry of the inventory.
-func gpuOf(n *topology.Node, e dcgm.Entry) *topology.GPU {
+func gpuOf(n *topology.Node, e rundir.Entry) *topology.GPU {
 	uuid := cmp.Or(e.GPUUUID, e.UUID)
 	return &n.GPUs[slices.IndexFunc(n.GPUs, func(g topology.GPU) bool { return g.UUID == uuid })]
 }

@@ -19,6 +19,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
@@ -233,7 +234,7 @@ func (n *jobNode) killAgent() {
 
 // inventory is the node's exporter ids by GRES index, nil when there is none.
 func (n *jobNode) inventory() map[string]string {
-	inv, err := dcgm.ReadInventory(n.rig.path("run-" + n.Name))
+	inv, err := rundir.ReadInventory(n.rig.path("run-" + n.Name))
 	if err != nil || len(inv.Entries) != nodeGPUs {
 		return nil
 	}
@@ -268,7 +269,7 @@ func (r *jobsRig) until(what string, is func() bool) {
 			var said strings.Builder
 			for _, n := range r.nodes {
 				text, _ := os.ReadFile(r.path("log/hook." + n.Name))
-				records, _ := dcgm.ReadRecords(r.path("run-" + n.Name))
+				records, _ := rundir.ReadRecords(r.path("run-" + n.Name))
 				spool, _ := filepath.Glob(r.path("spool/" + n.Name + "/" + n.Name + "_*"))
 				fmt.Fprintf(&said, "%s: mapping %v, spool %v, records %+v\n%s", n.Name, n.mapping(), spool, records, text)
 			}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // storm runs many jobs that end at once, alone and as an array.
@@ -142,7 +142,7 @@ func (r *jobsRig) settle(w *jobsWatch) {
 	// A killed Epilog leaves the record of a job that no agent has seen. It has no
 	// labels, and is kept for the case that the job lives after all.
 	for _, n := range r.nodes {
-		records, failed := dcgm.ReadRecords(r.path("run-" + n.Name))
+		records, failed := rundir.ReadRecords(r.path("run-" + n.Name))
 		r.t.Logf("node %s: %d records are left", n.Name, len(records))
 		for key, err := range failed {
 			r.t.Errorf("node %s: record %s: %v", n.Name, key, err)

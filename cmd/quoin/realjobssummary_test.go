@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // sampleInterval lets jobs of some seconds have samples.
@@ -62,13 +62,13 @@ func (r *jobsRig) sampled(job string) {
 	r.until("job "+job+" is sampled on all its nodes", func() bool {
 		found := false
 		for _, n := range r.nodes {
-			record, err := dcgm.ReadRecord(r.path("run-"+n.Name), job)
+			record, err := rundir.ReadRecord(r.path("run-"+n.Name), job)
 			if record == nil || err != nil {
 				continue
 			}
 			found = true
-			use, err := dcgm.ReadUse(r.path("run-"+n.Name), job)
-			if use == nil || err != nil || len(use.Devices) != len(record.GPUs) || slices.ContainsFunc(use.Devices, func(d dcgm.DeviceUse) bool { return d.Seconds == 0 }) {
+			use, err := rundir.ReadUse(r.path("run-"+n.Name), job)
+			if use == nil || err != nil || len(use.Devices) != len(record.GPUs) || slices.ContainsFunc(use.Devices, func(d rundir.DeviceUse) bool { return d.Seconds == 0 }) {
 				return false
 			}
 		}
@@ -159,12 +159,12 @@ func (r *jobsRig) comparePrinted(job string) {
 // compareSummaries looks for the summary of every run whose hooks did their work.
 func (r *jobsRig) compareSummaries(w *jobsWatch) {
 	r.t.Helper()
-	all, err := dcgm.ReadSummaries(r.path("summaries"))
+	all, err := rundir.ReadSummaries(r.path("summaries"))
 	if err != nil {
 		r.t.Error(err)
 	}
 	type run struct{ node, job, start string }
-	found := map[run][]dcgm.Summary{}
+	found := map[run][]rundir.Summary{}
 	for i := range all {
 		key := run{all[i].Record.Node, all[i].Record.JobID, all[i].Record.StartTime}
 		found[key] = append(found[key], all[i])
@@ -187,7 +187,7 @@ func (r *jobsRig) compareSummaries(w *jobsWatch) {
 	}
 }
 
-func compareSummary(h *hold, found []dcgm.Summary) string {
+func compareSummary(h *hold, found []rundir.Summary) string {
 	if len(found) != 1 {
 		return fmt.Sprintf("%d summaries, want one", len(found))
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 )
@@ -119,8 +120,8 @@ var defaultLog = Log{LogLevel: "info", LogFormat: "text"}
 
 func defaultAgent() Agent {
 	return Agent{
-		Machine: Machine{HostRoot: "/", Interval: 5 * time.Second}, Namespace: defaultNamespace, RunDir: dcgm.DefaultRunDir, MappingDir: dcgm.DefaultMappingDir, Listen: ":9835",
-		Jobs: Jobs{SampleInterval: 10 * time.Second, SweepInterval: 10 * time.Second, HookWait: dcgm.DefaultWait, HookGate: dcgm.GateWarn, HookGateWait: dcgm.DefaultGateWait},
+		Machine: Machine{HostRoot: "/", Interval: 5 * time.Second}, Namespace: defaultNamespace, RunDir: rundir.DefaultRunDir, MappingDir: dcgm.DefaultMappingDir, Listen: ":9835",
+		Jobs: Jobs{SampleInterval: 10 * time.Second, SweepInterval: 10 * time.Second, HookWait: rundir.DefaultWait, HookGate: rundir.GateWarn, HookGateWait: rundir.DefaultGateWait},
 		DCGM: DCGM{DCGMInterval: 10 * time.Minute}, Gres: Gres{GresNaming: publisher.DefaultPublication().Gres.Naming}, Log: defaultLog,
 	}
 }
@@ -150,8 +151,8 @@ func (j *Jobs) check(wrong *checks) {
 	}
 	wrong.want(j.HookSummaryDir == "" || filepath.IsAbs(j.HookSummaryDir), "hookSummaryDir", j.HookSummaryDir, "an absolute path")
 	wrong.want(j.HookJobInfo == "" || filepath.IsAbs(j.HookJobInfo), "hookJobInfo", j.HookJobInfo, "the absolute path of scontrol, because slurmd gives a hook no PATH")
-	wrong.want(slices.Contains([]string{GateOff, dcgm.GateWarn, dcgm.GateFail, dcgm.GateHold}, j.HookGate), "hookGate", j.HookGate, "off, warn, fail or hold")
-	wrong.want(j.HookGate != dcgm.GateHold || j.HookJobInfo != "", "hookGate", j.HookGate, "hookJobInfo too, because scontrol puts the job back")
+	wrong.want(slices.Contains([]string{GateOff, rundir.GateWarn, rundir.GateFail, rundir.GateHold}, j.HookGate), "hookGate", j.HookGate, "off, warn, fail or hold")
+	wrong.want(j.HookGate != rundir.GateHold || j.HookJobInfo != "", "hookGate", j.HookGate, "hookJobInfo too, because scontrol puts the job back")
 	wrong.want(j.HookGateWait > 0 && j.HookGateWait <= 10*time.Minute, "hookGateWait", j.HookGateWait, "more than 0 and at most 10m")
 }
 

@@ -1,0 +1,152 @@
+package rundir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+const hookConfigKind = "HookConfig"
+
+// HookConfig is what the hook has to know beside the inventory.
+type HookConfig struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	MappingDir string `json:"mappingDir"`
+	// Wait bounds all that a call may hold up a job or a node; DefaultWait if zero.
+	Wait Duration `json:"wait,omitzero"`
+	// SummaryDir gets a copy of each job's summary; it may be shared by nodes.
+	SummaryDir string `json:"summaryDir,omitempty"`
+	// JobInfo asks slurmctld for what the Prolog's environment lacks, if set.
+	JobInfo *JobInfo `json:"jobInfo,omitempty"`
+	// Gate holds jobs across nodes back until IMEX is ready, if set.
+	Gate *Gate `json:"gate,omitempty"`
+}
+
+// Gate says how long a Prolog waits for IMEX on its node, and what it does then.
+type Gate struct {
+	// Wait is beside that of the configuration; DefaultGateWait if zero.
+	Wait Duration `json:"wait,omitzero"`
+	// Policy is GateWarn, GateFail or GateHold; GateWarn if empty.
+	Policy string `json:"policy,omitempty"`
+}
+
+// JobInfo says how to ask slurmctld about a job.
+type JobInfo struct {
+	// Command is the absolute path of scontrol.
+	Command string `json:"command"`
+	// Timeout bounds the answer; DefaultJobInfoTimeout if zero.
+	Timeout Duration `json:"timeout,omitzero"`
+}
+
+// DefaultWait, DefaultJobInfoTimeout and DefaultGateWait bound what the hook waits
+// for.
+const (
+	DefaultWait           = 2 * time.Second
+	DefaultJobInfoTimeout = 500 * time.Millisecond
+	DefaultGateWait       = 30 * time.Second
+)
+
+// Duration is written as text such as 2s.
+type Duration time.Duration
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+const (
+	// maxWait is the longest that a job may be held up.
+	maxWait = time.Minute
+	// maxGateWait is longer than an IMEX daemon takes that has to find its peers anew.
+	maxGateWait = 10 * time.Minute
+)
+
+func (c *HookConfig) check() error {
+	switch {
+	case c.MappingDir == "":
+		return errors.New("no mapping directory")
+	case c.Wait < 0 || time.Duration(c.Wait) > maxWait:
+		return fmt.Errorf("wait %s: want 0s to %s", time.Duration(c.Wait), maxWait)
+	case c.SummaryDir != "" && !filepath.IsAbs(c.SummaryDir):
+		return fmt.Errorf("summaryDir %q: want an absolute path", c.SummaryDir)
+	}
+	return errors.Join(c.JobInfo.check(), c.Gate.check())
+}
+
+func (j *JobInfo) check() error {
+	switch {
+	case j == nil:
+		return nil
+	case !filepath.IsAbs(j.Command):
+		return fmt.Errorf("jobInfo.command %q: want the absolute path of scontrol, for slurmd gives a hook no PATH", j.Command)
+	case j.Timeout < 0 || time.Duration(j.Timeout) > maxWait:
+		return fmt.Errorf("jobInfo.timeout %s: want 0s to %s", time.Duration(j.Timeout), maxWait)
+	}
+	return nil
+}
+
+func (g *Gate) check() error {
+	switch {
+	case g == nil:
+		return nil
+	case g.Wait < 0 || time.Duration(g.Wait) > maxGateWait:
+		return fmt.Errorf("gate.wait %s: want 0s to %s", time.Duration(g.Wait), maxGateWait)
+	case g.Policy != "" && g.Policy != GateWarn && g.Policy != GateFail && g.Policy != GateHold:
+		return fmt.Errorf("gate.policy %q: want %s, %s or %s", g.Policy, GateWarn, GateFail, GateHold)
+	}
+	return nil
+}
+
+// WriteHookConfig writes the hook's configuration into the run directory by
+// rename, and nothing when it is there already.
+func WriteHookConfig(runDir string, c HookConfig) error {
+	c.APIVersion, c.Kind = topology.APIVersion, hookConfigKind
+	if err := c.check(); err != nil {
+		return fmt.Errorf("write hook configuration: %w", err)
+	}
+	if c.Gate != nil && c.Gate.Policy == GateHold && c.JobInfo == nil {
+		return fmt.Errorf("write hook configuration: gate.policy %s: want jobInfo.command too, for scontrol holds the job", GateHold)
+	}
+	return writeJSON(runDir, HookConfigFile, c)
+}
+
+// ReadHookConfig reads the hook's configuration; nil without an error when
+// there is none. Where only its other keys are wrong, what concerns the mapping
+// directory is returned beside the error: labels elsewhere are lost.
+func ReadHookConfig(runDir string) (*HookConfig, error) {
+	path := filepath.Join(runDir, HookConfigFile)
+	data, err := atomicfile.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read hook configuration: %w", err)
+	}
+	// A newer agent may say more than this hook knows.
+	var c HookConfig
+	err = json.Unmarshal(data, &c)
+	ours := c.APIVersion == topology.APIVersion && c.Kind == hookConfigKind
+	if err == nil && !ours {
+		err = fmt.Errorf("apiVersion %q, kind %q: want %q, %q", c.APIVersion, c.Kind, topology.APIVersion, hookConfigKind)
+	} else if err == nil {
+		err = c.check()
+	}
+	switch {
+	case err == nil:
+		return &c, nil
+	case ours && c.MappingDir != "":
+		return &HookConfig{APIVersion: c.APIVersion, Kind: c.Kind, MappingDir: c.MappingDir}, fmt.Errorf("%s: %w", path, err)
+	}
+	return nil, fmt.Errorf("%s: %w", path, err)
+}

@@ -1,0 +1,149 @@
+package rundir
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// The names of the files in the run directory.
+const (
+	InventoryFile  = "inventory.json"
+	HookConfigFile = "hook.json"
+	jobsFolder     = "jobs"
+	releaseFolder  = "release"
+	lockFile       = "lock"
+)
+
+// DefaultRunDir is where agent and hook meet.
+const DefaultRunDir = "/run/quoin"
+
+// Inventory says for every GRES index of this node which device it is.
+type Inventory struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Node       string `json:"node"`
+	BootID     string `json:"bootID,omitempty"`
+	// Entries are in the order of GRES indices: entry i is index i.
+	Entries []Entry `json:"entries"`
+}
+
+// Entry is one GPU, or one MIG instance.
+type Entry struct {
+	GRESIndex int    `json:"gresIndex"`
+	Device    string `json:"device,omitempty"`
+	Minor     int    `json:"minor"`
+	// UUID is GPU-... or MIG-...; GPUUUID the GPU's of a MIG instance.
+	UUID          string `json:"uuid"`
+	GPUUUID       string `json:"gpuUUID,omitempty"`
+	GPUInstanceID *int   `json:"gpuInstanceID,omitempty"`
+	// Product is the GPU's, with the profile of a MIG instance: devices of one
+	// product are together. Empty in an inventory of an agent that did not write it.
+	Product string `json:"product,omitempty"`
+	// ExporterID is the file's name in the mapping directory: the GPU's id in
+	// DCGM, for a MIG instance followed by a dot and its GPU instance id. Empty
+	// for a GPU that is lost and whose id another has now.
+	ExporterID string `json:"exporterID"`
+}
+
+const inventoryKind = "Inventory"
+
+// WriteInventory writes the inventory into the run directory by rename, and
+// nothing when it is there already.
+func WriteInventory(runDir string, inv Inventory) error {
+	inv.APIVersion, inv.Kind = topology.APIVersion, inventoryKind
+	if err := inv.check(); err != nil {
+		return fmt.Errorf("write inventory: %w", err)
+	}
+	return writeJSON(runDir, InventoryFile, inv)
+}
+
+// ReadInventory reads the inventory. An error that is fs.ErrNotExist means that
+// no agent has written one.
+func ReadInventory(runDir string) (*Inventory, error) {
+	return readInventory(filepath.Join(runDir, InventoryFile))
+}
+
+// KeepInventory keeps a copy of the inventory in the mapping directory, which
+// outlives a boot where the run directory does not. A missing directory stays so.
+func KeepInventory(m dcgm.Mapping, inv Inventory) error {
+	if info, err := os.Stat(m.Dir); err != nil || !info.IsDir() {
+		return nil //nolint:nilerr // nobody reads it
+	}
+	return WriteInventory(m.Staging(), inv)
+}
+
+// FindInventory reads the run directory's inventory, and says whether it is of this
+// boot. If it is not, FindInventory returns an error that says why, and beside it the
+// last inventory that is known: a boot seldom changes GPUs. That may be nil.
+func FindInventory(runDir string, m dcgm.Mapping) (inv *Inventory, current bool, err error) {
+	inv, err = ReadInventory(runDir)
+	boot := BootID()
+	switch {
+	case err == nil && (inv.BootID == "" || boot == "" || inv.BootID == boot):
+		return inv, true, nil
+	case err == nil:
+		return inv, false, fmt.Errorf("%s is of another boot", filepath.Join(runDir, InventoryFile))
+	}
+	inv, _ = readInventory(filepath.Join(m.Staging(), InventoryFile)) // a copy that is broken is as none
+	return inv, false, err
+}
+
+func readInventory(path string) (*Inventory, error) {
+	data, err := atomicfile.Read(path)
+	if err != nil {
+		return nil, fmt.Errorf("read inventory: %w", err)
+	}
+	return parseInventory(path, data)
+}
+
+func parseInventory(path string, data []byte) (*Inventory, error) {
+	// A newer agent may say more than this hook knows, and an index without an
+	// inventory may be another GPU.
+	var inv Inventory
+	if err := json.Unmarshal(data, &inv); err != nil {
+		return nil, fmt.Errorf("%s: %w; the agent writes it anew when it is removed and the agent restarted", path, err)
+	}
+	if inv.APIVersion != topology.APIVersion || inv.Kind != inventoryKind {
+		return nil, fmt.Errorf("%s: apiVersion %q, kind %q: want %q, %q", path, inv.APIVersion, inv.Kind, topology.APIVersion, inventoryKind)
+	}
+	if err := inv.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &inv, nil
+}
+
+func (inv *Inventory) check() error {
+	for i, e := range inv.Entries {
+		if e.GRESIndex != i {
+			return fmt.Errorf("entries[%d]: gresIndex %d: want %d, entries are in the order of GRES indices", i, e.GRESIndex, i)
+		}
+		if e.ExporterID != "" && !dcgm.IsExporterID(e.ExporterID) {
+			return fmt.Errorf("entries[%d]: exporterID %q: want a number, or two with a dot between", i, e.ExporterID)
+		}
+	}
+	return nil
+}
+
+// writeJSON writes one document of the run directory.
+func writeJSON(dir, name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	data = append(data, '\n')
+	path := filepath.Join(dir, name)
+	if old, err := atomicfile.Read(path); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return atomicfile.Replace(filepath.Dir(path), path, data)
+}

@@ -1,0 +1,191 @@
+package rundir
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+func testInventory() *Inventory {
+	one := 1
+	return &Inventory{APIVersion: topology.APIVersion, Kind: inventoryKind, Node: "n1", Entries: []Entry{
+		{GRESIndex: 0, Minor: 2, UUID: "GPU-a", ExporterID: "5"},
+		{GRESIndex: 1, Minor: 3, UUID: "GPU-b", ExporterID: "4"},
+		{GRESIndex: 2, Minor: 4, UUID: "MIG-c", GPUUUID: "GPU-c", GPUInstanceID: &one, ExporterID: "6.1"},
+	}}
+}
+
+func TestResolve(t *testing.T) {
+	inv := testInventory()
+	tests := []struct {
+		name             string
+		inv              *Inventory
+		indices, visible string
+		want             []string
+		err              string
+	}{
+		{"indices by inventory", inv, "0,1", "", []string{"5", "4"}, ""},
+		{"range of indices", inv, "0-2", "0,1,2", []string{"5", "4", "6.1"}, ""},
+		{"UUIDs win over indices", inv, "0", "GPU-b", []string{"4"}, ""},
+		{"MIG by UUID", inv, "2", "MIG-c", []string{"6.1"}, ""},
+		{"no inventory", nil, "3,1", "", []string{"3", "1"}, ""},
+		{"no device for CUDA", inv, "1", "NoDevFiles", []string{"4"}, ""},
+		{"all devices for CUDA", inv, "0-1", "all", []string{"5", "4"}, ""},
+		{"void, as in a container", inv, "2", "void", []string{"6.1"}, ""},
+		{"CUDA's numbers are not Slurm's", inv, "1,2", "0,1", []string{"4", "6.1"}, ""},
+		{"CUDA's numbers alone", inv, "", "0,1", nil, ""},
+		{"one MIG instance of two is known", inv, "1,2", "MIG-x,MIG-c", []string{"6.1"}, "no MIG-x"},
+		{"no inventory, UUIDs and indices", nil, "3", "GPU-b", []string{"3"}, ""},
+		{"no inventory, UUIDs alone", nil, "", "GPU-b", nil, "no inventory: GPU-b"},
+		{"index beyond the inventory", inv, "0,7", "", []string{"5"}, "GRES index 7: the inventory has 3"},
+		{"stale inventory: no label rather than a wrong one", inv, "0,1", "GPU-x,GPU-y", nil, "no GPU-x"},
+		{"MIG that the inventory does not know", inv, "1", "MIG-x", nil, "no MIG-x"},
+		{"MIG without an inventory", nil, "1", "MIG-x", nil, "no inventory: MIG-x"},
+		{"garbage", inv, "0,x", "", nil, `"x"`},
+		{"endless range", inv, "0-65535", "", nil, "want numbers"},
+		{"none", inv, "", "", nil, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, _, err := Resolve(tt.inv, tt.indices, tt.visible)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("error %v, want %q", err, tt.err)
+			}
+		})
+	}
+}
+
+func TestInventoryRoundTrip(t *testing.T) {
+	dir := t.TempDir()
+	want := testInventory()
+	if err := WriteInventory(dir, *want); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.Stat(filepath.Join(dir, InventoryFile))
+	if err := WriteInventory(dir, *want); err != nil {
+		t.Fatal(err)
+	}
+	after, _ := os.Stat(filepath.Join(dir, InventoryFile))
+	if !os.SameFile(before, after) {
+		t.Error("an unchanged inventory was written again")
+	}
+	got, err := ReadInventory(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for name, text := range map[string]string{
+		"two documents":   `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[]}{}`,
+		"another version": `{"apiVersion":"quoin.dev/v2","kind":"Inventory","node":"n","entries":[]}`,
+		"not JSON":        `{`,
+		"wrong order":     `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[{"gresIndex":1,"minor":0,"uuid":"GPU-a","exporterID":"0"}]}`,
+		"bad exporter id": `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[{"gresIndex":0,"minor":0,"uuid":"GPU-a","exporterID":"a/b"}]}`,
+	} {
+		if _, err := parseInventory("inventory.json", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), "inventory.json: ") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// TestInventoryOfNewerAgent reads what this hook knows of it.
+func TestInventoryOfNewerAgent(t *testing.T) {
+	const text = `{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","x":1,"entries":[{"gresIndex":0,"minor":0,"uuid":"GPU-a","exporterID":"5","y":{}}]}`
+	inv, err := parseInventory("f", []byte(text))
+	if err != nil || len(inv.Entries) != 1 || inv.Entries[0].ExporterID != "5" {
+		t.Errorf("%+v, %v", inv, err)
+	}
+}
+
+func FuzzInventory(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"quoin.dev/v1alpha1","kind":"Inventory","node":"n","entries":[{"gresIndex":0,"minor":0,"uuid":"GPU-a","exporterID":"0.1"}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		inv, err := parseInventory("f", data)
+		if err != nil {
+			return
+		}
+		dir := t.TempDir()
+		if err := WriteInventory(dir, *inv); err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+		if _, err := ReadInventory(dir); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzResolve(f *testing.F) {
+	f.Add("0,2-3", "GPU-a,MIG-c")
+	f.Fuzz(func(t *testing.T, indices, visible string) {
+		gpus, _, _ := Resolve(testInventory(), indices, visible)
+		for _, g := range gpus {
+			if !dcgm.IsExporterID(g) {
+				t.Fatalf("exporter id %q", g)
+			}
+		}
+		if len(gpus) > maxGPUs {
+			t.Fatalf("%d GPUs", len(gpus))
+		}
+	})
+}
+
+// TestFindInventory has the hook of another boot, and of an emptied run directory,
+// find the inventory that was last known, and never take it for this boot's.
+func TestFindInventory(t *testing.T) {
+	run, dir := t.TempDir(), t.TempDir()
+	bootFile := filepath.Join(t.TempDir(), "boot_id")
+	setBootFile(t, bootFile)
+	m := dcgm.Mapping{Dir: dir}
+	boot := func(id string) {
+		t.Helper()
+		if err := os.WriteFile(bootFile, []byte(id+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(step string, found, current bool, said string) {
+		t.Helper()
+		inv, is, err := FindInventory(run, m)
+		if (inv != nil) != found || is != current || (err == nil) != (said == "") || err != nil && !strings.Contains(err.Error(), said) {
+			t.Errorf("%s: %+v, current %t, %v", step, inv, is, err)
+		}
+		if inv != nil && inv.Entries[0].ExporterID != "5" {
+			t.Errorf("%s: %+v", step, inv)
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	boot("b1")
+	check("nothing", false, false, "no such file")
+	inv := *testInventory()
+	inv.BootID = "b1"
+	must(WriteInventory(run, inv))
+	check("this boot's", true, true, "")
+	must(KeepInventory(m, inv))
+	boot("b2")
+	check("another boot's", true, false, "is of another boot")
+	must(os.Remove(filepath.Join(run, InventoryFile)))
+	check("the copy", true, false, "no such file")
+	boot("b1")
+	check("the copy is not the agent's word", true, false, "no such file")
+	must(os.WriteFile(filepath.Join(m.Staging(), InventoryFile), []byte("{"), 0o600))
+	check("a broken copy", false, false, "no such file")
+	m.Dir = filepath.Join(dir, "missing")
+	must(KeepInventory(m, inv))
+	if _, err := os.Stat(m.Dir); !os.IsNotExist(err) {
+		t.Errorf("the mapping directory was made: %v", err)
+	}
+}

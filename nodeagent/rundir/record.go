@@ -1,0 +1,226 @@
+package rundir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Record is what a Prolog leaves of a job, and its Epilog removes.
+type Record struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	JobID      string `json:"jobID"`
+	Run
+	// BootID is the node's boot that the job runs in.
+	BootID    string `json:"bootID,omitempty"`
+	User      string `json:"user,omitempty"`
+	UID       string `json:"uid,omitempty"`
+	Partition string `json:"partition,omitempty"`
+	Account   string `json:"account,omitempty"`
+	Cluster   string `json:"cluster,omitempty"`
+	// Node is the slurmd's name, NodeList and NumNodes are the job's.
+	Node     string `json:"node,omitempty"`
+	NodeList string `json:"nodeList,omitempty"`
+	NumNodes string `json:"numNodes,omitempty"`
+	// EndTime is the planned end in seconds since 1970.
+	EndTime string `json:"endTime,omitempty"`
+	// Contain says that slurmd keeps an external step for each job.
+	Contain bool `json:"contain,omitempty"`
+	// ArrayJobID, ArrayTaskID and JobName are known where the hook may ask slurmctld.
+	ArrayJobID  string `json:"arrayJobID,omitempty"`
+	ArrayTaskID string `json:"arrayTaskID,omitempty"`
+	JobName     string `json:"jobName,omitempty"`
+	// GPUs are the exporter's ids that the job holds, UUIDs their identities
+	// where they are known.
+	GPUs  []string `json:"gpus"`
+	UUIDs []string `json:"uuids,omitempty"`
+	// Leaving are ids of an earlier run whose Epilog was lost: what is left of it
+	// there goes with this run.
+	Leaving []string `json:"leaving,omitempty"`
+	// Indices and Visible are what Slurm said: GRES indices, and the UUIDs of
+	// CUDA_VISIBLE_DEVICES. Unresolved is true when no inventory of this boot was
+	// there to tell GPUs by, or one that did not have all, so that GPUs is a guess.
+	Indices    string `json:"indices,omitempty"`
+	Visible    string `json:"visible,omitempty"`
+	Unresolved bool   `json:"unresolved,omitempty"`
+	// MappingDir is where the ids were written.
+	MappingDir string `json:"mappingDir"`
+	// Written is when the record was, by its file.
+	Written time.Time `json:"-"`
+}
+
+const recordKind = "JobRecord"
+
+// JobIdentity tells jobs of one id apart: those of several clusters, and of several
+// slurmds of one host. What is empty is not known and tells nothing apart.
+type JobIdentity struct{ JobID, Cluster, Node string }
+
+// Identity returns whose the record is.
+func (r *Record) Identity() JobIdentity { return JobIdentity{r.JobID, r.Cluster, r.Node} }
+
+// Same says whether two identities can be one job's.
+func (j JobIdentity) Same(other JobIdentity) bool {
+	same := func(a, b string) bool { return a == b || a == "" || b == "" }
+	return j.JobID == other.JobID && same(j.Cluster, other.Cluster) && same(j.Node, other.Node)
+}
+
+// longKey is the record's key beside another job of the same id.
+func (j JobIdentity) longKey() string {
+	return j.JobID + "@" + keyPart(j.Cluster) + "@" + keyPart(j.Node)
+}
+
+// isPlainPart says whether a name can be part of a file's name as it is.
+func isPlainPart(s string) bool { return dcgm.ConsistsOf(s, 0, 32, "_.-") }
+
+// keyPart makes a name part of a file's name: at most 32 characters, and another
+// for each name.
+func keyPart(name string) string {
+	if isPlainPart(name) {
+		return name
+	}
+	readable := strings.Map(func(r rune) rune {
+		if r < 0x80 && isPlainPart(string(r)) {
+			return r
+		}
+		return '_'
+	}, name)
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(name)) // never fails
+	return fmt.Sprintf("%.15s+%016x", readable, sum.Sum64())
+}
+
+// jobOfKey returns the job id in a key.
+func jobOfKey(key string) string {
+	job, _, _ := strings.Cut(key, "@")
+	return job
+}
+
+// FindRecord reads a job's record and returns its key; nil without an error when
+// there is none. Without one the key is what a new record would have. A record
+// that cannot be read is taken for the job's own.
+func FindRecord(runDir string, id JobIdentity) (key string, r *Record, err error) {
+	if err := dcgm.CheckJobID(id.JobID); err != nil {
+		return "", nil, err
+	}
+	long := id.longKey()
+	if r, err := ReadRecord(runDir, long); r != nil || err != nil {
+		return long, r, err
+	}
+	r, err = ReadRecord(runDir, id.JobID)
+	if r == nil || r.Identity().Same(id) {
+		return id.JobID, r, err
+	}
+	if boot := BootID(); r.BootID != "" && boot != "" && r.BootID != boot {
+		return id.JobID, nil, nil // it is of no job that lives
+	}
+	return long, nil, nil
+}
+
+// WriteRecord writes a record by rename, under a key of FindRecord.
+func WriteRecord(runDir, key string, r Record) error { return r.write(runDir, jobsFolder, key) }
+
+// ReadRecord reads the record of a key; nil without an error when there is none.
+func ReadRecord(runDir, key string) (*Record, error) { return readRecord(runDir, jobsFolder, key) }
+
+// RemoveRecord removes a record, which may be missing.
+func RemoveRecord(runDir, key string) error { return removeRecord(runDir, jobsFolder, key) }
+
+// ReadRecords reads all records by key, and says by key which cannot be read. An
+// error of the folder itself is under the empty key; a missing one has no records.
+func ReadRecords(runDir string) (map[string]Record, map[string]error) {
+	records, failed := make(map[string]Record), make(map[string]error)
+	keys, err := recordKeys(runDir, jobsFolder)
+	if err != nil {
+		failed[""] = fmt.Errorf("read job records: %w", err)
+	}
+	for _, key := range keys {
+		if r, err := ReadRecord(runDir, key); err != nil {
+			failed[key] = err
+		} else if r != nil {
+			records[key] = *r
+		}
+	}
+	return records, failed
+}
+
+func recordKeys(runDir, folder string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(runDir, folder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var keys []string
+	for _, e := range entries {
+		if key, is := strings.CutSuffix(e.Name(), ".json"); is && !strings.HasPrefix(key, ".") {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// Tidy removes what killed writers have left in a run directory.
+func Tidy(runDir string) {
+	for _, folder := range []string{jobsFolder, releaseFolder, summaryFolder} {
+		atomicfile.Tidy(filepath.Join(runDir, folder))
+	}
+}
+
+func (r Record) write(runDir, folder, key string) error {
+	if err := dcgm.CheckJobID(r.JobID); err != nil {
+		return err
+	}
+	if jobOfKey(key) != r.JobID || strings.ContainsAny(key, "/\x00") {
+		return fmt.Errorf("job record %q: want a key of job %s", key, r.JobID)
+	}
+	r.APIVersion, r.Kind = topology.APIVersion, recordKind
+	return writeJSON(runDir, filepath.Join(folder, key+".json"), r)
+}
+
+func readRecord(runDir, folder, key string) (*Record, error) {
+	if err := dcgm.CheckJobID(jobOfKey(key)); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(runDir, folder, key+".json")
+	data, written, err := atomicfile.ReadTime(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read job record: %w", err)
+	}
+	r, err := parseRecord(data, jobOfKey(key))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	r.Written = written
+	return r, nil
+}
+
+// parseRecord reads a record of any version: an older one says less, and what a
+// newer one says more is left out.
+func parseRecord(data []byte, job string) (*Record, error) {
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, err
+	}
+	if r.APIVersion != topology.APIVersion || r.Kind != recordKind || r.JobID != job {
+		return nil, fmt.Errorf("apiVersion %q, kind %q, job %q: want %q, %q, %q", r.APIVersion, r.Kind, r.JobID, topology.APIVersion, recordKind, job)
+	}
+	return &r, nil
+}
+
+func removeRecord(runDir, folder, key string) error {
+	if err := os.Remove(filepath.Join(runDir, folder, key+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove job record: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package rundir
+
+import (
+	"strconv"
+	"time"
+)
+
+// Run tells two runs of one job apart. SLURM_RESTART_COUNT would not: a requeued
+// job's first Epilog already says 1.
+type Run struct {
+	// SLUID is Slurm's from 26.05; StartTime is in seconds since 1970.
+	SLUID     string `json:"sluid,omitempty"`
+	StartTime string `json:"startTime,omitempty"`
+}
+
+// After says whether r is a later run than other; not when it cannot be told,
+// but that two SLUIDs differ without a time to compare.
+func (r Run) After(other Run) bool {
+	differ := r.SLUID != "" && other.SLUID != "" && r.SLUID != other.SLUID
+	if r.SLUID != "" && r.SLUID == other.SLUID {
+		return false
+	}
+	a, err1 := strconv.ParseInt(r.StartTime, 10, 64)
+	b, err2 := strconv.ParseInt(other.StartTime, 10, 64)
+	if err1 != nil || err2 != nil || a == b {
+		return differ
+	}
+	return a > b
+}
+
+// Started is when Slurm says that the run began; the zero time where it does not.
+func (r Run) Started() time.Time {
+	seconds, err := strconv.ParseInt(r.StartTime, 10, 64)
+	if err != nil || seconds <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
+}
+
+func (r Run) String() string {
+	if r.SLUID != "" {
+		return r.SLUID
+	}
+	return r.StartTime
+}

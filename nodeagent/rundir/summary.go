@@ -1,0 +1,145 @@
+package rundir
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Summary is what is left of a job on this node when it has ended.
+type Summary struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Key is the record's.
+	Key    string `json:"key"`
+	Record Record `json:"record"`
+	// Use is nil where no agent took a sample.
+	Use *Use `json:"use,omitempty"`
+	// Ended is in seconds since 1970.
+	Ended int64 `json:"ended"`
+	// ExitCode is code:signal, empty where Slurm did not say it.
+	ExitCode string `json:"exitCode,omitempty"`
+}
+
+const (
+	summaryKind   = "JobSummary"
+	summaryFolder = "summaries"
+	// maxFileName is the longest name that a file can have, in bytes.
+	maxFileName = 255
+)
+
+// SummaryDir is the run directory's spool of summaries.
+func SummaryDir(runDir string) string { return filepath.Join(runDir, summaryFolder) }
+
+// Name is the name of the summary's file: no two runs, and no two nodes, have one.
+// A job can run twice within a second, which its SLUIDs tell.
+func (s *Summary) Name() string {
+	start := s.Record.StartTime
+	if !isPlainPart(start) || len(start) > 20 {
+		start = "0"
+	}
+	name := start + "-" + s.Key + "-" + keyPart(s.Record.Node)
+	if run := keyPart(s.Record.SLUID); run != "" && len(name)+len(run) < maxFileName-len("-.json") {
+		name += "-" + run
+	}
+	return name + ".json"
+}
+
+// WriteSummary writes a summary into dir by rename. One of the same run stays: who
+// wrote it was killed before he had removed the record, and knew more.
+func WriteSummary(dir string, s Summary) error {
+	if err := dcgm.CheckJobID(s.Record.JobID); err != nil {
+		return fmt.Errorf("write job summary: %w", err)
+	}
+	if jobOfKey(s.Key) != s.Record.JobID || strings.ContainsAny(s.Key, "/\x00") {
+		return fmt.Errorf("write job summary: key %q: want one of job %s", s.Key, s.Record.JobID)
+	}
+	s.APIVersion, s.Kind = topology.APIVersion, summaryKind
+	s.Record.APIVersion, s.Record.Kind = topology.APIVersion, recordKind
+	data, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("write job summary: %w", err)
+	}
+	if len(data) >= maxSummary {
+		return fmt.Errorf("write job summary: %d bytes, want less than %d", len(data), maxSummary)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("write job summary: %w", err)
+	}
+	path := filepath.Join(dir, s.Name())
+	if was, err := readSummary(path); err == nil && was.Key == s.Key && was.Record.Run == s.Record.Run {
+		return nil
+	}
+	return atomicfile.Replace(dir, path, append(data, '\n'))
+}
+
+// ReadSummaries reads the summaries of a directory, the oldest first; of these jobs
+// where some are named. What cannot be read is said in the error, file by file,
+// beside what can. A missing directory has none.
+func ReadSummaries(dir string, jobs ...string) ([]Summary, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read job summaries: %w", err)
+	}
+	var all []Summary
+	var failed error
+	for _, e := range entries {
+		if !isSummary(e.Name()) || !isSummaryOf(e.Name(), jobs) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		s, err := readSummary(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // pruned just now
+		} else if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", path, err))
+			continue
+		}
+		all = append(all, *s)
+	}
+	slices.SortStableFunc(all, func(a, b Summary) int { return cmp.Compare(a.Ended, b.Ended) })
+	return all, failed
+}
+
+// isSummaryOf says whether a file may be of one of the jobs, by its name.
+func isSummaryOf(name string, jobs []string) bool {
+	_, key, _ := strings.Cut(name, "-")
+	return len(jobs) == 0 || slices.ContainsFunc(jobs, func(job string) bool {
+		rest, is := strings.CutPrefix(key, job)
+		return is && rest != "" && strings.ContainsAny(rest[:1], "-@")
+	})
+}
+
+func readSummary(path string) (*Summary, error) {
+	data, err := atomicfile.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseSummary(data)
+}
+
+func parseSummary(data []byte) (*Summary, error) {
+	var s Summary
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, err
+	}
+	if s.APIVersion != topology.APIVersion || s.Kind != summaryKind || s.Record.Kind != recordKind || jobOfKey(s.Key) != s.Record.JobID {
+		return nil, fmt.Errorf("apiVersion %q, kind %q, key %q of job %q: want %q, %q and the job's key", s.APIVersion, s.Kind, s.Key, s.Record.JobID, topology.APIVersion, summaryKind)
+	}
+	if err := dcgm.CheckJobID(s.Record.JobID); err != nil {
+		return nil, err
+	}
+	return &s, nil
+}

@@ -1,0 +1,196 @@
+package rundir
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Use is how a job has used its devices on this node so far. The agent keeps it
+// beside the job's record while the job runs.
+type Use struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	JobID      string `json:"jobID"`
+	Run
+	// Since is when the agent first saw the job, Until when it last took a sample.
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+	// Contained says that the job's external step, or its batch step, was seen to
+	// live here: when it is gone the job has ended on this node.
+	Contained bool `json:"contained,omitempty"`
+	// Clique is the node's NVLink clique.
+	Clique  string      `json:"clique,omitempty"`
+	Devices []DeviceUse `json:"devices"`
+}
+
+// DeviceUse sums up the samples of one device that the job held. What could not
+// be sampled is nil. A device that several jobs hold counts whole for each.
+type DeviceUse struct {
+	UUID string `json:"uuid"`
+	// ExporterID is as in the inventory: GPU, or GPU.instance.
+	ExporterID string `json:"exporterID,omitempty"`
+	Product    string `json:"product,omitempty"`
+	// Released says that the job had the device before and no longer has it.
+	Released bool `json:"released,omitempty"`
+	// Samples is how many were taken, over Seconds.
+	Samples int     `json:"samples"`
+	Seconds float64 `json:"seconds"`
+	// IdleSeconds are those without a process and without utilisation.
+	IdleSeconds float64 `json:"idleSeconds"`
+	// Used is true once a sample has shown a process or utilisation.
+	Used        bool   `json:"used"`
+	Utilization *Stat  `json:"utilization,omitempty"` // 0 to 1
+	SMActivity  *Stat  `json:"smActivity,omitempty"`  // 0 to 1
+	Memory      *Stat  `json:"memory,omitempty"`      // bytes
+	MemoryTotal uint64 `json:"memoryTotal,omitempty"` // bytes
+	Power       *Stat  `json:"power,omitempty"`       // watts
+	// Energy is in joules: the difference of the device's counter; power over
+	// time where there is none.
+	Energy *float64 `json:"energy,omitempty"`
+	// Sampled is when the last sample was taken, Counter the device's energy
+	// counter in it.
+	Sampled *time.Time `json:"sampled,omitempty"`
+	Counter *float64   `json:"counter,omitempty"`
+}
+
+// Stat is a mean over Seconds, and the largest sample.
+type Stat struct {
+	Mean    float64 `json:"mean"`
+	Max     float64 `json:"max"`
+	Seconds float64 `json:"seconds"`
+}
+
+// NewUse is the use of a job that was first seen at a time.
+func NewUse(job string, run Run, since time.Time) *Use {
+	return &Use{APIVersion: topology.APIVersion, Kind: useKind, JobID: job, Run: run, Since: since, Until: since, Devices: []DeviceUse{}}
+}
+
+// Hold makes these devices the ones that the job has: others keep their sums and
+// take no more samples. Devices without a UUID cannot be sampled and are left out.
+func (u *Use) Hold(devices []Entry) {
+	held := make([]DeviceUse, 0, len(devices))
+	for _, e := range devices {
+		if e.UUID == "" || slices.ContainsFunc(held, func(d DeviceUse) bool { return d.UUID == e.UUID }) {
+			continue
+		}
+		d := DeviceUse{UUID: e.UUID}
+		if i := u.index(e.UUID); i >= 0 {
+			if d = u.Devices[i]; d.Released {
+				d.Sampled, d.Counter = nil, nil
+			}
+		}
+		d.ExporterID, d.Product, d.Released = e.ExporterID, e.Product, false
+		held = append(held, d)
+	}
+	for _, d := range u.Devices {
+		if !slices.ContainsFunc(held, func(h DeviceUse) bool { return h.UUID == d.UUID }) {
+			d.Released = true
+			held = append(held, d)
+		}
+	}
+	u.Devices = held
+}
+
+func (u *Use) index(uuid string) int {
+	return slices.IndexFunc(u.Devices, func(d DeviceUse) bool { return d.UUID == uuid })
+}
+
+// maxGap is how many intervals may be between two samples for the second to speak
+// for the time since the first.
+const maxGap = 3
+
+// Add adds a sample that was taken at a time, one of those that are taken every
+// interval. Of each device that the job holds it speaks for the time since the
+// one before; the first since the job's last sample, or since the job was first
+// seen. After a gap of more than three intervals, or a clock that went back, it
+// speaks for one interval. Devices that the sample lacks keep their sums.
+func (u *Use) Add(s topology.Sample, at time.Time, interval time.Duration) {
+	for i := range s.Devices {
+		k := u.index(s.Devices[i].UUID)
+		if k < 0 || u.Devices[k].Released {
+			continue
+		}
+		d := &u.Devices[k]
+		since := u.Until // it may be the job's since then only
+		if d.Sampled != nil {
+			since = *d.Sampled
+		}
+		d.add(&s.Devices[i], Covered(since, at, interval).Seconds())
+		d.Sampled = &at
+	}
+	u.Until = at
+}
+
+// Covered is the time for which a sample at a time speaks, when the one before
+// was taken at since and they are taken every interval.
+func Covered(since, at time.Time, interval time.Duration) time.Duration {
+	if d := at.Sub(since); d >= 0 && d <= maxGap*interval {
+		return d
+	}
+	return interval
+}
+
+// add adds a sample that speaks for so many seconds.
+func (d *DeviceUse) add(s *topology.DeviceUse, seconds float64) {
+	d.Samples++
+	d.Seconds += seconds
+	if s.Idle() {
+		d.IdleSeconds += seconds
+	}
+	d.Used = d.Used || s.Busy()
+	d.Utilization = d.Utilization.with(s.Utilization, seconds)
+	d.SMActivity = d.SMActivity.with(s.SMActivity, seconds)
+	d.Power = d.Power.with(s.Power, seconds)
+	if s.MemoryUsed != nil {
+		used := float64(*s.MemoryUsed)
+		d.Memory = d.Memory.with(&used, seconds)
+	}
+	if s.MemoryTotal != nil {
+		d.MemoryTotal = *s.MemoryTotal
+	}
+	d.addEnergy(s, seconds)
+}
+
+// addEnergy adds what the device took since the sample before. The counter knows
+// it over gaps too. A counter that went back began anew when the driver was
+// loaded again, and what it says came since.
+func (d *DeviceUse) addEnergy(s *topology.DeviceUse, seconds float64) {
+	var joules float64
+	switch {
+	case s.Energy != nil && d.Counter != nil && *s.Energy >= *d.Counter:
+		joules = *s.Energy - *d.Counter
+	case s.Energy != nil && d.Counter != nil:
+		joules = *s.Energy
+	case s.Power != nil:
+		joules = *s.Power * seconds
+	default:
+		d.Counter = s.Energy
+		return
+	}
+	d.Counter = s.Energy
+	if d.Energy != nil {
+		joules += *d.Energy
+	}
+	d.Energy = &joules
+}
+
+// with returns the statistic with one more value, which speaks for so many
+// seconds; nil while there was none.
+func (s *Stat) with(value *float64, seconds float64) *Stat {
+	switch {
+	case value == nil:
+		return s
+	case s == nil:
+		return &Stat{Mean: *value, Max: *value, Seconds: seconds}
+	}
+	out := Stat{Mean: s.Mean, Max: max(s.Max, *value), Seconds: s.Seconds + seconds}
+	switch {
+	case s.Seconds == 0: // the first spoke for no time
+		out.Mean = *value
+	case seconds > 0:
+		out.Mean += (*value - s.Mean) * (seconds / out.Seconds)
+	}
+	return &out
+}

@@ -1,0 +1,157 @@
+package rundir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+const (
+	useFolder = "use"
+	useKind   = "JobUse"
+)
+
+// isUseKey knows the form of a record's key: a job id, and where that alone would name
+// two jobs the cluster and the node, with an @ before each.
+func isUseKey(key string) bool {
+	return dcgm.ConsistsOf(key, 1, 241, "_.+@-") && key[0] != '.' && key[0] != '@'
+}
+
+func usePath(runDir, key string) (string, error) {
+	if !isUseKey(key) {
+		return "", fmt.Errorf("key of a job's record %q: want the name of its file without .json", key)
+	}
+	return filepath.Join(runDir, useFolder, key+".json"), nil
+}
+
+// WriteUse writes how the job of the record with that key has used its devices,
+// by rename.
+func WriteUse(runDir, key string, u *Use) error {
+	if _, err := usePath(runDir, key); err != nil {
+		return err
+	}
+	out := *u
+	out.APIVersion, out.Kind = topology.APIVersion, useKind
+	if err := out.check(); err != nil {
+		return fmt.Errorf("write use of job %s: %w", u.JobID, err)
+	}
+	return writeJSON(runDir, filepath.Join(useFolder, key+".json"), out)
+}
+
+// ReadUse reads a job's use; nil without an error when there is none.
+func ReadUse(runDir, key string) (*Use, error) {
+	path, err := usePath(runDir, key)
+	if err != nil {
+		return nil, err
+	}
+	data, err := atomicfile.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read use of a job: %w", err)
+	}
+	return parseUse(path, data)
+}
+
+// RemoveUse removes a job's use, which may be missing.
+func RemoveUse(runDir, key string) error {
+	path, err := usePath(runDir, key)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove use of a job: %w", err)
+	}
+	return nil
+}
+
+// UseKeys lists the keys of the records that have a use beside them.
+func UseKeys(runDir string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(runDir, useFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list uses of jobs: %w", err)
+	}
+	var keys []string
+	for _, e := range entries {
+		if key, is := strings.CutSuffix(e.Name(), ".json"); is && isUseKey(key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// TidyUses removes what killed writers have left.
+func TidyUses(runDir string) { atomicfile.Tidy(filepath.Join(runDir, useFolder)) }
+
+// parseUse reads a use. Keys that a newer version writes are left out.
+func parseUse(path string, data []byte) (*Use, error) {
+	var u Use
+	if err := json.Unmarshal(data, &u); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if u.APIVersion != topology.APIVersion || u.Kind != useKind {
+		return nil, fmt.Errorf("%s: apiVersion %q, kind %q: want %q, %q", path, u.APIVersion, u.Kind, topology.APIVersion, useKind)
+	}
+	if err := u.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &u, nil
+}
+
+// check refuses what no sum of samples can be.
+func (u *Use) check() error {
+	if err := dcgm.CheckJobID(u.JobID); err != nil {
+		return err
+	}
+	seen := make(map[string]bool, len(u.Devices))
+	for i := range u.Devices {
+		d := &u.Devices[i]
+		if d.UUID == "" || seen[d.UUID] {
+			return fmt.Errorf("devices[%d].uuid %q: want each device once, by its UUID", i, d.UUID)
+		}
+		seen[d.UUID] = true
+		if err := d.check(); err != nil {
+			return fmt.Errorf("devices[%d].%w", i, err)
+		}
+	}
+	return nil
+}
+
+func (d *DeviceUse) check() error {
+	if d.Samples < 0 {
+		return fmt.Errorf("samples %d: want 0 or more", d.Samples)
+	}
+	type number struct {
+		name  string
+		value *float64
+	}
+	for _, n := range []number{{"seconds", &d.Seconds}, {"idleSeconds", &d.IdleSeconds}, {"energy", d.Energy}, {"counter", d.Counter}} {
+		if n.value != nil && !possible(*n.value) {
+			return fmt.Errorf("%s %g: want 0 or more", n.name, *n.value)
+		}
+	}
+	type stat struct {
+		name string
+		*Stat
+	}
+	for _, s := range []stat{{"utilization", d.Utilization}, {"smActivity", d.SMActivity}, {"memory", d.Memory}, {"power", d.Power}} {
+		if s.Stat != nil && (!possible(s.Mean) || !possible(s.Max) || !possible(s.Seconds)) {
+			return fmt.Errorf("%s %+v: want numbers of 0 or more", s.name, *s.Stat)
+		}
+	}
+	return nil
+}
+
+// possible refuses what is negative, no number, or without end.
+func possible(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }

@@ -1,0 +1,156 @@
+package rundir
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// fullUse has something in every field.
+func fullUse() *Use {
+	u := NewUse("7", Run{SLUID: "s7", StartTime: "1772366400"}, first)
+	u.Contained, u.Clique = true, "8a61c302-0000-4000-8000-000000000001.4"
+	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "3", Product: "NVIDIA H100"}, {UUID: "MIG-b", ExporterID: "4.7", Product: "NVIDIA H100 1g.10gb"}})
+	s := topology.Sample{Devices: []topology.DeviceUse{{UUID: "GPU-a", Utilization: new(0.5), SMActivity: new(0.25), MemoryUsed: new(uint64(1 << 30)), MemoryTotal: new(uint64(80 << 30)),
+		Power: new(350.0), Energy: new(1e6), Processes: new(1)}, {UUID: "MIG-b", Processes: new(0)}}}
+	u.Add(s, first.Add(every), every)
+	u.Hold([]Entry{{UUID: "GPU-a", ExporterID: "3", Product: "NVIDIA H100"}})
+	return u
+}
+
+func TestUseFile(t *testing.T) {
+	dir := t.TempDir()
+	want := fullUse()
+	for _, key := range []string{"7", "7@cluster@node-1.example", "7.b@c@n"} {
+		if got, err := ReadUse(dir, key); got != nil || err != nil {
+			t.Fatalf("before: %+v, %v", got, err)
+		}
+		if err := WriteUse(dir, key, want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadUse(dir, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}
+	keys, err := UseKeys(dir)
+	if diff := cmp.Diff([]string{"7", "7.b@c@n", "7@cluster@node-1.example"}, keys); diff != "" || err != nil {
+		t.Fatalf("%v (-want +got):\n%s", err, diff)
+	}
+	for range 2 { // the second time it is gone already
+		if err := RemoveUse(dir, "7"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if keys, err = UseKeys(dir); len(keys) != 2 || err != nil {
+		t.Fatalf("%v, %v", keys, err)
+	}
+}
+
+// An agent that was killed between two samples goes on where it was.
+func TestUseGoesOnAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	sample := func(s float64) topology.Sample {
+		return topology.Sample{Devices: []topology.DeviceUse{{UUID: "GPU-a", Utilization: new(s / 100), Processes: new(1), Energy: new(100 * s), Power: new(s)}}}
+	}
+	without := NewUse("7", Run{}, first)
+	without.Hold([]Entry{{UUID: "GPU-a"}})
+	with := *without
+	for s := 10.0; s <= 100; s += 10 {
+		at := first.Add(time.Duration(s) * time.Second)
+		without.Add(sample(s), at, every)
+		with.Add(sample(s), at, every)
+		if err := WriteUse(dir, "7", &with); err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadUse(dir, "7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		with = *again
+	}
+	if diff := cmp.Diff(without, &with); diff != "" {
+		t.Errorf("(-without +with restarts):\n%s", diff)
+	}
+}
+
+func TestBadUses(t *testing.T) {
+	dir := t.TempDir()
+	for _, key := range []string{"", "../7", "a/b", ".new-1", strings.Repeat("7", 300)} {
+		_, err := ReadUse(dir, key)
+		for _, err := range []error{err, WriteUse(dir, key, fullUse()), RemoveUse(dir, key)} {
+			if err == nil || !strings.Contains(err.Error(), "want the name of its file") {
+				t.Errorf("%q: %v", key, err)
+			}
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, useFolder), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const head = `{"apiVersion":"quoin.dev/v1alpha1","kind":"JobUse","jobID":"7"`
+	for text, want := range map[string]string{
+		``: "unexpected end",
+		`{"apiVersion":"quoin.dev/v1alpha1","kind":"JobRecord","jobID":"7"}`: `kind "JobRecord": want`,
+		head + `,"devices":[{"uuid":""}]}`:                                   `devices[0].uuid ""`,
+		head + `,"devices":[{"uuid":"GPU-a"},{"uuid":"GPU-a"}]}`:             `devices[1].uuid "GPU-a"`,
+		head + `,"devices":[{"uuid":"GPU-a","samples":-1}]}`:                 `samples -1`,
+		head + `,"devices":[{"uuid":"GPU-a","seconds":-1}]}`:                 `seconds -1`,
+		head + `,"devices":[{"uuid":"GPU-a","energy":-1}]}`:                  `energy -1`,
+		head + `,"devices":[{"uuid":"GPU-a","power":{"mean":-1}}]}`:          `power {Mean:-1`,
+		strings.Replace(head, `"7"`, `"a b"`, 1) + `}`:                       `job id "a b"`,
+		head + `,"since":"yesterday"}`:                                       `parsing time`,
+	} {
+		path := filepath.Join(dir, useFolder, "7.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadUse(dir, "7"); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s\nerror %v, want %q and the file", text, err, want)
+		}
+	}
+	if _, err := parseUse("f", []byte(head+`,"temperature":3,"devices":[{"uuid":"GPU-a","fan":1}]}`)); err != nil {
+		t.Errorf("keys of a newer version: %v", err)
+	}
+}
+
+func FuzzParseUse(f *testing.F) {
+	dir := f.TempDir()
+	if err := WriteUse(dir, "7", fullUse()); err != nil {
+		f.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, useFolder, "7.json"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		u, err := parseUse("f", data)
+		if err != nil {
+			return
+		}
+		if err := u.check(); err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+		once, err := json.Marshal(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := parseUse("f", once)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(u, again); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
