@@ -16,7 +16,8 @@ import (
 
 // machineFlags adds the flags that say which machine is read.
 func (s *settings) machineFlags(cmd *cobra.Command, node *string) {
-	s.keyFlag(cmd, "simulate", "agent.simulate", "read a simulated machine of this `site` (a file, or a site of quoin demo --list) instead of NVML", simulated.Shipped()...)
+	s.keyFlag(cmd, "simulate", "agent.simulate", "read a simulated machine of this `site` (a file, or a site of quoin demo --list) instead of NVML")
+	complete(cmd, "simulate", cobra.ShellCompDirectiveDefault, simulated.Shipped()...)
 	cmd.Flags().StringVar(node, "node", os.Getenv("NODE_NAME"), "`name` of this node; default: $NODE_NAME, else the host's name")
 }
 
