@@ -187,25 +187,6 @@ func (m *membership) check(want int, words ...string) {
 	}
 }
 
-// atRest expects no write of the publisher's.
-func (m *membership) atRest() {
-	m.t.Helper()
-	_, offset, err := m.cluster.Writes(0)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	time.Sleep(15 * time.Second)
-	writes, _, err := m.cluster.Writes(offset)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	for _, w := range writes {
-		if strings.Contains(w.User, "quoin") {
-			m.t.Errorf("at rest: %+v", w)
-		}
-	}
-}
-
 // conflict has a worker pod claim the channel that the node's holder has.
 func (m *membership) conflict(node string) {
 	m.t.Helper()

@@ -1,12 +1,15 @@
 package manifests_test
 
 import (
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
@@ -63,8 +66,7 @@ func (o *observed) traffic() {
 			o.t.Errorf("the log has no %q at the start: it would have none later either", must)
 		}
 	}
-	time.Sleep(restTime)
-	o.expect("at rest")
+	o.rest()
 
 	for _, node := range []string{"r00n03", "r03n15"} { // a peer of an agent's node, and an agent's own
 		status := []kuberig.Request{{User: publisherUser, Verb: "patch", Resource: "nodes/status", Name: node}}
@@ -82,6 +84,26 @@ func (o *observed) traffic() {
 		own.gateIs(o.t, imex.ReasonReady)
 		o.expect(node+" is ready", status...)
 	}
+}
+
+// rest waits until the first publication is made and nothing was asked for restTime.
+func (o *observed) rest() {
+	o.t.Helper()
+	imexrig.Eventually(o.t, "published", func() bool {
+		_, err := o.cluster.Client().CoreV1().ConfigMaps("slurm").Get(o.t.Context(), "quoin-slurm", metav1.GetOptions{})
+		return err == nil
+	})
+	asked := func(r kuberig.Request) bool { return r.Verb != "watch" }
+	for range 10 {
+		o.taken()
+		time.Sleep(restTime)
+		last := o.taken()
+		if !slices.ContainsFunc(last, asked) {
+			return
+		}
+		o.t.Logf("not at rest yet: %+v", last)
+	}
+	o.t.Errorf("something is asked every %s", restTime)
 }
 
 // expect compares the requests since the last time; a watch that the API server has
