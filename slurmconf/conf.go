@@ -59,13 +59,7 @@ func joinSizes(sizes []int) string {
 // is "default", as Slurm calls it. Errors are *ParseError. It takes what one
 // release or another loads; Lint says which.
 func ParseConf(name string, data []byte) (Topology, error) {
-	var included *ParseError
-	lines, err := scanConf(name, data, func(line int, file string) {
-		included = &ParseError{File: name, Line: line, Key: "Include", Message: fmt.Sprintf("%s is not read here: put its lines into this file", file)}
-	})
-	if err == nil {
-		err = included
-	}
+	lines, err := scanWhole(name, data)
 	if err != nil {
 		return Topology{}, err
 	}
@@ -73,7 +67,7 @@ func ParseConf(name string, data []byte) (Topology, error) {
 		return Topology{}, &ParseError{File: name, Line: 1, Message: "no blocks and no switches: want lines of BlockName= or SwitchName="}
 	}
 	t := Topology{Name: "default", Default: true}
-	if strings.EqualFold(lines[0].key, "SwitchName") {
+	if strings.EqualFold(lines[0].Key, "SwitchName") {
 		t.Tree = &TreeTopology{Switches: make([]Switch, 0, len(lines))}
 	} else {
 		t.Block = &BlockTopology{Blocks: make([]Block, 0, len(lines))}
@@ -86,19 +80,19 @@ func ParseConf(name string, data []byte) (Topology, error) {
 	return t, nil
 }
 
-func (t *Topology) addConfLine(file string, l *confLine) *ParseError {
+func (t *Topology) addConfLine(file string, l *Line) *ParseError {
 	var err *ParseError
 	switch {
-	case t.Block != nil && strings.EqualFold(l.key, "BlockName"):
-		b := Block{Name: l.value}
+	case t.Block != nil && strings.EqualFold(l.Key, "BlockName"):
+		b := Block{Name: l.Value}
 		err = l.eachAttr(file, "Nodes", func(_ int, v string) { b.Nodes = v })
 		t.Block.Blocks = append(t.Block.Blocks, b)
-	case t.Block != nil && strings.EqualFold(l.key, "BlockSizes"):
+	case t.Block != nil && strings.EqualFold(l.Key, "BlockSizes"):
 		if err = l.eachAttr(file, "", nil); err == nil {
-			t.Block.Sizes, err = parseSizes(file, l.line, l.value)
+			t.Block.Sizes, err = parseSizes(file, l.Number, l.Value)
 		}
-	case t.Tree != nil && strings.EqualFold(l.key, "SwitchName"):
-		s := Switch{Name: l.value}
+	case t.Tree != nil && strings.EqualFold(l.Key, "SwitchName"):
+		s := Switch{Name: l.Value}
 		err = l.eachAttr(file, "Nodes,Switches,LinkSpeed", func(i int, v string) {
 			switch i {
 			case 0:
@@ -108,7 +102,7 @@ func (t *Topology) addConfLine(file string, l *confLine) *ParseError {
 			}
 		})
 		if err == nil && s.Nodes != "" && s.Children != "" {
-			err = &ParseError{File: file, Line: l.line, Key: "SwitchName=" + s.Name, Message: "has both Nodes and Switches: want one of them"}
+			err = &ParseError{File: file, Line: l.Number, Key: "SwitchName=" + s.Name, Message: "has both Nodes and Switches: want one of them"}
 		}
 		t.Tree.Switches = append(t.Tree.Switches, s)
 	default:
@@ -116,18 +110,18 @@ func (t *Topology) addConfLine(file string, l *confLine) *ParseError {
 		if t.Tree != nil {
 			allowed = "SwitchName, for the file began with switches"
 		}
-		err = &ParseError{File: file, Line: l.line, Key: l.key, Message: "not allowed here: want " + allowed}
+		err = &ParseError{File: file, Line: l.Number, Key: l.Key, Message: "not allowed here: want " + allowed}
 	}
 	return err
 }
 
 // eachAttr calls set with the index of each key among the allowed ones,
 // separated by commas, and its value.
-func (l *confLine) eachAttr(file, allowed string, set func(i int, value string)) *ParseError {
-	for _, a := range l.attrs {
+func (l *Line) eachAttr(file, allowed string, set func(i int, value string)) *ParseError {
+	for _, a := range l.Attrs {
 		i, ok := 0, false
 		for word := range strings.SplitSeq(allowed, ",") {
-			if strings.EqualFold(word, a.key) {
+			if strings.EqualFold(word, a.Key) {
 				ok = true
 				break
 			}
@@ -138,12 +132,12 @@ func (l *confLine) eachAttr(file, allowed string, set func(i int, value string))
 			if allowed == "" {
 				want = "want nothing more on this line"
 			}
-			return &ParseError{File: file, Line: l.line, Key: a.key, Message: "unknown key after " + l.key + ": " + want}
+			return &ParseError{File: file, Line: l.Number, Key: a.Key, Message: "unknown key after " + l.Key + ": " + want}
 		}
-		if a.value == "" {
-			return &ParseError{File: file, Line: l.line, Key: a.key, Message: "empty value: leave the key out or give it a value"}
+		if a.Value == "" {
+			return &ParseError{File: file, Line: l.Number, Key: a.Key, Message: "empty value: leave the key out or give it a value"}
 		}
-		set(i, a.value)
+		set(i, a.Value)
 	}
 	return nil
 }

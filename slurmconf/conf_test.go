@@ -152,11 +152,19 @@ func TestParseErrors(t *testing.T) {
 	}
 	yaml := map[string]string{
 		"":                         "topology.yaml:1: there is no topology in the file: want a list",
-		"- topology: a\n  blok:\n": "topology.yaml:1: topology \"a\" has 0 kinds",
+		"- topology: a\n  blok:\n": "topology.yaml:2: key \"blok\" of a topology is not known",
 		"- topology: a\n  flat: true\n  foo: 1\n":                                   "topology.yaml:3: key \"foo\" of a topology is not known",
 		"- topology: a\n  block:\n    block_sizes: [4, x]\n":                        "topology.yaml:3: block_sizes: \"x\" is no size: want numbers",
 		"- topology: a\n  block:\n    blocks:\n      - block: b\n    nodes: [n1]\n": "topology.yaml:5: key \"nodes\" of block is not known",
-		"- a: [\n":                             "topology.yaml:",
+		"- a: [\n": "topology.yaml:1: did not find expected node content",
+		"- topology: a\n  flat: true\n  block: {}\n": "topology.yaml:1: topology \"a\" has 2 kinds",
+		"- topology: a\n  flat: maybe\n":             "topology.yaml:2: flat: \"maybe\": want true or false",
+		"- topology: a\n  topology: b\n":             "topology.yaml:2: key topology of a topology is given twice",
+		"- flat: true\n":                             "topology.yaml:1: the topology has no name",
+		"- topology: a\n  tree:\n    switches:\n      - switch: s\n        nodes: n1\n        children: t\n": "topology.yaml:4: switch s has nodes and children",
+		"- topology: a\n  block:\n    blocks:\n      - block: b\n      - nodes: n1\n":                        "topology.yaml:5: an item of blocks has no name",
+		"- topology: a\n  block: {blocks: &x [], block_sizes: *x}\n":                                         "topology.yaml:2: block_sizes: \"x\" is no size",
+		"- topology: a\n\t- b\n":               "topology.yaml:2: found a tab character",
 		"- topology: a\n  ring: {rings: []}\n": "topology.yaml:1: ring: not read here: want one of block, tree, flat",
 	}
 	for text, want := range yaml {
@@ -176,14 +184,6 @@ func TestParseErrors(t *testing.T) {
 	}
 	for text, want := range gres {
 		_, err := ParseGres("gres.conf", []byte(text))
-		checkParseError(t, text, err, want)
-	}
-	for text, want := range map[string]string{
-		"Topology is flat\n":        "scontrol:1: Topology: not known in the output",
-		"BlockName=a BlockIndex=x":  "scontrol:1: BlockIndex: \"x\" is no number",
-		"BlockName=a\nNodes=n1 x=2": "scontrol:2: Nodes=n1: not known",
-	} {
-		_, err := ParseShown("scontrol", []byte(text))
 		checkParseError(t, text, err, want)
 	}
 }

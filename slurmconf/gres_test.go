@@ -52,38 +52,6 @@ func TestRenderGresRefuses(t *testing.T) {
 	}
 }
 
-func TestParseShown(t *testing.T) {
-	const text = `BlockName=nvl-1 BlockIndex=0 Nodes=n[001-018] BlockSize=18
-BlockName=nvl-2 BlockIndex=1 BlockSize=18
-AggregatedBlock=nvl-[1-2] BlockIndex=2 Nodes=n[001-018] BlockSize=36
-
-`
-	got, err := ParseShown("scontrol", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := Shown{Blocks: []ShownBlock{
-		{Name: "nvl-1", Nodes: "n[001-018]", Size: 18},
-		{Name: "nvl-2", Index: 1, Size: 18},
-		{Name: "nvl-[1-2]", Aggregated: true, Index: 2, Nodes: "n[001-018]", Size: 36},
-	}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("ParseShown (-want +got):\n%s", diff)
-	}
-	topology := Topology{Name: "default", Default: true, Block: &BlockTopology{Sizes: []int{18, 36}, Blocks: []Block{{Name: "nvl-1", Nodes: "n[001-018]"}, {Name: "nvl-2"}}}}
-	if diff := cmp.Diff(topology, got.Topology()); diff != "" {
-		t.Errorf("Topology (-want +got):\n%s", diff)
-	}
-	tree, err := ParseShown("scontrol", []byte("SwitchName=spine Level=1 LinkSpeed=0 Nodes=n[001-072] Switches=leaf[1-4]\nSwitchName=leaf1 Level=0 LinkSpeed=0 Nodes=n[001-018]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	topology = Topology{Name: "default", Default: true, Tree: &TreeTopology{Switches: []Switch{{Name: "spine", Children: "leaf[1-4]"}, {Name: "leaf1", Nodes: "n[001-018]"}}}}
-	if diff := cmp.Diff(topology, tree.Topology()); diff != "" {
-		t.Errorf("Topology of a tree (-want +got):\n%s", diff)
-	}
-}
-
 func TestParseRelease(t *testing.T) {
 	for text, want := range map[string]Release{"24.11": Release2411, "25.05.3": Release2505, "slurm 25.11.2": Release2511, "slurm-wlm 26.05.5": Release2605, " 26.05 ": Release2605} {
 		if got, err := ParseRelease(text); err != nil || got != want {

@@ -24,7 +24,7 @@ func coresOf(sockets []topology.Socket, gpus []topology.GPU) []string {
 		return out
 	}
 	for i := range gpus {
-		cpus, ok := parseCPUs(gpus[i].CPUAffinity)
+		cpus, ok := ParseCPUs(gpus[i].CPUAffinity)
 		if !ok {
 			continue
 		}
@@ -50,7 +50,7 @@ type nodeShape struct{ sockets, cores, threads int }
 func shapeOf(sockets []topology.Socket) (shape nodeShape, of map[int]int) {
 	of = map[int]int{}
 	for i, s := range sockets {
-		cpus, ok := parseCPUs(s.CPUs)
+		cpus, ok := ParseCPUs(s.CPUs)
 		if !ok || s.Cores < 1 || len(cpus)%s.Cores != 0 {
 			return nodeShape{}, nil
 		}
@@ -79,9 +79,9 @@ func coreRange(from, cores int) string {
 // maxCPUs bounds what a CPU list may name.
 const maxCPUs = 1 << 16
 
-// parseCPUs reads a list of Linux CPU numbers such as "0-35,72-107". An empty
+// ParseCPUs reads a list of Linux CPU numbers such as "0-35,72-107". An empty
 // list is not ok.
-func parseCPUs(list string) (cpus []int, ok bool) {
+func ParseCPUs(list string) (cpus []int, ok bool) {
 	for part := range strings.SplitSeq(list, ",") {
 		low, high, isRange := strings.Cut(part, "-")
 		if !isRange {

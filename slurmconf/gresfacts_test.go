@@ -292,24 +292,3 @@ func TestCoresStay(t *testing.T) {
 		})
 	}
 }
-
-// TestLintLinksPlace warns of Links whose -1 is not where the device is.
-func TestLintLinksPlace(t *testing.T) {
-	for text, want := range map[string]int{
-		"Name=gpu File=/dev/nvidia0 Links=-1,4\nName=gpu File=/dev/nvidia1 Links=4,-1\n":                             0,
-		"Name=gpu File=/dev/nvidia0 Links=4,-1\nName=gpu File=/dev/nvidia1 Links=-1,4\n":                             2,
-		"Name=gpu File=/dev/nvidia[0-1]\nName=gpu File=/dev/nvidia2 Links=0,0,-1\n":                                  0,
-		"NodeName=n1 Name=gpu File=/dev/nvidia0 Links=-1,4\nNodeName=n[1-2] Name=gpu File=/dev/nvidia1 Links=4,-1\n": 1,
-	} {
-		findings := Lint([]File{{Name: "gres.conf", Data: []byte(text)}}, Options{})
-		n := 0
-		for _, f := range findings {
-			if f.Rule == "Links" && strings.Contains(f.Message, "at place") {
-				n++
-			}
-		}
-		if n != want || HasFatal(findings) {
-			t.Errorf("%s%d warnings, want %d: %v", text, n, want, findings)
-		}
-	}
-}

@@ -76,9 +76,9 @@ func (r Release) RingAndTorus() bool { return r >= Release2605 }
 // AutoDetectFull reports whether gres.conf takes AutoDetect=full.
 func (r Release) AutoDetectFull() bool { return r >= Release2605 }
 
-// FunctionsCrash reports whether slurmctld crashes on every host list function
-// such as block{b1} in a topology file. It was seen on 26.05.
-func (r Release) FunctionsCrash() bool { return r >= Release2505 }
+// EmptyTopology reports whether slurmctld starts with a topology.conf that has no
+// block and no switch.
+func (r Release) EmptyTopology() bool { return r < Release2505 }
 
 // EnvFlagsOnly reports whether slurmd compares Flags of two lines of gres.conf
 // only where they name environment variables. It was seen on 26.05, and that

@@ -7,26 +7,27 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
-// confLine is one line of a Slurm configuration file: the key that it begins
-// with and the keys that follow.
-type confLine struct {
-	line int
-	confPair
-	attrs []confPair
+// Line is one line of a Slurm configuration file: the pair that it begins with
+// and the pairs that follow.
+type Line struct {
+	Number int
+	Pair
+	Attrs []Pair
 }
 
-// confPair is Key=Value as written.
-type confPair struct {
-	key, value string
+// Pair is Key=Value as written.
+type Pair struct {
+	Key, Value string
 }
 
-// scanConf reads Slurm's configuration syntax: comments, continued lines,
-// escapes, quoted values. It stops at the first line that is not Key=Value
-// pairs from end to end. Lines of the form `Include FILE` are passed to include.
-func scanConf(name string, data []byte, include func(line int, file string)) ([]confLine, *ParseError) {
+// Scan reads Slurm's configuration syntax: comments, continued lines, escapes and
+// quoted values. It stops at the first line that has anything but Key=Value
+// pairs, and then returns the lines before it too. Scan calls include for a line
+// of the form `Include FILE`.
+func Scan(name string, data []byte, include func(line int, file string)) ([]Line, *ParseError) {
 	text := string(data)
-	lines := make([]confLine, 0, strings.Count(text, "\n")+1)
-	pairs := make([]confPair, 0, 2*cap(lines))
+	lines := make([]Line, 0, strings.Count(text, "\n")+1)
+	pairs := make([]Pair, 0, 2*cap(lines))
 	for number := 1; text != ""; {
 		var line string
 		at := number
@@ -43,12 +44,27 @@ func scanConf(name string, data []byte, include func(line int, file string)) ([]
 		for rest != "" {
 			key, value, tail, ok := cutPair(rest)
 			if !ok {
-				return lines, &ParseError{File: name, Line: at, Message: fmt.Sprintf("%q is no Key=Value: Slurm refuses the whole file; put a value behind every key and quotes around a value with spaces", hostlist.Shorten(strings.TrimSpace(rest)))}
+				return lines, &ParseError{File: name, Line: at, Message: fmt.Sprintf("%q is no Key=Value: Slurm refuses the whole file; give each key a value, and put quotes around a value with spaces", hostlist.Shorten(strings.TrimSpace(rest)))}
 			}
-			pairs = append(pairs, confPair{key: key, value: value})
+			pairs = append(pairs, Pair{Key: key, Value: value})
 			rest = strings.TrimLeft(tail, " \t\r\n\v\f")
 		}
-		lines = append(lines, confLine{line: at, confPair: pairs[from], attrs: pairs[from+1 : len(pairs) : len(pairs)]})
+		lines = append(lines, Line{Number: at, Pair: pairs[from], Attrs: pairs[from+1 : len(pairs) : len(pairs)]})
+	}
+	return lines, nil
+}
+
+// scanWhole is Scan of a file that must not include others.
+func scanWhole(name string, data []byte) ([]Line, error) {
+	var included *ParseError
+	lines, err := Scan(name, data, func(line int, file string) {
+		included = &ParseError{File: name, Line: line, Key: "Include", Message: file + " is not read here: put its lines into this file"}
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case included != nil:
+		return nil, included
 	}
 	return lines, nil
 }

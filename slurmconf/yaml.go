@@ -99,32 +99,3 @@ func yamlScalar(s string) string {
 	}
 	return strconv.Quote(s)
 }
-
-// ParseYAML reads topology.yaml, for messages called name. Errors are
-// *ParseError. Unlike Slurm it refuses keys that are not known and topologies
-// without a name. Ring and torus topologies (26.05) are not read.
-func ParseYAML(name string, data []byte) ([]Topology, error) {
-	d := decodeYAML(name, data)
-	if err := d.firstError(); err != nil {
-		return nil, err
-	}
-	topologies := make([]Topology, 0, len(d.raws))
-	for i := range d.raws {
-		r := &d.raws[i]
-		if r.kind == "ring" || r.kind == "torus3d" {
-			return nil, &ParseError{File: name, Line: r.line, Key: r.kind, Message: "not read here: want one of block, tree, flat"}
-		}
-		for _, n := range r.sizes {
-			if n <= 0 {
-				return nil, &ParseError{File: name, Line: r.sizesLine, Key: "block_sizes", Message: fmt.Sprintf("%d is no size: want numbers of 1 or more", n)}
-			}
-		}
-		for _, u := range r.units {
-			if u.name == "" {
-				return nil, &ParseError{File: name, Line: u.line, Message: "empty name: want letters, digits, '_' and '-'"}
-			}
-		}
-		topologies = append(topologies, r.topology())
-	}
-	return topologies, nil
-}

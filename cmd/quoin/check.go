@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/imex/computedomain"
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 )
 
 // checkOptions are the flags of quoin check.
@@ -110,8 +111,8 @@ func check(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string)
 }
 
 // checkShown says where Slurm has loaded another topology than wanted.
-func checkShown(stdin io.Reader, stdout io.Writer, o *checkOptions, wanted []slurmconf.File) (differs bool, err error) {
-	i := slices.IndexFunc(wanted, func(f slurmconf.File) bool { return !strings.HasSuffix(f.Name, gresFile) })
+func checkShown(stdin io.Reader, stdout io.Writer, o *checkOptions, wanted []lint.File) (differs bool, err error) {
+	i := slices.IndexFunc(wanted, func(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) })
 	if i < 0 {
 		return false, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", o.plan)
 	}
@@ -119,7 +120,7 @@ func checkShown(stdin io.Reader, stdout io.Writer, o *checkOptions, wanted []slu
 	if err != nil {
 		return false, err
 	}
-	differences, nodes, err := slurmconf.CompareShown(shown, wanted[i].Name, wanted[i].Data)
+	differences, nodes, err := slurmctld.CompareShown(shown, wanted[i].Name, wanted[i].Data)
 	if err != nil {
 		return false, err
 	}
@@ -138,7 +139,7 @@ const gresFile = "gres.conf"
 
 // wantedFiles returns the files that Slurm should have, the topology that counts
 // first.
-func wantedFiles(stdin io.Reader, o *checkOptions, reports []string) ([]slurmconf.File, error) {
+func wantedFiles(stdin io.Reader, o *checkOptions, reports []string) ([]lint.File, error) {
 	if o.plan != "" {
 		if o.render.nodes != "" || len(reports) > 0 {
 			return nil, errors.New("--plan beside nodes or reports: want one of them")
@@ -152,17 +153,17 @@ func wantedFiles(stdin io.Reader, o *checkOptions, reports []string) ([]slurmcon
 	if made.Refused != "" {
 		return nil, errors.New(made.Message)
 	}
-	var out []slurmconf.File
+	var out []lint.File
 	for _, name := range []string{"topology.yaml", "topology.conf", gresFile} {
 		if text, ok := made.Files[name]; ok {
-			out = append(out, slurmconf.File{Name: name, Data: []byte(text)})
+			out = append(out, lint.File{Name: name, Data: []byte(text)})
 		}
 	}
 	return out, nil
 }
 
 // readPlan reads a file, or those of a directory.
-func readPlan(path string) ([]slurmconf.File, error) {
+func readPlan(path string) ([]lint.File, error) {
 	paths := []string{path}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		paths = []string{filepath.Join(path, "topology.yaml"), filepath.Join(path, "topology.conf"), filepath.Join(path, gresFile)}
@@ -171,18 +172,18 @@ func readPlan(path string) ([]slurmconf.File, error) {
 			return nil, fmt.Errorf("%s: no topology.yaml, no topology.conf and no gres.conf in it", path)
 		}
 	}
-	out := make([]slurmconf.File, len(paths))
+	out := make([]lint.File, len(paths))
 	for i, p := range paths {
 		data, err := os.ReadFile(p)
 		if err != nil {
 			return nil, fmt.Errorf("read plan: %w", err)
 		}
-		out[i] = slurmconf.File{Name: p, Data: data}
+		out[i] = lint.File{Name: p, Data: data}
 	}
 	return out, nil
 }
 
-func readShown(stdin io.Reader, name string) (slurmconf.Shown, error) {
+func readShown(stdin io.Reader, name string) (slurmctld.Shown, error) {
 	var text []byte
 	var err error
 	if name == "-" {
@@ -192,10 +193,10 @@ func readShown(stdin io.Reader, name string) (slurmconf.Shown, error) {
 		text, err = os.ReadFile(name)
 	}
 	if err != nil {
-		return slurmconf.Shown{}, fmt.Errorf("read topology: %w", err)
+		return slurmctld.Shown{}, fmt.Errorf("read topology: %w", err)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return slurmconf.Shown{}, fmt.Errorf("%s: empty: want the output of scontrol show topology; does slurmctld answer, and is a topology plugin configured? where the default topology is flat, name another, as in scontrol show topology nvl", name)
+		return slurmctld.Shown{}, fmt.Errorf("%s: empty: want the output of scontrol show topology; does slurmctld answer, and is a topology plugin configured? where the default topology is flat, name another, as in scontrol show topology nvl", name)
 	}
-	return slurmconf.ParseShown(name, text)
+	return slurmctld.ParseShown(name, text)
 }

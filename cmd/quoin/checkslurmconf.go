@@ -13,11 +13,13 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 )
 
 // checkSlurmConf says where the files do not go with a slurm.conf. Warnings are no
 // difference.
-func checkSlurmConf(stdout io.Writer, o *checkOptions, files []slurmconf.File) (differs bool, err error) {
+func checkSlurmConf(stdout io.Writer, o *checkOptions, files []lint.File) (differs bool, err error) {
 	pub, err := o.render.choose()
 	if err != nil {
 		return false, err
@@ -30,20 +32,20 @@ func checkSlurmConf(stdout io.Writer, o *checkOptions, files []slurmconf.File) (
 	if err != nil {
 		return false, err
 	}
-	lint := conf.Options(release)
-	topology := slices.ContainsFunc(files, func(f slurmconf.File) bool { return !strings.HasSuffix(f.Name, gresFile) })
+	options := conf.Options(release)
+	topology := slices.ContainsFunc(files, func(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) })
 	if !topology { // what it is to be is not asked
-		lint.Plugin = ""
+		options.Plugin = ""
 	}
 	hook, err := readHook(&o.render)
 	if err != nil {
 		return false, err
 	}
-	findings := append(slurmconf.Lint(withGres(o.plan, files), lint), conf.LintHook(o.slurmConf, hook)...)
+	findings := append(lint.Lint(withGres(o.plan, files), options), lint.LintSettings(o.slurmConf, conf.Settings, hook)...)
 	for _, f := range findings {
 		fmt.Fprintln(stdout, f)
 	}
-	if slurmconf.HasFatal(findings) {
+	if lint.HasFatal(findings) {
 		return true, nil
 	}
 	fmt.Fprintf(stdout, "%s takes the files, with %d nodes\n", o.slurmConf, len(conf.Nodes))
@@ -59,15 +61,15 @@ const (
 
 // readHook returns what a configuration says that must go with slurm.conf. Without a
 // configuration nothing is known of the hook.
-func readHook(o *renderOptions) (slurmconf.Hook, error) {
+func readHook(o *renderOptions) (lint.Hook, error) {
 	if o.path == "" {
-		return slurmconf.Hook{}, nil
+		return lint.Hook{}, nil
 	}
 	c, err := o.load()
 	if err != nil {
-		return slurmconf.Hook{}, err
+		return lint.Hook{}, err
 	}
-	hook := slurmconf.Hook{HostChannels: c.IMEX.HostChannels}
+	hook := lint.Hook{HostChannels: c.IMEX.HostChannels}
 	jobs := &c.Agent.Jobs
 	if jobs.HookGate != config.GateOff && c.IMEX.Join != imex.JoinNone {
 		longest := jobs.HookWait + jobs.HookGateWait + prologMore
@@ -81,23 +83,23 @@ func readHook(o *renderOptions) (slurmconf.Hook, error) {
 
 // withGres returns the files with an empty gres.conf where they are all that there is
 // and it is not among them: without one no node has GPUs. A single file stays alone.
-func withGres(plan string, files []slurmconf.File) []slurmconf.File {
+func withGres(plan string, files []lint.File) []lint.File {
 	info, err := os.Stat(plan)
 	whole := plan == "" || err == nil && info.IsDir()
-	if !whole || slices.ContainsFunc(files, func(f slurmconf.File) bool { return strings.HasSuffix(f.Name, gresFile) }) {
+	if !whole || slices.ContainsFunc(files, func(f lint.File) bool { return strings.HasSuffix(f.Name, gresFile) }) {
 		return files
 	}
-	return append(slices.Clone(files), slurmconf.File{Name: filepath.Join(plan, gresFile)})
+	return append(slices.Clone(files), lint.File{Name: filepath.Join(plan, gresFile)})
 }
 
 // readSlurmConf reads a slurm.conf and the files that it includes: those without a
 // whole path are beside it.
-func readSlurmConf(path string) (*slurmconf.SlurmConf, error) {
+func readSlurmConf(path string) (*slurmctld.Conf, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read slurm.conf: %w", err)
 	}
-	return slurmconf.ParseSlurmConf(path, data, func(file string) (string, []byte, error) {
+	return slurmctld.ParseConf(path, data, func(file string) (string, []byte, error) {
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(filepath.Dir(path), file)
 		}

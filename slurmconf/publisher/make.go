@@ -10,6 +10,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -26,7 +27,7 @@ type Made struct {
 	Specs    map[string]string
 	LeftOut  string
 	Digest   string
-	Findings []slurmconf.Finding
+	Findings []lint.Finding
 	Problems []topology.Problem
 	gres     []slurmconf.GresLine
 	// topologies are those of the plan.
@@ -136,19 +137,19 @@ func (m *Made) render(p *Publication, topologies []slurmconf.Topology) error {
 
 // check parses the files back and lints them for the release that loads them.
 func (m *Made) check(p *Publication, topologies []slurmconf.Topology) {
-	var files []slurmconf.File
+	var files []lint.File
 	for _, name := range ownFiles {
 		if text, ok := m.Files[name]; ok {
-			files = append(files, slurmconf.File{Name: name, Data: []byte(text)})
+			files = append(files, lint.File{Name: name, Data: []byte(text)})
 		}
 	}
-	plugin := slurmconf.PluginBlock
+	plugin := lint.PluginBlock
 	if topologies[0].Tree != nil {
-		plugin = slurmconf.PluginTree
+		plugin = lint.PluginTree
 	}
-	m.Findings = slurmconf.Lint(files, slurmconf.Options{Release: p.release, Plugin: plugin})
+	m.Findings = lint.Lint(files, lint.Options{Release: p.release, Plugin: plugin})
 	for _, f := range m.Findings {
-		if f.Severity == slurmconf.Fatal {
+		if f.Severity == lint.Fatal {
 			m.Refused, m.Message = "LintFatal", f.String()
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -67,11 +68,11 @@ func loads(t *testing.T, release slurmrig.Release, format, site string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown, err := slurmconf.ParseShown("scontrol", []byte(out))
+		shown, err := slurmctld.ParseShown("scontrol", []byte(out))
 		if err != nil {
 			t.Fatal(err)
 		}
-		differences, compared, err := slurmconf.CompareShown(shown, file, []byte(made.Files[file]))
+		differences, compared, err := slurmctld.CompareShown(shown, file, []byte(made.Files[file]))
 		if err != nil || len(differences) > 0 || compared == 0 {
 			t.Errorf("topology %q: %d nodes compared, %v\n%v\n%s", name, compared, err, differences, out)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/lint"
 )
 
 // Skeleton returns the topology file of m, which is of p, without its nodes: for
@@ -28,6 +29,6 @@ func (m *Made) Skeleton(p *Publication) (*Made, error) {
 	}
 	s.Digest = Digest(s.Files)
 	s.check(p, topologies)
-	s.Findings = slices.DeleteFunc(s.Findings, func(f slurmconf.Finding) bool { return f.Rule == "NoNodes" }) // it is meant to be so
+	s.Findings = slices.DeleteFunc(s.Findings, func(f lint.Finding) bool { return f.Rule == "NoNodes" }) // it is meant to be so
 	return s, nil
 }

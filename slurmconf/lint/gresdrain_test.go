@@ -1,0 +1,52 @@
+package lint
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+)
+
+// TestLintNodes has the findings name all nodes that they are about. What is
+// fatal and what is not is compared with Slurm itself.
+func TestLintNodes(t *testing.T) {
+	const gres = "NodeName=n[1-4] Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-31\nNodeName=n[1-4] Name=gpu Type=h100 File=/dev/nvidia[4-7] Cores=32-63\n"
+	node := func(sockets, cores int, gpus ...GPUCount) *Node {
+		return &Node{Sockets: sockets, CoresPerSocket: cores, ThreadsPerCore: 1, GPUs: gpus}
+	}
+	eight := GPUCount{"h100", 8}
+	good := node(2, 32, eight)
+	for name, tt := range map[string]struct {
+		node    *Node
+		release slurmconf.Release
+		want    string
+	}{
+		"it fits":              {good, 0, ""},
+		"four sockets":         {node(4, 16, eight), 0, "gres.conf:1: fatal: n[3-4]: Cores=0-31 are not one socket or all of slurm.conf's Sockets=4 CoresPerSocket=16: slurmctld drains them (CoresNotSocket)"},
+		"of an older release":  {node(4, 16, eight), slurmconf.Release2411, ""},
+		"sockets that are cut": {node(1, 64, eight), slurmconf.Release2411, "gres.conf:1: fatal: n[3-4]: Cores=0-31 are not whole sockets of slurm.conf's Sockets=1 CoresPerSocket=64: slurmctld drains them (CoresNotSocket)"},
+		"fewer cores":          {node(1, 32, eight), 0, "gres.conf:2: fatal: n[3-4]: Cores=32-63 are more than slurm.conf's Sockets=1 CoresPerSocket=32 has: slurmctld drains them (CoresOutside)"},
+		"more GPUs":            {node(2, 32, GPUCount{"h100", 9}), 0, "gres.conf:2: fatal: n[3-4]: 8 gpus of type h100 here, 9 in slurm.conf: slurmctld drains them (FewerGPUs)"},
+		"another type":         {node(2, 32, GPUCount{"H100", 8}), 0, "gres.conf:1: fatal: n[3-4]: 0 gpus of type H100 here, 8 in slurm.conf: slurmctld drains them (FewerGPUs)"},
+		"fewer GPUs":           {node(2, 32, GPUCount{"", 4}), 0, ""},
+		"no GPUs":              {node(1, 1), 0, ""},
+		"some with a type":     {node(2, 32, eight, GPUCount{"", 1}), 0, "gres.conf:1: fatal: n[3-4]: Gres=gpu:h100:8,gpu:1 has gpus with a Type and others without: slurmd does not start (GresTypes)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{Release: tt.release, GresTypes: []string{"gpu"}, KnownNodes: []string{"n1", "n2", "n3", "n4"}, Nodes: map[string]*Node{"n1": good, "n2": good, "n3": tt.node, "n4": tt.node}}
+			var got string
+			for _, f := range Lint([]File{{"gres.conf", []byte(gres)}}, o) {
+				text, _, _ := strings.Cut(f.String(), "; ")
+				got = strings.TrimPrefix(got+"\n"+text, "\n")
+			}
+			first, _, _ := strings.Cut(got, "\n")
+			if first != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			o.Nodes = map[string]*Node{"n9": tt.node}
+			if len(tt.node.GPUs) > 0 && !HasFatal(Lint([]File{{"gres.conf", []byte(gres)}}, o)) {
+				t.Error("a node with GPUs and no line is not fatal")
+			}
+		})
+	}
+}

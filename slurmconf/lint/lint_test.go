@@ -1,0 +1,172 @@
+package lint
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+)
+
+// rules lists the findings as "line severity rule".
+func rules(findings []Finding) []string {
+	var out []string
+	for _, f := range findings {
+		out = append(out, fmt.Sprintf("%d %s %s", f.Line, f.Severity, f.Rule))
+	}
+	return out
+}
+
+func TestLintFindings(t *testing.T) {
+	known, err := hostlist.Expand("n[001-016]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const good = "BlockName=b1 Nodes=n[001-008]\nBlockName=b2 Nodes=n[009-016]\nBlockSizes=8,16\n"
+	for _, c := range []struct {
+		name, file, text string
+		options          Options
+		want             []string
+	}{
+		{name: "good", text: good},
+		{name: "two blocks", text: strings.Replace(good, "n[009", "n[008", 1), want: []string{"2 warning NodeInTwoBlocks", "2 warning OversizeBlock"}},
+		{name: "unknown and nowhere", text: strings.Replace(good, "n[009-016]", "n[009-015],zz1,zz2", 1), want: []string{"1 warning NodesNowhere", "2 warning UnknownNode"}},
+		{name: "short, old", text: strings.Replace(good, "n[009", "n[010", 1), options: Options{Release: slurmconf.Release2411}, want: []string{"1 warning NodesNowhere", "2 fatal ShortBlock"}},
+		{name: "placeholder, old", text: "BlockName=b0\n" + good, options: Options{Release: slurmconf.Release2411}, want: []string{"1 fatal Placeholder"}},
+		{name: "placeholder", text: "BlockName=b0\n" + good},
+		{name: "odd ranges", text: strings.Replace(strings.Replace(good, "n[001", "n[+01", 1), "n[009-016]", "n[009-016,9-],n{1}", 1), want: []string{"1 warning OddHostlist", "2 warning OddHostlist", "2 warning NotJudged", "2 warning UnknownNode"}},
+		{name: "function", text: strings.Replace(good, "n[009-016]", "n[009-016],block{b1}", 1), want: []string{"2 warning NotJudged"}},
+		{name: "function alone, no sizes", text: "BlockName=b1 Nodes=block{x}\n", options: Options{Release: slurmconf.Release2411}, want: []string{"1 warning NotJudged"}},
+		{name: "ring", file: "topology.yaml", text: "- topology: r\n  cluster_default: true\n  ring: {rings: []}\n", want: []string{"1 warning NotJudged"}},
+		{name: "gres of other kinds", file: "gres.conf", text: "Name=mps Count=x\nName=mps Count=y\nName=gpu File=/dev/nvidia0 Flags=one_sharing\nNodeName=block{b} Name=gpu File=/dev/nvidia1\n", want: []string{"1 warning NotJudged", "3 warning NotJudged", "4 warning NotJudged"}},
+		{name: "duplicate", text: good + "BlockName=b2 Nodes=n001\n", want: []string{"4 fatal DuplicateName", "4 warning NodeInTwoBlocks"}},
+		{name: "sizes", text: strings.Replace(good, "8,16", "8,12", 1), want: []string{"3 fatal BlockSizes"}},
+		{name: "sizes order", text: strings.Replace(good, "8,16", "8,32,16", 1), want: []string{"3 warning BlockSizes"}},
+		{name: "name", text: strings.Replace(good, "b1", "b:1", 1), want: []string{"1 warning Name"}},
+		{name: "digits", text: strings.Replace(good, "b1", "b1234567890123456789", 1), want: []string{"1 warning Name"}},
+		{name: "tree line", text: good + "SwitchName=s Nodes=n001\n", want: []string{"4 fatal UnknownKey"}},
+		{name: "tree plugin", text: good, options: Options{Plugin: PluginTree}, want: []string{"1 fatal UnknownKey", "1 fatal EmptyFile", "2 fatal UnknownKey", "3 fatal UnknownKey"}},
+		{name: "flat plugin", text: good, options: Options{Plugin: PluginFlat}, want: []string{"1 warning ConfNotRead"}},
+		{name: "empty", text: "", want: []string{"1 fatal EmptyFile"}},
+		{name: "empty, old", text: "", options: Options{Release: slurmconf.Release2411}, want: []string{"1 warning EmptyFile"}},
+		{name: "two leaves", text: "SwitchName=a Nodes=n[001-008]\nSwitchName=b Nodes=n[008-016]\nSwitchName=c Switches=a\nSwitchName=d Switches=[a-b],a\n", want: []string{"2 warning NodeOnTwoSwitches", "4 fatal BrokenHostlist"}},
+		{name: "two parents", text: "SwitchName=a Nodes=n[001-016]\nSwitchName=c Switches=a\nSwitchName=d Switches=a,d\n", want: []string{"3 warning TwoParents", "3 fatal UnknownChild", "3 fatal NotATree"}},
+		{name: "yaml, old", file: "topology.yaml", text: "- x", options: Options{Release: slurmconf.Release2411}, want: []string{"1 warning YAMLNotRead"}},
+		{name: "yaml ring, 25.05", file: "topology.yaml", text: "- topology: r\n  cluster_default: true\n  ring: {rings: []}\n", options: Options{Release: slurmconf.Release2505}, want: []string{"1 fatal TopologyKind"}},
+		{name: "yaml names", file: "topology.yaml", text: "- topology: f\n  flat: true\n- topology: f\n  flat: perhaps\n  x: 1\n", options: Options{PartitionTopologies: []string{"g"}}, want: []string{"1 warning ClusterDefault", "1 fatal UnknownTopology", "3 warning DuplicateTopology", "4 warning WrongType", "5 warning UnknownKey"}},
+		{name: "gres", file: "gres.conf", text: "NodeName=n[001-002],q Name=gpu File=/dev/nvidia[0-3] Flags=x Links=0\n", options: Options{Nodes: map[string]*Node{"n001": {GPUs: []GPUCount{{Count: 4}}}, "n002": {GPUs: []GPUCount{{Count: 8}}}}}, want: []string{"1 warning UnknownNode", "1 warning Flags", "1 warning Links", "1 fatal FewerGPUs"}},
+		{name: "gres for nobody", file: "gres.conf", text: "NodeName=q[1-2] Name=gpu Count=x\n", want: []string{"1 warning UnknownNode", "1 warning Count"}},
+		{name: "gres flags", file: "gres.conf", text: "NodeName=n[001-004] Name=gpu File=/dev/a Flags=nvidia_gpu_env\nNodeName=n[005-008] Name=gpu File=/dev/b\nNodeName=n[004-005] Name=gpu File=/dev/b Flags=explicit,nvidia_gpu_env\n", want: []string{"3 fatal FlagsDiffer", "3 fatal DuplicateDevice"}},
+		{name: "gres twice", file: "gres.conf", text: "Name=gpu Count=1\nNodeName=n003 Name=gpu Count=1\nNodeName=n003 AutoDetect=off\nNodeName=n003 AutoDetect=nvidia\n", want: []string{"2 fatal DuplicateRecord", "4 fatal AutoDetectTwice"}},
+		{name: "gres more than slurm.conf", file: "gres.conf", text: "Name=gpu File=/dev/nvidia[0-1]\nName=gpu File=/dev/nvidia[0-1]\nName=Gpu File=x Cores=3-1 Links=-1,0\n", options: Options{Nodes: map[string]*Node{"n001": {GPUs: []GPUCount{{Count: 2}}}}, GresTypes: []string{"gpu"}}, want: []string{"2 warning DuplicateDevice", "3 warning GresCase", "3 warning RelativeFile", "3 warning Cores", "3 warning Links"}},
+		{name: "gres autodetect", file: "gres.conf", text: "AutoDetect=full\n", options: Options{Release: slurmconf.Release2511, Nodes: map[string]*Node{"n001": {GPUs: []GPUCount{{Count: 4}}}}}, want: []string{"1 warning AutoDetect", "1 fatal FewerGPUs"}},
+	} {
+		if c.file == "" {
+			c.file = "topology.conf"
+		}
+		c.options.KnownNodes = known
+		findings := Lint([]File{{Name: c.file, Data: []byte(c.text)}}, c.options)
+		if diff := cmp.Diff(c.want, rules(findings)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s\n%v", c.name, diff, findings)
+		}
+	}
+}
+
+func TestLintFilesTogether(t *testing.T) {
+	yaml := File{Name: "dir/topology.yaml", Data: []byte("- topology: f\n  cluster_default: true\n  flat: true\n")}
+	conf := File{Name: "dir/topology.conf", Data: []byte("nonsense\n")}
+	for _, c := range []struct {
+		name    string
+		files   []File
+		options Options
+		want    []string
+	}{
+		{name: "none", options: Options{}},
+		{name: "missing", options: Options{Plugin: PluginTree}, want: []string{"topology.conf:1 fatal MissingFile"}},
+		{name: "yaml wins", files: []File{conf, yaml}, options: Options{Plugin: PluginBlock}, want: []string{"dir/topology.conf:1 warning ConfNotRead"}},
+		{name: "conf wins", files: []File{yaml, conf}, options: Options{Plugin: PluginTree, Release: slurmconf.Release2411}, want: []string{"dir/topology.yaml:1 warning YAMLNotRead", "dir/topology.conf:1 fatal Syntax"}},
+		{name: "gres too", files: []File{yaml, {Name: "gres.conf", Data: []byte("Foo=1\n")}}, want: []string{"gres.conf:1 fatal UnknownKey"}},
+	} {
+		var got []string
+		for _, f := range Lint(c.files, c.options) {
+			got = append(got, fmt.Sprintf("%s:%d %s %s", f.File, f.Line, f.Severity, f.Rule))
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+func TestFindingSaysAll(t *testing.T) {
+	f := Finding{File: "topology.conf", Line: 3, Rule: "ShortBlock", Severity: Fatal, Message: "block b has 3 nodes", Advice: "add one"}
+	if got, want := f.String(), "topology.conf:3: fatal: block b has 3 nodes (ShortBlock); add one"; got != want {
+		t.Errorf("String() = %q, want %q", got, want)
+	}
+}
+
+// BenchmarkParseAndLint reads and judges 10,008 nodes in 556 blocks.
+func BenchmarkParseAndLint(b *testing.B) {
+	topology := slurmconf.Topology{Name: "nvl", Default: true, Block: &slurmconf.BlockTopology{Sizes: []int{18, 36}}}
+	for i := range 556 {
+		topology.Block.Blocks = append(topology.Block.Blocks, slurmconf.Block{Name: fmt.Sprintf("nvl-0d7cbfa4-%d", i), Nodes: fmt.Sprintf("n[%05d-%05d]", i*18+1, i*18+18)})
+	}
+	known, err := hostlist.Expand("n[00001-10008]")
+	if err != nil {
+		b.Fatal(err)
+	}
+	conf, err := slurmconf.RenderConf(topology, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	yaml, err := slurmconf.RenderYAML([]slurmconf.Topology{topology}, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, f := range []File{{"topology.conf", conf}, {"topology.yaml", yaml}} {
+		b.Run(f.Name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if f.Name == "topology.conf" {
+					_, err = slurmconf.ParseConf(f.Name, f.Data)
+				} else {
+					_, err = slurmconf.ParseYAML(f.Name, f.Data)
+				}
+				if findings := Lint([]File{f}, Options{KnownNodes: known}); err != nil || len(findings) > 0 {
+					b.Fatal(err, findings)
+				}
+			}
+		})
+	}
+	b.Run("render", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := slurmconf.RenderYAML([]slurmconf.Topology{topology}, ""); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestLintLinksPlace warns of Links whose -1 is not where the device is.
+func TestLintLinksPlace(t *testing.T) {
+	for text, want := range map[string]int{
+		"Name=gpu File=/dev/nvidia0 Links=-1,4\nName=gpu File=/dev/nvidia1 Links=4,-1\n":                             0,
+		"Name=gpu File=/dev/nvidia0 Links=4,-1\nName=gpu File=/dev/nvidia1 Links=-1,4\n":                             2,
+		"Name=gpu File=/dev/nvidia[0-1]\nName=gpu File=/dev/nvidia2 Links=0,0,-1\n":                                  0,
+		"NodeName=n1 Name=gpu File=/dev/nvidia0 Links=-1,4\nNodeName=n[1-2] Name=gpu File=/dev/nvidia1 Links=4,-1\n": 1,
+	} {
+		findings := Lint([]File{{Name: "gres.conf", Data: []byte(text)}}, Options{})
+		n := 0
+		for _, f := range findings {
+			if f.Rule == "Links" && strings.Contains(f.Message, "at place") {
+				n++
+			}
+		}
+		if n != want || HasFatal(findings) {
+			t.Errorf("%s%d warnings, want %d: %v", text, n, want, findings)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package lint_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+)
+
+// shownCase is a topology that real Slurm loads and shows.
+type shownCase struct {
+	name        string
+	topology    slurmconf.Topology
+	placeholder bool // needs 25.05
+}
+
+func shownCases() []shownCase {
+	blocks := []slurmconf.Block{{Name: "nvl-1", Nodes: "n[001-004]"}, {Name: "nvl-2", Nodes: "n[005-008]"}, {Name: "nvl-10", Nodes: "n[009-012]"}, {Name: "nvl-x", Nodes: "n[013-016]"}}
+	holes := []slurmconf.Block{{Name: "nvl-1", Nodes: "n[001-004]"}, {Name: "nvl-2"}, {Name: "nvl-3", Nodes: "n[009-011]"}}
+	switches := []slurmconf.Switch{{Name: "leaf1", Nodes: "n[001-008]"}, {Name: "leaf2", Nodes: "n[009-016]"}, {Name: "spine", Children: "leaf[1-2]"}}
+	make := func(sizes []int, b []slurmconf.Block) slurmconf.Topology {
+		return slurmconf.Topology{Name: "default", Default: true, Block: &slurmconf.BlockTopology{Sizes: sizes, Blocks: b}}
+	}
+	return []shownCase{
+		{name: "blocks", topology: make([]int{4}, blocks)},
+		{name: "aggregates", topology: make([]int{4, 8, 16}, blocks)},
+		{name: "placeholder", topology: make([]int{4, 8}, holes), placeholder: true},
+		{name: "tree", topology: slurmconf.Topology{Name: "default", Default: true, Tree: &slurmconf.TreeTopology{Switches: switches}}},
+	}
+}
+
+// TestRealShown loads topologies, as conf and as yaml, and reads back what
+// scontrol shows of them.
+func TestRealShown(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
+		s := startSlurm(t, release)
+		for _, c := range shownCases() {
+			if c.placeholder && !release.Placeholders() {
+				continue
+			}
+			plugin := lint.PluginBlock
+			if c.topology.Tree != nil {
+				plugin = lint.PluginTree
+			}
+			conf, err := slurmconf.RenderConf(c.topology, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.shown(c.name+" conf", c.topology, realConfig{plugin: plugin, files: map[string]string{"topology.conf": string(conf)}})
+			if !release.YAML() {
+				continue
+			}
+			yaml, err := slurmconf.RenderYAML([]slurmconf.Topology{c.topology, {Name: "flat", Flat: true}}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.shown(c.name+" yaml", c.topology, realConfig{plugin: plugin, files: map[string]string{"topology.yaml": string(yaml)}})
+		}
+	})
+}
+
+func (s *realSlurm) shown(name string, want slurmconf.Topology, c realConfig) {
+	s.t.Helper()
+	lines, rc := s.run("show", "", c)
+	text := strings.Join(lines, "\n")
+	if rc != "0" {
+		s.t.Errorf("Slurm %s, %s: exit %s:\n%s", s.release, name, rc, text)
+		return
+	}
+	shown, err := slurmctld.ParseShown("scontrol", []byte(text))
+	if err != nil {
+		s.t.Errorf("Slurm %s, %s: %v in\n%s", s.release, name, err, text)
+		return
+	}
+	if diff := cmp.Diff(want, shown.Topology()); diff != "" {
+		s.t.Errorf("Slurm %s, %s (-loaded +shown):\n%s\nof\n%s", s.release, name, diff, text)
+	}
+}
+
+// sizesCase is BlockSizes that Slurm has loaded for so many blocks of two nodes,
+// those that the file has since, and the difference, if one can be seen.
+type sizesCase struct {
+	blocks             int
+	loaded, file       []int
+	fileSays, slurmHas string
+}
+
+// TestRealSizes compares what Slurm shows of its sizes with files of other ones.
+func TestRealSizes(t *testing.T) {
+	cases := []sizesCase{
+		{1, []int{2, 4}, []int{2}, "", ""},
+		{2, []int{2, 4}, []int{2, 4, 8, 16}, "", ""},
+		{2, []int{2, 4}, []int{2}, "none", "4"},
+		{2, []int{2, 8}, []int{2, 4, 8}, "4", "8"},
+		{3, []int{2, 4, 8}, []int{2, 4, 8}, "", ""},
+		{3, []int{2}, []int{2, 16}, "16", "none"},
+		{3, []int{2, 4}, []int{2, 4, 8}, "4,8", "4"},
+		{3, []int{2, 4, 8, 16}, []int{2, 4, 8}, "", ""},
+		{3, []int{2, 65536}, []int{2, 32768}, "32768", "65536"},
+		{7, []int{2, 8}, []int{2, 4, 8}, "4,8", "8"},
+		{7, []int{2, 8, 16, 32}, []int{2, 16, 8}, "", ""},
+		{8, []int{2, 4, 16}, []int{2, 4, 8, 16}, "4,8,16", "4,16"},
+		{8, nil, []int{2, 4, 8, 16, 32}, "", ""},
+		{8, nil, []int{2, 16}, "16", "4,8,16"},
+		{8, []int{2, 4}, nil, "", ""},
+	}
+	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
+		s := startSlurm(t, release)
+		for _, c := range cases {
+			s.sizes(c, false)
+			if release.Placeholders() {
+				s.sizes(c, true)
+			}
+		}
+	})
+}
+
+// topologies are two, the second, which is the default, with these sizes. Of
+// three blocks two are empty where placeholders are asked for.
+func (c sizesCase) topologies(sizes []int, placeholders bool) []slurmconf.Topology {
+	var blocks []slurmconf.Block
+	for i := range c.blocks {
+		b := slurmconf.Block{Name: fmt.Sprintf("nvl-%d", i)}
+		if !placeholders || i%3 == 0 {
+			b.Nodes = fmt.Sprintf("n[%03d-%03d]", 2*i+1, 2*i+2)
+		}
+		blocks = append(blocks, b)
+	}
+	return []slurmconf.Topology{
+		{Name: "pairs", Block: &slurmconf.BlockTopology{Sizes: []int{4, 8}, Blocks: blocks}},
+		{Name: "nvl", Default: true, Block: &slurmconf.BlockTopology{Sizes: sizes, Blocks: blocks}},
+	}
+}
+
+// sizes loads a case as topology.conf, and as topology.yaml where the release
+// reads it, and compares what is shown.
+func (s *realSlurm) sizes(c sizesCase, placeholders bool) {
+	s.t.Helper()
+	formats := map[string]func([]slurmconf.Topology) ([]byte, error){
+		"topology.conf": func(t []slurmconf.Topology) ([]byte, error) { return slurmconf.RenderConf(t[1], "") },
+	}
+	if s.release.YAML() {
+		formats["topology.yaml"] = func(t []slurmconf.Topology) ([]byte, error) { return slurmconf.RenderYAML(t, "") }
+	}
+	for name, render := range formats {
+		loaded, err1 := render(c.topologies(c.loaded, placeholders))
+		file, err2 := render(c.topologies(c.file, placeholders))
+		if err := errors.Join(err1, err2); err != nil {
+			s.t.Fatal(err)
+		}
+		lines, rc := s.run("show", "", realConfig{plugin: lint.PluginBlock, files: map[string]string{name: string(loaded)}})
+		text := strings.Join(lines, "\n")
+		shown, err := slurmctld.ParseShown("scontrol", []byte(text))
+		if rc != "0" || err != nil {
+			s.t.Errorf("Slurm %s, %s: exit %s, %v\n%s", s.release, loaded, rc, err, text)
+			continue
+		}
+		var want []slurmctld.Difference
+		if c.fileSays != c.slurmHas {
+			want = []slurmctld.Difference{{What: "further block sizes", Wanted: c.fileSays, Shown: c.slurmHas}}
+		}
+		differences, _, err := slurmctld.CompareShown(shown, name, file)
+		if diff := cmp.Diff(want, differences); diff != "" || err != nil {
+			s.t.Errorf("Slurm %s, sizes %v loaded, %v in the file: %v (-want +got)\n%s\n%s", s.release, c.loaded, c.file, err, diff, text)
+		}
+	}
+}
+
+// TestRealSkeletons loads skeletons of topologies with nodes.
+func TestRealSkeletons(t *testing.T) {
+	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
+		if !release.YAML() {
+			return
+		}
+		s := startSlurm(t, release)
+		for _, c := range shownCases() {
+			skeleton, err := slurmconf.Skeleton(c.topology)
+			if err != nil {
+				t.Fatal(err)
+			}
+			yaml, err := slurmconf.RenderYAML([]slurmconf.Topology{skeleton}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines, rc := s.run("ctl", "", realConfig{plugin: lint.PluginBlock, files: map[string]string{"topology.yaml": string(yaml)}})
+			if rc != "0" {
+				t.Errorf("Slurm %s does not start with the skeleton of %s:\n%s\n%s", release, c.name, yaml, complaints(lines))
+			}
+		}
+	})
+}

@@ -1,0 +1,124 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Hook is what of the job hook must go with slurm.conf.
+type Hook struct {
+	// PrologSeconds is the longest that it takes where it waits for IMEX; 0 where it
+	// never does.
+	PrologSeconds int
+	// HostChannels says that jobs use the channel devices of the machine.
+	HostChannels bool
+}
+
+// Setting is what slurm.conf says of a key that stands by itself, and where.
+type Setting struct {
+	Value, File string
+	Line        int
+}
+
+// The defaults of slurm.conf, and what NVIDIA's driver makes unless its parameter
+// NVreg_ImexChannelCount says otherwise.
+const (
+	batchStartTimeout = 10
+	driverChannels    = 2048
+)
+
+// LintSettings says which settings of a slurm.conf do not go with the job hook and the
+// IMEX channels. settings are by key in lower case. name is the file's, for keys that
+// it leaves out. Slurm starts with all of them.
+func LintSettings(name string, settings map[string]Setting, h Hook) []Finding {
+	l := hookLinter{Hook: h, settings: settings, name: name}
+	if _, ok := settings["prolog"]; ok && h.PrologSeconds > 0 {
+		l.lintProlog()
+		l.lintBatchStart()
+	}
+	if s := settings["switchtype"]; s.Value == "switch/nvidia_imex" {
+		l.lintChannels(s)
+	}
+	return l.findings
+}
+
+type hookLinter struct {
+	report
+	Hook
+	settings map[string]Setting
+	name     string
+}
+
+// lintProlog judges what slurmd gives a Prolog. PrologTimeout is of newer releases, and
+// goes first.
+func (l *hookLinter) lintProlog() {
+	for _, key := range []string{"PrologTimeout", "PrologEpilogTimeout"} {
+		s, ok := l.settings[strings.ToLower(key)]
+		if !ok {
+			continue
+		}
+		if limit, ok := seconds(s.Value); ok && limit < l.PrologSeconds {
+			l.at(s, "PrologTooShort", fmt.Sprintf("set it to %d or more, or leave it out", l.PrologSeconds),
+				fmt.Sprintf("%s is %d, but a Prolog that waits for IMEX may take %d s: slurmd ends it, drains the node and holds the job", key, limit, l.PrologSeconds))
+		}
+		return
+	}
+}
+
+// allocFlags are the words of PrologFlags that run the Prolog when a job gets its nodes:
+// Alloc, and those that imply it. DeferBatch does from some release on.
+var allocFlags = []string{"alloc", "contain", "nohold", "forcerequeueonfail", "runinjob", "x11", "deferbatch"}
+
+// lintBatchStart judges how long slurmctld waits for a batch job to start, which counts
+// where the Prolog runs only then.
+func (l *hookLinter) lintBatchStart() {
+	for flag := range strings.SplitSeq(strings.ToLower(l.settings["prologflags"].Value), ",") {
+		if slices.Contains(allocFlags, strings.TrimSpace(flag)) {
+			return
+		}
+	}
+	s, set := l.settings["batchstarttimeout"]
+	limit, known, by := batchStartTimeout, true, " by default"
+	if set {
+		limit, known = seconds(s.Value)
+		by = ""
+	} else {
+		s = Setting{File: l.name, Line: 1}
+	}
+	if known && limit < l.PrologSeconds {
+		l.at(s, "BatchStartTooShort", fmt.Sprintf("set PrologFlags=Alloc, or BatchStartTimeout to %d or more", l.PrologSeconds),
+			fmt.Sprintf("BatchStartTimeout is %d%s, but a Prolog that waits for IMEX may take %d s, and without PrologFlags=Alloc it runs as the job starts: slurmctld may take the job for lost", limit, by, l.PrologSeconds))
+	}
+}
+
+// lintChannels judges switch/nvidia_imex, which gives each job a channel of its own.
+func (l *hookLinter) lintChannels(plugin Setting) {
+	if l.HostChannels {
+		l.at(plugin, "HostChannels", "leave imex.hostChannels out, or SwitchType", "switch/nvidia_imex gives jobs channel devices of their own, but imex.hostChannels says that they use those of the machine")
+	}
+	s := l.settings["switchparameters"]
+	for word := range strings.SplitSeq(s.Value, ",") {
+		text, ok := strings.CutPrefix(word, "imex_channel_count=")
+		if n, err := strconv.ParseUint(text, 10, 64); ok && err == nil && n > driverChannels {
+			l.at(s, "ImexChannelCount", fmt.Sprintf("set it to %d, or NVreg_ImexChannelCount=%d for the driver of each node", driverChannels, n),
+				fmt.Sprintf("imex_channel_count is %d, but NVIDIA's driver makes %d channels: a job that gets a later one has none", n, driverChannels))
+		}
+	}
+}
+
+func (l *hookLinter) at(s Setting, rule, advice, message string) {
+	l.file = s.File
+	l.warn(s.Line, rule, advice, message)
+}
+
+// seconds reads a time limit as Slurm does. It is not known where Slurm has none or would
+// not start.
+func seconds(value string) (limit int, known bool) {
+	n, err := strconv.ParseUint(value, 0, 16)
+	return int(n), err == nil && n > 0 && n < noLimit //nolint:gosec // of 16 bits
+}
+
+// noLimit is from which number on Slurm sets no limit.
+const noLimit = 65534

@@ -1,0 +1,211 @@
+package slurmctld
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+)
+
+// Difference is one thing that Slurm has loaded otherwise than a file says.
+type Difference struct {
+	// Node is a node's name, or empty for a block, switch or size.
+	Node string
+	// Wanted is the place in the file and Shown that in Slurm; empty for none.
+	Wanted, Shown string
+	// What names what differs when it is no node.
+	What string
+}
+
+// String returns a line for people.
+func (d Difference) String() string {
+	what := d.What
+	if d.Node != "" {
+		what = "node " + d.Node
+	}
+	return fmt.Sprintf("%s: the file says %s, Slurm has %s", what, orNone(d.Wanted), orNone(d.Shown))
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "nowhere"
+	}
+	return s
+}
+
+// CompareShown compares the output of `scontrol show topology` with a topology
+// file, conf or yaml by its name's ending. Of several topologies in a file it
+// takes the default, or the first of the kind that is shown. Sizes are compared
+// when the file has them, and as far as Slurm shows them. It returns what
+// differs, nodes first, and how many nodes it compared.
+func CompareShown(shown Shown, name string, data []byte) ([]Difference, int, error) {
+	wanted, err := topologyLike(shown, name, data)
+	if err != nil {
+		return nil, 0, err
+	}
+	is := shown.Topology()
+	wantedPlaces, err := places(wanted)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", name, err)
+	}
+	shownPlaces, err := places(is)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read shown topology: %w", err)
+	}
+	nodes := make([]string, 0, len(wantedPlaces))
+	for n := range wantedPlaces {
+		nodes = append(nodes, n)
+	}
+	for n := range shownPlaces {
+		if _, ok := wantedPlaces[n]; !ok {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.Sort(nodes)
+	var out []Difference
+	for _, n := range nodes {
+		if w, s := wantedPlaces[n], shownPlaces[n]; w != s {
+			out = append(out, Difference{Node: n, Wanted: w, Shown: s})
+		}
+	}
+	return append(out, unitDifferences(wanted, is)...), len(nodes), nil
+}
+
+// topologyLike returns the topology of the file that the shown one should be.
+func topologyLike(shown Shown, name string, data []byte) (slurmconf.Topology, error) {
+	if !strings.HasSuffix(name, ".yaml") {
+		return slurmconf.ParseConf(name, data)
+	}
+	all, err := slurmconf.ParseYAML(name, data)
+	if err != nil {
+		return slurmconf.Topology{}, err
+	}
+	like := func(t slurmconf.Topology) bool {
+		return t.Block != nil && len(shown.Blocks) > 0 || t.Tree != nil && len(shown.Switches) > 0
+	}
+	best := max(0, slices.IndexFunc(all, func(t slurmconf.Topology) bool { return t.Default }))
+	if !like(all[best]) {
+		if i := slices.IndexFunc(all, like); i >= 0 {
+			best = i
+		}
+	}
+	return all[best], nil
+}
+
+// places returns the block or leaf of every node.
+func places(t slurmconf.Topology) (map[string]string, error) {
+	out := map[string]string{}
+	var failed error
+	add := func(kind, unit, nodes string) {
+		err := hostlist.Walk(nodes, func(node []byte) {
+			if was := out[string(node)]; was != "" {
+				out[string(node)] = was + " and " + kind + " " + unit
+			} else {
+				out[string(node)] = kind + " " + unit
+			}
+		})
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("%s %s: %w", kind, unit, err)
+		}
+	}
+	if t.Block != nil {
+		for _, b := range t.Block.Blocks {
+			add("block", b.Name, b.Nodes)
+		}
+	}
+	if t.Tree != nil {
+		for _, s := range t.Tree.Switches {
+			add("switch", s.Name, s.Nodes)
+		}
+	}
+	return out, failed
+}
+
+// unitDifferences compares sizes, the order of blocks, and the tree above the
+// leaves.
+func unitDifferences(wanted, is slurmconf.Topology) []Difference {
+	var out []Difference
+	if w, s := kindOf(wanted), kindOf(is); w != s {
+		return []Difference{{What: "topology", Wanted: w, Shown: s}}
+	}
+	differ := func(what, w, s string) {
+		if w != s {
+			out = append(out, Difference{What: what, Wanted: w, Shown: s})
+		}
+	}
+	if wanted.Block != nil {
+		if len(wanted.Block.Sizes) > 0 && len(is.Block.Sizes) > 0 {
+			differ("base block size", fmt.Sprint(wanted.Block.Sizes[0]), fmt.Sprint(is.Block.Sizes[0]))
+			differ("further block sizes", furtherSizes(wanted.Block, len(is.Block.Blocks)), furtherSizes(is.Block, len(is.Block.Blocks)))
+		}
+		for i := range max(len(wanted.Block.Blocks), len(is.Block.Blocks)) {
+			differ(fmt.Sprintf("block at place %d", i), nameAt(wanted.Block.Blocks, i), nameAt(is.Block.Blocks, i))
+		}
+	}
+	if wanted.Tree != nil {
+		w, s := childrenOf(wanted.Tree), childrenOf(is.Tree)
+		for _, sw := range wanted.Tree.Switches {
+			if _, ok := s[sw.Name]; !ok {
+				differ("switch "+sw.Name, "it is there", "")
+				continue
+			}
+			differ("switches below "+sw.Name, w[sw.Name], s[sw.Name])
+		}
+		for _, sw := range is.Tree.Switches {
+			if _, ok := w[sw.Name]; !ok {
+				differ("switch "+sw.Name, "", "it is there")
+			}
+		}
+	}
+	return out
+}
+
+// furtherSizes returns the sizes behind the base that Slurm uses, and shows, for
+// so many base blocks: those up to the first that spans them all. Whether it
+// read larger ones nobody can see.
+func furtherSizes(b *slurmconf.BlockTopology, blocks int) string {
+	sizes := slices.Compact(slices.Sorted(slices.Values(b.Sizes)))
+	base := sizes[0]
+	if i := slices.IndexFunc(sizes, func(size int) bool { return size >= base*blocks }); i >= 0 {
+		sizes = sizes[:i+1]
+	}
+	return cmp.Or(sizesText(sizes[1:]), "none")
+}
+
+func kindOf(t slurmconf.Topology) string {
+	switch {
+	case t.Block != nil:
+		return "block"
+	case t.Tree != nil:
+		return "tree"
+	}
+	return "flat"
+}
+
+func nameAt(blocks []slurmconf.Block, i int) string {
+	if i < len(blocks) {
+		return blocks[i].Name
+	}
+	return ""
+}
+
+// childrenOf returns every switch's children in one order.
+func childrenOf(t *slurmconf.TreeTopology) map[string]string {
+	out := make(map[string]string, len(t.Switches))
+	for _, s := range t.Switches {
+		names, err := hostlist.Expand(s.Children)
+		if err != nil {
+			out[s.Name] = s.Children
+			continue
+		}
+		out[s.Name] = hostlist.Compress(names)
+	}
+	return out
+}
+
+func sizesText(sizes []int) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(sizes), "[]"), " ", ",")
+}

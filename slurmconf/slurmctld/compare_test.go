@@ -1,0 +1,101 @@
+package slurmctld_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+)
+
+func TestCompareShown(t *testing.T) {
+	const blocks = "BlockName=b1 Nodes=n[1-2]\nBlockName=b2\nBlockName=b3 Nodes=n[3-4]\nBlockSizes=2\n"
+	const tree = "SwitchName=l1 Nodes=n[1-2]\nSwitchName=l2 Nodes=n[3-4]\nSwitchName=s Switches=l[1-2]\n"
+	tests := []struct {
+		name, file, shown string
+		want              []string
+	}{
+		{"same", blocks, "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\nBlockName=b2 BlockIndex=1 BlockSize=2\nBlockName=b3 BlockIndex=2 Nodes=n[3-4] BlockSize=2\n", nil},
+		{"a node elsewhere, and one nowhere", blocks, "BlockName=b1 BlockIndex=0 Nodes=n[1,3] BlockSize=2\nBlockName=b2 BlockIndex=1 BlockSize=2\nBlockName=b3 BlockIndex=2 Nodes=n4 BlockSize=2\n",
+			[]string{"node n2: the file says block b1, Slurm has nowhere", "node n3: the file says block b3, Slurm has block b1"}},
+		{"other order and size", blocks, "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=4\nBlockName=b3 BlockIndex=1 Nodes=n[3-4] BlockSize=4\nBlockName=b2 BlockIndex=2 BlockSize=4\n",
+			[]string{"base block size: the file says 2, Slurm has 4", "block at place 1: the file says b2, Slurm has b3", "block at place 2: the file says b3, Slurm has b2"}},
+		{"same tree", tree, "SwitchName=s Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=l[1-2]\nSwitchName=l1 Level=0 LinkSpeed=1 Nodes=n[1-2]\nSwitchName=l2 Level=0 LinkSpeed=1 Nodes=n[3-4]\n", nil},
+		{"a switch less", tree, "SwitchName=l1 Level=0 LinkSpeed=1 Nodes=n[1-2]\nSwitchName=l2 Level=0 LinkSpeed=1 Nodes=n[3-4]\n", []string{"switch s: the file says it is there, Slurm has nowhere"}},
+		{"blocks for a tree", tree, "BlockName=b1 BlockIndex=0 Nodes=n[1-4] BlockSize=4\n",
+			[]string{"node n1: the file says switch l1, Slurm has block b1", "node n2: the file says switch l1, Slurm has block b1", "node n3: the file says switch l2, Slurm has block b1",
+				"node n4: the file says switch l2, Slurm has block b1", "topology: the file says tree, Slurm has block"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, compareShown(t, tt.shown, "topology.conf", tt.file)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestCompareFurtherSizes has Slurm show three blocks, one of them empty.
+func TestCompareFurtherSizes(t *testing.T) {
+	const blocks = "BlockName=b1 Nodes=n[1-2]\nBlockName=b2\nBlockName=b3 Nodes=n[3-4]\n"
+	const base = "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\nBlockName=b2 BlockIndex=1 Nodes= BlockSize=2\nBlockName=b3 BlockIndex=2 Nodes=n[3-4] BlockSize=2\n"
+	const pairs = "AggregatedBlock=b[1-2] BlockIndex=3 Nodes=n[1-2] BlockSize=4\n"
+	const all = "AggregatedBlock=b[1-3] BlockIndex=4 Nodes=n[1-4] BlockSize=8\n"
+	tests := []struct {
+		name, sizes, shown string
+		want               []string
+	}{
+		{"same", "2,4,8", base + pairs + all, nil},
+		{"same, in another order and twice", "2,8,4,4", base + pairs + all, nil},
+		{"no further ones", "2", base, nil},
+		{"no sizes in the file, so that Slurm chooses", "", base + pairs + all, nil},
+		{"too large to be shown", "2,4,8,16,32", base + pairs + all, nil},
+		{"one less in Slurm", "2,4,8", base + pairs, []string{"further block sizes: the file says 4,8, Slurm has 4"}},
+		{"one more in Slurm", "2,8", base + pairs + all, []string{"further block sizes: the file says 8, Slurm has 4,8"}},
+		{"none in Slurm", "2,4,8", base, []string{"further block sizes: the file says 4,8, Slurm has none"}},
+		{"none in the file", "2", base + pairs, []string{"further block sizes: the file says none, Slurm has 4"}},
+		{"a larger one in Slurm", "2,4,8,16", base + pairs + strings.Replace(all, "BlockSize=8", "BlockSize=16", 1), []string{"further block sizes: the file says 4,8, Slurm has 4,16"}},
+		{"another base too", "1,2,8", base + pairs + all, []string{"base block size: the file says 1, Slurm has 2", "further block sizes: the file says 2,8, Slurm has 4,8"}},
+		{"a block less in Slurm", "2,4,8", strings.Join(strings.SplitAfter(base, "\n")[:2], "") + pairs,
+			[]string{"node n3: the file says block b3, Slurm has nowhere", "node n4: the file says block b3, Slurm has nowhere", "block at place 2: the file says b3, Slurm has nowhere"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			conf, yaml := blocks, ""
+			if tt.sizes != "" {
+				conf, yaml = blocks+"BlockSizes="+tt.sizes+"\n", "    block_sizes: ["+tt.sizes+"]\n"
+			}
+			yaml = "- topology: nvl\n  cluster_default: true\n  block:\n" + yaml + "    blocks:\n      - {block: b1, nodes: 'n[1-2]'}\n      - {block: b2}\n      - {block: b3, nodes: 'n[3-4]'}\n"
+			for name, file := range map[string]string{"topology.conf": conf, "topology.yaml": yaml} {
+				if diff := cmp.Diff(tt.want, compareShown(t, tt.shown, name, file)); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", name, diff)
+				}
+			}
+		})
+	}
+}
+
+// compareShown returns the differences as lines. There are four nodes.
+func compareShown(t *testing.T, text, name, file string) []string {
+	t.Helper()
+	shown, err := slurmctld.ParseShown("shown", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	differences, nodes, err := slurmctld.CompareShown(shown, name, []byte(file))
+	if err != nil || nodes != 4 {
+		t.Fatalf("%d nodes, %v", nodes, err)
+	}
+	var lines []string
+	for _, d := range differences {
+		lines = append(lines, d.String())
+	}
+	return lines
+}
+
+func TestCompareShownError(t *testing.T) {
+	if _, _, err := slurmctld.CompareShown(slurmctld.Shown{}, "topology.conf", []byte("BlockName=a Nods=1\n")); err == nil || !strings.HasPrefix(err.Error(), "topology.conf:1:") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,172 @@
+package slurmctld
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/lint"
+)
+
+// Conf is what a slurm.conf says that the other files must go with.
+type Conf struct {
+	// Nodes are those of the lines NodeName, by name. Nodes of one line share one
+	// lint.Node.
+	Nodes map[string]*lint.Node
+	// GresTypes are those of all lines GresTypes, nil where there is none.
+	GresTypes []string
+	// Plugin is TopologyPlugin without "topology/", empty where it is left out.
+	Plugin lint.Plugin
+	// PartitionTopologies are the names that partitions' Topology= use.
+	PartitionTopologies []string
+	// Settings are the keys that stand by themselves, by key in lower case. Of a key
+	// given twice the last one counts.
+	Settings map[string]lint.Setting
+}
+
+// Include opens a file that a line `Include FILE` names. It returns the name by
+// which messages call the file.
+type Include func(file string) (name string, data []byte, err error)
+
+// maxIncludes bounds how deep files may include each other.
+const maxIncludes = 16
+
+// ParseConf reads a slurm.conf, for messages called name, and with it the
+// files that it includes; where include is nil a file that includes others is an
+// error. Errors of the text are *slurmconf.ParseError.
+func ParseConf(name string, data []byte, include Include) (*Conf, error) {
+	r := confReader{conf: &Conf{Nodes: map[string]*lint.Node{}, Settings: map[string]lint.Setting{}}, include: include, nodeDefault: map[string]string{}}
+	if err := r.file(name, data, 0); err != nil {
+		return nil, err
+	}
+	return r.conf, nil
+}
+
+// Options are what Lint needs to judge files for the slurm.conf. Where it lists no
+// node, as with nodes that register dynamically, every node is taken as known.
+func (c *Conf) Options(release slurmconf.Release) lint.Options {
+	o := lint.Options{Release: release, Plugin: c.Plugin, PartitionTopologies: c.PartitionTopologies, GresTypes: c.GresTypes}
+	if len(c.Nodes) > 0 {
+		o.Nodes, o.KnownNodes = c.Nodes, slices.Sorted(maps.Keys(c.Nodes))
+	}
+	if c.GresTypes == nil {
+		o.GresTypes = []string{}
+	}
+	return o
+}
+
+// confReader reads a slurm.conf and what it includes, in the order in which
+// Slurm does.
+type confReader struct {
+	conf    *Conf
+	include Include
+	// nodeDefault are the values of the lines NodeName=DEFAULT, by key in lower case.
+	nodeDefault map[string]string
+	// cluster is ClusterName, which %c in the name of an included file stands for.
+	cluster string
+}
+
+func (r *confReader) file(name string, data []byte, depth int) error {
+	var includes []slurmconf.Pair // of a file and its line
+	var at []int
+	lines, syntax := slurmconf.Scan(name, data, func(line int, file string) {
+		includes, at = append(includes, slurmconf.Pair{Value: file}), append(at, line)
+	})
+	for i := range lines {
+		for len(at) > 0 && at[0] < lines[i].Number {
+			if err := r.included(name, at[0], includes[0].Value, depth); err != nil {
+				return err
+			}
+			includes, at = includes[1:], at[1:]
+		}
+		if err := r.line(name, &lines[i]); err != nil {
+			return err
+		}
+	}
+	for i := range at {
+		if err := r.included(name, at[i], includes[i].Value, depth); err != nil {
+			return err
+		}
+	}
+	if syntax != nil {
+		return syntax
+	}
+	return nil
+}
+
+func (r *confReader) included(file string, line int, included string, depth int) error {
+	fail := func(message string) error {
+		return &slurmconf.ParseError{File: file, Line: line, Key: "Include", Message: message}
+	}
+	switch {
+	case r.include == nil:
+		return fail(included + " is not read here: put its lines into this file")
+	case depth >= maxIncludes:
+		return fail(fmt.Sprintf("files include each other more than %d deep", maxIncludes))
+	case r.cluster == "" && strings.Contains(included, "%c"):
+		return fail(included + " stands before ClusterName, which %c is: Slurm refuses the whole file")
+	}
+	name, data, err := r.include(strings.ReplaceAll(included, "%c", r.cluster))
+	if err != nil {
+		return fail(err.Error())
+	}
+	return r.file(name, data, depth+1)
+}
+
+// line takes what is wanted of one line. Of other lines Slurm knows what they mean.
+func (r *confReader) line(file string, l *slurmconf.Line) error {
+	switch strings.ToLower(l.Key) {
+	case "nodename":
+		return r.nodes(file, l)
+	case "partitionname":
+		for _, a := range l.Attrs {
+			if strings.EqualFold(a.Key, "Topology") && !slices.Contains(r.conf.PartitionTopologies, a.Value) {
+				r.conf.PartitionTopologies = append(r.conf.PartitionTopologies, a.Value)
+			}
+		}
+		return nil
+	}
+	for _, a := range append([]slurmconf.Pair{l.Pair}, l.Attrs...) { // several keys may share a line
+		key := strings.ToLower(a.Key)
+		r.conf.Settings[key] = lint.Setting{Value: a.Value, File: file, Line: l.Number}
+		switch key {
+		case "clustername":
+			r.cluster = strings.ToLower(a.Value)
+		case "grestypes":
+			r.conf.GresTypes = strings.FieldsFunc(a.Value, func(c rune) bool { return c == ',' })
+		case "topologyplugin":
+			r.conf.Plugin = lint.Plugin(strings.TrimPrefix(strings.ToLower(a.Value), "topology/"))
+		}
+	}
+	return nil
+}
+
+// nodes adds the nodes of a line, or keeps what it says of all that follow.
+func (r *confReader) nodes(file string, l *slurmconf.Line) error {
+	values := make(map[string]string, len(l.Attrs))
+	for _, a := range l.Attrs {
+		values[strings.ToLower(a.Key)] = a.Value
+	}
+	if strings.EqualFold(l.Value, "DEFAULT") {
+		maps.Copy(r.nodeDefault, values)
+		return nil
+	}
+	node, err := confNode(values, r.nodeDefault)
+	if err != nil {
+		return &slurmconf.ParseError{File: file, Line: l.Number, Key: "NodeName=" + hostlist.Shorten(l.Value), Message: err.Error()}
+	}
+	names, err := hostlist.Expand(l.Value)
+	if err != nil {
+		return &slurmconf.ParseError{File: file, Line: l.Number, Key: "NodeName", Message: err.Error()}
+	}
+	for _, n := range names {
+		if r.conf.Nodes[n] != nil {
+			return &slurmconf.ParseError{File: file, Line: l.Number, Key: "NodeName", Message: fmt.Sprintf("node %s is given twice: want each on one line", n)}
+		}
+		r.conf.Nodes[n] = node
+	}
+	return nil
+}
