@@ -146,10 +146,11 @@ func (c *Cluster) lookup() (imex.Domain, domainFacts, error) {
 		return noCRD(c.config, unknownDomains), none, nil
 	}
 	domains, read := c.domains.all()
-	if err := c.domains.unread(); !read && apierrors.IsNotFound(err) {
+	if !read {
+		if err := c.domains.unread(); !apierrors.IsNotFound(err) {
+			return imex.Domain{}, none, err
+		}
 		return noCRD(c.config, fmt.Sprintf("the API server knows ComputeDomains, but not of %s", nvapi.SchemeGroupVersion)), none, nil
-	} else if !read {
-		return imex.Domain{}, none, err
 	}
 	facts, there := domains[keyOf(c.config)]
 	if !there {
@@ -167,8 +168,10 @@ func (c *Cluster) allCliques() ([]imex.Clique, error) {
 		return nil, nil
 	}
 	cliques, read := c.cliques.all()
-	if err := c.cliques.unread(); !read && !apierrors.IsNotFound(err) {
-		return nil, err
+	if !read {
+		if err := c.cliques.unread(); !apierrors.IsNotFound(err) {
+			return nil, err
+		}
 	}
 	return slices.Collect(maps.Values(cliques)), nil
 }
