@@ -197,8 +197,11 @@ func (c *Cluster) allClaims() ([]imex.Claim, error) {
 // allWorkers returns the nodes that have worker pods of Slurm. It is nil if that is not
 // known or does not matter.
 func (c *Cluster) allWorkers() map[string]bool {
+	if c.config.Join != imex.JoinSlurmd {
+		return nil
+	}
 	pods, read := c.joining.all()
-	if c.config.Join != imex.JoinSlurmd || !read {
+	if !read {
 		return nil
 	}
 	return workersOn(pods)
