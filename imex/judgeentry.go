@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // clique is of a clique that cannot be one domain's.
@@ -55,7 +57,7 @@ func (j *judge) place(n *node) finding {
 	case listed && m.Clique == "":
 		return finding{ReasonNoFabricSeen, "its clique is " + n.own.id + ", but the domain's status lists it without one: the driver runs no IMEX daemon on it", restart}
 	case n.labelDiffers():
-		return finding{ReasonCliqueDiffers, "no entry in its clique, which is " + n.Clique + " by NVML and " + n.CliqueLabel + " by the label " + cliqueLabel + elsewhere, restart}
+		return finding{ReasonCliqueDiffers, "no entry in its clique, which is " + n.Clique + " by NVML and " + n.CliqueLabel + " by the label " + topology.CliqueLabel + elsewhere, restart}
 	case len(n.strays) > 0:
 		return finding{ReasonStaleEntry, "no entry in its clique " + n.own.id + elsewhere + ", which it has left", restart}
 	}

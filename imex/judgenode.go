@@ -8,11 +8,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// The labels of Nodes that verdicts speak of.
-const (
-	cliqueLabel = "nvidia.com/gpu.clique"
-	domainLabel = "resource.nvidia.com/computeDomain"
-)
+// domainLabel is the Node label that holds the UID of the node's ComputeDomain.
+const domainLabel = "resource.nvidia.com/computeDomain"
 
 // channelDir is where a machine has its device files of channels.
 const channelDir = "/dev/nvidia-caps-imex-channels"
@@ -25,7 +22,7 @@ func (j *judge) outside(n *node) finding {
 	case j.Join == JoinNone:
 		return finding{reason: ReasonNotWanted, message: "imex.join is none: nodes join no domain"}
 	case n.Clique == "" && saysNone(n.CliqueLabel):
-		return finding{reason: ReasonNoMultiNodeNVLink, message: "label " + cliqueLabel + " is " + n.CliqueLabel + ", which is no clique: jobs need no IMEX here"}
+		return finding{reason: ReasonNoMultiNodeNVLink, message: "label " + topology.CliqueLabel + " is " + n.CliqueLabel + ", which is no clique: jobs need no IMEX here"}
 	}
 	return finding{}
 }
@@ -94,7 +91,7 @@ func (j *judge) fabric(n *node) finding {
 }
 
 func unknownFabric() finding {
-	return finding{ReasonFabricUnknown, "neither the node's report nor the label " + cliqueLabel + " says which NVLink clique it is in",
+	return finding{ReasonFabricUnknown, "neither the node's report nor the label " + topology.CliqueLabel + " says which NVLink clique it is in",
 		"wait while its GPUs register with the NVLink fabric; if that lasts, see quoin discover on the node and the log of the fabric manager"}
 }
 

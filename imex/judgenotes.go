@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // note adds to the verdict on a node that is ready what is wrong beside it. Its peers
@@ -102,7 +104,7 @@ func (j *judge) witness(n *node) finding {
 	if !n.labelDiffers() {
 		return finding{}
 	}
-	return finding{ReasonCliqueDiffers, "the label " + cliqueLabel + " says " + n.CliqueLabel, "wait a minute for GPU Feature Discovery, and restart it on the node if that lasts"}
+	return finding{ReasonCliqueDiffers, "the label " + topology.CliqueLabel + " says " + n.CliqueLabel, "wait a minute for GPU Feature Discovery, and restart it on the node if that lasts"}
 }
 
 // status is of a domain's status that does not repeat the entry. The driver loses

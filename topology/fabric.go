@@ -75,8 +75,11 @@ type Clique struct {
 // IsZero reports whether c names no domain.
 func (c Clique) IsZero() bool { return c == Clique{} }
 
-// String returns the form of the label nvidia.com/gpu.clique,
-// "<cluster UUID>.<clique id>".
+// CliqueLabel is the Node label in which GPU Feature Discovery writes the clique of
+// a node's GPUs.
+const CliqueLabel = "nvidia.com/gpu.clique"
+
+// String returns the form of CliqueLabel: "<cluster UUID>.<clique id>".
 func (c Clique) String() string {
 	var b [47]byte // as long as can be
 	return string(strconv.AppendUint(append(c.ClusterUUID.appendTo(b[:0]), '.'), uint64(c.ID), 10))

@@ -16,6 +16,5 @@ const (
 	domainsCRD     = "computedomains.resource.nvidia.com"
 	cliquesCRD     = "computedomaincliques.resource.nvidia.com"
 	labelDomain    = "resource.nvidia.com/computeDomain" // of a Node: the UID of its domain
-	labelClique    = "nvidia.com/gpu.clique"             // of a Node, by GPU Feature Discovery
 	wantedNumNodes = 0                                   // the driver's advice: nodes join as they come
 )

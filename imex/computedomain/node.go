@@ -20,6 +20,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // What a Node watches, for people.
@@ -83,7 +84,7 @@ func readLabels(obj any) (nodeLabels, bool) {
 	if !ok {
 		return nodeLabels{}, false
 	}
-	return nodeLabels{domain: node.Labels[labelDomain], clique: node.Labels[labelClique]}, true
+	return nodeLabels{domain: node.Labels[labelDomain], clique: node.Labels[topology.CliqueLabel]}, true
 }
 
 func (n *Node) changed() {

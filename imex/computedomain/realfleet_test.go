@@ -14,6 +14,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // holder is a DaemonSet as quoin-imex is.
@@ -113,7 +114,7 @@ func (o *fleetTest) nodes(t *testing.T) map[string]imex.Node {
 	}
 	for _, node := range list.Items {
 		n := out[node.Name]
-		n.CliqueLabel, n.DomainLabel = node.Labels[labelClique], node.Labels[labelDomain]
+		n.CliqueLabel, n.DomainLabel = node.Labels[topology.CliqueLabel], node.Labels[labelDomain]
 		out[node.Name] = n
 	}
 	return out

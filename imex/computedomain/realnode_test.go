@@ -15,6 +15,7 @@ import (
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // restTime is how long a cluster is left alone. Watches end after five minutes
@@ -40,7 +41,7 @@ func TestRealNode(t *testing.T) {
 	r := startRig(t)
 	r.define(t)
 	for _, name := range []string{"n0", "n1"} {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{labelClique: "of.GFD"}}}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{topology.CliqueLabel: "of.GFD"}}}
 		if _, err := r.Client().CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

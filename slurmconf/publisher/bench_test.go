@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -145,7 +146,7 @@ func BenchmarkNodes(b *testing.B) {
 
 // kubeletNode is a Node as the GPU Operator labels it, as far as its size matters.
 func kubeletNode(i int) *corev1.Node {
-	labels := map[string]string{nodelabels.Clique: fmt.Sprintf("8a61c302-0000-4000-8000-%012d.%d", i/18, i/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200",
+	labels := map[string]string{topology.CliqueLabel: fmt.Sprintf("8a61c302-0000-4000-8000-%012d.%d", i/18, i/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200",
 		nodelabels.Present: "true", nodelabels.DefaultTiers[0]: fmt.Sprintf("leaf-%03d", i/18), nodelabels.DefaultTiers[1]: fmt.Sprintf("spine-%02d", i/300)}
 	for k := range 60 {
 		labels[fmt.Sprintf("feature.node.kubernetes.io/cpu-cpuid.%d", k)] = "true"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -200,7 +200,7 @@ func TestDriftByLabels(t *testing.T) {
 		store.pass(time.Hour)
 		moved := bare(racks(t))
 		for i := range 15 {
-			moved.Nodes[i].Labels[nodelabels.Clique] = moved.Nodes[20].Labels[nodelabels.Clique]
+			moved.Nodes[i].Labels[topology.CliqueLabel] = moved.Nodes[20].Labels[topology.CliqueLabel]
 		}
 		store.change(moved)
 		store.pass(time.Hour)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -66,7 +65,7 @@ func TestFirstPublicationWaitsForLateAgents(t *testing.T) {
 func TestFirstBlocksAreNoSurprise(t *testing.T) {
 	whole := racks(t)
 	for i := range whole.Nodes {
-		delete(whole.Nodes[i].Labels, nodelabels.Clique)
+		delete(whole.Nodes[i].Labels, topology.CliqueLabel)
 	}
 	store := newMemory(reported(whole, 0, 18))
 	inBubble(t, store, complete(t, Publication{FirstWait: DefaultPublication().FirstWait}), func() {

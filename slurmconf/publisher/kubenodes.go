@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -15,7 +16,7 @@ import (
 type nodeKeys struct{ labels, annotations map[string]bool }
 
 func watchedKeys(pubs []Publication) nodeKeys {
-	k := nodeKeys{labels: map[string]bool{nodelabels.Clique: true, nodelabels.Count: true, domainLabel: true}, annotations: map[string]bool{SpecAnnotation: true}}
+	k := nodeKeys{labels: map[string]bool{topology.CliqueLabel: true, nodelabels.Count: true, domainLabel: true}, annotations: map[string]bool{SpecAnnotation: true}}
 	for i := range pubs {
 		p := &pubs[i]
 		for _, key := range p.labelKeys().Labels() {

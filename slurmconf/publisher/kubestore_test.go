@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -26,7 +27,7 @@ func TestRelevantChangesOfNodes(t *testing.T) {
 		label, annotation string
 		want              bool
 	}{
-		{nodelabels.Clique, "", true},
+		{topology.CliqueLabel, "", true},
 		{nodelabels.Count, "", true},
 		{nodelabels.DefaultTiers[0], "", true}, // of b
 		{"rack", "", true},

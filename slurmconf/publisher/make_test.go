@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -36,7 +35,7 @@ func TestMakeNothing(t *testing.T) {
 // TestMakeLeavesOutOfOneKind has nodes whose place is in the topology that a site does
 // not write.
 func TestMakeLeavesOutOfOneKind(t *testing.T) {
-	inBlock := map[string]string{nodelabels.Clique: "8a1c0f4c-1111-4f8e-9d1c-aaaaaaaaaaaa.1"}
+	inBlock := map[string]string{topology.CliqueLabel: "8a1c0f4c-1111-4f8e-9d1c-aaaaaaaaaaaa.1"}
 	inTree := map[string]string{"network.topology.nvidia.com/leaf": "l1", "nvidia.com/gpu.count": "8"}
 	both := &Snapshot{Nodes: []Node{{Name: "a1", Labels: inBlock}, {Name: "a2", Labels: inBlock}, {Name: "b1", Labels: inTree}}}
 	tree := &Snapshot{Nodes: []Node{{Name: "b1", Labels: inTree}}}

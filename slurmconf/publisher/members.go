@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -16,7 +17,7 @@ func Members(snap *Snapshot, workers map[string]bool) map[string]imex.Node {
 		n := &snap.Nodes[i]
 		m := imex.NodeOf(n.Name, snap.Reports[n.Name])
 		m.GPUs = m.GPUs || n.GPUs > 0 || n.Labels[nodelabels.Count] != ""
-		m.CliqueLabel, m.DomainLabel = n.Labels[nodelabels.Clique], n.Labels[domainLabel]
+		m.CliqueLabel, m.DomainLabel = n.Labels[topology.CliqueLabel], n.Labels[domainLabel]
 		m.Lost = n.Lost
 		m.Worker, m.NoWorker = workers[n.Name], workers != nil && !workers[n.Name]
 		// Of a node of which nothing is known as yet nothing is said, unless it is a

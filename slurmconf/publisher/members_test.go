@@ -25,9 +25,9 @@ func TestMembers(t *testing.T) {
 		want    imex.Node
 	}{
 		{"of which nothing is known", Node{GPUs: 4}, nil, nil, imex.Node{}},
-		{"by labels", Node{Labels: map[string]string{nodelabels.Count: "4", nodelabels.Clique: clique}}, nil, nil, imex.Node{GPUs: true, CliqueLabel: clique}},
+		{"by labels", Node{Labels: map[string]string{nodelabels.Count: "4", topology.CliqueLabel: clique}}, nil, nil, imex.Node{GPUs: true, CliqueLabel: clique}},
 		{"by its capacity, labelled by the driver", Node{GPUs: 4, Labels: map[string]string{domainLabel: "u1"}}, nil, nil, imex.Node{GPUs: true, DomainLabel: "u1"}},
-		{"without GPUs, with a clique's label", Node{Labels: map[string]string{nodelabels.Clique: clique}}, nil, nil, imex.Node{CliqueLabel: clique}},
+		{"without GPUs, with a clique's label", Node{Labels: map[string]string{topology.CliqueLabel: clique}}, nil, nil, imex.Node{CliqueLabel: clique}},
 		{"by its report", Node{}, inClique, nil, imex.Node{GPUs: true, Fabric: imex.FabricClique, Clique: clique, Local: inClique.IMEX}},
 		{"with a worker pod", Node{}, inClique, map[string]bool{"n": true}, imex.Node{GPUs: true, Fabric: imex.FabricClique, Clique: clique, Local: inClique.IMEX, Worker: true}},
 		{"without a worker pod", Node{Workers: []Worker{{Node: "n"}}}, nil, map[string]bool{"m": true}, imex.Node{NoWorker: true}},

@@ -70,7 +70,7 @@ func TestLeafBlocksRest(t *testing.T) {
 func TestDefaultStaysFabric(t *testing.T) {
 	whole := racks(t)
 	for i := range whole.Nodes {
-		delete(whole.Nodes[i].Labels, nodelabels.Clique)
+		delete(whole.Nodes[i].Labels, topology.CliqueLabel)
 	}
 	store := newMemory(reported(whole, 0, 18))
 	inBubble(t, store, complete(t, Publication{DefaultTopology: slurmconf.FabricTopology, FlatTopology: true, BaseBlockSize: 18}), func() {

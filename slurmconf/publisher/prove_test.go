@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -23,7 +23,7 @@ func inOtherRack(t *testing.T, faults ...simulated.Fault) *Snapshot {
 	for _, n := range snap.Nodes {
 		labels[n.Name] = n.Labels
 	}
-	labels["gb200-003"][nodelabels.Clique] = labels["gb200-020"][nodelabels.Clique]
+	labels["gb200-003"][topology.CliqueLabel] = labels["gb200-020"][topology.CliqueLabel]
 	return snap
 }
 

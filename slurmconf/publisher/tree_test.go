@@ -23,7 +23,7 @@ func TestLabelAloneMovesNothing(t *testing.T) {
 		change(snap)
 		for i := range snap.Nodes {
 			if snap.Nodes[i].Name == "gb200-001" {
-				snap.Nodes[i].Labels[nodelabels.Clique] = snap.Nodes[71].Labels[nodelabels.Clique]
+				snap.Nodes[i].Labels[topology.CliqueLabel] = snap.Nodes[71].Labels[topology.CliqueLabel]
 			}
 		}
 		return snap

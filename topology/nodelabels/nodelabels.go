@@ -15,7 +15,6 @@ import (
 
 // The labels that GPU Feature Discovery and the GPU Operator write.
 const (
-	Clique  = "nvidia.com/gpu.clique"
 	Product = "nvidia.com/gpu.product"
 	Count   = "nvidia.com/gpu.count"
 	Present = "nvidia.com/gpu.present"
@@ -37,7 +36,7 @@ const (
 // Keys name the labels to read. The zero value reads the clique and the GPUs,
 // and neither other domains nor tiers.
 type Keys struct {
-	// Domains are the keys that name the NVLink domain where Clique does not, in
+	// Domains are the keys that name the NVLink domain where topology.CliqueLabel does not, in
 	// their order of precedence; Auto stands for all known ones.
 	Domains []string
 	// Tiers are the keys of the switches above a node, nearest first, or Auto
@@ -52,15 +51,15 @@ func Read(labels map[string]string, keys Keys) topology.Labels {
 	if len(labels) == 0 {
 		return out
 	}
-	if v, ok := labels[Clique]; ok && v != "" {
+	if v, ok := labels[topology.CliqueLabel]; ok && v != "" {
 		c, err := topology.ParseClique(v)
 		switch {
 		case err == nil:
 			out.Clique = c
 		case errors.Is(err, topology.ErrNoDomain):
-			problem(&out, reasonCliqueNone, Clique, err.Error())
+			problem(&out, reasonCliqueNone, topology.CliqueLabel, err.Error())
 		default:
-			problem(&out, reasonMalformed, Clique, err.Error())
+			problem(&out, reasonMalformed, topology.CliqueLabel, err.Error())
 		}
 	}
 	for _, key := range keys.Domains {
@@ -179,7 +178,7 @@ func product(v string) string {
 // Labels are all keys that Read looks at, so that a watcher can leave out the
 // others.
 func (k Keys) Labels() []string {
-	keys := []string{Clique, Product, Count, Present, onOKE, onCoreWeave, onGKE, onGKECount}
+	keys := []string{topology.CliqueLabel, Product, Count, Present, onOKE, onCoreWeave, onGKE, onGKECount}
 	for _, key := range k.Domains {
 		if key == Auto {
 			keys = append(keys, domainKeys...)

@@ -19,19 +19,19 @@ func TestRead(t *testing.T) {
 		reason string // of the only problem
 	}{
 		{"nothing", nil, topology.Labels{}, ""},
-		{"all", map[string]string{nodelabels.Clique: clique, nodelabels.Product: "NVIDIA-GB200", nodelabels.Count: "4",
+		{"all", map[string]string{topology.CliqueLabel: clique, nodelabels.Product: "NVIDIA-GB200", nodelabels.Count: "4",
 			nodelabels.DefaultTiers[0]: "leaf", nodelabels.DefaultTiers[1]: "spine"},
 			topology.Labels{Clique: topology.Clique{ClusterUUID: cluster, ID: 32766}, Product: "NVIDIA GB200", GPUs: 4, Tiers: []string{"leaf", "spine"}}, ""},
 		{"a gap ends the tiers", map[string]string{nodelabels.DefaultTiers[0]: "leaf", nodelabels.DefaultTiers[2]: "core"}, topology.Labels{Tiers: []string{"leaf"}}, ""},
 		{"present without a count", map[string]string{nodelabels.Present: "true"}, topology.Labels{GPUs: 1}, ""},
 		{"MIG product", map[string]string{nodelabels.Product: "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb-SHARED"}, topology.Labels{Product: "NVIDIA A100 SXM4 80GB"}, ""},
-		{"N/A", map[string]string{nodelabels.Clique: "N/A.N/A"}, topology.Labels{}, "CliqueLabelWithoutDomain"},
-		{"N/A in brackets", map[string]string{nodelabels.Clique: "[N/A].[N/A]"}, topology.Labels{}, "CliqueLabelWithoutDomain"},
-		{"N/A as a label may hold it", map[string]string{nodelabels.Clique: "N_A.N_A"}, topology.Labels{}, "CliqueLabelWithoutDomain"},
-		{"zero UUID", map[string]string{nodelabels.Clique: topology.UUID{}.String() + ".0"}, topology.Labels{}, "CliqueLabelWithoutDomain"},
-		{"half a clique", map[string]string{nodelabels.Clique: cluster.String()}, topology.Labels{}, "CliqueLabelMalformed"},
-		{"clique too large", map[string]string{nodelabels.Clique: cluster.String() + ".4294967296"}, topology.Labels{}, "CliqueLabelMalformed"},
-		{"clique with a zero before", map[string]string{nodelabels.Clique: cluster.String() + ".01"}, topology.Labels{}, "CliqueLabelMalformed"},
+		{"N/A", map[string]string{topology.CliqueLabel: "N/A.N/A"}, topology.Labels{}, "CliqueLabelWithoutDomain"},
+		{"N/A in brackets", map[string]string{topology.CliqueLabel: "[N/A].[N/A]"}, topology.Labels{}, "CliqueLabelWithoutDomain"},
+		{"N/A as a label may hold it", map[string]string{topology.CliqueLabel: "N_A.N_A"}, topology.Labels{}, "CliqueLabelWithoutDomain"},
+		{"zero UUID", map[string]string{topology.CliqueLabel: topology.UUID{}.String() + ".0"}, topology.Labels{}, "CliqueLabelWithoutDomain"},
+		{"half a clique", map[string]string{topology.CliqueLabel: cluster.String()}, topology.Labels{}, "CliqueLabelMalformed"},
+		{"clique too large", map[string]string{topology.CliqueLabel: cluster.String() + ".4294967296"}, topology.Labels{}, "CliqueLabelMalformed"},
+		{"clique with a zero before", map[string]string{topology.CliqueLabel: cluster.String() + ".01"}, topology.Labels{}, "CliqueLabelMalformed"},
 		{"count in words", map[string]string{nodelabels.Count: "four"}, topology.Labels{}, "CountLabelMalformed"},
 	}
 	for _, tt := range tests {

@@ -145,7 +145,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("", cliqueA, "0", "0")
 	f.Add("x", "00000000-0000-0000-0000-000000000000.1", "none", "f/1")
 	f.Fuzz(func(t *testing.T, clique, domain, tier, upper string) {
-		labels := map[string]string{nodelabels.Clique: clique, "topology.nebius.com/tier-0": domain, "ds.coreweave.com/nvlink.domain": tier,
+		labels := map[string]string{topology.CliqueLabel: clique, "topology.nebius.com/tier-0": domain, "ds.coreweave.com/nvlink.domain": tier,
 			"backend.coreweave.cloud/leafgroup": tier, "backend.coreweave.cloud/fabric": upper, nodelabels.DefaultTiers[0]: upper, nodelabels.Count: "4"}
 		got := nodelabels.Read(labels, auto)
 		if diff := cmp.Diff(got, nodelabels.Read(labels, auto)); diff != "" {

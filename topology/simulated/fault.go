@@ -38,17 +38,41 @@ func (c *Cluster) check(f *Fault) error {
 
 // checkGPU checks what a fault says of the GPUs of a machine of group g.
 func (f *Fault) checkGPU(g *group) error {
-	fabric, health := topology.FabricState(f.Fabric), topology.Health(f.Health)
+	if err := f.checkFabric(); err != nil {
+		return err
+	}
+	if err := f.checkDevice(g); err != nil {
+		return err
+	}
+	if (f.Fabric != "" || f.Health != "" || f.Clique != nil) && g.NVLink == nvlinkNone {
+		return bad("node", "%s has no NVLink fabric: want a machine of a group with nvlink: rack or node", f.Node)
+	}
+	return nil
+}
+
+// checkFabric checks state, status and health of the fabric registration.
+func (f *Fault) checkFabric() error {
+	states := []topology.FabricState{"", topology.FabricNotStarted, topology.FabricInProgress, topology.FabricCompleted}
+	healths := []topology.Health{"", topology.HealthUnhealthy, topology.HealthLimitedCapacity}
+	completed := f.Fabric == string(topology.FabricCompleted)
 	switch {
-	case f.Fabric != "" && fabric != topology.FabricNotStarted && fabric != topology.FabricInProgress && fabric != topology.FabricCompleted:
+	case !slices.Contains(states, topology.FabricState(f.Fabric)):
 		return bad("fabric", "%q: want notStarted, inProgress, or completed with a status", f.Fabric)
-	case fabric == topology.FabricCompleted && f.Status == "":
+	case completed && f.Status == "":
 		return bad("status", "missing: want the NVML error that the registration ended with, such as ERROR_UNKNOWN")
-	case fabric != topology.FabricCompleted && f.Status != "":
+	case !completed && f.Status != "":
 		return bad("status", "%q: want it with fabric: completed only", f.Status)
-	case f.Health != "" && health != topology.HealthUnhealthy && health != topology.HealthLimitedCapacity:
+	case !slices.Contains(healths, topology.Health(f.Health)):
 		return bad("health", "%q: want unhealthy or limitedCapacity", f.Health)
-	case f.GPU != nil && f.Fabric == "" && f.Health == "" && !f.Lost && f.Xid == 0 && f.Clique == nil && f.Use == nil:
+	}
+	return nil
+}
+
+// checkDevice checks which GPU or MIG instance the fault is of.
+func (f *Fault) checkDevice(g *group) error {
+	ofGPU := f.Fabric != "" || f.Health != "" || f.Lost || f.Xid != 0 || f.Clique != nil || f.Use != nil
+	switch {
+	case f.GPU != nil && !ofGPU:
 		return bad("gpu", "%d: want it with fabric, health, lost, xid, clique or use only", *f.GPU)
 	case f.Instance != nil && (f.Use == nil || f.GPU == nil || g.MIG.Instances == 0):
 		return bad("instance", "%d: want it with use and the gpu that it is of, on a machine with mig", *f.Instance)
@@ -58,8 +82,6 @@ func (f *Fault) checkGPU(g *group) error {
 		return bad("gpu", "missing: want the index of the GPU that is lost")
 	case f.Xid < 0:
 		return bad("xid", "%d: want the code of an Xid event, such as 79", f.Xid)
-	case (f.Fabric != "" || f.Health != "" || f.Clique != nil) && g.NVLink == nvlinkNone:
-		return bad("node", "%s has no NVLink fabric: want a machine of a group with nvlink: rack or node", f.Node)
 	}
 	return nil
 }

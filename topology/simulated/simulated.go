@@ -157,7 +157,7 @@ func (m *machine) now() Machine {
 		case f.NoReport:
 			n = nil
 		case f.Label != nil:
-			out.Labels["nvidia.com/gpu.clique"] = *f.Label
+			out.Labels[topology.CliqueLabel] = *f.Label
 		case n != nil:
 			f.strike(n)
 		}
@@ -183,7 +183,7 @@ func (m *machine) labels() map[string]string {
 	l["nvidia.com/gpu.present"], l["nvidia.com/gpu.count"] = "true", fmt.Sprint(g.Count)
 	l["nvidia.com/gpu.product"] = strings.ReplaceAll(g.Product, " ", "-")
 	if c, ok := m.clique(); ok {
-		l["nvidia.com/gpu.clique"] = c.String()
+		l[topology.CliqueLabel] = c.String()
 	}
 	return l
 }

@@ -24,6 +24,7 @@ import (
 	nvinformers "sigs.k8s.io/dra-driver-nvidia-gpu/pkg/nvidia.com/informers/externalversions"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Names of the driver's.
@@ -31,7 +32,7 @@ const (
 	DriverName  = "compute-domain.nvidia.com"
 	DomainLabel = "resource.nvidia.com/computeDomain"          // of nodes, daemons' pods and cliques
 	CliqueLabel = "resource.nvidia.com/computeDomain.cliqueID" // of daemons' pods and cliques
-	GPUClique   = "nvidia.com/gpu.clique"                      // of nodes, by GPU Feature Discovery
+	GPUClique   = topology.CliqueLabel                         // of nodes, by GPU Feature Discovery
 )
 
 // MaxDaemons is how many daemons a clique takes by default.
