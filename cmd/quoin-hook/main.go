@@ -1,24 +1,109 @@
 // Command quoin-hook is called by Slurm's Prolog and Epilog on every node of a
-// job. It writes which job holds which GPU for DCGM Exporter, and releases it.
-// It needs no daemon, no network and no PATH, and it fails no job but where the
-// site has turned on a gate that does.
+// job. See package nodeagent/hook.
 package main
 
 import (
 	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
+	"strings"
 	"syscall"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/hook"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 func main() {
 	runtime.GOMAXPROCS(1) // a thread that looks for work costs more than the work
 	syscall.Umask(0o022)  // slurmd's may be narrower, and the exporter need not be root
-	// Nobody may read what is said; slurmd sends the others before it kills.
+	// Nobody may read what is printed. slurmd sends the other signals before it kills.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// run executes one call and returns the exit status. For a job it is 0, also for a
+// wrong command line, because Slurm drains the node of a failing Prolog or Epilog; or 1
+// if the gate refuses the job. By hand a wrong command line gives 2.
+func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	o := hook.Options{Env: env, Stderr: stderr}
+	help, err := parse(&o, args)
+	if help != "" {
+		fmt.Fprintln(stdout, help)
+		return 0
+	}
+	if err == nil && env("SLURM_JOB_ID") == "" {
+		err = errors.New("SLURM_JOB_ID is not set: want to be called by Slurm's Prolog or Epilog")
+	}
+	if err == nil {
+		return hook.Run(ctx, o)
+	}
+	fmt.Fprintln(stderr, "quoin-hook:", err)
+	if env("SLURM_JOB_ID") == "" {
+		return 2
+	}
+	return 0
+}
+
+// parse reads the command line. help is what was asked for instead of a call.
+func parse(o *hook.Options, args []string) (help string, err error) {
+	flags := flag.NewFlagSet("quoin-hook", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.MappingDir, "mapping-dir", "", "")
+	flags.StringVar(&o.RunDir, "run-dir", rundir.DefaultRunDir, "")
+	flags.DurationVar(&o.Wait, "wait", 0, "")
+	version := flags.Bool("version", false, "")
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		o.Verb, args = args[0], args[1:]
+	}
+	err = flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return strings.TrimSpace(usage), nil
+	case err == nil && flags.NArg() > 0:
+		err = fmt.Errorf("argument %q: want flags only after prolog or epilog", flags.Arg(0))
+	case err == nil && *version:
+		return "quoin-hook " + buildVersion(), nil
+	case err == nil && o.Verb != "prolog" && o.Verb != "epilog":
+		err = fmt.Errorf("command %q: want prolog or epilog", o.Verb)
+	case err == nil && o.Wait < 0:
+		err = fmt.Errorf("--wait %s: want a time such as 2s", o.Wait)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w; see quoin-hook --help", err)
+	}
+	return "", err
+}
+
+const usage = `usage: quoin-hook prolog|epilog [--mapping-dir DIR] [--run-dir DIR] [--wait TIME]
+
+Called by Slurm's Prolog and Epilog: writes which job holds which GPU into DCGM
+Exporter's job mapping directory, and releases it. Exits 0 for a job whatever
+happens, and says on stderr what went wrong. Where hook.json has a gate, a Prolog
+of a job across nodes waits at last until IMEX is ready on its node; it exits 1,
+which Slurm takes for a refusal, where it is not and the gate's policy is fail.
+
+  --mapping-dir DIR  the exporter's directory (default: what the agent wrote into
+                     hook.json in the run directory, else ` + dcgm.DefaultMappingDir + `)
+  --run-dir DIR      the agent's directory (default ` + rundir.DefaultRunDir + `)
+  --wait TIME        the longest that a call may take, for others' locks, for slow
+                     disks and for slurmctld, but for the gate (default:
+                     hook.json's, else 2s)
+  --version          print the version
+`
+
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }

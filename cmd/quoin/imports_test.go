@@ -45,7 +45,8 @@ func TestImports(t *testing.T) {
 		{pkg: "nodeagent/rundir", own: []string{"dcgm", "dcgm/atomicfile", "topology"}, only: []string{"github.com/gofrs/flock", "golang.org/x/sys/"}},
 		{pkg: "dcgm/hostengine", own: []string{"dcgm", "dcgm/atomicfile", "topology"}, only: []string{"github.com/NVIDIA/go-dcgm/", "github.com/bits-and-blooms/bitset", "github.com/stretchr/testify/", "go.yaml.in/yaml/v3", "golang.org/x/sys/"}},
 		{pkg: "cmd/quoin/terminal", only: []string{"golang.org/x/sys/"}},
-		{pkg: "cmd/quoin-hook", own: []string{"dcgm", "dcgm/atomicfile", "nodeagent/rundir", "imex", "topology", "imex/gate", "slurmconf/hostlist"}, deny: heavy},
+		{pkg: "nodeagent/hook", own: []string{"dcgm", "dcgm/atomicfile", "nodeagent/rundir", "imex", "topology", "imex/gate", "slurmconf/hostlist"}, only: []string{"github.com/gofrs/flock", "github.com/google/renameio/", "golang.org/x/sys/"}},
+		{pkg: "cmd/quoin-hook", own: []string{"nodeagent/hook", "dcgm", "dcgm/atomicfile", "nodeagent/rundir", "imex", "topology", "imex/gate", "slurmconf/hostlist"}, deny: heavy},
 		{pkg: "nodeagent/probe", own: []string{"topology"}, only: []string{}},
 		{pkg: "nodeagent", own: []string{"nodeagent/probe", "nodeagent/rundir", "dcgm/atomicfile", "topology", "topology/placement", "topology/nodelabels", "slurmconf", "slurmconf/hostlist", "imex", "dcgm", "imex/gate"}, deny: []string{"github.com/NVIDIA/"}},
 	}

@@ -1,0 +1,193 @@
+package hook
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// simpleHook does what sites' scripts do: one file per GPU, one line.
+const simpleHook = `#!/bin/bash
+dir=$1
+mkdir -p "$dir"
+IFS=, read -ra gpus <<<"$SLURM_JOB_GPUS"
+for gpu in "${gpus[@]}"; do
+  printf '%s\n' "$SLURM_JOB_ID" >"$dir/$gpu"
+done
+exit 0
+`
+
+// equalHook does what quoin-hook does, but for the record: under a lock, with the
+// others' lines kept, sorted and unique, by rename.
+const equalHook = `#!/bin/bash
+dir=$1
+mkdir -p "$dir/.new"
+exec 9>"$dir/.lock"
+flock -w 2 9 || exit 0
+IFS=, read -ra gpus <<<"$SLURM_JOB_GPUS"
+for gpu in "${gpus[@]}"; do
+  new=$dir/.new/$gpu.$$
+  { cat "$dir/$gpu" 2>/dev/null; printf '%s\n' "$SLURM_JOB_ID"; } | sort -u >"$new"
+  mv "$new" "$dir/$gpu"
+done
+exit 0
+`
+
+// jobsThere is how many jobs are on the node already, each on all eight GPUs.
+const jobsThere = 64
+
+func benchEnv(job int, conf string) []string {
+	return []string{fmt.Sprint("SLURM_JOB_ID=", job), "SLURM_JOB_GPUS=0,1,2,3,4,5,6,7", "SLURM_JOB_START_TIME=100", "SLURM_CONF=" + conf,
+		"SLURM_CLUSTER_NAME=c", "SLURMD_NODENAME=n1", "SLURM_JOB_NUM_NODES=1", "SLURM_JOB_USER=u", "PATH=/usr/bin:/bin"}
+}
+
+// benchNode prepares a node whose run directory is in memory and whose mapping
+// directory is on a disk, as on a real one, and a slurm.conf of 1,000 nodes.
+func benchNode(b *testing.B) (hook, mapping, conf string) {
+	tmp := b.TempDir()
+	hook, mapping, conf = filepath.Join(tmp, "quoin-hook"), filepath.Join(tmp, "map"), filepath.Join(tmp, "slurm.conf")
+	buildHook(b, hook)
+	var text strings.Builder
+	text.WriteString("PrologFlags=Alloc,Contain\n")
+	for i := range 1000 {
+		fmt.Fprintf(&text, "NodeName=n%d CPUs=16 Gres=gpu:8\n", i)
+	}
+	if err := os.WriteFile(conf, []byte(text.String()), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	return hook, mapping, conf
+}
+
+func benchRunDir(b *testing.B, mapping string) string {
+	run := filepath.Join(memoryDir(b), "run")
+	inv := rundir.Inventory{Node: "n1"}
+	for i := range 8 {
+		inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprint("GPU-", i), ExporterID: fmt.Sprint(i)})
+	}
+	if err := rundir.WriteInventory(run, inv); err != nil {
+		b.Fatal(err)
+	}
+	if err := rundir.WriteHookConfig(run, rundir.HookConfig{MappingDir: mapping}); err != nil {
+		b.Fatal(err)
+	}
+	return run
+}
+
+// timed runs a program and returns how long it took, and its CPU time.
+func timed(b *testing.B, env []string, args ...string) (wall, cpu time.Duration) {
+	cmd := exec.CommandContext(b.Context(), args[0], args[1:]...)
+	cmd.Env = env
+	before := time.Now()
+	if err := cmd.Run(); err != nil {
+		b.Fatal(err)
+	}
+	wall = time.Since(before)
+	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	return wall, time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func report(b *testing.B, walls, cpus []time.Duration) {
+	slices.Sort(walls)
+	slices.Sort(cpus)
+	b.ReportMetric(float64(walls[len(walls)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(cpus[len(cpus)/2].Microseconds())/1000, "cpu-ms/op")
+}
+
+// BenchmarkHook compares whole processes on a job with 8 GPUs, on a node with 64
+// jobs on each. p50-ms and cpu-ms/op are of the process alone; ns/op has in it what
+// keeps the node at 64 jobs.
+func BenchmarkHook(b *testing.B) {
+	hook, mapping, conf := benchNode(b)
+	run := benchRunDir(b, mapping)
+	scripts := map[string]string{"bash-simple": simpleHook, "bash-equal": equalHook}
+	for i := range jobsThere {
+		timed(b, benchEnv(i, conf), hook, "prolog", "--run-dir", run)
+	}
+	for _, name := range []string{"prolog", "epilog", "bash-equal", "bash-simple"} {
+		b.Run(name, func(b *testing.B) {
+			var args []string
+			dir := filepath.Join(b.TempDir(), "map")
+			if text, is := scripts[name]; is {
+				script := filepath.Join(b.TempDir(), "hook.sh")
+				if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+					b.Fatal(err)
+				}
+				args = []string{"/bin/bash", script, dir}
+				fill(b, dir)
+			}
+			var walls, cpus []time.Duration
+			for job := 0; b.Loop(); job++ {
+				env := benchEnv(job%jobsThere, conf)
+				if args != nil {
+					write(b, dir, without(jobLines(), []string{fmt.Sprint(job % jobsThere)}))
+					wall, cpu := timed(b, env, args...)
+					walls, cpus = append(walls, wall), append(cpus, cpu)
+					continue
+				}
+				for _, verb := range []string{"epilog", "prolog"} {
+					wall, cpu := timed(b, env, hook, verb, "--run-dir", run)
+					if verb == name {
+						walls, cpus = append(walls, wall), append(cpus, cpu)
+					}
+				}
+			}
+			report(b, walls, cpus)
+		})
+	}
+}
+
+func jobLines() (lines []string) {
+	for i := range jobsThere {
+		lines = append(lines, fmt.Sprint(i))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func fill(b *testing.B, dir string) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	write(b, dir, jobLines())
+}
+
+func write(b *testing.B, dir string, lines []string) {
+	for g := range 8 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(g)), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkHundredHooks starts 100 at once and waits for all.
+func BenchmarkHundredHooks(b *testing.B) {
+	hook, mapping, conf := benchNode(b)
+	run := benchRunDir(b, mapping)
+	for round := 0; b.Loop(); round++ {
+		var cmds []*exec.Cmd
+		for i := range 100 {
+			cmd := exec.CommandContext(b.Context(), hook, []string{"prolog", "epilog"}[round%2], "--run-dir", run)
+			cmd.Env = benchEnv(i, conf)
+			if err := cmd.Start(); err != nil {
+				b.Fatal(err)
+			}
+			cmds = append(cmds, cmd)
+		}
+		for _, cmd := range cmds {
+			if err := cmd.Wait(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	if records, _ := rundir.ReadRecords(run); len(records) != 0 && len(records) != 100 {
+		b.Fatalf("%d records, want all or none", len(records))
+	}
+}

@@ -1,0 +1,152 @@
+package hook
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// TestRunDirectoryFull has no room for the second run's record.
+func TestRunDirectoryFull(t *testing.T) {
+	tmp := t.TempDir()
+	buildHook(t, filepath.Join(tmp, "quoin-hook"))
+	// Of five files the directory, lock, jobs and the first record are four.
+	script := `set -e; cd "$1"; mkdir run; mount -t tmpfs -o nr_inodes=5 none run
+hook() { SLURM_JOB_ID=7 SLURM_JOB_GPUS=$2 SLURM_JOB_START_TIME=$3 ./quoin-hook $1 --run-dir run --mapping-dir map; }
+hook prolog 0,1 100; : >run/full; hook prolog 1,2 200; hook epilog 1,2 200`
+	out, err := exec.CommandContext(t.Context(), "unshare", "-rm", "sh", "-c", script, "sh", tmp).CombinedOutput()
+	if err != nil && !strings.Contains(string(out), "no space left on device") {
+		t.Skipf("needs a mount of its own: %v\n%s", err, out)
+	}
+	if !strings.Contains(string(out), "no space left on device") {
+		t.Errorf("the run directory was not full:\n%s", out)
+	}
+	if diff := cmp.Diff(map[string]string{"0": "\n", "1": "\n", "2": "\n"}, mapped(t, filepath.Join(tmp, "map"))); diff != "" {
+		t.Errorf("(-want +got):\n%s\n%s", diff, out)
+	}
+}
+
+// TestEpilogWithoutLock has the next hook release what an Epilog could not.
+func TestEpilogWithoutLock(t *testing.T) {
+	run, dir := t.TempDir(), t.TempDir()
+	hook := func(verb, job, gpus, start string) string {
+		code, said := call(t, map[string]string{"SLURM_JOB_ID": job, "SLURM_JOB_GPUS": gpus, "SLURM_JOB_START_TIME": start}, verb, "--run-dir", run, "--mapping-dir", dir)
+		if code != 0 {
+			t.Errorf("exit %d", code)
+		}
+		return said
+	}
+	locked := func(what func() string) string {
+		unlock, err := rundir.Lock(t.Context(), run, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unlock()
+		return what()
+	}
+	check := func(step string, want map[string]string) {
+		t.Helper()
+		if diff := cmp.Diff(want, mapped(t, dir)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step, diff)
+		}
+	}
+	hook("prolog", "7", "0,1", "100")
+	if said := locked(func() string { return hook("epilog", "7", "0,1", "100") }); !strings.Contains(said, "its GPUs keep its label until another job starts or ends here") {
+		t.Errorf("said %q", said)
+	}
+	check("without the lock", map[string]string{"0": "7\n", "1": "7\n"})
+	hook("prolog", "8", "1", "150")
+	check("next Prolog", map[string]string{"0": "\n", "1": "8\n"})
+	if r, err := rundir.ReadRecord(run, "7"); r != nil || err != nil {
+		t.Errorf("the record is still there: %v, %v", r, err)
+	}
+	locked(func() string { return hook("epilog", "8", "1", "150") })
+	hook("prolog", "8", "0", "200")
+	check("Prolog of the job's next run", map[string]string{"0": "8\n", "1": "\n"})
+	hook("epilog", "9", "", "300")
+	check("the mark is used up", map[string]string{"0": "8\n", "1": "\n"})
+	// Slurm's clock says that the run of the mark was before the one that holds.
+	if err := rundir.WriteRelease(run, rundir.Release{JobIdentity: rundir.JobIdentity{JobID: "8"}, Run: rundir.Run{StartTime: "150"}, MappingDir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	if said := hook("epilog", "9", "", "300"); !strings.Contains(said, "left alone") {
+		t.Errorf("said %q", said)
+	}
+	check("mark of an earlier run", map[string]string{"0": "8\n", "1": "\n"})
+	if marks, err := rundir.ReadReleases(run); len(marks) > 0 || err != nil {
+		t.Errorf("marks left: %v, %v", marks, err)
+	}
+}
+
+// TestKilledAnywhere kills hooks at random points; the next ones must find
+// everything in order.
+func TestKilledAnywhere(t *testing.T) {
+	hook := filepath.Join(t.TempDir(), "quoin-hook")
+	buildHook(t, hook)
+	run, dir := t.TempDir(), t.TempDir()
+	start := func(verb, job string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), hook, verb, "--run-dir", run, "--mapping-dir", dir)
+		cmd.Env = []string{"SLURM_JOB_ID=" + job, "SLURM_JOB_GPUS=0-7", "SLURM_JOB_START_TIME=1"}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	for i := range 200 {
+		cmd := start([]string{"prolog", "epilog"}[i%2], "7")
+		time.Sleep(time.Duration(i*15) * time.Microsecond)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		for name, text := range mapped(t, dir) {
+			if text != "\n" && text != "7\n" {
+				t.Fatalf("after a kill file %s holds %q", name, text)
+			}
+		}
+	}
+	folders := []string{filepath.Join(dir, ".quoin"), filepath.Join(run, "jobs")}
+	staged := func() (out []string) {
+		for _, folder := range folders {
+			found, err := filepath.Glob(filepath.Join(folder, ".new-*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, found...)
+		}
+		return out
+	}
+	for _, folder := range folders { // in case that none was killed there
+		if err := os.WriteFile(filepath.Join(folder, ".new-1"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := time.Now().Add(-time.Hour)
+	for _, path := range staged() {
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	young := filepath.Join(dir, ".quoin/.new-2") // of a hook with another lock
+	if err := os.WriteFile(young, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"prolog", "epilog"} {
+		if err := start(verb, "7").Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range mapped(t, dir) {
+		if text != "\n" {
+			t.Errorf("after the last Epilog file %s holds %q", name, text)
+		}
+	}
+	if diff := cmp.Diff([]string{young}, staged()); diff != "" {
+		t.Errorf("staged files after the last Epilog (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,207 @@
+package hook
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/gate"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// wide is the environment of a job on two nodes.
+var wide = []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=n[1-2]", "SLURMD_NODENAME=n1"}
+
+// gate has the site want a gate.
+func (p *place) gate(g rundir.Gate, info *rundir.JobInfo) {
+	p.t.Helper()
+	p.inventory("0", "1")
+	if err := rundir.WriteHookConfig(p.run, rundir.HookConfig{MappingDir: p.mapping, Gate: &g, JobInfo: info}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// agent writes a gate as the agent of node n1.
+func (p *place) agent(ready bool, members ...gate.Member) {
+	g := gate.State{Node: "n1.example.org", BootID: rundir.BootID(), Clique: "c.1", Ready: ready, Reason: "EntryNotReady", Message: "its entry is not ready", Members: members}
+	if err := gate.Write(p.run, g); err != nil {
+		p.t.Error(err)
+	}
+}
+
+func (p *place) both(ready bool) {
+	p.agent(ready, gate.Member{Node: "n1", Ready: ready}, gate.Member{Node: "n2", Ready: true}, gate.Member{Node: "n3"})
+}
+
+// age makes the gate older.
+func (p *place) age(by time.Duration) {
+	at := time.Now().Add(-by)
+	if err := os.Chtimes(filepath.Join(p.run, gate.FileName), at, at); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// pass calls a Prolog and checks what every one does: the label is written, and
+// the call is logged with a word for the gate.
+func (p *place) pass(word string, env []string) (code int, said string, took time.Duration) {
+	p.t.Helper()
+	vars := map[string]string{"SLURM_JOB_ID": "7"}
+	for _, w := range env {
+		name, value, _ := strings.Cut(w, "=")
+		vars[name] = value
+	}
+	before := time.Now()
+	code, said = call(p.t, vars, "prolog", "--run-dir", p.run, "--mapping-dir", p.mapping)
+	took = time.Since(before)
+	if vars["SLURM_JOB_GPUS"] != "" {
+		p.check("after the gate", map[string]string{"0": "7\n"})
+	}
+	p.logged(word, took)
+	return code, said, took
+}
+
+// logged checks the call's line in the log.
+func (p *place) logged(word string, took time.Duration) {
+	p.t.Helper()
+	var calls []rundir.Call
+	for range 2 {
+		some, err := rundir.TakeCalls(p.run)
+		if err != nil {
+			p.t.Error(err)
+		}
+		calls = append(calls, some...)
+	}
+	if len(calls) != 1 || calls[0].Gate != word || (calls[0].GateNs > 0) != (word != "") || calls[0].Ns <= 0 || calls[0].Ns+calls[0].GateNs > int64(took) {
+		p.t.Errorf("logged %+v after %s, want the word %q", calls, took, word)
+	}
+}
+
+const second = rundir.Duration(time.Second)
+
+// TestGate has a job across nodes come to gates of every kind.
+func TestGate(t *testing.T) {
+	fails := rundir.Gate{Wait: second, Policy: rundir.GateFail}
+	for _, tt := range []struct {
+		name string
+		gate *rundir.Gate
+		env  []string
+		node func(p *place)
+		word string
+		said string // a regular expression
+	}{
+		{"ready", &fails, wide, func(p *place) { p.both(true) }, "ready", `^$`},
+		{"no gate is wanted", nil, wide, func(p *place) { p.both(false) }, "", `^$`},
+		{"one node", &fails, []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=1"}, func(*place) {}, "", `^$`},
+		{"nodes are not said", &fails, []string{"SLURM_JOB_GPUS=0"}, func(*place) {}, "", `^$`},
+		{"no NVLink across nodes", &fails, wide, func(p *place) {
+			if err := gate.Write(p.run, gate.State{Node: "n1"}); err != nil {
+				p.t.Error(err)
+			}
+		}, "", `^$`},
+		{"alone in its clique", &fails, wide, func(p *place) { p.agent(false, gate.Member{Node: "n1"}, gate.Member{Node: "n3"}) }, "alone", `^$`},
+		{"no file", &fails, wide, func(*place) {}, "stale", `job 7: gate: stat .*/gate.json: no such file or directory: is the agent on this node\?; the job goes on without waiting for IMEX\n$`},
+		{"stale", &fails, wide, func(p *place) { p.both(false); p.age(2 * gate.Stale) }, "stale", `/gate.json is of 20.*: is the agent alive\?; the job goes on`},
+		{"stale, and no NVLink across nodes", &fails, wide, func(p *place) {
+			if err := gate.Write(p.run, gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink}); err != nil {
+				p.t.Error(err)
+			}
+			p.age(2 * gate.Stale)
+		}, "", `^$`},
+		{"of the future", &fails, wide, func(p *place) { p.both(false); p.age(-2 * gate.Stale) }, "stale", `is the agent alive`},
+		{"of another boot", &fails, wide, func(p *place) {
+			if err := gate.Write(p.run, gate.State{Node: "n1", BootID: "another", Clique: "c.1"}); err != nil {
+				p.t.Error(err)
+			}
+		}, "stale", `/gate.json is of another boot; the job goes on`},
+		{"broken", &fails, wide, func(p *place) {
+			if err := os.WriteFile(filepath.Join(p.run, gate.FileName), []byte("{"), 0o600); err != nil {
+				p.t.Error(err)
+			}
+		}, "stale", `gate.json: unexpected end of JSON input; the agent replaces it; the job goes on`},
+		{"a named pipe", &fails, wide, func(p *place) {
+			if err := unix.Mkfifo(filepath.Join(p.run, gate.FileName), 0o644); err != nil {
+				p.t.Error(err)
+			}
+		}, "stale", `want a regular file; the job goes on`},
+		{"never, warn", &rundir.Gate{Wait: second}, wide, func(p *place) { p.both(false) }, "warn",
+			`^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=[1-9][.0-9]*s missing=n1 message="its entry is not ready; the job goes on"\n$`},
+		{"never, fail", &fails, wide, func(p *place) {
+			p.agent(false, gate.Member{Node: "n1"}, gate.Member{Node: "n2"})
+		}, "fail", `^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=[1-9][.0-9]*s missing=n1,n2 message="its entry is not ready; the job is refused"\n$`},
+		{"a component", &fails, append([]string{"SLURM_HET_JOB_ID=6"}, wide...), func(p *place) {
+			p.agent(false, gate.Member{Node: "n1"})
+		}, "fail", `missing=n1 message=.*; the job is refused`},
+		{"a component of one node", &fails, []string{"SLURM_HET_JOB_ID=6", "SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=1", "SLURM_JOB_NODELIST=n1", "SLURMD_NODENAME=n1"}, func(p *place) {
+			p.agent(false, gate.Member{Node: "n1"})
+		}, "warn", `missing=n1 message=.*; the job goes on`},
+		{"other names in Slurm", &fails, []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=w-[0-1]", "SLURMD_NODENAME=w-0"}, func(p *place) { p.both(false) },
+			"fail", `node=w-0 reason=EntryNotReady waited=[1-9][.0-9]*s missing= message="its entry is not ready; 2 of the 3 members of its clique are not ready; the job is refused"`},
+		{"a job without GPUs", &fails, wide[1:], func(p *place) { p.both(false) }, "", `^$`},
+		{"a message of many lines", &fails, wide, func(p *place) {
+			if err := gate.Write(p.run, gate.State{Node: "n1", Clique: "c.1", Reason: "two words", Message: "a \"b\"\n" + strings.Repeat("x", 9999)}); err != nil {
+				p.t.Error(err)
+			}
+		}, "fail", `^quoin-hook: gate job=7 node=n1 reason=twowords waited=[1-9][.0-9]*s missing=n1 message="a \\"b\\"\\nx{490,500}; the job is refused"\n$`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.inventory("0", "1")
+			if tt.gate != nil {
+				p.gate(*tt.gate, nil)
+			}
+			tt.node(p)
+			code, said, _ := p.pass(tt.word, tt.env)
+			if want := map[bool]int{true: 1}[tt.word == rundir.GateFail]; code != want || !regexp.MustCompile(tt.said).MatchString(said) {
+				t.Errorf("exit %d, said %q, want %d and %s", code, said, want, tt.said)
+			}
+			if said := p.hook("epilog", "7", tt.env...); said != "" {
+				t.Errorf("the Epilog, which has no gate, said %q", said)
+			}
+		})
+	}
+}
+
+// TestGateChanges has something happen while a Prolog waits, which has written
+// its label by then.
+func TestGateChanges(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		happen func(p *place)
+		word   string
+		said   string
+	}{
+		{"opens", func(p *place) { p.both(true) }, "waited", "^$"},
+		{"is confirmed and opens", func(p *place) { p.both(false); time.Sleep(3 * gatePoll); p.both(true) }, "waited", "^$"},
+		{"nobody confirms it", func(p *place) { p.age(2 * gate.Stale) }, "stale", "is the agent alive"},
+		{"goes away", func(p *place) { _ = os.Remove(filepath.Join(p.run, gate.FileName)) }, "stale", "no such file"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.gate(rundir.Gate{Wait: 60 * second, Policy: rundir.GateFail}, nil)
+			p.both(false)
+			happened := make(chan time.Time)
+			go func() {
+				for end := time.Now().Add(3 * time.Minute); !mappedIs(p, "7\n") && time.Now().Before(end); {
+					time.Sleep(time.Millisecond)
+				}
+				time.Sleep(4 * gatePoll)
+				at := time.Now()
+				tt.happen(p)
+				happened <- at
+			}()
+			code, said, took := p.pass(tt.word, wide)
+			ended := time.Now()
+			if at := <-happened; code != 0 || took > 30*time.Second || ended.Before(at) || !regexp.MustCompile(tt.said).MatchString(said) {
+				t.Errorf("exit %d after %s, said %q", code, took, said)
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package hook
+
+import (
+	"io"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/imex/gate"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// benchGate has a node with a ready clique of 18.
+func benchGate(b *testing.B, run, mapping string) {
+	b.Helper()
+	g := gate.State{Node: "n1", BootID: rundir.BootID(), Clique: "c.1", Ready: true, Reason: "Ready"}
+	for range 18 {
+		g.Members = append(g.Members, gate.Member{Node: "some-node-of-the-rack.example.org", Ready: true})
+	}
+	if err := gate.Write(run, g); err != nil {
+		b.Fatal(err)
+	}
+	if err := rundir.WriteHookConfig(run, rundir.HookConfig{MappingDir: mapping, Gate: &rundir.Gate{Policy: rundir.GateFail}}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkGate measures what the gate adds to a Prolog: ns/op is all of it.
+func BenchmarkGate(b *testing.B) {
+	for _, job := range []struct{ name, nodes, word string }{{"single", "1", ""}, {"ready", "16", rundir.GateReady}} {
+		b.Run(job.name, func(b *testing.B) {
+			run := memoryDir(b)
+			benchGate(b, run, b.TempDir())
+			env := map[string]string{"SLURM_JOB_NUM_NODES": job.nodes, "SLURMD_NODENAME": "n1", "SLURM_JOB_NODELIST": "n[1-16]"}
+			h := &hook{env: func(key string) string { return env[key] }, stderr: io.Discard, runDir: run, start: time.Now(), call: rundir.Call{Hook: "prolog", Job: "7"}}
+			h.settle()
+			b.ReportAllocs()
+			for b.Loop() {
+				if code := h.passGate(b.Context()); code != 0 {
+					b.Fatal(code)
+				}
+			}
+			if h.call.Gate != job.word {
+				b.Fatalf("came through as %q, want %q", h.call.Gate, job.word)
+			}
+		})
+	}
+}
+
+// BenchmarkGateHook compares whole Prologs, as BenchmarkHook does: without a gate,
+// and with one for jobs on one node and on several.
+func BenchmarkGateHook(b *testing.B) {
+	hook, mapping, conf := benchNode(b)
+	without, with := benchRunDir(b, mapping), benchRunDir(b, mapping)
+	benchGate(b, with, mapping)
+	all := []struct{ name, run, nodes string }{{"none", without, "16"}, {"single", with, "1"}, {"ready", with, "16"}}
+	walls := map[string][]time.Duration{}
+	for b.Loop() { // in turn, for the machine may be busy with other things
+		for _, job := range all {
+			env := append(benchEnv(7, conf), "SLURM_JOB_NUM_NODES="+job.nodes)
+			wall, _ := timed(b, env, hook, "prolog", "--run-dir", job.run)
+			walls[job.name] = append(walls[job.name], wall)
+			timed(b, env, hook, "epilog", "--run-dir", job.run)
+			if err := os.RemoveAll(rundir.SummaryDir(job.run)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	for _, job := range all {
+		slices.Sort(walls[job.name])
+		b.ReportMetric(float64(walls[job.name][len(walls[job.name])/2].Microseconds())/1000, job.name+"-p50-ms")
+	}
+}

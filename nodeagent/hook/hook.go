@@ -1,0 +1,41 @@
+// Package hook is what Slurm's Prolog and Epilog run on every node of a job. It
+// writes which job holds which GPU for DCGM Exporter, and releases the GPUs.
+//
+// It needs the run directory and no daemon, network or PATH. Every wait is
+// bounded. It fails no job, unless the site has turned on a gate that does.
+package hook
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// Options are one call of the hook.
+type Options struct {
+	// Verb is prolog or epilog.
+	Verb string
+	// RunDir is the run directory. MappingDir and Wait are as configured if empty.
+	RunDir, MappingDir string
+	Wait               time.Duration
+	// Env is the environment that Slurm gives.
+	Env    func(string) string
+	Stderr io.Writer
+}
+
+// Run makes one call and returns the exit status: 0 whatever happens, except 1 if
+// the gate refuses the job.
+func Run(ctx context.Context, o Options) int {
+	h := &hook{env: o.Env, stderr: o.Stderr, start: time.Now(), runDir: o.RunDir, mapping: o.MappingDir, wait: o.Wait}
+	h.call = rundir.Call{Hook: o.Verb, Start: h.start.UnixNano()}
+	if id := o.Env("SLURM_JOB_ID"); dcgm.CheckJobID(id) == nil {
+		h.call.Job = id
+	}
+	h.bounded(ctx)
+	code := h.passGate(ctx)
+	within(h.logTime(), h.log)
+	return code
+}

@@ -1,0 +1,55 @@
+package hook
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMappingDirectoryStays keeps the directory that the exporter has mounted,
+// whatever happens in it.
+func TestMappingDirectoryStays(t *testing.T) {
+	p := newPlace(t)
+	p.hook("prolog", "7", "SLURM_JOB_GPUS=0,1", "SLURM_JOB_START_TIME=100")
+	before, err := os.Stat(p.mapping)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.hook("epilog", "7", "SLURM_JOB_GPUS=5", "SLURM_JOB_START_TIME=100") // other GPUs than its Prolog said
+	p.check("released", map[string]string{"0": "\n", "1": "\n"})
+	if err := os.WriteFile(filepath.Join(p.mapping, ".quoin/boot"), []byte("another\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.hook("prolog", "8", "SLURM_JOB_GPUS=1")
+	p.hook("epilog", "8")
+	p.check("released again", map[string]string{"0": "\n", "1": "\n"})
+	if after, err := os.Stat(p.mapping); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the directory is another: %v", err)
+	}
+}
+
+// TestReadOnlyMapping cannot write the labels: the job goes on, and its record says
+// what should be there.
+func TestReadOnlyMapping(t *testing.T) {
+	p := newPlace(t)
+	cmd := p.program("prolog", "7")
+	script := `mkdir -p "$2"; mount -t tmpfs -o ro none "$2" || exit 9
+for verb in prolog epilog; do SLURM_JOB_ID=7 SLURM_JOB_GPUS=0 "$0" $verb --run-dir "$1" --mapping-dir "$2" || exit 8; ls "$1/jobs"; done`
+	out, err := exec.CommandContext(t.Context(), "unshare", "-rm", "bash", "-c", script, cmd.Path, p.run, p.mapping).CombinedOutput()
+	if err != nil && cmdExit(err) != 8 {
+		t.Skipf("needs a mount of its own: %v\n%s", err, out)
+	}
+	if err != nil || !strings.Contains(string(out), "read-only file system") || !strings.Contains(string(out), "\n7.json\n") || strings.HasSuffix(string(out), "7.json\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func cmdExit(err error) int {
+	if exit, is := errors.AsType[*exec.ExitError](err); is {
+		return exit.ExitCode()
+	}
+	return -1
+}

@@ -1,0 +1,293 @@
+package hook
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// exporterFile is what DCGM Exporter 4.5.3 takes for a mapping file.
+var exporterFile = regexp.MustCompile(`^\d+(\.\d+)?$`)
+
+// scrapeMapping reads the directory as DCGM Exporter 4.1 to 4.8 does at a scrape. It
+// fails if any of these releases fails the scrape or loses series, or if Prometheus
+// refuses what they print.
+func scrapeMapping(dir string) (map[string][]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	labels := make(map[string][]string)
+	for _, e := range entries {
+		if e.IsDir() || !exporterFile.MatchString(e.Name()) {
+			continue
+		}
+		if e.Type()&fs.ModeNamedPipe != 0 {
+			return nil, fmt.Errorf("%s is a named pipe: the scrape hangs", e.Name())
+		}
+		lines, err := mappingLines(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Name(), err)
+		}
+		labels[e.Name()] = lines
+	}
+	return labels, nil
+}
+
+func mappingLines(path string) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var lines []string
+	scanner := bufio.NewScanner(f) // an error for a line of 64 KiB, for a directory
+	read := 0
+	for scanner.Scan() {
+		line := scanner.Text()
+		read++
+		switch {
+		case line == "" && read == 1:
+			continue // a sample with hpc_job="", which is one without the label
+		case line == "" || read > len(lines)+1:
+			return nil, fmt.Errorf("a blank line among others: a sample with no job")
+		case slices.Contains(lines, line):
+			return nil, fmt.Errorf("%q twice: a series twice", line)
+		case !utf8.ValidString(line) || strings.ContainsAny(line, "\"\\"):
+			return nil, fmt.Errorf("%q: Prometheus refuses the scrape", line)
+		}
+		lines = append(lines, line)
+	}
+	if read == 0 && scanner.Err() == nil {
+		return nil, errors.New("empty: exporters before 4.3.1 drop the GPU's series")
+	}
+	return lines, scanner.Err()
+}
+
+// TestScrapeMapping has the reader meet all that fails an exporter's scrape.
+func TestScrapeMapping(t *testing.T) {
+	for _, tt := range []struct{ name, text, err string }{
+		{"0", "7\n8\n", ""}, {"0.1", "7\n", ""}, {"x", "\n", ""}, {"0.x", "\n", ""}, {"0", "\n", ""},
+		{"0", "", "empty"}, {"0", "7\n\n8\n", "blank"}, {"0", "\n8\n", "blank"}, {"0", "\n\n", "blank"}, {"0", "7\n7\n", "twice"}, {"0", "a\"b\n", "refuses"}, {"0", `a\b`, "refuses"}, {"0", "\xff\n", "refuses"},
+		{"0", strings.Repeat("x", 1<<16), "too long"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, tt.name), []byte(tt.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := scrapeMapping(dir); (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s with %.20q: error %v, want %q", tt.name, tt.text, err, tt.err)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.Symlink("nowhere", filepath.Join(dir, "0")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := scrapeMapping(dir); err == nil {
+		t.Error("a link to nowhere was read")
+	}
+}
+
+// heldJob is a job of the test: its label may be there within the outer times, and
+// must within the inner ones.
+type heldJob struct {
+	files                              []string
+	mayFrom, mustFrom, mustTo, mayTill time.Time
+}
+
+// node is one mapping directory, and what is true of it.
+type node struct {
+	t             *testing.T
+	hook, run     string
+	mapping       string
+	mu            sync.Mutex
+	jobs          map[string]*heldJob
+	next          int
+	calls, killed atomic.Int64
+	processes     atomic.Int64
+}
+
+// gres are the exporter's names of the node's GRES indices: six GPUs, and two with
+// two MIG instances each.
+var gres = []string{"5", "4", "3", "2", "1", "0", "6.1", "6.2", "7.1", "7.5"}
+
+func newNode(t *testing.T) *node {
+	dir := memoryDir(t)
+	n := &node{t: t, hook: filepath.Join(t.TempDir(), "quoin-hook"), run: filepath.Join(dir, "run"), mapping: filepath.Join(dir, "map"), jobs: map[string]*heldJob{}}
+	buildHook(t, n.hook)
+	inv := rundir.Inventory{Node: "n1"}
+	for i, id := range gres {
+		inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprint("GPU-", i), ExporterID: id})
+	}
+	if err := rundir.WriteInventory(n.run, inv); err != nil {
+		t.Fatal(err)
+	}
+	if err := rundir.WriteHookConfig(n.run, rundir.HookConfig{MappingDir: n.mapping, Wait: rundir.Duration(30 * time.Second)}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// call runs the hook, in this process or as a program, and kills that after a time
+// if it is to be killed.
+func (n *node) call(verb, job string, indices []string, program bool, kill time.Duration) {
+	env := map[string]string{"SLURM_JOB_ID": job, "SLURM_JOB_GPUS": strings.Join(indices, ","), "SLURM_JOB_START_TIME": "100"}
+	n.calls.Add(1)
+	var said bytes.Buffer
+	if !program {
+		if code := run(n.t.Context(), []string{verb, "--run-dir", n.run}, func(k string) string { return env[k] }, &said); code != 0 || said.Len() > 0 {
+			n.t.Errorf("%s: exit %d, said %s", verb, code, said.String())
+		}
+		return
+	}
+	n.processes.Add(1)
+	cmd := exec.Command(n.hook, verb, "--run-dir", n.run)
+	for k, v := range env {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		n.t.Error(err)
+		return
+	}
+	if kill > 0 {
+		n.killed.Add(1)
+		time.Sleep(kill)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	} else if err := cmd.Wait(); err != nil || said.Len() > 0 {
+		n.t.Errorf("%s: %v, said %s", verb, err, said.String())
+	}
+}
+
+// job starts a job on some GPUs, lets it live and ends it; one of ten calls of a
+// program is killed and made again, as a requeue or the agent would.
+func (n *node) job(r *rand.Rand, program bool) {
+	var indices, files []string
+	for i, name := range gres {
+		if r.IntN(3) == 0 {
+			indices, files = append(indices, fmt.Sprint(i)), append(files, name)
+		}
+	}
+	if len(indices) == 0 {
+		return
+	}
+	n.mu.Lock()
+	n.next++
+	id := fmt.Sprint(n.next)
+	j := &heldJob{files: files, mayFrom: time.Now()}
+	n.jobs[id] = j
+	n.mu.Unlock()
+	do := func(verb string) {
+		if program && r.IntN(10) == 0 {
+			n.call(verb, id, indices, true, time.Duration(1+r.IntN(5000))*time.Microsecond)
+		}
+		n.call(verb, id, indices, program, 0)
+	}
+	stamp := func(at *time.Time) {
+		n.mu.Lock()
+		*at = time.Now()
+		n.mu.Unlock()
+	}
+	do("prolog")
+	stamp(&j.mustFrom)
+	time.Sleep(time.Duration(r.IntN(20000)) * time.Microsecond)
+	stamp(&j.mustTo)
+	do("epilog")
+	stamp(&j.mayTill)
+}
+
+// compare says what was wrong in a scrape between two times.
+func (n *node) compare(labels map[string][]string, from, till time.Time) (lost, wrong []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for id, j := range n.jobs {
+		if !j.mustFrom.IsZero() && j.mustFrom.Before(from) && (j.mustTo.IsZero() || j.mustTo.After(till)) {
+			for _, file := range j.files {
+				if !slices.Contains(labels[file], id) {
+					lost = append(lost, file+" "+id)
+				}
+			}
+		}
+	}
+	for file, ids := range labels {
+		for _, id := range ids {
+			j := n.jobs[id]
+			if j == nil || !slices.Contains(j.files, file) || j.mayFrom.After(till) || !j.mayTill.IsZero() && j.mayTill.Before(from) {
+				wrong = append(wrong, file+" "+id)
+			}
+		}
+	}
+	for id, j := range n.jobs { // each scrape begins after the last
+		if !j.mayTill.IsZero() && j.mayTill.Before(from) {
+			delete(n.jobs, id)
+		}
+	}
+	return lost, wrong
+}
+
+// TestReader scrapes the directory as DCGM Exporter would, while hooks of six
+// jobs at a time change it, two of them as programs that are killed now and then.
+func TestReader(t *testing.T) {
+	scrapes, hooks, programs, kills := 20000, int64(1000), int64(200), int64(20)
+	if testing.Short() {
+		scrapes, hooks, programs, kills = 4000, 200, 40, 4
+	}
+	n := newNode(t)
+	var stop atomic.Bool
+	var workers sync.WaitGroup
+	seed := uint64(time.Now().UnixNano())
+	for w := range uint64(6) {
+		workers.Go(func() {
+			r := rand.New(rand.NewPCG(seed, w))
+			for !stop.Load() {
+				n.job(r, w < 2)
+			}
+		})
+	}
+	failed, labels := 0, 0
+	did := 0
+	for ; !t.Failed() && (did < scrapes || n.calls.Load() < hooks || n.processes.Load() < programs || n.killed.Load() < kills); did++ {
+		from := time.Now()
+		got, err := scrapeMapping(n.mapping)
+		if os.IsNotExist(err) && labels == 0 {
+			continue // no job has started yet
+		}
+		if err != nil {
+			failed++
+			t.Errorf("scrape %d: %v", did, err)
+			continue
+		}
+		for _, ids := range got {
+			labels += len(ids)
+		}
+		if lost, wrong := n.compare(got, from, time.Now()); len(lost)+len(wrong) > 0 {
+			t.Errorf("scrape %d, seed %d: lost %v, wrong %v", did, seed, lost, wrong)
+		}
+	}
+	stop.Store(true)
+	workers.Wait()
+	t.Logf("%d scrapes, %d failed, %d labels; %d hooks, %d of them programs, %d killed", did, failed, labels, n.calls.Load(), n.processes.Load(), n.killed.Load())
+	got, err := scrapeMapping(n.mapping)
+	for file, ids := range got {
+		if len(ids) > 0 {
+			t.Errorf("%s keeps %v when all jobs have ended, %v", file, ids, err)
+		}
+	}
+}

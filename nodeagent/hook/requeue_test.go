@@ -1,0 +1,86 @@
+package hook
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// TestHold names to scontrol what Slurm takes: for the raw id of an array's last
+// task it would put the whole array back.
+func TestHold(t *testing.T) {
+	line := func(job, array string) string {
+		return fmt.Sprintf("JobId=%s %sJobName=x UserId=u(1) JobState=RUNNING", job, array)
+	}
+	for _, tt := range []struct{ name, answer, hold, asked, err string }{
+		{"a batch job", line("7", ""), "exit 0", "requeuehold 7", ""},
+		{"a task", line("7", "ArrayJobId=5 ArrayTaskId=2 "), "exit 0", "requeuehold 5_2", ""},
+		{"an array's last task", line("6", "ArrayJobId=7 ArrayTaskId=0 ") + "\n" + line("7", "ArrayJobId=7 ArrayTaskId=1 "), "exit 0", "requeuehold 7_1", ""},
+		{"tasks that have no raw id yet", line("7", "ArrayJobId=7 ArrayTaskId=0-1 "), "exit 0", "", `task "0-1" of array 7`},
+		{"an answer of another job", line("8", ""), "exit 0", "", "no line of the job's"},
+		{"a job that was cancelled", strings.Replace(line("7", ""), "RUNNING", "COMPLETING", 1), "exit 0", "", "it is COMPLETING"},
+		{"one that another node is putting back", strings.Replace(line("7", ""), "RUNNING", "COMPLETING Reason=job_requeued_in_held_state", 1), "exit 0", "", ""},
+		{"one that another node has put back", strings.Replace(line("7", ""), "RUNNING", "PENDING", 1), "exit 0", "", ""},
+		{"another node was first", line("7", ""), "echo Job is pending execution for job 7 >&2; exit 1", "requeuehold 7", ""},
+		{"an interactive job", line("7", ""), "echo Only batch jobs are accepted or processed for job 7 >&2; exit 1", "requeuehold 7", "Only batch jobs"},
+		{"slurmctld is away", line("7", ""), "sleep 60", "requeuehold 7", "no answer within 1s"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			asked, command := filepath.Join(dir, "asked"), filepath.Join(dir, "scontrol")
+			script := fmt.Sprintf("#!/bin/bash\nif [ $1 = show ]; then echo %q; exit; fi\necho $SLURM_CONF $* >%s\n%s\n", tt.answer, asked, tt.hold)
+			if err := os.WriteFile(command, []byte(strings.ReplaceAll(script, `\n`, "\n")), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			timeout := 20 * time.Second
+			if strings.Contains(tt.hold, "sleep") {
+				timeout = time.Second
+			}
+			err := scontrol{Command: command, Timeout: rundir.Duration(timeout)}.requeueHold(t.Context(), "7", "/conf")
+			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("error %v, want %q", err, tt.err)
+			}
+			want := ""
+			if tt.asked != "" {
+				want = "/conf " + tt.asked
+			}
+			if text, _ := os.ReadFile(asked); strings.TrimSpace(string(text)) != want {
+				t.Errorf("asked %q, want %q", text, want)
+			}
+		})
+	}
+}
+
+func TestParseState(t *testing.T) {
+	for _, tt := range []struct{ name, text, want, err string }{
+		{"runs", "JobId=7 JobName=x UserId=u(1) JobState=RUNNING StartTime=1\n", "RUNNING", ""},
+		{"its array's first", "JobId=6 JobName=x UserId=u(1) JobState=PENDING\nJobId=7 JobName=x UserId=u(1) JobState=RUNNING\n", "RUNNING", ""},
+		{"a state in the name", "JobId=7 JobName=x JobState=COMPLETED UserId=u(1) JobState=RUNNING\n", "", "more than one"},
+		{"a user in the name", "JobId=7 JobName=x UserId=u(1) JobState=COMPLETED UserId=u(1) JobState=RUNNING\n", "", "more than one"},
+		{"a state in the comment", "JobId=7 JobName=x UserId=u(1) JobState=RUNNING Comment=a JobState=FAILED\n", "", "more than one"},
+		{"another job", "JobId=77 JobName=x UserId=u(1) JobState=COMPLETED\n", "", "no line of the job's"},
+		{"nothing", "", "", "no line of the job's"},
+		{"cut off", "JobId=7 JobName=x UserId=u(1)", "", "no JobState"},
+	} {
+		got, err := parseState([]byte(tt.text), "7")
+		if got != tt.want || (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %q, %v; want %q, %q", tt.name, got, err, tt.want, tt.err)
+		}
+	}
+}
+
+func FuzzParseState(f *testing.F) {
+	f.Add("JobId=7 JobName=a b UserId=u(1) JobState=RUNNING StartTime=1 NodeList=n1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := parseState([]byte(text), "7")
+		if (err == nil) != (s != "") || strings.ContainsAny(s, " \n") {
+			t.Fatalf("%q, %v", s, err)
+		}
+	})
+}

@@ -1,0 +1,131 @@
+package hook
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+func TestParseJob(t *testing.T) {
+	for _, tt := range []struct {
+		name, job, text string
+		want            jobFacts
+		err             string
+	}{
+		{"plain", "7", "JobId=7 JobName=train UserId=u(1000) GroupId=g(1000) Account=phys QOS=normal JobState=RUNNING\n", jobFacts{Name: "train", Account: "phys"}, ""},
+		{"array task", "8", "JobId=8 ArrayJobId=5 ArrayTaskId=3 ArrayTaskThrottle=2 JobName=sweep UserId=u(1) Account=(null) JobState=RUNNING\n", jobFacts{"5", "3", "sweep", ""}, ""},
+		{"all tasks of an array", "5", "JobId=6 ArrayJobId=5 ArrayTaskId=1 JobName=a UserId=u(1) Account=x\nJobId=5 ArrayJobId=5 ArrayTaskId=9 JobName=b UserId=u(1) Account=y\n", jobFacts{"5", "9", "b", "y"}, ""},
+		{"spaces and signs in the name", "7", "JobId=7 JobName=my = job UserId=u(1) Account=a\n", jobFacts{Name: "my = job", Account: "a"}, ""},
+		{"keys in the name", "7", "JobId=7 JobName=x UserId=root(0) Account=rich UserId=u(1) Account=poor\n", jobFacts{Name: "x"}, ""},
+		{"an account in the name", "7", "JobId=7 JobName=x Account=rich UserId=u(1) Account=poor\n", jobFacts{Name: "x Account=rich", Account: "poor"}, ""},
+		{"an account in a comment", "7", "JobId=7 JobName=x UserId=u(1) Account=poor Comment=a Account=rich\n", jobFacts{Name: "x"}, ""},
+		{"an array in the name", "7", "JobId=7 JobName=x ArrayJobId=9 UserId=u(1) Account=a\n", jobFacts{Name: "x ArrayJobId=9", Account: "a"}, ""},
+		{"another job", "7", "JobId=77 JobName=x UserId=u(1)\n", jobFacts{}, "no line of the job's"},
+		{"nothing", "7", "", jobFacts{}, "no line of the job's"},
+		{"cut off", "7", "JobId=7 JobName=x", jobFacts{}, "no UserId"},
+	} {
+		got, err := parseJob([]byte(tt.text), tt.job)
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+		if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)
+		}
+	}
+}
+
+func scriptedScontrol(t *testing.T, script string) scontrol {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "scontrol")
+	// No process that starts meanwhile may inherit the open file: a program that
+	// somebody writes to cannot be run.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte("#!/bin/bash\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return scontrol{Command: path, Timeout: rundir.Duration(20 * time.Second)}
+}
+
+func TestAsk(t *testing.T) {
+	j := scriptedScontrol(t, `[ "$*" = "show job 7 -o" ] && [ "$SLURM_CONF" = /etc/x ] && echo "JobId=7 JobName=train UserId=u(1) Account=a"`)
+	if got, err := j.ask(t.Context(), "7", "/etc/x"); err != nil || got.Name != "train" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for name, tt := range map[string]struct{ script, err string }{
+		"refused":     {"echo slurm_load_jobs error: Invalid job id specified >&2; exit 1", "exit status 1: slurm_load_jobs error"},
+		"no answer":   {"exit 0", "no line of the job's"},
+		"endless":     {"exec yes", "no answer within 300ms"},
+		"long errors": {"yes | head -c 100000 >&2; exit 1", "exit status 1: y"},
+	} {
+		j := scriptedScontrol(t, tt.script)
+		if name == "endless" {
+			j.Timeout = rundir.Duration(300 * time.Millisecond)
+		}
+		if _, err := j.ask(t.Context(), "7", ""); err == nil || !strings.Contains(err.Error(), tt.err) || len(err.Error()) > 1000 {
+			t.Errorf("%s: error %v, want %q", name, err, tt.err)
+		}
+	}
+	missing := scontrol{Command: filepath.Join(t.TempDir(), "scontrol")}
+	if _, err := missing.ask(t.Context(), "7", ""); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("missing: %v", err)
+	}
+}
+
+// TestAskTimeout has a command that hangs with a child: both end.
+func TestAskTimeout(t *testing.T) {
+	pid := filepath.Join(t.TempDir(), "pid")
+	j := scriptedScontrol(t, "sleep 1000 & echo $! >"+pid+".new; mv "+pid+".new "+pid+"; wait")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(pid); err == nil {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	before := time.Now()
+	if _, err := j.ask(ctx, "7", ""); err == nil || time.Since(before) > 10*time.Second {
+		t.Errorf("%v after %s", err, time.Since(before))
+	}
+	text, err := os.ReadFile(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(time.Millisecond) {
+		stat, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(child), "stat"))
+		if len(stat) == 0 || strings.Contains(string(stat), ") Z ") {
+			break
+		}
+		if time.Now().After(end) {
+			_ = syscall.Kill(child, syscall.SIGKILL)
+			t.Fatal("the command's child lives on")
+		}
+	}
+}
+
+func FuzzParseJob(f *testing.F) {
+	f.Add("JobId=7 ArrayJobId=5 ArrayTaskId=1 JobName=a b UserId=u(1) Account=x\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		facts, err := parseJob([]byte(text), "7")
+		for _, s := range []string{facts.ArrayJobID, facts.ArrayTaskID, facts.Name, facts.Account} {
+			if len(s) > maxName || err != nil && s != "" {
+				t.Fatalf("%+v, %v", facts, err)
+			}
+		}
+	})
+}

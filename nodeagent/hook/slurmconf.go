@@ -1,0 +1,96 @@
+package hook
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxSlurmConf bounds what is read of a slurm.conf, in bytes.
+const maxSlurmConf = 1 << 20
+
+// contained says whether the slurm.conf at a path makes slurmd keep an external
+// step for each job. Files that it includes are not read; one that cannot be read
+// says no.
+func contained(path string) bool {
+	if path == "" {
+		return false
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	text := make([]byte, min(info.Size(), maxSlurmConf))
+	n, err := io.ReadFull(f, text)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false
+	}
+	return hasContain(text[:n])
+}
+
+const prologFlags = "PrologFlags"
+
+// hasContain looks for PrologFlags in any case, by the equal signs: the file names
+// every node of the cluster, and each job's start waits for this. Contain is a
+// flag, and so is what brings it along; of several lines the last counts, as for
+// Slurm.
+func hasContain(text []byte) bool {
+	is := false
+	for at := 0; ; at++ {
+		next := bytes.IndexByte(text[at:], '=')
+		if next < 0 {
+			return is
+		}
+		at += next
+		key := bytes.TrimRight(text[:at], " \t")
+		start := len(key) - len(prologFlags)
+		if start < 0 || !bytes.EqualFold(key[start:], []byte(prologFlags)) {
+			continue
+		}
+		line := text[bytes.LastIndexByte(text[:start], '\n')+1 : start]
+		if bytes.IndexByte(line, '#') >= 0 || len(line) > 0 && !isSpace(line[len(line)-1]) {
+			continue
+		}
+		is = bringsContain(confWord(text[at+1:]))
+	}
+}
+
+func bringsContain(flags string) bool {
+	for flag := range strings.SplitSeq(strings.ToLower(flags), ",") {
+		switch strings.TrimSpace(flag) {
+		case "contain", "x11", "runinjob":
+			return true
+		}
+	}
+	return false
+}
+
+const maxConfWord = 1 << 10
+
+// confWord is the value after an equal sign of slurm.conf, over lines that end in
+// a backslash.
+func confWord(after []byte) string {
+	text := string(after[:min(len(after), maxConfWord)])
+	text = strings.NewReplacer("\\\r\n", "", "\\\n", "").Replace(text)
+	text, _, _ = strings.Cut(text, "\n")
+	text = strings.TrimLeft(text, " \t")
+	if quoted, is := strings.CutPrefix(text, `"`); is {
+		word, _, _ := strings.Cut(quoted, `"`)
+		return word
+	}
+	if end := strings.IndexAny(text, " \t\r#"); end >= 0 {
+		return text[:end]
+	}
+	return text
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' }
