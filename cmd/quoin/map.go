@@ -13,7 +13,7 @@ import (
 func newMapCommand() *cobra.Command {
 	var o renderOptions
 	cmd := &cobra.Command{
-		Use:   "map (--nodes FILE|- | REPORT.json...)",
+		Use:   "map (--nodes FILE|- | REPORT.json|DIR...)",
 		Short: "Draw a cluster in the terminal: blocks, switches, and how its nodes are",
 		Long: `map draws what render would write of the same input: a row for each block with a
 cell for each node, the switch tree, the nodes that have no place and why, and what
@@ -30,14 +30,14 @@ the publication lets render write only one of them.`,
 }
 
 func drawMap(stdin io.Reader, stdout io.Writer, o *renderOptions, reports []string) error {
-	pub, facts, previous, err := gatherOnce(stdin, o, reports)
+	in, err := o.read(stdin, reports)
 	if err != nil {
 		return err
 	}
-	made, err := publisher.Make(pub, facts, previous)
+	made, err := publisher.Make(in.pub, in.facts, in.previous)
 	if err != nil {
 		return err
 	}
 	s := terminal.New(stdout)
-	return picture.Terminal(stdout, made.Plan, facts.Facts, picture.Options{Color: s.Color, Width: min(s.Width, 160)})
+	return picture.Terminal(stdout, made.Plan, in.facts.Facts, picture.Options{Color: s.Color, Width: min(s.Width, 160)})
 }

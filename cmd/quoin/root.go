@@ -14,8 +14,8 @@ func newRootCommand() *cobra.Command {
 		Long: `quoin puts every GPU node of a Slurm cluster into the block of its NVLink domain,
 keeps Slurm and Kubernetes agreed about it, and says which job holds which GPU.
 
-quoin config shows all keys of the configuration. Each command takes the file by
---config, and a single key by --set.
+quoin config shows all keys of the configuration. Commands take the file by --config,
+and a single key by --set.
 
 Exit status: 0 fine; 1 a difference, or something that is not there; 2 trouble.`,
 		SilenceErrors: true,

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -27,7 +28,7 @@ type Setting struct {
 func ParseSetting(text string) (Setting, error) {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok || key == "" {
-		return Setting{}, fmt.Errorf("%s %q: want key=value, such as publisher.listen=:9836", SetFlag, text)
+		return Setting{}, errors.New("want key=value, such as publisher.listen=:9836")
 	}
 	return Setting{key, value, SetFlag}, nil
 }

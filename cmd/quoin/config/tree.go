@@ -180,6 +180,9 @@ func (d *document) wrong(key, message string, err error) error {
 	case place == "":
 		return err
 	case d.given[n] != "" && place != SetFlag:
+		if !strings.HasPrefix(message, `"`) {
+			place += ":"
+		}
 		return fmt.Errorf("%s %s", place, message)
 	default:
 		return fmt.Errorf("%s: %w", place, err)

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// renderOptions are the flags of commands that make files from facts once.
+type renderOptions struct {
+	settings
+	publication string
+	nodes       string
+	output      string
+	previous    string
+	skeleton    bool
+}
+
+// addFlags adds the flags that render has in common with map and check.
+func (o *renderOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,pods,resourceslices -A, - for standard input")
+	f.StringVar(&o.previous, "previous", "", "topology `file` in use, whose names, order and base block size stay")
+	f.StringVar(&o.publication, "publication", "", "`name` of the publication in the configuration; needed if there are several")
+	o.settings.addFlags(cmd)
+	o.fileFlags(cmd)
+}
+
+// choose returns the publication that a one-shot command works for.
+func (o *renderOptions) choose() (*publisher.Publication, error) {
+	conf, err := o.load()
+	if err != nil {
+		return nil, err
+	}
+	return onePublication(conf, o.publication)
+}
+
+// onePublication returns the publication of the name, or the only one.
+func onePublication(conf *config.Config, name string) (*publisher.Publication, error) {
+	var names []string
+	for i := range conf.Publications {
+		p := &conf.Publications[i]
+		if p.Name == name || name == "" && len(conf.Publications) == 1 {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return nil, fmt.Errorf("--publication %q: want one of %s", name, strings.Join(names, ", "))
+}
+
+// input is what a one-shot command works on.
+type input struct {
+	pub      *publisher.Publication
+	facts    publisher.Gathered
+	previous publisher.Previous
+}
+
+// read reads the configuration, nodes and reports, and the topology in use.
+func (o *renderOptions) read(stdin io.Reader, reports []string) (*input, error) {
+	pub, err := o.choose()
+	if err != nil {
+		return nil, err
+	}
+	if o.nodes == "" && len(reports) == 0 {
+		return nil, errors.New("no input: want --nodes FILE (- for standard input), or reports as arguments")
+	}
+	snap, err := readSnapshot(stdin, o.nodes, reports)
+	if err != nil {
+		return nil, err
+	}
+	in := &input{pub: pub}
+	if o.previous != "" {
+		text, err := os.ReadFile(o.previous)
+		if err != nil {
+			return nil, fmt.Errorf("read previous topology: %w", err)
+		}
+		if in.previous.Topology, err = slurmconf.Previous(o.previous, text); err != nil {
+			return nil, fmt.Errorf("read previous topology: %w", err)
+		}
+	}
+	pub.OfAnyNamespace()
+	pub.ResourceSlices = true // if the input has them
+	in.facts = publisher.Gather(pub, snap)
+	if len(in.facts.Facts) == 0 && len(in.facts.Unnamed) == 0 {
+		return nil, fmt.Errorf("no node: publication %q takes none of the input; see its keys nodes and slurmNames", pub.Name)
+	}
+	return in, nil
+}
+
+// readSnapshot joins a list of nodes with reports. A report without a node in the list
+// is a node too.
+func readSnapshot(stdin io.Reader, nodes string, reports []string) (*publisher.Snapshot, error) {
+	snap := &publisher.Snapshot{Reports: map[string]*topology.Node{}}
+	if nodes != "" {
+		var err error
+		if snap, err = readNodes(stdin, nodes); err != nil {
+			return nil, err
+		}
+	}
+	listed := make(map[string]bool, len(snap.Nodes))
+	for _, n := range snap.Nodes {
+		listed[n.Name] = true
+	}
+	files, err := listReports(reports)
+	if err != nil {
+		return nil, err
+	}
+	from := map[string]string{}
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read report: %w", err)
+		}
+		node, err := topology.ParseReport(path, data)
+		if err != nil {
+			return nil, err
+		}
+		if other, dup := from[node.Name]; dup {
+			return nil, fmt.Errorf("%s and %s are both reports of node %q: give one of them", other, path, node.Name)
+		}
+		from[node.Name], snap.Reports[node.Name] = path, node
+		if !listed[node.Name] {
+			snap.Nodes = append(snap.Nodes, publisher.Node{Name: node.Name})
+		}
+	}
+	return snap, nil
+}
+
+// listReports replaces each directory by the reports in it.
+func listReports(paths []string) ([]string, error) {
+	var out []string
+	for _, path := range paths {
+		if !isDirectory(path) {
+			out = append(out, path)
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(path, "*.json"))
+		if err != nil {
+			return nil, fmt.Errorf("list reports: %w", err)
+		}
+		if len(files) == 0 {
+			return nil, fmt.Errorf("%s has no reports: want files NAME.json", path)
+		}
+		out = append(out, files...)
+	}
+	return out, nil
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func readNodes(stdin io.Reader, name string) (*publisher.Snapshot, error) {
+	if name == "-" {
+		return publisher.ReadNodes("standard input", stdin)
+	}
+	if isDirectory(name) {
+		return nil, fmt.Errorf("%s is a directory: want a file with the output of kubectl get nodes -o json", name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read nodes: %w", err)
+	}
+	defer f.Close()
+	return publisher.ReadNodes(name, f)
+}
