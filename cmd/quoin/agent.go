@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -70,32 +71,27 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	files := nodeagent.NewHookFiles(c.RunDir, c.MappingDir)
 	files.Devices = gresDevices(&c.Gres)
 	reg := newRegistry()
-	jobs := newJobs(c, log)
+	reports, samples, wanted := make(chan *topology.Node, 1), make(chan topology.Sample, 4), make(chan []string)
+	registry := jobsConfig(c)
+	registry.Reports, registry.Samples, registry.Wanted = reports, samples, wanted
+	jobs := jobs.New(registry, log)
 	reg.MustRegister(jobs.Collector())
-	samples, wanted := make(chan topology.Sample, 4), make(chan []string)
-	config := nodeagent.Config{Node: node, IDs: ids, IDsEvery: c.DCGMInterval, Observe: jobs.Observe,
+	observe := func(n *topology.Node) {
+		select {
+		case <-reports: // nobody has taken the last report: it is replaced
+		default:
+		}
+		reports <- n
+	}
+	config := nodeagent.Config{Node: node, IDs: ids, IDsEvery: c.DCGMInterval, Observe: observe,
 		Probe: probe.Supervisor{Child: probe.Child{Command: command, Silence: 3*c.Interval + 15*time.Second},
 			Samples: samples, Wanted: wanted, SampleEvery: c.SampleInterval}}
-	runs := []func(context.Context) error{jobs.Run, func(ctx context.Context) error {
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case s := <-samples:
-				jobs.Take(s)
-			case <-jobs.Changed():
-				select {
-				case wanted <- jobs.Wanted():
-				case <-ctx.Done():
-				}
-			}
-		}
-	}}
+	runs := []func(context.Context) error{jobs.Run}
 	hook := hookConfig(&c.Jobs)
 	if members != nil {
 		gate := nodeagent.NewGate(node, c.RunDir, members, reg, log)
 		config.Observe = func(n *topology.Node) {
-			jobs.Observe(n)
+			observe(n)
 			gate.Observe(n)
 		}
 		runs = append(runs, members.Run, gate.Run)

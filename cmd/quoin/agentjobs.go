@@ -2,11 +2,10 @@ package main
 
 import (
 	"cmp"
-	"log/slog"
 	"path/filepath"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
@@ -29,9 +28,9 @@ func hookConfig(o *config.Jobs) rundir.HookConfig {
 	return c
 }
 
-// newJobs returns the registry of the node's jobs.
-func newJobs(a *config.Agent, log *slog.Logger) *nodeagent.Jobs {
-	c := nodeagent.JobsConfig{
+// jobsConfig says where the registry of the node's jobs finds what.
+func jobsConfig(a *config.Agent) jobs.Config {
+	c := jobs.Config{
 		RunDir: a.RunDir, MappingDir: a.MappingDir, SummaryDir: a.HookSummaryDir,
 		BootIDFile: filepath.Join(a.HostRoot, "proc/sys/kernel/random/boot_id"), Proc: filepath.Join(a.HostRoot, "proc"),
 		Spools: a.SlurmdSpool, CgroupRoot: cmp.Or(a.CgroupRoot, filepath.Join(a.HostRoot, "sys/fs/cgroup")),
@@ -40,5 +39,5 @@ func newJobs(a *config.Agent, log *slog.Logger) *nodeagent.Jobs {
 	if len(c.Spools) == 0 {
 		c.Spools = []string{filepath.Join(a.HostRoot, "var/spool/slurmd")}
 	}
-	return nodeagent.NewJobs(c, log)
+	return c
 }

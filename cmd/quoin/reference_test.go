@@ -16,6 +16,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 )
 
@@ -73,7 +74,7 @@ func TestReferenceOfMetrics(t *testing.T) {
 	agent, pub := seriesRecorder{t: t}, seriesRecorder{t: t}
 	nodeagent.NewMetrics(&agent)
 	nodeagent.NewGate("n", t.TempDir(), nil, &agent, log)
-	agent.MustRegister(newJobs(&config.Default().Agent, log).Collector())
+	agent.MustRegister(jobs.New(jobsConfig(&config.Default().Agent), log).Collector())
 	publisher.NewMetrics(&pub)
 	golden(t, "../METRICS.md", generated+`# Metrics reference
 

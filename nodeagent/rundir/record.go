@@ -130,6 +130,18 @@ func FindRecord(runDir string, id JobIdentity) (key string, r *Record, err error
 // WriteRecord writes a record by rename, under a key of FindRecord.
 func WriteRecord(runDir, key string, r Record) error { return r.write(runDir, jobsFolder, key) }
 
+// RewriteRecord writes a record as WriteRecord does, and keeps the time of the one
+// that was there.
+func RewriteRecord(runDir, key string, r Record) error {
+	if err := WriteRecord(runDir, key, r); err != nil {
+		return err
+	}
+	if err := os.Chtimes(filepath.Join(runDir, jobsFolder, key+".json"), time.Time{}, r.Written); err != nil {
+		return fmt.Errorf("rewrite job record: %w", err)
+	}
+	return nil
+}
+
 // ReadRecord reads the record of a key; nil without an error when there is none.
 func ReadRecord(runDir, key string) (*Record, error) { return readRecord(runDir, jobsFolder, key) }
 

@@ -1,0 +1,203 @@
+package liveness
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// prologAfter is how long a job may be without its lasting step before slurmd's
+// children are searched for its Prolog or Epilog. Most of these take less.
+const prologAfter = 10 * time.Second
+
+// Source is a directory that has shown the external step of a job of a slurmd. If it
+// shows none of another job of that slurmd, that job has none.
+type Source struct{ Source, Node string }
+
+func (s Source) compare(other Source) int {
+	return cmp.Or(strings.Compare(s.Source, other.Source), strings.Compare(s.Node, other.Node))
+}
+
+// Job is a run to judge. OtherBoot says that its record is of another boot.
+type Job struct {
+	Record    *rundir.Record
+	Run       *Run
+	OtherBoot bool
+}
+
+// Observer looks at what the node shows of its jobs.
+type Observer struct {
+	scanner  stepScanner
+	proc     string
+	proven   map[Source]bool
+	evidence evidence
+	prologs  prologs        // none while no job is late
+	sameID   map[string]int // jobs of this boot by id
+}
+
+// NewObserver returns an observer of the node's slurmds, whose SlurmdSpoolDirs are
+// spools. cgroupRoot is where control groups are mounted, proc is the proc file
+// system that shows slurmd. Each may be missing.
+func NewObserver(spools []string, cgroupRoot, proc string) *Observer {
+	return &Observer{scanner: stepScanner{spools: spools, cgroupRoot: cgroupRoot}, proc: proc, proven: make(map[Source]bool)}
+}
+
+// Look looks once at what the node shows of the jobs, notes that in their runs and
+// judges them. others are the ids of further jobs to look for. marks are of Epilogs
+// that have begun. up is the time since boot.
+func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Release, wall time.Time, up time.Duration) {
+	ids, unseen, late := slices.Clone(others), len(others) > 0, false
+	o.sameID = make(map[string]int, len(jobs))
+	for _, j := range jobs {
+		if !j.OtherBoot {
+			o.sameID[j.Record.JobID]++
+		}
+		ids = append(ids, j.Record.JobID)
+		unseen = unseen || !j.Run.seen
+		late = late || isLate(j, up)
+	}
+	o.prologs = prologs{}
+	if late {
+		o.scanner.hurry()
+		o.prologs = findPrologs(o.proc)
+	}
+	slices.Sort(ids)
+	o.evidence = o.scanner.scan(slices.Compact(ids), unseen, up)
+	for _, j := range jobs {
+		o.note(j, up)
+	}
+	o.Judge(jobs, marks, wall, up)
+}
+
+// Judge judges the jobs by the last look.
+func (o *Observer) Judge(jobs []Job, marks []rundir.Release, wall time.Time, up time.Duration) {
+	for _, j := range jobs {
+		j.Run.Verdict = judge(o.factsOf(j, marks, wall, up))
+	}
+}
+
+// Alive says whether the last look has shown a living step of a job.
+func (o *Observer) Alive(job string) bool {
+	return slices.ContainsFunc(o.evidence.jobs[job], func(s sighting) bool { return s.alive })
+}
+
+// Proven lists the sources that have shown external steps.
+func (o *Observer) Proven() []Source {
+	var all []Source
+	for s := range o.proven {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, Source.compare)
+	return all
+}
+
+// Prove takes over the sources that an earlier agent has seen.
+func (o *Observer) Prove(sources []Source) {
+	for _, s := range sources {
+		o.proven[s] = true
+	}
+}
+
+// sightings returns what the last look has shown of a job. shared says that another
+// cluster's job of the same id may have shown it.
+func (o *Observer) sightings(r *rundir.Record) (all []sighting, shared bool) {
+	for _, s := range o.evidence.jobs[r.JobID] {
+		if s.node == "" || r.Node == "" || s.node == r.Node {
+			all = append(all, s)
+		}
+	}
+	return all, o.sameID[r.JobID] > 1
+}
+
+// note notes in a run what the last look has shown of it.
+func (o *Observer) note(j Job, up time.Duration) {
+	r := j.Run
+	shown, shared := o.sightings(j.Record)
+	for _, s := range shown {
+		r.seen = r.seen || s.alive
+		if s.lasting && s.alive && !shared {
+			r.containedBy(s.source)
+			if s.extern {
+				o.proven[Source{s.source, s.node}] = true
+			}
+		}
+	}
+	there := len(shown) > 0 || o.prologs.jobs[j.Record.JobID]
+	switch {
+	case there || !o.prologs.all && !r.Hidden:
+		r.noProlog = Absence{}
+	case o.prologs.all:
+		r.noProlog.Look(up)
+	}
+	switch {
+	case there || r.Contained() && !o.canSee(r) || !r.Contained() && !o.wouldSee(j.Record):
+		r.missing, r.looks = 0, 0
+	case r.looks == 0:
+		r.missing, r.looks = up, 1
+	default:
+		r.looks++
+	}
+}
+
+// isLate says whether a job is given up soon unless slurmd runs a Prolog or Epilog of
+// it.
+func isLate(j Job, up time.Duration) bool {
+	r := j.Run
+	return (j.Record.Contain || r.Contained()) && !r.Hidden && r.looks > 0 && up-r.missing >= prologAfter && !j.OtherBoot
+}
+
+// canSee says whether all sources that have shown the run's lasting step can be read
+// now.
+func (o *Observer) canSee(r *Run) bool {
+	for source := range r.contained {
+		if !o.scanner.canTell(&o.evidence, source) {
+			return false
+		}
+	}
+	return true
+}
+
+// wouldSee says whether a source can be read that has shown the external step of a
+// job of the same slurmd. A source that is gone, as with a slurmd's Pod, shows
+// nothing: the steps of the next Pod are elsewhere.
+func (o *Observer) wouldSee(r *rundir.Record) bool {
+	for p := range o.proven {
+		if (p.Node == "" || p.Node == r.Node) && o.evidence.readable[p.Source] {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *Observer) factsOf(j Job, marks []rundir.Release, wall time.Time, up time.Duration) facts {
+	r := j.Run
+	f := facts{
+		otherBoot: j.OtherBoot, epilog: epilogBegun(j.Record, marks) || r.Taken.Late(up), contain: j.Record.Contain,
+		contained: r.Contained() && o.canSee(r), looks: r.looks, noProlog: r.noProlog.Late(up),
+		readable: o.wouldSee(j.Record), past: -time.Hour,
+	}
+	if r.looks > 0 {
+		f.missing = up - r.missing
+	}
+	if end, err := strconv.ParseInt(j.Record.EndTime, 10, 64); err == nil && end > 0 {
+		f.past = wall.Sub(time.Unix(end, 0))
+	}
+	shown, _ := o.sightings(j.Record)
+	for _, s := range shown {
+		f.seen = f.seen || s.alive
+		f.remains = f.remains || !s.alive
+	}
+	return f
+}
+
+// epilogBegun says whether an Epilog that did not get the lock has left a mark for
+// this run.
+func epilogBegun(r *rundir.Record, marks []rundir.Release) bool {
+	return slices.ContainsFunc(marks, func(m rundir.Release) bool {
+		return m.Same(r.Identity()) && !r.After(m.Run)
+	})
+}

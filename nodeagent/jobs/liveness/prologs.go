@@ -1,0 +1,89 @@
+package liveness
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// prologs is what the node's processes show of Prologs and Epilogs, which slurmd
+// starts itself: no step of the job is there as long as they run.
+type prologs struct {
+	// all says that a slurmd is seen, which a pod with a process namespace of its own
+	// does not, and that it is known of each of its children what it runs for. That
+	// takes root's capabilities beside slurmd; without, it is known while it has none.
+	all bool
+	// jobs are those for which slurmd has a child.
+	jobs map[string]bool
+}
+
+const slurmstepd = "slurmstepd"
+
+// findPrologs reads the children of all slurmds in a proc file system. One
+// that is between two scripts has none for some milliseconds. A slurmstepd is a
+// step's, or keeps control groups, and runs neither.
+func findPrologs(proc string) prologs {
+	p := prologs{jobs: make(map[string]bool)}
+	entries, _ := os.ReadDir(proc) // nothing is seen without
+	slurmds, parents := make(map[string]bool), make(map[string]string)
+	for _, e := range entries {
+		if !isNumber(e.Name()) {
+			continue
+		}
+		stat, _ := os.ReadFile(filepath.Join(proc, e.Name(), "stat")) // empty of one that has ended
+		name, parent := parseStat(stat)
+		if name != slurmstepd {
+			parents[e.Name()] = parent
+		}
+		if name == "slurmd" || name == "slurmd-wlm" { // Debian's name for the file
+			slurmds[e.Name()] = true
+		}
+	}
+	p.all = len(slurmds) > 0
+	for pid, parent := range parents {
+		if !slurmds[parent] {
+			continue
+		}
+		job, err := jobOfProcess(filepath.Join(proc, pid))
+		p.all = p.all && err == nil
+		if job != "" {
+			p.jobs[job] = true
+		}
+	}
+	return p
+}
+
+// parseStat reads "17 (name) S 1 ..."; a name may have blanks and brackets.
+func parseStat(text []byte) (name, parent string) {
+	from, to := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if from < 0 || to < from {
+		return "", ""
+	}
+	fields := strings.Fields(string(text[to+1:]))
+	if len(fields) < 2 {
+		return "", ""
+	}
+	return string(text[from+1 : to]), fields[1]
+}
+
+// jobOfProcess returns the job that a process was started for; empty for one of no
+// job, or that has ended.
+func jobOfProcess(dir string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "environ"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	for entry := range bytes.SplitSeq(text, []byte{0}) {
+		if job, is := bytes.CutPrefix(entry, []byte("SLURM_JOB_ID=")); is {
+			return string(job), nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,147 @@
+package liveness
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Slurm's numbers of the steps that live as long as their job: the external step
+// (PrologFlags=Contain), and the batch step on the job's first node.
+const (
+	externStep = 4294967292
+	batchStep  = 4294967291
+)
+
+// sighting is a step of a job, or what is left of one, that a source shows.
+type sighting struct {
+	// source is the path of the spool directory or of the control groups.
+	source string
+	// node is the slurmd's name, empty where the source does not say it.
+	node string
+	// alive says that the step lives; else it cannot be told.
+	alive bool
+	// lasting says that the step is one that lives as long as its job, extern that
+	// it is the external one, which every job has where one has it.
+	lasting, extern bool
+}
+
+// evidence is what one scan has shown of the node's jobs.
+type evidence struct {
+	at       time.Duration
+	readable map[string]bool
+	jobs     map[string][]sighting
+}
+
+// stepScanner finds the steps of jobs.
+type stepScanner struct {
+	// spools are directories such as slurmd's SlurmdSpoolDir, cgroupRoot is where
+	// the control groups are mounted. Either may be missing.
+	spools     []string
+	cgroupRoot string
+
+	groups                        []stepGroups
+	lastWalk, nextWalk, walkPause time.Duration
+}
+
+// scan returns what can be seen of these jobs. unseen says that one of them was not
+// seen before: then control groups are searched again. at is the time of the scan.
+func (s *stepScanner) scan(jobs []string, unseen bool, at time.Duration) evidence {
+	e := evidence{at: at, readable: make(map[string]bool), jobs: make(map[string][]sighting)}
+	if len(jobs) == 0 {
+		return e
+	}
+	wanted := make(map[string]bool, len(jobs))
+	for _, j := range jobs {
+		wanted[j] = true
+	}
+	for _, dir := range s.spools {
+		s.scanSpool(dir, wanted, &e)
+	}
+	if unseen {
+		s.findGroups(at)
+	}
+	for _, g := range s.groups {
+		e.readable[g.path] = g.scan(jobs, &e)
+	}
+	return e
+}
+
+// canTell says whether a source could be read, or is a directory of control groups
+// that is gone with all its steps.
+func (s *stepScanner) canTell(e *evidence, source string) bool {
+	if readable, looked := e.readable[source]; looked && readable {
+		return true
+	}
+	if rel, err := filepath.Rel(s.cgroupRoot, source); err != nil || s.cgroupRoot == "" || strings.HasPrefix(rel, "..") {
+		return false
+	}
+	if _, err := os.Stat(source); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	entries, err := os.ReadDir(s.cgroupRoot)
+	return err == nil && len(entries) > 0 // not just unmounted
+}
+
+// scanSpool tries the sockets on which slurmstepd listens, one per step and
+// named <node>_<job>.<step>. The file of a killed slurmstepd stays for ever, but
+// nobody answers there.
+func (s *stepScanner) scanSpool(dir string, wanted map[string]bool, e *evidence) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	entries, err := d.ReadDir(-1)
+	if err != nil {
+		return
+	}
+	e.readable[dir] = true
+	for _, entry := range entries {
+		node, job, step, ok := parseSocket(entry.Name())
+		if !ok || !wanted[job] || entry.Type()&fs.ModeSocket == 0 {
+			continue
+		}
+		answers, there := listens(d, entry.Name())
+		if there {
+			e.jobs[job] = append(e.jobs[job], sighting{source: dir, node: node, alive: answers, lasting: step == externStep || step == batchStep, extern: step == externStep})
+		}
+	}
+}
+
+// parseSocket reads "n01_17.4294967292".
+func parseSocket(name string) (node, job string, step uint64, ok bool) {
+	at := strings.LastIndexByte(name, '_')
+	if at <= 0 {
+		return "", "", 0, false
+	}
+	job, number, ok := strings.Cut(name[at+1:], ".")
+	step, err := strconv.ParseUint(number, 10, 64)
+	if !ok || err != nil || !isNumber(job) {
+		return "", "", 0, false
+	}
+	return name[:at], job, step, true
+}
+
+func isNumber(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+}
+
+// listens reports whether somebody listens on a socket in a directory. It goes by
+// the directory's descriptor, for a socket's path has at most 107 bytes. What
+// cannot be tried is taken to answer.
+func listens(dir *os.File, name string) (answers, there bool) {
+	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return true, true
+	}
+	defer unix.Close(s) //nolint:errcheck // nothing was sent
+	err = unix.Connect(s, &unix.SockaddrUnix{Name: "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + name})
+	return !errors.Is(err, unix.ECONNREFUSED), !errors.Is(err, unix.ENOENT)
+}

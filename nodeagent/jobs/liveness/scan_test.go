@@ -1,0 +1,192 @@
+package liveness
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseSocket(t *testing.T) {
+	tests := []struct {
+		name, node, job string
+		step            uint64
+		ok              bool
+	}{
+		{"n01_17.4294967292", "n01", "17", externStep, true},
+		{"rack_1_node_2_9.0", "rack_1_node_2", "9", 0, true},
+		{"n01_17.4294967292.tmp", "", "", 0, false},
+		{"n01_17", "", "", 0, false},
+		{"_17.0", "", "", 0, false},
+		{"n01_17.-1", "", "", 0, false},
+		{"n01_x17.1", "", "", 0, false},
+		{"hwloc_topo_17.0.xml", "", "", 0, false},
+		{"cred_state", "", "", 0, false},
+	}
+	for _, tt := range tests {
+		if node, job, step, ok := parseSocket(tt.name); node != tt.node || job != tt.job || step != tt.step || ok != tt.ok {
+			t.Errorf("%s: %q, %q, %d, %v", tt.name, node, job, step, ok)
+		}
+	}
+}
+
+// FuzzParseSocket reads no name in two ways.
+func FuzzParseSocket(f *testing.F) {
+	f.Add("n01_17.4294967292")
+	f.Add("a_b_1.2")
+	f.Add("_1.2")
+	f.Fuzz(func(t *testing.T, name string) {
+		node, job, step, ok := parseSocket(name)
+		if !ok {
+			return
+		}
+		if again := fmt.Sprintf("%s_%s.%d", node, job, step); node == "" || strings.TrimLeft(again[len(node)+1+len(job)+1:], "0") != strings.TrimLeft(name[len(node)+1+len(job)+1:], "0+") {
+			t.Errorf("%q is read as %q", name, again)
+		}
+	})
+}
+
+// TestSpool tells a step that lives from one that was killed and from what is no
+// socket, below a path that is too long for a socket's address.
+func TestSpool(t *testing.T) {
+	r := newNode(t)
+	r.listen("n1_17.4294967291")
+	r.listen("n1_17.3")
+	r.listen("n2_17.0")
+	r.listen("n1_18.0")
+	r.kill("n1_17.3")
+	r.must(os.WriteFile(filepath.Join(r.spool, "n1_17.9"), nil, 0o600))
+	deep := filepath.Join(r.dir, strings.Repeat("deep/", 30))
+	r.must(os.MkdirAll(filepath.Dir(deep), 0o755))
+	r.must(os.Symlink(r.spool, deep[:len(deep)-1]+"x"))
+	for _, dir := range []string{r.spool, deep[:len(deep)-1] + "x"} {
+		w := stepScanner{spools: []string{dir, filepath.Join(r.dir, "missing")}}
+		e := w.scan([]string{"17"}, true, 0)
+		got := e.jobs["17"]
+		slices.SortFunc(got, func(a, b sighting) int {
+			return strings.Compare(fmt.Sprint(a.node, a.lasting, a.alive), fmt.Sprint(b.node, b.lasting, b.alive))
+		})
+		want := []sighting{{dir, "n1", false, false, false}, {dir, "n1", true, true, false}, {dir, "n2", true, false, false}}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(sighting{})); diff != "" {
+			t.Errorf("%d bytes of path (-want +got):\n%s", len(dir), diff)
+		}
+		if len(e.jobs) != 1 || !w.canTell(&e, dir) || w.canTell(&e, filepath.Join(r.dir, "missing")) {
+			t.Errorf("saw jobs %v, readable %v", e.jobs, e.readable)
+		}
+	}
+}
+
+// group makes a control group with these files.
+func (r *node) group(path string, files ...string) {
+	r.t.Helper()
+	dir := filepath.Join(r.cgroup, path)
+	r.must(os.MkdirAll(dir, 0o755))
+	for i := 0; i < len(files); i += 2 {
+		r.must(os.WriteFile(filepath.Join(dir, files[i]), []byte(files[i+1]), 0o600))
+	}
+}
+
+// TestGroups finds the steps in control groups of both versions, also in a pod's.
+func TestGroups(t *testing.T) {
+	const pod = "kubepods.slice/kubepods-burstable.slice/pod1/cri-1.scope/system.slice/slurmstepd.scope"
+	r := newNode(t)
+	r.group("system.slice/n1_slurmstepd.scope/job_17", "cgroup.events", "populated 1\nfrozen 0\n")
+	r.group("system.slice/n1_slurmstepd.scope/job_17/step_extern")
+	r.group("system.slice/n1_slurmstepd.scope/job_18", "cgroup.events", "populated 0\nfrozen 0\n")
+	r.group("system.slice/n1_slurmstepd.scope/job_18/step_0")
+	r.group(pod+"/job_19", "cgroup.events", "populated 1\n")
+	r.group(pod + "/job_19/step_batch")
+	r.group("freezer/slurm_n3/uid_1000/job_20/step_batch/task_0", "cgroup.procs", "4711\n")
+	r.group("freezer/slurm_n3/uid_1000/job_20/step_batch", "cgroup.procs", "")
+	r.group("freezer/slurm_n3/uid_1001/job_21/step_extern", "cgroup.procs", "")
+	r.group("freezer/slurm/uid_0/job_20/step_0", "cgroup.procs", "1\n")
+	w := stepScanner{cgroupRoot: r.cgroup}
+	e := w.scan([]string{"17", "18", "19", "20", "21", "22"}, true, 0)
+	v2, v1 := filepath.Join(r.cgroup, "system.slice/n1_slurmstepd.scope"), filepath.Join(r.cgroup, "freezer/slurm_n3")
+	want := map[string][]sighting{
+		"17": {{v2, "n1", true, true, true}},
+		"18": {{v2, "n1", false, false, false}},
+		"19": {{filepath.Join(r.cgroup, pod), "", true, true, false}},
+		"20": {{filepath.Join(r.cgroup, "freezer/slurm"), "", true, false, false}, {v1, "n3", true, true, false}},
+		"21": {{v1, "n3", false, true, true}},
+	}
+	if diff := cmp.Diff(want, e.jobs, cmp.AllowUnexported(sighting{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	r.must(os.RemoveAll(filepath.Dir(v2)))
+	e = w.scan([]string{"17"}, false, time.Second)
+	if !w.canTell(&e, v2) || e.readable[v2] {
+		t.Error("control groups that are gone with their steps: want to know that nothing is left")
+	}
+	r.must(os.Rename(r.cgroup, r.cgroup+".away"))
+	r.must(os.Mkdir(r.cgroup, 0o755))
+	if e = w.scan([]string{"17"}, false, 2*time.Second); w.canTell(&e, v2) {
+		t.Error("nothing is mounted there: want to know nothing")
+	}
+}
+
+// TestGroupsAreSearchedSeldom walks the tree again after twice the time.
+func TestGroupsAreSearchedSeldom(t *testing.T) {
+	r := newNode(t)
+	w := stepScanner{cgroupRoot: r.cgroup}
+	w.scan([]string{"17"}, true, 0)
+	r.group("slurmstepd.scope/job_17/step_extern")
+	for at, want := range map[time.Duration]int{5 * time.Second: 0} {
+		if e := w.scan([]string{"17"}, true, at); len(e.jobs["17"]) != want {
+			t.Errorf("after %s: %v", at, e.jobs)
+		}
+	}
+	if e := w.scan([]string{"17"}, false, time.Hour); len(e.jobs["17"]) != 0 {
+		t.Error("searched though all jobs were seen")
+	}
+	if e := w.scan([]string{"17"}, true, time.Hour); len(e.jobs["17"]) != 1 {
+		t.Errorf("an hour later: %v", e.jobs)
+	}
+	pause := w.walkPause
+	for i := range 20 {
+		w.scan([]string{"18"}, true, time.Hour+time.Duration(i+1)*time.Hour)
+	}
+	if w.walkPause <= pause || w.walkPause > lastWalkPause {
+		t.Errorf("pause %s after many searches that found nothing new", w.walkPause)
+	}
+}
+
+// BenchmarkLook measures a look at 64 jobs, and the search of a Kubernetes node's
+// tree of 6,000 control groups.
+func BenchmarkLook(b *testing.B) {
+	root := b.TempDir()
+	var jobs []string
+	for i := range 64 {
+		jobs = append(jobs, fmt.Sprint(i))
+		if err := os.MkdirAll(filepath.Join(root, fmt.Sprintf("system.slice/slurmstepd.scope/job_%d/step_extern", i)), 0o755); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for pod := range 250 {
+		for c := range 24 {
+			if err := os.MkdirAll(filepath.Join(root, fmt.Sprintf("kubepods.slice/pod%d/cri-%d.scope", pod, c)), 0o755); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.Run("search", func(b *testing.B) {
+		for b.Loop() {
+			if len(searchGroups(root)) != 1 {
+				b.Fatal("not found")
+			}
+		}
+	})
+	w := stepScanner{cgroupRoot: root}
+	b.Run("jobs", func(b *testing.B) {
+		for b.Loop() {
+			if e := w.scan(jobs, len(w.groups) == 0, 0); len(e.jobs) != 64 {
+				b.Fatal("not seen")
+			}
+		}
+	})
+}

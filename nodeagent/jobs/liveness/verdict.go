@@ -1,0 +1,92 @@
+package liveness
+
+import "time"
+
+const (
+	// grace is how long a job's lasting step must be missing, and a line in the
+	// mapping must belong to no job, before it is released.
+	grace = 20 * time.Second
+	// minLooks is how many looks must have found it so.
+	minLooks = 2
+	// overdueAfter is how long after its planned end a job that no source shows is
+	// released: Slurm ends jobs late by OverTimeLimit and KillWait.
+	overdueAfter = 5 * time.Minute
+	// longestProlog is how long a job without its external step counts as in its
+	// Prolog, if Prologs cannot be seen. The job has its labels again when the step
+	// comes.
+	longestProlog = 10 * time.Minute
+	// buriedAfter is how long the record of a job is kept of which no step was seen.
+	buriedAfter = 24 * time.Hour
+)
+
+// Why the agent, and not the job's Epilog, releases GPUs.
+const (
+	Boot    = "boot"    // the node has booted since
+	Ended   = "ended"   // the job's lasting step was there and is gone, or its Epilog has begun
+	Overdue = "overdue" // no source shows the job, and its planned end is long past
+	Orphan  = "orphan"  // the line has no record
+)
+
+// facts is what is known of one run of a job on this node.
+type facts struct {
+	// otherBoot says that the record is of another boot than this one.
+	otherBoot bool
+	// epilog says that the run's Epilog has begun.
+	epilog bool
+	// seen says that a step of the job lives.
+	seen bool
+	// remains says that something is left of a step, and nobody can tell whether the
+	// step lives.
+	remains bool
+	// readable says that a source can be read that has shown the external step of any
+	// job before.
+	readable bool
+	// contained says that the job's lasting step, the external or the batch step, was
+	// seen in this run, and that all sources that showed it can be read now.
+	contained bool
+	// missing is for how long, in looks looks, no source has shown the lasting step,
+	// and slurmd has had no Prolog or Epilog of the job.
+	missing time.Duration
+	looks   int
+	// noProlog says that slurmd has had no Prolog of the job running for the grace.
+	noProlog bool
+	// contain says that Slurm keeps an external step for each job.
+	contain bool
+	// past is how long ago the job's planned end was. It is negative before that, and
+	// if the end is not known.
+	past time.Duration
+}
+
+// Verdict is what becomes of a job.
+type Verdict struct {
+	// Dead says why the job has ended. It is empty for a job that may live.
+	Dead string
+	// Proven says that a step of the job is seen to live.
+	Proven bool
+	// Hidden says that the job may live, but that no step is visible where one should
+	// be. Its GPUs get no label until a step appears.
+	Hidden bool
+}
+
+// judge decides whether a job lives. If nothing can be known, the job lives on.
+func judge(f facts) Verdict {
+	switch {
+	case f.otherBoot:
+		return Verdict{Dead: Boot}
+	case f.epilog:
+		return Verdict{Dead: Ended}
+	case f.seen:
+		return Verdict{Proven: true}
+	case f.contained && !f.remains && f.missing >= grace && f.looks >= minLooks:
+		return Verdict{Dead: Ended}
+	case !f.readable || f.contained || f.remains || !f.contain:
+		return Verdict{}
+	case f.missing < grace || f.looks < minLooks:
+		return Verdict{}
+	case f.past >= overdueAfter:
+		return Verdict{Dead: Overdue}
+	case f.missing >= buriedAfter:
+		return Verdict{Dead: Ended}
+	}
+	return Verdict{Hidden: f.noProlog || f.missing >= longestProlog}
+}

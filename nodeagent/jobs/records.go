@@ -1,0 +1,233 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// fileStamp changes when a file is replaced.
+type fileStamp struct {
+	device, inode uint64
+	size, written int64
+}
+
+func stampOf(info fs.FileInfo) fileStamp {
+	s := fileStamp{size: info.Size(), written: info.ModTime().UnixNano()}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.device, s.inode = stat.Dev, stat.Ino
+	}
+	return s
+}
+
+// identity stays the same while a file or folder is the same one.
+func (s fileStamp) identity() fileStamp { return fileStamp{device: s.device, inode: s.inode} }
+
+// job is a record, and what is known of its run.
+type job struct {
+	key    string
+	record rundir.Record
+	stamp  fileStamp
+	life   liveness.Run
+
+	resolved // by the inventory of now; its names are the files that the job's line belongs into
+
+	use *rundir.Use
+	// info are the job's series, one per device, made of the report infoOf. They are
+	// nil until they are made.
+	info   []infoSeries
+	infoOf *topology.Node
+}
+
+// run names the run of a record.
+func (j *job) run() string { return j.key + " " + j.record.String() }
+
+// uuids are those of the job's devices that are known.
+func (j *job) uuids() (uuids []string) {
+	for i := range j.devices {
+		if uuid := j.devices[i].entry.UUID; uuid != "" {
+			uuids = append(uuids, uuid)
+		}
+	}
+	return uuids
+}
+
+// jobOfKey returns the job id in a record's key.
+func jobOfKey(key string) string {
+	id, _, _ := strings.Cut(key, "@")
+	return id
+}
+
+// sameRun says whether two records are of one run.
+func sameRun(a, b *rundir.Record) bool {
+	return a.Identity() == b.Identity() && a.Run == b.Run && a.BootID == b.BootID
+}
+
+// jobsFolder is where the records are in the run directory.
+const jobsFolder = "jobs"
+
+// records are the hook's records of jobs, and the inventory that tells their devices.
+type records struct {
+	runDir, bootFile string
+	log              *slog.Logger
+	boot             string
+	jobs             map[string]*job      // by the record's key
+	broken           map[string]fileStamp // records that cannot be read
+	inventory        stampedInventory
+	// removed says that jobs have gone whose use may be left.
+	removed bool
+}
+
+func newRecords(runDir, bootFile string, log *slog.Logger) records {
+	return records{runDir: runDir, bootFile: bootFile, log: log, jobs: make(map[string]*job), broken: make(map[string]fileStamp)}
+}
+
+func (r *records) folder() string         { return filepath.Join(r.runDir, jobsFolder) }
+func (r *records) path(key string) string { return filepath.Join(r.folder(), key+".json") }
+
+// read reads the records that have changed, and resolves their devices. fresh says
+// that a run is new.
+func (r *records) read(now moment) (fresh bool, err error) {
+	r.readBoot()
+	stamps, err := r.list()
+	if err != nil {
+		return false, err
+	}
+	gone := func(key string) bool { _, there := stamps[key]; return !there }
+	known := len(r.jobs)
+	maps.DeleteFunc(r.jobs, func(key string, _ *job) bool { return gone(key) })
+	r.removed = r.removed || len(r.jobs) < known
+	maps.DeleteFunc(r.broken, func(key string, _ fileStamp) bool { return gone(key) })
+	for key, stamp := range stamps {
+		fresh = r.readOne(key, stamp) || fresh
+	}
+	changed := r.inventory.refresh(r.runDir, r.boot)
+	for _, j := range r.jobs {
+		if changed || j.names == nil {
+			j.resolved = resolveJob(r.inventory.of, &j.record)
+			j.info = nil
+		}
+	}
+	return fresh, nil
+}
+
+// readBoot reads the node's boot. If it cannot be read, the known one stays.
+func (r *records) readBoot() {
+	if data, err := os.ReadFile(r.bootFile); err == nil && len(data) > 0 {
+		r.boot = strings.TrimSpace(string(data))
+	}
+}
+
+// list returns the files of the records by key.
+func (r *records) list() (map[string]fileStamp, error) {
+	entries, err := os.ReadDir(r.folder())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read job records: %w", err)
+	}
+	stamps := make(map[string]fileStamp, len(entries))
+	for _, e := range entries {
+		key, is := strings.CutSuffix(e.Name(), ".json")
+		if !is || strings.HasPrefix(key, ".") {
+			continue
+		}
+		if info, err := e.Info(); err == nil {
+			stamps[key] = stampOf(info)
+		}
+	}
+	return stamps, nil
+}
+
+// readOne reads one record unless it is known, and says whether its run is new.
+func (r *records) readOne(key string, stamp fileStamp) (fresh bool) {
+	before := r.jobs[key]
+	if before != nil && before.stamp == stamp {
+		return false
+	}
+	if old, broken := r.broken[key]; broken && old == stamp {
+		return false
+	}
+	record, err := rundir.ReadRecord(r.runDir, key)
+	if err == nil && record != nil && record.Written.UnixNano() != stamp.written {
+		stamp = fileStamp{} // replaced just now: it is read again the next time
+	}
+	switch {
+	case err != nil:
+		r.broken[key] = stamp
+		delete(r.jobs, key)
+		r.log.Warn("record of a job cannot be read: its label stays until its Epilog", "job", jobOfKey(key), "err", err)
+		return false
+	case record == nil: // removed just now
+		delete(r.jobs, key)
+		return false
+	}
+	delete(r.broken, key)
+	j := &job{key: key, record: *record, stamp: stamp}
+	r.jobs[key] = j
+	if before == nil || !sameRun(&before.record, record) {
+		return true
+	}
+	j.life, j.use = before.life, before.use
+	if !before.record.Written.Equal(record.Written) {
+		j.life.PrologRuns()
+	}
+	return false
+}
+
+// ofBoot says whether a record is of this boot, as far as that is known.
+func (r *records) ofBoot(record *rundir.Record) bool { return ofOneBoot(record.BootID, r.boot) }
+
+// running says whether a job counts as one that runs now.
+func (r *records) running(j *job) bool { return r.ofBoot(&j.record) && !j.life.Hidden }
+
+// sorted returns the jobs by key.
+func (r *records) sorted() []*job {
+	out := make([]*job, 0, len(r.jobs))
+	for _, key := range sortedKeys(r.jobs) {
+		out = append(out, r.jobs[key])
+	}
+	return out
+}
+
+// lives returns the runs for the observer.
+func (r *records) lives() []liveness.Job {
+	out := make([]liveness.Job, 0, len(r.jobs))
+	for _, j := range r.jobs {
+		out = append(out, liveness.Job{Record: &j.record, Run: &j.life, OtherBoot: !r.ofBoot(&j.record)})
+	}
+	return out
+}
+
+// holders returns which runs hold which device, and when their records were written.
+func (r *records) holders() map[string]map[string]time.Time {
+	holders := make(map[string]map[string]time.Time)
+	for _, j := range r.jobs {
+		if !r.running(j) {
+			continue
+		}
+		for _, uuid := range j.uuids() {
+			if holders[uuid] == nil {
+				holders[uuid] = make(map[string]time.Time)
+			}
+			holders[uuid][j.run()] = j.record.Written
+		}
+	}
+	return holders
+}
+
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -1,0 +1,401 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/sweep"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Config says where the registry of jobs finds what.
+type Config struct {
+	// RunDir is where the hook leaves its records. MappingDir is what the exporter
+	// reads; the agent never makes it.
+	RunDir, MappingDir string
+	// SummaryDir is where the site wants summaries of jobs as well. It may be empty.
+	SummaryDir string
+	// BootIDFile names the boot; default /proc/sys/kernel/random/boot_id.
+	BootIDFile string
+	// Proc is the proc file system that shows slurmd and its Prologs, if there is one;
+	// default /proc.
+	Proc string
+	// Spools are the SlurmdSpoolDirs of this node's slurmds. CgroupRoot is where
+	// control groups are mounted. They show that a job lives. Each may be missing.
+	Spools     []string
+	CgroupRoot string
+	// SampleEvery is how often samples are expected; default 10 s.
+	SampleEvery time.Duration
+	// SweepEvery is how often jobs and records are looked at; default 10 s.
+	SweepEvery time.Duration
+	// LockWait bounds the wait for the hooks' lock; default 5 s.
+	LockWait time.Duration
+
+	// Reports brings the node's good reports, and Samples the samples of devices that
+	// are wanted. Wanted gets the UUIDs of the devices to sample when they change. Each
+	// may be nil.
+	Reports <-chan *topology.Node
+	Samples <-chan topology.Sample
+	Wanted  chan<- []string
+}
+
+// moment is a time of the day, and the time since boot, which neither steps nor
+// stops while the machine sleeps.
+type moment struct {
+	wall time.Time
+	up   time.Duration
+}
+
+func readClocks() moment {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) // every kernel that runs GPUs has it
+	return moment{time.Now(), time.Duration(ts.Nano())}
+}
+
+// Registry follows the node's jobs. All but its series belong to the goroutine of
+// Run.
+type Registry struct {
+	config    Config
+	log       *problemLog
+	clock     func() moment
+	records   records
+	life      *liveness.Observer
+	mapping   sweep.Directories
+	orphans   sweep.Orphans
+	usage     deviceUsage
+	uses      uses
+	summaries summaryCount
+	counts    counts
+	state     stateFile
+	series    *series
+	node      *topology.Node // the last report, nil before the first
+	schedule  schedule
+}
+
+// schedule is when the registry did what, and when it will do it again.
+type schedule struct {
+	scanned moment        // the last look at the records
+	eager   time.Duration // until when to look often
+	calls   time.Duration // when the hook's calls were last counted
+	kept    fileStamp     // the inventory that the mapping directory has a copy of
+}
+
+// New returns the registry of a node's jobs. Nothing is read or written before Run.
+func New(c Config, log *slog.Logger) *Registry {
+	c.BootIDFile = cmp.Or(c.BootIDFile, "/proc/sys/kernel/random/boot_id")
+	c.Proc = cmp.Or(c.Proc, "/proc")
+	c.SampleEvery = cmp.Or(c.SampleEvery, 10*time.Second)
+	c.SweepEvery = cmp.Or(c.SweepEvery, 10*time.Second)
+	c.LockWait = cmp.Or(c.LockWait, 5*time.Second)
+	if c.MappingDir != "" {
+		c.MappingDir = filepath.Clean(c.MappingDir)
+	}
+	return &Registry{
+		config: c, log: &problemLog{log, make(map[string]string)}, clock: readClocks,
+		records: newRecords(c.RunDir, c.BootIDFile, log), life: liveness.NewObserver(c.Spools, c.CgroupRoot, c.Proc),
+		mapping: make(sweep.Directories), orphans: make(sweep.Orphans), usage: newUsage(), uses: uses{c.RunDir, log},
+		summaries: summaryCount{dir: rundir.SummaryDir(c.RunDir)}, counts: newCounts(), state: stateFile{path: filepath.Join(c.RunDir, stateName)}, series: newSeries(),
+	}
+}
+
+// Collector returns the registry's series.
+func (r *Registry) Collector() prometheus.Collector { return r.series }
+
+const (
+	// settle is how long further changes are waited for before the records are read,
+	// and so the most often that they are read.
+	settle = 50 * time.Millisecond
+	// eagerFor is how long after a record was written steps are looked for every
+	// second: a job may be short, and its Epilog lost.
+	eagerFor   = 12 * time.Second
+	eagerEvery = time.Second
+)
+
+// Run keeps the registry until ctx ends.
+func (r *Registry) Run(ctx context.Context) error {
+	watch := watchFolder(r.config.SweepEvery, r.log.Logger)
+	defer watch.close()
+	r.recall()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var told []string
+	for {
+		wanted := r.config.Wanted
+		if slices.Equal(told, r.usage.wanted) {
+			wanted = nil // nothing to tell
+		}
+		soon := false
+		select {
+		case <-ctx.Done():
+			r.saveState()
+			return nil
+		case wanted <- r.usage.wanted:
+			told = r.usage.wanted
+			continue
+		case s := <-r.config.Samples:
+			r.count(s, r.clock())
+			continue
+		case <-watch.events:
+			soon = true
+		case <-watch.errors: // such as an overflow; an error that nobody takes stops the events
+			soon = true
+		case r.node = <-r.config.Reports:
+			soon, r.schedule.eager = true, r.clock().up+eagerFor // the inventory comes after the report
+		case <-timer.C:
+		}
+		if soon && !settled(ctx, watch.events) {
+			continue
+		}
+		watch.renew(r.records.folder())
+		r.round(ctx)
+		timer.Reset(r.pause())
+	}
+}
+
+// settled waits for what changes together.
+func settled[T any](ctx context.Context, events <-chan T) bool {
+	timer := time.NewTimer(settle)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-events:
+		case <-timer.C:
+			return true
+		}
+	}
+}
+
+// pause is after how long to look again if nothing is told.
+func (r *Registry) pause() time.Duration {
+	if r.clock().up < r.schedule.eager {
+		return min(eagerEvery, r.config.SweepEvery)
+	}
+	return r.config.SweepEvery
+}
+
+// round brings everything up to what the files say now.
+func (r *Registry) round(ctx context.Context) {
+	now := r.clock()
+	r.scan(now)
+	r.show() // a sweep may have to wait for a hook
+	if r.sweep(ctx, now) {
+		r.scan(now)
+	}
+	if r.records.removed {
+		err := r.uses.tidy(&r.records)
+		r.log.note("use of jobs that are gone", err)
+		r.records.removed = err != nil
+	}
+	r.countCalls(now)
+	r.show()
+	r.saveState()
+}
+
+// scan reads the records that have changed, and counts for how long devices were
+// held.
+func (r *Registry) scan(now moment) {
+	fresh, err := r.records.read(now)
+	r.log.note("records of jobs", err)
+	if err != nil {
+		return // the known records stay
+	}
+	r.log.note("inventory", r.records.inventory.problem)
+	if fresh {
+		r.schedule.eager = now.up + eagerFor
+	}
+	r.hold(now)
+	r.schedule.scanned = now
+}
+
+// hold brings devices and their use up to which jobs there are.
+func (r *Registry) hold(now moment) {
+	r.usage.advance(now.up)
+	holders := r.records.holders()
+	r.usage.hold(holders, now, r.schedule.scanned)
+	r.usage.forget(r.records.inventory.of)
+	r.usage.expect(now.up, r.config.SampleEvery)
+	r.usage.want(holders)
+	for key, j := range r.records.jobs {
+		if r.records.running(j) {
+			r.uses.keep(key, j, r.node, now.wall)
+		}
+	}
+}
+
+// count takes a sample.
+func (r *Registry) count(s topology.Sample, now moment) {
+	r.usage.advance(now.up)
+	r.usage.sample(s, now.up, r.config.SampleEvery)
+	r.log.note("use of jobs", r.uses.add(&r.records, s, now.wall, r.config.SampleEvery))
+	r.show()
+	r.saveState()
+}
+
+// sweep compares the mapping with the jobs that live, and repairs the mapping. It
+// says whether records were changed.
+func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
+	marks, err := rundir.ReadReleases(r.config.RunDir)
+	r.log.note("marks of ended jobs", err)
+	r.readMappings()
+	r.life.Look(r.records.lives(), r.strangers(), marks, now.wall, now.up)
+	plan := r.plan(marks, now)
+	r.notePlan(&plan, now)
+	r.counts.files(&plan)
+	r.counts.sweeps++
+	if plan.IsEmpty() && len(marks) == 0 {
+		return false
+	}
+	unlock, err := rundir.Lock(ctx, r.config.RunDir, r.config.LockWait)
+	r.failed("lock", err)
+	if err != nil {
+		return false
+	}
+	defer unlock()
+	// A hook may have changed something before the lock was free: all is read again.
+	r.scan(now)
+	marks, _ = rundir.ReadReleases(r.config.RunDir) // its error was logged above
+	r.readMappings()
+	r.life.Judge(r.records.lives(), marks, now.wall, now.up)
+	plan = r.plan(marks, now)
+	done, err := sweep.Applier{RunDir: r.config.RunDir, MappingDir: r.config.MappingDir, SummaryDir: r.config.SummaryDir, Log: r.log.Logger}.Apply(ctx, &plan, marks, now.wall)
+	r.failed("sweep", err)
+	r.counts.add(done)
+	r.readMappings()
+	after := r.plan(nil, now)
+	r.counts.files(&after)
+	return true
+}
+
+// failed counts and logs what a sweep could not do.
+func (r *Registry) failed(about string, err error) {
+	if err != nil {
+		r.counts.sweepErrors++
+	}
+	r.log.note(about, err)
+}
+
+func (r *Registry) plan(marks []rundir.Release, now moment) sweep.Plan {
+	f := sweep.Facts{Boot: r.records.boot, Broken: make(map[string]bool), Ended: make(map[string]bool), Alive: make(map[string]bool),
+		Late: r.orphans.Late(now.up), Directories: r.mapping}
+	for key := range r.records.broken {
+		f.Broken[jobOfKey(key)] = true
+	}
+	for _, m := range marks {
+		f.Ended[m.JobID] = true
+	}
+	for _, id := range r.strangers() {
+		f.Alive[id] = r.life.Alive(id)
+	}
+	for _, j := range r.records.sorted() {
+		f.Jobs = append(f.Jobs, sweep.Job{Key: j.key, Record: &j.record, Dir: r.dirOf(j), Names: j.names, UUIDs: j.uuids(), Moved: j.moved, Settled: j.settled, Run: &j.life})
+	}
+	return sweep.Make(f)
+}
+
+// notePlan notes since when lines belong to no job, and since when jobs lack theirs.
+func (r *Registry) notePlan(p *sweep.Plan, now moment) {
+	r.orphans.Note(p.Nobodys, now.up)
+	for _, j := range p.Whole {
+		j.Run.Shown, j.Run.Taken = true, liveness.Absence{}
+	}
+	for _, j := range p.Taken {
+		j.Run.Taken.Look(now.up)
+	}
+}
+
+// strangers lists the jobs of lines that no record has.
+func (r *Registry) strangers() []string {
+	known := make(map[string]bool, len(r.records.jobs))
+	for _, j := range r.records.jobs {
+		known[j.record.JobID] = true
+	}
+	var out []string
+	for _, d := range r.mapping {
+		for _, f := range d.Files {
+			for _, id := range f.Jobs {
+				if !known[id] {
+					known[id] = true
+					out = append(out, id)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// readMappings reads the directories that have, or may have, lines of jobs.
+func (r *Registry) readMappings() {
+	dirs := make(map[string]bool)
+	if r.config.MappingDir != "" {
+		dirs[r.config.MappingDir] = true
+	}
+	for _, j := range r.records.jobs {
+		dirs[r.dirOf(j)] = true
+	}
+	for dir, d := range r.mapping {
+		if d.There && dir != "" {
+			dirs[dir] = true
+		}
+	}
+	r.log.note("job mapping", r.mapping.Read(dirs))
+	r.keepInventory()
+}
+
+// dirOf is the directory that has a job's lines.
+func (r *Registry) dirOf(j *job) string {
+	if j.record.MappingDir == "" {
+		return r.config.MappingDir
+	}
+	return filepath.Clean(j.record.MappingDir)
+}
+
+// keepInventory leaves the inventory where the hook finds it after a boot.
+func (r *Registry) keepInventory() {
+	d, inventory := r.mapping[r.config.MappingDir], &r.records.inventory
+	if d == nil || !d.There || inventory.of == nil || inventory.stamp == r.schedule.kept {
+		return
+	}
+	err := rundir.KeepInventory(dcgm.Mapping{Dir: r.config.MappingDir}, *inventory.of)
+	if err == nil {
+		r.schedule.kept = inventory.stamp
+	}
+	r.log.note("copy of the inventory", err)
+}
+
+// problemLog logs each problem once for as long as it stays the same, and its end.
+type problemLog struct {
+	*slog.Logger
+	last map[string]string // what was last logged, by what it is about
+}
+
+func (p *problemLog) note(about string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if p.last[about] == text {
+		return
+	}
+	if p.last[about] = text; err == nil {
+		delete(p.last, about)
+		p.Info("problem is over", "about", about)
+		return
+	}
+	p.Warn("jobs: problem", "about", about, "err", err)
+}
+
+// sortedKeys returns the keys of a map in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

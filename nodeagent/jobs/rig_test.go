@@ -1,0 +1,178 @@
+package jobs
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// jobsRig is a registry with a clock of its own on a node of four GPUs.
+type jobsRig struct {
+	t                             *testing.T
+	j                             *Registry
+	dir, run, maps, spool, cgroup string
+	proc                          string
+	now                           moment
+	listeners                     map[string]net.Listener
+}
+
+func gpuUUID(i int) string { return fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i) }
+
+func newJobsRig(t *testing.T) *jobsRig {
+	t.Helper()
+	r := &jobsRig{t: t, dir: t.TempDir(), now: moment{time.Now(), time.Hour}, listeners: make(map[string]net.Listener)}
+	r.run, r.maps, r.spool, r.cgroup = filepath.Join(r.dir, "run"), filepath.Join(r.dir, "map"), filepath.Join(r.dir, "spool"), filepath.Join(r.dir, "cgroup")
+	r.proc = filepath.Join(r.dir, "proc")
+	for _, d := range []string{r.run, r.maps, r.spool, r.cgroup, r.proc} {
+		r.must(os.Mkdir(d, 0o755))
+	}
+	r.boot("boot-1")
+	r.inventory(0, 1, 2, 3)
+	r.start()
+	return r
+}
+
+func (r *jobsRig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *jobsRig) boot(id string) {
+	r.must(os.WriteFile(filepath.Join(r.dir, "boot_id"), []byte(id+"\n"), 0o600))
+}
+
+// inventory gives the GPUs these ids of the exporter; -1 is none.
+func (r *jobsRig) inventory(ids ...int) {
+	inv := rundir.Inventory{Node: "n1"}
+	for i, id := range ids {
+		e := rundir.Entry{GRESIndex: i, Minor: i, UUID: gpuUUID(i), Product: "NVIDIA GB200"}
+		if id >= 0 {
+			e.ExporterID = fmt.Sprint(id)
+		}
+		inv.Entries = append(inv.Entries, e)
+	}
+	r.must(rundir.WriteInventory(r.run, inv))
+}
+
+// start starts a new agent, as after one that was killed.
+func (r *jobsRig) start() {
+	r.j = New(Config{RunDir: r.run, MappingDir: r.maps, BootIDFile: filepath.Join(r.dir, "boot_id"), Spools: []string{r.spool},
+		CgroupRoot: r.cgroup, Proc: r.proc, LockWait: 50 * time.Millisecond}, slog.New(slog.DiscardHandler))
+	r.j.clock = func() moment { return r.now }
+	r.j.series.up = func() time.Duration { return r.now.up }
+	r.j.node = &topology.Node{Name: "n1"}
+	r.j.recall()
+	r.j.round(r.t.Context())
+}
+
+// after lets time pass, with a look every ten seconds of the first two minutes and
+// a hundred over the rest.
+func (r *jobsRig) after(d time.Duration) {
+	for i, rest := 0, max(10*time.Second, (d-2*time.Minute)/100); d > 0; i++ {
+		step := min(d, 10*time.Second)
+		if i >= 12 {
+			step = min(d, rest)
+		}
+		d -= step
+		r.now = moment{r.now.wall.Add(step), r.now.up + step}
+		r.j.round(r.t.Context())
+	}
+}
+
+func (r *jobsRig) record(id string, gpus ...int) rundir.Record {
+	rec := rundir.Record{JobID: id, Run: rundir.Run{StartTime: "100"}, BootID: r.j.records.boot, Node: "n1", Cluster: "c1", MappingDir: r.maps,
+		EndTime: fmt.Sprint(r.now.wall.Add(time.Hour).Unix()), GPUs: []string{}}
+	for _, g := range gpus {
+		rec.GPUs, rec.UUIDs = append(rec.GPUs, fmt.Sprint(g)), append(rec.UUIDs, gpuUUID(g))
+	}
+	return rec
+}
+
+// write writes a record as a Prolog does, at the rig's time.
+func (r *jobsRig) write(key string, rec rundir.Record) {
+	r.t.Helper()
+	r.must(rundir.WriteRecord(r.run, key, rec))
+	r.must(os.Chtimes(filepath.Join(r.run, "jobs", key+".json"), r.now.wall, r.now.wall))
+}
+
+// prolog writes record and lines.
+func (r *jobsRig) prolog(id string, gpus ...int) {
+	r.t.Helper()
+	rec := r.record(id, gpus...)
+	r.write(id, rec)
+	r.must(dcgm.Mapping{Dir: r.maps}.Add(id, rec.GPUs))
+	r.j.round(r.t.Context())
+}
+
+func (r *jobsRig) listen(name string) {
+	r.t.Helper()
+	l, err := net.Listen("unix", filepath.Join(r.spool, name)) //nolint:noctx // at once
+	r.must(err)
+	r.listeners[name] = l
+	r.t.Cleanup(func() { _ = l.Close() })
+}
+
+// hangUp ends a step: its socket goes. kill leaves it, as kill -9 does.
+func (r *jobsRig) hangUp(name string) { r.must(r.listeners[name].Close()) }
+
+func (r *jobsRig) kill(name string) {
+	l, ok := r.listeners[name].(*net.UnixListener)
+	if !ok {
+		r.t.Fatal("no socket")
+	}
+	l.SetUnlinkOnClose(false)
+	r.must(l.Close())
+}
+
+// lines returns the mapping as "0:17,18 1:17".
+func (r *jobsRig) lines() string {
+	r.t.Helper()
+	entries, err := os.ReadDir(r.maps)
+	r.must(err)
+	var out []string
+	for _, e := range entries {
+		if text, err := os.ReadFile(filepath.Join(r.maps, e.Name())); err == nil && string(text) != "\n" {
+			out = append(out, e.Name()+":"+strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", ","))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+func (r *jobsRig) want(what, lines string) {
+	r.t.Helper()
+	if got := r.lines(); got != lines {
+		r.t.Fatalf("%s: the mapping has %q, want %q", what, got, lines)
+	}
+}
+
+func (r *jobsRig) hasRecord(key string) bool { return isThere(r.j.records.path(key)) }
+
+func (r *jobsRig) summaries() []rundir.Summary {
+	r.t.Helper()
+	all, err := rundir.ReadSummaries(rundir.SummaryDir(r.run))
+	r.must(err)
+	return all
+}
+
+// group makes a control group with these files.
+func (r *jobsRig) group(path string, files ...string) {
+	r.t.Helper()
+	dir := filepath.Join(r.cgroup, path)
+	r.must(os.MkdirAll(dir, 0o755))
+	for i := 0; i < len(files); i += 2 {
+		r.must(os.WriteFile(filepath.Join(dir, files[i]), []byte(files[i+1]), 0o600))
+	}
+}

@@ -1,0 +1,149 @@
+package jobs
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// agentSeries is what quoin agent serves beside the registry's series.
+func agentSeries() *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return reg
+}
+
+// handler serves the registry's series and those of reg.
+func handler(j *Registry, reg *prometheus.Registry) http.Handler {
+	reg.MustRegister(j.Collector())
+	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
+}
+
+// scrape returns the body of an answer.
+func scrape(t testing.TB, h http.Handler) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// families parses a text of version 0.0.4.
+func families(t testing.TB, text string) map[string]int {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	parsed, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[string]int)
+	for name, f := range parsed {
+		if strings.HasPrefix(name, "quoin_gpu") || strings.HasPrefix(name, "quoin_hook") || strings.HasPrefix(name, "quoin_agent_") {
+			out[name] = len(f.GetMetric())
+		}
+	}
+	return out
+}
+
+// TestSeriesCount counts the series: jobs times devices, and a constant that
+// depends on the node's devices only.
+func TestSeriesCount(t *testing.T) {
+	count := func(jobs int) map[string]int {
+		return families(t, scrape(t, handler(manyJobs(t, jobs), agentSeries())))
+	}
+	none, few, many := count(0), count(3), count(40)
+	if none["quoin_gpu_job_info"] != 0 || few["quoin_gpu_job_info"] != 3*8 || many["quoin_gpu_job_info"] != 40*8 {
+		t.Errorf("%d, %d and %d series of 0, 3 and 40 jobs on eight GPUs", none["quoin_gpu_job_info"], few["quoin_gpu_job_info"], many["quoin_gpu_job_info"])
+	}
+	delete(few, "quoin_gpu_job_info")
+	delete(many, "quoin_gpu_job_info")
+	if diff := cmp.Diff(none, few); diff != "" {
+		t.Errorf("other series change with the jobs (-0 +3):\n%s", diff)
+	}
+	if diff := cmp.Diff(none, many); diff != "" {
+		t.Errorf("other series change with the jobs (-0 +40):\n%s", diff)
+	}
+	want := map[string]int{
+		"quoin_gpu_info": 8, "quoin_gpus": 2, "quoin_gpu_held_seconds_total": 8, "quoin_gpu_idle_held_seconds_total": 8, "quoin_gpu_idle_held_stretch_seconds": 8,
+		"quoin_hook_runs_total": 4, "quoin_hook_errors_total": 2 * len(callReasons), "quoin_hook_duration_seconds": 2, "quoin_hook_gate_total": len(gateResults), "quoin_hook_gate_duration_seconds": 1,
+		"quoin_agent_sweeps_total": 1, "quoin_agent_sweep_released_total": 4, "quoin_agent_mapping_repairs_total": 1, "quoin_agent_sweep_errors_total": 1,
+		"quoin_agent_mapping_files": 3, "quoin_agent_job_records": 3, "quoin_agent_job_summaries": 1, "quoin_agent_samples_total": 2,
+	}
+	for name, n := range want {
+		if none[name] != n {
+			t.Errorf("%s: %d series, want %d", name, none[name], n)
+		}
+	}
+}
+
+// TestSeriesOfOddNames escapes what users put into names, and replaces what is no
+// UTF-8.
+func TestSeriesOfOddNames(t *testing.T) {
+	j := manyJobs(t, 5)
+	for _, b := range j.records.jobs {
+		b.record.User, b.info = "a\"b\\c\nd\xff", nil
+	}
+	j.show()
+	text := scrape(t, handler(j, agentSeries()))
+	if n := families(t, text)["quoin_gpu_job_info"]; n != 40 {
+		t.Errorf("%d series of jobs, want 40", n)
+	}
+	if !strings.Contains(text, `user="a\"b\\c\nd`+"\uFFFD"+`"`) {
+		t.Error("a label is not escaped")
+	}
+}
+
+// TestSeriesAreClean lets client_golang check the collector's names, types and
+// help texts, and that no series stands twice.
+func TestSeriesAreClean(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	if err := reg.Register(manyJobs(t, 3).Collector()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 15 {
+		t.Errorf("%d kinds of series", len(all))
+	}
+}
+
+// jobLines returns the series of quoin_gpu_job_info.
+func jobLines(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "quoin_gpu_job_info{") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// valueOf returns a series' value, 0 where there is none.
+func valueOf(t testing.TB, text, name, uuid string) float64 {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	parsed, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range parsed[name].GetMetric() {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == "UUID" && l.GetValue() == uuid {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,120 @@
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// Applier carries out plans.
+type Applier struct {
+	// RunDir has the records. MappingDir is the mapping directory of marks that name
+	// none. SummaryDir is where the site wants summaries too; it may be empty.
+	RunDir, MappingDir, SummaryDir string
+	Log                            *slog.Logger
+}
+
+// Done is what was done.
+type Done struct {
+	Repairs  int
+	Released map[string]int // lines by reason
+}
+
+// Apply carries out a plan and removes the marks. The caller holds the run
+// directory's lock. Apply goes on after an error: a directory that cannot be changed
+// keeps its records.
+func (a Applier) Apply(ctx context.Context, p *Plan, marks []rundir.Release, now time.Time) (Done, error) {
+	done := Done{Released: make(map[string]int)}
+	var failed error
+	dirty := make(map[string]bool) // directories that could not be changed
+	for _, e := range p.Edits {
+		if ctx.Err() != nil {
+			return done, failed
+		}
+		if err := a.edit(e, &done); err != nil {
+			dirty[e.Dir] = true
+			failed = errors.Join(failed, err)
+		}
+	}
+	for _, j := range p.Moved {
+		if !dirty[j.Dir] {
+			failed = errors.Join(failed, a.rewrite(j))
+		}
+	}
+	for _, j := range p.Dead {
+		if !dirty[j.Dir] {
+			failed = errors.Join(failed, a.bury(j, now))
+		}
+	}
+	for _, m := range marks {
+		if !dirty[cmp.Or(m.MappingDir, a.MappingDir)] {
+			failed = errors.Join(failed, rundir.RemoveRelease(a.RunDir, m))
+		}
+	}
+	if len(p.Dead) > 0 {
+		failed = errors.Join(failed, rundir.PruneSummaries(a.RunDir, a.SummaryDir))
+	}
+	return done, failed
+}
+
+// edit adds or removes one line. It never makes the directory.
+func (a Applier) edit(e Edit, done *Done) error {
+	if info, err := os.Stat(e.Dir); err != nil || !info.IsDir() {
+		return nil //nolint:nilerr // nobody reads it
+	}
+	m, change := dcgm.Mapping{Dir: e.Dir}, "removed"
+	var err error
+	if e.Add {
+		change, err = "added", m.Add(e.Job, []string{e.Name})
+	} else {
+		err = m.Remove(e.Job, []string{e.Name})
+	}
+	if err != nil {
+		return err
+	}
+	if e.Reason == "" {
+		done.Repairs++
+		a.Log.Info("job mapping repaired", "job", e.Job, "exporterID", e.Name, "line", change)
+		return nil
+	}
+	done.Released[e.Reason]++
+	a.Log.Info("GPU released", "job", e.Job, "exporterID", e.Name, "reason", e.Reason)
+	return nil
+}
+
+// rewrite writes the devices that the job holds now into its record, for its Epilog.
+// The record keeps its time.
+func (a Applier) rewrite(j Job) error {
+	r := *j.Record
+	r.GPUs, r.UUIDs, r.Unresolved = j.Names, j.UUIDs, !j.Settled
+	return rundir.RewriteRecord(a.RunDir, j.Key, r)
+}
+
+// bury leaves the summary of a job that has ended without an Epilog, and removes its
+// record.
+func (a Applier) bury(j Job, now time.Time) error {
+	use, err := rundir.ReadUse(a.RunDir, j.Key)
+	if err != nil || use != nil && use.Run != j.Record.Run {
+		use = nil // the error was logged when the use was first read
+	}
+	ended := now
+	if j.Run.Dead == liveness.Boot {
+		if ended = j.Record.Written; use != nil {
+			ended = use.Until
+		}
+	}
+	s := rundir.Summary{Key: j.Key, Record: *j.Record, Use: use, Ended: ended.Unix()}
+	failed := rundir.WriteSummary(rundir.SummaryDir(a.RunDir), s)
+	if a.SummaryDir != "" {
+		failed = errors.Join(failed, rundir.WriteSummary(a.SummaryDir, s))
+	}
+	a.Log.Info("job has ended without its Epilog", "job", j.Record.JobID, "reason", j.Run.Dead)
+	return errors.Join(failed, rundir.RemoveUse(a.RunDir, j.Key), rundir.RemoveRecord(a.RunDir, j.Key))
+}

@@ -1,0 +1,194 @@
+package jobs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// TestSweepEnded releases a job whose external step is gone, and not before the
+// grace; a killed step's socket is no end.
+func TestSweepEnded(t *testing.T) {
+	r := newJobsRig(t)
+	r.listen("n1_17.4294967292")
+	r.listen("n1_17.0")
+	r.listen("n1_18.4294967292")
+	r.listen("n1_19.4294967292")
+	r.prolog("17", 0, 1)
+	r.prolog("18", 1, 2)
+	r.prolog("19", 3)
+	r.after(time.Minute)
+	if s := r.j.series.snapshot(); s.alive != 3 || s.unproven != 0 {
+		t.Errorf("%d alive, %d unproven, want 3 and 0", s.alive, s.unproven)
+	}
+	r.hangUp("n1_17.4294967292")
+	r.kill("n1_19.4294967292")
+	r.after(5 * time.Minute)
+	r.want("while a step of job 17 lives", "0:17 1:17,18 2:18 3:19")
+	r.hangUp("n1_17.0")
+	r.after(20 * time.Second)
+	r.want("within the grace", "0:17 1:17,18 2:18 3:19")
+	r.after(20 * time.Second)
+	r.want("after the grace", "1:18 2:18 3:19")
+	if r.hasRecord("17") || !r.hasRecord("18") || !r.hasRecord("19") {
+		t.Error("want the records of jobs 18 and 19 only")
+	}
+	if s := r.summaries(); len(s) != 1 || s[0].Record.JobID != "17" || s[0].ExitCode != "" || s[0].Use == nil && len(s[0].Record.UUIDs) != 2 {
+		t.Errorf("summaries %+v", s)
+	}
+	if n := r.j.counts.released; n[liveness.Ended] != 2 || n[liveness.Orphan] != 0 {
+		t.Errorf("released %v, want 2 ended", n)
+	}
+	r.after(time.Hour)
+	r.want("for an hour", "1:18 2:18 3:19")
+}
+
+// TestSweepKeepsWhatItCannotSee leaves jobs alone of which nothing can be known.
+func TestSweepKeepsWhatItCannotSee(t *testing.T) {
+	r := newJobsRig(t)
+	r.prolog("17", 0) // without a step, as an allocation that does nothing
+	r.after(48 * time.Hour)
+	r.want("a job that was never seen, a day after its end", "0:17")
+
+	r.listen("n1_18.4294967292")
+	r.prolog("18", 1)
+	r.after(time.Minute)
+	r.must(os.Rename(r.spool, r.spool+".away"))
+	r.after(time.Hour)
+	r.want("the spool directory is gone", "0:17 1:18")
+	r.start()
+	r.after(time.Hour)
+	r.want("another agent, and it is still gone", "0:17 1:18")
+	r.must(os.Rename(r.spool+".away", r.spool))
+	r.hangUp("n1_18.4294967292")
+	_ = os.Remove(filepath.Join(r.spool, "n1_18.4294967292")) // it was listened to under another name
+	r.after(40 * time.Second)
+	r.want("it is back, without the step", "0:17")
+}
+
+// TestSweepRemembersOverRestart ends a job whose step an earlier agent saw.
+func TestSweepRemembersOverRestart(t *testing.T) {
+	r := newJobsRig(t)
+	r.listen("n1_17.4294967291")
+	r.prolog("17", 0)
+	r.hangUp("n1_17.4294967291")
+	r.start()
+	r.after(10 * time.Second)
+	r.want("at once", "0:17")
+	r.after(30 * time.Second)
+	r.want("after the grace", "")
+}
+
+// TestSweepOverdue releases a job that should be over and that a source does not
+// show which has shown others.
+func TestSweepOverdue(t *testing.T) {
+	r := newJobsRig(t)
+	contained := r.record("17", 0)
+	contained.Contain = true
+	r.write("17", contained)
+	r.must(dcgm.Mapping{Dir: r.maps}.Add("17", contained.GPUs))
+	r.prolog("18", 1)
+	r.after(2 * time.Hour)
+	r.want("no source has ever shown a job", "0:17 1:18")
+	r.listen("n1_19.4294967291")
+	r.prolog("19", 2)
+	r.after(time.Hour)
+	r.want("one has shown a batch step, which not each job has", "0:17 1:18 2:19")
+	r.listen("n1_19.4294967292")
+	r.after(time.Minute)
+	r.want("one has shown an external step: job 17 is over, of 18 it cannot be told", "1:18 2:19")
+	if n := r.j.counts.released[liveness.Overdue]; n != 1 {
+		t.Errorf("%v released as overdue, want 1", n)
+	}
+}
+
+// TestSweepBoot releases what is of an earlier boot, at the start.
+func TestSweepBoot(t *testing.T) {
+	r := newJobsRig(t)
+	r.prolog("17", 0, 1)
+	r.must(os.MkdirAll(filepath.Join(r.maps, ".quoin"), 0o755))
+	r.must(os.WriteFile(filepath.Join(r.maps, ".quoin/boot"), []byte("boot-1\n"), 0o600))
+	r.must(os.WriteFile(filepath.Join(r.maps, "3"), []byte("99\n"), 0o600)) // without a record
+	r.start()
+	r.want("the same boot", "0:17 1:17 3:99")
+	r.boot("boot-2")
+	r.start()
+	r.want("another boot", "")
+	if r.hasRecord("17") || len(r.summaries()) != 1 {
+		t.Error("its record stays, or it has no summary")
+	}
+	if n := r.j.counts.released[liveness.Boot]; n != 3 {
+		t.Errorf("%v released, want 3", n)
+	}
+	r.prolog("18", 0)
+	r.after(time.Hour)
+	r.want("a job of this boot, before its hook has said which boot it is", "0:18")
+}
+
+// TestSweepOrphan releases a line of no record after the grace, unless the job is
+// seen or its record cannot be read.
+func TestSweepOrphan(t *testing.T) {
+	r := newJobsRig(t)
+	r.listen("n7_18.3")
+	r.prolog("20", 2)
+	r.must(os.WriteFile(filepath.Join(r.run, "jobs", "19.json"), []byte("{"), 0o600))
+	r.must(os.WriteFile(filepath.Join(r.maps, "0"), []byte("17\n18\n19\n20\n"), 0o600))
+	r.after(20 * time.Second)
+	r.want("within the grace", "0:17,18,19,20 2:20")
+	if s := r.j.series.snapshot(); s.counts.foreign != 1 || s.counts.held != 1 || s.unreadable != 1 {
+		t.Errorf("%+v, %d unreadable: want 1 foreign, 1 held, 1 unreadable", s.counts, s.unreadable)
+	}
+	r.start()
+	r.after(10 * time.Second)
+	r.want("after it, another agent", "0:18,19 2:20")
+}
+
+// TestSweepReplacedRunDirectory releases the lines whose records went away with the
+// run directory, and keeps those of jobs that are seen.
+func TestSweepReplacedRunDirectory(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		r := newJobsRig(t)
+		r.listen("n1_18.4294967292")
+		r.prolog("17", 0, 1)
+		r.prolog("18", 1)
+		r.after(time.Minute)
+		r.must(os.Rename(r.run, r.run+".away"))
+		r.must(os.Mkdir(r.run, 0o755))
+		r.inventory(0, 1, 2, 3)
+		if restart {
+			r.start()
+		}
+		r.prolog("19", 2)
+		r.want("at once", "0:17 1:17,18 2:19")
+		r.after(time.Minute)
+		r.want("after the grace", "1:18 2:19")
+		r.hangUp("n1_18.4294967292")
+		r.after(time.Minute)
+		r.want("when the job that was seen has ended", "2:19")
+		if n := r.j.counts.released[liveness.Orphan]; n != 3 {
+			t.Errorf("restart %t: %v lines released as nobody's, want 3", restart, n)
+		}
+	}
+}
+
+// TestSweepMarks makes up for an Epilog that did not get the lock.
+func TestSweepMarks(t *testing.T) {
+	r := newJobsRig(t)
+	r.prolog("17", 0)
+	r.prolog("18", 1)
+	mark := func(id, start string) {
+		r.must(rundir.WriteRelease(r.run, rundir.Release{JobIdentity: rundir.JobIdentity{JobID: id, Cluster: "c1", Node: "n1"}, Run: rundir.Run{StartTime: start}, MappingDir: r.maps}))
+	}
+	mark("17", "100")
+	mark("18", "50") // of an earlier run
+	r.after(10 * time.Second)
+	r.want("released at the next look", "1:18")
+	if marks, err := rundir.ReadReleases(r.run); len(marks) > 0 || err != nil {
+		t.Errorf("marks %v, %v are left", marks, err)
+	}
+}

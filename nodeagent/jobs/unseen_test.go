@@ -1,0 +1,191 @@
+package jobs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+)
+
+// process puts a process into the rig's proc; environ "-" cannot be read.
+func (r *jobsRig) process(pid int, name, state string, parent int, environ string) {
+	r.t.Helper()
+	dir := filepath.Join(r.proc, fmt.Sprint(pid))
+	r.must(os.MkdirAll(dir, 0o755))
+	r.must(os.WriteFile(filepath.Join(dir, "stat"), fmt.Appendf(nil, "%d (%s) %s %d 0 0\n", pid, name, state, parent), 0o600))
+	if environ == "-" {
+		r.must(os.MkdirAll(filepath.Join(dir, "environ"), 0o755))
+	} else {
+		r.must(os.WriteFile(filepath.Join(dir, "environ"), []byte(strings.ReplaceAll(environ, " ", "\x00")), 0o600))
+	}
+}
+
+func (r *jobsRig) ends(pid int) { r.must(os.RemoveAll(filepath.Join(r.proc, fmt.Sprint(pid)))) }
+
+// contained is a Prolog's record of a job that is to have an external step.
+func (r *jobsRig) contained(id string, gpu int) {
+	r.t.Helper()
+	rec := r.record(id, gpu)
+	rec.Contain, rec.EndTime = true, "2000000000"
+	r.write(id, rec)
+	r.must(dcgm.Mapping{Dir: r.maps}.Add(id, rec.GPUs))
+	r.j.round(r.t.Context())
+}
+
+// TestUnseenProlog leaves a job alone whose Prolog takes long, be it seen or not,
+// and takes the labels away once it cannot be the reason; they come back with the
+// step.
+func TestUnseenProlog(t *testing.T) {
+	for _, slurmd := range []string{"seen", "not seen", "not to be told"} {
+		r := newJobsRig(t)
+		r.listen("n1_16.4294967292")
+		r.prolog("16", 3)
+		switch slurmd {
+		case "seen":
+			r.process(8, "slurmd", "S", 1, "")
+			r.process(9, "prolog.sh", "S", 8, "SLURM_JOB_ID=17")
+		case "not to be told":
+			r.process(8, "slurmd", "S", 1, "")
+			r.process(9, "prolog.sh", "S", 8, "-")
+		}
+		r.contained("17", 0)
+		r.prolog("18", 1)
+		for range 2 { // between two scripts of a Prolog nothing runs
+			r.after(2 * time.Minute)
+			if slurmd == "not to be told" {
+				r.ends(9)
+				r.after(10 * time.Second)
+				r.process(9, "prolog.sh", "S", 8, "-")
+			}
+		}
+		r.after(40 * time.Second)
+		r.start()
+		r.after(4*time.Minute + 50*time.Second)
+		r.want("in its Prolog, slurmd "+slurmd, "0:17 1:18 3:16")
+		if slurmd == "seen" {
+			r.after(time.Hour)
+			r.want("in its Prolog, which is seen", "0:17 1:18 3:16")
+			r.ends(9)
+			r.after(20 * time.Second)
+			r.want("within the grace after it", "0:17 1:18 3:16")
+		}
+		r.after(30 * time.Second)
+		r.want("its Prolog is over", "1:18 3:16")
+		if got := jobLines(scrape(t, handler(r.j, agentSeries()))); strings.Contains(got, `job_id="17"`) || !strings.Contains(got, `job_id="18"`) {
+			t.Errorf("series\n%s", got)
+		}
+		r.start()
+		r.after(time.Hour)
+		r.want("another agent", "1:18 3:16")
+		r.listen("n1_17.4294967292")
+		r.after(10 * time.Second)
+		r.want("its step has come", "0:17 1:18 3:16")
+		r.hangUp("n1_17.4294967292")
+		r.after(40 * time.Second)
+		r.want("and gone", "1:18 3:16")
+	}
+}
+
+// TestUnseenWithinAMinute takes the labels of a job that ended unseen within a
+// minute where slurmd shows that no Prolog of it runs, over a restart too, and
+// forgets it in the end: by what slurmd's children run for, and where that is not
+// the agent's to read by slurmd's having none.
+func TestUnseenWithinAMinute(t *testing.T) {
+	for _, readable := range []bool{true, false} {
+		r := newJobsRig(t)
+		if readable {
+			r.process(8, "slurmd", "S", 1, "")
+			r.process(9, "prolog.sh", "S", 8, "SLURM_JOB_ID=99")
+		} else {
+			r.process(8, "slurmd", "S", 1, "-")
+			r.process(9, "slurmstepd", "S", 8, "-")
+		}
+		r.listen("n1_16.4294967292")
+		r.prolog("16", 3)
+		r.contained("17", 0)
+		r.after(20 * time.Second)
+		r.want("for twenty seconds", "0:17 3:16")
+		r.start()
+		r.after(20 * time.Second)
+		r.want("after forty, another agent", "3:16")
+		r.contained("17", 0) // the same run's Prolog runs again: slurmd was started anew
+		r.want("its Prolog has run again", "0:17 3:16")
+		r.after(50 * time.Second)
+		r.want("and it has ended unseen again", "3:16")
+		r.after(23 * time.Hour)
+		if !r.hasRecord("17") {
+			t.Error("the record is gone, and with it what the labels would come back by")
+		}
+		r.after(2 * time.Hour)
+		if r.hasRecord("17") {
+			t.Error("the record stays for ever")
+		}
+	}
+}
+
+// TestEpilogRuns leaves a job to its Epilog for as long as that runs.
+func TestEpilogRuns(t *testing.T) {
+	r := newJobsRig(t)
+	r.process(8, "slurmd", "S", 1, "")
+	r.listen("n1_17.4294967292")
+	r.prolog("17", 0)
+	r.after(10 * time.Second)
+	r.hangUp("n1_17.4294967292")
+	r.process(9, "epilog.sh", "S", 8, "SLURM_JOB_ID=17")
+	r.after(5 * time.Minute)
+	if r.want("its Epilog runs", "0:17"); !r.hasRecord("17") {
+		t.Error("its Epilog will not find the record")
+	}
+	r.ends(9)
+	r.after(10 * time.Second)
+	r.want("it was killed", "0:17")
+	r.after(30 * time.Second)
+	r.want("half a minute ago", "")
+}
+
+// TestUnseenInAnotherPod sees a job by the control groups of a slurmd's pod that
+// came after many searches, before it could be given up.
+func TestUnseenInAnotherPod(t *testing.T) {
+	r := newJobsRig(t)
+	scope := func(pod string) string { return "kubepods.slice/" + pod + "/slurmstepd.scope/" }
+	step := func(pod, job string) {
+		r.group(scope(pod)+"job_"+job, "cgroup.events", "populated 1\n")
+		r.group(scope(pod) + "job_" + job + "/step_extern")
+	}
+	r.process(8, "slurmd", "S", 1, "")
+	step("pod1", "16")
+	r.prolog("16", 3)
+	r.after(time.Minute)
+	r.prolog("13", 2) // never seen: it is searched for ever more seldom
+	r.after(30 * time.Minute)
+	for i := range 8 { // at other times between two searches
+		gone := i >= 4
+		if i == 4 {
+			r.must(os.RemoveAll(filepath.Join(r.cgroup, "kubepods.slice/pod1")))
+			r.contained("14", 1)
+			r.after(20 * time.Minute)
+			if !strings.Contains(r.lines(), "14") {
+				t.Error("the only groups are gone, which could have shown job 14: it has lost its label")
+			}
+		}
+		r.after(time.Duration(i%4) * 30 * time.Second)
+		pod, job := fmt.Sprint("pod2-", i), fmt.Sprint(20+i)
+		r.contained(job, 0)
+		step(pod, job)
+		for range 12 {
+			r.after(10 * time.Second)
+			if !strings.Contains(r.lines(), job) {
+				t.Fatalf("pod 1 gone %v: job %s, whose step lives, has lost its label", gone, job)
+			}
+		}
+		r.must(os.RemoveAll(filepath.Join(r.cgroup, "kubepods.slice", pod)))
+		r.after(time.Minute)
+		if strings.Contains(r.lines(), job) {
+			t.Errorf("pod 1 gone %v: job %s keeps its label without its pod", gone, job)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package jobs
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// uses are the files that say how jobs have used their devices so far.
+type uses struct {
+	runDir string
+	log    *slog.Logger
+}
+
+// keep gives a job a use of its run, with its devices.
+func (u uses) keep(key string, j *job, n *topology.Node, now time.Time) {
+	if j.use == nil {
+		j.use = rundir.NewUse(j.record.JobID, j.record.Run, now)
+		saved, err := rundir.ReadUse(u.runDir, key)
+		if err != nil {
+			u.log.Warn("use of a job begins anew", "job", j.record.JobID, "err", err)
+		} else if saved != nil && saved.JobID == j.record.JobID && saved.Run == j.record.Run {
+			j.use = saved
+			j.use.Since = j.use.Since.Round(0)
+		}
+	}
+	entries := make([]rundir.Entry, len(j.devices))
+	for i := range j.devices {
+		entries[i] = j.devices[i].entry
+	}
+	j.use.Hold(entries)
+	j.use.Contained = j.life.Contained()
+	if len(j.devices) > 0 && n != nil {
+		j.use.Clique = cliqueOf(n, &j.devices[0])
+	}
+}
+
+// add adds a sample to the uses of all jobs that run.
+func (u uses) add(r *records, s topology.Sample, now time.Time, every time.Duration) (failed error) {
+	for _, j := range r.sorted() {
+		if j.use != nil && r.running(j) {
+			j.use.Add(s, now, every)
+			failed = errors.Join(failed, u.write(r, j))
+		}
+	}
+	return failed
+}
+
+// write writes a job's use. If the record is gone, an Epilog has taken the use into
+// the summary.
+func (u uses) write(r *records, j *job) error {
+	if !isThere(r.path(j.key)) {
+		return nil
+	}
+	if err := rundir.WriteUse(u.runDir, j.key, j.use); err != nil {
+		return err
+	}
+	if !isThere(r.path(j.key)) { // the Epilog came in between
+		return rundir.RemoveUse(u.runDir, j.key)
+	}
+	return nil
+}
+
+// tidy removes the uses of jobs that have no record.
+func (u uses) tidy(r *records) error {
+	keys, failed := rundir.UseKeys(u.runDir)
+	for _, key := range keys {
+		if r.jobs[key] == nil && !isThere(r.path(key)) {
+			failed = errors.Join(failed, rundir.RemoveUse(u.runDir, key))
+		}
+	}
+	rundir.TidyUses(u.runDir)
+	return failed
+}
