@@ -33,19 +33,19 @@ type GresLine struct {
 	AutoDetect string
 }
 
-// NodeGres is what one node has, in the order of its GRES indices.
-type NodeGres struct {
-	Node  string
-	Lines []GresLine
+// nodeGres is what one node has, in the order of its GRES indices.
+type nodeGres struct {
+	node  string
+	lines []GresLine
 }
 
-// GroupGres returns the lines for all nodes, those of alike nodes written once.
+// groupGres returns the lines for all nodes, those of alike nodes written once.
 // Groups follow their first node in Slurm's order, lines keep their order.
-func GroupGres(nodes []NodeGres) []GresLine {
+func groupGres(nodes []nodeGres) []GresLine {
 	byName := make(map[string]int, len(nodes))
 	names := make([]string, len(nodes))
 	for i, n := range nodes {
-		byName[n.Node], names[i] = i, n.Node
+		byName[n.node], names[i] = i, n.node
 	}
 	ordered, err := hostlist.Expand(hostlist.Compress(names))
 	if err != nil || len(ordered) != len(byName) {
@@ -55,7 +55,7 @@ func GroupGres(nodes []NodeGres) []GresLine {
 	var key strings.Builder
 	for _, name := range ordered {
 		key.Reset()
-		for _, l := range nodes[byName[name]].Lines {
+		for _, l := range nodes[byName[name]].lines {
 			l.Nodes = ""
 			l.write(&key)
 		}
@@ -68,7 +68,7 @@ func GroupGres(nodes []NodeGres) []GresLine {
 	var lines []GresLine
 	for _, k := range order {
 		list := hostlist.Compress(groups[k])
-		for _, l := range nodes[byName[groups[k][0]]].Lines {
+		for _, l := range nodes[byName[groups[k][0]]].lines {
 			l.Nodes = list
 			lines = append(lines, l)
 		}

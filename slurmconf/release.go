@@ -63,13 +63,6 @@ func (r Release) YAML() bool { return r >= Release2505 }
 // slurm.conf, in slurmd --conf and in scontrol update.
 func (r Release) DynamicTopology() bool { return r >= Release2505 }
 
-// BlockAsNodeRank reports whether TopologyParam=BlockAsNodeRank is known.
-func (r Release) BlockAsNodeRank() bool { return r >= Release2511 }
-
-// UniqueChannelPerSegment reports whether jobs may ask for an IMEX channel per
-// segment.
-func (r Release) UniqueChannelPerSegment() bool { return r >= Release2511 }
-
 // RingAndTorus reports whether topology.yaml takes ring and torus3d.
 func (r Release) RingAndTorus() bool { return r >= Release2605 }
 

@@ -22,35 +22,21 @@ const (
 	ReasonNoGresLine = "NoGresLine"
 )
 
-// GresFromFacts returns the gres.conf lines of every node that has GPUs. A node
-// that says nothing now, or that has lost a GPU, keeps the lines that was has for
-// it, as GresByNode gives them; one that has other hardware now does not. A node
-// known by its labels only detects its own GPUs, unless its slices list them. Nodes that are not in facts have
-// no line.
-func GresFromFacts(facts []topology.Facts, was map[string][]GresLine, o GresOptions) ([]GresLine, []topology.Problem) {
+// GresFromFacts returns the gres.conf lines of every node that has GPUs. published
+// has the lines of the file in use, as GresByNode gives them. A node that reports
+// nothing now, or that has lost a GPU, keeps its published lines. A node with other
+// hardware does not. A node that only labels describe detects its GPUs by itself,
+// unless its ResourceSlices list them. A node that is not in facts has no line.
+func GresFromFacts(facts []topology.Facts, published map[string][]GresLine, o GresOptions) ([]GresLine, []topology.Problem) {
 	var problems []topology.Problem
 	groups := gresGroups{GresOptions: o, at: map[string]int{}}
 	for i := range facts {
 		f := &facts[i]
-		old := was[f.SlurmName]
+		old := published[f.SlurmName]
 		signature, lines, unknown := groups.of(f.Listed())
-		keep := false
-		switch {
-		case len(old) == 0 || len(lines) > 0 && lines[0].AutoDetect != "" && lines[0].AutoDetect == o.AutoDetect:
-		case len(lines) == 0 || devices(lines) < devices(old):
-			keep = f.Report == nil || devices(old) == 0 || o.keepsLines(f.Report, old, unknown != "")
-		default:
-			keep = o.Cores && f.Report != nil && len(f.Report.Problems) > 0 && losesCores(lines, old)
-		}
-		switch {
-		case unknown != "" && keep:
-			problems = append(problems, topology.Problem{Node: f.Name, Reason: ReasonNoGresLine, Message: unknown + "; its published lines stay"})
-		case unknown != "":
-			problems = append(problems, topology.Problem{Node: f.Name, Reason: ReasonNoGresLine,
-				Message: unknown + "; without a line Slurm drains a node that has GPUs in slurm.conf"})
-		case keep && f.Report != nil && devices(old) > devices(lines):
-			problems = append(problems, topology.Problem{Node: f.Name, Reason: ReasonGPUMissing,
-				Message: fmt.Sprintf("reports %d GPU devices, gres.conf has %d; its line stays, or Slurm would drain the node", devices(lines), devices(old))})
+		keep := len(old) > 0 && o.keeps(f, lines, old, unknown != "")
+		if p, ok := gresProblem(f, lines, old, unknown, keep); ok {
+			problems = append(problems, p)
 		}
 		if keep {
 			signature, lines = textOf(old), old
@@ -62,11 +48,29 @@ func GresFromFacts(facts []topology.Facts, was map[string][]GresLine, o GresOpti
 	return groups.lines(), problems
 }
 
+// gresProblem says what is wrong with a node's GPUs. lines are what its facts give now,
+// old what is published.
+func gresProblem(f *topology.Facts, lines, old []GresLine, unknown string, keep bool) (topology.Problem, bool) {
+	p := topology.Problem{Node: f.Name, Reason: ReasonNoGresLine}
+	switch {
+	case unknown != "" && keep:
+		p.Message = unknown + "; its published lines stay"
+	case unknown != "":
+		p.Message = unknown + "; without a line Slurm drains a node that has GPUs in slurm.conf"
+	case keep && f.Report != nil && devices(old) > devices(lines):
+		p.Reason = ReasonGPUMissing
+		p.Message = fmt.Sprintf("reports %d GPU devices, gres.conf has %d; its lines stay, because Slurm would drain the node without them", devices(lines), devices(old))
+	default:
+		return topology.Problem{}, false
+	}
+	return p, true
+}
+
 // gresGroups gathers nodes whose lines are alike.
 type gresGroups struct {
 	GresOptions
 	at     map[string]int // signature -> index into groups
-	groups []NodeGres     // by one node of each
+	groups []nodeGres     // by one node of each
 	names  [][]string
 	buf    []byte
 }
@@ -80,7 +84,7 @@ func (g *gresGroups) of(f *topology.Facts) (signature string, lines []GresLine, 
 		return textOf(lines), lines, unknown
 	}
 	if i, ok := g.at[string(g.buf)]; ok {
-		return g.groups[i].Node, g.groups[i].Lines, ""
+		return g.groups[i].node, g.groups[i].lines, ""
 	}
 	lines, unknown = g.gresOf(f)
 	return string(g.buf), lines, unknown
@@ -120,7 +124,7 @@ func (g *gresGroups) add(signature string, lines []GresLine, node string) {
 	if !ok {
 		i = len(g.groups)
 		g.at[signature] = i
-		g.groups, g.names = append(g.groups, NodeGres{Node: signature, Lines: lines}), append(g.names, nil)
+		g.groups, g.names = append(g.groups, nodeGres{node: signature, lines: lines}), append(g.names, nil)
 	}
 	g.names[i] = append(g.names[i], node)
 }
@@ -129,9 +133,9 @@ func (g *gresGroups) add(signature string, lines []GresLine, node string) {
 func (g *gresGroups) lines() []GresLine {
 	byText := map[string]int{} // two signatures may have the same lines
 	var lists [][]string
-	var order []NodeGres
+	var order []nodeGres
 	for i := range g.groups {
-		text := textOf(g.groups[i].Lines)
+		text := textOf(g.groups[i].lines)
 		k, ok := byText[text]
 		if !ok {
 			k = len(order)
@@ -143,9 +147,9 @@ func (g *gresGroups) lines() []GresLine {
 	compressed := map[string]string{}
 	for k := range order {
 		list, first := hostlist.CompressFirst(lists[k])
-		order[k].Node, compressed[first] = first, list
+		order[k].node, compressed[first] = first, list
 	}
-	grouped := GroupGres(order)
+	grouped := groupGres(order)
 	for i := range grouped {
 		grouped[i].Nodes = compressed[grouped[i].Nodes]
 	}

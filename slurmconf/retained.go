@@ -8,6 +8,18 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
+// keeps reports whether a node keeps its published lines. lines are what its facts
+// give now; unknown reports that a fact for them is missing.
+func (o *GresOptions) keeps(f *topology.Facts, lines, old []GresLine, unknown bool) bool {
+	switch {
+	case len(lines) > 0 && lines[0].AutoDetect != "" && lines[0].AutoDetect == o.AutoDetect:
+		return false
+	case len(lines) == 0 || devices(lines) < devices(old):
+		return f.Report == nil || devices(old) == 0 || o.keepsLines(f.Report, old, unknown)
+	}
+	return o.Cores && f.Report != nil && len(f.Report.Problems) > 0 && losesCores(lines, old)
+}
+
 // keepsLines decides whether a node's published lines stay, though its report
 // gives fewer devices, or none because a fact is unknown.
 //
