@@ -8,6 +8,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // The names of topologies in a topology.yaml made from a plan: blocks of NVLink
@@ -215,7 +216,7 @@ func addPrevious(prev *placement.Previous, t *Topology) error {
 			if err != nil {
 				return fmt.Errorf("switch %s: %w", s.Name, err)
 			}
-			prev.Switches = append(prev.Switches, placement.Switch{Name: s.Name, Nodes: nodes, Children: children})
+			prev.Switches = append(prev.Switches, tree.Switch{Name: s.Name, Nodes: nodes, Children: children})
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology/placement/tree"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -183,7 +184,7 @@ func TestRenamePrevious(t *testing.T) {
 			for node, name := range tt.now {
 				g.Facts = append(g.Facts, topology.Facts{Name: node, SlurmName: name})
 			}
-			prev := Previous{Gres: map[string][]slurmconf.GresLine{"a": {}, "b": {}}, Topology: &placement.Previous{Blocks: []placement.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []placement.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}
+			prev := Previous{Gres: map[string][]slurmconf.GresLine{"a": {}, "b": {}}, Topology: &placement.Previous{Blocks: []placement.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []tree.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}
 			h := nodeHistory{published: tt.published}
 			h.rename(&g, &prev)
 			for _, got := range [][]string{prev.Topology.Blocks[0].Nodes, prev.Topology.Switches[0].Nodes} {

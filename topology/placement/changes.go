@@ -2,6 +2,8 @@ package placement
 
 import (
 	"slices"
+
+	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // Moved returns the Slurm names of the published nodes that a plan puts
@@ -31,7 +33,7 @@ func Moved(prev *Previous, plan *Plan) (nodes []string, of int) {
 // begins reports whether the way up from the switch is begins with all of that
 // from the switch was.
 func begins(was string, wasAbove map[string]string, is string, isAbove map[string]string) bool {
-	for range maxTiers {
+	for range tree.MaxTiers {
 		if was == "" || was != is {
 			break
 		}
@@ -62,7 +64,7 @@ type Place struct{ Block, Leaf string }
 // Places returns where every published node is.
 func (p *Previous) Places() map[string]Place { return placesOf(p.Blocks, p.Switches) }
 
-func placesOf(blocks []Block, switches []Switch) map[string]Place {
+func placesOf(blocks []Block, switches []tree.Switch) map[string]Place {
 	n := 0
 	for i := range blocks {
 		n += len(blocks[i].Nodes)
@@ -81,7 +83,7 @@ func placesOf(blocks []Block, switches []Switch) map[string]Place {
 	return at
 }
 
-func parentsOf(switches []Switch) map[string]string {
+func parentsOf(switches []tree.Switch) map[string]string {
 	above := make(map[string]string, len(switches))
 	for i := range switches {
 		for _, c := range switches[i].Children {

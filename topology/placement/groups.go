@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement/names"
+	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // group is the nodes of one unit.
@@ -11,7 +13,7 @@ type group struct {
 	identity
 	// unitName names a unit that is no clique in words.
 	unitName string
-	names    candidateNames
+	names    names.Candidates
 	// aliases are names that a block made from labels of the unit may have.
 	aliases []string
 	nodes   []int // indices into the site's facts, ascending
@@ -92,16 +94,16 @@ func newGroup(s *site, a assignment, id identity) group {
 	g := group{identity: id}
 	switch {
 	case id.unit == 0:
-		g.names = cliqueBlockNames(id.clique)
+		g.names = names.Clique(id.clique)
 	case s.policy.ByLeaf:
 		leaf := a.units[id.unit-1].Value
-		g.unitName, g.names = "leaf switch "+leaf, leafBlockNames(leaf)
+		g.unitName, g.names = "leaf switch "+leaf, names.Leaf(leaf)
 	default:
 		d := a.units[id.unit-1]
-		g.unitName, g.names = "NVLink domain "+d.String(), labelBlockNames(d)
+		g.unitName, g.names = "NVLink domain "+d.String(), names.Label(d)
 	}
 	for _, d := range a.aliases[id] {
-		names := labelBlockNames(d)
+		names := names.Label(d)
 		g.aliases = append(g.aliases, names[:]...)
 	}
 	return g
@@ -126,4 +128,57 @@ func (a *assignment) compare(x, y identity) int {
 		return 1
 	}
 	return a.units[x.unit-1].Compare(a.units[y.unit-1])
+}
+
+// assignLeaves makes the nodes below each leaf switch a unit. It is done instead of
+// resolveLabels if Policy.ByLeaf is set.
+func assignLeaves(s *site, read readings, paths tree.Paths) assignment {
+	a := assignment{read: make(readings, len(read)), ids: make([]identity, len(read))}
+	known := make(map[string]int32)
+	for i, f := range s.facts {
+		switch {
+		case f.Stays != "" || f.Gone:
+			a.read[i] = read[i]
+		case !read[i].hasGPUs:
+			a.read[i] = keptReading(ReasonNoGPUs, "nothing says that the node has a GPU")
+		case len(paths.Of(i)) == 0 || paths.Of(i)[0] == "":
+			a.read[i] = keptReading(ReasonTiersMissing, "nothing names the leaf switch above it")
+		default:
+			leaf := paths[i][0]
+			if known[leaf] == 0 {
+				a.units = append(a.units, topology.Domain{Value: leaf})
+				known[leaf] = int32(len(a.units))
+			}
+			a.read[i].source, a.ids[i].unit = fromSwitch, known[leaf]
+		}
+	}
+	return a
+}
+
+// withoutOtherKind returns what was published without blocks of another kind than
+// the plan's: leaves if NVLink domains are wanted, or the reverse. Blocks that a
+// node may still register with stay, empty.
+func withoutOtherKind(prev Previous, policy *Policy) Previous {
+	if !prev.hasOtherKind(policy.ByLeaf) {
+		return prev
+	}
+	var inUse []Block
+	for _, b := range prev.Blocks {
+		if !prev.BlocksElsewhere && policy.inUse(&prev, b.Name) {
+			inUse = append(inUse, Block{Name: b.Name})
+		}
+	}
+	prev.BaseBlockSize, prev.Blocks = 0, inUse
+	return prev
+}
+
+// hasOtherKind reports whether nodes are published in blocks of another kind. An
+// empty block was left before.
+func (p *Previous) hasOtherKind(byLeaf bool) bool {
+	if !byLeaf {
+		return p.ByLeaf
+	}
+	return !p.ByLeaf && slices.ContainsFunc(p.Blocks, func(b Block) bool {
+		return len(b.Nodes) > 0 && (names.IsClique(b.Name) || names.IsLabel(b.Name))
+	})
 }

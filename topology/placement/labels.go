@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
 // identity is what a node's unit is known by: its clique, else the index into
@@ -161,13 +162,13 @@ func (r *resolver) readPublished() {
 	}
 	byName := make(map[string]int, 3*len(r.domains))
 	for d := range r.domains {
-		for _, name := range labelBlockNames(r.domains[d].Domain) {
+		for _, name := range names.Label(r.domains[d].Domain) {
 			byName[name] = d
 		}
 	}
 	for i, f := range s.facts {
 		c, b := r.read[i].clique, s.block(i)
-		if c.IsZero() || b == none || !isLabelName(s.prev.Blocks[b].Name) {
+		if c.IsZero() || b == none || !names.IsLabel(s.prev.Blocks[b].Name) {
 			continue
 		}
 		d, ok := byName[s.prev.Blocks[b].Name]

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
 const tierZero = "topology.nebius.com/tier-0"
@@ -63,13 +64,13 @@ func TestDomainBlockNames(t *testing.T) {
 		}
 	}
 	plan := mustPlan(t, facts, nil, short)
-	got := names(plan.Blocks)
+	got := blockNames(plan.Blocks)
 	slices.Sort(got)
 	if len(slices.Compact(got)) != 2*len(values) {
 		t.Errorf("%d values of two labels make the blocks %v", len(values), got)
 	}
 	for _, name := range got {
-		if placement.SlurmName(name) != name {
+		if names.Slurm(name) != name {
 			t.Errorf("%q is no name that Slurm takes", name)
 		}
 	}
@@ -218,7 +219,7 @@ func TestDomainsGetAgents(t *testing.T) {
 			}
 			rng.Shuffle(len(now), func(i, j int) { now[i], now[j] = now[j], now[i] })
 			next := mustPlan(t, now, fromFile(plan), short)
-			was, is := names(plan.Blocks), names(next.Blocks)
+			was, is := blockNames(plan.Blocks), blockNames(next.Blocks)
 			if !slices.Equal(was, slices.DeleteFunc(slices.Clone(is), func(n string) bool { return !slices.Contains(was, n) })) {
 				t.Fatalf("seed %d, step %d: known blocks moved:\nwas %v\nis  %v", seed, step, was, is)
 			}
@@ -271,7 +272,7 @@ func TestDomainRackRenamed(t *testing.T) {
 	for i := range facts {
 		facts[i].SlurmName = "new-" + facts[i].SlurmName
 	}
-	if diff := cmp.Diff(names(plan.Blocks), names(mustPlan(t, facts, fromFile(plan), short).Blocks)); diff != "" {
+	if diff := cmp.Diff(blockNames(plan.Blocks), blockNames(mustPlan(t, facts, fromFile(plan), short).Blocks)); diff != "" {
 		t.Errorf("(-was +is):\n%s", diff)
 	}
 }

@@ -92,4 +92,4 @@ func each(facts []topology.Facts, change func(f *topology.Facts)) {
 }
 
 // nameList is the blocks in their order.
-func nameList(p *placement.Plan) string { return strings.Join(names(p.Blocks), " ") }
+func nameList(p *placement.Plan) string { return strings.Join(blockNames(p.Blocks), " ") }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
 // matched is a group and the published block that it takes over, or a published
@@ -63,7 +65,7 @@ func (m *matching) kept(node int) bool {
 func publishedGroup(b *Block) group {
 	g := group{identity: identity{clique: b.Clique}}
 	if !b.Clique.IsZero() {
-		g.names = cliqueBlockNames(b.Clique)
+		g.names = names.Clique(b.Clique)
 	}
 	return g
 }
@@ -242,7 +244,7 @@ func commonWith(shared []share, block int) int {
 // is not the group's: one of the group's nodes was moved there.
 func (s *site) mayTake(g *group, sh share, fresh int, v *votes) bool {
 	name := s.prev.Blocks[sh.block].Name
-	if !isLabelName(name) && (g.unit == 0 || !isCliqueName(name)) || !s.sameClique(sh.block, g) {
+	if !names.IsLabel(name) && (g.unit == 0 || !names.IsClique(name)) || !s.sameClique(sh.block, g) {
 		return false
 	}
 	return fresh <= sh.nodes || v.kept+len(g.nodes) <= s.prev.BaseBlockSize

@@ -54,7 +54,7 @@ func TestPlanParents(t *testing.T) {
 	}
 	again := mustPlan(t, facts, fromFile(plan), inFours)
 	inUse := fromFile(plan)
-	inUse.InUse = map[string]bool{"spare-4": true, names(plan.Blocks)[0]: true}
+	inUse.InUse = map[string]bool{"spare-4": true, blockNames(plan.Blocks)[0]: true}
 	more := slices.Concat(facts, unit("s1", 9))
 	if got := spines(mustPlan(t, more, inUse, inFours), more); got != "s1 s1 s1 s1 s2 s2 - - s3" {
 		t.Errorf("%s: a place that is kept free is nobody's", got)

@@ -1,6 +1,9 @@
 package placement
 
-import "github.com/quoin-hpc/quoin/topology"
+import (
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement/tree"
+)
 
 // Plan is where every node belongs. Its order is part of it: Slurm aggregates
 // consecutive blocks.
@@ -14,7 +17,7 @@ type Plan struct {
 	// Blocks includes placeholders, which have no nodes.
 	Blocks []Block `json:"blocks,omitempty"`
 	// Switches lists every switch after its children.
-	Switches []Switch `json:"switches,omitempty"`
+	Switches []tree.Switch `json:"switches,omitempty"`
 	// Placements has one entry per node, in the order of SlurmName.
 	Placements []Placement        `json:"placements"`
 	Problems   []topology.Problem `json:"problems,omitempty"`
@@ -28,15 +31,6 @@ type Block struct {
 	Clique topology.Clique `json:"clique,omitzero"`
 	// Nodes are Slurm names, sorted; empty in a placeholder.
 	Nodes []string `json:"nodes,omitempty"`
-}
-
-// Switch is one switch of the tree.
-type Switch struct {
-	Name string `json:"name"`
-	// Nodes are the Slurm names below a leaf, Children the switches below any
-	// other; sorted, and never both.
-	Nodes    []string `json:"nodes,omitempty"`
-	Children []string `json:"children,omitempty"`
 }
 
 // Placement says where a node is and why, or why it is nowhere.
@@ -63,7 +57,7 @@ type Previous struct {
 	BlocksElsewhere bool
 	BaseBlockSize   int
 	Blocks          []Block
-	Switches        []Switch
+	Switches        []tree.Switch
 	// Reported are the Slurm names of nodes whose published devices came from
 	// reports.
 	Reported map[string]bool
@@ -83,27 +77,57 @@ func MakePlan(facts []topology.Facts, previous *Previous, policy Policy) (*Plan,
 		return nil, err
 	}
 	read, inFacts := readNodes(s)
-	paths, inTiers := chooseTiers(s, read)
+	switches := &tree.Site{Facts: s.facts, Published: s.prev.Switches, Tiers: s.policy.Tiers, InUse: s.inUse}
+	paths, inTiers := tree.Choose(switches, func(i int) bool { return read[i].hasGPUs })
 	assigned, inLabels := assignUnits(s, read, paths)
 	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
 	sizing, inSizes, err := sizeBlocks(s, nameBlocks(s, matching))
 	if err != nil {
 		return nil, err
 	}
-	tree, inTree := makeTree(s, paths)
-	order, inOrder := orderBlocks(s, sizing, tree)
-	plan := &Plan{ByLeaf: policy.ByLeaf, BaseBlockSize: sizing.base, BlockSizes: sizing.sizes, Switches: tree.switches}
+	t, inTree := tree.Make(switches, paths)
+	order, inOrder := orderBlocks(s, sizing, t)
+	plan := &Plan{ByLeaf: policy.ByLeaf, BaseBlockSize: sizing.base, BlockSizes: sizing.sizes, Switches: t.Switches}
 	plan.Blocks = writeBlocks(s, sizing, order)
-	plan.Placements = writePlacements(s, matching, sizing, tree)
+	plan.Placements = writePlacements(s, matching, sizing, t)
 	plan.Problems = sortProblems(inFacts, inTiers, inLabels, inMatching, inSizes, inTree, inOrder, placementProblems(s, plan.Placements))
 	return plan, nil
 }
 
 // assignUnits finds what each node makes a block with: its NVLink domain, or its
 // leaf switch.
-func assignUnits(s *site, read readings, paths tierPaths) (assignment, problems) {
+func assignUnits(s *site, read readings, paths tree.Paths) (assignment, problems) {
 	if s.policy.ByLeaf {
 		return assignLeaves(s, read, paths), nil
 	}
 	return resolveLabels(s, read)
 }
+
+// The reasons of placements and problems.
+const (
+	ReasonPlaced           = "Placed"
+	ReasonNoGPUs           = "NoGPUs"
+	ReasonNoFacts          = "NoFacts"
+	ReasonNoDomain         = "NoNVLinkDomain"
+	ReasonFabricInProgress = "FabricInProgress"
+	ReasonFabricFailed     = "FabricFailed"
+	ReasonTwoCliques       = "TwoCliques"
+	ReasonSmallDomain      = "SmallDomain"
+	ReasonBelowBase        = "BelowBaseBlockSize"
+	ReasonAboveBase        = "AboveBaseBlockSize"
+	ReasonGone             = "NodeGone"
+	ReasonStays            = "Stays"
+	ReasonKeptGone         = "KeptForBlockSize"
+	ReasonForgottenInUse   = "ForgottenBlockInUse"
+	ReasonCliqueDiffers    = "CliqueLabelDiffers"
+	ReasonDomainDiffers    = "DomainLabelDiffers"
+	ReasonDomainConflict   = "DomainLabelConflict"
+	// ReasonUnconfirmed: the GPUs of a published node name another clique or none,
+	// and no second reading of this boot confirms it.
+	ReasonUnconfirmed  = "DomainUnconfirmed"
+	ReasonTierConflict = tree.ReasonTierConflict
+	ReasonTiersMissing = tree.ReasonTiersMissing
+	ReasonParentsMixed = "ParentDomainsMixed"
+	ReasonAboveParent  = "AboveParentBlocks"
+	ReasonNoParent     = "NoParentDomain"
+)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology/placement/names"
+	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // rack returns the facts of n nodes of one NVLink domain.
@@ -165,7 +167,7 @@ func TestPlanKnownBlocksStay(t *testing.T) {
 				}
 			}
 			next := mustPlan(t, facts, fromFile(plan), short)
-			was, is := names(plan.Blocks), names(next.Blocks)
+			was, is := blockNames(plan.Blocks), blockNames(next.Blocks)
 			if !slices.Equal(was, slices.DeleteFunc(slices.Clone(is), func(n string) bool { return !slices.Contains(was, n) })) {
 				t.Fatalf("seed %d: known blocks moved:\nwas %v\nis  %v", seed, was, is)
 			}
@@ -177,7 +179,7 @@ func TestPlanKnownBlocksStay(t *testing.T) {
 	}
 }
 
-func names(blocks []placement.Block) []string {
+func blockNames(blocks []placement.Block) []string {
 	var out []string
 	for _, b := range blocks {
 		out = append(out, b.Name)
@@ -196,14 +198,14 @@ func TestPlanBlockNames(t *testing.T) {
 	a, b := topology.UUID{0x8a, 0x61, 0xc3, 0x02, 1}, topology.UUID{0x8a, 0x61, 0xc3, 0x02, 2}
 	one := rack(1, 2, set(a, 4294967295))
 	plan := mustPlan(t, one, nil, short)
-	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295"}, names(plan.Blocks)); diff != "" {
+	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295"}, blockNames(plan.Blocks)); diff != "" {
 		t.Error(diff)
 	}
 	both := slices.Concat(one, rack(2, 2, set(b, 4294967295)))
-	if diff := cmp.Diff([]string{"nvl-8a61c30201000000-4294967295", "nvl-8a61c30202000000-4294967295"}, names(mustPlan(t, both, nil, short).Blocks)); diff != "" {
+	if diff := cmp.Diff([]string{"nvl-8a61c30201000000-4294967295", "nvl-8a61c30202000000-4294967295"}, blockNames(mustPlan(t, both, nil, short).Blocks)); diff != "" {
 		t.Error("two new domains with one short name:", diff)
 	}
-	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295", "nvl-8a61c30202000000-4294967295"}, names(mustPlan(t, both, fromFile(plan), short).Blocks)); diff != "" {
+	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295", "nvl-8a61c30202000000-4294967295"}, blockNames(mustPlan(t, both, fromFile(plan), short).Blocks)); diff != "" {
 		t.Error("the published name did not stay:", diff)
 	}
 
@@ -228,7 +230,7 @@ func TestPlanBlockNames(t *testing.T) {
 	}
 	// A rack whose nodes have all been renamed is still that rack.
 	renamed := rack(3, 2, set(a, 4294967295))
-	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295"}, names(mustPlan(t, renamed, fromFile(plan), short).Blocks)); diff != "" {
+	if diff := cmp.Diff([]string{"nvl-8a61c302-4294967295"}, blockNames(mustPlan(t, renamed, fromFile(plan), short).Blocks)); diff != "" {
 		t.Error("a rack with new names for its nodes:", diff)
 	}
 }
@@ -353,20 +355,20 @@ func TestPlanTree(t *testing.T) {
 		node("c1", "same", "same"), node("d1", "leaf.with.dots/and:colons", "s12345678901234567890"),
 	}
 	plan := mustPlan(t, facts, nil, short)
-	want := []placement.Switch{
+	want := []tree.Switch{
 		{Name: "leaf-1", Nodes: []string{"a1", "a2"}},
 		{Name: "leaf-2", Nodes: []string{"a3"}},
 		{Name: "leaf-3", Nodes: []string{"b1", "b2", "b3"}},
-		{Name: placement.SlurmName("leaf.with.dots/and:colons"), Nodes: []string{"d1"}},
+		{Name: names.Slurm("leaf.with.dots/and:colons"), Nodes: []string{"d1"}},
 		{Name: "same", Nodes: []string{"c1"}},
-		{Name: placement.SlurmName("s12345678901234567890"), Children: []string{placement.SlurmName("leaf.with.dots/and:colons")}},
+		{Name: names.Slurm("s12345678901234567890"), Children: []string{names.Slurm("leaf.with.dots/and:colons")}},
 		{Name: "tier1-same", Children: []string{"same"}},
 		{Name: "spine-1", Children: []string{"leaf-1", "leaf-2"}},
 		{Name: "spine-2", Children: []string{"leaf-3"}},
 	}
-	slices.SortFunc(want[5:], func(a, b placement.Switch) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(want[5:], func(a, b tree.Switch) int { return strings.Compare(a.Name, b.Name) })
 	got := slices.Clone(plan.Switches)
-	slices.SortFunc(got[5:], func(a, b placement.Switch) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(got[5:], func(a, b tree.Switch) int { return strings.Compare(a.Name, b.Name) })
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("switches (-want +got):\n%s", diff)
 	}
@@ -461,7 +463,7 @@ func TestPlanForgets(t *testing.T) {
 				tt.change(&now[4+i])
 			}
 			got := mustPlan(t, now, fromFile(plan), forget)
-			if has := slices.Contains(names(got.Blocks), forget.Forget[0]); has != tt.stays {
+			if has := slices.Contains(blockNames(got.Blocks), forget.Forget[0]); has != tt.stays {
 				t.Errorf("the block stays: %t, want %t: %v", has, tt.stays, lines(got))
 			}
 			named := slices.ContainsFunc(got.Problems, func(p topology.Problem) bool { return p.Reason == placement.ReasonForgottenInUse })

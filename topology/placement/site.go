@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
 // site is what a plan is made from. No stage changes it.
@@ -105,7 +106,7 @@ func (s *site) inUse(name string) bool { return s.policy.inUse(&s.prev, name) }
 // was ever told its name.
 func (s *site) isSpare(block int) bool {
 	b := &s.prev.Blocks[block]
-	return isSpareName(b.Name) && len(b.Nodes) == 0
+	return names.IsSpare(b.Name) && len(b.Nodes) == 0
 }
 
 // problems is what a stage found to be wrong.

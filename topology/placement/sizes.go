@@ -151,6 +151,11 @@ func (z *sizing) dropShort(base int) {
 	})
 }
 
+// has reports whether a block is called so.
+func (z *sizing) has(name string) bool {
+	return slices.ContainsFunc(z.blocks, func(b sized) bool { return b.name == name })
+}
+
 func (z *sizing) leaveOut(nodes []int, reason, message string) {
 	for _, i := range nodes {
 		z.leftOut[i] = verdict{reason: reason, message: message}

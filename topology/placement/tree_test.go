@@ -11,6 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // below returns the facts of a node below some switches.
@@ -217,7 +218,7 @@ func TestKeepsUnitsInUse(t *testing.T) {
 		facts[i].Labels.Tiers = []string{"leaf-1", "spine-1", "core"}
 	}
 	has := func(p *placement.Plan, unit string) bool {
-		return slices.Contains(names(p.Blocks), unit) || slices.ContainsFunc(p.Switches, func(s placement.Switch) bool { return s.Name == unit })
+		return slices.Contains(blockNames(p.Blocks), unit) || slices.ContainsFunc(p.Switches, func(s tree.Switch) bool { return s.Name == unit })
 	}
 	for name, tt := range map[string]struct {
 		inUse  []string
@@ -306,18 +307,4 @@ func BenchmarkReplanTree10008(b *testing.B) {
 		mustPlan(b, facts, prev, short)
 	}
 	b.ReportAllocs()
-}
-
-func FuzzSlurmName(f *testing.F) {
-	f.Add("leaf.with.dots/and:colons")
-	f.Add("12345678901234567890")
-	f.Fuzz(func(t *testing.T, s string) {
-		name := placement.SlurmName(s)
-		digits := len(name) - len(strings.TrimRight(name, "0123456789"))
-		if name == "" || len(name) > 63 || digits > 18 || strings.ContainsFunc(name, func(r rune) bool {
-			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", r)
-		}) {
-			t.Fatalf("%q became %q", s, name)
-		}
-	})
 }

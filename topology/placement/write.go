@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement/names"
+	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
 // writeBlocks returns the plan's blocks in their order.
@@ -16,17 +18,17 @@ func writeBlocks(s *site, z sizing, order ordering) []Block {
 			total += z.blocks[b].size()
 		}
 	}
-	names := make([]string, total) // one array for all, each block with its share
+	nodes := make([]string, total) // one array for all, each block with its share
 	blocks := make([]Block, 0, len(order))
 	for at, i := range order {
 		if i == none {
-			blocks = append(blocks, Block{Name: spareName(z.blocks, at)})
+			blocks = append(blocks, Block{Name: names.Spare(at, z.has)})
 			continue
 		}
 		from := &z.blocks[i]
 		n := from.size()
-		b := Block{Name: from.name, Clique: from.clique, Nodes: names[:0:n]}
-		names = names[n:]
+		b := Block{Name: from.name, Clique: from.clique, Nodes: nodes[:0:n]}
+		nodes = nodes[n:]
 		for _, node := range from.nodes {
 			b.Nodes = append(b.Nodes, s.facts[node].SlurmName)
 		}
@@ -40,7 +42,7 @@ func writeBlocks(s *site, z sizing, order ordering) []Block {
 }
 
 // writePlacements says of every node where it is and why, or why it is nowhere.
-func writePlacements(s *site, m matching, z sizing, tree switchTree) []Placement {
+func writePlacements(s *site, m matching, z sizing, t tree.Tree) []Placement {
 	placements := make([]Placement, len(s.facts))
 	for i, f := range s.facts {
 		v, from := m.read[i].verdict, m.read[i].source
@@ -49,7 +51,7 @@ func writePlacements(s *site, m matching, z sizing, tree switchTree) []Placement
 		} else if left, ok := z.leftOut[i]; ok {
 			v, from = left, unknown
 		}
-		placements[i] = Placement{Node: f.Name, SlurmName: f.SlurmName, Switch: tree.leaf(i), Source: from.String(), Reason: v.reason, Message: v.message}
+		placements[i] = Placement{Node: f.Name, SlurmName: f.SlurmName, Switch: t.Leaf(i), Source: from.String(), Reason: v.reason, Message: v.message}
 	}
 	for b := range z.blocks {
 		for _, i := range z.blocks[b].nodes {

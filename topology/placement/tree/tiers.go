@@ -1,4 +1,4 @@
-package placement
+package tree
 
 import (
 	"cmp"
@@ -6,14 +6,15 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
-// tierPaths are the switches that every node with GPUs names, nearest first, beside
-// the site's facts. It is nil if no node names any.
-type tierPaths [][]string
+// Paths are the switches that every node with GPUs names, nearest first, beside
+// Site.Facts. It is nil if no node names any.
+type Paths [][]string
 
-// of returns the switches that a node names, nearest first.
-func (p tierPaths) of(node int) []string {
+// Of returns the switches that a node names, nearest first.
+func (p Paths) Of(node int) []string {
 	if p == nil {
 		return nil
 	}
@@ -27,31 +28,31 @@ type sourceTally struct {
 	nodes, published int
 }
 
-// chooseTiers reads the switches above every node, and settles on one source of
+// Choose reads the switches above every node, and settles on one source of
 // labels for the whole tree, because two sources would make two trees. It takes the
 // source that names the published leaves. If that decides nothing, it takes the
 // first by rank that more than half of the labelled nodes carry, else the one that
 // most carry. Tiers in reports go before labels.
-func chooseTiers(s *site, read readings) (tierPaths, problems) {
-	var paths tierPaths
-	for i, f := range s.facts {
+func Choose(s *Site, hasGPUs func(node int) bool) (Paths, []topology.Problem) {
+	var paths Paths
+	for i, f := range s.Facts {
 		tiers := f.Tiers()
-		if len(tiers) == 0 || !read[i].hasGPUs {
+		if len(tiers) == 0 || !hasGPUs(i) {
 			continue
 		}
 		if paths == nil {
-			paths = make(tierPaths, len(s.facts))
+			paths = make(Paths, len(s.Facts))
 		}
 		paths[i] = tiers
 	}
-	tallies, labelled := tallySources(s, read)
+	tallies, labelled := tallySources(s, hasGPUs)
 	if len(tallies) == 0 {
 		return paths, nil
 	}
-	var found problems
+	var found []topology.Problem
 	chosen := chooseSource(tallies, labelled)
-	for i, f := range s.facts {
-		if !read[i].hasGPUs || f.Stays != "" || f.Gone || f.ReportsTiers() {
+	for i, f := range s.Facts {
+		if !hasGPUs(i) || f.Stays != "" || f.Gone || f.ReportsTiers() {
 			continue
 		}
 		if len(tallies) > 1 {
@@ -67,7 +68,7 @@ func chooseTiers(s *site, read readings) (tierPaths, problems) {
 		if len(f.Labels.Tiers) > 0 {
 			message += fmt.Sprintf("; those of %s are left aside, for the tree is made from one source", f.Labels.TierSource.Name)
 		}
-		found.add(f.Name, ReasonTiersMissing, message)
+		found = append(found, topology.Problem{Node: f.Name, Reason: ReasonTiersMissing, Message: message})
 	}
 	return paths, found
 }
@@ -86,13 +87,13 @@ func tiersOf(l *topology.Labels, s topology.TierSource) []string {
 
 // tallySources counts the sources of the tiers of nodes that have GPUs, and the
 // nodes that have any such labels.
-func tallySources(s *site, read readings) (tallies []sourceTally, labelled int) {
+func tallySources(s *Site, hasGPUs func(node int) bool) (tallies []sourceTally, labelled int) {
 	below := func(int, []string) bool { return false }
 	for range 2 {
 		tallies, labelled = tallies[:0], 0
-		for i, f := range s.facts {
+		for i, f := range s.Facts {
 			l := &f.Labels
-			if len(l.Tiers) == 0 || !read[i].hasGPUs || f.Stays != "" || f.ReportsTiers() {
+			if len(l.Tiers) == 0 || !hasGPUs(i) || f.Stays != "" || f.ReportsTiers() {
 				continue
 			}
 			labelled++
@@ -101,7 +102,7 @@ func tallySources(s *site, read readings) (tallies []sourceTally, labelled int) 
 				tallies = count(tallies, l.MoreTiers[m].TierSource, below(i, l.MoreTiers[m].Tiers))
 			}
 		}
-		if len(tallies) < 2 || len(s.prev.Switches) == 0 {
+		if len(tallies) < 2 || len(s.Published) == 0 {
 			break
 		}
 		below = publishedBelow(s) // there is a choice, and something published
@@ -124,23 +125,23 @@ func count(tallies []sourceTally, s topology.TierSource, published bool) []sourc
 
 // publishedBelow returns a function that reports whether a node is published below
 // the leaf that its tiers name.
-func publishedBelow(s *site) func(node int, tiers []string) bool {
-	leafOf := make(map[string]string, len(s.facts))
-	for i := range s.prev.Switches {
-		for _, n := range s.prev.Switches[i].Nodes {
-			leafOf[n] = s.prev.Switches[i].Name
+func publishedBelow(s *Site) func(node int, tiers []string) bool {
+	leafOf := make(map[string]string, len(s.Facts))
+	for i := range s.Published {
+		for _, n := range s.Published[i].Nodes {
+			leafOf[n] = s.Published[i].Name
 		}
 	}
-	names := make(map[string]candidateNames)
+	known := make(map[string]names.Candidates)
 	return func(node int, tiers []string) bool {
-		leaf, ok := leafOf[s.facts[node].SlurmName]
+		leaf, ok := leafOf[s.Facts[node].SlurmName]
 		if !ok {
 			return false
 		}
-		candidates, ok := names[tiers[0]]
+		candidates, ok := known[tiers[0]]
 		if !ok {
-			candidates = switchKey{0, tiers[0]}.names()
-			names[tiers[0]] = candidates
+			candidates = names.Switch(0, tiers[0])
+			known[tiers[0]] = candidates
 		}
 		return slices.Contains(candidates[:], leaf)
 	}

@@ -1,10 +1,13 @@
-package placement
+package tree
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
 // switchKey is what nodes call a switch: one value may name a leaf and a spine.
@@ -13,31 +16,48 @@ type switchKey struct {
 	value string
 }
 
-// names returns the names that the switch may have.
-func (k switchKey) names() candidateNames {
-	return candidateNames{SlurmName(k.value), SlurmName(fmt.Sprintf("tier%d-%s", k.tier, k.value)), SlurmName(fmt.Sprintf("tier%d/%s", k.tier, k.value))}
-}
-
 func (k switchKey) compare(l switchKey) int {
 	return cmp.Or(cmp.Compare(k.tier, l.tier), strings.Compare(k.value, l.value))
 }
 
-// switchTree is the switches of the plan.
-type switchTree struct {
-	switches []Switch // every switch after its children
-	leafOf   []int    // beside the site's facts: index into names, or none; nil without a tree
+// Switch is one switch of the tree.
+type Switch struct {
+	Name string `json:"name"`
+	// Nodes are the Slurm names below a leaf, Children the switches below any
+	// other; sorted, and never both.
+	Nodes    []string `json:"nodes,omitempty"`
+	Children []string `json:"children,omitempty"`
+}
+
+// Tree is the switches of a plan.
+type Tree struct {
+	Switches []Switch // every switch after its children
+	leafOf   []int    // beside Site.Facts: index into names, or none; nil without a tree
 	names    []string
 }
 
-// leaf returns the name of the leaf switch above a node, empty if there is none.
-func (t *switchTree) leaf(node int) string {
+// Leaf returns the name of the leaf switch above a node, empty if there is none.
+func (t *Tree) Leaf(node int) string {
 	if t.leafOf == nil || t.leafOf[node] == none {
 		return ""
 	}
 	return t.names[t.leafOf[node]]
 }
 
-// makeTree builds the switch tree from the tiers of the nodes that have GPUs.
+// Site is what a tree is made from.
+type Site struct {
+	Facts     []*topology.Facts
+	Published []Switch
+	// Tiers is how many tiers of switches the site has; 0 does not say.
+	Tiers int
+	// InUse reports whether a leaf has to stay even if it is empty.
+	InUse func(leaf string) bool
+}
+
+// none stands for no switch.
+const none = -1
+
+// Make builds the switch tree from the tiers of the nodes that have GPUs.
 // Switches that share no parent stay apart: no root is invented.
 //
 // If a node names no switch, or only the nearest of its switches, the others are
@@ -45,32 +65,32 @@ func (t *switchTree) leaf(node int) string {
 // any tier: a switch stays below its published parent until most of its nodes name
 // another, and a parent stays as long as anything is below it. A tier goes for good
 // when the nodes name other switches instead, when nothing is left below it, or
-// when Policy.Tiers says that the site has fewer. Silence alone never takes a tier
+// when Site.Tiers says that the site has fewer. Silence alone never takes a tier
 // away. A leaf that has lost its nodes stays below its parent, empty, while it is
-// in use (Previous.InUse).
-func makeTree(s *site, paths tierPaths) (switchTree, problems) {
-	if len(s.prev.Switches) == 0 && paths == nil {
-		return switchTree{}, nil
+// in use (Site.InUse).
+func Make(s *Site, paths Paths) (Tree, []topology.Problem) {
+	if len(s.Published) == 0 && paths == nil {
+		return Tree{}, nil
 	}
-	published := readPublishedTree(s.prev.Switches, s.policy.Tiers)
-	named := readSwitches(paths, len(s.facts))
+	published := readPublishedTree(s.Published, s.Tiers)
+	named := readSwitches(paths, len(s.Facts))
 	known := matchSwitches(named, published)
 	voted := countParents(s, known, published)
 	settled := settleParents(voted, published)
-	names := nameSwitches(settled, published)
-	return listSwitches(s, settled, names, published), nameTierConflicts(settled, names)
+	called := nameSwitches(settled, published)
+	return listSwitches(s, settled, called, published), nameTierConflicts(settled, called)
 }
 
 // namedSwitches are the switches that nodes name.
 type namedSwitches struct {
 	keys []switchKey
-	// paths are, beside the site's facts, indices into keys, the nearest first.
+	// paths are, beside Site.Facts, indices into keys, the nearest first.
 	// Neighbours share theirs.
 	paths [][]int
 }
 
 // readSwitches finds the switches that nodes name.
-func readSwitches(paths tierPaths, nodes int) namedSwitches {
+func readSwitches(paths Paths, nodes int) namedSwitches {
 	n := namedSwitches{paths: make([][]int, nodes)}
 	known := map[switchKey]int{}
 	var last []string
@@ -148,7 +168,7 @@ func matchSwitches(named namedSwitches, published publishedTree) knownSwitches {
 	}
 	for _, i := range k.order() {
 		sw := &k.switches[i]
-		for _, name := range sw.names() {
+		for _, name := range names.Switch(sw.tier, sw.value) {
 			if at, ok := byName[name]; ok && published.tierOf[at] == sw.tier && k.ofPublished[at] == none {
 				sw.published, k.ofPublished[at] = at, i
 				break
@@ -161,35 +181,35 @@ func matchSwitches(named namedSwitches, published publishedTree) knownSwitches {
 // nameSwitches returns the names of the switches: published names stay, and a new
 // switch gets the best of its names that no other has.
 func nameSwitches(set settledSwitches, published publishedTree) []string {
-	names := make([]string, len(set.switches))
-	taken := make(map[string]bool, len(names))
+	called := make([]string, len(set.switches))
+	taken := make(map[string]bool, len(called))
 	for i, sw := range set.switches {
 		if sw.published != none {
-			names[i] = published.switches[sw.published].Name
-			taken[names[i]] = true
+			called[i] = published.switches[sw.published].Name
+			taken[called[i]] = true
 		}
 	}
 	for _, i := range set.order() {
-		if names[i] != "" {
+		if called[i] != "" {
 			continue
 		}
-		for _, name := range set.switches[i].names() {
-			if names[i] = name; !taken[name] {
+		for _, name := range names.Switch(set.switches[i].tier, set.switches[i].value) {
+			if called[i] = name; !taken[name] {
 				break
 			}
 		}
-		taken[names[i]] = true
+		taken[called[i]] = true
 	}
-	return names
+	return called
 }
 
 // nameTierConflicts names the switches whose nodes do not agree on the parent.
-func nameTierConflicts(set settledSwitches, names []string) problems {
-	var found problems
+func nameTierConflicts(set settledSwitches, called []string) []topology.Problem {
+	var found []topology.Problem
 	for i, votes := range set.votes {
 		if len(votes) > 1 {
-			found.add("", ReasonTierConflict, fmt.Sprintf("switch %s is said to be below %d switches; most nodes say, or were published below, %s, which is followed",
-				names[i], len(votes), set.switches[set.parents[i]].value))
+			found = append(found, topology.Problem{Reason: ReasonTierConflict, Message: fmt.Sprintf("switch %s is said to be below %d switches; most nodes say, or were published below, %s, which is followed",
+				called[i], len(votes), set.switches[set.parents[i]].value)})
 		}
 	}
 	return found
@@ -197,12 +217,12 @@ func nameTierConflicts(set settledSwitches, names []string) problems {
 
 // listSwitches returns the tree, leaves first, each tier by name. A switch with
 // nothing below it is left out unless it is a leaf in use.
-func listSwitches(s *site, set settledSwitches, names []string, published publishedTree) switchTree {
-	t := switchTree{leafOf: set.leaves, names: names}
+func listSwitches(s *Site, set settledSwitches, called []string, published publishedTree) Tree {
+	t := Tree{leafOf: set.leaves, names: called}
 	nodes, children := make([][]string, len(t.names)), make([][]string, len(t.names))
 	for i, leaf := range set.leaves {
 		if leaf != none {
-			nodes[leaf] = append(nodes[leaf], s.facts[i].SlurmName)
+			nodes[leaf] = append(nodes[leaf], s.Facts[i].SlurmName)
 		}
 	}
 	order := set.order()
@@ -217,7 +237,7 @@ func listSwitches(s *site, set settledSwitches, names []string, published publis
 		if up := set.parents[i]; up != none {
 			children[up] = append(children[up], t.names[i])
 		}
-		t.switches = append(t.switches, Switch{Name: t.names[i], Nodes: nodes[i], Children: children[i]})
+		t.Switches = append(t.Switches, Switch{Name: t.names[i], Nodes: nodes[i], Children: children[i]})
 	}
 	return t
 }

@@ -1,4 +1,4 @@
-package placement
+package tree
 
 import (
 	"cmp"
@@ -12,11 +12,11 @@ type publishedTree struct {
 	leafOf   map[string]int // Slurm name -> leaf
 	above    []int          // switch -> parent, or none
 	tierOf   []int
-	tiers    int // Policy.Tiers
+	tiers    int // Site.Tiers
 }
 
-// maxTiers bounds the way up, because a file that was edited may hold a loop.
-const maxTiers = 20
+// MaxTiers bounds the way up, because a file that was edited may hold a loop.
+const MaxTiers = 20
 
 func readPublishedTree(switches []Switch, tiers int) publishedTree {
 	t := publishedTree{switches: switches, leafOf: map[string]int{}, above: make([]int, len(switches)), tierOf: make([]int, len(switches)), tiers: tiers}
@@ -48,7 +48,7 @@ func readPublishedTree(switches []Switch, tiers int) publishedTree {
 // path returns the switches from a leaf to its root.
 func (t *publishedTree) path(leaf int) []int {
 	var path []int
-	for sw := leaf; sw != none && len(path) < maxTiers; sw = t.above[sw] {
+	for sw := leaf; sw != none && len(path) < MaxTiers; sw = t.above[sw] {
 		path = append(path, sw)
 	}
 	return path
@@ -59,8 +59,8 @@ func (t *publishedTree) path(leaf int) []int {
 func (t *publishedTree) keeps(sw int) bool { return t.tiers == 0 || t.tierOf[sw] < t.tiers }
 
 // leafInUse reports whether a switch is a leaf that has to stay even if it is empty.
-func (t *publishedTree) leafInUse(s *site, sw int) bool {
-	return sw != none && len(t.switches[sw].Children) == 0 && s.inUse(t.switches[sw].Name)
+func (t *publishedTree) leafInUse(s *Site, sw int) bool {
+	return sw != none && len(t.switches[sw].Children) == 0 && s.InUse(t.switches[sw].Name)
 }
 
 // parentVotes is how many nodes put a switch below the parent.
@@ -69,15 +69,15 @@ type parentVotes struct{ parent, nodes int }
 // votedSwitches is which parents the nodes of every switch say that it has.
 type votedSwitches struct {
 	knownSwitches
-	leaves []int           // beside the site's facts: index into switches, or none
+	leaves []int           // beside Site.Facts: index into switches, or none
 	votes  [][]parentVotes // beside switches, and shorter: those behind have none
 }
 
 // countParents counts for every switch the parents that its nodes name.
-func countParents(s *site, known knownSwitches, published publishedTree) votedSwitches {
-	v := votedSwitches{knownSwitches: known, leaves: make([]int, len(s.facts))}
+func countParents(s *Site, known knownSwitches, published publishedTree) votedSwitches {
+	v := votedSwitches{knownSwitches: known, leaves: make([]int, len(s.Facts))}
 	last, lastNamed, lastPath := none, []int(nil), []int(nil) // of the node before
-	for i, f := range s.facts {
+	for i, f := range s.Facts {
 		path := v.paths[i]
 		if leaf, ok := published.leafOf[f.SlurmName]; ok {
 			if leaf != last || !slices.Equal(path, lastNamed) {
