@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -100,7 +100,7 @@ func BenchmarkReadNodes(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := publisher.ReadNodes("nodes", bytes.NewReader(data)); err != nil {
+		if _, err := inputs.ReadNodes("nodes", bytes.NewReader(data)); err != nil {
 			b.Fatal(err)
 		}
 	}

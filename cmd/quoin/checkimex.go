@@ -1,7 +1,8 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
 // checkIMEX says which nodes are no members of the IMEX domain.
@@ -19,24 +21,15 @@ func checkIMEX(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []str
 	if err != nil {
 		return err
 	}
-	name, text := o.imex, []byte(nil)
-	if name == "-" {
-		name = "standard input"
-		text, err = io.ReadAll(stdin)
-	} else {
-		text, err = os.ReadFile(name)
-	}
-	if err != nil {
-		return fmt.Errorf("read the cluster's objects: %w", err)
-	}
-	seen, err := computedomain.ReadList(name, bytes.NewReader(text), c.IMEX)
+	objects := computedomain.NewObjects(c.IMEX)
+	snap, err := readObjects(stdin, o.imex, objects.Add)
 	if err != nil {
 		return err
 	}
-	snap, err := readSnapshot(bytes.NewReader(text), "-", reports)
-	if err != nil {
+	if err := addReports(snap, reports); err != nil {
 		return err
 	}
+	seen := objects.Seen()
 	seen.Nodes = publisher.Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)
 	if o.imexAll {
@@ -49,6 +42,28 @@ func checkIMEX(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []str
 		return exitError(1)
 	}
 	return nil
+}
+
+// readObjects reads the output of computedomain.ListCommand from a file, - for standard
+// input.
+func readObjects(stdin io.Reader, name string, each func(kind string, object []byte) error) (*inputs.Snapshot, error) {
+	if name == "-" {
+		name = "standard input"
+	} else {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("read the cluster's objects: %w", err)
+		}
+		defer f.Close()
+		stdin = f
+	}
+	in := bufio.NewReader(stdin)
+	if _, err := in.Peek(1); errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: empty: want the output of %s: kubectl prints nothing if a kind is missing; are the CRDs of NVIDIA's DRA driver there? older releases of the driver have no computedomaincliques",
+			name, computedomain.ListCommand)
+	}
+	reader := inputs.ListReader{Command: computedomain.ListCommand, Each: each}
+	return reader.Read(name, in)
 }
 
 // showUnplaced lists the claims that no node has, and returns how many of them are

@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -61,7 +62,7 @@ func onePublication(conf *config.Config, name string) (*publisher.Publication, e
 // input is what a one-shot command works on.
 type input struct {
 	pub      *publisher.Publication
-	facts    publisher.Gathered
+	facts    inputs.Inputs
 	previous publisher.Previous
 }
 
@@ -88,52 +89,56 @@ func (o *renderOptions) read(stdin io.Reader, reports []string) (*input, error) 
 			return nil, fmt.Errorf("read previous topology: %w", err)
 		}
 	}
-	pub.OfAnyNamespace()
-	pub.ResourceSlices = true // if the input has them
-	in.facts = publisher.Gather(pub, snap)
+	pub.FromLists()
+	in.facts = pub.Inputs(snap)
 	if len(in.facts.Facts) == 0 && len(in.facts.Unnamed) == 0 {
 		return nil, fmt.Errorf("no node: publication %q takes none of the input; see its keys nodes and slurmNames", pub.Name)
 	}
 	return in, nil
 }
 
-// readSnapshot joins a list of nodes with reports. A report without a node in the list
-// is a node too.
-func readSnapshot(stdin io.Reader, nodes string, reports []string) (*publisher.Snapshot, error) {
-	snap := &publisher.Snapshot{Reports: map[string]*topology.Node{}}
+// readSnapshot joins a list of nodes with reports.
+func readSnapshot(stdin io.Reader, nodes string, reports []string) (*inputs.Snapshot, error) {
+	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
 	if nodes != "" {
 		var err error
 		if snap, err = readNodes(stdin, nodes); err != nil {
 			return nil, err
 		}
 	}
+	return snap, addReports(snap, reports)
+}
+
+// addReports adds reports to a snapshot. A report without a node in the list is a node
+// too.
+func addReports(snap *inputs.Snapshot, reports []string) error {
 	listed := make(map[string]bool, len(snap.Nodes))
 	for _, n := range snap.Nodes {
 		listed[n.Name] = true
 	}
 	files, err := listReports(reports)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	from := map[string]string{}
 	for _, path := range files {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("read report: %w", err)
+			return fmt.Errorf("read report: %w", err)
 		}
 		node, err := topology.ParseReport(path, data)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if other, dup := from[node.Name]; dup {
-			return nil, fmt.Errorf("%s and %s are both reports of node %q: give one of them", other, path, node.Name)
+			return fmt.Errorf("%s and %s are both reports of node %q: give one of them", other, path, node.Name)
 		}
 		from[node.Name], snap.Reports[node.Name] = path, node
 		if !listed[node.Name] {
-			snap.Nodes = append(snap.Nodes, publisher.Node{Name: node.Name})
+			snap.Nodes = append(snap.Nodes, inputs.Node{Name: node.Name})
 		}
 	}
-	return snap, nil
+	return nil
 }
 
 // listReports replaces each directory by the reports in it.
@@ -161,9 +166,9 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-func readNodes(stdin io.Reader, name string) (*publisher.Snapshot, error) {
+func readNodes(stdin io.Reader, name string) (*inputs.Snapshot, error) {
 	if name == "-" {
-		return publisher.ReadNodes("standard input", stdin)
+		return inputs.ReadNodes("standard input", stdin)
 	}
 	if isDirectory(name) {
 		return nil, fmt.Errorf("%s is a directory: want a file with the output of kubectl get nodes -o json", name)
@@ -173,5 +178,5 @@ func readNodes(stdin io.Reader, name string) (*publisher.Snapshot, error) {
 		return nil, fmt.Errorf("read nodes: %w", err)
 	}
 	defer f.Close()
-	return publisher.ReadNodes(name, f)
+	return inputs.ReadNodes(name, f)
 }

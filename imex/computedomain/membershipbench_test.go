@@ -11,6 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -69,12 +70,12 @@ func (w *watch[T]) put(key types.NamespacedName, facts T) {
 // large is a Cluster in which each node has an entry and a holder's claim.
 type large struct {
 	*Cluster
-	snap publisher.Snapshot
+	snap inputs.Snapshot
 }
 
 // largeCluster has as many nodes, in 600 cliques.
 func largeCluster(tb testing.TB, nodes int) *large {
-	c := &large{Cluster: listedCluster(tb, imex.JoinHolder), snap: publisher.Snapshot{Reports: map[string]*topology.Node{}}}
+	c := &large{Cluster: listedCluster(tb, imex.JoinHolder), snap: inputs.Snapshot{Reports: map[string]*topology.Node{}}}
 	facts := domainFacts{uid: "7c2f0c5e-1111-4a6b-9d3e-0123456789ab", spec: wantedSpec(c.config), members: map[string]imex.Member{}}
 	cliques := map[types.NamespacedName]imex.Clique{}
 	major := 235
@@ -91,7 +92,7 @@ func largeCluster(tb testing.TB, nodes int) *large {
 		pod := podRef{"quoin-imex-" + m.Node, types.UID(m.Node)}
 		c.joining.put(types.NamespacedName{Namespace: c.config.Namespace, Name: pod.name}, podFacts{uid: pod.uid, owner: imex.OwnerHolder, node: m.Node, claims: []string{pod.name + "-channel"}})
 		c.claims.put(types.NamespacedName{Namespace: c.config.Namespace, Name: pod.name + "-channel"}, claimFacts{domain: facts.uid, allocated: true, node: m.Node, madeFor: pod, reserved: []podRef{pod}})
-		c.snap.Nodes = append(c.snap.Nodes, publisher.Node{Name: m.Node, Labels: map[string]string{topology.CliqueLabel: id, nodelabels.Count: "4", labelDomain: facts.uid}})
+		c.snap.Nodes = append(c.snap.Nodes, inputs.Node{Name: m.Node, Labels: map[string]string{topology.CliqueLabel: id, nodelabels.Count: "4", labelDomain: facts.uid}})
 		c.snap.Reports[m.Node] = &topology.Node{Name: m.Node, GPUs: make([]topology.GPU, 4), Domain: domain, IMEX: &topology.IMEX{ChannelMajor: &major, DaemonState: "READY"}}
 	}
 	for key, clique := range cliques {

@@ -16,6 +16,9 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 )
 
+// ListCommand prints the objects that count.
+const ListCommand = "kubectl get nodes,pods,resourceclaims,computedomains,computedomaincliques -A -o json"
+
 // Objects are the facts of a cluster's objects in JSON, as kubectl prints them.
 type Objects struct {
 	config  imex.Config

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
 // annotation is one Node's annotation that differs from the files.
 type annotation struct {
-	node      *Node
+	node      *inputs.Node
 	was, spec string
 }
 
@@ -26,7 +27,7 @@ type specSince struct {
 // annotateDue gives Nodes the annotations that go with the published files, once
 // slurmctld has had the time to load these, and returns when to come back before
 // that.
-func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]string, nodes map[string]*Node, published, now time.Time) (time.Time, error) {
+func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]string, nodes map[string]*inputs.Node, published, now time.Time) (time.Time, error) {
 	if !s.annotates() {
 		return time.Time{}, nil
 	}
@@ -139,12 +140,12 @@ func several(ctx context.Context, n int, do func(i int) error) []error {
 
 // otherAnnotates names the publication before s that takes the node too and
 // annotates it: a Node has one annotation.
-func (p *Publisher) otherAnnotates(s *state, n *Node) string {
+func (p *Publisher) otherAnnotates(s *state, n *inputs.Node) string {
 	for _, other := range p.states {
 		if other == s {
 			break
 		}
-		if *other.pub.Annotate && other.pub.release.DynamicTopology() && other.pub.takes(n) {
+		if *other.pub.Annotate && other.pub.release.DynamicTopology() && other.pub.rules.Takes(n) {
 			return other.pub.Name
 		}
 	}
@@ -153,7 +154,7 @@ func (p *Publisher) otherAnnotates(s *state, n *Node) string {
 
 // nameOverlaps adds a problem for each node that an earlier publication
 // annotates.
-func (p *Publisher) nameOverlaps(s *state, made *Made, nodes map[string]*Node) {
+func (p *Publisher) nameOverlaps(s *state, made *Made, nodes map[string]*inputs.Node) {
 	if s == p.states[0] {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -74,7 +75,7 @@ func TestAnnotationsDoNotStarve(t *testing.T) {
 	inBubble(t, store, complete(t, Publication{GoneAfter: Duration{Duration: time.Nanosecond}}), func() {
 		store.pass(time.Minute)
 		for i := range 20 {
-			store.change([]*Snapshot{without, whole}[i%2])
+			store.change([]*inputs.Snapshot{without, whole}[i%2])
 			store.pass(15 * time.Second)
 		}
 		if len(store.notes) < 71 || store.saves < 20 {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -19,7 +20,7 @@ import (
 )
 
 // largeFacts are 10,008 nodes in 556 racks.
-func largeFacts(b *testing.B, pub *Publication) Gathered {
+func largeFacts(b *testing.B, pub *Publication) inputs.Inputs {
 	b.Helper()
 	c, err := simulated.Parse("large.yaml", []byte(`
 groups:
@@ -32,7 +33,7 @@ groups:
 	if err != nil {
 		b.Fatal(err)
 	}
-	return Gather(pub, snapshotOf(c))
+	return pub.Inputs(snapshotOf(c))
 }
 
 func BenchmarkLarge(b *testing.B) {
@@ -97,13 +98,13 @@ func BenchmarkSlinky(b *testing.B) {
 	b.Run("name nodes", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			snap := &Snapshot{Nodes: make([]Node, count)}
-			workers := make([]Worker, count)
+			snap := &inputs.Snapshot{Nodes: make([]inputs.Node, count)}
+			workers := make([]inputs.Worker, count)
 			for i := range kept {
 				snap.Nodes[i].Name, workers[i] = kept[i].Worker.Node, kept[i].Worker
 			}
 			snap.AddWorkers(workers)
-			if g := Gather(&pub, snap); len(g.Facts) != count {
+			if g := pub.Inputs(snap); len(g.Facts) != count {
 				b.Fatal(len(g.Facts))
 			}
 		}
@@ -160,7 +161,7 @@ func kubeletNode(i int) *corev1.Node {
 func slurmdPod(i int) *corev1.Pod {
 	name := fmt.Sprintf("slurm-worker-gb200-%05d", i)
 	labels := map[string]string{"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker", "app.kubernetes.io/instance": "slurm-worker-gb200",
-		labelSlinkyCluster: "slurm", labelPodHostname: name, "nodeset.slinky.slurm.net/pod-name": name, labelScalingMode: "StatefulSet"}
+		"slinky.slurm.net/cluster": "slurm", "nodeset.slinky.slurm.net/pod-hostname": name, "nodeset.slinky.slurm.net/pod-name": name, "nodeset.slinky.slurm.net/scaling-mode": "StatefulSet"}
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "slurm", UID: types.UID(fmt.Sprintf("%036d", i)), ResourceVersion: fmt.Sprint(i), Labels: labels,
 		Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 2000)}},
 		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("gb200-%05d", i), Hostname: name, Containers: []corev1.Container{{Name: "slurmd"}}}}

@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
 // TestCapacityGoesMissing has kubelets, and nothing else, say which nodes have
 // GPUs, and device plugins that are restarted: published nodes stay.
 func TestCapacityGoesMissing(t *testing.T) {
-	site := func(gpus func(i int) int) *Snapshot {
+	site := func(gpus func(i int) int) *inputs.Snapshot {
 		snap := fabricOf(2, func(_ string, labels map[string]string) { delete(labels, "nvidia.com/gpu.count") })
 		for i := range snap.Nodes {
 			snap.Nodes[i].GPUs = gpus(i)

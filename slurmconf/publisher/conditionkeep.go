@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -17,7 +18,7 @@ import (
 type ConditionSetter interface {
 	// SetConditions writes these conditions of a Node and leaves its others alone. A
 	// Node that is gone is no error.
-	SetConditions(ctx context.Context, node string, conditions []Condition) error
+	SetConditions(ctx context.Context, node string, conditions []inputs.Condition) error
 }
 
 const (
@@ -112,7 +113,7 @@ func (p *Publisher) keepConditions(ctx context.Context) {
 // dueConditions are a Node's that differ.
 type dueConditions struct {
 	node       string
-	conditions []Condition
+	conditions []inputs.Condition
 }
 
 // refusal is since when, and how often, a Node's conditions could not be written.
@@ -121,7 +122,7 @@ type refusal struct {
 	times int
 }
 
-func (p *Publisher) writeConditions(ctx context.Context, snap *Snapshot, verdicts map[string]imex.Verdict, now time.Time) error {
+func (p *Publisher) writeConditions(ctx context.Context, snap *inputs.Snapshot, verdicts map[string]imex.Verdict, now time.Time) error {
 	c := &p.conditions
 	if c.setter == nil {
 		return nil
@@ -138,7 +139,7 @@ func (p *Publisher) writeConditions(ctx context.Context, snap *Snapshot, verdict
 		if v, judged := verdicts[n.Name]; judged {
 			verdict = &v
 		}
-		var differ []Condition
+		var differ []inputs.Condition
 		for _, want := range conditionsOf(snap.Reports[n.Name], c.driftOf(n.Name), verdict, n.Conditions) {
 			if have, is := n.Conditions[want.Type]; (!is || have != want) && (sure || want.Type != ConditionDrift) {
 				differ = append(differ, want)

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -18,13 +19,6 @@ const (
 	ConditionFabric = "QuoinFabricDegraded"
 	ConditionDrift  = "QuoinTopologyDrift"
 )
-
-// Condition is one of a Node's conditions. Reason is a CamelCase word.
-type Condition struct {
-	Type, Reason, Message string
-	// True says that something is wrong.
-	True bool
-}
 
 // maxConditionMessage bounds a condition's message, in bytes.
 const maxConditionMessage = 1000
@@ -37,8 +31,8 @@ func isOwnCondition(kind string) bool {
 // conditionsOf returns the conditions that a Node is to have by its report, by what
 // publications found of it and by the verdict on its membership, nil for none. What
 // nothing is known of is left out, and stays as it is; had are those that it has.
-func conditionsOf(report *topology.Node, drift []topology.Problem, verdict *imex.Verdict, had map[string]Condition) []Condition {
-	var out []Condition
+func conditionsOf(report *topology.Node, drift []topology.Problem, verdict *imex.Verdict, had map[string]inputs.Condition) []inputs.Condition {
+	var out []inputs.Condition
 	if verdict != nil {
 		out = append(out, membershipCondition(*verdict))
 	}
@@ -92,8 +86,8 @@ func isTrue(b *bool) bool { return b != nil && *b }
 
 // fabricCondition says how the NVLink fabric of a node's GPUs is. It is not known
 // where no GPU has said.
-func fabricCondition(report *topology.Node) (c Condition, known bool) {
-	c = Condition{Type: ConditionFabric, Reason: "NoFabric", Message: "no GPU has an NVLink fabric"}
+func fabricCondition(report *topology.Node) (c inputs.Condition, known bool) {
+	c = inputs.Condition{Type: ConditionFabric, Reason: "NoFabric", Message: "no GPU has an NVLink fabric"}
 	if report == nil {
 		return c, false
 	}
@@ -127,8 +121,8 @@ var driftReasons = map[string]bool{
 }
 
 // driftCondition says whether all say the same of a node's place.
-func driftCondition(drift []topology.Problem) Condition {
-	c := Condition{Type: ConditionDrift, Reason: "Agrees", Message: "hardware, labels and published files agree"}
+func driftCondition(drift []topology.Problem) inputs.Condition {
+	c := inputs.Condition{Type: ConditionDrift, Reason: "Agrees", Message: "hardware, labels and published files agree"}
 	if len(drift) == 0 {
 		return c
 	}

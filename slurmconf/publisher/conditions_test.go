@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -63,7 +64,7 @@ func TestDriftCondition(t *testing.T) {
 	}
 	label := topology.Problem{Node: "n", Reason: placement.ReasonCliqueDiffers, Message: "b"}
 	many := []topology.Problem{{Node: "n", Reason: placement.ReasonTwoCliques, Message: "a"}, label, label}
-	want := Condition{Type: ConditionDrift, True: true, Reason: placement.ReasonCliqueDiffers, Message: "b; a"}
+	want := inputs.Condition{Type: ConditionDrift, True: true, Reason: placement.ReasonCliqueDiffers, Message: "b; a"}
 	if diff := cmp.Diff(want, driftCondition(many)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -20,12 +21,12 @@ type lateStore struct {
 	order []string             // of the nodes that were written
 }
 
-func (s *lateStore) Snapshot(ctx context.Context) (*Snapshot, error) {
+func (s *lateStore) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	snap, err := s.memory.Snapshot(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.run = 0
-	late := &Snapshot{Nodes: slices.Clone(snap.Nodes), Reports: snap.Reports}
+	late := &inputs.Snapshot{Nodes: slices.Clone(snap.Nodes), Reports: snap.Reports}
 	slices.Reverse(late.Nodes) // the API server's are in no order
 	for i := range late.Nodes {
 		if n := &late.Nodes[i]; time.Now().Before(s.shows[n.Name]) {
@@ -35,7 +36,7 @@ func (s *lateStore) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return late, err
 }
 
-func (s *lateStore) SetConditions(ctx context.Context, node string, conditions []Condition) error {
+func (s *lateStore) SetConditions(ctx context.Context, node string, conditions []inputs.Condition) error {
 	time.Sleep(80 * time.Millisecond)
 	err := s.memory.SetConditions(ctx, node, conditions)
 	s.mu.Lock()
@@ -48,13 +49,13 @@ func (s *lateStore) SetConditions(ctx context.Context, node string, conditions [
 }
 
 // crowd is racks with so many more nodes that conditions take some turns.
-func crowd(t *testing.T) *Snapshot {
+func crowd(t *testing.T) *inputs.Snapshot {
 	t.Helper()
 	snap := racks(t)
 	report := snap.Reports[snap.Nodes[0].Name]
 	for i := range 4 * conditionsATurn {
 		name := fmt.Sprintf("x%04d", i)
-		snap.Nodes = append(snap.Nodes, Node{Name: name})
+		snap.Nodes = append(snap.Nodes, inputs.Node{Name: name})
 		snap.Reports[name] = &topology.Node{Name: name, GPUs: report.GPUs, Domain: report.Domain}
 	}
 	return snap

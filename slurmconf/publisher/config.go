@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -91,11 +91,8 @@ type Publication struct {
 	// waits for approval. 1 turns that off. With 0 a single node may still change.
 	MaxChange *float64 `yaml:"maxChange" unit:"share, 0 to 1"`
 
-	release   slurmconf.Release
-	selector  labels.Selector
-	slurmName func(*Node) string
-	names     *slinkyCluster // whose pods say the Slurm names, nil where none do
-	workers   *slinkyCluster // whose pods choose the nodes, nil where none do
+	release slurmconf.Release
+	rules   inputs.Rules
 }
 
 // Selection chooses nodes. The zero value takes all.
@@ -216,6 +213,14 @@ func (p *Publication) tiers() int {
 	}
 	return len(p.TierLabels)
 }
+
+// Inputs returns what the snapshot says of the nodes that the publication takes. The
+// publication is complete.
+func (p *Publication) Inputs(snap *inputs.Snapshot) inputs.Inputs { return p.rules.Gather(snap) }
+
+// FromLists adapts the publication to objects that come from a list and are not watched,
+// as inputs.Rules.FromLists says.
+func (p *Publication) FromLists() { p.rules.FromLists() }
 
 // labelKeys name the labels that say where a node is.
 func (p *Publication) labelKeys() nodelabels.Keys {

@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -59,8 +58,6 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("publication %q: %s: %s", e.Name, e.Key, e.Message)
 }
 
-const wantedKey = "letters, digits, '-', '_' and '.', a letter or digit at both ends, 63 at most, after a DNS name and a '/' if one belongs to it"
-
 // check says what is wrong with a completed publication, and what is allowed.
 func (p *Publication) check() []*FieldError {
 	var wrong []*FieldError
@@ -79,9 +76,6 @@ func (p *Publication) check() []*FieldError {
 	if p.Format != "conf" && p.Format != "yaml" {
 		bad("format", p.Format, "conf or yaml")
 	}
-	if p.selector, err = labels.Parse(p.Nodes.Selector); err != nil {
-		bad("nodes.selector", p.Nodes.Selector, "a label selector such as key=value: "+err.Error())
-	}
 	if len(validation.IsDNS1123Label(p.Namespace)) > 0 {
 		bad("namespace", p.Namespace, "up to 63 lower-case letters, digits and dashes, no dash at an end")
 	}
@@ -92,48 +86,11 @@ func (p *Publication) check() []*FieldError {
 		bad("topology", p.Topology, "auto, block or tree")
 	}
 	p.checkPlaces(fail, bad)
-	p.checkSlinky(bad)
-	p.checkNames(fail, bad)
-	p.checkLabels(bad)
+	p.rules = inputs.NewRules(inputs.Config{Selector: p.Nodes.Selector, Slinky: p.Nodes.Slinky, SlurmNames: p.SlurmNames, Namespace: p.Namespace,
+		Labels: p.labelKeys(), ResourceSlices: p.ResourceSlices}, fail)
 	p.checkGres(fail, bad)
 	p.checkNumbers(fail, bad)
 	return wrong
-}
-
-// checkNames checks how nodes are called in Slurm, and keeps the function that says so.
-func (p *Publication) checkNames(fail func(key, message string), bad func(key string, value any, want string)) {
-	var err error
-	p.slurmName = slurmNamer(p.SlurmNames)
-	if isPattern(p.SlurmNames) {
-		if p.slurmName, err = patternNamer(p.SlurmNames); err != nil {
-			fail("slurmNames", err.Error())
-		}
-	}
-	_, key, of := strings.Cut(p.SlurmNames, ":")
-	switch {
-	case p.bySlinky(), isPattern(p.SlurmNames):
-	case p.slurmName == nil:
-		bad("slurmNames", p.SlurmNames, "short, full, label:KEY, annotation:KEY, s/REGEXP/REPLACEMENT/, slinky, slinky:CONTROLLER or slinky:NAMESPACE/CONTROLLER")
-	case of && len(validation.IsQualifiedName(strings.ToLower(key))) > 0:
-		bad("slurmNames", p.SlurmNames, "a key after the colon that is "+wantedKey)
-	}
-}
-
-// checkLabels checks which labels say where nodes are.
-func (p *Publication) checkLabels(bad func(key string, value any, want string)) {
-	for _, keys := range []struct {
-		key    string
-		labels []string
-	}{{"domainLabels", p.DomainLabels}, {"tierLabels", p.TierLabels}} {
-		for _, label := range keys.labels {
-			if len(validation.IsQualifiedName(label)) > 0 {
-				bad(keys.key, label, wantedKey)
-			}
-		}
-	}
-	if len(p.TierLabels) > 1 && slices.Contains(p.TierLabels, nodelabels.Auto) {
-		bad("tierLabels", nodelabels.Auto, "it alone, or the keys of one source, nearest first")
-	}
 }
 
 // checkNumbers checks times, shares and sizes.
@@ -206,21 +163,4 @@ func (p *Publication) checkGres(fail func(key, message string), bad func(key str
 	default:
 		bad("gres.autoDetect", p.Gres.AutoDetect, "off, nvidia, nvml, full, or nothing to list the GPUs of nodes with a report")
 	}
-}
-
-// slurmNamer returns the function that names a node in Slurm, nil where none is
-// called so.
-func slurmNamer(how string) func(*Node) string {
-	kind, key, _ := strings.Cut(how, ":")
-	switch {
-	case how == "short":
-		return func(n *Node) string { s, _, _ := strings.Cut(n.Name, "."); return s }
-	case how == "full":
-		return func(n *Node) string { return n.Name }
-	case kind == "label" && key != "":
-		return func(n *Node) string { return n.Labels[key] }
-	case kind == "annotation" && key != "":
-		return func(n *Node) string { return n.Annotations[key] }
-	}
-	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -144,11 +145,11 @@ func (s *DirStore) Ready(context.Context) error {
 // Snapshot implements Source. Reports are parsed again only when their file
 // changed. The open folder is read, not its path: a folder that is moved away
 // during the reading still gives all its reports.
-func (s *DirStore) Snapshot(context.Context) (*Snapshot, error) {
+func (s *DirStore) Snapshot(context.Context) (*inputs.Snapshot, error) {
 	reports, err := os.OpenRoot(filepath.Join(s.dir, reportsFolder))
 	if errors.Is(err, fs.ErrNotExist) {
 		clear(s.parsed)
-		return &Snapshot{Reports: map[string]*topology.Node{}}, nil
+		return &inputs.Snapshot{Reports: map[string]*topology.Node{}}, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("read reports: %w", err)
 	}
@@ -156,12 +157,12 @@ func (s *DirStore) Snapshot(context.Context) (*Snapshot, error) {
 	return s.snapshot(reports)
 }
 
-func (s *DirStore) snapshot(reports *os.Root) (*Snapshot, error) {
+func (s *DirStore) snapshot(reports *os.Root) (*inputs.Snapshot, error) {
 	entries, err := fs.ReadDir(reports.FS(), ".")
 	if err != nil {
 		return nil, fmt.Errorf("read reports: %w", err)
 	}
-	snap := &Snapshot{Reports: make(map[string]*topology.Node, len(entries))}
+	snap := &inputs.Snapshot{Reports: make(map[string]*topology.Node, len(entries))}
 	seen := make(map[string]bool, len(entries))
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), ".json")
@@ -213,8 +214,8 @@ func (s *DirStore) report(reports *os.Root, file string) (*topology.Node, error)
 }
 
 // node reads a node's labels, if somebody wrote them, and our annotation.
-func (s *DirStore) node(name string) (Node, error) {
-	n := Node{Name: name, Annotations: map[string]string{}}
+func (s *DirStore) node(name string) (inputs.Node, error) {
+	n := inputs.Node{Name: name, Annotations: map[string]string{}}
 	data, err := os.ReadFile(filepath.Join(s.dir, nodesFolder, name+".json"))
 	if err == nil {
 		var meta struct {
@@ -227,7 +228,7 @@ func (s *DirStore) node(name string) (Node, error) {
 		n.Labels = meta.Labels
 		maps.Copy(n.Annotations, meta.Annotations)
 		if meta.PodHostname != "" {
-			n.Workers = []Worker{{Node: name, Cluster: meta.Cluster, Hostname: meta.PodHostname}}
+			n.Workers = []inputs.Worker{{Node: name, Cluster: meta.Cluster, Hostname: meta.PodHostname}}
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return n, err

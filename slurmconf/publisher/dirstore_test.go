@@ -251,7 +251,7 @@ func TestDirStoreWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	pub := complete(t, Publication{SlurmNames: "slinky:slurm"})[0]
-	if g := Gather(&pub, snap); len(g.Facts) != 1 || g.Facts[0].Name != "gb200-007" || g.Facts[0].SlurmName != "gpu-7" {
+	if g := pub.Inputs(snap); len(g.Facts) != 1 || g.Facts[0].Name != "gb200-007" || g.Facts[0].SlurmName != "gpu-7" {
 		t.Errorf("%+v, want gb200-007 as gpu-7", g.Facts)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -33,11 +34,11 @@ type driftHistory struct {
 	// annotations says that this pass has come as far as the Nodes' annotations.
 	annotations bool
 	// nodes are those of this pass, by Slurm name.
-	nodes map[string]*Node
+	nodes map[string]*inputs.Node
 }
 
 // begin takes what a pass has planned.
-func (h *driftHistory) begin(made *Made, nodes map[string]*Node) {
+func (h *driftHistory) begin(made *Made, nodes map[string]*inputs.Node) {
 	h.problems, h.nodes = driftOf(made), nodes
 }
 
@@ -57,7 +58,7 @@ type difference struct {
 
 // differs notes what Slurm is told of a node. A publisher that has just started goes on
 // from what the Node's condition says.
-func (h *driftHistory) differs(n *Node, reason string, d difference) {
+func (h *driftHistory) differs(n *inputs.Node, reason string, d difference) {
 	key := differing{n.Name, reason}
 	was, stood := h.last[key]
 	switch {
@@ -76,11 +77,11 @@ func (h *driftHistory) differs(n *Node, reason string, d difference) {
 
 // annotationStays notes again that the annotation of a Node differs, which its condition
 // says by now: also where it was the publisher before that found it.
-func (h *driftHistory) annotationStays(n *Node, now time.Time) {
+func (h *driftHistory) annotationStays(n *inputs.Node, now time.Time) {
 	key := differing{n.Name, ReasonAnnotationDiffers}
 	d := h.last[key]
 	if h.last == nil {
-		d = difference{said: n.Conditions[ConditionDrift].annotationDrift(), since: now.Add(-driftAfter)}
+		d = difference{said: annotationDrift(n.Conditions[ConditionDrift]), since: now.Add(-driftAfter)}
 		if d.said == "" {
 			return
 		}
@@ -95,7 +96,7 @@ const saysAnnotation = "its annotation " + SpecAnnotation + " says "
 
 // annotationDrift is what the condition says of an annotation that differs, empty for
 // nothing. The reason of it is before all others, and so is the message.
-func (c Condition) annotationDrift() string {
+func annotationDrift(c inputs.Condition) string {
 	if !c.True || !strings.HasPrefix(c.Message, saysAnnotation) {
 		return ""
 	}
@@ -192,7 +193,7 @@ func (p *Publisher) annotationsStay(s *state, now time.Time) {
 
 // filesDiffer notes which nodes the published files have elsewhere than specs. Where
 // nothing is published Slurm is told nothing.
-func (s *state) filesDiffer(prev *Previous, specs map[string]string, nodes map[string]*Node, why difference) {
+func (s *state) filesDiffer(prev *Previous, specs map[string]string, nodes map[string]*inputs.Node, why difference) {
 	if prev.Topology == nil {
 		return
 	}
@@ -218,7 +219,7 @@ func unwritten(p *Publication, err error, now time.Time) difference {
 // foreignDiffer compares files that somebody else wrote, theirs, from which nothing is
 // made, with a plan that goes on from prev: it may be the same. It returns when to come
 // back for what waits.
-func (p *Publisher) foreignDiffer(s *state, snap *Snapshot, prev, theirs *Previous, why difference) time.Time {
+func (p *Publisher) foreignDiffer(s *state, snap *inputs.Snapshot, prev, theirs *Previous, why difference) time.Time {
 	g, made, wake, err := p.plan(s, snap, prev, why.since)
 	if err != nil {
 		return wake
@@ -226,12 +227,12 @@ func (p *Publisher) foreignDiffer(s *state, snap *Snapshot, prev, theirs *Previo
 	if theirs != prev {
 		s.nodes.rename(&g, theirs)
 	}
-	s.nodes.drift.begin(made, g.nodes)
-	s.filesDiffer(theirs, made.Specs, g.nodes, why)
+	s.nodes.drift.begin(made, g.Nodes)
+	s.filesDiffer(theirs, made.Specs, g.Nodes, why)
 	return wake
 }
 
 // annotationDiffers notes a node whose annotation is not as it is to be, for err.
-func (s *state) annotationDiffers(n *Node, is, want string, err error, now time.Time) {
+func (s *state) annotationDiffers(n *inputs.Node, is, want string, err error, now time.Time) {
 	s.nodes.drift.differs(n, ReasonAnnotationDiffers, difference{is: is, want: want, cause: "it cannot be written", detail: err.Error(), since: now})
 }

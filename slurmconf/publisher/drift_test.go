@@ -10,13 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // racksMoved are the racks after the first nodes were put into the second one, where
 // their agents have read it twice.
-func racksMoved(t testing.TB, first int) *Snapshot {
+func racksMoved(t testing.TB, first int) *inputs.Snapshot {
 	t.Helper()
 	var faults []simulated.Fault
 	for i := range first {
@@ -191,7 +192,7 @@ func TestUnwrittenFilesDrift(t *testing.T) {
 
 // TestDriftByLabels has nodes whose labels are all that is known drift and agree again.
 func TestDriftByLabels(t *testing.T) {
-	bare := func(snap *Snapshot) *Snapshot {
+	bare := func(snap *inputs.Snapshot) *inputs.Snapshot {
 		snap.Reports = nil
 		return snap
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
 // TestAnnotationsDrift has annotations stay that are not as the published files are:
@@ -70,7 +72,7 @@ func TestDriftOfAnnotationsStays(t *testing.T) {
 // TestForeignAnnotationDrifts leaves a node without a place an annotation that names one.
 func TestForeignAnnotationDrifts(t *testing.T) {
 	snap := racks(t)
-	snap.Nodes = append(snap.Nodes, Node{Name: "cpu-1"})
+	snap.Nodes = append(snap.Nodes, inputs.Node{Name: "cpu-1"})
 	store := newMemory(snap)
 	store.keeps = map[string]bool{"cpu-1": true}
 	store.notes["cpu-1"] = "other:leaf9"
@@ -89,7 +91,7 @@ func TestForeignAnnotationDrifts(t *testing.T) {
 // TestLeftAnnotationIsNoDrift has a node leave the publication whose annotation stays, for
 // it is another's by now: that is no more this publication's to judge.
 func TestLeftAnnotationIsNoDrift(t *testing.T) {
-	site := func(team string) *Snapshot {
+	site := func(team string) *inputs.Snapshot {
 		snap := racks(t)
 		for i := range snap.Nodes {
 			snap.Nodes[i].Labels["team"] = "red"

@@ -20,7 +20,7 @@ func TestNothingDriftsAtRest(t *testing.T) {
 		for _, site := range []string{"gb200-nvl72x4", "mixed", "hgx-h100"} {
 			t.Run(name+" "+site, func(t *testing.T) {
 				pub := complete(t, p)[0]
-				g := Gather(&pub, snapshotOf(openCluster(t, site)))
+				g := pub.Inputs(snapshotOf(openCluster(t, site)))
 				made, err := Make(&pub, g, Previous{})
 				if err != nil {
 					t.Fatal(err)
@@ -36,7 +36,7 @@ func TestNothingDriftsAtRest(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := &state{pub: &pub}
-				s.filesDiffer(&prev, made.Specs, g.nodes, difference{})
+				s.filesDiffer(&prev, made.Specs, g.Nodes, difference{})
 				if len(made.Specs) == 0 || len(s.nodes.drift.found) != 0 {
 					t.Errorf("%d nodes have places, differences %v", len(made.Specs), s.nodes.drift.found)
 				}
@@ -69,7 +69,7 @@ func BenchmarkDrift(b *testing.B) {
 			s := &state{pub: &pub}
 			for b.Loop() {
 				s.nodes.drift.problems = map[string][]topology.Problem{}
-				s.filesDiffer(&prev, specs, g.nodes, heldFor(&pub, "BigChange", now))
+				s.filesDiffer(&prev, specs, g.Nodes, heldFor(&pub, "BigChange", now))
 				if all, _ := s.nodes.drift.take(now.Add(driftAfter)); name == "all" && len(all) != len(specs) {
 					b.Fatal(len(all))
 				}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
 // A chart's seed, with which slurmctld can start before anything is known.
@@ -191,7 +193,7 @@ func TestHoldingIsSaidOnceAMinute(t *testing.T) {
 // annotation that it never had.
 func TestForeignAnnotationOfUnplacedNode(t *testing.T) {
 	snap := racks(t)
-	snap.Nodes = append(snap.Nodes, Node{Name: "cpu-1"})
+	snap.Nodes = append(snap.Nodes, inputs.Node{Name: "cpu-1"})
 	store := newMemory(snap)
 	store.keeps = map[string]bool{"cpu-1": true}
 	store.notes["cpu-1"] = "other:leaf9"

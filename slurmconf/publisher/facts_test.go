@@ -10,53 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-func TestGatherNames(t *testing.T) {
-	long := strings.Repeat("n", 65)
-	for _, tt := range []struct{ names, node, value, want, reason string }{
-		{"short", "n1.example.com", "", "n1", ""},
-		{"full", "n1.example.com", "", "n1.example.com", ""},
-		{"full", long, "", "", ReasonBadSlurmName},
-		{"short", "default", "", "", ReasonBadSlurmName},
-		{"short", "n1234567890123456789", "", "", ReasonBadSlurmName},
-		{"short", ".n1", "", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", "x_1", "x_1", ""},
-		{"annotation:sn", "n1", "", "", ReasonNoSlurmName},
-		{"label:sn", "n1", "", "", ReasonNoSlurmName},
-		{"label:sn", "n1", "x-1", "x-1", ""},
-		{"annotation:sn", "n1", "x[1-5],n2", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", "x1,x2", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", "a b", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", "k#1", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", "a\nb", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", "a{b}", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", "Default", "", ReasonBadSlurmName},
-		{"annotation:sn", "n1", strings.Repeat("x", 300), "", ReasonBadSlurmName},
-	} {
-		t.Run(tt.names+" "+tt.node+" "+tt.value, func(t *testing.T) {
-			pub := complete(t, Publication{SlurmNames: tt.names})[0]
-			values := map[string]string{"sn": tt.value}
-			g := Gather(&pub, &Snapshot{Nodes: []Node{{Name: tt.node, Labels: values, Annotations: values}}})
-			if tt.reason == "" {
-				if len(g.Unnamed) > 0 || len(g.Facts) != 1 || g.Facts[0].SlurmName != tt.want {
-					t.Errorf("facts %+v, without a name %v: want %s", g.Facts, g.Unnamed, tt.want)
-				}
-				return
-			}
-			if len(g.Facts) > 0 || len(g.Unnamed) != 1 || g.Unnamed[0].Node != tt.node || g.Unnamed[0].Reason != tt.reason ||
-				!strings.Contains(g.Unnamed[0].Message, fmt.Sprintf("%q", tt.value[:min(10, len(tt.value))])[:1]) && tt.value != "" {
-				t.Errorf("facts %+v, without a name %v: want %s of %s with the value", g.Facts, g.Unnamed, tt.reason, tt.node)
-			}
-		})
-	}
-}
-
 // named are the racks, whose nodes are called by their label sn as others maps
 // them, else by their own name.
-func named(t *testing.T, others map[string]string) *Snapshot {
+func named(t *testing.T, others map[string]string) *inputs.Snapshot {
 	t.Helper()
 	snap := racks(t)
 	for i := range snap.Nodes {
@@ -99,12 +60,12 @@ func TestMakeNamesTheNameless(t *testing.T) {
 			snap.Nodes[i].Annotations = map[string]string{"sn": "s" + snap.Nodes[i].Name}
 		}
 	}
-	made, err := Make(&pub, Gather(&pub, snap), Previous{})
+	made, err := Make(&pub, pub.Inputs(snap), Previous{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const message = "no annotation sn says its name in Slurm"
-	if diff := cmp.Diff([]topology.Problem{{Node: "gb200-005", Reason: ReasonNoSlurmName, Message: message}}, made.Problems); diff != "" {
+	if diff := cmp.Diff([]topology.Problem{{Node: "gb200-005", Reason: inputs.ReasonNoSlurmName, Message: message}}, made.Problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 	if want := "gb200-005: NoSlurmName: " + message; made.LeftOut != want {
@@ -114,10 +75,10 @@ func TestMakeNamesTheNameless(t *testing.T) {
 
 // without are the racks, called by their label sn, after some nodes have lost it
 // or have gone.
-func without(t *testing.T, nameless, gone string) *Snapshot {
+func without(t *testing.T, nameless, gone string) *inputs.Snapshot {
 	t.Helper()
 	snap := named(t, map[string]string{nameless: ""})
-	snap.Nodes = slices.DeleteFunc(snap.Nodes, func(n Node) bool { return n.Name == gone })
+	snap.Nodes = slices.DeleteFunc(snap.Nodes, func(n inputs.Node) bool { return n.Name == gone })
 	delete(snap.Reports, gone)
 	return snap
 }
@@ -138,7 +99,7 @@ func TestNodeLosesItsSlurmName(t *testing.T) {
 					t.Errorf("a node lost its name and something changed (-was +is):\n%s", diff)
 				}
 				snap := named(t, map[string]string{"gb200-002": name})
-				snap.Nodes = slices.DeleteFunc(snap.Nodes, func(n Node) bool { return n.Name == "gb200-040" })
+				snap.Nodes = slices.DeleteFunc(snap.Nodes, func(n inputs.Node) bool { return n.Name == "gb200-040" })
 				store.change(snap)
 				store.pass(5 * time.Minute)
 				if got := topologyOf(store); got != before.Files["topology.yaml"] {
@@ -163,21 +124,21 @@ func TestNamelessAtAStart(t *testing.T) {
 	inBubble(t, store, pubs, func() { store.pass(time.Hour) })
 	before := topologyOf(store)
 	leaves := strings.ReplaceAll(before, "gb200-[001-018]", "gb200-[001-006,008-018]")
-	cpu := Node{Name: "cpu-1", Labels: map[string]string{}}
+	cpu := inputs.Node{Name: "cpu-1", Labels: map[string]string{}}
 	for _, tt := range []struct {
 		name         string
 		nameless     string
 		gone, at     string // "start" or "later"
-		with         []Node
+		with         []inputs.Node
 		want, reason string
 	}{
-		{"one lost its name", "gb200-002", "", "start", nil, before, ReasonNoSlurmName},
-		{"one lost its name, another has gone", "gb200-002", "gb200-007", "start", nil, before, ReasonNoSlurmName},
-		{"one has gone, one without GPUs never had a name", "", "gb200-007", "start", []Node{cpu}, leaves, ReasonNoSlurmName},
-		{"a stranger with GPUs is there before one goes", "", "gb200-007", "later", []Node{{Name: "other", Labels: map[string]string{nodelabels.Count: "8"}}}, leaves, ReasonNoSlurmName},
+		{"one lost its name", "gb200-002", "", "start", nil, before, inputs.ReasonNoSlurmName},
+		{"one lost its name, another has gone", "gb200-002", "gb200-007", "start", nil, before, inputs.ReasonNoSlurmName},
+		{"one has gone, one without GPUs never had a name", "", "gb200-007", "start", []inputs.Node{cpu}, leaves, inputs.ReasonNoSlurmName},
+		{"a stranger with GPUs is there before one goes", "", "gb200-007", "later", []inputs.Node{{Name: "other", Labels: map[string]string{nodelabels.Count: "8"}}}, leaves, inputs.ReasonNoSlurmName},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			with := func(gone string) *Snapshot {
+			with := func(gone string) *inputs.Snapshot {
 				snap := without(t, tt.nameless, gone)
 				snap.Nodes = append(snap.Nodes, tt.with...)
 				return snap
@@ -215,7 +176,7 @@ func TestNamelessAtAStart(t *testing.T) {
 // another takes all nodes anyway, or another takes it from then on, or the
 // publisher has just started and does not know.
 func TestNodeIsUnselected(t *testing.T) {
-	site := func(cluster string) *Snapshot {
+	site := func(cluster string) *inputs.Snapshot {
 		snap := racks(t)
 		for i := range snap.Nodes {
 			snap.Nodes[i].Labels["sc"] = "a"
@@ -267,7 +228,7 @@ func TestNodeIsUnselected(t *testing.T) {
 // TestRestartTakesAnnotationsBack ends the publisher between the files that a
 // node has left and its annotation.
 func TestRestartTakesAnnotationsBack(t *testing.T) {
-	site := func(label string) *Snapshot {
+	site := func(label string) *inputs.Snapshot {
 		snap := racks(t)
 		for i := range snap.Nodes {
 			snap.Nodes[i].Labels["sc"] = "a"

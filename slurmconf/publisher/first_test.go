@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -41,7 +42,7 @@ func TestFirstPublicationWaitsForLateAgents(t *testing.T) {
 		"no wait":         {Publication{}, []int{1, 2, 3, 4, 5, 6, 6}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := newMemory(&Snapshot{})
+			store := newMemory(&inputs.Snapshot{})
 			inBubble(t, store, complete(t, tt.pub), func() {
 				for i, want := range tt.want {
 					if i < 6 {
@@ -91,8 +92,8 @@ func TestFirstBlocksAreNoSurprise(t *testing.T) {
 
 // reported is the whole site as long as only n of each group of nodes have sent
 // their report.
-func reported(whole *Snapshot, n, group int) *Snapshot {
-	snap := &Snapshot{Nodes: slices.Clone(whole.Nodes), Reports: map[string]*topology.Node{}}
+func reported(whole *inputs.Snapshot, n, group int) *inputs.Snapshot {
+	snap := &inputs.Snapshot{Nodes: slices.Clone(whole.Nodes), Reports: map[string]*topology.Node{}}
 	for i, node := range whole.Nodes {
 		if i%group < n {
 			snap.Reports[node.Name] = whole.Reports[node.Name]

@@ -21,7 +21,7 @@ func (s *state) tooMuch(prev Previous, was *Published, made *Made) (reason, what
 		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%", len(nodes), of, 100**s.pub.MaxChange)
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
-	if of := len(prev.Topology.Places()); !s.pub.bySlinky() && !s.allowed(prev.renamed, of) {
+	if of := len(prev.Topology.Places()); !s.pub.rules.BySlinky() && !s.allowed(prev.renamed, of) {
 		return "BigChange", fmt.Sprintf("%d of %d nodes would be called otherwise, more than %.0f %%", prev.renamed, of, 100**s.pub.MaxChange)
 	}
 	if was.Files["gres.conf"] != made.Files["gres.conf"] {

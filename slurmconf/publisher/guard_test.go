@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -77,7 +78,7 @@ func TestHeldIsSaidOnce(t *testing.T) {
 }
 
 func TestGresChangesAreGuarded(t *testing.T) {
-	site := func(product string) *Snapshot {
+	site := func(product string) *inputs.Snapshot {
 		snap := racks(t)
 		for _, n := range snap.Reports {
 			for i := range n.GPUs {
@@ -88,7 +89,7 @@ func TestGresChangesAreGuarded(t *testing.T) {
 	}
 	withAlone := site("NVIDIA GB200") // a node that is in gres.conf and in no topology
 	minor := 0
-	withAlone.Nodes = append(withAlone.Nodes, Node{Name: "alone"})
+	withAlone.Nodes = append(withAlone.Nodes, inputs.Node{Name: "alone"})
 	withAlone.Reports["alone"] = &topology.Node{Name: "alone", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor, Product: "NVIDIA L4",
 		Fabric: topology.Fabric{State: topology.FabricNotSupported}}}}
 	store := newMemory(withAlone)
@@ -124,10 +125,10 @@ func TestLastGoodStays(t *testing.T) {
 		after  func(*memory)
 		reason string
 	}{
-		{"no node", func(m *memory) { m.change(&Snapshot{}) }, "NothingToPublish"},
+		{"no node", func(m *memory) { m.change(&inputs.Snapshot{}) }, "NothingToPublish"},
 		{"two nodes of one Slurm name", func(m *memory) {
 			s := racks(t)
-			s.Nodes = append(s.Nodes, Node{Name: "gb200-001.other.example"})
+			s.Nodes = append(s.Nodes, inputs.Node{Name: "gb200-001.other.example"})
 			m.change(s)
 		}, "NoPlan"},
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -27,7 +28,7 @@ type nodeHistory struct {
 
 // see notes which Node has which Slurm name, and returns those of the names that
 // none has.
-func (h *nodeHistory) see(g *Gathered, names []string) (missing []string) {
+func (h *nodeHistory) see(g *gathered, names []string) (missing []string) {
 	owners := g.named()
 	for _, name := range names {
 		if _, ok := owners[name]; ok {
@@ -43,7 +44,7 @@ func (h *nodeHistory) see(g *Gathered, names []string) (missing []string) {
 }
 
 // named returns the Nodes' names by their Slurm names.
-func (g *Gathered) named() map[string]string {
+func (g *gathered) named() map[string]string {
 	nodes := make(map[string]string, len(g.Facts))
 	for i := range g.Facts {
 		nodes[g.Facts[i].SlurmName] = g.Facts[i].Name
@@ -52,14 +53,14 @@ func (g *Gathered) named() map[string]string {
 }
 
 // seeOthers notes which other publications take the nodes too.
-func (h *nodeHistory) seeOthers(all []*state, s *state, g *Gathered, missing []string) {
+func (h *nodeHistory) seeOthers(all []*state, s *state, g *gathered, missing []string) {
 	if len(all) == 1 {
 		return
 	}
 	others := make(map[string][]*state)
-	for _, n := range g.nodes {
+	for _, n := range g.Nodes {
 		for _, other := range all {
-			if other != s && other.pub.takes(n) {
+			if other != s && other.pub.rules.Takes(n) {
 				others[n.Name] = append(others[n.Name], other)
 			}
 		}
@@ -75,8 +76,8 @@ func (h *nodeHistory) seeOthers(all []*state, s *state, g *Gathered, missing []s
 
 // perhapsPublished names a node without a Slurm name that may be one of the
 // missing ones of which nobody remembers the Node, empty when there is none.
-func (s *state) perhapsPublished(g *Gathered, snap *Snapshot, missing []string) string {
-	if s.pub.bySlinky() { // a node without a worker pod is no Slurm node
+func (s *state) perhapsPublished(g *gathered, snap *inputs.Snapshot, missing []string) string {
+	if s.pub.rules.BySlinky() { // a node without a worker pod is no Slurm node
 		return ""
 	}
 	sure := true // of every missing one its Node is known
@@ -88,7 +89,7 @@ func (s *state) perhapsPublished(g *Gathered, snap *Snapshot, missing []string) 
 	strangers := map[string]bool{}
 	perhaps := ""
 	for _, problem := range g.Unnamed {
-		n := g.unnamed[problem.Node]
+		n := g.Nameless[problem.Node]
 		switch {
 		case owns[n.Name]:
 		case sure || s.nodes.strangers[n.Name]:
@@ -102,16 +103,16 @@ func (s *state) perhapsPublished(g *Gathered, snap *Snapshot, missing []string) 
 }
 
 // mayHaveGPUs reports whether anything says that the node could be in a file.
-func (p *Publication) mayHaveGPUs(n *Node, snap *Snapshot) bool {
+func (p *Publication) mayHaveGPUs(n *inputs.Node, snap *inputs.Snapshot) bool {
 	l := nodelabels.Read(n.Labels, p.labelKeys())
 	return snap.Reports[n.Name] != nil || l.GPUs > 0 || n.GPUs > 0 || l.Product != "" || l.NamesDomain() || len(l.Problems) > 0 || n.Annotations[SpecAnnotation] != ""
 }
 
 // unselected returns by Slurm name the Nodes that the publication does not take
 // and that have one; where pods say the names, also those that had a missing one.
-func (s *state) unselected(snap *Snapshot, missing []string) map[string]*Node {
-	elsewhere := s.pub.unselected(snap)
-	if !s.pub.bySlinky() {
+func (s *state) unselected(snap *inputs.Snapshot, missing []string) map[string]*inputs.Node {
+	elsewhere := s.pub.rules.Unselected(snap)
+	if !s.pub.rules.BySlinky() {
 		return elsewhere
 	}
 	had := make(map[string]string, len(missing))
@@ -124,7 +125,7 @@ func (s *state) unselected(snap *Snapshot, missing []string) map[string]*Node {
 		return elsewhere
 	}
 	for i := range snap.Nodes {
-		if n := &snap.Nodes[i]; had[n.Name] != "" && !s.pub.takes(n) {
+		if n := &snap.Nodes[i]; had[n.Name] != "" && !s.pub.rules.Takes(n) {
 			elsewhere[had[n.Name]] = n
 		}
 	}
@@ -134,7 +135,7 @@ func (s *state) unselected(snap *Snapshot, missing []string) map[string]*Node {
 // rename carries the published names on to those that the Nodes have now, for a
 // Node that is called otherwise is the same machine in the same place. It returns
 // the published names as they are then.
-func (h *nodeHistory) rename(g *Gathered, prev *Previous) []string {
+func (h *nodeHistory) rename(g *gathered, prev *Previous) []string {
 	names := prev.nodes()
 	now := make(map[string]string, len(g.Facts)) // Node -> Slurm name
 	for name, node := range g.named() {
@@ -149,7 +150,7 @@ func (h *nodeHistory) rename(g *Gathered, prev *Previous) []string {
 	}
 	to := map[string]string{}
 	for node, was := range h.published {
-		if is := now[node]; is != "" && is != was && inFiles[was] && !g.pending[was] {
+		if is := now[node]; is != "" && is != was && inFiles[was] && !g.Pending[was] {
 			to[was] = is
 		}
 	}
@@ -170,14 +171,14 @@ func (h *nodeHistory) rename(g *Gathered, prev *Previous) []string {
 }
 
 // wrote notes that the files now have the names that the Nodes have.
-func (h *nodeHistory) wrote(g *Gathered) {
+func (h *nodeHistory) wrote(g *gathered) {
 	h.published = make(map[string]string, len(h.owners))
 	for name, node := range h.owners {
-		if g.nodes[name] == nil { // missing, and still in the files or soon out of them
+		if g.Nodes[name] == nil { // missing, and still in the files or soon out of them
 			h.published[node] = name
 		}
 	}
-	for name, n := range g.nodes {
+	for name, n := range g.Nodes {
 		h.published[n.Name] = name
 	}
 }

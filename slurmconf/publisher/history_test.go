@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
@@ -79,7 +80,8 @@ func TestSlinkyShuffles(t *testing.T) {
 		store.change(p.on(t))
 		store.pass(time.Minute)
 		text, held := topologyOf(store), store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]
-		plan, err := Make(&complete(t, Publication{SlurmNames: "slinky:a"})[0], Gather(&complete(t, Publication{SlurmNames: "slinky:a"})[0], p.on(t)), Previous{})
+		pub := complete(t, Publication{SlurmNames: "slinky:a"})[0]
+		plan, err := Make(&pub, pub.Inputs(p.on(t)), Previous{})
 		if err != nil || held != "" {
 			t.Fatalf("%v; held %q", err, held)
 		}
@@ -180,7 +182,7 @@ func TestRenamePrevious(t *testing.T) {
 		{"a publisher that has just started", nil, map[string]string{"A": "x", "B": "b"}, "", "a b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			g := Gathered{pending: map[string]bool{tt.pending: true}}
+			g := gathered{Inputs: inputs.Inputs{Pending: map[string]bool{tt.pending: true}}}
 			for node, name := range tt.now {
 				g.Facts = append(g.Facts, topology.Facts{Name: node, SlurmName: name})
 			}

@@ -9,12 +9,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
 // SetConditions implements ConditionSetter. A condition that stays true, or false,
 // keeps its time of transition.
-func (s *KubeStore) SetConditions(ctx context.Context, node string, conditions []Condition) error {
-	had := map[string]Condition{}
+func (s *KubeStore) SetConditions(ctx context.Context, node string, conditions []inputs.Condition) error {
+	had := map[string]inputs.Condition{}
 	if obj, known, err := s.nodes.GetByKey(node); err == nil && known {
 		if n, ok := obj.(*kubeNode); ok {
 			had = n.conditions

@@ -2,11 +2,11 @@ package publisher
 
 import (
 	"maps"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -18,20 +18,11 @@ type nodeKeys struct{ labels, annotations map[string]bool }
 func watchedKeys(pubs []Publication) nodeKeys {
 	k := nodeKeys{labels: map[string]bool{topology.CliqueLabel: true, nodelabels.Count: true, domainLabel: true}, annotations: map[string]bool{SpecAnnotation: true}}
 	for i := range pubs {
-		p := &pubs[i]
-		for _, key := range p.labelKeys().Labels() {
+		nodeLabels, annotations := pubs[i].rules.NodeKeys()
+		for _, key := range nodeLabels {
 			k.labels[key] = true
 		}
-		requirements, _ := p.selector.Requirements()
-		for _, r := range requirements {
-			k.labels[r.Key()] = true
-		}
-		switch kind, key, _ := strings.Cut(p.SlurmNames, ":"); kind {
-		case "slinky":
-			k.labels[labelSlurmNodeName], k.labels[labelExternalNode], k.annotations[annotationHostname] = true, true, true
-		case "label":
-			k.labels[key] = true
-		case "annotation":
+		for _, key := range annotations {
 			k.annotations[key] = true
 		}
 	}
@@ -46,7 +37,7 @@ type kubeNode struct {
 	// lost says that its Ready is Unknown.
 	lost bool
 	// conditions are the publisher's own.
-	conditions map[string]Condition
+	conditions map[string]inputs.Condition
 }
 
 // slim keeps of a Node what a Snapshot holds.
@@ -55,14 +46,14 @@ func (k nodeKeys) slim(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	var c capacity
+	var c inputs.Capacity
 	for name, quantity := range n.Status.Capacity {
-		if isGPU(string(name)) {
-			c.add(string(name), quantity.Value())
+		if inputs.IsGPU(string(name)) {
+			c.Add(string(name), quantity.Value())
 		}
 	}
 	slim := &kubeNode{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
-		Labels: only(n.Labels, k.labels), Annotations: only(n.Annotations, k.annotations)}, GPUs: int32(c.gpus())} //nolint:gosec // at most maxGPUs
+		Labels: only(n.Labels, k.labels), Annotations: only(n.Annotations, k.annotations)}, GPUs: int32(c.GPUs())} //nolint:gosec // bounded by inputs.Capacity
 	for i := range n.Status.Conditions {
 		c := &n.Status.Conditions[i]
 		if c.Type == corev1.NodeReady {
@@ -72,9 +63,9 @@ func (k nodeKeys) slim(obj any) (any, error) {
 			continue
 		}
 		if slim.conditions == nil {
-			slim.conditions = make(map[string]Condition)
+			slim.conditions = make(map[string]inputs.Condition)
 		}
-		slim.conditions[string(c.Type)] = Condition{Type: string(c.Type), Reason: c.Reason, Message: c.Message, True: c.Status == corev1.ConditionTrue}
+		slim.conditions[string(c.Type)] = inputs.Condition{Type: string(c.Type), Reason: c.Reason, Message: c.Message, True: c.Status == corev1.ConditionTrue}
 	}
 	return slim, nil
 }

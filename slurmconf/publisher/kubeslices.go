@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
 // sliceWatch watches the ResourceSlices of NVIDIA's driver where the API server
@@ -36,7 +37,7 @@ func newSliceWatch(client kubernetes.Interface, health *apihealth.Health, log *s
 	w := &sliceWatch{client: client, health: health, log: log}
 	w.informer = newInformer(client, health, "resource slices", &resourcev1.ResourceSlice{}, client.ResourceV1().ResourceSlices(),
 		func(o *metav1.ListOptions) {
-			o.FieldSelector = resourcev1.ResourceSliceSelectorDriver + "=" + gpuDriver
+			o.FieldSelector = resourcev1.ResourceSliceSelectorDriver + "=" + inputs.GPUDriver
 		})
 	_ = w.informer.SetTransform(slimSlice) // fails only on a started informer
 	return w
@@ -72,12 +73,27 @@ func (w *sliceWatch) run(ctx context.Context) {
 func (w *sliceWatch) synced() bool { return w.absent.Load() || w.informer.HasSynced() }
 
 // slices are those that are known.
-func (w *sliceWatch) slices() []*gpuSlice {
-	var out []*gpuSlice
+func (w *sliceWatch) slices() []*inputs.Slice {
+	var out []*inputs.Slice
 	for _, obj := range w.informer.GetStore().List() {
-		if s, ok := obj.(*gpuSlice); ok {
-			out = append(out, s)
+		if s, ok := obj.(*kubeSlice); ok {
+			out = append(out, &s.Slice)
 		}
 	}
 	return out
+}
+
+// kubeSlice is what is kept of a ResourceSlice.
+type kubeSlice struct {
+	metav1.ObjectMeta
+	Slice inputs.Slice
+}
+
+// slimSlice keeps of a ResourceSlice what a Snapshot is made from.
+func slimSlice(obj any) (any, error) {
+	s, ok := obj.(*resourcev1.ResourceSlice)
+	if !ok {
+		return obj, nil
+	}
+	return &kubeSlice{metav1.ObjectMeta{Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion}, inputs.SliceOf(s)}, nil
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -109,9 +110,9 @@ func relevant(was, is any) bool {
 		next, ok := is.(*workerPod)
 		return !ok || pod.Worker != next.Worker
 	}
-	if s, ok := was.(*gpuSlice); ok {
-		next, ok := is.(*gpuSlice)
-		return !ok || !sameSlice(s, next)
+	if s, ok := was.(*kubeSlice); ok {
+		next, ok := is.(*kubeSlice)
+		return !ok || !s.Slice.Same(&next.Slice)
 	}
 	if n, ok := was.(*kubeNode); ok {
 		next, ok := is.(*kubeNode)
@@ -138,20 +139,20 @@ func (s *KubeStore) Run(ctx context.Context) error {
 func (s *KubeStore) Changes() <-chan struct{} { return s.changes }
 
 // Snapshot implements Source. It blocks until the first lists are in.
-func (s *KubeStore) Snapshot(ctx context.Context) (*Snapshot, error) {
+func (s *KubeStore) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
 		return nil, errors.New("the API server has not answered yet" + because(s.health))
 	}
 	nodes := s.nodes.List()
-	snap := &Snapshot{Nodes: make([]Node, 0, len(nodes)), Reports: make(map[string]*topology.Node, len(nodes))}
+	snap := &inputs.Snapshot{Nodes: make([]inputs.Node, 0, len(nodes)), Reports: make(map[string]*topology.Node, len(nodes))}
 	for _, obj := range nodes {
 		if n, ok := obj.(*kubeNode); ok {
-			snap.Nodes = append(snap.Nodes, Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, Conditions: n.conditions, GPUs: int(n.GPUs), Lost: n.lost})
+			snap.Nodes = append(snap.Nodes, inputs.Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, Conditions: n.conditions, GPUs: int(n.GPUs), Lost: n.lost})
 		}
 	}
 	snap.AddWorkers(s.workerPods())
 	if s.slices != nil {
-		snap.Slices = readSlices(s.slices.slices())
+		snap.Slices = inputs.ReadSlices(s.slices.slices())
 	}
 	maps, err := s.reports.ConfigMaps(s.namespace).List(labels.Everything())
 	if err != nil {
@@ -162,7 +163,7 @@ func (s *KubeStore) Snapshot(ctx context.Context) (*Snapshot, error) {
 		seen[cm.Name] = true
 		node, err := s.report(cm)
 		if err != nil {
-			snap.Problems = append(snap.Problems, topology.Problem{Node: cm.Name, Reason: "ReportUnreadable", Message: err.Error()})
+			snap.Problems = append(snap.Problems, topology.Problem{Node: cm.Name, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
 			continue
 		}
 		snap.Reports[node.Name] = node
@@ -175,8 +176,8 @@ func (s *KubeStore) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return snap, nil
 }
 
-func (s *KubeStore) workerPods() []Worker {
-	var out []Worker
+func (s *KubeStore) workerPods() []inputs.Worker {
+	var out []inputs.Worker
 	for _, pods := range s.workers {
 		for _, obj := range pods.List() {
 			if pod, ok := obj.(*workerPod); ok {

@@ -4,11 +4,13 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
 // leave notes that the Node, which is not the publication's, loses the annotation
 // that goes with a Slurm name once the name is out of the files.
-func (p *Publisher) leave(s *state, g *Gathered, name string, n *Node) {
+func (p *Publisher) leave(s *state, g *gathered, name string, n *inputs.Node) {
 	if n != nil && !p.annotatedByAnother(s, n) {
 		g.leaving[name] = n
 	}
@@ -16,7 +18,7 @@ func (p *Publisher) leave(s *state, g *Gathered, name string, n *Node) {
 
 // leaveOn adds the nodes whose annotation was to be taken back before: those that
 // wait for it, and those that were leaving when the publisher started.
-func (p *Publisher) leaveOn(s *state, g *Gathered, snap *Snapshot, elsewhere map[string]*Node, leaving []string) {
+func (p *Publisher) leaveOn(s *state, g *gathered, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, leaving []string) {
 	for name := range s.waiting {
 		p.leave(s, g, name, elsewhere[name])
 	}
@@ -31,7 +33,7 @@ func (p *Publisher) leaveOn(s *state, g *Gathered, snap *Snapshot, elsewhere map
 		return
 	}
 	for i := range snap.Nodes {
-		if n := &snap.Nodes[i]; left[n.Name] && !s.pub.takes(n) {
+		if n := &snap.Nodes[i]; left[n.Name] && !s.pub.rules.Takes(n) {
 			p.leave(s, g, "/"+n.Name, n) // no Slurm name has a slash
 		}
 	}
@@ -39,7 +41,7 @@ func (p *Publisher) leaveOn(s *state, g *Gathered, snap *Snapshot, elsewhere map
 
 // leaving names the nodes that have an annotation that is to be taken back, and
 // that nothing but this says should the publisher end before.
-func (s *state) leaving(g *Gathered, specs map[string]string) string {
+func (s *state) leaving(g *gathered, specs map[string]string) string {
 	if !*s.pub.Annotate || !s.pub.release.DynamicTopology() {
 		return ""
 	}
@@ -54,16 +56,16 @@ func (s *state) leaving(g *Gathered, specs map[string]string) string {
 
 // movedOn reports whether another publication took the node when this one no
 // longer did, not before.
-func (p *Publisher) movedOn(s *state, n *Node) bool {
+func (p *Publisher) movedOn(s *state, n *inputs.Node) bool {
 	return slices.ContainsFunc(p.states, func(other *state) bool {
-		return other != s && other.pub.takes(n) && !slices.Contains(s.nodes.others[n.Name], other)
+		return other != s && other.pub.rules.Takes(n) && !slices.Contains(s.nodes.others[n.Name], other)
 	})
 }
 
 // annotatedByAnother reports whether another publication writes the node's
 // annotation now.
-func (p *Publisher) annotatedByAnother(s *state, n *Node) bool {
+func (p *Publisher) annotatedByAnother(s *state, n *inputs.Node) bool {
 	return slices.ContainsFunc(p.states, func(other *state) bool {
-		return other != s && *other.pub.Annotate && other.pub.release.DynamicTopology() && other.pub.takes(n)
+		return other != s && *other.pub.Annotate && other.pub.release.DynamicTopology() && other.pub.rules.Takes(n)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -58,7 +59,7 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 
 // Make plans, renders, parses back and lints. An error means that no plan could
 // be made at all.
-func Make(p *Publication, g Gathered, prev Previous) (*Made, error) {
+func Make(p *Publication, g inputs.Inputs, prev Previous) (*Made, error) {
 	m, err := planned(p, &g, prev)
 	if err != nil || m.Refused != "" {
 		return m, err
@@ -75,13 +76,13 @@ func Make(p *Publication, g Gathered, prev Previous) (*Made, error) {
 }
 
 // planned makes the plan alone.
-func planned(p *Publication, g *Gathered, prev Previous) (*Made, error) {
+func planned(p *Publication, g *inputs.Inputs, prev Previous) (*Made, error) {
 	g.Facts = nodelabels.Level(g.Facts, prev.Topology.InnerSwitches())
 	plan, err := placement.MakePlan(g.Facts, prev.carried(g.Facts), p.policy())
 	if err != nil {
 		return nil, err
 	}
-	m := &Made{Plan: plan, Files: map[string]string{}, Problems: slices.Concat(plan.Problems, g.namelessProblems(), g.problems)}
+	m := &Made{Plan: plan, Files: map[string]string{}, Problems: slices.Concat(plan.Problems, g.UnnamedProblems(), g.Problems)}
 	m.topologies, err = slurmconf.FromPlan(plan, p.choice())
 	if err != nil && !errors.Is(err, slurmconf.ErrEmptyPlan) {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -21,7 +22,7 @@ func TestMakeNothing(t *testing.T) {
 		"only a block's place": {Previous{Topology: gone}, "no node is in a block or switch"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			made, err := Make(&pub, Gathered{Facts: []topology.Facts{{Name: "n1", SlurmName: "n1"}}}, tt.prev)
+			made, err := Make(&pub, inputs.Inputs{Facts: []topology.Facts{{Name: "n1", SlurmName: "n1"}}}, tt.prev)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -37,22 +38,22 @@ func TestMakeNothing(t *testing.T) {
 func TestMakeLeavesOutOfOneKind(t *testing.T) {
 	inBlock := map[string]string{topology.CliqueLabel: "8a1c0f4c-1111-4f8e-9d1c-aaaaaaaaaaaa.1"}
 	inTree := map[string]string{"network.topology.nvidia.com/leaf": "l1", "nvidia.com/gpu.count": "8"}
-	both := &Snapshot{Nodes: []Node{{Name: "a1", Labels: inBlock}, {Name: "a2", Labels: inBlock}, {Name: "b1", Labels: inTree}}}
-	tree := &Snapshot{Nodes: []Node{{Name: "b1", Labels: inTree}}}
+	both := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "a1", Labels: inBlock}, {Name: "a2", Labels: inBlock}, {Name: "b1", Labels: inTree}}}
+	tree := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "b1", Labels: inTree}}}
 	for _, tt := range []struct {
 		name, kind    string
-		snap          *Snapshot
+		snap          *inputs.Snapshot
 		left, message string
 	}{
 		{"a tree without the nodes of a block", "tree", both, "a[1-2]: NoSwitch: its place is in a block, no switch above it is known, and the tree alone is written", ""},
-		{"no tree", "tree", &Snapshot{Nodes: both.Nodes[:2]}, "a[1-2]: NoSwitch: its place is in a block, no switch above it is known, and the tree alone is written",
+		{"no tree", "tree", &inputs.Snapshot{Nodes: both.Nodes[:2]}, "a[1-2]: NoSwitch: its place is in a block, no switch above it is known, and the tree alone is written",
 			"no switch is known: there is nothing to write of topology tree; nodes by reason: NoSwitch 2"},
 		{"no block", "block", tree, "b1: NoNVLinkDomain: its place is in the tree, and blocks alone are written",
 			"no node is in a block: there is nothing to write of topology block; nodes by reason: NoNVLinkDomain 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pub := complete(t, Publication{Topology: tt.kind})[0]
-			made, err := Make(&pub, Gather(&pub, tt.snap), Previous{})
+			made, err := Make(&pub, pub.Inputs(tt.snap), Previous{})
 			if err != nil {
 				t.Fatal(err)
 			}

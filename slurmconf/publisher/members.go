@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -11,7 +12,7 @@ const domainLabel = "resource.nvidia.com/computeDomain"
 
 // Members is what a Snapshot knows of the nodes themselves. workers are those with
 // worker pods of Slurm, as of imex.Seen; nil where nobody looked.
-func Members(snap *Snapshot, workers map[string]bool) map[string]imex.Node {
+func Members(snap *inputs.Snapshot, workers map[string]bool) map[string]imex.Node {
 	out := make(map[string]imex.Node, len(snap.Nodes))
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]

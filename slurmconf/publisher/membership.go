@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
 // ConditionIMEX is true on nodes with multi-node NVLink on which jobs across nodes
@@ -38,7 +40,7 @@ func (c *nodeConditions) memberChanges() <-chan struct{} {
 
 // judge returns the verdicts on the nodes' membership, nil while they are not
 // known: a change tells when they are.
-func (p *Publisher) judge(ctx context.Context, snap *Snapshot) map[string]imex.Verdict {
+func (p *Publisher) judge(ctx context.Context, snap *inputs.Snapshot) map[string]imex.Verdict {
 	c := &p.conditions
 	if c.membership == nil {
 		return nil
@@ -83,8 +85,8 @@ func (p *Publisher) sayDomain(d *imex.Domain) {
 // nothing of its peers: they have conditions of their own, and all of a clique would
 // be written anew whenever one changes. The domain's status, which counts for nothing,
 // lags behind all the time.
-func membershipCondition(v imex.Verdict) Condition {
-	c := Condition{Type: ConditionIMEX, True: v.Problem(), Reason: v.Reason, Message: v.Message}
+func membershipCondition(v imex.Verdict) inputs.Condition {
+	c := inputs.Condition{Type: ConditionIMEX, True: v.Problem(), Reason: v.Reason, Message: v.Message}
 	switch {
 	case v.Ready() && (v.Note == "" || v.Note == imex.NotePeersNotReady || v.Note == imex.NoteStatusDiffers):
 		c.Message = "jobs across nodes may use IMEX here"

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -67,7 +68,7 @@ groups:
 
 // largeCliques has all nodes join, and returns their cliques when they are ready and
 // when the last one is not.
-func largeCliques(snap *Snapshot, m *members) (out [2][]imex.Clique) {
+func largeCliques(snap *inputs.Snapshot, m *members) (out [2][]imex.Clique) {
 	entries := map[string][]imex.Member{}
 	var last string
 	for i := range snap.Nodes {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -21,14 +22,14 @@ import (
 // memory is a Store that a test changes by hand, and a Recorder.
 type memory struct {
 	mu        sync.Mutex // the publisher annotates several nodes at once
-	snap      *Snapshot
+	snap      *inputs.Snapshot
 	changes   chan struct{}
 	published map[string]*Published
 	notes     map[string]string
 	saves     int
 	annotated int
 	// conditions are those of Nodes, by node and type.
-	conditions      map[string]map[string]Condition
+	conditions      map[string]map[string]inputs.Condition
 	conditionWrites int
 	broken          error           // of every call
 	refuses         error           // of writes
@@ -39,13 +40,13 @@ type memory struct {
 	keeps           map[string]bool // nodes whose annotation stays when it is given up, for it was another's
 }
 
-func newMemory(snap *Snapshot) *memory {
-	return &memory{snap: snap, published: map[string]*Published{}, notes: map[string]string{}, foreign: map[string]bool{}, conditions: map[string]map[string]Condition{}}
+func newMemory(snap *inputs.Snapshot) *memory {
+	return &memory{snap: snap, published: map[string]*Published{}, notes: map[string]string{}, foreign: map[string]bool{}, conditions: map[string]map[string]inputs.Condition{}}
 }
 
 func (m *memory) Changes() <-chan struct{} { return m.changes }
 
-func (m *memory) Snapshot(context.Context) (*Snapshot, error) {
+func (m *memory) Snapshot(context.Context) (*inputs.Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range m.snap.Nodes {
@@ -108,7 +109,7 @@ func (m *memory) Annotate(_ context.Context, node, spec string) error {
 }
 
 // SetConditions implements ConditionSetter.
-func (m *memory) SetConditions(_ context.Context, node string, conditions []Condition) error {
+func (m *memory) SetConditions(_ context.Context, node string, conditions []inputs.Condition) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.conditionWrites++
@@ -116,7 +117,7 @@ func (m *memory) SetConditions(_ context.Context, node string, conditions []Cond
 		return m.refuses
 	}
 	if m.conditions[node] == nil {
-		m.conditions[node] = map[string]Condition{}
+		m.conditions[node] = map[string]inputs.Condition{}
 	}
 	for _, c := range conditions {
 		m.conditions[node][c.Type] = c
@@ -140,7 +141,7 @@ func (m *memory) edit(change func()) {
 }
 
 // change puts another snapshot in place.
-func (m *memory) change(snap *Snapshot) {
+func (m *memory) change(snap *inputs.Snapshot) {
 	m.edit(func() { m.snap = snap })
 }
 
@@ -237,7 +238,7 @@ func complete(t testing.TB, pubs ...Publication) []Publication {
 
 // racks are four racks with 18 nodes each, gb200-001 to gb200-072, after some
 // faults.
-func racks(t testing.TB, faults ...simulated.Fault) *Snapshot {
+func racks(t testing.TB, faults ...simulated.Fault) *inputs.Snapshot {
 	t.Helper()
 	c := openCluster(t, "gb200-nvl72x4")
 	c.Apply(simulated.Step{Do: faults})
@@ -245,7 +246,7 @@ func racks(t testing.TB, faults ...simulated.Fault) *Snapshot {
 }
 
 // racksWithout are the racks after the first nodes have gone.
-func racksWithout(t testing.TB, first int) *Snapshot {
+func racksWithout(t testing.TB, first int) *inputs.Snapshot {
 	t.Helper()
 	var faults []simulated.Fault
 	for i := range first {
@@ -264,13 +265,13 @@ func openCluster(t testing.TB, name string) *simulated.Cluster {
 }
 
 // snapshotOf is what agents and kubelets of the machines would have written.
-func snapshotOf(c *simulated.Cluster) *Snapshot {
-	s := &Snapshot{Reports: map[string]*topology.Node{}}
+func snapshotOf(c *simulated.Cluster) *inputs.Snapshot {
+	s := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
 	for _, m := range c.Machines() {
 		if !m.Exists {
 			continue
 		}
-		s.Nodes = append(s.Nodes, Node{Name: m.Name, Labels: m.Labels})
+		s.Nodes = append(s.Nodes, inputs.Node{Name: m.Name, Labels: m.Labels})
 		if m.Report != nil {
 			s.Reports[m.Name] = m.Report
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -102,7 +103,7 @@ func (m *Metrics) setUnplaced(counts map[unplacedGroup]int) {
 }
 
 // observe counts what a pass found, and logs problems when they change.
-func (p *Publisher) observe(ctx context.Context, s *state, made *Made, snap *Snapshot) {
+func (p *Publisher) observe(ctx context.Context, s *state, made *Made, snap *inputs.Snapshot) {
 	nodes, problems := map[string]int{}, map[string]int{}
 	for _, pl := range made.Plan.Placements {
 		nodes[pl.Reason]++

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
 // missing is what is known of a published Slurm name that no node has now.
@@ -13,7 +15,7 @@ type missing struct {
 	owner string
 	// nameless is that Node, where the publication takes it and it has no Slurm name
 	// now; renamed says that it has another one.
-	nameless *Node
+	nameless *inputs.Node
 	renamed  bool
 	// byPods says that Slinky's pods say the names: a node without one is none of
 	// Slurm's. pending says that a pod of the name waits to be scheduled.
@@ -22,7 +24,7 @@ type missing struct {
 	claimed string
 	// elsewhere is a Node that is not the publication's and has, or had, the name;
 	// movedOn says that another publication took it as this one ended.
-	elsewhere *Node
+	elsewhere *inputs.Node
 	movedOn   bool
 	// perhaps is a Node without a Slurm name that the name may be of.
 	perhaps string
@@ -69,15 +71,15 @@ func (m *missing) fate() (f fate, why string) {
 }
 
 // missing returns what is known of each of the names.
-func (s *state) missing(p *Publisher, g *Gathered, snap *Snapshot, elsewhere map[string]*Node, names []string) []missing {
+func (s *state) missing(p *Publisher, g *gathered, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, names []string) []missing {
 	perhaps := s.perhapsPublished(g, snap, names)
 	all := make([]missing, len(names))
 	for i, name := range names {
-		m := missing{name: name, owner: s.nodes.owners[name], byPods: s.pub.bySlinky(), pending: g.pending[name], claimed: g.claimed[name],
+		m := missing{name: name, owner: s.nodes.owners[name], byPods: s.pub.rules.BySlinky(), pending: g.Pending[name], claimed: g.Claimed[name],
 			elsewhere: elsewhere[name], perhaps: perhaps}
 		if m.owner != "" {
-			m.nameless = g.unnamed[m.owner]
-			m.renamed = m.nameless == nil && g.all[m.owner] != nil
+			m.nameless = g.Nameless[m.owner]
+			m.renamed = m.nameless == nil && g.All[m.owner] != nil
 			m.movedOn = m.elsewhere != nil && m.elsewhere.Name == m.owner && p.movedOn(s, m.elsewhere)
 		}
 		all[i] = m
@@ -100,7 +102,7 @@ func (h *nodeHistory) onlyLast(all []missing) {
 		}
 		return 1
 	})
-	had := make(map[*Node]bool)
+	had := make(map[*inputs.Node]bool)
 	for i := range all {
 		if n := all[i].nameless; n != nil && had[n] {
 			all[i].nameless = nil

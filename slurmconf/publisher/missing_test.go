@@ -5,12 +5,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
 // TestFate has every line of the table in the order of precedence: each case
 // also knows what all lines after it would go by.
 func TestFate(t *testing.T) {
-	n := &Node{Name: "n"}
+	n := &inputs.Node{Name: "n"}
 	for _, tt := range []struct {
 		name string
 		m    missing
@@ -41,7 +43,7 @@ func TestFate(t *testing.T) {
 // TestRenamedThenNameless takes the label from nodes that have just been renamed:
 // each stays under its last name, not the one before.
 func TestRenamedThenNameless(t *testing.T) {
-	call := func(format string) *Snapshot {
+	call := func(format string) *inputs.Snapshot {
 		others := map[string]string{}
 		for i := 1; i <= 8; i++ {
 			others[fmt.Sprintf("gb200-%03d", i)] = format
@@ -69,7 +71,7 @@ func TestRenamedThenNameless(t *testing.T) {
 // TestOnlyTheLastNameKeepsANode has a node of which two published names are
 // missing: the pod of its last one has ended, and one of the name before waits.
 func TestOnlyTheLastNameKeepsANode(t *testing.T) {
-	now, n := time.Now(), &Node{Name: "n"}
+	now, n := time.Now(), &inputs.Node{Name: "n"}
 	h := nodeHistory{gone: map[string]time.Time{"b": now, "a": now.Add(time.Second)}}
 	all := []missing{{name: "a", owner: "n", nameless: n}, {name: "b", owner: "n", nameless: n}, {name: "c", owner: "n", nameless: n}, {name: "x"}}
 	h.onlyLast(all)

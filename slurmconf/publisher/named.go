@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -18,7 +19,7 @@ const ReasonTopologyInUse = "TopologyInUse"
 type names map[string]bool
 
 // namedBy returns what the annotations of Nodes name.
-func namedBy(all ...map[string]*Node) names {
+func namedBy(all ...map[string]*inputs.Node) names {
 	named, read := names{}, map[string]bool{}
 	for _, nodes := range all {
 		for _, n := range nodes {
@@ -44,11 +45,11 @@ func namedBy(all ...map[string]*Node) names {
 // slurmd that registers with one that slurmctld does not know is drained, and one
 // that has registered keeps slurmctld from starting, so they stay in the files
 // until then. It returns when to come back.
-func (s *state) keepNamed(prev *Previous, g *Gathered, now time.Time) (wake time.Time) {
+func (s *state) keepNamed(prev *Previous, g *gathered, now time.Time) (wake time.Time) {
 	if prev.Topology == nil || !s.pub.release.DynamicTopology() {
 		return wake
 	}
-	named := namedBy(g.all, g.nodes)
+	named := namedBy(g.All, g.Nodes)
 	unnamed := map[string]time.Time{}
 	for _, name := range prev.units() {
 		if named[name] {

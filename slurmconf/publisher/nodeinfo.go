@@ -58,12 +58,12 @@ func (c *nodeInfos) clear() {
 }
 
 // nodeInfosOf returns the places of those nodes that exist.
-func nodeInfosOf(places map[string]placement.Place, g *Gathered) []nodeInfo {
+func nodeInfosOf(places map[string]placement.Place, g *gathered) []nodeInfo {
 	out := make([]nodeInfo, 0, len(places))
 	names := map[topology.Clique]string{{}: ""}
 	for i := range g.Facts {
 		f := &g.Facts[i]
-		n := g.nodes[f.SlurmName]
+		n := g.Nodes[f.SlurmName]
 		place, placed := places[f.SlurmName]
 		if n == nil || !placed {
 			continue

@@ -26,7 +26,7 @@ func Once(ctx context.Context, store Store, p *Publication) (*Made, []topology.F
 	if err != nil {
 		return nil, nil, err
 	}
-	g := Gather(p, snap)
+	g := p.Inputs(snap)
 	made, err := Make(p, g, prev)
 	if err != nil || made.Refused != "" {
 		return made, g.Facts, err

@@ -11,6 +11,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -88,8 +89,8 @@ func TestDefaultStaysFabric(t *testing.T) {
 
 // spines are racks of three nodes, r0-0 and on, every other below one spine, with the
 // labels of the switches on those that have them.
-func spines(n int, labelled func(rack int) bool) *Snapshot {
-	snap := &Snapshot{Reports: map[string]*topology.Node{}}
+func spines(n int, labelled func(rack int) bool) *inputs.Snapshot {
+	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
 	for r := range n {
 		fabric := topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{byte(r + 1)}, CliqueID: 1}
 		labels := map[string]string{nodelabels.Count: "1"}
@@ -100,7 +101,7 @@ func spines(n int, labelled func(rack int) bool) *Snapshot {
 			name := fmt.Sprintf("r%d-%d", r, k)
 			report := &topology.Node{Name: name, GPUs: []topology.GPU{{UUID: "GPU-" + name, Product: "NVIDIA GB200", Minor: new(int), Fabric: fabric}}}
 			report.Domain = report.Joined()
-			snap.Nodes, snap.Reports[name] = append(snap.Nodes, Node{Name: name, Labels: labels}), report
+			snap.Nodes, snap.Reports[name] = append(snap.Nodes, inputs.Node{Name: name, Labels: labels}), report
 		}
 	}
 	return snap
@@ -112,14 +113,14 @@ func spines(n int, labelled func(rack int) bool) *Snapshot {
 func TestParentsComeLate(t *testing.T) {
 	all, none := func(int) bool { return true }, func(int) bool { return false }
 	but := func(rack int) func(int) bool { return func(r int) bool { return r != rack } }
-	for name, steps := range map[string][]*Snapshot{
+	for name, steps := range map[string][]*inputs.Snapshot{
 		"all at first":          {spines(5, none), spines(5, all)},
 		"some at first":         {spines(5, but(3)), spines(5, all)},
 		"a new rack":            {spines(4, all), spines(5, but(4)), spines(5, all)},
 		"while others say none": {spines(4, all), spines(5, func(r int) bool { return r == 4 })},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := newMemory(&Snapshot{})
+			store := newMemory(&inputs.Snapshot{})
 			inBubble(t, store, complete(t, Publication{ParentBlocks: 4, FirstWait: DefaultPublication().FirstWait}), func() {
 				for _, snap := range steps {
 					store.change(snap)

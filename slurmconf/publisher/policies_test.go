@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -70,7 +71,7 @@ func TestMakeByAnyPolicy(t *testing.T) {
 		pub := randomPublication(t, rng)
 		var prev Previous
 		for step := range 6 {
-			var g Gathered
+			var g inputs.Inputs
 			for n := range 24 {
 				if rng.IntN(8) > 0 {
 					g.Facts = append(g.Facts, randomNode(rng, n))
@@ -103,7 +104,7 @@ func TestMakeByAnyPolicy(t *testing.T) {
 }
 
 // silentMoved names a published node that says nothing and was moved all the same.
-func silentMoved(pub *Publication, g *Gathered, prev Previous, made *Made) string {
+func silentMoved(pub *Publication, g *inputs.Inputs, prev Previous, made *Made) string {
 	if prev.Topology == nil {
 		return ""
 	}
@@ -127,7 +128,7 @@ func silentMoved(pub *Publication, g *Gathered, prev Previous, made *Made) strin
 }
 
 // mustMake returns nil where there is nothing to write.
-func mustMake(t *testing.T, pub *Publication, g Gathered, prev Previous, seed uint64, step int) *Made {
+func mustMake(t *testing.T, pub *Publication, g inputs.Inputs, prev Previous, seed uint64, step int) *Made {
 	t.Helper()
 	made, err := Make(pub, g, prev)
 	if err != nil {

@@ -29,7 +29,7 @@ groups:
 		{"default", Publication{}}, {"parents", Publication{ParentBlocks: 8}}, {"leaves", Publication{BlocksBy: "leaf"}},
 	} {
 		pub := complete(b, of.pub)[0]
-		g := Gather(&pub, snapshotOf(c))
+		g := pub.Inputs(snapshotOf(c))
 		var prev *placement.Previous
 		for _, when := range []string{"new", "published"} {
 			b.Run(of.name+" "+when, func(b *testing.B) {

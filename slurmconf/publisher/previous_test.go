@@ -17,7 +17,7 @@ func TestReadPrevious(t *testing.T) {
 		for _, site := range simulated.Shipped() {
 			t.Run(format+" "+site, func(t *testing.T) {
 				pub := complete(t, Publication{Format: format})[0]
-				facts := Gather(&pub, snapshotOf(openCluster(t, site)))
+				facts := pub.Inputs(snapshotOf(openCluster(t, site)))
 				made, err := Make(&pub, facts, Previous{})
 				if err != nil {
 					t.Fatal(err)

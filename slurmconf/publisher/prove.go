@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -21,10 +22,10 @@ type reading struct {
 // stays where it is until its facts have stood for Settle: facts that are seen
 // for the first time have stood since the last change to anything. It returns
 // when to come back for such nodes.
-func (s *state) make(g Gathered, prev Previous, now time.Time) (made *Made, wake time.Time, err error) {
+func (s *state) make(g gathered, prev Previous, now time.Time) (made *Made, wake time.Time, err error) {
 	readings, unsited := make(map[string]reading), make(map[string]time.Time)
 	for again := true; again; {
-		if made, err = Make(s.pub, g, prev); err != nil || prev.Topology == nil {
+		if made, err = Make(s.pub, g.Inputs, prev); err != nil || prev.Topology == nil {
 			break
 		}
 		if until := s.waitForParents(&g, prev.Topology, made.Plan, unsited, now); !until.IsZero() {
@@ -63,7 +64,7 @@ func (s *state) make(g Gathered, prev Previous, now time.Time) (made *Made, wake
 // waitForParents has the nodes of a new block wait for the labels of the switches above
 // them, FirstWait at most, where blocks go by these: it keeps its first place for good.
 // It returns when to come back for those that it lets wait, zero for none.
-func (s *state) waitForParents(g *Gathered, prev *placement.Previous, plan *placement.Plan, unsited map[string]time.Time, now time.Time) (wake time.Time) {
+func (s *state) waitForParents(g *gathered, prev *placement.Previous, plan *placement.Plan, unsited map[string]time.Time, now time.Time) (wake time.Time) {
 	if s.pub.ParentBlocks == 0 || prev.BaseBlockSize == 0 {
 		return wake
 	}
@@ -116,7 +117,7 @@ func readingOf(f *topology.Facts) string {
 // the published one: were it only between two passes that they say otherwise,
 // they have not stood.
 func (p *Publisher) reread(ctx context.Context, now time.Time) {
-	var snap *Snapshot
+	var snap *inputs.Snapshot
 	for _, s := range p.states {
 		if len(s.readings) == 0 {
 			continue
@@ -124,15 +125,15 @@ func (p *Publisher) reread(ctx context.Context, now time.Time) {
 		if snap == nil {
 			var err error
 			if snap, err = p.store.Snapshot(ctx); err != nil {
-				snap = &Snapshot{} // nobody knows what they say now
+				snap = &inputs.Snapshot{} // nobody knows what they say now
 			}
 		}
 		texts := make(map[string]string, len(s.readings))
-		unreadable := snap.unreadable()
+		unreadable := snap.Unreadable()
 		for i := range snap.Nodes {
 			n := &snap.Nodes[i]
 			if _, ok := s.readings[n.Name]; ok {
-				f := s.pub.read(n, snap, unreadable)
+				f := s.pub.rules.Read(n, snap, unreadable)
 				texts[n.Name] = readingOf(&f)
 			}
 		}

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 // inOtherRack are the racks after gb200-003 was put into the second, as its
 // report and its label say.
-func inOtherRack(t *testing.T, faults ...simulated.Fault) *Snapshot {
+func inOtherRack(t *testing.T, faults ...simulated.Fault) *inputs.Snapshot {
 	t.Helper()
 	snap := racks(t, faults...)
 	report, other := snap.Reports["gb200-003"], snap.Reports["gb200-020"]
@@ -38,7 +39,7 @@ func TestReadingMustStand(t *testing.T) {
 			store := newMemory(racks(t, gone))
 			inBubble(t, store, complete(t, Publication{}), func() {
 				store.pass(5 * time.Minute)
-				sites := []*Snapshot{inOtherRack(t), inOtherRack(t), racks(t)}
+				sites := []*inputs.Snapshot{inOtherRack(t), inOtherRack(t), racks(t)}
 				for i := range min(int(10*time.Minute/period), 1000)/3*3 + 1 {
 					store.change(sites[i%3])
 					store.pass(period)
@@ -78,7 +79,7 @@ func TestReadingStands(t *testing.T) {
 		if got := topologyOf(store); strings.Contains(got, movedToRack2) {
 			t.Errorf("not moved back:\n%s", got)
 		}
-		sites := []*Snapshot{inOtherRack(t), inOtherRack(t, simulated.Fault{Node: "gb200-060", NoReport: true})}
+		sites := []*inputs.Snapshot{inOtherRack(t), inOtherRack(t, simulated.Fault{Node: "gb200-060", NoReport: true})}
 		for i := range 130 {
 			store.change(sites[i%2])
 			store.pass(time.Second)

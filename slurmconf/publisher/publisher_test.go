@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -103,7 +104,7 @@ func TestTwoPublications(t *testing.T) {
 // TestNodeLosesItsSelectorLabel keeps it for GoneAfter, then takes its
 // annotation back, however long the store refuses that.
 func TestNodeLosesItsSelectorLabel(t *testing.T) {
-	site := func(label string) *Snapshot {
+	site := func(label string) *inputs.Snapshot {
 		snap := racks(t)
 		for i := range snap.Nodes {
 			snap.Nodes[i].Labels["team"] = "red"

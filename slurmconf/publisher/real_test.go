@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -34,7 +35,7 @@ func TestRealSlurmLoadsEverySite(t *testing.T) {
 func loads(t *testing.T, release slurmrig.Release, format, site string) {
 	t.Helper()
 	pub := complete(t, Publication{SlurmVersion: release.Slurm, Format: format})[0]
-	facts := Gather(&pub, snapshotOf(openCluster(t, site)))
+	facts := pub.Inputs(snapshotOf(openCluster(t, site)))
 	made, err := Make(&pub, facts, Previous{})
 	if err != nil || made.Refused != "" {
 		t.Fatalf("%v %s", err, made.Message)
@@ -99,7 +100,7 @@ func comparePartitions(t *testing.T, rig *slurmrig.Cluster, topologies []string)
 
 // nodesAndPartitions are the lines of a slurm.conf with all nodes on this machine, and
 // of topology.yaml with a partition for each topology.
-func nodesAndPartitions(made *Made, facts Gathered, format string) string {
+func nodesAndPartitions(made *Made, facts inputs.Inputs, format string) string {
 	var b strings.Builder
 	b.WriteString("NodeName=DEFAULT RealMemory=1000 State=UNKNOWN\n")
 	for i, f := range facts.Facts {

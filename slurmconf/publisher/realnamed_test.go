@@ -32,7 +32,7 @@ func TestRealTopologyInUse(t *testing.T) {
 			}
 		}
 		pub := complete(t, Publication{Topology: topology})[0]
-		made, err := Make(&pub, Gather(&pub, snap), prev)
+		made, err := Make(&pub, pub.Inputs(snap), prev)
 		if err != nil || made.Refused != "" {
 			t.Fatalf("%v %s", err, made.Message)
 		}

@@ -108,7 +108,7 @@ func (r *slinkyRig) addWorker(cluster, pod, hostname string, node int) {
 	r.t.Helper()
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: "slurm", Labels: map[string]string{"app.kubernetes.io/name": "slurmd",
-			"app.kubernetes.io/component": "worker", labelSlinkyCluster: cluster, labelPodHostname: hostname}},
+			"app.kubernetes.io/component": "worker", "slinky.slurm.net/cluster": cluster, "nodeset.slinky.slurm.net/pod-hostname": hostname}},
 		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("n%02d", node), Hostname: hostname, Containers: []corev1.Container{{Name: "slurmd", Image: "slurmd"}}},
 	}
 	if _, err := r.Client().CoreV1().Pods("slurm").Create(r.t.Context(), p, metav1.CreateOptions{}); err != nil {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
 // reconcile makes one publication as the facts say, finds the nodes of which Slurm is
@@ -50,11 +52,11 @@ func (p *Publisher) bringUp(ctx context.Context, s *state) (time.Time, error) {
 }
 
 // goOn makes a publication that carries on what is published, prev.
-func (p *Publisher) goOn(ctx context.Context, s *state, snap *Snapshot, was *Published, prev Previous, now time.Time) (time.Time, error) {
+func (p *Publisher) goOn(ctx context.Context, s *state, snap *inputs.Snapshot, was *Published, prev Previous, now time.Time) (time.Time, error) {
 	g, made, wake, err := p.plan(s, snap, &prev, now)
 	hold := func(digest, reason, message string) (time.Time, error) {
 		if made != nil {
-			s.filesDiffer(&prev, made.Specs, g.nodes, heldFor(s.pub, reason, now))
+			s.filesDiffer(&prev, made.Specs, g.Nodes, heldFor(s.pub, reason, now))
 		}
 		if prev.Topology != nil {
 			p.metrics.places.set(s.pub.Name, nodeInfosOf(prev.Topology.Places(), &g))
@@ -66,14 +68,14 @@ func (p *Publisher) goOn(ctx context.Context, s *state, snap *Snapshot, was *Pub
 		if err != nil {
 			published = now
 		}
-		annotateAt, err := p.annotateDue(ctx, s, prev.specs(s.pub), g.nodes, published, now)
+		annotateAt, err := p.annotateDue(ctx, s, prev.specs(s.pub), g.Nodes, published, now)
 		return earlier(wake, annotateAt), err
 	}
 	if err != nil {
 		return hold("", "NoPlan", err.Error())
 	}
-	p.nameOverlaps(s, made, g.nodes)
-	s.nodes.drift.begin(made, g.nodes)
+	p.nameOverlaps(s, made, g.Nodes)
+	s.nodes.drift.begin(made, g.Nodes)
 	p.observe(ctx, s, made, snap)
 	if made.Refused != "" {
 		return hold(made.Digest, made.Refused, made.Message)
@@ -90,12 +92,12 @@ func (p *Publisher) goOn(ctx context.Context, s *state, snap *Snapshot, was *Pub
 	made.leaving = s.leaving(&g, made.Specs)
 	published, err := p.publish(ctx, s, was, made, now)
 	if err != nil {
-		s.filesDiffer(&prev, made.Specs, g.nodes, unwritten(s.pub, err, now))
+		s.filesDiffer(&prev, made.Specs, g.Nodes, unwritten(s.pub, err, now))
 		return wake, err
 	}
 	s.nodes.wrote(&g)
 	p.metrics.places.set(s.pub.Name, nodeInfosOf(made.places(), &g))
-	annotateAt, err := p.annotateDue(ctx, s, made.Specs, g.nodes, published, now)
+	annotateAt, err := p.annotateDue(ctx, s, made.Specs, g.Nodes, published, now)
 	return earlier(wake, annotateAt), err
 }
 
@@ -109,7 +111,7 @@ func (s *state) read(was *Published) (prev Previous, err error) {
 
 // plan makes what carries on what is published, prev, and returns when to come back for
 // what waits.
-func (p *Publisher) plan(s *state, snap *Snapshot, prev *Previous, now time.Time) (g Gathered, made *Made, wake time.Time, err error) {
+func (p *Publisher) plan(s *state, snap *inputs.Snapshot, prev *Previous, now time.Time) (g gathered, made *Made, wake time.Time, err error) {
 	g, wake = p.gather(s, snap, prev, now)
 	wake = earlier(wake, s.keepNamed(prev, &g, now))
 	made, proven, err := s.make(g, *prev, now)
@@ -118,7 +120,7 @@ func (p *Publisher) plan(s *state, snap *Snapshot, prev *Previous, now time.Time
 
 // restore writes the last files again: they hold order, names and places, and
 // are no less good for what was done to the published ones.
-func (p *Publisher) restore(ctx context.Context, s *state, snap *Snapshot, was *Published) error {
+func (p *Publisher) restore(ctx context.Context, s *state, snap *inputs.Snapshot, was *Published) error {
 	const message = "the published files were deleted or edited: written again"
 	p.log.Warn(message, "publication", s.pub.Name, "place", s.pub.key())
 	if p.recorder != nil {

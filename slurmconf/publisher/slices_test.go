@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -42,23 +43,19 @@ func draMIG(minor int, uuid string) resourcev1.Device {
 // draSlice is one of a node's pool.
 func draSlice(node string, generation, of int64, devices ...resourcev1.Device) *resourcev1.ResourceSlice {
 	return &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{GenerateName: node + "-gpu.nvidia.com-"},
-		Spec: resourcev1.ResourceSliceSpec{Driver: gpuDriver, NodeName: &node, Devices: devices,
+		Spec: resourcev1.ResourceSliceSpec{Driver: inputs.GPUDriver, NodeName: &node, Devices: devices,
 			Pool: resourcev1.ResourcePool{Name: node, Generation: generation, ResourceSliceCount: of}}}
 }
 
 func readAll(t *testing.T, all ...*resourcev1.ResourceSlice) map[string]*topology.Node {
 	t.Helper()
-	var kept []*gpuSlice
+	var kept []*inputs.Slice
 	for i, s := range all {
 		s.Name = fmt.Sprint("slice-", i)
-		obj, err := slimSlice(s)
-		slim, ok := obj.(*gpuSlice)
-		if err != nil || !ok {
-			t.Fatalf("%v, %T", err, obj)
-		}
-		kept = append(kept, slim)
+		slice := inputs.SliceOf(s)
+		kept = append(kept, &slice)
 	}
-	return readSlices(kept)
+	return inputs.ReadSlices(kept)
 }
 
 func TestReadSlices(t *testing.T) {
@@ -117,9 +114,9 @@ func TestSlicesGiveGres(t *testing.T) {
 	}{
 		{"listed", draSlice("n1", 1, 1, full...), "4", false, "NodeName=n1 Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n", ""},
 		{"listed, no label", draSlice("n1", 1, 1, full...), "", false, "NodeName=n1 Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n", ""},
-		{"labels count more", draSlice("n1", 1, 1, full[:2]...), "4", false, "File=/dev/nvidia[0-1]", ReasonSlicesDiffer},
+		{"labels count more", draSlice("n1", 1, 1, full[:2]...), "4", false, "File=/dev/nvidia[0-1]", inputs.ReasonSlicesDiffer},
 		{"no slice", nil, "4", false, "NodeName=n1 AutoDetect=nvidia\n", ""},
-		{"not all slices", draSlice("n1", 1, 2, full...), "4", false, "NodeName=n1 AutoDetect=nvidia\n", ReasonSlicesIncomplete},
+		{"not all slices", draSlice("n1", 1, 2, full...), "4", false, "NodeName=n1 AutoDetect=nvidia\n", inputs.ReasonSlicesIncomplete},
 		{"MIG", draSlice("n1", 1, 1, draMIG(2, "MIG-a")), "", false, "", "NoGresLine"},
 		{"not asked for", draSlice("n1", 1, 1, full...), "4", true, "NodeName=n1 AutoDetect=nvidia\n", ""},
 	} {
@@ -129,11 +126,11 @@ func TestSlicesGiveGres(t *testing.T) {
 			if tt.count != "" {
 				labels[nodelabels.Count] = tt.count
 			}
-			snap := &Snapshot{Nodes: []Node{{Name: "n1", Labels: labels}}}
+			snap := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Labels: labels}}}
 			if tt.slices != nil {
 				snap.Slices = readAll(t, tt.slices)
 			}
-			made, err := Make(&pub, Gather(&pub, snap), Previous{})
+			made, err := Make(&pub, pub.Inputs(snap), Previous{})
 			if err != nil || made.Refused != "" {
 				t.Fatal(err, made.Message)
 			}
@@ -154,9 +151,9 @@ func TestSlicesGiveGres(t *testing.T) {
 // TestSlicesGoMissing keeps published lines while the driver is away.
 func TestSlicesGoMissing(t *testing.T) {
 	pub := complete(t, Publication{ResourceSlices: true})[0]
-	snap := &Snapshot{Nodes: []Node{{Name: "n1", Labels: map[string]string{nodelabels.DefaultTiers[0]: "leaf", nodelabels.Count: "2"}}},
+	snap := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Labels: map[string]string{nodelabels.DefaultTiers[0]: "leaf", nodelabels.Count: "2"}}},
 		Slices: readAll(t, draSlice("n1", 1, 1, draGPU(0, "NVIDIA T4"), draGPU(1, "NVIDIA T4")))}
-	made, err := Make(&pub, Gather(&pub, snap), Previous{})
+	made, err := Make(&pub, pub.Inputs(snap), Previous{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +163,7 @@ func TestSlicesGoMissing(t *testing.T) {
 	}
 	for name, slices := range map[string]map[string]*topology.Node{"away": nil, "one GPU": readAll(t, draSlice("n1", 2, 1, draGPU(0, "NVIDIA T4")))} {
 		snap.Slices = slices
-		again, err := Make(&pub, Gather(&pub, snap), prev)
+		again, err := Make(&pub, pub.Inputs(snap), prev)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,91 +7,13 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
-
-func TestWorkerNames(t *testing.T) {
-	label := func(kv ...string) map[string]string {
-		out := map[string]string{}
-		for i := 0; i < len(kv); i += 2 {
-			out[kv[i]] = kv[i+1]
-		}
-		return out
-	}
-	for _, tt := range []struct {
-		name     string
-		pod      podFacts
-		override string
-		want     string
-	}{
-		{"the label", podFacts{name: "gpu-0", hostname: "h", labels: label(labelPodHostname, "gpu-000")}, "", "gpu-000"},
-		{"the label, on the host's network", podFacts{name: "gpu-0", hostNetwork: true, labels: label(labelPodHostname, "gpu-000")}, "", "gpu-000"},
-		{"the label before the override", podFacts{labels: label(labelPodHostname, "was", labelScalingMode, "DaemonSet")}, "will-be", "was"},
-		{"hostname", podFacts{name: "gpu-0", hostname: "h"}, "", "h"},
-		{"name", podFacts{name: "gpu-0"}, "", "gpu-0"},
-		{"on the host's network", podFacts{name: "gpu-0", hostname: "h", hostNetwork: true}, "", "n1.example.com"},
-		{"one for each node", podFacts{name: "gpu-x7k2p", labels: label(labelScalingMode, "DaemonSet")}, "", "n1"},
-		{"one for each node, in lower case", podFacts{name: "gpu-x7k2p", labels: label(labelScalingMode, "daemonset")}, "", "n1"},
-		{"one for each node, on the host's network", podFacts{name: "gpu-x7k2p", hostNetwork: true, labels: label(labelScalingMode, "DaemonSet")}, "", "n1"},
-		{"one for each node, called otherwise", podFacts{name: "gpu-x7k2p", labels: label(labelScalingMode, "DaemonSet")}, "rack1-1", "rack1-1"},
-	} {
-		n := Node{Name: "n1.example.com", Annotations: map[string]string{annotationHostname: tt.override}}
-		tt.pod.node = n.Name
-		w := tt.pod.worker()
-		if got := w.nameOn(&n); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
-	}
-}
-
-func TestSlinkyNames(t *testing.T) {
-	of := func(cluster, hostname string) Worker {
-		ns, controller, _ := strings.Cut(cluster, "/")
-		return Worker{Namespace: ns, Cluster: controller, Pod: hostname, Hostname: hostname}
-	}
-	ending := of("slurm/a", "old")
-	ending.Ending = true
-	bridge := map[string]string{labelSlurmNodeName: "bridged"}
-	external := map[string]string{labelExternalNode: ""}
-	for _, tt := range []struct {
-		name, names  string
-		labels       map[string]string
-		workers      []Worker
-		want, reason string
-	}{
-		{"a pod", "slinky", nil, []Worker{of("slurm/a", "g1")}, "g1", ""},
-		{"a pod of the cluster", "slinky:a", nil, []Worker{of("slurm/a", "g1")}, "g1", ""},
-		{"a pod of another cluster", "slinky:b", nil, []Worker{of("slurm/a", "g1")}, "", ReasonNoWorkerPod},
-		{"a pod of another namespace", "slinky:a", nil, []Worker{of("hpc/a", "g1")}, "", ReasonNoWorkerPod},
-		{"a pod of that namespace", "slinky:hpc/a", nil, []Worker{of("hpc/a", "g1")}, "g1", ""},
-		{"no pod", "slinky", nil, nil, "", ReasonNoWorkerPod},
-		{"one that ends and one that is there", "slinky", nil, []Worker{ending, of("slurm/a", "g1")}, "g1", ""},
-		{"one that ends", "slinky", nil, []Worker{ending}, "old", ""},
-		{"two of one name", "slinky", nil, []Worker{of("slurm/a", "g1"), of("slurm/a", "g1")}, "g1", ""},
-		{"two", "slinky", nil, []Worker{of("slurm/a", "g1"), of("slurm/a", "g2")}, "", ReasonTwoWorkerPods},
-		{"two, of two clusters", "slinky:b", nil, []Worker{of("slurm/a", "g1"), of("slurm/b", "g2")}, "g2", ""},
-		{"two, of two clusters, and none is named", "slinky", nil, []Worker{of("slurm/a", "g1"), of("slurm/b", "g1")}, "", ReasonTwoSlurmClusters},
-		{"slurm-bridge", "slinky", bridge, nil, "bridged", ""},
-		{"slurm-bridge beside a pod", "slinky", bridge, []Worker{of("slurm/a", "g1")}, "g1", ""},
-		{"slurm-bridge beside another cluster's pod", "slinky:b", bridge, []Worker{of("slurm/a", "g1")}, "", ReasonNoWorkerPod},
-		{"slurm-bridge's external node", "slinky", external, nil, "n1.example.com", ""},
-		{"no Slurm name", "slinky", nil, []Worker{of("slurm/a", "default")}, "", ReasonBadSlurmName},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			pub := complete(t, Publication{SlurmNames: tt.names})[0]
-			g := Gather(&pub, &Snapshot{Nodes: []Node{{Name: "n1.example.com", Labels: tt.labels, Workers: tt.workers}}})
-			switch {
-			case tt.reason == "" && (len(g.Facts) != 1 || g.Facts[0].SlurmName != tt.want || len(g.Unnamed) > 0):
-				t.Errorf("facts %+v, without a name %v: want %s", g.Facts, g.Unnamed, tt.want)
-			case tt.reason != "" && (len(g.Facts) > 0 || len(g.Unnamed) != 1 || g.Unnamed[0].Reason != tt.reason):
-				t.Errorf("facts %+v, without a name %v: want %s", g.Facts, g.Unnamed, tt.reason)
-			}
-		})
-	}
-}
 
 // pods are what runs on the racks' nodes: g001 of cluster a on gb200-001, and so
 // on.
-type pods map[string]Worker
+type pods map[string]inputs.Worker
 
 // podsOn are those of the first nodes.
 func podsOn(last int) pods {
@@ -103,14 +25,14 @@ func podsOn(last int) pods {
 }
 
 func (p pods) run(cluster, name, node string) {
-	p[name] = Worker{Namespace: "slurm", Cluster: cluster, Pod: name, Node: node, Hostname: name}
+	p[name] = inputs.Worker{Namespace: "slurm", Cluster: cluster, Pod: name, Node: node, Hostname: name}
 }
 
 // on are the racks with the pods.
-func (p pods) on(t *testing.T) *Snapshot {
+func (p pods) on(t *testing.T) *inputs.Snapshot {
 	t.Helper()
 	snap := racks(t)
-	var all []Worker
+	var all []inputs.Worker
 	for _, w := range p {
 		all = append(all, w)
 	}
@@ -245,14 +167,14 @@ func TestSlinkyConflicts(t *testing.T) {
 		hostname, node, reason string
 		nodes                  int // that are named
 	}{
-		"two pods on a node":  {"extra", "gb200-003", ReasonTwoWorkerPods, 1},
-		"two nodes, one name": {"g003", "gb200-070", ReasonSlurmNameTaken, 2},
+		"two pods on a node":  {"extra", "gb200-003", inputs.ReasonTwoWorkerPods, 1},
+		"two nodes, one name": {"g003", "gb200-070", inputs.ReasonSlurmNameTaken, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := podsOn(60)
 			slinkyBubble(t, p, func(store *memory) {
 				saves, before := store.saves, topologyOf(store)
-				p["extra"] = Worker{Namespace: "slurm", Cluster: "a", Pod: "extra", Hostname: tt.hostname, Node: tt.node}
+				p["extra"] = inputs.Worker{Namespace: "slurm", Cluster: "a", Pod: "extra", Hostname: tt.hostname, Node: tt.node}
 				store.change(p.on(t))
 				store.pass(time.Hour)
 				if topologyOf(store) != before || store.saves > saves+1 { // one says what is left out
@@ -260,7 +182,7 @@ func TestSlinkyConflicts(t *testing.T) {
 				}
 			})
 			pub := complete(t, Publication{SlurmNames: "slinky:a"})[0]
-			g := Gather(&pub, p.on(t))
+			g := pub.Inputs(p.on(t))
 			found := 0
 			for _, pr := range g.Unnamed {
 				if pr.Reason == tt.reason {
@@ -273,8 +195,8 @@ func TestSlinkyConflicts(t *testing.T) {
 			old := p["g003"]
 			old.Ending = true
 			p["g003"] = old
-			if g := Gather(&pub, p.on(t)); g.nodes[tt.hostname] == nil || g.nodes[tt.hostname].Name != tt.node {
-				t.Errorf("the first pod ends: %s is %+v, want %s", tt.hostname, g.nodes[tt.hostname], tt.node)
+			if g := pub.Inputs(p.on(t)); g.Nodes[tt.hostname] == nil || g.Nodes[tt.hostname].Name != tt.node {
+				t.Errorf("the first pod ends: %s is %+v, want %s", tt.hostname, g.Nodes[tt.hostname], tt.node)
 			}
 		})
 	}

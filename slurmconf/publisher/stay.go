@@ -5,14 +5,22 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
+
+// gathered are the inputs of a publication in one pass.
+type gathered struct {
+	inputs.Inputs
+	// leaving are nodes that the publication no longer takes, by Slurm name.
+	leaving map[string]*inputs.Node
+}
 
 // gather joins nodes and reports into the facts of one publication, with those
 // published nodes that stay for a while; what was published, prev, is given the
 // names that nodes have now. It returns when to come back for them.
-func (p *Publisher) gather(s *state, snap *Snapshot, prev *Previous, now time.Time) (g Gathered, wake time.Time) {
-	g = Gather(s.pub, snap)
+func (p *Publisher) gather(s *state, snap *inputs.Snapshot, prev *Previous, now time.Time) (g gathered, wake time.Time) {
+	g = gathered{s.pub.Inputs(snap), map[string]*inputs.Node{}}
 	names := s.nodes.see(&g, s.nodes.rename(&g, prev))
 	s.nodes.seeOthers(p.states, s, &g, names)
 	elsewhere := s.unselected(snap, names)
@@ -46,13 +54,13 @@ func (p *Publisher) gather(s *state, snap *Snapshot, prev *Previous, now time.Ti
 	}
 	s.nodes.gone = gone
 	p.leaveOn(s, &g, snap, elsewhere, prev.leaving)
-	maps.Copy(g.nodes, g.leaving)
+	maps.Copy(g.Nodes, g.leaving)
 	g.keep(kept)
 	return g, wake
 }
 
 // keep lets nodes stay where they are published under the names that they had.
-func (g *Gathered) keep(names map[string]string) {
+func (g *gathered) keep(names map[string]string) {
 	if len(names) == 0 {
 		return
 	}
@@ -60,9 +68,9 @@ func (g *Gathered) keep(names map[string]string) {
 		name, ok := names[pr.Node]
 		if ok {
 			g.Facts = append(g.Facts, topology.Facts{Name: pr.Node, SlurmName: name, Stays: pr.Message})
-			g.nodes[name] = g.unnamed[pr.Node]
+			g.Nodes[name] = g.Nameless[pr.Node]
 			pr.Message += "; it stays published as " + name
-			g.problems = append(g.problems, pr)
+			g.Problems = append(g.Problems, pr)
 		}
 		return ok
 	})

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
 // The annotations of a publication.
@@ -48,37 +48,6 @@ const (
 // annotation.
 var ErrConflict = errors.New("another writer owns the annotation " + SpecAnnotation)
 
-// Node is a Kubernetes Node as far as the publisher looks at it.
-type Node struct {
-	Name        string
-	Labels      map[string]string
-	Annotations map[string]string
-	// Conditions are those of the publisher's that it has, by type.
-	Conditions map[string]Condition
-	// Workers are the pods on it in which Slinky runs slurmd.
-	Workers []Worker
-	// GPUs is how many the kubelet offers; it counts where nothing else does.
-	GPUs int
-	// Lost says that its Ready is Unknown: Kubernetes hears nothing from it.
-	Lost bool
-}
-
-// Snapshot is everything that a plan is made from.
-type Snapshot struct {
-	// Nodes are the cluster's nodes. With a directory store every node that has
-	// a report is one.
-	Nodes []Node
-	// Reports are the parsed reports by node.
-	Reports map[string]*topology.Node
-	// Slices is what the nodes' ResourceSlices say of their GPUs.
-	Slices map[string]*topology.Node
-	// Unplaced are worker pods that run on none of the nodes, such as those that are
-	// not scheduled yet.
-	Unplaced []Worker
-	// Problems are reports that could not be read.
-	Problems []topology.Problem
-}
-
 // Published is one publication as it stands in the store.
 type Published struct {
 	Files       map[string]string
@@ -97,7 +66,7 @@ var (
 
 // Source gives the facts and says when they change.
 type Source interface {
-	Snapshot(ctx context.Context) (*Snapshot, error)
+	Snapshot(ctx context.Context) (*inputs.Snapshot, error)
 	// Changes gets a value after a change; several changes may give one.
 	Changes() <-chan struct{}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -18,7 +19,7 @@ import (
 // TestLabelAloneMovesNothing gives a node the label of another rack while no
 // report can be read.
 func TestLabelAloneMovesNothing(t *testing.T) {
-	site := func(change func(*Snapshot)) *Snapshot {
+	site := func(change func(*inputs.Snapshot)) *inputs.Snapshot {
 		snap := racks(t)
 		change(snap)
 		for i := range snap.Nodes {
@@ -28,18 +29,18 @@ func TestLabelAloneMovesNothing(t *testing.T) {
 		}
 		return snap
 	}
-	unreadable := func(prefix string) func(*Snapshot) {
-		return func(snap *Snapshot) {
+	unreadable := func(prefix string) func(*inputs.Snapshot) {
+		return func(snap *inputs.Snapshot) {
 			for name := range snap.Reports {
 				snap.Problems = append(snap.Problems, topology.Problem{Node: prefix + name, Reason: "ReportUnreadable"})
 			}
 			snap.Reports = nil
 		}
 	}
-	for name, change := range map[string]func(*Snapshot){
+	for name, change := range map[string]func(*inputs.Snapshot){
 		"ConfigMaps of another version": unreadable("quoin-node-"),
 		"files of another version":      unreadable(""),
-		"reports deleted":               func(snap *Snapshot) { snap.Reports = nil },
+		"reports deleted":               func(snap *inputs.Snapshot) { snap.Reports = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := newMemory(racks(t))
@@ -60,7 +61,7 @@ func TestLabelAloneMovesNothing(t *testing.T) {
 		store := newMemory(without)
 		inBubble(t, store, complete(t, Publication{}), func() {
 			store.pass(time.Minute)
-			store.change(site(func(snap *Snapshot) { snap.Reports = nil }))
+			store.change(site(func(snap *inputs.Snapshot) { snap.Reports = nil }))
 			store.pass(time.Hour)
 			if text := store.get("slurm/quoin-slurm").Files["topology.yaml"]; !strings.Contains(text, "gb200-[001,055-072]") {
 				t.Errorf("the node stays although labels are all that is known:\n%s", text)
@@ -71,8 +72,8 @@ func TestLabelAloneMovesNothing(t *testing.T) {
 
 // fabricOf is a site without NVLink domains whose nodes name so many switches,
 // nearest first.
-func fabricOf(tiers int, change ...func(name string, labels map[string]string)) *Snapshot {
-	snap := &Snapshot{}
+func fabricOf(tiers int, change ...func(name string, labels map[string]string)) *inputs.Snapshot {
+	snap := &inputs.Snapshot{}
 	for i := range 32 {
 		name := fmt.Sprintf("n%02d", i)
 		labels := map[string]string{nodelabels.Count: "8"}
@@ -82,7 +83,7 @@ func fabricOf(tiers int, change ...func(name string, labels map[string]string)) 
 		for _, c := range change {
 			c(name, labels)
 		}
-		snap.Nodes = append(snap.Nodes, Node{Name: name, Labels: labels})
+		snap.Nodes = append(snap.Nodes, inputs.Node{Name: name, Labels: labels})
 	}
 	return snap
 }
@@ -202,7 +203,7 @@ func TestUnitsStayWhileNamed(t *testing.T) {
 // gone.
 func TestForgottenBlock(t *testing.T) {
 	const key = "slurm/quoin-slurm"
-	rack := func(fault simulated.Fault) *Snapshot {
+	rack := func(fault simulated.Fault) *inputs.Snapshot {
 		var faults []simulated.Fault
 		for i := range 18 {
 			fault.Node = fmt.Sprintf("gb200-%03d", i+1)

@@ -1,4 +1,4 @@
-package publisher
+package inputs
 
 import (
 	"strings"
@@ -17,8 +17,7 @@ func TestPatternNames(t *testing.T) {
 		{`s/(.+)/$1[1-2]/`, "a", "", ReasonBadSlurmName},
 		{`s/a:(.+)|b(.+)/n$1$2/`, "b7", "n7", ""},
 	} {
-		pub := complete(t, Publication{SlurmNames: c.how})[0]
-		g := Gather(&pub, &Snapshot{Nodes: []Node{{Name: c.node}}})
+		g := rules(t, Config{SlurmNames: c.how}).Gather(&Snapshot{Nodes: []Node{{Name: c.node}}})
 		switch {
 		case c.reason != "" && (len(g.Unnamed) != 1 || g.Unnamed[0].Reason != c.reason || !strings.Contains(g.Unnamed[0].Message, c.how)):
 			t.Errorf("%s of %s: %+v, want %s", c.how, c.node, g.Unnamed, c.reason)
@@ -36,8 +35,10 @@ func TestPatternNames(t *testing.T) {
 		"s/(a)/$1x/":     `no group "1x"; where letters follow a number write ${1}`,
 		"s/(a)/${name}/": `no group "name"`,
 	} {
-		if _, err := Complete([]Publication{{SlurmNames: how}}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want %q", how, err, want)
+		var got []string
+		NewRules(Config{SlurmNames: how}, func(key, message string) { got = append(got, key+": "+message) })
+		if len(got) != 1 || !strings.Contains(got[0], want) {
+			t.Errorf("%s: %q, want %q", how, got, want)
 		}
 	}
 }
@@ -50,11 +51,12 @@ func FuzzPatternNames(f *testing.F) {
 		if !isPattern(how) {
 			how = "s/" + how
 		}
-		pubs, err := Complete([]Publication{{SlurmNames: how}})
-		if err != nil {
+		wrong := false
+		r := NewRules(Config{SlurmNames: how}, func(string, string) { wrong = true })
+		if wrong {
 			return
 		}
-		g := Gather(&pubs[0], &Snapshot{Nodes: []Node{{Name: node}}})
+		g := r.Gather(&Snapshot{Nodes: []Node{{Name: node}}})
 		if len(g.Facts)+len(g.Unnamed) != 1 {
 			t.Errorf("%q of %q: %+v", how, node, g)
 		}

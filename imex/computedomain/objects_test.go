@@ -1,6 +1,7 @@
 package computedomain
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -34,57 +35,64 @@ func complete(t *testing.T) imex.Config {
 	return c
 }
 
-func TestReadList(t *testing.T) {
+// listOf adds the items of lists, one after the other.
+func listOf(t *testing.T, config imex.Config, texts ...string) *imex.Seen {
+	t.Helper()
+	l := NewObjects(config)
+	for _, text := range texts {
+		var list struct{ Items []json.RawMessage }
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range list.Items {
+			var head struct{ Kind string }
+			if err := json.Unmarshal(item, &head); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Add(head.Kind, item); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return l.Seen()
+}
+
+func TestObjects(t *testing.T) {
 	member := imex.Member{Node: "n1", Address: "10.0.0.1", Clique: "c.1", Index: 3, Ready: true}
 	want := &imex.Seen{
 		Join: imex.JoinHolder, Domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", UID: "u1"},
 		Members: map[string]imex.Member{"n1": member}, Cliques: []imex.Clique{{Domain: "u1", ID: "c.1", Daemons: []imex.Member{member}}},
 		Claims: []imex.Claim{{Namespace: "quoin-system", Name: "a", Node: "n1", Owner: imex.OwnerHolder, Pods: []string{"quoin-system/h"}}},
 	}
-	for _, text := range []string{listedText, listedText + `{"kind":"List","items":[]}`} {
-		got, err := ReadList("list", strings.NewReader(text), complete(t))
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%v (-want +got):\n%s", err, diff)
-		}
+	if diff := cmp.Diff(want, listOf(t, complete(t), listedText)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for text, err := range map[string]string{
-		"":                              "list: empty: kubectl prints nothing where a kind is missing",
-		"[]":                            "[ where a list begins",
-		`{"kind":"Node"}`:               "no items",
-		`{"items":{}}`:                  "no list",
-		`{"items":[{"kind":7}]}`:        "items[0]: json: cannot unmarshal number",
-		listedText[:len(listedText)/2]:  "the text ends early",
-		`{"items":[{"kind":"Pod"}],`:    "the text ends early",
-		`{"items":[]} {"items":[{]}`:    "invalid character",
-		"error: the server is not here": "invalid character",
-	} {
-		if _, got := ReadList("list", strings.NewReader(text), complete(t)); got == nil || !strings.Contains(got.Error(), err) {
-			t.Errorf("%.40q: %v, want %q", text, got, err)
-		}
+	if err := NewObjects(complete(t)).Add("ComputeDomain", []byte(`{"metadata":7}`)); err == nil || !strings.Contains(err.Error(), "cannot unmarshal number") {
+		t.Errorf("a broken object: %v", err)
 	}
 	config := complete(t)
 	config.HostChannels = true
-	if host, err := ReadList("list", strings.NewReader(listedText), config); err != nil || !host.HostChannels {
-		t.Errorf("where jobs use the nodes' channels: %+v, %v", host, err)
+	if host := listOf(t, config, listedText); !host.HostChannels {
+		t.Errorf("where jobs use the nodes' channels: %+v", host)
 	}
 	config.Join = imex.JoinSlurmd
 	worker := `{"kind":"Pod","metadata":{"namespace":"slurm","name":"w","labels":{"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker"}},"spec":{"nodeName":"n2"}}`
-	slurm, err := ReadList("list", strings.NewReader(listedText+`{"items":[`+worker+`]}`), config)
-	if err != nil || !cmp.Equal(slurm.Workers, map[string]bool{"n2": true}) {
-		t.Errorf("where worker pods claim: %+v, %v", slurm, err)
+	if slurm := listOf(t, config, listedText, `{"items":[`+worker+`]}`); !cmp.Equal(slurm.Workers, map[string]bool{"n2": true}) {
+		t.Errorf("where worker pods claim: %+v", slurm)
 	}
-	none, err := ReadList("list", strings.NewReader(`{"items":[]}`), complete(t))
-	if err != nil || none.Domain.UID != "" || none.Domain.Problem.Reason != imex.ReasonNoDomain {
-		t.Errorf("an empty list: %+v, %v", none, err)
+	if none := NewObjects(complete(t)).Seen(); none.Domain.UID != "" || none.Domain.Problem.Reason != imex.ReasonNoDomain {
+		t.Errorf("an empty list: %+v", none)
 	}
 }
 
-func FuzzReadList(f *testing.F) {
-	f.Add(listedText)
-	f.Add(`{"items":[{"kind":"Pod","spec":{"resourceClaims":[{}]}},{"kind":"ComputeDomain","status":{"nodes":[null]}}]}`)
-	f.Fuzz(func(t *testing.T, text string) {
-		if seen, err := ReadList("list", strings.NewReader(text), complete(t)); (err == nil) != (seen != nil) {
-			t.Fatal(seen, err)
+func FuzzObjects(f *testing.F) {
+	f.Add("Pod", `{"spec":{"resourceClaims":[{}]}}`)
+	f.Add("ComputeDomain", `{"status":{"nodes":[null]}}`)
+	f.Fuzz(func(t *testing.T, kind, text string) {
+		l := NewObjects(complete(t))
+		_ = l.Add(kind, []byte(text))
+		if l.Seen() == nil {
+			t.Fatal("nothing is seen")
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package publisher
+package inputs
 
 import (
 	"errors"
@@ -146,8 +146,8 @@ func TestReadNodesWithSlices(t *testing.T) {
 		device, driver string
 		want           map[string]*topology.Node
 	}{
-		"v1":             {`{"name":"gpu-3",` + attributes + `}`, gpuDriver, want},
-		"v1beta1":        {`{"name":"gpu-3","basic":{` + attributes + `}}`, gpuDriver, want},
+		"v1":             {`{"name":"gpu-3",` + attributes + `}`, GPUDriver, want},
+		"v1beta1":        {`{"name":"gpu-3","basic":{` + attributes + `}}`, GPUDriver, want},
 		"another driver": {`{"name":"gpu-3",` + attributes + `}`, "compute-domain.nvidia.com", nil},
 	} {
 		spec := `"spec":{"driver":"` + tt.driver + `","nodeName":"a","pool":{"name":"a","generation":1,"resourceSliceCount":1},"devices":[` + tt.device + `]}`
@@ -185,6 +185,90 @@ func FuzzReadNodes(f *testing.F) {
 			if n.Name == "" {
 				t.Error("a node without a name")
 			}
+		}
+	})
+}
+
+// TestItemKinds gives items that name no kind that of their list.
+func TestItemKinds(t *testing.T) {
+	const worker = `{"metadata":{"name":"gpu-0","namespace":"slurm","labels":{"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker"}},"spec":{"nodeName":"a"}}`
+	for _, tt := range []struct{ name, text, nodes, workers string }{
+		{"a list of nodes", `{"kind":"NodeList","items":[{"metadata":{"name":"a"}}]}`, "a", ""},
+		{"a list of pods", `{"kind":"PodList","items":[` + worker + `]}`, "", "gpu-0"},
+		{"a list of pods that says so last", `{"items":[` + worker + `],"kind":"PodList"}`, "", "gpu-0"},
+		{"a list of any kind", `{"items":[{"metadata":{"name":"a"}}],"kind":"List"}`, "a", ""},
+		{"both", `{"kind":"NodeList","items":[{"metadata":{"name":"a"}}]}{"kind":"PodList","items":[` + worker + `]}`, "a", "gpu-0"},
+		{"an item of another kind", `{"kind":"PodList","items":[{"kind":"Node","metadata":{"name":"a"}}]}`, "a", ""},
+	} {
+		for _, each := range []func(string, []byte) error{nil, func(string, []byte) error { return nil }} {
+			snap, err := (&ListReader{Each: each}).Read("test", strings.NewReader(tt.text))
+			if err != nil {
+				t.Errorf("%s: %v", tt.name, err)
+				continue
+			}
+			var nodes, workers []string
+			for i := range snap.Nodes {
+				nodes = append(nodes, snap.Nodes[i].Name)
+				snap.Unplaced = append(snap.Unplaced, snap.Nodes[i].Workers...)
+			}
+			for _, w := range snap.Unplaced {
+				workers = append(workers, w.Pod)
+			}
+			if strings.Join(nodes, " ") != tt.nodes || strings.Join(workers, " ") != tt.workers {
+				t.Errorf("%s: nodes %q, worker pods %q, want %q and %q", tt.name, nodes, workers, tt.nodes, tt.workers)
+			}
+		}
+	}
+	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"ServiceList","items":[{"metadata":{"name":"a"}}]}`)); err == nil || !strings.Contains(err.Error(), "items[0] is a Service") {
+		t.Errorf("a list of services: %v", err)
+	}
+}
+
+// TestListReaderEach hands on every object with its text.
+func TestListReaderEach(t *testing.T) {
+	const claim = `{"kind":"ResourceClaim","metadata":{"name":"c"}}`
+	text := `{"items":[{"kind":"Node","metadata":{"name":"a"}},` + claim + `]}{"items":[{"metadata":{"name":"p"}}],"kind":"PodList"}`
+	var got []string
+	r := ListReader{Command: "kubectl get all", Each: func(kind string, object []byte) error {
+		got = append(got, kind+" "+string(object))
+		return nil
+	}}
+	if _, err := r.Read("test", strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{`Node {"kind":"Node","metadata":{"name":"a"}}`, "ResourceClaim " + claim, `Pod {"metadata":{"name":"p"}}`}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for text, want := range map[string]string{
+		claim:     `kind "ResourceClaim" without items: want the output of kubectl get all`,
+		text[:60]: "want the whole output of kubectl get all",
+		"[]":      "want a list of objects",
+		`{"items":[{"kind":"Service","metadata":{"name":"s"}}]}`: "items[0] is a Service",
+	} {
+		if _, err := r.Read("test", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	r.Each = func(string, []byte) error { return errors.New("broken") }
+	if _, err := r.Read("test", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), "items[0]: broken") {
+		t.Errorf("error %v, want that of Each", err)
+	}
+}
+
+func FuzzListReader(f *testing.F) {
+	f.Add(`{"kind":"PodList","items":[{"metadata":{"name":"p"},"spec":{"nodeName":"a"},"status":{"phase":"Failed"}}]}`)
+	f.Add(`{"items":[{"kind":"Node","metadata":{"name":"a"},"status":{"capacity":{"nvidia.com/gpu":"4"}}}],"kind":"List"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		plain, err := ReadNodes("test", strings.NewReader(text))
+		if (err == nil) != (plain != nil) {
+			t.Fatal(plain, err)
+		}
+		each, errEach := (&ListReader{Each: func(string, []byte) error { return nil }}).Read("test", strings.NewReader(text))
+		if err != nil || errEach != nil { // a single object is for the one, and not for the other
+			return
+		}
+		if diff := cmp.Diff(plain, each); diff != "" {
+			t.Errorf("(-streamed +whole):\n%s", diff)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package publisher
+package inputs
 
 import (
 	"cmp"
@@ -9,64 +9,57 @@ import (
 	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// gpuDriver is the name under which NVIDIA's DRA driver lists GPUs.
-const gpuDriver = "gpu.nvidia.com"
+// GPUDriver is the name under which NVIDIA's DRA driver lists GPUs.
+const GPUDriver = "gpu.nvidia.com"
 
-// The reasons of problems with what ResourceSlices say.
+// The reasons of problems with ResourceSlices.
 const (
-	// ReasonSlicesIncomplete names a node of which some slices are missing.
+	// ReasonSlicesIncomplete names a node that lacks some of its slices.
 	ReasonSlicesIncomplete = "ResourceSlicesIncomplete"
-	// ReasonSliceUnreadable names a node with a device that cannot be understood.
+	// ReasonSliceUnreadable names a node with a device that makes no sense.
 	ReasonSliceUnreadable = "ResourceSliceUnreadable"
-	// ReasonSlicesDiffer names a node whose labels count other GPUs than its slices
-	// list.
+	// ReasonSlicesDiffer names a node whose labels and slices have different numbers of
+	// GPUs.
 	ReasonSlicesDiffer = "ResourceSlicesDiffer"
 )
 
-// gpuSlice is what is kept of a ResourceSlice.
-type gpuSlice struct {
-	metav1.ObjectMeta
-	node, pool        string
-	generation, count int64 // of the pool, and its slices
+// Slice is the part of a ResourceSlice that is used.
+type Slice struct {
+	Name, Node, Pool string
+	// Generation is the pool's. Count is the number of slices of the pool.
+	Generation, Count int64
 	devices           []sliceDevice
 }
 
-// sliceDevice is a device of a slice. A MIG instance without a UUID is one that
-// could be made.
+// sliceDevice is a device of a slice. A MIG instance without a UUID does not exist yet.
 type sliceDevice struct {
 	name, kind, uuid, parent, product, profile, pciBusID string
 	minor                                                int // below 0 where it is unknown
 	memoryMiB                                            uint64
 }
 
-// slimSlice keeps of a ResourceSlice what a Snapshot is made from.
-func slimSlice(obj any) (any, error) {
-	s, ok := obj.(*resourcev1.ResourceSlice)
-	if !ok {
-		return obj, nil
-	}
-	out := &gpuSlice{ObjectMeta: metav1.ObjectMeta{Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion},
-		pool: s.Spec.Pool.Name, generation: s.Spec.Pool.Generation, count: s.Spec.Pool.ResourceSliceCount}
+// SliceOf returns the part of a ResourceSlice that is used.
+func SliceOf(s *resourcev1.ResourceSlice) Slice {
+	out := Slice{Name: s.Name, Pool: s.Spec.Pool.Name, Generation: s.Spec.Pool.Generation, Count: s.Spec.Pool.ResourceSliceCount}
 	if s.Spec.NodeName != nil {
-		out.node = *s.Spec.NodeName
+		out.Node = *s.Spec.NodeName
 	}
 	for i := range s.Spec.Devices {
 		out.devices = append(out.devices, readDevice(&s.Spec.Devices[i]))
 	}
-	return out, nil
+	return out
 }
 
-// minorName is how driver and MIG instances are called since they are called
-// by the minor number; the driver has published no minor attribute since.
+// minorName matches the names of devices that newer releases of the driver call by the
+// minor number. Those releases publish no attribute minor.
 var minorName = regexp.MustCompile(`^gpu-([0-9]{1,4})(?:-mig-.*)?$`)
 
-// readDevice reads the attributes that NVIDIA's driver gives a device. Releases
-// that called devices by NVML's index gave the attributes index and minor.
+// readDevice reads the attributes that NVIDIA's driver gives a device. Releases that
+// called devices by NVML's index published the attributes index and minor.
 func readDevice(d *resourcev1.Device) sliceDevice {
 	text := func(key resourcev1.QualifiedName) string {
 		if a := d.Attributes[key]; a.StringValue != nil {
@@ -89,18 +82,18 @@ func readDevice(d *resourcev1.Device) sliceDevice {
 	return out
 }
 
-// sameSlice reports whether two versions of a slice say the same.
-func sameSlice(a, b *gpuSlice) bool {
-	return a.node == b.node && a.pool == b.pool && a.generation == b.generation && a.count == b.count && slices.Equal(a.devices, b.devices)
+// Same reports whether two versions of a slice say the same.
+func (s *Slice) Same(next *Slice) bool {
+	return s.Node == next.Node && s.Pool == next.Pool && s.Generation == next.Generation && s.Count == next.Count && slices.Equal(s.devices, next.devices)
 }
 
-// readSlices returns what the slices say of the GPUs of each node. A node of
-// which a slice is missing has none: its driver is writing them.
-func readSlices(all []*gpuSlice) map[string]*topology.Node {
-	byNode := map[string][]*gpuSlice{}
+// ReadSlices returns the GPUs of each node by its slices. A node with a missing slice has
+// no GPUs, because its driver is still writing the slices.
+func ReadSlices(all []*Slice) map[string]*topology.Node {
+	byNode := map[string][]*Slice{}
 	for _, s := range all {
-		if s.node != "" {
-			byNode[s.node] = append(byNode[s.node], s)
+		if s.Node != "" {
+			byNode[s.Node] = append(byNode[s.Node], s)
 		}
 	}
 	out := make(map[string]*topology.Node, len(byNode))
@@ -110,22 +103,22 @@ func readSlices(all []*gpuSlice) map[string]*topology.Node {
 	return out
 }
 
-func nodeOfSlices(node string, its []*gpuSlice) *topology.Node {
+func nodeOfSlices(node string, its []*Slice) *topology.Node {
 	n := &topology.Node{Name: node}
-	slices.SortFunc(its, func(a, b *gpuSlice) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(its, func(a, b *Slice) int { return cmp.Compare(a.Name, b.Name) })
 	newest, found := map[string]int64{}, map[string]int64{}
 	for _, s := range its {
-		newest[s.pool] = max(newest[s.pool], s.generation)
+		newest[s.Pool] = max(newest[s.Pool], s.Generation)
 	}
 	var devices []sliceDevice
-	its = slices.DeleteFunc(its, func(s *gpuSlice) bool { return s.generation < newest[s.pool] })
+	its = slices.DeleteFunc(its, func(s *Slice) bool { return s.Generation < newest[s.Pool] })
 	for _, s := range its {
-		found[s.pool]++
+		found[s.Pool]++
 		devices = append(devices, s.devices...)
 	}
 	for _, s := range its {
-		if found[s.pool] != s.count {
-			n.Problems = []topology.Problem{{Node: node, Reason: ReasonSlicesIncomplete, Message: fmt.Sprintf("pool %s has %d of %d ResourceSlices", s.pool, found[s.pool], s.count)}}
+		if found[s.Pool] != s.Count {
+			n.Problems = []topology.Problem{{Node: node, Reason: ReasonSlicesIncomplete, Message: fmt.Sprintf("pool %s has %d of %d ResourceSlices", s.Pool, found[s.Pool], s.Count)}}
 			return n
 		}
 	}
@@ -139,8 +132,8 @@ func nodeOfSlices(node string, its []*gpuSlice) *topology.Node {
 	return n
 }
 
-// addSliceDevice adds a GPU or a MIG instance to n, or says what of it makes no
-// sense. A GPU that is lent to a virtual machine is none of Slurm's.
+// addSliceDevice adds a GPU or a MIG instance to n, or says what is wrong with the device.
+// A GPU that is lent to a virtual machine (vfio) is not Slurm's.
 func addSliceDevice(n *topology.Node, d *sliceDevice) (problem string) {
 	switch d.kind {
 	case "gpu":
@@ -169,7 +162,7 @@ func addSliceDevice(n *topology.Node, d *sliceDevice) (problem string) {
 	return ""
 }
 
-// gpuOf returns the GPU of that UUID, a new one where there is none.
+// gpuOf returns the GPU of that UUID. It adds the GPU if there is none.
 func gpuOf(n *topology.Node, uuid string) *topology.GPU {
 	for i := range n.GPUs {
 		if n.GPUs[i].UUID == uuid {
@@ -188,8 +181,8 @@ func minorOf(d *sliceDevice) *int {
 	return &minor
 }
 
-// checkMinors forgets the minor numbers of GPUs that have one together: then
-// the devices are not called by it.
+// checkMinors drops all minor numbers if two GPUs have the same one: then the names of
+// devices do not hold minor numbers.
 func checkMinors(n *topology.Node) {
 	seen := map[int]string{}
 	for i := range n.GPUs {
@@ -216,17 +209,17 @@ func longPCIBusID(id string) string {
 	return id
 }
 
-// addSlices takes what the ResourceSlices say of the node's GPUs where there is no
-// report, and whatever is wrong with it.
-func (g *Gathered) addSlices(f *topology.Facts, snap *Snapshot) {
+// addSlices adds the GPUs of the node's ResourceSlices if there is no report, and the
+// problems of the slices.
+func (in *Inputs) addSlices(f *topology.Facts, snap *Snapshot) {
 	n := snap.Slices[f.Name]
 	if n == nil || f.Report != nil {
 		return
 	}
 	f.Slices = n
-	g.problems = append(g.problems, n.Problems...)
+	in.Problems = append(in.Problems, n.Problems...)
 	if labelled := f.Labels.GPUs; labelled > 0 && len(n.GPUs) > 0 && labelled != len(n.GPUs) && !slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return len(g.MIG) > 0 }) {
-		g.problems = append(g.problems, topology.Problem{Node: f.Name, Reason: ReasonSlicesDiffer,
-			Message: fmt.Sprintf("its ResourceSlices list %d GPUs, its labels count %d; the slices are followed", len(n.GPUs), labelled)})
+		in.Problems = append(in.Problems, topology.Problem{Node: f.Name, Reason: ReasonSlicesDiffer,
+			Message: fmt.Sprintf("its ResourceSlices list %d GPUs, its labels count %d; the slices count", len(n.GPUs), labelled)})
 	}
 }

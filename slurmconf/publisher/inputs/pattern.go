@@ -1,4 +1,4 @@
-package publisher
+package inputs
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ func isPattern(how string) bool { return strings.HasPrefix(how, "s/") }
 // reference is how a replacement names a group of the expression.
 var reference = regexp.MustCompile(`\$(?:(\w+)|\{(\w+)\})`)
 
-// patternNamer returns the function that makes a Slurm name of a node's name: the
-// whole of it must match the expression, and $1 in the replacement is what its first
-// group holds. Of a node that does not match it is empty.
+// patternNamer returns the function that makes a Slurm name from a node's name. The
+// expression must match the whole name. $1 in the replacement stands for the first group.
+// The function returns "" for a name that does not match.
 func patternNamer(how string) (func(*Node) string, error) {
 	parts := strings.Split(strings.TrimPrefix(how, "s/"), "/")
 	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] != "" {

@@ -1,0 +1,141 @@
+package inputs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Inputs are the nodes that a publication takes, as a plan needs them.
+type Inputs struct {
+	// Facts has one entry for each node with a Slurm name.
+	Facts []topology.Facts
+	// Unnamed says why a node has no Slurm name.
+	Unnamed []topology.Problem
+	// Problems are further problems of nodes.
+	Problems []topology.Problem
+	// Nodes are the nodes of Facts by Slurm name, Nameless those of Unnamed by their own
+	// name, and All both of them by their own name.
+	Nodes, Nameless, All map[string]*Node
+	// Claimed says why no node has a Slurm name that several nodes claim. A published node
+	// keeps such a name.
+	Claimed map[string]string
+	// Pending are the Slurm names of worker pods that are not scheduled yet.
+	Pending map[string]bool
+}
+
+// Gather returns what the snapshot says of the nodes that the rules take.
+func (r *Rules) Gather(snap *Snapshot) Inputs {
+	in := Inputs{Facts: make([]topology.Facts, 0, len(snap.Nodes)), Nodes: make(map[string]*Node, len(snap.Nodes)), Nameless: map[string]*Node{},
+		All: make(map[string]*Node, len(snap.Nodes)), Claimed: map[string]string{}, Pending: map[string]bool{}}
+	unreadable := snap.Unreadable()
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		if !r.Takes(n) {
+			continue
+		}
+		in.All[n.Name] = n
+		name, problem := r.NameOf(n)
+		if problem.Reason != "" {
+			in.addNameless(r, n, problem)
+			continue
+		}
+		f := r.Read(n, snap, unreadable)
+		f.SlurmName = name
+		if r.config.ResourceSlices {
+			in.addSlices(&f, snap)
+		}
+		in.Facts = append(in.Facts, f)
+		in.Nodes[name] = n
+	}
+	if r.BySlinky() {
+		in.checkClusters(r, snap)
+		in.checkTaken(r)
+		for i := range snap.Unplaced {
+			if w := &snap.Unplaced[i]; r.names.has(w) && !w.Ending && w.Hostname != "" {
+				in.Pending[w.Hostname] = true
+			}
+		}
+	}
+	return in
+}
+
+// addNameless adds a node without a Slurm name. Names that its pods contend for are
+// claimed.
+func (in *Inputs) addNameless(r *Rules, n *Node, problem topology.Problem) {
+	in.Unnamed = append(in.Unnamed, problem)
+	in.Nameless[n.Name] = n
+	if problem.Reason != ReasonTwoWorkerPods {
+		return
+	}
+	names, _ := r.workerNames(n)
+	for _, name := range names {
+		in.Claimed[name] = problem.Message
+	}
+}
+
+// UnnamedProblems are the problems of nodes that should have a Slurm name. A node on which
+// no pod of Slinky runs is no problem.
+func (in *Inputs) UnnamedProblems() []topology.Problem {
+	return slices.DeleteFunc(slices.Clone(in.Unnamed), func(p topology.Problem) bool { return p.Reason == ReasonNoWorkerPod })
+}
+
+// checkClusters takes the names from all nodes if it is not clear which Slurm cluster is
+// meant.
+func (in *Inputs) checkClusters(r *Rules, snap *Snapshot) {
+	found := r.clusters(snap)
+	if len(found) < 2 {
+		return
+	}
+	message := fmt.Sprintf("there are worker pods of Slurm clusters %s: say which one with slurmNames: slinky:NAMESPACE/CONTROLLER", strings.Join(found, " and "))
+	for i := range in.Facts {
+		in.unname(&in.Facts[i], ReasonTwoSlurmClusters, message)
+	}
+	in.Facts = in.Facts[:0]
+}
+
+// unname takes a node's Slurm name. A published node keeps the name.
+func (in *Inputs) unname(f *topology.Facts, reason, message string) {
+	in.Unnamed = append(in.Unnamed, topology.Problem{Node: f.Name, Reason: reason, Message: message})
+	in.Nameless[f.Name] = in.All[f.Name]
+	in.Claimed[f.SlurmName] = message
+	delete(in.Nodes, f.SlurmName)
+}
+
+// checkTaken takes the name from nodes that share it. A node keeps the name if its pod is
+// the only one of that name that is not ending.
+func (in *Inputs) checkTaken(r *Rules) {
+	if len(in.Nodes) == len(in.Facts) {
+		return
+	}
+	named := make(map[string][]string, len(in.Facts))
+	for i := range in.Facts {
+		named[in.Facts[i].SlurmName] = append(named[in.Facts[i].SlurmName], in.Facts[i].Name)
+	}
+	owners := map[string]string{}
+	for name, nodes := range named {
+		live := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool {
+			_, ending := r.workerNames(in.All[node])
+			return ending
+		})
+		if len(nodes) == 1 {
+			live = nodes
+		}
+		if len(live) == 1 {
+			owners[name] = live[0]
+		}
+	}
+	in.Facts = slices.DeleteFunc(in.Facts, func(f topology.Facts) bool {
+		if owners[f.SlurmName] == f.Name {
+			return false
+		}
+		in.unname(&f, ReasonSlurmNameTaken, fmt.Sprintf("worker pods give the Slurm name %s to nodes %s", f.SlurmName, strings.Join(named[f.SlurmName], ", ")))
+		return true
+	})
+	for name, node := range owners {
+		in.Nodes[name] = in.All[node]
+		delete(in.Claimed, name)
+	}
+}

@@ -1,0 +1,231 @@
+package inputs
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// ListReader reads the output of kubectl get -o json: lists of objects, or single objects,
+// one after the other. Nodes, Slinky's worker pods and the ResourceSlices of NVIDIA's
+// driver make a Snapshot. Everything else streams by, so that the largest cluster fits in
+// little memory.
+type ListReader struct {
+	// Command is the command whose output is wanted. Errors name the command. Empty: kubectl
+	// get nodes -o json.
+	Command string
+	// Each, if set, gets the kind and the text of every object. The text is valid until
+	// Each returns.
+	Each func(kind string, object []byte) error
+}
+
+// ReadNodes reads the output of kubectl get nodes -o json, with pods and resourceslices if
+// the output has them. source names the input in errors.
+func ReadNodes(source string, r io.Reader) (*Snapshot, error) { return (&ListReader{}).Read(source, r) }
+
+// Read reads all lists and objects. source names the input in errors.
+func (lr *ListReader) Read(source string, r io.Reader) (*Snapshot, error) {
+	command := lr.Command
+	if command == "" {
+		command = "kubectl get nodes -o json"
+	}
+	text := bufio.NewReader(r)
+	if err := skipByteOrderMark(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	l := list{objectReader: newObjectReader(text, map[string]string{}), each: lr.Each, command: command}
+	if err := l.documents(); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.New("the text ends early: want the whole output of " + command)
+		} else if syntax := new(jsontext.SyntacticError); errors.As(err, &syntax) {
+			err = fmt.Errorf("not JSON: %w: want the output of %s", syntax.Err, command)
+		}
+		return nil, fmt.Errorf("%s: byte %d: %w", source, l.dec.InputOffset(), err)
+	}
+	return l.snapshot(source)
+}
+
+// skipByteOrderMark skips the mark with which some programs begin UTF-8.
+func skipByteOrderMark(r *bufio.Reader) error {
+	start, _ := r.Peek(3) // an error comes again with the first read
+	switch {
+	case bytes.HasPrefix(start, []byte("\xff\xfe")), bytes.HasPrefix(start, []byte("\xfe\xff")):
+		return errors.New("text in UTF-16: want UTF-8, in PowerShell with | Out-File -Encoding utf8 FILE in place of > FILE")
+	case string(start) == "\xef\xbb\xbf":
+		_, err := r.Discard(len(start))
+		return err
+	}
+	return nil
+}
+
+// list collects what the objects of all lists say.
+type list struct {
+	objectReader
+	each    func(kind string, object []byte) error
+	command string
+	nodes   []Node
+	workers []Worker
+	slices  []*Slice
+}
+
+// snapshot returns what was read.
+func (l *list) snapshot(source string) (*Snapshot, error) {
+	seen := make(map[string]bool, len(l.nodes))
+	for i := range l.nodes {
+		name := l.nodes[i].Name
+		if seen[name] {
+			return nil, fmt.Errorf("%s: two nodes are named %q: want each once", source, name)
+		}
+		seen[name] = true
+	}
+	snap := &Snapshot{Nodes: l.nodes, Reports: map[string]*topology.Node{}}
+	snap.AddWorkers(l.workers)
+	if len(l.slices) > 0 {
+		snap.Slices = ReadSlices(l.slices)
+	}
+	return snap, nil
+}
+
+// documents reads one document and all that follow.
+func (l *list) documents() error {
+	for {
+		if err := l.document(); err != nil {
+			return err
+		}
+		if l.dec.PeekKind() > 0 {
+			continue
+		}
+		_, err := l.dec.ReadToken() // says why there is no further one
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return err
+	}
+}
+
+// document reads a list, or one object.
+func (l *list) document() error {
+	var one object
+	var untyped []object
+	isList := false
+	err := l.members("a list of objects", func(key string) (err error) {
+		if key == "items" {
+			isList = true
+			untyped, err = l.items(itemKind(one.kind))
+			return err
+		}
+		return l.member(&one, key)
+	})
+	switch {
+	case err != nil:
+		return err
+	case !isList && (l.each != nil || !isListed(one.kind)):
+		return fmt.Errorf("kind %q without items: want the output of %s", one.kind, l.command)
+	case !isList:
+		return l.add(&one, "the "+one.kind)
+	}
+	for i := range untyped {
+		o := &untyped[i]
+		o.kind = cmp.Or(itemKind(one.kind), "Node")
+		if err := l.add(o, fmt.Sprintf("items[%d]", o.at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// itemKind returns the kind of a list's items that name none: Pod in a PodList. It is ""
+// for a List of any kinds.
+func itemKind(list string) string { return strings.TrimSuffix(list, "List") }
+
+// items reads the objects of a list. kind is that of items that name none. If it is not
+// known yet, such items are returned.
+func (l *list) items(kind string) (untyped []object, err error) {
+	if k := l.dec.PeekKind(); k != '[' {
+		return nil, fmt.Errorf("items: %w", l.unexpected("a list"))
+	}
+	if _, err := l.dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	at := 0
+	for ; l.dec.PeekKind() == '{'; at++ {
+		o := object{kind: kind, at: at}
+		if err := l.item(&o); err != nil {
+			return nil, err
+		}
+		if o.kind == "" {
+			o.text = bytes.Clone(o.text)
+			untyped = append(untyped, o)
+		} else if err := l.add(&o, fmt.Sprintf("items[%d]", at)); err != nil {
+			return nil, err
+		}
+	}
+	if l.dec.PeekKind() != ']' {
+		return nil, fmt.Errorf("items[%d]: %w", at, l.unexpected("an object"))
+	}
+	_, err = l.dec.ReadToken()
+	return untyped, err
+}
+
+// item reads one object. Its text is kept if each is to have it.
+func (l *list) item(o *object) error {
+	r := &l.objectReader
+	if l.each != nil {
+		text, err := l.dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		o.text = text
+		inner := newObjectReader(bytes.NewReader(text), l.known)
+		r = &inner
+	}
+	return r.members("an object", func(key string) error { return r.member(o, key) })
+}
+
+// add takes an object that is whole.
+func (l *list) add(o *object, where string) error {
+	switch {
+	case !isListed(o.kind):
+		return fmt.Errorf("%s is a %s: want Nodes, Pods and ResourceSlices only, as kubectl get nodes,pods,resourceslices -A -o json prints", where, o.kind)
+	case o.node.Name == "":
+		return fmt.Errorf("%s has no metadata.name", where)
+	}
+	if l.each != nil {
+		if err := l.each(o.kind, o.text); err != nil {
+			return fmt.Errorf("%s: %w", where, err)
+		}
+	}
+	switch o.kind {
+	case "Node":
+		l.nodes = append(l.nodes, o.node)
+	case kindSlice:
+		return l.addSlice(o)
+	case "Pod":
+		return l.addPod(o)
+	}
+	return nil
+}
+
+// addPod takes a pod in which Slinky runs slurmd.
+func (l *list) addPod(o *object) error {
+	if !isWorker(o.node.Labels) {
+		return nil
+	}
+	if o.spec != nil {
+		late := newObjectReader(bytes.NewReader(o.spec), l.known)
+		if err := late.podSpec(o); err != nil {
+			return err
+		}
+	}
+	o.pod.Name, o.pod.Labels = o.node.Name, o.node.Labels
+	l.workers = append(l.workers, o.pod.Worker())
+	return nil
+}

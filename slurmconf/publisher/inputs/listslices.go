@@ -1,0 +1,54 @@
+package inputs
+
+import (
+	"encoding/json"
+	"fmt"
+
+	resourcev1 "k8s.io/api/resource/v1"
+)
+
+// kindSlice is the kind of a ResourceSlice.
+const kindSlice = "ResourceSlice"
+
+// isListed reports whether objects of a kind may be in a list. Claims and ComputeDomains
+// say who joins an IMEX domain. They are for ListReader.Each alone.
+func isListed(kind string) bool {
+	switch kind {
+	case "Node", "Pod", kindSlice, "ResourceClaim", "ComputeDomain", "ComputeDomainClique":
+		return true
+	}
+	return false
+}
+
+// betaSpec holds a device's facts where releases of the API before v1beta2 have them.
+type betaSpec struct {
+	Devices []struct {
+		Basic *struct {
+			Attributes map[resourcev1.QualifiedName]resourcev1.DeviceAttribute
+			Capacity   map[resourcev1.QualifiedName]resourcev1.DeviceCapacity
+		}
+	}
+}
+
+// addSlice takes a ResourceSlice of NVIDIA's driver and skips those of other drivers.
+func (l *list) addSlice(o *object) error {
+	var s resourcev1.ResourceSlice
+	s.Name = o.node.Name
+	var beta betaSpec
+	for _, spec := range []any{&s.Spec, &beta} {
+		if err := json.Unmarshal(o.spec, spec); o.spec != nil && err != nil {
+			return fmt.Errorf("ResourceSlice %s: %w", o.node.Name, err)
+		}
+	}
+	if s.Spec.Driver != GPUDriver {
+		return nil
+	}
+	for i := range s.Spec.Devices {
+		if basic := beta.Devices[i].Basic; basic != nil {
+			s.Spec.Devices[i].Attributes, s.Spec.Devices[i].Capacity = basic.Attributes, basic.Capacity
+		}
+	}
+	slice := SliceOf(&s)
+	l.slices = append(l.slices, &slice)
+	return nil
+}

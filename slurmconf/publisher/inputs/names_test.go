@@ -1,0 +1,134 @@
+package inputs
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// rules compiles a configuration that has nothing wrong.
+func rules(t *testing.T, c Config) *Rules {
+	t.Helper()
+	r := NewRules(c, func(key, message string) { t.Fatalf("%s: %s", key, message) })
+	return &r
+}
+
+func TestGatherNames(t *testing.T) {
+	long := strings.Repeat("n", 65)
+	for _, tt := range []struct{ names, node, value, want, reason string }{
+		{"short", "n1.example.com", "", "n1", ""},
+		{"full", "n1.example.com", "", "n1.example.com", ""},
+		{"full", long, "", "", ReasonBadSlurmName},
+		{"short", "default", "", "", ReasonBadSlurmName},
+		{"short", "n1234567890123456789", "", "", ReasonBadSlurmName},
+		{"short", ".n1", "", "", ReasonBadSlurmName},
+		{"annotation:sn", "n1", "x_1", "x_1", ""},
+		{"annotation:sn", "n1", "", "", ReasonNoSlurmName},
+		{"label:sn", "n1", "", "", ReasonNoSlurmName},
+		{"label:sn", "n1", "x-1", "x-1", ""},
+		{"annotation:sn", "n1", "x[1-5],n2", "", ReasonBadSlurmName},
+		{"annotation:sn", "n1", "x1,x2", "", ReasonBadSlurmName},
+		{"annotation:sn", "n1", "a b", "", ReasonBadSlurmName},
+		{"annotation:sn", "n1", "k#1", "", ReasonBadSlurmName},
+		{"annotation:sn", "n1", "a\nb", "", ReasonBadSlurmName},
+		{"annotation:sn", "n1", "a{b}", "", ReasonBadSlurmName},
+		{"annotation:sn", "n1", "Default", "", ReasonBadSlurmName},
+		{"annotation:sn", "n1", strings.Repeat("x", 300), "", ReasonBadSlurmName},
+	} {
+		t.Run(tt.names+" "+tt.node+" "+tt.value, func(t *testing.T) {
+			r := rules(t, Config{SlurmNames: tt.names, Namespace: "slurm"})
+			values := map[string]string{"sn": tt.value}
+			g := r.Gather(&Snapshot{Nodes: []Node{{Name: tt.node, Labels: values, Annotations: values}}})
+			if tt.reason == "" {
+				if len(g.Unnamed) > 0 || len(g.Facts) != 1 || g.Facts[0].SlurmName != tt.want {
+					t.Errorf("facts %+v, without a name %v: want %s", g.Facts, g.Unnamed, tt.want)
+				}
+				return
+			}
+			if len(g.Facts) > 0 || len(g.Unnamed) != 1 || g.Unnamed[0].Node != tt.node || g.Unnamed[0].Reason != tt.reason ||
+				!strings.Contains(g.Unnamed[0].Message, fmt.Sprintf("%q", tt.value[:min(10, len(tt.value))])[:1]) && tt.value != "" {
+				t.Errorf("facts %+v, without a name %v: want %s of %s with the value", g.Facts, g.Unnamed, tt.reason, tt.node)
+			}
+		})
+	}
+}
+
+func TestWorkerNames(t *testing.T) {
+	label := func(kv ...string) map[string]string {
+		out := map[string]string{}
+		for i := 0; i < len(kv); i += 2 {
+			out[kv[i]] = kv[i+1]
+		}
+		return out
+	}
+	for _, tt := range []struct {
+		name     string
+		pod      Pod
+		override string
+		want     string
+	}{
+		{"the label", Pod{Name: "gpu-0", Hostname: "h", Labels: label(labelPodHostname, "gpu-000")}, "", "gpu-000"},
+		{"the label, on the host's network", Pod{Name: "gpu-0", HostNetwork: true, Labels: label(labelPodHostname, "gpu-000")}, "", "gpu-000"},
+		{"the label before the override", Pod{Labels: label(labelPodHostname, "was", labelScalingMode, "DaemonSet")}, "will-be", "was"},
+		{"hostname", Pod{Name: "gpu-0", Hostname: "h"}, "", "h"},
+		{"name", Pod{Name: "gpu-0"}, "", "gpu-0"},
+		{"on the host's network", Pod{Name: "gpu-0", Hostname: "h", HostNetwork: true}, "", "n1.example.com"},
+		{"one for each node", Pod{Name: "gpu-x7k2p", Labels: label(labelScalingMode, "DaemonSet")}, "", "n1"},
+		{"one for each node, in lower case", Pod{Name: "gpu-x7k2p", Labels: label(labelScalingMode, "daemonset")}, "", "n1"},
+		{"one for each node, on the host's network", Pod{Name: "gpu-x7k2p", HostNetwork: true, Labels: label(labelScalingMode, "DaemonSet")}, "", "n1"},
+		{"one for each node, called otherwise", Pod{Name: "gpu-x7k2p", Labels: label(labelScalingMode, "DaemonSet")}, "rack1-1", "rack1-1"},
+	} {
+		n := Node{Name: "n1.example.com", Annotations: map[string]string{annotationHostname: tt.override}}
+		tt.pod.Node = n.Name
+		w := tt.pod.Worker()
+		if got := w.nameOn(&n); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestSlinkyNames(t *testing.T) {
+	of := func(cluster, hostname string) Worker {
+		ns, controller, _ := strings.Cut(cluster, "/")
+		return Worker{Namespace: ns, Cluster: controller, Pod: hostname, Hostname: hostname}
+	}
+	ending := of("slurm/a", "old")
+	ending.Ending = true
+	bridge := map[string]string{labelSlurmNodeName: "bridged"}
+	external := map[string]string{labelExternalNode: ""}
+	for _, tt := range []struct {
+		name, names  string
+		labels       map[string]string
+		workers      []Worker
+		want, reason string
+	}{
+		{"a pod", "slinky", nil, []Worker{of("slurm/a", "g1")}, "g1", ""},
+		{"a pod of the cluster", "slinky:a", nil, []Worker{of("slurm/a", "g1")}, "g1", ""},
+		{"a pod of another cluster", "slinky:b", nil, []Worker{of("slurm/a", "g1")}, "", ReasonNoWorkerPod},
+		{"a pod of another namespace", "slinky:a", nil, []Worker{of("hpc/a", "g1")}, "", ReasonNoWorkerPod},
+		{"a pod of that namespace", "slinky:hpc/a", nil, []Worker{of("hpc/a", "g1")}, "g1", ""},
+		{"no pod", "slinky", nil, nil, "", ReasonNoWorkerPod},
+		{"one that ends and one that is there", "slinky", nil, []Worker{ending, of("slurm/a", "g1")}, "g1", ""},
+		{"one that ends", "slinky", nil, []Worker{ending}, "old", ""},
+		{"two of one name", "slinky", nil, []Worker{of("slurm/a", "g1"), of("slurm/a", "g1")}, "g1", ""},
+		{"two", "slinky", nil, []Worker{of("slurm/a", "g1"), of("slurm/a", "g2")}, "", ReasonTwoWorkerPods},
+		{"two, of two clusters", "slinky:b", nil, []Worker{of("slurm/a", "g1"), of("slurm/b", "g2")}, "g2", ""},
+		{"two, of two clusters, and none is named", "slinky", nil, []Worker{of("slurm/a", "g1"), of("slurm/b", "g1")}, "", ReasonTwoSlurmClusters},
+		{"slurm-bridge", "slinky", bridge, nil, "bridged", ""},
+		{"slurm-bridge beside a pod", "slinky", bridge, []Worker{of("slurm/a", "g1")}, "g1", ""},
+		{"slurm-bridge beside another cluster's pod", "slinky:b", bridge, []Worker{of("slurm/a", "g1")}, "", ReasonNoWorkerPod},
+		{"slurm-bridge's external node", "slinky", external, nil, "n1.example.com", ""},
+		{"no Slurm name", "slinky", nil, []Worker{of("slurm/a", "default")}, "", ReasonBadSlurmName},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := rules(t, Config{SlurmNames: tt.names, Namespace: "slurm"})
+			g := r.Gather(&Snapshot{Nodes: []Node{{Name: "n1.example.com", Labels: tt.labels, Workers: tt.workers}}})
+			switch {
+			case tt.reason == "" && (len(g.Facts) != 1 || g.Facts[0].SlurmName != tt.want || len(g.Unnamed) > 0):
+				t.Errorf("facts %+v, without a name %v: want %s", g.Facts, g.Unnamed, tt.want)
+			case tt.reason != "" && (len(g.Facts) > 0 || len(g.Unnamed) != 1 || g.Unnamed[0].Reason != tt.reason):
+				t.Errorf("facts %+v, without a name %v: want %s", g.Facts, g.Unnamed, tt.reason)
+			}
+		})
+	}
+}

@@ -1,0 +1,255 @@
+package inputs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+)
+
+// object is what is read of one object, of whatever kind.
+type object struct {
+	kind string
+	node Node // its metadata, whatever the kind
+	pod  Pod
+	spec []byte // kept until the kind is known
+	text []byte // kept for ListReader.Each
+	at   int    // its index in items
+}
+
+// objectReader reads objects member by member.
+type objectReader struct {
+	dec   *jsontext.Decoder
+	known map[string]string // the keys met so far: a cluster has few, each many times
+}
+
+func newObjectReader(r io.Reader, known map[string]string) objectReader {
+	return objectReader{jsontext.NewDecoder(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), known}
+}
+
+// member reads one member of an object.
+func (r *objectReader) member(o *object, key string) (err error) {
+	switch {
+	case key == "kind":
+		o.kind, err = r.text(key)
+	case key == "metadata":
+		err = r.metadata(o)
+	case r.dec.PeekKind() == 'n':
+		err = r.skip()
+	case key == "spec" && o.kind == "Pod":
+		err = r.podSpec(o)
+	case key == "spec" && (o.kind == "" || o.kind == kindSlice):
+		var spec jsontext.Value
+		spec, err = r.dec.ReadValue()
+		o.spec = bytes.Clone(spec)
+	case key == "status" && o.kind == "Node" && countsGPUs(o.node.Labels): // labels count before capacity
+		err = r.skip()
+	case key == "status":
+		err = r.status(o)
+	default:
+		err = r.skip()
+	}
+	return err
+}
+
+// countsGPUs reports whether a label counts the GPUs.
+func countsGPUs(labels map[string]string) bool {
+	n, err := strconv.Atoi(labels[nodelabels.Count])
+	return err == nil && n > 0
+}
+
+func (r *objectReader) metadata(o *object) error {
+	n := &o.node
+	return r.members("metadata", func(key string) (err error) {
+		switch key {
+		case "name":
+			n.Name, err = r.text(key)
+		case "namespace":
+			o.pod.Namespace, err = r.text(key)
+		case "deletionTimestamp":
+			o.pod.Ending = true
+			err = r.skip()
+		case "labels":
+			n.Labels, err = r.texts(key)
+		case "annotations":
+			n.Annotations, err = r.texts(key)
+		default:
+			err = r.skip()
+		}
+		return err
+	})
+}
+
+// podSpec reads where a Pod runs and how it is called there.
+func (r *objectReader) podSpec(o *object) error {
+	return r.members("spec", func(key string) (err error) {
+		switch key {
+		case "nodeName":
+			o.pod.Node, err = r.text(key)
+		case "hostname":
+			o.pod.Hostname, err = r.text(key)
+		case "hostNetwork":
+			var v jsontext.Value
+			v, err = r.dec.ReadValue()
+			o.pod.HostNetwork = string(v) == "true"
+		default:
+			err = r.skip()
+		}
+		return err
+	})
+}
+
+// status reads whether a Pod has ended, and the GPUs that a Node offers.
+func (r *objectReader) status(o *object) error {
+	return r.members("status", func(key string) error {
+		switch {
+		case key == "capacity" && r.dec.PeekKind() == '{':
+			return r.capacity(o)
+		case key == "conditions" && r.dec.PeekKind() == '[':
+			return r.conditions(o)
+		case key == "phase" && (o.kind == "Pod" || o.kind == "") && r.dec.PeekKind() == '"':
+			phase, err := r.text(key)
+			o.pod.Ending = o.pod.Ending || PodEnded(phase)
+			return err
+		}
+		return r.skip()
+	})
+}
+
+// conditions reads whether Kubernetes hears from a Node.
+func (r *objectReader) conditions(o *object) error {
+	if _, err := r.dec.ReadToken(); err != nil {
+		return err
+	}
+	for r.dec.PeekKind() == '{' {
+		var kind, status string
+		err := r.members("a condition", func(key string) (err error) {
+			switch key {
+			case "type":
+				kind, err = r.text(key)
+			case "status":
+				status, err = r.text(key)
+			default:
+				err = r.skip()
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		o.node.Lost = o.node.Lost || kind == "Ready" && status == "Unknown"
+	}
+	if r.dec.PeekKind() != ']' {
+		return fmt.Errorf("conditions: %w", r.unexpected("a condition"))
+	}
+	_, err := r.dec.ReadToken()
+	return err
+}
+
+// capacity counts the GPUs that a Node offers. A quantity is a text or a number.
+func (r *objectReader) capacity(o *object) error {
+	var c Capacity
+	err := r.members("capacity", func(key string) error {
+		v, err := r.dec.ReadValue()
+		if err != nil || !IsGPU(key) {
+			return err
+		}
+		n, err := strconv.ParseInt(strings.Trim(string(v), `"`), 10, 64)
+		if err == nil { // else the quantity is no number of devices
+			c.Add(key, n)
+		}
+		return nil
+	})
+	o.node.GPUs = c.GPUs()
+	return err
+}
+
+// members calls member at the value of every member of an object. member reads the value.
+func (r *objectReader) members(what string, member func(key string) error) error {
+	if r.dec.PeekKind() != '{' {
+		return r.unexpected(what)
+	}
+	if _, err := r.dec.ReadToken(); err != nil {
+		return err
+	}
+	for r.dec.PeekKind() != '}' {
+		key, err := r.key()
+		if err != nil {
+			return err
+		}
+		if err := member(key); err != nil {
+			return err
+		}
+	}
+	_, err := r.dec.ReadToken()
+	return err
+}
+
+// key reads the name of a member.
+func (r *objectReader) key() (string, error) {
+	quoted, err := r.dec.ReadValue()
+	if err != nil {
+		return "", err
+	}
+	if key, ok := r.known[string(quoted)]; ok {
+		return key, nil
+	}
+	key, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
+		return "", err
+	}
+	r.known[string(quoted)] = string(key)
+	return string(key), nil
+}
+
+// skip reads a value as a whole, which is faster than SkipValue's token by token.
+func (r *objectReader) skip() error {
+	_, err := r.dec.ReadValue()
+	return err
+}
+
+func (r *objectReader) texts(what string) (map[string]string, error) {
+	if r.dec.PeekKind() == 'n' {
+		return nil, r.skip()
+	}
+	out := map[string]string{}
+	err := r.members(what, func(key string) (err error) {
+		if what == "annotations" && key == "kubectl.kubernetes.io/last-applied-configuration" {
+			return r.skip()
+		}
+		if out[key], err = r.text(key); err != nil {
+			err = fmt.Errorf("%s.%w", what, err)
+		}
+		return err
+	})
+	return out, err
+}
+
+func (r *objectReader) text(what string) (string, error) {
+	if r.dec.PeekKind() != '"' {
+		return "", fmt.Errorf("%s: %w", what, r.unexpected("a string"))
+	}
+	t, err := r.dec.ReadToken()
+	if err != nil {
+		return "", err
+	}
+	return t.String(), nil
+}
+
+// unexpected says what was found and what is wanted, or why nothing can be read.
+func (r *objectReader) unexpected(want string) error {
+	if k := r.dec.PeekKind(); k > 0 {
+		return fmt.Errorf("found %s: want %s", k, want)
+	}
+	_, err := r.dec.ReadToken()
+	if err == nil {
+		err = errors.New("nothing can be read")
+	}
+	return err
+}

@@ -1,0 +1,242 @@
+package inputs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+)
+
+// The reasons why a node that a publication takes has no Slurm name.
+const (
+	ReasonNoSlurmName  = "NoSlurmName"
+	ReasonBadSlurmName = "BadSlurmName"
+)
+
+// Config is what a site says of the nodes of one publication.
+type Config struct {
+	// Selector is a Kubernetes label selector. Empty: all nodes.
+	Selector string
+	// Slinky is CONTROLLER or NAMESPACE/CONTROLLER: nodes on which a worker pod of this
+	// Slinky Controller runs. Empty: all nodes.
+	Slinky string
+	// SlurmNames says how Slurm calls a node: short, full, label:KEY, annotation:KEY,
+	// s/REGEXP/REPLACEMENT/, slinky, slinky:CONTROLLER or slinky:NAMESPACE/CONTROLLER.
+	SlurmNames string
+	// Namespace is that of Controllers that are given without one.
+	Namespace string
+	// Labels are the node labels that say where a node is.
+	Labels nodelabels.Keys
+	// ResourceSlices says that the GPUs of nodes without a report come from their
+	// ResourceSlices.
+	ResourceSlices bool
+}
+
+// Rules are a Config that was checked. They say which nodes a publication takes and how
+// Slurm calls them.
+type Rules struct {
+	config    Config
+	selector  labels.Selector
+	slurmName func(*Node) string
+	names     *slinkyCluster // whose pods say the Slurm names; nil if none do
+	workers   *slinkyCluster // whose pods choose the nodes; nil if none do
+}
+
+// WantedKey says what the key of a label or annotation may be.
+const WantedKey = "letters, digits, '-', '_' and '.', a letter or digit at both ends, 63 at most, after a DNS name and a '/' if one belongs to it"
+
+// NewRules compiles a configuration. It calls wrong with the key and the message of each
+// value that is not allowed.
+func NewRules(c Config, wrong func(key, message string)) Rules {
+	r := Rules{config: c}
+	bad := func(key, value, want string) { wrong(key, fmt.Sprintf("%q: want %s", value, want)) }
+	var err error
+	if r.selector, err = labels.Parse(c.Selector); err != nil {
+		bad("nodes.selector", c.Selector, "a label selector such as key=value: "+err.Error())
+	}
+	r.setSlinky(bad)
+	r.setNames(wrong, bad)
+	for _, keys := range []struct {
+		key    string
+		labels []string
+	}{{"domainLabels", c.Labels.Domains}, {"tierLabels", c.Labels.Tiers}} {
+		for _, label := range keys.labels {
+			if len(validation.IsQualifiedName(label)) > 0 {
+				bad(keys.key, label, WantedKey)
+			}
+		}
+	}
+	if len(c.Labels.Tiers) > 1 && slices.Contains(c.Labels.Tiers, nodelabels.Auto) {
+		bad("tierLabels", nodelabels.Auto, "it alone, or the keys of one source, nearest first")
+	}
+	return r
+}
+
+// setSlinky reads whose pods choose and name the nodes.
+func (r *Rules) setSlinky(bad func(key, value, want string)) {
+	read := func(key, text string, empty bool) *slinkyCluster {
+		c := parseSlinkyCluster(text, r.config.Namespace)
+		if empty && text == "" || len(validation.IsDNS1123Label(c.namespace)) == 0 && len(validation.IsValidLabelValue(c.controller)) == 0 && c.controller != "" {
+			return &c
+		}
+		bad(key, text, "the name of a Slinky Controller, or NAMESPACE/CONTROLLER")
+		return &c
+	}
+	if kind, of, colon := strings.Cut(r.config.SlurmNames, ":"); kind == "slinky" {
+		r.names = read("slurmNames", of, !colon)
+	}
+	if r.config.Slinky != "" {
+		r.workers = read("nodes.slinky", r.config.Slinky, false)
+	}
+}
+
+// setNames reads how Slurm calls the nodes.
+func (r *Rules) setNames(wrong func(key, message string), bad func(key, value, want string)) {
+	how := r.config.SlurmNames
+	_, key, of := strings.Cut(how, ":")
+	switch {
+	case r.BySlinky():
+	case isPattern(how):
+		var err error
+		if r.slurmName, err = patternNamer(how); err != nil {
+			wrong("slurmNames", err.Error())
+		}
+	default:
+		if r.slurmName = slurmNamer(how); r.slurmName == nil {
+			bad("slurmNames", how, "short, full, label:KEY, annotation:KEY, s/REGEXP/REPLACEMENT/, slinky, slinky:CONTROLLER or slinky:NAMESPACE/CONTROLLER")
+		} else if of && len(validation.IsQualifiedName(strings.ToLower(key))) > 0 {
+			bad("slurmNames", how, "a key after the colon that is "+WantedKey)
+		}
+	}
+}
+
+// slurmNamer returns the function that names a node in Slurm. It is nil if how is not
+// known.
+func slurmNamer(how string) func(*Node) string {
+	kind, key, _ := strings.Cut(how, ":")
+	switch {
+	case how == "short":
+		return func(n *Node) string { s, _, _ := strings.Cut(n.Name, "."); return s }
+	case how == "full":
+		return func(n *Node) string { return n.Name }
+	case kind == "label" && key != "":
+		return func(n *Node) string { return n.Labels[key] }
+	case kind == "annotation" && key != "":
+		return func(n *Node) string { return n.Annotations[key] }
+	}
+	return nil
+}
+
+// FromLists adapts the rules to objects that come from a list and are not watched. A
+// Controller without a namespace then stands for Controllers of any namespace, and
+// ResourceSlices in the list count.
+func (r *Rules) FromLists() {
+	r.config.ResourceSlices = true
+	if r.names != nil && !strings.Contains(r.config.SlurmNames, "/") {
+		r.names.namespace = ""
+	}
+	if r.workers != nil && !strings.Contains(r.config.Slinky, "/") {
+		r.workers.namespace = ""
+	}
+}
+
+// BySlinky reports whether Slinky's pods say the Slurm names.
+func (r *Rules) BySlinky() bool { return r.names != nil }
+
+// PodNamespaces are the namespaces whose worker pods the rules look at. "" stands for all.
+func (r *Rules) PodNamespaces() []string {
+	var out []string
+	for _, c := range []*slinkyCluster{r.names, r.workers} {
+		if c != nil && !slices.Contains(out, c.namespace) {
+			out = append(out, c.namespace)
+		}
+	}
+	return out
+}
+
+// NodeKeys are the keys of the Node labels and annotations that the rules look at.
+func (r *Rules) NodeKeys() (nodeLabels, annotations []string) {
+	nodeLabels = slices.Clone(r.config.Labels.Labels())
+	requirements, _ := r.selector.Requirements()
+	for i := range requirements {
+		nodeLabels = append(nodeLabels, requirements[i].Key())
+	}
+	switch kind, key, _ := strings.Cut(r.config.SlurmNames, ":"); kind {
+	case "slinky":
+		nodeLabels, annotations = append(nodeLabels, labelSlurmNodeName, labelExternalNode), append(annotations, annotationHostname)
+	case "label":
+		nodeLabels = append(nodeLabels, key)
+	case "annotation":
+		annotations = append(annotations, key)
+	}
+	return nodeLabels, annotations
+}
+
+// Takes reports whether the publication takes the node.
+func (r *Rules) Takes(n *Node) bool {
+	if r.workers != nil && !slices.ContainsFunc(n.Workers, func(w Worker) bool { return r.workers.has(&w) }) {
+		return false
+	}
+	return r.selector.Empty() || r.selector.Matches(labels.Set(n.Labels))
+}
+
+// Read returns the facts of a node without its Slurm name.
+func (r *Rules) Read(n *Node, snap *Snapshot, unreadable map[string]bool) topology.Facts {
+	f := topology.Facts{Name: n.Name, Report: snap.Reports[n.Name], Labels: nodelabels.Read(n.Labels, r.config.Labels), Capacity: n.GPUs}
+	f.ReportUnreadable = f.Report == nil && unreadable[n.Name]
+	return f
+}
+
+// NameOf returns the node's name in Slurm, or the problem why it has none. Annotations of
+// a Node hold whatever its kubelet writes, so the name is checked.
+func (r *Rules) NameOf(n *Node) (string, topology.Problem) {
+	if r.BySlinky() {
+		name, problem := r.slinkyName(n)
+		if problem.Reason != "" {
+			return "", problem
+		}
+		if err := hostlist.CheckName(name); err != nil {
+			return "", topology.Problem{Node: n.Name, Reason: ReasonBadSlurmName, Message: "Slinky calls it so: " + err.Error()}
+		}
+		return name, problem
+	}
+	name := r.slurmName(n)
+	where := ""
+	if kind, key, from := strings.Cut(r.config.SlurmNames, ":"); isPattern(r.config.SlurmNames) {
+		where = r.config.SlurmNames
+	} else if from { // label or annotation
+		where = kind + " " + key
+	}
+	if name == "" && where != "" {
+		return "", topology.Problem{Node: n.Name, Reason: ReasonNoSlurmName, Message: "no " + where + " says its name in Slurm"}
+	}
+	if err := hostlist.CheckName(name); err != nil {
+		if where != "" {
+			err = fmt.Errorf("%s: %w", where, err)
+		}
+		return "", topology.Problem{Node: n.Name, Reason: ReasonBadSlurmName, Message: err.Error()}
+	}
+	return name, topology.Problem{}
+}
+
+// Unselected returns, by Slurm name, the nodes that the publication does not take.
+func (r *Rules) Unselected(snap *Snapshot) map[string]*Node {
+	out := map[string]*Node{}
+	if r.selector.Empty() && r.workers == nil {
+		return out
+	}
+	for i := range snap.Nodes {
+		if n := &snap.Nodes[i]; !r.Takes(n) {
+			if name, problem := r.NameOf(n); problem.Reason == "" {
+				out[name] = n
+			}
+		}
+	}
+	return out
+}

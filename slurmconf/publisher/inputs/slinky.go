@@ -1,0 +1,183 @@
+package inputs
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// WorkerSelector selects the pods in which Slinky runs slurmd.
+const WorkerSelector = "app.kubernetes.io/name=slurmd,app.kubernetes.io/component=worker"
+
+// The labels and annotations by which Slinky says which Slurm node runs where
+// (slurm-operator's api/v1beta1/well_known.go, slurm-bridge's wellknown package).
+const (
+	labelSlinkyCluster   = "slinky.slurm.net/cluster"
+	labelPodHostname     = "nodeset.slinky.slurm.net/pod-hostname"
+	labelScalingMode     = "nodeset.slinky.slurm.net/scaling-mode"
+	annotationHostname   = "nodeset.slinky.slurm.net/hostname-override"
+	labelSlurmNodeName   = "slinky.slurm.net/slurm-nodename"
+	labelExternalNode    = "scheduler.slinky.slurm.net/external-node"
+	scalingModeDaemonSet = "daemonset" // in upper or lower case
+)
+
+// The reasons why Slinky's pods do not say how Slurm calls a node.
+const (
+	// ReasonNoWorkerPod names a node on which no slurmd of the cluster runs: Slurm has no
+	// such node.
+	ReasonNoWorkerPod = "NoWorkerPod"
+	// ReasonTwoWorkerPods names a node whose pods give it several Slurm names.
+	ReasonTwoWorkerPods = "TwoWorkerPods"
+	// ReasonSlurmNameTaken names a node whose Slurm name other nodes have too.
+	ReasonSlurmNameTaken = "SlurmNameTaken"
+	// ReasonTwoSlurmClusters names a node for which slurmNames must say which of several
+	// Slurm clusters is meant.
+	ReasonTwoSlurmClusters = "TwoSlurmClusters"
+)
+
+// Worker is a pod in which Slinky runs slurmd.
+type Worker struct {
+	// Namespace is empty if the store has none.
+	Namespace, Pod string
+	// Node is the Kubernetes node's name. It is empty until the pod is scheduled.
+	Node string
+	// Cluster is the name of Slinky's Controller.
+	Cluster string
+	// Hostname is the Slurm node's name. It is empty if the Node says the name.
+	Hostname string
+	// Ending says that the pod is being deleted or has ended.
+	Ending bool
+}
+
+// Pod is the part of a Kubernetes Pod that decides how Slurm calls its node.
+type Pod struct {
+	Namespace, Name, Node, Hostname string
+	Labels                          map[string]string
+	HostNetwork, Ending             bool
+}
+
+// Worker reads a worker pod. Slinky itself goes by the label pod-hostname. slurmd in a pod
+// without that label is called by its host's name. Pods of a DaemonSet have random names.
+func (p *Pod) Worker() Worker {
+	w := Worker{Namespace: p.Namespace, Pod: p.Name, Node: p.Node, Cluster: p.Labels[labelSlinkyCluster], Ending: p.Ending}
+	perNode := strings.EqualFold(p.Labels[labelScalingMode], scalingModeDaemonSet)
+	switch hostname := cmp.Or(p.Labels[labelPodHostname], p.Hostname); {
+	case p.Labels[labelPodHostname] == "" && p.HostNetwork && !perNode:
+		w.Hostname = p.Node
+	case hostname != "":
+		w.Hostname = hostname
+	case !perNode:
+		w.Hostname = p.Name
+	}
+	return w
+}
+
+// PodEnded reports whether a Pod in that phase never runs again.
+func PodEnded(phase string) bool { return phase == "Succeeded" || phase == "Failed" }
+
+// isWorker reports whether labels are those of a worker pod.
+func isWorker(labels map[string]string) bool {
+	return labels["app.kubernetes.io/name"] == "slurmd" && labels["app.kubernetes.io/component"] == "worker"
+}
+
+// nameOn returns the Slurm name that the worker gives to its node.
+func (w *Worker) nameOn(n *Node) string {
+	if w.Hostname != "" {
+		return w.Hostname
+	}
+	short, _, _ := strings.Cut(n.Name, ".")
+	return cmp.Or(n.Annotations[annotationHostname], short)
+}
+
+// slinkyCluster says which worker pods count. An empty field stands for any.
+type slinkyCluster struct{ namespace, controller string }
+
+// parseSlinkyCluster reads CONTROLLER or NAMESPACE/CONTROLLER. namespace is that of a
+// CONTROLLER alone.
+func parseSlinkyCluster(text, namespace string) slinkyCluster {
+	if ns, controller, ok := strings.Cut(text, "/"); ok {
+		return slinkyCluster{ns, controller}
+	}
+	return slinkyCluster{namespace, text}
+}
+
+func (c *slinkyCluster) has(w *Worker) bool {
+	return (c.namespace == "" || w.Namespace == "" || w.Namespace == c.namespace) && (c.controller == "" || w.Cluster == c.controller)
+}
+
+func (c *slinkyCluster) String() string {
+	switch {
+	case c.controller == "" && c.namespace == "":
+		return "any Slurm cluster"
+	case c.controller == "":
+		return "a Slurm cluster in namespace " + c.namespace
+	case c.namespace == "":
+		return "Slurm cluster " + c.controller
+	}
+	return "Slurm cluster " + c.namespace + "/" + c.controller
+}
+
+// workerNames returns the Slurm names that the cluster's pods give to the node. Pods that
+// are ending count only if all of them are.
+func (r *Rules) workerNames(n *Node) (names []string, ending bool) {
+	var live, last []string
+	for i := range n.Workers {
+		w := &n.Workers[i]
+		if !r.names.has(w) {
+			continue
+		}
+		if name := w.nameOn(n); w.Ending {
+			last = append(last, name)
+		} else {
+			live = append(live, name)
+		}
+	}
+	if ending = len(live) == 0; ending {
+		live = last
+	}
+	slices.Sort(live)
+	return slices.Compact(live), ending
+}
+
+// slinkyName returns the node's Slurm name by Slinky's pods. If no pod of any cluster runs
+// on the node, slurm-bridge's labels say the name.
+func (r *Rules) slinkyName(n *Node) (name string, problem topology.Problem) {
+	_, external := n.Labels[labelExternalNode]
+	switch names, _ := r.workerNames(n); {
+	case len(names) == 1:
+		return names[0], problem
+	case len(names) > 1:
+		return "", topology.Problem{Node: n.Name, Reason: ReasonTwoWorkerPods, Message: "its worker pods have several Slurm names, " + strings.Join(names, " and ")}
+	case len(n.Workers) == 0 && n.Labels[labelSlurmNodeName] != "":
+		return n.Labels[labelSlurmNodeName], problem
+	case len(n.Workers) == 0 && external:
+		return n.Name, problem
+	}
+	return "", topology.Problem{Node: n.Name, Reason: ReasonNoWorkerPod, Message: "no worker pod of " + r.names.String() + " runs on it"}
+}
+
+// clusters are the Slurm clusters whose worker pods may name a node of the publication.
+func (r *Rules) clusters(snap *Snapshot) []string {
+	found := map[slinkyCluster]bool{}
+	note := func(w *Worker) {
+		if r.names.has(w) {
+			found[slinkyCluster{w.Namespace, w.Cluster}] = true
+		}
+	}
+	for i := range snap.Nodes {
+		for k := range snap.Nodes[i].Workers {
+			note(&snap.Nodes[i].Workers[k])
+		}
+	}
+	for i := range snap.Unplaced {
+		note(&snap.Unplaced[i])
+	}
+	var names []string
+	for c := range found {
+		names = append(names, strings.TrimPrefix(c.namespace+"/"+c.controller, "/"))
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,88 @@
+package inputs
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// ReasonReportUnreadable names a report that cannot be parsed.
+const ReasonReportUnreadable = "ReportUnreadable"
+
+// reportPrefix begins the names of the ConfigMaps that hold reports.
+const reportPrefix = "quoin-node-"
+
+// Node is what the publisher reads of a Kubernetes Node.
+type Node struct {
+	Name        string
+	Labels      map[string]string
+	Annotations map[string]string
+	// Conditions are the publisher's own conditions that the Node has, by type.
+	Conditions map[string]Condition
+	// Workers are the pods on the node in which Slinky runs slurmd.
+	Workers []Worker
+	// GPUs is how many GPUs the kubelet offers. It counts only if nothing else says how
+	// many there are.
+	GPUs int
+	// Lost says that the Node's Ready is Unknown: Kubernetes hears nothing from it.
+	Lost bool
+}
+
+// Condition is one of a Node's conditions. Reason is a CamelCase word.
+type Condition struct {
+	Type, Reason, Message string
+	// True says that something is wrong.
+	True bool
+}
+
+// Snapshot is what a plan is made from.
+type Snapshot struct {
+	// Nodes are the cluster's nodes. With a directory store every node that has a report
+	// is one.
+	Nodes []Node
+	// Reports are the parsed reports by node.
+	Reports map[string]*topology.Node
+	// Slices are the GPUs in the nodes' ResourceSlices, by node.
+	Slices map[string]*topology.Node
+	// Unplaced are worker pods that run on none of the nodes, for example because they
+	// are not scheduled yet.
+	Unplaced []Worker
+	// Problems are reports that could not be read.
+	Problems []topology.Problem
+}
+
+// AddWorkers assigns worker pods to the nodes that they run on. Pods without such a node
+// go to Unplaced.
+func (s *Snapshot) AddWorkers(workers []Worker) {
+	if len(workers) == 0 {
+		return
+	}
+	slices.SortFunc(workers, func(a, b Worker) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod))
+	})
+	nodes := make(map[string]*Node, len(s.Nodes))
+	for i := range s.Nodes {
+		nodes[s.Nodes[i].Name] = &s.Nodes[i]
+	}
+	for i := range workers {
+		if n := nodes[workers[i].Node]; n != nil {
+			n.Workers = append(n.Workers, workers[i])
+		} else {
+			s.Unplaced = append(s.Unplaced, workers[i])
+		}
+	}
+}
+
+// Unreadable returns the nodes whose reports cannot be read. A problem names the node or
+// the report's ConfigMap.
+func (s *Snapshot) Unreadable() map[string]bool {
+	out := map[string]bool{}
+	for _, p := range s.Problems {
+		if p.Reason == ReasonReportUnreadable {
+			out[strings.TrimPrefix(p.Node, reportPrefix)] = true
+		}
+	}
+	return out
+}
