@@ -36,7 +36,7 @@ func TestImports(t *testing.T) {
 		{pkg: "slurmconf", own: []string{"slurmconf/hostlist", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},
 		{pkg: "slurmconf/lint", own: []string{"slurmconf", "slurmconf/hostlist", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},
 		{pkg: "slurmconf/slurmctld", own: []string{"slurmconf", "slurmconf/hostlist", "slurmconf/lint", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},
-		{pkg: "slurmconf/publisher/inputs", own: []string{"topology", "topology/nodelabels", "slurmconf/hostlist"}, only: []string{"k8s.io/api/", "k8s.io/apimachinery/", "github.com/go-json-experiment/json/"}},
+		{pkg: "slurmconf/publisher/inputs", own: []string{"topology", "topology/nodelabels", "slurmconf/hostlist"}, deny: []string{"k8s.io/client-go/", "github.com/prometheus/", "github.com/NVIDIA/"}},
 		{pkg: "slurmconf/publisher", own: []string{"slurmconf/publisher/inputs", "topology", "topology/placement", "topology/nodelabels", "slurmconf", "slurmconf/hostlist", "slurmconf/lint", "imex", "imex/computedomain", "imex/computedomain/apihealth"}, deny: []string{"github.com/NVIDIA/"}},
 		{pkg: "imex", own: []string{"topology"}, only: []string{}},
 		{pkg: "imex/gate", own: []string{"imex", "topology", "slurmconf/hostlist"}, only: []string{"github.com/google/renameio/"}},
