@@ -280,12 +280,15 @@ func (r *gresRig) confLines(tree bool) string {
 		b.WriteString("TopologyPlugin=topology/tree\n")
 	}
 	for i, n := range r.nodes {
-		var gres []string
+		// In the order of gres.conf: slurmd takes the order of types from this line.
+		var gres, types []string
 		counts := map[string]int{}
 		for _, d := range r.wantDevices(n) {
-			counts[d.Type]++
+			if counts[d.Type]++; counts[d.Type] == 1 {
+				types = append(types, d.Type)
+			}
 		}
-		for _, typ := range slices.Sorted(maps.Keys(counts)) {
+		for _, typ := range types {
 			gres = append(gres, fmt.Sprintf("gpu:%s:%d", typ, counts[typ]))
 		}
 		fmt.Fprintf(&b, "NodeName=%s NodeAddr=127.0.0.1 Port=%d Sockets=%d CoresPerSocket=%d ThreadsPerCore=%d", n.Name, 21000+i, len(n.Sockets), n.Sockets[0].Cores, threadsOf(n))
