@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/machine"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/nodeagent"
@@ -48,7 +49,7 @@ func newAgentCommand() *cobra.Command {
 
 func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.Logger) error {
 	c := &conf.Agent
-	if err := checkSimulated(&c.Machine, node); err != nil {
+	if err := machine.CheckSimulated(&c.Machine, node); err != nil {
 		return err
 	}
 	ids, err := idSources(&c.DCGM, log)

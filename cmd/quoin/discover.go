@@ -196,3 +196,16 @@ func deviceOf(g *topology.GPU) string {
 	}
 	return fmt.Sprintf("/dev/nvidia%d", *g.Minor)
 }
+
+// imexOf is such as "major 235, 2048 channels, daemon READY, domain UP".
+func imexOf(facts *topology.IMEX) string {
+	if facts.ChannelMajor == nil {
+		return "none: the driver has no IMEX channels"
+	}
+	parts := []string{fmt.Sprintf("major %d", *facts.ChannelMajor), fmt.Sprintf("%d channels", facts.Channels),
+		"daemon " + cmp.Or(facts.DaemonState, "-"), "domain " + cmp.Or(facts.DomainState, "-")}
+	if facts.HostService {
+		parts = append(parts, "nvidia-imex.service runs")
+	}
+	return strings.Join(parts, ", ")
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/machine"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -99,7 +100,7 @@ before, and "sample off" ends it. A sample is a line of its own and no report.`,
 			if err != nil {
 				return err
 			}
-			m, closeMachine, err := openMachine(cmd.Context(), c, name, !once)
+			m, closeMachine, err := machine.Open(cmd.Context(), c, name, !once)
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // idSources returns who is asked for DCGM's ids of the GPUs, in this order.
@@ -23,4 +25,15 @@ func idSources(c *config.DCGM, log *slog.Logger) ([]nodeagent.IDSource, error) {
 		out = append(out, nodeagent.NewExporter(c.DCGMExporter))
 	}
 	return out, nil
+}
+
+// gresDevices returns in which order slurmd has a node's devices.
+func gresDevices(g *config.Gres) func(n *topology.Node) []topology.GRESDevice {
+	o := slurmconf.GresOptions{Naming: slurmconf.GresNaming(g.GresNaming), Types: g.GresTypes}
+	return func(n *topology.Node) []topology.GRESDevice {
+		if g.GresAutodetect == slurmconf.AutoDetectNvidia || g.GresAutodetect == slurmconf.AutoDetectNVML {
+			return n.GRESDevicesDetected(g.GresAutodetect, o.TypeOf)
+		}
+		return n.GRESDevicesBy(o.TypeOf)
+	}
 }

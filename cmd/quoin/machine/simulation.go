@@ -1,64 +1,16 @@
-package main
+package machine
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/imex/local"
-	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/nvml"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
-
-// bootIDFile names this boot of the machine.
-const bootIDFile = "proc/sys/kernel/random/boot_id"
-
-// openMachine opens the configured machine. With watch, Xid events are
-// reported until the end of ctx.
-func openMachine(ctx context.Context, c *config.Machine, node string, watch bool) (m probe.Machine, done func(), err error) {
-	if c.Simulate != "" {
-		return &simulation{file: c.Simulate, node: node, energy: map[string]float64{}}, func() {}, nil
-	}
-	lib, err := nvml.Open(nvml.Options{Path: c.NVMLLibrary, Root: c.HostRoot})
-	if err != nil {
-		return nil, nil, err
-	}
-	if watch {
-		go lib.WatchXids(ctx) // ends with the process
-	}
-	return &nvmlMachine{lib, c.HostRoot, newIMEXReader(c, watch)}, func() { _ = lib.Close() }, nil // the process ends
-}
-
-// nvmlMachine is this machine.
-type nvmlMachine struct {
-	lib  *nvml.Library
-	root string
-	imex *local.Reader
-}
-
-func (m *nvmlMachine) Read() (*topology.Node, error) {
-	n, err := m.lib.Read()
-	if err != nil {
-		return nil, err
-	}
-	if id, err := os.ReadFile(filepath.Join(m.root, bootIDFile)); err == nil {
-		n.BootID = strings.TrimSpace(string(id))
-	} else {
-		n.Problems = append(n.Problems, topology.Problem{Reason: "FactUnreadable", Message: "boot id: " + err.Error()})
-	}
-	addIMEX(n, m.imex)
-	return n, nil
-}
-
-func (m *nvmlMachine) Want(uuids []string)     { m.lib.SampleDevices(uuids) }
-func (m *nvmlMachine) Sample() topology.Sample { return m.lib.Sample() }
 
 // simulation reads a simulated machine, the file again when it has changed.
 type simulation struct {
@@ -90,9 +42,9 @@ func (s *simulation) Read() (*topology.Node, error) {
 
 func (s *simulation) Want(uuids []string) { s.wanted = uuids }
 
-// checkSimulated refuses a site that cannot be read and a machine that the site
+// CheckSimulated refuses a site that cannot be read and a machine that the site
 // lacks. Both are mistakes on the command line, not troubles of a machine.
-func checkSimulated(c *config.Machine, node string) error {
+func CheckSimulated(c *config.Machine, node string) error {
 	if c.Simulate == "" {
 		return nil
 	}

@@ -1,0 +1,86 @@
+// Package machine opens the machine that a probe reads: this one by NVML, or a
+// simulated one of a site's file.
+package machine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/imex/local"
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nvml"
+)
+
+// bootIDFile names this boot of the machine.
+const bootIDFile = "proc/sys/kernel/random/boot_id"
+
+// Open opens the configured machine. With watch, Xid events are reported until ctx ends.
+// The caller calls done at the end.
+func Open(ctx context.Context, c *config.Machine, node string, watch bool) (m probe.Machine, done func(), err error) {
+	if c.Simulate != "" {
+		return &simulation{file: c.Simulate, node: node, energy: map[string]float64{}}, func() {}, nil
+	}
+	lib, err := nvml.Open(nvml.Options{Path: c.NVMLLibrary, Root: c.HostRoot})
+	if err != nil {
+		return nil, nil, err
+	}
+	if watch {
+		go lib.WatchXids(ctx) // ends with the process
+	}
+	return &nvmlMachine{lib, c.HostRoot, newIMEXReader(c, watch)}, func() { _ = lib.Close() }, nil // the process ends
+}
+
+// nvmlMachine is this machine.
+type nvmlMachine struct {
+	lib  *nvml.Library
+	root string
+	imex *local.Reader
+}
+
+func (m *nvmlMachine) Read() (*topology.Node, error) {
+	n, err := m.lib.Read()
+	if err != nil {
+		return nil, err
+	}
+	if id, err := os.ReadFile(filepath.Join(m.root, bootIDFile)); err == nil {
+		n.BootID = strings.TrimSpace(string(id))
+	} else {
+		n.Problems = append(n.Problems, topology.Problem{Reason: "FactUnreadable", Message: "boot id: " + err.Error()})
+	}
+	addIMEX(n, m.imex)
+	return n, nil
+}
+
+func (m *nvmlMachine) Want(uuids []string)     { m.lib.SampleDevices(uuids) }
+func (m *nvmlMachine) Sample() topology.Sample { return m.lib.Sample() }
+
+// imexPatience is the longest that a reading of a running probe waits for
+// nvidia-imex-ctl, because NVML's facts and samples wait with it.
+const imexPatience = 500 * time.Millisecond
+
+// newIMEXReader returns the reader of the machine's own facts of IMEX. again says that
+// it reads more than once.
+func newIMEXReader(c *config.Machine, again bool) *local.Reader {
+	options := local.Options{Root: c.HostRoot, Cgroups: c.CgroupRoot}
+	if again {
+		options.Patience = imexPatience
+	}
+	return local.New(options)
+}
+
+// addIMEX adds the machine's own facts of IMEX to its report.
+func addIMEX(n *topology.Node, reader *local.Reader) {
+	inClique := slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool {
+		_, is := g.Fabric.Clique()
+		return is
+	})
+	facts, problems := reader.Read(inClique)
+	n.IMEX = facts
+	n.Problems = append(n.Problems, problems...)
+}
