@@ -122,7 +122,7 @@ func TestStaleFromBefore(t *testing.T) {
 		if err := a.syncStore(t.Context()); err != nil || store.puts > 0 {
 			t.Errorf("%s: %v, %d writes before it is known to be stale", tt.name, err, store.puts)
 		}
-		a.markStale()
+		a.markStale(a.config.Stale)
 		for range 2 {
 			if err := errors.Join(a.syncStore(t.Context()), a.syncFiles(t.Context())); err != nil {
 				t.Errorf("%s: %v", tt.name, err)

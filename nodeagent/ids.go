@@ -40,7 +40,7 @@ func (a *Agent) keepIDs(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-a.gpusChanged:
+	case <-a.wake.gpus:
 	}
 	var delay backoff
 	said := ""
@@ -63,7 +63,7 @@ func (a *Agent) keepIDs(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.gpusChanged:
+		case <-a.wake.gpus:
 		case <-time.After(pause):
 		}
 	}
@@ -90,10 +90,7 @@ func (a *Agent) readIDs(ctx context.Context) error {
 			return a.learn(ids, s.String()+" does not know it")
 		}
 	}
-	a.mu.Lock()
-	first := !a.facts.idsAsked && !a.recalled
-	a.mu.Unlock()
-	if first {
+	if a.wantsStored() {
 		a.recallFirst(ctx)
 	}
 	// The report says the same however it failed: an address in the message
@@ -107,40 +104,20 @@ func (a *Agent) readFrom(ctx context.Context, s IDSource) (map[string]int, error
 	if err != nil {
 		return nil, err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.facts.probe == nil || len(a.facts.probe.GPUs) == 0 {
+	gpus := a.gpus()
+	if len(gpus) == 0 {
 		return ids, nil
 	}
 	own := make(map[string]int)
-	for _, g := range a.facts.probe.GPUs {
-		if id, ok := ids[g.UUID]; ok {
-			own[g.UUID] = id
+	for _, uuid := range gpus {
+		if id, ok := ids[uuid]; ok {
+			own[uuid] = id
 		}
 	}
 	if len(own) == 0 {
 		return nil, fmt.Errorf("it knows none of this node's GPUs (of %d that it names): is it another node's?", len(ids))
 	}
 	return own, nil
-}
-
-// learn takes an answer, nil for none, into the report. An error names the GPUs
-// that have no id yet.
-func (a *Agent) learn(ids map[string]int, otherwise string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if ids != nil {
-		a.facts.takeIDs(ids)
-	}
-	a.facts.idsAsked, a.facts.idsProblem = true, otherwise
-	if a.facts.stored != nil {
-		a.facts.recall(a.facts.stored)
-	}
-	a.compose()
-	if missing := a.facts.withoutID(); len(missing) > 0 {
-		return fmt.Errorf("%s: %s", strings.Join(missing, ", "), otherwise)
-	}
-	return nil
 }
 
 // Exporter reads the ids from DCGM Exporter's series.

@@ -265,7 +265,7 @@ func TestIDsAfterRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := newAgent(t, &memory{report: line})
-		a.config.IDs = []IDSource{&idSource{err: fmt.Errorf("connection refused")}}
+		a.config.IDs, a.asks = []IDSource{&idSource{err: fmt.Errorf("connection refused")}}, true
 		now := &topology.Node{Name: "n1", BootID: boot, GPUs: []topology.GPU{{UUID: "GPU-a"}, {Index: 1, UUID: "GPU-b"}}}
 		said, err := topology.EncodeReport(now)
 		if err != nil {

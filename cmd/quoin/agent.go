@@ -77,25 +77,24 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	registry.Reports, registry.Samples, registry.Wanted = reports, samples, wanted
 	jobs := jobs.New(registry, log)
 	reg.MustRegister(jobs.Collector())
-	observe := func(n *topology.Node) {
-		select {
-		case <-reports: // nobody has taken the last report: it is replaced
-		default:
-		}
-		reports <- n
-	}
-	config := nodeagent.Config{Node: node, IDs: ids, IDsEvery: c.DCGMInterval, Observe: observe,
+	config := nodeagent.Config{Node: node, IDs: ids, IDsEvery: c.DCGMInterval, Subscribers: []chan *topology.Node{reports},
 		Probe: probe.Supervisor{Child: probe.Child{Command: command, Silence: 3*c.Interval + 15*time.Second},
 			Samples: samples, Wanted: wanted, SampleEvery: c.SampleInterval}}
 	runs := []func(context.Context) error{jobs.Run}
 	hook := hookConfig(&c.Jobs)
 	if members != nil {
-		gate := nodeagent.NewGate(node, c.RunDir, members, reg, log)
-		config.Observe = func(n *topology.Node) {
-			observe(n)
-			gate.Observe(n)
-		}
-		runs = append(runs, members.Run, gate.Run)
+		gate, reports := nodeagent.NewGate(node, c.RunDir, members, reg, log), make(chan *topology.Node, 1)
+		config.Subscribers = append(config.Subscribers, reports)
+		runs = append(runs, members.Run, gate.Run, func(ctx context.Context) error {
+			for {
+				select {
+				case <-ctx.Done():
+					return nil
+				case n := <-reports:
+					gate.Observe(n)
+				}
+			}
+		})
 	} else {
 		hook.Gate = nil // nobody would open it
 	}

@@ -1,0 +1,134 @@
+package nodeagent
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// keepStore brings the store up to the last good report.
+func (a *Agent) keepStore(ctx context.Context) {
+	a.keep(ctx, a.wake.store, a.syncStore, func(err error, again time.Duration) {
+		a.metrics.storeErrors.Inc()
+		a.log.Error("report not stored, trying again", "after", again, "err", err)
+	})
+}
+
+// keepFiles brings the node's own files up to the last good report. They do not
+// wait for the store, which may be out of reach.
+func (a *Agent) keepFiles(ctx context.Context) {
+	if a.files == nil {
+		return
+	}
+	a.keep(ctx, a.wake.files, a.syncFiles, func(err error, again time.Duration) {
+		a.metrics.fileErrors.Inc()
+		a.log.Error("node files not written, the old ones stay, trying again", "after", again, "err", err)
+	})
+}
+
+// keep calls sync on a change, after a failure with a growing pause, and rarely
+// to see whether somebody else changed what was written.
+func (a *Agent) keep(ctx context.Context, changed <-chan struct{}, sync func(context.Context) error, failed func(error, time.Duration)) {
+	var delay backoff
+	timer := time.NewTimer(a.verifyAfter())
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-timer.C:
+		}
+		next := a.verifyAfter()
+		if err := sync(ctx); err == nil {
+			delay = backoff{}
+		} else if ctx.Err() == nil {
+			next = delay.next()
+			failed(err, next)
+		}
+		timer.Reset(next)
+	}
+}
+
+func (a *Agent) verifyAfter() time.Duration {
+	half := a.config.Verify / 2
+	return half + rand.N(a.config.Verify) //nolint:gosec // spreads load
+}
+
+// syncStore writes the report when the store holds another.
+func (a *Agent) syncStore(ctx context.Context) error {
+	if !a.storable() {
+		return nil
+	}
+	a.storeMu.Lock()
+	defer a.storeMu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	stored, err := a.store.Get(ctx)
+	if err != nil {
+		return err
+	}
+	a.recall(stored)
+	report, _ := a.report()
+	if report == nil {
+		return nil
+	}
+	if bytes.Equal(stored, report) {
+		a.holds(report)
+		a.log.Debug("report is stored already")
+		return nil
+	}
+	if err := a.store.Put(ctx, report); err != nil {
+		return err
+	}
+	a.metrics.writes.Inc()
+	a.holds(report)
+	a.log.Info("report stored", "bytes", len(report))
+	return nil
+}
+
+// recallFirst recalls what is stored before there is a first report: without it
+// the files would take NVML's indices for ids that were known.
+func (a *Agent) recallFirst(ctx context.Context) {
+	a.storeMu.Lock()
+	defer a.storeMu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if stored, err := a.store.Get(ctx); err == nil { // else the report's writing says so
+		a.recall(stored)
+	}
+}
+
+// syncFiles writes the node's own files.
+func (a *Agent) syncFiles(context.Context) error {
+	if n := a.seen(); n != nil {
+		return a.files.Write(n)
+	}
+	return nil
+}
+
+// keepFresh marks the report stale when no probe has confirmed it for long.
+func (a *Agent) keepFresh(ctx context.Context) {
+	timer := time.NewTimer(a.config.Stale)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.wake.fresh:
+			timer.Reset(a.config.Stale)
+		case <-timer.C:
+			a.markStale(a.config.Stale)
+		}
+	}
+}
+
+// backoff doubles from a second to a minute.
+type backoff struct{ tries int }
+
+func (b *backoff) next() time.Duration {
+	d := min(time.Second<<min(b.tries, 6), time.Minute)
+	b.tries++
+	return d
+}

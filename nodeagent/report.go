@@ -1,0 +1,296 @@
+package nodeagent
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// reporter makes the report of the facts, and says when it has changed.
+type reporter struct {
+	node string
+	// asks says that somebody is asked for DCGM's ids.
+	asks bool
+	// subscribers get each new report.
+	subscribers []chan *topology.Node
+	metrics     *Metrics
+	log         *slog.Logger
+
+	mu       sync.Mutex
+	facts    facts
+	line     []byte         // the report that is made of the facts
+	reported *topology.Node // the same
+	problem  error          // why there is none yet
+	lastEnd  string         // why the last probe ended
+	recalled bool           // the stored report has been read
+
+	wake wakes
+}
+
+// wakes are signalled when there is something to do.
+type wakes struct {
+	store, files chan struct{} // the report has changed
+	gpus         chan struct{} // other GPUs are reported
+	fresh        chan struct{} // a probe has confirmed the report
+}
+
+func newWakes() wakes {
+	signal := func() chan struct{} { return make(chan struct{}, 1) }
+	return wakes{store: signal(), files: signal(), gpus: signal(), fresh: signal()}
+}
+
+// ready returns nil once there is a report, or a named reason for having none.
+func (r *reporter) ready() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.line == nil && r.problem == nil {
+		return errors.New("the probe has not reported yet")
+	}
+	return nil
+}
+
+// notify wakes who waits for c, if it is not awake yet.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// replace sends the newest value. The channel has room for one, and nobody else
+// sends.
+func replace[T any](c chan T, value T) {
+	select {
+	case <-c:
+	default:
+	}
+	c <- value
+}
+
+// compose makes the report of the facts, with r.mu held. The first one waits
+// for an answer about DCGM's ids, good or bad: else each start of the agent
+// would take the ids away for a moment.
+func (r *reporter) compose() {
+	n := r.facts.report()
+	if n == nil || r.asks && !r.facts.idsAsked && r.facts.stale == "" {
+		return
+	}
+	line, err := topology.EncodeReport(n)
+	if err != nil {
+		r.log.Error("report not made, the last one stays", "err", err)
+		return
+	}
+	if bytes.Equal(r.line, line) {
+		return
+	}
+	r.line, r.reported = line, n
+	r.metrics.observe(n)
+	for _, s := range r.subscribers {
+		replace(s, n)
+	}
+	r.metrics.stored.Set(0)
+	r.log.Info("facts changed", "gpus", len(n.GPUs), "problems", len(n.Problems))
+	notify(r.wake.store)
+	notify(r.wake.files)
+}
+
+// report returns the last good report, nil before the first.
+func (r *reporter) report() ([]byte, *topology.Node) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.line, r.reported
+}
+
+// hear takes one event of the probe.
+func (r *reporter) hear(e probe.Event) {
+	switch e.Kind {
+	case probe.Reported:
+		r.metrics.heard.SetToCurrentTime()
+		r.take(e.Report)
+		r.confirm()
+	case probe.Unchanged:
+		r.metrics.heard.SetToCurrentTime()
+		r.again()
+		r.confirm()
+	case probe.Refused:
+		r.metrics.heard.SetToCurrentTime()
+		r.metrics.garbage.Inc()
+		r.miss()
+	case probe.Silent:
+		r.metrics.up.Set(0)
+		r.miss()
+	case probe.Ended:
+		r.restarts(e)
+	}
+}
+
+// restarts notes that the probe has ended.
+func (r *reporter) restarts(e probe.Event) {
+	r.metrics.restarts.WithLabelValues(e.Reason).Inc()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.problem, r.lastEnd = e.Err, e.Reason
+	message := "probe ended, the last good report stays"
+	if r.line == nil {
+		message = "probe ended, no report yet"
+	}
+	r.log.Warn(message, "reason", e.Reason, "restartAfter", e.Pause, "err", e.Err)
+}
+
+// take keeps a report of the probe as the last good one.
+func (r *reporter) take(n *topology.Node) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.problem = nil
+	before := r.facts.probe
+	r.facts.takeProbe(n)
+	if before == nil || !sameGPUs(before, n) {
+		notify(r.wake.gpus)
+	}
+	r.compose()
+}
+
+// again takes a reading of the machine that found the last report once more.
+func (r *reporter) again() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log.Debug("facts unchanged")
+	if r.facts.domain.again() {
+		r.compose()
+	}
+}
+
+// miss notes that a reading was lost.
+func (r *reporter) miss() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.facts.domain.breakRun()
+}
+
+// confirm notes that the last good report holds now.
+func (r *reporter) confirm() {
+	r.metrics.up.Set(1)
+	r.metrics.confirmed.SetToCurrentTime()
+	r.metrics.stale.Set(0)
+	notify(r.wake.fresh)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.facts.stale != "" {
+		r.facts.stale = ""
+		r.compose()
+	}
+}
+
+// markStale has the report say that its facts may no longer be so. What it says
+// stays the same until a probe confirms them, and so does the report.
+func (r *reporter) markStale(after time.Duration) {
+	r.metrics.stale.Set(1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	why := map[string]string{probe.EndExit: "ends", probe.EndGarbage: "says nothing of use", probe.EndStart: "does not start"}[r.lastEnd]
+	r.facts.stale = "no facts since: the probe " + cmp.Or(why, "hangs") + "; these are the last good ones, see the agent's log"
+	r.log.Error("facts are stale: no probe has confirmed them", "for", after)
+	r.compose()
+	notify(r.wake.store) // which may know the facts of before
+}
+
+// holds notes that the store holds a report, unless another has come meanwhile.
+func (r *reporter) holds(report []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if bytes.Equal(r.line, report) {
+		r.metrics.stored.Set(1)
+	}
+}
+
+// recall takes what an agent before this one stored, once.
+func (r *reporter) recall(stored []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.recalled {
+		return
+	}
+	r.recalled = true
+	if stored == nil {
+		return
+	}
+	n, err := topology.ParseReport("stored report", stored)
+	if err != nil || n.Name != r.node {
+		r.log.Debug("the stored report tells nothing", "err", err)
+		return
+	}
+	r.facts.recall(n)
+	r.compose()
+}
+
+// learn takes an answer, nil for none, into the report. An error names the GPUs
+// that have no id yet.
+func (r *reporter) learn(ids map[string]int, otherwise string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ids != nil {
+		r.facts.takeIDs(ids)
+	}
+	r.facts.idsAsked, r.facts.idsProblem = true, otherwise
+	if r.facts.stored != nil {
+		r.facts.recall(r.facts.stored)
+	}
+	r.compose()
+	if missing := r.facts.withoutID(); len(missing) > 0 {
+		return fmt.Errorf("%s: %s", strings.Join(missing, ", "), otherwise)
+	}
+	return nil
+}
+
+// gpus returns the UUIDs of the GPUs that a probe has reported.
+func (r *reporter) gpus() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.facts.probe == nil {
+		return nil
+	}
+	var uuids []string
+	for _, g := range r.facts.probe.GPUs {
+		uuids = append(uuids, g.UUID)
+	}
+	return uuids
+}
+
+// wantsStored says whether the first report still waits for DCGM's ids and for
+// what the store holds.
+func (r *reporter) wantsStored() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.facts.idsAsked && !r.recalled
+}
+
+// storable says whether there is something to store, or to mark as stale.
+func (r *reporter) storable() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.line != nil || r.facts.stale != ""
+}
+
+// seen returns the report if a probe of this agent has seen its facts. Jobs must
+// not go by what an agent before this one stored.
+func (r *reporter) seen() *topology.Node {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.facts.probe == nil {
+		return nil
+	}
+	return r.reported
+}
+
+func sameGPUs(a, b *topology.Node) bool {
+	return slices.EqualFunc(a.GPUs, b.GPUs, func(x, y topology.GPU) bool { return x.UUID == y.UUID })
+}
