@@ -220,7 +220,7 @@ func (f *failures) deleted() {
 	imexrig.Eventually(f.t, "the end of what the driver does", func() bool { return slices.Equal(f.domain().Finalizers, []string{other}) })
 	uid := string(f.domain().UID)
 	f.kubectl("patch", "computedomain", "quoin", "-n", "quoin-system", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
-	f.everywhere("gone", "True NoDomain", "is not made, for pod quoin-system/quoin-imex-", "holds a channel of another domain (uid "+uid+")", "if that one was deleted, end all pods that hold channels of it")
+	f.everywhere("gone", "True NoDomain", "is not created, because pod quoin-system/quoin-imex-", "holds a channel of another domain (uid "+uid+")", "if that domain was deleted, end all pods that hold its channels")
 
 	_, err := f.fleet.AddDomain(f.t.Context(), "quoin-system", "quoin", "quoin-imex-channel")
 	f.must(err)
