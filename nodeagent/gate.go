@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,32 +36,22 @@ type Gate struct {
 	node, runDir string
 	members      NodeMembership
 	log          *slog.Logger
-	wake         chan struct{}
+	reports      <-chan *topology.Node
 	open         *prometheus.GaugeVec
 
-	mu     sync.Mutex
-	report *topology.Node
-
-	// Only the goroutine of Run uses these two.
+	// Only the goroutine of Run uses these.
+	report *topology.Node // the last one, nil before the first
 	logged string
 	labels [2]string // clique and reason of the series that is set
 }
 
-// NewGate returns the gate of a node. Nothing is read or written before Run.
-func NewGate(node, runDir string, members NodeMembership, reg prometheus.Registerer, log *slog.Logger) *Gate {
+// NewGate returns the gate of a node that takes the node's good reports. Nothing is
+// read or written before Run.
+func NewGate(node, runDir string, members NodeMembership, reports <-chan *topology.Node, reg prometheus.Registerer, log *slog.Logger) *Gate {
 	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_ready",
 		Help: "1 if jobs across nodes may use IMEX on this node, 0 if not, with the reason; absent without multi-node NVLink or if it is not known."}, []string{"clique", "reason"})
 	reg.MustRegister(open)
-	return &Gate{node: node, runDir: runDir, members: members, log: log, wake: make(chan struct{}, 1), open: open}
-}
-
-// Observe tells the gate of the node's last good report.
-func (g *Gate) Observe(n *topology.Node) {
-	g.mu.Lock()
-	g.report = n
-	g.mu.Unlock()
-	g.members.SetClique(imex.NodeOf(g.node, n).Clique)
-	notify(g.wake)
+	return &Gate{node: node, runDir: runDir, members: members, log: log, reports: reports, open: open}
 }
 
 // Run keeps the file up to date until ctx ends. Then the file grows stale.
@@ -74,7 +63,8 @@ func (g *Gate) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-g.wake:
+		case g.report = <-g.reports:
+			g.members.SetClique(imex.NodeOf(g.node, g.report).Clique)
 		case <-g.members.Changes():
 		case <-ticker.C:
 		}
@@ -128,9 +118,7 @@ func (g *Gate) setSeries(state *gate.State, err error) {
 
 // state returns the gate's present state, nil before the first report.
 func (g *Gate) state() (*gate.State, error) {
-	g.mu.Lock()
 	report := g.report
-	g.mu.Unlock()
 	if report == nil {
 		return nil, nil
 	}

@@ -70,7 +70,8 @@ func TestGate(t *testing.T) {
 				{Node: "n1", Address: "10.0.0.1", Clique: gateClique, Index: 0, Ready: true}, {Node: "n2", Address: "10.0.0.2", Clique: gateClique, Index: 1}}}}}}
 		run := t.TempDir()
 		reg := prometheus.NewRegistry()
-		g := NewGate("n1", run, m, reg, discard())
+		reports := make(chan *topology.Node, 1)
+		g := NewGate("n1", run, m, reports, reg, discard())
 		var running sync.WaitGroup
 		running.Go(func() { _ = g.Run(ctx) })
 		check := func(what string, want *gate.State) {
@@ -95,7 +96,7 @@ func TestGate(t *testing.T) {
 		}
 		major := 235
 		report := &topology.Node{Name: "n1", GPUs: []topology.GPU{{UUID: "GPU-a"}}, Domain: topology.NVLinkDomain{Clique: clique}, IMEX: &topology.IMEX{ChannelMajor: &major, Channels: 2048}}
-		g.Observe(report)
+		reports <- report
 		members := []gate.Member{{Node: "n1", Ready: true}, {Node: "n2"}}
 		check("ready", &gate.State{Node: "n1", Clique: gateClique, Ready: true, Reason: imex.ReasonReady, Members: members})
 		if err := testutil.GatherAndCompare(reg, strings.NewReader(readySeries), "quoin_agent_imex_ready"); err != nil {
@@ -106,17 +107,17 @@ func TestGate(t *testing.T) {
 		}
 		m.edit(func() { m.seen.Nodes = map[string]imex.Node{"n1": {Name: "n1"}} })
 		check("without the label", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
-		g.Observe(&topology.Node{Name: "n1", GPUs: report.GPUs, Domain: topology.NVLinkDomain{None: true}})
+		reports <- &topology.Node{Name: "n1", GPUs: report.GPUs, Domain: topology.NVLinkDomain{None: true}}
 		check("no multi-node NVLink", &gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
 		if m.nvml != "" {
 			t.Errorf("NVML's clique is told as %q", m.nvml)
 		}
 		m.edit(func() { m.seen.Domain.Problem.Reason = imex.ReasonNoCRD })
-		g.Observe(report)
+		reports <- report
 		check("no ComputeDomains", &gate.State{Node: "n1", Reason: imex.ReasonNoCRD})
 		m.edit(func() { m.seen.Domain.Problem.Reason = "" })
 		m.edit(func() { m.seen.Join = imex.JoinNone })
-		g.Observe(report)
+		reports <- report
 		check("nobody joins", &gate.State{Node: "n1", Reason: imex.ReasonNotWanted})
 
 		m.edit(func() { m.seen.Join, m.seen.Nodes = imex.JoinSlurmd, nil })
@@ -125,19 +126,19 @@ func TestGate(t *testing.T) {
 		m.edit(func() {
 			m.seen.Join, m.seen.Nodes = imex.JoinHolder, map[string]imex.Node{"n1": {Name: "n1", CliqueLabel: gateClique}}
 		})
-		g.Observe(unknown)
+		reports <- unknown
 		check("NVML does not say it yet, the label does", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
 		m.edit(func() { m.broken = errors.New("not listed") })
-		g.Observe(&topology.Node{Name: "n1", GPUs: report.GPUs, Domain: topology.NVLinkDomain{None: true}})
+		reports <- &topology.Node{Name: "n1", GPUs: report.GPUs, Domain: topology.NVLinkDomain{None: true}}
 		check("no multi-node NVLink, whatever is known else", &gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
 		m.edit(func() { m.broken, m.seen.Nodes = nil, nil })
-		g.Observe(unknown)
+		reports <- unknown
 		time.Sleep(2 * gate.Stale)
 		synctest.Wait()
 		if _, at, err := gate.Read(run); err != nil || time.Since(at) < gate.Stale {
 			t.Errorf("nobody says whether there is a clique, and the gate is %s old, %v", time.Since(at), err)
 		}
-		g.Observe(report)
+		reports <- report
 		check("NVML says it", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
 
 		m.edit(func() {
@@ -148,7 +149,7 @@ func TestGate(t *testing.T) {
 		ready := *report
 		ready.IMEX = &topology.IMEX{ChannelMajor: &major, Channels: 2048, DaemonState: "READY"}
 		_, written, _ := gate.Read(run)
-		g.Observe(&ready)
+		reports <- &ready
 		time.Sleep(2 * gate.Stale)
 		synctest.Wait()
 		if _, at, err := gate.Read(run); err != nil || !at.Equal(written) {
@@ -157,7 +158,7 @@ func TestGate(t *testing.T) {
 		m.edit(func() { m.seen.Cliques = []imex.Clique{{Domain: "u2", ID: "another.1"}} })
 		check("other nodes have cliques", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
 		m.edit(func() { m.seen.Cliques = nil })
-		g.Observe(report)
+		reports <- report
 		check("its daemon does not say that it is ready", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
 
 		_, before, _ := gate.Read(run)

@@ -83,18 +83,9 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	runs := []func(context.Context) error{jobs.Run}
 	hook := hookConfig(&c.Jobs)
 	if members != nil {
-		gate, reports := nodeagent.NewGate(node, c.RunDir, members, reg, log), make(chan *topology.Node, 1)
+		reports := make(chan *topology.Node, 1)
 		config.Subscribers = append(config.Subscribers, reports)
-		runs = append(runs, members.Run, gate.Run, func(ctx context.Context) error {
-			for {
-				select {
-				case <-ctx.Done():
-					return nil
-				case n := <-reports:
-					gate.Observe(n)
-				}
-			}
-		})
+		runs = append(runs, members.Run, nodeagent.NewGate(node, c.RunDir, members, reports, reg, log).Run)
 	} else {
 		hook.Gate = nil // nobody would open it
 	}

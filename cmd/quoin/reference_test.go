@@ -73,7 +73,7 @@ func TestReferenceOfMetrics(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	agent, pub := seriesRecorder{t: t}, seriesRecorder{t: t}
 	nodeagent.NewMetrics(&agent)
-	nodeagent.NewGate("n", t.TempDir(), nil, &agent, log)
+	nodeagent.NewGate("n", t.TempDir(), nil, nil, &agent, log)
 	agent.MustRegister(jobs.New(jobsConfig(&config.Default().Agent), log).Collector())
 	publisher.NewMetrics(&pub)
 	golden(t, "../METRICS.md", generated+`# Metrics reference
