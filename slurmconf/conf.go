@@ -106,9 +106,9 @@ func (t *Topology) addConfLine(file string, l *Line) *ParseError {
 		}
 		t.Tree.Switches = append(t.Tree.Switches, s)
 	default:
-		allowed := "BlockName and BlockSizes, for the file began with blocks"
+		allowed := "BlockName and BlockSizes, because the file begins with blocks"
 		if t.Tree != nil {
-			allowed = "SwitchName, for the file began with switches"
+			allowed = "SwitchName, because the file begins with switches"
 		}
 		err = &ParseError{File: file, Line: l.Number, Key: l.Key, Message: "not allowed here: want " + allowed}
 	}

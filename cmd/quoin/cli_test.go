@@ -99,12 +99,12 @@ func TestRenderReportsAndCheck(t *testing.T) {
 		t.Errorf("exit %d\n%s\n%s", code, out, errs)
 	}
 	sized := shown + "AggregatedBlock=nvl-[1-2] BlockIndex=2 Nodes=gb300-r[1-2]t[01-18] BlockSize=36\n"
-	if code, out, _ := quoin(t, sized, "check", "--topology", "-", "--plan", plan); code != 1 || !strings.HasPrefix(out, "further block sizes: the file says none, Slurm has 36\n") {
+	if code, out, _ := quoin(t, sized, "check", "--topology", "-", "--plan", plan); code != 1 || !strings.HasPrefix(out, "further block sizes: none in the file, 36 in Slurm\n") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	moved := strings.Replace(shown, "[01-18]", "[01-16,18]", 1)
 	code, out, _ := quoin(t, moved, "check", "--topology", "-", "--plan", plan)
-	if code != 1 || !strings.Contains(out, "node gb300-r1t17: the file says block nvl-") || !strings.Contains(out, "Slurm has nowhere") {
+	if code != 1 || !strings.Contains(out, "node gb300-r1t17: block nvl-") || !strings.Contains(out, " in the file, absent in Slurm") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 }

@@ -132,7 +132,7 @@ func (l *linter) lintAggregates(s *section, levels uint32) {
 				break
 			}
 			if err := hostlist.Walk(strings.Join(names[i:min(i+size, len(names))], ","), func([]byte) {}); err != nil {
-				l.fatal(s.units[i].line, "AggregateName", "want names of letters, digits, '_' and '-'", fmt.Sprintf("the names of blocks %s and following are no host list: %v", names[i], err))
+				l.fatal(s.units[i].line, "AggregateName", "want names of letters, digits, '_' and '-'", fmt.Sprintf("Slurm joins the names of block %s and the blocks after it to a host list that it cannot read: %v", names[i], err))
 				return
 			}
 		}

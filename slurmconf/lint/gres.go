@@ -162,7 +162,7 @@ func (g *gresFile) record(index int32) {
 		others := r.at
 		others[keyAutoDetect] = 0
 		if !r.has(keyAutoDetect) || others != [keyNumber]int32{} {
-			g.warn(r.Number, ruleNoName, "add Name=gpu", "the line has no Name: slurmd ignores what it says of devices")
+			g.warn(r.Number, ruleNoName, "add Name=gpu", "the line has no Name: slurmd ignores its devices")
 		}
 		return
 	case !r.gpu():
@@ -211,7 +211,7 @@ func (g *gresFile) lintNodeName(r *gresRecord, index int32) {
 		g.notJudged(r.Number, fmt.Sprintf("NodeName: host list functions such as %s are not judged", hostlist.Shorten(function)))
 	}
 	if len(unknown) > 0 {
-		g.warn(r.Number, ruleUnknown, "add the nodes to slurm.conf, or take them out", "not in slurm.conf: "+hostlist.Shorten(hostlist.Compress(unknown)))
+		g.warn(r.Number, ruleUnknown, "add the nodes to slurm.conf, or take them out", "NodeName has nodes that are not in slurm.conf: "+hostlist.Shorten(hostlist.Compress(unknown)))
 	}
 }
 

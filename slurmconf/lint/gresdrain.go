@@ -69,7 +69,7 @@ func (j *gresJudge) lintGPUs(a *nodeGroup, want GPUCount, lines []*gresRecord) {
 		if want.Type != "" {
 			typ = "gpus of type " + want.Type
 		}
-		j.drains(a, last, "FewerGPUs", "add the devices, or lower Gres= in slurm.conf; the types must be the same, in lower and upper case too",
+		j.drains(a, last, "FewerGPUs", "add the devices, or lower Gres= in slurm.conf; Type must be the same, also in upper and lower case",
 			fmt.Sprintf("%d %s here, %d in slurm.conf", have, typ, want.Count))
 	}
 }

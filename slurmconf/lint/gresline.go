@@ -42,7 +42,7 @@ func (g *gresFile) fileCount(r *gresRecord, key, value string) (count uint64) {
 	}
 	g.odd(r.Number, key, odd)
 	if relative != "" {
-		g.warn(r.Number, "RelativeFile", "write the whole path", fmt.Sprintf("%s: %s is looked for where slurmd was started", key, hostlist.Shorten(relative)))
+		g.warn(r.Number, "RelativeFile", "write the whole path", fmt.Sprintf("%s: %s is a relative path: slurmd looks for it in its own directory", key, hostlist.Shorten(relative)))
 	}
 	return count
 }
@@ -93,7 +93,7 @@ func (g *gresFile) lintFlags(r *gresRecord) {
 		g.notJudged(r.Number, "Flags: one_sharing and all_sharing are not judged")
 	}
 	if r.flags&flagNoEnv != 0 && r.flags&flagsEnv != 0 {
-		g.report(r, "Flags", "leave no_gpu_env or the others", fmt.Sprintf("Flags=%s has no_gpu_env and variables to set", r.get(keyFlags)))
+		g.report(r, "Flags", "leave no_gpu_env or the others", fmt.Sprintf("Flags=%s has no_gpu_env beside variables to set", r.get(keyFlags)))
 	}
 }
 
@@ -133,7 +133,7 @@ func (g *gresFile) lintCores(r *gresRecord) {
 		lo, errLow := strconv.ParseUint(low, 10, 64)
 		hi, errHigh := strconv.ParseUint(high, 10, 64)
 		if errLow != nil || isRange && (errHigh != nil || hi < lo) {
-			g.warn(r.Number, "Cores", "want such as 0-35,72-107", fmt.Sprintf("Cores=%s: %q is no number or range: slurmd takes it and binds to other cores, or none", value, part))
+			g.warn(r.Number, "Cores", "want such as 0-35,72-107", fmt.Sprintf("Cores=%s: %q is no number or range: slurmd accepts it and binds jobs to other cores, or to none", value, part))
 			return
 		}
 	}
@@ -157,6 +157,6 @@ func (g *gresFile) lintLinks(r *gresRecord) {
 	if self != 1 {
 		g.warn(r.Number, "Links", "want one number per device, -1 once, for the device itself; leave it out on NVSwitch machines", fmt.Sprintf("Links=%s: slurmd ignores it", value))
 	} else if r.count > 1 {
-		g.warn(r.Number, "Links", "write one line per device, or leave it out", "Links on a line of several devices holds for each of them")
+		g.warn(r.Number, "Links", "write one line per device, or leave it out", "Links on a line of several devices counts for each of them")
 	}
 }

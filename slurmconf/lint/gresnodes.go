@@ -199,7 +199,7 @@ func (j *gresJudge) lintAutoDetects(a *nodeGroup) {
 		}
 		read := readAutoDetect(j.Release, r.get(keyAutoDetect))
 		if own != "" && own != read {
-			j.once(Fatal, a, r.Number, "AutoDetectTwice", "leave one of them", fmt.Sprintf("AutoDetect=%s after another AutoDetect=%s", r.get(keyAutoDetect), own))
+			j.once(Fatal, a, r.Number, "AutoDetectTwice", "leave one of them", fmt.Sprintf("AutoDetect=%s differs from AutoDetect=%s of an earlier line: slurmd does not start", r.get(keyAutoDetect), own))
 		}
 		if own == "" {
 			own = read
@@ -209,7 +209,7 @@ func (j *gresJudge) lintAutoDetects(a *nodeGroup) {
 		return
 	}
 	if i := slices.IndexFunc(a.lines, func(r *gresRecord) bool { return r.gpu() && r.hasFile() }); i >= 0 {
-		j.once(Warning, a, a.lines[i].Number, "AutoDetectAndFile", "use either for a node", "File beside AutoDetect: a difference drains the node")
+		j.once(Warning, a, a.lines[i].Number, "AutoDetectAndFile", "use either for a node", "the line has File and the node detects its GPUs: Slurm drains the node if they differ")
 	}
 }
 
@@ -234,7 +234,7 @@ func (j *gresJudge) lintFlagsTogether(a *nodeGroup) {
 		switch same := own == name; {
 		case set && (!j.Release.EnvFlagsOnly() || flags&(flagsEnv|flagNoEnv) != 0):
 			if same && old != flags {
-				j.once(Fatal, a, r.Number, "FlagsDiffer", "give all lines of gpus the same Flags, or only the first", fmt.Sprintf("Flags=%s after another line for %s with others, or none", r.get(keyFlags), own))
+				j.once(Fatal, a, r.Number, "FlagsDiffer", "give all lines of gpus the same Flags, or only the first", fmt.Sprintf("Flags=%s differs from an earlier line for %s: slurmd does not start", r.get(keyFlags), own))
 			}
 			name, old = own, flags
 		case !set && same && old != 0:

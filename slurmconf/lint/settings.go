@@ -7,26 +7,27 @@ import (
 	"strings"
 )
 
-// Hook is what of the job hook must go with slurm.conf.
+// Hook is what slurm.conf must allow the job hook.
 type Hook struct {
-	// PrologSeconds is the longest that it takes where it waits for IMEX; 0 where it
-	// never does.
+	// PrologSeconds is the longest time of a Prolog that waits for IMEX. It is 0 if no
+	// Prolog waits.
 	PrologSeconds int
 	// HostChannels says that jobs use the channel devices of the machine.
 	HostChannels bool
 }
 
-// Setting is what slurm.conf says of a key that stands by itself, and where.
+// Setting is the value of a key of slurm.conf that stands by itself, and its place.
 type Setting struct {
 	Value, File string
 	Line        int
 }
 
-// The defaults of slurm.conf, and what NVIDIA's driver makes unless its parameter
-// NVreg_ImexChannelCount says otherwise.
 const (
+	// batchStartTimeout is slurm.conf's default, in seconds.
 	batchStartTimeout = 10
-	driverChannels    = 2048
+	// driverChannels is how many IMEX channels NVIDIA's driver makes by default
+	// (NVreg_ImexChannelCount).
+	driverChannels = 2048
 )
 
 // LintSettings says which settings of a slurm.conf do not go with the job hook and the
@@ -51,8 +52,8 @@ type hookLinter struct {
 	name     string
 }
 
-// lintProlog judges what slurmd gives a Prolog. PrologTimeout is of newer releases, and
-// goes first.
+// lintProlog judges the time that slurmd gives a Prolog. PrologTimeout, of newer
+// releases, goes before PrologEpilogTimeout.
 func (l *hookLinter) lintProlog() {
 	for _, key := range []string{"PrologTimeout", "PrologEpilogTimeout"} {
 		s, ok := l.settings[strings.ToLower(key)]
@@ -68,11 +69,11 @@ func (l *hookLinter) lintProlog() {
 }
 
 // allocFlags are the words of PrologFlags that run the Prolog when a job gets its nodes:
-// Alloc, and those that imply it. DeferBatch does from some release on.
+// Alloc, and the words that imply Alloc. DeferBatch does so in newer releases only.
 var allocFlags = []string{"alloc", "contain", "nohold", "forcerequeueonfail", "runinjob", "x11", "deferbatch"}
 
-// lintBatchStart judges how long slurmctld waits for a batch job to start, which counts
-// where the Prolog runs only then.
+// lintBatchStart judges how long slurmctld waits for a batch job to start. It counts if
+// the Prolog runs only at that time.
 func (l *hookLinter) lintBatchStart() {
 	for flag := range strings.SplitSeq(strings.ToLower(l.settings["prologflags"].Value), ",") {
 		if slices.Contains(allocFlags, strings.TrimSpace(flag)) {
@@ -89,7 +90,7 @@ func (l *hookLinter) lintBatchStart() {
 	}
 	if known && limit < l.PrologSeconds {
 		l.at(s, "BatchStartTooShort", fmt.Sprintf("set PrologFlags=Alloc, or BatchStartTimeout to %d or more", l.PrologSeconds),
-			fmt.Sprintf("BatchStartTimeout is %d%s, but a Prolog that waits for IMEX may take %d s, and without PrologFlags=Alloc it runs as the job starts: slurmctld may take the job for lost", limit, by, l.PrologSeconds))
+			fmt.Sprintf("BatchStartTimeout is %d%s, but a Prolog that waits for IMEX may take %d s, and without PrologFlags=Alloc it runs as the job starts: slurmctld may treat the job as lost", limit, by, l.PrologSeconds))
 	}
 }
 
@@ -113,12 +114,12 @@ func (l *hookLinter) at(s Setting, rule, advice, message string) {
 	l.warn(s.Line, rule, advice, message)
 }
 
-// seconds reads a time limit as Slurm does. It is not known where Slurm has none or would
+// seconds reads a time limit as Slurm does. known is false if Slurm has no limit, or would
 // not start.
 func seconds(value string) (limit int, known bool) {
 	n, err := strconv.ParseUint(value, 0, 16)
 	return int(n), err == nil && n > 0 && n < noLimit //nolint:gosec // of 16 bits
 }
 
-// noLimit is from which number on Slurm sets no limit.
+// noLimit is the smallest number that Slurm takes for no limit.
 const noLimit = 65534

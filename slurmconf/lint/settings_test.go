@@ -13,7 +13,7 @@ import (
 // them is compared with Slurm itself.
 func TestLintSettings(t *testing.T) {
 	waits, host := lint.Hook{PrologSeconds: 45}, lint.Hook{HostChannels: true}
-	const lost = " but a Prolog that waits for IMEX may take 45 s, and without PrologFlags=Alloc it runs as the job starts: slurmctld may take the job for lost (BatchStartTooShort); set PrologFlags=Alloc, or BatchStartTimeout to 45 or more"
+	const lost = " but a Prolog that waits for IMEX may take 45 s, and without PrologFlags=Alloc it runs as the job starts: slurmctld may treat the job as lost (BatchStartTooShort); set PrologFlags=Alloc, or BatchStartTimeout to 45 or more"
 	const ends = " but a Prolog that waits for IMEX may take 45 s: slurmd ends it, drains the node and holds the job (PrologTooShort); set it to 45 or more, or leave it out"
 	for name, tt := range map[string]struct {
 		text string

@@ -51,7 +51,7 @@ func (l *linter) lintChildren(s *section, i int, index map[string]int, parents [
 		child, ok := index[string(name)]
 		switch {
 		case !ok || child == i:
-			l.fatal(u.line, "UnknownChild", "give the child a line of its own, or take it out", fmt.Sprintf("switch %s has %s below it, which is not another switch of the file", u.name, name))
+			l.fatal(u.line, "UnknownChild", "give the child a line of its own, or take it out", fmt.Sprintf("switch %s names %s, which is no other switch of the file", u.name, name))
 		case parents[child] != 0 && parents[child] != i+1:
 			l.warn(u.line, "TwoParents", "leave it below one switch", fmt.Sprintf("switch %s is below %s and %s", name, s.units[parents[child]-1].name, u.name))
 		}

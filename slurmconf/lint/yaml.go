@@ -88,13 +88,13 @@ func (d *yamlReader) each(n *yaml.Node, what, allowed string, f func(key string,
 		case isList && known:
 			d.fatal(k.Line, ruleKeyTwice, "join the lists under one key", fmt.Sprintf("key %s of %s is given twice, with lists", k.Value, what))
 		case isList:
-			d.warn(k.Line, ruleKeyTwice, "take both out", fmt.Sprintf("key %s of %s is given twice, with a list: Slurm drops what follows of %s", k.Value, what, what))
+			d.warn(k.Line, ruleKeyTwice, "take both out", fmt.Sprintf("key %s of %s is given twice, with a list: Slurm drops the rest of %s", k.Value, what, what))
 			return
 		case given:
 			d.warn(k.Line, ruleKeyTwice, "leave one of them", fmt.Sprintf("key %s of %s is given twice, the last one counts", k.Value, what))
 		}
 		if !known {
-			d.warn(k.Line, ruleUnknownKey, "take it out, or want one of "+allowed, fmt.Sprintf("key %q of %s is not known: Slurm ignores it", k.Value, what))
+			d.warn(k.Line, ruleUnknownKey, "take it out, or write one of "+allowed, fmt.Sprintf("key %q of %s is not known: Slurm ignores it", k.Value, what))
 		}
 	}
 }

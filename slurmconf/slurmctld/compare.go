@@ -10,13 +10,13 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
-// Difference is one thing that Slurm has loaded otherwise than a file says.
+// Difference is one point in which Slurm's topology is not the file's.
 type Difference struct {
 	// Node is a node's name, or empty for a block, switch or size.
 	Node string
-	// Wanted is the place in the file and Shown that in Slurm; empty for none.
+	// Wanted is what the file says, and Shown what Slurm says. Empty: nothing.
 	Wanted, Shown string
-	// What names what differs when it is no node.
+	// What names the unit or the size if Node is empty.
 	What string
 }
 
@@ -26,21 +26,14 @@ func (d Difference) String() string {
 	if d.Node != "" {
 		what = "node " + d.Node
 	}
-	return fmt.Sprintf("%s: the file says %s, Slurm has %s", what, orNone(d.Wanted), orNone(d.Shown))
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "nowhere"
-	}
-	return s
+	return fmt.Sprintf("%s: %s in the file, %s in Slurm", what, cmp.Or(d.Wanted, "absent"), cmp.Or(d.Shown, "absent"))
 }
 
 // CompareShown compares the output of `scontrol show topology` with a topology
-// file, conf or yaml by its name's ending. Of several topologies in a file it
-// takes the default, or the first of the kind that is shown. Sizes are compared
-// when the file has them, and as far as Slurm shows them. It returns what
-// differs, nodes first, and how many nodes it compared.
+// file, conf or yaml by the end of its name. If the file has several topologies,
+// CompareShown takes the default one, or the first of the kind that is shown. It
+// compares sizes if the file has them, as far as Slurm shows them. It returns the
+// differences, nodes first, and how many nodes it compared.
 func CompareShown(shown Shown, name string, data []byte) ([]Difference, int, error) {
 	wanted, err := topologyLike(shown, name, data)
 	if err != nil {
@@ -74,7 +67,7 @@ func CompareShown(shown Shown, name string, data []byte) ([]Difference, int, err
 	return append(out, unitDifferences(wanted, is)...), len(nodes), nil
 }
 
-// topologyLike returns the topology of the file that the shown one should be.
+// topologyLike returns the topology of the file that Slurm should show.
 func topologyLike(shown Shown, name string, data []byte) (slurmconf.Topology, error) {
 	if !strings.HasSuffix(name, ".yaml") {
 		return slurmconf.ParseConf(name, data)
@@ -149,23 +142,23 @@ func unitDifferences(wanted, is slurmconf.Topology) []Difference {
 		w, s := childrenOf(wanted.Tree), childrenOf(is.Tree)
 		for _, sw := range wanted.Tree.Switches {
 			if _, ok := s[sw.Name]; !ok {
-				differ("switch "+sw.Name, "it is there", "")
+				differ("switch "+sw.Name, "present", "")
 				continue
 			}
 			differ("switches below "+sw.Name, w[sw.Name], s[sw.Name])
 		}
 		for _, sw := range is.Tree.Switches {
 			if _, ok := w[sw.Name]; !ok {
-				differ("switch "+sw.Name, "", "it is there")
+				differ("switch "+sw.Name, "", "present")
 			}
 		}
 	}
 	return out
 }
 
-// furtherSizes returns the sizes behind the base that Slurm uses, and shows, for
-// so many base blocks: those up to the first that spans them all. Whether it
-// read larger ones nobody can see.
+// furtherSizes returns the sizes behind the base that Slurm uses for so many base
+// blocks, up to the first size that spans all of them. Slurm does not show larger
+// sizes.
 func furtherSizes(b *slurmconf.BlockTopology, blocks int) string {
 	sizes := slices.Compact(slices.Sorted(slices.Values(b.Sizes)))
 	base := sizes[0]

@@ -18,14 +18,14 @@ func TestCompareShown(t *testing.T) {
 	}{
 		{"same", blocks, "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\nBlockName=b2 BlockIndex=1 BlockSize=2\nBlockName=b3 BlockIndex=2 Nodes=n[3-4] BlockSize=2\n", nil},
 		{"a node elsewhere, and one nowhere", blocks, "BlockName=b1 BlockIndex=0 Nodes=n[1,3] BlockSize=2\nBlockName=b2 BlockIndex=1 BlockSize=2\nBlockName=b3 BlockIndex=2 Nodes=n4 BlockSize=2\n",
-			[]string{"node n2: the file says block b1, Slurm has nowhere", "node n3: the file says block b3, Slurm has block b1"}},
+			[]string{"node n2: block b1 in the file, absent in Slurm", "node n3: block b3 in the file, block b1 in Slurm"}},
 		{"other order and size", blocks, "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=4\nBlockName=b3 BlockIndex=1 Nodes=n[3-4] BlockSize=4\nBlockName=b2 BlockIndex=2 BlockSize=4\n",
-			[]string{"base block size: the file says 2, Slurm has 4", "block at place 1: the file says b2, Slurm has b3", "block at place 2: the file says b3, Slurm has b2"}},
+			[]string{"base block size: 2 in the file, 4 in Slurm", "block at place 1: b2 in the file, b3 in Slurm", "block at place 2: b3 in the file, b2 in Slurm"}},
 		{"same tree", tree, "SwitchName=s Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=l[1-2]\nSwitchName=l1 Level=0 LinkSpeed=1 Nodes=n[1-2]\nSwitchName=l2 Level=0 LinkSpeed=1 Nodes=n[3-4]\n", nil},
-		{"a switch less", tree, "SwitchName=l1 Level=0 LinkSpeed=1 Nodes=n[1-2]\nSwitchName=l2 Level=0 LinkSpeed=1 Nodes=n[3-4]\n", []string{"switch s: the file says it is there, Slurm has nowhere"}},
+		{"a switch less", tree, "SwitchName=l1 Level=0 LinkSpeed=1 Nodes=n[1-2]\nSwitchName=l2 Level=0 LinkSpeed=1 Nodes=n[3-4]\n", []string{"switch s: present in the file, absent in Slurm"}},
 		{"blocks for a tree", tree, "BlockName=b1 BlockIndex=0 Nodes=n[1-4] BlockSize=4\n",
-			[]string{"node n1: the file says switch l1, Slurm has block b1", "node n2: the file says switch l1, Slurm has block b1", "node n3: the file says switch l2, Slurm has block b1",
-				"node n4: the file says switch l2, Slurm has block b1", "topology: the file says tree, Slurm has block"}},
+			[]string{"node n1: switch l1 in the file, block b1 in Slurm", "node n2: switch l1 in the file, block b1 in Slurm", "node n3: switch l2 in the file, block b1 in Slurm",
+				"node n4: switch l2 in the file, block b1 in Slurm", "topology: tree in the file, block in Slurm"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,14 +51,14 @@ func TestCompareFurtherSizes(t *testing.T) {
 		{"no further ones", "2", base, nil},
 		{"no sizes in the file, so that Slurm chooses", "", base + pairs + all, nil},
 		{"too large to be shown", "2,4,8,16,32", base + pairs + all, nil},
-		{"one less in Slurm", "2,4,8", base + pairs, []string{"further block sizes: the file says 4,8, Slurm has 4"}},
-		{"one more in Slurm", "2,8", base + pairs + all, []string{"further block sizes: the file says 8, Slurm has 4,8"}},
-		{"none in Slurm", "2,4,8", base, []string{"further block sizes: the file says 4,8, Slurm has none"}},
-		{"none in the file", "2", base + pairs, []string{"further block sizes: the file says none, Slurm has 4"}},
-		{"a larger one in Slurm", "2,4,8,16", base + pairs + strings.Replace(all, "BlockSize=8", "BlockSize=16", 1), []string{"further block sizes: the file says 4,8, Slurm has 4,16"}},
-		{"another base too", "1,2,8", base + pairs + all, []string{"base block size: the file says 1, Slurm has 2", "further block sizes: the file says 2,8, Slurm has 4,8"}},
+		{"one less in Slurm", "2,4,8", base + pairs, []string{"further block sizes: 4,8 in the file, 4 in Slurm"}},
+		{"one more in Slurm", "2,8", base + pairs + all, []string{"further block sizes: 8 in the file, 4,8 in Slurm"}},
+		{"none in Slurm", "2,4,8", base, []string{"further block sizes: 4,8 in the file, none in Slurm"}},
+		{"none in the file", "2", base + pairs, []string{"further block sizes: none in the file, 4 in Slurm"}},
+		{"a larger one in Slurm", "2,4,8,16", base + pairs + strings.Replace(all, "BlockSize=8", "BlockSize=16", 1), []string{"further block sizes: 4,8 in the file, 4,16 in Slurm"}},
+		{"another base too", "1,2,8", base + pairs + all, []string{"base block size: 1 in the file, 2 in Slurm", "further block sizes: 2,8 in the file, 4,8 in Slurm"}},
 		{"a block less in Slurm", "2,4,8", strings.Join(strings.SplitAfter(base, "\n")[:2], "") + pairs,
-			[]string{"node n3: the file says block b3, Slurm has nowhere", "node n4: the file says block b3, Slurm has nowhere", "block at place 2: the file says b3, Slurm has nowhere"}},
+			[]string{"node n3: block b3 in the file, absent in Slurm", "node n4: block b3 in the file, absent in Slurm", "block at place 2: b3 in the file, absent in Slurm"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
