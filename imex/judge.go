@@ -1,26 +1,24 @@
 package imex
 
-// Verdict says whether a node is a member of its IMEX domain, and what is to be
-// done where it is not.
+// Verdict says whether a node is a member of its IMEX domain and, if not, what to do.
 type Verdict struct {
 	Node string
-	// Reason is a word of this package: Ready, NoMultiNodeNVLink, NotWanted or
+	// Reason is a word of this package: Ready, NoMultiNodeNVLink, NotWanted,
 	// NoWorkerPod, or a problem.
 	Reason string
-	// Note is a second word of a node that is ready: what is wrong beside it, first
-	// what matters most to a job. Empty where nothing is.
+	// Note is a second word for a node that is ready: the trouble that matters most to
+	// jobs, empty if there is none.
 	Note string
-	// Message is what is seen, for people.
+	// Message says what is seen.
 	Message string
-	// Remedy is what to do, empty where nothing is.
+	// Remedy says what to do, empty if nothing is to be done.
 	Remedy string
 }
 
 // Ready reports whether jobs across nodes may use IMEX here.
 func (v Verdict) Ready() bool { return v.Reason == ReasonReady }
 
-// Problem reports whether something is to be done or waited for before the node is
-// ready.
+// Problem reports whether somebody must act or wait before the node is ready.
 func (v Verdict) Problem() bool { return isProblem(v.Reason) }
 
 func isProblem(reason string) bool {
@@ -31,49 +29,49 @@ func isProblem(reason string) bool {
 	return true
 }
 
-// Judge returns the verdicts on all nodes that have GPUs or any membership. Each
-// names what must be repaired first, and hides what follows from that.
-func Judge(s *Seen) map[string]Verdict {
-	verdicts := make(map[string]Verdict, len(s.Nodes))
-	j := gather(s)
-	for i := range j.nodes {
-		if n := &j.nodes[i]; n.GPUs || n.member || j.listed(n) {
-			n.found = j.first(n)
+// Judge returns the verdicts on all nodes that have GPUs, a label, an entry or a claim.
+// Each verdict names what must be repaired first, and leaves out what follows from it.
+func Judge(o *Observation) map[string]Verdict {
+	verdicts := make(map[string]Verdict, len(o.Nodes))
+	v := newView(o)
+	for i := range v.nodes {
+		if n := &v.nodes[i]; n.GPUs || n.member || v.listed(n) {
+			n.found = firstFinding(v, n)
 		}
 	}
-	for i := range j.nodes {
-		n := &j.nodes[i]
+	for i := range v.nodes {
+		n := &v.nodes[i]
 		if n.found.reason == "" {
 			continue
 		}
-		v := Verdict{Node: n.Name, Reason: n.found.reason, Message: n.found.message, Remedy: n.found.remedy}
-		if v.Ready() {
-			j.note(n, &v)
+		verdict := Verdict{Node: n.Name, Reason: n.found.reason, Message: n.found.message, Remedy: n.found.remedy}
+		if verdict.Ready() {
+			verdict = withNotes(v, n, verdict)
 		}
-		verdicts[n.Name] = v
+		verdicts[n.Name] = verdict
 	}
 	return verdicts
 }
 
-// finding is what one look at a node ends with; zero if there is nothing to say.
+// finding is the result of one check of a node, zero if the check finds nothing.
 type finding struct{ reason, message, remedy string }
 
-// first returns the first finding. A look may rely on those before it: they found
-// nothing.
-func (j *judge) first(n *node) finding {
-	for _, look := range [...]func(*judge, *node) finding{
-		(*judge).outside,
-		(*judge).domain,
-		(*judge).fabric,
-		(*judge).claims,
-		(*judge).host,
-		(*judge).claim,
-		(*judge).label,
-		(*judge).clique,
-		(*judge).place,
-		(*judge).entry,
+// firstFinding runs the checks in order. A check may rely on the checks before it,
+// which have found nothing.
+func firstFinding(v *view, n *node) finding {
+	for _, check := range [...]func(*view, *node) finding{
+		checkNeed,
+		checkDomain,
+		checkFabric,
+		checkRivals,
+		checkMachine,
+		checkClaim,
+		checkLabel,
+		checkClique,
+		checkPlace,
+		checkEntry,
 	} {
-		if f := look(j, n); f.reason != "" {
+		if f := check(v, n); f.reason != "" {
 			return f
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // and not is no part of it.
 type judgeCase struct {
 	name  string
-	spoil func(s *Seen)
+	spoil func(s *Observation)
 	want  map[string]string
 	at    string
 	says  []string
@@ -65,7 +65,7 @@ func words(verdicts map[string]Verdict) map[string]string {
 	return got
 }
 
-func wantWords(s *Seen, want map[string]string) map[string]string {
+func wantWords(s *Observation, want map[string]string) map[string]string {
 	all := map[string]string{}
 	for name := range s.Nodes {
 		all[name] = ReasonReady
@@ -95,100 +95,100 @@ func checkWords(t *testing.T, known []string, name string, v Verdict) {
 }
 
 func TestJudgeDomain(t *testing.T) {
-	problem := func(reason string) func(*Seen) {
-		return func(s *Seen) {
+	problem := func(reason string) func(*Observation) {
+		return func(s *Observation) {
 			s.Domain.UID, s.Domain.Problem = "", topology.Problem{Reason: reason, Message: "seen so"}
 		}
 	}
 	all := func(reason string) map[string]string { return map[string]string{"*": reason} }
 	runJudgeCases(t, []judgeCase{
-		{name: "healthy", spoil: func(*Seen) {}, says: []string{"index 1 (10.0.0.2) in clique " + testClique}},
+		{name: "healthy", spoil: func(*Observation) {}, says: []string{"index 1 (10.0.0.2) in clique " + testClique}},
 		{name: "no domain", spoil: problem(ReasonNoDomain), want: all(ReasonNoDomain), says: []string{"seen so", "publisher"}},
-		{name: "no domain, and nothing said of it", spoil: func(s *Seen) {
+		{name: "no domain, and nothing said of it", spoil: func(s *Observation) {
 			s.Domain.UID, s.Domain.Problem.Reason = "", ReasonNoDomain
 		}, want: all(ReasonNoDomain), says: []string{"ComputeDomain quoin-system/quoin cannot be joined"}},
 		{name: "no CRD", spoil: problem(ReasonNoCRD), want: all(ReasonNoCRD), says: []string{"seen so", "install NVIDIA's DRA driver"}},
 		{name: "forbidden", spoil: problem(ReasonDomainForbidden), want: all(ReasonDomainForbidden), says: []string{"seen so", "list, watch and create"}},
 		{name: "a word of another package", spoil: problem("Overcast"), want: all(ReasonNoDomain), says: []string{"Overcast: seen so"}},
-		{name: "it does not match", spoil: func(s *Seen) {
+		{name: "it does not match", spoil: func(s *Observation) {
 			s.Domain.Problem = topology.Problem{Reason: ReasonDomainDiffers, Message: "allocationMode is Single, wanted is All"}
 		}, want: all(ReasonDomainDiffers), says: []string{"allocationMode is Single, wanted is All", "cannot be changed"}},
-		{name: "another problem of one that is there", spoil: func(s *Seen) { s.Domain.Problem.Reason = "Overcast" }, want: all(ReasonDomainDiffers), says: []string{"Overcast"}},
-		{name: "it is being deleted", spoil: func(s *Seen) { s.Domain.Deleting = true }, want: all(ReasonDomainDeleting), says: []string{"quoin-system/quoin is being deleted"}},
-		{name: "the domain is not to be read, and the label counts", spoil: func(s *Seen) {
+		{name: "another problem of one that is there", spoil: func(s *Observation) { s.Domain.Problem.Reason = "Overcast" }, want: all(ReasonDomainDiffers), says: []string{"Overcast"}},
+		{name: "it is being deleted", spoil: func(s *Observation) { s.Domain.Deleting = true }, want: all(ReasonDomainDeleting), says: []string{"quoin-system/quoin is being deleted"}},
+		{name: "the domain is not to be read, and the label counts", spoil: func(s *Observation) {
 			s.Domain.UID = ""
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })
 		}, want: map[string]string{"n1": ReasonNotPrepared, "*": ReasonReady + "/" + NotePeersNotReady}},
-		{name: "not wanted", spoil: func(s *Seen) { s.Join = JoinNone }, want: all(ReasonNotWanted), says: []string{"imex.join is none"}},
+		{name: "not wanted", spoil: func(s *Observation) { s.Join = JoinNone }, want: all(ReasonNotWanted), says: []string{"imex.join is none"}},
 	})
 }
 
 func TestJudgeNode(t *testing.T) {
 	peers := ReasonReady + "/" + NotePeersNotReady
 	runJudgeCases(t, []judgeCase{
-		{name: "no multi-node NVLink, whatever else", spoil: func(s *Seen) {
+		{name: "no multi-node NVLink, whatever else", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel = FabricNone, "", "" })
 			s.local("n1", func(l *topology.IMEX) { l.HostService, l.ChannelMajor = true, nil })
 			s.leave(1)
 			s.Claims = append(s.Claims, Claim{Namespace: "slurm", Name: "second", Node: "n1", Owner: OwnerSlurmd, Waiting: "slurm/w1"})
 		}, want: map[string]string{"n1": ReasonNoMultiNodeNVLink}},
-		{name: "no clique by a label alone", spoil: func(s *Seen) {
+		{name: "no clique by a label alone", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel = FabricUnknown, "", "N/A" })
 			s.leave(1)
 		}, want: map[string]string{"n1": ReasonNoMultiNodeNVLink}, says: []string{"N/A"}},
-		{name: "no multi-node NVLink, and labels from before", spoil: func(s *Seen) {
+		{name: "no multi-node NVLink, and labels from before", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Fabric, n.DomainLabel = FabricNone, otherUID })
 			s.leave(1)
 			s.unclaim("n1")
 		}, want: map[string]string{"n1": ReasonNoMultiNodeNVLink}},
-		{name: "NVML knows a clique and the label none", spoil: func(s *Seen) {
+		{name: "NVML knows a clique and the label none", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.CliqueLabel = "N/A" })
 		}, want: map[string]string{"n1": ReasonReady + "/" + ReasonCliqueDiffers}},
-		{name: "the fabric is not known yet", spoil: func(s *Seen) {
+		{name: "the fabric is not known yet", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel = FabricUnknown, "", "" })
 		}, want: map[string]string{"n1": ReasonFabricUnknown, "*": peers}, says: []string{"nvidia.com/gpu.clique", "register"}},
-		{name: "GPU Feature Discovery has written no label", spoil: func(s *Seen) {
+		{name: "GPU Feature Discovery has written no label", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.CliqueLabel = "" })
 		}},
-		{name: "no report, and the label says the clique", spoil: func(s *Seen) {
+		{name: "no report, and the label says the clique", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.Local = FabricUnknown, "", nil })
 		}},
-		{name: "the label differs from NVML", spoil: func(s *Seen) {
+		{name: "the label differs from NVML", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.CliqueLabel = oldClique })
 		}, want: map[string]string{"n1": ReasonReady + "/" + ReasonCliqueDiffers}, says: []string{oldClique, "GPU Feature Discovery"}},
-		{name: "the label differs, and the entry is under it", spoil: func(s *Seen) {
+		{name: "the label differs, and the entry is under it", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Clique = oldClique })
 		}, want: map[string]string{"n1": ReasonCliqueDiffers, "*": peers}, says: []string{oldClique + " by NVML", testClique + " by the label", "index 1 (10.0.0.2)", "kubelet plugin"}},
-		{name: "a service of the host", spoil: func(s *Seen) {
+		{name: "a service of the host", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.HostService = true })
 		}, want: map[string]string{"n1": ReasonHostService, "*": peers}, says: []string{"nvidia-imex.service", "READY", "disable --now"}},
-		{name: "no major", spoil: func(s *Seen) {
+		{name: "no major", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.ChannelMajor, l.Channels = nil, 0 })
 			s.claim("n1").Pods, s.claim("n1").Waiting = nil, "quoin-system/quoin-imex-n1"
 		}, want: map[string]string{"n1": ReasonNoChannelMajor, "*": peers}, says: []string{"/proc/devices", "NVreg_ImexChannelCount"}},
-		{name: "no device files of channels, which claims and Slurm make", spoil: func(s *Seen) {
+		{name: "no device files of channels, which claims and Slurm make", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.Channels = 0 })
 		}},
-		{name: "no device files of channels, which jobs use", spoil: func(s *Seen) {
+		{name: "no device files of channels, which jobs use", spoil: func(s *Observation) {
 			s.HostChannels = true
 			s.local("n1", func(l *topology.IMEX) { l.Channels = 0 })
 			s.node("n2", func(n *Node) { n.Local = nil })
 		}, want: map[string]string{"n1": ReasonNoChannels, "*": peers}, says: []string{"/dev/nvidia-caps-imex-channels of the node has no channel", "NVreg_CreateImexChannel0=1", "/channel0 c 235 0", "imex.hostChannels to false"}},
-		{name: "no major, where jobs use the device files", spoil: func(s *Seen) {
+		{name: "no major, where jobs use the device files", spoil: func(s *Observation) {
 			s.HostChannels = true
 			s.local("n1", func(l *topology.IMEX) { l.ChannelMajor, l.Channels = nil, 0 })
 		}, want: map[string]string{"n1": ReasonNoChannelMajor, "*": peers}},
-		{name: "no GPUs and no membership", spoil: func(s *Seen) {
+		{name: "no GPUs and no membership", spoil: func(s *Observation) {
 			s.Nodes["cpu"] = Node{Name: "cpu"}
 		}, want: map[string]string{"cpu": ""}},
-		{name: "no GPUs, and a claim that waits there", spoil: func(s *Seen) {
+		{name: "no GPUs, and a claim that waits there", spoil: func(s *Observation) {
 			s.Nodes["cpu"] = Node{Name: "cpu"}
 			s.Claims = append(s.Claims, Claim{Namespace: "quoin-system", Name: "c", Node: "cpu", Owner: OwnerHolder, Waiting: "quoin-system/p"})
 		}, want: map[string]string{"cpu": ReasonClaimWaits}, at: "cpu", says: []string{"quoin-system/p"}},
-		{name: "no GPUs, and a label", spoil: func(s *Seen) {
+		{name: "no GPUs, and a label", spoil: func(s *Observation) {
 			s.Nodes["cpu"] = Node{Name: "cpu", DomainLabel: testUID}
 		}, want: map[string]string{"cpu": ReasonFabricUnknown}},
-		{name: "no GPUs, a claim and a label", spoil: func(s *Seen) {
+		{name: "no GPUs, a claim and a label", spoil: func(s *Observation) {
 			s.Nodes["cpu"] = Node{Name: "cpu", DomainLabel: testUID}
 			s.Claims = append(s.Claims, Claim{Namespace: "quoin-system", Name: "c", Node: "cpu", Pods: []string{"quoin-system/p"}})
 		}, want: map[string]string{"cpu": ReasonFabricUnknown}},

@@ -3,18 +3,18 @@ package imex
 // The reasons of verdicts that are no problem.
 const (
 	ReasonReady = "Ready"
-	// ReasonNoMultiNodeNVLink is of a node whose GPUs end inside it.
+	// ReasonNoMultiNodeNVLink: NVLink does not leave the node.
 	ReasonNoMultiNodeNVLink = "NoMultiNodeNVLink"
-	// ReasonNotWanted is where nodes join no domain by the configuration.
+	// ReasonNotWanted: the configuration says that nodes join no domain.
 	ReasonNotWanted = "NotWanted"
-	// ReasonNoWorkerPod is of a node without a worker pod, where those claim.
+	// ReasonNoWorkerPod: worker pods are to claim, and the node has none.
 	ReasonNoWorkerPod = "NoWorkerPod"
 )
 
-// The reasons of a domain that cannot be joined, of Domain.Problem too.
+// The reasons of a domain that cannot be joined. Domain.Problem has them too.
 const (
 	ReasonNoDomain = "NoDomain"
-	// ReasonNoCRD is of a cluster without NVIDIA's driver, and no node's problem: the
+	// ReasonNoCRD: the cluster has no ComputeDomains. This is no node's problem: the
 	// site may run IMEX otherwise, and single machines have a clique too.
 	ReasonNoCRD           = "NoComputeDomainCRD"
 	ReasonDomainDiffers   = "DomainDiffers"
@@ -22,64 +22,59 @@ const (
 	ReasonDomainDeleting  = "DomainDeleting"
 )
 
-// The reasons of a node that is not ready, the most fundamental first: of what is
-// wrong with a node, the first is its verdict.
+// The reasons of a node that is not ready, the most fundamental first. The first one
+// that holds is the node's verdict.
 const (
-	// ReasonFabricUnknown is of a node of which nothing says what clique it is in.
+	// ReasonFabricUnknown: neither NVML nor a label names the node's clique.
 	ReasonFabricUnknown = "FabricUnknown"
-	// ReasonClaimConflict is of a node with two claims, of which one waits for ever.
+	// ReasonClaimConflict: two pods claim the node's channel, and one waits for ever.
 	ReasonClaimConflict = "ClaimConflict"
-	// ReasonOtherDomain is of a node whose label or claim is of another domain.
+	// ReasonOtherDomain: the node's label or claim names another domain.
 	ReasonOtherDomain = "OtherDomain"
-	// ReasonClaimNamespace is of a claim in another namespace than its domain's.
+	// ReasonClaimNamespace: the claim is not in its domain's namespace.
 	ReasonClaimNamespace = "ClaimInOtherNamespace"
-	// ReasonClaimedByOther is of a claim of a pod that is not to have one.
+	// ReasonClaimedByOther: a pod that is not to claim has the channel.
 	ReasonClaimedByOther = "ClaimedByOther"
 	ReasonHostService    = "HostService"
 	ReasonNoChannelMajor = "NoChannelMajor"
-	// ReasonNoChannels is of a machine without device files of channels, where jobs
-	// use those.
+	// ReasonNoChannels: jobs use the machine's device files of channels, and it has none.
 	ReasonNoChannels = "NoChannels"
 	ReasonClaimWaits = "ClaimWaits"
-	// ReasonNoNode is of a claim whose pod can run on one node alone, which is not
-	// known.
+	// ReasonNoNode: the claim's pod can run on one node only, which is not known.
 	ReasonNoNode = "NoNode"
-	// ReasonClaimUnused is of a claim that no pod holds.
+	// ReasonClaimUnused: the claim is allocated, and no pod holds it.
 	ReasonClaimUnused = "ClaimUnused"
 	ReasonNotClaimed  = "NotClaimed"
-	// ReasonNotPrepared is of a node without the label that starts the daemon.
+	// ReasonNotPrepared: the node lacks the label that starts the daemon.
 	ReasonNotPrepared = "NodeLabelMissing"
-	// ReasonTwoDomains is of a clique with nodes of two domains.
+	// ReasonTwoDomains: the clique has nodes of two domains.
 	ReasonTwoDomains = "TwoDomainsInClique"
-	// ReasonCliqueFull is of a clique of more than MaxCliqueNodes nodes.
+	// ReasonCliqueFull: the clique has more than MaxCliqueNodes nodes.
 	ReasonCliqueFull = "TooManyNodesInClique"
-	// ReasonNoFabricSeen is of a node that has a clique which the driver missed.
+	// ReasonNoFabricSeen: the driver lists the node without its clique.
 	ReasonNoFabricSeen = "CliqueMissedByDriver"
-	// ReasonCliqueDiffers is of a node that joined under the clique of its label,
-	// which is not NVML's.
+	// ReasonCliqueDiffers: the node's label names another clique than NVML does.
 	ReasonCliqueDiffers = "CliqueLabelDiffers"
-	// ReasonStaleEntry is of a node with an entry under another clique than its own.
+	// ReasonStaleEntry: the node has an entry in a clique that it has left.
 	ReasonStaleEntry       = "StaleEntry"
 	ReasonNoEntry          = "NoEntry"
 	ReasonDuplicateIndex   = "DuplicateIndex"
 	ReasonDuplicateAddress = "DuplicateAddress"
-	// ReasonEntryBehind is of a daemon that is ready while its entry is not.
+	// ReasonEntryBehind: the daemon is ready, and the entry is not.
 	ReasonEntryBehind = "EntryBehind"
 	ReasonNotReady    = "NotReady"
-	// ReasonDaemonNotReady is of a daemon that is not ready while its entry is.
+	// ReasonDaemonNotReady: the entry is ready, and the daemon is not.
 	ReasonDaemonNotReady = "DaemonNotReady"
 )
 
-// The notes of a node that is ready: what is wrong beside it. StaleEntry and
-// CliqueLabelDiffers are others.
+// The notes of a node that is ready. StaleEntry and CliqueLabelDiffers are notes too.
 const (
-	// NoteNodeLost is of a node that Kubernetes hears nothing from: nobody takes its
-	// entry away.
+	// NoteNodeLost: Kubernetes hears nothing from the node, and its entry stays.
 	NoteNodeLost = "NodeLost"
-	// NotePeersNotReady is of a clique of which other nodes are not ready.
+	// NotePeersNotReady: other nodes of the clique are not ready.
 	NotePeersNotReady = "PeersNotReady"
-	// NoteStatusDiffers is of a domain's status that says something else.
+	// NoteStatusDiffers: the domain's status differs from the node's entry.
 	NoteStatusDiffers = "StatusDiffers"
-	// NoteDomainNotUp is of a daemon that is ready and does not reach all others.
+	// NoteDomainNotUp: the node's daemon is ready and does not reach all others.
 	NoteDomainNotUp = "DomainNotUp"
 )

@@ -99,8 +99,8 @@ func (f *failures) first() {
 	f.machines["early"].Change(inClique(7))
 	f.statusIs(stateNotReady)
 	f.expect("first",
-		said{failure: "second claim", node: "second", condition: "True ClaimConflict", words: []string{"of the worker pod quoin-system/worker waits", "of the holder's pod quoin-system/quoin-imex-", "take the claim out of the worker pods"}},
-		said{failure: "no holder", node: "unclaimed", condition: "True NotClaimed", words: []string{"see why the DaemonSet that holds the claims has no pod"}},
+		said{failure: "second claim", node: "second", condition: "True ClaimConflict", words: []string{"of the worker pod quoin-system/worker waits", "of the holder's pod quoin-system/quoin-imex-", "remove the claim from the worker pods"}},
+		said{failure: "no holder", node: "unclaimed", condition: "True NotClaimed", words: []string{"find out why the DaemonSet that holds the claims has no pod"}},
 		said{failure: "label taken", node: "taken", condition: "True NodeLabelMissing", words: []string{"though claim quoin-system/quoin-imex-", "delete pod quoin-system/quoin-imex-"}},
 		said{failure: "channel taken", node: "guest", condition: "True ClaimedByOther", words: []string{"pod quoin-system/guests-pod holds the node's channel"}},
 		said{failure: "claim in another namespace", node: "foreign", condition: "True ClaimInOtherNamespace", words: []string{"claim default/foreign of pod default/foreign"}},

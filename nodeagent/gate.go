@@ -25,7 +25,7 @@ type NodeMembership interface {
 	Changes() <-chan struct{}
 	// Snapshot returns what is seen of the node. An error says why nothing is known
 	// yet.
-	Snapshot() (*imex.Seen, error)
+	Snapshot() (*imex.Observation, error)
 	// SetClique says in which clique NVML sees the node, empty for none.
 	SetClique(id string)
 }
@@ -143,7 +143,7 @@ func (g *Gate) state() (*gate.State, error) {
 var errNoCliques = errors.New("the IMEX daemon is ready, and the cluster has no ComputeDomainClique: the driver's feature ComputeDomainCliques seems to be off")
 
 // judgeGate sets the state of a node, which is the only one of seen.
-func judgeGate(state *gate.State, seen *imex.Seen, node *imex.Node) error {
+func judgeGate(state *gate.State, seen *imex.Observation, node *imex.Node) error {
 	verdict := imex.Judge(seen)[node.Name]
 	if verdict.Reason == imex.ReasonNoEntry && len(seen.Cliques) == 0 && node.Local != nil && node.Local.DaemonState == imex.DaemonReady {
 		return errNoCliques

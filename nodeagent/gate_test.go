@@ -25,14 +25,14 @@ const gateClique = "8a61c302-0000-4000-8000-000000000001.7"
 type membersOfOne struct {
 	mu      sync.Mutex
 	changes chan struct{}
-	seen    imex.Seen
+	seen    imex.Observation
 	broken  error
 	nvml    string
 }
 
 func (m *membersOfOne) Changes() <-chan struct{} { return m.changes }
 
-func (m *membersOfOne) Snapshot() (*imex.Seen, error) {
+func (m *membersOfOne) Snapshot() (*imex.Observation, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seen := m.seen
@@ -64,7 +64,7 @@ quoin_agent_imex_ready{clique="` + gateClique + `",reason="Ready"} 1
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		m := &membersOfOne{changes: make(chan struct{}, 1), seen: imex.Seen{Join: imex.JoinHolder, ClaimsUnread: true,
+		m := &membersOfOne{changes: make(chan struct{}, 1), seen: imex.Observation{Join: imex.JoinHolder, ClaimsUnread: true,
 			Nodes: map[string]imex.Node{"n1": {Name: "n1", DomainLabel: "u1"}},
 			Cliques: []imex.Clique{{Domain: "u1", ID: gateClique, Daemons: []imex.Member{
 				{Node: "n1", Address: "10.0.0.1", Clique: gateClique, Index: 0, Ready: true}, {Node: "n2", Address: "10.0.0.2", Clique: gateClique, Index: 1}}}}}}

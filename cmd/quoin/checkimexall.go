@@ -15,7 +15,7 @@ import (
 )
 
 // listMembers lists all nodes that are judged, and what is seen of each.
-func listMembers(w io.Writer, seen *imex.Seen, verdicts map[string]imex.Verdict) error {
+func listMembers(w io.Writer, seen *imex.Observation, verdicts map[string]imex.Verdict) error {
 	entries, claims := entriesOf(seen), map[string][]string{}
 	for i := range seen.Claims {
 		c := &seen.Claims[i]
@@ -61,7 +61,7 @@ type entryKey struct{ node, clique string }
 
 // entriesOf returns the entries of the wanted domain: those of its cliques, or of its
 // status where the driver has no cliques.
-func entriesOf(seen *imex.Seen) map[entryKey]imex.Member {
+func entriesOf(seen *imex.Observation) map[entryKey]imex.Member {
 	entries := map[entryKey]imex.Member{}
 	for _, c := range seen.Cliques {
 		for _, m := range c.Daemons {
@@ -79,7 +79,7 @@ func entriesOf(seen *imex.Seen) map[entryKey]imex.Member {
 }
 
 // labelText says whose domain the label names by which a node's daemon is started.
-func labelText(seen *imex.Seen, n *imex.Node) string {
+func labelText(seen *imex.Observation, n *imex.Node) string {
 	switch n.DomainLabel {
 	case "":
 		return "-"

@@ -107,8 +107,8 @@ func (c *Cluster) endRefusal(ctx context.Context) {
 
 // Snapshot returns what is seen, all but Nodes. It does not wait: its error says why
 // something has not been read yet, and Changes wakes when it has.
-func (c *Cluster) Snapshot() (*imex.Seen, error) {
-	seen := &imex.Seen{Join: c.config.Join, HostChannels: c.config.HostChannels}
+func (c *Cluster) Snapshot() (*imex.Observation, error) {
+	seen := &imex.Observation{Join: c.config.Join, HostChannels: c.config.HostChannels}
 	if c.config.Join == imex.JoinNone {
 		return seen, nil
 	}

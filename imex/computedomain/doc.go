@@ -15,6 +15,5 @@ const (
 	channelClass   = "compute-domain-default-channel.nvidia.com" // of devices
 	domainsCRD     = "computedomains.resource.nvidia.com"
 	cliquesCRD     = "computedomaincliques.resource.nvidia.com"
-	labelDomain    = "resource.nvidia.com/computeDomain" // of a Node: the UID of its domain
-	wantedNumNodes = 0                                   // the driver's advice: nodes join as they come
+	wantedNumNodes = 0 // the driver's advice: nodes join as they come
 )

@@ -92,7 +92,7 @@ func largeCluster(tb testing.TB, nodes int) *large {
 		pod := podRef{"quoin-imex-" + m.Node, types.UID(m.Node)}
 		c.joining.put(types.NamespacedName{Namespace: c.config.Namespace, Name: pod.name}, podFacts{uid: pod.uid, owner: imex.OwnerHolder, node: m.Node, claims: []string{pod.name + "-channel"}})
 		c.claims.put(types.NamespacedName{Namespace: c.config.Namespace, Name: pod.name + "-channel"}, claimFacts{domain: facts.uid, allocated: true, node: m.Node, madeFor: pod, reserved: []podRef{pod}})
-		c.snap.Nodes = append(c.snap.Nodes, inputs.Node{Name: m.Node, Labels: map[string]string{topology.CliqueLabel: id, nodelabels.Count: "4", labelDomain: facts.uid}})
+		c.snap.Nodes = append(c.snap.Nodes, inputs.Node{Name: m.Node, Labels: map[string]string{topology.CliqueLabel: id, nodelabels.Count: "4", imex.DomainLabel: facts.uid}})
 		c.snap.Reports[m.Node] = &topology.Node{Name: m.Node, GPUs: make([]topology.GPU, 4), Domain: domain, IMEX: &topology.IMEX{ChannelMajor: &major, DaemonState: "READY"}}
 	}
 	for key, clique := range cliques {

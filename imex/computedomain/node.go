@@ -84,7 +84,7 @@ func readLabels(obj any) (nodeLabels, bool) {
 	if !ok {
 		return nodeLabels{}, false
 	}
-	return nodeLabels{domain: node.Labels[labelDomain], clique: node.Labels[topology.CliqueLabel]}, true
+	return nodeLabels{domain: node.Labels[imex.DomainLabel], clique: node.Labels[topology.CliqueLabel]}, true
 }
 
 func (n *Node) changed() {
@@ -199,13 +199,13 @@ func (n *Node) setOwn(own ownClique) {
 // domain has no UID, for it is not this observer's to read. It does not wait: as
 // long as what it needs has not been read its error says why, and Changes wakes
 // afterwards.
-func (n *Node) Snapshot() (*imex.Seen, error) {
+func (n *Node) Snapshot() (*imex.Observation, error) {
 	labels, read := n.labels.all()
 	if !read {
 		return nil, n.labels.unread()
 	}
 	l := labels[types.NamespacedName{Name: n.name}]
-	seen := &imex.Seen{
+	seen := &imex.Observation{
 		Join: n.config.Join, HostChannels: n.config.HostChannels, Domain: imex.Domain{Namespace: n.config.Namespace, Name: n.config.Name}, ClaimsUnread: true,
 		Nodes: map[string]imex.Node{n.name: {Name: n.name, DomainLabel: l.domain, CliqueLabel: l.clique}},
 	}

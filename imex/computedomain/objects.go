@@ -65,8 +65,8 @@ func add[T any](facts map[types.NamespacedName]T, read func(any) (T, bool), text
 
 // Seen returns what is seen, all but the nodes. Without a ComputeDomain the cluster has
 // none.
-func (o *Objects) Seen() *imex.Seen {
-	seen := &imex.Seen{Join: o.config.Join, HostChannels: o.config.HostChannels,
+func (o *Objects) Seen() *imex.Observation {
+	seen := &imex.Observation{Join: o.config.Join, HostChannels: o.config.HostChannels,
 		Domain:  noDomain(o.config, imex.ReasonNoDomain, fmt.Sprintf("the list has no ComputeDomain %s", keyOf(o.config))),
 		Cliques: slices.Collect(maps.Values(o.cliques)), Claims: joinClaims(o.claims, o.pods)}
 	if facts, there := o.domains[keyOf(o.config)]; there {

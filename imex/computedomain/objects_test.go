@@ -36,7 +36,7 @@ func complete(t *testing.T) imex.Config {
 }
 
 // listOf adds the items of lists, one after the other.
-func listOf(t *testing.T, config imex.Config, texts ...string) *imex.Seen {
+func listOf(t *testing.T, config imex.Config, texts ...string) *imex.Observation {
 	t.Helper()
 	l := NewObjects(config)
 	for _, text := range texts {
@@ -59,7 +59,7 @@ func listOf(t *testing.T, config imex.Config, texts ...string) *imex.Seen {
 
 func TestObjects(t *testing.T) {
 	member := imex.Member{Node: "n1", Address: "10.0.0.1", Clique: "c.1", Index: 3, Ready: true}
-	want := &imex.Seen{
+	want := &imex.Observation{
 		Join: imex.JoinHolder, Domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", UID: "u1"},
 		Members: map[string]imex.Member{"n1": member}, Cliques: []imex.Clique{{Domain: "u1", ID: "c.1", Daemons: []imex.Member{member}}},
 		Claims: []imex.Claim{{Namespace: "quoin-system", Name: "a", Node: "n1", Owner: imex.OwnerHolder, Pods: []string{"quoin-system/h"}}},

@@ -36,7 +36,7 @@ func (o *clusterTest) cliques(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := imex.Clique{Domain: o.domain.UID, ID: id, Daemons: []imex.Member{{Node: "n0", Address: "10.0.0.1", Clique: id}}}
-	is := func(s *imex.Seen) bool { return cmp.Equal(s.Cliques, []imex.Clique{want}) }
+	is := func(s *imex.Observation) bool { return cmp.Equal(s.Cliques, []imex.Clique{want}) }
 	o.seenIs(t, "an entry", is)
 	clique.Daemons[0].Status = "Ready"
 	clique.Daemons = append(clique.Daemons, &nvapi.ComputeDomainDaemonInfo{NodeName: "n1", IPAddress: "10.0.0.2", CliqueID: id, Index: 1})
@@ -65,7 +65,7 @@ func (o *clusterTest) members(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]imex.Member{"n0": {Node: "n0", Address: "10.0.0.1", Clique: "a.1", Index: 3, Ready: true}, "n1": {Node: "n1", Address: "10.0.0.2", Clique: "a.1", Index: 4}}
-	o.seenIs(t, "members", func(s *imex.Seen) bool { return cmp.Equal(want, s.Members) })
+	o.seenIs(t, "members", func(s *imex.Observation) bool { return cmp.Equal(want, s.Members) })
 	o.quiet(t, "the status of the whole domain", func() error {
 		domain.Status.Status = "Ready"
 		_, err := api.UpdateStatus(t.Context(), domain, metav1.UpdateOptions{})
@@ -95,7 +95,7 @@ func (o *clusterTest) quiet(t *testing.T, what string, change func() error) {
 
 func (o *clusterTest) undefined(t *testing.T) {
 	o.kubectl(t, "delete", "crd", cliquesCRD, "--wait=false")
-	o.seenIs(t, "no cliques", func(s *imex.Seen) bool { return usable(s.Domain) && s.Cliques == nil })
+	o.seenIs(t, "no cliques", func(s *imex.Observation) bool { return usable(s.Domain) && s.Cliques == nil })
 	o.kubectl(t, "delete", "crd", domainsCRD, "--wait=false")
 	domainIs(t, o.c, "no definition", reasonIs(imex.ReasonNoCRD))
 	o.define(t)

@@ -56,7 +56,7 @@ func TestRealFleet(t *testing.T) {
 	r.kubectl(t, "apply", "-f", file)
 	o.reasonsAre(t, "all joined", map[string]int{imex.ReasonReady: racks * nodes})
 	agent := &nodeTest{clusterRig: r, n: n}
-	own := func(s *imex.Seen) imex.Member {
+	own := func(s *imex.Observation) imex.Member {
 		for _, c := range s.Cliques {
 			for _, m := range c.Daemons {
 				if m.Node == odd {
@@ -66,10 +66,10 @@ func TestRealFleet(t *testing.T) {
 		}
 		return imex.Member{}
 	}
-	agent.seenIs(t, "ready", func(s *imex.Seen) bool { return own(s).Ready && len(s.Cliques[0].Daemons) == nodes })
+	agent.seenIs(t, "ready", func(s *imex.Observation) bool { return own(s).Ready && len(s.Cliques[0].Daemons) == nodes })
 
 	fleet.Node(odd).SetReady(false)
-	agent.seenIs(t, "not ready", func(s *imex.Seen) bool { return own(s).Node == odd && !own(s).Ready })
+	agent.seenIs(t, "not ready", func(s *imex.Observation) bool { return own(s).Node == odd && !own(s).Ready })
 	o.reasonsAre(t, "one is not ready", map[string]int{imex.ReasonReady: racks*nodes - 1, imex.ReasonNotReady: 1})
 	fleet.Node(odd).SetReady(true)
 	o.reasonsAre(t, "all are again", map[string]int{imex.ReasonReady: racks * nodes})
@@ -114,7 +114,7 @@ func (o *fleetTest) nodes(t *testing.T) map[string]imex.Node {
 	}
 	for _, node := range list.Items {
 		n := out[node.Name]
-		n.CliqueLabel, n.DomainLabel = node.Labels[topology.CliqueLabel], node.Labels[labelDomain]
+		n.CliqueLabel, n.DomainLabel = node.Labels[topology.CliqueLabel], node.Labels[imex.DomainLabel]
 		out[node.Name] = n
 	}
 	return out

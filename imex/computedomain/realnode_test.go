@@ -68,9 +68,9 @@ func TestRealNode(t *testing.T) {
 }
 
 // seenIs waits for a Snapshot.
-func (o *nodeTest) seenIs(t *testing.T, what string, is func(*imex.Seen) bool) *imex.Seen {
+func (o *nodeTest) seenIs(t *testing.T, what string, is func(*imex.Observation) bool) *imex.Observation {
 	t.Helper()
-	var seen *imex.Seen
+	var seen *imex.Observation
 	until(t, o.n.Changes(), what, func() (bool, string) {
 		var err error
 		seen, err = o.n.Snapshot()
@@ -80,11 +80,11 @@ func (o *nodeTest) seenIs(t *testing.T, what string, is func(*imex.Seen) bool) *
 }
 
 func (o *nodeTest) labels(t *testing.T) {
-	want := &imex.Seen{Join: imex.JoinHolder, HostChannels: true, Domain: imex.Domain{Namespace: imex.DefaultNamespace, Name: imex.DefaultName}, ClaimsUnread: true,
+	want := &imex.Observation{Join: imex.JoinHolder, HostChannels: true, Domain: imex.Domain{Namespace: imex.DefaultNamespace, Name: imex.DefaultName}, ClaimsUnread: true,
 		Nodes: map[string]imex.Node{"n0": {Name: "n0", CliqueLabel: "of.GFD"}}}
-	o.seenIs(t, "labels", func(s *imex.Seen) bool { return cmp.Equal(want, s) })
-	o.kubectl(t, "label", "node", "n0", labelDomain+"="+someDomain)
-	seen := o.seenIs(t, "a domain", func(s *imex.Seen) bool { return s.Nodes["n0"].DomainLabel == someDomain })
+	o.seenIs(t, "labels", func(s *imex.Observation) bool { return cmp.Equal(want, s) })
+	o.kubectl(t, "label", "node", "n0", imex.DomainLabel+"="+someDomain)
+	seen := o.seenIs(t, "a domain", func(s *imex.Observation) bool { return s.Nodes["n0"].DomainLabel == someDomain })
 	if len(seen.Cliques) != 0 {
 		t.Errorf("cliques: %+v", seen.Cliques)
 	}
@@ -113,9 +113,9 @@ func (o *nodeTest) entry(t *testing.T, clique, status string) {
 	}
 }
 
-func cliqueIs(id string, ready bool) func(*imex.Seen) bool {
+func cliqueIs(id string, ready bool) func(*imex.Observation) bool {
 	want := []imex.Clique{{Domain: someDomain, ID: id, Daemons: []imex.Member{{Node: "n0", Address: "10.0.0.1", Clique: id, Index: 2, Ready: ready}}}}
-	return func(s *imex.Seen) bool { return cmp.Equal(want, s.Cliques) }
+	return func(s *imex.Observation) bool { return cmp.Equal(want, s.Cliques) }
 }
 
 func (o *nodeTest) clique(t *testing.T) {
@@ -152,9 +152,9 @@ func (o *nodeTest) moved(t *testing.T) {
 		t.Error("the clique of before is taken for the one that is meant now")
 	}
 	o.seenIs(t, "the other clique", cliqueIs(other, true))
-	o.kubectl(t, "label", "node", "n0", labelDomain+"-")
-	o.seenIs(t, "no domain, so no clique", func(s *imex.Seen) bool { return s.Nodes["n0"].DomainLabel == "" && len(s.Cliques) == 0 })
-	o.kubectl(t, "label", "node", "n0", labelDomain+"="+someDomain)
+	o.kubectl(t, "label", "node", "n0", imex.DomainLabel+"-")
+	o.seenIs(t, "no domain, so no clique", func(s *imex.Observation) bool { return s.Nodes["n0"].DomainLabel == "" && len(s.Cliques) == 0 })
+	o.kubectl(t, "label", "node", "n0", imex.DomainLabel+"="+someDomain)
 	o.seenIs(t, "the clique again", cliqueIs(other, true))
 }
 
@@ -170,7 +170,7 @@ func (o *nodeTest) rest(t *testing.T) {
 		return err == nil, fmt.Sprint(err)
 	})
 	node, cluster := len(o.requests.requests()), len(requests.requests())
-	o.kubectl(t, "label", "node", "n1", labelDomain+"="+someDomain)
+	o.kubectl(t, "label", "node", "n1", imex.DomainLabel+"="+someDomain)
 	time.Sleep(restTime)
 	if seen := o.requests.requests(); len(seen) != node {
 		t.Errorf("the agent's requests at rest: %q", seen[node:])

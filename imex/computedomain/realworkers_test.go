@@ -33,7 +33,7 @@ func TestRealWorkers(t *testing.T) {
 	r.addPod(t, "slurmd-a", "quoin-imex-channel", "", slurmdLabels)
 	r.addPod(t, "slurmd-b", "quoin-imex-channel", "", slurmdLabels)
 	o.reasonsAre(t, "all as before", map[string]int{imex.ReasonReady: len(specs)})
-	seen := o.seenIs(t, "two that no node has", func(s *imex.Seen) bool {
+	seen := o.seenIs(t, "two that no node has", func(s *imex.Observation) bool {
 		s.Nodes = o.nodes(t)
 		all := imex.JudgeUnplaced(s)
 		return len(all) == 1 && all[0].Claims == 2
@@ -63,5 +63,5 @@ func TestRealWorkers(t *testing.T) {
 
 func (o *fleetTest) workersAre(t *testing.T, what string, want map[string]bool) {
 	t.Helper()
-	o.seenIs(t, what, func(s *imex.Seen) bool { return cmp.Equal(want, s.Workers) })
+	o.seenIs(t, what, func(s *imex.Observation) bool { return cmp.Equal(want, s.Workers) })
 }

@@ -8,10 +8,10 @@ import (
 )
 
 // domainLabel is the label by which NVIDIA's driver starts a node's IMEX daemon.
-const domainLabel = "resource.nvidia.com/computeDomain"
+const domainLabel = imex.DomainLabel
 
 // Members is what a Snapshot knows of the nodes themselves. workers are those with
-// worker pods of Slurm, as of imex.Seen; nil where nobody looked.
+// worker pods of Slurm, as of imex.Observation; nil where nobody looked.
 func Members(snap *inputs.Snapshot, workers map[string]bool) map[string]imex.Node {
 	out := make(map[string]imex.Node, len(snap.Nodes))
 	for i := range snap.Nodes {

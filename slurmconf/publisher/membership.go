@@ -23,7 +23,7 @@ type Membership interface {
 	Ensure(ctx context.Context) (imex.Domain, error)
 	// Snapshot returns all but the nodes. An error says why nothing is known yet, and
 	// a change when it is.
-	Snapshot() (*imex.Seen, error)
+	Snapshot() (*imex.Observation, error)
 }
 
 // KeepMembership has the publisher keep a domain and judge the nodes' membership.
@@ -46,7 +46,7 @@ func (p *Publisher) judge(ctx context.Context, snap *inputs.Snapshot) map[string
 		return nil
 	}
 	domain, err := c.membership.Ensure(ctx)
-	var seen *imex.Seen
+	var seen *imex.Observation
 	if err == nil {
 		p.sayDomain(&domain)
 		seen, err = c.membership.Snapshot()

@@ -20,7 +20,7 @@ type members struct {
 	mu      sync.Mutex
 	changes chan struct{}
 	domain  imex.Domain
-	seen    imex.Seen
+	seen    imex.Observation
 	broken  error
 	ensured int
 }
@@ -34,7 +34,7 @@ func (m *members) Ensure(context.Context) (imex.Domain, error) {
 	return m.domain, nil
 }
 
-func (m *members) Snapshot() (*imex.Seen, error) {
+func (m *members) Snapshot() (*imex.Observation, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seen := m.seen
@@ -53,7 +53,7 @@ func (m *members) edit(change func()) {
 func TestMembershipConditions(t *testing.T) {
 	snap := racks(t)
 	store := newMemory(snap)
-	m := &members{domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", Problem: topology.Problem{Reason: imex.ReasonNoCRD, Message: "no definition of ComputeDomains"}}, seen: imex.Seen{Join: imex.JoinHolder}}
+	m := &members{domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", Problem: topology.Problem{Reason: imex.ReasonNoCRD, Message: "no definition of ComputeDomains"}}, seen: imex.Observation{Join: imex.JoinHolder}}
 	inBubbleWith(t, store, complete(t, Publication{}), func(p *Publisher) {
 		m.changes = make(chan struct{}, 1) // of the bubble
 		p.KeepMembership(m)

@@ -15,7 +15,7 @@ import (
 // while, once, and says when that is over.
 func TestUnplacedClaims(t *testing.T) {
 	store := newMemory(racks(t))
-	m := &members{domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", UID: "u1"}, seen: imex.Seen{Join: imex.JoinHolder}}
+	m := &members{domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", UID: "u1"}, seen: imex.Observation{Join: imex.JoinHolder}}
 	var text logText
 	inBubbleWith(t, store, complete(t, Publication{}), func(p *Publisher) {
 		m.changes = make(chan struct{}, 1) // of the bubble

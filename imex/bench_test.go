@@ -10,18 +10,18 @@ import (
 // largeCases are what 10,000 nodes in 600 cliques may be like.
 var largeCases = []struct {
 	name  string
-	spoil func(s *Seen)
+	spoil func(s *Observation)
 }{
-	{"ready", func(*Seen) {}},
-	{"one of each clique late", func(s *Seen) {
+	{"ready", func(*Observation) {}},
+	{"one of each clique late", func(s *Observation) {
 		for i := range s.Cliques {
 			s.Cliques[i].Daemons[0].Ready = false
 		}
 	}},
-	{"no domain", func(s *Seen) {
+	{"no domain", func(s *Observation) {
 		s.Domain = Domain{Problem: topology.Problem{Reason: ReasonNoDomain, Message: "there is none"}}
 	}},
-	{"all in conflict", func(s *Seen) {
+	{"all in conflict", func(s *Observation) {
 		for i := range 10000 {
 			s.Claims = append(s.Claims, Claim{Namespace: "slurm", Name: fmt.Sprintf("worker-%d", i), Domain: testUID,
 				Node: s.Claims[i].Node, Owner: OwnerSlurmd, Waiting: fmt.Sprintf("slurm/worker-%d", i)})
@@ -47,8 +47,8 @@ func BenchmarkJudge(b *testing.B) {
 }
 
 // largeSeen returns 10,000 nodes that are all ready.
-func largeSeen() *Seen {
-	s := &Seen{
+func largeSeen() *Observation {
+	s := &Observation{
 		Join:    JoinHolder,
 		Domain:  Domain{Namespace: "quoin-system", Name: "quoin", UID: testUID},
 		Nodes:   map[string]Node{},

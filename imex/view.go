@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// judge is what is seen, by node and by clique.
-type judge struct {
-	*Seen
+// view is an observation sorted by node and by clique.
+type view struct {
+	*Observation
 	nodes   []node
 	at      map[string]*node // by name
 	cliques map[cliqueKey]*clique
-	// byID are the cliques of all domains by the clique's own name.
+	// byID has the cliques of all domains by the clique's own name.
 	byID map[string][]*clique
-	// byStatus: there are no cliques, so that the domain's status has the entries.
+	// byStatus: there are no cliques, so that the entries are those of the domain's
+	// status.
 	byStatus bool
 }
 
@@ -23,18 +24,19 @@ type node struct {
 	Node
 	// wanted is the domain that it is to join.
 	wanted string
-	// own is the wanted domain in the node's clique, nil if that is not known.
+	// own is the wanted domain in the node's clique, nil if the clique is not known.
 	own *clique
-	// entry is the node's in own, strays are those under other cliques of the domain.
+	// entry is the node's entry in own. strays are its entries in other cliques of the
+	// domain.
 	entry  *Member
 	strays []stray
-	holds  []*Claim
-	// member says that it has a label, an entry in a clique or a claim.
+	claims []*Claim
+	// member says that the node has a label, an entry or a claim.
 	member bool
 	found  finding
 }
 
-// stray is an entry under another clique than its node's.
+// stray is an entry in another clique than the node's own.
 type stray struct {
 	*Member
 	in *clique
@@ -42,81 +44,81 @@ type stray struct {
 
 type cliqueKey struct{ domain, id string }
 
-// clique is one domain in one clique.
+// clique is the part of one domain that lies in one clique.
 type clique struct {
 	cliqueKey
 	entries []*Member
-	// foreign are entries of nodes that are not known, or whose own it is not.
+	// foreign are entries of unknown nodes and of nodes with another own clique.
 	foreign []*Member
-	// nodes are those whose own it is, labelled those of them, and of nodes in other
-	// domains, that have this domain's label.
+	// nodes are the members of this clique. labelled are nodes of any domain that carry
+	// this domain's label.
 	nodes    []*node
 	labelled []string
-	// behind are those that are not ready, in words, and counted once it is set.
-	behind  []string
-	counted bool
+	// notReady lists the members that are not ready, once counted is set.
+	notReady []string
+	counted  bool
 }
 
-// gather sorts what is seen, so that its order says nothing.
-func gather(s *Seen) *judge {
-	j := &judge{
-		Seen:     s,
-		byStatus: len(s.Cliques) == 0,
-		nodes:    make([]node, 0, len(s.Nodes)),
-		at:       make(map[string]*node, len(s.Nodes)),
-		cliques:  make(map[cliqueKey]*clique, len(s.Cliques)),
-		byID:     make(map[string][]*clique, len(s.Cliques)),
+// newView sorts an observation, so that its order does not matter.
+func newView(s *Observation) *view {
+	v := &view{
+		Observation: s,
+		byStatus:    len(s.Cliques) == 0,
+		nodes:       make([]node, 0, len(s.Nodes)),
+		at:          make(map[string]*node, len(s.Nodes)),
+		cliques:     make(map[cliqueKey]*clique, len(s.Cliques)),
+		byID:        make(map[string][]*clique, len(s.Cliques)),
 	}
 	for name, n := range s.Nodes {
 		n.Name = name
-		j.nodes = append(j.nodes, node{Node: n})
-		j.at[name] = &j.nodes[len(j.nodes)-1]
+		v.nodes = append(v.nodes, node{Node: n})
+		v.at[name] = &v.nodes[len(v.nodes)-1]
 	}
-	j.gatherNodes()
-	j.gatherEntries()
+	v.gatherNodes()
+	v.gatherEntries()
 	for i := range s.Claims {
 		c := &s.Claims[i]
-		if n := j.at[c.Node]; n != nil {
-			n.member, n.holds = true, append(n.holds, c)
+		if n := v.at[c.Node]; n != nil {
+			n.member, n.claims = true, append(n.claims, c)
 		}
 	}
-	j.sort()
-	return j
+	v.sort()
+	return v
 }
 
 // gatherNodes finds each node's own clique.
-func (j *judge) gatherNodes() {
-	for i := range j.nodes {
-		n := &j.nodes[i]
+func (v *view) gatherNodes() {
+	for i := range v.nodes {
+		n := &v.nodes[i]
 		n.member = n.DomainLabel != ""
-		n.wanted = j.Domain.UID
-		if j.domainUnread() {
+		n.wanted = v.Domain.UID
+		if v.domainUnread() {
 			n.wanted = n.DomainLabel
 		}
 		id := n.CliqueID()
 		if n.Fabric == FabricNone || id == "" {
 			continue
 		}
-		n.own = j.of(n.wanted, id)
+		n.own = v.clique(n.wanted, id)
 		n.own.nodes = append(n.own.nodes, n)
 		if n.DomainLabel != "" {
-			c := j.of(n.DomainLabel, id)
+			c := v.clique(n.DomainLabel, id)
 			c.labelled = append(c.labelled, n.Name)
 		}
 	}
 }
 
-// CliqueID names the node's clique, empty where that is not known.
+// CliqueID names the node's clique, empty if it is not known.
 func (n *Node) CliqueID() string { return cmp.Or(n.Clique, n.CliqueLabel) }
 
 // domainUnread reports whether the domain is not this observer's to read.
-func (s *Seen) domainUnread() bool { return s.Domain.UID == "" && s.Domain.Problem.Reason == "" }
+func (s *Observation) domainUnread() bool { return s.Domain.UID == "" && s.Domain.Problem.Reason == "" }
 
 // gatherEntries finds each node's entries.
-func (j *judge) gatherEntries() {
+func (v *view) gatherEntries() {
 	add := func(c *clique, m *Member) {
 		c.entries = append(c.entries, m)
-		n := j.at[m.Node]
+		n := v.at[m.Node]
 		if n == nil || n.own != c {
 			c.foreign = append(c.foreign, m)
 		}
@@ -124,7 +126,7 @@ func (j *judge) gatherEntries() {
 		case n == nil:
 			return
 		case n.own == c:
-			// Of two entries of one node, which no server keeps, the worse counts.
+			// If a node has two entries, which no API server accepts, the worse counts.
 			if n.entry == nil || compareMembers(m, n.entry) < 0 {
 				n.entry = m
 			}
@@ -133,41 +135,41 @@ func (j *judge) gatherEntries() {
 		}
 		n.member = true
 	}
-	for i := range j.Cliques {
-		c := j.of(j.Cliques[i].Domain, j.Cliques[i].ID)
-		for m := range j.Cliques[i].Daemons {
-			add(c, &j.Cliques[i].Daemons[m])
+	for i := range v.Cliques {
+		c := v.clique(v.Cliques[i].Domain, v.Cliques[i].ID)
+		for m := range v.Cliques[i].Daemons {
+			add(c, &v.Cliques[i].Daemons[m])
 		}
 	}
-	if !j.byStatus {
+	if !v.byStatus {
 		return
 	}
-	for name, m := range j.Members {
+	for name, m := range v.Members {
 		m.Node = name
-		add(j.of(j.Domain.UID, m.Clique), &m)
+		add(v.clique(v.Domain.UID, m.Clique), &m)
 	}
 }
 
-// of returns the domain's clique, and makes it.
-func (j *judge) of(domain, id string) *clique {
+// clique returns the part of a domain in a clique, which it adds if it is new.
+func (v *view) clique(domain, id string) *clique {
 	key := cliqueKey{domain, id}
-	c := j.cliques[key]
+	c := v.cliques[key]
 	if c == nil {
 		c = &clique{cliqueKey: key}
-		j.cliques[key] = c
-		j.byID[id] = append(j.byID[id], c)
+		v.cliques[key] = c
+		v.byID[id] = append(v.byID[id], c)
 	}
 	return c
 }
 
-func (j *judge) sort() {
-	for i := range j.nodes {
-		slices.SortFunc(j.nodes[i].holds, compareClaims)
-		slices.SortFunc(j.nodes[i].strays, func(a, b stray) int {
+func (v *view) sort() {
+	for i := range v.nodes {
+		slices.SortFunc(v.nodes[i].claims, compareClaims)
+		slices.SortFunc(v.nodes[i].strays, func(a, b stray) int {
 			return cmp.Or(strings.Compare(a.in.id, b.in.id), compareMembers(a.Member, b.Member))
 		})
 	}
-	for _, c := range j.cliques {
+	for _, c := range v.cliques {
 		slices.SortFunc(c.entries, compareMembers)
 		slices.SortFunc(c.nodes, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
 	}
@@ -184,7 +186,7 @@ func compareMembers(a, b *Member) int {
 	return cmp.Or(cmp.Compare(a.Index, b.Index), strings.Compare(a.Node, b.Node), strings.Compare(a.Address, b.Address))
 }
 
-// compareClaims puts one that a pod holds first, and one that nobody has last.
+// compareClaims puts claims that a pod holds first, and claims that no pod has last.
 func compareClaims(a, b *Claim) int {
 	return cmp.Or(cmp.Compare(a.rank(), b.rank()), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Waiting, b.Waiting),
 		strings.Compare(a.Owner, b.Owner), strings.Compare(a.Domain, b.Domain), strings.Compare(a.pods(), b.pods()))

@@ -7,28 +7,26 @@ import (
 	"strings"
 )
 
-// Unplaced is what is to be said of the claims of one owner in one namespace that
-// wait while no node is known for them, so that no Verdict names them: their pods
-// may run on any node whose channel is free, as those of Slinky's NodeSets may, or
-// only on one that is not there.
+// Unplaced is about claims of one owner in one namespace that wait while no known node
+// has them, so that no Verdict names them. Their pods may run on any node with a free
+// channel, as the pods of Slinky's NodeSets, or only on a node that is not there.
 type Unplaced struct {
 	Owner, Namespace string
-	// Reason is ReasonClaimConflict, where the configuration has two kinds of pods
-	// claim, ReasonClaimedByOther, ReasonOtherDomain, ReasonClaimWaits or
-	// ReasonNoNode.
+	// Reason is ReasonClaimConflict (two kinds of pods claim), ReasonClaimedByOther,
+	// ReasonOtherDomain, ReasonClaimWaits or ReasonNoNode.
 	Reason string
-	// Message is what is seen, for people, and Remedy what to do.
+	// Message says what is seen, and Remedy what to do.
 	Message string
 	Remedy  string
-	// Claims is how many wait.
+	// Claims is the number of claims that wait.
 	Claims int
 }
 
-// JudgeUnplaced says what is to be said of claims without a node that is known, by
-// namespace and owner. Nothing that is seen says how long a claim has waited, and the
-// scheduler needs a moment for each: only a caller that finds the same at two looks
-// some time apart knows that they wait for more than that.
-func JudgeUnplaced(s *Seen) []Unplaced {
+// JudgeUnplaced groups the claims that have no known node, by namespace, owner and
+// reason. The scheduler needs a moment for each claim, and an observation does not say
+// how long a claim has waited. Only a caller that sees the same claims twice, some time
+// apart, knows that they wait for more than the scheduler.
+func JudgeUnplaced(s *Observation) []Unplaced {
 	var unplaced []*Claim
 	for i := range s.Claims {
 		if c := &s.Claims[i]; c.Waiting != "" && !s.knows(c.Node) {
@@ -57,7 +55,7 @@ func JudgeUnplaced(s *Seen) []Unplaced {
 	return out
 }
 
-func (s *Seen) knows(node string) bool {
+func (s *Observation) knows(node string) bool {
 	_, known := s.Nodes[node]
 	return known
 }
@@ -65,15 +63,15 @@ func (s *Seen) knows(node string) bool {
 // channels counts the channels of nodes with GPUs, one each.
 type channels struct {
 	nodes, taken int
-	// by are those that are taken, by whose pods' claims.
+	// by counts the taken channels by the owner of the claim.
 	by map[string]int
 }
 
 func (c *channels) free() int { return c.nodes - c.taken }
 
-// channels counts who has the nodes' channels. One that a pod waits for on a certain
-// node counts as taken.
-func (s *Seen) channels() channels {
+// channels counts who has the nodes' channels. A channel that a pod waits for on a
+// certain node counts as taken.
+func (s *Observation) channels() channels {
 	first := make(map[string]*Claim, len(s.Claims)) // by node
 	for i := range s.Claims {
 		c := &s.Claims[i]
@@ -98,8 +96,8 @@ func (s *Seen) channels() channels {
 	return out
 }
 
-// unplacedReason is why a claim without a node is worth a word.
-func (s *Seen) unplacedReason(c *Claim, channels *channels) string {
+// unplacedReason says why a claim has no node.
+func (s *Observation) unplacedReason(c *Claim, channels *channels) string {
 	switch {
 	case c.Node != "":
 		return ReasonNoNode
@@ -113,30 +111,30 @@ func (s *Seen) unplacedReason(c *Claim, channels *channels) string {
 	return ReasonClaimWaits
 }
 
-// rival returns whose pods are not to claim, but may by mistake.
-func (s *Seen) rival() string {
+// rival returns the owner whose pods are not to claim, but may claim by mistake.
+func (s *Observation) rival() string {
 	if s.Join == JoinSlurmd {
 		return OwnerHolder
 	}
 	return OwnerSlurmd
 }
 
-func (s *Seen) unplacedRemedy(u *Unplaced, claims []*Claim, channels *channels) string {
+func (s *Observation) unplacedRemedy(u *Unplaced, claims []*Claim, channels *channels) string {
 	switch {
 	case u.Reason == ReasonNoNode:
-		return "let the node join the cluster, or delete these pods if it has gone for good: their node selector or affinity leaves them no other"
+		return "let the node join the cluster, or delete these pods if the node is gone for good: their node selector or affinity allows no other node"
 	case u.Reason == ReasonClaimConflict:
-		return s.remedyOfTwo([]*Claim{{Owner: s.rival()}})
+		return s.rivalsRemedy([]*Claim{{Owner: s.rival()}})
 	case u.Reason == ReasonOtherDomain && u.Owner == s.Join:
-		return "delete these pods: their claims are of domain " + domainsOf(claims) + ", which is not the one that is there, " + s.Domain.UID + " (" + s.Domain.Namespace + "/" + s.Domain.Name + "); if those made anew have the same, let them claim by the template of that one"
+		return "delete these pods: their claims are of domain " + domainsOf(claims) + ", and the cluster's domain is " + s.Domain.UID + " (" + s.Domain.Namespace + "/" + s.Domain.Name + "); if the pods that replace them claim the same, let them claim by the template of the cluster's domain"
 	case u.Reason != ReasonClaimWaits:
-		return s.remedyOfTwo([]*Claim{{Owner: u.Owner}})
+		return s.rivalsRemedy([]*Claim{{Owner: u.Owner}})
 	case channels.nodes == 0:
-		return "let nodes with GPUs join the cluster; where there are some, see why neither Quoin's agent nor a label nor the node's capacity says what GPUs they have, or which clique they are in"
+		return "let nodes with GPUs join the cluster; if there are some, find out why neither Quoin's agent nor a label nor the node's capacity names their GPUs and clique"
 	case channels.free() == 0:
-		return "wait for the end of a pod that has a channel, or run no more pods that claim one than there are nodes with GPUs"
+		return "wait until a pod that has a channel ends, or run at most as many claiming pods as there are nodes with GPUs"
 	}
-	return "wait, for the scheduler needs a moment; if that lasts, see why with kubectl describe pod: its node selector, tolerations and other resources must let it run where a channel is free"
+	return "wait, because the scheduler needs a moment; if that takes long, kubectl describe pod says why: its node selector, tolerations and other resources must allow a node with a free channel"
 }
 
 // text counts and names the claims, and says what they wait for.
@@ -152,14 +150,14 @@ func (u *Unplaced) text(claims []*Claim, channels *channels) string {
 	if u.Reason == ReasonNoNode {
 		return text + " for a node that is not known: " + named(claims, func(c *Claim) string { return c.Node })
 	}
-	return text + " for a node whose channel is free; " + channels.text()
+	return text + " for a node with a free channel; " + channels.text()
 }
 
 func domainsOf(claims []*Claim) string {
 	return named(claims, func(c *Claim) string { return c.Domain })
 }
 
-// named lists what is said of the claims, the first of it.
+// named lists the first few values of the claims.
 func named(claims []*Claim, what func(*Claim) string) string {
 	const examples = 3
 	names := make([]string, len(claims))
@@ -181,7 +179,7 @@ func podsOf(owner string) string {
 	return "other pods"
 }
 
-// text says whose the nodes' channels are.
+// text says who has the nodes' channels.
 func (c *channels) text() string {
 	if c.nodes == 0 {
 		return "no node with GPUs is known"
@@ -192,7 +190,7 @@ func (c *channels) text() string {
 			by = append(by, podsOf(owner)+" have "+strconv.Itoa(n))
 		}
 	}
-	text := strconv.Itoa(c.free()) + " of " + strconv.Itoa(c.nodes) + " nodes with GPUs are such"
+	text := strconv.Itoa(c.free()) + " of " + strconv.Itoa(c.nodes) + " nodes with GPUs have one"
 	if len(by) > 0 {
 		text += " (" + strings.Join(by, ", ") + ")"
 	}

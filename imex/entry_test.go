@@ -11,12 +11,12 @@ import (
 func TestJudgeEntry(t *testing.T) {
 	peers := ReasonReady + "/" + NotePeersNotReady
 	n1 := func(reason string) map[string]string { return map[string]string{"n1": reason, "*": peers} }
-	stale := func(s *Seen, ready bool) {
+	stale := func(s *Observation, ready bool) {
 		m := Member{Node: "n1", Address: "10.0.9.9", Clique: oldClique, Index: 5, Ready: ready}
 		s.Cliques = append(s.Cliques, Clique{Domain: testUID, ID: oldClique, Daemons: []Member{m}})
 	}
-	many := func(nodes, entries int) func(*Seen) {
-		return func(s *Seen) {
+	many := func(nodes, entries int) func(*Observation) {
+		return func(s *Observation) {
 			for i := 4; i < nodes; i++ {
 				s.join(fmt.Sprintf("n%d", i), testClique, i)
 			}
@@ -26,92 +26,92 @@ func TestJudgeEntry(t *testing.T) {
 		}
 	}
 	runJudgeCases(t, []judgeCase{
-		{name: "none yet", spoil: func(s *Seen) { s.leave(1) }, want: n1(ReasonNoEntry), says: []string{testClique + " yet", "local daemon says READY", "computedomain-daemon-" + testUID}},
-		{name: "none, and the status still has it", spoil: func(s *Seen) {
+		{name: "none yet", spoil: func(s *Observation) { s.leave(1) }, want: n1(ReasonNoEntry), says: []string{testClique + " yet", "local daemon says READY", "computedomain-daemon-" + testUID}},
+		{name: "none, and the status still has it", spoil: func(s *Observation) {
 			m := s.Members["n1"]
 			s.leave(1)
 			s.Members["n1"] = m
-		}, want: n1(ReasonNoEntry), says: []string{"still lists it"}},
-		{name: "the driver saw no clique", spoil: func(s *Seen) {
+		}, want: n1(ReasonNoEntry), says: []string{"still lists the node"}},
+		{name: "the driver saw no clique", spoil: func(s *Observation) {
 			s.leave(1)
 			s.Members["n1"] = Member{Node: "n1", Address: "10.0.0.2", Index: -1, Ready: true}
 		}, want: n1(ReasonNoFabricSeen), says: []string{testClique, "kubelet plugin"}},
-		{name: "stale, and no other", spoil: func(s *Seen) { s.leave(1); stale(s, true) }, want: n1(ReasonStaleEntry), says: []string{"index 5 (10.0.9.9) in clique " + oldClique, "kubelet plugin"}},
-		{name: "stale, beside a current one", spoil: func(s *Seen) { stale(s, true) }, want: map[string]string{"n1": ReasonReady + "/" + ReasonStaleEntry},
+		{name: "stale, and no other", spoil: func(s *Observation) { s.leave(1); stale(s, true) }, want: n1(ReasonStaleEntry), says: []string{"index 5 (10.0.9.9) in clique " + oldClique, "kubelet plugin"}},
+		{name: "stale, beside a current one", spoil: func(s *Observation) { stale(s, true) }, want: map[string]string{"n1": ReasonReady + "/" + ReasonStaleEntry},
 			says: []string{"index 5 (10.0.9.9) in clique " + oldClique, "ComputeDomainClique " + testUID + "." + oldClique}},
-		{name: "stale, and the status has lost it", spoil: func(s *Seen) { stale(s, true); delete(s.Members, "n1") }, want: map[string]string{"n1": ReasonReady + "/" + ReasonStaleEntry},
-			says: []string{"it has a stale entry too", "does not list it"}},
-		{name: "another domain's, under another clique", spoil: func(s *Seen) { stale(s, true); s.Cliques[1].Domain = otherUID }},
-		{name: "stale, beside one that is not ready", spoil: func(s *Seen) {
+		{name: "stale, and the status has lost it", spoil: func(s *Observation) { stale(s, true); delete(s.Members, "n1") }, want: map[string]string{"n1": ReasonReady + "/" + ReasonStaleEntry},
+			says: []string{"it also has a stale entry", "does not list the node"}},
+		{name: "another domain's, under another clique", spoil: func(s *Observation) { stale(s, true); s.Cliques[1].Domain = otherUID }},
+		{name: "stale, beside one that is not ready", spoil: func(s *Observation) {
 			stale(s, true)
 			s.entry(1, func(m *Member) { m.Ready = false })
 			s.local("n1", func(l *topology.IMEX) { l.DaemonState = "" })
 		}, want: n1(ReasonNotReady)},
-		{name: "a node that moved is no peer here", spoil: func(s *Seen) {
+		{name: "a node that moved is no peer here", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Clique, n.CliqueLabel = oldClique, oldClique })
 		}, want: map[string]string{"n1": ReasonStaleEntry, "*": peers}, at: "n0", says: []string{"n1 (StaleEntry)"}},
-		{name: "not ready", spoil: func(s *Seen) {
+		{name: "not ready", spoil: func(s *Observation) {
 			s.Cliques[0].Daemons[1].Ready = false
 			s.local("n1", func(l *topology.IMEX) { l.DaemonState = "INITIALIZING" })
 		}, want: n1(ReasonNotReady), says: []string{"index 1 (10.0.0.2)", "NotReady", "INITIALIZING", "status says Ready, which does not count", "wait"}},
-		{name: "not ready, while the daemon is", spoil: func(s *Seen) { s.entry(1, func(m *Member) { m.Ready = false }) }, want: n1(ReasonEntryBehind), says: []string{"index 1 (10.0.0.2)", "daemon says READY"}, not: "status"},
-		{name: "ready, while the daemon is not", spoil: func(s *Seen) {
+		{name: "not ready, while the daemon is", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Ready = false }) }, want: n1(ReasonEntryBehind), says: []string{"index 1 (10.0.0.2)", "daemon says READY"}, not: "status"},
+		{name: "ready, while the daemon is not", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.DaemonState = "UNAVAILABLE" })
 		}, want: n1(ReasonDaemonNotReady), says: []string{"is Ready, while the local daemon says UNAVAILABLE"}},
-		{name: "the daemon reaches not all", spoil: func(s *Seen) {
+		{name: "the daemon reaches not all", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.DomainState = "DEGRADED" })
 		}, want: map[string]string{"n1": ReasonReady + "/" + NoteDomainNotUp}, says: []string{"DEGRADED", "nvidia-imex-ctl -N"}},
-		{name: "the daemon reaches all", spoil: func(s *Seen) {
+		{name: "the daemon reaches all", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.DomainState = "UP" })
 		}},
-		{name: "one index twice", spoil: func(s *Seen) { s.entry(1, func(m *Member) { m.Index = 2 }) }, want: map[string]string{"n1": ReasonDuplicateIndex, "n2": ReasonDuplicateIndex, "*": peers},
-			says: []string{"index 2 (10.0.0.2)", "n2 (10.0.0.3) has too"}},
-		{name: "one address twice", spoil: func(s *Seen) { s.entry(1, func(m *Member) { m.Address = "10.0.0.3" }) }, want: map[string]string{"n1": ReasonDuplicateAddress, "n2": ReasonDuplicateAddress, "*": peers},
-			says: []string{"index 1 (10.0.0.3)", "n2 (index 2) has too"}},
-		{name: "two without an address", spoil: func(s *Seen) {
+		{name: "one index twice", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Index = 2 }) }, want: map[string]string{"n1": ReasonDuplicateIndex, "n2": ReasonDuplicateIndex, "*": peers},
+			says: []string{"index 2 (10.0.0.2)", "n2 (10.0.0.3) has the same index"}},
+		{name: "one address twice", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Address = "10.0.0.3" }) }, want: map[string]string{"n1": ReasonDuplicateAddress, "n2": ReasonDuplicateAddress, "*": peers},
+			says: []string{"index 1 (10.0.0.3)", "n2 (index 2) has the same address"}},
+		{name: "two without an address", spoil: func(s *Observation) {
 			s.entry(1, func(m *Member) { m.Address = "" })
 			s.entry(2, func(m *Member) { m.Address = "" })
 		}},
-		{name: "two domains by an entry", spoil: func(s *Seen) {
+		{name: "two domains by an entry", spoil: func(s *Observation) {
 			s.Cliques = append(s.Cliques, Clique{Domain: otherUID, ID: testClique, Daemons: []Member{{Node: "n9", Ready: true}, {Node: "n8"}}})
 		}, want: map[string]string{"*": ReasonTwoDomains}, says: []string{otherUID, "n8, n9", "CUDA_ERROR_NOT_SUPPORTED"}},
-		{name: "a clique of another domain without entries", spoil: func(s *Seen) {
+		{name: "a clique of another domain without entries", spoil: func(s *Observation) {
 			s.Cliques = append(s.Cliques, Clique{Domain: otherUID, ID: testClique})
 		}},
 		{name: "as many nodes as may be", spoil: many(18, 18)},
 		{name: "one node too many waits", spoil: many(19, 18), want: map[string]string{"n18": ReasonCliqueFull, "*": peers}, at: "n18", says: []string{"19 nodes, 18 of them with an entry", "takes 18"}},
 		{name: "one node too many before all are in", spoil: many(19, 17), want: map[string]string{"n17": ReasonCliqueFull, "n18": ReasonCliqueFull, "*": peers}},
-		{name: "all places taken, by nodes that are not known", spoil: func(s *Seen) {
+		{name: "all places taken, by nodes that are not known", spoil: func(s *Observation) {
 			many(18, 18)(s)
 			s.Cliques[0].Daemons[1].Node = "n99"
 			delete(s.Members, "n1")
 		}, want: n1(ReasonCliqueFull)},
 		{name: "one entry too many", spoil: many(19, 19), want: map[string]string{"*": ReasonCliqueFull}, says: []string{"19 of them with an entry"}},
-		{name: "peers are not ready", spoil: func(s *Seen) {
+		{name: "peers are not ready", spoil: func(s *Observation) {
 			s.Cliques[0].Daemons[3].Ready = false
 			s.unclaim("n2")
 			delete(s.Nodes, "n3")
 		}, want: map[string]string{"n2": ReasonNotClaimed, "*": peers}, says: []string{"2 of the clique's other nodes not ready: n2 (NotClaimed), n3 (NotReady)"}},
-		{name: "the status says NotReady", spoil: func(s *Seen) {
+		{name: "the status says NotReady", spoil: func(s *Observation) {
 			s.Members["n1"] = Member{Node: "n1", Index: 1, Address: "10.0.0.2", Clique: testClique}
 		}, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"status says NotReady, which does not count"}},
-		{name: "the status has another index", spoil: func(s *Seen) {
+		{name: "the status has another index", spoil: func(s *Observation) {
 			m := s.Members["n1"]
 			m.Index = 9
 			s.Members["n1"] = m
 		}, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"status says index 9"}},
-		{name: "the status has another address", spoil: func(s *Seen) {
+		{name: "the status has another address", spoil: func(s *Observation) {
 			m := s.Members["n1"]
 			m.Address = "10.0.0.9"
 			s.Members["n1"] = m
 		}, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"(10.0.0.9)"}},
-		{name: "the status has another clique", spoil: func(s *Seen) {
+		{name: "the status has another clique", spoil: func(s *Observation) {
 			m := s.Members["n1"]
 			m.Clique = oldClique
 			s.Members["n1"] = m
 		}, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"in clique " + oldClique}},
-		{name: "the status has lost it", spoil: func(s *Seen) { delete(s.Members, "n1") }, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"does not list it"}},
-		{name: "the status is not to be read", spoil: func(s *Seen) { s.Members = nil }},
+		{name: "the status has lost it", spoil: func(s *Observation) { delete(s.Members, "n1") }, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"does not list the node"}},
+		{name: "the status is not to be read", spoil: func(s *Observation) { s.Members = nil }},
 	})
 }
 
@@ -121,32 +121,32 @@ func TestJudgeNotes(t *testing.T) {
 	beside := func(note string) map[string]string {
 		return map[string]string{"n0": ReasonNotReady, "n1": ReasonReady + "/" + note, "*": ReasonReady + "/" + NotePeersNotReady}
 	}
-	spoil := func(own func(s *Seen)) func(*Seen) {
-		return func(s *Seen) {
+	spoil := func(own func(s *Observation)) func(*Observation) {
+		return func(s *Observation) {
 			s.entry(0, func(m *Member) { m.Ready = false })
 			s.local("n0", func(l *topology.IMEX) { l.DaemonState = "" })
 			own(s)
 		}
 	}
 	runJudgeCases(t, []judgeCase{
-		{name: "degraded", spoil: spoil(func(s *Seen) { s.local("n1", func(l *topology.IMEX) { l.DomainState = "DEGRADED" }) }), want: beside(NoteDomainNotUp), says: []string{"DEGRADED"}, not: "not ready"},
-		{name: "stale", spoil: spoil(func(s *Seen) {
+		{name: "degraded", spoil: spoil(func(s *Observation) { s.local("n1", func(l *topology.IMEX) { l.DomainState = "DEGRADED" }) }), want: beside(NoteDomainNotUp), says: []string{"DEGRADED"}, not: "not ready"},
+		{name: "stale", spoil: spoil(func(s *Observation) {
 			s.Cliques = append(s.Cliques, Clique{Domain: testUID, ID: oldClique, Daemons: []Member{{Node: "n1", Address: "10.0.9.9", Clique: oldClique, Index: 5}}})
 		}), want: beside(ReasonStaleEntry), says: []string{"remove the node's entry"}, not: "not ready"},
-		{name: "label", spoil: spoil(func(s *Seen) { s.node("n1", func(n *Node) { n.CliqueLabel = oldClique }) }), want: beside(ReasonCliqueDiffers), not: "not ready"},
-		{name: "without power", spoil: func(s *Seen) { s.node("n1", func(n *Node) { n.Lost = true }) },
-			want: map[string]string{"n1": ReasonReady + "/" + NoteNodeLost, "*": ReasonReady + "/" + NotePeersNotReady}, says: []string{"its entry is of before"}},
-		{name: "a peer without power", spoil: func(s *Seen) { s.node("n0", func(n *Node) { n.Lost = true }) },
+		{name: "label", spoil: spoil(func(s *Observation) { s.node("n1", func(n *Node) { n.CliqueLabel = oldClique }) }), want: beside(ReasonCliqueDiffers), not: "not ready"},
+		{name: "without power", spoil: func(s *Observation) { s.node("n1", func(n *Node) { n.Lost = true }) },
+			want: map[string]string{"n1": ReasonReady + "/" + NoteNodeLost, "*": ReasonReady + "/" + NotePeersNotReady}, says: []string{"its entry may be out of date"}},
+		{name: "a peer without power", spoil: func(s *Observation) { s.node("n0", func(n *Node) { n.Lost = true }) },
 			want: map[string]string{"n0": ReasonReady + "/" + NoteNodeLost, "*": ReasonReady + "/" + NotePeersNotReady}, says: []string{"n0 (NodeLost)"}},
-		{name: "nothing", spoil: spoil(func(*Seen) {}), want: beside(NotePeersNotReady), says: []string{"n0 (NotReady)"}},
+		{name: "nothing", spoil: spoil(func(*Observation) {}), want: beside(NotePeersNotReady), says: []string{"n0 (NotReady)"}},
 	})
 }
 
 // TestJudgeByStatus judges the entries of a driver without objects for cliques.
 func TestJudgeByStatus(t *testing.T) {
 	peers := ReasonReady + "/" + NotePeersNotReady
-	old := func(change func(m map[string]Member)) func(*Seen) {
-		return func(s *Seen) {
+	old := func(change func(m map[string]Member)) func(*Observation) {
+		return func(s *Observation) {
 			s.Cliques = nil
 			for name, m := range s.Members {
 				m.Index = 0
@@ -160,7 +160,7 @@ func TestJudgeByStatus(t *testing.T) {
 		{name: "healthy, without indexes", spoil: old(func(map[string]Member) {})},
 		{name: "not ready", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique}) }), want: map[string]string{"n1": ReasonEntryBehind, "*": peers}},
 		{name: "one address twice", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique, Address: "10.0.0.3", Ready: true}) }),
-			want: map[string]string{"n1": ReasonDuplicateAddress, "n2": ReasonDuplicateAddress, "*": peers}, says: []string{"n2 (index 0) has too"}},
+			want: map[string]string{"n1": ReasonDuplicateAddress, "n2": ReasonDuplicateAddress, "*": peers}, says: []string{"n2 (index 0) has the same address"}},
 		{name: "not listed", spoil: old(func(m map[string]Member) { delete(m, "n1") }), want: map[string]string{"n1": ReasonNoEntry, "*": peers}},
 		{name: "under another clique", spoil: old(func(m map[string]Member) { set(m, Member{Clique: oldClique, Ready: true}) }), want: map[string]string{"n1": ReasonStaleEntry, "*": peers}},
 		{name: "without a clique", spoil: old(func(m map[string]Member) { set(m, Member{Ready: true}) }), want: map[string]string{"n1": ReasonNoFabricSeen, "*": peers}},
@@ -175,7 +175,7 @@ func TestJudgeOne(t *testing.T) {
 	s.Nodes = map[string]Node{"n1": s.Nodes["n1"]}
 	s.Cliques[0].Daemons[3].Ready = false
 	want := map[string]Verdict{"n1": {
-		Node: "n1", Reason: ReasonReady, Note: NotePeersNotReady, Remedy: "see what quoin check says of those nodes",
+		Node: "n1", Reason: ReasonReady, Note: NotePeersNotReady, Remedy: "look at the verdicts on those nodes",
 		Message: "index 1 (10.0.0.2) in clique " + testClique + "; 1 of the clique's other nodes not ready: n3 (NotReady)",
 	}}
 	if got := Judge(s); fmt.Sprint(got) != fmt.Sprint(want) {

@@ -15,8 +15,8 @@ const (
 
 // rack returns four nodes, n0 to n3, which are all members: by a holder, with all
 // that can be seen of them.
-func rack() *Seen {
-	s := &Seen{
+func rack() *Observation {
+	s := &Observation{
 		Join:    JoinHolder,
 		Domain:  Domain{Namespace: "quoin-system", Name: "quoin", UID: testUID},
 		Nodes:   map[string]Node{},
@@ -30,7 +30,7 @@ func rack() *Seen {
 }
 
 // join adds a node to the first clique.
-func (s *Seen) join(name, clique string, i int) {
+func (s *Observation) join(name, clique string, i int) {
 	major := 235
 	s.Nodes[name] = Node{
 		Name: name, GPUs: true, Fabric: FabricClique, Clique: clique, CliqueLabel: clique, DomainLabel: s.Domain.UID,
@@ -46,14 +46,14 @@ func (s *Seen) join(name, clique string, i int) {
 }
 
 // node changes what is seen of a node.
-func (s *Seen) node(name string, change func(*Node)) {
+func (s *Observation) node(name string, change func(*Node)) {
 	n := s.Nodes[name]
 	change(&n)
 	s.Nodes[name] = n
 }
 
 // local changes what a node says of itself.
-func (s *Seen) local(name string, change func(*topology.IMEX)) {
+func (s *Observation) local(name string, change func(*topology.IMEX)) {
 	s.node(name, func(n *Node) {
 		l := *n.Local
 		change(&l)
@@ -62,21 +62,21 @@ func (s *Seen) local(name string, change func(*topology.IMEX)) {
 }
 
 // entry changes node i's entry, and the domain's status with it.
-func (s *Seen) entry(i int, change func(*Member)) {
+func (s *Observation) entry(i int, change func(*Member)) {
 	m := &s.Cliques[0].Daemons[i]
 	change(m)
 	s.Members[m.Node] = *m
 }
 
 // leave takes node i's entry away.
-func (s *Seen) leave(i int) {
+func (s *Observation) leave(i int) {
 	d := s.Cliques[0].Daemons
 	delete(s.Members, d[i].Node)
 	s.Cliques[0].Daemons = append(d[:i:i], d[i+1:]...)
 }
 
 // claims returns those of a node.
-func (s *Seen) claim(node string) *Claim {
+func (s *Observation) claim(node string) *Claim {
 	for i := range s.Claims {
 		if s.Claims[i].Node == node {
 			return &s.Claims[i]
@@ -86,7 +86,7 @@ func (s *Seen) claim(node string) *Claim {
 }
 
 // unclaim takes the claims of a node away.
-func (s *Seen) unclaim(node string) {
+func (s *Observation) unclaim(node string) {
 	var rest []Claim
 	for _, c := range s.Claims {
 		if c.Node != node {

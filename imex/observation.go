@@ -2,51 +2,49 @@ package imex
 
 import "github.com/quoin-hpc/quoin/topology"
 
-// MaxCliqueNodes is the most nodes of one clique that an IMEX domain takes.
+// MaxCliqueNodes is the largest number of nodes of one clique in an IMEX domain.
 const MaxCliqueNodes = 18
 
-// Seen is all that is seen of the membership of a cluster's nodes, or of one of
-// them. What an observer may not see is left empty, and nothing follows from that
-// but where a field says so.
-type Seen struct {
-	// Join is that of the completed Config.
+// Observation is all that is seen of the membership of a cluster's nodes, or of one
+// node. An observer leaves empty what it may not see. Nothing follows from an empty
+// field unless its comment says so.
+type Observation struct {
+	// Join is the key of the completed Config.
 	Join string
-	// HostChannels is that of the Config.
+	// HostChannels is the key of the Config.
 	HostChannels bool
 	// Domain is the domain that nodes are to join.
 	Domain Domain
 	// Nodes are by the names of the Kubernetes nodes.
 	Nodes map[string]Node
-	// Cliques are of all domains. Drivers without such objects have none: then
-	// Members are judged in their place.
+	// Cliques are the cliques of all domains. If there are none, because the driver has
+	// no such objects, Members are judged instead.
 	Cliques []Clique
-	// Members are the wanted domain's status.nodes by node, nil where nobody looked.
+	// Members are the wanted domain's status.nodes by node, nil if unknown.
 	Members map[string]Member
 	// Claims are the channel claims of all domains.
 	Claims []Claim
-	// ClaimsUnread says that claims are not this observer's to read: nothing follows
-	// from their absence.
+	// ClaimsUnread says that the observer may not read claims, so that their absence
+	// means nothing.
 	ClaimsUnread bool
-	// Workers are the nodes on which worker pods of Slurm are, or are to be, with
-	// claims or without; nil where nobody looked. Judge goes by the Nodes, which are
-	// told of it.
+	// Workers are the nodes that have worker pods of Slurm or are to get them, with or
+	// without claims; nil if unknown. Judge reads Worker and NoWorker of the Nodes.
 	Workers map[string]bool
 }
 
-// Domain is the ComputeDomain that nodes are to join. Without UID and Problem it is
-// not this observer's to read: for each node the domain that its label names counts.
+// Domain is the ComputeDomain that nodes are to join. It has neither UID nor Problem if
+// the observer may not read it: then each node's label names the domain that counts.
 type Domain struct {
 	Namespace, Name string
 	// UID is empty while there is none.
 	UID string
-	// Problem says why there is none, or why it cannot be used: a reason of a domain
-	// and words for people.
+	// Problem says why there is no domain, or why it cannot be used.
 	Problem topology.Problem
-	// Deleting says that somebody has deleted it, which ends the daemons everywhere.
+	// Deleting says that somebody has deleted the domain, which ends all its daemons.
 	Deleting bool
 }
 
-// FabricState is what is known of a node's multi-node NVLink.
+// FabricState says what is known about a node's multi-node NVLink.
 type FabricState int
 
 // The states of a node's fabric.
@@ -59,10 +57,10 @@ const (
 // Node is what is seen of one node.
 type Node struct {
 	Name string
-	// GPUs says that it has some, by its report, a label or its capacity.
+	// GPUs says that the node has GPUs, by its report, a label or its capacity.
 	GPUs   bool
 	Fabric FabricState
-	// Clique is NVML's, "<cluster UUID>.<clique id>".
+	// Clique is the clique that NVML names, "<cluster UUID>.<clique id>".
 	Clique string
 	// CliqueLabel is the label nvidia.com/gpu.clique, and DomainLabel
 	// resource.nvidia.com/computeDomain: the UID of a domain.
@@ -70,14 +68,14 @@ type Node struct {
 	DomainLabel string
 	// Lost says that Kubernetes hears nothing from the node: its Ready is Unknown.
 	Lost bool
-	// Local is by the node's report, nil where nobody has said.
+	// Local is what the node's report says about IMEX, nil without a report.
 	Local *topology.IMEX
-	// Worker says that a worker pod of Slurm is on the node, NoWorker that none is.
-	// Both are false where that is not known.
+	// Worker says that the node has a worker pod of Slurm, NoWorker that it has none.
+	// Both are false if that is not known.
 	Worker, NoWorker bool
 }
 
-// NodeOf is what a node's report says of it: nothing where there is none.
+// NodeOf returns what a node's report says about it. r may be nil.
 func NodeOf(name string, r *topology.Node) Node {
 	n := Node{Name: name}
 	if r == nil {
@@ -110,17 +108,17 @@ type Member struct {
 // Claim is a ResourceClaim for a channel of a domain.
 type Claim struct {
 	Namespace, Name string
-	// Domain is a UID, empty where the claim does not say.
+	// Domain is a UID, empty if the claim names none.
 	Domain string
-	// Node is where it is allocated, or where its pod is bound to or wants to be;
-	// empty where that is not known.
+	// Node is the node of its allocation, or of its pod, or the one node that its pod
+	// can run on; empty if unknown.
 	Node string
-	// Owner says whose pod it is for: OwnerHolder, OwnerSlurmd or OwnerOther; empty
-	// where that is not known.
+	// Owner says whose pod it is for: OwnerHolder, OwnerSlurmd or OwnerOther; empty if
+	// unknown.
 	Owner string
-	// Pods are those it is reserved for, as namespace/name.
+	// Pods are the pods that it is reserved for, as namespace/name.
 	Pods []string
-	// Waiting is the pod that waits for it, while it is not allocated.
+	// Waiting is the pod that waits for the claim until it is allocated.
 	Waiting string
 }
 

@@ -59,7 +59,7 @@ func TestJudgeRandom(t *testing.T) {
 }
 
 // hasReadyEntry looks for the one thing that makes a node ready.
-func (s *Seen) hasReadyEntry(n Node) bool {
+func (s *Observation) hasReadyEntry(n Node) bool {
 	domain, clique := s.Domain.UID, n.Clique
 	if domain == "" && s.Domain.Problem.Reason == "" {
 		domain = n.DomainLabel
@@ -79,7 +79,7 @@ func (s *Seen) hasReadyEntry(n Node) bool {
 }
 
 // concerns reports whether anything says that the node is or becomes a member.
-func (s *Seen) concerns(node string) bool {
+func (s *Observation) concerns(node string) bool {
 	_, listed := s.Members[node]
 	return listed || s.Nodes[node].DomainLabel != "" ||
 		slices.ContainsFunc(s.Claims, func(c Claim) bool { return c.Node == node }) ||
@@ -88,7 +88,7 @@ func (s *Seen) concerns(node string) bool {
 		})
 }
 
-func (s *Seen) clone() *Seen {
+func (s *Observation) clone() *Observation {
 	c := *s
 	c.Nodes, c.Members, c.Claims, c.Cliques = maps.Clone(s.Nodes), maps.Clone(s.Members), slices.Clone(s.Claims), slices.Clone(s.Cliques)
 	for i := range c.Cliques {
@@ -100,7 +100,7 @@ func (s *Seen) clone() *Seen {
 	return &c
 }
 
-func (s *Seen) shuffle(r *rand.Rand) *Seen {
+func (s *Observation) shuffle(r *rand.Rand) *Observation {
 	shuffle(r, s.Claims)
 	shuffle(r, s.Cliques)
 	for _, c := range s.Cliques {
@@ -117,7 +117,7 @@ func shuffle[T any](r *rand.Rand, list []T) {
 }
 
 // randomSeen returns a healthy rack with anything spoilt, or next to nothing of it.
-func randomSeen(r *rand.Rand) *Seen {
+func randomSeen(r *rand.Rand) *Observation {
 	s := rack()
 	one := func(n int) bool { return r.IntN(n) == 0 }
 	uids := []string{testUID, testUID, otherUID, ""}

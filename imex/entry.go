@@ -1,0 +1,147 @@
+package imex
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// checkClique is about a clique that cannot belong to one domain.
+func checkClique(v *view, n *node) finding {
+	if n.own == nil {
+		return unknownFabric()
+	}
+	var domains, nodes []string
+	for _, c := range v.byID[n.own.id] {
+		if c.domain != n.wanted && len(c.entries)+len(c.labelled) > 0 {
+			domains, nodes = append(domains, c.domain), append(nodes, c.members()...)
+		}
+	}
+	if len(domains) > 0 {
+		slices.Sort(domains)
+		slices.Sort(nodes)
+		who, whose := list(slices.Compact(nodes)), strings.Join(domains, ", ")
+		return finding{ReasonTwoDomains, "clique " + n.own.id + " has nodes of another domain (" + whose + "): " + who + "; CUDA fails in a clique of two domains (CUDA_ERROR_NOT_SUPPORTED)",
+			"end the pods on " + who + " that claim a channel of domain " + whose}
+	}
+	if many := max(len(n.own.entries), len(n.own.nodes)); len(n.own.entries) > MaxCliqueNodes || n.entry == nil && (many > MaxCliqueNodes || len(n.own.entries) == MaxCliqueNodes) {
+		return finding{ReasonCliqueFull, "clique " + n.own.id + " has " + strconv.Itoa(many) + " nodes, " + strconv.Itoa(len(n.own.entries)) + " of them with an entry: an IMEX domain takes " + strconv.Itoa(MaxCliqueNodes) + " at most",
+			"let at most " + strconv.Itoa(MaxCliqueNodes) + " nodes of the clique join, or make the fabric's partitions smaller"}
+	}
+	return finding{}
+}
+
+// members names the nodes of the clique that are in the domain or are joining it.
+func (c *clique) members() []string {
+	names := slices.Clone(c.labelled)
+	for _, m := range c.entries {
+		names = append(names, m.Node)
+	}
+	return names
+}
+
+// checkPlace is about a node that has no entry in its clique.
+func checkPlace(v *view, n *node) finding {
+	if n.entry != nil {
+		return finding{}
+	}
+	m, listed := v.Members[n.Name]
+	elsewhere := ""
+	for _, s := range n.strays {
+		elsewhere += "; it has " + s.text(s.in)
+	}
+	restart := "restart the DRA driver's kubelet plugin on the node, because it reads the clique only when it starts; then delete " + n.daemonPod()
+	switch {
+	case listed && m.Clique == "":
+		return finding{ReasonNoFabricSeen, "its clique is " + n.own.id + ", but the domain's status lists the node without a clique: the driver runs no IMEX daemon there", restart}
+	case n.labelDiffers():
+		return finding{ReasonCliqueDiffers, "no entry in its clique, which is " + n.Clique + " by NVML and " + n.CliqueLabel + " by the label " + topology.CliqueLabel + elsewhere, restart}
+	case len(n.strays) > 0:
+		return finding{ReasonStaleEntry, "no entry in its clique " + n.own.id + elsewhere + ", which it has left", restart}
+	}
+	message := "no entry in its clique " + n.own.id + " yet" + daemonText(n)
+	if listed {
+		message += "; the domain's status still lists the node, which does not count"
+	}
+	return finding{ReasonNoEntry, message, "wait while its daemon starts; if that takes long, read the log of " + n.daemonPod()}
+}
+
+// labelDiffers reports whether the label names another clique than NVML does.
+func (n *node) labelDiffers() bool {
+	return n.Clique != "" && n.CliqueLabel != "" && !strings.EqualFold(n.Clique, n.CliqueLabel)
+}
+
+// daemonPod names the pod of the node's IMEX daemon.
+func (n *node) daemonPod() string {
+	return "the node's pod of DaemonSet computedomain-daemon-" + n.wanted
+}
+
+// checkEntry is about a node whose entry or daemon is not ready, or whose entry is not
+// its own alone.
+func checkEntry(v *view, n *node) finding {
+	if f := checkTwins(v, n); f.reason != "" {
+		return f
+	}
+	state := ""
+	if n.Local != nil {
+		state = n.Local.DaemonState
+	}
+	switch {
+	case !n.entry.Ready && state == DaemonReady:
+		return finding{ReasonEntryBehind, n.entry.text(n.own) + " is NotReady, while the local daemon says READY" + statusText(v, n),
+			"wait for the driver to update the entry; if that takes long, look at the readiness of " + n.daemonPod()}
+	case !n.entry.Ready:
+		return finding{ReasonNotReady, n.entry.text(n.own) + " is NotReady" + daemonText(n) + statusText(v, n),
+			"wait, because a daemon takes some minutes to start; if that takes longer, read the log of " + n.daemonPod()}
+	case state != "" && state != DaemonReady:
+		return finding{ReasonDaemonNotReady, n.entry.text(n.own) + " is Ready, while the local daemon says " + state,
+			"wait until both agree; if that takes long, read the log of " + n.daemonPod()}
+	}
+	return finding{}
+}
+
+// checkTwins is about an entry with the same index or the same address as another
+// node's entry.
+func checkTwins(v *view, n *node) finding {
+	var index, address *Member
+	for _, m := range n.own.entries {
+		sameIndex := m.Index == n.entry.Index && !v.byStatus // older drivers give none
+		sameAddress := m.Address == n.entry.Address && m.Address != ""
+		switch {
+		case !sameIndex && !sameAddress, m.Node == n.Name:
+		case index == nil && sameIndex:
+			index = m
+		case address == nil && sameAddress:
+			address = m
+		}
+	}
+	switch {
+	case index != nil:
+		return finding{ReasonDuplicateIndex, n.entry.text(n.own) + "; node " + index.Node + " (" + index.Address + ") has the same index: the clique's other daemons see only one of the two", n.remedyOfTwins(index)}
+	case address != nil:
+		return finding{ReasonDuplicateAddress, n.entry.text(n.own) + "; node " + address.Node + " (index " + strconv.Itoa(address.Index) + ") has the same address: one of the two entries is out of date", n.remedyOfTwins(address)}
+	}
+	return finding{}
+}
+
+func (n *node) remedyOfTwins(other *Member) string {
+	return "while no job across nodes runs there, delete the pod of DaemonSet computedomain-daemon-" + n.wanted + " on " + other.Node + " or on this node: the new pod gets another one"
+}
+
+// DaemonReady is the state of a daemon that is ready, as nvidia-imex-ctl -q prints it.
+const DaemonReady = "READY"
+
+// statusText says that the domain's status calls the node ready.
+func statusText(v *view, n *node) string {
+	if m, listed := v.Members[n.Name]; listed && m.Ready && !v.byStatus {
+		return "; the domain's status says Ready, which does not count"
+	}
+	return ""
+}
+
+// text names the entry.
+func (m *Member) text(in *clique) string {
+	return "index " + strconv.Itoa(m.Index) + " (" + m.Address + ") in clique " + in.id
+}
