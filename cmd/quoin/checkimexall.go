@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -27,7 +28,7 @@ func listMembers(w io.Writer, seen *imex.Observation, verdicts map[string]imex.V
 		n := seen.Nodes[name]
 		index, address, status := "-", "-", "-"
 		if e, is := entries[entryKey{name, n.CliqueID()}]; is {
-			index, address, status = strconv.Itoa(e.Index), cmp.Or(printable(e.Address), "-"), "NotReady"
+			index, address, status = strconv.Itoa(e.Index), cmp.Or(report.Printable(e.Address), "-"), "NotReady"
 			if e.Ready {
 				status = "Ready"
 			}
@@ -38,7 +39,7 @@ func listMembers(w io.Writer, seen *imex.Observation, verdicts map[string]imex.V
 		if note := verdicts[name].Note; note != "" {
 			verdict += ", but " + note
 		}
-		fmt.Fprintln(t, strings.Join([]string{name, cmp.Or(printable(n.CliqueID()), "-"), labelText(seen, &n), index, address, status,
+		fmt.Fprintln(t, strings.Join([]string{name, cmp.Or(report.Printable(n.CliqueID()), "-"), labelText(seen, &n), index, address, status,
 			cmp.Or(strings.Join(claims[name], ", "), "-"), daemon, channels, verdict}, "\t"))
 	}
 	return t.Flush()
@@ -53,7 +54,7 @@ func localText(local *topology.IMEX) (daemon, channels string) {
 	case local.ChannelMajor == nil:
 		return "-", "no major"
 	}
-	return cmp.Or(printable(local.DaemonState), "-"), strconv.Itoa(local.Channels)
+	return cmp.Or(report.Printable(local.DaemonState), "-"), strconv.Itoa(local.Channels)
 }
 
 // entryKey names the entry of a node in a clique.
@@ -94,9 +95,9 @@ func claimText(c *imex.Claim) string {
 	owner := cmp.Or(c.Owner, "unknown")
 	switch {
 	case c.Waiting != "":
-		return owner + " waits " + printable(c.Waiting)
+		return owner + " waits " + report.Printable(c.Waiting)
 	case len(c.Pods) == 0:
-		return "unused " + printable(c.Namespace+"/"+c.Name)
+		return "unused " + report.Printable(c.Namespace+"/"+c.Name)
 	}
-	return owner + " " + printable(strings.Join(c.Pods, " "))
+	return owner + " " + report.Printable(strings.Join(c.Pods, " "))
 }

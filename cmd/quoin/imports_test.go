@@ -54,6 +54,7 @@ func TestImports(t *testing.T) {
 		{pkg: "nodeagent/jobs/liveness", own: []string{"dcgm", "dcgm/atomicfile", "nodeagent/rundir", "topology"}, only: []string{"github.com/gofrs/flock", "golang.org/x/sys/"}},
 		{pkg: "nodeagent/jobs/sweep", own: []string{"nodeagent/jobs/liveness", "dcgm", "dcgm/atomicfile", "nodeagent/rundir", "topology"}, only: []string{"github.com/gofrs/flock", "golang.org/x/sys/"}},
 		{pkg: "nodeagent/jobs", own: []string{"nodeagent/jobs/liveness", "nodeagent/jobs/sweep", "dcgm", "dcgm/atomicfile", "nodeagent/rundir", "topology"}, deny: []string{"github.com/NVIDIA/", "k8s.io/", "sigs.k8s.io/", "github.com/spf13/cobra"}},
+		{pkg: "nodeagent/jobs/report", own: []string{"dcgm", "dcgm/atomicfile", "nodeagent/rundir", "topology"}, only: []string{"github.com/gofrs/flock", "golang.org/x/sys/"}},
 		{pkg: "nodeagent", own: []string{"nodeagent/probe", "nodeagent/rundir", "dcgm/atomicfile", "topology", "topology/placement", "topology/nodelabels", "slurmconf", "slurmconf/hostlist", "imex", "dcgm", "imex/gate"}, deny: []string{"github.com/NVIDIA/"}},
 	}
 	deps := dependencies(t)

@@ -5,17 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
@@ -112,79 +110,32 @@ func (o *jobOptions) check(args []string) error {
 	return nil
 }
 
-// gather reads what is known of all jobs, or of summaries those of some. What cannot
-// be read is said and passed over.
-func (o *jobOptions) gather(jobs ...string) ([]jobRun, error) {
-	dirs := o.summaryDirs
-	nodes, err := o.gatherRunDir(len(dirs) > 0)
+// source says where jobs are looked for.
+func (o *jobOptions) source() report.Source {
+	return report.Source{RunDir: o.runDir, RunDirGiven: o.runDirGiven, SummaryDirs: o.summaryDirs, Cluster: o.cluster, Start: o.start, Skip: o.skip}
+}
+
+func (o *jobOptions) view() report.View {
+	return report.View{Wide: o.output == jobWide, Now: o.now(), Zone: o.zone}
+}
+
+// listJobs prints the jobs that run here, and with --all those that have ended.
+func listJobs(w io.Writer, o *jobOptions) error {
+	runs, err := o.source().Read()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, dir := range o.summaryDirs {
-		if err := checkDirectory(dir); err != nil {
-			return nil, fmt.Errorf("read summaries: %w; correct --summary-dir", err)
-		}
+	if !o.all {
+		runs = slices.DeleteFunc(runs, func(r report.Run) bool { return r.Ended() })
 	}
-	if len(dirs) == 0 {
-		dirs = []string{rundir.SummaryDir(o.runDir)}
-		if c, err := rundir.ReadHookConfig(o.runDir); err != nil {
-			o.skip(err)
-		} else if c != nil && c.SummaryDir != "" {
-			dirs = append(dirs, c.SummaryDir)
-		}
-	} else if o.runDirGiven {
-		dirs = append(dirs, rundir.SummaryDir(o.runDir))
+	if o.output == jobJSON {
+		return report.WriteJSON(w, runs, o.now())
 	}
-	for _, dir := range dirs {
-		summaries, err := rundir.ReadSummaries(dir, jobs...)
-		o.skip(err)
-		for _, s := range summaries {
-			nodes = append(nodes, nodeRun{s.Record, s.Use, s.Ended, s.ExitCode})
-		}
-	}
-	nodes = slices.DeleteFunc(nodes, func(n nodeRun) bool {
-		return o.cluster != "" && n.record.Cluster != o.cluster || o.start != "" && n.record.StartTime != o.start
-	})
-	return groupRuns(nodes), nil
-}
-
-// gatherRunDir reads the jobs that run here. The run directory may be missing on a
-// machine that has no GPUs, such as slurmctld's, where summaries are elsewhere.
-func (o *jobOptions) gatherRunDir(elsewhere bool) ([]nodeRun, error) {
-	if err := checkDirectory(o.runDir); errors.Is(err, fs.ErrNotExist) && elsewhere && !o.runDirGiven {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read jobs: %w; does quoin agent run on this node? Give --run-dir, or --summary-dir where summaries are kept elsewhere", err)
-	}
-	records, failed := rundir.ReadRecords(o.runDir)
-	for _, key := range sortedKeys(failed) {
-		o.skip(failed[key])
-	}
-	var nodes []nodeRun
-	for _, key := range sortedKeys(records) {
-		u, err := rundir.ReadUse(o.runDir, key)
-		o.skip(err)
-		if r := records[key]; u != nil && (u.JobID != r.JobID || u.Run != r.Run) {
-			u = nil // of another run
-		}
-		nodes = append(nodes, nodeRun{record: records[key], use: u})
-	}
-	return nodes, nil
-}
-
-func checkDirectory(path string) error {
-	info, err := os.Stat(path)
-	if err == nil && !info.IsDir() {
-		return &fs.PathError{Op: "read", Path: path, Err: syscall.ENOTDIR}
-	}
-	return err
+	return report.WriteList(w, o.view(), runs)
 }
 
 // skip says what is passed over, a line for each.
 func (o *jobOptions) skip(err error) {
-	if err == nil {
-		return
-	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(o.stderr, "quoin: skipped: %s\n", strings.TrimSpace(line))
 	}
@@ -213,21 +164,26 @@ func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
 	}
 	switch o.output {
 	case jobJSON:
-		return printJobsJSON(w, o, runs)
+		return report.WriteJSON(w, runs, o.now())
 	case jobJobstats:
-		return printJobstats(w, o, id, runs)
+		comment, err := report.Jobstats(id, runs, o.now())
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(w, comment)
+		return err
 	}
 	for i := range runs {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		printJob(w, o, &runs[i])
+		report.WriteTable(w, o.view(), &runs[i])
 	}
 	return nil
 }
 
 // find returns the runs to show, after the wait for those that are to come.
-func (o *jobOptions) find(ctx context.Context, id string) ([]jobRun, error) {
+func (o *jobOptions) find(ctx context.Context, id string) ([]report.Run, error) {
 	stderr := o.stderr
 	var jobs []string
 	if o.output == jobJobstats && !strings.Contains(id, "_") {
@@ -235,15 +191,12 @@ func (o *jobOptions) find(ctx context.Context, id string) ([]jobRun, error) {
 	}
 	pause := waitPause
 	for end := o.now().Add(o.wait); ; o.stderr = io.Discard { // what is skipped is said once
-		all, err := o.gather(jobs...)
+		all, err := o.source().Read(jobs...)
 		if err != nil {
 			return nil, err
 		}
-		runs := slices.DeleteFunc(all, func(r jobRun) bool { return !r.is(id) })
-		if !o.all {
-			runs = lastRuns(runs)
-		}
-		missing := slices.ContainsFunc(runs, func(r jobRun) bool { return !r.complete() })
+		runs := report.Of(all, id, o.all)
+		missing := slices.ContainsFunc(runs, func(r report.Run) bool { return !r.Complete() })
 		if len(runs) > 0 && !missing || !o.now().Before(end) {
 			o.stderr = stderr
 			return runs, nil

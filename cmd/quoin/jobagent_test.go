@@ -10,19 +10,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // jobJSONOf is what quoin job prints of a job with one run on one node; nil while it
 // is not known.
-func (n *hookedNode) jobJSONOf(job string) *jobReport {
+func (n *hookedNode) jobJSONOf(job string) *report.Report {
 	n.t.Helper()
 	out, err := exec.Command(n.quoin, "job", job, "--run-dir", n.run(), "-o", "json").Output()
 	if err != nil {
 		return nil
 	}
 	var reports struct {
-		Runs []jobReport `json:"runs"`
+		Runs []report.Report `json:"runs"`
 	}
 	if err := json.Unmarshal(out, &reports); err != nil {
 		n.t.Fatal(err)
@@ -44,12 +45,12 @@ func TestJobFromSampleToSummary(t *testing.T) {
 	n.step("7", true)
 	begun := time.Now()
 	n.call("prolog", "7", []string{"0", "1"}, 0)
-	var last *jobReport
+	var last *report.Report
 	n.until("samples of both GPUs", func() bool {
 		last = n.jobJSONOf("7")
 		return last != nil && len(last.Nodes[0].Devices) == 2 && last.Nodes[0].Devices[0].Samples > 10 && last.Nodes[0].Devices[1].Samples > 10
 	})
-	check := func(r *jobReport, running bool) {
+	check := func(r *report.Report, running bool) {
 		t.Helper()
 		idle, busy := &r.Nodes[0].Devices[0], &r.Nodes[0].Devices[1]
 		if r.Running != running || r.User != "alice" || idle.Used || idle.IdleSeconds != idle.Seconds || idle.Seconds < 0.5 || r.Totals.NeverUsed != 1 {

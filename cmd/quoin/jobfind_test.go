@@ -73,7 +73,7 @@ func TestJobMissingDirectories(t *testing.T) {
 			t.Errorf("%q, said %q, %v; want %q", out, said, err, name)
 		}
 	}
-	if _, err := (&jobOptions{runDir: missing, summaryDirs: []string{shared}, now: time.Now}).gather(); err != nil {
+	if _, err := (&jobOptions{runDir: missing, summaryDirs: []string{shared}, now: time.Now}).source().Read(); err != nil {
 		t.Errorf("slurmctld's machine has no run directory: %v", err)
 	}
 }
@@ -167,7 +167,7 @@ func TestJobWait(t *testing.T) {
 		return &jobOptions{runDir: "/nowhere", summaryDirs: []string{shared}, wait: wait, now: time.Now, stderr: os.Stderr}
 	}
 	begun := time.Now()
-	if runs, err := o(time.Second).find(t.Context(), "7"); err != nil || len(runs) != 1 || len(runs[0].nodes) != 1 {
+	if runs, err := o(time.Second).find(t.Context(), "7"); err != nil || len(runs) != 1 || runs[0].Complete() {
 		t.Errorf("%v, %v", runs, err)
 	}
 	if took := time.Since(begun); took < time.Second {
@@ -176,10 +176,10 @@ func TestJobWait(t *testing.T) {
 	found := make(chan string)
 	go func() {
 		runs, err := o(time.Hour).find(t.Context(), "7")
-		found <- fmt.Sprint(len(runs[0].nodes), err)
+		found <- fmt.Sprint(runs[0].Complete(), err)
 	}()
 	write("n2")
-	if got := <-found; got != "2 <nil>" {
+	if got := <-found; got != "true <nil>" {
 		t.Errorf("found %s", got)
 	}
 }

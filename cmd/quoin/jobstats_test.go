@@ -124,8 +124,9 @@ func TestJobstatsWords(t *testing.T) {
 	}{{59 * time.Second, "JS1:Short"}, {time.Minute, "JS1:None"}} {
 		r := jobOn("7", "n1")
 		r.GPUs = []string{"0"}
-		run := jobRun{[]nodeRun{{record: r, ended: jobStart.Add(tt.after).Unix()}}}
-		if got, err := jobstatsComment(&run, jobStart); got != tt.want || err != nil {
+		dir := t.TempDir()
+		writeEnded(t, dir, r, nil, tt.after, "")
+		if got, _, err := jobOutput(t, jobOptions{runDir: dir, summaryDirs: []string{dir}, output: jobJobstats}, "7"); strings.TrimSpace(got) != tt.want || err != nil {
 			t.Errorf("after %s: %s, %v; want %s", tt.after, got, err, tt.want)
 		}
 	}
@@ -141,7 +142,8 @@ func FuzzJobstats(f *testing.F) {
 				return // JSON has none
 			}
 		}
-		u := rundir.Use{JobID: "7"}
+		r := jobOn("7", "n1")
+		u := rundir.Use{JobID: "7", Run: r.Run}
 		for i := range devices % 10 {
 			d := rundir.DeviceUse{UUID: strings.Repeat("G", int(i)+1), Samples: samples, Energy: &joules}
 			if known {
@@ -149,12 +151,16 @@ func FuzzJobstats(f *testing.F) {
 			}
 			u.Devices = append(u.Devices, d)
 		}
-		run := jobRun{[]nodeRun{{record: jobOn("7", "n1"), use: &u, ended: jobStart.Add(time.Hour).Unix()}}}
-		comment, err := jobstatsComment(&run, jobStart)
+		dir := t.TempDir()
+		if rundir.WriteSummary(dir, rundir.Summary{Key: "7", Record: r, Use: &u, Ended: jobStart.Add(time.Hour).Unix()}) != nil {
+			return // no agent writes it
+		}
+		comment, _, err := jobOutput(t, jobOptions{runDir: dir, summaryDirs: []string{dir}, output: jobJobstats}, "7")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if comment == jobstatsNone {
+		comment = strings.TrimSpace(comment)
+		if comment == "JS1:None" {
 			return
 		}
 		summary, err := unpackJobstats(comment)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
@@ -84,13 +85,13 @@ func (r *jobsRig) compareComment(id string, gpus map[string]int) {
 	r.until("AdminComment of job "+id, func() bool {
 		text, _ := os.ReadFile(r.path("comments/words"))
 		for line := range strings.Lines(string(text)) {
-			if rest, ok := strings.CutPrefix(line, words+jobstatsMark); ok {
+			if rest, ok := strings.CutPrefix(line, words+report.JobstatsMark); ok {
 				comment = strings.TrimSpace(rest)
 			}
 		}
 		return comment != ""
 	})
-	var got jobstatsSummary
+	var got report.JobstatsSummary
 	if err := unpackComment(comment, &got); err != nil {
 		r.t.Errorf("AdminComment %q of job %s: %v", comment, id, err)
 		return
@@ -125,7 +126,7 @@ func (r *jobsRig) compareEnded(jobs map[string][]string) {
 	r.comparePrinted(wide)
 }
 
-func unpackComment(comment string, out *jobstatsSummary) error {
+func unpackComment(comment string, out *report.JobstatsSummary) error {
 	packed, err := base64.StdEncoding.DecodeString(comment)
 	if err != nil {
 		return err

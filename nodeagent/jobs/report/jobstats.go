@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"time"
@@ -16,25 +15,26 @@ import (
 // Jobstats of Princeton University keeps the use of a job in its AdminComment:
 // these words, or the summary as JSON, compressed and in base64, after the mark.
 const (
-	jobstatsMark  = "JS1:"
-	jobstatsShort = jobstatsMark + "Short"
-	jobstatsNone  = jobstatsMark + "None"
+	// JobstatsMark begins each comment.
+	JobstatsMark  = "JS1:"
+	jobstatsShort = JobstatsMark + "Short"
+	jobstatsNone  = JobstatsMark + "None"
 )
 
-// jobstatsSummary is that JSON. Jobstats prints what it finds without asking Slurm
+// JobstatsSummary is that JSON. Jobstats prints what it finds without asking Slurm
 // or Prometheus again.
-type jobstatsSummary struct {
-	Nodes map[string]jobstatsNode `json:"nodes"`
+type JobstatsSummary struct {
+	Nodes map[string]JobstatsNode `json:"nodes"`
 	// TotalTime is the run's in seconds.
 	TotalTime int64 `json:"total_time"`
 	GPUs      int   `json:"gpus"`
 }
 
-// jobstatsNode is a node's part. GPUs are named as the exporter names them.
+// JobstatsNode is a node's part. GPUs are named as the exporter names them.
 // Jobstats divides by CPUs and reads both of Memory without a look whether they are
 // there; of a total of 0 it says that it is not known. Without a time of the CPUs,
 // which nobody told us, it says that too.
-type jobstatsNode struct {
+type JobstatsNode struct {
 	CPUs           int                `json:"cpus"`
 	TotalMemory    int64              `json:"total_memory"`
 	UsedMemory     int64              `json:"used_memory"`
@@ -43,32 +43,28 @@ type jobstatsNode struct {
 	GPUUtilization map[string]float64 `json:"gpu_utilization,omitempty"`  // percent, the mean
 }
 
-// printJobstats prints a run's AdminComment.
-func printJobstats(w io.Writer, o *jobOptions, id string, runs []jobRun) error {
+// Jobstats returns the AdminComment that Jobstats reads, of the run of the job that id
+// names.
+func Jobstats(id string, runs []Run, now time.Time) (string, error) {
 	// The last task of an array has the array's id for its own.
-	own := slices.DeleteFunc(slices.Clone(runs), func(r jobRun) bool { return r.first().JobID != id })
+	own := slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.first().JobID != id })
 	if len(own) > 0 {
 		runs = own
 	}
 	if len(runs) != 1 {
-		return fmt.Errorf("job %s: %d jobs here, such as %s of cluster %q: an AdminComment is of one; give --cluster, or a task's own id", id, len(runs), runs[0].name(), runs[0].first().Cluster)
+		return "", fmt.Errorf("job %s: %d jobs here, such as %s of cluster %q: an AdminComment is of one; give --cluster, or a task's own id", id, len(runs), runs[0].name(), runs[0].first().Cluster)
 	}
-	comment, err := jobstatsComment(&runs[0], o.now())
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(w, comment)
-	return err
+	return jobstatsComment(&runs[0], now)
 }
 
 // shortRun is a run of which no agent has taken a sample yet when it ends.
 const shortRun = time.Minute
 
-func jobstatsComment(r *jobRun, now time.Time) (string, error) {
-	out := jobstatsSummary{Nodes: map[string]jobstatsNode{}, TotalTime: int64(r.elapsed(now).Seconds())}
+func jobstatsComment(r *Run, now time.Time) (string, error) {
+	out := JobstatsSummary{Nodes: map[string]JobstatsNode{}, TotalTime: int64(r.elapsed(now).Seconds())}
 	for i := range r.nodes {
 		n := &r.nodes[i]
-		node := jobstatsNode{CPUs: 1, GPUTotalMemory: map[string]int64{}, GPUUsedMemory: map[string]int64{}, GPUUtilization: map[string]float64{}}
+		node := JobstatsNode{CPUs: 1, GPUTotalMemory: map[string]int64{}, GPUUsedMemory: map[string]int64{}, GPUUtilization: map[string]float64{}}
 		sampled := false
 		for _, d := range n.devices() {
 			out.GPUs++
@@ -110,5 +106,5 @@ func jobstatsComment(r *jobRun, now time.Time) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make the AdminComment of job %s: %w", r.name(), err)
 	}
-	return jobstatsMark + base64.StdEncoding.EncodeToString(packed.Bytes()), nil
+	return JobstatsMark + base64.StdEncoding.EncodeToString(packed.Bytes()), nil
 }

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"cmp"
@@ -9,46 +9,33 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// listJobs prints the jobs that run here, and with --all those that have ended.
-func listJobs(w io.Writer, o *jobOptions) error {
-	all, err := o.gather()
-	if err != nil {
+// WriteList writes a line for each run.
+func WriteList(w io.Writer, v View, runs []Run) error {
+	if len(runs) == 0 {
+		_, err := fmt.Fprintln(w, "no job runs here")
 		return err
-	}
-	runs := make([]jobRun, 0, len(all))
-	for i := range all {
-		if o.all || all[i].ended().IsZero() {
-			runs = append(runs, all[i])
-		}
-	}
-	switch {
-	case o.output == jobJSON:
-		return printJobsJSON(w, o, runs)
-	case len(runs) == 0:
-		fmt.Fprintln(w, "no job runs here")
-		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	who := "USER"
-	if o.output == jobWide {
+	if v.Wide {
 		who += "\tACCOUNT\tPARTITION"
 	}
 	fmt.Fprintln(t, "JOB\t"+who+"\tNODES\tGPUS\tUNUSED\tUTIL\tENERGY\tELAPSED\tSTATE")
 	for i := range runs {
-		listJob(t, o, &runs[i])
+		listJob(t, v, &runs[i])
 	}
 	return t.Flush()
 }
 
-func listJob(w io.Writer, o *jobOptions, r *jobRun) {
-	says := func(what func(*rundir.Record) string) string { return cmp.Or(printable(r.says(what)), "-") }
+func listJob(w io.Writer, v View, r *Run) {
+	says := func(what func(*rundir.Record) string) string { return cmp.Or(Printable(r.says(what)), "-") }
 	who := says(func(rec *rundir.Record) string { return rec.User })
-	if o.output == jobWide {
+	if v.Wide {
 		who += "\t" + says(func(rec *rundir.Record) string { return rec.Account }) + "\t" + says(func(rec *rundir.Record) string { return rec.Partition })
 	}
 	state, elapsed := "running", "-"
 	if !r.start().IsZero() {
-		elapsed = clock(r.elapsed(o.now()))
+		elapsed = clock(r.elapsed(v.Now))
 	}
 	if !r.ended().IsZero() {
 		state = "ended"

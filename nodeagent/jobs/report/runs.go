@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"cmp"
@@ -18,8 +18,8 @@ type nodeRun struct {
 	exit   string
 }
 
-// jobRun is one run of a job, on all its nodes that are known.
-type jobRun struct{ nodes []nodeRun }
+// Run is one run of a job, on all of its nodes that are known.
+type Run struct{ nodes []nodeRun }
 
 // runIdentity tells runs apart. All nodes of a run say the same start.
 type runIdentity struct{ job, cluster, run string }
@@ -31,7 +31,7 @@ func identityOf(r *rundir.Record) runIdentity {
 // groupRuns puts together what nodes say of one run, the runs that began first
 // before. Of one node a summary counts more than a record, for the record may not
 // be removed yet.
-func groupRuns(nodes []nodeRun) []jobRun {
+func groupRuns(nodes []nodeRun) []Run {
 	byRun := map[runIdentity]map[string]nodeRun{}
 	for _, n := range nodes {
 		id := identityOf(&n.record)
@@ -42,16 +42,16 @@ func groupRuns(nodes []nodeRun) []jobRun {
 			byRun[id][n.record.Node] = n
 		}
 	}
-	var runs []jobRun
+	var runs []Run
 	for _, byNode := range byRun {
-		var r jobRun
+		var r Run
 		for _, n := range byNode {
 			r.nodes = append(r.nodes, n)
 		}
 		slices.SortFunc(r.nodes, func(a, b nodeRun) int { return compareNames(a.record.Node, b.record.Node) })
 		runs = append(runs, r)
 	}
-	slices.SortFunc(runs, func(a, b jobRun) int {
+	slices.SortFunc(runs, func(a, b Run) int {
 		x, y := a.first(), b.first()
 		return cmp.Or(cmp.Compare(a.start().Unix(), b.start().Unix()), compareNames(x.JobID, y.JobID), cmp.Compare(x.Cluster, y.Cluster), cmp.Compare(x.SLUID, y.SLUID))
 	})
@@ -71,10 +71,10 @@ func compareNames(a, b string) int {
 }
 
 // first is the record of the first node, which says of the job what all do.
-func (r *jobRun) first() *rundir.Record { return &r.nodes[0].record }
+func (r *Run) first() *rundir.Record { return &r.nodes[0].record }
 
 // says returns what the first node that knows says.
-func (r *jobRun) says(what func(*rundir.Record) string) string {
+func (r *Run) says(what func(*rundir.Record) string) string {
 	for i := range r.nodes {
 		if v := what(&r.nodes[i].record); v != "" {
 			return v
@@ -84,7 +84,7 @@ func (r *jobRun) says(what func(*rundir.Record) string) string {
 }
 
 // start is when the run began; the zero time where Slurm did not say it.
-func (r *jobRun) start() time.Time {
+func (r *Run) start() time.Time {
 	seconds, err := strconv.ParseInt(r.first().StartTime, 10, 64)
 	if err != nil || seconds <= 0 {
 		return time.Time{}
@@ -92,8 +92,8 @@ func (r *jobRun) start() time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// ended is when its last node ended; the zero time while one that is known runs.
-func (r *jobRun) ended() time.Time {
+// ended is when its last node ended. It is the zero time while one of the known nodes runs.
+func (r *Run) ended() time.Time {
 	var last int64
 	for i := range r.nodes {
 		if r.nodes[i].ended == 0 {
@@ -105,7 +105,7 @@ func (r *jobRun) ended() time.Time {
 }
 
 // elapsed is for how long it has run; 0 when that is not known.
-func (r *jobRun) elapsed(now time.Time) time.Duration {
+func (r *Run) elapsed(now time.Time) time.Duration {
 	start, end := r.start(), r.ended()
 	if start.IsZero() {
 		return 0
@@ -117,16 +117,16 @@ func (r *jobRun) elapsed(now time.Time) time.Duration {
 }
 
 // numNodes is how many nodes the job has, of which not all may be known here.
-func (r *jobRun) numNodes() int {
+func (r *Run) numNodes() int {
 	n, _ := strconv.Atoi(r.says(func(rec *rundir.Record) string { return rec.NumNodes }))
 	return max(n, len(r.nodes))
 }
 
-// complete says whether each of the job's nodes has left its summary.
-func (r *jobRun) complete() bool { return !r.ended().IsZero() && len(r.nodes) == r.numNodes() }
+// Complete says whether each of the job's nodes has left its summary.
+func (r *Run) Complete() bool { return !r.ended().IsZero() && len(r.nodes) == r.numNodes() }
 
 // name is the job's id, and of an array's task the array's and the task's.
-func (r *jobRun) name() string {
+func (r *Run) name() string {
 	array, task := r.says(func(rec *rundir.Record) string { return rec.ArrayJobID }), r.says(func(rec *rundir.Record) string { return rec.ArrayTaskID })
 	if array == "" || task == "" {
 		return r.first().JobID
@@ -134,21 +134,24 @@ func (r *jobRun) name() string {
 	return array + "_" + task
 }
 
+// Ended says whether the run has ended on all of its known nodes.
+func (r *Run) Ended() bool { return !r.ended().IsZero() }
+
 // is says whether the run is of the job that id names: by its own id, by its
 // array's and its task's, or by its array's alone.
-func (r *jobRun) is(id string) bool {
+func (r *Run) is(id string) bool {
 	array := r.says(func(rec *rundir.Record) string { return rec.ArrayJobID })
 	return id == r.first().JobID || id == r.name() || array != "" && id == array
 }
 
 // lastRuns leaves the last run of each job.
-func lastRuns(runs []jobRun) []jobRun {
+func lastRuns(runs []Run) []Run {
 	type job struct{ id, cluster string }
 	last := map[job]int{}
 	for i := range runs {
 		last[job{runs[i].first().JobID, runs[i].first().Cluster}] = i
 	}
-	var out []jobRun
+	var out []Run
 	for i := range runs {
 		if last[job{runs[i].first().JobID, runs[i].first().Cluster}] == i {
 			out = append(out, runs[i])
@@ -185,7 +188,7 @@ func neverUsed(d *rundir.DeviceUse) bool {
 }
 
 // cliques are the NVLink cliques of the job's nodes, as far as they are known.
-func (r *jobRun) cliques() (all []string) {
+func (r *Run) cliques() (all []string) {
 	for i := range r.nodes {
 		if u := r.nodes[i].use; u != nil {
 			all = append(all, u.Clique)
@@ -200,8 +203,8 @@ func distinct(names []string) []string {
 	return slices.Compact(names)
 }
 
-// jobTotals sum up a run's devices.
-type jobTotals struct {
+// Totals sum up a run's devices.
+type Totals struct {
 	Devices     int      `json:"devices"`
 	NeverUsed   int      `json:"neverUsed"`
 	Utilization *float64 `json:"utilization,omitempty"` // mean, 0 to 1
@@ -213,8 +216,8 @@ type jobTotals struct {
 	IdleSeconds float64  `json:"idleSeconds"`
 }
 
-func (r *jobRun) totals() jobTotals {
-	var t jobTotals
+func (r *Run) totals() Totals {
+	var t Totals
 	var utilization, sm rundir.Stat
 	weigh := func(sum *rundir.Stat, s *rundir.Stat) {
 		if s != nil {

@@ -1,10 +1,9 @@
-package main
+package report
 
 import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,25 +11,30 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+// View is how tables are shown.
+type View struct {
+	// Wide shows what does not fit into 80 columns.
+	Wide bool
+	Now  time.Time
+	Zone *time.Location
+}
 
-// printJob prints what a run is, a line for each of its devices, and what is to be
-// done about it.
-func printJob(w io.Writer, o *jobOptions, r *jobRun) {
-	printHead(w, o, r)
+// WriteTable writes what a run is, a line for each of its devices, and advice.
+func WriteTable(w io.Writer, v View, r *Run) {
+	printHead(w, v, r)
 	fmt.Fprintln(w)
-	printDevices(w, o, r)
-	for _, line := range advice(o, r) {
+	printDevices(w, v, r)
+	for _, line := range advice(r) {
 		fmt.Fprintln(w, line)
 	}
 }
 
 const momentLayout = "2006-01-02 15:04:05"
 
-func printHead(w io.Writer, o *jobOptions, r *jobRun) {
+func printHead(w io.Writer, v View, r *Run) {
 	name := r.says(func(rec *rundir.Record) string { return rec.JobName })
-	fmt.Fprintln(w, strings.TrimRight("Job       "+jobTitle(r)+"  "+printable(name), " "))
-	user := cmp.Or(printable(r.says(func(rec *rundir.Record) string { return rec.User })), "-")
+	fmt.Fprintln(w, strings.TrimRight("Job       "+jobTitle(r)+"  "+Printable(name), " "))
+	user := cmp.Or(Printable(r.says(func(rec *rundir.Record) string { return rec.User })), "-")
 	var more []string
 	for _, f := range []struct {
 		what string
@@ -41,7 +45,7 @@ func printHead(w io.Writer, o *jobOptions, r *jobRun) {
 		{"cluster", func(rec *rundir.Record) string { return rec.Cluster }},
 	} {
 		if v := r.says(f.says); v != "" {
-			more = append(more, f.what+" "+printable(v))
+			more = append(more, f.what+" "+Printable(v))
 		}
 	}
 	fmt.Fprintf(w, "User      %s\n", strings.Join(append([]string{user}, more...), ", "))
@@ -49,24 +53,24 @@ func printHead(w io.Writer, o *jobOptions, r *jobRun) {
 	if cliques := r.cliques(); len(cliques) > 0 {
 		fmt.Fprintf(w, "Cliques   %s\n", strings.Join(cliques, ", "))
 	}
-	fmt.Fprintf(w, "State     %s\n", stateOf(o, r))
+	fmt.Fprintf(w, "State     %s\n", stateOf(v, r))
 	if start := r.start(); !start.IsZero() {
-		fmt.Fprintf(w, "Elapsed   %s since %s\n", clock(r.elapsed(o.now())), start.In(o.zone).Format(momentLayout))
+		fmt.Fprintf(w, "Elapsed   %s since %s\n", clock(r.elapsed(v.Now)), start.In(v.Zone).Format(momentLayout))
 	}
 }
 
 // jobTitle is the job's name in its array and, where they differ, its own id.
-func jobTitle(r *jobRun) string {
+func jobTitle(r *Run) string {
 	if own := r.first().JobID; own != r.name() {
 		return fmt.Sprintf("%s (%s)", r.name(), own)
 	}
 	return r.name()
 }
 
-func nodesOf(r *jobRun) string {
+func nodesOf(r *Run) string {
 	var names []string
 	for i := range r.nodes {
-		names = append(names, cmp.Or(printable(r.nodes[i].record.Node), "this node"))
+		names = append(names, cmp.Or(Printable(r.nodes[i].record.Node), "this node"))
 	}
 	text := few(names)
 	if n := r.numNodes(); n > len(names) {
@@ -75,9 +79,9 @@ func nodesOf(r *jobRun) string {
 	return text
 }
 
-// printable takes out of text what Slurm was told by a user and would move a
-// terminal's cursor.
-func printable(s string) string {
+// Printable replaces control characters in text that a user may have chosen, because
+// they would move a terminal's cursor.
+func Printable(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f || c >= 0x80 && c < 0xa0 {
 			return '?'
@@ -86,16 +90,16 @@ func printable(s string) string {
 	}, s)
 }
 
-func stateOf(o *jobOptions, r *jobRun) string {
+func stateOf(v View, r *Run) string {
 	text := "running"
 	if end := r.ended(); !end.IsZero() {
-		text = "ended " + end.In(o.zone).Format(momentLayout)
+		text = "ended " + end.In(v.Zone).Format(momentLayout)
 	} else if slices.ContainsFunc(r.nodes, func(n nodeRun) bool { return n.ended != 0 }) {
 		text = "ending"
 	}
 	for i := range r.nodes {
 		if code := r.nodes[i].exit; code != "" {
-			return text + ", exit code " + printable(code)
+			return text + ", exit code " + Printable(code)
 		}
 	}
 	return text
@@ -116,13 +120,13 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // advice says what whoever ran the job can do better next time, and what is not
 // known.
-func advice(o *jobOptions, r *jobRun) []string {
+func advice(r *Run) []string {
 	var unused, unsampled []string
 	total := 0
 	for i := range r.nodes {
 		for _, d := range r.nodes[i].devices() {
 			total++
-			name := cmp.Or(printable(r.nodes[i].record.Node), "this node") + " GPU " + cmp.Or(d.ExporterID, d.UUID)
+			name := cmp.Or(Printable(r.nodes[i].record.Node), "this node") + " GPU " + cmp.Or(d.ExporterID, d.UUID)
 			switch {
 			case neverUsed(&d):
 				unused = append(unused, name)

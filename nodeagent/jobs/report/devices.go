@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"cmp"
@@ -16,11 +16,11 @@ type deviceColumn struct {
 	head  string
 	wide  bool
 	of    func(n *nodeRun, d *rundir.DeviceUse) string
-	total func(t *jobTotals) string // nil for none
+	total func(t *Totals) string // nil for none
 }
 
 // sampled is a column of what samples alone say.
-func sampled(head string, of func(d *rundir.DeviceUse) string, total func(t *jobTotals) string) deviceColumn {
+func sampled(head string, of func(d *rundir.DeviceUse) string, total func(t *Totals) string) deviceColumn {
 	return deviceColumn{head: head, total: total, of: func(_ *nodeRun, d *rundir.DeviceUse) string {
 		if d.Samples == 0 {
 			return "-"
@@ -33,30 +33,30 @@ func deviceColumns() []deviceColumn {
 	most := sampled("MAX", func(d *rundir.DeviceUse) string { return percent(largest(d.Utilization)) }, nil)
 	most.wide = true
 	return []deviceColumn{
-		{head: "NODE", of: func(n *nodeRun, _ *rundir.DeviceUse) string { return cmp.Or(printable(n.record.Node), "-") }, total: func(*jobTotals) string { return "total" }},
-		{head: "GPU", of: func(_ *nodeRun, d *rundir.DeviceUse) string { return cmp.Or(d.ExporterID, "-") }, total: func(t *jobTotals) string { return fmt.Sprint(t.Devices) }},
+		{head: "NODE", of: func(n *nodeRun, _ *rundir.DeviceUse) string { return cmp.Or(Printable(n.record.Node), "-") }, total: func(*Totals) string { return "total" }},
+		{head: "GPU", of: func(_ *nodeRun, d *rundir.DeviceUse) string { return cmp.Or(d.ExporterID, "-") }, total: func(t *Totals) string { return fmt.Sprint(t.Devices) }},
 		{head: "UUID", wide: true, of: func(_ *nodeRun, d *rundir.DeviceUse) string { return cmp.Or(d.UUID, "-") }},
 		{head: "PRODUCT", wide: true, of: func(_ *nodeRun, d *rundir.DeviceUse) string { return cmp.Or(d.Product, "-") }},
-		sampled("UTIL", func(d *rundir.DeviceUse) string { return percent(mean(d.Utilization)) }, func(t *jobTotals) string { return percent(t.Utilization) }),
+		sampled("UTIL", func(d *rundir.DeviceUse) string { return percent(mean(d.Utilization)) }, func(t *Totals) string { return percent(t.Utilization) }),
 		most,
-		sampled("SM", func(d *rundir.DeviceUse) string { return percent(mean(d.SMActivity)) }, func(t *jobTotals) string { return percent(t.SMActivity) }),
-		sampled("MEMORY", deviceMemory, func(t *jobTotals) string { return memoryText(t.Memory, t.MemoryTotal) }),
-		sampled("POWER", func(d *rundir.DeviceUse) string { return watts(mean(d.Power)) }, func(t *jobTotals) string { return watts(t.Power) }),
-		sampled("ENERGY", func(d *rundir.DeviceUse) string { return energyText(d.Energy) }, func(t *jobTotals) string { return energyText(t.Energy) }),
-		sampled("IDLE", deviceIdle, func(t *jobTotals) string { return clock(seconds(t.IdleSeconds)) }),
+		sampled("SM", func(d *rundir.DeviceUse) string { return percent(mean(d.SMActivity)) }, func(t *Totals) string { return percent(t.SMActivity) }),
+		sampled("MEMORY", deviceMemory, func(t *Totals) string { return memoryText(t.Memory, t.MemoryTotal) }),
+		sampled("POWER", func(d *rundir.DeviceUse) string { return watts(mean(d.Power)) }, func(t *Totals) string { return watts(t.Power) }),
+		sampled("ENERGY", func(d *rundir.DeviceUse) string { return energyText(d.Energy) }, func(t *Totals) string { return energyText(t.Energy) }),
+		sampled("IDLE", deviceIdle, func(t *Totals) string { return clock(seconds(t.IdleSeconds)) }),
 		{head: "SAMPLED", of: func(_ *nodeRun, d *rundir.DeviceUse) string { return deviceSampled(d) }},
 	}
 }
 
 // printDevices prints a line for each device of a run, and their totals.
-func printDevices(w io.Writer, o *jobOptions, r *jobRun) {
+func printDevices(w io.Writer, v View, r *Run) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	sum := r.totals()
 	columns := deviceColumns()
 	line := func(cell func(c *deviceColumn) string) {
 		var cells []string
 		for i := range columns {
-			if c := &columns[i]; !c.wide || o.output == jobWide {
+			if c := &columns[i]; !c.wide || v.Wide {
 				cells = append(cells, cell(c))
 			}
 		}

@@ -1,0 +1,82 @@
+package report
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Report is a run as JSON has it.
+type Report struct {
+	JobID       string         `json:"jobID"`
+	ArrayJobID  string         `json:"arrayJobID,omitempty"`
+	ArrayTaskID string         `json:"arrayTaskID,omitempty"`
+	JobName     string         `json:"jobName,omitempty"`
+	User        string         `json:"user,omitempty"`
+	Account     string         `json:"account,omitempty"`
+	Partition   string         `json:"partition,omitempty"`
+	Cluster     string         `json:"cluster,omitempty"`
+	Running     bool           `json:"running"`
+	Start       *time.Time     `json:"start,omitempty"`
+	End         *time.Time     `json:"end,omitempty"`
+	Elapsed     float64        `json:"elapsedSeconds"`
+	NumNodes    int            `json:"numNodes"`
+	Cliques     []string       `json:"cliques,omitempty"`
+	Nodes       []reportedNode `json:"nodes"`
+	Totals      Totals         `json:"totals"`
+}
+
+type reportedNode struct {
+	Node     string             `json:"node"`
+	Running  bool               `json:"running"`
+	ExitCode string             `json:"exitCode,omitempty"`
+	Devices  []rundir.DeviceUse `json:"devices"`
+}
+
+// WriteJSON writes runs as JSON.
+func WriteJSON(w io.Writer, runs []Run, now time.Time) error {
+	out := struct {
+		APIVersion string   `json:"apiVersion"`
+		Kind       string   `json:"kind"`
+		Runs       []Report `json:"runs"`
+	}{topology.APIVersion, "JobReports", []Report{}}
+	for i := range runs {
+		out.Runs = append(out.Runs, runs[i].report(now))
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(out)
+}
+
+func (r *Run) report(now time.Time) Report {
+	out := Report{JobID: r.first().JobID, Running: r.ended().IsZero(), Elapsed: r.elapsed(now).Seconds(), NumNodes: r.numNodes(), Totals: r.totals(),
+		ArrayJobID:  r.says(func(rec *rundir.Record) string { return rec.ArrayJobID }),
+		ArrayTaskID: r.says(func(rec *rundir.Record) string { return rec.ArrayTaskID }),
+		JobName:     r.says(func(rec *rundir.Record) string { return rec.JobName }),
+		User:        r.says(func(rec *rundir.Record) string { return rec.User }),
+		Account:     r.says(func(rec *rundir.Record) string { return rec.Account }),
+		Partition:   r.says(func(rec *rundir.Record) string { return rec.Partition }),
+		Cluster:     r.first().Cluster,
+	}
+	out.Cliques = r.cliques()
+	if start := r.start(); !start.IsZero() {
+		start = start.UTC()
+		out.Start = &start
+	}
+	if end := r.ended(); !end.IsZero() {
+		end = end.UTC()
+		out.End = &end
+	}
+	for i := range r.nodes {
+		n := &r.nodes[i]
+		devices := n.devices()
+		if devices == nil {
+			devices = []rundir.DeviceUse{}
+		}
+		out.Nodes = append(out.Nodes, reportedNode{n.record.Node, n.ended == 0, n.exit, devices})
+	}
+	return out
+}

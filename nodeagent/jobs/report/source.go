@@ -1,0 +1,113 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"syscall"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// Source says where jobs are found, and which of them are wanted.
+type Source struct {
+	// RunDir is this node's run directory. RunDirGiven says that the user named it, and
+	// so that it must be there.
+	RunDir      string
+	RunDirGiven bool
+	// SummaryDirs have summaries of ended jobs. If there are none, these are read: the
+	// run directory's own, and the one that the hook is told.
+	SummaryDirs []string
+	// Cluster and Start, if they are not empty, are those of the runs that are wanted.
+	// Start is in seconds since 1970.
+	Cluster, Start string
+	// Skip is told of each file that cannot be read and is passed over.
+	Skip func(error)
+}
+
+// Read reads what is known of all jobs; of summaries only those of some jobs, if any
+// are named.
+func (s Source) Read(jobs ...string) ([]Run, error) {
+	dirs := s.SummaryDirs
+	nodes, err := s.readRunDir()
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range s.SummaryDirs {
+		if err := checkDirectory(dir); err != nil {
+			return nil, fmt.Errorf("read summaries: %w; correct --summary-dir", err)
+		}
+	}
+	if len(dirs) == 0 {
+		dirs = []string{rundir.SummaryDir(s.RunDir)}
+		if c, err := rundir.ReadHookConfig(s.RunDir); err != nil {
+			s.Skip(err)
+		} else if c != nil && c.SummaryDir != "" {
+			dirs = append(dirs, c.SummaryDir)
+		}
+	} else if s.RunDirGiven {
+		dirs = append(dirs, rundir.SummaryDir(s.RunDir))
+	}
+	for _, dir := range dirs {
+		summaries, err := rundir.ReadSummaries(dir, jobs...)
+		s.skip(err)
+		for _, sum := range summaries {
+			nodes = append(nodes, nodeRun{sum.Record, sum.Use, sum.Ended, sum.ExitCode})
+		}
+	}
+	nodes = slices.DeleteFunc(nodes, func(n nodeRun) bool {
+		return s.Cluster != "" && n.record.Cluster != s.Cluster || s.Start != "" && n.record.StartTime != s.Start
+	})
+	return groupRuns(nodes), nil
+}
+
+// readRunDir reads the jobs that run here. The run directory may be missing on a
+// machine without GPUs, such as slurmctld's, if summaries are elsewhere.
+func (s Source) readRunDir() ([]nodeRun, error) {
+	if err := checkDirectory(s.RunDir); errors.Is(err, fs.ErrNotExist) && len(s.SummaryDirs) > 0 && !s.RunDirGiven {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read jobs: %w; does quoin agent run on this node? Give --run-dir, or --summary-dir if summaries are kept elsewhere", err)
+	}
+	records, failed := rundir.ReadRecords(s.RunDir)
+	for _, key := range slices.Sorted(maps.Keys(failed)) {
+		s.skip(failed[key])
+	}
+	var nodes []nodeRun
+	for _, key := range slices.Sorted(maps.Keys(records)) {
+		u, err := rundir.ReadUse(s.RunDir, key)
+		s.skip(err)
+		if r := records[key]; u != nil && (u.JobID != r.JobID || u.Run != r.Run) {
+			u = nil // of another run
+		}
+		nodes = append(nodes, nodeRun{record: records[key], use: u})
+	}
+	return nodes, nil
+}
+
+func (s Source) skip(err error) {
+	if err != nil {
+		s.Skip(err)
+	}
+}
+
+func checkDirectory(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() {
+		return &fs.PathError{Op: "read", Path: path, Err: syscall.ENOTDIR}
+	}
+	return err
+}
+
+// Of returns the runs of the job that id names: its last run, or all of them. id is a
+// job's id, an array's id, or an array's id and a task such as 4711_3.
+func Of(runs []Run, id string, all bool) []Run {
+	runs = slices.DeleteFunc(runs, func(r Run) bool { return !r.is(id) })
+	if all {
+		return runs
+	}
+	return lastRuns(runs)
+}
