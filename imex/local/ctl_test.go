@@ -294,7 +294,7 @@ func TestLocalPatience(t *testing.T) {
 		if got, want := m.read(), "235 0 / false"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if took := time.Since(begun); took > 3*time.Second {
+		if took := time.Since(begun); took > time.Minute {
 			t.Errorf("a reading waited for %s", took)
 		}
 	}

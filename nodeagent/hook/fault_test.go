@@ -76,7 +76,7 @@ func TestHangs(t *testing.T) {
 			var said heard
 			before := time.Now()
 			code := run(t.Context(), []string{verb, "--run-dir", p.run, "--mapping-dir", p.mapping, "--wait", "200ms"}, env, &said)
-			if took := time.Since(before); code != 0 || took < 200*time.Millisecond || took > 2*time.Second || !strings.Contains(said.String(), "job 7: not done in time after 2") {
+			if took := time.Since(before); code != 0 || took < 200*time.Millisecond || took > time.Minute || !strings.Contains(said.String(), "job 7: not done in time after ") {
 				t.Errorf("exit %d after %s, said %q", code, took, said.String())
 			}
 			if diff := cmp.Diff([]string{verb + " timeout"}, takeCalls(t, p.run)); diff != "" {
@@ -167,7 +167,7 @@ func TestStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	said, _ := io.ReadAll(stderr)
-	if err := cmd.Wait(); err != nil || time.Since(before) > 10*time.Second || !strings.Contains(string(said), "job 7: ") {
+	if err := cmd.Wait(); err != nil || time.Since(before) > time.Minute/2 || !strings.Contains(string(said), "job 7: ") {
 		t.Errorf("%v after %s, said %q", err, time.Since(before), said)
 	}
 	unlock()

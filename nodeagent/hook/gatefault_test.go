@@ -94,7 +94,7 @@ func TestGateFaults(t *testing.T) {
 			before := time.Now()
 			code := run(ctx, []string{"prolog", "--run-dir", p.run, "--mapping-dir", p.mapping}, env, &said)
 			took := time.Since(before)
-			if code != 0 || !labelled.Load() || took > 20*time.Second || !strings.Contains(said.String(), tt.said) {
+			if code != 0 || !labelled.Load() || took > time.Minute || !strings.Contains(said.String(), tt.said) {
 				t.Errorf("exit %d after %s, said %q", code, took, said.String())
 			}
 			p.logged(rundir.GateFault, took)
@@ -114,7 +114,7 @@ func TestGateStopped(t *testing.T) {
 	}
 	began := time.Now()
 	for !mappedIs(p, "7\n") {
-		if time.Sleep(time.Millisecond); time.Since(began) > 20*time.Second {
+		if time.Sleep(time.Millisecond); time.Since(began) > 3*time.Minute {
 			t.Fatal("no label")
 		}
 	}
@@ -124,7 +124,7 @@ func TestGateStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	said, _ := io.ReadAll(stderr)
-	if err := cmd.Wait(); err != nil || time.Since(before) > 10*time.Second || !strings.Contains(string(said), "gate: told to stop after") {
+	if err := cmd.Wait(); err != nil || time.Since(before) > time.Minute || !strings.Contains(string(said), "gate: told to stop after") {
 		t.Errorf("%v after %s, said %q", err, time.Since(before), said)
 	}
 	p.logged(rundir.GateSignal, time.Since(began))

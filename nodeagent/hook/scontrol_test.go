@@ -95,7 +95,7 @@ func TestAskTimeout(t *testing.T) {
 		}
 	}()
 	before := time.Now()
-	if _, err := j.ask(ctx, "7", ""); err == nil || time.Since(before) > 10*time.Second {
+	if _, err := j.ask(ctx, "7", ""); err == nil || time.Since(before) > time.Minute {
 		t.Errorf("%v after %s", err, time.Since(before))
 	}
 	text, err := os.ReadFile(pid)

@@ -60,7 +60,7 @@ func TestContainedBounded(t *testing.T) {
 	if !contained(path) {
 		t.Error("what is in the first part was not found")
 	}
-	if took := time.Since(before); took > 10*time.Second {
+	if took := time.Since(before); took > time.Minute {
 		t.Errorf("took %s", took)
 	}
 }

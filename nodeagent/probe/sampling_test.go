@@ -226,7 +226,7 @@ func TestDeafProbe(t *testing.T) {
 	}
 	begun := time.Now()
 	stop()
-	if took := time.Since(begun); took > 5*time.Second {
+	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("the supervisor took %s to end", took)
 	}
 }
