@@ -87,7 +87,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 		config.Subscribers = append(config.Subscribers, reports)
 		runs = append(runs, members.Run, nodeagent.NewGate(node, c.RunDir, members, reports, reg, log).Run)
 	} else {
-		hook.Gate = nil // nobody would open it
+		hook.Gate = nil // without Kubernetes nobody opens the gate
 	}
 	files.Hook = hook
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
@@ -96,8 +96,8 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	})...)
 }
 
-// openStore returns where reports go, and what sees the node's membership in the
-// IMEX domain, nil if nodes join none.
+// openStore returns the store of the report, and the observer of this node in the
+// IMEX domain. The observer is nil if nodes join no domain.
 func openStore(conf *config.Config, node string, log *slog.Logger) (nodeagent.Store, *computedomain.Node, error) {
 	if conf.Agent.Store != "" {
 		return nodeagent.NewDirStore(conf.Agent.Store, node), nil, nil

@@ -11,7 +11,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// idSources returns who is asked for DCGM's ids of the GPUs, in this order.
+// idSources returns the sources of DCGM's ids of the GPUs. The first one is asked
+// first.
 func idSources(c *config.DCGM, log *slog.Logger) ([]nodeagent.IDSource, error) {
 	var out []nodeagent.IDSource
 	if c.DCGMHostEngine != "" {
@@ -27,7 +28,7 @@ func idSources(c *config.DCGM, log *slog.Logger) ([]nodeagent.IDSource, error) {
 	return out, nil
 }
 
-// gresDevices returns in which order slurmd has a node's devices.
+// gresDevices returns the function that puts a node's devices into slurmd's order.
 func gresDevices(g *config.Gres) func(n *topology.Node) []topology.GRESDevice {
 	o := slurmconf.GresOptions{Naming: slurmconf.GresNaming(g.GresNaming), Types: g.GresTypes}
 	return func(n *topology.Node) []topology.GRESDevice {

@@ -9,8 +9,8 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// hookConfig returns what the hook is told. A value that is the hook's own default is
-// left out.
+// hookConfig returns the hook's configuration. It leaves out values that are the hook's
+// own defaults.
 func hookConfig(o *config.Jobs) rundir.HookConfig {
 	c := rundir.HookConfig{SummaryDir: o.HookSummaryDir}
 	if o.HookGate != config.GateOff {
@@ -28,7 +28,7 @@ func hookConfig(o *config.Jobs) rundir.HookConfig {
 	return c
 }
 
-// jobsConfig says where the registry of the node's jobs finds what.
+// jobsConfig returns the configuration of the registry of the node's jobs.
 func jobsConfig(a *config.Agent) jobs.Config {
 	c := jobs.Config{
 		RunDir: a.RunDir, MappingDir: a.MappingDir, SummaryDir: a.HookSummaryDir,

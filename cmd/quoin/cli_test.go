@@ -53,7 +53,7 @@ func TestRenderFromLabels(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
 	code, _, errs = quoin(t, twoByTwo, "render", "--nodes", "-", "--output", dir, "--format", "conf")
-	if code != 0 || !strings.Contains(errs, filepath.Join(dir, "topology.yaml")+" is from before") {
+	if code != 0 || !strings.Contains(errs, filepath.Join(dir, "topology.yaml")+" is an older file that was not written now") {
 		t.Errorf("exit %d, the other format's file is not named:\n%s", code, errs)
 	}
 }
@@ -233,7 +233,7 @@ func TestBadInput(t *testing.T) {
 		{"agent with scontrol by the PATH", "", []string{"agent", "--set", "agent.hookJobInfo=scontrol"}, `--set: agent.hookJobInfo: "scontrol": want the absolute path of scontrol`},
 		{"agent with both stores", "", []string{"agent", "--store", "x", "--kubeconfig", "y"}, `--kubeconfig "y": want none beside store`},
 		{"probe of an unknown machine", "", []string{"probe", "--once", "--simulate", "gb200-nvl72x4", "--node", "x"}, `no machine "x"`},
-		{"publisher without a cluster", "", []string{"publisher"}, "outside a pod give --kubeconfig"},
+		{"publisher without a cluster", "", []string{"publisher"}, "outside a Pod give --kubeconfig"},
 		{"setting without a value", "", []string{"publisher", "--set", "publisher.listen"}, `invalid argument "publisher.listen" for "--set" flag: want key=value, such as publisher.listen=:9836; see quoin publisher --help`},
 		{"setting of an unknown key", "", []string{"publisher", "--set", "publisher.lisen=x"}, `--set publisher.lisen=x: publisher: unknown key "lisen": want`},
 		{"setting of an unknown section", "", []string{"config", "--set", "agnt.listen=x"}, `--set agnt.listen=x: unknown key "agnt": want agent, imex, publications, publisher`},

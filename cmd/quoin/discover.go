@@ -24,13 +24,13 @@ func newDiscoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "discover",
 		Short: "Show this machine: its GPUs, NVLink fabric and place",
-		Long: `discover reads the machine by NVML, once, and shows what an agent would report.
+		Long: `discover reads the machine once by NVML, and shows what an agent would report.
 
-GRES is the index that Slurm gives a GPU or MIG instance, as "scontrol show job
--d" prints it (IDX); NVML is the driver's index.
-A dash is a fact that the machine does not have, or one that could not be read:
-then a line "problem:" says why. Exit status 0 with problems too, 2 when nothing
-could be read.`,
+GRES is the index that Slurm gives a GPU or MIG instance: "scontrol show job -d"
+prints it as IDX. NVML is the driver's index. A dash is a fact that the machine does
+not have, or that could not be read. A line "problem:" then says why.
+
+Exit status: 0, also with problems; 2 if nothing could be read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "table" && output != "json" && output != "yaml" {
@@ -62,7 +62,7 @@ could be read.`,
 	s.machineFlags(cmd, &node)
 	s.libraryFlag(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
-	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "time that NVML has to answer")
+	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "longest `time` that NVML may take to answer")
 	return cmd
 }
 
@@ -181,7 +181,7 @@ func printGPUs(w io.Writer, n *topology.Node) {
 	_ = t.Flush() // into memory or a terminal
 }
 
-// memoryOf is such as "80 GiB".
+// memoryOf returns a text such as "80 GiB".
 func memoryOf(g *topology.GPU) string {
 	if g.MemoryMiB == 0 {
 		return "-"
@@ -189,7 +189,7 @@ func memoryOf(g *topology.GPU) string {
 	return fmt.Sprintf("%.0f GiB", float64(g.MemoryMiB)/1024)
 }
 
-// deviceOf is the GPU's device file, by which the lists name it.
+// deviceOf returns the GPU's device file. The lists name the GPU by it.
 func deviceOf(g *topology.GPU) string {
 	if g.Minor == nil {
 		return "-"
@@ -197,7 +197,7 @@ func deviceOf(g *topology.GPU) string {
 	return fmt.Sprintf("/dev/nvidia%d", *g.Minor)
 }
 
-// imexOf is such as "major 235, 2048 channels, daemon READY, domain UP".
+// imexOf returns a text such as "major 235, 2048 channels, daemon READY, domain UP".
 func imexOf(facts *topology.IMEX) string {
 	if facts.ChannelMajor == nil {
 		return "none: the driver has no IMEX channels"

@@ -28,8 +28,8 @@ func printMIG(w io.Writer, n *topology.Node) {
 	_ = t.Flush() // into memory or a terminal
 }
 
-// printLinks prints how each GPU reaches others: its NVLinks, and what PCIe has
-// in common with its peers.
+// printLinks prints how each GPU reaches others: its NVLinks, and the PCIe ancestor that
+// it shares with each peer.
 func printLinks(w io.Writer, n *topology.Node) {
 	if !slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return len(g.NVLinks)+len(g.Peers) > 0 }) {
 		return
@@ -56,7 +56,7 @@ func printLinks(w io.Writer, n *topology.Node) {
 	_ = t.Flush() // into memory or a terminal
 }
 
-// tally gathers members under names, in the order in which they come.
+// tally gathers members under names, and keeps the order in which names come.
 type tally struct {
 	names   []string
 	members map[string][]string
@@ -72,7 +72,7 @@ func (t *tally) add(name, member string) {
 	t.members[name] = append(t.members[name], member)
 }
 
-// counts is such as "18 switch".
+// counts returns a text such as "18 switch".
 func (t *tally) counts() string {
 	var parts []string
 	for _, name := range t.names {
@@ -81,7 +81,7 @@ func (t *tally) counts() string {
 	return cmp.Or(strings.Join(parts, ", "), "-")
 }
 
-// lists is such as "hostbridge: nvidia1 nvidia2, system: nvidia3".
+// lists returns a text such as "hostbridge: nvidia1 nvidia2, system: nvidia3".
 func (t *tally) lists() string {
 	var parts []string
 	for _, name := range t.names {

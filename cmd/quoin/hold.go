@@ -4,8 +4,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newHoldCommand returns the whole program of the DaemonSet quoin-imex: its pod's
-// claim keeps the node's IMEX daemon, and the program does nothing.
+// newHoldCommand returns the program of the DaemonSet quoin-imex. The claim of its pod
+// keeps the node's IMEX daemon running, so the program does nothing.
 func newHoldCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "hold",

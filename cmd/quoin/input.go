@@ -17,7 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// renderOptions are the flags of commands that make files from facts once.
+// renderOptions are the flags of one-shot commands that make files.
 type renderOptions struct {
 	settings
 	publication string
@@ -31,7 +31,7 @@ type renderOptions struct {
 func (o *renderOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,pods,resourceslices -A, - for standard input")
-	f.StringVar(&o.previous, "previous", "", "topology `file` in use, whose names, order and base block size stay")
+	f.StringVar(&o.previous, "previous", "", "topology `file` in use; its names, order and base block size stay")
 	f.StringVar(&o.publication, "publication", "", "`name` of the publication in the configuration; needed if there are several")
 	o.settings.addFlags(cmd)
 	o.fileFlags(cmd)

@@ -19,14 +19,13 @@ func main() {
 	os.Exit(code)
 }
 
-// exitError carries the exit status of a command that has said already what is
-// to be said.
+// exitError is the exit status of a command that has printed its result already.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 // run executes one command line and returns the exit status: 0 fine, 1 a
-// difference that was asked for, 2 trouble.
+// difference or something that is not there, 2 trouble.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRootCommand() //nolint:contextcheck // cobra hands ctx on
 	root.SetArgs(args)

@@ -15,10 +15,10 @@ func newMapCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "map (--nodes FILE|- | REPORT.json|DIR...)",
 		Short: "Draw a cluster in the terminal: blocks, switches, and how its nodes are",
-		Long: `map draws what render would write of the same input: a row for each block with a
-cell for each node, the switch tree, the nodes that have no place and why, and what
-is wrong. It always draws both blocks and switches, even if the topology or format of
-the publication lets render write only one of them.`,
+		Long: `map draws what render would write: a row for each block with a cell for each node,
+and the switch tree. It lists the nodes that have no place with the reason, and what
+is wrong. It always draws blocks and switches, even if the publication lets render
+write only one of them.`,
 		Example: `  kubectl get nodes -o json | quoin map --nodes -
   quoin map /shared/quoin/reports/*.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -47,8 +47,7 @@ func probeCommand(m *config.Machine, node string, args ...string) ([]string, err
 	return slices.Concat([]string{self, "probe"}, args, probeArgs(m, node)), nil
 }
 
-// nodeName returns the name by which this node is known: the given one, else the
-// host's.
+// nodeName returns the name of this node: the given one, else the name of the host.
 func nodeName(given string, m *config.Machine) (string, error) {
 	if given != "" {
 		return given, checkNodeName(given)
@@ -81,13 +80,13 @@ func newProbeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "probe",
 		Short: "Stream reports of this machine as JSON lines; quoin agent runs it as its child",
-		Long: `probe reads the machine by NVML and prints one report a line: one at the start
-and one whenever a fact changed. An empty line says that nothing changed since
-the last. It ends when its standard input is closed.
+		Long: `probe reads the machine by NVML and prints one report a line: one at the start, and
+one when a fact has changed. An empty line says that nothing has changed. probe ends
+when its standard input is closed.
 
-On its standard input it can be told to print how devices are used, too: a line
-"sample 10s UUID,UUID,..." begins with that, in place of what it was told
-before, and "sample off" ends it. A sample is a line of its own and no report.`,
+A line "sample 10s UUID,UUID,..." on standard input makes probe print samples of these
+devices, too. It replaces an earlier such line. "sample off" ends the samples. A sample
+is a line of its own.`,
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -17,7 +17,7 @@ func newPublisherCommand() *cobra.Command {
 	var s settings
 	cmd := &cobra.Command{
 		Use:   "publisher",
-		Short: "Keep the Slurm files of the cluster as its nodes are; one of several leads",
+		Short: "Publish the Slurm files of the cluster, and keep them true; of several publishers one leads",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			conf, err := s.load()
@@ -79,7 +79,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 		})...)
 }
 
-// kubeParts are what a publisher has of Kubernetes.
+// kubeParts are the parts of a publisher that talk to Kubernetes.
 type kubeParts struct {
 	client  kubernetes.Interface
 	store   *publisher.KubeStore

@@ -19,14 +19,14 @@ func newRenderCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render (--nodes FILE|- | REPORT.json|DIR...)",
 		Short: "Show the Slurm files of a cluster, from its node labels or reports, with nothing installed",
-		Long: `render prints topology.conf or topology.yaml, and gres.conf, made from the
-labels of a cluster's nodes or from reports of quoin agent. It lists nodes that are
-in no block or switch on stderr, with the reason.
+		Long: `render makes topology.conf or topology.yaml, and gres.conf. It makes them from the
+labels of a cluster's nodes, or from reports of quoin agent. On stderr it lists nodes
+that are in no block or switch, with the reason.
 
-With --skeleton the topology file has every block, and of a tree the roots, but no
-node. Such a file is for nodes that register dynamically: they name their place by
-themselves, or Slinky does. Slurm makes the switches below a root when a node names
-them.`,
+With --skeleton the topology file has every block and the roots of a tree, but no
+node. Such a file is for nodes that register dynamically: the node names its place
+when it registers, or Slinky does. Slurm makes the switches below a root when a node
+names them.`,
 		Example: `  kubectl get nodes -o json | quoin render --nodes -
   quoin render --format conf --slurm-version 24.11 --output DIR REPORT.json...
   quoin render --config quoin.yaml --set publications.baseBlockSize=18 --nodes nodes.json`,
@@ -71,7 +71,7 @@ func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports
 			continue
 		}
 		if path := filepath.Join(o.output, name); exists(path) {
-			fmt.Fprintf(stderr, "warning: %s is from before and was not written now; remove it if Slurm would read it (topology.yaml goes before topology.conf)\n", path)
+			fmt.Fprintf(stderr, "warning: %s is an older file that was not written now; remove it if Slurm would read it (topology.yaml goes before topology.conf)\n", path)
 		}
 	}
 	return nil
@@ -82,7 +82,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// makeOnce reads nodes and reports and makes the files from them.
+// makeOnce makes the files from nodes and reports.
 func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.Made, error) {
 	in, err := o.read(stdin, reports)
 	if err != nil {
@@ -104,8 +104,8 @@ func fileNames(files map[string]string) []string {
 	return names
 }
 
-// printFiles prints each file under a comment with its name, so that one file
-// alone can be piped on as it is.
+// printFiles prints each file under a comment with its name. Slurm can read the output as
+// it is if there is one file only.
 func printFiles(w io.Writer, files map[string]string) error {
 	for i, name := range fileNames(files) {
 		sep := ""

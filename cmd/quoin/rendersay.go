@@ -22,11 +22,11 @@ func sayLeftOut(w io.Writer, made *publisher.Made) {
 	}
 }
 
-// joinProblems makes one of the problems that many nodes have alike, at the place of
-// the first: a site of thousands is told once.
+// joinProblems makes one problem of those that many nodes have alike, because a site may
+// have thousands of nodes. The joined problem is at the place of the first.
 func joinProblems(problems []topology.Problem) []topology.Problem {
 	var out []topology.Problem
-	at := map[topology.Problem]int{} // in out, of what nodes have alike
+	at := map[topology.Problem]int{} // index in out of a problem that nodes have alike
 	nodes := map[int][]string{}
 	for _, p := range problems {
 		alike := topology.Problem{Reason: p.Reason, Message: p.Message}

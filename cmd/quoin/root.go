@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newRootCommand returns the command tree. Each command has a file of its own.
+// newRootCommand returns the command tree. Each command has its own file.
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "quoin",
@@ -21,10 +21,10 @@ Exit status: 0 fine; 1 a difference, or something that is not there; 2 trouble.`
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddGroup(&cobra.Group{ID: "look", Title: "Look at a cluster, a machine or a job:"}, &cobra.Group{ID: "run", Title: "Run on the cluster:"})
+	root.AddGroup(&cobra.Group{ID: "look", Title: "Commands that look at a cluster, a machine or a job:"}, &cobra.Group{ID: "run", Title: "Commands that run on the cluster:"})
 	inGroup(root, "look", newDemoCommand(), newRenderCommand(), newMapCommand(), newCheckCommand(), newDiscoverCommand(), newJobCommand(), newConfigCommand())
 	inGroup(root, "run", newAgentCommand(), newPublisherCommand())
-	// These are run by quoin agent and by manifests, not by people.
+	// quoin agent and the manifests run these, not people.
 	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand())
 	hint := func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
@@ -41,8 +41,7 @@ func inGroup(root *cobra.Command, id string, commands ...*cobra.Command) {
 	root.AddCommand(commands...)
 }
 
-// hintArgs has all commands below parent add the hint to what is wrong with their
-// arguments.
+// hintArgs adds the hint to the errors of the arguments of all commands below parent.
 func hintArgs(parent *cobra.Command, hint func(*cobra.Command, error) error) {
 	for _, cmd := range parent.Commands() {
 		if check := cmd.Args; check != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 )
 
-// newLogger returns the logger of a command that runs on.
+// newLogger returns the logger of agent or publisher.
 func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
@@ -32,12 +32,12 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// kubeConfig returns how to reach the API server: by the file, or as a pod.
+// kubeConfig returns how to reach the API server: by the file, or as a Pod.
 func kubeConfig(path string) (*rest.Config, error) {
 	if path == "" {
 		c, err := rest.InClusterConfig()
 		if err != nil {
-			return nil, fmt.Errorf("find the API server: %w; outside a pod give --kubeconfig FILE, or --store DIR to work without Kubernetes", err)
+			return nil, fmt.Errorf("find the API server: %w; outside a Pod give --kubeconfig FILE, or --store DIR to work without Kubernetes", err)
 		}
 		return c, nil
 	}
@@ -48,7 +48,7 @@ func kubeConfig(path string) (*rest.Config, error) {
 	return c, nil
 }
 
-// newRegistry returns a registry with Go's and the process's own series.
+// newRegistry returns a registry with the series of Go and of the process.
 func newRegistry() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -84,7 +84,7 @@ func serve(ctx context.Context, addr string, metrics http.Handler, ready func(co
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		<-ctx.Done()
-		_ = server.Close() // scrapes have nothing to finish
+		_ = server.Close() // a scrape may end half-way
 	}()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
@@ -92,8 +92,8 @@ func serve(ctx context.Context, addr string, metrics http.Handler, ready func(co
 	return nil
 }
 
-// together runs all functions until the first returns, ends the others and
-// returns the first error.
+// together runs all functions until the first returns, ends the others, and returns the
+// first error.
 func together(ctx context.Context, run ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

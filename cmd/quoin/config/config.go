@@ -31,15 +31,15 @@ type Config struct {
 	Publications []publisher.Publication `yaml:"publications"`
 }
 
-// Default returns the values of the keys that the file leaves out. Load fills in
-// those of imex and of each publication.
+// Default returns the defaults of agent and publisher. Load fills in the defaults of imex
+// and of each publication.
 func Default() *Config {
 	return &Config{Agent: defaultAgent(), Publisher: defaultPublisher()}
 }
 
-// Load reads the file at path and then the settings of the command line, of which
-// the last one wins. An empty path reads no file. The values go over those of
-// defaults.
+// Load reads the file at path, and then the settings of the command line. The last
+// setting of a key wins. An empty path reads no file. Keys that are set nowhere keep the
+// value in defaults.
 func Load(defaults *Config, path string, settings []Setting) (*Config, error) {
 	var data []byte
 	if path != "" {

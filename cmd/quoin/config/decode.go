@@ -111,8 +111,8 @@ func wantedOf(t reflect.Type) string {
 	return "text"
 }
 
-// fieldsOf yields the fields of a section with their keys, those of inlined structs
-// too.
+// fieldsOf yields the fields of a section with their keys. Fields of inlined structs are
+// fields of the section.
 func fieldsOf(t reflect.Type) iter.Seq2[string, reflect.StructField] {
 	return func(yield func(string, reflect.StructField) bool) {
 		for _, f := range reflect.VisibleFields(t) {

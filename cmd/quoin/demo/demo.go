@@ -78,9 +78,9 @@ type demonstration struct {
 	cluster *simulated.Cluster
 	store   *publisher.DirStore
 	pub     *publisher.Publication
-	// written is what lies in the store for each machine.
+	// written is the content of the store for each machine.
 	written map[string]written
-	// silent are the machines that are there and say nothing.
+	// silent are the machines that exist and do not report.
 	silent []string
 }
 
@@ -120,7 +120,7 @@ func Run(ctx context.Context, w io.Writer, o *Options) error {
 	return err
 }
 
-// show plays what the options ask for.
+// show prints what the options ask for.
 func (d *demonstration) show(ctx context.Context, site string, o *Options) error {
 	if err := d.refuseStrangers(); err != nil {
 		return err
@@ -145,8 +145,7 @@ func (d *demonstration) show(ctx context.Context, site string, o *Options) error
 	return nil
 }
 
-// refuseStrangers ends the demo in a store that has reports of machines that
-// the site does not have.
+// refuseStrangers refuses a store with the report of a machine that is not in the site.
 func (d *demonstration) refuseStrangers() error {
 	reports, err := filepath.Glob(filepath.Join(d.dir, "reports", "*.json"))
 	if err != nil {
@@ -175,8 +174,8 @@ func (d *demonstration) round(ctx context.Context, brief bool) (*publisher.Made,
 	return made, picture.Terminal(d.Writer, made.Plan, facts, picture.Options{Color: d.Color, Width: min(d.Width, 100), BlocksOnly: brief})
 }
 
-// markSilent lets the map show the silent machines as nodes that only stay. The
-// store has their last reports and cannot tell, for a report has no time.
+// markSilent lets the map show the silent machines as such. The store cannot tell,
+// because it has their last reports, and a report has no time.
 func (d *demonstration) markSilent(facts []topology.Facts) {
 	for i := range facts {
 		if slices.Contains(d.silent, facts[i].Name) {
@@ -185,12 +184,11 @@ func (d *demonstration) markSilent(facts []topology.Facts) {
 	}
 }
 
-// written is what the store holds of one machine, nil where it holds nothing.
+// written is the content of the store for one machine; nil if it holds nothing.
 type written struct{ labels, report []byte }
 
-// report writes what agents and kubelets of the machines would have written,
-// where it changed. A machine that says nothing leaves its last report, as a
-// silent agent does.
+// report writes what agents and kubelets of the machines would have written, if that
+// changed. The last report of a silent machine stays.
 func (d *demonstration) report(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(d.dir, "nodes"), 0o755); err != nil {
 		return fmt.Errorf("make store: %w", err)
@@ -203,20 +201,20 @@ func (d *demonstration) report(ctx context.Context) error {
 		if m.Exists && m.Report == nil {
 			d.silent = append(d.silent, m.Name)
 		}
-		was := d.written[m.Name]
-		is, err := contentOf(&m, was)
+		old := d.written[m.Name]
+		content, err := contentOf(&m, old)
 		if err != nil {
 			return err
 		}
 		node := filepath.Join(d.dir, "nodes", m.Name+".json")
-		if err := putChanged(was.labels, is.labels, node, func() error { return os.WriteFile(node, is.labels, 0o644) }); err != nil {
+		if err := putChanged(old.labels, content.labels, node, func() error { return os.WriteFile(node, content.labels, 0o644) }); err != nil {
 			return err
 		}
 		report := filepath.Join(d.dir, "reports", m.Name+".json")
-		if err := putChanged(was.report, is.report, report, func() error { return nodeagent.NewDirStore(d.dir, m.Name).Put(ctx, is.report) }); err != nil {
+		if err := putChanged(old.report, content.report, report, func() error { return nodeagent.NewDirStore(d.dir, m.Name).Put(ctx, content.report) }); err != nil {
 			return err
 		}
-		d.written[m.Name] = is
+		d.written[m.Name] = content
 	}
 	return nil
 }

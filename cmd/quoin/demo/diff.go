@@ -5,43 +5,43 @@ import (
 	"strings"
 )
 
-// change is one line that a file has lost or won.
+// change is one line that a file lost or got.
 type change struct {
 	added bool
 	fileLine
 }
 
-// fileLine is a line without its indentation, and the line that it belongs to by
-// its indentation. Two are the same only where both are.
+// fileLine is a line without its indentation, and the line above that it belongs to by
+// its indentation.
 type fileLine struct{ text, under string }
 
-// maxCompared bounds the lines before times the lines after that are compared.
+// maxCompared bounds the number of old lines times the number of new lines.
 const maxCompared = 1 << 24
 
-// changesOf compares two files line by line: the fewest lines that turn one into
-// the other, in the order of the file.
+// changesOf compares two files line by line. It returns the fewest changes that turn one
+// into the other, in the order of the file.
 func changesOf(before, after string) []change {
-	was, is := linesOf(before), linesOf(after)
-	for len(was) > 0 && len(is) > 0 && was[0] == is[0] {
-		was, is = was[1:], is[1:]
+	old, now := linesOf(before), linesOf(after)
+	for len(old) > 0 && len(now) > 0 && old[0] == now[0] {
+		old, now = old[1:], now[1:]
 	}
-	for len(was) > 0 && len(is) > 0 && was[len(was)-1] == is[len(is)-1] {
-		was, is = was[:len(was)-1], is[:len(is)-1]
+	for len(old) > 0 && len(now) > 0 && old[len(old)-1] == now[len(now)-1] {
+		old, now = old[:len(old)-1], now[:len(now)-1]
 	}
-	if len(was)*len(is) > maxCompared {
-		return []change{{true, fileLine{fmt.Sprintf("%d lines in place of %d", len(is), len(was)), ""}}}
+	if len(old)*len(now) > maxCompared {
+		return []change{{true, fileLine{fmt.Sprintf("%d lines in place of %d", len(now), len(old)), ""}}}
 	}
-	same := commonLines(was, is)
+	same := commonLines(old, now)
 	var out []change
-	for i, k := 0, 0; i < len(was) || k < len(is); {
+	for i, k := 0, 0; i < len(old) || k < len(now); {
 		switch {
-		case i < len(was) && k < len(is) && was[i] == is[k]:
+		case i < len(old) && k < len(now) && old[i] == now[k]:
 			i, k = i+1, k+1
-		case i < len(was) && (k == len(is) || same[i+1][k] >= same[i][k+1]):
-			out = append(out, change{false, was[i]})
+		case i < len(old) && (k == len(now) || same[i+1][k] >= same[i][k+1]):
+			out = append(out, change{false, old[i]})
 			i++
 		default:
-			out = append(out, change{true, is[k]})
+			out = append(out, change{true, now[k]})
 			k++
 		}
 	}
@@ -54,7 +54,7 @@ func linesOf(text string) []fileLine {
 		indent int
 		text   string
 	}
-	var above []level // the lines that the next one may belong to
+	var above []level // lines that the next one may belong to
 	var out []fileLine
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
@@ -73,8 +73,8 @@ func linesOf(text string) []fileLine {
 	return out
 }
 
-// commonLines gives for every pair of ends of a and b how many lines they have
-// in common, in order.
+// commonLines returns, for every pair of ends of a and b, how many lines they have in
+// common, in order.
 func commonLines(a, b []fileLine) [][]int {
 	same := make([][]int, len(a)+1)
 	for i := range same {

@@ -15,7 +15,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// files prints the rendered files, long ones in part.
+// files prints the rendered files. Of a long one it prints the first part.
 func (d *demonstration) files(files map[string]string) {
 	const most, part = 34, 14
 	for _, name := range fileNames(files) {
@@ -67,8 +67,8 @@ func fileNames(files map[string]string) []string {
 	return names
 }
 
-// contentOf is what the store should hold of a machine that it held was of.
-func contentOf(m *simulated.Machine, was written) (written, error) {
+// contentOf returns what the store should hold for a machine. old is what it holds.
+func contentOf(m *simulated.Machine, old written) (written, error) {
 	if !m.Exists {
 		return written{}, nil
 	}
@@ -77,21 +77,20 @@ func contentOf(m *simulated.Machine, was written) (written, error) {
 		return written{}, fmt.Errorf("write labels: %w", err)
 	}
 	if m.Report == nil {
-		return written{labels, was.report}, nil
+		return written{labels, old.report}, nil
 	}
 	report, err := topology.EncodeReport(m.Report)
 	return written{labels, report}, err
 }
 
-// putChanged calls put where is differs from was, and removes path where
-// nothing is left.
-func putChanged(was, is []byte, path string, put func() error) error {
+// putChanged calls put if the content changed, and removes path if there is none now.
+func putChanged(old, content []byte, path string, put func() error) error {
 	switch {
-	case is == nil:
+	case content == nil:
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove from store: %w", err)
 		}
-	case !bytes.Equal(was, is):
+	case !bytes.Equal(old, content):
 		if err := put(); err != nil {
 			return fmt.Errorf("write to store: %w", err)
 		}

@@ -39,7 +39,7 @@ func (d *demonstration) watch(ctx context.Context, pause time.Duration) error {
 		}
 		d.Printf("\n")
 		if len(d.silent) > 0 {
-			d.Printf("  silent: %s, whose last reports stand\n", d.Cut(hostlist.Compress(d.silent), 40))
+			d.Printf("  silent: %s, whose last reports stay\n", d.Cut(hostlist.Compress(d.silent), 40))
 		}
 		if made.Refused != "" {
 			d.Printf("%s: %s; the last good files stay\n", d.Red("held"), made.Message)
@@ -52,8 +52,8 @@ func (d *demonstration) watch(ctx context.Context, pause time.Duration) error {
 	return nil
 }
 
-// changes shows the lines that a step changed, each with what it is below of,
-// and counts the files in moments.
+// changes prints the lines that a step changed, each with the line that it belongs to.
+// It counts the changed files in moments.
 func (d *demonstration) changes(before, after map[string]string, moments map[string]int) {
 	names := maps.Clone(before)
 	maps.Copy(names, after)
@@ -86,7 +86,7 @@ func (d *demonstration) changes(before, after map[string]string, moments map[str
 	}
 }
 
-// dayEnds says what the day has changed.
+// dayEnds prints a summary of the day.
 func (d *demonstration) dayEnds(days []*placement.Plan, moments map[string]int) {
 	d.Printf("\n%s  %d moments", d.Bold("The day is over"), len(d.cluster.Steps))
 	for _, name := range slices.Sorted(maps.Keys(moments)) {
@@ -104,8 +104,7 @@ func (d *demonstration) dayEnds(days []*placement.Plan, moments map[string]int) 
 	d.place()
 }
 
-// movedBlocks lists the blocks that were once in a plan and later are in
-// another order, or gone.
+// movedBlocks lists the blocks that lost their place among the others, or went.
 func movedBlocks(days []*placement.Plan) []string {
 	var moved []string
 	for i := range len(days) - 1 {

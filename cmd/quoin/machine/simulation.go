@@ -12,14 +12,14 @@ import (
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// simulation reads a simulated machine, the file again when it has changed.
+// simulation is a simulated machine. It reads its file again when the file has changed.
 type simulation struct {
 	file, node string
 	modified   time.Time
 	cluster    *simulated.Cluster
 	wanted     []string
-	// energy is what devices have taken since they were first looked at, by UUID,
-	// as of when.
+	// energy is the energy that devices have used since the first sample, in joules, by
+	// UUID. asOf is the time of the last sample.
 	energy map[string]float64
 	asOf   time.Time
 }
@@ -33,7 +33,7 @@ func (s *simulation) Read() (*topology.Node, error) {
 		return nil, fmt.Errorf("%s: %w", s.file, err)
 	}
 	if m.Report == nil {
-		return nil, fmt.Errorf("%s: machine %s says nothing, as the file wants it", s.file, s.node)
+		return nil, fmt.Errorf("%s: machine %s is silent in this file", s.file, s.node)
 	}
 	n := *m.Report
 	n.Domain = topology.NVLinkDomain{} // one reading confirms nothing
@@ -58,7 +58,8 @@ func CheckSimulated(c *config.Machine, node string) error {
 	return nil
 }
 
-// Sample is empty while the file cannot be read, which the next reading says.
+// Sample returns no device while the file cannot be read. The next reading reports the
+// error.
 func (s *simulation) Sample() topology.Sample {
 	if err := s.load(); err != nil {
 		return topology.Sample{}
