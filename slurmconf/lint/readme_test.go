@@ -1,0 +1,54 @@
+package lint
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestReadmeNamesEveryRule holds the index of reason words to the code.
+func TestReadmeNamesEveryRule(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, index, _ := strings.Cut(string(readme), "### Reason words")
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := regexp.MustCompile(`(?:rule\w* *(?:, advice)? *:?= |(?:fatal|warn|report|once|drains|at)\((?:[^,"]*, ?)+)"([A-Z][A-Za-z]+)"|rule, message :?= "(\w+)"`)
+	var words []string
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		for _, m := range rule.FindAllStringSubmatch(string(text), -1) {
+			words = append(words, m[1]+m[2])
+		}
+	}
+	slices.Sort(words)
+	words = slices.Compact(words)
+	if len(words) < 55 {
+		t.Errorf("only %d reason words were found in the code: %v", len(words), words)
+	}
+	for _, w := range words {
+		if !strings.Contains(index, "`"+w+"`") {
+			t.Errorf("README.md has no row for %s", w)
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)`(?:, `(\\w+)`)? \\|").FindAllStringSubmatch(index, -1) {
+		for _, w := range m[1:] {
+			if w != "" && !slices.Contains(words, w) {
+				t.Errorf("README.md has a row for %s, which lint does not say", w)
+			}
+		}
+	}
+}
