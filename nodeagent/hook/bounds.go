@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// reserve is what is kept of the time for what follows a lock that was not
-	// to be had.
+	// reserve is the time that is kept for what has to be done if the lock could not
+	// be taken.
 	reserve = 250 * time.Millisecond
-	// stopGrace is how long the work may go on after a signal: slurmd kills the
-	// hook some seconds later.
+	// stopGrace is how long the work may go on after a signal. slurmd kills the hook
+	// some seconds later.
 	stopGrace = 250 * time.Millisecond
 	// lastGrace bounds what is written when the time is over.
 	lastGrace = 100 * time.Millisecond
@@ -25,34 +25,32 @@ const (
 
 // hook is one call.
 type hook struct {
-	env        func(string) string
-	stderr     io.Writer
-	runDir     string
-	summaryDir string
-	start      time.Time
-	wait       time.Duration // 0: as configured
-	ended      []rundir.Summary
+	env    environment
+	stderr io.Writer
+	runDir string
+	start  time.Time
+	wait   time.Duration // 0: as configured
 
-	mu       sync.Mutex // guards the writing of the following, and stderr
+	mu       sync.Mutex // guards stderr and writes to the fields below
 	mapping  string     // where the labels are
 	jobInfo  *rundir.JobInfo
 	gate     *rundir.Gate
 	call     rundir.Call
 	released bool // an Epilog has nothing left to release
-	over     bool // nobody waits for the work any more
+	over     bool // the work is no longer waited for
 }
 
-// bounded does the work of the call, and comes back when its time is over
-// whether the work is done or hangs.
+// bounded does the work of the call. It returns when its time is over, also if the
+// work hangs.
 func (h *hook) bounded(ctx context.Context) {
 	done, limit := make(chan struct{}), make(chan time.Duration, 2)
 	limit <- cmp.Or(h.wait, rundir.DefaultWait)
 	go func() {
 		defer close(done)
 		defer h.recover()
-		h.settle()
+		c := h.loadConfig()
 		limit <- h.wait
-		h.work(ctx)
+		(&job{hook: h, summaryDir: c.SummaryDir}).work(ctx)
 	}()
 	h.await(ctx, done, limit)
 }
@@ -80,7 +78,7 @@ func (h *hook) await(ctx context.Context, done <-chan struct{}, limit <-chan tim
 	}
 }
 
-// giveUp leaves the work where it is; each of its steps is whole.
+// giveUp stops waiting for the work. Each step of the work leaves whole files.
 func (h *hook) giveUp(reason, word string) {
 	h.mu.Lock()
 	released, id, mark := h.released, h.call.Job, h.mark()
@@ -89,14 +87,14 @@ func (h *hook) giveUp(reason, word string) {
 	fmt.Fprintf(h.stderr, "quoin-hook: job %s: %s after %s; the job goes on\n", id, reason, time.Since(h.start).Round(time.Millisecond))
 	h.mu.Unlock()
 	if h.call.Hook == "epilog" && !released && id != "" {
-		_ = rundir.WriteRelease(h.runDir, mark) // without it the agent finds out
+		_ = rundir.WriteRelease(h.runDir, mark) // without a mark the agent notices the end
 	}
 }
 
-// recover turns a panic into a message: a job must not die of it.
+// recover turns a panic into a message: a panic must not fail the job.
 func (h *hook) recover() {
 	if r := recover(); r != nil {
-		h.fail(rundir.CallPanic, "%v; this is a fault of quoin-hook's, please report it; the job goes on\n%s", r, debug.Stack())
+		h.fail(rundir.CallPanic, "%v; this is a bug in quoin-hook, please report it; the job goes on\n%s", r, debug.Stack())
 	}
 }
 
@@ -113,8 +111,8 @@ func within(limit time.Duration, do func()) {
 	}
 }
 
-// logTime is what the call has left of its time, so that a disk on which calls are
-// slow does not hide those that were; a moment when nothing is.
+// logTime is the rest of the call's time, or a moment if there is none. A call on a
+// slow disk is to be logged too, because it is the one that people look for.
 func (h *hook) logTime() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,14 +122,14 @@ func (h *hook) logTime() time.Duration {
 	return max(lastGrace, h.wait-time.Since(h.start)+time.Duration(h.call.GateNs))
 }
 
-// log leaves the call for the agent to count. Where no run directory is, no agent
-// is.
+// log leaves the call for the agent to count. Without a run directory there is no
+// agent.
 func (h *hook) log() {
 	h.mu.Lock()
 	call := h.call
 	h.mu.Unlock()
 	call.Ns = int64(time.Since(h.start)) - call.GateNs
-	_ = rundir.AppendCall(h.runDir, call) // a count is not worth a message at each job
+	_ = rundir.AppendCall(h.runDir, call) // not worth a message for each job
 }
 
 func (h *hook) say(format string, args ...any) {
@@ -142,7 +140,7 @@ func (h *hook) say(format string, args ...any) {
 	}
 }
 
-// fail says what went wrong and counts it, the first of a call.
+// fail prints what went wrong. The first failure of a call is counted.
 func (h *hook) fail(word, format string, args ...any) {
 	h.mu.Lock()
 	if h.call.Error == "" && !h.over {
@@ -162,5 +160,5 @@ func (h *hook) set(change func()) {
 	change()
 }
 
-// left is the time that is left for waiting.
+// left is the time that may still be waited.
 func (h *hook) left() time.Duration { return h.wait - min(reserve, h.wait/4) - time.Since(h.start) }

@@ -58,7 +58,7 @@ func TestEpilogWithoutLock(t *testing.T) {
 		}
 	}
 	hook("prolog", "7", "0,1", "100")
-	if said := locked(func() string { return hook("epilog", "7", "0,1", "100") }); !strings.Contains(said, "its GPUs keep its label until another job starts or ends here") {
+	if said := locked(func() string { return hook("epilog", "7", "0,1", "100") }); !strings.Contains(said, "its GPUs keep the job's label until another job starts or ends on this node") {
 		t.Errorf("said %q", said)
 	}
 	check("without the lock", map[string]string{"0": "7\n", "1": "7\n"})

@@ -102,7 +102,7 @@ func TestPanic(t *testing.T) {
 		return map[string]string{"SLURM_JOB_ID": "7"}[key]
 	}
 	code := run(t.Context(), []string{"epilog", "--run-dir", p.run, "--mapping-dir", p.mapping}, env, &said)
-	if code != 0 || !strings.Contains(said.String(), "no such luck; this is a fault of quoin-hook's") {
+	if code != 0 || !strings.Contains(said.String(), "no such luck; this is a bug in quoin-hook") {
 		t.Errorf("exit %d, said %q", code, said.String())
 	}
 	if diff := cmp.Diff([]string{"epilog panic"}, takeCalls(t, p.run)); diff != "" {

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// gatePoll is the time between two looks at a gate that is shut.
+	// gatePoll is the time between two looks at a shut gate.
 	gatePoll = 50 * time.Millisecond
-	// holdTimeout bounds each of two calls of scontrol: the job is not to run, and
-	// so it may take longer than what every job waits for.
+	// holdTimeout bounds each of two calls of scontrol. It may be longer than what
+	// every job waits for, because this job is not to run.
 	holdTimeout = 5 * time.Second
-	// gateGrace is what a gate may take beside what it waits for.
+	// gateGrace is what the gate may take beyond its wait.
 	gateGrace = time.Second
 )
 
@@ -39,12 +39,12 @@ type gateWait struct {
 	peers gate.Peers // of a gate that is shut
 }
 
-// passGate sees a job across nodes through the gate and returns the exit status:
-// 1 where the site wants jobs refused and IMEX is not ready, else 0, whatever
-// happens. It comes last, for nothing else may wait for it.
+// passGate makes a job across nodes wait for the gate and returns the exit status: 1
+// if the site wants jobs refused and IMEX is not ready, else 0, whatever happens. It
+// comes last, because nothing else may wait for it.
 func (h *hook) passGate(ctx context.Context) int {
 	asked := make(chan gateWait, 1)
-	within(lastGrace, func() { // who writes to a stderr that hangs has the lock for ever
+	within(lastGrace, func() { // a write to a stderr that hangs never gives the lock back
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if h.gate != nil && h.call.Hook == "prolog" && h.call.Job != "" {
@@ -80,7 +80,7 @@ func (h *hook) passGate(ctx context.Context) int {
 	return 0
 }
 
-// bounded passes the gate, and comes back from a fault of its own too.
+// bounded passes the gate. It also returns if the gate hangs or panics.
 func (g *gateWait) bounded(ctx context.Context) passage {
 	done := make(chan passage, 1)
 	limit := time.Duration(g.Wait) + gateGrace
@@ -90,7 +90,7 @@ func (g *gateWait) bounded(ctx context.Context) passage {
 	go func() {
 		defer func() {
 			if r := recover(); r != nil {
-				done <- g.goesOn(rundir.GateFault, fmt.Sprintf("%v; this is a fault of quoin-hook's, please report it\n%s", r, debug.Stack()))
+				done <- g.goesOn(rundir.GateFault, fmt.Sprintf("%v; this is a bug in quoin-hook, please report it\n%s", r, debug.Stack()))
 			}
 		}()
 		done <- g.pass(ctx)
@@ -145,7 +145,7 @@ func (g *gateWait) pass(ctx context.Context) passage {
 // components need this node is not known.
 func (g *gateWait) needed() bool {
 	nodes, err := strconv.ParseUint(g.h.env("SLURM_JOB_NUM_NODES"), 10, 32)
-	if err != nil || !g.h.hasGPUs() {
+	if err != nil || !g.h.env.hasGPUs() {
 		return false
 	}
 	if nodes >= 2 {
@@ -166,7 +166,7 @@ func (g *gateWait) look() (p passage, stale bool) {
 		if g.read() == nil && g.now.NeedsNone() {
 			return passage{}, true // the hardware does not change within a boot
 		}
-		return g.goesOn(rundir.GateStale, fmt.Sprintf("%s is of %s: is the agent alive?", g.path, info.ModTime().Format(time.RFC3339))), true
+		return g.goesOn(rundir.GateStale, fmt.Sprintf("%s was last written at %s: is the agent alive?", g.path, info.ModTime().Format(time.RFC3339))), true
 	}
 	if g.seen != nil && os.SameFile(g.seen, info) && g.seen.ModTime().Equal(info.ModTime()) {
 		return passage{}, false
@@ -178,7 +178,7 @@ func (g *gateWait) look() (p passage, stale bool) {
 	return passage{}, false
 }
 
-// read reads the gate anew.
+// read reads the gate's file.
 func (g *gateWait) read() error {
 	now, _, err := gate.Read(g.h.runDir)
 	if err != nil {
@@ -198,7 +198,7 @@ func (g *gateWait) read() error {
 
 func (g *gateWait) waited() time.Duration { return time.Since(g.start).Round(100 * time.Millisecond) }
 
-// goesOn is what is said where the gate cannot be passed as it should be.
+// goesOn lets the job go on if the gate does not say whether IMEX is ready.
 func (g *gateWait) goesOn(word, why string) passage {
 	return passage{word, fmt.Sprintf("job %s: gate: %s; the job goes on without waiting for IMEX", g.h.env("SLURM_JOB_ID"), why)}
 }

@@ -106,7 +106,7 @@ func TestGate(t *testing.T) {
 		}, "", `^$`},
 		{"alone in its clique", &fails, wide, func(p *place) { p.agent(false, gate.Member{Node: "n1"}, gate.Member{Node: "n3"}) }, "alone", `^$`},
 		{"no file", &fails, wide, func(*place) {}, "stale", `job 7: gate: stat .*/gate.json: no such file or directory: is the agent on this node\?; the job goes on without waiting for IMEX\n$`},
-		{"stale", &fails, wide, func(p *place) { p.both(false); p.age(2 * gate.Stale) }, "stale", `/gate.json is of 20.*: is the agent alive\?; the job goes on`},
+		{"stale", &fails, wide, func(p *place) { p.both(false); p.age(2 * gate.Stale) }, "stale", `/gate.json was last written at 20.*: is the agent alive\?; the job goes on`},
 		{"stale, and no NVLink across nodes", &fails, wide, func(p *place) {
 			if err := gate.Write(p.run, gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink}); err != nil {
 				p.t.Error(err)

@@ -69,7 +69,7 @@ func TestGateFaults(t *testing.T) {
 		wait       rundir.Duration
 		breaks     func(stop func())
 	}{
-		{"panics", "no such luck; this is a fault of quoin-hook's", second, func(func()) { panic("no such luck") }},
+		{"panics", "no such luck; this is a bug in quoin-hook", second, func(func()) { panic("no such luck") }},
 		{"hangs", "gate: not done in time; the job goes on", second, func(func()) { <-held; runtime.Goexit() }},
 		{"hangs and is told to stop", "gate: not done in time; the job goes on", 600 * second, func(stop func()) { stop(); <-held; runtime.Goexit() }},
 	} {

@@ -12,17 +12,17 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// maxGateMessage bounds what is said of a gate's message, in bytes.
+// maxGateMessage bounds what is printed of a gate's message, in bytes.
 const maxGateMessage = 500
 
-// shut is what becomes of a job that has waited for nothing.
+// shut does what the policy says with a job whose wait was in vain.
 func (g *gateWait) shut(ctx context.Context) passage {
 	waited := g.waited()
 	switch g.Policy {
 	case rundir.GateFail:
 		return passage{rundir.GateFail, g.line(waited, "the job is refused")}
 	case rundir.GateHold:
-		job, err := g.hold(ctx)
+		job, err := g.requeue(ctx)
 		if err == nil {
 			return passage{rundir.GateHold, g.line(waited, "the job is held in the queue until scontrol release "+job)}
 		}
@@ -31,9 +31,9 @@ func (g *gateWait) shut(ctx context.Context) passage {
 	return passage{rundir.GateWarn, g.line(waited, "the job goes on")}
 }
 
-// hold puts the job back into the queue, held, and returns the id that it is
-// held by.
-func (g *gateWait) hold(ctx context.Context) (job string, err error) {
+// requeue puts the job back into the queue, held, and returns the id that scontrol
+// releases it by.
+func (g *gateWait) requeue(ctx context.Context) (job string, err error) {
 	if g.info == nil {
 		return "", errors.New("hook.json has no jobInfo.command")
 	}
@@ -52,8 +52,8 @@ func (g *gateWait) hold(ctx context.Context) (job string, err error) {
 	return job, info.requeueHold(ctx, job, g.h.env("SLURM_CONF"))
 }
 
-// line says in one line, for programs too, why the gate is shut.
-func (g *gateWait) line(waited time.Duration, stand string) string {
+// line is why the gate is shut, in a form that programs can read.
+func (g *gateWait) line(waited time.Duration, outcome string) string {
 	var parts []string
 	if text := g.now.Message; text != "" {
 		parts = append(parts, strings.ToValidUTF8(text[:min(len(text), maxGateMessage)], ""))
@@ -63,10 +63,10 @@ func (g *gateWait) line(waited time.Duration, stand string) string {
 	}
 	return fmt.Sprintf("gate job=%s node=%s reason=%s waited=%s missing=%s message=%q",
 		g.h.env("SLURM_JOB_ID"), cmp.Or(g.h.env("SLURMD_NODENAME"), g.now.Node), cmp.Or(letters(g.now.Reason), "NotReady"), waited,
-		strings.Join(g.peers.Missing, ","), strings.Join(append(parts, stand), "; "))
+		strings.Join(g.peers.Missing, ","), strings.Join(append(parts, outcome), "; "))
 }
 
-// letters leaves the letters and digits of a word.
+// letters drops all but the letters and digits of a word.
 func letters(word string) string {
 	return strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {

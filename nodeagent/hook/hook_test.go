@@ -182,7 +182,7 @@ func TestBoot(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, ".quoin/boot"), []byte("another\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if said := hook("prolog", t.TempDir(), "9", "1"); !strings.Contains(said, "released GPUs 0, 1, 2 of jobs from before") {
+	if said := hook("prolog", t.TempDir(), "9", "1"); !strings.Contains(said, "released GPUs 0, 1, 2 of earlier jobs") {
 		t.Errorf("said %q", said)
 	}
 	if diff := cmp.Diff(map[string]string{"0": "\n", "1": "9\n", "2": "\n"}, mapped(t, dir)); diff != "" {

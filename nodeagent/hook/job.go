@@ -13,8 +13,15 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// settle finds out how the site wants it.
-func (h *hook) settle() {
+// job is the work of a call.
+type job struct {
+	*hook
+	summaryDir string           // the site's own, if any
+	ended      []rundir.Summary // of runs that this call has ended
+}
+
+// loadConfig reads how the site wants the hook.
+func (h *hook) loadConfig() *rundir.HookConfig {
 	c, err := rundir.ReadHookConfig(h.runDir)
 	if err != nil {
 		h.fail(rundir.CallConfig, "%v; the defaults are used for what cannot be read", err)
@@ -22,7 +29,6 @@ func (h *hook) settle() {
 	if c == nil {
 		c = &rundir.HookConfig{MappingDir: dcgm.DefaultMappingDir}
 	}
-	h.summaryDir = c.SummaryDir
 	h.set(func() { h.jobInfo, h.gate = c.JobInfo, c.Gate })
 	if h.mapping == "" {
 		h.set(func() { h.mapping = c.MappingDir })
@@ -33,33 +39,34 @@ func (h *hook) settle() {
 	if h.wait == 0 {
 		h.wait = rundir.DefaultWait
 	}
+	return c
 }
 
 // work does what the call is for.
-func (h *hook) work(ctx context.Context) {
+func (h *job) work(ctx context.Context) {
 	if err := dcgm.CheckJobID(h.env("SLURM_JOB_ID")); err != nil {
 		h.fail(rundir.CallEnvironment, "%v", err)
 		return
 	}
 	if h.call.Hook == "epilog" {
 		h.epilog(ctx)
-	} else if h.concerned() {
+	} else if h.needsProlog() {
 		h.prolog(ctx)
 	}
 }
 
-// concerned says whether a Prolog has anything to do: for GPUs, or for what an
-// earlier run of the job has left.
-func (h *hook) concerned() bool {
-	if h.hasGPUs() {
+// needsProlog says whether a Prolog has anything to do: the job has GPUs, or an
+// earlier run of the job left a record.
+func (h *job) needsProlog() bool {
+	if h.env.hasGPUs() {
 		return true
 	}
-	_, old, err := rundir.FindRecord(h.runDir, h.identity())
+	_, old, err := rundir.FindRecord(h.runDir, h.env.identity())
 	return old != nil || err != nil
 }
 
-// locked does what needs the lock, after what others have left to do.
-func (h *hook) locked(ctx context.Context, do func()) error {
+// locked does what needs the lock.
+func (h *job) locked(ctx context.Context, do func()) error {
 	before := time.Now()
 	unlock, err := rundir.Lock(ctx, h.runDir, h.left())
 	h.set(func() { h.call.LockNs += int64(time.Since(before)) })
@@ -71,43 +78,38 @@ func (h *hook) locked(ctx context.Context, do func()) error {
 	return nil
 }
 
-// hasGPUs says whether Slurm has given the job GPUs of this node.
-func (h *hook) hasGPUs() bool {
-	return h.env("SLURM_JOB_GPUS") != "" || holdsUUID(h.env("CUDA_VISIBLE_DEVICES"))
-}
-
-func (h *hook) prolog(ctx context.Context) {
+func (h *job) prolog(ctx context.Context) {
 	record := h.newRecord()
 	err := h.locked(ctx, func() {
 		h.sweep()
-		h.makeUp()
-		h.hold(record)
+		h.drainReleases()
+		h.label(record)
 	})
 	if err != nil {
-		h.promise(record, err)
+		h.recordOnly(record, err)
 		return
 	}
 	h.later(ctx, record)
 }
 
-// hold writes the job's record and its id for each of its GPUs. The record comes
-// first, and without it there is no label: what no record names, the agent takes
-// away.
-func (h *hook) hold(record *rundir.Record) {
-	key, old, err := rundir.FindRecord(h.runDir, h.identity())
+// label writes the job's record, and then the job's id for each of its GPUs. If the
+// record cannot be written there is no label, because the agent removes labels
+// without a record.
+func (h *job) label(record *rundir.Record) {
+	key, old, err := rundir.FindRecord(h.runDir, h.env.identity())
 	if err != nil {
-		h.fail(rundir.CallRecord, "%v; it is replaced", err)
+		h.fail(rundir.CallRecord, "%v; the record is replaced", err)
 	}
 	m := h.mappingOf(record)
-	if old != nil { // a run whose Epilog was lost may have held others
+	if old != nil { // a run whose Epilog was lost may have held other GPUs
 		h.replaceRun(key, old, record)
 	}
 	if err := rundir.WriteRecord(h.runDir, key, *record); err != nil {
-		h.fail(rundir.CallRecord, "%v; its GPUs go without a label", err)
+		h.fail(rundir.CallRecord, "%v; its GPUs get no label", err)
 		if old == nil {
 			return
 		}
-		// The old record would give this run the GPUs of that one.
+		// The old record would give this run the GPUs of the old run.
 		if err := errors.Join(m.Remove(record.JobID, union(old.GPUs, old.Leaving)), rundir.RemoveRecord(h.runDir, key)); err != nil {
 			h.fail(rundir.CallMapping, "%v", err)
 		}
@@ -118,9 +120,9 @@ func (h *hook) hold(record *rundir.Record) {
 	}
 }
 
-// replaceRun ends the run that a record is of, where it is not this one, and has
-// this one's record name what it leaves.
-func (h *hook) replaceRun(key string, old, record *rundir.Record) {
+// replaceRun ends the old record's run if it is another one. The new record names
+// the GPUs that the old run leaves.
+func (h *job) replaceRun(key string, old, record *rundir.Record) {
 	if old.After(record.Run) || record.After(old.Run) {
 		h.summarize(key, old, h.lostEnd(key, old, record.Run), "")
 	}
@@ -143,59 +145,59 @@ func (h *hook) mappingOf(record *rundir.Record) dcgm.Mapping {
 	return m
 }
 
-// epilog releases the job's GPUs. Nobody waits for it but the node's next job,
-// and so it tidies up too.
-func (h *hook) epilog(ctx context.Context) {
+// epilog releases the job's GPUs. Only the node's next job waits for an Epilog, so
+// epilog tidies up too.
+func (h *job) epilog(ctx context.Context) {
 	err := h.locked(ctx, func() {
 		if exists(h.mapping) {
 			h.sweep()
 		}
-		h.makeUp()
-		if err := h.release(h.mark(), h.endTime(), h.exitCode()); err != nil {
-			h.leave(rundir.CallMapping, err)
+		h.drainReleases()
+		if err := h.release(h.mark(), h.env.endTime(), h.env.exitCode()); err != nil {
+			h.leaveMark(rundir.CallMapping, err)
 		}
 		h.set(func() { h.released = true })
 	})
 	if err != nil {
-		h.leave(rundir.CallLock, err)
+		h.leaveMark(rundir.CallLock, err)
 	}
 	rundir.Tidy(h.runDir)
 	h.mappingOf(nil).Tidy()
 	h.spool()
 }
 
-// leave says what becomes of the labels of a run that could not be released.
-func (h *hook) leave(word string, why error) {
+// leaveMark leaves a mark for a run that could not be released.
+func (h *job) leaveMark(word string, why error) {
 	if err := rundir.WriteRelease(h.runDir, h.mark()); err != nil {
-		h.fail(word, "%v; %v; its GPUs keep its label", why, err)
+		h.fail(word, "%v; %v; its GPUs keep the job's label", why, err)
 		return
 	}
 	h.set(func() { h.released = true })
-	h.fail(word, "%v; its GPUs keep its label until another job starts or ends here", why)
+	h.fail(word, "%v; its GPUs keep the job's label until another job starts or ends on this node", why)
 }
 
-// mark is what stands for the run of the environment when it has ended.
+// mark is the mark of this run's end.
 func (h *hook) mark() rundir.Release {
-	return rundir.Release{JobIdentity: h.identity(), Run: h.run(), MappingDir: h.mapping}
+	return rundir.Release{JobIdentity: h.env.identity(), Run: h.env.run(), MappingDir: h.mapping}
 }
 
-// sweep takes away the labels from before the node's last boot.
-func (h *hook) sweep() {
+// sweep removes labels from before the node's last boot.
+func (h *job) sweep() {
 	released, err := h.mappingOf(nil).Sweep(rundir.BootID())
 	if err != nil {
 		h.fail(rundir.CallMapping, "release GPUs after a boot: %v", err)
 	}
 	if len(released) > 0 {
-		h.say("first job since the node's boot: released GPUs %s of jobs from before", strings.Join(released, ", "))
+		h.say("first job since the node's boot: released GPUs %s of earlier jobs", strings.Join(released, ", "))
 		h.restore()
 	}
 }
 
-// makeUp releases the runs whose Epilogs did not get the lock.
-func (h *hook) makeUp() {
+// drainReleases releases the runs whose Epilogs did not get the lock.
+func (h *job) drainReleases() {
 	marks, err := rundir.ReadReleases(h.runDir)
 	if err != nil {
-		h.fail(rundir.CallRecord, "%v; remove a mark that cannot be read", err)
+		h.fail(rundir.CallRecord, "%v; remove marks that cannot be read", err)
 	}
 	for _, m := range marks {
 		err := h.release(m, m.Written, "")
@@ -211,14 +213,14 @@ func (h *hook) makeUp() {
 // release takes the job's id out of the files that its record names. Without a
 // record all files are searched. A late release of an earlier run leaves the later
 // run alone.
-func (h *hook) release(m rundir.Release, ended time.Time, exit string) error {
+func (h *job) release(m rundir.Release, ended time.Time, exit string) error {
 	key, record, err := rundir.FindRecord(h.runDir, m.JobIdentity)
 	broken := err != nil
 	if broken {
-		h.fail(rundir.CallRecord, "%v; the mapping is searched", err)
+		h.fail(rundir.CallRecord, "%v; all files of the mapping are searched", err)
 	}
 	if record != nil && record.After(m.Run) {
-		h.say("job %s: this Epilog is of run %s, the GPUs are held by run %s: left alone", m.JobID, m.Run, record.Run)
+		h.say("job %s: this Epilog is of run %s, and run %s holds the GPUs now: left alone", m.JobID, m.Run, record.Run)
 		return nil
 	}
 	mapping := h.mappingOf(record)
@@ -235,7 +237,7 @@ func (h *hook) release(m rundir.Release, ended time.Time, exit string) error {
 		return err
 	}
 	if record != nil {
-		if m.Run.After(record.Run) { // what the Epilog knows is not of the record's run
+		if m.Run.After(record.Run) { // the Epilog belongs to a later run
 			ended, exit = h.lostEnd(key, record, m.Run), ""
 		}
 		h.summarize(key, record, ended, exit)

@@ -145,7 +145,7 @@ func TestAfterBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := p.hook("prolog", "7", "SLURM_JOB_GPUS=1")
-	if want := "no inventory in " + p.run + ": the last one that is known stands for it"; !strings.Contains(said, want) {
+	if want := "no inventory in " + p.run + ": the last known inventory is used"; !strings.Contains(said, want) {
 		t.Errorf("said %q, want %q", said, want)
 	}
 	p.check("after the boot", map[string]string{"2": "7\n"})

@@ -46,7 +46,7 @@ echo "JobId=7 ArrayJobId=5 ArrayTaskId=2 JobName=my job UserId=u(1) Account=acct
 		t.Errorf("the record is back: %+v, %v", r, err)
 	}
 	p.scontrol("echo no such thing >&2; exit 1")
-	if said := p.hook("prolog", "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=9"); !strings.Contains(said, "no such thing; its record goes without its name") {
+	if said := p.hook("prolog", "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=9"); !strings.Contains(said, "no such thing; the record has no job name") {
 		t.Errorf("said %q", said)
 	}
 	p.check("slurmctld does not answer", map[string]string{"0": "\n", "1": "7\n8\n"})

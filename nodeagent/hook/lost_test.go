@@ -22,10 +22,10 @@ func TestPrologWithoutLock(t *testing.T) {
 	if err := rundir.WriteHookConfig(p.run, rundir.HookConfig{MappingDir: p.mapping, Wait: rundir.Duration(time.Second)}); err != nil {
 		t.Fatal(err)
 	}
-	if said := p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=100"); !strings.Contains(said, "without a label until the agent") {
+	if said := p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=100"); !strings.Contains(said, "get no label until the agent") {
 		t.Errorf("said %q", said)
 	}
-	if said := p.hook("prolog", "8", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=200"); !strings.Contains(said, "go without a label\n") {
+	if said := p.hook("prolog", "8", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=200"); !strings.Contains(said, "get no label\n") {
 		t.Errorf("said %q", said)
 	}
 	unlock()

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// requeueHold puts a batch job back into the queue, held, by scontrol requeuehold. It is
-// held too where another of its nodes has done it. A component of a heterogeneous
+// requeueHold puts a batch job back into the queue, held, by scontrol requeuehold.
+// Another node of the job may have done so already. A component of a heterogeneous
 // job is held with its whole job, by the id of its leader.
 func (j scontrol) requeueHold(ctx context.Context, job, slurmConf string) error {
 	text, _, err := j.show(ctx, job, slurmConf)
@@ -25,9 +25,9 @@ func (j scontrol) requeueHold(ctx context.Context, job, slurmConf string) error 
 	if err != nil {
 		return fmt.Errorf("ask %s about the job: %w", j.Command, err)
 	}
-	// Another of its nodes may have put it back already, and then it completes first.
+	// If another node has put the job back already, it completes first.
 	back := strings.Contains(strings.ReplaceAll(string(jobLine(text, job)), "_", " "), "job requeued in held state")
-	switch state { // one that ends would come back to life
+	switch state { // a job that is ending would run again
 	case "RUNNING", "CONFIGURING":
 	case "PENDING", "REQUEUED", "REQUEUE_HOLD":
 		return nil
@@ -37,7 +37,7 @@ func (j scontrol) requeueHold(ctx context.Context, job, slurmConf string) error 
 		}
 		return fmt.Errorf("hold job %s: it is %s", job, state)
 	}
-	if facts.ArrayJobID != "" { // the raw id of an array's last task is the whole array's
+	if facts.ArrayJobID != "" { // the raw id of an array's last task names the whole array
 		if _, err := strconv.ParseUint(facts.ArrayTaskID, 10, 32); err != nil {
 			return fmt.Errorf("hold job %s: task %q of array %s: want a number", job, facts.ArrayTaskID, facts.ArrayJobID)
 		}

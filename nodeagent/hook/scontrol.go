@@ -15,15 +15,15 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// jobFacts are what slurmctld knows of a job beside the Prolog's environment.
-// What it does not say is empty.
+// jobFacts are what slurmctld knows of a job and the Prolog's environment lacks.
+// Unknown facts are empty.
 type jobFacts struct {
 	ArrayJobID, ArrayTaskID, Name, Account string
 }
 
 const (
-	// maxAnswer bounds what is read of an answer: for an array's first job Slurm
-	// prints all its tasks.
+	// maxAnswer bounds what is read of an answer, in bytes. Slurm prints all tasks of
+	// an array for its first job.
 	maxAnswer = 4 << 20
 	// maxName bounds a job's name, in bytes.
 	maxName = 256
@@ -32,8 +32,8 @@ const (
 // scontrol is how slurmctld is asked, each time within the timeout.
 type scontrol rundir.JobInfo
 
-// ask asks slurmctld about a job by one bounded `scontrol show job`. The command
-// and what it has started end at the timeout. slurmConf is its SLURM_CONF.
+// ask asks slurmctld about a job by one bounded `scontrol show job`. The command and
+// its children end at the timeout. slurmConf is the command's SLURM_CONF.
 func (j scontrol) ask(ctx context.Context, job, slurmConf string) (jobFacts, error) {
 	text, _, err := j.show(ctx, job, slurmConf)
 	if err != nil {
@@ -46,7 +46,7 @@ func (j scontrol) ask(ctx context.Context, job, slurmConf string) (jobFacts, err
 	return facts, nil
 }
 
-// show returns what scontrol says of a job, and how it complains beside an error.
+// show returns what scontrol prints of a job, and its complaint beside an error.
 func (j scontrol) show(ctx context.Context, job, slurmConf string) (text []byte, said string, err error) {
 	text, said, err = j.run(ctx, slurmConf, "show", "job", job, "-o")
 	if err != nil {
@@ -55,7 +55,7 @@ func (j scontrol) show(ctx context.Context, job, slurmConf string) (text []byte,
 	return text, "", nil
 }
 
-// run runs the command, and returns what it says and how it complains.
+// run runs the command and returns its output and its complaint.
 func (j scontrol) run(ctx context.Context, slurmConf string, args ...string) (text []byte, said string, err error) {
 	timeout := time.Duration(j.Timeout)
 	if timeout == 0 {
@@ -63,19 +63,19 @@ func (j scontrol) run(ctx context.Context, slurmConf string, args ...string) (te
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, j.Command, args...) //nolint:gosec // it is the site's, from a file of root's
+	cmd := exec.CommandContext(ctx, j.Command, args...) //nolint:gosec // root's file names it
 	cmd.Env = []string{"SLURM_TIME_FORMAT=%s"}
 	if slurmConf != "" {
 		cmd.Env = append(cmd.Env, "SLURM_CONF="+slurmConf)
 	}
-	// A group of its own, which ends whole, and with the hook.
+	// A process group of its own, so that all of it ends, also when the hook does.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 50 * time.Millisecond // its child may keep the pipe
+	cmd.WaitDelay = 50 * time.Millisecond // a child may keep the pipe open
 	var out, complaint limited
 	out.left, complaint.left = maxAnswer, 500
 	cmd.Stdout, cmd.Stderr = &out, &complaint
-	runtime.LockOSThread() // Pdeathsig is of the thread that starts it
+	runtime.LockOSThread() // Pdeathsig is sent when the starting thread ends
 	defer runtime.UnlockOSThread()
 	err = cmd.Run()
 	if err != nil && ctx.Err() != nil {
@@ -84,7 +84,7 @@ func (j scontrol) run(ctx context.Context, slurmConf string, args ...string) (te
 	return out.Bytes(), strings.TrimSpace(complaint.String()), err
 }
 
-// limited keeps the first bytes that are written to it.
+// limited keeps the first bytes that are written.
 type limited struct {
 	bytes.Buffer
 	left int
@@ -97,7 +97,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// ReadFrom hides the buffer's, which has no limit.
+// ReadFrom hides the method of the buffer, which has no limit.
 func (l *limited) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{l}, r)
 }
@@ -110,7 +110,7 @@ func parseJob(text []byte, job string) (jobFacts, error) {
 		return jobFacts{}, errors.New("the answer has no line of the job's")
 	}
 	facts := jobFacts{ArrayJobID: field(head, "ArrayJobId"), ArrayTaskID: field(head, "ArrayTaskId")}
-	// Where a user has put a key into a name, only what comes before it is sure.
+	// A user may have put a key into a name: only what comes before it is sure.
 	name, rest, ok := strings.Cut(tail, " UserId=")
 	if !ok {
 		return jobFacts{}, errors.New("the job's line has no UserId after its JobName")
@@ -122,7 +122,7 @@ func parseJob(text []byte, job string) (jobFacts, error) {
 	return facts, nil
 }
 
-// jobLine returns the line of the answer that is of the job, empty without one.
+// jobLine returns the job's line of the answer, or nothing.
 func jobLine(text []byte, job string) []byte {
 	for l := range bytes.Lines(text) {
 		if bytes.HasPrefix(l, []byte("JobId="+job+" ")) {

@@ -14,8 +14,8 @@ import (
 const maxSlurmConf = 1 << 20
 
 // contained says whether the slurm.conf at a path makes slurmd keep an external
-// step for each job. Files that it includes are not read; one that cannot be read
-// says no.
+// step for each job. Included files are not read. A file that cannot be read says
+// no.
 func contained(path string) bool {
 	if path == "" {
 		return false
@@ -39,10 +39,9 @@ func contained(path string) bool {
 
 const prologFlags = "PrologFlags"
 
-// hasContain looks for PrologFlags in any case, by the equal signs: the file names
-// every node of the cluster, and each job's start waits for this. Contain is a
-// flag, and so is what brings it along; of several lines the last counts, as for
-// Slurm.
+// hasContain looks for PrologFlags, in upper or lower case, at the equal signs. That
+// is quick: the file may name every node of the cluster, and each job's start waits
+// for it. Some other flags imply Contain. As for Slurm, the last line counts.
 func hasContain(text []byte) bool {
 	is := false
 	for at := 0; ; at++ {

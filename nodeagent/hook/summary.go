@@ -10,19 +10,19 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// later does what can wait until the label is there.
-func (h *hook) later(ctx context.Context, record *rundir.Record) {
+// later does what can wait until the label is written.
+func (h *job) later(ctx context.Context, record *rundir.Record) {
 	h.spool()
 	if h.jobInfo == nil {
 		return
 	}
 	if err := h.ask(ctx, record); err != nil {
-		h.fail(rundir.CallJobInfo, "%v; its record goes without its name", err)
+		h.fail(rundir.CallJobInfo, "%v; the record has no job name", err)
 	}
 }
 
-// ask asks slurmctld about the job and writes what it says into the record.
-func (h *hook) ask(ctx context.Context, record *rundir.Record) error {
+// ask asks slurmctld about the job and writes the answer into the record.
+func (h *job) ask(ctx context.Context, record *rundir.Record) error {
 	select {
 	case <-time.After(min(spread(record.NumNodes), h.left()/2)):
 	case <-ctx.Done():
@@ -56,8 +56,8 @@ func (h *hook) ask(ctx context.Context, record *rundir.Record) error {
 	return err
 }
 
-// spread returns how long to wait before slurmctld is asked, so that the nodes of
-// one job ask it a thousand times a second at most, within a second.
+// spread returns how long to wait before slurmctld is asked. The nodes of one job
+// ask at most a thousand times a second, and wait at most a second.
 func spread(numNodes string) time.Duration {
 	n, err := strconv.ParseUint(numNodes, 10, 32)
 	if err != nil || n < 2 {
@@ -66,12 +66,11 @@ func spread(numNodes string) time.Duration {
 	return rand.N(min(time.Duration(n)*time.Millisecond, time.Second)) //nolint:gosec // no secret
 }
 
-// summarize leaves what is known of a run that has ended. The caller holds the
-// lock.
-func (h *hook) summarize(key string, record *rundir.Record, ended time.Time, exit string) {
+// summarize writes the summary of a run that has ended. The caller holds the lock.
+func (h *job) summarize(key string, record *rundir.Record, ended time.Time, exit string) {
 	use, err := rundir.ReadUse(h.runDir, key)
 	if err != nil {
-		h.fail(rundir.CallSummary, "%v; its summary goes without it", err)
+		h.fail(rundir.CallSummary, "%v; the summary has no use of GPUs", err)
 	}
 	if use != nil && use.Run != record.Run {
 		use = nil // an earlier run's
@@ -79,7 +78,7 @@ func (h *hook) summarize(key string, record *rundir.Record, ended time.Time, exi
 	s := rundir.Summary{Key: key, Record: *record, Use: use, Ended: ended.Unix(), ExitCode: exit}
 	if err := rundir.WriteSummary(rundir.SummaryDir(h.runDir), s); err != nil {
 		h.fail(rundir.CallSummary, "%v", err)
-		return // its use stays for the agent
+		return // the agent will use it
 	}
 	h.ended = append(h.ended, s)
 	if err := rundir.RemoveUse(h.runDir, key); err != nil {
@@ -87,8 +86,8 @@ func (h *hook) summarize(key string, record *rundir.Record, ended time.Time, exi
 	}
 }
 
-// spool copies the summaries into the site's own directory, and bounds them.
-func (h *hook) spool() {
+// spool copies the summaries into the site's own directory, and removes old ones.
+func (h *job) spool() {
 	if len(h.ended) == 0 {
 		return
 	}
