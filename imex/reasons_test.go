@@ -4,7 +4,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -27,4 +29,17 @@ func knownWords(t *testing.T) []string {
 		return true
 	})
 	return words
+}
+
+// TestReasonsDocumented holds that the README explains every reason word.
+func TestReasonsDocumented(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range knownWords(t) {
+		if !strings.Contains(string(text), "\n| `"+word+"`") {
+			t.Errorf("README.md has no row for %s", word)
+		}
+	}
 }

@@ -107,13 +107,13 @@ func (f *failures) first() {
 		said{failure: "another domain", node: "other", condition: "True OtherDomain", words: []string{"pod default/others-pod"}},
 		said{failure: "two domains", node: "beside", condition: "True TwoDomainsInClique", words: []string{"other; CUDA fails in a clique of two domains"}},
 		said{failure: "lost entry", node: "lost", condition: "True NoEntry"},
-		said{failure: "one index", node: "twin1", condition: "True DuplicateIndex", words: []string{"an index that twin2 "}},
-		said{failure: "its twin", node: "twin2", condition: "True DuplicateIndex", words: []string{"an index that twin1 "}},
+		said{failure: "one index", node: "twin1", condition: "True DuplicateIndex", words: []string{"; node twin2 "}},
+		said{failure: "its twin", node: "twin2", condition: "True DuplicateIndex", words: []string{"; node twin1 "}},
 		said{failure: "dead node", node: "dead", condition: "False Ready", note: "NodeLost", words: []string{"Kubernetes hears nothing from the node"}},
 		said{failure: "slow daemon", node: "slow", condition: "True NotReady", words: []string{"a daemon takes some minutes to start"}},
 		said{failure: "bad daemon", node: "bad", condition: "True NotReady"},
 		said{failure: "its neighbour", node: "well", condition: "False Ready"},
-		said{failure: "label gone", node: "nolabel", condition: "True FabricUnknown", words: []string{"neither the node's report nor the label"}},
+		said{failure: "label gone", node: "nolabel", condition: "True FabricUnknown", words: []string{"neither the node's report nor label"}},
 		said{failure: "update lost", node: "behind", condition: "True EntryBehind", words: []string{"is NotReady, while the local daemon says READY"}},
 		said{failure: "host service", node: "service", condition: "True HostService", words: []string{"NV_ERR_IN_USE", "systemctl disable --now nvidia-imex.service"}},
 		said{failure: "degraded", node: "degraded", condition: "False Ready", note: "DomainNotUp", words: []string{"the local daemon says that the domain is DEGRADED"}},
@@ -166,8 +166,8 @@ func (f *failures) second() {
 		return r.IMEX != nil && r.IMEX.DaemonState == "" && len(r.Problems) > 0 && r.Problems[0].Reason == "ImexUnreadable" && strings.Contains(r.Problems[0].Message, "no answer in time")
 	})
 	f.expect("second",
-		said{failure: "one address", node: "heir", condition: "True DuplicateAddress", words: []string{"an address that dead "}},
-		said{failure: "dead node", node: "dead", condition: "True DuplicateAddress", words: []string{"an address that heir "}},
+		said{failure: "one address", node: "heir", condition: "True DuplicateAddress", words: []string{"; node dead "}},
+		said{failure: "dead node", node: "dead", condition: "True DuplicateAddress", words: []string{"; node heir "}},
 		said{failure: "label differs", node: "unlabelled", condition: "False Ready", note: "CliqueLabelDiffers", words: []string{"says " + imexrig.RackClique(6)}},
 		said{failure: "daemon behind", node: "behind", condition: "True DaemonNotReady", words: []string{"is Ready, while the local daemon says WAITING_FOR_PEERS"}},
 		said{failure: "no channels", node: "service", condition: "True NoChannelMajor"},
@@ -194,7 +194,7 @@ func (f *failures) third() {
 	f.machines["service"].channels(true)
 	f.machines["degraded"].says("READY", "DOWN")
 	f.expect("third",
-		said{failure: "moved", node: "moved", condition: "False Ready", note: "StaleEntry", words: []string{"a stale entry too", imexrig.RackClique(5), "remove the node's entry from ComputeDomainClique "}},
+		said{failure: "moved", node: "moved", condition: "False Ready", note: "StaleEntry", words: []string{"also has a stale entry", imexrig.RackClique(5), "remove the node's entry from ComputeDomainClique "}},
 		said{failure: "moving", node: "moving", condition: "True StaleEntry", words: []string{imexrig.RackClique(5) + ", which it has left"}},
 		said{failure: "moved and named by NVML", node: "misled", condition: "False Ready", note: "StaleEntry"},
 		said{failure: "status behind", node: "well", condition: "False Ready", note: "StatusDiffers"},
