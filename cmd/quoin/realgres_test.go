@@ -337,7 +337,7 @@ func (r *gresRig) until(what string, is func() bool) {
 			jobs, _ := r.Run(r.t.Context(), "squeue")
 			nodes, _ := r.Run(r.t.Context(), "sinfo", "-N", "-o", "%N %T %E")
 			r.t.Fatalf("not in time: %s\n%s\n%s", what, jobs, nodes)
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }

@@ -274,7 +274,7 @@ func (r *jobsRig) until(what string, is func() bool) {
 				fmt.Fprintf(&said, "%s: mapping %v, spool %v, records %+v\n%s", n.Name, n.mapping(), spool, records, text)
 			}
 			r.t.Fatalf("not within %s: %s\n%s\n%s\n%s", jobsTime, what, jobs, nodes, said.String())
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }

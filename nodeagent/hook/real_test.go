@@ -118,7 +118,7 @@ func (r *rig) until(what string, is func() bool) {
 				said.Write(text)
 			}
 			r.t.Fatalf("%s: not within three minutes\n%s\n%s\n%s", what, jobs, said.String(), r.Log("slurmctld"))
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestRealTopologyInUse(t *testing.T) {
 			t.Fatal(err)
 		}
 		var shown string
-		for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 			if shown, err = rig.Run(t.Context(), "scontrol", "show", "node", name); err == nil && strings.Contains(shown, want) {
 				return
 			}
