@@ -43,26 +43,33 @@ const (
 
 func newJobCommand() *cobra.Command {
 	o := jobOptions{now: time.Now, zone: time.Local} //nolint:gosmopolitan // for whoever reads it here
+	var s settings
 	cmd := &cobra.Command{
 		Use:   "job [JOB]",
 		Short: "Show how a job uses its GPUs, or has used them",
-		Long: `job shows how a job that runs here uses its GPUs, or how one that has ended has
-used them: utilisation, SM activity, memory, power, energy, and GPUs that were never
-used. It reads the records and samples in the run directory and the summaries that
-Epilogs leave there; of a job with several nodes all of them where their summaries
-are in one directory (key agent.hookSummaryDir). Without JOB it lists the jobs
-that run here.
+		Long: `job shows how a job uses its GPUs, or has used them: utilisation, SM activity, memory,
+power, energy, and GPUs that were never used. It reads the records and samples of this
+node (key agent.runDir), and the summaries that Epilogs leave there. A job across nodes
+is shown as a whole if all nodes write their summaries into one directory (key
+agent.hookSummaryDir). Without JOB it lists the jobs that run here.
 
-JOB is a job id, an array's id, or an array's id and a task, as 4711_3. Of a job that
-was requeued the last run is shown. With -o jobstats it prints what Jobstats of
-Princeton University keeps in a job's AdminComment.`,
+JOB is a job id, an array's id, or an array's id and a task, such as 4711_3. If a job
+was requeued, its last run is shown. -o jobstats prints what Jobstats of Princeton
+University keeps in a job's AdminComment.
+
+Exit status: 0 fine; 1 the job is not known here; 2 trouble.`,
 		Example: `  quoin job
   quoin job 4711
   quoin job 4711 --summary-dir /shared/quoin/summaries
   sacctmgr -i modify job where jobid=4711 set AdminComment="$(quoin job 4711 -o jobstats)"`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.runDirGiven, o.stderr = cmd.Flags().Changed("run-dir"), cmd.ErrOrStderr()
+			conf, err := s.load()
+			if err != nil {
+				return err
+			}
+			o.runDir, o.stderr = conf.Agent.RunDir, cmd.ErrOrStderr()
+			o.runDirGiven = o.runDir != rundir.DefaultRunDir
 			if err := o.check(args); err != nil {
 				return err
 			}
@@ -73,7 +80,7 @@ Princeton University keeps in a job's AdminComment.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.runDir, "run-dir", rundir.DefaultRunDir, "`directory` of this node's records, samples and summaries")
+	s.addFlags(cmd)
 	f.StringSliceVar(&o.summaryDirs, "summary-dir", nil, "`directory` with summaries of jobs that have ended, such as one that nodes share; default: the run directory's, and the one that the hook is told")
 	f.StringVarP(&o.output, "output", "o", jobTable, "table, wide (with what does not fit into 80 columns), json or jobstats")
 	f.StringVar(&o.cluster, "cluster", "", "`name` of the Slurm cluster, where several have jobs of one id")

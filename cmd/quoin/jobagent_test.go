@@ -18,7 +18,7 @@ import (
 // is not known.
 func (n *hookedNode) jobJSONOf(job string) *report.Report {
 	n.t.Helper()
-	out, err := exec.Command(n.quoin, "job", job, "--run-dir", n.run(), "-o", "json").Output()
+	out, err := exec.Command(n.quoin, "job", job, "--set", "agent.runDir="+n.run(), "-o", "json").Output()
 	if err != nil {
 		return nil
 	}
@@ -78,7 +78,7 @@ func TestJobFromSampleToSummary(t *testing.T) {
 	if _, err := os.Stat(n.run("use", "7.json")); !errors.Is(err, fs.ErrNotExist) {
 		n.until("the use to go", func() bool { u, err := rundir.ReadUse(n.run(), "7"); return u == nil && err == nil })
 	}
-	out, err := exec.Command(n.quoin, "job", "7", "--run-dir", n.run(), "-o", "jobstats").Output()
+	out, err := exec.Command(n.quoin, "job", "7", "--set", "agent.runDir="+n.run(), "-o", "jobstats").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,10 +62,10 @@ func TestJobMissingDirectories(t *testing.T) {
 	runDir, shared := jobSite(t)
 	missing := filepath.Join(t.TempDir(), "missing")
 	for name, o := range map[string]jobOptions{
-		"correct --summary-dir":                 {runDir: runDir, summaryDirs: []string{shared, missing}},
-		"does quoin agent run on this node":     {runDir: missing},
-		"Give --run-dir, or --summary-dir":      {runDir: missing, summaryDirs: []string{shared}}, // it was given
-		missing + ": no such file or directory": {runDir: missing, all: true},
+		"correct --summary-dir":                   {runDir: runDir, summaryDirs: []string{shared, missing}},
+		"does quoin agent run on this node":       {runDir: missing},
+		"Set agent.runDir, or give --summary-dir": {runDir: missing, summaryDirs: []string{shared}}, // it was given
+		missing + ": no such file or directory":   {runDir: missing, all: true},
 	} {
 		out, said, err := jobOutput(t, o, "200")
 		var code exitError

@@ -145,7 +145,7 @@ func unpackComment(comment string, out *report.JobstatsSummary) error {
 // comparePrinted runs quoin job on a job of all nodes that has ended.
 func (r *jobsRig) comparePrinted(job string) {
 	r.t.Helper()
-	out, err := exec.CommandContext(r.t.Context(), r.quoin, "job", job, "--run-dir", r.path("run-n01"), "--summary-dir", r.path("summaries")).CombinedOutput()
+	out, err := exec.CommandContext(r.t.Context(), r.quoin, "job", job, "--set", "agent.runDir="+r.path("run-n01"), "--summary-dir", r.path("summaries")).CombinedOutput()
 	if err != nil {
 		r.t.Errorf("quoin job %s: %v\n%s", job, err, out)
 		return

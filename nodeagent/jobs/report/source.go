@@ -70,7 +70,7 @@ func (s Source) readRunDir() ([]nodeRun, error) {
 	if err := checkDirectory(s.RunDir); errors.Is(err, fs.ErrNotExist) && len(s.SummaryDirs) > 0 && !s.RunDirGiven {
 		return nil, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("read jobs: %w; does quoin agent run on this node? Give --run-dir, or --summary-dir if summaries are kept elsewhere", err)
+		return nil, fmt.Errorf("read jobs: %w; does quoin agent run on this node? Set agent.runDir, or give --summary-dir if summaries are kept elsewhere", err)
 	}
 	records, failed := rundir.ReadRecords(s.RunDir)
 	for _, key := range slices.Sorted(maps.Keys(failed)) {
