@@ -52,18 +52,18 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 	runs := []func(context.Context) error{}
 	if c.Store != "" {
 		store = publisher.NewDirStore(c.Store)
-		pub = publisher.New(store, conf.Publications, nil, metrics, log)
+		pub = publisher.New(store, conf.Publications, publisher.Options{}, metrics, log)
 	} else {
 		kube, err := newKubeParts(conf, log)
 		if err != nil {
 			return err
 		}
 		store = kube.store
-		pub = publisher.New(store, conf.Publications, publisher.NewEvents(kube.client, log), metrics, log)
-		pub.KeepMembership(kube.members)
+		options := publisher.Options{Recorder: publisher.NewEvents(kube.client, log), Membership: kube.members}
 		if c.NodeConditions {
-			pub.KeepConditions(kube.store)
+			options.Conditions = kube.store
 		}
+		pub = publisher.New(store, conf.Publications, options, metrics, log)
 		runs = append(runs, kube.members.Run)
 	}
 	return together(ctx, append(runs, store.Run,

@@ -83,7 +83,7 @@ func exists(path string) bool {
 }
 
 // makeOnce makes the files from nodes and reports.
-func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.Made, error) {
+func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.Rendered, error) {
 	in, err := o.read(stdin, reports)
 	if err != nil {
 		return nil, err

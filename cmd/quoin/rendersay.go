@@ -11,7 +11,7 @@ import (
 )
 
 // sayLeftOut lists the nodes that have no place, and what else is wrong.
-func sayLeftOut(w io.Writer, made *publisher.Made) {
+func sayLeftOut(w io.Writer, made *publisher.Rendered) {
 	for line := range strings.SplitSeq(made.LeftOut, "\n") {
 		if line != "" {
 			fmt.Fprintf(w, "left out: %s\n", line)

@@ -154,7 +154,7 @@ func (p *Publisher) otherAnnotates(s *state, n *inputs.Node) string {
 
 // nameOverlaps adds a problem for each node that an earlier publication
 // annotates.
-func (p *Publisher) nameOverlaps(s *state, made *Made, nodes map[string]*inputs.Node) {
+func (p *Publisher) nameOverlaps(s *state, made *Rendered, nodes map[string]*inputs.Node) {
 	if s == p.states[0] {
 		return
 	}

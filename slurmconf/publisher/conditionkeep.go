@@ -41,7 +41,7 @@ type nodeConditions struct {
 	setter     ConditionSetter  // nil where none are written
 	membership Membership       // nil where nodes join nothing that is ours to see
 	domain     topology.Problem // the last that was logged
-	unseen     string           // why membership was last not known
+	unseen     once             // why membership is not known
 	unplaced   map[unplacedGroup]unplacedSince
 	// drift is what each publication's last pass found, by publication and node.
 	drift   map[string]map[string][]topology.Problem
@@ -50,12 +50,8 @@ type nodeConditions struct {
 	refused map[string]refusal // by node
 	// behind is the last node of a turn that did not come to all: the next begins behind it.
 	behind string
-	failed string // the last error that was logged
+	failed once // the last error
 }
-
-// KeepConditions has the publisher keep conditions of Nodes. It is called before
-// Run.
-func (p *Publisher) KeepConditions(setter ConditionSetter) { p.conditions.setter = setter }
 
 // forget drops what an earlier lead has left behind.
 func (c *nodeConditions) forget(now time.Time) {
@@ -101,12 +97,11 @@ func (p *Publisher) keepConditions(ctx context.Context) {
 		err = p.writeConditions(ctx, snap, p.judge(ctx, snap), now)
 	}
 	if err == nil || ctx.Err() != nil {
-		c.failed = ""
+		c.failed.forget()
 		return
 	}
-	if c.failed != err.Error() {
-		c.failed = err.Error()
-		p.log.Warn("conditions of nodes are not as they should be, trying again", "err", err)
+	if c.failed.isNew(err.Error()) {
+		p.log.Warn("node conditions not written, trying again", "err", err)
 	}
 }
 
@@ -226,7 +221,7 @@ func (p *Publisher) setConditions(ctx context.Context, due []dueConditions, now 
 		}
 		failed++
 		r.times++
-		r.until = now.Add(min(firstConditionsPause<<min(r.times-1, 10), lastConditionsPause))
+		r.until = now.Add(pause(r.times, firstConditionsPause, lastConditionsPause))
 		if c.refused == nil {
 			c.refused = make(map[string]refusal)
 		}

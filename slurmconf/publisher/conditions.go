@@ -140,7 +140,7 @@ func driftCondition(drift []topology.Problem) inputs.Condition {
 }
 
 // driftOf returns, by node, what a pass found of nodes whose place is not sure.
-func driftOf(made *Made) map[string][]topology.Problem {
+func driftOf(made *Rendered) map[string][]topology.Problem {
 	out := make(map[string][]topology.Problem)
 	for _, p := range made.Problems {
 		if p.Node != "" && driftReasons[p.Reason] {

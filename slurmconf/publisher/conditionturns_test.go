@@ -68,7 +68,7 @@ func TestConditionTurns(t *testing.T) {
 	store := &lateStore{memory: newMemory(snap), shows: map[string]time.Time{}}
 	inBubbleWith(t, store.memory, complete(t, Publication{}), func(p *Publisher) {
 		p.store = store
-		p.KeepConditions(store)
+		p.conditions.setter = store
 	}, func(*Publisher) {
 		store.pass(time.Hour)
 		if len(store.order) != len(snap.Nodes) || len(store.conditions) != len(snap.Nodes) || store.most > conditionsATurn {

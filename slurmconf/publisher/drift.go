@@ -38,7 +38,7 @@ type driftHistory struct {
 }
 
 // begin takes what a pass has planned.
-func (h *driftHistory) begin(made *Made, nodes map[string]*inputs.Node) {
+func (h *driftHistory) begin(made *Rendered, nodes map[string]*inputs.Node) {
 	h.problems, h.nodes = driftOf(made), nodes
 }
 

@@ -30,7 +30,7 @@ func TestNothingDriftsAtRest(t *testing.T) {
 				}
 				prev, err := readPrevious(&Published{Files: made.Files})
 				if err == nil {
-					err = prev.goOn(&pub)
+					err = prev.resume(&pub)
 				}
 				if err != nil {
 					t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// tooMuch says what of a change is so much that people should look first.
-func (s *state) tooMuch(prev Previous, was *Published, made *Made) (reason, what string) {
+// exceedsMaxChange says what of a change is so much that people should look first.
+func (s *state) exceedsMaxChange(prev Previous, was *Published, made *Rendered) (reason, what string) {
 	if prev.Topology == nil {
 		return "", ""
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// Made is what one set of facts gives: the plan, the files, and what is wrong
+// Rendered is what one set of facts gives: the plan, the files, and what is wrong
 // with them.
-type Made struct {
+type Rendered struct {
 	Plan *placement.Plan
 	// Files are by name: topology.conf or topology.yaml, and gres.conf if a node has
 	// GPUs.
@@ -41,7 +41,7 @@ type Made struct {
 }
 
 // Summary says in a line what the files hold.
-func (m *Made) Summary() string {
+func (m *Rendered) Summary() string {
 	var parts []string
 	if n := len(m.Plan.Blocks); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d blocks, base size %d", n, m.Plan.BaseBlockSize))
@@ -59,7 +59,7 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 
 // Make plans, renders, parses back and lints. An error means that no plan could
 // be made at all.
-func Make(p *Publication, g inputs.Inputs, prev Previous) (*Made, error) {
+func Make(p *Publication, g inputs.Inputs, prev Previous) (*Rendered, error) {
 	m, err := planned(p, &g, prev)
 	if err != nil || m.Refused != "" {
 		return m, err
@@ -76,13 +76,13 @@ func Make(p *Publication, g inputs.Inputs, prev Previous) (*Made, error) {
 }
 
 // planned makes the plan alone.
-func planned(p *Publication, g *inputs.Inputs, prev Previous) (*Made, error) {
+func planned(p *Publication, g *inputs.Inputs, prev Previous) (*Rendered, error) {
 	g.Facts = nodelabels.Level(g.Facts, prev.Topology.InnerSwitches())
 	plan, err := placement.MakePlan(g.Facts, prev.carried(g.Facts), p.policy())
 	if err != nil {
 		return nil, err
 	}
-	m := &Made{Plan: plan, Files: map[string]string{}, Problems: slices.Concat(plan.Problems, g.UnnamedProblems(), g.Problems)}
+	m := &Rendered{Plan: plan, Files: map[string]string{}, Problems: slices.Concat(plan.Problems, g.UnnamedProblems(), g.Problems)}
 	m.topologies, err = slurmconf.FromPlan(plan, p.choice())
 	if err != nil && !errors.Is(err, slurmconf.ErrEmptyPlan) {
 		return nil, err
@@ -111,7 +111,7 @@ func (prev Previous) carried(facts []topology.Facts) *placement.Previous {
 }
 
 // render writes the files.
-func (m *Made) render(p *Publication, topologies []slurmconf.Topology) error {
+func (m *Rendered) render(p *Publication, topologies []slurmconf.Topology) error {
 	var text []byte
 	var err error
 	name := "topology.conf"
@@ -137,7 +137,7 @@ func (m *Made) render(p *Publication, topologies []slurmconf.Topology) error {
 }
 
 // check parses the files back and lints them for the release that loads them.
-func (m *Made) check(p *Publication, topologies []slurmconf.Topology) {
+func (m *Rendered) check(p *Publication, topologies []slurmconf.Topology) {
 	var files []lint.File
 	for _, name := range ownFiles {
 		if text, ok := m.Files[name]; ok {

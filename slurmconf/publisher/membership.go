@@ -26,10 +26,6 @@ type Membership interface {
 	Snapshot() (*imex.Observation, error)
 }
 
-// KeepMembership has the publisher keep a domain and judge the nodes' membership.
-// It is called before Run.
-func (p *Publisher) KeepMembership(m Membership) { p.conditions.membership = m }
-
 // memberChanges is nil, which never wakes, without a membership.
 func (c *nodeConditions) memberChanges() <-chan struct{} {
 	if c.membership == nil {
@@ -52,13 +48,12 @@ func (p *Publisher) judge(ctx context.Context, snap *inputs.Snapshot) map[string
 		seen, err = c.membership.Snapshot()
 	}
 	if err != nil {
-		if c.unseen != err.Error() && ctx.Err() == nil {
-			c.unseen = err.Error()
+		if ctx.Err() == nil && c.unseen.isNew(err.Error()) {
 			p.log.Warn("membership in the IMEX domain is not known", "err", err)
 		}
 		return nil
 	}
-	c.unseen = ""
+	c.unseen.forget()
 	seen.Domain = domain // which may have been made just now, or not, for a reason
 	seen.Nodes = Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)

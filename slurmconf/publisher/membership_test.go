@@ -56,7 +56,7 @@ func TestMembershipConditions(t *testing.T) {
 	m := &members{domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", Problem: topology.Problem{Reason: imex.ReasonNoCRD, Message: "no definition of ComputeDomains"}}, seen: imex.Observation{Join: imex.JoinHolder}}
 	inBubbleWith(t, store, complete(t, Publication{}), func(p *Publisher) {
 		m.changes = make(chan struct{}, 1) // of the bubble
-		p.KeepMembership(m)
+		p.conditions.membership = m
 	}, func(p *Publisher) {
 		n := &snap.Nodes[0]
 		has := func(what, reason string, is bool) {

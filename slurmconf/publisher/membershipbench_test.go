@@ -28,10 +28,10 @@ groups:
 	snap := snapshotOf(c)
 	store := newMemory(snap)
 	p := newPublisher(store, complete(b, Publication{}))
-	p.KeepConditions(store)
+	p.conditions.setter = store
 	p.conditions.drift = map[string]map[string][]topology.Problem{p.states[0].pub.Name: nil}
 	m := &members{domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", UID: "u1"}, seen: imex.Observation{Join: imex.JoinHolder, Members: map[string]imex.Member{}}}
-	p.KeepMembership(m)
+	p.conditions.membership = m
 	cliques := largeCliques(snap, m)
 	judge := func(b *testing.B, i int) map[string]imex.Verdict {
 		b.Helper()

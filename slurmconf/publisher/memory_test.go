@@ -187,7 +187,7 @@ func inBubbleWith(t *testing.T, store *memory, pubs []Publication, prepare, step
 		store.changes = make(chan struct{}, 1) // of the bubble
 		pub := newPublisher(store, pubs)
 		pub.recorder = store
-		pub.KeepConditions(store)
+		pub.conditions.setter = store
 		prepare(pub)
 		go func() { done <- pub.Run(ctx) }()
 		steps(pub)
@@ -199,7 +199,7 @@ func inBubbleWith(t *testing.T, store *memory, pubs []Publication, prepare, step
 }
 
 func newPublisher(store Store, pubs []Publication) *Publisher {
-	return New(store, pubs, nil, NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
+	return New(store, pubs, Options{}, NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 }
 
 // inBackground runs all until the test ends; an error from one fails it.

@@ -103,7 +103,7 @@ func (m *Metrics) setUnplaced(counts map[unplacedGroup]int) {
 }
 
 // observe counts what a pass found, and logs problems when they change.
-func (p *Publisher) observe(ctx context.Context, s *state, made *Made, snap *inputs.Snapshot) {
+func (p *Publisher) observe(ctx context.Context, s *state, made *Rendered, snap *inputs.Snapshot) {
 	nodes, problems := map[string]int{}, map[string]int{}
 	for _, pl := range made.Plan.Placements {
 		nodes[pl.Reason]++

@@ -95,7 +95,7 @@ func cliqueOf(f *topology.Facts) topology.Clique {
 func labelValue(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // places are those of the nodes in the files.
-func (m *Made) places() map[string]placement.Place {
+func (m *Rendered) places() map[string]placement.Place {
 	var names slurmconf.Names
 	for i := range m.topologies {
 		names.Add(&m.topologies[i])

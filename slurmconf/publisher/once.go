@@ -10,7 +10,7 @@ import (
 // Once makes one pass over a publication at once: no settling, no guard on big
 // changes, no annotations, and nodes that have gone leave now. It is what the
 // demo plays with; a refused result is returned and nothing is written.
-func Once(ctx context.Context, store Store, p *Publication) (*Made, []topology.Facts, error) {
+func Once(ctx context.Context, store Store, p *Publication) (*Rendered, []topology.Facts, error) {
 	snap, err := store.Snapshot(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -21,7 +21,7 @@ func Once(ctx context.Context, store Store, p *Publication) (*Made, []topology.F
 	}
 	prev, err := readPrevious(was)
 	if err == nil {
-		err = prev.goOn(p)
+		err = prev.resume(p)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -104,7 +104,7 @@ func TestMakeByAnyPolicy(t *testing.T) {
 }
 
 // silentMoved names a published node that says nothing and was moved all the same.
-func silentMoved(pub *Publication, g *inputs.Inputs, prev Previous, made *Made) string {
+func silentMoved(pub *Publication, g *inputs.Inputs, prev Previous, made *Rendered) string {
 	if prev.Topology == nil {
 		return ""
 	}
@@ -128,7 +128,7 @@ func silentMoved(pub *Publication, g *inputs.Inputs, prev Previous, made *Made) 
 }
 
 // mustMake returns nil where there is nothing to write.
-func mustMake(t *testing.T, pub *Publication, g inputs.Inputs, prev Previous, seed uint64, step int) *Made {
+func mustMake(t *testing.T, pub *Publication, g inputs.Inputs, prev Previous, seed uint64, step int) *Rendered {
 	t.Helper()
 	made, err := Make(pub, g, prev)
 	if err != nil {

@@ -51,7 +51,7 @@ func readPrevious(was *Published) (prev Previous, err error) {
 
 // goOn carries on the topologies that the publication has, were they behind others in
 // the file: a change of what it has may be taken back before the former have left.
-func (prev *Previous) goOn(p *Publication) error {
+func (prev *Previous) resume(p *Publication) error {
 	if prev.Topology == nil {
 		return nil
 	}

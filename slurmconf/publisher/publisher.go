@@ -46,13 +46,23 @@ type state struct {
 	last       *Published                // as last written, should somebody delete it
 	heldAt     time.Time                 // when the store was last told why files are held
 	said       string                    // the last reason for holding files that was logged
-	failed     string                    // the last error that was logged
+	failed     once                      // the last error
 	problems   map[topology.Problem]bool // those that were logged
 }
 
-// New returns a publisher of complete publications. recorder may be nil.
-func New(store Store, pubs []Publication, recorder Recorder, metrics *Metrics, log *slog.Logger) *Publisher {
-	p := &Publisher{store: store, recorder: recorder, log: log, metrics: metrics}
+// Options are the parts that a publisher can do without. Each may be nil.
+type Options struct {
+	// Recorder gets events.
+	Recorder Recorder
+	// Conditions writes the conditions of Nodes.
+	Conditions ConditionSetter
+	// Membership keeps the IMEX domain and sees its members.
+	Membership Membership
+}
+
+// New returns a publisher of complete publications.
+func New(store Store, pubs []Publication, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
+	p := &Publisher{store: store, recorder: o.Recorder, log: log, metrics: metrics, conditions: nodeConditions{setter: o.Conditions, membership: o.Membership}}
 	for i := range pubs {
 		p.states = append(p.states, &state{pub: &pubs[i], tried: map[string]string{}})
 	}
@@ -126,6 +136,12 @@ func (p *Publisher) nextDue() time.Time {
 	return next
 }
 
+// firstPassPause and lastPassPause are between the tries of a pass that fails.
+const (
+	firstPassPause = 5 * time.Second
+	lastPassPause  = time.Minute
+)
+
 // pass reconciles every publication that is due.
 func (p *Publisher) pass(ctx context.Context) {
 	for _, s := range p.states {
@@ -138,10 +154,11 @@ func (p *Publisher) pass(ctx context.Context) {
 		p.metrics.duration.WithLabelValues(s.pub.Name).Observe(time.Since(began).Seconds())
 		if err != nil && ctx.Err() == nil {
 			s.failures++
-			again = time.Now().Add(min(5*time.Second<<min(s.failures-1, 4), time.Minute))
+			again = time.Now().Add(pause(s.failures, firstPassPause, lastPassPause))
 			p.fail(s, err)
 		} else {
-			s.failures, s.failed = 0, ""
+			s.failures = 0
+			s.failed.forget()
 		}
 		if !again.IsZero() && (s.due.IsZero() || again.Before(s.due)) {
 			s.due = again
@@ -152,9 +169,7 @@ func (p *Publisher) pass(ctx context.Context) {
 // fail says once what went wrong with a pass; the files stay as they are.
 func (p *Publisher) fail(s *state, err error) {
 	p.metrics.passes.WithLabelValues(s.pub.Name, "error").Inc()
-	if s.failed == err.Error() {
-		return
+	if s.failed.isNew(err.Error()) {
+		p.log.Error("pass failed, the published files stay", "publication", s.pub.Name, "err", err)
 	}
-	s.failed = err.Error()
-	p.log.Error("pass failed, the published files stay", "publication", s.pub.Name, "err", err)
 }

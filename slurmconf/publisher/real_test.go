@@ -100,7 +100,7 @@ func comparePartitions(t *testing.T, rig *slurmrig.Cluster, topologies []string)
 
 // nodesAndPartitions are the lines of a slurm.conf with all nodes on this machine, and
 // of topology.yaml with a partition for each topology.
-func nodesAndPartitions(made *Made, facts inputs.Inputs, format string) string {
+func nodesAndPartitions(made *Rendered, facts inputs.Inputs, format string) string {
 	var b strings.Builder
 	b.WriteString("NodeName=DEFAULT RealMemory=1000 State=UNKNOWN\n")
 	for i, f := range facts.Facts {

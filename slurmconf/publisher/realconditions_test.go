@@ -80,7 +80,7 @@ func TestRealConditions(t *testing.T) {
 	pubs := complete(t, Publication{Namespace: "default", Settle: ms, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
 	store := NewKubeStore(c.Client(), "default", pubs, slog.New(slog.DiscardHandler))
 	pub := newPublisher(store, pubs)
-	pub.KeepConditions(store)
+	pub.conditions.setter = store
 	inBackground(t, store.Run, pub.Run)
 
 	until := func(what, kind string, is func(corev1.NodeCondition) bool) corev1.NodeCondition {

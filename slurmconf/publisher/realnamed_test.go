@@ -19,7 +19,7 @@ func TestRealTopologyInUse(t *testing.T) {
 		t.Skip("needs a real Slurm")
 	}
 	snap := racks(t)
-	files := func(topology string, was *Published, named ...string) *Made {
+	files := func(topology string, was *Published, named ...string) *Rendered {
 		t.Helper()
 		prev, err := readPrevious(was)
 		if err != nil {
@@ -62,7 +62,7 @@ func TestRealTopologyInUse(t *testing.T) {
 		}
 		t.Fatalf("%s registered with %s, want %q in %v\n%s", name, spec, want, err, shown)
 	}
-	load := func(made *Made, taken bool) {
+	load := func(made *Rendered, taken bool) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(rig.Dir, "topology.yaml"), []byte(made.Files["topology.yaml"]), 0o600); err != nil {
 			t.Fatal(err)

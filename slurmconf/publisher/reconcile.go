@@ -15,12 +15,12 @@ import (
 // told otherwise, and returns when it wants to be called again without a change, zero
 // for not at all.
 func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) {
-	wake, err := p.bringUp(ctx, s)
+	wake, err := p.reconcileFiles(ctx, s)
 	return earlier(wake, p.sayDrift(s)), err
 }
 
-// bringUp makes a publication from what is published, if that is the publisher's own.
-func (p *Publisher) bringUp(ctx context.Context, s *state) (time.Time, error) {
+// reconcileFiles makes a publication from what is published, if that is the publisher's own.
+func (p *Publisher) reconcileFiles(ctx context.Context, s *state) (time.Time, error) {
 	snap, err := p.store.Snapshot(ctx)
 	if err != nil {
 		return time.Time{}, err
@@ -48,11 +48,11 @@ func (p *Publisher) bringUp(ctx context.Context, s *state) (time.Time, error) {
 				was.Annotations[AnnotationDigest], AnnotationApprove, digest))
 		}
 	}
-	return p.goOn(ctx, s, snap, was, prev, now)
+	return p.resume(ctx, s, snap, was, prev, now)
 }
 
 // goOn makes a publication that carries on what is published, prev.
-func (p *Publisher) goOn(ctx context.Context, s *state, snap *inputs.Snapshot, was *Published, prev Previous, now time.Time) (time.Time, error) {
+func (p *Publisher) resume(ctx context.Context, s *state, snap *inputs.Snapshot, was *Published, prev Previous, now time.Time) (time.Time, error) {
 	g, made, wake, err := p.plan(s, snap, &prev, now)
 	hold := func(digest, reason, message string) (time.Time, error) {
 		if made != nil {
@@ -86,7 +86,7 @@ func (p *Publisher) goOn(ctx context.Context, s *state, snap *inputs.Snapshot, w
 			return earlier(wake, until), nil
 		}
 	}
-	if reason, what := s.tooMuch(prev, was, made); reason != "" && was.Annotations[AnnotationApprove] != made.Digest {
+	if reason, what := s.exceedsMaxChange(prev, was, made); reason != "" && was.Annotations[AnnotationApprove] != made.Digest {
 		return hold(made.Digest, reason, fmt.Sprintf("%s; to let it through, set the annotation %s=%s", what, AnnotationApprove, made.Digest))
 	}
 	made.leaving = s.leaving(&g, made.Specs)
@@ -104,14 +104,14 @@ func (p *Publisher) goOn(ctx context.Context, s *state, snap *inputs.Snapshot, w
 // read reads published files back, as the publication goes on from them.
 func (s *state) read(was *Published) (prev Previous, err error) {
 	if prev, err = readPrevious(was); err == nil {
-		err = prev.goOn(s.pub)
+		err = prev.resume(s.pub)
 	}
 	return prev, err
 }
 
 // plan makes what carries on what is published, prev, and returns when to come back for
 // what waits.
-func (p *Publisher) plan(s *state, snap *inputs.Snapshot, prev *Previous, now time.Time) (g gathered, made *Made, wake time.Time, err error) {
+func (p *Publisher) plan(s *state, snap *inputs.Snapshot, prev *Previous, now time.Time) (g gathered, made *Rendered, wake time.Time, err error) {
 	g, wake = p.gather(s, snap, prev, now)
 	wake = earlier(wake, s.keepNamed(prev, &g, now))
 	made, proven, err := s.make(g, *prev, now)
@@ -155,7 +155,7 @@ func earlier(a, b time.Time) time.Time {
 
 // publish writes the files when their bytes differ, and takes back what was
 // said of held ones. It returns when the files were written.
-func (p *Publisher) publish(ctx context.Context, s *state, was *Published, made *Made, now time.Time) (time.Time, error) {
+func (p *Publisher) publish(ctx context.Context, s *state, was *Published, made *Rendered, now time.Time) (time.Time, error) {
 	p.metrics.setHeld(s.pub.Name, "")
 	s.said = ""
 	next := was.clone()

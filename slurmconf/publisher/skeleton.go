@@ -10,7 +10,7 @@ import (
 
 // Skeleton returns the topology file of m, which is of p, without its nodes: for
 // nodes that register dynamically and then are put into their places.
-func (m *Made) Skeleton(p *Publication) (*Made, error) {
+func (m *Rendered) Skeleton(p *Publication) (*Rendered, error) {
 	if !p.release.DynamicTopology() {
 		return nil, fmt.Errorf("skeleton: Slurm %s puts no nodes into a topology when they register: want 25.05 or newer", p.SlurmVersion)
 	}
@@ -23,7 +23,7 @@ func (m *Made) Skeleton(p *Publication) (*Made, error) {
 			return nil, fmt.Errorf("skeleton: %w", err)
 		}
 	}
-	s := &Made{Plan: m.Plan, Files: map[string]string{}, Specs: m.Specs, LeftOut: m.LeftOut, Problems: m.Problems}
+	s := &Rendered{Plan: m.Plan, Files: map[string]string{}, Specs: m.Specs, LeftOut: m.LeftOut, Problems: m.Problems}
 	if err := s.render(p, topologies); err != nil {
 		return nil, err
 	}

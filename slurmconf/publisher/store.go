@@ -138,7 +138,7 @@ func (p *Published) clone() *Published {
 
 // update puts what was made into p and takes back what was said of held files.
 // It reports whether anything changed.
-func (p *Published) update(made *Made, now time.Time) bool {
+func (p *Published) update(made *Rendered, now time.Time) bool {
 	was := p.clone()
 	for _, key := range []string{AnnotationHeld, AnnotationHeldReason, AnnotationApprove, AnnotationLeftOut, AnnotationLeaving} {
 		delete(p.Annotations, key)

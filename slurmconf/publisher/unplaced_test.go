@@ -20,7 +20,7 @@ func TestUnplacedClaims(t *testing.T) {
 	inBubbleWith(t, store, complete(t, Publication{}), func(p *Publisher) {
 		m.changes = make(chan struct{}, 1) // of the bubble
 		p.log = text.logger()
-		p.KeepMembership(m)
+		p.conditions.membership = m
 	}, func(p *Publisher) {
 		wait := func(claims int) {
 			m.edit(func() {

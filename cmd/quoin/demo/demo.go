@@ -161,7 +161,7 @@ func (d *demonstration) refuseStrangers() error {
 }
 
 // round lets every machine report, publishes, and draws the map.
-func (d *demonstration) round(ctx context.Context, brief bool) (*publisher.Made, error) {
+func (d *demonstration) round(ctx context.Context, brief bool) (*publisher.Rendered, error) {
 	if err := d.report(ctx); err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ type reading struct {
 // stays where it is until its facts have stood for Settle: facts that are seen
 // for the first time have stood since the last change to anything. It returns
 // when to come back for such nodes.
-func (s *state) make(g gathered, prev Previous, now time.Time) (made *Made, wake time.Time, err error) {
+func (s *state) make(g gathered, prev Previous, now time.Time) (made *Rendered, wake time.Time, err error) {
 	readings, unsited := make(map[string]reading), make(map[string]time.Time)
 	for again := true; again; {
 		if made, err = Make(s.pub, g.Inputs, prev); err != nil || prev.Topology == nil {

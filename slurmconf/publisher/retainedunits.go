@@ -98,7 +98,7 @@ func (prev *Previous) inUse(t *slurmconf.Topology) bool {
 // keepTopologies adds to those of a plan the published ones that have gone and
 // that Nodes' annotations still name, as they were. Those of a topology.conf, which
 // has room for one, are then in a topology.yaml beside it.
-func (m *Made) keepTopologies(p *Publication, prev *Previous, topologies []slurmconf.Topology) []slurmconf.Topology {
+func (m *Rendered) keepTopologies(p *Publication, prev *Previous, topologies []slurmconf.Topology) []slurmconf.Topology {
 	if prev.Topology == nil || !*p.Annotate || !p.release.DynamicTopology() {
 		return topologies
 	}
@@ -117,7 +117,7 @@ func (m *Made) keepTopologies(p *Publication, prev *Previous, topologies []slurm
 
 // changesKind says which published topology that annotations name has turned from
 // blocks to switches or back, empty for none: its units cannot be kept.
-func (prev *Previous) changesKind(made *Made) string {
+func (prev *Previous) changesKind(made *Rendered) string {
 	for i := range prev.topologies {
 		was := &prev.topologies[i]
 		for k := range made.topologies {
