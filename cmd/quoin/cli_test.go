@@ -201,7 +201,7 @@ func TestBadInput(t *testing.T) {
 		{"config with no number", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- name: a\n  maxChange: .nan\n")}, `q.yaml:3: publication "a": maxChange: "NaN": want a share of 0 to 1`},
 		{"config with no label's key", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- name: a\n  tierLabels: [\"not a label!!\"]\n")}, `q.yaml:3: publication "a": tierLabels: "not a label!!": want letters`},
 		{"config with no namespace", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- name: a\n  namespace: a.b.c\n")}, `q.yaml:3: publication "a": namespace: "a.b.c": want up to 63`},
-		{"config with two of a kind", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- name: a\n- configMap: b\n  name: a\n")}, `q.yaml:4: publication "a": name: also another`},
+		{"config with two of a kind", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- name: a\n- configMap: b\n  name: a\n")}, `q.yaml:4: publication "a": name: another publication has the same name`},
 		{"config with a text for a number", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- baseBlockSize: x\n")}, `q.yaml:2: publications[0].baseBlockSize: "x": want a whole number`},
 		{"config with a number for a list", "", []string{"config", "--config", write(t, "q.yaml", "publications: 3\n")}, `q.yaml:1: publications: "3": want a list`},
 		{"demo of an unknown site", "", []string{"demo", "nowhere"}, `no cluster "nowhere": want one of a100-mig`},

@@ -87,7 +87,7 @@ func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation, no
 			s.tried[name] = a.was + "\n" + a.spec
 			s.annotationDiffers(a.node, a.was, a.spec, err, now)
 			p.metrics.conflicts.Inc()
-			p.log.Warn("node annotation has another owner, left alone", "node", name, "err", err)
+			p.log.Warn("node annotation belongs to another writer, not changed", "node", name, "err", err)
 			conflicts = append(conflicts, name)
 		default:
 			s.annotationDiffers(a.node, a.was, a.spec, err, now)
@@ -98,7 +98,7 @@ func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation, no
 		p.log.Info("annotated nodes", "publication", s.pub.Name, "nodes", done)
 	}
 	if len(conflicts) > 0 && p.recorder != nil {
-		p.recorder.Record(s.pub, true, "AnnotationConflict", fmt.Sprintf("the annotation %s of %s has another owner and is left alone",
+		p.recorder.Record(s.pub, true, "AnnotationConflict", fmt.Sprintf("the annotation %s of %s belongs to another writer and is not changed",
 			SpecAnnotation, hostlist.Compress(conflicts)))
 	}
 	return retry

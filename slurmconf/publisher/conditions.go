@@ -97,7 +97,7 @@ func fabricCondition(report *topology.Node) (c inputs.Condition, known bool) {
 		g := &report.GPUs[i]
 		known = known || !g.Fabric.IsZero()
 		if _, joined := g.Fabric.Clique(); joined && worst == len(fabricFaults) {
-			c.Reason, c.Message = "FabricHealthy", "the NVLink fabric of all GPUs that have one is well"
+			c.Reason, c.Message = "FabricHealthy", "the NVLink fabric of all GPUs that have one is healthy"
 		}
 		for k, fault := range fabricFaults {
 			if what := fault.of(&g.Fabric); what != "" {

@@ -33,7 +33,7 @@ func TestFabricCondition(t *testing.T) {
 	}{
 		{"no GPU", nil, "", false, ""},
 		{"GPUs that have not said", []topology.GPU{{}}, "", false, ""},
-		{"well", []topology.GPU{fabricGPU(0, nil), fabricGPU(1, func(f *topology.Fabric) { f.HealthFields.DegradedBandwidth = &no })}, "FabricHealthy", false, "is well"},
+		{"well", []topology.GPU{fabricGPU(0, nil), fabricGPU(1, func(f *topology.Fabric) { f.HealthFields.DegradedBandwidth = &no })}, "FabricHealthy", false, "is healthy"},
 		{"none", []topology.GPU{{Fabric: topology.Fabric{State: topology.FabricNotSupported}}}, "NoFabric", false, "no GPU has"},
 		{"not yet", []topology.GPU{{Fabric: topology.Fabric{State: topology.FabricInProgress}}}, "NoFabric", false, ""},
 		{"one has failed", []topology.GPU{fabricGPU(0, nil), fabricGPU(1, func(f *topology.Fabric) { f.Status = "ERROR_UNKNOWN" })}, "FabricFailed", true, "GPU 1, GPU-b: its registration ended with ERROR_UNKNOWN"},

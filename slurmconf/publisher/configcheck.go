@@ -28,10 +28,10 @@ func Complete(pubs []Publication) ([]Publication, error) {
 		p.complete()
 		found := p.check()
 		if names[p.Name] {
-			found = append(found, &FieldError{Name: p.Name, Key: "name", Message: "also another publication's: give each a name of its own"})
+			found = append(found, &FieldError{Name: p.Name, Key: "name", Message: "another publication has the same name: give each its own"})
 		}
 		if other, taken := places[p.key()]; taken {
-			found = append(found, &FieldError{Name: p.Name, Key: "configMap", Message: fmt.Sprintf("%s also belongs to publication %q: give each one of its own", p.key(), other)})
+			found = append(found, &FieldError{Name: p.Name, Key: "configMap", Message: fmt.Sprintf("%s also belongs to publication %q: give each its own", p.key(), other)})
 		}
 		names[p.Name], places[p.key()] = true, p.Name
 		for _, e := range found {

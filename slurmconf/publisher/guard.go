@@ -14,24 +14,24 @@ func (s *state) exceedsMaxChange(prev Previous, was *Published, made *Rendered) 
 		return "", ""
 	}
 	if name := prev.changesKind(made); name != "" && *s.pub.Annotate {
-		return ReasonTopologyInUse, fmt.Sprintf("topology %s would turn from switches to blocks or back while the Nodes' annotations name the former, and topology.conf has room for one; "+
-			"configure format: yaml, which has room for both, and format: conf again when the annotations have followed; approved, it keeps slurmctld from starting while such nodes are registered", name)
+		return ReasonTopologyInUse, fmt.Sprintf("topology %s would change between switches and blocks while Node annotations still name its units, and topology.conf holds one topology; "+
+			"configure format: yaml, which holds both, and format: conf again when no annotation names the old units; if approved now, slurmctld does not start while nodes are registered with the old units", name)
 	}
 	if nodes, of := placement.Moved(prev.Topology, made.Plan); !s.allowed(len(nodes), of) {
 		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%", len(nodes), of, 100**s.pub.MaxChange)
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
 	if of := len(prev.Topology.Places()); !s.pub.rules.BySlinky() && !s.allowed(prev.renamed, of) {
-		return "BigChange", fmt.Sprintf("%d of %d nodes would be called otherwise, more than %.0f %%", prev.renamed, of, 100**s.pub.MaxChange)
+		return "BigChange", fmt.Sprintf("%d of %d nodes would get another Slurm name, more than %.0f %%", prev.renamed, of, 100**s.pub.MaxChange)
 	}
 	if was.Files["gres.conf"] != made.Files["gres.conf"] {
 		if changed, of := gresChanges(prev.Gres, made.gres); !s.allowed(changed, of) {
-			return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or go, more than %.0f %%", changed, of, 100**s.pub.MaxChange)
+			return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed, more than %.0f %%", changed, of, 100**s.pub.MaxChange)
 		}
 	}
 	blocks := len(made.Plan.Blocks) > 0 && s.pub.Topology == string(slurmconf.KindAuto) && s.pub.followsBlocks()
 	if blocks && len(prev.Topology.Blocks) == 0 && len(prev.Topology.Switches) > 0 {
-		return "KindChange", "the first NVLink domains are known and the default topology would turn from tree to block, which slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep it"
+		return "KindChange", "the first NVLink domains are known: the default topology would change from tree to block, and slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep the tree"
 	}
 	return "", ""
 }

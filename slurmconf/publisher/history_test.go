@@ -149,7 +149,7 @@ func TestMassRenameByLabelIsHeld(t *testing.T) {
 			store.change(named(t, others))
 			store.pass(time.Hour)
 			got := store.get("slurm/quoin-slurm")
-			held, want := got.Annotations[AnnotationHeldReason], fmt.Sprintf("BigChange: %d of 72 nodes would be called otherwise", len(others))
+			held, want := got.Annotations[AnnotationHeldReason], fmt.Sprintf("BigChange: %d of 72 nodes would get another Slurm name", len(others))
 			if diff := cmp.Diff(before.Files, got.Files); diff != "" || !strings.HasPrefix(held, want) {
 				t.Fatalf("held %q, want %s; files:\n%s", held, want, diff)
 			}

@@ -59,7 +59,7 @@ func (w *sliceWatch) run(ctx context.Context) {
 			return
 		case apierrors.IsNotFound(err):
 			if !w.absent.Swap(true) {
-				w.log.Warn("the API server has no ResourceSlices, going on without", "api", resourcev1.SchemeGroupVersion.String())
+				w.log.Warn("the API server has no ResourceSlices, continuing without them", "api", resourcev1.SchemeGroupVersion.String())
 			}
 			pause = sliceAbsentPause
 		default:

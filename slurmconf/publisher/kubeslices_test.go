@@ -18,7 +18,7 @@ func TestNoResourceSlices(t *testing.T) {
 		want   string
 		works  bool
 	}{
-		"absent":    {http.StatusNotFound, "has no ResourceSlices, going on without", true},
+		"absent":    {http.StatusNotFound, "has no ResourceSlices, continuing without them", true},
 		"forbidden": {http.StatusForbidden, `not readable, trying again" what="resource slices"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -210,7 +210,7 @@ func (s *KubeStore) Load(ctx context.Context, p *Publication) (*Published, error
 		return nil, fmt.Errorf("read publication %s: %w", p.key(), err)
 	}
 	if cm.Labels[kindLabel] != kindPublication {
-		return nil, fmt.Errorf("ConfigMap %s exists and is not Quoin's: name another in the publication, or give it over with the label %s=%s", p.key(), kindLabel, kindPublication)
+		return nil, fmt.Errorf("ConfigMap %s exists and is not Quoin's: configure another name, or hand it over with the label %s=%s", p.key(), kindLabel, kindPublication)
 	}
 	return &Published{Files: cm.Data, Annotations: cm.Annotations, version: cm.ResourceVersion}, nil
 }
@@ -281,7 +281,7 @@ func (s *KubeStore) Lead(ctx context.Context, lead func(context.Context) error) 
 func (s *KubeStore) Ready(ctx context.Context) error {
 	for _, synced := range s.synced {
 		if !synced() {
-			return errors.New("the nodes, reports and what else is watched have not been read yet" + because(s.health))
+			return errors.New("nodes, reports and other watched objects have not been read yet" + because(s.health))
 		}
 	}
 	_, err := s.client.CoordinationV1().Leases(s.namespace).Get(ctx, leaseName, metav1.GetOptions{})

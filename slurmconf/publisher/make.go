@@ -216,7 +216,7 @@ func whyLeftOut(pl *placement.Placement) (reason, message string) {
 	case pl.Reason != placement.ReasonPlaced:
 		return pl.Reason, pl.Message
 	case pl.Block == "":
-		return placement.ReasonNoDomain, "its place is in the tree, and blocks alone are written"
+		return placement.ReasonNoDomain, "it is in the tree only, and only blocks are published"
 	}
-	return ReasonNoSwitch, "its place is in a block, no switch above it is known, and the tree alone is written"
+	return ReasonNoSwitch, "no switch above its block is known, and only the tree is published"
 }

@@ -45,10 +45,10 @@ func TestMakeLeavesOutOfOneKind(t *testing.T) {
 		snap          *inputs.Snapshot
 		left, message string
 	}{
-		{"a tree without the nodes of a block", "tree", both, "a[1-2]: NoSwitch: its place is in a block, no switch above it is known, and the tree alone is written", ""},
-		{"no tree", "tree", &inputs.Snapshot{Nodes: both.Nodes[:2]}, "a[1-2]: NoSwitch: its place is in a block, no switch above it is known, and the tree alone is written",
+		{"a tree without the nodes of a block", "tree", both, "a[1-2]: NoSwitch: no switch above its block is known, and only the tree is published", ""},
+		{"no tree", "tree", &inputs.Snapshot{Nodes: both.Nodes[:2]}, "a[1-2]: NoSwitch: no switch above its block is known, and only the tree is published",
 			"no switch is known: there is nothing to write of topology tree; nodes by reason: NoSwitch 2"},
-		{"no block", "block", tree, "b1: NoNVLinkDomain: its place is in the tree, and blocks alone are written",
+		{"no block", "block", tree, "b1: NoNVLinkDomain: it is in the tree only, and only blocks are published",
 			"no node is in a block: there is nothing to write of topology block; nodes by reason: NoNVLinkDomain 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

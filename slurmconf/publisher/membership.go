@@ -73,7 +73,7 @@ func (p *Publisher) sayDomain(d *imex.Domain) {
 		p.log.Info("ComputeDomain is as configured", "namespace", d.Namespace, "name", d.Name, "uid", d.UID)
 		return
 	}
-	p.log.Warn("ComputeDomain", "namespace", d.Namespace, "name", d.Name, "reason", is.Reason, "message", is.Message)
+	p.log.Warn("ComputeDomain has a problem", "namespace", d.Namespace, "name", d.Name, "reason", is.Reason, "message", is.Message)
 }
 
 // membershipCondition is a verdict as a condition. That of a node that is ready says

@@ -34,17 +34,17 @@ func (p *Publisher) reconcileFiles(ctx context.Context, s *state) (time.Time, er
 	}
 	prev, err := s.read(was)
 	if err != nil {
-		return time.Time{}, p.hold(ctx, s, was, "", "PublishedUnreadable", err.Error()+"; restore it, or remove the file's key to have it made anew")
+		return time.Time{}, p.hold(ctx, s, was, "", "PublishedUnreadable", err.Error()+"; restore the file, or remove its key and it is made again")
 	}
 	now := time.Now()
 	switch was.touched(prev) {
 	case replaced:
-		p.log.Warn("the published topology was replaced by one that has no node, making it anew", "publication", s.pub.Name, "place", s.pub.key())
+		p.log.Warn("the published topology was replaced by one without nodes, publishing again", "publication", s.pub.Name, "place", s.pub.key())
 		prev.Topology = nil
 	case edited:
 		if digest := Digest(own(was.Files)); was.Annotations[AnnotationApprove] != digest {
 			wake := p.foreignDiffer(s, snap, &prev, &prev, heldFor(s.pub, "PublishedEdited", now))
-			return wake, p.hold(ctx, s, was, digest, "PublishedEdited", fmt.Sprintf("the files are not those that were published with digest %s; restore them, or to go on from what is there now, set the annotation %s=%s",
+			return wake, p.hold(ctx, s, was, digest, "PublishedEdited", fmt.Sprintf("the files were edited: their digest is not %s any more; restore them, or accept them as they are now with the annotation %s=%s",
 				was.Annotations[AnnotationDigest], AnnotationApprove, digest))
 		}
 	}
@@ -87,7 +87,7 @@ func (p *Publisher) resume(ctx context.Context, s *state, snap *inputs.Snapshot,
 		}
 	}
 	if reason, what := s.exceedsMaxChange(prev, was, made); reason != "" && was.Annotations[AnnotationApprove] != made.Digest {
-		return hold(made.Digest, reason, fmt.Sprintf("%s; to let it through, set the annotation %s=%s", what, AnnotationApprove, made.Digest))
+		return hold(made.Digest, reason, fmt.Sprintf("%s; to publish it anyway, set the annotation %s=%s", what, AnnotationApprove, made.Digest))
 	}
 	made.leaving = s.leaving(&g, made.Specs)
 	published, err := p.publish(ctx, s, was, made, now)
@@ -202,7 +202,7 @@ func (p *Publisher) hold(ctx context.Context, s *state, was *Published, digest, 
 	s.heldAt = time.Now()
 	if !said {
 		s.said = text
-		p.log.Warn("held back, the published files stay", "publication", s.pub.Name, "reason", reason, "message", message, "digest", digest)
+		p.log.Warn("new files are held back, the published files stay", "publication", s.pub.Name, "reason", reason, "message", message, "digest", digest)
 		if p.recorder != nil {
 			p.recorder.Record(s.pub, true, reason, message)
 		}

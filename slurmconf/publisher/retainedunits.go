@@ -110,7 +110,7 @@ func (m *Rendered) keepTopologies(p *Publication, prev *Previous, topologies []s
 		t.Default = false
 		out = append(out[:len(out):len(out)], t)
 		m.Problems = append(m.Problems, topology.Problem{Reason: ReasonTopologyInUse,
-			Message: fmt.Sprintf("topology %s is configured away and stays in the file until no Node's annotation has named it for %s", t.Name, p.AnnotateAfter.Duration)})
+			Message: fmt.Sprintf("topology %s is no longer configured; it stays in the file until no Node annotation has named it for %s", t.Name, p.AnnotateAfter.Duration)})
 	}
 	return out
 }

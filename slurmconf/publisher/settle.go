@@ -52,7 +52,7 @@ func (s *state) make(g gathered, prev Previous, now time.Time) (made *Rendered, 
 			}
 			readings[f.Name] = r
 			if until := r.since.Add(s.pub.Settle.Duration); now.Before(until) {
-				f.Stays, again = "its facts have not named another place for long enough", true
+				f.Stays, again = "its facts name another place, but not for long enough yet", true
 				wake = earlier(wake, until)
 			}
 		}

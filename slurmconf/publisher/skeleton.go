@@ -12,7 +12,7 @@ import (
 // nodes that register dynamically and then are put into their places.
 func (m *Rendered) Skeleton(p *Publication) (*Rendered, error) {
 	if !p.release.DynamicTopology() {
-		return nil, fmt.Errorf("skeleton: Slurm %s puts no nodes into a topology when they register: want 25.05 or newer", p.SlurmVersion)
+		return nil, fmt.Errorf("skeleton: nodes of Slurm %s cannot join a topology when they register: want 25.05 or newer", p.SlurmVersion)
 	}
 	topologies, err := slurmconf.FromPlan(m.Plan, p.choice())
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 )
 
-// unplacedWait is how long claims wait without a node before anything is said of
+// unplacedWait is how long claims wait for a node before anything is said of
 // them: the scheduler needs a moment for each.
 const unplacedWait = time.Minute
 
@@ -21,7 +21,7 @@ type unplacedSince struct {
 	said  bool
 }
 
-// keepUnplaced logs once that claims wait without a node, when they have done so for
+// keepUnplaced logs once that claims wait for a node, when they have done so for
 // a while, and once that they do no more. It counts those that it has spoken of.
 func (p *Publisher) keepUnplaced(ctx context.Context, all []imex.Unplaced, now time.Time) {
 	c := &p.conditions
@@ -47,7 +47,7 @@ func (p *Publisher) keepUnplaced(ctx context.Context, all []imex.Unplaced, now t
 	}
 	for group, g := range was {
 		if _, still := c.unplaced[group]; g.said && !still {
-			p.log.Info("claims wait without a node no more", "reason", group.reason, "namespace", group.namespace, "owner", group.owner)
+			p.log.Info("claims no longer wait for a node", "reason", group.reason, "namespace", group.namespace, "owner", group.owner)
 		}
 	}
 	p.metrics.setUnplaced(counts)
@@ -58,5 +58,5 @@ func (p *Publisher) sayUnplaced(ctx context.Context, u *imex.Unplaced) {
 	if u.Reason == imex.ReasonClaimWaits { // there may be more pods than nodes
 		level = slog.LevelInfo
 	}
-	p.log.Log(ctx, level, "claims wait without a node", "reason", u.Reason, "namespace", u.Namespace, "owner", u.Owner, "claims", u.Claims, "message", u.Message, "remedy", u.Remedy)
+	p.log.Log(ctx, level, "claims wait for a node", "reason", u.Reason, "namespace", u.Namespace, "owner", u.Owner, "claims", u.Claims, "message", u.Message, "remedy", u.Remedy)
 }

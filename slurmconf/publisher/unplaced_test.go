@@ -33,7 +33,7 @@ func TestUnplacedClaims(t *testing.T) {
 		}
 		is := func(what, reason string, begun, over int, counted float64) {
 			t.Helper()
-			begins, ends := text.count(`msg="claims wait without a node" `), text.count(`msg="claims wait without a node no more" `)
+			begins, ends := text.count(`msg="claims wait for a node" `), text.count(`msg="claims no longer wait for a node" `)
 			got := testutil.ToFloat64(p.metrics.unplaced.WithLabelValues(imex.OwnerSlurmd, reason))
 			if begins != begun || ends != over || got != counted {
 				t.Errorf("%s: said %d times that it begins and %d that it is over, and counted %v, want %d, %d and %v", what, begins, ends, got, begun, over, counted)
@@ -60,7 +60,7 @@ func TestUnplacedClaims(t *testing.T) {
 		wait(1)
 		store.pass(2 * time.Minute)
 		is("it waits by right", imex.ReasonClaimWaits, 2, 1, 1)
-		for _, line := range []string{"level=WARN msg=\"claims wait without a node\" reason=ClaimConflict namespace=slurm owner=slurmd claims=2", "level=INFO msg=\"claims wait without a node\" reason=ClaimWaits"} {
+		for _, line := range []string{"level=WARN msg=\"claims wait for a node\" reason=ClaimConflict namespace=slurm owner=slurmd claims=2", "level=INFO msg=\"claims wait for a node\" reason=ClaimWaits"} {
 			if text.count(line) != 1 {
 				t.Errorf("the log has %d lines with %s, want one", text.count(line), line)
 			}
