@@ -16,7 +16,7 @@ func TestCompleteRefuses(t *testing.T) {
 		`namespace: "a.b": want`:                                {{Namespace: "a.b"}},
 		`configMap: "a..b": want`:                               {{ConfigMap: "a..b"}},
 		`topology.yaml needs 25.05`:                             {{SlurmVersion: "24.11", Format: "yaml"}},
-		`name: another publication has the same name`:                                    {{}, {Namespace: "other"}},
+		`name: another publication has the same name`:           {{}, {Namespace: "other"}},
 		`also belongs to publication "a"`:                       {{Name: "a"}, {Name: "b"}},
 		`slurmNames: "nick"`:                                    {{SlurmNames: "nick"}},
 		`nodes.selector: "a in ("`:                              {{Nodes: Selection{Selector: "a in ("}}},
