@@ -214,7 +214,7 @@ func TestRealSite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Minute) // what is measured is that nothing happens
+	s.ownMemory(2 * time.Minute) // meanwhile nothing is to happen
 	writes, _, err := s.Writes(offset)
 	if err != nil {
 		t.Fatal(err)
@@ -224,8 +224,6 @@ func TestRealSite(t *testing.T) {
 			t.Errorf("a write at rest: %+v", w)
 		}
 	}
-
-	s.ownMemory()
 
 	t.Log("the leader is killed")
 	was := s.leader()
@@ -290,11 +288,11 @@ func (s *site) fileBeforeAnnotations() {
 }
 
 // ownMemory holds the agents to 20 MB of memory of their own (heap and stacks), on
-// average over half a minute. The pages of the program's file are shared by all and
+// average over a time. The pages of the program's file are shared by all and
 // the kernel drops them when it needs room.
-func (s *site) ownMemory() {
+func (s *site) ownMemory(during time.Duration) {
 	s.t.Helper()
-	const looks = 60
+	const looks = 120
 	sum, most := map[string]int{}, 0
 	for range looks {
 		for name, a := range s.agents {
@@ -302,7 +300,7 @@ func (s *site) ownMemory() {
 			sum[name] += own
 			most = max(most, own)
 		}
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(during / looks)
 	}
 	largest := 0
 	for name, kib := range sum {
