@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// fieldError is a value that a report cannot have. path is the way to it, such
-// as gpus[0].minor; line is 0 where there is no text.
+// fieldError is a value that a report cannot have. path names the field, such as
+// gpus[0].minor. line is 0 if there is no text.
 type fieldError struct {
 	path, message string
 	line          int
@@ -24,16 +24,16 @@ func (e *fieldError) Error() string {
 	return e.path + ": " + e.message
 }
 
-// locator goes through the text of a report beside the Go type that it is read
-// into. It runs when something is wrong, to say where and what is allowed.
+// locator walks through the text of a report beside the Go type of the report. It
+// runs when something is wrong, and finds the line and what is allowed.
 type locator struct {
 	dec   *json.Decoder
 	data  []byte
 	lines map[string]int // of the values by their paths
 }
 
-// locate returns the lines of the values in JSON that is read into a t, and the
-// first key or value that does not fit.
+// locate returns the lines of the values in JSON for a t, and the first key or
+// value that does not fit.
 func locate(data []byte, t reflect.Type) (map[string]int, error) {
 	l := locator{dec: json.NewDecoder(bytes.NewReader(data)), data: data, lines: map[string]int{}}
 	l.dec.UseNumber()
@@ -47,7 +47,7 @@ func (l *locator) errorf(path, format string, args ...any) error {
 	return &fieldError{path, fmt.Sprintf(format, args...), l.line()}
 }
 
-// value reads one value, which should be a t.
+// value reads one value for a t.
 func (l *locator) value(path string, t reflect.Type) error {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -130,8 +130,8 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// jsonFields returns the struct's fields that JSON holds, those of embedded
-// structs among them.
+// jsonFields returns the struct's JSON fields, including the fields of embedded
+// structs.
 func jsonFields(t reflect.Type) []reflect.StructField {
 	return slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Anonymous })
 }
@@ -141,12 +141,12 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// isText reports whether JSON has values of the type as text.
+// isText reports whether values of the type are text in JSON.
 func isText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// wanted says in words what a value of the type is.
+// wanted names the values of the type in words.
 func wanted(t reflect.Type) string {
 	if isText(t) {
 		return "text"

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// UUID is the 16 bytes that NVML reports as ClusterUuid. All zero means that
-// the GPU has no multi-node NVLink.
+// UUID is the 16 bytes that NVML reports as ClusterUuid. All zero: the GPU has no
+// multi-node NVLink.
 type UUID [16]byte
 
 // IsZero reports whether u is the all-zero UUID.
@@ -106,13 +106,13 @@ func (c Clique) Compare(d Clique) int {
 	return cmp.Compare(c.ID, d.ID)
 }
 
-// ErrNoDomain is returned by ParseClique for a value that says that there is
-// no NVLink domain: an all-zero UUID, or N/A in any form.
+// ErrNoDomain is ParseClique's error for a value that means no NVLink domain: an
+// all-zero UUID, or N/A in any form.
 var ErrNoDomain = errors.New("no NVLink domain")
 
-// ParseClique reads a clique in the form "<cluster UUID>.<clique id>". A zero
-// UUID and N/A in any form are ErrNoDomain; anything else that is not a clique
-// is an error that says what was wanted.
+// ParseClique reads a clique in the form "<cluster UUID>.<clique id>". A zero UUID
+// and N/A in any form are ErrNoDomain. Any other value is an error that says what
+// is wanted.
 func ParseClique(s string) (Clique, error) {
 	c, err := parseClique(s)
 	if err != nil && (strings.Contains(strings.ToUpper(strings.ReplaceAll(s, "_", "/")), "N/A") || strings.EqualFold(s, "NA.NA")) {
@@ -140,18 +140,18 @@ func parseClique(s string) (Clique, error) {
 	return Clique{ClusterUUID: u, ID: uint32(id)}, nil
 }
 
-// NVLinkDomain is what the GPUs of a node say together: the clique that all have
-// joined, or that there is none. It is zero where they do not agree, or not yet.
+// NVLinkDomain is the clique that all GPUs of a node have joined, or None. It is
+// zero if the GPUs do not agree, or not yet.
 type NVLinkDomain struct {
 	Clique Clique
-	// None says that NVLink joins none of them with another node's.
+	// None: NVLink joins no GPU of the node with another node's.
 	None bool
 }
 
 // noDomain is the text form of a domain that is none.
 const noDomain = "none"
 
-// IsZero reports whether d says nothing.
+// IsZero reports whether nothing is known.
 func (d NVLinkDomain) IsZero() bool { return d == NVLinkDomain{} }
 
 // String returns the clique's form, or "none".
@@ -178,7 +178,7 @@ func (d *NVLinkDomain) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// FabricState is how far the registration of a GPU with its NVLink fabric is
+// FabricState is the state of a GPU's registration with its NVLink fabric
 // (nvmlGpuFabricInfo_t.state).
 type FabricState string
 
@@ -212,12 +212,13 @@ type Fabric struct {
 	// for success.
 	Status string `json:"status,omitempty"`
 	Health Health `json:"health,omitempty"`
-	// HealthFields say what Health sums up.
+	// HealthFields are the details that Health sums up.
 	HealthFields FabricHealth `json:"healthFields,omitzero"`
 }
 
 // FabricHealth holds the fields of NVML's health mask
-// (nvmlGpuFabricInfo_v3_t.healthMask). What the driver does not support is absent.
+// (nvmlGpuFabricInfo_v3_t.healthMask). Fields that the driver does not support are
+// absent.
 type FabricHealth struct {
 	DegradedBandwidth *bool `json:"degradedBandwidth,omitempty"`
 	// RouteRecovery and AccessTimeoutRecovery are true while one is in progress.
@@ -229,7 +230,7 @@ type FabricHealth struct {
 	IncorrectConfiguration string `json:"incorrectConfiguration,omitempty"`
 }
 
-// Clique returns the domain that the GPU has joined, and whether it has.
+// Clique returns the domain that the GPU has joined, false if it has joined none.
 func (f *Fabric) Clique() (Clique, bool) {
 	if f.State != FabricCompleted || f.Status != "" || f.ClusterUUID.IsZero() {
 		return Clique{}, false

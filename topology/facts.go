@@ -5,27 +5,28 @@ import (
 	"strings"
 )
 
-// Labels are what a node's Kubernetes labels say of its hardware, for nodes
-// without a report and as a witness beside one.
+// Labels are the facts in a node's Kubernetes labels. They serve nodes without a
+// report, and they are compared with a report.
 type Labels struct {
-	// Clique is the NVLink domain, zero when no label names one as NVML does.
+	// Clique is the NVLink domain. It is zero if no label names one in NVML's form.
 	Clique Clique
-	// Domains are the NVLink domain as other labels name it, each by a value of
-	// its own, in their order of precedence.
+	// Domains are the NVLink domain as other labels name it, in their order of
+	// precedence.
 	Domains []Domain
-	// Tiers are network switches above the node, nearest first, and TierSource
-	// whose labels name them; MoreTiers are those of labels that come after.
+	// Tiers are the network switches above the node, nearest first. TierSource is
+	// the writer of these labels. MoreTiers are the switches by writers of lower
+	// precedence.
 	Tiers      []string
 	TierSource TierSource
 	MoreTiers  []SourceTiers
-	// Product and GPUs describe the GPUs where labels count them.
+	// Product and GPUs describe the GPUs if labels count them.
 	Product  string
 	GPUs     int
 	Problems []Problem
 }
 
-// Domain is an NVLink domain that a label names by a value that says nothing
-// but which nodes are together.
+// Domain is an NVLink domain by a label's value. The value only says which nodes
+// are together.
 type Domain struct{ Key, Value string }
 
 // IsZero reports whether d names no domain.
@@ -39,14 +40,14 @@ func (d Domain) Compare(e Domain) int {
 	return cmp.Or(strings.Compare(d.Key, e.Key), strings.Compare(d.Value, e.Value))
 }
 
-// TierSource is whose labels name switches. Of two the one of lower rank comes
-// first.
+// TierSource is a writer of labels that name switches. The lower rank has
+// precedence.
 type TierSource struct {
 	Rank int
 	Name string
 }
 
-// SourceTiers are the switches above a node, nearest first, by one source.
+// SourceTiers are the switches above a node by one writer, nearest first.
 type SourceTiers struct {
 	TierSource
 	Tiers []string
@@ -70,20 +71,20 @@ type Facts struct {
 	// Report is nil when the node has not sent one.
 	Report *Node
 	Labels Labels
-	// Slices is what Kubernetes' ResourceSlices list of the node's GPUs, nil where
-	// there are none. It counts where neither report nor labels say it.
+	// Slices has the node's GPUs by Kubernetes' ResourceSlices, nil without any. It
+	// counts if neither report nor labels have GPUs.
 	Slices *Node
-	// Capacity is how many GPUs the kubelet offers. It counts where nothing else
-	// says that there are any.
+	// Capacity is how many GPUs the kubelet offers. It counts if nothing else has
+	// GPUs.
 	Capacity int
-	// Gone says that the node's object has gone a short while ago: it stays
-	// where it was published.
+	// Gone: the Node object is gone for a short time. The node stays where it is
+	// published.
 	Gone bool
-	// ReportUnreadable says that the node has sent a report that cannot be read,
-	// such as one of another version.
+	// ReportUnreadable: the node has sent a report that cannot be read, such as one
+	// of another version.
 	ReportUnreadable bool
-	// Stays is why the node stays where it was published whatever the other facts
-	// say, empty where they are followed.
+	// Stays is why the node stays where it is published, whatever its other facts
+	// say. Empty: its facts are followed.
 	Stays string
 }
 
@@ -101,8 +102,8 @@ func (f *Facts) GPUCount() int {
 	return f.Capacity
 }
 
-// Listed returns f with the GPUs that slices list for those of a report, where
-// there is none and the slices say of each what a report would.
+// Listed returns f with the GPUs of Slices as its report, if f has no report and
+// every GPU in Slices has a minor number and a product. Else it returns f.
 func (f *Facts) Listed() *Facts {
 	if f.Report != nil || f.Slices == nil || len(f.Slices.GPUs) == 0 || len(f.Slices.Problems) > 0 {
 		return f
@@ -118,7 +119,7 @@ func (f *Facts) Listed() *Facts {
 }
 
 // Tiers returns the switches above the node, nearest first: by report, else by
-// labels. Those of a node that stays do not count.
+// labels. It returns none for a node that stays.
 func (f *Facts) Tiers() []string {
 	if f.Stays != "" {
 		return nil

@@ -13,19 +13,20 @@ type GRESDevice struct {
 	MIG *MIGInstance
 }
 
-// GRESDevices returns the node's devices in the order of Slurm's GRES indices,
-// where every product has a Type of its own.
+// GRESDevices returns the node's devices in the order of Slurm's GRES indices, if
+// every product has a Type of its own.
 func (n *Node) GRESDevices() []GRESDevice {
 	return n.GRESDevicesBy(func(product string) string { return product })
 }
 
-// GRESDevicesBy returns the node's devices in the order of Slurm's GRES indices,
-// where typeOf says the Type of a product: two may have one.
+// GRESDevicesBy returns the node's devices in the order of Slurm's GRES indices.
+// typeOf returns the Type of a product; two products may share one.
 //
-// slurmd puts the devices of one Type together, whatever their order in
-// gres.conf, and the types in the order that slurm.conf's Gres= has. So the
-// devices of one kind, which is a Type or a MIG profile of it, are together
-// here: by minor number, and the kinds as their first device is met.
+// slurmd puts the devices of one Type together, whatever their order in gres.conf.
+// The types come in the order of slurm.conf's Gres=. So this function puts the
+// devices of one kind together: a kind is a Type, or a MIG profile of a Type.
+// Devices are in the order of their minor numbers, and kinds in the order of their
+// first devices.
 func (n *Node) GRESDevicesBy(typeOf func(product string) string) []GRESDevice {
 	devices := n.devicesByFile()
 	type kind struct{ typ, profile string }
@@ -57,15 +58,15 @@ const (
 )
 
 // GRESDevicesDetected returns the node's devices in the order of Slurm's GRES
-// indices where slurmd finds them in this way. It then keeps no types together.
+// indices if slurmd detects them in this way. slurmd then keeps no types together.
 //
-// By nvidia they are in the order of their device files. By nvml they are in
-// NVML's, and of MIG instances the first of every GPU comes before the second of
-// any, those of one place by device file: Slurm sorts by where -1 is among a
-// device's Links, and the plugin counts instances within their GPU. NVML's numbers
-// of instances are not in a report; they are taken to follow the instances' ids.
-// By nvidia instances are not found at all, so gres.conf has to list them: of a
-// node that has some the order is that of GRESDevicesBy.
+// With nvidia, devices are in the order of their device files. MIG instances are
+// not detected, so gres.conf has to list them: a node with instances has the order
+// of GRESDevicesBy. With nvml, devices are in NVML's order. The first MIG instance
+// of every GPU comes before the second of any, because Slurm sorts by the place of
+// -1 in a device's Links, and the plugin counts instances within their GPU.
+// Instances at one place are ordered by device file. NVML's numbers of instances
+// are not in a report; they are taken to follow the instances' ids.
 func (n *Node) GRESDevicesDetected(way string, typeOf func(product string) string) []GRESDevice {
 	if way == DetectedByNvidia && n.HasMIG() {
 		return n.GRESDevicesBy(typeOf)

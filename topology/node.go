@@ -13,10 +13,10 @@ type Node struct {
 	Name string `json:"node"`
 	// BootID is /proc/sys/kernel/random/boot_id.
 	BootID string `json:"bootID,omitempty"`
-	// Domain is what two consecutive readings of the node's GPUs in this boot agreed
-	// on, the first such: Joined of both. Only an agent can say it, for one reading
-	// confirms nothing. A clique stays for the boot whatever the GPUs' fabrics say
-	// later; none gives way to a clique.
+	// Domain is the confirmed NVLink domain: what Joined returned for two
+	// consecutive readings in this boot. Only an agent can set it, because one
+	// reading confirms nothing. A clique stays for the boot, whatever the fabrics
+	// say later. A confirmed none gives way to a clique.
 	Domain NVLinkDomain `json:"domain,omitzero"`
 	// DriverVersion and NVMLVersion are as nvmlSystemGet*Version print them.
 	DriverVersion string `json:"driverVersion,omitempty"`
@@ -52,10 +52,10 @@ type GPU struct {
 	// NVLinks has one entry per active link.
 	NVLinks []NVLink      `json:"nvlinks,omitempty"`
 	MIG     []MIGInstance `json:"mig,omitempty"`
-	// MIGEmpty is true where MIG is on and there is no instance, as after a boot
-	// until somebody makes them: then no program can use the GPU.
+	// MIGEmpty is true if MIG is on and there is no instance, as after a boot. Then
+	// no program can use the GPU.
 	MIGEmpty bool `json:"migEmpty,omitempty"`
-	// Peers are the node's other GPUs and what PCIe has in common with them.
+	// Peers are the node's other GPUs with the common PCIe ancestor.
 	Peers []Peer `json:"peers,omitempty"`
 	// Xids are the codes of the critical Xid events seen since the node's boot,
 	// sorted, each once.
@@ -71,14 +71,14 @@ type NVLink struct {
 	Link int `json:"link"`
 	// Remote is "gpu", "switch", "ibmnpu" or "unknown".
 	Remote string `json:"remote"`
-	// RemotePCIBusID names the GPU at the other end, where there is one.
+	// RemotePCIBusID names the GPU at the other end, if it is a GPU.
 	RemotePCIBusID string `json:"remotePCIBusID,omitempty"`
 }
 
 // Peer is another GPU of the node, seen from one.
 type Peer struct {
 	PCIBusID string `json:"pciBusID"`
-	// Ancestor is the nearest thing that both are below
+	// Ancestor is the nearest common ancestor
 	// (nvmlDeviceGetTopologyCommonAncestor): "internal" on one board, "single" or
 	// "multiple" PCIe switches, "hostbridge", "node" of NUMA, or "system".
 	Ancestor string `json:"ancestor"`
@@ -107,9 +107,8 @@ type MIGInstance struct {
 // Platform is where the machine sits (nvmlDeviceGetPlatformInfo, Blackwell and
 // newer).
 type Platform struct {
-	// ChassisSerial is the chassis' serial number where NVML's field is text, and
-	// RackGUID the rack's GUID in hexadecimal where it is not: NVML's versions of
-	// the structure give the field these two meanings.
+	// ChassisSerial is the chassis' serial number, RackGUID the rack's GUID in
+	// hexadecimal. NVML has one field for both: printable text is a serial number.
 	ChassisSerial string `json:"chassisSerial,omitempty"`
 	RackGUID      string `json:"rackGUID,omitempty"`
 	Slot          int    `json:"slot"`
@@ -117,30 +116,30 @@ type Platform struct {
 	HostID        int    `json:"hostID"`
 }
 
-// IMEX is what the machine itself says of IMEX, through which the GPUs of an NVLink
+// IMEX is the machine's own state of IMEX. Through IMEX the GPUs of an NVLink
 // domain share memory across nodes.
 type IMEX struct {
-	// ChannelMajor is the device major of nvidia-caps-imex-channels, absent where the
-	// driver that is loaded has no IMEX.
+	// ChannelMajor is the device major of nvidia-caps-imex-channels, absent if the
+	// loaded driver has no IMEX.
 	ChannelMajor *int `json:"channelMajor,omitempty"`
 	// Channels is how many channels have a device file on the machine. NVIDIA's DRA
-	// driver makes them inside the containers that claim one and Slurm inside jobs, so
-	// none is a fault only where the site's jobs use the machine's.
+	// driver makes channel files inside containers, and Slurm inside jobs. So 0 is
+	// a fault only if the site's jobs use the machine's own files.
 	Channels int `json:"channels,omitempty"`
 	// DaemonState is what nvidia-imex-ctl -q prints of the daemon, such as READY or
 	// WAITING_FOR_PEERS.
 	DaemonState string `json:"daemonState,omitempty"`
-	// DomainState is what nvidia-imex-ctl -N says of the daemon and its peers: UP,
-	// DEGRADED or DOWN. It is absent where the daemon runs in a pod, for only there
-	// its peers' names are known.
+	// DomainState is what nvidia-imex-ctl -N prints of the daemon and its peers:
+	// UP, DEGRADED or DOWN. It is absent if the daemon runs in a pod, because the
+	// peers' names are known in that pod only.
 	DomainState string `json:"domainState,omitempty"`
-	// HostService is true while the machine's own nvidia-imex.service runs, which
-	// keeps a daemon in a pod from its work.
+	// HostService is true while the machine's own nvidia-imex.service runs. Then a
+	// daemon in a pod cannot work.
 	HostService bool `json:"hostService,omitempty"`
 }
 
-// Problem is something that is wrong or missing, in words for people and one
-// CamelCase word for programs.
+// Problem is something wrong or missing: a CamelCase word for programs, and a
+// message for people.
 type Problem struct {
 	// Node names the node that has the problem; empty in a node's own report.
 	Node    string `json:"node,omitempty"`
@@ -161,9 +160,9 @@ func (p Problem) String() string {
 	return s
 }
 
-// Joined returns the NVLink domain that all of the node's GPUs have joined, or
-// that all have none to join. It is zero where a GPU's registration is in
-// progress, failed or unread, and where two GPUs differ.
+// Joined returns the NVLink domain that all of the node's GPUs have joined, or None
+// if all have none to join. It is zero if a GPU's registration is in progress,
+// failed or unread, or if two GPUs differ.
 func (n *Node) Joined() NVLinkDomain {
 	var joined NVLinkDomain
 	for i := range n.GPUs {

@@ -51,11 +51,11 @@ func ParseReport(source string, data []byte) (*Node, error) {
 	return &r.Node, nil
 }
 
-// errNotOneReport is about text after the report, or one of another version:
-// explain says which.
+// errNotOneReport: text follows the report, or its version is another one. explain
+// finds out which.
 var errNotOneReport = errors.New("not one report of this version")
 
-// check judges a report that dec has read.
+// check checks a report that dec has read.
 func (r *report) check(dec *json.Decoder) error {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) || r.APIVersion != APIVersion || r.Kind != ReportKind {
 		return errNotOneReport
@@ -63,8 +63,7 @@ func (r *report) check(dec *json.Decoder) error {
 	return r.validate()
 }
 
-// explain says of what cannot be a report where and why; err is what reading it
-// said.
+// explain says where and why data is no report. err is the error of reading it.
 func explain(source string, data []byte, err error) error {
 	var head struct{ APIVersion, Kind string }
 	var syntax *json.SyntaxError

@@ -6,19 +6,18 @@ import (
 	"slices"
 )
 
-// ReasonXidError names a GPU that had a critical Xid event of the hardware or
-// the driver, not of a job's program.
+// ReasonXidError is the problem of a GPU with a critical Xid event that no program
+// causes.
 const ReasonXidError = "XidError"
 
-// ofPrograms are the Xids that a job's program causes by itself, and that say
-// nothing of the GPU: graphics engine exception, memory page fault, stopped
-// processing, preemptive cleanup, video processor exception, context switch
-// timeout.
+// ofPrograms are the Xids that a job's program causes. They are no fault of the
+// GPU: graphics engine exception, memory page fault, stopped processing, preemptive
+// cleanup, video processor exception, context switch timeout.
 var ofPrograms = [...]int{13, 31, 43, 45, 68, 109}
 
-// AddXids adds codes of Xid events to those of the GPU, with a problem for each
-// that no program causes. The problem stands too where the GPU itself can no
-// longer be read.
+// AddXids adds codes of Xid events to the GPU's codes, and a problem for each code
+// that no program causes. The problem is added even if the GPU itself can no longer
+// be read.
 func (n *Node) AddXids(uuid string, codes ...int) {
 	for i := range n.GPUs {
 		if g := &n.GPUs[i]; g.UUID == uuid {
@@ -34,8 +33,8 @@ func (n *Node) AddXids(uuid string, codes ...int) {
 	}
 }
 
-// addXidError adds a problem that is not there yet. These problems come last,
-// in an order that does not depend on when each was seen.
+// addXidError adds a problem unless it is there already. These problems come last,
+// in an order that does not depend on time.
 func (n *Node) addXidError(p Problem) {
 	if slices.Contains(n.Problems, p) {
 		return

@@ -102,7 +102,7 @@ func TestNVMLAgentReloadedDriver(t *testing.T) {
 	if n, err := topology.ParseReport("report", []byte(p.report())); err != nil || !slices.Equal(n.GPUs[2].Xids, []int{48, 79}) {
 		t.Errorf("%v: %+v", err, n)
 	}
-	if want := "open GPU 3: UNINITIALIZED; NVML has to be initialised anew"; !strings.Contains(p.log.String(), want) {
+	if want := "open GPU 3: UNINITIALIZED; NVML has to be initialised again"; !strings.Contains(p.log.String(), want) {
 		t.Errorf("no word of %q in the log:\n%s", want, &p.log)
 	}
 }

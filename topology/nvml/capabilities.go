@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// capabilitiesOf returns the device files of a MIG instance: that of its GPU
-// instance, then its own. The driver says their numbers in a file for each
-// capability. NVIDIA's container runtime may hide these, but not the list of all
-// of them.
+// capabilitiesOf returns two device files of a MIG instance: first the file of its
+// GPU instance, then its own. The driver has a file for each capability with the
+// number. NVIDIA's container runtime may hide these files, but not the list of all
+// capabilities.
 func capabilitiesOf(root string, minor, gi, ci int) ([]string, error) {
 	var files []string
 	for _, of := range []struct{ path, key string }{

@@ -9,10 +9,10 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// errUnsupported is a fact that this GPU or driver does not have: no problem.
+// errUnsupported: this GPU or driver does not have the fact, which is no problem.
 var errUnsupported = errors.New("not supported")
 
-// failure sorts NVML's return codes: nil, errUnsupported, or what went wrong.
+// failure turns a return code into nil, errUnsupported or another error.
 func failure(ret nvml.Return) error {
 	switch ret {
 	case nvml.SUCCESS:
@@ -23,8 +23,8 @@ func failure(ret nvml.Return) error {
 	return errors.New(code(ret))
 }
 
-// code names a return code as NVML's header does, without NVML_ERROR_. NVML's
-// own text for it changes with the driver, and a report must not.
+// code names a return code as NVML's header does, without NVML_ERROR_. NVML's own
+// text changes with the driver, and a report must not.
 func code(ret nvml.Return) string {
 	names := [...]string{
 		nvml.SUCCESS:                         "SUCCESS",

@@ -13,10 +13,10 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// fabric reads the newest form of the fabric information that the driver has.
-// An error that is no refusal of the form is the answer: an older form would
-// hide it. That the GPU does not support it says that there is no fabric, and so
-// does a driver from before there were any.
+// fabric reads the newest form of the fabric information that the driver has. If
+// the driver refuses a form, the next older one is tried. Any other error is the
+// answer, because an older form would hide it. NOT_SUPPORTED means that there is no
+// fabric. A driver without any of these calls is older than all fabrics.
 func (g gpu) fabric() (topology.Fabric, error) {
 	if g.has["nvmlDeviceGetGpuFabricInfoV"] {
 		v3, ret := g.GetGpuFabricInfoV().V3()
@@ -47,7 +47,7 @@ func (g gpu) fabric() (topology.Fabric, error) {
 	return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, 0, 0)
 }
 
-// withoutFabric is what a return code other than success says of the fabric.
+// withoutFabric returns the fabric for a return code other than success.
 func withoutFabric(ret nvml.Return) (topology.Fabric, error) {
 	if ret == nvml.ERROR_NOT_SUPPORTED {
 		return topology.Fabric{State: topology.FabricNotSupported}, nil
@@ -55,9 +55,9 @@ func withoutFabric(ret nvml.Return) (topology.Fabric, error) {
 	return topology.Fabric{}, failure(ret)
 }
 
-// fabricOf copies NVML's fields. Status means something once the registration
-// is completed. A state that is none of NVML's header is an error: it must not
-// be taken for completed.
+// fabricOf copies NVML's fields. Status means something once the registration is
+// completed. A state that NVML's header does not have is an error: it must not be
+// taken for completed.
 func fabricOf(cluster [16]uint8, clique uint32, state uint8, status, mask uint32, health uint8) (topology.Fabric, error) {
 	states := [...]topology.FabricState{
 		nvml.GPU_FABRIC_STATE_NOT_SUPPORTED: topology.FabricNotSupported,
@@ -99,10 +99,11 @@ func (g gpu) platform() (*topology.Platform, error) {
 	return &topology.Platform{ChassisSerial: serial, RackGUID: guid, Slot: int(info.SlotNumber), Tray: int(info.TrayIndex), HostID: int(info.HostId)}, nil
 }
 
-// chassis reads what names the chassis: one of the two is empty. go-nvml asks for
-// the first version of the structure, whose field is the rack's GUID, and knows no
-// other; the second is laid out alike and has the chassis' serial number there, 13
-// bytes both on Blackwell. So what is printable is a serial number.
+// chassis returns the chassis' serial number or the rack's GUID; the other one is
+// empty. go-nvml knows only the first version of the structure, where the field is
+// the rack's GUID. The second version has the same layout with the chassis' serial
+// number in this field. Both have 13 bytes on Blackwell. So printable text is a
+// serial number.
 func chassis(raw [16]uint8) (serial, guid string) {
 	s := strings.TrimRight(string(raw[:]), "\x00")
 	for i := range len(s) {

@@ -156,7 +156,7 @@ func errorCodes() []nvml.Return {
 // TestLoadedInit gives the errors that leave nothing to read, at the start and in
 // the middle: NVML must then be opened anew.
 func TestLoadedInit(t *testing.T) {
-	const anew = "; NVML has to be initialised anew"
+	const anew = "; NVML has to be initialised again"
 	tests := []struct{ call, want string }{
 		{"call nvmlInit_v2 error 9", "initialise NVML: DRIVER_NOT_LOADED; is the kernel module nvidia loaded?"},
 		{"call nvmlInit_v2 error 18", "initialise NVML: LIB_RM_VERSION_MISMATCH; library and kernel module are of two releases: reboot the node, or restart the container"},

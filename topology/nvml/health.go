@@ -42,8 +42,8 @@ func healthOf(mask uint32) topology.FabricHealth {
 	return h
 }
 
-// answerAt reads a field of two bits: 1 is true, 2 is false, and nil is not
-// supported. The fields of this kind are all alike.
+// answerAt reads a field of two bits: 1 is true, 2 is false. Anything else is not
+// supported: nil.
 func answerAt(mask uint32, shift int) *bool {
 	var answer bool
 	switch mask >> shift & nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_DEGRADED_BW {

@@ -15,13 +15,13 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// layout is what must be of one moment in a report: which GPUs there are, and
-// which MIG instances. It may change while it is read, a call at a time, so it is
-// read before the other facts and again after them.
+// layout is the part of a report that must come from one moment: the GPUs and the
+// MIG instances. It takes several calls, so it may change meanwhile. It is read
+// before the other facts and again after them.
 type layout []gpuLayout
 
-// gpuLayout is one index of NVML's. The codes are those of the calls, in their
-// order; none was made after one that failed.
+// gpuLayout is the GPU at one index of NVML. The fields are in the order of the
+// calls. No call was made after one that failed.
 type gpuLayout struct {
 	handle           string // the error of opening it
 	uuid             string
@@ -54,8 +54,8 @@ func layoutOf(m machine) (layout, error) {
 	return l, nil
 }
 
-// find reads the layout at an index, and returns the GPU and what is in its MIG
-// slots. It fails when NVML itself does.
+// find reads the layout at an index. It returns the GPU and the devices in its MIG
+// slots. It fails only if NVML as a whole fails.
 func find(m machine, i int, g *gpuLayout) (device, []nvml.Device, error) {
 	d, err := m.device(i)
 	if errors.Is(err, errGone) {
@@ -76,7 +76,7 @@ func find(m machine, i int, g *gpuLayout) (device, []nvml.Device, error) {
 	return d, devices, nil
 }
 
-// read reads what comes before the MIG slots, and reports whether there are any.
+// read reads UUID and MIG mode, and reports whether the GPU has MIG slots.
 func (g *gpuLayout) read(d device) bool {
 	if g.uuid, g.uuidRet = d.GetUUID(); g.uuidRet != nvml.SUCCESS {
 		return false
@@ -103,7 +103,7 @@ func findInstance(d device, i int, s *slotLayout) nvml.Device {
 	return m
 }
 
-// unreadable says why nothing of the GPU can be read; empty when it can.
+// unreadable says why the GPU cannot be read, empty if it can.
 func (g *gpuLayout) unreadable(i int) string {
 	if err := failure(g.uuidRet); err != nil && g.handle == "" {
 		return fmt.Sprintf("GPU %d: read UUID: %v", i, err)
@@ -111,8 +111,7 @@ func (g *gpuLayout) unreadable(i int) string {
 	return g.handle
 }
 
-// mig reads the MIG devices that were found, of which there may be fewer than the
-// GPU can have.
+// mig reads the MIG devices that were found. Slots may be empty.
 func (r *reader) mig(found *gpuLayout, slots []nvml.Device) {
 	if !r.fact("MIG mode", failure(found.modeRet)) || !r.fact("MIG devices", failure(found.mostRet)) {
 		return
@@ -144,7 +143,7 @@ func (r *reader) instance(s *slotLayout, d nvml.Device) {
 	r.gpu.MIG = append(r.gpu.MIG, m)
 }
 
-// instances are those that were found in the slots.
+// instances returns the MIG instances in the slots.
 func (g *gpuLayout) instances(slots []nvml.Device) []instance {
 	var out []instance
 	for i, s := range g.slots {
@@ -172,15 +171,15 @@ func (r *reader) capabilities() {
 	r.fact("capability files of MIG instances", failed) // one problem for all of them
 }
 
-// settleTries is how often a layout is read that changes meanwhile. A tool that
-// makes MIG instances takes longer for one than all these readings take.
+// settleTries is how often a changing layout is read. All these readings take less
+// time than a tool needs to make one MIG instance.
 const settleTries = 5
 
-// errUnsettled is about a layout that changed all the time.
+// errUnsettled: the layout changed in every reading.
 var errUnsettled = errors.New("GPUs or MIG instances came or went while they were read")
 
-// readSettled reads the machine until the layout before and after is one. Where it
-// never is, the facts of the last time it was are good, with a problem.
+// readSettled reads the machine until the layouts before and after are equal. If
+// they never are, it returns the last good facts with a problem.
 func (l *Library) readSettled() (*topology.Node, error) {
 	for range settleTries {
 		r, err := read(l.system, l.root)
@@ -213,7 +212,7 @@ func (l *Library) readSettled() (*topology.Node, error) {
 	return n, nil
 }
 
-// cloneNode copies what a report adds to.
+// cloneNode copies the node, and the lists that Read adds to.
 func cloneNode(n *topology.Node) *topology.Node {
 	c := *n
 	c.GPUs, c.Problems = slices.Clone(n.GPUs), slices.Clone(n.Problems)

@@ -9,15 +9,15 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Library is NVML, which a program built without cgo cannot load.
+// Library is NVML. A program built without cgo cannot load it.
 type Library struct{}
 
 var errNoCgo = errors.New("load NVML: this quoin was built without cgo; build it with a C compiler and CGO_ENABLED=1")
 
-// Options say which library is opened, and where the machine's files are.
+// Options name the library to open, and the place of the machine's files.
 type Options struct{ Path, Root string }
 
-// Open returns an error that says so.
+// Open returns an error: there is no cgo.
 func Open(Options) (*Library, error) { return nil, errNoCgo }
 
 // WatchXids does nothing.
@@ -32,5 +32,5 @@ func (*Library) SampleDevices([]string) {}
 // Sample is empty.
 func (*Library) Sample() topology.Sample { return topology.Sample{} }
 
-// Read returns an error that says so.
+// Read returns an error: there is no cgo.
 func (*Library) Read() (*topology.Node, error) { return nil, errNoCgo }

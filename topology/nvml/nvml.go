@@ -1,14 +1,13 @@
 //go:build cgo
 
-// Package nvml reads a machine's GPUs through NVIDIA's management library into
-// a topology.Node, and what goes with them from /proc and /sys: the device files
-// of MIG instances and the processor packages. It is the only importer of
-// go-nvml.
+// Package nvml reads a machine's GPUs into a topology.Node through NVIDIA's
+// management library. From /proc and /sys it reads the device files of MIG
+// instances and the processor packages. It is the only importer of go-nvml.
 //
-// A call into the library can hang for ever on a sick GPU, and a call to a
-// symbol that the library lacks ends the process: run it in a process of its
-// own. No call is made after a failed initialisation, and none to a symbol that
-// was not looked for before.
+// A call into the library can hang on a sick GPU and never return. A call to a
+// symbol that the library lacks ends the process. So run it in a process of its
+// own. The package makes no call after a failed initialisation, and none to a
+// symbol that it has not looked up.
 package nvml
 
 import (
@@ -29,16 +28,15 @@ type Library struct {
 	xids     *xids
 	sampler  *sampler
 	watching atomic.Bool
-	// last is the last reading of a layout that held still.
+	// last is the last reading whose layout did not change.
 	last *topology.Node
 }
 
-// Options say which library is opened, and where the machine's files are.
+// Options name the library to open, and the place of the machine's files.
 type Options struct {
-	// Path is that of the library; empty for where the loader finds
-	// libnvidia-ml.so.1.
+	// Path is the library's path. Empty: the loader finds libnvidia-ml.so.1.
 	Path string
-	// Root is the folder in which the machine's proc and sys are; empty for /.
+	// Root is the directory with the machine's proc and sys. Empty: /.
 	Root string
 }
 
@@ -63,15 +61,15 @@ func Open(o Options) (*Library, error) {
 		sampler: newSampler(api, has, seesPIDs(o.Root))}, nil
 }
 
-// WatchXids has Read report Xid events that come from now on. It returns when
+// WatchXids makes Read report the Xid events that come from now on. It returns when
 // NVML has no events, or a second after the end of ctx.
 func (l *Library) WatchXids(ctx context.Context) {
 	l.watching.Store(true)
 	l.xids.watch(ctx)
 }
 
-// Close shuts NVML down, unless a wait for events may be under way: that must not
-// meet a shutdown, and ends with the process.
+// Close shuts NVML down, unless a wait for events may be under way: a shutdown
+// during such a wait is not safe, and the wait ends with the process.
 func (l *Library) Close() error {
 	if l.watching.Load() || !l.system.has["nvmlShutdown"] {
 		return nil
@@ -82,8 +80,8 @@ func (l *Library) Close() error {
 	return nil
 }
 
-// Read reads the machine. What cannot be read is absent, with a problem. An error
-// means that NVML has to be opened anew, in another process.
+// Read reads the machine. What cannot be read is absent, with a problem. After an
+// error NVML has to be opened again, in another process.
 func (l *Library) Read() (*topology.Node, error) {
 	n, err := l.readSettled()
 	if err != nil {
@@ -109,8 +107,7 @@ type machine interface {
 	device(i int) (device, error)
 }
 
-// device is one GPU or MIG device. The methods are NVML's own, but for Fabric
-// and Platform, whose newer calls need care.
+// device is one GPU or MIG device. The exported methods are NVML's own.
 type device interface {
 	GetUUID() (string, nvml.Return)
 	GetMinorNumber() (int, nvml.Return)

@@ -10,8 +10,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// readPeers asks for each pair of GPUs what PCIe has in common with both. Of the
-// errors of a GPU's pairs one is a problem.
+// readPeers reads the common PCIe ancestor of each pair of GPUs. It notes one error
+// for each GPU.
 func readPeers(n *topology.Node, devices []device) {
 	for i := range n.GPUs {
 		var failed error
@@ -31,7 +31,7 @@ func readPeers(n *topology.Node, devices []device) {
 	}
 }
 
-// addPeer adds a peer that has a name.
+// addPeer adds a peer whose PCI address is known.
 func addPeer(to, peer *topology.GPU, ancestor string) {
 	if peer.PCIBusID != "" {
 		to.Peers = append(to.Peers, topology.Peer{PCIBusID: peer.PCIBusID, Ancestor: ancestor})

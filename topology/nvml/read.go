@@ -14,8 +14,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// reading is a machine's report, and what it is of: the layout, and of each of the
-// report's GPUs the device and the MIG instances.
+// reading is a machine's report with the layout that it describes. devices and
+// instances are beside the report's GPUs.
 type reading struct {
 	node      *topology.Node
 	layout    layout
@@ -30,8 +30,8 @@ type instance struct {
 	gi     int
 }
 
-// read asks the machine for all that NVML has of a report. root is where the
-// machine's proc is.
+// read asks NVML for all facts of a report. root is the directory with the
+// machine's proc.
 func read(m machine, root string) (*reading, error) {
 	count, err := m.count()
 	if err != nil {
@@ -67,8 +67,8 @@ func read(m machine, root string) (*reading, error) {
 	return out, nil
 }
 
-// note adds the reason why a fact could not be read; what is not supported is
-// absent without a word. It reports whether the fact was read.
+// note adds the reason why a fact could not be read. An unsupported fact is no
+// problem. note reports whether the fact was read.
 func note(n *topology.Node, fact string, err error) bool {
 	if err != nil && !errors.Is(err, errUnsupported) {
 		n.Problems = append(n.Problems, topology.Problem{Reason: "FactUnreadable", Message: fmt.Sprintf("%s: %v", fact, err)})
@@ -88,7 +88,7 @@ func (r *reader) fact(name string, err error) bool {
 	return note(r.node, name+" of GPU "+r.gpu.UUID, err)
 }
 
-// read reads the GPU of which the UUID is known.
+// read reads the facts of the GPU. Its UUID is known.
 func (r *reader) read(found *gpuLayout, slots []nvml.Device) {
 	if minor, ret := r.d.GetMinorNumber(); r.fact("minor number", failure(ret)) {
 		r.gpu.Minor = &minor
@@ -120,16 +120,16 @@ func (r *reader) read(found *gpuLayout, slots []nvml.Device) {
 	}
 }
 
-// maxCPUs and maxNUMANodes are what Linux has at most. go-nvml divides by the bytes
-// of a word where NVML counts its bits, so an eighth gives the words of the mask.
+// maxCPUs and maxNUMANodes are an eighth of Linux's limits. NVML takes the bits of
+// a mask, but go-nvml divides by the bytes of a word.
 const (
 	maxCPUs      = 8192 / 8
 	maxNUMANodes = 1024 / 8
 )
 
-// links reads the active NVLinks. A GPU that has fewer than NVML's most answers
-// that the next is an invalid argument; after another error the rest would fail
-// like it.
+// links reads the active NVLinks. A GPU with fewer links than NVML's maximum
+// answers INVALID_ARGUMENT for the next one. After any other error the rest would
+// fail in the same way.
 func (r *reader) links() {
 	var remoteErr error
 	for i := range nvml.NVLINK_MAX_LINKS {
@@ -196,8 +196,8 @@ func text(raw []byte) string {
 	return strings.TrimSpace(string(raw))
 }
 
-// lowest returns the lowest number in a mask. Where the memory of GPUs is NUMA
-// nodes too, as beside Grace, those come after the nodes of the CPUs.
+// lowest returns the lowest number in a mask. Beside Grace the memory of GPUs is
+// NUMA nodes too, with higher numbers than the nodes of the CPUs.
 func lowest(words []uint) *int {
 	for i, w := range words {
 		if w != 0 {

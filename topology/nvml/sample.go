@@ -13,18 +13,17 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// sampler reads how devices are used. It calls devices that the last reading
-// found, in the goroutine of the readings: a call that hangs is found as theirs
-// are.
+// sampler reads how devices are used. It calls the devices of the last reading, in
+// the same goroutine: so a call that hangs is noticed in the same way.
 type sampler struct {
 	api nvml.Interface
 	has symbols
-	// allPIDs says that the driver tells this process of the programs of all
-	// namespaces.
+	// allPIDs: the driver lists the programs of all namespaces to this process.
 	allPIDs bool
-	// found are the devices of the last reading, by UUID.
+	// found has the devices of the last reading by UUID.
 	found map[string]place
-	// wanted are those to sample, in this order; gpm is what GPM counted before.
+	// wanted are the UUIDs to sample, in this order. gpm has the last counters of
+	// GPM.
 	wanted []string
 	gpm    map[string]*activity
 	// metrics is GPM's answer, which is large.
@@ -43,9 +42,9 @@ func newSampler(api nvml.Interface, has symbols, allPIDs bool) *sampler {
 	return &sampler{api: api, has: has, allPIDs: allPIDs, gpm: map[string]*activity{}}
 }
 
-// seesPIDs says whether this process is in the kernel's first PID namespace. The
-// driver lists the programs that the caller's namespace can see, and where that is
-// a container's these are none of the jobs' (os_find_ns_pid in its sources).
+// seesPIDs reports whether this process is in the kernel's first PID namespace. The
+// driver lists only programs that the caller's namespace can see (os_find_ns_pid in
+// its sources). A container's namespace sees no program of a job.
 func seesPIDs(root string) bool {
 	const first = "pid:[4026531836]" // PROC_PID_INIT_INO
 	const link = "proc/self/ns/pid"
@@ -73,13 +72,13 @@ func (s *sampler) seen(r *reading) {
 	}
 }
 
-// SampleDevices sets the devices that Sample reads, by their UUIDs; none ends
-// the sampling.
+// SampleDevices sets the devices that Sample reads, by UUID. An empty list ends the
+// sampling.
 func (l *Library) SampleDevices(uuids []string) { l.sampler.want(uuids) }
 
-// Sample reads how those devices are used. It lacks those that are not there, or
-// of which nothing can be read. What needs two moments, as SM activity does, is
-// absent in the first sample of a device.
+// Sample reads how these devices are used. A device that is not there, or that
+// cannot be read, is absent. SM activity needs two moments, so it is absent in the
+// first sample of a device.
 func (l *Library) Sample() topology.Sample { return l.sampler.sample() }
 
 func (s *sampler) want(uuids []string) {
@@ -99,7 +98,7 @@ func (s *sampler) want(uuids []string) {
 	}
 }
 
-// begin has GPM count from now on, the first time that a device is wanted.
+// begin starts GPM's counters when a device is wanted for the first time.
 func (s *sampler) begin(uuid string, p place) {
 	if _, begun := s.gpm[uuid]; !begun {
 		s.gpm[uuid] = s.newActivity(p)
@@ -123,7 +122,7 @@ func (s *sampler) sample() topology.Sample {
 	return out
 }
 
-// read reads one device. What it does not tell stays nil.
+// read reads one device. Values that the device does not tell stay nil.
 func (s *sampler) read(d *topology.DeviceUse, p place) {
 	if v, ret := p.device.utilization(); ret == nvml.SUCCESS && v.Gpu <= 100 {
 		share := float64(v.Gpu) / 100
@@ -154,12 +153,12 @@ func (s *sampler) read(d *topology.DeviceUse, p place) {
 	}
 }
 
-// leastContext is less memory than a program needs on any GPU: one with less in use
-// has none, also where the driver does not list those of other namespaces. An
-// instance that does nothing has some tens of MiB in use.
+// leastContext is less memory than a program needs on any GPU. A device with less
+// in use has no program, even if the driver does not list programs of other
+// namespaces. An idle MIG instance has some tens of MiB in use.
 const leastContext = 64 << 20
 
-// maxMilliwatts is far more than a GPU takes: some drivers answer nonsense for a
+// maxMilliwatts is far more than a GPU takes. Some drivers answer nonsense for a
 // GPU that starts.
 const maxMilliwatts = 100e6
 
@@ -201,11 +200,11 @@ func (s *sampler) freeActivity(a *activity) {
 	}
 }
 
-// gpmPause is what NVML wants between two samples of GPM.
+// gpmPause is the least time between two samples of GPM that NVML asks for.
 const gpmPause = 100 * time.Millisecond
 
-// since returns the share of time in which a kernel ran, and the share of SMs that
-// were busy, since it was last asked; nil for what is not known.
+// since returns two shares of the time since the last call: how long a kernel ran,
+// and how many SMs were busy. An unknown share is nil.
 func (s *sampler) since(a *activity, p place) (graphics, sm *float64) {
 	now := time.Now()
 	if a == nil || now.Sub(a.taken) < gpmPause+gpmPause/10 {
@@ -229,7 +228,7 @@ func (s *sampler) since(a *activity, p place) (graphics, sm *float64) {
 	return shareOf(&m.Metrics[0]), shareOf(&m.Metrics[1])
 }
 
-// shareOf is a metric of 0 to 100 as a share; nil when it is none.
+// shareOf turns a metric of 0 to 100 into a share, nil if there is no value.
 func shareOf(m *nvml.GpmMetric) *float64 {
 	if nvml.Return(int32(m.NvmlReturn)) != nvml.SUCCESS || math.IsNaN(m.Value) || m.Value < 0 { //nolint:gosec // NVML's return codes fit
 		return nil

@@ -4,15 +4,15 @@ package nvml
 
 import "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-// These are the calls of samples, on a GPU or a MIG instance. Each looks for its
-// symbol first.
+// These are the calls of samples, on a GPU or a MIG instance. Each looks its symbol
+// up first.
 
 func (g gpu) utilization() (nvml.Utilization, nvml.Return) {
 	return guarded(g.has, "nvmlDeviceGetUtilizationRates", g.GetUtilizationRates)
 }
 
-// memory is what there is and what programs use, in bytes. The older form of the
-// call counts what the driver keeps for itself as used.
+// memory returns all memory and the used memory in bytes. The older form of the
+// call counts the driver's own memory as used.
 func (g gpu) memory() (total, used uint64, ret nvml.Return) {
 	v2, ret := guarded(g.has, "nvmlDeviceGetMemoryInfo_v2", g.GetMemoryInfo_v2)
 	if failure(ret) != errUnsupported { //nolint:errorlint // never wrapped
@@ -32,7 +32,8 @@ func (g gpu) energy() (uint64, nvml.Return) {
 	return guarded(g.has, "nvmlDeviceGetTotalEnergyConsumption", g.GetTotalEnergyConsumption)
 }
 
-// programs counts those with a context for compute, for graphics, or both.
+// programs counts the programs with a context for compute, for graphics, or for
+// both.
 func (g gpu) programs() (int, nvml.Return) {
 	compute, ret := g.processes("nvmlDeviceGetComputeRunningProcesses", g.GetComputeRunningProcesses)
 	if ret != nvml.SUCCESS {
@@ -49,8 +50,8 @@ func (g gpu) programs() (int, nvml.Return) {
 	return len(pids), nvml.SUCCESS
 }
 
-// processes calls a function of which go-nvml takes the newest version that the
-// library has.
+// processes calls a function. go-nvml takes its newest version that the library
+// has.
 func (g gpu) processes(name string, call func() ([]nvml.ProcessInfo, nvml.Return)) ([]nvml.ProcessInfo, nvml.Return) {
 	if !g.has[name] && !g.has[name+"_v2"] && !g.has[name+"_v3"] {
 		return nil, nvml.ERROR_FUNCTION_NOT_FOUND
@@ -58,13 +59,13 @@ func (g gpu) processes(name string, call func() ([]nvml.ProcessInfo, nvml.Return
 	return call()
 }
 
-// hasGPM says whether the GPU counts its activity, and the library can be asked.
+// hasGPM reports whether GPU and library support GPM.
 func (g gpu) hasGPM() bool {
 	support, ret := guarded(g.has, "nvmlGpmQueryDeviceSupport", g.GpmQueryDeviceSupport)
 	return ret == nvml.SUCCESS && support.IsSupportedDevice != 0
 }
 
-// takeGPM writes the counters of now into a sample of GPM.
+// takeGPM writes the present counters into a sample of GPM.
 func (p place) takeGPM(into nvml.GpmSample) nvml.Return {
 	if p.parent == nil {
 		_, ret := guarded(p.device.has, "nvmlGpmSampleGet", func() (struct{}, nvml.Return) { return struct{}{}, into.Get(p.device.Device) })

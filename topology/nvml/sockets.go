@@ -23,10 +23,9 @@ type cpu struct {
 	core string
 }
 
-// socketsOf makes processor packages of CPUs, in the order of Slurm, which is
-// hwloc's: by their lowest CPU that is online, whatever their own numbers are.
-// Cores are told apart by the CPUs that they have, for core_id may stand for
-// several of a package with more than one die.
+// socketsOf groups CPUs into processor packages. Slurm orders packages as hwloc
+// does: by their lowest CPU that is online. A core is known by its CPUs, because
+// one core_id may stand for several cores in a package with more than one die.
 func socketsOf(cpus []cpu) ([]topology.Socket, error) {
 	type socket struct {
 		cpus  []int
@@ -68,7 +67,7 @@ func socketsOf(cpus []cpu) ([]topology.Socket, error) {
 	return out, nil
 }
 
-// maxCPU bounds the numbers of CPUs; Linux has 8192 at most.
+// maxCPU bounds CPU numbers; Linux has at most 8192.
 const maxCPU = 1<<16 - 1
 
 // parseCPUs reads a list as Linux writes it, "0-35,72-107", into ascending
@@ -110,7 +109,8 @@ func formatCPUs(cpus []int) string {
 	return strings.Join(parts, ",")
 }
 
-// socketReader reads the CPUs below root, again when others are online.
+// socketReader reads the CPUs below root. It reads them again when other CPUs are
+// online.
 type socketReader struct {
 	root    string
 	online  string

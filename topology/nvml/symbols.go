@@ -9,23 +9,22 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// A call to a symbol that the library lacks ends the process, so each call is
-// made by way of [guarded], which asks for it first.
+// A call to a symbol that the library lacks ends the process, so each call goes
+// through [guarded], which looks the symbol up first.
 
-// symbols says which of the functions in [functions] the library has.
+// symbols tells which of the functions in [functions] the library has.
 type symbols map[string]bool
 
-// need is what it means that the library lacks a function.
+// need says what follows if the library lacks a function.
 type need int
 
 const (
-	// newer drivers alone have it: the fact is absent without a word.
+	// newer: only newer drivers have it. The fact is absent, without a problem.
 	newer need = iota
-	// sampled is of samples alone: what it says is absent there, and no report
-	// lacks anything.
+	// sampled: only samples use it. The value is absent in samples; reports are
+	// complete.
 	sampled
-	// expected of every driver that is supported: the fact is absent, and that is
-	// a problem.
+	// expected: every supported driver has it. The fact is absent, with a problem.
 	expected
 	// essential: nothing can be read without it.
 	essential
@@ -34,8 +33,8 @@ const (
 // oldest is the first driver release that is supported.
 const oldest = 470
 
-// functions are all of NVML's that are called, by the names that the loader sees.
-// go-nvml takes the newest version of a function that the library has.
+// functions are all functions of NVML that are called, by their symbols. go-nvml
+// takes the newest version of a function that the library has.
 var functions = [...]struct {
 	name string
 	need need
@@ -95,8 +94,8 @@ var functions = [...]struct {
 // defaultLibrary is what the loader looks for.
 const defaultLibrary = "libnvidia-ml.so.1"
 
-// loadSymbols loads the library at path, or where the loader finds it, and looks
-// for its functions. It stays loaded.
+// loadSymbols loads the library and looks up its functions. An empty path lets the
+// loader find the library. The library stays loaded.
 func loadSymbols(path string) (symbols, error) {
 	name, advice := path, "correct --nvml-library or agent.nvmlLibrary"
 	if path == "" {

@@ -23,7 +23,7 @@ func (s system) libraryVersion() (string, nvml.Return) {
 	return guarded(s.has, "nvmlSystemGetNVMLVersion", s.api.SystemGetNVMLVersion)
 }
 
-// cudaVersion is a thousand times the major and ten times the minor version.
+// cudaVersion returns 1000 x major + 10 x minor.
 func (s system) cudaVersion() (int, nvml.Return) {
 	return guarded(s.has, "nvmlSystemGetCudaDriverVersion_v2", s.api.SystemGetCudaDriverVersion_v2)
 }
@@ -36,9 +36,9 @@ func (s system) count() (int, error) {
 	return n, nil
 }
 
-// errGone is in the error of a device when it is NVML that no longer works: it was
-// shut down, or the driver was unloaded or exchanged.
-var errGone = errors.New("NVML has to be initialised anew")
+// errGone: NVML itself no longer works. It was shut down, or the driver was
+// unloaded or exchanged.
+var errGone = errors.New("NVML has to be initialised again")
 
 func (s system) device(i int) (device, error) {
 	d, ret := guarded(s.has, "nvmlDeviceGetHandleByIndex_v2", func() (nvml.Device, nvml.Return) { return s.api.DeviceGetHandleByIndex(i) })
@@ -51,8 +51,8 @@ func (s system) device(i int) (device, error) {
 	return nil, fmt.Errorf("open GPU %d: %s", i, code(ret))
 }
 
-// gpu is a device of the real library. Of the methods that it takes from go-nvml
-// none may be called: those that are have a guard here.
+// gpu is a device of the real library. Methods of the embedded device must not be
+// called unguarded: every call that is made has a guarded method here.
 type gpu struct {
 	nvml.Device
 	has symbols

@@ -14,13 +14,13 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// xids are the Xid events of GPUs that came while the process ran. All calls
-// about events are made in one goroutine, [xids.watch]: one that hangs there
-// keeps no reading from going on.
+// xids collects the Xid events of GPUs while the process runs. All calls about
+// events are made in one goroutine, [xids.watch]: a call that hangs there stops no
+// reading.
 //
-// A set in which a GPU is lost delivers nothing more, so then another one takes its
-// place, in which the GPUs that are there are registered anew; and so is a GPU that
-// is back.
+// An event set delivers nothing more once one of its GPUs is lost. Then a new set
+// takes its place, with all GPUs that are present. A GPU that comes back is
+// registered again.
 type xids struct {
 	api  nvml.Interface
 	has  symbols
@@ -30,7 +30,7 @@ type xids struct {
 	present map[string]nvml.Device
 	codes   map[string][]int
 	failed  error
-	// refused says why the events of a GPU are not watched, by UUID.
+	// refused has the reason why a GPU's events are not watched, by UUID.
 	refused map[string]error
 }
 
@@ -38,7 +38,7 @@ func newXids(api nvml.Interface, has symbols) *xids {
 	return &xids{api: api, has: has, wake: make(chan struct{}, 1), codes: map[string][]int{}, refused: map[string]error{}}
 }
 
-// seen has the events of these GPUs watched, and no others.
+// seen sets the GPUs whose events are watched.
 func (x *xids) seen(present map[string]nvml.Device) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -53,7 +53,7 @@ func (x *xids) seen(present map[string]nvml.Device) {
 	}
 }
 
-// report adds what has come to a report.
+// report adds the collected events to a report.
 func (x *xids) report(n *topology.Node) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -67,14 +67,15 @@ func (x *xids) report(n *topology.Node) {
 	}
 }
 
-// waitMillis is how long one call waits for an event; GPUs that are new, and the
-// end of ctx, wait as long. retry is the pause after an error.
+// waitMillis is how long one call waits for an event. A new GPU, or the end of ctx,
+// is noticed after that time at the latest. retry is the pause after an error.
 const (
 	waitMillis = 1000
 	retry      = time.Second
 )
 
-// watch waits for events until ctx ends. It returns when there can be none.
+// watch waits for events until ctx ends. It returns at once if the driver has no
+// events.
 func (x *xids) watch(ctx context.Context) {
 	var old *eventSet
 	defer func() { old.free(x) }()
@@ -98,7 +99,7 @@ func (x *xids) watch(ctx context.Context) {
 	}
 }
 
-// pause waits a while, or until other GPUs are there.
+// pause waits for the retry time, or until the GPUs change.
 func (x *xids) pause(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -107,8 +108,8 @@ func (x *xids) pause(ctx context.Context) {
 	}
 }
 
-// eventSet is one of NVML's, the GPUs that are registered in it, and those that
-// have no such events.
+// eventSet is an event set of NVML, with the GPUs that are registered in it and the
+// GPUs that have no Xid events.
 type eventSet struct {
 	nvml.EventSet
 	uuids   map[nvml.Device]string
@@ -128,7 +129,7 @@ func (x *xids) newSet() (*eventSet, error) {
 	return &eventSet{set, map[nvml.Device]string{}, map[nvml.Device]bool{}}, nil
 }
 
-// free takes the events that are still in the set, and ends it.
+// free takes the events that are still in the set, then frees the set.
 func (s *eventSet) free(x *xids) {
 	if s == nil {
 		return
@@ -143,11 +144,11 @@ func (s *eventSet) free(x *xids) {
 	_ = s.Free() // nothing else can be done with it
 }
 
-// maxPending bounds the events that are taken from a set that ends.
+// maxPending bounds the events that free takes.
 const maxPending = 1000
 
-// deliver takes the events of a set until ctx ends or another set must take its
-// place. That a GPU was lost is an error only of a set that never worked.
+// deliver takes the events of a set until ctx ends or a new set is needed. A lost
+// GPU is an error only if the set never worked.
 func (x *xids) deliver(ctx context.Context, set *eventSet) error {
 	for works := false; ctx.Err() == nil; {
 		if !x.register(set) {
@@ -178,9 +179,9 @@ func (x *xids) deliver(ctx context.Context, set *eventSet) error {
 	return nil
 }
 
-// register has the set deliver the events of the GPUs that are new. One that
-// cannot is tried again, unless it has none. It is false when a GPU of the set is
-// there no longer, or under another handle.
+// register adds new GPUs to the set. A GPU that cannot be added is tried again,
+// unless it has no Xid events. register returns false if a GPU of the set has gone
+// or has another handle.
 func (x *xids) register(set *eventSet) bool {
 	x.mu.Lock()
 	present := maps.Clone(x.present)
@@ -206,7 +207,7 @@ func (x *xids) register(set *eventSet) bool {
 	return true
 }
 
-// refuse notes why a GPU's events are not watched, unless the GPU has gone since.
+// refuse records why a GPU's events are not watched, unless the GPU has gone since.
 func (x *xids) refuse(uuid string, d nvml.Device, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -227,7 +228,7 @@ func registerOne(d nvml.Device, set nvml.EventSet) error {
 	return failure(d.RegisterEvents(nvml.EventTypeXidCriticalError, set))
 }
 
-// take notes an event; uuid is empty when the GPU is none of those registered.
+// take records an event. uuid is empty if the GPU is not registered.
 func (x *xids) take(uuid string, event nvml.EventData) {
 	if uuid == "" || event.EventType != nvml.EventTypeXidCriticalError || event.EventData == 0 || event.EventData > maxXid {
 		return
@@ -240,7 +241,7 @@ func (x *xids) take(uuid string, event nvml.EventData) {
 	}
 }
 
-// maxXid bounds the codes; NVML says 999 for one that it does not know.
+// maxXid bounds the codes. NVML reports 999 for a code that it does not know.
 const maxXid = 1 << 16
 
 func (x *xids) fail(err error) {

@@ -6,40 +6,38 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
-// Moved returns the Slurm names of the published nodes that a plan puts
-// elsewhere or nowhere, sorted, and how many nodes were published. Of a tree the
-// whole way from leaf to root counts; switches that come above what was the root
-// move nothing.
+// Moved returns the Slurm names of the published nodes that a plan puts elsewhere
+// or nowhere, sorted, and how many nodes were published. In a tree the whole path
+// from leaf to root counts. A new switch above the old root moves nothing.
 func Moved(prev *Previous, plan *Plan) (nodes []string, of int) {
-	was, is := prev.Places(), placesOf(plan.Blocks, plan.Switches)
-	wasAbove, isAbove := parentsOf(prev.Switches), parentsOf(plan.Switches)
-	same := make(map[[2]string]bool) // leaf before and now -> the way up is the same
-	for n, w := range was {
-		i := is[n]
-		leaves := [2]string{w.Leaf, i.Leaf}
+	oldPlaces, newPlaces := prev.Places(), placesOf(plan.Blocks, plan.Switches)
+	oldAbove, newAbove := parentsOf(prev.Switches), parentsOf(plan.Switches)
+	same := make(map[[2]string]bool) // old and new leaf -> the path above is the same
+	for n, old := range oldPlaces {
+		place := newPlaces[n]
+		leaves := [2]string{old.Leaf, place.Leaf}
 		stays, known := same[leaves]
 		if !known {
-			stays = begins(w.Leaf, wasAbove, i.Leaf, isAbove)
+			stays = samePath(old.Leaf, oldAbove, place.Leaf, newAbove)
 			same[leaves] = stays
 		}
-		if w.Block != "" && i.Block != w.Block || !stays {
+		if old.Block != "" && place.Block != old.Block || !stays {
 			nodes = append(nodes, n)
 		}
 	}
 	slices.Sort(nodes)
-	return nodes, len(was)
+	return nodes, len(oldPlaces)
 }
 
-// begins reports whether the way up from the switch is begins with all of that
-// from the switch was.
-func begins(was string, wasAbove map[string]string, is string, isAbove map[string]string) bool {
+// samePath reports whether the new path to the root begins with the whole old one.
+func samePath(old string, oldAbove map[string]string, place string, newAbove map[string]string) bool {
 	for range tree.MaxTiers {
-		if was == "" || was != is {
+		if old == "" || old != place {
 			break
 		}
-		was, is = wasAbove[was], isAbove[is]
+		old, place = oldAbove[old], newAbove[place]
 	}
-	return was == ""
+	return old == ""
 }
 
 // InnerSwitches returns the names of the published switches that have switches
@@ -57,8 +55,8 @@ func (p *Previous) InnerSwitches() []string {
 	return inner
 }
 
-// Place is where a topology has a node: its block and its leaf switch, each empty
-// where it has none.
+// Place is a node's block and leaf switch in a topology, each empty if there is
+// none.
 type Place struct{ Block, Leaf string }
 
 // Places returns where every published node is.

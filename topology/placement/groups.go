@@ -140,9 +140,9 @@ func assignLeaves(s *site, read readings, paths tree.Paths) assignment {
 		case f.Stays != "" || f.Gone:
 			a.read[i] = read[i]
 		case !read[i].hasGPUs:
-			a.read[i] = keptReading(ReasonNoGPUs, "nothing says that the node has a GPU")
+			a.read[i] = keptReading(ReasonNoGPUs, "no report and no label says that the node has a GPU")
 		case len(paths.Of(i)) == 0 || paths.Of(i)[0] == "":
-			a.read[i] = keptReading(ReasonTiersMissing, "nothing names the leaf switch above it")
+			a.read[i] = keptReading(ReasonTiersMissing, "no report and no label names the leaf switch above it")
 		default:
 			leaf := paths[i][0]
 			if known[leaf] == 0 {

@@ -60,8 +60,8 @@ func (r *resolver) refuseShared() {
 	}
 }
 
-// conflicts names each value that stands for nothing, and each node that the
-// majority of the others contradicts.
+// conflicts names each value that is not used, and each node that the majority of
+// the others contradicts.
 func (r *resolver) conflicts() problems {
 	var found problems
 	named := make(map[string]bool)
@@ -71,7 +71,7 @@ func (r *resolver) conflicts() problems {
 			continue
 		}
 		named[d.conflict] = true
-		found.add("", ReasonDomainConflict, d.conflict+"; a report is followed, and nodes of which only the label is known stay where they are published or are left out")
+		found.add("", ReasonDomainConflict, d.conflict+"; reports are followed, and nodes with the label alone stay where they are published, or are left out")
 		if d.majority == (identity{}) {
 			continue
 		}

@@ -34,8 +34,8 @@ type labelDomain struct {
 	witnesses []witness
 	meaning   identity
 	state     resolution
-	// conflict says why the domain stands for nothing; empty if it stands for
-	// meaning.
+	// conflict is why the label's value is not used. It is empty if the value
+	// stands for meaning.
 	conflict string
 	// majority is what most nodes are that contradict each other, zero without a
 	// majority.
@@ -71,7 +71,7 @@ type resolver struct {
 // resolveLabels finds the NVLink domain of every node. The value of a label stands
 // for the clique of the nodes that carry it and have one, and for the value of a
 // label that goes before it on the same nodes. A value whose nodes contradict each
-// other stands for nothing. A value without any such node stands for itself.
+// other is not used. A value without any such node stands for itself.
 func resolveLabels(s *site, read readings) (assignment, problems) {
 	r := resolver{site: s, read: read, known: map[topology.Domain]int32{}}
 	r.readWitnesses()
@@ -97,7 +97,7 @@ func (r *resolver) assign() assignment {
 		if domain := &r.domains[d-1]; domain.conflict == "" {
 			a.ids[i] = domain.meaning
 		} else {
-			a.read[i] = keptReading(ReasonDomainConflict, "its NVLink domain is known by a label alone, and "+domain.conflict)
+			a.read[i] = keptReading(ReasonDomainConflict, "only a label names its NVLink domain, and "+domain.conflict)
 			a.read[i].hasGPUs = r.read[i].hasGPUs
 		}
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
-// matched is a group and the published block that it takes over, or a published
+// matched is a group with the published block that it takes over, or a published
 // block that no node's facts name now.
 type matched struct {
 	group
 	published int // index into prev.Blocks, none for a new block
 }
 
-// matching is every group with its published block, behind them the published
+// matching has every group with its published block, and behind them the published
 // blocks that no group takes.
 type matching struct {
 	read   readings
@@ -81,13 +81,14 @@ func keptNodes(s *site, m matching) [][]int {
 	return kept
 }
 
-// votes is how many nodes of a published block say nothing now, how many of these
-// have gone, how many name another domain by a label that is not followed or by a
-// reading that is not confirmed, and how many are sure.
+// votes counts the nodes of a published block. kept: nodes that say nothing now.
+// gone: kept nodes whose Node object is gone. doubtful: nodes that name another
+// domain by a label that is not followed, or by an unconfirmed reading. sure: nodes
+// that name a domain by a confirmed reading or a label.
 type votes struct{ kept, gone, doubtful, sure int }
 
 // silent reports whether a node of the block says nothing now, or nothing that is
-// followed: the block is not free for a clique that it has no node of.
+// followed. Then the block is not free for a clique without a node in it.
 func (v *votes) silent() bool { return v.kept+v.doubtful > 0 }
 
 // deserted reports whether the Node objects of all nodes that keep the block have
@@ -163,10 +164,10 @@ func claimBlocks(s *site, g grouping, votes []votes) claims {
 	return c
 }
 
-// findMatches lists the published blocks that may be a group's: those of its
-// names, and, if a block or a group is not named after a clique, those that the
-// group's nodes are published in. So a block that was made from labels stays the
-// same block when agents report the clique.
+// findMatches lists the published blocks that a group may take: blocks with one of
+// its names, and blocks that its nodes are published in. The second kind counts
+// only if block or group is not named after a clique. So a block that was made from
+// labels stays the same block when agents report the clique.
 func findMatches(s *site, g grouping, votes []votes) []match {
 	byName := make(map[string]int, len(s.prev.Blocks))
 	for b := range s.prev.Blocks {
@@ -203,8 +204,8 @@ func findMatches(s *site, g grouping, votes []votes) []match {
 	return matches
 }
 
-// share is how many nodes of a group are published in a block, and how many of them
-// are not confirmed.
+// share counts the nodes of a group that are published in one block, and the
+// unconfirmed ones among them.
 type share struct{ block, nodes, unconfirmed int }
 
 // sharesOf appends the shares of a group.
@@ -268,7 +269,7 @@ func nameForgotten(s *site, blocks []matched) problems {
 		if nodes := blocks[i].nodes; len(nodes) > 0 {
 			why = fmt.Sprintf("has %d nodes, such as %s", len(nodes), s.facts[nodes[0]].SlurmName)
 		}
-		found.add("", ReasonForgottenInUse, fmt.Sprintf("block %s is to be forgotten and %s: it stays", s.prev.Blocks[b].Name, why))
+		found.add("", ReasonForgottenInUse, fmt.Sprintf("block %s is to be forgotten, but it %s: it stays", s.prev.Blocks[b].Name, why))
 	}
 	return found
 }

@@ -126,7 +126,7 @@ func readWindow(blocks []sized, places ordering, at int, parents []string) (wind
 			parent, first = parents[b], b
 		case parents[b] != parent:
 			var found problems
-			found.add("", ReasonParentsMixed, fmt.Sprintf("Slurm aggregates blocks %s of %s and %s of %s, for published blocks keep their places",
+			found.add("", ReasonParentsMixed, fmt.Sprintf("Slurm aggregates block %s of %s with block %s of %s, because published blocks keep their places",
 				blocks[first].name, parent, blocks[b].name, parents[b]))
 			return window{parent: mixedParents}, found
 		}
@@ -216,7 +216,7 @@ func nameOutgrown(blocks []sized, parents []string, size int) problems {
 	for parent, n := range counts {
 		switch {
 		case parent == "":
-			found.add("", ReasonNoParent, fmt.Sprintf("of %d blocks, such as %s, no switch above the leaf is known: they are aggregated as they come", n, example))
+			found.add("", ReasonNoParent, fmt.Sprintf("%d blocks, such as %s, have no known switch above the leaf: Slurm aggregates them in the order in which they came", n, example))
 		case n > size:
 			found.add("", ReasonAboveParent, fmt.Sprintf("%s has %d blocks, more than %d: Slurm aggregates them to several; set the number of blocks in a parent domain higher", parent, n, size))
 		}
@@ -224,8 +224,8 @@ func nameOutgrown(blocks []sized, parents []string, size int) problems {
 	return found
 }
 
-// WithoutParent returns the new blocks of which no switch above the leaf is known,
-// and whether any is known of others. prev may be nil.
+// WithoutParent returns the new blocks without a known switch above the leaf, and
+// whether other blocks have one. prev may be nil.
 func (p *Plan) WithoutParent(prev *Previous) (blocks []Block, others bool) {
 	published := make(map[string]bool)
 	if prev != nil {

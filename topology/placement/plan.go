@@ -5,10 +5,10 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
-// Plan is where every node belongs. Its order is part of it: Slurm aggregates
-// consecutive blocks.
+// Plan says where every node belongs. The order of its blocks matters: Slurm
+// aggregates consecutive blocks.
 type Plan struct {
-	// ByLeaf says that blocks are leaf switches, not NVLink domains.
+	// ByLeaf: blocks are leaf switches, not NVLink domains.
 	ByLeaf bool `json:"byLeaf,omitempty"`
 	// BaseBlockSize is 0 when there is no block.
 	BaseBlockSize int `json:"baseBlockSize,omitempty"`
@@ -23,8 +23,8 @@ type Plan struct {
 	Problems   []topology.Problem `json:"problems,omitempty"`
 }
 
-// Block is one NVLink domain, the place of one that has gone or is to come, or the
-// nodes of one leaf switch (Plan.ByLeaf).
+// Block is one NVLink domain, or the nodes of one leaf switch (Plan.ByLeaf). A
+// placeholder is the place of a block that has gone or is to come.
 type Block struct {
 	Name string `json:"name"`
 	// Clique is zero in a placeholder that was read from a file.
@@ -42,18 +42,18 @@ type Placement struct {
 	Switch string `json:"switch,omitempty"`
 	// Source is nvml, label, switch or previous; empty without a block.
 	Source string `json:"source,omitempty"`
-	// Reason is one CamelCase word, Message says it for people.
+	// Reason is one CamelCase word. Message explains it.
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
 }
 
-// Previous is what a plan carries on: order, names and sizes of what was
-// published before, as a topology file holds them.
+// Previous is what a plan carries on: order, names and sizes of the published
+// blocks and switches, as a topology file holds them.
 type Previous struct {
-	// ByLeaf says that the blocks are leaf switches. A topology.conf does not tell.
+	// ByLeaf: the blocks are leaf switches. A topology.conf does not tell.
 	ByLeaf bool
-	// BlocksElsewhere says that the plan's blocks get a topology of another name, and
-	// that the one of these is kept beside it for as long as it is in use.
+	// BlocksElsewhere: the plan's blocks go into a topology of another name. The
+	// published topology stays beside it as long as it is in use.
 	BlocksElsewhere bool
 	BaseBlockSize   int
 	Blocks          []Block
@@ -62,15 +62,15 @@ type Previous struct {
 	// reports.
 	Reported map[string]bool
 	// InUse are the blocks and leaf switches that a node may still register with,
-	// such as those that Slinky's annotations name: slurmctld drains a node that
-	// names one it does not know. They stay, empty if need be, where the release
-	// takes empty ones (Policy.ShortBlocks).
+	// such as the ones in Slinky's annotations. slurmctld drains a node that names
+	// an unknown one. They stay, even empty, if the release takes empty ones
+	// (Policy.ShortBlocks).
 	InUse map[string]bool
 }
 
-// MakePlan decides where every node belongs. previous may be nil. It fails only
-// on input that no plan can be made from: two nodes of one Slurm name, or a
-// policy out of range. All else is named in the plan's placements and problems.
+// MakePlan decides where every node belongs. previous may be nil. It fails only if
+// no plan can be made: two nodes have one Slurm name, or the policy is out of
+// range. All else is in the plan's placements and problems.
 func MakePlan(facts []topology.Facts, previous *Previous, policy Policy) (*Plan, error) {
 	s, err := readSite(facts, previous, policy)
 	if err != nil {

@@ -8,45 +8,44 @@ import (
 
 // Policy is what a site decides about its plan.
 type Policy struct {
-	// ShortBlocks says that the Slurm release starts with blocks that have
-	// fewer nodes than the base block size, or none (25.05 and newer).
+	// ShortBlocks: the Slurm release starts with blocks that have fewer nodes than
+	// the base block size, or none (25.05 and newer).
 	ShortBlocks bool
-	// BaseBlockSize is the first of Slurm's BlockSizes. 0 chooses it: the
-	// published one, else the largest domain's size with ShortBlocks, else the
-	// smallest's.
+	// BaseBlockSize is the first of Slurm's BlockSizes. 0 chooses the published
+	// size. If none is published, it chooses the size of the largest domain with
+	// ShortBlocks, else of the smallest.
 	BaseBlockSize int
 	// BlockSizes are further sizes, ascending, each base x 2^k with k of 1 to 15.
 	BlockSizes []int
-	// MinBlockNodes is how many nodes an NVLink domain has before it becomes a
-	// block; 0 means 2, for machines whose NVLink ends inside the chassis also
-	// report a domain, of one node.
+	// MinBlockNodes is how many nodes an NVLink domain needs to become a block. 0
+	// means 2, because machines whose NVLink ends inside the chassis may report a
+	// domain of one node.
 	MinBlockNodes int
-	// Forget names blocks that leave the plan for good. One that has nodes, were
-	// it only that nobody can read them now, stays, and so does one that is in use
-	// (Previous.InUse).
+	// Forget names blocks that leave the plan for good. A block with nodes stays,
+	// even if nobody can read them now. A block in use stays too (Previous.InUse).
 	Forget []string
 	// Tiers is how many tiers of switches the site has; 0 does not say. A
 	// published switch of a further tier stays only while nodes name it.
 	Tiers int
-	// ByLeaf makes a block of the nodes below each leaf switch, for sites that
-	// have no NVLink domains between nodes.
+	// ByLeaf makes a block of the nodes below each leaf switch, for sites without
+	// NVLink between nodes.
 	ByLeaf bool
-	// ParentBlocks is how many base blocks the domain above them takes, such as
-	// the racks of a scalable unit: a power of two, 0 for none. Each such domain
-	// begins at a multiple of it, with placeholders where a block is to come, and
-	// base x ParentBlocks is one of the sizes. It needs ShortBlocks.
+	// ParentBlocks is how many base blocks the domain above them takes, such as the
+	// racks of a scalable unit: a power of two, 0 for none. Each such domain begins
+	// at a multiple of ParentBlocks. Free places have placeholders. base x
+	// ParentBlocks is one of the sizes. It needs ShortBlocks.
 	ParentBlocks int
 }
 
-// MaxBlockSize is Slurm's limit on the base block size; a larger one ends
-// slurmctld without a word.
+// MaxBlockSize is Slurm's limit on the base block size. A larger one ends slurmctld
+// without a message.
 const MaxBlockSize = 65535
 
 // maxBlockSizeLevel is Slurm's limit on k in base x 2^k.
 const maxBlockSizeLevel = 15
 
-// CheckBlockSizes says what is wrong with further block sizes of a base; 0 is a
-// base that is not known yet.
+// CheckBlockSizes returns what is wrong with further block sizes. base is 0 if it
+// is not known yet.
 func CheckBlockSizes(base int, further []int) error {
 	if len(further) == 0 {
 		return nil
@@ -74,7 +73,8 @@ func (p *Policy) validate() error {
 	return CheckParentBlocks(p.ParentBlocks)
 }
 
-// CheckParentBlocks says what is wrong with a number of blocks in a parent domain.
+// CheckParentBlocks returns what is wrong with a number of blocks in a parent
+// domain.
 func CheckParentBlocks(n int) error {
 	if n != 0 && (n < 2 || n > 1<<maxBlockSizeLevel || bits.OnesCount(uint(n)) != 1) {
 		return fmt.Errorf("%d blocks in a parent domain: want a power of two of 2 to %d, or 0 for none", n, 1<<maxBlockSizeLevel)

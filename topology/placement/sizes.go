@@ -67,12 +67,12 @@ type sizing struct {
 }
 
 // sizeBlocks settles the base block size. It leaves out new blocks that are too
-// small for the policy, and those that the release would refuse to start with.
+// small for the policy or for the Slurm release.
 func sizeBlocks(s *site, blocks naming) (sizing, problems, error) {
 	z := sizing{blocks: make([]sized, 0, len(blocks)), leftOut: map[int]verdict{}}
 	for _, b := range blocks {
 		if n := len(b.nodes); b.published == none && n < s.policy.MinBlockNodes {
-			z.leaveOut(b.nodes, ReasonSmallDomain, fmt.Sprintf("its %s has %d node, and a block is made from %d on", b.title(), n, s.policy.MinBlockNodes))
+			z.leaveOut(b.nodes, ReasonSmallDomain, fmt.Sprintf("its %s has %d node, and a block needs %d", b.title(), n, s.policy.MinBlockNodes))
 			continue
 		}
 		z.blocks = append(z.blocks, sized{named: b})

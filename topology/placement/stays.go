@@ -12,7 +12,7 @@ import (
 // another, and why, by index into the site's facts.
 type stays map[int]verdict
 
-// without returns nodes without those that stay.
+// without returns the nodes that do not stay.
 func (st stays) without(nodes []int) []int {
 	stay := func(n int) bool { _, ok := st[n]; return ok }
 	if !slices.ContainsFunc(nodes, stay) {
@@ -21,11 +21,11 @@ func (st stays) without(nodes []int) []int {
 	return slices.DeleteFunc(slices.Clone(nodes), stay)
 }
 
-// findStays finds the published nodes that do not follow their facts: those whose
-// label alone names another block, and those whose clique is in another block and
-// is not confirmed. Fabric Manager may still be at work, and one reading may be
-// wrong. Files do not say which clique a block is of, so the block that the
-// clique's group takes counts.
+// findStays finds the published nodes that do not follow their facts: nodes whose
+// label alone names another block, and nodes whose unconfirmed clique is in another
+// block. Fabric Manager may still be at work, and one reading may be wrong. Files
+// do not name the clique of a block, so the block that the clique's group takes
+// counts.
 func findStays(s *site, g grouping, c claims) (stays, problems) {
 	st := stays{}
 	var found problems
@@ -38,7 +38,7 @@ func findStays(s *site, g grouping, c claims) (stays, problems) {
 		block := s.prev.Blocks[b].Name
 		switch {
 		case s.doubtsLabel(g, i):
-			st[i] = verdict{reason: ReasonNoFacts, message: fmt.Sprintf("no report confirms %s, which only its label says", f.Labels.DomainText())}
+			st[i] = verdict{reason: ReasonNoFacts, message: fmt.Sprintf("only its label says %s, and no report confirms it", f.Labels.DomainText())}
 			reason := ReasonCliqueDiffers
 			if f.Labels.Clique.IsZero() {
 				reason = ReasonDomainDiffers
@@ -94,9 +94,10 @@ func (s *site) unconfirmed(g grouping, i int) bool {
 // doubtsLabel reports whether only a label puts a published node elsewhere, and
 // agents are at work: a report that is missing for a while, or that cannot be read,
 // moves nothing. If any node has a report, readable or not, labels alone move no
-// node. If none has, labels move those that never had one, because labels are all
-// that is known there. A node that once had a report stays until its report is back
-// or the node has been away, so that deleting all reports moves no node.
+// node. If no node has a report, labels move the nodes that never had one, because
+// nothing else is known of them. A node that once had a report stays until its
+// report is back or the node has been away, so that deleting all reports moves no
+// node.
 func (s *site) doubtsLabel(g grouping, i int) bool {
 	b := s.block(i)
 	if b == none || g.read[i].source != fromLabel || !s.agents && !s.prev.Reported[s.facts[i].SlurmName] {
@@ -122,7 +123,7 @@ func notConfirmed(f *topology.Facts) (why, until string) {
 	if c := f.Report.Domain.Clique; !c.IsZero() {
 		return "clique " + c.String() + " was confirmed in this boot", "the node is rebooted"
 	}
-	return "no second reading of this boot confirms it", "its agent has read it twice in a row; an agent that is older than the publisher never says so"
+	return "no second reading of this boot confirms it", "its agent has read it twice in a row (an agent older than the publisher cannot report that)"
 }
 
 // firmly reports whether a group may take a block that is not named after its

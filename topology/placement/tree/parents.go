@@ -102,8 +102,8 @@ func countParents(s *Site, known knownSwitches, published publishedTree) votedSw
 	return v
 }
 
-// complete adds to the switches that a node names those that were published above
-// the last of them, unless the site has no such tiers any more.
+// complete adds to a node's path the switches that were published above its last
+// switch, as far as the site still has these tiers.
 func (v *votedSwitches) complete(published publishedTree, path, old []int) []int {
 	n := len(path)
 	if n >= len(old) || n > 0 && v.switches[path[n-1]].published != old[n-1] {

@@ -66,7 +66,7 @@ func Choose(s *Site, hasGPUs func(node int) bool) (Paths, []topology.Problem) {
 			message = "no label of " + chosen.Name + " names the switches above it"
 		}
 		if len(f.Labels.Tiers) > 0 {
-			message += fmt.Sprintf("; those of %s are left aside, for the tree is made from one source", f.Labels.TierSource.Name)
+			message += fmt.Sprintf("; labels of %s are not used, because the tree is made from one source", f.Labels.TierSource.Name)
 		}
 		found = append(found, topology.Problem{Node: f.Name, Reason: ReasonTiersMissing, Message: message})
 	}

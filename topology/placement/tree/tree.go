@@ -60,14 +60,14 @@ const none = -1
 // Make builds the switch tree from the tiers of the nodes that have GPUs.
 // Switches that share no parent stay apart: no root is invented.
 //
-// If a node names no switch, or only the nearest of its switches, the others are
-// taken to be those that were published. So labels that go missing move nothing, at
-// any tier: a switch stays below its published parent until most of its nodes name
-// another, and a parent stays as long as anything is below it. A tier goes for good
-// when the nodes name other switches instead, when nothing is left below it, or
-// when Site.Tiers says that the site has fewer. Silence alone never takes a tier
-// away. A leaf that has lost its nodes stays below its parent, empty, while it is
-// in use (Site.InUse).
+// If a node names no switch, or only the nearest of its switches, the published
+// ones stand for the others. So labels that go missing move nothing, at any tier: a
+// switch stays below its published parent until most of its nodes name another, and
+// a parent stays as long as anything is below it. A tier goes for good when the
+// nodes name other switches instead, when nothing is left below it, or when
+// Site.Tiers says that the site has fewer. Silence alone never takes a tier away. A
+// leaf that has lost its nodes stays below its parent, empty, while it is in use
+// (Site.InUse).
 func Make(s *Site, paths Paths) (Tree, []topology.Problem) {
 	if len(s.Published) == 0 && paths == nil {
 		return Tree{}, nil
@@ -208,7 +208,7 @@ func nameTierConflicts(set settledSwitches, called []string) []topology.Problem 
 	var found []topology.Problem
 	for i, votes := range set.votes {
 		if len(votes) > 1 {
-			found = append(found, topology.Problem{Reason: ReasonTierConflict, Message: fmt.Sprintf("switch %s is said to be below %d switches; most nodes say, or were published below, %s, which is followed",
+			found = append(found, topology.Problem{Reason: ReasonTierConflict, Message: fmt.Sprintf("nodes name other parents for switch %s, %d in all: %s is followed, which most of them name or were published below",
 				called[i], len(votes), set.switches[set.parents[i]].value)})
 		}
 	}
