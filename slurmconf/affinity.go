@@ -8,15 +8,17 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// coresOf returns Cores for each GPU of the node, empty where it is left out.
+// coresOf returns Cores for each GPU of the node. Cores of a GPU are empty if they
+// are left out.
 //
-// Slurm counts cores from socket to socket and hyperthreads not at all: with N
-// cores each, socket i has the cores i*N to (i+1)*N-1. Cores must be whole
-// sockets, so they are the socket that the GPU's CPU affinity lies in. An
-// affinity with CPUs in more than one socket is left out: all sockets are what
-// Slurm takes for a GPU without Cores, and Slurm 26.05 drains a node where it is
-// more than one of them but not all. So is one that is unknown, or that does not
-// fit the sockets, and all of them where sockets differ in size.
+// Slurm counts cores from socket to socket, and does not count hyperthreads: with N
+// cores in each socket, socket i has the cores i*N to (i+1)*N-1. Cores must be whole
+// sockets, so they are the socket of the GPU's CPU affinity.
+//
+// Cores are left out if the affinity is unknown, does not fit the sockets, or spans
+// sockets: a GPU without Cores is near to all sockets. Slurm 26.05 drains a node if
+// Cores are more than one socket but not all. All Cores are left out if sockets
+// differ in size.
 func coresOf(sockets []topology.Socket, gpus []topology.GPU) []string {
 	out := make([]string, len(gpus))
 	shape, of := shapeOf(sockets)
@@ -42,11 +44,11 @@ func coresOf(sockets []topology.Socket, gpus []topology.GPU) []string {
 }
 
 // nodeShape is what slurm.conf says of a node's processors: cores of a socket,
-// threads of a core. It is zero where it is unknown.
+// threads of a core. It is zero if it is unknown.
 type nodeShape struct{ sockets, cores, threads int }
 
-// shapeOf returns the node's shape and the socket of every CPU. The shape is zero
-// where something is unknown, and where sockets differ.
+// shapeOf returns the node's shape and the socket of every CPU. The shape is zero if
+// something is unknown or sockets differ.
 func shapeOf(sockets []topology.Socket) (shape nodeShape, of map[int]int) {
 	of = map[int]int{}
 	for i, s := range sockets {
@@ -99,12 +101,12 @@ func ParseCPUs(list string) (cpus []int, ok bool) {
 	return cpus, true
 }
 
-// linksOf returns Links for each GPU of the node, in the order of its GRES
-// indices: how many NVLink lanes it has to each of them, -1 for itself.
+// linksOf returns Links for each GPU of the node, in the order of GRES indices: the
+// number of NVLink lanes to each GPU, and -1 for the GPU itself.
 //
-// They are nil behind NVSwitches, where every GPU is as near as every other; with
-// MIG, where a device is no GPU; where no two GPUs are joined; and where a link
-// leads to a GPU that the node does not report.
+// Links are nil behind NVSwitches, because every GPU is equally near there, and with
+// MIG, because a device is no GPU there. They are also nil if no two GPUs are joined,
+// or if a link leads to a GPU that the node does not report.
 func linksOf(gpus []topology.GPU) [][]int {
 	at := make(map[string]int, len(gpus))
 	for i := range gpus {

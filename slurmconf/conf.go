@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// RenderConf writes topology.conf: one line per block and then BlockSizes, or
-// one line per switch. header, where not empty, becomes comment lines. A flat
-// topology has no such file and is an error.
+// RenderConf writes topology.conf: one line per block and then BlockSizes, or one
+// line per switch. A header becomes comment lines. A flat topology has no such file
+// and is an error.
 func RenderConf(t Topology, header string) ([]byte, error) {
 	if err := t.check(); err != nil {
 		return nil, fmt.Errorf("write topology.conf: %w", err)
@@ -55,9 +55,9 @@ func joinSizes(sizes []int) string {
 	return strings.Join(words, ",")
 }
 
-// ParseConf reads topology.conf, for messages called name. The topology's Name
-// is "default", as Slurm calls it. Errors are *ParseError. It takes what one
-// release or another loads; Lint says which.
+// ParseConf reads topology.conf. name stands for the file in messages. The topology's
+// Name is "default", as Slurm calls it. Errors are *ParseError. ParseConf takes what
+// any release loads; package lint says which release does.
 func ParseConf(name string, data []byte) (Topology, error) {
 	lines, err := scanWhole(name, data)
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// ReadCount reads a count as slurmd does: the number at the beginning, none for
-// zero, and a suffix such as K. plain reports that the text is a number of 1 or
-// more with at most one of the suffixes K, M, G, T and P, as Quoin takes it. ok
-// reports that slurmd takes it.
+// ReadCount reads a count as slurmd does: the number at the beginning, or zero if
+// there is none, and a suffix such as K. ok reports that slurmd takes it. plain
+// reports that the text is a number of 1 or more with at most one of the suffixes K,
+// M, G, T and P.
 func ReadCount(s string) (n uint64, plain, ok bool) {
 	n, ok = slurmCount(s)
 	if s == "" {

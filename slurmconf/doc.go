@@ -1,9 +1,8 @@
-// Package slurmconf writes and reads the text files that tell Slurm where its
-// nodes are: host lists, topology.conf, topology.yaml, gres.conf, and what
-// `scontrol show topology` prints. Lint says beforehand what slurmctld of a
-// given release would refuse, and why.
+// Package slurmconf writes and reads the text files that tell Slurm where its nodes
+// and GPUs are: topology.conf, topology.yaml and gres.conf. It makes them from a plan
+// and from facts, and knows what each release takes.
 //
-// The package is pure: text in, text out. It opens no file, reads no clock and
-// asks no network; an Include line is named and not followed. It does not
-// decide where a node belongs, that is package topology's work.
+// The package is pure: text in, text out. It opens no file, reads no clock and asks
+// no network. It names an Include line and does not follow it. It does not decide
+// where a node belongs: package placement does. Package lint judges the files.
 package slurmconf

@@ -17,8 +17,8 @@ type GresLine struct {
 	// only.
 	Name string
 	Type string
-	// Count is the number of devices, 0 where it is left out and follows from
-	// the files.
+	// Count is the number of devices. It is 0 if the line leaves it out: then the
+	// files are counted.
 	Count uint64
 	// Files are device files, one per device. Their order is the GRES index.
 	Files []string
@@ -39,7 +39,7 @@ type nodeGres struct {
 	lines []GresLine
 }
 
-// groupGres returns the lines for all nodes, those of alike nodes written once.
+// groupGres returns the lines for all nodes. Lines of alike nodes are written once.
 // Groups follow their first node in Slurm's order, lines keep their order.
 func groupGres(nodes []nodeGres) []GresLine {
 	byName := make(map[string]int, len(nodes))
@@ -76,8 +76,8 @@ func groupGres(nodes []nodeGres) []GresLine {
 	return lines
 }
 
-// RenderGres writes gres.conf, the lines in their order. header, where not
-// empty, becomes comment lines.
+// RenderGres writes gres.conf, the lines in their order. A header becomes comment
+// lines.
 func RenderGres(lines []GresLine, header string) ([]byte, error) {
 	var b strings.Builder
 	commentLines(&b, header)
@@ -141,7 +141,7 @@ func (l *GresLine) write(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// fileList writes files as ranges where that keeps their order.
+// fileList writes files as ranges if that keeps their order.
 func fileList(files []string) string {
 	if len(files) < 2 {
 		return strings.Join(files, "")

@@ -15,8 +15,8 @@ const nvidiaGPUFlag = "nvidia_gpu_env"
 
 // The reasons of problems with a node's lines in gres.conf.
 const (
-	// ReasonGPUMissing names a node that has lost GPUs: its lines stay, for shorter
-	// ones would have Slurm drain the node.
+	// ReasonGPUMissing names a node that has lost GPUs. Its lines stay, because Slurm
+	// would drain the node for shorter lines.
 	ReasonGPUMissing = "GPUMissing"
 	// ReasonNoGresLine names a node with GPUs for which no line can be written.
 	ReasonNoGresLine = "NoGresLine"
@@ -75,9 +75,9 @@ type gresGroups struct {
 	buf    []byte
 }
 
-// of returns a node's lines, and a text that is the same for alike nodes only;
-// or which fact is unknown, so that it has none. The lines of alike nodes are
-// made once.
+// of returns a node's lines, and a text that only alike nodes share. If a fact is
+// unknown, the node has no lines and unknown names the fact. The lines of alike nodes
+// are made once.
 func (g *gresGroups) of(f *topology.Facts) (signature string, lines []GresLine, unknown string) {
 	if !g.sign(f) {
 		lines, unknown := g.gresOf(f)
@@ -90,8 +90,8 @@ func (g *gresGroups) of(f *topology.Facts) (signature string, lines []GresLine, 
 	return string(g.buf), lines, unknown
 }
 
-// sign writes a text that is the same for nodes with the same lines only. It
-// cannot for those whose lines follow from more than that text holds.
+// sign writes a text that only nodes with the same lines share. It returns false if
+// the node's lines depend on more than the text holds.
 func (g *gresGroups) sign(f *topology.Facts) bool {
 	g.buf = append(g.buf[:0], "labels"...)
 	if f.Report == nil {
@@ -198,8 +198,9 @@ func devices(lines []GresLine) int {
 	return n
 }
 
-// gresOf returns the node's own lines; none, and what is unknown, when too
-// little is known: a line with a missing file keeps slurmd from starting.
+// gresOf returns the node's own lines. If too little is known, it returns no line and
+// says what is unknown, because slurmd does not start with a line that names a
+// missing file.
 func (o *GresOptions) gresOf(f *topology.Facts) (lines []GresLine, unknown string) {
 	if f.GPUCount() == 0 {
 		return nil, ""
@@ -257,8 +258,8 @@ func (o *GresOptions) device(line *GresLine, d topology.GRESDevice) (unknown str
 	return ""
 }
 
-// detects returns how a node with GPUs is to detect them, empty where its
-// devices are listed; or why it can be neither.
+// detects returns how a node with GPUs detects them. way is empty if its devices are
+// listed. unknown says why the node can do neither.
 func (o *GresOptions) detects(f *topology.Facts) (way, unknown string) {
 	switch mig := f.Report != nil && f.Report.HasMIG(); {
 	case o.AutoDetect == AutoDetectOff && f.Report == nil:
@@ -271,8 +272,9 @@ func (o *GresOptions) detects(f *topology.Facts) (way, unknown string) {
 	return o.AutoDetect, ""
 }
 
-// addDevice appends a line of one device, or its file to the last line where they
-// differ in nothing else. A line with Links or MultipleFiles is for one device.
+// addDevice appends a line of one device. If the line differs from the last line in
+// its file only, the file joins the last line. A line with Links or MultipleFiles is
+// for one device.
 func addDevice(lines []GresLine, one GresLine) []GresLine {
 	if n := len(lines); n > 0 && lines[n-1].Type == one.Type && lines[n-1].Cores == one.Cores && len(lines[n-1].Files) > 0 && len(one.Files) > 0 && one.Links == nil {
 		lines[n-1].Files = append(lines[n-1].Files, one.Files...)

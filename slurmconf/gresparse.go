@@ -8,8 +8,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
-// ParseGres reads gres.conf, for messages called name. Errors are *ParseError.
-// An AutoDetect line of its own is a line without Name.
+// ParseGres reads gres.conf. name stands for the file in messages. Errors are
+// *ParseError. An AutoDetect line of its own is a line without Name.
 func ParseGres(name string, data []byte) ([]GresLine, error) {
 	conf, err := scanWhole(name, data)
 	if err != nil {

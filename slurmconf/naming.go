@@ -8,13 +8,14 @@ import (
 // GresNaming is how a GPU's product becomes its Type.
 type GresNaming string
 
-// NamingModel is the product without its maker, NamingFull is what Slurm's
-// gpu/nvml plugin would detect, and NamingShort is the first words up to the
-// model's number. "NVIDIA H100 80GB HBM3" is h100_80gb_hbm3,
-// nvidia_h100_80gb_hbm3 and h100. The zero value is NamingModel.
+// The ways of naming, each with its Type of "NVIDIA H100 80GB HBM3". The zero value
+// is NamingModel.
 const (
+	// NamingModel is the product without its maker: h100_80gb_hbm3.
 	NamingModel GresNaming = "model"
-	NamingFull  GresNaming = "full"
+	// NamingFull is what Slurm's gpu/nvml plugin detects: nvidia_h100_80gb_hbm3.
+	NamingFull GresNaming = "full"
+	// NamingShort is the first words up to the model's number: h100.
 	NamingShort GresNaming = "short"
 )
 
@@ -26,19 +27,18 @@ const (
 	AutoDetectFull   = "full"
 )
 
-// GresOptions are a site's choices for gres.conf. The zero value lists every
-// GPU that is known by a report, without Cores, and lets the other nodes detect
-// theirs.
+// GresOptions are a site's choices for gres.conf. The zero value lists every GPU that
+// a report names, without Cores, and lets the other nodes detect their GPUs.
 type GresOptions struct {
 	Naming GresNaming
-	// Types are the types of products that are not to be named by Naming.
+	// Types are the types of products that Naming does not name.
 	Types map[string]string
-	// Cores writes the cores of the socket that a GPU is at. slurm.conf must give
-	// the nodes the sockets and cores that they have: Slurm 26.05 drains a node
-	// where Cores is not one of the sockets of slurm.conf.
+	// Cores writes the cores of the socket that a GPU is at. slurm.conf must have the
+	// sockets and cores of the machine: Slurm 26.05 drains a node whose Cores are no
+	// socket of slurm.conf.
 	Cores bool
-	// AutoDetect has all nodes detect their GPUs in this way, and "off" none.
-	// MIG instances, which the way nvidia does not see, are listed nevertheless.
+	// AutoDetect is how all nodes detect their GPUs; "off" means that none does. The
+	// way nvidia does not see MIG instances: they are listed nevertheless.
 	AutoDetect string
 }
 
@@ -67,7 +67,7 @@ func (o *GresOptions) migTypeOf(product, profile string) string {
 	return o.TypeOf(product) + "_" + normalType(profile)
 }
 
-// withoutMaker takes the first word off where it is NVIDIA.
+// withoutMaker takes the first word off if it is NVIDIA.
 func withoutMaker(product string) string {
 	words := strings.Fields(product)
 	if len(words) > 1 && strings.EqualFold(words[0], "nvidia") {
@@ -87,9 +87,9 @@ func normalType(product string) string {
 	}, strings.Join(strings.Fields(strings.ToLower(product)), "_"))
 }
 
-// shortType is the model alone: the words up to the first with a number, where
-// a dash ends a word too. "NVIDIA A100-SXM4-80GB" is a100, "NVIDIA RTX 6000 Ada
-// Generation" is rtx_6000, "Tesla T4" is t4.
+// shortType is the model alone: the words up to the first word with a number. A dash
+// ends a word too. "NVIDIA A100-SXM4-80GB" is a100, "NVIDIA RTX 6000 Ada Generation"
+// is rtx_6000, "Tesla T4" is t4.
 func shortType(product string) string {
 	var words []string
 	for _, w := range strings.FieldsFunc(withoutMaker(product), func(r rune) bool { return r == ' ' || r == '\t' || r == '-' }) {

@@ -11,15 +11,13 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
-// The names of topologies in a topology.yaml made from a plan: blocks of NVLink
-// domains, blocks of leaf switches, the tree, and one that knows no places.
-// topology.conf's only one is called default by Slurm.
+// The names of the topologies that FromPlan makes.
 const (
-	NVLinkTopology = "nvl"
-	LeafTopology   = "leaf"
-	FabricTopology = "fabric"
-	FlatTopology   = "flat"
-	ConfTopology   = "default"
+	NVLinkTopology = "nvl"     // blocks of NVLink domains
+	LeafTopology   = "leaf"    // blocks of leaf switches
+	FabricTopology = "fabric"  // the tree
+	FlatTopology   = "flat"    // no places
+	ConfTopology   = "default" // Slurm's name for the only topology of topology.conf
 )
 
 // ErrEmptyPlan is returned for a plan that gives no file that slurmctld could
@@ -29,9 +27,9 @@ var ErrEmptyPlan = errors.New("there is nothing to write")
 // Kind chooses what is written of a plan.
 type Kind string
 
-// KindAuto writes blocks, and in topology.yaml the tree beside them; the tree
-// alone where there is no block.
 const (
+	// KindAuto writes blocks, and in topology.yaml the tree beside them. Without
+	// blocks it writes the tree alone.
 	KindAuto  Kind = "auto"
 	KindBlock Kind = "block"
 	KindTree  Kind = "tree"
@@ -40,12 +38,12 @@ const (
 // Choice is what is written of a plan.
 type Choice struct {
 	Kind Kind
-	// YAML writes every topology that there is, and not only the first of them.
+	// YAML writes every topology. Otherwise the first one is written.
 	YAML bool
-	// Default is the name of the topology of partitions that name none. Where it is
-	// not there, or empty, it is that of the first.
+	// Default is the name of the topology of partitions that name none. If it is
+	// empty or not there, the first topology is the default one.
 	Default string
-	// Flat adds the topology that knows no places, which also Default may name.
+	// Flat adds the topology that knows no places. Default may name it.
 	Flat bool
 }
 
@@ -120,7 +118,8 @@ func Specs(plan *placement.Plan, topologies []Topology) map[string]string {
 	return specs
 }
 
-// Names are those of the topologies of a file, empty for one that is not there.
+// Names are the names of a file's topologies. A name is empty if the file has no such
+// topology.
 type Names struct{ Blocks, Tree string }
 
 // Add notes the name of the topology, unless one of its kind came before.
@@ -144,8 +143,8 @@ func NamesOf(byLeaf, yaml bool) Names {
 	return Names{NVLinkTopology, FabricTopology}
 }
 
-// Spec returns the Topology= string of a node in a block and at a leaf switch; a
-// place that it has not is empty.
+// Spec returns the Topology= string of a node in a block and at a leaf switch. An
+// empty block or leaf is no place.
 func (n Names) Spec(block, leaf string) string {
 	inBlock, atLeaf := "", ""
 	if n.Blocks != "" && block != "" {
@@ -179,8 +178,8 @@ func ParseTopologies(name string, data []byte) ([]Topology, error) {
 	return []Topology{t}, err
 }
 
-// PreviousOf returns what a new plan carries on of the topologies of a file: of
-// the first blocks and the first tree among them. name is the file's in errors.
+// PreviousOf returns what a new plan carries on from the topologies of a file: the
+// first blocks and the first tree. name stands for the file in errors.
 func PreviousOf(name string, topologies []Topology) (*placement.Previous, error) {
 	prev := &placement.Previous{}
 	for _, t := range topologies {
@@ -222,8 +221,8 @@ func addPrevious(prev *placement.Previous, t *Topology) error {
 	return nil
 }
 
-// Units returns the blocks and leaf switches that a Topology= string names of
-// the topologies that FromPlan makes: of a path from a root the leaf.
+// Units returns the blocks and leaf switches that a Topology= string names, in the
+// topologies of FromPlan. A path from a root stands for its leaf.
 func Units(spec string) []string {
 	var units []string
 	for part := range strings.SplitSeq(spec, ",") {

@@ -25,7 +25,7 @@ func Releases() []Release {
 	return []Release{Release2411, Release2505, Release2511, Release2605}
 }
 
-// ParseRelease reads a release as "25.05", or a version of it as "25.05.3" or
+// ParseRelease reads a release such as "25.05", or a version such as "25.05.3" or
 // "slurm 25.05.3".
 func ParseRelease(s string) (Release, error) {
 	text := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(s), "slurm-wlm "), "slurm ")
@@ -73,14 +73,14 @@ func (r Release) AutoDetectFull() bool { return r >= Release2605 }
 // block and no switch.
 func (r Release) EmptyTopology() bool { return r < Release2505 }
 
-// EnvFlagsOnly reports whether slurmd compares Flags of two lines of gres.conf
-// only where they name environment variables. It was seen on 26.05, and that
-// 24.11 compares all of them.
+// EnvFlagsOnly reports whether slurmd compares Flags of two lines of gres.conf only
+// if they name environment variables. 26.05 was seen to do so, and 24.11 to compare
+// all Flags.
 func (r Release) EnvFlagsOnly() bool { return r >= Release2605 }
 
-// CoresOfOneSocket reports whether Cores of gres.conf must be one socket or all,
-// and not any whole sockets. It was seen on 26.05, and that 24.11 takes two of
-// four; the releases between are taken to be as 26.05.
+// CoresOfOneSocket reports whether Cores of gres.conf must be one socket or all.
+// Otherwise any whole sockets are fine. 26.05 was seen to want it, and 24.11 to take
+// two sockets of four. The releases between are treated as 26.05.
 func (r Release) CoresOfOneSocket() bool { return r >= Release2505 }
 
 // TreeSkeleton reports whether a switch may have neither nodes nor children.

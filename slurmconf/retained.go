@@ -20,27 +20,27 @@ func (o *GresOptions) keeps(f *topology.Facts, lines, old []GresLine, unknown bo
 	return o.Cores && f.Report != nil && len(f.Report.Problems) > 0 && losesCores(lines, old)
 }
 
-// keepsLines decides whether a node's published lines stay, though its report
-// gives fewer devices, or none because a fact is unknown.
+// keepsLines decides whether a node's published lines stay although its report gives
+// fewer devices, or none because a fact is unknown.
 //
-// Both answers can hurt. Lines that are shorter than slurm.conf's Gres= have
-// Slurm drain the node, until somebody resumes it. Lines that name a file which
-// is not there have slurmd end, which is worse. So the lines stay only where
-// the files should still be there, and something says that GPUs were lost: gres.conf
-// has no UUIDs to know the machine by.
+// Both answers can hurt. Slurm drains a node whose lines are shorter than
+// slurm.conf's Gres=, until somebody resumes it. slurmd ends if a line names a file
+// that is not there, which is worse. gres.conf has no UUIDs that identify the
+// machine. So the lines stay only if the files should still be there and something
+// shows that GPUs were lost.
 //
-//   - A GPU with another product or MIG layout than published, or with a file
-//     that was not, is other hardware.
-//   - A GPU that is lost without a reboot leaves its file behind. NVML names it in
-//     a problem, or it is gone from NVML's list, but not from the numbers:
-//     a minor number below the others is free.
-//   - Where only the last files are missing, and no problem says why, as with 4
-//     GPUs of the numbers 0 to 3 where there were 8, the machine has booted since,
-//     for the driver numbers what it finds from 0: with a GPU less, or as another
-//     machine of that name. The files of the others do not exist.
-//   - A report without any GPU is taken for a fault, as the plan does.
-//   - MIG instances do not outlive a boot: a GPU with MIG on and none of them waits
-//     for somebody who makes them again.
+//   - A GPU with another product or MIG layout than published, or with a file that
+//     was not published, is other hardware.
+//   - A GPU that is lost without a reboot leaves its file behind. NVML names it in a
+//     problem, or drops it from its list and leaves its minor number free below the
+//     others.
+//   - If only the last files are missing and no problem says why, the machine has
+//     booted since: the driver numbers what it finds from 0. Four GPUs with the
+//     numbers 0 to 3 in place of eight are such a case. The files of the others do
+//     not exist.
+//   - A report without any GPU is treated as a fault, as in the plan.
+//   - MIG instances do not outlive a boot. A GPU with MIG on and no instance waits
+//     until somebody makes the instances again.
 func (o *GresOptions) keepsLines(n *topology.Node, old []GresLine, unknown bool) bool {
 	if len(n.GPUs) == 0 {
 		return true
@@ -80,8 +80,8 @@ func (o *GresOptions) keepsLines(n *topology.Node, old []GresLine, unknown bool)
 // as GPUUnreadable or GPULost.
 func losesGPU(p topology.Problem) bool { return strings.HasPrefix(p.Reason, "GPU") }
 
-// byDeviceFile returns for each GPU's own file the devices that the lines give of it,
-// one or its MIG instances.
+// byDeviceFile returns the published devices of each GPU, by the GPU's own file: the
+// GPU, or its MIG instances.
 func byDeviceFile(lines []GresLine) map[string][]GresLine {
 	out := map[string][]GresLine{}
 	for _, l := range lines {
@@ -95,8 +95,9 @@ func byDeviceFile(lines []GresLine) map[string][]GresLine {
 	return out
 }
 
-// sameLayout reports whether the GPU is cut into the devices that were published
-// of it. Where something could not be read, or is being made, they may be more.
+// sameLayout reports whether the GPU is cut into the devices that were published for
+// it. If something could not be read, or instances are still being made, the
+// published devices may be more.
 func (o *GresOptions) sameLayout(g *topology.GPU, was []GresLine, unread bool) bool {
 	typ := o.TypeOf(g.Product)
 	if g.MIGEmpty {
@@ -124,8 +125,8 @@ func (o *GresOptions) sameLayout(g *topology.GPU, was []GresLine, unread bool) b
 	return true
 }
 
-// losesCores reports whether the lines give the devices of the old ones, but not
-// all of their Cores: of a node where something could not be read, these stay.
+// losesCores reports whether the lines give the old devices but not all of their
+// Cores. Old Cores stay if something of the node could not be read.
 func losesCores(lines, old []GresLine) bool {
 	now, was := byDevice(lines), byDevice(old)
 	lost := false

@@ -69,7 +69,7 @@ func scanWhole(name string, data []byte) ([]Line, error) {
 	return lines, nil
 }
 
-// nextConfLine cuts one line, with those that it is continued on, off text.
+// nextConfLine cuts one line off text, with the lines that continue it.
 func nextConfLine(text string, number int) (line, rest string, next int) {
 	joined := ""
 	for {
@@ -96,8 +96,8 @@ func nextConfLine(text string, number int) (line, rest string, next int) {
 	return line, rest, number
 }
 
-// commentStart returns where the first # without an odd number of backslashes
-// before it is, or -1.
+// commentStart returns the index of the first # that an odd number of backslashes
+// does not escape, or -1.
 func commentStart(line string) int {
 	slashes := 0
 	for i := range len(line) {

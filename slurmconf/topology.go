@@ -22,8 +22,8 @@ type Topology struct {
 	Flat bool
 }
 
-// BlockTopology is Slurm's topology/block. The order of blocks is part of it:
-// Slurm aggregates consecutive ones.
+// BlockTopology is Slurm's topology/block. The order of blocks counts: Slurm
+// aggregates consecutive ones.
 type BlockTopology struct {
 	// Sizes are Slurm's BlockSizes, the base block size first. Empty leaves
 	// them out; the first block with nodes then sets the base.
@@ -51,9 +51,9 @@ type Switch struct {
 	Children string
 }
 
-// Skeleton returns the topology without its nodes, into which nodes are put
-// with Topology=: every block as a placeholder, and of a tree the roots only,
-// for Slurm creates the switches below a named root. Sizes stay.
+// Skeleton returns the topology without its nodes, for nodes that name their place by
+// Topology=. Every block is a placeholder. A tree keeps its roots only, because Slurm
+// creates the switches below a named root. Sizes stay.
 func Skeleton(t Topology) (Topology, error) {
 	switch {
 	case t.Block != nil:

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// RenderYAML writes topology.yaml (25.05 and newer): every topology in the
-// order given, two lines per block. header, where not empty, becomes comment
-// lines. Names must differ and exactly one topology is the default.
+// RenderYAML writes topology.yaml (25.05 and newer): every topology in the given
+// order, two lines per block. A header becomes comment lines. Names must differ and
+// exactly one topology is the default.
 func RenderYAML(topologies []Topology, header string) ([]byte, error) {
 	seen, defaults := make(map[string]bool), 0
 	for i := range topologies {

@@ -8,8 +8,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// DecodeYAML reads the first document of a YAML file, for messages called name.
-// It is nil if the file holds nothing. Every node of it knows its line.
+// DecodeYAML reads the first document of a YAML file. name stands for the file in
+// messages. Every node knows its line. The result is nil if the file holds nothing.
 func DecodeYAML(name string, data []byte) (*yaml.Node, *ParseError) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(data, &root); err != nil {
@@ -28,9 +28,9 @@ func DecodeYAML(name string, data []byte) (*yaml.Node, *ParseError) {
 	return root.Content[0], nil
 }
 
-// ParseYAML reads topology.yaml, for messages called name. Errors are
-// *ParseError. It refuses what Slurm ignores: unknown keys, keys given twice and
-// topologies without a name. It does not read ring and torus topologies (26.05).
+// ParseYAML reads topology.yaml. name stands for the file in messages. Errors are
+// *ParseError. ParseYAML refuses what Slurm ignores: unknown keys, keys given twice
+// and topologies without a name. It does not read ring and torus topologies (26.05).
 func ParseYAML(name string, data []byte) ([]Topology, error) {
 	root, err := DecodeYAML(name, data)
 	if err != nil {

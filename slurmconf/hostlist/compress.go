@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Compress returns the host list that Slurm would write for the names: each name
-// once, in the order of `scontrol show hostlistsorted`, with ranges over the
-// digits at the end. Numbers join a range only if they have the same padding: n9
-// and n010 give "n[9,010]".
+// Compress returns the host list that Slurm would write for the names. Each name
+// stands once, in the order of `scontrol show hostlistsorted`, with ranges over the
+// digits at the end. Numbers join a range only if they have the same padding: n9 and
+// n010 give "n[9,010]".
 func Compress(names []string) string {
 	list, _ := CompressFirst(names)
 	return list
@@ -122,8 +122,8 @@ func hostKeys(names []string) ([]hostKey, []byte) {
 	return hosts, arena
 }
 
-// appendNaturalKey appends a key that sorts as Slurm compares prefixes: numbers
-// within by value, those with a leading zero before the others and by digits.
+// appendNaturalKey appends a key that sorts as Slurm compares prefixes. Numbers in it
+// sort by value. Numbers with a leading zero sort first, by their digits.
 func appendNaturalKey(b []byte, s string) []byte {
 	for i := 0; i < len(s); {
 		if !isDigit(s[i]) {
@@ -157,8 +157,8 @@ func appendDigits(b []byte, digits string) []byte {
 	return b
 }
 
-// sortHosts returns the hosts sorted by key: a radix sort over eight bytes,
-// then each run of equals by the next eight and the whole key.
+// sortHosts returns the hosts sorted by key. It sorts by radix over eight bytes, and
+// then each run of equal bytes by the next eight and the whole key.
 func sortHosts(hosts []hostKey, arena []byte) []hostKey {
 	common := commonPrefix(hosts, arena)
 	for i := range hosts {

@@ -28,8 +28,8 @@ const (
 	keyNumber
 )
 
-// gresKeyWords are the keys in lower case. Of File and Files, Cores and CPUs,
-// Link and Links the first counts where both are given.
+// gresKeyWords are the keys in lower case. File and Files mean the same, as do Cores
+// and CPUs, Link and Links: if a line has both, the first of the pair counts.
 var gresKeyWords = [keyNumber]string{"name", "type", "count", "file", "files", "multiplefiles", "cores", "cpus", "link", "links", "flags", "autodetect"}
 
 const gresKeys = "Name, Type, Count, File, MultipleFiles, Cores, Links, Flags, AutoDetect"
@@ -37,7 +37,7 @@ const gresKeys = "Name, Type, Count, File, MultipleFiles, Cores, Links, Flags, A
 // gresRecord is one line as slurmd reads it: of each key the last value.
 type gresRecord struct {
 	*slurmconf.Line
-	at       [keyNumber]int32 // 1 + the place of each key among attrs; 0 where it is not given
+	at       [keyNumber]int32 // 1 + the place of each key among Attrs; 0 if it is not given
 	perNode  bool             // the line begins with NodeName, else with Name
 	flags    gresFlag
 	count    uint64
@@ -225,8 +225,7 @@ func (g *gresFile) sameCase(name string) bool {
 	return slices.Contains(g.GresTypes, name) || g.GresTypes == nil && (name == "gpu" || !strings.EqualFold(name, "gpu"))
 }
 
-// report adds a finding that is fatal where the line is for a node of
-// slurm.conf.
+// report adds a finding. It is fatal if the line is for a node of slurm.conf.
 func (g *gresFile) report(r *gresRecord, rule, advice, message string) {
 	g.add(r.severity, r.Number, rule, advice, message)
 }

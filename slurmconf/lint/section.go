@@ -106,7 +106,8 @@ func (l *linter) newMembership() *membership {
 	return m
 }
 
-// lintAbsent warns of known nodes that no unit has. where is "in no block", say.
+// lintAbsent warns of known nodes that no unit has. where says it for people, such as
+// "in no block".
 func (l *linter) lintAbsent(m *membership, line int, where, advice string) {
 	if m.absent == 0 || m.partly {
 		return

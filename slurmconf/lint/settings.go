@@ -30,9 +30,10 @@ const (
 	driverChannels = 2048
 )
 
-// LintSettings says which settings of a slurm.conf do not go with the job hook and the
-// IMEX channels. settings are by key in lower case. name is the file's, for keys that
-// it leaves out. Slurm starts with all of them.
+// LintSettings says which settings of a slurm.conf do not go with the job hook and
+// the IMEX channels. settings are by key in lower case. Findings about a key that is
+// left out stand at the first line of the file name. Slurm starts with all of the
+// settings.
 func LintSettings(name string, settings map[string]Setting, h Hook) []Finding {
 	l := hookLinter{Hook: h, settings: settings, name: name}
 	if _, ok := settings["prolog"]; ok && h.PrologSeconds > 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 )
 
-// yamlReader reads topology.yaml as slurmctld does: every value is text, a mapping
-// stands for a list of one item, and of a key given twice the last one counts.
+// yamlReader reads topology.yaml as slurmctld does. Every value is text. A mapping
+// stands for a list of one item. If a key is given twice, the last one counts.
 type yamlReader struct {
 	*report
 	t *section
@@ -71,7 +71,7 @@ func (d *yamlReader) items(n *yaml.Node, where, of string) []*yaml.Node {
 	return nil
 }
 
-// each calls f for every key of a mapping, and reports those it does not know.
+// each calls f for every key of a mapping, and reports unknown keys.
 func (d *yamlReader) each(n *yaml.Node, what, allowed string, f func(key string, k, v *yaml.Node) bool) {
 	if n.Kind != yaml.MappingNode {
 		d.fatal(n.Line, ruleType, "want keys "+allowed, what+" is no mapping")

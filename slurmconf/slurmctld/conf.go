@@ -13,12 +13,13 @@ import (
 
 // Conf is what a slurm.conf says that the other files must go with.
 type Conf struct {
-	// Nodes are those of the lines NodeName, by name. Nodes of one line share one
-	// lint.Node.
+	// Nodes are the nodes of the lines NodeName, by name. Nodes of one line share one
+	// Node.
 	Nodes map[string]*lint.Node
-	// GresTypes are those of all lines GresTypes, nil where there is none.
+	// GresTypes are the types of all lines GresTypes, nil if there is none.
 	GresTypes []string
-	// Plugin is TopologyPlugin without "topology/", empty where it is left out.
+	// Plugin is TopologyPlugin without "topology/". It is empty if the key is left
+	// out.
 	Plugin lint.Plugin
 	// PartitionTopologies are the names that partitions' Topology= use.
 	PartitionTopologies []string
@@ -27,16 +28,16 @@ type Conf struct {
 	Settings map[string]lint.Setting
 }
 
-// Include opens a file that a line `Include FILE` names. It returns the name by
-// which messages call the file.
+// Include opens a file that a line `Include FILE` names. It returns the file's name
+// for messages.
 type Include func(file string) (name string, data []byte, err error)
 
 // maxIncludes bounds how deep files may include each other.
 const maxIncludes = 16
 
-// ParseConf reads a slurm.conf, for messages called name, and with it the
-// files that it includes; where include is nil a file that includes others is an
-// error. Errors of the text are *slurmconf.ParseError.
+// ParseConf reads a slurm.conf and the files that it includes. name stands for the
+// file in messages. If include is nil, a file that includes others is an error.
+// Errors in the text are *slurmconf.ParseError.
 func ParseConf(name string, data []byte, include Include) (*Conf, error) {
 	r := confReader{conf: &Conf{Nodes: map[string]*lint.Node{}, Settings: map[string]lint.Setting{}}, include: include, nodeDefault: map[string]string{}}
 	if err := r.file(name, data, 0); err != nil {
@@ -45,8 +46,8 @@ func ParseConf(name string, data []byte, include Include) (*Conf, error) {
 	return r.conf, nil
 }
 
-// Options are what Lint needs to judge files for the slurm.conf. Where it lists no
-// node, as with nodes that register dynamically, every node is taken as known.
+// Options returns what Lint needs to judge files for the slurm.conf. If slurm.conf
+// lists no node, as with nodes that register dynamically, every node is known.
 func (c *Conf) Options(release slurmconf.Release) lint.Options {
 	o := lint.Options{Release: release, Plugin: c.Plugin, PartitionTopologies: c.PartitionTopologies, GresTypes: c.GresTypes}
 	if len(c.Nodes) > 0 {
@@ -116,7 +117,7 @@ func (r *confReader) included(file string, line int, included string, depth int)
 	return r.file(name, data, depth+1)
 }
 
-// line takes what is wanted of one line. Of other lines Slurm knows what they mean.
+// line takes what Conf needs from one line. It ignores the rest, which Slurm judges.
 func (r *confReader) line(file string, l *slurmconf.Line) error {
 	switch strings.ToLower(l.Key) {
 	case "nodename":
@@ -144,7 +145,8 @@ func (r *confReader) line(file string, l *slurmconf.Line) error {
 	return nil
 }
 
-// nodes adds the nodes of a line, or keeps what it says of all that follow.
+// nodes adds the nodes of a line. It keeps the values of NodeName=DEFAULT for the
+// lines that follow.
 func (r *confReader) nodes(file string, l *slurmconf.Line) error {
 	values := make(map[string]string, len(l.Attrs))
 	for _, a := range l.Attrs {

@@ -13,7 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 )
 
-// confNode reads the values of a line NodeName, and of those for all nodes, by
+// confNode reads the values of a line NodeName and the defaults before it, both by
 // key in lower case.
 func confNode(values, defaults map[string]string) (*lint.Node, error) {
 	get := func(key string) string { return cmp.Or(values[key], defaults[key]) }
@@ -50,9 +50,9 @@ func confNode(values, defaults map[string]string) (*lint.Node, error) {
 	return n, nil
 }
 
-// totalSockets are the sockets of all boards. Those that a line does not say are
-// what its CPUs make with so many in each, or one of each board. Slurm says an
-// error where CPUs are no multiple, and goes on with one.
+// totalSockets returns the sockets of all boards. If the line does not give them,
+// they follow from its CPUs, or there is one for each board. If CPUs are no multiple,
+// Slurm logs an error and goes on with one for each board.
 func totalSockets(cpus, boards, sockets, perBoard, cpusOfSocket int) int {
 	switch {
 	case sockets > 0:
@@ -97,7 +97,7 @@ func parseNodeGres(value string) ([]lint.GPUCount, error) {
 	return slices.DeleteFunc(gpus, func(g lint.GPUCount) bool { return g.Count == 0 }), nil
 }
 
-// withoutParentheses takes out what says of a gres where it is.
+// withoutParentheses takes out the sockets of a gres, such as (S:0).
 func withoutParentheses(value string) string {
 	var b strings.Builder
 	depth := 0

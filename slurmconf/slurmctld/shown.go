@@ -123,8 +123,8 @@ func (s *ShownSwitch) set(key, value string) (known bool, err error) {
 	return true, err
 }
 
-// Topology returns what was shown as a topology called "default": base blocks
-// with the sizes that Slurm shows, or switches, leaves with their nodes.
+// Topology returns the shown topology under the name "default". Base blocks have the
+// sizes that Slurm shows. Of switches only the leaves have nodes.
 func (s *Shown) Topology() slurmconf.Topology {
 	t := slurmconf.Topology{Name: "default", Default: true}
 	switch {

@@ -40,8 +40,8 @@ func gresText(gpus []GPUCount) string {
 	return strings.Join(words, ",")
 }
 
-// lintGPUs judges the lines for gpus of a type, of which slurmd takes as many as
-// slurm.conf has. Lines whose cores the node has not are none for it.
+// lintGPUs judges the lines for gpus of one type. slurmd takes as many gpus as
+// slurm.conf has. A line does not count if the node has not its cores.
 func (j *gresJudge) lintGPUs(a *nodeGroup, want GPUCount, lines []*gresRecord) {
 	var have uint64
 	var last *gresRecord
@@ -96,8 +96,8 @@ const (
 	coresApart                // not the cores of whole sockets, or of too many of them
 )
 
-// fitCores compares a line's Cores with the node's sockets. Of a list that is not
-// one of numbers lintCores has said so.
+// fitCores compares a line's Cores with the node's sockets. lintCores has judged a
+// list that holds no numbers.
 func fitCores(release slurmconf.Release, r *gresRecord, conf *Node) coresFitting {
 	value, ok := r.either(keyCores, keyCPUs)
 	cores, read := slurmconf.ParseCPUs(value)
