@@ -18,15 +18,14 @@ type annotation struct {
 	was, spec string
 }
 
-// specSince is an annotation to be, and since when the files are so.
+// specSince is a wanted annotation, and since when the files are like that.
 type specSince struct {
 	spec string
 	time time.Time
 }
 
-// annotateDue gives Nodes the annotations that go with the published files, once
-// slurmctld has had the time to load these, and returns when to come back before
-// that.
+// annotateDue writes the Node annotations that go with the published files, once
+// slurmctld had the time to load them. It returns when to come back before that.
 func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]string, nodes map[string]*inputs.Node, published, now time.Time) (time.Time, error) {
 	if !s.annotates() {
 		return time.Time{}, nil
@@ -63,12 +62,11 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]
 	return next, p.annotate(ctx, s, due, now)
 }
 
-// annotates says whether the publication writes annotations at all.
+// annotates reports whether the publication writes annotations.
 func (s *state) annotates() bool { return *s.pub.Annotate && s.pub.release.DynamicTopology() }
 
-// annotate brings the Nodes' annotations up to the published files. Conflicts
-// are named and not tried again until the annotation changes; the error is worth
-// another try.
+// annotate writes annotations. A conflict is logged and not tried again until the
+// annotation changes. An error is worth another try.
 func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation, now time.Time) error {
 	var retry error
 	var conflicts []string
@@ -104,7 +102,7 @@ func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation, no
 	return retry
 }
 
-// writeAnnotations returns what came of each.
+// writeAnnotations returns one error for each.
 func (p *Publisher) writeAnnotations(ctx context.Context, due []annotation) []error {
 	return several(ctx, len(due), func(i int) error {
 		p.metrics.writes.WithLabelValues("node").Inc()
@@ -115,8 +113,7 @@ func (p *Publisher) writeAnnotations(ctx context.Context, due []annotation) []er
 // writers is how many Nodes are written at a time.
 const writers = 8
 
-// several does what is to be done of n, some at a time, and returns what came of
-// each.
+// several calls do for 0 to n-1, some at a time, and returns the errors.
 func several(ctx context.Context, n int, do func(i int) error) []error {
 	errs := make([]error, n)
 	work := make(chan int)
@@ -138,8 +135,8 @@ func several(ctx context.Context, n int, do func(i int) error) []error {
 	return errs
 }
 
-// otherAnnotates names the publication before s that takes the node too and
-// annotates it: a Node has one annotation.
+// otherAnnotates names an earlier publication that takes the node too and annotates it. A
+// Node has one annotation.
 func (p *Publisher) otherAnnotates(s *state, n *inputs.Node) string {
 	for _, other := range p.states {
 		if other == s {

@@ -14,7 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// ConditionSetter is where Nodes have conditions.
+// ConditionSetter writes the conditions of Nodes.
 type ConditionSetter interface {
 	// SetConditions writes these conditions of a Node and leaves its others alone. A
 	// Node that is gone is no error.
@@ -22,14 +22,13 @@ type ConditionSetter interface {
 }
 
 const (
-	// conditionsATurn is how many Nodes are written at most before the publisher looks
-	// after all else.
+	// conditionsATurn is the most Nodes that are written before the publisher turns to
+	// other work.
 	conditionsATurn = 200
-	// conditionsSettle is how long changes are waited for before Nodes' conditions
-	// are compared with them.
+	// conditionsSettle is the quiet time after a change before conditions are compared.
 	conditionsSettle = 5 * time.Second
-	// passesWait is how long each publication's first pass is waited for at most, for
-	// a Node is to be written once.
+	// passesWait is the longest wait for the first pass of each publication, so that a
+	// Node is written once.
 	passesWait = time.Minute
 	// firstConditionsPause and lastConditionsPause are between tries to write them.
 	firstConditionsPause = 5 * time.Second
@@ -48,7 +47,8 @@ type nodeConditions struct {
 	due     time.Time
 	started time.Time
 	refused map[string]refusal // by node
-	// behind is the last node of a turn that did not come to all: the next begins behind it.
+	// behind is the last node of a turn that was cut short. The next turn begins after
+	// it.
 	behind string
 	failed once // the last error
 }
@@ -66,7 +66,7 @@ func (c *nodeConditions) touch(now time.Time) {
 	c.wake(now.Add(conditionsSettle))
 }
 
-// found takes what a pass found.
+// found records the drift that a pass found.
 func (c *nodeConditions) found(publication string, drift map[string][]topology.Problem) {
 	if c.drift == nil {
 		c.drift = make(map[string]map[string][]topology.Problem)
@@ -83,8 +83,7 @@ func (c *nodeConditions) driftOf(node string) (all []topology.Problem) {
 	return all
 }
 
-// keepConditions judges membership and writes the conditions that Nodes lack, when
-// that is due.
+// keepConditions judges membership and writes conditions that differ, when that is due.
 func (p *Publisher) keepConditions(ctx context.Context) {
 	c := &p.conditions
 	now := time.Now()
@@ -105,13 +104,13 @@ func (p *Publisher) keepConditions(ctx context.Context) {
 	}
 }
 
-// dueConditions are a Node's that differ.
+// dueConditions are the conditions of a Node that differ.
 type dueConditions struct {
 	node       string
 	conditions []inputs.Condition
 }
 
-// refusal is since when, and how often, a Node's conditions could not be written.
+// refusal says how often a Node's conditions could not be written, and when to try again.
 type refusal struct {
 	until time.Time
 	times int
@@ -152,9 +151,9 @@ func (p *Publisher) writeConditions(ctx context.Context, snap *inputs.Snapshot, 
 	return p.setConditions(ctx, due, now)
 }
 
-// turn is what of due has not had a turn, and how many of that have theirs now. The
-// store may not show yet what an earlier turn has written: where there is more, the next
-// goes on behind this one, and after the last there is another look at all.
+// turn returns what is left of due, and how many Nodes are written now. The store may not
+// show earlier writes yet, so the next turn begins after this one. After the last turn
+// all Nodes are compared again.
 func (c *nodeConditions) turn(due []dueConditions, now time.Time) (rest []dueConditions, n int) {
 	slices.SortFunc(due, func(a, b dueConditions) int { return strings.Compare(a.node, b.node) })
 	first, is := slices.BinarySearchFunc(due, c.behind, func(d dueConditions, name string) int { return strings.Compare(d.node, name) })
@@ -174,19 +173,19 @@ func (c *nodeConditions) turn(due []dueConditions, now time.Time) (rest []dueCon
 	return rest, len(rest)
 }
 
-// wake has the next look be no later than at a time.
+// wake makes the next comparison happen at that time at the latest.
 func (c *nodeConditions) wake(at time.Time) {
 	if c.due.IsZero() || at.Before(c.due) {
 		c.due = at
 	}
 }
 
-// enoughRefused is how many Nodes are tried where none can be written: it will be
-// the same for all.
+// enoughRefused is the number of refused writes after which no further Node is tried,
+// because all would be refused.
 const enoughRefused = 2 * writers
 
-// setConditions writes what is due, or a part of it. A Node that could not be written
-// waits by itself.
+// setConditions writes what is due, or a part of it. Each Node that could not be written
+// waits on its own.
 func (p *Publisher) setConditions(ctx context.Context, due []dueConditions, now time.Time) error {
 	c := &p.conditions
 	due, n := c.turn(due, now)
@@ -234,5 +233,5 @@ func (p *Publisher) setConditions(ctx context.Context, due []dueConditions, now 
 	return nil
 }
 
-// errNotTried is of a Node that was passed over, for no other could be written.
+// errNotTried marks a Node that was passed over because no Node could be written.
 var errNotTried = errors.New("not tried")

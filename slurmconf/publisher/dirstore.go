@@ -89,8 +89,8 @@ func (s *DirStore) Run(ctx context.Context) error {
 	}
 }
 
-// fingerprint sums up the names, sizes and times of all files that a pass
-// reads. What cannot be read is left to the pass, which says so.
+// fingerprint sums up names, sizes and times of all files that a pass reads. The pass
+// reports files that cannot be read.
 func (s *DirStore) fingerprint() uint64 {
 	sum := fnv.New64a()
 	for _, d := range []string{reportsFolder, nodesFolder, annotationsFolder, publishedFolder} {
@@ -117,8 +117,8 @@ func notify(c chan struct{}) {
 // Changes implements Source.
 func (s *DirStore) Changes() <-chan struct{} { return s.changes }
 
-// Lead blocks until this process alone may publish into the directory, then
-// runs lead. A process that dies lets go at once.
+// Lead waits until this process alone may publish into the directory, and then runs lead.
+// The lock of a process that dies is free at once.
 func (s *DirStore) Lead(ctx context.Context, lead func(context.Context) error) error {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return fmt.Errorf("make store: %w", err)
@@ -247,7 +247,7 @@ func (s *DirStore) Place(p *Publication) string {
 	return filepath.Join(s.dir, publishedFolder, p.Namespace, p.ConfigMap)
 }
 
-// Load implements Sink. It first ends a Save that did not come to its end.
+// Load implements Sink. It first finishes a Save that was interrupted.
 func (s *DirStore) Load(ctx context.Context, p *Publication) (*Published, error) {
 	unfinished, err := os.ReadFile(filepath.Join(s.Place(p), unfinishedFile))
 	if err == nil {
@@ -288,8 +288,8 @@ func (s *DirStore) Load(ctx context.Context, p *Publication) (*Published, error)
 	return out, nil
 }
 
-// Save implements Sink. All of it is first written to a file of its own, from
-// which Load goes on should this process die in between.
+// Save implements Sink. It first writes everything into one file, from which Load
+// continues if this process dies.
 func (s *DirStore) Save(_ context.Context, p *Publication, out *Published) error {
 	place := s.Place(p)
 	if err := os.MkdirAll(place, 0o755); err != nil {

@@ -9,35 +9,35 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// The reasons for which Slurm is told another place of a node than its facts name: by
-// the published files, or by the Node's annotation. What the rules of stability keep in
-// its place is neither, for the plan has it there too.
+// The reasons of drift: the published files or the Node's annotation tell Slurm another
+// place than the node's facts. A node that stability rules keep in place is not drift,
+// because the plan has it there too.
 const (
 	ReasonPublishedDiffers  = "PublishedDiffers"
 	ReasonAnnotationDiffers = "AnnotationDiffers"
 )
 
-// driftAfter is how long Slurm has been told so before the Node's condition says it. A
-// pass that fails is tried again within a minute, a change may be approved at once, and
-// facts that go back and forth while files are held would have the condition do the same.
+// driftAfter is how long a difference must last before the Node's condition names it. A
+// failed pass is tried again within a minute, a change may be approved at once, and facts
+// may go back and forth.
 const driftAfter = 2 * time.Minute
 
-// driftHistory is what the passes over one publication found of nodes whose place is
-// not sure, or of which Slurm is told another. The zero value is that of a publisher
-// that has just started.
+// driftHistory holds the differences that the passes over one publication found. Its zero
+// value is that of a publisher that has just started.
 type driftHistory struct {
-	// problems are those of the facts in this pass, by node, nil before there is a plan.
+	// problems are the drift problems of the plan by node. It is nil before there is a
+	// plan.
 	problems map[string][]topology.Problem
-	// found are the differences of this pass, last those of the one before: nil where
-	// there was none.
+	// found are the differences of this pass, and last those of the pass before. They are
+	// nil if there was no pass.
 	found, last map[differing]difference
-	// annotations says that this pass has come as far as the Nodes' annotations.
+	// annotations says that this pass got as far as the Node annotations.
 	annotations bool
 	// nodes are those of this pass, by Slurm name.
 	nodes map[string]*inputs.Node
 }
 
-// begin takes what a pass has planned.
+// begin records what a pass has planned.
 func (h *driftHistory) begin(made *Rendered, nodes map[string]*inputs.Node) {
 	h.problems, h.nodes = driftOf(made), nodes
 }
@@ -45,19 +45,19 @@ func (h *driftHistory) begin(made *Rendered, nodes map[string]*inputs.Node) {
 // differing names a difference: a Node and a reason.
 type differing struct{ node, reason string }
 
-// difference is one place of a node that is not the other.
+// difference is a place of a node that differs from another.
 type difference struct {
 	is, want string // Topology= strings, empty for no place
-	// cause is why they differ, in words that stay as long as it does; detail is what
-	// an error said of it first.
+	// cause says why they differ, in words that do not change meanwhile. detail is the
+	// text of the first error.
 	cause, detail string
 	since         time.Time
-	// said is all of this as the Node's condition has it, where nothing else is known.
+	// said is the text in the Node's condition, if nothing else is known.
 	said string
 }
 
-// differs notes what Slurm is told of a node. A publisher that has just started goes on
-// from what the Node's condition says.
+// differs records a difference. A publisher that has just started continues from the
+// Node's condition.
 func (h *driftHistory) differs(n *inputs.Node, reason string, d difference) {
 	key := differing{n.Name, reason}
 	was, stood := h.last[key]
@@ -75,8 +75,8 @@ func (h *driftHistory) differs(n *inputs.Node, reason string, d difference) {
 	h.note(key, d)
 }
 
-// annotationStays notes again that the annotation of a Node differs, which its condition
-// says by now: also where it was the publisher before that found it.
+// annotationStays keeps a difference of the Node's annotation that the condition names
+// already, even if an earlier publisher found it.
 func (h *driftHistory) annotationStays(n *inputs.Node, now time.Time) {
 	key := differing{n.Name, ReasonAnnotationDiffers}
 	d := h.last[key]
@@ -94,8 +94,8 @@ func (h *driftHistory) annotationStays(n *inputs.Node, now time.Time) {
 // saysAnnotation begins the message of each annotation that differs.
 const saysAnnotation = "its annotation " + SpecAnnotation + " says "
 
-// annotationDrift is what the condition says of an annotation that differs, empty for
-// nothing. The reason of it is before all others, and so is the message.
+// annotationDrift returns the part of the condition about the annotation, or "". Its
+// reason goes before all others, and so does its message.
 func annotationDrift(c inputs.Condition) string {
 	if !c.True || !strings.HasPrefix(c.Message, saysAnnotation) {
 		return ""
@@ -111,7 +111,7 @@ func (h *driftHistory) note(key differing, d difference) {
 	h.found[key] = d
 }
 
-// places says both.
+// places names both places.
 func (d *difference) places(reason string) string {
 	is, want := d.is, d.want
 	if is == "" {
@@ -137,9 +137,9 @@ func (d *difference) message(reason string) string {
 	return m
 }
 
-// take ends a pass that has made a plan: it returns all that was found in it, by node, but
-// for differences that have not stood for long enough, and when these will have. Where it
-// has not come to the annotations, those of the pass before count.
+// take ends a pass that made a plan. It returns the problems by node, without differences
+// that are too young, and when those are old enough. If the pass did not get to the
+// annotations, those of the pass before count.
 func (h *driftHistory) take(now time.Time) (all map[string][]topology.Problem, wake time.Time) {
 	all = h.problems
 	for key, d := range h.last {
@@ -161,8 +161,8 @@ func (h *driftHistory) take(now time.Time) (all map[string][]topology.Problem, w
 	return all, wake
 }
 
-// sayDrift hands what a pass found on to the conditions of Nodes, and returns when to
-// come back. A pass that has made no plan found nothing, and what was found before stays.
+// sayDrift hands the problems of a pass to the conditions of Nodes and returns when to
+// come back. After a pass without a plan the earlier problems stay.
 func (p *Publisher) sayDrift(s *state) (wake time.Time) {
 	h := &s.nodes.drift
 	if h.problems == nil {
@@ -178,8 +178,8 @@ func (p *Publisher) sayDrift(s *state) (wake time.Time) {
 	return wake
 }
 
-// annotationsStay is for the first passes, where they do not come to the annotations: of
-// those that the publication writes, what the conditions say stays.
+// annotationsStay keeps what conditions say of annotations, for first passes that do not
+// get to them.
 func (p *Publisher) annotationsStay(s *state, now time.Time) {
 	if !s.annotates() {
 		return
@@ -191,8 +191,8 @@ func (p *Publisher) annotationsStay(s *state, now time.Time) {
 	}
 }
 
-// filesDiffer notes which nodes the published files have elsewhere than specs. Where
-// nothing is published Slurm is told nothing.
+// filesDiffer records the nodes whose place in the published files differs from specs.
+// Without published files nothing differs.
 func (s *state) filesDiffer(prev *Previous, specs map[string]string, nodes map[string]*inputs.Node, why difference) {
 	if prev.Topology == nil {
 		return
@@ -205,20 +205,19 @@ func (s *state) filesDiffer(prev *Previous, specs map[string]string, nodes map[s
 	}
 }
 
-// heldFor is why files that are held differ. Their whole reason counts nodes and has a
-// digest: each change of one node would be written to all that differ.
+// heldFor is the cause for held files. The whole reason counts nodes and has a digest, so
+// each change of one node would be written to all of them.
 func heldFor(p *Publication, reason string, now time.Time) difference {
 	return difference{cause: fmt.Sprintf("the files of publication %s are held back for %s, see the annotation %s of %s", p.Name, reason, AnnotationHeldReason, p.key()), since: now}
 }
 
-// unwritten is why files that could not be written differ.
+// unwritten is the cause for files that could not be written.
 func unwritten(p *Publication, err error, now time.Time) difference {
 	return difference{cause: fmt.Sprintf("the files of publication %s cannot be written to %s", p.Name, p.key()), detail: err.Error(), since: now}
 }
 
-// foreignDiffer compares files that somebody else wrote, theirs, from which nothing is
-// made, with a plan that goes on from prev: it may be the same. It returns when to come
-// back for what waits.
+// foreignDiffer compares files of somebody else, theirs, with a plan that continues from
+// prev. It returns when to come back.
 func (p *Publisher) foreignDiffer(s *state, snap *inputs.Snapshot, prev, theirs *Previous, why difference) time.Time {
 	g, made, wake, err := p.plan(s, snap, prev, why.since)
 	if err != nil {
@@ -232,7 +231,7 @@ func (p *Publisher) foreignDiffer(s *state, snap *inputs.Snapshot, prev, theirs 
 	return wake
 }
 
-// annotationDiffers notes a node whose annotation is not as it is to be, for err.
+// annotationDiffers records a node whose annotation is not as wanted because of err.
 func (s *state) annotationDiffers(n *inputs.Node, is, want string, err error, now time.Time) {
 	s.nodes.drift.differs(n, ReasonAnnotationDiffers, difference{is: is, want: want, cause: "it cannot be written", detail: err.Error(), since: now})
 }

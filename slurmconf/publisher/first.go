@@ -12,9 +12,9 @@ import (
 // before the first publication.
 const firstQuiet = time.Minute
 
-// settlesBase reports whether the plan is the first to be published, or the
-// first with blocks: their base size stays for good, so it should be chosen when
-// the site's largest domain is whole.
+// settlesBase reports whether the plan is the first to be published, or the first with
+// blocks. Its base block size stays for good, so the largest domain of the site should be
+// whole.
 func (s *state) settlesBase(prev *placement.Previous, plan *placement.Plan, now time.Time) bool {
 	switch {
 	case prev == nil:
@@ -29,7 +29,7 @@ func (s *state) settlesBase(prev *placement.Previous, plan *placement.Plan, now 
 	return true
 }
 
-// firstWaits says what such a publication waits for, and until when at most.
+// firstWaits says what the first publication waits for, and until when at most.
 func (s *state) firstWaits(facts []topology.Facts, plan *placement.Plan, now time.Time) (why string, until time.Time) {
 	var unsited []placement.Block
 	if s.pub.ParentBlocks > 0 && s.pub.Topology != string(slurmconf.KindTree) {
@@ -59,8 +59,8 @@ func (s *state) firstWaits(facts []topology.Facts, plan *placement.Plan, now tim
 	return "", latest
 }
 
-// unsettled returns a node with GPUs whose NVLink domain, or leaf switch, is not
-// known yet, empty when there is none.
+// unsettled returns a node with GPUs whose NVLink domain or leaf switch is not known yet,
+// or "".
 func unsettled(facts []topology.Facts, byLeaf bool) string {
 	for i := range facts {
 		f := &facts[i]

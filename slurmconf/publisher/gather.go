@@ -16,9 +16,9 @@ type gathered struct {
 	leaving map[string]*inputs.Node
 }
 
-// gather joins nodes and reports into the facts of one publication, with those
-// published nodes that stay for a while; what was published, prev, is given the
-// names that nodes have now. It returns when to come back for them.
+// gather returns the inputs of one publication, with published nodes that are missing now
+// and stay for a while. It gives the names in prev the names that the nodes have now. It
+// returns when to come back for the missing nodes.
 func (p *Publisher) gather(s *state, snap *inputs.Snapshot, prev *Previous, now time.Time) (g gathered, wake time.Time) {
 	g = gathered{s.pub.Inputs(snap), map[string]*inputs.Node{}}
 	names := s.nodes.see(&g, s.nodes.rename(&g, prev))
@@ -59,7 +59,7 @@ func (p *Publisher) gather(s *state, snap *inputs.Snapshot, prev *Previous, now 
 	return g, wake
 }
 
-// keep lets nodes stay where they are published under the names that they had.
+// keep lets nodes without a Slurm name stay published under the names that they had.
 func (g *gathered) keep(names map[string]string) {
 	if len(names) == 0 {
 		return

@@ -8,7 +8,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// exceedsMaxChange says what of a change is so much that people should look first.
+// exceedsMaxChange says why people should look at a change first. It returns "" if nobody
+// needs to.
 func (s *state) exceedsMaxChange(prev Previous, was *Published, made *Rendered) (reason, what string) {
 	if prev.Topology == nil {
 		return "", ""
@@ -36,20 +37,20 @@ func (s *state) exceedsMaxChange(prev Previous, was *Published, made *Rendered) 
 	return "", ""
 }
 
-// followsBlocks reports whether the default topology turns to blocks with the
-// first of them.
+// followsBlocks reports whether the default topology turns to blocks when the first block
+// appears.
 func (p *Publication) followsBlocks() bool {
 	return p.DefaultTopology != slurmconf.FabricTopology && p.DefaultTopology != slurmconf.FlatTopology
 }
 
-// allowed reports whether that many moves may be published at once. One node
-// always may.
+// allowed reports whether so many moves may be published at once. One node may always
+// move.
 func (s *state) allowed(moved, of int) bool {
 	return moved <= 1 || float64(moved) <= *s.pub.MaxChange*float64(of)
 }
 
-// gresChanges counts the nodes whose lines in gres.conf change or go. A node that
-// detected its devices itself and now has them listed does not count.
+// gresChanges counts the nodes whose lines in gres.conf change or are removed. A node
+// that detected its devices itself and now has them listed does not count.
 func gresChanges(was map[string][]slurmconf.GresLine, lines []slurmconf.GresLine) (changed, of int) {
 	is, err := slurmconf.GresByNode(lines)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-// nodeHistory is what the passes over one publication remember of the nodes that
-// had its Slurm names. The zero value is that of a publisher that has just
-// started; what it does not know, it takes to be as careful as can be.
+// nodeHistory is what the passes remember of the nodes that had a publication's Slurm
+// names. Its zero value is that of a publisher that has just started. What it does not
+// know it takes as careful as possible.
 type nodeHistory struct {
 	// owners are the Nodes that have the names, or had them last.
 	owners map[string]string
@@ -18,16 +18,15 @@ type nodeHistory struct {
 	published map[string]string
 	// gone says since when names are missing.
 	gone map[string]time.Time
-	// others are the publications that take the Nodes too, or did last.
+	// others are the other publications that take a Node, or took it last.
 	others map[string][]*state
-	// strangers are Nodes without a Slurm name that are none of the published.
+	// strangers are Nodes without a Slurm name that are not among the published nodes.
 	strangers map[string]bool
-	// drift says of which nodes Slurm is told another place, and since when.
+	// drift holds the nodes for which Slurm is told another place, and since when.
 	drift driftHistory
 }
 
-// see notes which Node has which Slurm name, and returns those of the names that
-// none has.
+// see notes which Node has which Slurm name. It returns those names that no Node has.
 func (h *nodeHistory) see(g *gathered, names []string) (missing []string) {
 	owners := g.named()
 	for _, name := range names {
@@ -74,8 +73,8 @@ func (h *nodeHistory) seeOthers(all []*state, s *state, g *gathered, missing []s
 	h.others = others
 }
 
-// perhapsPublished names a node without a Slurm name that may be one of the
-// missing ones of which nobody remembers the Node, empty when there is none.
+// perhapsPublished names a node without a Slurm name that may have one of the missing
+// names, or "". Only names whose Node nobody remembers count.
 func (s *state) perhapsPublished(g *gathered, snap *inputs.Snapshot, missing []string) string {
 	if s.pub.rules.BySlinky() { // a node without a worker pod is no Slurm node
 		return ""
@@ -108,8 +107,8 @@ func (p *Publication) mayHaveGPUs(n *inputs.Node, snap *inputs.Snapshot) bool {
 	return snap.Reports[n.Name] != nil || l.GPUs > 0 || n.GPUs > 0 || l.Product != "" || l.NamesDomain() || len(l.Problems) > 0 || n.Annotations[SpecAnnotation] != ""
 }
 
-// unselected returns by Slurm name the Nodes that the publication does not take
-// and that have one; where pods say the names, also those that had a missing one.
+// unselected returns, by Slurm name, the Nodes with a Slurm name that the publication
+// does not take. If pods say the names, Nodes that had a missing name are included.
 func (s *state) unselected(snap *inputs.Snapshot, missing []string) map[string]*inputs.Node {
 	elsewhere := s.pub.rules.Unselected(snap)
 	if !s.pub.rules.BySlinky() {
@@ -132,9 +131,8 @@ func (s *state) unselected(snap *inputs.Snapshot, missing []string) map[string]*
 	return elsewhere
 }
 
-// rename carries the published names on to those that the Nodes have now, for a
-// Node that is called otherwise is the same machine in the same place. It returns
-// the published names as they are then.
+// rename gives published nodes the names that they have now, because a renamed Node is
+// the same machine in the same place. It returns the published names after that.
 func (h *nodeHistory) rename(g *gathered, prev *Previous) []string {
 	names := prev.nodes()
 	now := make(map[string]string, len(g.Facts)) // Node -> Slurm name
@@ -183,7 +181,7 @@ func (h *nodeHistory) wrote(g *gathered) {
 	}
 }
 
-// rename calls published nodes otherwise.
+// rename changes the names of published nodes.
 func (prev *Previous) rename(to map[string]string) {
 	in := func(nodes []string) {
 		for i, n := range nodes {
@@ -201,7 +199,7 @@ func (prev *Previous) rename(to map[string]string) {
 	prev.Gres = renamed(prev.Gres, to)
 }
 
-// renamed returns what is known by names with those of to changed.
+// renamed returns a map with some of its keys changed.
 func renamed[V any](was map[string]V, to map[string]string) map[string]V {
 	is := maps.Clone(was)
 	for name := range to {

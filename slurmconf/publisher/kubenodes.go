@@ -11,8 +11,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-// nodeKeys are the labels and annotations of Nodes that some publication looks
-// at. Others are many, and change for reasons that are none of ours.
+// nodeKeys are the labels and annotations of Nodes that some publication looks at. Nodes
+// have many others that change often.
 type nodeKeys struct{ labels, annotations map[string]bool }
 
 func watchedKeys(pubs []Publication) nodeKeys {
@@ -70,8 +70,8 @@ func (k nodeKeys) slim(obj any) (any, error) {
 	return slim, nil
 }
 
-// same reports whether a Snapshot would hold the same of both, but for the publisher's
-// own conditions, which nobody else writes.
+// same reports whether a Snapshot would be the same with both. The publisher's own
+// conditions do not count, because nobody else writes them.
 func (n *kubeNode) same(next *kubeNode) bool {
 	return next != nil && n.GPUs == next.GPUs && n.lost == next.lost && maps.Equal(n.Labels, next.Labels) && maps.Equal(n.Annotations, next.Annotations)
 }

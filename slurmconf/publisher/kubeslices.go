@@ -16,8 +16,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
-// sliceWatch watches the ResourceSlices of NVIDIA's driver where the API server
-// has that API, which is in Kubernetes since 1.34.
+// sliceWatch watches the ResourceSlices of NVIDIA's driver, if the API server has that
+// API (Kubernetes 1.34 and newer).
 type sliceWatch struct {
 	client   kubernetes.Interface
 	health   *apihealth.Health
@@ -26,8 +26,8 @@ type sliceWatch struct {
 	absent   atomic.Bool // the API server does not have the API
 }
 
-// The pauses between two questions for the API: while it is absent, which an
-// upgrade of the cluster ends, and after an error.
+// The pauses between two questions for the API: while the API is absent, and after an
+// error.
 const (
 	sliceAbsentPause = 10 * time.Minute
 	sliceErrorPause  = 5 * time.Second

@@ -103,8 +103,8 @@ func NewKubeStore(client kubernetes.Interface, namespace string, pubs []Publicat
 	return s
 }
 
-// relevant leaves out the updates of objects that change nothing of what is kept
-// of them: kubelets send one per node every five minutes and more.
+// relevant filters updates of objects that change nothing that is kept. Kubelets send one
+// per node every five minutes or more often.
 func relevant(was, is any) bool {
 	if pod, ok := was.(*workerPod); ok {
 		next, ok := is.(*workerPod)
@@ -121,8 +121,8 @@ func relevant(was, is any) bool {
 	return true
 }
 
-// Run watches until ctx ends; an unreachable API server is tried again and
-// again with what is known kept.
+// Run watches until ctx ends. If the API server cannot be reached, it tries again and
+// keeps what is known.
 func (s *KubeStore) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, informer := range s.informers {
@@ -215,7 +215,7 @@ func (s *KubeStore) Load(ctx context.Context, p *Publication) (*Published, error
 	return &Published{Files: cm.Data, Annotations: cm.Annotations, version: cm.ResourceVersion}, nil
 }
 
-// confirmLead returns an error where another publisher leads by now.
+// confirmLead returns an error if another publisher leads now.
 func (s *KubeStore) confirmLead(ctx context.Context) error {
 	if e := s.election.Load(); e != nil {
 		return e.confirm(ctx)

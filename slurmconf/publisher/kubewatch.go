@@ -15,7 +15,7 @@ func newInformer[L runtime.Object](client kubernetes.Interface, health *apihealt
 	return apihealth.NewInformer(health, what, of, api, tweak)
 }
 
-// because ends a sentence with what is wrong now, if anything is.
+// because returns ": " and what is wrong now, or "".
 func because(h *apihealth.Health) string {
 	if all := h.String(); all != "" {
 		return ": " + all

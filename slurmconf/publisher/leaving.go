@@ -8,16 +8,16 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
-// leave notes that the Node, which is not the publication's, loses the annotation
-// that goes with a Slurm name once the name is out of the files.
+// leave notes that a Node outside the publication loses its annotation once its Slurm
+// name is out of the files.
 func (p *Publisher) leave(s *state, g *gathered, name string, n *inputs.Node) {
 	if n != nil && !p.annotatedByAnother(s, n) {
 		g.leaving[name] = n
 	}
 }
 
-// leaveOn adds the nodes whose annotation was to be taken back before: those that
-// wait for it, and those that were leaving when the publisher started.
+// leaveOn adds the nodes that were leaving before: those that wait for their annotation,
+// and those that AnnotationLeaving names.
 func (p *Publisher) leaveOn(s *state, g *gathered, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, leaving []string) {
 	for name := range s.waiting {
 		p.leave(s, g, name, elsewhere[name])
@@ -39,8 +39,8 @@ func (p *Publisher) leaveOn(s *state, g *gathered, snap *inputs.Snapshot, elsewh
 	}
 }
 
-// leaving names the nodes that have an annotation that is to be taken back, and
-// that nothing but this says should the publisher end before.
+// leaving lists the nodes with an annotation to take back, for AnnotationLeaving, so that
+// the next publisher knows them.
 func (s *state) leaving(g *gathered, specs map[string]string) string {
 	if !*s.pub.Annotate || !s.pub.release.DynamicTopology() {
 		return ""
@@ -54,8 +54,8 @@ func (s *state) leaving(g *gathered, specs map[string]string) string {
 	return hostlist.Compress(nodes)
 }
 
-// movedOn reports whether another publication took the node when this one no
-// longer did, not before.
+// movedOn reports whether another publication began to take the node after this one
+// stopped.
 func (p *Publisher) movedOn(s *state, n *inputs.Node) bool {
 	return slices.ContainsFunc(p.states, func(other *state) bool {
 		return other != s && other.pub.rules.Takes(n) && !slices.Contains(s.nodes.others[n.Name], other)

@@ -17,7 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// Rendered is what one set of facts gives: the plan, the files, and what is wrong
+// Rendered is the result of one set of inputs: the plan, the files, and what is wrong
 // with them.
 type Rendered struct {
 	Plan *placement.Plan
@@ -35,8 +35,8 @@ type Rendered struct {
 	topologies []slurmconf.Topology
 	// leaving is AnnotationLeaving.
 	leaving string
-	// Refused is the reason word for which the files must not be published, and
-	// Message says it for people; empty when they may.
+	// Refused is the reason word if the files must not be published. Message says the
+	// reason for people.
 	Refused, Message string
 }
 
@@ -57,8 +57,8 @@ const header = "Written by quoin from the NVLink domains and network tiers of th
 
 var errNoNode = errors.New("no node is in a block or switch: there is nothing to write")
 
-// Make plans, renders, parses back and lints. An error means that no plan could
-// be made at all.
+// Make plans, renders, parses back and lints. It returns an error only if no plan can be
+// made.
 func Make(p *Publication, g inputs.Inputs, prev Previous) (*Rendered, error) {
 	m, err := planned(p, &g, prev)
 	if err != nil || m.Refused != "" {
@@ -95,9 +95,8 @@ func planned(p *Publication, g *inputs.Inputs, prev Previous) (*Rendered, error)
 	return m, nil
 }
 
-// carried returns what a plan carries on of the published files. Where no node
-// has a report now, that is also which nodes had one: those whose devices
-// gres.conf lists.
+// carried returns what a plan continues from. If no node has a report now, it says which
+// nodes had one: those with devices in gres.conf.
 func (prev Previous) carried(facts []topology.Facts) *placement.Previous {
 	if prev.Topology == nil || slices.ContainsFunc(facts, func(f topology.Facts) bool { return f.Report != nil }) {
 		return prev.Topology
@@ -157,7 +156,7 @@ func (m *Rendered) check(p *Publication, topologies []slurmconf.Topology) {
 	}
 }
 
-// reasons counts the nodes of a plan that places none, by why that is.
+// reasons counts the nodes without a place by reason.
 func reasons(plan *placement.Plan, unnamed []topology.Problem) string {
 	counts := map[string]int{}
 	for i := range plan.Placements {
@@ -175,14 +174,14 @@ func reasons(plan *placement.Plan, unnamed []topology.Problem) string {
 	return text
 }
 
-// maxLeftOut bounds the annotation that says which nodes are nowhere.
+// maxLeftOut bounds AnnotationLeftOut.
 const maxLeftOut = 8 << 10
 
 // ReasonNoSwitch is why a node is in no tree.
 const ReasonNoSwitch = "NoSwitch"
 
-// leftOut says in lines which nodes have no place and why, nodes of one reason
-// together. Those that Slurm has no name for are called as Kubernetes does.
+// leftOut lists the nodes without a place, one line per reason. A node without a Slurm
+// name has its Kubernetes name.
 func leftOut(plan *placement.Plan, specs map[string]string, unnamed []topology.Problem) string {
 	groups := map[string][]string{}
 	for i := range plan.Placements {
@@ -209,8 +208,8 @@ func leftOut(plan *placement.Plan, specs map[string]string, unnamed []topology.P
 	return text
 }
 
-// whyLeftOut says why a node is in no file. One that has its place in the plan is in
-// blocks where the tree alone is written, or in the tree where blocks alone are.
+// whyLeftOut says why a node is in no file. A node can have a place in the plan that the
+// published kind of topology does not show.
 func whyLeftOut(pl *placement.Placement) (reason, message string) {
 	switch {
 	case pl.Reason != placement.ReasonPlaced:

@@ -10,8 +10,8 @@ import (
 // domainLabel is the label by which NVIDIA's driver starts a node's IMEX daemon.
 const domainLabel = imex.DomainLabel
 
-// Members is what a Snapshot knows of the nodes themselves. workers are those with
-// worker pods of Slurm, as of imex.Observation; nil where nobody looked.
+// Members returns what a Snapshot says of the nodes themselves. workers are the nodes
+// with worker pods of Slurm, or nil if nobody looked.
 func Members(snap *inputs.Snapshot, workers map[string]bool) map[string]imex.Node {
 	out := make(map[string]imex.Node, len(snap.Nodes))
 	for i := range snap.Nodes {
@@ -21,8 +21,7 @@ func Members(snap *inputs.Snapshot, workers map[string]bool) map[string]imex.Nod
 		m.CliqueLabel, m.DomainLabel = n.Labels[topology.CliqueLabel], n.Labels[domainLabel]
 		m.Lost = n.Lost
 		m.Worker, m.NoWorker = workers[n.Name], workers != nil && !workers[n.Name]
-		// Of a node of which nothing is known as yet nothing is said, unless it is a
-		// member.
+		// A node without any facts is not judged, unless it is a member.
 		m.GPUs = m.GPUs && (m.Fabric != imex.FabricUnknown || m.CliqueLabel != "" || m.DomainLabel != "")
 		out[n.Name] = m
 	}

@@ -18,8 +18,8 @@ const ConditionIMEX = "QuoinImexNotReady"
 type Membership interface {
 	// Changes gets a value after a change; several changes may give one.
 	Changes() <-chan struct{}
-	// Ensure sees to it that there is a domain as it is configured, as far as that is
-	// possible. After an error a change tells when to try again.
+	// Ensure creates the configured domain if it can. After an error a change tells when
+	// to try again.
 	Ensure(ctx context.Context) (imex.Domain, error)
 	// Snapshot returns all but the nodes. An error says why nothing is known yet, and
 	// a change when it is.
@@ -34,8 +34,8 @@ func (c *nodeConditions) memberChanges() <-chan struct{} {
 	return c.membership.Changes()
 }
 
-// judge returns the verdicts on the nodes' membership, nil while they are not
-// known: a change tells when they are.
+// judge returns the verdicts on the nodes' membership, or nil while they are not known. A
+// change tells when they are.
 func (p *Publisher) judge(ctx context.Context, snap *inputs.Snapshot) map[string]imex.Verdict {
 	c := &p.conditions
 	if c.membership == nil {
@@ -62,7 +62,7 @@ func (p *Publisher) judge(ctx context.Context, snap *inputs.Snapshot) map[string
 	return verdicts
 }
 
-// sayDomain logs what is wrong with the domain, once, and that it is over.
+// sayDomain logs a problem of the domain once, and its end once.
 func (p *Publisher) sayDomain(d *imex.Domain) {
 	was, is := p.conditions.domain, d.Problem
 	if was == is {
@@ -76,10 +76,9 @@ func (p *Publisher) sayDomain(d *imex.Domain) {
 	p.log.Warn("ComputeDomain has a problem", "namespace", d.Namespace, "name", d.Name, "reason", is.Reason, "message", is.Message)
 }
 
-// membershipCondition is a verdict as a condition. That of a node that is ready says
-// nothing of its peers: they have conditions of their own, and all of a clique would
-// be written anew whenever one changes. The domain's status, which counts for nothing,
-// lags behind all the time.
+// membershipCondition turns a verdict into a condition. The message of a ready node
+// leaves out its peers, because otherwise one change would be written to a whole clique.
+// It leaves out the domain's status too, which lags behind.
 func membershipCondition(v imex.Verdict) inputs.Condition {
 	c := inputs.Condition{Type: ConditionIMEX, True: v.Problem(), Reason: v.Reason, Message: v.Message}
 	switch {

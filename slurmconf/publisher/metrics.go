@@ -93,8 +93,7 @@ func (m *Metrics) setMembership(d *imex.Domain, verdicts map[string]imex.Verdict
 	m.domain.WithLabelValues(d.Namespace, d.Name, d.UID, d.Problem.Reason).Set(1)
 }
 
-// setUnplaced counts claims without a node by owner and reason, whatever namespace they
-// are in.
+// setUnplaced counts claims without a node by owner and reason, over all namespaces.
 func (m *Metrics) setUnplaced(counts map[unplacedGroup]int) {
 	m.unplaced.Reset()
 	for group, n := range counts {

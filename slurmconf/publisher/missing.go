@@ -11,22 +11,22 @@ import (
 // missing is what is known of a published Slurm name that no node has now.
 type missing struct {
 	name string
-	// owner is the Node that had the name last, empty where no pass has seen it.
+	// owner is the Node that had the name last, or "" if no pass has seen it.
 	owner string
-	// nameless is that Node, where the publication takes it and it has no Slurm name
-	// now; renamed says that it has another one.
+	// nameless is the owner, if the publication takes it and it has no Slurm name now.
+	// renamed says that the owner has another name now.
 	nameless *inputs.Node
 	renamed  bool
-	// byPods says that Slinky's pods say the names: a node without one is none of
-	// Slurm's. pending says that a pod of the name waits to be scheduled.
+	// byPods says that Slinky's pods say the names: then a node without a pod is not in
+	// Slurm. pending says that a pod of the name waits to be scheduled.
 	byPods, pending bool
-	// claimed is why no node can have the name, such as that two have it.
+	// claimed says why no node has the name, for example because two nodes claim it.
 	claimed string
-	// elsewhere is a Node that is not the publication's and has, or had, the name;
-	// movedOn says that another publication took it as this one ended.
+	// elsewhere is a Node outside the publication that has the name or had it. movedOn
+	// says that another publication took the Node as this one ended.
 	elsewhere *inputs.Node
 	movedOn   bool
-	// perhaps is a Node without a Slurm name that the name may be of.
+	// perhaps is a Node without a Slurm name that may be the missing one.
 	perhaps string
 }
 
@@ -37,7 +37,7 @@ const (
 	// leavesLater keeps the name GoneAfter from when it was first missed.
 	leavesLater fate = iota
 	leavesNow
-	// stays keeps the name for as long as no more is known.
+	// stays keeps the name until more is known.
 	stays
 )
 
@@ -88,8 +88,8 @@ func (s *state) missing(p *Publisher, g *gathered, snap *inputs.Snapshot, elsewh
 	return all
 }
 
-// onlyLast lets a nameless Node be that of the name alone that it had last: one
-// that it had before is as of a Node that has gone.
+// onlyLast counts a nameless Node only for the name that it had last. Its earlier names
+// count as names of Nodes that are gone.
 func (h *nodeHistory) onlyLast(all []missing) {
 	slices.SortFunc(all, func(a, b missing) int {
 		sinceA, missedA := h.gone[a.name]

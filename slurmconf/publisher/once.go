@@ -7,9 +7,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Once makes one pass over a publication at once: no settling, no guard on big
-// changes, no annotations, and nodes that have gone leave now. It is what the
-// demo plays with; a refused result is returned and nothing is written.
+// Once makes one pass over a publication at once, for the demo. It does not settle, guard
+// or annotate, and nodes that are gone leave now. A refused result is returned and not
+// written.
 func Once(ctx context.Context, store Store, p *Publication) (*Rendered, []topology.Facts, error) {
 	snap, err := store.Snapshot(ctx)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// Previous is what published files say, which new ones carry on. The zero
-// value is that of no files.
+// Previous is what the published files say. New files continue from it. Its zero value is
+// that of no files.
 type Previous struct {
-	// Topology is nil where no topology file is published.
+	// Topology is nil if no topology file is published.
 	Topology *placement.Previous
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]slurmconf.GresLine
@@ -20,7 +20,7 @@ type Previous struct {
 	topologies []slurmconf.Topology
 	// leaving are the nodes of AnnotationLeaving.
 	leaving []string
-	// renamed is how many nodes have another name in here than in the files.
+	// renamed is the number of nodes whose name differs from the files.
 	renamed int
 }
 
@@ -49,8 +49,8 @@ func readPrevious(was *Published) (prev Previous, err error) {
 	return prev, nil
 }
 
-// goOn carries on the topologies that the publication has, were they behind others in
-// the file: a change of what it has may be taken back before the former have left.
+// resume puts the configured topologies first, even if retired ones precede them in the
+// file, so that a configuration change can be reverted while they are still there.
 func (prev *Previous) resume(p *Publication) error {
 	if prev.Topology == nil {
 		return nil
@@ -72,8 +72,8 @@ func (prev *Previous) resume(p *Publication) error {
 	return nil
 }
 
-// nodes are those of all files, none where there is no topology: then all is
-// made anew.
+// nodes are the nodes of all files. Without a topology there are none, because all is
+// made from scratch.
 func (prev Previous) nodes() []string {
 	if prev.Topology == nil {
 		return nil

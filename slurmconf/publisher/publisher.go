@@ -8,13 +8,13 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Recorder tells people of something that happened to a publication, such as
-// by a Kubernetes event.
+// Recorder records an event of a publication for people, for example as a Kubernetes
+// event.
 type Recorder interface {
 	Record(p *Publication, warning bool, reason, message string)
 }
 
-// Publisher keeps the publications as the facts say.
+// Publisher keeps publications up to date.
 type Publisher struct {
 	store      Store
 	recorder   Recorder
@@ -24,12 +24,12 @@ type Publisher struct {
 	conditions nodeConditions
 }
 
-// state is what the publisher remembers of one publication between passes. All
-// of it can be lost: it is made again from the store.
+// state is what the publisher remembers of one publication between passes. All of it can
+// be lost, because the store holds what counts.
 type state struct {
 	pub *Publication
-	// due is when the next pass is made; dirty when the first change since the
-	// last pass came.
+	// due is when the next pass is made. dirty is when the first change since the last
+	// pass came.
 	due, dirty time.Time
 	touched    time.Time // when the last change came
 	started    time.Time
@@ -104,8 +104,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// touch notes a change: the pass is made when facts have been quiet for
-// Settle, and at the latest SettleMax after the first change.
+// touch notes a change. The next pass is made when facts were quiet for Settle, and
+// SettleMax after the first change at the latest.
 func (s *state) touch(now time.Time) {
 	s.touched = now
 	if s.dirty.IsZero() {
@@ -120,7 +120,7 @@ func (s *state) touch(now time.Time) {
 	}
 }
 
-// idle is how far away a pass is that nothing asks for.
+// idle is the time to the next pass if nothing asks for one.
 const idle = 24 * time.Hour
 
 func (p *Publisher) nextDue() time.Time {
@@ -166,7 +166,7 @@ func (p *Publisher) pass(ctx context.Context) {
 	}
 }
 
-// fail says once what went wrong with a pass; the files stay as they are.
+// fail logs a failed pass, once per error. The published files stay as they are.
 func (p *Publisher) fail(s *state, err error) {
 	p.metrics.passes.WithLabelValues(s.pub.Name, "error").Inc()
 	if s.failed.isNew(err.Error()) {

@@ -11,15 +11,16 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
-// reconcile makes one publication as the facts say, finds the nodes of which Slurm is
-// told otherwise, and returns when it wants to be called again without a change, zero
-// for not at all.
+// reconcile brings one publication up to date and records the nodes whose published place
+// differs from the plan. It returns the time of the next pass, or zero if only a change
+// should trigger one.
 func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) {
 	wake, err := p.reconcileFiles(ctx, s)
 	return earlier(wake, p.sayDrift(s)), err
 }
 
-// reconcileFiles makes a publication from what is published, if that is the publisher's own.
+// reconcileFiles reads what is published and continues from it, unless somebody else
+// changed the files.
 func (p *Publisher) reconcileFiles(ctx context.Context, s *state) (time.Time, error) {
 	snap, err := p.store.Snapshot(ctx)
 	if err != nil {
@@ -51,7 +52,7 @@ func (p *Publisher) reconcileFiles(ctx context.Context, s *state) (time.Time, er
 	return p.resume(ctx, s, snap, was, prev, now)
 }
 
-// goOn makes a publication that carries on what is published, prev.
+// resume plans on from the published files, prev, and publishes the result or holds it.
 func (p *Publisher) resume(ctx context.Context, s *state, snap *inputs.Snapshot, was *Published, prev Previous, now time.Time) (time.Time, error) {
 	g, made, wake, err := p.plan(s, snap, &prev, now)
 	hold := func(digest, reason, message string) (time.Time, error) {
@@ -101,7 +102,7 @@ func (p *Publisher) resume(ctx context.Context, s *state, snap *inputs.Snapshot,
 	return earlier(wake, annotateAt), err
 }
 
-// read reads published files back, as the publication goes on from them.
+// read parses published files, ready for resume.
 func (s *state) read(was *Published) (prev Previous, err error) {
 	if prev, err = readPrevious(was); err == nil {
 		err = prev.resume(s.pub)
@@ -109,8 +110,8 @@ func (s *state) read(was *Published) (prev Previous, err error) {
 	return prev, err
 }
 
-// plan makes what carries on what is published, prev, and returns when to come back for
-// what waits.
+// plan gathers the inputs and makes the next files from prev. It returns when to come
+// back for nodes that wait.
 func (p *Publisher) plan(s *state, snap *inputs.Snapshot, prev *Previous, now time.Time) (g gathered, made *Rendered, wake time.Time, err error) {
 	g, wake = p.gather(s, snap, prev, now)
 	wake = earlier(wake, s.keepNamed(prev, &g, now))
@@ -118,8 +119,7 @@ func (p *Publisher) plan(s *state, snap *inputs.Snapshot, prev *Previous, now ti
 	return g, made, earlier(wake, proven), err
 }
 
-// restore writes the last files again: they hold order, names and places, and
-// are no less good for what was done to the published ones.
+// restore writes the last files again after somebody deleted or edited them.
 func (p *Publisher) restore(ctx context.Context, s *state, snap *inputs.Snapshot, was *Published) error {
 	const message = "the published files were deleted or edited: written again"
 	p.log.Warn(message, "publication", s.pub.Name, "place", s.pub.key())
@@ -153,8 +153,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// publish writes the files when their bytes differ, and takes back what was
-// said of held ones. It returns when the files were written.
+// publish writes the files if their bytes differ, and drops the reason of held files. It
+// returns when the files were written.
 func (p *Publisher) publish(ctx context.Context, s *state, was *Published, made *Rendered, now time.Time) (time.Time, error) {
 	p.metrics.setHeld(s.pub.Name, "")
 	s.said = ""
@@ -180,12 +180,12 @@ func (p *Publisher) publish(ctx context.Context, s *state, was *Published, made 
 	return next.written()
 }
 
-// heldPause is the time between two times of saying why files are held, when it
-// is for one reason: facts may go back and forth.
+// heldPause is the least time between two messages about files that are held for the same
+// reason, because facts may go back and forth.
 const heldPause = time.Minute
 
-// hold leaves the published files as they are and says why: to people, and in
-// the publication.
+// hold leaves the published files as they are. It says why in the log, in an event and in
+// the publication's annotations.
 func (p *Publisher) hold(ctx context.Context, s *state, was *Published, digest, reason, message string) error {
 	p.metrics.passes.WithLabelValues(s.pub.Name, "held").Inc()
 	p.metrics.setHeld(s.pub.Name, reason)

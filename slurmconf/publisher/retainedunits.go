@@ -10,15 +10,15 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// ReasonTopologyInUse names a topology that stays in the file although the
-// publication has it no more, and is why files are held that would change what
-// the Nodes' annotations name.
+// ReasonTopologyInUse names a topology that is no longer configured and stays in the
+// file. It is also why files are held that would change units which Node annotations
+// name.
 const ReasonTopologyInUse = "TopologyInUse"
 
-// names are what annotations name: "topology:", or a unit.
+// names are topologies ("topology:") and units that Node annotations name.
 type names map[string]bool
 
-// namedBy returns what the annotations of Nodes name.
+// namedBy returns the topologies and units that Node annotations name.
 func namedBy(all ...map[string]*inputs.Node) names {
 	named, read := names{}, map[string]bool{}
 	for _, nodes := range all {
@@ -39,12 +39,11 @@ func namedBy(all ...map[string]*inputs.Node) names {
 	return named
 }
 
-// keepNamed notes which topologies, blocks and leaf switches of the files Slurm's
-// nodes may be in by name: those that Nodes' annotations name, and for
-// AnnotateAfter those that none names any more, while Slinky tells Slurm of it. A
-// slurmd that registers with one that slurmctld does not know is drained, and one
-// that has registered keeps slurmctld from starting, so they stay in the files
-// until then. It returns when to come back.
+// keepNamed notes the topologies, blocks and leaf switches that Slurm's nodes may be
+// registered with: those that Node annotations name, and for AnnotateAfter those that
+// were named before. They stay in the files. slurmctld drains a node that registers with
+// an unknown unit, and does not start while such a node is registered. keepNamed returns
+// when to come back.
 func (s *state) keepNamed(prev *Previous, g *gathered, now time.Time) (wake time.Time) {
 	if prev.Topology == nil || !s.pub.release.DynamicTopology() {
 		return wake
@@ -90,14 +89,14 @@ func (prev *Previous) units() []string {
 	return out
 }
 
-// inUse reports whether the published topology t may still be named.
+// inUse reports whether an annotation may still name the published topology t.
 func (prev *Previous) inUse(t *slurmconf.Topology) bool {
 	return (t.Block != nil || t.Tree != nil) && prev.Topology.InUse[t.Name+":"]
 }
 
-// keepTopologies adds to those of a plan the published ones that have gone and
-// that Nodes' annotations still name, as they were. Those of a topology.conf, which
-// has room for one, are then in a topology.yaml beside it.
+// keepTopologies adds published topologies that are no longer configured and that Node
+// annotations still name. topology.conf holds one topology, so then a topology.yaml
+// beside it holds them.
 func (m *Rendered) keepTopologies(p *Publication, prev *Previous, topologies []slurmconf.Topology) []slurmconf.Topology {
 	if prev.Topology == nil || !*p.Annotate || !p.release.DynamicTopology() {
 		return topologies
@@ -115,8 +114,8 @@ func (m *Rendered) keepTopologies(p *Publication, prev *Previous, topologies []s
 	return out
 }
 
-// changesKind says which published topology that annotations name has turned from
-// blocks to switches or back, empty for none: its units cannot be kept.
+// changesKind returns a published topology in use that would change between blocks and
+// switches, or "". Its units cannot be kept.
 func (prev *Previous) changesKind(made *Rendered) string {
 	for i := range prev.topologies {
 		was := &prev.topologies[i]
@@ -130,8 +129,8 @@ func (prev *Previous) changesKind(made *Rendered) string {
 	return ""
 }
 
-// names are those of the published topologies that the configuration has too; where
-// it has none of them, of all. The others are on their way out of the file.
+// names returns the names of published topologies that are configured, or of all if none
+// is. The others are on their way out of the file.
 func (prev *Previous) names(p *Publication) slurmconf.Names {
 	var all, wanted slurmconf.Names
 	for i := range prev.topologies {

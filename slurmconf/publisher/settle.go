@@ -11,17 +11,16 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// reading is what of a node's facts decides its place, and since when they say
-// so.
+// reading is the part of a node's facts that decides its place, and since when the facts
+// say so.
 type reading struct {
 	text  string
 	since time.Time
 }
 
-// make plans and renders. A published node that the plan would put elsewhere
-// stays where it is until its facts have stood for Settle: facts that are seen
-// for the first time have stood since the last change to anything. It returns
-// when to come back for such nodes.
+// make plans and renders. A published node that the plan would move stays until its facts
+// have said so for Settle. Facts that are seen for the first time count from the last
+// change to anything. make returns when to come back for such nodes.
 func (s *state) make(g gathered, prev Previous, now time.Time) (made *Rendered, wake time.Time, err error) {
 	readings, unsited := make(map[string]reading), make(map[string]time.Time)
 	for again := true; again; {
@@ -61,9 +60,9 @@ func (s *state) make(g gathered, prev Previous, now time.Time) (made *Rendered, 
 	return made, wake, err
 }
 
-// waitForParents has the nodes of a new block wait for the labels of the switches above
-// them, FirstWait at most, where blocks go by these: it keeps its first place for good.
-// It returns when to come back for those that it lets wait, zero for none.
+// waitForParents lets the nodes of a new block wait for the labels of the switches above
+// them, if ParentBlocks is set, because a block keeps its first place. They wait
+// FirstWait at most. It returns when to come back, or zero.
 func (s *state) waitForParents(g *gathered, prev *placement.Previous, plan *placement.Plan, unsited map[string]time.Time, now time.Time) (wake time.Time) {
 	if s.pub.ParentBlocks == 0 || prev.BaseBlockSize == 0 {
 		return wake
@@ -94,7 +93,7 @@ func (s *state) waitForParents(g *gathered, prev *placement.Previous, plan *plac
 	return wake
 }
 
-// readingOf is the same text as long as the facts name the same place.
+// readingOf returns the same text for as long as the facts name the same place.
 func readingOf(f *topology.Facts) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, f.Labels.Clique, f.Labels.Domains, f.Tiers(), f.Labels.MoreTiers, f.Report != nil, f.ReportUnreadable, f.GPUCount() > 0)
@@ -113,9 +112,8 @@ func readingOf(f *topology.Facts) string {
 	return b.String()
 }
 
-// reread looks after a change at the nodes whose facts name another place than
-// the published one: were it only between two passes that they say otherwise,
-// they have not stood.
+// reread looks at nodes that wait to be moved after every change. A fact that changed
+// between two passes restarts the settle timer, even if it changed back.
 func (p *Publisher) reread(ctx context.Context, now time.Time) {
 	var snap *inputs.Snapshot
 	for _, s := range p.states {

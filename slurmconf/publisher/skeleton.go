@@ -8,8 +8,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 )
 
-// Skeleton returns the topology file of m, which is of p, without its nodes: for
-// nodes that register dynamically and then are put into their places.
+// Skeleton returns the topology file of m without nodes, for nodes that register
+// dynamically.
 func (m *Rendered) Skeleton(p *Publication) (*Rendered, error) {
 	if !p.release.DynamicTopology() {
 		return nil, fmt.Errorf("skeleton: nodes of Slurm %s cannot join a topology when they register: want 25.05 or newer", p.SlurmVersion)

@@ -22,8 +22,8 @@ const (
 	AnnotationPublished = "quoin.dev/published"
 	// AnnotationLeftOut says which nodes are in no block or switch, and why.
 	AnnotationLeftOut = "quoin.dev/left-out"
-	// AnnotationLeaving has the nodes that are no longer the publication's and whose
-	// annotation is still to be taken back.
+	// AnnotationLeaving lists nodes that left the publication and whose annotation is
+	// still to be taken back.
 	AnnotationLeaving = "quoin.dev/leaving"
 	// AnnotationHeld is the digest of files that wait for approval, or that were
 	// refused; AnnotationHeldReason says why.
@@ -52,8 +52,8 @@ var ErrConflict = errors.New("another writer owns the annotation " + SpecAnnotat
 type Published struct {
 	Files       map[string]string
 	Annotations map[string]string
-	// version is the store's, so that nothing is written over a change that was
-	// not seen.
+	// version is the store's, so that a write never overwrites a change that was not
+	// seen.
 	version string
 }
 
@@ -67,7 +67,7 @@ var (
 // Source gives the facts and says when they change.
 type Source interface {
 	Snapshot(ctx context.Context) (*inputs.Snapshot, error)
-	// Changes gets a value after a change; several changes may give one.
+	// Changes gets a value after a change. Several changes may give one value.
 	Changes() <-chan struct{}
 }
 
@@ -76,7 +76,7 @@ type Sink interface {
 	// Load returns nil when nothing has been published.
 	Load(ctx context.Context, p *Publication) (*Published, error)
 	Save(ctx context.Context, p *Publication, out *Published) error
-	// Annotate sets the Node's SpecAnnotation, or gives it up when spec is empty.
+	// Annotate sets the Node's SpecAnnotation, or gives it up if spec is empty.
 	Annotate(ctx context.Context, node, spec string) error
 }
 
@@ -112,8 +112,8 @@ const (
 	replaced // by a topology without a node, as a chart does that seeds it
 )
 
-// touched compares the files, which say prev, with what the annotations say of
-// them. Files that the publisher has not written are untouched.
+// touched compares the files, parsed as prev, with their annotations. Files that the
+// publisher has not written count as untouched.
 func (p *Published) touched(prev Previous) touch {
 	switch {
 	case p.empty() || prev.Topology == nil || p.Annotations[AnnotationDigest] == Digest(own(p.Files)):
@@ -136,8 +136,8 @@ func (p *Published) clone() *Published {
 	return next
 }
 
-// update puts what was made into p and takes back what was said of held files.
-// It reports whether anything changed.
+// update puts the rendered files into p and drops what was said of held files. It reports
+// whether anything changed.
 func (p *Published) update(made *Rendered, now time.Time) bool {
 	was := p.clone()
 	for _, key := range []string{AnnotationHeld, AnnotationHeldReason, AnnotationApprove, AnnotationLeftOut, AnnotationLeaving} {

@@ -8,21 +8,21 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 )
 
-// unplacedWait is how long claims wait for a node before anything is said of
-// them: the scheduler needs a moment for each.
+// unplacedWait is how long claims must wait for a node before they are logged, because
+// the scheduler needs a moment.
 const unplacedWait = time.Minute
 
-// unplacedGroup names claims of which one thing is said.
+// unplacedGroup is a group of claims that are logged together.
 type unplacedGroup struct{ namespace, owner, reason string }
 
-// unplacedSince is since when a group waits, and whether that has been said.
+// unplacedSince is since when a group waits, and whether that was logged.
 type unplacedSince struct {
 	since time.Time
 	said  bool
 }
 
-// keepUnplaced logs once that claims wait for a node, when they have done so for
-// a while, and once that they do no more. It counts those that it has spoken of.
+// keepUnplaced logs once that claims wait for a node, and once that they no longer do. It
+// counts the claims that were logged.
 func (p *Publisher) keepUnplaced(ctx context.Context, all []imex.Unplaced, now time.Time) {
 	c := &p.conditions
 	was, counts := c.unplaced, map[unplacedGroup]int{}
