@@ -7,21 +7,21 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// AWS counts its network layers from the top, and machines are connected below
-// the third or, some, below the fourth (EC2 User Guide, "How Amazon EC2 topology
-// works"). In Slurm a switch has nodes or switches, not both.
+// AWS counts its network layers from the top. Most machines are below the third
+// layer, some below the fourth (EC2 User Guide, "How Amazon EC2 topology works").
+// In Slurm a switch has nodes or switches, not both.
 const (
 	sourceAWS = "AWS"
 	awsLayers = 4
 	awsInner  = "-layer3"
 )
 
-// Level lets AWS's switches of the third layer be two where some machines are
-// connected to them and others below: a leaf, and above it one with a name of its
-// own. So all machines are in one tree, and every leaf keeps its name. It does so
-// where there are machines of both kinds, and goes on to where the published
-// switches are so. inner are the names of published switches that have switches
-// below them. facts are not changed.
+// Level makes two switches of each AWS switch of the third layer: a leaf, and above
+// it a switch with a name of its own. So machines below the third and below the
+// fourth layer are in one tree, and every leaf keeps its name. Level does this if
+// there are machines of both kinds, or if the published switches are so already.
+// inner are the names of published switches with switches below them. The facts are
+// not changed: changed ones are copies.
 func Level(facts []topology.Facts, inner []string) []topology.Facts {
 	short, long := false, false
 	for i := range facts {
@@ -47,7 +47,7 @@ func Level(facts []topology.Facts, inner []string) []topology.Facts {
 	return out
 }
 
-// awsDepth returns how many of AWS's layers labels name.
+// awsDepth returns how many of AWS's layers the labels name.
 func awsDepth(l *topology.Labels) int {
 	if l.TierSource.Name == sourceAWS {
 		return len(l.Tiers)
@@ -71,5 +71,5 @@ func level(tiers []string) []string {
 	return tiers
 }
 
-// isLevelled reports whether Level has named a switch that has others below it.
+// isLevelled reports whether Level has made the name of a switch.
 func isLevelled(name string) bool { return strings.HasSuffix(name, awsInner) }

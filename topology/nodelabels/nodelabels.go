@@ -1,6 +1,6 @@
-// Package nodelabels reads what the labels of a Kubernetes node say of its
-// hardware: the NVLink domain, the switches above it, how many GPUs it has. It
-// decides nothing; package placement does.
+// Package nodelabels turns the labels of a Kubernetes node into facts: the NVLink
+// domain, the switches above the node, the number of its GPUs. It decides nothing;
+// package placement does.
 package nodelabels
 
 import (
@@ -20,7 +20,7 @@ const (
 	Present = "nvidia.com/gpu.present"
 )
 
-// The labels by which others say that a node has NVIDIA GPUs.
+// The labels by which others mark nodes with NVIDIA GPUs.
 const (
 	onOKE            = "nvidia.com/gpu" // true
 	onCoreWeave      = "gpu.nvidia.com/count"
@@ -33,19 +33,18 @@ const (
 	reasonCliqueNone = "CliqueLabelWithoutDomain"
 )
 
-// Keys name the labels to read. The zero value reads the clique and the GPUs,
-// and neither other domains nor tiers.
+// Keys name the labels to read. The zero value reads clique and GPUs only.
 type Keys struct {
-	// Domains are the keys that name the NVLink domain where topology.CliqueLabel does not, in
-	// their order of precedence; Auto stands for all known ones.
+	// Domains are the keys of the NVLink domain beside topology.CliqueLabel, in
+	// their order of precedence. Auto stands for all known keys.
 	Domains []string
-	// Tiers are the keys of the switches above a node, nearest first, or Auto
-	// alone: then those of every known source are read.
+	// Tiers are the keys of the switches above a node, nearest first. Auto alone
+	// stands for the keys of all known writers.
 	Tiers []string
 }
 
-// Read returns what the labels say. A value that makes no sense becomes a
-// problem, never a domain.
+// Read returns the facts in the labels. A malformed value becomes a problem, never
+// a domain.
 func Read(labels map[string]string, keys Keys) topology.Labels {
 	out := topology.Labels{Product: product(labels[Product])}
 	if len(labels) == 0 {
@@ -76,8 +75,8 @@ func Read(labels map[string]string, keys Keys) topology.Labels {
 	return out
 }
 
-// readDomain takes a value in the form of a clique as one, for that is what some
-// writers put there, and any other as it is.
+// readDomain takes a value in the form of a clique as a clique, because some
+// writers put one there. It takes any other value as it is.
 func readDomain(out *topology.Labels, key, value string) {
 	if value == "" || slices.ContainsFunc(out.Domains, func(d topology.Domain) bool { return d.Key == key }) {
 		return
@@ -87,7 +86,7 @@ func readDomain(out *topology.Labels, key, value string) {
 	case err == nil && out.Clique.IsZero():
 		out.Clique = c
 	case err == nil && c != out.Clique:
-		problem(out, reasonDiffers, key, "clique "+c.String()+", a label that goes before it says "+out.Clique.String()+", which is followed")
+		problem(out, reasonDiffers, key, "clique "+c.String()+"; a label of higher precedence names "+out.Clique.String()+", which is followed")
 	case err == nil:
 	case errors.Is(err, topology.ErrNoDomain) || meansNothing(value):
 		problem(out, reasonNoDomain, key, strconv.Quote(value)+" is no NVLink domain")
@@ -96,7 +95,7 @@ func readDomain(out *topology.Labels, key, value string) {
 	}
 }
 
-// readTiers reads the configured tiers, or those of every source that is known.
+// readTiers reads the configured tiers, or the tiers of every known writer.
 func readTiers(out *topology.Labels, labels map[string]string, keys []string) {
 	if len(keys) != 1 || keys[0] != Auto {
 		configured := tierSource{keys: keys}
@@ -115,8 +114,8 @@ func readTiers(out *topology.Labels, labels map[string]string, keys []string) {
 	}
 }
 
-// meansNothing reports whether a value says that there is none: N/A and its
-// like in any spelling that a label takes, or an all-zero UUID.
+// meansNothing reports whether a value means none: N/A and the like in any spelling
+// of labels, or an all-zero UUID.
 func meansNothing(v string) bool {
 	if v == "" {
 		return true
@@ -141,7 +140,7 @@ func problem(out *topology.Labels, reason, key, message string) {
 	out.Problems = append(out.Problems, topology.Problem{Reason: reason, Message: "label " + key + ": " + message})
 }
 
-// count returns the number of GPUs, 1 where labels say only that there are some.
+// count returns the number of GPUs, 1 if the labels only say that there are some.
 func count(labels map[string]string, out *topology.Labels) int {
 	for _, key := range [...]string{Count, onCoreWeave} {
 		v, ok := labels[key]
@@ -175,8 +174,7 @@ func product(v string) string {
 	return strings.ReplaceAll(v, "-", " ")
 }
 
-// Labels are all keys that Read looks at, so that a watcher can leave out the
-// others.
+// Labels returns all keys that Read uses, so that a watcher can drop the others.
 func (k Keys) Labels() []string {
 	keys := []string{topology.CliqueLabel, Product, Count, Present, onOKE, onCoreWeave, onGKE, onGKECount}
 	for _, key := range k.Domains {

@@ -7,15 +7,15 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Auto stands in Keys for the labels of all that are known.
+// Auto stands in Keys for the labels of all known writers.
 const Auto = "auto"
 
-// maxTiers is how many of a numbered family of tiers are read. Slurm's own tree
-// ends long before.
+// maxTiers is how many numbered tiers of one writer are read. No Slurm tree is that
+// deep.
 const maxTiers = 10
 
-// domainKeys name an NVLink domain by a value of their own, in their order of
-// precedence.
+// domainKeys are the labels that name an NVLink domain by a value of their own, in
+// their order of precedence.
 var domainKeys = []string{
 	"accelerator.topograph.run/domain",              // Topograph 1.0
 	"network.topology.nvidia.com/accelerator",       // Topograph before
@@ -32,12 +32,12 @@ type tierSource struct {
 	keys []string
 	// optional are keys that may be absent between others.
 	optional []string
-	// within says that a value means something only below the values of the
-	// further keys, as a number does that is counted in each fabric.
+	// within: a value has a meaning only together with the values of the further
+	// keys, such as a number that is counted in each fabric.
 	within bool
 }
 
-// tierSources are in their order of precedence.
+// tierSources are the known writers in their order of precedence.
 var tierSources = ranked(
 	tierSource{TierSource: topology.TierSource{Name: "Topograph"}, keys: numbered("fabric.topograph.run/tier-", 0, maxTiers)},
 	tierSource{TierSource: topology.TierSource{Name: "Topograph before 1.0"}, keys: DefaultTiers},
@@ -78,7 +78,7 @@ func numbered(prefix string, from, n int) []string {
 	return keys
 }
 
-// read returns the switches above a node, nearest first. A gap ends them.
+// read returns the switches above a node, nearest first, up to the first gap.
 func (s *tierSource) read(labels map[string]string) []string {
 	var tiers []string
 	for i, key := range s.keys {

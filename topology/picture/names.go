@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// shortList writes names as people write them, gb200-[001-007,009], in at most
-// room columns; what does not fit is counted. It is for eyes: the host lists of
-// Slurm's files are package slurmconf's.
+// shortList writes names as people write them, gb200-[001-007,009], in at most room
+// columns. Names that do not fit are counted. It is for people: package hostlist
+// writes the host lists of Slurm's files.
 func shortList(names []string, room int) string {
 	names = slices.Clone(names)
 	slices.Sort(names)
@@ -33,7 +33,7 @@ func shortList(names []string, room int) string {
 	return text
 }
 
-// run is the names of one prefix that are numbered on, or a single name.
+// run is consecutive names with one prefix, or a single name.
 type run struct {
 	prefix      string
 	width       int // digits; 0 is a name without a number

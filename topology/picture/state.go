@@ -8,7 +8,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// state is how a node is, the worst last.
+// state is the state of a node, the worst last.
 type state int
 
 const (
@@ -27,7 +27,7 @@ var looks = [...]struct{ cell, color, name, short string }{
 	missing:    {"·", "\x1b[90m", "no node", "missing"},
 }
 
-// statesOf decides how each node is.
+// statesOf returns the state of each node.
 func statesOf(plan *placement.Plan, facts []topology.Facts) map[string]state {
 	out := make(map[string]state, len(facts))
 	for i := range facts {
@@ -64,8 +64,7 @@ func sick(n *topology.Node) bool {
 	return slices.ContainsFunc(n.Problems, lost) || slices.ContainsFunc(n.GPUs, unwell)
 }
 
-// stateOf returns how the node of that name is; a name that no facts are of is
-// an empty place.
+// stateOf returns the state of a node. A name without facts is an empty place.
 func (d *drawer) stateOf(name string) state {
 	s, ok := d.states[name]
 	if !ok {
@@ -74,7 +73,7 @@ func (d *drawer) stateOf(name string) state {
 	return s
 }
 
-// traysOf gives the tray in the rack, from 0, of each node that says it.
+// traysOf returns the tray in the rack, from 0, of each node that reports it.
 func traysOf(facts []topology.Facts) map[string]int {
 	out := make(map[string]int, len(facts))
 	for i := range facts {

@@ -1,5 +1,5 @@
-// Package picture draws a plan: where every node is, how it is, and which are
-// nowhere. It writes text for terminals.
+// Package picture draws a plan as text for terminals: where every node is, its
+// state, and which nodes are left out.
 package picture
 
 import (
@@ -19,8 +19,8 @@ type Options struct {
 	// Width is how many columns a line may take; 0 is 100, less than 60 is 60.
 	Width int
 	// MaxRows bounds the blocks and switches that are drawn one by one; 0 is 40.
-	// Above it blocks become one cell each, and only those that are not as they
-	// should be get a row.
+	// Above it each block is one cell, and only blocks that are not full and
+	// healthy get a row.
 	MaxRows int
 	// BlocksOnly leaves out the switch tree.
 	BlocksOnly bool
@@ -62,7 +62,7 @@ func Terminal(w io.Writer, plan *placement.Plan, facts []topology.Facts, o Optio
 	if !o.BlocksOnly || len(plan.Blocks) == 0 {
 		d.tree(plan)
 	}
-	d.nowhere(plan)
+	d.leftOut(plan)
 	d.problems(plan)
 	d.legend()
 	return d.err
@@ -81,7 +81,7 @@ func (d *drawer) paint(color, text string) string {
 	return color + text + reset
 }
 
-// summary counts in a line.
+// summary writes the counts in one line.
 func (d *drawer) summary(plan *placement.Plan) {
 	parts := []string{countOf(len(plan.Placements), "node")}
 	counts := [len(looks)]int{}
@@ -108,7 +108,7 @@ func (d *drawer) summary(plan *placement.Plan) {
 	d.printf("\n")
 }
 
-// countOf says how many there are of what.
+// countOf returns a number with a noun, such as "2 switches".
 func countOf(n int, what string) string {
 	switch {
 	case n == 1:
@@ -147,8 +147,8 @@ func (d *drawer) names(nodes []string, room int) string {
 	return d.paint(dim, shortList(nodes, room))
 }
 
-// inTrays puts the nodes of a block at their places in the rack where every node
-// has one of its own, else side by side. A place without a node is empty.
+// inTrays puts the nodes of a block at their trays if every node has a tray of its
+// own, else side by side. A place without a node is empty.
 func (d *drawer) inTrays(nodes []string, size int) []string {
 	out := make([]string, max(size, len(nodes)))
 	for _, n := range nodes {

@@ -116,7 +116,7 @@ func (f *forest) row(s *tree.Switch, head string, folded bool) {
 	}
 }
 
-// counted says how many nodes there are, and how many of them are not healthy.
+// counted returns how many nodes there are, and how many of them are not healthy.
 func (f *forest) counted(nodes []string) string {
 	odd := 0
 	for _, n := range nodes {

@@ -107,21 +107,21 @@ func TestPlanConfirms(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			was := mustPlan(t, site(3, 4), nil, short)
+			old := mustPlan(t, site(3, 4), nil, short)
 			facts := site(3, 4)
 			tt.change(facts)
-			is := mustPlan(t, facts, fromFile(was), short)
+			current := mustPlan(t, facts, fromFile(old), short)
 			var sizes []string
-			for _, b := range is.Blocks {
+			for _, b := range current.Blocks {
 				sizes = append(sizes, fmt.Sprint(len(b.Nodes)))
 			}
 			if got := strings.Join(sizes, " "); got != tt.want {
-				t.Errorf("blocks of %s nodes, want %s: %v", got, tt.want, lines(is))
+				t.Errorf("blocks of %s nodes, want %s: %v", got, tt.want, lines(current))
 			}
-			if diff := cmp.Diff(tt.unconfirmed, problemsOf(is, placement.ReasonUnconfirmed)); diff != "" {
+			if diff := cmp.Diff(tt.unconfirmed, problemsOf(current, placement.ReasonUnconfirmed)); diff != "" {
 				t.Errorf("named (-want +got):\n%s", diff)
 			}
-			for _, pl := range is.Placements {
+			for _, pl := range current.Placements {
 				if stays := pl.Reason == placement.ReasonUnconfirmed; stays != slices.Contains(tt.unconfirmed, pl.Node) || stays && (pl.Source != "previous" || pl.Block == "") {
 					t.Errorf("%+v", pl)
 				}
@@ -133,20 +133,20 @@ func TestPlanConfirms(t *testing.T) {
 // TestPlanConfirmsOldRelease: where a short block is fatal, a rack whose cluster
 // UUID changes goes as a whole.
 func TestPlanConfirmsOldRelease(t *testing.T) {
-	was := mustPlan(t, site(2, 4), nil, placement.Policy{})
+	old := mustPlan(t, site(2, 4), nil, placement.Policy{})
 	facts := site(2, 4)
 	for i := range 4 {
 		reads(&facts[i], 9)
 	}
 	for i := range 4 {
-		if diff := cmp.Diff(lines(was), lines(mustPlan(t, facts, fromFile(was), placement.Policy{}))); diff != "" {
-			t.Errorf("%d of 4 nodes are confirmed (-was +is):\n%s", i, diff)
+		if diff := cmp.Diff(lines(old), lines(mustPlan(t, facts, fromFile(old), placement.Policy{}))); diff != "" {
+			t.Errorf("%d of 4 nodes are confirmed (-old +new):\n%s", i, diff)
 		}
 		confirm(&facts[i])
 	}
-	is := mustPlan(t, facts, fromFile(was), placement.Policy{})
-	if is.Placements[0].Block == was.Placements[0].Block || len(is.Blocks) != 2 || len(is.Blocks[1].Nodes) != 4 {
-		t.Errorf("all are confirmed: %v", lines(is))
+	current := mustPlan(t, facts, fromFile(old), placement.Policy{})
+	if current.Placements[0].Block == old.Placements[0].Block || len(current.Blocks) != 2 || len(current.Blocks[1].Nodes) != 4 {
+		t.Errorf("all are confirmed: %v", lines(current))
 	}
 }
 
@@ -155,25 +155,25 @@ func TestPlanConfirmsOldRelease(t *testing.T) {
 // the cliques that agents come to report.
 func TestPlanReadsOnce(t *testing.T) {
 	facts := slices.Concat(rack(1, 4), rack(2, 4))
-	was := mustPlan(t, facts[:3], nil, short)
+	old := mustPlan(t, facts[:3], nil, short)
 	for i := range facts {
 		facts[i].Report.Domain = topology.NVLinkDomain{}
 	}
-	is := mustPlan(t, facts, fromFile(was), placement.Policy{ShortBlocks: true, BaseBlockSize: 4})
-	if len(is.Blocks) != 2 || len(is.Blocks[0].Nodes) != 4 || len(is.Blocks[1].Nodes) != 4 || len(is.Problems) > 0 {
-		t.Errorf("%v, problems %v", lines(is), is.Problems)
+	current := mustPlan(t, facts, fromFile(old), placement.Policy{ShortBlocks: true, BaseBlockSize: 4})
+	if len(current.Blocks) != 2 || len(current.Blocks[0].Nodes) != 4 || len(current.Blocks[1].Nodes) != 4 || len(current.Problems) > 0 {
+		t.Errorf("%v, problems %v", lines(current), current.Problems)
 	}
 	for _, labelled := range []bool{true, false} {
-		was, facts := mustPlan(t, named(2, 4), nil, short), named(2, 4)
+		old, facts := mustPlan(t, named(2, 4), nil, short), named(2, 4)
 		for i := range facts {
 			report(&facts[i], site(2, 4))
 			facts[i].Report.Domain = topology.NVLinkDomain{}
 			if !labelled {
 				facts[i].Labels = topology.Labels{}
 			}
-			is := mustPlan(t, facts, fromFile(was), short)
-			if diff := cmp.Diff(lines(was), lines(is)); diff != "" || len(is.Problems) > 0 {
-				t.Errorf("%d agents have come, labels %t (-was +is):\n%s\nproblems %v", i+1, labelled, diff, is.Problems)
+			current := mustPlan(t, facts, fromFile(old), short)
+			if diff := cmp.Diff(lines(old), lines(current)); diff != "" || len(current.Problems) > 0 {
+				t.Errorf("%d agents have come, labels %t (-old +new):\n%s\nproblems %v", i+1, labelled, diff, current.Problems)
 			}
 		}
 	}
@@ -229,9 +229,9 @@ func TestPlanMovesConfirmed(t *testing.T) {
 			}
 			return facts
 		}
-		was := mustPlan(t, fresh(), nil, short)
+		old := mustPlan(t, fresh(), nil, short)
 		if byLabel {
-			was = mustPlan(t, named(racks, nodes), nil, short)
+			old = mustPlan(t, named(racks, nodes), nil, short)
 		}
 		for range 20 {
 			facts := fresh()
@@ -243,21 +243,21 @@ func TestPlanMovesConfirmed(t *testing.T) {
 					happens[rng.IntN(len(happens))](f, home(i), 0)
 				}
 			}
-			is := mustPlan(t, facts, fromFile(was), short)
-			if diff := cmp.Diff(lines(was), lines(is)); diff != "" {
-				t.Fatalf("seed %d (-was +is):\n%s", seed, diff)
+			current := mustPlan(t, facts, fromFile(old), short)
+			if diff := cmp.Diff(lines(old), lines(current)); diff != "" {
+				t.Fatalf("seed %d (-old +new):\n%s", seed, diff)
 			}
-			was.Blocks = is.Blocks
+			old.Blocks = current.Blocks
 		}
 		facts := fresh()
 		mover, to := rng.IntN(len(facts)), 1+rng.IntN(racks)
 		reads(&facts[mover], to)
 		confirm(&facts[mover])
-		is := mustPlan(t, facts, fromFile(was), short)
-		if at, want := is.Placements[mover].Block, was.Placements[(to-1)*nodes].Block; at != want {
+		current := mustPlan(t, facts, fromFile(old), short)
+		if at, want := current.Placements[mover].Block, old.Placements[(to-1)*nodes].Block; at != want {
 			t.Errorf("seed %d: %s has moved to rack %d and is in block %s, want %s", seed, facts[mover].Name, to, at, want)
 		}
-		if gone, added := changed(lines(was), lines(is)); (gone != 2 || added != 2) && to != home(mover) {
+		if gone, added := changed(lines(old), lines(current)); (gone != 2 || added != 2) && to != home(mover) {
 			t.Errorf("seed %d: %d lines changed into %d, want 2 into 2", seed, gone, added)
 		}
 	}
@@ -285,8 +285,8 @@ func TestPlanConfirmsNone(t *testing.T) {
 	}
 	leaves := placement.Policy{ShortBlocks: true, ByLeaf: true}
 	facts := []topology.Facts{below("h1", "leaf-1"), below("h2", "leaf-1")}
-	is := mustPlan(t, facts, fromFile(mustPlan(t, facts, nil, leaves)), leaves)
-	if problems := problemsOf(is, placement.ReasonUnconfirmed); len(problems) > 0 {
+	current := mustPlan(t, facts, fromFile(mustPlan(t, facts, nil, leaves)), leaves)
+	if problems := problemsOf(current, placement.ReasonUnconfirmed); len(problems) > 0 {
 		t.Errorf("blocks by leaf: %v", problems)
 	}
 }

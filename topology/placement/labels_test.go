@@ -219,9 +219,9 @@ func TestDomainsGetAgents(t *testing.T) {
 			}
 			rng.Shuffle(len(now), func(i, j int) { now[i], now[j] = now[j], now[i] })
 			next := mustPlan(t, now, fromFile(plan), short)
-			was, is := blockNames(plan.Blocks), blockNames(next.Blocks)
-			if !slices.Equal(was, slices.DeleteFunc(slices.Clone(is), func(n string) bool { return !slices.Contains(was, n) })) {
-				t.Fatalf("seed %d, step %d: known blocks moved:\nwas %v\nis  %v", seed, step, was, is)
+			old, current := blockNames(plan.Blocks), blockNames(next.Blocks)
+			if !slices.Equal(old, slices.DeleteFunc(slices.Clone(current), func(n string) bool { return !slices.Contains(old, n) })) {
+				t.Fatalf("seed %d, step %d: known blocks moved:\nwas %v\nis  %v", seed, step, old, current)
 			}
 			for _, pl := range next.Placements {
 				if want := home[pl.Node]; want != "" && pl.Block != "" && pl.Block != want {
@@ -259,7 +259,7 @@ func TestDomainRackReboots(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(lines(plan), lines(mustPlan(t, facts, fromFile(plan), short))); diff != "" {
-		t.Errorf("(-was +is):\n%s", diff)
+		t.Errorf("(-old +new):\n%s", diff)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestDomainRackRenamed(t *testing.T) {
 		facts[i].SlurmName = "new-" + facts[i].SlurmName
 	}
 	if diff := cmp.Diff(blockNames(plan.Blocks), blockNames(mustPlan(t, facts, fromFile(plan), short).Blocks)); diff != "" {
-		t.Errorf("(-was +is):\n%s", diff)
+		t.Errorf("(-old +new):\n%s", diff)
 	}
 }
 
@@ -286,12 +286,12 @@ func TestDomainLabelAlone(t *testing.T) {
 		if agents {
 			report(&facts[3], site(2, 4))
 		}
-		is := mustPlan(t, facts, fromFile(plan), short)
-		if moved := blockOf(is, "r001n01") == blockOf(is, "r002n04"); moved == agents || blockOf(is, "r001n01") == "" {
-			t.Errorf("%s: moved %t: %v, problems %v", name, moved, lines(is), is.Problems)
+		current := mustPlan(t, facts, fromFile(plan), short)
+		if moved := blockOf(current, "r001n01") == blockOf(current, "r002n04"); moved == agents || blockOf(current, "r001n01") == "" {
+			t.Errorf("%s: moved %t: %v, problems %v", name, moved, lines(current), current.Problems)
 		}
-		if got := problemsOf(is, placement.ReasonDomainDiffers); agents != slices.Equal(got, []string{"r001n01"}) {
-			t.Errorf("%s: problems %v", name, is.Problems)
+		if got := problemsOf(current, placement.ReasonDomainDiffers); agents != slices.Equal(got, []string{"r001n01"}) {
+			t.Errorf("%s: problems %v", name, current.Problems)
 		}
 	}
 }

@@ -51,18 +51,18 @@ func TestPlanByLeaf(t *testing.T) {
 			changed := slices.Clone(facts)
 			change(changed)
 			if diff := cmp.Diff(lines(plan), lines(mustPlan(t, changed, prev, byLeaf))); diff != "" {
-				t.Errorf("(-was +is):\n%s", diff)
+				t.Errorf("(-old +new):\n%s", diff)
 			}
 			if diff := cmp.Diff(lines(plan), lines(mustPlan(t, changed, conf, byLeaf))); diff != "" {
-				t.Errorf("of a topology.conf (-was +is):\n%s", diff)
+				t.Errorf("of a topology.conf (-old +new):\n%s", diff)
 			}
 		})
 	}
 	t.Run("a node moves", func(t *testing.T) {
 		moved := slices.Clone(facts)
 		moved[0] = below("n11", "leaf-2", "spine-1")
-		if is := mustPlan(t, moved, prev, byLeaf); is.Placements[0].Block != "leaf-2" || is.BaseBlockSize != 4 {
-			t.Errorf("%+v, base %d", is.Placements[0], is.BaseBlockSize)
+		if current := mustPlan(t, moved, prev, byLeaf); current.Placements[0].Block != "leaf-2" || current.BaseBlockSize != 4 {
+			t.Errorf("%+v, base %d", current.Placements[0], current.BaseBlockSize)
 		}
 	})
 	t.Run("a new leaf", func(t *testing.T) {

@@ -60,7 +60,7 @@ func TestPlanParents(t *testing.T) {
 		t.Errorf("%s: a place that is kept free is nobody's", got)
 	}
 	if diff := cmp.Diff(lines(plan), lines(again)); diff != "" {
-		t.Errorf("another plan once it is published (-was +is):\n%s", diff)
+		t.Errorf("another plan once it is published (-old +new):\n%s", diff)
 	}
 	for _, c := range []struct {
 		name  string
@@ -74,11 +74,11 @@ func TestPlanParents(t *testing.T) {
 		{"a rack goes", slices.DeleteFunc(slices.Clone(facts), func(f topology.Facts) bool { return strings.HasPrefix(f.Name, "r001") }), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			is := mustPlan(t, c.facts, fromFile(plan), inFours)
-			if got := spines(is, c.facts); c.want != "" && got != c.want {
+			current := mustPlan(t, c.facts, fromFile(plan), inFours)
+			if got := spines(current, c.facts); c.want != "" && got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
-			back := mustPlan(t, facts, fromFile(is), inFours)
+			back := mustPlan(t, facts, fromFile(current), inFours)
 			for i, b := range plan.Blocks {
 				if back.Blocks[i].Name != b.Name && !strings.HasPrefix(b.Name, "spare-") || !slices.Equal(back.Blocks[i].Nodes, b.Nodes) {
 					t.Errorf("block %d is %v, was %v", i, back.Blocks[i], b)
@@ -105,9 +105,9 @@ func TestPlanParentsProblems(t *testing.T) {
 	}
 	mixed := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
 	before := mustPlan(t, mixed, nil, short)
-	is := mustPlan(t, slices.Concat(mixed, unit("s1", 4), unit("s2", 5)), fromFile(before), inFours)
-	if got := spines(is, slices.Concat(mixed, unit("s1", 4), unit("s2", 5))); got != "s1 s1 s2 - s1 - - - s2" || reasons(is) != placement.ReasonParentsMixed {
-		t.Errorf("turned on afterwards: %s, %q", got, reasons(is))
+	current := mustPlan(t, slices.Concat(mixed, unit("s1", 4), unit("s2", 5)), fromFile(before), inFours)
+	if got := spines(current, slices.Concat(mixed, unit("s1", 4), unit("s2", 5))); got != "s1 s1 s2 - s1 - - - s2" || reasons(current) != placement.ReasonParentsMixed {
+		t.Errorf("turned on afterwards: %s, %q", got, reasons(current))
 	}
 	if _, err := placement.MakePlan(mixed, nil, placement.Policy{ParentBlocks: 4}); err == nil {
 		t.Error("a release without placeholders took parent domains")
@@ -143,8 +143,8 @@ func TestPlanParentsAtRandom(t *testing.T) {
 			plan := mustPlan(t, facts, prev, inFours)
 			parents := strings.Fields(spines(plan, facts))
 			for i, b := range plan.Blocks {
-				if was, ok := at[b.Name]; ok && was != i {
-					t.Fatalf("seed %d, step %d: block %s was at %d, is at %d", seed, step, b.Name, was, i)
+				if old, ok := at[b.Name]; ok && old != i {
+					t.Fatalf("seed %d, step %d: block %s was at %d, is at %d", seed, step, b.Name, old, i)
 				}
 				at[b.Name] = i
 				for _, other := range parents[i-i%4 : i] {
@@ -166,9 +166,9 @@ func TestPlanBesideSilentNeighbours(t *testing.T) {
 	for i := range facts[:4] {
 		facts[i].Labels.Tiers, facts[i].Report = nil, nil
 	}
-	is := mustPlan(t, slices.Concat(facts, unit("s1", 9), rack(8, 2)), prev, short)
+	current := mustPlan(t, slices.Concat(facts, unit("s1", 9), rack(8, 2)), prev, short)
 	var first []string
-	for _, b := range is.Blocks {
+	for _, b := range current.Blocks {
 		first = append(first, b.Nodes[0])
 	}
 	last := []string{"r009n01", "r003n01", "r008n01"}

@@ -93,14 +93,14 @@ func lines(p *placement.Plan) []string {
 }
 
 // changed counts the lines of want that got does not have, and the reverse.
-func changed(was, is []string) (gone, added int) {
-	for _, l := range was {
-		if !slices.Contains(is, l) {
+func changed(old, current []string) (gone, added int) {
+	for _, l := range old {
+		if !slices.Contains(current, l) {
 			gone++
 		}
 	}
-	for _, l := range is {
-		if !slices.Contains(was, l) {
+	for _, l := range current {
+		if !slices.Contains(old, l) {
 			added++
 		}
 	}
@@ -167,9 +167,9 @@ func TestPlanKnownBlocksStay(t *testing.T) {
 				}
 			}
 			next := mustPlan(t, facts, fromFile(plan), short)
-			was, is := blockNames(plan.Blocks), blockNames(next.Blocks)
-			if !slices.Equal(was, slices.DeleteFunc(slices.Clone(is), func(n string) bool { return !slices.Contains(was, n) })) {
-				t.Fatalf("seed %d: known blocks moved:\nwas %v\nis  %v", seed, was, is)
+			old, current := blockNames(plan.Blocks), blockNames(next.Blocks)
+			if !slices.Equal(old, slices.DeleteFunc(slices.Clone(current), func(n string) bool { return !slices.Contains(old, n) })) {
+				t.Fatalf("seed %d: known blocks moved:\nwas %v\nis  %v", seed, old, current)
 			}
 			if next.BaseBlockSize != plan.BaseBlockSize {
 				t.Fatalf("seed %d: base block size went from %d to %d", seed, plan.BaseBlockSize, next.BaseBlockSize)
@@ -210,11 +210,11 @@ func TestPlanBlockNames(t *testing.T) {
 	}
 
 	// Whichever comes first or falls silent, no block is renamed or merged.
-	was := mustPlan(t, both, fromFile(plan), short)
-	want := lines(was)
+	old := mustPlan(t, both, fromFile(plan), short)
+	want := lines(old)
 	for range 3 {
-		was = mustPlan(t, both, fromFile(was), short)
-		if diff := cmp.Diff(want, lines(was)); diff != "" {
+		old = mustPlan(t, both, fromFile(old), short)
+		if diff := cmp.Diff(want, lines(old)); diff != "" {
 			t.Fatal("unchanged facts change the plan:", diff)
 		}
 	}
@@ -222,7 +222,7 @@ func TestPlanBlockNames(t *testing.T) {
 	for i := range 2 {
 		silent[i].Report = nil
 	}
-	if diff := cmp.Diff(want, lines(mustPlan(t, silent, fromFile(was), short))); diff != "" {
+	if diff := cmp.Diff(want, lines(mustPlan(t, silent, fromFile(old), short))); diff != "" {
 		t.Error("the first domain fell silent:", diff)
 	}
 	if got := mustPlan(t, silent, fromFile(plan), short); len(got.Blocks) != 2 || len(got.Blocks[0].Nodes) != 2 || len(got.Blocks[1].Nodes) != 2 {
@@ -326,7 +326,7 @@ func TestPlanOldRelease(t *testing.T) {
 	plan := mustPlan(t, facts, nil, placement.Policy{})
 	after := mustPlan(t, facts[1:], fromFile(plan), placement.Policy{})
 	if diff := cmp.Diff(lines(plan), lines(after)); diff != "" {
-		t.Errorf("a lost node changed the plan (-was +is):\n%s", diff)
+		t.Errorf("a lost node changed the plan (-old +new):\n%s", diff)
 	}
 	if len(after.Problems) != 1 || after.Problems[0].Reason != placement.ReasonKeptGone {
 		t.Errorf("problems %v, want one %s", after.Problems, placement.ReasonKeptGone)
@@ -427,7 +427,7 @@ func TestPlanKeepsUnreadNodes(t *testing.T) {
 			}
 			got := mustPlan(t, now, fromFile(want), short)
 			if diff := cmp.Diff(lines(want), lines(got)); diff != "" {
-				t.Errorf("(-was +is):\n%s", diff)
+				t.Errorf("(-old +new):\n%s", diff)
 			}
 		})
 	}
@@ -512,13 +512,13 @@ func TestPlanLabelsAlone(t *testing.T) {
 				f := facts[i].Report.GPUs[0].Fabric
 				facts[i].Report, facts[i].Labels.Clique = nil, topology.Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}
 			}
-			was := mustPlan(t, facts, nil, short)
-			prev := fromFile(was)
+			old := mustPlan(t, facts, nil, short)
+			prev := fromFile(old)
 			facts[0].Labels.Clique = facts[7].Labels.Clique
 			tt.change(facts, prev)
-			is := mustPlan(t, facts, prev, short)
-			if moved := is.Placements[0].Block == is.Placements[7].Block; moved != tt.moves || is.Placements[0].Block == "" {
-				t.Errorf("moved: %t, want %t: %+v", moved, tt.moves, is.Placements[0])
+			current := mustPlan(t, facts, prev, short)
+			if moved := current.Placements[0].Block == current.Placements[7].Block; moved != tt.moves || current.Placements[0].Block == "" {
+				t.Errorf("moved: %t, want %t: %+v", moved, tt.moves, current.Placements[0])
 			}
 		})
 	}

@@ -59,10 +59,10 @@ func TestTierSources(t *testing.T) {
 		}
 	}
 	t.Run("the published source stays", func(t *testing.T) {
-		was := mustPlan(t, site(first(2), first(8)), nil, short)
-		is := mustPlan(t, site(first(8), first(6)), fromFile(was), short)
-		if diff := cmp.Diff(was.Switches, is.Switches); diff != "" {
-			t.Errorf("(-was +is):\n%s", diff)
+		old := mustPlan(t, site(first(2), first(8)), nil, short)
+		current := mustPlan(t, site(first(8), first(6)), fromFile(old), short)
+		if diff := cmp.Diff(old.Switches, current.Switches); diff != "" {
+			t.Errorf("(-old +new):\n%s", diff)
 		}
 	})
 	t.Run("reports go before labels", func(t *testing.T) {

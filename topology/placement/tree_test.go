@@ -78,7 +78,7 @@ func TestTreeKeepsItsTiers(t *testing.T) {
 			for range 3 {
 				plan = mustPlan(t, facts, fromFile(plan), short)
 				if diff := cmp.Diff(want.Switches, plan.Switches); diff != "" {
-					t.Fatalf("(-was +is):\n%s", diff)
+					t.Fatalf("(-old +new):\n%s", diff)
 				}
 			}
 		})
@@ -115,17 +115,17 @@ func TestTreeKeepsItsTiersAtRandom(t *testing.T) {
 			rng.Shuffle(len(now), func(i, j int) { now[i], now[j] = now[j], now[i] })
 			plan = mustPlan(t, now, fromFile(plan), short)
 			if diff := cmp.Diff(want.Switches, plan.Switches); diff != "" {
-				t.Fatalf("seed %d (-was +is):\n%s", seed, diff)
+				t.Fatalf("seed %d (-old +new):\n%s", seed, diff)
 			}
 		}
 		if diff := cmp.Diff(want, mustPlan(t, facts, fromFile(plan), short)); diff != "" {
-			t.Fatalf("seed %d: all labels are back (-was +is):\n%s", seed, diff)
+			t.Fatalf("seed %d: all labels are back (-old +new):\n%s", seed, diff)
 		}
 	}
 }
 
 func TestTreeFollowsItsNodes(t *testing.T) {
-	was := mustPlan(t, fabric(), nil, short)
+	old := mustPlan(t, fabric(), nil, short)
 	tests := []struct {
 		name        string
 		policy      placement.Policy
@@ -183,16 +183,16 @@ func TestTreeFollowsItsNodes(t *testing.T) {
 			for i := range facts {
 				tt.change(i, &facts[i])
 			}
-			is := mustPlan(t, facts, fromFile(was), tt.policy)
-			if got := parentOf(is, tt.child); got != tt.want {
-				t.Errorf("%s is below %q, want %q: %v", tt.child, got, tt.want, lines(is))
+			current := mustPlan(t, facts, fromFile(old), tt.policy)
+			if got := parentOf(current, tt.child); got != tt.want {
+				t.Errorf("%s is below %q, want %q: %v", tt.child, got, tt.want, lines(current))
 			}
-			for _, s := range is.Switches {
+			for _, s := range current.Switches {
 				if slices.Contains(strings.Fields(tt.gone), s.Name) {
-					t.Errorf("switch %s stays: %v", s.Name, lines(is))
+					t.Errorf("switch %s stays: %v", s.Name, lines(current))
 				}
 			}
-			if diff := cmp.Diff(is.Switches, mustPlan(t, facts, fromFile(is), tt.policy).Switches); diff != "" {
+			if diff := cmp.Diff(current.Switches, mustPlan(t, facts, fromFile(current), tt.policy).Switches); diff != "" {
 				t.Errorf("once more gives another tree (-want +got):\n%s", diff)
 			}
 		})
@@ -208,8 +208,8 @@ func TestKeepsUnitsInUse(t *testing.T) {
 		}
 		return facts
 	}
-	was := mustPlan(t, racked(), nil, short)
-	block := was.Placements[0].Block
+	old := mustPlan(t, racked(), nil, short)
+	block := old.Placements[0].Block
 	forget := placement.Policy{ShortBlocks: true, Forget: []string{block}}
 	facts := racked()
 	for i := range facts[:4] {
@@ -234,38 +234,38 @@ func TestKeepsUnitsInUse(t *testing.T) {
 		"a release that takes no empty unit": {[]string{block, "leaf-0"}, placement.Policy{Forget: forget.Forget}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			prev := fromFile(was)
+			prev := fromFile(old)
 			prev.InUse = map[string]bool{}
 			for _, unit := range tt.inUse {
 				prev.InUse[unit] = true
 			}
-			is := mustPlan(t, facts, prev, tt.policy)
+			current := mustPlan(t, facts, prev, tt.policy)
 			for _, unit := range []string{block, "leaf-0", "spine-0"} {
-				if got, want := has(is, unit), slices.Contains(tt.stay, unit); got != want {
-					t.Errorf("%s stays: %t, want %t: %v", unit, got, want, lines(is))
+				if got, want := has(current, unit), slices.Contains(tt.stay, unit); got != want {
+					t.Errorf("%s stays: %t, want %t: %v", unit, got, want, lines(current))
 				}
 			}
 			for _, unit := range tt.inUse {
-				if has(is, unit) && !has(was, unit) {
+				if has(current, unit) && !has(old, unit) {
 					t.Errorf("%s was not published and is there", unit)
 				}
 			}
-			if has(is, "leaf-0") && (parentOf(is, "leaf-0") != "spine-0" || parentOf(is, "spine-0") != "core") {
-				t.Errorf("leaf-0 is not below its parents: %v", lines(is))
+			if has(current, "leaf-0") && (parentOf(current, "leaf-0") != "spine-0" || parentOf(current, "spine-0") != "core") {
+				t.Errorf("leaf-0 is not below its parents: %v", lines(current))
 			}
-			if got := slices.ContainsFunc(is.Problems, func(p topology.Problem) bool { return p.Reason == placement.ReasonForgottenInUse }); got != tt.named {
-				t.Errorf("problems %v", is.Problems)
+			if got := slices.ContainsFunc(current.Problems, func(p topology.Problem) bool { return p.Reason == placement.ReasonForgottenInUse }); got != tt.named {
+				t.Errorf("problems %v", current.Problems)
 			}
-			again := fromFile(is)
+			again := fromFile(current)
 			again.InUse = prev.InUse
-			if diff := cmp.Diff(lines(is), lines(mustPlan(t, facts, again, tt.policy))); diff != "" {
+			if diff := cmp.Diff(lines(current), lines(mustPlan(t, facts, again, tt.policy))); diff != "" {
 				t.Errorf("once more gives another plan (-want +got):\n%s", diff)
 			}
 			again.InUse = nil
 			if last := mustPlan(t, facts, again, tt.policy); has(last, block) || has(last, "leaf-0") || has(last, "spine-0") {
 				t.Errorf("it stays though nothing names it any more: %v", lines(last))
 			}
-			if back := mustPlan(t, racked(), fromFile(is), tt.policy); !has(back, block) || parentOf(back, "leaf-0") != "spine-0" {
+			if back := mustPlan(t, racked(), fromFile(current), tt.policy); !has(back, block) || parentOf(back, "leaf-0") != "spine-0" {
 				t.Errorf("it does not come back: %v", lines(back))
 			}
 		})
@@ -274,7 +274,7 @@ func TestKeepsUnitsInUse(t *testing.T) {
 
 // TestTreeTierShift names the spines as leaves.
 func TestTreeTierShift(t *testing.T) {
-	was := mustPlan(t, fabric(), nil, short)
+	old := mustPlan(t, fabric(), nil, short)
 	facts := fabric()
 	for i := range facts {
 		if f := &facts[i]; i%4 == 0 {
@@ -283,13 +283,13 @@ func TestTreeTierShift(t *testing.T) {
 			f.Labels.Tiers = f.Labels.Tiers[1:]
 		}
 	}
-	is := mustPlan(t, facts, fromFile(was), short)
-	for i, pl := range is.Placements {
-		if want := was.Placements[i].Switch; i%4 == 0 && pl.Switch != want || pl.Switch == "" {
+	current := mustPlan(t, facts, fromFile(old), short)
+	for i, pl := range current.Placements {
+		if want := old.Placements[i].Switch; i%4 == 0 && pl.Switch != want || pl.Switch == "" {
 			t.Errorf("%+v, want it below a switch, which is %s for one without labels", pl, want)
 		}
 	}
-	if diff := cmp.Diff(is.Switches, mustPlan(t, facts, fromFile(is), short).Switches); diff != "" {
+	if diff := cmp.Diff(current.Switches, mustPlan(t, facts, fromFile(current), short).Switches); diff != "" {
 		t.Errorf("once more gives another tree (-want +got):\n%s", diff)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// check refuses a fault that makes no sense in the cluster.
+// check returns what is wrong with a fault in this cluster.
 func (c *Cluster) check(f *Fault) error {
 	i, ok := c.index[f.Node]
 	if !ok {
@@ -36,7 +36,7 @@ func (c *Cluster) check(f *Fault) error {
 	return f.checkGPU(c.machines[i].group)
 }
 
-// checkGPU checks what a fault says of the GPUs of a machine of group g.
+// checkGPU checks a fault of the GPUs of a machine in group g.
 func (f *Fault) checkGPU(g *group) error {
 	if err := f.checkFabric(); err != nil {
 		return err
@@ -68,25 +68,25 @@ func (f *Fault) checkFabric() error {
 	return nil
 }
 
-// checkDevice checks which GPU or MIG instance the fault is of.
+// checkDevice checks the GPU or MIG instance of a fault.
 func (f *Fault) checkDevice(g *group) error {
 	ofGPU := f.Fabric != "" || f.Health != "" || f.Lost || f.Xid != 0 || f.Clique != nil || f.Use != nil
 	switch {
 	case f.GPU != nil && !ofGPU:
 		return bad("gpu", "%d: want it with fabric, health, lost, xid, clique or use only", *f.GPU)
 	case f.Instance != nil && (f.Use == nil || f.GPU == nil || g.MIG.Instances == 0):
-		return bad("instance", "%d: want it with use and the gpu that it is of, on a machine with mig", *f.Instance)
+		return bad("instance", "%d: want it with use and gpu, on a machine with mig", *f.Instance)
 	case f.GPU != nil && (*f.GPU < 0 || *f.GPU >= g.GPUs.Count):
 		return bad("gpu", "%d: want 0 to %d on machine %s", *f.GPU, g.GPUs.Count-1, f.Node)
 	case f.Lost && f.GPU == nil:
-		return bad("gpu", "missing: want the index of the GPU that is lost")
+		return bad("gpu", "missing: want the index of the lost GPU")
 	case f.Xid < 0:
 		return bad("xid", "%d: want the code of an Xid event, such as 79", f.Xid)
 	}
 	return nil
 }
 
-// strike changes the report as the fault says.
+// strike changes the report by the fault.
 func (f *Fault) strike(n *topology.Node) {
 	if f.Lost {
 		n.GPUs = slices.DeleteFunc(n.GPUs, func(g topology.GPU) bool {
@@ -125,8 +125,8 @@ func (f *Fault) strike(n *topology.Node) {
 	}
 }
 
-// confirm does what the machine's agent does in time: it keeps the first NVLink
-// domain of a boot that all GPUs have joined, or that there is none until one is.
+// confirm does what the machine's agent does over time. It keeps the first NVLink
+// domain of a boot that all GPUs have joined, or None until there is one.
 func (m *machine) confirm() {
 	if m.boot != m.domainBoot {
 		m.domain, m.domainBoot = topology.NVLinkDomain{}, m.boot

@@ -30,7 +30,7 @@ type group struct {
 	Nodes int `yaml:"nodes"`
 	// Node is the pattern of their names, see expand.
 	Node string `yaml:"node"`
-	// NVLink says where the domain ends: rack, node or none.
+	// NVLink is where the domain ends: rack, node or none.
 	NVLink   string `yaml:"nvlink"`
 	Platform bool   `yaml:"platform"`
 	Driver   string `yaml:"driver"`
@@ -38,9 +38,9 @@ type group struct {
 	Tiers []string `yaml:"tiers"`
 	GPUs  gpus     `yaml:"gpus"`
 	MIG   mig      `yaml:"mig"`
-	// IMEX is what its machines say of IMEX; nothing when absent.
+	// IMEX is the state of IMEX on its machines, nil without IMEX.
 	IMEX *imexFacts `yaml:"imex"`
-	// Use is what its devices do at first.
+	// Use is how its devices are used at first.
 	Use use `yaml:"use"`
 
 	where decoded
@@ -63,9 +63,9 @@ type mig struct {
 	FirstID   int    `yaml:"firstID"`
 }
 
-// imexFacts is what a machine says of IMEX.
+// imexFacts is the state of IMEX on a machine.
 type imexFacts struct {
-	// Major is the device major of the channels; there is none when absent.
+	// Major is the device major of the channels, nil without IMEX.
 	Major    *int `yaml:"major"`
 	Channels int  `yaml:"channels"`
 	// Daemon and Domain are states such as READY and UP.
@@ -93,10 +93,10 @@ type Step struct {
 // set; Reboot may stand beside any.
 type Fault struct {
 	Node string `yaml:"node"`
-	// GPU is the index of the GPU that Fabric, Health, Lost, Xid and Use are about;
-	// all GPUs when absent.
+	// GPU is the index of the GPU for Fabric, Health, Lost, Xid, Clique and Use.
+	// nil: all GPUs.
 	GPU *int `yaml:"gpu"`
-	// Instance is the GPU instance, of one GPU, that Use is about; all when absent.
+	// Instance is the GPU instance of one GPU for Use. nil: all instances.
 	Instance *int `yaml:"instance"`
 	// Absent takes the machine out of its rack.
 	Absent bool `yaml:"absent"`
@@ -119,9 +119,9 @@ type Fault struct {
 	// MoveTo puts the machine into the rack of another one, into its place if
 	// that one is absent.
 	MoveTo string `yaml:"moveTo"`
-	// Use is what a device does from now on.
+	// Use is how a device is used from now on.
 	Use *use `yaml:"use"`
-	// IMEX is all that the machine says of IMEX from now on.
+	// IMEX is the state of IMEX from now on.
 	IMEX *imexFacts `yaml:"imex"`
 	// Clear ends all that happened to the machine.
 	Clear  bool `yaml:"clear"`
@@ -137,8 +137,8 @@ func (s *Step) setWhere(d decoded)  { s.where = d }
 // maxMachines bounds what a file can ask for.
 const maxMachines = 100000
 
-// Parse reads a cluster file, for messages called name. Unknown keys and values
-// out of range are errors with file, line, key and what is allowed.
+// Parse reads a site file. name stands for the file in messages. Unknown keys and
+// values out of range are errors with file, line, key and what is allowed.
 func Parse(name string, data []byte) (*Cluster, error) {
 	c, err := parse(data)
 	var b *badValue
@@ -173,7 +173,7 @@ func parse(data []byte) (*Cluster, error) {
 	return f.cluster()
 }
 
-// cluster makes the machines, and lets the file's faults happen.
+// cluster makes the machines, and applies the file's faults.
 func (f *file) cluster() (*Cluster, error) {
 	c := &Cluster{Name: f.Name, About: f.About, Steps: f.Steps, index: map[string]int{}}
 	rack := 0
@@ -220,7 +220,7 @@ var (
 	clock       = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
 )
 
-// check refuses a step that makes no sense after one at last.
+// check returns what is wrong with a step that follows a step at the time last.
 func (s *Step) check(last string) error {
 	switch {
 	case !clock.MatchString(s.At):

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// addGroup makes the group's machines; racks counts those of all groups.
+// addGroup makes the group's machines. racks counts the racks of all groups.
 func (c *Cluster) addGroup(g *group, racks *int) error {
 	if err := g.complete(); err != nil {
 		return err
@@ -47,8 +47,8 @@ func (c *Cluster) addGroup(g *group, racks *int) error {
 	return nil
 }
 
-// hostName is what Kubernetes takes for a node's name, and what may be part of
-// a file's name.
+// hostName matches names that Kubernetes takes for a node. Such a name may also be
+// part of a file's name.
 var hostName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
 // add puts a machine into the cluster.
@@ -102,7 +102,7 @@ func (g *group) complete() error {
 	case g.NVLink != nvlinkRack && g.NVLink != nvlinkNode && g.NVLink != nvlinkNone:
 		return bad("nvlink", "%q: want rack, node or none", g.NVLink)
 	case slices.Contains(g.Tiers, ""):
-		return bad("tiers", "an empty one: want the names of switches, nearest first, such as leaf-{rack}")
+		return bad("tiers", "one is empty: want the names of switches, nearest first, such as leaf-{rack}")
 	case len(g.Tiers) > len(tierLabels):
 		return bad("tiers", "%d of them: want at most %d", len(g.Tiers), len(tierLabels))
 	}

@@ -6,13 +6,13 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// imexState is a state as nvidia-imex-ctl prints it.
+// imexState matches a state as nvidia-imex-ctl prints it.
 var imexState = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 
 // maxIMEXChannels is how many channels the driver has.
 const maxIMEXChannels = 2048
 
-// check refuses what no machine says. Nothing at all is right.
+// check returns what is wrong. nil is valid.
 func (i *imexFacts) check() error {
 	switch {
 	case i == nil:
@@ -22,7 +22,7 @@ func (i *imexFacts) check() error {
 	case i.Channels < 0 || i.Channels > maxIMEXChannels:
 		return bad("imex.channels", "%d: want 0 to %d", i.Channels, maxIMEXChannels)
 	case i.Major == nil && *i != (imexFacts{}):
-		return bad("imex.major", "missing: want it, such as 235, where there is any other fact")
+		return bad("imex.major", "missing: want it, such as 235, beside any other key of imex")
 	case i.Daemon != "" && !imexState.MatchString(i.Daemon):
 		return bad("imex.daemon", "%q: want a state such as READY or WAITING_FOR_PEERS", i.Daemon)
 	case i.Domain != "" && !imexState.MatchString(i.Domain):
@@ -31,7 +31,7 @@ func (i *imexFacts) check() error {
 	return nil
 }
 
-// facts are those of a report.
+// facts returns the IMEX part of a report.
 func (i *imexFacts) facts() *topology.IMEX {
 	if i == nil {
 		return nil

@@ -1,7 +1,7 @@
-// Package simulated makes machines and racks from a YAML file, for demos and
-// tests: what each machine would report, which labels its Kubernetes node would
-// have, and what goes wrong over a day. The same file always gives the same
-// machines. It reads no file itself but the clusters that it ships.
+// Package simulated makes machines and racks from a site file in YAML, for demos
+// and tests: the report of each machine, the labels of its Kubernetes node, and
+// faults over a day. The same file always gives the same machines. The package
+// reads no files except the embedded sites.
 package simulated
 
 import (
@@ -43,10 +43,10 @@ func Open(name string) (*Cluster, error) {
 // Machine is one simulated machine.
 type Machine struct {
 	Name string
-	// Labels are those of its Kubernetes node.
+	// Labels are the labels of its Kubernetes node.
 	Labels map[string]string
-	// Report is nil when the machine has no agent, or sends nothing. Its domain is
-	// confirmed, where the machine has stood for long enough for that.
+	// Report is nil if the machine has no agent, or if the agent is silent. Its
+	// Domain is confirmed once the agent would have confirmed it.
 	Report *topology.Node
 	// Exists is false while the machine is out of its rack.
 	Exists bool
@@ -68,7 +68,8 @@ type machine struct {
 	place  place // other than home while it is moved
 	faults []Fault
 	boot   int
-	// domain is what its agent has confirmed in boot domainBoot, zero for nothing.
+	// domain is the domain that its agent confirmed in boot domainBoot, zero if
+	// none.
 	domain     topology.NVLinkDomain
 	domainBoot int
 }
@@ -106,8 +107,8 @@ func (c *Cluster) example() string {
 	return c.machines[0].name
 }
 
-// Apply makes the changes of a step. Steps are applied in their order. What a
-// step says of machines that the cluster does not have is passed over.
+// Apply makes the changes of a step. Steps have to be applied in their order.
+// Faults of unknown machines are ignored.
 func (c *Cluster) Apply(s Step) {
 	for _, f := range s.Do {
 		if i, ok := c.index[f.Node]; ok {
@@ -117,7 +118,7 @@ func (c *Cluster) Apply(s Step) {
 }
 
 func (m *machine) apply(c *Cluster, f Fault) {
-	was := m.place
+	old := m.place
 	switch {
 	case f.Clear:
 		m.faults, m.place = nil, m.home
@@ -128,7 +129,7 @@ func (m *machine) apply(c *Cluster, f Fault) {
 	default:
 		m.faults = append(m.faults, f)
 	}
-	carried := m.place.cluster != was.cluster || m.place.rack != was.rack || m.place.tray != was.tray
+	carried := m.place.cluster != old.cluster || m.place.rack != old.rack || m.place.tray != old.tray
 	if f.Reboot || carried {
 		m.boot++
 	}
@@ -168,7 +169,7 @@ func (m *machine) now() Machine {
 	return out
 }
 
-// labels are those that GPU Feature Discovery would write.
+// labels returns the labels that GPU Feature Discovery and Topograph would write.
 func (m *machine) labels() map[string]string {
 	l := map[string]string{"kubernetes.io/hostname": m.name}
 	for i, key := range tierLabels {
@@ -191,8 +192,7 @@ func (m *machine) labels() map[string]string {
 // tierLabels name the switches above a machine, nearest first.
 var tierLabels = []string{"network.topology.nvidia.com/leaf", "network.topology.nvidia.com/spine", "network.topology.nvidia.com/core"}
 
-// clique is the machine's NVLink domain, where NVLink leaves the machine or the
-// machine reports one of its own.
+// clique returns the machine's NVLink domain, false if it has none.
 func (m *machine) clique() (topology.Clique, bool) {
 	switch m.group.NVLink {
 	case nvlinkRack:
@@ -203,7 +203,7 @@ func (m *machine) clique() (topology.Clique, bool) {
 	return topology.Clique{}, false
 }
 
-// report is what the machine says when nothing is wrong with it.
+// report returns the machine's report without any fault.
 func (m *machine) report() *topology.Node {
 	n := &topology.Node{Name: m.name, BootID: uuidOf("boot", m.name, m.boot).String(), Domain: m.domain, IMEX: m.group.IMEX.facts(), Tiers: slices.Clone(m.place.tiers)}
 	g := &m.group.GPUs
@@ -228,10 +228,11 @@ func (m *machine) report() *topology.Node {
 	return n
 }
 
-// cpus are those of a socket with that many.
+// cpus returns the CPU list of a socket.
 func cpus(socket, per int) string { return fmt.Sprintf("%d-%d", socket*per, (socket+1)*per-1) }
 
-// peersOf has each GPU below a host bridge of its own.
+// peersOf returns a GPU's peers, as if each GPU were below a host bridge of its
+// own.
 func peersOf(gpus []topology.GPU, i int) []topology.Peer {
 	var out []topology.Peer
 	for j := range gpus {
@@ -246,8 +247,8 @@ func peersOf(gpus []topology.GPU, i int) []topology.Peer {
 	return out
 }
 
-// slotOf counts from the bottom of an NVL72 rack: eight compute trays, nine
-// switch trays, then the other compute trays.
+// slotOf returns the slot of a compute tray in an NVL72 rack. From the bottom there
+// are eight compute trays, nine switch trays, then the other compute trays.
 func slotOf(tray int) int {
 	const below, switches = 8, 9
 	if tray > below {
@@ -282,12 +283,12 @@ func (m *machine) gpu(i int) topology.GPU {
 	return g
 }
 
-// setHealth has the fields of a fabric's health say what sums up to h.
+// setHealth sets the health of a fabric, and fields that fit.
 func setHealth(f *topology.Fabric, h topology.Health) {
-	is := func(v bool) *bool { return &v }
+	answer := func(v bool) *bool { return &v }
 	f.Health = h
-	f.HealthFields = topology.FabricHealth{DegradedBandwidth: is(h == topology.HealthLimitedCapacity), RouteRecovery: is(false),
-		RouteUnhealthy: is(h == topology.HealthUnhealthy), AccessTimeoutRecovery: is(false), PartitionAssigned: is(true), IncorrectConfiguration: "none"}
+	f.HealthFields = topology.FabricHealth{DegradedBandwidth: answer(h == topology.HealthLimitedCapacity), RouteRecovery: answer(false),
+		RouteUnhealthy: answer(h == topology.HealthUnhealthy), AccessTimeoutRecovery: answer(false), PartitionAssigned: answer(true), IncorrectConfiguration: "none"}
 }
 
 // mig returns the GPU's MIG instances. Their device files follow the driver's
@@ -303,8 +304,8 @@ func (m *machine) mig(i, minor int) []topology.MIGInstance {
 	return out
 }
 
-// uuidOf derives an identity from a name, so that the same file always gives
-// the same machines.
+// uuidOf derives a UUID from a name, so that the same file always gives the same
+// machines.
 func uuidOf(kind, name string, number int) topology.UUID {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", kind, name, number))
 	u := topology.UUID(sum[:16])

@@ -4,17 +4,17 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// use is what a device does, until something else is said of it.
+// use is how a device is used, until another fault changes it.
 type use struct {
 	// Processes is how many programs have it.
 	Processes int `yaml:"processes"`
-	// Utilization and SMActivity are percents. A device of which no SM activity is
-	// said tells none.
+	// Utilization and SMActivity are percents. Without SMActivity the device does
+	// not report it.
 	Utilization int  `yaml:"utilization"`
 	SMActivity  *int `yaml:"smActivity"`
 	// MemoryMiB is what programs use of its memory.
 	MemoryMiB uint64 `yaml:"memoryMiB"`
-	// Power is in watts; 70 when nothing is said.
+	// Power is in watts, 70 by default.
 	Power *int `yaml:"power"`
 }
 
@@ -40,8 +40,8 @@ func (u *use) check() error {
 }
 
 // Use returns how the devices of a machine are used now: its GPUs, or their MIG
-// instances, in the order of its report. Nothing is said of their energy, which
-// takes a clock.
+// instances, in the order of its report. It has no energy, because energy needs a
+// clock.
 func (c *Cluster) Use(name string) ([]topology.DeviceUse, error) {
 	now, err := c.Machine(name)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Cluster) Use(name string) ([]topology.DeviceUse, error) {
 	return out, nil
 }
 
-// use returns what was last said of a GPU, or of an instance in it.
+// use returns the present use of a GPU, or of an instance in it.
 func (m *machine) use(gpu int, instance *int) use {
 	u := m.group.Use
 	for i := range m.faults {

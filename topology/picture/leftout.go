@@ -8,9 +8,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// nowhere lists the nodes that are in no block, or in no switch where there is
-// no block, by reason.
-func (d *drawer) nowhere(plan *placement.Plan) {
+// leftOut lists by reason the nodes in no block. Without any block it lists the
+// nodes below no switch.
+func (d *drawer) leftOut(plan *placement.Plan) {
 	byReason := map[string][]string{}
 	var reasons []string
 	for i := range plan.Placements {
@@ -34,23 +34,23 @@ func (d *drawer) nowhere(plan *placement.Plan) {
 	d.printf("%s\n", d.paint(bold, what))
 	width := 0
 	for _, r := range reasons {
-		width = max(width, len(r)+len(whyNowhere(r)))
+		width = max(width, len(r)+len(whyLeftOut(r)))
 	}
 	for _, r := range reasons {
-		head := fmt.Sprintf("  %5d  %-*s", len(byReason[r]), width+2, r+": "+whyNowhere(r))
+		head := fmt.Sprintf("  %5d  %-*s", len(byReason[r]), width+2, r+": "+whyLeftOut(r))
 		names := shortList(byReason[r], d.o.Width-utf8.RuneCountInString(head)-2)
 		d.printf("%s  %s\n", head, d.paint(dim, names))
 	}
 	d.printf("\n")
 }
 
-// whyNowhere says a reason in words.
-func whyNowhere(reason string) string {
+// whyLeftOut returns a reason in words.
+func whyLeftOut(reason string) string {
 	switch reason {
 	case placement.ReasonNoGPUs:
 		return "no GPU"
 	case placement.ReasonNoFacts:
-		return "nothing says their NVLink domain"
+		return "no report and no label names their NVLink domain"
 	case placement.ReasonNoDomain:
 		return "no multi-node NVLink"
 	case placement.ReasonFabricInProgress:
@@ -64,7 +64,7 @@ func whyNowhere(reason string) string {
 	case placement.ReasonBelowBase:
 		return "too few for a block"
 	case placement.ReasonTiersMissing:
-		return "nothing names their leaf switch"
+		return "no report and no label names their leaf switch"
 	case placement.ReasonDomainConflict:
 		return "labels name several NVLink domains"
 	case placement.ReasonGone:
