@@ -51,8 +51,7 @@ type FieldError struct {
 // Error names the key below imex, the value and what is wanted.
 func (e *FieldError) Error() string { return "imex." + e.Key + ": " + e.Message }
 
-// Complete fills in the defaults. Its error joins one *FieldError for each value
-// that cannot be.
+// Complete fills in the defaults. Its error joins one *FieldError for each bad value.
 func (c Config) Complete() (Config, error) {
 	set := func(value *string, without string) {
 		if *value == "" {
@@ -80,7 +79,7 @@ func (c Config) check() error {
 		}
 	}
 	want(c.Join == JoinHolder || c.Join == JoinSlurmd || c.Join == JoinNone, "join", c.Join, "holder, slurmd or none")
-	want(c.Join != JoinSlurmd || c.Namespace != DefaultNamespace, "namespace", c.Namespace, "that of the worker pods where they claim: a claim in another namespace than its domain's is refused")
+	want(c.Join != JoinSlurmd || c.Namespace != DefaultNamespace, "namespace", c.Namespace, "the namespace of the worker pods, because they claim: the driver refuses a claim in another namespace than its domain's")
 	want(isLabel(c.Namespace), "namespace", c.Namespace, wantLabel)
 	want(isName(c.Name), "name", c.Name, wantSubdomain)
 	want(isName(c.ClaimTemplate), "claimTemplate", c.ClaimTemplate, wantSubdomain)

@@ -26,7 +26,7 @@ func TestCompleteRefuses(t *testing.T) {
 		want   string
 	}{
 		{"join", Config{Join: "all"}, `imex.join: "all": want holder, slurmd or none`},
-		{"worker pods elsewhere", Config{Join: "slurmd"}, `imex.namespace: "quoin-system": want that of the worker pods`},
+		{"worker pods elsewhere", Config{Join: "slurmd"}, `imex.namespace: "quoin-system": want the namespace of the worker pods`},
 		{"a dot in a namespace", Config{Namespace: "a.b"}, `imex.namespace: "a.b": want up to 63 lower-case letters, digits and dashes, no dash at an end`},
 		{"a long namespace", Config{Namespace: strings.Repeat("a", 64)}, "want up to 63"},
 		{"a dash at the end", Config{Namespace: "a-"}, "no dash at an end"},

@@ -15,7 +15,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
-// checkIMEX says which nodes are no members of the IMEX domain.
+// checkIMEX names the nodes that are no members of the IMEX domain.
 func checkIMEX(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string) error {
 	c, err := o.render.load()
 	if err != nil {
@@ -66,8 +66,8 @@ func readObjects(stdin io.Reader, name string, each func(kind string, object []b
 	return reader.Read(name, in)
 }
 
-// showUnplaced lists the claims that no node has, and returns how many of them are
-// there by mistake: others may come to a node in a moment.
+// showUnplaced lists the claims that no node has, and returns how many of them are there
+// by mistake. Other claims may get a node in a moment.
 func showUnplaced(w io.Writer, all []imex.Unplaced) (conflicts int) {
 	for _, u := range all {
 		if u.Reason == imex.ReasonClaimConflict {
@@ -78,8 +78,8 @@ func showUnplaced(w io.Writer, all []imex.Unplaced) (conflicts int) {
 	return conflicts
 }
 
-// showMembership lists the nodes of which something is to be said, and reports
-// whether one is a problem, or conflicts there are of claims that no node has.
+// showMembership lists the nodes with a problem or a note. It reports whether there is a
+// problem, or a conflict of claims that no node has.
 func showMembership(w io.Writer, verdicts map[string]imex.Verdict, conflicts int) (problem bool) {
 	ready, not := 0, 0
 	for _, node := range slices.Sorted(maps.Keys(verdicts)) {
@@ -91,7 +91,7 @@ func showMembership(w io.Writer, verdicts map[string]imex.Verdict, conflicts int
 		case v.Ready():
 			ready++
 			if v.Note == "" || v.Note == imex.NotePeersNotReady {
-				continue // the peers are named themselves
+				continue // the peers have lines of their own
 			}
 			reason = v.Reason + ", but " + v.Note
 		default:

@@ -15,7 +15,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// listMembers lists all nodes that are judged, and what is seen of each.
+// listMembers lists all nodes with verdicts, and what is seen of each.
 func listMembers(w io.Writer, seen *imex.Observation, verdicts map[string]imex.Verdict) error {
 	entries, claims := entriesOf(seen), map[string][]string{}
 	for i := range seen.Claims {
@@ -45,8 +45,7 @@ func listMembers(w io.Writer, seen *imex.Observation, verdicts map[string]imex.V
 	return t.Flush()
 }
 
-// localText is what a node's report says of its daemon and of its device files of
-// channels.
+// localText is what a node's report says of its daemon and of its channel files.
 func localText(local *topology.IMEX) (daemon, channels string) {
 	switch {
 	case local == nil:
@@ -60,8 +59,8 @@ func localText(local *topology.IMEX) (daemon, channels string) {
 // entryKey names the entry of a node in a clique.
 type entryKey struct{ node, clique string }
 
-// entriesOf returns the entries of the wanted domain: those of its cliques, or of its
-// status where the driver has no cliques.
+// entriesOf returns the entries of the wanted domain: its cliques' entries, or its
+// status if the driver has no cliques.
 func entriesOf(seen *imex.Observation) map[entryKey]imex.Member {
 	entries := map[entryKey]imex.Member{}
 	for _, c := range seen.Cliques {
@@ -79,7 +78,7 @@ func entriesOf(seen *imex.Observation) map[entryKey]imex.Member {
 	return entries
 }
 
-// labelText says whose domain the label names by which a node's daemon is started.
+// labelText says whether the node's label names the wanted domain.
 func labelText(seen *imex.Observation, n *imex.Node) string {
 	switch n.DomainLabel {
 	case "":

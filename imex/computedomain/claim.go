@@ -10,16 +10,16 @@ import (
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 )
 
-// claimFacts is what is kept of a ResourceClaim for a channel.
+// claimFacts are the facts of a ResourceClaim for a channel.
 type claimFacts struct {
-	domain    string // UID, empty where the claim does not say
+	domain    string // UID, empty if the claim names none
 	allocated bool
-	node      string // where it is allocated
-	madeFor   podRef // the pod that owns it, if one does
+	node      string // of the allocation
+	madeFor   podRef // the pod that owns it, if any
 	reserved  []podRef
 }
 
-// podRef names one pod of all that have had that name.
+// podRef names one pod among all that have had its name.
 type podRef struct {
 	name string
 	uid  types.UID
@@ -48,8 +48,8 @@ func readClaim(obj any) (claimFacts, bool) {
 	return out, true
 }
 
-// channelOf reports whether a claim is for a channel, and of which domain: its
-// device class says that it is, or the driver's own configuration in it.
+// channelOf reports whether a claim is for a channel, and of which domain. The claim's
+// device class says so, or the driver's configuration in the claim.
 func channelOf(claim *resourcev1.ResourceClaim) (domain string, channel bool) {
 	channel = slices.ContainsFunc(claim.Spec.Devices.Requests, func(r resourcev1.DeviceRequest) bool {
 		return r.Exactly != nil && r.Exactly.DeviceClassName == channelClass ||
@@ -59,7 +59,7 @@ func channelOf(claim *resourcev1.ResourceClaim) (domain string, channel bool) {
 	for _, c := range claim.Spec.Devices.Config {
 		configs = append(configs, c.DeviceConfiguration)
 	}
-	if a := claim.Status.Allocation; a != nil { // also holds the class's
+	if a := claim.Status.Allocation; a != nil { // it has the configuration of the class too
 		for _, c := range a.Devices.Config {
 			configs = append(configs, c.DeviceConfiguration)
 		}
@@ -75,8 +75,8 @@ func channelOf(claim *resourcev1.ResourceClaim) (domain string, channel bool) {
 	return "", channel
 }
 
-// parseChannelConfig reads the domain's UID from a ComputeDomainChannelConfig.
-// The driver has other kinds: that of a daemon's claim names a domain too.
+// parseChannelConfig reads the domain's UID from a ComputeDomainChannelConfig. It
+// refuses the driver's other kinds: the kind of a daemon's claim names a domain too.
 func parseChannelConfig(raw []byte) (domain string, ok bool) {
 	var c struct {
 		Kind     string `json:"kind"`
@@ -88,8 +88,8 @@ func parseChannelConfig(raw []byte) (domain string, ok bool) {
 	return c.DomainID, true
 }
 
-// allocatedOn returns the node of an allocation: the driver's devices can be
-// reached from one node, which its pools are called by.
+// allocatedOn returns the node of an allocation. Each device of the driver belongs to
+// one node, which gives the device's pool its name.
 func allocatedOn(a *resourcev1.AllocationResult) string {
 	if s := a.NodeSelector; s != nil {
 		for _, term := range s.NodeSelectorTerms {

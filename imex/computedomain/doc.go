@@ -1,12 +1,11 @@
-// Package computedomain is the Kubernetes side of IMEX membership. For the
-// publisher it keeps one ComputeDomain as it is configured and sees who joins
-// it: the domain, the cliques and the channel claims of the whole cluster. For
-// the agent it sees one node: what its label and its clique say.
+// Package computedomain is the Kubernetes side of IMEX membership. For the publisher
+// it creates the configured ComputeDomain and observes who joins: the domain, the
+// cliques and the channel claims of the whole cluster. For the agent it observes one
+// node: its labels and its clique.
 //
-// Everything is watched and nothing is polled: a cluster at rest asks nothing of
-// the API server. It changes no domain that is there, because a spec is immutable,
-// and deletes none. What follows from what is seen is
-// package imex's to say.
+// Everything is watched by informers of client-go. A cluster at rest asks nothing of
+// the API server. The package changes no domain, because a spec is immutable, and
+// deletes none. Package imex judges what is seen.
 package computedomain
 
 // The words of NVIDIA's driver for ComputeDomains.

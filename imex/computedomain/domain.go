@@ -13,7 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// domainFacts is what is kept of a ComputeDomain.
+// domainFacts are the facts of a ComputeDomain.
 type domainFacts struct {
 	uid      string
 	spec     spec
@@ -21,7 +21,7 @@ type domainFacts struct {
 	members  map[string]imex.Member // by node
 }
 
-// spec is that of a ComputeDomain.
+// spec is the spec of a ComputeDomain.
 type spec struct {
 	numNodes                 int
 	template, allocationMode string
@@ -47,7 +47,7 @@ func readDomain(obj any) (domainFacts, bool) {
 	return d, true
 }
 
-// differences names the keys in which the spec is not the wanted one.
+// differences names the keys in which the spec differs from the wanted one.
 func (s spec) differences(want spec) []string {
 	var out []string
 	for _, key := range []struct {

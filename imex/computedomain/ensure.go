@@ -16,18 +16,19 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// fieldManager owns what Ensure writes, and the label says that it made it.
+// fieldManager owns the fields that Ensure writes. The label marks the domains that it
+// creates.
 const (
 	fieldManager   = "quoin-publisher"
 	labelManagedBy = "app.kubernetes.io/managed-by"
 	managedBy      = "quoin"
 )
 
-// Ensure returns the ComputeDomain, and makes it where there is none. One that is
-// there is taken as it is, or refused: the Problem of a domain that cannot be
-// used says why. It asks nothing of the API server while a domain is there; what
-// has failed or was refused is tried again after a while, when Changes wakes.
-// Where nodes join none it makes none.
+// Ensure returns the ComputeDomain, and creates it if it is not there. It adopts an
+// existing domain, or refuses it: Problem says why a domain cannot be used. It asks
+// nothing of the API server while the domain is there. If creating the domain fails,
+// Changes wakes when it is time to try again. If nodes join no domain, Ensure creates
+// none.
 func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 	if c.config.Join == imex.JoinNone {
 		return imex.Domain{Namespace: c.config.Namespace, Name: c.config.Name}, nil
@@ -45,7 +46,7 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 		}
 	}
 	created, err := c.create(ctx)
-	if apierrors.IsAlreadyExists(err) { // and is not yet seen
+	if apierrors.IsAlreadyExists(err) { // and has not been seen yet
 		created, err = c.nvidia.ComputeDomains(c.config.Namespace).Get(ctx, c.config.Name, metav1.GetOptions{})
 	}
 	if err != nil {
@@ -65,8 +66,8 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 // createPause is the time before an error of creating the domain is tried again.
 const createPause = 30 * time.Second
 
-// newDomain is a ComputeDomain to make. The driver's own type leaves out a
-// numNodes of 0, which older API servers require.
+// newDomain is a ComputeDomain to create. The driver's own type leaves out numNodes
+// if it is 0, and older API servers require it.
 type newDomain struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        metav1.ObjectMeta `json:"metadata"`
@@ -100,24 +101,24 @@ func (c *Cluster) create(ctx context.Context) (*nvapi.ComputeDomain, error) {
 	return created, nil
 }
 
-// whyNot says why the API server refuses the domain, where it does.
+// whyNot returns the problem if the API server has refused the domain.
 func (c *Cluster) whyNot(err error) (topology.Problem, bool) {
 	status, _ := err.(apierrors.APIStatus) //nolint:errorlint // as the client returns it
 	switch {
 	case apierrors.IsForbidden(err):
 		return topology.Problem{Reason: imex.ReasonDomainForbidden, Message: fmt.Sprintf(
-			"ComputeDomain %s is not there and may not be made: %v; allow the publisher to create computedomains.%s in that namespace, or make it by hand", keyOf(c.config), err, nvapi.GroupName)}, true
+			"ComputeDomain %s is not there, and the publisher may not create it: %v; allow the publisher to create computedomains.%s in that namespace, or create it by hand", keyOf(c.config), err, nvapi.GroupName)}, true
 	case apierrors.IsNotFound(err) && status != nil && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
 		return topology.Problem{Reason: imex.ReasonNoDomain, Message: fmt.Sprintf(
-			"ComputeDomain %s cannot be made: there is no such namespace; make it, or name another one by imex.namespace", keyOf(c.config))}, true
+			"ComputeDomain %s cannot be created: there is no such namespace; create the namespace, or name another one by imex.namespace", keyOf(c.config))}, true
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotFound(err):
 		return topology.Problem{Reason: imex.ReasonNoDomain, Message: fmt.Sprintf(
-			"ComputeDomain %s is not there and the API server does not take it: %v", keyOf(c.config), err)}, true
+			"ComputeDomain %s is not there, and the API server refuses it: %v", keyOf(c.config), err)}, true
 	}
 	return topology.Problem{}, false
 }
 
-// absent is the domain while there is none.
+// absent is the domain while it is not there.
 func (c *Cluster) absent() imex.Domain {
 	if p := c.refusal.why(); p.Reason != "" {
 		return noDomain(c.config, p.Reason, p.Message)

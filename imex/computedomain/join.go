@@ -11,7 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 )
 
-// joinClaims says of each claim for which pod it is.
+// joinClaims finds the pods of each claim.
 func joinClaims(claims map[types.NamespacedName]claimFacts, pods map[types.NamespacedName]podFacts) []imex.Claim {
 	keys := slices.SortedFunc(maps.Keys(claims), compareKeys)
 	users := usersOf(keys, claims, pods)
@@ -23,8 +23,8 @@ func joinClaims(claims map[types.NamespacedName]claimFacts, pods map[types.Names
 	return out
 }
 
-// usersOf returns, in order, the names of the pods that name one of these claims, if
-// it was made for none: by hand.
+// usersOf returns, in order, the names of the pods that use each claim that was made by
+// hand. Other claims name their pod themselves.
 func usersOf(keys []types.NamespacedName, claims map[types.NamespacedName]claimFacts, pods map[types.NamespacedName]podFacts) map[types.NamespacedName][]string {
 	users := map[types.NamespacedName][]string{}
 	for _, key := range keys {
@@ -49,17 +49,17 @@ func usersOf(keys []types.NamespacedName, claims map[types.NamespacedName]claimF
 	return users
 }
 
-// joinClaim finds the pod of a claim: the one it is reserved for, else the one it
-// was made for, else one that names it.
+// joinClaim finds the pod of a claim: the pod that it is reserved for, otherwise the pod
+// that it was made for, otherwise a pod that names it.
 func joinClaim(key types.NamespacedName, facts *claimFacts, users []string, pods map[types.NamespacedName]podFacts) imex.Claim {
 	claim := imex.Claim{Namespace: key.Namespace, Name: key.Name, Domain: facts.domain, Node: facts.node}
 	find := func(r podRef) {
 		pod, known := pods[types.NamespacedName{Namespace: key.Namespace, Name: r.name}]
-		if known && r.uid != "" && r.uid != pod.uid { // its name is another's now
+		if known && r.uid != "" && r.uid != pod.uid { // another pod has its name now
 			return
 		}
 		if !known {
-			pod.owner = imex.OwnerOther // those of holders and Slurm are known
+			pod.owner = imex.OwnerOther // all pods of holders and Slurm are known
 		}
 		claim.Owner = cmp.Or(claim.Owner, pod.owner)
 		claim.Node = cmp.Or(claim.Node, pod.node)

@@ -30,10 +30,9 @@ const (
 	whatOthers = "whether there are ComputeDomainCliques"
 )
 
-// Node watches the membership of one node, for its agent: whether there are
-// ComputeDomains at all, the node's labels and, once a label names a domain, the
-// clique of that domain which the node is in. It keeps no more than these, and where
-// that clique is not there one other, if there is any.
+// Node observes the membership of one node, for its agent: whether there are
+// ComputeDomains at all, the node's labels and, once a label names a domain, the node's
+// clique of that domain. If that clique is not there, it looks for any other one.
 type Node struct {
 	config  imex.Config
 	name    string
@@ -59,11 +58,11 @@ type ownClique struct {
 	othersKnown bool
 }
 
-// nodeLabels are the labels of a Node that are of interest.
+// nodeLabels are the labels of a Node that count.
 type nodeLabels struct{ domain, clique string }
 
-// NewNode returns an observer of the node called name in the cluster that rc
-// leads to. Nothing is asked of the API server before Run. config is complete.
+// NewNode returns an observer of the node called name in the cluster that rc leads to.
+// It asks nothing of the API server before Run. config is complete.
 func NewNode(rc *rest.Config, config imex.Config, name string, log *slog.Logger) (*Node, error) {
 	nvidia, err := nvclient.NewForConfig(rc)
 	if err != nil {
@@ -92,9 +91,8 @@ func (n *Node) changed() {
 	notify(n.changes)
 }
 
-// SetClique says in which clique NVML sees the node, "<cluster UUID>.<clique id>";
-// empty where it sees none or is not known. Until it is known the node's label
-// counts.
+// SetClique says in which clique NVML sees the node, "<cluster UUID>.<clique id>". It is
+// empty if NVML sees none or has not been read. Then the node's label counts.
 func (n *Node) SetClique(id string) {
 	n.mu.Lock()
 	was := n.nvml
@@ -128,7 +126,7 @@ func (n *Node) Run(ctx context.Context) error {
 	return nil
 }
 
-// wanted names the ComputeDomainClique that the node is in, as far as is known.
+// wanted names the ComputeDomainClique of the node, empty if it is not known.
 func (n *Node) wanted() string {
 	labels, _ := n.labels.all()
 	l := labels[types.NamespacedName{Name: n.name}]
@@ -195,10 +193,9 @@ func (n *Node) setOwn(own ownClique) {
 	notify(n.changes)
 }
 
-// Snapshot returns what is seen of the node: its labels and its clique. The
-// domain has no UID, for it is not this observer's to read. It does not wait: as
-// long as what it needs has not been read its error says why, and Changes wakes
-// afterwards.
+// Snapshot returns what is seen of the node: its labels and its clique. The domain has
+// no UID, because the agent may not read it. Snapshot does not wait: its error says why
+// something has not been read yet, and Changes wakes when it has.
 func (n *Node) Snapshot() (*imex.Observation, error) {
 	labels, read := n.labels.all()
 	if !read {

@@ -11,8 +11,8 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 )
 
-// The pods that may hold a node's channel: those of quoin-imex, and those in
-// which Slinky runs slurmd.
+// The pods that may hold a node's channel: the pods of the DaemonSet quoin-imex, and
+// the pods in which Slinky runs slurmd.
 const (
 	labelName, labelComponent   = "app.kubernetes.io/name", "app.kubernetes.io/component"
 	holderName, holderComponent = "quoin", "imex"
@@ -21,16 +21,16 @@ const (
 	unscheduledPods             = "spec.nodeName="
 )
 
-// podFacts is what is kept of a Pod.
+// podFacts are the facts of a Pod.
 type podFacts struct {
 	uid    types.UID
 	owner  string
-	node   string   // where it runs, or wants to
-	claims []string // names of its ResourceClaims, as far as they have been made
+	node   string   // where it runs, or the only node where it can run
+	claims []string // names of its ResourceClaims that exist
 }
 
-// joiningReader returns how pods that join domains are read: where those of Slurm are
-// to claim, they are kept without ResourceClaims too.
+// joiningReader returns the reader of pods that join domains. If Slurm's pods are to
+// claim, it keeps those without ResourceClaims too.
 func joiningReader(join string) func(obj any) (podFacts, bool) {
 	if join == imex.JoinSlurmd {
 		return readWorkerPod
@@ -38,8 +38,8 @@ func joiningReader(join string) func(obj any) (podFacts, bool) {
 	return readPod
 }
 
-// readWorkerPod reads a Pod as readPod does, and keeps those of Slurm without
-// ResourceClaims too, once it is known on which node they are.
+// readWorkerPod reads a Pod as readPod does. It also keeps Slurm's pods without
+// ResourceClaims, once they have a node.
 func readWorkerPod(obj any) (podFacts, bool) {
 	facts, keep := readPod(obj)
 	pod, ok := obj.(*corev1.Pod)
@@ -49,7 +49,7 @@ func readWorkerPod(obj any) (podFacts, bool) {
 	return podFacts{uid: pod.UID, owner: imex.OwnerSlurmd, node: pod.Spec.NodeName}, true
 }
 
-// workersOn returns the nodes on which worker pods of Slurm are, or are to be.
+// workersOn returns the nodes that have worker pods of Slurm, or are to get them.
 func workersOn(pods map[types.NamespacedName]podFacts) map[string]bool {
 	nodes := make(map[string]bool)
 	for _, pod := range pods {
@@ -65,8 +65,7 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// readPod reads a Pod; those without ResourceClaims are not kept, nor those that
-// have ended.
+// readPod reads a Pod. It keeps no pod that has ended or has no ResourceClaims.
 func readPod(obj any) (podFacts, bool) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || len(pod.Spec.ResourceClaims) == 0 || hasEnded(pod) {
@@ -75,7 +74,7 @@ func readPod(obj any) (podFacts, bool) {
 	out := podFacts{uid: pod.UID, owner: ownerOf(pod.Labels), node: cmp.Or(pod.Spec.NodeName, pinnedTo(&pod.Spec))}
 	for i := range pod.Spec.ResourceClaims {
 		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
-		if err == nil && name != nil { // else it has not been made yet, or never will be
+		if err == nil && name != nil { // otherwise the claim is not there yet, or never will be
 			out.claims = append(out.claims, *name)
 		}
 	}
@@ -92,8 +91,8 @@ func ownerOf(labels map[string]string) string {
 	return imex.OwnerOther
 }
 
-// pinnedTo returns the one node on which a Pod can run, if it says so: a
-// DaemonSet's says it by an affinity.
+// pinnedTo returns the only node on which a Pod can run, empty if there may be others. A
+// DaemonSet's pod names its node by an affinity.
 func pinnedTo(s *corev1.PodSpec) string {
 	if name := s.NodeSelector[corev1.LabelHostname]; name != "" {
 		return name
@@ -113,7 +112,7 @@ func pinnedTo(s *corev1.PodSpec) string {
 	return name
 }
 
-// nodeOf returns the one node that a term of an affinity leaves.
+// nodeOf returns the only node that a term of an affinity allows.
 func nodeOf(t *corev1.NodeSelectorTerm) string {
 	for _, r := range append(t.MatchFields[:len(t.MatchFields):len(t.MatchFields)], t.MatchExpressions...) {
 		if (r.Key == metav1.ObjectNameField || r.Key == corev1.LabelHostname) && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {

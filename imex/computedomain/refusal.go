@@ -7,7 +7,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// refusal is that the API server did not take the domain.
+// refusal remembers that the API server refused the domain.
 type refusal struct {
 	mu      sync.Mutex
 	problem topology.Problem
@@ -15,7 +15,7 @@ type refusal struct {
 	pause   time.Duration
 }
 
-// The pauses before a domain that was refused is sent again.
+// The pauses before a refused domain is sent again.
 const (
 	firstRefusalPause = time.Minute
 	longRefusalPause  = 15 * time.Minute

@@ -13,25 +13,24 @@ import (
 )
 
 const (
-	// askTimeout ends the calls of one question: with a peer that does not answer -N
-	// takes seconds, and it may hang for good.
+	// askTimeout ends the calls of one question. If a peer does not answer, -N takes
+	// seconds, and it may hang for ever.
 	askTimeout = 6 * time.Second
-	// dieWithin is how much longer it may take for a killed program to end.
+	// dieWithin is how much longer a killed program may take to end.
 	dieWithin = time.Second
-	// maxSaid bounds what is read of an answer, in bytes. A domain of 18 nodes takes
-	// some 30 KiB.
+	// maxSaid bounds an answer, in bytes. A domain of 18 nodes takes some 30 KiB.
 	maxSaid = 1 << 20
 )
 
-// ctl asks nvidia-imex-ctl and keeps what it last said. One question is under way at
-// most.
+// ctl asks nvidia-imex-ctl and keeps its last answer. At most one question is under
+// way.
 type ctl struct {
 	// patience is how long to wait for an answer, timeout ends the program.
 	patience, timeout time.Duration
 	// underWay gets the answer to the question asked at since; nil without one.
 	underWay chan answer
 	since    time.Time
-	// of is what the states are of.
+	// of is the question that the states answer.
 	of             question
 	daemon, domain said
 }
@@ -42,8 +41,8 @@ type answer struct {
 	daemon, domain said
 }
 
-// ask asks a question, unless one is still under way, and waits for the answer as
-// long as patience has it.
+// ask asks a question, unless one is still under way, and waits for the answer for
+// patience at most.
 func (c *ctl) ask(q question) {
 	if q != c.of {
 		c.forget()
@@ -76,16 +75,16 @@ func (c *ctl) ask(q question) {
 // forget forgets what was said.
 func (c *ctl) forget() { c.of, c.daemon, c.domain = question{}, said{}, said{} }
 
-// said is a state that the program said, or why it said none. Both are empty before
-// the first answer, and of what was not asked.
+// said is a state that the program said, or why it said none. Both are empty before the
+// first answer, and for a state that was not asked for.
 type said struct {
 	state  string
 	err    error
 	missed int
 }
 
-// take takes an answer. A state outlives one that is missing, and of several that
-// are missing the first one's reason stays: neither changes a report by itself.
+// take takes an answer. A state outlives one missing answer, and the reason of the first
+// of several missing answers stays. So neither changes a report by itself.
 func (s *said) take(now said) {
 	if now.err == nil {
 		*s = now
@@ -101,7 +100,7 @@ func (s *said) take(now said) {
 	}
 }
 
-// ask asks for the state of the daemon and, where that can be had, its domain.
+// ask asks for the state of the daemon and, if q allows it, of its domain.
 func (q question) ask(timeout time.Duration) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -127,18 +126,18 @@ func (q question) run(ctx context.Context, parse func([]byte) (string, error), a
 	return state, nil
 }
 
-// output runs a program until ctx ends, when it is killed with all that it started,
-// and returns what it prints.
+// output runs a program and returns what it prints. When ctx ends, it kills the program
+// with all that the program started.
 func output(ctx context.Context, program string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // NVIDIA's, found where that installs it
-	// A group of its own, which ends whole, and with this process.
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // NVIDIA's own program
+	// A process group of its own, which is killed as a whole, and when this process ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Cancel = kill
-	cmd.WaitDelay = 100 * time.Millisecond // its child may keep the pipe
+	cmd.WaitDelay = 100 * time.Millisecond // a child of the program may keep the pipe
 	var text bounded
 	cmd.Stdout = &text
-	runtime.LockOSThread() // Pdeathsig is of the thread that starts it
+	runtime.LockOSThread() // Pdeathsig is tied to the thread that starts the program
 	defer runtime.UnlockOSThread()
 	err := cmd.Run()
 	switch {
@@ -147,8 +146,8 @@ func output(ctx context.Context, program string, args ...string) ([]byte, error)
 	case ctx.Err() != nil:
 		return nil, errors.New("no answer in time")
 	case errors.Is(err, exec.ErrWaitDelay):
-		_ = kill() // who keeps the pipe is of the group
-		return nil, errors.New("it has ended, and what it started has not")
+		_ = kill() // the child that keeps the pipe is in the group
+		return nil, errors.New("it has ended, and a process that it started has not")
 	case err != nil:
 		return nil, err
 	}
@@ -181,8 +180,8 @@ func parseDaemonState(text []byte) (string, error) {
 	return state, nil
 }
 
-// parseDomainState reads what -N -j prints: an object with the domain's status. It
-// has a time, too, and what each node sees of each other.
+// parseDomainState reads what -N -j prints: an object with the domain's status, a time,
+// and what each node sees of the others.
 func parseDomainState(text []byte) (string, error) {
 	var domain struct{ Status string }
 	if err := json.Unmarshal(text, &domain); err != nil || !isState(domain.Status) {
@@ -191,7 +190,7 @@ func parseDomainState(text []byte) (string, error) {
 	return domain.Status, nil
 }
 
-// isState reports whether a text is a state as NVIDIA writes them: READY,
+// isState reports whether a text is a state in NVIDIA's form, such as READY or
 // WAITING_FOR_PEERS.
 func isState(s string) bool {
 	const most = 64

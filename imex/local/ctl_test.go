@@ -169,7 +169,7 @@ func TestLocalNewestDomain(t *testing.T) {
 // TestLocalProgram finds the program where it may be.
 func TestLocalProgram(t *testing.T) {
 	m := newDaemonMachine(t, podConfig)
-	want := "235 0 / false\nImexUnreadable: IMEX: daemon's state: there is a daemon's configuration and no nvidia-imex-ctl to ask it: want it in PATH, or in usr/bin or run/nvidia/driver/usr/bin of ROOT"
+	want := "235 0 / false\nImexUnreadable: IMEX: daemon's state: a daemon is configured, and there is no nvidia-imex-ctl to ask it: want the program in PATH, or in usr/bin or run/nvidia/driver/usr/bin of ROOT"
 	if got := m.read(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -243,7 +243,7 @@ func TestLocalMissedAnswer(t *testing.T) {
 func TestLocalEndsAll(t *testing.T) {
 	tests := []struct{ name, last, want string }{
 		{"program hangs", "wait", "no answer in time"},
-		{"program ends", "echo READY", "it has ended, and what it started has not"},
+		{"program ends", "echo READY", "it has ended, and a process that it started has not"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

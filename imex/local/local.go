@@ -20,7 +20,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Where a machine's IMEX shows, below its root.
+// The files of a machine's IMEX, below its root.
 const (
 	devicesFile   = "proc/devices"
 	channelDevice = "nvidia-caps-imex-channels"
@@ -31,21 +31,21 @@ const (
 // unreadable is the reason of the problems that [Reader.Read] finds.
 const unreadable = "ImexUnreadable"
 
-// Options say which machine a [Reader] reads and how long it may take.
+// Options say which machine a [Reader] reads, and how long a reading may take.
 type Options struct {
-	// Root is the folder in which the machine's proc, dev, etc, run and var are.
+	// Root is the folder that has the machine's proc, dev, etc, run and var.
 	Root string
-	// Cgroups is where the machine's control groups are mounted; empty for
+	// Cgroups is the mount point of the machine's control groups, by default
 	// sys/fs/cgroup of Root.
 	Cgroups string
-	// Patience is how long a reading waits for nvidia-imex-ctl. What that says later
-	// is in the next reading. Zero is for a single reading, which waits until the
-	// program ends or is ended.
+	// Patience is how long a reading waits for nvidia-imex-ctl. A later answer is in the
+	// next reading. Zero is for a single reading: it waits until the program ends or is
+	// killed.
 	Patience time.Duration
 }
 
-// Reader reads what a machine itself says of IMEX: the channels, the daemon and what
-// may be in its way. It is for one goroutine.
+// Reader reads what a machine itself says of IMEX: its channels, its daemon, and a host
+// service that gets in the daemon's way. It is for one goroutine.
 type Reader struct {
 	root, cgroups string
 	ctl           ctl
@@ -63,11 +63,11 @@ func New(o Options) *Reader {
 	return r
 }
 
-// Read reads the machine. What could not be read is absent, with a problem; a state
-// of the daemon is kept over one question without an answer. Drivers have channels on
-// machines that need none, too: only where a GPU is in a clique a daemon is looked
-// for and asked, and a driver without channels gives facts without a major number and
-// not none at all.
+// Read reads the machine. A fact that cannot be read is absent, with a problem. A state
+// of the daemon outlives one question without an answer. Drivers offer channels on
+// machines that need none too. Therefore Read asks a daemon only if a GPU is in a clique.
+// In a clique a driver without channels gives facts without a major number; outside a
+// clique it gives no facts.
 func (r *Reader) Read(inClique bool) (*topology.IMEX, []topology.Problem) {
 	var p problems
 	facts := r.readFiles(inClique, &p)
@@ -106,7 +106,7 @@ func (r *Reader) readFiles(inClique bool, p *problems) *topology.IMEX {
 	return facts
 }
 
-// readStates adds what nvidia-imex-ctl says, where there is a daemon to ask.
+// readStates adds what nvidia-imex-ctl says, if there is a daemon to ask.
 func (r *Reader) readStates(facts *topology.IMEX, p *problems) {
 	q, err := r.findQuestion(facts.HostService)
 	if err != nil || q == nil {
@@ -120,17 +120,17 @@ func (r *Reader) readStates(facts *topology.IMEX, p *problems) {
 	p.add("domain's state", r.ctl.domain.err)
 }
 
-// problems are reasons why facts could not be read.
+// problems are the reasons why facts could not be read.
 type problems []topology.Problem
 
-// add adds the reason why a fact could not be read, where there is one.
+// add adds the reason why a fact could not be read, unless err is nil.
 func (p *problems) add(fact string, err error) {
 	if err != nil {
 		*p = append(*p, topology.Problem{Reason: unreadable, Message: fmt.Sprintf("IMEX: %s: %v", fact, err)})
 	}
 }
 
-// readMajor reads the channels' device major, nil where there is none.
+// readMajor reads the channels' device major, nil if there is none.
 func readMajor(path string) (*int, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -197,7 +197,7 @@ func isNumber(s string) bool {
 }
 
 // readHostService reports whether a process is in the control group of the machine's
-// own nvidia-imex.service. The daemon of NVIDIA's DRA driver is in its pod's.
+// own nvidia-imex.service. The daemon of NVIDIA's DRA driver is in its pod's group.
 func readHostService(cgroups string) (bool, error) {
 	seen := false
 	// Version 2, version 1, and version 2 beside version 1.
@@ -218,7 +218,7 @@ func readHostService(cgroups string) (bool, error) {
 	return false, nil
 }
 
-// inhabited reports whether a control group is there and has a process.
+// inhabited reports whether a control group exists and has a process.
 func inhabited(group string) (bool, error) {
 	events, err := os.ReadFile(filepath.Join(group, "cgroup.events")) // of version 2
 	if err == nil {

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Where daemons have their configuration, below a machine's root: in a folder of
-// each ComputeDomain, which the DRA driver mounts into the daemon's pod, and that of
-// the machine's own service.
+// The configuration files of daemons, below a machine's root. The DRA driver has one for
+// each ComputeDomain, which it mounts into the daemon's pod. The machine's own service
+// has another.
 const (
 	domainConfigs = "var/lib/kubelet/plugins/compute-domain.nvidia.com/domains/*/imexd.cfg"
 	hostConfig    = "etc/nvidia-imex/config.cfg"
@@ -24,19 +24,19 @@ const (
 
 const ctlProgram = "nvidia-imex-ctl"
 
-// ctlFolders are where the program is, below a machine's root, when it is not in
-// PATH: beside a driver of the machine's own, and in the driver's container.
+// ctlFolders have the program if it is not in PATH, below a machine's root: beside a
+// driver of the machine's own, and in the driver's container.
 var ctlFolders = []string{"usr/bin", "run/nvidia/driver/usr/bin"}
 
-// question is what to ask of which daemon.
+// question says which daemon to ask, and how.
 type question struct {
 	program, config string
 	service         service
-	// domain says whether the program can find the peers, too.
+	// domain says that the program can find the peers too.
 	domain bool
 }
 
-// service are the words by which the program finds a daemon: -i, an address and a
+// service are the arguments by which the program finds a daemon: -i, an address and a
 // port, or -u and a socket.
 type service [3]string
 
@@ -47,8 +47,8 @@ func (s service) words() []string {
 	return s[:]
 }
 
-// findQuestion finds the daemon to ask: that of a ComputeDomain, else the host's
-// service while it runs. It returns nil where there is none.
+// findQuestion finds the daemon to ask: the daemon of a ComputeDomain, otherwise the
+// host's service if it runs. It returns nil if there is none.
 func (r *Reader) findQuestion(hostService bool) (*question, error) {
 	config, err := newestFile(filepath.Join(r.root, domainConfigs))
 	if err != nil {
@@ -73,15 +73,14 @@ func (r *Reader) findQuestion(hostService bool) (*question, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The file of a daemon in a pod is in that pod, and may have names that only
-	// that pod resolves.
+	// A daemon in a pod has its file in the pod, with names that may resolve only there.
 	info, err := os.Stat(c.nodes)
 	return &question{program: program, config: config, service: service, domain: err == nil && info.Mode().IsRegular()}, nil
 }
 
-// newestFile returns the file of a pattern that was written last, empty without one.
-// Folders of domains that the node has left stay for a while, and each daemon writes
-// its configuration when it starts.
+// newestFile returns the file of a pattern that was written last, empty if there is
+// none. Folders of domains that the node has left stay for a while, and each daemon
+// writes its configuration when it starts.
 func newestFile(pattern string) (string, error) {
 	paths, err := filepath.Glob(pattern)
 	if err != nil {
@@ -114,19 +113,19 @@ func (r *Reader) findProgram() (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("there is a daemon's configuration and no %s to ask it: want it in PATH, or in %s or %s of %s", ctlProgram, ctlFolders[0], ctlFolders[1], r.root)
+	return "", fmt.Errorf("a daemon is configured, and there is no %s to ask it: want the program in PATH, or in %s or %s of %s", ctlProgram, ctlFolders[0], ctlFolders[1], r.root)
 }
 
-// daemonConfig is what of a daemon's configuration says how to ask it.
+// daemonConfig is the part of a daemon's configuration that says how to ask it.
 type daemonConfig struct {
 	commands              bool
 	address, port, socket string
-	// nodes is the file with the addresses of its peers.
+	// nodes is the file with the peers' addresses.
 	nodes string
 }
 
-// parseConfig reads a configuration of nvidia-imex: KEY=VALUE, the last one of a key
-// counts, # begins a comment.
+// parseConfig reads a configuration of nvidia-imex. Its lines are KEY=VALUE, the last
+// line of a key counts, and # begins a comment.
 func parseConfig(text []byte) daemonConfig {
 	values := map[string]string{}
 	for line := range strings.Lines(string(text)) {
@@ -144,9 +143,9 @@ func parseConfig(text []byte) daemonConfig {
 	}
 }
 
-// service says where the daemon takes questions. The program could read that by
-// itself, but refuses a configuration with a log that it may not write, as in a
-// container whose files are read-only.
+// service says where the daemon takes questions. The program could read the
+// configuration itself, but it refuses one whose log it may not write, as in a container
+// with read-only files.
 func (c *daemonConfig) service() (service, error) {
 	switch {
 	case !c.commands:
