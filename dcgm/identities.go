@@ -48,7 +48,7 @@ func ParseIdentities(line []byte) ([]Identity, error) {
 	return ids.GPUs, nil
 }
 
-// check refuses what is no GPU, and two GPUs that share an id or a UUID.
+// check refuses an entry that is no GPU, and two GPUs with one id or UUID.
 func (ids *Identities) check() error {
 	uuids, numbers := make(map[string]bool), make(map[int]bool)
 	for i, g := range ids.GPUs {

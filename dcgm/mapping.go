@@ -19,9 +19,9 @@ const (
 	stagingFolder = ".quoin"
 	// bootFile, in there, names the boot that the mapping files are of.
 	bootFile = "boot"
-	// blankLine is the whole file of a GPU that no job holds. The exporter makes of
-	// it a sample with hpc_job="", which Prometheus takes for no label. Of an empty
-	// file, exporters before 4.3.1 would drop the GPU's series.
+	// blankLine is the whole file of a GPU that no job holds. The exporter gives the
+	// GPU's samples hpc_job="", which Prometheus takes for no label. For an empty file,
+	// exporters before 4.3.1 would drop the GPU's series.
 	blankLine = "\n"
 )
 
@@ -30,8 +30,8 @@ const DefaultMappingDir = "/var/lib/dcgm-exporter/job-mapping"
 
 // Mapping is DCGM Exporter's job mapping directory.
 type Mapping struct {
-	// Dir is the directory that the exporter reads. It is made when it is
-	// missing and never replaced, for the exporter's mount would keep the old.
+	// Dir is the directory that the exporter reads. A missing one is made. It is never
+	// replaced, because the exporter's mount would keep the old one.
 	Dir string
 }
 
@@ -99,8 +99,8 @@ func (m Mapping) Sweep(boot string) (released []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read mapping directory: %w", err)
 	}
-	// The marker is made first and put in place last: without room for it
-	// nothing is released, for the next hook would release this boot's jobs.
+	// The marker is made first and put in place last. Without room for the marker
+	// nothing is released, because the next hook would release this boot's jobs.
 	fresh, err := atomicfile.Stage(staging, marker, []byte(boot+"\n"))
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (m Mapping) Sweep(boot string) (released []string, err error) {
 // Tidy removes what killed writers have left.
 func (m Mapping) Tidy() { atomicfile.Tidy(m.Staging()) }
 
-// each changes the lines of every file and writes those that differ. It goes on
+// each changes the lines of every file and writes the files that differ. It goes on
 // after an error, so that one bad file costs one GPU its label.
 func (m Mapping) each(gpus []string, change func([]string) []string) error {
 	if len(gpus) == 0 {
@@ -135,7 +135,7 @@ func (m Mapping) each(gpus []string, change func([]string) []string) error {
 	staging := m.Staging()
 	if err := os.MkdirAll(staging, 0o755); err != nil {
 		if !slices.ContainsFunc(gpus, func(gpu string) bool { return m.differs(gpu, change) }) {
-			return nil // nothing to write, where nothing can be written
+			return nil // nothing can be written, and nothing must be
 		}
 		return fmt.Errorf("make mapping directory: %w", err)
 	}
@@ -198,8 +198,7 @@ func releaseInPlace(path string) error {
 	return nil
 }
 
-// read returns the good lines of a GPU's file; others are dropped at the next
-// write.
+// read returns the good lines of a GPU's file. The next write drops the others.
 func (m Mapping) read(gpu string) ([]string, error) {
 	data, err := atomicfile.Read(filepath.Join(m.Dir, gpu))
 	if err != nil {

@@ -20,8 +20,8 @@ type HookFiles struct {
 	runDir, mappingDir string
 	// Hook is how the site wants the hook; its MappingDir is filled in.
 	Hook rundir.HookConfig
-	// Devices returns a node's devices in the order of Slurm's GRES indices; nil is
-	// that of topology.Node.GRESDevices.
+	// Devices returns a node's devices in the order of Slurm's GRES indices. nil means
+	// topology.Node.GRESDevices.
 	Devices func(n *topology.Node) []topology.GRESDevice
 }
 
@@ -44,22 +44,22 @@ func (f *HookFiles) Write(n *topology.Node) error {
 		return errors.Join(err, e)
 	}
 	if boot := rundir.BootID(); boot != "" {
-		inv.BootID = boot // as the hook reads it: a simulated machine has boots of its own
+		inv.BootID = boot // the boot that the hook reads: a simulated machine has its own
 	}
 	if was, e := rundir.ReadInventory(f.runDir); e == nil && was.Node == inv.Node {
 		inv.Entries = keepMissing(inv.Entries, was.Entries)
 	}
-	if len(inv.Entries) == 0 { // MIG is on in all, and there is no instance yet
+	if len(inv.Entries) == 0 { // all GPUs have MIG, and there is no instance yet
 		return err
 	}
 	return errors.Join(err, rundir.WriteInventory(f.runDir, inv))
 }
 
-// keepMissing adds the entries of before whose device has none now, at the place
-// that they had, and numbers all of them again. A GPU that was replaced by one of
-// its kind takes the place that its device file has. Where that is not what was
-// done, gres.conf has the devices of now, and so has the inventory; and where none
-// is missing, as when the agent has been told of another order.
+// keepMissing adds the old entries whose device has no new entry, at their old places,
+// and numbers all entries again. A GPU that was replaced by one of its kind takes the
+// place of its device file. If a new device has no old place, or if none is missing
+// (the agent may have been told another order), the new entries stay as they are: they
+// are what gres.conf lists.
 func keepMissing(now, before []rundir.Entry) []rundir.Entry {
 	places, ok := placesOf(now, before)
 	if !ok || len(places) == len(before) {
@@ -88,9 +88,9 @@ func keepMissing(now, before []rundir.Entry) []rundir.Entry {
 	return all
 }
 
-// placesOf returns which of the entries of now is at which place of before: that
-// of the same device, else of the same file and MIG instance and the same product.
-// It is not ok where one has no place.
+// placesOf returns which new entry is at which old place: the place of the same device,
+// else of the same device file, MIG instance and product. It is not ok if an entry has
+// no place.
 func placesOf(now, before []rundir.Entry) (places map[int]int, ok bool) {
 	places = make(map[int]int, len(now))
 	for i := range now {
@@ -106,8 +106,8 @@ func placesOf(now, before []rundir.Entry) (places map[int]int, ok bool) {
 	return places, true
 }
 
-// sameFile reports whether two entries are of one device file and product, and of
-// one MIG instance of it where they are of one.
+// sameFile reports whether two entries have one device file and product, and the same
+// MIG instance if they have one.
 func sameFile(a, b *rundir.Entry) bool {
 	if a.Minor != b.Minor || a.Product != b.Product && a.Product != "" && b.Product != "" || (a.GPUInstanceID == nil) != (b.GPUInstanceID == nil) {
 		return false
@@ -115,11 +115,11 @@ func sameFile(a, b *rundir.Entry) bool {
 	return a.GPUInstanceID == nil || *a.GPUInstanceID == *b.GPUInstanceID
 }
 
-// InventoryOf lists the node's devices in the order of Slurm's GRES indices, which
-// is that of order; nil is topology.Node.GRESDevices.
-// The exporter's id is DCGM's where it is known, else NVML's index, which DCGM
-// follows unless it sees other GPUs than we do, and none where that is the id of
-// another GPU.
+// InventoryOf lists the node's devices in the order of Slurm's GRES indices, which order
+// returns; nil is topology.Node.GRESDevices.
+//
+// The exporter's id is DCGM's if it is known, else NVML's index: DCGM counts as NVML
+// does unless it sees other GPUs. An index that is another GPU's id is not taken.
 func InventoryOf(n *topology.Node, order func(n *topology.Node) []topology.GRESDevice) (rundir.Inventory, error) {
 	inv := rundir.Inventory{Node: n.Name, BootID: n.BootID}
 	taken := make(map[int]bool)
@@ -146,8 +146,8 @@ func InventoryOf(n *topology.Node, order func(n *topology.Node) []topology.GRESD
 	return inv, nil
 }
 
-// exporterIDOf returns the name that the exporter has for a GPU, empty when
-// another GPU has it.
+// exporterIDOf returns the exporter's id of a GPU. It is empty if another GPU has that
+// id.
 func exporterIDOf(g *topology.GPU, taken map[int]bool) string {
 	switch {
 	case g.DCGMID != nil:
@@ -166,8 +166,8 @@ func instanceID(gpu string, instance int) string {
 	return gpu + "." + strconv.Itoa(instance)
 }
 
-// InstallHook copies quoin-hook, which lies beside this program, into dir by
-// rename, and nothing when the same one is there.
+// InstallHook copies quoin-hook, which is beside this program, into dir by rename. It
+// does nothing if the same one is there.
 func InstallHook(dir string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -176,8 +176,8 @@ func InstallHook(dir string) error {
 	return installFile(filepath.Join(filepath.Dir(self), "quoin-hook"), dir)
 }
 
-// installFile copies a program into dir. The old one is replaced and not
-// written over, for a job may run it.
+// installFile copies a program into dir. The old one is replaced and not overwritten,
+// because a job may run it.
 func installFile(program, dir string) error {
 	data, err := os.ReadFile(program)
 	if err != nil {
@@ -198,8 +198,8 @@ func installFile(program, dir string) error {
 	return nil
 }
 
-// replaceProgram writes a program that everybody may run, whatever the mode of
-// the one before.
+// replaceProgram writes a program that everybody may run, whatever the mode of the old
+// one.
 func replaceProgram(path string, data []byte) error {
 	f, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(0o755))
 	if err != nil {

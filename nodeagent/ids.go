@@ -20,8 +20,8 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 )
 
-// IDSource knows the ids of GPUs in DCGM, which name the files that DCGM
-// Exporter reads. They need not be NVML's indices.
+// IDSource knows DCGM's ids of GPUs. They name the files that DCGM Exporter reads, and
+// need not be NVML's indices.
 type IDSource interface {
 	// String names the source in messages, such as "DCGM Exporter http://…".
 	String() string
@@ -31,8 +31,8 @@ type IDSource interface {
 	Read(ctx context.Context) (map[string]int, error)
 }
 
-// keepIDs reads DCGM's ids when the probe first reports and when the GPUs
-// change, seldom otherwise, and with a growing pause while one is missing.
+// keepIDs reads DCGM's ids when the probe first reports, when the GPUs change, and at
+// long intervals. While an id is missing it asks again with a growing pause.
 func (a *Agent) keepIDs(ctx context.Context) {
 	if len(a.config.IDs) == 0 {
 		return
@@ -93,8 +93,8 @@ func (a *Agent) readIDs(ctx context.Context) error {
 	if a.wantsStored() {
 		a.recallFirst(ctx)
 	}
-	// The report says the same however it failed: an address in the message
-	// would change it with each try.
+	// The report says the same for each failure: an address in the message would change
+	// the report with each try.
 	return errors.Join(append(failed, a.learn(nil, strings.Join(asked, ", ")+": no answer"))...)
 }
 
@@ -130,7 +130,7 @@ type Exporter struct {
 func NewExporter(url string) *Exporter {
 	return &Exporter{url: url, client: &http.Client{
 		Timeout: 10 * time.Second,
-		// One request in minutes needs no connection in between, nor a proxy.
+		// One request in minutes needs no lasting connection and no proxy.
 		Transport: &http.Transport{DisableKeepAlives: true},
 	}}
 }
@@ -166,8 +166,8 @@ func (e *Exporter) Read(ctx context.Context) (map[string]int, error) {
 	return exporterIDs(&io.LimitedReader{R: resp.Body, N: maxExposition})
 }
 
-// exporterIDs reads the ids from the text of DCGM Exporter's series, line by line,
-// for there may be many.
+// exporterIDs reads the ids from the text of DCGM Exporter's series. It reads line by
+// line, because there may be many.
 func exporterIDs(r *io.LimitedReader) (map[string]int, error) {
 	const series = "DCGM_FI_"
 	ids := make(map[string]int)
@@ -185,7 +185,7 @@ func exporterIDs(r *io.LimitedReader) (map[string]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d of the metrics: %w", number, err)
 		}
-		if uuid == "" || gpu == "" { // of a switch, a link, a processor
+		if uuid == "" || gpu == "" { // a series of a switch, a link or a processor
 			continue
 		}
 		id, err := strconv.ParseUint(gpu, 10, 16)

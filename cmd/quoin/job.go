@@ -83,7 +83,7 @@ Exit status: 0 fine; 1 the job is not known here; 2 trouble.`,
 	s.addFlags(cmd)
 	f.StringSliceVar(&o.summaryDirs, "summary-dir", nil, "`directory` with summaries of jobs that have ended, such as one that nodes share; default: the run directory's, and the one that the hook is told")
 	f.StringVarP(&o.output, "output", "o", jobTable, "table, wide (with what does not fit into 80 columns), json or jobstats")
-	f.StringVar(&o.cluster, "cluster", "", "`name` of the Slurm cluster, where several have jobs of one id")
+	f.StringVar(&o.cluster, "cluster", "", "`name` of the Slurm cluster, if several have jobs of one id")
 	f.StringVar(&o.start, "start", "", "show the run that began at this `second` since 1970, as SLURM_JOB_START_TIME says it")
 	f.BoolVar(&o.all, "all", false, "show all runs of a job that was requeued; without JOB list jobs that have ended, too")
 	f.DurationVar(&o.wait, "wait", 0, "wait at most this `time` until each of the job's nodes has left its summary")
@@ -141,15 +141,15 @@ func listJobs(w io.Writer, o *jobOptions) error {
 	return report.WriteList(w, o.view(), runs)
 }
 
-// skip says what is passed over, a line for each.
+// skip names each file that is passed over.
 func (o *jobOptions) skip(err error) {
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(o.stderr, "quoin: skipped: %s\n", strings.TrimSpace(line))
 	}
 }
 
-// waitPause is the time between two looks for a job's summaries at first, and
-// longestPause at last.
+// waitPause is the first pause between two looks for a job's summaries. The pause grows
+// to longestPause.
 const (
 	waitPause    = 250 * time.Millisecond
 	longestPause = 2 * time.Second
@@ -189,7 +189,7 @@ func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
 	return nil
 }
 
-// find returns the runs to show, after the wait for those that are to come.
+// find waits for summaries that are still missing, and returns the runs to show.
 func (o *jobOptions) find(ctx context.Context, id string) ([]report.Run, error) {
 	stderr := o.stderr
 	var jobs []string
@@ -197,7 +197,7 @@ func (o *jobOptions) find(ctx context.Context, id string) ([]report.Run, error) 
 		jobs = []string{id} // a spool that nodes share may be large
 	}
 	pause := waitPause
-	for end := o.now().Add(o.wait); ; o.stderr = io.Discard { // what is skipped is said once
+	for end := o.now().Add(o.wait); ; o.stderr = io.Discard { // skipped files are named once
 		all, err := o.source().Read(jobs...)
 		if err != nil {
 			return nil, err

@@ -1,6 +1,6 @@
 // Package hostengine asks DCGM's host engine by which ids it calls the GPUs. It
 // is the only importer of go-dcgm.
 //
-// libdcgm may hang, crash, or end the process that calls it where it lacks a
-// function (undefined symbol), so nobody but a child made for it may call it.
+// libdcgm may hang or crash. If it lacks a function (undefined symbol), it ends the
+// process that calls it. So only a child that is made for it may call it.
 package hostengine

@@ -12,8 +12,8 @@ import (
 )
 
 // Read returns the ids of all GPUs that the host engine knows: at host, host:port
-// or the path of its socket. It may be called once in a process: what it opens is
-// closed by the process's end.
+// or the path of its socket. It may be called once in a process, whose end closes what
+// it has opened.
 func Read(address string) ([]dcgm.Identity, error) {
 	socket := "0"
 	if strings.HasPrefix(address, "/") {
@@ -33,8 +33,8 @@ func Read(address string) ([]dcgm.Identity, error) {
 	return identities(ids)
 }
 
-// identities reads the UUIDs. GetDeviceInfo would do as well, but makes the host
-// engine watch fields that nobody here wants.
+// identities reads the UUIDs. GetDeviceInfo would also make the host engine watch
+// fields that nobody here needs.
 func identities(ids []uint) ([]dcgm.Identity, error) {
 	entities := make([]godcgm.GroupEntityPair, len(ids))
 	for i, id := range ids {
@@ -47,7 +47,7 @@ func identities(ids []uint) ([]dcgm.Identity, error) {
 	var out []dcgm.Identity
 	for i := range values {
 		v := &values[i]
-		// One that is lost or detached has no UUID now.
+		// A lost or detached GPU has no UUID now.
 		if uuid := v.String(); v.Status == 0 && strings.HasPrefix(uuid, "GPU-") {
 			out = append(out, dcgm.Identity{UUID: uuid, ID: int(v.EntityID)})
 		}

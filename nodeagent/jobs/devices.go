@@ -12,8 +12,8 @@ import (
 
 // device is a GPU or a MIG instance, by the labels that DCGM Exporter gives it.
 type device struct {
-	// entry is the inventory's; of a device that it does not know, what the record
-	// says.
+	// entry is the inventory's. For a device that the inventory lacks it has what the
+	// record says.
 	entry rundir.Entry
 }
 
@@ -30,13 +30,13 @@ func (d *device) labels() (uuid, gpu, instance string) {
 // stampedInventory is the inventory as it was last read.
 type stampedInventory struct {
 	stamp   fileStamp
-	boot    string            // that was asked for
+	boot    string            // of the last refresh
 	of      *rundir.Inventory // nil while there is none of this boot
 	problem error
 }
 
-// refresh reads the inventory if it has changed, and says so. One of another boot
-// tells nothing: ids may differ, and the agent writes it anew soon.
+// refresh reads the inventory if it has changed, and says so. An inventory of another
+// boot is not taken: ids may differ, and the agent writes a new one soon.
 func (s *stampedInventory) refresh(runDir, boot string) (changed bool) {
 	var stamp fileStamp
 	if info, err := os.Stat(filepath.Join(runDir, rundir.InventoryFile)); err == nil {
@@ -62,13 +62,13 @@ func (s *stampedInventory) refresh(runDir, boot string) (changed bool) {
 
 func ofOneBoot(a, b string) bool { return a == "" || b == "" || a == b }
 
-// resolved is what a job holds by the inventory of now.
+// resolved is what a job holds, by the current inventory.
 type resolved struct {
 	devices []device
-	// names are the exporter's of the devices.
+	// names are the exporter's ids of the devices.
 	names []string
-	// moved says that the names are not those of the record, settled that the
-	// record's are no guess, or that the inventory has told them.
+	// moved says that the names are not those of the record. settled says that the
+	// record does not guess them, or that the inventory has told them.
 	moved, settled bool
 }
 
@@ -84,7 +84,7 @@ func resolveJob(inv *rundir.Inventory, r *rundir.Record) resolved {
 	out := resolved{names: []string{}, settled: !r.Unresolved}
 	gpus, uuids := r.GPUs, r.UUIDs
 	if inv != nil && r.Unresolved && r.Indices+r.Visible != "" {
-		g, u, err := rundir.Resolve(inv, r.Indices, r.Visible) // the hook has said what is wrong
+		g, u, err := rundir.Resolve(inv, r.Indices, r.Visible) // the hook has logged what is wrong
 		if len(u) > 0 {
 			gpus, uuids, out.settled = g, u, err == nil
 		}
@@ -132,7 +132,7 @@ func sameNames(a, b []string) bool {
 	return slices.Equal(slices.Compact(a), slices.Compact(b))
 }
 
-// gpuOf returns the report's GPU of a device, nil when there is none.
+// gpuOf returns the report's GPU of a device, nil if there is none.
 func gpuOf(n *topology.Node, d *device) *topology.GPU {
 	if n == nil {
 		return nil
@@ -154,8 +154,8 @@ func productOf(n *topology.Node, d *device) string {
 	return product
 }
 
-// cliqueOf returns a device's NVLink clique as the label nvidia.com/gpu.clique has
-// it: that which the node's readings have confirmed, else that of the GPU.
+// cliqueOf returns a device's NVLink clique in the form of the label
+// nvidia.com/gpu.clique: the clique of the GPU, else the confirmed one of the node.
 func cliqueOf(n *topology.Node, d *device) string {
 	g := gpuOf(n, d)
 	if n == nil || g == nil {

@@ -41,7 +41,7 @@ type job struct {
 	stamp  fileStamp
 	life   liveness.Run
 
-	resolved // by the inventory of now; its names are the files that the job's line belongs into
+	resolved // its names are the files that the job's line belongs into
 
 	use *rundir.Use
 	// info are the job's series, one per device, made of the report infoOf. They are
@@ -167,7 +167,7 @@ func (r *records) readOne(key string, stamp fileStamp) (fresh bool) {
 	case err != nil:
 		r.broken[key] = stamp
 		delete(r.jobs, key)
-		r.log.Warn("record of a job cannot be read: its label stays until its Epilog", "job", jobOfKey(key), "err", err)
+		r.log.Warn("record of a job cannot be read: its labels stay until its Epilog", "job", jobOfKey(key), "err", err)
 		return false
 	case record == nil: // removed just now
 		delete(r.jobs, key)

@@ -216,15 +216,15 @@ func (r *Registry) scan(now moment) {
 	if fresh {
 		r.schedule.eager = now.up + eagerFor
 	}
-	r.hold(now)
+	r.updateUsage(now)
 	r.schedule.scanned = now
 }
 
-// hold brings devices and their use up to which jobs there are.
-func (r *Registry) hold(now moment) {
+// updateUsage counts the devices and uses of the jobs that there are.
+func (r *Registry) updateUsage(now moment) {
 	r.usage.advance(now.up)
 	holders := r.records.holders()
-	r.usage.hold(holders, now, r.schedule.scanned)
+	r.usage.setHolders(holders, now, r.schedule.scanned)
 	r.usage.forget(r.records.inventory.of)
 	r.usage.expect(now.up, r.config.SampleEvery)
 	r.usage.want(holders)
@@ -268,7 +268,7 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	r.scan(now)
 	marks, _ = rundir.ReadReleases(r.config.RunDir) // its error was logged above
 	r.readMappings()
-	r.life.Judge(r.records.lives(), marks, now.wall, now.up)
+	r.life.Decide(r.records.lives(), marks, now.wall, now.up)
 	plan = r.plan(marks, now)
 	done, err := sweep.Applier{RunDir: r.config.RunDir, MappingDir: r.config.MappingDir, SummaryDir: r.config.SummaryDir, Log: r.log.Logger}.Apply(ctx, &plan, marks, now.wall)
 	r.failed("sweep", err)
@@ -391,7 +391,7 @@ func (p *problemLog) note(about string, err error) {
 	}
 	if p.last[about] = text; err == nil {
 		delete(p.last, about)
-		p.Info("problem is over", "about", about)
+		p.Info("jobs: problem is solved", "about", about)
 		return
 	}
 	p.Warn("jobs: problem", "about", about, "err", err)

@@ -52,24 +52,24 @@ type series struct {
 	up   func() time.Duration
 }
 
-// callReasons are the words by which a hook says what went wrong first.
+// callReasons are the hook's words for what went wrong first in a call.
 var callReasons = []string{rundir.CallLock, rundir.CallInventory, rundir.CallMapping, rundir.CallRecord, rundir.CallJobInfo, rundir.CallConfig,
 	rundir.CallEnvironment, rundir.CallSummary, rundir.CallTimeout, rundir.CallSignal, rundir.CallPanic, otherReason}
 
-// gateResults are the words by which a hook says how a job came through the gate.
+// gateResults are the hook's words for how a job came through the gate.
 var gateResults = []string{rundir.GateReady, rundir.GateWaited, rundir.GateAlone, rundir.GateWarn, rundir.GateFail, rundir.GateHold, rundir.GateStale, rundir.GateSignal, rundir.GateFault, otherReason}
 
-// otherReason stands for a word of a newer hook.
+// otherReason replaces a word of a newer hook.
 const otherReason = "other"
 
 func newSeries() *series {
 	s := &series{
-		hookRuns:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_runs_total", Help: "Calls of the job hook, by result: error where anything went wrong."}, []string{"hook", "result"}),
-		hookErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_errors_total", Help: "Calls of the job hook in which something went wrong, by what went wrong first."}, []string{"hook", "reason"}),
-		hookTook: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_hook_duration_seconds", Help: "How long a call of the job hook held up the job or the node.",
+		hookRuns:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_runs_total", Help: "Calls of the job hook by result: ok, or error if anything went wrong."}, []string{"hook", "result"}),
+		hookErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_errors_total", Help: "Failed calls of the job hook, by what went wrong first."}, []string{"hook", "reason"}),
+		hookTook: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_hook_duration_seconds", Help: "How long a call of the job hook delayed the job or the node.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}}, []string{"hook"}),
-		gatePassed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_gate_total", Help: "Jobs across nodes at the IMEX gate of their Prolog, by how they came through."}, []string{"result"}),
-		gateTook: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "quoin_hook_gate_duration_seconds", Help: "How long the IMEX gate held up a job across nodes.",
+		gatePassed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_gate_total", Help: "Jobs across nodes at the IMEX gate of their Prolog, by result."}, []string{"result"}),
+		gateTook: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "quoin_hook_gate_duration_seconds", Help: "How long the IMEX gate delayed a job across nodes.",
 			Buckets: []float64{.001, .01, .1, 1, 5, 10, 30, 60, 300}}),
 		last: &snapshot{counts: newCounts()},
 		up:   func() time.Duration { return readClocks().up },
@@ -126,20 +126,20 @@ const (
 var (
 	seriesJobInfo = describe(gauge, "quoin_gpu_job_info", "1 for each device that a job holds on this node. The series ends with the job.", jobLabels...)
 	seriesInfo    = describe(gauge, "quoin_gpu_info", "1 for each GPU or MIG instance, with its product, NVLink clique and node as labels.", "UUID", "gpu", "GPU_I_ID", "modelName", "clique", "node")
-	seriesGPUs    = describe(gauge, "quoin_gpus", "GPUs, or MIG instances, by whether a job holds them.", "state")
+	seriesGPUs    = describe(gauge, "quoin_gpus", "GPUs, or MIG instances, by state: allocated if a job holds them, else idle.", "state")
 	seriesHeld    = describe(counter, "quoin_gpu_held_seconds_total", "Seconds for which at least one job held the device.", "UUID", "gpu", "GPU_I_ID")
-	seriesIdle    = describe(counter, "quoin_gpu_idle_held_seconds_total", "Seconds for which a job held the device and it had no process and no utilisation.", "UUID", "gpu", "GPU_I_ID")
-	seriesStretch = describe(gauge, "quoin_gpu_idle_held_stretch_seconds", "For how long the device is held and has had no process and no utilisation up to now; 0 else.", "UUID", "gpu", "GPU_I_ID")
+	seriesIdle    = describe(counter, "quoin_gpu_idle_held_seconds_total", "Seconds for which a job held the device while the device had no process and no utilisation.", "UUID", "gpu", "GPU_I_ID")
+	seriesStretch = describe(gauge, "quoin_gpu_idle_held_stretch_seconds", "For how long the held device has had no process and no utilisation. 0 if it is not held or not idle.", "UUID", "gpu", "GPU_I_ID")
 
 	seriesSweeps    = describe(counter, "quoin_agent_sweeps_total", "Comparisons of the job mapping with the jobs that live.")
-	seriesReleased  = describe(counter, "quoin_agent_sweep_released_total", "Lines of jobs that the agent took out of the job mapping, by why the job was over.", "reason")
-	seriesRepairs   = describe(counter, "quoin_agent_mapping_repairs_total", "Lines of living jobs that the agent added to the job mapping, or moved.")
-	seriesSweepErrs = describe(counter, "quoin_agent_sweep_errors_total", "Comparisons after which something could not be released or repaired; it is tried again.")
-	seriesFiles     = describe(gauge, "quoin_agent_mapping_files", "Files of the job mapping: with lines of jobs, without a line, and with lines that no job is known for, or that are no job's.", "state")
-	seriesRecords   = describe(gauge, "quoin_agent_job_records", "Records of jobs: of such as are seen to live, of such as are not, and those that cannot be read.", "state")
-	seriesSummaries = describe(gauge, "quoin_agent_job_summaries", "Summaries of jobs that have ended.")
-	seriesSamples   = describe(counter, "quoin_agent_samples_total", "Samples of devices that jobs hold: taken, and missing.", "result")
-	seriesIMEX      = describe(gauge, "quoin_agent_imex_info", "1 where the node has IMEX, with its channels' major number and its daemon's state.", "channel_major", "state")
+	seriesReleased  = describe(counter, "quoin_agent_sweep_released_total", "Lines that the agent removed from the job mapping, by why the job has ended.", "reason")
+	seriesRepairs   = describe(counter, "quoin_agent_mapping_repairs_total", "Lines of living jobs that the agent added to the job mapping or moved.")
+	seriesSweepErrs = describe(counter, "quoin_agent_sweep_errors_total", "Comparisons after which something could not be released or repaired. The agent tries again.")
+	seriesFiles     = describe(gauge, "quoin_agent_mapping_files", "Files of the job mapping: held have lines of jobs, empty have none, foreign have lines of unknown jobs or that are no job id.", "state")
+	seriesRecords   = describe(gauge, "quoin_agent_job_records", "Records of jobs: alive if a step is seen to live, unproven if none is seen, unreadable if the record cannot be read.", "state")
+	seriesSummaries = describe(gauge, "quoin_agent_job_summaries", "Summaries of ended jobs.")
+	seriesSamples   = describe(counter, "quoin_agent_samples_total", "Samples of devices that jobs hold, by result: ok or missing.", "result")
+	seriesIMEX      = describe(gauge, "quoin_agent_imex_info", "1 if the node has IMEX, with the major number of its channels and the state of its daemon.", "channel_major", "state")
 )
 
 var jobDescriptions = []description{seriesJobInfo, seriesInfo, seriesGPUs, seriesHeld, seriesIdle, seriesStretch, seriesSweeps, seriesReleased, seriesRepairs,

@@ -20,7 +20,7 @@ var jobLabels = []string{"UUID", "gpu", "GPU_I_ID", "job_id", "array_job_id", "j
 // infoSeries is a series of quoin_gpu_job_info. The metric is made once, because a
 // node may have thousands of these series and they seldom change.
 type infoSeries struct {
-	key    string // of the label values
+	key    string // the label values
 	metric prometheus.Metric
 }
 
@@ -50,7 +50,7 @@ type deviceSeries struct {
 	// labels are UUID, gpu and GPU_I_ID, info modelName, clique and node.
 	labels, info        [3]string
 	held, idle, stretch time.Duration
-	// running says that a job holds it, and so that held grows since the snapshot.
+	// running says that a job holds the device: then held grows since the snapshot.
 	running bool
 }
 
@@ -158,8 +158,8 @@ func (s *snapshot) addDevices(r *records, u *deviceUsage, n *topology.Node) {
 	})
 }
 
-// nodeName is what the node is called in its report, and so in the series of the
-// publisher.
+// nodeName is the node's name in its report. The publisher's series have the same
+// name.
 func nodeName(n *topology.Node, inv *rundir.Inventory) string {
 	switch {
 	case n != nil:

@@ -9,21 +9,21 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// holding is how long a device was held by jobs, and how long it did nothing
-// meanwhile, as long as this boot lasts.
+// holding counts since the boot: for how long jobs held a device, and for how long the
+// device was idle meanwhile.
 type holding struct {
-	// runs are the keys of the records of the jobs that hold it now.
+	// runs are the runs that hold the device now.
 	runs map[string]bool
 	held time.Duration
 	idle time.Duration
-	// idleSince is since when it does nothing, sampled when the last sample that
-	// told whether it does was taken; zero without one since it is held.
+	// idleSince is since when the device is idle. sampled is when the last sample said
+	// whether it is idle. Both are zero without such a sample since it is held.
 	idleSince, sampled time.Duration
-	// since is when it came to be held.
+	// since is when the device was last taken.
 	since time.Duration
 }
 
-// stretch is for how long the device has done nothing up to its last sample.
+// stretch is for how long the device has been idle up to its last sample.
 func (h *holding) stretch() time.Duration {
 	if h.idleSince == 0 {
 		return 0
@@ -31,10 +31,10 @@ func (h *holding) stretch() time.Duration {
 	return h.sampled - h.idleSince
 }
 
-// usage counts for all devices.
+// deviceUsage counts the use of all devices.
 type deviceUsage struct {
 	devices map[string]*holding // by UUID
-	// at is up to when held has been counted.
+	// at is the time up to which held has been counted.
 	at time.Duration
 	// lastSample is when a sample was last taken, or expected.
 	lastSample  time.Duration
@@ -44,7 +44,7 @@ type deviceUsage struct {
 
 func newUsage() deviceUsage { return deviceUsage{devices: make(map[string]*holding)} }
 
-// advance counts the time up to now for the devices that were held all the while.
+// advance counts the time up to now for the devices that are held.
 func (u *deviceUsage) advance(now time.Duration) {
 	if now <= u.at {
 		return
@@ -57,9 +57,9 @@ func (u *deviceUsage) advance(now time.Duration) {
 	u.at = now
 }
 
-// hold takes who holds which device from now on. A device that nobody held at the
+// setHolders sets who holds which device from now on. A device that nobody held at the
 // last look, at scanned, is held since the record was written.
-func (u *deviceUsage) hold(holders map[string]map[string]time.Time, now, scanned moment) {
+func (u *deviceUsage) setHolders(holders map[string]map[string]time.Time, now, scanned moment) {
 	for uuid, h := range u.devices {
 		if len(holders[uuid]) == 0 && len(h.runs) > 0 {
 			h.runs, h.idleSince, h.sampled = nil, 0, 0
@@ -88,13 +88,13 @@ func (u *deviceUsage) hold(holders map[string]map[string]time.Time, now, scanned
 	}
 }
 
-// want wants samples of the devices that are held from now on.
+// want asks for samples of the devices that are held.
 func (u *deviceUsage) want(holders map[string]map[string]time.Time) {
 	u.wanted = slices.DeleteFunc(sortedKeys(holders), func(uuid string) bool { return !topology.IsDeviceUUID(uuid) })
 }
 
 // forget drops devices that nobody holds and that the node no longer has, such as
-// MIG instances of before.
+// deleted MIG instances.
 func (u *deviceUsage) forget(inv *rundir.Inventory) {
 	if inv == nil {
 		return
@@ -106,8 +106,8 @@ func (u *deviceUsage) forget(inv *rundir.Inventory) {
 	maps.DeleteFunc(u.devices, func(uuid string, h *holding) bool { return len(h.runs) == 0 && !has[uuid] })
 }
 
-// sample counts what a sample says of the devices that are held. It speaks for the
-// time since the one before, as in rundir.Covered, and never for time in which no
+// sample counts what a sample says of the devices that are held. The sample stands for
+// the time since the one before, as in rundir.Covered, but not for time in which no
 // job held the device.
 func (u *deviceUsage) sample(s topology.Sample, now, interval time.Duration) {
 	told := make(map[string]bool, len(s.Devices))
@@ -140,14 +140,14 @@ func (u *deviceUsage) sample(s topology.Sample, now, interval time.Duration) {
 	u.lastSample = now
 }
 
-// coveredUp is the time for which a sample of a held device speaks.
+// coveredUp is the time for which a sample of a held device stands.
 func coveredUp(h *holding, now, interval time.Duration) time.Duration {
 	from := max(h.sampled, h.since)
 	epoch := time.Unix(0, 0)
 	return min(rundir.Covered(epoch.Add(from), epoch.Add(now), interval), now-h.since)
 }
 
-// expect counts the samples that should have come by now and did not.
+// expect counts the samples that should have come by now and have not.
 func (u *deviceUsage) expect(now, interval time.Duration) {
 	if len(u.wanted) == 0 {
 		u.lastSample = now

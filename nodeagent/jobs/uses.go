@@ -21,7 +21,7 @@ func (u uses) keep(key string, j *job, n *topology.Node, now time.Time) {
 		j.use = rundir.NewUse(j.record.JobID, j.record.Run, now)
 		saved, err := rundir.ReadUse(u.runDir, key)
 		if err != nil {
-			u.log.Warn("use of a job begins anew", "job", j.record.JobID, "err", err)
+			u.log.Warn("use of a job cannot be read: its sums begin at zero", "job", j.record.JobID, "err", err)
 		} else if saved != nil && saved.JobID == j.record.JobID && saved.Run == j.record.Run {
 			j.use = saved
 			j.use.Since = j.use.Since.Round(0)

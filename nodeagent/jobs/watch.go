@@ -21,7 +21,7 @@ type folderWatch struct {
 func watchFolder(every time.Duration, log *slog.Logger) *folderWatch {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
-		log.Warn("records of jobs cannot be watched: they are read now and then", "every", every, "err", err)
+		log.Warn("records of jobs cannot be watched: they are read at intervals", "every", every, "err", err)
 		return &folderWatch{}
 	}
 	return &folderWatch{watcher: w, events: w.Events, errors: w.Errors}

@@ -14,9 +14,9 @@ import (
 // stepGroups is a directory of control groups in which a slurmd keeps its jobs.
 type stepGroups struct {
 	path string
-	// node is the slurmd's name where the directory's name has it.
+	// node is the slurmd's name if the directory's name has it.
 	node string
-	// byUser says that it is of version 1, where jobs are below their users.
+	// byUser says that the groups are of version 1, which has jobs below their users.
 	byUser bool
 }
 
@@ -29,8 +29,8 @@ const (
 	firstWalkPause, lastWalkPause = 10 * time.Second, 2 * time.Minute
 )
 
-// findGroups looks for the control groups of slurmds, not more often than is
-// worth while.
+// findGroups searches the control groups of slurmds. A search that finds nothing new
+// makes searches rarer.
 func (s *stepScanner) findGroups(at time.Duration) {
 	if s.cgroupRoot == "" || at < s.nextWalk {
 		return
@@ -44,8 +44,8 @@ func (s *stepScanner) findGroups(at time.Duration) {
 	s.groups, s.lastWalk, s.nextWalk = found, at, at+s.walkPause
 }
 
-// hurry has the next search come soon: before a job is given up that was never
-// seen, the groups of a slurmd that was started meanwhile are to be known.
+// hurry brings the next search forward. Before a job that was never seen is given up,
+// the groups of a slurmd that was started meanwhile must be known.
 func (s *stepScanner) hurry() { s.nextWalk = min(s.nextWalk, s.lastWalk+firstWalkPause) }
 
 // searchGroups walks the tree of control groups, wide before deep.
@@ -79,8 +79,8 @@ func searchGroups(root string) []stepGroups {
 }
 
 // groupsOf says whether a directory is where a slurmd keeps its jobs:
-// slurmstepd.scope in version 2, slurm in version 1, with the node's name in
-// either where several slurmds can run on one host.
+// slurmstepd.scope in version 2, slurm in version 1. Each name has the node's name in
+// it if several slurmds can run on one host.
 func groupsOf(path string) (stepGroups, bool) {
 	name := filepath.Base(path)
 	if node, is := strings.CutSuffix(name, "slurmstepd.scope"); is {
@@ -127,8 +127,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// populated says whether a control group, or one below it, has a process. One that
-// no version's files are in is taken to have.
+// populated says whether a control group, or one below it, has a process. A group
+// without the files of either version counts as populated.
 func populated(dir string) bool {
 	events, err := os.ReadFile(filepath.Join(dir, "cgroup.events"))
 	if err == nil {

@@ -39,15 +39,15 @@ type Observer struct {
 	sameID   map[string]int // jobs of this boot by id
 }
 
-// NewObserver returns an observer of the node's slurmds, whose SlurmdSpoolDirs are
-// spools. cgroupRoot is where control groups are mounted, proc is the proc file
+// NewObserver returns an observer of the node's slurmds. spools are their
+// SlurmdSpoolDirs. cgroupRoot is where control groups are mounted, proc is the proc file
 // system that shows slurmd. Each may be missing.
 func NewObserver(spools []string, cgroupRoot, proc string) *Observer {
 	return &Observer{scanner: stepScanner{spools: spools, cgroupRoot: cgroupRoot}, proc: proc, proven: make(map[Source]bool)}
 }
 
 // Look looks once at what the node shows of the jobs, notes that in their runs and
-// judges them. others are the ids of further jobs to look for. marks are of Epilogs
+// sets their verdicts. others are the ids of further jobs to look for. marks are of Epilogs
 // that have begun. up is the time since boot.
 func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Release, wall time.Time, up time.Duration) {
 	ids, unseen, late := slices.Clone(others), len(others) > 0, false
@@ -70,11 +70,11 @@ func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Release, wal
 	for _, j := range jobs {
 		o.note(j, up)
 	}
-	o.Judge(jobs, marks, wall, up)
+	o.Decide(jobs, marks, wall, up)
 }
 
-// Judge judges the jobs by the last look.
-func (o *Observer) Judge(jobs []Job, marks []rundir.Release, wall time.Time, up time.Duration) {
+// Decide sets the verdicts of the jobs by what the last look has shown.
+func (o *Observer) Decide(jobs []Job, marks []rundir.Release, wall time.Time, up time.Duration) {
 	for _, j := range jobs {
 		j.Run.Verdict = judge(o.factsOf(j, marks, wall, up))
 	}

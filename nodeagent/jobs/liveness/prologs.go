@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prologs is what the node's processes show of Prologs and Epilogs, which slurmd
-// starts itself: no step of the job is there as long as they run.
+// prologs is what the node's processes show of Prologs and Epilogs. slurmd starts
+// these itself, and the job has no step while they run.
 type prologs struct {
-	// all says that a slurmd is seen, which a pod with a process namespace of its own
-	// does not, and that it is known of each of its children what it runs for. That
-	// takes root's capabilities beside slurmd; without, it is known while it has none.
+	// all says that a slurmd is seen, and that the job of each of its children is
+	// known. A pod with a process namespace of its own sees no slurmd. An agent without
+	// root's capabilities cannot read the job of a child.
 	all bool
 	// jobs are those for which slurmd has a child.
 	jobs map[string]bool
@@ -24,18 +24,18 @@ type prologs struct {
 
 const slurmstepd = "slurmstepd"
 
-// findPrologs reads the children of all slurmds in a proc file system. One
-// that is between two scripts has none for some milliseconds. A slurmstepd is a
-// step's, or keeps control groups, and runs neither.
+// findPrologs reads the children of all slurmds in a proc file system. Between two
+// scripts a slurmd has no child for some milliseconds. A child named slurmstepd runs
+// neither a Prolog nor an Epilog.
 func findPrologs(proc string) prologs {
 	p := prologs{jobs: make(map[string]bool)}
-	entries, _ := os.ReadDir(proc) // nothing is seen without
+	entries, _ := os.ReadDir(proc) // without proc nothing is seen
 	slurmds, parents := make(map[string]bool), make(map[string]string)
 	for _, e := range entries {
 		if !isNumber(e.Name()) {
 			continue
 		}
-		stat, _ := os.ReadFile(filepath.Join(proc, e.Name(), "stat")) // empty of one that has ended
+		stat, _ := os.ReadFile(filepath.Join(proc, e.Name(), "stat")) // empty if it has ended
 		name, parent := parseStat(stat)
 		if name != slurmstepd {
 			parents[e.Name()] = parent
@@ -71,8 +71,8 @@ func parseStat(text []byte) (name, parent string) {
 	return string(text[from+1 : to]), fields[1]
 }
 
-// jobOfProcess returns the job that a process was started for; empty for one of no
-// job, or that has ended.
+// jobOfProcess returns the job that a process was started for. It is empty if there is
+// none, or if the process has ended.
 func jobOfProcess(dir string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "environ"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {

@@ -23,12 +23,12 @@ const (
 type sighting struct {
 	// source is the path of the spool directory or of the control groups.
 	source string
-	// node is the slurmd's name, empty where the source does not say it.
+	// node is the slurmd's name. It is empty if the source does not say it.
 	node string
-	// alive says that the step lives; else it cannot be told.
+	// alive says that the step lives. If it is false, nobody can tell.
 	alive bool
-	// lasting says that the step is one that lives as long as its job, extern that
-	// it is the external one, which every job has where one has it.
+	// lasting says that the step lives as long as its job. extern says that it is the
+	// external step: on a slurmd that has them, every job has one.
 	lasting, extern bool
 }
 
@@ -90,8 +90,8 @@ func (s *stepScanner) canTell(e *evidence, source string) bool {
 }
 
 // scanSpool tries the sockets on which slurmstepd listens, one per step and
-// named <node>_<job>.<step>. The file of a killed slurmstepd stays for ever, but
-// nobody answers there.
+// named <node>_<job>.<step>. The file of a killed slurmstepd stays, but nobody
+// answers there.
 func (s *stepScanner) scanSpool(dir string, wanted map[string]bool, e *evidence) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -133,9 +133,9 @@ func isNumber(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
 }
 
-// listens reports whether somebody listens on a socket in a directory. It goes by
-// the directory's descriptor, for a socket's path has at most 107 bytes. What
-// cannot be tried is taken to answer.
+// listens reports whether somebody listens on a socket in a directory. It names the
+// socket by the directory's descriptor, because a socket's path has at most 107
+// bytes. A socket that cannot be tried counts as one that answers.
 func listens(dir *os.File, name string) (answers, there bool) {
 	s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 	// Prolog, if Prologs cannot be seen. The job has its labels again when the step
 	// comes.
 	longestProlog = 10 * time.Minute
-	// buriedAfter is how long the record of a job is kept of which no step was seen.
+	// buriedAfter is how long the record of a job is kept if no step was seen.
 	buriedAfter = 24 * time.Hour
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// deviceColumn is one of the table of devices. What needs a wide terminal is shown
-// there alone: with the names of most nodes the others fit into 80 columns.
+// deviceColumn is a column of the table of devices. The columns that are not wide fit
+// into 80 columns of text with most nodes' names.
 type deviceColumn struct {
 	head  string
 	wide  bool
@@ -19,7 +19,7 @@ type deviceColumn struct {
 	total func(t *Totals) string // nil for none
 }
 
-// sampled is a column of what samples alone say.
+// sampled is a column that needs a sample.
 func sampled(head string, of func(d *rundir.DeviceUse) string, total func(t *Totals) string) deviceColumn {
 	return deviceColumn{head: head, total: total, of: func(_ *nodeRun, d *rundir.DeviceUse) string {
 		if d.Samples == 0 {
@@ -78,7 +78,7 @@ func printDevices(w io.Writer, v View, r *Run) {
 	_ = t.Flush() // into memory or a terminal
 }
 
-// deviceMemory is the most that was in use, of all that there is.
+// deviceMemory is the largest memory in use, and the whole memory.
 func deviceMemory(d *rundir.DeviceUse) string {
 	var used float64
 	if most := largest(d.Memory); most != nil {
@@ -94,7 +94,7 @@ func deviceIdle(d *rundir.DeviceUse) string {
 	return clock(seconds(d.IdleSeconds))
 }
 
-// deviceSampled is for how long the device was sampled, the last column.
+// deviceSampled is for how long the device was sampled.
 func deviceSampled(d *rundir.DeviceUse) string {
 	text := "never"
 	if d.Samples > 0 {

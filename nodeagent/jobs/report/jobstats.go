@@ -31,9 +31,8 @@ type JobstatsSummary struct {
 }
 
 // JobstatsNode is a node's part. GPUs are named as the exporter names them.
-// Jobstats divides by CPUs and reads both of Memory without a look whether they are
-// there; of a total of 0 it says that it is not known. Without a time of the CPUs,
-// which nobody told us, it says that too.
+// Jobstats divides by CPUs and reads both memories without a check. A total of 0 means
+// to it that memory is not known; no time of CPUs means that their use is not known.
 type JobstatsNode struct {
 	CPUs           int                `json:"cpus"`
 	TotalMemory    int64              `json:"total_memory"`
@@ -43,8 +42,7 @@ type JobstatsNode struct {
 	GPUUtilization map[string]float64 `json:"gpu_utilization,omitempty"`  // percent, the mean
 }
 
-// Jobstats returns the AdminComment that Jobstats reads, of the run of the job that id
-// names.
+// Jobstats returns the AdminComment that Jobstats reads, for the run of one job.
 func Jobstats(id string, runs []Run, now time.Time) (string, error) {
 	// The last task of an array has the array's id for its own.
 	own := slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.first().JobID != id })
@@ -57,7 +55,7 @@ func Jobstats(id string, runs []Run, now time.Time) (string, error) {
 	return jobstatsComment(&runs[0], now)
 }
 
-// shortRun is a run of which no agent has taken a sample yet when it ends.
+// shortRun is how long a run may be that ends before its first sample.
 const shortRun = time.Minute
 
 func jobstatsComment(r *Run, now time.Time) (string, error) {

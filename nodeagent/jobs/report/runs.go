@@ -28,9 +28,8 @@ func identityOf(r *rundir.Record) runIdentity {
 	return runIdentity{r.JobID, r.Cluster, cmp.Or(r.StartTime, r.SLUID)}
 }
 
-// groupRuns puts together what nodes say of one run, the runs that began first
-// before. Of one node a summary counts more than a record, for the record may not
-// be removed yet.
+// groupRuns puts together what nodes say of one run. Runs that began first come first.
+// A node's summary counts more than its record, which may not be removed yet.
 func groupRuns(nodes []nodeRun) []Run {
 	byRun := map[runIdentity]map[string]nodeRun{}
 	for _, n := range nodes {
@@ -70,10 +69,10 @@ func compareNames(a, b string) int {
 	return cmp.Or(cmp.Compare(at, bt), cmp.Compare(an, bn), cmp.Compare(a, b))
 }
 
-// first is the record of the first node, which says of the job what all do.
+// first is the record of the first node. What it says of the job, all nodes say.
 func (r *Run) first() *rundir.Record { return &r.nodes[0].record }
 
-// says returns what the first node that knows says.
+// says returns what the first node that knows something says.
 func (r *Run) says(what func(*rundir.Record) string) string {
 	for i := range r.nodes {
 		if v := what(&r.nodes[i].record); v != "" {
@@ -83,7 +82,7 @@ func (r *Run) says(what func(*rundir.Record) string) string {
 	return ""
 }
 
-// start is when the run began; the zero time where Slurm did not say it.
+// start is when the run began. It is the zero time if Slurm did not say it.
 func (r *Run) start() time.Time {
 	seconds, err := strconv.ParseInt(r.first().StartTime, 10, 64)
 	if err != nil || seconds <= 0 {
@@ -104,7 +103,7 @@ func (r *Run) ended() time.Time {
 	return time.Unix(last, 0)
 }
 
-// elapsed is for how long it has run; 0 when that is not known.
+// elapsed is for how long the run has run; 0 if that is not known.
 func (r *Run) elapsed(now time.Time) time.Duration {
 	start, end := r.start(), r.ended()
 	if start.IsZero() {
@@ -116,7 +115,7 @@ func (r *Run) elapsed(now time.Time) time.Duration {
 	return max(0, end.Sub(start))
 }
 
-// numNodes is how many nodes the job has, of which not all may be known here.
+// numNodes is how many nodes the job has. Some of them may not be known here.
 func (r *Run) numNodes() int {
 	n, _ := strconv.Atoi(r.says(func(rec *rundir.Record) string { return rec.NumNodes }))
 	return max(n, len(r.nodes))
@@ -125,7 +124,7 @@ func (r *Run) numNodes() int {
 // Complete says whether each of the job's nodes has left its summary.
 func (r *Run) Complete() bool { return !r.ended().IsZero() && len(r.nodes) == r.numNodes() }
 
-// name is the job's id, and of an array's task the array's and the task's.
+// name is the job's id. For a task of an array it is the array's id and the task's.
 func (r *Run) name() string {
 	array, task := r.says(func(rec *rundir.Record) string { return rec.ArrayJobID }), r.says(func(rec *rundir.Record) string { return rec.ArrayTaskID })
 	if array == "" || task == "" {
@@ -137,9 +136,9 @@ func (r *Run) name() string {
 // Ended says whether the run has ended on all of its known nodes.
 func (r *Run) Ended() bool { return !r.ended().IsZero() }
 
-// is says whether the run is of the job that id names: by its own id, by its
-// array's and its task's, or by its array's alone.
-func (r *Run) is(id string) bool {
+// isOf says whether id names the run's job: by its own id, by the ids of its array
+// and task, or by its array's alone.
+func (r *Run) isOf(id string) bool {
 	array := r.says(func(rec *rundir.Record) string { return rec.ArrayJobID })
 	return id == r.first().JobID || id == r.name() || array != "" && id == array
 }
@@ -160,8 +159,7 @@ func lastRuns(runs []Run) []Run {
 	return out
 }
 
-// devices are those of a node, as far as the record alone knows them where none
-// was sampled.
+// devices are those that were sampled on a node, else those of its record.
 func (n *nodeRun) devices() []rundir.DeviceUse {
 	if n.use != nil && len(n.use.Devices) > 0 {
 		return n.use.Devices
@@ -177,12 +175,12 @@ func (n *nodeRun) devices() []rundir.DeviceUse {
 	return out
 }
 
-// leastIdle is the share of its time for which a device that was never used is known
-// to be idle: of a sample now and then it may not be known.
+// leastIdle is the least share of the sampled time in which a device must be idle to
+// count as never used: a sample now and then may not tell.
 const leastIdle = 0.99
 
-// neverUsed says whether a device was seen idle all the time, and not once in use.
-// One of which samples cannot tell, as where programs are hidden, may be in use.
+// neverUsed says whether a device was seen idle all the time, and not once in use. A
+// device whose programs are hidden may be in use.
 func neverUsed(d *rundir.DeviceUse) bool {
 	return !d.Used && d.IdleSeconds > 0 && d.IdleSeconds >= leastIdle*d.Seconds
 }

@@ -59,7 +59,7 @@ func printHead(w io.Writer, v View, r *Run) {
 	}
 }
 
-// jobTitle is the job's name in its array and, where they differ, its own id.
+// jobTitle is the job's name in its array, and its own id if that differs.
 func jobTitle(r *Run) string {
 	if own := r.first().JobID; own != r.name() {
 		return fmt.Sprintf("%s (%s)", r.name(), own)
@@ -118,8 +118,7 @@ func clock(d time.Duration) string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// advice says what whoever ran the job can do better next time, and what is not
-// known.
+// advice says what the job's user can do better next time, and what is not known.
 func advice(r *Run) []string {
 	var unused, unsampled []string
 	total := 0

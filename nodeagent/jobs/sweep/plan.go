@@ -44,7 +44,7 @@ type Facts struct {
 	Broken map[string]bool
 	// Ended are ids of jobs whose Epilogs have left a mark.
 	Ended map[string]bool
-	// Alive are ids of jobs without a record of which a living step is seen.
+	// Alive are ids of jobs without a record, but with a living step that is seen.
 	Alive map[string]bool
 	// Late are the lines that have belonged to no job for the grace.
 	Late        map[Line]bool
