@@ -20,7 +20,7 @@ and the switch tree. It lists the nodes that have no place with the reason, and 
 is wrong. It always draws blocks and switches, even if the publication lets render
 write only one of them.`,
 		Example: `  kubectl get nodes -o json | quoin map --nodes -
-  quoin map /shared/quoin/reports/*.json`,
+  quoin map /shared/quoin/reports`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return drawMap(cmd.InOrStdin(), cmd.OutOrStdout(), &o, args)
 		},
