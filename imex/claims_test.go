@@ -6,7 +6,7 @@ import (
 )
 
 func TestJudgeClaims(t *testing.T) {
-	peers := ReasonReady + "/" + NotePeersNotReady
+	peers := readyBut(NotePeersNotReady)
 	worker := Claim{Namespace: "quoin-system", Name: "worker-1", Domain: testUID, Node: "n1", Owner: OwnerSlurmd}
 	add := func(s *Observation, c Claim, waiting string, pods ...string) {
 		c.Waiting, c.Pods = waiting, pods
@@ -18,64 +18,64 @@ func TestJudgeClaims(t *testing.T) {
 			s.Claims[i].Owner = OwnerSlurmd
 		}
 	}
-	n1 := func(reason string) map[string]string { return map[string]string{"n1": reason, "*": peers} }
+	n1 := func(reason string) map[string]words { return map[string]words{"n1": verdict(reason)} }
 	runJudgeCases(t, []judgeCase{
-		{name: "holder and slurmd, which waits", spoil: func(s *Observation) { add(s, worker, "quoin-system/w1") }, want: n1(ReasonClaimConflict),
+		{name: "holder and slurmd, which waits", spoil: func(s *Observation) { add(s, worker, "quoin-system/w1") }, want: n1(ReasonClaimConflict), others: peers,
 			says: []string{"quoin-system/imex-n1 of the holder's pod quoin-system/quoin-imex-n1 holds", "quoin-system/worker-1 of the worker pod quoin-system/w1 waits", "resourceClaims of the NodeSet", "imex.join to slurmd"}},
 		{name: "slurmd and holder, which waits", spoil: func(s *Observation) {
 			add(s, worker, "", "quoin-system/w1")
 			c := s.claim("n1")
 			c.Pods, c.Waiting = nil, "quoin-system/quoin-imex-n1"
-		}, want: n1(ReasonClaimConflict), says: []string{"worker-1 of the worker pod quoin-system/w1 holds", "the holder's pod quoin-system/quoin-imex-n1 waits"}},
+		}, want: n1(ReasonClaimConflict), others: peers, says: []string{"worker-1 of the worker pod quoin-system/w1 holds", "the holder's pod quoin-system/quoin-imex-n1 waits"}},
 		{name: "both wait", spoil: func(s *Observation) {
 			add(s, worker, "quoin-system/w1")
 			c := s.claim("n1")
 			c.Pods, c.Waiting = nil, "quoin-system/quoin-imex-n1"
-		}, want: n1(ReasonClaimConflict)},
+		}, want: n1(ReasonClaimConflict), others: peers},
 		{name: "a holder where workers claim", spoil: func(s *Observation) {
 			slurmd(s)
 			c := worker
 			c.Owner = OwnerHolder
 			add(s, c, "quoin-system/h1")
-		}, want: n1(ReasonClaimConflict), says: []string{"delete the DaemonSet"}},
+		}, want: n1(ReasonClaimConflict), others: peers, says: []string{"delete the DaemonSet"}},
 		{name: "two of one owner", spoil: func(s *Observation) {
 			c := worker
 			c.Owner = OwnerHolder
 			add(s, c, "quoin-system/h1")
-		}, want: n1(ReasonClaimConflict), says: []string{"let only one pod of a node claim"}},
+		}, want: n1(ReasonClaimConflict), others: peers, says: []string{"let only one pod of a node claim"}},
 		{name: "a workload with a domain of its own", spoil: func(s *Observation) {
 			c := worker
 			c.Namespace, c.Domain, c.Owner = "team", otherUID, OwnerOther
 			add(s, c, "team/train-0")
-		}, want: n1(ReasonClaimConflict), says: []string{"claim team/worker-1 of pod team/train-0 waits", "keep other pods with channel claims off"}},
-		{name: "a worker alone where the holder is to", spoil: func(s *Observation) { s.claim("n1").Owner = OwnerSlurmd }, want: n1(ReasonClaimedByOther), says: []string{"while imex.join is holder", "NodeSet"}},
+		}, want: n1(ReasonClaimConflict), others: peers, says: []string{"claim team/worker-1 of pod team/train-0 waits", "keep other pods with channel claims off"}},
+		{name: "a worker alone where the holder is to", spoil: func(s *Observation) { s.claim("n1").Owner = OwnerSlurmd }, want: n1(ReasonClaimedByOther), others: peers, says: []string{"while imex.join is holder", "NodeSet"}},
 		{name: "an owner that is not known", spoil: func(s *Observation) { s.claim("n1").Owner = "" }},
 		{name: "it waits", spoil: func(s *Observation) {
 			s.claim("n1").Pods, s.claim("n1").Waiting = nil, "quoin-system/quoin-imex-n1"
-		}, want: n1(ReasonClaimWaits), says: []string{"pod quoin-system/quoin-imex-n1 waits", "channel-0"}},
+		}, want: n1(ReasonClaimWaits), others: peers, says: []string{"pod quoin-system/quoin-imex-n1 waits", "channel-0"}},
 		{name: "it waits for one that nobody holds", spoil: func(s *Observation) {
 			s.claim("n1").Pods = nil
 			add(s, worker, "quoin-system/w1")
 			s.Claims[len(s.Claims)-1].Owner = OwnerHolder
-		}, want: n1(ReasonClaimWaits), says: []string{"still allocated to claim quoin-system/imex-n1"}},
-		{name: "nobody holds it", spoil: func(s *Observation) { s.claim("n1").Pods = nil }, want: n1(ReasonClaimUnused), says: []string{"claim quoin-system/imex-n1", "reserved for no pod"}},
+		}, want: n1(ReasonClaimWaits), others: peers, says: []string{"still allocated to claim quoin-system/imex-n1"}},
+		{name: "nobody holds it", spoil: func(s *Observation) { s.claim("n1").Pods = nil }, want: n1(ReasonClaimUnused), others: peers, says: []string{"claim quoin-system/imex-n1", "reserved for no pod"}},
 		{name: "nobody holds another", spoil: func(s *Observation) { add(s, Claim{Namespace: "a", Name: "a", Node: "n1", Owner: OwnerOther}, "") }},
-		{name: "no claim", spoil: func(s *Observation) { s.unclaim("n1") }, want: n1(ReasonNotClaimed), says: []string{"still has the label", "DaemonSet"}},
+		{name: "no claim", spoil: func(s *Observation) { s.unclaim("n1") }, want: n1(ReasonNotClaimed), others: peers, says: []string{"still has the label", "DaemonSet"}},
 		{name: "claims are not to be read", spoil: func(s *Observation) { s.Claims, s.ClaimsUnread = nil, true }},
 		{name: "no claim of slurmd", spoil: func(s *Observation) {
 			slurmd(s)
 			s.unclaim("n1")
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })
-		}, want: map[string]string{"n1": ReasonNotClaimed}, says: []string{"template", "nothing is wrong if no worker pod is to run"}},
+		}, want: map[string]words{"n1": verdict(ReasonNotClaimed)}, says: []string{"template", "nothing is wrong if no worker pod is to run"}},
 		{name: "a worker pod that claims none", spoil: func(s *Observation) {
 			slurmd(s)
 			s.unclaim("n1")
 			s.node("n1", func(n *Node) { n.DomainLabel, n.Worker = "", true })
-		}, want: n1(ReasonNotClaimed), says: []string{"the node's worker pod of Slurm claims no channel", "give the NodeSet resourceClaims"}, not: "nothing is wrong"},
+		}, want: n1(ReasonNotClaimed), others: peers, says: []string{"the node's worker pod of Slurm claims no channel", "give the NodeSet resourceClaims"}, not: "nothing is wrong"},
 		{name: "a worker pod that claims none, where the holder claims", spoil: func(s *Observation) {
 			s.unclaim("n1")
 			s.node("n1", func(n *Node) { n.Worker = true })
-		}, want: n1(ReasonNotClaimed), says: []string{"nothing on the node claims", "DaemonSet"}},
+		}, want: n1(ReasonNotClaimed), others: peers, says: []string{"nothing on the node claims", "DaemonSet"}},
 		{name: "a worker pod that claims", spoil: func(s *Observation) {
 			slurmd(s)
 			s.node("n1", func(n *Node) { n.Worker = true })
@@ -85,28 +85,28 @@ func TestJudgeClaims(t *testing.T) {
 			s.unclaim("n1")
 			s.leave(1)
 			s.node("n1", func(n *Node) { n.DomainLabel, n.NoWorker = "", true })
-		}, want: map[string]string{"n1": ReasonNoWorkerPod}},
+		}, want: map[string]words{"n1": verdict(ReasonNoWorkerPod)}},
 		{name: "no worker pod, where the holder claims", spoil: func(s *Observation) {
 			s.unclaim("n1")
 			s.node("n1", func(n *Node) { n.DomainLabel, n.NoWorker = "", true })
-		}, want: n1(ReasonNotClaimed)},
-		{name: "another namespace", spoil: func(s *Observation) { s.claim("n1").Namespace = "slurm" }, want: n1(ReasonClaimNamespace), says: []string{"claim slurm/imex-n1", "(quoin-system)", "in the domain's namespace"}},
+		}, want: n1(ReasonNotClaimed), others: peers},
+		{name: "another namespace", spoil: func(s *Observation) { s.claim("n1").Namespace = "slurm" }, want: n1(ReasonClaimNamespace), others: peers, says: []string{"claim slurm/imex-n1", "(quoin-system)", "in the domain's namespace"}},
 		{name: "another namespace of slurmd", spoil: func(s *Observation) {
 			slurmd(s)
 			s.claim("n1").Namespace = "slurm"
-		}, want: n1(ReasonClaimNamespace), says: []string{"set imex.namespace to slurm"}},
-		{name: "a claim of another domain", spoil: func(s *Observation) { s.claim("n1").Domain = otherUID }, want: n1(ReasonOtherDomain), says: []string{"of domain " + otherUID, testUID + " (quoin-system/quoin)"}},
+		}, want: n1(ReasonClaimNamespace), others: peers, says: []string{"set imex.namespace to slurm"}},
+		{name: "a claim of another domain", spoil: func(s *Observation) { s.claim("n1").Domain = otherUID }, want: n1(ReasonOtherDomain), others: peers, says: []string{"of domain " + otherUID, testUID + " (quoin-system/quoin)"}},
 		{name: "a claim that says no domain", spoil: func(s *Observation) { s.claim("n1").Domain = "" }},
 		{name: "the label is missing", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })
-		}, want: n1(ReasonNotPrepared), says: []string{"resource.nvidia.com/computeDomain", "imex-n1 of the holder's pod quoin-system/quoin-imex-n1 holds", "delete pod quoin-system/quoin-imex-n1"}},
+		}, want: n1(ReasonNotPrepared), others: peers, says: []string{"resource.nvidia.com/computeDomain", "imex-n1 of the holder's pod quoin-system/quoin-imex-n1 holds", "delete pod quoin-system/quoin-imex-n1"}},
 		{name: "the label is missing, and claims are not to be read", spoil: func(s *Observation) {
 			s.Claims, s.ClaimsUnread = nil, true
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })
-		}, want: n1(ReasonNotPrepared), says: []string{"prepared no claim", "which pod on the node claims"}},
+		}, want: n1(ReasonNotPrepared), others: peers, says: []string{"prepared no claim", "which pod on the node claims"}},
 		{name: "the label is of another domain", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.DomainLabel = otherUID })
-		}, want: map[string]string{"n1": ReasonOtherDomain, "*": ReasonTwoDomains}, says: []string{"names " + otherUID, testUID + " (quoin-system/quoin)"}},
+		}, want: map[string]words{"n1": verdict(ReasonOtherDomain)}, others: verdict(ReasonTwoDomains), says: []string{"names " + otherUID, testUID + " (quoin-system/quoin)"}},
 	})
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 func TestJudgeEntry(t *testing.T) {
-	peers := ReasonReady + "/" + NotePeersNotReady
-	n1 := func(reason string) map[string]string { return map[string]string{"n1": reason, "*": peers} }
+	peers := readyBut(NotePeersNotReady)
+	n1 := func(reason string) map[string]words { return map[string]words{"n1": verdict(reason)} }
 	stale := func(s *Observation, ready bool) {
 		m := Member{Node: "n1", Address: "10.0.9.9", Clique: oldClique, Index: 5, Ready: ready}
 		s.Cliques = append(s.Cliques, Clique{Domain: testUID, ID: oldClique, Daemons: []Member{m}})
@@ -26,47 +26,47 @@ func TestJudgeEntry(t *testing.T) {
 		}
 	}
 	runJudgeCases(t, []judgeCase{
-		{name: "none yet", spoil: func(s *Observation) { s.leave(1) }, want: n1(ReasonNoEntry), says: []string{testClique + " yet", "local daemon says READY", "computedomain-daemon-" + testUID}},
+		{name: "none yet", spoil: func(s *Observation) { s.leave(1) }, want: n1(ReasonNoEntry), others: peers, says: []string{testClique + " yet", "local daemon says READY", "computedomain-daemon-" + testUID}},
 		{name: "none, and the status still has it", spoil: func(s *Observation) {
 			m := s.Members["n1"]
 			s.leave(1)
 			s.Members["n1"] = m
-		}, want: n1(ReasonNoEntry), says: []string{"still lists the node"}},
+		}, want: n1(ReasonNoEntry), others: peers, says: []string{"still lists the node"}},
 		{name: "the driver saw no clique", spoil: func(s *Observation) {
 			s.leave(1)
 			s.Members["n1"] = Member{Node: "n1", Address: "10.0.0.2", Index: -1, Ready: true}
-		}, want: n1(ReasonNoFabricSeen), says: []string{testClique, "kubelet plugin"}},
-		{name: "stale, and no other", spoil: func(s *Observation) { s.leave(1); stale(s, true) }, want: n1(ReasonStaleEntry), says: []string{"index 5 (10.0.9.9) in clique " + oldClique, "kubelet plugin"}},
-		{name: "stale, beside a current one", spoil: func(s *Observation) { stale(s, true) }, want: map[string]string{"n1": ReasonReady + "/" + ReasonStaleEntry},
+		}, want: n1(ReasonNoFabricSeen), others: peers, says: []string{testClique, "kubelet plugin"}},
+		{name: "stale, and no other", spoil: func(s *Observation) { s.leave(1); stale(s, true) }, want: n1(ReasonStaleEntry), others: peers, says: []string{"index 5 (10.0.9.9) in clique " + oldClique, "kubelet plugin"}},
+		{name: "stale, beside a current one", spoil: func(s *Observation) { stale(s, true) }, want: map[string]words{"n1": readyBut(ReasonStaleEntry)},
 			says: []string{"index 5 (10.0.9.9) in clique " + oldClique, "ComputeDomainClique " + testUID + "." + oldClique}},
-		{name: "stale, and the status has lost it", spoil: func(s *Observation) { stale(s, true); delete(s.Members, "n1") }, want: map[string]string{"n1": ReasonReady + "/" + ReasonStaleEntry},
+		{name: "stale, and the status has lost it", spoil: func(s *Observation) { stale(s, true); delete(s.Members, "n1") }, want: map[string]words{"n1": readyBut(ReasonStaleEntry)},
 			says: []string{"it also has a stale entry", "does not list the node"}},
 		{name: "another domain's, under another clique", spoil: func(s *Observation) { stale(s, true); s.Cliques[1].Domain = otherUID }},
 		{name: "stale, beside one that is not ready", spoil: func(s *Observation) {
 			stale(s, true)
 			s.entry(1, func(m *Member) { m.Ready = false })
 			s.local("n1", func(l *topology.IMEX) { l.DaemonState = "" })
-		}, want: n1(ReasonNotReady)},
+		}, want: n1(ReasonNotReady), others: peers},
 		{name: "a node that moved is no peer here", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Clique, n.CliqueLabel = oldClique, oldClique })
-		}, want: map[string]string{"n1": ReasonStaleEntry, "*": peers}, at: "n0", says: []string{"n1 (StaleEntry)"}},
+		}, want: map[string]words{"n1": verdict(ReasonStaleEntry)}, others: peers, at: "n0", says: []string{"n1 (StaleEntry)"}},
 		{name: "not ready", spoil: func(s *Observation) {
 			s.Cliques[0].Daemons[1].Ready = false
 			s.local("n1", func(l *topology.IMEX) { l.DaemonState = "INITIALIZING" })
-		}, want: n1(ReasonNotReady), says: []string{"index 1 (10.0.0.2)", "NotReady", "INITIALIZING", "status says Ready, which does not count", "wait"}},
-		{name: "not ready, while the daemon is", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Ready = false }) }, want: n1(ReasonEntryBehind), says: []string{"index 1 (10.0.0.2)", "daemon says READY"}, not: "status"},
+		}, want: n1(ReasonNotReady), others: peers, says: []string{"index 1 (10.0.0.2)", "NotReady", "INITIALIZING", "status says Ready, which does not count", "wait"}},
+		{name: "not ready, while the daemon is", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Ready = false }) }, want: n1(ReasonEntryBehind), others: peers, says: []string{"index 1 (10.0.0.2)", "daemon says READY"}, not: "status"},
 		{name: "ready, while the daemon is not", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.DaemonState = "UNAVAILABLE" })
-		}, want: n1(ReasonDaemonNotReady), says: []string{"is Ready, while the local daemon says UNAVAILABLE"}},
+		}, want: n1(ReasonDaemonNotReady), others: peers, says: []string{"is Ready, while the local daemon says UNAVAILABLE"}},
 		{name: "the daemon reaches not all", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.DomainState = "DEGRADED" })
-		}, want: map[string]string{"n1": ReasonReady + "/" + NoteDomainNotUp}, says: []string{"DEGRADED", "nvidia-imex-ctl -N"}},
+		}, want: map[string]words{"n1": readyBut(NoteDomainNotUp)}, says: []string{"DEGRADED", "nvidia-imex-ctl -N"}},
 		{name: "the daemon reaches all", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.DomainState = "UP" })
 		}},
-		{name: "one index twice", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Index = 2 }) }, want: map[string]string{"n1": ReasonDuplicateIndex, "n2": ReasonDuplicateIndex, "*": peers},
+		{name: "one index twice", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Index = 2 }) }, want: map[string]words{"n1": verdict(ReasonDuplicateIndex), "n2": verdict(ReasonDuplicateIndex)}, others: peers,
 			says: []string{"index 2 (10.0.0.2)", "n2 (10.0.0.3) has the same index"}},
-		{name: "one address twice", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Address = "10.0.0.3" }) }, want: map[string]string{"n1": ReasonDuplicateAddress, "n2": ReasonDuplicateAddress, "*": peers},
+		{name: "one address twice", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Address = "10.0.0.3" }) }, want: map[string]words{"n1": verdict(ReasonDuplicateAddress), "n2": verdict(ReasonDuplicateAddress)}, others: peers,
 			says: []string{"index 1 (10.0.0.3)", "n2 (index 2) has the same address"}},
 		{name: "two without an address", spoil: func(s *Observation) {
 			s.entry(1, func(m *Member) { m.Address = "" })
@@ -74,43 +74,43 @@ func TestJudgeEntry(t *testing.T) {
 		}},
 		{name: "two domains by an entry", spoil: func(s *Observation) {
 			s.Cliques = append(s.Cliques, Clique{Domain: otherUID, ID: testClique, Daemons: []Member{{Node: "n9", Ready: true}, {Node: "n8"}}})
-		}, want: map[string]string{"*": ReasonTwoDomains}, says: []string{otherUID, "n8, n9", "CUDA_ERROR_NOT_SUPPORTED"}},
+		}, others: verdict(ReasonTwoDomains), says: []string{otherUID, "n8, n9", "CUDA_ERROR_NOT_SUPPORTED"}},
 		{name: "a clique of another domain without entries", spoil: func(s *Observation) {
 			s.Cliques = append(s.Cliques, Clique{Domain: otherUID, ID: testClique})
 		}},
 		{name: "as many nodes as may be", spoil: many(18, 18)},
-		{name: "one node too many waits", spoil: many(19, 18), want: map[string]string{"n18": ReasonCliqueFull, "*": peers}, at: "n18", says: []string{"19 nodes, 18 of them with an entry", "takes 18"}},
-		{name: "one node too many before all are in", spoil: many(19, 17), want: map[string]string{"n17": ReasonCliqueFull, "n18": ReasonCliqueFull, "*": peers}},
+		{name: "one node too many waits", spoil: many(19, 18), want: map[string]words{"n18": verdict(ReasonCliqueFull)}, others: peers, at: "n18", says: []string{"19 nodes, 18 of them with an entry", "takes 18"}},
+		{name: "one node too many before all are in", spoil: many(19, 17), want: map[string]words{"n17": verdict(ReasonCliqueFull), "n18": verdict(ReasonCliqueFull)}, others: peers},
 		{name: "all places taken, by nodes that are not known", spoil: func(s *Observation) {
 			many(18, 18)(s)
 			s.Cliques[0].Daemons[1].Node = "n99"
 			delete(s.Members, "n1")
-		}, want: n1(ReasonCliqueFull)},
-		{name: "one entry too many", spoil: many(19, 19), want: map[string]string{"*": ReasonCliqueFull}, says: []string{"19 of them with an entry"}},
+		}, want: n1(ReasonCliqueFull), others: peers},
+		{name: "one entry too many", spoil: many(19, 19), others: verdict(ReasonCliqueFull), says: []string{"19 of them with an entry"}},
 		{name: "peers are not ready", spoil: func(s *Observation) {
 			s.Cliques[0].Daemons[3].Ready = false
 			s.unclaim("n2")
 			delete(s.Nodes, "n3")
-		}, want: map[string]string{"n2": ReasonNotClaimed, "*": peers}, says: []string{"2 of the clique's other nodes not ready: n2 (NotClaimed), n3 (NotReady)"}},
+		}, want: map[string]words{"n2": verdict(ReasonNotClaimed)}, others: peers, says: []string{"2 of the clique's other nodes not ready: n2 (NotClaimed), n3 (NotReady)"}},
 		{name: "the status says NotReady", spoil: func(s *Observation) {
 			s.Members["n1"] = Member{Node: "n1", Index: 1, Address: "10.0.0.2", Clique: testClique}
-		}, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"status says NotReady, which does not count"}},
+		}, want: map[string]words{"n1": readyBut(NoteStatusDiffers)}, says: []string{"status says NotReady, which does not count"}},
 		{name: "the status has another index", spoil: func(s *Observation) {
 			m := s.Members["n1"]
 			m.Index = 9
 			s.Members["n1"] = m
-		}, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"status says index 9"}},
+		}, want: map[string]words{"n1": readyBut(NoteStatusDiffers)}, says: []string{"status says index 9"}},
 		{name: "the status has another address", spoil: func(s *Observation) {
 			m := s.Members["n1"]
 			m.Address = "10.0.0.9"
 			s.Members["n1"] = m
-		}, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"(10.0.0.9)"}},
+		}, want: map[string]words{"n1": readyBut(NoteStatusDiffers)}, says: []string{"(10.0.0.9)"}},
 		{name: "the status has another clique", spoil: func(s *Observation) {
 			m := s.Members["n1"]
 			m.Clique = oldClique
 			s.Members["n1"] = m
-		}, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"in clique " + oldClique}},
-		{name: "the status has lost it", spoil: func(s *Observation) { delete(s.Members, "n1") }, want: map[string]string{"n1": ReasonReady + "/" + NoteStatusDiffers}, says: []string{"does not list the node"}},
+		}, want: map[string]words{"n1": readyBut(NoteStatusDiffers)}, says: []string{"in clique " + oldClique}},
+		{name: "the status has lost it", spoil: func(s *Observation) { delete(s.Members, "n1") }, want: map[string]words{"n1": readyBut(NoteStatusDiffers)}, says: []string{"does not list the node"}},
 		{name: "the status is not to be read", spoil: func(s *Observation) { s.Members = nil }},
 	})
 }
@@ -118,8 +118,8 @@ func TestJudgeEntry(t *testing.T) {
 // TestJudgeNotes has peers that are not ready beside what is a node's own: that is
 // not to be hidden by them, and is not said anew whenever one of them changes.
 func TestJudgeNotes(t *testing.T) {
-	beside := func(note string) map[string]string {
-		return map[string]string{"n0": ReasonNotReady, "n1": ReasonReady + "/" + note, "*": ReasonReady + "/" + NotePeersNotReady}
+	beside := func(note string) map[string]words {
+		return map[string]words{"n0": verdict(ReasonNotReady), "n1": readyBut(note)}
 	}
 	spoil := func(own func(s *Observation)) func(*Observation) {
 		return func(s *Observation) {
@@ -129,22 +129,22 @@ func TestJudgeNotes(t *testing.T) {
 		}
 	}
 	runJudgeCases(t, []judgeCase{
-		{name: "degraded", spoil: spoil(func(s *Observation) { s.local("n1", func(l *topology.IMEX) { l.DomainState = "DEGRADED" }) }), want: beside(NoteDomainNotUp), says: []string{"DEGRADED"}, not: "not ready"},
+		{name: "degraded", spoil: spoil(func(s *Observation) { s.local("n1", func(l *topology.IMEX) { l.DomainState = "DEGRADED" }) }), want: beside(NoteDomainNotUp), others: readyBut(NotePeersNotReady), says: []string{"DEGRADED"}, not: "not ready"},
 		{name: "stale", spoil: spoil(func(s *Observation) {
 			s.Cliques = append(s.Cliques, Clique{Domain: testUID, ID: oldClique, Daemons: []Member{{Node: "n1", Address: "10.0.9.9", Clique: oldClique, Index: 5}}})
-		}), want: beside(ReasonStaleEntry), says: []string{"remove the node's entry"}, not: "not ready"},
-		{name: "label", spoil: spoil(func(s *Observation) { s.node("n1", func(n *Node) { n.CliqueLabel = oldClique }) }), want: beside(ReasonCliqueDiffers), not: "not ready"},
+		}), want: beside(ReasonStaleEntry), others: readyBut(NotePeersNotReady), says: []string{"remove the node's entry"}, not: "not ready"},
+		{name: "label", spoil: spoil(func(s *Observation) { s.node("n1", func(n *Node) { n.CliqueLabel = oldClique }) }), want: beside(ReasonCliqueDiffers), others: readyBut(NotePeersNotReady), not: "not ready"},
 		{name: "without power", spoil: func(s *Observation) { s.node("n1", func(n *Node) { n.Lost = true }) },
-			want: map[string]string{"n1": ReasonReady + "/" + NoteNodeLost, "*": ReasonReady + "/" + NotePeersNotReady}, says: []string{"its entry may be out of date"}},
+			want: map[string]words{"n1": readyBut(NoteNodeLost)}, others: readyBut(NotePeersNotReady), says: []string{"its entry may be out of date"}},
 		{name: "a peer without power", spoil: func(s *Observation) { s.node("n0", func(n *Node) { n.Lost = true }) },
-			want: map[string]string{"n0": ReasonReady + "/" + NoteNodeLost, "*": ReasonReady + "/" + NotePeersNotReady}, says: []string{"n0 (NodeLost)"}},
-		{name: "nothing", spoil: spoil(func(*Observation) {}), want: beside(NotePeersNotReady), says: []string{"n0 (NotReady)"}},
+			want: map[string]words{"n0": readyBut(NoteNodeLost)}, others: readyBut(NotePeersNotReady), says: []string{"n0 (NodeLost)"}},
+		{name: "nothing", spoil: spoil(func(*Observation) {}), want: beside(NotePeersNotReady), others: readyBut(NotePeersNotReady), says: []string{"n0 (NotReady)"}},
 	})
 }
 
 // TestJudgeByStatus judges the entries of a driver without objects for cliques.
 func TestJudgeByStatus(t *testing.T) {
-	peers := ReasonReady + "/" + NotePeersNotReady
+	peers := readyBut(NotePeersNotReady)
 	old := func(change func(m map[string]Member)) func(*Observation) {
 		return func(s *Observation) {
 			s.Cliques = nil
@@ -158,12 +158,12 @@ func TestJudgeByStatus(t *testing.T) {
 	set := func(m map[string]Member, e Member) { m["n1"] = e }
 	runJudgeCases(t, []judgeCase{
 		{name: "healthy, without indexes", spoil: old(func(map[string]Member) {})},
-		{name: "not ready", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique}) }), want: map[string]string{"n1": ReasonEntryBehind, "*": peers}},
+		{name: "not ready", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique}) }), want: map[string]words{"n1": verdict(ReasonEntryBehind)}, others: peers},
 		{name: "one address twice", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique, Address: "10.0.0.3", Ready: true}) }),
-			want: map[string]string{"n1": ReasonDuplicateAddress, "n2": ReasonDuplicateAddress, "*": peers}, says: []string{"n2 (index 0) has the same address"}},
-		{name: "not listed", spoil: old(func(m map[string]Member) { delete(m, "n1") }), want: map[string]string{"n1": ReasonNoEntry, "*": peers}},
-		{name: "under another clique", spoil: old(func(m map[string]Member) { set(m, Member{Clique: oldClique, Ready: true}) }), want: map[string]string{"n1": ReasonStaleEntry, "*": peers}},
-		{name: "without a clique", spoil: old(func(m map[string]Member) { set(m, Member{Ready: true}) }), want: map[string]string{"n1": ReasonNoFabricSeen, "*": peers}},
+			want: map[string]words{"n1": verdict(ReasonDuplicateAddress), "n2": verdict(ReasonDuplicateAddress)}, others: peers, says: []string{"n2 (index 0) has the same address"}},
+		{name: "not listed", spoil: old(func(m map[string]Member) { delete(m, "n1") }), want: map[string]words{"n1": verdict(ReasonNoEntry)}, others: peers},
+		{name: "under another clique", spoil: old(func(m map[string]Member) { set(m, Member{Clique: oldClique, Ready: true}) }), want: map[string]words{"n1": verdict(ReasonStaleEntry)}, others: peers},
+		{name: "without a clique", spoil: old(func(m map[string]Member) { set(m, Member{Ready: true}) }), want: map[string]words{"n1": verdict(ReasonNoFabricSeen)}, others: peers},
 	})
 }
 

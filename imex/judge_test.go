@@ -11,17 +11,29 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// judgeCase breaks one thing of a rack. want are the reasons by node, "*" of those
-// that are not named, with the note after a slash; without "*" the others are Ready.
-// says are parts of what is said of the node that is looked at, n1 if at is empty,
-// and not is no part of it.
+// words are the reason and the note of a verdict.
+type words struct{ reason, note string }
+
+func verdict(reason string) words { return words{reason: reason} }
+
+func readyBut(note string) words { return words{ReasonReady, note} }
+
+// unjudged stands for a node without a verdict.
+var unjudged = words{}
+
+// judgeCase breaks one thing of a rack.
 type judgeCase struct {
 	name  string
 	spoil func(s *Observation)
-	want  map[string]string
-	at    string
-	says  []string
-	not   string
+	// want are the verdicts of some nodes.
+	want map[string]words
+	// others is the verdict of all other nodes, by default Ready without a note.
+	others words
+	// at is the node whose message and remedy are looked at, by default n1.
+	at string
+	// says are parts of that text. not is no part of it.
+	says []string
+	not  string
 }
 
 func runJudgeCases(t *testing.T, cases []judgeCase) {
@@ -34,7 +46,7 @@ func runJudgeCases(t *testing.T, cases []judgeCase) {
 			for name, v := range got {
 				checkWords(t, known, name, v)
 			}
-			if diff := cmp.Diff(wantWords(s, c.want), words(got)); diff != "" {
+			if diff := cmp.Diff(wantWords(s, &c), wordsOf(got), cmp.AllowUnexported(words{})); diff != "" {
 				t.Errorf("reasons (-want +got):\n%s", diff)
 			}
 			at := c.at
@@ -54,28 +66,25 @@ func runJudgeCases(t *testing.T, cases []judgeCase) {
 	}
 }
 
-func words(verdicts map[string]Verdict) map[string]string {
-	got := map[string]string{}
+func wordsOf(verdicts map[string]Verdict) map[string]words {
+	got := map[string]words{}
 	for name, v := range verdicts {
-		got[name] = v.Reason
-		if v.Note != "" {
-			got[name] += "/" + v.Note
-		}
+		got[name] = words{v.Reason, v.Note}
 	}
 	return got
 }
 
-func wantWords(s *Observation, want map[string]string) map[string]string {
-	all := map[string]string{}
-	for name := range s.Nodes {
-		all[name] = ReasonReady
-		if w, ok := want["*"]; ok {
-			all[name] = w
-		}
+func wantWords(s *Observation, c *judgeCase) map[string]words {
+	others := c.others
+	if others == (words{}) {
+		others = verdict(ReasonReady)
 	}
-	maps.Copy(all, want)
-	delete(all, "*")
-	maps.DeleteFunc(all, func(_, reason string) bool { return reason == "" })
+	all := map[string]words{}
+	for name := range s.Nodes {
+		all[name] = others
+	}
+	maps.Copy(all, c.want)
+	maps.DeleteFunc(all, func(_ string, w words) bool { return w == unjudged })
 	return all
 }
 
@@ -100,53 +109,52 @@ func TestJudgeDomain(t *testing.T) {
 			s.Domain.UID, s.Domain.Problem = "", topology.Problem{Reason: reason, Message: "seen so"}
 		}
 	}
-	all := func(reason string) map[string]string { return map[string]string{"*": reason} }
 	runJudgeCases(t, []judgeCase{
 		{name: "healthy", spoil: func(*Observation) {}, says: []string{"index 1 (10.0.0.2) in clique " + testClique}},
-		{name: "no domain", spoil: problem(ReasonNoDomain), want: all(ReasonNoDomain), says: []string{"seen so", "publisher"}},
+		{name: "no domain", spoil: problem(ReasonNoDomain), others: verdict(ReasonNoDomain), says: []string{"seen so", "publisher"}},
 		{name: "no domain, and nothing said of it", spoil: func(s *Observation) {
 			s.Domain.UID, s.Domain.Problem.Reason = "", ReasonNoDomain
-		}, want: all(ReasonNoDomain), says: []string{"ComputeDomain quoin-system/quoin cannot be joined"}},
-		{name: "no CRD", spoil: problem(ReasonNoCRD), want: all(ReasonNoCRD), says: []string{"seen so", "install NVIDIA's DRA driver"}},
-		{name: "forbidden", spoil: problem(ReasonDomainForbidden), want: all(ReasonDomainForbidden), says: []string{"seen so", "list, watch and create"}},
-		{name: "a word of another package", spoil: problem("Overcast"), want: all(ReasonNoDomain), says: []string{"Overcast: seen so"}},
+		}, others: verdict(ReasonNoDomain), says: []string{"ComputeDomain quoin-system/quoin cannot be joined"}},
+		{name: "no CRD", spoil: problem(ReasonNoCRD), others: verdict(ReasonNoCRD), says: []string{"seen so", "install NVIDIA's DRA driver"}},
+		{name: "forbidden", spoil: problem(ReasonDomainForbidden), others: verdict(ReasonDomainForbidden), says: []string{"seen so", "list, watch and create"}},
+		{name: "a word of another package", spoil: problem("Overcast"), others: verdict(ReasonNoDomain), says: []string{"Overcast: seen so"}},
 		{name: "it does not match", spoil: func(s *Observation) {
 			s.Domain.Problem = topology.Problem{Reason: ReasonDomainDiffers, Message: "allocationMode is Single, wanted is All"}
-		}, want: all(ReasonDomainDiffers), says: []string{"allocationMode is Single, wanted is All", "cannot be changed"}},
-		{name: "another problem of one that is there", spoil: func(s *Observation) { s.Domain.Problem.Reason = "Overcast" }, want: all(ReasonDomainDiffers), says: []string{"Overcast"}},
-		{name: "it is being deleted", spoil: func(s *Observation) { s.Domain.Deleting = true }, want: all(ReasonDomainDeleting), says: []string{"quoin-system/quoin is being deleted"}},
+		}, others: verdict(ReasonDomainDiffers), says: []string{"allocationMode is Single, wanted is All", "cannot be changed"}},
+		{name: "another problem of one that is there", spoil: func(s *Observation) { s.Domain.Problem.Reason = "Overcast" }, others: verdict(ReasonDomainDiffers), says: []string{"Overcast"}},
+		{name: "it is being deleted", spoil: func(s *Observation) { s.Domain.Deleting = true }, others: verdict(ReasonDomainDeleting), says: []string{"quoin-system/quoin is being deleted"}},
 		{name: "the domain is not to be read, and the label counts", spoil: func(s *Observation) {
 			s.Domain.UID = ""
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })
-		}, want: map[string]string{"n1": ReasonNotPrepared, "*": ReasonReady + "/" + NotePeersNotReady}},
-		{name: "not wanted", spoil: func(s *Observation) { s.Join = JoinNone }, want: all(ReasonNotWanted), says: []string{"imex.join is none"}},
+		}, want: map[string]words{"n1": verdict(ReasonNotPrepared)}, others: readyBut(NotePeersNotReady)},
+		{name: "not wanted", spoil: func(s *Observation) { s.Join = JoinNone }, others: verdict(ReasonNotWanted), says: []string{"imex.join is none"}},
 	})
 }
 
 func TestJudgeNode(t *testing.T) {
-	peers := ReasonReady + "/" + NotePeersNotReady
+	peers := readyBut(NotePeersNotReady)
 	runJudgeCases(t, []judgeCase{
 		{name: "no multi-node NVLink, whatever else", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel = FabricNone, "", "" })
 			s.local("n1", func(l *topology.IMEX) { l.HostService, l.ChannelMajor = true, nil })
 			s.leave(1)
 			s.Claims = append(s.Claims, Claim{Namespace: "slurm", Name: "second", Node: "n1", Owner: OwnerSlurmd, Waiting: "slurm/w1"})
-		}, want: map[string]string{"n1": ReasonNoMultiNodeNVLink}},
+		}, want: map[string]words{"n1": verdict(ReasonNoMultiNodeNVLink)}},
 		{name: "no clique by a label alone", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel = FabricUnknown, "", "N/A" })
 			s.leave(1)
-		}, want: map[string]string{"n1": ReasonNoMultiNodeNVLink}, says: []string{"N/A"}},
+		}, want: map[string]words{"n1": verdict(ReasonNoMultiNodeNVLink)}, says: []string{"N/A"}},
 		{name: "no multi-node NVLink, and labels from before", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Fabric, n.DomainLabel = FabricNone, otherUID })
 			s.leave(1)
 			s.unclaim("n1")
-		}, want: map[string]string{"n1": ReasonNoMultiNodeNVLink}},
+		}, want: map[string]words{"n1": verdict(ReasonNoMultiNodeNVLink)}},
 		{name: "NVML knows a clique and the label none", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.CliqueLabel = "N/A" })
-		}, want: map[string]string{"n1": ReasonReady + "/" + ReasonCliqueDiffers}},
+		}, want: map[string]words{"n1": readyBut(ReasonCliqueDiffers)}},
 		{name: "the fabric is not known yet", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel = FabricUnknown, "", "" })
-		}, want: map[string]string{"n1": ReasonFabricUnknown, "*": peers}, says: []string{"nvidia.com/gpu.clique", "register"}},
+		}, want: map[string]words{"n1": verdict(ReasonFabricUnknown)}, others: peers, says: []string{"nvidia.com/gpu.clique", "register"}},
 		{name: "GPU Feature Discovery has written no label", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.CliqueLabel = "" })
 		}},
@@ -155,17 +163,17 @@ func TestJudgeNode(t *testing.T) {
 		}},
 		{name: "the label differs from NVML", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.CliqueLabel = oldClique })
-		}, want: map[string]string{"n1": ReasonReady + "/" + ReasonCliqueDiffers}, says: []string{oldClique, "GPU Feature Discovery"}},
+		}, want: map[string]words{"n1": readyBut(ReasonCliqueDiffers)}, says: []string{oldClique, "GPU Feature Discovery"}},
 		{name: "the label differs, and the entry is under it", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Clique = oldClique })
-		}, want: map[string]string{"n1": ReasonCliqueDiffers, "*": peers}, says: []string{oldClique + " by NVML", testClique + " by the label", "index 1 (10.0.0.2)", "kubelet plugin"}},
+		}, want: map[string]words{"n1": verdict(ReasonCliqueDiffers)}, others: peers, says: []string{oldClique + " by NVML", testClique + " by the label", "index 1 (10.0.0.2)", "kubelet plugin"}},
 		{name: "a service of the host", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.HostService = true })
-		}, want: map[string]string{"n1": ReasonHostService, "*": peers}, says: []string{"nvidia-imex.service", "READY", "disable --now"}},
+		}, want: map[string]words{"n1": verdict(ReasonHostService)}, others: peers, says: []string{"nvidia-imex.service", "READY", "disable --now"}},
 		{name: "no major", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.ChannelMajor, l.Channels = nil, 0 })
 			s.claim("n1").Pods, s.claim("n1").Waiting = nil, "quoin-system/quoin-imex-n1"
-		}, want: map[string]string{"n1": ReasonNoChannelMajor, "*": peers}, says: []string{"/proc/devices", "NVreg_ImexChannelCount"}},
+		}, want: map[string]words{"n1": verdict(ReasonNoChannelMajor)}, others: peers, says: []string{"/proc/devices", "NVreg_ImexChannelCount"}},
 		{name: "no device files of channels, which claims and Slurm make", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.Channels = 0 })
 		}},
@@ -173,24 +181,24 @@ func TestJudgeNode(t *testing.T) {
 			s.HostChannels = true
 			s.local("n1", func(l *topology.IMEX) { l.Channels = 0 })
 			s.node("n2", func(n *Node) { n.Local = nil })
-		}, want: map[string]string{"n1": ReasonNoChannels, "*": peers}, says: []string{"/dev/nvidia-caps-imex-channels of the node has no channel", "NVreg_CreateImexChannel0=1", "/channel0 c 235 0", "imex.hostChannels to false"}},
+		}, want: map[string]words{"n1": verdict(ReasonNoChannels)}, others: peers, says: []string{"/dev/nvidia-caps-imex-channels of the node has no channel", "NVreg_CreateImexChannel0=1", "/channel0 c 235 0", "imex.hostChannels to false"}},
 		{name: "no major, where jobs use the device files", spoil: func(s *Observation) {
 			s.HostChannels = true
 			s.local("n1", func(l *topology.IMEX) { l.ChannelMajor, l.Channels = nil, 0 })
-		}, want: map[string]string{"n1": ReasonNoChannelMajor, "*": peers}},
+		}, want: map[string]words{"n1": verdict(ReasonNoChannelMajor)}, others: peers},
 		{name: "no GPUs and no membership", spoil: func(s *Observation) {
 			s.Nodes["cpu"] = Node{Name: "cpu"}
-		}, want: map[string]string{"cpu": ""}},
+		}, want: map[string]words{"cpu": unjudged}},
 		{name: "no GPUs, and a claim that waits there", spoil: func(s *Observation) {
 			s.Nodes["cpu"] = Node{Name: "cpu"}
 			s.Claims = append(s.Claims, Claim{Namespace: "quoin-system", Name: "c", Node: "cpu", Owner: OwnerHolder, Waiting: "quoin-system/p"})
-		}, want: map[string]string{"cpu": ReasonClaimWaits}, at: "cpu", says: []string{"quoin-system/p"}},
+		}, want: map[string]words{"cpu": verdict(ReasonClaimWaits)}, at: "cpu", says: []string{"quoin-system/p"}},
 		{name: "no GPUs, and a label", spoil: func(s *Observation) {
 			s.Nodes["cpu"] = Node{Name: "cpu", DomainLabel: testUID}
-		}, want: map[string]string{"cpu": ReasonFabricUnknown}},
+		}, want: map[string]words{"cpu": verdict(ReasonFabricUnknown)}},
 		{name: "no GPUs, a claim and a label", spoil: func(s *Observation) {
 			s.Nodes["cpu"] = Node{Name: "cpu", DomainLabel: testUID}
 			s.Claims = append(s.Claims, Claim{Namespace: "quoin-system", Name: "c", Node: "cpu", Pods: []string{"quoin-system/p"}})
-		}, want: map[string]string{"cpu": ReasonFabricUnknown}},
+		}, want: map[string]words{"cpu": verdict(ReasonFabricUnknown)}},
 	})
 }
