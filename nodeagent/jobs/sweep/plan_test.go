@@ -1,0 +1,94 @@
+package sweep
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// aJob is a job of mapping directory /map.
+func aJob(id string, verdict liveness.Verdict, names ...string) Job {
+	return Job{Key: id, Record: &rundir.Record{JobID: id, GPUs: names, MappingDir: "/map"}, Dir: "/map", Names: names, Settled: true, Run: &liveness.Run{Verdict: verdict}}
+}
+
+// edits writes a plan's edits as "+0:7 -1:8(orphan)".
+func edits(p Plan) string {
+	var out []string
+	for _, e := range p.Edits {
+		text := fmt.Sprintf("-%s:%s", e.Name, e.Job)
+		if e.Add {
+			text = "+" + text[1:]
+		}
+		if e.Reason != "" {
+			text += "(" + e.Reason + ")"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestMake(t *testing.T) {
+	alive := liveness.Verdict{Proven: true}
+	file := func(jobs ...string) File { return File{Jobs: jobs} }
+	moved := aJob("7", alive, "1")
+	moved.Record.GPUs, moved.Moved = []string{"0"}, true
+	taken := aJob("7", liveness.Verdict{}, "0")
+	taken.Run.Shown = true
+	line := Line{"/map", "0", "9"}
+	for _, tt := range []struct {
+		name  string
+		facts Facts
+		files map[string]File // nil: the directory is missing
+		want  string
+		dead  int
+	}{
+		{"all is well", Facts{Jobs: []Job{aJob("7", alive, "0")}}, map[string]File{"0": file("7"), "1": {}}, "", 0},
+		{"a living job lacks a line", Facts{Jobs: []Job{aJob("7", alive, "0", "1")}}, map[string]File{"0": file("7")}, "+1:7", 0},
+		{"nobody reads the directory", Facts{Jobs: []Job{aJob("7", alive, "0")}}, nil, "", 0},
+		{"an Epilog was killed after it took the line", Facts{Jobs: []Job{taken}}, map[string]File{"0": {}}, "", 0},
+		{"the file was removed by hand", Facts{Jobs: []Job{taken}}, map[string]File{}, "+0:7", 0},
+		{"a dead job", Facts{Jobs: []Job{aJob("7", liveness.Verdict{Dead: liveness.Ended}, "0")}}, map[string]File{"0": file("7", "8")}, "-0:7(ended)", 1},
+		{"a job that nobody sees", Facts{Jobs: []Job{aJob("7", liveness.Verdict{Hidden: true}, "0")}}, map[string]File{"0": file("7")}, "-0:7(ended)", 0},
+		{"a device has another id", Facts{Jobs: []Job{moved}}, map[string]File{"0": file("7")}, "+1:7 -0:7", 0},
+		{"a line without a record", Facts{}, map[string]File{"0": file("9")}, "", 0},
+		{"for the grace", Facts{Late: map[Line]bool{line: true}}, map[string]File{"0": file("9")}, "-0:9(orphan)", 0},
+		{"its steps are seen", Facts{Late: map[Line]bool{line: true}, Alive: map[string]bool{"9": true}}, map[string]File{"0": file("9")}, "", 0},
+		{"its record cannot be read", Facts{Late: map[Line]bool{line: true}, Broken: map[string]bool{"9": true}}, map[string]File{"0": file("9")}, "", 0},
+		{"its Epilog has left a mark", Facts{Ended: map[string]bool{"9": true}}, map[string]File{"0": file("9")}, "-0:9(ended)", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.facts.Directories = Directories{"/map": {There: tt.files != nil, Files: tt.files}}
+			p := Make(tt.facts)
+			if got := edits(p); got != tt.want || len(p.Dead) != tt.dead {
+				t.Errorf("%q and %d dead, want %q and %d", got, len(p.Dead), tt.want, tt.dead)
+			}
+		})
+	}
+	old := Directories{"/map": {There: true, Boot: "old", Files: map[string]File{"0": file("9")}}}
+	if got := edits(Make(Facts{Boot: "new", Directories: old})); got != "-0:9(boot)" {
+		t.Errorf("a line of another boot: %q", got)
+	}
+}
+
+// TestOrphans counts for how long lines belong to no job, and begins again when one
+// has belonged to a job.
+func TestOrphans(t *testing.T) {
+	o, l := Orphans{}, Line{"/map", "0", "9"}
+	for i, step := range []struct {
+		up   time.Duration
+		seen bool
+		late bool
+	}{{0, true, false}, {10 * time.Second, true, false}, {20 * time.Second, true, true}, {30 * time.Second, false, false}, {60 * time.Second, true, false}} {
+		o.Note(map[Line]bool{l: true}, step.up)
+		if !step.seen {
+			o.Note(nil, step.up)
+		}
+		if o.Late(step.up)[l] != step.late {
+			t.Errorf("step %d: late %t, want %t", i, !step.late, step.late)
+		}
+	}
+}
