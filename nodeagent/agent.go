@@ -1,7 +1,7 @@
 // Package nodeagent is the daemon of one node. It runs the probe as a child,
-// keeps the last good report through its hangs and crashes, writes the report
-// to the store when a fact changed, and keeps the files that the job hook
-// reads. It calls neither NVML nor DCGM itself.
+// keeps the last good report while the probe hangs or crashes, writes the report to
+// the store when a fact has changed, and keeps the files that the job hook reads. It
+// calls neither NVML nor DCGM itself.
 package nodeagent
 
 import (
@@ -17,15 +17,15 @@ import (
 
 // Store keeps a node's report for the publisher.
 type Store interface {
-	// Get returns nil when there is none.
+	// Get returns the stored report, nil without one.
 	Get(ctx context.Context) ([]byte, error)
 	Put(ctx context.Context, report []byte) error
 }
 
 // Files are what the agent writes on the node itself.
 type Files interface {
-	// Write makes the files say what the report says. It is called with each
-	// new report, again after an error, and rarely with the same one.
+	// Write brings the files up to the report. It is called with each new report,
+	// again after an error, and rarely with the same report.
 	Write(n *topology.Node) error
 }
 
@@ -35,25 +35,25 @@ type Config struct {
 	Node string
 	// Probe is the child that reads the machine.
 	Probe probe.Supervisor
-	// Stale is after how long without a word of the child the report says that
-	// its facts are stale; default 30 s more than the probe's Start and Silence, in
+	// Stale is the time without a confirmation after which the report says that its
+	// facts are stale; default 30 s more than the probe's Start and Silence, in
 	// which a probe that hung is replaced once.
 	Stale time.Duration
-	// IDs are asked for DCGM's ids of the GPUs, one after the other until one
-	// answers; none leaves them unknown without a word.
+	// IDs are asked for DCGM's ids of the GPUs, in this order until one answers.
+	// Without any the ids stay unknown, which is no problem.
 	IDs []IDSource
-	// IDsEvery is how often they are asked while nothing changes; default 10
+	// IDsEvery is the time between two questions while no GPU changes; default 10
 	// minutes.
 	IDsEvery time.Duration
 	// Subscribers get each new report; if they are slow, the newest. Each channel
 	// has room for one.
 	Subscribers []chan *topology.Node
-	// Verify is the mean time after which the stored report and the files are
-	// read again, in case somebody changed them; default 10 minutes.
+	// Verify is the mean time after which the stored report and the files are read
+	// again, because somebody may have changed them; default 10 minutes.
 	Verify time.Duration
 }
 
-// Agent is one node's daemon.
+// Agent is the daemon of one node.
 type Agent struct {
 	config Config
 	store  Store
@@ -62,7 +62,7 @@ type Agent struct {
 	storeMu sync.Mutex // held while the store is used; the reporter's comes after it
 }
 
-// New returns an agent; nothing starts before Run. files may be nil.
+// New returns an agent. Nothing starts before Run. files may be nil.
 func New(c Config, store Store, files Files, metrics *Metrics, log *slog.Logger) *Agent {
 	c.Probe.Node, c.Probe.Log = c.Node, log
 	c.Probe = c.Probe.WithDefaults()
@@ -91,7 +91,7 @@ func (a *Agent) Run(ctx context.Context) error {
 // Ready returns nil once there is a report, or a named reason for having none.
 func (a *Agent) Ready() error { return a.ready() }
 
-// follow takes what is heard of the probe until ctx ends.
+// follow takes the events of the probe until ctx ends.
 func (a *Agent) follow(ctx context.Context, events <-chan probe.Event) {
 	for {
 		select {

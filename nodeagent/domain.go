@@ -6,15 +6,14 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// confirmation follows which NVLink domain the readings of NVML in one boot agree
-// on. A reading counts when all GPUs have joined one domain, or have none to join,
-// and it is known of which boot it is; two in a row that say the same confirm it.
-// A clique stands for the boot. That there is none stands until one is confirmed,
-// for a driver may say so before its fabric is there.
+// confirmation finds the NVLink domain that the readings of NVML in one boot agree
+// on. Two equal readings in a row confirm a domain. A reading counts if its boot is
+// known, and if all GPUs have joined one domain or have none to join. A confirmed
+// clique holds for the boot. A confirmed "no domain" gives way to a clique, because a
+// driver may say so before its fabric is up.
 type confirmation struct {
 	boot string
-	// domain is what was confirmed in that boot, last what the last reading said;
-	// both are zero for nothing.
+	// domain was confirmed in this boot, last is of the last reading. Zero is nothing.
 	domain, last topology.NVLinkDomain
 }
 
@@ -28,7 +27,7 @@ func (c *confirmation) read(n *topology.Node) {
 		*c = confirmation{boot: n.BootID}
 	}
 	if slices.ContainsFunc(n.Problems, func(p topology.Problem) bool { return p.Reason == topology.ReasonUnsettled }) {
-		c.breakRun() // it is the reading before once more
+		c.breakRun() // it shows the facts of an earlier reading
 		return
 	}
 	last := c.last
@@ -38,8 +37,8 @@ func (c *confirmation) read(n *topology.Node) {
 	}
 }
 
-// again takes a reading that says what the last one said, and reports whether
-// that confirmed it.
+// again takes a reading that is equal to the last one, and reports whether that
+// confirmed a domain.
 func (c *confirmation) again() bool {
 	if c.last.IsZero() || c.last == c.domain || !c.domain.Clique.IsZero() {
 		return false
@@ -48,11 +47,10 @@ func (c *confirmation) again() bool {
 	return true
 }
 
-// breakRun takes a reading that failed, or that nobody could hear.
+// breakRun takes a reading that failed or was lost.
 func (c *confirmation) breakRun() { c.last = topology.NVLinkDomain{} }
 
-// recall takes what an agent before this one stored. Of the same boot it came
-// first.
+// recall takes what an earlier agent confirmed in the same boot.
 func (c *confirmation) recall(stored *topology.Node) {
 	if stored.BootID == "" || stored.BootID != c.boot {
 		return
@@ -62,8 +60,8 @@ func (c *confirmation) recall(stored *topology.Node) {
 	}
 }
 
-// domainChanged is the problem of a node whose GPUs have joined another clique than
-// was confirmed in this boot, or have none now.
+// domainChanged is the problem of a node whose GPUs are in another clique than the
+// one confirmed in this boot, or in none.
 func domainChanged(n *topology.Node) (p topology.Problem, changed bool) {
 	now := n.Joined()
 	if now.IsZero() || n.Domain.Clique.IsZero() || now == n.Domain {

@@ -16,26 +16,25 @@ const (
 	reasonDomainChanged = "DomainChanged"
 )
 
-// facts are what is known of the node: what the probe said last, and what
-// outlives a probe.
+// facts are what is known of the node: the probe's last report, and what outlives a
+// probe.
 type facts struct {
-	// probe is the last good report of a probe, nil before the first. stored is
-	// what an agent before this one stored, and serves where no probe has
-	// reported.
+	// probe is the last good report of a probe, nil before the first. stored is what
+	// an earlier agent stored; it is used if no probe has reported.
 	probe, stored *topology.Node
-	// stale says why the facts may no longer be so; empty while a probe confirms
+	// stale says why the facts may be wrong by now; empty while a probe confirms
 	// them.
 	stale string
 
-	// domain is what readings of NVML have confirmed.
+	// domain is the NVLink domain that readings of NVML have confirmed.
 	domain confirmation
 
-	// boot is the boot that xids are of: codes by GPU.
+	// xids are the codes by GPU, seen in this boot.
 	boot string
 	xids map[string][]int
 
-	// ids are DCGM's ids by GPU; idsAsked that somebody was asked for them, and
-	// idsProblem why some are not known.
+	// ids are DCGM's ids by GPU. idsAsked says that somebody was asked, idsProblem why
+	// some ids are not known.
 	ids        map[string]int
 	idsAsked   bool
 	idsProblem string
@@ -51,8 +50,8 @@ func (f *facts) takeProbe(n *topology.Node) {
 	}
 }
 
-// takeXids adds the Xids of a report to those of its boot. A node whose boot
-// cannot be read has not started anew while this agent runs.
+// takeXids adds the Xids of a report to the Xids of its boot. If the boot cannot be
+// read, it is the boot that this agent runs in.
 func (f *facts) takeXids(n *topology.Node) {
 	if n.BootID != "" && n.BootID != f.boot {
 		if f.boot != "" {
@@ -72,9 +71,8 @@ func (f *facts) takeXids(n *topology.Node) {
 	}
 }
 
-// recall takes from a stored report what an agent before this one knew of the
-// same boot: the NVLink domain that it confirmed, Xids, and DCGM's ids until they
-// are read again.
+// recall takes from a stored report what an earlier agent knew of the same boot: the
+// confirmed NVLink domain, Xids, and DCGM's ids until they are read again.
 func (f *facts) recall(stored *topology.Node) {
 	f.stored = stored
 	if f.probe == nil {
@@ -93,7 +91,7 @@ func (f *facts) recall(stored *topology.Node) {
 	}
 }
 
-// takeID notes an id that no other GPU has.
+// takeID notes an id, unless another GPU has it.
 func (f *facts) takeID(uuid string, id int) {
 	for _, other := range f.ids {
 		if other == id {
@@ -106,8 +104,8 @@ func (f *facts) takeID(uuid string, id int) {
 	f.ids[uuid] = id
 }
 
-// takeIDs takes a whole answer. A GPU that it lacks keeps its id, for a GPU that
-// is lost has none, unless another has that id now.
+// takeIDs takes a whole answer. A GPU that the answer lacks keeps its id, because a
+// lost GPU has none in DCGM, unless another GPU has that id now.
 func (f *facts) takeIDs(answer map[string]int) {
 	before := f.ids
 	f.ids = make(map[string]int, len(answer))
@@ -134,8 +132,7 @@ func (f *facts) withoutID() []string {
 	return out
 }
 
-// report returns the node as it is to be reported, nil when nothing is known of
-// it.
+// report returns the node as it is to be reported, nil if nothing is known.
 func (f *facts) report() *topology.Node {
 	base := f.probe
 	if base == nil && f.stale != "" {
@@ -170,7 +167,7 @@ func (f *facts) report() *topology.Node {
 	}
 	if f.idsProblem != "" && len(unknown) > 0 {
 		n.Problems = append(n.Problems, topology.Problem{Reason: reasonDCGMIDUnknown,
-			Message: fmt.Sprintf("DCGM id of GPU %s: %s; NVML's index is taken for it", strings.Join(unknown, ", "), f.idsProblem)})
+			Message: fmt.Sprintf("DCGM id of GPU %s: %s; NVML's index is used instead", strings.Join(unknown, ", "), f.idsProblem)})
 	}
 	if f.stale != "" {
 		n.Problems = append(n.Problems, topology.Problem{Reason: reasonStale, Message: f.stale})
@@ -181,7 +178,7 @@ func (f *facts) report() *topology.Node {
 	return &n
 }
 
-// union returns the codes of both, sorted, each once; nil for none.
+// union returns the codes of both, sorted, each once.
 func union(a, b []int) []int {
 	all := slices.Concat(a, b)
 	slices.Sort(all)

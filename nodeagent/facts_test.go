@@ -87,7 +87,7 @@ func TestStale(t *testing.T) {
 		}
 		ended(probe.EndHang)
 		time.Sleep(3*time.Minute + time.Second)
-		const hangs = `{"reason":"FactsStale","message":"no facts since: the probe hangs; these are the last good ones, see the agent's log"}`
+		const hangs = `{"reason":"FactsStale","message":"the facts are old: the probe hangs; see the agent's log"}`
 		check("no probe", 2, 1, hangs)
 		ended(probe.EndExit)
 		time.Sleep(24 * time.Hour)
@@ -111,7 +111,7 @@ func TestStaleFromBefore(t *testing.T) {
 		{"not a report", "somebody else's", "somebody else's"},
 		{"another node's", strings.Replace(goodLine, "n1", "n2", 1), strings.Replace(goodLine, "n1", "n2", 1)},
 		{"a report", goodLine, strings.TrimSuffix(goodLine, "]}") +
-			`,{"reason":"FactsStale","message":"no facts since: the probe hangs; these are the last good ones, see the agent's log"}]}`},
+			`,{"reason":"FactsStale","message":"the facts are old: the probe hangs; see the agent's log"}]}`},
 	} {
 		store := &memory{report: []byte(tt.stored)}
 		if tt.stored == "" {

@@ -15,8 +15,8 @@ func (a *Agent) keepStore(ctx context.Context) {
 	})
 }
 
-// keepFiles brings the node's own files up to the last good report. They do not
-// wait for the store, which may be out of reach.
+// keepFiles brings the node's own files up to the last good report. It does not wait
+// for the store, which may be unreachable.
 func (a *Agent) keepFiles(ctx context.Context) {
 	if a.files == nil {
 		return
@@ -27,8 +27,8 @@ func (a *Agent) keepFiles(ctx context.Context) {
 	})
 }
 
-// keep calls sync on a change, after a failure with a growing pause, and rarely
-// to see whether somebody else changed what was written.
+// keep calls sync after a change, after a failure with a growing pause, and rarely
+// otherwise: somebody else may have changed what was written.
 func (a *Agent) keep(ctx context.Context, changed <-chan struct{}, sync func(context.Context) error, failed func(error, time.Duration)) {
 	var delay backoff
 	timer := time.NewTimer(a.verifyAfter())
@@ -56,7 +56,7 @@ func (a *Agent) verifyAfter() time.Duration {
 	return half + rand.N(a.config.Verify) //nolint:gosec // spreads load
 }
 
-// syncStore writes the report when the store holds another.
+// syncStore writes the report if the store holds another one.
 func (a *Agent) syncStore(ctx context.Context) error {
 	if !a.storable() {
 		return nil
@@ -76,7 +76,7 @@ func (a *Agent) syncStore(ctx context.Context) error {
 	}
 	if bytes.Equal(stored, report) {
 		a.holds(report)
-		a.log.Debug("report is stored already")
+		a.log.Debug("report is already stored")
 		return nil
 	}
 	if err := a.store.Put(ctx, report); err != nil {
@@ -88,14 +88,14 @@ func (a *Agent) syncStore(ctx context.Context) error {
 	return nil
 }
 
-// recallFirst recalls what is stored before there is a first report: without it
-// the files would take NVML's indices for ids that were known.
+// recallFirst reads the stored report before the first report is made. Without it
+// the files would have NVML's indices in place of known ids.
 func (a *Agent) recallFirst(ctx context.Context) {
 	a.storeMu.Lock()
 	defer a.storeMu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if stored, err := a.store.Get(ctx); err == nil { // else the report's writing says so
+	if stored, err := a.store.Get(ctx); err == nil { // an error is logged when the report is written
 		a.recall(stored)
 	}
 }

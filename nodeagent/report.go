@@ -58,7 +58,7 @@ func (r *reporter) ready() error {
 	return nil
 }
 
-// notify wakes who waits for c, if it is not awake yet.
+// notify signals c, unless a signal is waiting already.
 func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -76,9 +76,9 @@ func replace[T any](c chan T, value T) {
 	c <- value
 }
 
-// compose makes the report of the facts, with r.mu held. The first one waits
-// for an answer about DCGM's ids, good or bad: else each start of the agent
-// would take the ids away for a moment.
+// compose makes the report of the facts. The caller holds r.mu. The first report
+// waits for an answer about DCGM's ids, good or bad: without that, each start of the
+// agent would drop the ids for a moment.
 func (r *reporter) compose() {
 	n := r.facts.report()
 	if n == nil || r.asks && !r.facts.idsAsked && r.facts.stale == "" {
@@ -86,7 +86,7 @@ func (r *reporter) compose() {
 	}
 	line, err := topology.EncodeReport(n)
 	if err != nil {
-		r.log.Error("report not made, the last one stays", "err", err)
+		r.log.Error("report not made, the last good report stays", "err", err)
 		return
 	}
 	if bytes.Equal(r.line, line) {
@@ -159,7 +159,7 @@ func (r *reporter) take(n *topology.Node) {
 	r.compose()
 }
 
-// again takes a reading of the machine that found the last report once more.
+// again takes a reading that found the same facts.
 func (r *reporter) again() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,20 +190,20 @@ func (r *reporter) confirm() {
 	}
 }
 
-// markStale has the report say that its facts may no longer be so. What it says
-// stays the same until a probe confirms them, and so does the report.
+// markStale adds the problem FactsStale to the report. The text of the problem stays
+// the same until a probe confirms the facts, so that the report stays the same too.
 func (r *reporter) markStale(after time.Duration) {
 	r.metrics.stale.Set(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	why := map[string]string{probe.EndExit: "ends", probe.EndGarbage: "says nothing of use", probe.EndStart: "does not start"}[r.lastEnd]
-	r.facts.stale = "no facts since: the probe " + cmp.Or(why, "hangs") + "; these are the last good ones, see the agent's log"
-	r.log.Error("facts are stale: no probe has confirmed them", "for", after)
+	why := map[string]string{probe.EndExit: "ends", probe.EndGarbage: "prints nothing usable", probe.EndStart: "does not start"}[r.lastEnd]
+	r.facts.stale = "the facts are old: the probe " + cmp.Or(why, "hangs") + "; see the agent's log"
+	r.log.Error("facts are stale: no probe has confirmed them", "within", after)
 	r.compose()
-	notify(r.wake.store) // which may know the facts of before
+	notify(r.wake.store) // the store may have the facts of an earlier agent
 }
 
-// holds notes that the store holds a report, unless another has come meanwhile.
+// holds notes that the store holds this report, unless a newer one has come.
 func (r *reporter) holds(report []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,7 +212,7 @@ func (r *reporter) holds(report []byte) {
 	}
 }
 
-// recall takes what an agent before this one stored, once.
+// recall takes the report that an earlier agent stored, once.
 func (r *reporter) recall(stored []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -225,15 +225,15 @@ func (r *reporter) recall(stored []byte) {
 	}
 	n, err := topology.ParseReport("stored report", stored)
 	if err != nil || n.Name != r.node {
-		r.log.Debug("the stored report tells nothing", "err", err)
+		r.log.Debug("stored report not used", "err", err)
 		return
 	}
 	r.facts.recall(n)
 	r.compose()
 }
 
-// learn takes an answer, nil for none, into the report. An error names the GPUs
-// that have no id yet.
+// learn takes an answer about ids into the report; nil is no answer. The error names
+// the GPUs without an id.
 func (r *reporter) learn(ids map[string]int, otherwise string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -64,8 +64,8 @@ func replaceFile(path string, data []byte) error {
 	return err
 }
 
-// KubeStore keeps the report as ConfigMap quoin-node-<node>, which goes when
-// the Node goes.
+// KubeStore keeps the report as ConfigMap quoin-node-<node>. Kubernetes deletes it
+// with the Node.
 type KubeStore struct {
 	client          kubernetes.Interface
 	namespace, node string

@@ -24,9 +24,8 @@ import (
 // maxFile bounds what is read of one file, in bytes.
 const maxFile = 8 << 20
 
-// Read is os.ReadFile that refuses what is not a regular file, for opening a
-// named pipe would wait for a writer for ever, and what is larger than any file of
-// ours.
+// Read reads a regular file of limited size. Opening a named pipe would wait until
+// somebody writes.
 func Read(path string) ([]byte, error) {
 	data, _, err := ReadTime(path)
 	return data, err
@@ -46,7 +45,7 @@ func ReadTime(path string) ([]byte, time.Time, error) {
 	if !info.Mode().IsRegular() {
 		return nil, time.Time{}, fmt.Errorf("%s is of mode %s: want a regular file", path, info.Mode())
 	}
-	data := make([]byte, 0, info.Size()%maxFile+1) // one more, to see the end without growing
+	data := make([]byte, 0, info.Size()%maxFile+1) // one byte more, to see the end without growing
 	for len(data) <= maxFile {
 		n, err := f.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
@@ -65,7 +64,7 @@ func ReadTime(path string) ([]byte, time.Time, error) {
 // staged begins the names of files that are being written.
 const staged = ".new-"
 
-// Tidy removes what killed writers have left in a folder.
+// Tidy removes files that killed writers left in a folder.
 func Tidy(folder string) {
 	f, err := os.Open(folder)
 	if err != nil {
@@ -78,16 +77,15 @@ func Tidy(folder string) {
 			continue
 		}
 		path := filepath.Join(folder, name)
-		// A younger one may be written just now by somebody with another lock.
+		// Somebody may be writing a younger one just now.
 		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()).Abs() > time.Minute {
 			_ = os.Remove(path) // the next one tries again
 		}
 	}
 }
 
-// Replace stages data in folder, which is on the same mount, and puts it in the
-// place of path in one step. It is not synced to disk: none of these files means
-// anything after a reboot.
+// Replace stages data in folder, which must be on the same mount, and puts it in the
+// place of path in one step.
 func Replace(folder, path string, data []byte) error {
 	from, err := Stage(folder, path, data)
 	if err != nil {
@@ -103,7 +101,7 @@ func Stage(folder, path string, data []byte) (string, error) {
 		return "", fmt.Errorf("write %s: %w", path, err)
 	}
 	_, err = f.Write(data)
-	// Only where a umask has taken something away, for it makes ext4 write.
+	// Only if a umask has removed a bit, because chmod makes ext4 write.
 	if info, e := f.Stat(); e != nil || info.Mode().Perm() != 0o644 {
 		if e := f.Chmod(0o644); err == nil {
 			err = e
@@ -113,13 +111,13 @@ func Stage(folder, path string, data []byte) (string, error) {
 		err = e
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // it is of no use
+		_ = os.Remove(f.Name()) // nobody needs it
 		return "", fmt.Errorf("write %s: %w", path, err)
 	}
 	return f.Name(), nil
 }
 
-// fresh makes a file of a name that nobody has.
+// fresh makes a file with a new name.
 func fresh(folder string) (*os.File, error) {
 	for {
 		name := filepath.Join(folder, staged+strconv.FormatUint(rand.Uint64(), 36)) //nolint:gosec // no secret
@@ -133,18 +131,18 @@ func fresh(folder string) (*os.File, error) {
 // Put puts a staged file in the place of path.
 func Put(from, path string) error {
 	if err := swap(from, path); err != nil {
-		_ = os.Remove(from) // it is of no use
+		_ = os.Remove(from) // nobody needs it
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
 }
 
-// swap renames from over to. Where to exists it exchanges the two and removes
-// the old one: no moment is without the name either way, but ext4 writes a file
-// to disk when it is renamed over another, and not when it is exchanged.
+// swap renames from over to. If to exists, swap exchanges the two and removes the old
+// file. There is no moment without the name either way, but ext4 writes a file to disk
+// when it is renamed over another, and not when it is exchanged.
 func swap(from, to string) error {
 	if unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE) != nil {
-		// to is not there, or a file system or a sandbox does not know it.
+		// to does not exist, or the file system or a sandbox does not know the call.
 		return os.Rename(from, to)
 	}
 	if err := os.Remove(from); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may be tidied away

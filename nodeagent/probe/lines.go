@@ -7,11 +7,12 @@ import (
 	"io"
 )
 
-// maxLine bounds one report: 16 GPUs of 7 MIG instances are far below.
+// maxLine bounds one line, in bytes. A report of 16 GPUs with 7 MIG instances each is
+// far shorter.
 const maxLine = 1 << 20
 
-// readLines calls f with each line without its end. A line longer than limit is
-// given as its first bytes only, which no report is.
+// readLines calls f with each line without its end. Of a line longer than limit f gets
+// the first bytes, which are no report.
 func readLines(r io.Reader, limit int, f func([]byte)) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	var line []byte

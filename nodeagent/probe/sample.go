@@ -21,8 +21,8 @@ type sampleLine struct {
 // sampleHead begins every encoded sample, and no report.
 var sampleHead = []byte(`{"kind":"` + sampleKind + `"`)
 
-// IsSample says whether a line of a probe is a sample, as [EncodeSample] makes
-// them, good or not.
+// IsSample says whether a line of a probe is a sample, good or bad, as [EncodeSample]
+// makes it.
 func IsSample(line []byte) bool { return bytes.HasPrefix(line, sampleHead) }
 
 // EncodeSample returns a sample as one line of JSON without a newline.
@@ -36,7 +36,7 @@ func EncodeSample(s topology.Sample) ([]byte, error) {
 	return json.Marshal(sampleLine{sampleKind, s})
 }
 
-// ParseSample reads such a line. Unknown keys and values that cannot be are
+// ParseSample reads a line of [EncodeSample]. Unknown keys and impossible values are
 // errors.
 func ParseSample(line []byte) (topology.Sample, error) {
 	dec := json.NewDecoder(bytes.NewReader(line))
@@ -88,7 +88,7 @@ func checkDevice(d *topology.DeviceUse) error {
 		value *float64
 		most  float64
 	}{{"utilization", d.Utilization, 1}, {"smActivity", d.SMActivity, 1}, {"power", d.Power, maxPower}, {"energy", d.Energy, maxEnergy}} {
-		if f.value != nil && !(*f.value >= 0 && *f.value <= f.most) { // not what is no number either
+		if f.value != nil && !(*f.value >= 0 && *f.value <= f.most) { // also refuses NaN
 			return fmt.Errorf("%s %g: want 0 to %g", f.name, *f.value, f.most)
 		}
 	}

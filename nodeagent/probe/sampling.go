@@ -17,7 +17,7 @@ type Sampling struct {
 	Devices []string
 }
 
-// The two forms of such a line: "sample 10s GPU-…,MIG-…" and "sample off".
+// The two forms of the line: "sample 10s GPU-…,MIG-…" and "sample off".
 const (
 	samplingWord = "sample"
 	samplingOff  = "off"
@@ -30,7 +30,7 @@ const (
 	minEvery   = 100 * time.Millisecond
 )
 
-// String is the line without its end.
+// String returns the line without its end.
 func (s Sampling) String() string {
 	if len(s.Devices) == 0 {
 		return samplingWord + " " + samplingOff
@@ -38,7 +38,7 @@ func (s Sampling) String() string {
 	return fmt.Sprintf("%s %s %s", samplingWord, s.Every, strings.Join(s.Devices, ","))
 }
 
-// ParseSampling reads such a line.
+// ParseSampling reads a line of [Sampling.String].
 func ParseSampling(line string) (Sampling, error) {
 	words := strings.Fields(line)
 	switch {

@@ -19,20 +19,21 @@ type Call struct {
 	// Hook is prolog or epilog.
 	Hook string `json:"hook"`
 	Job  string `json:"job,omitempty"`
-	// Start is in nanoseconds since 1970, Ns how long the call took but for the
-	// gate, LockNs how long of that it waited for the lock.
+	// Start is in nanoseconds since 1970. Ns is how long the call took without the
+	// gate, LockNs the part of it that it waited for the lock.
 	Start  int64 `json:"start"`
 	Ns     int64 `json:"ns"`
 	LockNs int64 `json:"lockNs,omitempty"`
-	// Error is one word for what went wrong first, empty when nothing did.
+	// Error is one word for what went wrong first, empty if nothing did.
 	Error string `json:"error,omitempty"`
 	// Gate is one word for how a job across nodes came through the gate, empty for
-	// other jobs, and GateNs how long that took.
+	// other jobs. GateNs is how long that took.
 	Gate   string `json:"gate,omitempty"`
 	GateNs int64  `json:"gateNs,omitempty"`
 }
 
-// How a job comes through the gate. The policies of a shut one are among them.
+// How a job comes through the gate. Three of these are also the policies of a shut
+// gate.
 const (
 	GateReady  = "ready"  // IMEX was ready
 	GateWaited = "waited" // IMEX became ready
@@ -63,12 +64,12 @@ const (
 const (
 	callsFile = "calls.log"
 	takenFile = "calls.log.1"
-	// maxCalls bounds the log where no agent takes it, in bytes.
+	// maxCalls bounds the log, in bytes: there may be no agent that takes it.
 	maxCalls = 1 << 20
 )
 
-// AppendCall adds a call to the run directory's log by one write; nothing when
-// the log is full.
+// AppendCall adds a call to the run directory's log by one write. A full log stays as
+// it is.
 func AppendCall(runDir string, c Call) error {
 	line, err := json.Marshal(c)
 	if err != nil {
@@ -93,9 +94,9 @@ func AppendCall(runDir string, c Call) error {
 	return nil
 }
 
-// TakeCalls returns the calls that were set aside the last time, and sets aside
-// what was logged since: a hook that has just opened the log still writes to it.
-// A line that cannot be read is said in the error and left out.
+// TakeCalls returns the calls that it set aside the last time, and sets aside the
+// calls logged since: a hook that has just opened the log still writes to it. Lines
+// that cannot be read are left out and counted in the error.
 func TakeCalls(runDir string) ([]Call, error) {
 	taken := filepath.Join(runDir, takenFile)
 	data, failed := atomicfile.Read(taken)
@@ -104,7 +105,8 @@ func TakeCalls(runDir string) ([]Call, error) {
 	}
 	calls, err := parseCalls(data)
 	failed = errors.Join(failed, err)
-	// Removed before the calls are counted: better one lost than one twice.
+	// Removed before the calls are counted: to lose a call is better than to count it
+	// twice.
 	if err := os.Remove(taken); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("take hook calls: %w", err)
 	}
@@ -126,7 +128,7 @@ func parseCalls(data []byte) ([]Call, error) {
 		calls = append(calls, c)
 	}
 	if bad > 0 {
-		return calls, fmt.Errorf("%s: %d lines are no hook calls and are left out", callsFile, bad)
+		return calls, fmt.Errorf("%s: %d lines are not hook calls and are left out", callsFile, bad)
 	}
 	return calls, nil
 }

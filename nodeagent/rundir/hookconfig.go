@@ -14,12 +14,12 @@ import (
 
 const hookConfigKind = "HookConfig"
 
-// HookConfig is what the hook has to know beside the inventory.
+// HookConfig is how the site wants the hook.
 type HookConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	MappingDir string `json:"mappingDir"`
-	// Wait bounds all that a call may hold up a job or a node; DefaultWait if zero.
+	// Wait bounds the delay of a job or a node by one call; DefaultWait if zero.
 	Wait Duration `json:"wait,omitzero"`
 	// SummaryDir gets a copy of each job's summary; it may be shared by nodes.
 	SummaryDir string `json:"summaryDir,omitempty"`
@@ -31,7 +31,7 @@ type HookConfig struct {
 
 // Gate says how long a Prolog waits for IMEX on its node, and what it does then.
 type Gate struct {
-	// Wait is beside that of the configuration; DefaultGateWait if zero.
+	// Wait is added to HookConfig.Wait; DefaultGateWait if zero.
 	Wait Duration `json:"wait,omitzero"`
 	// Policy is GateWarn, GateFail or GateHold; GateWarn if empty.
 	Policy string `json:"policy,omitempty"`
@@ -69,7 +69,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 const (
 	// maxWait is the longest that a job may be held up.
 	maxWait = time.Minute
-	// maxGateWait is longer than an IMEX daemon takes that has to find its peers anew.
+	// maxGateWait is longer than an IMEX daemon needs to find all its peers.
 	maxGateWait = 10 * time.Minute
 )
 
@@ -90,7 +90,7 @@ func (j *JobInfo) check() error {
 	case j == nil:
 		return nil
 	case !filepath.IsAbs(j.Command):
-		return fmt.Errorf("jobInfo.command %q: want the absolute path of scontrol, for slurmd gives a hook no PATH", j.Command)
+		return fmt.Errorf("jobInfo.command %q: want the absolute path of scontrol, because slurmd gives a hook no PATH", j.Command)
 	case j.Timeout < 0 || time.Duration(j.Timeout) > maxWait:
 		return fmt.Errorf("jobInfo.timeout %s: want 0s to %s", time.Duration(j.Timeout), maxWait)
 	}
@@ -109,22 +109,22 @@ func (g *Gate) check() error {
 	return nil
 }
 
-// WriteHookConfig writes the hook's configuration into the run directory by
-// rename, and nothing when it is there already.
+// WriteHookConfig writes the hook's configuration into the run directory, unless it
+// is there already.
 func WriteHookConfig(runDir string, c HookConfig) error {
 	c.APIVersion, c.Kind = topology.APIVersion, hookConfigKind
 	if err := c.check(); err != nil {
 		return fmt.Errorf("write hook configuration: %w", err)
 	}
 	if c.Gate != nil && c.Gate.Policy == GateHold && c.JobInfo == nil {
-		return fmt.Errorf("write hook configuration: gate.policy %s: want jobInfo.command too, for scontrol holds the job", GateHold)
+		return fmt.Errorf("write hook configuration: gate.policy %s: want jobInfo.command too, because scontrol holds the job", GateHold)
 	}
 	return writeJSON(runDir, HookConfigFile, c)
 }
 
-// ReadHookConfig reads the hook's configuration; nil without an error when
-// there is none. Where only its other keys are wrong, what concerns the mapping
-// directory is returned beside the error: labels elsewhere are lost.
+// ReadHookConfig reads the hook's configuration, nil without one. If only other keys
+// are wrong, it returns the mapping directory beside the error: labels in another
+// directory would be lost.
 func ReadHookConfig(runDir string) (*HookConfig, error) {
 	path := filepath.Join(runDir, HookConfigFile)
 	data, err := atomicfile.Read(path)

@@ -43,19 +43,19 @@ type Entry struct {
 	UUID          string `json:"uuid"`
 	GPUUUID       string `json:"gpuUUID,omitempty"`
 	GPUInstanceID *int   `json:"gpuInstanceID,omitempty"`
-	// Product is the GPU's, with the profile of a MIG instance: devices of one
-	// product are together. Empty in an inventory of an agent that did not write it.
+	// Product is the GPU's product, with the profile of a MIG instance. Devices of one
+	// product follow each other. Older agents leave it empty.
 	Product string `json:"product,omitempty"`
-	// ExporterID is the file's name in the mapping directory: the GPU's id in
-	// DCGM, for a MIG instance followed by a dot and its GPU instance id. Empty
-	// for a GPU that is lost and whose id another has now.
+	// ExporterID is the file's name in the mapping directory: the GPU's id in DCGM; for
+	// a MIG instance a dot and the GPU instance id follow. It is empty for a lost GPU if
+	// another GPU has its id now.
 	ExporterID string `json:"exporterID"`
 }
 
 const inventoryKind = "Inventory"
 
-// WriteInventory writes the inventory into the run directory by rename, and
-// nothing when it is there already.
+// WriteInventory writes the inventory into the run directory, unless it is there
+// already.
 func WriteInventory(runDir string, inv Inventory) error {
 	inv.APIVersion, inv.Kind = topology.APIVersion, inventoryKind
 	if err := inv.check(); err != nil {
@@ -70,8 +70,8 @@ func ReadInventory(runDir string) (*Inventory, error) {
 	return readInventory(filepath.Join(runDir, InventoryFile))
 }
 
-// KeepInventory keeps a copy of the inventory in the mapping directory, which
-// outlives a boot where the run directory does not. A missing directory stays so.
+// KeepInventory keeps a copy of the inventory in the mapping directory, which outlives
+// a boot. It does not create a missing mapping directory.
 func KeepInventory(m dcgm.Mapping, inv Inventory) error {
 	if info, err := os.Stat(m.Dir); err != nil || !info.IsDir() {
 		return nil //nolint:nilerr // nobody reads it
@@ -91,7 +91,7 @@ func FindInventory(runDir string, m dcgm.Mapping) (inv *Inventory, current bool,
 	case err == nil:
 		return inv, false, fmt.Errorf("%s is of another boot", filepath.Join(runDir, InventoryFile))
 	}
-	inv, _ = readInventory(filepath.Join(m.Staging(), InventoryFile)) // a copy that is broken is as none
+	inv, _ = readInventory(filepath.Join(m.Staging(), InventoryFile)) // a broken copy counts as none
 	return inv, false, err
 }
 
@@ -104,11 +104,11 @@ func readInventory(path string) (*Inventory, error) {
 }
 
 func parseInventory(path string, data []byte) (*Inventory, error) {
-	// A newer agent may say more than this hook knows, and an index without an
-	// inventory may be another GPU.
+	// A newer agent may write more keys. The inventory must not be refused for that:
+	// without an inventory an index may be taken for another GPU.
 	var inv Inventory
 	if err := json.Unmarshal(data, &inv); err != nil {
-		return nil, fmt.Errorf("%s: %w; the agent writes it anew when it is removed and the agent restarted", path, err)
+		return nil, fmt.Errorf("%s: %w; remove it and restart the agent, which writes it again", path, err)
 	}
 	if inv.APIVersion != topology.APIVersion || inv.Kind != inventoryKind {
 		return nil, fmt.Errorf("%s: apiVersion %q, kind %q: want %q, %q", path, inv.APIVersion, inv.Kind, topology.APIVersion, inventoryKind)

@@ -28,7 +28,7 @@ func Lock(ctx context.Context, runDir string, wait time.Duration) (unlock func()
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	// A hundred that wait must not take the time of the one that works.
+	// A hundred waiting hooks must not take the processor from the one that works.
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		select {
 		case <-ctx.Done():

@@ -17,6 +17,9 @@ import (
 )
 
 // Record is what a Prolog leaves of a job, and its Epilog removes.
+//
+// It has many fields, and all at one level, because it is a file: tools of sites read
+// it, and a hook and an agent of two releases exchange it during an upgrade.
 type Record struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -29,7 +32,7 @@ type Record struct {
 	Partition string `json:"partition,omitempty"`
 	Account   string `json:"account,omitempty"`
 	Cluster   string `json:"cluster,omitempty"`
-	// Node is the slurmd's name, NodeList and NumNodes are the job's.
+	// Node is slurmd's name. NodeList and NumNodes are of the job.
 	Node     string `json:"node,omitempty"`
 	NodeList string `json:"nodeList,omitempty"`
 	NumNodes string `json:"numNodes,omitempty"`
@@ -37,39 +40,38 @@ type Record struct {
 	EndTime string `json:"endTime,omitempty"`
 	// Contain says that slurmd keeps an external step for each job.
 	Contain bool `json:"contain,omitempty"`
-	// ArrayJobID, ArrayTaskID and JobName are known where the hook may ask slurmctld.
+	// ArrayJobID, ArrayTaskID and JobName are known if the hook may ask slurmctld.
 	ArrayJobID  string `json:"arrayJobID,omitempty"`
 	ArrayTaskID string `json:"arrayTaskID,omitempty"`
 	JobName     string `json:"jobName,omitempty"`
-	// GPUs are the exporter's ids that the job holds, UUIDs their identities
-	// where they are known.
+	// GPUs are the exporter's ids of the job's GPUs. UUIDs are those that are known.
 	GPUs  []string `json:"gpus"`
 	UUIDs []string `json:"uuids,omitempty"`
-	// Leaving are ids of an earlier run whose Epilog was lost: what is left of it
-	// there goes with this run.
+	// Leaving are the exporter's ids of an earlier run whose Epilog was lost. They are
+	// released with this run.
 	Leaving []string `json:"leaving,omitempty"`
 	// Indices and Visible are what Slurm said: GRES indices, and the UUIDs of
-	// CUDA_VISIBLE_DEVICES. Unresolved is true when no inventory of this boot was
-	// there to tell GPUs by, or one that did not have all, so that GPUs is a guess.
+	// CUDA_VISIBLE_DEVICES. Unresolved says that GPUs is a guess: the inventory of this
+	// boot was missing or incomplete.
 	Indices    string `json:"indices,omitempty"`
 	Visible    string `json:"visible,omitempty"`
 	Unresolved bool   `json:"unresolved,omitempty"`
 	// MappingDir is where the ids were written.
 	MappingDir string `json:"mappingDir"`
-	// Written is when the record was, by its file.
+	// Written is the time of the file.
 	Written time.Time `json:"-"`
 }
 
 const recordKind = "JobRecord"
 
-// JobIdentity tells jobs of one id apart: those of several clusters, and of several
-// slurmds of one host. What is empty is not known and tells nothing apart.
+// JobIdentity tells jobs of one id apart, which may be of several clusters, or of
+// several slurmds of one host. An empty field is unknown and equal to any other.
 type JobIdentity struct{ JobID, Cluster, Node string }
 
 // Identity returns whose the record is.
 func (r *Record) Identity() JobIdentity { return JobIdentity{r.JobID, r.Cluster, r.Node} }
 
-// Same says whether two identities can be one job's.
+// Same says whether two identities can be of one job.
 func (j JobIdentity) Same(other JobIdentity) bool {
 	same := func(a, b string) bool { return a == b || a == "" || b == "" }
 	return j.JobID == other.JobID && same(j.Cluster, other.Cluster) && same(j.Node, other.Node)
@@ -83,7 +85,7 @@ func (j JobIdentity) longKey() string {
 // isPlainPart says whether a name can be part of a file's name as it is.
 func isPlainPart(s string) bool { return dcgm.ConsistsOf(s, 0, 32, "_.-") }
 
-// keyPart makes a name part of a file's name: at most 32 characters, and another
+// keyPart makes a name part of a file's name: at most 32 characters, and different
 // for each name.
 func keyPart(name string) string {
 	if isPlainPart(name) {
@@ -106,9 +108,9 @@ func jobOfKey(key string) string {
 	return job
 }
 
-// FindRecord reads a job's record and returns its key; nil without an error when
-// there is none. Without one the key is what a new record would have. A record
-// that cannot be read is taken for the job's own.
+// FindRecord reads a job's record and returns its key. Without a record it returns
+// nil, no error, and the key that a new record would have. A record that cannot be
+// read counts as the job's own.
 func FindRecord(runDir string, id JobIdentity) (key string, r *Record, err error) {
 	if err := dcgm.CheckJobID(id.JobID); err != nil {
 		return "", nil, err
@@ -122,7 +124,7 @@ func FindRecord(runDir string, id JobIdentity) (key string, r *Record, err error
 		return id.JobID, r, err
 	}
 	if boot := BootID(); r.BootID != "" && boot != "" && r.BootID != boot {
-		return id.JobID, nil, nil // it is of no job that lives
+		return id.JobID, nil, nil // no job lives longer than a boot
 	}
 	return long, nil, nil
 }
@@ -148,8 +150,8 @@ func ReadRecord(runDir, key string) (*Record, error) { return readRecord(runDir,
 // RemoveRecord removes a record, which may be missing.
 func RemoveRecord(runDir, key string) error { return removeRecord(runDir, jobsFolder, key) }
 
-// ReadRecords reads all records by key, and says by key which cannot be read. An
-// error of the folder itself is under the empty key; a missing one has no records.
+// ReadRecords reads all records by key. The errors are by key too; an error of the
+// folder has the empty key. A missing folder has no records.
 func ReadRecords(runDir string) (map[string]Record, map[string]error) {
 	records, failed := make(map[string]Record), make(map[string]error)
 	keys, err := recordKeys(runDir, jobsFolder)
@@ -180,7 +182,7 @@ func recordKeys(runDir, folder string) ([]string, error) {
 	return keys, nil
 }
 
-// Tidy removes what killed writers have left in a run directory.
+// Tidy removes files that killed writers left in a run directory.
 func Tidy(runDir string) {
 	for _, folder := range []string{jobsFolder, releaseFolder, summaryFolder} {
 		atomicfile.Tidy(filepath.Join(runDir, folder))
@@ -217,8 +219,8 @@ func readRecord(runDir, folder, key string) (*Record, error) {
 	return r, nil
 }
 
-// parseRecord reads a record of any version: an older one says less, and what a
-// newer one says more is left out.
+// parseRecord reads a record of any version. An older record says less. Unknown keys
+// of a newer record are left out.
 func parseRecord(data []byte, job string) (*Record, error) {
 	var r Record
 	if err := json.Unmarshal(data, &r); err != nil {

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Release is the mark of a run that has ended but could not be released.
+// Release marks a run that has ended and could not be released.
 type Release struct {
 	JobIdentity
 	Run        Run
 	MappingDir string
-	// Written is when the mark was left, and the run had ended.
+	// Written is when the mark was left; the run had ended by then.
 	Written time.Time
 	key     string
 }
 
-// WriteRelease leaves a mark, without the lock. Whoever has the lock next makes up
-// for it.
+// WriteRelease leaves a mark, without the lock. The next holder of the lock releases
+// the run.
 func WriteRelease(runDir string, m Release) error {
 	r := Record{JobID: m.JobID, Cluster: m.Cluster, Node: m.Node, Run: m.Run, MappingDir: m.MappingDir}
 	return r.write(runDir, releaseFolder, m.longKey())

@@ -11,11 +11,10 @@ import (
 // maxGPUs bounds what a list of indices can ask for.
 const maxGPUs = 4096
 
-// Resolve returns the exporter's ids, and the UUIDs where they are known, of a
-// job's GPUs. GPU- and MIG- tokens of visible (CUDA_VISIBLE_DEVICES) are exact
-// and preferred; indices (SLURM_JOB_GPUS) count in the order of GRES. Without an
-// inventory an index is taken as the exporter's id. What could not be resolved
-// is said in the error, beside what could.
+// Resolve returns the exporter's ids of a job's GPUs, and the UUIDs that are known.
+// UUIDs in visible (CUDA_VISIBLE_DEVICES) are exact and preferred. Indices
+// (SLURM_JOB_GPUS) count in the order of GRES. Without an inventory an index is taken as
+// the exporter's id. The error names what could not be resolved.
 func Resolve(inv *Inventory, indices, visible string) (gpus, uuids []string, err error) {
 	tokens := splitTokens(visible)
 	if len(tokens) == 0 || !isUUID(tokens[0]) {
@@ -26,11 +25,11 @@ func Resolve(inv *Inventory, indices, visible string) (gpus, uuids []string, err
 		if gpus, uuids, err := resolveIndices(nil, indices); len(gpus) > 0 && !mig {
 			return gpus, uuids, err
 		}
-		return nil, tokens, fmt.Errorf("no inventory: %s cannot be told apart from others", strings.Join(tokens, ","))
+		return nil, tokens, fmt.Errorf("no inventory: the exporter's ids of %s are not known", strings.Join(tokens, ","))
 	}
 	for _, t := range tokens {
 		e := inv.byUUID(t)
-		if e == nil { // the index would name a GPU that is not the job's
+		if e == nil { // the index may name a GPU of another job
 			err = errors.Join(err, fmt.Errorf("the inventory has no %s", t))
 			continue
 		}

@@ -13,8 +13,8 @@ type Run struct {
 	StartTime string `json:"startTime,omitempty"`
 }
 
-// After says whether r is a later run than other; not when it cannot be told,
-// but that two SLUIDs differ without a time to compare.
+// After says whether r is a later run than other, as far as that is known. If two
+// SLUIDs differ and there is no time to compare, r counts as later.
 func (r Run) After(other Run) bool {
 	differ := r.SLUID != "" && other.SLUID != "" && r.SLUID != other.SLUID
 	if r.SLUID != "" && r.SLUID == other.SLUID {
@@ -28,7 +28,7 @@ func (r Run) After(other Run) bool {
 	return a > b
 }
 
-// Started is when Slurm says that the run began; the zero time where it does not.
+// Started is when the run began by Slurm's word, or the zero time.
 func (r Run) Started() time.Time {
 	seconds, err := strconv.ParseInt(r.StartTime, 10, 64)
 	if err != nil || seconds <= 0 {

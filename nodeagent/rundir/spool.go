@@ -15,11 +15,12 @@ import (
 const (
 	MaxSummaries    = 1000
 	MaxSummaryBytes = 8 << 20
-	// maxSummary bounds one, in bytes: so many are within the bounds in any case.
+	// maxSummary bounds one summary, in bytes. So alwaysWithin of them are always
+	// within the bounds.
 	maxSummary   = 64 << 10
 	alwaysWithin = MaxSummaryBytes / maxSummary
-	// pruneEvery is how many more there are when they are looked at again, which
-	// takes milliseconds, and for how many room is made.
+	// pruneEvery is the number of new summaries between two looks, each of which takes
+	// milliseconds. A look makes room for as many.
 	pruneEvery = 16
 )
 
@@ -38,7 +39,7 @@ func PruneSummaries(runDir, siteDir string) error {
 	return err
 }
 
-// prune returns the names of what it has removed.
+// prune returns the names of the removed files.
 func prune(dir string) (removed []string, err error) {
 	names, err := summaryNames(dir)
 	if err != nil || len(names) <= alwaysWithin || len(names) <= MaxSummaries && len(names)%pruneEvery != 0 {
@@ -96,8 +97,8 @@ func isSummary(name string) bool {
 	return strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".")
 }
 
-// lastFirst orders summaries by when they were written, at their jobs' ends: a job
-// that has run long is not the oldest for that it started first.
+// lastFirst orders summaries by the time of writing, which is the end of the job: a
+// long job is not old because it started early.
 func lastFirst(a, b fs.FileInfo) int {
 	return cmp.Or(b.ModTime().Compare(a.ModTime()), strings.Compare(b.Name(), a.Name()))
 }

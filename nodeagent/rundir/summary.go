@@ -16,18 +16,18 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Summary is what is left of a job on this node when it has ended.
+// Summary is what is kept of an ended job on this node.
 type Summary struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	// Key is the record's.
 	Key    string `json:"key"`
 	Record Record `json:"record"`
-	// Use is nil where no agent took a sample.
+	// Use is nil if no agent took a sample.
 	Use *Use `json:"use,omitempty"`
 	// Ended is in seconds since 1970.
 	Ended int64 `json:"ended"`
-	// ExitCode is code:signal, empty where Slurm did not say it.
+	// ExitCode is code:signal, empty if Slurm did not say it.
 	ExitCode string `json:"exitCode,omitempty"`
 }
 
@@ -41,8 +41,8 @@ const (
 // SummaryDir is the run directory's spool of summaries.
 func SummaryDir(runDir string) string { return filepath.Join(runDir, summaryFolder) }
 
-// Name is the name of the summary's file: no two runs, and no two nodes, have one.
-// A job can run twice within a second, which its SLUIDs tell.
+// Name is the name of the summary's file, which no other run and no other node has. A
+// job can run twice within a second; then its SLUIDs differ.
 func (s *Summary) Name() string {
 	start := s.Record.StartTime
 	if !isPlainPart(start) || len(start) > 20 {
@@ -55,8 +55,8 @@ func (s *Summary) Name() string {
 	return name + ".json"
 }
 
-// WriteSummary writes a summary into dir by rename. One of the same run stays: who
-// wrote it was killed before he had removed the record, and knew more.
+// WriteSummary writes a summary into dir. A summary of the same run stays: its writer
+// knew more, and was killed before it had removed the record.
 func WriteSummary(dir string, s Summary) error {
 	if err := dcgm.CheckJobID(s.Record.JobID); err != nil {
 		return fmt.Errorf("write job summary: %w", err)
@@ -83,9 +83,9 @@ func WriteSummary(dir string, s Summary) error {
 	return atomicfile.Replace(dir, path, append(data, '\n'))
 }
 
-// ReadSummaries reads the summaries of a directory, the oldest first; of these jobs
-// where some are named. What cannot be read is said in the error, file by file,
-// beside what can. A missing directory has none.
+// ReadSummaries reads the summaries of a directory, the oldest first; only of the named
+// jobs, if there are any. The error names each file that cannot be read. A missing
+// directory has no summaries.
 func ReadSummaries(dir string, jobs ...string) ([]Summary, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +113,7 @@ func ReadSummaries(dir string, jobs ...string) ([]Summary, error) {
 	return all, failed
 }
 
-// isSummaryOf says whether a file may be of one of the jobs, by its name.
+// isSummaryOf says, by a file's name, whether it may be of one of the jobs.
 func isSummaryOf(name string, jobs []string) bool {
 	_, key, _ := strings.Cut(name, "-")
 	return len(jobs) == 0 || slices.ContainsFunc(jobs, func(job string) bool {

@@ -7,8 +7,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Use is how a job has used its devices on this node so far. The agent keeps it
-// beside the job's record while the job runs.
+// Use is how a job has used its devices on this node so far. The agent keeps it beside
+// the record of a running job.
 type Use struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -25,8 +25,8 @@ type Use struct {
 	Devices []DeviceUse `json:"devices"`
 }
 
-// DeviceUse sums up the samples of one device that the job held. What could not
-// be sampled is nil. A device that several jobs hold counts whole for each.
+// DeviceUse sums up the samples of one device that the job held. A fact that could not
+// be sampled is nil. If several jobs hold a device, each gets the whole use.
 type DeviceUse struct {
 	UUID string `json:"uuid"`
 	// ExporterID is as in the inventory: GPU, or GPU.instance.
@@ -67,8 +67,8 @@ func NewUse(job string, run Run, since time.Time) *Use {
 	return &Use{APIVersion: topology.APIVersion, Kind: useKind, JobID: job, Run: run, Since: since, Until: since, Devices: []DeviceUse{}}
 }
 
-// Hold makes these devices the ones that the job has: others keep their sums and
-// take no more samples. Devices without a UUID cannot be sampled and are left out.
+// Hold sets the devices that the job has now. Other devices keep their sums and take
+// no more samples. Devices without a UUID cannot be sampled and are left out.
 func (u *Use) Hold(devices []Entry) {
 	held := make([]DeviceUse, 0, len(devices))
 	for _, e := range devices {
@@ -97,15 +97,15 @@ func (u *Use) index(uuid string) int {
 	return slices.IndexFunc(u.Devices, func(d DeviceUse) bool { return d.UUID == uuid })
 }
 
-// maxGap is how many intervals may be between two samples for the second to speak
-// for the time since the first.
+// maxGap is the largest number of intervals between two samples for which the second
+// one covers the time since the first.
 const maxGap = 3
 
-// Add adds a sample that was taken at a time, one of those that are taken every
-// interval. Of each device that the job holds it speaks for the time since the
-// one before; the first since the job's last sample, or since the job was first
-// seen. After a gap of more than three intervals, or a clock that went back, it
-// speaks for one interval. Devices that the sample lacks keep their sums.
+// Add adds a sample that was taken at a time. Samples are taken every interval. For
+// each device that the job holds, a sample covers the time since the device's last
+// sample; the first one covers the time since the job's last sample, or since the job
+// was first seen. After a gap of more than three intervals, or if the clock went back,
+// it covers one interval. Devices that the sample lacks keep their sums.
 func (u *Use) Add(s topology.Sample, at time.Time, interval time.Duration) {
 	for i := range s.Devices {
 		k := u.index(s.Devices[i].UUID)
@@ -123,8 +123,8 @@ func (u *Use) Add(s topology.Sample, at time.Time, interval time.Duration) {
 	u.Until = at
 }
 
-// Covered is the time for which a sample at a time speaks, when the one before
-// was taken at since and they are taken every interval.
+// Covered is the time that a sample covers, if the previous one was taken at since and
+// samples are taken every interval.
 func Covered(since, at time.Time, interval time.Duration) time.Duration {
 	if d := at.Sub(since); d >= 0 && d <= maxGap*interval {
 		return d
@@ -132,7 +132,7 @@ func Covered(since, at time.Time, interval time.Duration) time.Duration {
 	return interval
 }
 
-// add adds a sample that speaks for so many seconds.
+// add adds a sample that covers so many seconds.
 func (d *DeviceUse) add(s *topology.DeviceUse, seconds float64) {
 	d.Samples++
 	d.Seconds += seconds
@@ -153,9 +153,8 @@ func (d *DeviceUse) add(s *topology.DeviceUse, seconds float64) {
 	d.addEnergy(s, seconds)
 }
 
-// addEnergy adds what the device took since the sample before. The counter knows
-// it over gaps too. A counter that went back began anew when the driver was
-// loaded again, and what it says came since.
+// addEnergy adds the energy since the previous sample. The device's counter also knows
+// it over gaps. A counter that went back began at zero when the driver was reloaded.
 func (d *DeviceUse) addEnergy(s *topology.DeviceUse, seconds float64) {
 	var joules float64
 	switch {
@@ -176,8 +175,8 @@ func (d *DeviceUse) addEnergy(s *topology.DeviceUse, seconds float64) {
 	d.Energy = &joules
 }
 
-// with returns the statistic with one more value, which speaks for so many
-// seconds; nil while there was none.
+// with returns the statistic with one more value, which covers so many seconds. It is
+// nil until there is a value.
 func (s *Stat) with(value *float64, seconds float64) *Stat {
 	switch {
 	case value == nil:

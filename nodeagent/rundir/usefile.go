@@ -21,8 +21,8 @@ const (
 	useKind   = "JobUse"
 )
 
-// isUseKey knows the form of a record's key: a job id, and where that alone would name
-// two jobs the cluster and the node, with an @ before each.
+// isUseKey knows the form of a record's key: a job id, followed by @cluster@node if the
+// job id alone would name two jobs.
 func isUseKey(key string) bool {
 	return dcgm.ConsistsOf(key, 1, 241, "_.+@-") && key[0] != '.' && key[0] != '@'
 }
@@ -34,8 +34,7 @@ func usePath(runDir, key string) (string, error) {
 	return filepath.Join(runDir, useFolder, key+".json"), nil
 }
 
-// WriteUse writes how the job of the record with that key has used its devices,
-// by rename.
+// WriteUse writes the use of the job whose record has this key.
 func WriteUse(runDir, key string, u *Use) error {
 	if _, err := usePath(runDir, key); err != nil {
 		return err
@@ -48,7 +47,7 @@ func WriteUse(runDir, key string, u *Use) error {
 	return writeJSON(runDir, filepath.Join(useFolder, key+".json"), out)
 }
 
-// ReadUse reads a job's use; nil without an error when there is none.
+// ReadUse reads a job's use, nil without one.
 func ReadUse(runDir, key string) (*Use, error) {
 	path, err := usePath(runDir, key)
 	if err != nil {
@@ -75,7 +74,7 @@ func RemoveUse(runDir, key string) error {
 	return nil
 }
 
-// UseKeys lists the keys of the records that have a use beside them.
+// UseKeys lists the keys for which there is a use.
 func UseKeys(runDir string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(runDir, useFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -91,10 +90,10 @@ func UseKeys(runDir string) ([]string, error) {
 	return keys, nil
 }
 
-// TidyUses removes what killed writers have left.
+// TidyUses removes files that killed writers left.
 func TidyUses(runDir string) { atomicfile.Tidy(filepath.Join(runDir, useFolder)) }
 
-// parseUse reads a use. Keys that a newer version writes are left out.
+// parseUse reads a use. Unknown keys of a newer version are left out.
 func parseUse(path string, data []byte) (*Use, error) {
 	var u Use
 	if err := json.Unmarshal(data, &u); err != nil {
@@ -109,7 +108,7 @@ func parseUse(path string, data []byte) (*Use, error) {
 	return &u, nil
 }
 
-// check refuses what no sum of samples can be.
+// check refuses values that no sum of samples can have.
 func (u *Use) check() error {
 	if err := dcgm.CheckJobID(u.JobID); err != nil {
 		return err
@@ -153,5 +152,5 @@ func (d *DeviceUse) check() error {
 	return nil
 }
 
-// possible refuses what is negative, no number, or without end.
+// possible refuses negative and infinite values and NaN.
 func possible(v float64) bool { return v >= 0 && v <= math.MaxFloat64 }
