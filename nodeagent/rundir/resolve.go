@@ -25,7 +25,7 @@ func Resolve(inv *Inventory, indices, visible string) (gpus, uuids []string, err
 		if gpus, uuids, err := resolveIndices(nil, indices); len(gpus) > 0 && !mig {
 			return gpus, uuids, err
 		}
-		return nil, tokens, fmt.Errorf("no inventory: the exporter's ids of %s are not known", strings.Join(tokens, ","))
+		return nil, tokens, fmt.Errorf("no inventory: %s cannot be resolved", strings.Join(tokens, ","))
 	}
 	for _, t := range tokens {
 		e := inv.byUUID(t)
