@@ -56,11 +56,11 @@ func shapeOf(sockets []topology.Socket) (shape nodeShape, of map[int]int) {
 		if !ok || s.Cores < 1 || len(cpus)%s.Cores != 0 {
 			return nodeShape{}, nil
 		}
-		is := nodeShape{len(sockets), s.Cores, len(cpus) / s.Cores}
-		if i > 0 && is != shape {
+		own := nodeShape{len(sockets), s.Cores, len(cpus) / s.Cores}
+		if i > 0 && own != shape {
 			return nodeShape{}, nil
 		}
-		shape = is
+		shape = own
 		for _, cpu := range cpus {
 			if _, twice := of[cpu]; twice {
 				return nodeShape{}, nil

@@ -45,7 +45,7 @@ func (o *GresOptions) keepsLines(n *topology.Node, old []GresLine, unknown bool)
 	if len(n.GPUs) == 0 {
 		return true
 	}
-	was := byDeviceFile(old)
+	published := byDeviceFile(old)
 	unread := len(n.Problems) > 0 || slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool { return g.MIGEmpty })
 	present := map[string]bool{}
 	highest := -1
@@ -55,7 +55,7 @@ func (o *GresOptions) keepsLines(n *topology.Node, old []GresLine, unknown bool)
 			continue
 		}
 		file := deviceFile(*g.Minor)
-		if !o.sameLayout(g, was[file], unread) {
+		if !o.sameLayout(g, published[file], unread) {
 			return false
 		}
 		present[file], highest = true, max(highest, *g.Minor)
@@ -64,7 +64,7 @@ func (o *GresOptions) keepsLines(n *topology.Node, old []GresLine, unknown bool)
 		return true
 	}
 	missing := false
-	for file := range was {
+	for file := range published {
 		if !present[file] {
 			minor, err := strconv.Atoi(strings.TrimPrefix(file, "/dev/nvidia"))
 			if err == nil && minor < highest {
@@ -98,29 +98,29 @@ func byDeviceFile(lines []GresLine) map[string][]GresLine {
 // sameLayout reports whether the GPU is cut into the devices that were published for
 // it. If something could not be read, or instances are still being made, the
 // published devices may be more.
-func (o *GresOptions) sameLayout(g *topology.GPU, was []GresLine, unread bool) bool {
+func (o *GresOptions) sameLayout(g *topology.GPU, published []GresLine, unread bool) bool {
 	typ := o.TypeOf(g.Product)
 	if g.MIGEmpty {
-		return !slices.ContainsFunc(was, func(l GresLine) bool { return len(l.MultipleFiles) == 0 || !strings.HasPrefix(l.Type, typ+"_") })
+		return !slices.ContainsFunc(published, func(l GresLine) bool { return len(l.MultipleFiles) == 0 || !strings.HasPrefix(l.Type, typ+"_") })
 	}
 	if len(g.MIG) == 0 {
-		return slices.ContainsFunc(was, func(l GresLine) bool {
+		return slices.ContainsFunc(published, func(l GresLine) bool {
 			return l.Type == typ && len(l.MultipleFiles) == 0 || unread && len(l.MultipleFiles) > 0 && strings.HasPrefix(l.Type, typ+"_")
 		})
 	}
-	if len(was) < len(g.MIG) || len(was) > len(g.MIG) && !unread {
+	if len(published) < len(g.MIG) || len(published) > len(g.MIG) && !unread {
 		return false
 	}
-	was = slices.Clone(was)
+	published = slices.Clone(published)
 	for i := range g.MIG {
 		m := &g.MIG[i]
-		k := slices.IndexFunc(was, func(l GresLine) bool {
+		k := slices.IndexFunc(published, func(l GresLine) bool {
 			return l.Type == o.migTypeOf(g.Product, m.Profile) && len(l.MultipleFiles) > 1 && (len(m.Capabilities) == 0 || slices.Equal(l.MultipleFiles[1:], m.Capabilities))
 		})
 		if k < 0 {
 			return false
 		}
-		was = slices.Delete(was, k, k+1)
+		published = slices.Delete(published, k, k+1)
 	}
 	return true
 }
@@ -128,14 +128,14 @@ func (o *GresOptions) sameLayout(g *topology.GPU, was []GresLine, unread bool) b
 // losesCores reports whether the lines give the old devices but not all of their
 // Cores. Old Cores stay if something of the node could not be read.
 func losesCores(lines, old []GresLine) bool {
-	now, was := byDevice(lines), byDevice(old)
+	current, previous := byDevice(lines), byDevice(old)
 	lost := false
-	for i := range now {
-		if len(now) != len(was) || now[i].Type != was[i].Type || !slices.Equal(now[i].MultipleFiles, was[i].MultipleFiles) ||
-			now[i].Cores != was[i].Cores && now[i].Cores != "" || !slices.Equal(now[i].Links, was[i].Links) {
+	for i := range current {
+		if len(current) != len(previous) || current[i].Type != previous[i].Type || !slices.Equal(current[i].MultipleFiles, previous[i].MultipleFiles) ||
+			current[i].Cores != previous[i].Cores && current[i].Cores != "" || !slices.Equal(current[i].Links, previous[i].Links) {
 			return false
 		}
-		lost = lost || now[i].Cores != was[i].Cores
+		lost = lost || current[i].Cores != previous[i].Cores
 	}
 	return lost
 }

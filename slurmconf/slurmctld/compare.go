@@ -39,12 +39,12 @@ func CompareShown(shown Shown, name string, data []byte) ([]Difference, int, err
 	if err != nil {
 		return nil, 0, err
 	}
-	is := shown.Topology()
+	loaded := shown.Topology()
 	wantedPlaces, err := places(wanted)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", name, err)
 	}
-	shownPlaces, err := places(is)
+	shownPlaces, err := places(loaded)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read shown topology: %w", err)
 	}
@@ -64,7 +64,7 @@ func CompareShown(shown Shown, name string, data []byte) ([]Difference, int, err
 			out = append(out, Difference{Node: n, Wanted: w, Shown: s})
 		}
 	}
-	return append(out, unitDifferences(wanted, is)...), len(nodes), nil
+	return append(out, unitDifferences(wanted, loaded)...), len(nodes), nil
 }
 
 // topologyLike returns the topology of the file that Slurm should show.
@@ -94,8 +94,8 @@ func places(t slurmconf.Topology) (map[string]string, error) {
 	var failed error
 	add := func(kind, unit, nodes string) {
 		err := hostlist.Walk(nodes, func(node []byte) {
-			if was := out[string(node)]; was != "" {
-				out[string(node)] = was + " and " + kind + " " + unit
+			if other := out[string(node)]; other != "" {
+				out[string(node)] = other + " and " + kind + " " + unit
 			} else {
 				out[string(node)] = kind + " " + unit
 			}
@@ -119,9 +119,9 @@ func places(t slurmconf.Topology) (map[string]string, error) {
 
 // unitDifferences compares sizes, the order of blocks, and the tree above the
 // leaves.
-func unitDifferences(wanted, is slurmconf.Topology) []Difference {
+func unitDifferences(wanted, loaded slurmconf.Topology) []Difference {
 	var out []Difference
-	if w, s := kindOf(wanted), kindOf(is); w != s {
+	if w, s := kindOf(wanted), kindOf(loaded); w != s {
 		return []Difference{{What: "topology", Wanted: w, Shown: s}}
 	}
 	differ := func(what, w, s string) {
@@ -130,16 +130,16 @@ func unitDifferences(wanted, is slurmconf.Topology) []Difference {
 		}
 	}
 	if wanted.Block != nil {
-		if len(wanted.Block.Sizes) > 0 && len(is.Block.Sizes) > 0 {
-			differ("base block size", fmt.Sprint(wanted.Block.Sizes[0]), fmt.Sprint(is.Block.Sizes[0]))
-			differ("further block sizes", furtherSizes(wanted.Block, len(is.Block.Blocks)), furtherSizes(is.Block, len(is.Block.Blocks)))
+		if len(wanted.Block.Sizes) > 0 && len(loaded.Block.Sizes) > 0 {
+			differ("base block size", fmt.Sprint(wanted.Block.Sizes[0]), fmt.Sprint(loaded.Block.Sizes[0]))
+			differ("further block sizes", furtherSizes(wanted.Block, len(loaded.Block.Blocks)), furtherSizes(loaded.Block, len(loaded.Block.Blocks)))
 		}
-		for i := range max(len(wanted.Block.Blocks), len(is.Block.Blocks)) {
-			differ(fmt.Sprintf("block at place %d", i), nameAt(wanted.Block.Blocks, i), nameAt(is.Block.Blocks, i))
+		for i := range max(len(wanted.Block.Blocks), len(loaded.Block.Blocks)) {
+			differ(fmt.Sprintf("block at place %d", i), nameAt(wanted.Block.Blocks, i), nameAt(loaded.Block.Blocks, i))
 		}
 	}
 	if wanted.Tree != nil {
-		w, s := childrenOf(wanted.Tree), childrenOf(is.Tree)
+		w, s := childrenOf(wanted.Tree), childrenOf(loaded.Tree)
 		for _, sw := range wanted.Tree.Switches {
 			if _, ok := s[sw.Name]; !ok {
 				differ("switch "+sw.Name, "present", "")
@@ -147,7 +147,7 @@ func unitDifferences(wanted, is slurmconf.Topology) []Difference {
 			}
 			differ("switches below "+sw.Name, w[sw.Name], s[sw.Name])
 		}
-		for _, sw := range is.Tree.Switches {
+		for _, sw := range loaded.Tree.Switches {
 			if _, ok := w[sw.Name]; !ok {
 				differ("switch "+sw.Name, "", "present")
 			}
