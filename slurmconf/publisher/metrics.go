@@ -42,17 +42,17 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		leader:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_leader", Help: "1 while this process leads."}),
 		passes:    counter("passes_total", "Passes over a publication, by result: published, unchanged, held or error.", "publication", "result"),
 		writes:    counter("writes_total", "Writes to the store, by object: publication, node (its annotation) or condition (a node's).", "object"),
-		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Name: "quoin_publisher_annotation_conflicts_total", Help: "Node annotations that were not changed because another writer owns them."}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_publisher_pass_duration_seconds", Help: "Time of one pass, without the time in which facts settle.",
+		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Name: "quoin_publisher_annotation_conflicts_total", Help: "Node annotations left alone because another writer owns them."}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_publisher_pass_duration_seconds", Help: "Time of one pass, without the wait for facts to settle.",
 			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 30}}, []string{"publication"}),
-		held:     gauge("held", "1 while new files of a publication are held for the reason.", "publication", "reason"),
+		held:     gauge("held", "1 while a publication's last good files stay for the reason.", "publication", "reason"),
 		nodes:    gauge("nodes", "Nodes of a publication by the reason of their placement.", "publication", "reason"),
 		blocks:   gauge("blocks", "Blocks of a publication: with nodes, or placeholders.", "publication", "kind"),
 		problems: gauge("problems", "Problems by reason.", "publication", "reason"),
 		members:  gauge("imex_nodes", "Nodes by the reason of the verdict on their membership in the IMEX domain.", "reason"),
-		unready:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX and somebody has to act or wait."}),
-		domain:   gauge("imex_domain_info", "1 for the ComputeDomain that nodes join, with its problem.", "namespace", "name", "uid", "problem"),
-		unplaced: gauge("imex_unplaced_claims", "Claims of channels that have waited for a node for a minute or more, by the owner of their pods and by reason.", "owner", "reason"),
+		unready:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX and something is to be done or waited for."}),
+		domain:   gauge("imex_domain_info", "1 for the ComputeDomain that nodes are to join, with what is wrong with it.", "namespace", "name", "uid", "problem"),
+		unplaced: gauge("imex_unplaced_claims", "Claims of channels that have waited for a minute and more without a node, by whose pods they are for and why.", "owner", "reason"),
 	}
 	m.places = newNodeInfos()
 	reg.MustRegister(m.places, m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems, m.members, m.unready, m.domain, m.unplaced)

@@ -24,7 +24,7 @@ type nodeInfos struct {
 
 func newNodeInfos() *nodeInfos {
 	return &nodeInfos{of: map[string][]nodeInfo{}, desc: prometheus.NewDesc("quoin_node_info",
-		"1 for each node with a published place. block, switch (the leaf) and clique are empty if the node has none. node is the Kubernetes Node's name.",
+		"1 for each node with a published place: its block, the leaf switch above it and its NVLink clique. Empty where it has none. node is the Kubernetes Node's name.",
 		[]string{"publication", "node", "block", "switch", "clique"}, nil)}
 }
 

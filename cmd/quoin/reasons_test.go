@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// reasonPages are the pages that explain reason words, each in a row of a table.
+var reasonPages = []string{
+	"topology/README.md", "slurmconf/README.md", "slurmconf/publisher/README.md",
+	"imex/README.md", "nodeagent/README.md",
+}
+
+// notReasons are words of this form in the code that are no reasons of Quoin: kinds
+// of objects, and words of Slurm and Kubernetes.
+var notReasons = strings.Fields(`
+	AgentState DCGMIdentities HookConfig JobRecord JobReports JobState JobSummary JobUse NodeReport
+	ComputeDomain ComputeDomainClique ComputeDomainCliques ConfigMap ResourceClaim ResourceClaims ResourceSlice
+	AggregatedBlock ArrayJobId ArrayTaskId BlockIndex BlockName BlockSize NodeName
+	PrologEpilogTimeout PrologFlags PrologTimeout`)
+
+// TestReferenceOfReasons holds that the index of all reason words names the page of each, and
+// that every reason word of the code is on a page.
+func TestReferenceOfReasons(t *testing.T) {
+	found := make(map[string][]explanation)
+	for _, page := range reasonPages {
+		text, err := os.ReadFile(filepath.Join("..", "..", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for word, e := range explanations(string(text)) {
+			e.page = page
+			found[word] = append(found[word], e)
+		}
+	}
+	words := reasonWords(t)
+	for _, word := range slices.Sorted(maps.Keys(words)) {
+		if len(found[word]) == 0 && !slices.Contains(notReasons, word) {
+			t.Errorf("%s: %q is on none of the pages %v: explain it in a row of a table there", words[word], word, reasonPages)
+		}
+	}
+	var b strings.Builder
+	b.WriteString(generated + `# Reason words
+
+Quoin says why in one word: in Node conditions, problems, findings of ` + "`quoin check`" + `, series, events and logs. This
+index is made of the tables of the linked pages, which say more.
+
+| reason | meaning | what to do | page |
+|---|---|---|---|
+`)
+	for _, word := range slices.Sorted(maps.Keys(found)) {
+		if _, used := words[word]; !used {
+			continue
+		}
+		for _, e := range found[word] {
+			fmt.Fprintf(&b, "| `%s` | %s | %s | [%s](%s) |\n", word, e.meaning, e.todo, filepath.Dir(e.page), e.page)
+		}
+	}
+	golden(t, "../../../REASONS.md", b.String())
+}
+
+// explanation is what a page says of a reason word.
+type explanation struct{ meaning, todo, page string }
+
+var (
+	reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z]*[a-z][A-Z][A-Za-z]*$|^[A-Z]{2,}[A-Z][a-z][A-Za-z]*$`)
+	quotedWord = regexp.MustCompile("`([A-Za-z]+)`")
+)
+
+// explanations returns what the tables of a page say of the words in backquotes of
+// their first cells. A table's heading says which cell holds what.
+func explanations(page string) map[string]explanation {
+	found := make(map[string]explanation)
+	meaning, todo, inside := 0, 0, false
+	for line := range strings.Lines(page) {
+		if !strings.HasPrefix(line, "|") {
+			inside = false
+			continue
+		}
+		cells := strings.Split(strings.TrimSpace(strings.ReplaceAll(line, `\|`, "/")), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if !inside {
+			inside = true
+			meaning = slices.IndexFunc(cells, func(c string) bool {
+				return slices.Contains([]string{"meaning", "why", "what happened", "what it means", "True if"}, c)
+			})
+			todo = slices.Index(cells, "what to do")
+			continue
+		}
+		if meaning < 0 || len(cells) <= max(meaning, todo) {
+			continue
+		}
+		e := explanation{meaning: cells[meaning], todo: "nothing, or as the page says"}
+		if todo > 0 {
+			e.todo = cells[todo]
+		}
+		for _, m := range quotedWord.FindAllStringSubmatch(cells[1], -1) {
+			if _, twice := found[m[1]]; !twice {
+				found[m[1]] = e
+			}
+		}
+	}
+	return found
+}
+
+// reasonWords returns the string literals of the code that have the form of a reason,
+// each with one place.
+func reasonWords(t *testing.T) map[string]string {
+	t.Helper()
+	words := make(map[string]string)
+	files := token.NewFileSet()
+	for _, room := range []string{"topology", "slurmconf", "imex", "dcgm", "nodeagent"} {
+		err := filepath.WalkDir(filepath.Join("..", "..", room), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					if word, err := strconv.Unquote(lit.Value); err == nil && reasonWord.MatchString(word) {
+						words[word] = files.Position(lit.Pos()).String()
+					}
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return words
+}
