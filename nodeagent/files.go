@@ -17,7 +17,8 @@ import (
 
 // HookFiles keeps the inventory and the configuration of the job hook.
 type HookFiles struct {
-	runDir, mappingDir string
+	runDir     rundir.Dir
+	mappingDir string
 	// Hook is how the site wants the hook; its MappingDir is filled in.
 	Hook rundir.HookConfig
 	// Devices returns a node's devices in the order of Slurm's GRES indices. nil means
@@ -27,7 +28,7 @@ type HookFiles struct {
 
 // NewHookFiles returns the files of a run directory.
 func NewHookFiles(runDir, mappingDir string) *HookFiles {
-	return &HookFiles{runDir: runDir, mappingDir: mappingDir}
+	return &HookFiles{runDir: rundir.Dir(runDir), mappingDir: mappingDir}
 }
 
 // Write implements Files. A GPU that the report lacks keeps its place in the
@@ -35,7 +36,7 @@ func NewHookFiles(runDir, mappingDir string) *HookFiles {
 func (f *HookFiles) Write(n *topology.Node) error {
 	c := f.Hook
 	c.MappingDir = f.mappingDir
-	err := rundir.WriteHookConfig(f.runDir, c)
+	err := f.runDir.WriteHookConfig(c)
 	if len(n.GPUs) == 0 {
 		return err
 	}
@@ -46,13 +47,13 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	if boot := rundir.BootID(); boot != "" {
 		inv.BootID = boot // the boot that the hook reads: a simulated machine has its own
 	}
-	if was, e := rundir.ReadInventory(f.runDir); e == nil && was.Node == inv.Node {
+	if was, e := f.runDir.ReadInventory(); e == nil && was.Node == inv.Node {
 		inv.Entries = keepMissing(inv.Entries, was.Entries)
 	}
 	if len(inv.Entries) == 0 { // all GPUs have MIG, and there is no instance yet
 		return err
 	}
-	return errors.Join(err, rundir.WriteInventory(f.runDir, inv))
+	return errors.Join(err, f.runDir.WriteInventory(inv))
 }
 
 // keepMissing adds the old entries whose device has no new entry, at their old places,

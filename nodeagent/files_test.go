@@ -63,11 +63,11 @@ func TestHookFiles(t *testing.T) {
 	if err := f.Write(&topology.Node{Name: "n1"}); err != nil {
 		t.Fatal(err)
 	}
-	inv, err := rundir.ReadInventory(run)
+	inv, err := rundir.Dir(run).ReadInventory()
 	if err != nil || len(inv.Entries) != 1 {
 		t.Errorf("a report without GPUs changed the inventory: %+v, %v", inv, err)
 	}
-	if c, err := rundir.ReadHookConfig(run); err != nil || c.MappingDir != "/maps" || c.SummaryDir != "/shared" {
+	if c, err := rundir.Dir(run).ReadHookConfig(); err != nil || c.MappingDir != "/maps" || c.SummaryDir != "/shared" {
 		t.Errorf("hook configuration %+v, %v", c, err)
 	}
 	// A GPU that is lost keeps its place, so that the GRES indices after it stay;
@@ -92,7 +92,7 @@ func TestHookFiles(t *testing.T) {
 		if err := f.Write(&topology.Node{Name: "n1", GPUs: gpus(minors...)}); err != nil {
 			t.Fatal(err)
 		}
-		if inv, err = rundir.ReadInventory(run); err != nil {
+		if inv, err = rundir.Dir(run).ReadInventory(); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
@@ -229,7 +229,7 @@ func TestHookFilesFollowTheOrder(t *testing.T) {
 		if err := f.Write(tt.node); err != nil {
 			t.Fatal(err)
 		}
-		inv, err := rundir.ReadInventory(run)
+		inv, err := rundir.Dir(run).ReadInventory()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,13 +69,13 @@ func usedFor(r rundir.Record, d time.Duration, devices ...jobDevice) *rundir.Use
 // writeRunning writes a job that runs, writeEnded one that has ended.
 func writeRunning(t *testing.T, runDir string, r rundir.Record, u *rundir.Use) {
 	t.Helper()
-	if err := rundir.WriteRecord(runDir, r.JobID, r); err != nil {
+	if err := rundir.Dir(runDir).WriteRecord(r.JobID, r); err != nil {
 		t.Fatal(err)
 	}
 	if u == nil {
 		return
 	}
-	if err := rundir.WriteUse(runDir, r.JobID, u); err != nil {
+	if err := rundir.Dir(runDir).Uses().Write(r.JobID, u); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -117,7 +117,7 @@ func jobSite(t *testing.T) (runDir, shared string) {
 	fresh.GPUs, fresh.UUIDs = []string{"3"}, []string{"GPU-00000003-0000-0000-0000-000000000000"}
 	writeRunning(t, runDir, fresh, nil)
 
-	local := rundir.SummaryDir(runDir)
+	local := rundir.Dir(runDir).SummaryDir()
 	idle := jobOn("90", "n1")
 	idle.JobName = "forgotten\x1b[2J"
 	writeEnded(t, local, idle, usedFor(idle, 10*time.Minute, h100("n1", 0, 0, 0)), 10*time.Minute, "0:15")

@@ -76,7 +76,7 @@ func TestJobFromSampleToSummary(t *testing.T) {
 	}
 	check(ended, false)
 	if _, err := os.Stat(n.run("use", "7.json")); !errors.Is(err, fs.ErrNotExist) {
-		n.until("the use to go", func() bool { u, err := rundir.ReadUse(n.run(), "7"); return u == nil && err == nil })
+		n.until("the use to go", func() bool { u, err := rundir.Dir(n.run()).Uses().Read("7"); return u == nil && err == nil })
 	}
 	out, err := exec.Command(n.quoin, "job", "7", "--set", "agent.runDir="+n.run(), "-o", "jobstats").Output()
 	if err != nil {

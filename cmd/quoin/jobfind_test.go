@@ -84,14 +84,14 @@ func TestJobOfTwoClusters(t *testing.T) {
 	a, b := jobOn("7", "n1"), jobOn("7", "n1")
 	b.Cluster = "test"
 	for key, r := range map[string]rundir.Record{"7": a, "7@test@n1": b} {
-		if err := rundir.WriteRecord(runDir, key, r); err != nil {
+		if err := rundir.Dir(runDir).WriteRecord(key, r); err != nil {
 			t.Fatal(err)
 		}
 		u := usedFor(r, time.Minute, h100("n1", len(key), 1, 1))
 		if r.Cluster == "test" {
 			u.StartTime = "5" // of a run before
 		}
-		if err := rundir.WriteUse(runDir, key, u); err != nil {
+		if err := rundir.Dir(runDir).Uses().Write(key, u); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,7 +118,7 @@ func TestJobWithSummaryAndRecord(t *testing.T) {
 	r := jobOn("7", "n1")
 	u := usedFor(r, time.Minute, h100("n1", 0, 1, 1))
 	writeRunning(t, runDir, r, u)
-	writeEnded(t, rundir.SummaryDir(runDir), r, u, time.Hour, "3:0")
+	writeEnded(t, rundir.Dir(runDir).SummaryDir(), r, u, time.Hour, "3:0")
 	out, _, err := jobOutput(t, jobOptions{runDir: runDir, all: true}, "7")
 	if err != nil || strings.Count(out, "Job ") != 1 || strings.Count(out, "\nn1 ") != 1 || !strings.Contains(out, "ended") || !strings.Contains(out, "exit code 3:0") {
 		t.Errorf("%v\n%s", err, out)
@@ -144,7 +144,7 @@ func TestJobRunByStart(t *testing.T) {
 // TestJobHookSummaryDir finds the directory that the hook is told.
 func TestJobHookSummaryDir(t *testing.T) {
 	runDir, shared := jobSite(t)
-	if err := rundir.WriteHookConfig(runDir, rundir.HookConfig{MappingDir: "/m", SummaryDir: shared}); err != nil {
+	if err := rundir.Dir(runDir).WriteHookConfig(rundir.HookConfig{MappingDir: "/m", SummaryDir: shared}); err != nil {
 		t.Fatal(err)
 	}
 	out, said, err := jobOutput(t, jobOptions{runDir: runDir}, "200")
@@ -191,7 +191,7 @@ func TestJobKnownInPart(t *testing.T) {
 	for job, nodes := range map[string]string{"7": "1", "8": "2"} {
 		r := jobOn(job, "n1")
 		r.NumNodes = nodes
-		writeEnded(t, rundir.SummaryDir(runDir), r, usedFor(r, time.Minute, h100("n1", 0, 0, 0)), time.Minute, "0:0")
+		writeEnded(t, rundir.Dir(runDir).SummaryDir(), r, usedFor(r, time.Minute, h100("n1", 0, 0, 0)), time.Minute, "0:0")
 	}
 	const without = "may run without a GPU"
 	if out, _, err := jobOutput(t, jobOptions{runDir: runDir}, "7"); err != nil || !strings.Contains(out, without) {

@@ -61,7 +61,7 @@ func startGateRig(t *testing.T, release slurmrig.Release) *gateRig {
 		for i := range nodeGPUs {
 			inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprintf("GPU-%s-%d", node, i), ExporterID: fmt.Sprint(i)})
 		}
-		if err := rundir.WriteInventory(r.path("run-"+node), inv); err != nil {
+		if err := rundir.Dir(r.path("run-" + node)).WriteInventory(inv); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Slurmd(t.Context(), "-N", node); err != nil {
@@ -84,7 +84,7 @@ func (r *gateRig) configure(policy string, wait time.Duration) {
 	r.t.Helper()
 	for _, node := range r.names() {
 		c := rundir.HookConfig{MappingDir: "/rig/map-" + node, Gate: &rundir.Gate{Policy: policy, Wait: rundir.Duration(wait)}, JobInfo: &rundir.JobInfo{Command: "/usr/bin/scontrol", Timeout: rundir.Duration(20 * time.Second)}, Wait: rundir.Duration(time.Minute)}
-		if err := rundir.WriteHookConfig(r.path("run-"+node), c); err != nil {
+		if err := rundir.Dir(r.path("run-" + node)).WriteHookConfig(c); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -158,7 +158,7 @@ func (r *gateRig) words() map[string]int {
 	words := map[string]int{}
 	for _, node := range r.names() {
 		for range 2 {
-			calls, err := rundir.TakeCalls(r.path("run-" + node))
+			calls, err := rundir.Dir(r.path("run-" + node)).TakeCalls()
 			if err != nil {
 				r.t.Error(err)
 			}

@@ -234,7 +234,7 @@ func (n *jobNode) killAgent() {
 
 // inventory is the node's exporter ids by GRES index, nil when there is none.
 func (n *jobNode) inventory() map[string]string {
-	inv, err := rundir.ReadInventory(n.rig.path("run-" + n.Name))
+	inv, err := rundir.Dir(n.rig.path("run-" + n.Name)).ReadInventory()
 	if err != nil || len(inv.Entries) != nodeGPUs {
 		return nil
 	}
@@ -269,7 +269,7 @@ func (r *jobsRig) until(what string, is func() bool) {
 			var said strings.Builder
 			for _, n := range r.nodes {
 				text, _ := os.ReadFile(r.path("log/hook." + n.Name))
-				records, _ := rundir.ReadRecords(r.path("run-" + n.Name))
+				records, _ := rundir.Dir(r.path("run-" + n.Name)).ReadRecords()
 				spool, _ := filepath.Glob(r.path("spool/" + n.Name + "/" + n.Name + "_*"))
 				fmt.Fprintf(&said, "%s: mapping %v, spool %v, records %+v\n%s", n.Name, n.mapping(), spool, records, text)
 			}

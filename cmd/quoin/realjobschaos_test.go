@@ -142,7 +142,7 @@ func (r *jobsRig) settle(w *jobsWatch) {
 	// A killed Epilog leaves the record of a job that no agent has seen. It has no
 	// labels, and is kept for the case that the job lives after all.
 	for _, n := range r.nodes {
-		records, failed := rundir.ReadRecords(r.path("run-" + n.Name))
+		records, failed := rundir.Dir(r.path("run-" + n.Name)).ReadRecords()
 		r.t.Logf("node %s: %d records are left", n.Name, len(records))
 		for key, err := range failed {
 			r.t.Errorf("node %s: record %s: %v", n.Name, key, err)

@@ -63,12 +63,12 @@ func (r *jobsRig) sampled(job string) {
 	r.until("job "+job+" is sampled on all its nodes", func() bool {
 		found := false
 		for _, n := range r.nodes {
-			record, err := rundir.ReadRecord(r.path("run-"+n.Name), job)
+			record, err := rundir.Dir(r.path("run-" + n.Name)).ReadRecord(job)
 			if record == nil || err != nil {
 				continue
 			}
 			found = true
-			use, err := rundir.ReadUse(r.path("run-"+n.Name), job)
+			use, err := rundir.Dir(r.path("run-" + n.Name)).Uses().Read(job)
 			if use == nil || err != nil || len(use.Devices) != len(record.GPUs) || slices.ContainsFunc(use.Devices, func(d rundir.DeviceUse) bool { return d.Seconds == 0 }) {
 				return false
 			}

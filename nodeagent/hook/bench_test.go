@@ -72,10 +72,10 @@ func benchRunDir(b *testing.B, mapping string) string {
 	for i := range 8 {
 		inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprint("GPU-", i), ExporterID: fmt.Sprint(i)})
 	}
-	if err := rundir.WriteInventory(run, inv); err != nil {
+	if err := rundir.Dir(run).WriteInventory(inv); err != nil {
 		b.Fatal(err)
 	}
-	if err := rundir.WriteHookConfig(run, rundir.HookConfig{MappingDir: mapping}); err != nil {
+	if err := rundir.Dir(run).WriteHookConfig(rundir.HookConfig{MappingDir: mapping}); err != nil {
 		b.Fatal(err)
 	}
 	return run
@@ -187,7 +187,7 @@ func BenchmarkHundredHooks(b *testing.B) {
 			}
 		}
 	}
-	if records, _ := rundir.ReadRecords(run); len(records) != 0 && len(records) != 100 {
+	if records, _ := rundir.Dir(run).ReadRecords(); len(records) != 0 && len(records) != 100 {
 		b.Fatalf("%d records, want all or none", len(records))
 	}
 }

@@ -27,7 +27,7 @@ const (
 type hook struct {
 	env    environment
 	stderr io.Writer
-	runDir string
+	runDir rundir.Dir
 	start  time.Time
 	wait   time.Duration // 0: as configured
 
@@ -87,7 +87,7 @@ func (h *hook) giveUp(reason, word string) {
 	fmt.Fprintf(h.stderr, "quoin-hook: job %s: %s after %s; the job goes on\n", id, reason, time.Since(h.start).Round(time.Millisecond))
 	h.mu.Unlock()
 	if h.call.Hook == "epilog" && !released && id != "" {
-		_ = rundir.WriteRelease(h.runDir, mark) // without a mark the agent notices the end
+		_ = h.runDir.Releases().Write(mark) // without a mark the agent notices the end
 	}
 }
 
@@ -129,7 +129,7 @@ func (h *hook) log() {
 	call := h.call
 	h.mu.Unlock()
 	call.Ns = int64(time.Since(h.start)) - call.GateNs
-	_ = rundir.AppendCall(h.runDir, call) // not worth a message for each job
+	_ = h.runDir.AppendCall(call) // not worth a message for each job
 }
 
 func (h *hook) say(format string, args ...any) {

@@ -44,7 +44,7 @@ func TestEpilogWithoutLock(t *testing.T) {
 		return said
 	}
 	locked := func(what func() string) string {
-		unlock, err := rundir.Lock(t.Context(), run, time.Second)
+		unlock, err := rundir.Dir(run).Lock(t.Context(), time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestEpilogWithoutLock(t *testing.T) {
 	check("without the lock", map[string]string{"0": "7\n", "1": "7\n"})
 	hook("prolog", "8", "1", "150")
 	check("next Prolog", map[string]string{"0": "\n", "1": "8\n"})
-	if r, err := rundir.ReadRecord(run, "7"); r != nil || err != nil {
+	if r, err := rundir.Dir(run).ReadRecord("7"); r != nil || err != nil {
 		t.Errorf("the record is still there: %v, %v", r, err)
 	}
 	locked(func() string { return hook("epilog", "8", "1", "150") })
@@ -73,14 +73,14 @@ func TestEpilogWithoutLock(t *testing.T) {
 	hook("epilog", "9", "", "300")
 	check("the mark is used up", map[string]string{"0": "8\n", "1": "\n"})
 	// Slurm's clock says that the run of the mark was before the one that holds.
-	if err := rundir.WriteRelease(run, rundir.Release{JobIdentity: rundir.JobIdentity{JobID: "8"}, Run: rundir.Run{StartTime: "150"}, MappingDir: dir}); err != nil {
+	if err := rundir.Dir(run).Releases().Write(rundir.Release{JobIdentity: rundir.JobIdentity{JobID: "8"}, Run: rundir.Run{StartTime: "150"}, MappingDir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	if said := hook("epilog", "9", "", "300"); !strings.Contains(said, "left alone") {
 		t.Errorf("said %q", said)
 	}
 	check("mark of an earlier run", map[string]string{"0": "8\n", "1": "\n"})
-	if marks, err := rundir.ReadReleases(run); len(marks) > 0 || err != nil {
+	if marks, err := rundir.Dir(run).Releases().All(); len(marks) > 0 || err != nil {
 		t.Errorf("marks left: %v, %v", marks, err)
 	}
 }

@@ -58,7 +58,7 @@ func (h *job) newRecord() *rundir.Record {
 
 // resolve finds out which GPUs the job holds.
 func (h *job) resolve(r *rundir.Record) {
-	inv, current, err := rundir.FindInventory(h.runDir, h.mappingOf(nil))
+	inv, current, err := h.runDir.FindInventory(h.mappingOf(nil))
 	if err != nil {
 		instead := "GRES indices are taken as the exporter's ids"
 		if inv != nil {

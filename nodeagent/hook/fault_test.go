@@ -43,7 +43,7 @@ func takeCalls(t *testing.T, run string) []string {
 	t.Helper()
 	var words []string
 	for range 2 {
-		calls, err := rundir.TakeCalls(run)
+		calls, err := rundir.Dir(run).TakeCalls()
 		if err != nil {
 			t.Error(err)
 		}
@@ -82,7 +82,7 @@ func TestHangs(t *testing.T) {
 			if diff := cmp.Diff([]string{verb + " timeout"}, takeCalls(t, p.run)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			marks, err := rundir.ReadReleases(p.run)
+			marks, err := rundir.Dir(p.run).Releases().All()
 			if want := map[string]int{"prolog": 0, "epilog": 1}[verb]; len(marks) != want || err != nil {
 				t.Errorf("marks %v, %v; want %d", marks, err, want)
 			}
@@ -141,7 +141,7 @@ func (p *place) opens(file string) *os.File {
 func TestStopped(t *testing.T) {
 	p := newPlace(t)
 	p.hook("prolog", "7", "SLURM_JOB_GPUS=0")
-	unlock, err := rundir.Lock(t.Context(), p.run, time.Second)
+	unlock, err := rundir.Dir(p.run).Lock(t.Context(), time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func (h *hook) passGate(ctx context.Context) int {
 	if ctx.Err() != nil {
 		return 0
 	}
-	g := &gateWait{Gate: wants.Gate, h: h, info: wants.info, start: time.Now(), path: filepath.Join(h.runDir, gate.FileName)}
+	g := &gateWait{Gate: wants.Gate, h: h, info: wants.info, start: time.Now(), path: filepath.Join(string(h.runDir), gate.FileName)}
 	if g.Wait == 0 {
 		g.Wait = rundir.Duration(rundir.DefaultGateWait)
 	}
@@ -180,7 +180,7 @@ func (g *gateWait) look() (p passage, stale bool) {
 
 // read reads the gate's file.
 func (g *gateWait) read() error {
-	now, _, err := gate.Read(g.h.runDir)
+	now, _, err := gate.Read(string(g.h.runDir))
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ var wide = []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODE
 func (p *place) gate(g rundir.Gate, info *rundir.JobInfo) {
 	p.t.Helper()
 	p.inventory("0", "1")
-	if err := rundir.WriteHookConfig(p.run, rundir.HookConfig{MappingDir: p.mapping, Gate: &g, JobInfo: info}); err != nil {
+	if err := rundir.Dir(p.run).WriteHookConfig(rundir.HookConfig{MappingDir: p.mapping, Gate: &g, JobInfo: info}); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -71,7 +71,7 @@ func (p *place) logged(word string, took time.Duration) {
 	p.t.Helper()
 	var calls []rundir.Call
 	for range 2 {
-		some, err := rundir.TakeCalls(p.run)
+		some, err := rundir.Dir(p.run).TakeCalls()
 		if err != nil {
 			p.t.Error(err)
 		}

@@ -21,7 +21,7 @@ func benchGate(b *testing.B, run, mapping string) {
 	if err := gate.Write(run, g); err != nil {
 		b.Fatal(err)
 	}
-	if err := rundir.WriteHookConfig(run, rundir.HookConfig{MappingDir: mapping, Gate: &rundir.Gate{Policy: rundir.GateFail}}); err != nil {
+	if err := rundir.Dir(run).WriteHookConfig(rundir.HookConfig{MappingDir: mapping, Gate: &rundir.Gate{Policy: rundir.GateFail}}); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -33,7 +33,7 @@ func BenchmarkGate(b *testing.B) {
 			run := memoryDir(b)
 			benchGate(b, run, b.TempDir())
 			env := map[string]string{"SLURM_JOB_NUM_NODES": job.nodes, "SLURMD_NODENAME": "n1", "SLURM_JOB_NODELIST": "n[1-16]"}
-			h := &hook{env: func(key string) string { return env[key] }, stderr: io.Discard, runDir: run, start: time.Now(), call: rundir.Call{Hook: "prolog", Job: "7"}}
+			h := &hook{env: func(key string) string { return env[key] }, stderr: io.Discard, runDir: rundir.Dir(run), start: time.Now(), call: rundir.Call{Hook: "prolog", Job: "7"}}
 			h.loadConfig()
 			b.ReportAllocs()
 			for b.Loop() {
@@ -62,7 +62,7 @@ func BenchmarkGateHook(b *testing.B) {
 			wall, _ := timed(b, env, hook, "prolog", "--run-dir", job.run)
 			walls[job.name] = append(walls[job.name], wall)
 			timed(b, env, hook, "epilog", "--run-dir", job.run)
-			if err := os.RemoveAll(rundir.SummaryDir(job.run)); err != nil {
+			if err := os.RemoveAll(rundir.Dir(job.run).SummaryDir()); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -29,7 +29,7 @@ type Options struct {
 // Run makes one call and returns the exit status: 0 whatever happens, except 1 if
 // the gate refuses the job.
 func Run(ctx context.Context, o Options) int {
-	h := &hook{env: o.Env, stderr: o.Stderr, start: time.Now(), runDir: o.RunDir, mapping: o.MappingDir, wait: o.Wait}
+	h := &hook{env: o.Env, stderr: o.Stderr, start: time.Now(), runDir: rundir.Dir(o.RunDir), mapping: o.MappingDir, wait: o.Wait}
 	h.call = rundir.Call{Hook: o.Verb, Start: h.start.UnixNano()}
 	if id := o.Env("SLURM_JOB_ID"); dcgm.CheckJobID(id) == nil {
 		h.call.Job = id

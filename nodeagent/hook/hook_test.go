@@ -94,7 +94,7 @@ func TestPrologAndEpilog(t *testing.T) {
 
 func TestHookConfig(t *testing.T) {
 	run, dir := t.TempDir(), filepath.Join(t.TempDir(), "map")
-	if err := rundir.WriteHookConfig(run, rundir.HookConfig{MappingDir: dir}); err != nil {
+	if err := rundir.Dir(run).WriteHookConfig(rundir.HookConfig{MappingDir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	env := map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "3"}

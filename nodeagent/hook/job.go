@@ -22,7 +22,7 @@ type job struct {
 
 // loadConfig reads how the site wants the hook.
 func (h *hook) loadConfig() *rundir.HookConfig {
-	c, err := rundir.ReadHookConfig(h.runDir)
+	c, err := h.runDir.ReadHookConfig()
 	if err != nil {
 		h.fail(rundir.CallConfig, "%v; the defaults are used for what cannot be read", err)
 	}
@@ -61,14 +61,14 @@ func (h *job) needsProlog() bool {
 	if h.env.hasGPUs() {
 		return true
 	}
-	_, old, err := rundir.FindRecord(h.runDir, h.env.identity())
+	_, old, err := h.runDir.FindRecord(h.env.identity())
 	return old != nil || err != nil
 }
 
 // locked does what needs the lock.
 func (h *job) locked(ctx context.Context, do func()) error {
 	before := time.Now()
-	unlock, err := rundir.Lock(ctx, h.runDir, h.left())
+	unlock, err := h.runDir.Lock(ctx, h.left())
 	h.set(func() { h.call.LockNs += int64(time.Since(before)) })
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (h *job) prolog(ctx context.Context) {
 // record cannot be written there is no label, because the agent removes labels
 // without a record.
 func (h *job) label(record *rundir.Record) {
-	key, old, err := rundir.FindRecord(h.runDir, h.env.identity())
+	key, old, err := h.runDir.FindRecord(h.env.identity())
 	if err != nil {
 		h.fail(rundir.CallRecord, "%v; the record is replaced", err)
 	}
@@ -104,13 +104,13 @@ func (h *job) label(record *rundir.Record) {
 	if old != nil { // a run whose Epilog was lost may have held other GPUs
 		h.replaceRun(key, old, record)
 	}
-	if err := rundir.WriteRecord(h.runDir, key, *record); err != nil {
+	if err := h.runDir.WriteRecord(key, *record); err != nil {
 		h.fail(rundir.CallRecord, "%v; its GPUs get no label", err)
 		if old == nil {
 			return
 		}
 		// The old record would give this run the GPUs of the old run.
-		if err := errors.Join(m.Remove(record.JobID, union(old.GPUs, old.Leaving)), rundir.RemoveRecord(h.runDir, key)); err != nil {
+		if err := errors.Join(m.Remove(record.JobID, union(old.GPUs, old.Leaving)), h.runDir.RemoveRecord(key)); err != nil {
 			h.fail(rundir.CallMapping, "%v", err)
 		}
 		return
@@ -161,14 +161,14 @@ func (h *job) epilog(ctx context.Context) {
 	if err != nil {
 		h.leaveMark(rundir.CallLock, err)
 	}
-	rundir.Tidy(h.runDir)
+	h.runDir.Tidy()
 	h.mappingOf(nil).Tidy()
 	h.spool()
 }
 
 // leaveMark leaves a mark for a run that could not be released.
 func (h *job) leaveMark(word string, why error) {
-	if err := rundir.WriteRelease(h.runDir, h.mark()); err != nil {
+	if err := h.runDir.Releases().Write(h.mark()); err != nil {
 		h.fail(word, "%v; %v; its GPUs keep the job's label", why, err)
 		return
 	}
@@ -195,14 +195,14 @@ func (h *job) sweep() {
 
 // drainReleases releases the runs whose Epilogs did not get the lock.
 func (h *job) drainReleases() {
-	marks, err := rundir.ReadReleases(h.runDir)
+	marks, err := h.runDir.Releases().All()
 	if err != nil {
 		h.fail(rundir.CallRecord, "%v; remove marks that cannot be read", err)
 	}
 	for _, m := range marks {
 		err := h.release(m, m.Written, "")
 		if err == nil {
-			err = rundir.RemoveRelease(h.runDir, m)
+			err = h.runDir.Releases().Remove(m)
 		}
 		if err != nil {
 			h.fail(rundir.CallMapping, "release job %s: %v", m.JobID, err)
@@ -214,7 +214,7 @@ func (h *job) drainReleases() {
 // record all files are searched. A late release of an earlier run leaves the later
 // run alone.
 func (h *job) release(m rundir.Release, ended time.Time, exit string) error {
-	key, record, err := rundir.FindRecord(h.runDir, m.JobIdentity)
+	key, record, err := h.runDir.FindRecord(m.JobIdentity)
 	broken := err != nil
 	if broken {
 		h.fail(rundir.CallRecord, "%v; all files of the mapping are searched", err)
@@ -243,7 +243,7 @@ func (h *job) release(m rundir.Release, ended time.Time, exit string) error {
 		h.summarize(key, record, ended, exit)
 	}
 	if record != nil || broken {
-		return rundir.RemoveRecord(h.runDir, key)
+		return h.runDir.RemoveRecord(key)
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (p *place) inventory(ids ...string) {
 	for i, id := range ids {
 		inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprint("GPU-", i), ExporterID: id})
 	}
-	if err := rundir.WriteInventory(p.run, inv); err != nil {
+	if err := rundir.Dir(p.run).WriteInventory(inv); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -77,7 +77,7 @@ func TestTwoClusters(t *testing.T) {
 			p.hook("prolog", "7", append(first, "SLURM_JOB_GPUS=0,1", "SLURM_JOB_START_TIME=100")...)
 			p.hook("prolog", "7", append(second, "SLURM_JOB_GPUS=2,3", "SLURM_JOB_START_TIME=90")...)
 			p.check("both", map[string]string{"0": "7\n", "1": "7\n", "2": "7\n", "3": "7\n"})
-			if records, failed := rundir.ReadRecords(p.run); len(records) != 2 || len(failed) != 0 {
+			if records, failed := rundir.Dir(p.run).ReadRecords(); len(records) != 2 || len(failed) != 0 {
 				t.Errorf("records %v, %v", records, failed)
 			}
 			p.hook("epilog", "7", append(first, "SLURM_JOB_START_TIME=100")...)
@@ -89,7 +89,7 @@ func TestTwoClusters(t *testing.T) {
 			p.check("the second has ended", map[string]string{"0": "7\n", "1": "\n", "2": "\n", "3": "\n"})
 			p.hook("epilog", "7", append(first, "SLURM_JOB_START_TIME=120")...)
 			p.check("all have ended", map[string]string{"0": "\n", "1": "\n", "2": "\n", "3": "\n"})
-			if records, _ := rundir.ReadRecords(p.run); len(records) != 0 {
+			if records, _ := rundir.Dir(p.run).ReadRecords(); len(records) != 0 {
 				t.Errorf("records are left: %v", records)
 			}
 		})
@@ -113,7 +113,7 @@ func TestRecordSaysAll(t *testing.T) {
 	want := rundir.Record{APIVersion: topology.APIVersion, Kind: "JobRecord", JobID: "7", Run: rundir.Run{SLUID: "s1", StartTime: "100"}, BootID: rundir.BootID(), User: "u", UID: "1000",
 		Partition: "p", Account: "a", Cluster: "c", Node: "n1", NodeList: "n[1-2]", NumNodes: "2", EndTime: "200", Contain: true,
 		GPUs: []string{"2", "3"}, UUIDs: []string{"GPU-1", "GPU-0"}, Indices: "0-1", Visible: "GPU-1,GPU-0", MappingDir: p.mapping}
-	got, err := rundir.ReadRecord(p.run, "7")
+	got, err := rundir.Dir(p.run).ReadRecord("7")
 	if diff := cmp.Diff(&want, got, cmpopts.IgnoreFields(rundir.Record{}, "Written")); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -126,7 +126,7 @@ func TestRecordSaysAll(t *testing.T) {
 			p.inventory("3", "2")
 		}
 		p.hook("prolog", "8", words...)
-		if r, err := rundir.ReadRecord(p.run, "8"); err != nil || r == nil || !r.Unresolved || r.Indices != "1" {
+		if r, err := rundir.Dir(p.run).ReadRecord("8"); err != nil || r == nil || !r.Unresolved || r.Indices != "1" {
 			t.Errorf("%s: %+v, %v", step, r, err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestRecordSaysAll(t *testing.T) {
 func TestAfterBoot(t *testing.T) {
 	p := newPlace(t)
 	p.inventory("3", "2")
-	inv, err := rundir.ReadInventory(p.run)
+	inv, err := rundir.Dir(p.run).ReadInventory()
 	if err := errors.Join(err, os.MkdirAll(p.mapping, 0o755)); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestAfterBoot(t *testing.T) {
 		t.Errorf("said %q, want %q", said, want)
 	}
 	p.check("after the boot", map[string]string{"2": "7\n"})
-	if r, err := rundir.ReadRecord(p.run, "7"); err != nil || r == nil || !r.Unresolved || r.Indices != "1" {
+	if r, err := rundir.Dir(p.run).ReadRecord("7"); err != nil || r == nil || !r.Unresolved || r.Indices != "1" {
 		t.Errorf("the agent is to have the last word: %+v, %v", r, err)
 	}
 }
@@ -160,14 +160,14 @@ func TestSummary(t *testing.T) {
 	p := newPlace(t)
 	p.inventory("0", "1")
 	site := filepath.Join(t.TempDir(), "shared")
-	if err := rundir.WriteHookConfig(p.run, rundir.HookConfig{MappingDir: p.mapping, SummaryDir: site}); err != nil {
+	if err := rundir.Dir(p.run).WriteHookConfig(rundir.HookConfig{MappingDir: p.mapping, SummaryDir: site}); err != nil {
 		t.Fatal(err)
 	}
 	use := func(start string) {
 		t.Helper()
 		u := rundir.NewUse("7", rundir.Run{StartTime: start}, time.Unix(100, 0).UTC())
 		u.Clique = "b" + start
-		if err := rundir.WriteUse(p.run, "7", u); err != nil {
+		if err := rundir.Dir(p.run).Uses().Write("7", u); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -182,7 +182,7 @@ func TestSummary(t *testing.T) {
 	use("300")
 	p.hook("epilog", "7", "SLURM_JOB_START_TIME=300", "SLURMD_NODENAME=n1", "SLURM_JOB_EXIT_CODE=15", "SLURM_JOB_EXIT_CODE2=0:15")
 	type short struct{ Start, GPUs, Exit, Clique string }
-	for _, dir := range []string{rundir.SummaryDir(p.run), site} {
+	for _, dir := range []string{rundir.Dir(p.run).SummaryDir(), site} {
 		all, err := rundir.ReadSummaries(dir)
 		var got []short
 		for _, s := range all {
@@ -200,24 +200,24 @@ func TestSummary(t *testing.T) {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
 	}
-	if u, err := rundir.ReadUse(p.run, "7"); u != nil || err != nil {
+	if u, err := rundir.Dir(p.run).Uses().Read("7"); u != nil || err != nil {
 		t.Errorf("the use is still there: %v, %v", u, err)
 	}
 	for end, want := range map[string]int64{"350": 350, "299": now, "9999999999": now, "x": now} {
 		p.hook("prolog", "9", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=300")
 		p.hook("epilog", "9", "SLURM_JOB_START_TIME=300", "SLURM_JOB_END_TIME="+end)
-		all, _ := rundir.ReadSummaries(rundir.SummaryDir(p.run))
+		all, _ := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir())
 		for _, s := range all {
 			if s.Key == "9" && (s.Ended < want || s.Ended > want+60) {
 				t.Errorf("end %s: ended %d, want %d", end, s.Ended, want)
 			}
 		}
-		if err := os.Remove(filepath.Join(rundir.SummaryDir(p.run), "300-9-.json")); err != nil {
+		if err := os.Remove(filepath.Join(rundir.Dir(p.run).SummaryDir(), "300-9-.json")); err != nil {
 			t.Error(err)
 		}
 	}
 	p.hook("epilog", "8", "SLURM_JOB_START_TIME=300")
-	if all, _ := rundir.ReadSummaries(rundir.SummaryDir(p.run)); len(all) != 3 {
+	if all, _ := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir()); len(all) != 3 {
 		t.Errorf("%d summaries, want none of a job without GPUs", len(all))
 	}
 }

@@ -17,7 +17,7 @@ func (p *place) scontrol(script string) {
 		p.t.Fatal(err)
 	}
 	config := rundir.HookConfig{MappingDir: p.mapping, JobInfo: &rundir.JobInfo{Command: path, Timeout: rundir.Duration(10 * time.Second)}, Wait: rundir.Duration(30 * time.Second)}
-	if err := rundir.WriteHookConfig(p.run, config); err != nil {
+	if err := rundir.Dir(p.run).WriteHookConfig(config); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -31,18 +31,18 @@ echo "JobId=7 ArrayJobId=5 ArrayTaskId=2 JobName=my job UserId=u(1) Account=acct
 	if said := p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=3"); said != "" {
 		t.Errorf("said %q", said)
 	}
-	r, err := rundir.ReadRecord(p.run, "7")
+	r, err := rundir.Dir(p.run).ReadRecord("7")
 	if err != nil || r == nil || r.ArrayJobID != "5" || r.ArrayTaskID != "2" || r.JobName != "my job" || r.Account != "acct" || len(r.GPUs) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_ACCOUNT=own")
-	if r, err := rundir.ReadRecord(p.run, "7"); err != nil || r == nil || r.Account != "own" || r.JobName != "my job" {
+	if r, err := rundir.Dir(p.run).ReadRecord("7"); err != nil || r == nil || r.Account != "own" || r.JobName != "my job" {
 		t.Errorf("an account that the environment says: %+v, %v", r, err)
 	}
 	// The job ends while slurmctld is asked: its record must not come back.
 	p.scontrol(`rm ` + p.run + `/jobs/8.json; echo "JobId=8 JobName=x UserId=u(1)"`)
 	p.hook("prolog", "8", "SLURM_JOB_GPUS=1")
-	if r, err := rundir.ReadRecord(p.run, "8"); r != nil || err != nil {
+	if r, err := rundir.Dir(p.run).ReadRecord("8"); r != nil || err != nil {
 		t.Errorf("the record is back: %+v, %v", r, err)
 	}
 	p.scontrol("echo no such thing >&2; exit 1")

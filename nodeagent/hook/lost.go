@@ -9,8 +9,8 @@ import (
 // recordOnly leaves the record of a run that could not be labelled: the agent adds
 // the labels. A record of an earlier run stays, because it names GPUs to release.
 func (h *job) recordOnly(record *rundir.Record, why error) {
-	key, old, err := rundir.FindRecord(h.runDir, h.env.identity())
-	if err != nil || old != nil || rundir.WriteRecord(h.runDir, key, *record) != nil {
+	key, old, err := h.runDir.FindRecord(h.env.identity())
+	if err != nil || old != nil || h.runDir.WriteRecord(key, *record) != nil {
 		h.fail(rundir.CallLock, "%v; its GPUs get no label", why)
 		return
 	}
@@ -21,7 +21,7 @@ func (h *job) recordOnly(record *rundir.Record, why error) {
 // mark of the boot, or there was no room for it.
 func (h *job) restore() {
 	boot := rundir.BootID()
-	records, _ := rundir.ReadRecords(h.runDir) // a broken record names no GPUs
+	records, _ := h.runDir.ReadRecords() // a broken record names no GPUs
 	for _, r := range records {
 		if m := h.mappingOf(&r); r.BootID == boot && m.Dir == h.mapping {
 			if err := m.Add(r.JobID, r.GPUs); err != nil {
@@ -35,7 +35,7 @@ func (h *job) restore() {
 // when the run was last seen; else when the next run of the job began.
 func (h *job) lostEnd(key string, lost *rundir.Record, next rundir.Run) time.Time {
 	if boot := rundir.BootID(); lost.BootID != "" && boot != "" && lost.BootID != boot {
-		if use, err := rundir.ReadUse(h.runDir, key); err == nil && use != nil && use.Run == lost.Run {
+		if use, err := h.runDir.Uses().Read(key); err == nil && use != nil && use.Run == lost.Run {
 			return use.Until
 		}
 		return lost.Written

@@ -15,11 +15,11 @@ import (
 func TestPrologWithoutLock(t *testing.T) {
 	p := newPlace(t)
 	p.hook("prolog", "8", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=100")
-	unlock, err := rundir.Lock(t.Context(), p.run, time.Second)
+	unlock, err := rundir.Dir(p.run).Lock(t.Context(), time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := rundir.WriteHookConfig(p.run, rundir.HookConfig{MappingDir: p.mapping, Wait: rundir.Duration(time.Second)}); err != nil {
+	if err := rundir.Dir(p.run).WriteHookConfig(rundir.HookConfig{MappingDir: p.mapping, Wait: rundir.Duration(time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	if said := p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=100"); !strings.Contains(said, "get no label until the agent") {
@@ -30,7 +30,7 @@ func TestPrologWithoutLock(t *testing.T) {
 	}
 	unlock()
 	p.check("no label without the lock", map[string]string{"1": "8\n"})
-	records, _ := rundir.ReadRecords(p.run)
+	records, _ := rundir.Dir(p.run).ReadRecords()
 	if r := records["7"]; len(r.GPUs) != 1 || r.GPUs[0] != "0" || records["8"].StartTime != "100" {
 		t.Errorf("records %+v", records)
 	}
@@ -69,14 +69,14 @@ func TestLostEpilog(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := newPlace(t)
 			p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=100")
-			r, err := rundir.ReadRecord(p.run, "7")
+			r, err := rundir.Dir(p.run).ReadRecord("7")
 			if err != nil {
 				t.Fatal(err)
 			}
 			if tt.boot != "" {
 				r.BootID = tt.boot
 			}
-			if err := rundir.WriteRecord(p.run, "7", *r); err != nil {
+			if err := rundir.Dir(p.run).WriteRecord("7", *r); err != nil {
 				t.Fatal(err)
 			}
 			written := time.Unix(120, 0)
@@ -84,12 +84,12 @@ func TestLostEpilog(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tt.use != 0 {
-				if err := rundir.WriteUse(p.run, "7", rundir.NewUse("7", r.Run, time.Unix(tt.use, 0))); err != nil {
+				if err := rundir.Dir(p.run).Uses().Write("7", rundir.NewUse("7", r.Run, time.Unix(tt.use, 0))); err != nil {
 					t.Fatal(err)
 				}
 			}
 			p.hook(tt.verb, "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=200", "SLURM_JOB_END_TIME=300", "SLURM_JOB_EXIT_CODE=256")
-			all, err := rundir.ReadSummaries(rundir.SummaryDir(p.run))
+			all, err := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir())
 			want := tt.want
 			if want == 0 {
 				want = written.Unix()
@@ -133,7 +133,7 @@ func TestLateEpilog(t *testing.T) {
 			p.check("the first run's Epilog", map[string]string{"0": "\n", "1": "7\n", "2": "7\n"})
 			p.hook("epilog", "7", append(runs[1], "SLURM_JOB_GPUS=1,2")...)
 			p.check("the second's", map[string]string{"0": "\n", "1": "\n", "2": "\n"})
-			if all, err := rundir.ReadSummaries(rundir.SummaryDir(p.run)); len(all) != 2 || err != nil {
+			if all, err := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir()); len(all) != 2 || err != nil {
 				t.Errorf("%d summaries, %v; want one of each run", len(all), err)
 			}
 		})

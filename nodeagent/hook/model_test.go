@@ -52,7 +52,7 @@ type model struct {
 func newModel(t testing.TB, seed uint64, dir, hook string, took time.Duration) *model {
 	m := &model{t: t, rand: rand.New(rand.NewPCG(seed, 1)), hook: hook, took: took, mapping: filepath.Join(dir, "map"), clock: 1000}
 	m.run = filepath.Join(dir, "run")
-	if err := rundir.WriteHookConfig(m.run, rundir.HookConfig{MappingDir: m.mapping}); err != nil {
+	if err := rundir.Dir(m.run).WriteHookConfig(rundir.HookConfig{MappingDir: m.mapping}); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"7", "8", "9", "10"} {
@@ -109,7 +109,7 @@ func (m *model) step() {
 	switch {
 	case what < 7: // starts, or starts again though no Epilog came
 		m.did("start of %s on %v", name, gpus)
-		_, old, err := rundir.FindRecord(m.run, rundir.JobIdentity{JobID: j.id, Cluster: "a", Node: "n1"})
+		_, old, err := rundir.Dir(m.run).FindRecord(rundir.JobIdentity{JobID: j.id, Cluster: "a", Node: "n1"})
 		if err != nil {
 			panic(err)
 		}
@@ -154,12 +154,12 @@ func (m *model) did(format string, args ...any) {
 // startWithoutLock has a Prolog that finds the lock held: the agent labels the run
 // by its record, where no earlier run's is in its place.
 func (m *model) startWithoutLock(j *modelJob, gpus []string) {
-	key, old, err := rundir.FindRecord(m.run, rundir.JobIdentity{JobID: j.id, Cluster: "a", Node: "n1"})
+	key, old, err := rundir.Dir(m.run).FindRecord(rundir.JobIdentity{JobID: j.id, Cluster: "a", Node: "n1"})
 	if err != nil {
 		panic(err)
 	}
 	m.callWithoutLock("prolog", j, m.clock, gpus)
-	if r, err := rundir.ReadRecord(m.run, key); old != nil || r == nil || err != nil {
+	if r, err := rundir.Dir(m.run).ReadRecord(key); old != nil || r == nil || err != nil {
 		j.started, j.perhaps, j.gpus, j.sure = m.clock, union(union(j.perhaps, j.gpus), gpus), nil, false
 		return
 	}
@@ -168,7 +168,7 @@ func (m *model) startWithoutLock(j *modelJob, gpus []string) {
 }
 
 func (m *model) callWithoutLock(verb string, j *modelJob, started int, gpus []string) {
-	unlock, err := rundir.Lock(context.Background(), m.run, time.Second)
+	unlock, err := rundir.Dir(m.run).Lock(context.Background(), time.Second)
 	if err != nil {
 		panic(err)
 	}
@@ -191,18 +191,18 @@ func (m *model) endWithoutLock(j *modelJob) {
 func (m *model) reboot(kept bool) {
 	m.did("reboot, run directory kept: %t", kept)
 	if !kept {
-		config, _ := rundir.ReadHookConfig(m.run)
+		config, _ := rundir.Dir(m.run).ReadHookConfig()
 		if err := os.RemoveAll(m.run); err != nil {
 			panic(err)
 		}
-		if err := rundir.WriteHookConfig(m.run, *config); err != nil {
+		if err := rundir.Dir(m.run).WriteHookConfig(*config); err != nil {
 			panic(err)
 		}
 	}
-	records, _ := rundir.ReadRecords(m.run)
+	records, _ := rundir.Dir(m.run).ReadRecords()
 	for key, r := range records {
 		r.BootID = "another"
-		if err := rundir.WriteRecord(m.run, key, r); err != nil {
+		if err := rundir.Dir(m.run).WriteRecord(key, r); err != nil {
 			panic(err)
 		}
 	}
@@ -223,7 +223,7 @@ func (m *model) sweep() {
 	if _, err := mapping.Sweep(rundir.BootID()); err != nil {
 		panic(err)
 	}
-	records, failed := rundir.ReadRecords(m.run)
+	records, failed := rundir.Dir(m.run).ReadRecords()
 	if len(failed) > 0 {
 		panic(failed)
 	}
@@ -235,7 +235,7 @@ func (m *model) sweep() {
 			continue
 		}
 		_ = mapping.Remove(r.JobID, union(r.GPUs, r.Leaving))
-		_ = rundir.RemoveRecord(m.run, key)
+		_ = rundir.Dir(m.run).RemoveRecord(key)
 	}
 	for _, j := range m.jobs {
 		j.perhaps = nil

@@ -135,10 +135,10 @@ func newNode(t *testing.T) *node {
 	for i, id := range gres {
 		inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprint("GPU-", i), ExporterID: id})
 	}
-	if err := rundir.WriteInventory(n.run, inv); err != nil {
+	if err := rundir.Dir(n.run).WriteInventory(inv); err != nil {
 		t.Fatal(err)
 	}
-	if err := rundir.WriteHookConfig(n.run, rundir.HookConfig{MappingDir: n.mapping, Wait: rundir.Duration(30 * time.Second)}); err != nil {
+	if err := rundir.Dir(n.run).WriteHookConfig(rundir.HookConfig{MappingDir: n.mapping, Wait: rundir.Duration(30 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	return n

@@ -72,7 +72,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe
 		for g := range 8 {
 			inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: g, Minor: g, UUID: fmt.Sprintf("GPU-%s-%d", node, g), ExporterID: fmt.Sprint(7 - g)})
 		}
-		if err := rundir.WriteInventory(filepath.Join(dir, ".rig/run-"+node), inv); err != nil {
+		if err := rundir.Dir(filepath.Join(dir, ".rig/run-"+node)).WriteInventory(inv); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Slurmd(t.Context(), "-N", node); err != nil {

@@ -39,7 +39,7 @@ func (h *job) ask(ctx context.Context, record *rundir.Record) error {
 	}
 	var failed error
 	err = h.locked(ctx, func() {
-		key, now, err := rundir.FindRecord(h.runDir, record.Identity())
+		key, now, err := h.runDir.FindRecord(record.Identity())
 		if err != nil || now == nil || now.Run != record.Run {
 			failed = err // the job may have ended meanwhile
 			return
@@ -48,7 +48,7 @@ func (h *job) ask(ctx context.Context, record *rundir.Record) error {
 		if now.Account == "" {
 			now.Account = facts.Account
 		}
-		failed = rundir.WriteRecord(h.runDir, key, *now)
+		failed = h.runDir.WriteRecord(key, *now)
 	})
 	if err == nil {
 		err = failed
@@ -68,7 +68,7 @@ func spread(numNodes string) time.Duration {
 
 // summarize writes the summary of a run that has ended. The caller holds the lock.
 func (h *job) summarize(key string, record *rundir.Record, ended time.Time, exit string) {
-	use, err := rundir.ReadUse(h.runDir, key)
+	use, err := h.runDir.Uses().Read(key)
 	if err != nil {
 		h.fail(rundir.CallSummary, "%v; the summary has no use of GPUs", err)
 	}
@@ -76,12 +76,12 @@ func (h *job) summarize(key string, record *rundir.Record, ended time.Time, exit
 		use = nil // an earlier run's
 	}
 	s := rundir.Summary{Key: key, Record: *record, Use: use, Ended: ended.Unix(), ExitCode: exit}
-	if err := rundir.WriteSummary(rundir.SummaryDir(h.runDir), s); err != nil {
+	if err := rundir.WriteSummary(h.runDir.SummaryDir(), s); err != nil {
 		h.fail(rundir.CallSummary, "%v", err)
 		return // the agent will use it
 	}
 	h.ended = append(h.ended, s)
-	if err := rundir.RemoveUse(h.runDir, key); err != nil {
+	if err := h.runDir.Uses().Remove(key); err != nil {
 		h.fail(rundir.CallSummary, "%v", err)
 	}
 }
@@ -97,7 +97,7 @@ func (h *job) spool() {
 			failed = errors.Join(failed, rundir.WriteSummary(h.summaryDir, s))
 		}
 	}
-	if err := errors.Join(failed, rundir.PruneSummaries(h.runDir, h.summaryDir)); err != nil {
+	if err := errors.Join(failed, h.runDir.PruneSummaries(h.summaryDir)); err != nil {
 		h.fail(rundir.CallSummary, "%v", err)
 	}
 }

@@ -34,14 +34,14 @@ func manyJobs(b testing.TB, jobs int) *Registry {
 		n.GPUs = append(n.GPUs, topology.GPU{Index: i, UUID: uuid, Product: "NVIDIA GB200",
 			Fabric: topology.Fabric{ClusterUUID: clique.ClusterUUID, CliqueID: clique.ID, State: topology.FabricCompleted}})
 	}
-	if err := rundir.WriteInventory(run, inv); err != nil {
+	if err := rundir.Dir(run).WriteInventory(inv); err != nil {
 		b.Fatal(err)
 	}
 	for i := range jobs {
 		id := fmt.Sprint(100_000 + i)
 		r := rundir.Record{JobID: id, Run: rundir.Run{StartTime: "1790000000"}, User: "alice", Partition: "gpu", Account: "physics", Cluster: "c1", Node: "n1",
 			ArrayJobID: "99999", JobName: "train", GPUs: gpus, UUIDs: uuids, MappingDir: filepath.Join(run, "map")}
-		if err := rundir.WriteRecord(run, id, r); err != nil {
+		if err := rundir.Dir(run).WriteRecord(id, r); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -90,7 +90,7 @@ func BenchmarkRound(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			r := j.records.jobs["100000"].record
 			r.JobName = fmt.Sprint("train", i)
-			if err := rundir.WriteRecord(j.config.RunDir, "100000", r); err != nil {
+			if err := rundir.Dir(j.config.RunDir).WriteRecord("100000", r); err != nil {
 				b.Fatal(err)
 			}
 			j.round(b.Context())

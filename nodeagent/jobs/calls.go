@@ -13,7 +13,7 @@ func (r *Registry) countCalls(now moment) {
 		return // a hook that has opened the log before may not have written yet
 	}
 	r.schedule.calls = now.up
-	calls, err := rundir.TakeCalls(r.config.RunDir)
+	calls, err := rundir.Dir(r.config.RunDir).TakeCalls()
 	r.log.note("hook calls", err)
 	r.series.countCalls(calls)
 }

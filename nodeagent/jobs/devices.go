@@ -49,7 +49,7 @@ func (s *stampedInventory) refresh(runDir, boot string) (changed bool) {
 	if stamp == (fileStamp{}) {
 		return true
 	}
-	inv, err := rundir.ReadInventory(runDir)
+	inv, err := rundir.Dir(runDir).ReadInventory()
 	if err != nil {
 		s.problem = err
 		return true

@@ -71,7 +71,7 @@ func newHourPlay(t *testing.T, index int) *hourPlay {
 		p.must(os.Mkdir(d, 0o755))
 	}
 	p.boot(hour.Boot)
-	p.must(rundir.WriteInventory(p.run, p.inventoryOf()))
+	p.must(rundir.Dir(p.run).WriteInventory(p.inventoryOf()))
 	p.j = New(Config{RunDir: p.run, MappingDir: p.maps, BootIDFile: filepath.Join(p.dir, "boot_id"), Spools: []string{p.spool}, CgroupRoot: p.cgroup, SampleEvery: time.Minute}, slog.New(slog.DiscardHandler))
 	p.j.clock = func() moment { return p.now }
 	p.j.series.up = func() time.Duration { return p.now.up }
@@ -104,7 +104,7 @@ func (p *hourPlay) at(minute int) map[string]float64 {
 	}
 	result, waited := p.node.Gate(minute)
 	call.Gate, call.GateNs = result, int64(waited*1e9)
-	p.must(rundir.AppendCall(p.run, call))
+	p.must(rundir.Dir(p.run).AppendCall(call))
 	// The log of calls is put aside, and read at the next look, when no hook can be
 	// writing it.
 	for _, d := range []time.Duration{57 * time.Second, 2 * time.Second} {
@@ -144,8 +144,8 @@ func (p *hourPlay) change(j *hour.Job, d *hour.Device, minute int) {
 	case j.To:
 		p.must(os.Remove(filepath.Join(p.cgroup, "system.slice/slurmstepd.scope", "job_"+j.ID)))
 		p.must(mapping.Remove(j.ID, rec.GPUs))
-		p.must(rundir.RemoveRecord(p.run, j.ID))
-		p.must(rundir.WriteSummary(rundir.SummaryDir(p.run), rundir.Summary{Key: j.ID, Record: rec}))
+		p.must(rundir.Dir(p.run).RemoveRecord(j.ID))
+		p.must(rundir.WriteSummary(rundir.Dir(p.run).SummaryDir(), rundir.Summary{Key: j.ID, Record: rec}))
 	}
 }
 

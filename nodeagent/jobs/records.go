@@ -159,7 +159,7 @@ func (r *records) readOne(key string, stamp fileStamp) (fresh bool) {
 	if old, broken := r.broken[key]; broken && old == stamp {
 		return false
 	}
-	record, err := rundir.ReadRecord(r.runDir, key)
+	record, err := rundir.Dir(r.runDir).ReadRecord(key)
 	if err == nil && record != nil && record.Written.UnixNano() != stamp.written {
 		stamp = fileStamp{} // replaced just now: it is read again the next time
 	}

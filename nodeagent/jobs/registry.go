@@ -105,7 +105,7 @@ func New(c Config, log *slog.Logger) *Registry {
 		config: c, log: &problemLog{log, make(map[string]string)}, clock: readClocks,
 		records: newRecords(c.RunDir, c.BootIDFile, log), life: liveness.NewObserver(c.Spools, c.CgroupRoot, c.Proc),
 		mapping: make(sweep.Directories), orphans: make(sweep.Orphans), usage: newUsage(), uses: uses{c.RunDir, log},
-		summaries: summaryCount{dir: rundir.SummaryDir(c.RunDir)}, counts: newCounts(), state: stateFile{path: filepath.Join(c.RunDir, stateName)}, series: newSeries(),
+		summaries: summaryCount{dir: rundir.Dir(c.RunDir).SummaryDir()}, counts: newCounts(), state: stateFile{path: filepath.Join(c.RunDir, stateName)}, series: newSeries(),
 	}
 }
 
@@ -247,7 +247,7 @@ func (r *Registry) count(s topology.Sample, now moment) {
 // sweep compares the mapping with the jobs that live, and repairs the mapping. It
 // says whether records were changed.
 func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
-	marks, err := rundir.ReadReleases(r.config.RunDir)
+	marks, err := rundir.Dir(r.config.RunDir).Releases().All()
 	r.log.note("marks of ended jobs", err)
 	r.readMappings()
 	r.life.Look(r.records.lives(), r.strangers(), marks, now.wall, now.up)
@@ -258,7 +258,7 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	if plan.IsEmpty() && len(marks) == 0 {
 		return false
 	}
-	unlock, err := rundir.Lock(ctx, r.config.RunDir, r.config.LockWait)
+	unlock, err := rundir.Dir(r.config.RunDir).Lock(ctx, r.config.LockWait)
 	r.failed("lock", err)
 	if err != nil {
 		return false
@@ -266,7 +266,7 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	defer unlock()
 	// A hook may have changed something before the lock was free: all is read again.
 	r.scan(now)
-	marks, _ = rundir.ReadReleases(r.config.RunDir) // its error was logged above
+	marks, _ = rundir.Dir(r.config.RunDir).Releases().All() // its error was logged above
 	r.readMappings()
 	r.life.Decide(r.records.lives(), marks, now.wall, now.up)
 	plan = r.plan(marks, now)

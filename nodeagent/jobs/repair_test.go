@@ -68,7 +68,7 @@ func TestRepairNamesLater(t *testing.T) {
 	r.inventory(7, 0, -1, 2) // GPU 2 is lost, and another has its id
 	r.after(10 * time.Second)
 	r.want("0 is 7, 2 is lost", "0:17 7:17")
-	rec, err := rundir.ReadRecord(r.run, "17")
+	rec, err := rundir.Dir(r.run).ReadRecord("17")
 	if err != nil || !slices.Equal(rec.GPUs, []string{"7", "0"}) || !rec.Written.Equal(written) {
 		t.Errorf("record %+v, %v: want GPUs 7 and 0 and the time as it was", rec, err)
 	}
@@ -104,11 +104,11 @@ func TestRepairUnresolved(t *testing.T) {
 	r.inventory(4, 5, 6, 7)
 	r.after(10 * time.Second)
 	r.want("with one", "4:17 5:17 7:18")
-	if inv, current, err := rundir.FindInventory(t.TempDir(), dcgm.Mapping{Dir: r.maps}); inv == nil || inv.Entries[0].ExporterID != "4" || current || err == nil {
+	if inv, current, err := rundir.Dir(t.TempDir()).FindInventory(dcgm.Mapping{Dir: r.maps}); inv == nil || inv.Entries[0].ExporterID != "4" || current || err == nil {
 		t.Errorf("the copy for the hook after a boot: %+v, current %t, %v", inv, current, err)
 	}
 	for _, key := range []string{"17", "18"} {
-		if rec, err := rundir.ReadRecord(r.run, key); err != nil || rec.Unresolved || len(rec.UUIDs) == 0 {
+		if rec, err := rundir.Dir(r.run).ReadRecord(key); err != nil || rec.Unresolved || len(rec.UUIDs) == 0 {
 			t.Errorf("record %+v, %v", rec, err)
 		}
 	}
@@ -152,7 +152,7 @@ func (r *jobsRig) prologWithout(id string, gpus ...int) {
 // when it has it.
 func TestSweepWaitsForHooks(t *testing.T) {
 	r := newJobsRig(t)
-	unlock, err := rundir.Lock(t.Context(), r.run, time.Second)
+	unlock, err := rundir.Dir(r.run).Lock(t.Context(), time.Second)
 	r.must(err)
 	r.must(os.WriteFile(filepath.Join(r.maps, "0"), []byte("17\n"), 0o600))
 	r.after(time.Minute)
@@ -165,7 +165,7 @@ func TestSweepWaitsForHooks(t *testing.T) {
 	r.now.up += 10 * time.Second
 	r.j.sweep(t.Context(), r.now)
 	r.want("the record came before the lock was free", "0:17")
-	r.must(rundir.RemoveRecord(r.run, "17"))
+	r.must(rundir.Dir(r.run).RemoveRecord("17"))
 	r.after(40 * time.Second)
 	r.want("the record is gone", "")
 }
@@ -187,7 +187,7 @@ func TestTwoClusters(t *testing.T) {
 	if r.want("the ids are alike: it cannot be told whose step lives", "0:17 1:17 2:17"); !r.hasRecord("17@c2@n2") {
 		t.Error("a record is gone")
 	}
-	r.must(rundir.WriteRelease(r.run, rundir.Release{JobIdentity: other.Identity(), Run: other.Run, MappingDir: r.maps}))
+	r.must(rundir.Dir(r.run).Releases().Write(rundir.Release{JobIdentity: other.Identity(), Run: other.Run, MappingDir: r.maps}))
 	r.after(10 * time.Second)
 	r.want("the other's Epilog", "0:17 1:17")
 }

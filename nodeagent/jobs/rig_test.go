@@ -63,7 +63,7 @@ func (r *jobsRig) inventory(ids ...int) {
 		}
 		inv.Entries = append(inv.Entries, e)
 	}
-	r.must(rundir.WriteInventory(r.run, inv))
+	r.must(rundir.Dir(r.run).WriteInventory(inv))
 }
 
 // start starts a new agent, as after one that was killed.
@@ -103,7 +103,7 @@ func (r *jobsRig) record(id string, gpus ...int) rundir.Record {
 // write writes a record as a Prolog does, at the rig's time.
 func (r *jobsRig) write(key string, rec rundir.Record) {
 	r.t.Helper()
-	r.must(rundir.WriteRecord(r.run, key, rec))
+	r.must(rundir.Dir(r.run).WriteRecord(key, rec))
 	r.must(os.Chtimes(filepath.Join(r.run, "jobs", key+".json"), r.now.wall, r.now.wall))
 }
 
@@ -162,7 +162,7 @@ func (r *jobsRig) hasRecord(key string) bool { return isThere(r.j.records.path(k
 
 func (r *jobsRig) summaries() []rundir.Summary {
 	r.t.Helper()
-	all, err := rundir.ReadSummaries(rundir.SummaryDir(r.run))
+	all, err := rundir.ReadSummaries(rundir.Dir(r.run).SummaryDir())
 	r.must(err)
 	return all
 }

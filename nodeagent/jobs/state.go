@@ -157,7 +157,7 @@ func (r *records) recall(s *savedState) {
 	}
 	for key, saved := range s.Jobs {
 		stamp, there := stamps[key]
-		record, err := rundir.ReadRecord(r.runDir, key)
+		record, err := rundir.Dir(r.runDir).ReadRecord(key)
 		if !there || err != nil || record == nil || record.Run != saved.Run || !r.ofBoot(record) {
 			continue
 		}

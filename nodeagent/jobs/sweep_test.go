@@ -182,13 +182,13 @@ func TestSweepMarks(t *testing.T) {
 	r.prolog("17", 0)
 	r.prolog("18", 1)
 	mark := func(id, start string) {
-		r.must(rundir.WriteRelease(r.run, rundir.Release{JobIdentity: rundir.JobIdentity{JobID: id, Cluster: "c1", Node: "n1"}, Run: rundir.Run{StartTime: start}, MappingDir: r.maps}))
+		r.must(rundir.Dir(r.run).Releases().Write(rundir.Release{JobIdentity: rundir.JobIdentity{JobID: id, Cluster: "c1", Node: "n1"}, Run: rundir.Run{StartTime: start}, MappingDir: r.maps}))
 	}
 	mark("17", "100")
 	mark("18", "50") // of an earlier run
 	r.after(10 * time.Second)
 	r.want("released at the next look", "1:18")
-	if marks, err := rundir.ReadReleases(r.run); len(marks) > 0 || err != nil {
+	if marks, err := rundir.Dir(r.run).Releases().All(); len(marks) > 0 || err != nil {
 		t.Errorf("marks %v, %v are left", marks, err)
 	}
 }

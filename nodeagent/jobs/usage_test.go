@@ -69,7 +69,7 @@ func TestHeldAndIdle(t *testing.T) {
 	r.wantCounted("idle after samples that could not tell: one interval", 2, 30, 30, 30)
 	r.now = moment{r.now.wall.Add(5 * time.Second), r.now.up + 5*time.Second}
 	r.wantCounted("between two samples", 0, 35, 20, 0)
-	r.must(rundir.RemoveRecord(r.run, "17"))
+	r.must(rundir.Dir(r.run).RemoveRecord("17"))
 	r.j.round(t.Context())
 	r.now = moment{r.now.wall.Add(time.Hour), r.now.up + time.Hour}
 	r.wantCounted("released", 0, 35, 20, 0)
@@ -120,12 +120,12 @@ func TestHeldOverRestarts(t *testing.T) {
 	r.wantCounted("held all the while", 0, 25, 25, 25)
 	r.wantCounted("busy again", 1, 25, 10, 0)
 	r.wantCounted("held since its record", 2, 11, 11, 11)
-	r.must(rundir.RemoveRecord(r.run, "18"))
+	r.must(rundir.Dir(r.run).RemoveRecord("18"))
 	pass(10 * time.Second)
 	r.start()
 	r.wantCounted("its job ended while no agent ran", 2, 11, 11, 0)
 	r.wantCounted("held on", 1, 35, 10, 0)
-	use, err := rundir.ReadUse(r.run, "17")
+	use, err := rundir.Dir(r.run).Uses().Read("17")
 	if err != nil || use == nil || use.Devices[0].Seconds != 25 || use.Devices[1].IdleSeconds != 10 || !use.Devices[1].Used || use.Devices[0].Used {
 		t.Errorf("use %+v, %v", use, err)
 	}
@@ -145,7 +145,7 @@ func TestUseIsTidied(t *testing.T) {
 	if !isThere(filepath.Join(r.run, "use", "17.json")) {
 		t.Fatal("no use was written")
 	}
-	r.must(rundir.RemoveRecord(r.run, "17"))
+	r.must(rundir.Dir(r.run).RemoveRecord("17"))
 	r.sample(10*time.Second, busyGPU(0))
 	r.j.round(t.Context())
 	if isThere(filepath.Join(r.run, "use", "17.json")) {
@@ -162,11 +162,11 @@ func TestStretchIsOfOneJob(t *testing.T) {
 	}
 	r.write("18", r.record("18", 0))
 	r.j.round(t.Context())
-	r.must(rundir.RemoveRecord(r.run, "17"))
+	r.must(rundir.Dir(r.run).RemoveRecord("17"))
 	r.j.round(t.Context())
 	r.sample(10*time.Second, idleGPU(0))
 	r.wantCounted("shared for a while", 0, 70, 70, 70)
-	r.must(rundir.RemoveRecord(r.run, "18"))
+	r.must(rundir.Dir(r.run).RemoveRecord("18"))
 	r.write("19", r.record("19", 0))
 	r.j.round(t.Context())
 	r.sample(10*time.Second, idleGPU(0))

@@ -19,7 +19,7 @@ type uses struct {
 func (u uses) keep(key string, j *job, n *topology.Node, now time.Time) {
 	if j.use == nil {
 		j.use = rundir.NewUse(j.record.JobID, j.record.Run, now)
-		saved, err := rundir.ReadUse(u.runDir, key)
+		saved, err := rundir.Dir(u.runDir).Uses().Read(key)
 		if err != nil {
 			u.log.Warn("use of a job cannot be read: its sums begin at zero", "job", j.record.JobID, "err", err)
 		} else if saved != nil && saved.JobID == j.record.JobID && saved.Run == j.record.Run {
@@ -55,23 +55,23 @@ func (u uses) write(r *records, j *job) error {
 	if !isThere(r.path(j.key)) {
 		return nil
 	}
-	if err := rundir.WriteUse(u.runDir, j.key, j.use); err != nil {
+	if err := rundir.Dir(u.runDir).Uses().Write(j.key, j.use); err != nil {
 		return err
 	}
 	if !isThere(r.path(j.key)) { // the Epilog came in between
-		return rundir.RemoveUse(u.runDir, j.key)
+		return rundir.Dir(u.runDir).Uses().Remove(j.key)
 	}
 	return nil
 }
 
 // tidy removes the uses of jobs that have no record.
 func (u uses) tidy(r *records) error {
-	keys, failed := rundir.UseKeys(u.runDir)
+	keys, failed := rundir.Dir(u.runDir).Uses().Keys()
 	for _, key := range keys {
 		if r.jobs[key] == nil && !isThere(r.path(key)) {
-			failed = errors.Join(failed, rundir.RemoveUse(u.runDir, key))
+			failed = errors.Join(failed, rundir.Dir(u.runDir).Uses().Remove(key))
 		}
 	}
-	rundir.TidyUses(u.runDir)
+	rundir.Dir(u.runDir).Uses().Tidy()
 	return failed
 }

@@ -70,12 +70,12 @@ const (
 
 // AppendCall adds a call to the run directory's log by one write. A full log stays as
 // it is.
-func AppendCall(runDir string, c Call) error {
+func (d Dir) AppendCall(c Call) error {
 	line, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("log the call: %w", err)
 	}
-	path := filepath.Join(runDir, callsFile)
+	path := filepath.Join(string(d), callsFile)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NONBLOCK, 0o644)
 	if err != nil {
 		return fmt.Errorf("log the call: %w", err)
@@ -97,8 +97,8 @@ func AppendCall(runDir string, c Call) error {
 // TakeCalls returns the calls that it set aside the last time, and sets aside the
 // calls logged since: a hook that has just opened the log still writes to it. Lines
 // that cannot be read are left out and counted in the error.
-func TakeCalls(runDir string) ([]Call, error) {
-	taken := filepath.Join(runDir, takenFile)
+func (d Dir) TakeCalls() ([]Call, error) {
+	taken := filepath.Join(string(d), takenFile)
 	data, failed := atomicfile.Read(taken)
 	if errors.Is(failed, fs.ErrNotExist) {
 		failed = nil
@@ -110,7 +110,7 @@ func TakeCalls(runDir string) ([]Call, error) {
 	if err := os.Remove(taken); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("take hook calls: %w", err)
 	}
-	if err := os.Rename(filepath.Join(runDir, callsFile), taken); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Rename(filepath.Join(string(d), callsFile), taken); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		failed = errors.Join(failed, fmt.Errorf("take hook calls: %w", err))
 	}
 	return calls, failed

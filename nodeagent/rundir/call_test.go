@@ -16,14 +16,14 @@ func TestCalls(t *testing.T) {
 	run := t.TempDir()
 	take := func(step string, want ...Call) {
 		t.Helper()
-		got, err := TakeCalls(run)
+		got, err := Dir(run).TakeCalls()
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", step, err, diff)
 		}
 	}
 	add := func(c Call) Call {
 		t.Helper()
-		if err := AppendCall(run, c); err != nil {
+		if err := Dir(run).AppendCall(c); err != nil {
 			t.Fatal(err)
 		}
 		return c
@@ -53,7 +53,7 @@ func TestCallsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20 {
-		if err := AppendCall(run, Call{Hook: "prolog", Job: "7"}); err != nil {
+		if err := Dir(run).AppendCall(Call{Hook: "prolog", Job: "7"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,10 +66,10 @@ func TestCallsBounded(t *testing.T) {
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := AppendCall(run, Call{Hook: "prolog"}); err == nil {
+	if err := Dir(run).AppendCall(Call{Hook: "prolog"}); err == nil {
 		t.Error("a named pipe was written to")
 	}
-	if err := AppendCall(filepath.Join(run, "missing"), Call{Hook: "prolog"}); err == nil {
+	if err := Dir(filepath.Join(run, "missing")).AppendCall(Call{Hook: "prolog"}); err == nil {
 		t.Error("no error for a missing directory")
 	}
 }
@@ -84,7 +84,7 @@ func TestCallsWhole(t *testing.T) {
 		writers.Go(func() {
 			for i := range each {
 				take.RLock()
-				err := AppendCall(run, Call{Hook: "prolog", Job: fmt.Sprint(w*each + i), Ns: 1})
+				err := Dir(run).AppendCall(Call{Hook: "prolog", Job: fmt.Sprint(w*each + i), Ns: 1})
 				take.RUnlock()
 				if err != nil {
 					t.Error(err)
@@ -102,7 +102,7 @@ func TestCallsWhole(t *testing.T) {
 		default:
 		}
 		take.Lock() // the agent takes them every ten seconds: no writer is that late
-		calls, err := TakeCalls(run)
+		calls, err := Dir(run).TakeCalls()
 		take.Unlock()
 		if err != nil {
 			t.Fatal(err)
@@ -127,7 +127,7 @@ func TestCallsBroken(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(run, takenFile), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	calls, err := TakeCalls(run)
+	calls, err := Dir(run).TakeCalls()
 	if len(calls) != 1 || calls[0].Job != "7" || err == nil || !strings.Contains(err.Error(), "3 lines") {
 		t.Errorf("%v, %v", calls, err)
 	}

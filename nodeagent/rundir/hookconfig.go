@@ -111,7 +111,7 @@ func (g *Gate) check() error {
 
 // WriteHookConfig writes the hook's configuration into the run directory, unless it
 // is there already.
-func WriteHookConfig(runDir string, c HookConfig) error {
+func (d Dir) WriteHookConfig(c HookConfig) error {
 	c.APIVersion, c.Kind = topology.APIVersion, hookConfigKind
 	if err := c.check(); err != nil {
 		return fmt.Errorf("write hook configuration: %w", err)
@@ -119,14 +119,14 @@ func WriteHookConfig(runDir string, c HookConfig) error {
 	if c.Gate != nil && c.Gate.Policy == GateHold && c.JobInfo == nil {
 		return fmt.Errorf("write hook configuration: gate.policy %s: want jobInfo.command too, because scontrol holds the job", GateHold)
 	}
-	return writeJSON(runDir, HookConfigFile, c)
+	return writeJSON(string(d), HookConfigFile, c)
 }
 
 // ReadHookConfig reads the hook's configuration, nil without one. If only other keys
 // are wrong, it returns the mapping directory beside the error: labels in another
 // directory would be lost.
-func ReadHookConfig(runDir string) (*HookConfig, error) {
-	path := filepath.Join(runDir, HookConfigFile)
+func (d Dir) ReadHookConfig() (*HookConfig, error) {
+	path := filepath.Join(string(d), HookConfigFile)
 	data, err := atomicfile.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -16,10 +16,10 @@ func TestHookConfigRoundTrip(t *testing.T) {
 	run := t.TempDir()
 	want := HookConfig{APIVersion: topology.APIVersion, Kind: hookConfigKind, MappingDir: "/map", Wait: Duration(3 * time.Second), SummaryDir: "/shared",
 		JobInfo: &JobInfo{Command: "/usr/bin/scontrol", Timeout: Duration(time.Second)}, Gate: &Gate{Wait: Duration(5 * time.Second), Policy: GateHold}}
-	if err := WriteHookConfig(run, want); err != nil {
+	if err := Dir(run).WriteHookConfig(want); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadHookConfig(run)
+	got, err := Dir(run).ReadHookConfig()
 	if diff := cmp.Diff(&want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -45,7 +45,7 @@ func TestHookConfigRoundTrip(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(run, HookConfigFile), []byte(tt.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, err := ReadHookConfig(run)
+		c, err := Dir(run).ReadHookConfig()
 		if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)
 		}
@@ -53,18 +53,18 @@ func TestHookConfigRoundTrip(t *testing.T) {
 			t.Errorf("%s: %+v, want the directory: %t", tt.name, c, tt.kept)
 		}
 	}
-	if err := WriteHookConfig(run, HookConfig{MappingDir: "/map", SummaryDir: "x"}); err == nil {
+	if err := Dir(run).WriteHookConfig(HookConfig{MappingDir: "/map", SummaryDir: "x"}); err == nil {
 		t.Error("what cannot be read was written")
 	}
 	hold := HookConfig{MappingDir: "/map", Gate: &Gate{Policy: GateHold}}
-	if err := WriteHookConfig(run, hold); err == nil || !strings.Contains(err.Error(), "gate.policy hold: want jobInfo.command too") {
+	if err := Dir(run).WriteHookConfig(hold); err == nil || !strings.Contains(err.Error(), "gate.policy hold: want jobInfo.command too") {
 		t.Errorf("hold without scontrol: %v", err)
 	}
 	// By whoever wrote it: the hook warns.
 	if err := os.WriteFile(filepath.Join(run, HookConfigFile), []byte(head+`,"gate":{"policy":"hold"}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := ReadHookConfig(run); err != nil || c.Gate == nil || c.Gate.Policy != GateHold {
+	if c, err := Dir(run).ReadHookConfig(); err != nil || c.Gate == nil || c.Gate.Policy != GateHold {
 		t.Errorf("hold without scontrol is read as %+v, %v", c, err)
 	}
 }

@@ -21,6 +21,21 @@ const (
 	lockFile       = "lock"
 )
 
+// Dir is a run directory, by its path.
+type Dir string
+
+// Uses are the uses of jobs in a run directory.
+type Uses struct{ dir Dir }
+
+// Uses returns the directory's uses of jobs.
+func (d Dir) Uses() Uses { return Uses{d} }
+
+// Releases are the marks of runs that are still to be released.
+type Releases struct{ dir Dir }
+
+// Releases returns the directory's release marks.
+func (d Dir) Releases() Releases { return Releases{d} }
+
 // DefaultRunDir is where agent and hook meet.
 const DefaultRunDir = "/run/quoin"
 
@@ -56,18 +71,18 @@ const inventoryKind = "Inventory"
 
 // WriteInventory writes the inventory into the run directory, unless it is there
 // already.
-func WriteInventory(runDir string, inv Inventory) error {
+func (d Dir) WriteInventory(inv Inventory) error {
 	inv.APIVersion, inv.Kind = topology.APIVersion, inventoryKind
 	if err := inv.check(); err != nil {
 		return fmt.Errorf("write inventory: %w", err)
 	}
-	return writeJSON(runDir, InventoryFile, inv)
+	return writeJSON(string(d), InventoryFile, inv)
 }
 
 // ReadInventory reads the inventory. An error that is fs.ErrNotExist means that
 // no agent has written one.
-func ReadInventory(runDir string) (*Inventory, error) {
-	return readInventory(filepath.Join(runDir, InventoryFile))
+func (d Dir) ReadInventory() (*Inventory, error) {
+	return readInventory(filepath.Join(string(d), InventoryFile))
 }
 
 // KeepInventory keeps a copy of the inventory in the mapping directory, which outlives
@@ -76,20 +91,20 @@ func KeepInventory(m dcgm.Mapping, inv Inventory) error {
 	if info, err := os.Stat(m.Dir); err != nil || !info.IsDir() {
 		return nil //nolint:nilerr // nobody reads it
 	}
-	return WriteInventory(m.Staging(), inv)
+	return Dir(m.Staging()).WriteInventory(inv)
 }
 
 // FindInventory reads the run directory's inventory, and says whether it is of this
 // boot. If it is not, FindInventory returns an error that says why, and beside it the
 // last inventory that is known: a boot seldom changes GPUs. That may be nil.
-func FindInventory(runDir string, m dcgm.Mapping) (inv *Inventory, current bool, err error) {
-	inv, err = ReadInventory(runDir)
+func (d Dir) FindInventory(m dcgm.Mapping) (inv *Inventory, current bool, err error) {
+	inv, err = d.ReadInventory()
 	boot := BootID()
 	switch {
 	case err == nil && (inv.BootID == "" || boot == "" || inv.BootID == boot):
 		return inv, true, nil
 	case err == nil:
-		return inv, false, fmt.Errorf("%s is of another boot", filepath.Join(runDir, InventoryFile))
+		return inv, false, fmt.Errorf("%s is of another boot", filepath.Join(string(d), InventoryFile))
 	}
 	inv, _ = readInventory(filepath.Join(m.Staging(), InventoryFile)) // a broken copy counts as none
 	return inv, false, err

@@ -67,18 +67,18 @@ func TestResolve(t *testing.T) {
 func TestInventoryRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	want := testInventory()
-	if err := WriteInventory(dir, *want); err != nil {
+	if err := Dir(dir).WriteInventory(*want); err != nil {
 		t.Fatal(err)
 	}
 	before, _ := os.Stat(filepath.Join(dir, InventoryFile))
-	if err := WriteInventory(dir, *want); err != nil {
+	if err := Dir(dir).WriteInventory(*want); err != nil {
 		t.Fatal(err)
 	}
 	after, _ := os.Stat(filepath.Join(dir, InventoryFile))
 	if !os.SameFile(before, after) {
 		t.Error("an unchanged inventory was written again")
 	}
-	got, err := ReadInventory(dir)
+	got, err := Dir(dir).ReadInventory()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,10 +115,10 @@ func FuzzInventory(f *testing.F) {
 			return
 		}
 		dir := t.TempDir()
-		if err := WriteInventory(dir, *inv); err != nil {
+		if err := Dir(dir).WriteInventory(*inv); err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
 		}
-		if _, err := ReadInventory(dir); err != nil {
+		if _, err := Dir(dir).ReadInventory(); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -154,7 +154,7 @@ func TestFindInventory(t *testing.T) {
 	}
 	check := func(step string, found, current bool, said string) {
 		t.Helper()
-		inv, is, err := FindInventory(run, m)
+		inv, is, err := Dir(run).FindInventory(m)
 		if (inv != nil) != found || is != current || (err == nil) != (said == "") || err != nil && !strings.Contains(err.Error(), said) {
 			t.Errorf("%s: %+v, current %t, %v", step, inv, is, err)
 		}
@@ -172,7 +172,7 @@ func TestFindInventory(t *testing.T) {
 	check("nothing", false, false, "no such file")
 	inv := *testInventory()
 	inv.BootID = "b1"
-	must(WriteInventory(run, inv))
+	must(Dir(run).WriteInventory(inv))
 	check("this boot's", true, true, "")
 	must(KeepInventory(m, inv))
 	boot("b2")

@@ -15,11 +15,11 @@ import (
 // Lock takes the run directory's lock. Every writer of the mapping and of the
 // records holds it. Lock waits no longer than wait. The kernel releases the lock of
 // a process that was killed.
-func Lock(ctx context.Context, runDir string, wait time.Duration) (unlock func(), err error) {
-	if err := os.MkdirAll(runDir, 0o755); err != nil {
+func (d Dir) Lock(ctx context.Context, wait time.Duration) (unlock func(), err error) {
+	if err := os.MkdirAll(string(d), 0o755); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
 	}
-	path := filepath.Join(runDir, lockFile)
+	path := filepath.Join(string(d), lockFile)
 	closeLock(path)
 	// Without O_NONBLOCK, opening a named pipe of that name would hang.
 	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK), flock.SetPermissions(lockMode))

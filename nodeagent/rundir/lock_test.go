@@ -32,7 +32,7 @@ func TestLockIsClosed(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			unlock, err := Lock(t.Context(), run, time.Second)
+			unlock, err := Dir(run).Lock(t.Context(), time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +40,7 @@ func TestLockIsClosed(t *testing.T) {
 			if info, err := os.Stat(path); err != nil || info.Mode() != lockMode {
 				t.Errorf("the lock file is %v, %v; want mode 0600", info, err)
 			}
-			if _, err := Lock(t.Context(), run, 10*time.Millisecond); err == nil || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
+			if _, err := Dir(run).Lock(t.Context(), 10*time.Millisecond); err == nil || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
 				t.Errorf("a second holder: error %v, want that the time is over", err)
 			}
 		})
@@ -87,7 +87,7 @@ func TestConcurrentWriters(t *testing.T) {
 	for i := range 20 {
 		writers.Go(func() {
 			for k := range 10 {
-				unlock, err := Lock(context.Background(), run, 10*time.Second)
+				unlock, err := Dir(run).Lock(context.Background(), 10*time.Second)
 				if err != nil {
 					t.Error(err)
 					return

@@ -111,15 +111,15 @@ func jobOfKey(key string) string {
 // FindRecord reads a job's record and returns its key. Without a record it returns
 // nil, no error, and the key that a new record would have. A record that cannot be
 // read counts as the job's own.
-func FindRecord(runDir string, id JobIdentity) (key string, r *Record, err error) {
+func (d Dir) FindRecord(id JobIdentity) (key string, r *Record, err error) {
 	if err := dcgm.CheckJobID(id.JobID); err != nil {
 		return "", nil, err
 	}
 	long := id.longKey()
-	if r, err := ReadRecord(runDir, long); r != nil || err != nil {
+	if r, err := d.ReadRecord(long); r != nil || err != nil {
 		return long, r, err
 	}
-	r, err = ReadRecord(runDir, id.JobID)
+	r, err = d.ReadRecord(id.JobID)
 	if r == nil || r.Identity().Same(id) {
 		return id.JobID, r, err
 	}
@@ -130,36 +130,36 @@ func FindRecord(runDir string, id JobIdentity) (key string, r *Record, err error
 }
 
 // WriteRecord writes a record by rename, under a key of FindRecord.
-func WriteRecord(runDir, key string, r Record) error { return r.write(runDir, jobsFolder, key) }
+func (d Dir) WriteRecord(key string, r Record) error { return r.write(string(d), jobsFolder, key) }
 
 // RewriteRecord writes a record as WriteRecord does, and keeps the time of the one
 // that was there.
-func RewriteRecord(runDir, key string, r Record) error {
-	if err := WriteRecord(runDir, key, r); err != nil {
+func (d Dir) RewriteRecord(key string, r Record) error {
+	if err := d.WriteRecord(key, r); err != nil {
 		return err
 	}
-	if err := os.Chtimes(filepath.Join(runDir, jobsFolder, key+".json"), time.Time{}, r.Written); err != nil {
+	if err := os.Chtimes(filepath.Join(string(d), jobsFolder, key+".json"), time.Time{}, r.Written); err != nil {
 		return fmt.Errorf("rewrite job record: %w", err)
 	}
 	return nil
 }
 
 // ReadRecord reads the record of a key; nil without an error when there is none.
-func ReadRecord(runDir, key string) (*Record, error) { return readRecord(runDir, jobsFolder, key) }
+func (d Dir) ReadRecord(key string) (*Record, error) { return readRecord(string(d), jobsFolder, key) }
 
 // RemoveRecord removes a record, which may be missing.
-func RemoveRecord(runDir, key string) error { return removeRecord(runDir, jobsFolder, key) }
+func (d Dir) RemoveRecord(key string) error { return removeRecord(string(d), jobsFolder, key) }
 
 // ReadRecords reads all records by key. The errors are by key too; an error of the
 // folder has the empty key. A missing folder has no records.
-func ReadRecords(runDir string) (map[string]Record, map[string]error) {
+func (d Dir) ReadRecords() (map[string]Record, map[string]error) {
 	records, failed := make(map[string]Record), make(map[string]error)
-	keys, err := recordKeys(runDir, jobsFolder)
+	keys, err := recordKeys(string(d), jobsFolder)
 	if err != nil {
 		failed[""] = fmt.Errorf("read job records: %w", err)
 	}
 	for _, key := range keys {
-		if r, err := ReadRecord(runDir, key); err != nil {
+		if r, err := d.ReadRecord(key); err != nil {
 			failed[key] = err
 		} else if r != nil {
 			records[key] = *r
@@ -183,9 +183,9 @@ func recordKeys(runDir, folder string) ([]string, error) {
 }
 
 // Tidy removes files that killed writers left in a run directory.
-func Tidy(runDir string) {
+func (d Dir) Tidy() {
 	for _, folder := range []string{jobsFolder, releaseFolder, summaryFolder} {
-		atomicfile.Tidy(filepath.Join(runDir, folder))
+		atomicfile.Tidy(filepath.Join(string(d), folder))
 	}
 }
 

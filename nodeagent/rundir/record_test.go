@@ -19,10 +19,10 @@ func TestRecordRoundTrip(t *testing.T) {
 	want := Record{JobID: "7", Run: Run{"s1", "100"}, BootID: "b", User: "u", UID: "1000", Partition: "p", Account: "a", Cluster: "c", Node: "n",
 		NodeList: "n[1-4]", NumNodes: "4", EndTime: "200", Contain: true, ArrayJobID: "5", ArrayTaskID: "2", JobName: "train", GPUs: []string{"0", "1.7"},
 		UUIDs: []string{"GPU-a", "MIG-b"}, Leaving: []string{"3"}, Indices: "0-1", Visible: "GPU-a,MIG-b", Unresolved: true, MappingDir: "/map"}
-	if err := WriteRecord(run, "7", want); err != nil {
+	if err := Dir(run).WriteRecord("7", want); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadRecord(run, "7")
+	got, err := Dir(run).ReadRecord("7")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,13 +61,13 @@ func TestFindRecord(t *testing.T) {
 	boot := BootID()
 	write := func(key, cluster, node, boot string) {
 		t.Helper()
-		if err := WriteRecord(run, key, Record{JobID: "7", Cluster: cluster, Node: node, BootID: boot, GPUs: []string{}}); err != nil {
+		if err := Dir(run).WriteRecord(key, Record{JobID: "7", Cluster: cluster, Node: node, BootID: boot, GPUs: []string{}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	find := func(step, cluster, node, wantKey string, wantFound bool) {
 		t.Helper()
-		key, r, err := FindRecord(run, JobIdentity{"7", cluster, node})
+		key, r, err := Dir(run).FindRecord(JobIdentity{"7", cluster, node})
 		if key != wantKey || (r != nil) != wantFound || err != nil {
 			t.Errorf("%s: key %q, record %v, %v; want %q, %t", step, key, r, err, wantKey, wantFound)
 		}
@@ -80,7 +80,7 @@ func TestFindRecord(t *testing.T) {
 	find("a Slurm that does not say its cluster", "", "n1", "7", true)
 	write("7@b@n1", "b", "n1", boot)
 	find("the other's own", "b", "n1", "7@b@n1", true)
-	if err := RemoveRecord(run, "7"); err != nil {
+	if err := Dir(run).RemoveRecord("7"); err != nil {
 		t.Fatal(err)
 	}
 	find("the other's own stays where it is", "b", "n1", "7@b@n1", true)
@@ -90,11 +90,11 @@ func TestFindRecord(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(run, "jobs/7.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if key, r, err := FindRecord(run, JobIdentity{"7", "a", "n1"}); key != "7" || r != nil || err == nil {
+	if key, r, err := Dir(run).FindRecord(JobIdentity{"7", "a", "n1"}); key != "7" || r != nil || err == nil {
 		t.Errorf("broken: %q, %v, %v", key, r, err)
 	}
 	for _, id := range []string{"", "../7", "7@b", "7\n"} {
-		if _, _, err := FindRecord(run, JobIdentity{JobID: id}); err == nil {
+		if _, _, err := Dir(run).FindRecord(JobIdentity{JobID: id}); err == nil {
 			t.Errorf("job id %q was taken", id)
 		}
 	}
@@ -116,13 +116,13 @@ func TestKeyPart(t *testing.T) {
 
 func TestReadRecords(t *testing.T) {
 	run := t.TempDir()
-	if records, failed := ReadRecords(run); len(records)+len(failed) != 0 {
+	if records, failed := Dir(run).ReadRecords(); len(records)+len(failed) != 0 {
 		t.Errorf("a missing folder: %v, %v", records, failed)
 	}
 	for _, r := range []Record{{JobID: "7", Cluster: "a"}, {JobID: "7", Cluster: "b"}} {
-		key, _, err := FindRecord(run, r.Identity())
+		key, _, err := Dir(run).FindRecord(r.Identity())
 		if err == nil {
-			err = WriteRecord(run, key, r)
+			err = Dir(run).WriteRecord(key, r)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -133,7 +133,7 @@ func TestReadRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	records, failed := ReadRecords(run)
+	records, failed := Dir(run).ReadRecords()
 	clusters := map[string]string{}
 	for key, r := range records {
 		clusters[key] = r.Cluster
@@ -144,17 +144,17 @@ func TestReadRecords(t *testing.T) {
 	if len(failed) != 2 || failed["8"] == nil || failed["9 9"] == nil {
 		t.Errorf("failed: %v", failed)
 	}
-	if err := WriteRecord(run, "8", Record{JobID: "7"}); err == nil {
+	if err := Dir(run).WriteRecord("8", Record{JobID: "7"}); err == nil {
 		t.Error("a key of another job was taken")
 	}
-	if err := WriteRecord(run, "7@../x", Record{JobID: "7"}); err == nil {
+	if err := Dir(run).WriteRecord("7@../x", Record{JobID: "7"}); err == nil {
 		t.Error("a key with a path was taken")
 	}
 	file := filepath.Join(run, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, failed := ReadRecords(file); failed[""] == nil {
+	if _, failed := Dir(file).ReadRecords(); failed[""] == nil {
 		t.Errorf("a file for a run directory: %v", failed)
 	}
 }

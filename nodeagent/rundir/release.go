@@ -16,22 +16,22 @@ type Release struct {
 	key     string
 }
 
-// WriteRelease leaves a mark, without the lock. The next holder of the lock releases
+// Write leaves a mark, without the lock. The next holder of the lock releases
 // the run.
-func WriteRelease(runDir string, m Release) error {
+func (f Releases) Write(m Release) error {
 	r := Record{JobID: m.JobID, Cluster: m.Cluster, Node: m.Node, Run: m.Run, MappingDir: m.MappingDir}
-	return r.write(runDir, releaseFolder, m.longKey())
+	return r.write(string(f.dir), releaseFolder, m.longKey())
 }
 
-// ReadReleases reads the marks of runs that are still to be released.
-func ReadReleases(runDir string) ([]Release, error) {
-	keys, failed := recordKeys(runDir, releaseFolder)
+// All reads the marks of runs that are still to be released.
+func (f Releases) All() ([]Release, error) {
+	keys, failed := recordKeys(string(f.dir), releaseFolder)
 	if failed != nil {
 		failed = fmt.Errorf("read marks of ended jobs: %w", failed)
 	}
 	var marks []Release
 	for _, key := range keys {
-		if r, err := readRecord(runDir, releaseFolder, key); err != nil {
+		if r, err := readRecord(string(f.dir), releaseFolder, key); err != nil {
 			failed = errors.Join(failed, err)
 		} else if r != nil {
 			marks = append(marks, Release{r.Identity(), r.Run, r.MappingDir, r.Written, key})
@@ -40,5 +40,5 @@ func ReadReleases(runDir string) ([]Release, error) {
 	return marks, failed
 }
 
-// RemoveRelease removes a mark that was read.
-func RemoveRelease(runDir string, m Release) error { return removeRecord(runDir, releaseFolder, m.key) }
+// Remove removes a mark that was read.
+func (f Releases) Remove(m Release) error { return removeRecord(string(f.dir), releaseFolder, m.key) }

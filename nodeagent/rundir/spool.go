@@ -27,8 +27,8 @@ const (
 // PruneSummaries is called after each new summary. It removes the oldest of a run
 // directory that are over the bounds, and their copies in the site's directory,
 // which may be empty for none.
-func PruneSummaries(runDir, siteDir string) error {
-	dir := SummaryDir(runDir)
+func (d Dir) PruneSummaries(siteDir string) error {
+	dir := d.SummaryDir()
 	removed, err := prune(dir)
 	if siteDir == "" || filepath.Clean(siteDir) == dir {
 		return err

@@ -74,14 +74,14 @@ func TestPruneSummaries(t *testing.T) {
 func TestPruneCopies(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		run, site := t.TempDir(), spool(t, MaxSummaries+10, 1)
-		if err := os.Rename(spool(t, MaxSummaries+1, 1), SummaryDir(run)); err != nil {
+		if err := os.Rename(spool(t, MaxSummaries+1, 1), Dir(run).SummaryDir()); err != nil {
 			t.Fatal(err)
 		}
 		if own {
-			site = SummaryDir(run)
+			site = Dir(run).SummaryDir()
 		}
 		before, err1 := os.ReadDir(site)
-		err2 := PruneSummaries(run, site)
+		err2 := Dir(run).PruneSummaries(site)
 		after, err3 := os.ReadDir(site)
 		_, err4 := os.Stat(filepath.Join(site, spoolName(0)))
 		if err1 != nil || err2 != nil || err3 != nil || !os.IsNotExist(err4) || len(before)-len(after) != 1+pruneEvery {

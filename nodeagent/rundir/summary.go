@@ -39,7 +39,7 @@ const (
 )
 
 // SummaryDir is the run directory's spool of summaries.
-func SummaryDir(runDir string) string { return filepath.Join(runDir, summaryFolder) }
+func (d Dir) SummaryDir() string { return filepath.Join(string(d), summaryFolder) }
 
 // Name is the name of the summary's file, which no other run and no other node has. A
 // job can run twice within a second; then its SLUIDs differ.

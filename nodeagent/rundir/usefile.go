@@ -34,9 +34,9 @@ func usePath(runDir, key string) (string, error) {
 	return filepath.Join(runDir, useFolder, key+".json"), nil
 }
 
-// WriteUse writes the use of the job whose record has this key.
-func WriteUse(runDir, key string, u *Use) error {
-	if _, err := usePath(runDir, key); err != nil {
+// Write writes the use of the job whose record has this key.
+func (f Uses) Write(key string, u *Use) error {
+	if _, err := usePath(string(f.dir), key); err != nil {
 		return err
 	}
 	out := *u
@@ -44,12 +44,12 @@ func WriteUse(runDir, key string, u *Use) error {
 	if err := out.check(); err != nil {
 		return fmt.Errorf("write use of job %s: %w", u.JobID, err)
 	}
-	return writeJSON(runDir, filepath.Join(useFolder, key+".json"), out)
+	return writeJSON(string(f.dir), filepath.Join(useFolder, key+".json"), out)
 }
 
-// ReadUse reads a job's use, nil without one.
-func ReadUse(runDir, key string) (*Use, error) {
-	path, err := usePath(runDir, key)
+// Read reads a job's use, nil without one.
+func (f Uses) Read(key string) (*Use, error) {
+	path, err := usePath(string(f.dir), key)
 	if err != nil {
 		return nil, err
 	}
@@ -62,9 +62,9 @@ func ReadUse(runDir, key string) (*Use, error) {
 	return parseUse(path, data)
 }
 
-// RemoveUse removes a job's use, which may be missing.
-func RemoveUse(runDir, key string) error {
-	path, err := usePath(runDir, key)
+// Remove removes a job's use, which may be missing.
+func (f Uses) Remove(key string) error {
+	path, err := usePath(string(f.dir), key)
 	if err != nil {
 		return err
 	}
@@ -74,9 +74,9 @@ func RemoveUse(runDir, key string) error {
 	return nil
 }
 
-// UseKeys lists the keys for which there is a use.
-func UseKeys(runDir string) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(runDir, useFolder))
+// Keys lists the keys for which there is a use.
+func (f Uses) Keys() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(string(f.dir), useFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list uses of jobs: %w", err)
 	}
@@ -90,8 +90,8 @@ func UseKeys(runDir string) ([]string, error) {
 	return keys, nil
 }
 
-// TidyUses removes files that killed writers left.
-func TidyUses(runDir string) { atomicfile.Tidy(filepath.Join(runDir, useFolder)) }
+// Tidy removes files that killed writers left.
+func (f Uses) Tidy() { atomicfile.Tidy(filepath.Join(string(f.dir), useFolder)) }
 
 // parseUse reads a use. Unknown keys of a newer version are left out.
 func parseUse(path string, data []byte) (*Use, error) {

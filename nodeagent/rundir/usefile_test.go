@@ -29,13 +29,13 @@ func TestUseFile(t *testing.T) {
 	dir := t.TempDir()
 	want := fullUse()
 	for _, key := range []string{"7", "7@cluster@node-1.example", "7.b@c@n"} {
-		if got, err := ReadUse(dir, key); got != nil || err != nil {
+		if got, err := Dir(dir).Uses().Read(key); got != nil || err != nil {
 			t.Fatalf("before: %+v, %v", got, err)
 		}
-		if err := WriteUse(dir, key, want); err != nil {
+		if err := Dir(dir).Uses().Write(key, want); err != nil {
 			t.Fatal(err)
 		}
-		got, err := ReadUse(dir, key)
+		got, err := Dir(dir).Uses().Read(key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,16 +43,16 @@ func TestUseFile(t *testing.T) {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	}
-	keys, err := UseKeys(dir)
+	keys, err := Dir(dir).Uses().Keys()
 	if diff := cmp.Diff([]string{"7", "7.b@c@n", "7@cluster@node-1.example"}, keys); diff != "" || err != nil {
 		t.Fatalf("%v (-want +got):\n%s", err, diff)
 	}
 	for range 2 { // the second time it is gone already
-		if err := RemoveUse(dir, "7"); err != nil {
+		if err := Dir(dir).Uses().Remove("7"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if keys, err = UseKeys(dir); len(keys) != 2 || err != nil {
+	if keys, err = Dir(dir).Uses().Keys(); len(keys) != 2 || err != nil {
 		t.Fatalf("%v, %v", keys, err)
 	}
 }
@@ -70,10 +70,10 @@ func TestUseGoesOnAfterARestart(t *testing.T) {
 		at := first.Add(time.Duration(s) * time.Second)
 		without.Add(sample(s), at, every)
 		with.Add(sample(s), at, every)
-		if err := WriteUse(dir, "7", &with); err != nil {
+		if err := Dir(dir).Uses().Write("7", &with); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ReadUse(dir, "7")
+		again, err := Dir(dir).Uses().Read("7")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,8 +87,8 @@ func TestUseGoesOnAfterARestart(t *testing.T) {
 func TestBadUses(t *testing.T) {
 	dir := t.TempDir()
 	for _, key := range []string{"", "../7", "a/b", ".new-1", strings.Repeat("7", 300)} {
-		_, err := ReadUse(dir, key)
-		for _, err := range []error{err, WriteUse(dir, key, fullUse()), RemoveUse(dir, key)} {
+		_, err := Dir(dir).Uses().Read(key)
+		for _, err := range []error{err, Dir(dir).Uses().Write(key, fullUse()), Dir(dir).Uses().Remove(key)} {
 			if err == nil || !strings.Contains(err.Error(), "want the name of its file") {
 				t.Errorf("%q: %v", key, err)
 			}
@@ -114,7 +114,7 @@ func TestBadUses(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadUse(dir, "7"); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if _, err := Dir(dir).Uses().Read("7"); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s\nerror %v, want %q and the file", text, err, want)
 		}
 	}
@@ -125,7 +125,7 @@ func TestBadUses(t *testing.T) {
 
 func FuzzParseUse(f *testing.F) {
 	dir := f.TempDir()
-	if err := WriteUse(dir, "7", fullUse()); err != nil {
+	if err := Dir(dir).Uses().Write("7", fullUse()); err != nil {
 		f.Fatal(err)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, useFolder, "7.json"))

@@ -42,14 +42,14 @@ func (s Source) Read(jobs ...string) ([]Run, error) {
 		}
 	}
 	if len(dirs) == 0 {
-		dirs = []string{rundir.SummaryDir(s.RunDir)}
-		if c, err := rundir.ReadHookConfig(s.RunDir); err != nil {
+		dirs = []string{rundir.Dir(s.RunDir).SummaryDir()}
+		if c, err := rundir.Dir(s.RunDir).ReadHookConfig(); err != nil {
 			s.Skip(err)
 		} else if c != nil && c.SummaryDir != "" {
 			dirs = append(dirs, c.SummaryDir)
 		}
 	} else if s.RunDirGiven {
-		dirs = append(dirs, rundir.SummaryDir(s.RunDir))
+		dirs = append(dirs, rundir.Dir(s.RunDir).SummaryDir())
 	}
 	for _, dir := range dirs {
 		summaries, err := rundir.ReadSummaries(dir, jobs...)
@@ -72,13 +72,13 @@ func (s Source) readRunDir() ([]nodeRun, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("read jobs: %w; does quoin agent run on this node? Set agent.runDir, or give --summary-dir if summaries are kept elsewhere", err)
 	}
-	records, failed := rundir.ReadRecords(s.RunDir)
+	records, failed := rundir.Dir(s.RunDir).ReadRecords()
 	for _, key := range slices.Sorted(maps.Keys(failed)) {
 		s.skip(failed[key])
 	}
 	var nodes []nodeRun
 	for _, key := range slices.Sorted(maps.Keys(records)) {
-		u, err := rundir.ReadUse(s.RunDir, key)
+		u, err := rundir.Dir(s.RunDir).Uses().Read(key)
 		s.skip(err)
 		if r := records[key]; u != nil && (u.JobID != r.JobID || u.Run != r.Run) {
 			u = nil // of another run

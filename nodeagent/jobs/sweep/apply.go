@@ -55,11 +55,11 @@ func (a Applier) Apply(ctx context.Context, p *Plan, marks []rundir.Release, now
 	}
 	for _, m := range marks {
 		if !dirty[cmp.Or(m.MappingDir, a.MappingDir)] {
-			failed = errors.Join(failed, rundir.RemoveRelease(a.RunDir, m))
+			failed = errors.Join(failed, rundir.Dir(a.RunDir).Releases().Remove(m))
 		}
 	}
 	if len(p.Dead) > 0 {
-		failed = errors.Join(failed, rundir.PruneSummaries(a.RunDir, a.SummaryDir))
+		failed = errors.Join(failed, rundir.Dir(a.RunDir).PruneSummaries(a.SummaryDir))
 	}
 	return done, failed
 }
@@ -94,13 +94,13 @@ func (a Applier) edit(e Edit, done *Done) error {
 func (a Applier) rewrite(j Job) error {
 	r := *j.Record
 	r.GPUs, r.UUIDs, r.Unresolved = j.Names, j.UUIDs, !j.Settled
-	return rundir.RewriteRecord(a.RunDir, j.Key, r)
+	return rundir.Dir(a.RunDir).RewriteRecord(j.Key, r)
 }
 
 // bury leaves the summary of a job that has ended without an Epilog, and removes its
 // record.
 func (a Applier) bury(j Job, now time.Time) error {
-	use, err := rundir.ReadUse(a.RunDir, j.Key)
+	use, err := rundir.Dir(a.RunDir).Uses().Read(j.Key)
 	if err != nil || use != nil && use.Run != j.Record.Run {
 		use = nil // the error was logged when the use was first read
 	}
@@ -111,10 +111,10 @@ func (a Applier) bury(j Job, now time.Time) error {
 		}
 	}
 	s := rundir.Summary{Key: j.Key, Record: *j.Record, Use: use, Ended: ended.Unix()}
-	failed := rundir.WriteSummary(rundir.SummaryDir(a.RunDir), s)
+	failed := rundir.WriteSummary(rundir.Dir(a.RunDir).SummaryDir(), s)
 	if a.SummaryDir != "" {
 		failed = errors.Join(failed, rundir.WriteSummary(a.SummaryDir, s))
 	}
 	a.Log.Info("job has ended without its Epilog", "job", j.Record.JobID, "reason", j.Run.Dead)
-	return errors.Join(failed, rundir.RemoveUse(a.RunDir, j.Key), rundir.RemoveRecord(a.RunDir, j.Key))
+	return errors.Join(failed, rundir.Dir(a.RunDir).Uses().Remove(j.Key), rundir.Dir(a.RunDir).RemoveRecord(j.Key))
 }
