@@ -132,7 +132,7 @@ func TestRenderSkeleton(t *testing.T) {
 		t.Errorf("exit %d, %v\n%s\n%s", code, err, text, errs)
 	}
 	code, _, errs = quoin(t, twoByTwo, "render", "--nodes", "-", "--skeleton", "--slurm-version", "24.11")
-	if code != 2 || !strings.Contains(errs, "Slurm 24.11 puts no nodes into a topology when they register: want 25.05 or newer") {
+	if code != 2 || !strings.Contains(errs, "nodes of Slurm 24.11 cannot join a topology when they register: want 25.05 or newer") {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
 	code, _, errs = quoin(t, `{"items":[{"metadata":{"name":"cpu"}}]}`, "render", "--nodes", "-", "--skeleton")
