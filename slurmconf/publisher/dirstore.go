@@ -261,6 +261,11 @@ func (s *DirStore) Load(ctx context.Context, p *Publication) (*Published, error)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read publication: %w", err)
 	}
+	return s.read(p)
+}
+
+// read returns a publication as its files are.
+func (s *DirStore) read(p *Publication) (*Published, error) {
 	out := &Published{Files: map[string]string{}, Annotations: map[string]string{}}
 	entries, err := os.ReadDir(s.Place(p))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -60,7 +60,7 @@ func (r *dirRig) until(what string, is func(*Published) bool) *Published {
 	var out *Published
 	var err error
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if out, err = r.store.Load(r.t.Context(), r.pub); err == nil && out != nil && is(out) {
+		if out, err = r.store.read(r.pub); err == nil && out != nil && is(out) {
 			return out
 		}
 	}
