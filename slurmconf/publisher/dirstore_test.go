@@ -54,7 +54,8 @@ func (r *dirRig) site(name string) {
 	}
 }
 
-// until waits for a state of the published files.
+// until waits for a state of the published files. It reads them as people do: Load would
+// finish a Save that the publisher is still at.
 func (r *dirRig) until(what string, is func(*Published) bool) *Published {
 	r.t.Helper()
 	var out *Published
