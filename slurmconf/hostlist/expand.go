@@ -120,7 +120,7 @@ type Walker struct {
 }
 
 // errEndless is about a number of 20 digits in a bracket before the last.
-var errEndless = errors.New("Slurm never finishes reading this bracket: want smaller numbers")
+var errEndless = errors.New("a bracket that Slurm never finishes reading: want smaller numbers")
 
 // bracket is one bracket of a token before the last: its ranges and the
 // text between it and the next.

@@ -214,15 +214,16 @@ func (n *Node) sayHook(add say, minute int) {
 
 // PublisherText is what a publisher prints at a minute; only the leader has made a pass.
 func PublisherText(leader, minute int) string {
-	s := fmt.Sprintf("# TYPE quoin_publisher_leader gauge\nquoin_publisher_leader{} %d\n", leader)
+	var s strings.Builder
+	fmt.Fprintf(&s, "# TYPE quoin_publisher_leader gauge\nquoin_publisher_leader{} %d\n", leader)
 	if leader == 1 {
-		s += "# TYPE quoin_publisher_nodes gauge\nquoin_publisher_nodes{publication=\"slurm\",reason=\"Placed\"} 3\nquoin_publisher_nodes{publication=\"slurm\",reason=\"NoNVLinkDomain\"} 1\n" +
+		s.WriteString("# TYPE quoin_publisher_nodes gauge\nquoin_publisher_nodes{publication=\"slurm\",reason=\"Placed\"} 3\nquoin_publisher_nodes{publication=\"slurm\",reason=\"NoNVLinkDomain\"} 1\n" +
 			"# TYPE quoin_publisher_held gauge\nquoin_publisher_held{publication=\"slurm\",reason=\"BigChange\"} 1\n" +
 			"# TYPE quoin_publisher_problems gauge\nquoin_publisher_problems{publication=\"slurm\",reason=\"XidError\"} 1\n" +
-			"# TYPE quoin_node_info gauge\n"
+			"# TYPE quoin_node_info gauge\n")
 		for i := range Nodes {
-			s += fmt.Sprintf("quoin_node_info{publication=\"slurm\",node=%q,block=%q,switch=\"\",clique=%q} 1\n", Nodes[i].Name, Nodes[i].Block, Nodes[i].Clique)
+			fmt.Fprintf(&s, "quoin_node_info{publication=\"slurm\",node=%q,block=%q,switch=\"\",clique=%q} 1\n", Nodes[i].Name, Nodes[i].Block, Nodes[i].Clique)
 		}
 	}
-	return s + membersText(leader, minute)
+	return s.String() + membersText(leader, minute)
 }

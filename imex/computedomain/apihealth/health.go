@@ -43,7 +43,7 @@ func (h *Health) Note(ctx context.Context, what string, err error) {
 	defer h.mu.Unlock()
 	var request *url.Error
 	if errors.As(err, &request) {
-		h.begin(connection, request.Err, slog.LevelWarn, "the API server cannot be reached, trying again", "server", hostOf(request.URL))
+		h.begin(ctx, connection, request.Err, slog.LevelWarn, "the API server cannot be reached, trying again", "server", hostOf(request.URL))
 		return
 	}
 	h.end(connection, "the API server answers again")
@@ -51,18 +51,18 @@ func (h *Health) Note(ctx context.Context, what string, err error) {
 	case err == nil:
 		h.end(what, "readable again")
 	case apierrors.IsNotFound(err):
-		h.begin(what, err, slog.LevelDebug, "the API server does not know it", "what", what)
+		h.begin(ctx, what, err, slog.LevelDebug, "the API server does not know it", "what", what)
 	default:
-		h.begin(what, err, slog.LevelWarn, "not readable, trying again", "what", what)
+		h.begin(ctx, what, err, slog.LevelWarn, "not readable, trying again", "what", what)
 	}
 }
 
 // begin logs a trouble that is new.
-func (h *Health) begin(what string, err error, level slog.Level, message string, args ...any) {
+func (h *Health) begin(ctx context.Context, what string, err error, level slog.Level, message string, args ...any) {
 	old := h.troubles[what]
 	h.troubles[what] = err
 	if old == nil || apierrors.IsNotFound(old) != apierrors.IsNotFound(err) {
-		h.log.Log(context.Background(), level, message, append(args, "err", err)...)
+		h.log.Log(ctx, level, message, append(args, "err", err)...)
 	}
 }
 

@@ -56,9 +56,7 @@ func (n *node) listen(name string) {
 	n.t.Cleanup(func() { _ = l.Close() })
 }
 
-// hangUp ends a step: its socket goes. kill leaves it, as kill -9 does.
-func (n *node) hangUp(name string) { n.must(n.listeners[name].Close()) }
-
+// kill ends a step as kill -9 does: its socket stays.
 func (n *node) kill(name string) {
 	l, ok := n.listeners[name].(*net.UnixListener)
 	if !ok {
