@@ -217,11 +217,16 @@ func (n *jobNode) boot() {
 	writeFile(n.rig.t, n.rig.path("boot-"+n.Name), fmt.Sprintf("%x-%x-%x-%x-%x\n", id[:4], id[4:6], id[6:8], id[8:10], id[10:]))
 }
 
-// startAgent starts the agent as the node's, without capabilities as in its pod.
+// startAgent starts the agent as the node's, without capabilities as in its pod. The
+// agent sees the slurmds of its own cluster: it cannot read for which job a slurmd has
+// a child, and other clusters of this machine have Prologs all the time.
 func (n *jobNode) startAgent() {
+	const host = "/run/host"
 	args := append([]string{"tmpfs:/run"}, n.mounts(n.rig.path(""))...)
+	args = append(args, "proc="+n.rig.PID()+":"+host+"/proc", n.rig.path("boot-"+n.Name)+":"+host+"/proc/sys/kernel/random/boot_id")
 	args = append(args, "--", "/usr/bin/setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", n.rig.quoin, "agent", "--simulate", n.agent.simulate, "--node", n.Name,
-		"--store", "/run/quoin", "--listen", n.agent.address, "--set", "agent.sampleInterval="+sampleInterval, "--set", "agent.sweepInterval=2s", "--set", "agent.hookSummaryDir=/var/spool/quoin")
+		"--store", "/run/quoin", "--listen", n.agent.address, "--set", "agent.sampleInterval="+sampleInterval, "--set", "agent.sweepInterval=2s", "--set", "agent.hookSummaryDir=/var/spool/quoin",
+		"--set", "agent.hostRoot="+host, "--set", "agent.slurmdSpool=/var/spool/slurmd", "--set", "agent.cgroupRoot=/sys/fs/cgroup")
 	cmd := exec.Command(n.rig.path("asnode"), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	n.agent.start(cmd)

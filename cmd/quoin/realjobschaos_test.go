@@ -161,7 +161,7 @@ func (w *jobsWatch) disagreements() (out []string) {
 		if h.dead || h.prolog != "end" || h.epilog != "" {
 			continue
 		}
-		if _, err := os.Stat(w.rig.path("run-" + h.node + "/jobs/" + h.job + ".json")); err != nil && h.killed {
+		if h.killed && !w.hasRecord(h.node, h.job) {
 			continue
 		}
 		for _, gpu := range h.gpus {

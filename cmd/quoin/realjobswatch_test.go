@@ -53,6 +53,7 @@ type jobsWatch struct {
 	looks   int
 	lines   int           // how many were compared
 	longest time.Duration // that a label outlived its job
+	stamped time.Time     // the last stamp of a hook
 	starved time.Duration // that the looks got no processor: neither did the agents
 }
 
@@ -162,10 +163,17 @@ func (w *jobsWatch) compare(node, gpu, job string, began time.Time) {
 	default:
 		stale := began.Sub(last.over)
 		w.longest = max(w.longest, stale)
-		if stale > maxStale+w.starved {
+		if bound := maxStale + w.starved; stale > bound && !(w.hasRecord(node, job) && began.Sub(w.stamped) <= bound) {
 			w.violation("node %s: GPU %s has the label of job %s, run %s, %s after its end (%+v)", node, gpu, job, last.run, stale, *last)
 		}
 	}
+}
+
+// hasRecord says whether a job has a record. If the agent has never seen a step of that
+// job, every hook may be the job's Prolog: the agent cannot read for whom a hook runs.
+func (w *jobsWatch) hasRecord(node, job string) bool {
+	_, err := os.Stat(w.rig.path("run-" + node + "/jobs/" + job + ".json"))
+	return err == nil
 }
 
 func (w *jobsWatch) violation(format string, args ...any) {
@@ -238,6 +246,7 @@ func (w *jobsWatch) stamp(f []string) {
 	at := time.UnixMicro(int64(seconds * 1e6))
 	hook, edge, job, node, run, gpus, rc := f[1], f[2], f[3], f[4], f[5], f[6], f[7]
 	key := node + "/" + job
+	w.stamped = at
 	var h *hold
 	for _, known := range w.byJob[key] {
 		if known.run == run || run == "-" { // 24.11 tells nothing of a job that a power loss ended

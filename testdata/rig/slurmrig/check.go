@@ -96,7 +96,7 @@ func (c *Checker) Check(ctx context.Context, files map[string]string) (fatal boo
 	ctx, cancel := context.WithTimeout(ctx, verdictTime)
 	defer cancel()
 	// slurmctld, which leaves no core file in the chroot, is a child of nsenter, in its process group.
-	cmd := exec.CommandContext(ctx, "prlimit", "--core=0", "nsenter", "-t", c.cluster.pid(), "-m", "-u", "-i", "-n", "-p", "--", "chroot", c.cluster.release.Root(),
+	cmd := exec.CommandContext(ctx, "prlimit", "--core=0", "nsenter", "-t", c.cluster.PID(), "-m", "-u", "-i", "-n", "-p", "--", "chroot", c.cluster.release.Root(),
 		"/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "slurmctld", "-D", "-c", "-f", "/rig/"+name+"/slurm.conf")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	stderr, err := cmd.StderrPipe()

@@ -86,7 +86,7 @@ func (n *Node) kill(which func(comm string) bool) error {
 
 // processes returns the node's: those in the rig that see its mark.
 func (n *Node) processes(which func(comm string) bool) ([]int, error) {
-	rig, err := os.Readlink(filepath.Join("/proc", n.Cluster.pid(), "ns/pid"))
+	rig, err := os.Readlink(filepath.Join("/proc", n.Cluster.PID(), "ns/pid"))
 	if err != nil {
 		return nil, err
 	}

@@ -139,14 +139,16 @@ func (c *Cluster) Stop() {
 	_ = c.keep.Close() // the namespace's init sees it
 	for range 3000 {   // a minute
 		// A zombie, which somebody else has to reap, has no command line.
-		if line, err := os.ReadFile(fmt.Sprintf("/proc/%s/cmdline", c.pid())); err != nil || len(line) == 0 || c.pid() == "" {
+		if line, err := os.ReadFile(fmt.Sprintf("/proc/%s/cmdline", c.PID())); err != nil || len(line) == 0 || c.PID() == "" {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-func (c *Cluster) pid() string {
+// PID is the first process of the cluster, whose namespaces all others have. It is
+// empty if the cluster is not up.
+func (c *Cluster) PID() string {
 	data, err := os.ReadFile(filepath.Join(c.Dir, ".rig/pid"))
 	if err != nil {
 		return ""
@@ -174,7 +176,7 @@ func (c *Cluster) As(ctx context.Context, user string, args ...string) (string, 
 }
 
 func (c *Cluster) enter(ctx context.Context, args []string) (string, error) {
-	cmd := exec.CommandContext(ctx, "prlimit", append([]string{"--core=0", "nsenter", "-t", c.pid(), "-m", "-u", "-i", "-n", "-p", "--", "chroot", c.release.Root()}, args...)...)
+	cmd := exec.CommandContext(ctx, "prlimit", append([]string{"--core=0", "nsenter", "-t", c.PID(), "-m", "-u", "-i", "-n", "-p", "--", "chroot", c.release.Root()}, args...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.WaitDelay = 2 * time.Second

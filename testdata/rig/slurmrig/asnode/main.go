@@ -1,12 +1,14 @@
 // Command asnode runs a program that sees some files and folders as only its
 // node has them: each FROM is mounted on its TO, for the program and all that it
-// starts. A FROM of "tmpfs" is an empty folder.
+// starts. A FROM of "tmpfs" is an empty folder. A FROM of "proc=PID" is the proc file
+// system of that process's namespace.
 package main
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -47,6 +49,9 @@ func mount(from, to string) error {
 	if from == "tmpfs" {
 		return syscall.Mount("none", to, "tmpfs", 0, "mode=755")
 	}
+	if pid, is := strings.CutPrefix(from, "proc="); is {
+		return mountProc(pid, to)
+	}
 	info, err := os.Stat(from)
 	if err != nil {
 		return err
@@ -62,4 +67,17 @@ func mount(from, to string) error {
 		return err
 	}
 	return syscall.Mount(from, to, "", syscall.MS_BIND|syscall.MS_REC, "")
+}
+
+// mountProc mounts the proc file system of another process's namespace. A process of
+// that namespace must do it. That process has this one's mounts.
+func mountProc(pid, to string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	out, err := exec.Command("nsenter", "-t", pid, "-p", "--", "mount", "-t", "proc", "proc", to).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
 }
