@@ -64,7 +64,11 @@ index is made of the tables of the linked pages, which say more.
 			continue
 		}
 		for _, e := range found[word] {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | [%s](%s) |\n", word, e.meaning, e.todo, filepath.Dir(e.page), e.page)
+			dir := filepath.Dir(e.page)
+			row := relativeLink.ReplaceAllStringFunc(e.meaning+" | "+e.todo, func(link string) string {
+				return "](" + filepath.Join(dir, strings.TrimPrefix(link, "]("))
+			})
+			fmt.Fprintf(&b, "| `%s` | %s | [%s](%s) |\n", word, row, dir, e.page)
 		}
 	}
 	golden(t, "../../../REASONS.md", b.String())
@@ -74,8 +78,9 @@ index is made of the tables of the linked pages, which say more.
 type explanation struct{ meaning, todo, page string }
 
 var (
-	reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z]*[a-z][A-Z][A-Za-z]*$|^[A-Z]{2,}[A-Z][a-z][A-Za-z]*$`)
-	quotedWord = regexp.MustCompile("`([A-Za-z]+)`")
+	reasonWord   = regexp.MustCompile(`^[A-Z][A-Za-z]*[a-z][A-Z][A-Za-z]*$|^[A-Z]{2,}[A-Z][a-z][A-Za-z]*$`)
+	relativeLink = regexp.MustCompile(`\]\([a-z.][^):]*`)
+	quotedWord   = regexp.MustCompile("`([A-Za-z]+)`")
 )
 
 // explanations returns what the tables of a page say of the words in backquotes of
