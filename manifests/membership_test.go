@@ -68,7 +68,8 @@ func (m *membership) startPublisher() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.start("publisher", exec.Command(m.quoin, "publisher", "--kubeconfig", token, "--listen", m.metrics))
+	// Annotations come two minutes after the files, which would be in the middle of a count of requests.
+	m.start("publisher", exec.Command(m.quoin, "publisher", "--kubeconfig", token, "--listen", m.metrics, "--set", "publications.annotate=false"))
 }
 
 // start runs a program until the test ends, and shows what it said where that

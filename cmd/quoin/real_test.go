@@ -270,20 +270,20 @@ func (s *site) fileBeforeAnnotations() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	published, nodes := false, 0
+	published, nodes := false, map[string]bool{}
 	for _, w := range writes {
 		switch w.Resource {
 		case "configmaps":
 			published = published || w.Name == "quoin-slurm"
 		case "nodes":
-			nodes++
+			nodes[w.Name] = true
 			if !published {
 				s.t.Errorf("node %s was written before the file", w.Name)
 			}
 		}
 	}
-	if nodes != 72 {
-		s.t.Errorf("%d writes to nodes, want one for each of 72", nodes)
+	if len(nodes) != 72 { // one may be written again until the publisher has seen its own write
+		s.t.Errorf("%d nodes were written, want 72", len(nodes))
 	}
 }
 

@@ -71,7 +71,7 @@ func (j scontrol) run(ctx context.Context, slurmConf string, args ...string) (te
 	// A process group of its own, so that all of it ends, also when the hook does.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 50 * time.Millisecond // a child may keep the pipe open
+	cmd.WaitDelay = timeout // a child may keep the pipe open; less would lose answers on a busy machine
 	var out, complaint limited
 	out.left, complaint.left = maxAnswer, 500
 	cmd.Stdout, cmd.Stderr = &out, &complaint
