@@ -163,7 +163,7 @@ func (w *jobsWatch) compare(node, gpu, job string, began time.Time) {
 	default:
 		stale := began.Sub(last.over)
 		w.longest = max(w.longest, stale)
-		if bound := maxStale + w.starved; stale > bound && !(w.hasRecord(node, job) && began.Sub(w.stamped) <= bound) {
+		if bound := maxStale + w.starved; stale > bound && (!w.hasRecord(node, job) || began.Sub(w.stamped) > bound) {
 			w.violation("node %s: GPU %s has the label of job %s, run %s, %s after its end (%+v)", node, gpu, job, last.run, stale, *last)
 		}
 	}
