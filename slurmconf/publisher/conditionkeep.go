@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -40,7 +41,7 @@ type nodeConditions struct {
 	setter     ConditionSetter  // nil where none are written
 	membership Membership       // nil where nodes join nothing that is ours to see
 	domain     topology.Problem // the last that was logged
-	unseen     once             // why membership is not known
+	unseen     again.Once       // why membership is not known
 	unplaced   map[unplacedGroup]unplacedSince
 	// drift is what each publication's last pass found, by publication and node.
 	drift   map[string]map[string][]topology.Problem
@@ -50,7 +51,7 @@ type nodeConditions struct {
 	// behind is the last node of a turn that was cut short. The next turn begins after
 	// it.
 	behind string
-	failed once // the last error
+	failed again.Once // the last error
 }
 
 // forget drops what an earlier lead has left behind.
@@ -96,10 +97,10 @@ func (p *Publisher) keepConditions(ctx context.Context) {
 		err = p.writeConditions(ctx, snap, p.judge(ctx, snap), now)
 	}
 	if err == nil || ctx.Err() != nil {
-		c.failed.forget()
+		c.failed.Forget()
 		return
 	}
-	if c.failed.isNew(err.Error()) {
+	if c.failed.IsNew(err.Error()) {
 		p.log.Warn("node conditions not written, trying again", "err", err)
 	}
 }
@@ -220,7 +221,7 @@ func (p *Publisher) setConditions(ctx context.Context, due []dueConditions, now 
 		}
 		failed++
 		r.times++
-		r.until = now.Add(pause(r.times, firstConditionsPause, lastConditionsPause))
+		r.until = now.Add(again.Pause(r.times, firstConditionsPause, lastConditionsPause))
 		if c.refused == nil {
 			c.refused = make(map[string]refusal)
 		}

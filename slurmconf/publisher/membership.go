@@ -48,12 +48,12 @@ func (p *Publisher) judge(ctx context.Context, snap *inputs.Snapshot) map[string
 		seen, err = c.membership.Snapshot()
 	}
 	if err != nil {
-		if ctx.Err() == nil && c.unseen.isNew(err.Error()) {
+		if ctx.Err() == nil && c.unseen.IsNew(err.Error()) {
 			p.log.Warn("membership in the IMEX domain is not known", "err", err)
 		}
 		return nil
 	}
-	c.unseen.forget()
+	c.unseen.Forget()
 	seen.Domain = domain // which may have been made just now, or not, for a reason
 	seen.Nodes = Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)

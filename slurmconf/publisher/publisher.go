@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -46,7 +47,7 @@ type state struct {
 	last       *Published                // as last written, should somebody delete it
 	heldAt     time.Time                 // when the store was last told why files are held
 	said       string                    // the last reason for holding files that was logged
-	failed     once                      // the last error
+	failed     again.Once                // the last error
 	problems   map[topology.Problem]bool // those that were logged
 }
 
@@ -150,18 +151,18 @@ func (p *Publisher) pass(ctx context.Context) {
 		}
 		s.due, s.dirty = time.Time{}, time.Time{}
 		began := time.Now()
-		again, err := p.reconcile(ctx, s)
+		next, err := p.reconcile(ctx, s)
 		p.metrics.duration.WithLabelValues(s.pub.Name).Observe(time.Since(began).Seconds())
 		if err != nil && ctx.Err() == nil {
 			s.failures++
-			again = time.Now().Add(pause(s.failures, firstPassPause, lastPassPause))
+			next = time.Now().Add(again.Pause(s.failures, firstPassPause, lastPassPause))
 			p.fail(s, err)
 		} else {
 			s.failures = 0
-			s.failed.forget()
+			s.failed.Forget()
 		}
-		if !again.IsZero() && (s.due.IsZero() || again.Before(s.due)) {
-			s.due = again
+		if !next.IsZero() && (s.due.IsZero() || next.Before(s.due)) {
+			s.due = next
 		}
 	}
 }
@@ -169,7 +170,7 @@ func (p *Publisher) pass(ctx context.Context) {
 // fail logs a failed pass, once per error. The published files stay as they are.
 func (p *Publisher) fail(s *state, err error) {
 	p.metrics.passes.WithLabelValues(s.pub.Name, "error").Inc()
-	if s.failed.isNew(err.Error()) {
+	if s.failed.IsNew(err.Error()) {
 		p.log.Error("pass failed, the published files stay", "publication", s.pub.Name, "err", err)
 	}
 }

@@ -1,0 +1,51 @@
+// Package again says when work is done again: the next pass of a loop, the pause between
+// failed tries, and whether a trouble is new. It has no clock.
+package again
+
+import "time"
+
+// Timer holds the time of the next pass. Its zero value waits for nothing.
+type Timer struct{ next time.Time }
+
+// At makes the next pass happen at that time at the latest. A zero time is ignored.
+func (t *Timer) At(at time.Time) {
+	if !at.IsZero() && (t.next.IsZero() || at.Before(t.next)) {
+		t.next = at
+	}
+}
+
+// Move sets the time of the next pass, even to a later one.
+func (t *Timer) Move(at time.Time) { t.next = at }
+
+// Next is the time of the next pass, or zero if nothing waits.
+func (t *Timer) Next() time.Time { return t.next }
+
+// Take reports whether the pass is due, and clears the time if it is.
+func (t *Timer) Take(now time.Time) bool {
+	if t.next.IsZero() || t.next.After(now) {
+		return false
+	}
+	t.next = time.Time{}
+	return true
+}
+
+// Pause is the time before the next try after so many failed ones. It doubles from first
+// up to last.
+func Pause(failed int, first, last time.Duration) time.Duration {
+	return min(first<<min(max(failed-1, 0), 16), last)
+}
+
+// Once remembers the last text, so that one trouble is logged once.
+type Once struct{ last string }
+
+// IsNew reports whether the text differs from the last one.
+func (o *Once) IsNew(text string) bool {
+	if o.last == text {
+		return false
+	}
+	o.last = text
+	return true
+}
+
+// Forget lets the next text be new.
+func (o *Once) Forget() { o.last = "" }
