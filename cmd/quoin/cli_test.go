@@ -240,7 +240,7 @@ func TestBadInput(t *testing.T) {
 		{"setting of a publication that is not next", "", []string{"config", "--set", "publications[1].format=conf"}, `--set publications[1].format=conf: publications: want an index up to 0`},
 		{"setting of a wrong type", "", []string{"config", "--set", "publications[0].baseBlockSize=x"}, `--set: publications[0].baseBlockSize: "x": want a whole number`},
 		{"setting below a value", "", []string{"config", "--set", "agent.listen.port=x"}, `--set agent.listen.port=x: agent.listen: want text`},
-		{"setting of broken YAML", "", []string{"config", "--set", "imex={join"}, `--set imex={join: want a value as in YAML: value:1: did not find`},
+		{"setting of broken YAML", "", []string{"config", "--set", "imex={join"}, `--set imex={join: want a value as in YAML: yaml: line 1: did not find`},
 		{"config without publications", "", []string{"config", "--config", write(t, "q.yaml", "publications: []\n")}, `q.yaml:1: publications: want at least one, or leave the key out`},
 		{"config of a ConfigMap", "", []string{"config", "--config", "../../manifests/20-config.yaml"}, `20-config.yaml:2: this is a ConfigMap: want the text below its key quoin.yaml`},
 		{"config of a Pod", "", []string{"config", "--config", write(t, "q.yaml", "apiVersion: v1\nkind: Pod\n")}, `q.yaml:2: this is a Kubernetes object of kind Pod`},

@@ -131,7 +131,7 @@ const GateOff = "off"
 
 // check says what is wrong with the values.
 func (a *Agent) check() []wrongValue {
-	var wrong checks
+	wrong := checks{section: "agent"}
 	wrong.want(a.Simulate == "" || a.NVMLLibrary == "", "nvmlLibrary", a.NVMLLibrary, "none beside simulate")
 	wrong.want(a.Store == "" || a.Kubeconfig == "", "kubeconfig", a.Kubeconfig, "none beside store")
 	wrong.want(a.Interval > 0, "interval", a.Interval, "more than 0, such as 5s")
@@ -139,7 +139,7 @@ func (a *Agent) check() []wrongValue {
 	a.DCGM.check(&wrong)
 	a.Gres.check(&wrong)
 	a.Log.check(&wrong)
-	return wrong
+	return wrong.found
 }
 
 func (j *Jobs) check(wrong *checks) {
@@ -172,8 +172,8 @@ func (g *Gres) check(wrong *checks) {
 	keys := map[string]string{"gres.naming": "gresNaming", "gres.types": "gresTypes", "gres.autoDetect": "gresAutodetect"}
 	_, err := publisher.Complete([]publisher.Publication{{Gres: publisher.Gres{Naming: g.GresNaming, Types: g.GresTypes, AutoDetect: g.GresAutodetect}}})
 	for _, e := range unjoin(err) {
-		if field := (*publisher.FieldError)(nil); errors.As(e, &field) {
-			*wrong = append(*wrong, wrongValue{keys[field.Key], field.Message})
+		if field, ok := errors.AsType[*publisher.FieldError](e); ok {
+			wrong.add(keys[field.Key], field.Message)
 		}
 	}
 }
@@ -183,12 +183,25 @@ func (l *Log) check(wrong *checks) {
 	wrong.want(l.LogFormat == "text" || l.LogFormat == "json", "logFormat", l.LogFormat, "text or json")
 }
 
-// checks collects the values that are wrong.
-type checks []wrongValue
+// wrongValue is a value that a key cannot have.
+type wrongValue struct {
+	key     string
+	message string // the value and what is wanted
+}
+
+// checks collects the wrong values of a section.
+type checks struct {
+	section string
+	found   []wrongValue
+}
+
+func (c *checks) add(key, message string) {
+	c.found = append(c.found, wrongValue{below(c.section, key), message})
+}
 
 // want notes the value of a key if it is not ok.
 func (c *checks) want(ok bool, key string, value any, wanted string) {
 	if !ok {
-		*c = append(*c, wrongValue{key, fmt.Sprintf("%q: want %s", fmt.Sprint(value), wanted)})
+		c.add(key, fmt.Sprintf("%q: want %s", fmt.Sprint(value), wanted))
 	}
 }

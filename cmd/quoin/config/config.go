@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
+	"slices"
 
 	"gopkg.in/yaml.v3"
 
@@ -53,53 +53,37 @@ func Load(defaults *Config, path string, settings []Setting) (*Config, error) {
 
 // Parse reads the text of a file as Load does; path names the file in errors.
 func Parse(defaults *Config, path string, data []byte, settings []Setting) (*Config, error) {
-	doc, err := parse(path, data)
-	if err != nil {
+	c := *defaults
+	r := &reader{path: path, places: map[string]string{}}
+	if err := r.read(&c, data); err != nil {
 		return nil, err
 	}
 	for _, s := range settings {
-		if err := doc.set(s); err != nil {
+		if err := r.set(&c, s); err != nil {
 			return nil, err
 		}
 	}
-	c := *defaults
-	if err := doc.decode(&c); err != nil {
-		return nil, err
-	}
-	return &c, c.complete(doc)
+	return &c, c.complete(r)
 }
 
 // complete fills in the defaults of publications and of imex, and checks all.
-func (c *Config) complete(doc *document) error {
-	var wrong []error
-	pubs, err := publisher.Complete(c.Publications)
-	for _, e := range unjoin(err) {
-		if field := (*publisher.FieldError)(nil); errors.As(e, &field) {
-			e = doc.wrong(fmt.Sprintf("publications[%d].%s", field.Index, field.Key), field.Message, e)
-		}
-		wrong = append(wrong, e)
-	}
-	joined, err := c.IMEX.Complete()
-	for _, e := range unjoin(err) {
-		if field := (*imex.FieldError)(nil); errors.As(e, &field) {
-			e = doc.wrong("imex."+field.Key, field.Message, e)
-		}
-		wrong = append(wrong, e)
-	}
-	for section, found := range map[string][]wrongValue{"agent": c.Agent.check(), "publisher": c.Publisher.check()} {
-		for _, w := range found {
-			key := section + "." + w.key
-			wrong = append(wrong, doc.wrong(key, w.message, fmt.Errorf("%s: %s", key, w.message)))
-		}
-	}
+func (c *Config) complete(r *reader) error {
+	pubs, pubsErr := publisher.Complete(c.Publications)
+	joined, imexErr := c.IMEX.Complete()
 	c.Publications, c.IMEX = pubs, joined
+	var wrong []error
+	for _, e := range slices.Concat(unjoin(pubsErr), unjoin(imexErr)) {
+		if field, ok := errors.AsType[*publisher.FieldError](e); ok {
+			e = r.located(fmt.Sprintf("publications[%d].%s", field.Index, field.Key), field.Message, e)
+		} else if field, ok := errors.AsType[*imex.FieldError](e); ok {
+			e = r.located("imex."+field.Key, field.Message, e)
+		}
+		wrong = append(wrong, e)
+	}
+	for _, w := range slices.Concat(c.Agent.check(), c.Publisher.check()) {
+		wrong = append(wrong, r.located(w.key, w.message, errors.New(named(w.key, w.message))))
+	}
 	return errors.Join(wrong...)
-}
-
-// wrongValue is a value that a key of a section cannot have.
-type wrongValue struct {
-	key     string // below the section
-	message string // the value and what is wanted
 }
 
 func unjoin(err error) []error {
@@ -120,27 +104,4 @@ func (c *Config) Write(w io.Writer) error {
 		return fmt.Errorf("print configuration: %w", err)
 	}
 	return enc.Close()
-}
-
-// Keys lists all keys, such as agent.runDir and publications.format.
-func Keys() []string {
-	var out []string
-	for k := range keysBelow("", configType) {
-		out = append(out, k)
-	}
-	return out
-}
-
-// Value returns the default of a key as text; it is empty for a key of publications
-// or imex.
-func (c *Config) Value(key string) string {
-	section, name, _ := strings.Cut(key, ".")
-	v, ok := fieldNamed(valueOf(c), section)
-	if ok {
-		v, ok = fieldNamed(v, name)
-	}
-	if !ok || v.IsZero() {
-		return ""
-	}
-	return fmt.Sprint(v.Interface())
 }

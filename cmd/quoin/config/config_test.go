@@ -2,8 +2,45 @@ package config
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 )
+
+// TestSettings has settings of every kind of value, beside a file.
+func TestSettings(t *testing.T) {
+	const file = "agent: {gresTypes: {A: a}, slurmdSpool: &dirs [x]}\npublications:\n- {name: a, tierLabels: *dirs}\n- {name: b, configMap: b}\n"
+	tests := []struct {
+		set  string
+		want string // in the configuration as it is printed
+	}{
+		{"agent.listen=", `listen: ""`},
+		{"agent.gresTypes=NVIDIA L4=l4,B=b", "gresTypes:\n    B: b\n    NVIDIA L4: l4\n"},
+		{"agent.gresTypes={B: b}", "gresTypes:\n    B: b\n  gresAutodetect"},
+		{"agent.slurmdSpool=/y,/z", "slurmdSpool:\n    - /y\n    - /z\n"},
+		{"agent.slurmdSpool=", "slurmdSpool: []\n"},
+		{"publications.blockSizes=4,8", "blockSizes:\n      - 4\n      - 8\n"},
+		{"publications[1].tierLabels=[r, s]", "tierLabels:\n      - r\n      - s\n"},
+		{"publications[2].name=c", "- name: c\n"},
+		{"imex={join: none}", "imex:\n  join: none\n"},
+		{"publisher.leaderElect=false", "leaderElect: false\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.set, func(t *testing.T) {
+			s, err := ParseSetting(tt.set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := Parse(Default(), "q.yaml", []byte(file), []Setting{s, {"publications[2].configMap", "c", SetFlag}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			if err := c.Write(&out); err != nil || !strings.Contains(out.String(), tt.want) {
+				t.Errorf("%v, want %q in\n%s", err, tt.want, out.String())
+			}
+		})
+	}
+}
 
 // FuzzConfig checks that what is read as a configuration prints as one that
 // reads the same.

@@ -26,8 +26,8 @@ func defaultPublisher() Publisher {
 
 // check says what is wrong with the values.
 func (p *Publisher) check() []wrongValue {
-	var wrong checks
+	wrong := checks{section: "publisher"}
 	wrong.want(p.Store == "" || p.Kubeconfig == "", "kubeconfig", p.Kubeconfig, "none beside store")
 	p.Log.check(&wrong)
-	return wrong
+	return wrong.found
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -33,131 +34,100 @@ func ParseSetting(text string) (Setting, error) {
 	return Setting{key, value, SetFlag}, nil
 }
 
-// set puts a setting into the tree.
-func (d *document) set(s Setting) error {
-	return d.setBelow(d.root, configType, "", steps(s.Key), s)
+// set gives a key of c its value.
+func (r *reader) set(c *Config, s Setting) error {
+	r.flag = s.Flag
+	if err := r.setBelow(valueOf(c), "", s.Key, s.Value); err != nil {
+		return fmt.Errorf("%s %s=%s: %w", s.Flag, s.Key, s.Value, err)
+	}
+	return errors.Join(r.wrong...)
 }
 
-// setBelow sets the key that the remaining steps lead to from n, a value of type t
-// at key.
-func (d *document) setBelow(n *yaml.Node, t reflect.Type, key string, left []step, s Setting) error {
-	name := left[0].name
-	var field reflect.Type
-	for k, f := range fieldsOf(t) {
-		if k == name {
-			field = f.Type
+// setBelow sets the key that rest leads to from v, the value at key.
+func (r *reader) setBelow(v reflect.Value, key, rest, text string) error {
+	if rest == "" {
+		return r.setValue(v, key, text)
+	}
+	step, rest, _ := strings.Cut(rest, ".")
+	name, index, indexed := strings.Cut(step, "[")
+	field, known := fieldNamed(v, name)
+	if !known {
+		return errors.New(unknownKey(key, name, v.Type()))
+	}
+	key = below(key, name)
+	switch t := field.Type(); {
+	case isList(t) && (indexed || rest != ""):
+		return r.setElements(field, key, index, rest, text)
+	case indexed, rest != "" && !isSection(t):
+		return fmt.Errorf("%s: want %s", key, wantedOf(t))
+	}
+	return r.setBelow(field, key, rest, text)
+}
+
+// setElements sets a key in the element of a list that index names, such as "0]", or
+// in all elements if index is empty. The element after the last one is added.
+func (r *reader) setElements(list reflect.Value, key, index, rest, text string) error {
+	first, end := 0, max(list.Len(), 1)
+	if index != "" {
+		i, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
+		if err != nil || i < 0 || i > list.Len() {
+			return fmt.Errorf("%s: want an index up to %d", key, list.Len())
 		}
+		first, end = i, i+1
 	}
-	last := len(left) == 1
-	switch {
-	case field == nil:
-		return fmt.Errorf("%s %s=%s: %s", s.Flag, s.Key, s.Value, unknownKey(key, name, t))
-	case last && left[0].index < 0:
-		value, err := d.valueOf(field, s)
-		if err != nil {
-			return err
-		}
-		d.put(n, name, value)
-		return nil
-	case isSection(field):
-		return d.setBelow(d.ensure(n, name, yaml.MappingNode), field, below(key, name), left[1:], s)
-	case !isList(field) || last:
-		return fmt.Errorf("%s %s=%s: %s: want %s", s.Flag, s.Key, s.Value, below(key, name), wantedOf(field))
+	if end > list.Len() {
+		list.Set(reflect.Append(list, reflect.Zero(list.Type().Elem())))
 	}
-	list := d.ensure(n, name, yaml.SequenceNode)
-	index := left[0].index
-	if index > len(list.Content) {
-		return fmt.Errorf("%s %s=%s: %s: want an index up to %d", s.Flag, s.Key, s.Value, below(key, name), len(list.Content))
-	}
-	if index == len(list.Content) || len(list.Content) == 0 {
-		list.Content = append(list.Content, &yaml.Node{Kind: yaml.MappingNode})
-		d.given[list.Content[len(list.Content)-1]] = s.Flag
-	}
-	for i, element := range list.Content {
-		if index >= 0 && index != i {
-			continue
-		}
-		if err := d.setBelow(element, field.Elem(), fmt.Sprintf("%s[%d]", below(key, name), i), left[1:], s); err != nil {
+	for i := first; i < end; i++ {
+		if err := r.setBelow(list.Index(i), fmt.Sprintf("%s[%d]", key, i), rest, text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// valueOf returns the text of a setting as a value for the type.
-func (d *document) valueOf(t reflect.Type, s Setting) (*yaml.Node, error) {
-	parts := strings.FieldsFunc(s.Value, func(r rune) bool { return r == ',' })
+// setValue puts the text of a setting into v.
+func (r *reader) setValue(v reflect.Value, key, text string) error {
+	n, err := nodeOf(v.Type(), text)
+	if err != nil {
+		return err
+	}
+	r.decode(v, key, n)
+	return nil
+}
+
+// nodeOf reads the text of a setting: as it is for a text, with commas for a list, as
+// a=b,c=d for pairs, and else as YAML.
+func nodeOf(t reflect.Type, text string) (*yaml.Node, error) {
+	var n yaml.Node
 	switch {
 	case t.Kind() == reflect.String:
-		return d.scalar(s.Value, s.Flag), nil
-	case t.Kind() == reflect.Slice && !isList(t) && !strings.HasPrefix(s.Value, "["):
-		list := &yaml.Node{Kind: yaml.SequenceNode}
-		d.given[list] = s.Flag
-		for _, part := range parts {
-			element := d.scalar(part, s.Flag)
-			if t.Elem().Kind() != reflect.String {
-				element.Tag = ""
-			}
-			list.Content = append(list.Content, element)
-		}
-		return list, nil
-	case t.Kind() == reflect.Map && !strings.HasPrefix(s.Value, "{"):
-		pairs := &yaml.Node{Kind: yaml.MappingNode}
-		d.given[pairs] = s.Flag
-		for _, part := range parts {
+		n.SetString(text)
+		return &n, nil
+	case t == reflect.TypeFor[[]string]() && !strings.HasPrefix(text, "["):
+		return &n, n.Encode(commaParts(text))
+	case t.Kind() == reflect.Slice && !strings.HasPrefix(text, "["):
+		text = "[" + text + "]"
+	case t.Kind() == reflect.Map && !strings.HasPrefix(text, "{"):
+		pairs := map[string]string{}
+		for _, part := range commaParts(text) {
 			key, value, ok := strings.Cut(part, "=")
 			if !ok {
-				return nil, fmt.Errorf("%s %s=%s: want pairs such as NVIDIA GB200=gb", s.Flag, s.Key, s.Value)
+				return nil, errors.New("want pairs such as NVIDIA GB200=gb")
 			}
-			d.put(pairs, key, d.scalar(value, s.Flag))
+			pairs[key] = value
 		}
-		return pairs, nil
-	case t.Kind() == reflect.Slice, t.Kind() == reflect.Map, isSection(t):
-		inner, err := parse("value", []byte("value: "+s.Value))
-		if err != nil {
-			return nil, fmt.Errorf("%s %s=%s: want a value as in YAML: %w", s.Flag, s.Key, s.Value, err)
-		}
-		value := child(inner.root, "value")
-		d.giveAll(value, s.Flag)
-		return value, nil
+		return &n, n.Encode(pairs)
 	}
-	n := d.scalar(s.Value, s.Flag)
-	n.Tag = "" // read as YAML reads it
-	return n, nil
+	if err := yaml.Unmarshal([]byte(text), &n); err != nil {
+		return nil, fmt.Errorf("want a value as in YAML: %w", err)
+	}
+	if n.Kind == yaml.DocumentNode {
+		return n.Content[0], nil
+	}
+	return &n, nil // of an empty text
 }
 
-func (d *document) scalar(text, flag string) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
-	d.given[n] = flag
-	return n
-}
-
-func (d *document) giveAll(n *yaml.Node, flag string) {
-	d.given[n] = flag
-	for _, c := range n.Content {
-		d.giveAll(c, flag)
-	}
-}
-
-// ensure returns the value of a key, in a place of its own kind.
-func (d *document) ensure(n *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
-	if have := child(n, key); have != nil && have.Kind == kind {
-		return have
-	}
-	made := &yaml.Node{Kind: kind}
-	d.given[made] = d.given[n]
-	d.put(n, key, made)
-	return made
-}
-
-// put gives a key of a mapping its value.
-func (d *document) put(n *yaml.Node, key string, value *yaml.Node) {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			n.Content[i+1] = value
-			return
-		}
-	}
-	name := d.scalar(key, d.given[value])
-	n.Content = append(n.Content, name, value)
+func commaParts(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
 }
