@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,48 +23,29 @@ func (u UUID) Hex() string { return hex.EncodeToString(u[:]) }
 
 // String returns u in its 8-4-4-4-12 form.
 func (u UUID) String() string {
-	var b [36]byte
-	return string(u.appendTo(b[:0]))
-}
-
-func (u UUID) appendTo(b []byte) []byte {
-	b = append(hex.AppendEncode(b, u[0:4]), '-')
-	b = append(hex.AppendEncode(b, u[4:6]), '-')
-	b = append(hex.AppendEncode(b, u[6:8]), '-')
-	b = append(hex.AppendEncode(b, u[8:10]), '-')
-	return hex.AppendEncode(b, u[10:16])
+	h := u.Hex()
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
 // MarshalText implements encoding.TextMarshaler.
 func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (u *UUID) UnmarshalText(text []byte) error {
-	v, err := ParseUUID(string(text))
-	if err != nil {
-		return err
-	}
-	*u = v
-	return nil
+func (u *UUID) UnmarshalText(text []byte) (err error) {
+	*u, err = ParseUUID(string(text))
+	return err
 }
 
 // ParseUUID reads the 8-4-4-4-12 form, upper or lower case. The all-zero UUID
 // is accepted; callers that need a domain check IsZero.
 func ParseUUID(s string) (UUID, error) {
-	var u UUID
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return u, fmt.Errorf("UUID %q: want 8-4-4-4-12 hex digits", s)
+	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
+		raw, err := hex.DecodeString(s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:])
+		if err == nil {
+			return UUID(raw), nil
+		}
 	}
-	var digits [32]byte
-	n := copy(digits[:], s[0:8])
-	n += copy(digits[n:], s[9:13])
-	n += copy(digits[n:], s[14:18])
-	n += copy(digits[n:], s[19:23])
-	copy(digits[n:], s[24:36])
-	if _, err := hex.Decode(u[:], digits[:]); err != nil {
-		return UUID{}, fmt.Errorf("UUID %q: want 8-4-4-4-12 hex digits", s)
-	}
-	return u, nil
+	return UUID{}, fmt.Errorf("UUID %q: want 8-4-4-4-12 hex digits", s)
 }
 
 // Clique identifies one NVLink domain: the GPUs that can share memory.
@@ -81,21 +63,16 @@ const CliqueLabel = "nvidia.com/gpu.clique"
 
 // String returns the form of CliqueLabel: "<cluster UUID>.<clique id>".
 func (c Clique) String() string {
-	var b [47]byte // as long as can be
-	return string(strconv.AppendUint(append(c.ClusterUUID.appendTo(b[:0]), '.'), uint64(c.ID), 10))
+	return c.ClusterUUID.String() + "." + strconv.FormatUint(uint64(c.ID), 10)
 }
 
 // MarshalText implements encoding.TextMarshaler.
 func (c Clique) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (c *Clique) UnmarshalText(text []byte) error {
-	v, err := ParseClique(string(text))
-	if err != nil {
-		return err
-	}
-	*c = v
-	return nil
+func (c *Clique) UnmarshalText(text []byte) (err error) {
+	*c, err = ParseClique(string(text))
+	return err
 }
 
 // Compare orders cliques by cluster UUID, then by number.
@@ -246,19 +223,16 @@ func (f *Fabric) endsInside() bool {
 // IsZero reports whether nothing is known of the fabric.
 func (f *Fabric) IsZero() bool { return *f == Fabric{} }
 
-func (f *Fabric) validate(path string) error {
-	if f.IsZero() {
+func (f *Fabric) validate() error {
+	states := []FabricState{FabricNotSupported, FabricNotStarted, FabricInProgress, FabricCompleted}
+	healths := []Health{"", HealthHealthy, HealthUnhealthy, HealthLimitedCapacity}
+	switch {
+	case f.IsZero():
 		return nil
-	}
-	switch f.State {
-	case FabricNotSupported, FabricNotStarted, FabricInProgress, FabricCompleted:
-	default:
-		return &fieldError{path: path + ".state", message: fmt.Sprintf("%q: want notSupported, notStarted, inProgress or completed", f.State)}
-	}
-	switch f.Health {
-	case "", HealthHealthy, HealthUnhealthy, HealthLimitedCapacity:
-	default:
-		return &fieldError{path: path + ".health", message: fmt.Sprintf("%q: want healthy, unhealthy or limitedCapacity", f.Health)}
+	case !slices.Contains(states, f.State):
+		return fmt.Errorf("fabric.state: %q: want notSupported, notStarted, inProgress or completed", f.State)
+	case !slices.Contains(healths, f.Health):
+		return fmt.Errorf("fabric.health: %q: want healthy, unhealthy or limitedCapacity", f.Health)
 	}
 	return nil
 }

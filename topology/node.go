@@ -2,6 +2,7 @@ package topology
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -181,47 +182,45 @@ func (n *Node) Joined() NVLinkDomain {
 // device file, that is by minor number. A GPU without one comes last.
 func (n *Node) GRESOrder() []GPU {
 	gpus := slices.Clone(n.GPUs)
-	slices.SortStableFunc(gpus, func(a, b GPU) int {
-		switch {
-		case a.Minor == nil && b.Minor == nil:
-			return cmp.Compare(a.Index, b.Index)
-		case a.Minor == nil:
-			return 1
-		case b.Minor == nil:
-			return -1
+	place := func(g GPU) int {
+		if g.Minor == nil {
+			return maxMinor + 1 + g.Index
 		}
-		return cmp.Compare(*a.Minor, *b.Minor)
-	})
+		return *g.Minor
+	}
+	slices.SortStableFunc(gpus, func(a, b GPU) int { return cmp.Compare(place(a), place(b)) })
 	return gpus
 }
 
 // validate checks what every consumer relies on.
 func (n *Node) validate() error {
 	if n.Name == "" {
-		return &fieldError{path: "node", message: "empty: want the node's name"}
+		return errors.New("node: empty: want the node's name")
 	}
 	uuids := make(map[string]int, len(n.GPUs))
 	minors := make(map[int]int, len(n.GPUs))
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		path := fmt.Sprintf("gpus[%d].", i)
-		if err := g.Fabric.validate(path + "fabric"); err != nil {
-			return err
+		if err := g.Fabric.validate(); err != nil {
+			return fmt.Errorf("gpus[%d].%w", i, err)
 		}
 		if j, dup := uuids[g.UUID]; dup && g.UUID != "" {
-			return &fieldError{path: path + "uuid", message: fmt.Sprintf("%q is also that of gpus[%d]", g.UUID, j)}
+			return fmt.Errorf("gpus[%d].uuid: %q is also that of gpus[%d]", i, g.UUID, j)
 		}
 		uuids[g.UUID] = i
 		if g.Minor == nil {
 			continue
 		}
-		if *g.Minor < 0 || *g.Minor > 1<<20 {
-			return &fieldError{path: path + "minor", message: fmt.Sprintf("%d: want 0 to %d", *g.Minor, 1<<20)}
+		if *g.Minor < 0 || *g.Minor > maxMinor {
+			return fmt.Errorf("gpus[%d].minor: %d: want 0 to %d", i, *g.Minor, maxMinor)
 		}
 		if j, dup := minors[*g.Minor]; dup {
-			return &fieldError{path: path + "minor", message: fmt.Sprintf("%d is also that of gpus[%d]", *g.Minor, j)}
+			return fmt.Errorf("gpus[%d].minor: %d is also that of gpus[%d]", i, *g.Minor, j)
 		}
 		minors[*g.Minor] = i
 	}
 	return nil
 }
+
+// maxMinor is the largest minor number of a device in Linux.
+const maxMinor = 1<<20 - 1

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
+	"strings"
 )
 
 // APIVersion and ReportKind head every report.
@@ -35,51 +35,41 @@ func EncodeReport(n *Node) ([]byte, error) {
 }
 
 // ParseReport reads one report. Unknown keys, another apiVersion or kind, and
-// values out of range are errors that name the source, the line and what is
-// allowed.
+// values out of range are errors that name the source and the key.
 func ParseReport(source string, data []byte) (*Node, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	var r report
 	err := dec.Decode(&r)
-	if err == nil {
-		err = r.check(dec)
+	if _, end := dec.Token(); err == nil && errors.Is(end, io.EOF) && r.isOfThisVersion() {
+		if err = r.validate(); err == nil {
+			return &r.Node, nil
+		}
 	}
-	if err != nil {
-		return nil, explain(source, data, err)
-	}
-	return &r.Node, nil
+	return nil, explain(source, data, err)
 }
 
-// errNotOneReport: text follows the report, or its version is another one. explain
-// finds out which.
-var errNotOneReport = errors.New("not one report of this version")
+func (r *report) isOfThisVersion() bool { return r.APIVersion == APIVersion && r.Kind == ReportKind }
 
-// check checks a report that dec has read.
-func (r *report) check(dec *json.Decoder) error {
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) || r.APIVersion != APIVersion || r.Kind != ReportKind {
-		return errNotOneReport
-	}
-	return r.validate()
-}
-
-// explain says where and why data is no report. err is the error of reading it.
+// explain says where and why data is no report. err is nil if more text follows
+// the report, or if its version is another one.
 func explain(source string, data []byte, err error) error {
-	var head struct{ APIVersion, Kind string }
+	var head report
 	var syntax *json.SyntaxError
-	if errHead := json.Unmarshal(data, &head); errors.As(errHead, &syntax) {
-		return fmt.Errorf("%s:%d: report is not JSON: %w", source, 1+bytes.Count(data[:syntax.Offset], []byte("\n")), errHead)
-	} else if errHead == nil && (head.APIVersion != APIVersion || head.Kind != ReportKind) {
+	var value *json.UnmarshalTypeError
+	errHead := json.Unmarshal(data, &struct{ APIVersion, Kind *string }{&head.APIVersion, &head.Kind})
+	switch {
+	case errors.As(errHead, &syntax):
+		return fmt.Errorf("%s:%d: report is not JSON: %w", source, lineAt(data, syntax.Offset), errHead)
+	case errHead == nil && !head.isOfThisVersion():
 		return fmt.Errorf("%s: report of apiVersion %q, kind %q: this version reads %q, %q; run agent and publisher of one version",
 			source, head.APIVersion, head.Kind, APIVersion, ReportKind)
-	}
-	lines, found := locate(data, reflect.TypeFor[report]())
-	var field *fieldError
-	switch {
-	case errors.As(found, &field):
-		return fmt.Errorf("%s:%d: report: %w", source, field.line, field)
-	case errors.As(err, &field):
-		return fmt.Errorf("%s:%d: report: %w", source, lines[field.path], err)
+	case errors.As(err, &value):
+		key := strings.TrimPrefix(value.Field, "Node.")
+		return fmt.Errorf("%s:%d: report: found %s, want %s for key %q", source, lineAt(data, value.Offset), value.Value, value.Type, key)
 	}
 	return fmt.Errorf("%s: report: %w", source, err)
 }
+
+// lineAt returns the line at an offset.
+func lineAt(data []byte, offset int64) int { return 1 + bytes.Count(data[:offset], []byte("\n")) }

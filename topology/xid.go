@@ -40,15 +40,16 @@ func (n *Node) addXidError(p Problem) {
 		return
 	}
 	n.Problems = append(n.Problems, p)
-	slices.SortStableFunc(n.Problems, func(a, b Problem) int {
-		switch aXid, bXid := a.Reason == ReasonXidError, b.Reason == ReasonXidError; {
-		case aXid && bXid:
-			return cmp.Or(cmp.Compare(len(a.Message), len(b.Message)), cmp.Compare(a.Message, b.Message))
-		case aXid:
-			return 1
-		case bXid:
-			return -1
+	place := func(p Problem) int {
+		if p.Reason != ReasonXidError {
+			return 0
 		}
-		return 0
+		return len(p.Message)
+	}
+	slices.SortStableFunc(n.Problems, func(a, b Problem) int {
+		if place(a) == 0 || place(a) != place(b) {
+			return cmp.Compare(place(a), place(b))
+		}
+		return cmp.Compare(a.Message, b.Message)
 	})
 }
