@@ -3,49 +3,52 @@ package simulated
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
+
+// The kinds of faults by their keys. A fault of the fabric needs an NVLink fabric,
+// and a fault of GPUs may be of one GPU.
+var (
+	ofMachine = []string{"absent", "noReport", "label", "moveTo", "imex", "clear"}
+	ofGPU     = []string{"fabric", "health", "clique", "lost", "xid", "use"}
+	ofFabric  = ofGPU[:3]
+)
+
+// kinds returns the keys of the kinds that are set.
+func (f *Fault) kinds() []string {
+	set := map[string]bool{
+		"absent": f.Absent, "noReport": f.NoReport, "label": f.Label != nil, "moveTo": f.MoveTo != "", "imex": f.IMEX != nil, "clear": f.Clear,
+		"fabric": f.Fabric != "", "health": f.Health != "", "clique": f.Clique != nil, "lost": f.Lost, "xid": f.Xid != 0, "use": f.Use != nil,
+	}
+	return slices.DeleteFunc(slices.Concat(ofMachine, ofGPU), func(key string) bool { return !set[key] })
+}
 
 // check returns what is wrong with a fault in this cluster.
 func (c *Cluster) check(f *Fault) error {
 	i, ok := c.index[f.Node]
 	if !ok {
-		return bad("node", "no machine %q: want one of the groups' machines, such as %s", f.Node, c.example())
+		return bad("node", "no machine %q: want one of the groups' machines, such as %s", f.Node, c.machines[0].name)
 	}
-	kinds := 0
-	for _, set := range []bool{f.Absent, f.NoReport, f.Fabric != "", f.Health != "", f.Lost, f.Xid != 0, f.Clique != nil, f.Label != nil, f.MoveTo != "", f.Use != nil, f.IMEX != nil, f.Clear} {
-		if set {
-			kinds++
-		}
+	kinds := f.kinds()
+	if len(kinds) > 1 || len(kinds) == 0 && !f.Reboot {
+		return bad("", "want exactly one of %s, or reboot alone", strings.Join(slices.Concat(ofMachine, ofGPU), ", "))
 	}
-	if kinds > 1 || kinds == 0 && !f.Reboot {
-		return bad("", "want exactly one of absent, noReport, fabric, health, lost, xid, clique, label, moveTo, use, imex and clear, or reboot alone")
-	}
+	kind := strings.Join(kinds, "")
 	if _, ok := c.index[f.MoveTo]; f.MoveTo != "" && !ok {
-		return bad("moveTo", "no machine %q: want one of the groups' machines, such as %s", f.MoveTo, c.example())
+		return bad("moveTo", "no machine %q: want one of the groups' machines, such as %s", f.MoveTo, c.machines[0].name)
 	}
-	if f.Use != nil {
-		if err := f.Use.check(); err != nil {
+	if slices.Contains(ofFabric, kind) && c.machines[i].group.NVLink == nvlinkNone {
+		return bad("node", "%s has no NVLink fabric: want a machine of a group with nvlink: rack or node", f.Node)
+	}
+	if f.GPU != nil && !slices.Contains(ofGPU, kind) {
+		return bad("gpu", "%d: want it with %s only", *f.GPU, strings.Join(ofGPU, ", "))
+	}
+	for _, err := range []error{f.Use.check(), f.IMEX.check(), f.checkFabric(), f.checkDevice(c.machines[i].group)} {
+		if err != nil {
 			return err
 		}
-	}
-	if err := f.IMEX.check(); err != nil {
-		return err
-	}
-	return f.checkGPU(c.machines[i].group)
-}
-
-// checkGPU checks a fault of the GPUs of a machine in group g.
-func (f *Fault) checkGPU(g *group) error {
-	if err := f.checkFabric(); err != nil {
-		return err
-	}
-	if err := f.checkDevice(g); err != nil {
-		return err
-	}
-	if (f.Fabric != "" || f.Health != "" || f.Clique != nil) && g.NVLink == nvlinkNone {
-		return bad("node", "%s has no NVLink fabric: want a machine of a group with nvlink: rack or node", f.Node)
 	}
 	return nil
 }
@@ -54,8 +57,7 @@ func (f *Fault) checkGPU(g *group) error {
 func (f *Fault) checkFabric() error {
 	states := []topology.FabricState{"", topology.FabricNotStarted, topology.FabricInProgress, topology.FabricCompleted}
 	healths := []topology.Health{"", topology.HealthUnhealthy, topology.HealthLimitedCapacity}
-	completed := f.Fabric == string(topology.FabricCompleted)
-	switch {
+	switch completed := f.Fabric == string(topology.FabricCompleted); {
 	case !slices.Contains(states, topology.FabricState(f.Fabric)):
 		return bad("fabric", "%q: want notStarted, inProgress, or completed with a status", f.Fabric)
 	case completed && f.Status == "":
@@ -68,12 +70,9 @@ func (f *Fault) checkFabric() error {
 	return nil
 }
 
-// checkDevice checks the GPU or MIG instance of a fault.
+// checkDevice checks the GPU or MIG instance of a fault in group g.
 func (f *Fault) checkDevice(g *group) error {
-	ofGPU := f.Fabric != "" || f.Health != "" || f.Lost || f.Xid != 0 || f.Clique != nil || f.Use != nil
 	switch {
-	case f.GPU != nil && !ofGPU:
-		return bad("gpu", "%d: want it with fabric, health, lost, xid, clique or use only", *f.GPU)
 	case f.Instance != nil && (f.Use == nil || f.GPU == nil || g.MIG.Instances == 0):
 		return bad("instance", "%d: want it with use and gpu, on a machine with mig", *f.Instance)
 	case f.GPU != nil && (*f.GPU < 0 || *f.GPU >= g.GPUs.Count):
@@ -88,29 +87,19 @@ func (f *Fault) checkDevice(g *group) error {
 
 // strike changes the report by the fault.
 func (f *Fault) strike(n *topology.Node) {
-	if f.Lost {
-		n.GPUs = slices.DeleteFunc(n.GPUs, func(g topology.GPU) bool {
-			if g.Index != *f.GPU {
-				return false
-			}
-			n.Problems = append(n.Problems, topology.Problem{Reason: "GPULost", Message: fmt.Sprintf("GPU %d, %s, has fallen off the bus", g.Index, g.UUID)})
-			return true
-		})
-		return
-	}
-	if f.Use != nil {
-		return // no fact of the report
-	}
 	if f.IMEX != nil {
 		n.IMEX = f.IMEX.facts()
-		return
 	}
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		if f.GPU != nil && *f.GPU != g.Index || g.Fabric.IsZero() {
+		if f.GPU != nil && *f.GPU != g.Index {
 			continue
 		}
 		switch {
+		case f.Lost:
+			n.Problems = append(n.Problems, topology.Problem{Reason: "GPULost", Message: fmt.Sprintf("GPU %d, %s, has fallen off the bus", g.Index, g.UUID)})
+			n.GPUs = slices.Delete(n.GPUs, i, i+1)
+			return
 		case f.Xid != 0:
 			n.AddXids(g.UUID, f.Xid)
 		case f.Fabric == string(topology.FabricCompleted):

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,7 +28,7 @@ type group struct {
 	Racks int    `yaml:"racks"`
 	// Nodes is how many machines a rack has.
 	Nodes int `yaml:"nodes"`
-	// Node is the pattern of their names, see expand.
+	// Node is the pattern of their names, see [expand].
 	Node string `yaml:"node"`
 	// NVLink is where the domain ends: rack, node or none.
 	NVLink   string `yaml:"nvlink"`
@@ -42,8 +42,6 @@ type group struct {
 	IMEX *imexFacts `yaml:"imex"`
 	// Use is how its devices are used at first.
 	Use use `yaml:"use"`
-
-	where decoded
 }
 
 type gpus struct {
@@ -85,8 +83,6 @@ type Step struct {
 	At  string  `yaml:"at"`
 	Say string  `yaml:"say"`
 	Do  []Fault `yaml:"do"`
-
-	where decoded
 }
 
 // Fault is something that happens to a machine. Exactly one of its kinds is
@@ -126,13 +122,7 @@ type Fault struct {
 	// Clear ends all that happened to the machine.
 	Clear  bool `yaml:"clear"`
 	Reboot bool `yaml:"reboot"`
-
-	where decoded
 }
-
-func (g *group) setWhere(d decoded) { g.where = d }
-func (f *Fault) setWhere(d decoded) { f.where = d }
-func (s *Step) setWhere(d decoded)  { s.where = d }
 
 // maxMachines bounds what a file can ask for.
 const maxMachines = 100000
@@ -140,51 +130,92 @@ const maxMachines = 100000
 // Parse reads a site file. name stands for the file in messages. Unknown keys and
 // values out of range are errors with file, line, key and what is allowed.
 func Parse(name string, data []byte) (*Cluster, error) {
-	c, err := parse(data)
-	var b *badValue
+	var f file
+	var doc yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	err := dec.Decode(&f)
+	var unfit *yaml.TypeError
 	switch {
-	case errors.As(err, &b):
-		return nil, fmt.Errorf("%s:%w", name, err)
+	case errors.As(err, &unfit):
+		return nil, fmt.Errorf("%s: %s", name, strings.Join(unfit.Errors, "; "))
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("%s: empty: want a cluster with groups", name)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", name, err)
+	case !errors.Is(dec.Decode(&doc), io.EOF):
+		return nil, fmt.Errorf("%s: a second document: want one cluster in a file", name)
 	}
-	return c, nil
+	c, err := f.cluster()
+	var bad *badValue
+	if !errors.As(err, &bad) {
+		return c, err
+	}
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return nil, fmt.Errorf("%s:%d: %w", name, lineOf(doc.Content[0], bad.item+"."+bad.key), bad)
 }
 
-func parse(data []byte) (*Cluster, error) {
-	var doc, more yaml.Node
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&doc); errors.Is(err, io.EOF) || err == nil && doc.Kind != yaml.DocumentNode {
-		return nil, errors.New("empty: want a cluster with groups")
-	} else if err != nil {
-		return nil, fromLibrary(err)
+// badValue is a value that cannot be: an item of the file such as faults.3, the
+// item's key, and what is allowed.
+type badValue struct{ item, key, text string }
+
+func (e *badValue) Error() string {
+	if e.key == "" {
+		return e.text
 	}
-	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, &badValue{more.Line, "", "a second document: want one cluster in a file"}
+	return e.key + ": " + e.text
+}
+
+// bad says what is wrong with the value under a key. [inItem] adds the item.
+func bad(key, format string, args ...any) error {
+	return &badValue{key: key, text: fmt.Sprintf(format, args...)}
+}
+
+// inItem adds the item to an error of bad.
+func inItem(err error, format string, args ...any) error {
+	var bad *badValue
+	if errors.As(err, &bad) {
+		bad.item = fmt.Sprintf(format, args...)
 	}
-	var f file
-	where := decoded{line: doc.Line, keys: map[string]int{}}
-	if err := decode(doc.Content[0], reflect.ValueOf(&f).Elem(), "", &where); err != nil {
-		return nil, err
+	return err
+}
+
+// lineOf returns the line of the value at a path such as faults.3.use.power. A value
+// that is missing has the line of the mapping or list that it is missing in.
+func lineOf(n *yaml.Node, path string) int {
+	for key := range strings.SplitSeq(path, ".") {
+		if n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		i := slices.IndexFunc(n.Content, func(k *yaml.Node) bool { return k.Value == key }) + 1
+		if n.Kind == yaml.SequenceNode {
+			i, _ = strconv.Atoi(key) // paths have numbers here
+		}
+		if n.Kind == yaml.MappingNode && i == 0 || i >= len(n.Content) {
+			break
+		}
+		n = n.Content[i]
 	}
-	if len(f.Groups) == 0 {
-		return nil, where.at(bad("groups", "missing: want at least one group of racks"))
-	}
-	return f.cluster()
+	return n.Line
 }
 
 // cluster makes the machines, and applies the file's faults.
 func (f *file) cluster() (*Cluster, error) {
+	if len(f.Groups) == 0 {
+		return nil, bad("groups", "missing: want at least one group of racks")
+	}
 	c := &Cluster{Name: f.Name, About: f.About, Steps: f.Steps, index: map[string]int{}}
 	rack := 0
 	for i := range f.Groups {
 		if err := c.addGroup(&f.Groups[i], &rack); err != nil {
-			return nil, f.Groups[i].where.at(err)
+			return nil, inItem(err, "groups.%d", i)
 		}
 	}
 	for i := range f.Faults {
 		if err := c.check(&f.Faults[i]); err != nil {
-			return nil, f.Faults[i].where.at(err)
+			return nil, inItem(err, "faults.%d", i)
 		}
 		c.Apply(Step{Do: f.Faults[i : i+1]})
 	}
@@ -192,33 +223,19 @@ func (f *file) cluster() (*Cluster, error) {
 	for i := range f.Steps {
 		s := &f.Steps[i]
 		if err := s.check(last); err != nil {
-			return nil, s.where.at(err)
+			return nil, inItem(err, "timeline.%d", i)
 		}
 		last = s.At
 		for k := range s.Do {
 			if err := c.check(&s.Do[k]); err != nil {
-				return nil, s.Do[k].where.at(err)
+				return nil, inItem(err, "timeline.%d.do.%d", i, k)
 			}
 		}
 	}
 	return c, nil
 }
 
-// fromLibrary turns the library's "yaml: line N: message" into a badValue.
-func fromLibrary(err error) error {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	m := libraryLine.FindStringSubmatch(text)
-	if m == nil {
-		return &badValue{1, "", text}
-	}
-	line, _ := strconv.Atoi(m[1]) // the expression takes digits only
-	return &badValue{line, "", m[2]}
-}
-
-var (
-	libraryLine = regexp.MustCompile(`(?s)^line (\d+): (.*)$`)
-	clock       = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
-)
+var clock = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
 
 // check returns what is wrong with a step that follows a step at the time last.
 func (s *Step) check(last string) error {

@@ -1,8 +1,11 @@
 package simulated
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // addGroup makes the group's machines. racks counts the racks of all groups.
@@ -13,31 +16,14 @@ func (c *Cluster) addGroup(g *group, racks *int) error {
 	if g.Racks*g.Nodes+len(c.machines) > maxMachines {
 		return bad("racks", "%d racks of %d nodes: want at most %d machines in all", g.Racks, g.Nodes, maxMachines)
 	}
-	name, err := parsePattern(g.Node)
-	if err != nil {
-		return bad("node", "%s", err)
-	}
-	tiers := make([]pattern, len(g.Tiers))
-	for i := range g.Tiers {
-		if tiers[i], err = parsePattern(g.Tiers[i]); err != nil {
-			return bad("tiers", "%s", err)
-		}
-	}
 	node := 0
 	for r := range g.Racks {
 		*racks++
 		for tray := range g.Nodes {
 			node++
-			at := numbers{rack: r + 1, tray: tray + 1, node: node}
-			m := machine{name: name.expand(at), group: g, home: place{cluster: g.Name, rack: *racks, tray: tray + 1}}
-			for _, t := range tiers {
-				m.home.tiers = append(m.home.tiers, t.expand(at))
-			}
-			m.place = m.home
-			if g.GPUs.Count > 0 {
-				var joined bool
-				m.domain.Clique, joined = m.clique()
-				m.domain.None = !joined
+			m := machine{group: g, home: place{cluster: g.Name, rack: *racks, tray: tray + 1}}
+			if err := m.setNames(map[string]int{"rack": r + 1, "tray": tray + 1, "node": node}); err != nil {
+				return err
 			}
 			if err := c.add(m); err != nil {
 				return err
@@ -47,11 +33,28 @@ func (c *Cluster) addGroup(g *group, racks *int) error {
 	return nil
 }
 
+// setNames sets the names of the machine and of its switches.
+func (m *machine) setNames(numbers map[string]int) error {
+	var err error
+	if m.name, err = expand(m.group.Node, numbers); err != nil {
+		return bad("node", "%s", err)
+	}
+	for _, t := range m.group.Tiers {
+		tier, err := expand(t, numbers)
+		if err != nil {
+			return bad("tiers", "%s", err)
+		}
+		m.home.tiers = append(m.home.tiers, tier)
+	}
+	return nil
+}
+
 // hostName matches names that Kubernetes takes for a node. Such a name may also be
 // part of a file's name.
 var hostName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
-// add puts a machine into the cluster.
+// add puts a machine into its place in the cluster. Its agent has confirmed its
+// domain.
 func (c *Cluster) add(m machine) error {
 	if !hostName.MatchString(m.name) {
 		return bad("node", "%q: want lower case letters, digits, dashes and dots, such as gb200-{node:03}", m.name)
@@ -61,6 +64,11 @@ func (c *Cluster) add(m machine) error {
 			return bad("node", "%q is also a machine of another group: want names of their own", m.name)
 		}
 		return bad("node", "pattern %q gives the name %q twice: want {node}, or {rack} and {tray}", m.group.Node, m.name)
+	}
+	m.place = m.home
+	if m.group.GPUs.Count > 0 {
+		clique, joined := m.clique()
+		m.domain = topology.NVLinkDomain{Clique: clique, None: !joined}
 	}
 	c.index[m.name] = len(c.machines)
 	c.machines = append(c.machines, m)
@@ -83,19 +91,15 @@ func (g *group) complete() error {
 		{"mig.instances", &g.MIG.Instances, 0, 0, 7},
 		{"mig.firstID", &g.MIG.FirstID, 0, 0, 7},
 	} {
-		if _, given := g.where.keys[n.key]; !given {
+		if *n.value == 0 {
 			*n.value = n.otherwise
 		}
 		if *n.value < n.min || *n.value > n.most {
 			return bad(n.key, "%d: want %d to %d", *n.value, n.min, n.most)
 		}
 	}
-	if g.NVLink == "" {
-		g.NVLink = nvlinkNone
-	}
-	if g.Driver == "" {
-		g.Driver = "580.65.06"
-	}
+	g.NVLink = cmp.Or(g.NVLink, nvlinkNone)
+	g.Driver = cmp.Or(g.Driver, "580.65.06")
 	switch {
 	case g.Node == "":
 		return bad("node", "missing: want a pattern such as gb200-{node:03}")

@@ -95,16 +95,9 @@ func (c *Cluster) Machines() []Machine {
 func (c *Cluster) Machine(name string) (Machine, error) {
 	i, ok := c.index[name]
 	if !ok {
-		return Machine{}, fmt.Errorf("no machine %q in cluster %q: it has %d, such as %s", name, c.Name, len(c.machines), c.example())
+		return Machine{}, fmt.Errorf("no machine %q in cluster %q: it has %d, such as %s", name, c.Name, len(c.machines), c.machines[0].name)
 	}
 	return c.machines[i].now(), nil
-}
-
-func (c *Cluster) example() string {
-	if len(c.machines) == 0 {
-		return "none"
-	}
-	return c.machines[0].name
 }
 
 // Apply makes the changes of a step. Steps have to be applied in their order.

@@ -20,23 +20,21 @@ type use struct {
 
 const idleWatts = 70
 
+// check returns what is wrong. nil is valid.
 func (u *use) check() error {
-	percent := func(key string, v *int) error {
-		if v != nil && (*v < 0 || *v > 100) {
-			return bad("use."+key, "%d: want 0 to 100 percent", *v)
-		}
-		return nil
-	}
+	percent := func(v int) bool { return v >= 0 && v <= 100 }
 	switch {
+	case u == nil:
 	case u.Processes < 0:
 		return bad("use.processes", "%d: want 0 or more", u.Processes)
 	case u.Power != nil && (*u.Power < 0 || *u.Power > 10000):
 		return bad("use.power", "%d: want 0 to 10000 watts", *u.Power)
+	case !percent(u.Utilization):
+		return bad("use.utilization", "%d: want 0 to 100 percent", u.Utilization)
+	case u.SMActivity != nil && !percent(*u.SMActivity):
+		return bad("use.smActivity", "%d: want 0 to 100 percent", *u.SMActivity)
 	}
-	if err := percent("utilization", &u.Utilization); err != nil {
-		return err
-	}
-	return percent("smActivity", u.SMActivity)
+	return nil
 }
 
 // Use returns how the devices of a machine are used now: its GPUs, or their MIG
