@@ -135,14 +135,11 @@ func Parse(name string, data []byte) (*Cluster, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	err := dec.Decode(&f)
-	var unfit *yaml.TypeError
 	switch {
-	case errors.As(err, &unfit):
-		return nil, fmt.Errorf("%s: %s", name, strings.Join(unfit.Errors, "; "))
 	case errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("%s: empty: want a cluster with groups", name)
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, libraryError(name, err)
 	case !errors.Is(dec.Decode(&doc), io.EOF):
 		return nil, fmt.Errorf("%s: a second document: want one cluster in a file", name)
 	}
@@ -152,9 +149,23 @@ func Parse(name string, data []byte) (*Cluster, error) {
 		return c, err
 	}
 	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, libraryError(name, err)
 	}
 	return nil, fmt.Errorf("%s:%d: %w", name, lineOf(doc.Content[0], bad.item+"."+bad.key), bad)
+}
+
+// libraryError returns the library's first error with file and line. The library's
+// text is "yaml: line 2: ...", or for values a list of "line 2: ...".
+func libraryError(name string, err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	var values *yaml.TypeError
+	if errors.As(err, &values) {
+		text = values.Errors[0]
+	}
+	if line, ok := strings.CutPrefix(text, "line "); ok {
+		return fmt.Errorf("%s:%s", name, line)
+	}
+	return fmt.Errorf("%s: %s", name, text)
 }
 
 // badValue is a value that cannot be: an item of the file such as faults.3, the
