@@ -132,7 +132,7 @@ func (a *assignment) compare(x, y identity) int {
 
 // assignLeaves makes the nodes below each leaf switch a unit. It is done instead of
 // resolveLabels if Policy.ByLeaf is set.
-func assignLeaves(s *site, read readings, paths tree.Paths) assignment {
+func assignLeaves(s *site, read readings, t tree.Tree) assignment {
 	a := assignment{read: make(readings, len(read)), ids: make([]identity, len(read))}
 	known := make(map[string]int32)
 	for i, f := range s.facts {
@@ -141,10 +141,10 @@ func assignLeaves(s *site, read readings, paths tree.Paths) assignment {
 			a.read[i] = read[i]
 		case !read[i].hasGPUs:
 			a.read[i] = keptReading(ReasonNoGPUs, "no report and no label says that the node has a GPU")
-		case len(paths.Of(i)) == 0 || paths.Of(i)[0] == "":
+		case t.NamedLeaf(i) == "":
 			a.read[i] = keptReading(ReasonTiersMissing, "no report and no label names the leaf switch above it")
 		default:
-			leaf := paths[i][0]
+			leaf := t.NamedLeaf(i)
 			if known[leaf] == 0 {
 				a.units = append(a.units, topology.Domain{Value: leaf})
 				known[leaf] = int32(len(a.units))

@@ -77,28 +77,28 @@ func MakePlan(facts []topology.Facts, previous *Previous, policy Policy) (*Plan,
 		return nil, err
 	}
 	read, inFacts := readNodes(s)
-	switches := &tree.Site{Facts: s.facts, Published: s.prev.Switches, Tiers: s.policy.Tiers, InUse: s.inUse}
-	paths, inTiers := tree.Choose(switches, func(i int) bool { return read[i].hasGPUs })
-	assigned, inLabels := assignUnits(s, read, paths)
+	t, inTree := tree.Make(&tree.Site{
+		Facts: s.facts, HasGPUs: func(i int) bool { return read[i].hasGPUs }, Published: s.prev.Switches, Tiers: s.policy.Tiers, InUse: s.inUse,
+	})
+	assigned, inLabels := assignUnits(s, read, t)
 	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
 	sizing, inSizes, err := sizeBlocks(s, nameBlocks(s, matching))
 	if err != nil {
 		return nil, err
 	}
-	t, inTree := tree.Make(switches, paths)
 	order, inOrder := orderBlocks(s, sizing, t)
 	plan := &Plan{ByLeaf: policy.ByLeaf, BaseBlockSize: sizing.base, BlockSizes: sizing.sizes, Switches: t.Switches}
 	plan.Blocks = writeBlocks(s, sizing, order)
 	plan.Placements = writePlacements(s, matching, sizing, t)
-	plan.Problems = sortProblems(inFacts, inTiers, inLabels, inMatching, inSizes, inTree, inOrder, placementProblems(s, plan.Placements))
+	plan.Problems = sortProblems(inFacts, inTree, inLabels, inMatching, inSizes, inOrder, placementProblems(s, plan.Placements))
 	return plan, nil
 }
 
 // assignUnits finds what each node makes a block with: its NVLink domain, or its
 // leaf switch.
-func assignUnits(s *site, read readings, paths tree.Paths) (assignment, problems) {
+func assignUnits(s *site, read readings, t tree.Tree) (assignment, problems) {
 	if s.policy.ByLeaf {
-		return assignLeaves(s, read, paths), nil
+		return assignLeaves(s, read, t), nil
 	}
 	return resolveLabels(s, read)
 }

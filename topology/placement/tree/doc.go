@@ -1,7 +1,7 @@
 // Package tree makes the switch tree from the network tiers that nodes name.
 //
-// [Choose] settles on one source of tiers, [Make] builds the tree and keeps what was
-// published. The package is pure.
+// [Make] settles on one source of tiers, builds the tree and keeps what was published.
+// The package is pure.
 package tree
 
 // The problems of tiers.

@@ -2,13 +2,17 @@ package tree
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // publishedTree is the tree that was published. Its switches are known by their
 // indices.
 type publishedTree struct {
 	switches []Switch
+	byName   map[string]int
 	leafOf   map[string]int // Slurm name -> leaf
 	above    []int          // switch -> parent, or none
 	tierOf   []int
@@ -18,19 +22,18 @@ type publishedTree struct {
 // MaxTiers bounds the way up, because a file that was edited may hold a loop.
 const MaxTiers = 20
 
-func readPublishedTree(switches []Switch, tiers int) publishedTree {
-	t := publishedTree{switches: switches, leafOf: map[string]int{}, above: make([]int, len(switches)), tierOf: make([]int, len(switches)), tiers: tiers}
-	byName := make(map[string]int, len(switches))
+func readPublished(switches []Switch, tiers int) publishedTree {
+	t := publishedTree{switches: switches, byName: map[string]int{}, leafOf: map[string]int{}, tiers: tiers,
+		above: slices.Repeat([]int{none}, len(switches)), tierOf: make([]int, len(switches))}
 	for i := range switches {
-		byName[switches[i].Name] = i
-		t.above[i] = none
+		t.byName[switches[i].Name] = i
 		for _, n := range switches[i].Nodes {
 			t.leafOf[n] = i
 		}
 	}
 	for i := range switches {
 		for _, c := range switches[i].Children {
-			if child, ok := byName[c]; ok {
+			if child, ok := t.byName[c]; ok {
 				t.above[child] = i
 			}
 		}
@@ -63,112 +66,93 @@ func (t *publishedTree) leafInUse(s *Site, sw int) bool {
 	return sw != none && len(t.switches[sw].Children) == 0 && s.InUse(t.switches[sw].Name)
 }
 
-// parentVotes is how many nodes put a switch below the parent.
-type parentVotes struct{ parent, nodes int }
+// vote is how many nodes put a switch below the parent.
+type vote struct{ parent, nodes int }
 
-// votedSwitches is which parents the nodes of every switch say that it has.
-type votedSwitches struct {
-	knownSwitches
-	leaves []int           // beside Site.Facts: index into switches, or none
-	votes  [][]parentVotes // beside switches, and shorter: those behind have none
-}
-
-// countParents counts for every switch the parents that its nodes name.
-func countParents(s *Site, known knownSwitches, published publishedTree) votedSwitches {
-	v := votedSwitches{knownSwitches: known, leaves: make([]int, len(s.Facts))}
+// countVotes finds the leaf of every node, and counts for every switch the parents
+// that its nodes name.
+func countVotes(s *Site, set switches, published publishedTree) (leaves []int, votes [][]vote) {
+	leaves, votes = make([]int, len(s.Facts)), make([][]vote, len(set.keys))
 	last, lastNamed, lastPath := none, []int(nil), []int(nil) // of the node before
 	for i, f := range s.Facts {
-		path := v.paths[i]
+		path := set.paths[i]
 		if leaf, ok := published.leafOf[f.SlurmName]; ok {
 			if leaf != last || !slices.Equal(path, lastNamed) {
-				last, lastNamed, lastPath = leaf, path, v.complete(published, path, published.path(leaf))
+				last, lastNamed, lastPath = leaf, path, set.complete(published, path, published.path(leaf))
 			}
 			path = lastPath
 		}
 		if len(path) == 0 {
-			v.leaves[i] = none
+			leaves[i] = none
 			continue
 		}
-		v.leaves[i] = path[0]
-		for k := 1; k < len(path); k++ {
-			v.add(path[k-1], path[k])
+		leaves[i] = path[0]
+		for k, parent := range path[1:] {
+			below := path[k]
+			at := slices.IndexFunc(votes[below], func(v vote) bool { return v.parent == parent })
+			if at < 0 {
+				at = len(votes[below])
+				votes[below] = append(votes[below], vote{parent: parent})
+			}
+			votes[below][at].nodes++
 		}
 	}
-	for i := range published.switches {
-		if published.leafInUse(s, i) {
-			v.keep(published, i)
-		}
-	}
-	return v
+	return leaves, votes
 }
 
 // complete adds to a node's path the switches that were published above its last
 // switch, as far as the site still has these tiers.
-func (v *votedSwitches) complete(published publishedTree, path, old []int) []int {
+func (set *switches) complete(published publishedTree, path, old []int) []int {
 	n := len(path)
-	if n >= len(old) || n > 0 && v.switches[path[n-1]].published != old[n-1] {
+	if n >= len(old) || n > 0 && set.published[path[n-1]] != old[n-1] {
 		return path
 	}
 	path = append(make([]int, 0, len(old)), path...)
 	for k := n; k < len(old) && published.keeps(old[k]); k++ {
-		path = append(path, v.keep(published, old[k]))
+		path = append(path, set.ofPublished[old[k]])
 	}
 	return path
 }
 
-// add counts one node that puts a switch below the parent.
-func (v *votedSwitches) add(sw, parent int) {
-	for len(v.votes) <= sw {
-		v.votes = append(v.votes, nil)
-	}
-	for i := range v.votes[sw] {
-		if v.votes[sw][i].parent == parent {
-			v.votes[sw][i].nodes++
-			return
-		}
-	}
-	v.votes[sw] = append(v.votes[sw], parentVotes{parent, 1})
-}
-
-// settledSwitches are the switches with their parents.
-type settledSwitches struct {
-	votedSwitches
-	parents []int // beside switches: index into them, or none
-}
-
 // settleParents gives every switch the parent that most of its nodes name, the
 // published one among equals, else the first. A switch whose nodes name none keeps
-// the published one.
-func settleParents(voted votedSwitches, published publishedTree) settledSwitches {
-	set := settledSwitches{votedSwitches: voted}
-	for i := 0; i < len(set.switches); i++ { // keep adds to them
-		var votes []parentVotes
-		if i < len(set.votes) {
-			votes = set.votes[i]
-		}
-		old := none
-		if at := set.switches[i].published; at != none {
-			if up := published.above[at]; up != none && published.keeps(up) && (len(votes) == 0 || set.ofPublished[up] != none) {
-				old = set.keep(published, up)
+// the published one. The result is beside the switches: an index into them, or none.
+func settleParents(set switches, votes [][]vote, published publishedTree) []int {
+	parents := make([]int, len(set.keys))
+	for i := range parents {
+		parents[i] = none
+		if at := set.published[i]; at != none {
+			if up := published.above[at]; up != none && published.keeps(up) {
+				parents[i] = set.ofPublished[up]
 			}
 		}
-		if len(votes) == 0 {
-			set.parents = append(set.parents, old)
+		if len(votes[i]) == 0 {
 			continue
 		}
-		best := slices.MinFunc(votes, func(a, b parentVotes) int {
-			if n := cmp.Compare(b.nodes, a.nodes); n != 0 || a.parent == b.parent {
-				return n
-			}
-			switch old {
-			case a.parent:
+		old := parents[i]
+		parents[i] = slices.MinFunc(votes[i], func(a, b vote) int {
+			switch {
+			case a.nodes != b.nodes:
+				return cmp.Compare(b.nodes, a.nodes)
+			case a.parent == old:
 				return -1
-			case b.parent:
+			case b.parent == old:
 				return 1
 			}
-			return set.switches[a.parent].compare(set.switches[b.parent].switchKey)
-		})
-		set.parents = append(set.parents, best.parent)
+			return set.keys[a.parent].compare(set.keys[b.parent])
+		}).parent
 	}
-	return set
+	return parents
+}
+
+// nameConflicts names the switches of the tree whose nodes do not agree on the parent.
+func nameConflicts(set switches, votes [][]vote, parents []int, called []string) []topology.Problem {
+	var found []topology.Problem
+	for i := range votes {
+		if len(votes[i]) > 1 && called[i] != "" {
+			found = append(found, topology.Problem{Reason: ReasonTierConflict, Message: fmt.Sprintf("nodes name other parents for switch %s, %d in all: %s is followed, which most of them name or were published below",
+				called[i], len(votes[i]), set.keys[parents[i]].value)})
+		}
+	}
+	return found
 }

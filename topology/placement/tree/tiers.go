@@ -9,18 +9,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
-// Paths are the switches that every node with GPUs names, nearest first, beside
-// Site.Facts. It is nil if no node names any.
-type Paths [][]string
-
-// Of returns the switches that a node names, nearest first.
-func (p Paths) Of(node int) []string {
-	if p == nil {
-		return nil
-	}
-	return p[node]
-}
-
 // sourceTally is how many nodes' switches a source names, and how many of them
 // are published below the leaf that it names.
 type sourceTally struct {
@@ -28,37 +16,38 @@ type sourceTally struct {
 	nodes, published int
 }
 
-// Choose reads the switches above every node, and settles on one source of
-// labels for the whole tree, because two sources would make two trees. It takes the
-// source that names the published leaves. If that decides nothing, it takes the
-// first by rank that more than half of the labelled nodes carry, else the one that
-// most carry. Tiers in reports go before labels.
-func Choose(s *Site, hasGPUs func(node int) bool) (Paths, []topology.Problem) {
-	var paths Paths
+// chooseTiers reads the switches above every node, beside Site.Facts, the nearest
+// first; nil if no node names any. It settles on one source of labels for the whole
+// tree, because two sources would make two trees: the source that names the published
+// leaves. If that decides nothing, it takes the first by rank that more than half of the
+// labelled nodes carry, else the one that most carry. Tiers in reports go before labels.
+func chooseTiers(s *Site, published publishedTree) (named [][]string, found []topology.Problem) {
 	for i, f := range s.Facts {
 		tiers := f.Tiers()
-		if len(tiers) == 0 || !hasGPUs(i) {
+		if len(tiers) == 0 || !s.HasGPUs(i) {
 			continue
 		}
-		if paths == nil {
-			paths = make(Paths, len(s.Facts))
+		if named == nil {
+			named = make([][]string, len(s.Facts))
 		}
-		paths[i] = tiers
+		named[i] = tiers
 	}
-	tallies, labelled := tallySources(s, hasGPUs)
+	tallies, labelled := tallySources(s)
 	if len(tallies) == 0 {
-		return paths, nil
+		return named, nil
 	}
-	var found []topology.Problem
+	if len(tallies) > 1 && len(s.Published) > 0 {
+		countPublished(s, tallies, published)
+	}
 	chosen := chooseSource(tallies, labelled)
 	for i, f := range s.Facts {
-		if !hasGPUs(i) || f.Stays != "" || f.Gone || f.ReportsTiers() {
+		if !s.HasGPUs(i) || f.Stays != "" || f.Gone || f.ReportsTiers() {
 			continue
 		}
 		if len(tallies) > 1 {
-			paths[i] = tiersOf(&f.Labels, chosen)
+			named[i] = tiersOf(&f.Labels, chosen)
 		}
-		if len(paths[i]) > 0 {
+		if len(named[i]) > 0 {
 			continue
 		}
 		message := "no label names the switches above it"
@@ -70,7 +59,7 @@ func Choose(s *Site, hasGPUs func(node int) bool) (Paths, []topology.Problem) {
 		}
 		found = append(found, topology.Problem{Node: f.Name, Reason: ReasonTiersMissing, Message: message})
 	}
-	return paths, found
+	return named, found
 }
 
 func tiersOf(l *topology.Labels, s topology.TierSource) []string {
@@ -85,65 +74,59 @@ func tiersOf(l *topology.Labels, s topology.TierSource) []string {
 	return nil
 }
 
+// labelled reports whether the tree follows the labels of a node.
+func (s *Site) labelled(node int) bool {
+	f := s.Facts[node]
+	return len(f.Labels.Tiers) > 0 && s.HasGPUs(node) && f.Stays == "" && !f.ReportsTiers()
+}
+
 // tallySources counts the sources of the tiers of nodes that have GPUs, and the
 // nodes that have any such labels.
-func tallySources(s *Site, hasGPUs func(node int) bool) (tallies []sourceTally, labelled int) {
-	below := func(int, []string) bool { return false }
-	for range 2 {
-		tallies, labelled = tallies[:0], 0
-		for i, f := range s.Facts {
-			l := &f.Labels
-			if len(l.Tiers) == 0 || !hasGPUs(i) || f.Stays != "" || f.ReportsTiers() {
-				continue
-			}
-			labelled++
-			tallies = count(tallies, l.TierSource, below(i, l.Tiers))
-			for m := range l.MoreTiers {
-				tallies = count(tallies, l.MoreTiers[m].TierSource, below(i, l.MoreTiers[m].Tiers))
-			}
+func tallySources(s *Site) (tallies []sourceTally, labelled int) {
+	count := func(source topology.TierSource) {
+		i := slices.IndexFunc(tallies, func(t sourceTally) bool { return t.TierSource == source })
+		if i < 0 {
+			i = len(tallies)
+			tallies = append(tallies, sourceTally{TierSource: source})
 		}
-		if len(tallies) < 2 || len(s.Published) == 0 {
-			break
+		tallies[i].nodes++
+	}
+	for i, f := range s.Facts {
+		if !s.labelled(i) {
+			continue
 		}
-		below = publishedBelow(s) // there is a choice, and something published
+		labelled++
+		count(f.Labels.TierSource)
+		for m := range f.Labels.MoreTiers {
+			count(f.Labels.MoreTiers[m].TierSource)
+		}
 	}
 	return tallies, labelled
 }
 
-func count(tallies []sourceTally, s topology.TierSource, published bool) []sourceTally {
-	i := slices.IndexFunc(tallies, func(t sourceTally) bool { return t.TierSource == s })
-	if i < 0 {
-		i = len(tallies)
-		tallies = append(tallies, sourceTally{TierSource: s})
-	}
-	tallies[i].nodes++
-	if published {
-		tallies[i].published++
-	}
-	return tallies
-}
-
-// publishedBelow returns a function that reports whether a node is published below
-// the leaf that its tiers name.
-func publishedBelow(s *Site) func(node int, tiers []string) bool {
-	leafOf := make(map[string]string, len(s.Facts))
-	for i := range s.Published {
-		for _, n := range s.Published[i].Nodes {
-			leafOf[n] = s.Published[i].Name
+// countPublished counts for each source the nodes that are published below the leaf
+// that it names.
+func countPublished(s *Site, tallies []sourceTally, published publishedTree) {
+	known := make(map[string]names.Candidates) // by what nodes call a leaf
+	for i, f := range s.Facts {
+		leaf, ok := published.leafOf[f.SlurmName]
+		if !ok || !s.labelled(i) {
+			continue
 		}
-	}
-	known := make(map[string]names.Candidates)
-	return func(node int, tiers []string) bool {
-		leaf, ok := leafOf[s.Facts[node].SlurmName]
-		if !ok {
-			return false
+		for t := range tallies {
+			tiers := tiersOf(&f.Labels, tallies[t].TierSource)
+			if len(tiers) == 0 {
+				continue
+			}
+			candidates, ok := known[tiers[0]]
+			if !ok {
+				candidates = names.Switch(0, tiers[0])
+				known[tiers[0]] = candidates
+			}
+			if slices.Contains(candidates[:], published.switches[leaf].Name) {
+				tallies[t].published++
+			}
 		}
-		candidates, ok := known[tiers[0]]
-		if !ok {
-			candidates = names.Switch(0, tiers[0])
-			known[tiers[0]] = candidates
-		}
-		return slices.Contains(candidates[:], leaf)
 	}
 }
 

@@ -2,23 +2,12 @@ package tree
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
-
-// switchKey is what nodes call a switch: one value may name a leaf and a spine.
-type switchKey struct {
-	tier  int
-	value string
-}
-
-func (k switchKey) compare(l switchKey) int {
-	return cmp.Or(cmp.Compare(k.tier, l.tier), strings.Compare(k.value, l.value))
-}
 
 // Switch is one switch of the tree.
 type Switch struct {
@@ -29,24 +18,11 @@ type Switch struct {
 	Children []string `json:"children,omitempty"`
 }
 
-// Tree is the switches of a plan.
-type Tree struct {
-	Switches []Switch // every switch after its children
-	leafOf   []int    // beside Site.Facts: index into names, or none; nil without a tree
-	names    []string
-}
-
-// Leaf returns the name of the leaf switch above a node, empty if there is none.
-func (t *Tree) Leaf(node int) string {
-	if t.leafOf == nil || t.leafOf[node] == none {
-		return ""
-	}
-	return t.names[t.leafOf[node]]
-}
-
 // Site is what a tree is made from.
 type Site struct {
-	Facts     []*topology.Facts
+	Facts []*topology.Facts
+	// HasGPUs reports whether the tiers of a node count.
+	HasGPUs   func(node int) bool
 	Published []Switch
 	// Tiers is how many tiers of switches the site has; 0 does not say.
 	Tiers int
@@ -54,8 +30,32 @@ type Site struct {
 	InUse func(leaf string) bool
 }
 
+// Tree is the switches of a plan.
+type Tree struct {
+	Switches []Switch   // every switch after its children
+	named    [][]string // beside Site.Facts: what the node names, the nearest first; nil without any
+	leaves   []int      // beside Site.Facts: index into names, or none; nil without a tree
+	names    []string
+}
+
 // none stands for no switch.
 const none = -1
+
+// Leaf returns the name of the leaf switch above a node, empty if there is none.
+func (t *Tree) Leaf(node int) string {
+	if t.leaves == nil || t.leaves[node] == none {
+		return ""
+	}
+	return t.names[t.leaves[node]]
+}
+
+// NamedLeaf returns what the node itself calls its leaf switch, empty if it names none.
+func (t *Tree) NamedLeaf(node int) string {
+	if t.named == nil || len(t.named[node]) == 0 {
+		return ""
+	}
+	return t.named[node][0]
+}
 
 // Make builds the switch tree from the tiers of the nodes that have GPUs.
 // Switches that share no parent stay apart: no root is invented.
@@ -68,37 +68,48 @@ const none = -1
 // Site.Tiers says that the site has fewer. Silence alone never takes a tier away. A
 // leaf that has lost its nodes stays below its parent, empty, while it is in use
 // (Site.InUse).
-func Make(s *Site, paths Paths) (Tree, []topology.Problem) {
-	if len(s.Published) == 0 && paths == nil {
-		return Tree{}, nil
+func Make(s *Site) (Tree, []topology.Problem) {
+	published := readPublished(s.Published, s.Tiers)
+	named, inTiers := chooseTiers(s, published)
+	if len(s.Published) == 0 && named == nil {
+		return Tree{}, inTiers
 	}
-	published := readPublishedTree(s.Published, s.Tiers)
-	named := readSwitches(paths, len(s.Facts))
-	known := matchSwitches(named, published)
-	voted := countParents(s, known, published)
-	settled := settleParents(voted, published)
-	called := nameSwitches(settled, published)
-	return listSwitches(s, settled, called, published), nameTierConflicts(settled, called)
+	known := readSwitches(named, len(s.Facts), published)
+	leaves, votes := countVotes(s, known, published)
+	parents := settleParents(known, votes, published)
+	t := listSwitches(s, known, leaves, parents, published)
+	t.named = named
+	return t, append(inTiers, nameConflicts(known, votes, parents, t.names)...)
 }
 
-// namedSwitches are the switches that nodes name.
-type namedSwitches struct {
-	keys []switchKey
+// switchKey is what nodes call a switch: one value may name a leaf and a spine.
+type switchKey struct {
+	tier  int
+	value string
+}
+
+func (k switchKey) compare(l switchKey) int {
+	return cmp.Or(cmp.Compare(k.tier, l.tier), strings.Compare(k.value, l.value))
+}
+
+// switches are those that nodes name and, behind them, the other published ones of
+// the tiers that the site has.
+type switches struct {
+	keys        []switchKey
+	published   []int // beside keys: index of the published switch, or none
+	ofPublished []int // published switch -> index into keys, or none
 	// paths are, beside Site.Facts, indices into keys, the nearest first.
 	// Neighbours share theirs.
 	paths [][]int
 }
 
-// readSwitches finds the switches that nodes name.
-func readSwitches(paths Paths, nodes int) namedSwitches {
-	n := namedSwitches{paths: make([][]int, nodes)}
+// readSwitches finds the switches that nodes name, and the published one of each.
+func readSwitches(named [][]string, nodes int, published publishedTree) switches {
+	set := switches{paths: make([][]int, nodes), ofPublished: slices.Repeat([]int{none}, len(published.switches))}
 	known := map[switchKey]int{}
 	var last []string
 	var path []int
-	for i, tiers := range paths {
-		if len(tiers) == 0 {
-			continue
-		}
+	for i, tiers := range named {
 		if !slices.Equal(tiers, last) {
 			last, path = tiers, make([]int, 0, len(tiers))
 			for tier, value := range tiers {
@@ -108,92 +119,103 @@ func readSwitches(paths Paths, nodes int) namedSwitches {
 				key := switchKey{tier, value}
 				at, ok := known[key]
 				if !ok {
-					at = len(n.keys)
+					at = len(set.keys)
 					known[key] = at
-					n.keys = append(n.keys, key)
+					set.keys = append(set.keys, key)
 				}
 				path = append(path, at)
 			}
 		}
-		n.paths[i] = path
+		set.paths[i] = path
 	}
-	return n
+	set.published = slices.Repeat([]int{none}, len(set.keys))
+	if len(published.switches) > 0 {
+		set.matchPublished(published)
+	}
+	return set
 }
 
-// knownSwitches are the switches that nodes name and the published ones that stay.
-type knownSwitches struct {
-	switches    []knownSwitch
-	ofPublished []int   // published switch -> index into switches, or none
-	paths       [][]int // as in namedSwitches
-}
-
-type knownSwitch struct {
-	switchKey
-	published int // index of the published switch that this one is, or none
-}
-
-// keep returns the index of a published switch, which it adds if need be.
-func (k *knownSwitches) keep(published publishedTree, at int) int {
-	if k.ofPublished[at] == none {
-		k.ofPublished[at] = len(k.switches)
-		k.switches = append(k.switches, knownSwitch{switchKey{published.tierOf[at], published.switches[at].Name}, at})
-	}
-	return k.ofPublished[at]
-}
-
-// order returns the indices of the switches by tier, then by what nodes call them.
-func (k *knownSwitches) order() []int {
-	order := make([]int, len(k.switches))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return k.switches[a].compare(k.switches[b].switchKey) })
-	return order
-}
-
-// matchSwitches finds for every switch that nodes name the published one of its
-// tier and name.
-func matchSwitches(named namedSwitches, published publishedTree) knownSwitches {
-	k := knownSwitches{switches: make([]knownSwitch, len(named.keys)), ofPublished: make([]int, len(published.switches)), paths: named.paths}
-	byName := make(map[string]int, len(published.switches))
-	for i := range published.switches {
-		byName[published.switches[i].Name] = i
-		k.ofPublished[i] = none
-	}
-	for i, key := range named.keys {
-		k.switches[i] = knownSwitch{key, none}
-	}
-	if len(published.switches) == 0 {
-		return k
-	}
-	for _, i := range k.order() {
-		sw := &k.switches[i]
-		for _, name := range names.Switch(sw.tier, sw.value) {
-			if at, ok := byName[name]; ok && published.tierOf[at] == sw.tier && k.ofPublished[at] == none {
-				sw.published, k.ofPublished[at] = at, i
+// matchPublished finds for every switch that nodes name the published one of its tier
+// and name, and adds those that no node names.
+func (set *switches) matchPublished(published publishedTree) {
+	for _, i := range set.order() {
+		key := set.keys[i]
+		for _, name := range names.Switch(key.tier, key.value) {
+			if at, ok := published.byName[name]; ok && published.tierOf[at] == key.tier && set.ofPublished[at] == none {
+				set.published[i], set.ofPublished[at] = at, i
 				break
 			}
 		}
 	}
-	return k
+	for at := range published.switches {
+		if set.ofPublished[at] == none && published.keeps(at) {
+			set.ofPublished[at] = len(set.keys)
+			set.keys = append(set.keys, switchKey{published.tierOf[at], published.switches[at].Name})
+			set.published = append(set.published, at)
+		}
+	}
 }
 
-// nameSwitches returns the names of the switches: published names stay, and a new
-// switch gets the best of its names that no other has.
-func nameSwitches(set settledSwitches, published publishedTree) []string {
-	called := make([]string, len(set.switches))
-	taken := make(map[string]bool, len(called))
-	for i, sw := range set.switches {
-		if sw.published != none {
-			called[i] = published.switches[sw.published].Name
+// order returns the indices of the switches by tier, then by what nodes call them.
+func (set *switches) order() []int {
+	order := make([]int, len(set.keys))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return set.keys[a].compare(set.keys[b]) })
+	return order
+}
+
+// listSwitches returns the tree, leaves first, each tier by name. A switch with
+// nothing below it is left out unless it is a leaf in use.
+func listSwitches(s *Site, set switches, leaves, parents []int, published publishedTree) Tree {
+	nodes, children := make([][]string, len(set.keys)), make([][]string, len(set.keys))
+	for i, leaf := range leaves {
+		if leaf != none {
+			nodes[leaf] = append(nodes[leaf], s.Facts[i].SlurmName)
+		}
+	}
+	var kept []int // children before parents
+	filled := make([]bool, len(set.keys))
+	for _, i := range set.order() {
+		if len(nodes[i]) == 0 && !filled[i] && !published.leafInUse(s, set.published[i]) {
+			continue
+		}
+		kept = append(kept, i)
+		if up := parents[i]; up != none {
+			filled[up] = true
+		}
+	}
+	t := Tree{leaves: leaves, names: nameSwitches(set, kept, published)}
+	slices.SortStableFunc(kept, func(a, b int) int {
+		return cmp.Or(cmp.Compare(set.keys[a].tier, set.keys[b].tier), strings.Compare(t.names[a], t.names[b]))
+	})
+	for _, i := range kept {
+		slices.Sort(children[i])
+		if up := parents[i]; up != none {
+			children[up] = append(children[up], t.names[i])
+		}
+		t.Switches = append(t.Switches, Switch{Name: t.names[i], Nodes: nodes[i], Children: children[i]})
+	}
+	return t
+}
+
+// nameSwitches returns the names of the switches that are kept: published names stay,
+// and a new switch gets the best of its names that no other has.
+func nameSwitches(set switches, kept []int, published publishedTree) []string {
+	called := make([]string, len(set.keys))
+	taken := make(map[string]bool, len(kept))
+	for _, i := range kept {
+		if at := set.published[i]; at != none {
+			called[i] = published.switches[at].Name
 			taken[called[i]] = true
 		}
 	}
-	for _, i := range set.order() {
+	for _, i := range kept {
 		if called[i] != "" {
 			continue
 		}
-		for _, name := range names.Switch(set.switches[i].tier, set.switches[i].value) {
+		for _, name := range names.Switch(set.keys[i].tier, set.keys[i].value) {
 			if called[i] = name; !taken[name] {
 				break
 			}
@@ -201,43 +223,4 @@ func nameSwitches(set settledSwitches, published publishedTree) []string {
 		taken[called[i]] = true
 	}
 	return called
-}
-
-// nameTierConflicts names the switches whose nodes do not agree on the parent.
-func nameTierConflicts(set settledSwitches, called []string) []topology.Problem {
-	var found []topology.Problem
-	for i, votes := range set.votes {
-		if len(votes) > 1 {
-			found = append(found, topology.Problem{Reason: ReasonTierConflict, Message: fmt.Sprintf("nodes name other parents for switch %s, %d in all: %s is followed, which most of them name or were published below",
-				called[i], len(votes), set.switches[set.parents[i]].value)})
-		}
-	}
-	return found
-}
-
-// listSwitches returns the tree, leaves first, each tier by name. A switch with
-// nothing below it is left out unless it is a leaf in use.
-func listSwitches(s *Site, set settledSwitches, called []string, published publishedTree) Tree {
-	t := Tree{leafOf: set.leaves, names: called}
-	nodes, children := make([][]string, len(t.names)), make([][]string, len(t.names))
-	for i, leaf := range set.leaves {
-		if leaf != none {
-			nodes[leaf] = append(nodes[leaf], s.Facts[i].SlurmName)
-		}
-	}
-	order := set.order()
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(set.switches[a].tier, set.switches[b].tier), strings.Compare(t.names[a], t.names[b]))
-	})
-	for _, i := range order { // children come before parents
-		if len(nodes[i]) == 0 && len(children[i]) == 0 && !published.leafInUse(s, set.switches[i].published) {
-			continue
-		}
-		slices.Sort(children[i])
-		if up := set.parents[i]; up != none {
-			children[up] = append(children[up], t.names[i])
-		}
-		t.Switches = append(t.Switches, Switch{Name: t.names[i], Nodes: nodes[i], Children: children[i]})
-	}
-	return t
 }
