@@ -2,6 +2,7 @@ package placement
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
@@ -11,17 +12,11 @@ import (
 // from leaf to root counts. A new switch above the old root moves nothing.
 func Moved(prev *Previous, plan *Plan) (nodes []string, of int) {
 	oldPlaces, newPlaces := prev.Places(), placesOf(plan.Blocks, plan.Switches)
-	oldAbove, newAbove := parentsOf(prev.Switches), parentsOf(plan.Switches)
-	same := make(map[[2]string]bool) // old and new leaf -> the path above is the same
+	oldAbove, newAbove := pathsAbove(prev.Switches), pathsAbove(plan.Switches)
 	for n, old := range oldPlaces {
 		place := newPlaces[n]
-		leaves := [2]string{old.Leaf, place.Leaf}
-		stays, known := same[leaves]
-		if !known {
-			stays = samePath(old.Leaf, oldAbove, place.Leaf, newAbove)
-			same[leaves] = stays
-		}
-		if old.Block != "" && place.Block != old.Block || !stays {
+		below := old.Leaf == "" || old.Leaf == place.Leaf && strings.HasSuffix(newAbove[place.Leaf], oldAbove[old.Leaf])
+		if old.Block != "" && place.Block != old.Block || !below {
 			nodes = append(nodes, n)
 		}
 	}
@@ -29,15 +24,24 @@ func Moved(prev *Previous, plan *Plan) (nodes []string, of int) {
 	return nodes, len(oldPlaces)
 }
 
-// samePath reports whether the new path to the root begins with the whole old one.
-func samePath(old string, oldAbove map[string]string, place string, newAbove map[string]string) bool {
-	for range tree.MaxTiers {
-		if old == "" || old != place {
-			break
+// pathsAbove returns by leaf the switches above it, from the top, each after a slash.
+// Leaves without any are absent.
+func pathsAbove(switches []tree.Switch) map[string]string {
+	above := parentsOf(switches)
+	paths := make(map[string]string)
+	for i := range switches {
+		leaf, path := switches[i].Name, ""
+		if len(switches[i].Children) > 0 {
+			continue
 		}
-		old, place = oldAbove[old], newAbove[place]
+		for tier, up := 0, above[leaf]; up != "" && tier < tree.MaxTiers; tier, up = tier+1, above[up] {
+			path = "/" + up + path
+		}
+		if path != "" {
+			paths[leaf] = path
+		}
 	}
-	return old == ""
+	return paths
 }
 
 // InnerSwitches returns the names of the published switches that have switches

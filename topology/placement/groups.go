@@ -57,8 +57,7 @@ func groupNodes(s *site, a assignment) grouping {
 // countUnits returns the identities in the order of their first nodes, how many
 // nodes each has, and by node the index of its identity, or none.
 func countUnits(a assignment) (ids []identity, counts []int, of []int32) {
-	known := make(map[topology.Clique]int32) // index into ids
-	units := make([]int32, len(a.units))     // index into ids, counted from 1
+	known := make(map[identity]int32) // index into ids
 	of = make([]int32, len(a.read))
 	last := int32(none) // the identity of the node before: neighbours mostly share theirs
 	for i := range a.read {
@@ -67,22 +66,13 @@ func countUnits(a assignment) (ids []identity, counts []int, of []int32) {
 			continue
 		}
 		if last == none || ids[last] != id {
-			ok := false
-			if id.unit != 0 {
-				last = units[id.unit-1] - 1
-				ok = last >= 0
-			} else {
-				last, ok = known[id.clique]
-			}
+			at, ok := known[id]
 			if !ok {
-				last = int32(len(ids))
+				at = int32(len(ids))
+				known[id] = at
 				ids, counts = append(ids, id), append(counts, 0)
-				if id.unit != 0 {
-					units[id.unit-1] = last + 1
-				} else {
-					known[id.clique] = last
-				}
 			}
+			last = at
 		}
 		of[i] = last
 		counts[last]++

@@ -73,7 +73,7 @@ type resolver struct {
 // label that goes before it on the same nodes. A value whose nodes contradict each
 // other is not used. A value without any such node stands for itself.
 func resolveLabels(s *site, read readings) (assignment, problems) {
-	r := resolver{site: s, read: read, known: map[topology.Domain]int32{}}
+	r := resolver{site: s, read: read, first: make([]int32, len(read)), known: map[topology.Domain]int32{}}
 	r.readWitnesses()
 	if len(r.domains) == 0 {
 		return assignment{read: read}, nil
@@ -129,9 +129,6 @@ func (r *resolver) readWitnesses() {
 		if len(named) == 0 || f.Stays != "" {
 			continue
 		}
-		if r.first == nil {
-			r.first = make([]int32, len(r.read))
-		}
 		if !slices.Equal(named, last) {
 			last, indices = named, r.indices(named)
 		}
@@ -157,9 +154,6 @@ func (r *resolver) readWitnesses() {
 // block of a value, as one that carries the value.
 func (r *resolver) readPublished() {
 	s := r.site
-	if s.published == nil {
-		return
-	}
 	byName := make(map[string]int, 3*len(r.domains))
 	for d := range r.domains {
 		for _, name := range names.Label(r.domains[d].Domain) {

@@ -8,45 +8,42 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
-// matched is a group with the published block that it takes over, or a published
-// block that no node's facts name now.
-type matched struct {
+// block is a block of the plan: a group, or a published block that no node's facts
+// name now.
+type block struct {
 	group
-	published int // index into prev.Blocks, none for a new block
+	published int      // index into prev.Blocks, none for a new block
+	name      string   // given by nameBlocks
+	gone      []string // nodes that no longer exist and keep the block at its size
 }
+
+func (b *block) size() int { return len(b.nodes) + len(b.gone) }
 
 // matching has every group with its published block, and behind them the published
 // blocks that no group takes.
 type matching struct {
 	read   readings
-	blocks []matched
+	blocks []block
 	stays  stays
 }
 
 // matchPublished finds the published block of every group. Nodes without a reading
 // that is followed stay in their published block.
 func matchPublished(s *site, g grouping) (matching, problems) {
-	m := matching{read: g.read, blocks: make([]matched, len(g.groups))}
-	if s.published == nil {
-		for i := range g.groups {
-			m.blocks[i] = matched{g.groups[i], none}
-		}
-		return m, nil
-	}
 	counts := countVotes(s, g)
 	c := claimBlocks(s, g, counts)
 	st, found := findStays(s, g, c)
-	m.stays = st
+	m := matching{read: g.read, blocks: make([]block, len(g.groups)), stays: st}
 	for i, grp := range g.groups {
 		grp.nodes = st.without(grp.nodes)
-		m.blocks[i] = matched{grp, c.blockOf[i]}
+		m.blocks[i] = block{group: grp, published: c.blockOf[i]}
 	}
 	kept := keptNodes(s, m)
 	for b, at := range c.groupOf {
 		forgotten := s.policy.forgets(&s.prev, b) && len(kept[b]) == 0 && !counts[b].silent()
 		if at == none && !forgotten && !s.isSpare(b) {
 			at = len(m.blocks)
-			m.blocks = append(m.blocks, matched{publishedGroup(&s.prev.Blocks[b]), b})
+			m.blocks = append(m.blocks, block{group: publishedGroup(&s.prev.Blocks[b]), published: b})
 		}
 		if at != none && len(kept[b]) > 0 {
 			m.blocks[at].nodes = slices.Sorted(slices.Values(slices.Concat(m.blocks[at].nodes, kept[b])))
@@ -142,13 +139,7 @@ type claims struct {
 
 // claimBlocks gives every group the best published block that no better match takes.
 func claimBlocks(s *site, g grouping, votes []votes) claims {
-	c := claims{make([]int, len(g.groups)), make([]int, len(s.prev.Blocks))}
-	for i := range c.blockOf {
-		c.blockOf[i] = none
-	}
-	for i := range c.groupOf {
-		c.groupOf[i] = none
-	}
+	c := claims{slices.Repeat([]int{none}, len(g.groups)), slices.Repeat([]int{none}, len(s.prev.Blocks))}
 	matches := findMatches(s, g, votes)
 	slices.SortStableFunc(matches, func(a, b match) int {
 		return cmp.Or(cmp.Compare(b.common, a.common), cmp.Compare(b.name, a.name))
@@ -180,9 +171,15 @@ func findMatches(s *site, g grouping, votes []votes) []match {
 		shared = sharesOf(s, g, grp, shared[:0])
 		first := len(matches)
 		add := func(name string, preference int) {
-			if b, ok := byName[name]; ok && s.sameClique(b, grp) && (preference >= 0 || firmly(votes, b, shared)) {
-				matches = append(matches, match{i, b, commonWith(shared, b), preference})
+			b, ok := byName[name]
+			if !ok || !s.sameClique(b, grp) || preference < 0 && !firmly(votes, b, shared) {
+				return
 			}
+			common := 0
+			if at := indexOf(shared, b); at != none {
+				common = shared[at].nodes
+			}
+			matches = append(matches, match{i, b, common, preference})
 		}
 		for length, name := range grp.names {
 			add(name, length)
@@ -210,33 +207,27 @@ type share struct{ block, nodes, unconfirmed int }
 
 // sharesOf appends the shares of a group.
 func sharesOf(s *site, g grouping, grp *group, shared []share) []share {
-	last := none
 	for _, i := range grp.nodes {
 		b := s.block(i)
 		if b == none {
 			continue
 		}
-		if last == none || shared[last].block != b {
-			if last = slices.IndexFunc(shared, func(sh share) bool { return sh.block == b }); last < 0 {
-				last = len(shared)
-				shared = append(shared, share{block: b})
-			}
+		at := indexOf(shared, b)
+		if at == none {
+			at = len(shared)
+			shared = append(shared, share{block: b})
 		}
-		shared[last].nodes++
+		shared[at].nodes++
 		if s.unconfirmed(g, i) {
-			shared[last].unconfirmed++
+			shared[at].unconfirmed++
 		}
 	}
 	return shared
 }
 
-func commonWith(shared []share, block int) int {
-	for _, sh := range shared {
-		if sh.block == block {
-			return sh.nodes
-		}
-	}
-	return 0
+// indexOf returns which of the shares is in a block, or none.
+func indexOf(shared []share, block int) int {
+	return slices.IndexFunc(shared, func(sh share) bool { return sh.block == block })
 }
 
 // mayTake reports whether a group may take a block that has not its name. The
@@ -258,7 +249,7 @@ func (s *site) sameClique(block int, g *group) bool {
 }
 
 // nameForgotten names the blocks that the policy forgets and that stay.
-func nameForgotten(s *site, blocks []matched) problems {
+func nameForgotten(s *site, blocks []block) problems {
 	var found problems
 	for i := range blocks {
 		b := blocks[i].published

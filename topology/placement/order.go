@@ -70,7 +70,7 @@ type window struct {
 // placeInWindows returns the blocks in their places. Published ones keep theirs. A
 // new one goes into the first free place of its parent domain, or begins a window
 // of it behind all others.
-func placeInWindows(blocks []sized, known, fresh []int, parents []string, size int) (ordering, problems) {
+func placeInWindows(blocks []block, known, fresh []int, parents []string, size int) (ordering, problems) {
 	var places ordering
 	for _, b := range known {
 		for len(places) < blocks[b].published {
@@ -112,7 +112,7 @@ const mixedParents = "\x00"
 // readWindow finds whose a published window is that begins at a place, and which of
 // its places are free. A window that has blocks of two parents is nobody's, because
 // known blocks do not move.
-func readWindow(blocks []sized, places ordering, at int, parents []string) (window, problems) {
+func readWindow(blocks []block, places ordering, at int, parents []string) (window, problems) {
 	var w window
 	parent, first, gone := "", none, ""
 	for i, b := range places {
@@ -140,7 +140,7 @@ func readWindow(blocks []sized, places ordering, at int, parents []string) (wind
 // parentDomains names, beside the blocks, what the neighbours of a block share:
 // the switches above the leaves of most of its nodes, else an NVLink cluster of
 // several cliques; empty if neither is known.
-func parentDomains(blocks []sized, t tree.Tree) []string {
+func parentDomains(blocks []block, t tree.Tree) []string {
 	clusters := make(map[string]int)
 	for i := range blocks {
 		clusters[clusterOf(&blocks[i])]++
@@ -150,7 +150,7 @@ func parentDomains(blocks []sized, t tree.Tree) []string {
 		above := aboveLeaf(&blocks[i], t, paths)
 		switch cluster := clusterOf(&blocks[i]); {
 		case above != "":
-			parents[i] = "switch " + above
+			parents[i] = "switch " + above[1:]
 		case cluster != "" && clusters[cluster] > 1:
 			parents[i] = "NVLink cluster " + cluster
 		}
@@ -159,11 +159,11 @@ func parentDomains(blocks []sized, t tree.Tree) []string {
 }
 
 // clusterOf names the NVLink cluster that a block is a clique of.
-func clusterOf(b *sized) string { return names.Cluster(cmp.Or(b.names[0], b.name)) }
+func clusterOf(b *block) string { return names.Cluster(cmp.Or(b.names[0], b.name)) }
 
 // aboveLeaf names the switches above the leaves of most of a block's nodes, from
 // the top. The tree knows of silent nodes what was published.
-func aboveLeaf(b *sized, t tree.Tree, paths map[string]string) string {
+func aboveLeaf(b *block, t tree.Tree, paths map[string]string) string {
 	votes := make(map[string]int)
 	for _, i := range b.nodes {
 		if path := paths[t.Leaf(i)]; path != "" {
@@ -179,29 +179,9 @@ func aboveLeaf(b *sized, t tree.Tree, paths map[string]string) string {
 	return best
 }
 
-// pathsAbove returns by leaf the switches above it, from the top. Leaves without
-// any are absent.
-func pathsAbove(switches []tree.Switch) map[string]string {
-	above := parentsOf(switches)
-	paths := make(map[string]string)
-	for i := range switches {
-		leaf, path := switches[i].Name, ""
-		if len(switches[i].Children) > 0 {
-			continue
-		}
-		for tier, up := 0, above[leaf]; up != "" && tier < tree.MaxTiers; tier, up = tier+1, above[up] {
-			path = "/" + up + path
-		}
-		if path != "" {
-			paths[leaf] = path[1:]
-		}
-	}
-	return paths
-}
-
 // nameOutgrown names the parent domains that have more blocks than their size, and
 // how many blocks have none.
-func nameOutgrown(blocks []sized, parents []string, size int) problems {
+func nameOutgrown(blocks []block, parents []string, size int) problems {
 	var found problems
 	counts := make(map[string]int)
 	example := ""

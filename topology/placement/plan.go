@@ -82,7 +82,7 @@ func MakePlan(facts []topology.Facts, previous *Previous, policy Policy) (*Plan,
 	})
 	assigned, inLabels := assignUnits(s, read, t)
 	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
-	sizing, inSizes, err := sizeBlocks(s, nameBlocks(s, matching))
+	sizing, inSizes, err := sizeBlocks(s, nameBlocks(s, matching.blocks))
 	if err != nil {
 		return nil, err
 	}

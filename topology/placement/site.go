@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,8 +15,7 @@ type site struct {
 	facts  []*topology.Facts // sorted by SlurmName
 	prev   Previous          // without blocks of another kind than the plan's
 	policy Policy            // with MinBlockNodes set
-	// published, beside facts, is the index of the node's block in prev.Blocks, or
-	// none. It is nil if no block is published.
+	// published, beside facts, is the index of the node's block in prev.Blocks, or none.
 	published []int32
 	// agents reports whether any node has a report, readable or not.
 	agents bool
@@ -39,10 +39,7 @@ func readSite(facts []topology.Facts, previous *Previous, policy Policy) (*site,
 		s.agents = s.agents || facts[i].Report != nil || facts[i].ReportUnreadable
 	}
 	slices.SortFunc(s.facts, func(a, b *topology.Facts) int {
-		if n := strings.Compare(a.SlurmName, b.SlurmName); n != 0 {
-			return n
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(strings.Compare(a.SlurmName, b.SlurmName), strings.Compare(a.Name, b.Name))
 	})
 	for i, f := range s.facts {
 		if f.SlurmName == "" {
@@ -54,21 +51,15 @@ func readSite(facts []topology.Facts, previous *Previous, policy Policy) (*site,
 	}
 	if previous != nil {
 		s.prev = withoutOtherKind(*previous, &policy)
-		s.published = s.findPublished()
 	}
+	s.published = s.findPublished()
 	return s, nil
 }
 
 // findPublished returns the published block of every node. Blocks list their nodes
 // sorted, so the next node of a block is mostly the next of facts.
 func (s *site) findPublished() []int32 {
-	if len(s.prev.Blocks) == 0 {
-		return nil
-	}
-	published := make([]int32, len(s.facts))
-	for i := range published {
-		published[i] = none
-	}
+	published := slices.Repeat([]int32{none}, len(s.facts))
 	next := 0
 	for b := range s.prev.Blocks {
 		for _, n := range s.prev.Blocks[b].Nodes {
@@ -92,12 +83,7 @@ func (s *site) find(slurmName string) (int, bool) {
 }
 
 // block returns the index of the node's published block, or none.
-func (s *site) block(node int) int {
-	if s.published == nil {
-		return none
-	}
-	return int(s.published[node])
-}
+func (s *site) block(node int) int { return int(s.published[node]) }
 
 // inUse reports whether a block or leaf has to stay even if it is empty.
 func (s *site) inUse(name string) bool { return s.policy.inUse(&s.prev, name) }

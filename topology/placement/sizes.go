@@ -7,25 +7,16 @@ import (
 	"strings"
 )
 
-// named is a block with its name.
-type named struct {
-	matched
-	name string
-}
-
-// naming is all blocks with their names.
-type naming []named
-
 // nameBlocks names every block: published names stay, and a new block gets the
 // shortest of its names that no other block could have.
-func nameBlocks(s *site, m matching) naming {
-	blocks := make(naming, len(m.blocks))
+func nameBlocks(s *site, matched []block) []block {
+	blocks := slices.Clone(matched)
 	uses := make(map[string]int)
-	for i, b := range m.blocks {
-		blocks[i].matched = b
+	for i := range blocks {
+		b := &blocks[i]
 		if b.published != none {
-			blocks[i].name = s.prev.Blocks[b.published].Name
-			uses[blocks[i].name]++
+			b.name = s.prev.Blocks[b.published].Name
+			uses[b.name]++
 			continue
 		}
 		for _, name := range b.names {
@@ -38,28 +29,16 @@ func nameBlocks(s *site, m matching) naming {
 			continue
 		}
 		b.name = b.names[len(b.names)-1]
-		for _, name := range b.names {
-			if uses[name] == 1 {
-				b.name = name
-				break
-			}
+		if at := slices.IndexFunc(b.names[:], func(name string) bool { return uses[name] == 1 }); at >= 0 {
+			b.name = b.names[at]
 		}
 	}
 	return blocks
 }
 
-// sized is a block of the plan.
-type sized struct {
-	named
-	// gone are nodes that no longer exist and that keep the block at its size.
-	gone []string
-}
-
-func (b *sized) size() int { return len(b.nodes) + len(b.gone) }
-
 // sizing is the blocks that the plan has, and Slurm's sizes of them.
 type sizing struct {
-	blocks []sized
+	blocks []block
 	base   int   // 0 without a block
 	sizes  []int // the base first
 	// leftOut are the nodes whose block is too small, by index into the site's facts.
@@ -68,14 +47,14 @@ type sizing struct {
 
 // sizeBlocks settles the base block size. It leaves out new blocks that are too
 // small for the policy or for the Slurm release.
-func sizeBlocks(s *site, blocks naming) (sizing, problems, error) {
-	z := sizing{blocks: make([]sized, 0, len(blocks)), leftOut: map[int]verdict{}}
+func sizeBlocks(s *site, blocks []block) (sizing, problems, error) {
+	z := sizing{blocks: make([]block, 0, len(blocks)), leftOut: map[int]verdict{}}
 	for _, b := range blocks {
 		if n := len(b.nodes); b.published == none && n < s.policy.MinBlockNodes {
 			z.leaveOut(b.nodes, ReasonSmallDomain, fmt.Sprintf("its %s has %d node, and a block needs %d", b.title(), n, s.policy.MinBlockNodes))
 			continue
 		}
-		z.blocks = append(z.blocks, sized{named: b})
+		z.blocks = append(z.blocks, b)
 	}
 	base := cmp.Or(s.policy.BaseBlockSize, s.prev.BaseBlockSize)
 	if base == 0 {
@@ -105,7 +84,7 @@ func sizeBlocks(s *site, blocks naming) (sizing, problems, error) {
 
 // chooseBase returns the largest block's size, or the smallest's if the release
 // does not start with short blocks.
-func chooseBase(blocks []sized, shortBlocks bool) int {
+func chooseBase(blocks []block, shortBlocks bool) int {
 	base := 0
 	for i := range blocks {
 		n := len(blocks[i].nodes)
@@ -119,7 +98,7 @@ func chooseBase(blocks []sized, shortBlocks bool) int {
 // keepGone keeps the names of nodes that no longer exist in blocks that would
 // otherwise fall below the published base block size. It is for releases that would
 // not start with such a block.
-func keepGone(s *site, blocks []sized) problems {
+func keepGone(s *site, blocks []block) problems {
 	var found problems
 	for i := range blocks {
 		b := &blocks[i]
@@ -141,7 +120,7 @@ func keepGone(s *site, blocks []sized) problems {
 
 // dropShort leaves out new blocks with fewer nodes than base, and placeholders.
 func (z *sizing) dropShort(base int) {
-	z.blocks = slices.DeleteFunc(z.blocks, func(b sized) bool {
+	z.blocks = slices.DeleteFunc(z.blocks, func(b block) bool {
 		n := b.size()
 		if b.published != none && n > 0 || n >= base {
 			return false
@@ -153,7 +132,7 @@ func (z *sizing) dropShort(base int) {
 
 // has reports whether a block is called so.
 func (z *sizing) has(name string) bool {
-	return slices.ContainsFunc(z.blocks, func(b sized) bool { return b.name == name })
+	return slices.ContainsFunc(z.blocks, func(b block) bool { return b.name == name })
 }
 
 func (z *sizing) leaveOut(nodes []int, reason, message string) {

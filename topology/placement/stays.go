@@ -131,7 +131,7 @@ func notConfirmed(f *topology.Facts) (why, until string) {
 // something sure, and do not lead their group away from the blocks of its nodes
 // that do.
 func firmly(votes []votes, block int, shared []share) bool {
-	at := slices.IndexFunc(shared, func(sh share) bool { return sh.block == block })
+	at := indexOf(shared, block)
 	sure := func(sh share) bool { return sh.unconfirmed < sh.nodes }
-	return at < 0 || sure(shared[at]) || votes[block].sure == 0 && !slices.ContainsFunc(shared, sure)
+	return at == none || sure(shared[at]) || votes[block].sure == 0 && !slices.ContainsFunc(shared, sure)
 }

@@ -12,13 +12,6 @@ import (
 
 // writeBlocks returns the plan's blocks in their order.
 func writeBlocks(s *site, z sizing, order ordering) []Block {
-	total := 0
-	for _, b := range order {
-		if b != none {
-			total += z.blocks[b].size()
-		}
-	}
-	nodes := make([]string, total) // one array for all, each block with its share
 	blocks := make([]Block, 0, len(order))
 	for at, i := range order {
 		if i == none {
@@ -26,9 +19,7 @@ func writeBlocks(s *site, z sizing, order ordering) []Block {
 			continue
 		}
 		from := &z.blocks[i]
-		n := from.size()
-		b := Block{Name: from.name, Clique: from.clique, Nodes: nodes[:0:n]}
-		nodes = nodes[n:]
+		b := Block{Name: from.name, Clique: from.clique, Nodes: make([]string, 0, from.size())}
 		for _, node := range from.nodes {
 			b.Nodes = append(b.Nodes, s.facts[node].SlurmName)
 		}
