@@ -11,8 +11,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 )
 
 // checkIMEX names the nodes that are no members of the IMEX domain.
@@ -30,7 +30,7 @@ func checkIMEX(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []str
 		return err
 	}
 	seen := objects.Seen()
-	seen.Nodes = publisher.Members(snap, seen.Workers)
+	seen.Nodes = nodestatus.Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)
 	if o.imexAll {
 		if err := listMembers(stdout, seen, verdicts); err != nil {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/quoin-hpc/quoin/imex"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -109,7 +109,7 @@ func (c *large) judge(tb testing.TB) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	seen.Nodes = publisher.Members(&c.snap, seen.Workers)
+	seen.Nodes = nodestatus.Members(&c.snap, seen.Workers)
 	if got := imex.Judge(seen); len(got) != len(c.snap.Nodes) {
 		tb.Fatalf("%d verdicts", len(got))
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
+
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -33,7 +36,7 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]
 	var due []annotation
 	var next time.Time
 	waiting := make(map[string]specSince)
-	s.nodes.drift.annotations = true
+	s.found.Differences = slices.DeleteFunc(s.found.Differences, func(d nodestatus.Difference) bool { return d.Unjudged })
 	for slurm, n := range nodes {
 		have, want := n.Annotations[SpecAnnotation], specs[slurm]
 		switch {
@@ -43,7 +46,7 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]
 		case p.otherAnnotates(s, n) != "":
 			continue
 		case s.tried[n.Name] == have+"\n"+want:
-			s.annotationDiffers(n, have, want, ErrConflict, now)
+			s.annotationDiffers(n, have, want, ErrConflict)
 			continue
 		}
 		since, ok := s.waiting[slurm]
@@ -53,13 +56,13 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]
 		waiting[slurm] = since // until it is seen to be right
 		if at := since.time.Add(s.pub.AnnotateAfter.Duration); now.Before(at) {
 			next = earlier(next, at)
-			s.nodes.drift.annotationStays(n, now)
+			s.annotationUnjudged(n)
 		} else {
 			due = append(due, annotation{n, have, want})
 		}
 	}
 	s.waiting = waiting
-	return next, p.annotate(ctx, s, due, now)
+	return next, p.annotate(ctx, s, due)
 }
 
 // annotates reports whether the publication writes annotations.
@@ -67,11 +70,19 @@ func (s *state) annotates() bool { return *s.pub.Annotate && s.pub.release.Dynam
 
 // annotate writes annotations. A conflict is logged and not tried again until the
 // annotation changes. An error is worth another try.
-func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation, now time.Time) error {
+func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation) error {
+	errs := make([]error, len(due))
+	workqueue.ParallelizeUntil(ctx, writers, len(due), func(i int) {
+		p.metrics.writes.WithLabelValues("node").Inc()
+		errs[i] = p.store.Annotate(ctx, due[i].node.Name, due[i].spec)
+	})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	var retry error
 	var conflicts []string
 	done := 0
-	for i, err := range p.writeAnnotations(ctx, due) {
+	for i, err := range errs {
 		a := due[i]
 		name := a.node.Name
 		switch {
@@ -79,61 +90,31 @@ func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation, no
 			done++
 			if a.spec == "" { // if it stays, it was another's
 				s.tried[name] = a.was + "\n" + a.spec
-				s.annotationDiffers(a.node, a.was, a.spec, ErrConflict, now)
+				s.annotationDiffers(a.node, a.was, a.spec, ErrConflict)
 			}
 		case errors.Is(err, ErrConflict):
 			s.tried[name] = a.was + "\n" + a.spec
-			s.annotationDiffers(a.node, a.was, a.spec, err, now)
+			s.annotationDiffers(a.node, a.was, a.spec, err)
 			p.metrics.conflicts.Inc()
 			p.log.Warn("node annotation belongs to another writer, not changed", "node", name, "err", err)
 			conflicts = append(conflicts, name)
 		default:
-			s.annotationDiffers(a.node, a.was, a.spec, err, now)
+			s.annotationDiffers(a.node, a.was, a.spec, err)
 			retry = err
 		}
 	}
 	if done > 0 {
 		p.log.Info("annotated nodes", "publication", s.pub.Name, "nodes", done)
 	}
-	if len(conflicts) > 0 && p.recorder != nil {
-		p.recorder.Record(s.pub, true, "AnnotationConflict", fmt.Sprintf("the annotation %s of %s belongs to another writer and is not changed",
+	if len(conflicts) > 0 && p.options.Recorder != nil {
+		p.options.Recorder.Record(s.pub, true, "AnnotationConflict", fmt.Sprintf("the annotation %s of %s belongs to another writer and is not changed",
 			SpecAnnotation, hostlist.Compress(conflicts)))
 	}
 	return retry
 }
 
-// writeAnnotations returns one error for each.
-func (p *Publisher) writeAnnotations(ctx context.Context, due []annotation) []error {
-	return several(ctx, len(due), func(i int) error {
-		p.metrics.writes.WithLabelValues("node").Inc()
-		return p.store.Annotate(ctx, due[i].node.Name, due[i].spec)
-	})
-}
-
 // writers is how many Nodes are written at a time.
 const writers = 8
-
-// several calls do for 0 to n-1, some at a time, and returns the errors.
-func several(ctx context.Context, n int, do func(i int) error) []error {
-	errs := make([]error, n)
-	work := make(chan int)
-	var running sync.WaitGroup
-	for range min(writers, n) {
-		running.Go(func() {
-			for i := range work {
-				if errs[i] = ctx.Err(); errs[i] == nil {
-					errs[i] = do(i)
-				}
-			}
-		})
-	}
-	for i := range n {
-		work <- i
-	}
-	close(work)
-	running.Wait()
-	return errs
-}
 
 // otherAnnotates names an earlier publication that takes the node too and annotates it. A
 // Node has one annotation.

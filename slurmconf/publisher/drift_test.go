@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -30,7 +31,7 @@ func racksMoved(t testing.TB, first int) *inputs.Snapshot {
 func drifting(store *memory) map[string]string {
 	out := map[string]string{}
 	for node, all := range store.conditions {
-		if c := all[ConditionDrift]; c.True {
+		if c := all[nodestatus.ConditionDrift]; c.True {
 			out[node] = c.Reason
 		}
 	}
@@ -52,7 +53,7 @@ func wantDrift(t *testing.T, store *memory, when string, want map[string]string,
 	if diff := cmp.Diff(want, drifting(store)); diff != "" {
 		t.Errorf("%s: drifting (-want +got):\n%s", when, diff)
 	}
-	message := store.conditions["gb200-001"][ConditionDrift].Message
+	message := store.conditions["gb200-001"][nodestatus.ConditionDrift].Message
 	for _, word := range says {
 		if !strings.Contains(message, word) {
 			t.Errorf("%s: %q is not in %q", when, word, message)
@@ -65,7 +66,7 @@ func wantDrift(t *testing.T, store *memory, when string, want map[string]string,
 func TestHeldFilesDrift(t *testing.T) {
 	store := newMemory(racks(t))
 	pubs := complete(t, Publication{})
-	held := sameReason(15, ReasonPublishedDiffers)
+	held := sameReason(15, nodestatus.ReasonPublishedDiffers)
 	inBubble(t, store, pubs, func() {
 		store.pass(time.Hour)
 		store.change(racksMoved(t, 15))
@@ -77,7 +78,7 @@ func TestHeldFilesDrift(t *testing.T) {
 		before := store.conditionWrites
 		store.change(racksMoved(t, 16)) // another digest, and another number of nodes
 		store.pass(time.Hour)
-		held["gb200-016"] = ReasonPublishedDiffers
+		held["gb200-016"] = nodestatus.ReasonPublishedDiffers
 		if wantDrift(t, store, "one node more", held); store.conditionWrites != before+1 {
 			t.Errorf("%d writes for one node more", store.conditionWrites-before)
 		}
@@ -91,7 +92,7 @@ func TestHeldFilesDrift(t *testing.T) {
 		store.approve()
 		store.pass(time.Minute)
 		wantDrift(t, store, "approved", map[string]string{})
-		if got := store.conditions["gb200-001"][ConditionDrift]; got.Reason != "Agrees" || store.conditionWrites != before+16 {
+		if got := store.conditions["gb200-001"][nodestatus.ConditionDrift]; got.Reason != "Agrees" || store.conditionWrites != before+16 {
 			t.Errorf("%d writes, gb200-001 has %+v", store.conditionWrites-before, got)
 		}
 	})
@@ -106,7 +107,7 @@ func TestDriftDoesNotFlap(t *testing.T) {
 			store.change(racksMoved(t, 15+i%2))
 			store.pass(45 * time.Second)
 		}
-		wantDrift(t, store, "after half an hour", sameReason(15, ReasonPublishedDiffers))
+		wantDrift(t, store, "after half an hour", sameReason(15, nodestatus.ReasonPublishedDiffers))
 		if store.conditionWrites != 72+15 {
 			t.Errorf("%d writes, want one for each of 72 nodes and one for each of 15", store.conditionWrites)
 		}
@@ -124,7 +125,7 @@ func TestStableNodesDoNotDrift(t *testing.T) {
 				faults := []simulated.Fault{{Node: "gb200-060", NoReport: true}, {Node: "gb200-061", Fabric: "inProgress", Reboot: true}, {Node: "gb200-062", Fabric: "notStarted"}}
 				want := map[string]string{}
 				if others {
-					want = sameReason(15, ReasonPublishedDiffers)
+					want = sameReason(15, nodestatus.ReasonPublishedDiffers)
 					for node := range want {
 						faults = append(faults, simulated.Fault{Node: node, MoveTo: "gb200-019", Reboot: true})
 					}
@@ -149,7 +150,7 @@ func TestEditedFilesDrift(t *testing.T) {
 		text := strings.Replace(p.Files["topology.yaml"], "nodes: gb200-[001-018]", "nodes: gb200-[002-018]", 1)
 		p.Files["topology.yaml"] = strings.Replace(text, "nodes: gb200-[019-036]", "nodes: gb200-[001,019-036]", 1)
 		store.pass(time.Hour)
-		wantDrift(t, store, "edited", sameReason(1, ReasonPublishedDiffers), "the published files say nvl:nvl-", "held back for PublishedEdited")
+		wantDrift(t, store, "edited", sameReason(1, nodestatus.ReasonPublishedDiffers), "the published files say nvl:nvl-", "held back for PublishedEdited")
 		p = store.get("slurm/quoin-slurm")
 		store.edit(func() { p.Files = maps.Clone(good.Files) })
 		store.pass(time.Minute)
@@ -168,7 +169,7 @@ func TestUnwrittenFilesDrift(t *testing.T) {
 		store.pass(time.Minute)
 		wantDrift(t, store, "first tries", map[string]string{})
 		store.pass(time.Hour)
-		wantDrift(t, store, "forbidden", sameReason(2, ReasonPublishedDiffers), "cannot be written to slurm/quoin-slurm: configmaps is forbidden")
+		wantDrift(t, store, "forbidden", sameReason(2, nodestatus.ReasonPublishedDiffers), "cannot be written to slurm/quoin-slurm: configmaps is forbidden")
 		before := store.conditionWrites
 		store.edit(func() { store.refusesFiles = errors.New("i/o timeout") })
 		store.pass(time.Hour)
@@ -184,7 +185,7 @@ func TestUnwrittenFilesDrift(t *testing.T) {
 			store.refusesFiles = errors.New("configmaps is forbidden")
 		})
 		store.pass(time.Hour)
-		if diff := cmp.Diff(map[string]string{"gb200-072": ReasonPublishedDiffers}, drifting(store)); diff != "" {
+		if diff := cmp.Diff(map[string]string{"gb200-072": nodestatus.ReasonPublishedDiffers}, drifting(store)); diff != "" {
 			t.Errorf("edited, and not to be restored (-want +got):\n%s", diff)
 		}
 	})
@@ -205,7 +206,7 @@ func TestDriftByLabels(t *testing.T) {
 		}
 		store.change(moved)
 		store.pass(time.Hour)
-		wantDrift(t, store, "held", sameReason(15, ReasonPublishedDiffers))
+		wantDrift(t, store, "held", sameReason(15, nodestatus.ReasonPublishedDiffers))
 		store.change(bare(racks(t)))
 		store.pass(time.Hour)
 		wantDrift(t, store, "labelled as before", map[string]string{})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 )
 
 // TestAnnotationsDrift has annotations stay that are not as the published files are:
@@ -19,7 +20,7 @@ func TestAnnotationsDrift(t *testing.T) {
 		store.pass(4 * time.Minute) // annotateAfter of it is no drift
 		wantDrift(t, store, "on their way", map[string]string{})
 		store.pass(time.Hour)
-		want := sameReason(1, ReasonAnnotationDiffers)
+		want := sameReason(1, nodestatus.ReasonAnnotationDiffers)
 		wantDrift(t, store, "another's", want, "its annotation topology.slinky.slurm.net/spec says default:theirs, the published files say nvl:nvl-", "another writer owns the annotation")
 		before := store.conditionWrites
 		store.edit(func() {})
@@ -32,9 +33,9 @@ func TestAnnotationsDrift(t *testing.T) {
 			store.notes["gb200-002"] = ""
 		})
 		store.pass(time.Hour)
-		want["gb200-002"] = ReasonAnnotationDiffers
+		want["gb200-002"] = nodestatus.ReasonAnnotationDiffers
 		wantDrift(t, store, "refused", want)
-		if got := store.conditions["gb200-002"][ConditionDrift].Message; !strings.Contains(got, "says no place, the published files say nvl:") || !strings.Contains(got, "nodes is forbidden") {
+		if got := store.conditions["gb200-002"][nodestatus.ConditionDrift].Message; !strings.Contains(got, "says no place, the published files say nvl:") || !strings.Contains(got, "nodes is forbidden") {
 			t.Errorf("message %q", got)
 		}
 		store.edit(func() {
@@ -58,8 +59,8 @@ func TestDriftOfAnnotationsStays(t *testing.T) {
 		store.edit(func() { store.refusesFiles = errors.New("i/o timeout") })
 		store.change(racksMoved(t, 2))
 		store.pass(time.Hour)
-		want := sameReason(2, ReasonPublishedDiffers)
-		want["gb200-030"] = ReasonAnnotationDiffers
+		want := sameReason(2, nodestatus.ReasonPublishedDiffers)
+		want["gb200-030"] = nodestatus.ReasonAnnotationDiffers
 		if wantDrift(t, store, "not written", want); store.conditionWrites != before+2 {
 			t.Errorf("%d writes for two nodes", store.conditionWrites-before)
 		}
@@ -78,11 +79,11 @@ func TestForeignAnnotationDrifts(t *testing.T) {
 	store.notes["cpu-1"] = "other:leaf9"
 	inBubble(t, store, complete(t, Publication{}), func() {
 		store.pass(time.Hour)
-		wantDrift(t, store, "another's", map[string]string{"cpu-1": ReasonAnnotationDiffers})
+		wantDrift(t, store, "another's", map[string]string{"cpu-1": nodestatus.ReasonAnnotationDiffers})
 		store.edit(func() { delete(store.notes, "cpu-1") })
 		store.pass(time.Hour)
 		wantDrift(t, store, "gone", map[string]string{})
-		if got := store.conditions["cpu-1"][ConditionDrift]; got.Reason != "Agrees" {
+		if got := store.conditions["cpu-1"][nodestatus.ConditionDrift]; got.Reason != "Agrees" {
 			t.Errorf("without a report: %+v, want that it agrees again", got)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology/simulated"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 )
 
 // TestRenamedIsNoDrift gives a node another name while files are held, or not to be
@@ -33,7 +35,7 @@ func TestRenamedIsNoDrift(t *testing.T) {
 				}
 				store.change(named(t, map[string]string{"gb200-001": "other"}))
 				store.pass(time.Hour)
-				if diff := cmp.Diff(map[string]string{"gb200-072": ReasonPublishedDiffers}, drifting(store)); diff != "" {
+				if diff := cmp.Diff(map[string]string{"gb200-072": nodestatus.ReasonPublishedDiffers}, drifting(store)); diff != "" {
 					t.Errorf("drifting (-want +got):\n%s", diff)
 				}
 			})
@@ -56,7 +58,7 @@ func TestNotRestoredDrifts(t *testing.T) {
 			store.refusesFiles = errors.New("configmaps is forbidden")
 		})
 		store.pass(time.Hour)
-		wantDrift(t, store, "not restored", sameReason(1, ReasonPublishedDiffers), "cannot be written to slurm/quoin-slurm")
+		wantDrift(t, store, "not restored", sameReason(1, nodestatus.ReasonPublishedDiffers), "cannot be written to slurm/quoin-slurm")
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 )
 
 // TestNothingDriftsAtRest publishes all kinds of files: read back, each says the places
@@ -36,9 +36,9 @@ func TestNothingDriftsAtRest(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := &state{pub: &pub}
-				s.filesDiffer(&prev, made.Specs, g.Nodes, difference{})
-				if len(made.Specs) == 0 || len(s.nodes.drift.found) != 0 {
-					t.Errorf("%d nodes have places, differences %v", len(made.Specs), s.nodes.drift.found)
+				s.filesDiffer(&prev, made.Specs, g.Nodes, nodestatus.Difference{})
+				if len(made.Specs) == 0 || len(s.found.Differences) != 0 {
+					t.Errorf("%d nodes have places, differences %v", len(made.Specs), s.found.Differences)
 				}
 			})
 		}
@@ -67,11 +67,12 @@ func BenchmarkDrift(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			s := &state{pub: &pub}
+			keeper := nodestatus.New(nodestatus.Options{}, nil, now, nil)
 			for b.Loop() {
-				s.nodes.drift.problems = map[string][]topology.Problem{}
-				s.filesDiffer(&prev, specs, g.Nodes, heldFor(&pub, "BigChange", now))
-				if all, _ := s.nodes.drift.take(now.Add(driftAfter)); name == "all" && len(all) != len(specs) {
-					b.Fatal(len(all))
+				s.found = nodestatus.Pass{Plan: made.Plan}
+				s.filesDiffer(&prev, specs, g.Nodes, heldFor(&pub, "BigChange"))
+				if keeper.Found("default", &s.found, now); name == "all" && len(s.found.Differences) != len(specs) {
+					b.Fatal(len(s.found.Differences))
 				}
 			}
 		})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 )
 
 // racksWithAnother are the racks without the first of their nodes, where the annotation
@@ -19,7 +21,7 @@ func racksWithAnother(t *testing.T) *memory {
 	store.notes["gb200-030"] = "default:theirs"
 	inBubble(t, store, complete(t, Publication{}), func() {
 		store.pass(time.Hour)
-		wantDrift(t, store, "before the restart", map[string]string{"gb200-030": ReasonAnnotationDiffers})
+		wantDrift(t, store, "before the restart", map[string]string{"gb200-030": nodestatus.ReasonAnnotationDiffers})
 	})
 	return store
 }
@@ -37,15 +39,15 @@ func TestAnnotationDriftOutlivesPublisher(t *testing.T) {
 		{"published a moment ago", func(_ *testing.T, store *memory) {
 			store.published["slurm/quoin-slurm"].Annotations[AnnotationPublished] = time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
 		}, nil, 0},
-		{"files are edited", func(_ *testing.T, store *memory) { moveBack(store) }, map[string]string{"gb200-072": ReasonPublishedDiffers}, 1},
+		{"files are edited", func(_ *testing.T, store *memory) { moveBack(store) }, map[string]string{"gb200-072": nodestatus.ReasonPublishedDiffers}, 1},
 		{"files are not written", func(t *testing.T, store *memory) {
 			store.snap = racks(t)
 			store.refusesFiles = errors.New("configmaps is forbidden")
-		}, map[string]string{"gb200-001": ReasonPublishedDiffers}, 2},
+		}, map[string]string{"gb200-001": nodestatus.ReasonPublishedDiffers}, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			store := racksWithAnother(t)
-			good, writes, said := store.get("slurm/quoin-slurm").clone(), 0, store.conditions["gb200-030"][ConditionDrift]
+			good, writes, said := store.get("slurm/quoin-slurm").clone(), 0, store.conditions["gb200-030"][nodestatus.ConditionDrift]
 			inBubbleWith(t, store, complete(t, Publication{}), func(*Publisher) {
 				time.Sleep(2 * time.Hour)
 				tt.before(t, store)
@@ -54,11 +56,11 @@ func TestAnnotationDriftOutlivesPublisher(t *testing.T) {
 				for range 60 {
 					store.edit(func() {})
 					store.pass(10 * time.Second)
-					if is := store.conditions["gb200-030"][ConditionDrift]; is != said {
+					if is := store.conditions["gb200-030"][nodestatus.ConditionDrift]; is != said {
 						t.Fatalf("after the restart it is %+v", is)
 					}
 				}
-				want := map[string]string{"gb200-030": ReasonAnnotationDiffers}
+				want := map[string]string{"gb200-030": nodestatus.ReasonAnnotationDiffers}
 				maps.Copy(want, tt.more)
 				if diff := cmp.Diff(want, drifting(store)); diff != "" || store.conditionWrites != writes+tt.writes {
 					t.Errorf("%d writes, drifting (-want +got):\n%s", store.conditionWrites-writes, diff)
@@ -97,7 +99,7 @@ func TestNoAnnotationNoDrift(t *testing.T) {
 				store.foreign["gb200-030"] = false
 			}, func(*Publisher) {
 				store.pass(time.Hour)
-				if diff := cmp.Diff(map[string]string{"gb200-072": ReasonPublishedDiffers}, drifting(store)); diff != "" {
+				if diff := cmp.Diff(map[string]string{"gb200-072": nodestatus.ReasonPublishedDiffers}, drifting(store)); diff != "" {
 					t.Errorf("drifting (-want +got):\n%s", diff)
 				}
 			})

@@ -22,8 +22,6 @@ type nodeHistory struct {
 	others map[string][]*state
 	// strangers are Nodes without a Slurm name that are not among the published nodes.
 	strangers map[string]bool
-	// drift holds the nodes for which Slurm is told another place, and since when.
-	drift driftHistory
 }
 
 // see notes which Node has which Slurm name. It returns those names that no Node has.

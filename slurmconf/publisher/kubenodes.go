@@ -2,21 +2,26 @@ package publisher
 
 import (
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
+
+// ownConditions begins the types of the conditions that the publisher keeps.
+const ownConditions = "Quoin"
 
 // nodeKeys are the labels and annotations of Nodes that some publication looks at. Nodes
 // have many others that change often.
 type nodeKeys struct{ labels, annotations map[string]bool }
 
 func watchedKeys(pubs []Publication) nodeKeys {
-	k := nodeKeys{labels: map[string]bool{topology.CliqueLabel: true, nodelabels.Count: true, domainLabel: true}, annotations: map[string]bool{SpecAnnotation: true}}
+	k := nodeKeys{labels: map[string]bool{topology.CliqueLabel: true, nodelabels.Count: true, imex.DomainLabel: true}, annotations: map[string]bool{SpecAnnotation: true}}
 	for i := range pubs {
 		nodeLabels, annotations := pubs[i].rules.NodeKeys()
 		for _, key := range nodeLabels {
@@ -59,7 +64,7 @@ func (k nodeKeys) slim(obj any) (any, error) {
 		if c.Type == corev1.NodeReady {
 			slim.lost = c.Status == corev1.ConditionUnknown
 		}
-		if !isOwnCondition(string(c.Type)) {
+		if !strings.HasPrefix(string(c.Type), ownConditions) {
 			continue
 		}
 		if slim.conditions == nil {

@@ -108,7 +108,7 @@ func (m *memory) Annotate(_ context.Context, node, spec string) error {
 	return nil
 }
 
-// SetConditions implements ConditionSetter.
+// SetConditions implements a Setter of conditions.
 func (m *memory) SetConditions(_ context.Context, node string, conditions []inputs.Condition) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,8 +186,8 @@ func inBubbleWith(t *testing.T, store *memory, pubs []Publication, prepare, step
 		done := make(chan error)
 		store.changes = make(chan struct{}, 1) // of the bubble
 		pub := newPublisher(store, pubs)
-		pub.recorder = store
-		pub.conditions.setter = store
+		pub.options.Recorder = store
+		pub.options.Conditions = store
 		prepare(pub)
 		go func() { done <- pub.Run(ctx) }()
 		steps(pub)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -23,11 +23,7 @@ type Metrics struct {
 	nodes     *prometheus.GaugeVec
 	blocks    *prometheus.GaugeVec
 	problems  *prometheus.GaugeVec
-	members   *prometheus.GaugeVec
-	unready   prometheus.Gauge
-	domain    *prometheus.GaugeVec
-	unplaced  *prometheus.GaugeVec
-	places    *nodeInfos
+	status    *nodestatus.Metrics
 }
 
 // NewMetrics registers the publisher's series with reg.
@@ -49,13 +45,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		nodes:    gauge("nodes", "Nodes of a publication by the reason of their placement.", "publication", "reason"),
 		blocks:   gauge("blocks", "Blocks of a publication: with nodes, or placeholders.", "publication", "kind"),
 		problems: gauge("problems", "Problems by reason.", "publication", "reason"),
-		members:  gauge("imex_nodes", "Nodes by the reason of the verdict on their membership in the IMEX domain.", "reason"),
-		unready:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX and something is to be done or waited for."}),
-		domain:   gauge("imex_domain_info", "1 for the ComputeDomain that nodes are to join, with what is wrong with it.", "namespace", "name", "uid", "problem"),
-		unplaced: gauge("imex_unplaced_claims", "Claims of channels that have waited for a minute and more without a node, by whose pods they are for and why.", "owner", "reason"),
+		status:   nodestatus.NewMetrics(reg),
 	}
-	m.places = newNodeInfos()
-	reg.MustRegister(m.places, m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems, m.members, m.unready, m.domain, m.unplaced)
+	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems)
 	return m
 }
 
@@ -71,33 +63,6 @@ func set(vec *prometheus.GaugeVec, publication string, counts map[string]int) {
 	vec.DeletePartialMatch(prometheus.Labels{"publication": publication})
 	for word, n := range counts {
 		vec.WithLabelValues(publication, word).Set(float64(n))
-	}
-}
-
-// setMembership counts verdicts.
-func (m *Metrics) setMembership(d *imex.Domain, verdicts map[string]imex.Verdict) {
-	counts := make(map[string]int)
-	unready := 0
-	for _, v := range verdicts {
-		counts[v.Reason]++
-		if v.Problem() {
-			unready++
-		}
-	}
-	m.members.Reset()
-	for reason, n := range counts {
-		m.members.WithLabelValues(reason).Set(float64(n))
-	}
-	m.unready.Set(float64(unready))
-	m.domain.Reset()
-	m.domain.WithLabelValues(d.Namespace, d.Name, d.UID, d.Problem.Reason).Set(1)
-}
-
-// setUnplaced counts claims without a node by owner and reason, over all namespaces.
-func (m *Metrics) setUnplaced(counts map[unplacedGroup]int) {
-	m.unplaced.Reset()
-	for group, n := range counts {
-		m.unplaced.WithLabelValues(group.owner, group.reason).Add(float64(n))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func nodeInfoSeries(t *testing.T, m *Metrics) map[string]map[string]string {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
-	reg.MustRegister(m.places)
+	reg.MustRegister(m.status.Places)
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)

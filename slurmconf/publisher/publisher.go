@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -17,12 +18,12 @@ type Recorder interface {
 
 // Publisher keeps publications up to date.
 type Publisher struct {
-	store      Store
-	recorder   Recorder
-	log        *slog.Logger
-	metrics    *Metrics
-	states     []*state
-	conditions nodeConditions
+	store   Store
+	options Options
+	log     *slog.Logger
+	metrics *Metrics
+	states  []*state
+	status  *nodestatus.Keeper
 }
 
 // state is what the publisher remembers of one publication between passes. All of it can
@@ -49,6 +50,7 @@ type state struct {
 	said       string                    // the last reason for holding files that was logged
 	failed     again.Once                // the last error
 	problems   map[topology.Problem]bool // those that were logged
+	found      nodestatus.Pass           // what this pass finds of the nodes
 }
 
 // Options are the parts that a publisher can do without. Each may be nil.
@@ -56,14 +58,14 @@ type Options struct {
 	// Recorder gets events.
 	Recorder Recorder
 	// Conditions writes the conditions of Nodes.
-	Conditions ConditionSetter
+	Conditions nodestatus.Setter
 	// Membership keeps the IMEX domain and sees its members.
-	Membership Membership
+	Membership nodestatus.Membership
 }
 
 // New returns a publisher of complete publications.
 func New(store Store, pubs []Publication, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
-	p := &Publisher{store: store, recorder: o.Recorder, log: log, metrics: metrics, conditions: nodeConditions{setter: o.Conditions, membership: o.Membership}}
+	p := &Publisher{store: store, options: o, log: log, metrics: metrics}
 	for i := range pubs {
 		p.states = append(p.states, &state{pub: &pubs[i], tried: map[string]string{}})
 	}
@@ -74,14 +76,16 @@ func New(store Store, pubs []Publication, o Options, metrics *Metrics, log *slog
 func (p *Publisher) Run(ctx context.Context) error {
 	p.metrics.leader.Set(1)
 	defer p.metrics.leader.Set(0)
-	defer p.metrics.places.clear()
+	defer p.metrics.status.Places.Clear()
 	p.log.Info("publishing", "publications", len(p.states))
 	now := time.Now()
 	for _, s := range p.states { // another publisher may have led since
 		*s = state{pub: s.pub, tried: map[string]string{}, started: now}
 		s.touch(now)
 	}
-	p.conditions.forget(now)
+	p.status = nodestatus.New(nodestatus.Options{Setter: p.options.Conditions, Membership: p.options.Membership, Publications: len(p.states),
+		Writes: p.metrics.writes.WithLabelValues("condition")}, p.metrics.status, now, p.log)
+	p.status.Touch(now)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -93,13 +97,13 @@ func (p *Publisher) Run(ctx context.Context) error {
 			for _, s := range p.states {
 				s.touch(now)
 			}
-			p.conditions.touch(now)
+			p.status.Touch(now)
 			p.reread(ctx, now)
-		case <-p.conditions.memberChanges():
-			p.conditions.touch(time.Now())
+		case <-p.status.Changes():
+			p.status.Touch(time.Now())
 		case <-timer.C:
 			p.pass(ctx)
-			p.keepConditions(ctx)
+			p.reconcileStatus(ctx)
 		}
 		timer.Reset(time.Until(p.nextDue()))
 	}
@@ -131,7 +135,7 @@ func (p *Publisher) nextDue() time.Time {
 			next = s.due
 		}
 	}
-	if due := p.conditions.due; !due.IsZero() && due.Before(next) {
+	if due := p.status.Timer.Next(); !due.IsZero() && due.Before(next) {
 		next = due
 	}
 	return next
@@ -142,6 +146,19 @@ const (
 	firstPassPause = 5 * time.Second
 	lastPassPause  = time.Minute
 )
+
+// reconcileStatus judges nodes and writes their conditions when that is due.
+func (p *Publisher) reconcileStatus(ctx context.Context) {
+	now := time.Now()
+	if !p.status.Timer.Take(now) {
+		return
+	}
+	if snap, err := p.store.Snapshot(ctx); err == nil {
+		p.status.Reconcile(ctx, snap, now)
+	} else { // which passes over publications log
+		p.status.Touch(now)
+	}
+}
 
 // pass reconciles every publication that is due.
 func (p *Publisher) pass(ctx context.Context) {

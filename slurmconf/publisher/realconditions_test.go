@@ -13,6 +13,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 )
 
 // apply has somebody write parts of a Node.
@@ -54,8 +56,10 @@ func TestRealConditions(t *testing.T) {
 	report := func(change func(*topology.Fabric)) {
 		t.Helper()
 		n := &topology.Node{Name: "n00"}
-		n.GPUs = []topology.GPU{fabricGPU(0, change)}
-		n.GPUs[0].Fabric.ClusterUUID = clique.ClusterUUID
+		n.GPUs = []topology.GPU{{UUID: "GPU-a", Fabric: topology.Fabric{ClusterUUID: clique.ClusterUUID, State: topology.FabricCompleted, Health: topology.HealthHealthy}}}
+		if change != nil {
+			change(&n.GPUs[0].Fabric)
+		}
 		text, err := topology.EncodeReport(n)
 		if err != nil {
 			t.Fatal(err)
@@ -74,13 +78,13 @@ func TestRealConditions(t *testing.T) {
 	// As the leader before left it: without that it would be said after minutes.
 	const places = "its annotation topology.slinky.slurm.net/spec says default:theirs, the published files say nvl:nvl-8a61c302-0"
 	r.apply(fieldManager, map[string]any{"metadata": map[string]any{"name": "n00"}, "status": map[string]any{"conditions": []any{
-		map[string]any{"type": ConditionDrift, "status": "True", "reason": ReasonAnnotationDiffers, "message": places + ": as it was"},
+		map[string]any{"type": nodestatus.ConditionDrift, "status": "True", "reason": nodestatus.ReasonAnnotationDiffers, "message": places + ": as it was"},
 	}}}, "status")
 	ms := Duration{Duration: time.Millisecond}
 	pubs := complete(t, Publication{Namespace: "default", Settle: ms, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
 	store := NewKubeStore(c.Client(), "default", pubs, slog.New(slog.DiscardHandler))
 	pub := newPublisher(store, pubs)
-	pub.conditions.setter = store
+	pub.options.Conditions = store
 	inBackground(t, store.Run, pub.Run)
 
 	until := func(what, kind string, is func(corev1.NodeCondition) bool) corev1.NodeCondition {
@@ -100,15 +104,15 @@ func TestRealConditions(t *testing.T) {
 		t.Fatalf("%s: not within 3 minutes: %+v", what, n.Status.Conditions)
 		return corev1.NodeCondition{}
 	}
-	well := until("well", ConditionFabric, func(c corev1.NodeCondition) bool {
+	well := until("well", nodestatus.ConditionFabric, func(c corev1.NodeCondition) bool {
 		return c.Status == corev1.ConditionFalse && c.Reason == "FabricHealthy"
 	})
 	report(func(f *topology.Fabric) { f.Health = topology.HealthLimitedCapacity })
-	limited := until("limited", ConditionFabric, func(c corev1.NodeCondition) bool {
+	limited := until("limited", nodestatus.ConditionFabric, func(c corev1.NodeCondition) bool {
 		return c.Status == corev1.ConditionTrue && c.Reason == "FabricLimitedCapacity"
 	})
 	report(func(f *topology.Fabric) { f.Health = topology.HealthUnhealthy })
-	worse := until("unhealthy", ConditionFabric, func(c corev1.NodeCondition) bool { return c.Reason == "FabricUnhealthy" })
+	worse := until("unhealthy", nodestatus.ConditionFabric, func(c corev1.NodeCondition) bool { return c.Reason == "FabricUnhealthy" })
 	if well.LastTransitionTime.IsZero() || !well.LastTransitionTime.Before(&limited.LastTransitionTime) || !worse.LastTransitionTime.Equal(&limited.LastTransitionTime) {
 		t.Errorf("times of transition: %s, %s, %s: want a later second and that again", well.LastTransitionTime, limited.LastTransitionTime, worse.LastTransitionTime)
 	}
@@ -122,7 +126,7 @@ func TestRealConditions(t *testing.T) {
 		}
 	}
 	r.apply("topograph", map[string]any{"metadata": map[string]any{"name": "n00"}}) // gives it up
-	until("annotated", ConditionDrift, func(c corev1.NodeCondition) bool { return c.Status == corev1.ConditionFalse && c.Reason == "Agrees" })
+	until("annotated", nodestatus.ConditionDrift, func(c corev1.NodeCondition) bool { return c.Status == corev1.ConditionFalse && c.Reason == "Agrees" })
 	other, err := r.client.CoreV1().Nodes().Get(t.Context(), "n01", metav1.GetOptions{})
 	if err != nil || len(other.Status.Conditions) != 1 {
 		t.Errorf("the node of which nothing is known has conditions %+v, %v", other.Status.Conditions, err)

@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 )
 
 // reconcile brings one publication up to date and records the nodes whose published place
 // differs from the plan. It returns the time of the next pass, or zero if only a change
 // should trigger one.
 func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) {
+	s.found = nodestatus.Pass{}
 	wake, err := p.reconcileFiles(ctx, s)
-	return earlier(wake, p.sayDrift(s)), err
+	return earlier(wake, p.status.Found(s.pub.Name, &s.found, time.Now())), err
 }
 
 // reconcileFiles reads what is published and continues from it, unless somebody else
@@ -44,7 +46,7 @@ func (p *Publisher) reconcileFiles(ctx context.Context, s *state) (time.Time, er
 		prev.Topology = nil
 	case edited:
 		if digest := Digest(own(was.Files)); was.Annotations[AnnotationApprove] != digest {
-			wake := p.foreignDiffer(s, snap, &prev, &prev, heldFor(s.pub, "PublishedEdited", now))
+			wake := p.foreignDiffer(s, snap, &prev, &prev, heldFor(s.pub, "PublishedEdited"))
 			return wake, p.hold(ctx, s, was, digest, "PublishedEdited", fmt.Sprintf("the files were edited: their digest is not %s any more; restore them, or accept them as they are now with the annotation %s=%s",
 				was.Annotations[AnnotationDigest], AnnotationApprove, digest))
 		}
@@ -57,10 +59,10 @@ func (p *Publisher) resume(ctx context.Context, s *state, snap *inputs.Snapshot,
 	g, made, wake, err := p.plan(s, snap, &prev, now)
 	hold := func(digest, reason, message string) (time.Time, error) {
 		if made != nil {
-			s.filesDiffer(&prev, made.Specs, g.Nodes, heldFor(s.pub, reason, now))
+			s.filesDiffer(&prev, made.Specs, g.Nodes, heldFor(s.pub, reason))
 		}
 		if prev.Topology != nil {
-			p.metrics.places.set(s.pub.Name, nodeInfosOf(prev.Topology.Places(), &g))
+			p.metrics.status.Places.Set(s.pub.Name, nodestatus.PlacesOf(prev.Topology.Places(), g.Facts, g.Nodes))
 		}
 		if err := p.hold(ctx, s, was, digest, reason, message); err != nil || prev.Topology == nil {
 			return wake, err
@@ -76,7 +78,7 @@ func (p *Publisher) resume(ctx context.Context, s *state, snap *inputs.Snapshot,
 		return hold("", "NoPlan", err.Error())
 	}
 	p.nameOverlaps(s, made, g.Nodes)
-	s.nodes.drift.begin(made, g.Nodes)
+	p.foundPlan(s, made, g.Nodes)
 	p.observe(ctx, s, made, snap)
 	if made.Refused != "" {
 		return hold(made.Digest, made.Refused, made.Message)
@@ -93,11 +95,11 @@ func (p *Publisher) resume(ctx context.Context, s *state, snap *inputs.Snapshot,
 	made.leaving = s.leaving(&g, made.Specs)
 	published, err := p.publish(ctx, s, was, made, now)
 	if err != nil {
-		s.filesDiffer(&prev, made.Specs, g.Nodes, unwritten(s.pub, err, now))
+		s.filesDiffer(&prev, made.Specs, g.Nodes, unwritten(s.pub, err))
 		return wake, err
 	}
 	s.nodes.wrote(&g)
-	p.metrics.places.set(s.pub.Name, nodeInfosOf(made.places(), &g))
+	p.metrics.status.Places.Set(s.pub.Name, nodestatus.PlacesOf(made.places(), g.Facts, g.Nodes))
 	annotateAt, err := p.annotateDue(ctx, s, made.Specs, g.Nodes, published, now)
 	return earlier(wake, annotateAt), err
 }
@@ -123,8 +125,8 @@ func (p *Publisher) plan(s *state, snap *inputs.Snapshot, prev *Previous, now ti
 func (p *Publisher) restore(ctx context.Context, s *state, snap *inputs.Snapshot, was *Published) error {
 	const message = "the published files were deleted or edited: written again"
 	p.log.Warn(message, "publication", s.pub.Name, "place", s.pub.key())
-	if p.recorder != nil {
-		p.recorder.Record(s.pub, true, "PublishedEdited", message)
+	if p.options.Recorder != nil {
+		p.options.Recorder.Record(s.pub, true, "PublishedEdited", message)
 	}
 	again := was.clone()
 	maps.DeleteFunc(again.Files, func(name, _ string) bool { return slices.Contains(ownFiles, name) })
@@ -141,7 +143,7 @@ func (p *Publisher) restore(ctx context.Context, s *state, snap *inputs.Snapshot
 	mine, unread := s.read(s.last)
 	theirs, unreadable := s.read(was)
 	if unread == nil && unreadable == nil { // the pass is tried again in any case
-		p.foreignDiffer(s, snap, &mine, &theirs, unwritten(s.pub, err, time.Now()))
+		p.foreignDiffer(s, snap, &mine, &theirs, unwritten(s.pub, err))
 	}
 	return err
 }
@@ -174,8 +176,8 @@ func (p *Publisher) publish(ctx context.Context, s *state, was *Published, made 
 	revision := next.Annotations[AnnotationRevision]
 	p.log.Info("published", "publication", s.pub.Name, "place", s.pub.key(), "revision", revision, "digest", made.Digest,
 		"blocks", len(made.Plan.Blocks), "switches", len(made.Plan.Switches), "nodes", len(made.Specs))
-	if p.recorder != nil {
-		p.recorder.Record(s.pub, false, "Published", fmt.Sprintf("revision %s, digest %s: %s", revision, made.Digest, made.Summary()))
+	if p.options.Recorder != nil {
+		p.options.Recorder.Record(s.pub, false, "Published", fmt.Sprintf("revision %s, digest %s: %s", revision, made.Digest, made.Summary()))
 	}
 	return next.written()
 }
@@ -203,8 +205,8 @@ func (p *Publisher) hold(ctx context.Context, s *state, was *Published, digest, 
 	if !said {
 		s.said = text
 		p.log.Warn("new files are held back, the published files stay", "publication", s.pub.Name, "reason", reason, "message", message, "digest", digest)
-		if p.recorder != nil {
-			p.recorder.Record(s.pub, true, reason, message)
+		if p.options.Recorder != nil {
+			p.options.Recorder.Record(s.pub, true, reason, message)
 		}
 	}
 	if written {

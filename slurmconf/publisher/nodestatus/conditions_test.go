@@ -1,10 +1,8 @@
-package publisher
+package nodestatus
 
 import (
-	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -12,15 +10,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
-
-// fabricGPU is a GPU that has joined a clique, changed.
-func fabricGPU(index int, change func(*topology.Fabric)) topology.GPU {
-	g := topology.GPU{Index: index, UUID: "GPU-" + string(rune('a'+index)), Fabric: topology.Fabric{ClusterUUID: topology.UUID{1}, State: topology.FabricCompleted, Health: topology.HealthHealthy}}
-	if change != nil {
-		change(&g.Fabric)
-	}
-	return g
-}
 
 func TestFabricCondition(t *testing.T) {
 	yes, no := true, false
@@ -68,44 +57,7 @@ func TestDriftCondition(t *testing.T) {
 	if diff := cmp.Diff(want, driftCondition(many)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	long := driftCondition([]topology.Problem{{Reason: "X", Message: strings.Repeat("ü", maxConditionMessage)}})
-	if len(long.Message) > maxConditionMessage || !strings.HasSuffix(long.Message, "ü...") {
-		t.Errorf("%d bytes, %q", len(long.Message), long.Message[len(long.Message)-10:])
+	if long := shorten(strings.Repeat("ü", maxMessage)); len(long) > maxMessage || !strings.HasSuffix(long, "ü...") {
+		t.Errorf("%d bytes, %q", len(long), long[len(long)-10:])
 	}
-}
-
-// TestKeepConditions writes each condition once, again when it changes, and goes on
-// trying where it may not.
-func TestKeepConditions(t *testing.T) {
-	snap := racks(t)
-	store := newMemory(snap)
-	n := snap.Nodes[4].Name
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(time.Hour)
-		if got := store.conditions[n]; len(store.conditions) != 72 || got[ConditionFabric].Reason != "FabricHealthy" || got[ConditionDrift].Reason != "Agrees" || store.conditionWrites != 72 {
-			t.Fatalf("%d nodes with conditions by %d writes, %s has %+v", len(store.conditions), store.conditionWrites, n, got)
-		}
-		store.edit(func() {
-			snap.Reports[n].GPUs[1].Fabric.Health = topology.HealthUnhealthy
-			snap.Nodes[4].Labels = map[string]string{"nvidia.com/gpu.clique": "8a61c302-0000-4000-8000-000000000009.3"}
-		})
-		store.pass(time.Hour)
-		if got := store.conditions[n]; !got[ConditionFabric].True || got[ConditionDrift].Reason != placement.ReasonCliqueDiffers || store.conditionWrites > 74 { // what a pass finds may come later
-			t.Errorf("%d writes, %s has %+v", store.conditionWrites, n, got)
-		}
-		before := store.conditionWrites
-		store.edit(func() {
-			store.refuses = errors.New("forbidden")
-			snap.Reports[n].GPUs[1].Fabric.Health = topology.HealthHealthy
-		})
-		store.pass(time.Hour)
-		if tries := store.conditionWrites - before; tries < 8 || tries > 20 || !store.conditions[n][ConditionFabric].True {
-			t.Errorf("%d tries in an hour in which it was refused", tries)
-		}
-		store.edit(func() { store.refuses = nil })
-		store.pass(time.Hour)
-		if store.conditions[n][ConditionFabric].True {
-			t.Error("it was not written when it was allowed again")
-		}
-	})
 }

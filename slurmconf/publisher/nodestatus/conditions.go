@@ -1,0 +1,153 @@
+package nodestatus
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// The conditions on Nodes with GPUs. True means that something is wrong.
+const (
+	ConditionFabric = "QuoinFabricDegraded"
+	ConditionDrift  = "QuoinTopologyDrift"
+	// ConditionIMEX is true on nodes with multi-node NVLink on which jobs across nodes
+	// cannot use IMEX.
+	ConditionIMEX = "QuoinImexNotReady"
+)
+
+// maxMessage bounds a condition's message, in bytes.
+const maxMessage = 1000
+
+// conditionsOf returns the conditions that a Node is to have. A condition of which nothing
+// is known is left out, and stays as it is.
+func conditionsOf(n *inputs.Node, report *topology.Node, drift []topology.Problem, verdicts map[string]imex.Verdict) []inputs.Condition {
+	var out []inputs.Condition
+	if verdict, judged := verdicts[n.Name]; judged {
+		out = append(out, imexCondition(verdict))
+	}
+	if c, known := fabricCondition(report); known {
+		out = append(out, c)
+	}
+	if report != nil || len(drift) > 0 || n.Conditions[ConditionDrift].True { // which labels alone may have brought about
+		out = append(out, driftCondition(drift))
+	}
+	for i := range out {
+		out[i].Message = shorten(out[i].Message)
+	}
+	return out
+}
+
+// imexCondition turns a verdict into a condition. The message of a ready node leaves out
+// its peers, because otherwise one change would be written to a whole clique. It leaves
+// out the domain's status too, which lags behind.
+func imexCondition(v imex.Verdict) inputs.Condition {
+	c := inputs.Condition{Type: ConditionIMEX, True: v.Problem(), Reason: v.Reason, Message: v.Message}
+	switch {
+	case v.Ready() && (v.Note == "" || v.Note == imex.NotePeersNotReady || v.Note == imex.NoteStatusDiffers):
+		c.Message = "jobs across nodes may use IMEX here"
+	case v.Remedy != "":
+		c.Message = v.Message + ". " + v.Remedy
+	}
+	return c
+}
+
+// driftCondition says whether all say the same of a node's place.
+func driftCondition(drift []topology.Problem) inputs.Condition {
+	if len(drift) == 0 {
+		return inputs.Condition{Type: ConditionDrift, Reason: "Agrees", Message: "hardware, labels and published files agree"}
+	}
+	sorted := slices.SortedFunc(slices.Values(drift), func(a, b topology.Problem) int {
+		return cmp.Or(strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
+	})
+	var said []string
+	for _, p := range slices.Compact(sorted) {
+		said = append(said, p.Message)
+	}
+	return inputs.Condition{Type: ConditionDrift, True: true, Reason: sorted[0].Reason, Message: strings.Join(said, "; ")}
+}
+
+// fabricCondition says how the NVLink fabric of a node's GPUs is. It is not known if no
+// GPU has said.
+func fabricCondition(report *topology.Node) (c inputs.Condition, known bool) {
+	c = inputs.Condition{Type: ConditionFabric, Reason: "NoFabric", Message: "no GPU has an NVLink fabric"}
+	if report == nil {
+		return c, false
+	}
+	worst := len(fabricFaults)
+	var said []string
+	for i := range report.GPUs {
+		g := &report.GPUs[i]
+		known = known || !g.Fabric.IsZero()
+		if _, joined := g.Fabric.Clique(); joined {
+			c.Reason, c.Message = "FabricHealthy", "the NVLink fabric of all GPUs that have one is healthy"
+		}
+		for k, fault := range fabricFaults {
+			if what := fault.of(&g.Fabric); what != "" {
+				said = append(said, fmt.Sprintf("GPU %d, %s: %s", g.Index, g.UUID, what))
+				worst = min(worst, k)
+				break
+			}
+		}
+	}
+	if len(said) > 0 {
+		c.True, c.Reason, c.Message = true, fabricFaults[worst].reason, strings.Join(said, "; ")
+	}
+	return c, known
+}
+
+// fabricFaults are what is wrong with the fabric of a GPU, the worst first.
+var fabricFaults = []struct {
+	reason string
+	of     func(f *topology.Fabric) string // what is wrong, empty for nothing
+}{
+	{"FabricFailed", func(f *topology.Fabric) string {
+		if f.State == topology.FabricCompleted && f.Status != "" {
+			return "its registration ended with " + f.Status
+		}
+		return ""
+	}},
+	{"FabricMisconfigured", func(f *topology.Fabric) string {
+		if c := f.HealthFields.IncorrectConfiguration; c != "" && c != "none" {
+			return "incorrect configuration: " + c
+		}
+		return ""
+	}},
+	{"FabricUnhealthy", func(f *topology.Fabric) string {
+		switch {
+		case f.Health == topology.HealthUnhealthy:
+			return "its health is " + string(f.Health)
+		case isTrue(f.HealthFields.RouteUnhealthy):
+			return "unhealthy route"
+		}
+		return ""
+	}},
+	{"FabricLimitedCapacity", func(f *topology.Fabric) string {
+		switch {
+		case f.Health == topology.HealthLimitedCapacity:
+			return "its capacity is limited"
+		case isTrue(f.HealthFields.DegradedBandwidth):
+			return "degraded bandwidth"
+		}
+		return ""
+	}},
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// shorten cuts a message to maxMessage, between characters.
+func shorten(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	cut := maxMessage - len("...")
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "..."
+}

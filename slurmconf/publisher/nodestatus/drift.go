@@ -1,0 +1,168 @@
+package nodestatus
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// The reasons of drift: the published files or the Node's annotation tell Slurm another
+// place than the node's facts. A node that stability rules keep in place is not drift,
+// because the plan has it there too.
+const (
+	ReasonPublishedDiffers  = "PublishedDiffers"
+	ReasonAnnotationDiffers = "AnnotationDiffers"
+)
+
+// specAnnotation is the Node annotation that Slinky turns into slurmd's Topology= string.
+const specAnnotation = "topology.slinky.slurm.net/spec"
+
+// planReasons are the problems of a plan by which hardware, labels and published files say
+// different things of a node.
+var planReasons = map[string]bool{
+	placement.ReasonCliqueDiffers: true, placement.ReasonDomainDiffers: true, placement.ReasonDomainConflict: true,
+	placement.ReasonTwoCliques: true, placement.ReasonUnconfirmed: true,
+}
+
+// driftAfter is how long a difference must last before the Node's condition names it. A
+// failed pass is tried again within a minute, a change may be approved at once, and facts
+// may go back and forth.
+const driftAfter = 2 * time.Minute
+
+// Pass is what a pass over one publication has found.
+type Pass struct {
+	// Plan is nil if no plan could be made. Then what passes before have found stays.
+	Plan     *placement.Plan
+	Problems []topology.Problem
+	// Differences are the nodes for which Slurm is told another place than planned.
+	Differences []Difference
+}
+
+// Difference is a place of a node that differs from another.
+type Difference struct {
+	Node   *inputs.Node
+	Reason string // ReasonPublishedDiffers or ReasonAnnotationDiffers
+	// Is and Want are Topology= strings, empty for no place.
+	Is, Want string
+	// Cause says why they differ, in words that do not change meanwhile. Detail is the
+	// text of an error.
+	Cause, Detail string
+	// Unjudged says that the pass has not compared the two: the annotation has time until
+	// later, or the pass ended early. What the Node's condition says of it stays.
+	Unjudged bool
+}
+
+// drift is what the passes over one publication have found. Its zero value is that of a
+// publisher that has just started.
+type drift struct {
+	problems []topology.Problem
+	// differences are those of the last pass, nil before the first.
+	differences map[differing]finding
+}
+
+// differing names a difference: a Node and a reason.
+type differing struct{ node, reason string }
+
+// finding is the text of a difference, and since when there is one.
+type finding struct {
+	message string
+	since   time.Time
+}
+
+func (f *finding) counts(now time.Time) bool { return !now.Before(f.since.Add(driftAfter)) }
+
+// found takes what a pass has found. It returns when the next difference counts, if it
+// lasts.
+func (d *drift) found(pass *Pass, now time.Time) time.Time {
+	d.problems = nil
+	for _, p := range pass.Problems {
+		if p.Node != "" && planReasons[p.Reason] {
+			d.problems = append(d.problems, p)
+		}
+	}
+	for i := range pass.Plan.Placements {
+		if p := &pass.Plan.Placements[i]; planReasons[p.Reason] {
+			d.problems = append(d.problems, topology.Problem{Node: p.Node, Reason: p.Reason, Message: p.Message})
+		}
+	}
+	differences := map[differing]finding{}
+	for i := range pass.Differences {
+		is := &pass.Differences[i]
+		key := differing{is.Node.Name, is.Reason}
+		old, lasts := d.differences[key]
+		if d.differences == nil {
+			old, lasts = saidBefore(is, now)
+		}
+		switch {
+		case !is.Unjudged:
+			differences[key] = is.finding(old, lasts, now)
+		case lasts && old.counts(now):
+			differences[key] = old
+		}
+	}
+	d.differences = differences
+	var next again.Timer
+	for _, f := range differences {
+		if !f.counts(now) {
+			next.At(f.since.Add(driftAfter))
+		}
+	}
+	return next.Next()
+}
+
+// addTo adds the problems by node. Differences that are too young do not count.
+func (d *drift) addTo(all map[string][]topology.Problem, now time.Time) {
+	for _, p := range d.problems {
+		all[p.Node] = append(all[p.Node], p)
+	}
+	for key, f := range d.differences {
+		if f.counts(now) {
+			all[key.node] = append(all[key.node], topology.Problem{Node: key.node, Reason: key.reason, Message: f.message})
+		}
+	}
+}
+
+// finding returns what the difference is from now on. An error that is only worded in
+// another way changes nothing.
+func (d *Difference) finding(old finding, lasts bool, now time.Time) finding {
+	text := fmt.Sprintf(places[d.Reason]+": %s", cmp.Or(d.Is, "no place"), cmp.Or(d.Want, "no place"), d.Cause)
+	f := finding{text, now}
+	if d.Detail != "" {
+		f.message += ": " + d.Detail
+	}
+	if lasts {
+		f.since = old.since
+	}
+	if lasts && strings.HasPrefix(old.message, text) {
+		f.message = old.message
+	}
+	return f
+}
+
+// places name the two places that differ, by reason.
+var places = map[string]string{
+	ReasonAnnotationDiffers: "its annotation " + specAnnotation + " says %s, the published files say %s",
+	ReasonPublishedDiffers:  "the published files say %s, its facts say %s",
+}
+
+// saidBefore returns what the Node's condition says of a difference, which an earlier
+// publisher has found.
+func saidBefore(d *Difference, now time.Time) (f finding, said bool) {
+	c := d.Node.Conditions[ConditionDrift]
+	if !c.True {
+		return f, false
+	}
+	begin, _, _ := strings.Cut(places[d.Reason], "%s")
+	for _, part := range strings.Split(c.Message, "; ") {
+		if strings.HasPrefix(part, begin) {
+			return finding{part, now.Add(-driftAfter)}, true
+		}
+	}
+	return f, false
+}

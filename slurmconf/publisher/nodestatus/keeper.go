@@ -1,0 +1,210 @@
+// Package nodestatus says how nodes are: in the conditions of Node objects and in series.
+//
+// A Keeper gets snapshots of the cluster and what the passes over publications have found.
+// It judges who is a member of the IMEX domain, which nodes drift, and writes the
+// conditions that differ. It never cordons a node.
+package nodestatus
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Setter writes the conditions of Nodes.
+type Setter interface {
+	// SetConditions writes these conditions of a Node and leaves its others alone. A
+	// Node that is gone is no error.
+	SetConditions(ctx context.Context, node string, conditions []inputs.Condition) error
+}
+
+const (
+	// settle is the quiet time after a change before conditions are compared. A store may
+	// show a write that much later.
+	settle = 5 * time.Second
+	// firstPassesWait is the longest wait for the first pass of each publication, so that
+	// a Node is written once.
+	firstPassesWait = time.Minute
+	// nodesATurn is the most Nodes that are written before the loop turns to other work,
+	// and writers is how many are written at a time. After a turn in which no Node could
+	// be written, only so many are tried.
+	nodesATurn = 200
+	writers    = 8
+	// firstPause and lastPause are between turns in which no Node could be written.
+	firstPause = 5 * time.Second
+	lastPause  = 5 * time.Minute
+)
+
+// Options are the parts that a Keeper works with.
+type Options struct {
+	// Setter is nil if Nodes are to be left alone.
+	Setter Setter
+	// Membership is nil if there is no IMEX domain to keep.
+	Membership Membership
+	// Publications is the number of publications whose passes are awaited.
+	Publications int
+	// Writes counts the writes of conditions.
+	Writes prometheus.Counter
+}
+
+// Keeper keeps the conditions of Nodes. It belongs to one lead: the next begins with a new
+// Keeper, which continues from the conditions that the Nodes have.
+type Keeper struct {
+	// Timer says when Reconcile is due.
+	Timer   again.Timer
+	options Options
+	log     *slog.Logger
+	started time.Time
+	members membership
+	drift   map[string]*drift // by publication, of those that had a pass
+	// written says when Nodes were written, until the store shows that.
+	written map[string]time.Time
+	// failures counts the turns in a row in which no Node could be written. retry is when
+	// the next turn may begin.
+	failures int
+	retry    time.Time
+	refused  bool // a Node could not be written in the last turn, which was logged
+}
+
+// New returns a Keeper for a lead that begins now.
+func New(o Options, metrics *Metrics, now time.Time, log *slog.Logger) *Keeper {
+	k := &Keeper{options: o, log: log, started: now, drift: map[string]*drift{}, written: map[string]time.Time{}}
+	k.members = membership{source: o.Membership, metrics: metrics, timer: &k.Timer, log: log}
+	return k
+}
+
+// Changes gets a value when membership may have changed.
+func (k *Keeper) Changes() <-chan struct{} {
+	if k.options.Membership == nil {
+		return nil // which never wakes
+	}
+	return k.options.Membership.Changes()
+}
+
+// Touch notes a change of what Reconcile is given.
+func (k *Keeper) Touch(now time.Time) {
+	if k.options.Setter != nil || k.options.Membership != nil {
+		k.Timer.At(now.Add(settle))
+	}
+}
+
+// Found takes what a pass over a publication has found. It returns the time of another
+// pass, after which differences that still are there count, or zero.
+func (k *Keeper) Found(publication string, pass *Pass, now time.Time) time.Time {
+	if pass.Plan == nil {
+		return time.Time{}
+	}
+	d := k.drift[publication]
+	if d == nil {
+		d = &drift{}
+		k.drift[publication] = d
+	}
+	k.Touch(now)
+	return d.found(pass, now)
+}
+
+// Reconcile judges membership and writes the conditions that differ.
+func (k *Keeper) Reconcile(ctx context.Context, snap *inputs.Snapshot, now time.Time) {
+	verdicts := k.members.reconcile(ctx, snap, now)
+	if k.options.Setter == nil || now.Before(k.retry) {
+		k.Timer.At(k.retry)
+		return
+	}
+	allPassed := len(k.drift) == k.options.Publications
+	if until := k.started.Add(firstPassesWait); !allPassed && now.Before(until) {
+		k.Timer.At(until)
+		return
+	}
+	k.write(ctx, k.compare(snap, verdicts, allPassed, now), now)
+}
+
+// update are the conditions of a Node that differ.
+type update struct {
+	node       string
+	conditions []inputs.Condition
+}
+
+// compare returns what is to be written. Drift is not known before each publication had a
+// pass.
+func (k *Keeper) compare(snap *inputs.Snapshot, verdicts map[string]imex.Verdict, driftKnown bool, now time.Time) []update {
+	maps.DeleteFunc(k.written, func(_ string, at time.Time) bool { return !now.Before(at.Add(settle)) })
+	drifting := k.drifting(now)
+	var updates []update
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		var differ []inputs.Condition
+		for _, want := range conditionsOf(n, snap.Reports[n.Name], drifting[n.Name], verdicts) {
+			if have, is := n.Conditions[want.Type]; (!is || have != want) && (driftKnown || want.Type != ConditionDrift) {
+				differ = append(differ, want)
+			}
+		}
+		if at, written := k.written[n.Name]; len(differ) > 0 && written {
+			k.Timer.At(at.Add(settle))
+		} else if len(differ) > 0 {
+			updates = append(updates, update{n.Name, differ})
+		}
+	}
+	return updates
+}
+
+// drifting joins what all publications have found, by node.
+func (k *Keeper) drifting(now time.Time) map[string][]topology.Problem {
+	all := map[string][]topology.Problem{}
+	for _, d := range k.drift {
+		d.addTo(all, now)
+	}
+	return all
+}
+
+// write writes a turn of updates, chosen at random, so that Nodes that cannot be written
+// do not keep others waiting for ever.
+func (k *Keeper) write(ctx context.Context, updates []update, now time.Time) {
+	n := min(len(updates), nodesATurn)
+	if k.failures > 0 {
+		n = min(n, writers)
+	}
+	rand.Shuffle(len(updates), func(i, j int) { updates[i], updates[j] = updates[j], updates[i] })
+	errs := make([]error, n)
+	workqueue.ParallelizeUntil(ctx, writers, n, func(i int) {
+		k.options.Writes.Inc()
+		errs[i] = k.options.Setter.SetConditions(ctx, updates[i].node, updates[i].conditions)
+	})
+	if ctx.Err() != nil {
+		return
+	}
+	refused := 0
+	var last error
+	for i, err := range errs {
+		if err == nil {
+			k.written[updates[i].node] = now
+			continue
+		}
+		refused++
+		last = err
+	}
+	k.failures++
+	if refused < n || n == 0 {
+		k.failures = 0
+	}
+	switch {
+	case refused > 0:
+		k.retry = now.Add(again.Pause(k.failures, firstPause, lastPause))
+		k.Timer.At(k.retry)
+		if !k.refused {
+			k.log.Warn("node conditions not written, trying again", "nodes", refused, "of", n, "err", last)
+		}
+	case len(updates) > n:
+		k.Timer.At(now)
+	}
+	k.refused = refused > 0
+}

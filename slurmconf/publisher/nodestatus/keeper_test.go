@@ -1,0 +1,90 @@
+package nodestatus
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// TestKeepConditions writes each condition once, again when it changes, and goes on
+// trying where it may not.
+func TestKeepConditions(t *testing.T) {
+	s := newSite(72, nil)
+	const n = "n00004"
+	fabric := &s.snap.Reports[n].GPUs[1].Fabric
+	s.pass(t.Context(), time.Hour)
+	if got := s.conditions[n]; len(s.conditions) != 72 || got[ConditionFabric].Reason != "FabricHealthy" || got[ConditionDrift].Reason != "Agrees" || s.writes != 72 {
+		t.Fatalf("%d nodes with conditions by %d writes, %s has %+v", len(s.conditions), s.writes, n, got)
+	}
+	s.change(t.Context(), func() {
+		fabric.Health = topology.HealthUnhealthy
+		s.found(topology.Problem{Node: n, Reason: placement.ReasonCliqueDiffers}, topology.Problem{Node: "n00001", Reason: placement.ReasonNoDomain})
+	})
+	if got := s.conditions[n]; !got[ConditionFabric].True || got[ConditionDrift].Reason != placement.ReasonCliqueDiffers || s.writes != 73 {
+		t.Errorf("%d writes, %s has %+v", s.writes, n, got)
+	}
+	s.change(t.Context(), func() {
+		s.refuses = errors.New("forbidden")
+		fabric.Health = topology.HealthHealthy
+	})
+	if tries := s.writes - 73; tries < 8 || tries > 30 || !s.conditions[n][ConditionFabric].True || s.logged("node conditions not written") != 1 {
+		t.Errorf("%d tries in an hour in which it was refused, the log says\n%s", tries, s.log.String())
+	}
+	s.refuses = nil
+	s.pass(t.Context(), time.Hour)
+	if s.conditions[n][ConditionFabric].True {
+		t.Error("it was not written when it was allowed again")
+	}
+}
+
+// TestTurns writes many Nodes in turns, and each once, though the store shows late what
+// was written.
+func TestTurns(t *testing.T) {
+	const nodes = 4*nodesATurn + 50
+	s := newSite(nodes, nil)
+	if most := s.pass(t.Context(), time.Hour); s.writes != nodes || len(s.conditions) != nodes || most != nodesATurn {
+		t.Errorf("%d nodes are written by %d writes, %d at most between two looks", len(s.conditions), s.writes, most)
+	}
+	s.change(t.Context(), func() {})
+	if s.writes != nodes {
+		t.Errorf("%d writes at rest", s.writes-nodes)
+	}
+}
+
+// TestTurnsRefused tries few of many Nodes where none can be written.
+func TestTurnsRefused(t *testing.T) {
+	const nodes = 4 * nodesATurn
+	s := newSite(nodes, nil)
+	s.refuses = errors.New("forbidden")
+	s.pass(t.Context(), 2*time.Hour)
+	if s.writes < nodesATurn || s.writes > 3*nodesATurn {
+		t.Errorf("%d tries in two hours, want some for all nodes together", s.writes)
+	}
+	s.refuses = nil
+	s.pass(t.Context(), time.Hour)
+	if len(s.conditions) != nodes {
+		t.Errorf("%d of %d nodes are written when they may be", len(s.conditions), nodes)
+	}
+}
+
+// TestFirstPassesAreAwaited waits for each publication, and writes what it knows if one
+// has no pass.
+func TestFirstPassesAreAwaited(t *testing.T) {
+	s := newSite(2, nil)
+	s.keeper.options.Publications = 2
+	s.pass(t.Context(), 50*time.Second)
+	if s.writes != 0 {
+		t.Errorf("%d writes before the first pass", s.writes)
+	}
+	s.pass(t.Context(), time.Minute)
+	if got := s.conditions["n00001"]; s.writes != 2 || len(got) != 1 || got[ConditionFabric].Reason != "FabricHealthy" {
+		t.Errorf("%d writes, a node has %+v, want no drift", s.writes, got)
+	}
+	s.change(t.Context(), func() { s.keeper.Found("other", &Pass{Plan: &placement.Plan{}}, s.now) })
+	if got := s.conditions["n00001"]; s.writes != 4 || got[ConditionDrift].Reason != "Agrees" {
+		t.Errorf("%d writes, a node has %+v", s.writes, got)
+	}
+}

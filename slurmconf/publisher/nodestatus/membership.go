@@ -1,0 +1,147 @@
+package nodestatus
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+)
+
+// Membership keeps the domain that nodes join, and sees who has.
+type Membership interface {
+	// Changes gets a value after a change; several changes may give one.
+	Changes() <-chan struct{}
+	// Ensure creates the configured domain if it can. After an error a change tells when
+	// to try again.
+	Ensure(ctx context.Context) (imex.Domain, error)
+	// Snapshot returns all but the nodes. An error says why nothing is known yet, and
+	// a change when it is.
+	Snapshot() (*imex.Observation, error)
+}
+
+// Members returns what a Snapshot says of the nodes themselves. workers are the nodes
+// with worker pods of Slurm, or nil if nobody looked.
+func Members(snap *inputs.Snapshot, workers map[string]bool) map[string]imex.Node {
+	out := make(map[string]imex.Node, len(snap.Nodes))
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		m := imex.NodeOf(n.Name, snap.Reports[n.Name])
+		m.GPUs = m.GPUs || n.GPUs > 0 || n.Labels[nodelabels.Count] != ""
+		m.CliqueLabel, m.DomainLabel = n.Labels[topology.CliqueLabel], n.Labels[imex.DomainLabel]
+		m.Lost = n.Lost
+		m.Worker, m.NoWorker = workers[n.Name], workers != nil && !workers[n.Name]
+		// A node without any facts is not judged, unless it is a member.
+		m.GPUs = m.GPUs && (m.Fabric != imex.FabricUnknown || m.CliqueLabel != "" || m.DomainLabel != "")
+		out[n.Name] = m
+	}
+	return out
+}
+
+// membership judges the nodes' membership in the IMEX domain, and names claims that no
+// node has.
+type membership struct {
+	source  Membership // nil if there is no domain to keep
+	metrics *Metrics
+	timer   *again.Timer
+	log     *slog.Logger
+	problem topology.Problem // of the domain, the last that was logged
+	unknown again.Once       // why membership is not known
+	waiting map[claims]wait
+}
+
+// reconcile returns the verdicts by node, or nil while they are not known. A change tells
+// when they are.
+func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot, now time.Time) map[string]imex.Verdict {
+	if m.source == nil {
+		return nil
+	}
+	domain, err := m.source.Ensure(ctx)
+	var seen *imex.Observation
+	if err == nil {
+		m.logDomain(&domain)
+		seen, err = m.source.Snapshot()
+	}
+	if err != nil {
+		if ctx.Err() == nil && m.unknown.IsNew(err.Error()) {
+			m.log.Warn("membership in the IMEX domain is not known", "err", err)
+		}
+		return nil
+	}
+	m.unknown.Forget()
+	seen.Domain = domain // which may have been made just now, or not, for a reason
+	seen.Nodes = Members(snap, seen.Workers)
+	verdicts := imex.Judge(seen)
+	m.metrics.setMembership(&domain, verdicts)
+	m.watchUnplaced(ctx, imex.JudgeUnplaced(seen), now)
+	return verdicts
+}
+
+// logDomain logs a problem of the domain once, and its end once.
+func (m *membership) logDomain(d *imex.Domain) {
+	if m.problem == d.Problem {
+		return
+	}
+	m.problem = d.Problem
+	if d.Problem.Reason == "" {
+		m.log.Info("ComputeDomain is as configured", "namespace", d.Namespace, "name", d.Name, "uid", d.UID)
+		return
+	}
+	m.log.Warn("ComputeDomain has a problem", "namespace", d.Namespace, "name", d.Name, "reason", d.Problem.Reason, "message", d.Problem.Message)
+}
+
+// unplacedWait is how long claims must wait for a node before they are named, because the
+// scheduler needs a moment.
+const unplacedWait = time.Minute
+
+// claims are a group of claims that wait for a node.
+type claims struct{ namespace, owner, reason string }
+
+// wait is since when claims wait, and whether that was logged.
+type wait struct {
+	since  time.Time
+	logged bool
+}
+
+// watchUnplaced logs once that claims wait for a node, and once that they no longer do. It
+// counts the claims that were logged.
+func (m *membership) watchUnplaced(ctx context.Context, all []imex.Unplaced, now time.Time) {
+	waiting := make(map[claims]wait, len(all))
+	m.metrics.unplaced.Reset()
+	for i := range all {
+		u := &all[i]
+		group := claims{u.Namespace, u.Owner, u.Reason}
+		w, known := m.waiting[group]
+		if !known {
+			w.since = now
+		}
+		if until := w.since.Add(unplacedWait); now.Before(until) {
+			m.timer.At(until)
+		} else {
+			if !w.logged {
+				m.logUnplaced(ctx, u)
+			}
+			w.logged = true
+			m.metrics.unplaced.WithLabelValues(u.Owner, u.Reason).Add(float64(u.Claims))
+		}
+		waiting[group] = w
+	}
+	for group, w := range m.waiting {
+		if _, still := waiting[group]; w.logged && !still {
+			m.log.Info("claims no longer wait for a node", "reason", group.reason, "namespace", group.namespace, "owner", group.owner)
+		}
+	}
+	m.waiting = waiting
+}
+
+func (m *membership) logUnplaced(ctx context.Context, u *imex.Unplaced) {
+	level := slog.LevelWarn
+	if u.Reason == imex.ReasonClaimWaits { // there may be more pods than nodes
+		level = slog.LevelInfo
+	}
+	m.log.Log(ctx, level, "claims wait for a node", "reason", u.Reason, "namespace", u.Namespace, "owner", u.Owner, "claims", u.Claims, "message", u.Message, "remedy", u.Remedy)
+}

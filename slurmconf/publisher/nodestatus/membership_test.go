@@ -1,0 +1,149 @@
+package nodestatus
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+)
+
+func TestMembers(t *testing.T) {
+	const clique = "8a61c302-0000-4000-8000-000000000001.7"
+	parsed, err := topology.ParseClique(clique)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inClique := &topology.Node{Name: "n", GPUs: []topology.GPU{{}}, Domain: topology.NVLinkDomain{Clique: parsed}, IMEX: &topology.IMEX{Channels: 1}}
+	tests := []struct {
+		name    string
+		node    inputs.Node
+		report  *topology.Node
+		workers map[string]bool
+		want    imex.Node
+	}{
+		{"of which nothing is known", inputs.Node{GPUs: 4}, nil, nil, imex.Node{}},
+		{"by labels", inputs.Node{Labels: map[string]string{nodelabels.Count: "4", topology.CliqueLabel: clique}}, nil, nil, imex.Node{GPUs: true, CliqueLabel: clique}},
+		{"by its capacity, labelled by the driver", inputs.Node{GPUs: 4, Labels: map[string]string{imex.DomainLabel: "u1"}}, nil, nil, imex.Node{GPUs: true, DomainLabel: "u1"}},
+		{"without GPUs, with a clique's label", inputs.Node{Labels: map[string]string{topology.CliqueLabel: clique}}, nil, nil, imex.Node{CliqueLabel: clique}},
+		{"by its report", inputs.Node{}, inClique, nil, imex.Node{GPUs: true, Fabric: imex.FabricClique, Clique: clique, Local: inClique.IMEX}},
+		{"with a worker pod", inputs.Node{}, inClique, map[string]bool{"n": true}, imex.Node{GPUs: true, Fabric: imex.FabricClique, Clique: clique, Local: inClique.IMEX, Worker: true}},
+		{"without a worker pod", inputs.Node{Workers: []inputs.Worker{{Node: "n"}}}, nil, map[string]bool{"m": true}, imex.Node{NoWorker: true}},
+		{"without a worker pod, as all are", inputs.Node{}, nil, map[string]bool{}, imex.Node{NoWorker: true}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.node.Name, tt.want.Name = "n", "n"
+			got := Members(&inputs.Snapshot{Nodes: []inputs.Node{tt.node}, Reports: map[string]*topology.Node{"n": tt.report}}, tt.workers)
+			if diff := cmp.Diff(map[string]imex.Node{"n": tt.want}, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestMembershipConditions brings the verdicts on membership onto the Nodes.
+func TestMembershipConditions(t *testing.T) {
+	d := &domain{domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", Problem: topology.Problem{Reason: imex.ReasonNoCRD, Message: "no definition of ComputeDomains"}}, seen: imex.Observation{Join: imex.JoinHolder}}
+	s := newSite(72, d)
+	n := &s.snap.Nodes[0]
+	has := func(what, reason string, is bool, change func()) {
+		t.Helper()
+		s.change(t.Context(), change)
+		if c := s.conditions[n.Name][ConditionIMEX]; c.Reason != reason || c.True != is {
+			t.Errorf("%s: %+v, want %s, %t", what, c, reason, is)
+		}
+	}
+	has("without the driver", imex.ReasonNoCRD, false, func() {})
+	has("another spec", imex.ReasonDomainDiffers, true, func() { d.domain.Problem.Reason = imex.ReasonDomainDiffers })
+	if got := testutil.ToFloat64(s.metrics.unready); got != 72 {
+		t.Errorf("%v nodes are not ready, want 72", got)
+	}
+	has("a member", imex.ReasonReady, false, func() {
+		d.domain.UID, d.domain.Problem = "u1", topology.Problem{}
+		clique := s.snap.Reports[n.Name].Domain.Clique.String()
+		d.seen.Cliques = []imex.Clique{{Domain: "u1", ID: clique, Daemons: []imex.Member{{Node: n.Name, Address: "10.0.0.1", Clique: clique, Ready: true}}}}
+		d.seen.Claims = []imex.Claim{{Namespace: "quoin-system", Name: "c", Domain: "u1", Node: n.Name, Owner: imex.OwnerHolder, Pods: []string{"quoin-system/p"}}}
+		n.Labels = map[string]string{imex.DomainLabel: "u1"}
+		major := 235
+		s.snap.Reports[n.Name].IMEX = &topology.IMEX{ChannelMajor: &major, Channels: 2048, DaemonState: "READY"}
+	})
+	if other := s.conditions[s.snap.Nodes[1].Name][ConditionIMEX]; !other.True || other.Reason != imex.ReasonNotClaimed || !strings.Contains(other.Message, ". ") {
+		t.Errorf("another node: %+v, want NotClaimed with a remedy", other)
+	}
+	if got := testutil.ToFloat64(s.metrics.members.WithLabelValues(imex.ReasonNotClaimed)); got != 71 {
+		t.Errorf("%v nodes are not claimed, want 71", got)
+	}
+	writes := s.writes
+	has("when nothing is known it stays", imex.ReasonReady, false, func() { d.broken = errors.New("not listed yet") })
+	if s.writes != writes {
+		t.Errorf("%d writes while nothing was known", s.writes-writes)
+	}
+	has("its daemon is not ready", imex.ReasonEntryBehind, true, func() {
+		clique := d.seen.Cliques[0]
+		clique.Daemons = slices.Clone(clique.Daemons)
+		clique.Daemons[0].Ready = false
+		d.broken, d.seen.Cliques = nil, []imex.Clique{clique}
+	})
+	ensured := d.ensured
+	s.pass(t.Context(), 24*time.Hour)
+	if d.ensured != ensured {
+		t.Errorf("asked for the domain %d times in a day at rest", d.ensured-ensured)
+	}
+}
+
+// TestUnplacedClaims speaks of claims that no node has when they have waited for a
+// while, once, and says when that is over.
+func TestUnplacedClaims(t *testing.T) {
+	d := &domain{domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", UID: "u1"}, seen: imex.Observation{Join: imex.JoinHolder}}
+	s := newSite(4, d)
+	wait := func(claims int, namespaces ...string) {
+		d.seen.Claims = nil
+		for _, namespace := range namespaces {
+			for i := range claims {
+				name := fmt.Sprintf("w-%d", i)
+				d.seen.Claims = append(d.seen.Claims, imex.Claim{Namespace: namespace, Name: name, Domain: "u1", Owner: imex.OwnerSlurmd, Waiting: namespace + "/" + name})
+			}
+		}
+		s.keeper.Touch(s.now)
+	}
+	is := func(what, reason string, after time.Duration, begun, over int, counted float64) {
+		t.Helper()
+		s.pass(t.Context(), after)
+		begins, ends := s.logged(`msg="claims wait for a node" `), s.logged(`msg="claims no longer wait for a node" `)
+		got := testutil.ToFloat64(s.metrics.unplaced.WithLabelValues(imex.OwnerSlurmd, reason))
+		if begins != begun || ends != over || got != counted {
+			t.Errorf("%s: said %d times that it begins and %d that it is over, and counted %v, want %d, %d and %v", what, begins, ends, got, begun, over, counted)
+		}
+	}
+	wait(1, "slurm")
+	is("a moment ago", imex.ReasonClaimConflict, 30*time.Second, 0, 0, 0)
+	wait(0)
+	is("it has a node", imex.ReasonClaimConflict, 30*time.Second, 0, 0, 0)
+	wait(2, "slurm")
+	is("others", imex.ReasonClaimConflict, 50*time.Second, 0, 0, 0)
+	is("they wait", imex.ReasonClaimConflict, 30*time.Second, 1, 0, 2) // nothing has changed
+	wait(3, "slurm")
+	is("one more", imex.ReasonClaimConflict, time.Hour, 1, 0, 3)
+	wait(2, "slurm", "other")
+	is("in two namespaces", imex.ReasonClaimConflict, time.Hour, 2, 0, 4)
+	wait(0)
+	is("all over", imex.ReasonClaimConflict, time.Minute, 2, 2, 0)
+	d.seen.Join = imex.JoinSlurmd
+	wait(1, "slurm")
+	is("it waits by right", imex.ReasonClaimWaits, 2*time.Minute, 3, 2, 1)
+	for _, line := range []string{"level=WARN msg=\"claims wait for a node\" reason=ClaimConflict namespace=slurm owner=slurmd claims=2", "level=INFO msg=\"claims wait for a node\" reason=ClaimWaits"} {
+		if s.logged(line) != 1 {
+			t.Errorf("the log has %d lines with %s, want one", s.logged(line), line)
+		}
+	}
+}

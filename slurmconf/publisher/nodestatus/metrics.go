@@ -1,0 +1,52 @@
+package nodestatus
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/imex"
+)
+
+// Metrics are the series about nodes.
+type Metrics struct {
+	// Places serves quoin_node_info.
+	Places   *Places
+	members  *prometheus.GaugeVec
+	unready  prometheus.Gauge
+	domain   *prometheus.GaugeVec
+	unplaced *prometheus.GaugeVec
+}
+
+// NewMetrics registers the series with reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_publisher_" + name, Help: help}, labels)
+	}
+	m := &Metrics{
+		Places:   newPlaces(),
+		members:  gauge("imex_nodes", "Nodes by the reason of the verdict on their membership in the IMEX domain.", "reason"),
+		unready:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX and something is to be done or waited for."}),
+		domain:   gauge("imex_domain_info", "1 for the ComputeDomain that nodes are to join, with what is wrong with it.", "namespace", "name", "uid", "problem"),
+		unplaced: gauge("imex_unplaced_claims", "Claims of channels that have waited for a minute and more without a node, by whose pods they are for and why.", "owner", "reason"),
+	}
+	reg.MustRegister(m.Places, m.members, m.unready, m.domain, m.unplaced)
+	return m
+}
+
+// setMembership counts verdicts.
+func (m *Metrics) setMembership(d *imex.Domain, verdicts map[string]imex.Verdict) {
+	counts := make(map[string]int)
+	unready := 0
+	for _, v := range verdicts {
+		counts[v.Reason]++
+		if v.Problem() {
+			unready++
+		}
+	}
+	m.members.Reset()
+	for reason, n := range counts {
+		m.members.WithLabelValues(reason).Set(float64(n))
+	}
+	m.unready.Set(float64(unready))
+	m.domain.Reset()
+	m.domain.WithLabelValues(d.Namespace, d.Name, d.UID, d.Problem.Reason).Set(1)
+}
