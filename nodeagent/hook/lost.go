@@ -35,7 +35,7 @@ func (h *job) restore() {
 // when the run was last seen; else when the next run of the job began.
 func (h *job) lostEnd(key string, lost *rundir.Record, next rundir.Run) time.Time {
 	if boot := rundir.BootID(); lost.BootID != "" && boot != "" && lost.BootID != boot {
-		if use, err := h.runDir.Uses().Read(key); err == nil && use != nil && use.Run == lost.Run {
+		if use, _ := h.runDir.Uses().Of(key, lost); use != nil {
 			return use.Until
 		}
 		return lost.Written

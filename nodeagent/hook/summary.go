@@ -68,12 +68,9 @@ func spread(numNodes string) time.Duration {
 
 // summarize writes the summary of a run that has ended. The caller holds the lock.
 func (h *job) summarize(key string, record *rundir.Record, ended time.Time, exit string) {
-	use, err := h.runDir.Uses().Read(key)
+	use, err := h.runDir.Uses().Of(key, record)
 	if err != nil {
 		h.fail(rundir.CallSummary, "%v; the summary has no use of GPUs", err)
-	}
-	if use != nil && use.Run != record.Run {
-		use = nil // an earlier run's
 	}
 	s := rundir.Summary{Key: key, Record: *record, Use: use, Ended: ended.Unix(), ExitCode: exit}
 	if err := rundir.WriteSummary(h.runDir.SummaryDir(), s); err != nil {

@@ -55,7 +55,7 @@ func manyJobs(b testing.TB, jobs int) *Registry {
 // BenchmarkScrape measures a scrape of 1,000 jobs on eight GPUs.
 func BenchmarkScrape(b *testing.B) {
 	j := manyJobs(b, 1000)
-	reg := agentSeries()
+	reg := processSeries()
 	reg.MustRegister(j.Collector())
 	h := promhttp.HandlerFor(reg, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	for _, kind := range []string{"text/plain", "application/openmetrics-text;version=1.0.0"} {

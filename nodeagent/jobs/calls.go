@@ -4,34 +4,68 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// countCalls counts the hook's calls since the last time.
-func (r *Registry) countCalls(now moment) {
-	if now.up-r.schedule.calls < time.Second {
-		return // a hook that has opened the log before may not have written yet
-	}
-	r.schedule.calls = now.up
-	calls, err := rundir.Dir(r.config.RunDir).TakeCalls()
-	r.log.note("hook calls", err)
-	r.series.countCalls(calls)
+// callReasons are the hook's words for what went wrong first in a call.
+var callReasons = []string{rundir.CallLock, rundir.CallInventory, rundir.CallMapping, rundir.CallRecord, rundir.CallJobInfo, rundir.CallConfig,
+	rundir.CallEnvironment, rundir.CallSummary, rundir.CallTimeout, rundir.CallSignal, rundir.CallPanic, otherReason}
+
+// gateResults are the hook's words for how a job came through the gate.
+var gateResults = []string{rundir.GateReady, rundir.GateWaited, rundir.GateAlone, rundir.GateWarn, rundir.GateFail, rundir.GateHold, rundir.GateStale, rundir.GateSignal, rundir.GateFault, otherReason}
+
+// otherReason replaces a word of a newer hook.
+const otherReason = "other"
+
+// hookSeries count the hook's calls.
+type hookSeries struct {
+	runs, errors *prometheus.CounterVec
+	took         *prometheus.HistogramVec
+	gatePassed   *prometheus.CounterVec
+	gateTook     prometheus.Histogram
 }
 
-// countCalls counts calls of the hook.
-func (s *series) countCalls(calls []rundir.Call) {
+func newHookSeries(f promauto.Factory) hookSeries {
+	s := hookSeries{
+		runs:   f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_runs_total", Help: "Calls of the job hook by result: ok, or error if anything went wrong."}, []string{"hook", "result"}),
+		errors: f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_errors_total", Help: "Failed calls of the job hook, by what went wrong first."}, []string{"hook", "reason"}),
+		took: f.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_hook_duration_seconds", Help: "How long a call of the job hook delayed the job or the node.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}}, []string{"hook"}),
+		gatePassed: f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_gate_total", Help: "Jobs across nodes at the IMEX gate of their Prolog, by result."}, []string{"result"}),
+		gateTook: f.NewHistogram(prometheus.HistogramOpts{Name: "quoin_hook_gate_duration_seconds", Help: "How long the IMEX gate delayed a job across nodes.",
+			Buckets: []float64{.001, .01, .1, 1, 5, 10, 30, 60, 300}}),
+	}
+	for _, hook := range []string{"prolog", "epilog"} {
+		s.runs.WithLabelValues(hook, "ok")
+		s.runs.WithLabelValues(hook, "error")
+		s.took.WithLabelValues(hook)
+		for _, reason := range callReasons {
+			s.errors.WithLabelValues(hook, reason)
+		}
+	}
+	for _, result := range gateResults {
+		s.gatePassed.WithLabelValues(result)
+	}
+	return s
+}
+
+// count counts calls of the hook.
+func (s *hookSeries) count(calls []rundir.Call) {
 	for _, c := range calls {
 		result := "ok"
 		if c.Error != "" {
 			result = "error"
-			s.hookErrors.WithLabelValues(c.Hook, knownOr(callReasons, c.Error)).Inc()
+			s.errors.WithLabelValues(c.Hook, knownOr(callReasons, c.Error)).Inc()
 		}
 		if c.Gate != "" {
 			s.gatePassed.WithLabelValues(knownOr(gateResults, c.Gate)).Inc()
 			s.gateTook.Observe(time.Duration(c.GateNs).Seconds())
 		}
-		s.hookRuns.WithLabelValues(c.Hook, result).Inc()
-		s.hookTook.WithLabelValues(c.Hook).Observe(time.Duration(c.Ns).Seconds())
+		s.runs.WithLabelValues(c.Hook, result).Inc()
+		s.took.WithLabelValues(c.Hook).Observe(time.Duration(c.Ns).Seconds())
 	}
 }
 

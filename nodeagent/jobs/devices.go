@@ -1,6 +1,8 @@
 package jobs
 
 import (
+	"cmp"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,26 +12,16 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// device is a GPU or a MIG instance, by the labels that DCGM Exporter gives it.
-type device struct {
-	// entry is the inventory's. For a device that the inventory lacks it has what the
-	// record says.
-	entry rundir.Entry
-}
-
-// labels returns the labels UUID, gpu and GPU_I_ID.
-func (d *device) labels() (uuid, gpu, instance string) {
-	uuid = d.entry.UUID
-	if d.entry.GPUUUID != "" {
-		uuid = d.entry.GPUUUID
-	}
-	gpu, instance, _ = strings.Cut(d.entry.ExporterID, ".")
-	return uuid, gpu, instance
+// labelsOf returns the labels UUID, gpu and GPU_I_ID that DCGM Exporter gives a GPU or
+// a MIG instance.
+func labelsOf(d *rundir.Entry) [3]string {
+	gpu, instance, _ := strings.Cut(d.ExporterID, ".")
+	return [3]string{cmp.Or(d.GPUUUID, d.UUID), gpu, instance}
 }
 
 // stampedInventory is the inventory as it was last read.
 type stampedInventory struct {
-	stamp   fileStamp
+	file    fs.FileInfo
 	boot    string            // of the last refresh
 	of      *rundir.Inventory // nil while there is none of this boot
 	problem error
@@ -38,15 +30,12 @@ type stampedInventory struct {
 // refresh reads the inventory if it has changed, and says so. An inventory of another
 // boot is not taken: ids may differ, and the agent writes a new one soon.
 func (s *stampedInventory) refresh(runDir, boot string) (changed bool) {
-	var stamp fileStamp
-	if info, err := os.Stat(filepath.Join(runDir, rundir.InventoryFile)); err == nil {
-		stamp = stampOf(info)
-	}
-	if stamp == s.stamp && boot == s.boot {
+	file, _ := os.Stat(filepath.Join(runDir, rundir.InventoryFile)) // nil if there is none
+	if isSame(file, s.file) && boot == s.boot {
 		return false
 	}
-	s.stamp, s.boot, s.of, s.problem = stamp, boot, nil, nil
-	if stamp == (fileStamp{}) {
+	s.file, s.boot, s.of, s.problem = file, boot, nil, nil
+	if file == nil {
 		return true
 	}
 	inv, err := rundir.Dir(runDir).ReadInventory()
@@ -64,7 +53,9 @@ func ofOneBoot(a, b string) bool { return a == "" || b == "" || a == b }
 
 // resolved is what a job holds, by the current inventory.
 type resolved struct {
-	devices []device
+	// devices are the inventory's entries. For a device that the inventory lacks there
+	// is an entry of what the record says.
+	devices []rundir.Entry
 	// names are the exporter's ids of the devices.
 	names []string
 	// moved says that the names are not those of the record. settled says that the
@@ -72,14 +63,14 @@ type resolved struct {
 	moved, settled bool
 }
 
-func (r *resolved) add(d device) {
+func (r *resolved) add(d rundir.Entry) {
 	r.devices = append(r.devices, d)
-	if d.entry.ExporterID != "" && !slices.Contains(r.names, d.entry.ExporterID) {
-		r.names = append(r.names, d.entry.ExporterID)
+	if d.ExporterID != "" && !slices.Contains(r.names, d.ExporterID) {
+		r.names = append(r.names, d.ExporterID)
 	}
 }
 
-// resolveJob returns what a job holds.
+// resolveJob returns what a job holds. inv is nil if there is no inventory.
 func resolveJob(inv *rundir.Inventory, r *rundir.Record) resolved {
 	out := resolved{names: []string{}, settled: !r.Unresolved}
 	gpus, uuids := r.GPUs, r.UUIDs
@@ -89,40 +80,31 @@ func resolveJob(inv *rundir.Inventory, r *rundir.Record) resolved {
 			gpus, uuids, out.settled = g, u, err == nil
 		}
 	}
+	byUUID, byName := make(map[string]rundir.Entry), make(map[string]rundir.Entry)
+	if inv != nil {
+		for _, e := range inv.Entries {
+			byUUID[e.UUID], byName[e.ExporterID] = e, e
+		}
+	}
 	for i, uuid := range uuids {
-		if e := entryOf(inv, func(e *rundir.Entry) bool { return e.UUID == uuid }); e != nil {
-			out.add(device{*e})
-			continue
+		e, known := byUUID[uuid]
+		if !known {
+			e.UUID = uuid
+			if len(gpus) == len(uuids) && byName[gpus[i]].UUID == "" { // no other device has the name now
+				e.ExporterID = gpus[i]
+			}
 		}
-		unknown := rundir.Entry{UUID: uuid}
-		if len(gpus) == len(uuids) && entryOf(inv, func(e *rundir.Entry) bool { return e.ExporterID == gpus[i] }) == nil {
-			unknown.ExporterID = gpus[i] // no other device has the name now
-		}
-		out.add(device{unknown})
+		out.add(e)
 	}
 	if len(uuids) == 0 {
 		for _, gpu := range gpus {
-			if e := entryOf(inv, func(e *rundir.Entry) bool { return e.ExporterID == gpu }); e != nil {
-				out.add(device{*e})
-			} else {
-				out.add(device{rundir.Entry{ExporterID: gpu}})
-			}
+			e := byName[gpu]
+			e.ExporterID = gpu
+			out.add(e)
 		}
 	}
 	out.moved = inv != nil && !sameNames(out.names, r.GPUs)
 	return out
-}
-
-func entryOf(inv *rundir.Inventory, is func(*rundir.Entry) bool) *rundir.Entry {
-	if inv == nil {
-		return nil
-	}
-	for i := range inv.Entries {
-		if is(&inv.Entries[i]) {
-			return &inv.Entries[i]
-		}
-	}
-	return nil
 }
 
 func sameNames(a, b []string) bool {
@@ -133,12 +115,11 @@ func sameNames(a, b []string) bool {
 }
 
 // gpuOf returns the report's GPU of a device, nil if there is none.
-func gpuOf(n *topology.Node, d *device) *topology.GPU {
+func gpuOf(n *topology.Node, d *rundir.Entry) *topology.GPU {
 	if n == nil {
 		return nil
 	}
-	uuid, _, _ := d.labels()
-	at := slices.IndexFunc(n.GPUs, func(g topology.GPU) bool { return g.UUID == uuid })
+	at := slices.IndexFunc(n.GPUs, func(g topology.GPU) bool { return g.UUID == cmp.Or(d.GPUUUID, d.UUID) })
 	if at < 0 {
 		return nil
 	}
@@ -146,19 +127,19 @@ func gpuOf(n *topology.Node, d *device) *topology.GPU {
 }
 
 // productOf returns the product's name as DCGM Exporter's label modelName has it.
-func productOf(n *topology.Node, d *device) string {
+func productOf(n *topology.Node, d *rundir.Entry) string {
 	if g := gpuOf(n, d); g != nil && g.Product != "" {
 		return g.Product
 	}
-	product, _, _ := strings.Cut(d.entry.Product, " MIG ")
+	product, _, _ := strings.Cut(d.Product, " MIG ")
 	return product
 }
 
 // cliqueOf returns a device's NVLink clique in the form of the label
 // nvidia.com/gpu.clique: the clique of the GPU, else the confirmed one of the node.
-func cliqueOf(n *topology.Node, d *device) string {
+func cliqueOf(n *topology.Node, d *rundir.Entry) string {
 	g := gpuOf(n, d)
-	if n == nil || g == nil {
+	if g == nil {
 		return ""
 	}
 	if c, ok := g.Fabric.Clique(); ok {

@@ -74,7 +74,7 @@ func newHourPlay(t *testing.T, index int) *hourPlay {
 	p.must(rundir.Dir(p.run).WriteInventory(p.inventoryOf()))
 	p.j = New(Config{RunDir: p.run, MappingDir: p.maps, BootIDFile: filepath.Join(p.dir, "boot_id"), Spools: []string{p.spool}, CgroupRoot: p.cgroup, SampleEvery: time.Minute}, slog.New(slog.DiscardHandler))
 	p.j.clock = func() moment { return p.now }
-	p.j.series.up = func() time.Duration { return p.now.up }
+	p.j.series.held.up = func() time.Duration { return p.now.up }
 	p.j.node = p.node.Report()
 	p.j.recall()
 	p.metrics.MustRegister(p.j.Collector())

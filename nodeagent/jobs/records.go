@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
@@ -17,28 +16,20 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// fileStamp changes when a file is replaced.
-type fileStamp struct {
-	device, inode uint64
-	size, written int64
-}
-
-func stampOf(info fs.FileInfo) fileStamp {
-	s := fileStamp{size: info.Size(), written: info.ModTime().UnixNano()}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.device, s.inode = stat.Dev, stat.Ino
+// isSame says whether two looks at a path have found the same file, which nobody has
+// replaced in between. nil stands for no file.
+func isSame(a, b fs.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	return s
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
-
-// identity stays the same while a file or folder is the same one.
-func (s fileStamp) identity() fileStamp { return fileStamp{device: s.device, inode: s.inode} }
 
 // job is a record, and what is known of its run.
 type job struct {
 	key    string
 	record rundir.Record
-	stamp  fileStamp
+	file   fs.FileInfo // nil if the record is to be read again
 	life   liveness.Run
 
 	resolved // its names are the files that the job's line belongs into
@@ -56,7 +47,7 @@ func (j *job) run() string { return j.key + " " + j.record.String() }
 // uuids are those of the job's devices that are known.
 func (j *job) uuids() (uuids []string) {
 	for i := range j.devices {
-		if uuid := j.devices[i].entry.UUID; uuid != "" {
+		if uuid := j.devices[i].UUID; uuid != "" {
 			uuids = append(uuids, uuid)
 		}
 	}
@@ -82,15 +73,15 @@ type records struct {
 	runDir, bootFile string
 	log              *slog.Logger
 	boot             string
-	jobs             map[string]*job      // by the record's key
-	broken           map[string]fileStamp // records that cannot be read
+	jobs             map[string]*job        // by the record's key
+	broken           map[string]fs.FileInfo // records that cannot be read
 	inventory        stampedInventory
 	// removed says that jobs have gone whose use may be left.
 	removed bool
 }
 
 func newRecords(runDir, bootFile string, log *slog.Logger) records {
-	return records{runDir: runDir, bootFile: bootFile, log: log, jobs: make(map[string]*job), broken: make(map[string]fileStamp)}
+	return records{runDir: runDir, bootFile: bootFile, log: log, jobs: make(map[string]*job), broken: make(map[string]fs.FileInfo)}
 }
 
 func (r *records) folder() string         { return filepath.Join(r.runDir, jobsFolder) }
@@ -100,17 +91,17 @@ func (r *records) path(key string) string { return filepath.Join(r.folder(), key
 // that a run is new.
 func (r *records) read(now moment) (fresh bool, err error) {
 	r.readBoot()
-	stamps, err := r.list()
+	files, err := r.list()
 	if err != nil {
 		return false, err
 	}
-	gone := func(key string) bool { _, there := stamps[key]; return !there }
+	gone := func(key string) bool { return files[key] == nil }
 	known := len(r.jobs)
 	maps.DeleteFunc(r.jobs, func(key string, _ *job) bool { return gone(key) })
 	r.removed = r.removed || len(r.jobs) < known
-	maps.DeleteFunc(r.broken, func(key string, _ fileStamp) bool { return gone(key) })
-	for key, stamp := range stamps {
-		fresh = r.readOne(key, stamp) || fresh
+	maps.DeleteFunc(r.broken, func(key string, _ fs.FileInfo) bool { return gone(key) })
+	for key, file := range files {
+		fresh = r.readOne(key, file) || fresh
 	}
 	changed := r.inventory.refresh(r.runDir, r.boot)
 	for _, j := range r.jobs {
@@ -130,42 +121,42 @@ func (r *records) readBoot() {
 }
 
 // list returns the files of the records by key.
-func (r *records) list() (map[string]fileStamp, error) {
+func (r *records) list() (map[string]fs.FileInfo, error) {
 	entries, err := os.ReadDir(r.folder())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("read job records: %w", err)
 	}
-	stamps := make(map[string]fileStamp, len(entries))
+	files := make(map[string]fs.FileInfo, len(entries))
 	for _, e := range entries {
 		key, is := strings.CutSuffix(e.Name(), ".json")
 		if !is || strings.HasPrefix(key, ".") {
 			continue
 		}
 		if info, err := e.Info(); err == nil {
-			stamps[key] = stampOf(info)
+			files[key] = info
 		}
 	}
-	return stamps, nil
+	return files, nil
 }
 
 // readOne reads one record unless it is known, and says whether its run is new.
-func (r *records) readOne(key string, stamp fileStamp) (fresh bool) {
+func (r *records) readOne(key string, file fs.FileInfo) (fresh bool) {
 	before := r.jobs[key]
-	if before != nil && before.stamp == stamp {
+	if before != nil && isSame(before.file, file) {
 		return false
 	}
-	if old, broken := r.broken[key]; broken && old == stamp {
+	if isSame(r.broken[key], file) {
 		return false
 	}
 	record, err := rundir.Dir(r.runDir).ReadRecord(key)
-	if err == nil && record != nil && record.Written.UnixNano() != stamp.written {
-		stamp = fileStamp{} // replaced just now: it is read again the next time
+	if err == nil && record != nil && !record.Written.Equal(file.ModTime()) {
+		file = nil // replaced just now: it is read again the next time
 	}
 	switch {
 	case err != nil:
-		r.broken[key] = stamp
+		r.broken[key] = file
 		delete(r.jobs, key)
 		r.log.Warn("record of a job cannot be read: its labels stay until its Epilog", "job", jobOfKey(key), "err", err)
 		return false
@@ -174,7 +165,7 @@ func (r *records) readOne(key string, stamp fileStamp) (fresh bool) {
 		return false
 	}
 	delete(r.broken, key)
-	j := &job{key: key, record: *record, stamp: stamp}
+	j := &job{key: key, record: *record, file: file}
 	r.jobs[key] = j
 	if before == nil || !sameRun(&before.record, record) {
 		return true

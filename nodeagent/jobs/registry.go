@@ -3,8 +3,10 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"io/fs"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -66,29 +68,29 @@ func readClocks() moment {
 // Registry follows the node's jobs. All but its series belong to the goroutine of
 // Run.
 type Registry struct {
-	config    Config
-	log       *problemLog
-	clock     func() moment
-	records   records
-	life      *liveness.Observer
-	mapping   sweep.Directories
-	orphans   sweep.Orphans
-	usage     deviceUsage
-	uses      uses
-	summaries summaryCount
-	counts    counts
-	state     stateFile
-	series    *series
-	node      *topology.Node // the last report, nil before the first
-	schedule  schedule
+	config   Config
+	log      *problemLog
+	clock    func() moment
+	records  records
+	life     *liveness.Observer
+	mapping  sweep.Directories
+	orphans  sweep.Orphans
+	usage    deviceUsage
+	uses     uses
+	state    stateFile
+	series   series
+	node     *topology.Node // the last report, nil before the first
+	schedule schedule
 }
 
 // schedule is when the registry did what, and when it will do it again.
 type schedule struct {
 	scanned moment        // the last look at the records
+	folder  fs.FileInfo   // the records' folder, before the last round
+	next    time.Duration // when to look again if nothing changes
 	eager   time.Duration // until when to look often
 	calls   time.Duration // when the hook's calls were last counted
-	kept    fileStamp     // the inventory that the mapping directory has a copy of
+	kept    fs.FileInfo   // the inventory that the mapping directory has a copy of
 }
 
 // New returns the registry of a node's jobs. Nothing is read or written before Run.
@@ -104,8 +106,8 @@ func New(c Config, log *slog.Logger) *Registry {
 	return &Registry{
 		config: c, log: &problemLog{log, make(map[string]string)}, clock: readClocks,
 		records: newRecords(c.RunDir, c.BootIDFile, log), life: liveness.NewObserver(c.Spools, c.CgroupRoot, c.Proc),
-		mapping: make(sweep.Directories), orphans: make(sweep.Orphans), usage: newUsage(), uses: uses{c.RunDir, log},
-		summaries: summaryCount{dir: rundir.Dir(c.RunDir).SummaryDir()}, counts: newCounts(), state: stateFile{path: filepath.Join(c.RunDir, stateName)}, series: newSeries(),
+		orphans: make(sweep.Orphans), usage: newUsage(), uses: uses{rundir.Dir(c.RunDir).Uses(), log},
+		state: stateFile{path: filepath.Join(c.RunDir, stateName)}, series: newSeries(),
 	}
 }
 
@@ -113,82 +115,55 @@ func New(c Config, log *slog.Logger) *Registry {
 func (r *Registry) Collector() prometheus.Collector { return r.series }
 
 const (
-	// settle is how long further changes are waited for before the records are read,
-	// and so the most often that they are read.
-	settle = 50 * time.Millisecond
-	// eagerFor is how long after a record was written steps are looked for every
-	// second: a job may be short, and its Epilog lost.
-	eagerFor   = 12 * time.Second
-	eagerEvery = time.Second
+	// tick is the time between two looks whether a record has changed.
+	tick = time.Second
+	// eagerFor is how long after a record was written steps are looked for at every
+	// tick: a job may be short, and its Epilog lost.
+	eagerFor = 12 * time.Second
 )
 
 // Run keeps the registry until ctx ends.
 func (r *Registry) Run(ctx context.Context) error {
-	watch := watchFolder(r.config.SweepEvery, r.log.Logger)
-	defer watch.close()
 	r.recall()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	r.round(ctx)
+	ticker := time.NewTicker(min(tick, r.config.SweepEvery))
+	defer ticker.Stop()
 	var told []string
 	for {
 		wanted := r.config.Wanted
 		if slices.Equal(told, r.usage.wanted) {
 			wanted = nil // nothing to tell
 		}
-		soon := false
 		select {
 		case <-ctx.Done():
 			r.saveState()
 			return nil
 		case wanted <- r.usage.wanted:
 			told = r.usage.wanted
-			continue
 		case s := <-r.config.Samples:
 			r.count(s, r.clock())
-			continue
-		case <-watch.events:
-			soon = true
-		case <-watch.errors: // such as an overflow; an error that nobody takes stops the events
-			soon = true
 		case r.node = <-r.config.Reports:
-			soon, r.schedule.eager = true, r.clock().up+eagerFor // the inventory comes after the report
-		case <-timer.C:
-		}
-		if soon && !settled(ctx, watch.events) {
-			continue
-		}
-		watch.renew(r.records.folder())
-		r.round(ctx)
-		timer.Reset(r.pause())
-	}
-}
-
-// settled waits for what changes together.
-func settled[T any](ctx context.Context, events <-chan T) bool {
-	timer := time.NewTimer(settle)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-events:
-		case <-timer.C:
-			return true
+			r.schedule.eager = r.clock().up + eagerFor // the inventory comes after the report
+		case <-ticker.C:
+			if r.due() {
+				r.round(ctx)
+			}
 		}
 	}
 }
 
-// pause is after how long to look again if nothing is told.
-func (r *Registry) pause() time.Duration {
-	if r.clock().up < r.schedule.eager {
-		return min(eagerEvery, r.config.SweepEvery)
-	}
-	return r.config.SweepEvery
+// due says whether records have changed, or whether it is time to look.
+func (r *Registry) due() bool {
+	folder, _ := os.Stat(r.records.folder()) // nil if it is missing
+	up := r.clock().up
+	return up >= r.schedule.next || up < r.schedule.eager || !isSame(folder, r.schedule.folder)
 }
 
 // round brings everything up to what the files say now.
 func (r *Registry) round(ctx context.Context) {
 	now := r.clock()
+	r.schedule.next = now.up + r.config.SweepEvery
+	r.schedule.folder, _ = os.Stat(r.records.folder()) // nil if it is missing
 	r.scan(now)
 	r.show() // a sweep may have to wait for a hook
 	if r.sweep(ctx, now) {
@@ -199,7 +174,14 @@ func (r *Registry) round(ctx context.Context) {
 		r.log.note("use of jobs that are gone", err)
 		r.records.removed = err != nil
 	}
-	r.countCalls(now)
+	if now.up-r.schedule.calls >= time.Second { // a hook that has opened the log before may not have written yet
+		r.schedule.calls = now.up
+		calls, err := rundir.Dir(r.config.RunDir).TakeCalls()
+		r.log.note("hook calls", err)
+		r.series.hook.count(calls)
+	}
+	summaries, _ := filepath.Glob(filepath.Join(rundir.Dir(r.config.RunDir).SummaryDir(), "[^.]*.json")) // the pattern is good
+	r.series.agent.summaries.Set(float64(len(summaries)))
 	r.show()
 	r.saveState()
 }
@@ -226,11 +208,11 @@ func (r *Registry) updateUsage(now moment) {
 	holders := r.records.holders()
 	r.usage.setHolders(holders, now, r.schedule.scanned)
 	r.usage.forget(r.records.inventory.of)
-	r.usage.expect(now.up, r.config.SampleEvery)
+	r.series.agent.countSamples(0, r.usage.expect(now.up, r.config.SampleEvery))
 	r.usage.want(holders)
-	for key, j := range r.records.jobs {
+	for _, j := range r.records.jobs {
 		if r.records.running(j) {
-			r.uses.keep(key, j, r.node, now.wall)
+			r.uses.keep(j, r.node, now.wall)
 		}
 	}
 }
@@ -238,7 +220,7 @@ func (r *Registry) updateUsage(now moment) {
 // count takes a sample.
 func (r *Registry) count(s topology.Sample, now moment) {
 	r.usage.advance(now.up)
-	r.usage.sample(s, now.up, r.config.SampleEvery)
+	r.series.agent.countSamples(r.usage.sample(s, now.up, r.config.SampleEvery))
 	r.log.note("use of jobs", r.uses.add(&r.records, s, now.wall, r.config.SampleEvery))
 	r.show()
 	r.saveState()
@@ -253,8 +235,8 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	r.life.Look(r.records.lives(), r.strangers(), marks, now.wall, now.up)
 	plan := r.plan(marks, now)
 	r.notePlan(&plan, now)
-	r.counts.files(&plan)
-	r.counts.sweeps++
+	r.series.agent.setFiles(&plan)
+	r.series.agent.sweeps.Inc()
 	if plan.IsEmpty() && len(marks) == 0 {
 		return false
 	}
@@ -272,24 +254,24 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	plan = r.plan(marks, now)
 	done, err := sweep.Applier{RunDir: r.config.RunDir, MappingDir: r.config.MappingDir, SummaryDir: r.config.SummaryDir, Log: r.log.Logger}.Apply(ctx, &plan, marks, now.wall)
 	r.failed("sweep", err)
-	r.counts.add(done)
+	r.series.agent.countDone(done)
 	r.readMappings()
 	after := r.plan(nil, now)
-	r.counts.files(&after)
+	r.series.agent.setFiles(&after)
 	return true
 }
 
 // failed counts and logs what a sweep could not do.
 func (r *Registry) failed(about string, err error) {
 	if err != nil {
-		r.counts.sweepErrors++
+		r.series.agent.sweepErrors.Inc()
 	}
 	r.log.note(about, err)
 }
 
 func (r *Registry) plan(marks []rundir.Release, now moment) sweep.Plan {
 	f := sweep.Facts{Boot: r.records.boot, Broken: make(map[string]bool), Ended: make(map[string]bool), Alive: make(map[string]bool),
-		Late: r.orphans.Late(now.up), Directories: r.mapping}
+		Orphans: r.orphans, Up: now.up, Directories: r.mapping}
 	for key := range r.records.broken {
 		f.Broken[jobOfKey(key)] = true
 	}
@@ -346,11 +328,13 @@ func (r *Registry) readMappings() {
 		dirs[r.dirOf(j)] = true
 	}
 	for dir, d := range r.mapping {
-		if d.There && dir != "" {
+		if d.Files != nil {
 			dirs[dir] = true
 		}
 	}
-	r.log.note("job mapping", r.mapping.Read(dirs))
+	var err error
+	r.mapping, err = sweep.Read(dirs)
+	r.log.note("job mapping", err)
 	r.keepInventory()
 }
 
@@ -364,13 +348,13 @@ func (r *Registry) dirOf(j *job) string {
 
 // keepInventory leaves the inventory where the hook finds it after a boot.
 func (r *Registry) keepInventory() {
-	d, inventory := r.mapping[r.config.MappingDir], &r.records.inventory
-	if d == nil || !d.There || inventory.of == nil || inventory.stamp == r.schedule.kept {
+	inventory := &r.records.inventory
+	if r.mapping[r.config.MappingDir].Files == nil || inventory.of == nil || isSame(inventory.file, r.schedule.kept) {
 		return
 	}
 	err := rundir.KeepInventory(dcgm.Mapping{Dir: r.config.MappingDir}, *inventory.of)
 	if err == nil {
-		r.schedule.kept = inventory.stamp
+		r.schedule.kept = inventory.file
 	}
 	r.log.note("copy of the inventory", err)
 }

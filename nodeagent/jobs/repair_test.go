@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
@@ -20,9 +19,7 @@ func TestRepairMissing(t *testing.T) {
 	r.must(dcgm.Mapping{Dir: r.maps}.Add("17", []string{"0"})) // and not 1
 	r.after(10 * time.Second)
 	r.want("at the next look", "0:17 1:17")
-	if n := r.j.counts.repairs; n != 1 {
-		t.Errorf("%v repairs, want 1", n)
-	}
+	r.wantSeries("quoin_agent_mapping_repairs_total 1")
 	r.must(os.Remove(filepath.Join(r.maps, "0")))
 	r.after(10 * time.Second)
 	r.want("a file was removed by hand", "0:17 1:17")
@@ -72,9 +69,8 @@ func TestRepairNamesLater(t *testing.T) {
 	if err != nil || !slices.Equal(rec.GPUs, []string{"7", "0"}) || !rec.Written.Equal(written) {
 		t.Errorf("record %+v, %v: want GPUs 7 and 0 and the time as it was", rec, err)
 	}
-	if n := r.j.counts.released; n[liveness.Orphan]+n[liveness.Ended] != 0 || r.j.counts.repairs == 0 {
-		t.Errorf("released %v, %v repairs: want repairs only", n, r.j.counts.repairs)
-	}
+	r.wantReleased(0, 0, 0, 0)
+	r.wantSeries("quoin_agent_mapping_repairs_total 8")
 }
 
 // TestResolveGone gives the name of a device that is gone to no other.
@@ -157,10 +153,8 @@ func TestSweepWaitsForHooks(t *testing.T) {
 	r.must(os.WriteFile(filepath.Join(r.maps, "0"), []byte("17\n"), 0o600))
 	r.after(time.Minute)
 	r.want("while a hook works", "0:17")
-	if r.j.counts.sweepErrors == 0 {
-		t.Error("it is not counted that the lock could not be had")
-	}
-	r.write("17", r.record("17", 0)) // not seen before the lock
+	r.wantSeries("quoin_agent_sweep_errors_total 4") // the line belongs to nobody for the grace, and from then on the lock is wanted
+	r.write("17", r.record("17", 0))                 // not seen before the lock
 	unlock()
 	r.now.up += 10 * time.Second
 	r.j.sweep(t.Context(), r.now)

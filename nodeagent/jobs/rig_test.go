@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -71,7 +74,7 @@ func (r *jobsRig) start() {
 	r.j = New(Config{RunDir: r.run, MappingDir: r.maps, BootIDFile: filepath.Join(r.dir, "boot_id"), Spools: []string{r.spool},
 		CgroupRoot: r.cgroup, Proc: r.proc, LockWait: 50 * time.Millisecond}, slog.New(slog.DiscardHandler))
 	r.j.clock = func() moment { return r.now }
-	r.j.series.up = func() time.Duration { return r.now.up }
+	r.j.series.held.up = func() time.Duration { return r.now.up }
 	r.j.node = &topology.Node{Name: "n1"}
 	r.j.recall()
 	r.j.round(r.t.Context())
@@ -159,6 +162,28 @@ func (r *jobsRig) want(what, lines string) {
 }
 
 func (r *jobsRig) hasRecord(key string) bool { return isThere(r.j.records.path(key)) }
+
+// wantSeries compares series, such as `name{label="x"} 1`, with a scrape.
+func (r *jobsRig) wantSeries(lines ...string) {
+	r.t.Helper()
+	text := scrape(r.t, handler(r.j, prometheus.NewRegistry()))
+	for _, want := range lines {
+		name, _, _ := strings.Cut(want, " ")
+		_, rest, _ := strings.Cut(text, "\n"+name+" ")
+		value, _, _ := strings.Cut(rest, "\n")
+		if got := name + " " + value; got != want {
+			r.t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// wantReleased compares how many lines the agent has released, by reason.
+func (r *jobsRig) wantReleased(boot, ended, overdue, orphan int) {
+	r.t.Helper()
+	for reason, n := range map[string]int{liveness.Boot: boot, liveness.Ended: ended, liveness.Overdue: overdue, liveness.Orphan: orphan} {
+		r.wantSeries(fmt.Sprintf("quoin_agent_sweep_released_total{reason=%q} %d", reason, n))
+	}
+}
 
 func (r *jobsRig) summaries() []rundir.Summary {
 	r.t.Helper()

@@ -1,103 +1,134 @@
 package jobs
 
 import (
-	"maps"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/sweep"
-	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// counts are what the registry has done so far.
-type counts struct {
-	sweeps, sweepErrors, repairs float64
-	released                     map[string]float64 // by reason
-	held, empty, foreign         int                // files of the mapping
+// agentSeries are what the registry has done and found.
+type agentSeries struct {
+	sweeps, sweepErrors, repairs prometheus.Counter
+	released, samples            *prometheus.CounterVec
+	files, records               *prometheus.GaugeVec
+	summaries                    prometheus.Gauge
 }
 
-func newCounts() counts {
-	return counts{released: map[string]float64{liveness.Boot: 0, liveness.Ended: 0, liveness.Overdue: 0, liveness.Orphan: 0}}
+func newAgentSeries(f promauto.Factory) agentSeries {
+	s := agentSeries{
+		sweeps:      f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_sweeps_total", Help: "Comparisons of the job mapping with the jobs that live."}),
+		sweepErrors: f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_sweep_errors_total", Help: "Comparisons after which something could not be released or repaired. The agent tries again."}),
+		repairs:     f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_mapping_repairs_total", Help: "Lines of living jobs that the agent added to the job mapping or moved."}),
+		released:    f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_sweep_released_total", Help: "Lines that the agent removed from the job mapping, by why the job has ended."}, []string{"reason"}),
+		samples:     f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_samples_total", Help: "Samples of devices that jobs hold, by result: ok or missing."}, []string{"result"}),
+		files:       f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_mapping_files", Help: "Files of the job mapping: held have lines of jobs, empty have none, foreign have lines of unknown jobs or that are no job id."}, []string{"state"}),
+		records:     f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_job_records", Help: "Records of jobs: alive if a step is seen to live, unproven if none is seen, unreadable if the record cannot be read."}, []string{"state"}),
+		summaries:   f.NewGauge(prometheus.GaugeOpts{Name: "quoin_agent_job_summaries", Help: "Summaries of ended jobs."}),
+	}
+	for _, reason := range []string{liveness.Boot, liveness.Ended, liveness.Overdue, liveness.Orphan} {
+		s.released.WithLabelValues(reason)
+	}
+	s.countSamples(0, 0)
+	s.setFiles(&sweep.Plan{})
+	s.setRecords(0, 0, 0)
+	return s
 }
 
-func (c *counts) clone() counts {
-	out := *c
-	out.released = maps.Clone(c.released)
-	return out
+func (s *agentSeries) countSamples(ok, missing int) {
+	s.samples.WithLabelValues("ok").Add(float64(ok))
+	s.samples.WithLabelValues("missing").Add(float64(missing))
 }
 
-// files takes how many files there are of which kind.
-func (c *counts) files(p *sweep.Plan) { c.held, c.empty, c.foreign = p.Held, p.Empty, p.Foreign }
+func (s *agentSeries) setFiles(p *sweep.Plan) {
+	s.files.WithLabelValues("held").Set(float64(p.Held))
+	s.files.WithLabelValues("empty").Set(float64(p.Empty))
+	s.files.WithLabelValues("foreign").Set(float64(p.Foreign))
+}
 
-// add counts what a sweep has done.
-func (c *counts) add(d sweep.Done) {
-	c.repairs += float64(d.Repairs)
+func (s *agentSeries) setRecords(alive, unproven, unreadable int) {
+	s.records.WithLabelValues("alive").Set(float64(alive))
+	s.records.WithLabelValues("unproven").Set(float64(unproven))
+	s.records.WithLabelValues("unreadable").Set(float64(unreadable))
+}
+
+// countDone counts what a sweep has done.
+func (s *agentSeries) countDone(d sweep.Done) {
+	s.repairs.Add(float64(d.Repairs))
 	for reason, n := range d.Released {
-		c.released[reason] += float64(n)
+		s.released.WithLabelValues(reason).Add(float64(n))
 	}
 }
 
 // series are the registry's series.
 type series struct {
-	hookRuns, hookErrors *prometheus.CounterVec
-	hookTook             *prometheus.HistogramVec
-	gatePassed           *prometheus.CounterVec
-	gateTook             prometheus.Histogram
+	*prometheus.Registry
+	hook  hookSeries
+	agent agentSeries
+	held  *heldSeries
+}
 
+func newSeries() series {
+	reg := prometheus.NewRegistry()
+	s := series{reg, newHookSeries(promauto.With(reg)), newAgentSeries(promauto.With(reg)), &heldSeries{last: &snapshot{}, up: func() time.Duration { return readClocks().up }}}
+	reg.MustRegister(s.held)
+	return s
+}
+
+// heldSeries are the series of jobs and devices: those of the last snapshot.
+type heldSeries struct {
 	mu   sync.Mutex
 	last *snapshot
 	up   func() time.Duration
 }
 
-// callReasons are the hook's words for what went wrong first in a call.
-var callReasons = []string{rundir.CallLock, rundir.CallInventory, rundir.CallMapping, rundir.CallRecord, rundir.CallJobInfo, rundir.CallConfig,
-	rundir.CallEnvironment, rundir.CallSummary, rundir.CallTimeout, rundir.CallSignal, rundir.CallPanic, otherReason}
-
-// gateResults are the hook's words for how a job came through the gate.
-var gateResults = []string{rundir.GateReady, rundir.GateWaited, rundir.GateAlone, rundir.GateWarn, rundir.GateFail, rundir.GateHold, rundir.GateStale, rundir.GateSignal, rundir.GateFault, otherReason}
-
-// otherReason replaces a word of a newer hook.
-const otherReason = "other"
-
-func newSeries() *series {
-	s := &series{
-		hookRuns:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_runs_total", Help: "Calls of the job hook by result: ok, or error if anything went wrong."}, []string{"hook", "result"}),
-		hookErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_errors_total", Help: "Failed calls of the job hook, by what went wrong first."}, []string{"hook", "reason"}),
-		hookTook: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_hook_duration_seconds", Help: "How long a call of the job hook delayed the job or the node.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}}, []string{"hook"}),
-		gatePassed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_hook_gate_total", Help: "Jobs across nodes at the IMEX gate of their Prolog, by result."}, []string{"result"}),
-		gateTook: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "quoin_hook_gate_duration_seconds", Help: "How long the IMEX gate delayed a job across nodes.",
-			Buckets: []float64{.001, .01, .1, 1, 5, 10, 30, 60, 300}}),
-		last: &snapshot{counts: newCounts()},
-		up:   func() time.Duration { return readClocks().up },
-	}
-	for _, hook := range []string{"prolog", "epilog"} {
-		s.hookRuns.WithLabelValues(hook, "ok")
-		s.hookRuns.WithLabelValues(hook, "error")
-		s.hookTook.WithLabelValues(hook)
-		for _, reason := range callReasons {
-			s.hookErrors.WithLabelValues(hook, reason)
-		}
-	}
-	for _, result := range gateResults {
-		s.gatePassed.WithLabelValues(result)
-	}
-	return s
-}
-
-func (s *series) set(shown *snapshot) {
+func (s *heldSeries) set(shown *snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = shown
 }
 
-func (s *series) snapshot() *snapshot {
+func (s *heldSeries) snapshot() *snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last
+}
+
+// Describe implements prometheus.Collector.
+func (s *heldSeries) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []description{seriesJobInfo, seriesInfo, seriesGPUs, seriesHeld, seriesIdle, seriesStretch, seriesIMEX} {
+		ch <- d.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *heldSeries) Collect(ch chan<- prometheus.Metric) {
+	last, up := s.snapshot(), s.up()
+	for _, of := range last.jobs {
+		for i := range of {
+			ch <- of[i].metric
+		}
+	}
+	for i := range last.devices {
+		d := &last.devices[i]
+		seriesInfo.send(ch, 1, append(d.labels[:], d.info[:]...)...)
+		held := d.held
+		if d.running {
+			held += max(0, up-last.at)
+		}
+		seriesHeld.send(ch, held.Seconds(), d.labels[:]...)
+		seriesIdle.send(ch, d.idle.Seconds(), d.labels[:]...)
+		seriesStretch.send(ch, d.stretch.Seconds(), d.labels[:]...)
+	}
+	seriesGPUs.send(ch, float64(last.allocated), "allocated")
+	seriesGPUs.send(ch, float64(last.free), "idle")
+	if last.imex {
+		seriesIMEX.send(ch, 1, last.channelMajor, last.imexState)
+	}
 }
 
 // description is a series with its labels.
@@ -130,17 +161,5 @@ var (
 	seriesHeld    = describe(counter, "quoin_gpu_held_seconds_total", "Seconds for which at least one job held the device.", "UUID", "gpu", "GPU_I_ID")
 	seriesIdle    = describe(counter, "quoin_gpu_idle_held_seconds_total", "Seconds for which a job held the device while the device had no process and no utilisation.", "UUID", "gpu", "GPU_I_ID")
 	seriesStretch = describe(gauge, "quoin_gpu_idle_held_stretch_seconds", "For how long the held device has had no process and no utilisation. 0 if it is not held or not idle.", "UUID", "gpu", "GPU_I_ID")
-
-	seriesSweeps    = describe(counter, "quoin_agent_sweeps_total", "Comparisons of the job mapping with the jobs that live.")
-	seriesReleased  = describe(counter, "quoin_agent_sweep_released_total", "Lines that the agent removed from the job mapping, by why the job has ended.", "reason")
-	seriesRepairs   = describe(counter, "quoin_agent_mapping_repairs_total", "Lines of living jobs that the agent added to the job mapping or moved.")
-	seriesSweepErrs = describe(counter, "quoin_agent_sweep_errors_total", "Comparisons after which something could not be released or repaired. The agent tries again.")
-	seriesFiles     = describe(gauge, "quoin_agent_mapping_files", "Files of the job mapping: held have lines of jobs, empty have none, foreign have lines of unknown jobs or that are no job id.", "state")
-	seriesRecords   = describe(gauge, "quoin_agent_job_records", "Records of jobs: alive if a step is seen to live, unproven if none is seen, unreadable if the record cannot be read.", "state")
-	seriesSummaries = describe(gauge, "quoin_agent_job_summaries", "Summaries of ended jobs.")
-	seriesSamples   = describe(counter, "quoin_agent_samples_total", "Samples of devices that jobs hold, by result: ok or missing.", "result")
-	seriesIMEX      = describe(gauge, "quoin_agent_imex_info", "1 if the node has IMEX, with the major number of its channels and the state of its daemon.", "channel_major", "state")
+	seriesIMEX    = describe(gauge, "quoin_agent_imex_info", "1 if the node has IMEX, with the major number of its channels and the state of its daemon.", "channel_major", "state")
 )
-
-var jobDescriptions = []description{seriesJobInfo, seriesInfo, seriesGPUs, seriesHeld, seriesIdle, seriesStretch, seriesSweeps, seriesReleased, seriesRepairs,
-	seriesSweepErrs, seriesFiles, seriesRecords, seriesSummaries, seriesSamples, seriesIMEX}

@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// agentSeries is what quoin agent serves beside the registry's series.
-func agentSeries() *prometheus.Registry {
+// processSeries is what quoin agent serves beside the registry's series.
+func processSeries() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return reg
@@ -59,7 +59,7 @@ func families(t testing.TB, text string) map[string]int {
 // depends on the node's devices only.
 func TestSeriesCount(t *testing.T) {
 	count := func(jobs int) map[string]int {
-		return families(t, scrape(t, handler(manyJobs(t, jobs), agentSeries())))
+		return families(t, scrape(t, handler(manyJobs(t, jobs), processSeries())))
 	}
 	none, few, many := count(0), count(3), count(40)
 	if none["quoin_gpu_job_info"] != 0 || few["quoin_gpu_job_info"] != 3*8 || many["quoin_gpu_job_info"] != 40*8 {
@@ -94,7 +94,7 @@ func TestSeriesOfOddNames(t *testing.T) {
 		b.record.User, b.info = "a\"b\\c\nd\xff", nil
 	}
 	j.show()
-	text := scrape(t, handler(j, agentSeries()))
+	text := scrape(t, handler(j, processSeries()))
 	if n := families(t, text)["quoin_gpu_job_info"]; n != 40 {
 		t.Errorf("%d series of jobs, want 40", n)
 	}

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"cmp"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,8 +29,8 @@ func jobInfo(j *job, n *topology.Node) []infoSeries {
 	r := &j.record
 	for i := range j.devices {
 		d := &j.devices[i]
-		uuid, gpu, instance := d.labels()
-		values := validLabels(uuid, gpu, instance, r.JobID, r.ArrayJobID, r.JobName, r.User, r.Partition, r.Account, r.Cluster, cliqueOf(n, d))
+		l := labelsOf(d)
+		values := validLabels(l[0], l[1], l[2], r.JobID, r.ArrayJobID, r.JobName, r.User, r.Partition, r.Account, r.Cluster, cliqueOf(n, d))
 		out = append(out, infoSeries{strings.Join(values, "\x00"), seriesJobInfo.metric(1, values...)})
 	}
 	return out
@@ -54,27 +53,23 @@ type deviceSeries struct {
 	running bool
 }
 
-// snapshot is what a scrape shows.
+// snapshot is what a scrape shows of jobs and devices.
 type snapshot struct {
 	at      time.Duration
 	jobs    [][]infoSeries
 	devices []deviceSeries
 	// allocated and free count devices.
-	allocated, free              int
-	alive, unproven, unreadable  int
-	summaries                    int
-	samplesTaken, samplesMissing float64
-	counts                       counts
-	channelMajor, imexState      string
-	imex                         bool
+	allocated, free         int
+	channelMajor, imexState string
+	imex                    bool
 }
 
 // show brings the series up to what is known now.
 func (r *Registry) show() {
 	n := r.node
-	s := &snapshot{at: r.usage.at, unreadable: len(r.records.broken), samplesTaken: r.usage.ok, samplesMissing: r.usage.missing,
-		counts: r.counts.clone(), summaries: r.summaries.count()}
-	s.addJobs(&r.records, n)
+	s := &snapshot{at: r.usage.at}
+	alive, unproven := s.addJobs(&r.records, n)
+	r.series.agent.setRecords(alive, unproven, len(r.records.broken))
 	s.addDevices(&r.records, &r.usage, n)
 	if n != nil && n.IMEX != nil {
 		s.imex, s.imexState = true, n.IMEX.DaemonState
@@ -82,12 +77,13 @@ func (r *Registry) show() {
 			s.channelMajor = strconv.Itoa(*n.IMEX.ChannelMajor)
 		}
 	}
-	r.series.set(s)
+	r.series.held.set(s)
 }
 
 // addJobs adds the series of the jobs of this boot. Two records of one job, of two
-// slurmds of this host, name a device once.
-func (s *snapshot) addJobs(r *records, n *topology.Node) {
+// slurmds of this host, name a device once. addJobs counts the jobs of which a step is
+// seen to live, and the others.
+func (s *snapshot) addJobs(r *records, n *topology.Node) (alive, unproven int) {
 	ids := make(map[string]int, len(r.jobs))
 	for _, j := range r.jobs {
 		ids[j.record.JobID]++
@@ -98,9 +94,9 @@ func (s *snapshot) addJobs(r *records, n *topology.Node) {
 			continue
 		}
 		if j.life.Proven {
-			s.alive++
+			alive++
 		} else {
-			s.unproven++
+			unproven++
 		}
 		if j.info == nil || j.infoOf != n {
 			j.info, j.infoOf = jobInfo(j, n), n
@@ -115,6 +111,7 @@ func (s *snapshot) addJobs(r *records, n *topology.Node) {
 		}
 		s.jobs = append(s.jobs, info)
 	}
+	return alive, unproven
 }
 
 // addDevices adds the devices of the inventory, and those that are held and not in
@@ -122,16 +119,15 @@ func (s *snapshot) addJobs(r *records, n *topology.Node) {
 func (s *snapshot) addDevices(r *records, u *deviceUsage, n *topology.Node) {
 	node := nodeName(n, r.inventory.of)
 	seen := make(map[[3]string]bool)
-	add := func(d *device, known bool) {
-		uuid, gpu, instance := d.labels()
-		labels := [3]string{uuid, gpu, instance}
-		if uuid == "" || seen[labels] {
+	add := func(d *rundir.Entry, known bool) {
+		labels := labelsOf(d)
+		if labels[0] == "" || seen[labels] {
 			return
 		}
 		seen[labels] = true
 		out := deviceSeries{labels: labels, info: [3]string{productOf(n, d), cliqueOf(n, d), node}}
-		if h := u.devices[d.entry.UUID]; h != nil {
-			out.held, out.idle, out.stretch, out.running = h.held, h.idle, h.stretch(), len(h.runs) > 0
+		if h := u.devices[d.UUID]; h != nil {
+			out.held, out.idle, out.stretch, out.running = h.Held, h.Idle, h.stretch(), len(h.Runs) > 0
 		}
 		s.devices = append(s.devices, out)
 		switch {
@@ -143,7 +139,7 @@ func (s *snapshot) addDevices(r *records, u *deviceUsage, n *topology.Node) {
 	}
 	if inv := r.inventory.of; inv != nil {
 		for i := range inv.Entries {
-			add(&device{inv.Entries[i]}, true)
+			add(&inv.Entries[i], true)
 		}
 	}
 	for _, j := range r.sorted() {
@@ -168,29 +164,4 @@ func nodeName(n *topology.Node, inv *rundir.Inventory) string {
 		return inv.Node
 	}
 	return ""
-}
-
-// summaryCount counts the summaries of jobs.
-type summaryCount struct {
-	dir   string
-	stamp fileStamp
-	n     int
-}
-
-// count counts the summaries if their folder has changed.
-func (c *summaryCount) count() int {
-	info, err := os.Stat(c.dir)
-	if err != nil {
-		return 0
-	}
-	if stamp := stampOf(info); stamp != c.stamp {
-		c.stamp, c.n = stamp, 0
-		entries, _ := os.ReadDir(c.dir) // read again when it changes
-		for _, e := range entries {
-			if strings.HasSuffix(e.Name(), ".json") && !strings.HasPrefix(e.Name(), ".") {
-				c.n++
-			}
-		}
-	}
-	return c.n
 }

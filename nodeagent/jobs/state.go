@@ -7,15 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
-	"github.com/quoin-hpc/quoin/nodeagent/jobs/sweep"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -28,37 +26,19 @@ const (
 
 // savedState is true of one boot only. Its times are since the boot.
 type savedState struct {
-	APIVersion string                 `json:"apiVersion"`
-	Kind       string                 `json:"kind"`
-	BootID     string                 `json:"bootID,omitempty"`
-	At         time.Duration          `json:"at"`
-	Devices    map[string]savedDevice `json:"devices,omitempty"`
-	Jobs       map[string]savedJob    `json:"jobs,omitempty"`
-	Proven     []liveness.Source      `json:"proven,omitempty"`
-	Absent     []savedLine            `json:"absent,omitempty"`
-}
-
-type savedDevice struct {
-	Runs      []string      `json:"runs,omitempty"`
-	Held      time.Duration `json:"held"`
-	Idle      time.Duration `json:"idle,omitempty"`
-	IdleSince time.Duration `json:"idleSince,omitempty"`
-	Sampled   time.Duration `json:"sampled,omitempty"`
-	Since     time.Duration `json:"since,omitempty"`
+	APIVersion string              `json:"apiVersion"`
+	Kind       string              `json:"kind"`
+	BootID     string              `json:"bootID,omitempty"`
+	At         time.Duration       `json:"at"`
+	Devices    map[string]*holding `json:"devices,omitempty"`
+	Jobs       map[string]savedJob `json:"jobs,omitempty"`
+	Proven     []liveness.Source   `json:"proven,omitempty"`
 }
 
 // savedJob is what was seen of a run and its record does not say.
 type savedJob struct {
 	rundir.Run
-	liveness.Saved
-}
-
-// savedLine is a line that belongs to no job.
-type savedLine struct {
-	Dir  string `json:"dir"`
-	Name string `json:"name"`
-	Job  string `json:"job"`
-	liveness.Absence
+	Life liveness.Run `json:"life"`
 }
 
 // stateFile writes the state when it has changed.
@@ -72,7 +52,7 @@ func (f *stateFile) write(s *savedState) error {
 	if err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
-	if bytes.Equal(data, f.last) || len(s.Devices)+len(s.Jobs)+len(s.Absent) == 0 && f.last == nil {
+	if bytes.Equal(data, f.last) || len(s.Devices)+len(s.Jobs) == 0 && f.last == nil {
 		return nil
 	}
 	if err := atomicfile.Replace(filepath.Dir(f.path), f.path, append(data, '\n')); err != nil {
@@ -102,24 +82,15 @@ func (f *stateFile) read() (*savedState, error) {
 
 // saveState writes the state if it has changed.
 func (r *Registry) saveState() {
-	s := savedState{APIVersion: topology.APIVersion, Kind: stateKind, BootID: r.records.boot, At: r.usage.at,
-		Devices: make(map[string]savedDevice), Jobs: make(map[string]savedJob), Proven: r.life.Proven()}
-	held := false
-	for uuid, h := range r.usage.devices {
-		held = held || len(h.runs) > 0
-		s.Devices[uuid] = savedDevice{sortedKeys(h.runs), h.held, h.idle, h.idleSince, h.sampled, h.since}
+	s := savedState{APIVersion: topology.APIVersion, Kind: stateKind, BootID: r.records.boot,
+		Devices: r.usage.devices, Jobs: make(map[string]savedJob), Proven: r.life.Proven()}
+	for _, h := range s.Devices {
+		if len(h.Runs) > 0 { // else nothing is counted, and the file stays as it is
+			s.At = r.usage.at
+		}
 	}
 	for key, j := range r.records.jobs {
-		s.Jobs[key] = savedJob{j.record.Run, j.life.Saved()}
-	}
-	for line, a := range r.orphans {
-		s.Absent = append(s.Absent, savedLine{line.Dir, line.Name, line.Job, a.Saved()})
-	}
-	slices.SortFunc(s.Absent, func(a, b savedLine) int {
-		return cmp.Or(strings.Compare(a.Dir, b.Dir), strings.Compare(a.Name, b.Name), strings.Compare(a.Job, b.Job))
-	})
-	if !held {
-		s.At = 0 // nothing is counted: the file stays as it is
+		s.Jobs[key] = savedJob{j.record.Run, j.life}
 	}
 	r.log.note("state", r.state.write(&s))
 }
@@ -140,54 +111,32 @@ func (r *Registry) recall() {
 	}
 	r.records.recall(s)
 	r.life.Prove(s.Proven)
-	for _, l := range s.Absent {
-		r.orphans[sweep.Line{Dir: l.Dir, Name: l.Name, Job: l.Job}] = &l.Absence
-	}
 	at := cmp.Or(s.At, now.up)
-	r.usage.recall(s, r.records.runs())
+	r.usage.recall(s, r.records.jobs)
 	r.usage.at = at
 	r.schedule.scanned = moment{now.wall.Add(at - now.up), at}
 }
 
 // recall reads the records of the runs that the state knows.
 func (r *records) recall(s *savedState) {
-	stamps, err := r.list()
-	if err != nil {
-		return
-	}
 	for key, saved := range s.Jobs {
-		stamp, there := stamps[key]
 		record, err := rundir.Dir(r.runDir).ReadRecord(key)
-		if !there || err != nil || record == nil || record.Run != saved.Run || !r.ofBoot(record) {
-			continue
+		if err == nil && record != nil && record.Run == saved.Run && r.ofBoot(record) {
+			r.jobs[key] = &job{key: key, record: *record, life: saved.Life}
 		}
-		r.jobs[key] = &job{key: key, record: *record, stamp: stamp, life: saved.Saved.Run()}
 	}
 }
 
-// runs names the runs of all records.
-func (r *records) runs() map[string]bool {
-	out := make(map[string]bool, len(r.jobs))
-	for _, j := range r.jobs {
-		out[j.run()] = true
+// recall takes over what was counted of devices. jobs are the jobs that are still there.
+func (u *deviceUsage) recall(s *savedState, jobs map[string]*job) {
+	there := make(map[string]bool, len(jobs))
+	for _, j := range jobs {
+		there[j.run()] = true
 	}
-	return out
-}
-
-// recall takes over what was counted of devices. runs are the runs that are still
-// there.
-func (u *deviceUsage) recall(s *savedState, runs map[string]bool) {
-	for uuid, d := range s.Devices {
-		h := &holding{held: d.Held, idle: d.Idle}
-		for _, run := range d.Runs {
-			if !runs[run] {
-				continue
-			}
-			if h.runs == nil {
-				h.runs = make(map[string]bool)
-			}
-			h.runs[run] = true
-			h.idleSince, h.sampled, h.since = d.IdleSince, d.Sampled, d.Since
+	for uuid, h := range s.Devices {
+		maps.DeleteFunc(h.Runs, func(run string, _ time.Time) bool { return !there[run] })
+		if len(h.Runs) == 0 {
+			*h = holding{Held: h.Held, Idle: h.Idle}
 		}
 		u.devices[uuid] = h
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
-	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
@@ -23,9 +22,7 @@ func TestSweepEnded(t *testing.T) {
 	r.prolog("18", 1, 2)
 	r.prolog("19", 3)
 	r.after(time.Minute)
-	if s := r.j.series.snapshot(); s.alive != 3 || s.unproven != 0 {
-		t.Errorf("%d alive, %d unproven, want 3 and 0", s.alive, s.unproven)
-	}
+	r.wantSeries(`quoin_agent_job_records{state="alive"} 3`, `quoin_agent_job_records{state="unproven"} 0`)
 	r.hangUp("n1_17.4294967292")
 	r.kill("n1_19.4294967292")
 	r.after(5 * time.Minute)
@@ -41,9 +38,7 @@ func TestSweepEnded(t *testing.T) {
 	if s := r.summaries(); len(s) != 1 || s[0].Record.JobID != "17" || s[0].ExitCode != "" || s[0].Use == nil && len(s[0].Record.UUIDs) != 2 {
 		t.Errorf("summaries %+v", s)
 	}
-	if n := r.j.counts.released; n[liveness.Ended] != 2 || n[liveness.Orphan] != 0 {
-		t.Errorf("released %v, want 2 ended", n)
-	}
+	r.wantReleased(0, 2, 0, 0)
 	r.after(time.Hour)
 	r.want("for an hour", "1:18 2:18 3:19")
 }
@@ -102,9 +97,7 @@ func TestSweepOverdue(t *testing.T) {
 	r.listen("n1_19.4294967292")
 	r.after(time.Minute)
 	r.want("one has shown an external step: job 17 is over, of 18 it cannot be told", "1:18 2:19")
-	if n := r.j.counts.released[liveness.Overdue]; n != 1 {
-		t.Errorf("%v released as overdue, want 1", n)
-	}
+	r.wantReleased(0, 0, 1, 0)
 }
 
 // TestSweepBoot releases what is of an earlier boot, at the start.
@@ -122,9 +115,7 @@ func TestSweepBoot(t *testing.T) {
 	if r.hasRecord("17") || len(r.summaries()) != 1 {
 		t.Error("its record stays, or it has no summary")
 	}
-	if n := r.j.counts.released[liveness.Boot]; n != 3 {
-		t.Errorf("%v released, want 3", n)
-	}
+	r.wantReleased(3, 0, 0, 0)
 	r.prolog("18", 0)
 	r.after(time.Hour)
 	r.want("a job of this boot, before its hook has said which boot it is", "0:18")
@@ -140,11 +131,9 @@ func TestSweepOrphan(t *testing.T) {
 	r.must(os.WriteFile(filepath.Join(r.maps, "0"), []byte("17\n18\n19\n20\n"), 0o600))
 	r.after(20 * time.Second)
 	r.want("within the grace", "0:17,18,19,20 2:20")
-	if s := r.j.series.snapshot(); s.counts.foreign != 1 || s.counts.held != 1 || s.unreadable != 1 {
-		t.Errorf("%+v, %d unreadable: want 1 foreign, 1 held, 1 unreadable", s.counts, s.unreadable)
-	}
+	r.wantSeries(`quoin_agent_mapping_files{state="foreign"} 1`, `quoin_agent_mapping_files{state="held"} 1`, `quoin_agent_job_records{state="unreadable"} 1`)
 	r.start()
-	r.after(10 * time.Second)
+	r.after(30 * time.Second)
 	r.want("after it, another agent", "0:18,19 2:20")
 }
 
@@ -170,9 +159,7 @@ func TestSweepReplacedRunDirectory(t *testing.T) {
 		r.hangUp("n1_18.4294967292")
 		r.after(time.Minute)
 		r.want("when the job that was seen has ended", "2:19")
-		if n := r.j.counts.released[liveness.Orphan]; n != 3 {
-			t.Errorf("restart %t: %v lines released as nobody's, want 3", restart, n)
-		}
+		r.wantReleased(0, 0, 0, 3)
 	}
 }
 

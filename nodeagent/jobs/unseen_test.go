@@ -75,7 +75,7 @@ func TestUnseenProlog(t *testing.T) {
 		}
 		r.after(30 * time.Second)
 		r.want("its Prolog is over", "1:18 3:16")
-		if got := jobLines(scrape(t, handler(r.j, agentSeries()))); strings.Contains(got, `job_id="17"`) || !strings.Contains(got, `job_id="18"`) {
+		if got := jobLines(scrape(t, handler(r.j, processSeries()))); strings.Contains(got, `job_id="17"`) || !strings.Contains(got, `job_id="18"`) {
 			t.Errorf("series\n%s", got)
 		}
 		r.start()

@@ -12,23 +12,24 @@ import (
 // holding counts since the boot: for how long jobs held a device, and for how long the
 // device was idle meanwhile.
 type holding struct {
-	// runs are the runs that hold the device now.
-	runs map[string]bool
-	held time.Duration
-	idle time.Duration
-	// idleSince is since when the device is idle. sampled is when the last sample said
+	// Runs are the runs that hold the device now, and when their records were written.
+	Runs map[string]time.Time `json:"runs,omitempty"`
+	Held time.Duration        `json:"held"`
+	Idle time.Duration        `json:"idle,omitempty"`
+	// IdleSince is since when the device is idle. Sampled is when the last sample said
 	// whether it is idle. Both are zero without such a sample since it is held.
-	idleSince, sampled time.Duration
-	// since is when the device was last taken.
-	since time.Duration
+	IdleSince time.Duration `json:"idleSince,omitempty"`
+	Sampled   time.Duration `json:"sampled,omitempty"`
+	// Since is when the device was last taken.
+	Since time.Duration `json:"since,omitempty"`
 }
 
 // stretch is for how long the device has been idle up to its last sample.
 func (h *holding) stretch() time.Duration {
-	if h.idleSince == 0 {
+	if h.IdleSince == 0 {
 		return 0
 	}
-	return h.sampled - h.idleSince
+	return h.Sampled - h.IdleSince
 }
 
 // deviceUsage counts the use of all devices.
@@ -37,9 +38,8 @@ type deviceUsage struct {
 	// at is the time up to which held has been counted.
 	at time.Duration
 	// lastSample is when a sample was last taken, or expected.
-	lastSample  time.Duration
-	ok, missing float64  // samples of devices
-	wanted      []string // the devices to sample
+	lastSample time.Duration
+	wanted     []string // the devices to sample
 }
 
 func newUsage() deviceUsage { return deviceUsage{devices: make(map[string]*holding)} }
@@ -50,8 +50,8 @@ func (u *deviceUsage) advance(now time.Duration) {
 		return
 	}
 	for _, h := range u.devices {
-		if len(h.runs) > 0 {
-			h.held += now - u.at
+		if len(h.Runs) > 0 {
+			h.Held += now - u.at
 		}
 	}
 	u.at = now
@@ -61,8 +61,8 @@ func (u *deviceUsage) advance(now time.Duration) {
 // last look, at scanned, is held since the record was written.
 func (u *deviceUsage) setHolders(holders map[string]map[string]time.Time, now, scanned moment) {
 	for uuid, h := range u.devices {
-		if len(holders[uuid]) == 0 && len(h.runs) > 0 {
-			h.runs, h.idleSince, h.sampled = nil, 0, 0
+		if len(holders[uuid]) == 0 && len(h.Runs) > 0 {
+			h.Runs, h.IdleSince, h.Sampled = nil, 0, 0
 		}
 	}
 	for uuid, runs := range holders {
@@ -71,20 +71,19 @@ func (u *deviceUsage) setHolders(holders map[string]map[string]time.Time, now, s
 			h = &holding{}
 			u.devices[uuid] = h
 		}
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(runs)), func(run string) bool { return h.runs[run] }) {
-			since := now.up
-			for _, written := range runs {
-				since = min(since, max(now.up-now.wall.Sub(written), scanned.up))
-			}
-			if len(h.runs) == 0 {
-				h.held += now.up - since
-			}
-			h.idleSince, h.sampled, h.since = 0, 0, since
+		since, others := now.up, true
+		for run, written := range runs {
+			since = min(since, max(now.up-now.wall.Sub(written), scanned.up))
+			_, before := h.Runs[run]
+			others = others && !before
 		}
-		h.runs = make(map[string]bool, len(runs))
-		for run := range runs {
-			h.runs[run] = true
+		if len(h.Runs) == 0 {
+			h.Held += now.up - since
 		}
+		if others {
+			h.IdleSince, h.Sampled, h.Since = 0, 0, since
+		}
+		h.Runs = runs
 	}
 }
 
@@ -103,58 +102,60 @@ func (u *deviceUsage) forget(inv *rundir.Inventory) {
 	for i := range inv.Entries {
 		has[inv.Entries[i].UUID] = true
 	}
-	maps.DeleteFunc(u.devices, func(uuid string, h *holding) bool { return len(h.runs) == 0 && !has[uuid] })
+	maps.DeleteFunc(u.devices, func(uuid string, h *holding) bool { return len(h.Runs) == 0 && !has[uuid] })
 }
 
 // sample counts what a sample says of the devices that are held. The sample stands for
 // the time since the one before, as in rundir.Covered, but not for time in which no
-// job held the device.
-func (u *deviceUsage) sample(s topology.Sample, now, interval time.Duration) {
+// job held the device. sample returns how many of the wanted devices the sample has,
+// and how many it lacks.
+func (u *deviceUsage) sample(s topology.Sample, now, interval time.Duration) (ok, missing int) {
 	told := make(map[string]bool, len(s.Devices))
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		h := u.devices[d.UUID]
-		if h == nil || len(h.runs) == 0 {
+		if h == nil || len(h.Runs) == 0 {
 			continue
 		}
 		told[d.UUID] = true
 		covered := coveredUp(h, now, interval)
 		switch {
 		case d.Idle():
-			h.idle += covered
-			if h.idleSince == 0 || now-h.sampled > covered {
-				h.idleSince = now - covered
+			h.Idle += covered
+			if h.IdleSince == 0 || now-h.Sampled > covered {
+				h.IdleSince = now - covered
 			}
-			h.sampled = now
+			h.Sampled = now
 		case d.Busy():
-			h.idleSince, h.sampled = 0, now
+			h.IdleSince, h.Sampled = 0, now
 		}
 	}
 	for _, uuid := range u.wanted {
 		if told[uuid] {
-			u.ok++
+			ok++
 		} else {
-			u.missing++
+			missing++
 		}
 	}
 	u.lastSample = now
+	return ok, missing
 }
 
 // coveredUp is the time for which a sample of a held device stands.
 func coveredUp(h *holding, now, interval time.Duration) time.Duration {
-	from := max(h.sampled, h.since)
+	from := max(h.Sampled, h.Since)
 	epoch := time.Unix(0, 0)
-	return min(rundir.Covered(epoch.Add(from), epoch.Add(now), interval), now-h.since)
+	return min(rundir.Covered(epoch.Add(from), epoch.Add(now), interval), now-h.Since)
 }
 
 // expect counts the samples that should have come by now and have not.
-func (u *deviceUsage) expect(now, interval time.Duration) {
+func (u *deviceUsage) expect(now, interval time.Duration) (missing int) {
 	if len(u.wanted) == 0 {
 		u.lastSample = now
-		return
 	}
 	for now-u.lastSample >= 2*interval {
-		u.missing += float64(len(u.wanted))
+		missing += len(u.wanted)
 		u.lastSample += interval
 	}
+	return missing
 }

@@ -35,7 +35,7 @@ func (r *jobsRig) sample(d time.Duration, devices ...topology.DeviceUse) {
 // counted returns held, idle and stretch of a GPU in seconds, as a scrape has them.
 func (r *jobsRig) counted(gpu int) [3]float64 {
 	r.t.Helper()
-	text := scrape(r.t, handler(r.j, agentSeries()))
+	text := scrape(r.t, handler(r.j, processSeries()))
 	var out [3]float64
 	for i, name := range []string{"quoin_gpu_held_seconds_total", "quoin_gpu_idle_held_seconds_total", "quoin_gpu_idle_held_stretch_seconds"} {
 		out[i] = math.Round(valueOf(r.t, text, name, gpuUUID(gpu))*1e6) / 1e6
@@ -76,9 +76,7 @@ func TestHeldAndIdle(t *testing.T) {
 	r.sample(time.Second, idleGPU(0), idleGPU(1), idleGPU(2))
 	r.wantCounted("released and sampled", 0, 35, 20, 0)
 	r.wantCounted("held by the other, after a gap: one interval counts", 1, 30+5+3601, 20, 10)
-	if s := r.j.series.snapshot(); s.samplesTaken != 3+2+3+2 || s.samplesMissing != 1 {
-		t.Errorf("%v samples taken, %v missing, want 10 and 1", s.samplesTaken, s.samplesMissing)
-	}
+	r.wantSeries(`quoin_agent_samples_total{result="ok"} 10`, `quoin_agent_samples_total{result="missing"} 1`) // of 3, 2, 3 and 2 devices
 }
 
 // TestHeldOverClockSteps counts by the time since boot.

@@ -11,28 +11,23 @@ import (
 
 // uses are the files that say how jobs have used their devices so far.
 type uses struct {
-	runDir string
-	log    *slog.Logger
+	rundir.Uses
+	log *slog.Logger
 }
 
 // keep gives a job a use of its run, with its devices.
-func (u uses) keep(key string, j *job, n *topology.Node, now time.Time) {
+func (u uses) keep(j *job, n *topology.Node, now time.Time) {
 	if j.use == nil {
-		j.use = rundir.NewUse(j.record.JobID, j.record.Run, now)
-		saved, err := rundir.Dir(u.runDir).Uses().Read(key)
+		saved, err := u.Of(j.key, &j.record)
 		if err != nil {
 			u.log.Warn("use of a job cannot be read: its sums begin at zero", "job", j.record.JobID, "err", err)
-		} else if saved != nil && saved.JobID == j.record.JobID && saved.Run == j.record.Run {
-			j.use = saved
-			j.use.Since = j.use.Since.Round(0)
+		}
+		if j.use = saved; saved == nil {
+			j.use = rundir.NewUse(j.record.JobID, j.record.Run, now)
 		}
 	}
-	entries := make([]rundir.Entry, len(j.devices))
-	for i := range j.devices {
-		entries[i] = j.devices[i].entry
-	}
-	j.use.Hold(entries)
-	j.use.Contained = j.life.Contained()
+	j.use.Hold(j.devices)
+	j.use.Contained = len(j.life.Contained) > 0
 	if len(j.devices) > 0 && n != nil {
 		j.use.Clique = cliqueOf(n, &j.devices[0])
 	}
@@ -55,23 +50,23 @@ func (u uses) write(r *records, j *job) error {
 	if !isThere(r.path(j.key)) {
 		return nil
 	}
-	if err := rundir.Dir(u.runDir).Uses().Write(j.key, j.use); err != nil {
+	if err := u.Write(j.key, j.use); err != nil {
 		return err
 	}
 	if !isThere(r.path(j.key)) { // the Epilog came in between
-		return rundir.Dir(u.runDir).Uses().Remove(j.key)
+		return u.Remove(j.key)
 	}
 	return nil
 }
 
 // tidy removes the uses of jobs that have no record.
 func (u uses) tidy(r *records) error {
-	keys, failed := rundir.Dir(u.runDir).Uses().Keys()
+	keys, failed := u.Keys()
 	for _, key := range keys {
 		if r.jobs[key] == nil && !isThere(r.path(key)) {
-			failed = errors.Join(failed, rundir.Dir(u.runDir).Uses().Remove(key))
+			failed = errors.Join(failed, u.Remove(key))
 		}
 	}
-	rundir.Dir(u.runDir).Uses().Tidy()
+	u.Tidy()
 	return failed
 }

@@ -62,6 +62,15 @@ func (f Uses) Read(key string) (*Use, error) {
 	return parseUse(path, data)
 }
 
+// Of reads the use of a record's run, nil without one. key is the record's.
+func (f Uses) Of(key string, r *Record) (*Use, error) {
+	u, err := f.Read(key)
+	if u == nil || u.JobID != r.JobID || u.Run != r.Run {
+		return nil, err // of another run
+	}
+	return u, nil
+}
+
 // Remove removes a job's use, which may be missing.
 func (f Uses) Remove(key string) error {
 	path, err := usePath(string(f.dir), key)

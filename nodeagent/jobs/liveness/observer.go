@@ -2,6 +2,7 @@ package liveness
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +63,6 @@ func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Release, wal
 	}
 	o.prologs = prologs{}
 	if late {
-		o.scanner.hurry()
 		o.prologs = findPrologs(o.proc)
 	}
 	slices.Sort(ids)
@@ -87,12 +87,7 @@ func (o *Observer) Alive(job string) bool {
 
 // Proven lists the sources that have shown external steps.
 func (o *Observer) Proven() []Source {
-	var all []Source
-	for s := range o.proven {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, Source.compare)
-	return all
+	return slices.SortedFunc(maps.Keys(o.proven), Source.compare)
 }
 
 // Prove takes over the sources that an earlier agent has seen.
@@ -126,20 +121,19 @@ func (o *Observer) note(j Job, up time.Duration) {
 			}
 		}
 	}
+	contained := len(r.Contained) > 0
 	there := len(shown) > 0 || o.prologs.jobs[j.Record.JobID]
 	switch {
 	case there || !o.prologs.all && !r.Hidden:
-		r.noProlog = Absence{}
+		r.NoProlog = Absence{}
 	case o.prologs.all:
-		r.noProlog.Look(up)
+		r.NoProlog.Look(up)
 	}
 	switch {
-	case there || r.Contained() && !o.canSee(r) || !r.Contained() && !o.wouldSee(j.Record):
-		r.missing, r.looks = 0, 0
-	case r.looks == 0:
-		r.missing, r.looks = up, 1
+	case there || contained && !o.canSee(r) || !contained && !o.wouldSee(j.Record):
+		r.Missing = Absence{}
 	default:
-		r.looks++
+		r.Missing.Look(up)
 	}
 }
 
@@ -147,18 +141,13 @@ func (o *Observer) note(j Job, up time.Duration) {
 // it.
 func isLate(j Job, up time.Duration) bool {
 	r := j.Run
-	return (j.Record.Contain || r.Contained()) && !r.Hidden && r.looks > 0 && up-r.missing >= prologAfter && !j.OtherBoot
+	return (j.Record.Contain || len(r.Contained) > 0) && !r.Hidden && r.Missing.Looks > 0 && up-r.Missing.Since >= prologAfter && !j.OtherBoot
 }
 
 // canSee says whether all sources that have shown the run's lasting step can be read
 // now.
 func (o *Observer) canSee(r *Run) bool {
-	for source := range r.contained {
-		if !o.scanner.canTell(&o.evidence, source) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Contained, func(source string) bool { return !o.scanner.canTell(&o.evidence, source) })
 }
 
 // wouldSee says whether a source can be read that has shown the external step of a
@@ -177,11 +166,8 @@ func (o *Observer) factsOf(j Job, marks []rundir.Release, wall time.Time, up tim
 	r := j.Run
 	f := facts{
 		otherBoot: j.OtherBoot, epilog: epilogBegun(j.Record, marks) || r.Taken.Late(up), contain: j.Record.Contain,
-		contained: r.Contained() && o.canSee(r), looks: r.looks, noProlog: r.noProlog.Late(up),
+		contained: len(r.Contained) > 0 && o.canSee(r), missing: r.Missing.lasts(up), noProlog: r.NoProlog.Late(up),
 		readable: o.wouldSee(j.Record), past: -time.Hour,
-	}
-	if r.looks > 0 {
-		f.missing = up - r.missing
 	}
 	if end, err := strconv.ParseInt(j.Record.EndTime, 10, 64); err == nil && end > 0 {
 		f.past = wall.Sub(time.Unix(end, 0))

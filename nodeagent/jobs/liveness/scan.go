@@ -34,7 +34,6 @@ type sighting struct {
 
 // evidence is what one scan has shown of the node's jobs.
 type evidence struct {
-	at       time.Duration
 	readable map[string]bool
 	jobs     map[string][]sighting
 }
@@ -46,14 +45,14 @@ type stepScanner struct {
 	spools     []string
 	cgroupRoot string
 
-	groups                        []stepGroups
-	lastWalk, nextWalk, walkPause time.Duration
+	groups   []stepGroups
+	nextWalk time.Duration
 }
 
 // scan returns what can be seen of these jobs. unseen says that one of them was not
 // seen before: then control groups are searched again. at is the time of the scan.
 func (s *stepScanner) scan(jobs []string, unseen bool, at time.Duration) evidence {
-	e := evidence{at: at, readable: make(map[string]bool), jobs: make(map[string][]sighting)}
+	e := evidence{readable: make(map[string]bool), jobs: make(map[string][]sighting)}
 	if len(jobs) == 0 {
 		return e
 	}
@@ -68,7 +67,7 @@ func (s *stepScanner) scan(jobs []string, unseen bool, at time.Duration) evidenc
 		s.findGroups(at)
 	}
 	for _, g := range s.groups {
-		e.readable[g.path] = g.scan(jobs, &e)
+		e.readable[g.path] = g.scan(wanted, &e)
 	}
 	return e
 }
@@ -76,7 +75,7 @@ func (s *stepScanner) scan(jobs []string, unseen bool, at time.Duration) evidenc
 // canTell says whether a source could be read, or is a directory of control groups
 // that is gone with all its steps.
 func (s *stepScanner) canTell(e *evidence, source string) bool {
-	if readable, looked := e.readable[source]; looked && readable {
+	if e.readable[source] {
 		return true
 	}
 	if rel, err := filepath.Rel(s.cgroupRoot, source); err != nil || s.cgroupRoot == "" || strings.HasPrefix(rel, "..") {

@@ -44,10 +44,9 @@ type facts struct {
 	// contained says that the job's lasting step, the external or the batch step, was
 	// seen in this run, and that all sources that showed it can be read now.
 	contained bool
-	// missing is for how long, in looks looks, no source has shown the lasting step,
-	// and slurmd has had no Prolog or Epilog of the job.
+	// missing is for how long no source has shown the lasting step, and slurmd has had
+	// no Prolog or Epilog of the job.
 	missing time.Duration
-	looks   int
 	// noProlog says that slurmd has had no Prolog of the job running for the grace.
 	noProlog bool
 	// contain says that Slurm keeps an external step for each job.
@@ -60,12 +59,12 @@ type facts struct {
 // Verdict is what becomes of a job.
 type Verdict struct {
 	// Dead says why the job has ended. It is empty for a job that may live.
-	Dead string
+	Dead string `json:"-"`
 	// Proven says that a step of the job is seen to live.
-	Proven bool
+	Proven bool `json:"-"`
 	// Hidden says that the job may live, but that no step is visible where one should
 	// be. Its GPUs get no label until a step appears.
-	Hidden bool
+	Hidden bool `json:"hidden,omitempty"`
 }
 
 // judge decides whether a job lives. If nothing can be known, the job lives on.
@@ -77,11 +76,9 @@ func judge(f facts) Verdict {
 		return Verdict{Dead: Ended}
 	case f.seen:
 		return Verdict{Proven: true}
-	case f.contained && !f.remains && f.missing >= grace && f.looks >= minLooks:
+	case f.contained && !f.remains && f.missing >= grace:
 		return Verdict{Dead: Ended}
-	case !f.readable || f.contained || f.remains || !f.contain:
-		return Verdict{}
-	case f.missing < grace || f.looks < minLooks:
+	case !f.readable || f.contained || f.remains || !f.contain || f.missing < grace:
 		return Verdict{}
 	case f.past >= overdueAfter:
 		return Verdict{Dead: Overdue}

@@ -7,8 +7,8 @@ import (
 
 func TestJudge(t *testing.T) {
 	const hour = time.Hour
-	gone := facts{readable: true, contained: true, missing: grace, looks: minLooks, contain: true, past: -hour}
-	late := facts{readable: true, contain: true, past: overdueAfter, missing: grace, looks: minLooks}
+	gone := facts{readable: true, contained: true, missing: grace, contain: true, past: -hour}
+	late := facts{readable: true, contain: true, past: overdueAfter, missing: grace}
 	with := func(f facts, change func(*facts)) facts { change(&f); return f }
 	tests := []struct {
 		name  string
@@ -24,25 +24,23 @@ func TestJudge(t *testing.T) {
 
 		{"the lasting step is gone", gone, Verdict{Dead: Ended}},
 		{"gone for less than the grace", with(gone, func(f *facts) { f.missing = grace - 1 }), Verdict{}},
-		{"gone in one look only", with(gone, func(f *facts) { f.looks = minLooks - 1 }), Verdict{}},
 		{"something is left of it", with(gone, func(f *facts) { f.remains = true }), Verdict{}},
 		{"gone, batch step without Contain", with(gone, func(f *facts) { f.contain = false }), Verdict{Dead: Ended}},
 		{"missing and never there", with(gone, func(f *facts) { f.contained = false }), Verdict{}},
 
 		{"never seen and overdue", late, Verdict{Dead: Overdue}},
 		{"overdue, and missing for less than the grace", with(late, func(f *facts) { f.missing = grace - 1 }), Verdict{}},
-		{"overdue, and missing in one look", with(late, func(f *facts) { f.looks = minLooks - 1 }), Verdict{}},
 		{"its Prolog may run", with(late, func(f *facts) { f.past, f.missing = -hour, longestProlog-1 }), Verdict{}},
 		{"its Prolog does not run", with(late, func(f *facts) { f.past, f.noProlog = -hour, true }), Verdict{Hidden: true}},
 		{"its Prolog does not run, something is left", with(late, func(f *facts) { f.past, f.noProlog, f.remains = -hour, true, true }), Verdict{}},
 		{"its Prolog cannot run as long", with(late, func(f *facts) { f.past, f.missing = -hour, longestProlog }), Verdict{Hidden: true}},
-		{"not seen for long, where that is not sure", with(late, func(f *facts) { f.past, f.missing, f.looks, f.contain, f.noProlog = -hour, hour/2, 9, false, true }), Verdict{}},
-		{"not seen for very long", with(late, func(f *facts) { f.past, f.missing, f.looks = -hour, buriedAfter, 9 }), Verdict{Dead: Ended}},
+		{"not seen for long, where that is not sure", with(late, func(f *facts) { f.past, f.missing, f.contain, f.noProlog = -hour, hour/2, false, true }), Verdict{}},
+		{"not seen for very long", with(late, func(f *facts) { f.past, f.missing = -hour, buriedAfter }), Verdict{Dead: Ended}},
 		{"overdue by less", with(late, func(f *facts) { f.past = overdueAfter - 1 }), Verdict{}},
 		{"overdue, something is left", with(late, func(f *facts) { f.remains = true }), Verdict{}},
 		{"overdue, no external steps here", with(late, func(f *facts) { f.contain = false }), Verdict{}},
 		{"overdue, no source can be read", with(late, func(f *facts) { f.readable = false }), Verdict{}},
-		{"overdue, the step went just now", with(late, func(f *facts) { f.contained, f.looks = true, 1 }), Verdict{}},
+		{"overdue, the step went just now", with(late, func(f *facts) { f.contained, f.missing = true, 0 }), Verdict{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -58,24 +56,44 @@ func TestJudge(t *testing.T) {
 // source can say anything.
 func TestJudgeNeverReleasesWhatIsSeen(t *testing.T) {
 	n := 0
-	for bits := range 1 << 7 {
+	for bits := range 1 << 6 {
 		is := func(bit int) bool { return bits>>bit&1 == 1 }
 		for _, past := range []time.Duration{-time.Hour, 0, overdueAfter, 1000 * time.Hour} {
 			for _, missing := range []time.Duration{0, grace, 1000 * time.Hour} {
-				for looks := range minLooks + 2 {
-					f := facts{seen: is(0), remains: is(1), readable: is(2), contained: is(3), contain: is(4), noProlog: is(5), past: past, missing: missing, looks: looks}
-					v := judge(f)
-					if n++; (v.Dead != "" || v.Hidden) && (f.seen || f.remains || !f.contained && !f.readable) {
-						t.Fatalf("%+v: %+v", f, v)
-					}
-					if v.Proven != f.seen {
-						t.Fatalf("%+v: proven %v", f, v.Proven)
-					}
+				f := facts{seen: is(0), remains: is(1), readable: is(2), contained: is(3), contain: is(4), noProlog: is(5), past: past, missing: missing}
+				v := judge(f)
+				if n++; (v.Dead != "" || v.Hidden) && (f.seen || f.remains || !f.contained && !f.readable) {
+					t.Fatalf("%+v: %+v", f, v)
+				}
+				if v.Proven != f.seen {
+					t.Fatalf("%+v: proven %v", f, v.Proven)
 				}
 			}
 		}
 	}
-	if n < 3000 {
+	if n != 1<<6*4*3 {
 		t.Errorf("%d combinations tried", n)
+	}
+}
+
+// TestAbsence is late after the grace, if at least two looks have found it so.
+func TestAbsence(t *testing.T) {
+	var a Absence
+	for _, look := range []struct {
+		at    time.Duration
+		lasts time.Duration
+		late  bool
+	}{{5 * time.Second, 0, false}, {15 * time.Second, 10 * time.Second, false}, {25 * time.Second, 20 * time.Second, true}} {
+		a.Look(look.at)
+		if a.lasts(look.at) != look.lasts || a.Late(look.at) != look.late {
+			t.Errorf("%+v: missing for %s, late %t", look, a.lasts(look.at), a.Late(look.at))
+		}
+	}
+	once := Absence{Looks: 1}
+	if once.Late(time.Hour) {
+		t.Error("one look is enough")
+	}
+	if a != (Absence{5 * time.Second, minLooks}) {
+		t.Errorf("%+v: the count does not stop", a)
 	}
 }

@@ -78,12 +78,10 @@ func (s Source) readRunDir() ([]nodeRun, error) {
 	}
 	var nodes []nodeRun
 	for _, key := range slices.Sorted(maps.Keys(records)) {
-		u, err := rundir.Dir(s.RunDir).Uses().Read(key)
+		r := records[key]
+		u, err := rundir.Dir(s.RunDir).Uses().Of(key, &r)
 		s.skip(err)
-		if r := records[key]; u != nil && (u.JobID != r.JobID || u.Run != r.Run) {
-			u = nil // of another run
-		}
-		nodes = append(nodes, nodeRun{record: records[key], use: u})
+		nodes = append(nodes, nodeRun{record: r, use: u})
 	}
 	return nodes, nil
 }

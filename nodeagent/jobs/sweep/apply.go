@@ -100,10 +100,7 @@ func (a Applier) rewrite(j Job) error {
 // bury leaves the summary of a job that has ended without an Epilog, and removes its
 // record.
 func (a Applier) bury(j Job, now time.Time) error {
-	use, err := rundir.Dir(a.RunDir).Uses().Read(j.Key)
-	if err != nil || use != nil && use.Run != j.Record.Run {
-		use = nil // the error was logged when the use was first read
-	}
+	use, _ := rundir.Dir(a.RunDir).Uses().Of(j.Key, j.Record) // the error was logged when the use was first read
 	ended := now
 	if j.Run.Dead == liveness.Boot {
 		if ended = j.Record.Written; use != nil {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/quoin-hpc/quoin/dcgm"
 )
@@ -18,11 +17,9 @@ const bootMarker = ".quoin/boot"
 
 // Directory is what a mapping directory holds.
 type Directory struct {
-	// There says that the directory exists.
-	There bool
 	// Boot is the boot of its lines, empty if it is not known.
 	Boot string
-	// Files are by the exporter's id of a device.
+	// Files are by the exporter's id of a device. They are nil without a directory.
 	Files map[string]File
 }
 
@@ -32,95 +29,55 @@ type File struct {
 	Jobs []string
 	// Odd says that it is no file, or has a line that is no job's id: the exporter may
 	// fail on it.
-	Odd   bool
-	stamp stamp
-}
-
-// stamp changes when a file is replaced.
-type stamp struct {
-	device, inode uint64
-	size, written int64
-}
-
-func stampOf(info fs.FileInfo) stamp {
-	s := stamp{size: info.Size(), written: info.ModTime().UnixNano()}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.device, s.inode = stat.Dev, stat.Ino
-	}
-	return s
+	Odd bool
 }
 
 // Directories are mapping directories by path.
-type Directories map[string]*Directory
+type Directories map[string]Directory
 
-// Read reads these directories, and forgets others. Of known ones it reads files that
-// have changed.
-func (d Directories) Read(dirs map[string]bool) error {
-	for dir := range d {
-		if !dirs[dir] {
-			delete(d, dir)
-		}
-	}
+// Read reads mapping directories. A missing one is no error.
+func Read(dirs map[string]bool) (Directories, error) {
+	all := make(Directories, len(dirs))
 	var failed error
 	for dir := range dirs {
-		if d[dir] == nil {
-			d[dir] = &Directory{}
-		}
-		failed = errors.Join(failed, d[dir].read(dir))
+		d, err := readDirectory(dir)
+		all[dir], failed = d, errors.Join(failed, err)
 	}
-	return failed
+	return all, failed
 }
 
-// read reads a directory. A missing one is no error.
-func (d *Directory) read(dir string) error {
+func readDirectory(dir string) (Directory, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		*d = Directory{}
-		return nil
+		return Directory{}, nil
 	} else if err != nil {
-		return fmt.Errorf("read mapping directory: %w", err)
+		return Directory{}, fmt.Errorf("read mapping directory: %w", err)
 	}
 	boot, _ := os.ReadFile(filepath.Join(dir, bootMarker)) // empty if it cannot be read
-	before := d.Files
-	d.There, d.Boot, d.Files = true, strings.TrimSpace(string(boot)), make(map[string]File, len(before))
+	d := Directory{Boot: strings.TrimSpace(string(boot)), Files: make(map[string]File)}
 	var failed error
 	for _, e := range entries {
 		if !dcgm.IsExporterID(e.Name()) {
 			continue
 		}
-		path := filepath.Join(dir, e.Name())
-		info, err := os.Lstat(path)
+		f, err := readFile(filepath.Join(dir, e.Name()), e)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed by hand just now
-		} else if err != nil || !info.Mode().IsRegular() {
-			d.Files[e.Name()] = File{Odd: true}
-			failed = errors.Join(failed, fmt.Errorf("%s is no file: the exporter may fail on it; remove it", path))
-			continue
 		}
-		f, known := before[e.Name()]
-		if now := stampOf(info); !known || f.stamp != now {
-			if f, err = readFile(path, now); err != nil {
-				failed = errors.Join(failed, err)
-			}
-		}
-		d.Files[e.Name()] = f
+		d.Files[e.Name()], failed = f, errors.Join(failed, err)
 	}
-	return failed
+	return d, failed
 }
 
-// readFile reads a file, which may have been replaced since it had the stamp. It is
-// never written in place.
-func readFile(path string, at stamp) (File, error) {
-	f := File{stamp: at}
+func readFile(path string, e fs.DirEntry) (File, error) {
+	if !e.Type().IsRegular() {
+		return File{Odd: true}, fmt.Errorf("%s is no file: the exporter may fail on it; remove it", path)
+	}
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return File{}, nil
-	} else if err != nil {
+	if err != nil {
 		return File{Odd: true}, fmt.Errorf("read mapping: %w", err)
 	}
-	if int64(len(data)) != at.size {
-		f.stamp = stamp{} // replaced in between: it is read again
-	}
+	var f File
 	if string(data) == "\n" {
 		return f, nil // released
 	}

@@ -46,8 +46,9 @@ type Facts struct {
 	Ended map[string]bool
 	// Alive are ids of jobs without a record, but with a living step that is seen.
 	Alive map[string]bool
-	// Late are the lines that have belonged to no job for the grace.
-	Late        map[Line]bool
+	// Orphans are the lines that belonged to no job before, and Up the time since boot.
+	Orphans     Orphans
+	Up          time.Duration
 	Directories Directories
 }
 
@@ -101,14 +102,14 @@ func Make(f Facts) Plan {
 // its lines were there and were taken away as an Epilog does it, the lines stay away:
 // the Epilog was killed before it came to the record.
 func (f *Facts) repair(j Job, p *Plan) {
-	d := f.Directories[j.Dir]
-	if d == nil || !d.There {
+	files := f.Directories[j.Dir].Files
+	if files == nil {
 		return // nobody reads it
 	}
 	var missing []Edit
 	certain := j.Run.Proven || !j.Run.Shown || j.Moved || j.Record.Unresolved
 	for _, name := range j.Names {
-		file, there := d.Files[name]
+		file, there := files[name]
 		if slices.Contains(file.Jobs, j.Record.JobID) {
 			continue
 		}
@@ -130,7 +131,7 @@ func (f *Facts) repair(j Job, p *Plan) {
 }
 
 // release removes the lines of a file that no living job has.
-func (f *Facts) release(d *Directory, dir, name string, wanted map[Line]bool, byID map[string][]Job, p *Plan) {
+func (f *Facts) release(d Directory, dir, name string, wanted map[Line]bool, byID map[string][]Job, p *Plan) {
 	file := d.Files[name]
 	jobs := 0
 	for _, id := range file.Jobs {
@@ -159,7 +160,7 @@ func (f *Facts) release(d *Directory, dir, name string, wanted map[Line]bool, by
 
 // reasonOf returns why a line is released, and whether it is released now. of are the
 // jobs of its id.
-func (f *Facts) reasonOf(d *Directory, line Line, of []Job) (reason string, now bool) {
+func (f *Facts) reasonOf(d Directory, line Line, of []Job) (reason string, now bool) {
 	for _, j := range of {
 		switch {
 		case j.Dir != line.Dir:
@@ -180,28 +181,18 @@ func (f *Facts) reasonOf(d *Directory, line Line, of []Job) (reason string, now 
 	case f.Alive[line.Job]:
 		return "", false
 	}
-	return liveness.Orphan, f.Late[line]
+	return liveness.Orphan, f.Orphans[line].Late(f.Up)
 }
 
 // Orphans are the lines that belong to no job, and since when.
-type Orphans map[Line]*liveness.Absence
+type Orphans map[Line]liveness.Absence
 
 // Note counts one more look that finds these lines without a job.
 func (o Orphans) Note(lines map[Line]bool, up time.Duration) {
-	maps.DeleteFunc(o, func(l Line, _ *liveness.Absence) bool { return !lines[l] })
+	maps.DeleteFunc(o, func(l Line, _ liveness.Absence) bool { return !lines[l] })
 	for l := range lines {
-		if o[l] == nil {
-			o[l] = &liveness.Absence{}
-		}
-		o[l].Look(up)
+		a := o[l]
+		a.Look(up)
+		o[l] = a
 	}
-}
-
-// Late returns the lines that have belonged to no job for the grace.
-func (o Orphans) Late(up time.Duration) map[Line]bool {
-	late := make(map[Line]bool)
-	for l, a := range o {
-		late[l] = a.Late(up)
-	}
-	return late
 }

@@ -38,7 +38,7 @@ func TestMake(t *testing.T) {
 	moved.Record.GPUs, moved.Moved = []string{"0"}, true
 	taken := aJob("7", liveness.Verdict{}, "0")
 	taken.Run.Shown = true
-	line := Line{"/map", "0", "9"}
+	late := Orphans{{"/map", "0", "9"}: {Looks: 2}}
 	for _, tt := range []struct {
 		name  string
 		facts Facts
@@ -55,20 +55,20 @@ func TestMake(t *testing.T) {
 		{"a job that nobody sees", Facts{Jobs: []Job{aJob("7", liveness.Verdict{Hidden: true}, "0")}}, map[string]File{"0": file("7")}, "-0:7(ended)", 0},
 		{"a device has another id", Facts{Jobs: []Job{moved}}, map[string]File{"0": file("7")}, "+1:7 -0:7", 0},
 		{"a line without a record", Facts{}, map[string]File{"0": file("9")}, "", 0},
-		{"for the grace", Facts{Late: map[Line]bool{line: true}}, map[string]File{"0": file("9")}, "-0:9(orphan)", 0},
-		{"its steps are seen", Facts{Late: map[Line]bool{line: true}, Alive: map[string]bool{"9": true}}, map[string]File{"0": file("9")}, "", 0},
-		{"its record cannot be read", Facts{Late: map[Line]bool{line: true}, Broken: map[string]bool{"9": true}}, map[string]File{"0": file("9")}, "", 0},
+		{"for the grace", Facts{Orphans: late, Up: time.Minute}, map[string]File{"0": file("9")}, "-0:9(orphan)", 0},
+		{"its steps are seen", Facts{Orphans: late, Up: time.Minute, Alive: map[string]bool{"9": true}}, map[string]File{"0": file("9")}, "", 0},
+		{"its record cannot be read", Facts{Orphans: late, Up: time.Minute, Broken: map[string]bool{"9": true}}, map[string]File{"0": file("9")}, "", 0},
 		{"its Epilog has left a mark", Facts{Ended: map[string]bool{"9": true}}, map[string]File{"0": file("9")}, "-0:9(ended)", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.facts.Directories = Directories{"/map": {There: tt.files != nil, Files: tt.files}}
+			tt.facts.Directories = Directories{"/map": {Files: tt.files}}
 			p := Make(tt.facts)
 			if got := edits(p); got != tt.want || len(p.Dead) != tt.dead {
 				t.Errorf("%q and %d dead, want %q and %d", got, len(p.Dead), tt.want, tt.dead)
 			}
 		})
 	}
-	old := Directories{"/map": {There: true, Boot: "old", Files: map[string]File{"0": file("9")}}}
+	old := Directories{"/map": {Boot: "old", Files: map[string]File{"0": file("9")}}}
 	if got := edits(Make(Facts{Boot: "new", Directories: old})); got != "-0:9(boot)" {
 		t.Errorf("a line of another boot: %q", got)
 	}
@@ -87,7 +87,7 @@ func TestOrphans(t *testing.T) {
 		if !step.seen {
 			o.Note(nil, step.up)
 		}
-		if o.Late(step.up)[l] != step.late {
+		if o[l].Late(step.up) != step.late {
 			t.Errorf("step %d: late %t, want %t", i, !step.late, step.late)
 		}
 	}
