@@ -4,77 +4,46 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// deviceColumn is a column of the table of devices. The columns that are not wide fit
-// into 80 columns of text with most nodes' names.
-type deviceColumn struct {
-	head  string
-	wide  bool
-	of    func(n *nodeRun, d *rundir.DeviceUse) string
-	total func(t *Totals) string // nil for none
+// The columns of the table of devices.
+var deviceHead = []string{"NODE", "GPU", "UUID", "PRODUCT", "UTIL", "MAX", "SM", "MEMORY", "POWER", "ENERGY", "IDLE", "SAMPLED"}
+
+// narrow leaves out UUID, PRODUCT and MAX: with most nodes' names the others fit into 80
+// columns of text.
+func narrow(row []string) []string { return slices.Concat(row[:2], row[4:5], row[6:]) }
+
+func deviceRow(n *nodeRun, d *rundir.DeviceUse) []string {
+	return []string{cmp.Or(Printable(n.record.Node), "-"), cmp.Or(d.ExporterID, "-"), cmp.Or(d.UUID, "-"), cmp.Or(d.Product, "-"),
+		percent(mean(d.Utilization)), percent(largest(d.Utilization)), percent(mean(d.SMActivity)), deviceMemory(d),
+		watts(mean(d.Power)), energyText(d.Energy), deviceIdle(d), deviceSampled(d)}
 }
 
-// sampled is a column that needs a sample.
-func sampled(head string, of func(d *rundir.DeviceUse) string, total func(t *Totals) string) deviceColumn {
-	return deviceColumn{head: head, total: total, of: func(_ *nodeRun, d *rundir.DeviceUse) string {
-		if d.Samples == 0 {
-			return "-"
-		}
-		return of(d)
-	}}
-}
-
-func deviceColumns() []deviceColumn {
-	most := sampled("MAX", func(d *rundir.DeviceUse) string { return percent(largest(d.Utilization)) }, nil)
-	most.wide = true
-	return []deviceColumn{
-		{head: "NODE", of: func(n *nodeRun, _ *rundir.DeviceUse) string { return cmp.Or(Printable(n.record.Node), "-") }, total: func(*Totals) string { return "total" }},
-		{head: "GPU", of: func(_ *nodeRun, d *rundir.DeviceUse) string { return cmp.Or(d.ExporterID, "-") }, total: func(t *Totals) string { return fmt.Sprint(t.Devices) }},
-		{head: "UUID", wide: true, of: func(_ *nodeRun, d *rundir.DeviceUse) string { return cmp.Or(d.UUID, "-") }},
-		{head: "PRODUCT", wide: true, of: func(_ *nodeRun, d *rundir.DeviceUse) string { return cmp.Or(d.Product, "-") }},
-		sampled("UTIL", func(d *rundir.DeviceUse) string { return percent(mean(d.Utilization)) }, func(t *Totals) string { return percent(t.Utilization) }),
-		most,
-		sampled("SM", func(d *rundir.DeviceUse) string { return percent(mean(d.SMActivity)) }, func(t *Totals) string { return percent(t.SMActivity) }),
-		sampled("MEMORY", deviceMemory, func(t *Totals) string { return memoryText(t.Memory, t.MemoryTotal) }),
-		sampled("POWER", func(d *rundir.DeviceUse) string { return watts(mean(d.Power)) }, func(t *Totals) string { return watts(t.Power) }),
-		sampled("ENERGY", func(d *rundir.DeviceUse) string { return energyText(d.Energy) }, func(t *Totals) string { return energyText(t.Energy) }),
-		sampled("IDLE", deviceIdle, func(t *Totals) string { return clock(seconds(t.IdleSeconds)) }),
-		{head: "SAMPLED", of: func(_ *nodeRun, d *rundir.DeviceUse) string { return deviceSampled(d) }},
-	}
+func totalRow(t Totals) []string {
+	return []string{"total", fmt.Sprint(t.Devices), "", "", percent(t.Utilization), "", percent(t.SMActivity), memoryText(t.Memory, t.MemoryTotal),
+		watts(t.Power), energyText(t.Energy), clock(seconds(t.IdleSeconds)), ""}
 }
 
 // printDevices prints a line for each device of a run, and their totals.
 func printDevices(w io.Writer, v View, r *Run) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	sum := r.totals()
-	columns := deviceColumns()
-	line := func(cell func(c *deviceColumn) string) {
-		var cells []string
-		for i := range columns {
-			if c := &columns[i]; !c.wide || v.Wide {
-				cells = append(cells, cell(c))
-			}
-		}
-		fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
-	}
-	line(func(c *deviceColumn) string { return c.head })
+	rows := [][]string{deviceHead}
 	for i := range r.nodes {
-		n := &r.nodes[i]
-		for _, d := range n.devices() {
-			line(func(c *deviceColumn) string { return c.of(n, &d) })
+		for _, d := range r.nodes[i].devices() {
+			rows = append(rows, deviceRow(&r.nodes[i], &d))
 		}
 	}
-	line(func(c *deviceColumn) string {
-		if c.total == nil {
-			return ""
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append(rows, totalRow(r.totals())) {
+		if !v.Wide {
+			row = narrow(row)
 		}
-		return c.total(&sum)
-	})
+		fmt.Fprintln(t, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+	}
 	_ = t.Flush() // into memory or a terminal
 }
 
@@ -88,7 +57,10 @@ func deviceMemory(d *rundir.DeviceUse) string {
 }
 
 func deviceIdle(d *rundir.DeviceUse) string {
-	if neverUsed(d) {
+	switch {
+	case d.Samples == 0:
+		return "-"
+	case neverUsed(d):
 		return "never used"
 	}
 	return clock(seconds(d.IdleSeconds))

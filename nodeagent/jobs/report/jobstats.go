@@ -10,6 +10,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // Jobstats of Princeton University keeps the use of a job in its AdminComment:
@@ -45,12 +47,12 @@ type JobstatsNode struct {
 // Jobstats returns the AdminComment that Jobstats reads, for the run of one job.
 func Jobstats(id string, runs []Run, now time.Time) (string, error) {
 	// The last task of an array has the array's id for its own.
-	own := slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.first().JobID != id })
+	own := slices.DeleteFunc(slices.Clone(runs), func(r Run) bool { return r.job.JobID != id })
 	if len(own) > 0 {
 		runs = own
 	}
 	if len(runs) != 1 {
-		return "", fmt.Errorf("job %s: %d jobs here, such as %s of cluster %q: an AdminComment is of one; give --cluster, or a task's own id", id, len(runs), runs[0].name(), runs[0].first().Cluster)
+		return "", fmt.Errorf("job %s: %d jobs here, such as %s of cluster %q: an AdminComment is of one; give --cluster, or a task's own id", id, len(runs), runs[0].name(), runs[0].job.Cluster)
 	}
 	return jobstatsComment(&runs[0], now)
 }
@@ -61,26 +63,10 @@ const shortRun = time.Minute
 func jobstatsComment(r *Run, now time.Time) (string, error) {
 	out := JobstatsSummary{Nodes: map[string]JobstatsNode{}, TotalTime: int64(r.elapsed(now).Seconds())}
 	for i := range r.nodes {
-		n := &r.nodes[i]
-		node := JobstatsNode{CPUs: 1, GPUTotalMemory: map[string]int64{}, GPUUsedMemory: map[string]int64{}, GPUUtilization: map[string]float64{}}
-		sampled := false
-		for _, d := range n.devices() {
-			out.GPUs++
-			name := cmp.Or(d.ExporterID, d.UUID)
-			if d.Samples == 0 || name == "" {
-				continue
-			}
-			sampled = true
-			if d.Utilization != nil {
-				node.GPUUtilization[name] = math.Round(d.Utilization.Mean*1000) / 10
-			}
-			if d.Memory != nil && d.MemoryTotal > 0 && d.MemoryTotal < math.MaxInt64 {
-				node.GPUTotalMemory[name] = int64(d.MemoryTotal)
-				node.GPUUsedMemory[name] = int64(min(d.Memory.Max, float64(d.MemoryTotal)))
-			}
-		}
-		if sampled {
-			out.Nodes[cmp.Or(n.record.Node, "localhost")] = node
+		devices := r.nodes[i].devices()
+		out.GPUs += len(devices)
+		if node, sampled := jobstatsNode(devices); sampled {
+			out.Nodes[cmp.Or(r.nodes[i].record.Node, "localhost")] = node
 		}
 	}
 	switch {
@@ -93,16 +79,30 @@ func jobstatsComment(r *Run, now time.Time) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make the AdminComment of job %s: %w", r.name(), err)
 	}
-	var packed bytes.Buffer
-	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err == nil {
-		_, err = z.Write(data)
-	}
-	if err == nil {
-		err = z.Close()
-	}
-	if err != nil {
-		return "", fmt.Errorf("make the AdminComment of job %s: %w", r.name(), err)
-	}
+	var packed bytes.Buffer // takes any write
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	_, _ = z.Write(data)
+	_ = z.Close()
 	return JobstatsMark + base64.StdEncoding.EncodeToString(packed.Bytes()), nil
+}
+
+// jobstatsNode returns what Jobstats keeps of a node's devices, and whether one of them
+// was sampled.
+func jobstatsNode(devices []rundir.DeviceUse) (node JobstatsNode, sampled bool) {
+	node = JobstatsNode{CPUs: 1, GPUTotalMemory: map[string]int64{}, GPUUsedMemory: map[string]int64{}, GPUUtilization: map[string]float64{}}
+	for _, d := range devices {
+		name := cmp.Or(d.ExporterID, d.UUID)
+		if d.Samples == 0 || name == "" {
+			continue
+		}
+		sampled = true
+		if d.Utilization != nil {
+			node.GPUUtilization[name] = math.Round(d.Utilization.Mean*1000) / 10
+		}
+		if d.Memory != nil && d.MemoryTotal > 0 && d.MemoryTotal < math.MaxInt64 {
+			node.GPUTotalMemory[name] = int64(d.MemoryTotal)
+			node.GPUUsedMemory[name] = int64(min(d.Memory.Max, float64(d.MemoryTotal)))
+		}
+	}
+	return node, sampled
 }

@@ -52,31 +52,21 @@ func WriteJSON(w io.Writer, runs []Run, now time.Time) error {
 }
 
 func (r *Run) report(now time.Time) Report {
-	out := Report{JobID: r.first().JobID, Running: r.ended().IsZero(), Elapsed: r.elapsed(now).Seconds(), NumNodes: r.numNodes(), Totals: r.totals(),
-		ArrayJobID:  r.says(func(rec *rundir.Record) string { return rec.ArrayJobID }),
-		ArrayTaskID: r.says(func(rec *rundir.Record) string { return rec.ArrayTaskID }),
-		JobName:     r.says(func(rec *rundir.Record) string { return rec.JobName }),
-		User:        r.says(func(rec *rundir.Record) string { return rec.User }),
-		Account:     r.says(func(rec *rundir.Record) string { return rec.Account }),
-		Partition:   r.says(func(rec *rundir.Record) string { return rec.Partition }),
-		Cluster:     r.first().Cluster,
-	}
-	out.Cliques = r.cliques()
-	if start := r.start(); !start.IsZero() {
-		start = start.UTC()
-		out.Start = &start
-	}
-	if end := r.ended(); !end.IsZero() {
-		end = end.UTC()
-		out.End = &end
-	}
+	j := &r.job
+	out := Report{JobID: j.JobID, ArrayJobID: j.ArrayJobID, ArrayTaskID: j.ArrayTaskID, JobName: j.JobName, User: j.User, Account: j.Account,
+		Partition: j.Partition, Cluster: j.Cluster, Running: !r.Ended(), Start: known(j.Started()), End: known(r.ended()),
+		Elapsed: r.elapsed(now).Seconds(), NumNodes: r.numNodes(), Cliques: r.cliques(), Totals: r.totals()}
 	for i := range r.nodes {
 		n := &r.nodes[i]
-		devices := n.devices()
-		if devices == nil {
-			devices = []rundir.DeviceUse{}
-		}
-		out.Nodes = append(out.Nodes, reportedNode{n.record.Node, n.ended == 0, n.exit, devices})
+		out.Nodes = append(out.Nodes, reportedNode{n.record.Node, n.ended == 0, n.exit, append([]rundir.DeviceUse{}, n.devices()...)})
 	}
 	return out
+}
+
+// known returns a time in UTC, nil if it is not known.
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC())
 }

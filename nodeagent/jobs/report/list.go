@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
-
-	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // WriteList writes a line for each run.
@@ -28,18 +26,18 @@ func WriteList(w io.Writer, v View, runs []Run) error {
 }
 
 func listJob(w io.Writer, v View, r *Run) {
-	says := func(what func(*rundir.Record) string) string { return cmp.Or(Printable(r.says(what)), "-") }
-	who := says(func(rec *rundir.Record) string { return rec.User })
+	text := func(s string) string { return cmp.Or(Printable(s), "-") }
+	who := text(r.job.User)
 	if v.Wide {
-		who += "\t" + says(func(rec *rundir.Record) string { return rec.Account }) + "\t" + says(func(rec *rundir.Record) string { return rec.Partition })
+		who += "\t" + text(r.job.Account) + "\t" + text(r.job.Partition)
 	}
 	state, elapsed := "running", "-"
-	if !r.start().IsZero() {
+	if !r.job.Started().IsZero() {
 		elapsed = clock(r.elapsed(v.Now))
 	}
-	if !r.ended().IsZero() {
+	if r.Ended() {
 		state = "ended"
 	}
-	sum := r.totals()
-	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", r.name(), who, r.numNodes(), sum.Devices, sum.NeverUsed, percent(sum.Utilization), energyText(sum.Energy), elapsed, state)
+	t := r.totals()
+	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", r.name(), who, r.numNodes(), t.Devices, t.NeverUsed, percent(t.Utilization), energyText(t.Energy), elapsed, state)
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +20,12 @@ type nodeRun struct {
 }
 
 // Run is one run of a job, on all of its nodes that are known.
-type Run struct{ nodes []nodeRun }
+type Run struct {
+	// job is what the first node says of the job. What that node does not know, another
+	// node may have said.
+	job   rundir.Record
+	nodes []nodeRun
+}
 
 // runIdentity tells runs apart. All nodes of a run say the same start.
 type runIdentity struct{ job, cluster, run string }
@@ -37,24 +43,31 @@ func groupRuns(nodes []nodeRun) []Run {
 		if byRun[id] == nil {
 			byRun[id] = map[string]nodeRun{}
 		}
-		if was, known := byRun[id][n.record.Node]; !known || was.ended == 0 || was.use == nil && n.use != nil && n.ended != 0 {
+		if old, known := byRun[id][n.record.Node]; !known || old.ended == 0 || old.use == nil && n.use != nil && n.ended != 0 {
 			byRun[id][n.record.Node] = n
 		}
 	}
 	var runs []Run
 	for _, byNode := range byRun {
-		var r Run
-		for _, n := range byNode {
-			r.nodes = append(r.nodes, n)
-		}
-		slices.SortFunc(r.nodes, func(a, b nodeRun) int { return compareNames(a.record.Node, b.record.Node) })
-		runs = append(runs, r)
+		nodes := slices.SortedFunc(maps.Values(byNode), func(a, b nodeRun) int { return compareNames(a.record.Node, b.record.Node) })
+		runs = append(runs, Run{whole(nodes), nodes})
 	}
 	slices.SortFunc(runs, func(a, b Run) int {
-		x, y := a.first(), b.first()
-		return cmp.Or(cmp.Compare(a.start().Unix(), b.start().Unix()), compareNames(x.JobID, y.JobID), cmp.Compare(x.Cluster, y.Cluster), cmp.Compare(x.SLUID, y.SLUID))
+		return cmp.Or(a.job.Started().Compare(b.job.Started()), compareNames(a.job.JobID, b.job.JobID), cmp.Compare(a.job.Cluster, b.job.Cluster), cmp.Compare(a.job.SLUID, b.job.SLUID))
 	})
 	return runs
+}
+
+// whole returns the first node's record, with what it lacks of other nodes' records.
+func whole(nodes []nodeRun) rundir.Record {
+	job := nodes[0].record
+	for i := range nodes {
+		r := &nodes[i].record
+		job.ArrayJobID, job.ArrayTaskID = cmp.Or(job.ArrayJobID, r.ArrayJobID), cmp.Or(job.ArrayTaskID, r.ArrayTaskID)
+		job.JobName, job.NumNodes = cmp.Or(job.JobName, r.JobName), cmp.Or(job.NumNodes, r.NumNodes)
+		job.User, job.Account, job.Partition = cmp.Or(job.User, r.User), cmp.Or(job.Account, r.Account), cmp.Or(job.Partition, r.Partition)
+	}
+	return job
 }
 
 // compareNames orders n2 before n10.
@@ -67,28 +80,6 @@ func compareNames(a, b string) int {
 	at, an := head(a)
 	bt, bn := head(b)
 	return cmp.Or(cmp.Compare(at, bt), cmp.Compare(an, bn), cmp.Compare(a, b))
-}
-
-// first is the record of the first node. What it says of the job, all nodes say.
-func (r *Run) first() *rundir.Record { return &r.nodes[0].record }
-
-// says returns what the first node that knows something says.
-func (r *Run) says(what func(*rundir.Record) string) string {
-	for i := range r.nodes {
-		if v := what(&r.nodes[i].record); v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
-// start is when the run began. It is the zero time if Slurm did not say it.
-func (r *Run) start() time.Time {
-	seconds, err := strconv.ParseInt(r.first().StartTime, 10, 64)
-	if err != nil || seconds <= 0 {
-		return time.Time{}
-	}
-	return time.Unix(seconds, 0)
 }
 
 // ended is when its last node ended. It is the zero time while one of the known nodes runs.
@@ -105,7 +96,7 @@ func (r *Run) ended() time.Time {
 
 // elapsed is for how long the run has run; 0 if that is not known.
 func (r *Run) elapsed(now time.Time) time.Duration {
-	start, end := r.start(), r.ended()
+	start, end := r.job.Started(), r.ended()
 	if start.IsZero() {
 		return 0
 	}
@@ -117,46 +108,45 @@ func (r *Run) elapsed(now time.Time) time.Duration {
 
 // numNodes is how many nodes the job has. Some of them may not be known here.
 func (r *Run) numNodes() int {
-	n, _ := strconv.Atoi(r.says(func(rec *rundir.Record) string { return rec.NumNodes }))
+	n, _ := strconv.Atoi(r.job.NumNodes)
 	return max(n, len(r.nodes))
-}
-
-// Complete says whether each of the job's nodes has left its summary.
-func (r *Run) Complete() bool { return !r.ended().IsZero() && len(r.nodes) == r.numNodes() }
-
-// name is the job's id. For a task of an array it is the array's id and the task's.
-func (r *Run) name() string {
-	array, task := r.says(func(rec *rundir.Record) string { return rec.ArrayJobID }), r.says(func(rec *rundir.Record) string { return rec.ArrayTaskID })
-	if array == "" || task == "" {
-		return r.first().JobID
-	}
-	return array + "_" + task
 }
 
 // Ended says whether the run has ended on all of its known nodes.
 func (r *Run) Ended() bool { return !r.ended().IsZero() }
 
+// Complete says whether each of the job's nodes has left its summary.
+func (r *Run) Complete() bool { return r.Ended() && len(r.nodes) == r.numNodes() }
+
+// name is the job's id. For a task of an array it is the array's id and the task's.
+func (r *Run) name() string {
+	if r.job.ArrayJobID == "" || r.job.ArrayTaskID == "" {
+		return r.job.JobID
+	}
+	return r.job.ArrayJobID + "_" + r.job.ArrayTaskID
+}
+
 // isOf says whether id names the run's job: by its own id, by the ids of its array
 // and task, or by its array's alone.
 func (r *Run) isOf(id string) bool {
-	array := r.says(func(rec *rundir.Record) string { return rec.ArrayJobID })
-	return id == r.first().JobID || id == r.name() || array != "" && id == array
+	return id != "" && (id == r.job.JobID || id == r.name() || id == r.job.ArrayJobID)
 }
 
-// lastRuns leaves the last run of each job.
-func lastRuns(runs []Run) []Run {
-	type job struct{ id, cluster string }
-	last := map[job]int{}
-	for i := range runs {
-		last[job{runs[i].first().JobID, runs[i].first().Cluster}] = i
+// Of returns the runs of the job that id names: its last run, or all of them. id is a
+// job's id, an array's id, or an array's id and a task such as 4711_3.
+func Of(runs []Run, id string, all bool) []Run {
+	runs = slices.DeleteFunc(runs, func(r Run) bool { return !r.isOf(id) })
+	if all {
+		return runs
 	}
-	var out []Run
-	for i := range runs {
-		if last[job{runs[i].first().JobID, runs[i].first().Cluster}] == i {
-			out = append(out, runs[i])
+	var last []Run
+	for i, r := range runs { // those that began first come first
+		again := func(other Run) bool { return other.job.JobID == r.job.JobID && other.job.Cluster == r.job.Cluster }
+		if !slices.ContainsFunc(runs[i+1:], again) {
+			last = append(last, r)
 		}
 	}
-	return out
+	return last
 }
 
 // devices are those that were sampled on a node, else those of its record.
@@ -188,17 +178,12 @@ func neverUsed(d *rundir.DeviceUse) bool {
 // cliques are the NVLink cliques of the job's nodes, as far as they are known.
 func (r *Run) cliques() (all []string) {
 	for i := range r.nodes {
-		if u := r.nodes[i].use; u != nil {
+		if u := r.nodes[i].use; u != nil && u.Clique != "" {
 			all = append(all, u.Clique)
 		}
 	}
-	return distinct(all)
-}
-
-func distinct(names []string) []string {
-	names = slices.DeleteFunc(names, func(s string) bool { return s == "" })
-	slices.Sort(names)
-	return slices.Compact(names)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Totals sum up a run's devices.
@@ -214,49 +199,50 @@ type Totals struct {
 	IdleSeconds float64  `json:"idleSeconds"`
 }
 
-func (r *Run) totals() Totals {
-	var t Totals
-	var utilization, sm rundir.Stat
-	weigh := func(sum *rundir.Stat, s *rundir.Stat) {
-		if s != nil {
-			sum.Mean += s.Mean * s.Seconds
-			sum.Seconds += s.Seconds
-		}
-	}
-	add := func(to **float64, v float64) {
-		if *to != nil {
-			v += **to
-		}
-		*to = &v
-	}
+func (r *Run) totals() (t Totals) {
+	var utilization, sm weighted
 	for i := range r.nodes {
 		for _, d := range r.nodes[i].devices() {
 			t.Devices++
 			if neverUsed(&d) {
 				t.NeverUsed++
 			}
-			weigh(&utilization, d.Utilization)
-			weigh(&sm, d.SMActivity)
+			utilization.add(d.Utilization)
+			sm.add(d.SMActivity)
 			if d.Memory != nil {
 				t.Memory += d.Memory.Max
 			}
 			t.MemoryTotal += float64(d.MemoryTotal)
-			if d.Power != nil {
-				add(&t.Power, d.Power.Mean)
-			}
-			if d.Energy != nil {
-				add(&t.Energy, *d.Energy)
-			}
+			t.Power = sum(t.Power, mean(d.Power))
+			t.Energy = sum(t.Energy, d.Energy)
 			t.IdleSeconds += d.IdleSeconds
 		}
 	}
-	over := func(s rundir.Stat) *float64 {
-		if s.Seconds <= 0 {
-			return nil
-		}
-		v := s.Mean / s.Seconds
-		return &v
-	}
-	t.Utilization, t.SMActivity = over(utilization), over(sm)
+	t.Utilization, t.SMActivity = utilization.mean(), sm.mean()
 	return t
+}
+
+// weighted is a sum of means, each times its seconds.
+type weighted struct{ sum, seconds float64 }
+
+func (w *weighted) add(s *rundir.Stat) {
+	if s != nil {
+		w.sum += s.Mean * s.Seconds
+		w.seconds += s.Seconds
+	}
+}
+
+func (w *weighted) mean() *float64 {
+	if w.seconds <= 0 {
+		return nil
+	}
+	return new(w.sum / w.seconds)
+}
+
+// sum adds a value that may be unknown to what is known so far.
+func sum(so, value *float64) *float64 {
+	if so == nil || value == nil {
+		return cmp.Or(so, value)
+	}
+	return new(*so + *value)
 }

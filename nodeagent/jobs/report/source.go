@@ -99,13 +99,3 @@ func checkDirectory(path string) error {
 	}
 	return err
 }
-
-// Of returns the runs of the job that id names: its last run, or all of them. id is a
-// job's id, an array's id, or an array's id and a task such as 4711_3.
-func Of(runs []Run, id string, all bool) []Run {
-	runs = slices.DeleteFunc(runs, func(r Run) bool { return !r.isOf(id) })
-	if all {
-		return runs
-	}
-	return lastRuns(runs)
-}

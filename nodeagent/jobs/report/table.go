@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // View is how tables are shown.
@@ -32,36 +30,27 @@ func WriteTable(w io.Writer, v View, r *Run) {
 const momentLayout = "2006-01-02 15:04:05"
 
 func printHead(w io.Writer, v View, r *Run) {
-	name := r.says(func(rec *rundir.Record) string { return rec.JobName })
-	fmt.Fprintln(w, strings.TrimRight("Job       "+jobTitle(r)+"  "+Printable(name), " "))
-	user := cmp.Or(Printable(r.says(func(rec *rundir.Record) string { return rec.User })), "-")
-	var more []string
-	for _, f := range []struct {
-		what string
-		says func(*rundir.Record) string
-	}{
-		{"account", func(rec *rundir.Record) string { return rec.Account }},
-		{"partition", func(rec *rundir.Record) string { return rec.Partition }},
-		{"cluster", func(rec *rundir.Record) string { return rec.Cluster }},
-	} {
-		if v := r.says(f.says); v != "" {
-			more = append(more, f.what+" "+Printable(v))
+	fmt.Fprintln(w, strings.TrimRight("Job       "+jobTitle(r)+"  "+Printable(r.job.JobName), " "))
+	user := cmp.Or(Printable(r.job.User), "-")
+	for _, f := range [][2]string{{"account", r.job.Account}, {"partition", r.job.Partition}, {"cluster", r.job.Cluster}} {
+		if f[1] != "" {
+			user += ", " + f[0] + " " + Printable(f[1])
 		}
 	}
-	fmt.Fprintf(w, "User      %s\n", strings.Join(append([]string{user}, more...), ", "))
+	fmt.Fprintf(w, "User      %s\n", user)
 	fmt.Fprintf(w, "Nodes     %s\n", nodesOf(r))
 	if cliques := r.cliques(); len(cliques) > 0 {
 		fmt.Fprintf(w, "Cliques   %s\n", strings.Join(cliques, ", "))
 	}
 	fmt.Fprintf(w, "State     %s\n", stateOf(v, r))
-	if start := r.start(); !start.IsZero() {
+	if start := r.job.Started(); !start.IsZero() {
 		fmt.Fprintf(w, "Elapsed   %s since %s\n", clock(r.elapsed(v.Now)), start.In(v.Zone).Format(momentLayout))
 	}
 }
 
 // jobTitle is the job's name in its array, and its own id if that differs.
 func jobTitle(r *Run) string {
-	if own := r.first().JobID; own != r.name() {
+	if own := r.job.JobID; own != r.name() {
 		return fmt.Sprintf("%s (%s)", r.name(), own)
 	}
 	return r.name()
@@ -136,18 +125,19 @@ func advice(r *Run) []string {
 	}
 	var lines []string
 	if n := len(unused); n > 0 {
-		was, do := "were", fmt.Sprintf("Ask for %d less, or see why the program does not find them.", n)
+		verb, find := "were", "them"
 		if n == 1 {
-			was, do = "was", "Ask for 1 less, or see why the program does not find it."
+			verb, find = "was", "it"
 		}
+		remedy := fmt.Sprintf("Ask for %d less, or see why the program does not find %s.", n, find)
 		if n == total && len(r.nodes) == r.numNodes() {
-			do = "The program may run without a GPU, or not find any."
+			remedy = "The program may run without a GPU, or not find any."
 		}
 		when := "never used"
-		if r.ended().IsZero() {
+		if !r.Ended() {
 			when = "not used so far"
 		}
-		lines = append(lines, fmt.Sprintf("%d of %d GPUs %s %s: %s.", n, total, was, when, few(unused)), do)
+		lines = append(lines, fmt.Sprintf("%d of %d GPUs %s %s: %s.", n, total, verb, when, few(unused)), remedy)
 	}
 	if len(unsampled) > 0 {
 		lines = append(lines, fmt.Sprintf("No sample of %s: the job was too short, or no quoin agent ran.", few(unsampled)))
