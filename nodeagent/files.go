@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -17,26 +18,21 @@ import (
 
 // HookFiles keeps the inventory and the configuration of the job hook.
 type HookFiles struct {
-	runDir     rundir.Dir
-	mappingDir string
-	// Hook is how the site wants the hook; its MappingDir is filled in.
+	RunDir rundir.Dir
+	// BootID is the boot of the inventory. If it is empty, the report's is taken: a
+	// simulated machine has one of its own.
+	BootID string
+	// Hook is how the site wants the hook.
 	Hook rundir.HookConfig
 	// Devices returns a node's devices in the order of Slurm's GRES indices. nil means
 	// topology.Node.GRESDevices.
 	Devices func(n *topology.Node) []topology.GRESDevice
 }
 
-// NewHookFiles returns the files of a run directory.
-func NewHookFiles(runDir, mappingDir string) *HookFiles {
-	return &HookFiles{runDir: rundir.Dir(runDir), mappingDir: mappingDir}
-}
-
 // Write implements Files. A GPU that the report lacks keeps its place in the
 // inventory: jobs may still hold it, and Slurm's gres.conf still counts it.
 func (f *HookFiles) Write(n *topology.Node) error {
-	c := f.Hook
-	c.MappingDir = f.mappingDir
-	err := f.runDir.WriteHookConfig(c)
+	err := f.RunDir.WriteHookConfig(f.Hook)
 	if len(n.GPUs) == 0 {
 		return err
 	}
@@ -44,16 +40,14 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	if e != nil {
 		return errors.Join(err, e)
 	}
-	if boot := rundir.BootID(); boot != "" {
-		inv.BootID = boot // the boot that the hook reads: a simulated machine has its own
-	}
-	if was, e := f.runDir.ReadInventory(); e == nil && was.Node == inv.Node {
+	inv.BootID = cmp.Or(f.BootID, inv.BootID)
+	if was, e := f.RunDir.ReadInventory(); e == nil && was.Node == inv.Node {
 		inv.Entries = keepMissing(inv.Entries, was.Entries)
 	}
 	if len(inv.Entries) == 0 { // all GPUs have MIG, and there is no instance yet
 		return err
 	}
-	return errors.Join(err, f.runDir.WriteInventory(inv))
+	return errors.Join(err, f.RunDir.WriteInventory(inv))
 }
 
 // keepMissing adds the old entries whose device has no new entry, at their old places,

@@ -53,8 +53,7 @@ func TestInventoryOf(t *testing.T) {
 
 func TestHookFiles(t *testing.T) {
 	run := t.TempDir()
-	f := NewHookFiles(run, "/maps")
-	f.Hook.SummaryDir = "/shared"
+	f := &HookFiles{RunDir: rundir.Dir(run), Hook: rundir.HookConfig{MappingDir: "/maps", SummaryDir: "/shared"}}
 	minor := 3
 	n := &topology.Node{Name: "n1", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor}}}
 	if err := f.Write(n); err != nil {
@@ -106,7 +105,7 @@ func TestHookFiles(t *testing.T) {
 			t.Errorf("report of minors %v (-want +got):\n%s", minors, diff)
 		}
 	}
-	if err := NewHookFiles(filepath.Join(run, "inventory.json"), "/maps").Write(n); err == nil {
+	if err := (&HookFiles{RunDir: rundir.Dir(filepath.Join(run, "inventory.json")), Hook: f.Hook}).Write(n); err == nil {
 		t.Error("a run directory that is a file gave no error")
 	}
 }
@@ -224,8 +223,7 @@ func TestHookFilesFollowTheOrder(t *testing.T) {
 		{"one lost", detected, node(3, 1, 2), []int{3, 0, 1, 2}},
 		{"listed again", nil, node(3, 0, 1, 2), []int{0, 2, 1, 3}},
 	} {
-		f := NewHookFiles(run, "/maps")
-		f.Devices = tt.order
+		f := &HookFiles{RunDir: rundir.Dir(run), Hook: rundir.HookConfig{MappingDir: "/maps"}, Devices: tt.order}
 		if err := f.Write(tt.node); err != nil {
 			t.Fatal(err)
 		}

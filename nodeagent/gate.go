@@ -33,11 +33,12 @@ type NodeMembership interface {
 // Gate keeps the file by which the hook knows whether jobs across nodes may use IMEX
 // here.
 type Gate struct {
-	node, runDir string
-	members      NodeMembership
-	log          *slog.Logger
-	reports      <-chan *topology.Node
-	open         *prometheus.GaugeVec
+	node, boot string
+	runDir     rundir.Dir
+	members    NodeMembership
+	log        *slog.Logger
+	reports    <-chan *topology.Node
+	open       *prometheus.GaugeVec
 
 	// Only the goroutine of Run uses these.
 	report *topology.Node // the last one, nil before the first
@@ -45,13 +46,13 @@ type Gate struct {
 	labels [2]string // clique and reason of the series that is set
 }
 
-// NewGate returns the gate of a node that takes the node's good reports. Nothing is
-// read or written before Run.
-func NewGate(node, runDir string, members NodeMembership, reports <-chan *topology.Node, reg prometheus.Registerer, log *slog.Logger) *Gate {
+// NewGate returns the gate of a node in a boot, which may be empty. It takes the node's
+// good reports. Nothing is read or written before Run.
+func NewGate(node, boot string, runDir rundir.Dir, members NodeMembership, reports <-chan *topology.Node, reg prometheus.Registerer, log *slog.Logger) *Gate {
 	open := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_imex_ready",
 		Help: "1 if jobs across nodes may use IMEX on this node, 0 if not, with the reason; absent without multi-node NVLink or if it is not known."}, []string{"clique", "reason"})
 	reg.MustRegister(open)
-	return &Gate{node: node, runDir: runDir, members: members, log: log, reports: reports, open: open}
+	return &Gate{node: node, boot: boot, runDir: runDir, members: members, log: log, reports: reports, open: open}
 }
 
 // Run keeps the file up to date until ctx ends. Then the file grows stale.
@@ -76,7 +77,7 @@ func (g *Gate) Run(ctx context.Context) error {
 func (g *Gate) update() {
 	state, err := g.state()
 	if err == nil && state != nil {
-		err = gate.Write(g.runDir, *state)
+		err = gate.Write(string(g.runDir), *state)
 	}
 	g.setSeries(state, err)
 	var line string
@@ -122,7 +123,7 @@ func (g *Gate) state() (*gate.State, error) {
 	if report == nil {
 		return nil, nil
 	}
-	state := &gate.State{Node: g.node, BootID: rundir.BootID()}
+	state := &gate.State{Node: g.node, BootID: g.boot}
 	if report.Domain.None { // whatever else is known
 		state.Reason, state.Message = imex.ReasonNoMultiNodeNVLink, "NVLink connects none of the node's GPUs to another node"
 		return state, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -71,7 +72,7 @@ func TestGate(t *testing.T) {
 		run := t.TempDir()
 		reg := prometheus.NewRegistry()
 		reports := make(chan *topology.Node, 1)
-		g := NewGate("n1", run, m, reports, reg, discard())
+		g := NewGate("n1", "b1", rundir.Dir(run), m, reports, reg, discard())
 		var running sync.WaitGroup
 		running.Go(func() { _ = g.Run(ctx) })
 		check := func(what string, want *gate.State) {

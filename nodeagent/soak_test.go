@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/testdata/fakeprobe"
 )
 
@@ -93,7 +94,7 @@ func TestSoak(t *testing.T) {
 	run := t.TempDir()
 	a := newAgent(t, &memory{})
 	a.config.Probe.Pause, a.config.Probe.Start, a.config.Probe.Silence = time.Millisecond, 3*time.Second, 50*time.Millisecond
-	a.metrics, a.files = NewMetrics(reg), NewHookFiles(run, "/maps")
+	a.metrics, a.files = NewMetrics(reg), &HookFiles{RunDir: rundir.Dir(run), Hook: rundir.HookConfig{MappingDir: "/maps"}}
 	ends := func(reason string) int { return int(testutil.ToFloat64(a.metrics.restarts.WithLabelValues(reason))) }
 	all := func() int {
 		return ends(probe.EndExit) + ends(probe.EndHang) + ends(probe.EndGarbage) + ends(probe.EndStart)

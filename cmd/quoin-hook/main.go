@@ -36,6 +36,7 @@ func main() {
 // if the gate refuses the job. By hand a wrong command line gives 2.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	o := hook.Options{Env: env, Stderr: stderr}
+	o.BootID, _ = rundir.BootID("/") // what is of an unknown boot counts as of this one
 	help, err := parse(&o, args)
 	if help != "" {
 		fmt.Fprintln(stdout, help)
@@ -59,7 +60,7 @@ func parse(o *hook.Options, args []string) (help string, err error) {
 	flags := flag.NewFlagSet("quoin-hook", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.MappingDir, "mapping-dir", "", "")
-	flags.StringVar(&o.RunDir, "run-dir", rundir.DefaultRunDir, "")
+	flags.StringVar((*string)(&o.RunDir), "run-dir", rundir.DefaultRunDir, "")
 	flags.DurationVar(&o.Wait, "wait", 0, "")
 	version := flags.Bool("version", false, "")
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {

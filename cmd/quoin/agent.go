@@ -16,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -69,11 +70,14 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	if err != nil {
 		return err
 	}
-	files := nodeagent.NewHookFiles(c.RunDir, c.MappingDir)
-	files.Devices = gresDevices(&c.Gres)
+	runDir := rundir.Dir(c.RunDir)
+	boot, err := rundir.BootID(c.HostRoot)
+	if err != nil {
+		log.Warn("boot is not known: what is of an earlier boot counts as of this one", "err", err)
+	}
 	reg := newRegistry()
 	reports, samples, wanted := make(chan *topology.Node, 1), make(chan topology.Sample, 4), make(chan []string)
-	registry := jobsConfig(c)
+	registry := jobsConfig(c, boot)
 	registry.Reports, registry.Samples, registry.Wanted = reports, samples, wanted
 	jobs := jobs.New(registry, log)
 	reg.MustRegister(jobs.Collector())
@@ -81,15 +85,15 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 		Probe: probe.Supervisor{Child: probe.Child{Command: command, Silence: 3*c.Interval + 15*time.Second},
 			Samples: samples, Wanted: wanted, SampleEvery: c.SampleInterval}}
 	runs := []func(context.Context) error{jobs.Run}
-	hook := hookConfig(&c.Jobs)
+	hook := hookConfig(c)
 	if members != nil {
 		reports := make(chan *topology.Node, 1)
 		config.Subscribers = append(config.Subscribers, reports)
-		runs = append(runs, members.Run, nodeagent.NewGate(node, c.RunDir, members, reports, reg, log).Run)
+		runs = append(runs, members.Run, nodeagent.NewGate(node, boot, runDir, members, reports, reg, log).Run)
 	} else {
 		hook.Gate = nil // without Kubernetes nobody opens the gate
 	}
-	files.Hook = hook
+	files := &nodeagent.HookFiles{RunDir: runDir, BootID: boot, Hook: hook, Devices: gresDevices(&c.Gres)}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
 	return together(ctx, append(runs, agent.Run, func(ctx context.Context) error {
 		return serve(ctx, c.Listen, metricsOf(reg), func(context.Context) error { return agent.Ready() })

@@ -11,8 +11,8 @@ import (
 
 // hookConfig returns the hook's configuration. It leaves out values that are the hook's
 // own defaults.
-func hookConfig(o *config.Jobs) rundir.HookConfig {
-	c := rundir.HookConfig{SummaryDir: o.HookSummaryDir}
+func hookConfig(o *config.Agent) rundir.HookConfig {
+	c := rundir.HookConfig{MappingDir: o.MappingDir, SummaryDir: o.HookSummaryDir}
 	if o.HookGate != config.GateOff {
 		c.Gate = &rundir.Gate{Policy: o.HookGate}
 		if o.HookGateWait != rundir.DefaultGateWait {
@@ -28,11 +28,11 @@ func hookConfig(o *config.Jobs) rundir.HookConfig {
 	return c
 }
 
-// jobsConfig returns the configuration of the registry of the node's jobs.
-func jobsConfig(a *config.Agent) jobs.Config {
+// jobsConfig returns the configuration of the registry of the node's jobs in a boot.
+func jobsConfig(a *config.Agent, boot string) jobs.Config {
 	c := jobs.Config{
-		RunDir: a.RunDir, MappingDir: a.MappingDir, SummaryDir: a.HookSummaryDir,
-		BootIDFile: filepath.Join(a.HostRoot, "proc/sys/kernel/random/boot_id"), Proc: filepath.Join(a.HostRoot, "proc"),
+		RunDir: rundir.Dir(a.RunDir), BootID: boot, MappingDir: a.MappingDir, SummaryDir: a.HookSummaryDir,
+		Proc:   filepath.Join(a.HostRoot, "proc"),
 		Spools: a.SlurmdSpool, CgroupRoot: cmp.Or(a.CgroupRoot, filepath.Join(a.HostRoot, "sys/fs/cgroup")),
 		SampleEvery: a.SampleInterval, SweepEvery: a.SweepInterval,
 	}

@@ -119,7 +119,7 @@ func (o *jobOptions) check(args []string) error {
 
 // source says where jobs are looked for.
 func (o *jobOptions) source() report.Source {
-	return report.Source{RunDir: o.runDir, RunDirGiven: o.runDirGiven, SummaryDirs: o.summaryDirs, Cluster: o.cluster, Start: o.start, Skip: o.skip}
+	return report.Source{RunDir: rundir.Dir(o.runDir), RunDirGiven: o.runDirGiven, SummaryDirs: o.summaryDirs, Cluster: o.cluster, Start: o.start, Skip: o.skip}
 }
 
 func (o *jobOptions) view() report.View {

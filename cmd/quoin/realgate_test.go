@@ -94,7 +94,7 @@ func (r *gateRig) configure(policy string, wait time.Duration) {
 // are ready.
 func (r *gateRig) agents(ready ...string) {
 	r.t.Helper()
-	g := gate.State{BootID: rundir.BootID(), Clique: "c0ffee.1"}
+	g := gate.State{Clique: "c0ffee.1"}
 	for _, node := range r.names() {
 		g.Members = append(g.Members, gate.Member{Node: node, Ready: slices.Contains(ready, node)})
 	}

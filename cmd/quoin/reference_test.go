@@ -17,6 +17,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 )
 
@@ -73,8 +74,8 @@ func TestReferenceOfMetrics(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	agent, pub := seriesRecorder{t: t}, seriesRecorder{t: t}
 	nodeagent.NewMetrics(&agent)
-	nodeagent.NewGate("n", t.TempDir(), nil, nil, &agent, log)
-	agent.MustRegister(jobs.New(jobsConfig(&config.Default().Agent), log).Collector())
+	nodeagent.NewGate("n", "", rundir.Dir(t.TempDir()), nil, nil, &agent, log)
+	agent.MustRegister(jobs.New(jobsConfig(&config.Default().Agent, ""), log).Collector())
 	publisher.NewMetrics(&pub)
 	golden(t, "../METRICS.md", generated+`# Metrics reference
 

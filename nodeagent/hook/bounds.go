@@ -28,6 +28,7 @@ type hook struct {
 	env    environment
 	stderr io.Writer
 	runDir rundir.Dir
+	boot   string // empty if it is not known
 	start  time.Time
 	wait   time.Duration // 0: as configured
 

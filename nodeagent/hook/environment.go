@@ -41,7 +41,7 @@ func (h *job) newRecord() *rundir.Record {
 	contain := make(chan bool, 1)
 	conf := h.env("SLURM_CONF")
 	go func() { contain <- contained(conf) }()
-	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.env.run(), BootID: rundir.BootID(),
+	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.env.run(), BootID: h.boot,
 		User: h.env("SLURM_JOB_USER"), UID: h.env("SLURM_JOB_UID"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"),
 		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), NodeList: h.env("SLURM_JOB_NODELIST"), NumNodes: h.env("SLURM_JOB_NUM_NODES"),
 		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: uuidsOf(h.env("CUDA_VISIBLE_DEVICES")), MappingDir: h.mapping}
@@ -58,7 +58,7 @@ func (h *job) newRecord() *rundir.Record {
 
 // resolve finds out which GPUs the job holds.
 func (h *job) resolve(r *rundir.Record) {
-	inv, current, err := h.runDir.FindInventory(h.mappingOf(nil))
+	inv, current, err := h.runDir.FindInventory(h.mappingOf(nil), h.boot)
 	if err != nil {
 		instead := "GRES indices are taken as the exporter's ids"
 		if inv != nil {

@@ -184,7 +184,7 @@ func (g *gateWait) read() error {
 	if err != nil {
 		return err
 	}
-	if boot := rundir.BootID(); now.BootID != "" && boot != "" && now.BootID != boot {
+	if !rundir.SameBoot(now.BootID, g.h.boot) {
 		return fmt.Errorf("%s is of another boot", g.path)
 	}
 	g.now = now

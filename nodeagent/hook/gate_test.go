@@ -29,7 +29,7 @@ func (p *place) gate(g rundir.Gate, info *rundir.JobInfo) {
 
 // agent writes a gate as the agent of node n1.
 func (p *place) agent(ready bool, members ...gate.Member) {
-	g := gate.State{Node: "n1.example.org", BootID: rundir.BootID(), Clique: "c.1", Ready: ready, Reason: "EntryNotReady", Message: "its entry is not ready", Members: members}
+	g := gate.State{Node: "n1.example.org", BootID: testBoot, Clique: "c.1", Ready: ready, Reason: "EntryNotReady", Message: "its entry is not ready", Members: members}
 	if err := gate.Write(p.run, g); err != nil {
 		p.t.Error(err)
 	}

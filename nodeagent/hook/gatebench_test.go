@@ -14,7 +14,7 @@ import (
 // benchGate has a node with a ready clique of 18.
 func benchGate(b *testing.B, run, mapping string) {
 	b.Helper()
-	g := gate.State{Node: "n1", BootID: rundir.BootID(), Clique: "c.1", Ready: true, Reason: "Ready"}
+	g := gate.State{Node: "n1", BootID: testBoot, Clique: "c.1", Ready: true, Reason: "Ready"}
 	for range 18 {
 		g.Members = append(g.Members, gate.Member{Node: "some-node-of-the-rack.example.org", Ready: true})
 	}

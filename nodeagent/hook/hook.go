@@ -17,10 +17,13 @@ import (
 // Options are one call of the hook.
 type Options struct {
 	// Verb is prolog or epilog.
-	Verb string
-	// RunDir is the run directory. MappingDir and Wait are as configured if empty.
-	RunDir, MappingDir string
-	Wait               time.Duration
+	Verb   string
+	RunDir rundir.Dir
+	// BootID is the node's boot, empty if it is not known.
+	BootID string
+	// MappingDir and Wait are as configured if empty.
+	MappingDir string
+	Wait       time.Duration
 	// Env is the environment that Slurm gives.
 	Env    func(string) string
 	Stderr io.Writer
@@ -29,7 +32,7 @@ type Options struct {
 // Run makes one call and returns the exit status: 0 whatever happens, except 1 if
 // the gate refuses the job.
 func Run(ctx context.Context, o Options) int {
-	h := &hook{env: o.Env, stderr: o.Stderr, start: time.Now(), runDir: rundir.Dir(o.RunDir), mapping: o.MappingDir, wait: o.Wait}
+	h := &hook{env: o.Env, stderr: o.Stderr, start: time.Now(), runDir: o.RunDir, boot: o.BootID, mapping: o.MappingDir, wait: o.Wait}
 	h.call = rundir.Call{Hook: o.Verb, Start: h.start.UnixNano()}
 	if id := o.Env("SLURM_JOB_ID"); dcgm.CheckJobID(id) == nil {
 		h.call.Job = id

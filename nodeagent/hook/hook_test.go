@@ -28,13 +28,16 @@ func call(t *testing.T, env map[string]string, args ...string) (code int, stderr
 	return code, errs.String()
 }
 
+// testBoot is the boot in which the tests run the hook: programs among them read it.
+var testBoot, _ = rundir.BootID("/")
+
 // run runs the hook in this process as its program would with these arguments.
 func run(ctx context.Context, args []string, env func(string) string, stderr io.Writer) int {
-	o := Options{Verb: args[0], Env: env, Stderr: stderr}
+	o := Options{Verb: args[0], BootID: testBoot, Env: env, Stderr: stderr}
 	for rest := args[1:]; len(rest) > 0; rest = rest[2:] {
 		switch rest[0] {
 		case "--run-dir":
-			o.RunDir = rest[1]
+			o.RunDir = rundir.Dir(rest[1])
 		case "--mapping-dir":
 			o.MappingDir = rest[1]
 		case "--wait":

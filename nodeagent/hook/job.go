@@ -183,7 +183,7 @@ func (h *hook) mark() rundir.Release {
 
 // sweep removes labels from before the node's last boot.
 func (h *job) sweep() {
-	released, err := h.mappingOf(nil).Sweep(rundir.BootID())
+	released, err := h.mappingOf(nil).Sweep(h.boot)
 	if err != nil {
 		h.fail(rundir.CallMapping, "release GPUs after a boot: %v", err)
 	}

@@ -20,10 +20,9 @@ func (h *job) recordOnly(record *rundir.Record, why error) {
 // restore writes the labels of this boot's jobs again: somebody may have removed the
 // mark of the boot, or there was no room for it.
 func (h *job) restore() {
-	boot := rundir.BootID()
 	records, _ := h.runDir.ReadRecords() // a broken record names no GPUs
 	for _, r := range records {
-		if m := h.mappingOf(&r); r.BootID == boot && m.Dir == h.mapping {
+		if m := h.mappingOf(&r); r.BootID == h.boot && m.Dir == h.mapping {
 			if err := m.Add(r.JobID, r.GPUs); err != nil {
 				h.fail(rundir.CallMapping, "label job %s again: %v", r.JobID, err)
 			}
@@ -34,7 +33,7 @@ func (h *job) restore() {
 // lostEnd is when a run ended whose Epilog was lost: if the node has booted since,
 // when the run was last seen; else when the next run of the job began.
 func (h *job) lostEnd(key string, lost *rundir.Record, next rundir.Run) time.Time {
-	if boot := rundir.BootID(); lost.BootID != "" && boot != "" && lost.BootID != boot {
+	if !rundir.SameBoot(lost.BootID, h.boot) {
 		if use, _ := h.runDir.Uses().Of(key, lost); use != nil {
 			return use.Until
 		}

@@ -29,8 +29,8 @@ type stampedInventory struct {
 
 // refresh reads the inventory if it has changed, and says so. An inventory of another
 // boot is not taken: ids may differ, and the agent writes a new one soon.
-func (s *stampedInventory) refresh(runDir, boot string) (changed bool) {
-	file, _ := os.Stat(filepath.Join(runDir, rundir.InventoryFile)) // nil if there is none
+func (s *stampedInventory) refresh(runDir rundir.Dir, boot string) (changed bool) {
+	file, _ := os.Stat(filepath.Join(string(runDir), rundir.InventoryFile)) // nil if there is none
 	if isSame(file, s.file) && boot == s.boot {
 		return false
 	}
@@ -38,18 +38,16 @@ func (s *stampedInventory) refresh(runDir, boot string) (changed bool) {
 	if file == nil {
 		return true
 	}
-	inv, err := rundir.Dir(runDir).ReadInventory()
+	inv, err := runDir.ReadInventory()
 	if err != nil {
 		s.problem = err
 		return true
 	}
-	if ofOneBoot(inv.BootID, boot) {
+	if rundir.SameBoot(inv.BootID, boot) {
 		s.of = inv
 	}
 	return true
 }
-
-func ofOneBoot(a, b string) bool { return a == "" || b == "" || a == b }
 
 // resolved is what a job holds, by the current inventory.
 type resolved struct {

@@ -70,9 +70,9 @@ func newHourPlay(t *testing.T, index int) *hourPlay {
 	for _, d := range []string{p.run, p.maps, p.spool, p.cgroup} {
 		p.must(os.Mkdir(d, 0o755))
 	}
-	p.boot(hour.Boot)
+	p.boot = hour.Boot
 	p.must(rundir.Dir(p.run).WriteInventory(p.inventoryOf()))
-	p.j = New(Config{RunDir: p.run, MappingDir: p.maps, BootIDFile: filepath.Join(p.dir, "boot_id"), Spools: []string{p.spool}, CgroupRoot: p.cgroup, SampleEvery: time.Minute}, slog.New(slog.DiscardHandler))
+	p.j = New(Config{RunDir: rundir.Dir(p.run), MappingDir: p.maps, BootID: p.boot, Spools: []string{p.spool}, CgroupRoot: p.cgroup, SampleEvery: time.Minute}, slog.New(slog.DiscardHandler))
 	p.j.clock = func() moment { return p.now }
 	p.j.series.held.up = func() time.Duration { return p.now.up }
 	p.j.node = p.node.Report()

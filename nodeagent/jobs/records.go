@@ -70,27 +70,26 @@ const jobsFolder = "jobs"
 
 // records are the hook's records of jobs, and the inventory that tells their devices.
 type records struct {
-	runDir, bootFile string
-	log              *slog.Logger
-	boot             string
-	jobs             map[string]*job        // by the record's key
-	broken           map[string]fs.FileInfo // records that cannot be read
-	inventory        stampedInventory
+	runDir    rundir.Dir
+	boot      string // empty if it is not known
+	log       *slog.Logger
+	jobs      map[string]*job        // by the record's key
+	broken    map[string]fs.FileInfo // records that cannot be read
+	inventory stampedInventory
 	// removed says that jobs have gone whose use may be left.
 	removed bool
 }
 
-func newRecords(runDir, bootFile string, log *slog.Logger) records {
-	return records{runDir: runDir, bootFile: bootFile, log: log, jobs: make(map[string]*job), broken: make(map[string]fs.FileInfo)}
+func newRecords(runDir rundir.Dir, boot string, log *slog.Logger) records {
+	return records{runDir: runDir, boot: boot, log: log, jobs: make(map[string]*job), broken: make(map[string]fs.FileInfo)}
 }
 
-func (r *records) folder() string         { return filepath.Join(r.runDir, jobsFolder) }
+func (r *records) folder() string         { return filepath.Join(string(r.runDir), jobsFolder) }
 func (r *records) path(key string) string { return filepath.Join(r.folder(), key+".json") }
 
 // read reads the records that have changed, and resolves their devices. fresh says
 // that a run is new.
 func (r *records) read(now moment) (fresh bool, err error) {
-	r.readBoot()
 	files, err := r.list()
 	if err != nil {
 		return false, err
@@ -111,13 +110,6 @@ func (r *records) read(now moment) (fresh bool, err error) {
 		}
 	}
 	return fresh, nil
-}
-
-// readBoot reads the node's boot. If it cannot be read, the known one stays.
-func (r *records) readBoot() {
-	if data, err := os.ReadFile(r.bootFile); err == nil && len(data) > 0 {
-		r.boot = strings.TrimSpace(string(data))
-	}
 }
 
 // list returns the files of the records by key.
@@ -150,7 +142,7 @@ func (r *records) readOne(key string, file fs.FileInfo) (fresh bool) {
 	if isSame(r.broken[key], file) {
 		return false
 	}
-	record, err := rundir.Dir(r.runDir).ReadRecord(key)
+	record, err := r.runDir.ReadRecord(key)
 	if err == nil && record != nil && !record.Written.Equal(file.ModTime()) {
 		file = nil // replaced just now: it is read again the next time
 	}
@@ -178,7 +170,7 @@ func (r *records) readOne(key string, file fs.FileInfo) (fresh bool) {
 }
 
 // ofBoot says whether a record is of this boot, as far as that is known.
-func (r *records) ofBoot(record *rundir.Record) bool { return ofOneBoot(record.BootID, r.boot) }
+func (r *records) ofBoot(record *rundir.Record) bool { return rundir.SameBoot(record.BootID, r.boot) }
 
 // running says whether a job counts as one that runs now.
 func (r *records) running(j *job) bool { return r.ofBoot(&j.record) && !j.life.Hidden }

@@ -23,13 +23,14 @@ import (
 
 // Config says where the registry of jobs finds what.
 type Config struct {
-	// RunDir is where the hook leaves its records. MappingDir is what the exporter
-	// reads; the agent never makes it.
-	RunDir, MappingDir string
+	// RunDir is where the hook leaves its records.
+	RunDir rundir.Dir
+	// MappingDir is what the exporter reads; the agent never makes it.
+	MappingDir string
 	// SummaryDir is where the site wants summaries of jobs as well. It may be empty.
 	SummaryDir string
-	// BootIDFile names the boot; default /proc/sys/kernel/random/boot_id.
-	BootIDFile string
+	// BootID is the node's boot, empty if it is not known.
+	BootID string
 	// Proc is the proc file system that shows slurmd and its Prologs, if there is one;
 	// default /proc.
 	Proc string
@@ -95,7 +96,6 @@ type schedule struct {
 
 // New returns the registry of a node's jobs. Nothing is read or written before Run.
 func New(c Config, log *slog.Logger) *Registry {
-	c.BootIDFile = cmp.Or(c.BootIDFile, "/proc/sys/kernel/random/boot_id")
 	c.Proc = cmp.Or(c.Proc, "/proc")
 	c.SampleEvery = cmp.Or(c.SampleEvery, 10*time.Second)
 	c.SweepEvery = cmp.Or(c.SweepEvery, 10*time.Second)
@@ -105,9 +105,9 @@ func New(c Config, log *slog.Logger) *Registry {
 	}
 	return &Registry{
 		config: c, log: &problemLog{log, make(map[string]string)}, clock: readClocks,
-		records: newRecords(c.RunDir, c.BootIDFile, log), life: liveness.NewObserver(c.Spools, c.CgroupRoot, c.Proc),
-		orphans: make(sweep.Orphans), usage: newUsage(), uses: uses{rundir.Dir(c.RunDir).Uses(), log},
-		state: stateFile{path: filepath.Join(c.RunDir, stateName)}, series: newSeries(),
+		records: newRecords(c.RunDir, c.BootID, log), life: liveness.NewObserver(c.Spools, c.CgroupRoot, c.Proc),
+		orphans: make(sweep.Orphans), usage: newUsage(), uses: uses{c.RunDir.Uses(), log},
+		state: stateFile{path: filepath.Join(string(c.RunDir), stateName)}, series: newSeries(),
 	}
 }
 
@@ -176,11 +176,11 @@ func (r *Registry) round(ctx context.Context) {
 	}
 	if now.up-r.schedule.calls >= time.Second { // a hook that has opened the log before may not have written yet
 		r.schedule.calls = now.up
-		calls, err := rundir.Dir(r.config.RunDir).TakeCalls()
+		calls, err := r.config.RunDir.TakeCalls()
 		r.log.note("hook calls", err)
 		r.series.hook.count(calls)
 	}
-	summaries, _ := filepath.Glob(filepath.Join(rundir.Dir(r.config.RunDir).SummaryDir(), "[^.]*.json")) // the pattern is good
+	summaries, _ := filepath.Glob(filepath.Join(r.config.RunDir.SummaryDir(), "[^.]*.json")) // the pattern is good
 	r.series.agent.summaries.Set(float64(len(summaries)))
 	r.show()
 	r.saveState()
@@ -229,7 +229,7 @@ func (r *Registry) count(s topology.Sample, now moment) {
 // sweep compares the mapping with the jobs that live, and repairs the mapping. It
 // says whether records were changed.
 func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
-	marks, err := rundir.Dir(r.config.RunDir).Releases().All()
+	marks, err := r.config.RunDir.Releases().All()
 	r.log.note("marks of ended jobs", err)
 	r.readMappings()
 	r.life.Look(r.records.lives(), r.strangers(), marks, now.wall, now.up)
@@ -240,7 +240,7 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	if plan.IsEmpty() && len(marks) == 0 {
 		return false
 	}
-	unlock, err := rundir.Dir(r.config.RunDir).Lock(ctx, r.config.LockWait)
+	unlock, err := r.config.RunDir.Lock(ctx, r.config.LockWait)
 	r.failed("lock", err)
 	if err != nil {
 		return false
@@ -248,7 +248,7 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	defer unlock()
 	// A hook may have changed something before the lock was free: all is read again.
 	r.scan(now)
-	marks, _ = rundir.Dir(r.config.RunDir).Releases().All() // its error was logged above
+	marks, _ = r.config.RunDir.Releases().All() // its error was logged above
 	r.readMappings()
 	r.life.Decide(r.records.lives(), marks, now.wall, now.up)
 	plan = r.plan(marks, now)

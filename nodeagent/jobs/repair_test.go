@@ -100,7 +100,7 @@ func TestRepairUnresolved(t *testing.T) {
 	r.inventory(4, 5, 6, 7)
 	r.after(10 * time.Second)
 	r.want("with one", "4:17 5:17 7:18")
-	if inv, current, err := rundir.Dir(t.TempDir()).FindInventory(dcgm.Mapping{Dir: r.maps}); inv == nil || inv.Entries[0].ExporterID != "4" || current || err == nil {
+	if inv, current, err := rundir.Dir(t.TempDir()).FindInventory(dcgm.Mapping{Dir: r.maps}, r.boot); inv == nil || inv.Entries[0].ExporterID != "4" || current || err == nil {
 		t.Errorf("the copy for the hook after a boot: %+v, current %t, %v", inv, current, err)
 	}
 	for _, key := range []string{"17", "18"} {

@@ -24,7 +24,7 @@ type jobsRig struct {
 	t                             *testing.T
 	j                             *Registry
 	dir, run, maps, spool, cgroup string
-	proc                          string
+	proc, boot                    string
 	now                           moment
 	listeners                     map[string]net.Listener
 }
@@ -39,7 +39,7 @@ func newJobsRig(t *testing.T) *jobsRig {
 	for _, d := range []string{r.run, r.maps, r.spool, r.cgroup, r.proc} {
 		r.must(os.Mkdir(d, 0o755))
 	}
-	r.boot("boot-1")
+	r.boot = "boot-1"
 	r.inventory(0, 1, 2, 3)
 	r.start()
 	return r
@@ -50,10 +50,6 @@ func (r *jobsRig) must(err error) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-}
-
-func (r *jobsRig) boot(id string) {
-	r.must(os.WriteFile(filepath.Join(r.dir, "boot_id"), []byte(id+"\n"), 0o600))
 }
 
 // inventory gives the GPUs these ids of the exporter; -1 is none.
@@ -71,7 +67,7 @@ func (r *jobsRig) inventory(ids ...int) {
 
 // start starts a new agent, as after one that was killed.
 func (r *jobsRig) start() {
-	r.j = New(Config{RunDir: r.run, MappingDir: r.maps, BootIDFile: filepath.Join(r.dir, "boot_id"), Spools: []string{r.spool},
+	r.j = New(Config{RunDir: rundir.Dir(r.run), MappingDir: r.maps, BootID: r.boot, Spools: []string{r.spool},
 		CgroupRoot: r.cgroup, Proc: r.proc, LockWait: 50 * time.Millisecond}, slog.New(slog.DiscardHandler))
 	r.j.clock = func() moment { return r.now }
 	r.j.series.held.up = func() time.Duration { return r.now.up }

@@ -99,9 +99,8 @@ func (r *Registry) saveState() {
 // read, it is lost and counters begin at zero.
 func (r *Registry) recall() {
 	now := r.clock()
-	r.records.readBoot()
 	r.usage.at, r.schedule.scanned, r.usage.lastSample, r.records.removed = now.up, now, now.up, true
-	atomicfile.Tidy(r.config.RunDir)
+	atomicfile.Tidy(string(r.config.RunDir))
 	s, err := r.state.read()
 	if err != nil {
 		r.log.Warn("state of the earlier agent cannot be read: counters begin at zero", "err", err)
@@ -120,7 +119,7 @@ func (r *Registry) recall() {
 // recall reads the records of the runs that the state knows.
 func (r *records) recall(s *savedState) {
 	for key, saved := range s.Jobs {
-		record, err := rundir.Dir(r.runDir).ReadRecord(key)
+		record, err := r.runDir.ReadRecord(key)
 		if err == nil && record != nil && record.Run == saved.Run && r.ofBoot(record) {
 			r.jobs[key] = &job{key: key, record: *record, life: saved.Life}
 		}

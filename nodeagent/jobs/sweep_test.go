@@ -109,7 +109,7 @@ func TestSweepBoot(t *testing.T) {
 	r.must(os.WriteFile(filepath.Join(r.maps, "3"), []byte("99\n"), 0o600)) // without a record
 	r.start()
 	r.want("the same boot", "0:17 1:17 3:99")
-	r.boot("boot-2")
+	r.boot = "boot-2"
 	r.start()
 	r.want("another boot", "")
 	if r.hasRecord("17") || len(r.summaries()) != 1 {

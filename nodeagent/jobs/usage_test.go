@@ -127,7 +127,7 @@ func TestHeldOverRestarts(t *testing.T) {
 	if err != nil || use == nil || use.Devices[0].Seconds != 25 || use.Devices[1].IdleSeconds != 10 || !use.Devices[1].Used || use.Devices[0].Used {
 		t.Errorf("use %+v, %v", use, err)
 	}
-	r.boot("boot-2")
+	r.boot = "boot-2"
 	r.start()
 	r.wantCounted("another boot", 1, 0, 0, 0)
 	if isThere(filepath.Join(r.run, "use", "17.json")) {

@@ -94,14 +94,13 @@ func KeepInventory(m dcgm.Mapping, inv Inventory) error {
 	return Dir(m.Staging()).WriteInventory(inv)
 }
 
-// FindInventory reads the run directory's inventory, and says whether it is of this
+// FindInventory reads the run directory's inventory, and says whether it is of the
 // boot. If it is not, FindInventory returns an error that says why, and beside it the
 // last inventory that is known: a boot seldom changes GPUs. That may be nil.
-func (d Dir) FindInventory(m dcgm.Mapping) (inv *Inventory, current bool, err error) {
+func (d Dir) FindInventory(m dcgm.Mapping, boot string) (inv *Inventory, current bool, err error) {
 	inv, err = d.ReadInventory()
-	boot := BootID()
 	switch {
-	case err == nil && (inv.BootID == "" || boot == "" || inv.BootID == boot):
+	case err == nil && SameBoot(inv.BootID, boot):
 		return inv, true, nil
 	case err == nil:
 		return inv, false, fmt.Errorf("%s is of another boot", filepath.Join(string(d), InventoryFile))

@@ -143,18 +143,11 @@ func FuzzResolve(f *testing.F) {
 // find the inventory that was last known, and never take it for this boot's.
 func TestFindInventory(t *testing.T) {
 	run, dir := t.TempDir(), t.TempDir()
-	bootFile := filepath.Join(t.TempDir(), "boot_id")
-	setBootFile(t, bootFile)
 	m := dcgm.Mapping{Dir: dir}
-	boot := func(id string) {
-		t.Helper()
-		if err := os.WriteFile(bootFile, []byte(id+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	boot := "b1"
 	check := func(step string, found, current bool, said string) {
 		t.Helper()
-		inv, is, err := Dir(run).FindInventory(m)
+		inv, is, err := Dir(run).FindInventory(m, boot)
 		if (inv != nil) != found || is != current || (err == nil) != (said == "") || err != nil && !strings.Contains(err.Error(), said) {
 			t.Errorf("%s: %+v, current %t, %v", step, inv, is, err)
 		}
@@ -168,18 +161,17 @@ func TestFindInventory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	boot("b1")
 	check("nothing", false, false, "no such file")
 	inv := *testInventory()
 	inv.BootID = "b1"
 	must(Dir(run).WriteInventory(inv))
 	check("this boot's", true, true, "")
 	must(KeepInventory(m, inv))
-	boot("b2")
+	boot = "b2"
 	check("another boot's", true, false, "is of another boot")
 	must(os.Remove(filepath.Join(run, InventoryFile)))
 	check("the copy", true, false, "no such file")
-	boot("b1")
+	boot = "b1"
 	check("the copy is not the agent's word", true, false, "no such file")
 	must(os.WriteFile(filepath.Join(m.Staging(), InventoryFile), []byte("{"), 0o600))
 	check("a broken copy", false, false, "no such file")

@@ -123,9 +123,6 @@ func (d Dir) FindRecord(id JobIdentity) (key string, r *Record, err error) {
 	if r == nil || r.Identity().Same(id) {
 		return id.JobID, r, err
 	}
-	if boot := BootID(); r.BootID != "" && boot != "" && r.BootID != boot {
-		return id.JobID, nil, nil // no job lives longer than a boot
-	}
 	return long, nil, nil
 }
 

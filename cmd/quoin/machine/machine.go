@@ -4,21 +4,16 @@ package machine
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/imex/local"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nvml"
 )
-
-// bootIDFile names this boot of the machine.
-const bootIDFile = "proc/sys/kernel/random/boot_id"
 
 // Open opens the configured machine. With watch, Xid events are reported until ctx ends.
 // The caller calls done at the end.
@@ -48,10 +43,8 @@ func (m *nvmlMachine) Read() (*topology.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if id, err := os.ReadFile(filepath.Join(m.root, bootIDFile)); err == nil {
-		n.BootID = strings.TrimSpace(string(id))
-	} else {
-		n.Problems = append(n.Problems, topology.Problem{Reason: "FactUnreadable", Message: "boot id: " + err.Error()})
+	if n.BootID, err = rundir.BootID(m.root); err != nil {
+		n.Problems = append(n.Problems, topology.Problem{Reason: "FactUnreadable", Message: err.Error()})
 	}
 	addIMEX(n, m.imex)
 	return n, nil

@@ -16,7 +16,7 @@ import (
 type Source struct {
 	// RunDir is this node's run directory. RunDirGiven says that the user named it, and
 	// so that it must be there.
-	RunDir      string
+	RunDir      rundir.Dir
 	RunDirGiven bool
 	// SummaryDirs have summaries of ended jobs. If there are none, these are read: the
 	// run directory's own, and the one that the hook is told.
@@ -42,14 +42,14 @@ func (s Source) Read(jobs ...string) ([]Run, error) {
 		}
 	}
 	if len(dirs) == 0 {
-		dirs = []string{rundir.Dir(s.RunDir).SummaryDir()}
-		if c, err := rundir.Dir(s.RunDir).ReadHookConfig(); err != nil {
+		dirs = []string{s.RunDir.SummaryDir()}
+		if c, err := s.RunDir.ReadHookConfig(); err != nil {
 			s.Skip(err)
 		} else if c != nil && c.SummaryDir != "" {
 			dirs = append(dirs, c.SummaryDir)
 		}
 	} else if s.RunDirGiven {
-		dirs = append(dirs, rundir.Dir(s.RunDir).SummaryDir())
+		dirs = append(dirs, s.RunDir.SummaryDir())
 	}
 	for _, dir := range dirs {
 		summaries, err := rundir.ReadSummaries(dir, jobs...)
@@ -67,19 +67,19 @@ func (s Source) Read(jobs ...string) ([]Run, error) {
 // readRunDir reads the jobs that run here. The run directory may be missing on a
 // machine without GPUs, such as slurmctld's, if summaries are elsewhere.
 func (s Source) readRunDir() ([]nodeRun, error) {
-	if err := checkDirectory(s.RunDir); errors.Is(err, fs.ErrNotExist) && len(s.SummaryDirs) > 0 && !s.RunDirGiven {
+	if err := checkDirectory(string(s.RunDir)); errors.Is(err, fs.ErrNotExist) && len(s.SummaryDirs) > 0 && !s.RunDirGiven {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("read jobs: %w; does quoin agent run on this node? Set agent.runDir, or give --summary-dir if summaries are kept elsewhere", err)
 	}
-	records, failed := rundir.Dir(s.RunDir).ReadRecords()
+	records, failed := s.RunDir.ReadRecords()
 	for _, key := range slices.Sorted(maps.Keys(failed)) {
 		s.skip(failed[key])
 	}
 	var nodes []nodeRun
 	for _, key := range slices.Sorted(maps.Keys(records)) {
 		r := records[key]
-		u, err := rundir.Dir(s.RunDir).Uses().Of(key, &r)
+		u, err := s.RunDir.Uses().Of(key, &r)
 		s.skip(err)
 		nodes = append(nodes, nodeRun{record: r, use: u})
 	}

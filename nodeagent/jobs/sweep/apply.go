@@ -17,8 +17,9 @@ import (
 type Applier struct {
 	// RunDir has the records. MappingDir is the mapping directory of marks that name
 	// none. SummaryDir is where the site wants summaries too; it may be empty.
-	RunDir, MappingDir, SummaryDir string
-	Log                            *slog.Logger
+	RunDir                 rundir.Dir
+	MappingDir, SummaryDir string
+	Log                    *slog.Logger
 }
 
 // Done is what was done.
@@ -55,11 +56,11 @@ func (a Applier) Apply(ctx context.Context, p *Plan, marks []rundir.Release, now
 	}
 	for _, m := range marks {
 		if !dirty[cmp.Or(m.MappingDir, a.MappingDir)] {
-			failed = errors.Join(failed, rundir.Dir(a.RunDir).Releases().Remove(m))
+			failed = errors.Join(failed, a.RunDir.Releases().Remove(m))
 		}
 	}
 	if len(p.Dead) > 0 {
-		failed = errors.Join(failed, rundir.Dir(a.RunDir).PruneSummaries(a.SummaryDir))
+		failed = errors.Join(failed, a.RunDir.PruneSummaries(a.SummaryDir))
 	}
 	return done, failed
 }
@@ -94,13 +95,13 @@ func (a Applier) edit(e Edit, done *Done) error {
 func (a Applier) rewrite(j Job) error {
 	r := *j.Record
 	r.GPUs, r.UUIDs, r.Unresolved = j.Names, j.UUIDs, !j.Settled
-	return rundir.Dir(a.RunDir).RewriteRecord(j.Key, r)
+	return a.RunDir.RewriteRecord(j.Key, r)
 }
 
 // bury leaves the summary of a job that has ended without an Epilog, and removes its
 // record.
 func (a Applier) bury(j Job, now time.Time) error {
-	use, _ := rundir.Dir(a.RunDir).Uses().Of(j.Key, j.Record) // the error was logged when the use was first read
+	use, _ := a.RunDir.Uses().Of(j.Key, j.Record) // the error was logged when the use was first read
 	ended := now
 	if j.Run.Dead == liveness.Boot {
 		if ended = j.Record.Written; use != nil {
@@ -108,10 +109,10 @@ func (a Applier) bury(j Job, now time.Time) error {
 		}
 	}
 	s := rundir.Summary{Key: j.Key, Record: *j.Record, Use: use, Ended: ended.Unix()}
-	failed := rundir.WriteSummary(rundir.Dir(a.RunDir).SummaryDir(), s)
+	failed := rundir.WriteSummary(a.RunDir.SummaryDir(), s)
 	if a.SummaryDir != "" {
 		failed = errors.Join(failed, rundir.WriteSummary(a.SummaryDir, s))
 	}
 	a.Log.Info("job has ended without its Epilog", "job", j.Record.JobID, "reason", j.Run.Dead)
-	return errors.Join(failed, rundir.Dir(a.RunDir).Uses().Remove(j.Key), rundir.Dir(a.RunDir).RemoveRecord(j.Key))
+	return errors.Join(failed, a.RunDir.Uses().Remove(j.Key), a.RunDir.RemoveRecord(j.Key))
 }
