@@ -10,8 +10,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/google/renameio/v2"
-
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -187,22 +186,8 @@ func installFile(program, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("install hook: %w", err)
 	}
-	if err := replaceProgram(path, data); err != nil {
+	if err := atomicfile.WriteDurably(path, data, 0o755); err != nil {
 		return fmt.Errorf("install hook: %w", err)
 	}
 	return nil
-}
-
-// replaceProgram writes a program that everybody may run, whatever the mode of the old
-// one.
-func replaceProgram(path string, data []byte) error {
-	f, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(0o755))
-	if err != nil {
-		return err
-	}
-	defer f.Cleanup() //nolint:errcheck // nothing is left after the replacement
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	return f.CloseAtomicallyReplace()
 }

@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 )
 
 // DirStore keeps the report as DIR/reports/<node>.json.
@@ -33,35 +35,17 @@ func (s *DirStore) Get(context.Context) ([]byte, error) {
 	return data, nil
 }
 
-// Put implements Store.
+// Put implements Store. The report is not synced to disk: a report that a power failure
+// takes is missed by its agent, which writes it again, and until then the publisher
+// leaves the node where it is.
 func (s *DirStore) Put(_ context.Context, report []byte) error {
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o755); err != nil {
 		return fmt.Errorf("store report: %w", err)
 	}
-	if err := replaceFile(s.path, report); err != nil {
+	if err := atomicfile.Write(s.path, report); err != nil {
 		return fmt.Errorf("store report: %w", err)
 	}
 	return nil
-}
-
-// replaceFile puts data in the place of path in one step, also for whoever kills
-// this process. It is not synced to disk: a report that a power failure takes is
-// missed by its agent, which writes it again, and until then the publisher
-// leaves the node where it is.
-func replaceFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // it is of no use
-	}
-	return err
 }
 
 // KubeStore keeps the report as ConfigMap quoin-node-<node>. Kubernetes deletes it

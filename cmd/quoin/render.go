@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 )
 
@@ -61,7 +61,7 @@ func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports
 	}
 	for _, name := range fileNames(made.Files) {
 		path := filepath.Join(o.output, name)
-		if err := renameio.WriteFile(path, []byte(made.Files[name]), 0o644); err != nil {
+		if err := atomicfile.WriteDurably(path, []byte(made.Files[name]), 0o644); err != nil {
 			return fmt.Errorf("write files: %w", err)
 		}
 		fmt.Fprintf(stdout, "wrote %s\n", path)

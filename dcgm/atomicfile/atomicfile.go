@@ -1,9 +1,8 @@
 // Package atomicfile reads and writes small files that others read and write at
-// any moment: a file is whole or not there.
+// any moment: a file is whole or not there. All files of Quoin are written by it.
 //
-// Nothing is synced to disk, because none of these files means anything after a
-// reboot. That is why renameio, which syncs each file, is not used here: the job
-// hook writes such files while a job waits.
+// A library such as renameio syncs each file to disk. Here only WriteDurably does: the
+// job hook writes while a job waits, and its files mean nothing after a reboot.
 package atomicfile
 
 import (
@@ -45,20 +44,11 @@ func ReadTime(path string) ([]byte, time.Time, error) {
 	if !info.Mode().IsRegular() {
 		return nil, time.Time{}, fmt.Errorf("%s is of mode %s: want a regular file", path, info.Mode())
 	}
-	data := make([]byte, 0, info.Size()%maxFile+1) // one byte more, to see the end without growing
-	for len(data) <= maxFile {
-		n, err := f.Read(data[len(data):cap(data)])
-		data = data[:len(data)+n]
-		if errors.Is(err, io.EOF) {
-			return data, info.ModTime(), nil
-		} else if err != nil {
-			return nil, time.Time{}, err
-		}
-		if len(data) == cap(data) {
-			data = append(data, 0)[:len(data)]
-		}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
 	}
-	return nil, time.Time{}, fmt.Errorf("%s has more than %d bytes", path, maxFile)
+	return data, info.ModTime(), err
 }
 
 // staged begins the names of files that are being written.
@@ -84,8 +74,23 @@ func Tidy(folder string) {
 	}
 }
 
-// Replace stages data in folder, which must be on the same mount, and puts it in the
-// place of path in one step.
+// Write puts data in the place of path in one step. Everybody may read the file.
+func Write(path string, data []byte) error {
+	return Replace(filepath.Dir(path), path, data)
+}
+
+// WriteDurably does the same and writes the data to disk first: after a power loss
+// either the old or the new file is there. The new file has the mode.
+func WriteDurably(path string, data []byte, mode fs.FileMode) error {
+	from, err := stage(filepath.Dir(path), path, data, mode, (*os.File).Sync)
+	if err != nil {
+		return err
+	}
+	return Put(from, path)
+}
+
+// Replace does as Write, and stages the new file in folder, which must be on the same
+// mount.
 func Replace(folder, path string, data []byte) error {
 	from, err := Stage(folder, path, data)
 	if err != nil {
@@ -96,36 +101,37 @@ func Replace(folder, path string, data []byte) error {
 
 // Stage writes data, which is for path, into a new file in folder.
 func Stage(folder, path string, data []byte) (string, error) {
-	f, err := fresh(folder)
+	return stage(folder, path, data, 0o644, func(*os.File) error { return nil })
+}
+
+// stage calls finish for the file once the data are in it.
+func stage(folder, path string, data []byte, mode fs.FileMode, finish func(*os.File) error) (string, error) {
+	name := filepath.Join(folder, staged+strconv.FormatUint(rand.Uint64(), 36)) //nolint:gosec // no secret
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return "", fmt.Errorf("write %s: %w", path, err)
 	}
 	_, err = f.Write(data)
-	// Only if a umask has removed a bit, because chmod makes ext4 write.
-	if info, e := f.Stat(); e != nil || info.Mode().Perm() != 0o644 {
-		if e := f.Chmod(0o644); err == nil {
-			err = e
-		}
+	if err == nil {
+		err = setMode(f, mode)
 	}
-	if e := f.Close(); err == nil {
-		err = e
+	if err == nil {
+		err = finish(f)
 	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // nobody needs it
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(name) // nobody needs it
 		return "", fmt.Errorf("write %s: %w", path, err)
 	}
-	return f.Name(), nil
+	return name, nil
 }
 
-// fresh makes a file with a new name.
-func fresh(folder string) (*os.File, error) {
-	for {
-		name := filepath.Join(folder, staged+strconv.FormatUint(rand.Uint64(), 36)) //nolint:gosec // no secret
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if !errors.Is(err, fs.ErrExist) {
-			return f, err
-		}
+// setMode sets the mode only if a umask has removed a bit: chmod makes ext4 write.
+func setMode(f *os.File, mode fs.FileMode) error {
+	info, err := f.Stat()
+	if err != nil || info.Mode().Perm() == mode {
+		return err
 	}
+	return f.Chmod(mode)
 }
 
 // Put puts a staged file in the place of path.
@@ -137,13 +143,15 @@ func Put(from, path string) error {
 	return nil
 }
 
-// swap renames from over to. If to exists, swap exchanges the two and removes the old
-// file. There is no moment without the name either way, but ext4 writes a file to disk
-// when it is renamed over another, and not when it is exchanged.
+// swap renames from over to. An existing file is exchanged and then removed. There is no
+// moment without the name either way, but ext4 writes a file to disk when it is renamed
+// over another, and not when it is exchanged.
 func swap(from, to string) error {
-	if unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE) != nil {
-		// to does not exist, or the file system or a sandbox does not know the call.
+	if old, err := os.Lstat(to); err != nil || old.IsDir() { // a rename refuses a directory
 		return os.Rename(from, to)
+	}
+	if unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE) != nil {
+		return os.Rename(from, to) // the file system or a sandbox does not know the call
 	}
 	if err := os.Remove(from); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may be tidied away
 		return err

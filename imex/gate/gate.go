@@ -10,14 +10,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
-	"github.com/google/renameio/v2"
-
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -28,8 +25,6 @@ const (
 	kind     = "Gate"
 	// Stale is the age from which a gate says nothing any longer.
 	Stale = time.Minute
-	// maxSize bounds what is read of a gate, in bytes.
-	maxSize = 1 << 20
 )
 
 // State says whether jobs across nodes may use IMEX on this node. The modification
@@ -72,14 +67,14 @@ func Write(runDir string, g State) error {
 	}
 	data = append(data, '\n')
 	path := filepath.Join(runDir, FileName)
-	if old, _, err := readFile(path); err == nil && bytes.Equal(old, data) {
+	if old, err := atomicfile.Read(path); err == nil && bytes.Equal(old, data) {
 		if now := time.Now(); os.Chtimes(path, now, now) == nil {
 			return nil
 		}
 	}
 	err = os.MkdirAll(runDir, 0o755)
 	if err == nil {
-		err = renameio.WriteFile(path, data, 0o644, renameio.WithStaticPermissions(0o644))
+		err = atomicfile.Write(path, data)
 	}
 	if err != nil {
 		return fmt.Errorf("write gate: %w", err)
@@ -91,7 +86,7 @@ func Write(runDir string, g State) error {
 // fs.ErrNotExist if no agent has written a gate.
 func Read(runDir string) (*State, time.Time, error) {
 	path := filepath.Join(runDir, FileName)
-	data, at, err := readFile(path)
+	data, at, err := atomicfile.ReadTime(path)
 	if err != nil {
 		return nil, at, fmt.Errorf("read gate: %w", err)
 	}
@@ -100,26 +95,6 @@ func Read(runDir string) (*State, time.Time, error) {
 		return nil, at, fmt.Errorf("%s: %w", path, err)
 	}
 	return g, at, nil
-}
-
-// readFile refuses what it would have to wait for, such as a named pipe.
-func readFile(path string) (data []byte, at time.Time, err error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, at, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, at, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, at, fmt.Errorf("%s is of mode %s: want a regular file", path, info.Mode())
-	}
-	if data, err = io.ReadAll(io.LimitReader(f, maxSize+1)); err == nil && len(data) > maxSize {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxSize)
-	}
-	return data, info.ModTime(), err
 }
 
 // parse reads a gate. It ignores unknown fields, because the agent may be newer than

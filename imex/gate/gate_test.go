@@ -82,7 +82,7 @@ func TestBrokenGate(t *testing.T) {
 		{"another kind", strings.Replace(head, "Gate", "Fence", 1) + "}", `kind "Fence": want`},
 		{"another version", strings.Replace(head, "v1alpha1", "v9", 1) + "}", `apiVersion "quoin.dev/v9"`},
 		{"a wrong type", strings.Replace(head, "true", `"yes"`, 1) + "}", "cannot unmarshal"},
-		{"endless", head + strings.Repeat(" ", maxSize) + "}", "more than 1048576 bytes"},
+		{"endless", head + strings.Repeat(" ", 8<<20) + "}", "more than 8388608 bytes"},
 	} {
 		run := t.TempDir()
 		if err := os.WriteFile(filepath.Join(run, FileName), []byte(tt.text), 0o600); err != nil {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
@@ -55,7 +54,7 @@ func (f *stateFile) write(s *savedState) error {
 	if bytes.Equal(data, f.last) || len(s.Devices)+len(s.Jobs) == 0 && f.last == nil {
 		return nil
 	}
-	if err := atomicfile.Replace(filepath.Dir(f.path), f.path, append(data, '\n')); err != nil {
+	if err := atomicfile.Write(f.path, append(data, '\n')); err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
 	f.last = data

@@ -159,5 +159,5 @@ func writeJSON(dir, name string, v any) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	return atomicfile.Replace(filepath.Dir(path), path, data)
+	return atomicfile.Write(path, data)
 }

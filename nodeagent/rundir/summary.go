@@ -80,7 +80,7 @@ func WriteSummary(dir string, s Summary) error {
 	if was, err := readSummary(path); err == nil && was.Key == s.Key && was.Record.Run == s.Record.Run {
 		return nil
 	}
-	return atomicfile.Replace(dir, path, append(data, '\n'))
+	return atomicfile.Write(path, append(data, '\n'))
 }
 
 // ReadSummaries reads the summaries of a directory, the oldest first; only of the named

@@ -15,8 +15,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
 
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -309,7 +309,7 @@ func (s *DirStore) Save(_ context.Context, p *Publication, out *Published) error
 		if old, err := os.ReadFile(path); err == nil && string(old) == string(data) {
 			return nil
 		}
-		if err := renameio.WriteFile(path, data, 0o644); err != nil {
+		if err := atomicfile.WriteDurably(path, data, 0o644); err != nil {
 			return fmt.Errorf("write publication: %w", err)
 		}
 		return nil
@@ -355,7 +355,7 @@ func (s *DirStore) Annotate(_ context.Context, node, spec string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("annotate node %s: %w", node, err)
 	}
-	if err := renameio.WriteFile(path, []byte(spec+"\n"), 0o644); err != nil {
+	if err := atomicfile.WriteDurably(path, []byte(spec+"\n"), 0o644); err != nil {
 		return fmt.Errorf("annotate node %s: %w", node, err)
 	}
 	return nil
