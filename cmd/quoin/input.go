@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -38,7 +39,7 @@ func (o *renderOptions) addFlags(cmd *cobra.Command) {
 }
 
 // choose returns the publication that a one-shot command works for.
-func (o *renderOptions) choose() (*publisher.Publication, error) {
+func (o *renderOptions) choose() (*publication.Cluster, error) {
 	conf, err := o.load()
 	if err != nil {
 		return nil, err
@@ -47,11 +48,10 @@ func (o *renderOptions) choose() (*publisher.Publication, error) {
 }
 
 // onePublication returns the publication of the name, or the only one.
-func onePublication(conf *config.Config, name string) (*publisher.Publication, error) {
+func onePublication(conf *config.Config, name string) (*publication.Cluster, error) {
 	var names []string
-	for i := range conf.Publications {
-		p := &conf.Publications[i]
-		if p.Name == name || name == "" && len(conf.Publications) == 1 {
+	for _, p := range conf.Clusters() {
+		if p.Name == name || name == "" && len(conf.Clusters()) == 1 {
 			return p, nil
 		}
 		names = append(names, p.Name)
@@ -61,7 +61,7 @@ func onePublication(conf *config.Config, name string) (*publisher.Publication, e
 
 // input is what a one-shot command works on.
 type input struct {
-	pub      *publisher.Publication
+	pub      *publication.Cluster
 	facts    inputs.Inputs
 	previous publisher.Previous
 }
@@ -89,8 +89,8 @@ func (o *renderOptions) read(stdin io.Reader, reports []string) (*input, error) 
 			return nil, fmt.Errorf("read previous topology: %w", err)
 		}
 	}
-	pub.FromLists()
-	in.facts = pub.Inputs(snap)
+	pub.Rules.FromLists()
+	in.facts = pub.Rules.Gather(snap)
 	if len(in.facts.Facts) == 0 && len(in.facts.Unnamed) == 0 {
 		return nil, fmt.Errorf("no node: publication %q takes none of the input; see its keys nodes and slurmNames", pub.Name)
 	}

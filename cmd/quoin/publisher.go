@@ -11,6 +11,8 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 )
 
 func newPublisherCommand() *cobra.Command {
@@ -51,20 +53,20 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 	var pub *publisher.Publisher
 	runs := []func(context.Context) error{}
 	if c.Store != "" {
-		store = publisher.NewDirStore(c.Store)
-		pub = publisher.New(store, conf.Publications, publisher.Options{}, metrics, log)
+		store = dir.New(c.Store)
+		pub = publisher.New(store, conf.Clusters(), publisher.Options{}, metrics, log)
 	} else {
-		kube, err := newKubeParts(conf, log)
+		parts, err := newKubeParts(conf, log)
 		if err != nil {
 			return err
 		}
-		store = kube.store
-		options := publisher.Options{Recorder: publisher.NewEvents(kube.client, log), Membership: kube.members}
+		store = parts.store
+		options := publisher.Options{Recorder: kube.NewEvents(parts.client, log), Membership: parts.members}
 		if c.NodeConditions {
-			options.Conditions = kube.store
+			options.Conditions = parts.store
 		}
-		pub = publisher.New(store, conf.Publications, options, metrics, log)
-		runs = append(runs, kube.members.Run)
+		pub = publisher.New(store, conf.Clusters(), options, metrics, log)
+		runs = append(runs, parts.members.Run)
 	}
 	return together(ctx, append(runs, store.Run,
 		func(ctx context.Context) error { return serve(ctx, c.Listen, metricsOf(reg), store.Ready) },
@@ -82,7 +84,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 // kubeParts are the parts of a publisher that talk to Kubernetes.
 type kubeParts struct {
 	client  kubernetes.Interface
-	store   *publisher.KubeStore
+	store   *kube.Store
 	members *computedomain.Cluster
 }
 
@@ -100,5 +102,5 @@ func newKubeParts(conf *config.Config, log *slog.Logger) (*kubeParts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &kubeParts{client, publisher.NewKubeStore(client, conf.Publisher.Namespace, conf.Publications, log), members}, nil
+	return &kubeParts{client, kube.New(client, conf.Publisher.Namespace, conf.Clusters(), log), members}, nil
 }

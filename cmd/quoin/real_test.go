@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -174,7 +174,7 @@ func (s *site) annotated() int {
 	}
 	n := 0
 	for i := range nodes.Items {
-		if strings.HasPrefix(nodes.Items[i].Annotations[publisher.SpecAnnotation], "nvl:nvl-") {
+		if strings.HasPrefix(nodes.Items[i].Annotations[published.SpecAnnotation], "nvl:nvl-") {
 			n++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -29,8 +30,8 @@ type specSince struct {
 
 // annotateDue writes the Node annotations that go with the published files, once
 // slurmctld had the time to load them. It returns when to come back before that.
-func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]string, nodes map[string]*inputs.Node, published, now time.Time) (time.Time, error) {
-	if !s.annotates() {
+func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]string, nodes map[string]*inputs.Node, written, now time.Time) (time.Time, error) {
+	if !s.pub.Annotates {
 		return time.Time{}, nil
 	}
 	var due []annotation
@@ -38,7 +39,7 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]
 	waiting := make(map[string]specSince)
 	s.found.Differences = slices.DeleteFunc(s.found.Differences, func(d nodestatus.Difference) bool { return d.Unjudged })
 	for slurm, n := range nodes {
-		have, want := n.Annotations[SpecAnnotation], specs[slurm]
+		have, want := n.Annotations[published.SpecAnnotation], specs[slurm]
 		switch {
 		case have == want:
 			delete(s.tried, n.Name) // should it change again, that is another case
@@ -46,12 +47,12 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]
 		case p.otherAnnotates(s, n) != "":
 			continue
 		case s.tried[n.Name] == have+"\n"+want:
-			s.annotationDiffers(n, have, want, ErrConflict)
+			s.annotationDiffers(n, have, want, published.ErrConflict)
 			continue
 		}
 		since, ok := s.waiting[slurm]
 		if !ok || since.spec != want { // other changes to the files do not put it off
-			since = specSince{want, published}
+			since = specSince{want, written}
 		}
 		waiting[slurm] = since // until it is seen to be right
 		if at := since.time.Add(s.pub.AnnotateAfter.Duration); now.Before(at) {
@@ -64,9 +65,6 @@ func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]
 	s.waiting = waiting
 	return next, p.annotate(ctx, s, due)
 }
-
-// annotates reports whether the publication writes annotations.
-func (s *state) annotates() bool { return *s.pub.Annotate && s.pub.release.DynamicTopology() }
 
 // annotate writes annotations. A conflict is logged and not tried again until the
 // annotation changes. An error is worth another try.
@@ -90,9 +88,9 @@ func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation) er
 			done++
 			if a.spec == "" { // if it stays, it was another's
 				s.tried[name] = a.was + "\n" + a.spec
-				s.annotationDiffers(a.node, a.was, a.spec, ErrConflict)
+				s.annotationDiffers(a.node, a.was, a.spec, published.ErrConflict)
 			}
-		case errors.Is(err, ErrConflict):
+		case errors.Is(err, published.ErrConflict):
 			s.tried[name] = a.was + "\n" + a.spec
 			s.annotationDiffers(a.node, a.was, a.spec, err)
 			p.metrics.conflicts.Inc()
@@ -107,8 +105,8 @@ func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation) er
 		p.log.Info("annotated nodes", "publication", s.pub.Name, "nodes", done)
 	}
 	if len(conflicts) > 0 && p.options.Recorder != nil {
-		p.options.Recorder.Record(s.pub, true, "AnnotationConflict", fmt.Sprintf("the annotation %s of %s belongs to another writer and is not changed",
-			SpecAnnotation, hostlist.Compress(conflicts)))
+		p.options.Recorder.Record(s.pub.Place(), true, "AnnotationConflict", fmt.Sprintf("the annotation %s of %s belongs to another writer and is not changed",
+			published.SpecAnnotation, hostlist.Compress(conflicts)))
 	}
 	return retry
 }
@@ -123,7 +121,7 @@ func (p *Publisher) otherAnnotates(s *state, n *inputs.Node) string {
 		if other == s {
 			break
 		}
-		if *other.pub.Annotate && other.pub.release.DynamicTopology() && other.pub.rules.Takes(n) {
+		if other.pub.Annotates && other.pub.Rules.Takes(n) {
 			return other.pub.Name
 		}
 	}

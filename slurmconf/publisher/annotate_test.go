@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -62,7 +63,7 @@ func TestTouchedAnnotationsComeBack(t *testing.T) {
 		store.pass(5 * time.Minute)
 		saves := store.saves
 		store.pass(time.Hour)
-		if diff := cmp.Diff(want, store.notes); diff != "" || store.saves != saves || store.get("slurm/quoin-slurm").Annotations[AnnotationDigest] == "" {
+		if diff := cmp.Diff(want, store.notes); diff != "" || store.saves != saves || store.get("slurm/quoin-slurm").Annotations[published.AnnotationDigest] == "" {
 			t.Errorf("%d saves more, annotations %v (-want +got):\n%s", store.saves-saves, store.get("slurm/quoin-slurm").Annotations, diff)
 		}
 	})

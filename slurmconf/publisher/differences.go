@@ -7,6 +7,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -15,7 +17,7 @@ import (
 func (p *Publisher) foundPlan(s *state, made *Rendered, nodes map[string]*inputs.Node) {
 	s.found.Plan, s.found.Problems = made.Plan, made.Problems
 	for _, n := range nodes {
-		if n.Conditions[nodestatus.ConditionDrift].True && s.annotates() && p.otherAnnotates(s, n) == "" {
+		if n.Conditions[nodestatus.ConditionDrift].True && s.pub.Annotates && p.otherAnnotates(s, n) == "" {
 			s.annotationUnjudged(n)
 		}
 	}
@@ -39,13 +41,13 @@ func (s *state) filesDiffer(prev *Previous, specs map[string]string, nodes map[s
 
 // heldFor is the cause for held files. The whole reason counts nodes and has a digest, so
 // each change of one node would be written to all of them.
-func heldFor(p *Publication, reason string) nodestatus.Difference {
-	return nodestatus.Difference{Cause: fmt.Sprintf("the files of publication %s are held back for %s, see the annotation %s of %s", p.Name, reason, AnnotationHeldReason, p.key())}
+func heldFor(p *publication.Cluster, reason string) nodestatus.Difference {
+	return nodestatus.Difference{Cause: fmt.Sprintf("the files of publication %s are held back for %s, see the annotation %s of %s", p.Name, reason, published.AnnotationHeldReason, p.Place())}
 }
 
 // unwritten is the cause for files that could not be written.
-func unwritten(p *Publication, err error) nodestatus.Difference {
-	return nodestatus.Difference{Cause: fmt.Sprintf("the files of publication %s cannot be written to %s", p.Name, p.key()), Detail: err.Error()}
+func unwritten(p *publication.Cluster, err error) nodestatus.Difference {
+	return nodestatus.Difference{Cause: fmt.Sprintf("the files of publication %s cannot be written to %s", p.Name, p.Place()), Detail: err.Error()}
 }
 
 // foreignDiffer compares files of somebody else, theirs, with a plan that continues from

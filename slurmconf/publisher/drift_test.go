@@ -144,7 +144,7 @@ func TestEditedFilesDrift(t *testing.T) {
 	store := newMemory(racks(t))
 	pubs := complete(t, Publication{})
 	inBubble(t, store, pubs, func() { store.pass(time.Hour) })
-	good := store.get("slurm/quoin-slurm").clone()
+	good := store.get("slurm/quoin-slurm").Clone()
 	inBubble(t, store, pubs, func() {
 		p := store.get("slurm/quoin-slurm")
 		text := strings.Replace(p.Files["topology.yaml"], "nodes: gb200-[001-018]", "nodes: gb200-[002-018]", 1)

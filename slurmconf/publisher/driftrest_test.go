@@ -7,6 +7,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // TestNothingDriftsAtRest publishes all kinds of files: read back, each says the places
@@ -20,22 +21,22 @@ func TestNothingDriftsAtRest(t *testing.T) {
 		for _, site := range []string{"gb200-nvl72x4", "mixed", "hgx-h100"} {
 			t.Run(name+" "+site, func(t *testing.T) {
 				pub := complete(t, p)[0]
-				g := pub.Inputs(snapshotOf(openCluster(t, site)))
-				made, err := Make(&pub, g, Previous{})
+				g := pub.Rules.Gather(snapshotOf(openCluster(t, site)))
+				made, err := Make(pub, g, Previous{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				if made.Refused != "" {
 					t.Skip(made.Message)
 				}
-				prev, err := readPrevious(&Published{Files: made.Files})
+				prev, err := readPrevious(&published.Set{Files: made.Files})
 				if err == nil {
-					err = prev.resume(&pub)
+					err = prev.resume(pub)
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
-				s := &state{pub: &pub}
+				s := &state{pub: pub}
 				s.filesDiffer(&prev, made.Specs, g.Nodes, nodestatus.Difference{})
 				if len(made.Specs) == 0 || len(s.found.Differences) != 0 {
 					t.Errorf("%d nodes have places, differences %v", len(made.Specs), s.found.Differences)
@@ -49,12 +50,12 @@ func TestNothingDriftsAtRest(t *testing.T) {
 // elsewhere.
 func BenchmarkDrift(b *testing.B) {
 	pub := complete(b, Publication{})[0]
-	g := largeFacts(b, &pub)
-	made, err := Make(&pub, g, Previous{})
+	g := largeFacts(b, pub)
+	made, err := Make(pub, g, Previous{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	prev, err := readPrevious(&Published{Files: made.Files})
+	prev, err := readPrevious(&published.Set{Files: made.Files})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -66,11 +67,11 @@ func BenchmarkDrift(b *testing.B) {
 	for name, specs := range map[string]map[string]string{"none": made.Specs, "all": elsewhere} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			s := &state{pub: &pub}
+			s := &state{pub: pub}
 			keeper := nodestatus.New(nodestatus.Options{}, nil, now, nil)
 			for b.Loop() {
 				s.found = nodestatus.Pass{Plan: made.Plan}
-				s.filesDiffer(&prev, specs, g.Nodes, heldFor(&pub, "BigChange"))
+				s.filesDiffer(&prev, specs, g.Nodes, heldFor(pub, "BigChange"))
 				if keeper.Found("default", &s.found, now); name == "all" && len(s.found.Differences) != len(specs) {
 					b.Fatal(len(s.found.Differences))
 				}

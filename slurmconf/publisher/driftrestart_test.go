@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // racksWithAnother are the racks without the first of their nodes, where the annotation
@@ -37,7 +38,7 @@ func TestAnnotationDriftOutlivesPublisher(t *testing.T) {
 	}{
 		{"the first pass publishes", func(t *testing.T, store *memory) { store.snap = racks(t) }, nil, 1},
 		{"published a moment ago", func(_ *testing.T, store *memory) {
-			store.published["slurm/quoin-slurm"].Annotations[AnnotationPublished] = time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+			store.published["slurm/quoin-slurm"].Annotations[published.AnnotationPublished] = time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
 		}, nil, 0},
 		{"files are edited", func(_ *testing.T, store *memory) { moveBack(store) }, map[string]string{"gb200-072": nodestatus.ReasonPublishedDiffers}, 1},
 		{"files are not written", func(t *testing.T, store *memory) {
@@ -47,7 +48,7 @@ func TestAnnotationDriftOutlivesPublisher(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			store := racksWithAnother(t)
-			good, writes, said := store.get("slurm/quoin-slurm").clone(), 0, store.conditions["gb200-030"][nodestatus.ConditionDrift]
+			good, writes, said := store.get("slurm/quoin-slurm").Clone(), 0, store.conditions["gb200-030"][nodestatus.ConditionDrift]
 			inBubbleWith(t, store, complete(t, Publication{}), func(*Publisher) {
 				time.Sleep(2 * time.Hour)
 				tt.before(t, store)

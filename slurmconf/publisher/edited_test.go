@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // A chart's seed, with which slurmctld can start before anything is known.
@@ -46,7 +47,7 @@ func disorder(t *testing.T, store *memory) (want map[string]string) {
 	lines[first], lines[first+1], lines[first+2], lines[first+3] = lines[first+2], lines[first+3], lines[first], lines[first+1]
 	store.edit(func() {
 		p.Files["topology.yaml"] = strings.Join(lines, "")
-		p.Annotations[AnnotationDigest] = Digest(p.Files)
+		p.Annotations[published.AnnotationDigest] = published.Digest(p.Files)
 	})
 	return maps.Clone(p.Files)
 }
@@ -67,8 +68,8 @@ func TestEditedFilesAreRestored(t *testing.T) {
 				})
 				store.pass(time.Minute)
 				got := store.get("slurm/quoin-slurm")
-				if diff := cmp.Diff(want, own(got.Files)); diff != "" || got.Files["theirs"] != "stays" || got.Annotations[AnnotationHeldReason] != "" {
-					t.Errorf("held %q, files (-want +got):\n%s", got.Annotations[AnnotationHeldReason], diff)
+				if diff := cmp.Diff(want, got.Own()); diff != "" || got.Files["theirs"] != "stays" || got.Annotations[published.AnnotationHeldReason] != "" {
+					t.Errorf("held %q, files (-want +got):\n%s", got.Annotations[published.AnnotationHeldReason], diff)
 				}
 				if !slices.Contains(store.events, "PublishedEdited") {
 					t.Errorf("events %v", store.events)
@@ -90,17 +91,17 @@ func TestEditedBetweenLeaders(t *testing.T) {
 			store := newMemory(racks(t))
 			pubs := complete(t, Publication{})
 			inBubble(t, store, pubs, func() { store.pass(time.Minute) })
-			published := maps.Clone(store.get("slurm/quoin-slurm").Files)
+			first := maps.Clone(store.get("slurm/quoin-slurm").Files)
 			inBubble(t, store, pubs, func() {
 				p := store.get("slurm/quoin-slurm")
 				edit(p.Files)
 				found := maps.Clone(p.Files)
 				store.pass(time.Minute)
 				got := store.get("slurm/quoin-slurm")
-				reason, _, _ := strings.Cut(got.Annotations[AnnotationHeldReason], ": ")
+				reason, _, _ := strings.Cut(got.Annotations[published.AnnotationHeldReason], ": ")
 				switch name {
 				case "seeded", "no topology.yaml", "nothing left":
-					if diff := cmp.Diff(published, got.Files); diff != "" || reason != "" {
+					if diff := cmp.Diff(first, got.Files); diff != "" || reason != "" {
 						t.Errorf("held %q, not made anew:\n%s", reason, diff)
 					}
 					return
@@ -116,7 +117,7 @@ func TestEditedBetweenLeaders(t *testing.T) {
 				store.approve()
 				store.pass(time.Minute)
 				got = store.get("slurm/quoin-slurm")
-				if got.Annotations[AnnotationHeldReason] != "" || got.Annotations[AnnotationDigest] != Digest(got.Files) {
+				if got.Annotations[published.AnnotationHeldReason] != "" || got.Annotations[published.AnnotationDigest] != published.Digest(got.Files) {
 					t.Errorf("approved, and %v", got.Annotations)
 				}
 				if base := strings.Contains(got.Files["topology.yaml"], "[36]"); base != (name == "another base") {
@@ -136,11 +137,11 @@ func TestSeedIsNotAdopted(t *testing.T) {
 		{mine, mine, "BigChange: 18 of 18 nodes"}, // named by hand
 	} {
 		store := newMemory(racks(t))
-		store.published["slurm/quoin-slurm"] = &Published{Files: map[string]string{"topology.yaml": tt.found}, Annotations: map[string]string{}}
+		store.published["slurm/quoin-slurm"] = &published.Set{Files: map[string]string{"topology.yaml": tt.found}, Annotations: map[string]string{}}
 		inBubble(t, store, complete(t, Publication{}), func() {
 			store.pass(time.Minute)
 			got := store.get("slurm/quoin-slurm")
-			text, held := got.Files["topology.yaml"], got.Annotations[AnnotationHeldReason]
+			text, held := got.Files["topology.yaml"], got.Annotations[published.AnnotationHeldReason]
 			if !strings.Contains(text, tt.want) || strings.Contains(text, "placeholder") || !strings.HasPrefix(held, tt.held) {
 				t.Errorf("from %s\nheld %q\n%s", tt.found, held, text)
 			}
@@ -157,7 +158,7 @@ func TestHeldFilesKeepTheirAnnotations(t *testing.T) {
 		want := maps.Clone(store.notes)
 		store.change(racksWithout(t, 39))
 		store.pass(time.Hour)
-		if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange") {
+		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange") {
 			t.Fatalf("held %q", held)
 		}
 		store.edit(func() { store.notes["gb200-072"] = "" })

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -40,11 +41,11 @@ func TestBadSlurmNames(t *testing.T) {
 			inBubble(t, store, complete(t, Publication{SlurmNames: "label:sn"}), func() {
 				store.pass(time.Hour)
 				got := store.get("slurm/quoin-slurm")
-				if got == nil || !strings.Contains(got.Files["topology.yaml"], "nodes: gb200-[001,003-018]\n") || got.Annotations[AnnotationHeld] != "" {
+				if got == nil || !strings.Contains(got.Files["topology.yaml"], "nodes: gb200-[001,003-018]\n") || got.Annotations[published.AnnotationHeld] != "" {
 					t.Fatalf("published %+v, want all but gb200-002", got)
 				}
 				want := fmt.Sprintf("gb200-002: BadSlurmName: label sn: %q", name)
-				if left := got.Annotations[AnnotationLeftOut]; !strings.HasPrefix(left, want) {
+				if left := got.Annotations[published.AnnotationLeftOut]; !strings.HasPrefix(left, want) {
 					t.Errorf("left out %q, want %s", left, want)
 				}
 			})
@@ -60,7 +61,7 @@ func TestMakeNamesTheNameless(t *testing.T) {
 			snap.Nodes[i].Annotations = map[string]string{"sn": "s" + snap.Nodes[i].Name}
 		}
 	}
-	made, err := Make(&pub, pub.Inputs(snap), Previous{})
+	made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestNodeLosesItsSlurmName(t *testing.T) {
 			store := newMemory(without(t, "", ""))
 			inBubble(t, store, complete(t, Publication{SlurmNames: "label:sn"}), func() {
 				store.pass(time.Hour)
-				before, notes := store.get("slurm/quoin-slurm").clone(), maps.Clone(store.notes)
+				before, notes := store.get("slurm/quoin-slurm").Clone(), maps.Clone(store.notes)
 				store.change(named(t, map[string]string{"gb200-002": name}))
 				store.pass(24 * time.Hour)
 				got := store.get("slurm/quoin-slurm")
@@ -148,7 +149,7 @@ func TestNamelessAtAStart(t *testing.T) {
 				first = with(tt.gone)
 			}
 			again := newMemory(first)
-			again.published["slurm/quoin-slurm"] = store.get("slurm/quoin-slurm").clone()
+			again.published["slurm/quoin-slurm"] = store.get("slurm/quoin-slurm").Clone()
 			again.saves, again.notes = store.saves, maps.Clone(store.notes)
 			inBubble(t, again, pubs, func() {
 				again.pass(time.Minute)
@@ -157,7 +158,7 @@ func TestNamelessAtAStart(t *testing.T) {
 				if diff := cmp.Diff(tt.want, topologyOf(again)); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
-				if left := again.get("slurm/quoin-slurm").Annotations[AnnotationLeftOut]; !strings.Contains(left, tt.reason) {
+				if left := again.get("slurm/quoin-slurm").Annotations[published.AnnotationLeftOut]; !strings.Contains(left, tt.reason) {
 					t.Errorf("left out %q", left)
 				}
 				if tt.nameless != "" && tt.gone != "" { // it says its name again: now the other is known
@@ -246,7 +247,7 @@ func TestRestartTakesAnnotationsBack(t *testing.T) {
 				store.change(site(""))
 				store.pass(11 * time.Minute)
 				got := store.get("slurm/quoin-slurm")
-				if !strings.Contains(topologyOf(store), "gb200-[001-004,006-018]") || store.notes["gb200-005"] == "" || got.Annotations[AnnotationLeaving] != "gb200-005" {
+				if !strings.Contains(topologyOf(store), "gb200-[001-004,006-018]") || store.notes["gb200-005"] == "" || got.Annotations[published.AnnotationLeaving] != "gb200-005" {
 					t.Errorf("a minute after the files, its annotation is %q and the publication's are %v", store.notes["gb200-005"], got.Annotations)
 				}
 			})
@@ -257,7 +258,7 @@ func TestRestartTakesAnnotationsBack(t *testing.T) {
 				saves, annotated := store.saves, store.annotated
 				store.pass(24 * time.Hour)
 				got := store.get("slurm/quoin-slurm")
-				if (store.notes["gb200-005"] != "") != keeps || len(store.notes) < 71 || got.Annotations[AnnotationLeaving] != "" {
+				if (store.notes["gb200-005"] != "") != keeps || len(store.notes) < 71 || got.Annotations[published.AnnotationLeaving] != "" {
 					t.Errorf("its annotation is %q of %d, the publication's are %v", store.notes["gb200-005"], len(store.notes), got.Annotations)
 				}
 				if store.saves != saves || store.annotated != annotated {

@@ -35,7 +35,7 @@ func (s *state) firstWaits(facts []topology.Facts, plan *placement.Plan, now tim
 	if s.pub.ParentBlocks > 0 && s.pub.Topology != string(slurmconf.KindTree) {
 		unsited, _ = plan.WithoutParent(nil)
 	}
-	known, byLeaf := 0, s.pub.policy().ByLeaf
+	known, byLeaf := 0, s.pub.Policy().ByLeaf
 	for i := range facts {
 		if f := &facts[i]; byLeaf && len(f.Tiers()) > 0 || !byLeaf && (f.Report != nil || f.Labels.NamesDomain()) {
 			known++

@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
 func TestFirstPublicationWaitsForAllNodes(t *testing.T) {
 	store := newMemory(racks(t, simulated.Fault{Node: "gb200-030", Fabric: "inProgress"}))
-	inBubble(t, store, complete(t, Publication{FirstWait: DefaultPublication().FirstWait}), func() {
+	inBubble(t, store, complete(t, Publication{FirstWait: publication.Default().FirstWait}), func() {
 		store.pass(4 * time.Minute)
 		if store.saves != 0 {
 			t.Fatal("published although a node with GPUs is not known yet")
@@ -37,8 +39,8 @@ func TestFirstPublicationWaitsForLateAgents(t *testing.T) {
 		pub  Publication
 		want []int // saves after each sixth of the nodes and 40 s, then after a minute more
 	}{
-		"chosen base":     {Publication{FirstWait: DefaultPublication().FirstWait}, []int{0, 0, 0, 0, 0, 0, 1}},
-		"configured base": {Publication{FirstWait: DefaultPublication().FirstWait, BaseBlockSize: 18}, []int{1, 2, 3, 4, 5, 6, 6}},
+		"chosen base":     {Publication{FirstWait: publication.Default().FirstWait}, []int{0, 0, 0, 0, 0, 0, 1}},
+		"configured base": {Publication{FirstWait: publication.Default().FirstWait, BaseBlockSize: 18}, []int{1, 2, 3, 4, 5, 6, 6}},
 		"no wait":         {Publication{}, []int{1, 2, 3, 4, 5, 6, 6}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +71,7 @@ func TestFirstBlocksAreNoSurprise(t *testing.T) {
 		delete(whole.Nodes[i].Labels, topology.CliqueLabel)
 	}
 	store := newMemory(reported(whole, 0, 18))
-	inBubble(t, store, complete(t, Publication{FirstWait: DefaultPublication().FirstWait}), func() {
+	inBubble(t, store, complete(t, Publication{FirstWait: publication.Default().FirstWait}), func() {
 		store.pass(10 * time.Minute)
 		tree := store.get("slurm/quoin-slurm").Files["topology.yaml"]
 		for n := range 18 {
@@ -78,8 +80,8 @@ func TestFirstBlocksAreNoSurprise(t *testing.T) {
 		}
 		store.pass(10 * time.Minute)
 		held := store.get("slurm/quoin-slurm")
-		if !strings.HasPrefix(held.Annotations[AnnotationHeldReason], "KindChange: ") || held.Files["topology.yaml"] != tree || !strings.Contains(tree, "tree:") {
-			t.Errorf("held reason %q, files\n%s", held.Annotations[AnnotationHeldReason], held.Files["topology.yaml"])
+		if !strings.HasPrefix(held.Annotations[published.AnnotationHeldReason], "KindChange: ") || held.Files["topology.yaml"] != tree || !strings.Contains(tree, "tree:") {
+			t.Errorf("held reason %q, files\n%s", held.Annotations[published.AnnotationHeldReason], held.Files["topology.yaml"])
 			return
 		}
 		store.approve()
@@ -106,7 +108,7 @@ func reported(whole *inputs.Snapshot, n, group int) *inputs.Snapshot {
 // size is to be chosen, so nothing waits for it.
 func TestTreeWaitsOnce(t *testing.T) {
 	store := newMemory(racksWithout(t, 1))
-	pubs := complete(t, Publication{Topology: "tree", FirstWait: DefaultPublication().FirstWait})
+	pubs := complete(t, Publication{Topology: "tree", FirstWait: publication.Default().FirstWait})
 	inBubble(t, store, pubs, func() { store.pass(10 * time.Minute) })
 	store.snap = racks(t, simulated.Fault{Node: "gb200-030", Fabric: "inProgress"})
 	inBubble(t, store, pubs, func() {

@@ -20,7 +20,7 @@ type gathered struct {
 // and stay for a while. It gives the names in prev the names that the nodes have now. It
 // returns when to come back for the missing nodes.
 func (p *Publisher) gather(s *state, snap *inputs.Snapshot, prev *Previous, now time.Time) (g gathered, wake time.Time) {
-	g = gathered{s.pub.Inputs(snap), map[string]*inputs.Node{}}
+	g = gathered{s.pub.Rules.Gather(snap), map[string]*inputs.Node{}}
 	names := s.nodes.see(&g, s.nodes.rename(&g, prev))
 	s.nodes.seeOthers(p.states, s, &g, names)
 	elsewhere := s.unselected(snap, names)

@@ -5,16 +5,18 @@ import (
 	"reflect"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // exceedsMaxChange says why people should look at a change first. It returns "" if nobody
 // needs to.
-func (s *state) exceedsMaxChange(prev Previous, was *Published, made *Rendered) (reason, what string) {
+func (s *state) exceedsMaxChange(prev Previous, was *published.Set, made *Rendered) (reason, what string) {
 	if prev.Topology == nil {
 		return "", ""
 	}
-	if name := prev.changesKind(made); name != "" && *s.pub.Annotate {
+	if name := prev.changesKind(made); name != "" && s.pub.Annotates {
 		return ReasonTopologyInUse, fmt.Sprintf("topology %s would change between switches and blocks while Node annotations still name its units, and topology.conf holds one topology; "+
 			"configure format: yaml, which holds both, and format: conf again when no annotation names the old units; if approved now, slurmctld does not start while nodes are registered with the old units", name)
 	}
@@ -22,7 +24,7 @@ func (s *state) exceedsMaxChange(prev Previous, was *Published, made *Rendered) 
 		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%", len(nodes), of, 100**s.pub.MaxChange)
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
-	if of := len(prev.Topology.Places()); !s.pub.rules.BySlinky() && !s.allowed(prev.renamed, of) {
+	if of := len(prev.Topology.Places()); !s.pub.Rules.BySlinky() && !s.allowed(prev.renamed, of) {
 		return "BigChange", fmt.Sprintf("%d of %d nodes would get another Slurm name, more than %.0f %%", prev.renamed, of, 100**s.pub.MaxChange)
 	}
 	if was.Files["gres.conf"] != made.Files["gres.conf"] {
@@ -30,7 +32,7 @@ func (s *state) exceedsMaxChange(prev Previous, was *Published, made *Rendered) 
 			return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed, more than %.0f %%", changed, of, 100**s.pub.MaxChange)
 		}
 	}
-	blocks := len(made.Plan.Blocks) > 0 && s.pub.Topology == string(slurmconf.KindAuto) && s.pub.followsBlocks()
+	blocks := len(made.Plan.Blocks) > 0 && s.pub.Topology == string(slurmconf.KindAuto) && followsBlocks(s.pub)
 	if blocks && len(prev.Topology.Blocks) == 0 && len(prev.Topology.Switches) > 0 {
 		return "KindChange", "the first NVLink domains are known: the default topology would change from tree to block, and slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep the tree"
 	}
@@ -39,7 +41,7 @@ func (s *state) exceedsMaxChange(prev Previous, was *Published, made *Rendered) 
 
 // followsBlocks reports whether the default topology turns to blocks when the first block
 // appears.
-func (p *Publication) followsBlocks() bool {
+func followsBlocks(p *publication.Cluster) bool {
 	return p.DefaultTopology != slurmconf.FabricTopology && p.DefaultTopology != slurmconf.FlatTopology
 }
 

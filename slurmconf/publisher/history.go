@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -57,7 +59,7 @@ func (h *nodeHistory) seeOthers(all []*state, s *state, g *gathered, missing []s
 	others := make(map[string][]*state)
 	for _, n := range g.Nodes {
 		for _, other := range all {
-			if other != s && other.pub.rules.Takes(n) {
+			if other != s && other.pub.Rules.Takes(n) {
 				others[n.Name] = append(others[n.Name], other)
 			}
 		}
@@ -74,7 +76,7 @@ func (h *nodeHistory) seeOthers(all []*state, s *state, g *gathered, missing []s
 // perhapsPublished names a node without a Slurm name that may have one of the missing
 // names, or "". Only names whose Node nobody remembers count.
 func (s *state) perhapsPublished(g *gathered, snap *inputs.Snapshot, missing []string) string {
-	if s.pub.rules.BySlinky() { // a node without a worker pod is no Slurm node
+	if s.pub.Rules.BySlinky() { // a node without a worker pod is no Slurm node
 		return ""
 	}
 	sure := true // of every missing one its Node is known
@@ -91,7 +93,7 @@ func (s *state) perhapsPublished(g *gathered, snap *inputs.Snapshot, missing []s
 		case owns[n.Name]:
 		case sure || s.nodes.strangers[n.Name]:
 			strangers[n.Name] = true
-		case perhaps == "" && s.pub.mayHaveGPUs(n, snap):
+		case perhaps == "" && mayHaveGPUs(s.pub, n, snap):
 			perhaps = n.Name
 		}
 	}
@@ -100,16 +102,16 @@ func (s *state) perhapsPublished(g *gathered, snap *inputs.Snapshot, missing []s
 }
 
 // mayHaveGPUs reports whether anything says that the node could be in a file.
-func (p *Publication) mayHaveGPUs(n *inputs.Node, snap *inputs.Snapshot) bool {
-	l := nodelabels.Read(n.Labels, p.labelKeys())
-	return snap.Reports[n.Name] != nil || l.GPUs > 0 || n.GPUs > 0 || l.Product != "" || l.NamesDomain() || len(l.Problems) > 0 || n.Annotations[SpecAnnotation] != ""
+func mayHaveGPUs(p *publication.Cluster, n *inputs.Node, snap *inputs.Snapshot) bool {
+	l := nodelabels.Read(n.Labels, p.LabelKeys())
+	return snap.Reports[n.Name] != nil || l.GPUs > 0 || n.GPUs > 0 || l.Product != "" || l.NamesDomain() || len(l.Problems) > 0 || n.Annotations[published.SpecAnnotation] != ""
 }
 
 // unselected returns, by Slurm name, the Nodes with a Slurm name that the publication
 // does not take. If pods say the names, Nodes that had a missing name are included.
 func (s *state) unselected(snap *inputs.Snapshot, missing []string) map[string]*inputs.Node {
-	elsewhere := s.pub.rules.Unselected(snap)
-	if !s.pub.rules.BySlinky() {
+	elsewhere := s.pub.Rules.Unselected(snap)
+	if !s.pub.Rules.BySlinky() {
 		return elsewhere
 	}
 	had := make(map[string]string, len(missing))
@@ -122,7 +124,7 @@ func (s *state) unselected(snap *inputs.Snapshot, missing []string) map[string]*
 		return elsewhere
 	}
 	for i := range snap.Nodes {
-		if n := &snap.Nodes[i]; had[n.Name] != "" && !s.pub.rules.Takes(n) {
+		if n := &snap.Nodes[i]; had[n.Name] != "" && !s.pub.Rules.Takes(n) {
 			elsewhere[had[n.Name]] = n
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
@@ -37,7 +38,7 @@ func TestSlinkyRenamesAll(t *testing.T) {
 	for name, between := range map[string]pods{"at once": nil, "pods are away for a while": {}, "one after the other": waiting} {
 		t.Run(name, func(t *testing.T) {
 			slinkyBubble(t, podsOn(72), func(store *memory) {
-				before, notes := store.get("slurm/quoin-slurm").clone(), maps.Clone(store.notes)
+				before, notes := store.get("slurm/quoin-slurm").Clone(), maps.Clone(store.notes)
 				if between != nil {
 					store.change(between.on(t))
 					store.pass(5 * time.Minute)
@@ -50,8 +51,8 @@ func TestSlinkyRenamesAll(t *testing.T) {
 						t.Errorf("%s (-renamed +got):\n%s", file, diff)
 					}
 				}
-				if diff := cmp.Diff(notes, store.notes); diff != "" || got.Annotations[AnnotationHeldReason] != "" {
-					t.Errorf("held %q; annotations (-was +is):\n%s", got.Annotations[AnnotationHeldReason], diff)
+				if diff := cmp.Diff(notes, store.notes); diff != "" || got.Annotations[published.AnnotationHeldReason] != "" {
+					t.Errorf("held %q; annotations (-was +is):\n%s", got.Annotations[published.AnnotationHeldReason], diff)
 				}
 			})
 		})
@@ -79,9 +80,9 @@ func TestSlinkyShuffles(t *testing.T) {
 		}
 		store.change(p.on(t))
 		store.pass(time.Minute)
-		text, held := topologyOf(store), store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]
+		text, held := topologyOf(store), store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]
 		pub := complete(t, Publication{SlurmNames: "slinky:a"})[0]
-		plan, err := Make(&pub, pub.Inputs(p.on(t)), Previous{})
+		plan, err := Make(pub, pub.Rules.Gather(p.on(t)), Previous{})
 		if err != nil || held != "" {
 			t.Fatalf("%v; held %q", err, held)
 		}
@@ -128,7 +129,7 @@ func TestRenamedElsewhereIsHeld(t *testing.T) {
 		snap.Reports = reports
 		store.change(snap)
 		store.pass(10 * time.Minute)
-		if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; topologyOf(store) != before || !strings.HasPrefix(held, "BigChange: 36 of 72 nodes") {
+		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; topologyOf(store) != before || !strings.HasPrefix(held, "BigChange: 36 of 72 nodes") {
 			t.Errorf("held %q, files:\n%s", held, topologyOf(store))
 		}
 	})
@@ -144,12 +145,12 @@ func TestMassRenameByLabelIsHeld(t *testing.T) {
 	store := newMemory(named(t, nil))
 	inBubble(t, store, complete(t, Publication{SlurmNames: "label:sn"}), func() {
 		store.pass(5 * time.Minute)
-		before := store.get("slurm/quoin-slurm").clone()
+		before := store.get("slurm/quoin-slurm").Clone()
 		for len(others) > 14 { // 20 % of 72
 			store.change(named(t, others))
 			store.pass(time.Hour)
 			got := store.get("slurm/quoin-slurm")
-			held, want := got.Annotations[AnnotationHeldReason], fmt.Sprintf("BigChange: %d of 72 nodes would get another Slurm name", len(others))
+			held, want := got.Annotations[published.AnnotationHeldReason], fmt.Sprintf("BigChange: %d of 72 nodes would get another Slurm name", len(others))
 			if diff := cmp.Diff(before.Files, got.Files); diff != "" || !strings.HasPrefix(held, want) {
 				t.Fatalf("held %q, want %s; files:\n%s", held, want, diff)
 			}
@@ -158,7 +159,7 @@ func TestMassRenameByLabelIsHeld(t *testing.T) {
 		store.change(named(t, others))
 		store.pass(time.Minute)
 		got := store.get("slurm/quoin-slurm")
-		if text, held := topologyOf(store), got.Annotations[AnnotationHeldReason]; held != "" || strings.Count(text, "x-gb200-") == 0 || strings.Count(text, "- block:") != 4 {
+		if text, held := topologyOf(store), got.Annotations[published.AnnotationHeldReason]; held != "" || strings.Count(text, "x-gb200-") == 0 || strings.Count(text, "- block:") != 4 {
 			t.Errorf("held %q, files:\n%s", held, text)
 		}
 	})

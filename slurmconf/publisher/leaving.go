@@ -6,6 +6,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // leave notes that a Node outside the publication loses its annotation once its Slurm
@@ -33,7 +34,7 @@ func (p *Publisher) leaveOn(s *state, g *gathered, snap *inputs.Snapshot, elsewh
 		return
 	}
 	for i := range snap.Nodes {
-		if n := &snap.Nodes[i]; left[n.Name] && !s.pub.rules.Takes(n) {
+		if n := &snap.Nodes[i]; left[n.Name] && !s.pub.Rules.Takes(n) {
 			p.leave(s, g, "/"+n.Name, n) // no Slurm name has a slash
 		}
 	}
@@ -42,12 +43,12 @@ func (p *Publisher) leaveOn(s *state, g *gathered, snap *inputs.Snapshot, elsewh
 // leaving lists the nodes with an annotation to take back, for AnnotationLeaving, so that
 // the next publisher knows them.
 func (s *state) leaving(g *gathered, specs map[string]string) string {
-	if !*s.pub.Annotate || !s.pub.release.DynamicTopology() {
+	if !s.pub.Annotates {
 		return ""
 	}
 	var nodes []string
 	for name, n := range g.leaving {
-		if have := n.Annotations[SpecAnnotation]; have != "" && specs[name] == "" && s.tried[n.Name] != have+"\n" {
+		if have := n.Annotations[published.SpecAnnotation]; have != "" && specs[name] == "" && s.tried[n.Name] != have+"\n" {
 			nodes = append(nodes, n.Name)
 		}
 	}
@@ -58,7 +59,7 @@ func (s *state) leaving(g *gathered, specs map[string]string) string {
 // stopped.
 func (p *Publisher) movedOn(s *state, n *inputs.Node) bool {
 	return slices.ContainsFunc(p.states, func(other *state) bool {
-		return other != s && other.pub.rules.Takes(n) && !slices.Contains(s.nodes.others[n.Name], other)
+		return other != s && other.pub.Rules.Takes(n) && !slices.Contains(s.nodes.others[n.Name], other)
 	})
 }
 
@@ -66,6 +67,6 @@ func (p *Publisher) movedOn(s *state, n *inputs.Node) bool {
 // annotation now.
 func (p *Publisher) annotatedByAnother(s *state, n *inputs.Node) bool {
 	return slices.ContainsFunc(p.states, func(other *state) bool {
-		return other != s && *other.pub.Annotate && other.pub.release.DynamicTopology() && other.pub.rules.Takes(n)
+		return other != s && other.pub.Annotates && other.pub.Rules.Takes(n)
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -33,7 +35,7 @@ type Rendered struct {
 	gres     []slurmconf.GresLine
 	// topologies are those of the plan.
 	topologies []slurmconf.Topology
-	// leaving is AnnotationLeaving.
+	// leaving is the annotation AnnotationLeaving.
 	leaving string
 	// Refused is the reason word if the files must not be published. Message says the
 	// reason for people.
@@ -59,31 +61,31 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 
 // Make plans, renders, parses back and lints. It returns an error only if no plan can be
 // made.
-func Make(p *Publication, g inputs.Inputs, prev Previous) (*Rendered, error) {
+func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
 	m, err := planned(p, &g, prev)
 	if err != nil || m.Refused != "" {
 		return m, err
 	}
-	gres, problems := slurmconf.GresFromFacts(g.Facts, prev.Gres, p.gres())
+	gres, problems := slurmconf.GresFromFacts(g.Facts, prev.Gres, p.GresOptions())
 	m.gres, m.Problems = gres, append(m.Problems, problems...)
 	all := m.keepTopologies(p, &prev, m.topologies)
 	if err := m.render(p, all); err != nil {
 		return nil, err
 	}
-	m.Digest = Digest(m.Files)
+	m.Digest = published.Digest(m.Files)
 	m.check(p, all)
 	return m, nil
 }
 
 // planned makes the plan alone.
-func planned(p *Publication, g *inputs.Inputs, prev Previous) (*Rendered, error) {
+func planned(p *publication.Cluster, g *inputs.Inputs, prev Previous) (*Rendered, error) {
 	g.Facts = nodelabels.Level(g.Facts, prev.Topology.InnerSwitches())
-	plan, err := placement.MakePlan(g.Facts, prev.carried(g.Facts), p.policy())
+	plan, err := placement.MakePlan(g.Facts, prev.carried(g.Facts), p.Policy())
 	if err != nil {
 		return nil, err
 	}
 	m := &Rendered{Plan: plan, Files: map[string]string{}, Problems: slices.Concat(plan.Problems, g.UnnamedProblems(), g.Problems)}
-	m.topologies, err = slurmconf.FromPlan(plan, p.choice())
+	m.topologies, err = slurmconf.FromPlan(plan, p.Choice())
 	if err != nil && !errors.Is(err, slurmconf.ErrEmptyPlan) {
 		return nil, err
 	}
@@ -110,7 +112,7 @@ func (prev Previous) carried(facts []topology.Facts) *placement.Previous {
 }
 
 // render writes the files.
-func (m *Rendered) render(p *Publication, topologies []slurmconf.Topology) error {
+func (m *Rendered) render(p *publication.Cluster, topologies []slurmconf.Topology) error {
 	var text []byte
 	var err error
 	name := "topology.conf"
@@ -136,9 +138,9 @@ func (m *Rendered) render(p *Publication, topologies []slurmconf.Topology) error
 }
 
 // check parses the files back and lints them for the release that loads them.
-func (m *Rendered) check(p *Publication, topologies []slurmconf.Topology) {
+func (m *Rendered) check(p *publication.Cluster, topologies []slurmconf.Topology) {
 	var files []lint.File
-	for _, name := range ownFiles {
+	for _, name := range published.OwnFiles {
 		if text, ok := m.Files[name]; ok {
 			files = append(files, lint.File{Name: name, Data: []byte(text)})
 		}
@@ -147,7 +149,7 @@ func (m *Rendered) check(p *Publication, topologies []slurmconf.Topology) {
 	if topologies[0].Tree != nil {
 		plugin = lint.PluginTree
 	}
-	m.Findings = lint.Lint(files, lint.Options{Release: p.release, Plugin: plugin})
+	m.Findings = lint.Lint(files, lint.Options{Release: p.Release, Plugin: plugin})
 	for _, f := range m.Findings {
 		if f.Severity == lint.Fatal {
 			m.Refused, m.Message = "LintFatal", f.String()
@@ -174,7 +176,7 @@ func reasons(plan *placement.Plan, unnamed []topology.Problem) string {
 	return text
 }
 
-// maxLeftOut bounds AnnotationLeftOut.
+// maxLeftOut bounds the annotation AnnotationLeftOut.
 const maxLeftOut = 8 << 10
 
 // ReasonNoSwitch is why a node is in no tree.

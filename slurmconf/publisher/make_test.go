@@ -22,7 +22,7 @@ func TestMakeNothing(t *testing.T) {
 		"only a block's place": {Previous{Topology: gone}, "no node is in a block or switch"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			made, err := Make(&pub, inputs.Inputs{Facts: []topology.Facts{{Name: "n1", SlurmName: "n1"}}}, tt.prev)
+			made, err := Make(pub, inputs.Inputs{Facts: []topology.Facts{{Name: "n1", SlurmName: "n1"}}}, tt.prev)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestMakeLeavesOutOfOneKind(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pub := complete(t, Publication{Topology: tt.kind})[0]
-			made, err := Make(&pub, pub.Inputs(tt.snap), Previous{})
+			made, err := Make(pub, pub.Rules.Gather(tt.snap), Previous{})
 			if err != nil {
 				t.Fatal(err)
 			}

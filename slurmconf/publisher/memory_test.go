@@ -13,10 +13,22 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"gopkg.in/yaml.v3"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// What the configuration of tests is made of.
+type (
+	Publication = publication.Publication
+	Selection   = publication.Selection
+	Gres        = publication.Gres
+	Duration    = publication.Duration
 )
 
 // memory is a Store that a test changes by hand, and a Recorder.
@@ -24,7 +36,7 @@ type memory struct {
 	mu        sync.Mutex // the publisher annotates several nodes at once
 	snap      *inputs.Snapshot
 	changes   chan struct{}
-	published map[string]*Published
+	published map[string]*published.Set
 	notes     map[string]string
 	saves     int
 	annotated int
@@ -41,7 +53,7 @@ type memory struct {
 }
 
 func newMemory(snap *inputs.Snapshot) *memory {
-	return &memory{snap: snap, published: map[string]*Published{}, notes: map[string]string{}, foreign: map[string]bool{}, conditions: map[string]map[string]inputs.Condition{}}
+	return &memory{snap: snap, published: map[string]*published.Set{}, notes: map[string]string{}, foreign: map[string]bool{}, conditions: map[string]map[string]inputs.Condition{}}
 }
 
 func (m *memory) Changes() <-chan struct{} { return m.changes }
@@ -53,45 +65,45 @@ func (m *memory) Snapshot(context.Context) (*inputs.Snapshot, error) {
 		n := &m.snap.Nodes[i]
 		n.Annotations = map[string]string{}
 		if spec := m.notes[n.Name]; spec != "" {
-			n.Annotations[SpecAnnotation] = spec
+			n.Annotations[published.SpecAnnotation] = spec
 		}
 		n.Conditions = maps.Clone(m.conditions[n.Name])
 	}
 	return m.snap, m.broken
 }
 
-func (m *memory) Load(_ context.Context, p *Publication) (*Published, error) {
+func (m *memory) Load(_ context.Context, p published.Place) (*published.Set, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if was := m.published[p.key()]; was != nil {
-		return was.clone(), m.broken
+	if was := m.published[p.String()]; was != nil {
+		return was.Clone(), m.broken
 	}
 	return nil, m.broken
 }
 
-func (m *memory) Save(_ context.Context, p *Publication, out *Published) error {
+func (m *memory) Save(_ context.Context, p published.Place, out *published.Set) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := cmp.Or(m.refuses, m.refusesFiles); err != nil {
 		return err
 	}
 	version := ""
-	if was := m.published[p.key()]; was != nil {
-		version = was.version
+	if was := m.published[p.String()]; was != nil {
+		version = was.Version
 	}
-	if out.version != version {
-		return fmt.Errorf("publication %s has version %q and not %q", p.key(), version, out.version)
+	if out.Version != version {
+		return fmt.Errorf("publication %s has version %q and not %q", p.String(), version, out.Version)
 	}
 	m.saves++
-	next := out.clone()
-	next.version = strconv.Itoa(m.saves)
-	m.published[p.key()] = next
+	next := out.Clone()
+	next.Version = strconv.Itoa(m.saves)
+	m.published[p.String()] = next
 	return m.broken
 }
 
 func (m *memory) Annotate(_ context.Context, node, spec string) error {
 	if m.foreign[node] {
-		return fmt.Errorf("node %s: %w", node, ErrConflict)
+		return fmt.Errorf("node %s: %w", node, published.ErrConflict)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,7 +138,7 @@ func (m *memory) SetConditions(_ context.Context, node string, conditions []inpu
 }
 
 // Record implements Recorder.
-func (m *memory) Record(_ *Publication, _ bool, reason, _ string) {
+func (m *memory) Record(_ published.Place, _ bool, reason, _ string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.events = append(m.events, reason)
@@ -137,7 +149,7 @@ func (m *memory) edit(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
-	notify(m.changes)
+	again.Notify(m.changes)
 }
 
 // change puts another snapshot in place.
@@ -148,11 +160,11 @@ func (m *memory) change(snap *inputs.Snapshot) {
 // approve lets through what is held of the default publication.
 func (m *memory) approve() {
 	held := m.get("slurm/quoin-slurm")
-	m.edit(func() { held.Annotations[AnnotationApprove] = held.Annotations[AnnotationHeld] })
+	m.edit(func() { held.Annotations[published.AnnotationApprove] = held.Annotations[published.AnnotationHeld] })
 }
 
 // get returns what is published at a place, namespace/configMap.
-func (m *memory) get(key string) *Published {
+func (m *memory) get(key string) *published.Set {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.published[key]
@@ -173,13 +185,13 @@ func (m *memory) sync() {
 }
 
 // inBubble runs a publisher over the store in fake time, with steps beside it.
-func inBubble(t *testing.T, store *memory, pubs []Publication, steps func()) {
+func inBubble(t *testing.T, store *memory, pubs []*publication.Cluster, steps func()) {
 	t.Helper()
 	inBubbleWith(t, store, pubs, func(*Publisher) {}, func(*Publisher) { steps() })
 }
 
 // inBubbleWith is inBubble for a publisher that is prepared first.
-func inBubbleWith(t *testing.T, store *memory, pubs []Publication, prepare, steps func(*Publisher)) {
+func inBubbleWith(t *testing.T, store *memory, pubs []*publication.Cluster, prepare, steps func(*Publisher)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -198,7 +210,7 @@ func inBubbleWith(t *testing.T, store *memory, pubs []Publication, prepare, step
 	})
 }
 
-func newPublisher(store Store, pubs []Publication) *Publisher {
+func newPublisher(store Store, pubs []*publication.Cluster) *Publisher {
 	return New(store, pubs, Options{}, NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 }
 
@@ -222,14 +234,18 @@ func inBackground(t *testing.T, all ...func(context.Context) error) {
 
 // complete fills in defaults. A publication that says nothing of FirstWait
 // begins at once: few tests are about that.
-func complete(t testing.TB, pubs ...Publication) []Publication {
+func complete(t testing.TB, pubs ...Publication) []*publication.Cluster {
 	t.Helper()
+	var atOnce Duration
+	if err := atOnce.UnmarshalYAML(&yaml.Node{Value: "0s"}); err != nil {
+		t.Fatal(err)
+	}
 	for i := range pubs {
 		if pubs[i].FirstWait == (Duration{}) {
-			pubs[i].FirstWait = Duration{read: true}
+			pubs[i].FirstWait = atOnce
 		}
 	}
-	out, err := Complete(pubs)
+	out, err := publication.Compile(pubs)
 	if err != nil {
 		t.Fatal(err)
 	}

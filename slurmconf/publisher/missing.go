@@ -75,7 +75,7 @@ func (s *state) missing(p *Publisher, g *gathered, snap *inputs.Snapshot, elsewh
 	perhaps := s.perhapsPublished(g, snap, names)
 	all := make([]missing, len(names))
 	for i, name := range names {
-		m := missing{name: name, owner: s.nodes.owners[name], byPods: s.pub.rules.BySlinky(), pending: g.Pending[name], claimed: g.Claimed[name],
+		m := missing{name: name, owner: s.nodes.owners[name], byPods: s.pub.Rules.BySlinky(), pending: g.Pending[name], claimed: g.Claimed[name],
 			elsewhere: elsewhere[name], perhaps: perhaps}
 		if m.owner != "" {
 			m.nameless = g.Nameless[m.owner]

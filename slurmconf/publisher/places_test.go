@@ -12,6 +12,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -48,7 +50,7 @@ func TestLeafBlocksRest(t *testing.T) {
 		part.Reports[part.Nodes[i].Name].Tiers = nil
 	}
 	store := newMemory(part)
-	inBubble(t, store, complete(t, Publication{BlocksBy: "leaf", FirstWait: DefaultPublication().FirstWait}), func() {
+	inBubble(t, store, complete(t, Publication{BlocksBy: "leaf", FirstWait: publication.Default().FirstWait}), func() {
 		store.pass(2 * time.Minute)
 		if store.saves > 0 {
 			t.Errorf("published before the switches were known:\n%s", store.get("slurm/quoin-slurm").Files["topology.yaml"])
@@ -80,9 +82,9 @@ func TestDefaultStaysFabric(t *testing.T) {
 		store.pass(10 * time.Minute)
 		is := store.get("slurm/quoin-slurm")
 		text := is.Files["topology.yaml"]
-		if is.Annotations[AnnotationHeldReason] != "" || !strings.Contains(text, "- topology: nvl\n  cluster_default: false\n") ||
+		if is.Annotations[published.AnnotationHeldReason] != "" || !strings.Contains(text, "- topology: nvl\n  cluster_default: false\n") ||
 			!strings.Contains(text, "- topology: fabric\n  cluster_default: true\n") || !strings.HasSuffix(text, "- topology: flat\n  cluster_default: false\n  flat: true\n") {
-			t.Errorf("held for %q, published\n%s", is.Annotations[AnnotationHeldReason], text)
+			t.Errorf("held for %q, published\n%s", is.Annotations[published.AnnotationHeldReason], text)
 		}
 	})
 }
@@ -121,7 +123,7 @@ func TestParentsComeLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := newMemory(&inputs.Snapshot{})
-			inBubble(t, store, complete(t, Publication{ParentBlocks: 4, FirstWait: DefaultPublication().FirstWait}), func() {
+			inBubble(t, store, complete(t, Publication{ParentBlocks: 4, FirstWait: publication.Default().FirstWait}), func() {
 				for _, snap := range steps {
 					store.change(snap)
 					store.pass(2 * time.Minute)
@@ -148,7 +150,7 @@ func TestParentsComeLate(t *testing.T) {
 func TestParentsNeverCome(t *testing.T) {
 	few := func(r int) bool { return r < 2 }
 	store := newMemory(spines(3, few))
-	inBubble(t, store, complete(t, Publication{ParentBlocks: 2, FirstWait: DefaultPublication().FirstWait}), func() {
+	inBubble(t, store, complete(t, Publication{ParentBlocks: 2, FirstWait: publication.Default().FirstWait}), func() {
 		store.pass(4 * time.Minute)
 		if store.saves != 0 {
 			t.Fatal("published before the longest wait")

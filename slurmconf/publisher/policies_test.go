@@ -9,12 +9,14 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // randomPublication returns one of the many that a site can choose.
-func randomPublication(t *testing.T, rng *rand.Rand) *Publication {
+func randomPublication(t *testing.T, rng *rand.Rand) *publication.Cluster {
 	t.Helper()
 	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
 	p := Publication{SlurmVersion: pick("24.11", "25.05", "26.05"), BlocksBy: pick("nvlink", "leaf"), MinBlockNodes: 1 + rng.IntN(2),
@@ -27,7 +29,7 @@ func randomPublication(t *testing.T, rng *rand.Rand) *Publication {
 		p.FlatTopology = rng.IntN(2) > 0
 		p.DefaultTopology = pick("", "flat")
 	}
-	return &complete(t, p)[0]
+	return complete(t, p)[0]
 }
 
 // randomNode is a node that may have moved, lost its labels or report, or have
@@ -89,7 +91,7 @@ func TestMakeByAnyPolicy(t *testing.T) {
 				t.Fatalf("seed %d, step %d, %+v: in another order (-was +is):\n%s", seed, step, pub, diff)
 			}
 			var err error
-			if prev, err = readPrevious(&Published{Files: made.Files}); err != nil {
+			if prev, err = readPrevious(&published.Set{Files: made.Files}); err != nil {
 				t.Fatalf("seed %d, step %d: %v", seed, step, err)
 			}
 			again := mustMake(t, pub, g, prev, seed, step)
@@ -104,7 +106,7 @@ func TestMakeByAnyPolicy(t *testing.T) {
 }
 
 // silentMoved names a published node that says nothing and was moved all the same.
-func silentMoved(pub *Publication, g *inputs.Inputs, prev Previous, made *Rendered) string {
+func silentMoved(pub *publication.Cluster, g *inputs.Inputs, prev Previous, made *Rendered) string {
 	if prev.Topology == nil {
 		return ""
 	}
@@ -128,7 +130,7 @@ func silentMoved(pub *Publication, g *inputs.Inputs, prev Previous, made *Render
 }
 
 // mustMake returns nil where there is nothing to write.
-func mustMake(t *testing.T, pub *Publication, g inputs.Inputs, prev Previous, seed uint64, step int) *Rendered {
+func mustMake(t *testing.T, pub *publication.Cluster, g inputs.Inputs, prev Previous, seed uint64, step int) *Rendered {
 	t.Helper()
 	made, err := Make(pub, g, prev)
 	if err != nil {
@@ -141,7 +143,7 @@ func mustMake(t *testing.T, pub *Publication, g inputs.Inputs, prev Previous, se
 		return nil
 	}
 	// On 24.11 a block that has lost a node to another one ends Slurm: held, and said so.
-	if made.Refused != "LintFatal" || pub.release != slurmconf.Release2411 {
+	if made.Refused != "LintFatal" || pub.Release != slurmconf.Release2411 {
 		t.Fatalf("seed %d, step %d, %+v: %s: %s", seed, step, pub, made.Refused, made.Message)
 	}
 	return nil

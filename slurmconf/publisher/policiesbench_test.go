@@ -29,14 +29,14 @@ groups:
 		{"default", Publication{}}, {"parents", Publication{ParentBlocks: 8}}, {"leaves", Publication{BlocksBy: "leaf"}},
 	} {
 		pub := complete(b, of.pub)[0]
-		g := pub.Inputs(snapshotOf(c))
+		g := pub.Rules.Gather(snapshotOf(c))
 		var prev *placement.Previous
 		for _, when := range []string{"new", "published"} {
 			b.Run(of.name+" "+when, func(b *testing.B) {
 				b.ReportAllocs()
 				var plan *placement.Plan
 				for b.Loop() {
-					if plan, err = placement.MakePlan(g.Facts, prev, pub.policy()); err != nil {
+					if plan, err = placement.MakePlan(g.Facts, prev, pub.Policy()); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -25,11 +27,11 @@ type Previous struct {
 }
 
 // readPrevious reads published files back.
-func readPrevious(was *Published) (prev Previous, err error) {
-	if was.empty() {
+func readPrevious(was *published.Set) (prev Previous, err error) {
+	if len(was.Own()) == 0 {
 		return prev, nil
 	}
-	prev.leaving, _ = hostlist.Expand(was.Annotations[AnnotationLeaving]) // absent or not ours: none
+	prev.leaving, _ = hostlist.Expand(was.Annotations[published.AnnotationLeaving]) // absent or not ours: none
 	lines, err := slurmconf.ParseGres("gres.conf", []byte(was.Files["gres.conf"]))
 	if err != nil {
 		return prev, err
@@ -51,11 +53,11 @@ func readPrevious(was *Published) (prev Previous, err error) {
 
 // resume puts the configured topologies first, even if retired ones precede them in the
 // file, so that a configuration change can be reverted while they are still there.
-func (prev *Previous) resume(p *Publication) error {
+func (prev *Previous) resume(p *publication.Cluster) error {
 	if prev.Topology == nil {
 		return nil
 	}
-	names := slurmconf.NamesOf(p.policy().ByLeaf, p.Format == "yaml")
+	names := slurmconf.NamesOf(p.Policy().ByLeaf, p.Format == "yaml")
 	wanted := func(t slurmconf.Topology) int {
 		if t.Name == names.Blocks || t.Name == names.Tree {
 			return 0
@@ -89,7 +91,7 @@ func (prev Previous) nodes() []string {
 }
 
 // specs are the Topology= strings that go with the files of p.
-func (prev *Previous) specs(p *Publication) map[string]string {
+func (prev *Previous) specs(p *publication.Cluster) map[string]string {
 	if prev.Topology == nil {
 		return nil
 	}
@@ -100,4 +102,27 @@ func (prev *Previous) specs(p *Publication) map[string]string {
 		specs[node] = names.Spec(at.Block, at.Leaf)
 	}
 	return specs
+}
+
+// touch is what somebody did to published files since.
+type touch int
+
+const (
+	untouched touch = iota
+	edited
+	replaced // by a topology without a node, as a chart does that seeds it
+)
+
+// touchedSince compares the files, parsed as prev, with their annotations. Files that the
+// publisher has not written count as untouched.
+func touchedSince(p *published.Set, prev Previous) touch {
+	switch {
+	case prev.Topology == nil || p.Annotations[published.AnnotationDigest] == published.Digest(p.Own()):
+		return untouched
+	case len(prev.Topology.Places()) == 0:
+		return replaced
+	case p.Annotations[published.AnnotationDigest] == "":
+		return untouched
+	}
+	return edited
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -17,12 +18,12 @@ func TestReadPrevious(t *testing.T) {
 		for _, site := range simulated.Shipped() {
 			t.Run(format+" "+site, func(t *testing.T) {
 				pub := complete(t, Publication{Format: format})[0]
-				facts := pub.Inputs(snapshotOf(openCluster(t, site)))
-				made, err := Make(&pub, facts, Previous{})
+				facts := pub.Rules.Gather(snapshotOf(openCluster(t, site)))
+				made, err := Make(pub, facts, Previous{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				prev, err := readPrevious(&Published{Files: made.Files})
+				prev, err := readPrevious(&published.Set{Files: made.Files})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -36,7 +37,7 @@ func TestReadPrevious(t *testing.T) {
 				if changed, of := gresChanges(prev.Gres, made.gres); changed != 0 || of != len(gres) {
 					t.Errorf("the lines of %d of %d nodes count as changed, want none of %d", changed, of, len(gres))
 				}
-				again, err := Make(&pub, facts, prev)
+				again, err := Make(pub, facts, prev)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -60,7 +61,7 @@ func TestReadPreviousRefuses(t *testing.T) {
 		"nodes of gres.conf": {map[string]string{"topology.yaml": good, "gres.conf": "NodeName=n[1- Name=gpu Count=4"}, "gres.conf: NodeName=n[1-: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := readPrevious(&Published{Files: tt.files}); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			if _, err := readPrevious(&published.Set{Files: tt.files}); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("error %v, want one that begins with %q", err, tt.want)
 			}
 		})

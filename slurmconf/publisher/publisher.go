@@ -6,14 +6,40 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
+
+// Source gives the facts and says when they change.
+type Source interface {
+	Snapshot(ctx context.Context) (*inputs.Snapshot, error)
+	// Changes gets a value after a change. Several changes may give one value.
+	Changes() <-chan struct{}
+}
+
+// Sink takes what is published.
+type Sink interface {
+	// Load returns nil when nothing has been published.
+	Load(ctx context.Context, p published.Place) (*published.Set, error)
+	Save(ctx context.Context, p published.Place, out *published.Set) error
+	// Annotate sets the Node's SpecAnnotation, or gives it up if spec is empty. It returns
+	// ErrConflict if another writer owns the annotation.
+	Annotate(ctx context.Context, node, spec string) error
+}
+
+// Store is where facts come from and publications go.
+type Store interface {
+	Source
+	Sink
+}
 
 // Recorder records an event of a publication for people, for example as a Kubernetes
 // event.
 type Recorder interface {
-	Record(p *Publication, warning bool, reason, message string)
+	Record(p published.Place, warning bool, reason, message string)
 }
 
 // Publisher keeps publications up to date.
@@ -29,7 +55,7 @@ type Publisher struct {
 // state is what the publisher remembers of one publication between passes. All of it can
 // be lost, because the store holds what counts.
 type state struct {
-	pub *Publication
+	pub *publication.Cluster
 	// due is when the next pass is made. dirty is when the first change since the last
 	// pass came.
 	due, dirty time.Time
@@ -45,7 +71,7 @@ type state struct {
 	unsited    map[string]time.Time      // Slurm names in new blocks of which no parent domain is known -> since when
 	tried      map[string]string         // node -> annotation that another writer's stood against
 	waiting    map[string]specSince      // Slurm name -> annotation that the Node has not yet
-	last       *Published                // as last written, should somebody delete it
+	last       *published.Set            // as last written, should somebody delete it
 	heldAt     time.Time                 // when the store was last told why files are held
 	said       string                    // the last reason for holding files that was logged
 	failed     again.Once                // the last error
@@ -63,11 +89,11 @@ type Options struct {
 	Membership nodestatus.Membership
 }
 
-// New returns a publisher of complete publications.
-func New(store Store, pubs []Publication, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
+// New returns a publisher for the clusters.
+func New(store Store, clusters []*publication.Cluster, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
 	p := &Publisher{store: store, options: o, log: log, metrics: metrics}
-	for i := range pubs {
-		p.states = append(p.states, &state{pub: &pubs[i], tried: map[string]string{}})
+	for _, c := range clusters {
+		p.states = append(p.states, &state{pub: c, tried: map[string]string{}})
 	}
 	return p
 }

@@ -35,8 +35,8 @@ func TestRealSlurmLoadsEverySite(t *testing.T) {
 func loads(t *testing.T, release slurmrig.Release, format, site string) {
 	t.Helper()
 	pub := complete(t, Publication{SlurmVersion: release.Slurm, Format: format})[0]
-	facts := pub.Inputs(snapshotOf(openCluster(t, site)))
-	made, err := Make(&pub, facts, Previous{})
+	facts := pub.Rules.Gather(snapshotOf(openCluster(t, site)))
+	made, err := Make(pub, facts, Previous{})
 	if err != nil || made.Refused != "" {
 		t.Fatalf("%v %s", err, made.Message)
 	}

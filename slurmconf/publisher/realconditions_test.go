@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 
@@ -64,7 +66,7 @@ func TestRealConditions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "quoin-node-n00", Labels: map[string]string{kindLabel: "node-report"}}, Data: map[string]string{ReportKey: string(text)}}
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "quoin-node-n00", Labels: map[string]string{"quoin.dev/kind": "node-report"}}, Data: map[string]string{"report.json": string(text)}}
 		api := r.client.CoreV1().ConfigMaps("default")
 		if _, err = api.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
 			_, err = api.Update(t.Context(), cm, metav1.UpdateOptions{})
@@ -74,15 +76,15 @@ func TestRealConditions(t *testing.T) {
 		}
 	}
 	report(nil)
-	r.apply("topograph", map[string]any{"metadata": map[string]any{"name": "n00", "annotations": map[string]string{SpecAnnotation: "default:theirs"}}})
+	r.apply("topograph", map[string]any{"metadata": map[string]any{"name": "n00", "annotations": map[string]string{published.SpecAnnotation: "default:theirs"}}})
 	// As the leader before left it: without that it would be said after minutes.
 	const places = "its annotation topology.slinky.slurm.net/spec says default:theirs, the published files say nvl:nvl-8a61c302-0"
-	r.apply(fieldManager, map[string]any{"metadata": map[string]any{"name": "n00"}, "status": map[string]any{"conditions": []any{
+	r.apply("quoin-publisher", map[string]any{"metadata": map[string]any{"name": "n00"}, "status": map[string]any{"conditions": []any{
 		map[string]any{"type": nodestatus.ConditionDrift, "status": "True", "reason": nodestatus.ReasonAnnotationDiffers, "message": places + ": as it was"},
 	}}}, "status")
 	ms := Duration{Duration: time.Millisecond}
 	pubs := complete(t, Publication{Namespace: "default", Settle: ms, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
-	store := NewKubeStore(c.Client(), "default", pubs, slog.New(slog.DiscardHandler))
+	store := kube.New(c.Client(), "default", pubs, slog.New(slog.DiscardHandler))
 	pub := newPublisher(store, pubs)
 	pub.options.Conditions = store
 	inBackground(t, store.Run, pub.Run)

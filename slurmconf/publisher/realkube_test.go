@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -29,7 +31,7 @@ func TestRealPublication(t *testing.T) {
 	for n := range 36 {
 		r.addNode(n)
 	}
-	store := NewKubeStore(c.Client(), "default", pubs, slog.New(slog.DiscardHandler))
+	store := kube.New(c.Client(), "default", pubs, slog.New(slog.DiscardHandler))
 	inBackground(t, store.Run, newPublisher(store, pubs).Run)
 	t.Run("first", r.first)
 	t.Run("deleted", r.deleted)
@@ -107,12 +109,12 @@ func (r *publicationRig) unreadable(t *testing.T) {
 
 func (r *publicationRig) foreign(t *testing.T) {
 	// Without the label from one write to the next: nothing of it may change.
-	r.patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{kindLabel: nil}}, "data": map[string]any{"topology.yaml": "theirs"}})
+	r.patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{"quoin.dev/kind": nil}}, "data": map[string]any{"topology.yaml": "theirs"}})
 	time.Sleep(4 * time.Second)
 	r.until(t, "left alone", func(cm *corev1.ConfigMap) bool {
-		return cm.Data["topology.yaml"] == "theirs" && cm.Labels[kindLabel] == ""
+		return cm.Data["topology.yaml"] == "theirs" && cm.Labels["quoin.dev/kind"] == ""
 	})
-	r.patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{kindLabel: kindPublication}}, "data": map[string]any{"topology.yaml": nil}})
+	r.patch(t, map[string]any{"metadata": map[string]any{"labels": map[string]any{"quoin.dev/kind": "publication"}}, "data": map[string]any{"topology.yaml": nil}})
 	r.until(t, "given over, and written again", func(cm *corev1.ConfigMap) bool { return cm.Data["topology.yaml"] == r.text })
 }
 
@@ -125,12 +127,12 @@ func (r *publicationRig) approved(t *testing.T) {
 	}
 	var digest string
 	r.until(t, "held", func(cm *corev1.ConfigMap) bool {
-		digest = cm.Annotations[AnnotationHeld]
-		return strings.HasPrefix(cm.Annotations[AnnotationHeldReason], "BigChange: 18 of 36 nodes") && cm.Data["topology.yaml"] == r.text
+		digest = cm.Annotations[published.AnnotationHeld]
+		return strings.HasPrefix(cm.Annotations[published.AnnotationHeldReason], "BigChange: 18 of 36 nodes") && cm.Data["topology.yaml"] == r.text
 	})
-	r.patch(t, map[string]any{"metadata": map[string]any{"annotations": map[string]any{AnnotationApprove: digest}}})
+	r.patch(t, map[string]any{"metadata": map[string]any{"annotations": map[string]any{published.AnnotationApprove: digest}}})
 	cm := r.until(t, "let through", func(cm *corev1.ConfigMap) bool { return !strings.Contains(cm.Data["topology.yaml"], "n[00") })
-	if cm.Annotations[AnnotationHeld] != "" || cm.Annotations[AnnotationApprove] != "" || cm.Annotations[AnnotationDigest] != digest {
+	if cm.Annotations[published.AnnotationHeld] != "" || cm.Annotations[published.AnnotationApprove] != "" || cm.Annotations[published.AnnotationDigest] != digest {
 		t.Errorf("annotations after the approval of %s: %v", digest, cm.Annotations)
 	}
 }

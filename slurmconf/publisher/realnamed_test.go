@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -19,7 +20,7 @@ func TestRealTopologyInUse(t *testing.T) {
 		t.Skip("needs a real Slurm")
 	}
 	snap := racks(t)
-	files := func(topology string, was *Published, named ...string) *Rendered {
+	files := func(topology string, was *published.Set, named ...string) *Rendered {
 		t.Helper()
 		prev, err := readPrevious(was)
 		if err != nil {
@@ -32,14 +33,14 @@ func TestRealTopologyInUse(t *testing.T) {
 			}
 		}
 		pub := complete(t, Publication{Topology: topology})[0]
-		made, err := Make(&pub, pub.Inputs(snap), prev)
+		made, err := Make(pub, pub.Rules.Gather(snap), prev)
 		if err != nil || made.Refused != "" {
 			t.Fatalf("%v %s", err, made.Message)
 		}
 		return made
 	}
 	both := files("auto", nil)
-	was := &Published{Files: map[string]string{"topology.yaml": both.Files["topology.yaml"]}}
+	was := &published.Set{Files: map[string]string{"topology.yaml": both.Files["topology.yaml"]}}
 	between, blocks := files("block", was, "fabric:"), files("block", was)
 	rig, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{
 		SlurmConf: "MaxNodeCount=100\nNodeName=static NodeAddr=127.0.0.1 Port=22001 CPUs=2 RealMemory=100 State=UNKNOWN\nPartitionName=main Nodes=ALL\n",

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -45,7 +47,7 @@ func TestRealSlinky(t *testing.T) {
 	a, b := base, base
 	a.Name, a.Nodes.Slinky, b.Name, b.ConfigMap, b.Nodes.Slinky = "a", "a", "b", "quoin-b", "b"
 	pubs := complete(t, a, b)
-	store := NewKubeStore(client, "quoin-system", pubs, slog.New(slog.DiscardHandler))
+	store := kube.New(client, "quoin-system", pubs, slog.New(slog.DiscardHandler))
 	inBackground(t, store.Run, newPublisher(store, pubs).Run)
 	t.Run("two clusters", r.twoClusters)
 	t.Run("rolling update", r.rolls)
@@ -175,7 +177,7 @@ func (r *slinkyRig) twoClusters(t *testing.T) {
 		}
 		annotated := 0
 		for i := range nodes.Items {
-			if nodes.Items[i].Annotations[SpecAnnotation] != "" {
+			if nodes.Items[i].Annotations[published.SpecAnnotation] != "" {
 				annotated++
 			}
 		}
@@ -217,7 +219,7 @@ func (r *slinkyRig) moves(t *testing.T) {
 	r.addWorker("b", "b-18", "gpu-18", 9)
 	r.until(t, "left", "quoin-slurm", has("nodes: gpu-[00-02,04-08,10-17],rack1-3\n"))
 	cm := r.until(t, "came", "quoin-b", func(cm *corev1.ConfigMap) bool {
-		return strings.Contains(cm.Annotations[AnnotationLeftOut]+cm.Data["topology.yaml"], "gpu-18")
+		return strings.Contains(cm.Annotations[published.AnnotationLeftOut]+cm.Data["topology.yaml"], "gpu-18")
 	})
 	if !strings.Contains(cm.Data["topology.yaml"], "nodes: gpu-[00-17]\n") {
 		t.Errorf("the others moved:\n%s", cm.Data["topology.yaml"])
@@ -251,7 +253,7 @@ func (r *slinkyRig) replaces(t *testing.T) {
 		r.addWorker("b", fmt.Sprintf("next-%d", n), fmt.Sprintf("next-%02d", n), 18+n)
 	}
 	cm := r.until(t, "renamed", "quoin-b", has("nodes: next-[00-17]\n"))
-	if held := cm.Annotations[AnnotationHeldReason]; held != "" || strings.Contains(cm.Data["topology.yaml"], "gpu-0") {
+	if held := cm.Annotations[published.AnnotationHeldReason]; held != "" || strings.Contains(cm.Data["topology.yaml"], "gpu-0") {
 		t.Errorf("held %q:\n%s", held, cm.Data["topology.yaml"])
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -23,7 +25,7 @@ func namedBy(all ...map[string]*inputs.Node) names {
 	named, read := names{}, map[string]bool{}
 	for _, nodes := range all {
 		for _, n := range nodes {
-			spec := n.Annotations[SpecAnnotation]
+			spec := n.Annotations[published.SpecAnnotation]
 			if read[spec] {
 				continue
 			}
@@ -45,7 +47,7 @@ func namedBy(all ...map[string]*inputs.Node) names {
 // an unknown unit, and does not start while such a node is registered. keepNamed returns
 // when to come back.
 func (s *state) keepNamed(prev *Previous, g *gathered, now time.Time) (wake time.Time) {
-	if prev.Topology == nil || !s.pub.release.DynamicTopology() {
+	if prev.Topology == nil || !s.pub.Release.DynamicTopology() {
 		return wake
 	}
 	named := namedBy(g.All, g.Nodes)
@@ -97,8 +99,8 @@ func (prev *Previous) inUse(t *slurmconf.Topology) bool {
 // keepTopologies adds published topologies that are no longer configured and that Node
 // annotations still name. topology.conf holds one topology, so then a topology.yaml
 // beside it holds them.
-func (m *Rendered) keepTopologies(p *Publication, prev *Previous, topologies []slurmconf.Topology) []slurmconf.Topology {
-	if prev.Topology == nil || !*p.Annotate || !p.release.DynamicTopology() {
+func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, topologies []slurmconf.Topology) []slurmconf.Topology {
+	if prev.Topology == nil || !p.Annotates {
 		return topologies
 	}
 	out := topologies
@@ -131,7 +133,7 @@ func (prev *Previous) changesKind(made *Rendered) string {
 
 // names returns the names of published topologies that are configured, or of all if none
 // is. The others are on their way out of the file.
-func (prev *Previous) names(p *Publication) slurmconf.Names {
+func (prev *Previous) names(p *publication.Cluster) slurmconf.Names {
 	var all, wanted slurmconf.Names
 	for i := range prev.topologies {
 		t := &prev.topologies[i]

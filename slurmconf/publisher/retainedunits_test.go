@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -121,7 +123,7 @@ func TestTopologiesLeaveAfterAnnotations(t *testing.T) {
 			if got := slurmconf.TopologyNames(store.notes["gb200-001"]); !slices.Equal(got, names) {
 				t.Errorf("annotated %q, want units of %v", store.notes["gb200-001"], names)
 			}
-			if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; held != "" {
+			if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; held != "" {
 				t.Errorf("held %q", held)
 			}
 		})
@@ -134,7 +136,7 @@ func TestConfTurnsItsKind(t *testing.T) {
 	for _, annotate := range []bool{true, false} {
 		t.Run(fmt.Sprint("annotate ", annotate), func(t *testing.T) {
 			store := newMemory(racks(t))
-			at := func(topology string) []Publication {
+			at := func(topology string) []*publication.Cluster {
 				return complete(t, Publication{Format: "conf", Topology: topology, Annotate: &annotate})
 			}
 			inBubble(t, store, at("tree"), func() { store.pass(5 * time.Minute) })
@@ -142,7 +144,7 @@ func TestConfTurnsItsKind(t *testing.T) {
 			inBubble(t, store, at("block"), func() {
 				store.pass(time.Hour)
 				got := store.get("slurm/quoin-slurm")
-				held := got.Annotations[AnnotationHeldReason]
+				held := got.Annotations[published.AnnotationHeldReason]
 				if same := got.Files["topology.conf"] == before; same != annotate || strings.HasPrefix(held, "TopologyInUse: ") != annotate {
 					t.Errorf("held %q, the same: %t", held, same)
 				}
@@ -163,7 +165,7 @@ func TestHeldKeepsAnnotations(t *testing.T) {
 		store.pass(3 * time.Minute)
 		store.change(racksWithout(t, 20))
 		store.pass(time.Hour)
-		if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: ") {
+		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: ") {
 			t.Fatalf("held %q", held)
 		}
 		for node, spec := range store.notes {
@@ -194,7 +196,7 @@ func TestLeafTurnsInner(t *testing.T) {
 					wantKnown(t, store)
 					store.edit(func() {})
 				}
-				held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]
+				held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]
 				if held != "" || !strings.HasSuffix(store.notes["n31"], ":near-n3") {
 					t.Errorf("held %q, annotated %q", held, store.notes["n31"])
 				}
@@ -207,7 +209,7 @@ func TestLeafTurnsInner(t *testing.T) {
 // of before stay, empty, while annotations name them, and are forgotten then.
 func TestConfTurnsToLeaves(t *testing.T) {
 	store := newMemory(racks(t))
-	of := func(by string, forget ...string) []Publication {
+	of := func(by string, forget ...string) []*publication.Cluster {
 		return complete(t, Publication{Format: "conf", Topology: "block", BlocksBy: by, MaxChange: new(1.0), ForgetBlocks: forget})
 	}
 	inBubble(t, store, of("nvlink"), func() { store.pass(5 * time.Minute) })
@@ -224,7 +226,7 @@ func TestConfTurnsToLeaves(t *testing.T) {
 		}
 		saves := store.saves
 		store.pass(time.Hour)
-		if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; held != "" || store.saves != saves {
+		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; held != "" || store.saves != saves {
 			t.Errorf("held %q, %d saves at rest", held, store.saves-saves)
 		}
 	})
@@ -239,7 +241,7 @@ func TestConfTurnsToLeaves(t *testing.T) {
 // where they were.
 func TestKindIsTakenBack(t *testing.T) {
 	store := newMemory(racks(t))
-	of := func(by string) []Publication {
+	of := func(by string) []*publication.Cluster {
 		return complete(t, Publication{BlocksBy: by, Topology: "block", MaxChange: new(1.0)})
 	}
 	inBubble(t, store, of("nvlink"), func() {

@@ -131,7 +131,7 @@ func (p *Publisher) reread(ctx context.Context, now time.Time) {
 		for i := range snap.Nodes {
 			n := &snap.Nodes[i]
 			if _, ok := s.readings[n.Name]; ok {
-				f := s.pub.rules.Read(n, snap, unreadable)
+				f := s.pub.Rules.Read(n, snap, unreadable)
 				texts[n.Name] = readingOf(&f)
 			}
 		}

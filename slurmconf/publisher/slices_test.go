@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -130,7 +131,7 @@ func TestSlicesGiveGres(t *testing.T) {
 			if tt.slices != nil {
 				snap.Slices = readAll(t, tt.slices)
 			}
-			made, err := Make(&pub, pub.Inputs(snap), Previous{})
+			made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
 			if err != nil || made.Refused != "" {
 				t.Fatal(err, made.Message)
 			}
@@ -153,17 +154,17 @@ func TestSlicesGoMissing(t *testing.T) {
 	pub := complete(t, Publication{ResourceSlices: true})[0]
 	snap := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Labels: map[string]string{nodelabels.DefaultTiers[0]: "leaf", nodelabels.Count: "2"}}},
 		Slices: readAll(t, draSlice("n1", 1, 1, draGPU(0, "NVIDIA T4"), draGPU(1, "NVIDIA T4")))}
-	made, err := Make(&pub, pub.Inputs(snap), Previous{})
+	made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	prev, err := readPrevious(&Published{Files: made.Files})
+	prev, err := readPrevious(&published.Set{Files: made.Files})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, slices := range map[string]map[string]*topology.Node{"away": nil, "one GPU": readAll(t, draSlice("n1", 2, 1, draGPU(0, "NVIDIA T4")))} {
 		snap.Slices = slices
-		again, err := Make(&pub, pub.Inputs(snap), prev)
+		again, err := Make(pub, pub.Rules.Gather(snap), prev)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
@@ -63,7 +64,7 @@ func TestSlinkyNodesWithoutPods(t *testing.T) {
 		if text := topologyOf(store); strings.Contains(text, "gb200-") || strings.Contains(text, "g037") {
 			t.Errorf("nodes without a pod:\n%s", text)
 		}
-		left := store.get("slurm/quoin-slurm").Annotations[AnnotationLeftOut]
+		left := store.get("slurm/quoin-slurm").Annotations[published.AnnotationLeftOut]
 		if !strings.HasPrefix(left, "gb200-[037-072]: NoWorkerPod: no worker pod of Slurm cluster slurm/a runs on it") {
 			t.Errorf("left out: %q", left)
 		}
@@ -182,7 +183,7 @@ func TestSlinkyConflicts(t *testing.T) {
 				}
 			})
 			pub := complete(t, Publication{SlurmNames: "slinky:a"})[0]
-			g := pub.Inputs(p.on(t))
+			g := pub.Rules.Gather(p.on(t))
 			found := 0
 			for _, pr := range g.Unnamed {
 				if pr.Reason == tt.reason {
@@ -195,7 +196,7 @@ func TestSlinkyConflicts(t *testing.T) {
 			old := p["g003"]
 			old.Ending = true
 			p["g003"] = old
-			if g := pub.Inputs(p.on(t)); g.Nodes[tt.hostname] == nil || g.Nodes[tt.hostname].Name != tt.node {
+			if g := pub.Rules.Gather(p.on(t)); g.Nodes[tt.hostname] == nil || g.Nodes[tt.hostname].Name != tt.node {
 				t.Errorf("the first pod ends: %s is %+v, want %s", tt.hostname, g.Nodes[tt.hostname], tt.node)
 			}
 		})

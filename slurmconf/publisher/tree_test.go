@@ -11,6 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -92,30 +93,30 @@ func fabricOf(tiers int, change ...func(name string, labels map[string]string)) 
 // and without a change of the configuration.
 func TestTreeLosesItsTiers(t *testing.T) {
 	store := newMemory(fabricOf(3))
-	published := func() string { return store.get("slurm/quoin-slurm").Files["topology.yaml"] }
+	text := func() string { return store.get("slurm/quoin-slurm").Files["topology.yaml"] }
 	inBubble(t, store, complete(t, Publication{Topology: "tree"}), func() {
 		store.pass(time.Minute)
-		before := published()
+		before := text()
 		if !strings.Contains(before, "core") {
 			t.Fatalf("published:\n%s", before)
 		}
 		for tiers := range 3 {
 			store.change(fabricOf(tiers))
 			store.pass(time.Hour)
-			if diff := cmp.Diff(before, published()); diff != "" {
+			if diff := cmp.Diff(before, text()); diff != "" {
 				t.Errorf("with the labels of %d tiers (-was +is):\n%s", tiers, diff)
 			}
 		}
 	})
 	inBubble(t, store, complete(t, Publication{Topology: "tree", TierLabels: nodelabels.DefaultTiers[:2]}), func() {
 		store.pass(time.Minute)
-		if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 32 of 32 nodes") {
+		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 32 of 32 nodes") {
 			t.Errorf("the core was configured away: held reason %q", held)
 		}
 		store.approve()
 		store.pass(time.Minute)
-		if text := published(); strings.Contains(text, "core") || !strings.Contains(text, "spine-1") {
-			t.Errorf("published:\n%s", text)
+		if now := text(); strings.Contains(now, "core") || !strings.Contains(now, "spine-1") {
+			t.Errorf("published:\n%s", now)
 		}
 	})
 }
@@ -127,7 +128,7 @@ func TestNewParentsAreGuarded(t *testing.T) {
 		store.pass(time.Minute)
 		store.change(fabricOf(3, func(_ string, labels map[string]string) { labels[nodelabels.DefaultTiers[1]] += "b" }))
 		store.pass(time.Minute)
-		if held := store.get("slurm/quoin-slurm").Annotations[AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 32 of 32 nodes") {
+		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, "BigChange: 32 of 32 nodes") {
 			t.Errorf("held reason %q", held)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
 // Agent is the section agent.
@@ -122,7 +122,7 @@ func defaultAgent() Agent {
 	return Agent{
 		Machine: Machine{HostRoot: "/", Interval: 5 * time.Second}, Namespace: defaultNamespace, RunDir: rundir.DefaultRunDir, MappingDir: dcgm.DefaultMappingDir, Listen: ":9835",
 		Jobs: Jobs{SampleInterval: 10 * time.Second, SweepInterval: 10 * time.Second, HookWait: rundir.DefaultWait, HookGate: rundir.GateWarn, HookGateWait: rundir.DefaultGateWait},
-		DCGM: DCGM{DCGMInterval: 10 * time.Minute}, Gres: Gres{GresNaming: publisher.DefaultPublication().Gres.Naming}, Log: defaultLog,
+		DCGM: DCGM{DCGMInterval: 10 * time.Minute}, Gres: Gres{GresNaming: publication.Default().Gres.Naming}, Log: defaultLog,
 	}
 }
 
@@ -170,9 +170,9 @@ func (g *Gres) check(wrong *checks) {
 		return
 	}
 	keys := map[string]string{"gres.naming": "gresNaming", "gres.types": "gresTypes", "gres.autoDetect": "gresAutodetect"}
-	_, err := publisher.Complete([]publisher.Publication{{Gres: publisher.Gres{Naming: g.GresNaming, Types: g.GresTypes, AutoDetect: g.GresAutodetect}}})
+	_, err := publication.Compile([]publication.Publication{{Gres: publication.Gres{Naming: g.GresNaming, Types: g.GresTypes, AutoDetect: g.GresAutodetect}}})
 	for _, e := range unjoin(err) {
-		if field, ok := errors.AsType[*publisher.FieldError](e); ok {
+		if field, ok := errors.AsType[*publication.FieldError](e); ok {
 			wrong.add(keys[field.Key], field.Message)
 		}
 	}

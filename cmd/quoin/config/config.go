@@ -16,7 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/imex"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
 // Config is the configuration of all commands.
@@ -28,8 +28,13 @@ type Config struct {
 	// IMEX says how nodes join one IMEX domain.
 	IMEX imex.Config `yaml:"imex"`
 	// Publications are the Slurm clusters that get files.
-	Publications []publisher.Publication `yaml:"publications"`
+	Publications []publication.Publication `yaml:"publications"`
+
+	clusters []*publication.Cluster
 }
+
+// Clusters are the publications, compiled.
+func (c *Config) Clusters() []*publication.Cluster { return c.clusters }
 
 // Default returns the defaults of agent and publisher. Load fills in the defaults of imex
 // and of each publication.
@@ -68,12 +73,15 @@ func Parse(defaults *Config, path string, data []byte, settings []Setting) (*Con
 
 // complete fills in the defaults of publications and of imex, and checks all.
 func (c *Config) complete(r *reader) error {
-	pubs, pubsErr := publisher.Complete(c.Publications)
+	clusters, pubsErr := publication.Compile(c.Publications)
 	joined, imexErr := c.IMEX.Complete()
-	c.Publications, c.IMEX = pubs, joined
+	c.clusters, c.Publications, c.IMEX = clusters, nil, joined
+	for _, cluster := range clusters {
+		c.Publications = append(c.Publications, cluster.Publication)
+	}
 	var wrong []error
 	for _, e := range slices.Concat(unjoin(pubsErr), unjoin(imexErr)) {
-		if field, ok := errors.AsType[*publisher.FieldError](e); ok {
+		if field, ok := errors.AsType[*publication.FieldError](e); ok {
 			e = r.located(fmt.Sprintf("publications[%d].%s", field.Index, field.Key), field.Message, e)
 		} else if field, ok := errors.AsType[*imex.FieldError](e); ok {
 			e = r.located("imex."+field.Key, field.Message, e)

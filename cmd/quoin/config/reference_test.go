@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
 //go:generate go test -run ^TestReference$ . -update
@@ -36,7 +36,7 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs := docsOf(t, ".", "../../../imex", "../../../slurmconf/publisher")
+	docs := docsOf(t, ".", "../../../imex", "../../../slurmconf/publisher/publication")
 	var b strings.Builder
 	b.WriteString(referenceHead)
 	for name, section := range fieldsOf(configType) {
@@ -117,7 +117,7 @@ func kindOf(t reflect.Type) string {
 		t = t.Elem()
 	}
 	switch {
-	case t == reflect.TypeFor[time.Duration](), t == reflect.TypeFor[publisher.Duration]():
+	case t == reflect.TypeFor[time.Duration](), t == reflect.TypeFor[publication.Duration]():
 		return "duration"
 	case t.Kind() == reflect.Map:
 		return "pairs of texts"

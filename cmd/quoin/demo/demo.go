@@ -18,6 +18,8 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -40,7 +42,7 @@ type Options struct {
 	// Store is the directory that keeps reports and files. Empty: a temporary one.
 	Store string
 	// Publication says what files are made.
-	Publication *publisher.Publication
+	Publication *publication.Cluster
 	// Program is how the user started quoin.
 	Program string
 }
@@ -76,8 +78,8 @@ type demonstration struct {
 	dir     string
 	keeps   bool // dir stays when the demo ends
 	cluster *simulated.Cluster
-	store   *publisher.DirStore
-	pub     *publisher.Publication
+	store   *dir.Store
+	pub     *publication.Cluster
 	// written is the content of the store for each machine.
 	written map[string]written
 	// silent are the machines that exist and do not report.
@@ -109,7 +111,7 @@ func Run(ctx context.Context, w io.Writer, o *Options) error {
 			return fmt.Errorf("make store: %w", err)
 		}
 	}
-	d.store = publisher.NewDirStore(d.dir)
+	d.store = dir.New(d.dir)
 	err = d.show(ctx, site, o)
 	if !d.keeps {
 		err = errors.Join(err, os.RemoveAll(d.dir))

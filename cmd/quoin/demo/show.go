@@ -54,7 +54,7 @@ func (d *demonstration) next() {
 // place says where the files are.
 func (d *demonstration) place() {
 	if d.keeps {
-		d.Printf("The files are in %s\n", d.store.Place(d.pub))
+		d.Printf("The files are in %s\n", d.store.Folder(d.pub.Place()))
 	} else {
 		d.Printf("Nothing is left on disk; --store DIR keeps the reports and files\n")
 	}

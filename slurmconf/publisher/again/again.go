@@ -49,3 +49,11 @@ func (o *Once) IsNew(text string) bool {
 
 // Forget lets the next text be new.
 func (o *Once) Forget() { o.last = "" }
+
+// Notify leaves one value in a channel of capacity 1: the loop that reads it works again.
+func Notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,4 +1,7 @@
-package publisher
+// Package kube is the store of a cluster with Kubernetes. It watches Nodes, reports, worker
+// pods and ResourceSlices, writes publications as ConfigMaps, annotations and conditions
+// on Nodes and events, and elects the leader.
+package kube
 
 import (
 	"context"
@@ -20,7 +23,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -34,9 +40,15 @@ const (
 	kindPublication = "publication"
 )
 
-// KubeStore reads Nodes and reports by watching them and writes publications
+// reportLabel and reportKey find the reports among ConfigMaps.
+const (
+	reportLabel = kindLabel + "=node-report"
+	reportKey   = "report.json"
+)
+
+// Store reads Nodes and reports by watching them and writes publications
 // as ConfigMaps.
-type KubeStore struct {
+type Store struct {
 	client    kubernetes.Interface
 	namespace string
 	log       *slog.Logger
@@ -59,31 +71,31 @@ type parsedConfigMap struct {
 	err     error
 }
 
-// NewKubeStore returns a store over client; reports and the leader's Lease are in
-// namespace. The store notices what others do to the ConfigMaps of pubs. Nothing is asked
-// of the API server before Run.
-func NewKubeStore(client kubernetes.Interface, namespace string, pubs []Publication, log *slog.Logger) *KubeStore {
-	s := &KubeStore{client: client, namespace: namespace, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(pubs), parsed: map[string]parsedConfigMap{}}
+// New returns a store over client; reports and the leader's Lease are in namespace. The
+// store notices what others do to the ConfigMaps of the clusters. Nothing is asked of the
+// API server before Run.
+func New(client kubernetes.Interface, namespace string, clusters []*publication.Cluster, log *slog.Logger) *Store {
+	s := &Store{client: client, namespace: namespace, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(clusters), parsed: map[string]parsedConfigMap{}}
 	core := client.CoreV1()
-	nodes := newInformer(client, s.health, "nodes", &corev1.Node{}, core.Nodes(), func(*metav1.ListOptions) {})
+	nodes := apihealth.NewInformer(s.health, "nodes", &corev1.Node{}, core.Nodes(), func(*metav1.ListOptions) {})
 	_ = nodes.SetTransform(s.keys.slim) // fails only on a started informer
-	reports := newInformer(client, s.health, "reports in namespace "+namespace, &corev1.ConfigMap{}, core.ConfigMaps(namespace),
-		func(o *metav1.ListOptions) { o.LabelSelector = ReportLabel })
+	reports := apihealth.NewInformer(s.health, "reports in namespace "+namespace, &corev1.ConfigMap{}, core.ConfigMaps(namespace),
+		func(o *metav1.ListOptions) { o.LabelSelector = reportLabel })
 	s.nodes, s.reports = nodes.GetStore(), corelisters.NewConfigMapLister(reports.GetIndexer())
 	s.synced = []cache.InformerSynced{nodes.HasSynced, reports.HasSynced}
 	s.informers = []cache.SharedIndexInformer{nodes, reports}
-	for _, namespace := range podNamespaces(pubs) {
+	for _, namespace := range podNamespaces(clusters) {
 		pods := newPodInformer(client, s.health, namespace)
 		s.workers, s.synced = append(s.workers, pods.GetStore()), append(s.synced, pods.HasSynced)
 		s.informers = append(s.informers, pods)
 	}
-	if slices.ContainsFunc(pubs, func(p Publication) bool { return p.ResourceSlices }) {
+	if slices.ContainsFunc(clusters, func(c *publication.Cluster) bool { return c.ResourceSlices }) {
 		s.slices = newSliceWatch(client, s.health, log)
 		s.synced = append(s.synced, s.slices.synced)
 	}
-	for i := range pubs { // Load does not wait for them
-		s.informers = append(s.informers, newInformer(client, s.health, "publication "+pubs[i].key(), &corev1.ConfigMap{}, core.ConfigMaps(pubs[i].Namespace),
-			func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + pubs[i].ConfigMap }))
+	for _, c := range clusters { // Load does not wait for them
+		s.informers = append(s.informers, apihealth.NewInformer(s.health, "publication "+c.Place().String(), &corev1.ConfigMap{}, core.ConfigMaps(c.Namespace),
+			func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + c.ConfigMap }))
 	}
 	watched := s.informers
 	if s.slices != nil { // which runs it
@@ -91,11 +103,11 @@ func NewKubeStore(client kubernetes.Interface, namespace string, pubs []Publicat
 	}
 	for _, informer := range watched {
 		_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only on a stopped informer
-			AddFunc:    func(any) { notify(s.changes) },
-			DeleteFunc: func(any) { notify(s.changes) },
+			AddFunc:    func(any) { again.Notify(s.changes) },
+			DeleteFunc: func(any) { again.Notify(s.changes) },
 			UpdateFunc: func(was, is any) {
 				if relevant(was, is) {
-					notify(s.changes)
+					again.Notify(s.changes)
 				}
 			},
 		})
@@ -123,7 +135,7 @@ func relevant(was, is any) bool {
 
 // Run watches until ctx ends. If the API server cannot be reached, it tries again and
 // keeps what is known.
-func (s *KubeStore) Run(ctx context.Context) error {
+func (s *Store) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, informer := range s.informers {
 		running.Go(func() { informer.RunWithContext(ctx) })
@@ -135,11 +147,11 @@ func (s *KubeStore) Run(ctx context.Context) error {
 	return nil
 }
 
-// Changes implements Source.
-func (s *KubeStore) Changes() <-chan struct{} { return s.changes }
+// Changes gets a value after a change. Several changes may give one value.
+func (s *Store) Changes() <-chan struct{} { return s.changes }
 
-// Snapshot implements Source. It blocks until the first lists are in.
-func (s *KubeStore) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
+// Snapshot returns what is known. It blocks until the first lists are in.
+func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
 		return nil, errors.New("the API server has not answered yet" + because(s.health))
 	}
@@ -176,7 +188,7 @@ func (s *KubeStore) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	return snap, nil
 }
 
-func (s *KubeStore) workerPods() []inputs.Worker {
+func (s *Store) workerPods() []inputs.Worker {
 	var out []inputs.Worker
 	for _, pods := range s.workers {
 		for _, obj := range pods.List() {
@@ -188,12 +200,12 @@ func (s *KubeStore) workerPods() []inputs.Worker {
 	return out
 }
 
-func (s *KubeStore) report(cm *corev1.ConfigMap) (*topology.Node, error) {
+func (s *Store) report(cm *corev1.ConfigMap) (*topology.Node, error) {
 	if p, ok := s.parsed[cm.Name]; ok && p.version == cm.ResourceVersion {
 		return p.node, p.err
 	}
 	source := "configmap " + cm.Namespace + "/" + cm.Name
-	node, err := topology.ParseReport(source, []byte(cm.Data[ReportKey]))
+	node, err := topology.ParseReport(source, []byte(cm.Data[reportKey]))
 	if err == nil && cm.Name != "quoin-node-"+node.Name {
 		node, err = nil, fmt.Errorf("%s: report of node %q: want it in ConfigMap quoin-node-%s", source, node.Name, node.Name)
 	}
@@ -201,55 +213,55 @@ func (s *KubeStore) report(cm *corev1.ConfigMap) (*topology.Node, error) {
 	return node, err
 }
 
-// Load implements Sink.
-func (s *KubeStore) Load(ctx context.Context, p *Publication) (*Published, error) {
-	cm, err := s.client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.ConfigMap, metav1.GetOptions{})
+// Load returns what is published, or nil if nothing is.
+func (s *Store) Load(ctx context.Context, p published.Place) (*published.Set, error) {
+	cm, err := s.client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("read publication %s: %w", p.key(), err)
+		return nil, fmt.Errorf("read publication %s: %w", p, err)
 	}
 	if cm.Labels[kindLabel] != kindPublication {
-		return nil, fmt.Errorf("ConfigMap %s exists and is not Quoin's: configure another name, or hand it over with the label %s=%s", p.key(), kindLabel, kindPublication)
+		return nil, fmt.Errorf("ConfigMap %s exists and is not Quoin's: configure another name, or hand it over with the label %s=%s", p, kindLabel, kindPublication)
 	}
-	return &Published{Files: cm.Data, Annotations: cm.Annotations, version: cm.ResourceVersion}, nil
+	return &published.Set{Files: cm.Data, Annotations: cm.Annotations, Version: cm.ResourceVersion}, nil
 }
 
 // confirmLead returns an error if another publisher leads now.
-func (s *KubeStore) confirmLead(ctx context.Context) error {
+func (s *Store) confirmLead(ctx context.Context) error {
 	if e := s.election.Load(); e != nil {
 		return e.confirm(ctx)
 	}
 	return nil
 }
 
-// Save implements Sink. One patch carries files and annotations together, and
+// Save writes a publication. One patch carries files and annotations together, and
 // only onto the version that Load returned.
-func (s *KubeStore) Save(ctx context.Context, p *Publication, out *Published) error {
+func (s *Store) Save(ctx context.Context, p published.Place, out *published.Set) error {
 	if err := s.confirmLead(ctx); err != nil {
-		return fmt.Errorf("write publication %s: %w", p.key(), err)
+		return fmt.Errorf("write publication %s: %w", p, err)
 	}
 	api := s.client.CoreV1().ConfigMaps(p.Namespace)
 	owned := map[string]string{"app.kubernetes.io/managed-by": "quoin", kindLabel: kindPublication}
-	if out.version == "" {
+	if out.Version == "" {
 		_, err := api.Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: p.ConfigMap, Namespace: p.Namespace, Labels: owned, Annotations: out.Annotations},
+			ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, Labels: owned, Annotations: out.Annotations},
 			Data:       out.Files,
 		}, metav1.CreateOptions{FieldManager: fieldManager})
 		if err != nil {
-			return fmt.Errorf("write publication %s: %w", p.key(), err)
+			return fmt.Errorf("write publication %s: %w", p, err)
 		}
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": out.version, "labels": owned, "annotations": withNulls(out.Annotations, ownAnnotations)},
-		"data":     withNulls(out.Files, ownFiles),
+		"metadata": map[string]any{"resourceVersion": out.Version, "labels": owned, "annotations": withNulls(out.Annotations, published.OwnAnnotations)},
+		"data":     withNulls(out.Files, published.OwnFiles),
 	})
 	if err != nil {
-		return fmt.Errorf("write publication %s: %w", p.key(), err)
+		return fmt.Errorf("write publication %s: %w", p, err)
 	}
-	if _, err := api.Patch(ctx, p.ConfigMap, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
-		return fmt.Errorf("write publication %s: %w", p.key(), err)
+	if _, err := api.Patch(ctx, p.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
+		return fmt.Errorf("write publication %s: %w", p, err)
 	}
 	return nil
 }
@@ -268,7 +280,7 @@ func withNulls(values map[string]string, keys []string) map[string]any {
 }
 
 // Lead stands for election and runs lead each time that this publisher is elected.
-func (s *KubeStore) Lead(ctx context.Context, lead func(context.Context) error) error {
+func (s *Store) Lead(ctx context.Context, lead func(context.Context) error) error {
 	e, err := newElection(s.client, s.namespace, s.log)
 	if err != nil {
 		return err
@@ -278,7 +290,7 @@ func (s *KubeStore) Lead(ctx context.Context, lead func(context.Context) error) 
 }
 
 // Ready asks whether the first lists are in and the API server answers.
-func (s *KubeStore) Ready(ctx context.Context) error {
+func (s *Store) Ready(ctx context.Context) error {
 	for _, synced := range s.synced {
 		if !synced() {
 			return errors.New("nodes, reports and other watched objects have not been read yet" + because(s.health))
@@ -289,4 +301,12 @@ func (s *KubeStore) Ready(ctx context.Context) error {
 		return fmt.Errorf("the API server does not answer: %w", err)
 	}
 	return nil
+}
+
+// because returns ": " and what is wrong now, or "".
+func because(h *apihealth.Health) string {
+	if all := h.String(); all != "" {
+		return ": " + all
+	}
+	return ""
 }

@@ -1,4 +1,4 @@
-package publisher
+package kube
 
 import (
 	"fmt"
@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
 // TestNoResourceSlices asks an API server of before Kubernetes 1.34.
@@ -47,8 +49,8 @@ func TestNoResourceSlices(t *testing.T) {
 				t.Fatal(err)
 			}
 			var log logText
-			store := NewKubeStore(client, "quoin-system", complete(t, Publication{ResourceSlices: true}), log.logger())
-			inBackground(t, store.Run)
+			store := New(client, "quoin-system", compile(t, publication.Publication{ResourceSlices: true}), log.logger())
+			run(t, store.Run)
 			log.until(t, tt.want)
 			if !tt.works {
 				return

@@ -1,4 +1,4 @@
-package publisher
+package publication
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestCompleteRefuses(t *testing.T) {
+func TestCompileRefuses(t *testing.T) {
 	two, none, less := 2.0, math.NaN(), math.Inf(-1)
 	seconds := func(n int) Duration { return Duration{time.Duration(n) * time.Second, true} }
 	tests := map[string][]Publication{
@@ -52,7 +52,7 @@ func TestCompleteRefuses(t *testing.T) {
 		`block sizes [36 18]`:                                   {{BlockSizes: []int{36, 18}}},
 	}
 	for want, pubs := range tests {
-		if _, err := Complete(pubs); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Compile(pubs); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
@@ -60,7 +60,11 @@ func TestCompleteRefuses(t *testing.T) {
 
 func TestSettleMaxFollowsSettle(t *testing.T) {
 	for settle, want := range map[time.Duration]time.Duration{0: time.Minute, time.Second: time.Minute, 2 * time.Minute: 2 * time.Minute} {
-		p := complete(t, Publication{Settle: Duration{Duration: settle}})[0]
+		all, err := Compile([]Publication{{Settle: Duration{Duration: settle}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := all[0]
 		if p.SettleMax.Duration != want {
 			t.Errorf("settle %s: settleMax %s, want %s", settle, p.SettleMax, want)
 		}

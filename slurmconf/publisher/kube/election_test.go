@@ -1,4 +1,4 @@
-package publisher
+package kube
 
 import (
 	"context"
@@ -17,6 +17,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // electionRig is a real API server with the manifests applied, and a client with the
@@ -31,7 +34,7 @@ type electionRig struct {
 func startElectionRig(t *testing.T) *electionRig {
 	t.Helper()
 	c := kuberig.StartTest(t)
-	if _, err := c.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "manifests")); err != nil {
+	if _, err := c.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "..", "manifests")); err != nil {
 		t.Fatal(err)
 	}
 	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
@@ -51,7 +54,7 @@ func startElectionRig(t *testing.T) *electionRig {
 
 // candidate is a publisher that stands for election.
 type candidate struct {
-	store   *KubeStore
+	store   *Store
 	cut     atomic.Bool // from the API server, as if the process had been killed
 	stop    context.CancelFunc
 	terms   chan struct{} // one value each time that it begins to lead
@@ -76,7 +79,7 @@ func (r *electionRig) stand() *candidate {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c.store = NewKubeStore(client, "quoin-system", complete(r.t, Publication{Namespace: "slurm"}), slog.New(slog.DiscardHandler))
+	c.store = New(client, "quoin-system", compile(r.t, publication.Publication{Namespace: "slurm"}), slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(r.t.Context())
 	c.stop = stop
 	go func() {
@@ -116,13 +119,13 @@ func (r *electionRig) none(what string, c *candidate) {
 
 // save writes a publication as the candidate would.
 func (r *electionRig) save(c *candidate, file string) error {
-	was, err := c.store.Load(r.t.Context(), &Publication{Namespace: "slurm", ConfigMap: "quoin-slurm"})
+	was, err := c.store.Load(r.t.Context(), published.Place{Namespace: "slurm", Name: "quoin-slurm"})
 	if err != nil {
 		return err
 	}
-	next := was.clone()
+	next := was.Clone()
 	next.Files["topology.yaml"] = file
-	return c.store.Save(r.t.Context(), &Publication{Namespace: "slurm", ConfigMap: "quoin-slurm"}, next)
+	return c.store.Save(r.t.Context(), published.Place{Namespace: "slurm", Name: "quoin-slurm"}, next)
 }
 
 // TestRealElection goes through what ends a leader.
@@ -187,7 +190,7 @@ func TestRealElection(t *testing.T) {
 func TestRealReady(t *testing.T) {
 	t.Parallel()
 	r := startElectionRig(t)
-	store := NewKubeStore(r.client, "quoin-system", complete(t, Publication{Namespace: "slurm"}), slog.New(slog.DiscardHandler))
+	store := New(r.client, "quoin-system", compile(t, publication.Publication{Namespace: "slurm"}), slog.New(slog.DiscardHandler))
 	if err := store.Ready(t.Context()); err == nil {
 		t.Error("ready before anything was read")
 	}

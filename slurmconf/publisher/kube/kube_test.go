@@ -1,4 +1,4 @@
-package publisher
+package kube
 
 import (
 	"testing"
@@ -9,12 +9,15 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 func TestRelevantChangesOfNodes(t *testing.T) {
-	keys := watchedKeys(complete(t,
-		Publication{Name: "a", Namespace: "a", Nodes: Selection{Selector: "team in (red),!spare"}, SlurmNames: "label:slurm-name", TierLabels: []string{"rack"}},
-		Publication{Name: "b", Namespace: "b", SlurmNames: "annotation:slurm-node"}))
+	keys := watchedKeys(compile(t,
+		publication.Publication{Name: "a", Namespace: "a", Nodes: publication.Selection{Selector: "team in (red),!spare"}, SlurmNames: "label:slurm-name", TierLabels: []string{"rack"}},
+		publication.Publication{Name: "b", Namespace: "b", SlurmNames: "annotation:slurm-node"}))
 	node := func(labels, annotations map[string]string) any {
 		n, err := keys.slim(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels, Annotations: annotations},
 			Spec: corev1.NodeSpec{Unschedulable: true}})
@@ -35,7 +38,7 @@ func TestRelevantChangesOfNodes(t *testing.T) {
 		{"spare", "", true},
 		{"slurm-name", "", true},
 		{"", "slurm-node", true},
-		{"", SpecAnnotation, true},
+		{"", published.SpecAnnotation, true},
 		{"kubernetes.io/hostname", "", false},
 		{"slurm-node", "slurm-name", false},
 		{"", "node.alpha.kubernetes.io/ttl", false},
@@ -49,7 +52,7 @@ func TestRelevantChangesOfNodes(t *testing.T) {
 // TestRelevantStatusOfNodes has kubelets write all that they write: their GPUs
 // alone are looked at.
 func TestRelevantStatusOfNodes(t *testing.T) {
-	keys := watchedKeys(complete(t, Publication{}))
+	keys := watchedKeys(compile(t, publication.Publication{}))
 	slim := func(change func(*corev1.NodeStatus)) *kubeNode {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
 			Capacity:   corev1.ResourceList{"cpu": resource.MustParse("192"), "memory": resource.MustParse("2Ti"), "nvidia.com/gpu": resource.MustParse("8")},

@@ -1,17 +1,17 @@
-package publisher
+// Package publication is the configuration of one Slurm cluster's set of files: which
+// nodes it takes, how Slurm names them, what is written and where. A Publication is what a
+// site writes. A Cluster is a Publication that was completed, checked and compiled.
+package publication
 
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // Publication is one Slurm cluster's set of files: which nodes it takes, how
@@ -90,9 +90,6 @@ type Publication struct {
 	// MaxChange is the share of published nodes that may move or leave in one step. More
 	// waits for approval. 1 turns that off. With 0 a single node may still change.
 	MaxChange *float64 `yaml:"maxChange" unit:"share, 0 to 1"`
-
-	release slurmconf.Release
-	rules   inputs.Rules
 }
 
 // Selection chooses nodes. The zero value takes all.
@@ -138,8 +135,8 @@ func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
 // MarshalText implements encoding.TextMarshaler.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// DefaultPublication is what a field means that a site leaves out.
-func DefaultPublication() Publication {
+// Default is what a field means that a site leaves out.
+func Default() Publication {
 	annotate, maxChange := true, 0.2
 	minute := func(n int) Duration { return Duration{Duration: time.Duration(n) * time.Minute} }
 	return Publication{
@@ -152,7 +149,7 @@ func DefaultPublication() Publication {
 
 // complete fills in defaults.
 func (p *Publication) complete() {
-	d := DefaultPublication()
+	d := Default()
 	if p.Nodes.Slinky != "" {
 		d.SlurmNames = "slinky:" + p.Nodes.Slinky
 	}
@@ -188,43 +185,3 @@ func (p *Publication) complete() {
 		p.TierLabels = d.TierLabels
 	}
 }
-
-// gres is how gres.conf is made.
-func (p *Publication) gres() slurmconf.GresOptions {
-	return slurmconf.GresOptions{Naming: slurmconf.GresNaming(p.Gres.Naming), Types: p.Gres.Types, Cores: p.Gres.Cores, AutoDetect: p.Gres.AutoDetect}
-}
-
-// policy is what the plan is made by.
-func (p *Publication) policy() placement.Policy {
-	return placement.Policy{ShortBlocks: p.release.ShortBlocks(), BaseBlockSize: p.BaseBlockSize, BlockSizes: p.BlockSizes,
-		MinBlockNodes: p.MinBlockNodes, Forget: p.ForgetBlocks, Tiers: p.tiers(), ByLeaf: p.BlocksBy == "leaf", ParentBlocks: p.ParentBlocks}
-}
-
-// choice is what is written of the plan.
-func (p *Publication) choice() slurmconf.Choice {
-	return slurmconf.Choice{Kind: slurmconf.Kind(p.Topology), YAML: p.Format == "yaml", Default: p.DefaultTopology, Flat: p.FlatTopology}
-}
-
-// tiers is how many tiers of switches the site has, 0 where its labels are not
-// configured.
-func (p *Publication) tiers() int {
-	if slices.Contains(p.TierLabels, nodelabels.Auto) {
-		return 0
-	}
-	return len(p.TierLabels)
-}
-
-// Inputs returns what the snapshot says of the nodes that the publication takes. The
-// publication is complete.
-func (p *Publication) Inputs(snap *inputs.Snapshot) inputs.Inputs { return p.rules.Gather(snap) }
-
-// FromLists adapts the publication to objects that come from a list and are not watched,
-// as inputs.Rules.FromLists says.
-func (p *Publication) FromLists() { p.rules.FromLists() }
-
-// labelKeys name the labels that say where a node is.
-func (p *Publication) labelKeys() nodelabels.Keys {
-	return nodelabels.Keys{Domains: p.DomainLabels, Tiers: p.TierLabels}
-}
-
-func (p *Publication) key() string { return p.Namespace + "/" + p.ConfigMap }

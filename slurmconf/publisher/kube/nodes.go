@@ -1,4 +1,4 @@
-package publisher
+package kube
 
 import (
 	"maps"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -20,10 +22,10 @@ const ownConditions = "Quoin"
 // have many others that change often.
 type nodeKeys struct{ labels, annotations map[string]bool }
 
-func watchedKeys(pubs []Publication) nodeKeys {
-	k := nodeKeys{labels: map[string]bool{topology.CliqueLabel: true, nodelabels.Count: true, imex.DomainLabel: true}, annotations: map[string]bool{SpecAnnotation: true}}
-	for i := range pubs {
-		nodeLabels, annotations := pubs[i].rules.NodeKeys()
+func watchedKeys(clusters []*publication.Cluster) nodeKeys {
+	k := nodeKeys{labels: map[string]bool{topology.CliqueLabel: true, nodelabels.Count: true, imex.DomainLabel: true}, annotations: map[string]bool{published.SpecAnnotation: true}}
+	for i := range clusters {
+		nodeLabels, annotations := clusters[i].Rules.NodeKeys()
 		for _, key := range nodeLabels {
 			k.labels[key] = true
 		}

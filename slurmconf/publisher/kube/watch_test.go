@@ -1,4 +1,4 @@
-package publisher
+package kube
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
 // logText is a log that a test reads.
@@ -46,13 +48,37 @@ func (l *logText) until(t *testing.T, what string) {
 	}
 }
 
-func storeOf(t *testing.T, server string, log *slog.Logger) *KubeStore {
+// compile returns complete publications.
+func compile(t testing.TB, pubs ...publication.Publication) []*publication.Cluster {
+	t.Helper()
+	clusters, err := publication.Compile(pubs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clusters
+}
+
+// run runs a store until the test ends.
+func run(t *testing.T, store func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- store(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func storeOf(t *testing.T, server string, log *slog.Logger) *Store {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: server})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewKubeStore(client, "quoin-system", complete(t, Publication{}), log)
+	return New(client, "quoin-system", compile(t, publication.Publication{}), log)
 }
 
 func TestUnreachableAPIServer(t *testing.T) {
@@ -66,7 +92,7 @@ func TestUnreachableAPIServer(t *testing.T) {
 	}
 	var log logText
 	store := storeOf(t, "http://"+address, log.logger())
-	inBackground(t, store.Run)
+	run(t, store.Run)
 	log.until(t, "cannot be reached, trying again\" server="+address)
 	if err := store.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "not been read yet: connection: dial tcp "+address+": connect: connection refused") {
 		t.Errorf("Ready says %v", err)
@@ -86,7 +112,7 @@ func TestAPIServerRefuses(t *testing.T) {
 	t.Cleanup(server.Close)
 	var log logText
 	store := storeOf(t, server.URL, log.logger())
-	inBackground(t, store.Run)
+	run(t, store.Run)
 	for _, what := range []string{"what=nodes", `what="reports in namespace quoin-system"`, `what="publication slurm/quoin-slurm"`} {
 		log.until(t, `msg="not readable, trying again" `+what)
 	}
@@ -100,8 +126,8 @@ func TestRealOutage(t *testing.T) {
 	t.Parallel()
 	r := startElectionRig(t)
 	var log logText
-	store := NewKubeStore(r.client, "quoin-system", complete(t, Publication{Namespace: "slurm"}), log.logger())
-	inBackground(t, store.Run)
+	store := New(r.client, "quoin-system", compile(t, publication.Publication{Namespace: "slurm"}), log.logger())
+	run(t, store.Run)
 	if _, err := store.Snapshot(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package publisher
+package kube
 
 import (
 	"context"
@@ -35,7 +35,7 @@ const (
 
 func newSliceWatch(client kubernetes.Interface, health *apihealth.Health, log *slog.Logger) *sliceWatch {
 	w := &sliceWatch{client: client, health: health, log: log}
-	w.informer = newInformer(client, health, "resource slices", &resourcev1.ResourceSlice{}, client.ResourceV1().ResourceSlices(),
+	w.informer = apihealth.NewInformer(health, "resource slices", &resourcev1.ResourceSlice{}, client.ResourceV1().ResourceSlices(),
 		func(o *metav1.ListOptions) {
 			o.FieldSelector = resourcev1.ResourceSliceSelectorDriver + "=" + inputs.GPUDriver
 		})

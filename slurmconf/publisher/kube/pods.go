@@ -1,4 +1,4 @@
-package publisher
+package kube
 
 import (
 	"slices"
@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
-
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
 // workerPod is what is kept of a worker pod, so that 10,000 fit in little memory.
@@ -31,10 +31,10 @@ func slimPod(obj any) (any, error) {
 }
 
 // podNamespaces are those whose worker pods some publication looks at.
-func podNamespaces(pubs []Publication) []string {
+func podNamespaces(clusters []*publication.Cluster) []string {
 	var out []string
-	for i := range pubs {
-		out = append(out, pubs[i].rules.PodNamespaces()...)
+	for i := range clusters {
+		out = append(out, clusters[i].Rules.PodNamespaces()...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -42,7 +42,7 @@ func podNamespaces(pubs []Publication) []string {
 
 // newPodInformer watches the worker pods of a namespace.
 func newPodInformer(client kubernetes.Interface, health *apihealth.Health, namespace string) cache.SharedIndexInformer {
-	pods := newInformer(client, health, "worker pods in namespace "+namespace, &corev1.Pod{}, client.CoreV1().Pods(namespace),
+	pods := apihealth.NewInformer(health, "worker pods in namespace "+namespace, &corev1.Pod{}, client.CoreV1().Pods(namespace),
 		func(o *metav1.ListOptions) { o.LabelSelector = inputs.WorkerSelector })
 	_ = pods.SetTransform(slimPod) // fails only on a started informer
 	return pods

@@ -1,4 +1,6 @@
-package publisher
+// Package dir is the store of a site without Kubernetes: a directory with reports, node
+// labels, annotations and publications. Every file is written by rename.
+package dir
 
 import (
 	"context"
@@ -17,7 +19,9 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -31,11 +35,12 @@ const (
 	unfinishedFile    = ".publication.next" // what Save is writing
 )
 
-// DirStore keeps reports and publications in a directory. Every file is
-// written by rename.
-type DirStore struct {
+// Store keeps reports and publications in a directory.
+type Store struct {
+	// Rescan is the time between two looks at all files.
+	Rescan time.Duration
+
 	dir     string
-	rescan  time.Duration
 	changes chan struct{}
 	parsed  map[string]parsedReport
 }
@@ -47,14 +52,14 @@ type parsedReport struct {
 	err      error
 }
 
-// NewDirStore returns a store in dir. Nothing is read or written before Run.
-func NewDirStore(dir string) *DirStore {
-	return &DirStore{dir: dir, rescan: 5 * time.Second, changes: make(chan struct{}, 1), parsed: map[string]parsedReport{}}
+// New returns a store in dir. Nothing is read or written before Run.
+func New(dir string) *Store {
+	return &Store{dir: dir, Rescan: 5 * time.Second, changes: make(chan struct{}, 1), parsed: map[string]parsedReport{}}
 }
 
 // Run watches the reports until ctx ends, by fsnotify, and by a rescan where
 // that sees nothing: on network file systems, and for the published files.
-func (s *DirStore) Run(ctx context.Context) error {
+func (s *Store) Run(ctx context.Context) error {
 	for _, d := range []string{reportsFolder, nodesFolder} {
 		if err := os.MkdirAll(filepath.Join(s.dir, d), 0o755); err != nil {
 			return fmt.Errorf("make store folder: %w", err)
@@ -70,20 +75,20 @@ func (s *DirStore) Run(ctx context.Context) error {
 			_ = watcher.Add(filepath.Join(s.dir, d)) // the rescan sees what this misses
 		}
 	}
-	tick := time.NewTicker(s.rescan)
+	tick := time.NewTicker(s.Rescan)
 	defer tick.Stop()
 	for was := s.fingerprint(); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-events:
-			notify(s.changes)
+			again.Notify(s.changes)
 		case <-lost: // such as by an overflow; unread, it would stop the events for good
-			notify(s.changes)
+			again.Notify(s.changes)
 		case <-tick.C:
 			if is := s.fingerprint(); is != was {
 				was = is
-				notify(s.changes)
+				again.Notify(s.changes)
 			}
 		}
 	}
@@ -91,7 +96,7 @@ func (s *DirStore) Run(ctx context.Context) error {
 
 // fingerprint sums up names, sizes and times of all files that a pass reads. The pass
 // reports files that cannot be read.
-func (s *DirStore) fingerprint() uint64 {
+func (s *Store) fingerprint() uint64 {
 	sum := fnv.New64a()
 	for _, d := range []string{reportsFolder, nodesFolder, annotationsFolder, publishedFolder} {
 		_ = filepath.WalkDir(filepath.Join(s.dir, d), func(path string, e fs.DirEntry, err error) error {
@@ -106,20 +111,12 @@ func (s *DirStore) fingerprint() uint64 {
 	return sum.Sum64()
 }
 
-// notify leaves one value in a channel of capacity 1.
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// Changes implements Source.
-func (s *DirStore) Changes() <-chan struct{} { return s.changes }
+// Changes gets a value after a change. Several changes may give one value.
+func (s *Store) Changes() <-chan struct{} { return s.changes }
 
 // Lead waits until this process alone may publish into the directory, and then runs lead.
 // The lock of a process that dies is free at once.
-func (s *DirStore) Lead(ctx context.Context, lead func(context.Context) error) error {
+func (s *Store) Lead(ctx context.Context, lead func(context.Context) error) error {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return fmt.Errorf("make store: %w", err)
 	}
@@ -135,17 +132,16 @@ func (s *DirStore) Lead(ctx context.Context, lead func(context.Context) error) e
 }
 
 // Ready asks whether the directory can be read.
-func (s *DirStore) Ready(context.Context) error {
+func (s *Store) Ready(context.Context) error {
 	if _, err := os.ReadDir(s.dir); err != nil {
 		return fmt.Errorf("read store: %w", err)
 	}
 	return nil
 }
 
-// Snapshot implements Source. Reports are parsed again only when their file
-// changed. The open folder is read, not its path: a folder that is moved away
+// Snapshot reads what there is. Reports are parsed again only when their file changed. The open folder is read, not its path: a folder that is moved away
 // during the reading still gives all its reports.
-func (s *DirStore) Snapshot(context.Context) (*inputs.Snapshot, error) {
+func (s *Store) Snapshot(context.Context) (*inputs.Snapshot, error) {
 	reports, err := os.OpenRoot(filepath.Join(s.dir, reportsFolder))
 	if errors.Is(err, fs.ErrNotExist) {
 		clear(s.parsed)
@@ -157,7 +153,7 @@ func (s *DirStore) Snapshot(context.Context) (*inputs.Snapshot, error) {
 	return s.snapshot(reports)
 }
 
-func (s *DirStore) snapshot(reports *os.Root) (*inputs.Snapshot, error) {
+func (s *Store) snapshot(reports *os.Root) (*inputs.Snapshot, error) {
 	entries, err := fs.ReadDir(reports.FS(), ".")
 	if err != nil {
 		return nil, fmt.Errorf("read reports: %w", err)
@@ -178,7 +174,7 @@ func (s *DirStore) snapshot(reports *os.Root) (*inputs.Snapshot, error) {
 			err = fmt.Errorf("%s: report of node %q: want the file named after its node", e.Name(), node.Name)
 		}
 		if err != nil {
-			snap.Problems = append(snap.Problems, topology.Problem{Node: name, Reason: "ReportUnreadable", Message: err.Error()})
+			snap.Problems = append(snap.Problems, topology.Problem{Node: name, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
 		} else {
 			snap.Reports[name] = node
 		}
@@ -196,7 +192,7 @@ func (s *DirStore) snapshot(reports *os.Root) (*inputs.Snapshot, error) {
 	return snap, nil
 }
 
-func (s *DirStore) report(reports *os.Root, file string) (*topology.Node, error) {
+func (s *Store) report(reports *os.Root, file string) (*topology.Node, error) {
 	info, err := reports.Lstat(file)
 	if err != nil {
 		return nil, err
@@ -214,7 +210,7 @@ func (s *DirStore) report(reports *os.Root, file string) (*topology.Node, error)
 }
 
 // node reads a node's labels, if somebody wrote them, and our annotation.
-func (s *DirStore) node(name string) (inputs.Node, error) {
+func (s *Store) node(name string) (inputs.Node, error) {
 	n := inputs.Node{Name: name, Annotations: map[string]string{}}
 	data, err := os.ReadFile(filepath.Join(s.dir, nodesFolder, name+".json"))
 	if err == nil {
@@ -235,25 +231,26 @@ func (s *DirStore) node(name string) (inputs.Node, error) {
 	}
 	spec, err := os.ReadFile(filepath.Join(s.dir, annotationsFolder, name))
 	if err == nil {
-		n.Annotations[SpecAnnotation] = strings.TrimSpace(string(spec))
+		n.Annotations[published.SpecAnnotation] = strings.TrimSpace(string(spec))
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return n, err
 	}
 	return n, nil
 }
 
-// Place is the folder of a publication's files.
-func (s *DirStore) Place(p *Publication) string {
-	return filepath.Join(s.dir, publishedFolder, p.Namespace, p.ConfigMap)
+// Folder is where the files of a publication are.
+func (s *Store) Folder(p published.Place) string {
+	return filepath.Join(s.dir, publishedFolder, p.Namespace, p.Name)
 }
 
-// Load implements Sink. It first finishes a Save that was interrupted.
-func (s *DirStore) Load(ctx context.Context, p *Publication) (*Published, error) {
-	unfinished, err := os.ReadFile(filepath.Join(s.Place(p), unfinishedFile))
+// Load returns what is published, or nil if nothing is. It first finishes a Save that was
+// interrupted.
+func (s *Store) Load(ctx context.Context, p published.Place) (*published.Set, error) {
+	unfinished, err := os.ReadFile(filepath.Join(s.Folder(p), unfinishedFile))
 	if err == nil {
-		var next Published
+		var next published.Set
 		if err := json.Unmarshal(unfinished, &next); err != nil {
-			return nil, fmt.Errorf("read publication %s: %w; remove it", filepath.Join(s.Place(p), unfinishedFile), err)
+			return nil, fmt.Errorf("read publication %s: %w; remove it", filepath.Join(s.Folder(p), unfinishedFile), err)
 		}
 		if err := s.Save(ctx, p, &next); err != nil {
 			return nil, err
@@ -265,9 +262,9 @@ func (s *DirStore) Load(ctx context.Context, p *Publication) (*Published, error)
 }
 
 // read returns a publication as its files are.
-func (s *DirStore) read(p *Publication) (*Published, error) {
-	out := &Published{Files: map[string]string{}, Annotations: map[string]string{}}
-	entries, err := os.ReadDir(s.Place(p))
+func (s *Store) read(p published.Place) (*published.Set, error) {
+	out := &published.Set{Files: map[string]string{}, Annotations: map[string]string{}}
+	entries, err := os.ReadDir(s.Folder(p))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
@@ -277,14 +274,14 @@ func (s *DirStore) read(p *Publication) (*Published, error) {
 		if strings.HasPrefix(e.Name(), ".") || e.IsDir() {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(s.Place(p), e.Name()))
+		data, err := os.ReadFile(filepath.Join(s.Folder(p), e.Name()))
 		if err != nil {
 			return nil, fmt.Errorf("read publication: %w", err)
 		}
 		if e.Name() != publicationFile {
 			out.Files[e.Name()] = string(data)
 		} else if err := json.Unmarshal(data, &out.Annotations); err != nil {
-			return nil, fmt.Errorf("read publication %s: %w; restore or remove it", filepath.Join(s.Place(p), publicationFile), err)
+			return nil, fmt.Errorf("read publication %s: %w; restore or remove it", filepath.Join(s.Folder(p), publicationFile), err)
 		}
 	}
 	if len(out.Files) == 0 && len(out.Annotations) == 0 {
@@ -293,10 +290,10 @@ func (s *DirStore) read(p *Publication) (*Published, error) {
 	return out, nil
 }
 
-// Save implements Sink. It first writes everything into one file, from which Load
+// Save writes a publication. It first writes everything into one file, from which Load
 // continues if this process dies.
-func (s *DirStore) Save(_ context.Context, p *Publication, out *Published) error {
-	place := s.Place(p)
+func (s *Store) Save(_ context.Context, p published.Place, out *published.Set) error {
+	place := s.Folder(p)
 	if err := os.MkdirAll(place, 0o755); err != nil {
 		return fmt.Errorf("write publication: %w", err)
 	}
@@ -322,7 +319,7 @@ func (s *DirStore) Save(_ context.Context, p *Publication, out *Published) error
 			return err
 		}
 	}
-	for _, name := range ownFiles {
+	for _, name := range published.OwnFiles {
 		if _, ok := out.Files[name]; !ok { // an older format's file would still be read
 			if err := os.Remove(filepath.Join(place, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("write publication: %w", err)
@@ -343,8 +340,8 @@ func (s *DirStore) Save(_ context.Context, p *Publication, out *Published) error
 	return nil
 }
 
-// Annotate implements Sink.
-func (s *DirStore) Annotate(_ context.Context, node, spec string) error {
+// Annotate writes the annotation of a node, or removes it if spec is empty.
+func (s *Store) Annotate(_ context.Context, node, spec string) error {
 	path := filepath.Join(s.dir, annotationsFolder, node)
 	if spec == "" {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

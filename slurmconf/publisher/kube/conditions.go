@@ -1,4 +1,4 @@
-package publisher
+package kube
 
 import (
 	"context"
@@ -13,9 +13,10 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 )
 
-// SetConditions implements ConditionSetter. A condition that stays true, or false,
+// SetConditions writes these conditions of a Node and leaves its others alone. A Node that
+// is gone is no error. A condition that stays true, or false,
 // keeps its time of transition.
-func (s *KubeStore) SetConditions(ctx context.Context, node string, conditions []inputs.Condition) error {
+func (s *Store) SetConditions(ctx context.Context, node string, conditions []inputs.Condition) error {
 	had := map[string]inputs.Condition{}
 	if obj, known, err := s.nodes.GetByKey(node); err == nil && known {
 		if n, ok := obj.(*kubeNode); ok {

@@ -1,4 +1,4 @@
-package publisher
+package kube
 
 import (
 	"context"
@@ -8,14 +8,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
-// Annotate implements Sink by server-side apply, so that another writer's
+// Annotate writes the annotation of a Node, or gives it up if spec is empty. It writes by server-side apply, so that another writer's
 // annotation is never overwritten.
-func (s *KubeStore) Annotate(ctx context.Context, node, spec string) error {
+func (s *Store) Annotate(ctx context.Context, node, spec string) error {
 	meta := map[string]any{"name": node}
 	if spec != "" {
-		meta["annotations"] = map[string]string{SpecAnnotation: spec}
+		meta["annotations"] = map[string]string{published.SpecAnnotation: spec}
 	}
 	patch, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta})
 	if err != nil {
@@ -24,7 +26,7 @@ func (s *KubeStore) Annotate(ctx context.Context, node, spec string) error {
 	_, err = s.client.CoreV1().Nodes().Patch(ctx, node, types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsConflict(err):
-		return fmt.Errorf("annotate node %s: %w: %w", node, ErrConflict, err)
+		return fmt.Errorf("annotate node %s: %w: %w", node, published.ErrConflict, err)
 	case err != nil:
 		return fmt.Errorf("annotate node %s: %w", node, err)
 	}

@@ -1,0 +1,194 @@
+package dir
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// rig is a store in an empty directory.
+type rig struct {
+	t *testing.T
+	*Store
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	return &rig{t, New(t.TempDir())}
+}
+
+func (r *rig) write(text string, path ...string) {
+	r.t.Helper()
+	file := filepath.Join(append([]string{r.dir}, path...)...)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// site writes the reports of a shipped site's machines.
+func (r *rig) site(name string) {
+	r.t.Helper()
+	cluster, err := simulated.Open(name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, m := range cluster.Machines() {
+		report, err := topology.EncodeReport(m.Report)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.write(string(report), reportsFolder, m.Name+".json")
+	}
+}
+
+// TestEndsASave finds what a publisher left that was killed while it
+// wrote: everything, or only the first file of the new ones.
+func TestEndsASave(t *testing.T) {
+	s, p := New(t.TempDir()), published.Place{Namespace: "slurm", Name: "quoin-slurm"}
+	was := &published.Set{Files: map[string]string{"topology.conf": "old", "gres.conf": "old"}, Annotations: map[string]string{published.AnnotationDigest: "old"}}
+	next := &published.Set{Files: map[string]string{"topology.yaml": "new", "gres.conf": "new"}, Annotations: map[string]string{published.AnnotationDigest: "new"}}
+	for _, written := range [][]string{nil, {"topology.yaml"}, {"topology.yaml", "gres.conf"}} {
+		if err := s.Save(t.Context(), p, was); err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range written {
+			if err := os.WriteFile(filepath.Join(s.Folder(p), name), []byte("new"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(s.Folder(p), unfinishedFile), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			got, err := s.Load(t.Context(), p)
+			if err != nil || !maps.Equal(got.Files, next.Files) || !maps.Equal(got.Annotations, next.Annotations) {
+				t.Errorf("after %v were written: %+v, %v", written, got, err)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(s.Folder(p), unfinishedFile)); !os.IsNotExist(err) {
+			t.Errorf("the save is not ended: %v", err)
+		}
+	}
+}
+
+// TestChanges writes each kind of file: the store notices it.
+func TestChanges(t *testing.T) {
+	r := newRig(t)
+	r.site("a100-mig")
+	was := r.fingerprint()
+	if again := r.fingerprint(); again != was {
+		t.Error("a change is noticed where nothing changed")
+	}
+	for _, path := range [][]string{{reportsFolder, "new.json"}, {nodesFolder, "new.json"}, {annotationsFolder, "new"}, {publishedFolder, "slurm", "quoin-slurm", "topology.yaml"}} {
+		r.write("{}", path...)
+		is := r.fingerprint()
+		if is == was {
+			t.Errorf("the new file %v is not noticed", path)
+		}
+		was = is
+	}
+	r.Rescan = 10 * time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
+	stop := make(chan struct{})
+	go func() { // until it is noticed: Run may not have begun to look
+		defer close(stop)
+		for n := 0; ctx.Err() == nil; n++ {
+			if err := os.WriteFile(filepath.Join(r.dir, reportsFolder, "other.json"), make([]byte, n), 0o600); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	<-r.Changes()
+	cancel()
+	<-stop
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMovedAway reads a folder of reports that is moved away during the
+// reading: no node is lost.
+func TestMovedAway(t *testing.T) {
+	r := newRig(t)
+	r.site("gb200-nvl72x4")
+	path := filepath.Join(r.dir, reportsFolder)
+	reports, err := os.OpenRoot(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reports.Close()
+	if err := os.Rename(path, filepath.Join(t.TempDir(), reportsFolder)); err != nil {
+		t.Fatal(err)
+	}
+	if snap, err := r.snapshot(reports); err != nil || len(snap.Reports) != 72 {
+		t.Errorf("%d reports of 72, %v", len(snap.Reports), err)
+	}
+	if snap, err := r.Snapshot(t.Context()); err != nil || len(snap.Reports) != 0 || len(r.parsed) != 0 {
+		t.Errorf("%d reports, %d of them kept, %v: want none", len(snap.Reports), len(r.parsed), err)
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	r := newRig(t)
+	s := r.Store
+	r.write(`{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"good"}`, reportsFolder, "good.json")
+	r.write(`{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"x"}`, reportsFolder, "other.json")
+	r.write(`{"apiVersion":`, reportsFolder, "torn.json")
+	r.write(`{"labels":3}`, nodesFolder, "good.json")
+	r.write(`not a report`, reportsFolder, "note.txt")
+	snap, err := s.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(snap.Reports) != 1 || snap.Reports["good"] == nil || len(snap.Nodes) != 3 {
+		t.Errorf("reports %v, nodes %v: want the report of good, and three nodes", snap.Reports, snap.Nodes)
+	}
+	want := map[string]string{"other": "named after its node", "torn": "torn.json:1: report is not JSON", "good": "nodes/good.json"}
+	for _, p := range snap.Problems {
+		if w := want[p.Node]; w == "" || !strings.Contains(p.Message, w) {
+			t.Errorf("problem %v, want %q", p, w)
+		}
+		delete(want, p.Node)
+	}
+	if len(want) > 0 {
+		t.Errorf("no problem for %v", want)
+	}
+}
+
+// TestWorkers names a node as the file of a node says.
+func TestWorkers(t *testing.T) {
+	r := newRig(t)
+	r.site("gb200-nvl72x4")
+	r.write(`{"podHostname": "gpu-7", "cluster": "slurm"}`, nodesFolder, "gb200-007.json")
+	snap, err := r.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	clusters, err := publication.Compile([]publication.Publication{{SlurmNames: "slinky:slurm"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := clusters[0].Rules.Gather(snap); len(g.Facts) != 1 || g.Facts[0].Name != "gb200-007" || g.Facts[0].SlurmName != "gpu-7" {
+		t.Errorf("%+v, want gb200-007 as gpu-7", g.Facts)
+	}
+}

@@ -1,0 +1,135 @@
+package publication
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// FieldError is a value that a publication cannot have.
+type FieldError struct {
+	Index   int // of the publication
+	Name    string
+	Key     string // such as nodes.selector
+	Message string // the value and what is allowed
+}
+
+// Error names the publication, the key, the value and what is allowed.
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("publication %q: %s: %s", e.Name, e.Key, e.Message)
+}
+
+// check compiles a complete publication and says what is wrong with it, and what is allowed.
+func (c *Cluster) check() []*FieldError {
+	var wrong []*FieldError
+	fail := func(key, message string) {
+		wrong = append(wrong, &FieldError{Name: c.Name, Key: key, Message: message})
+	}
+	bad := func(key string, value any, want string) {
+		fail(key, fmt.Sprintf("%q: want %s", fmt.Sprint(value), want))
+	}
+	var err error
+	if c.Release, err = slurmconf.ParseRelease(c.SlurmVersion); err != nil {
+		fail("slurmVersion", err.Error())
+	} else if c.Format == "yaml" && !c.Release.YAML() {
+		bad("format", c.Format, "conf with Slurm "+c.SlurmVersion+": topology.yaml needs 25.05 or newer")
+	}
+	if c.Format != "conf" && c.Format != "yaml" {
+		bad("format", c.Format, "conf or yaml")
+	}
+	if len(validation.IsDNS1123Label(c.Namespace)) > 0 {
+		bad("namespace", c.Namespace, "up to 63 lower-case letters, digits and dashes, no dash at an end")
+	}
+	if len(validation.IsDNS1123Subdomain(c.ConfigMap)) > 0 {
+		bad("configMap", c.ConfigMap, "lower-case letters, digits, dashes and dots, a letter or digit at the ends and beside dots")
+	}
+	if c.Topology != "auto" && c.Topology != "block" && c.Topology != "tree" {
+		bad("topology", c.Topology, "auto, block or tree")
+	}
+	c.checkPlaces(fail, bad)
+	c.Rules = inputs.NewRules(inputs.Config{Selector: c.Nodes.Selector, Slinky: c.Nodes.Slinky, SlurmNames: c.SlurmNames, Namespace: c.Namespace,
+		Labels: c.LabelKeys(), ResourceSlices: c.ResourceSlices}, fail)
+	c.checkGres(fail, bad)
+	c.checkNumbers(fail, bad)
+	return wrong
+}
+
+// checkNumbers checks times, shares and sizes.
+func (c *Cluster) checkNumbers(fail func(key, message string), bad func(key string, value any, want string)) {
+	if c.SettleMax.Duration < c.Settle.Duration {
+		bad("settleMax", c.SettleMax, "settle, which is "+c.Settle.String()+", or more")
+	}
+	if *c.MaxChange < 0 || *c.MaxChange > 1 || math.IsNaN(*c.MaxChange) {
+		bad("maxChange", *c.MaxChange, "a share of 0 to 1")
+	}
+	if c.MinBlockNodes < 1 {
+		bad("minBlockNodes", c.MinBlockNodes, "1 or more")
+	}
+	if c.BaseBlockSize < 0 || c.BaseBlockSize > placement.MaxBlockSize {
+		bad("baseBlockSize", c.BaseBlockSize, fmt.Sprintf("1 to %d, or 0 to choose it from the domains", placement.MaxBlockSize))
+	} else if err := placement.CheckBlockSizes(c.BaseBlockSize, c.BlockSizes); err != nil {
+		fail("blockSizes", err.Error())
+	}
+}
+
+// checkPlaces checks what says where nodes are put.
+func (c *Cluster) checkPlaces(fail func(key, message string), bad func(key string, value any, want string)) {
+	if c.BlocksBy != "nvlink" && c.BlocksBy != "leaf" {
+		bad("blocksBy", c.BlocksBy, "nvlink or leaf")
+	}
+	if err := placement.CheckParentBlocks(c.ParentBlocks); err != nil {
+		fail("parentBlocks", err.Error())
+	} else if c.ParentBlocks > 0 && c.Release != 0 && !c.Release.Placeholders() {
+		bad("parentBlocks", c.ParentBlocks, "0 with Slurm "+c.SlurmVersion+": places that are kept free need 25.05 or newer")
+	}
+	c.checkDefaultTopology(bad)
+}
+
+func (c *Cluster) checkDefaultTopology(bad func(key string, value any, want string)) {
+	blocks := slurmconf.NamesOf(c.BlocksBy == "leaf", true).Blocks
+	may := []string{"", blocks, slurmconf.FabricTopology, slurmconf.FlatTopology}
+	switch slurmconf.Kind(c.Topology) {
+	case slurmconf.KindBlock:
+		may = slices.Delete(may, 2, 3)
+	case slurmconf.KindTree:
+		may = slices.Delete(may, 1, 2)
+	}
+	switch {
+	case c.DefaultTopology != "" && c.Format != "yaml":
+		bad("defaultTopology", c.DefaultTopology, "none with format conf: topology.conf has one topology")
+	case !slices.Contains(may, c.DefaultTopology):
+		bad("defaultTopology", c.DefaultTopology, strings.Join(may[1:], ", ")+", or none for the first there is")
+	case c.FlatTopology && c.Format != "yaml":
+		bad("flatTopology", c.FlatTopology, "false with format conf: topology.conf has one topology")
+	}
+}
+
+func (c *Cluster) checkGres(fail func(key, message string), bad func(key string, value any, want string)) {
+	switch slurmconf.GresNaming(c.Gres.Naming) {
+	case slurmconf.NamingModel, slurmconf.NamingFull, slurmconf.NamingShort:
+	default:
+		bad("gres.naming", c.Gres.Naming, "model, full or short")
+	}
+	for _, product := range slices.Sorted(maps.Keys(c.Gres.Types)) {
+		if err := slurmconf.CheckGresType(c.Gres.Types[product]); err != nil {
+			fail("gres.types", fmt.Sprintf("%q: %v", product, err))
+		}
+	}
+	switch c.Gres.AutoDetect {
+	case "", slurmconf.AutoDetectOff, slurmconf.AutoDetectNvidia, slurmconf.AutoDetectNVML:
+	case slurmconf.AutoDetectFull:
+		if c.Release != 0 && !c.Release.AutoDetectFull() {
+			bad("gres.autoDetect", c.Gres.AutoDetect, "off, nvidia or nvml with Slurm "+c.SlurmVersion+": full needs 26.05 or newer")
+		}
+	default:
+		bad("gres.autoDetect", c.Gres.AutoDetect, "off, nvidia, nvml, full, or nothing to list the GPUs of nodes with a report")
+	}
+}

@@ -1,0 +1,89 @@
+package publication
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// Cluster is a complete Publication and what follows from it.
+type Cluster struct {
+	Publication
+	// Release is the Slurm release that loads the files.
+	Release slurmconf.Release
+	// Rules say which nodes the publication takes and how Slurm calls them.
+	Rules inputs.Rules
+	// Annotates says that Nodes get an annotation: it is configured, and the release takes
+	// it.
+	Annotates bool
+}
+
+// Compile fills in the defaults of all publications and checks them together. Its error
+// joins one *FieldError for each value that cannot be.
+func Compile(pubs []Publication) ([]*Cluster, error) {
+	if len(pubs) == 0 {
+		pubs = []Publication{Default()}
+	}
+	var all []*Cluster
+	var wrong []error
+	names, places := map[string]bool{}, map[published.Place]string{}
+	for i := range pubs {
+		c := &Cluster{Publication: pubs[i]}
+		c.complete()
+		found := c.check()
+		c.Annotates = *c.Annotate && c.Release.DynamicTopology()
+		if names[c.Name] {
+			found = append(found, &FieldError{Name: c.Name, Key: "name", Message: "another publication has the same name: give each its own"})
+		}
+		if other, taken := places[c.Place()]; taken {
+			found = append(found, &FieldError{Name: c.Name, Key: "configMap", Message: fmt.Sprintf("%s also belongs to publication %q: give each its own", c.Place(), other)})
+		}
+		names[c.Name], places[c.Place()] = true, c.Name
+		for _, e := range found {
+			e.Index = i
+			wrong = append(wrong, e)
+		}
+		all = append(all, c)
+	}
+	return all, errors.Join(wrong...)
+}
+
+// Place is where the files are stored.
+func (c *Cluster) Place() published.Place {
+	return published.Place{Namespace: c.Namespace, Name: c.ConfigMap}
+}
+
+// GresOptions is how gres.conf is made.
+func (c *Cluster) GresOptions() slurmconf.GresOptions {
+	return slurmconf.GresOptions{Naming: slurmconf.GresNaming(c.Gres.Naming), Types: c.Gres.Types, Cores: c.Gres.Cores, AutoDetect: c.Gres.AutoDetect}
+}
+
+// Policy is what the plan is made by.
+func (c *Cluster) Policy() placement.Policy {
+	return placement.Policy{ShortBlocks: c.Release.ShortBlocks(), BaseBlockSize: c.BaseBlockSize, BlockSizes: c.BlockSizes,
+		MinBlockNodes: c.MinBlockNodes, Forget: c.ForgetBlocks, Tiers: c.tiers(), ByLeaf: c.BlocksBy == "leaf", ParentBlocks: c.ParentBlocks}
+}
+
+// Choice is what is written of the plan.
+func (c *Cluster) Choice() slurmconf.Choice {
+	return slurmconf.Choice{Kind: slurmconf.Kind(c.Topology), YAML: c.Format == "yaml", Default: c.DefaultTopology, Flat: c.FlatTopology}
+}
+
+// tiers is how many tiers of switches the site has, 0 if its labels are not configured.
+func (c *Cluster) tiers() int {
+	if slices.Contains(c.TierLabels, nodelabels.Auto) {
+		return 0
+	}
+	return len(c.TierLabels)
+}
+
+// LabelKeys name the labels that say where a node is.
+func (c *Cluster) LabelKeys() nodelabels.Keys {
+	return nodelabels.Keys{Domains: c.DomainLabels, Tiers: c.TierLabels}
+}

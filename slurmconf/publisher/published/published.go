@@ -1,0 +1,110 @@
+// Package published is what a store holds of one publication: its files, and what the
+// publisher has to say of them in annotations.
+package published
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// The annotations of a publication.
+const (
+	AnnotationRevision = "quoin.dev/revision"
+	AnnotationDigest   = "quoin.dev/digest"
+	// AnnotationPublished is when the files last changed, in RFC 3339.
+	AnnotationPublished = "quoin.dev/published"
+	// AnnotationLeftOut says which nodes are in no block or switch, and why.
+	AnnotationLeftOut = "quoin.dev/left-out"
+	// AnnotationLeaving lists nodes that left the publication and whose annotation is
+	// still to be taken back.
+	AnnotationLeaving = "quoin.dev/leaving"
+	// AnnotationHeld is the digest of files that wait for approval, or that were
+	// refused; AnnotationHeldReason says why.
+	AnnotationHeld       = "quoin.dev/held"
+	AnnotationHeldReason = "quoin.dev/held-reason"
+	// AnnotationApprove is written by people: the digest of the files to let
+	// through.
+	AnnotationApprove = "quoin.dev/approve"
+)
+
+// SpecAnnotation is the Node annotation that Slinky turns into slurmd's
+// Topology= string.
+const SpecAnnotation = "topology.slinky.slurm.net/spec"
+
+// ErrConflict is returned by a store when another field manager owns the
+// annotation.
+var ErrConflict = errors.New("another writer owns the annotation " + SpecAnnotation)
+
+// Place names where a publication is stored: a ConfigMap, or a folder of a directory.
+type Place struct{ Namespace, Name string }
+
+// String is NAMESPACE/NAME.
+func (p Place) String() string { return p.Namespace + "/" + p.Name }
+
+// Set is one publication as it stands in a store.
+type Set struct {
+	Files       map[string]string
+	Annotations map[string]string
+	// Version is the store's, so that a write never overwrites a change that was not
+	// seen.
+	Version string `json:"-"`
+}
+
+// OwnAnnotations and OwnFiles are what the publisher writes and may remove.
+// AnnotationApprove is in it: an approval is used once.
+var (
+	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationLeftOut, AnnotationLeaving, AnnotationHeld, AnnotationHeldReason, AnnotationApprove}
+	OwnFiles       = []string{"topology.conf", "topology.yaml", "gres.conf"}
+)
+
+// Own returns the publisher's files of the set.
+func (s *Set) Own() map[string]string {
+	out := make(map[string]string, len(OwnFiles))
+	if s == nil {
+		return out
+	}
+	for _, name := range OwnFiles {
+		if text, ok := s.Files[name]; ok {
+			out[name] = text
+		}
+	}
+	return out
+}
+
+// SameFiles reports whether the publisher's files are the same in both.
+func (s *Set) SameFiles(other *Set) bool { return maps.Equal(s.Own(), other.Own()) }
+
+// Clone returns a copy. The copy of nothing is an empty set.
+func (s *Set) Clone() *Set {
+	next := &Set{Files: map[string]string{}, Annotations: map[string]string{}}
+	if s != nil {
+		maps.Copy(next.Files, s.Files)
+		maps.Copy(next.Annotations, s.Annotations)
+		next.Version = s.Version
+	}
+	return next
+}
+
+// Written returns when the files last changed.
+func (s *Set) Written() (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, s.Annotations[AnnotationPublished])
+	if err != nil {
+		return at, fmt.Errorf("read annotation %s: %w", AnnotationPublished, err)
+	}
+	return at, nil
+}
+
+// Digest names a set of files by its content.
+func Digest(files map[string]string) string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		h.Write([]byte(name + " " + strconv.Itoa(len(files[name])) + "\n" + files[name]))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
