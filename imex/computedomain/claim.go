@@ -15,7 +15,6 @@ type claimFacts struct {
 	domain    string // UID, empty if the claim names none
 	allocated bool
 	node      string // of the allocation
-	madeFor   podRef // the pod that owns it, if any
 	reserved  []podRef
 }
 
@@ -36,9 +35,6 @@ func readClaim(obj any) (claimFacts, bool) {
 		return claimFacts{}, false
 	}
 	out := claimFacts{domain: domain}
-	if owner := metav1.GetControllerOf(claim); owner != nil && owner.Kind == "Pod" {
-		out.madeFor = podRef{owner.Name, owner.UID}
-	}
 	for _, r := range claim.Status.ReservedFor {
 		out.reserved = append(out.reserved, podRef{r.Name, r.UID})
 	}

@@ -46,7 +46,7 @@ func TestReadClaim(t *testing.T) {
 			Spec:       resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: exactly(channelClass), Config: inSpec(opaque(driverName, channelConfig))}},
 			Status: resourcev1.ResourceClaimStatus{ReservedFor: []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: "u"}},
 				Allocation: &resourcev1.AllocationResult{NodeSelector: onNode, Devices: resourcev1.DeviceAllocationResult{Results: results}}},
-		}, claimFacts{domain: "d-1", allocated: true, node: "n1", madeFor: podRef{"p", "u"}, reserved: []podRef{{"p", "u"}}}, true},
+		}, claimFacts{domain: "d-1", allocated: true, node: "n1", reserved: []podRef{{"p", "u"}}}, true},
 		{"a daemon's", resourcev1.ResourceClaim{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: exactly("compute-domain-daemon.nvidia.com"),
 			Config: inSpec(opaque(driverName, `{"kind":"ComputeDomainDaemonConfig","domainID":"d-1"}`))}}}, claimFacts{}, false},
 		{"another driver's", resourcev1.ResourceClaim{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: exactly("gpu.nvidia.com"),

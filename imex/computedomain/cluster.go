@@ -2,12 +2,10 @@ package computedomain
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -21,6 +19,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // What is watched, for people.
@@ -35,14 +34,13 @@ const (
 )
 
 // Cluster creates the configured ComputeDomain, and observes who in the cluster joins
-// it or another.
+// it or another. Ensure and Snapshot are for one goroutine.
 type Cluster struct {
 	config  imex.Config
 	nvidia  nvclient.ResourceV1beta1Interface
 	log     *slog.Logger
 	health  *apihealth.Health
 	changes chan struct{}
-	refusal refusal
 
 	domainCRD, cliqueCRD *definition
 
@@ -51,6 +49,10 @@ type Cluster struct {
 	claims  *watch[claimFacts]
 	joining *watch[podFacts] // pods of the holder and of Slurm
 	waiting *watch[podFacts] // all pods that are not scheduled
+
+	// refusal is why the API server refused to create the domain, until it is asked again.
+	refusal topology.Problem
+	refused time.Time
 }
 
 // NewCluster returns an observer of the cluster that rc leads to. It asks nothing of
@@ -76,8 +78,8 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 	c.domains = newWatch(whatDomain, c.health, &nvapi.ComputeDomain{}, nvidia.ComputeDomains(config.Namespace), named(config.Name), readDomain, changed)
 	c.cliques = newWatch(whatCliques, c.health, &nvapi.ComputeDomainClique{}, nvidia.ComputeDomainCliques(metav1.NamespaceAll), all, readClique, changed)
 	c.claims = newWatch(whatClaims, c.health, &resourcev1.ResourceClaim{}, kube.ResourceV1().ResourceClaims(metav1.NamespaceAll), all, readClaim, changed)
-	c.joining = newWatch(whatPods, c.health, &corev1.Pod{}, pods, func(o *metav1.ListOptions) { o.LabelSelector = joiningPods }, joiningReader(config.Join), changed)
-	c.waiting = newWatch(whatWaiting, c.health, &corev1.Pod{}, pods, func(o *metav1.ListOptions) { o.FieldSelector = unscheduledPods }, readPod, changed)
+	c.joining = newWatch(whatPods, c.health, &corev1.Pod{}, pods, func(o *metav1.ListOptions) { o.LabelSelector = joiningPods }, podReader(config.Join), changed)
+	c.waiting = newWatch(whatWaiting, c.health, &corev1.Pod{}, pods, func(o *metav1.ListOptions) { o.FieldSelector = unscheduledPods }, podReader(config.Join), changed)
 	return c, nil
 }
 
@@ -92,17 +94,10 @@ func (c *Cluster) Run(ctx context.Context) error {
 		return nil
 	}
 	var running sync.WaitGroup
-	running.Go(func() { c.domainCRD.run(ctx, c.domains.run, c.claims.run, c.joining.run, c.waiting.run, c.endRefusal) })
+	running.Go(func() { c.domainCRD.run(ctx, c.domains.run, c.claims.run, c.joining.run, c.waiting.run) })
 	running.Go(func() { c.cliqueCRD.run(ctx, c.cliques.run) })
 	running.Wait()
 	return nil
-}
-
-// endRefusal forgets that the API server refused the domain once its definition is
-// gone.
-func (c *Cluster) endRefusal(ctx context.Context) {
-	<-ctx.Done()
-	c.refusal.end()
 }
 
 // Snapshot returns what is seen, all but Nodes. It does not wait: its error says why
@@ -112,119 +107,74 @@ func (c *Cluster) Snapshot() (*imex.Observation, error) {
 	if c.config.Join == imex.JoinNone {
 		return seen, nil
 	}
-	domain, facts, err := c.lookup()
-	if err != nil {
-		return nil, err
-	}
-	seen.Domain = domain
-	if domain.Problem.Reason == imex.ReasonNoCRD {
-		return seen, nil
+	var err error
+	if seen.Domain, seen.Members, err = c.lookup(); err != nil || seen.Domain.Problem.Reason == imex.ReasonNoCRD {
+		return seen, err
 	}
 	if seen.Cliques, err = c.allCliques(); err != nil {
 		return nil, err
 	}
-	if seen.Members = facts.members; seen.Members == nil {
-		seen.Members = map[string]imex.Member{}
+	if joining, err := c.joining.all(); err == nil {
+		seen.Workers = workersOn(c.config.Join, joining)
 	}
-	seen.Workers = c.allWorkers()
 	seen.Claims, err = c.allClaims()
-	if refused := (*unreadError)(nil); errors.As(err, &refused) && refused.final() {
-		seen.ClaimsUnread = true
-	} else if err != nil {
+	seen.ClaimsUnread = refused(err)
+	if err != nil && !seen.ClaimsUnread {
 		return nil, err
 	}
 	return seen, nil
 }
 
-// lookup returns the domain as it was last seen.
-func (c *Cluster) lookup() (imex.Domain, domainFacts, error) {
-	var none domainFacts
-	switch is, read := c.domainCRD.known(); {
-	case !read:
-		return imex.Domain{}, none, c.domainCRD.crds.unread()
-	case !is:
-		return noCRD(c.config, unknownDomains), none, nil
+// lookup returns the domain as it was last seen, and its members.
+func (c *Cluster) lookup() (imex.Domain, map[string]imex.Member, error) {
+	members := map[string]imex.Member{}
+	switch defined, err := c.domainCRD.known(); {
+	case err != nil:
+		return imex.Domain{}, nil, err
+	case !defined:
+		return noCRD(c.config, unknownDomains), members, nil
 	}
-	domains, read := c.domains.all()
-	if !read {
-		if err := c.domains.unread(); !apierrors.IsNotFound(err) {
-			return imex.Domain{}, none, err
-		}
-		return noCRD(c.config, fmt.Sprintf("the API server knows ComputeDomains, but not of %s", nvapi.SchemeGroupVersion)), none, nil
+	domains, err := c.domains.all() // the configured one
+	switch {
+	case apierrors.IsNotFound(err):
+		return noCRD(c.config, fmt.Sprintf("the API server knows ComputeDomains, but not of %s", nvapi.SchemeGroupVersion)), members, nil
+	case err != nil:
+		return imex.Domain{}, nil, err
+	case len(domains) == 0:
+		return c.absent(), members, nil
 	}
-	facts, there := domains[keyOf(c.config)]
-	if !there {
-		return c.absent(), none, nil
-	}
-	return domainOf(c.config, &facts), facts, nil
+	return domainOf(c.config, &domains[0].facts), domains[0].facts.members, nil
 }
 
 // allCliques returns the cliques of all domains. A driver without cliques has none.
 func (c *Cluster) allCliques() ([]imex.Clique, error) {
-	switch is, read := c.cliqueCRD.known(); {
-	case !read:
-		return nil, c.cliqueCRD.crds.unread()
-	case !is:
+	if defined, err := c.cliqueCRD.known(); err != nil || !defined {
+		return nil, err
+	}
+	cliques, err := c.cliques.all()
+	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	cliques, read := c.cliques.all()
-	if !read {
-		if err := c.cliques.unread(); !apierrors.IsNotFound(err) {
-			return nil, err
-		}
-	}
-	return slices.Collect(maps.Values(cliques)), nil
+	return factsOf(cliques), err
 }
 
 // allClaims returns the channel claims of all domains, and whose they are.
 func (c *Cluster) allClaims() ([]imex.Claim, error) {
-	claims, read := c.claims.all()
-	if !read {
-		return nil, c.claims.unread()
+	claims, err := c.claims.all()
+	if err != nil {
+		return nil, err
 	}
-	joining, read := c.joining.all()
-	if !read {
-		return nil, c.joining.unread()
+	joining, err := c.joining.all()
+	if err != nil {
+		return nil, err
 	}
-	pods, read := c.waiting.all()
-	if !read {
-		return nil, c.waiting.unread()
+	waiting, err := c.waiting.all()
+	if err != nil {
+		return nil, err
 	}
-	maps.Copy(pods, joining) // if both have a pod, these facts are the newer ones
-	return joinClaims(claims, pods), nil
+	return joinClaims(claims, append(waiting, joining...)), nil // the facts of the joining are the newer ones
 }
 
-// allWorkers returns the nodes that have worker pods of Slurm. It is nil if that is not
-// known or does not matter.
-func (c *Cluster) allWorkers() map[string]bool {
-	if c.config.Join != imex.JoinSlurmd {
-		return nil
-	}
-	pods, read := c.joining.all()
-	if !read {
-		return nil
-	}
-	return workersOn(pods)
-}
-
-// unreadError says that something has never been read, and why, if that is known.
-type unreadError struct {
-	what string
-	err  error
-}
-
-// Error names what has not been read.
-func (e *unreadError) Error() string {
-	if e.err == nil {
-		return e.what + " not read yet"
-	}
-	return fmt.Sprintf("%s not read yet: %v", e.what, e.err)
-}
-
-// Unwrap returns why it has not been read.
-func (e *unreadError) Unwrap() error { return e.err }
-
-// final reports whether the API server has refused, so that waiting does not help.
-func (e *unreadError) final() bool {
-	return apierrors.IsForbidden(e.err) || apierrors.IsNotFound(e.err)
-}
+// refused reports whether the API server has refused to read something, so that
+// waiting does not help.
+func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }

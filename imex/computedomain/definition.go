@@ -30,10 +30,10 @@ func newDefinition(client metadata.Interface, what, name string, health *apiheal
 		})}
 }
 
-// known reports whether the resource is defined, and whether that has been read.
-func (d *definition) known() (is, read bool) {
-	found, read := d.crds.all()
-	return len(found) > 0, read
+// known reports whether the resource is defined. Its error is an *unreadError.
+func (d *definition) known() (bool, error) {
+	found, err := d.crds.all()
+	return len(found) > 0, err
 }
 
 // run calls while with a context that lasts as long as the resource is defined. It
@@ -42,30 +42,27 @@ func (d *definition) run(ctx context.Context, while ...func(context.Context)) {
 	var watching, running sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { d.crds.run(ctx) })
+	end := context.CancelFunc(nil) // of what runs
 	for ctx.Err() == nil {
-		if is, _ := d.known(); is {
-			defined, end := context.WithCancel(ctx)
+		switch is, _ := d.known(); {
+		case is && end == nil:
+			var defined context.Context
+			defined, end = context.WithCancel(ctx)
 			for _, f := range while {
 				running.Go(func() { f(defined) })
 			}
-			d.waitGone(ctx)
+		case !is && end != nil:
 			end()
+			end = nil
 			running.Wait()
-			continue
 		}
 		select {
 		case <-ctx.Done():
 		case <-d.wake:
 		}
 	}
-}
-
-// waitGone returns when the resource is no longer defined or ctx ends.
-func (d *definition) waitGone(ctx context.Context) {
-	for is := true; is && ctx.Err() == nil; is, _ = d.known() {
-		select {
-		case <-ctx.Done():
-		case <-d.wake:
-		}
+	if end != nil {
+		end()
 	}
+	running.Wait()
 }

@@ -3,7 +3,6 @@ package computedomain
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -50,18 +49,14 @@ func readDomain(obj any) (domainFacts, bool) {
 // differences names the keys in which the spec differs from the wanted one.
 func (s spec) differences(want spec) []string {
 	var out []string
-	for _, key := range []struct {
-		name     string
-		is, want any
-	}{
-		{"spec.numNodes", s.numNodes, want.numNodes},
-		{"spec.channel.resourceClaimTemplate.name", s.template, want.template},
-		{"spec.channel.allocationMode", s.allocationMode, want.allocationMode},
-	} {
-		if !reflect.DeepEqual(key.is, key.want) {
-			out = append(out, fmt.Sprintf("%s is %v, not %v", key.name, key.is, key.want))
+	add := func(key string, is, want any) {
+		if is != want {
+			out = append(out, fmt.Sprintf("%s is %v, not %v", key, is, want))
 		}
 	}
+	add("spec.numNodes", s.numNodes, want.numNodes)
+	add("spec.channel.resourceClaimTemplate.name", s.template, want.template)
+	add("spec.channel.allocationMode", s.allocationMode, want.allocationMode)
 	return out
 }
 
@@ -104,11 +99,15 @@ func noCRD(config imex.Config, seen string) imex.Domain {
 // heldElsewhere says which pod holds a channel of a domain, while the configured one
 // is not there: a second domain for the same nodes would take their channels away.
 func heldElsewhere(config imex.Config, claims []imex.Claim) string {
+	var holder *imex.Claim
 	for i := range claims {
-		if k := &claims[i]; k.Domain != "" && len(k.Pods) > 0 {
-			return fmt.Sprintf("ComputeDomain %s is not created, because pod %s holds a channel of another domain (uid %s) on node %s: if that domain was deleted, end all pods that hold its channels; otherwise name it by imex.namespace and imex.name, with imex.join slurmd if worker pods claim, or end its pods",
-				keyOf(config), k.Pods[0], k.Domain, k.Node)
+		if c := &claims[i]; c.Domain != "" && len(c.Pods) > 0 && (holder == nil || c.Pods[0] < holder.Pods[0]) {
+			holder = c
 		}
 	}
-	return ""
+	if holder == nil {
+		return ""
+	}
+	return fmt.Sprintf("ComputeDomain %s is not created, because pod %s holds a channel of another domain (uid %s) on node %s: if that domain was deleted, end all pods that hold its channels; otherwise name it by imex.namespace and imex.name, with imex.join slurmd if worker pods claim, or end its pods",
+		keyOf(config), holder.Pods[0], holder.Domain, holder.Node)
 }

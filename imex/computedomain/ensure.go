@@ -37,7 +37,7 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 	switch {
 	case err != nil:
 		return imex.Domain{}, err
-	case domain.UID != "" || domain.Problem.Reason == imex.ReasonNoCRD || c.refusal.stands():
+	case domain.UID != "" || domain.Problem.Reason == imex.ReasonNoCRD || time.Since(c.refused) < createPause:
 		return domain, nil
 	}
 	if claims, err := c.allClaims(); err == nil { // otherwise they are not ours to see
@@ -49,42 +49,31 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 	if apierrors.IsAlreadyExists(err) { // and has not been seen yet
 		created, err = c.nvidia.ComputeDomains(c.config.Namespace).Get(ctx, c.config.Name, metav1.GetOptions{})
 	}
+	c.refusal = topology.Problem{}
 	if err != nil {
-		problem, known := c.whyNot(err)
-		if !known {
-			time.AfterFunc(createPause, func() { notify(c.changes) })
+		time.AfterFunc(createPause, func() { notify(c.changes) })
+		if c.refusal = c.whyNot(err); c.refusal.Reason == "" {
 			return imex.Domain{}, fmt.Errorf("create ComputeDomain %s: %w", keyOf(c.config), err)
 		}
-		c.refusal.begin(problem, func() { notify(c.changes) })
+		c.refused = time.Now()
 		return c.absent(), nil
 	}
-	c.refusal.end()
 	facts, _ := readDomain(created)
 	return domainOf(c.config, &facts), nil
 }
 
-// createPause is the time before an error of creating the domain is tried again.
-const createPause = 30 * time.Second
+// createPause is the time before creating the domain is tried again.
+const createPause = time.Minute
 
-// newDomain is a ComputeDomain to create. The driver's own type leaves out numNodes
-// if it is 0, and older API servers require it.
-type newDomain struct {
-	metav1.TypeMeta `json:",inline"`
-	Metadata        metav1.ObjectMeta `json:"metadata"`
-	Spec            newSpec           `json:"spec"`
-}
-
-type newSpec struct {
-	NumNodes int                             `json:"numNodes"`
-	Channel  *nvapi.ComputeDomainChannelSpec `json:"channel"`
-}
-
+// create sends text: the driver's own type leaves out numNodes if it is 0, and older API
+// servers require it.
 func (c *Cluster) create(ctx context.Context) (*nvapi.ComputeDomain, error) {
 	want := wantedSpec(c.config)
-	body, err := json.Marshal(newDomain{
-		TypeMeta: metav1.TypeMeta{APIVersion: nvapi.SchemeGroupVersion.String(), Kind: nvapi.ComputeDomainKind},
-		Metadata: metav1.ObjectMeta{Namespace: c.config.Namespace, Name: c.config.Name, Labels: map[string]string{labelManagedBy: managedBy}},
-		Spec: newSpec{NumNodes: want.numNodes, Channel: &nvapi.ComputeDomainChannelSpec{
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": nvapi.SchemeGroupVersion.String(),
+		"kind":       nvapi.ComputeDomainKind,
+		"metadata":   metav1.ObjectMeta{Namespace: c.config.Namespace, Name: c.config.Name, Labels: map[string]string{labelManagedBy: managedBy}},
+		"spec": map[string]any{"numNodes": want.numNodes, "channel": nvapi.ComputeDomainChannelSpec{
 			ResourceClaimTemplate: nvapi.ComputeDomainResourceClaimTemplate{Name: want.template}, AllocationMode: want.allocationMode}},
 	})
 	if err != nil {
@@ -101,27 +90,28 @@ func (c *Cluster) create(ctx context.Context) (*nvapi.ComputeDomain, error) {
 	return created, nil
 }
 
-// whyNot returns the problem if the API server has refused the domain.
-func (c *Cluster) whyNot(err error) (topology.Problem, bool) {
+// whyNot returns the problem if the API server has refused the domain, else none.
+func (c *Cluster) whyNot(err error) topology.Problem {
 	status, _ := err.(apierrors.APIStatus) //nolint:errorlint // as the client returns it
+	reason, message := imex.ReasonNoDomain, ""
 	switch {
 	case apierrors.IsForbidden(err):
-		return topology.Problem{Reason: imex.ReasonDomainForbidden, Message: fmt.Sprintf(
-			"ComputeDomain %s is not there, and the publisher may not create it: %v; allow the publisher to create computedomains.%s in that namespace, or create it by hand", keyOf(c.config), err, nvapi.GroupName)}, true
+		reason = imex.ReasonDomainForbidden
+		message = fmt.Sprintf("is not there, and the publisher may not create it: %v; allow the publisher to create computedomains.%s in that namespace, or create it by hand", err, nvapi.GroupName)
 	case apierrors.IsNotFound(err) && status != nil && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
-		return topology.Problem{Reason: imex.ReasonNoDomain, Message: fmt.Sprintf(
-			"ComputeDomain %s cannot be created: there is no such namespace; create the namespace, or name another one by imex.namespace", keyOf(c.config))}, true
+		message = "cannot be created: there is no such namespace; create the namespace, or name another one by imex.namespace"
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotFound(err):
-		return topology.Problem{Reason: imex.ReasonNoDomain, Message: fmt.Sprintf(
-			"ComputeDomain %s is not there, and the API server refuses it: %v", keyOf(c.config), err)}, true
+		message = fmt.Sprintf("is not there, and the API server refuses it: %v", err)
+	default:
+		return topology.Problem{}
 	}
-	return topology.Problem{}, false
+	return topology.Problem{Reason: reason, Message: fmt.Sprintf("ComputeDomain %s %s", keyOf(c.config), message)}
 }
 
 // absent is the domain while it is not there.
 func (c *Cluster) absent() imex.Domain {
-	if p := c.refusal.why(); p.Reason != "" {
-		return noDomain(c.config, p.Reason, p.Message)
+	if c.refusal.Reason != "" {
+		return noDomain(c.config, c.refusal.Reason, c.refusal.Message)
 	}
 	return noDomain(c.config, imex.ReasonNoDomain, fmt.Sprintf("there is no ComputeDomain %s", keyOf(c.config)))
 }

@@ -91,7 +91,7 @@ func largeCluster(tb testing.TB, nodes int) *large {
 		cliques[key] = one
 		pod := podRef{"quoin-imex-" + m.Node, types.UID(m.Node)}
 		c.joining.put(types.NamespacedName{Namespace: c.config.Namespace, Name: pod.name}, podFacts{uid: pod.uid, owner: imex.OwnerHolder, node: m.Node, claims: []string{pod.name + "-channel"}})
-		c.claims.put(types.NamespacedName{Namespace: c.config.Namespace, Name: pod.name + "-channel"}, claimFacts{domain: facts.uid, allocated: true, node: m.Node, madeFor: pod, reserved: []podRef{pod}})
+		c.claims.put(types.NamespacedName{Namespace: c.config.Namespace, Name: pod.name + "-channel"}, claimFacts{domain: facts.uid, allocated: true, node: m.Node, reserved: []podRef{pod}})
 		c.snap.Nodes = append(c.snap.Nodes, inputs.Node{Name: m.Node, Labels: map[string]string{topology.CliqueLabel: id, nodelabels.Count: "4", imex.DomainLabel: facts.uid}})
 		c.snap.Reports[m.Node] = &topology.Node{Name: m.Node, GPUs: make([]topology.GPU, 4), Domain: domain, IMEX: &topology.IMEX{ChannelMajor: &major, DaemonState: "READY"}}
 	}
@@ -118,10 +118,11 @@ func (c *large) judge(tb testing.TB) {
 // late has one node in each clique that is not ready.
 func (c *large) late() {
 	cliques, _ := c.cliques.all()
-	for key, clique := range cliques {
+	for _, r := range cliques {
+		clique := r.facts
 		clique.Daemons = slices.Clone(clique.Daemons)
 		clique.Daemons[0].Ready = false
-		c.cliques.put(key, clique)
+		c.cliques.put(r.key(), clique)
 	}
 }
 
@@ -130,6 +131,6 @@ func (c *large) conflict() {
 	for i := range c.snap.Nodes {
 		name := fmt.Sprintf("worker-%d", i)
 		c.joining.put(types.NamespacedName{Namespace: "slurm", Name: name}, podFacts{uid: types.UID(name), owner: imex.OwnerSlurmd, node: c.snap.Nodes[i].Name, claims: []string{name}})
-		c.claims.put(types.NamespacedName{Namespace: "slurm", Name: name}, claimFacts{domain: "d", madeFor: podRef{name, types.UID(name)}})
+		c.claims.put(types.NamespacedName{Namespace: "slurm", Name: name}, claimFacts{domain: "d"})
 	}
 }

@@ -5,14 +5,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
@@ -74,11 +71,11 @@ func NewNode(rc *rest.Config, config imex.Config, name string, log *slog.Logger)
 	}
 	n := &Node{config: config, name: name, nvidia: nvidia, health: apihealth.New(log), changes: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 	n.defined = newDefinition(meta, whatDomainsCRD, domainsCRD, n.health, n.changed)
-	n.labels = newWatch(whatNode, n.health, &metav1.PartialObjectMetadata{}, meta.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), named(name), readLabels, n.changed)
+	n.labels = newWatch(whatNode, n.health, &metav1.PartialObjectMetadata{}, meta.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), named(name), labelsOf, n.changed)
 	return n, nil
 }
 
-func readLabels(obj any) (nodeLabels, bool) {
+func labelsOf(obj any) (nodeLabels, bool) {
 	node, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return nodeLabels{}, false
@@ -95,10 +92,10 @@ func (n *Node) changed() {
 // empty if NVML sees none or has not been read. Then the node's label counts.
 func (n *Node) SetClique(id string) {
 	n.mu.Lock()
-	was := n.nvml
+	old := n.nvml
 	n.nvml = id
 	n.mu.Unlock()
-	if was != id {
+	if old != id {
 		n.changed()
 	}
 }
@@ -126,10 +123,18 @@ func (n *Node) Run(ctx context.Context) error {
 	return nil
 }
 
+// seenLabels returns the labels that were last seen. A Node that is not there has none.
+func (n *Node) seenLabels() (nodeLabels, error) {
+	nodes, err := n.labels.all()
+	if len(nodes) == 0 {
+		return nodeLabels{}, err
+	}
+	return nodes[0].facts, nil
+}
+
 // wanted names the ComputeDomainClique of the node, empty if it is not known.
 func (n *Node) wanted() string {
-	labels, _ := n.labels.all()
-	l := labels[types.NamespacedName{Name: n.name}]
+	l, _ := n.seenLabels()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clique := cmp.Or(n.nvml, l.clique)
@@ -150,7 +155,7 @@ func (n *Node) watchClique(ctx context.Context, name string) {
 	defer n.setOwn(ownClique{})
 	running.Go(func() { own.run(ctx) })
 	for asked := false; n.wanted() == name; {
-		if cliques, read := own.all(); read && (len(cliques) > 0 || !asked) {
+		if cliques, err := own.all(); err == nil && (len(cliques) > 0 || !asked) {
 			asked = len(cliques) == 0 && n.askForOthers(ctx)
 		}
 		select {
@@ -197,19 +202,18 @@ func (n *Node) setOwn(own ownClique) {
 // no UID, because the agent may not read it. Snapshot does not wait: its error says why
 // something has not been read yet, and Changes wakes when it has.
 func (n *Node) Snapshot() (*imex.Observation, error) {
-	labels, read := n.labels.all()
-	if !read {
-		return nil, n.labels.unread()
+	l, err := n.seenLabels()
+	if err != nil {
+		return nil, err
 	}
-	l := labels[types.NamespacedName{Name: n.name}]
 	seen := &imex.Observation{
 		Join: n.config.Join, HostChannels: n.config.HostChannels, Domain: imex.Domain{Namespace: n.config.Namespace, Name: n.config.Name}, ClaimsUnread: true,
 		Nodes: map[string]imex.Node{n.name: {Name: n.name, DomainLabel: l.domain, CliqueLabel: l.clique}},
 	}
-	switch is, read := n.defined.known(); {
-	case !read:
-		return nil, n.defined.crds.unread()
-	case !is:
+	switch defined, err := n.defined.known(); {
+	case err != nil:
+		return nil, err
+	case !defined:
 		seen.Domain = noCRD(n.config, unknownDomains)
 		return seen, nil
 	}
@@ -223,12 +227,12 @@ func (n *Node) Snapshot() (*imex.Observation, error) {
 	if own.name != want {
 		return nil, &unreadError{what: whatClique}
 	}
-	cliques, read := own.watch.all()
+	cliques, err := own.watch.all()
 	switch {
-	case !read:
-		return nil, own.watch.unread()
+	case err != nil:
+		return nil, err
 	case len(cliques) > 0:
-		seen.Cliques = slices.Collect(maps.Values(cliques))
+		seen.Cliques = factsOf(cliques)
 	case !own.othersKnown:
 		return nil, &unreadError{what: whatOthers}
 	default:

@@ -22,16 +22,17 @@ const ListCommand = "kubectl get nodes,pods,resourceclaims,computedomains,comput
 // Objects are the facts of a cluster's objects in JSON, as kubectl prints them.
 type Objects struct {
 	config  imex.Config
-	domains map[types.NamespacedName]domainFacts
-	cliques map[types.NamespacedName]imex.Clique
-	claims  map[types.NamespacedName]claimFacts
-	pods    map[types.NamespacedName]podFacts
+	domains objects[domainFacts]
+	cliques objects[imex.Clique]
+	claims  objects[claimFacts]
+	pods    objects[podFacts]
 }
+
+type objects[T any] map[types.NamespacedName]*record[T]
 
 // NewObjects returns the facts of no objects. config is complete.
 func NewObjects(config imex.Config) *Objects {
-	return &Objects{config: config, domains: map[types.NamespacedName]domainFacts{}, cliques: map[types.NamespacedName]imex.Clique{},
-		claims: map[types.NamespacedName]claimFacts{}, pods: map[types.NamespacedName]podFacts{}}
+	return &Objects{config, objects[domainFacts]{}, objects[imex.Clique]{}, objects[claimFacts]{}, objects[podFacts]{}}
 }
 
 // Add keeps the facts of an object of one of these kinds: ComputeDomain,
@@ -39,43 +40,44 @@ func NewObjects(config imex.Config) *Objects {
 func (o *Objects) Add(kind string, text []byte) error {
 	switch kind {
 	case nvapi.ComputeDomainKind:
-		return add(o.domains, readDomain, text, &nvapi.ComputeDomain{})
+		return o.domains.add(readDomain, text, &nvapi.ComputeDomain{})
 	case "ComputeDomainClique":
-		return add(o.cliques, readClique, text, &nvapi.ComputeDomainClique{})
+		return o.cliques.add(readClique, text, &nvapi.ComputeDomainClique{})
 	case "ResourceClaim":
-		return add(o.claims, readClaim, text, &resourcev1.ResourceClaim{})
+		return o.claims.add(readClaim, text, &resourcev1.ResourceClaim{})
 	case "Pod":
 		if !bytes.Contains(text, []byte("resourceClaims")) && !bytes.Contains(text, []byte(slurmdName)) {
 			return nil // most pods are long, have no claims and are not Slurm's
 		}
-		return add(o.pods, joiningReader(o.config.Join), text, &corev1.Pod{})
+		return o.pods.add(podReader(o.config.Join), text, &corev1.Pod{})
 	}
 	return nil
 }
 
-func add[T any](facts map[types.NamespacedName]T, read func(any) (T, bool), text []byte, object metav1.Object) error {
+func (o objects[T]) add(read func(any) (T, bool), text []byte, object metav1.Object) error {
 	if err := json.Unmarshal(text, object); err != nil {
 		return err
 	}
-	if f, keep := read(object); keep {
-		facts[types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}] = f
+	if facts, keep := read(object); keep {
+		r := newRecord(object, facts, true)
+		o[r.key()] = r
 	}
 	return nil
 }
+
+func (o objects[T]) all() []*record[T] { return slices.Collect(maps.Values(o)) }
 
 // Seen returns what is seen, all but the nodes. Without a ComputeDomain the cluster has
 // none.
 func (o *Objects) Seen() *imex.Observation {
+	pods := o.pods.all()
 	seen := &imex.Observation{Join: o.config.Join, HostChannels: o.config.HostChannels,
 		Domain:  noDomain(o.config, imex.ReasonNoDomain, fmt.Sprintf("the list has no ComputeDomain %s", keyOf(o.config))),
-		Cliques: slices.Collect(maps.Values(o.cliques)), Claims: joinClaims(o.claims, o.pods)}
-	if facts, there := o.domains[keyOf(o.config)]; there {
-		seen.Domain, seen.Members = domainOf(o.config, &facts), facts.members
+		Cliques: factsOf(o.cliques.all()), Claims: joinClaims(o.claims.all(), pods), Workers: workersOn(o.config.Join, pods)}
+	if r, there := o.domains[keyOf(o.config)]; there {
+		seen.Domain, seen.Members = domainOf(o.config, &r.facts), r.facts.members
 	} else if holder := heldElsewhere(o.config, seen.Claims); holder != "" {
 		seen.Domain.Problem.Message = holder
-	}
-	if o.config.Join == imex.JoinSlurmd {
-		seen.Workers = workersOn(o.pods)
 	}
 	return seen
 }

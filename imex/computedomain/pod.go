@@ -29,56 +29,41 @@ type podFacts struct {
 	claims []string // names of its ResourceClaims that exist
 }
 
-// joiningReader returns the reader of pods that join domains. If Slurm's pods are to
-// claim, it keeps those without ResourceClaims too.
-func joiningReader(join string) func(obj any) (podFacts, bool) {
-	if join == imex.JoinSlurmd {
-		return readWorkerPod
+// podReader returns the reader of pods. It keeps no pod that has ended, and of the pods
+// without ResourceClaims only Slurm's that have a node, if Slurm's pods are to claim.
+func podReader(join string) func(obj any) (podFacts, bool) {
+	return func(obj any) (podFacts, bool) {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			return podFacts{}, false
+		}
+		out := podFacts{uid: pod.UID, owner: ownerOf(pod.Labels), node: cmp.Or(pod.Spec.NodeName, pinnedTo(&pod.Spec))}
+		if len(pod.Spec.ResourceClaims) == 0 {
+			return out, join == imex.JoinSlurmd && out.owner == imex.OwnerSlurmd && pod.Spec.NodeName != ""
+		}
+		for i := range pod.Spec.ResourceClaims {
+			name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+			if err == nil && name != nil { // otherwise the claim is not there yet, or never will be
+				out.claims = append(out.claims, *name)
+			}
+		}
+		return out, true
 	}
-	return readPod
 }
 
-// readWorkerPod reads a Pod as readPod does. It also keeps Slurm's pods without
-// ResourceClaims, once they have a node.
-func readWorkerPod(obj any) (podFacts, bool) {
-	facts, keep := readPod(obj)
-	pod, ok := obj.(*corev1.Pod)
-	if keep || !ok || hasEnded(pod) || pod.Spec.NodeName == "" || ownerOf(pod.Labels) != imex.OwnerSlurmd {
-		return facts, keep
+// workersOn returns the nodes that have worker pods of Slurm, or are to get them. It is
+// nil if worker pods are not to claim.
+func workersOn(join string, pods []*record[podFacts]) map[string]bool {
+	if join != imex.JoinSlurmd {
+		return nil
 	}
-	return podFacts{uid: pod.UID, owner: imex.OwnerSlurmd, node: pod.Spec.NodeName}, true
-}
-
-// workersOn returns the nodes that have worker pods of Slurm, or are to get them.
-func workersOn(pods map[types.NamespacedName]podFacts) map[string]bool {
 	nodes := make(map[string]bool)
 	for _, pod := range pods {
-		if pod.owner == imex.OwnerSlurmd && pod.node != "" {
-			nodes[pod.node] = true
+		if pod.facts.owner == imex.OwnerSlurmd && pod.facts.node != "" {
+			nodes[pod.facts.node] = true
 		}
 	}
 	return nodes
-}
-
-// hasEnded reports whether a Pod never runs again.
-func hasEnded(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
-// readPod reads a Pod. It keeps no pod that has ended or has no ResourceClaims.
-func readPod(obj any) (podFacts, bool) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok || len(pod.Spec.ResourceClaims) == 0 || hasEnded(pod) {
-		return podFacts{}, false
-	}
-	out := podFacts{uid: pod.UID, owner: ownerOf(pod.Labels), node: cmp.Or(pod.Spec.NodeName, pinnedTo(&pod.Spec))}
-	for i := range pod.Spec.ResourceClaims {
-		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
-		if err == nil && name != nil { // otherwise the claim is not there yet, or never will be
-			out.claims = append(out.claims, *name)
-		}
-	}
-	return out, true
 }
 
 func ownerOf(labels map[string]string) string {

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/imex"
 )
@@ -97,8 +96,8 @@ func TestReadPod(t *testing.T) {
 	for join, tests := range map[string][]readPodTest{imex.JoinHolder: holder, imex.JoinSlurmd: slurmd} {
 		for _, tt := range tests {
 			t.Run(join+" "+tt.name, func(t *testing.T) {
-				got, keep := joiningReader(join)(tt.pod)
-				if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(podFacts{})); diff != "" || keep != tt.keep {
+				got, keep := podReader(join)(tt.pod)
+				if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(podFacts{})); keep != tt.keep || keep && diff != "" {
 					t.Errorf("kept %v (-want +got):\n%s", keep, diff)
 				}
 			})
@@ -107,12 +106,16 @@ func TestReadPod(t *testing.T) {
 }
 
 func TestWorkersOn(t *testing.T) {
-	got := workersOn(map[types.NamespacedName]podFacts{
-		{Name: "a"}: {owner: imex.OwnerSlurmd, node: "n1"},
-		{Name: "b"}: {owner: imex.OwnerSlurmd, node: "n1", claims: []string{"c"}},
-		{Name: "c"}: {owner: imex.OwnerSlurmd},
-		{Name: "d"}: {owner: imex.OwnerHolder, node: "n2"},
-	})
+	pods := []*record[podFacts]{
+		{facts: podFacts{owner: imex.OwnerSlurmd, node: "n1"}},
+		{facts: podFacts{owner: imex.OwnerSlurmd, node: "n1", claims: []string{"c"}}},
+		{facts: podFacts{owner: imex.OwnerSlurmd}},
+		{facts: podFacts{owner: imex.OwnerHolder, node: "n2"}},
+	}
+	if got := workersOn(imex.JoinHolder, pods); got != nil {
+		t.Errorf("with the holder: %v", got)
+	}
+	got := workersOn(imex.JoinSlurmd, pods)
 	if diff := cmp.Diff(map[string]bool{"n1": true}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -2,6 +2,7 @@ package computedomain
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"sync"
 
@@ -39,6 +40,23 @@ type record[T any] struct {
 	keep              bool
 }
 
+func newRecord[T any](of metav1.Object, facts T, keep bool) *record[T] {
+	name := metav1.ObjectMeta{Namespace: of.GetNamespace(), Name: of.GetName(), ResourceVersion: of.GetResourceVersion()}
+	return &record[T]{ObjectMeta: name, facts: facts, keep: keep}
+}
+
+func (r *record[T]) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+}
+
+func factsOf[T any](records []*record[T]) []T {
+	facts := make([]T, len(records))
+	for i, r := range records {
+		facts[i] = r.facts
+	}
+	return facts
+}
+
 // newWatch returns a watch of what api lists, limited by the selectors that tweak sets.
 func newWatch[T any, L runtime.Object](what string, health *apihealth.Health, of runtime.Object, api apihealth.Lister[L], tweak func(*metav1.ListOptions), read func(any) (T, bool), changed func()) *watch[T] {
 	return &watch[T]{what: what, health: health, read: read, changed: changed, open: func() cache.SharedIndexInformer {
@@ -52,10 +70,8 @@ func (w *watch[T]) run(ctx context.Context) {
 	informer := w.open()
 	_ = informer.SetTransform(w.slim) // fails only on a started informer
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { w.compare(nil, recordOf[T](obj)) },
-		UpdateFunc: func(was, is any) {
-			w.compare(recordOf[T](was), recordOf[T](is))
-		},
+		AddFunc:    func(obj any) { w.compare(nil, recordOf[T](obj)) },
+		UpdateFunc: func(old, new any) { w.compare(recordOf[T](old), recordOf[T](new)) },
 		DeleteFunc: func(obj any) { w.compare(recordOf[T](obj), nil) },
 	}) // fails only on a stopped informer
 	w.serve(informer.GetStore(), informer.HasSynced)
@@ -89,8 +105,7 @@ func (w *watch[T]) slim(obj any) (any, error) {
 		return nil, err
 	}
 	facts, keep := w.read(obj)
-	name := metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName(), ResourceVersion: object.GetResourceVersion()}
-	return &record[T]{ObjectMeta: name, facts: facts, keep: keep}, nil
+	return newRecord(object, facts, keep), nil
 }
 
 func recordOf[T any](obj any) *record[T] {
@@ -102,32 +117,46 @@ func recordOf[T any](obj any) *record[T] {
 }
 
 // compare calls changed if the facts of an object differ.
-func (w *watch[T]) compare(was, is *record[T]) {
-	had, has := was != nil && was.keep, is != nil && is.keep
-	if had != has || has && !reflect.DeepEqual(was.facts, is.facts) {
+func (w *watch[T]) compare(old, new *record[T]) {
+	had, has := old != nil && old.keep, new != nil && new.keep
+	if had != has || has && !reflect.DeepEqual(old.facts, new.facts) {
 		w.changed()
 	}
 }
 
-// all returns the facts, and whether a first list has been read.
-func (w *watch[T]) all() (map[types.NamespacedName]T, bool) {
+// all returns the objects with facts, in no order. Its error is an *unreadError.
+func (w *watch[T]) all() ([]*record[T], error) {
 	w.mu.Lock()
 	store, synced := w.store, w.synced
 	w.mu.Unlock()
 	if store == nil || !synced() {
-		return nil, false
+		return nil, &unreadError{w.what, w.health.Of(w.what)}
 	}
-	facts := map[types.NamespacedName]T{}
+	var records []*record[T]
 	for _, obj := range store.List() {
 		if r := recordOf[T](obj); r != nil && r.keep {
-			facts[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r.facts
+			records = append(records, r)
 		}
 	}
-	return facts, true
+	return records, nil
 }
 
-// unread says that nothing has been read yet, and why, if that is known.
-func (w *watch[T]) unread() error { return &unreadError{w.what, w.health.Of(w.what)} }
+// unreadError says that something has never been read, and why, if that is known.
+type unreadError struct {
+	what string
+	err  error
+}
+
+// Error names what has not been read.
+func (e *unreadError) Error() string {
+	if e.err == nil {
+		return e.what + " not read yet"
+	}
+	return fmt.Sprintf("%s not read yet: %v", e.what, e.err)
+}
+
+// Unwrap returns why it has not been read.
+func (e *unreadError) Unwrap() error { return e.err }
 
 func all(*metav1.ListOptions) {}
 
