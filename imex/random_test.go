@@ -165,8 +165,8 @@ func randomSeen(r *rand.Rand) *Observation {
 	for range r.IntN(3) {
 		s.Cliques = append(s.Cliques, Clique{Domain: pick(uids), ID: pick(ids), Daemons: []Member{member(), member()}})
 	}
-	for range r.IntN(3) {
-		c := Claim{Namespace: pick([]string{"quoin-system", "slurm"}), Name: node(), Domain: pick(uids), Node: node(), Owner: pick([]string{OwnerHolder, OwnerSlurmd, OwnerOther, ""})}
+	for i := range r.IntN(3) {
+		c := Claim{Namespace: pick([]string{"quoin-system", "slurm"}), Name: fmt.Sprint("c", i), Domain: pick(uids), Node: node(), Owner: pick([]string{OwnerHolder, OwnerSlurmd, OwnerOther, ""})}
 		for range r.IntN(3) {
 			c.Pods = append(c.Pods, "slurm/"+node())
 		}

@@ -188,8 +188,7 @@ func compareMembers(a, b *Member) int {
 
 // compareClaims puts claims that a pod holds first, and claims that no pod has last.
 func compareClaims(a, b *Claim) int {
-	return cmp.Or(cmp.Compare(a.rank(), b.rank()), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Waiting, b.Waiting),
-		strings.Compare(a.Owner, b.Owner), strings.Compare(a.Domain, b.Domain), strings.Compare(a.pods(), b.pods()))
+	return cmp.Or(cmp.Compare(a.rank(), b.rank()), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
 // How far a claim has come.

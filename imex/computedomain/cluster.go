@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,8 +28,7 @@ const (
 	whatClaims     = "ResourceClaims"
 	whatPods       = "pods that join domains"
 	whatWaiting    = "pods that are not scheduled"
-	whatDomainsCRD = "the definition of ComputeDomains"
-	whatCliquesCRD = "the definition of ComputeDomainCliques"
+	whatDefinition = "the definition of ComputeDomains"
 )
 
 // Cluster creates the configured ComputeDomain, and observes who in the cluster joins
@@ -42,7 +40,7 @@ type Cluster struct {
 	health  *apihealth.Health
 	changes chan struct{}
 
-	domainCRD, cliqueCRD *definition
+	defined *definition // of ComputeDomains, and of cliques if the driver has them
 
 	domains *watch[domainFacts] // the configured one
 	cliques *watch[imex.Clique]
@@ -73,8 +71,7 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 	c := &Cluster{config: config, nvidia: nvidia, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1)}
 	changed := func() { notify(c.changes) }
 	pods := kube.CoreV1().Pods(metav1.NamespaceAll)
-	c.domainCRD = newDefinition(meta, whatDomainsCRD, domainsCRD, c.health, changed)
-	c.cliqueCRD = newDefinition(meta, whatCliquesCRD, cliquesCRD, c.health, changed)
+	c.defined = newDefinition(meta, c.health, changed)
 	c.domains = newWatch(whatDomain, c.health, &nvapi.ComputeDomain{}, nvidia.ComputeDomains(config.Namespace), named(config.Name), readDomain, changed)
 	c.cliques = newWatch(whatCliques, c.health, &nvapi.ComputeDomainClique{}, nvidia.ComputeDomainCliques(metav1.NamespaceAll), all, readClique, changed)
 	c.claims = newWatch(whatClaims, c.health, &resourcev1.ResourceClaim{}, kube.ResourceV1().ResourceClaims(metav1.NamespaceAll), all, readClaim, changed)
@@ -87,16 +84,13 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 func (c *Cluster) Changes() <-chan struct{} { return c.changes }
 
 // Run watches until ctx ends. It tries again what cannot be read, and keeps what was
-// read before. While the driver's definitions are missing, it watches only these.
+// read before. While ComputeDomains are not defined, it watches only their definition.
 func (c *Cluster) Run(ctx context.Context) error {
 	if c.config.Join == imex.JoinNone { // there is nothing to see
 		<-ctx.Done()
 		return nil
 	}
-	var running sync.WaitGroup
-	running.Go(func() { c.domainCRD.run(ctx, c.domains.run, c.claims.run, c.joining.run, c.waiting.run) })
-	running.Go(func() { c.cliqueCRD.run(ctx, c.cliques.run) })
-	running.Wait()
+	c.defined.run(ctx, c.domains.run, c.cliques.run, c.claims.run, c.joining.run, c.waiting.run)
 	return nil
 }
 
@@ -128,7 +122,7 @@ func (c *Cluster) Snapshot() (*imex.Observation, error) {
 // lookup returns the domain as it was last seen, and its members.
 func (c *Cluster) lookup() (imex.Domain, map[string]imex.Member, error) {
 	members := map[string]imex.Member{}
-	switch defined, err := c.domainCRD.known(); {
+	switch defined, err := c.defined.known(); {
 	case err != nil:
 		return imex.Domain{}, nil, err
 	case !defined:
@@ -148,9 +142,6 @@ func (c *Cluster) lookup() (imex.Domain, map[string]imex.Member, error) {
 
 // allCliques returns the cliques of all domains. A driver without cliques has none.
 func (c *Cluster) allCliques() ([]imex.Clique, error) {
-	if defined, err := c.cliqueCRD.known(); err != nil || !defined {
-		return nil, err
-	}
 	cliques, err := c.cliques.all()
 	if apierrors.IsNotFound(err) {
 		return nil, nil

@@ -13,6 +13,5 @@ const (
 	driverName     = "compute-domain.nvidia.com"
 	channelClass   = "compute-domain-default-channel.nvidia.com" // of devices
 	domainsCRD     = "computedomains.resource.nvidia.com"
-	cliquesCRD     = "computedomaincliques.resource.nvidia.com"
 	wantedNumNodes = 0 // the driver's advice: nodes join as they come
 )

@@ -46,6 +46,22 @@ func readDomain(obj any) (domainFacts, bool) {
 	return d, true
 }
 
+// readClique reads a ComputeDomainClique. Its name is the domain's UID and the clique.
+func readClique(obj any) (imex.Clique, bool) {
+	c, ok := obj.(*nvapi.ComputeDomainClique)
+	if !ok {
+		return imex.Clique{}, false
+	}
+	out := imex.Clique{}
+	out.Domain, out.ID, _ = strings.Cut(c.Name, ".")
+	for _, d := range c.Daemons {
+		if d != nil {
+			out.Daemons = append(out.Daemons, imex.Member{Node: d.NodeName, Address: d.IPAddress, Clique: d.CliqueID, Index: d.Index, Ready: d.Status == nvapi.ComputeDomainStatusReady})
+		}
+	}
+	return out, true
+}
+
 // differences names the keys in which the spec differs from the wanted one.
 func (s spec) differences(want spec) []string {
 	var out []string

@@ -47,15 +47,14 @@ func listedCluster(tb testing.TB, join string) *Cluster {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := &Cluster{config: config, domainCRD: &definition{crds: &watch[struct{}]{}}, cliqueCRD: &definition{crds: &watch[struct{}]{}},
+	c := &Cluster{config: config, defined: &definition{crds: &watch[struct{}]{}},
 		domains: &watch[domainFacts]{}, cliques: &watch[imex.Clique]{}, claims: &watch[claimFacts]{}, joining: &watch[podFacts]{}, waiting: &watch[podFacts]{}}
 	for _, w := range []interface {
 		serve(store cache.Store, synced func() bool)
-	}{c.domainCRD.crds, c.cliqueCRD.crds, c.domains, c.cliques, c.claims, c.joining, c.waiting} {
+	}{c.defined.crds, c.domains, c.cliques, c.claims, c.joining, c.waiting} {
 		w.serve(cache.NewStore(cache.MetaNamespaceKeyFunc), func() bool { return true })
 	}
-	c.domainCRD.crds.put(types.NamespacedName{Name: domainsCRD}, struct{}{})
-	c.cliqueCRD.crds.put(types.NamespacedName{Name: cliquesCRD}, struct{}{})
+	c.defined.crds.put(types.NamespacedName{Name: domainsCRD}, struct{}{})
 	return c
 }
 

@@ -70,7 +70,7 @@ func NewNode(rc *rest.Config, config imex.Config, name string, log *slog.Logger)
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
 	n := &Node{config: config, name: name, nvidia: nvidia, health: apihealth.New(log), changes: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
-	n.defined = newDefinition(meta, whatDomainsCRD, domainsCRD, n.health, n.changed)
+	n.defined = newDefinition(meta, n.health, n.changed)
 	n.labels = newWatch(whatNode, n.health, &metav1.PartialObjectMetadata{}, meta.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), named(name), labelsOf, n.changed)
 	return n, nil
 }

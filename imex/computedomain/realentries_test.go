@@ -94,8 +94,8 @@ func (o *clusterTest) quiet(t *testing.T, what string, change func() error) {
 }
 
 func (o *clusterTest) undefined(t *testing.T) {
-	o.kubectl(t, "delete", "crd", cliquesCRD, "--wait=false")
-	o.seenIs(t, "no cliques", func(s *imex.Observation) bool { return usable(s.Domain) && s.Cliques == nil })
+	o.kubectl(t, "delete", "crd", "computedomaincliques.resource.nvidia.com", "--wait=false")
+	o.seenIs(t, "no cliques", func(s *imex.Observation) bool { return usable(s.Domain) && len(s.Cliques) == 0 })
 	o.kubectl(t, "delete", "crd", domainsCRD, "--wait=false")
 	domainIs(t, o.c, "no definition", reasonIs(imex.ReasonNoCRD))
 	o.define(t)

@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -167,69 +166,33 @@ func parseMajor(devices []byte) (*int, error) {
 
 // countChannels counts the device files channel0, channel1 and so on.
 func countChannels(dir string) (int, error) {
-	d, err := os.Open(dir)
+	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	if err != nil {
-		return 0, err
-	}
-	defer d.Close()
 	count := 0
-	for {
-		names, err := d.Readdirnames(256) // of some 2048
-		for _, name := range names {
-			if number, is := strings.CutPrefix(name, "channel"); is && isNumber(number) {
-				count++
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return count, nil
-		}
-		if err != nil {
-			return 0, err
+	for _, f := range files {
+		if number, is := strings.CutPrefix(f.Name(), "channel"); is && isNumber(number) {
+			count++
 		}
 	}
+	return count, err
 }
 
 func isNumber(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
 }
 
-// readHostService reports whether a process is in the control group of the machine's
-// own nvidia-imex.service. The daemon of NVIDIA's DRA driver is in its pod's group.
+// readHostService reports whether a process is in the control group, of version 2, of
+// the machine's own nvidia-imex.service. The daemon of NVIDIA's DRA driver is in its
+// pod's group.
 func readHostService(cgroups string) (bool, error) {
-	seen := false
-	// Version 2, version 1, and version 2 beside version 1.
-	for _, hierarchy := range []string{"", "systemd", "unified"} {
-		dir := filepath.Join(cgroups, hierarchy)
-		if info, err := os.Stat(filepath.Join(dir, "system.slice")); err != nil || !info.IsDir() {
-			continue
-		}
-		seen = true
-		lives, err := inhabited(filepath.Join(dir, hostService))
-		if lives || err != nil {
-			return lives, err
-		}
-	}
-	if !seen {
+	if info, err := os.Stat(filepath.Join(cgroups, "system.slice")); err != nil || !info.IsDir() {
 		return false, fmt.Errorf("%s has no system.slice: the machine's control groups are not mounted there", cgroups)
 	}
-	return false, nil
-}
-
-// inhabited reports whether a control group exists and has a process.
-func inhabited(group string) (bool, error) {
-	events, err := os.ReadFile(filepath.Join(group, "cgroup.events")) // of version 2
-	if err == nil {
-		return bytes.Contains(events, []byte("populated 1")), nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	members, err := os.ReadFile(filepath.Join(group, "cgroup.procs"))
+	events, err := os.ReadFile(filepath.Join(cgroups, hostService, "cgroup.events"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return len(bytes.TrimSpace(members)) > 0, err
+	return bytes.Contains(events, []byte("populated 1")), err
 }

@@ -73,8 +73,6 @@ func TestLocalFiles(t *testing.T) {
 	t.Setenv("PATH", "/nonexistent")
 	const (
 		v2   = "sys/fs/cgroup/system.slice/"
-		v1   = "sys/fs/cgroup/systemd/system.slice/"
-		both = "sys/fs/cgroup/unified/system.slice/"
 		unit = "nvidia-imex.service/"
 		pod  = "sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1.slice/cri-containerd-1.scope/"
 	)
@@ -93,14 +91,9 @@ func TestLocalFiles(t *testing.T) {
 		{name: "outside a clique nothing else is looked for", devices: true, outside: true, channels: 1, want: "235 1 / false"},
 		{name: "no daemon", devices: true, files: host, want: "235 0 / false"},
 		{name: "channels", devices: true, files: host, channels: 2048, want: "235 2048 / false"},
-		{name: "service, version 2", devices: true, files: map[string]string{v2 + unit + "cgroup.events": "populated 1\nfrozen 0\n", v2 + unit + "cgroup.procs": "0\n"},
+		{name: "service", devices: true, files: map[string]string{v2 + unit + "cgroup.events": "populated 1\nfrozen 0\n", v2 + unit + "cgroup.procs": "0\n"},
 			want: "235 0 / true\nImexUnreadable: IMEX: daemon's state: open ROOT/etc/nvidia-imex/config.cfg: no such file or directory"},
-		{name: "service that has ended, version 2", devices: true, files: map[string]string{v2 + unit + "cgroup.events": "populated 0\nfrozen 0\n"}, want: "235 0 / false"},
-		{name: "service, version 1", devices: true, files: map[string]string{v1 + unit + "cgroup.procs": "4711\n4712\n"},
-			want: "235 0 / true\nImexUnreadable: IMEX: daemon's state: open ROOT/etc/nvidia-imex/config.cfg: no such file or directory"},
-		{name: "service that has ended, version 1", devices: true, files: map[string]string{v1 + unit + "cgroup.procs": ""}, want: "235 0 / false"},
-		{name: "service, both versions", devices: true, files: map[string]string{v1 + "ssh.service/cgroup.procs": "1\n", both + unit + "cgroup.events": "populated 1\n"},
-			want: "235 0 / true\nImexUnreadable: IMEX: daemon's state: open ROOT/etc/nvidia-imex/config.cfg: no such file or directory"},
+		{name: "service that has ended", devices: true, files: map[string]string{v2 + unit + "cgroup.events": "populated 0\nfrozen 0\n"}, want: "235 0 / false"},
 		{name: "the driver's daemon is no service", devices: true, files: map[string]string{v2 + "kubelet.service/cgroup.procs": "1\n", pod + "cgroup.events": "populated 1\n", pod + "cgroup.procs": "4711\n"}, want: "235 0 / false"},
 		{name: "a container's control groups", devices: true, files: map[string]string{"sys/fs/cgroup/cgroup.procs": "1\n"},
 			want: "235 0 / false\nImexUnreadable: IMEX: the machine's nvidia-imex.service: ROOT/sys/fs/cgroup has no system.slice: the machine's control groups are not mounted there"},
@@ -108,7 +101,7 @@ func TestLocalFiles(t *testing.T) {
 			want: `nothing` + "\n" + `ImexUnreadable: IMEX: channel major: ROOT/proc/devices: line "4096 nvidia-caps-imex-channels": want a number of 0 to 4095 and a name`},
 		{name: "devices is a folder", files: map[string]string{"proc/devices/x": ""}, want: "nothing\nImexUnreadable: IMEX: channel major: read ROOT/proc/devices: is a directory"},
 		{name: "channels is a file", devices: true, files: map[string]string{v2 + "cgroup.events": "", "dev/nvidia-caps-imex-channels": ""},
-			want: "235 0 / false\nImexUnreadable: IMEX: channels: readdirent ROOT/dev/nvidia-caps-imex-channels: not a directory"},
+			want: "235 0 / false\nImexUnreadable: IMEX: channels: open ROOT/dev/nvidia-caps-imex-channels: not a directory"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,3 +1,7 @@
+// Package tree makes the switch tree from the network tiers that nodes name.
+//
+// [Make] settles on one source of tiers, builds the tree and keeps what was published.
+// The package is pure.
 package tree
 
 import (
@@ -7,6 +11,12 @@ import (
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/names"
+)
+
+// The problems of tiers.
+const (
+	ReasonTierConflict = "TierConflict"
+	ReasonTiersMissing = "TierLabelsMissing"
 )
 
 // Switch is one switch of the tree.
