@@ -43,7 +43,7 @@ func (h *Health) Note(ctx context.Context, what string, err error) {
 	defer h.mu.Unlock()
 	var request *url.Error
 	if errors.As(err, &request) {
-		h.begin(ctx, connection, request.Err, slog.LevelWarn, "the API server cannot be reached, trying again", "url", request.URL)
+		h.begin(ctx, connection, request.Err, slog.LevelWarn, "the API server cannot be reached, trying again", "server", hostOf(request.URL))
 		return
 	}
 	h.end(connection, "the API server answers again")
@@ -73,6 +73,14 @@ func (h *Health) end(what, message string) {
 	if err != nil && !apierrors.IsNotFound(err) {
 		h.log.Info(message, "what", what)
 	}
+}
+
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return u.Host
 }
 
 // Forget drops the trouble with what is no longer asked for.

@@ -25,7 +25,7 @@ func TestHealth(t *testing.T) {
 			h.Note(t.Context(), "nodes", refused)
 			time.Sleep(time.Second)
 		}
-		if n := strings.Count(log.String(), "cannot be reached"); n != 1 || !strings.Contains(log.String(), "url=https://api:6443/x") {
+		if n := strings.Count(log.String(), "cannot be reached"); n != 1 || !strings.Contains(log.String(), "server=api:6443") {
 			t.Errorf("%d lines in an hour:\n%s", n, log.String())
 		}
 		if err := h.Of("claims"); err == nil || h.String() != "connection: connection refused" {
