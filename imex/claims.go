@@ -31,8 +31,8 @@ func checkRivals(v *view, n *node) finding {
 // channel.
 func checkConflict(v *view, n *node) finding {
 	live := n.claims
-	for len(live) > 0 && live[len(live)-1].rank() == claimIdle {
-		live = live[:len(live)-1]
+	if at := slices.IndexFunc(live, func(c *Claim) bool { return c.rank() == claimIdle }); at >= 0 {
+		live = live[:at] // idle ones are last
 	}
 	if len(live) < 2 {
 		return finding{}

@@ -1,9 +1,10 @@
 package imex
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"strings"
+	"regexp"
 )
 
 // Config is how the site's nodes join one IMEX domain.
@@ -53,16 +54,11 @@ func (e *FieldError) Error() string { return "imex." + e.Key + ": " + e.Message 
 
 // Complete fills in the defaults. Its error joins one *FieldError for each bad value.
 func (c Config) Complete() (Config, error) {
-	set := func(value *string, without string) {
-		if *value == "" {
-			*value = without
-		}
-	}
-	set(&c.Join, JoinHolder)
-	set(&c.Namespace, DefaultNamespace)
-	set(&c.Name, DefaultName)
-	set(&c.ClaimTemplate, DefaultClaimTemplate)
-	set(&c.AllocationMode, AllocateAll)
+	c.Join = cmp.Or(c.Join, JoinHolder)
+	c.Namespace = cmp.Or(c.Namespace, DefaultNamespace)
+	c.Name = cmp.Or(c.Name, DefaultName)
+	c.ClaimTemplate = cmp.Or(c.ClaimTemplate, DefaultClaimTemplate)
+	c.AllocationMode = cmp.Or(c.AllocationMode, AllocateAll)
 	return c, c.check()
 }
 
@@ -80,24 +76,16 @@ func (c Config) check() error {
 	}
 	want(c.Join == JoinHolder || c.Join == JoinSlurmd || c.Join == JoinNone, "join", c.Join, "holder, slurmd or none")
 	want(c.Join != JoinSlurmd || c.Namespace != DefaultNamespace, "namespace", c.Namespace, "the namespace of the worker pods, because they claim: the driver refuses a claim in another namespace than its domain's")
-	want(isLabel(c.Namespace), "namespace", c.Namespace, wantLabel)
-	want(isName(c.Name), "name", c.Name, wantSubdomain)
-	want(isName(c.ClaimTemplate), "claimTemplate", c.ClaimTemplate, wantSubdomain)
+	want(label.MatchString(c.Namespace), "namespace", c.Namespace, wantLabel)
+	want(subdomain.MatchString(c.Name) && len(c.Name) <= 253, "name", c.Name, wantSubdomain)
+	want(subdomain.MatchString(c.ClaimTemplate) && len(c.ClaimTemplate) <= 253, "claimTemplate", c.ClaimTemplate, wantSubdomain)
 	want(c.AllocationMode == AllocateAll || c.AllocationMode == AllocateSingle, "allocationMode", c.AllocationMode, "All or Single")
 	return errors.Join(wrong...)
 }
 
-// isName reports whether s is a DNS name in lower case, as most objects' names are.
-func isName(s string) bool {
-	for part := range strings.SplitSeq(s, ".") {
-		if !isLabel(part) {
-			return false
-		}
-	}
-	return len(s) <= 253
-}
-
-// isLabel reports whether s is one part of a DNS name, as a namespace's name is.
-func isLabel(s string) bool {
-	return s != "" && len(s) <= 63 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && s[0] != '-' && s[len(s)-1] != '-'
-}
+// A label is one part of a DNS name, as a namespace's name is. A subdomain is a DNS name
+// in lower case, as most objects' names are.
+var (
+	label     = regexp.MustCompile("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
+	subdomain = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+)

@@ -29,7 +29,8 @@ type Unplaced struct {
 func JudgeUnplaced(s *Observation) []Unplaced {
 	var unplaced []*Claim
 	for i := range s.Claims {
-		if c := &s.Claims[i]; c.Waiting != "" && !s.knows(c.Node) {
+		c := &s.Claims[i]
+		if _, known := s.Nodes[c.Node]; c.Waiting != "" && !known {
 			unplaced = append(unplaced, c)
 		}
 	}
@@ -53,11 +54,6 @@ func JudgeUnplaced(s *Observation) []Unplaced {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Owner, b.Owner), strings.Compare(a.Reason, b.Reason))
 	})
 	return out
-}
-
-func (s *Observation) knows(node string) bool {
-	_, known := s.Nodes[node]
-	return known
 }
 
 // channels counts the channels of nodes with GPUs, one each.
@@ -146,13 +142,14 @@ func (u *Unplaced) text(claims []*Claim, channels *channels) string {
 	if u.Reason == ReasonOtherDomain {
 		text += " of domain " + domainsOf(claims)
 	}
-	text += " for " + podsOf(u.Owner) + " in namespace " + u.Namespace + " (" + named(claims, func(c *Claim) string { return c.Waiting }) + ") " + wait
+	text += " for " + ownerPods[u.Owner] + " in namespace " + u.Namespace + " (" + named(claims, func(c *Claim) string { return c.Waiting }) + ") " + wait
 	if u.Reason == ReasonNoNode {
 		return text + " for a node that is not known: " + named(claims, func(c *Claim) string { return c.Node })
 	}
 	return text + " for a node with a free channel; " + channels.text()
 }
 
+// domainsOf names the domains of the claims.
 func domainsOf(claims []*Claim) string {
 	return named(claims, func(c *Claim) string { return c.Domain })
 }
@@ -168,16 +165,8 @@ func named(claims []*Claim, what func(*Claim) string) string {
 	return listUpTo(examples, slices.Compact(names))
 }
 
-// podsOf says whose pods claim.
-func podsOf(owner string) string {
-	switch owner {
-	case OwnerHolder:
-		return "the holder's pods"
-	case OwnerSlurmd:
-		return "worker pods"
-	}
-	return "other pods"
-}
+// ownerPods says whose pods claim.
+var ownerPods = map[string]string{OwnerHolder: "the holder's pods", OwnerSlurmd: "worker pods", OwnerOther: "other pods", "": "other pods"}
 
 // text says who has the nodes' channels.
 func (c *channels) text() string {
@@ -187,7 +176,7 @@ func (c *channels) text() string {
 	var by []string
 	for _, owner := range []string{OwnerHolder, OwnerSlurmd, OwnerOther} {
 		if n := c.by[owner]; n > 0 {
-			by = append(by, podsOf(owner)+" have "+strconv.Itoa(n))
+			by = append(by, ownerPods[owner]+" have "+strconv.Itoa(n))
 		}
 	}
 	text := strconv.Itoa(c.free()) + " of " + strconv.Itoa(c.nodes) + " nodes with GPUs have one"
