@@ -114,30 +114,25 @@ func (l *list) documents() error {
 // document reads a list, or one object.
 func (l *list) document() error {
 	var one object
-	var untyped []object
 	isList := false
+	guessed := "" // the kind of items that came before that of their list
 	err := l.members("a list of objects", func(key string) (err error) {
-		if key == "items" {
-			isList = true
-			untyped, err = l.items(itemKind(one.kind))
-			return err
+		if key != "items" {
+			return l.member(&one, key)
 		}
-		return l.member(&one, key)
+		isList = true
+		guessed, err = l.items(itemKind(one.kind))
+		return err
 	})
-	switch {
+	switch kind := itemKind(one.kind); {
 	case err != nil:
 		return err
+	case guessed != "" && kind != "" && kind != guessed:
+		return fmt.Errorf("the kind %s comes after items without a kind: want it before them", one.kind)
 	case !isList && (l.each != nil || !isListed(one.kind)):
 		return fmt.Errorf("kind %q without items: want the output of %s", one.kind, l.command)
 	case !isList:
 		return l.add(&one, "the "+one.kind)
-	}
-	for i := range untyped {
-		o := &untyped[i]
-		o.kind = cmp.Or(itemKind(one.kind), "Node")
-		if err := l.add(o, fmt.Sprintf("items[%d]", o.at)); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -147,32 +142,33 @@ func (l *list) document() error {
 func itemKind(list string) string { return strings.TrimSuffix(list, "List") }
 
 // items reads the objects of a list. kind is that of items that name none. If it is not
-// known yet, such items are returned.
-func (l *list) items(kind string) (untyped []object, err error) {
+// known, they are taken for Nodes, and items returns that guess.
+func (l *list) items(kind string) (guessed string, err error) {
 	if k := l.dec.PeekKind(); k != '[' {
-		return nil, fmt.Errorf("items: %w", l.unexpected("a list"))
+		return "", fmt.Errorf("items: %w", l.unexpected("a list"))
 	}
 	if _, err := l.dec.ReadToken(); err != nil {
-		return nil, err
+		return "", err
 	}
 	at := 0
 	for ; l.dec.PeekKind() == '{'; at++ {
-		o := object{kind: kind, at: at}
+		var o object
 		if err := l.item(&o); err != nil {
-			return nil, err
+			return "", err
 		}
-		if o.kind == "" {
-			o.text = bytes.Clone(o.text)
-			untyped = append(untyped, o)
-		} else if err := l.add(&o, fmt.Sprintf("items[%d]", at)); err != nil {
-			return nil, err
+		if o.kind == "" && kind == "" {
+			guessed = "Node"
+		}
+		o.kind = cmp.Or(o.kind, kind, "Node")
+		if err := l.add(&o, fmt.Sprintf("items[%d]", at)); err != nil {
+			return "", err
 		}
 	}
 	if l.dec.PeekKind() != ']' {
-		return nil, fmt.Errorf("items[%d]: %w", at, l.unexpected("an object"))
+		return "", fmt.Errorf("items[%d]: %w", at, l.unexpected("an object"))
 	}
 	_, err = l.dec.ReadToken()
-	return untyped, err
+	return guessed, err
 }
 
 // item reads one object. Its text is kept if each is to have it.
@@ -219,11 +215,8 @@ func (l *list) addPod(o *object) error {
 	if !isWorker(o.node.Labels) {
 		return nil
 	}
-	if o.spec != nil {
-		late := newObjectReader(bytes.NewReader(o.spec), l.known)
-		if err := late.podSpec(o); err != nil {
-			return err
-		}
+	if err := o.podSpec(); err != nil {
+		return err
 	}
 	o.pod.Name, o.pod.Labels = o.node.Name, o.node.Labels
 	l.workers = append(l.workers, o.pod.Worker())

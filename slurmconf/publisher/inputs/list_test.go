@@ -137,20 +137,19 @@ func TestReadLostNodes(t *testing.T) {
 	}
 }
 
-// TestReadNodesWithSlices reads ResourceSlices of the API's releases.
+// TestReadNodesWithSlices reads the ResourceSlices of NVIDIA's driver.
 func TestReadNodesWithSlices(t *testing.T) {
 	const attributes = `"attributes":{"type":{"string":"gpu"},"uuid":{"string":"GPU-1"},"productName":{"string":"NVIDIA GB200"}},"capacity":{"memory":{"value":"185Gi"}}`
 	minor := 3
 	want := map[string]*topology.Node{"a": {Name: "a", GPUs: []topology.GPU{{UUID: "GPU-1", Minor: &minor, Product: "NVIDIA GB200", MemoryMiB: 185 << 10}}}}
 	for name, tt := range map[string]struct {
-		device, driver string
-		want           map[string]*topology.Node
+		driver string
+		want   map[string]*topology.Node
 	}{
-		"v1":             {`{"name":"gpu-3",` + attributes + `}`, GPUDriver, want},
-		"v1beta1":        {`{"name":"gpu-3","basic":{` + attributes + `}}`, GPUDriver, want},
-		"another driver": {`{"name":"gpu-3",` + attributes + `}`, "compute-domain.nvidia.com", nil},
+		"NVIDIA's driver": {GPUDriver, want},
+		"another driver":  {"compute-domain.nvidia.com", nil},
 	} {
-		spec := `"spec":{"driver":"` + tt.driver + `","nodeName":"a","pool":{"name":"a","generation":1,"resourceSliceCount":1},"devices":[` + tt.device + `]}`
+		spec := `"spec":{"driver":"` + tt.driver + `","nodeName":"a","pool":{"name":"a","generation":1,"resourceSliceCount":1},"devices":[{"name":"gpu-3",` + attributes + `}]}`
 		for _, slice := range []string{`{"kind":"ResourceSlice","metadata":{"name":"s"},` + spec + `}`, `{` + spec + `,"metadata":{"name":"s"},"kind":"ResourceSlice"}`} {
 			snap, err := ReadNodes("test", strings.NewReader(`{"items":[{"metadata":{"name":"a"}},`+slice+`]}`))
 			if err != nil {
@@ -195,7 +194,6 @@ func TestItemKinds(t *testing.T) {
 	for _, tt := range []struct{ name, text, nodes, workers string }{
 		{"a list of nodes", `{"kind":"NodeList","items":[{"metadata":{"name":"a"}}]}`, "a", ""},
 		{"a list of pods", `{"kind":"PodList","items":[` + worker + `]}`, "", "gpu-0"},
-		{"a list of pods that says so last", `{"items":[` + worker + `],"kind":"PodList"}`, "", "gpu-0"},
 		{"a list of any kind", `{"items":[{"metadata":{"name":"a"}}],"kind":"List"}`, "a", ""},
 		{"both", `{"kind":"NodeList","items":[{"metadata":{"name":"a"}}]}{"kind":"PodList","items":[` + worker + `]}`, "a", "gpu-0"},
 		{"an item of another kind", `{"kind":"PodList","items":[{"kind":"Node","metadata":{"name":"a"}}]}`, "a", ""},
@@ -222,12 +220,15 @@ func TestItemKinds(t *testing.T) {
 	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"ServiceList","items":[{"metadata":{"name":"a"}}]}`)); err == nil || !strings.Contains(err.Error(), "items[0] is a Service") {
 		t.Errorf("a list of services: %v", err)
 	}
+	if _, err := ReadNodes("test", strings.NewReader(`{"items":[`+worker+`],"kind":"PodList"}`)); err == nil || !strings.Contains(err.Error(), "PodList comes after items without a kind") {
+		t.Errorf("a list of pods that says so last: %v", err)
+	}
 }
 
 // TestListReaderEach hands on every object with its text.
 func TestListReaderEach(t *testing.T) {
 	const claim = `{"kind":"ResourceClaim","metadata":{"name":"c"}}`
-	text := `{"items":[{"kind":"Node","metadata":{"name":"a"}},` + claim + `]}{"items":[{"metadata":{"name":"p"}}],"kind":"PodList"}`
+	text := `{"items":[{"kind":"Node","metadata":{"name":"a"}},` + claim + `]}{"kind":"PodList","items":[{"metadata":{"name":"p"}}]}`
 	var got []string
 	r := ListReader{Command: "kubectl get all", Each: func(kind string, object []byte) error {
 		got = append(got, kind+" "+string(object))

@@ -20,35 +20,16 @@ func isListed(kind string) bool {
 	return false
 }
 
-// betaSpec holds a device's facts where releases of the API before v1beta2 have them.
-type betaSpec struct {
-	Devices []struct {
-		Basic *struct {
-			Attributes map[resourcev1.QualifiedName]resourcev1.DeviceAttribute
-			Capacity   map[resourcev1.QualifiedName]resourcev1.DeviceCapacity
-		}
-	}
-}
-
 // addSlice takes a ResourceSlice of NVIDIA's driver and skips those of other drivers.
 func (l *list) addSlice(o *object) error {
 	var s resourcev1.ResourceSlice
 	s.Name = o.node.Name
-	var beta betaSpec
-	for _, spec := range []any{&s.Spec, &beta} {
-		if err := json.Unmarshal(o.spec, spec); o.spec != nil && err != nil {
-			return fmt.Errorf("ResourceSlice %s: %w", o.node.Name, err)
-		}
+	if err := json.Unmarshal(o.spec, &s.Spec); o.spec != nil && err != nil {
+		return fmt.Errorf("ResourceSlice %s: %w", o.node.Name, err)
 	}
-	if s.Spec.Driver != GPUDriver {
-		return nil
+	if s.Spec.Driver == GPUDriver {
+		slice := SliceOf(&s)
+		l.slices = append(l.slices, &slice)
 	}
-	for i := range s.Spec.Devices {
-		if basic := beta.Devices[i].Basic; basic != nil {
-			s.Spec.Devices[i].Attributes, s.Spec.Devices[i].Capacity = basic.Attributes, basic.Capacity
-		}
-	}
-	slice := SliceOf(&s)
-	l.slices = append(l.slices, &slice)
 	return nil
 }

@@ -1,13 +1,13 @@
 package inputs
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -18,19 +18,22 @@ type object struct {
 	kind string
 	node Node // its metadata, whatever the kind
 	pod  Pod
-	spec []byte // kept until the kind is known
-	text []byte // kept for ListReader.Each
-	at   int    // its index in items
+	// spec is the text of the spec if the object is no Node, valid until the next object.
+	// text is that of the object for ListReader.Each.
+	spec, text []byte
 }
 
 // objectReader reads objects member by member.
 type objectReader struct {
 	dec   *jsontext.Decoder
 	known map[string]string // the keys met so far: a cluster has few, each many times
+	spec  []byte            // of the last object
 }
 
+var jsonOptions = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
 func newObjectReader(r io.Reader, known map[string]string) objectReader {
-	return objectReader{jsontext.NewDecoder(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), known}
+	return objectReader{dec: jsontext.NewDecoder(r, jsonOptions), known: known}
 }
 
 // member reads one member of an object.
@@ -42,12 +45,11 @@ func (r *objectReader) member(o *object, key string) (err error) {
 		err = r.metadata(o)
 	case r.dec.PeekKind() == 'n':
 		err = r.skip()
-	case key == "spec" && o.kind == "Pod":
-		err = r.podSpec(o)
-	case key == "spec" && (o.kind == "" || o.kind == kindSlice):
+	case key == "spec" && o.kind != "Node":
 		var spec jsontext.Value
 		spec, err = r.dec.ReadValue()
-		o.spec = bytes.Clone(spec)
+		r.spec = append(r.spec[:0], spec...)
+		o.spec = r.spec
 	case key == "status" && o.kind == "Node" && countsGPUs(o.node.Labels): // labels count before capacity
 		err = r.skip()
 	case key == "status":
@@ -87,22 +89,19 @@ func (r *objectReader) metadata(o *object) error {
 }
 
 // podSpec reads where a Pod runs and how it is called there.
-func (r *objectReader) podSpec(o *object) error {
-	return r.members("spec", func(key string) (err error) {
-		switch key {
-		case "nodeName":
-			o.pod.Node, err = r.text(key)
-		case "hostname":
-			o.pod.Hostname, err = r.text(key)
-		case "hostNetwork":
-			var v jsontext.Value
-			v, err = r.dec.ReadValue()
-			o.pod.HostNetwork = string(v) == "true"
-		default:
-			err = r.skip()
+func (o *object) podSpec() error {
+	var spec struct {
+		Node        string `json:"nodeName"`
+		Hostname    string `json:"hostname"`
+		HostNetwork bool   `json:"hostNetwork"`
+	}
+	if len(o.spec) > 0 {
+		if err := json.Unmarshal(o.spec, &spec, jsonOptions); err != nil {
+			return fmt.Errorf("Pod %s: %w", o.node.Name, err)
 		}
-		return err
-	})
+	}
+	o.pod.Node, o.pod.Hostname, o.pod.HostNetwork = spec.Node, spec.Hostname, spec.HostNetwork
+	return nil
 }
 
 // status reads whether a Pod has ended, and the GPUs that a Node offers.
@@ -124,31 +123,14 @@ func (r *objectReader) status(o *object) error {
 
 // conditions reads whether Kubernetes hears from a Node.
 func (r *objectReader) conditions(o *object) error {
-	if _, err := r.dec.ReadToken(); err != nil {
-		return err
+	var all []struct {
+		Type   string `json:"type"`
+		Status string `json:"status"`
 	}
-	for r.dec.PeekKind() == '{' {
-		var kind, status string
-		err := r.members("a condition", func(key string) (err error) {
-			switch key {
-			case "type":
-				kind, err = r.text(key)
-			case "status":
-				status, err = r.text(key)
-			default:
-				err = r.skip()
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		o.node.Lost = o.node.Lost || kind == "Ready" && status == "Unknown"
+	err := json.UnmarshalDecode(r.dec, &all)
+	for _, c := range all {
+		o.node.Lost = o.node.Lost || c.Type == "Ready" && c.Status == "Unknown"
 	}
-	if r.dec.PeekKind() != ']' {
-		return fmt.Errorf("conditions: %w", r.unexpected("a condition"))
-	}
-	_, err := r.dec.ReadToken()
 	return err
 }
 
