@@ -1,21 +1,11 @@
 package hook
 
 import (
-	"errors"
-	"io/fs"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-)
-
-const (
-	// confWait bounds the reading of slurm.conf, which may be on a shared file
-	// system.
-	confWait = 100 * time.Millisecond
-	// maxNodeList bounds what a record keeps of a job's nodes, in bytes.
-	maxNodeList = 16 << 10
 )
 
 // environment is what Slurm says of a job to its Prolog and Epilog.
@@ -33,54 +23,8 @@ func (env environment) run() rundir.Run {
 
 // hasGPUs says whether Slurm has given the job GPUs of this node.
 func (env environment) hasGPUs() bool {
-	return env("SLURM_JOB_GPUS") != "" || holdsUUID(env("CUDA_VISIBLE_DEVICES"))
+	return env("SLURM_JOB_GPUS") != "" || uuidsOf(env("CUDA_VISIBLE_DEVICES")) != ""
 }
-
-// newRecord makes the record of the job.
-func (h *job) newRecord() *rundir.Record {
-	contain := make(chan bool, 1)
-	conf := h.env("SLURM_CONF")
-	go func() { contain <- contained(conf) }()
-	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.env.run(), BootID: h.boot,
-		User: h.env("SLURM_JOB_USER"), UID: h.env("SLURM_JOB_UID"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"),
-		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), NodeList: h.env("SLURM_JOB_NODELIST"), NumNodes: h.env("SLURM_JOB_NUM_NODES"),
-		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: uuidsOf(h.env("CUDA_VISIBLE_DEVICES")), MappingDir: h.mapping}
-	if len(r.NodeList) > maxNodeList {
-		r.NodeList = ""
-	}
-	h.resolve(r)
-	select {
-	case r.Contain = <-contain:
-	case <-time.After(confWait):
-	}
-	return r
-}
-
-// resolve finds out which GPUs the job holds.
-func (h *job) resolve(r *rundir.Record) {
-	inv, current, err := h.runDir.FindInventory(h.mappingOf(nil), h.boot)
-	if err != nil {
-		instead := "GRES indices are taken as the exporter's ids"
-		if inv != nil {
-			instead = "the last known inventory is used"
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			h.fail(rundir.CallInventory, "no inventory in %s: %s", h.runDir, instead)
-		} else {
-			h.fail(rundir.CallInventory, "%v; %s", err, instead)
-		}
-	}
-	r.GPUs, r.UUIDs, err = rundir.Resolve(inv, r.Indices, h.env("CUDA_VISIBLE_DEVICES"))
-	r.Unresolved = !current || err != nil
-	if err != nil {
-		h.fail(rundir.CallEnvironment, "%v", err)
-	}
-	if r.GPUs == nil {
-		r.GPUs = []string{}
-	}
-}
-
-func holdsUUID(visible string) bool { return uuidsOf(visible) != "" }
 
 // uuidsOf returns the UUIDs of CUDA_VISIBLE_DEVICES.
 func uuidsOf(visible string) string {

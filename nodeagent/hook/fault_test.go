@@ -137,6 +137,17 @@ func (p *place) opens(file string) *os.File {
 	return events
 }
 
+// waitOpened waits until a file has been opened again.
+func waitOpened(t *testing.T, opened *os.File) {
+	t.Helper()
+	if err := opened.SetReadDeadline(time.Now().Add(3 * time.Minute)); err != nil {
+		t.Error(err)
+	}
+	if _, err := opened.Read(make([]byte, unix.SizeofInotifyEvent)); err != nil {
+		t.Errorf("nobody opens it: %v", err)
+	}
+}
+
 // TestStopped tells a hook to stop that waits for the lock.
 func TestStopped(t *testing.T) {
 	p := newPlace(t)
@@ -156,12 +167,7 @@ func TestStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It has its handlers by when it opens the lock.
-	if err := opened.SetReadDeadline(time.Now().Add(3 * time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := opened.Read(make([]byte, unix.SizeofInotifyEvent)); err != nil {
-		t.Fatalf("it does not ask for the lock: %v", err)
-	}
+	waitOpened(t, opened)
 	before := time.Now()
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

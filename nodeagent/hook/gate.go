@@ -1,10 +1,11 @@
 package hook
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -33,46 +34,28 @@ type gateWait struct {
 	h     *hook
 	info  *rundir.JobInfo
 	start time.Time
-	path  string
-	seen  os.FileInfo // the gate's file as last read, and what was in it
-	now   *gate.State
-	peers gate.Peers // of a gate that is shut
+	now   *gate.State // what the gate's file said last
+	peers gate.Peers  // of a gate that is shut
 }
 
 // passGate makes a job across nodes wait for the gate and returns the exit status: 1
 // if the site wants jobs refused and IMEX is not ready, else 0, whatever happens. It
 // comes last, because nothing else may wait for it.
 func (h *hook) passGate(ctx context.Context) int {
-	asked := make(chan gateWait, 1)
-	within(lastGrace, func() { // a write to a stderr that hangs never gives the lock back
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.gate != nil && h.call.Hook == "prolog" && h.call.Job != "" {
-			asked <- gateWait{Gate: *h.gate, info: h.jobInfo}
-		}
-	})
-	var wants gateWait
-	select {
-	case wants = <-asked:
-	default:
+	h.mu.Lock()
+	wanted, info, call := h.gate, h.jobInfo, h.call
+	h.mu.Unlock()
+	if wanted == nil || call.Hook != "prolog" || call.Job == "" || ctx.Err() != nil {
 		return 0
 	}
-	if ctx.Err() != nil {
-		return 0
-	}
-	g := &gateWait{Gate: wants.Gate, h: h, info: wants.info, start: time.Now(), path: filepath.Join(string(h.runDir), gate.FileName)}
-	if g.Wait == 0 {
-		g.Wait = rundir.Duration(rundir.DefaultGateWait)
-	}
+	g := &gateWait{Gate: *wanted, h: h, info: info, start: time.Now()}
+	g.Wait = cmp.Or(g.Wait, rundir.Duration(rundir.DefaultGateWait))
 	p := g.bounded(ctx)
-	if p.word == "" {
-		return 0
-	}
-	within(lastGrace, func() {
+	if p.word != "" {
 		h.set(func() { h.call.Gate, h.call.GateNs = p.word, int64(time.Since(g.start)) })
-	})
+	}
 	if p.said != "" {
-		within(lastGrace, func() { h.set(func() { fmt.Fprintln(h.stderr, "quoin-hook:", p.said) }) })
+		within(lastGrace, func() { fmt.Fprintln(h.stderr, "quoin-hook:", p.said) })
 	}
 	if p.word == rundir.GateFail {
 		return 1
@@ -81,33 +64,27 @@ func (h *hook) passGate(ctx context.Context) int {
 }
 
 // bounded passes the gate. It also returns if the gate hangs or panics.
-func (g *gateWait) bounded(ctx context.Context) passage {
-	done := make(chan passage, 1)
+func (g *gateWait) bounded(ctx context.Context) (p passage) {
+	done, limits := make(chan struct{}), make(chan time.Duration, 1)
 	limit := time.Duration(g.Wait) + gateGrace
 	if g.Policy == rundir.GateHold {
 		limit += 2*holdTimeout + time.Second
 	}
+	limits <- limit
+	var passed passage
 	go func() {
+		defer close(done)
 		defer func() {
 			if r := recover(); r != nil {
-				done <- g.goesOn(rundir.GateFault, fmt.Sprintf("%v; this is a bug in quoin-hook, please report it\n%s", r, debug.Stack()))
+				passed = g.goesOn(rundir.GateFault, fmt.Sprintf("%v; this is a bug in quoin-hook, please report it\n%s", r, debug.Stack()))
 			}
 		}()
-		done <- g.pass(ctx)
+		passed = g.pass(ctx)
 	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	for stop := ctx.Done(); ; {
-		select {
-		case p := <-done:
-			return p
-		case <-stop:
-			stop = nil
-			timer.Reset(stopGrace)
-		case <-timer.C:
-			return g.goesOn(rundir.GateFault, "not done in time")
-		}
+	if await(ctx, g.start, done, limits) != "" {
+		return g.goesOn(rundir.GateFault, "not done in time")
 	}
+	return passed
 }
 
 // pass waits for the gate to open, if the job needs an open gate.
@@ -118,7 +95,7 @@ func (g *gateWait) pass(ctx context.Context) passage {
 	end := time.NewTimer(time.Duration(g.Wait))
 	defer end.Stop()
 	for open := rundir.GateReady; ; open = rundir.GateWaited {
-		if p, stale := g.look(); stale {
+		if p, unknown := g.look(); unknown {
 			return p
 		}
 		switch {
@@ -131,7 +108,10 @@ func (g *gateWait) pass(ctx context.Context) passage {
 		case <-ctx.Done():
 			return g.goesOn(rundir.GateSignal, "told to stop after "+g.waited().String())
 		case <-end.C:
-			if g.peers.Alone { // not before, because another may be about to join
+			g.peers = g.now.Peers(g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST"))
+			// Not before, because another may be about to join. A component's list lacks
+			// the other components' nodes.
+			if g.peers.Alone && g.h.env("SLURM_HET_JOB_ID") == "" {
 				return passage{word: rundir.GateAlone}
 			}
 			return g.shut(ctx)
@@ -155,45 +135,27 @@ func (g *gateWait) needed() bool {
 	return g.h.env("SLURM_HET_JOB_ID") != ""
 }
 
-// look reads the gate if its file has changed. If the file does not say how things
-// are now, look returns what becomes of the job.
-func (g *gateWait) look() (p passage, stale bool) {
-	info, err := os.Stat(g.path)
-	if err != nil {
-		return g.goesOn(rundir.GateStale, fmt.Sprintf("%v: is the agent on this node?", err)), true
-	}
-	if time.Since(info.ModTime()).Abs() > gate.Stale {
-		if g.read() == nil && g.now.NeedsNone() {
-			return passage{}, true // the hardware does not change within a boot
-		}
-		return g.goesOn(rundir.GateStale, fmt.Sprintf("%s was last written at %s: is the agent alive?", g.path, info.ModTime().Format(time.RFC3339))), true
-	}
-	if g.seen != nil && os.SameFile(g.seen, info) && g.seen.ModTime().Equal(info.ModTime()) {
+// look reads the gate. If the gate does not say how things are now, look returns what
+// becomes of the job.
+func (g *gateWait) look() (p passage, unknown bool) {
+	now, at, err := gate.Read(string(g.h.runDir))
+	why := ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		why = fmt.Sprintf("%v: is the agent on this node?", err)
+	case err != nil:
+		why = err.Error()
+	case !rundir.SameBoot(now.BootID, g.h.boot):
+		why = gate.FileName + " is of another boot"
+	case time.Since(at).Abs() <= gate.Stale:
+		g.now = now
 		return passage{}, false
+	case now.NeedsNone(): // the hardware does not change within a boot
+		return passage{}, true
+	default:
+		why = fmt.Sprintf("%s was last written at %s: is the agent alive?", gate.FileName, at.Format(time.RFC3339))
 	}
-	if err := g.read(); err != nil {
-		return g.goesOn(rundir.GateStale, err.Error()), true
-	}
-	g.seen = info
-	return passage{}, false
-}
-
-// read reads the gate's file.
-func (g *gateWait) read() error {
-	now, _, err := gate.Read(string(g.h.runDir))
-	if err != nil {
-		return err
-	}
-	if !rundir.SameBoot(now.BootID, g.h.boot) {
-		return fmt.Errorf("%s is of another boot", g.path)
-	}
-	g.now = now
-	if now.Clique != "" && !now.Ready {
-		g.peers = now.Peers(g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST"))
-		// A component's list lacks the other components' nodes.
-		g.peers.Alone = g.peers.Alone && g.h.env("SLURM_HET_JOB_ID") == ""
-	}
-	return nil
+	return g.goesOn(rundir.GateStale, why), true
 }
 
 func (g *gateWait) waited() time.Duration { return time.Since(g.start).Round(100 * time.Millisecond) }

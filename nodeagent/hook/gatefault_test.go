@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -82,11 +83,9 @@ func TestGateFaults(t *testing.T) {
 			defer stop()
 			var labelled atomic.Bool
 			env := func(key string) string {
-				if key == "SLURM_JOB_NODELIST" && labelled.Load() {
+				if key == "SLURM_JOB_NUM_NODES" && mappedIs(p, "7\n") { // the gate asks for it after the label is written
+					labelled.Store(true)
 					tt.breaks(stop)
-				}
-				if key == "SLURM_JOB_NUM_NODES" {
-					labelled.Store(mappedIs(p, "7\n"))
 				}
 				return map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0", "SLURM_JOB_NUM_NODES": "2", "SLURMD_NODENAME": "n1"}[key]
 			}
@@ -107,18 +106,14 @@ func TestGateStopped(t *testing.T) {
 	p := newPlace(t)
 	p.gate(rundir.Gate{Wait: 600 * second, Policy: rundir.GateFail}, nil)
 	p.both(false)
+	opened := p.opens(gate.FileName)
 	cmd := p.program("prolog", "7", wide...)
 	stderr, err := cmd.StderrPipe()
 	if err = errors.Join(err, cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	for !mappedIs(p, "7\n") {
-		if time.Sleep(time.Millisecond); time.Since(began) > 3*time.Minute {
-			t.Fatal("no label")
-		}
-	}
-	time.Sleep(4 * gatePoll)
+	waitOpened(t, opened)
 	before := time.Now()
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -6,8 +6,10 @@
 package hook
 
 import (
+	"cmp"
 	"context"
 	"io"
+	"runtime/debug"
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
@@ -37,8 +39,36 @@ func Run(ctx context.Context, o Options) int {
 	if id := o.Env("SLURM_JOB_ID"); dcgm.CheckJobID(id) == nil {
 		h.call.Job = id
 	}
-	h.bounded(ctx)
+	done, limits := make(chan struct{}), make(chan time.Duration, 2)
+	limits <- cmp.Or(h.wait, rundir.DefaultWait)
+	go func() {
+		defer close(done)
+		defer func() { // a panic must not fail the job
+			if r := recover(); r != nil {
+				h.fail(rundir.CallPanic, "%v; this is a bug in quoin-hook, please report it; the job goes on\n%s", r, debug.Stack())
+			}
+		}()
+		summaryDir := h.loadConfig()
+		limits <- h.wait
+		(&job{hook: h, summaryDir: summaryDir}).work(ctx)
+	}()
+	if word := await(ctx, h.start, done, limits); word != "" {
+		within(lastGrace, func() { h.giveUp(word) })
+	}
 	code := h.passGate(ctx)
 	within(h.logTime(), h.log)
 	return code
+}
+
+// work does what the call is for.
+func (h *job) work(ctx context.Context) {
+	if err := dcgm.CheckJobID(h.env("SLURM_JOB_ID")); err != nil {
+		h.fail(rundir.CallEnvironment, "%v", err)
+		return
+	}
+	if h.call.Hook == "epilog" {
+		h.epilog(ctx)
+	} else if h.needsProlog() {
+		h.prolog(ctx)
+	}
 }

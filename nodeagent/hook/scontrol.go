@@ -2,12 +2,14 @@ package hook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -18,7 +20,9 @@ import (
 // jobFacts are what slurmctld knows of a job and the Prolog's environment lacks.
 // Unknown facts are empty.
 type jobFacts struct {
-	ArrayJobID, ArrayTaskID, Name, Account string
+	ArrayJobID, ArrayTaskID, Name, Account, State string
+	// HeldBack says that the job is being put back into the queue, held.
+	HeldBack bool
 }
 
 const (
@@ -32,35 +36,54 @@ const (
 // scontrol is how slurmctld is asked, each time within the timeout.
 type scontrol rundir.JobInfo
 
-// ask asks slurmctld about a job by one bounded `scontrol show job`. The command and
-// its children end at the timeout. slurmConf is the command's SLURM_CONF.
-func (j scontrol) ask(ctx context.Context, job, slurmConf string) (jobFacts, error) {
-	text, _, err := j.show(ctx, job, slurmConf)
+// show asks slurmctld about a job by one bounded `scontrol show job`. slurmConf is the
+// command's SLURM_CONF.
+func (j scontrol) show(ctx context.Context, job, slurmConf string) (jobFacts, error) {
+	text, err := j.run(ctx, slurmConf, "show", "job", job, "-o")
 	if err != nil {
 		return jobFacts{}, err
 	}
 	facts, err := parseJob(text, job)
 	if err != nil {
-		return jobFacts{}, fmt.Errorf("ask %s about the job: %w", j.Command, err)
+		return jobFacts{}, fmt.Errorf("%s show job %s: %w", j.Command, job, err)
 	}
 	return facts, nil
 }
 
-// show returns what scontrol prints of a job, and its complaint beside an error.
-func (j scontrol) show(ctx context.Context, job, slurmConf string) (text []byte, said string, err error) {
-	text, said, err = j.run(ctx, slurmConf, "show", "job", job, "-o")
+// requeueHold puts a batch job back into the queue, held, by scontrol requeuehold.
+// Another node of the job may have done so already. A component of a heterogeneous
+// job is held with its whole job, by the id of its leader.
+func (j scontrol) requeueHold(ctx context.Context, job, slurmConf string) error {
+	facts, err := j.show(ctx, job, slurmConf)
 	if err != nil {
-		return nil, said, fmt.Errorf("ask %s about the job: %w: %s", j.Command, err, said)
+		return err
 	}
-	return text, "", nil
+	switch facts.State { // a job that is ending would run again
+	case "RUNNING", "CONFIGURING":
+	case "PENDING", "REQUEUED", "REQUEUE_HOLD":
+		return nil
+	default:
+		if facts.HeldBack { // by another node; the job completes first
+			return nil
+		}
+		return fmt.Errorf("hold job %s: it is %s", job, cmp.Or(facts.State, "in no state that is sure"))
+	}
+	if facts.ArrayJobID != "" { // the raw id of an array's last task names the whole array
+		if _, err := strconv.ParseUint(facts.ArrayTaskID, 10, 32); err != nil {
+			return fmt.Errorf("hold job %s: task %q of array %s: want a number", job, facts.ArrayTaskID, facts.ArrayJobID)
+		}
+		job = facts.ArrayJobID + "_" + facts.ArrayTaskID
+	}
+	if _, err := j.run(ctx, slurmConf, "requeuehold", job); err != nil && !strings.Contains(err.Error(), "pending execution") {
+		return err
+	}
+	return nil
 }
 
-// run runs the command and returns its output and its complaint.
-func (j scontrol) run(ctx context.Context, slurmConf string, args ...string) (text []byte, said string, err error) {
-	timeout := time.Duration(j.Timeout)
-	if timeout == 0 {
-		timeout = rundir.DefaultJobInfoTimeout
-	}
+// run runs the command and returns its output. The command and its children end at the
+// timeout. The error has the command's complaint.
+func (j scontrol) run(ctx context.Context, slurmConf string, args ...string) ([]byte, error) {
+	timeout := cmp.Or(time.Duration(j.Timeout), rundir.DefaultJobInfoTimeout)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, j.Command, args...) //nolint:gosec // root's file names it
@@ -77,11 +100,14 @@ func (j scontrol) run(ctx context.Context, slurmConf string, args ...string) (te
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	runtime.LockOSThread() // Pdeathsig is sent when the starting thread ends
 	defer runtime.UnlockOSThread()
-	err = cmd.Run()
+	err := cmd.Run()
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("no answer within %s", timeout)
 	}
-	return out.Bytes(), strings.TrimSpace(complaint.String()), err
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w: %s", j.Command, strings.Join(args, " "), err, strings.TrimSpace(complaint.String()))
+	}
+	return out.Bytes(), nil
 }
 
 // limited keeps the first bytes that are written.
@@ -103,33 +129,37 @@ func (l *limited) ReadFrom(r io.Reader) (int64, error) {
 }
 
 // parseJob reads the job's line of `scontrol show job -o`: KEY=VALUE with spaces
-// between, and spaces and equal signs in names that users choose.
+// between, and spaces and equal signs in names that users choose. A user can put a key
+// into a name or a comment: if a line has two of a key, neither is sure.
 func parseJob(text []byte, job string) (jobFacts, error) {
-	head, tail, ok := strings.Cut(string(jobLine(text, job)), " JobName=")
+	line := jobLine(text, job)
+	head, tail, ok := strings.Cut(line, " JobName=")
 	if !ok {
 		return jobFacts{}, errors.New("the answer has no line of the job's")
 	}
-	facts := jobFacts{ArrayJobID: field(head, "ArrayJobId"), ArrayTaskID: field(head, "ArrayTaskId")}
-	// A user may have put a key into a name: only what comes before it is sure.
 	name, rest, ok := strings.Cut(tail, " UserId=")
 	if !ok {
 		return jobFacts{}, errors.New("the job's line has no UserId after its JobName")
 	}
-	facts.Name = strings.ToValidUTF8(name[:min(len(name), maxName)], "")
+	facts := jobFacts{ArrayJobID: field(head, "ArrayJobId"), ArrayTaskID: field(head, "ArrayTaskId"), Name: strings.ToValidUTF8(name[:min(len(name), maxName)], ""),
+		HeldBack: strings.Contains(strings.ReplaceAll(rest, "_", " "), "job requeued in held state")}
 	if !strings.Contains(rest, " UserId=") && strings.Count(rest, " Account=") == 1 {
 		facts.Account = field(rest, "Account")
+	}
+	if strings.Count(line, " JobState=") == 1 {
+		facts.State = field(rest, "JobState")
 	}
 	return facts, nil
 }
 
 // jobLine returns the job's line of the answer, or nothing.
-func jobLine(text []byte, job string) []byte {
+func jobLine(text []byte, job string) string {
 	for l := range bytes.Lines(text) {
 		if bytes.HasPrefix(l, []byte("JobId="+job+" ")) {
-			return bytes.TrimRight(l, "\r\n")
+			return string(bytes.TrimRight(l, "\r\n"))
 		}
 	}
-	return nil
+	return ""
 }
 
 func field(text, key string) string {

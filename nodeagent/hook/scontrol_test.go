@@ -21,9 +21,9 @@ func TestParseJob(t *testing.T) {
 		want            jobFacts
 		err             string
 	}{
-		{"plain", "7", "JobId=7 JobName=train UserId=u(1000) GroupId=g(1000) Account=phys QOS=normal JobState=RUNNING\n", jobFacts{Name: "train", Account: "phys"}, ""},
-		{"array task", "8", "JobId=8 ArrayJobId=5 ArrayTaskId=3 ArrayTaskThrottle=2 JobName=sweep UserId=u(1) Account=(null) JobState=RUNNING\n", jobFacts{"5", "3", "sweep", ""}, ""},
-		{"all tasks of an array", "5", "JobId=6 ArrayJobId=5 ArrayTaskId=1 JobName=a UserId=u(1) Account=x\nJobId=5 ArrayJobId=5 ArrayTaskId=9 JobName=b UserId=u(1) Account=y\n", jobFacts{"5", "9", "b", "y"}, ""},
+		{"plain", "7", "JobId=7 JobName=train UserId=u(1000) GroupId=g(1000) Account=phys QOS=normal JobState=RUNNING\n", jobFacts{Name: "train", Account: "phys", State: "RUNNING"}, ""},
+		{"array task", "8", "JobId=8 ArrayJobId=5 ArrayTaskId=3 ArrayTaskThrottle=2 JobName=sweep UserId=u(1) Account=(null) JobState=RUNNING\n", jobFacts{ArrayJobID: "5", ArrayTaskID: "3", Name: "sweep", State: "RUNNING"}, ""},
+		{"all tasks of an array", "5", "JobId=6 ArrayJobId=5 ArrayTaskId=1 JobName=a UserId=u(1) Account=x\nJobId=5 ArrayJobId=5 ArrayTaskId=9 JobName=b UserId=u(1) Account=y\n", jobFacts{ArrayJobID: "5", ArrayTaskID: "9", Name: "b", Account: "y"}, ""},
 		{"spaces and signs in the name", "7", "JobId=7 JobName=my = job UserId=u(1) Account=a\n", jobFacts{Name: "my = job", Account: "a"}, ""},
 		{"keys in the name", "7", "JobId=7 JobName=x UserId=root(0) Account=rich UserId=u(1) Account=poor\n", jobFacts{Name: "x"}, ""},
 		{"an account in the name", "7", "JobId=7 JobName=x Account=rich UserId=u(1) Account=poor\n", jobFacts{Name: "x Account=rich", Account: "poor"}, ""},
@@ -58,7 +58,7 @@ func scriptedScontrol(t *testing.T, script string) scontrol {
 
 func TestAsk(t *testing.T) {
 	j := scriptedScontrol(t, `[ "$*" = "show job 7 -o" ] && [ "$SLURM_CONF" = /etc/x ] && echo "JobId=7 JobName=train UserId=u(1) Account=a"`)
-	if got, err := j.ask(t.Context(), "7", "/etc/x"); err != nil || got.Name != "train" {
+	if got, err := j.show(t.Context(), "7", "/etc/x"); err != nil || got.Name != "train" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for name, tt := range map[string]struct{ script, err string }{
@@ -71,12 +71,12 @@ func TestAsk(t *testing.T) {
 		if name == "endless" {
 			j.Timeout = rundir.Duration(300 * time.Millisecond)
 		}
-		if _, err := j.ask(t.Context(), "7", ""); err == nil || !strings.Contains(err.Error(), tt.err) || len(err.Error()) > 1000 {
+		if _, err := j.show(t.Context(), "7", ""); err == nil || !strings.Contains(err.Error(), tt.err) || len(err.Error()) > 1000 {
 			t.Errorf("%s: error %v, want %q", name, err, tt.err)
 		}
 	}
 	missing := scontrol{Command: filepath.Join(t.TempDir(), "scontrol")}
-	if _, err := missing.ask(t.Context(), "7", ""); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := missing.show(t.Context(), "7", ""); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("missing: %v", err)
 	}
 }
@@ -95,7 +95,7 @@ func TestAskTimeout(t *testing.T) {
 		}
 	}()
 	before := time.Now()
-	if _, err := j.ask(ctx, "7", ""); err == nil || time.Since(before) > time.Minute {
+	if _, err := j.show(ctx, "7", ""); err == nil || time.Since(before) > time.Minute {
 		t.Errorf("%v after %s", err, time.Since(before))
 	}
 	text, err := os.ReadFile(pid)
@@ -122,8 +122,8 @@ func FuzzParseJob(f *testing.F) {
 	f.Add("JobId=7 ArrayJobId=5 ArrayTaskId=1 JobName=a b UserId=u(1) Account=x\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		facts, err := parseJob([]byte(text), "7")
-		for _, s := range []string{facts.ArrayJobID, facts.ArrayTaskID, facts.Name, facts.Account} {
-			if len(s) > maxName || err != nil && s != "" {
+		for _, s := range []string{facts.ArrayJobID, facts.ArrayTaskID, facts.Name, facts.Account, facts.State} {
+			if len(s) > maxName || err != nil && s != "" || strings.ContainsAny(facts.State, " \n") {
 				t.Fatalf("%+v, %v", facts, err)
 			}
 		}

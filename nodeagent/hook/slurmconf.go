@@ -2,7 +2,6 @@ package hook
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"os"
 	"strings"
@@ -30,41 +29,34 @@ func contained(path string) bool {
 		return false
 	}
 	text := make([]byte, min(info.Size(), maxSlurmConf))
-	n, err := io.ReadFull(f, text)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return false
-	}
+	n, _ := io.ReadFull(f, text) // what cannot be read says no
 	return hasContain(text[:n])
 }
 
-const prologFlags = "PrologFlags"
-
-// hasContain looks for PrologFlags, in upper or lower case, at the equal signs. That
-// is quick: the file may name every node of the cluster, and each job's start waits
-// for it. Some other flags imply Contain. As for Slurm, the last line counts.
+// hasContain looks for PrologFlags, in upper or lower case. That is quick: the file may
+// name every node of the cluster, and each job's start waits for it. Some other flags
+// imply Contain. As for Slurm, the last line counts.
 func hasContain(text []byte) bool {
+	const key = "prologflags"
+	text = bytes.ToLower(text)
 	is := false
-	for at := 0; ; at++ {
-		next := bytes.IndexByte(text[at:], '=')
+	for at := 0; ; {
+		next := bytes.Index(text[at:], []byte(key))
 		if next < 0 {
 			return is
 		}
-		at += next
-		key := bytes.TrimRight(text[:at], " \t")
-		start := len(key) - len(prologFlags)
-		if start < 0 || !bytes.EqualFold(key[start:], []byte(prologFlags)) {
-			continue
-		}
+		start := at + next
+		at = start + len(key)
 		line := text[bytes.LastIndexByte(text[:start], '\n')+1 : start]
-		if bytes.IndexByte(line, '#') >= 0 || len(line) > 0 && !isSpace(line[len(line)-1]) {
-			continue
+		value, assigned := bytes.CutPrefix(bytes.TrimLeft(text[at:], " \t"), []byte("="))
+		if assigned && bytes.IndexByte(line, '#') < 0 && (len(line) == 0 || isSpace(line[len(line)-1])) {
+			is = bringsContain(confWord(value))
 		}
-		is = bringsContain(confWord(text[at+1:]))
 	}
 }
 
 func bringsContain(flags string) bool {
-	for flag := range strings.SplitSeq(strings.ToLower(flags), ",") {
+	for flag := range strings.SplitSeq(flags, ",") {
 		switch strings.TrimSpace(flag) {
 		case "contain", "x11", "runinjob":
 			return true

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
@@ -18,51 +17,6 @@ type job struct {
 	*hook
 	summaryDir string           // the site's own, if any
 	ended      []rundir.Summary // of runs that this call has ended
-}
-
-// loadConfig reads how the site wants the hook.
-func (h *hook) loadConfig() *rundir.HookConfig {
-	c, err := h.runDir.ReadHookConfig()
-	if err != nil {
-		h.fail(rundir.CallConfig, "%v; the defaults are used for what cannot be read", err)
-	}
-	if c == nil {
-		c = &rundir.HookConfig{MappingDir: dcgm.DefaultMappingDir}
-	}
-	h.set(func() { h.jobInfo, h.gate = c.JobInfo, c.Gate })
-	if h.mapping == "" {
-		h.set(func() { h.mapping = c.MappingDir })
-	}
-	if h.wait == 0 {
-		h.wait = time.Duration(c.Wait)
-	}
-	if h.wait == 0 {
-		h.wait = rundir.DefaultWait
-	}
-	return c
-}
-
-// work does what the call is for.
-func (h *job) work(ctx context.Context) {
-	if err := dcgm.CheckJobID(h.env("SLURM_JOB_ID")); err != nil {
-		h.fail(rundir.CallEnvironment, "%v", err)
-		return
-	}
-	if h.call.Hook == "epilog" {
-		h.epilog(ctx)
-	} else if h.needsProlog() {
-		h.prolog(ctx)
-	}
-}
-
-// needsProlog says whether a Prolog has anything to do: the job has GPUs, or an
-// earlier run of the job left a record.
-func (h *job) needsProlog() bool {
-	if h.env.hasGPUs() {
-		return true
-	}
-	_, old, err := h.runDir.FindRecord(h.env.identity())
-	return old != nil || err != nil
 }
 
 // locked does what needs the lock.
@@ -76,73 +30,6 @@ func (h *job) locked(ctx context.Context, do func()) error {
 	defer unlock()
 	do()
 	return nil
-}
-
-func (h *job) prolog(ctx context.Context) {
-	record := h.newRecord()
-	err := h.locked(ctx, func() {
-		h.sweep()
-		h.drainReleases()
-		h.label(record)
-	})
-	if err != nil {
-		h.recordOnly(record, err)
-		return
-	}
-	h.later(ctx, record)
-}
-
-// label writes the job's record, and then the job's id for each of its GPUs. If the
-// record cannot be written there is no label, because the agent removes labels
-// without a record.
-func (h *job) label(record *rundir.Record) {
-	key, old, err := h.runDir.FindRecord(h.env.identity())
-	if err != nil {
-		h.fail(rundir.CallRecord, "%v; the record is replaced", err)
-	}
-	m := h.mappingOf(record)
-	if old != nil { // a run whose Epilog was lost may have held other GPUs
-		h.replaceRun(key, old, record)
-	}
-	if err := h.runDir.WriteRecord(key, *record); err != nil {
-		h.fail(rundir.CallRecord, "%v; its GPUs get no label", err)
-		if old == nil {
-			return
-		}
-		// The old record would give this run the GPUs of the old run.
-		if err := errors.Join(m.Remove(record.JobID, union(old.GPUs, old.Leaving)), h.runDir.RemoveRecord(key)); err != nil {
-			h.fail(rundir.CallMapping, "%v", err)
-		}
-		return
-	}
-	if err := errors.Join(m.Remove(record.JobID, record.Leaving), m.Add(record.JobID, record.GPUs)); err != nil {
-		h.fail(rundir.CallMapping, "%v", err)
-	}
-}
-
-// replaceRun ends the old record's run if it is another one. The new record names
-// the GPUs that the old run leaves.
-func (h *job) replaceRun(key string, old, record *rundir.Record) {
-	if old.After(record.Run) || record.After(old.Run) {
-		h.summarize(key, old, h.lostEnd(key, old, record.Run), "")
-	}
-	left := union(old.GPUs, old.Leaving)
-	before := h.mappingOf(old)
-	if before.Dir == h.mapping {
-		record.Leaving = without(left, record.GPUs)
-		return
-	}
-	if err := before.Remove(old.JobID, left); err != nil {
-		h.fail(rundir.CallMapping, "%v", err)
-	}
-}
-
-func (h *hook) mappingOf(record *rundir.Record) dcgm.Mapping {
-	m := dcgm.Mapping{Dir: h.mapping}
-	if record != nil && record.MappingDir != "" {
-		m.Dir = record.MappingDir
-	}
-	return m
 }
 
 // epilog releases the job's GPUs. Only the node's next job waits for an Epilog, so
@@ -176,11 +63,6 @@ func (h *job) leaveMark(word string, why error) {
 	h.fail(word, "%v; its GPUs keep the job's label until another job starts or ends on this node", why)
 }
 
-// mark is the mark of this run's end.
-func (h *hook) mark() rundir.Release {
-	return rundir.Release{JobIdentity: h.env.identity(), Run: h.env.run(), MappingDir: h.mapping}
-}
-
 // sweep removes labels from before the node's last boot.
 func (h *job) sweep() {
 	released, err := h.mappingOf(nil).Sweep(h.boot)
@@ -190,6 +72,19 @@ func (h *job) sweep() {
 	if len(released) > 0 {
 		h.say("first job since the node's boot: released GPUs %s of earlier jobs", strings.Join(released, ", "))
 		h.restore()
+	}
+}
+
+// restore writes the labels of this boot's jobs again: somebody may have removed the
+// mark of the boot, or there was no room for it.
+func (h *job) restore() {
+	records, _ := h.runDir.ReadRecords() // a broken record names no GPUs
+	for _, r := range records {
+		if m := h.mappingOf(&r); r.BootID == h.boot && m.Dir == h.mapping {
+			if err := m.Add(r.JobID, r.GPUs); err != nil {
+				h.fail(rundir.CallMapping, "label job %s again: %v", r.JobID, err)
+			}
+		}
 	}
 }
 
@@ -248,14 +143,59 @@ func (h *job) release(m rundir.Release, ended time.Time, exit string) error {
 	return nil
 }
 
+// lostEnd is when a run ended whose Epilog was lost: if the node has booted since,
+// when the run was last seen; else when the next run of the job began.
+func (h *job) lostEnd(key string, lost *rundir.Record, next rundir.Run) time.Time {
+	if !rundir.SameBoot(lost.BootID, h.boot) {
+		if use, _ := h.runDir.Uses().Of(key, lost); use != nil {
+			return use.Until
+		}
+		return lost.Written
+	}
+	now := time.Now()
+	if at := next.Started(); at.Before(now) && at.After(lost.Started()) {
+		return at
+	}
+	return now
+}
+
+// summarize writes the summary of a run that has ended. The caller holds the lock.
+func (h *job) summarize(key string, record *rundir.Record, ended time.Time, exit string) {
+	use, err := h.runDir.Uses().Of(key, record)
+	if err != nil {
+		h.fail(rundir.CallSummary, "%v; the summary has no use of GPUs", err)
+	}
+	s := rundir.Summary{Key: key, Record: *record, Use: use, Ended: ended.Unix(), ExitCode: exit}
+	if err := rundir.WriteSummary(h.runDir.SummaryDir(), s); err != nil {
+		h.fail(rundir.CallSummary, "%v", err)
+		return // the agent will use it
+	}
+	h.ended = append(h.ended, s)
+	if err := h.runDir.Uses().Remove(key); err != nil {
+		h.fail(rundir.CallSummary, "%v", err)
+	}
+}
+
+// spool copies the summaries into the site's own directory, and removes old ones.
+func (h *job) spool() {
+	if len(h.ended) == 0 {
+		return
+	}
+	var failed error
+	if h.summaryDir != "" {
+		for _, s := range h.ended {
+			failed = errors.Join(failed, rundir.WriteSummary(h.summaryDir, s))
+		}
+	}
+	if err := errors.Join(failed, h.runDir.PruneSummaries(h.summaryDir)); err != nil {
+		h.fail(rundir.CallSummary, "%v", err)
+	}
+}
+
 func union(a, b []string) []string {
 	out := slices.Concat(a, b)
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-func without(all, but []string) []string {
-	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(but, s) })
 }
 
 func exists(path string) bool {

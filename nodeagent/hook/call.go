@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
@@ -32,7 +32,7 @@ type hook struct {
 	start  time.Time
 	wait   time.Duration // 0: as configured
 
-	mu       sync.Mutex // guards stderr and writes to the fields below
+	mu       sync.Mutex // guards writes to the fields below
 	mapping  string     // where the labels are
 	jobInfo  *rundir.JobInfo
 	gate     *rundir.Gate
@@ -41,61 +41,43 @@ type hook struct {
 	over     bool // the work is no longer waited for
 }
 
-// bounded does the work of the call. It returns when its time is over, also if the
-// work hangs.
-func (h *hook) bounded(ctx context.Context) {
-	done, limit := make(chan struct{}), make(chan time.Duration, 2)
-	limit <- cmp.Or(h.wait, rundir.DefaultWait)
-	go func() {
-		defer close(done)
-		defer h.recover()
-		c := h.loadConfig()
-		limit <- h.wait
-		(&job{hook: h, summaryDir: c.SummaryDir}).work(ctx)
-	}()
-	h.await(ctx, done, limit)
+// loadConfig reads how the site wants the hook. It returns the site's own directory of
+// summaries, if there is one.
+func (h *hook) loadConfig() (summaryDir string) {
+	c, err := h.runDir.ReadHookConfig()
+	if err != nil {
+		h.fail(rundir.CallConfig, "%v; the defaults are used for what cannot be read", err)
+	}
+	if c == nil {
+		c = &rundir.HookConfig{MappingDir: dcgm.DefaultMappingDir}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.jobInfo, h.gate = c.JobInfo, c.Gate
+	h.mapping = cmp.Or(h.mapping, c.MappingDir)
+	h.wait = cmp.Or(h.wait, time.Duration(c.Wait), rundir.DefaultWait)
+	return c.SummaryDir
 }
 
-// await waits for the work as long as it may take.
-func (h *hook) await(ctx context.Context, done <-chan struct{}, limit <-chan time.Duration) {
-	reason, word := "not done in time", rundir.CallTimeout
-	timer := time.NewTimer(<-limit)
+// await waits until done is closed: as long as the last limit since start allows, and
+// after a signal for stopGrace. It returns why it no longer waits, empty if the work is
+// done.
+func await(ctx context.Context, start time.Time, done <-chan struct{}, limits <-chan time.Duration) (word string) {
+	timer := time.NewTimer(<-limits)
 	defer timer.Stop()
-	stop := ctx.Done()
-	for {
+	word = rundir.CallTimeout
+	for stop := ctx.Done(); ; {
 		select {
 		case <-done:
-			return
-		case wait := <-limit:
-			timer.Reset(wait - time.Since(h.start))
+			return ""
+		case limit := <-limits:
+			timer.Reset(limit - time.Since(start))
 		case <-stop:
-			stop, limit = nil, nil
-			reason, word = "told to stop", rundir.CallSignal
+			word, stop, limits = rundir.CallSignal, nil, nil
 			timer.Reset(stopGrace)
 		case <-timer.C:
-			within(lastGrace, func() { h.giveUp(reason, word) })
-			return
+			return word
 		}
-	}
-}
-
-// giveUp stops waiting for the work. Each step of the work leaves whole files.
-func (h *hook) giveUp(reason, word string) {
-	h.mu.Lock()
-	released, id, mark := h.released, h.call.Job, h.mark()
-	h.over = true
-	h.call.Error = word
-	fmt.Fprintf(h.stderr, "quoin-hook: job %s: %s after %s; the job goes on\n", id, reason, time.Since(h.start).Round(time.Millisecond))
-	h.mu.Unlock()
-	if h.call.Hook == "epilog" && !released && id != "" {
-		_ = h.runDir.Releases().Write(mark) // without a mark the agent notices the end
-	}
-}
-
-// recover turns a panic into a message: a panic must not fail the job.
-func (h *hook) recover() {
-	if r := recover(); r != nil {
-		h.fail(rundir.CallPanic, "%v; this is a bug in quoin-hook, please report it; the job goes on\n%s", r, debug.Stack())
 	}
 }
 
@@ -110,6 +92,22 @@ func within(limit time.Duration, do func()) {
 	case <-done:
 	case <-time.After(limit):
 	}
+}
+
+// giveUp stops waiting for the work. Each step of the work leaves whole files.
+func (h *hook) giveUp(word string) {
+	h.mu.Lock()
+	released, call, mark := h.released, h.call, h.mark()
+	h.over, h.call.Error = true, word
+	h.mu.Unlock()
+	if call.Hook == "epilog" && !released && call.Job != "" {
+		_ = h.runDir.Releases().Write(mark) // without a mark the agent notices the end
+	}
+	reason := "not done in time"
+	if word == rundir.CallSignal {
+		reason = "told to stop"
+	}
+	fmt.Fprintf(h.stderr, "quoin-hook: job %s: %s after %s; the job goes on\n", call.Job, reason, time.Since(h.start).Round(time.Millisecond))
 }
 
 // logTime is the rest of the call's time, or a moment if there is none. A call on a
@@ -133,10 +131,13 @@ func (h *hook) log() {
 	_ = h.runDir.AppendCall(call) // not worth a message for each job
 }
 
+// say prints a line, unless the work is no longer waited for. Nobody waits for the lock
+// while stderr hangs.
 func (h *hook) say(format string, args ...any) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.over {
+	over := h.over
+	h.mu.Unlock()
+	if !over {
 		fmt.Fprintf(h.stderr, "quoin-hook: "+format+"\n", args...)
 	}
 }
@@ -163,3 +164,16 @@ func (h *hook) set(change func()) {
 
 // left is the time that may still be waited.
 func (h *hook) left() time.Duration { return h.wait - min(reserve, h.wait/4) - time.Since(h.start) }
+
+// mark is the mark of this run's end.
+func (h *hook) mark() rundir.Release {
+	return rundir.Release{JobIdentity: h.env.identity(), Run: h.env.run(), MappingDir: h.mapping}
+}
+
+// mappingOf is the mapping that a record's labels are in; this call's without a record.
+func (h *hook) mappingOf(record *rundir.Record) dcgm.Mapping {
+	if record != nil && record.MappingDir != "" {
+		return dcgm.Mapping{Dir: record.MappingDir}
+	}
+	return dcgm.Mapping{Dir: h.mapping}
+}

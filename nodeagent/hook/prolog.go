@@ -1,0 +1,199 @@
+package hook
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+const (
+	// confWait bounds the reading of slurm.conf, which may be on a shared file
+	// system.
+	confWait = 100 * time.Millisecond
+	// maxNodeList bounds what a record keeps of a job's nodes, in bytes.
+	maxNodeList = 16 << 10
+)
+
+// needsProlog says whether a Prolog has anything to do: the job has GPUs, or an
+// earlier run of the job left a record.
+func (h *job) needsProlog() bool {
+	if h.env.hasGPUs() {
+		return true
+	}
+	_, old, err := h.runDir.FindRecord(h.env.identity())
+	return old != nil || err != nil
+}
+
+func (h *job) prolog(ctx context.Context) {
+	record := h.newRecord()
+	err := h.locked(ctx, func() {
+		h.sweep()
+		h.drainReleases()
+		h.label(record)
+	})
+	if err != nil {
+		h.recordOnly(record, err)
+		return
+	}
+	h.later(ctx, record)
+}
+
+// recordOnly leaves the record of a run that could not be labelled: the agent adds
+// the labels. A record of an earlier run stays, because it names GPUs to release.
+func (h *job) recordOnly(record *rundir.Record, why error) {
+	key, old, err := h.runDir.FindRecord(h.env.identity())
+	if err != nil || old != nil || h.runDir.WriteRecord(key, *record) != nil {
+		h.fail(rundir.CallLock, "%v; its GPUs get no label", why)
+		return
+	}
+	h.fail(rundir.CallLock, "%v; its GPUs get no label until the agent sees the record", why)
+}
+
+// newRecord makes the record of the job.
+func (h *job) newRecord() *rundir.Record {
+	contain := make(chan bool, 1)
+	conf := h.env("SLURM_CONF")
+	go func() { contain <- contained(conf) }()
+	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.env.run(), BootID: h.boot,
+		User: h.env("SLURM_JOB_USER"), UID: h.env("SLURM_JOB_UID"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"),
+		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), NodeList: h.env("SLURM_JOB_NODELIST"), NumNodes: h.env("SLURM_JOB_NUM_NODES"),
+		EndTime: h.env("SLURM_JOB_END_TIME"), Indices: h.env("SLURM_JOB_GPUS"), Visible: uuidsOf(h.env("CUDA_VISIBLE_DEVICES")), MappingDir: h.mapping}
+	if len(r.NodeList) > maxNodeList {
+		r.NodeList = ""
+	}
+	h.resolve(r)
+	select {
+	case r.Contain = <-contain:
+	case <-time.After(confWait):
+	}
+	return r
+}
+
+// resolve finds out which GPUs the job holds.
+func (h *job) resolve(r *rundir.Record) {
+	inv, current, err := h.runDir.FindInventory(h.mappingOf(nil), h.boot)
+	if err != nil {
+		instead := "GRES indices are taken as the exporter's ids"
+		if inv != nil {
+			instead = "the last known inventory is used"
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			h.fail(rundir.CallInventory, "no inventory in %s: %s", h.runDir, instead)
+		} else {
+			h.fail(rundir.CallInventory, "%v; %s", err, instead)
+		}
+	}
+	r.GPUs, r.UUIDs, err = rundir.Resolve(inv, r.Indices, h.env("CUDA_VISIBLE_DEVICES"))
+	r.Unresolved = !current || err != nil
+	if err != nil {
+		h.fail(rundir.CallEnvironment, "%v", err)
+	}
+	if r.GPUs == nil {
+		r.GPUs = []string{}
+	}
+}
+
+// label writes the job's record, and then the job's id for each of its GPUs. If the
+// record cannot be written there is no label, because the agent removes labels
+// without a record.
+func (h *job) label(record *rundir.Record) {
+	key, old, err := h.runDir.FindRecord(h.env.identity())
+	if err != nil {
+		h.fail(rundir.CallRecord, "%v; the record is replaced", err)
+	}
+	m := h.mappingOf(record)
+	if old != nil { // a run whose Epilog was lost may have held other GPUs
+		h.replaceRun(key, old, record)
+	}
+	if err := h.runDir.WriteRecord(key, *record); err != nil {
+		h.fail(rundir.CallRecord, "%v; its GPUs get no label", err)
+		if old == nil {
+			return
+		}
+		// The old record would give this run the GPUs of the old run.
+		if err := errors.Join(m.Remove(record.JobID, union(old.GPUs, old.Leaving)), h.runDir.RemoveRecord(key)); err != nil {
+			h.fail(rundir.CallMapping, "%v", err)
+		}
+		return
+	}
+	if err := errors.Join(m.Remove(record.JobID, record.Leaving), m.Add(record.JobID, record.GPUs)); err != nil {
+		h.fail(rundir.CallMapping, "%v", err)
+	}
+}
+
+// replaceRun ends the old record's run if it is another one. The new record names
+// the GPUs that the old run leaves.
+func (h *job) replaceRun(key string, old, record *rundir.Record) {
+	if old.After(record.Run) || record.After(old.Run) {
+		h.summarize(key, old, h.lostEnd(key, old, record.Run), "")
+	}
+	left := union(old.GPUs, old.Leaving)
+	before := h.mappingOf(old)
+	if before.Dir == h.mapping {
+		record.Leaving = without(left, record.GPUs)
+		return
+	}
+	if err := before.Remove(old.JobID, left); err != nil {
+		h.fail(rundir.CallMapping, "%v", err)
+	}
+}
+
+// later does what can wait until the label is written.
+func (h *job) later(ctx context.Context, record *rundir.Record) {
+	h.spool()
+	if h.jobInfo == nil {
+		return
+	}
+	if err := h.ask(ctx, record); err != nil {
+		h.fail(rundir.CallJobInfo, "%v; the record has no job name", err)
+	}
+}
+
+// ask asks slurmctld about the job and writes the answer into the record.
+func (h *job) ask(ctx context.Context, record *rundir.Record) error {
+	select {
+	case <-time.After(min(spread(record.NumNodes), h.left()/2)):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	info := scontrol(*h.jobInfo)
+	timeout := cmp.Or(time.Duration(info.Timeout), rundir.DefaultJobInfoTimeout)
+	info.Timeout = rundir.Duration(max(min(timeout, h.left()), time.Millisecond))
+	facts, err := info.show(ctx, record.JobID, h.env("SLURM_CONF"))
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = h.locked(ctx, func() {
+		key, now, err := h.runDir.FindRecord(record.Identity())
+		if err != nil || now == nil || now.Run != record.Run {
+			failed = err // the job may have ended meanwhile
+			return
+		}
+		now.ArrayJobID, now.ArrayTaskID, now.JobName = facts.ArrayJobID, facts.ArrayTaskID, facts.Name
+		now.Account = cmp.Or(now.Account, facts.Account)
+		failed = h.runDir.WriteRecord(key, *now)
+	})
+	return errors.Join(err, failed)
+}
+
+// spread returns how long to wait before slurmctld is asked. The nodes of one job
+// ask at most a thousand times a second, and wait at most a second.
+func spread(numNodes string) time.Duration {
+	n, err := strconv.ParseUint(numNodes, 10, 32)
+	if err != nil || n < 2 {
+		return 0
+	}
+	return rand.N(min(time.Duration(n)*time.Millisecond, time.Second)) //nolint:gosec // no secret
+}
+
+func without(all, but []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(but, s) })
+}
