@@ -72,32 +72,14 @@ const (
 	bootID   = "3f0c5d1e-0000-4000-8000-%012d\n"
 )
 
-// gpu is what the kernel's files say of a GPU.
-type gpu struct {
-	minor     int
-	instances [8]instance // by slot
-}
-
-type instance struct {
-	there  bool
-	gi, ci int
-}
-
 func (m *Machine) makeRoot() {
 	m.t.Helper()
-	files := map[string]string{"proc/driver/nvidia-caps/mig-minors": "config 1\nmonitor 2\n", bootFile: cmp.Or(m.files[bootFile], fmt.Sprintf(bootID, 1))}
+	files := map[string]string{"proc/driver/nvidia-caps/mig-minors": capabilities(), bootFile: cmp.Or(m.files[bootFile], fmt.Sprintf(bootID, 1))}
 	data, err := os.ReadFile(m.File)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	gpus, sockets := describe(string(data))
-	for _, g := range gpus {
-		for _, i := range g.instances {
-			if i.there {
-				addCapabilities(files, g.minor, i)
-			}
-		}
-	}
+	sockets := socketsOf(string(data))
 	if !m.linkSys(sockets) {
 		addCPUs(files, sockets)
 	}
@@ -122,7 +104,7 @@ func (m *Machine) makeRoot() {
 // sockets of its description need not have for itself.
 func (m *Machine) linkSys(sockets [][]string) bool {
 	m.t.Helper()
-	_, described := describe(m.text)
+	described := socketsOf(m.text)
 	same := slices.EqualFunc(sockets, described, slices.Equal)
 	link := filepath.Join(m.root, "sys")
 	switch {
@@ -187,52 +169,15 @@ func (m *Machine) write(name string) {
 	}
 }
 
-// describe reads from a machine's file what the kernel knows too: GPUs by their
-// sections, and sockets.
-func describe(text string) (gpus map[string]*gpu, sockets [][]string) {
-	every := &gpu{}
-	gpus = map[string]*gpu{}
-	at := "*"
+// socketsOf reads from a machine's file the sockets, which the kernel knows.
+func socketsOf(text string) (sockets [][]string) {
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
-		words := strings.Fields(line)
-		if len(words) < 2 {
-			continue
-		}
-		switch words[0] {
-		case "socket":
-			if len(words) > 2 && number(words[2]) > 0 {
-				sockets = append(sockets, words[1:])
-			}
-		case "gpu":
-			if at = words[1]; at != "*" && gpus[at] == nil {
-				g := *every
-				gpus[at] = &g
-			}
-		}
-		if at != "*" {
-			gpus[at].say(words)
-			continue
-		}
-		every.say(words)
-		for _, g := range gpus {
-			g.say(words)
+		if words := strings.Fields(line); len(words) > 2 && words[0] == "socket" && number(words[2]) > 0 {
+			sockets = append(sockets, words[1:])
 		}
 	}
-	return gpus, sockets
-}
-
-func (g *gpu) say(words []string) {
-	switch {
-	case words[0] == "minor":
-		g.minor = number(words[1])
-	case words[0] == "migdevice" && words[1] == "none":
-		g.instances = [8]instance{}
-	case words[0] == "migdevice" && len(words) > 4:
-		if slot := number(words[1]); slot >= 0 && slot < len(g.instances) {
-			g.instances[slot] = instance{true, number(words[3]), number(words[4])}
-		}
-	}
+	return sockets
 }
 
 // number reads a number of a file that the library reads too, and refuses.
@@ -241,18 +186,22 @@ func number(s string) int {
 	return max(n, 0)
 }
 
-// addCapabilities adds an instance's files. Their minor numbers follow the
-// driver's scheme: 135 for each GPU from 3 on, 9 for each GPU instance.
-func addCapabilities(files map[string]string, minor int, i instance) {
-	first := minor*135 + 3 + i.gi*9
-	for name, cap := range map[string]int{"": first, fmt.Sprintf("ci%d/", i.ci): first + 1 + i.ci} {
-		path := fmt.Sprintf("proc/driver/nvidia/capabilities/gpu%d/mig/gi%d/%saccess", minor, i.gi, name)
-		line := fmt.Sprintf("gpu%d/gi%d/%saccess %d\n", minor, i.gi, name, cap)
-		if files[path] == "" {
-			files["proc/driver/nvidia-caps/mig-minors"] += line
+// capabilities is the driver's list of all MIG capabilities that there can be. It does
+// not depend on the machine: 135 minor numbers for each GPU from 3 on, 9 of them for
+// each GPU instance.
+func capabilities() string {
+	var list strings.Builder
+	list.WriteString("config 1\nmonitor 2\n")
+	for gpu := range 16 { // 32 in the driver
+		for gi := range 15 {
+			first := gpu*135 + 3 + gi*9
+			fmt.Fprintf(&list, "gpu%d/gi%d/access %d\n", gpu, gi, first)
+			for ci := range 8 {
+				fmt.Fprintf(&list, "gpu%d/gi%d/ci%d/access %d\n", gpu, gi, ci, first+1+ci)
+			}
 		}
-		files[path] = fmt.Sprintf("DeviceFileMinor: %d\nDeviceFileMode: 292\nDeviceFileModify: 1\n", cap)
 	}
+	return list.String()
 }
 
 // addCPUs adds the CPUs of sockets, each a list of CPUs and the threads of a
@@ -260,7 +209,7 @@ func addCapabilities(files map[string]string, minor int, i instance) {
 func addCPUs(files map[string]string, sockets [][]string) {
 	const dir = "sys/devices/system/cpu/"
 	var online []int
-	for id, words := range sockets {
+	for _, words := range sockets {
 		cpus := expand(words[0])
 		cores := max(1, len(cpus)/number(words[1]))
 		online = append(online, cpus...)
@@ -270,7 +219,7 @@ func addCPUs(files map[string]string, sockets [][]string) {
 				siblings = append(siblings, strconv.Itoa(cpus[k]))
 			}
 			topology := fmt.Sprintf("%scpu%d/topology/", dir, cpu)
-			files[topology+"physical_package_id"] = fmt.Sprintf("%d\n", id)
+			files[topology+"package_cpus_list"] = ranges(cpus) + "\n"
 			files[topology+"core_cpus_list"] = strings.Join(siblings, ",") + "\n"
 		}
 	}

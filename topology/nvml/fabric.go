@@ -13,82 +13,66 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// fabric reads the newest form of the fabric information that the driver has. If
+// fabricOf reads the newest form of the fabric information that the driver has. If
 // the driver refuses a form, the next older one is tried. Any other error is the
 // answer, because an older form would hide it. NOT_SUPPORTED means that there is no
 // fabric. A driver without any of these calls is older than all fabrics.
-func (g gpu) fabric() (topology.Fabric, error) {
-	if g.has["nvmlDeviceGetGpuFabricInfoV"] {
-		v3, ret := g.GetGpuFabricInfoV().V3()
-		if ret != nvml.ERROR_ARGUMENT_VERSION_MISMATCH {
-			if ret != nvml.SUCCESS {
-				return withoutFabric(ret)
-			}
-			return fabricOf(v3.ClusterUuid, v3.CliqueId, v3.State, v3.Status, v3.HealthMask, v3.HealthSummary)
-		}
-		v2, ret := g.GetGpuFabricInfoV().V2()
-		if ret != nvml.ERROR_ARGUMENT_VERSION_MISMATCH {
-			if ret != nvml.SUCCESS {
-				return withoutFabric(ret)
-			}
-			return fabricOf(v2.ClusterUuid, v2.CliqueId, v2.State, v2.Status, v2.HealthMask, 0)
+func fabricOf(d nvml.Device, has symbols) (topology.Fabric, error) {
+	var info nvml.GpuFabricInfo_v3
+	ret := nvml.ERROR_NOT_SUPPORTED
+	if has[fabricInfo] {
+		ret = nvml.ERROR_ARGUMENT_VERSION_MISMATCH
+	}
+	if has[fabricInfoV] {
+		if info, ret = d.GetGpuFabricInfoV().V3(); ret == nvml.ERROR_ARGUMENT_VERSION_MISMATCH {
+			var v2 nvml.GpuFabricInfo_v2
+			v2, ret = d.GetGpuFabricInfoV().V2()
+			info = nvml.GpuFabricInfo_v3{ClusterUuid: v2.ClusterUuid, CliqueId: v2.CliqueId, State: v2.State, Status: v2.Status, HealthMask: v2.HealthMask}
 		}
 	}
-	if !g.has["nvmlDeviceGetGpuFabricInfo"] {
-		if g.has["nvmlDeviceGetGpuFabricInfoV"] {
-			return topology.Fabric{}, errUnsupported
-		}
-		return withoutFabric(nvml.ERROR_NOT_SUPPORTED)
+	if ret == nvml.ERROR_ARGUMENT_VERSION_MISMATCH && has[fabricInfo] {
+		var v1 nvml.GpuFabricInfo
+		v1, ret = d.GetGpuFabricInfo()
+		info = nvml.GpuFabricInfo_v3{ClusterUuid: v1.ClusterUuid, CliqueId: v1.CliqueId, State: v1.State, Status: v1.Status}
 	}
-	info, ret := g.GetGpuFabricInfo()
-	if ret != nvml.SUCCESS {
-		return withoutFabric(ret)
-	}
-	return fabricOf(info.ClusterUuid, info.CliqueId, info.State, info.Status, 0, 0)
-}
-
-// withoutFabric returns the fabric for a return code other than success.
-func withoutFabric(ret nvml.Return) (topology.Fabric, error) {
-	if ret == nvml.ERROR_NOT_SUPPORTED {
+	switch ret {
+	case nvml.SUCCESS:
+		return fabricFrom(&info)
+	case nvml.ERROR_NOT_SUPPORTED:
 		return topology.Fabric{State: topology.FabricNotSupported}, nil
 	}
 	return topology.Fabric{}, failure(ret)
 }
 
-// fabricOf copies NVML's fields. Status means something once the registration is
+// fabricFrom copies NVML's fields. Status means something once the registration is
 // completed. A state that NVML's header does not have is an error: it must not be
 // taken for completed.
-func fabricOf(cluster [16]uint8, clique uint32, state uint8, status, mask uint32, health uint8) (topology.Fabric, error) {
+func fabricFrom(info *nvml.GpuFabricInfo_v3) (topology.Fabric, error) {
 	states := [...]topology.FabricState{
 		nvml.GPU_FABRIC_STATE_NOT_SUPPORTED: topology.FabricNotSupported,
 		nvml.GPU_FABRIC_STATE_NOT_STARTED:   topology.FabricNotStarted,
 		nvml.GPU_FABRIC_STATE_IN_PROGRESS:   topology.FabricInProgress,
 		nvml.GPU_FABRIC_STATE_COMPLETED:     topology.FabricCompleted,
 	}
-	if int(state) >= len(states) {
-		return topology.Fabric{}, fmt.Errorf("state %d is none that this version knows (0 to %d)", state, len(states)-1)
+	healths := map[uint8]topology.Health{
+		nvml.GPU_FABRIC_HEALTH_SUMMARY_HEALTHY:          topology.HealthHealthy,
+		nvml.GPU_FABRIC_HEALTH_SUMMARY_UNHEALTHY:        topology.HealthUnhealthy,
+		nvml.GPU_FABRIC_HEALTH_SUMMARY_LIMITED_CAPACITY: topology.HealthLimitedCapacity,
 	}
-	f := topology.Fabric{ClusterUUID: topology.UUID(cluster), CliqueID: clique, State: states[state]}  //nolint:gosec // the length is checked above
-	if ret := nvml.Return(int32(status)); f.State == topology.FabricCompleted && ret != nvml.SUCCESS { //nolint:gosec // NVML's return codes fit
+	if int(info.State) >= len(states) {
+		return topology.Fabric{}, fmt.Errorf("state %d is none that this version knows (0 to %d)", info.State, len(states)-1)
+	}
+	f := topology.Fabric{ClusterUUID: topology.UUID(info.ClusterUuid), CliqueID: info.CliqueId, State: states[info.State], //nolint:gosec // the length is checked above
+		Health: healths[info.HealthSummary], HealthFields: healthOf(info.HealthMask)}
+	if ret := nvml.Return(int32(info.Status)); f.State == topology.FabricCompleted && ret != nvml.SUCCESS { //nolint:gosec // NVML's return codes fit
 		f.Status = code(ret)
-	}
-	f.HealthFields = healthOf(mask)
-	switch health {
-	case nvml.GPU_FABRIC_HEALTH_SUMMARY_HEALTHY:
-		f.Health = topology.HealthHealthy
-	case nvml.GPU_FABRIC_HEALTH_SUMMARY_UNHEALTHY:
-		f.Health = topology.HealthUnhealthy
-	case nvml.GPU_FABRIC_HEALTH_SUMMARY_LIMITED_CAPACITY:
-		f.Health = topology.HealthLimitedCapacity
 	}
 	return f, nil
 }
 
-func (g gpu) platform() (*topology.Platform, error) {
-	if !g.has["nvmlDeviceGetPlatformInfo"] {
-		return nil, errUnsupported
-	}
-	info, ret := g.GetPlatformInfo()
+// platformOf reads where the machine sits.
+func platformOf(d nvml.Device) (*topology.Platform, error) {
+	info, ret := d.GetPlatformInfo()
 	if ret == nvml.ERROR_ARGUMENT_VERSION_MISMATCH {
 		return nil, errors.New("the driver has no longer the version of the structure that this quoin asks for; use a newer quoin")
 	}

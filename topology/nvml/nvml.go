@@ -12,7 +12,10 @@ package nvml
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"sync/atomic"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -22,14 +25,16 @@ import (
 
 // Library is a loaded NVML.
 type Library struct {
-	system   system
+	api      nvml.Interface
+	has      symbols
 	root     string
 	sockets  socketReader
 	xids     *xids
 	sampler  *sampler
 	watching atomic.Bool
-	// last is the last reading whose layout did not change.
-	last *topology.Node
+	// last is the last reading, and settled the last one that was equal to the
+	// reading before it.
+	last, settled *topology.Node
 }
 
 // Options name the library to open, and the place of the machine's files.
@@ -57,7 +62,7 @@ func Open(o Options) (*Library, error) {
 	if ret := api.Init(); ret != nvml.SUCCESS {
 		return nil, notInitialised(ret)
 	}
-	return &Library{system: system{api, has}, root: o.Root, sockets: socketReader{root: o.Root}, xids: newXids(api, has),
+	return &Library{api: api, has: has, root: o.Root, sockets: socketReader{root: o.Root}, xids: newXids(api),
 		sampler: newSampler(api, has, seesPIDs(o.Root))}, nil
 }
 
@@ -71,10 +76,10 @@ func (l *Library) WatchXids(ctx context.Context) {
 // Close shuts NVML down, unless a wait for events may be under way: a shutdown
 // during such a wait is not safe, and the wait ends with the process.
 func (l *Library) Close() error {
-	if l.watching.Load() || !l.system.has["nvmlShutdown"] {
+	if l.watching.Load() {
 		return nil
 	}
-	if ret := l.system.api.Shutdown(); ret != nvml.SUCCESS {
+	if ret := l.api.Shutdown(); ret != nvml.SUCCESS {
 		return fmt.Errorf("shut NVML down: %s", code(ret))
 	}
 	return nil
@@ -87,9 +92,6 @@ func (l *Library) Read() (*topology.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range l.system.has.missing() {
-		note(n, "NVML", fmt.Errorf("the library lacks %s, which drivers have since %d", name, oldest))
-	}
 	sockets, err := l.sockets.read()
 	if note(n, "sockets", err) {
 		n.Sockets = sockets
@@ -98,31 +100,44 @@ func (l *Library) Read() (*topology.Node, error) {
 	return n, nil
 }
 
-// machine is what read needs of NVML; system implements it.
-type machine interface {
-	driverVersion() (string, nvml.Return)
-	libraryVersion() (string, nvml.Return)
-	cudaVersion() (int, nvml.Return)
-	count() (int, error)
-	device(i int) (device, error)
+// settleTries is how often a changing machine is read. All these readings take less
+// time than a tool needs to make one MIG instance.
+const settleTries = 5
+
+// errUnsettled: no two readings in a row were equal.
+var errUnsettled = errors.New("GPUs or MIG instances came or went while they were read")
+
+// readSettled reads the machine until a reading is equal to the one before it. A
+// report must be of one moment, but a reading takes many calls, and the machine may
+// change between two of them. On a machine at rest one reading is enough: it is equal
+// to that of the last report. If no two are equal, readSettled returns the last good
+// facts with a problem.
+func (l *Library) readSettled() (*topology.Node, error) {
+	for range settleTries {
+		r, err := l.read()
+		if err != nil {
+			return nil, err
+		}
+		equal := reflect.DeepEqual(l.last, r.node)
+		l.last = r.node
+		if equal {
+			l.settled = r.node
+			l.xids.seen(r.gpus)
+			l.sampler.found = r.places
+			return cloneNode(r.node), nil
+		}
+	}
+	if l.settled == nil {
+		return nil, fmt.Errorf("read the machine: %w", errUnsettled)
+	}
+	n := cloneNode(l.settled)
+	n.Problems = append(n.Problems, topology.Problem{Reason: topology.ReasonUnsettled, Message: "layout: " + errUnsettled.Error() + "; shown as before"})
+	return n, nil
 }
 
-// device is one GPU or MIG device. The exported methods are NVML's own.
-type device interface {
-	GetUUID() (string, nvml.Return)
-	GetMinorNumber() (int, nvml.Return)
-	GetPciInfo() (nvml.PciInfo, nvml.Return)
-	GetName() (string, nvml.Return)
-	GetMemoryInfo() (nvml.Memory, nvml.Return)
-	GetMemoryAffinity(int, nvml.AffinityScope) ([]uint, nvml.Return)
-	GetCpuAffinity(int) ([]uint, nvml.Return)
-	GetNvLinkState(int) (nvml.EnableState, nvml.Return)
-	GetNvLinkRemoteDeviceType(int) (nvml.IntNvLinkDeviceType, nvml.Return)
-	GetNvLinkRemotePciInfo(int) (nvml.PciInfo, nvml.Return)
-	GetMigMode() (int, int, nvml.Return)
-	GetMaxMigDeviceCount() (int, nvml.Return)
-	GetMigDeviceHandleByIndex(int) (nvml.Device, nvml.Return)
-	fabric() (topology.Fabric, error)
-	platform() (*topology.Platform, error)
-	ancestor(device) (nvml.GpuTopologyLevel, nvml.Return)
+// cloneNode copies the node, and the lists that Read adds to.
+func cloneNode(n *topology.Node) *topology.Node {
+	c := *n
+	c.GPUs, c.Problems = slices.Clone(n.GPUs), slices.Clone(n.Problems)
+	return &c
 }

@@ -10,24 +10,38 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
+// ancestors are the names of NVML's levels.
+var ancestors = map[nvml.GpuTopologyLevel]string{
+	nvml.TOPOLOGY_INTERNAL:   "internal",
+	nvml.TOPOLOGY_SINGLE:     "single",
+	nvml.TOPOLOGY_MULTIPLE:   "multiple",
+	nvml.TOPOLOGY_HOSTBRIDGE: "hostbridge",
+	nvml.TOPOLOGY_NODE:       "node",
+	nvml.TOPOLOGY_SYSTEM:     "system",
+}
+
 // readPeers reads the common PCIe ancestor of each pair of GPUs. It notes one error
 // for each GPU.
-func readPeers(n *topology.Node, devices []device) {
+func readPeers(n *topology.Node, devices map[string]nvml.Device) {
 	for i := range n.GPUs {
+		a := &n.GPUs[i]
 		var failed error
 		for j := i + 1; j < len(n.GPUs); j++ {
-			a, b := &n.GPUs[i], &n.GPUs[j]
-			ancestor, err := ancestorOf(devices[i].ancestor(devices[j]))
-			if err != nil {
-				if failed == nil && err != errUnsupported { //nolint:errorlint // never wrapped
-					failed = fmt.Errorf("with GPU %s: %w", b.UUID, err)
-				}
-				continue
+			b := &n.GPUs[j]
+			level, ret := devices[a.UUID].GetTopologyCommonAncestor(devices[b.UUID])
+			err := failure(ret)
+			if err == nil && ancestors[level] == "" {
+				err = fmt.Errorf("level %d is none that this version knows", level)
 			}
-			addPeer(a, b, ancestor)
-			addPeer(b, a, ancestor)
+			switch {
+			case err == nil:
+				addPeer(a, b, ancestors[level])
+				addPeer(b, a, ancestors[level])
+			case failed == nil && err != errUnsupported: //nolint:errorlint // never wrapped
+				failed = fmt.Errorf("with GPU %s: %w", b.UUID, err)
+			}
 		}
-		note(n, "common ancestor of GPU "+n.GPUs[i].UUID, failed)
+		note(n, "common ancestor of GPU "+a.UUID, failed)
 	}
 }
 
@@ -36,25 +50,4 @@ func addPeer(to, peer *topology.GPU, ancestor string) {
 	if peer.PCIBusID != "" {
 		to.Peers = append(to.Peers, topology.Peer{PCIBusID: peer.PCIBusID, Ancestor: ancestor})
 	}
-}
-
-func ancestorOf(level nvml.GpuTopologyLevel, ret nvml.Return) (string, error) {
-	if err := failure(ret); err != nil {
-		return "", err
-	}
-	switch level {
-	case nvml.TOPOLOGY_INTERNAL:
-		return "internal", nil
-	case nvml.TOPOLOGY_SINGLE:
-		return "single", nil
-	case nvml.TOPOLOGY_MULTIPLE:
-		return "multiple", nil
-	case nvml.TOPOLOGY_HOSTBRIDGE:
-		return "hostbridge", nil
-	case nvml.TOPOLOGY_NODE:
-		return "node", nil
-	case nvml.TOPOLOGY_SYSTEM:
-		return "system", nil
-	}
-	return "", fmt.Errorf("level %d is none that this version knows", level)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"slices"
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -14,56 +13,55 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// reading is a machine's report with the layout that it describes. devices and
-// instances are beside the report's GPUs.
+// reading is a machine's report, and the devices in it by UUID.
 type reading struct {
-	node      *topology.Node
-	layout    layout
-	devices   []device
-	instances [][]instance
+	node *topology.Node
+	gpus map[string]nvml.Device
+	// places are GPUs and MIG instances.
+	places map[string]place
 }
 
-// instance is a MIG instance that was found.
-type instance struct {
-	device nvml.Device
-	uuid   string
-	gi     int
-}
+// errGone: NVML itself no longer works. It was shut down, or the driver was
+// unloaded or exchanged.
+var errGone = errors.New("NVML has to be initialised again")
 
-// read asks NVML for all facts of a report. root is the directory with the
-// machine's proc.
-func read(m machine, root string) (*reading, error) {
-	count, err := m.count()
-	if err != nil {
-		return nil, err
+// read asks NVML for all facts of a report.
+func (l *Library) read() (*reading, error) {
+	count, ret := l.api.DeviceGetCount()
+	if ret != nvml.SUCCESS {
+		return nil, fmt.Errorf("count GPUs: %s", code(ret))
 	}
 	n := &topology.Node{}
-	if v, ret := m.driverVersion(); note(n, "driver version", failure(ret)) {
+	if v, ret := l.api.SystemGetDriverVersion(); note(n, "driver version", failure(ret)) {
 		n.DriverVersion = v
 	}
-	if v, ret := m.libraryVersion(); note(n, "NVML version", failure(ret)) {
+	if v, ret := l.api.SystemGetNVMLVersion(); note(n, "NVML version", failure(ret)) {
 		n.NVMLVersion = v
 	}
-	if v, ret := m.cudaVersion(); note(n, "CUDA version", failure(ret)) {
+	if v, ret := l.api.SystemGetCudaDriverVersion_v2(); note(n, "CUDA version", failure(ret)) {
 		n.CUDAVersion = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
 	}
-	out := &reading{node: n, layout: make(layout, count)}
+	out := &reading{node: n, gpus: map[string]nvml.Device{}, places: map[string]place{}}
 	for i := range count {
-		found := &out.layout[i]
-		d, slots, err := find(m, i, found)
-		if err != nil {
-			return nil, err
+		d, ret := l.api.DeviceGetHandleByIndex(i)
+		uuid, problem := "", fmt.Sprintf("open GPU %d", i)
+		switch ret {
+		case nvml.SUCCESS:
+			uuid, ret = d.GetUUID()
+			problem = fmt.Sprintf("GPU %d: read UUID", i)
+		case nvml.ERROR_UNINITIALIZED, nvml.ERROR_DRIVER_NOT_LOADED, nvml.ERROR_LIB_RM_VERSION_MISMATCH:
+			return nil, fmt.Errorf("open GPU %d: %s; %w", i, code(ret), errGone)
 		}
-		if problem := found.unreadable(i); problem != "" {
-			n.Problems = append(n.Problems, topology.Problem{Reason: "GPUUnreadable", Message: problem})
+		if ret != nvml.SUCCESS {
+			n.Problems = append(n.Problems, topology.Problem{Reason: "GPUUnreadable", Message: problem + ": " + code(ret)})
 			continue
 		}
-		r := reader{node: n, gpu: topology.GPU{Index: i, UUID: found.uuid}, d: d, root: root}
-		r.read(found, slots)
+		r := reader{reading: out, gpu: topology.GPU{Index: i, UUID: uuid}, d: d, has: l.has}
+		r.read(l.root)
 		n.GPUs = append(n.GPUs, r.gpu)
-		out.devices, out.instances = append(out.devices, d), append(out.instances, found.instances(slots))
+		out.gpus[uuid], out.places[uuid] = d, place{device: d}
 	}
-	readPeers(n, out.devices)
+	readPeers(n, out.gpus)
 	return out, nil
 }
 
@@ -78,18 +76,19 @@ func note(n *topology.Node, fact string, err error) bool {
 
 // reader reads one GPU.
 type reader struct {
-	node *topology.Node
-	gpu  topology.GPU
-	d    device
-	root string
+	*reading
+	gpu topology.GPU
+	d   nvml.Device
+	has symbols
 }
 
+// fact notes why a fact of the GPU could not be read, and reports whether it was.
 func (r *reader) fact(name string, err error) bool {
 	return note(r.node, name+" of GPU "+r.gpu.UUID, err)
 }
 
 // read reads the facts of the GPU. Its UUID is known.
-func (r *reader) read(found *gpuLayout, slots []nvml.Device) {
+func (r *reader) read(root string) {
 	if minor, ret := r.d.GetMinorNumber(); r.fact("minor number", failure(ret)) {
 		r.gpu.Minor = &minor
 	}
@@ -109,12 +108,12 @@ func (r *reader) read(found *gpuLayout, slots []nvml.Device) {
 		r.gpu.CPUAffinity = cpuList(words)
 	}
 	r.links()
-	r.mig(found, slots)
-	if f, err := r.d.fabric(); r.fact("fabric", err) {
+	r.mig(root)
+	if f, err := fabricOf(r.d, r.has); r.fact("fabric", err) {
 		r.gpu.Fabric = f
 	}
-	if r.node.Platform == nil {
-		if p, err := r.d.platform(); r.fact("platform", err) {
+	if r.node.Platform == nil && r.has[platformInfo] {
+		if p, err := platformOf(r.d); r.fact("platform", err) {
 			r.node.Platform = p
 		}
 	}
@@ -151,70 +150,77 @@ func (r *reader) links() {
 
 // link reads what is at the other end of an NVLink; an error leaves the link.
 func (r *reader) link(i int) (topology.NVLink, error) {
-	link := topology.NVLink{Link: i, Remote: remoteOf(nvml.NVLINK_DEVICE_TYPE_UNKNOWN)}
-	kind, ret := r.d.GetNvLinkRemoteDeviceType(i)
-	if err := failure(ret); err != nil {
-		return link, err
-	}
-	link.Remote = remoteOf(kind)
-	if link.Remote != "gpu" {
+	link := topology.NVLink{Link: i, Remote: "unknown"}
+	if !r.has[remoteDeviceType] {
 		return link, nil
 	}
-	pci, ret := r.d.GetNvLinkRemotePciInfo(i)
-	if err := failure(ret); err != nil {
-		return link, err
+	kind, ret := r.d.GetNvLinkRemoteDeviceType(i)
+	if ret != nvml.SUCCESS {
+		return link, failure(ret)
 	}
-	link.RemotePCIBusID = busID(pci)
+	switch kind {
+	case nvml.NVLINK_DEVICE_TYPE_SWITCH:
+		link.Remote = "switch"
+	case nvml.NVLINK_DEVICE_TYPE_IBMNPU:
+		link.Remote = "ibmnpu"
+	case nvml.NVLINK_DEVICE_TYPE_GPU:
+		link.Remote = "gpu"
+		pci, ret := r.d.GetNvLinkRemotePciInfo(i)
+		if ret != nvml.SUCCESS {
+			return link, failure(ret)
+		}
+		link.RemotePCIBusID = busID(pci)
+	}
 	return link, nil
 }
 
-func remoteOf(kind nvml.IntNvLinkDeviceType) string {
-	switch kind {
-	case nvml.NVLINK_DEVICE_TYPE_GPU:
-		return "gpu"
-	case nvml.NVLINK_DEVICE_TYPE_SWITCH:
-		return "switch"
-	case nvml.NVLINK_DEVICE_TYPE_IBMNPU:
-		return "ibmnpu"
-	}
-	return "unknown"
-}
-
+// busID returns the PCI address, a C string in a field of fixed size.
 func busID(p nvml.PciInfo) string {
-	raw := make([]byte, 0, len(p.BusId))
+	var id strings.Builder
 	for _, c := range p.BusId {
-		raw = append(raw, byte(c)) //nolint:gosec // ASCII
+		if c == 0 {
+			break
+		}
+		id.WriteByte(byte(c)) //nolint:gosec // ASCII
 	}
-	return text(raw)
+	return strings.TrimSpace(id.String())
 }
 
-// text is a C string in a field of fixed size.
-func text(raw []byte) string {
-	if i := slices.Index(raw, 0); i >= 0 {
-		raw = raw[:i]
+// numbersOf returns the numbers of a mask's bits.
+func numbersOf(words []uint) []int {
+	var numbers []int
+	for i, w := range words {
+		for ; w != 0; w &= w - 1 {
+			numbers = append(numbers, i*bits.UintSize+bits.TrailingZeros(w))
+		}
 	}
-	return strings.TrimSpace(string(raw))
+	return numbers
 }
 
 // lowest returns the lowest number in a mask. Beside Grace the memory of GPUs is
 // NUMA nodes too, with higher numbers than the nodes of the CPUs.
 func lowest(words []uint) *int {
-	for i, w := range words {
-		if w != 0 {
-			n := i*bits.UintSize + bits.TrailingZeros(w)
-			return &n
-		}
+	numbers := numbersOf(words)
+	if len(numbers) == 0 {
+		return nil
 	}
-	return nil
+	return &numbers[0]
 }
 
 // cpuList writes the CPUs of a mask as Linux does: "0-35,72-107".
 func cpuList(words []uint) string {
-	var cpus []int
-	for cpu := range len(words) * bits.UintSize {
-		if words[cpu/bits.UintSize]>>(cpu%bits.UintSize)&1 == 1 {
-			cpus = append(cpus, cpu)
+	var parts []string
+	cpus := numbersOf(words)
+	for len(cpus) > 0 {
+		run := 1
+		for run < len(cpus) && cpus[run] == cpus[0]+run {
+			run++
 		}
+		part := fmt.Sprint(cpus[0])
+		if run > 1 {
+			part = fmt.Sprintf("%d-%d", cpus[0], cpus[run-1])
+		}
+		parts, cpus = append(parts, part), cpus[run:]
 	}
-	return formatCPUs(cpus)
+	return strings.Join(parts, ",")
 }

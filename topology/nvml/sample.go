@@ -32,9 +32,9 @@ type sampler struct {
 
 // place is a device: a GPU, or in one a MIG instance.
 type place struct {
-	device gpu
+	device nvml.Device
 	// parent is the GPU of an instance, and gi its GPU instance.
-	parent *gpu
+	parent nvml.Device
 	gi     int
 }
 
@@ -53,23 +53,6 @@ func seesPIDs(root string) bool {
 		namespace, err = os.Readlink("/" + link)
 	}
 	return err == nil && namespace == first
-}
-
-// seen takes the devices of a reading.
-func (s *sampler) seen(r *reading) {
-	s.found = make(map[string]place, len(r.devices))
-	for i, d := range r.devices {
-		g, ok := d.(gpu)
-		if !ok {
-			continue
-		}
-		s.found[r.node.GPUs[i].UUID] = place{device: g}
-		for _, m := range r.instances[i] {
-			if d, ok := m.device.(gpu); ok {
-				s.found[m.uuid] = place{device: d, parent: &g, gi: m.gi}
-			}
-		}
-	}
 }
 
 // SampleDevices sets the devices that Sample reads, by UUID. An empty list ends the
@@ -92,7 +75,7 @@ func (s *sampler) want(uuids []string) {
 	}
 	for uuid, a := range s.gpm {
 		if !keep[uuid] {
-			s.freeActivity(a)
+			a.free()
 			delete(s.gpm, uuid)
 		}
 	}
@@ -124,22 +107,22 @@ func (s *sampler) sample() topology.Sample {
 
 // read reads one device. Values that the device does not tell stay nil.
 func (s *sampler) read(d *topology.DeviceUse, p place) {
-	if v, ret := p.device.utilization(); ret == nvml.SUCCESS && v.Gpu <= 100 {
+	if v, ret := p.device.GetUtilizationRates(); ret == nvml.SUCCESS && v.Gpu <= 100 {
 		share := float64(v.Gpu) / 100
 		d.Utilization = &share
 	}
-	if total, used, ret := p.device.memory(); ret == nvml.SUCCESS {
+	if total, used, ret := s.memory(p.device); ret == nvml.SUCCESS {
 		d.MemoryTotal, d.MemoryUsed = &total, &used
 	}
-	if mw, ret := p.device.power(); ret == nvml.SUCCESS && mw < maxMilliwatts {
+	if mw, ret := p.device.GetPowerUsage(); ret == nvml.SUCCESS && mw < maxMilliwatts {
 		watts := float64(mw) / 1000
 		d.Power = &watts
 	}
-	if mj, ret := p.device.energy(); ret == nvml.SUCCESS {
+	if mj, ret := p.device.GetTotalEnergyConsumption(); ret == nvml.SUCCESS {
 		joules := float64(mj) / 1000
 		d.Energy = &joules
 	}
-	if n, ret := p.device.programs(); ret == nvml.SUCCESS {
+	if n, ret := programs(p.device); ret == nvml.SUCCESS {
 		none := s.allPIDs || d.MemoryUsed != nil && *d.MemoryUsed < leastContext
 		if n > 0 || none {
 			d.Processes = &n
@@ -151,6 +134,36 @@ func (s *sampler) read(d *topology.DeviceUse, p place) {
 	if d.Utilization == nil {
 		d.Utilization = graphics
 	}
+}
+
+// memory returns all memory and the used memory in bytes. The older form of the
+// call counts the driver's own memory as used.
+func (s *sampler) memory(d nvml.Device) (total, used uint64, ret nvml.Return) {
+	if s.has[memoryInfoV2] {
+		v2, ret := d.GetMemoryInfo_v2()
+		if failure(ret) != errUnsupported { //nolint:errorlint // never wrapped
+			return v2.Total, v2.Used, ret
+		}
+	}
+	v1, ret := d.GetMemoryInfo()
+	return v1.Total, v1.Used, ret
+}
+
+// programs counts the programs with a context for compute, for graphics, or for
+// both.
+func programs(d nvml.Device) (int, nvml.Return) {
+	all, ret := d.GetComputeRunningProcesses()
+	if ret != nvml.SUCCESS {
+		return 0, ret
+	}
+	if graphics, ret := d.GetGraphicsRunningProcesses(); ret == nvml.SUCCESS {
+		all = append(all, graphics...)
+	}
+	pids := make(map[uint32]bool, len(all))
+	for i := range all {
+		pids[all[i].Pid] = true
+	}
+	return len(pids), nvml.SUCCESS
 }
 
 // leastContext is less memory than a program needs on any GPU. A device with less
@@ -170,27 +183,30 @@ type activity struct {
 
 // newActivity returns nil for a device without GPM.
 func (s *sampler) newActivity(p place) *activity {
-	of := p.device
+	gpu := p.device
 	if p.parent != nil {
-		of = *p.parent
+		gpu = p.parent
 	}
-	if !of.hasGPM() {
+	if !s.has.gpm() {
+		return nil
+	}
+	if support, ret := gpu.GpmQueryDeviceSupport(); ret != nvml.SUCCESS || support.IsSupportedDevice == 0 {
 		return nil
 	}
 	a := &activity{}
 	for _, sample := range []*nvml.GpmSample{&a.last, &a.next} {
-		var ret nvml.Return
-		if *sample, ret = guarded(s.has, "nvmlGpmSampleAlloc", s.api.GpmSampleAlloc); ret != nvml.SUCCESS {
-			*sample = nil
-			s.freeActivity(a)
+		allocated, ret := s.api.GpmSampleAlloc()
+		if ret != nvml.SUCCESS {
+			a.free()
 			return nil
 		}
+		*sample = allocated
 	}
 	return a
 }
 
-func (s *sampler) freeActivity(a *activity) {
-	if a == nil || !s.has["nvmlGpmSampleFree"] {
+func (a *activity) free() {
+	if a == nil {
 		return
 	}
 	for _, sample := range []nvml.GpmSample{a.last, a.next} {
@@ -211,12 +227,12 @@ func (s *sampler) since(a *activity, p place) (graphics, sm *float64) {
 		return nil, nil
 	}
 	before := a.taken
-	if ret := p.takeGPM(a.next); ret != nvml.SUCCESS {
+	if ret := p.count(a.next); ret != nvml.SUCCESS {
 		a.taken = time.Time{}
 		return nil, nil
 	}
 	a.last, a.next, a.taken = a.next, a.last, now
-	if before.IsZero() || !s.has["nvmlGpmMetricsGet"] {
+	if before.IsZero() {
 		return nil, nil
 	}
 	m := &s.metrics
@@ -226,6 +242,14 @@ func (s *sampler) since(a *activity, p place) (graphics, sm *float64) {
 		return nil, nil
 	}
 	return shareOf(&m.Metrics[0]), shareOf(&m.Metrics[1])
+}
+
+// count writes the present counters into a sample of GPM.
+func (p place) count(into nvml.GpmSample) nvml.Return {
+	if p.parent == nil {
+		return into.Get(p.device)
+	}
+	return into.MigGet(p.parent, p.gi)
 }
 
 // shareOf turns a metric of 0 to 100 into a share, nil if there is no value.

@@ -4,6 +4,7 @@ package nvml
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -206,33 +207,24 @@ func withoutGPM(uses map[string]topology.DeviceUse) map[string]topology.DeviceUs
 	return uses
 }
 
-// TestLoadedSampleWithoutFunction takes each call of a sample out of the library.
+// TestLoadedSampleWithoutFunction takes each newer call of a sample out of the library.
 func TestLoadedSampleWithoutFunction(t *testing.T) {
 	full := fake.Library(t, 580)
-	for _, tt := range append(sampleCalls, []struct {
-		call    string
-		without func(*topology.DeviceUse)
-	}{
-		{"nvmlGpmQueryDeviceSupport", func(d *topology.DeviceUse) { d.SMActivity = nil }},
-		{"nvmlGpmSampleAlloc", func(d *topology.DeviceUse) { d.SMActivity = nil }},
-		{"nvmlGpmSampleFree", func(*topology.DeviceUse) {}},
-		{"nvmlDeviceGetComputeRunningProcesses", func(*topology.DeviceUse) {}},
-	}...) {
-		t.Run(tt.call, func(t *testing.T) {
+	for _, call := range append([]string{memoryInfoV2, "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3"}, gpm...) {
+		t.Run(call, func(t *testing.T) {
 			t.Parallel()
 			m := fake.New(t, "h100", busyGPU...)
 			m.Namespace(fake.FirstNamespace)
-			p := startWith(t, fake.Without(t, full, tt.call), m)
+			p := startWith(t, fake.Without(t, full, call), m)
 			p.read()
 			p.sampleOf(h100a)
 			want := topology.DeviceUse{UUID: h100a, Utilization: new(0.97), SMActivity: new(0.4), MemoryUsed: new(uint64(8 << 30)), MemoryTotal: new(uint64(80 << 30)),
-				Power: new(650.5), Energy: new(7200.0), Processes: new(3)}
+				Power: new(650.5), Energy: new(7200.0), Processes: new(3)} // the second version counts the processes
 			switch {
-			case tt.call == "nvmlDeviceGetMemoryInfo_v2":
+			case call == memoryInfoV2:
 				want.MemoryUsed = new(uint64(8<<30 + 600<<20))
-			case strings.Contains(tt.call, "Processes"): // the second version takes its place
-			default:
-				tt.without(&want)
+			case slices.Contains(gpm, call):
+				want.SMActivity = nil
 			}
 			p.check("sample", map[string]topology.DeviceUse{h100a: want}, p.later())
 			p.sampleOf()

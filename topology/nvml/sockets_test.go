@@ -1,10 +1,8 @@
 package nvml
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,35 +11,55 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
+// write makes files below a folder.
+func write(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// cpus are the kernel's files, by CPU: the list of its package and of its core.
+func cpus(t *testing.T, online string, lists map[string][2]string) string {
+	t.Helper()
+	root := t.TempDir()
+	const dir = "sys/devices/system/cpu/"
+	write(t, root, map[string]string{dir + "online": online, dir + "cpufreq/policy0/topology": "not a CPU"})
+	for cpu, of := range lists {
+		write(t, root, map[string]string{dir + cpu + "/topology/package_cpus_list": of[0] + "\n", dir + cpu + "/topology/core_cpus_list": of[1] + "\n"})
+	}
+	return root
+}
+
 func TestSockets(t *testing.T) {
+	type lists = map[string][2]string
 	tests := []struct {
 		name string
-		cpus []cpu
+		cpus lists
 		want []topology.Socket
 		err  string
 	}{
-		{"one CPU", []cpu{{0, "0\n", "0\n"}}, []topology.Socket{{CPUs: "0", Cores: 1}}, ""},
-		{"two threads a core, the second half of the numbers", []cpu{{0, "0", "0,4"}, {1, "0", "1,5"}, {2, "1", "2,6"}, {3, "1", "3,7"}, {4, "0", "0,4"}, {5, "0", "1,5"}, {6, "1", "2,6"}, {7, "1", "3,7"}},
+		{"one CPU", lists{"cpu0": {"0", "0"}}, []topology.Socket{{CPUs: "0", Cores: 1}}, ""},
+		{"two threads a core, the second half of the numbers", lists{"cpu0": {"0-1,4-5", "0,4"}, "cpu1": {"0-1,4-5", "1,5"}, "cpu2": {"2-3,6-7", "2,6"}, "cpu3": {"2-3,6-7", "3,7"},
+			"cpu4": {"0-1,4-5", "0,4"}, "cpu5": {"0-1,4-5", "1,5"}, "cpu6": {"2-3,6-7", "2,6"}, "cpu7": {"2-3,6-7", "3,7"}},
 			[]topology.Socket{{CPUs: "0-1,4-5", Cores: 2}, {CPUs: "2-3,6-7", Cores: 2}}, ""},
-		{"neighbours are threads of a core", []cpu{{0, "0", "0-1"}, {1, "0", "0-1"}, {2, "1", "2-3"}, {3, "1", "2-3"}},
-			[]topology.Socket{{CPUs: "0-1", Cores: 1}, {CPUs: "2-3", Cores: 1}}, ""},
-		{"CPUs alternate", []cpu{{0, "0", "0"}, {1, "1", "1"}, {2, "0", "2"}, {3, "1", "3"}},
+		{"CPUs alternate", lists{"cpu0": {"0,2", "0"}, "cpu1": {"1,3", "1"}, "cpu2": {"0,2", "2"}, "cpu3": {"1,3", "3"}},
 			[]topology.Socket{{CPUs: "0,2", Cores: 2}, {CPUs: "1,3", Cores: 2}}, ""},
-		{"the package of the lowest CPU comes first", []cpu{{0, "36", "0"}, {1, "36", "1"}, {2, "0", "2"}, {3, "0", "3"}},
-			[]topology.Socket{{CPUs: "0-1", Cores: 2}, {CPUs: "2-3", Cores: 2}}, ""},
-		{"some offline, a sibling among them", []cpu{{2, "1", "2,6"}, {5, "0", "5"}, {6, "1", "2,6"}, {7, "1", "7"}},
-			[]topology.Socket{{CPUs: "2,6-7", Cores: 2}, {CPUs: "5", Cores: 1}}, ""},
-		{"in any order", []cpu{{3, "0", "1,3"}, {1, "0", "1,3"}, {2, "0", "2"}}, []topology.Socket{{CPUs: "1-3", Cores: 2}}, ""},
-		{"package unknown to the kernel", []cpu{{0, "-1\n", "0"}}, nil, `CPU 0: physical_package_id "-1": want a number of 0 or more`},
-		{"garbled package", []cpu{{4, "x", "4"}}, nil, `CPU 4: physical_package_id "x"`},
-		{"garbled core", []cpu{{4, "0", "4-"}}, nil, `CPU 4: its core's CPUs: list "4-": want ascending numbers`},
-		{"not in its own core", []cpu{{4, "0", "5"}}, nil, `CPU 4: its core's CPUs "5" are without it`},
-		{"twice", []cpu{{4, "0", "4"}, {4, "0", "4"}}, nil, "CPU 4: stands twice"},
+		{"by number, not by text", lists{"cpu9": {"9", "9"}, "cpu10": {"10", "10"}}, []topology.Socket{{CPUs: "9", Cores: 1}, {CPUs: "10", Cores: 1}}, ""},
+		{"garbled package", lists{"cpu4": {"x", "4"}}, nil, `cpu4/topology/package_cpus_list: list "x": want CPUs such as 0-35,72-107`},
+		{"empty core", lists{"cpu4": {"4", ""}}, nil, `cpu4/topology/core_cpus_list: list "": want CPUs`},
+		{"text behind a number", lists{"cpu4": {"4", "4,x"}}, nil, `cpu4/topology/core_cpus_list: list "4,x": want CPUs`},
 		{"none", nil, nil, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := socketsOf(tt.cpus)
+			got, err := readSockets(cpus(t, "0", tt.cpus))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("sockets (-want +got):\n%s", diff)
 			}
@@ -52,16 +70,13 @@ func TestSockets(t *testing.T) {
 	}
 }
 
-// TestReadSockets reads files, again when other CPUs are online.
+// TestReadSockets reads files, by their old names too, and again when other CPUs are
+// online.
 func TestReadSockets(t *testing.T) {
 	const dir = "sys/devices/system/cpu/"
-	root := t.TempDir()
-	files := map[string]string{dir + "online": "0-3\n"}
-	for n := range 4 {
-		files[fmt.Sprintf("%scpu%d/topology/physical_package_id", dir, n)] = fmt.Sprintf("%d\n", n/2)
-		files[fmt.Sprintf("%scpu%d/topology/thread_siblings_list", dir, n)] = fmt.Sprintf("%d\n", n) // an old kernel's name
-	}
-	write(t, root, files)
+	root := cpus(t, "0-1\n", nil)
+	write(t, root, map[string]string{dir + "cpu0/topology/core_siblings_list": "0\n", dir + "cpu0/topology/thread_siblings_list": "0\n",
+		dir + "cpu1/topology/core_siblings_list": "1\n", dir + "cpu1/topology/thread_siblings_list": "1\n"})
 	r := socketReader{root: root}
 	read := func(want ...topology.Socket) {
 		t.Helper()
@@ -73,70 +88,24 @@ func TestReadSockets(t *testing.T) {
 			t.Errorf("sockets (-want +got):\n%s", diff)
 		}
 	}
-	both := []topology.Socket{{CPUs: "0-1", Cores: 2}, {CPUs: "2-3", Cores: 2}}
+	both := []topology.Socket{{CPUs: "0", Cores: 1}, {CPUs: "1", Cores: 1}}
 	read(both...)
-	if err := os.Remove(filepath.Join(root, dir, "cpu3/topology/physical_package_id")); err != nil {
+	if err := os.Remove(filepath.Join(root, dir, "cpu1/topology/core_siblings_list")); err != nil {
 		t.Fatal(err)
 	}
 	read(both...) // nothing else is online
 	write(t, root, map[string]string{dir + "online": "0-2\n"})
-	read(both[0], topology.Socket{CPUs: "2", Cores: 1})
-	write(t, root, map[string]string{dir + "online": "0-3\n"})
 	for range 2 {
-		if got, err := r.read(); err == nil || !strings.Contains(err.Error(), "cpu3/topology/physical_package_id: no such file") || got != nil {
+		if got, err := r.read(); err == nil || !strings.Contains(err.Error(), "cpu1/topology/core_siblings_list: no such file") || got != nil {
 			t.Errorf("%v, %v: want an error that names the file", got, err)
 		}
 	}
-	write(t, root, map[string]string{dir + "cpu3/topology/physical_package_id": "1\n"})
+	write(t, root, map[string]string{dir + "cpu1/topology/core_siblings_list": "1\n"})
 	read(both...)
-	write(t, root, map[string]string{dir + "online": "0-3,x\n"})
-	if _, err := r.read(); err == nil || !strings.Contains(err.Error(), dir+`online: list "0-3,x": want`) {
-		t.Errorf("%v: want an error that names the file", err)
-	}
-}
-
-func FuzzSockets(f *testing.F) {
-	f.Add("0,4", "0", "0,4", "1")
-	f.Add("0-3", "36", "1-2,70", "0")
-	f.Fuzz(func(t *testing.T, core1, socket1, core2, socket2 string) {
-		var cpus []cpu
-		total := 0
-		for _, of := range []cpu{{0, socket1, core1}, {0, socket2, core2}} {
-			numbers, err := parseCPUs(of.core)
-			if err != nil {
-				continue
-			}
-			if text := formatCPUs(numbers); !slices.Equal(mustParse(t, text), numbers) {
-				t.Fatalf("%q became %q", of.core, text)
-			}
-			for _, n := range numbers {
-				cpus = append(cpus, cpu{n, of.socket, of.core})
-			}
-			total += len(numbers)
-		}
-		sockets, err := socketsOf(cpus)
-		if err != nil {
-			return
-		}
-		last := -1
-		for _, s := range sockets {
-			numbers := mustParse(t, s.CPUs)
-			if numbers[0] <= last || s.Cores < 1 || s.Cores > len(numbers) {
-				t.Fatalf("%+v", sockets)
-			}
-			last, total = numbers[0], total-len(numbers)
-		}
-		if total != 0 {
-			t.Fatalf("%d CPUs are in no socket or in two: %+v", total, sockets)
-		}
-	})
-}
-
-func mustParse(t *testing.T, list string) []int {
-	t.Helper()
-	numbers, err := parseCPUs(list)
-	if err != nil {
+	if err := os.RemoveAll(filepath.Join(root, "sys")); err != nil {
 		t.Fatal(err)
 	}
-	return numbers
+	if _, err := r.read(); err == nil || !strings.Contains(err.Error(), dir+"online: no such file") {
+		t.Errorf("%v: want an error that names the file", err)
+	}
 }

@@ -4,92 +4,51 @@ package nvml
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/NVIDIA/go-nvml/pkg/dl"
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
-)
-
-// A call to a symbol that the library lacks ends the process, so each call goes
-// through [guarded], which looks the symbol up first.
-
-// symbols tells which of the functions in [functions] the library has.
-type symbols map[string]bool
-
-// need says what follows if the library lacks a function.
-type need int
-
-const (
-	// newer: only newer drivers have it. The fact is absent, without a problem.
-	newer need = iota
-	// sampled: only samples use it. The value is absent in samples; reports are
-	// complete.
-	sampled
-	// expected: every supported driver has it. The fact is absent, with a problem.
-	expected
-	// essential: nothing can be read without it.
-	essential
 )
 
 // oldest is the first driver release that is supported.
 const oldest = 470
 
-// functions are all functions of NVML that are called, by their symbols. go-nvml
-// takes the newest version of a function that the library has.
-var functions = [...]struct {
-	name string
-	need need
-}{
-	{"nvmlInit_v2", essential},
-	{"nvmlDeviceGetCount_v2", essential},
-	{"nvmlDeviceGetHandleByIndex_v2", essential},
-	{"nvmlDeviceGetUUID", essential},
-
-	{"nvmlShutdown", expected},
-	{"nvmlSystemGetDriverVersion", expected},
-	{"nvmlSystemGetNVMLVersion", expected},
-	{"nvmlSystemGetCudaDriverVersion_v2", expected},
-	{"nvmlDeviceGetMinorNumber", expected},
-	{"nvmlDeviceGetPciInfo_v3", expected},
-	{"nvmlDeviceGetName", expected},
-	{"nvmlDeviceGetMemoryInfo", expected},
-	{"nvmlDeviceGetMemoryAffinity", expected},
-	{"nvmlDeviceGetCpuAffinity", expected},
-	{"nvmlDeviceGetTopologyCommonAncestor", expected},
-	{"nvmlDeviceGetNvLinkState", expected},
-	{"nvmlDeviceGetNvLinkRemotePciInfo_v2", expected},
-	{"nvmlDeviceGetMigMode", expected},
-	{"nvmlDeviceGetMaxMigDeviceCount", expected},
-	{"nvmlDeviceGetMigDeviceHandleByIndex", expected},
-	{"nvmlDeviceGetGpuInstanceId", expected},
-	{"nvmlDeviceGetComputeInstanceId", expected},
-	{"nvmlEventSetCreate", expected},
-	{"nvmlEventSetFree", expected},
-	{"nvmlEventSetWait_v2", expected},
-	{"nvmlDeviceGetSupportedEventTypes", expected},
-	{"nvmlDeviceRegisterEvents", expected},
-
-	{"nvmlDeviceGetNvLinkRemoteDeviceType", newer},
-	{"nvmlDeviceGetGpuFabricInfo", newer},
-	{"nvmlDeviceGetGpuFabricInfoV", newer},
-	{"nvmlDeviceGetPlatformInfo", newer},
-
-	{"nvmlDeviceGetUtilizationRates", sampled},
-	{"nvmlDeviceGetMemoryInfo_v2", sampled},
-	{"nvmlDeviceGetPowerUsage", sampled},
-	{"nvmlDeviceGetTotalEnergyConsumption", sampled},
-	{"nvmlDeviceGetComputeRunningProcesses", sampled},
-	{"nvmlDeviceGetComputeRunningProcesses_v2", sampled},
-	{"nvmlDeviceGetComputeRunningProcesses_v3", sampled},
-	{"nvmlDeviceGetGraphicsRunningProcesses", sampled},
-	{"nvmlDeviceGetGraphicsRunningProcesses_v2", sampled},
-	{"nvmlDeviceGetGraphicsRunningProcesses_v3", sampled},
-	{"nvmlGpmQueryDeviceSupport", sampled},
-	{"nvmlGpmSampleAlloc", sampled},
-	{"nvmlGpmSampleFree", sampled},
-	{"nvmlGpmSampleGet", sampled},
-	{"nvmlGpmMigSampleGet", sampled},
-	{"nvmlGpmMetricsGet", sampled},
+// required are the functions of NVML that are called at once, by their symbols. Every
+// supported driver has them. A call to a symbol that the library lacks ends the
+// process, so Open refuses a library without one of these.
+var required = []string{
+	"nvmlInit_v2", "nvmlShutdown",
+	"nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlSystemGetCudaDriverVersion_v2",
+	"nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetUUID",
+	"nvmlDeviceGetMinorNumber", "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo",
+	"nvmlDeviceGetMemoryAffinity", "nvmlDeviceGetCpuAffinity", "nvmlDeviceGetTopologyCommonAncestor",
+	"nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkRemotePciInfo_v2",
+	"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex",
+	"nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId",
+	"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait_v2", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents",
+	"nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption",
+	"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses",
 }
+
+// newer are the functions that only newer drivers have. A caller looks each of them
+// up in symbols first. Without one its fact is absent, which is no problem.
+var newer = append([]string{remoteDeviceType, fabricInfo, fabricInfoV, platformInfo, memoryInfoV2}, gpm...)
+
+// gpm are the functions of GPM, which came in one release.
+var gpm = []string{
+	"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree",
+	"nvmlGpmSampleGet", "nvmlGpmMigSampleGet", "nvmlGpmMetricsGet",
+}
+
+const (
+	remoteDeviceType = "nvmlDeviceGetNvLinkRemoteDeviceType"
+	fabricInfo       = "nvmlDeviceGetGpuFabricInfo"
+	fabricInfoV      = "nvmlDeviceGetGpuFabricInfoV"
+	platformInfo     = "nvmlDeviceGetPlatformInfo"
+	memoryInfoV2     = "nvmlDeviceGetMemoryInfo_v2"
+)
+
+// symbols tells which of the newer functions the library has.
+type symbols map[string]bool
 
 // defaultLibrary is what the loader looks for.
 const defaultLibrary = "libnvidia-ml.so.1"
@@ -105,32 +64,19 @@ func loadSymbols(path string) (symbols, error) {
 	if err := library.Open(); err != nil {
 		return nil, fmt.Errorf("load NVML: %w; %s", err, advice)
 	}
-	has := symbols{}
-	for _, f := range functions {
-		has[f.name] = library.Lookup(f.name) == nil
-		if f.need == essential && !has[f.name] {
-			return nil, fmt.Errorf("load NVML: %s lacks %s: it is no NVML, or that of a driver before %d; %s", name, f.name, oldest, advice)
+	for _, f := range required {
+		if library.Lookup(f) != nil {
+			return nil, fmt.Errorf("load NVML: %s lacks %s: it is no NVML, or that of a driver before %d; %s", name, f, oldest, advice)
 		}
+	}
+	has := symbols{}
+	for _, f := range newer {
+		has[f] = library.Lookup(f) == nil
 	}
 	return has, nil
 }
 
-// missing names the functions that the library should have and lacks.
-func (s symbols) missing() []string {
-	var names []string
-	for _, f := range functions {
-		if f.need == expected && !s[f.name] {
-			names = append(names, f.name)
-		}
-	}
-	return names
-}
-
-// guarded makes a call if the library has it.
-func guarded[T any](has symbols, name string, call func() (T, nvml.Return)) (T, nvml.Return) {
-	if !has[name] {
-		var none T
-		return none, nvml.ERROR_FUNCTION_NOT_FOUND
-	}
-	return call()
+// gpm reports whether the library has GPM.
+func (s symbols) gpm() bool {
+	return !slices.ContainsFunc(gpm, func(f string) bool { return !s[f] })
 }

@@ -13,49 +13,43 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // TestLoadedFunctions holds that the list of functions is the whole of what the
 // library of the tests has: a call to another one ends the process there.
 func TestLoadedFunctions(t *testing.T) {
-	var want []string
-	for _, f := range functions {
-		want = append(want, f.name)
-	}
+	// go-nvml takes the newest of several versions that the library has.
+	want := slices.Concat(required, newer, []string{"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3",
+		"nvmlDeviceGetGraphicsRunningProcesses_v2", "nvmlDeviceGetGraphicsRunningProcesses_v3"})
 	slices.Sort(want)
 	if diff := cmp.Diff(want, fake.Functions(t, fake.Library(t, 580))); diff != "" {
 		t.Errorf("functions (-listed +in the library):\n%s", diff)
 	}
 }
 
-// TestLoadedWithoutFunction takes each function in turn out of the library. The
-// report is that of a library in which the function says that it is not there, with
-// the function's name where every driver has it; or nothing can be read, and that is
-// said.
+// TestLoadedWithoutFunction takes each function in turn out of the library. Without a
+// required one nothing is read, and that is said. Without a newer one the report is that
+// of a library in which the function says that it is not there.
 func TestLoadedWithoutFunction(t *testing.T) {
 	full := fake.Library(t, 580)
-	for _, f := range functions {
-		t.Run(f.name, func(t *testing.T) {
+	for _, name := range required {
+		said := startWith(t, fake.Without(t, full, name), fake.New(t, "t4")).ends()
+		if !strings.HasPrefix(said, "load NVML: ") || !strings.Contains(said, " lacks "+name+": it is no NVML, or that of a driver before 470; ") {
+			t.Errorf("without %s: said %q", name, said)
+		}
+	}
+	for _, name := range newer {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := fake.New(t, "gb200", withMIG...)
-			p := startWith(t, fake.Without(t, full, f.name), m)
-			if f.need == essential {
-				if said := p.ends(); !strings.HasPrefix(said, "load NVML: ") || !strings.Contains(said, " lacks "+f.name+": it is no NVML, or that of a driver before 470; ") {
-					t.Errorf("said %q", said)
-				}
-				return
-			}
+			p := startWith(t, fake.Without(t, full, name), m)
 			answer := "error 13" // FUNCTION_NOT_FOUND
-			if f.name == "nvmlDeviceGetGpuFabricInfoV" {
+			if name == fabricInfoV {
 				answer = "error 25" // ARGUMENT_VERSION_MISMATCH: go on with the older form
 			}
-			m.Change(append(withMIG, "gpu *", "call "+f.name+" "+answer)...)
+			m.Change(append(withMIG, "gpu *", "call "+name+" "+answer)...)
 			want := start(t, 580, m).read()
 			want.Problems = nil
-			if f.need == expected {
-				want.Problems = []topology.Problem{{Reason: "FactUnreadable", Message: "NVML: the library lacks " + f.name + ", which drivers have since 470"}}
-			}
 			m.Change(withMIG...)
 			for range 2 { // the watch for events has begun
 				if diff := cmp.Diff(want, p.read()); diff != "" {

@@ -18,12 +18,10 @@ import (
 // events are made in one goroutine, [xids.watch]: a call that hangs there stops no
 // reading.
 //
-// An event set delivers nothing more once one of its GPUs is lost. Then a new set
-// takes its place, with all GPUs that are present. A GPU that comes back is
-// registered again.
+// An event set delivers nothing more once one of its GPUs is lost. So a new set takes
+// its place when GPUs come or go.
 type xids struct {
 	api  nvml.Interface
-	has  symbols
 	wake chan struct{} // of one place: other GPUs are there
 	mu   sync.Mutex
 	// present are the GPUs of the last reading, by UUID.
@@ -34,8 +32,8 @@ type xids struct {
 	refused map[string]error
 }
 
-func newXids(api nvml.Interface, has symbols) *xids {
-	return &xids{api: api, has: has, wake: make(chan struct{}, 1), codes: map[string][]int{}, refused: map[string]error{}}
+func newXids(api nvml.Interface) *xids {
+	return &xids{api: api, wake: make(chan struct{}, 1), codes: map[string][]int{}}
 }
 
 // seen sets the GPUs whose events are watched.
@@ -45,8 +43,7 @@ func (x *xids) seen(present map[string]nvml.Device) {
 	if maps.Equal(x.present, present) {
 		return
 	}
-	x.present = present
-	clear(x.refused)
+	x.present, x.refused = present, nil
 	select {
 	case x.wake <- struct{}{}:
 	default:
@@ -78,12 +75,11 @@ const (
 // events.
 func (x *xids) watch(ctx context.Context) {
 	var old *eventSet
-	defer func() { old.free(x) }()
+	defer func() { x.free(old) }()
 	for ctx.Err() == nil {
 		set, err := x.newSet()
 		if err == nil {
-			x.register(set)
-			old.free(x) // now: none is missed between the two
+			x.free(old) // now: none is missed between the two
 			old = set
 			err = x.deliver(ctx, set)
 		}
@@ -108,29 +104,56 @@ func (x *xids) pause(ctx context.Context) {
 	}
 }
 
-// eventSet is an event set of NVML, with the GPUs that are registered in it and the
-// GPUs that have no Xid events.
+// eventSet is an event set of NVML.
 type eventSet struct {
 	nvml.EventSet
-	uuids   map[nvml.Device]string
-	without map[nvml.Device]bool
+	present map[string]nvml.Device // when it was made
+	uuids   map[nvml.Device]string // of the GPUs that are registered in it
+	refused bool                   // a GPU could not be registered
+	made    time.Time
 }
 
+// newSet makes a set with all GPUs that have Xid events.
 func (x *xids) newSet() (*eventSet, error) {
-	for _, name := range []string{"nvmlEventSetWait_v2", "nvmlEventSetFree", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents"} {
-		if !x.has[name] {
-			return nil, errUnsupported
-		}
-	}
-	set, ret := guarded(x.has, "nvmlEventSetCreate", x.api.EventSetCreate)
+	set, ret := x.api.EventSetCreate()
 	if err := failure(ret); err != nil {
 		return nil, err
 	}
-	return &eventSet{set, map[nvml.Device]string{}, map[nvml.Device]bool{}}, nil
+	x.mu.Lock()
+	s := &eventSet{EventSet: set, present: x.present, uuids: map[nvml.Device]string{}, made: time.Now()}
+	x.mu.Unlock()
+	refused := map[string]error{}
+	for uuid, d := range s.present {
+		switch err := register(d, set); err {
+		case nil:
+			s.uuids[d] = uuid
+		case errUnsupported: //nolint:errorlint // never wrapped
+		default:
+			refused[uuid], s.refused = err, true
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if maps.Equal(x.present, s.present) {
+		x.refused = refused
+	}
+	return s, nil
 }
 
-// free takes the events that are still in the set, then frees the set.
-func (s *eventSet) free(x *xids) {
+// register adds a GPU to a set.
+func register(d nvml.Device, set nvml.EventSet) error {
+	types, ret := d.GetSupportedEventTypes()
+	if err := failure(ret); err != nil {
+		return err
+	}
+	if types&nvml.EventTypeXidCriticalError == 0 {
+		return errUnsupported
+	}
+	return failure(d.RegisterEvents(nvml.EventTypeXidCriticalError, set))
+}
+
+// free takes the events that are still in the set, then frees the set. nil is none.
+func (x *xids) free(s *eventSet) {
 	if s == nil {
 		return
 	}
@@ -150,10 +173,7 @@ const maxPending = 1000
 // deliver takes the events of a set until ctx ends or a new set is needed. A lost
 // GPU is an error only if the set never worked.
 func (x *xids) deliver(ctx context.Context, set *eventSet) error {
-	for works := false; ctx.Err() == nil; {
-		if !x.register(set) {
-			return nil
-		}
+	for works := false; ctx.Err() == nil && x.serves(set); works = true {
 		if len(set.uuids) == 0 { // a wait for nothing is an error
 			x.fail(nil)
 			x.pause(ctx)
@@ -174,58 +194,16 @@ func (x *xids) deliver(ctx context.Context, set *eventSet) error {
 		default:
 			return failure(ret)
 		}
-		works = true
 	}
 	return nil
 }
 
-// register adds new GPUs to the set. A GPU that cannot be added is tried again,
-// unless it has no Xid events. register returns false if a GPU of the set has gone
-// or has another handle.
-func (x *xids) register(set *eventSet) bool {
-	x.mu.Lock()
-	present := maps.Clone(x.present)
-	x.mu.Unlock()
-	for d, uuid := range set.uuids {
-		if present[uuid] != d {
-			return false
-		}
-	}
-	for uuid, d := range present {
-		if _, done := set.uuids[d]; done || set.without[d] {
-			continue
-		}
-		err := registerOne(d, set.EventSet)
-		switch err {
-		case nil:
-			set.uuids[d] = uuid
-		case errUnsupported: //nolint:errorlint // never wrapped
-			set.without[d], err = true, nil
-		}
-		x.refuse(uuid, d, err)
-	}
-	return true
-}
-
-// refuse records why a GPU's events are not watched, unless the GPU has gone since.
-func (x *xids) refuse(uuid string, d nvml.Device, err error) {
+// serves reports whether a set has all GPUs that are present. A GPU that could not be
+// registered is tried again after the retry time, in a new set.
+func (x *xids) serves(set *eventSet) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	delete(x.refused, uuid)
-	if err != nil && x.present[uuid] == d {
-		x.refused[uuid] = err
-	}
-}
-
-func registerOne(d nvml.Device, set nvml.EventSet) error {
-	types, ret := d.GetSupportedEventTypes()
-	if err := failure(ret); err != nil {
-		return err
-	}
-	if types&nvml.EventTypeXidCriticalError == 0 {
-		return errUnsupported
-	}
-	return failure(d.RegisterEvents(nvml.EventTypeXidCriticalError, set))
+	return maps.Equal(x.present, set.present) && (!set.refused || time.Since(set.made) < retry)
 }
 
 // take records an event. uuid is empty if the GPU is not registered.

@@ -25,7 +25,7 @@ func (p *process) until(what string, ok func(*topology.Node) bool) *topology.Nod
 			return n
 		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("not within 20s: %s: %+v", what, n.Problems)
+			p.t.Fatalf("%s has not come: problems %v", what, n.Problems)
 		}
 	}
 }
