@@ -31,7 +31,6 @@ var exceptions = map[string]string{
 	"slurmconf/publisher.Publisher methods":              "the loop is not divided yet",
 	"slurmconf/publisher.state fields":                   "the loop is not divided yet",
 	"slurmconf/publisher/publication.Publication fields": "the form of the configuration: a field for each key",
-	"topology/nvml.gpu methods":                          "a method for each group of facts that NVML tells of a GPU",
 	"topology/simulated.Fault fields":                    "the form of a site file: a field for each thing that can go wrong",
 }
 
