@@ -1,6 +1,15 @@
+// Package computedomain is the Kubernetes side of IMEX membership. For the publisher
+// it creates the configured ComputeDomain and observes who joins: the domain, the
+// cliques and the channel claims of the whole cluster. For the agent it observes one
+// node: its labels and its clique.
+//
+// Everything is watched by informers of client-go. A cluster at rest asks nothing of
+// the API server. The package changes no domain, because a spec is immutable, and
+// deletes none. Package imex judges what is seen.
 package computedomain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -21,14 +30,12 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// What is watched, for people.
+// The words of NVIDIA's driver for ComputeDomains.
 const (
-	whatDomain     = "the ComputeDomain"
-	whatCliques    = "ComputeDomainCliques"
-	whatClaims     = "ResourceClaims"
-	whatPods       = "pods that join domains"
-	whatWaiting    = "pods that are not scheduled"
-	whatDefinition = "the definition of ComputeDomains"
+	driverName     = "compute-domain.nvidia.com"
+	channelClass   = "compute-domain-default-channel.nvidia.com" // of devices
+	domainsCRD     = "computedomains.resource.nvidia.com"
+	wantedNumNodes = 0 // the driver's advice: nodes join as they come
 )
 
 // Cluster creates the configured ComputeDomain, and observes who in the cluster joins
@@ -56,27 +63,21 @@ type Cluster struct {
 // NewCluster returns an observer of the cluster that rc leads to. It asks nothing of
 // the API server before Run. config is complete.
 func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster, error) {
-	kube, err := kubernetes.NewForConfig(rc)
-	if err != nil {
-		return nil, fmt.Errorf("reach the API server: %w", err)
-	}
-	nvidia, err := nvclient.NewForConfig(rc)
-	if err != nil {
-		return nil, fmt.Errorf("reach the API server: %w", err)
-	}
-	meta, err := metadata.NewForConfig(rc)
-	if err != nil {
+	kube, noKube := kubernetes.NewForConfig(rc)
+	nvidia, noNVIDIA := nvclient.NewForConfig(rc)
+	meta, noMeta := metadata.NewForConfig(rc)
+	if err := cmp.Or(noKube, noNVIDIA, noMeta); err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
 	c := &Cluster{config: config, nvidia: nvidia, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1)}
 	changed := func() { notify(c.changes) }
 	pods := kube.CoreV1().Pods(metav1.NamespaceAll)
 	c.defined = newDefinition(meta, c.health, changed)
-	c.domains = newWatch(whatDomain, c.health, &nvapi.ComputeDomain{}, nvidia.ComputeDomains(config.Namespace), named(config.Name), readDomain, changed)
-	c.cliques = newWatch(whatCliques, c.health, &nvapi.ComputeDomainClique{}, nvidia.ComputeDomainCliques(metav1.NamespaceAll), all, readClique, changed)
-	c.claims = newWatch(whatClaims, c.health, &resourcev1.ResourceClaim{}, kube.ResourceV1().ResourceClaims(metav1.NamespaceAll), all, readClaim, changed)
-	c.joining = newWatch(whatPods, c.health, &corev1.Pod{}, pods, func(o *metav1.ListOptions) { o.LabelSelector = joiningPods }, podReader(config.Join), changed)
-	c.waiting = newWatch(whatWaiting, c.health, &corev1.Pod{}, pods, func(o *metav1.ListOptions) { o.FieldSelector = unscheduledPods }, podReader(config.Join), changed)
+	c.domains = newWatch("the ComputeDomain", c.health, &nvapi.ComputeDomain{}, nvidia.ComputeDomains(config.Namespace), named(config.Name), readDomain, changed)
+	c.cliques = newWatch("ComputeDomainCliques", c.health, &nvapi.ComputeDomainClique{}, nvidia.ComputeDomainCliques(metav1.NamespaceAll), all, readClique, changed)
+	c.claims = newWatch("ResourceClaims", c.health, &resourcev1.ResourceClaim{}, kube.ResourceV1().ResourceClaims(metav1.NamespaceAll), all, readClaim, changed)
+	c.joining = newWatch("pods that join domains", c.health, &corev1.Pod{}, pods, func(o *metav1.ListOptions) { o.LabelSelector = joiningPods }, podReader(config.Join), changed)
+	c.waiting = newWatch("pods that are not scheduled", c.health, &corev1.Pod{}, pods, func(o *metav1.ListOptions) { o.FieldSelector = unscheduledPods }, podReader(config.Join), changed)
 	return c, nil
 }
 

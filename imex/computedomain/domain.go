@@ -62,17 +62,17 @@ func readClique(obj any) (imex.Clique, bool) {
 	return out, true
 }
 
-// differences names the keys in which the spec differs from the wanted one.
-func (s spec) differences(want spec) []string {
+// differences names the keys in which the spec differs from the configured one.
+func (s spec) differences(config imex.Config) []string {
 	var out []string
 	add := func(key string, is, want any) {
 		if is != want {
 			out = append(out, fmt.Sprintf("%s is %v, not %v", key, is, want))
 		}
 	}
-	add("spec.numNodes", s.numNodes, want.numNodes)
-	add("spec.channel.resourceClaimTemplate.name", s.template, want.template)
-	add("spec.channel.allocationMode", s.allocationMode, want.allocationMode)
+	add("spec.numNodes", s.numNodes, wantedNumNodes)
+	add("spec.channel.resourceClaimTemplate.name", s.template, config.ClaimTemplate)
+	add("spec.channel.allocationMode", s.allocationMode, config.AllocationMode)
 	return out
 }
 
@@ -81,14 +81,10 @@ func keyOf(config imex.Config) types.NamespacedName {
 	return types.NamespacedName{Namespace: config.Namespace, Name: config.Name}
 }
 
-func wantedSpec(config imex.Config) spec {
-	return spec{numNodes: wantedNumNodes, template: config.ClaimTemplate, allocationMode: config.AllocationMode}
-}
-
 // domainOf says whether a domain that is there is the configured one.
 func domainOf(config imex.Config, facts *domainFacts) imex.Domain {
 	d := imex.Domain{Namespace: config.Namespace, Name: config.Name, UID: facts.uid, Deleting: facts.deleting}
-	differences := facts.spec.differences(wantedSpec(config))
+	differences := facts.spec.differences(config)
 	switch {
 	case facts.deleting:
 		d.Problem = topology.Problem{Reason: imex.ReasonDomainDeleting, Message: fmt.Sprintf("ComputeDomain %s is being deleted; the publisher creates it again when it is gone", keyOf(config))}

@@ -63,18 +63,17 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 }
 
 // createPause is the time before creating the domain is tried again.
-const createPause = time.Minute
+const createPause = 30 * time.Second
 
 // create sends text: the driver's own type leaves out numNodes if it is 0, and older API
 // servers require it.
 func (c *Cluster) create(ctx context.Context) (*nvapi.ComputeDomain, error) {
-	want := wantedSpec(c.config)
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": nvapi.SchemeGroupVersion.String(),
 		"kind":       nvapi.ComputeDomainKind,
 		"metadata":   metav1.ObjectMeta{Namespace: c.config.Namespace, Name: c.config.Name, Labels: map[string]string{labelManagedBy: managedBy}},
-		"spec": map[string]any{"numNodes": want.numNodes, "channel": nvapi.ComputeDomainChannelSpec{
-			ResourceClaimTemplate: nvapi.ComputeDomainResourceClaimTemplate{Name: want.template}, AllocationMode: want.allocationMode}},
+		"spec": map[string]any{"numNodes": wantedNumNodes, "channel": nvapi.ComputeDomainChannelSpec{
+			ResourceClaimTemplate: nvapi.ComputeDomainResourceClaimTemplate{Name: c.config.ClaimTemplate}, AllocationMode: c.config.AllocationMode}},
 	})
 	if err != nil {
 		return nil, err

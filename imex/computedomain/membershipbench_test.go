@@ -75,7 +75,7 @@ type large struct {
 // largeCluster has as many nodes, in 600 cliques.
 func largeCluster(tb testing.TB, nodes int) *large {
 	c := &large{Cluster: listedCluster(tb, imex.JoinHolder), snap: inputs.Snapshot{Reports: map[string]*topology.Node{}}}
-	facts := domainFacts{uid: "7c2f0c5e-1111-4a6b-9d3e-0123456789ab", spec: wantedSpec(c.config), members: map[string]imex.Member{}}
+	facts := domainFacts{uid: "7c2f0c5e-1111-4a6b-9d3e-0123456789ab", spec: spec{template: c.config.ClaimTemplate, allocationMode: c.config.AllocationMode}, members: map[string]imex.Member{}}
 	cliques := map[types.NamespacedName]imex.Clique{}
 	major := 235
 	for n := range nodes {

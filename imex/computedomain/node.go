@@ -20,13 +20,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// What a Node watches, for people.
-const (
-	whatNode   = "labels of the own Node"
-	whatClique = "the own ComputeDomainClique"
-	whatOthers = "whether there are ComputeDomainCliques"
-)
-
 // Node observes the membership of one node, for its agent: whether there are
 // ComputeDomains at all, the node's labels and, once a label names a domain, the node's
 // clique of that domain. If that clique is not there, it looks for any other one.
@@ -61,17 +54,14 @@ type nodeLabels struct{ domain, clique string }
 // NewNode returns an observer of the node called name in the cluster that rc leads to.
 // It asks nothing of the API server before Run. config is complete.
 func NewNode(rc *rest.Config, config imex.Config, name string, log *slog.Logger) (*Node, error) {
-	nvidia, err := nvclient.NewForConfig(rc)
-	if err != nil {
-		return nil, fmt.Errorf("reach the API server: %w", err)
-	}
-	meta, err := metadata.NewForConfig(rc)
-	if err != nil {
+	nvidia, noNVIDIA := nvclient.NewForConfig(rc)
+	meta, noMeta := metadata.NewForConfig(rc)
+	if err := cmp.Or(noNVIDIA, noMeta); err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
 	n := &Node{config: config, name: name, nvidia: nvidia, health: apihealth.New(log), changes: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 	n.defined = newDefinition(meta, n.health, n.changed)
-	n.labels = newWatch(whatNode, n.health, &metav1.PartialObjectMetadata{}, meta.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), named(name), labelsOf, n.changed)
+	n.labels = newWatch("labels of the own Node", n.health, &metav1.PartialObjectMetadata{}, meta.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), named(name), labelsOf, n.changed)
 	return n, nil
 }
 
@@ -143,6 +133,9 @@ func (n *Node) wanted() string {
 	}
 	return l.domain + "." + clique
 }
+
+// whatClique is what is watched there, for people.
+const whatClique = "the own ComputeDomainClique"
 
 // watchClique watches one clique until another is wanted or ctx ends.
 func (n *Node) watchClique(ctx context.Context, name string) {
@@ -234,7 +227,7 @@ func (n *Node) Snapshot() (*imex.Observation, error) {
 	case len(cliques) > 0:
 		seen.Cliques = factsOf(cliques)
 	case !own.othersKnown:
-		return nil, &unreadError{what: whatOthers}
+		return nil, &unreadError{what: "whether there are ComputeDomainCliques"}
 	default:
 		seen.Cliques = own.others
 	}

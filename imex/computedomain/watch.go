@@ -171,7 +171,7 @@ type definition struct {
 func newDefinition(client metadata.Interface, health *apihealth.Health, changed func()) *definition {
 	wake := make(chan struct{}, 1)
 	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	return &definition{wake: wake, crds: newWatch(whatDefinition, health, &metav1.PartialObjectMetadata{}, definitions, named(domainsCRD),
+	return &definition{wake: wake, crds: newWatch("the definition of ComputeDomains", health, &metav1.PartialObjectMetadata{}, definitions, named(domainsCRD),
 		func(any) (struct{}, bool) { return struct{}{}, true },
 		func() {
 			notify(wake)

@@ -67,11 +67,7 @@ type Place struct{ Block, Leaf string }
 func (p *Previous) Places() map[string]Place { return placesOf(p.Blocks, p.Switches) }
 
 func placesOf(blocks []Block, switches []tree.Switch) map[string]Place {
-	n := 0
-	for i := range blocks {
-		n += len(blocks[i].Nodes)
-	}
-	at := make(map[string]Place, n)
+	at := make(map[string]Place)
 	for i := range blocks {
 		for _, n := range blocks[i].Nodes {
 			at[n] = Place{Block: blocks[i].Name}

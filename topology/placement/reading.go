@@ -2,7 +2,6 @@ package placement
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -61,16 +60,12 @@ func readNodes(s *site) (readings, problems) {
 			}
 		}
 		switch {
+		case s.policy.ByLeaf: // no NVLink domain is followed
 		case r.source == fromNVML && !f.Labels.Clique.IsZero() && f.Labels.Clique != r.clique:
 			found.add(f.Name, ReasonCliqueDiffers, fmt.Sprintf("NVML reports clique %s, the node's label says %s; NVML is followed", r.clique, f.Labels.Clique))
 		case r.reason == ReasonNoDomain && !r.keep && f.Labels.NamesDomain():
 			found.add(f.Name, ReasonDomainDiffers, fmt.Sprintf("NVML reports no NVLink domain between nodes, the node's label says %s; NVML is followed", f.Labels.DomainText()))
 		}
-	}
-	if s.policy.ByLeaf { // then no NVLink domain is followed
-		found = slices.DeleteFunc(found, func(pr topology.Problem) bool {
-			return pr.Reason == ReasonCliqueDiffers || pr.Reason == ReasonDomainDiffers
-		})
 	}
 	return read, found
 }
