@@ -207,11 +207,12 @@ func nameOutgrown(blocks []block, parents []string, size int) problems {
 // WithoutParent returns the new blocks without a known switch above the leaf, and
 // whether other blocks have one. prev may be nil.
 func (p *Plan) WithoutParent(prev *Previous) (blocks []Block, others bool) {
+	if prev == nil {
+		prev = &Previous{}
+	}
 	published := make(map[string]bool)
-	if prev != nil {
-		for i := range prev.Blocks {
-			published[prev.Blocks[i].Name] = true
-		}
+	for i := range prev.Blocks {
+		published[prev.Blocks[i].Name] = true
 	}
 	above := parentsOf(p.Switches)
 	sited := make(map[string]bool)

@@ -101,11 +101,7 @@ func blockSizes(base int, further []int) ([]int, error) {
 		if s <= sizes[len(sizes)-1] {
 			return nil, fmt.Errorf("block sizes %v: %d is not above %d: want them ascending", further, s, sizes[len(sizes)-1])
 		}
-		k := 0
-		for v := base; v < s && k <= maxBlockSizeLevel; v *= 2 {
-			k++
-		}
-		if k > maxBlockSizeLevel || base<<k != s {
+		if times := s / base; s%base != 0 || bits.OnesCount(uint(times)) != 1 || times > 1<<maxBlockSizeLevel {
 			return nil, fmt.Errorf("block size %d: want base block size %d times a power of two of at most 2^%d, such as %d", s, base, maxBlockSizeLevel, base*2)
 		}
 		sizes = append(sizes, s)

@@ -14,11 +14,13 @@ type stays map[int]verdict
 
 // without returns the nodes that do not stay.
 func (st stays) without(nodes []int) []int {
-	stay := func(n int) bool { _, ok := st[n]; return ok }
-	if !slices.ContainsFunc(nodes, stay) {
+	if len(st) == 0 {
 		return nodes
 	}
-	return slices.DeleteFunc(slices.Clone(nodes), stay)
+	return slices.DeleteFunc(slices.Clone(nodes), func(n int) bool {
+		_, stays := st[n]
+		return stays
+	})
 }
 
 // findStays finds the published nodes that do not follow their facts: nodes whose
