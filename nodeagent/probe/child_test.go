@@ -52,7 +52,7 @@ func hearProbe(t testing.TB, s Supervisor) (good bool, heard map[Kind]int, err e
 			heard[e.Kind]++
 		}
 	}()
-	good, err = s.run(t.Context(), &session{events: events, samples: s.Samples, orders: newOrders(), decoder: Decoder{Node: s.Node}})
+	good, err = s.run(t.Context(), &session{Supervisor: &s, events: events, devices: new([]string), decoder: Decoder{Node: s.Node}})
 	close(events)
 	<-done
 	return good, heard, err

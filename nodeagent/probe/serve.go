@@ -75,10 +75,11 @@ func (s *server) listen() {
 
 // run prints reports, and samples if it was told to, until ctx ends.
 func (s *server) run(ctx context.Context) error {
-	due := time.NewTicker(s.Interval)
+	due, samples := time.NewTicker(s.Interval), time.NewTicker(time.Hour)
 	defer due.Stop()
-	var samples ticker
-	defer samples.stop()
+	defer samples.Stop()
+	samples.Stop()
+	var every time.Duration // 0 while nothing is sampled
 	last, err := s.report(nil)
 	for err == nil {
 		select {
@@ -88,8 +89,15 @@ func (s *server) run(ctx context.Context) error {
 			last, err = s.report(last)
 		case order := <-s.told:
 			s.machine.Want(order.Devices)
-			samples.every(order.Every)
-		case <-samples.c:
+			switch {
+			case order.Every == every: // other devices do not put off the next sample
+			case order.Every == 0:
+				samples.Stop()
+			default:
+				samples.Reset(order.Every)
+			}
+			every = order.Every
+		case <-samples.C:
 			err = s.sample()
 		}
 	}
@@ -128,32 +136,4 @@ func (s *server) print(line []byte) error {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
-}
-
-// ticker ticks in an interval that can be changed. Setting the interval that it
-// has does not disturb it.
-type ticker struct {
-	*time.Ticker
-	c        <-chan time.Time
-	interval time.Duration
-}
-
-// every sets the interval; 0 stops the ticker.
-func (t *ticker) every(interval time.Duration) {
-	if t.interval == interval {
-		return
-	}
-	t.stop()
-	t.interval = interval
-	if interval > 0 {
-		t.Ticker = time.NewTicker(interval)
-		t.c = t.C
-	}
-}
-
-func (t *ticker) stop() {
-	if t.Ticker != nil {
-		t.Stop()
-	}
-	*t = ticker{}
 }

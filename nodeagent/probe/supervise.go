@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -25,7 +24,7 @@ type Supervisor struct {
 	// are refused if the channel is nil.
 	Samples chan<- topology.Sample
 	// Wanted says which devices are sampled from now on, by UUID; none ends the
-	// sampling.
+	// sampling. It is read while a probe runs.
 	Wanted <-chan []string
 	// SampleEvery is the time between two samples, 10 s by default.
 	SampleEvery time.Duration
@@ -45,15 +44,9 @@ func (s Supervisor) WithDefaults() Supervisor {
 // that the kernel cannot end.
 func (s Supervisor) Run(ctx context.Context, events chan<- Event) {
 	s = s.WithDefaults()
-	orders := newOrders()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		orders.follow(ctx, s.Wanted, s.SampleEvery)
-	}()
-	defer func() { <-done }()
+	var wanted []string // by the last word
 	for tries := 0; ; tries++ {
-		good, err := s.run(ctx, &session{events: events, samples: s.Samples, orders: orders, decoder: Decoder{Node: s.Node}})
+		good, err := s.run(ctx, &session{Supervisor: &s, events: events, devices: &wanted, decoder: Decoder{Node: s.Node}})
 		if ctx.Err() != nil {
 			return
 		}
@@ -83,18 +76,18 @@ func send(ctx context.Context, events chan<- Event, e Event) {
 
 // session is the parent of one probe.
 type session struct {
+	*Supervisor
 	events  chan<- Event
-	samples chan<- topology.Sample
-	orders  *orders
+	devices *[]string // what is to be sampled, for this probe and the next
 	decoder Decoder
 }
 
 func (s *session) hear(ctx context.Context, line []byte) (heartbeat bool, err error) {
 	e, err := s.decoder.Decode(line)
 	switch {
-	case err == nil && e.Kind == Sampled && s.samples != nil:
+	case err == nil && e.Kind == Sampled && s.Samples != nil:
 		select {
-		case s.samples <- e.Sample:
+		case s.Samples <- e.Sample:
 		default:
 		}
 		return false, nil
@@ -114,7 +107,7 @@ func (s *session) silent(ctx context.Context) { send(ctx, s.events, Event{Kind: 
 func (s *session) tell(ctx context.Context, child io.Writer) {
 	told := Sampling{}.String() // a new probe samples nothing
 	for {
-		line, changed := s.orders.current()
+		line := Sampling{Every: s.SampleEvery, Devices: *s.devices}.String()
 		if line != told {
 			if _, err := io.WriteString(child, line+"\n"); err != nil {
 				return // the probe has ended
@@ -124,40 +117,7 @@ func (s *session) tell(ctx context.Context, child io.Writer) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-changed:
-		}
-	}
-}
-
-// orders hold what a probe is to sample, for the running probe and the next.
-type orders struct {
-	mu      sync.Mutex
-	line    string
-	changed chan struct{} // closed by the next change
-}
-
-func newOrders() *orders {
-	return &orders{line: Sampling{}.String(), changed: make(chan struct{})}
-}
-
-func (o *orders) current() (line string, changed <-chan struct{}) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.line, o.changed
-}
-
-// follow takes what is wanted until ctx ends.
-func (o *orders) follow(ctx context.Context, wanted <-chan []string, every time.Duration) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case devices := <-wanted:
-			o.mu.Lock()
-			o.line = Sampling{Every: every, Devices: devices}.String()
-			close(o.changed)
-			o.changed = make(chan struct{})
-			o.mu.Unlock()
+		case *s.devices = <-s.Wanted:
 		}
 	}
 }
