@@ -1,12 +1,12 @@
 package nodeagent
 
 import (
-	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
@@ -32,46 +32,39 @@ type Metrics struct {
 
 // NewMetrics registers the agent's series with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
+	f := promauto.With(reg)
+	versions := prometheus.Labels{"version": "unknown", "goversion": runtime.Version()}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		versions["version"] = info.Main.Version
+	}
+	f.NewGauge(prometheus.GaugeOpts{Name: "quoin_agent_build_info", Help: "1, with the versions of the program as labels.", ConstLabels: versions}).Set(1)
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_" + name, Help: help})
+		return f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_" + name, Help: help})
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_agent_" + name, Help: help})
+		return f.NewGauge(prometheus.GaugeOpts{Name: "quoin_agent_" + name, Help: help})
 	}
 	m := &Metrics{
 		up:          gauge("probe_up", "1 while the running probe has given a good report; at 0 the last good report may be stale."),
 		heard:       gauge("probe_last_heard_timestamp_seconds", "When the probe last said something, in Unix seconds."),
-		restarts:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_probe_restarts_total", Help: "Ends of the probe by reason: exit, hang, garbage, or start."}, []string{"reason"}),
+		restarts:    f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_probe_restarts_total", Help: "Ends of the probe by reason: exit, hang, garbage, or start."}, []string{"reason"}),
 		garbage:     counter("probe_lines_refused_total", "Lines of the probe that were no report of this node."),
 		stored:      gauge("report_stored", "1 while the store holds the last good report, as far as is known."),
 		writes:      counter("report_writes_total", "Reports written to the store."),
 		storeErrors: counter("store_errors_total", "Reports that could not be written to the store at once."),
 		fileErrors:  counter("file_errors_total", "Node files that could not be written."),
-		gpus:        prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_gpus", Help: "GPUs by fabric state and health, of the last good report."}, []string{"fabric", "health"}),
-		problems:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_problems", Help: "Problems of the last good report by reason."}, []string{"reason"}),
+		gpus:        f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_gpus", Help: "GPUs by fabric state and health, of the last good report."}, []string{"fabric", "health"}),
+		problems:    f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_problems", Help: "Problems of the last good report by reason."}, []string{"reason"}),
 		confirmed:   gauge("report_confirmed_timestamp_seconds", "When a probe last confirmed the report, in Unix seconds; 0 before the first time."),
 		stale:       gauge("report_stale", "1 while the report says that its facts are stale, for no probe has confirmed them for long."),
-		fabric: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_fabric_info", Help: "1 for each NVLink fabric that a GPU of the last good report is in, with its place and state as labels."},
+		fabric: f.NewGaugeVec(prometheus.GaugeOpts{Name: "quoin_agent_fabric_info", Help: "1 for each NVLink fabric that a GPU of the last good report is in, with its place and state as labels."},
 			[]string{"cluster_uuid", "clique", "state", "status"}),
-		dcgmReads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_dcgm_reads_total", Help: "Readings of DCGM's ids by source, hostengine or exporter, and result, ok or error."}, []string{"source", "result"}),
+		dcgmReads: f.NewCounterVec(prometheus.CounterOpts{Name: "quoin_agent_dcgm_reads_total", Help: "Readings of DCGM's ids by source, hostengine or exporter, and result, ok or error."}, []string{"source", "result"}),
 	}
 	for _, reason := range []string{probe.EndExit, probe.EndHang, probe.EndGarbage, probe.EndStart} {
 		m.restarts.WithLabelValues(reason)
 	}
-	reg.MustRegister(buildInfo(), m.up, m.heard, m.restarts, m.garbage, m.stored, m.writes, m.storeErrors, m.fileErrors, m.gpus, m.problems,
-		m.confirmed, m.stale, m.fabric, m.dcgmReads)
 	return m
-}
-
-// buildInfo is a series of value 1 whose labels say which program runs.
-func buildInfo() prometheus.Collector {
-	labels := prometheus.Labels{"version": "unknown", "goversion": runtime.Version()}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		labels["version"] = cmp.Or(info.Main.Version, "unknown")
-	}
-	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_agent_build_info", Help: "1, with the versions of the program as labels.", ConstLabels: labels})
-	g.Set(1)
-	return g
 }
 
 // observe shows a report's GPUs, fabrics and problems.

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -72,16 +71,4 @@ func shorten(s string) string {
 		return strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
-}
-
-// readSamplings gives each line of a probe's standard input to told, or to refused
-// if it cannot be read, until the end of the input.
-func readSamplings(r io.Reader, told func(Sampling), refused func(error)) {
-	readLines(r, maxLine, func(line []byte) {
-		if s, err := ParseSampling(string(line)); err != nil {
-			refused(err)
-		} else {
-			told(s)
-		}
-	})
 }

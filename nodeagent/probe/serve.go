@@ -62,14 +62,17 @@ type server struct {
 // listen takes orders until the input ends. If they come faster than the machine
 // can be read, the newest counts.
 func (s *server) listen() {
-	readSamplings(s.In, func(order Sampling) {
+	readLines(s.In, maxLine, func(line []byte) {
+		order, err := ParseSampling(string(line))
+		if err != nil {
+			fmt.Fprintf(s.Errors, "quoin probe: %v\n", err)
+			return
+		}
 		select {
 		case <-s.told:
 		default:
 		}
 		s.told <- order // has room, because nobody else sends
-	}, func(err error) {
-		fmt.Fprintf(s.Errors, "quoin probe: %v\n", err)
 	})
 }
 

@@ -15,10 +15,8 @@ import (
 const (
 	MaxSummaries    = 1000
 	MaxSummaryBytes = 8 << 20
-	// maxSummary bounds one summary, in bytes. So alwaysWithin of them are always
-	// within the bounds.
-	maxSummary   = 64 << 10
-	alwaysWithin = MaxSummaryBytes / maxSummary
+	// maxSummary bounds one summary, in bytes.
+	maxSummary = 64 << 10
 	// pruneEvery is the number of new summaries between two looks, each of which takes
 	// milliseconds. A look makes room for as many.
 	pruneEvery = 16
@@ -42,19 +40,15 @@ func (d Dir) PruneSummaries(siteDir string) error {
 // prune returns the names of the removed files.
 func prune(dir string) (removed []string, err error) {
 	names, err := summaryNames(dir)
-	if err != nil || len(names) <= alwaysWithin || len(names) <= MaxSummaries && len(names)%pruneEvery != 0 {
+	if err != nil || len(names) <= MaxSummaries && len(names)%pruneEvery != 0 {
 		return nil, err
-	}
-	keep := MaxSummaries
-	if len(names) > MaxSummaries {
-		keep -= pruneEvery
 	}
 	files, failed := statSummaries(dir, names)
 	slices.SortFunc(files, lastFirst)
 	var bytes int64
 	for i, info := range files {
 		bytes += info.Size()
-		if i < keep && bytes <= MaxSummaryBytes-pruneEvery*maxSummary {
+		if i < MaxSummaries-pruneEvery && bytes <= MaxSummaryBytes-pruneEvery*maxSummary {
 			continue
 		}
 		if err := os.Remove(filepath.Join(dir, info.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
