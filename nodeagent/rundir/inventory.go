@@ -1,8 +1,6 @@
 package rundir
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,18 +21,6 @@ const (
 
 // Dir is a run directory, by its path.
 type Dir string
-
-// Uses are the uses of jobs in a run directory.
-type Uses struct{ dir Dir }
-
-// Uses returns the directory's uses of jobs.
-func (d Dir) Uses() Uses { return Uses{d} }
-
-// Releases are the marks of runs that are still to be released.
-type Releases struct{ dir Dir }
-
-// Releases returns the directory's release marks.
-func (d Dir) Releases() Releases { return Releases{d} }
 
 // DefaultRunDir is where agent and hook meet.
 const DefaultRunDir = "/run/quoin"
@@ -76,7 +62,7 @@ func (d Dir) WriteInventory(inv Inventory) error {
 	if err := inv.check(); err != nil {
 		return fmt.Errorf("write inventory: %w", err)
 	}
-	return writeJSON(string(d), InventoryFile, inv)
+	return writeJSON(filepath.Join(string(d), InventoryFile), inv)
 }
 
 // ReadInventory reads the inventory. An error that is fs.ErrNotExist means that
@@ -118,14 +104,9 @@ func readInventory(path string) (*Inventory, error) {
 }
 
 func parseInventory(path string, data []byte) (*Inventory, error) {
-	// A newer agent may write more keys. The inventory must not be refused for that:
-	// without an inventory an index may be taken for another GPU.
 	var inv Inventory
-	if err := json.Unmarshal(data, &inv); err != nil {
+	if err := decode(data, inventoryKind, &inv); err != nil {
 		return nil, fmt.Errorf("%s: %w; remove it and restart the agent, which writes it again", path, err)
-	}
-	if inv.APIVersion != topology.APIVersion || inv.Kind != inventoryKind {
-		return nil, fmt.Errorf("%s: apiVersion %q, kind %q: want %q, %q", path, inv.APIVersion, inv.Kind, topology.APIVersion, inventoryKind)
 	}
 	if err := inv.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -143,21 +124,4 @@ func (inv *Inventory) check() error {
 		}
 	}
 	return nil
-}
-
-// writeJSON writes one document of the run directory.
-func writeJSON(dir, name string, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	data = append(data, '\n')
-	path := filepath.Join(dir, name)
-	if old, err := atomicfile.Read(path); err == nil && bytes.Equal(old, data) {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return atomicfile.Write(path, data)
 }

@@ -1,7 +1,6 @@
 package rundir
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -126,8 +125,8 @@ func (d Dir) FindRecord(id JobIdentity) (key string, r *Record, err error) {
 	return long, nil, nil
 }
 
-// WriteRecord writes a record by rename, under a key of FindRecord.
-func (d Dir) WriteRecord(key string, r Record) error { return r.write(string(d), jobsFolder, key) }
+// WriteRecord writes a record under a key of FindRecord.
+func (d Dir) WriteRecord(key string, r Record) error { return d.folder(jobsFolder).writeRecord(key, r) }
 
 // RewriteRecord writes a record as WriteRecord does, and keeps the time of the one
 // that was there.
@@ -142,18 +141,18 @@ func (d Dir) RewriteRecord(key string, r Record) error {
 }
 
 // ReadRecord reads the record of a key; nil without an error when there is none.
-func (d Dir) ReadRecord(key string) (*Record, error) { return readRecord(string(d), jobsFolder, key) }
+func (d Dir) ReadRecord(key string) (*Record, error) { return d.folder(jobsFolder).readRecord(key) }
 
 // RemoveRecord removes a record, which may be missing.
-func (d Dir) RemoveRecord(key string) error { return removeRecord(string(d), jobsFolder, key) }
+func (d Dir) RemoveRecord(key string) error { return d.folder(jobsFolder).remove(key) }
 
 // ReadRecords reads all records by key. The errors are by key too; an error of the
 // folder has the empty key. A missing folder has no records.
 func (d Dir) ReadRecords() (map[string]Record, map[string]error) {
 	records, failed := make(map[string]Record), make(map[string]error)
-	keys, err := recordKeys(string(d), jobsFolder)
+	keys, err := d.folder(jobsFolder).keys()
 	if err != nil {
-		failed[""] = fmt.Errorf("read job records: %w", err)
+		failed[""] = err
 	}
 	for _, key := range keys {
 		if r, err := d.ReadRecord(key); err != nil {
@@ -165,20 +164,6 @@ func (d Dir) ReadRecords() (map[string]Record, map[string]error) {
 	return records, failed
 }
 
-func recordKeys(runDir, folder string) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(runDir, folder))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var keys []string
-	for _, e := range entries {
-		if key, is := strings.CutSuffix(e.Name(), ".json"); is && !strings.HasPrefix(key, ".") {
-			keys = append(keys, key)
-		}
-	}
-	return keys, nil
-}
-
 // Tidy removes files that killed writers left in a run directory.
 func (d Dir) Tidy() {
 	for _, folder := range []string{jobsFolder, releaseFolder, summaryFolder} {
@@ -186,52 +171,26 @@ func (d Dir) Tidy() {
 	}
 }
 
-func (r Record) write(runDir, folder, key string) error {
+func (f folder) writeRecord(key string, r Record) error {
 	if err := dcgm.CheckJobID(r.JobID); err != nil {
 		return err
 	}
-	if jobOfKey(key) != r.JobID || strings.ContainsAny(key, "/\x00") {
-		return fmt.Errorf("job record %q: want a key of job %s", key, r.JobID)
-	}
 	r.APIVersion, r.Kind = topology.APIVersion, recordKind
-	return writeJSON(runDir, filepath.Join(folder, key+".json"), r)
+	return f.write(key, r.JobID, r)
 }
 
-func readRecord(runDir, folder, key string) (*Record, error) {
-	if err := dcgm.CheckJobID(jobOfKey(key)); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(runDir, folder, key+".json")
-	data, written, err := atomicfile.ReadTime(path)
-	if errors.Is(err, fs.ErrNotExist) {
+// readRecord reads a record of any version, nil without one. An older record says less.
+func (f folder) readRecord(key string) (*Record, error) {
+	var r Record
+	written, err := f.read(key, recordKind, &r)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read job record: %w", err)
-	}
-	r, err := parseRecord(data, jobOfKey(key))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	case err != nil:
+		return nil, err
+	case r.JobID != jobOfKey(key) || dcgm.CheckJobID(r.JobID) != nil:
+		return nil, fmt.Errorf("record %s of job %q: want a key of the job", key, r.JobID)
 	}
 	r.Written = written
-	return r, nil
-}
-
-// parseRecord reads a record of any version. An older record says less. Unknown keys
-// of a newer record are left out.
-func parseRecord(data []byte, job string) (*Record, error) {
-	var r Record
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, err
-	}
-	if r.APIVersion != topology.APIVersion || r.Kind != recordKind || r.JobID != job {
-		return nil, fmt.Errorf("apiVersion %q, kind %q, job %q: want %q, %q, %q", r.APIVersion, r.Kind, r.JobID, topology.APIVersion, recordKind, job)
-	}
 	return &r, nil
-}
-
-func removeRecord(runDir, folder, key string) error {
-	if err := os.Remove(filepath.Join(runDir, folder, key+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove job record: %w", err)
-	}
-	return nil
 }

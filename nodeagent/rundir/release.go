@@ -2,9 +2,14 @@ package rundir
 
 import (
 	"errors"
-	"fmt"
 	"time"
 )
+
+// Releases are the marks of runs that are still to be released.
+type Releases struct{ folder }
+
+// Releases returns the directory's release marks.
+func (d Dir) Releases() Releases { return Releases{d.folder(releaseFolder)} }
 
 // Release marks a run that has ended and could not be released.
 type Release struct {
@@ -20,18 +25,15 @@ type Release struct {
 // the run.
 func (f Releases) Write(m Release) error {
 	r := Record{JobID: m.JobID, Cluster: m.Cluster, Node: m.Node, Run: m.Run, MappingDir: m.MappingDir}
-	return r.write(string(f.dir), releaseFolder, m.longKey())
+	return f.writeRecord(m.longKey(), r)
 }
 
 // All reads the marks of runs that are still to be released.
 func (f Releases) All() ([]Release, error) {
-	keys, failed := recordKeys(string(f.dir), releaseFolder)
-	if failed != nil {
-		failed = fmt.Errorf("read marks of ended jobs: %w", failed)
-	}
+	keys, failed := f.keys()
 	var marks []Release
 	for _, key := range keys {
-		if r, err := readRecord(string(f.dir), releaseFolder, key); err != nil {
+		if r, err := f.readRecord(key); err != nil {
 			failed = errors.Join(failed, err)
 		} else if r != nil {
 			marks = append(marks, Release{r.Identity(), r.Run, r.MappingDir, r.Written, key})
@@ -41,4 +43,4 @@ func (f Releases) All() ([]Release, error) {
 }
 
 // Remove removes a mark that was read.
-func (f Releases) Remove(m Release) error { return removeRecord(string(f.dir), releaseFolder, m.key) }
+func (f Releases) Remove(m Release) error { return f.remove(m.key) }

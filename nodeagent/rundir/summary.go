@@ -58,10 +58,7 @@ func (s *Summary) Name() string {
 // WriteSummary writes a summary into dir. A summary of the same run stays: its writer
 // knew more, and was killed before it had removed the record.
 func WriteSummary(dir string, s Summary) error {
-	if err := dcgm.CheckJobID(s.Record.JobID); err != nil {
-		return fmt.Errorf("write job summary: %w", err)
-	}
-	if jobOfKey(s.Key) != s.Record.JobID || strings.ContainsAny(s.Key, "/\x00") {
+	if dcgm.CheckJobID(s.Record.JobID) != nil || jobOfKey(s.Key) != s.Record.JobID || !isKey(s.Key) {
 		return fmt.Errorf("write job summary: key %q: want one of job %s", s.Key, s.Record.JobID)
 	}
 	s.APIVersion, s.Kind = topology.APIVersion, summaryKind
@@ -132,11 +129,11 @@ func readSummary(path string) (*Summary, error) {
 
 func parseSummary(data []byte) (*Summary, error) {
 	var s Summary
-	if err := json.Unmarshal(data, &s); err != nil {
+	if err := decode(data, summaryKind, &s); err != nil {
 		return nil, err
 	}
-	if s.APIVersion != topology.APIVersion || s.Kind != summaryKind || s.Record.Kind != recordKind || jobOfKey(s.Key) != s.Record.JobID {
-		return nil, fmt.Errorf("apiVersion %q, kind %q, key %q of job %q: want %q, %q and the job's key", s.APIVersion, s.Kind, s.Key, s.Record.JobID, topology.APIVersion, summaryKind)
+	if s.Record.Kind != recordKind || jobOfKey(s.Key) != s.Record.JobID {
+		return nil, fmt.Errorf("record of kind %q, key %q of job %q: want %q and the job's key", s.Record.Kind, s.Key, s.Record.JobID, recordKind)
 	}
 	if err := dcgm.CheckJobID(s.Record.JobID); err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func fullUse() *Use {
 func TestUseFile(t *testing.T) {
 	dir := t.TempDir()
 	want := fullUse()
-	for _, key := range []string{"7", "7@cluster@node-1.example", "7.b@c@n"} {
+	for _, key := range []string{"7", "7@cluster@node-1.example", "7@b.c@n"} {
 		if got, err := Dir(dir).Uses().Read(key); got != nil || err != nil {
 			t.Fatalf("before: %+v, %v", got, err)
 		}
@@ -44,7 +44,7 @@ func TestUseFile(t *testing.T) {
 		}
 	}
 	keys, err := Dir(dir).Uses().Keys()
-	if diff := cmp.Diff([]string{"7", "7.b@c@n", "7@cluster@node-1.example"}, keys); diff != "" || err != nil {
+	if diff := cmp.Diff([]string{"7", "7@b.c@n", "7@cluster@node-1.example"}, keys); diff != "" || err != nil {
 		t.Fatalf("%v (-want +got):\n%s", err, diff)
 	}
 	for range 2 { // the second time it is gone already
@@ -94,34 +94,23 @@ func TestBadUses(t *testing.T) {
 			}
 		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, useFolder), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	const head = `{"apiVersion":"quoin.dev/v1alpha1","kind":"JobUse","jobID":"7"`
 	for text, want := range map[string]string{
 		``: "unexpected end",
 		`{"apiVersion":"quoin.dev/v1alpha1","kind":"JobRecord","jobID":"7"}`: `kind "JobRecord": want`,
-		head + `,"devices":[{"uuid":""}]}`:                                   `devices[0].uuid ""`,
-		head + `,"devices":[{"uuid":"GPU-a"},{"uuid":"GPU-a"}]}`:             `devices[1].uuid "GPU-a"`,
-		head + `,"devices":[{"uuid":"GPU-a","samples":-1}]}`:                 `samples -1`,
-		head + `,"devices":[{"uuid":"GPU-a","seconds":-1}]}`:                 `seconds -1`,
-		head + `,"devices":[{"uuid":"GPU-a","energy":-1}]}`:                  `energy -1`,
-		head + `,"devices":[{"uuid":"GPU-a","power":{"mean":-1}}]}`:          `power {Mean:-1`,
-		strings.Replace(head, `"7"`, `"a b"`, 1) + `}`:                       `job id "a b"`,
+		strings.Replace(head, `"7"`, `"8"`, 1) + `}`:                         `use 7 of job "8"`,
 		head + `,"since":"yesterday"}`:                                       `parsing time`,
 	} {
-		path := filepath.Join(dir, useFolder, "7.json")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Dir(dir).Uses().Read("7"); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s\nerror %v, want %q and the file", text, err, want)
+		if _, err := readAs(t, readUse, useFolder, []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\nerror %v, want %q", text, err, want)
 		}
 	}
-	if _, err := parseUse("f", []byte(head+`,"temperature":3,"devices":[{"uuid":"GPU-a","fan":1}]}`)); err != nil {
+	if _, err := readAs(t, readUse, useFolder, []byte(head+`,"temperature":3,"devices":[{"uuid":"GPU-a","fan":1}]}`)); err != nil {
 		t.Errorf("keys of a newer version: %v", err)
 	}
 }
+
+func readUse(d Dir, key string) (*Use, error) { return d.Uses().Read(key) }
 
 func FuzzParseUse(f *testing.F) {
 	dir := f.TempDir()
@@ -134,18 +123,15 @@ func FuzzParseUse(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		u, err := parseUse("f", data)
+		u, err := readAs(t, readUse, useFolder, data)
 		if err != nil {
 			return
-		}
-		if err := u.check(); err != nil {
-			t.Fatalf("what was read cannot be written: %v", err)
 		}
 		once, err := json.Marshal(u)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := parseUse("f", once)
+		again, err := readAs(t, readUse, useFolder, once)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,124 @@
+package rundir
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// decode reads a document of a kind. It leaves out unknown keys, because the document
+// may be of a newer release, and without it GPUs would get wrong labels or none.
+func decode(data []byte, kind string, into any) error {
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return err
+	}
+	if head.APIVersion != topology.APIVersion || head.Kind != kind {
+		return fmt.Errorf("apiVersion %q, kind %q: want %q, %q", head.APIVersion, head.Kind, topology.APIVersion, kind)
+	}
+	return json.Unmarshal(data, into)
+}
+
+// writeJSON writes a document unless it is there already.
+func writeJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	data = append(data, '\n')
+	if old, err := atomicfile.Read(path); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return atomicfile.Write(path, data)
+}
+
+// folder is a folder of the run directory with a document for each key of a record.
+type folder string
+
+func (d Dir) folder(name string) folder { return folder(filepath.Join(string(d), name)) }
+
+// isKey knows the form of a record's key: a job id, followed by @cluster@node if the job
+// id alone would name two jobs.
+func isKey(key string) bool {
+	return dcgm.ConsistsOf(key, 1, maxFileName-len(".json"), "_.+@-") && key[0] != '.' && key[0] != '@'
+}
+
+// path returns the file of a key.
+func (f folder) path(key string) (string, error) {
+	if !isKey(key) {
+		return "", fmt.Errorf("key of a job's record %q: want the name of its file without .json", key)
+	}
+	return filepath.Join(string(f), key+".json"), nil
+}
+
+// keys lists the keys that have a document. A missing folder has none.
+func (f folder) keys() ([]string, error) {
+	entries, err := os.ReadDir(string(f))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list files of jobs: %w", err)
+	}
+	var keys []string
+	for _, e := range entries {
+		if key, is := strings.CutSuffix(e.Name(), ".json"); is && isKey(key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// read reads a key's document and says when it was written. The error is fs.ErrNotExist
+// if there is none.
+func (f folder) read(key, kind string, into any) (written time.Time, err error) {
+	path, err := f.path(key)
+	if err != nil {
+		return written, err
+	}
+	data, written, err := atomicfile.ReadTime(path)
+	if err != nil {
+		return written, fmt.Errorf("read file of a job: %w", err)
+	}
+	if err := decode(data, kind, into); err != nil {
+		return written, fmt.Errorf("%s: %w", path, err)
+	}
+	return written, nil
+}
+
+// write writes the document of a key of the job.
+func (f folder) write(key, job string, v any) error {
+	path, err := f.path(key)
+	if err != nil {
+		return err
+	}
+	if jobOfKey(key) != job {
+		return fmt.Errorf("write %s: want a key of job %q", path, job)
+	}
+	return writeJSON(path, v)
+}
+
+// remove removes a key's document, which may be missing.
+func (f folder) remove(key string) error {
+	path, err := f.path(key)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove file of a job: %w", err)
+	}
+	return nil
+}
