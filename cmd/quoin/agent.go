@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/machine"
@@ -42,9 +40,7 @@ func newAgentCommand() *cobra.Command {
 	s.addFlags(cmd)
 	s.machineFlags(cmd, &node)
 	s.keyFlag(cmd, "store", "agent.store", "write the report into this `directory` instead of Kubernetes")
-	s.keyFlag(cmd, "kubeconfig", "agent.kubeconfig", "`file` that says how to reach the API server; default: as a Pod")
-	s.keyFlag(cmd, "listen", "agent.listen", "`address` of /metrics, /healthz and /readyz; empty for none")
-	s.logFlags(cmd, "agent")
+	s.serviceFlags(cmd, "agent")
 	return cmd
 }
 
@@ -96,7 +92,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	files := &nodeagent.HookFiles{RunDir: runDir, BootID: boot, Hook: hook, Devices: gresDevices(&c.Gres)}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
 	return together(ctx, append(runs, agent.Run, func(ctx context.Context) error {
-		return serve(ctx, c.Listen, metricsOf(reg), func(context.Context) error { return agent.Ready() })
+		return serve(ctx, c.Listen, reg, func(context.Context) error { return agent.Ready() })
 	})...)
 }
 
@@ -106,14 +102,9 @@ func openStore(conf *config.Config, node string, log *slog.Logger) (nodeagent.St
 	if conf.Agent.Store != "" {
 		return nodeagent.NewDirStore(conf.Agent.Store, node), nil, nil
 	}
-	rc, err := kubeConfig(conf.Agent.Kubeconfig)
+	rc, client, err := kubeClient(conf.Agent.Kubeconfig, "quoin-agent", 0)
 	if err != nil {
 		return nil, nil, err
-	}
-	rc.UserAgent = "quoin-agent"
-	client, err := kubernetes.NewForConfig(rc)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reach the API server: %w", err)
 	}
 	store := nodeagent.NewKubeStore(client, conf.Agent.Namespace, node)
 	if conf.IMEX.Join == imex.JoinNone {

@@ -23,7 +23,6 @@ type checkOptions struct {
 	plan      string
 	slurmConf string
 	imex      string
-	imexAll   bool
 	render    renderOptions
 }
 
@@ -48,9 +47,7 @@ short for a Prolog that waits for IMEX.
 With --imex it reads the cluster's nodes, ComputeDomains, claims and pods, and names
 each node that is no member of the IMEX domain, and what to do there, and claims that
 wait without a node. Reports add what NVML says and what the nodes say of their daemons
-and channels. With --imex-all it lists what is seen of every node too: its clique,
-whether the driver's label names the domain, its entry in the clique, who claims its
-channel.
+and channels.
 
 Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 		Example: `  scontrol show topology | quoin check --topology - --plan topology.conf
@@ -65,24 +62,19 @@ Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 	f.StringVar(&o.shown, "topology", "", "`file` with the output of scontrol show topology, - for standard input")
 	f.StringVar(&o.slurmConf, "slurm-conf", "", "slurm.conf `file` that the plan must go with")
 	f.StringVar(&o.imex, "imex", "", "`file` with the output of "+computedomain.ListCommand+", - for standard input")
-	f.BoolVar(&o.imexAll, "imex-all", false, "list what is seen of all nodes; with --imex")
 	f.StringVar(&o.plan, "plan", "", "topology.conf, topology.yaml or (with --slurm-conf) gres.conf, or a `path` of a directory that holds them")
 	o.render.addFlags(cmd)
+	cmd.MarkFlagsOneRequired("topology", "slurm-conf", "imex")
+	for _, other := range []string{"topology", "slurm-conf", "plan", "nodes"} {
+		cmd.MarkFlagsMutuallyExclusive("imex", other)
+	}
+	cmd.MarkFlagsMutuallyExclusive("plan", "nodes")
 	return cmd
 }
 
 func check(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string) error {
 	if o.imex != "" {
-		if o.shown != "" || o.slurmConf != "" || o.plan != "" || o.render.nodes != "" {
-			return errors.New("--imex beside --topology, --slurm-conf, --plan or --nodes: want it alone, or with reports")
-		}
 		return checkIMEX(stdin, stdout, o, reports)
-	}
-	if o.imexAll {
-		return errors.New("--imex-all: want --imex too, with the cluster's objects")
-	}
-	if o.shown == "" && o.slurmConf == "" {
-		return errors.New("no --topology, --slurm-conf or --imex: want a file with the output of scontrol show topology (- for standard input), a slurm.conf, or the cluster's objects")
 	}
 	if o.shown == "-" && o.render.nodes == "-" {
 		return errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
@@ -112,7 +104,7 @@ func check(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string)
 
 // checkShown says where Slurm has loaded another topology than wanted.
 func checkShown(stdin io.Reader, stdout io.Writer, o *checkOptions, wanted []lint.File) (differs bool, err error) {
-	i := slices.IndexFunc(wanted, func(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) })
+	i := slices.IndexFunc(wanted, isTopology)
 	if i < 0 {
 		return false, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", o.plan)
 	}
@@ -137,12 +129,18 @@ func checkShown(stdin io.Reader, stdout io.Writer, o *checkOptions, wanted []lin
 
 const gresFile = "gres.conf"
 
+// slurmFiles are the files for Slurm, the topology that counts first.
+var slurmFiles = []string{"topology.yaml", "topology.conf", gresFile}
+
+// isTopology says that a file is no gres.conf.
+func isTopology(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) }
+
 // wantedFiles returns the files that Slurm should have, the topology that counts
 // first.
 func wantedFiles(stdin io.Reader, o *checkOptions, reports []string) ([]lint.File, error) {
 	if o.plan != "" {
-		if o.render.nodes != "" || len(reports) > 0 {
-			return nil, errors.New("--plan beside nodes or reports: want one of them")
+		if len(reports) > 0 {
+			return nil, errors.New("--plan beside reports: want one of them")
 		}
 		return readPlan(o.plan)
 	}
@@ -154,7 +152,7 @@ func wantedFiles(stdin io.Reader, o *checkOptions, reports []string) ([]lint.Fil
 		return nil, errors.New(made.Message)
 	}
 	var out []lint.File
-	for _, name := range []string{"topology.yaml", "topology.conf", gresFile} {
+	for _, name := range slurmFiles {
 		if text, ok := made.Files[name]; ok {
 			out = append(out, lint.File{Name: name, Data: []byte(text)})
 		}
@@ -165,9 +163,13 @@ func wantedFiles(stdin io.Reader, o *checkOptions, reports []string) ([]lint.Fil
 // readPlan reads a file, or those of a directory.
 func readPlan(path string) ([]lint.File, error) {
 	paths := []string{path}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		paths = []string{filepath.Join(path, "topology.yaml"), filepath.Join(path, "topology.conf"), filepath.Join(path, gresFile)}
-		paths = slices.DeleteFunc(paths, func(p string) bool { return !exists(p) })
+	if isDirectory(path) {
+		paths = nil
+		for _, name := range slurmFiles {
+			if p := filepath.Join(path, name); exists(p) {
+				paths = append(paths, p)
+			}
+		}
 		if len(paths) == 0 {
 			return nil, fmt.Errorf("%s: no topology.yaml, no topology.conf and no gres.conf in it", path)
 		}
@@ -184,14 +186,12 @@ func readPlan(path string) ([]lint.File, error) {
 }
 
 func readShown(stdin io.Reader, name string) (slurmctld.Shown, error) {
-	var text []byte
-	var err error
-	if name == "-" {
-		name = "standard input"
-		text, err = io.ReadAll(stdin)
-	} else {
-		text, err = os.ReadFile(name)
+	in, name, err := openInput(stdin, name)
+	if err != nil {
+		return slurmctld.Shown{}, fmt.Errorf("read topology: %w", err)
 	}
+	defer in.Close()
+	text, err := io.ReadAll(in)
 	if err != nil {
 		return slurmctld.Shown{}, fmt.Errorf("read topology: %w", err)
 	}

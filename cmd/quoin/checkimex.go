@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/quoin-hpc/quoin/imex"
@@ -32,11 +31,6 @@ func checkIMEX(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []str
 	seen := objects.Seen()
 	seen.Nodes = nodestatus.Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)
-	if o.imexAll {
-		if err := listMembers(stdout, seen, verdicts); err != nil {
-			return err
-		}
-	}
 	conflicts := showUnplaced(stdout, imex.JudgeUnplaced(seen))
 	if showMembership(stdout, verdicts, conflicts) {
 		return exitError(1)
@@ -47,17 +41,12 @@ func checkIMEX(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []str
 // readObjects reads the output of computedomain.ListCommand from a file, - for standard
 // input.
 func readObjects(stdin io.Reader, name string, each func(kind string, object []byte) error) (*inputs.Snapshot, error) {
-	if name == "-" {
-		name = "standard input"
-	} else {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, fmt.Errorf("read the cluster's objects: %w", err)
-		}
-		defer f.Close()
-		stdin = f
+	file, name, err := openInput(stdin, name)
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's objects: %w", err)
 	}
-	in := bufio.NewReader(stdin)
+	defer file.Close()
+	in := bufio.NewReader(file)
 	if _, err := in.Peek(1); errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: empty: want the output of %s: kubectl prints nothing if a kind is missing; are the CRDs of NVIDIA's DRA driver there? older releases of the driver have no computedomaincliques",
 			name, computedomain.ListCommand)
@@ -84,20 +73,18 @@ func showMembership(w io.Writer, verdicts map[string]imex.Verdict, conflicts int
 	ready, not := 0, 0
 	for _, node := range slices.Sorted(maps.Keys(verdicts)) {
 		v := verdicts[node]
-		reason := v.Reason
 		switch {
 		case v.Problem():
 			not++
-		case v.Ready():
+		case !v.Ready():
+			continue
+		default:
 			ready++
 			if v.Note == "" || v.Note == imex.NotePeersNotReady {
 				continue // the peers have lines of their own
 			}
-			reason = v.Reason + ", but " + v.Note
-		default:
-			continue
 		}
-		fmt.Fprintf(w, "%s: %s: %s\n", node, reason, v.Message)
+		fmt.Fprintf(w, "%s: %s: %s\n", node, verdictText(v), v.Message)
 		if v.Remedy != "" {
 			fmt.Fprintf(w, "  %s\n", v.Remedy)
 		}
@@ -115,4 +102,12 @@ func showMembership(w io.Writer, verdicts map[string]imex.Verdict, conflicts int
 	}
 	fmt.Fprintf(w, "same: all %d nodes that need it are members of the IMEX domain\n", ready)
 	return false
+}
+
+// verdictText is such as "Ready" or "Ready, but PeersNotReady".
+func verdictText(v imex.Verdict) string {
+	if v.Note == "" {
+		return v.Reason
+	}
+	return v.Reason + ", but " + v.Note
 }

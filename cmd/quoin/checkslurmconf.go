@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
@@ -33,8 +32,7 @@ func checkSlurmConf(stdout io.Writer, o *checkOptions, files []lint.File) (diffe
 		return false, err
 	}
 	options := conf.Options(release)
-	topology := slices.ContainsFunc(files, func(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) })
-	if !topology { // what it is to be is not asked
+	if !slices.ContainsFunc(files, isTopology) { // what it is to be is not asked
 		options.Plugin = ""
 	}
 	hook, err := readHook(&o.render)
@@ -84,9 +82,8 @@ func readHook(o *renderOptions) (lint.Hook, error) {
 // withGres returns the files with an empty gres.conf where they are all that there is
 // and it is not among them: without one no node has GPUs. A single file stays alone.
 func withGres(plan string, files []lint.File) []lint.File {
-	info, err := os.Stat(plan)
-	whole := plan == "" || err == nil && info.IsDir()
-	if !whole || slices.ContainsFunc(files, func(f lint.File) bool { return strings.HasSuffix(f.Name, gresFile) }) {
+	whole := plan == "" || isDirectory(plan)
+	if !whole || slices.ContainsFunc(files, func(f lint.File) bool { return !isTopology(f) }) {
 		return files
 	}
 	return append(slices.Clone(files), lint.File{Name: filepath.Join(plan, gresFile)})

@@ -45,7 +45,7 @@ of --list, FILE.yaml a site of your own.`,
 				o.Site = args[0]
 			}
 			o.Program = self()
-			return demo.Run(cmd.Context(), cmd.OutOrStdout(), &o)
+			return demo.Run(cmd.Context(), cmd.OutOrStdout(), o)
 		},
 	}
 	f := cmd.Flags()

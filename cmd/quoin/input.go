@@ -167,16 +167,22 @@ func isDirectory(path string) bool {
 }
 
 func readNodes(stdin io.Reader, name string) (*inputs.Snapshot, error) {
-	if name == "-" {
-		return inputs.ReadNodes("standard input", stdin)
-	}
-	if isDirectory(name) {
-		return nil, fmt.Errorf("%s is a directory: want a file with the output of kubectl get nodes -o json", name)
-	}
-	f, err := os.Open(name)
+	in, name, err := openInput(stdin, name)
 	if err != nil {
 		return nil, fmt.Errorf("read nodes: %w", err)
 	}
-	defer f.Close()
-	return inputs.ReadNodes(name, f)
+	defer in.Close()
+	if isDirectory(name) {
+		return nil, fmt.Errorf("%s is a directory: want a file with the output of kubectl get nodes -o json", name)
+	}
+	return inputs.ReadNodes(name, in)
+}
+
+// openInput opens a file, or standard input if name is a dash. shown names it in errors.
+func openInput(stdin io.Reader, name string) (in io.ReadCloser, shown string, err error) {
+	if name == "-" {
+		return io.NopCloser(stdin), "standard input", nil
+	}
+	in, err = os.Open(name)
+	return in, name, err
 }

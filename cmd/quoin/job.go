@@ -54,8 +54,8 @@ is shown as a whole if all nodes write their summaries into one directory (key
 agent.hookSummaryDir). Without JOB it lists the jobs that run here.
 
 JOB is a job id, an array's id, or an array's id and a task, such as 4711_3. If a job
-was requeued, its last run is shown. -o jobstats prints what Jobstats of Princeton
-University keeps in a job's AdminComment.
+was requeued, its last run is shown. -o wide adds what does not fit into 80 columns.
+-o jobstats prints what Jobstats of Princeton University keeps in a job's AdminComment.
 
 Exit status: 0 fine; 1 the job is not known here; 2 trouble.`,
 		Example: `  quoin job
@@ -82,7 +82,7 @@ Exit status: 0 fine; 1 the job is not known here; 2 trouble.`,
 	f := cmd.Flags()
 	s.addFlags(cmd)
 	f.StringSliceVar(&o.summaryDirs, "summary-dir", nil, "`directory` with summaries of jobs that have ended, such as one that nodes share; default: the run directory's, and the one that the hook is told")
-	f.StringVarP(&o.output, "output", "o", jobTable, "table, wide (with what does not fit into 80 columns), json or jobstats")
+	outputFlag(cmd, &o.output, jobTable, jobWide, jobJSON, jobJobstats)
 	f.StringVar(&o.cluster, "cluster", "", "`name` of the Slurm cluster, if several have jobs of one id")
 	f.StringVar(&o.start, "start", "", "show the run that began at this `second` since 1970, as SLURM_JOB_START_TIME says it")
 	f.BoolVar(&o.all, "all", false, "show all runs of a job that was requeued; without JOB list jobs that have ended, too")
@@ -91,11 +91,6 @@ Exit status: 0 fine; 1 the job is not known here; 2 trouble.`,
 }
 
 func (o *jobOptions) check(args []string) error {
-	switch o.output {
-	case jobTable, jobWide, jobJSON, jobJobstats:
-	default:
-		return fmt.Errorf("--output %q: want table, wide, json or jobstats", o.output)
-	}
 	if o.wait < 0 {
 		return fmt.Errorf("--wait %s: want 0 or more", o.wait)
 	}
@@ -148,13 +143,6 @@ func (o *jobOptions) skip(err error) {
 	}
 }
 
-// waitPause is the first pause between two looks for a job's summaries. The pause grows
-// to longestPause.
-const (
-	waitPause    = 250 * time.Millisecond
-	longestPause = 2 * time.Second
-)
-
 // showJob prints one job.
 func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
 	runs, err := o.find(ctx, id)
@@ -189,30 +177,30 @@ func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
 	return nil
 }
 
+// waitPause is the time between two looks for a job's summaries.
+const waitPause = time.Second
+
 // find waits for summaries that are still missing, and returns the runs to show.
 func (o *jobOptions) find(ctx context.Context, id string) ([]report.Run, error) {
-	stderr := o.stderr
 	var jobs []string
 	if o.output == jobJobstats && !strings.Contains(id, "_") {
 		jobs = []string{id} // a spool that nodes share may be large
 	}
-	pause := waitPause
-	for end := o.now().Add(o.wait); ; o.stderr = io.Discard { // skipped files are named once
-		all, err := o.source().Read(jobs...)
+	source := o.source()
+	for end := o.now().Add(o.wait); ; source.Skip = func(error) {} { // skipped files are named once
+		all, err := source.Read(jobs...)
 		if err != nil {
 			return nil, err
 		}
 		runs := report.Of(all, id, o.all)
 		missing := slices.ContainsFunc(runs, func(r report.Run) bool { return !r.Complete() })
 		if len(runs) > 0 && !missing || !o.now().Before(end) {
-			o.stderr = stderr
 			return runs, nil
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(min(pause, end.Sub(o.now()))):
-			pause = min(2*pause, longestPause)
+		case <-time.After(min(waitPause, end.Sub(o.now()))):
 		}
 	}
 }

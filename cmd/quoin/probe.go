@@ -4,13 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/machine"
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/dcgm/hostengine"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -40,11 +42,16 @@ func probeArgs(m *config.Machine, node string) []string {
 
 // probeCommand is this program's own probe command for the machine.
 func probeCommand(m *config.Machine, node string, args ...string) ([]string, error) {
+	return ownCommand(slices.Concat([]string{"probe"}, args, probeArgs(m, node))...)
+}
+
+// ownCommand is the command that runs this program with other arguments.
+func ownCommand(args ...string) ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find own program: %w", err)
 	}
-	return slices.Concat([]string{self, "probe"}, args, probeArgs(m, node)), nil
+	return append([]string{self}, args...), nil
 }
 
 // nodeName returns the name of this node: the given one, else the name of the host.
@@ -62,12 +69,11 @@ func nodeName(given string, m *config.Machine) (string, error) {
 	return host, checkNodeName(host)
 }
 
-// checkNodeName refuses what cannot be part of a file's or an object's name.
+// partOfFileName is what may be part of the name of a file and of an object.
+var partOfFileName = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,252}$`)
+
 func checkNodeName(name string) error {
-	ok := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r)
-	}
-	if name == "" || len(name) > 253 || name[0] == '.' || strings.ContainsFunc(name, func(r rune) bool { return !ok(r) }) {
+	if !partOfFileName.MatchString(name) {
 		return fmt.Errorf("--node %q: want at most 253 letters, digits, '-', '_' and '.', the first no '.'", name)
 	}
 	return nil
@@ -115,5 +121,30 @@ is a line of its own.`,
 	s.machineFlags(cmd, &node)
 	s.libraryFlag(cmd)
 	cmd.Flags().BoolVar(&once, "once", false, "print one report and end")
+	return cmd
+}
+
+// newProbeDCGMCommand returns the agent's other child.
+func newProbeDCGMCommand() *cobra.Command {
+	var address string
+	cmd := &cobra.Command{
+		Use:    "probe-dcgm",
+		Short:  "Print DCGM's ids of the GPUs as one line of JSON; quoin agent runs it as its child",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			gpus, err := hostengine.Read(address)
+			if err != nil {
+				return err
+			}
+			line, err := dcgm.EncodeIdentities(gpus)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", line)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&address, "host-engine", "localhost:5555", "`address` of DCGM's host engine: host, host:port, or the path of its socket")
 	return cmd
 }

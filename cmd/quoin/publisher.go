@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
@@ -31,9 +29,7 @@ func newPublisherCommand() *cobra.Command {
 	}
 	s.addFlags(cmd)
 	s.keyFlag(cmd, "store", "publisher.store", "work in this `directory` instead of Kubernetes")
-	s.keyFlag(cmd, "kubeconfig", "publisher.kubeconfig", "`file` that says how to reach the API server; default: as a Pod")
-	s.keyFlag(cmd, "listen", "publisher.listen", "`address` of /metrics, /healthz and /readyz; empty for none")
-	s.logFlags(cmd, "publisher")
+	s.serviceFlags(cmd, "publisher")
 	return cmd
 }
 
@@ -48,28 +44,28 @@ type leadingStore interface {
 func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) error {
 	c := &conf.Publisher
 	reg := newRegistry()
-	metrics := publisher.NewMetrics(reg)
-	var store leadingStore
-	var pub *publisher.Publisher
-	runs := []func(context.Context) error{}
-	if c.Store != "" {
-		store = dir.New(c.Store)
-		pub = publisher.New(store, conf.Clusters(), publisher.Options{}, metrics, log)
-	} else {
-		parts, err := newKubeParts(conf, log)
+	var store leadingStore = dir.New(c.Store)
+	var options publisher.Options
+	var runs []func(context.Context) error
+	if c.Store == "" {
+		rc, client, err := kubeClient(c.Kubeconfig, "quoin-publisher", 100)
 		if err != nil {
 			return err
 		}
-		store = parts.store
-		options := publisher.Options{Recorder: kube.NewEvents(parts.client, log), Membership: parts.members}
-		if c.NodeConditions {
-			options.Conditions = parts.store
+		members, err := computedomain.NewCluster(rc, conf.IMEX, log)
+		if err != nil {
+			return err
 		}
-		pub = publisher.New(store, conf.Clusters(), options, metrics, log)
-		runs = append(runs, parts.members.Run)
+		objects := kube.New(client, c.Namespace, conf.Clusters(), log)
+		store, runs = objects, append(runs, members.Run)
+		options = publisher.Options{Recorder: kube.NewEvents(client, log), Membership: members}
+		if c.NodeConditions {
+			options.Conditions = objects
+		}
 	}
+	pub := publisher.New(store, conf.Clusters(), options, publisher.NewMetrics(reg), log)
 	return together(ctx, append(runs, store.Run,
-		func(ctx context.Context) error { return serve(ctx, c.Listen, metricsOf(reg), store.Ready) },
+		func(ctx context.Context) error { return serve(ctx, c.Listen, reg, store.Ready) },
 		func(ctx context.Context) error {
 			if _, err := store.Snapshot(ctx); err != nil && ctx.Err() == nil {
 				return err
@@ -79,28 +75,4 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 			}
 			return store.Lead(ctx, pub.Run)
 		})...)
-}
-
-// kubeParts are the parts of a publisher that talk to Kubernetes.
-type kubeParts struct {
-	client  kubernetes.Interface
-	store   *kube.Store
-	members *computedomain.Cluster
-}
-
-func newKubeParts(conf *config.Config, log *slog.Logger) (*kubeParts, error) {
-	rc, err := kubeConfig(conf.Publisher.Kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	rc.QPS, rc.Burst, rc.UserAgent = 100, 200, "quoin-publisher"
-	client, err := kubernetes.NewForConfig(rc)
-	if err != nil {
-		return nil, fmt.Errorf("reach the API server: %w", err)
-	}
-	members, err := computedomain.NewCluster(rc, conf.IMEX, log)
-	if err != nil {
-		return nil, err
-	}
-	return &kubeParts{client, kube.New(client, conf.Publisher.Namespace, conf.Clusters(), log), members}, nil
 }

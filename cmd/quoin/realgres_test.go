@@ -192,9 +192,11 @@ func given(t *testing.T, pairs ...string) settings {
 	t.Helper()
 	var s settings
 	for _, pair := range pairs {
-		if err := (&setFlag{&s}).Set("publications." + pair); err != nil {
+		setting, err := config.ParseSetting("publications." + pair)
+		if err != nil {
 			t.Fatal(err)
 		}
+		s.given = append(s.given, setting)
 	}
 	return s
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 func newRenderCommand() *cobra.Command {
@@ -66,7 +69,7 @@ func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports
 		}
 		fmt.Fprintf(stdout, "wrote %s\n", path)
 	}
-	for _, name := range []string{"topology.yaml", "topology.conf", "gres.conf"} {
+	for _, name := range slurmFiles {
 		if _, made := made.Files[name]; made {
 			continue
 		}
@@ -95,12 +98,10 @@ func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.R
 	return made, err
 }
 
+// fileNames lists the files, the topology before gres.conf.
 func fileNames(files map[string]string) []string {
-	var names []string
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return strings.Compare(b, a) }) // topology before gres
+	names := slices.Sorted(maps.Keys(files))
+	slices.Reverse(names)
 	return names
 }
 
@@ -117,4 +118,40 @@ func printFiles(w io.Writer, files map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// sayLeftOut lists the nodes that have no place, and what else is wrong.
+func sayLeftOut(w io.Writer, made *publisher.Rendered) {
+	for line := range strings.SplitSeq(made.LeftOut, "\n") {
+		if line != "" {
+			fmt.Fprintf(w, "left out: %s\n", line)
+		}
+	}
+	for _, p := range joinProblems(made.Problems) {
+		fmt.Fprintf(w, "problem: %s\n", p)
+	}
+}
+
+// joinProblems makes one problem of those that many nodes have alike, because a site may
+// have thousands of nodes. The joined problem is at the place of the first.
+func joinProblems(problems []topology.Problem) []topology.Problem {
+	var out []topology.Problem
+	at := map[topology.Problem]int{} // index in out of a problem that nodes have alike
+	nodes := map[int][]string{}
+	for _, p := range problems {
+		alike := topology.Problem{Reason: p.Reason, Message: p.Message}
+		i, known := at[alike]
+		if p.Node == "" || !known {
+			i = len(out)
+			out = append(out, alike)
+		}
+		if p.Node != "" {
+			at[alike] = i
+			nodes[i] = append(nodes[i], p.Node)
+		}
+	}
+	for i, names := range nodes {
+		out[i].Node = hostlist.Compress(names)
+	}
+	return out
 }

@@ -26,11 +26,9 @@ Exit status: 0 fine; 1 a difference, or something that is not there; 2 trouble.`
 	inGroup(root, "run", newAgentCommand(), newPublisherCommand())
 	// quoin agent and the manifests run these, not people.
 	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand())
-	hint := func(cmd *cobra.Command, err error) error {
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
-	}
-	root.SetFlagErrorFunc(hint)
-	hintArgs(root, hint)
+	})
 	return root
 }
 
@@ -39,19 +37,4 @@ func inGroup(root *cobra.Command, id string, commands ...*cobra.Command) {
 		cmd.GroupID = id
 	}
 	root.AddCommand(commands...)
-}
-
-// hintArgs adds the hint to the errors of the arguments of all commands below parent.
-func hintArgs(parent *cobra.Command, hint func(*cobra.Command, error) error) {
-	for _, cmd := range parent.Commands() {
-		if check := cmd.Args; check != nil {
-			cmd.Args = func(cmd *cobra.Command, args []string) error {
-				if err := check(cmd, args); err != nil {
-					return hint(cmd, err)
-				}
-				return nil
-			}
-		}
-		hintArgs(cmd, hint)
-	}
 }

@@ -34,8 +34,10 @@ func TestSampleHangs(t *testing.T) {
 			store := nodeagent.NewDirStore(t.TempDir(), "n1")
 			wanted, samples := make(chan []string, 1), make(chan topology.Sample)
 			wanted <- []string{firstH100, secondH100}
+			// A probe on a busy machine takes seconds to start: shorter silence is no hang.
+			const silence = 15 * time.Second
 			config := nodeagent.Config{Node: "n1", Probe: probe.Supervisor{
-				Child: probe.Child{Command: append([]string{"env", m.Environment()}, cmd.Args...), Silence: 500 * time.Millisecond},
+				Child: probe.Child{Command: append([]string{"env", m.Environment()}, cmd.Args...), Silence: silence},
 				Pause: 50 * time.Millisecond, Samples: samples, Wanted: wanted, SampleEvery: 120 * time.Millisecond}}
 			agent := nodeagent.New(config, store, nil, nodeagent.NewMetrics(reg), slog.New(slog.DiscardHandler))
 			ctx, cancel := context.WithCancel(t.Context())

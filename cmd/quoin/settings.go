@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -22,47 +23,62 @@ type settings struct {
 func (s *settings) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.path, "config", "", "configuration `file`; quoin config shows all keys")
-	f.Var(&setFlag{s}, strings.TrimPrefix(config.SetFlag, "--"), "set any `key=value` of the configuration, such as "+config.SetFlag+" agent.runDir=/run/quoin; repeatable")
-	complete(cmd, "set", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, settable()...)
-}
-
-// settable lists the keys as a shell completes them.
-func settable() []string {
-	var out []string
+	f.Func("set", "set any `key=value` of the configuration, such as --set agent.runDir=/run/quoin; repeatable", func(text string) error {
+		given, err := config.ParseSetting(text)
+		s.given = append(s.given, given)
+		return err
+	})
+	var keys []string
 	for _, key := range config.Keys() {
-		out = append(out, key+"=")
+		keys = append(keys, key+"=")
 	}
-	return out
+	complete(cmd, "set", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, keys...)
 }
 
-// keyFlag adds a flag of one key.
+// keyFlag adds a flag of one key. The usage names the value in back quotes.
 func (s *settings) keyFlag(cmd *cobra.Command, name, key, usage string, values ...string) {
-	cmd.Flags().Var(&keyFlag{s, key, "--" + name, config.Default().Value(key)}, name, usage)
+	cmd.Flags().Func(name, usage, func(text string) error {
+		s.given = append(s.given, config.Setting{Key: key, Value: text, Flag: "--" + name})
+		return nil
+	})
+	cmd.Flags().Lookup(name).DefValue = config.Default().Value(key)
 	if len(values) > 0 {
 		complete(cmd, name, cobra.ShellCompDirectiveNoFileComp, values...)
 	}
 }
 
-// logFlags adds the flags of a command that runs on; section is agent or publisher.
-func (s *settings) logFlags(cmd *cobra.Command, section string) {
-	s.keyFlag(cmd, "log-level", section+".logLevel", "debug, info, warn or error", "debug", "info", "warn", "error")
-	s.keyFlag(cmd, "log-format", section+".logFormat", "text or json", "text", "json")
+// serviceFlags adds the flags of a command that runs on; section is agent or publisher.
+func (s *settings) serviceFlags(cmd *cobra.Command, section string) {
+	s.keyFlag(cmd, "kubeconfig", section+".kubeconfig", "`file` that says how to reach the API server; default: as a Pod")
+	s.keyFlag(cmd, "listen", section+".listen", "`address` of /metrics, /healthz and /readyz; empty for none")
+	s.keyFlag(cmd, "log-level", section+".logLevel", "log from this `level` on: debug, info, warn or error", "debug", "info", "warn", "error")
+	s.keyFlag(cmd, "log-format", section+".logFormat", "`form` of the log: text or json", "text", "json")
 }
 
 // fileFlags adds the flags that say what files are made.
 func (s *settings) fileFlags(cmd *cobra.Command) {
-	releases := releaseNames()
-	s.keyFlag(cmd, "format", "publications.format", "conf (topology.conf) or yaml (topology.yaml, Slurm 25.05 and newer); default: yaml if the release takes it", "conf", "yaml")
+	var releases []string
+	for _, r := range slurmconf.Releases() {
+		releases = append(releases, r.String())
+	}
+	s.keyFlag(cmd, "format", "publications.format", "`form` of the topology file: conf (topology.conf) or yaml (topology.yaml, Slurm 25.05 and newer); default: yaml if the release takes it", "conf", "yaml")
 	s.keyFlag(cmd, "slurm-version", "publications.slurmVersion", "Slurm `release` that loads the files: "+strings.Join(releases, ", ")+"; default "+releases[len(releases)-1], releases...)
 }
 
-func releaseNames() []string {
-	var names []string
-	for _, r := range slurmconf.Releases() {
-		names = append(names, r.String())
-	}
-	slices.Sort(names)
-	return names
+// outputFlag adds the flag --output of the words that it takes. The first one is the default.
+func outputFlag(cmd *cobra.Command, output *string, words ...string) {
+	last := len(words) - 1
+	list := strings.Join(words[:last], ", ") + " or " + words[last]
+	*output = words[0]
+	cmd.Flags().FuncP("output", "o", "`form` of the output: "+list, func(text string) error {
+		if !slices.Contains(words, text) {
+			return errors.New("want " + list)
+		}
+		*output = text
+		return nil
+	})
+	cmd.Flags().Lookup("output").DefValue = words[0]
+	complete(cmd, "output", cobra.ShellCompDirectiveNoFileComp, words...)
 }
 
 func complete(cmd *cobra.Command, flag string, directive cobra.ShellCompDirective, values ...string) {
@@ -78,42 +94,4 @@ func (s *settings) load() (*config.Config, error) {
 		d.Agent.Namespace, d.Publisher.Namespace = ns, ns
 	}
 	return config.Load(d, s.path, s.given)
-}
-
-// setFlag is the flag --set.
-type setFlag struct{ s *settings }
-
-// String implements pflag.Value.
-func (*setFlag) String() string { return "" }
-
-// Type implements pflag.Value.
-func (*setFlag) Type() string { return "key=value" }
-
-// Set implements pflag.Value.
-func (f *setFlag) Set(text string) error {
-	given, err := config.ParseSetting(text)
-	if err == nil {
-		f.s.given = append(f.s.given, given)
-	}
-	return err
-}
-
-// keyFlag is the flag of one key.
-type keyFlag struct {
-	s         *settings
-	key, flag string
-	value     string
-}
-
-// String implements pflag.Value.
-func (f *keyFlag) String() string { return f.value }
-
-// Type implements pflag.Value.
-func (*keyFlag) Type() string { return "string" }
-
-// Set implements pflag.Value.
-func (f *keyFlag) Set(text string) error {
-	f.value = text
-	f.s.given = append(f.s.given, config.Setting{Key: f.key, Value: text, Flag: f.flag})
-	return nil
 }

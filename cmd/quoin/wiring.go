@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -32,20 +33,26 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// kubeConfig returns how to reach the API server: by the file, or as a Pod.
-func kubeConfig(path string) (*rest.Config, error) {
-	if path == "" {
-		c, err := rest.InClusterConfig()
-		if err != nil {
-			return nil, fmt.Errorf("find the API server: %w; outside a Pod give --kubeconfig FILE, or --store DIR to work without Kubernetes", err)
-		}
-		return c, nil
+// kubeClient returns how to reach the API server: by the file, or as a Pod. qps bounds the
+// requests per second; zero is client-go's bound.
+func kubeClient(path, userAgent string, qps float32) (*rest.Config, kubernetes.Interface, error) {
+	rc, err := rest.InClusterConfig()
+	if path != "" {
+		rc, err = clientcmd.BuildConfigFromFlags("", path)
 	}
-	c, err := clientcmd.BuildConfigFromFlags("", path)
+	switch {
+	case err != nil && path != "":
+		return nil, nil, fmt.Errorf("read kubeconfig: %w", err)
+	case err != nil:
+		return nil, nil, fmt.Errorf("find the API server: %w; outside a Pod give --kubeconfig FILE, or --store DIR to work without Kubernetes", err)
+	}
+	rc.UserAgent = userAgent
+	rc.QPS, rc.Burst = qps, int(2*qps)
+	client, err := kubernetes.NewForConfig(rc)
 	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w", err)
+		return nil, nil, fmt.Errorf("reach the API server: %w", err)
 	}
-	return c, nil
+	return rc, client, nil
 }
 
 // newRegistry returns a registry with the series of Go and of the process.
@@ -55,20 +62,15 @@ func newRegistry() *prometheus.Registry {
 	return reg
 }
 
-// metricsOf serves the series of a registry.
-func metricsOf(reg *prometheus.Registry) http.Handler {
-	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{EnableOpenMetrics: true})
-}
-
 // serve answers /metrics, /healthz and /readyz on addr until ctx ends. An empty
 // addr serves nothing.
-func serve(ctx context.Context, addr string, metrics http.Handler, ready func(context.Context) error) error {
+func serve(ctx context.Context, addr string, reg *prometheus.Registry, ready func(context.Context) error) error {
 	if addr == "" {
 		<-ctx.Done()
 		return nil
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", metrics)
+	mux.Handle("/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) {
 		if err := ready(r.Context()); err != nil {

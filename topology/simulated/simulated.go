@@ -1,7 +1,7 @@
 // Package simulated makes machines and racks from a site file in YAML, for demos
 // and tests: the report of each machine, the labels of its Kubernetes node, and
 // faults over a day. The same file always gives the same machines. The package
-// reads no files except the embedded sites.
+// reads no files except sites.
 package simulated
 
 import (
@@ -9,6 +9,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -38,6 +39,19 @@ func Open(name string) (*Cluster, error) {
 		return nil, fmt.Errorf("no cluster %q: want one of %s, or a file", name, strings.Join(Shipped(), ", "))
 	}
 	return Parse(name+".yaml", data)
+}
+
+// Load returns a cluster that comes with Quoin, or that of a site file. A name with a dot
+// or a slash is that of a file.
+func Load(site string) (*Cluster, error) {
+	if !strings.ContainsAny(site, "./") {
+		return Open(site)
+	}
+	data, err := os.ReadFile(site)
+	if err != nil {
+		return nil, fmt.Errorf("read site: %w", err)
+	}
+	return Parse(site, data)
 }
 
 // Machine is one simulated machine.

@@ -130,16 +130,14 @@ func defaultAgent() Agent {
 const GateOff = "off"
 
 // check says what is wrong with the values.
-func (a *Agent) check() []wrongValue {
-	wrong := checks{section: "agent"}
+func (a *Agent) check(wrong *checks) {
 	wrong.want(a.Simulate == "" || a.NVMLLibrary == "", "nvmlLibrary", a.NVMLLibrary, "none beside simulate")
 	wrong.want(a.Store == "" || a.Kubeconfig == "", "kubeconfig", a.Kubeconfig, "none beside store")
 	wrong.want(a.Interval > 0, "interval", a.Interval, "more than 0, such as 5s")
-	a.Jobs.check(&wrong)
-	a.DCGM.check(&wrong)
-	a.Gres.check(&wrong)
-	a.Log.check(&wrong)
-	return wrong.found
+	a.Jobs.check(wrong)
+	a.DCGM.check(wrong)
+	a.Gres.check(wrong)
+	a.Log.check(wrong)
 }
 
 func (j *Jobs) check(wrong *checks) {
@@ -183,20 +181,16 @@ func (l *Log) check(wrong *checks) {
 	wrong.want(l.LogFormat == "text" || l.LogFormat == "json", "logFormat", l.LogFormat, "text or json")
 }
 
-// wrongValue is a value that a key cannot have.
-type wrongValue struct {
-	key     string
-	message string // the value and what is wanted
-}
-
 // checks collects the wrong values of a section.
 type checks struct {
+	*reader
 	section string
-	found   []wrongValue
+	found   []error
 }
 
 func (c *checks) add(key, message string) {
-	c.found = append(c.found, wrongValue{below(c.section, key), message})
+	key = below(c.section, key)
+	c.found = append(c.found, c.located(key, errors.New(named(key, message))))
 }
 
 // want notes the value of a key if it is not ok.

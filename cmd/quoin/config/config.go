@@ -82,16 +82,17 @@ func (c *Config) complete(r *reader) error {
 	var wrong []error
 	for _, e := range slices.Concat(unjoin(pubsErr), unjoin(imexErr)) {
 		if field, ok := errors.AsType[*publication.FieldError](e); ok {
-			e = r.located(fmt.Sprintf("publications[%d].%s", field.Index, field.Key), field.Message, e)
+			e = r.located(fmt.Sprintf("publications[%d].%s", field.Index, field.Key), e)
 		} else if field, ok := errors.AsType[*imex.FieldError](e); ok {
-			e = r.located("imex."+field.Key, field.Message, e)
+			e = r.located("imex."+field.Key, e)
 		}
 		wrong = append(wrong, e)
 	}
-	for _, w := range slices.Concat(c.Agent.check(), c.Publisher.check()) {
-		wrong = append(wrong, r.located(w.key, w.message, errors.New(named(w.key, w.message))))
-	}
-	return errors.Join(wrong...)
+	own := checks{reader: r, section: "agent"}
+	c.Agent.check(&own)
+	own.section = "publisher"
+	c.Publisher.check(&own)
+	return errors.Join(append(wrong, own.found...)...)
 }
 
 func unjoin(err error) []error {

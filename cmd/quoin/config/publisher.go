@@ -25,9 +25,7 @@ func defaultPublisher() Publisher {
 }
 
 // check says what is wrong with the values.
-func (p *Publisher) check() []wrongValue {
-	wrong := checks{section: "publisher"}
+func (p *Publisher) check(wrong *checks) {
 	wrong.want(p.Store == "" || p.Kubeconfig == "", "kubeconfig", p.Kubeconfig, "none beside store")
-	p.Log.check(&wrong)
-	return wrong.found
+	p.Log.check(wrong)
 }

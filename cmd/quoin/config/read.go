@@ -107,7 +107,7 @@ func (r *reader) decode(v reflect.Value, key string, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {
 		message = strconv.Quote(n.Value) + ": " + message
 	}
-	r.wrong = append(r.wrong, r.located(key, message, errors.New(named(key, message))))
+	r.wrong = append(r.wrong, r.located(key, errors.New(named(key, message))))
 }
 
 // decodeKeys puts the values of a mapping into the fields of v.
@@ -137,20 +137,15 @@ func (r *reader) place(n *yaml.Node) string {
 }
 
 // located puts the place of the key, or of the nearest one above, before the error of its
-// value. A flag of one key stands for the key, so that only the message follows.
-func (r *reader) located(key, message string, err error) error {
-	place := r.places[key]
-	for place == "" && key != "" {
+// value.
+func (r *reader) located(key string, err error) error {
+	for {
+		if place := r.places[key]; place != "" {
+			return fmt.Errorf("%s: %w", place, err)
+		}
+		if key == "" {
+			return err
+		}
 		key = key[:max(strings.LastIndexAny(key, ".["), 0)]
-		place = r.places[key]
 	}
-	switch {
-	case place == "":
-		return err
-	case place == SetFlag || !strings.HasPrefix(place, "--"):
-		return fmt.Errorf("%s: %w", place, err)
-	case strings.HasPrefix(message, `"`):
-		return fmt.Errorf("%s %s", place, message)
-	}
-	return fmt.Errorf("%s: %s", place, message)
 }

@@ -3,10 +3,13 @@
 package demo
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -59,61 +62,44 @@ func List(w io.Writer) error {
 	return nil
 }
 
-// openSite opens a shipped site by name, or a file.
-func openSite(site string) (*simulated.Cluster, error) {
-	if !strings.HasSuffix(site, ".yaml") && !strings.HasSuffix(site, ".yml") {
-		return simulated.Open(site)
-	}
-	data, err := os.ReadFile(site)
-	if err != nil {
-		return nil, fmt.Errorf("read site: %w", err)
-	}
-	return simulated.Parse(site, data)
-}
-
 // demonstration is one site in one store.
 type demonstration struct {
+	Options
 	terminal.Screen
-	program string
-	dir     string
-	keeps   bool // dir stays when the demo ends
+	dir     string // Store, or a temporary one
 	cluster *simulated.Cluster
 	store   *dir.Store
-	pub     *publication.Cluster
-	// written is the content of the store for each machine.
-	written map[string]written
 	// silent are the machines that exist and do not report.
 	silent []string
 }
 
 // Run shows a site until the end or until the reader has seen enough.
-func Run(ctx context.Context, w io.Writer, o *Options) error {
-	site := o.Site
-	switch {
-	case site == "" && o.Watch:
-		site = troubleSite
-	case site == "":
-		site = defaultSite
+func Run(ctx context.Context, w io.Writer, o Options) error {
+	if o.Site == "" {
+		o.Site = defaultSite
+		if o.Watch {
+			o.Site = troubleSite
+		}
 	}
-	cluster, err := openSite(site)
+	cluster, err := simulated.Load(o.Site)
 	if err != nil {
 		return err
 	}
 	if o.Watch && len(cluster.Steps) == 0 {
-		return fmt.Errorf("site %s has no timeline to --watch: want %s, or a file with one", site, troubleSite)
+		return fmt.Errorf("site %s has no timeline to --watch: want %s, or a file with one", o.Site, troubleSite)
 	}
 	// A closed pipe and a closed terminal end the demo as Ctrl-C does.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGPIPE, syscall.SIGHUP)
 	defer stop()
-	d := &demonstration{Screen: terminal.New(w), program: o.Program, dir: o.Store, keeps: o.Store != "", cluster: cluster, pub: o.Publication, written: map[string]written{}}
-	if !d.keeps {
+	d := &demonstration{Options: o, Screen: terminal.New(w), dir: o.Store, cluster: cluster}
+	if o.Store == "" {
 		if d.dir, err = os.MkdirTemp("", "quoin-demo-"); err != nil {
 			return fmt.Errorf("make store: %w", err)
 		}
 	}
 	d.store = dir.New(d.dir)
-	err = d.show(ctx, site, o)
-	if !d.keeps {
+	err = d.show(ctx)
+	if o.Store == "" {
 		err = errors.Join(err, os.RemoveAll(d.dir))
 	}
 	if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
@@ -123,17 +109,13 @@ func Run(ctx context.Context, w io.Writer, o *Options) error {
 }
 
 // show prints what the options ask for.
-func (d *demonstration) show(ctx context.Context, site string, o *Options) error {
+func (d *demonstration) show(ctx context.Context) error {
 	if err := d.refuseStrangers(); err != nil {
 		return err
 	}
-	title := d.cluster.Name
-	if title == "" {
-		title = site
-	}
-	d.Printf("%s  %s\n", d.Bold(title), d.cluster.About)
-	if o.Watch {
-		return d.watch(ctx, o.Pause)
+	d.Printf("%s  %s\n", d.Bold(cmp.Or(d.cluster.Name, d.Site)), d.cluster.About)
+	if d.Watch {
+		return d.watch(ctx)
 	}
 	made, err := d.round(ctx, false)
 	if err != nil {
@@ -167,30 +149,22 @@ func (d *demonstration) round(ctx context.Context, brief bool) (*publisher.Rende
 	if err := d.report(ctx); err != nil {
 		return nil, err
 	}
-	made, facts, err := publisher.Once(ctx, d.store, d.pub)
+	made, facts, err := publisher.Once(ctx, d.store, d.Publication)
 	if err != nil {
 		return nil, err
 	}
-	d.Printf("\n")
-	d.markSilent(facts)
-	return made, picture.Terminal(d.Writer, made.Plan, facts, picture.Options{Color: d.Color, Width: min(d.Width, 100), BlocksOnly: brief})
-}
-
-// markSilent lets the map show the silent machines as such. The store cannot tell,
-// because it has their last reports, and a report has no time.
-func (d *demonstration) markSilent(facts []topology.Facts) {
 	for i := range facts {
+		// The store cannot tell who is silent: it has their last reports, and a report has no time.
 		if slices.Contains(d.silent, facts[i].Name) {
 			facts[i].Gone = true
 		}
 	}
+	d.Printf("\n")
+	return made, picture.Terminal(d.Writer, made.Plan, facts, picture.Options{Color: d.Color, Width: min(d.Width, 100), BlocksOnly: brief})
 }
 
-// written is the content of the store for one machine; nil if it holds nothing.
-type written struct{ labels, report []byte }
-
-// report writes what agents and kubelets of the machines would have written, if that
-// changed. The last report of a silent machine stays.
+// report writes what agents and kubelets of the machines would have written. The last
+// report of a silent machine stays.
 func (d *demonstration) report(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(d.dir, "nodes"), 0o755); err != nil {
 		return fmt.Errorf("make store: %w", err)
@@ -200,23 +174,37 @@ func (d *demonstration) report(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if m.Exists && m.Report == nil {
-			d.silent = append(d.silent, m.Name)
-		}
-		old := d.written[m.Name]
-		content, err := contentOf(&m, old)
-		if err != nil {
+		if err := d.reportMachine(ctx, &m); err != nil {
 			return err
 		}
-		node := filepath.Join(d.dir, "nodes", m.Name+".json")
-		if err := putChanged(old.labels, content.labels, node, func() error { return os.WriteFile(node, content.labels, 0o644) }); err != nil {
-			return err
-		}
-		report := filepath.Join(d.dir, "reports", m.Name+".json")
-		if err := putChanged(old.report, content.report, report, func() error { return nodeagent.NewDirStore(d.dir, m.Name).Put(ctx, content.report) }); err != nil {
-			return err
-		}
-		d.written[m.Name] = content
 	}
 	return nil
+}
+
+func (d *demonstration) reportMachine(ctx context.Context, m *simulated.Machine) error {
+	node := filepath.Join(d.dir, "nodes", m.Name+".json")
+	if !m.Exists {
+		for _, path := range []string{node, filepath.Join(d.dir, "reports", m.Name+".json")} {
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("remove from store: %w", err)
+			}
+		}
+		return nil
+	}
+	labels, err := json.Marshal(map[string]any{"labels": m.Labels})
+	if err == nil {
+		err = os.WriteFile(node, labels, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("write labels: %w", err)
+	}
+	if m.Report == nil {
+		d.silent = append(d.silent, m.Name)
+		return nil
+	}
+	report, err := topology.EncodeReport(m.Report)
+	if err != nil {
+		return err
+	}
+	return nodeagent.NewDirStore(d.dir, m.Name).Put(ctx, report)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // watch plays the site's timeline.
-func (d *demonstration) watch(ctx context.Context, pause time.Duration) error {
+func (d *demonstration) watch(ctx context.Context) error {
 	made, err := d.round(ctx, true)
 	if err != nil {
 		return err
@@ -29,7 +29,7 @@ func (d *demonstration) watch(ctx context.Context, pause time.Duration) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(pause):
+		case <-time.After(d.Pause):
 		}
 		d.Printf("\n%s\n%s  %s\n", d.Dim(strings.Repeat("─", min(d.Width, 100))), d.Bold(s.At), s.Say)
 		d.cluster.Apply(s)

@@ -19,16 +19,18 @@ import (
 // The caller calls done at the end.
 func Open(ctx context.Context, c *config.Machine, node string, watch bool) (m probe.Machine, done func(), err error) {
 	if c.Simulate != "" {
-		return &simulation{file: c.Simulate, node: node, energy: map[string]float64{}}, func() {}, nil
+		return &simulation{site: c.Simulate, node: node, energy: map[string]float64{}}, func() {}, nil
 	}
 	lib, err := nvml.Open(nvml.Options{Path: c.NVMLLibrary, Root: c.HostRoot})
 	if err != nil {
 		return nil, nil, err
 	}
+	imex := local.Options{Root: c.HostRoot, Cgroups: c.CgroupRoot}
 	if watch {
+		imex.Patience = imexPatience
 		go lib.WatchXids(ctx) // ends with the process
 	}
-	return &nvmlMachine{lib, c.HostRoot, newIMEXReader(c, watch)}, func() { _ = lib.Close() }, nil // the process ends
+	return &nvmlMachine{lib, c.HostRoot, local.New(imex)}, func() { _ = lib.Close() }, nil // the process ends
 }
 
 // nvmlMachine is this machine.
@@ -46,7 +48,12 @@ func (m *nvmlMachine) Read() (*topology.Node, error) {
 	if n.BootID, err = rundir.BootID(m.root); err != nil {
 		n.Problems = append(n.Problems, topology.Problem{Reason: "FactUnreadable", Message: err.Error()})
 	}
-	addIMEX(n, m.imex)
+	inClique := slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool {
+		_, is := g.Fabric.Clique()
+		return is
+	})
+	facts, problems := m.imex.Read(inClique)
+	n.IMEX, n.Problems = facts, append(n.Problems, problems...)
 	return n, nil
 }
 
@@ -56,24 +63,3 @@ func (m *nvmlMachine) Sample() topology.Sample { return m.lib.Sample() }
 // imexPatience is the longest that a reading of a running probe waits for
 // nvidia-imex-ctl, because NVML's facts and samples wait with it.
 const imexPatience = 500 * time.Millisecond
-
-// newIMEXReader returns the reader of the machine's own facts of IMEX. again says that
-// it reads more than once.
-func newIMEXReader(c *config.Machine, again bool) *local.Reader {
-	options := local.Options{Root: c.HostRoot, Cgroups: c.CgroupRoot}
-	if again {
-		options.Patience = imexPatience
-	}
-	return local.New(options)
-}
-
-// addIMEX adds the machine's own facts of IMEX to its report.
-func addIMEX(n *topology.Node, reader *local.Reader) {
-	inClique := slices.ContainsFunc(n.GPUs, func(g topology.GPU) bool {
-		_, is := g.Fabric.Clique()
-		return is
-	})
-	facts, problems := reader.Read(inClique)
-	n.IMEX = facts
-	n.Problems = append(n.Problems, problems...)
-}

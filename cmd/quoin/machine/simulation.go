@@ -1,10 +1,10 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
@@ -12,9 +12,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// simulation is a simulated machine. It reads its file again when the file has changed.
+// simulation is a simulated machine. It reads its site again when the file has changed.
 type simulation struct {
-	file, node string
+	site, node string
 	modified   time.Time
 	cluster    *simulated.Cluster
 	wanted     []string
@@ -30,10 +30,10 @@ func (s *simulation) Read() (*topology.Node, error) {
 	}
 	m, err := s.cluster.Machine(s.node)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.file, err)
+		return nil, fmt.Errorf("%s: %w", s.site, err)
 	}
 	if m.Report == nil {
-		return nil, fmt.Errorf("%s: machine %s is silent in this file", s.file, s.node)
+		return nil, fmt.Errorf("%s: machine %s is silent in this file", s.site, s.node)
 	}
 	n := *m.Report
 	n.Domain = topology.NVLinkDomain{} // one reading confirms nothing
@@ -48,7 +48,7 @@ func CheckSimulated(c *config.Machine, node string) error {
 	if c.Simulate == "" {
 		return nil
 	}
-	s := &simulation{file: c.Simulate, node: node}
+	s := &simulation{site: c.Simulate, node: node}
 	if err := s.load(); err != nil {
 		return fmt.Errorf("--simulate: %w", err)
 	}
@@ -69,10 +69,7 @@ func (s *simulation) Sample() topology.Sample {
 		return topology.Sample{}
 	}
 	now := time.Now()
-	var seconds float64
-	if !s.asOf.IsZero() {
-		seconds = now.Sub(s.asOf).Seconds()
-	}
+	seconds := now.Sub(cmp.Or(s.asOf, now)).Seconds()
 	s.asOf = now
 	var out topology.Sample
 	for _, d := range uses {
@@ -88,30 +85,20 @@ func (s *simulation) Sample() topology.Sample {
 	return out
 }
 
+// load reads the site again if its file has changed. A site that comes with quoin has
+// no file, and is read once.
 func (s *simulation) load() error {
-	info, err := os.Stat(s.file)
-	if err != nil {
-		if s.cluster == nil && !strings.ContainsAny(s.file, "/.") {
-			s.cluster, err = simulated.Open(s.file)
-		} else if s.cluster != nil && s.modified.IsZero() {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read simulated site: %w", err)
-		}
+	var modified time.Time
+	if info, err := os.Stat(s.site); err == nil {
+		modified = info.ModTime()
+	}
+	if s.cluster != nil && modified.Equal(s.modified) {
 		return nil
 	}
-	if s.cluster != nil && info.ModTime().Equal(s.modified) {
-		return nil
-	}
-	data, err := os.ReadFile(s.file)
-	if err != nil {
-		return fmt.Errorf("read simulated site: %w", err)
-	}
-	c, err := simulated.Parse(s.file, data)
+	c, err := simulated.Load(s.site)
 	if err != nil {
 		return err
 	}
-	s.cluster, s.modified = c, info.ModTime()
+	s.cluster, s.modified = c, modified
 	return nil
 }

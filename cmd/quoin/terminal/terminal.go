@@ -3,12 +3,28 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"text/tabwriter"
 
 	"golang.org/x/sys/unix"
 )
+
+// Table prints rows below the names of their columns. An empty cell is shown as a dash.
+func Table(w io.Writer, columns []string, rows [][]string) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, strings.Join(columns, "\t"))
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = cmp.Or(cell, "-")
+		}
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	_ = t.Flush() // into memory or a terminal
+}
 
 // Screen is what is printed on.
 type Screen struct {

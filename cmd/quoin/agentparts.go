@@ -1,0 +1,68 @@
+package main
+
+import (
+	"cmp"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// hookConfig returns the hook's configuration.
+func hookConfig(o *config.Agent) rundir.HookConfig {
+	c := rundir.HookConfig{MappingDir: o.MappingDir, SummaryDir: o.HookSummaryDir, Wait: rundir.Duration(o.HookWait)}
+	if o.HookGate != config.GateOff {
+		c.Gate = &rundir.Gate{Policy: o.HookGate, Wait: rundir.Duration(o.HookGateWait)}
+	}
+	if o.HookJobInfo != "" {
+		c.JobInfo = &rundir.JobInfo{Command: o.HookJobInfo}
+	}
+	return c
+}
+
+// jobsConfig returns the configuration of the registry of the node's jobs in a boot.
+func jobsConfig(a *config.Agent, boot string) jobs.Config {
+	c := jobs.Config{
+		RunDir: rundir.Dir(a.RunDir), BootID: boot, MappingDir: a.MappingDir, SummaryDir: a.HookSummaryDir,
+		Proc:   filepath.Join(a.HostRoot, "proc"),
+		Spools: a.SlurmdSpool, CgroupRoot: cmp.Or(a.CgroupRoot, filepath.Join(a.HostRoot, "sys/fs/cgroup")),
+		SampleEvery: a.SampleInterval, SweepEvery: a.SweepInterval,
+	}
+	if len(c.Spools) == 0 {
+		c.Spools = []string{filepath.Join(a.HostRoot, "var/spool/slurmd")}
+	}
+	return c
+}
+
+// idSources returns the sources of DCGM's ids of the GPUs. The first one is asked
+// first.
+func idSources(c *config.DCGM, log *slog.Logger) ([]nodeagent.IDSource, error) {
+	var out []nodeagent.IDSource
+	if c.DCGMHostEngine != "" {
+		command, err := ownCommand("probe-dcgm", "--host-engine", c.DCGMHostEngine)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, nodeagent.NewHostEngine(c.DCGMHostEngine, command, log))
+	}
+	if c.DCGMExporter != "" {
+		out = append(out, nodeagent.NewExporter(c.DCGMExporter))
+	}
+	return out, nil
+}
+
+// gresDevices returns the function that puts a node's devices into slurmd's order.
+func gresDevices(g *config.Gres) func(n *topology.Node) []topology.GRESDevice {
+	o := slurmconf.GresOptions{Naming: slurmconf.GresNaming(g.GresNaming), Types: g.GresTypes}
+	return func(n *topology.Node) []topology.GRESDevice {
+		if g.GresAutodetect == slurmconf.AutoDetectNvidia || g.GresAutodetect == slurmconf.AutoDetectNVML {
+			return n.GRESDevicesDetected(g.GresAutodetect, o.TypeOf)
+		}
+		return n.GRESDevicesBy(o.TypeOf)
+	}
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// printMachine prints a node for people.
+func printMachine(w io.Writer, n *topology.Node) {
+	fmt.Fprintf(w, "Node      %s\n", n.Name)
+	if n.DriverVersion+n.NVMLVersion+n.CUDAVersion != "" {
+		fmt.Fprintf(w, "Driver    %s, NVML %s, CUDA %s\n", cmp.Or(n.DriverVersion, "-"), cmp.Or(n.NVMLVersion, "-"), cmp.Or(n.CUDAVersion, "-"))
+	}
+	if p := n.Platform; p != nil {
+		chassis := "chassis " + p.ChassisSerial
+		if p.RackGUID != "" {
+			chassis = "rack GUID " + p.RackGUID
+		}
+		fmt.Fprintf(w, "Platform  %s, slot %d, tray %d, host %d\n", chassis, p.Slot, p.Tray, p.HostID)
+	}
+	if n.IMEX != nil {
+		fmt.Fprintf(w, "IMEX      %s\n", imexOf(n.IMEX))
+	}
+	for i, s := range n.Sockets {
+		fmt.Fprintf(w, "Socket %-2d %d cores, CPUs %s\n", i, s.Cores, s.CPUs)
+	}
+	if len(n.Tiers) > 0 {
+		fmt.Fprintf(w, "Switches  %s\n", strings.Join(n.Tiers, " < "))
+	}
+	if len(n.GPUs) == 0 {
+		fmt.Fprintln(w, "GPUs      none")
+	} else {
+		printGPUs(w, n)
+		printMIG(w, n)
+		printLinks(w, n)
+		printHealth(w, n)
+	}
+	for _, p := range n.Problems {
+		fmt.Fprintf(w, "problem: %s\n", p)
+	}
+}
+
+// printList prints an empty line and a table, if there are rows.
+func printList(w io.Writer, rows [][]string, columns ...string) {
+	if len(rows) > 0 {
+		fmt.Fprintln(w)
+		terminal.Table(w, columns, rows)
+	}
+}
+
+// gresIndices are Slurm's GRES indices of the node's GPUs and MIG instances, by
+// UUID. A GPU with instances has none of its own.
+func gresIndices(n *topology.Node) map[string]string {
+	indices := map[string]string{}
+	for i, d := range n.GRESDevices() {
+		uuid := d.GPU.UUID
+		if d.MIG != nil {
+			uuid = d.MIG.UUID
+		}
+		indices[uuid] = fmt.Sprint(i)
+	}
+	return indices
+}
+
+// printGPUs prints the GPUs in the order of their device files.
+func printGPUs(w io.Writer, n *topology.Node) {
+	indices := gresIndices(n)
+	var rows [][]string
+	for _, g := range n.GRESOrder() {
+		numa, state, health, clique := "", "", "", ""
+		if g.NUMANode != nil {
+			numa = fmt.Sprint(*g.NUMANode)
+		}
+		if f := g.Fabric; !f.IsZero() {
+			state, health = string(f.State), string(f.Health)
+			if f.Status != "" {
+				state += " (" + f.Status + ")"
+			}
+			if c, ok := f.Clique(); ok {
+				clique = c.String()
+			}
+		}
+		rows = append(rows, []string{indices[g.UUID], fmt.Sprint(g.Index), deviceOf(&g), g.Product, memoryOf(&g), g.PCIBusID, numa, g.CPUAffinity, state, health, clique, g.UUID})
+	}
+	printList(w, rows, "GRES", "NVML", "DEVICE", "PRODUCT", "MEMORY", "PCI", "NUMA", "CPUS", "FABRIC", "HEALTH", "CLIQUE", "UUID")
+}
+
+// memoryOf returns a text such as "80 GiB".
+func memoryOf(g *topology.GPU) string {
+	if g.MemoryMiB == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f GiB", float64(g.MemoryMiB)/1024)
+}
+
+// deviceOf returns the GPU's device file. The lists name the GPU by it.
+func deviceOf(g *topology.GPU) string {
+	if g.Minor == nil {
+		return ""
+	}
+	return fmt.Sprintf("/dev/nvidia%d", *g.Minor)
+}
+
+// imexOf returns a text such as "major 235, 2048 channels, daemon READY, domain UP".
+func imexOf(facts *topology.IMEX) string {
+	if facts.ChannelMajor == nil {
+		return "none: the driver has no IMEX channels"
+	}
+	parts := []string{fmt.Sprintf("major %d", *facts.ChannelMajor), fmt.Sprintf("%d channels", facts.Channels),
+		"daemon " + cmp.Or(facts.DaemonState, "-"), "domain " + cmp.Or(facts.DomainState, "-")}
+	if facts.HostService {
+		parts = append(parts, "nvidia-imex.service runs")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// printMIG prints the MIG instances.
+func printMIG(w io.Writer, n *topology.Node) {
+	indices := gresIndices(n)
+	var rows [][]string
+	for _, g := range n.GRESOrder() {
+		for _, m := range g.MIG {
+			instance := fmt.Sprintf("%d/%d", m.GPUInstanceID, m.ComputeInstanceID)
+			rows = append(rows, []string{indices[m.UUID], deviceOf(&g), m.Profile, instance, strings.Join(m.Capabilities, " "), m.UUID})
+		}
+	}
+	printList(w, rows, "GRES", "DEVICE", "MIG", "INSTANCE", "CAPABILITIES", "UUID")
+}
+
+// printLinks prints how each GPU reaches others: its NVLinks, and the PCIe ancestor that
+// it shares with each peer.
+func printLinks(w io.Writer, n *topology.Node) {
+	names, any := map[string]string{}, false
+	for _, g := range n.GPUs {
+		names[g.PCIBusID] = strings.TrimPrefix(deviceOf(&g), "/dev/")
+		any = any || len(g.NVLinks)+len(g.Peers) > 0
+	}
+	if !any {
+		return
+	}
+	var rows [][]string
+	for _, g := range n.GRESOrder() {
+		links, peers := map[string][]string{}, map[string][]string{}
+		for _, l := range g.NVLinks {
+			to := cmp.Or(names[l.RemotePCIBusID], l.RemotePCIBusID, l.Remote)
+			links[to] = append(links[to], to)
+		}
+		for _, p := range g.Peers {
+			peers[p.Ancestor] = append(peers[p.Ancestor], cmp.Or(names[p.PCIBusID], p.PCIBusID))
+		}
+		rows = append(rows, []string{deviceOf(&g), joined(links, countOf), joined(peers, listOf)})
+	}
+	printList(w, rows, "DEVICE", "NVLINKS TO", "PCIE ANCESTOR WITH")
+}
+
+// joined returns a text of each group, in the order of their names.
+func joined(groups map[string][]string, text func(name string, members []string) string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		parts = append(parts, text(name, groups[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// countOf returns a text such as "18 switch".
+func countOf(name string, members []string) string { return fmt.Sprintf("%d %s", len(members), name) }
+
+// listOf returns a text such as "hostbridge: nvidia1 nvidia2".
+func listOf(name string, members []string) string { return name + ": " + strings.Join(members, " ") }
+
+// printHealth prints what is wrong with a GPU's fabric, and its Xids.
+func printHealth(w io.Writer, n *topology.Node) {
+	for _, g := range n.GRESOrder() {
+		var bad []string
+		is := func(v *bool) bool { return v != nil && *v }
+		f := &g.Fabric.HealthFields
+		for _, field := range []struct {
+			is   bool
+			name string
+		}{
+			{is(f.DegradedBandwidth), "degraded bandwidth"},
+			{is(f.RouteRecovery), "route recovery in progress"},
+			{is(f.RouteUnhealthy), "unhealthy route"},
+			{is(f.AccessTimeoutRecovery), "access timeout recovery in progress"},
+			{f.PartitionAssigned != nil && !*f.PartitionAssigned, "no partition assigned"},
+			{f.IncorrectConfiguration != "" && f.IncorrectConfiguration != "none", "incorrect configuration: " + f.IncorrectConfiguration},
+			{len(g.Xids) > 0, "Xids " + strings.Trim(fmt.Sprint(g.Xids), "[]")},
+		} {
+			if field.is {
+				bad = append(bad, field.name)
+			}
+		}
+		if len(bad) > 0 {
+			fmt.Fprintf(w, "%s: %s\n", g.UUID, strings.Join(bad, ", "))
+		}
+	}
+}
