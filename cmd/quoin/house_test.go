@@ -27,8 +27,6 @@ var exceptions = map[string]string{
 	"nodeagent/jobs/report.Report fields":                "the form of a job's report: a field for each fact",
 	"nodeagent/rundir.DeviceUse fields":                  "the form of a file: a field for each fact",
 	"nodeagent/rundir.Record fields":                     "the form of a file: a field for each fact",
-	"slurmconf/publisher.Publisher methods":              "the loop is not divided yet",
-	"slurmconf/publisher.state fields":                   "the loop is not divided yet",
 	"slurmconf/publisher/publication.Publication fields": "the form of the configuration: a field for each key",
 	"topology/simulated.Fault fields":                    "the form of a site file: a field for each thing that can go wrong",
 }

@@ -263,26 +263,31 @@ func (s *site) kill(name string) {
 }
 
 // fileBeforeAnnotations reads the API server's log: no Node was written before
-// the publication.
+// the publication, and each was written once.
 func (s *site) fileBeforeAnnotations() {
 	s.t.Helper()
 	writes, _, err := s.Writes(0)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	published, nodes := false, map[string]bool{}
+	published, nodes := false, map[string]int{}
 	for _, w := range writes {
 		switch w.Resource {
 		case "configmaps":
 			published = published || w.Name == "quoin-slurm"
 		case "nodes":
-			nodes[w.Name] = true
+			nodes[w.Name]++
 			if !published {
 				s.t.Errorf("node %s was written before the file", w.Name)
 			}
 		}
 	}
-	if len(nodes) != 72 { // one may be written again until the publisher has seen its own write
+	for name, n := range nodes {
+		if n != 1 {
+			s.t.Errorf("node %s was written %d times, want once", name, n)
+		}
+	}
+	if len(nodes) != 72 {
 		s.t.Errorf("%d nodes were written, want 72", len(nodes))
 	}
 }

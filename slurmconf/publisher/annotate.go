@@ -12,14 +12,29 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// annotation is one Node's annotation that differs from the files.
-type annotation struct {
-	node      *inputs.Node
-	was, spec string
+// annotator writes the Node annotations that go with the files of one publication.
+type annotator struct {
+	outlets
+	pub *publication.Cluster
+	// before are the publications ahead of this one in the configuration, and others all
+	// other ones. A Node that several take has the annotation of the first of them.
+	before, others []*publication.Cluster
+	// tried are the writes, by Node, that the store does not show.
+	tried map[string]attempt
+	// waiting are the wanted annotations, by Slurm name, until the store shows them.
+	waiting map[string]specSince
+}
+
+// attempt is a write of an annotation.
+type attempt struct {
+	old, spec string
+	at        time.Time
+	refused   bool // the annotation belongs to another writer
 }
 
 // specSince is a wanted annotation, and since when the files are like that.
@@ -28,51 +43,73 @@ type specSince struct {
 	time time.Time
 }
 
-// annotateDue writes the Node annotations that go with the published files, once
-// slurmctld had the time to load them. It returns when to come back before that.
-func (p *Publisher) annotateDue(ctx context.Context, s *state, specs map[string]string, nodes map[string]*inputs.Node, written, now time.Time) (time.Time, error) {
-	if !s.pub.Annotates {
-		return time.Time{}, nil
+// annotation is one Node's annotation that differs from the files.
+type annotation struct {
+	node      *inputs.Node
+	old, spec string
+}
+
+const (
+	// writeShows is the longest time until the store shows a write. A Node is not written
+	// again before that.
+	writeShows = time.Minute
+	// writers is how many Nodes are written at a time.
+	writers = 8
+)
+
+// reconcile writes annotations once slurmctld had the time to load the files, which were
+// written at that time.
+func (a *annotator) reconcile(ctx context.Context, l *loop, specs map[string]string, nodes map[string]*inputs.Node, written, now time.Time) error {
+	if !a.pub.Annotates {
+		return nil
 	}
 	var due []annotation
-	var next time.Time
 	waiting := make(map[string]specSince)
-	s.found.Differences = slices.DeleteFunc(s.found.Differences, func(d nodestatus.Difference) bool { return d.Unjudged })
+	l.found.Differences = slices.DeleteFunc(l.found.Differences, func(d nodestatus.Difference) bool { return d.Unjudged })
 	for slurm, n := range nodes {
 		have, want := n.Annotations[published.SpecAnnotation], specs[slurm]
-		switch {
-		case have == want:
-			delete(s.tried, n.Name) // should it change again, that is another case
-			continue
-		case p.otherAnnotates(s, n) != "":
-			continue
-		case s.tried[n.Name] == have+"\n"+want:
-			s.annotationDiffers(n, have, want, published.ErrConflict)
+		if have == want {
+			delete(a.tried, n.Name) // should it change again, that is another case
 			continue
 		}
-		since, ok := s.waiting[slurm]
+		if taker(a.before, n) != nil {
+			continue
+		}
+		tried := a.tried[n.Name]
+		if tried.old != have || tried.spec != want {
+			tried = attempt{}
+		}
+		if tried.refused {
+			l.found.annotation(n, have, want, published.ErrConflict)
+			continue
+		}
+		since, ok := a.waiting[slurm]
 		if !ok || since.spec != want { // other changes to the files do not put it off
 			since = specSince{want, written}
 		}
 		waiting[slurm] = since // until it is seen to be right
-		if at := since.time.Add(s.pub.AnnotateAfter.Duration); now.Before(at) {
-			next = earlier(next, at)
-			s.annotationUnjudged(n)
+		at := since.time.Add(a.pub.AnnotateAfter.Duration)
+		if shows := tried.at.Add(writeShows); shows.After(at) {
+			at = shows
+		}
+		if now.Before(at) {
+			l.At(at)
+			l.found.unjudged(n)
 		} else {
 			due = append(due, annotation{n, have, want})
 		}
 	}
-	s.waiting = waiting
-	return next, p.annotate(ctx, s, due)
+	a.waiting = waiting
+	return a.write(ctx, &l.found, due, now)
 }
 
-// annotate writes annotations. A conflict is logged and not tried again until the
-// annotation changes. An error is worth another try.
-func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation) error {
+// write writes annotations. A conflict is logged and not tried again until the annotation
+// changes. An error is worth another try.
+func (a *annotator) write(ctx context.Context, found *findings, due []annotation, now time.Time) error {
 	errs := make([]error, len(due))
 	workqueue.ParallelizeUntil(ctx, writers, len(due), func(i int) {
-		p.metrics.writes.WithLabelValues("node").Inc()
-		errs[i] = p.store.Annotate(ctx, due[i].node.Name, due[i].spec)
+		a.metrics.writes.WithLabelValues("node").Inc()
+		errs[i] = a.store.Annotate(ctx, due[i].node.Name, due[i].spec)
 	})
 	if err := ctx.Err(); err != nil {
 		return err
@@ -81,63 +118,66 @@ func (p *Publisher) annotate(ctx context.Context, s *state, due []annotation) er
 	var conflicts []string
 	done := 0
 	for i, err := range errs {
-		a := due[i]
-		name := a.node.Name
-		switch {
-		case err == nil:
-			done++
-			if a.spec == "" { // if it stays, it was another's
-				s.tried[name] = a.was + "\n" + a.spec
-				s.annotationDiffers(a.node, a.was, a.spec, published.ErrConflict)
-			}
-		case errors.Is(err, published.ErrConflict):
-			s.tried[name] = a.was + "\n" + a.spec
-			s.annotationDiffers(a.node, a.was, a.spec, err)
-			p.metrics.conflicts.Inc()
-			p.log.Warn("node annotation belongs to another writer, not changed", "node", name, "err", err)
-			conflicts = append(conflicts, name)
-		default:
-			s.annotationDiffers(a.node, a.was, a.spec, err)
+		d := due[i]
+		if err != nil && !errors.Is(err, published.ErrConflict) {
+			found.annotation(d.node, d.old, d.spec, err)
 			retry = err
+			continue
+		}
+		// An annotation that stays when it is given up was another's.
+		a.tried[d.node.Name] = attempt{old: d.old, spec: d.spec, at: now, refused: err != nil || d.spec == ""}
+		switch {
+		case err != nil:
+			found.annotation(d.node, d.old, d.spec, err)
+			a.metrics.conflicts.Inc()
+			a.log.Warn("node annotation belongs to another writer, not changed", "node", d.node.Name, "err", err)
+			conflicts = append(conflicts, d.node.Name)
+		case d.spec == "":
+			found.annotation(d.node, d.old, d.spec, published.ErrConflict)
+			done++
+		default:
+			done++
 		}
 	}
 	if done > 0 {
-		p.log.Info("annotated nodes", "publication", s.pub.Name, "nodes", done)
+		a.log.Info("annotated nodes", "publication", a.pub.Name, "nodes", done)
 	}
-	if len(conflicts) > 0 && p.options.Recorder != nil {
-		p.options.Recorder.Record(s.pub.Place(), true, "AnnotationConflict", fmt.Sprintf("the annotation %s of %s belongs to another writer and is not changed",
+	if len(conflicts) > 0 {
+		a.record(a.pub, true, "AnnotationConflict", fmt.Sprintf("the annotation %s of %s belongs to another writer and is not changed",
 			published.SpecAnnotation, hostlist.Compress(conflicts)))
 	}
 	return retry
 }
 
-// writers is how many Nodes are written at a time.
-const writers = 8
-
-// otherAnnotates names an earlier publication that takes the node too and annotates it. A
-// Node has one annotation.
-func (p *Publisher) otherAnnotates(s *state, n *inputs.Node) string {
-	for _, other := range p.states {
-		if other == s {
-			break
-		}
-		if other.pub.Annotates && other.pub.Rules.Takes(n) {
-			return other.pub.Name
+// taker returns the first of the publications that takes the node and annotates it, or
+// nil.
+func taker(among []*publication.Cluster, n *inputs.Node) *publication.Cluster {
+	for _, c := range among {
+		if c.Annotates && c.Rules.Takes(n) {
+			return c
 		}
 	}
-	return ""
+	return nil
 }
 
-// nameOverlaps adds a problem for each node that an earlier publication
-// annotates.
-func (p *Publisher) nameOverlaps(s *state, made *Rendered, nodes map[string]*inputs.Node) {
-	if s == p.states[0] {
-		return
-	}
-	for slurm, n := range nodes {
-		if other := p.otherAnnotates(s, n); other != "" && made.Specs[slurm] != "" {
-			made.Problems = append(made.Problems, topology.Problem{Node: n.Name, Reason: "NodeInTwoPublications",
-				Message: fmt.Sprintf("publication %q takes it too and writes its annotation: give each its own nodes", other)})
+// unjudged records the nodes that drift: until the pass comes to the annotations, what
+// their conditions say of them stays.
+func (a *annotator) unjudged(found *findings, nodes map[string]*inputs.Node) {
+	for _, n := range nodes {
+		if n.Conditions[nodestatus.ConditionDrift].True && a.pub.Annotates && taker(a.before, n) == nil {
+			found.unjudged(n)
 		}
 	}
+}
+
+// overlaps are the problems of nodes that an earlier publication annotates.
+func (a *annotator) overlaps(specs map[string]string, nodes map[string]*inputs.Node) []topology.Problem {
+	var problems []topology.Problem
+	for slurm, n := range nodes {
+		if other := taker(a.before, n); other != nil && specs[slurm] != "" {
+			problems = append(problems, topology.Problem{Node: n.Name, Reason: "NodeInTwoPublications",
+				Message: fmt.Sprintf("publication %q takes it too and writes its annotation: give each its own nodes", other.Name)})
+		}
+	}
+	return problems
 }

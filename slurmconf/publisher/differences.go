@@ -12,31 +12,40 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// foundPlan records what a plan says of the nodes. Until the pass comes to the annotations,
-// what conditions say of them stays.
-func (p *Publisher) foundPlan(s *state, made *Rendered, nodes map[string]*inputs.Node) {
-	s.found.Plan, s.found.Problems = made.Plan, made.Problems
-	for _, n := range nodes {
-		if n.Conditions[nodestatus.ConditionDrift].True && s.pub.Annotates && p.otherAnnotates(s, n) == "" {
-			s.annotationUnjudged(n)
-		}
-	}
+// findings are what a pass finds of the nodes of a publication.
+type findings struct {
+	nodestatus.Pass
+	pub *publication.Cluster
 }
 
-// filesDiffer records the nodes whose place in the published files differs from specs.
-// Without published files nothing differs.
-func (s *state) filesDiffer(prev *Previous, specs map[string]string, nodes map[string]*inputs.Node, why nodestatus.Difference) {
+// plan records what a plan says of the nodes.
+func (f *findings) plan(made *Rendered) { f.Plan, f.Problems = made.Plan, made.Problems }
+
+// files records the nodes whose place in the published files differs from specs. Without
+// published files nothing differs.
+func (f *findings) files(prev *Previous, specs map[string]string, nodes map[string]*inputs.Node, why nodestatus.Difference) {
 	if prev.Topology == nil {
 		return
 	}
 	why.Reason = nodestatus.ReasonPublishedDiffers
-	published := prev.specs(s.pub)
+	old := prev.specs(f.pub)
 	for name, n := range nodes {
-		if published[name] != specs[name] {
-			why.Node, why.Is, why.Want = n, published[name], specs[name]
-			s.found.Differences = append(s.found.Differences, why)
+		if old[name] != specs[name] {
+			why.Node, why.Is, why.Want = n, old[name], specs[name]
+			f.Differences = append(f.Differences, why)
 		}
 	}
+}
+
+// annotation records a node whose annotation is not as wanted because of err.
+func (f *findings) annotation(n *inputs.Node, is, want string, err error) {
+	f.Differences = append(f.Differences, nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers,
+		Is: is, Want: want, Cause: "it cannot be written", Detail: err.Error()})
+}
+
+// unjudged records a node whose annotation may still be written in time.
+func (f *findings) unjudged(n *inputs.Node) {
+	f.Differences = append(f.Differences, nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers, Unjudged: true})
 }
 
 // heldFor is the cause for held files. The whole reason counts nodes and has a digest, so
@@ -50,30 +59,19 @@ func unwritten(p *publication.Cluster, err error) nodestatus.Difference {
 	return nodestatus.Difference{Cause: fmt.Sprintf("the files of publication %s cannot be written to %s", p.Name, p.Place()), Detail: err.Error()}
 }
 
-// foreignDiffer compares files of somebody else, theirs, with a plan that continues from
-// prev. It returns when to come back.
-func (p *Publisher) foreignDiffer(s *state, snap *inputs.Snapshot, prev, theirs *Previous, why nodestatus.Difference) time.Time {
-	g, made, wake, err := p.plan(s, snap, prev, time.Now())
+// compareForeign compares files of somebody else, theirs, with a plan that continues from
+// prev.
+func (l *loop) compareForeign(snap *inputs.Snapshot, prev, theirs *Previous, why nodestatus.Difference) {
+	g, made, err := l.plan(snap, prev, time.Now())
 	if err != nil {
-		return wake
+		return
 	}
 	if theirs != prev {
-		s.nodes.rename(&g, theirs)
+		l.nodes.rename(&g, theirs)
 	}
-	p.foundPlan(s, made, g.Nodes)
-	s.filesDiffer(theirs, made.Specs, g.Nodes, why)
-	return wake
-}
-
-// annotationDiffers records a node whose annotation is not as wanted because of err.
-func (s *state) annotationDiffers(n *inputs.Node, is, want string, err error) {
-	s.found.Differences = append(s.found.Differences, nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers,
-		Is: is, Want: want, Cause: "it cannot be written", Detail: err.Error()})
-}
-
-// annotationUnjudged records a node whose annotation may still be written in time.
-func (s *state) annotationUnjudged(n *inputs.Node) {
-	s.found.Differences = append(s.found.Differences, nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers, Unjudged: true})
+	l.found.plan(made)
+	l.annotations.unjudged(&l.found, g.Nodes)
+	l.found.files(theirs, made.Specs, g.Nodes, why)
 }
 
 // places are those of the nodes in the files.

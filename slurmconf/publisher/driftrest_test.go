@@ -36,10 +36,10 @@ func TestNothingDriftsAtRest(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s := &state{pub: pub}
-				s.filesDiffer(&prev, made.Specs, g.Nodes, nodestatus.Difference{})
-				if len(made.Specs) == 0 || len(s.found.Differences) != 0 {
-					t.Errorf("%d nodes have places, differences %v", len(made.Specs), s.found.Differences)
+				s := &findings{pub: pub}
+				s.files(&prev, made.Specs, g.Nodes, nodestatus.Difference{})
+				if len(made.Specs) == 0 || len(s.Differences) != 0 {
+					t.Errorf("%d nodes have places, differences %v", len(made.Specs), s.Differences)
 				}
 			})
 		}
@@ -67,13 +67,13 @@ func BenchmarkDrift(b *testing.B) {
 	for name, specs := range map[string]map[string]string{"none": made.Specs, "all": elsewhere} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			s := &state{pub: pub}
+			s := &findings{pub: pub}
 			keeper := nodestatus.New(nodestatus.Options{}, nil, now, nil)
 			for b.Loop() {
-				s.found = nodestatus.Pass{Plan: made.Plan}
-				s.filesDiffer(&prev, specs, g.Nodes, heldFor(pub, "BigChange"))
-				if keeper.Found("default", &s.found, now); name == "all" && len(s.found.Differences) != len(specs) {
-					b.Fatal(len(s.found.Differences))
+				s.Pass = nodestatus.Pass{Plan: made.Plan}
+				s.files(&prev, specs, g.Nodes, heldFor(pub, "BigChange"))
+				if keeper.Found("default", &s.Pass, now); name == "all" && len(s.Differences) != len(specs) {
+					b.Fatal(len(s.Differences))
 				}
 			}
 		})

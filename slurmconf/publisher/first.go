@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -12,40 +13,48 @@ import (
 // before the first publication.
 const firstQuiet = time.Minute
 
+// firstPublication remembers what comes before the first publication.
+type firstPublication struct {
+	started    time.Time
+	since      time.Time // when the first publication, or the first with blocks, could have been
+	known      int       // nodes with a report or a clique's label
+	knownSince time.Time // when their number last changed
+}
+
 // settlesBase reports whether the plan is the first to be published, or the first with
 // blocks. Its base block size stays for good, so the largest domain of the site should be
 // whole.
-func (s *state) settlesBase(prev *placement.Previous, plan *placement.Plan, now time.Time) bool {
+func (f *firstPublication) settlesBase(p *publication.Cluster, prev *placement.Previous, plan *placement.Plan, now time.Time) bool {
 	switch {
 	case prev == nil:
-		s.firstSince = s.started
+		f.since = f.started
 		return true
-	case prev.BaseBlockSize > 0 || len(plan.Blocks) == 0 || s.pub.Topology == string(slurmconf.KindTree):
-		s.firstSince = time.Time{}
+	case prev.BaseBlockSize > 0 || len(plan.Blocks) == 0 || p.Topology == string(slurmconf.KindTree):
+		f.since = time.Time{}
 		return false
-	case s.firstSince.IsZero():
-		s.firstSince = now
+	case f.since.IsZero():
+		f.since = now
 	}
 	return true
 }
 
-// firstWaits says what the first publication waits for, and until when at most.
-func (s *state) firstWaits(facts []topology.Facts, plan *placement.Plan, now time.Time) (why string, until time.Time) {
+// waits says what the first publication waits for, and until when at most.
+func (f *firstPublication) waits(p *publication.Cluster, facts []topology.Facts, plan *placement.Plan, now time.Time) (why string, until time.Time) {
 	var unsited []placement.Block
-	if s.pub.ParentBlocks > 0 && s.pub.Topology != string(slurmconf.KindTree) {
+	if p.ParentBlocks > 0 && p.Topology != string(slurmconf.KindTree) {
 		unsited, _ = plan.WithoutParent(nil)
 	}
-	known, byLeaf := 0, s.pub.Policy().ByLeaf
+	known, byLeaf := 0, p.Policy().ByLeaf
 	for i := range facts {
-		if f := &facts[i]; byLeaf && len(f.Tiers()) > 0 || !byLeaf && (f.Report != nil || f.Labels.NamesDomain()) {
+		if n := &facts[i]; byLeaf && len(n.Tiers()) > 0 || !byLeaf && (n.Report != nil || n.Labels.NamesDomain()) {
 			known++
 		}
 	}
-	if known != s.known || s.knownSince.IsZero() {
-		s.known, s.knownSince = known, now
+	if known != f.known || f.knownSince.IsZero() {
+		f.known, f.knownSince = known, now
 	}
-	latest := s.firstSince.Add(s.pub.FirstWait.Duration)
-	quiet := s.knownSince.Add(firstQuiet)
+	latest := f.since.Add(p.FirstWait.Duration)
+	quiet := f.knownSince.Add(firstQuiet)
 	switch node := unsettled(facts, byLeaf); {
 	case !now.Before(latest):
 		return "", latest
@@ -53,8 +62,11 @@ func (s *state) firstWaits(facts []topology.Facts, plan *placement.Plan, now tim
 		return "node " + node, latest
 	case len(unsited) > 0:
 		return "the switches above node " + unsited[0].Nodes[0], latest
-	case s.pub.BaseBlockSize == 0 && s.pub.Topology != string(slurmconf.KindTree) && now.Before(quiet):
-		return "further nodes", earlier(latest, quiet)
+	case p.BaseBlockSize == 0 && p.Topology != string(slurmconf.KindTree) && now.Before(quiet):
+		if latest.Before(quiet) {
+			quiet = latest
+		}
+		return "further nodes", quiet
 	}
 	return "", latest
 }

@@ -17,34 +17,33 @@ type gathered struct {
 }
 
 // gather returns the inputs of one publication, with published nodes that are missing now
-// and stay for a while. It gives the names in prev the names that the nodes have now. It
-// returns when to come back for the missing nodes.
-func (p *Publisher) gather(s *state, snap *inputs.Snapshot, prev *Previous, now time.Time) (g gathered, wake time.Time) {
-	g = gathered{s.pub.Rules.Gather(snap), map[string]*inputs.Node{}}
-	names := s.nodes.see(&g, s.nodes.rename(&g, prev))
-	s.nodes.seeOthers(p.states, s, &g, names)
-	elsewhere := s.unselected(snap, names)
+// and stay for a while. It gives the names in prev the names that the nodes have now.
+func (l *loop) gather(snap *inputs.Snapshot, prev *Previous, now time.Time) gathered {
+	g := gathered{l.pub.Rules.Gather(snap), map[string]*inputs.Node{}}
+	names := l.nodes.see(&g, l.nodes.rename(&g, prev))
+	l.nodes.seeOthers(l.others, &g, names)
+	elsewhere := l.unselected(snap, names)
 	gone := make(map[string]time.Time)
 	kept := make(map[string]string) // Node -> the name under which it stays
-	for _, m := range s.missing(p, &g, snap, elsewhere, names) {
+	for _, m := range l.missing(&g, snap, elsewhere, names) {
 		f, why := m.fate()
 		if f == leavesLater || m.movedOn {
-			p.leave(s, &g, m.name, m.elsewhere) // its annotation goes after it
+			l.annotations.leave(&g, m.name, m.elsewhere) // its annotation goes after it
 		}
 		if f == leavesNow {
 			continue
 		}
 		if f == leavesLater {
-			since, ok := s.nodes.gone[m.name]
+			since, ok := l.nodes.gone[m.name]
 			if !ok {
 				since = now
 			}
 			gone[m.name] = since
-			until := since.Add(s.pub.GoneAfter.Duration)
+			until := since.Add(l.pub.GoneAfter.Duration)
 			if !now.Before(until) {
 				continue
 			}
-			wake = earlier(wake, until)
+			l.At(until)
 		}
 		if m.nameless != nil {
 			kept[m.owner] = m.name
@@ -52,11 +51,11 @@ func (p *Publisher) gather(s *state, snap *inputs.Snapshot, prev *Previous, now 
 			g.Facts = append(g.Facts, topology.Facts{Name: m.name, SlurmName: m.name, Stays: why, Gone: f == leavesLater})
 		}
 	}
-	s.nodes.gone = gone
-	p.leaveOn(s, &g, snap, elsewhere, prev.leaving)
+	l.nodes.gone = gone
+	l.annotations.leaveOn(&g, snap, elsewhere, prev.leaving)
 	maps.Copy(g.Nodes, g.leaving)
 	g.keep(kept)
-	return g, wake
+	return g
 }
 
 // keep lets nodes without a Slurm name stay published under the names that they had.

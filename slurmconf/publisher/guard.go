@@ -12,27 +12,27 @@ import (
 
 // exceedsMaxChange says why people should look at a change first. It returns "" if nobody
 // needs to.
-func (s *state) exceedsMaxChange(prev Previous, was *published.Set, made *Rendered) (reason, what string) {
+func exceedsMaxChange(p *publication.Cluster, prev Previous, old *published.Set, made *Rendered) (reason, what string) {
 	if prev.Topology == nil {
 		return "", ""
 	}
-	if name := prev.changesKind(made); name != "" && s.pub.Annotates {
+	if name := prev.changesKind(made); name != "" && p.Annotates {
 		return ReasonTopologyInUse, fmt.Sprintf("topology %s would change between switches and blocks while Node annotations still name its units, and topology.conf holds one topology; "+
 			"configure format: yaml, which holds both, and format: conf again when no annotation names the old units; if approved now, slurmctld does not start while nodes are registered with the old units", name)
 	}
-	if nodes, of := placement.Moved(prev.Topology, made.Plan); !s.allowed(len(nodes), of) {
-		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%", len(nodes), of, 100**s.pub.MaxChange)
+	if nodes, of := placement.Moved(prev.Topology, made.Plan); !allowed(p, len(nodes), of) {
+		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%", len(nodes), of, 100**p.MaxChange)
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
-	if of := len(prev.Topology.Places()); !s.pub.Rules.BySlinky() && !s.allowed(prev.renamed, of) {
-		return "BigChange", fmt.Sprintf("%d of %d nodes would get another Slurm name, more than %.0f %%", prev.renamed, of, 100**s.pub.MaxChange)
+	if of := len(prev.Topology.Places()); !p.Rules.BySlinky() && !allowed(p, prev.renamed, of) {
+		return "BigChange", fmt.Sprintf("%d of %d nodes would get another Slurm name, more than %.0f %%", prev.renamed, of, 100**p.MaxChange)
 	}
-	if was.Files["gres.conf"] != made.Files["gres.conf"] {
-		if changed, of := gresChanges(prev.Gres, made.gres); !s.allowed(changed, of) {
-			return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed, more than %.0f %%", changed, of, 100**s.pub.MaxChange)
+	if old.Files["gres.conf"] != made.Files["gres.conf"] {
+		if changed, of := gresChanges(prev.Gres, made.gres); !allowed(p, changed, of) {
+			return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed, more than %.0f %%", changed, of, 100**p.MaxChange)
 		}
 	}
-	blocks := len(made.Plan.Blocks) > 0 && s.pub.Topology == string(slurmconf.KindAuto) && followsBlocks(s.pub)
+	blocks := len(made.Plan.Blocks) > 0 && p.Topology == string(slurmconf.KindAuto) && followsBlocks(p)
 	if blocks && len(prev.Topology.Blocks) == 0 && len(prev.Topology.Switches) > 0 {
 		return "KindChange", "the first NVLink domains are known: the default topology would change from tree to block, and slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep the tree"
 	}
@@ -47,8 +47,8 @@ func followsBlocks(p *publication.Cluster) bool {
 
 // allowed reports whether so many moves may be published at once. One node may always
 // move.
-func (s *state) allowed(moved, of int) bool {
-	return moved <= 1 || float64(moved) <= *s.pub.MaxChange*float64(of)
+func allowed(p *publication.Cluster, moved, of int) bool {
+	return moved <= 1 || float64(moved) <= *p.MaxChange*float64(of)
 }
 
 // gresChanges counts the nodes whose lines in gres.conf change or are removed. A node

@@ -21,7 +21,7 @@ type nodeHistory struct {
 	// gone says since when names are missing.
 	gone map[string]time.Time
 	// others are the other publications that take a Node, or took it last.
-	others map[string][]*state
+	others map[string][]*publication.Cluster
 	// strangers are Nodes without a Slurm name that are not among the published nodes.
 	strangers map[string]bool
 }
@@ -52,14 +52,11 @@ func (g *gathered) named() map[string]string {
 }
 
 // seeOthers notes which other publications take the nodes too.
-func (h *nodeHistory) seeOthers(all []*state, s *state, g *gathered, missing []string) {
-	if len(all) == 1 {
-		return
-	}
-	others := make(map[string][]*state)
+func (h *nodeHistory) seeOthers(all []*publication.Cluster, g *gathered, missing []string) {
+	others := make(map[string][]*publication.Cluster)
 	for _, n := range g.Nodes {
 		for _, other := range all {
-			if other != s && other.pub.Rules.Takes(n) {
+			if other.Rules.Takes(n) {
 				others[n.Name] = append(others[n.Name], other)
 			}
 		}
@@ -75,14 +72,14 @@ func (h *nodeHistory) seeOthers(all []*state, s *state, g *gathered, missing []s
 
 // perhapsPublished names a node without a Slurm name that may have one of the missing
 // names, or "". Only names whose Node nobody remembers count.
-func (s *state) perhapsPublished(g *gathered, snap *inputs.Snapshot, missing []string) string {
-	if s.pub.Rules.BySlinky() { // a node without a worker pod is no Slurm node
+func (l *loop) perhapsPublished(g *gathered, snap *inputs.Snapshot, missing []string) string {
+	if l.pub.Rules.BySlinky() { // a node without a worker pod is no Slurm node
 		return ""
 	}
 	sure := true // of every missing one its Node is known
 	owns := map[string]bool{}
 	for _, name := range missing {
-		owner, ok := s.nodes.owners[name]
+		owner, ok := l.nodes.owners[name]
 		owns[owner], sure = true, sure && ok
 	}
 	strangers := map[string]bool{}
@@ -91,13 +88,13 @@ func (s *state) perhapsPublished(g *gathered, snap *inputs.Snapshot, missing []s
 		n := g.Nameless[problem.Node]
 		switch {
 		case owns[n.Name]:
-		case sure || s.nodes.strangers[n.Name]:
+		case sure || l.nodes.strangers[n.Name]:
 			strangers[n.Name] = true
-		case perhaps == "" && mayHaveGPUs(s.pub, n, snap):
+		case perhaps == "" && mayHaveGPUs(l.pub, n, snap):
 			perhaps = n.Name
 		}
 	}
-	s.nodes.strangers = strangers
+	l.nodes.strangers = strangers
 	return perhaps
 }
 
@@ -109,14 +106,14 @@ func mayHaveGPUs(p *publication.Cluster, n *inputs.Node, snap *inputs.Snapshot) 
 
 // unselected returns, by Slurm name, the Nodes with a Slurm name that the publication
 // does not take. If pods say the names, Nodes that had a missing name are included.
-func (s *state) unselected(snap *inputs.Snapshot, missing []string) map[string]*inputs.Node {
-	elsewhere := s.pub.Rules.Unselected(snap)
-	if !s.pub.Rules.BySlinky() {
+func (l *loop) unselected(snap *inputs.Snapshot, missing []string) map[string]*inputs.Node {
+	elsewhere := l.pub.Rules.Unselected(snap)
+	if !l.pub.Rules.BySlinky() {
 		return elsewhere
 	}
 	had := make(map[string]string, len(missing))
 	for _, name := range missing {
-		if owner, ok := s.nodes.owners[name]; ok && elsewhere[name] == nil {
+		if owner, ok := l.nodes.owners[name]; ok && elsewhere[name] == nil {
 			had[owner] = name
 		}
 	}
@@ -124,7 +121,7 @@ func (s *state) unselected(snap *inputs.Snapshot, missing []string) map[string]*
 		return elsewhere
 	}
 	for i := range snap.Nodes {
-		if n := &snap.Nodes[i]; had[n.Name] != "" && !s.pub.Rules.Takes(n) {
+		if n := &snap.Nodes[i]; had[n.Name] != "" && !l.pub.Rules.Takes(n) {
 			elsewhere[had[n.Name]] = n
 		}
 	}

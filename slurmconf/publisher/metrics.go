@@ -67,7 +67,7 @@ func set(vec *prometheus.GaugeVec, publication string, counts map[string]int) {
 }
 
 // observe counts what a pass found, and logs problems when they change.
-func (p *Publisher) observe(ctx context.Context, s *state, made *Rendered, snap *inputs.Snapshot) {
+func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapshot) {
 	nodes, problems := map[string]int{}, map[string]int{}
 	for _, pl := range made.Plan.Placements {
 		nodes[pl.Reason]++
@@ -84,29 +84,31 @@ func (p *Publisher) observe(ctx context.Context, s *state, made *Rendered, snap 
 			blocks["placeholder"]++
 		}
 	}
-	set(p.metrics.nodes, s.pub.Name, nodes)
-	set(p.metrics.problems, s.pub.Name, problems)
-	set(p.metrics.blocks, s.pub.Name, blocks)
-	p.logProblems(ctx, s, all)
+	set(l.metrics.nodes, l.pub.Name, nodes)
+	set(l.metrics.problems, l.pub.Name, problems)
+	set(l.metrics.blocks, l.pub.Name, blocks)
+	l.problems.note(ctx, l.log, l.pub.Name, all)
 }
 
-// logProblems logs each problem once, and once more when it has gone.
-func (p *Publisher) logProblems(ctx context.Context, s *state, problems []topology.Problem) {
-	now := make(map[topology.Problem]bool, len(problems))
+// problemLog remembers the problems that were logged.
+type problemLog map[topology.Problem]bool
+
+// note logs each problem once, and once more when it has gone.
+func (l *problemLog) note(ctx context.Context, log *slog.Logger, publication string, problems []topology.Problem) {
+	now := make(problemLog, len(problems))
+	say := func(level slog.Level, text string, pr topology.Problem) {
+		log.LogAttrs(ctx, level, text, slog.String("publication", publication), slog.String("node", pr.Node), slog.String("reason", pr.Reason), slog.String("message", pr.Message))
+	}
 	for _, pr := range problems {
 		now[pr] = true
-		if !s.problems[pr] {
-			p.log.LogAttrs(ctx, slog.LevelWarn, "problem", attrs(s, pr)...)
+		if !(*l)[pr] {
+			say(slog.LevelWarn, "problem", pr)
 		}
 	}
-	for pr := range s.problems {
+	for pr := range *l {
 		if !now[pr] {
-			p.log.LogAttrs(ctx, slog.LevelInfo, "problem gone", attrs(s, pr)...)
+			say(slog.LevelInfo, "problem gone", pr)
 		}
 	}
-	s.problems = now
-}
-
-func attrs(s *state, pr topology.Problem) []slog.Attr {
-	return []slog.Attr{slog.String("publication", s.pub.Name), slog.String("node", pr.Node), slog.String("reason", pr.Reason), slog.String("message", pr.Message)}
+	*l = now
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
 // missing is what is known of a published Slurm name that no node has now.
@@ -71,20 +72,20 @@ func (m *missing) fate() (f fate, why string) {
 }
 
 // missing returns what is known of each of the names.
-func (s *state) missing(p *Publisher, g *gathered, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, names []string) []missing {
-	perhaps := s.perhapsPublished(g, snap, names)
+func (l *loop) missing(g *gathered, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, names []string) []missing {
+	perhaps := l.perhapsPublished(g, snap, names)
 	all := make([]missing, len(names))
 	for i, name := range names {
-		m := missing{name: name, owner: s.nodes.owners[name], byPods: s.pub.Rules.BySlinky(), pending: g.Pending[name], claimed: g.Claimed[name],
+		m := missing{name: name, owner: l.nodes.owners[name], byPods: l.pub.Rules.BySlinky(), pending: g.Pending[name], claimed: g.Claimed[name],
 			elsewhere: elsewhere[name], perhaps: perhaps}
 		if m.owner != "" {
 			m.nameless = g.Nameless[m.owner]
 			m.renamed = m.nameless == nil && g.All[m.owner] != nil
-			m.movedOn = m.elsewhere != nil && m.elsewhere.Name == m.owner && p.movedOn(s, m.elsewhere)
+			m.movedOn = m.elsewhere != nil && m.elsewhere.Name == m.owner && l.movedOn(m.elsewhere)
 		}
 		all[i] = m
 	}
-	s.nodes.onlyLast(all)
+	l.nodes.onlyLast(all)
 	return all
 }
 
@@ -109,4 +110,12 @@ func (h *nodeHistory) onlyLast(all []missing) {
 		}
 		had[all[i].nameless] = true
 	}
+}
+
+// movedOn reports whether another publication began to take the node after this one
+// stopped.
+func (l *loop) movedOn(n *inputs.Node) bool {
+	return slices.ContainsFunc(l.others, func(other *publication.Cluster) bool {
+		return other.Rules.Takes(n) && !slices.Contains(l.nodes.others[n.Name], other)
+	})
 }

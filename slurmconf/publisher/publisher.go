@@ -10,7 +10,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Source gives the facts and says when they change.
@@ -42,41 +41,14 @@ type Recorder interface {
 	Record(p published.Place, warning bool, reason, message string)
 }
 
-// Publisher keeps publications up to date.
+// Publisher keeps publications up to date: it runs one loop for each, and one for the
+// conditions of Nodes.
 type Publisher struct {
-	store   Store
-	options Options
-	log     *slog.Logger
-	metrics *Metrics
-	states  []*state
-	status  *nodestatus.Keeper
-}
-
-// state is what the publisher remembers of one publication between passes. All of it can
-// be lost, because the store holds what counts.
-type state struct {
-	pub *publication.Cluster
-	// due is when the next pass is made. dirty is when the first change since the last
-	// pass came.
-	due, dirty time.Time
-	touched    time.Time // when the last change came
-	started    time.Time
-	firstSince time.Time // when the first publication, or the first with blocks, could have been
-	known      int       // nodes with a report or a clique's label, before the first publication
-	knownSince time.Time // when their number last changed
-	failures   int
-	nodes      nodeHistory
-	unnamed    map[string]time.Time      // topologies and units of the files -> since when no annotation names them
-	readings   map[string]reading        // of the published Nodes whose facts name another place
-	unsited    map[string]time.Time      // Slurm names in new blocks of which no parent domain is known -> since when
-	tried      map[string]string         // node -> annotation that another writer's stood against
-	waiting    map[string]specSince      // Slurm name -> annotation that the Node has not yet
-	last       *published.Set            // as last written, should somebody delete it
-	heldAt     time.Time                 // when the store was last told why files are held
-	said       string                    // the last reason for holding files that was logged
-	failed     again.Once                // the last error
-	problems   map[topology.Problem]bool // those that were logged
-	found      nodestatus.Pass           // what this pass finds of the nodes
+	store    Store
+	options  Options
+	log      *slog.Logger
+	metrics  *Metrics
+	clusters []*publication.Cluster
 }
 
 // Options are the parts that a publisher can do without. Each may be nil.
@@ -91,27 +63,29 @@ type Options struct {
 
 // New returns a publisher for the clusters.
 func New(store Store, clusters []*publication.Cluster, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
-	p := &Publisher{store: store, options: o, log: log, metrics: metrics}
-	for _, c := range clusters {
-		p.states = append(p.states, &state{pub: c, tried: map[string]string{}})
-	}
-	return p
+	return &Publisher{store, o, log, metrics, clusters}
 }
 
-// Run publishes until ctx ends. Only the leader runs it.
+// idle is the time to the next pass if nothing asks for one.
+const idle = 24 * time.Hour
+
+// Run publishes until ctx ends. Only the leader runs it. Another publisher may have led
+// since the last time, so nothing is remembered from one Run to the next.
 func (p *Publisher) Run(ctx context.Context) error {
 	p.metrics.leader.Set(1)
 	defer p.metrics.leader.Set(0)
 	defer p.metrics.status.Places.Clear()
-	p.log.Info("publishing", "publications", len(p.states))
+	p.log.Info("publishing", "publications", len(p.clusters))
 	now := time.Now()
-	for _, s := range p.states { // another publisher may have led since
-		*s = state{pub: s.pub, tried: map[string]string{}, started: now}
-		s.touch(now)
+	var loops []*loop
+	for i := range p.clusters {
+		l := newLoop(outlets{p.store, p.options.Recorder, p.log, p.metrics}, p.clusters, i, now)
+		l.touch(l.pub, now)
+		loops = append(loops, l)
 	}
-	p.status = nodestatus.New(nodestatus.Options{Setter: p.options.Conditions, Membership: p.options.Membership, Publications: len(p.states),
+	status := nodestatus.New(nodestatus.Options{Setter: p.options.Conditions, Membership: p.options.Membership, Publications: len(loops),
 		Writes: p.metrics.writes.WithLabelValues("condition")}, p.metrics.status, now, p.log)
-	p.status.Touch(now)
+	status.Touch(now)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -120,100 +94,59 @@ func (p *Publisher) Run(ctx context.Context) error {
 			return nil
 		case <-p.store.Changes():
 			now := time.Now()
-			for _, s := range p.states {
-				s.touch(now)
+			for _, l := range loops {
+				l.touch(l.pub, now)
 			}
-			p.status.Touch(now)
-			p.reread(ctx, now)
-		case <-p.status.Changes():
-			p.status.Touch(time.Now())
+			status.Touch(now)
+			p.reread(ctx, loops, now)
+		case <-status.Changes():
+			status.Touch(time.Now())
 		case <-timer.C:
-			p.pass(ctx)
-			p.reconcileStatus(ctx)
+			for _, l := range loops {
+				if l.Take(time.Now()) {
+					l.pass(ctx)
+					l.At(status.Found(l.pub.Name, &l.found.Pass, time.Now()))
+				}
+			}
+			p.reconcileStatus(ctx, status)
 		}
-		timer.Reset(time.Until(p.nextDue()))
-	}
-}
-
-// touch notes a change. The next pass is made when facts were quiet for Settle, and
-// SettleMax after the first change at the latest.
-func (s *state) touch(now time.Time) {
-	s.touched = now
-	if s.dirty.IsZero() {
-		s.dirty = now
-	}
-	due := now.Add(s.pub.Settle.Duration)
-	if latest := s.dirty.Add(s.pub.SettleMax.Duration); due.After(latest) {
-		due = latest
-	}
-	if s.failures == 0 || due.After(s.due) {
-		s.due = due
-	}
-}
-
-// idle is the time to the next pass if nothing asks for one.
-const idle = 24 * time.Hour
-
-func (p *Publisher) nextDue() time.Time {
-	next := time.Now().Add(idle)
-	for _, s := range p.states {
-		if !s.due.IsZero() && s.due.Before(next) {
-			next = s.due
+		var next again.Timer
+		next.At(time.Now().Add(idle))
+		for _, l := range loops {
+			next.At(l.Next())
 		}
+		next.At(status.Timer.Next())
+		timer.Reset(time.Until(next.Next()))
 	}
-	if due := p.status.Timer.Next(); !due.IsZero() && due.Before(next) {
-		next = due
-	}
-	return next
 }
-
-// firstPassPause and lastPassPause are between the tries of a pass that fails.
-const (
-	firstPassPause = 5 * time.Second
-	lastPassPause  = time.Minute
-)
 
 // reconcileStatus judges nodes and writes their conditions when that is due.
-func (p *Publisher) reconcileStatus(ctx context.Context) {
+func (p *Publisher) reconcileStatus(ctx context.Context, status *nodestatus.Keeper) {
 	now := time.Now()
-	if !p.status.Timer.Take(now) {
+	if !status.Timer.Take(now) {
 		return
 	}
 	if snap, err := p.store.Snapshot(ctx); err == nil {
-		p.status.Reconcile(ctx, snap, now)
+		status.Reconcile(ctx, snap, now)
 	} else { // which passes over publications log
-		p.status.Touch(now)
+		status.Touch(now)
 	}
 }
 
-// pass reconciles every publication that is due.
-func (p *Publisher) pass(ctx context.Context) {
-	for _, s := range p.states {
-		if s.due.IsZero() || s.due.After(time.Now()) {
+// reread looks at nodes that wait to be moved after every change. A fact that changed
+// between two passes restarts the settle timer, even if it changed back.
+func (p *Publisher) reread(ctx context.Context, loops []*loop, now time.Time) {
+	var snap *inputs.Snapshot
+	for _, l := range loops {
+		if len(l.moves.readings) == 0 {
 			continue
 		}
-		s.due, s.dirty = time.Time{}, time.Time{}
-		began := time.Now()
-		next, err := p.reconcile(ctx, s)
-		p.metrics.duration.WithLabelValues(s.pub.Name).Observe(time.Since(began).Seconds())
-		if err != nil && ctx.Err() == nil {
-			s.failures++
-			next = time.Now().Add(again.Pause(s.failures, firstPassPause, lastPassPause))
-			p.fail(s, err)
-		} else {
-			s.failures = 0
-			s.failed.Forget()
+		if snap == nil {
+			var err error
+			if snap, err = p.store.Snapshot(ctx); err != nil {
+				snap = &inputs.Snapshot{} // nobody knows what they say now
+			}
 		}
-		if !next.IsZero() && (s.due.IsZero() || next.Before(s.due)) {
-			s.due = next
-		}
-	}
-}
-
-// fail logs a failed pass, once per error. The published files stay as they are.
-func (p *Publisher) fail(s *state, err error) {
-	p.metrics.passes.WithLabelValues(s.pub.Name, "error").Inc()
-	if s.failed.IsNew(err.Error()) {
-		p.log.Error("pass failed, the published files stay", "publication", s.pub.Name, "err", err)
+		l.moves.reread(&l.pub.Rules, snap, now)
 	}
 }

@@ -14,173 +14,160 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
-// reconcile brings one publication up to date and records the nodes whose published place
-// differs from the plan. It returns the time of the next pass, or zero if only a change
-// should trigger one.
-func (p *Publisher) reconcile(ctx context.Context, s *state) (time.Time, error) {
-	s.found = nodestatus.Pass{}
-	wake, err := p.reconcileFiles(ctx, s)
-	return earlier(wake, p.status.Found(s.pub.Name, &s.found, time.Now())), err
-}
-
-// reconcileFiles reads what is published and continues from it, unless somebody else
-// changed the files.
-func (p *Publisher) reconcileFiles(ctx context.Context, s *state) (time.Time, error) {
-	snap, err := p.store.Snapshot(ctx)
+// reconcile brings the publication up to date and records the nodes whose published place
+// differs from the plan. It reads what is published and continues from it, unless somebody
+// else changed the files.
+func (l *loop) reconcile(ctx context.Context) error {
+	l.found.Pass = nodestatus.Pass{}
+	snap, err := l.store.Snapshot(ctx)
 	if err != nil {
-		return time.Time{}, err
+		return err
 	}
-	was, err := p.store.Load(ctx, s.pub.Place())
+	old, err := l.store.Load(ctx, l.pub.Place())
 	if err != nil {
-		return time.Time{}, err
+		return err
 	}
-	if !s.last.SameFiles(was) && s.last != nil {
-		return time.Now(), p.restore(ctx, s, snap, was)
+	if l.last != nil && !l.last.SameFiles(old) {
+		l.At(time.Now())
+		return l.restore(ctx, snap, old)
 	}
-	prev, err := s.read(was)
+	prev, err := l.read(old)
 	if err != nil {
-		return time.Time{}, p.hold(ctx, s, was, "", "PublishedUnreadable", err.Error()+"; restore the file, or remove its key and it is made again")
+		return l.hold(ctx, old, "", "PublishedUnreadable", err.Error()+"; restore the file, or remove its key and it is made again")
 	}
-	now := time.Now()
-	switch touchedSince(was, prev) {
+	switch touchedSince(old, prev) {
 	case replaced:
-		p.log.Warn("the published topology was replaced by one without nodes, publishing again", "publication", s.pub.Name, "place", s.pub.Place())
+		l.log.Warn("the published topology was replaced by one without nodes, publishing again", "publication", l.pub.Name, "place", l.pub.Place().String())
 		prev.Topology = nil
 	case edited:
-		if digest := published.Digest(was.Own()); was.Annotations[published.AnnotationApprove] != digest {
-			wake := p.foreignDiffer(s, snap, &prev, &prev, heldFor(s.pub, "PublishedEdited"))
-			return wake, p.hold(ctx, s, was, digest, "PublishedEdited", fmt.Sprintf("the files were edited: their digest is not %s any more; restore them, or accept them as they are now with the annotation %s=%s",
-				was.Annotations[published.AnnotationDigest], published.AnnotationApprove, digest))
+		if digest := published.Digest(old.Own()); old.Annotations[published.AnnotationApprove] != digest {
+			l.compareForeign(snap, &prev, &prev, heldFor(l.pub, "PublishedEdited"))
+			return l.hold(ctx, old, digest, "PublishedEdited", fmt.Sprintf("the files were edited: their digest is not %s any more; restore them, or accept them as they are now with the annotation %s=%s",
+				old.Annotations[published.AnnotationDigest], published.AnnotationApprove, digest))
 		}
 	}
-	return p.resume(ctx, s, snap, was, prev, now)
+	return l.resume(ctx, snap, old, prev)
 }
 
 // resume plans on from the published files, prev, and publishes the result or holds it.
-func (p *Publisher) resume(ctx context.Context, s *state, snap *inputs.Snapshot, was *published.Set, prev Previous, now time.Time) (time.Time, error) {
-	g, made, wake, err := p.plan(s, snap, &prev, now)
-	hold := func(digest, reason, message string) (time.Time, error) {
-		if made != nil {
-			s.filesDiffer(&prev, made.Specs, g.Nodes, heldFor(s.pub, reason))
-		}
-		if prev.Topology != nil {
-			p.metrics.status.Places.Set(s.pub.Name, nodestatus.PlacesOf(prev.Topology.Places(), g.Facts, g.Nodes))
-		}
-		if err := p.hold(ctx, s, was, digest, reason, message); err != nil || prev.Topology == nil {
-			return wake, err
-		}
-		written, err := was.Written()
-		if err != nil {
-			written = now
-		}
-		annotateAt, err := p.annotateDue(ctx, s, prev.specs(s.pub), g.Nodes, written, now)
-		return earlier(wake, annotateAt), err
+func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, old *published.Set, prev Previous) error {
+	now := time.Now()
+	g, made, err := l.plan(snap, &prev, now)
+	hold := func(digest, reason, message string) error {
+		return l.stay(ctx, old, &prev, &g, made, digest, reason, message, now)
 	}
 	if err != nil {
 		return hold("", "NoPlan", err.Error())
 	}
-	p.nameOverlaps(s, made, g.Nodes)
-	p.foundPlan(s, made, g.Nodes)
-	p.observe(ctx, s, made, snap)
+	made.Problems = append(made.Problems, l.annotations.overlaps(made.Specs, g.Nodes)...)
+	l.found.plan(made)
+	l.annotations.unjudged(&l.found, g.Nodes)
+	l.observe(ctx, made, snap)
 	if made.Refused != "" {
 		return hold(made.Digest, made.Refused, made.Message)
 	}
-	if s.settlesBase(prev.Topology, made.Plan, now) {
-		if why, until := s.firstWaits(g.Facts, made.Plan, now); why != "" {
-			p.log.Info("first publication waits", "publication", s.pub.Name, "for", why, "upTo", time.Until(until).Round(time.Second))
-			return earlier(wake, until), nil
+	if l.first.settlesBase(l.pub, prev.Topology, made.Plan, now) {
+		if why, until := l.first.waits(l.pub, g.Facts, made.Plan, now); why != "" {
+			l.log.Info("first publication waits", "publication", l.pub.Name, "for", why, "upTo", time.Until(until).Round(time.Second))
+			l.At(until)
+			return nil
 		}
 	}
-	if reason, what := s.exceedsMaxChange(prev, was, made); reason != "" && was.Annotations[published.AnnotationApprove] != made.Digest {
+	if reason, what := exceedsMaxChange(l.pub, prev, old, made); reason != "" && old.Annotations[published.AnnotationApprove] != made.Digest {
 		return hold(made.Digest, reason, fmt.Sprintf("%s; to publish it anyway, set the annotation %s=%s", what, published.AnnotationApprove, made.Digest))
 	}
-	made.leaving = s.leaving(&g, made.Specs)
-	written, err := p.publish(ctx, s, was, made, now)
+	made.leaving = l.annotations.leaving(&g, made.Specs)
+	written, err := l.publish(ctx, old, made, now)
 	if err != nil {
-		s.filesDiffer(&prev, made.Specs, g.Nodes, unwritten(s.pub, err))
-		return wake, err
+		l.found.files(&prev, made.Specs, g.Nodes, unwritten(l.pub, err))
+		return err
 	}
-	s.nodes.wrote(&g)
-	p.metrics.status.Places.Set(s.pub.Name, nodestatus.PlacesOf(made.places(), g.Facts, g.Nodes))
-	annotateAt, err := p.annotateDue(ctx, s, made.Specs, g.Nodes, written, now)
-	return earlier(wake, annotateAt), err
+	l.nodes.wrote(&g)
+	l.metrics.status.Places.Set(l.pub.Name, nodestatus.PlacesOf(made.places(), g.Facts, g.Nodes))
+	return l.annotations.reconcile(ctx, l, made.Specs, g.Nodes, written, now)
+}
+
+// stay holds what was made, if anything, and keeps to the published files.
+func (l *loop) stay(ctx context.Context, old *published.Set, prev *Previous, g *gathered, made *Rendered, digest, reason, message string, now time.Time) error {
+	if made != nil {
+		l.found.files(prev, made.Specs, g.Nodes, heldFor(l.pub, reason))
+	}
+	if prev.Topology != nil {
+		l.metrics.status.Places.Set(l.pub.Name, nodestatus.PlacesOf(prev.Topology.Places(), g.Facts, g.Nodes))
+	}
+	if err := l.hold(ctx, old, digest, reason, message); err != nil || prev.Topology == nil {
+		return err
+	}
+	written, err := old.Written()
+	if err != nil {
+		written = now
+	}
+	return l.annotations.reconcile(ctx, l, prev.specs(l.pub), g.Nodes, written, now)
 }
 
 // read parses published files, ready for resume.
-func (s *state) read(was *published.Set) (prev Previous, err error) {
-	if prev, err = readPrevious(was); err == nil {
-		err = prev.resume(s.pub)
+func (l *loop) read(old *published.Set) (prev Previous, err error) {
+	if prev, err = readPrevious(old); err == nil {
+		err = prev.resume(l.pub)
 	}
 	return prev, err
 }
 
-// plan gathers the inputs and makes the next files from prev. It returns when to come
-// back for nodes that wait.
-func (p *Publisher) plan(s *state, snap *inputs.Snapshot, prev *Previous, now time.Time) (g gathered, made *Rendered, wake time.Time, err error) {
-	g, wake = p.gather(s, snap, prev, now)
-	wake = earlier(wake, s.keepNamed(prev, &g, now))
-	made, proven, err := s.make(g, *prev, now)
-	return g, made, earlier(wake, proven), err
+// plan gathers the inputs and makes the next files from prev.
+func (l *loop) plan(snap *inputs.Snapshot, prev *Previous, now time.Time) (g gathered, made *Rendered, err error) {
+	g = l.gather(snap, prev, now)
+	l.units.keep(l, prev, &g, now)
+	made, err = l.moves.make(l, &g, *prev, now)
+	return g, made, err
 }
 
 // restore writes the last files again after somebody deleted or edited them.
-func (p *Publisher) restore(ctx context.Context, s *state, snap *inputs.Snapshot, was *published.Set) error {
+func (l *loop) restore(ctx context.Context, snap *inputs.Snapshot, old *published.Set) error {
 	const message = "the published files were deleted or edited: written again"
-	p.log.Warn(message, "publication", s.pub.Name, "place", s.pub.Place())
-	if p.options.Recorder != nil {
-		p.options.Recorder.Record(s.pub.Place(), true, "PublishedEdited", message)
-	}
-	again := was.Clone()
-	maps.DeleteFunc(again.Files, func(name, _ string) bool { return slices.Contains(published.OwnFiles, name) })
-	maps.Copy(again.Files, s.last.Files)
+	l.log.Warn(message, "publication", l.pub.Name, "place", l.pub.Place().String())
+	l.record(l.pub, true, "PublishedEdited", message)
+	next := old.Clone()
+	maps.DeleteFunc(next.Files, func(name, _ string) bool { return slices.Contains(published.OwnFiles, name) })
+	maps.Copy(next.Files, l.last.Files)
 	for _, key := range []string{published.AnnotationRevision, published.AnnotationDigest, published.AnnotationPublished, published.AnnotationLeftOut} {
-		if value, ok := s.last.Annotations[key]; ok {
-			again.Annotations[key] = value
+		if value, ok := l.last.Annotations[key]; ok {
+			next.Annotations[key] = value
 		}
 	}
-	err := p.save(ctx, s, again)
+	err := l.save(ctx, next)
 	if err == nil {
 		return nil
 	}
-	mine, unread := s.read(s.last)
-	theirs, unreadable := s.read(was)
+	mine, unread := l.read(l.last)
+	theirs, unreadable := l.read(old)
 	if unread == nil && unreadable == nil { // the pass is tried again in any case
-		p.foreignDiffer(s, snap, &mine, &theirs, unwritten(s.pub, err))
+		l.compareForeign(snap, &mine, &theirs, unwritten(l.pub, err))
 	}
 	return err
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
 // publish writes the files if their bytes differ, and drops the reason of held files. It
 // returns when the files were written.
-func (p *Publisher) publish(ctx context.Context, s *state, was *published.Set, made *Rendered, now time.Time) (time.Time, error) {
-	p.metrics.setHeld(s.pub.Name, "")
-	s.said = ""
-	next := was.Clone()
+func (l *loop) publish(ctx context.Context, old *published.Set, made *Rendered, now time.Time) (time.Time, error) {
+	l.metrics.setHeld(l.pub.Name, "")
+	l.held.said = ""
+	next := old.Clone()
 	if update(next, made, now) {
-		if err := p.save(ctx, s, next); err != nil {
+		if err := l.save(ctx, next); err != nil {
 			return now, err
 		}
 	}
-	s.last = &published.Set{Files: made.Files, Annotations: next.Annotations}
-	if was != nil && maps.Equal(was.Files, next.Files) {
-		p.metrics.passes.WithLabelValues(s.pub.Name, "unchanged").Inc()
-		p.log.Debug("unchanged", "publication", s.pub.Name)
+	l.last = &published.Set{Files: made.Files, Annotations: next.Annotations}
+	if old != nil && maps.Equal(old.Files, next.Files) {
+		l.metrics.passes.WithLabelValues(l.pub.Name, "unchanged").Inc()
+		l.log.Debug("unchanged", "publication", l.pub.Name)
 		return next.Written()
 	}
-	p.metrics.passes.WithLabelValues(s.pub.Name, "published").Inc()
+	l.metrics.passes.WithLabelValues(l.pub.Name, "published").Inc()
 	revision := next.Annotations[published.AnnotationRevision]
-	p.log.Info("published", "publication", s.pub.Name, "place", s.pub.Place().String(), "revision", revision, "digest", made.Digest,
+	l.log.Info("published", "publication", l.pub.Name, "place", l.pub.Place().String(), "revision", revision, "digest", made.Digest,
 		"blocks", len(made.Plan.Blocks), "switches", len(made.Plan.Switches), "nodes", len(made.Specs))
-	if p.options.Recorder != nil {
-		p.options.Recorder.Record(s.pub.Place(), false, "Published", fmt.Sprintf("revision %s, digest %s: %s", revision, made.Digest, made.Summary()))
-	}
+	l.record(l.pub, false, "Published", fmt.Sprintf("revision %s, digest %s: %s", revision, made.Digest, made.Summary()))
 	return next.Written()
 }
 
@@ -188,40 +175,44 @@ func (p *Publisher) publish(ctx context.Context, s *state, was *published.Set, m
 // reason, because facts may go back and forth.
 const heldPause = time.Minute
 
+// held is what was said of files that are held.
+type held struct {
+	said string    // the last reason that was logged
+	at   time.Time // when the store was last told
+}
+
 // hold leaves the published files as they are. It says why in the log, in an event and in
 // the publication's annotations.
-func (p *Publisher) hold(ctx context.Context, s *state, was *published.Set, digest, reason, message string) error {
-	p.metrics.passes.WithLabelValues(s.pub.Name, "held").Inc()
-	p.metrics.setHeld(s.pub.Name, reason)
+func (l *loop) hold(ctx context.Context, old *published.Set, digest, reason, message string) error {
+	l.metrics.passes.WithLabelValues(l.pub.Name, "held").Inc()
+	l.metrics.setHeld(l.pub.Name, reason)
 	text := reason + ": " + message
-	said := s.said == text
-	written := was == nil || was.Annotations[published.AnnotationHeld] == digest && was.Annotations[published.AnnotationHeldReason] == text
+	said := l.held.said == text
+	written := old == nil || old.Annotations[published.AnnotationHeld] == digest && old.Annotations[published.AnnotationHeldReason] == text
 	if said && written {
 		return nil
 	}
-	if again := s.heldAt.Add(heldPause); strings.HasPrefix(s.said, reason+": ") && time.Now().Before(again) {
-		s.due = again
+	if again := l.held.at.Add(heldPause); strings.HasPrefix(l.held.said, reason+": ") && time.Now().Before(again) {
+		l.At(again)
 		return nil
 	}
-	s.heldAt = time.Now()
+	l.held.at = time.Now()
 	if !said {
-		s.said = text
-		p.log.Warn("new files are held back, the published files stay", "publication", s.pub.Name, "reason", reason, "message", message, "digest", digest)
-		if p.options.Recorder != nil {
-			p.options.Recorder.Record(s.pub.Place(), true, reason, message)
-		}
+		l.held.said = text
+		l.log.Warn("new files are held back, the published files stay", "publication", l.pub.Name, "reason", reason, "message", message, "digest", digest)
+		l.record(l.pub, true, reason, message)
 	}
 	if written {
 		return nil
 	}
-	next := was.Clone()
+	next := old.Clone()
 	next.Annotations[published.AnnotationHeld], next.Annotations[published.AnnotationHeldReason] = digest, text
-	return p.save(ctx, s, next)
+	return l.save(ctx, next)
 }
 
-func (p *Publisher) save(ctx context.Context, s *state, out *published.Set) error {
-	p.metrics.writes.WithLabelValues("publication").Inc()
-	return p.store.Save(ctx, s.pub.Place(), out)
+func (l *loop) save(ctx context.Context, out *published.Set) error {
+	l.metrics.writes.WithLabelValues("publication").Inc()
+	return l.store.Save(ctx, l.pub.Place(), out)
 }
 
 // update puts the rendered files into p and drops what was said of held files. It reports

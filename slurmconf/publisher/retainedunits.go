@@ -41,14 +41,17 @@ func namedBy(all ...map[string]*inputs.Node) names {
 	return named
 }
 
-// keepNamed notes the topologies, blocks and leaf switches that Slurm's nodes may be
+// unitsInUse remembers the topologies and units of the files since when no annotation
+// names them.
+type unitsInUse struct{ unnamed map[string]time.Time }
+
+// keep notes the topologies, blocks and leaf switches that Slurm's nodes may be
 // registered with: those that Node annotations name, and for AnnotateAfter those that
 // were named before. They stay in the files. slurmctld drains a node that registers with
-// an unknown unit, and does not start while such a node is registered. keepNamed returns
-// when to come back.
-func (s *state) keepNamed(prev *Previous, g *gathered, now time.Time) (wake time.Time) {
-	if prev.Topology == nil || !s.pub.Release.DynamicTopology() {
-		return wake
+// an unknown unit, and does not start while such a node is registered.
+func (u *unitsInUse) keep(l *loop, prev *Previous, g *gathered, now time.Time) {
+	if prev.Topology == nil || !l.pub.Release.DynamicTopology() {
+		return
 	}
 	named := namedBy(g.All, g.Nodes)
 	unnamed := map[string]time.Time{}
@@ -56,19 +59,18 @@ func (s *state) keepNamed(prev *Previous, g *gathered, now time.Time) (wake time
 		if named[name] {
 			continue
 		}
-		since, ok := s.unnamed[name]
+		since, ok := u.unnamed[name]
 		if !ok {
 			since = now
 		}
 		unnamed[name] = since
-		if until := since.Add(s.pub.AnnotateAfter.Duration); now.Before(until) {
+		if until := since.Add(l.pub.AnnotateAfter.Duration); now.Before(until) {
 			named[name] = true
-			wake = earlier(wake, until)
+			l.At(until)
 		}
 	}
-	s.unnamed = unnamed
+	u.unnamed = unnamed
 	prev.Topology.InUse = named
-	return wake
 }
 
 // units are the topologies, blocks and switches of the files.

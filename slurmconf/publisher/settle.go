@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -18,17 +17,22 @@ type reading struct {
 	since time.Time
 }
 
+// moves remembers the nodes that wait to be moved.
+type moves struct {
+	readings map[string]reading   // by Node, of those whose facts name another place
+	unsited  map[string]time.Time // Slurm names in new blocks of which no parent domain is known -> since when
+}
+
 // make plans and renders. A published node that the plan would move stays until its facts
 // have said so for Settle. Facts that are seen for the first time count from the last
-// change to anything. make returns when to come back for such nodes.
-func (s *state) make(g gathered, prev Previous, now time.Time) (made *Rendered, wake time.Time, err error) {
+// change to anything.
+func (m *moves) make(l *loop, g *gathered, prev Previous, now time.Time) (made *Rendered, err error) {
 	readings, unsited := make(map[string]reading), make(map[string]time.Time)
 	for again := true; again; {
-		if made, err = Make(s.pub, g.Inputs, prev); err != nil || prev.Topology == nil {
+		if made, err = Make(l.pub, g.Inputs, prev); err != nil || prev.Topology == nil {
 			break
 		}
-		if until := s.waitForParents(&g, prev.Topology, made.Plan, unsited, now); !until.IsZero() {
-			wake = earlier(wake, until)
+		if m.waitForParents(l, g, made.Plan, prev.Topology, unsited, now) {
 			continue
 		}
 		again = false
@@ -45,52 +49,53 @@ func (s *state) make(g gathered, prev Previous, now time.Time) (made *Rendered, 
 			if !moved[f.SlurmName] || f.Gone || f.Stays != "" {
 				continue
 			}
-			r := reading{readingOf(f), s.touched}
-			if was, ok := s.readings[f.Name]; ok && was.text == r.text {
+			r := reading{readingOf(f), l.touched}
+			if was, ok := m.readings[f.Name]; ok && was.text == r.text {
 				r = was
 			}
 			readings[f.Name] = r
-			if until := r.since.Add(s.pub.Settle.Duration); now.Before(until) {
+			if until := r.since.Add(l.pub.Settle.Duration); now.Before(until) {
 				f.Stays, again = "its facts name another place, but not for long enough yet", true
-				wake = earlier(wake, until)
+				l.At(until)
 			}
 		}
 	}
-	s.readings, s.unsited = readings, unsited
-	return made, wake, err
+	m.readings, m.unsited = readings, unsited
+	return made, err
 }
 
 // waitForParents lets the nodes of a new block wait for the labels of the switches above
 // them, if ParentBlocks is set, because a block keeps its first place. They wait
-// FirstWait at most. It returns when to come back, or zero.
-func (s *state) waitForParents(g *gathered, prev *placement.Previous, plan *placement.Plan, unsited map[string]time.Time, now time.Time) (wake time.Time) {
-	if s.pub.ParentBlocks == 0 || prev.BaseBlockSize == 0 {
-		return wake
+// FirstWait at most. It reports whether any node waits.
+func (m *moves) waitForParents(l *loop, g *gathered, plan *placement.Plan, prev *placement.Previous, unsited map[string]time.Time, now time.Time) (wait bool) {
+	if l.pub.ParentBlocks == 0 || prev.BaseBlockSize == 0 {
+		return wait
 	}
 	blocks, others := plan.WithoutParent(prev)
 	if !others {
-		return wake
+		return wait
 	}
 	waits := make(map[string]time.Time)
 	for i := range blocks {
 		since := now // or since the first of its nodes
 		for _, n := range blocks[i].Nodes {
-			if was, ok := s.unsited[n]; ok && was.Before(since) {
+			if was, ok := m.unsited[n]; ok && was.Before(since) {
 				since = was
 			}
 		}
 		for _, n := range blocks[i].Nodes {
-			waits[n], unsited[n] = since.Add(s.pub.FirstWait.Duration), since
+			waits[n], unsited[n] = since.Add(l.pub.FirstWait.Duration), since
 		}
 	}
 	for i := range g.Facts {
 		f := &g.Facts[i]
 		if until := waits[f.SlurmName]; now.Before(until) && !f.Gone && f.Stays == "" {
 			f.Stays = "its block is new, and no switch above its leaf is known yet"
-			wake = earlier(wake, until)
+			l.At(until)
+			wait = true
 		}
 	}
-	return wake
+	return wait
 }
 
 // readingOf returns the same text for as long as the facts name the same place.
@@ -112,33 +117,20 @@ func readingOf(f *topology.Facts) string {
 	return b.String()
 }
 
-// reread looks at nodes that wait to be moved after every change. A fact that changed
-// between two passes restarts the settle timer, even if it changed back.
-func (p *Publisher) reread(ctx context.Context, now time.Time) {
-	var snap *inputs.Snapshot
-	for _, s := range p.states {
-		if len(s.readings) == 0 {
-			continue
+// reread reads the facts of nodes that wait to be moved.
+func (m *moves) reread(rules *inputs.Rules, snap *inputs.Snapshot, now time.Time) {
+	texts := make(map[string]string, len(m.readings))
+	unreadable := snap.Unreadable()
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		if _, ok := m.readings[n.Name]; ok {
+			f := rules.Read(n, snap, unreadable)
+			texts[n.Name] = readingOf(&f)
 		}
-		if snap == nil {
-			var err error
-			if snap, err = p.store.Snapshot(ctx); err != nil {
-				snap = &inputs.Snapshot{} // nobody knows what they say now
-			}
-		}
-		texts := make(map[string]string, len(s.readings))
-		unreadable := snap.Unreadable()
-		for i := range snap.Nodes {
-			n := &snap.Nodes[i]
-			if _, ok := s.readings[n.Name]; ok {
-				f := s.pub.Rules.Read(n, snap, unreadable)
-				texts[n.Name] = readingOf(&f)
-			}
-		}
-		for node, was := range s.readings {
-			if texts[node] != was.text {
-				s.readings[node] = reading{texts[node], now}
-			}
+	}
+	for node, old := range m.readings {
+		if texts[node] != old.text {
+			m.readings[node] = reading{texts[node], now}
 		}
 	}
 }
