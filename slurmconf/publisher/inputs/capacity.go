@@ -21,18 +21,13 @@ type Capacity struct {
 	parts bool
 }
 
-// IsGPU reports whether a resource is NVIDIA GPUs or parts of them.
-func IsGPU(resource string) bool {
-	return resource == resourceGPU || resource == resourceGPUShared || strings.HasPrefix(resource, resourceMIG)
-}
-
-// Add counts the quantity of a resource for which IsGPU is true.
+// Add counts the quantity of a resource. Resources that are no NVIDIA GPUs do not count.
 func (c *Capacity) Add(resource string, quantity int64) {
 	switch {
 	case quantity <= 0 || quantity > maxGPUs:
 	case resource == resourceGPU:
 		c.whole = quantity
-	default:
+	case resource == resourceGPUShared || strings.HasPrefix(resource, resourceMIG):
 		c.parts = true
 	}
 }

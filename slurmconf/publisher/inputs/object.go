@@ -139,14 +139,10 @@ func (r *objectReader) capacity(o *object) error {
 	var c Capacity
 	err := r.members("capacity", func(key string) error {
 		v, err := r.dec.ReadValue()
-		if err != nil || !IsGPU(key) {
-			return err
-		}
-		n, err := strconv.ParseInt(strings.Trim(string(v), `"`), 10, 64)
-		if err == nil { // else the quantity is no number of devices
+		if n, parseErr := strconv.ParseInt(strings.Trim(string(v), `"`), 10, 64); parseErr == nil { // else it is no number of devices
 			c.Add(key, n)
 		}
-		return nil
+		return err
 	})
 	o.node.GPUs = c.GPUs()
 	return err

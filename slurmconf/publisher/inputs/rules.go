@@ -41,11 +41,11 @@ type Config struct {
 // Rules are a Config that was checked. They say which nodes a publication takes and how
 // Slurm calls them.
 type Rules struct {
-	config    Config
-	selector  labels.Selector
-	slurmName func(*Node) string
-	names     *slinkyCluster // whose pods say the Slurm names; nil if none do
-	workers   *slinkyCluster // whose pods choose the nodes; nil if none do
+	config   Config
+	selector labels.Selector
+	namer    namer          // says the Slurm names if no pods do
+	names    *slinkyCluster // whose pods say the Slurm names; nil if none do
+	workers  *slinkyCluster // whose pods choose the nodes; nil if none do
 }
 
 // WantedKey says what the key of a label or annotation may be.
@@ -61,7 +61,11 @@ func NewRules(c Config, wrong func(key, message string)) Rules {
 		bad("nodes.selector", c.Selector, "a label selector such as key=value: "+err.Error())
 	}
 	r.setSlinky(bad)
-	r.setNames(wrong, bad)
+	if !r.BySlinky() {
+		if r.namer, err = newNamer(c.SlurmNames); err != nil {
+			wrong("slurmNames", err.Error())
+		}
+	}
 	for _, keys := range []struct {
 		key    string
 		labels []string
@@ -94,43 +98,6 @@ func (r *Rules) setSlinky(bad func(key, value, want string)) {
 	if r.config.Slinky != "" {
 		r.workers = read("nodes.slinky", r.config.Slinky, false)
 	}
-}
-
-// setNames reads how Slurm calls the nodes.
-func (r *Rules) setNames(wrong func(key, message string), bad func(key, value, want string)) {
-	how := r.config.SlurmNames
-	_, key, of := strings.Cut(how, ":")
-	switch {
-	case r.BySlinky():
-	case isPattern(how):
-		var err error
-		if r.slurmName, err = patternNamer(how); err != nil {
-			wrong("slurmNames", err.Error())
-		}
-	default:
-		if r.slurmName = slurmNamer(how); r.slurmName == nil {
-			bad("slurmNames", how, "short, full, label:KEY, annotation:KEY, s/REGEXP/REPLACEMENT/, slinky, slinky:CONTROLLER or slinky:NAMESPACE/CONTROLLER")
-		} else if of && len(validation.IsQualifiedName(strings.ToLower(key))) > 0 {
-			bad("slurmNames", how, "a key after the colon that is "+WantedKey)
-		}
-	}
-}
-
-// slurmNamer returns the function that names a node in Slurm. It is nil if how is not
-// known.
-func slurmNamer(how string) func(*Node) string {
-	kind, key, _ := strings.Cut(how, ":")
-	switch {
-	case how == "short":
-		return func(n *Node) string { s, _, _ := strings.Cut(n.Name, "."); return s }
-	case how == "full":
-		return func(n *Node) string { return n.Name }
-	case kind == "label" && key != "":
-		return func(n *Node) string { return n.Labels[key] }
-	case kind == "annotation" && key != "":
-		return func(n *Node) string { return n.Annotations[key] }
-	}
-	return nil
 }
 
 // FromLists adapts the rules to objects that come from a list and are not watched. A
@@ -196,29 +163,22 @@ func (r *Rules) Read(n *Node, snap *Snapshot, unreadable map[string]bool) topolo
 // NameOf returns the node's name in Slurm, or the problem why it has none. Annotations of
 // a Node hold whatever its kubelet writes, so the name is checked.
 func (r *Rules) NameOf(n *Node) (string, topology.Problem) {
+	var name, from string
 	if r.BySlinky() {
-		name, problem := r.slinkyName(n)
-		if problem.Reason != "" {
+		var problem topology.Problem
+		if name, problem = r.slinkyName(n); problem.Reason != "" {
 			return "", problem
 		}
-		if err := hostlist.CheckName(name); err != nil {
-			return "", topology.Problem{Node: n.Name, Reason: ReasonBadSlurmName, Message: "Slinky calls it so: " + err.Error()}
+		from = "Slinky calls it so"
+	} else {
+		name, from = r.namer.of(n), r.namer.from
+		if name == "" && from != "" {
+			return "", topology.Problem{Node: n.Name, Reason: ReasonNoSlurmName, Message: "no " + from + " says its name in Slurm"}
 		}
-		return name, problem
-	}
-	name := r.slurmName(n)
-	where := ""
-	if kind, key, from := strings.Cut(r.config.SlurmNames, ":"); isPattern(r.config.SlurmNames) {
-		where = r.config.SlurmNames
-	} else if from { // label or annotation
-		where = kind + " " + key
-	}
-	if name == "" && where != "" {
-		return "", topology.Problem{Node: n.Name, Reason: ReasonNoSlurmName, Message: "no " + where + " says its name in Slurm"}
 	}
 	if err := hostlist.CheckName(name); err != nil {
-		if where != "" {
-			err = fmt.Errorf("%s: %w", where, err)
+		if from != "" {
+			err = fmt.Errorf("%s: %w", from, err)
 		}
 		return "", topology.Problem{Node: n.Name, Reason: ReasonBadSlurmName, Message: err.Error()}
 	}

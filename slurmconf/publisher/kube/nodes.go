@@ -55,9 +55,7 @@ func (k nodeKeys) slim(obj any) (any, error) {
 	}
 	var c inputs.Capacity
 	for name, quantity := range n.Status.Capacity {
-		if inputs.IsGPU(string(name)) {
-			c.Add(string(name), quantity.Value())
-		}
+		c.Add(string(name), quantity.Value())
 	}
 	slim := &kubeNode{ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion,
 		Labels: only(n.Labels, k.labels), Annotations: only(n.Annotations, k.annotations)}, GPUs: int32(c.GPUs())} //nolint:gosec // bounded by inputs.Capacity

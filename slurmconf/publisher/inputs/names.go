@@ -5,7 +5,38 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
+
+// namer says how Slurm calls a node.
+type namer struct {
+	of func(*Node) string
+	// from is where the name comes from: a label, an annotation or a pattern. It is empty
+	// for the node's own name.
+	from string
+}
+
+// newNamer reads slurmNames: short, full, label:KEY, annotation:KEY or a pattern.
+func newNamer(how string) (namer, error) {
+	kind, key, _ := strings.Cut(how, ":")
+	switch {
+	case isPattern(how):
+		of, err := patternNamer(how)
+		return namer{of, how}, err
+	case how == "short":
+		return namer{of: func(n *Node) string { s, _, _ := strings.Cut(n.Name, "."); return s }}, nil
+	case how == "full":
+		return namer{of: func(n *Node) string { return n.Name }}, nil
+	case key == "" || kind != "label" && kind != "annotation":
+		return namer{}, fmt.Errorf("%q: want short, full, label:KEY, annotation:KEY, s/REGEXP/REPLACEMENT/, slinky, slinky:CONTROLLER or slinky:NAMESPACE/CONTROLLER", how)
+	case len(validation.IsQualifiedName(strings.ToLower(key))) > 0:
+		return namer{}, fmt.Errorf("%q: want a key after the colon that is %s", how, WantedKey)
+	case kind == "label":
+		return namer{func(n *Node) string { return n.Labels[key] }, "label " + key}, nil
+	}
+	return namer{func(n *Node) string { return n.Annotations[key] }, "annotation " + key}, nil
+}
 
 // isPattern reports whether slurmNames is s/REGEXP/REPLACEMENT/.
 func isPattern(how string) bool { return strings.HasPrefix(how, "s/") }
