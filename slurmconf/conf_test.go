@@ -138,34 +138,36 @@ func TestRenderRefuses(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	conf := map[string]string{
 		"# nothing\n": "topology.conf:1: no blocks and no switches",
-		"BlockName=a Nodes=n1\nSwitchName=s Nodes=n1\n":       "topology.conf:2: SwitchName: not allowed here: want BlockName and BlockSizes",
-		"SwitchName=s Nodes=n1\n\nBlockSizes=4\n":             "topology.conf:3: BlockSizes: not allowed here: want SwitchName",
-		"BlockName=a Foo=1\n":                                 "topology.conf:1: Foo: unknown key after BlockName: want Nodes",
+		"BlockName=a Nodes=n1\nSwitchName=s Nodes=n1\n":       "topology.conf:2: key SwitchName does not begin a line with topology/block; want BlockName and BlockSizes",
+		"SwitchName=s Nodes=n1\n\nBlockSizes=4\n":             "topology.conf:3: key BlockSizes does not begin a line with topology/tree; want SwitchName",
+		"BlockName=a Foo=1\n":                                 "topology.conf:1: key Foo is not known after BlockName",
+		"SwitchName=s Nodes=n1 nodes=n2\n":                    "topology.conf:1: key nodes is given twice",
+		"BlockName=a Nodes=n1\nBlockSizes=0\n":                "topology.conf:2: block size 0: want 1 or more",
 		"BlockName=a Nodes=\n":                                "topology.conf:1: \"Nodes=\" is no Key=Value",
-		"BlockName=a Nodes=n1\nBlockSizes=4,x\n":              "topology.conf:2: BlockSizes: \"x\" is no size: want numbers",
-		"SwitchName=a Nodes=n1 Switches=b\n":                  "topology.conf:1: SwitchName=a: has both Nodes and Switches: want one",
-		"BlockName=a \\\n Nodes=n1 \\\n\nInclude more.conf\n": "topology.conf:4: Include: more.conf is not read here",
+		"BlockName=a Nodes=n1\nBlockSizes=4,x\n":              "topology.conf:2: BlockSizes: \"x\" is no plain number",
+		"SwitchName=a Nodes=n1 Switches=b\n":                  "topology.conf:1: \"a\" has no name, or both nodes and switches",
+		"BlockName=a \\\n Nodes=n1 \\\n\nInclude more.conf\n": "topology.conf:4: more.conf is included and was not looked into",
 	}
 	for text, want := range conf {
 		_, err := ParseConf("topology.conf", []byte(text))
 		checkParseError(t, text, err, want)
 	}
 	yaml := map[string]string{
-		"":                         "topology.yaml:1: there is no topology in the file: want a list",
+		"":                         "topology.yaml:1: there is no topology in the file; want a list",
 		"- topology: a\n  blok:\n": "topology.yaml:2: key \"blok\" of a topology is not known",
 		"- topology: a\n  flat: true\n  foo: 1\n":                                   "topology.yaml:3: key \"foo\" of a topology is not known",
-		"- topology: a\n  block:\n    block_sizes: [4, x]\n":                        "topology.yaml:3: block_sizes: \"x\" is no size: want numbers",
+		"- topology: a\n  block:\n    block_sizes: [4, x]\n":                        "topology.yaml:3: block_sizes: \"x\" is no size; want numbers",
 		"- topology: a\n  block:\n    blocks:\n      - block: b\n    nodes: [n1]\n": "topology.yaml:5: key \"nodes\" of block is not known",
 		"- a: [\n": "topology.yaml:1: did not find expected node content",
-		"- topology: a\n  flat: true\n  block: {}\n": "topology.yaml:1: topology \"a\" has 2 kinds",
-		"- topology: a\n  flat: maybe\n":             "topology.yaml:2: flat: \"maybe\": want true or false",
-		"- topology: a\n  topology: b\n":             "topology.yaml:2: key topology of a topology is given twice",
-		"- flat: true\n":                             "topology.yaml:1: the topology has no name",
+		"- topology: a\n  flat: true\n  block: {blocks: []}\n": "topology.yaml:1: topology \"a\" has 2 kinds",
+		"- topology: a\n  flat: maybe\n":                       "topology.yaml:2: flat: \"maybe\" counts as true; write true or false",
+		"- topology: a\n  topology: b\n":                       "topology.yaml:2: key topology of a topology is given twice",
+		"- flat: true\n":                                       "topology.yaml:1: the topology has no name",
 		"- topology: a\n  tree:\n    switches:\n      - switch: s\n        nodes: n1\n        children: t\n": "topology.yaml:4: switch s has nodes and children",
 		"- topology: a\n  block:\n    blocks:\n      - block: b\n      - nodes: n1\n":                        "topology.yaml:5: an item of blocks has no name",
-		"- topology: a\n  block: {blocks: &x [], block_sizes: *x}\n":                                         "topology.yaml:2: block_sizes: \"x\" is no size",
+		"- topology: a\n  block: {blocks: &x [], block_sizes: *x}\n":                                         "topology.yaml:2: Slurm does not read YAML aliases",
 		"- topology: a\n\t- b\n":               "topology.yaml:2: found a tab character",
-		"- topology: a\n  ring: {rings: []}\n": "topology.yaml:1: ring: not read here: want one of block, tree, flat",
+		"- topology: a\n  ring: {rings: []}\n": "topology.yaml:1: a topology of kind ring is not read here: want one of block, tree, flat",
 	}
 	for text, want := range yaml {
 		_, err := ParseYAML("topology.yaml", []byte(text))

@@ -10,7 +10,7 @@ import (
 func small(data []byte) bool {
 	digits := 0
 	for _, c := range data {
-		if isDigit(c) {
+		if c-'0' <= 9 {
 			if digits++; digits > 4 {
 				return false
 			}

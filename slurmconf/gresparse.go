@@ -11,7 +11,7 @@ import (
 // ParseGres reads gres.conf. name stands for the file in messages. Errors are
 // *ParseError. An AutoDetect line of its own is a line without Name.
 func ParseGres(name string, data []byte) ([]GresLine, error) {
-	conf, err := scanWhole(name, data)
+	conf, err := Scan(name, data)
 	if err != nil {
 		return nil, err
 	}
@@ -28,6 +28,9 @@ func ParseGres(name string, data []byte) ([]GresLine, error) {
 
 func gresLine(file string, c *Line) (GresLine, *ParseError) {
 	var l GresLine
+	if c.Include != "" {
+		return l, &ParseError{File: file, Line: c.Number, Key: "Include", Message: c.Include + " is not read here: put its lines into this file"}
+	}
 	switch strings.ToLower(c.Key) {
 	case "nodename":
 		l.Nodes = c.Value
@@ -67,7 +70,7 @@ func (l *GresLine) set(file string, line int, a Pair) *ParseError {
 	case "type":
 		l.Type = a.Value
 	case "count":
-		if count, plain, _ := ReadCount(a.Value); plain {
+		if count, ok := ReadCount(a.Value); ok {
 			l.Count = count
 		} else {
 			return fail("%q is no count: want a number of 1 or more, with K, M, G or T behind it for 1024, 1024x1024 and so on", a.Value)

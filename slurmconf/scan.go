@@ -11,6 +11,8 @@ import (
 // and the pairs that follow.
 type Line struct {
 	Number int
+	// Include is the file of a line `Include FILE`, which has no pairs.
+	Include string
 	Pair
 	Attrs []Pair
 }
@@ -21,10 +23,8 @@ type Pair struct {
 }
 
 // Scan reads Slurm's configuration syntax: comments, continued lines, escapes and
-// quoted values. It stops at the first line that has anything but Key=Value
-// pairs, and then returns the lines before it too. Scan calls include for a line
-// of the form `Include FILE`.
-func Scan(name string, data []byte, include func(line int, file string)) ([]Line, *ParseError) {
+// quoted values. A line that has anything but Key=Value pairs is an error.
+func Scan(name string, data []byte) ([]Line, *ParseError) {
 	text := string(data)
 	lines := make([]Line, 0, strings.Count(text, "\n")+1)
 	pairs := make([]Pair, 0, 2*cap(lines))
@@ -37,34 +37,19 @@ func Scan(name string, data []byte, include func(line int, file string)) ([]Line
 			continue
 		}
 		if file, ok := cutInclude(line); ok {
-			include(at, file)
+			lines = append(lines, Line{Number: at, Include: file})
 			continue
 		}
 		from := len(pairs)
 		for rest != "" {
 			key, value, tail, ok := cutPair(rest)
 			if !ok {
-				return lines, &ParseError{File: name, Line: at, Message: fmt.Sprintf("%q is no Key=Value: Slurm refuses the whole file; give each key a value, and put quotes around a value with spaces", hostlist.Shorten(strings.TrimSpace(rest)))}
+				return nil, &ParseError{File: name, Line: at, Message: fmt.Sprintf("%q is no Key=Value: Slurm refuses the whole file; give each key a value, and put quotes around a value with spaces", hostlist.Shorten(strings.TrimSpace(rest)))}
 			}
 			pairs = append(pairs, Pair{Key: key, Value: value})
 			rest = strings.TrimLeft(tail, " \t\r\n\v\f")
 		}
 		lines = append(lines, Line{Number: at, Pair: pairs[from], Attrs: pairs[from+1 : len(pairs) : len(pairs)]})
-	}
-	return lines, nil
-}
-
-// scanWhole is Scan of a file that must not include others.
-func scanWhole(name string, data []byte) ([]Line, error) {
-	var included *ParseError
-	lines, err := Scan(name, data, func(line int, file string) {
-		included = &ParseError{File: name, Line: line, Key: "Include", Message: file + " is not read here: put its lines into this file"}
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case included != nil:
-		return nil, included
 	}
 	return lines, nil
 }

@@ -27,7 +27,7 @@ var reasonPages = []string{
 var notReasons = strings.Fields(`
 	AgentState DCGMIdentities HookConfig JobRecord JobReports JobState JobSummary JobUse NodeReport
 	ComputeDomain ComputeDomainClique ComputeDomainCliques ConfigMap ResourceClaim ResourceClaims ResourceSlice
-	AggregatedBlock ArrayJobId ArrayTaskId BlockIndex BlockName BlockSize NodeName
+	AggregatedBlock ArrayJobId ArrayTaskId BlockIndex BlockName BlockSize LinkSpeed NodeName
 	PrologEpilogTimeout PrologFlags PrologTimeout`)
 
 // TestReferenceOfReasons holds that the index of all reason words names the page of each, and

@@ -1,6 +1,7 @@
 package hostlist
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -12,31 +13,19 @@ import (
 
 func TestExpand(t *testing.T) {
 	for list, want := range map[string][]string{
-		"":                           nil,
-		" , ":                        nil,
-		"n1":                         {"n1"},
-		"n[1-3]":                     {"n1", "n2", "n3"},
-		"n[08-11]":                   {"n08", "n09", "n10", "n11"},
-		"n[8-011]":                   {"n8", "n9", "n10", "n11"},
-		"n[003,1,2]":                 {"n003", "n1", "n2"},
-		"rack1n[1-2]":                {"rack1n1", "rack1n2"},
-		"a0[1-2]5":                   {"a015", "a025"},
-		"a[1-2]b[3-4]":               {"a1b3", "a1b4", "a2b3", "a2b4"},
-		"a[1-2]b[1-2]c[1-2]":         {"a1b1c1", "a1b1c2", "a2b1c1", "a2b1c2", "a1b2c1", "a1b2c2", "a2b2c1", "a2b2c2"},
-		"n[1-2]-ib,login":            {"n1-ib", "n2-ib", "login"},
-		"n1,n1":                      {"n1", "n1"},
-		"n[1-]":                      {"n1"},
-		"/dev/nvidia[0-1,5]":         {"/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia5"},
-		"n[1,1-]":                    {"n1", "n1"},
-		"n[12345678901234567890123]": {"n00018446744073709551615"},
-		"n[0- -1],m":                 {"m"},
-		"n[ 1- +2]":                  {"n01", "n02"},
-		"n[01z-2]":                   {"n001", "n002"},
-		"n[1]]":                      {"n1]"},
-		"n[[1-2]":                    {"n[1", "n[2"},
-		"[1-2]x[n[3]":                {"[1-2]x[n3"},
-		"r[x]s[1-2]n[3],m":           {"m"},
-		"n{1}":                       {"n{1}"},
+		"":                   nil,
+		" , ":                nil,
+		"n1":                 {"n1"},
+		"n[1-3]":             {"n1", "n2", "n3"},
+		"n[08-11]":           {"n08", "n09", "n10", "n11"},
+		"n[003,1,2]":         {"n003", "n1", "n2"},
+		"rack1n[1-2]":        {"rack1n1", "rack1n2"},
+		"a0[1-2]5":           {"a015", "a025"},
+		"a[1-2]b[3-4]":       {"a1b3", "a1b4", "a2b3", "a2b4"},
+		"a[1-2]b[1-2]c[1-2]": {"a1b1c1", "a1b1c2", "a2b1c1", "a2b1c2", "a1b2c1", "a1b2c2", "a2b2c1", "a2b2c2"},
+		"n[1-2]-ib,login":    {"n1-ib", "n2-ib", "login"},
+		"n1,n1":              {"n1", "n1"},
+		"/dev/nvidia[0-1,5]": {"/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia5"},
 	} {
 		got, err := Expand(list)
 		if err != nil {
@@ -50,30 +39,20 @@ func TestExpand(t *testing.T) {
 
 func TestExpandErrors(t *testing.T) {
 	for list, want := range map[string]string{
-		"n[1-2":      "without an end",
-		"n[]":        "no number or range",
-		"n[-3]":      "no number or range",
-		"n[a-b]":     "no number or range",
-		"n[1,]":      "no number or range",
-		"n[1-2-3]":   "is no range",
-		"n[3-1]":     "runs backwards",
-		"n[1-65537]": "more than 65536 hosts",
-		"n[1,,2]":    "no number or range",
-		"n[1x-2]":    "no number or range",
-		"n[1z]":      "no number or range",
-		"n[1--2]":    "no number or range",
-		"n[1-2z]":    "is no range",
-		"n[1- -2]":   "more than 65536 hosts",
-		"n[18446744073709551614-18446744073709551615]": "crashes on",
-		"r[1]]n[1-2]":                  "no number or range",
-		"]n[1,2]":                      "without an end",
-		"r[1-65536,1]n[1]":             "more than 65536 numbers",
-		"r[x]n[1-2]":                   "no number or range",
+		"n[1-2":                        "without an end",
+		"n[3-1]":                       "runs backwards",
+		"n[1-65537]":                   "more than 65536 hosts",
 		"a[1-60000]b[1-60000]c[1-999]": "more than 1048576 names",
 	} {
 		_, err := Expand(list)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), list) {
+		if err == nil || errors.Is(err, ErrNotPlain) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), list) {
 			t.Errorf("Expand(%q) = %v, want an error with %q and the list", list, err, want)
+		}
+	}
+	for _, list := range []string{"n[]", "n[-3]", "n[a-b]", "n[1,]", "n[1-2-3]", "n[1,,2]", "n[1x-2]", "n[1z]", "n[1--2]", "n[1-2z]", "n[1- -2]", "n[1-]", "n[8-011]", "n[01z-2]", "n[ 1- +2]", "n[0- -1],m",
+		"n[12345678901234567890123]", "n[18446744073709551614-18446744073709551615]", "n[1]]", "n[[1-2]", "]n[1,2]", "r[1]]n[1-2]", "r[x]n[1-2]", "r[2-1]n[1]", "r[1-65536,1]n[1]", "[1-2]x[n[3]", "n{1}", "n1,block{b1}"} {
+		if names, err := Expand(list); !errors.Is(err, ErrNotPlain) || !strings.Contains(err.Error(), list) {
+			t.Errorf("Expand(%q) = %q, %v, want ErrNotPlain and the list", list, names, err)
 		}
 	}
 }
@@ -150,9 +129,6 @@ func FuzzExpand(f *testing.F) {
 			return
 		}
 		list := Compress(names)
-		if strings.ContainsAny(strings.Join(names, ""), "[]") {
-			return // a lone bracket in a name is no longer one in a list
-		}
 		back, err := Expand(list)
 		if err != nil {
 			t.Fatalf("Expand(Compress(%q)) = Expand(%q): %v", names, list, err)
@@ -172,7 +148,7 @@ func FuzzCompress(f *testing.F) {
 	f.Add("n9 n10 n010 n1 login rack1-n1")
 	f.Add("0 00 000 a0 a00 a0b")
 	f.Fuzz(func(t *testing.T, s string) {
-		names := strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || strings.ContainsRune(",[]", r) })
+		names := strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || strings.ContainsRune(",[]{}", r) })
 		list := Compress(names)
 		back, err := Expand(list)
 		if err != nil {

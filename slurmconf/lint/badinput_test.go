@@ -89,16 +89,6 @@ func badConf() []topologyCase {
 		tree["nodes "+list] = "SwitchName=s1 Nodes=\"" + list + "\"\n"
 		tree["switches "+list] = "SwitchName=n001 Nodes=n[001-008]\nSwitchName=n002 Nodes=n[009-016]\nSwitchName=t Switches=\"" + list + "\"\n"
 	}
-	for _, list := range []string{"block{b1}", "block{b1", "block{}x", "blockwith{n001}", "switch{s1}", "switchwith{n001}", "switch{b1}x", "block{b3}", "block{b2}", "blockwith{}", "blockwith{zz}", "blockwith{n009}", "blockwith{n001},n016", "feature{x}", "Block{b1}", "xblock{b1}", "n001{", "{n001}", "block[1-2]{b}", "block}{b"} {
-		block["nodes "+list] = "BlockName=b1 Nodes=n002," + list + "\nBlockSizes=1\n"
-		block["second "+list] = "BlockName=b1 Nodes=n[001-002]\nBlockName=b2 Nodes=" + list + "\nBlockSizes=2\n"
-		block["middle "+list] = block["second "+list] + "BlockName=b3 Nodes=n[009-010]\n"
-		block["twice "+list] = block["second "+list] + "BlockName=b3 Nodes=n009,block{b2}\n"
-		tree["nodes "+list] = "SwitchName=s1 Nodes=n002," + list + "\n"
-		tree["second "+list] = "SwitchName=b1 Nodes=n[001-002]\nSwitchName=s1 Nodes=n003," + list + "\n"
-		tree["below "+list] = "SwitchName=t Switches=s1\nSwitchName=s1 Nodes=n003," + list + "\n"
-		tree["switches "+list] = "SwitchName=s1 Nodes=n002\nSwitchName=s2 Switches=s1," + list + "\n"
-	}
 	var cases []topologyCase
 	for name, conf := range block {
 		cases = append(cases, topologyCase{name: name, plugin: lint.PluginBlock, conf: conf})
@@ -111,14 +101,9 @@ func badConf() []topologyCase {
 		topologyCase{name: "partition of unknown", plugin: lint.PluginBlock, conf: four, partitions: []string{"nvl"}})
 }
 
-// oddLists are host lists with what nobody means in a bracket; with names of 1
-// and 2 where Slurm takes them.
+// oddLists are host lists that are not as they should be.
 func oddLists() []string {
-	return []string{
-		"n[00x1-002]", "n[001x-002]", "n[00z-002]", "n[1z-002]", "n[ 01-002]", "n[+01-002]", "n[001-+2]", "n[001- 2]", "n[1-002]", "n[001-]", "n[001 -]", "n[001z-]", "n[001-002 ]", "n[001-002z]", "n[001,,002]", "n[,001]", "n[001,]", "n[]", "n[-3]", "n[-]", "n[--3]", "n[002-001]", "n[001;002]", "n[1.5-2]",
-		"n[18446744073709551615]", "n[99999999999999999999]", "n[18446744073709551614-18446744073709551615]", "n[1234567890123456789]", "n[0-65536]", "n[000000000000000000000001-2]",
-		"n[[001-002]]", "n[001-002]]", "]n[001,002]", "a]n[001,002]", "n001,]n[001,002]", "n001-002]", "n[001", "r[x]s[1-2]n[1]", "n001,r[x]s[1-2]n[1]", "r[1-2]]n[1]", "r[[1-2]n[1]", "r[1-2]x[n[1]", "r[1-65536,1]n[1]", "n*", "n001;n002", ",", "n001,,n002",
-	}
+	return []string{"n[001-002", "n001,n[001", "n[002-001]", "n[0-65536]", "n001,,n002", ",", "n*", "n001;n002", "n001 n002", "n[1-2]", "n[001-]", "n[001;002]"}
 }
 
 // deepTree is a chain of n switches over one leaf.
@@ -157,7 +142,7 @@ func badYAML() []topologyCase {
 		"ring": "- topology: r\n  ring:\n    rings:\n      - ring: r1\n        nodes: n[001-016]\n", "block and ring": good + "  ring:\n    rings: []\n",
 		"two documents": good + "---\n[\n", "control": strings.Replace(good, "nvl", "n\x01l", 1), "json": `[{"topology": "nvl", "block": {"block_sizes": [4], "blocks": [{"block": "b1", "nodes": "n[001-004]"}]}}]`,
 	}
-	for _, list := range append(oddLists(), "block{b1}", "feature{b1}", "n001{") {
+	for _, list := range append(oddLists(), "block{b1}") {
 		quoted := "'" + list + "'"
 		yaml["nodes "+list] = strings.Replace(good, "n[001-004]", quoted, 1) + "      - block: b2\n        nodes: n[009-016]\n"
 		yaml["children "+list] = strings.NewReplacer("leaf[1-2]", quoted, "leaf", "n00").Replace(tree)

@@ -12,19 +12,17 @@ import (
 // lintConf compares the lines of a group of nodes with what slurm.conf says of them.
 // What has slurmctld drain a node is fatal, because the node stays drained when the
 // file is put right. GPUs that a node detects are not known here.
-func (j *gresJudge) lintConf(a *nodeGroup) {
-	if d := j.detection(a.set); a.conf == nil || len(a.conf.GPUs) == 0 || d != "" && d != "off" {
+func (j *gresJudge) lintConf(a *nodeGroup, gpus []*gresRecord) {
+	if a.conf == nil {
 		return
 	}
-	lines := slices.DeleteFunc(slices.Clone(a.lines), func(r *gresRecord) bool { return !r.gpu() })
-	slices.SortStableFunc(lines, allFirst)
 	untyped := slices.ContainsFunc(a.conf.GPUs, func(c GPUCount) bool { return c.Type == "" })
 	if untyped && len(a.conf.GPUs) > 1 {
-		j.fatal(1, "GresTypes", "give all gpus of Gres= a Type, or none", fmt.Sprintf("%s: Gres=%s has gpus with a Type and others without: slurmd does not start", a, gresText(a.conf.GPUs)))
+		j.Fatal(1, "GresTypes", "give all gpus of Gres= a Type, or none", "%s: Gres=%s has gpus with a Type and others without: slurmd does not start", a, gresText(a.conf.GPUs))
 		return
 	}
 	for _, want := range a.conf.GPUs {
-		j.lintGPUs(a, want, lines)
+		j.lintGPUs(a, want, gpus)
 	}
 }
 
@@ -46,7 +44,7 @@ func (j *gresJudge) lintGPUs(a *nodeGroup, want GPUCount, lines []*gresRecord) {
 	var have uint64
 	var last *gresRecord
 	for _, r := range lines {
-		if !r.hasFile() || want.Type != "" && r.get(keyType) != want.Type {
+		if !r.hasFile() || want.Type != "" && r.values["type"] != want.Type {
 			continue
 		}
 		if have >= want.Count {
@@ -56,11 +54,11 @@ func (j *gresJudge) lintGPUs(a *nodeGroup, want GPUCount, lines []*gresRecord) {
 		switch fit := fitCores(j.Release, r, a.conf); fit {
 		case coresOutside:
 			j.drains(a, r, "CoresOutside", "want cores of 0 to "+fmt.Sprint(a.conf.Cores()-1)+", or the node's sockets in slurm.conf",
-				fmt.Sprintf("Cores=%s are more than slurm.conf's %s has", coresText(r), socketsText(a.conf)))
+				fmt.Sprintf("Cores=%s are more than slurm.conf's %s has", hostlist.Shorten(r.values["cores"]), socketsText(a.conf)))
 			continue
 		case coresApart:
 			j.drains(a, r, "CoresNotSocket", "write the cores of one socket, or leave Cores out; slurm.conf must have the sockets that the node has",
-				fmt.Sprintf("Cores=%s are not %s of slurm.conf's %s", coresText(r), socketsWanted(j.Release), socketsText(a.conf)))
+				fmt.Sprintf("Cores=%s are not %s of slurm.conf's %s", hostlist.Shorten(r.values["cores"]), socketsWanted(j.Release), socketsText(a.conf)))
 		}
 		have += r.count
 	}
@@ -84,7 +82,7 @@ func (j *gresJudge) drains(a *nodeGroup, r *gresRecord, rule, advice, message st
 	if len(a.names) == 1 {
 		what = "it"
 	}
-	j.fatal(line, rule, advice, fmt.Sprintf("%s: %s: slurmctld drains %s", a, message, what))
+	j.Fatal(line, rule, advice, "%s: %s: slurmctld drains %s", a, message, what)
 }
 
 // coresFitting is whether a line's Cores go with a node's sockets.
@@ -96,12 +94,10 @@ const (
 	coresApart                // not the cores of whole sockets, or of too many of them
 )
 
-// fitCores compares a line's Cores with the node's sockets. lintCores has judged a
-// list that holds no numbers.
+// fitCores compares a line's Cores with the node's sockets.
 func fitCores(release slurmconf.Release, r *gresRecord, conf *Node) coresFitting {
-	value, ok := r.either(keyCores, keyCPUs)
-	cores, read := slurmconf.ParseCPUs(value)
-	if !ok || !read {
+	cores, ok := slurmconf.ParseCPUs(r.values["cores"])
+	if !ok {
 		return coresFit
 	}
 	slices.Sort(cores)
@@ -129,11 +125,6 @@ func socketsWanted(release slurmconf.Release) string {
 		return "one socket or all"
 	}
 	return "whole sockets"
-}
-
-func coresText(r *gresRecord) string {
-	value, _ := r.either(keyCores, keyCPUs)
-	return hostlist.Shorten(value)
 }
 
 func socketsText(n *Node) string {

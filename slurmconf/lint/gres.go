@@ -1,7 +1,7 @@
 package lint
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 
@@ -9,77 +9,37 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
-// gresKey is a key that may follow on a line of gres.conf.
-type gresKey int
+// gresKeys are the keys that may follow on a line of gres.conf, in lower case, and the
+// key that means the same.
+var gresKeys = map[string]string{
+	"name": "name", "type": "type", "count": "count", "file": "file", "files": "file", "multiplefiles": "multiplefiles",
+	"cores": "cores", "cpus": "cores", "links": "links", "link": "links", "flags": "flags", "autodetect": "autodetect",
+}
 
-const (
-	keyName gresKey = iota
-	keyType
-	keyCount
-	keyFile
-	keyFiles
-	keyMultipleFiles
-	keyCores
-	keyCPUs
-	keyLink
-	keyLinks
-	keyFlags
-	keyAutoDetect
-	keyNumber
-)
-
-// gresKeyWords are the keys in lower case. File and Files mean the same, as do Cores
-// and CPUs, Link and Links: if a line has both, the first of the pair counts.
-var gresKeyWords = [keyNumber]string{"name", "type", "count", "file", "files", "multiplefiles", "cores", "cpus", "link", "links", "flags", "autodetect"}
-
-const gresKeys = "Name, Type, Count, File, MultipleFiles, Cores, Links, Flags, AutoDetect"
-
-// gresRecord is one line as slurmd reads it: of each key the last value.
+// gresRecord is one line for gpus, or one with AutoDetect for nodes.
 type gresRecord struct {
 	*slurmconf.Line
-	at       [keyNumber]int32 // 1 + the place of each key among Attrs; 0 if it is not given
-	perNode  bool             // the line begins with NodeName, else with Name
-	flags    gresFlag
-	count    uint64
-	severity Severity // Warning if the line is for no node of slurm.conf
+	values  map[string]string // by gresKeys
+	perNode bool              // the line begins with NodeName, else with Name
+	forNone bool              // it is for no node of slurm.conf
+	// odd says that slurmd may read the line otherwise than it looks: what it gives a
+	// node is not judged.
+	odd   bool
+	flags string
+	count uint64
 }
 
-func (r *gresRecord) has(key gresKey) bool {
-	return r.at[key] > 0 || key == keyName && !r.perNode
-}
+func (r *gresRecord) has(key string) bool { return r.values[key] != "" }
 
-func (r *gresRecord) get(key gresKey) string {
-	switch {
-	case key == keyName && !r.perNode:
-		return r.Value
-	case r.at[key] == 0:
-		return ""
-	}
-	return r.Attrs[r.at[key]-1].Value
-}
+func (r *gresRecord) hasFile() bool { return r.has("file") || r.has("multiplefiles") }
 
-// either returns the value of the first of two keys that is given.
-func (r *gresRecord) either(a, b gresKey) (string, bool) {
-	if r.has(a) {
-		return r.get(a), true
-	}
-	return r.get(b), r.has(b)
-}
-
-func (r *gresRecord) hasFile() bool {
-	return r.has(keyFile) || r.has(keyFiles) || r.has(keyMultipleFiles)
-}
-
-// gpu reports whether the line is for gpus, in whatever case.
-func (r *gresRecord) gpu() bool { return strings.EqualFold(r.get(keyName), "gpu") }
-
-// gresFile is one gres.conf, with what each line says by itself.
+// gresFile is one gres.conf.
 type gresFile struct {
 	*linter
 	auto    string // AutoDetect for nodes without one of their own
-	records []gresRecord
-	all     []int32 // indices of the records for every node
-	sets    lineSets
+	records []*gresRecord
+	all     []int           // indices of the records for every node
+	own     map[int32][]int // by node number: indices of the records that name it
 	skipped map[string]bool // names that are not judged
 }
 
@@ -87,131 +47,128 @@ type gresFile struct {
 // each node. Fatal means that slurmd does not start on a node that the line is for.
 // Nobody can see here whether a device file exists.
 func (l *linter) lintGres(f File) {
-	l.file = f.Name
-	lines, err := slurmconf.Scan(f.Name, f.Data, l.include)
+	lines, err := slurmconf.Scan(f.Name, f.Data)
 	if err != nil {
-		l.fatal(err.Line, ruleSyntax, "want lines of Key=Value pairs", err.Message)
+		l.Fatal(err.Line, slurmconf.RuleSyntax, "want lines of Key=Value pairs", "%s", err.Message)
+		return
 	}
-	g := &gresFile{linter: l, records: make([]gresRecord, 0, len(lines)), sets: newLineSets(len(l.known)), skipped: map[string]bool{}}
+	g := &gresFile{linter: l, own: map[int32][]int{}, skipped: map[string]bool{}}
 	for i := range lines {
 		g.line(&lines[i])
 	}
-	j := gresJudge{gresFile: g, said: make(map[saying]bool), seen: make(map[string]bool)}
-	j.judge()
+	j := gresJudge{gresFile: g, said: map[saying]bool{}, devices: map[string]bool{}}
+	for _, a := range g.groups() {
+		j.lintNodes(a)
+	}
 }
 
 func (g *gresFile) line(c *slurmconf.Line) {
-	r := gresRecord{Line: c, severity: Fatal}
-	switch strings.ToLower(c.Key) {
-	case "nodename":
+	r := &gresRecord{Line: c, values: map[string]string{}}
+	switch key := strings.ToLower(c.Key); {
+	case c.Include != "":
+		g.Warn(c.Number, slurmconf.RuleInclude, "put its lines into this file", "%s is included and was not looked into", c.Include)
+		return
+	case key == "nodename":
 		r.perNode = true
-	case "name":
-	case "autodetect":
-		g.autoDetectLine(c)
+	case key == "name":
+		r.values["name"] = c.Value
+	case key == "autodetect" && len(c.Attrs) == 0:
+		if g.auto != "" {
+			g.NotJudged(c.Number, "AutoDetect for every node is given twice")
+		}
+		g.auto, _ = g.autoDetect(c.Number, c.Value)
 		return
 	default:
-		g.fatal(c.Number, ruleUnknownKey, "want NodeName, Name or AutoDetect", fmt.Sprintf("key %s does not begin a line", c.Key))
+		g.Fatal(c.Number, slurmconf.RuleUnknownKey, "want NodeName or Name, or AutoDetect and nothing more", "key %s does not begin such a line", c.Key)
 		return
 	}
-	for i, a := range c.Attrs {
-		key := gresKey(slices.Index(gresKeyWords[:], strings.ToLower(a.Key)))
+	for _, a := range c.Attrs {
+		key, ok := gresKeys[strings.ToLower(a.Key)]
+		_, twice := r.values[key]
 		switch {
-		case key < 0:
-			g.fatal(c.Number, ruleUnknownKey, "want "+gresKeys, fmt.Sprintf("key %s is not known after %s", a.Key, c.Key))
-			continue
-		case key == keyName && !r.perNode:
-			g.warn(c.Number, ruleKeyTwice, "leave one of them", "Name is given twice on one line, the first one counts")
-		case r.has(key):
-			g.warn(c.Number, ruleKeyTwice, "leave one of them", fmt.Sprintf("%s is given twice on one line, the last one counts", a.Key))
+		case !ok:
+			g.Fatal(c.Number, slurmconf.RuleUnknownKey, "want Name, Type, Count, File, MultipleFiles, Cores, Links, Flags, AutoDetect", "key %s is not known after %s", a.Key, c.Key)
+		case twice || a.Value == "":
+			g.oddLine(r, "key %s is empty or given twice", a.Key)
 		}
-		r.at[key] = int32(i + 1)
+		r.values[key] = a.Value
 	}
-	g.records = append(g.records, r)
-	g.record(int32(len(g.records) - 1))
+	g.record(r)
 }
 
-// autoDetectLine judges AutoDetect on a line of its own.
-func (g *gresFile) autoDetectLine(c *slurmconf.Line) {
-	if g.auto != "" {
-		g.warn(c.Number, ruleKeyTwice, "leave one of them", "AutoDetect for every node is given twice, the last one counts")
-	}
-	g.auto = c.Value
-	g.autoDetect(c.Number, c.Value)
-	if len(c.Attrs) > 0 {
-		g.fatal(c.Number, ruleUnknownKey, "begin the line with NodeName= or Name=", fmt.Sprintf("key %s is not known after AutoDetect", c.Attrs[0].Key))
-	}
+// oddLine says that a line is not judged.
+func (g *gresFile) oddLine(r *gresRecord, format string, args ...any) {
+	r.odd = true
+	g.NotJudged(r.Number, format, args...)
 }
 
 // record judges one line by itself and notes which nodes it is for.
-func (g *gresFile) record(index int32) {
-	r := &g.records[index]
+func (g *gresFile) record(r *gresRecord) {
+	name := r.values["name"]
+	if name != "" && name != "gpu" {
+		if !g.skipped[name] {
+			g.skipped[name] = true
+			g.NotJudged(r.Number, "lines of Name=%s are not judged", hostlist.Shorten(name))
+		}
+		return
+	}
+	index := len(g.records)
+	g.records = append(g.records, r)
 	if r.perNode {
 		g.lintNodeName(r, index)
 	} else {
 		g.all = append(g.all, index)
 	}
-	if r.has(keyAutoDetect) {
-		g.autoDetect(r.Number, r.get(keyAutoDetect))
-		if !r.perNode {
-			g.warn(r.Number, "AutoDetect", "add NodeName=, or put AutoDetect on a line of its own", "AutoDetect on a line without NodeName has no effect")
+	onlyDetects := len(r.values) == 1 && r.has("autodetect")
+	if r.has("autodetect") {
+		way, known := g.autoDetect(r.Number, r.values["autodetect"])
+		r.values["autodetect"] = way
+		if !known || !r.perNode {
+			g.oddLine(r, "AutoDetect=%s on this line", way)
 		}
 	}
-	name := r.get(keyName)
 	switch {
-	case !r.has(keyName):
-		others := r.at
-		others[keyAutoDetect] = 0
-		if !r.has(keyAutoDetect) || others != [keyNumber]int32{} {
-			g.warn(r.Number, ruleNoName, "add Name=gpu", "the line has no Name: slurmd ignores its devices")
-		}
-		return
-	case !r.gpu():
-		if !g.skipped[name] {
-			g.skipped[name] = true
-			g.notJudged(r.Number, fmt.Sprintf("lines of Name=%s are not judged", hostlist.Shorten(name)))
-		}
-		return
+	case name == "" && !onlyDetects:
+		g.Warn(r.Number, slurmconf.RuleNoName, "add Name=gpu", "the line has no Name: slurmd ignores its devices")
+	case name == "":
 	case !g.gpuKnown():
-		g.warn(r.Number, "UnknownGres", "add gpu to GresTypes in slurm.conf", fmt.Sprintf("Name=%s is not in GresTypes: slurmd ignores the line", name))
-	case !g.sameCase(name):
-		g.warn(r.Number, "GresCase", "write it as in GresTypes", fmt.Sprintf("Name=%s differs from GresTypes in case: slurmd does not use its files", name))
+		g.Warn(r.Number, "UnknownGres", "add gpu to GresTypes in slurm.conf", "gpu is not in GresTypes: slurmd ignores the line")
+	default:
+		g.lintFiles(r)
+		g.lintFlags(r)
+		g.lintCount(r)
+		g.lintCores(r)
+		g.lintLinks(r)
 	}
-	g.lintFiles(r)
-	g.lintFlags(r)
-	g.lintCount(r)
-	g.lintCores(r)
-	g.lintLinks(r)
 }
 
 // lintNodeName notes which nodes a line is for. slurmd ignores a line whose list is
 // broken.
-func (g *gresFile) lintNodeName(r *gresRecord, index int32) {
-	var numbers []int32
+func (g *gresFile) lintNodeName(r *gresRecord, index int) {
+	var nodes []int32
 	var unknown []string
-	function := ""
-	odd, err := g.hosts.Walk(r.Value, func(name []byte) {
-		if isFunction(name) {
-			function = string(name)
-		} else if n, ok := g.number(name); ok {
-			numbers = append(numbers, n)
+	err := hostlist.Walk(r.Value, func(name []byte) {
+		if n, ok := g.number(name); ok {
+			nodes = append(nodes, n)
 		} else {
 			unknown = append(unknown, string(name))
 		}
 	})
-	if err != nil {
-		g.warn(r.Number, ruleHostlist, "want such as n[001-018]", fmt.Sprintf("NodeName: %v: slurmd ignores the line", err))
-		numbers = nil
+	switch {
+	case errors.Is(err, hostlist.ErrNotPlain):
+		g.oddLine(r, "NodeName: %v", err)
+	case err != nil:
+		g.Warn(r.Number, ruleHostlist, "want such as n[001-018]", "NodeName: %v: slurmd ignores the line", err)
+		nodes = nil
 	}
-	if len(numbers) == 0 {
-		r.severity = Warning
-	}
-	g.sets.add(numbers, index)
-	g.odd(r.Number, "NodeName", odd)
-	if function != "" {
-		g.notJudged(r.Number, fmt.Sprintf("NodeName: host list functions such as %s are not judged", hostlist.Shorten(function)))
+	r.forNone = len(nodes) == 0
+	for _, n := range nodes {
+		if own := g.own[n]; len(own) == 0 || own[len(own)-1] != index { // once for a node that is named twice
+			g.own[n] = append(own, index)
+		}
 	}
 	if len(unknown) > 0 {
-		g.warn(r.Number, ruleUnknown, "add the nodes to slurm.conf, or take them out", "NodeName has nodes that are not in slurm.conf: "+hostlist.Shorten(hostlist.Compress(unknown)))
+		g.Warn(r.Number, ruleUnknown, "add the nodes to slurm.conf, or take them out", "NodeName has nodes that are not in slurm.conf: %s", hostlist.Shorten(hostlist.Compress(unknown)))
 	}
 }
 
@@ -220,44 +177,26 @@ func (g *gresFile) gpuKnown() bool {
 	return g.GresTypes == nil || slices.ContainsFunc(g.GresTypes, func(t string) bool { return strings.EqualFold(t, "gpu") })
 }
 
-// sameCase reports whether gpu is written as in GresTypes.
-func (g *gresFile) sameCase(name string) bool {
-	return slices.Contains(g.GresTypes, name) || g.GresTypes == nil && (name == "gpu" || !strings.EqualFold(name, "gpu"))
-}
-
 // report adds a finding. It is fatal if the line is for a node of slurm.conf.
-func (g *gresFile) report(r *gresRecord, rule, advice, message string) {
-	g.add(r.severity, r.Number, rule, advice, message)
+func (g *gresFile) report(r *gresRecord, rule, advice, format string, args ...any) {
+	if r.forNone {
+		g.Warn(r.Number, rule, advice, format, args...)
+		return
+	}
+	g.Fatal(r.Number, rule, advice, format, args...)
 }
 
-// autoDetect judges a value of AutoDetect.
-func (g *gresFile) autoDetect(line int, value string) {
-	words := autoDetectWords(g.Release)
-	if read := readAutoDetect(g.Release, value); read == "" {
-		g.warn(line, "AutoDetect", "want one of "+strings.Join(words, ", "), fmt.Sprintf("AutoDetect=%s is not known to Slurm %s, which ignores it", value, g.Release))
-	} else if !strings.EqualFold(read, value) {
-		g.warn(line, "AutoDetect", "want one of "+strings.Join(words, ", "), fmt.Sprintf("AutoDetect=%s is read as %s", value, read))
+// autoDetect reads a way of detection, and reports whether it is known. slurmd ignores
+// full before 26.05.
+func (g *gresFile) autoDetect(line int, value string) (way string, known bool) {
+	way = strings.ToLower(value)
+	switch {
+	case way == "full" && !g.Release.AutoDetectFull():
+		g.Warn(line, "AutoDetect", "want nvidia or nvml", "AutoDetect=full is not known to Slurm %s, which ignores it", g.Release)
+		return "", true
+	case !slices.Contains([]string{"full", "nvml", "rsmi", "oneapi", "nrt", "nvidia", "off"}, way):
+		g.NotJudged(line, "AutoDetect=%s is not judged: want such as nvidia, nvml or off", value)
+		return way, false
 	}
-}
-
-// autoDetectWords are the ways of detection, in the order in which slurmd looks for
-// them.
-func autoDetectWords(r slurmconf.Release) []string {
-	words := []string{"full", "nvml", "rsmi", "oneapi", "nrt", "nvidia", "off"}
-	if !r.AutoDetectFull() {
-		words = words[1:]
-	}
-	return words
-}
-
-// readAutoDetect returns the way that slurmd reads in a value: the first way whose
-// word is anywhere in it. "off" must be the whole value.
-func readAutoDetect(r slurmconf.Release, value string) string {
-	value = strings.ToLower(value)
-	for _, w := range autoDetectWords(r) {
-		if value == w || w != "off" && strings.Contains(value, w) {
-			return w
-		}
-	}
-	return ""
+	return way, true
 }

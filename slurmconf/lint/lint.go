@@ -1,14 +1,11 @@
 package lint
 
 import (
-	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // Plugin is slurm.conf's TopologyPlugin without "topology/".
@@ -71,55 +68,54 @@ func (n *Node) Cores() int { return n.Sockets * n.CoresPerSocket }
 // and lines.
 func Lint(files []File, o Options) []Finding {
 	l := newLinter(o)
-	conf, yaml := -1, -1
-	for i, f := range files {
-		switch {
-		case strings.HasSuffix(f.Name, ".yaml") || strings.HasSuffix(f.Name, ".yml"):
-			yaml = i
-		case !strings.HasSuffix(f.Name, "gres.conf"):
-			conf = i
-		}
-	}
-	if yaml >= 0 && !l.Release.YAML() {
-		l.file = files[yaml].Name
-		l.warn(1, "YAMLNotRead", "write topology.conf for this release", fmt.Sprintf("Slurm %s does not read topology.yaml", l.Release))
-		yaml = -1
-	}
-	switch {
-	case yaml >= 0:
-		l.lintYAML(files[yaml])
-		if conf >= 0 {
-			l.file = files[conf].Name
-			l.warn(1, "ConfNotRead", "remove one of the two files", "Slurm does not read topology.conf because there is a topology.yaml")
-		}
-	case conf >= 0:
-		l.lintConf(files[conf])
-	case l.Plugin == PluginBlock || l.Plugin == PluginTree:
-		l.file = "topology.conf"
-		l.fatal(1, "MissingFile", "write the file before slurmctld starts", fmt.Sprintf("topology/%s needs a topology.conf and there is none", l.Plugin))
-	}
+	var findings []Finding
+	conf, yaml := slices.ContainsFunc(files, isConf), slices.ContainsFunc(files, isYAML) && l.Release.YAML()
 	for _, f := range files {
-		if strings.HasSuffix(f.Name, "gres.conf") {
+		l.Remarks = nil
+		switch {
+		case isGres(f):
 			l.lintGres(f)
+		case isYAML(f) && !yaml:
+			l.Warn(1, "YAMLNotRead", "write topology.conf for this release", "Slurm %s does not read topology.yaml", l.Release)
+		case isYAML(f):
+			l.lintYAML(f)
+		case yaml:
+			l.Warn(1, "ConfNotRead", "remove one of the two files", "Slurm does not read topology.conf because there is a topology.yaml")
+		default:
+			l.lintConf(f)
 		}
+		findings = append(findings, l.findings(f.Name)...)
 	}
-	order := make(map[string]int, len(files))
-	for i, f := range files {
-		order[f.Name] = i
+	if !conf && !yaml && (l.Plugin == PluginBlock || l.Plugin == PluginTree) {
+		l.Remarks = nil
+		l.Fatal(1, "MissingFile", "write the file before slurmctld starts", "topology/%s needs a topology.conf and there is none", l.Plugin)
+		findings = append(findings, l.findings("topology.conf")...)
 	}
-	slices.SortStableFunc(l.findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(order[a.File], order[b.File]), cmp.Compare(a.Line, b.Line))
-	})
-	return l.findings
+	return findings
 }
 
-// linter judges the files of one cluster.
+func isGres(f File) bool { return strings.HasSuffix(f.Name, "gres.conf") }
+func isYAML(f File) bool {
+	return strings.HasSuffix(f.Name, ".yaml") || strings.HasSuffix(f.Name, ".yml")
+}
+func isConf(f File) bool { return !isGres(f) && !isYAML(f) }
+
+// linter judges the files of one cluster, one after another.
 type linter struct {
-	report
+	slurmconf.Remarks
 	Options
 	known map[string]int32 // node -> its number
-	hosts hostlist.Walker
-	open  bool // every node is known, and gets a number when it is first named
+	open  bool             // every node is known, and gets a number when it is first named
+}
+
+// findings returns the remarks on a file in the order of its lines.
+func (l *linter) findings(file string) []Finding {
+	slices.SortStableFunc(l.Remarks, func(a, b slurmconf.Remark) int { return cmp.Compare(a.Line, b.Line) })
+	findings := make([]Finding, len(l.Remarks))
+	for i, r := range l.Remarks {
+		findings[i] = Finding{File: file, Remark: r}
+	}
+	return findings
 }
 
 func newLinter(o Options) *linter {
@@ -146,16 +142,16 @@ func (l *linter) number(name []byte) (int32, bool) {
 
 // lintYAML judges topology.yaml.
 func (l *linter) lintYAML(f File) {
-	l.file = f.Name
-	sections := readYAML(&l.report, f)
+	sections, remarks := slurmconf.ReadYAML(f.Name, f.Data)
+	l.Remarks = append(l.Remarks, remarks...)
 	names, defaults := make(map[string]int), 0
 	for i := range sections {
 		s := &sections[i]
-		if line, ok := names[s.name]; ok {
-			l.warn(s.line, "DuplicateTopology", "rename one", fmt.Sprintf("topology %q was already given in line %d", s.name, line))
+		if line, ok := names[s.Name]; ok {
+			l.Warn(s.Line, "DuplicateTopology", "rename one", "topology %q was already given in line %d", s.Name, line)
 		}
-		names[s.name] = s.line
-		if s.isDefault {
+		names[s.Name] = s.Line
+		if s.Default {
 			defaults++
 		}
 		l.lintSection(s)
@@ -164,35 +160,29 @@ func (l *linter) lintYAML(f File) {
 		return
 	}
 	if defaults != 1 {
-		l.warn(sections[0].line, "ClusterDefault", "set cluster_default: true in exactly one topology", fmt.Sprintf("%d topologies are the default: Slurm takes the first", defaults))
+		l.Warn(sections[0].Line, "ClusterDefault", "set cluster_default: true in exactly one topology", "%d topologies are the default: Slurm takes the first", defaults)
 	}
 	l.lintPartitions(names)
 }
 
 // lintConf judges topology.conf.
 func (l *linter) lintConf(f File) {
-	l.file = f.Name
 	if l.Plugin == PluginFlat {
-		l.warn(1, "ConfNotRead", "set TopologyPlugin, or remove the file", "topology/flat does not read topology.conf")
+		l.Warn(1, "ConfNotRead", "set TopologyPlugin, or remove the file", "topology/flat does not read topology.conf")
 		return
 	}
-	s, whole := readConf(&l.report, f, l.Plugin)
-	if !whole {
-		return
-	}
-	l.lintSection(s)
+	s, remarks := slurmconf.ReadConf(f.Name, f.Data, string(l.Plugin))
+	l.Remarks = append(l.Remarks, remarks...)
+	l.lintSection(&s)
 	if l.Release.YAML() {
-		l.lintPartitions(map[string]int{"default": 1})
+		l.lintPartitions(map[string]int{s.Name: 1})
 	}
 }
 
 func (l *linter) lintPartitions(names map[string]int) {
 	for _, p := range l.PartitionTopologies {
 		if _, ok := names[p]; !ok {
-			l.fatal(1, "UnknownTopology", "add the topology, or correct Topology= of the partition", fmt.Sprintf("a partition uses topology %q, which is not in the file", p))
+			l.Fatal(1, "UnknownTopology", "add the topology, or correct Topology= of the partition", "a partition uses topology %q, which is not in the file", p)
 		}
 	}
 }
-
-// isFunction reports whether a name is a host list function such as block{b1}.
-func isFunction(name []byte) bool { return bytes.IndexByte(name, '{') >= 0 }

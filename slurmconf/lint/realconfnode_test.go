@@ -149,7 +149,7 @@ func lintFatal(t *testing.T, gres string, o lint.Options) map[string]string {
 	fatal := map[string]string{}
 	for _, f := range lint.Lint([]lint.File{{Name: "gres.conf", Data: []byte(gres)}}, o) {
 		list, _, ok := strings.Cut(f.Message, ": ")
-		if f.Severity != lint.Fatal {
+		if !f.Fatal {
 			continue
 		}
 		nodes, err := hostlist.Expand(list)

@@ -1,61 +1,33 @@
 package lint
 
 import (
-	"fmt"
+	"errors"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
-// section is one topology as a file has it. It keeps what Slurm tells apart: lines,
-// and keys that are there and empty.
-type section struct {
-	name      string
-	isDefault bool
-	line      int
-	kind      string // block, tree, flat, ring or torus3d; empty if none is given
-	units     []unit
-	sizes     []int64 // nil if BlockSizes is absent
-	hasSizes  bool
-	sizesLine int
-	yaml      bool
-}
-
-// unit is one block or switch.
-type unit struct {
-	name        string
-	nodes       string
-	children    string
-	hasNodes    bool
-	hasChildren bool
-	line        int
-}
-
 // lintSection applies the rules of the topology's kind.
-func (l *linter) lintSection(s *section) {
-	switch s.kind {
+func (l *linter) lintSection(s *slurmconf.Section) {
+	switch s.Kind {
 	case "block":
 		l.lintBlocks(s)
 	case "tree":
 		l.lintTree(s)
 	case "ring", "torus3d":
-		if !l.Release.RingAndTorus() {
-			l.fatal(s.line, ruleKind, "want one of block, tree, flat", fmt.Sprintf("Slurm %s has no topology of kind %s", l.Release, s.kind))
-			return
-		}
-		l.notJudged(s.line, fmt.Sprintf("topology %q is of kind %s, which is not judged", s.name, s.kind))
+		l.NotJudged(s.Line, "topology %q is of kind %s, which is not judged", s.Name, s.Kind)
 	}
 }
 
 // noUnits judges a topology without any block or switch.
-func (l *linter) noUnits(s *section, what string) {
+func (l *linter) noUnits(s *slurmconf.Section, what string) {
 	const advice = "write the blocks or switches, or keep the old file"
-	message := fmt.Sprintf("there is no %s in the file", what)
-	if l.Release.EmptyTopology() && !s.yaml {
-		l.warn(max(s.line, 1), ruleEmptyFile, advice, message+fmt.Sprintf(": Slurm %s starts and places jobs anywhere", l.Release))
+	if l.Release.EmptyTopology() && !s.YAML {
+		l.Warn(s.Line, slurmconf.RuleEmptyFile, advice, "there is no %s in the file: Slurm %s starts and places jobs anywhere", what, l.Release)
 		return
 	}
-	l.fatal(max(s.line, 1), ruleEmptyFile, advice, message)
+	l.Fatal(s.Line, slurmconf.RuleEmptyFile, advice, "there is no %s in the file", what)
 }
 
 // lintName warns of names that Slurm takes in the file and cannot use later.
@@ -67,26 +39,28 @@ func (l *linter) lintName(what, name string, line int) {
 	const advice = "want letters, digits, '_' and '-', at most 63, not ending in more than 18 digits"
 	switch {
 	case name == "":
-		l.warn(line, "Name", advice, fmt.Sprintf("a %s has an empty name", what))
+		l.Warn(line, "Name", advice, "a %s has an empty name", what)
+	case strings.ContainsAny(name, "[]{}"):
+		l.NotJudged(line, "%s %q: brackets in a name are not judged", what, hostlist.Shorten(name))
 	case bad >= 0:
-		l.warn(line, "Name", advice, fmt.Sprintf("%s %q: %q has a meaning in host lists or in Topology=", what, hostlist.Shorten(name), name[bad:bad+1]))
+		l.Warn(line, "Name", advice, "%s %q: %q has a meaning in host lists or in Topology=", what, hostlist.Shorten(name), name[bad:bad+1])
 	case len(name) > 63 || digits > hostlist.MaxDigits:
-		l.warn(line, "Name", advice, fmt.Sprintf("%s %q is too long or ends in too many digits", what, hostlist.Shorten(name)))
+		l.Warn(line, "Name", advice, "%s %q is too long or ends in too many digits", what, hostlist.Shorten(name))
 	}
 }
 
 // lintDuplicates reports names that are given twice: no release starts with them.
 // It returns the index of each name's first unit.
-func (l *linter) lintDuplicates(s *section, what string) map[string]int {
-	index := make(map[string]int, len(s.units))
-	for i := range s.units {
-		u := &s.units[i]
-		if first, ok := index[u.name]; ok {
-			l.fatal(u.line, "DuplicateName", "rename one, or join their nodes", fmt.Sprintf("%s %q was already given in line %d", what, u.name, s.units[first].line))
+func (l *linter) lintDuplicates(s *slurmconf.Section, what string) map[string]int {
+	index := make(map[string]int, len(s.Units))
+	for i := range s.Units {
+		u := &s.Units[i]
+		if first, ok := index[u.Name]; ok {
+			l.Fatal(u.Line, "DuplicateName", "rename one, or join their nodes", "%s %q was already given in line %d", what, u.Name, s.Units[first].Line)
 			continue
 		}
-		index[u.name] = i
-		l.lintName(what, u.name, u.line)
+		index[u.Name] = i
+		l.lintName(what, u.Name, u.Line)
 	}
 	return index
 }
@@ -118,35 +92,19 @@ func (l *linter) lintAbsent(m *membership, line int, where, advice string) {
 			names = append(names, n)
 		}
 	}
-	l.warn(line, "NodesNowhere", advice, fmt.Sprintf("%d nodes are %s: %s", m.absent, where, hostlist.Shorten(hostlist.Compress(names))))
+	l.Warn(line, "NodesNowhere", advice, "%d nodes are %s: %s", m.absent, where, hostlist.Shorten(hostlist.Compress(names)))
 }
 
-// unitNodes is what a unit's host list holds.
-type unitNodes struct {
-	count    int // different nodes that slurmctld knows
-	unknown  []string
-	function string   // the first host list function, such as block{b1}
-	shared   []string // nodes that an earlier unit has
-	other    int32    // that unit
-	odd      string   // what Slurm reads otherwise than it looks
-	err      error
-}
-
-// walk counts the nodes of unit i.
-func (l *linter) walk(m *membership, i int, nodes string) unitNodes {
-	var u unitNodes
-	mark := int32(i + 1)
-	functions := strings.IndexByte(nodes, '{') >= 0
-	u.odd, u.err = l.hosts.Walk(nodes, func(name []byte) {
-		if functions && isFunction(name) {
-			if u.function == "" {
-				u.function = string(name)
-			}
-			return
-		}
+// lintUnit reports what is wrong with a unit's nodes, and counts them. judged is false
+// if nobody looked into the list.
+func (l *linter) lintUnit(m *membership, s *slurmconf.Section, i int, what string) (count int, judged bool) {
+	u := &s.Units[i]
+	mark, other := int32(i+1), int32(0)
+	var unknown, shared []string
+	err := hostlist.Walk(u.Nodes, func(name []byte) {
 		n, ok := l.number(name)
 		if !ok {
-			u.unknown = append(u.unknown, string(name))
+			unknown = append(unknown, string(name))
 			return
 		}
 		for int(n) >= len(m.owner) {
@@ -154,44 +112,34 @@ func (l *linter) walk(m *membership, i int, nodes string) unitNodes {
 		}
 		old := m.owner[n]
 		m.owner[n] = mark
-		if old == 0 && !l.open {
+		switch {
+		case old == 0 && !l.open:
 			m.absent--
+		case old != 0 && old != mark:
+			shared, other = append(shared, string(name)), old-1
 		}
 		if old != mark {
-			u.count++
-		}
-		if old != 0 && old != mark {
-			u.shared, u.other = append(u.shared, string(name)), old-1
+			count++
 		}
 	})
-	return u
-}
-
-// lintUnit reports what is wrong with a unit's nodes, and counts them. whole is false
-// if the list has nodes that are not judged.
-func (l *linter) lintUnit(m *membership, s *section, i int, what string) (count int, whole bool) {
-	u := &s.units[i]
-	n := l.walk(m, i, u.nodes)
-	if n.err != nil {
-		l.fatal(u.line, ruleHostlist, "want such as n[001-018],n020", fmt.Sprintf("%s %s: %v", what, u.name, n.err))
-	}
-	l.odd(u.line, what+" "+u.name, n.odd)
-	if n.function != "" {
+	switch {
+	case errors.Is(err, hostlist.ErrNotPlain):
 		m.partly = true
-		l.notJudged(u.line, fmt.Sprintf("%s %s: host list functions such as %s are not judged; slurmctld may crash on them", what, u.name, hostlist.Shorten(n.function)))
+		l.NotJudged(u.Line, "%s %s: %v", what, u.Name, err)
+	case err != nil:
+		l.Fatal(u.Line, ruleHostlist, "want such as n[001-018],n020", "%s %s: %v", what, u.Name, err)
+	case u.HasNodes && count == 0 && len(unknown) == 0:
+		l.Warn(u.Line, "EmptyNodes", "leave the key out of a placeholder", "%s %s has an empty list of nodes", what, u.Name)
 	}
-	if len(n.unknown) > 0 {
-		l.warn(u.line, ruleUnknown, "add the nodes to slurm.conf, or take them out", fmt.Sprintf("%s %s has nodes that are not in slurm.conf: %s", what, u.name, hostlist.Shorten(hostlist.Compress(n.unknown))))
+	if len(unknown) > 0 {
+		l.Warn(u.Line, ruleUnknown, "add the nodes to slurm.conf, or take them out", "%s %s has nodes that are not in slurm.conf: %s", what, u.Name, hostlist.Shorten(hostlist.Compress(unknown)))
 	}
-	if len(n.shared) > 0 {
+	if len(shared) > 0 {
 		rule, message := "NodeInTwoBlocks", "Slurm accepts it silently"
 		if what == "switch" {
 			rule, message = "NodeOnTwoSwitches", "Slurm warns of it"
 		}
-		l.warn(u.line, rule, "leave each node in one", fmt.Sprintf("%s of %s %s are also in %s; %s", hostlist.Shorten(hostlist.Compress(n.shared)), what, u.name, s.units[n.other].name, message))
+		l.Warn(u.Line, rule, "leave each node in one", "%s of %s %s are also in %s; %s", hostlist.Shorten(hostlist.Compress(shared)), what, u.Name, s.Units[other].Name, message)
 	}
-	if u.hasNodes && n.err == nil && n.count == 0 && len(n.unknown) == 0 && n.function == "" {
-		l.warn(u.line, "EmptyNodes", "leave the key out of a placeholder", fmt.Sprintf("%s %s has an empty list of nodes", what, u.name))
-	}
-	return n.count, n.function == ""
+	return count, !errors.Is(err, hostlist.ErrNotPlain)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
 )
 
 // Hook is what slurm.conf must allow the job hook.
@@ -47,10 +49,10 @@ func LintSettings(name string, settings map[string]Setting, h Hook) []Finding {
 }
 
 type hookLinter struct {
-	report
 	Hook
 	settings map[string]Setting
 	name     string
+	findings []Finding
 }
 
 // lintProlog judges the time that slurmd gives a Prolog. PrologTimeout, of newer
@@ -111,8 +113,7 @@ func (l *hookLinter) lintChannels(plugin Setting) {
 }
 
 func (l *hookLinter) at(s Setting, rule, advice, message string) {
-	l.file = s.File
-	l.warn(s.Line, rule, advice, message)
+	l.findings = append(l.findings, Finding{File: s.File, Remark: slurmconf.Remark{Line: s.Line, Rule: rule, Message: message, Advice: advice}})
 }
 
 // seconds reads a time limit as Slurm does. known is false if Slurm has no limit, or would

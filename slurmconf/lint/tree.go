@@ -1,8 +1,10 @@
 package lint
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
@@ -15,69 +17,71 @@ const (
 )
 
 // lintTree applies the rules of topology/tree.
-func (l *linter) lintTree(s *section) {
-	if len(s.units) == 0 {
+func (l *linter) lintTree(s *slurmconf.Section) {
+	if len(s.Units) == 0 {
 		l.noUnits(s, "switch")
 		return
 	}
 	index := l.lintDuplicates(s, "switch")
 	m := l.newMembership()
-	parents := make([]int, len(s.units))
-	children := make([][]int, len(s.units))
-	for i := range s.units {
-		u := &s.units[i]
+	parents := make([]int, len(s.Units))
+	children := make([][]int, len(s.Units))
+	for i := range s.Units {
+		u := &s.Units[i]
 		switch {
-		case len(u.name) > maxSwitchName && !s.yaml:
-			l.fatal(u.line, "SwitchName", fmt.Sprintf("want at most %d characters", maxSwitchName-1), fmt.Sprintf("switch %s has a name of %d characters", hostlist.Shorten(u.name), len(u.name)))
-		case u.hasNodes && u.hasChildren:
-			l.fatal(u.line, "NodesAndChildren", "leave one of them", fmt.Sprintf("switch %s has nodes and switches", u.name))
-		case u.hasNodes:
+		case len(u.Name) > maxSwitchName && !s.YAML:
+			l.Fatal(u.Line, "SwitchName", fmt.Sprintf("want at most %d characters", maxSwitchName-1), "switch %s has a name of %d characters", hostlist.Shorten(u.Name), len(u.Name))
+		case u.HasNodes && u.HasChildren:
+			l.Fatal(u.Line, "NodesAndChildren", "leave one of them", "switch %s has nodes and switches", u.Name)
+		case u.HasNodes:
 			l.lintUnit(m, s, i, "switch")
-		case u.hasChildren:
+		case u.HasChildren:
 			children[i] = l.lintChildren(s, i, index, parents)
 		case !l.Release.TreeSkeleton():
-			l.fatal(u.line, "Placeholder", "give it nodes or switches, or take it out", fmt.Sprintf("switch %s has neither nodes nor switches, and Slurm %s does not start with it", u.name, l.Release))
+			l.Fatal(u.Line, "Placeholder", "give it nodes or switches, or take it out", "switch %s has neither nodes nor switches, and Slurm %s does not start with it", u.Name, l.Release)
 		}
 	}
 	l.lintLoops(s, children)
-	l.lintAbsent(m, s.units[0].line, "below no switch", "put them below a switch")
+	l.lintAbsent(m, s.Units[0].Line, "below no switch", "put them below a switch")
 }
 
 // lintChildren checks one switch's list and returns the children's indices.
-func (l *linter) lintChildren(s *section, i int, index map[string]int, parents []int) []int {
-	u := &s.units[i]
+func (l *linter) lintChildren(s *slurmconf.Section, i int, index map[string]int, parents []int) []int {
+	u := &s.Units[i]
 	var found []int
-	odd, err := l.hosts.Walk(u.children, func(name []byte) {
+	err := hostlist.Walk(u.Children, func(name []byte) {
 		child, ok := index[string(name)]
 		switch {
 		case !ok || child == i:
-			l.fatal(u.line, "UnknownChild", "give the child a line of its own, or take it out", fmt.Sprintf("switch %s names %s, which is no other switch of the file", u.name, name))
+			l.Fatal(u.Line, "UnknownChild", "give the child a line of its own, or take it out", "switch %s names %s, which is no other switch of the file", u.Name, name)
 		case parents[child] != 0 && parents[child] != i+1:
-			l.warn(u.line, "TwoParents", "leave it below one switch", fmt.Sprintf("switch %s is below %s and %s", name, s.units[parents[child]-1].name, u.name))
+			l.Warn(u.Line, "TwoParents", "leave it below one switch", "switch %s is below %s and %s", name, s.Units[parents[child]-1].Name, u.Name)
 		}
 		if ok {
 			parents[child] = i + 1
 			found = append(found, child)
 		}
 	})
-	l.odd(u.line, "switch "+u.name, odd)
-	if err != nil {
-		l.fatal(u.line, ruleHostlist, "want such as leaf[1-4]", fmt.Sprintf("switch %s: %v", u.name, err))
-	} else if len(found) == 0 {
-		l.fatal(u.line, "UnknownChild", "name the switches below it, or leave the key out", fmt.Sprintf("switch %s has an empty list of switches: slurmctld crashes on it", u.name))
+	switch {
+	case errors.Is(err, hostlist.ErrNotPlain):
+		l.NotJudged(u.Line, "switch %s: %v", u.Name, err)
+	case err != nil:
+		l.Fatal(u.Line, ruleHostlist, "want such as leaf[1-4]", "switch %s: %v", u.Name, err)
+	case len(found) == 0:
+		l.Fatal(u.Line, "UnknownChild", "name the switches below it, or leave the key out", "switch %s has an empty list of switches: slurmctld crashes on it", u.Name)
 	}
 	return found
 }
 
 // lintLoops goes over the switches as slurmctld does.
-func (l *linter) lintLoops(s *section, children [][]int) {
-	resolved := make([]bool, len(s.units))
-	for i := range s.units {
+func (l *linter) lintLoops(s *slurmconf.Section, children [][]int) {
+	resolved := make([]bool, len(s.Units))
+	for i := range s.Units {
 		resolved[i] = len(children[i]) == 0
 	}
 	for range maxTreePasses {
 		all := true
-		for i := range s.units {
+		for i := range s.Units {
 			if resolved[i] {
 				continue
 			}
@@ -92,9 +96,9 @@ func (l *linter) lintLoops(s *section, children [][]int) {
 			return
 		}
 	}
-	for i := range s.units {
+	for i := range s.Units {
 		if !resolved[i] {
-			l.fatal(s.units[i].line, "NotATree", "break the loop, or write children before their parents", fmt.Sprintf("switch %s is in a loop, or %d levels or more above its leaves in the order of the file", s.units[i].name, maxTreePasses))
+			l.Fatal(s.Units[i].Line, "NotATree", "break the loop, or write children before their parents", "switch %s is in a loop, or %d levels or more above its leaves in the order of the file", s.Units[i].Name, maxTreePasses)
 			return
 		}
 	}

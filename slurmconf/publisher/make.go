@@ -151,7 +151,7 @@ func (m *Rendered) check(p *publication.Cluster, topologies []slurmconf.Topology
 	}
 	m.Findings = lint.Lint(files, lint.Options{Release: p.Release, Plugin: plugin})
 	for _, f := range m.Findings {
-		if f.Severity == lint.Fatal {
+		if f.Fatal {
 			m.Refused, m.Message = "LintFatal", f.String()
 			return
 		}

@@ -71,36 +71,28 @@ type confReader struct {
 }
 
 func (r *confReader) file(name string, data []byte, depth int) error {
-	var includes []slurmconf.Pair // of a file and its line
-	var at []int
-	lines, syntax := slurmconf.Scan(name, data, func(line int, file string) {
-		includes, at = append(includes, slurmconf.Pair{Value: file}), append(at, line)
-	})
-	for i := range lines {
-		for len(at) > 0 && at[0] < lines[i].Number {
-			if err := r.included(name, at[0], includes[0].Value, depth); err != nil {
-				return err
-			}
-			includes, at = includes[1:], at[1:]
-		}
-		if err := r.line(name, &lines[i]); err != nil {
-			return err
-		}
-	}
-	for i := range at {
-		if err := r.included(name, at[i], includes[i].Value, depth); err != nil {
-			return err
-		}
-	}
+	lines, syntax := slurmconf.Scan(name, data)
 	if syntax != nil {
 		return syntax
+	}
+	for i := range lines {
+		var err error
+		if l := &lines[i]; l.Include != "" {
+			err = r.included(name, l, depth)
+		} else {
+			err = r.line(name, l)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (r *confReader) included(file string, line int, included string, depth int) error {
+func (r *confReader) included(file string, l *slurmconf.Line, depth int) error {
+	included := l.Include
 	fail := func(message string) error {
-		return &slurmconf.ParseError{File: file, Line: line, Key: "Include", Message: message}
+		return &slurmconf.ParseError{File: file, Line: l.Number, Key: "Include", Message: message}
 	}
 	switch {
 	case r.include == nil:

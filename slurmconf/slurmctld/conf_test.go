@@ -53,17 +53,17 @@ PartitionName=c Nodes=ALL Topology=nvl
 
 func TestParseConfErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"NodeName=n1\nNodeName=n[1-3]\n":           "slurm.conf:2: NodeName: node n1 is given twice",
-		"NodeName=n1 Sockets=x\n":                  `slurm.conf:1: NodeName=n1: sockets="x": want a number`,
-		"NodeName=n1 CPUs=0\n":                     `slurm.conf:1: NodeName=n1: cpus="0"`,
-		"NodeName=n1 Gres=gpu:a:b:1\n":             `slurm.conf:1: NodeName=n1: gres "gpu:a:b:1": want such as gpu:h100:8`,
-		"NodeName=n1 Gres=gpu:4x\n":                `slurm.conf:1: NodeName=n1: gres "gpu:4x": "4x" is no count`,
-		"NodeName=n[1-\n":                          "slurm.conf:1: NodeName: ",
-		"\n\nhello\n":                              `slurm.conf:3: "hello" is no Key=Value`,
-		"Include gone.conf\n":                      "slurm.conf:1: Include: gone.conf: not there",
-		"Include %c.conf\nClusterName=a\n":         "slurm.conf:1: Include: %c.conf stands before ClusterName",
-		"NodeName=a\nInclude loop.conf\n":          "Include: files include each other more than 16 deep",
-		"NodeName=a\n\nInclude bad.conf\nNodeName": "bad.conf:1: ",
+		"NodeName=n1\nNodeName=n[1-3]\n":   "slurm.conf:2: NodeName: node n1 is given twice",
+		"NodeName=n1 Sockets=x\n":          `slurm.conf:1: NodeName=n1: sockets="x": want a number`,
+		"NodeName=n1 CPUs=0\n":             `slurm.conf:1: NodeName=n1: cpus="0"`,
+		"NodeName=n1 Gres=gpu:a:b:1\n":     `slurm.conf:1: NodeName=n1: gres "gpu:a:b:1": want such as gpu:h100:8`,
+		"NodeName=n1 Gres=gpu:4x\n":        `slurm.conf:1: NodeName=n1: gres "gpu:4x": "4x" is no count`,
+		"NodeName=n[1-\n":                  "slurm.conf:1: NodeName: ",
+		"\n\nhello\n":                      `slurm.conf:3: "hello" is no Key=Value`,
+		"Include gone.conf\n":              "slurm.conf:1: Include: gone.conf: not there",
+		"Include %c.conf\nClusterName=a\n": "slurm.conf:1: Include: %c.conf stands before ClusterName",
+		"NodeName=a\nInclude loop.conf\n":  "Include: files include each other more than 16 deep",
+		"NodeName=a\n\nInclude bad.conf\n": "bad.conf:1: ",
 	} {
 		_, err := ParseConf("slurm.conf", []byte(text), func(file string) (string, []byte, error) {
 			switch file {
@@ -133,7 +133,7 @@ func FuzzConf(f *testing.F) {
 			}
 		}
 		for _, finding := range lint.LintSettings("slurm.conf", conf.Settings, lint.Hook{PrologSeconds: 60, HostChannels: true}) {
-			if finding.Severity != lint.Warning || finding.Line < 1 || finding.File == "" || finding.Advice == "" {
+			if finding.Fatal || finding.Line < 1 || finding.File == "" || finding.Advice == "" {
 				t.Fatalf("finding is not whole: %+v", finding)
 			}
 		}
