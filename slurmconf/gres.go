@@ -33,49 +33,6 @@ type GresLine struct {
 	AutoDetect string
 }
 
-// nodeGres is what one node has, in the order of its GRES indices.
-type nodeGres struct {
-	node  string
-	lines []GresLine
-}
-
-// groupGres returns the lines for all nodes. Lines of alike nodes are written once.
-// Groups follow their first node in Slurm's order, lines keep their order.
-func groupGres(nodes []nodeGres) []GresLine {
-	byName := make(map[string]int, len(nodes))
-	names := make([]string, len(nodes))
-	for i, n := range nodes {
-		byName[n.node], names[i] = i, n.node
-	}
-	ordered, err := hostlist.Expand(hostlist.Compress(names))
-	if err != nil || len(ordered) != len(byName) {
-		ordered = slices.Compact(slices.Sorted(slices.Values(names)))
-	}
-	groups, order := make(map[string][]string), []string(nil)
-	var key strings.Builder
-	for _, name := range ordered {
-		key.Reset()
-		for _, l := range nodes[byName[name]].lines {
-			l.Nodes = ""
-			l.write(&key)
-		}
-		k := key.String()
-		if _, ok := groups[k]; !ok {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], name)
-	}
-	var lines []GresLine
-	for _, k := range order {
-		list := hostlist.Compress(groups[k])
-		for _, l := range nodes[byName[groups[k][0]]].lines {
-			l.Nodes = list
-			lines = append(lines, l)
-		}
-	}
-	return lines
-}
-
 // RenderGres writes gres.conf, the lines in their order. A header becomes comment
 // lines.
 func RenderGres(lines []GresLine, header string) ([]byte, error) {

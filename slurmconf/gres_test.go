@@ -12,8 +12,11 @@ func TestGroupGres(t *testing.T) {
 		{Name: "gpu", Type: "a100_1g.5gb", MultipleFiles: []string{"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap21", "/dev/nvidia-caps/nvidia-cap22"}},
 		{Name: "gpu", Type: "a100_2g.10gb", MultipleFiles: []string{"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap30", "/dev/nvidia-caps/nvidia-cap31"}},
 	}
-	lines := groupGres([]nodeGres{{"n003", gpus}, {"n010", mig}, {"n001", gpus}, {"n002", gpus}, {"login", nil}})
-	lines = append(lines, GresLine{AutoDetect: "off"}, GresLine{Name: "gpu", Count: 4, Links: []int{-1, 16}, Files: []string{"/dev/nvidia5", "/dev/nvidia0"}})
+	groups := newGresGroups(GresOptions{})
+	groups.with(mig).nodes = []string{"n010"}
+	groups.with(gpus).nodes = []string{"n003", "n001", "n002"}
+	groups.with(nil).nodes = []string{"login"}
+	lines := append(groups.lines(), GresLine{AutoDetect: "off"}, GresLine{Name: "gpu", Count: 4, Links: []int{-1, 16}, Files: []string{"/dev/nvidia5", "/dev/nvidia0"}})
 	text, err := RenderGres(lines, "for a test")
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package slurmconf
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,21 +30,19 @@ const (
 // unless its ResourceSlices list them. A node that is not in facts has no line.
 func GresFromFacts(facts []topology.Facts, published map[string][]GresLine, o GresOptions) ([]GresLine, []topology.Problem) {
 	var problems []topology.Problem
-	groups := gresGroups{GresOptions: o, at: map[string]int{}}
+	groups := newGresGroups(o)
 	for i := range facts {
 		f := &facts[i]
 		old := published[f.SlurmName]
-		signature, lines, unknown := groups.of(f.Listed())
-		keep := len(old) > 0 && o.keeps(f, lines, old, unknown != "")
-		if p, ok := gresProblem(f, lines, old, unknown, keep); ok {
+		group, unknown := groups.of(f.Listed())
+		keep := len(old) > 0 && o.keeps(f, group.lines, old, unknown != "")
+		if p, ok := gresProblem(f, group.lines, old, unknown, keep); ok {
 			problems = append(problems, p)
 		}
 		if keep {
-			signature, lines = textOf(old), old
+			group = groups.with(old)
 		}
-		if len(lines) > 0 {
-			groups.add(signature, lines, f.SlurmName)
-		}
+		group.nodes = append(group.nodes, f.SlurmName)
 	}
 	return groups.lines(), problems
 }
@@ -69,25 +68,76 @@ func gresProblem(f *topology.Facts, lines, old []GresLine, unknown string, keep 
 // gresGroups gathers nodes whose lines are alike.
 type gresGroups struct {
 	GresOptions
-	at     map[string]int // signature -> index into groups
-	groups []nodeGres     // by one node of each
-	names  [][]string
-	buf    []byte
+	bySignature, byText map[string]*gresGroup
+	groups              []*gresGroup
+	buf                 []byte
 }
 
-// of returns a node's lines, and a text that only alike nodes share. If a fact is
-// unknown, the node has no lines and unknown names the fact. The lines of alike nodes
+type gresGroup struct {
+	lines []GresLine
+	nodes []string
+}
+
+func newGresGroups(o GresOptions) *gresGroups {
+	return &gresGroups{GresOptions: o, bySignature: map[string]*gresGroup{}, byText: map[string]*gresGroup{}}
+}
+
+// of returns the group that a node belongs to by its facts. If a fact is unknown, the
+// group has no lines and unknown names the fact. The lines of nodes with one signature
 // are made once.
-func (g *gresGroups) of(f *topology.Facts) (signature string, lines []GresLine, unknown string) {
-	if !g.sign(f) {
-		lines, unknown := g.gresOf(f)
-		return textOf(lines), lines, unknown
+func (g *gresGroups) of(f *topology.Facts) (group *gresGroup, unknown string) {
+	whole := g.sign(f)
+	if group = g.bySignature[string(g.buf)]; whole && group != nil {
+		return group, ""
 	}
-	if i, ok := g.at[string(g.buf)]; ok {
-		return g.groups[i].node, g.groups[i].lines, ""
+	lines, unknown := g.gresOf(f)
+	group = g.with(lines)
+	if whole && unknown == "" {
+		g.bySignature[string(g.buf)] = group
 	}
-	lines, unknown = g.gresOf(f)
-	return string(g.buf), lines, unknown
+	return group, unknown
+}
+
+// with returns the group that has the lines.
+func (g *gresGroups) with(lines []GresLine) *gresGroup {
+	var b strings.Builder
+	for _, l := range lines {
+		l.Nodes = ""
+		l.write(&b)
+	}
+	group, ok := g.byText[b.String()]
+	if !ok {
+		group = &gresGroup{lines: lines}
+		g.byText[b.String()], g.groups = group, append(g.groups, group)
+	}
+	return group
+}
+
+// lines returns the lines of all groups, each group at the place of its first node in
+// Slurm's order.
+func (g *gresGroups) lines() []GresLine {
+	byFirst := make(map[string][]GresLine, len(g.groups))
+	var firsts []string
+	for _, group := range g.groups {
+		if len(group.nodes) == 0 {
+			continue
+		}
+		list, first := hostlist.CompressFirst(group.nodes)
+		for _, l := range group.lines {
+			l.Nodes = list
+			byFirst[first] = append(byFirst[first], l)
+		}
+		firsts = append(firsts, first)
+	}
+	ordered, err := hostlist.Expand(hostlist.Compress(firsts))
+	if err != nil { // a name that is none in a host list
+		ordered = slices.Sorted(maps.Keys(byFirst))
+	}
+	var out []GresLine
+	for _, first := range ordered {
+		out = append(out, byFirst[first]...)
+	}
+	return out
 }
 
 // sign writes a text that only nodes with the same lines share. It returns false if
@@ -117,53 +167,6 @@ func (g *gresGroups) sign(f *topology.Facts) bool {
 		}
 	}
 	return true
-}
-
-func (g *gresGroups) add(signature string, lines []GresLine, node string) {
-	i, ok := g.at[signature]
-	if !ok {
-		i = len(g.groups)
-		g.at[signature] = i
-		g.groups, g.names = append(g.groups, nodeGres{node: signature, lines: lines}), append(g.names, nil)
-	}
-	g.names[i] = append(g.names[i], node)
-}
-
-// lines writes the groups, each under the first of its nodes in Slurm's order.
-func (g *gresGroups) lines() []GresLine {
-	byText := map[string]int{} // two signatures may have the same lines
-	var lists [][]string
-	var order []nodeGres
-	for i := range g.groups {
-		text := textOf(g.groups[i].lines)
-		k, ok := byText[text]
-		if !ok {
-			k = len(order)
-			byText[text] = k
-			order, lists = append(order, g.groups[i]), append(lists, nil)
-		}
-		lists[k] = append(lists[k], g.names[i]...)
-	}
-	compressed := map[string]string{}
-	for k := range order {
-		list, first := hostlist.CompressFirst(lists[k])
-		order[k].node, compressed[first] = first, list
-	}
-	grouped := groupGres(order)
-	for i := range grouped {
-		grouped[i].Nodes = compressed[grouped[i].Nodes]
-	}
-	return grouped
-}
-
-// textOf is the lines without their nodes.
-func textOf(lines []GresLine) string {
-	var b strings.Builder
-	for _, l := range lines {
-		l.Nodes = ""
-		l.write(&b)
-	}
-	return b.String()
 }
 
 // GresByNode returns the lines that a gres.conf holds for each node.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/imex/computedomain"
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 )
@@ -185,18 +186,18 @@ func readPlan(path string) ([]lint.File, error) {
 	return out, nil
 }
 
-func readShown(stdin io.Reader, name string) (slurmctld.Shown, error) {
+func readShown(stdin io.Reader, name string) (slurmconf.Topology, error) {
 	in, name, err := openInput(stdin, name)
 	if err != nil {
-		return slurmctld.Shown{}, fmt.Errorf("read topology: %w", err)
+		return slurmconf.Topology{}, fmt.Errorf("read topology: %w", err)
 	}
 	defer in.Close()
 	text, err := io.ReadAll(in)
 	if err != nil {
-		return slurmctld.Shown{}, fmt.Errorf("read topology: %w", err)
+		return slurmconf.Topology{}, fmt.Errorf("read topology: %w", err)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return slurmctld.Shown{}, fmt.Errorf("%s: empty: want the output of scontrol show topology; does slurmctld answer, and is a topology plugin configured? where the default topology is flat, name another, as in scontrol show topology nvl", name)
+		return slurmconf.Topology{}, fmt.Errorf("%s: empty: want the output of scontrol show topology; does slurmctld answer, and is a topology plugin configured? where the default topology is flat, name another, as in scontrol show topology nvl", name)
 	}
 	return slurmctld.ParseShown(name, text)
 }

@@ -78,7 +78,7 @@ func (s *realSlurm) shown(name string, want slurmconf.Topology, c realConfig) {
 		s.t.Errorf("Slurm %s, %s: %v in\n%s", s.release, name, err, text)
 		return
 	}
-	if diff := cmp.Diff(want, shown.Topology()); diff != "" {
+	if diff := cmp.Diff(want, shown); diff != "" {
 		s.t.Errorf("Slurm %s, %s (-loaded +shown):\n%s\nof\n%s", s.release, name, diff, text)
 	}
 }

@@ -29,22 +29,21 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s in the file, %s in Slurm", what, cmp.Or(d.Wanted, "absent"), cmp.Or(d.Shown, "absent"))
 }
 
-// CompareShown compares the output of `scontrol show topology` with a topology
-// file, conf or yaml by the end of its name. If the file has several topologies,
+// CompareShown compares what ParseShown read with a topology file, conf or yaml by the
+// end of its name. If the file has several topologies,
 // CompareShown takes the default one, or the first of the kind that is shown. It
 // compares sizes if the file has them, as far as Slurm shows them. It returns the
 // differences, nodes first, and how many nodes it compared.
-func CompareShown(shown Shown, name string, data []byte) ([]Difference, int, error) {
+func CompareShown(shown slurmconf.Topology, name string, data []byte) ([]Difference, int, error) {
 	wanted, err := topologyLike(shown, name, data)
 	if err != nil {
 		return nil, 0, err
 	}
-	loaded := shown.Topology()
 	wantedPlaces, err := places(wanted)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", name, err)
 	}
-	shownPlaces, err := places(loaded)
+	shownPlaces, err := places(shown)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read shown topology: %w", err)
 	}
@@ -64,24 +63,18 @@ func CompareShown(shown Shown, name string, data []byte) ([]Difference, int, err
 			out = append(out, Difference{Node: n, Wanted: w, Shown: s})
 		}
 	}
-	return append(out, unitDifferences(wanted, loaded)...), len(nodes), nil
+	return append(out, unitDifferences(wanted, shown)...), len(nodes), nil
 }
 
 // topologyLike returns the topology of the file that Slurm should show.
-func topologyLike(shown Shown, name string, data []byte) (slurmconf.Topology, error) {
-	if !strings.HasSuffix(name, ".yaml") {
-		return slurmconf.ParseConf(name, data)
-	}
-	all, err := slurmconf.ParseYAML(name, data)
+func topologyLike(shown slurmconf.Topology, name string, data []byte) (slurmconf.Topology, error) {
+	all, err := slurmconf.ParseTopologies(name, data)
 	if err != nil {
 		return slurmconf.Topology{}, err
 	}
-	like := func(t slurmconf.Topology) bool {
-		return t.Block != nil && len(shown.Blocks) > 0 || t.Tree != nil && len(shown.Switches) > 0
-	}
 	best := max(0, slices.IndexFunc(all, func(t slurmconf.Topology) bool { return t.Default }))
-	if !like(all[best]) {
-		if i := slices.IndexFunc(all, like); i >= 0 {
+	if kindOf(all[best]) != kindOf(shown) {
+		if i := slices.IndexFunc(all, func(t slurmconf.Topology) bool { return kindOf(t) == kindOf(shown) }); i >= 0 {
 			best = i
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 )
 
@@ -95,7 +96,7 @@ func compareShown(t *testing.T, text, name, file string) []string {
 }
 
 func TestCompareShownError(t *testing.T) {
-	if _, _, err := slurmctld.CompareShown(slurmctld.Shown{}, "topology.conf", []byte("BlockName=a Nods=1\n")); err == nil || !strings.HasPrefix(err.Error(), "topology.conf:1:") {
+	if _, _, err := slurmctld.CompareShown(slurmconf.Topology{}, "topology.conf", []byte("BlockName=a Nods=1\n")); err == nil || !strings.HasPrefix(err.Error(), "topology.conf:1:") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -87,8 +87,7 @@ func parseNodeGres(value string) ([]lint.GPUCount, error) {
 			return nil, fmt.Errorf("gres %q: want such as gpu:h100:8", hostlist.Shorten(word))
 		}
 		g.Type = strings.Join(parts, "")
-		at := indexType(gpus, g.Type)
-		if at >= 0 {
+		if at := slices.IndexFunc(gpus, func(other lint.GPUCount) bool { return other.Type == g.Type }); at >= 0 {
 			gpus[at].Count += g.Count
 		} else {
 			gpus = append(gpus, g)
@@ -112,8 +111,4 @@ func withoutParentheses(value string) string {
 		}
 	}
 	return b.String()
-}
-
-func indexType(gpus []lint.GPUCount, typ string) int {
-	return slices.IndexFunc(gpus, func(g lint.GPUCount) bool { return g.Type == typ })
 }

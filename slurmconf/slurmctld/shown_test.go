@@ -20,33 +20,25 @@ AggregatedBlock=nvl-[1-2] BlockIndex=2 Nodes=n[001-018] BlockSize=36
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Shown{Blocks: []ShownBlock{
-		{Name: "nvl-1", Nodes: "n[001-018]", Size: 18},
-		{Name: "nvl-2", Index: 1, Size: 18},
-		{Name: "nvl-[1-2]", Aggregated: true, Index: 2, Nodes: "n[001-018]", Size: 36},
-	}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("ParseShown (-want +got):\n%s", diff)
-	}
 	topology := slurmconf.Topology{Name: "default", Default: true, Block: &slurmconf.BlockTopology{Sizes: []int{18, 36}, Blocks: []slurmconf.Block{{Name: "nvl-1", Nodes: "n[001-018]"}, {Name: "nvl-2"}}}}
-	if diff := cmp.Diff(topology, got.Topology()); diff != "" {
-		t.Errorf("Topology (-want +got):\n%s", diff)
+	if diff := cmp.Diff(topology, got); diff != "" {
+		t.Errorf("ParseShown (-want +got):\n%s", diff)
 	}
 	tree, err := ParseShown("scontrol", []byte("SwitchName=spine Level=1 LinkSpeed=0 Nodes=n[001-072] Switches=leaf[1-4]\nSwitchName=leaf1 Level=0 LinkSpeed=0 Nodes=n[001-018]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	topology = slurmconf.Topology{Name: "default", Default: true, Tree: &slurmconf.TreeTopology{Switches: []slurmconf.Switch{{Name: "spine", Children: "leaf[1-4]"}, {Name: "leaf1", Nodes: "n[001-018]"}}}}
-	if diff := cmp.Diff(topology, tree.Topology()); diff != "" {
+	if diff := cmp.Diff(topology, tree); diff != "" {
 		t.Errorf("Topology of a tree (-want +got):\n%s", diff)
 	}
 }
 
 func TestParseShownErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"Topology is flat\n":        "scontrol:1: Topology: not known in the output",
-		"BlockName=a BlockIndex=x":  "scontrol:1: BlockIndex: \"x\" is no number",
-		"BlockName=a\nNodes=n1 x=2": "scontrol:2: Nodes=n1: not known",
+		"Topology is flat\n":                    "scontrol:1: Topology: not known in the output",
+		"BlockName=a BlockSize=x":               "scontrol:1: BlockSize: \"x\" is no number",
+		"BlockName=a BlockSize=1\nNodes=n1 x=2": "scontrol:2: x=2: not known",
 	} {
 		_, err := ParseShown("scontrol", []byte(text))
 		var parse *slurmconf.ParseError
@@ -61,12 +53,8 @@ func FuzzShown(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		shown, err := ParseShown("scontrol", data)
-		if err != nil {
-			return
-		}
-		topology := shown.Topology()
-		if topology.Flat {
+		topology, err := ParseShown("scontrol", data)
+		if err != nil || topology.Flat {
 			return
 		}
 		text, err := slurmconf.RenderConf(topology, "")
@@ -77,7 +65,7 @@ func FuzzShown(f *testing.F) {
 		if err != nil {
 			return // sizes or keys that no file has
 		}
-		if len(shown.Blocks) > 0 && back.Block != nil && len(back.Block.Blocks) != len(topology.Block.Blocks) {
+		if topology.Block != nil && back.Block != nil && len(back.Block.Blocks) != len(topology.Block.Blocks) {
 			t.Fatalf("%d blocks shown, %d read back of\n%s", len(topology.Block.Blocks), len(back.Block.Blocks), text)
 		}
 	})
