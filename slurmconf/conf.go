@@ -14,7 +14,7 @@ func RenderConf(t Topology, header string) ([]byte, error) {
 		return nil, fmt.Errorf("write topology.conf: %w", err)
 	}
 	var b strings.Builder
-	commentLines(&b, header)
+	CommentLines(&b, header)
 	switch {
 	case t.Block != nil:
 		for _, block := range t.Block.Blocks {

@@ -173,21 +173,6 @@ func TestParseErrors(t *testing.T) {
 		_, err := ParseYAML("topology.yaml", []byte(text))
 		checkParseError(t, text, err, want)
 	}
-	gres := map[string]string{
-		"Foo=1\n":                      "gres.conf:1: Foo: not allowed at the beginning of a line: want NodeName, Name or AutoDetect",
-		"Name=gpu Foo=1\n":             "gres.conf:1: Foo: unknown key: want Name, Type",
-		"\nName=gpu Count=x\n":         "gres.conf:2: Count: \"x\" is no count: want a number",
-		"Name=gpu File=/dev/a[\n":      "gres.conf:1: File: host list",
-		"Name=gpu Links=a\n":           "gres.conf:1: Links: \"a\": want one number per device",
-		"AutoDetect=nvml Name=gpu\n":   "gres.conf:1: Name: not allowed after AutoDetect",
-		"NodeName=n1 File=/dev/x\n":    "gres.conf:1: Name: missing: want such as Name=gpu",
-		"Name=gpu Count=4 and more\n":  "gres.conf:1: \"and more\" is no Key=Value",
-		"Name=gpu Type=\"\" Count=1\n": "gres.conf:1: Type: empty value",
-	}
-	for text, want := range gres {
-		_, err := ParseGres("gres.conf", []byte(text))
-		checkParseError(t, text, err, want)
-	}
 }
 
 func checkParseError(t *testing.T, text string, err error, want string) {

@@ -63,20 +63,12 @@ func (r Release) YAML() bool { return r >= Release2505 }
 // slurm.conf, in slurmd --conf and in scontrol update.
 func (r Release) DynamicTopology() bool { return r >= Release2505 }
 
-// RingAndTorus reports whether topology.yaml takes ring and torus3d.
-func (r Release) RingAndTorus() bool { return r >= Release2605 }
-
 // AutoDetectFull reports whether gres.conf takes AutoDetect=full.
 func (r Release) AutoDetectFull() bool { return r >= Release2605 }
 
 // EmptyTopology reports whether slurmctld starts with a topology.conf that has no
 // block and no switch.
 func (r Release) EmptyTopology() bool { return r < Release2505 }
-
-// EnvFlagsOnly reports whether slurmd compares Flags of two lines of gres.conf only
-// if they name environment variables. 26.05 was seen to do so, and 24.11 to compare
-// all Flags.
-func (r Release) EnvFlagsOnly() bool { return r >= Release2605 }
 
 // CoresOfOneSocket reports whether Cores of gres.conf must be one socket or all.
 // Otherwise any whole sockets are fine. 26.05 was seen to want it, and 24.11 to take

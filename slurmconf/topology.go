@@ -144,8 +144,8 @@ func checkWords(what, name, nodes, children string) error {
 	return nil
 }
 
-// commentLines writes header as comment lines.
-func commentLines(b *strings.Builder, header string) {
+// CommentLines writes header as comment lines.
+func CommentLines(b *strings.Builder, header string) {
 	if header == "" {
 		return
 	}

@@ -31,7 +31,7 @@ func RenderYAML(topologies []Topology, header string) ([]byte, error) {
 		return nil, fmt.Errorf("write topology.yaml: %d of %d topologies are the default: want exactly one", defaults, len(topologies))
 	}
 	var b strings.Builder
-	commentLines(&b, header)
+	CommentLines(&b, header)
 	b.WriteString("---\n")
 	for i := range topologies {
 		topologies[i].writeYAML(&b)

@@ -9,7 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -58,9 +58,9 @@ func idSources(c *config.DCGM, log *slog.Logger) ([]nodeagent.IDSource, error) {
 
 // gresDevices returns the function that puts a node's devices into slurmd's order.
 func gresDevices(g *config.Gres) func(n *topology.Node) []topology.GRESDevice {
-	o := slurmconf.GresOptions{Naming: slurmconf.GresNaming(g.GresNaming), Types: g.GresTypes}
+	o := gres.Options{Naming: gres.Naming(g.GresNaming), Types: g.GresTypes}
 	return func(n *topology.Node) []topology.GRESDevice {
-		if g.GresAutodetect == slurmconf.AutoDetectNvidia || g.GresAutodetect == slurmconf.AutoDetectNVML {
+		if g.GresAutodetect == gres.AutoDetectNvidia || g.GresAutodetect == gres.AutoDetectNVML {
 			return n.GRESDevicesDetected(g.GresAutodetect, o.TypeOf)
 		}
 		return n.GRESDevicesBy(o.TypeOf)

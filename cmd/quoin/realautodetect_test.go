@@ -13,7 +13,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -71,7 +71,7 @@ func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming stri
 		}
 		files[name] = string(text)
 	}
-	lines, err := slurmconf.ParseGres("gres.conf", []byte(files["gres.conf"]))
+	lines, err := gres.Parse("gres.conf", []byte(files["gres.conf"]))
 	if err != nil {
 		t.Fatal(err)
 	}

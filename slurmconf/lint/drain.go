@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
@@ -96,7 +97,7 @@ const (
 
 // fitCores compares a line's Cores with the node's sockets.
 func fitCores(release slurmconf.Release, r *gresRecord, conf *Node) coresFitting {
-	cores, ok := slurmconf.ParseCPUs(r.values["cores"])
+	cores, ok := gres.ParseCPUs(r.values["cores"])
 	if !ok {
 		return coresFit
 	}

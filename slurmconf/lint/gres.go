@@ -123,7 +123,7 @@ func (g *gresFile) record(r *gresRecord) {
 	if r.has("autodetect") {
 		way, known := g.autoDetect(r.Number, r.values["autodetect"])
 		r.values["autodetect"] = way
-		if !known || !r.perNode {
+		if !known || way == "" || !r.perNode {
 			g.oddLine(r, "AutoDetect=%s on this line", way)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
@@ -67,8 +67,8 @@ func (g *gresFile) lintCount(r *gresRecord) {
 		r.count = max(r.count, 1)
 		return
 	}
-	n, ok := slurmconf.ReadCount(r.values["count"])
-	if !ok || n >= math.MaxInt64 {
+	n, ok := gres.ReadCount(r.values["count"])
+	if !ok || n == 0 || n >= math.MaxInt64 {
 		g.oddLine(r, "Count=%s is no plain number", r.values["count"])
 	} else if r.count > 0 && r.count != n {
 		g.report(r, "Count", "leave Count out if there are files", "Count=%d and %d devices in the files", n, r.count)
@@ -79,7 +79,7 @@ func (g *gresFile) lintCount(r *gresRecord) {
 // lintCores asks for plain ranges. slurmd binds jobs to other cores than others say,
 // or to none.
 func (g *gresFile) lintCores(r *gresRecord) {
-	if _, ok := slurmconf.ParseCPUs(r.values["cores"]); r.has("cores") && !ok {
+	if _, ok := gres.ParseCPUs(r.values["cores"]); r.has("cores") && !ok {
 		g.oddLine(r, "Cores=%s: want such as 0-35,72-107", hostlist.Shorten(r.values["cores"]))
 	}
 }

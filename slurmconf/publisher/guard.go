@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -53,8 +54,8 @@ func allowed(p *publication.Cluster, moved, of int) bool {
 
 // gresChanges counts the nodes whose lines in gres.conf change or are removed. A node
 // that detected its devices itself and now has them listed does not count.
-func gresChanges(was map[string][]slurmconf.GresLine, lines []slurmconf.GresLine) (changed, of int) {
-	is, err := slurmconf.GresByNode(lines)
+func gresChanges(was map[string][]gres.Line, lines []gres.Line) (changed, of int) {
+	is, err := gres.ByNode(lines)
 	if err != nil {
 		return 0, 0 // lines that were made have passed Lint
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
@@ -187,7 +187,7 @@ func TestRenamePrevious(t *testing.T) {
 			for node, name := range tt.now {
 				g.Facts = append(g.Facts, topology.Facts{Name: node, SlurmName: name})
 			}
-			prev := Previous{Gres: map[string][]slurmconf.GresLine{"a": {}, "b": {}}, Topology: &placement.Previous{Blocks: []placement.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []tree.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}
+			prev := Previous{Gres: map[string][]gres.Line{"a": {}, "b": {}}, Topology: &placement.Previous{Blocks: []placement.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []tree.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}
 			h := nodeHistory{published: tt.published}
 			h.rename(&g, &prev)
 			for _, got := range [][]string{prev.Topology.Blocks[0].Nodes, prev.Topology.Switches[0].Nodes} {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -32,7 +33,7 @@ type Rendered struct {
 	Digest   string
 	Findings []lint.Finding
 	Problems []topology.Problem
-	gres     []slurmconf.GresLine
+	gres     []gres.Line
 	// topologies are those of the plan.
 	topologies []slurmconf.Topology
 	// leaving is the annotation AnnotationLeaving.
@@ -66,8 +67,8 @@ func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, er
 	if err != nil || m.Refused != "" {
 		return m, err
 	}
-	gres, problems := slurmconf.GresFromFacts(g.Facts, prev.Gres, p.GresOptions())
-	m.gres, m.Problems = gres, append(m.Problems, problems...)
+	lines, problems := gres.FromFacts(g.Facts, prev.Gres, p.GresOptions())
+	m.gres, m.Problems = lines, append(m.Problems, problems...)
 	all := m.keepTopologies(p, &prev, m.topologies)
 	if err := m.render(p, all); err != nil {
 		return nil, err
@@ -129,11 +130,10 @@ func (m *Rendered) render(p *publication.Cluster, topologies []slurmconf.Topolog
 	if len(m.gres) == 0 {
 		return nil
 	}
-	gres, err := slurmconf.RenderGres(m.gres, header)
-	if err != nil {
+	if text, err = gres.Render(m.gres, header); err != nil {
 		return err
 	}
-	m.Files["gres.conf"] = string(gres)
+	m.Files["gres.conf"] = string(text)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
@@ -17,7 +18,7 @@ type Previous struct {
 	// Topology is nil if no topology file is published.
 	Topology *placement.Previous
 	// Gres has the lines of gres.conf by node.
-	Gres map[string][]slurmconf.GresLine
+	Gres map[string][]gres.Line
 	// topologies are those of the file.
 	topologies []slurmconf.Topology
 	// leaving are the nodes of AnnotationLeaving.
@@ -32,11 +33,11 @@ func readPrevious(was *published.Set) (prev Previous, err error) {
 		return prev, nil
 	}
 	prev.leaving, _ = hostlist.Expand(was.Annotations[published.AnnotationLeaving]) // absent or not ours: none
-	lines, err := slurmconf.ParseGres("gres.conf", []byte(was.Files["gres.conf"]))
+	lines, err := gres.Parse("gres.conf", []byte(was.Files["gres.conf"]))
 	if err != nil {
 		return prev, err
 	}
-	if prev.Gres, err = slurmconf.GresByNode(lines); err != nil {
+	if prev.Gres, err = gres.ByNode(lines); err != nil {
 		return prev, err
 	}
 	for _, name := range []string{"topology.yaml", "topology.conf"} {

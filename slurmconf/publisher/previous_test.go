@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -27,15 +27,15 @@ func TestReadPrevious(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				gres, err := slurmconf.GresByNode(made.gres)
+				lines, err := gres.ByNode(made.gres)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(gres, prev.Gres); diff != "" {
+				if diff := cmp.Diff(lines, prev.Gres); diff != "" {
 					t.Errorf("gres.conf (-made +read):\n%s", diff)
 				}
-				if changed, of := gresChanges(prev.Gres, made.gres); changed != 0 || of != len(gres) {
-					t.Errorf("the lines of %d of %d nodes count as changed, want none of %d", changed, of, len(gres))
+				if changed, of := gresChanges(prev.Gres, made.gres); changed != 0 || of != len(lines) {
+					t.Errorf("the lines of %d of %d nodes count as changed, want none of %d", changed, of, len(lines))
 				}
 				again, err := Make(pub, facts, prev)
 				if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 )
@@ -77,7 +77,7 @@ func parseNodeGres(value string) ([]lint.GPUCount, error) {
 		parts = slices.DeleteFunc(parts[1:], func(p string) bool { return p == "no_consume" })
 		g := lint.GPUCount{Count: 1}
 		if n := len(parts); n > 0 && parts[n-1] != "" && parts[n-1][0]-'0' <= 9 {
-			count, ok := slurmconf.ReadCount(parts[n-1])
+			count, ok := gres.ReadCount(parts[n-1])
 			if !ok {
 				return nil, fmt.Errorf("gres %q: %q is no count", hostlist.Shorten(word), hostlist.Shorten(parts[n-1]))
 			}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
-	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 )
 
@@ -163,7 +163,7 @@ func (d *DCGM) check(wrong *checks) {
 
 // check goes by the rules of a publication.
 func (g *Gres) check(wrong *checks) {
-	if g.GresAutodetect == slurmconf.AutoDetectFull {
+	if g.GresAutodetect == gres.AutoDetectFull {
 		wrong.want(false, "gresAutodetect", g.GresAutodetect, "what full comes to on this node: nvml if its slurmd has that plugin, else nvidia")
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -113,19 +114,19 @@ func (c *Cluster) checkDefaultTopology(bad func(key string, value any, want stri
 }
 
 func (c *Cluster) checkGres(fail func(key, message string), bad func(key string, value any, want string)) {
-	switch slurmconf.GresNaming(c.Gres.Naming) {
-	case slurmconf.NamingModel, slurmconf.NamingFull, slurmconf.NamingShort:
+	switch gres.Naming(c.Gres.Naming) {
+	case gres.NamingModel, gres.NamingFull, gres.NamingShort:
 	default:
 		bad("gres.naming", c.Gres.Naming, "model, full or short")
 	}
 	for _, product := range slices.Sorted(maps.Keys(c.Gres.Types)) {
-		if err := slurmconf.CheckGresType(c.Gres.Types[product]); err != nil {
+		if err := gres.CheckType(c.Gres.Types[product]); err != nil {
 			fail("gres.types", fmt.Sprintf("%q: %v", product, err))
 		}
 	}
 	switch c.Gres.AutoDetect {
-	case "", slurmconf.AutoDetectOff, slurmconf.AutoDetectNvidia, slurmconf.AutoDetectNVML:
-	case slurmconf.AutoDetectFull:
+	case "", gres.AutoDetectOff, gres.AutoDetectNvidia, gres.AutoDetectNVML:
+	case gres.AutoDetectFull:
 		if c.Release != 0 && !c.Release.AutoDetectFull() {
 			bad("gres.autoDetect", c.Gres.AutoDetect, "off, nvidia or nvml with Slurm "+c.SlurmVersion+": full needs 26.05 or newer")
 		}

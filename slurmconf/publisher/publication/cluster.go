@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -60,8 +61,8 @@ func (c *Cluster) Place() published.Place {
 }
 
 // GresOptions is how gres.conf is made.
-func (c *Cluster) GresOptions() slurmconf.GresOptions {
-	return slurmconf.GresOptions{Naming: slurmconf.GresNaming(c.Gres.Naming), Types: c.Gres.Types, Cores: c.Gres.Cores, AutoDetect: c.Gres.AutoDetect}
+func (c *Cluster) GresOptions() gres.Options {
+	return gres.Options{Naming: gres.Naming(c.Gres.Naming), Types: c.Gres.Types, Cores: c.Gres.Cores, AutoDetect: c.Gres.AutoDetect}
 }
 
 // Policy is what the plan is made by.

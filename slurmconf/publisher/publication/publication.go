@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -141,7 +142,7 @@ func Default() Publication {
 	minute := func(n int) Duration { return Duration{Duration: time.Duration(n) * time.Minute} }
 	return Publication{
 		Name: "default", Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short", SlurmVersion: "26.05",
-		Format: "yaml", Topology: "auto", BlocksBy: "nvlink", MaxChange: &maxChange, Gres: Gres{Naming: string(slurmconf.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate,
+		Format: "yaml", Topology: "auto", BlocksBy: "nvlink", MaxChange: &maxChange, Gres: Gres{Naming: string(gres.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate,
 		DomainLabels: []string{nodelabels.Auto}, TierLabels: []string{nodelabels.Auto},
 		Settle: Duration{Duration: 10 * time.Second}, SettleMax: minute(1), FirstWait: minute(5), GoneAfter: minute(10), AnnotateAfter: minute(2),
 	}

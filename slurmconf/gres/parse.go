@@ -1,23 +1,24 @@
-package slurmconf
+package gres
 
 import (
 	"fmt"
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"strconv"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
-// ParseGres reads gres.conf. name stands for the file in messages. Errors are
-// *ParseError. An AutoDetect line of its own is a line without Name.
-func ParseGres(name string, data []byte) ([]GresLine, error) {
-	conf, err := Scan(name, data)
+// Parse reads gres.conf. name stands for the file in messages. Errors are
+// *slurmconf.ParseError. An AutoDetect line of its own is a line without Name.
+func Parse(name string, data []byte) ([]Line, error) {
+	conf, err := slurmconf.Scan(name, data)
 	if err != nil {
 		return nil, err
 	}
-	lines := make([]GresLine, 0, len(conf))
+	lines := make([]Line, 0, len(conf))
 	for i := range conf {
-		l, err := gresLine(name, &conf[i])
+		l, err := parseLine(name, &conf[i])
 		if err != nil {
 			return nil, err
 		}
@@ -26,10 +27,10 @@ func ParseGres(name string, data []byte) ([]GresLine, error) {
 	return lines, nil
 }
 
-func gresLine(file string, c *Line) (GresLine, *ParseError) {
-	var l GresLine
+func parseLine(file string, c *slurmconf.Line) (Line, *slurmconf.ParseError) {
+	var l Line
 	if c.Include != "" {
-		return l, &ParseError{File: file, Line: c.Number, Key: "Include", Message: c.Include + " is not read here: put its lines into this file"}
+		return l, &slurmconf.ParseError{File: file, Line: c.Number, Key: "Include", Message: c.Include + " is not read here: put its lines into this file"}
 	}
 	switch strings.ToLower(c.Key) {
 	case "nodename":
@@ -39,11 +40,11 @@ func gresLine(file string, c *Line) (GresLine, *ParseError) {
 	case "autodetect":
 		l.AutoDetect = c.Value
 		if len(c.Attrs) > 0 {
-			return l, &ParseError{File: file, Line: c.Number, Key: c.Attrs[0].Key, Message: "not allowed after AutoDetect: want nothing more on this line, or begin it with NodeName= or Name="}
+			return l, &slurmconf.ParseError{File: file, Line: c.Number, Key: c.Attrs[0].Key, Message: "not allowed after AutoDetect: want nothing more on this line, or begin it with NodeName= or Name="}
 		}
 		return l, nil
 	default:
-		return l, &ParseError{File: file, Line: c.Number, Key: c.Key, Message: "not allowed at the beginning of a line: want NodeName, Name or AutoDetect"}
+		return l, &slurmconf.ParseError{File: file, Line: c.Number, Key: c.Key, Message: "not allowed at the beginning of a line: want NodeName, Name or AutoDetect"}
 	}
 	for _, a := range c.Attrs {
 		if err := l.set(file, c.Number, a); err != nil {
@@ -51,14 +52,14 @@ func gresLine(file string, c *Line) (GresLine, *ParseError) {
 		}
 	}
 	if l.Name == "" && (l.AutoDetect == "" || l.hasDevices()) {
-		return l, &ParseError{File: file, Line: c.Number, Key: "Name", Message: "missing: want such as Name=gpu"}
+		return l, &slurmconf.ParseError{File: file, Line: c.Number, Key: "Name", Message: "missing: want such as Name=gpu"}
 	}
 	return l, nil
 }
 
-func (l *GresLine) set(file string, line int, a Pair) *ParseError {
-	fail := func(format string, args ...any) *ParseError {
-		return &ParseError{File: file, Line: line, Key: a.Key, Message: fmt.Sprintf(format, args...)}
+func (l *Line) set(file string, line int, a slurmconf.Pair) *slurmconf.ParseError {
+	fail := func(format string, args ...any) *slurmconf.ParseError {
+		return &slurmconf.ParseError{File: file, Line: line, Key: a.Key, Message: fmt.Sprintf(format, args...)}
 	}
 	if a.Value == "" {
 		return fail("empty value: leave the key out or give it a value")
@@ -70,7 +71,7 @@ func (l *GresLine) set(file string, line int, a Pair) *ParseError {
 	case "type":
 		l.Type = a.Value
 	case "count":
-		if count, ok := ReadCount(a.Value); ok {
+		if count, ok := ReadCount(a.Value); ok && count > 0 {
 			l.Count = count
 		} else {
 			return fail("%q is no count: want a number of 1 or more, with K, M, G or T behind it for 1024, 1024x1024 and so on", a.Value)

@@ -1,4 +1,4 @@
-package slurmconf
+package gres
 
 import (
 	"fmt"
@@ -42,10 +42,10 @@ func problem(reason string) func(*topology.Node) {
 	}
 }
 
-func linesOf(t *testing.T, n *topology.Node, was []GresLine) ([]GresLine, []topology.Problem) {
+func linesOf(t *testing.T, n *topology.Node, was []Line) ([]Line, []topology.Problem) {
 	t.Helper()
-	lines, problems := GresFromFacts([]topology.Facts{{Name: "n1", SlurmName: "n1", Report: n}}, map[string][]GresLine{"n1": was}, GresOptions{})
-	byNode, err := GresByNode(lines)
+	lines, problems := FromFacts([]topology.Facts{{Name: "n1", SlurmName: "n1", Report: n}}, map[string][]Line{"n1": was}, Options{})
+	byNode, err := ByNode(lines)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestNoGresLine(t *testing.T) {
 		if len(lines) != 0 || len(problems) != 1 || problems[0].Reason != ReasonNoGresLine || !strings.Contains(problems[0].Message, want) {
 			t.Errorf("lines %v, problems %v: want %q", lines, problems, want)
 		}
-		detects := []GresLine{{AutoDetect: "nvidia"}}
+		detects := []Line{{AutoDetect: "nvidia"}}
 		lines, problems = linesOf(t, n, detects)
 		if diff := cmp.Diff(detects, lines); diff != "" || len(problems) != 1 || problems[0].Reason != ReasonNoGresLine {
 			t.Errorf("(-published +got)\n%s\nproblems %v", diff, problems)

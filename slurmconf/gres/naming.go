@@ -1,25 +1,25 @@
-package slurmconf
+package gres
 
 import (
 	"fmt"
 	"strings"
 )
 
-// GresNaming is how a GPU's product becomes its Type.
-type GresNaming string
+// Naming is how a GPU's product becomes its Type.
+type Naming string
 
 // The ways of naming, each with its Type of "NVIDIA H100 80GB HBM3". The zero value
 // is NamingModel.
 const (
 	// NamingModel is the product without its maker: h100_80gb_hbm3.
-	NamingModel GresNaming = "model"
+	NamingModel Naming = "model"
 	// NamingFull is what Slurm's gpu/nvml plugin detects: nvidia_h100_80gb_hbm3.
-	NamingFull GresNaming = "full"
+	NamingFull Naming = "full"
 	// NamingShort is the first words up to the model's number: h100.
-	NamingShort GresNaming = "short"
+	NamingShort Naming = "short"
 )
 
-// The values of GresOptions.AutoDetect.
+// The values of Options.AutoDetect.
 const (
 	AutoDetectOff    = "off"
 	AutoDetectNvidia = "nvidia"
@@ -27,10 +27,10 @@ const (
 	AutoDetectFull   = "full"
 )
 
-// GresOptions are a site's choices for gres.conf. The zero value lists every GPU that
+// Options are a site's choices for gres.conf. The zero value lists every GPU that
 // a report names, without Cores, and lets the other nodes detect their GPUs.
-type GresOptions struct {
-	Naming GresNaming
+type Options struct {
+	Naming Naming
 	// Types are the types of products that Naming does not name.
 	Types map[string]string
 	// Cores writes the cores of the socket that a GPU is at. slurm.conf must have the
@@ -43,7 +43,7 @@ type GresOptions struct {
 }
 
 // TypeOf is the Type of the GPUs of a product.
-func (o *GresOptions) TypeOf(product string) string {
+func (o *Options) TypeOf(product string) string {
 	if t := o.Types[product]; t != "" {
 		return t
 	}
@@ -63,7 +63,7 @@ func (o *GresOptions) TypeOf(product string) string {
 }
 
 // migTypeOf names the MIG instances of a product, as gpu/nvml does.
-func (o *GresOptions) migTypeOf(product, profile string) string {
+func (o *Options) migTypeOf(product, profile string) string {
 	return o.TypeOf(product) + "_" + normalType(profile)
 }
 
@@ -104,9 +104,9 @@ func shortType(product string) string {
 	return normalType(strings.Join(words, " "))
 }
 
-// CheckGresType refuses what cannot be a Type that jobs ask for, as in
+// CheckType refuses what cannot be a Type that jobs ask for, as in
 // --gres=gpu:TYPE:COUNT.
-func CheckGresType(typ string) error {
+func CheckType(typ string) error {
 	const want = "want a letter and then letters, digits, '_', '-', '.' or '+', such as h100"
 	if typ == "" {
 		return fmt.Errorf("empty type: %s", want)

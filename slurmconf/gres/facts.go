@@ -1,4 +1,4 @@
-package slurmconf
+package gres
 
 import (
 	"fmt"
@@ -23,20 +23,20 @@ const (
 	ReasonNoGresLine = "NoGresLine"
 )
 
-// GresFromFacts returns the gres.conf lines of every node that has GPUs. published
-// has the lines of the file in use, as GresByNode gives them. A node that reports
+// FromFacts returns the gres.conf lines of every node that has GPUs. published
+// has the lines of the file in use, as ByNode gives them. A node that reports
 // nothing now, or that has lost a GPU, keeps its published lines. A node with other
 // hardware does not. A node that only labels describe detects its GPUs by itself,
 // unless its ResourceSlices list them. A node that is not in facts has no line.
-func GresFromFacts(facts []topology.Facts, published map[string][]GresLine, o GresOptions) ([]GresLine, []topology.Problem) {
+func FromFacts(facts []topology.Facts, published map[string][]Line, o Options) ([]Line, []topology.Problem) {
 	var problems []topology.Problem
-	groups := newGresGroups(o)
+	groups := newGroups(o)
 	for i := range facts {
 		f := &facts[i]
 		old := published[f.SlurmName]
 		group, unknown := groups.of(f.Listed())
 		keep := len(old) > 0 && o.keeps(f, group.lines, old, unknown != "")
-		if p, ok := gresProblem(f, group.lines, old, unknown, keep); ok {
+		if p, ok := problemOf(f, group.lines, old, unknown, keep); ok {
 			problems = append(problems, p)
 		}
 		if keep {
@@ -47,9 +47,9 @@ func GresFromFacts(facts []topology.Facts, published map[string][]GresLine, o Gr
 	return groups.lines(), problems
 }
 
-// gresProblem says what is wrong with a node's GPUs. lines are what its facts give now,
+// problemOf says what is wrong with a node's GPUs. lines are what its facts give now,
 // old what is published.
-func gresProblem(f *topology.Facts, lines, old []GresLine, unknown string, keep bool) (topology.Problem, bool) {
+func problemOf(f *topology.Facts, lines, old []Line, unknown string, keep bool) (topology.Problem, bool) {
 	p := topology.Problem{Node: f.Name, Reason: ReasonNoGresLine}
 	switch {
 	case unknown != "" && keep:
@@ -65,32 +65,32 @@ func gresProblem(f *topology.Facts, lines, old []GresLine, unknown string, keep 
 	return p, true
 }
 
-// gresGroups gathers nodes whose lines are alike.
-type gresGroups struct {
-	GresOptions
-	bySignature, byText map[string]*gresGroup
-	groups              []*gresGroup
+// nodeGroups gathers nodes whose lines are alike.
+type nodeGroups struct {
+	Options
+	bySignature, byText map[string]*nodeGroup
+	groups              []*nodeGroup
 	buf                 []byte
 }
 
-type gresGroup struct {
-	lines []GresLine
+type nodeGroup struct {
+	lines []Line
 	nodes []string
 }
 
-func newGresGroups(o GresOptions) *gresGroups {
-	return &gresGroups{GresOptions: o, bySignature: map[string]*gresGroup{}, byText: map[string]*gresGroup{}}
+func newGroups(o Options) *nodeGroups {
+	return &nodeGroups{Options: o, bySignature: map[string]*nodeGroup{}, byText: map[string]*nodeGroup{}}
 }
 
 // of returns the group that a node belongs to by its facts. If a fact is unknown, the
 // group has no lines and unknown names the fact. The lines of nodes with one signature
 // are made once.
-func (g *gresGroups) of(f *topology.Facts) (group *gresGroup, unknown string) {
+func (g *nodeGroups) of(f *topology.Facts) (group *nodeGroup, unknown string) {
 	whole := g.sign(f)
 	if group = g.bySignature[string(g.buf)]; whole && group != nil {
 		return group, ""
 	}
-	lines, unknown := g.gresOf(f)
+	lines, unknown := g.linesOf(f)
 	group = g.with(lines)
 	if whole && unknown == "" {
 		g.bySignature[string(g.buf)] = group
@@ -99,7 +99,7 @@ func (g *gresGroups) of(f *topology.Facts) (group *gresGroup, unknown string) {
 }
 
 // with returns the group that has the lines.
-func (g *gresGroups) with(lines []GresLine) *gresGroup {
+func (g *nodeGroups) with(lines []Line) *nodeGroup {
 	var b strings.Builder
 	for _, l := range lines {
 		l.Nodes = ""
@@ -107,7 +107,7 @@ func (g *gresGroups) with(lines []GresLine) *gresGroup {
 	}
 	group, ok := g.byText[b.String()]
 	if !ok {
-		group = &gresGroup{lines: lines}
+		group = &nodeGroup{lines: lines}
 		g.byText[b.String()], g.groups = group, append(g.groups, group)
 	}
 	return group
@@ -115,8 +115,8 @@ func (g *gresGroups) with(lines []GresLine) *gresGroup {
 
 // lines returns the lines of all groups, each group at the place of its first node in
 // Slurm's order.
-func (g *gresGroups) lines() []GresLine {
-	byFirst := make(map[string][]GresLine, len(g.groups))
+func (g *nodeGroups) lines() []Line {
+	byFirst := make(map[string][]Line, len(g.groups))
 	var firsts []string
 	for _, group := range g.groups {
 		if len(group.nodes) == 0 {
@@ -133,7 +133,7 @@ func (g *gresGroups) lines() []GresLine {
 	if err != nil { // a name that is none in a host list
 		ordered = slices.Sorted(maps.Keys(byFirst))
 	}
-	var out []GresLine
+	var out []Line
 	for _, first := range ordered {
 		out = append(out, byFirst[first]...)
 	}
@@ -142,7 +142,7 @@ func (g *gresGroups) lines() []GresLine {
 
 // sign writes a text that only nodes with the same lines share. It returns false if
 // the node's lines depend on more than the text holds.
-func (g *gresGroups) sign(f *topology.Facts) bool {
+func (g *nodeGroups) sign(f *topology.Facts) bool {
 	g.buf = append(g.buf[:0], "labels"...)
 	if f.Report == nil {
 		return f.GPUCount() > 0 && g.AutoDetect == ""
@@ -169,9 +169,9 @@ func (g *gresGroups) sign(f *topology.Facts) bool {
 	return true
 }
 
-// GresByNode returns the lines that a gres.conf holds for each node.
-func GresByNode(lines []GresLine) (map[string][]GresLine, error) {
-	out := map[string][]GresLine{}
+// ByNode returns the lines that a gres.conf holds for each node.
+func ByNode(lines []Line) (map[string][]Line, error) {
+	out := map[string][]Line{}
 	for _, l := range lines {
 		nodes, err := hostlist.Expand(l.Nodes)
 		if err != nil {
@@ -186,7 +186,7 @@ func GresByNode(lines []GresLine) (map[string][]GresLine, error) {
 }
 
 // devices counts the devices that lines give.
-func devices(lines []GresLine) int {
+func devices(lines []Line) int {
 	n := 0
 	for _, l := range lines {
 		switch {
@@ -201,10 +201,10 @@ func devices(lines []GresLine) int {
 	return n
 }
 
-// gresOf returns the node's own lines. If too little is known, it returns no line and
+// linesOf returns the node's own lines. If too little is known, it returns no line and
 // says what is unknown, because slurmd does not start with a line that names a
 // missing file.
-func (o *GresOptions) gresOf(f *topology.Facts) (lines []GresLine, unknown string) {
+func (o *Options) linesOf(f *topology.Facts) (lines []Line, unknown string) {
 	if f.GPUCount() == 0 {
 		return nil, ""
 	}
@@ -212,7 +212,7 @@ func (o *GresOptions) gresOf(f *topology.Facts) (lines []GresLine, unknown strin
 		if unknown != "" {
 			return nil, unknown
 		}
-		return []GresLine{{AutoDetect: way}}, ""
+		return []Line{{AutoDetect: way}}, ""
 	}
 	found := f.Report.GRESDevicesBy(o.TypeOf)
 	if len(found) == 0 {
@@ -228,7 +228,7 @@ func (o *GresOptions) gresOf(f *topology.Facts) (lines []GresLine, unknown strin
 	}
 	links := linksOf(gpus)
 	for i, d := range found {
-		line := GresLine{Name: "gpu", Flags: []string{nvidiaGPUFlag}}
+		line := Line{Name: "gpu", Flags: []string{nvidiaGPUFlag}}
 		if cores != nil {
 			line.Cores = cores[i]
 		}
@@ -244,7 +244,7 @@ func (o *GresOptions) gresOf(f *topology.Facts) (lines []GresLine, unknown strin
 }
 
 // device gives a line its Type and files, or says what is unknown of them.
-func (o *GresOptions) device(line *GresLine, d topology.GRESDevice) (unknown string) {
+func (o *Options) device(line *Line, d topology.GRESDevice) (unknown string) {
 	g := d.GPU
 	switch {
 	case g.Minor == nil:
@@ -263,7 +263,7 @@ func (o *GresOptions) device(line *GresLine, d topology.GRESDevice) (unknown str
 
 // detects returns how a node with GPUs detects them. way is empty if its devices are
 // listed. unknown says why the node can do neither.
-func (o *GresOptions) detects(f *topology.Facts) (way, unknown string) {
+func (o *Options) detects(f *topology.Facts) (way, unknown string) {
 	switch mig := f.Report != nil && f.Report.HasMIG(); {
 	case o.AutoDetect == AutoDetectOff && f.Report == nil:
 		return "", "it has no report, and AutoDetect is off"
@@ -278,7 +278,7 @@ func (o *GresOptions) detects(f *topology.Facts) (way, unknown string) {
 // addDevice appends a line of one device. If the line differs from the last line in
 // its file only, the file joins the last line. A line with Links or MultipleFiles is
 // for one device.
-func addDevice(lines []GresLine, one GresLine) []GresLine {
+func addDevice(lines []Line, one Line) []Line {
 	if n := len(lines); n > 0 && lines[n-1].Type == one.Type && lines[n-1].Cores == one.Cores && len(lines[n-1].Files) > 0 && len(one.Files) > 0 && one.Links == nil {
 		lines[n-1].Files = append(lines[n-1].Files, one.Files...)
 		return lines

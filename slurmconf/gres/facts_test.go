@@ -1,4 +1,4 @@
-package slurmconf
+package gres
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-func TestGresType(t *testing.T) {
+func TestType(t *testing.T) {
 	for _, tt := range []struct{ product, model, full, short string }{
 		{"NVIDIA GB200", "gb200", "nvidia_gb200", "gb200"},
 		{"NVIDIA H100 80GB HBM3", "h100_80gb_hbm3", "nvidia_h100_80gb_hbm3", "h100"},
@@ -23,17 +23,17 @@ func TestGresType(t *testing.T) {
 		{"NVIDIA 6000, new", "gpu_6000__new", "nvidia_6000__new", "gpu_6000_"},
 		{"NVIDIA", "nvidia", "nvidia", "nvidia"},
 	} {
-		for naming, want := range map[GresNaming]string{"": tt.model, NamingModel: tt.model, NamingFull: tt.full, NamingShort: tt.short} {
-			o := GresOptions{Naming: naming}
+		for naming, want := range map[Naming]string{"": tt.model, NamingModel: tt.model, NamingFull: tt.full, NamingShort: tt.short} {
+			o := Options{Naming: naming}
 			if got := o.TypeOf(tt.product); got != want {
 				t.Errorf("%q is called %q by %q, want %q", tt.product, got, naming, want)
 			}
-			if err := CheckGresType(want); err != nil {
+			if err := CheckType(want); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	o := GresOptions{Naming: NamingShort, Types: map[string]string{"NVIDIA GB200": "blackwell"}}
+	o := Options{Naming: NamingShort, Types: map[string]string{"NVIDIA GB200": "blackwell"}}
 	if got := o.TypeOf("NVIDIA GB200"); got != "blackwell" {
 		t.Errorf("a configured type is %q", got)
 	}
@@ -41,7 +41,7 @@ func TestGresType(t *testing.T) {
 		t.Errorf("MIG is called %q", got)
 	}
 	for _, bad := range []string{"", "6000", "a b", "a:b", "a,b", "a=b", "a[1]", "_a", `a"`, "é"} {
-		if CheckGresType(bad) == nil {
+		if CheckType(bad) == nil {
 			t.Errorf("type %q is taken", bad)
 		}
 	}
@@ -155,10 +155,10 @@ func socketed(n *topology.Node) *topology.Node {
 }
 
 // textFor is gres.conf of nodes n1, n2 and so on.
-func textFor(t *testing.T, o GresOptions, was map[string][]GresLine, nodes ...*topology.Node) (text string, problems []topology.Problem) {
+func textFor(t *testing.T, o Options, was map[string][]Line, nodes ...*topology.Node) (text string, problems []topology.Problem) {
 	t.Helper()
-	lines, problems := GresFromFacts(factsOf(nodes), was, o)
-	out, err := RenderGres(lines, "")
+	lines, problems := FromFacts(factsOf(nodes), was, o)
+	out, err := Render(lines, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func factsOf(nodes []*topology.Node) []topology.Facts {
 	return facts
 }
 
-func TestGresLines(t *testing.T) {
+func TestLines(t *testing.T) {
 	four := func() *topology.Node { return socketed(machine(0, 1, 2, 3)) }
 	swapped := socketed(machine(2, 3, 0, 1))
 	partly := four()
@@ -187,48 +187,48 @@ func TestGresLines(t *testing.T) {
 	partly.GPUs[1].CPUAffinity = partly.GPUs[0].CPUAffinity
 	for _, tt := range []struct {
 		name  string
-		o     GresOptions
+		o     Options
 		nodes []*topology.Node
 		want  string
 	}{
-		{"a line for a socket", GresOptions{Cores: true}, []*topology.Node{four(), four()}, `
+		{"a line for a socket", Options{Cores: true}, []*topology.Node{four(), four()}, `
 NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-1] Cores=0-3 Flags=nvidia_gpu_env
 NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[2-3] Cores=4-7 Flags=nvidia_gpu_env
 `},
-		{"without Cores", GresOptions{}, []*topology.Node{four(), swapped}, `
+		{"without Cores", Options{}, []*topology.Node{four(), swapped}, `
 NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env
 `},
-		{"minors against NVML's order", GresOptions{Cores: true}, []*topology.Node{four(), swapped}, `
+		{"minors against NVML's order", Options{Cores: true}, []*topology.Node{four(), swapped}, `
 NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-1] Cores=0-3 Flags=nvidia_gpu_env
 NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[2-3] Cores=4-7 Flags=nvidia_gpu_env
 NodeName=n2 Name=gpu Type=a100 File=/dev/nvidia[0-1] Cores=4-7 Flags=nvidia_gpu_env
 NodeName=n2 Name=gpu Type=a100 File=/dev/nvidia[2-3] Cores=0-3 Flags=nvidia_gpu_env
 `},
-		{"other sockets, the same affinity", GresOptions{Cores: true}, []*topology.Node{four(), with(four(), func(n *topology.Node) { n.Sockets = nil })}, `
+		{"other sockets, the same affinity", Options{Cores: true}, []*topology.Node{four(), with(four(), func(n *topology.Node) { n.Sockets = nil })}, `
 NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-1] Cores=0-3 Flags=nvidia_gpu_env
 NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[2-3] Cores=4-7 Flags=nvidia_gpu_env
 NodeName=n2 Name=gpu Type=a100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env
 `},
-		{"links", GresOptions{Cores: true}, []*topology.Node{joined(socketed(machine(0, 1)), 12, [2]int{0, 1})}, `
+		{"links", Options{Cores: true}, []*topology.Node{joined(socketed(machine(0, 1)), 12, [2]int{0, 1})}, `
 NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia0 Cores=0-3 Links=-1,12 Flags=nvidia_gpu_env
 NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia1 Cores=4-7 Links=12,-1 Flags=nvidia_gpu_env
 `},
-		{"partly MIG", GresOptions{Cores: true, Naming: NamingFull}, []*topology.Node{partly}, `
+		{"partly MIG", Options{Cores: true, Naming: NamingFull}, []*topology.Node{partly}, `
 NodeName=n1 Name=gpu Type=nvidia_a100 File=/dev/nvidia0 Cores=0-3 Flags=nvidia_gpu_env
 NodeName=n1 Name=gpu Type=nvidia_a100 File=/dev/nvidia[2-3] Cores=4-7 Flags=nvidia_gpu_env
 NodeName=n1 Name=gpu Type=nvidia_a100_1g.5gb MultipleFiles=/dev/nvidia1,/dev/nvidia-caps/nvidia-cap10,/dev/nvidia-caps/nvidia-cap60 Cores=0-3 Flags=nvidia_gpu_env
 NodeName=n1 Name=gpu Type=nvidia_a100_1g.5gb MultipleFiles=/dev/nvidia1,/dev/nvidia-caps/nvidia-cap11,/dev/nvidia-caps/nvidia-cap61 Cores=0-3 Flags=nvidia_gpu_env
 `},
-		{"no report", GresOptions{}, []*topology.Node{four(), nil}, `
+		{"no report", Options{}, []*topology.Node{four(), nil}, `
 NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env
 NodeName=n2 AutoDetect=nvidia
 `},
-		{"detected by choice", GresOptions{AutoDetect: AutoDetectNVML, Cores: true}, []*topology.Node{four(), nil, partly, machine()}, "\nNodeName=n[1-3] AutoDetect=nvml\n"},
-		{"MIG is not detected by nvidia", GresOptions{AutoDetect: AutoDetectNvidia}, []*topology.Node{four(), nil, cut(machine(0), "7g.40gb", 1, 10)}, `
+		{"detected by choice", Options{AutoDetect: AutoDetectNVML, Cores: true}, []*topology.Node{four(), nil, partly, machine()}, "\nNodeName=n[1-3] AutoDetect=nvml\n"},
+		{"MIG is not detected by nvidia", Options{AutoDetect: AutoDetectNvidia}, []*topology.Node{four(), nil, cut(machine(0), "7g.40gb", 1, 10)}, `
 NodeName=n[1-2] AutoDetect=nvidia
 NodeName=n3 Name=gpu Type=a100_7g.40gb MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap10,/dev/nvidia-caps/nvidia-cap60 Flags=nvidia_gpu_env
 `},
-		{"never detected", GresOptions{AutoDetect: AutoDetectOff}, []*topology.Node{four(), nil}, `
+		{"never detected", Options{AutoDetect: AutoDetectOff}, []*topology.Node{four(), nil}, `
 NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env
 `},
 	} {
@@ -247,16 +247,16 @@ NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env
 // TestCoresStay has Cores stay where they cannot be read for a while.
 func TestCoresStay(t *testing.T) {
 	four := func() *topology.Node { return socketed(machine(0, 1, 2, 3)) }
-	o := GresOptions{Cores: true}
-	lines, _ := GresFromFacts(factsOf([]*topology.Node{four()}), nil, o)
-	was, err := GresByNode(lines)
+	o := Options{Cores: true}
+	lines, _ := FromFacts(factsOf([]*topology.Node{four()}), nil, o)
+	was, err := ByNode(lines)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, _ := textFor(t, o, nil, four())
 	for _, tt := range []struct {
 		name  string
-		o     GresOptions
+		o     Options
 		node  *topology.Node
 		stays bool
 	}{
@@ -267,7 +267,7 @@ func TestCoresStay(t *testing.T) {
 			n.GPUs[0].CPUAffinity, n.GPUs[2].CPUAffinity = n.GPUs[2].CPUAffinity, ""
 			problem("FactUnreadable")(n)
 		}), false},
-		{"Cores turned off", GresOptions{}, with(four(), problem("FactUnreadable")), false},
+		{"Cores turned off", Options{}, with(four(), problem("FactUnreadable")), false},
 		{"another product", o, with(four(), func(n *topology.Node) {
 			n.Sockets = nil
 			for i := range n.GPUs {
@@ -275,7 +275,7 @@ func TestCoresStay(t *testing.T) {
 			}
 			problem("FactUnreadable")(n)
 		}), false},
-		{"detected from now on", GresOptions{AutoDetect: AutoDetectNVML}, four(), false},
+		{"detected from now on", Options{AutoDetect: AutoDetectNVML}, four(), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			want := before

@@ -1,4 +1,4 @@
-package slurmconf
+package gres
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 
 // keeps reports whether a node keeps its published lines. lines are what its facts
 // give now; unknown reports that a fact for them is missing.
-func (o *GresOptions) keeps(f *topology.Facts, lines, old []GresLine, unknown bool) bool {
+func (o *Options) keeps(f *topology.Facts, lines, old []Line, unknown bool) bool {
 	switch {
 	case len(lines) > 0 && lines[0].AutoDetect != "" && lines[0].AutoDetect == o.AutoDetect:
 		return false
@@ -41,7 +41,7 @@ func (o *GresOptions) keeps(f *topology.Facts, lines, old []GresLine, unknown bo
 //   - A report without any GPU is treated as a fault, as in the plan.
 //   - MIG instances do not outlive a boot. A GPU with MIG on and no instance waits
 //     until somebody makes the instances again.
-func (o *GresOptions) keepsLines(n *topology.Node, old []GresLine, unknown bool) bool {
+func (o *Options) keepsLines(n *topology.Node, old []Line, unknown bool) bool {
 	if len(n.GPUs) == 0 {
 		return true
 	}
@@ -82,11 +82,11 @@ func losesGPU(p topology.Problem) bool { return strings.HasPrefix(p.Reason, "GPU
 
 // byDeviceFile returns the published devices of each GPU, by the GPU's own file: the
 // GPU, or its MIG instances.
-func byDeviceFile(lines []GresLine) map[string][]GresLine {
-	out := map[string][]GresLine{}
+func byDeviceFile(lines []Line) map[string][]Line {
+	out := map[string][]Line{}
 	for _, l := range lines {
 		for _, file := range l.Files {
-			out[file] = append(out[file], GresLine{Type: l.Type})
+			out[file] = append(out[file], Line{Type: l.Type})
 		}
 		if len(l.MultipleFiles) > 0 {
 			out[l.MultipleFiles[0]] = append(out[l.MultipleFiles[0]], l)
@@ -98,13 +98,13 @@ func byDeviceFile(lines []GresLine) map[string][]GresLine {
 // sameLayout reports whether the GPU is cut into the devices that were published for
 // it. If something could not be read, or instances are still being made, the
 // published devices may be more.
-func (o *GresOptions) sameLayout(g *topology.GPU, published []GresLine, unread bool) bool {
+func (o *Options) sameLayout(g *topology.GPU, published []Line, unread bool) bool {
 	typ := o.TypeOf(g.Product)
 	if g.MIGEmpty {
-		return !slices.ContainsFunc(published, func(l GresLine) bool { return len(l.MultipleFiles) == 0 || !strings.HasPrefix(l.Type, typ+"_") })
+		return !slices.ContainsFunc(published, func(l Line) bool { return len(l.MultipleFiles) == 0 || !strings.HasPrefix(l.Type, typ+"_") })
 	}
 	if len(g.MIG) == 0 {
-		return slices.ContainsFunc(published, func(l GresLine) bool {
+		return slices.ContainsFunc(published, func(l Line) bool {
 			return l.Type == typ && len(l.MultipleFiles) == 0 || unread && len(l.MultipleFiles) > 0 && strings.HasPrefix(l.Type, typ+"_")
 		})
 	}
@@ -114,7 +114,7 @@ func (o *GresOptions) sameLayout(g *topology.GPU, published []GresLine, unread b
 	published = slices.Clone(published)
 	for i := range g.MIG {
 		m := &g.MIG[i]
-		k := slices.IndexFunc(published, func(l GresLine) bool {
+		k := slices.IndexFunc(published, func(l Line) bool {
 			return l.Type == o.migTypeOf(g.Product, m.Profile) && len(l.MultipleFiles) > 1 && (len(m.Capabilities) == 0 || slices.Equal(l.MultipleFiles[1:], m.Capabilities))
 		})
 		if k < 0 {
@@ -127,7 +127,7 @@ func (o *GresOptions) sameLayout(g *topology.GPU, published []GresLine, unread b
 
 // losesCores reports whether the lines give the old devices but not all of their
 // Cores. Old Cores stay if something of the node could not be read.
-func losesCores(lines, old []GresLine) bool {
+func losesCores(lines, old []Line) bool {
 	current, previous := byDevice(lines), byDevice(old)
 	lost := false
 	for i := range current {
@@ -141,8 +141,8 @@ func losesCores(lines, old []GresLine) bool {
 }
 
 // byDevice gives each device a line, its files in MultipleFiles.
-func byDevice(lines []GresLine) []GresLine {
-	var out []GresLine
+func byDevice(lines []Line) []Line {
+	var out []Line
 	for _, l := range lines {
 		if len(l.MultipleFiles) > 0 {
 			out = append(out, l)

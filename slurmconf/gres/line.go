@@ -1,7 +1,8 @@
-package slurmconf
+package gres
 
 import (
 	"fmt"
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,8 +10,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
-// GresLine is one line of gres.conf.
-type GresLine struct {
+// Line is one line of gres.conf.
+type Line struct {
 	// Nodes is a host list; empty means every node.
 	Nodes string
 	// Name is the resource's, such as gpu; empty on a line that sets AutoDetect
@@ -33,11 +34,11 @@ type GresLine struct {
 	AutoDetect string
 }
 
-// RenderGres writes gres.conf, the lines in their order. A header becomes comment
+// Render writes gres.conf, the lines in their order. A header becomes comment
 // lines.
-func RenderGres(lines []GresLine, header string) ([]byte, error) {
+func Render(lines []Line, header string) ([]byte, error) {
 	var b strings.Builder
-	commentLines(&b, header)
+	slurmconf.CommentLines(&b, header)
 	for i, l := range lines {
 		if err := l.check(); err != nil {
 			return nil, fmt.Errorf("write gres.conf: line %d: %w", i+1, err)
@@ -48,7 +49,7 @@ func RenderGres(lines []GresLine, header string) ([]byte, error) {
 }
 
 // check refuses what would not read back as it is.
-func (l *GresLine) check() error {
+func (l *Line) check() error {
 	if l.Name == "" && (l.AutoDetect == "" || l.hasDevices()) {
 		return fmt.Errorf("no Name: want such as gpu")
 	}
@@ -66,11 +67,11 @@ func (l *GresLine) check() error {
 	return nil
 }
 
-func (l *GresLine) hasDevices() bool {
+func (l *Line) hasDevices() bool {
 	return l.Type != "" || l.Count != 0 || len(l.Files) > 0 || len(l.MultipleFiles) > 0 || l.Cores != "" || len(l.Links) > 0 || len(l.Flags) > 0
 }
 
-func (l *GresLine) write(b *strings.Builder) {
+func (l *Line) write(b *strings.Builder) {
 	start := b.Len()
 	pair := func(key, value string) {
 		if value == "" {

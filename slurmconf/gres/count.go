@@ -1,11 +1,11 @@
-package slurmconf
+package gres
 
 import (
 	"strconv"
 	"strings"
 )
 
-// ReadCount reads a count of 1 or more, with at most one of the suffixes K, M, G, T
+// ReadCount reads a count, with at most one of the suffixes K, M, G, T
 // and P for 1024 and its powers. Slurm takes other texts too, and reads some of them
 // otherwise than they look.
 func ReadCount(s string) (n uint64, ok bool) {
@@ -16,5 +16,5 @@ func ReadCount(s string) (n uint64, ok bool) {
 		}
 	}
 	n, err := strconv.ParseUint(s, 10, 64-shift)
-	return n << shift, err == nil && n > 0
+	return n << shift, err == nil
 }
