@@ -42,11 +42,7 @@ func (env environment) exitCode() string {
 	if code, signal, ok := strings.Cut(env("SLURM_JOB_EXIT_CODE2"), ":"); ok && isByte(code) && isByte(signal) {
 		return code + ":" + signal
 	}
-	status, err := strconv.ParseUint(env("SLURM_JOB_EXIT_CODE"), 10, 32) // as of waitpid
-	if err != nil {
-		return ""
-	}
-	return strconv.FormatUint(status>>8&0xff, 10) + ":" + strconv.FormatUint(status&0x7f, 10)
+	return ""
 }
 
 // endTime is when the job ended: an Epilog may run much later.

@@ -144,10 +144,10 @@ func TestGate(t *testing.T) {
 			"fail", `node=w-0 reason=EntryNotReady waited=[1-9][.0-9]*s missing= message="its entry is not ready; 2 of the 3 members of its clique are not ready; the job is refused"`},
 		{"a job without GPUs", &fails, wide[1:], func(p *place) { p.both(false) }, "", `^$`},
 		{"a message of many lines", &fails, wide, func(p *place) {
-			if err := gate.Write(p.run, gate.State{Node: "n1", Clique: "c.1", Reason: "two words", Message: "a \"b\"\n" + strings.Repeat("x", 9999)}); err != nil {
+			if err := gate.Write(p.run, gate.State{Node: "n1", Clique: "c.1", Reason: "EntryNotReady", Message: "a \"b\"\n" + strings.Repeat("x", 9999)}); err != nil {
 				p.t.Error(err)
 			}
-		}, "fail", `^quoin-hook: gate job=7 node=n1 reason=twowords waited=[1-9][.0-9]*s missing=n1 message="a \\"b\\"\\nx{490,500}; the job is refused"\n$`},
+		}, "fail", `^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=[1-9][.0-9]*s missing=n1 message="a \\"b\\"\\nx{490,500}; the job is refused"\n$`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

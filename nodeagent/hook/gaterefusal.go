@@ -62,16 +62,6 @@ func (g *gateWait) line(waited time.Duration, outcome string) string {
 		parts = append(parts, fmt.Sprintf("%d of the %d members of its clique are not ready", g.peers.NotReady, len(g.now.Members)))
 	}
 	return fmt.Sprintf("gate job=%s node=%s reason=%s waited=%s missing=%s message=%q",
-		g.h.env("SLURM_JOB_ID"), cmp.Or(g.h.env("SLURMD_NODENAME"), g.now.Node), cmp.Or(letters(g.now.Reason), "NotReady"), waited,
+		g.h.env("SLURM_JOB_ID"), cmp.Or(g.h.env("SLURMD_NODENAME"), g.now.Node), cmp.Or(g.now.Reason, "NotReady"), waited,
 		strings.Join(g.peers.Missing, ","), strings.Join(append(parts, outcome), "; "))
-}
-
-// letters drops all but the letters and digits of a word.
-func letters(word string) string {
-	return strings.Map(func(r rune) rune {
-		if '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {
-			return r
-		}
-		return -1
-	}, word)
 }

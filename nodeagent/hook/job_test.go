@@ -177,10 +177,10 @@ func TestSummary(t *testing.T) {
 	p.hook("prolog", "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=200", "SLURMD_NODENAME=n1")
 	p.hook("prolog", "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=200", "SLURMD_NODENAME=n1") // twice, for whatever reason
 	use("100")                                                                                  // an agent that is late
-	p.hook("epilog", "7", "SLURM_JOB_START_TIME=200", "SLURMD_NODENAME=n1", "SLURM_JOB_EXIT_CODE=256")
+	p.hook("epilog", "7", "SLURM_JOB_START_TIME=200", "SLURMD_NODENAME=n1", "SLURM_JOB_EXIT_CODE2=1:0")
 	p.hook("prolog", "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=300", "SLURMD_NODENAME=n1")
 	use("300")
-	p.hook("epilog", "7", "SLURM_JOB_START_TIME=300", "SLURMD_NODENAME=n1", "SLURM_JOB_EXIT_CODE=15", "SLURM_JOB_EXIT_CODE2=0:15")
+	p.hook("epilog", "7", "SLURM_JOB_START_TIME=300", "SLURMD_NODENAME=n1", "SLURM_JOB_EXIT_CODE2=0:15")
 	type short struct{ Start, GPUs, Exit, Clique string }
 	for _, dir := range []string{rundir.Dir(p.run).SummaryDir(), site} {
 		all, err := rundir.ReadSummaries(dir)

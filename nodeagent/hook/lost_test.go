@@ -88,7 +88,7 @@ func TestLostEpilog(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			p.hook(tt.verb, "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=200", "SLURM_JOB_END_TIME=300", "SLURM_JOB_EXIT_CODE=256")
+			p.hook(tt.verb, "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=200", "SLURM_JOB_END_TIME=300", "SLURM_JOB_EXIT_CODE2=1:0")
 			all, err := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir())
 			want := tt.want
 			if want == 0 {

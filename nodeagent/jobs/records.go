@@ -76,8 +76,6 @@ type records struct {
 	jobs      map[string]*job        // by the record's key
 	broken    map[string]fs.FileInfo // records that cannot be read
 	inventory stampedInventory
-	// removed says that jobs have gone whose use may be left.
-	removed bool
 }
 
 func newRecords(runDir rundir.Dir, boot string, log *slog.Logger) records {
@@ -89,15 +87,13 @@ func (r *records) path(key string) string { return filepath.Join(r.folder(), key
 
 // read reads the records that have changed, and resolves their devices. fresh says
 // that a run is new.
-func (r *records) read(now moment) (fresh bool, err error) {
+func (r *records) read() (fresh bool, err error) {
 	files, err := r.list()
 	if err != nil {
 		return false, err
 	}
 	gone := func(key string) bool { return files[key] == nil }
-	known := len(r.jobs)
 	maps.DeleteFunc(r.jobs, func(key string, _ *job) bool { return gone(key) })
-	r.removed = r.removed || len(r.jobs) < known
 	maps.DeleteFunc(r.broken, func(key string, _ fs.FileInfo) bool { return gone(key) })
 	for key, file := range files {
 		fresh = r.readOne(key, file) || fresh

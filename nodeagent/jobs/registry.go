@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
-	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/sweep"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -90,7 +89,6 @@ type schedule struct {
 	folder  fs.FileInfo   // the records' folder, before the last round
 	next    time.Duration // when to look again if nothing changes
 	eager   time.Duration // until when to look often
-	calls   time.Duration // when the hook's calls were last counted
 	kept    fs.FileInfo   // the inventory that the mapping directory has a copy of
 }
 
@@ -169,17 +167,10 @@ func (r *Registry) round(ctx context.Context) {
 	if r.sweep(ctx, now) {
 		r.scan(now)
 	}
-	if r.records.removed {
-		err := r.uses.tidy(&r.records)
-		r.log.note("use of jobs that are gone", err)
-		r.records.removed = err != nil
-	}
-	if now.up-r.schedule.calls >= time.Second { // a hook that has opened the log before may not have written yet
-		r.schedule.calls = now.up
-		calls, err := r.config.RunDir.TakeCalls()
-		r.log.note("hook calls", err)
-		r.series.hook.count(calls)
-	}
+	r.log.note("use of jobs that are gone", r.uses.tidy(&r.records))
+	calls, err := r.config.RunDir.TakeCalls()
+	r.log.note("hook calls", err)
+	r.series.hook.count(calls)
 	summaries, _ := filepath.Glob(filepath.Join(r.config.RunDir.SummaryDir(), "[^.]*.json")) // the pattern is good
 	r.series.agent.summaries.Set(float64(len(summaries)))
 	r.show()
@@ -189,7 +180,7 @@ func (r *Registry) round(ctx context.Context) {
 // scan reads the records that have changed, and counts for how long devices were
 // held.
 func (r *Registry) scan(now moment) {
-	fresh, err := r.records.read(now)
+	fresh, err := r.records.read()
 	r.log.note("records of jobs", err)
 	if err != nil {
 		return // the known records stay
@@ -224,139 +215,6 @@ func (r *Registry) count(s topology.Sample, now moment) {
 	r.log.note("use of jobs", r.uses.add(&r.records, s, now.wall, r.config.SampleEvery))
 	r.show()
 	r.saveState()
-}
-
-// sweep compares the mapping with the jobs that live, and repairs the mapping. It
-// says whether records were changed.
-func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
-	marks, err := r.config.RunDir.Releases().All()
-	r.log.note("marks of ended jobs", err)
-	r.readMappings()
-	r.life.Look(r.records.lives(), r.strangers(), marks, now.wall, now.up)
-	plan := r.plan(marks, now)
-	r.notePlan(&plan, now)
-	r.series.agent.setFiles(&plan)
-	r.series.agent.sweeps.Inc()
-	if plan.IsEmpty() && len(marks) == 0 {
-		return false
-	}
-	unlock, err := r.config.RunDir.Lock(ctx, r.config.LockWait)
-	r.failed("lock", err)
-	if err != nil {
-		return false
-	}
-	defer unlock()
-	// A hook may have changed something before the lock was free: all is read again.
-	r.scan(now)
-	marks, _ = r.config.RunDir.Releases().All() // its error was logged above
-	r.readMappings()
-	r.life.Decide(r.records.lives(), marks, now.wall, now.up)
-	plan = r.plan(marks, now)
-	done, err := sweep.Applier{RunDir: r.config.RunDir, MappingDir: r.config.MappingDir, SummaryDir: r.config.SummaryDir, Log: r.log.Logger}.Apply(ctx, &plan, marks, now.wall)
-	r.failed("sweep", err)
-	r.series.agent.countDone(done)
-	r.readMappings()
-	after := r.plan(nil, now)
-	r.series.agent.setFiles(&after)
-	return true
-}
-
-// failed counts and logs what a sweep could not do.
-func (r *Registry) failed(about string, err error) {
-	if err != nil {
-		r.series.agent.sweepErrors.Inc()
-	}
-	r.log.note(about, err)
-}
-
-func (r *Registry) plan(marks []rundir.Release, now moment) sweep.Plan {
-	f := sweep.Facts{Boot: r.records.boot, Broken: make(map[string]bool), Ended: make(map[string]bool), Alive: make(map[string]bool),
-		Orphans: r.orphans, Up: now.up, Directories: r.mapping}
-	for key := range r.records.broken {
-		f.Broken[jobOfKey(key)] = true
-	}
-	for _, m := range marks {
-		f.Ended[m.JobID] = true
-	}
-	for _, id := range r.strangers() {
-		f.Alive[id] = r.life.Alive(id)
-	}
-	for _, j := range r.records.sorted() {
-		f.Jobs = append(f.Jobs, sweep.Job{Key: j.key, Record: &j.record, Dir: r.dirOf(j), Names: j.names, UUIDs: j.uuids(), Moved: j.moved, Settled: j.settled, Run: &j.life})
-	}
-	return sweep.Make(f)
-}
-
-// notePlan notes since when lines belong to no job, and since when jobs lack theirs.
-func (r *Registry) notePlan(p *sweep.Plan, now moment) {
-	r.orphans.Note(p.Nobodys, now.up)
-	for _, j := range p.Whole {
-		j.Run.Shown, j.Run.Taken = true, liveness.Absence{}
-	}
-	for _, j := range p.Taken {
-		j.Run.Taken.Look(now.up)
-	}
-}
-
-// strangers lists the jobs of lines that no record has.
-func (r *Registry) strangers() []string {
-	known := make(map[string]bool, len(r.records.jobs))
-	for _, j := range r.records.jobs {
-		known[j.record.JobID] = true
-	}
-	var out []string
-	for _, d := range r.mapping {
-		for _, f := range d.Files {
-			for _, id := range f.Jobs {
-				if !known[id] {
-					known[id] = true
-					out = append(out, id)
-				}
-			}
-		}
-	}
-	return out
-}
-
-// readMappings reads the directories that have, or may have, lines of jobs.
-func (r *Registry) readMappings() {
-	dirs := make(map[string]bool)
-	if r.config.MappingDir != "" {
-		dirs[r.config.MappingDir] = true
-	}
-	for _, j := range r.records.jobs {
-		dirs[r.dirOf(j)] = true
-	}
-	for dir, d := range r.mapping {
-		if d.Files != nil {
-			dirs[dir] = true
-		}
-	}
-	var err error
-	r.mapping, err = sweep.Read(dirs)
-	r.log.note("job mapping", err)
-	r.keepInventory()
-}
-
-// dirOf is the directory that has a job's lines.
-func (r *Registry) dirOf(j *job) string {
-	if j.record.MappingDir == "" {
-		return r.config.MappingDir
-	}
-	return filepath.Clean(j.record.MappingDir)
-}
-
-// keepInventory leaves the inventory where the hook finds it after a boot.
-func (r *Registry) keepInventory() {
-	inventory := &r.records.inventory
-	if r.mapping[r.config.MappingDir].Files == nil || inventory.of == nil || isSame(inventory.file, r.schedule.kept) {
-		return
-	}
-	err := rundir.KeepInventory(dcgm.Mapping{Dir: r.config.MappingDir}, *inventory.of)
-	if err == nil {
-		r.schedule.kept = inventory.file
-	}
-	r.log.note("copy of the inventory", err)
 }
 
 // problemLog logs each problem once for as long as it stays the same, and its end.

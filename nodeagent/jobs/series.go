@@ -1,7 +1,7 @@
 package jobs
 
 import (
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -74,28 +74,16 @@ type series struct {
 
 func newSeries() series {
 	reg := prometheus.NewRegistry()
-	s := series{reg, newHookSeries(promauto.With(reg)), newAgentSeries(promauto.With(reg)), &heldSeries{last: &snapshot{}, up: func() time.Duration { return readClocks().up }}}
+	s := series{reg, newHookSeries(promauto.With(reg)), newAgentSeries(promauto.With(reg)), &heldSeries{up: func() time.Duration { return readClocks().up }}}
+	s.held.last.Store(&snapshot{})
 	reg.MustRegister(s.held)
 	return s
 }
 
 // heldSeries are the series of jobs and devices: those of the last snapshot.
 type heldSeries struct {
-	mu   sync.Mutex
-	last *snapshot
+	last atomic.Pointer[snapshot]
 	up   func() time.Duration
-}
-
-func (s *heldSeries) set(shown *snapshot) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last = shown
-}
-
-func (s *heldSeries) snapshot() *snapshot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last
 }
 
 // Describe implements prometheus.Collector.
@@ -107,7 +95,7 @@ func (s *heldSeries) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (s *heldSeries) Collect(ch chan<- prometheus.Metric) {
-	last, up := s.snapshot(), s.up()
+	last, up := s.last.Load(), s.up()
 	for _, of := range last.jobs {
 		for i := range of {
 			ch <- of[i].metric

@@ -77,7 +77,7 @@ func (r *Registry) show() {
 			s.channelMajor = strconv.Itoa(*n.IMEX.ChannelMajor)
 		}
 	}
-	r.series.held.set(s)
+	r.series.held.last.Store(s)
 }
 
 // addJobs adds the series of the jobs of this boot. Two records of one job, of two

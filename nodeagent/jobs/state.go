@@ -98,7 +98,7 @@ func (r *Registry) saveState() {
 // read, it is lost and counters begin at zero.
 func (r *Registry) recall() {
 	now := r.clock()
-	r.usage.at, r.schedule.scanned, r.usage.lastSample, r.records.removed = now.up, now, now.up, true
+	r.usage.at, r.schedule.scanned, r.usage.lastSample = now.up, now, now.up
 	atomicfile.Tidy(string(r.config.RunDir))
 	s, err := r.state.read()
 	if err != nil {

@@ -118,7 +118,7 @@ func (u *deviceUsage) sample(s topology.Sample, now, interval time.Duration) (ok
 			continue
 		}
 		told[d.UUID] = true
-		covered := coveredUp(h, now, interval)
+		covered := min(rundir.Covered(now-max(h.Sampled, h.Since), interval), now-h.Since)
 		switch {
 		case d.Idle():
 			h.Idle += covered
@@ -139,13 +139,6 @@ func (u *deviceUsage) sample(s topology.Sample, now, interval time.Duration) (ok
 	}
 	u.lastSample = now
 	return ok, missing
-}
-
-// coveredUp is the time for which a sample of a held device stands.
-func coveredUp(h *holding, now, interval time.Duration) time.Duration {
-	from := max(h.Sampled, h.Since)
-	epoch := time.Unix(0, 0)
-	return min(rundir.Covered(epoch.Add(from), epoch.Add(now), interval), now-h.Since)
 }
 
 // expect counts the samples that should have come by now and have not.

@@ -117,17 +117,17 @@ func (u *Use) Add(s topology.Sample, at time.Time, interval time.Duration) {
 		if d.Sampled != nil {
 			since = *d.Sampled
 		}
-		d.add(&s.Devices[i], Covered(since, at, interval).Seconds())
+		d.add(&s.Devices[i], Covered(at.Sub(since), interval).Seconds())
 		d.Sampled = &at
 	}
 	u.Until = at
 }
 
-// Covered is the time that a sample covers, if the previous one was taken at since and
-// samples are taken every interval.
-func Covered(since, at time.Time, interval time.Duration) time.Duration {
-	if d := at.Sub(since); d >= 0 && d <= maxGap*interval {
-		return d
+// Covered is the time that a sample covers, if the previous one was taken the gap before
+// and samples are taken every interval.
+func Covered(gap, interval time.Duration) time.Duration {
+	if gap >= 0 && gap <= maxGap*interval {
+		return gap
 	}
 	return interval
 }

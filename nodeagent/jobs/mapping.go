@@ -1,0 +1,144 @@
+package jobs
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/liveness"
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/sweep"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// sweep compares the mapping with the jobs that live, and repairs the mapping. It
+// says whether records were changed.
+func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
+	marks, err := r.config.RunDir.Releases().All()
+	r.log.note("marks of ended jobs", err)
+	r.readMappings()
+	r.life.Look(r.records.lives(), r.strangers(), marks, now.wall, now.up)
+	plan := r.plan(marks, now)
+	r.notePlan(&plan, now)
+	r.series.agent.setFiles(&plan)
+	r.series.agent.sweeps.Inc()
+	if plan.IsEmpty() && len(marks) == 0 {
+		return false
+	}
+	unlock, err := r.config.RunDir.Lock(ctx, r.config.LockWait)
+	r.failed("lock", err)
+	if err != nil {
+		return false
+	}
+	defer unlock()
+	// A hook may have changed something before the lock was free: all is read again.
+	r.scan(now)
+	marks, _ = r.config.RunDir.Releases().All() // its error was logged above
+	r.readMappings()
+	r.life.Decide(r.records.lives(), marks, now.wall, now.up)
+	plan = r.plan(marks, now)
+	done, err := sweep.Applier{RunDir: r.config.RunDir, MappingDir: r.config.MappingDir, SummaryDir: r.config.SummaryDir, Log: r.log.Logger}.Apply(ctx, &plan, marks, now.wall)
+	r.failed("sweep", err)
+	r.series.agent.countDone(done)
+	r.readMappings()
+	after := r.plan(nil, now)
+	r.series.agent.setFiles(&after)
+	return true
+}
+
+// failed counts and logs what a sweep could not do.
+func (r *Registry) failed(about string, err error) {
+	if err != nil {
+		r.series.agent.sweepErrors.Inc()
+	}
+	r.log.note(about, err)
+}
+
+func (r *Registry) plan(marks []rundir.Release, now moment) sweep.Plan {
+	f := sweep.Facts{Boot: r.records.boot, Broken: make(map[string]bool), Ended: make(map[string]bool), Alive: make(map[string]bool),
+		Orphans: r.orphans, Up: now.up, Directories: r.mapping}
+	for key := range r.records.broken {
+		f.Broken[jobOfKey(key)] = true
+	}
+	for _, m := range marks {
+		f.Ended[m.JobID] = true
+	}
+	for _, id := range r.strangers() {
+		f.Alive[id] = r.life.Alive(id)
+	}
+	for _, j := range r.records.sorted() {
+		f.Jobs = append(f.Jobs, sweep.Job{Key: j.key, Record: &j.record, Dir: r.dirOf(j), Names: j.names, UUIDs: j.uuids(), Moved: j.moved, Settled: j.settled, Run: &j.life})
+	}
+	return sweep.Make(f)
+}
+
+// notePlan notes since when lines belong to no job, and since when jobs lack theirs.
+func (r *Registry) notePlan(p *sweep.Plan, now moment) {
+	r.orphans.Note(p.Nobodys, now.up)
+	for _, j := range p.Whole {
+		j.Run.Shown, j.Run.Taken = true, liveness.Absence{}
+	}
+	for _, j := range p.Taken {
+		j.Run.Taken.Look(now.up)
+	}
+}
+
+// strangers lists the jobs of lines that no record has.
+func (r *Registry) strangers() []string {
+	known := make(map[string]bool, len(r.records.jobs))
+	for _, j := range r.records.jobs {
+		known[j.record.JobID] = true
+	}
+	var out []string
+	for _, d := range r.mapping {
+		for _, f := range d.Files {
+			for _, id := range f.Jobs {
+				if !known[id] {
+					known[id] = true
+					out = append(out, id)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// readMappings reads the directories that have, or may have, lines of jobs.
+func (r *Registry) readMappings() {
+	dirs := make(map[string]bool)
+	if r.config.MappingDir != "" {
+		dirs[r.config.MappingDir] = true
+	}
+	for _, j := range r.records.jobs {
+		dirs[r.dirOf(j)] = true
+	}
+	for dir, d := range r.mapping {
+		if d.Files != nil {
+			dirs[dir] = true
+		}
+	}
+	var err error
+	r.mapping, err = sweep.Read(dirs)
+	r.log.note("job mapping", err)
+	r.keepInventory()
+}
+
+// dirOf is the directory that has a job's lines.
+func (r *Registry) dirOf(j *job) string {
+	if j.record.MappingDir == "" {
+		return r.config.MappingDir
+	}
+	return filepath.Clean(j.record.MappingDir)
+}
+
+// keepInventory leaves the inventory where the hook finds it after a boot.
+func (r *Registry) keepInventory() {
+	inventory := &r.records.inventory
+	if r.mapping[r.config.MappingDir].Files == nil || inventory.of == nil || isSame(inventory.file, r.schedule.kept) {
+		return
+	}
+	err := rundir.KeepInventory(dcgm.Mapping{Dir: r.config.MappingDir}, *inventory.of)
+	if err == nil {
+		r.schedule.kept = inventory.file
+	}
+	r.log.note("copy of the inventory", err)
+}
