@@ -36,7 +36,7 @@ func (h *job) locked(ctx context.Context, do func()) error {
 // epilog tidies up too.
 func (h *job) epilog(ctx context.Context) {
 	err := h.locked(ctx, func() {
-		if exists(h.mapping) {
+		if _, err := os.Stat(h.mapping); !errors.Is(err, fs.ErrNotExist) {
 			h.sweep()
 		}
 		h.drainReleases()
@@ -196,9 +196,4 @@ func union(a, b []string) []string {
 	out := slices.Concat(a, b)
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil || !errors.Is(err, fs.ErrNotExist)
 }

@@ -32,11 +32,8 @@ func TestGateHolds(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
 			p.inventory("0", "1")
-			asked, command := filepath.Join(t.TempDir(), "asked"), filepath.Join(t.TempDir(), "scontrol")
-			script := fmt.Sprintf("#!/bin/bash\nif [ $1 = show ]; then echo JobId=$3 JobName=x 'UserId=u(1)' JobState=RUNNING; exit; fi\necho $* >>%s\n%s\n", asked, tt.script)
-			if err := os.WriteFile(command, []byte(script), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			asked := filepath.Join(t.TempDir(), "asked")
+			command := writeScript(t, fmt.Sprintf("if [ $1 = show ]; then echo JobId=$3 JobName=x 'UserId=u(1)' JobState=RUNNING; exit; fi\necho $* >>%s\n%s\n", asked, tt.script))
 			info := fmt.Sprintf(`,"jobInfo":{"command":%q,"timeout":"20s"}`, command)
 			if tt.script == "" {
 				info = ""

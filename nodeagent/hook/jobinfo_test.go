@@ -1,8 +1,6 @@
 package hook
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,11 +10,7 @@ import (
 
 func (p *place) scontrol(script string) {
 	p.t.Helper()
-	path := filepath.Join(p.t.TempDir(), "scontrol")
-	if err := os.WriteFile(path, []byte("#!/bin/bash\n"+script), 0o755); err != nil {
-		p.t.Fatal(err)
-	}
-	config := rundir.HookConfig{MappingDir: p.mapping, JobInfo: &rundir.JobInfo{Command: path, Timeout: rundir.Duration(10 * time.Second)}, Wait: rundir.Duration(30 * time.Second)}
+	config := rundir.HookConfig{MappingDir: p.mapping, JobInfo: &rundir.JobInfo{Command: writeScript(p.t, script), Timeout: rundir.Duration(10 * time.Second)}, Wait: rundir.Duration(30 * time.Second)}
 	if err := rundir.Dir(p.run).WriteHookConfig(config); err != nil {
 		p.t.Fatal(err)
 	}

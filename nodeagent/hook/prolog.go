@@ -49,11 +49,11 @@ func (h *job) prolog(ctx context.Context) {
 // the labels. A record of an earlier run stays, because it names GPUs to release.
 func (h *job) recordOnly(record *rundir.Record, why error) {
 	key, old, err := h.runDir.FindRecord(h.env.identity())
-	if err != nil || old != nil || h.runDir.WriteRecord(key, *record) != nil {
-		h.fail(rundir.CallLock, "%v; its GPUs get no label", why)
-		return
+	until := ""
+	if err == nil && old == nil && h.runDir.WriteRecord(key, *record) == nil {
+		until = " until the agent sees the record"
 	}
-	h.fail(rundir.CallLock, "%v; its GPUs get no label until the agent sees the record", why)
+	h.fail(rundir.CallLock, "%v; its GPUs get no label%s", why, until)
 }
 
 // newRecord makes the record of the job.
@@ -137,7 +137,7 @@ func (h *job) replaceRun(key string, old, record *rundir.Record) {
 	left := union(old.GPUs, old.Leaving)
 	before := h.mappingOf(old)
 	if before.Dir == h.mapping {
-		record.Leaving = without(left, record.GPUs)
+		record.Leaving = slices.DeleteFunc(left, func(gpu string) bool { return slices.Contains(record.GPUs, gpu) })
 		return
 	}
 	if err := before.Remove(old.JobID, left); err != nil {
@@ -192,8 +192,4 @@ func spread(numNodes string) time.Duration {
 		return 0
 	}
 	return rand.N(min(time.Duration(n)*time.Millisecond, time.Second)) //nolint:gosec // no secret
-}
-
-func without(all, but []string) []string {
-	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(but, s) })
 }

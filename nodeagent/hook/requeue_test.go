@@ -33,12 +33,9 @@ func TestHold(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			asked, command := filepath.Join(dir, "asked"), filepath.Join(dir, "scontrol")
-			script := fmt.Sprintf("#!/bin/bash\nif [ $1 = show ]; then echo %q; exit; fi\necho $SLURM_CONF $* >%s\n%s\n", tt.answer, asked, tt.hold)
-			if err := os.WriteFile(command, []byte(strings.ReplaceAll(script, `\n`, "\n")), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			asked := filepath.Join(t.TempDir(), "asked")
+			script := fmt.Sprintf("if [ $1 = show ]; then echo %q; exit; fi\necho $SLURM_CONF $* >%s\n%s\n", tt.answer, asked, tt.hold)
+			command := writeScript(t, strings.ReplaceAll(script, `\n`, "\n"))
 			timeout := 20 * time.Second
 			if strings.Contains(tt.hold, "sleep") {
 				timeout = time.Second

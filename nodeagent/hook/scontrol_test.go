@@ -43,17 +43,23 @@ func TestParseJob(t *testing.T) {
 	}
 }
 
-func scriptedScontrol(t *testing.T, script string) scontrol {
+// writeScript returns a script that can be run at once.
+func writeScript(t *testing.T, text string) (path string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "scontrol")
+	path = filepath.Join(t.TempDir(), "scontrol")
 	// No process that starts meanwhile may inherit the open file: a program that
 	// somebody writes to cannot be run.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(path, []byte("#!/bin/bash\n"+script), 0o755); err != nil {
+	if err := os.WriteFile(path, []byte("#!/bin/bash\n"+text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return scontrol{Command: path, Timeout: rundir.Duration(20 * time.Second)}
+	return path
+}
+
+func scriptedScontrol(t *testing.T, script string) scontrol {
+	t.Helper()
+	return scontrol{Command: writeScript(t, script), Timeout: rundir.Duration(20 * time.Second)}
 }
 
 func TestAsk(t *testing.T) {

@@ -65,9 +65,6 @@ func sameRun(a, b *rundir.Record) bool {
 	return a.Identity() == b.Identity() && a.Run == b.Run && a.BootID == b.BootID
 }
 
-// jobsFolder is where the records are in the run directory.
-const jobsFolder = "jobs"
-
 // records are the hook's records of jobs, and the inventory that tells their devices.
 type records struct {
 	runDir    rundir.Dir
@@ -78,11 +75,7 @@ type records struct {
 	inventory stampedInventory
 }
 
-func newRecords(runDir rundir.Dir, boot string, log *slog.Logger) records {
-	return records{runDir: runDir, boot: boot, log: log, jobs: make(map[string]*job), broken: make(map[string]fs.FileInfo)}
-}
-
-func (r *records) folder() string         { return filepath.Join(string(r.runDir), jobsFolder) }
+func (r *records) folder() string         { return filepath.Join(string(r.runDir), "jobs") }
 func (r *records) path(key string) string { return filepath.Join(r.folder(), key+".json") }
 
 // read reads the records that have changed, and resolves their devices. fresh says

@@ -1,3 +1,8 @@
+// Package jobs knows which job holds which device of the node, since when, and how
+// well the job uses it. It reads the records that the job hook leaves, follows
+// whether the jobs live, releases what ended jobs have left in the exporter's
+// directory, and adds what living jobs lack there. It serves the series of jobs and
+// devices.
 package jobs
 
 import (
@@ -103,8 +108,9 @@ func New(c Config, log *slog.Logger) *Registry {
 	}
 	return &Registry{
 		config: c, log: &problemLog{log, make(map[string]string)}, clock: readClocks,
-		records: newRecords(c.RunDir, c.BootID, log), life: liveness.NewObserver(c.Spools, c.CgroupRoot, c.Proc),
-		orphans: make(sweep.Orphans), usage: newUsage(), uses: uses{c.RunDir.Uses(), log},
+		records: records{runDir: c.RunDir, boot: c.BootID, log: log, jobs: make(map[string]*job), broken: make(map[string]fs.FileInfo)},
+		life:    liveness.NewObserver(c.Spools, c.CgroupRoot, c.Proc),
+		orphans: make(sweep.Orphans), usage: deviceUsage{devices: make(map[string]*holding)}, uses: uses{c.RunDir.Uses(), log},
 		state: stateFile{path: filepath.Join(string(c.RunDir), stateName)}, series: newSeries(),
 	}
 }
@@ -200,7 +206,7 @@ func (r *Registry) updateUsage(now moment) {
 	r.usage.setHolders(holders, now, r.schedule.scanned)
 	r.usage.forget(r.records.inventory.of)
 	r.series.agent.countSamples(0, r.usage.expect(now.up, r.config.SampleEvery))
-	r.usage.want(holders)
+	r.usage.wanted = slices.DeleteFunc(sortedKeys(holders), func(uuid string) bool { return !topology.IsDeviceUUID(uuid) })
 	for _, j := range r.records.jobs {
 		if r.records.running(j) {
 			r.uses.keep(j, r.node, now.wall)

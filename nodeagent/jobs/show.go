@@ -30,18 +30,13 @@ func jobInfo(j *job, n *topology.Node) []infoSeries {
 	for i := range j.devices {
 		d := &j.devices[i]
 		l := labelsOf(d)
-		values := validLabels(l[0], l[1], l[2], r.JobID, r.ArrayJobID, r.JobName, r.User, r.Partition, r.Account, r.Cluster, cliqueOf(n, d))
+		values := []string{l[0], l[1], l[2], r.JobID, r.ArrayJobID, r.JobName, r.User, r.Partition, r.Account, r.Cluster, cliqueOf(n, d)}
+		for k := range values { // client_golang panics on what is no UTF-8
+			values[k] = strings.ToValidUTF8(values[k], "\uFFFD")
+		}
 		out = append(out, infoSeries{strings.Join(values, "\x00"), seriesJobInfo.metric(1, values...)})
 	}
 	return out
-}
-
-// validLabels replaces what is no UTF-8: client_golang panics on it.
-func validLabels(values ...string) []string {
-	for i := range values {
-		values[i] = strings.ToValidUTF8(values[i], "\uFFFD")
-	}
-	return values
 }
 
 // deviceSeries are what is counted of one device.
@@ -117,7 +112,12 @@ func (s *snapshot) addJobs(r *records, n *topology.Node) (alive, unproven int) {
 // addDevices adds the devices of the inventory, and those that are held and not in
 // it.
 func (s *snapshot) addDevices(r *records, u *deviceUsage, n *topology.Node) {
-	node := nodeName(n, r.inventory.of)
+	var node string // as in the publisher's series
+	if n != nil {
+		node = n.Name
+	} else if r.inventory.of != nil {
+		node = r.inventory.of.Node
+	}
 	seen := make(map[[3]string]bool)
 	add := func(d *rundir.Entry, known bool) {
 		labels := labelsOf(d)
@@ -154,7 +154,6 @@ func (s *snapshot) addDevices(r *records, u *deviceUsage, n *topology.Node) {
 	})
 }
 
-// nodeName is the node's name in its report. The publisher's series have the same
 // name.
 func nodeName(n *topology.Node, inv *rundir.Inventory) string {
 	switch {

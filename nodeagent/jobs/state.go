@@ -82,7 +82,7 @@ func (f *stateFile) read() (*savedState, error) {
 // saveState writes the state if it has changed.
 func (r *Registry) saveState() {
 	s := savedState{APIVersion: topology.APIVersion, Kind: stateKind, BootID: r.records.boot,
-		Devices: r.usage.devices, Jobs: make(map[string]savedJob), Proven: r.life.Proven()}
+		Devices: r.usage.devices, Jobs: make(map[string]savedJob), Proven: r.life.Proven}
 	for _, h := range s.Devices {
 		if len(h.Runs) > 0 { // else nothing is counted, and the file stays as it is
 			s.At = r.usage.at
@@ -108,7 +108,7 @@ func (r *Registry) recall() {
 		return
 	}
 	r.records.recall(s)
-	r.life.Prove(s.Proven)
+	r.life.Proven = s.Proven
 	at := cmp.Or(s.At, now.up)
 	r.usage.recall(s, r.records.jobs)
 	r.usage.at = at

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -41,8 +40,6 @@ type deviceUsage struct {
 	lastSample time.Duration
 	wanted     []string // the devices to sample
 }
-
-func newUsage() deviceUsage { return deviceUsage{devices: make(map[string]*holding)} }
 
 // advance counts the time up to now for the devices that are held.
 func (u *deviceUsage) advance(now time.Duration) {
@@ -85,11 +82,6 @@ func (u *deviceUsage) setHolders(holders map[string]map[string]time.Time, now, s
 		}
 		h.Runs = runs
 	}
-}
-
-// want asks for samples of the devices that are held.
-func (u *deviceUsage) want(holders map[string]map[string]time.Time) {
-	u.wanted = slices.DeleteFunc(sortedKeys(holders), func(uuid string) bool { return !topology.IsDeviceUUID(uuid) })
 }
 
 // forget drops devices that nobody holds and that the node no longer has, such as

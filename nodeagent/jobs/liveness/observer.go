@@ -1,11 +1,12 @@
+// Package liveness decides whether a job still lives on this node. The evidence is
+// the sockets and control groups of the job's steps and the children of slurmd; the
+// answer is a verdict for each run. If nothing can be
+// known of a job, the job lives on. The package never ends a job that is seen.
 package liveness
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -19,10 +20,6 @@ const prologAfter = 10 * time.Second
 // shows none of another job of that slurmd, that job has none.
 type Source struct{ Source, Node string }
 
-func (s Source) compare(other Source) int {
-	return cmp.Or(strings.Compare(s.Source, other.Source), strings.Compare(s.Node, other.Node))
-}
-
 // Job is a run to judge. OtherBoot says that its record is of another boot.
 type Job struct {
 	Record    *rundir.Record
@@ -32,9 +29,10 @@ type Job struct {
 
 // Observer looks at what the node shows of its jobs.
 type Observer struct {
+	// Proven are the sources that have shown external steps, also to an earlier agent.
+	Proven   []Source
 	scanner  stepScanner
 	proc     string
-	proven   map[Source]bool
 	evidence evidence
 	prologs  prologs        // none while no job is late
 	sameID   map[string]int // jobs of this boot by id
@@ -44,7 +42,7 @@ type Observer struct {
 // SlurmdSpoolDirs. cgroupRoot is where control groups are mounted, proc is the proc file
 // system that shows slurmd. Each may be missing.
 func NewObserver(spools []string, cgroupRoot, proc string) *Observer {
-	return &Observer{scanner: stepScanner{spools: spools, cgroupRoot: cgroupRoot}, proc: proc, proven: make(map[Source]bool)}
+	return &Observer{scanner: stepScanner{spools: spools, cgroupRoot: cgroupRoot}, proc: proc}
 }
 
 // Look looks once at what the node shows of the jobs, notes that in their runs and
@@ -85,18 +83,6 @@ func (o *Observer) Alive(job string) bool {
 	return slices.ContainsFunc(o.evidence.jobs[job], func(s sighting) bool { return s.alive })
 }
 
-// Proven lists the sources that have shown external steps.
-func (o *Observer) Proven() []Source {
-	return slices.SortedFunc(maps.Keys(o.proven), Source.compare)
-}
-
-// Prove takes over the sources that an earlier agent has seen.
-func (o *Observer) Prove(sources []Source) {
-	for _, s := range sources {
-		o.proven[s] = true
-	}
-}
-
 // sightings returns what the last look has shown of a job. shared says that another
 // cluster's job of the same id may have shown it.
 func (o *Observer) sightings(r *rundir.Record) (all []sighting, shared bool) {
@@ -115,9 +101,11 @@ func (o *Observer) note(j Job, up time.Duration) {
 	for _, s := range shown {
 		r.seen = r.seen || s.alive
 		if s.lasting && s.alive && !shared {
-			r.containedBy(s.source)
-			if s.extern {
-				o.proven[Source{s.source, s.node}] = true
+			if !slices.Contains(r.Contained, s.source) {
+				r.Contained = append(r.Contained, s.source)
+			}
+			if p := (Source{s.source, s.node}); s.extern && !slices.Contains(o.Proven, p) {
+				o.Proven = append(o.Proven, p)
 			}
 		}
 	}
@@ -154,12 +142,9 @@ func (o *Observer) canSee(r *Run) bool {
 // job of the same slurmd. A source that is gone, as with a slurmd's Pod, shows
 // nothing: the steps of the next Pod are elsewhere.
 func (o *Observer) wouldSee(r *rundir.Record) bool {
-	for p := range o.proven {
-		if (p.Node == "" || p.Node == r.Node) && o.evidence.readable[p.Source] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.Proven, func(p Source) bool {
+		return (p.Node == "" || p.Node == r.Node) && o.evidence.readable[p.Source]
+	})
 }
 
 func (o *Observer) factsOf(j Job, marks []rundir.Release, wall time.Time, up time.Duration) facts {

@@ -22,8 +22,6 @@ type prologs struct {
 	jobs map[string]bool
 }
 
-const slurmstepd = "slurmstepd"
-
 // findPrologs reads the children of all slurmds in a proc file system. Between two
 // scripts a slurmd has no child for some milliseconds. A child named slurmstepd runs
 // neither a Prolog nor an Epilog.
@@ -37,7 +35,7 @@ func findPrologs(proc string) prologs {
 		}
 		stat, _ := os.ReadFile(filepath.Join(proc, e.Name(), "stat")) // empty if it has ended
 		name, parent := parseStat(stat)
-		if name != slurmstepd {
+		if name != "slurmstepd" {
 			parents[e.Name()] = parent
 		}
 		if name == "slurmd" || name == "slurmd-wlm" { // Debian's name for the file

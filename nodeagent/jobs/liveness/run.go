@@ -1,9 +1,6 @@
 package liveness
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Absence is since when something is missing, and in how many looks. The count stops at
 // minLooks, so that a saved absence does not change. Times are since the node's boot.
@@ -51,10 +48,3 @@ type Run struct {
 // PrologRuns forgets for how long the run was missing, because a Prolog of it has
 // just written its record.
 func (r *Run) PrologRuns() { r.Missing, r.NoProlog = Absence{}, Absence{} }
-
-func (r *Run) containedBy(source string) {
-	if !slices.Contains(r.Contained, source) {
-		r.Contained = append(r.Contained, source)
-		slices.Sort(r.Contained)
-	}
-}

@@ -49,11 +49,7 @@ func printDevices(w io.Writer, v View, r *Run) {
 
 // deviceMemory is the largest memory in use, and the whole memory.
 func deviceMemory(d *rundir.DeviceUse) string {
-	var used float64
-	if most := largest(d.Memory); most != nil {
-		used = *most
-	}
-	return memoryText(used, float64(d.MemoryTotal))
+	return memoryText(*cmp.Or(largest(d.Memory), new(0.0)), float64(d.MemoryTotal))
 }
 
 func deviceIdle(d *rundir.DeviceUse) string {
@@ -92,11 +88,15 @@ func largest(s *rundir.Stat) *float64 {
 	return &s.Max
 }
 
-func percent(share *float64) string {
-	if share == nil {
+func percent(share *float64) string { return number("%.0f%%", share, 100) }
+
+func watts(w *float64) string { return number("%.0f W", w, 1) }
+
+func number(format string, value *float64, scale float64) string {
+	if value == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.0f%%", *share*100)
+	return fmt.Sprintf(format, *value*scale)
 }
 
 func memoryText(used, total float64) string {
@@ -104,13 +104,6 @@ func memoryText(used, total float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f/%.1f GiB", used/(1<<30), total/(1<<30))
-}
-
-func watts(w *float64) string {
-	if w == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.0f W", *w)
 }
 
 // energyText is in watt hours, or thousands of them.

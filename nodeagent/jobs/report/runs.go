@@ -30,16 +30,12 @@ type Run struct {
 // runIdentity tells runs apart. All nodes of a run say the same start.
 type runIdentity struct{ job, cluster, run string }
 
-func identityOf(r *rundir.Record) runIdentity {
-	return runIdentity{r.JobID, r.Cluster, cmp.Or(r.StartTime, r.SLUID)}
-}
-
 // groupRuns puts together what nodes say of one run. Runs that began first come first.
 // A node's summary counts more than its record, which may not be removed yet.
 func groupRuns(nodes []nodeRun) []Run {
 	byRun := map[runIdentity]map[string]nodeRun{}
 	for _, n := range nodes {
-		id := identityOf(&n.record)
+		id := runIdentity{n.record.JobID, n.record.Cluster, cmp.Or(n.record.StartTime, n.record.SLUID)}
 		if byRun[id] == nil {
 			byRun[id] = map[string]nodeRun{}
 		}
