@@ -134,7 +134,7 @@ func output(ctx context.Context, program string, args ...string) ([]byte, error)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Cancel = kill
-	cmd.WaitDelay = 100 * time.Millisecond // a child of the program may keep the pipe
+	cmd.WaitDelay = dieWithin / 2 // a child of the program may keep the pipe
 	var text bounded
 	cmd.Stdout = &text
 	runtime.LockOSThread() // Pdeathsig is tied to the thread that starts the program

@@ -44,6 +44,10 @@ type daemonMachine struct {
 
 const podConfig = "var/lib/kubelet/plugins/compute-domain.nvidia.com/domains/6c1f/imexd.cfg"
 
+// answerWithin is how long a test waits for a program that answers, however busy the
+// machine is.
+const answerWithin = 3 * time.Minute
+
 // newDaemonMachine returns one of a configuration, below its root: of a daemon in a
 // pod (podConfig), or of the machine's own service (hostConfig).
 func newDaemonMachine(t testing.TB, config string) *daemonMachine {
@@ -58,6 +62,7 @@ func newDaemonMachine(t testing.TB, config string) *daemonMachine {
 	}
 	putFile(t, filepath.Join(m.root, config), fmt.Sprintf(daemonConfigText, nodes), 0o600)
 	m.local = New(Options{Root: m.root})
+	m.local.ctl.timeout, m.local.ctl.patience = answerWithin, answerWithin+dieWithin
 	return m
 }
 
@@ -249,7 +254,7 @@ func TestLocalEndsAll(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newDaemonMachine(t, podConfig)
 			if tt.last == "wait" {
-				m.local.ctl.timeout = 2 * time.Second
+				m.local.ctl.timeout = 10 * time.Second // the child must have started
 			}
 			file := filepath.Join(m.root, "child")
 			m.script("sleep 1000 & echo $! >" + file + "\n" + tt.last)
@@ -301,7 +306,7 @@ func TestLocalPatience(t *testing.T) {
 	if err := os.Remove(wait); err != nil {
 		t.Fatal(err)
 	}
-	m.local.ctl.patience = 10 * time.Second
+	m.local.ctl.patience = answerWithin
 	if got, want := m.read(), "235 0 READY/ false"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -321,7 +326,7 @@ func TestLocalStuck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.of, c.underWay, c.since = *q, make(chan answer, 1), time.Now().Add(-askTimeout-2*dieWithin)
+	c.of, c.underWay, c.since = *q, make(chan answer, 1), time.Now().Add(-answerWithin-2*dieWithin)
 	want := "235 0 / false\nImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl does not end when it is killed: the driver holds it; see dmesg"
 	for range 2 {
 		if got := m.read(); got != want {
@@ -335,7 +340,7 @@ func TestLocalStuck(t *testing.T) {
 	if got := m.read(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	c.patience = 10 * time.Second
+	c.patience = answerWithin
 	if got, want := m.read(), "235 0 READY/ false"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -345,7 +350,6 @@ func TestLocalStuck(t *testing.T) {
 func TestLocalOtherDaemon(t *testing.T) {
 	m := newDaemonMachine(t, podConfig)
 	m.says("READY", "")
-	m.local.ctl.patience = 10 * time.Second
 	m.local.ctl.underWay = make(chan answer, 1)
 	m.local.ctl.underWay <- answer{to: question{service: service{"-i", "10.0.0.3", "50005"}}, daemon: said{state: "SHUTTING_DOWN"}}
 	for _, want := range []string{"235 0 / false", "235 0 READY/ false"} {
