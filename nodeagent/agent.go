@@ -88,9 +88,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	return nil
 }
 
-// Ready returns nil once there is a report, or a named reason for having none.
-func (a *Agent) Ready() error { return a.ready() }
-
 // follow takes the events of the probe until ctx ends.
 func (a *Agent) follow(ctx context.Context, events <-chan probe.Event) {
 	for {

@@ -1,6 +1,7 @@
 package nodeagent
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,21 +54,17 @@ func (f *facts) takeProbe(n *topology.Node) {
 // takeXids adds the Xids of a report to the Xids of its boot. If the boot cannot be
 // read, it is the boot that this agent runs in.
 func (f *facts) takeXids(n *topology.Node) {
-	if n.BootID != "" && n.BootID != f.boot {
-		if f.boot != "" {
-			f.xids = nil
-		}
-		f.boot = n.BootID
+	if f.xids == nil || n.BootID != "" && f.boot != "" && n.BootID != f.boot {
+		f.xids = make(map[string][]int)
 	}
+	f.boot = cmp.Or(n.BootID, f.boot)
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
-		if len(g.Xids) == 0 {
-			continue
+		for _, code := range g.Xids {
+			if !slices.Contains(f.xids[g.UUID], code) {
+				f.xids[g.UUID] = append(f.xids[g.UUID], code)
+			}
 		}
-		if f.xids == nil {
-			f.xids = make(map[string][]int)
-		}
-		f.xids[g.UUID] = union(f.xids[g.UUID], g.Xids)
 	}
 }
 
@@ -156,7 +153,6 @@ func (f *facts) report() *topology.Node {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		if f.probe != nil {
-			g.Xids = slices.Clone(g.Xids)
 			n.AddXids(g.UUID, f.xids[g.UUID]...)
 		}
 		if id, ok := f.ids[g.UUID]; ok {
@@ -176,11 +172,4 @@ func (f *facts) report() *topology.Node {
 		n.Problems = nil
 	}
 	return &n
-}
-
-// union returns the codes of both, sorted, each once.
-func union(a, b []int) []int {
-	all := slices.Concat(a, b)
-	slices.Sort(all)
-	return slices.Compact(all)
 }

@@ -48,8 +48,8 @@ func newWakes() wakes {
 	return wakes{store: signal(), files: signal(), gpus: signal(), fresh: signal()}
 }
 
-// ready returns nil once there is a report, or a named reason for having none.
-func (r *reporter) ready() error {
+// Ready returns nil once there is a report, or a named reason for having none.
+func (r *reporter) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.line == nil && r.problem == nil {
