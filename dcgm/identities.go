@@ -1,9 +1,7 @@
 package dcgm
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -36,7 +34,7 @@ func EncodeIdentities(gpus []Identity) ([]byte, error) {
 // ParseIdentities reads such a line.
 func ParseIdentities(line []byte) ([]Identity, error) {
 	var ids Identities
-	if err := decodeStrict(line, &ids); err != nil {
+	if err := json.Unmarshal(line, &ids); err != nil {
 		return nil, fmt.Errorf("DCGM ids: %w", err)
 	}
 	if ids.APIVersion != topology.APIVersion || ids.Kind != identitiesKind {
@@ -61,18 +59,6 @@ func (ids *Identities) check() error {
 			return fmt.Errorf("gpus[%d]: %s, id %d: a GPU before has one of them", i, g.UUID, g.ID)
 		}
 		uuids[g.UUID], numbers[g.ID] = true, true
-	}
-	return nil
-}
-
-func decodeStrict(data []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if dec.More() {
-		return errors.New("text after the document's end")
 	}
 	return nil
 }

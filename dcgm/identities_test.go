@@ -21,7 +21,7 @@ func TestIdentities(t *testing.T) {
 	for _, tt := range []struct{ name, line, want string }{
 		{"no JSON", "libdcgm: warning", "DCGM ids: invalid character"},
 		{"another kind", `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","gpus":[]}`, `kind "NodeReport": want "quoin.dev/v1alpha1", "DCGMIdentities"`},
-		{"unknown key", head + `"gpu":[]}`, `unknown field "gpu"`},
+		{"two documents", head + `"gpus":[]}{}`, "after top-level value"},
 		{"no UUID", head + `"gpus":[{"id":0}]}`, `gpus[0].uuid "": want GPU-…`},
 		{"negative", head + `"gpus":[{"uuid":"GPU-a","id":-1}]}`, "gpus[0].id -1: want 0 to 65536"},
 		{"an id twice", head + `"gpus":[{"uuid":"GPU-a","id":1},{"uuid":"GPU-b","id":1}]}`, "gpus[1]: GPU-b, id 1: a GPU before has one of them"},
