@@ -25,17 +25,13 @@ func newAgentCommand() *cobra.Command {
 		Use:   "agent",
 		Short: "Report this node's GPUs and NVLink fabric, and keep the files that the job hook reads",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			conf, err := s.load()
-			if err != nil {
-				return err
-			}
+		RunE: s.run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
 			name, err := nodeName(node, &conf.Agent.Machine)
 			if err != nil {
 				return err
 			}
 			return runAgent(cmd.Context(), conf, name, newLogger(cmd.ErrOrStderr(), conf.Agent.Log))
-		},
+		}),
 	}
 	s.addFlags(cmd)
 	s.machineFlags(cmd, &node)

@@ -145,7 +145,7 @@ func wantedFiles(stdin io.Reader, o *checkOptions, reports []string) ([]lint.Fil
 		}
 		return readPlan(o.plan)
 	}
-	made, err := makeOnce(stdin, &o.render, reports)
+	made, _, err := o.render.render(stdin, reports)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 // checkSlurmConf says where the files do not go with a slurm.conf. Warnings are no
 // difference.
 func checkSlurmConf(stdout io.Writer, o *checkOptions, files []lint.File) (differs bool, err error) {
-	pub, err := o.render.choose()
+	pub, err := o.render.cluster(o.render.publication)
 	if err != nil {
 		return false, err
 	}

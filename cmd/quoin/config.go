@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 )
 
 func newConfigCommand() *cobra.Command {
@@ -13,13 +15,9 @@ func newConfigCommand() *cobra.Command {
   quoin config --config quoin.yaml
   quoin config --config quoin.yaml --set publications[0].format=conf`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.load()
-			if err != nil {
-				return err
-			}
+		RunE: s.run(func(cmd *cobra.Command, c *config.Config, _ []string) error {
 			return c.Write(cmd.OutOrStdout())
-		},
+		}),
 	}
 	s.addFlags(cmd)
 	return cmd

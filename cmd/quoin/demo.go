@@ -34,11 +34,8 @@ of --list, FILE.yaml a site of your own.`,
 			if o.Pause < 0 {
 				return fmt.Errorf("--pause %s: want 0 or more", o.Pause)
 			}
-			conf, err := s.load()
-			if err != nil {
-				return err
-			}
-			if o.Publication, err = onePublication(conf, ""); err != nil {
+			var err error
+			if o.Publication, err = s.cluster(""); err != nil {
 				return err
 			}
 			if len(args) > 0 {

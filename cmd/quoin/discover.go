@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -29,13 +30,9 @@ not have, or that could not be read. A line "problem:" then says why.
 
 Exit status: 0, also with problems; 2 if nothing could be read.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: s.run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
 			if timeout <= 0 {
 				return fmt.Errorf("--timeout %s: want more than 0", timeout)
-			}
-			conf, err := s.load()
-			if err != nil {
-				return err
 			}
 			name, err := nodeName(node, &conf.Agent.Machine)
 			if err != nil {
@@ -50,7 +47,7 @@ Exit status: 0, also with problems; 2 if nothing could be read.`,
 				return err
 			}
 			return printNode(cmd.OutOrStdout(), n, output)
-		},
+		}),
 	}
 	s.addFlags(cmd)
 	s.machineFlags(cmd, &node)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -38,17 +37,12 @@ func (o *renderOptions) addFlags(cmd *cobra.Command) {
 	o.fileFlags(cmd)
 }
 
-// choose returns the publication that a one-shot command works for.
-func (o *renderOptions) choose() (*publication.Cluster, error) {
-	conf, err := o.load()
+// cluster reads the configuration and returns the publication of the name, or the only one.
+func (s *settings) cluster(name string) (*publication.Cluster, error) {
+	conf, err := s.load()
 	if err != nil {
 		return nil, err
 	}
-	return onePublication(conf, o.publication)
-}
-
-// onePublication returns the publication of the name, or the only one.
-func onePublication(conf *config.Config, name string) (*publication.Cluster, error) {
 	var names []string
 	for _, p := range conf.Clusters() {
 		if p.Name == name || name == "" && len(conf.Clusters()) == 1 {
@@ -59,42 +53,39 @@ func onePublication(conf *config.Config, name string) (*publication.Cluster, err
 	return nil, fmt.Errorf("--publication %q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// input is what a one-shot command works on.
-type input struct {
-	pub      *publication.Cluster
-	facts    inputs.Inputs
-	previous publisher.Previous
-}
-
-// read reads the configuration, nodes and reports, and the topology in use.
-func (o *renderOptions) read(stdin io.Reader, reports []string) (*input, error) {
-	pub, err := o.choose()
+// render makes the files of nodes and reports, and returns the facts that it made them from.
+func (o *renderOptions) render(stdin io.Reader, reports []string) (*publisher.Rendered, []topology.Facts, error) {
+	pub, err := o.cluster(o.publication)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if o.nodes == "" && len(reports) == 0 {
-		return nil, errors.New("no input: want --nodes FILE (- for standard input), or reports as arguments")
+		return nil, nil, errors.New("no input: want --nodes FILE (- for standard input), or reports as arguments")
 	}
 	snap, err := readSnapshot(stdin, o.nodes, reports)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	in := &input{pub: pub}
+	var previous publisher.Previous
 	if o.previous != "" {
 		text, err := os.ReadFile(o.previous)
-		if err != nil {
-			return nil, fmt.Errorf("read previous topology: %w", err)
+		if err == nil {
+			previous.Topology, err = slurmconf.Previous(o.previous, text)
 		}
-		if in.previous.Topology, err = slurmconf.Previous(o.previous, text); err != nil {
-			return nil, fmt.Errorf("read previous topology: %w", err)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read previous topology: %w", err)
 		}
 	}
 	pub.Rules.FromLists()
-	in.facts = pub.Rules.Gather(snap)
-	if len(in.facts.Facts) == 0 && len(in.facts.Unnamed) == 0 {
-		return nil, fmt.Errorf("no node: publication %q takes none of the input; see its keys nodes and slurmNames", pub.Name)
+	in := pub.Rules.Gather(snap)
+	if len(in.Facts) == 0 && len(in.Unnamed) == 0 {
+		return nil, nil, fmt.Errorf("no node: publication %q takes none of the input; see its keys nodes and slurmNames", pub.Name)
 	}
-	return in, nil
+	made, err := publisher.Make(pub, in, previous)
+	if err == nil && o.skeleton && len(made.Specs) > 0 {
+		made, err = made.Skeleton(pub)
+	}
+	return made, in.Facts, err
 }
 
 // readSnapshot joins a list of nodes with reports.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -63,11 +64,7 @@ Exit status: 0 fine; 1 the job is not known here; 2 trouble.`,
   quoin job 4711 --summary-dir /shared/quoin/summaries
   sacctmgr -i modify job where jobid=4711 set AdminComment="$(quoin job 4711 -o jobstats)"`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			conf, err := s.load()
-			if err != nil {
-				return err
-			}
+		RunE: s.run(func(cmd *cobra.Command, conf *config.Config, args []string) error {
 			o.runDir, o.stderr = conf.Agent.RunDir, cmd.ErrOrStderr()
 			o.runDirGiven = o.runDir != rundir.DefaultRunDir
 			if err := o.check(args); err != nil {
@@ -77,7 +74,7 @@ Exit status: 0 fine; 1 the job is not known here; 2 trouble.`,
 				return listJobs(cmd.OutOrStdout(), &o)
 			}
 			return showJob(cmd.Context(), cmd.OutOrStdout(), &o, args[0])
-		},
+		}),
 	}
 	f := cmd.Flags()
 	s.addFlags(cmd)

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"io"
-
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
 
@@ -22,22 +19,14 @@ write only one of them.`,
 		Example: `  kubectl get nodes -o json | quoin map --nodes -
   quoin map /shared/quoin/reports`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return drawMap(cmd.InOrStdin(), cmd.OutOrStdout(), &o, args)
+			made, facts, err := o.render(cmd.InOrStdin(), args)
+			if err != nil {
+				return err
+			}
+			s := terminal.New(cmd.OutOrStdout())
+			return picture.Terminal(s, made.Plan, facts, picture.Options{Color: s.Color, Width: min(s.Width, 160)})
 		},
 	}
 	o.addFlags(cmd)
 	return cmd
-}
-
-func drawMap(stdin io.Reader, stdout io.Writer, o *renderOptions, reports []string) error {
-	in, err := o.read(stdin, reports)
-	if err != nil {
-		return err
-	}
-	made, err := publisher.Make(in.pub, in.facts, in.previous)
-	if err != nil {
-		return err
-	}
-	s := terminal.New(stdout)
-	return picture.Terminal(stdout, made.Plan, in.facts.Facts, picture.Options{Color: s.Color, Width: min(s.Width, 160)})
 }

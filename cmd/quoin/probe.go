@@ -95,11 +95,7 @@ devices, too. It replaces an earlier such line. "sample off" ends the samples. A
 is a line of its own.`,
 		Args:   cobra.NoArgs,
 		Hidden: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			conf, err := s.load()
-			if err != nil {
-				return err
-			}
+		RunE: s.run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
 			c := &conf.Agent.Machine
 			name, err := nodeName(node, c)
 			if err != nil {
@@ -115,7 +111,7 @@ is a line of its own.`,
 				serve.Interval = 0
 			}
 			return probe.Serve(cmd.Context(), m, serve)
-		},
+		}),
 	}
 	s.addFlags(cmd)
 	s.machineFlags(cmd, &node)

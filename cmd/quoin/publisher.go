@@ -19,13 +19,9 @@ func newPublisherCommand() *cobra.Command {
 		Use:   "publisher",
 		Short: "Publish the Slurm files of the cluster, and keep them true; of several publishers one leads",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			conf, err := s.load()
-			if err != nil {
-				return err
-			}
+		RunE: s.run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
 			return runPublisher(cmd.Context(), conf, newLogger(cmd.ErrOrStderr(), conf.Publisher.Log))
-		},
+		}),
 	}
 	s.addFlags(cmd)
 	s.keyFlag(cmd, "store", "publisher.store", "work in this `directory` instead of Kubernetes")

@@ -45,7 +45,7 @@ names them.`,
 }
 
 func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports []string) error {
-	made, err := makeOnce(stdin, o, reports)
+	made, _, err := o.render(stdin, reports)
 	if err != nil {
 		return err
 	}
@@ -83,19 +83,6 @@ func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-// makeOnce makes the files from nodes and reports.
-func makeOnce(stdin io.Reader, o *renderOptions, reports []string) (*publisher.Rendered, error) {
-	in, err := o.read(stdin, reports)
-	if err != nil {
-		return nil, err
-	}
-	made, err := publisher.Make(in.pub, in.facts, in.previous)
-	if err == nil && o.skeleton && len(made.Specs) > 0 {
-		return made.Skeleton(in.pub)
-	}
-	return made, err
 }
 
 // fileNames lists the files, the topology before gres.conf.

@@ -95,3 +95,14 @@ func (s *settings) load() (*config.Config, error) {
 	}
 	return config.Load(d, s.path, s.given)
 }
+
+// run returns a command's function that gets the configuration that the flags give.
+func (s *settings) run(f func(cmd *cobra.Command, c *config.Config, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := s.load()
+		if err != nil {
+			return err
+		}
+		return f(cmd, c, args)
+	}
+}
