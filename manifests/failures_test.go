@@ -2,18 +2,19 @@ package manifests_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -208,11 +209,7 @@ func (f *failures) checkIs(t *testing.T, all []said) {
 		}
 		return true
 	}
-	for end := time.Now().Add(3 * time.Minute); !same(); time.Sleep(500 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("quoin check names %v, want %v:\n%s", got, want, out)
-		}
-	}
+	await.Until(t, "quoin check names all nodes as wanted", same, func() string { return fmt.Sprintf("%v, want %v:\n%s", got, want, out) })
 }
 
 // runCheck runs quoin check on what kubectl prints, and on all reports.

@@ -1,6 +1,7 @@
 package manifests_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -47,13 +49,11 @@ func TestRealGateFile(t *testing.T) {
 		t.Helper()
 		var g *gate.State
 		var err error
-		for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-			if g, _, err = gate.Read(run); err == nil && is(g) {
-				return g
-			}
-		}
-		t.Fatalf("%s: not in time: %+v, %v", what, g, err)
-		return nil
+		await.Until(t, what, func() bool {
+			g, _, err = gate.Read(run)
+			return err == nil && is(g)
+		}, func() string { return fmt.Sprintf("%+v, %v", g, err) })
+		return g
 	}
 	g := gateIs("both are members", func(g *gate.State) bool {
 		return g.Ready && len(g.Members) == 2 && g.Members[0].Ready && g.Members[1].Ready
@@ -77,10 +77,11 @@ func TestRealGateFile(t *testing.T) {
 	})
 
 	m.cluster.StopServer()
-	time.Sleep(20 * time.Second) // more than between two confirmations
-	if _, at, err := gate.Read(run); err != nil || time.Since(at) > gate.Stale/2 {
-		t.Errorf("without the API server it is %s old, %v", time.Since(at), err)
-	}
+	stopped := time.Now()
+	await.Until(t, "confirmed without the API server", func() bool {
+		_, at, err := gate.Read(run)
+		return err == nil && at.After(stopped.Add(20*time.Second)) // more than between two confirmations
+	})
 }
 
 // startAgent runs quoin agent as a node's, with a token of that node alone, and

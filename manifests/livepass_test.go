@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/testdata/hour"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
 )
 
@@ -101,12 +101,10 @@ func (l *live) wantTable(want map[string][]string) {
 func (l *live) eventually(what string, want any, get func() any) {
 	l.t.Helper()
 	var diff string
-	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if diff = cmp.Diff(want, get()); diff == "" {
-			return
-		}
-	}
-	l.t.Fatalf("%s after 5 minutes (-want +got):\n%s", what, diff)
+	await.Until(l.t, what, func() bool {
+		diff = cmp.Diff(want, get())
+		return diff == ""
+	}, func() string { return "(-want +got):\n" + diff })
 }
 
 // healthy checks that all targets are scraped, all rules evaluate, and every

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
@@ -96,14 +96,10 @@ func TestRealAgentToken(t *testing.T) {
 // keeps a token from the ConfigMap probe.
 func waitForPolicy(t *testing.T, c *kuberig.Cluster, kubeconfig, namespace string) {
 	t.Helper()
-	for range 1800 {
+	await.Until(t, "the admission policy is in force", func() bool {
 		_, err := c.Kubectl(t.Context(), "--kubeconfig", kubeconfig, "create", "configmap", "probe", "-n", namespace, "--dry-run=server")
-		if err != nil && strings.Contains(err.Error(), "may write ConfigMap") {
-			return
-		}
-		time.Sleep(100 * time.Millisecond) // the server loads policies in its own time
-	}
-	t.Fatal("the admission policy is not in force after 3 minutes")
+		return err != nil && strings.Contains(err.Error(), "may write ConfigMap")
+	})
 }
 
 func configMap(t *testing.T, name, namespace string) string {

@@ -2,6 +2,7 @@ package manifests_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/imex/computedomain"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
@@ -113,12 +115,10 @@ func (m *membership) until(node, want string, words ...string) {
 		return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(message, w) })
 	}
 	var is, message string
-	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if is, message = m.condition(node); is == want && !lacks(message) {
-			return
-		}
-	}
-	m.t.Fatalf("node %s is not %q with %q in time, but %q: %s", node, want, words, is, message)
+	await.Until(m.t, fmt.Sprintf("node %s is %q with %q", node, want, words), func() bool {
+		is, message = m.condition(node)
+		return is == want && !lacks(message)
+	}, func() string { return fmt.Sprintf("but %q: %s", is, message) })
 }
 
 // counted reads one of the publisher's series.

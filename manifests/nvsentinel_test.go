@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
@@ -67,11 +68,7 @@ func TestRealNVSentinelPolicies(t *testing.T) {
 		return err.Error()
 	}
 	for _, kind := range []string{"QuoinFabricDegraded", "QuoinImexNotReady", "QuoinTopologyDrift"} { // taken up one by one
-		for end := now.Add(time.Minute); refused(kind, "Bad", corev1.ConditionTrue, time.Hour) == ""; time.Sleep(100 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("the API server never took up the policy of %s", kind)
-			}
-		}
+		await.Until(t, "the policy of "+kind+" is in force", func() bool { return refused(kind, "Bad", corev1.ConditionTrue, time.Hour) != "" })
 	}
 	const yes, no = corev1.ConditionTrue, corev1.ConditionFalse
 	for _, tt := range []struct {

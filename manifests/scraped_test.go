@@ -16,6 +16,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/exporter"
 	"github.com/quoin-hpc/quoin/testdata/hour"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
 )
 
@@ -132,10 +133,6 @@ func scrapeHour(t *testing.T) (s *promrig.Server, begin time.Time) {
 			strings.TrimPrefix(server.URL, "http://"), strings.NewReplacer(`="`, `: "`, `",`, `", `).Replace(labels))
 	}
 	s = promrig.StartTest(t, config.String())
-	for end := time.Now().Add(5 * time.Minute); int(done.Load()) < len(bodies); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d of %d targets are scraped to the end after 5 minutes", done.Load(), len(bodies))
-		}
-	}
+	await.Until(t, "all targets are scraped to the end", func() bool { return int(done.Load()) >= len(bodies) })
 	return s, begin
 }

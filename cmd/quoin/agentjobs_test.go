@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
@@ -250,13 +251,7 @@ func (n *hookedNode) chaos(random *rand.Rand, job string, living map[string][]st
 // compares the series with the jobs.
 func (n *hookedNode) settled(t *testing.T, living map[string][]string) {
 	t.Helper()
-	end := time.Now().Add(5 * time.Minute)
-	for n.wrong(living) != "" {
-		if time.Now().After(end) {
-			t.Fatalf("after 5 minutes: %s", n.wrong(living))
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	await.Until(t, "labels that are right", func() bool { return n.wrong(living) == "" }, func() string { return n.wrong(living) })
 	n.until("the series of the living jobs only", func() bool {
 		_, text := n.get("/metrics")
 		got, want := map[string]int{}, map[string]int{}

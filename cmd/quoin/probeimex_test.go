@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -125,14 +125,12 @@ func TestProbeIMEX(t *testing.T) {
 
 	m.put("usr/bin/nvidia-imex-ctl", "#!/bin/sh\necho $$ >"+m.path("hangs")+".new; mv "+m.path("hangs")+".new "+m.path("hangs")+"\nexec sleep 1000\n", 0o700)
 	hangs := 0
-	for deadline := time.Now().Add(3 * time.Minute); hangs == 0; time.Sleep(10 * time.Millisecond) {
+	await.Until(t, "a question to the program that hangs", func() bool {
 		if data, err := os.ReadFile(m.path("hangs")); err == nil {
 			_, _ = fmt.Sscan(string(data), &hangs) // 0 is no process
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("nobody asked the program that hangs")
-		}
-	}
+		return hangs != 0
+	})
 	m.Change("gpu 0\nfabric completed 15 00 0 0")
 	until("NVML's change", func(n *topology.Node) bool { return n.GPUs[0].Fabric.Status == "GPU_IS_LOST" })
 	_ = stdin.Close()
@@ -141,11 +139,7 @@ func TestProbeIMEX(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v: want exit status 0", err)
 	}
-	for deadline := time.Now().Add(3 * time.Minute); !gone(hangs); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("nvidia-imex-ctl %d outlives the probe", hangs)
-		}
-	}
+	await.Until(t, "the end of nvidia-imex-ctl with the probe", func() bool { return gone(hangs) })
 }
 
 // TestDiscoverIMEX shows what the machine says of IMEX, and why something is not

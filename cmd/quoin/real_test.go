@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -141,20 +141,14 @@ func (s *site) start(name string, args ...string) *exec.Cmd {
 // until waits for what must come.
 func (s *site) until(what string, is func() bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
-	defer cancel()
-	for !is() {
-		select {
-		case <-ctx.Done():
-			var logs bytes.Buffer
-			for _, name := range []string{"publisher-0", "publisher-1", "agent-gb200-001", "agent-gb200-040"} {
-				text, _ := os.ReadFile(filepath.Join(s.Dir, name+".log"))
-				fmt.Fprintf(&logs, "--- %s\n%s\n", name, text[max(0, len(text)-1500):])
-			}
-			s.t.Fatalf("%s: not within 5 minutes\n%s", what, logs.String())
-		case <-time.After(200 * time.Millisecond):
+	await.Until(s.t, what, is, func() string {
+		var logs bytes.Buffer
+		for _, name := range []string{"publisher-0", "publisher-1", "agent-gb200-001", "agent-gb200-040"} {
+			text, _ := os.ReadFile(filepath.Join(s.Dir, name+".log"))
+			fmt.Fprintf(&logs, "--- %s\n%s\n", name, text[max(0, len(text)-1500):])
 		}
-	}
+		return logs.String()
+	})
 }
 
 // published returns the publication's topology file, empty when there is none.

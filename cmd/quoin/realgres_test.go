@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -21,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -331,17 +330,11 @@ func (r *gresRig) must(args ...string) string {
 // until waits for what must come.
 func (r *gresRig) until(what string, is func() bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 3*time.Minute)
-	defer cancel()
-	for !is() {
-		select {
-		case <-ctx.Done():
-			jobs, _ := r.Run(r.t.Context(), "squeue")
-			nodes, _ := r.Run(r.t.Context(), "sinfo", "-N", "-o", "%N %T %E")
-			r.t.Fatalf("not in time: %s\n%s\n%s", what, jobs, nodes)
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
+	await.Until(r.t, what, is, func() string {
+		jobs, _ := r.Run(r.t.Context(), "squeue")
+		nodes, _ := r.Run(r.t.Context(), "sinfo", "-N", "-o", "%N %T %E")
+		return jobs + nodes
+	})
 }
 
 // device is one GRES device, as slurmd understands it or as the report has it.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
@@ -264,24 +264,18 @@ const jobsTime = 5 * time.Minute
 
 func (r *jobsRig) until(what string, is func() bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), jobsTime)
-	defer cancel()
-	for !is() {
-		select {
-		case <-ctx.Done():
-			jobs, _ := r.Run(r.t.Context(), "squeue", "-a")
-			nodes, _ := r.Run(r.t.Context(), "sinfo", "-N", "-o", "%N %T %E")
-			var said strings.Builder
-			for _, n := range r.nodes {
-				text, _ := os.ReadFile(r.path("log/hook." + n.Name))
-				records, _ := rundir.Dir(r.path("run-" + n.Name)).ReadRecords()
-				spool, _ := filepath.Glob(r.path("spool/" + n.Name + "/" + n.Name + "_*"))
-				fmt.Fprintf(&said, "%s: mapping %v, spool %v, records %+v\n%s", n.Name, n.mapping(), spool, records, text)
-			}
-			r.t.Fatalf("not within %s: %s\n%s\n%s\n%s", jobsTime, what, jobs, nodes, said.String())
-		case <-time.After(200 * time.Millisecond):
+	await.Until(r.t, what, is, func() string {
+		jobs, _ := r.Run(r.t.Context(), "squeue", "-a")
+		nodes, _ := r.Run(r.t.Context(), "sinfo", "-N", "-o", "%N %T %E")
+		var said strings.Builder
+		for _, n := range r.nodes {
+			text, _ := os.ReadFile(r.path("log/hook." + n.Name))
+			records, _ := rundir.Dir(r.path("run-" + n.Name)).ReadRecords()
+			spool, _ := filepath.Glob(r.path("spool/" + n.Name + "/" + n.Name + "_*"))
+			fmt.Fprintf(&said, "%s: mapping %v, spool %v, records %+v\n%s", n.Name, n.mapping(), spool, records, text)
 		}
-	}
+		return jobs + nodes + said.String()
+	})
 }
 
 var submittedJob = regexp.MustCompile(`Submitted batch job (\d+)`)

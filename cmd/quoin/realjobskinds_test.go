@@ -159,8 +159,6 @@ func (r *jobsRig) timeLimit(job string) {
 	ended := func() bool {
 		return strings.Contains(r.must("scontrol", "show", "job", job), "JobState=TIMEOUT")
 	}
-	for end := time.Now().Add(3 * time.Minute); !ended() && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-	}
 	r.until("the job has reached its time limit", ended)
 	r.until("release after a time limit", func() bool { return r.held(job) == 0 })
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -81,14 +81,11 @@ func startPlaced(t *testing.T, release slurmrig.Release, slurmConf string, flags
 	}
 	t.Cleanup(c.Stop)
 	idle := ""
-	for range 100 {
-		if idle, err = c.Run(t.Context(), "sinfo", "-h", "-p", "any", "-t", "idle", "-o", "%D"); strings.TrimSpace(idle) == "10" {
-			return &placedRig{c, t}
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Fatalf("not all nodes are idle: %q, %v\n%s", idle, err, c.Log("slurmctld"))
-	return nil
+	await.Until(t, "all nodes are idle", func() bool {
+		idle, err = c.Run(t.Context(), "sinfo", "-h", "-p", "any", "-t", "idle", "-o", "%D")
+		return strings.TrimSpace(idle) == "10"
+	}, func() string { return fmt.Sprintf("%q, %v\n%s", idle, err, c.Log("slurmctld")) })
+	return &placedRig{c, t}
 }
 
 // runs has a job run and returns its nodes, or what srun says where it may not.

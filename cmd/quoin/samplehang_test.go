@@ -15,6 +15,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -44,14 +45,6 @@ func TestSampleHangs(t *testing.T) {
 			done := make(chan struct{})
 			go func() { _ = agent.Run(ctx); close(done) }()
 			defer func() { cancel(); <-done }()
-			until := func(what string, ok func() bool) {
-				t.Helper()
-				for end := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-					if time.Now().After(end) {
-						t.Fatalf("no %s in 5 minutes", what)
-					}
-				}
-			}
 			stored := func() string {
 				data, err := store.Get(t.Context())
 				if err != nil {
@@ -64,16 +57,16 @@ func TestSampleHangs(t *testing.T) {
 				for range 3 {
 					select {
 					case <-samples:
-					case <-time.After(3 * time.Minute):
-						t.Fatalf("no %s in three minutes", what)
+					case <-time.After(await.Limit):
+						t.Fatalf("no %s within %s", what, await.Limit)
 					}
 				}
 			}
 			sampled("samples")
-			until("report", func() bool { return stored() != "" })
+			await.Until(t, "report", func() bool { return stored() != "" })
 			before, ends := stored(), fmt.Sprintf(`quoin_agent_probe_restarts_total{reason=%q}`, tt.reason)
 			m.Change("gpu 1", tt.fault)
-			until("end of the probe", func() bool { return counterOf(t, reg, ends) >= 2 })
+			await.Until(t, "end of the probe", func() bool { return counterOf(t, reg, ends) >= 2 })
 			if now := stored(); now != before {
 				t.Errorf("report\n%s\nbefore\n%s", now, before)
 			}

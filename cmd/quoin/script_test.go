@@ -24,12 +24,12 @@ func TestScripts(t *testing.T) {
 			e.Setenv("NODE_NAME", "")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": await},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": awaitFile},
 	})
 }
 
-// await FILE [REGEXP] waits until a file is there, and matches.
-func await(ts *testscript.TestScript, not bool, args []string) {
+// awaitFile is the command await FILE [REGEXP]: it waits until the file is there, and matches.
+func awaitFile(ts *testscript.TestScript, not bool, args []string) {
 	if not || len(args) == 0 || len(args) > 2 {
 		ts.Fatalf("usage: await FILE [REGEXP]")
 	}

@@ -3,10 +3,8 @@ package imexrig
 import (
 	"context"
 	"testing"
-	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
@@ -35,9 +33,5 @@ func StartTest(t testing.TB, o Options) (*kuberig.Cluster, *Fleet) {
 // time.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 5*time.Minute, true,
-		func(context.Context) (bool, error) { return is(), nil })
-	if err != nil {
-		t.Fatalf("never %s: %v", what, err)
-	}
+	await.Until(t, what, is)
 }
