@@ -155,7 +155,7 @@ func (r *gateRig) stale() {
 	r.eachGate(aged(2 * gate.Stale))
 	job := r.wide()
 	r.until("runs", func() bool { return r.ran(job) })
-	r.settled(job, fmt.Sprintf(`^(quoin-hook: job %s: gate: /rig/run-n0./gate.json was last written at 20.*: is the agent alive\?; the job goes on without waiting for IMEX\n){2}$`, job), map[string]int{"stale": 2})
+	r.settled(job, fmt.Sprintf(`^(quoin-hook: job %s: gate: gate.json was last written at 20.*: is the agent alive\?; the job goes on without waiting for IMEX\n){2}$`, job), map[string]int{"stale": 2})
 }
 
 func (r *gateRig) missing() {
