@@ -39,7 +39,7 @@ func TestImports(t *testing.T) {
 		{pkg: "slurmconf/slurmctld", own: []string{"slurmconf", "slurmconf/gres", "slurmconf/hostlist", "slurmconf/lint", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},
 		{pkg: "slurmconf/publisher/inputs", own: []string{"topology", "topology/nodelabels", "slurmconf/hostlist"}, deny: []string{"k8s.io/client-go/", "github.com/prometheus/", "github.com/NVIDIA/"}},
 		{pkg: "slurmconf/publisher/again", only: []string{}},
-		{pkg: "slurmconf/publisher/nodestatus", own: []string{"slurmconf/publisher/again", "slurmconf/publisher/inputs", "slurmconf/hostlist", "imex", "topology", "topology/nodelabels", "topology/placement"}, deny: []string{"github.com/NVIDIA/"}},
+		{pkg: "slurmconf/publisher/nodestatus", own: []string{"slurmconf/publisher/again", "slurmconf/publisher/inputs", "slurmconf/publisher/published", "slurmconf/hostlist", "imex", "topology", "topology/nodelabels", "topology/placement"}, deny: []string{"github.com/NVIDIA/"}},
 		{pkg: "slurmconf/publisher/published", only: []string{}},
 		{pkg: "slurmconf/publisher/publication", own: []string{"slurmconf/publisher/published", "slurmconf/publisher/inputs", "topology", "topology/nodelabels", "topology/placement", "slurmconf", "slurmconf/gres", "slurmconf/hostlist"}, deny: []string{"k8s.io/client-go/", "github.com/prometheus/", "github.com/NVIDIA/"}},
 		{pkg: "slurmconf/publisher/dir", own: []string{"dcgm/atomicfile", "slurmconf/publisher/again", "slurmconf/publisher/published", "slurmconf/publisher/inputs", "topology", "topology/nodelabels", "slurmconf/hostlist"}, deny: []string{"k8s.io/client-go/", "github.com/prometheus/", "github.com/NVIDIA/"}},

@@ -79,7 +79,7 @@ func fabricCondition(report *topology.Node) (c inputs.Condition, known bool) {
 	if report == nil {
 		return c, false
 	}
-	worst := len(fabricFaults)
+	worst := len(fabricReasons)
 	var said []string
 	for i := range report.GPUs {
 		g := &report.GPUs[i]
@@ -87,58 +87,40 @@ func fabricCondition(report *topology.Node) (c inputs.Condition, known bool) {
 		if _, joined := g.Fabric.Clique(); joined {
 			c.Reason, c.Message = "FabricHealthy", "the NVLink fabric of all GPUs that have one is healthy"
 		}
-		for k, fault := range fabricFaults {
-			if what := fault.of(&g.Fabric); what != "" {
-				said = append(said, fmt.Sprintf("GPU %d, %s: %s", g.Index, g.UUID, what))
-				worst = min(worst, k)
-				break
-			}
+		if reason, what := fabricFault(&g.Fabric); reason != "" {
+			said = append(said, fmt.Sprintf("GPU %d, %s: %s", g.Index, g.UUID, what))
+			worst = min(worst, slices.Index(fabricReasons, reason))
 		}
 	}
 	if len(said) > 0 {
-		c.True, c.Reason, c.Message = true, fabricFaults[worst].reason, strings.Join(said, "; ")
+		c.True, c.Reason, c.Message = true, fabricReasons[worst], strings.Join(said, "; ")
 	}
 	return c, known
 }
 
-// fabricFaults are what is wrong with the fabric of a GPU, the worst first.
-var fabricFaults = []struct {
-	reason string
-	of     func(f *topology.Fabric) string // what is wrong, empty for nothing
-}{
-	{"FabricFailed", func(f *topology.Fabric) string {
-		if f.State == topology.FabricCompleted && f.Status != "" {
-			return "its registration ended with " + f.Status
-		}
-		return ""
-	}},
-	{"FabricMisconfigured", func(f *topology.Fabric) string {
-		if c := f.HealthFields.IncorrectConfiguration; c != "" && c != "none" {
-			return "incorrect configuration: " + c
-		}
-		return ""
-	}},
-	{"FabricUnhealthy", func(f *topology.Fabric) string {
-		switch {
-		case f.Health == topology.HealthUnhealthy:
-			return "its health is " + string(f.Health)
-		case isTrue(f.HealthFields.RouteUnhealthy):
-			return "unhealthy route"
-		}
-		return ""
-	}},
-	{"FabricLimitedCapacity", func(f *topology.Fabric) string {
-		switch {
-		case f.Health == topology.HealthLimitedCapacity:
-			return "its capacity is limited"
-		case isTrue(f.HealthFields.DegradedBandwidth):
-			return "degraded bandwidth"
-		}
-		return ""
-	}},
-}
+// fabricReasons are why a fabric is degraded, the worst first.
+var fabricReasons = []string{"FabricFailed", "FabricMisconfigured", "FabricUnhealthy", "FabricLimitedCapacity"}
 
-func isTrue(b *bool) bool { return b != nil && *b }
+// fabricFault returns the worst that is wrong with the fabric of a GPU, or "".
+func fabricFault(f *topology.Fabric) (reason, what string) {
+	is := func(b *bool) bool { return b != nil && *b }
+	incorrect := f.HealthFields.IncorrectConfiguration
+	switch {
+	case f.State == topology.FabricCompleted && f.Status != "":
+		return "FabricFailed", "its registration ended with " + f.Status
+	case incorrect != "" && incorrect != "none":
+		return "FabricMisconfigured", "incorrect configuration: " + incorrect
+	case f.Health == topology.HealthUnhealthy:
+		return "FabricUnhealthy", "its health is " + string(f.Health)
+	case is(f.HealthFields.RouteUnhealthy):
+		return "FabricUnhealthy", "unhealthy route"
+	case f.Health == topology.HealthLimitedCapacity:
+		return "FabricLimitedCapacity", "its capacity is limited"
+	case is(f.HealthFields.DegradedBandwidth):
+		return "FabricLimitedCapacity", "degraded bandwidth"
+	}
+	return "", ""
+}
 
 // shorten cuts a message to maxMessage, between characters.
 func shorten(s string) string {

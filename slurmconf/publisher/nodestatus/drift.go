@@ -8,6 +8,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -19,9 +20,6 @@ const (
 	ReasonPublishedDiffers  = "PublishedDiffers"
 	ReasonAnnotationDiffers = "AnnotationDiffers"
 )
-
-// specAnnotation is the Node annotation that Slinky turns into slurmd's Topology= string.
-const specAnnotation = "topology.slinky.slurm.net/spec"
 
 // planReasons are the problems of a plan by which hardware, labels and published files say
 // different things of a node.
@@ -147,7 +145,7 @@ func (d *Difference) finding(old finding, lasts bool, now time.Time) finding {
 
 // places name the two places that differ, by reason.
 var places = map[string]string{
-	ReasonAnnotationDiffers: "its annotation " + specAnnotation + " says %s, the published files say %s",
+	ReasonAnnotationDiffers: "its annotation " + published.SpecAnnotation + " says %s, the published files say %s",
 	ReasonPublishedDiffers:  "the published files say %s, its facts say %s",
 }
 
