@@ -38,8 +38,8 @@ type gresFile struct {
 	*linter
 	auto    string // AutoDetect for nodes without one of their own
 	records []*gresRecord
-	all     []int           // indices of the records for every node
-	own     map[int32][]int // by node number: indices of the records that name it
+	all     []int32         // indices of the records for every node
+	own     [][]int32       // by node number: indices of the records that name it
 	skipped map[string]bool // names that are not judged
 }
 
@@ -52,7 +52,7 @@ func (l *linter) lintGres(f File) {
 		l.Fatal(err.Line, slurmconf.RuleSyntax, "want lines of Key=Value pairs", "%s", err.Message)
 		return
 	}
-	g := &gresFile{linter: l, own: map[int32][]int{}, skipped: map[string]bool{}}
+	g := &gresFile{linter: l, own: make([][]int32, len(l.known)), skipped: map[string]bool{}}
 	for i := range lines {
 		g.line(&lines[i])
 	}
@@ -112,7 +112,7 @@ func (g *gresFile) record(r *gresRecord) {
 		}
 		return
 	}
-	index := len(g.records)
+	index := int32(len(g.records))
 	g.records = append(g.records, r)
 	if r.perNode {
 		g.lintNodeName(r, index)
@@ -144,7 +144,7 @@ func (g *gresFile) record(r *gresRecord) {
 
 // lintNodeName notes which nodes a line is for. slurmd ignores a line whose list is
 // broken.
-func (g *gresFile) lintNodeName(r *gresRecord, index int) {
+func (g *gresFile) lintNodeName(r *gresRecord, index int32) {
 	var nodes []int32
 	var unknown []string
 	err := hostlist.Walk(r.Value, func(name []byte) {
@@ -163,6 +163,9 @@ func (g *gresFile) lintNodeName(r *gresRecord, index int) {
 	}
 	r.forNone = len(nodes) == 0
 	for _, n := range nodes {
+		for int(n) >= len(g.own) { // named for the first time
+			g.own = append(g.own, nil)
+		}
 		if own := g.own[n]; len(own) == 0 || own[len(own)-1] != index { // once for a node that is named twice
 			g.own[n] = append(own, index)
 		}

@@ -30,7 +30,7 @@ func (g *gresFile) groups() []*nodeGroup {
 	}
 	byKey := map[key]*nodeGroup{}
 	var buf []byte
-	add := func(name string, own []int) {
+	add := func(name string, own []int32) {
 		buf = buf[:0]
 		for _, index := range own {
 			buf = binary.AppendUvarint(buf, uint64(index)) //nolint:gosec // an index
@@ -50,7 +50,11 @@ func (g *gresFile) groups() []*nodeGroup {
 		add("", nil)
 	}
 	for name, n := range g.known {
-		add(name, g.own[n])
+		if int(n) < len(g.own) {
+			add(name, g.own[n])
+		} else {
+			add(name, nil)
+		}
 	}
 	for name := range g.Nodes {
 		if _, ok := g.known[name]; !ok {
@@ -66,7 +70,7 @@ func (g *gresFile) groups() []*nodeGroup {
 }
 
 // linesOf returns the lines for nodes, in the order of the file.
-func (g *gresFile) linesOf(own []int) []*gresRecord {
+func (g *gresFile) linesOf(own []int32) []*gresRecord {
 	indices := slices.Concat(own, g.all)
 	slices.Sort(indices)
 	lines := make([]*gresRecord, len(indices))
