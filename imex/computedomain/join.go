@@ -44,7 +44,8 @@ func joinClaim(claim *record[claimFacts], users []podRef, known map[types.Namesp
 	out := imex.Claim{Namespace: claim.Namespace, Name: claim.Name, Domain: facts.domain, Node: facts.node}
 	pods := facts.reserved
 	if len(pods) == 0 {
-		pods = slices.SortedFunc(slices.Values(users), func(a, b podRef) int { return strings.Compare(a.name, b.name) })
+		pods = users
+		slices.SortFunc(pods, func(a, b podRef) int { return strings.Compare(a.name, b.name) })
 	}
 	for _, r := range facts.reserved {
 		out.Pods = append(out.Pods, claim.Namespace+"/"+r.name)
