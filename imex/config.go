@@ -68,6 +68,11 @@ const (
 )
 
 func (c Config) check() error {
+	// A label is one part of a DNS name, as a namespace's name is. A subdomain is a DNS name
+	// in lower case, as most objects' names are. Both are compiled here and not when a
+	// program starts: the job hook links this package.
+	label := regexp.MustCompile("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
+	subdomain := regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 	var wrong []error
 	want := func(ok bool, key, value, wanted string) {
 		if !ok {
@@ -82,10 +87,3 @@ func (c Config) check() error {
 	want(c.AllocationMode == AllocateAll || c.AllocationMode == AllocateSingle, "allocationMode", c.AllocationMode, "All or Single")
 	return errors.Join(wrong...)
 }
-
-// A label is one part of a DNS name, as a namespace's name is. A subdomain is a DNS name
-// in lower case, as most objects' names are.
-var (
-	label     = regexp.MustCompile("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
-	subdomain = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
-)
