@@ -30,7 +30,7 @@ func TestImports(t *testing.T) {
 		{pkg: "topology/placement/tree", own: []string{"topology", "topology/placement/names"}, only: []string{}},
 		{pkg: "topology/nodelabels", own: []string{"topology"}, only: []string{}},
 		{pkg: "topology/simulated", own: []string{"topology"}, only: []string{"gopkg.in/yaml.v3"}},
-		{pkg: "topology/picture", own: []string{"topology", "topology/placement"}, only: []string{}},
+		{pkg: "topology/picture", own: []string{"topology", "topology/placement", "slurmconf/hostlist"}, only: []string{}},
 		{pkg: "topology/nvml", own: []string{"topology"}, only: []string{"github.com/NVIDIA/go-nvml/"}},
 		{pkg: "slurmconf/hostlist", only: []string{}},
 		{pkg: "slurmconf", own: []string{"slurmconf/hostlist", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},
