@@ -2,7 +2,6 @@ package nodestatus
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 	"time"
 
@@ -89,7 +88,7 @@ func (d *drift) found(pass *Pass, now time.Time) time.Time {
 			d.problems = append(d.problems, topology.Problem{Node: p.Node, Reason: p.Reason, Message: p.Message})
 		}
 	}
-	differences := map[differing]finding{}
+	differences := make(map[differing]finding, len(pass.Differences))
 	for i := range pass.Differences {
 		is := &pass.Differences[i]
 		key := differing{is.Node.Name, is.Reason}
@@ -129,7 +128,8 @@ func (d *drift) addTo(all map[string][]topology.Problem, now time.Time) {
 // finding returns what the difference is from now on. An error that is only worded in
 // another way changes nothing.
 func (d *Difference) finding(old finding, lasts bool, now time.Time) finding {
-	text := fmt.Sprintf(places[d.Reason]+": %s", cmp.Or(d.Is, "no place"), cmp.Or(d.Want, "no place"), d.Cause)
+	says := words[d.Reason]
+	text := says[0] + cmp.Or(d.Is, "no place") + says[1] + cmp.Or(d.Want, "no place") + ": " + d.Cause
 	f := finding{text, now}
 	if d.Detail != "" {
 		f.message += ": " + d.Detail
@@ -143,10 +143,10 @@ func (d *Difference) finding(old finding, lasts bool, now time.Time) finding {
 	return f
 }
 
-// places name the two places that differ, by reason.
-var places = map[string]string{
-	ReasonAnnotationDiffers: "its annotation " + published.SpecAnnotation + " says %s, the published files say %s",
-	ReasonPublishedDiffers:  "the published files say %s, its facts say %s",
+// words stand before the two places that differ, by reason.
+var words = map[string][2]string{
+	ReasonAnnotationDiffers: {"its annotation " + published.SpecAnnotation + " says ", ", the published files say "},
+	ReasonPublishedDiffers:  {"the published files say ", ", its facts say "},
 }
 
 // saidBefore returns what the Node's condition says of a difference, which an earlier
@@ -156,9 +156,8 @@ func saidBefore(d *Difference, now time.Time) (f finding, said bool) {
 	if !c.True {
 		return f, false
 	}
-	begin, _, _ := strings.Cut(places[d.Reason], "%s")
 	for _, part := range strings.Split(c.Message, "; ") {
-		if strings.HasPrefix(part, begin) {
+		if strings.HasPrefix(part, words[d.Reason][0]) {
 			return finding{part, now.Add(-driftAfter)}, true
 		}
 	}
