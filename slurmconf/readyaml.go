@@ -177,7 +177,8 @@ func (r *yamlReader) places(s *Section, kind string, n *yaml.Node) {
 
 // units reads a list of blocks or switches. keys are the key of the name and those
 // of the lists.
-func (r *yamlReader) units(n *yaml.Node, what string, keys ...string) []Unit {
+func (r *yamlReader) units(n *yaml.Node, what, first string, others ...string) []Unit {
+	keys := append([]string{first}, others...)
 	items := r.items(n, what, what)
 	units := make([]Unit, len(items))
 	for i, item := range items {
@@ -194,7 +195,7 @@ func (r *yamlReader) units(n *yaml.Node, what string, keys ...string) []Unit {
 			}
 		})
 		if !hasName && item.Kind == yaml.MappingNode {
-			r.Fatal(item.Line, RuleNoName, "begin every item with `- "+keys[0]+": NAME`", "an item of %s has no name", what)
+			r.Fatal(item.Line, RuleNoName, "begin every item with `- "+first+": NAME`", "an item of %s has no name", what)
 		}
 		if u.HasNodes && u.HasChildren {
 			r.NotJudged(item.Line, "switch %s has nodes and children", u.Name)

@@ -191,7 +191,7 @@ func readShown(stdin io.Reader, name string) (slurmconf.Topology, error) {
 	if err != nil {
 		return slurmconf.Topology{}, fmt.Errorf("read topology: %w", err)
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }()
 	text, err := io.ReadAll(in)
 	if err != nil {
 		return slurmconf.Topology{}, fmt.Errorf("read topology: %w", err)

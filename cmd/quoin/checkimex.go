@@ -45,7 +45,7 @@ func readObjects(stdin io.Reader, name string, each func(kind string, object []b
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster's objects: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	in := bufio.NewReader(file)
 	if _, err := in.Peek(1); errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: empty: want the output of %s: kubectl prints nothing if a kind is missing; are the CRDs of NVIDIA's DRA driver there? older releases of the driver have no computedomaincliques",

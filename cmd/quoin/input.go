@@ -162,7 +162,7 @@ func readNodes(stdin io.Reader, name string) (*inputs.Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read nodes: %w", err)
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }()
 	if isDirectory(name) {
 		return nil, fmt.Errorf("%s is a directory: want a file with the output of kubectl get nodes -o json", name)
 	}

@@ -153,14 +153,3 @@ func (s *snapshot) addDevices(r *records, u *deviceUsage, n *topology.Node) {
 		return cmp.Or(strings.Compare(a.labels[1], b.labels[1]), strings.Compare(a.labels[2], b.labels[2]), strings.Compare(a.labels[0], b.labels[0]))
 	})
 }
-
-// name.
-func nodeName(n *topology.Node, inv *rundir.Inventory) string {
-	switch {
-	case n != nil:
-		return n.Name
-	case inv != nil:
-		return inv.Node
-	}
-	return ""
-}

@@ -92,9 +92,9 @@ func (s *server) run(ctx context.Context) error {
 			last, err = s.report(last)
 		case order := <-s.told:
 			s.machine.Want(order.Devices)
-			switch {
-			case order.Every == every: // other devices do not put off the next sample
-			case order.Every == 0:
+			switch order.Every {
+			case every: // other devices do not put off the next sample
+			case 0:
 				samples.Stop()
 			default:
 				samples.Reset(order.Every)

@@ -25,7 +25,7 @@ func ParseShown(name string, data []byte) (slurmconf.Topology, error) {
 			return slurmconf.Topology{}, &slurmconf.ParseError{File: name, Line: number, Key: word, Message: message}
 		}
 		values := map[string]string{}
-		for _, word := range strings.Fields(line) {
+		for word := range strings.FieldsSeq(line) {
 			key, value, ok := strings.Cut(word, "=")
 			if !ok || !slices.Contains(shownKeys, key) {
 				return fail(word, "not known in the output of `scontrol show topology`: want lines of BlockName=, AggregatedBlock= or SwitchName=")

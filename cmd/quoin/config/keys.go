@@ -16,11 +16,13 @@ func Keys() []string { return keysBelow("", configType) }
 
 // Value returns the default of a key of agent or publisher as text.
 func (c *Config) Value(key string) string {
-	v, known := valueOf(c), true
+	v := valueOf(c)
 	for name := range strings.SplitSeq(key, ".") {
-		if v, known = fieldNamed(v, name); !known || v.IsZero() {
+		field, known := fieldNamed(v, name)
+		if !known || field.IsZero() {
 			return ""
 		}
+		v = field
 	}
 	return fmt.Sprint(v.Interface())
 }

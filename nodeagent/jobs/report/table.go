@@ -67,13 +67,14 @@ const momentLayout = "2006-01-02 15:04:05"
 
 func printHead(w io.Writer, v View, r *Run) {
 	fmt.Fprintln(w, strings.TrimRight("Job       "+jobTitle(r)+"  "+Printable(r.job.JobName), " "))
-	user := cmp.Or(Printable(r.job.User), "-")
+	var user strings.Builder
+	user.WriteString(cmp.Or(Printable(r.job.User), "-"))
 	for _, f := range [][2]string{{"account", r.job.Account}, {"partition", r.job.Partition}, {"cluster", r.job.Cluster}} {
 		if f[1] != "" {
-			user += ", " + f[0] + " " + Printable(f[1])
+			fmt.Fprintf(&user, ", %s %s", f[0], Printable(f[1]))
 		}
 	}
-	fmt.Fprintf(w, "User      %s\n", user)
+	fmt.Fprintf(w, "User      %s\n", user.String())
 	fmt.Fprintf(w, "Nodes     %s\n", nodesOf(r))
 	if cliques := r.cliques(); len(cliques) > 0 {
 		fmt.Fprintf(w, "Cliques   %s\n", strings.Join(cliques, ", "))

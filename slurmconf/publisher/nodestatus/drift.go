@@ -156,7 +156,7 @@ func saidBefore(d *Difference, now time.Time) (f finding, said bool) {
 	if !c.True {
 		return f, false
 	}
-	for _, part := range strings.Split(c.Message, "; ") {
+	for part := range strings.SplitSeq(c.Message, "; ") {
 		if strings.HasPrefix(part, words[d.Reason][0]) {
 			return finding{part, now.Add(-driftAfter)}, true
 		}
