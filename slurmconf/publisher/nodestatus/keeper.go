@@ -40,9 +40,11 @@ const (
 	// be written, only so many are tried.
 	nodesATurn = 200
 	writers    = 8
-	// firstPause and lastPause are between turns in which no Node could be written.
-	firstPause = 5 * time.Second
-	lastPause  = 5 * time.Minute
+	// turnPause follows a turn in which no Node could be written.
+	turnPause = 30 * time.Second
+	// refusedPause is between the tries of a Node that could not be written. It keeps no
+	// other Node waiting.
+	refusedPause = 5 * time.Minute
 )
 
 // Options are the parts that a Keeper works with.
@@ -67,18 +69,17 @@ type Keeper struct {
 	started time.Time
 	members membership
 	drift   map[string]*drift // by publication, of those that had a pass
-	// written says when Nodes were written, until the store shows that.
-	written map[string]time.Time
-	// failures counts the turns in a row in which no Node could be written. retry is when
-	// the next turn may begin.
-	failures int
-	retry    time.Time
-	refused  bool // a Node could not be written in the last turn, which was logged
+	// resting has the Nodes that wait: those that were written, until the store shows that,
+	// and those that could not be written.
+	resting map[string]time.Time
+	stuck   bool      // no Node could be written in the last turn
+	retry   time.Time // when the next turn may begin
+	refused bool      // a Node could not be written in the last turn, which was logged
 }
 
 // New returns a Keeper for a lead that begins now.
 func New(o Options, metrics *Metrics, now time.Time, log *slog.Logger) *Keeper {
-	k := &Keeper{options: o, log: log, started: now, drift: map[string]*drift{}, written: map[string]time.Time{}}
+	k := &Keeper{options: o, log: log, started: now, drift: map[string]*drift{}, resting: map[string]time.Time{}}
 	k.members = membership{source: o.Membership, metrics: metrics, timer: &k.Timer, log: log}
 	return k
 }
@@ -137,7 +138,7 @@ type update struct {
 // compare returns what is to be written. Drift is not known before each publication had a
 // pass.
 func (k *Keeper) compare(snap *inputs.Snapshot, verdicts map[string]imex.Verdict, driftKnown bool, now time.Time) []update {
-	maps.DeleteFunc(k.written, func(_ string, at time.Time) bool { return !now.Before(at.Add(settle)) })
+	maps.DeleteFunc(k.resting, func(_ string, until time.Time) bool { return !now.Before(until) })
 	drifting := k.drifting(now)
 	var updates []update
 	for i := range snap.Nodes {
@@ -148,8 +149,8 @@ func (k *Keeper) compare(snap *inputs.Snapshot, verdicts map[string]imex.Verdict
 				differ = append(differ, want)
 			}
 		}
-		if at, written := k.written[n.Name]; len(differ) > 0 && written {
-			k.Timer.At(at.Add(settle))
+		if until, rests := k.resting[n.Name]; len(differ) > 0 && rests {
+			k.Timer.At(until)
 		} else if len(differ) > 0 {
 			updates = append(updates, update{n.Name, differ})
 		}
@@ -166,11 +167,10 @@ func (k *Keeper) drifting(now time.Time) map[string][]topology.Problem {
 	return all
 }
 
-// write writes a turn of updates, chosen at random, so that Nodes that cannot be written
-// do not keep others waiting for ever.
+// write writes a turn of updates, chosen at random.
 func (k *Keeper) write(ctx context.Context, updates []update, now time.Time) {
 	n := min(len(updates), nodesATurn)
-	if k.failures > 0 {
+	if k.stuck {
 		n = min(n, writers)
 	}
 	rand.Shuffle(len(updates), func(i, j int) { updates[i], updates[j] = updates[j], updates[i] })
@@ -185,26 +185,25 @@ func (k *Keeper) write(ctx context.Context, updates []update, now time.Time) {
 	refused := 0
 	var last error
 	for i, err := range errs {
-		if err == nil {
-			k.written[updates[i].node] = now
-			continue
+		pause := settle
+		if err != nil {
+			refused++
+			last, pause = err, refusedPause
 		}
-		refused++
-		last = err
+		k.resting[updates[i].node] = now.Add(pause)
+		k.Timer.At(now.Add(pause))
 	}
-	k.failures++
-	if refused < n || n == 0 {
-		k.failures = 0
+	k.stuck = n > 0 && refused == n
+	if k.stuck {
+		k.retry = now.Add(turnPause)
 	}
-	switch {
-	case refused > 0:
-		k.retry = now.Add(again.Pause(k.failures, firstPause, lastPause))
-		k.Timer.At(k.retry)
-		if !k.refused {
-			k.log.Warn("node conditions not written, trying again", "nodes", refused, "of", n, "err", last)
-		}
-	case len(updates) > n:
+	if len(updates) > n {
 		k.Timer.At(now)
 	}
-	k.refused = refused > 0
+	if refused > 0 && !k.refused {
+		k.log.Warn("node conditions not written, trying again", "nodes", refused, "of", n, "err", last)
+	}
+	if n > 0 {
+		k.refused = refused > 0
+	}
 }

@@ -60,13 +60,36 @@ func TestTurnsRefused(t *testing.T) {
 	s := newSite(nodes, nil)
 	s.refuses = errors.New("forbidden")
 	s.pass(t.Context(), 2*time.Hour)
-	if s.writes < nodesATurn || s.writes > 3*nodesATurn {
-		t.Errorf("%d tries in two hours, want some for all nodes together", s.writes)
+	if most := nodesATurn + int(2*time.Hour/turnPause)*writers; s.writes < nodesATurn || s.writes > most {
+		t.Errorf("%d tries in two hours, want at most %d for all nodes together", s.writes, most)
 	}
 	s.refuses = nil
 	s.pass(t.Context(), time.Hour)
 	if len(s.conditions) != nodes {
 		t.Errorf("%d of %d nodes are written when they may be", len(s.conditions), nodes)
+	}
+}
+
+// TestOneRefused lets a Node that can never be written keep no other waiting.
+func TestOneRefused(t *testing.T) {
+	s := newSite(72, nil)
+	s.refuses, s.refused = errors.New("invalid"), "n00007"
+	s.pass(t.Context(), time.Hour)
+	const other = "n00004"
+	fabric := &s.snap.Reports[other].GPUs[1].Fabric
+	for range 20 {
+		fabric.Health = topology.HealthUnhealthy
+		if s.conditions[other][ConditionFabric].True {
+			fabric.Health = topology.HealthHealthy
+		}
+		s.keeper.Touch(s.now)
+		s.pass(t.Context(), 2*turnPause)
+		if s.conditions[other][ConditionFabric].True != (fabric.Health == topology.HealthUnhealthy) {
+			t.Fatalf("%s has %+v a minute after its fabric changed", other, s.conditions[other])
+		}
+	}
+	if len(s.conditions) != 71 || s.logged("node conditions not written") > 20 {
+		t.Errorf("%d nodes have conditions, the log says\n%s", len(s.conditions), s.log.String())
 	}
 }
 

@@ -27,7 +27,8 @@ type site struct {
 	conditions map[string]map[string]inputs.Condition // by node and type
 	writtenAt  map[string]time.Time
 	writes     int
-	refuses    error // of writes
+	refuses    error  // of writes
+	refused    string // the only Node that refuses, if not all do
 	keeper     *Keeper
 	metrics    *Metrics
 	log        bytes.Buffer
@@ -58,7 +59,7 @@ func (s *site) SetConditions(_ context.Context, node string, conditions []inputs
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes++
-	if s.refuses != nil {
+	if s.refuses != nil && (s.refused == "" || s.refused == node) {
 		return s.refuses
 	}
 	next := map[string]inputs.Condition{}
