@@ -50,7 +50,7 @@ func checkPlace(v *view, n *node) finding {
 	m, listed := v.Members[n.Name]
 	elsewhere := ""
 	for _, s := range n.strays {
-		elsewhere += "; it has " + s.text(s.in)
+		elsewhere += "; it has " + s.text(s.in.id)
 	}
 	restart := "restart the DRA driver's kubelet plugin on the node, because it reads the clique only when it starts; then delete " + n.daemonPod()
 	switch {
@@ -90,13 +90,13 @@ func checkEntry(v *view, n *node) finding {
 	}
 	switch {
 	case !n.entry.Ready && state == DaemonReady:
-		return finding{ReasonEntryBehind, n.entry.text(n.own) + " is NotReady, while the local daemon says READY" + statusText(v, n),
+		return finding{ReasonEntryBehind, n.entry.text(n.own.id) + " is NotReady, while the local daemon says READY" + statusText(v, n),
 			"wait for the driver to update the entry; if that takes long, look at the readiness of " + n.daemonPod()}
 	case !n.entry.Ready:
-		return finding{ReasonNotReady, n.entry.text(n.own) + " is NotReady" + daemonText(n) + statusText(v, n),
+		return finding{ReasonNotReady, n.entry.text(n.own.id) + " is NotReady" + daemonText(n) + statusText(v, n),
 			"wait, because a daemon takes some minutes to start; if that takes longer, read the log of " + n.daemonPod()}
 	case state != "" && state != DaemonReady:
-		return finding{ReasonDaemonNotReady, n.entry.text(n.own) + " is Ready, while the local daemon says " + state,
+		return finding{ReasonDaemonNotReady, n.entry.text(n.own.id) + " is Ready, while the local daemon says " + state,
 			"wait until both agree; if that takes long, read the log of " + n.daemonPod()}
 	}
 	return finding{}
@@ -119,9 +119,9 @@ func checkTwins(v *view, n *node) finding {
 	}
 	switch {
 	case index != nil:
-		return finding{ReasonDuplicateIndex, n.entry.text(n.own) + "; node " + index.Node + " (" + index.Address + ") has the same index: the clique's other daemons see only one of the two", n.remedyOfTwins(index)}
+		return finding{ReasonDuplicateIndex, n.entry.text(n.own.id) + "; node " + index.Node + " (" + index.Address + ") has the same index: the clique's other daemons see only one of the two", n.remedyOfTwins(index)}
 	case address != nil:
-		return finding{ReasonDuplicateAddress, n.entry.text(n.own) + "; node " + address.Node + " (index " + strconv.Itoa(address.Index) + ") has the same address: one of the two entries is out of date", n.remedyOfTwins(address)}
+		return finding{ReasonDuplicateAddress, n.entry.text(n.own.id) + "; node " + address.Node + " (index " + strconv.Itoa(address.Index) + ") has the same address: one of the two entries is out of date", n.remedyOfTwins(address)}
 	}
 	return finding{}
 }
@@ -141,7 +141,7 @@ func statusText(v *view, n *node) string {
 	return ""
 }
 
-// text names the entry.
-func (m *Member) text(in *clique) string {
-	return "index " + strconv.Itoa(m.Index) + " (" + m.Address + ") in clique " + in.id
+// text names the entry and its clique.
+func (m *Member) text(clique string) string {
+	return "index " + strconv.Itoa(m.Index) + " (" + m.Address + ") in clique " + clique
 }

@@ -82,5 +82,5 @@ func firstFinding(v *view, n *node) finding {
 			return f
 		}
 	}
-	return finding{reason: ReasonReady, message: n.entry.text(n.own)}
+	return finding{reason: ReasonReady, message: n.entry.text(n.own.id)}
 }

@@ -22,9 +22,14 @@ func (u UUID) IsZero() bool { return u == UUID{} }
 func (u UUID) Hex() string { return hex.EncodeToString(u[:]) }
 
 // String returns u in its 8-4-4-4-12 form.
-func (u UUID) String() string {
-	h := u.Hex()
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+func (u UUID) String() string { return string(u.appendTo(make([]byte, 0, 36))) }
+
+func (u UUID) appendTo(text []byte) []byte {
+	text = hex.AppendEncode(text, u[:4])
+	for _, part := range [...][]byte{u[4:6], u[6:8], u[8:10], u[10:]} {
+		text = hex.AppendEncode(append(text, '-'), part)
+	}
+	return text
 }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -63,7 +68,9 @@ const CliqueLabel = "nvidia.com/gpu.clique"
 
 // String returns the form of CliqueLabel: "<cluster UUID>.<clique id>".
 func (c Clique) String() string {
-	return c.ClusterUUID.String() + "." + strconv.FormatUint(uint64(c.ID), 10)
+	const longest = 36 + len(".4294967295")
+	text := c.ClusterUUID.appendTo(make([]byte, 0, longest))
+	return string(strconv.AppendUint(append(text, '.'), uint64(c.ID), 10))
 }
 
 // MarshalText implements encoding.TextMarshaler.

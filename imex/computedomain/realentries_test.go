@@ -46,10 +46,9 @@ func (o *clusterTest) cliques(t *testing.T) {
 	want.Daemons[0].Ready = true
 	want.Daemons = append(want.Daemons, imex.Member{Node: "n1", Address: "10.0.0.2", Clique: id, Index: 1})
 	o.seenIs(t, "a second one", is)
-	o.quiet(t, "an annotation", func() error {
+	wakesNobody(t, o.c.cliques, func() (metav1.Object, error) {
 		clique.Annotations = map[string]string{"of": "no interest"}
-		_, err := api.Update(t.Context(), clique, metav1.UpdateOptions{})
-		return err
+		return api.Update(t.Context(), clique, metav1.UpdateOptions{})
 	})
 }
 
@@ -66,31 +65,39 @@ func (o *clusterTest) members(t *testing.T) {
 	}
 	want := map[string]imex.Member{"n0": {Node: "n0", Address: "10.0.0.1", Clique: "a.1", Index: 3, Ready: true}, "n1": {Node: "n1", Address: "10.0.0.2", Clique: "a.1", Index: 4}}
 	o.seenIs(t, "members", func(s *imex.Observation) bool { return cmp.Equal(want, s.Members) })
-	o.quiet(t, "the status of the whole domain", func() error {
+	wakesNobody(t, o.c.domains, func() (metav1.Object, error) {
 		domain.Status.Status = "Ready"
-		_, err := api.UpdateStatus(t.Context(), domain, metav1.UpdateOptions{})
-		return err
+		return api.UpdateStatus(t.Context(), domain, metav1.UpdateOptions{})
 	})
 }
 
-// quiet holds that a change of no interest wakes nobody.
-func (o *clusterTest) quiet(t *testing.T, what string, change func() error) {
+// wakesNobody makes a change of no interest to the only object of a watch. It waits
+// until the watch has seen the change, and holds that nobody is woken by it.
+func wakesNobody[T any](t *testing.T, w *watch[T], change func() (metav1.Object, error)) {
 	t.Helper()
-	for quiet := false; !quiet; {
-		select {
-		case <-o.c.Changes():
-		case <-time.After(2 * time.Second):
-			quiet = true
+	only := func() *record[T] {
+		records, err := w.all()
+		if err != nil || len(records) != 1 {
+			t.Fatalf("the watch has %d objects, error %v", len(records), err)
 		}
+		return records[0]
 	}
-	if err := change(); err != nil {
+	old := only()
+	object, err := change()
+	if err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-o.c.Changes():
-		t.Errorf("woken by %s", what)
-	case <-time.After(2 * time.Second):
+	limit := time.After(3 * time.Minute)
+	changed := only()
+	for ; changed.ResourceVersion != object.GetResourceVersion(); changed = only() {
+		select {
+		case <-limit:
+			t.Fatal("the change is not seen")
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
+	judge := watch[T]{changed: func() { t.Errorf("woken by the change from %+v to %+v", old.facts, changed.facts) }}
+	judge.compare(old, changed)
 }
 
 func (o *clusterTest) undefined(t *testing.T) {

@@ -29,55 +29,28 @@ type grouping struct {
 
 // groupNodes gathers the nodes of each unit.
 func groupNodes(s *site, a assignment) grouping {
-	ids, counts, of := countUnits(a)
-	order := make([]int32, len(ids))
-	for i := range order {
-		order[i] = int32(i)
+	g := grouping{assignment: a, of: slices.Repeat([]int32{none}, len(a.read))}
+	known := make(map[identity]int) // index into groups
+	for i := range a.read {
+		id := a.identity(i)
+		if id == (identity{}) {
+			continue
+		}
+		at, ok := known[id]
+		if !ok {
+			at = len(g.groups)
+			known[id] = at
+			g.groups = append(g.groups, newGroup(s, a, id))
+		}
+		g.groups[at].nodes = append(g.groups[at].nodes, i)
 	}
-	slices.SortFunc(order, func(x, y int32) int { return a.compare(ids[x], ids[y]) })
-	g := grouping{assignment: a, groups: make([]group, len(order)), of: of}
-	index := make([]int32, len(ids)) // index into ids -> index into groups
-	all := make([]int, len(of))      // one array for all, each group with its share
-	for at, id := range order {
-		g.groups[at] = newGroup(s, a, ids[id])
-		g.groups[at].nodes = all[:0:counts[id]]
-		all = all[counts[id]:]
-		index[id] = int32(at)
-	}
-	for i, id := range of {
-		if id != none {
-			at := index[id]
-			of[i] = at
-			g.groups[at].nodes = append(g.groups[at].nodes, i)
+	slices.SortFunc(g.groups, func(x, y group) int { return a.compare(x.identity, y.identity) })
+	for at := range g.groups {
+		for _, i := range g.groups[at].nodes {
+			g.of[i] = int32(at)
 		}
 	}
 	return g
-}
-
-// countUnits returns the identities in the order of their first nodes, how many
-// nodes each has, and by node the index of its identity, or none.
-func countUnits(a assignment) (ids []identity, counts []int, of []int32) {
-	known := make(map[identity]int32) // index into ids
-	of = make([]int32, len(a.read))
-	last := int32(none) // the identity of the node before: neighbours mostly share theirs
-	for i := range a.read {
-		id := a.identity(i)
-		if of[i] = none; id == (identity{}) {
-			continue
-		}
-		if last == none || ids[last] != id {
-			at, ok := known[id]
-			if !ok {
-				at = int32(len(ids))
-				known[id] = at
-				ids, counts = append(ids, id), append(counts, 0)
-			}
-			last = at
-		}
-		of[i] = last
-		counts[last]++
-	}
-	return ids, counts, of
 }
 
 func newGroup(s *site, a assignment, id identity) group {
