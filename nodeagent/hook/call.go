@@ -76,7 +76,12 @@ func await(ctx context.Context, start time.Time, done <-chan struct{}, limits <-
 			word, stop, limits = rundir.CallSignal, nil, nil
 			timer.Reset(stopGrace)
 		case <-timer.C:
-			return word
+			select {
+			case <-done: // this process may have slept past both
+				return ""
+			default:
+				return word
+			}
 		}
 	}
 }
@@ -110,9 +115,10 @@ func (h *hook) giveUp(word string) {
 	fmt.Fprintf(h.stderr, "quoin-hook: job %s: %s after %s; the job goes on\n", call.Job, reason, time.Since(h.start).Round(time.Millisecond))
 }
 
-// logTime is the rest of the call's time, or a moment if there is none. A call on a
-// slow disk is to be logged too, because it is the one that people look for.
-func (h *hook) logTime() time.Duration {
+// lastTime is the rest of the call's time, or a moment if there is none. A call on a
+// slow disk is to be logged too, because it is the one that people look for. The
+// gate's word is to be printed on a busy node too.
+func (h *hook) lastTime() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.over { // the work may still set h.wait

@@ -59,7 +59,7 @@ func (h *hook) passGate(ctx context.Context) int {
 		h.set(func() { h.call.Gate, h.call.GateNs = p.word, int64(time.Since(g.start)) })
 	}
 	if p.said != "" {
-		within(lastGrace, func() { fmt.Fprintln(h.stderr, "quoin-hook:", p.said) })
+		within(h.lastTime(), func() { fmt.Fprintln(h.stderr, "quoin-hook:", p.said) })
 	}
 	if p.word == rundir.GateFail {
 		return 1

@@ -88,7 +88,7 @@ func TestGateFaults(t *testing.T) {
 			}
 			var said heard
 			before := time.Now()
-			code := run(ctx, []string{"prolog", "--run-dir", p.run, "--mapping-dir", p.mapping}, env, &said)
+			code := run(ctx, []string{"prolog", "--run-dir", p.run, "--mapping-dir", p.mapping, "--wait", patience}, env, &said)
 			took := time.Since(before)
 			if code != 0 || !labelled.Load() || took > time.Minute || !strings.Contains(said.String(), tt.said) {
 				t.Errorf("exit %d after %s, said %q", code, took, said.String())

@@ -56,7 +56,7 @@ func Run(ctx context.Context, o Options) int {
 		within(lastGrace, func() { h.giveUp(word) })
 	}
 	code := h.passGate(ctx)
-	within(h.logTime(), h.log)
+	within(h.lastTime(), h.log)
 	return code
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// TestLogTime: the last line of a call has what is left of the call's time, to
+// TestLastTime: the last line of a call has what is left of the call's time, to
 // which the gate does not count, and a moment where nothing is left.
-func TestLogTime(t *testing.T) {
+func TestLastTime(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
 		ago, gate      time.Duration
@@ -24,7 +24,7 @@ func TestLogTime(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := &hook{start: time.Now().Add(-tt.ago), wait: 2 * time.Second, over: tt.over, call: rundir.Call{GateNs: int64(tt.gate)}}
-			if got := h.logTime(); got < tt.atLeast || got >= tt.under {
+			if got := h.lastTime(); got < tt.atLeast || got >= tt.under {
 				t.Errorf("%s, want %s to %s", got, tt.atLeast, tt.under)
 			}
 		})
