@@ -111,7 +111,7 @@ func (m Mapping) Sweep(boot string) (released []string, err error) {
 			continue
 		}
 		labelled := false
-		if err := m.one(staging, e.Name(), func(lines []string) []string {
+		if err := m.one(e.Name(), func(lines []string) []string {
 			labelled = len(lines) > 0
 			return nil
 		}); err != nil {
@@ -129,39 +129,21 @@ func (m Mapping) Tidy() { atomicfile.Tidy(m.Staging()) }
 // each changes the lines of every file and writes the files that differ. It goes on
 // after an error, so that one bad file costs one GPU its label.
 func (m Mapping) each(gpus []string, change func([]string) []string) error {
-	if len(gpus) == 0 {
-		return nil
-	}
-	staging := m.Staging()
-	if err := os.MkdirAll(staging, 0o755); err != nil {
-		if !slices.ContainsFunc(gpus, func(gpu string) bool { return m.differs(gpu, change) }) {
-			return nil // nothing can be written, and nothing must be
-		}
-		return fmt.Errorf("make mapping directory: %w", err)
-	}
 	var failed error
 	for _, gpu := range gpus {
 		if !IsExporterID(gpu) {
 			failed = errors.Join(failed, fmt.Errorf("exporter id %q: want a number, or two with a dot between", gpu))
 			continue
 		}
-		if err := m.one(staging, gpu, change); err != nil {
+		if err := m.one(gpu, change); err != nil {
 			failed = errors.Join(failed, err)
 		}
 	}
 	return failed
 }
 
-// differs says whether a change would write a GPU's file.
-func (m Mapping) differs(gpu string, change func([]string) []string) bool {
-	was, err := m.read(gpu)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return true
-	}
-	return !slices.Equal(was, change(slices.Clone(was)))
-}
-
-func (m Mapping) one(staging, gpu string, change func([]string) []string) error {
+// one changes the lines of one file, and makes the directory if there is none.
+func (m Mapping) one(gpu string, change func([]string) []string) error {
 	before, err := m.read(gpu)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
@@ -177,7 +159,10 @@ func (m Mapping) one(staging, gpu string, change func([]string) []string) error 
 	if len(after) > 0 {
 		text = []byte(strings.Join(after, "\n") + "\n")
 	}
-	path := filepath.Join(m.Dir, gpu)
+	staging, path := m.Staging(), filepath.Join(m.Dir, gpu)
+	if err := os.MkdirAll(staging, 0o755); err != nil {
+		return fmt.Errorf("make mapping directory: %w", err)
+	}
 	err = atomicfile.Replace(staging, path, text)
 	if len(after) == 0 && (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
 		return releaseInPlace(path)

@@ -37,14 +37,11 @@ func (c *confirmation) read(n *topology.Node) {
 	}
 }
 
-// again takes a reading that is equal to the last one, and reports whether that
-// confirmed a domain.
-func (c *confirmation) again() bool {
-	if c.last.IsZero() || c.last == c.domain || !c.domain.Clique.IsZero() {
-		return false
+// again takes a reading that is equal to the last one.
+func (c *confirmation) again() {
+	if !c.last.IsZero() && c.domain.Clique.IsZero() {
+		c.domain = c.last
 	}
-	c.domain = c.last
-	return true
 }
 
 // breakRun takes a reading that failed or was lost.

@@ -112,32 +112,36 @@ func (r *reporter) report() ([]byte, *topology.Node) {
 
 // hear takes one event of the probe.
 func (r *reporter) hear(e probe.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch e.Kind {
 	case probe.Reported:
-		r.metrics.heard.SetToCurrentTime()
-		r.take(e.Report)
+		before := r.facts.probe
+		r.problem = nil
+		r.facts.takeProbe(e.Report)
+		if before == nil || !sameGPUs(before, e.Report) {
+			notify(r.wake.gpus)
+		}
 		r.confirm()
 	case probe.Unchanged:
-		r.metrics.heard.SetToCurrentTime()
-		r.again()
+		r.log.Debug("facts unchanged")
+		r.facts.domain.again()
 		r.confirm()
 	case probe.Refused:
 		r.metrics.heard.SetToCurrentTime()
 		r.metrics.garbage.Inc()
-		r.miss()
+		r.facts.domain.breakRun()
 	case probe.Silent:
 		r.metrics.up.Set(0)
-		r.miss()
+		r.facts.domain.breakRun()
 	case probe.Ended:
 		r.restarts(e)
 	}
 }
 
-// restarts notes that the probe has ended.
+// restarts notes that the probe has ended. The caller holds r.mu.
 func (r *reporter) restarts(e probe.Event) {
 	r.metrics.restarts.WithLabelValues(e.Reason).Inc()
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.problem, r.lastEnd = e.Err, e.Reason
 	message := "probe ended, the last good report stays"
 	if r.line == nil {
@@ -146,48 +150,15 @@ func (r *reporter) restarts(e probe.Event) {
 	r.log.Warn(message, "reason", e.Reason, "restartAfter", e.Pause, "err", e.Err)
 }
 
-// take keeps a report of the probe as the last good one.
-func (r *reporter) take(n *topology.Node) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.problem = nil
-	before := r.facts.probe
-	r.facts.takeProbe(n)
-	if before == nil || !sameGPUs(before, n) {
-		notify(r.wake.gpus)
-	}
-	r.compose()
-}
-
-// again takes a reading that found the same facts.
-func (r *reporter) again() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.log.Debug("facts unchanged")
-	if r.facts.domain.again() {
-		r.compose()
-	}
-}
-
-// miss notes that a reading was lost.
-func (r *reporter) miss() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.facts.domain.breakRun()
-}
-
-// confirm notes that the last good report holds now.
+// confirm makes the report of facts that hold now. The caller holds r.mu.
 func (r *reporter) confirm() {
+	r.metrics.heard.SetToCurrentTime()
 	r.metrics.up.Set(1)
 	r.metrics.confirmed.SetToCurrentTime()
 	r.metrics.stale.Set(0)
+	r.facts.stale = ""
+	r.compose()
 	notify(r.wake.fresh)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.facts.stale != "" {
-		r.facts.stale = ""
-		r.compose()
-	}
 }
 
 // markStale adds the problem FactsStale to the report. The text of the problem stays
