@@ -294,7 +294,7 @@ func TestSchemaTakesEverything(t *testing.T) {
 	number := func(n string) any { return json.Number(n) }
 	for path, values := range map[string][]any{
 		"domain":                     {"8A61C302-0000-4000-8000-00000000000F.0", "8a61c302-0000-4000-8000-000000000001.4294967295", "none"},
-		"gpus.[].minor":              {number("0"), number("1048576")},
+		"gpus.[].minor":              {number("0"), number("1048575")},
 		"gpus.[].memoryMiB":          {number("18446744073709551615")},
 		"gpus.[].fabric.clusterUUID": {"8A61C302-0000-4000-8000-00000000000F", topology.UUID{}.String()},
 		"gpus.[].fabric.cliqueID":    {number("0"), number("4294967295")},

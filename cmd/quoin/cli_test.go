@@ -191,7 +191,7 @@ func TestBadInput(t *testing.T) {
 		{"report of another version", "", []string{"render", write(t, "r.json", `{"apiVersion":"quoin.dev/v9","kind":"NodeReport"}`)}, `apiVersion "quoin.dev/v9"`},
 		{"report with an unknown key", "", []string{"render", write(t, "r.json", strings.Replace(report, `"node"`, `"nod"`, 1))}, `r.json: report: json: unknown field "nod"`},
 		{"two reports of one node", "", []string{"render", write(t, "a.json", report), write(t, "b.json", report)}, `both reports of node "n1"`},
-		{"previous file broken", twoByTwo, []string{"render", "--nodes", "-", "--previous", write(t, "topology.conf", "BlockName=a Nods=n1\n")}, `topology.conf:1: Nods`},
+		{"previous file broken", twoByTwo, []string{"render", "--nodes", "-", "--previous", write(t, "topology.conf", "BlockName=a Nods=n1\n")}, `topology.conf:1: key Nods is not known`},
 		{"check without topology", "", []string{"check"}, "at least one of the flags in the group [topology slurm-conf imex] is required"},
 		{"check of nonsense", "hello\n", []string{"check", "--topology", "-", "--plan", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "standard input:1: hello"},
 		{"config with an unknown key", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- name: a\n  formt: conf\n")}, `q.yaml:3: publications[0]: unknown key "formt": want annotate`},
