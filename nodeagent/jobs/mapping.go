@@ -57,7 +57,7 @@ func (r *Registry) plan(marks []rundir.Release, now moment) sweep.Plan {
 	f := sweep.Facts{Boot: r.records.boot, Broken: make(map[string]bool), Ended: make(map[string]bool), Alive: make(map[string]bool),
 		Orphans: r.orphans, Up: now.up, Directories: r.mapping}
 	for key := range r.records.broken {
-		f.Broken[jobOfKey(key)] = true
+		f.Broken[rundir.JobOfKey(key)] = true
 	}
 	for _, m := range marks {
 		f.Ended[m.JobID] = true

@@ -54,12 +54,6 @@ func (j *job) uuids() (uuids []string) {
 	return uuids
 }
 
-// jobOfKey returns the job id in a record's key.
-func jobOfKey(key string) string {
-	id, _, _ := strings.Cut(key, "@")
-	return id
-}
-
 // sameRun says whether two records are of one run.
 func sameRun(a, b *rundir.Record) bool {
 	return a.Identity() == b.Identity() && a.Run == b.Run && a.BootID == b.BootID
@@ -139,7 +133,7 @@ func (r *records) readOne(key string, file fs.FileInfo) (fresh bool) {
 	case err != nil:
 		r.broken[key] = file
 		delete(r.jobs, key)
-		r.log.Warn("record of a job cannot be read: its labels stay until its Epilog", "job", jobOfKey(key), "err", err)
+		r.log.Warn("record of a job cannot be read: its labels stay until its Epilog", "job", rundir.JobOfKey(key), "err", err)
 		return false
 	case record == nil: // removed just now
 		delete(r.jobs, key)

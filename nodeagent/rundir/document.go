@@ -105,7 +105,7 @@ func (f folder) write(key, job string, v any) error {
 	if err != nil {
 		return err
 	}
-	if jobOfKey(key) != job {
+	if JobOfKey(key) != job {
 		return fmt.Errorf("write %s: want a key of job %q", path, job)
 	}
 	return writeJSON(path, v)

@@ -101,8 +101,8 @@ func keyPart(name string) string {
 	return fmt.Sprintf("%.15s+%016x", readable, sum.Sum64())
 }
 
-// jobOfKey returns the job id in a key.
-func jobOfKey(key string) string {
+// JobOfKey returns the job id in a key of a record.
+func JobOfKey(key string) string {
 	job, _, _ := strings.Cut(key, "@")
 	return job
 }
@@ -188,7 +188,7 @@ func (f folder) readRecord(key string) (*Record, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case r.JobID != jobOfKey(key) || dcgm.CheckJobID(r.JobID) != nil:
+	case r.JobID != JobOfKey(key) || dcgm.CheckJobID(r.JobID) != nil:
 		return nil, fmt.Errorf("record %s of job %q: want a key of the job", key, r.JobID)
 	}
 	r.Written = written
