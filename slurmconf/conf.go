@@ -24,7 +24,7 @@ func RenderConf(t Topology, header string) ([]byte, error) {
 		}
 		if len(t.Block.Sizes) > 0 {
 			b.WriteString("BlockSizes=")
-			b.WriteString(joinSizes(t.Block.Sizes))
+			b.WriteString(JoinNumbers(t.Block.Sizes))
 			b.WriteByte('\n')
 		}
 	case t.Tree != nil:
@@ -47,10 +47,11 @@ func writePair(b *strings.Builder, key, value string) {
 	}
 }
 
-func joinSizes(sizes []int) string {
-	words := make([]string, len(sizes))
-	for i, s := range sizes {
-		words[i] = strconv.Itoa(s)
+// JoinNumbers writes numbers with commas between them.
+func JoinNumbers(numbers []int) string {
+	words := make([]string, len(numbers))
+	for i, n := range numbers {
+		words[i] = strconv.Itoa(n)
 	}
 	return strings.Join(words, ",")
 }

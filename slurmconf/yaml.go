@@ -47,7 +47,7 @@ func (t *Topology) writeYAML(b *strings.Builder) {
 	case t.Block != nil:
 		b.WriteString("  block:\n")
 		if len(t.Block.Sizes) > 0 {
-			fmt.Fprintf(b, "    block_sizes: [%s]\n", strings.ReplaceAll(joinSizes(t.Block.Sizes), ",", ", "))
+			fmt.Fprintf(b, "    block_sizes: [%s]\n", strings.ReplaceAll(JoinNumbers(t.Block.Sizes), ",", ", "))
 		}
 		b.WriteString("    blocks:" + emptyList(len(t.Block.Blocks)) + "\n")
 		for _, block := range t.Block.Blocks {

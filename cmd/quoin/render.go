@@ -3,10 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,7 +60,7 @@ func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports
 	if err := os.MkdirAll(o.output, 0o755); err != nil {
 		return fmt.Errorf("write files: %w", err)
 	}
-	for _, name := range fileNames(made.Files) {
+	for _, name := range publisher.FileNames(made.Files) {
 		path := filepath.Join(o.output, name)
 		if err := atomicfile.WriteDurably(path, []byte(made.Files[name]), 0o644); err != nil {
 			return fmt.Errorf("write files: %w", err)
@@ -85,17 +83,10 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// fileNames lists the files, the topology before gres.conf.
-func fileNames(files map[string]string) []string {
-	names := slices.Sorted(maps.Keys(files))
-	slices.Reverse(names)
-	return names
-}
-
 // printFiles prints each file under a comment with its name. Slurm can read the output as
 // it is if there is one file only.
 func printFiles(w io.Writer, files map[string]string) error {
-	for i, name := range fileNames(files) {
+	for i, name := range publisher.FileNames(files) {
 		sep := ""
 		if i > 0 {
 			sep = "\n"

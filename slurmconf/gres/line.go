@@ -2,11 +2,11 @@ package gres
 
 import (
 	"fmt"
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
@@ -93,7 +93,7 @@ func (l *Line) write(b *strings.Builder) {
 	pair("File", fileList(l.Files))
 	pair("MultipleFiles", strings.Join(l.MultipleFiles, ","))
 	pair("Cores", l.Cores)
-	pair("Links", joinInts(l.Links))
+	pair("Links", slurmconf.JoinNumbers(l.Links))
 	pair("Flags", strings.Join(l.Flags, ","))
 	pair("AutoDetect", l.AutoDetect)
 	b.WriteByte('\n')
@@ -109,12 +109,4 @@ func fileList(files []string) string {
 		return list
 	}
 	return strings.Join(files, ",")
-}
-
-func joinInts(numbers []int) string {
-	words := make([]string, len(numbers))
-	for i, n := range numbers {
-		words[i] = strconv.Itoa(n)
-	}
-	return strings.Join(words, ",")
 }

@@ -2,10 +2,10 @@ package gres
 
 import (
 	"fmt"
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"strconv"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 

@@ -55,6 +55,13 @@ func (m *Rendered) Summary() string {
 	return fmt.Sprintf("%s, %d nodes", strings.Join(parts, ", "), len(m.Specs))
 }
 
+// FileNames lists files, the topology before gres.conf.
+func FileNames(files map[string]string) []string {
+	names := slices.Sorted(maps.Keys(files))
+	slices.Reverse(names)
+	return names
+}
+
 // header begins every file.
 const header = "Written by quoin from the NVLink domains and network tiers of the nodes.\nChanges made here are overwritten."
 

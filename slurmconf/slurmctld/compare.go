@@ -3,8 +3,8 @@ package slurmctld
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
@@ -47,16 +47,9 @@ func CompareShown(shown slurmconf.Topology, name string, data []byte) ([]Differe
 	if err != nil {
 		return nil, 0, fmt.Errorf("read shown topology: %w", err)
 	}
-	nodes := make([]string, 0, len(wantedPlaces))
-	for n := range wantedPlaces {
-		nodes = append(nodes, n)
-	}
-	for n := range shownPlaces {
-		if _, ok := wantedPlaces[n]; !ok {
-			nodes = append(nodes, n)
-		}
-	}
-	slices.Sort(nodes)
+	all := maps.Clone(wantedPlaces)
+	maps.Copy(all, shownPlaces)
+	nodes := slices.Sorted(maps.Keys(all))
 	var out []Difference
 	for _, n := range nodes {
 		if w, s := wantedPlaces[n], shownPlaces[n]; w != s {
@@ -158,7 +151,7 @@ func furtherSizes(b *slurmconf.BlockTopology, blocks int) string {
 	if i := slices.IndexFunc(sizes, func(size int) bool { return size >= base*blocks }); i >= 0 {
 		sizes = sizes[:i+1]
 	}
-	return cmp.Or(sizesText(sizes[1:]), "none")
+	return cmp.Or(slurmconf.JoinNumbers(sizes[1:]), "none")
 }
 
 func kindOf(t slurmconf.Topology) string {
@@ -190,8 +183,4 @@ func childrenOf(t *slurmconf.TreeTopology) map[string]string {
 		out[s.Name] = hostlist.Compress(names)
 	}
 	return out
-}
-
-func sizesText(sizes []int) string {
-	return strings.ReplaceAll(strings.Trim(fmt.Sprint(sizes), "[]"), " ", ",")
 }

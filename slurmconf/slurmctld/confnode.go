@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,11 +66,14 @@ func totalSockets(cpus, boards, sockets, perBoard, cpusOfSocket int) int {
 	return boards
 }
 
+// socketsOfGres matches the sockets of a gres, such as (S:0).
+var socketsOfGres = regexp.MustCompile(`\([^)]*\)`)
+
 // parseNodeGres reads the gpus of a value of Gres=, such as
 // "gpu:h100:4(S:0),gpu:h100:4(S:1),nic:2".
 func parseNodeGres(value string) ([]lint.GPUCount, error) {
 	var gpus []lint.GPUCount
-	for word := range strings.SplitSeq(withoutParentheses(value), ",") {
+	for word := range strings.SplitSeq(socketsOfGres.ReplaceAllString(value, ""), ",") {
 		parts := strings.Split(word, ":")
 		if !strings.EqualFold(parts[0], "gpu") {
 			continue
@@ -94,21 +98,4 @@ func parseNodeGres(value string) ([]lint.GPUCount, error) {
 		}
 	}
 	return slices.DeleteFunc(gpus, func(g lint.GPUCount) bool { return g.Count == 0 }), nil
-}
-
-// withoutParentheses takes out the sockets of a gres, such as (S:0).
-func withoutParentheses(value string) string {
-	var b strings.Builder
-	depth := 0
-	for _, c := range value {
-		switch {
-		case c == '(':
-			depth++
-		case c == ')':
-			depth = max(0, depth-1)
-		case depth == 0:
-			b.WriteRune(c)
-		}
-	}
-	return b.String()
 }

@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -44,34 +45,23 @@ func (d *drawer) leftOut(plan *placement.Plan) {
 	d.printf("\n")
 }
 
-// whyLeftOut returns a reason in words.
-func whyLeftOut(reason string) string {
-	switch reason {
-	case placement.ReasonNoGPUs:
-		return "no GPU"
-	case placement.ReasonNoFacts:
-		return "no report and no label names their NVLink domain"
-	case placement.ReasonNoDomain:
-		return "no multi-node NVLink"
-	case placement.ReasonFabricInProgress:
-		return "fabric registration in progress"
-	case placement.ReasonFabricFailed:
-		return "fabric registration failed"
-	case placement.ReasonTwoCliques:
-		return "GPUs in two NVLink domains"
-	case placement.ReasonSmallDomain:
-		return "NVLink ends inside the node"
-	case placement.ReasonBelowBase:
-		return "too few for a block"
-	case placement.ReasonTiersMissing:
-		return "no report and no label names their leaf switch"
-	case placement.ReasonDomainConflict:
-		return "labels name several NVLink domains"
-	case placement.ReasonGone:
-		return "the node is gone"
-	}
-	return "no place"
+// leftOutWords are the reasons in words.
+var leftOutWords = map[string]string{
+	placement.ReasonNoGPUs:           "no GPU",
+	placement.ReasonNoFacts:          "no report and no label names their NVLink domain",
+	placement.ReasonNoDomain:         "no multi-node NVLink",
+	placement.ReasonFabricInProgress: "fabric registration in progress",
+	placement.ReasonFabricFailed:     "fabric registration failed",
+	placement.ReasonTwoCliques:       "GPUs in two NVLink domains",
+	placement.ReasonSmallDomain:      "NVLink ends inside the node",
+	placement.ReasonBelowBase:        "too few for a block",
+	placement.ReasonTiersMissing:     "no report and no label names their leaf switch",
+	placement.ReasonDomainConflict:   "labels name several NVLink domains",
+	placement.ReasonGone:             "the node is gone",
 }
+
+// whyLeftOut returns a reason in words.
+func whyLeftOut(reason string) string { return cmp.Or(leftOutWords[reason], "no place") }
 
 func (d *drawer) problems(plan *placement.Plan) {
 	if len(plan.Problems) == 0 {

@@ -18,13 +18,13 @@ type Options struct {
 	Color bool
 	// Width is how many columns a line may take; 0 is 100, less than 60 is 60.
 	Width int
-	// MaxRows bounds the blocks and switches that are drawn one by one; 0 is 40.
-	// Above it each block is one cell, and only blocks that are not full and
-	// healthy get a row.
-	MaxRows int
 	// BlocksOnly leaves out the switch tree.
 	BlocksOnly bool
 }
+
+// maxRows bounds the blocks and switches that are drawn one by one. Above it each block
+// is one cell, and only blocks that are not full and healthy get a row.
+const maxRows = 40
 
 const (
 	bold  = "\x1b[1m"
@@ -48,13 +48,10 @@ func Terminal(w io.Writer, plan *placement.Plan, facts []topology.Facts, o Optio
 	if o.Width == 0 {
 		o.Width = 100
 	}
-	if o.MaxRows == 0 {
-		o.MaxRows = 40
-	}
 	o.Width = max(o.Width, 60)
 	d := &drawer{w: w, o: o, states: statesOf(plan, facts), trays: traysOf(facts), seen: map[state]bool{}}
 	d.summary(plan)
-	if len(plan.Blocks) > o.MaxRows {
+	if len(plan.Blocks) > maxRows {
 		d.manyBlocks(plan)
 	} else {
 		d.blocks(plan.Blocks, plan.BaseBlockSize)
@@ -206,8 +203,8 @@ func (d *drawer) manyBlocks(plan *placement.Plan) {
 		d.printf("%s", d.cell(worst))
 	}
 	d.printf("\n\n")
-	if left := len(odd) - d.o.MaxRows/2; left > 0 {
-		d.blocks(odd[:d.o.MaxRows/2], plan.BaseBlockSize)
+	if left := len(odd) - maxRows/2; left > 0 {
+		d.blocks(odd[:maxRows/2], plan.BaseBlockSize)
 		d.printf("  %s\n\n", d.paint(dim, fmt.Sprintf("and %d more blocks that are not full and healthy", left)))
 		return
 	}

@@ -25,9 +25,9 @@ func (d *drawer) tree(plan *placement.Plan) {
 	if len(plan.Switches) == 0 {
 		return
 	}
-	f := &forest{drawer: d, byName: make(map[string]*tree.Switch, len(plan.Switches)), blocks: map[string]string{}, folded: len(plan.Switches) > d.o.MaxRows}
-	if f.most = d.o.MaxRows; f.folded {
-		f.most = max(d.o.MaxRows/4, 1)
+	f := &forest{drawer: d, byName: make(map[string]*tree.Switch, len(plan.Switches)), blocks: map[string]string{}, folded: len(plan.Switches) > maxRows, most: maxRows}
+	if f.folded {
+		f.most = maxRows / 4
 	}
 	for _, b := range plan.Blocks {
 		if len(b.Nodes) > 0 {

@@ -2,15 +2,15 @@ package demo
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 )
 
 // files prints the rendered files. Of a long one it prints the first part.
 func (d *demonstration) files(files map[string]string) {
 	const most, part = 34, 14
-	for _, name := range fileNames(files) {
+	for _, name := range publisher.FileNames(files) {
 		d.Printf("\n%s\n", d.Bold(name))
 		lines := strings.Split(strings.TrimRight(files[name], "\n"), "\n")
 		if len(lines) > most {
@@ -46,11 +46,4 @@ func (d *demonstration) place() {
 	} else {
 		d.Printf("Nothing is left on disk; --store DIR keeps the reports and files\n")
 	}
-}
-
-// fileNames lists the files, the topology before gres.conf.
-func fileNames(files map[string]string) []string {
-	names := slices.Sorted(maps.Keys(files))
-	slices.Reverse(names)
-	return names
 }

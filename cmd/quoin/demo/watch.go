@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -58,7 +59,7 @@ func (d *demonstration) changes(before, after map[string]string, moments map[str
 	names := maps.Clone(before)
 	maps.Copy(names, after)
 	changed := false
-	for _, name := range fileNames(names) {
+	for _, name := range publisher.FileNames(names) {
 		list := changesOf(before[name], after[name])
 		if len(list) == 0 {
 			continue
