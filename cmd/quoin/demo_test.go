@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"io"
 	"os"
 	"os/exec"
@@ -12,27 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-// golden compares text with testdata/<name>, which -update writes.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), -update writes it\n%s", name, diff)
-	}
-}
 
 func TestDemoOutput(t *testing.T) {
 	tests := []struct {
@@ -56,7 +37,7 @@ func TestDemoOutput(t *testing.T) {
 				t.Fatalf("exit %d: %s", code, errs)
 			}
 			out = strings.ReplaceAll(out, dir, "STORE")
-			golden(t, "demo-"+tt.name+".txt", strings.ReplaceAll(out, self(), "quoin"))
+			golden.Check(t, filepath.Join("testdata", "demo-"+tt.name+".txt"), strings.ReplaceAll(out, self(), "quoin"))
 		})
 	}
 }

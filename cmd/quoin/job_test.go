@@ -3,15 +3,13 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -186,19 +184,7 @@ func TestJobTables(t *testing.T) {
 			if err != nil || said != "" {
 				t.Fatalf("%v, said %q", err, said)
 			}
-			path := filepath.Join("testdata", "job-"+tt.name+".txt")
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			golden.Check(t, filepath.Join("testdata", "job-"+tt.name+".txt"), got)
 			for line := range strings.Lines(got) {
 				if strings.TrimRight(line, " \n")+"\n" != line {
 					t.Errorf("line %q ends with blanks", line)

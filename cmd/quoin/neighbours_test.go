@@ -1,12 +1,11 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 )
 
 // TestRenderNeighbours renders what kubectl prints of clusters whose nodes were
@@ -30,19 +29,7 @@ func TestRenderNeighbours(t *testing.T) {
 			}
 			topology, _, _ := strings.Cut(out, "\n# ---- gres.conf ----")
 			got := topology + "\n# ---- standard error ----\n" + errs
-			golden := filepath.Join(dir, who+".golden")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			golden.Check(t, filepath.Join(dir, who+".golden"), got)
 		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -56,19 +57,7 @@ func TestNVMLDiscover(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			path := filepath.Join("testdata", "discover-"+tt.name+".txt")
-			if *update {
-				if err := os.WriteFile(path, out, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(out)); diff != "" {
-				t.Errorf("table (-want +got):\n%s", diff)
-			}
+			golden.Check(t, filepath.Join("testdata", "discover-"+tt.name+".txt"), string(out))
 		})
 	}
 }

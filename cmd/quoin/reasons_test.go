@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 )
 
 // reasonPages are the pages that explain reason words, each in a row of a table.
@@ -71,7 +73,7 @@ index is made of the tables of the linked pages, which say more.
 			fmt.Fprintf(&b, "| `%s` | %s | [%s](%s) |\n", word, row, dir, e.page)
 		}
 	}
-	golden(t, "../../../REASONS.md", b.String())
+	golden.Check(t, filepath.Join("..", "..", "REASONS.md"), b.String())
 }
 
 // explanation is what a page says of a reason word.

@@ -19,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/jobs"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 )
 
 //go:generate go test -run ^TestReference . -update
@@ -42,7 +43,7 @@ func TestReferenceOfCommands(t *testing.T) {
 			describeCommand(&b, cmd)
 		}
 	}
-	golden(t, "../COMMANDS.md", b.String())
+	golden.Check(t, "COMMANDS.md", b.String())
 }
 
 func describeCommand(b *strings.Builder, cmd *cobra.Command) {
@@ -77,7 +78,7 @@ func TestReferenceOfMetrics(t *testing.T) {
 	nodeagent.NewGate("n", "", rundir.Dir(t.TempDir()), nil, nil, &agent, log)
 	agent.MustRegister(jobs.New(jobsConfig(&config.Default().Agent, ""), log).Collector())
 	publisher.NewMetrics(&pub)
-	golden(t, "../METRICS.md", generated+`# Metrics reference
+	golden.Check(t, "METRICS.md", generated+`# Metrics reference
 
 Both processes also serve the series of Go and of the process itself (`+"`go_*`, `process_*`"+`).
 

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -22,10 +21,9 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 	"github.com/quoin-hpc/quoin/topology"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // libraryVariable makes this test program a reader of the library that it
 // names: the symbols of a library stay with the process that has called them,
@@ -207,7 +205,7 @@ func TestLoadedMachines(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			n := start(t, tt.driver, fake.New(t, tt.name)).read()
-			golden(t, tt.name, n)
+			goldenReport(t, tt.name, n)
 			if diff := cmp.Diff(tt.platform, n.Platform); diff != "" {
 				t.Errorf("platform (-want +got):\n%s", diff)
 			}
@@ -249,8 +247,8 @@ func TestLoadedMachines(t *testing.T) {
 // shortLines finds an NVLink, a peer and a socket, which get a line of their own.
 var shortLines = regexp.MustCompile(`\{\s+("(?:link|pciBusID|cpus)": [^,\n]+(?:,\d[^\n]*)?),\n\s+("(?:remote|ancestor|cores)": \S+)\s+\}`)
 
-// golden compares a report with its file.
-func golden(t *testing.T, name string, n *topology.Node) {
+// goldenReport compares a report with its file.
+func goldenReport(t *testing.T, name string, n *topology.Node) {
 	t.Helper()
 	report, err := topology.EncodeReport(n)
 	if err != nil {
@@ -262,17 +260,5 @@ func golden(t *testing.T, name string, n *topology.Node) {
 	}
 	got.WriteByte('\n')
 	text := shortLines.ReplaceAllString(got.String(), `{$1, $2}`)
-	path := filepath.Join("..", "..", "testdata", "nvml", name+".json")
-	if *update {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), text); diff != "" {
-		t.Errorf("report (-want +got):\n%s", diff)
-	}
+	golden.Check(t, filepath.Join("..", "..", "testdata", "nvml", name+".json"), text)
 }

@@ -3,23 +3,18 @@ package picture
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // factsOf is what is known of the cluster's machines now.
 func factsOf(c *simulated.Cluster) []topology.Facts {
@@ -127,7 +122,7 @@ func TestTerminal(t *testing.T) {
 			if err := Terminal(&got, plan, facts, tt.o); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, tt.name+".txt", got.Bytes())
+			golden.Check(t, filepath.Join("testdata", tt.name+".txt"), got.String())
 			width := max(tt.o.Width, 60)
 			if tt.o.Width == 0 {
 				width = 100
@@ -147,23 +142,6 @@ func everyFirst(n int) (out []simulated.Fault) {
 		out = append(out, simulated.Fault{Node: fmt.Sprintf("gb200-%05d", i*18+1), Absent: true})
 	}
 	return out
-}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got), -update writes it\n%s", name, diff)
-	}
 }
 
 // TestKeptName has the name of a node that no facts are of any more, as a block
