@@ -3,6 +3,8 @@ package imex
 import (
 	"strings"
 	"testing"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 func TestJudgeClaims(t *testing.T) {
@@ -114,7 +116,7 @@ func TestJudgeClaims(t *testing.T) {
 // repaired first, and on the next when that is.
 func TestFirstThingsFirst(t *testing.T) {
 	s := rack()
-	s.Domain.Deleting = true
+	s.Domain.Problem = topology.Problem{Reason: ReasonDomainDeleting, Message: "it is being deleted"}
 	s.Nodes["n1"] = Node{GPUs: true}
 	s.leave(1)
 	s.unclaim("n1")
@@ -130,7 +132,7 @@ func TestFirstThingsFirst(t *testing.T) {
 		want   string
 		repair func()
 	}{
-		{ReasonDomainDeleting, func() { s.Domain.Deleting = false }},
+		{ReasonDomainDeleting, func() { s.Domain.Problem = topology.Problem{} }},
 		{ReasonFabricUnknown, func() {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel, n.Local = FabricClique, testClique, oldClique, local })
 		}},

@@ -105,23 +105,18 @@ func checkEntry(v *view, n *node) finding {
 // checkTwins is about an entry with the same index or the same address as another
 // node's entry.
 func checkTwins(v *view, n *node) finding {
-	var index, address *Member
+	var sameAddress *Member
 	for _, m := range n.own.entries {
-		sameIndex := m.Index == n.entry.Index && !v.byStatus // older drivers give none
-		sameAddress := m.Address == n.entry.Address && m.Address != ""
 		switch {
-		case !sameIndex && !sameAddress, m.Node == n.Name:
-		case index == nil && sameIndex:
-			index = m
-		case address == nil && sameAddress:
-			address = m
+		case m.Node == n.Name:
+		case m.Index == n.entry.Index && !v.byStatus: // older drivers give none
+			return finding{ReasonDuplicateIndex, n.entry.text(n.own.id) + "; node " + m.Node + " (" + m.Address + ") has the same index: the clique's other daemons see only one of the two", n.remedyOfTwins(m)}
+		case sameAddress == nil && m.Address == n.entry.Address && m.Address != "":
+			sameAddress = m
 		}
 	}
-	switch {
-	case index != nil:
-		return finding{ReasonDuplicateIndex, n.entry.text(n.own.id) + "; node " + index.Node + " (" + index.Address + ") has the same index: the clique's other daemons see only one of the two", n.remedyOfTwins(index)}
-	case address != nil:
-		return finding{ReasonDuplicateAddress, n.entry.text(n.own.id) + "; node " + address.Node + " (index " + strconv.Itoa(address.Index) + ") has the same address: one of the two entries is out of date", n.remedyOfTwins(address)}
+	if m := sameAddress; m != nil {
+		return finding{ReasonDuplicateAddress, n.entry.text(n.own.id) + "; node " + m.Node + " (index " + strconv.Itoa(m.Index) + ") has the same address: one of the two entries is out of date", n.remedyOfTwins(m)}
 	}
 	return finding{}
 }

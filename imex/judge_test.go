@@ -112,17 +112,14 @@ func TestJudgeDomain(t *testing.T) {
 	runJudgeCases(t, []judgeCase{
 		{name: "healthy", spoil: func(*Observation) {}, says: []string{"index 1 (10.0.0.2) in clique " + testClique}},
 		{name: "no domain", spoil: problem(ReasonNoDomain), others: verdict(ReasonNoDomain), says: []string{"seen so", "publisher"}},
-		{name: "no domain, and nothing said of it", spoil: func(s *Observation) {
-			s.Domain.UID, s.Domain.Problem.Reason = "", ReasonNoDomain
-		}, others: verdict(ReasonNoDomain), says: []string{"ComputeDomain quoin-system/quoin cannot be joined"}},
 		{name: "no CRD", spoil: problem(ReasonNoCRD), others: verdict(ReasonNoCRD), says: []string{"seen so", "install NVIDIA's DRA driver"}},
 		{name: "forbidden", spoil: problem(ReasonDomainForbidden), others: verdict(ReasonDomainForbidden), says: []string{"seen so", "list, watch and create"}},
-		{name: "a word of another package", spoil: problem("Overcast"), others: verdict(ReasonNoDomain), says: []string{"Overcast: seen so"}},
 		{name: "it does not match", spoil: func(s *Observation) {
 			s.Domain.Problem = topology.Problem{Reason: ReasonDomainDiffers, Message: "allocationMode is Single, wanted is All"}
 		}, others: verdict(ReasonDomainDiffers), says: []string{"allocationMode is Single, wanted is All", "cannot be changed"}},
-		{name: "another problem of one that is there", spoil: func(s *Observation) { s.Domain.Problem.Reason = "Overcast" }, others: verdict(ReasonDomainDiffers), says: []string{"Overcast"}},
-		{name: "it is being deleted", spoil: func(s *Observation) { s.Domain.Deleting = true }, others: verdict(ReasonDomainDeleting), says: []string{"quoin-system/quoin is being deleted"}},
+		{name: "it is being deleted", spoil: func(s *Observation) {
+			s.Domain.Problem = topology.Problem{Reason: ReasonDomainDeleting, Message: "seen so"}
+		}, others: verdict(ReasonDomainDeleting), says: []string{"seen so", "end the pods that claim"}},
 		{name: "the domain is not to be read, and the label counts", spoil: func(s *Observation) {
 			s.Domain.UID = ""
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })

@@ -1,7 +1,6 @@
 package imex
 
 import (
-	"cmp"
 	"errors"
 	"strconv"
 
@@ -39,22 +38,8 @@ func namesNoClique(label string) bool {
 
 // checkDomain is about a domain that no node can join.
 func checkDomain(v *view, _ *node) finding {
-	d := &v.Domain
-	reason, message := d.Problem.Reason, d.Problem.Message
-	if reason == "" && !d.Deleting {
-		return finding{}
-	}
-	name := "ComputeDomain " + d.Namespace + "/" + d.Name
-	switch {
-	case d.Deleting:
-		reason, message = ReasonDomainDeleting, name+" is being deleted, which ends the IMEX daemons of all its nodes"
-	case domainRemedies[reason] == "":
-		message = d.Problem.String()
-		if reason = ReasonDomainDiffers; d.UID == "" {
-			reason = ReasonNoDomain
-		}
-	}
-	return finding{reason, cmp.Or(message, name+" cannot be joined"), domainRemedies[reason]}
+	p := &v.Domain.Problem
+	return finding{p.Reason, p.Message, domainRemedies[p.Reason]}
 }
 
 // domainRemedies are what to do about a domain's problem, by its reason.

@@ -38,10 +38,9 @@ type Domain struct {
 	Namespace, Name string
 	// UID is empty while there is none.
 	UID string
-	// Problem says why there is no domain, or why it cannot be used.
+	// Problem says why there is no domain, or why it cannot be used. Its reason is one of
+	// a domain that cannot be joined.
 	Problem topology.Problem
-	// Deleting says that somebody has deleted the domain, which ends all its daemons.
-	Deleting bool
 }
 
 // FabricState says what is known about a node's multi-node NVLink.

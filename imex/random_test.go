@@ -128,12 +128,15 @@ func randomSeen(r *rand.Rand) *Observation {
 		return Member{Node: node(), Address: fmt.Sprintf("10.0.0.%d", r.IntN(6)), Clique: pick(ids), Index: r.IntN(6), Ready: one(2)}
 	}
 	s.Join = pick([]string{JoinHolder, JoinHolder, JoinSlurmd, JoinSlurmd, JoinNone})
-	s.Domain.Deleting, s.ClaimsUnread, s.HostChannels = one(30), one(4), one(4)
+	if one(30) {
+		s.Domain.Problem = topology.Problem{Reason: ReasonDomainDeleting, Message: "it is being deleted"}
+	}
+	s.ClaimsUnread, s.HostChannels = one(4), one(4)
 	if one(10) {
 		s.Domain.UID = ""
 	}
 	if one(15) {
-		s.Domain.Problem = topology.Problem{Reason: pick([]string{ReasonNoCRD, ReasonNoDomain, ReasonDomainDiffers, ReasonDomainForbidden, "Overcast"}), Message: "why"}
+		s.Domain.Problem = topology.Problem{Reason: pick([]string{ReasonNoCRD, ReasonNoDomain, ReasonDomainDiffers, ReasonDomainForbidden, ReasonDomainDeleting}), Message: "why"}
 	}
 	if s.Join == JoinSlurmd && one(2) {
 		for i := range s.Claims {

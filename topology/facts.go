@@ -29,9 +29,6 @@ type Labels struct {
 // are together.
 type Domain struct{ Key, Value string }
 
-// IsZero reports whether d names no domain.
-func (d Domain) IsZero() bool { return d == Domain{} }
-
 // String returns "key=value".
 func (d Domain) String() string { return d.Key + "=" + d.Value }
 

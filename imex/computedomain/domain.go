@@ -83,11 +83,11 @@ func keyOf(config imex.Config) types.NamespacedName {
 
 // domainOf says whether a domain that is there is the configured one.
 func domainOf(config imex.Config, facts *domainFacts) imex.Domain {
-	d := imex.Domain{Namespace: config.Namespace, Name: config.Name, UID: facts.uid, Deleting: facts.deleting}
+	d := imex.Domain{Namespace: config.Namespace, Name: config.Name, UID: facts.uid}
 	differences := facts.spec.differences(config)
 	switch {
 	case facts.deleting:
-		d.Problem = topology.Problem{Reason: imex.ReasonDomainDeleting, Message: fmt.Sprintf("ComputeDomain %s is being deleted; the publisher creates it again when it is gone", keyOf(config))}
+		d.Problem = topology.Problem{Reason: imex.ReasonDomainDeleting, Message: fmt.Sprintf("ComputeDomain %s is being deleted, which ends the IMEX daemons of all its nodes; the publisher creates it again when it is gone", keyOf(config))}
 	case len(differences) > 0:
 		d.Problem = topology.Problem{Reason: imex.ReasonDomainDiffers, Message: fmt.Sprintf(
 			"ComputeDomain %s is not as configured, and its spec cannot be changed: %s; set imex.claimTemplate and imex.allocationMode to what it has, name another domain by imex.name, or delete this one as manifests/RUNBOOKS.md says",

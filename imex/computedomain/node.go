@@ -218,7 +218,7 @@ func (n *Node) Snapshot() (*imex.Observation, error) {
 	own := n.own
 	n.mu.Unlock()
 	if own.name != want {
-		return nil, &unreadError{what: whatClique}
+		return nil, unread(whatClique, nil)
 	}
 	cliques, err := own.watch.all()
 	switch {
@@ -227,7 +227,7 @@ func (n *Node) Snapshot() (*imex.Observation, error) {
 	case len(cliques) > 0:
 		seen.Cliques = factsOf(cliques)
 	case !own.othersKnown:
-		return nil, &unreadError{what: "whether there are ComputeDomainCliques"}
+		return nil, unread("whether there are ComputeDomainCliques", nil)
 	default:
 		seen.Cliques = own.others
 	}

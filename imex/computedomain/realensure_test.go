@@ -96,7 +96,7 @@ func (r *clusterRig) checkDeleting(t *testing.T, c *Cluster) {
 	t.Helper()
 	r.kubectl(t, "patch", "computedomain", "quoin", "-n", "quoin-system", "--type=merge", "-p", `{"metadata":{"finalizers":["resource.nvidia.com/computeDomain"]}}`)
 	r.kubectl(t, "delete", "computedomain", "quoin", "-n", "quoin-system", "--wait=false")
-	d := domainIs(t, c, "being deleted", func(d imex.Domain) bool { return d.Deleting })
+	d := domainIs(t, c, "being deleted", reasonIs(imex.ReasonDomainDeleting))
 	if d.Problem.Reason != imex.ReasonDomainDeleting {
 		t.Errorf("being deleted: %+v", d)
 	}

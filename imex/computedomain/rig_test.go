@@ -113,7 +113,7 @@ func reasonIs(reason string) func(imex.Domain) bool {
 	return func(d imex.Domain) bool { return d.Problem.Reason == reason }
 }
 
-func usable(d imex.Domain) bool { return d.UID != "" && d.Problem.Reason == "" && !d.Deleting }
+func usable(d imex.Domain) bool { return d.UID != "" && d.Problem.Reason == "" }
 
 // counter counts the requests that go through it.
 type counter struct {

@@ -2,6 +2,7 @@ package computedomain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -126,13 +127,13 @@ func (w *watch[T]) compare(old, new *record[T]) {
 	}
 }
 
-// all returns the objects with facts, in no order. Its error is an *unreadError.
+// all returns the objects with facts, in no order.
 func (w *watch[T]) all() ([]*record[T], error) {
 	w.mu.Lock()
 	store, synced := w.store, w.synced
 	w.mu.Unlock()
 	if store == nil || !synced() {
-		return nil, &unreadError{w.what, w.health.Of(w.what)}
+		return nil, unread(w.what, w.health.Of(w.what))
 	}
 	var records []*record[T]
 	for _, obj := range store.List() {
@@ -143,22 +144,13 @@ func (w *watch[T]) all() ([]*record[T], error) {
 	return records, nil
 }
 
-// unreadError says that something has never been read, and why, if that is known.
-type unreadError struct {
-	what string
-	err  error
-}
-
-// Error names what has not been read.
-func (e *unreadError) Error() string {
-	if e.err == nil {
-		return e.what + " not read yet"
+// unread is the error that something has never been read. why is nil if unknown.
+func unread(what string, why error) error {
+	if why == nil {
+		return errors.New(what + " not read yet")
 	}
-	return fmt.Sprintf("%s not read yet: %v", e.what, e.err)
+	return fmt.Errorf("%s not read yet: %w", what, why)
 }
-
-// Unwrap returns why it has not been read.
-func (e *unreadError) Unwrap() error { return e.err }
 
 // definition watches whether ComputeDomains are defined in the cluster, so that they
 // are watched as soon as they are.
@@ -179,7 +171,7 @@ func newDefinition(client metadata.Interface, health *apihealth.Health, changed 
 		})}
 }
 
-// known reports whether ComputeDomains are defined. Its error is an *unreadError.
+// known reports whether ComputeDomains are defined.
 func (d *definition) known() (bool, error) {
 	found, err := d.crds.all()
 	return len(found) > 0, err

@@ -54,7 +54,7 @@ func groupNodes(s *site, a assignment) grouping {
 }
 
 func newGroup(s *site, a assignment, id identity) group {
-	g := group{identity: id}
+	g := group{identity: id, nodes: make([]int, 0, 18)} // a rack, which is one clique or leaf of most sites
 	switch {
 	case id.unit == 0:
 		g.names = names.Clique(id.clique)

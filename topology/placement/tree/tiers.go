@@ -107,7 +107,6 @@ func tallySources(s *Site) (tallies []sourceTally, labelled int) {
 // countPublished counts for each source the nodes that are published below the leaf
 // that it names.
 func countPublished(s *Site, tallies []sourceTally, published publishedTree) {
-	known := make(map[string]names.Candidates) // by what nodes call a leaf
 	for i, f := range s.Facts {
 		leaf, ok := published.leafOf[f.SlurmName]
 		if !ok || !s.labelled(i) {
@@ -118,11 +117,7 @@ func countPublished(s *Site, tallies []sourceTally, published publishedTree) {
 			if len(tiers) == 0 {
 				continue
 			}
-			candidates, ok := known[tiers[0]]
-			if !ok {
-				candidates = names.Switch(0, tiers[0])
-				known[tiers[0]] = candidates
-			}
+			candidates := names.Switch(0, tiers[0])
 			if slices.Contains(candidates[:], published.switches[leaf].Name) {
 				tallies[t].published++
 			}
