@@ -76,24 +76,9 @@ func (l *loop) compareForeign(snap *inputs.Snapshot, prev, theirs *Previous, why
 
 // places are those of the nodes in the files.
 func (m *Rendered) places() map[string]placement.Place {
-	var names slurmconf.Names
-	for i := range m.topologies {
-		names.Add(&m.topologies[i])
+	plan, err := slurmconf.PreviousOf("topology", m.topologies)
+	if err != nil {
+		return nil // topologies that were made have passed Lint
 	}
-	out := make(map[string]placement.Place, len(m.Specs))
-	for i := range m.Plan.Placements {
-		pl := &m.Plan.Placements[i]
-		if m.Specs[pl.SlurmName] == "" {
-			continue
-		}
-		var place placement.Place
-		if names.Blocks != "" {
-			place.Block = pl.Block
-		}
-		if names.Tree != "" {
-			place.Leaf = pl.Switch
-		}
-		out[pl.SlurmName] = place
-	}
-	return out
+	return plan.Places()
 }

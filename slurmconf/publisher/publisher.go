@@ -12,27 +12,17 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
-// Source gives the facts and says when they change.
-type Source interface {
+// Store is where facts come from and publications go.
+type Store interface {
 	Snapshot(ctx context.Context) (*inputs.Snapshot, error)
 	// Changes gets a value after a change. Several changes may give one value.
 	Changes() <-chan struct{}
-}
-
-// Sink takes what is published.
-type Sink interface {
 	// Load returns nil when nothing has been published.
 	Load(ctx context.Context, p published.Place) (*published.Set, error)
 	Save(ctx context.Context, p published.Place, out *published.Set) error
 	// Annotate sets the Node's SpecAnnotation, or gives it up if spec is empty. It returns
 	// ErrConflict if another writer owns the annotation.
 	Annotate(ctx context.Context, node, spec string) error
-}
-
-// Store is where facts come from and publications go.
-type Store interface {
-	Source
-	Sink
 }
 
 // Recorder records an event of a publication for people, for example as a Kubernetes

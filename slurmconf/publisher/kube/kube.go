@@ -16,10 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
@@ -40,12 +38,6 @@ const (
 	kindPublication = "publication"
 )
 
-// reportLabel and reportKey find the reports among ConfigMaps.
-const (
-	reportLabel = kindLabel + "=node-report"
-	reportKey   = "report.json"
-)
-
 // Store reads Nodes and reports by watching them and writes publications
 // as ConfigMaps.
 type Store struct {
@@ -57,37 +49,30 @@ type Store struct {
 	health    *apihealth.Health
 	informers []cache.SharedIndexInformer
 	nodes     cache.Store
-	reports   corelisters.ConfigMapLister
+	reports   cache.Store
 	workers   []cache.Store // of worker pods, by namespace
-	slices    *sliceWatch   // nil where no publication looks at them
+	slices    *sliceWatch   // nil if no publication looks at them
 	keys      nodeKeys
 	synced    []cache.InformerSynced // of nodes, reports, worker pods and slices
-	parsed    map[string]parsedConfigMap
-}
-
-type parsedConfigMap struct {
-	version string
-	node    *topology.Node
-	err     error
 }
 
 // New returns a store over client; reports and the leader's Lease are in namespace. The
 // store notices what others do to the ConfigMaps of the clusters. Nothing is asked of the
 // API server before Run.
 func New(client kubernetes.Interface, namespace string, clusters []*publication.Cluster, log *slog.Logger) *Store {
-	s := &Store{client: client, namespace: namespace, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(clusters), parsed: map[string]parsedConfigMap{}}
+	s := &Store{client: client, namespace: namespace, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(clusters)}
 	core := client.CoreV1()
 	nodes := apihealth.NewInformer(s.health, "nodes", &corev1.Node{}, core.Nodes(), func(*metav1.ListOptions) {})
 	_ = nodes.SetTransform(s.keys.slim) // fails only on a started informer
-	reports := apihealth.NewInformer(s.health, "reports in namespace "+namespace, &corev1.ConfigMap{}, core.ConfigMaps(namespace),
-		func(o *metav1.ListOptions) { o.LabelSelector = reportLabel })
-	s.nodes, s.reports = nodes.GetStore(), corelisters.NewConfigMapLister(reports.GetIndexer())
-	s.synced = []cache.InformerSynced{nodes.HasSynced, reports.HasSynced}
+	reports := newReportInformer(client, s.health, namespace)
+	s.nodes, s.reports = nodes.GetStore(), reports.GetStore()
 	s.informers = []cache.SharedIndexInformer{nodes, reports}
 	for _, namespace := range podNamespaces(clusters) {
 		pods := newPodInformer(client, s.health, namespace)
-		s.workers, s.synced = append(s.workers, pods.GetStore()), append(s.synced, pods.HasSynced)
-		s.informers = append(s.informers, pods)
+		s.workers, s.informers = append(s.workers, pods.GetStore()), append(s.informers, pods)
+	}
+	for _, informer := range s.informers {
+		s.synced = append(s.synced, informer.HasSynced)
 	}
 	if slices.ContainsFunc(clusters, func(c *publication.Cluster) bool { return c.ResourceSlices }) {
 		s.slices = newSliceWatch(client, s.health, log)
@@ -98,7 +83,7 @@ func New(client kubernetes.Interface, namespace string, clusters []*publication.
 			func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=" + c.ConfigMap }))
 	}
 	watched := s.informers
-	if s.slices != nil { // which runs it
+	if s.slices != nil { // which runs its own
 		watched = append(slices.Clone(watched), s.slices.informer)
 	}
 	for _, informer := range watched {
@@ -166,23 +151,13 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	if s.slices != nil {
 		snap.Slices = inputs.ReadSlices(s.slices.slices())
 	}
-	maps, err := s.reports.ConfigMaps(s.namespace).List(labels.Everything())
-	if err != nil {
-		return nil, fmt.Errorf("list reports: %w", err)
-	}
-	seen := make(map[string]bool, len(maps))
-	for _, cm := range maps {
-		seen[cm.Name] = true
-		node, err := s.report(cm)
-		if err != nil {
-			snap.Problems = append(snap.Problems, topology.Problem{Node: cm.Name, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
-			continue
-		}
-		snap.Reports[node.Name] = node
-	}
-	for name := range s.parsed {
-		if !seen[name] {
-			delete(s.parsed, name)
+	for _, obj := range s.reports.List() {
+		switch r, ok := obj.(*kubeReport); {
+		case !ok:
+		case r.err != nil:
+			snap.Problems = append(snap.Problems, topology.Problem{Node: r.Name, Reason: inputs.ReasonReportUnreadable, Message: r.err.Error()})
+		default:
+			snap.Reports[r.node.Name] = r.node
 		}
 	}
 	return snap, nil
@@ -198,19 +173,6 @@ func (s *Store) workerPods() []inputs.Worker {
 		}
 	}
 	return out
-}
-
-func (s *Store) report(cm *corev1.ConfigMap) (*topology.Node, error) {
-	if p, ok := s.parsed[cm.Name]; ok && p.version == cm.ResourceVersion {
-		return p.node, p.err
-	}
-	source := "configmap " + cm.Namespace + "/" + cm.Name
-	node, err := topology.ParseReport(source, []byte(cm.Data[reportKey]))
-	if err == nil && cm.Name != "quoin-node-"+node.Name {
-		node, err = nil, fmt.Errorf("%s: report of node %q: want it in ConfigMap quoin-node-%s", source, node.Name, node.Name)
-	}
-	s.parsed[cm.Name] = parsedConfigMap{cm.ResourceVersion, node, err}
-	return node, err
 }
 
 // Load returns what is published, or nil if nothing is.
