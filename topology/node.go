@@ -56,8 +56,6 @@ type GPU struct {
 	// MIGEmpty is true if MIG is on and there is no instance, as after a boot. Then
 	// no program can use the GPU.
 	MIGEmpty bool `json:"migEmpty,omitempty"`
-	// Peers are the node's other GPUs with the common PCIe ancestor.
-	Peers []Peer `json:"peers,omitempty"`
 	// Xids are the codes of the critical Xid events seen since the node's boot,
 	// sorted, each once.
 	Xids []int `json:"xids,omitempty"`
@@ -74,15 +72,6 @@ type NVLink struct {
 	Remote string `json:"remote"`
 	// RemotePCIBusID names the GPU at the other end, if it is a GPU.
 	RemotePCIBusID string `json:"remotePCIBusID,omitempty"`
-}
-
-// Peer is another GPU of the node, seen from one.
-type Peer struct {
-	PCIBusID string `json:"pciBusID"`
-	// Ancestor is the nearest common ancestor
-	// (nvmlDeviceGetTopologyCommonAncestor): "internal" on one board, "single" or
-	// "multiple" PCIe switches, "hostbridge", "node" of NUMA, or "system".
-	Ancestor string `json:"ancestor"`
 }
 
 // Socket is one processor package.

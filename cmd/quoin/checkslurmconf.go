@@ -54,7 +54,7 @@ func checkSlurmConf(stdout io.Writer, o *checkOptions, files []lint.File) (diffe
 // puts the job back into the queue by two calls of scontrol.
 const (
 	prologMore = 2 * time.Second
-	holdMore   = 11 * time.Second
+	holdMore   = 12 * time.Second
 )
 
 // readHook returns what a configuration says that must go with slurm.conf. Without a

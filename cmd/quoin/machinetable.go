@@ -134,46 +134,31 @@ func printMIG(w io.Writer, n *topology.Node) {
 	printList(w, rows, "GRES", "DEVICE", "MIG", "INSTANCE", "CAPABILITIES", "UUID")
 }
 
-// printLinks prints how each GPU reaches others: its NVLinks, and the PCIe ancestor that
-// it shares with each peer.
+// printLinks prints where the NVLinks of each GPU lead, and how many lead there.
 func printLinks(w io.Writer, n *topology.Node) {
 	names, any := map[string]string{}, false
 	for _, g := range n.GPUs {
 		names[g.PCIBusID] = strings.TrimPrefix(deviceOf(&g), "/dev/")
-		any = any || len(g.NVLinks)+len(g.Peers) > 0
+		any = any || len(g.NVLinks) > 0
 	}
 	if !any {
 		return
 	}
 	var rows [][]string
 	for _, g := range n.GRESOrder() {
-		links, peers := map[string][]string{}, map[string][]string{}
+		links := map[string]int{}
 		for _, l := range g.NVLinks {
 			to := cmp.Or(names[l.RemotePCIBusID], l.RemotePCIBusID, l.Remote)
-			links[to] = append(links[to], to)
+			links[to]++
 		}
-		for _, p := range g.Peers {
-			peers[p.Ancestor] = append(peers[p.Ancestor], cmp.Or(names[p.PCIBusID], p.PCIBusID))
+		var parts []string
+		for _, to := range slices.Sorted(maps.Keys(links)) {
+			parts = append(parts, fmt.Sprintf("%d %s", links[to], to))
 		}
-		rows = append(rows, []string{deviceOf(&g), joined(links, countOf), joined(peers, listOf)})
+		rows = append(rows, []string{deviceOf(&g), strings.Join(parts, ", ")})
 	}
-	printList(w, rows, "DEVICE", "NVLINKS TO", "PCIE ANCESTOR WITH")
+	printList(w, rows, "DEVICE", "NVLINKS TO")
 }
-
-// joined returns a text of each group, in the order of their names.
-func joined(groups map[string][]string, text func(name string, members []string) string) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		parts = append(parts, text(name, groups[name]))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// countOf returns a text such as "18 switch".
-func countOf(name string, members []string) string { return fmt.Sprintf("%d %s", len(members), name) }
-
-// listOf returns a text such as "hostbridge: nvidia1 nvidia2".
-func listOf(name string, members []string) string { return name + ": " + strings.Join(members, " ") }
 
 // printHealth prints what is wrong with a GPU's fabric, and its Xids.
 func printHealth(w io.Writer, n *topology.Node) {

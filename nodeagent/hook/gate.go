@@ -22,6 +22,9 @@ const (
 	// holdTimeout bounds each of two calls of scontrol. It may be longer than what
 	// every job waits for, because this job is not to run.
 	holdTimeout = 5 * time.Second
+	// holdPause follows a hold: slurmctld answers before it tells the job's nodes. If the
+	// Prolog ended in between, slurmd would start the job's script.
+	holdPause = time.Second
 	// maxGateMessage bounds what is printed of a gate's message, in bytes.
 	maxGateMessage = 500
 	// gateGrace is what the gate may take beyond its wait.
@@ -72,7 +75,7 @@ func (g *gateWait) bounded(ctx context.Context) (p passage) {
 	done, limits := make(chan struct{}), make(chan time.Duration, 1)
 	limit := time.Duration(g.Wait) + gateGrace
 	if g.Policy == rundir.GateHold {
-		limit += 2*holdTimeout + time.Second
+		limit += 2*holdTimeout + time.Second + holdPause
 	}
 	limits <- limit
 	var passed passage
@@ -178,11 +181,20 @@ func (g *gateWait) shut(ctx context.Context) passage {
 	case rundir.GateHold:
 		job, err := g.requeue(ctx)
 		if err == nil {
+			pause(ctx, holdPause)
 			return passage{rundir.GateHold, g.line(waited, "the job is held in the queue until scontrol release "+job)}
 		}
 		return passage{rundir.GateWarn, g.line(waited, fmt.Sprintf("the job cannot be held and goes on: %v", err))}
 	}
 	return passage{rundir.GateWarn, g.line(waited, "the job goes on")}
+}
+
+// pause waits, unless the call ends before.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }
 
 // requeue puts the job back into the queue, held, and returns the id that scontrol
@@ -196,9 +208,7 @@ func (g *gateWait) requeue(ctx context.Context) (job string, err error) {
 	if err := dcgm.CheckJobID(job); err != nil {
 		return "", err
 	}
-	select {
-	case <-time.After(spread(g.h.env("SLURM_JOB_NUM_NODES"))):
-	case <-ctx.Done():
+	if pause(ctx, spread(g.h.env("SLURM_JOB_NUM_NODES"))); ctx.Err() != nil {
 		return "", ctx.Err()
 	}
 	info := scontrol(*g.info)

@@ -83,7 +83,6 @@ struct gpu {
 	struct mig mig[MAX_MIG];
 	nvmlGpuFabricInfo_v3_t fabric;
 	nvmlPlatformInfo_v2_t platform;
-	unsigned char ancestors[MAX_GPUS]; /* 1 + a tenth of NVML's level; 0: absent */
 	bool has_events;
 	unsigned xids[MAX_XIDS];
 	int xid_count;
@@ -291,19 +290,6 @@ static void read_platform(struct gpu *g, const char *value) {
 		memcpy(to, chassis, length);
 }
 
-static void read_ancestor(struct gpu *g, const char *value) {
-	static const char *const levels[] = {"internal", "single", "multiple", "hostbridge", "node", "system", NULL};
-	char level[16];
-	int n = 0;
-	unsigned long gpus[MASK_WORDS];
-	if (sscanf(value, "%15s %n", level, &n) != 1 || !value[n])
-		die("ancestor: want a level and a list of GPUs");
-	read_mask(gpus, value + n);
-	for (int i = 0; i < MAX_GPUS; i++)
-		if (gpus[0] >> i & 1)
-			g->ancestors[i] = 1 + (strspn(level, "0123456789") ? atoi(level) / 10 : one_of(level, levels));
-}
-
 /* read_pids reads a list of numbers of processes. */
 static void read_pids(struct pids *to, const char *list) {
 	*to = (struct pids){.there = true};
@@ -422,8 +408,6 @@ static bool read_gpu(struct gpu *g, const char *key, const char *value) {
 		read_fabric(g, value);
 	else if (!strcmp(key, "platform"))
 		read_platform(g, value);
-	else if (!strcmp(key, "ancestor"))
-		read_ancestor(g, value);
 	else if (!strcmp(key, "xid"))
 		read_xid(g, value);
 	else if (!strcmp(key, "lost"))
@@ -998,14 +982,6 @@ nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *
 	return NVML_SUCCESS;
 }
 #endif
-
-nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t device, nvmlDevice_t other, nvmlGpuTopologyLevel_t *level) {
-	BEGIN(device);
-	unsigned ancestor = g->ancestors[other.handle->gpu];
-	NEED(ancestor);
-	*level = (ancestor - 1) * 10;
-	return NVML_SUCCESS;
-}
 
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set) {
 	ENTER(ANY);

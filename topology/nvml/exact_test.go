@@ -82,25 +82,6 @@ func TestLoadedLinks(t *testing.T) {
 	}
 }
 
-// TestLoadedAncestors reads each level of PCIe, and one that NVML's header has not.
-func TestLoadedAncestors(t *testing.T) {
-	m := fake.New(t, "t4")
-	p := start(t, 550, m)
-	for _, level := range []string{"internal", "single", "multiple", "hostbridge", "node", "system"} {
-		m.Change("gpu 0", "ancestor "+level+" 1")
-		n := p.read()
-		if len(n.Problems) > 0 || n.GPUs[0].Peers[0] != (topology.Peer{PCIBusID: n.GPUs[1].PCIBusID, Ancestor: level}) || n.GPUs[1].Peers[0] != (topology.Peer{PCIBusID: n.GPUs[0].PCIBusID, Ancestor: level}) {
-			t.Errorf("%s: %v and %v, problems %v", level, n.GPUs[0].Peers, n.GPUs[1].Peers, n.Problems)
-		}
-	}
-	m.Change("gpu 0", "ancestor 60 1")
-	want := []string{"FactUnreadable: common ancestor of GPU GPU-00000074-0000-0000-0000-000000000000: with GPU GPU-00000074-0000-0000-0000-000000000001: level 60 is none that this version knows"}
-	n := p.read()
-	if diff := cmp.Diff(want, words(n)); diff != "" || len(n.GPUs[0].Peers) != 2 {
-		t.Errorf("peers %v, problems (-want +got):\n%s", n.GPUs[0].Peers, diff)
-	}
-}
-
 // maskField is a field of the health mask, with the words of its values as the
 // report has them, written down from NVML's manual and not from its header's names.
 type maskField struct {

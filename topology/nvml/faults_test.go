@@ -31,13 +31,7 @@ func TestLoadedErrors(t *testing.T) {
 		}
 	}
 	noMIG := func(n *node) { n.GPUs[1].MIG = nil }
-	// noPeer takes GPU 1 from the peers of those after it, or of all.
-	noPeer := func(n *node, from int) {
-		for i := from; i < len(n.GPUs); i++ {
-			n.GPUs[i].Peers = slices.DeleteFunc(n.GPUs[i].Peers, func(p topology.Peer) bool { return p.PCIBusID == "00000000:0B:00.0" })
-		}
-	}
-	noGPU := func(n *node) { n.GPUs = slices.Delete(n.GPUs, 1, 2); noPeer(n, 0) }
+	noGPU := func(n *node) { n.GPUs = slices.Delete(n.GPUs, 1, 2) }
 	noMinor := func(n *node) {
 		n.GPUs[1].Minor, n.GPUs[1].MIG[0].Capabilities, n.GPUs[1].MIG[1].Capabilities = nil, nil, nil
 	}
@@ -56,14 +50,10 @@ func TestLoadedErrors(t *testing.T) {
 		{call: "nvmlSystemGetDriverVersion", fact: "driver version", without: func(n *node) { n.DriverVersion = "" }, every: true},
 		{call: "nvmlSystemGetNVMLVersion", fact: "NVML version", without: func(n *node) { n.NVMLVersion = "" }, every: true},
 		{call: "nvmlSystemGetCudaDriverVersion_v2", fact: "CUDA version", without: func(n *node) { n.CUDAVersion = "" }, every: true},
-		{call: "nvmlDeviceGetTopologyCommonAncestor", fact: "common ancestor" + one, without: func(n *node) {
-			n.GPUs[1].Peers = n.GPUs[1].Peers[:1]
-			noPeer(n, 2)
-		}},
 		{call: "nvmlDeviceGetHandleByIndex_v2", fact: "open GPU 1", without: noGPU},
 		{call: "nvmlDeviceGetUUID", fact: "GPU 1: read UUID", without: noGPU},
 		{call: "nvmlDeviceGetMinorNumber", fact: "minor number" + one, without: noMinor},
-		{call: "nvmlDeviceGetPciInfo_v3", fact: "PCI address" + one, without: func(n *node) { n.GPUs[1].PCIBusID = ""; noPeer(n, 0) }},
+		{call: "nvmlDeviceGetPciInfo_v3", fact: "PCI address" + one, without: func(n *node) { n.GPUs[1].PCIBusID = "" }},
 		{call: "nvmlDeviceGetName", fact: "product name" + one, without: func(n *node) {
 			n.GPUs[1].Product, n.GPUs[1].MIG[0].Profile, n.GPUs[1].MIG[1].Profile = "", "", ""
 		}},
@@ -200,9 +190,6 @@ func TestLoadedLostGPU(t *testing.T) {
 	}
 	left := clone(t, want)
 	left.GPUs = slices.Delete(left.GPUs, 2, 3)
-	for i := range left.GPUs {
-		left.GPUs[i].Peers = slices.DeleteFunc(left.GPUs[i].Peers, func(p topology.Peer) bool { return p.PCIBusID == want.GPUs[2].PCIBusID })
-	}
 	if diff := cmp.Diff(left.GPUs, got.GPUs); diff != "" {
 		t.Errorf("the other GPUs (-want +got):\n%s", diff)
 	}

@@ -244,8 +244,8 @@ func TestLoadedMachines(t *testing.T) {
 	}
 }
 
-// shortLines finds an NVLink, a peer and a socket, which get a line of their own.
-var shortLines = regexp.MustCompile(`\{\s+("(?:link|pciBusID|cpus)": [^,\n]+(?:,\d[^\n]*)?),\n\s+("(?:remote|ancestor|cores)": \S+)\s+\}`)
+// shortLines finds an NVLink and a socket, which get a line of their own.
+var shortLines = regexp.MustCompile(`\{\s+("(?:link|cpus)": [^,\n]+(?:,\d[^\n]*)?),\n\s+("(?:remote|cores)": \S+)\s+\}`)
 
 // goldenReport compares a report with its file.
 func goldenReport(t *testing.T, name string, n *topology.Node) {

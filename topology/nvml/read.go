@@ -61,7 +61,6 @@ func (l *Library) read() (*reading, error) {
 		n.GPUs = append(n.GPUs, r.gpu)
 		out.gpus[uuid], out.places[uuid] = d, place{device: d}
 	}
-	readPeers(n, out.gpus)
 	return out, nil
 }
 

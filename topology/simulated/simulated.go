@@ -224,9 +224,6 @@ func (m *machine) report() *topology.Node {
 	for i := range g.Count {
 		n.GPUs = append(n.GPUs, m.gpu(i))
 	}
-	for i := range n.GPUs {
-		n.GPUs[i].Peers = peersOf(n.GPUs, i)
-	}
 	for s := range g.NUMANodes {
 		if per := g.CPUs / g.NUMANodes; per > 0 {
 			n.Sockets = append(n.Sockets, topology.Socket{CPUs: cpus(s, per), Cores: per})
@@ -237,22 +234,6 @@ func (m *machine) report() *topology.Node {
 
 // cpus returns the CPU list of a socket.
 func cpus(socket, per int) string { return fmt.Sprintf("%d-%d", socket*per, (socket+1)*per-1) }
-
-// peersOf returns a GPU's peers, as if each GPU were below a host bridge of its
-// own.
-func peersOf(gpus []topology.GPU, i int) []topology.Peer {
-	var out []topology.Peer
-	for j := range gpus {
-		switch {
-		case i == j:
-		case *gpus[i].NUMANode == *gpus[j].NUMANode:
-			out = append(out, topology.Peer{PCIBusID: gpus[j].PCIBusID, Ancestor: "node"})
-		default:
-			out = append(out, topology.Peer{PCIBusID: gpus[j].PCIBusID, Ancestor: "system"})
-		}
-	}
-	return out
-}
 
 // slotOf returns the slot of a compute tray in an NVL72 rack. From the bottom there
 // are eight compute trays, nine switch trays, then the other compute trays.
