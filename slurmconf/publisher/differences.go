@@ -18,9 +18,6 @@ type findings struct {
 	pub *publication.Cluster
 }
 
-// plan records what a plan says of the nodes.
-func (f *findings) plan(made *Rendered) { f.Plan, f.Problems = made.Plan, made.Problems }
-
 // files records the nodes whose place in the published files differs from specs. Without
 // published files nothing differs.
 func (f *findings) files(prev *Previous, specs map[string]string, nodes map[string]*inputs.Node, why nodestatus.Difference) {
@@ -69,8 +66,6 @@ func (l *loop) compareForeign(snap *inputs.Snapshot, prev, theirs *Previous, why
 	if theirs != prev {
 		l.nodes.rename(&g, theirs)
 	}
-	l.found.plan(made)
-	l.annotations.unjudged(&l.found, g.Nodes)
 	l.found.files(theirs, made.Specs, g.Nodes, why)
 }
 

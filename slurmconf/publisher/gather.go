@@ -1,11 +1,14 @@
 package publisher
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -34,10 +37,7 @@ func (l *loop) gather(snap *inputs.Snapshot, prev *Previous, now time.Time) gath
 			continue
 		}
 		if f == leavesLater {
-			since, ok := l.nodes.gone[m.name]
-			if !ok {
-				since = now
-			}
+			since := sinceOf(l.nodes.gone, m.name, now)
 			gone[m.name] = since
 			until := since.Add(l.pub.GoneAfter.Duration)
 			if !now.Before(until) {
@@ -72,5 +72,116 @@ func (g *gathered) keep(names map[string]string) {
 			g.Problems = append(g.Problems, pr)
 		}
 		return ok
+	})
+}
+
+// missing is what is known of a published Slurm name that no node has now.
+type missing struct {
+	name string
+	// owner is the Node that had the name last, or "" if no pass has seen it.
+	owner string
+	// nameless is the owner, if the publication takes it and it has no Slurm name now.
+	// renamed says that the owner has another name now.
+	nameless *inputs.Node
+	renamed  bool
+	// byPods says that Slinky's pods say the names: then a node without a pod is not in
+	// Slurm. pending says that a pod of the name waits to be scheduled.
+	byPods, pending bool
+	// claimed says why no node has the name, for example because two nodes claim it.
+	claimed string
+	// elsewhere is a Node outside the publication that has the name or had it. movedOn
+	// says that another publication took the Node as this one ended.
+	elsewhere *inputs.Node
+	movedOn   bool
+	// perhaps is a Node without a Slurm name that may be the missing one.
+	perhaps string
+}
+
+// fate is what becomes of a missing name.
+type fate int
+
+const (
+	// leavesLater keeps the name GoneAfter from when it was first missed.
+	leavesLater fate = iota
+	leavesNow
+	// stays keeps the name until more is known.
+	stays
+)
+
+// fate decides, the first line that applies:
+//
+//	| what is known of the name                         | what happens                        |
+//	|---------------------------------------------------|-------------------------------------|
+//	| nodes contend for it                              | stays: one of them has it           |
+//	| its Node has lost the label that says it          | stays: the Node is there            |
+//	| its Node's pod has another name, none waits       | leaves: that was the pod of before  |
+//	| another publication took its Node as this ended   | leaves: it is in the other's files  |
+//	| nobody knows its Node, which may be a nameless one | stays: it may well be there        |
+//	| its Node has gone, or is taken by no publication, | stays GoneAfter, for it may be back |
+//	| or has no pod, or its pod waits to be scheduled   |                                     |
+//
+// Where the Node is nameless, it stays under the name; else the name alone does.
+func (m *missing) fate() (f fate, why string) {
+	switch {
+	case m.claimed != "":
+		return stays, m.claimed
+	case m.nameless != nil && !m.byPods:
+		return stays, ""
+	case m.renamed && m.byPods && !m.pending:
+		return leavesNow, ""
+	case m.movedOn:
+		return leavesNow, ""
+	case m.owner == "" && m.elsewhere == nil && m.perhaps != "":
+		return stays, "it may be node " + m.perhaps + ", which has no Slurm name now"
+	}
+	return leavesLater, ""
+}
+
+// missing returns what is known of each of the names.
+func (l *loop) missing(g *gathered, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, names []string) []missing {
+	perhaps := l.perhapsPublished(g, snap, names)
+	all := make([]missing, len(names))
+	for i, name := range names {
+		m := missing{name: name, owner: l.nodes.owners[name], byPods: l.pub.Rules.BySlinky(), pending: g.Pending[name], claimed: g.Claimed[name],
+			elsewhere: elsewhere[name], perhaps: perhaps}
+		if m.owner != "" {
+			m.nameless = g.Nameless[m.owner]
+			m.renamed = m.nameless == nil && g.All[m.owner] != nil
+			m.movedOn = m.elsewhere != nil && m.elsewhere.Name == m.owner && l.movedOn(m.elsewhere)
+		}
+		all[i] = m
+	}
+	l.nodes.onlyLast(all)
+	return all
+}
+
+// onlyLast counts a nameless Node only for the name that it had last. Its earlier names
+// count as names of Nodes that are gone.
+func (h *nodeHistory) onlyLast(all []missing) {
+	slices.SortFunc(all, func(a, b missing) int {
+		sinceA, missedA := h.gone[a.name]
+		sinceB, missedB := h.gone[b.name]
+		switch {
+		case missedA == missedB:
+			return cmp.Or(sinceB.Compare(sinceA), strings.Compare(a.name, b.name))
+		case missedB:
+			return -1
+		}
+		return 1
+	})
+	had := make(map[*inputs.Node]bool)
+	for i := range all {
+		if n := all[i].nameless; n != nil && had[n] {
+			all[i].nameless = nil
+		}
+		had[all[i].nameless] = true
+	}
+}
+
+// movedOn reports whether another publication began to take the node after this one
+// stopped.
+func (l *loop) movedOn(n *inputs.Node) bool {
+	return slices.ContainsFunc(l.others, func(other *publication.Cluster) bool {
+		return other.Rules.Takes(n) && !slices.Contains(l.nodes.others[n.Name], other)
 	})
 }

@@ -33,17 +33,12 @@ func exceedsMaxChange(p *publication.Cluster, prev Previous, old *published.Set,
 			return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed, more than %.0f %%", changed, of, 100**p.MaxChange)
 		}
 	}
-	blocks := len(made.Plan.Blocks) > 0 && p.Topology == string(slurmconf.KindAuto) && followsBlocks(p)
+	followsBlocks := p.DefaultTopology != slurmconf.FabricTopology && p.DefaultTopology != slurmconf.FlatTopology
+	blocks := len(made.Plan.Blocks) > 0 && p.Topology == string(slurmconf.KindAuto) && followsBlocks
 	if blocks && len(prev.Topology.Blocks) == 0 && len(prev.Topology.Switches) > 0 {
 		return "KindChange", "the first NVLink domains are known: the default topology would change from tree to block, and slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep the tree"
 	}
 	return "", ""
-}
-
-// followsBlocks reports whether the default topology turns to blocks when the first block
-// appears.
-func followsBlocks(p *publication.Cluster) bool {
-	return p.DefaultTopology != slurmconf.FabricTopology && p.DefaultTopology != slurmconf.FlatTopology
 }
 
 // allowed reports whether so many moves may be published at once. One node may always

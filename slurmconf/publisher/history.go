@@ -1,9 +1,11 @@
 package publisher
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
@@ -28,7 +30,10 @@ type nodeHistory struct {
 
 // see notes which Node has which Slurm name. It returns those names that no Node has.
 func (h *nodeHistory) see(g *gathered, names []string) (missing []string) {
-	owners := g.named()
+	owners := make(map[string]string, len(g.Facts))
+	for i := range g.Facts {
+		owners[g.Facts[i].SlurmName] = g.Facts[i].Name
+	}
 	for _, name := range names {
 		if _, ok := owners[name]; ok {
 			continue
@@ -40,15 +45,6 @@ func (h *nodeHistory) see(g *gathered, names []string) (missing []string) {
 	}
 	h.owners = owners
 	return missing
-}
-
-// named returns the Nodes' names by their Slurm names.
-func (g *gathered) named() map[string]string {
-	nodes := make(map[string]string, len(g.Facts))
-	for i := range g.Facts {
-		nodes[g.Facts[i].SlurmName] = g.Facts[i].Name
-	}
-	return nodes
 }
 
 // seeOthers notes which other publications take the nodes too.
@@ -133,8 +129,8 @@ func (l *loop) unselected(snap *inputs.Snapshot, missing []string) map[string]*i
 func (h *nodeHistory) rename(g *gathered, prev *Previous) []string {
 	names := prev.nodes()
 	now := make(map[string]string, len(g.Facts)) // Node -> Slurm name
-	for name, node := range g.named() {
-		now[node] = name
+	for i := range g.Facts {
+		now[g.Facts[i].Name] = g.Facts[i].SlurmName
 	}
 	if h.published == nil { // as it is now, for all that is known
 		h.published = now
@@ -182,9 +178,7 @@ func (h *nodeHistory) wrote(g *gathered) {
 func (prev *Previous) rename(to map[string]string) {
 	in := func(nodes []string) {
 		for i, n := range nodes {
-			if is := to[n]; is != "" {
-				nodes[i] = is
-			}
+			nodes[i] = cmp.Or(to[n], n)
 		}
 	}
 	for i := range prev.Topology.Blocks {
@@ -193,19 +187,17 @@ func (prev *Previous) rename(to map[string]string) {
 	for i := range prev.Topology.Switches {
 		in(prev.Topology.Switches[i].Nodes)
 	}
-	prev.Gres = renamed(prev.Gres, to)
+	lines := make(map[string][]gres.Line, len(prev.Gres))
+	for n, of := range prev.Gres {
+		lines[cmp.Or(to[n], n)] = of
+	}
+	prev.Gres = lines
 }
 
-// renamed returns a map with some of its keys changed.
-func renamed[V any](was map[string]V, to map[string]string) map[string]V {
-	is := maps.Clone(was)
-	for name := range to {
-		delete(is, name)
+// sinceOf returns the time that is known for the name, or now for a new name.
+func sinceOf(known map[string]time.Time, name string, now time.Time) time.Time {
+	if since, ok := known[name]; ok {
+		return since
 	}
-	for name, next := range to {
-		if v, ok := was[name]; ok {
-			is[next] = v
-		}
-	}
-	return is
+	return now
 }

@@ -2,11 +2,13 @@ package publisher
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -227,4 +229,55 @@ func whyLeftOut(pl *placement.Placement) (reason, message string) {
 		return placement.ReasonNoDomain, "it is in the tree only, and only blocks are published"
 	}
 	return ReasonNoSwitch, "no switch above its block is known, and only the tree is published"
+}
+
+// Skeleton returns the topology file of m without nodes, for nodes that register
+// dynamically.
+func (m *Rendered) Skeleton(p *publication.Cluster) (*Rendered, error) {
+	if !p.Release.DynamicTopology() {
+		return nil, fmt.Errorf("skeleton: nodes of Slurm %s cannot join a topology when they register: want 25.05 or newer", p.SlurmVersion)
+	}
+	topologies := slices.Clone(m.topologies)
+	for i := range topologies {
+		var err error
+		if topologies[i], err = slurmconf.Skeleton(topologies[i]); err != nil {
+			return nil, fmt.Errorf("skeleton: %w", err)
+		}
+	}
+	s := &Rendered{Plan: m.Plan, Files: map[string]string{}, Specs: m.Specs, LeftOut: m.LeftOut, Problems: m.Problems}
+	if err := s.render(p, topologies); err != nil {
+		return nil, err
+	}
+	s.Digest = published.Digest(s.Files)
+	s.check(p, topologies)
+	s.Findings = slices.DeleteFunc(s.Findings, func(f lint.Finding) bool { return f.Rule == "NoNodes" }) // it is meant to be so
+	return s, nil
+}
+
+// Once makes one pass over a publication at once, for the demo. It does not settle, guard
+// or annotate, and nodes that are gone leave now. A refused result is returned and not
+// written.
+func Once(ctx context.Context, store Store, p *publication.Cluster) (*Rendered, []topology.Facts, error) {
+	snap, err := store.Snapshot(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	was, err := store.Load(ctx, p.Place())
+	if err != nil {
+		return nil, nil, err
+	}
+	prev, err := readFor(p, was)
+	if err != nil {
+		return nil, nil, err
+	}
+	g := p.Rules.Gather(snap)
+	made, err := Make(p, g, prev)
+	if err != nil || made.Refused != "" {
+		return made, g.Facts, err
+	}
+	next := was.Clone()
+	if !update(next, made, time.Now()) {
+		return made, g.Facts, nil
+	}
+	return made, g.Facts, store.Save(ctx, p.Place(), next)
 }

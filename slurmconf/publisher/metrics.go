@@ -51,13 +51,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-func (m *Metrics) setHeld(publication, reason string) {
-	m.held.DeletePartialMatch(prometheus.Labels{"publication": publication})
-	if reason != "" {
-		m.held.WithLabelValues(publication, reason).Set(1)
-	}
-}
-
 // set replaces a publication's counts by reason.
 func set(vec *prometheus.GaugeVec, publication string, counts map[string]int) {
 	vec.DeletePartialMatch(prometheus.Labels{"publication": publication})

@@ -1,14 +1,18 @@
 package publisher
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -50,6 +54,14 @@ func readPrevious(was *published.Set) (prev Previous, err error) {
 		}
 	}
 	return prev, nil
+}
+
+// readFor reads published files back, ready to continue from them as p is configured.
+func readFor(p *publication.Cluster, old *published.Set) (prev Previous, err error) {
+	if prev, err = readPrevious(old); err == nil {
+		err = prev.resume(p)
+	}
+	return prev, err
 }
 
 // resume puts the configured topologies first, even if retired ones precede them in the
@@ -126,4 +138,143 @@ func touchedSince(p *published.Set, prev Previous) touch {
 		return untouched
 	}
 	return edited
+}
+
+// ReasonTopologyInUse names a topology that is no longer configured and stays in the
+// file. It is also why files are held that would change units which Node annotations
+// name.
+const ReasonTopologyInUse = "TopologyInUse"
+
+// names are topologies ("topology:") and units that Node annotations name.
+type names map[string]bool
+
+// namedBy returns the topologies and units that Node annotations name.
+func namedBy(all ...map[string]*inputs.Node) names {
+	named, read := names{}, map[string]bool{}
+	for _, nodes := range all {
+		for _, n := range nodes {
+			spec := n.Annotations[published.SpecAnnotation]
+			if read[spec] {
+				continue
+			}
+			read[spec] = true
+			for _, unit := range slurmconf.Units(spec) {
+				named[unit] = true
+			}
+			for _, name := range slurmconf.TopologyNames(spec) {
+				named[name+":"] = true
+			}
+		}
+	}
+	return named
+}
+
+// unitsInUse remembers the topologies and units of the files since when no annotation
+// names them.
+type unitsInUse struct{ unnamed map[string]time.Time }
+
+// keep notes the topologies, blocks and leaf switches that Slurm's nodes may be
+// registered with: those that Node annotations name, and for AnnotateAfter those that
+// were named before. They stay in the files. slurmctld drains a node that registers with
+// an unknown unit, and does not start while such a node is registered.
+func (u *unitsInUse) keep(l *loop, prev *Previous, g *gathered, now time.Time) {
+	if prev.Topology == nil || !l.pub.Release.DynamicTopology() {
+		return
+	}
+	named := namedBy(g.All, g.Nodes)
+	unnamed := map[string]time.Time{}
+	for _, name := range prev.units() {
+		if named[name] {
+			continue
+		}
+		since := sinceOf(u.unnamed, name, now)
+		unnamed[name] = since
+		if until := since.Add(l.pub.AnnotateAfter.Duration); now.Before(until) {
+			named[name] = true
+			l.At(until)
+		}
+	}
+	u.unnamed = unnamed
+	prev.Topology.InUse = named
+}
+
+// units are the topologies, blocks and switches of the files.
+func (prev *Previous) units() []string {
+	var out []string
+	for i := range prev.topologies {
+		t := &prev.topologies[i]
+		out = append(out, t.Name+":")
+		if t.Block != nil {
+			for k := range t.Block.Blocks {
+				out = append(out, t.Block.Blocks[k].Name)
+			}
+		}
+		if t.Tree != nil {
+			for k := range t.Tree.Switches {
+				out = append(out, t.Tree.Switches[k].Name)
+			}
+		}
+	}
+	return out
+}
+
+// inUse reports whether an annotation may still name the published topology t.
+func (prev *Previous) inUse(t *slurmconf.Topology) bool {
+	return (t.Block != nil || t.Tree != nil) && prev.Topology.InUse[t.Name+":"]
+}
+
+// keepTopologies adds published topologies that are no longer configured and that Node
+// annotations still name. topology.conf holds one topology, so then a topology.yaml
+// beside it holds them.
+func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, topologies []slurmconf.Topology) []slurmconf.Topology {
+	if prev.Topology == nil || !p.Annotates {
+		return topologies
+	}
+	out := topologies
+	for _, t := range prev.topologies {
+		if !prev.inUse(&t) || slices.ContainsFunc(topologies, func(is slurmconf.Topology) bool { return is.Name == t.Name }) {
+			continue
+		}
+		t.Default = false
+		out = append(out[:len(out):len(out)], t)
+		m.Problems = append(m.Problems, topology.Problem{Reason: ReasonTopologyInUse,
+			Message: fmt.Sprintf("topology %s is no longer configured; it stays in the file until no Node annotation has named it for %s", t.Name, p.AnnotateAfter.Duration)})
+	}
+	return out
+}
+
+// changesKind returns a published topology in use that would change between blocks and
+// switches, or "". Its units cannot be kept.
+func (prev *Previous) changesKind(made *Rendered) string {
+	for i := range prev.topologies {
+		was := &prev.topologies[i]
+		for k := range made.topologies {
+			is := &made.topologies[k]
+			if is.Name == was.Name && (is.Block == nil) != (was.Block == nil) && prev.inUse(was) {
+				return was.Name
+			}
+		}
+	}
+	return ""
+}
+
+// names returns the names of published topologies that are configured, or of all if none
+// is. The others are on their way out of the file.
+func (prev *Previous) names(p *publication.Cluster) slurmconf.Names {
+	var all, wanted slurmconf.Names
+	for i := range prev.topologies {
+		t := &prev.topologies[i]
+		kind := slurmconf.KindTree
+		if t.Block != nil {
+			kind = slurmconf.KindBlock
+		}
+		all.Add(t)
+		if (t.Name == slurmconf.ConfTopology) == (p.Format == "conf") && (p.Topology == string(slurmconf.KindAuto) || p.Topology == string(kind)) {
+			wanted.Add(t)
+		}
+	}
+	if wanted == (slurmconf.Names{}) {
+		return all
+	}
+	return wanted
 }

@@ -31,7 +31,7 @@ func (l *loop) reconcile(ctx context.Context) error {
 		l.At(time.Now())
 		return l.restore(ctx, snap, old)
 	}
-	prev, err := l.read(old)
+	prev, err := readFor(l.pub, old)
 	if err != nil {
 		return l.hold(ctx, old, "", "PublishedUnreadable", err.Error()+"; restore the file, or remove its key and it is made again")
 	}
@@ -59,9 +59,6 @@ func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, old *published
 	if err != nil {
 		return hold("", "NoPlan", err.Error())
 	}
-	made.Problems = append(made.Problems, l.annotations.overlaps(made.Specs, g.Nodes)...)
-	l.found.plan(made)
-	l.annotations.unjudged(&l.found, g.Nodes)
 	l.observe(ctx, made, snap)
 	if made.Refused != "" {
 		return hold(made.Digest, made.Refused, made.Message)
@@ -105,20 +102,18 @@ func (l *loop) stay(ctx context.Context, old *published.Set, prev *Previous, g *
 	return l.annotations.reconcile(ctx, l, prev.specs(l.pub), g.Nodes, written, now)
 }
 
-// read parses published files, ready for resume.
-func (l *loop) read(old *published.Set) (prev Previous, err error) {
-	if prev, err = readPrevious(old); err == nil {
-		err = prev.resume(l.pub)
-	}
-	return prev, err
-}
-
-// plan gathers the inputs and makes the next files from prev.
+// plan gathers the inputs, makes the next files from prev, and records what the plan says
+// of the nodes.
 func (l *loop) plan(snap *inputs.Snapshot, prev *Previous, now time.Time) (g gathered, made *Rendered, err error) {
 	g = l.gather(snap, prev, now)
 	l.units.keep(l, prev, &g, now)
-	made, err = l.moves.make(l, &g, *prev, now)
-	return g, made, err
+	if made, err = l.moves.make(l, &g, *prev, now); err != nil {
+		return g, nil, err
+	}
+	made.Problems = append(made.Problems, l.annotations.overlaps(made.Specs, g.Nodes)...)
+	l.found.Plan, l.found.Problems = made.Plan, made.Problems
+	l.annotations.unjudged(&l.found, g.Nodes)
+	return g, made, nil
 }
 
 // restore writes the last files again after somebody deleted or edited them.
@@ -138,8 +133,8 @@ func (l *loop) restore(ctx context.Context, snap *inputs.Snapshot, old *publishe
 	if err == nil {
 		return nil
 	}
-	mine, unread := l.read(l.last)
-	theirs, unreadable := l.read(old)
+	mine, unread := readFor(l.pub, l.last)
+	theirs, unreadable := readFor(l.pub, old)
 	if unread == nil && unreadable == nil { // the pass is tried again in any case
 		l.compareForeign(snap, &mine, &theirs, unwritten(l.pub, err))
 	}
@@ -149,7 +144,7 @@ func (l *loop) restore(ctx context.Context, snap *inputs.Snapshot, old *publishe
 // publish writes the files if their bytes differ, and drops the reason of held files. It
 // returns when the files were written.
 func (l *loop) publish(ctx context.Context, old *published.Set, made *Rendered, now time.Time) (time.Time, error) {
-	l.metrics.setHeld(l.pub.Name, "")
+	set(l.metrics.held, l.pub.Name, nil)
 	l.held.said = ""
 	next := old.Clone()
 	if update(next, made, now) {
@@ -185,7 +180,7 @@ type held struct {
 // the publication's annotations.
 func (l *loop) hold(ctx context.Context, old *published.Set, digest, reason, message string) error {
 	l.metrics.passes.WithLabelValues(l.pub.Name, "held").Inc()
-	l.metrics.setHeld(l.pub.Name, reason)
+	set(l.metrics.held, l.pub.Name, map[string]int{reason: 1})
 	text := reason + ": " + message
 	said := l.held.said == text
 	written := old == nil || old.Annotations[published.AnnotationHeld] == digest && old.Annotations[published.AnnotationHeldReason] == text
