@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -220,5 +222,32 @@ func (l *list) addPod(o *object) error {
 	}
 	o.pod.Name, o.pod.Labels = o.node.Name, o.node.Labels
 	l.workers = append(l.workers, o.pod.Worker())
+	return nil
+}
+
+// kindSlice is the kind of a ResourceSlice.
+const kindSlice = "ResourceSlice"
+
+// isListed reports whether objects of a kind may be in a list. Claims and ComputeDomains
+// say who joins an IMEX domain. They are for ListReader.Each alone.
+func isListed(kind string) bool {
+	switch kind {
+	case "Node", "Pod", kindSlice, "ResourceClaim", "ComputeDomain", "ComputeDomainClique":
+		return true
+	}
+	return false
+}
+
+// addSlice takes a ResourceSlice of NVIDIA's driver and skips those of other drivers.
+func (l *list) addSlice(o *object) error {
+	var s resourcev1.ResourceSlice
+	s.Name = o.node.Name
+	if err := json.Unmarshal(o.spec, &s.Spec); o.spec != nil && err != nil {
+		return fmt.Errorf("ResourceSlice %s: %w", o.node.Name, err)
+	}
+	if s.Spec.Driver == GPUDriver {
+		slice := SliceOf(&s)
+		l.slices = append(l.slices, &slice)
+	}
 	return nil
 }

@@ -1,11 +1,16 @@
 package kube
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -95,4 +100,58 @@ func only(all map[string]string, keys map[string]bool) map[string]string {
 		}
 	}
 	return out
+}
+
+// Annotate writes the annotation of a Node, or gives it up if spec is empty. It writes by server-side apply, so that another writer's
+// annotation is never overwritten.
+func (s *Store) Annotate(ctx context.Context, node, spec string) error {
+	meta := map[string]any{"name": node}
+	if spec != "" {
+		meta["annotations"] = map[string]string{published.SpecAnnotation: spec}
+	}
+	patch, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": meta})
+	if err != nil {
+		return fmt.Errorf("annotate node %s: %w", node, err)
+	}
+	_, err = s.client.CoreV1().Nodes().Patch(ctx, node, types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	switch {
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("annotate node %s: %w: %w", node, published.ErrConflict, err)
+	case err != nil:
+		return fmt.Errorf("annotate node %s: %w", node, err)
+	}
+	return nil
+}
+
+// SetConditions writes these conditions of a Node and leaves its others alone. A Node that
+// is gone is no error. A condition that stays true, or false,
+// keeps its time of transition.
+func (s *Store) SetConditions(ctx context.Context, node string, conditions []inputs.Condition) error {
+	had := map[string]inputs.Condition{}
+	if obj, known, err := s.nodes.GetByKey(node); err == nil && known {
+		if n, ok := obj.(*kubeNode); ok {
+			had = n.conditions
+		}
+	}
+	now := metav1.Now()
+	var list []map[string]any
+	for _, c := range conditions {
+		entry := map[string]any{"type": c.Type, "status": corev1.ConditionFalse, "reason": c.Reason, "message": c.Message, "lastHeartbeatTime": now}
+		if c.True {
+			entry["status"] = corev1.ConditionTrue
+		}
+		if was, is := had[c.Type]; !is || was.True != c.True {
+			entry["lastTransitionTime"] = now
+		}
+		list = append(list, entry)
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": list}})
+	if err != nil {
+		return fmt.Errorf("set conditions of node %s: %w", node, err)
+	}
+	_, err = s.client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("set conditions of node %s: %w", node, err)
+	}
+	return nil
 }
