@@ -38,13 +38,13 @@ func TestConfBothWays(t *testing.T) {
 		if diff := cmp.Diff(want, string(got)); diff != "" {
 			t.Errorf("RenderConf (-want +got):\n%s", diff)
 		}
-		back, err := ParseConf("topology.conf", got)
+		back, err := ParseTopologies("topology.conf", got)
 		if err != nil {
 			t.Fatal(err)
 		}
 		two[i].Name, two[i].Default = "default", true
-		if diff := cmp.Diff(two[i], back); diff != "" {
-			t.Errorf("ParseConf (-want +got):\n%s", diff)
+		if diff := cmp.Diff(two[i:i+1], back); diff != "" {
+			t.Errorf("ParseTopologies (-want +got):\n%s", diff)
 		}
 	}
 }
@@ -58,12 +58,12 @@ func TestYAMLBothWays(t *testing.T) {
 	if diff := cmp.Diff(bothYAML, string(got)); diff != "" {
 		t.Errorf("RenderYAML (-want +got):\n%s", diff)
 	}
-	back, err := ParseYAML("topology.yaml", got)
+	back, err := ParseTopologies("topology.yaml", got)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(two, back); diff != "" {
-		t.Errorf("ParseYAML (-want +got):\n%s", diff)
+		t.Errorf("ParseTopologies (-want +got):\n%s", diff)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestYAMLQuotesWhatIsNoText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := ParseYAML("topology.yaml", text)
+	got, err := ParseTopologies("topology.yaml", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestParseErrors(t *testing.T) {
 		"BlockName=a \\\n Nodes=n1 \\\n\nInclude more.conf\n": "topology.conf:4: more.conf is included and was not looked into",
 	}
 	for text, want := range conf {
-		_, err := ParseConf("topology.conf", []byte(text))
+		_, err := ParseTopologies("topology.conf", []byte(text))
 		checkParseError(t, text, err, want)
 	}
 	yaml := map[string]string{
@@ -170,7 +170,7 @@ func TestParseErrors(t *testing.T) {
 		"- topology: a\n  ring: {rings: []}\n": "topology.yaml:1: a topology of kind ring is not read here: want one of block, tree, flat",
 	}
 	for text, want := range yaml {
-		_, err := ParseYAML("topology.yaml", []byte(text))
+		_, err := ParseTopologies("topology.yaml", []byte(text))
 		checkParseError(t, text, err, want)
 	}
 }

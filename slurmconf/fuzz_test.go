@@ -29,22 +29,22 @@ func FuzzTopologyConf(f *testing.F) {
 		if !small(data) {
 			return
 		}
-		first, err := ParseConf("topology.conf", data)
+		first, err := ParseTopologies("topology.conf", data)
 		if err != nil {
 			return
 		}
-		text, err := RenderConf(first, "")
+		text, err := RenderConf(first[0], "")
 		if err != nil {
 			return // a name that Slurm would take and we do not write
 		}
-		second, err := ParseConf("topology.conf", text)
+		second, err := ParseTopologies("topology.conf", text)
 		if err != nil {
-			t.Fatalf("ParseConf of what RenderConf wrote: %v\n%s", err, text)
+			t.Fatalf("ParseTopologies of what RenderConf wrote: %v\n%s", err, text)
 		}
 		if diff := cmp.Diff(first, second); diff != "" {
 			t.Fatalf("(-first +second):\n%s\nof\n%s", diff, text)
 		}
-		if _, err := Skeleton(first); err != nil && first.Block != nil {
+		if _, err := Skeleton(first[0]); err != nil && first[0].Block != nil {
 			t.Fatalf("Skeleton of blocks: %v", err)
 		}
 	})
@@ -58,7 +58,7 @@ func FuzzTopologyYAML(f *testing.F) {
 		if !small(data) {
 			return
 		}
-		first, err := ParseYAML("topology.yaml", data)
+		first, err := ParseTopologies("topology.yaml", data)
 		if err != nil {
 			return
 		}
@@ -66,9 +66,9 @@ func FuzzTopologyYAML(f *testing.F) {
 		if err != nil {
 			return
 		}
-		second, err := ParseYAML("topology.yaml", text)
+		second, err := ParseTopologies("topology.yaml", text)
 		if err != nil {
-			t.Fatalf("ParseYAML of what RenderYAML wrote: %v\n%s", err, text)
+			t.Fatalf("ParseTopologies of what RenderYAML wrote: %v\n%s", err, text)
 		}
 		if diff := cmp.Diff(first, second); diff != "" {
 			t.Fatalf("(-first +second):\n%s\nof\n%s", diff, text)

@@ -169,15 +169,6 @@ func Previous(name string, data []byte) (*placement.Previous, error) {
 	return PreviousOf(name, topologies)
 }
 
-// ParseTopologies reads a topology file, conf or yaml by its name's ending.
-func ParseTopologies(name string, data []byte) ([]Topology, error) {
-	if strings.HasSuffix(name, ".yaml") {
-		return ParseYAML(name, data)
-	}
-	t, err := ParseConf(name, data)
-	return []Topology{t}, err
-}
-
 // PreviousOf returns what a new plan carries on from the topologies of a file: the
 // first blocks and the first tree. name stands for the file in errors.
 func PreviousOf(name string, topologies []Topology) (*placement.Previous, error) {
@@ -221,29 +212,20 @@ func addPrevious(prev *placement.Previous, t *Topology) error {
 	return nil
 }
 
-// Units returns the blocks and leaf switches that a Topology= string names, in the
-// topologies of FromPlan. A path from a root stands for its leaf.
-func Units(spec string) []string {
-	var units []string
+// Units returns the blocks and leaf switches that a Topology= string names in the
+// topologies of FromPlan, and the names of all its topologies. A path from a root
+// stands for its leaf.
+func Units(spec string) (units, topologies []string) {
 	for part := range strings.SplitSeq(spec, ",") {
 		name, unit, ok := strings.Cut(part, ":")
-		switch {
-		case !ok:
-		case name == NVLinkTopology, name == LeafTopology, name == FabricTopology, name == ConfTopology:
+		if !ok {
+			continue
+		}
+		topologies = append(topologies, name)
+		switch name {
+		case NVLinkTopology, LeafTopology, FabricTopology, ConfTopology:
 			units = append(units, unit[strings.LastIndexByte(unit, ':')+1:])
 		}
 	}
-	return units
-}
-
-// TopologyNames returns the names of the topologies that a Topology= string has
-// units of.
-func TopologyNames(spec string) []string {
-	var names []string
-	for part := range strings.SplitSeq(spec, ",") {
-		if name, _, ok := strings.Cut(part, ":"); ok {
-			names = append(names, name)
-		}
-	}
-	return names
+	return units, topologies
 }

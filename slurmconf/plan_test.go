@@ -16,21 +16,21 @@ func TestUnits(t *testing.T) {
 		"default:leaf-7":                     {"leaf-7"},
 		"fabric:core:spine-1:leaf-7,other:x": {"leaf-7"},
 	} {
-		if got := slurmconf.Units(spec); !slices.Equal(got, want) {
+		if got, _ := slurmconf.Units(spec); !slices.Equal(got, want) {
 			t.Errorf("Units(%q) = %v, want %v", spec, got, want)
 		}
 	}
 }
 
-func TestTopologyNames(t *testing.T) {
+func TestUnitsTopologies(t *testing.T) {
 	for spec, want := range map[string][]string{
 		"":                                   nil,
 		"fabric":                             nil,
 		"nvl:nvl-8a61c302-1,fabric:leaf-7":   {"nvl", "fabric"},
 		"fabric:core:spine-1:leaf-7,other:x": {"fabric", "other"},
 	} {
-		if got := slurmconf.TopologyNames(spec); !slices.Equal(got, want) {
-			t.Errorf("TopologyNames(%q) = %v, want %v", spec, got, want)
+		if _, got := slurmconf.Units(spec); !slices.Equal(got, want) {
+			t.Errorf("topologies of Units(%q) = %v, want %v", spec, got, want)
 		}
 	}
 }

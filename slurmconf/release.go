@@ -2,7 +2,6 @@ package slurmconf
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -29,18 +28,11 @@ func Releases() []Release {
 // "slurm 25.05.3".
 func ParseRelease(s string) (Release, error) {
 	text := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(s), "slurm-wlm "), "slurm ")
-	parts := strings.SplitN(text, ".", 3)
-	if len(parts) >= 2 && len(parts[0]) == 2 && len(parts[1]) == 2 {
-		year, errYear := strconv.Atoi(parts[0])
-		month, errMonth := strconv.Atoi(parts[1])
-		for _, r := range Releases() {
-			if errYear == nil && errMonth == nil && r == Release(year*100+month) {
-				return r, nil
-			}
-		}
-	}
-	known := make([]string, 0, len(Releases()))
+	var known []string
 	for _, r := range Releases() {
+		if strings.HasPrefix(text+".", r.String()+".") {
+			return r, nil
+		}
 		known = append(known, r.String())
 	}
 	return 0, fmt.Errorf("slurm release %q: want one of %s; take the nearest older one for a release between", s, strings.Join(known, ", "))
@@ -50,11 +42,8 @@ func ParseRelease(s string) (Release, error) {
 func (r Release) String() string { return fmt.Sprintf("%02d.%02d", int(r)/100, int(r)%100) }
 
 // ShortBlocks reports whether slurmctld starts with blocks that have fewer
-// nodes than the base block size.
+// nodes than the base block size, or none (placeholders).
 func (r Release) ShortBlocks() bool { return r >= Release2505 }
-
-// Placeholders reports whether a block may have no nodes.
-func (r Release) Placeholders() bool { return r >= Release2505 }
 
 // YAML reports whether topology.yaml is read, and with it several topologies.
 func (r Release) YAML() bool { return r >= Release2505 }

@@ -1,6 +1,9 @@
 package slurmconf
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Section is one topology as a file has it. It keeps what Slurm tells apart: lines,
 // and keys that are there and empty.
@@ -68,28 +71,21 @@ func (r *Remarks) NotJudged(line int, format string, args ...any) {
 	r.Warn(line, RuleNotJudged, "check it with Slurm itself", format, args...)
 }
 
-// ParseConf reads topology.conf. name stands for the file in messages. The topology's
-// Name is "default", as Slurm calls it. Errors are *ParseError. ParseConf takes what
-// any release loads; package lint says which release does.
-func ParseConf(name string, data []byte) (Topology, error) {
-	section, remarks := ReadConf(name, data, "")
-	topologies, err := parsed(name, []Section{section}, remarks)
-	if err != nil {
-		return Topology{}, err
+// ParseTopologies reads a topology file, conf or yaml by its name's ending. Errors are
+// *ParseError. It takes what any release loads; package lint says which release does.
+//
+// The topology of topology.conf has the Name "default", as Slurm calls it. Of
+// topology.yaml it refuses what Slurm ignores: unknown keys, keys given twice and
+// topologies without a name. It does not read ring and torus topologies (26.05).
+func ParseTopologies(name string, data []byte) ([]Topology, error) {
+	var sections []Section
+	var remarks Remarks
+	if strings.HasSuffix(name, ".yaml") {
+		sections, remarks = ReadYAML(name, data)
+	} else {
+		sections = make([]Section, 1)
+		sections[0], remarks = ReadConf(name, data, "")
 	}
-	return topologies[0], nil
-}
-
-// ParseYAML reads topology.yaml. name stands for the file in messages. Errors are
-// *ParseError. ParseYAML refuses what Slurm ignores: unknown keys, keys given twice
-// and topologies without a name. It does not read ring and torus topologies (26.05).
-func ParseYAML(name string, data []byte) ([]Topology, error) {
-	sections, remarks := ReadYAML(name, data)
-	return parsed(name, sections, remarks)
-}
-
-// parsed returns the topologies of a file on which there is no remark.
-func parsed(name string, sections []Section, remarks Remarks) ([]Topology, error) {
 	if len(remarks) > 0 {
 		r := remarks[0]
 		return nil, &ParseError{File: name, Line: r.Line, Message: r.Message + "; " + r.Advice}

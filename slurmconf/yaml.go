@@ -51,20 +51,21 @@ func (t *Topology) writeYAML(b *strings.Builder) {
 		}
 		b.WriteString("    blocks:" + emptyList(len(t.Block.Blocks)) + "\n")
 		for _, block := range t.Block.Blocks {
-			writeYAMLItem(b, "block", block.Name, "nodes", block.Nodes)
+			writeYAMLItem(b, "      - block: ", block.Name, "\n        nodes: ", block.Nodes)
 		}
 	case t.Tree != nil:
 		b.WriteString("  tree:\n    switches:" + emptyList(len(t.Tree.Switches)) + "\n")
 		for _, s := range t.Tree.Switches {
 			if s.Children != "" {
-				writeYAMLItem(b, "switch", s.Name, "children", s.Children)
+				writeYAMLItem(b, "      - switch: ", s.Name, "\n        children: ", s.Children)
 			} else {
-				writeYAMLItem(b, "switch", s.Name, "nodes", s.Nodes)
+				writeYAMLItem(b, "      - switch: ", s.Name, "\n        nodes: ", s.Nodes)
 			}
 		}
 	}
 }
 
+// emptyList is what follows the key of a list of n items.
 func emptyList(n int) string {
 	if n == 0 {
 		return " []"
@@ -72,19 +73,13 @@ func emptyList(n int) string {
 	return ""
 }
 
+// writeYAMLItem writes one block or switch. kind and key are written as they are.
 func writeYAMLItem(b *strings.Builder, kind, name, key, list string) {
-	b.WriteString("      - ")
-	b.WriteString(kind)
-	b.WriteString(": ")
-	b.WriteString(yamlScalar(name))
-	b.WriteByte('\n')
+	writePair(b, kind, yamlScalar(name))
 	if list != "" {
-		b.WriteString("        ")
-		b.WriteString(key)
-		b.WriteString(": ")
-		b.WriteString(yamlScalar(list))
-		b.WriteByte('\n')
+		writePair(b, key, yamlScalar(list))
 	}
+	b.WriteByte('\n')
 }
 
 // yamlScalar quotes a word that YAML could take for anything but text.

@@ -24,7 +24,7 @@ func (l *linter) lintBlocks(s *slurmconf.Section) {
 	for i := range s.Units {
 		u := &s.Units[i]
 		if !u.HasNodes {
-			if !l.Release.Placeholders() {
+			if !l.Release.ShortBlocks() {
 				l.Fatal(u.Line, "Placeholder", "give it nodes or take it out; placeholders need Slurm 25.05", "block %s has no Nodes=, and Slurm %s does not start with it", u.Name, l.Release)
 			}
 			continue

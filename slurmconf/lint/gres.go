@@ -56,7 +56,7 @@ func (l *linter) lintGres(f File) {
 	for i := range lines {
 		g.line(&lines[i])
 	}
-	j := gresJudge{gresFile: g, said: map[saying]bool{}, devices: map[string]bool{}}
+	j := gresJudge{gresFile: g, said: map[saying]bool{}}
 	for _, a := range g.groups() {
 		j.lintNodes(a)
 	}

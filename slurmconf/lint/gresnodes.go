@@ -83,8 +83,7 @@ func (g *gresFile) linesOf(own []int32) []*gresRecord {
 // gresJudge judges what all lines together give each node.
 type gresJudge struct {
 	*gresFile
-	said    map[saying]bool
-	devices map[string]bool // device files of one node
+	said map[saying]bool
 }
 
 // lintNodes judges what all lines together give each node of a group.
@@ -197,17 +196,17 @@ func (j *gresJudge) lintDevices(a *nodeGroup, gpus []*gresRecord) {
 			}
 		}
 	}
-	clear(j.devices)
+	devices := map[string]bool{}
 	for _, r := range gpus {
 		at := place
 		_ = hostlist.Walk(r.values["file"], func(name []byte) { // lintFiles said what is wrong with the list
-			switch twice := j.devices[string(name)]; {
+			switch twice := devices[string(name)]; {
 			case twice && at < taken:
 				j.once(true, a, r, "DuplicateDevice", "list each device once for a node", string(name)+" is given twice, slurmd does not start with both")
 			case twice:
 				j.once(false, a, r, "DuplicateDevice", "list each device once for a node", string(name)+" is given twice, slurmd takes one of them")
 			}
-			j.devices[string(name)] = true
+			devices[string(name)] = true
 			at++
 		})
 		place += r.count

@@ -137,11 +137,7 @@ func BenchmarkParseAndLint(b *testing.B) {
 		b.Run(f.Name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if f.Name == "topology.conf" {
-					_, err = slurmconf.ParseConf(f.Name, f.Data)
-				} else {
-					_, err = slurmconf.ParseYAML(f.Name, f.Data)
-				}
+				_, err = slurmconf.ParseTopologies(f.Name, f.Data)
 				if findings := Lint([]File{f}, Options{KnownNodes: known}); err != nil || len(findings) > 0 {
 					b.Fatal(err, findings)
 				}

@@ -41,7 +41,7 @@ func TestRealShown(t *testing.T) {
 	eachRelease(t, func(t *testing.T, release slurmconf.Release) {
 		s := startSlurm(t, release)
 		for _, c := range shownCases() {
-			if c.placeholder && !release.Placeholders() {
+			if c.placeholder && !release.ShortBlocks() {
 				continue
 			}
 			plugin := lint.PluginBlock
@@ -114,7 +114,7 @@ func TestRealSizes(t *testing.T) {
 		s := startSlurm(t, release)
 		for _, c := range cases {
 			s.sizes(c, false)
-			if release.Placeholders() {
+			if release.ShortBlocks() {
 				s.sizes(c, true)
 			}
 		}

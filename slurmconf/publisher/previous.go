@@ -158,10 +158,11 @@ func namedBy(all ...map[string]*inputs.Node) names {
 				continue
 			}
 			read[spec] = true
-			for _, unit := range slurmconf.Units(spec) {
+			units, topologies := slurmconf.Units(spec)
+			for _, unit := range units {
 				named[unit] = true
 			}
-			for _, name := range slurmconf.TopologyNames(spec) {
+			for _, name := range topologies {
 				named[name+":"] = true
 			}
 		}

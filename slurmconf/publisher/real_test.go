@@ -52,7 +52,7 @@ func loads(t *testing.T, release slurmrig.Release, format, site string) {
 	topologies := []string{""}
 	if format == "yaml" {
 		topologies = nil
-		all, err := slurmconf.ParseYAML(file, []byte(made.Files[file]))
+		all, err := slurmconf.ParseTopologies(file, []byte(made.Files[file]))
 		if err != nil {
 			t.Fatal(err)
 		}

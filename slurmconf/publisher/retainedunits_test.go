@@ -120,7 +120,7 @@ func TestTopologiesLeaveAfterAnnotations(t *testing.T) {
 			for _, topo := range topologies {
 				names = append(names, topo.Name)
 			}
-			if got := slurmconf.TopologyNames(store.notes["gb200-001"]); !slices.Equal(got, names) {
+			if _, got := slurmconf.Units(store.notes["gb200-001"]); !slices.Equal(got, names) {
 				t.Errorf("annotated %q, want units of %v", store.notes["gb200-001"], names)
 			}
 			if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; held != "" {

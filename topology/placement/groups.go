@@ -31,6 +31,8 @@ type grouping struct {
 func groupNodes(s *site, a assignment) grouping {
 	g := grouping{assignment: a, of: slices.Repeat([]int32{none}, len(a.read))}
 	known := make(map[identity]int) // index into groups
+	const rack = 18                 // a rack is one clique or leaf of most sites
+	room := make([]int, len(a.read))
 	for i := range a.read {
 		id := a.identity(i)
 		if id == (identity{}) {
@@ -41,6 +43,9 @@ func groupNodes(s *site, a assignment) grouping {
 			at = len(g.groups)
 			known[id] = at
 			g.groups = append(g.groups, newGroup(s, a, id))
+			if len(room) >= rack { // one array for the nodes of many groups
+				g.groups[at].nodes, room = room[:0:rack], room[rack:]
+			}
 		}
 		g.groups[at].nodes = append(g.groups[at].nodes, i)
 	}
@@ -54,7 +59,7 @@ func groupNodes(s *site, a assignment) grouping {
 }
 
 func newGroup(s *site, a assignment, id identity) group {
-	g := group{identity: id, nodes: make([]int, 0, 18)} // a rack, which is one clique or leaf of most sites
+	g := group{identity: id}
 	switch {
 	case id.unit == 0:
 		g.names = names.Clique(id.clique)
@@ -118,21 +123,20 @@ func assignLeaves(s *site, read readings, t tree.Tree) assignment {
 	return a
 }
 
-// withoutOtherKind returns what was published without blocks of another kind than
-// the plan's: leaves if NVLink domains are wanted, or the reverse. Blocks that a
-// node may still register with stay, empty.
-func withoutOtherKind(prev Previous, policy *Policy) Previous {
-	if !prev.hasOtherKind(policy.ByLeaf) {
-		return prev
+// leaveOutOtherKind takes published blocks of another kind than the plan's out of
+// the site: leaves if NVLink domains are wanted, or the reverse. Blocks that a node
+// may still register with stay, empty.
+func (s *site) leaveOutOtherKind() {
+	if !s.prev.hasOtherKind(s.policy.ByLeaf) {
+		return
 	}
 	var inUse []Block
-	for _, b := range prev.Blocks {
-		if !prev.BlocksElsewhere && policy.inUse(&prev, b.Name) {
+	for _, b := range s.prev.Blocks {
+		if !s.prev.BlocksElsewhere && s.inUse(b.Name) {
 			inUse = append(inUse, Block{Name: b.Name})
 		}
 	}
-	prev.BaseBlockSize, prev.Blocks = 0, inUse
-	return prev
+	s.prev.BaseBlockSize, s.prev.Blocks = 0, inUse
 }
 
 // hasOtherKind reports whether nodes are published in blocks of another kind. An

@@ -40,7 +40,7 @@ func matchPublished(s *site, g grouping) (matching, problems) {
 	}
 	kept := keptNodes(s, m)
 	for b, at := range c.groupOf {
-		forgotten := s.policy.forgets(&s.prev, b) && len(kept[b]) == 0 && !counts[b].silent()
+		forgotten := s.forgets(&s.prev.Blocks[b]) && len(kept[b]) == 0 && !counts[b].silent()
 		if at == none && !forgotten && !s.isSpare(b) {
 			at = len(m.blocks)
 			m.blocks = append(m.blocks, block{group: publishedGroup(&s.prev.Blocks[b]), published: b})

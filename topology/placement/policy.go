@@ -108,13 +108,3 @@ func blockSizes(base int, further []int) ([]int, error) {
 	}
 	return sizes, nil
 }
-
-// inUse reports whether a published block or leaf has to stay even if it is empty.
-func (p *Policy) inUse(prev *Previous, name string) bool { return p.ShortBlocks && prev.InUse[name] }
-
-// forgets reports whether a published block may leave the plan for good. A block
-// with nodes stays all the same.
-func (p *Policy) forgets(prev *Previous, block int) bool {
-	name := prev.Blocks[block].Name
-	return slices.Contains(p.Forget, name) && !p.inUse(prev, name)
-}

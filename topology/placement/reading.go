@@ -71,7 +71,7 @@ func readNodes(s *site) (readings, problems) {
 }
 
 // readDomain decides which NVLink domain the node belongs to: NVML first, then
-// labels.
+// labels. A domain that labels name by a value of their own is found by resolveLabels.
 func readDomain(f *topology.Facts) reading {
 	switch {
 	case f.Stays != "":
@@ -83,7 +83,7 @@ func readDomain(f *topology.Facts) reading {
 	case f.Report != nil && len(f.Report.Problems) == 0:
 		return keptReading(ReasonNoGPUs, "its report has no GPU")
 	case f.Labels.NamesDomain():
-		return readLabels(&f.Labels)
+		return reading{source: fromLabel, clique: f.Labels.Clique}
 	case f.Report == nil && f.GPUCount() == 0 && f.Labels.Product == "" && len(f.Labels.Tiers) == 0:
 		return keptReading(ReasonNoGPUs, "no report, and no label, ResourceSlice or capacity says that the node has a GPU")
 	case f.Report == nil && len(f.Labels.Problems) > 0:
@@ -95,12 +95,6 @@ func readDomain(f *topology.Facts) reading {
 // keptReading is the reading of a node that stays in its published block.
 func keptReading(reason, message string) reading {
 	return reading{verdict: verdict{reason: reason, message: message}, keep: true}
-}
-
-// readLabels takes the clique that a label names as NVML would. A domain that
-// labels name by a value of their own is found by resolveLabels.
-func readLabels(l *topology.Labels) reading {
-	return reading{source: fromLabel, clique: l.Clique}
 }
 
 // readReport decides by what NVML reported of the node's GPUs. Only a fabric that
@@ -139,7 +133,7 @@ func readReport(f *topology.Facts) reading {
 	case failed != nil:
 		return keptReading(ReasonFabricFailed, "fabric registration of GPU "+failed.UUID+" ended with "+failed.Fabric.Status)
 	case unread && f.Labels.NamesDomain():
-		return readLabels(&f.Labels)
+		return reading{source: fromLabel, clique: f.Labels.Clique}
 	case unread && len(f.Report.Problems) > 0:
 		return keptReading(ReasonNoFacts, f.Report.Problems[0].Message)
 	case unread:

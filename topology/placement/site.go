@@ -50,7 +50,8 @@ func readSite(facts []topology.Facts, previous *Previous, policy Policy) (*site,
 		}
 	}
 	if previous != nil {
-		s.prev = withoutOtherKind(*previous, &policy)
+		s.prev = *previous
+		s.leaveOutOtherKind()
 	}
 	s.published = s.findPublished()
 	return s, nil
@@ -86,7 +87,13 @@ func (s *site) find(slurmName string) (int, bool) {
 func (s *site) block(node int) int { return int(s.published[node]) }
 
 // inUse reports whether a block or leaf has to stay even if it is empty.
-func (s *site) inUse(name string) bool { return s.policy.inUse(&s.prev, name) }
+func (s *site) inUse(name string) bool { return s.policy.ShortBlocks && s.prev.InUse[name] }
+
+// forgets reports whether a published block may leave the plan for good. A block
+// with nodes stays all the same.
+func (s *site) forgets(b *Block) bool {
+	return slices.Contains(s.policy.Forget, b.Name) && !s.inUse(b.Name)
+}
 
 // isSpare reports whether a published block is a place that was kept free. No node
 // was ever told its name.

@@ -88,7 +88,7 @@ func (c *Cluster) checkPlaces(fail func(key, message string), bad func(key strin
 	}
 	if err := placement.CheckParentBlocks(c.ParentBlocks); err != nil {
 		fail("parentBlocks", err.Error())
-	} else if c.ParentBlocks > 0 && c.Release != 0 && !c.Release.Placeholders() {
+	} else if c.ParentBlocks > 0 && c.Release != 0 && !c.Release.ShortBlocks() {
 		bad("parentBlocks", c.ParentBlocks, "0 with Slurm "+c.SlurmVersion+": places that are kept free need 25.05 or newer")
 	}
 	c.checkDefaultTopology(bad)
