@@ -24,18 +24,14 @@ type annotator struct {
 	// before are the publications ahead of this one in the configuration, and others all
 	// other ones. A Node that several take has the annotation of the first of them.
 	before, others []*publication.Cluster
-	// tried are the writes, by Node, that the store does not show.
-	tried map[string]attempt
+	// refused are the annotations, by Node, that belong to another writer.
+	refused map[string]refusal
 	// waiting are the wanted annotations, by Slurm name, until the store shows them.
 	waiting map[string]specSince
 }
 
-// attempt is a write of an annotation.
-type attempt struct {
-	old, spec string
-	at        time.Time
-	refused   bool // the annotation belongs to another writer
-}
+// refusal is an annotation that could not be changed, and what was wanted.
+type refusal struct{ old, spec string }
 
 // specSince is a wanted annotation, and since when the files are like that.
 type specSince struct {
@@ -49,13 +45,8 @@ type annotation struct {
 	old, spec string
 }
 
-const (
-	// writeShows is the longest time until the store shows a write. A Node is not written
-	// again before that.
-	writeShows = time.Minute
-	// writers is how many Nodes are written at a time.
-	writers = 8
-)
+// writers is how many Nodes are written at a time.
+const writers = 8
 
 // reconcile writes annotations once slurmctld had the time to load the files, which were
 // written at that time.
@@ -69,17 +60,13 @@ func (a *annotator) reconcile(ctx context.Context, l *loop, specs map[string]str
 	for slurm, n := range nodes {
 		have, want := n.Annotations[published.SpecAnnotation], specs[slurm]
 		if have == want {
-			delete(a.tried, n.Name) // should it change again, that is another case
+			delete(a.refused, n.Name) // should it change again, that is another case
 			continue
 		}
 		if taker(a.before, n) != nil {
 			continue
 		}
-		tried := a.tried[n.Name]
-		if tried.old != have || tried.spec != want {
-			tried = attempt{}
-		}
-		if tried.refused {
+		if a.refused[n.Name] == (refusal{have, want}) {
 			l.found.annotation(n, have, want, published.ErrConflict)
 			continue
 		}
@@ -88,11 +75,7 @@ func (a *annotator) reconcile(ctx context.Context, l *loop, specs map[string]str
 			since = specSince{want, written}
 		}
 		waiting[slurm] = since // until it is seen to be right
-		at := since.time.Add(a.pub.AnnotateAfter.Duration)
-		if shows := tried.at.Add(writeShows); shows.After(at) {
-			at = shows
-		}
-		if now.Before(at) {
+		if at := since.time.Add(a.pub.AnnotateAfter.Duration); now.Before(at) {
 			l.At(at)
 			l.found.unjudged(n)
 		} else {
@@ -100,12 +83,12 @@ func (a *annotator) reconcile(ctx context.Context, l *loop, specs map[string]str
 		}
 	}
 	a.waiting = waiting
-	return a.write(ctx, &l.found, due, now)
+	return a.write(ctx, &l.found, due)
 }
 
 // write writes annotations. A conflict is logged and not tried again until the annotation
 // changes. An error is worth another try.
-func (a *annotator) write(ctx context.Context, found *findings, due []annotation, now time.Time) error {
+func (a *annotator) write(ctx context.Context, found *findings, due []annotation) error {
 	errs := make([]error, len(due))
 	workqueue.ParallelizeUntil(ctx, writers, len(due), func(i int) {
 		a.metrics.writes.WithLabelValues("node").Inc()
@@ -124,8 +107,9 @@ func (a *annotator) write(ctx context.Context, found *findings, due []annotation
 			retry = err
 			continue
 		}
-		// An annotation that stays when it is given up was another's.
-		a.tried[d.node.Name] = attempt{old: d.old, spec: d.spec, at: now, refused: err != nil || d.spec == ""}
+		if err != nil || d.spec == "" { // an annotation that stays when it is given up was another's
+			a.refused[d.node.Name] = refusal{d.old, d.spec}
+		}
 		if err != nil {
 			found.annotation(d.node, d.old, d.spec, err)
 			a.metrics.conflicts.Inc()
@@ -220,8 +204,8 @@ func (a *annotator) leaving(g *gathered, specs map[string]string) string {
 	}
 	var nodes []string
 	for name, n := range g.leaving {
-		have, tried := n.Annotations[published.SpecAnnotation], a.tried[n.Name]
-		if given := tried.refused && tried.old == have && tried.spec == ""; have != "" && specs[name] == "" && !given {
+		have := n.Annotations[published.SpecAnnotation]
+		if given := a.refused[n.Name] == (refusal{old: have}); have != "" && specs[name] == "" && !given {
 			nodes = append(nodes, n.Name)
 		}
 	}

@@ -107,27 +107,3 @@ func TestOverlappingPublications(t *testing.T) {
 		}
 	})
 }
-
-// TestAnnotatedOnce has the store show the annotations late: meanwhile no Node is written
-// again, and afterwards one whose annotation was lost.
-func TestAnnotatedOnce(t *testing.T) {
-	store := newMemory(racks(t))
-	store.late = map[string]string{}
-	inBubble(t, store, complete(t, Publication{}), func() {
-		store.pass(2*time.Minute + 15*time.Second)
-		for range 4 {
-			store.edit(func() {})
-			store.pass(11 * time.Second)
-		}
-		if store.annotated != 72 {
-			t.Errorf("%d writes of 72 annotations", store.annotated)
-		}
-		store.edit(func() { store.late = nil })
-		store.pass(10 * time.Minute)
-		store.edit(func() { delete(store.notes, "gb200-003") })
-		store.pass(3 * time.Minute)
-		if store.annotated != 73 || store.notes["gb200-003"] == "" {
-			t.Errorf("%d writes, want one more for the annotation that was lost: %q", store.annotated, store.notes["gb200-003"])
-		}
-	})
-}

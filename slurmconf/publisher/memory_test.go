@@ -40,7 +40,6 @@ type memory struct {
 	notes     map[string]string
 	saves     int
 	annotated int
-	late      map[string]string // what is shown in place of notes, unless nil
 	// conditions are those of Nodes, by node and type.
 	conditions      map[string]map[string]inputs.Condition
 	conditionWrites int
@@ -65,11 +64,7 @@ func (m *memory) Snapshot(context.Context) (*inputs.Snapshot, error) {
 	for i := range m.snap.Nodes {
 		n := &m.snap.Nodes[i]
 		n.Annotations = map[string]string{}
-		notes := m.notes
-		if m.late != nil {
-			notes = m.late
-		}
-		if spec := notes[n.Name]; spec != "" {
+		if spec := m.notes[n.Name]; spec != "" {
 			n.Annotations[published.SpecAnnotation] = spec
 		}
 		n.Conditions = maps.Clone(m.conditions[n.Name])

@@ -24,6 +24,7 @@ import (
 
 // Store is where facts come from and publications go.
 type Store interface {
+	// Snapshot shows all that this store has written.
 	Snapshot(ctx context.Context) (*inputs.Snapshot, error)
 	// Changes gets a value after a change. Several changes may give one value.
 	Changes() <-chan struct{}
@@ -193,7 +194,7 @@ func newLoop(o outlets, all []*publication.Cluster, at int, now time.Time) *loop
 	pub := all[at]
 	l := &loop{outlets: o, pub: pub, others: slices.Concat(all[:at], all[at+1:])}
 	l.found.pub, l.first.started = pub, now
-	l.annotations = annotator{outlets: o, pub: pub, before: all[:at], others: l.others, tried: map[string]attempt{}}
+	l.annotations = annotator{outlets: o, pub: pub, before: all[:at], others: l.others, refused: map[string]refusal{}}
 	return l
 }
 

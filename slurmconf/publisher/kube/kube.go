@@ -53,6 +53,7 @@ type Store struct {
 	workers   []cache.Store // of worker pods, by namespace
 	slices    *sliceWatch   // nil if no publication looks at them
 	keys      nodeKeys
+	written   writtenNodes
 	synced    []cache.InformerSynced // of nodes, reports, worker pods and slices
 }
 
@@ -60,7 +61,7 @@ type Store struct {
 // store notices what others do to the ConfigMaps of the clusters. Nothing is asked of the
 // API server before Run.
 func New(client kubernetes.Interface, namespace string, clusters []*publication.Cluster, log *slog.Logger) *Store {
-	s := &Store{client: client, namespace: namespace, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(clusters)}
+	s := &Store{client: client, namespace: namespace, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(clusters), written: writtenNodes{nodes: map[string]writtenNode{}}}
 	core := client.CoreV1()
 	nodes := apihealth.NewInformer(s.health, "nodes", &corev1.Node{}, core.Nodes(), func(*metav1.ListOptions) {})
 	_ = nodes.SetTransform(s.keys.slim) // fails only on a started informer
@@ -140,10 +141,12 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
 		return nil, errors.New("the API server has not answered yet" + because(s.health))
 	}
+	s.written.prune()
 	nodes := s.nodes.List()
 	snap := &inputs.Snapshot{Nodes: make([]inputs.Node, 0, len(nodes)), Reports: make(map[string]*topology.Node, len(nodes))}
 	for _, obj := range nodes {
 		if n, ok := obj.(*kubeNode); ok {
+			n = s.written.newest(n)
 			snap.Nodes = append(snap.Nodes, inputs.Node{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations, Conditions: n.conditions, GPUs: int(n.GPUs), Lost: n.lost})
 		}
 	}

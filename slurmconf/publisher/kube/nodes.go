@@ -102,8 +102,8 @@ func only(all map[string]string, keys map[string]bool) map[string]string {
 	return out
 }
 
-// Annotate writes the annotation of a Node, or gives it up if spec is empty. It writes by server-side apply, so that another writer's
-// annotation is never overwritten.
+// Annotate writes the annotation of a Node, or gives it up if spec is empty. It writes by
+// server-side apply, so that another writer's annotation is never overwritten.
 func (s *Store) Annotate(ctx context.Context, node, spec string) error {
 	meta := map[string]any{"name": node}
 	if spec != "" {
@@ -113,24 +113,24 @@ func (s *Store) Annotate(ctx context.Context, node, spec string) error {
 	if err != nil {
 		return fmt.Errorf("annotate node %s: %w", node, err)
 	}
-	_, err = s.client.CoreV1().Nodes().Patch(ctx, node, types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	next, err := s.client.CoreV1().Nodes().Patch(ctx, node, types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	switch {
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("annotate node %s: %w: %w", node, published.ErrConflict, err)
 	case err != nil:
 		return fmt.Errorf("annotate node %s: %w", node, err)
 	}
+	s.wrote(next)
 	return nil
 }
 
 // SetConditions writes these conditions of a Node and leaves its others alone. A Node that
-// is gone is no error. A condition that stays true, or false,
-// keeps its time of transition.
+// is gone is no error. A condition that stays true, or false, keeps its time of transition.
 func (s *Store) SetConditions(ctx context.Context, node string, conditions []inputs.Condition) error {
 	had := map[string]inputs.Condition{}
 	if obj, known, err := s.nodes.GetByKey(node); err == nil && known {
 		if n, ok := obj.(*kubeNode); ok {
-			had = n.conditions
+			had = s.written.newest(n).conditions
 		}
 	}
 	now := metav1.Now()
@@ -149,9 +149,20 @@ func (s *Store) SetConditions(ctx context.Context, node string, conditions []inp
 	if err != nil {
 		return fmt.Errorf("set conditions of node %s: %w", node, err)
 	}
-	_, err = s.client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
-	if err != nil && !apierrors.IsNotFound(err) {
+	next, err := s.client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
 		return fmt.Errorf("set conditions of node %s: %w", node, err)
 	}
+	s.wrote(next)
 	return nil
+}
+
+// wrote notes a Node as the API server has it after a write.
+func (s *Store) wrote(n *corev1.Node) {
+	if slim, err := s.keys.slim(n); err == nil {
+		s.written.add(slim.(*kubeNode)) //nolint:forcetypeassert // of a Node
+	}
 }

@@ -29,8 +29,7 @@ type Setter interface {
 }
 
 const (
-	// settle is the quiet time after a change before conditions are compared. A store may
-	// show a write that much later.
+	// settle is the quiet time after a change before conditions are compared.
 	settle = 5 * time.Second
 	// firstPassesWait is the longest wait for the first pass of each publication, so that
 	// a Node is written once.
@@ -69,17 +68,16 @@ type Keeper struct {
 	started time.Time
 	members membership
 	drift   map[string]*drift // by publication, of those that had a pass
-	// resting has the Nodes that wait: those that were written, until the store shows that,
-	// and those that could not be written.
-	resting map[string]time.Time
+	// refused says when Nodes that could not be written may be tried again.
+	refused map[string]time.Time
 	stuck   bool      // no Node could be written in the last turn
 	retry   time.Time // when the next turn may begin
-	refused bool      // a Node could not be written in the last turn, which was logged
+	logged  bool      // a Node could not be written in the last turn, which was logged
 }
 
 // New returns a Keeper for a lead that begins now.
 func New(o Options, metrics *Metrics, now time.Time, log *slog.Logger) *Keeper {
-	k := &Keeper{options: o, log: log, started: now, drift: map[string]*drift{}, resting: map[string]time.Time{}}
+	k := &Keeper{options: o, log: log, started: now, drift: map[string]*drift{}, refused: map[string]time.Time{}}
 	k.members = membership{source: o.Membership, metrics: metrics, timer: &k.Timer, log: log}
 	return k
 }
@@ -138,7 +136,7 @@ type update struct {
 // compare returns what is to be written. Drift is not known before each publication had a
 // pass.
 func (k *Keeper) compare(snap *inputs.Snapshot, verdicts map[string]imex.Verdict, driftKnown bool, now time.Time) []update {
-	maps.DeleteFunc(k.resting, func(_ string, until time.Time) bool { return !now.Before(until) })
+	maps.DeleteFunc(k.refused, func(_ string, until time.Time) bool { return !now.Before(until) })
 	drifting := k.drifting(now)
 	var updates []update
 	for i := range snap.Nodes {
@@ -149,7 +147,7 @@ func (k *Keeper) compare(snap *inputs.Snapshot, verdicts map[string]imex.Verdict
 				differ = append(differ, want)
 			}
 		}
-		if until, rests := k.resting[n.Name]; len(differ) > 0 && rests {
+		if until, waits := k.refused[n.Name]; len(differ) > 0 && waits {
 			k.Timer.At(until)
 		} else if len(differ) > 0 {
 			updates = append(updates, update{n.Name, differ})
@@ -185,13 +183,13 @@ func (k *Keeper) write(ctx context.Context, updates []update, now time.Time) {
 	refused := 0
 	var last error
 	for i, err := range errs {
-		pause := settle
-		if err != nil {
-			refused++
-			last, pause = err, refusedPause
+		if err == nil {
+			continue
 		}
-		k.resting[updates[i].node] = now.Add(pause)
-		k.Timer.At(now.Add(pause))
+		refused++
+		last = err
+		k.refused[updates[i].node] = now.Add(refusedPause)
+		k.Timer.At(now.Add(refusedPause))
 	}
 	k.stuck = n > 0 && refused == n
 	if k.stuck {
@@ -200,10 +198,10 @@ func (k *Keeper) write(ctx context.Context, updates []update, now time.Time) {
 	if len(updates) > n {
 		k.Timer.At(now)
 	}
-	if refused > 0 && !k.refused {
+	if refused > 0 && !k.logged {
 		k.log.Warn("node conditions not written, trying again", "nodes", refused, "of", n, "err", last)
 	}
 	if n > 0 {
-		k.refused = refused > 0
+		k.logged = refused > 0
 	}
 }

@@ -40,8 +40,7 @@ func TestKeepConditions(t *testing.T) {
 	}
 }
 
-// TestTurns writes many Nodes in turns, and each once, though the store shows late what
-// was written.
+// TestTurns writes many Nodes in turns, and each once.
 func TestTurns(t *testing.T) {
 	const nodes = 4*nodesATurn + 50
 	s := newSite(nodes, nil)

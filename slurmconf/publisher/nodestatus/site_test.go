@@ -19,13 +19,11 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// site is a cluster with a Keeper, in a time that the test moves. It shows a write of
-// conditions three seconds later.
+// site is a cluster with a Keeper, in a time that the test moves.
 type site struct {
 	mu         sync.Mutex
 	snap       *inputs.Snapshot
 	conditions map[string]map[string]inputs.Condition // by node and type
-	writtenAt  map[string]time.Time
 	writes     int
 	refuses    error  // of writes
 	refused    string // the only Node that refuses, if not all do
@@ -38,7 +36,7 @@ type site struct {
 // newSite returns a site of so many nodes in one clique, and with the domain m if it is
 // not nil.
 func newSite(nodes int, m *domain) *site {
-	s := &site{snap: &inputs.Snapshot{Reports: map[string]*topology.Node{}}, conditions: map[string]map[string]inputs.Condition{}, writtenAt: map[string]time.Time{},
+	s := &site{snap: &inputs.Snapshot{Reports: map[string]*topology.Node{}}, conditions: map[string]map[string]inputs.Condition{},
 		metrics: NewMetrics(prometheus.NewRegistry()), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	for i := range nodes {
 		name := fmt.Sprintf("n%05d", i)
@@ -67,7 +65,7 @@ func (s *site) SetConditions(_ context.Context, node string, conditions []inputs
 	for _, c := range conditions {
 		next[c.Type] = c
 	}
-	s.conditions[node], s.writtenAt[node] = next, s.now
+	s.conditions[node] = next
 	return nil
 }
 
@@ -91,9 +89,8 @@ func (s *site) pass(ctx context.Context, d time.Duration) (most int) {
 		}
 		s.keeper.Timer.Take(s.now)
 		for i := range s.snap.Nodes {
-			if n := &s.snap.Nodes[i]; !s.now.Before(s.writtenAt[n.Name].Add(3 * time.Second)) {
-				n.Conditions = s.conditions[n.Name]
-			}
+			n := &s.snap.Nodes[i]
+			n.Conditions = s.conditions[n.Name]
 		}
 		before := s.writes
 		s.keeper.Reconcile(ctx, s.snap, s.now)
