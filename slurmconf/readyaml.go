@@ -175,8 +175,8 @@ func (r *yamlReader) places(s *Section, kind string, n *yaml.Node) {
 	}
 }
 
-// units reads a list of blocks or switches. keys are the key of the name and those
-// of the lists.
+// units reads a list of blocks or switches. first is the key of an item's name, others
+// are the keys of its lists.
 func (r *yamlReader) units(n *yaml.Node, what, first string, others ...string) []Unit {
 	keys := append([]string{first}, others...)
 	items := r.items(n, what, what)

@@ -76,6 +76,9 @@ func (o *renderOptions) render(stdin io.Reader, reports []string) (*publisher.Re
 			return nil, nil, fmt.Errorf("read previous topology: %w", err)
 		}
 	}
+	if len(snap.Nodes)+len(snap.Reports) == 0 {
+		return nil, nil, errors.New("no node in the input: want the output of kubectl get nodes -o json from a cluster with nodes, or reports")
+	}
 	pub.Rules.FromLists()
 	in := pub.Rules.Gather(snap)
 	if len(in.Facts) == 0 && len(in.Unnamed) == 0 {

@@ -110,8 +110,8 @@ func sayLeftOut(w io.Writer, made *publisher.Rendered) {
 	}
 }
 
-// joinProblems makes one problem of those that many nodes have alike, because a site may
-// have thousands of nodes. The joined problem is at the place of the first.
+// joinProblems joins equal problems of many nodes into one, because a site may have
+// thousands of nodes. The joined problem takes the place of the first.
 func joinProblems(problems []topology.Problem) []topology.Problem {
 	var out []topology.Problem
 	at := map[topology.Problem]int{} // index in out of a problem that nodes have alike

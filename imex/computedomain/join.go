@@ -37,8 +37,8 @@ func joinClaims(claims []*record[claimFacts], pods []*record[podFacts]) []imex.C
 	return out
 }
 
-// joinClaim finds the pods of a claim: those that it is reserved for, otherwise those
-// that name it. The first says where the claim is and whose it is.
+// joinClaim finds the pods of a claim: the pods that the claim is reserved for, or, if
+// there are none, the pods that name the claim. The first pod gives node and owner.
 func joinClaim(claim *record[claimFacts], users []podRef, known map[types.NamespacedName]*podFacts) imex.Claim {
 	facts := &claim.facts
 	out := imex.Claim{Namespace: claim.Namespace, Name: claim.Name, Domain: facts.domain, Node: facts.node}

@@ -113,7 +113,7 @@ func parse(data []byte) (*State, error) {
 	return &g, nil
 }
 
-// Peers says for which members of the gate's clique a job is waiting.
+// Peers are the members of the gate's clique that a job waits for.
 type Peers struct {
 	// Known says that the job's node names can be compared with the members' names:
 	// this node has the same name in Slurm and in Kubernetes. Otherwise only NotReady

@@ -75,8 +75,8 @@ func (h *job) sweep() {
 	}
 }
 
-// restore writes the labels of this boot's jobs again: somebody may have removed the
-// mark of the boot, or there was no room for it.
+// restore writes the labels of this boot's jobs again. The mark of the boot may have been
+// removed, or the disk was full when it was written.
 func (h *job) restore() {
 	records, _ := h.runDir.ReadRecords() // a broken record names no GPUs
 	for _, r := range records {

@@ -80,7 +80,7 @@ func newSeries() series {
 	return s
 }
 
-// heldSeries are the series of jobs and devices: those of the last snapshot.
+// heldSeries are the series of jobs and devices, from the last snapshot.
 type heldSeries struct {
 	last atomic.Pointer[snapshot]
 	up   func() time.Duration

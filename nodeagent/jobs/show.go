@@ -76,8 +76,8 @@ func (r *Registry) show() {
 }
 
 // addJobs adds the series of the jobs of this boot. Two records of one job, of two
-// slurmds of this host, name a device once. addJobs counts the jobs of which a step is
-// seen to live, and the others.
+// slurmds of this host, name a device once. addJobs counts the jobs with a
+// live step, and the jobs without one.
 func (s *snapshot) addJobs(r *records, n *topology.Node) (alive, unproven int) {
 	ids := make(map[string]int, len(r.jobs))
 	for _, j := range r.jobs {

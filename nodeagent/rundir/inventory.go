@@ -80,9 +80,9 @@ func KeepInventory(m dcgm.Mapping, inv Inventory) error {
 	return Dir(m.Staging()).WriteInventory(inv)
 }
 
-// FindInventory reads the run directory's inventory, and says whether it is of the
-// boot. If it is not, FindInventory returns an error that says why, and beside it the
-// last inventory that is known: a boot seldom changes GPUs. That may be nil.
+// FindInventory reads the run directory's inventory. current reports whether the agent
+// wrote the inventory in this boot. If not, FindInventory returns an error that says why,
+// and the last known inventory or nil, because a boot seldom changes GPUs.
 func (d Dir) FindInventory(m dcgm.Mapping, boot string) (inv *Inventory, current bool, err error) {
 	inv, err = d.ReadInventory()
 	switch {

@@ -147,8 +147,8 @@ const (
 	MaxSummaryBytes = 8 << 20
 	// maxSummary bounds one summary, in bytes.
 	maxSummary = 64 << 10
-	// pruneEvery is the number of new summaries between two looks, each of which takes
-	// milliseconds. A look makes room for as many.
+	// pruneEvery is the number of new summaries between two looks for old ones. A look
+	// takes milliseconds, and makes room for as many summaries.
 	pruneEvery = 16
 )
 

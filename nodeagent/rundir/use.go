@@ -243,7 +243,7 @@ func (f Uses) Of(key string, r *Record) (*Use, error) {
 // Remove removes a job's use, which may be missing.
 func (f Uses) Remove(key string) error { return f.remove(key) }
 
-// Keys lists the keys for which there is a use.
+// Keys lists the keys of all uses.
 func (f Uses) Keys() ([]string, error) { return f.keys() }
 
 // Tidy removes files that killed writers left.

@@ -156,8 +156,8 @@ func (j *gresJudge) detection(a *nodeGroup) string {
 	return cmp.Or(own, j.auto)
 }
 
-// lintFlagsTogether reports Flags that differ from the line before. A line without
-// Flags has those of the line before, and the first line all variables.
+// lintFlagsTogether reports Flags that differ from the line before. A line without Flags
+// inherits the Flags of the line before. A first line without Flags sets all variables.
 func (j *gresJudge) lintFlagsTogether(a *nodeGroup, gpus []*gresRecord) {
 	last := ""
 	for _, r := range gpus {

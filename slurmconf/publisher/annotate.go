@@ -173,8 +173,8 @@ func (a *annotator) leave(g *gathered, name string, n *inputs.Node) {
 	}
 }
 
-// leaveOn adds the nodes that were leaving before: those that wait for their annotation,
-// and those that AnnotationLeaving names.
+// leaveOn adds the nodes that were leaving before: the nodes that wait for their
+// annotation, and the nodes that AnnotationLeaving names.
 func (a *annotator) leaveOn(g *gathered, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, leaving []string) {
 	for name := range a.waiting {
 		a.leave(g, name, elsewhere[name])

@@ -69,7 +69,7 @@ func (l *loop) compareForeign(snap *inputs.Snapshot, prev, theirs *Previous, why
 	l.found.files(theirs, made.Specs, g.Nodes, why)
 }
 
-// places are those of the nodes in the files.
+// places returns the place of each node in the files.
 func (m *Rendered) places() map[string]placement.Place {
 	plan, err := slurmconf.PreviousOf("topology", m.topologies)
 	if err != nil {

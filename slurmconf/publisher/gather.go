@@ -112,15 +112,15 @@ const (
 //
 //	| what is known of the name                         | what happens                        |
 //	|---------------------------------------------------|-------------------------------------|
-//	| nodes contend for it                              | stays: one of them has it           |
-//	| its Node has lost the label that says it          | stays: the Node is there            |
-//	| its Node's pod has another name, none waits       | leaves: that was the pod of before  |
-//	| another publication took its Node as this ended   | leaves: it is in the other's files  |
-//	| nobody knows its Node, which may be a nameless one | stays: it may well be there        |
-//	| its Node has gone, or is taken by no publication, | stays GoneAfter, for it may be back |
-//	| or has no pod, or its pod waits to be scheduled   |                                     |
+//	| several nodes claim the name                      | stays: one of the nodes has it      |
+//	| the label with the name is gone from the Node     | stays: the Node is there            |
+//	| the Node's pod has another name, no pod waits     | leaves: the pod was replaced        |
+//	| another publication took the Node                 | leaves: the other files have it     |
+//	| the Node is unknown, a Node without name is there | stays: that may be the Node         |
+//	| the Node is gone, or no publication takes it,     | stays for GoneAfter: the Node may   |
+//	| or it has no pod, or its pod is not scheduled     | come back                           |
 //
-// Where the Node is nameless, it stays under the name; else the name alone does.
+// A Node without a name stays in the files under its old name.
 func (m *missing) fate() (f fate, why string) {
 	switch {
 	case m.claimed != "":

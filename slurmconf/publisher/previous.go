@@ -175,8 +175,8 @@ func namedBy(all ...map[string]*inputs.Node) names {
 type unitsInUse struct{ unnamed map[string]time.Time }
 
 // keep notes the topologies, blocks and leaf switches that Slurm's nodes may be
-// registered with: those that Node annotations name, and for AnnotateAfter those that
-// were named before. They stay in the files. slurmctld drains a node that registers with
+// registered with. Node annotations name them, or named them less than AnnotateAfter ago.
+// They stay in the files. slurmctld drains a node that registers with
 // an unknown unit, and does not start while such a node is registered.
 func (u *unitsInUse) keep(l *loop, prev *Previous, g *gathered, now time.Time) {
 	if prev.Topology == nil || !l.pub.Release.DynamicTopology() {

@@ -13,8 +13,8 @@ import (
 const oldest = 470
 
 // required are the functions of NVML that are called at once, by their symbols. Every
-// supported driver has them. A call to a symbol that the library lacks ends the
-// process, so Open refuses a library without one of these.
+// supported driver has them. A call to a missing symbol ends the process, so
+// Open refuses a library that lacks one of them.
 var required = []string{
 	"nvmlInit_v2", "nvmlShutdown",
 	"nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlSystemGetCudaDriverVersion_v2",

@@ -28,8 +28,8 @@ func TestLoadedFunctions(t *testing.T) {
 }
 
 // TestLoadedWithoutFunction takes each function in turn out of the library. Without a
-// required one nothing is read, and that is said. Without a newer one the report is that
-// of a library in which the function says that it is not there.
+// required function nothing is read, and the error names it. Without a newer function the
+// report is the same as if the function answered FUNCTION_NOT_FOUND.
 func TestLoadedWithoutFunction(t *testing.T) {
 	full := fake.Library(t, 580)
 	for _, name := range required {

@@ -11,7 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// start is when the runs of these tests began.
+// start is the start time of all runs in these tests.
 const start = 1_772_366_400 // 2026-03-01 12:00:00
 
 // on is what a node knows of a run: a device that was used, and others that were not.

@@ -4,7 +4,7 @@ package again
 
 import "time"
 
-// Timer holds the time of the next pass. Its zero value waits for nothing.
+// Timer holds the time of the next pass. The zero Timer waits for nothing.
 type Timer struct{ next time.Time }
 
 // At makes the next pass happen at that time at the latest. A zero time is ignored.

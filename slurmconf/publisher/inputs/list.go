@@ -238,7 +238,7 @@ func isListed(kind string) bool {
 	return false
 }
 
-// addSlice takes a ResourceSlice of NVIDIA's driver and skips those of other drivers.
+// addSlice takes a ResourceSlice of NVIDIA's driver and skips ResourceSlices of others.
 func (l *list) addSlice(o *object) error {
 	var s resourcev1.ResourceSlice
 	s.Name = o.node.Name

@@ -24,8 +24,8 @@ const (
 // maxMessage bounds a condition's message, in bytes.
 const maxMessage = 1000
 
-// conditionsOf returns the conditions that a Node is to have. A condition of which nothing
-// is known is left out, and stays as it is.
+// conditionsOf returns the conditions that a Node is to have. A condition without
+// known facts is left out: the Node keeps the one that it has.
 func conditionsOf(n *inputs.Node, report *topology.Node, drift []topology.Problem, verdicts map[string]imex.Verdict) []inputs.Condition {
 	var out []inputs.Condition
 	if verdict, judged := verdicts[n.Name]; judged {

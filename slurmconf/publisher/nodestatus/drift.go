@@ -37,7 +37,7 @@ type Pass struct {
 	// Plan is nil if no plan could be made. Then what passes before have found stays.
 	Plan     *placement.Plan
 	Problems []topology.Problem
-	// Differences are the nodes for which Slurm is told another place than planned.
+	// Differences are the nodes whose published place is not the planned one.
 	Differences []Difference
 }
 
@@ -59,7 +59,7 @@ type Difference struct {
 // publisher that has just started.
 type drift struct {
 	problems []topology.Problem
-	// differences are those of the last pass, nil before the first.
+	// differences are what the last pass found, nil before the first pass.
 	differences map[differing]finding
 }
 

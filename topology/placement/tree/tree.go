@@ -102,8 +102,8 @@ func (k switchKey) compare(l switchKey) int {
 	return cmp.Or(cmp.Compare(k.tier, l.tier), strings.Compare(k.value, l.value))
 }
 
-// switches are those that nodes name and, behind them, the other published ones of
-// the tiers that the site has.
+// switches are the switches that nodes name, followed by the other published switches of
+// the site's tiers.
 type switches struct {
 	keys        []switchKey
 	published   []int // beside keys: index of the published switch, or none
@@ -145,8 +145,8 @@ func readSwitches(named [][]string, nodes int, published publishedTree) switches
 	return set
 }
 
-// matchPublished finds for every switch that nodes name the published one of its tier
-// and name, and adds those that no node names.
+// matchPublished finds the published switch of the same tier and name for every switch
+// that nodes name. It adds the published switches that no node names.
 func (set *switches) matchPublished(published publishedTree) {
 	for _, i := range set.order() {
 		key := set.keys[i]
