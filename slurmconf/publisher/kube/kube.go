@@ -141,7 +141,6 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	if !cache.WaitForCacheSync(ctx.Done(), s.synced...) {
 		return nil, errors.New("the API server has not answered yet" + because(s.health))
 	}
-	s.written.prune()
 	nodes := s.nodes.List()
 	snap := &inputs.Snapshot{Nodes: make([]inputs.Node, 0, len(nodes)), Reports: make(map[string]*topology.Node, len(nodes))}
 	for _, obj := range nodes {

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"maps"
 	"sync"
 	"time"
 
@@ -40,16 +39,9 @@ func (w *writtenNodes) newest(watched *kubeNode) *kubeNode {
 		return watched
 	}
 	order, err := resourceversion.CompareResourceVersion(own.node.ResourceVersion, watched.ResourceVersion)
-	if err != nil || order <= 0 || own.node.UID != watched.UID {
+	if err != nil || order <= 0 || own.node.UID != watched.UID || time.Since(own.at) > writtenLasts {
 		delete(w.nodes, watched.Name)
 		return watched
 	}
 	return own.node
-}
-
-// prune forgets Nodes that were written long ago.
-func (w *writtenNodes) prune() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	maps.DeleteFunc(w.nodes, func(_ string, n writtenNode) bool { return time.Since(n.at) > writtenLasts })
 }
