@@ -66,21 +66,28 @@ func (m *model) env(j *modelJob, started int, gpus []string) map[string]string {
 		"SLURM_JOB_GPUS": strings.Join(gpus, ","), "SLURM_JOB_START_TIME": fmt.Sprint(started)}
 }
 
-// call runs the hook to its end, in this process.
+// call runs the hook to its end, in this process. The hook gives up no work, because that
+// work would go on here beside the next steps.
 func (m *model) call(verb string, j *modelJob, started int, gpus []string) {
 	env := m.env(j, started, gpus)
 	var said strings.Builder
-	if code := run(context.Background(), []string{verb, "--run-dir", m.run}, func(k string) string { return env[k] }, &said); code != 0 || strings.Contains(said.String(), "panic") {
+	if code := run(context.Background(), []string{verb, "--run-dir", m.run, "--wait", "5m"}, func(k string) string { return env[k] }, &said); code != 0 || strings.Contains(said.String(), "panic") {
 		m.t.Errorf("exit %d: %s", code, said.String())
 	}
 }
 
-// kill runs the hook and kills it somewhere.
-func (m *model) kill(verb string, j *modelJob, started int, gpus []string) {
-	cmd := exec.Command(m.hook, verb, "--run-dir", m.run)
+// process is the hook as a program.
+func (m *model) process(verb string, j *modelJob, started int, gpus []string, flags ...string) *exec.Cmd {
+	cmd := exec.Command(m.hook, append([]string{verb, "--run-dir", m.run}, flags...)...)
 	for k, v := range m.env(j, started, gpus) {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}
+	return cmd
+}
+
+// kill runs the hook and kills it somewhere.
+func (m *model) kill(verb string, j *modelJob, started int, gpus []string) {
+	cmd := m.process(verb, j, started, gpus)
 	if err := cmd.Start(); err != nil {
 		panic(err)
 	}
@@ -167,16 +174,18 @@ func (m *model) startWithoutLock(j *modelJob, gpus []string) {
 	m.sweep()
 }
 
+// callWithoutLock runs the hook while the lock is held. The hook is a process, so that
+// nothing of the call goes on after it has given up.
 func (m *model) callWithoutLock(verb string, j *modelJob, started int, gpus []string) {
-	unlock, err := rundir.Dir(m.run).Lock(context.Background(), time.Second)
+	unlock, err := rundir.Dir(m.run).Lock(context.Background(), time.Minute)
 	if err != nil {
 		panic(err)
 	}
 	defer unlock()
-	ctx, stop := context.WithCancel(context.Background())
-	stop() // it is told not to wait
-	env := m.env(j, started, gpus)
-	run(ctx, []string{verb, "--run-dir", m.run}, func(k string) string { return env[k] }, &strings.Builder{})
+	cmd := m.process(verb, j, started, gpus, "--wait", "10ms")
+	if err := cmd.Run(); err != nil {
+		m.t.Errorf("%s without the lock: %v", verb, err)
+	}
 }
 
 // endWithoutLock has an Epilog that finds the lock held; the next hook of the run
