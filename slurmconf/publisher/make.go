@@ -36,8 +36,9 @@ type Rendered struct {
 	Findings []lint.Finding
 	Problems []topology.Problem
 	gres     []gres.Line
-	// topologies are those of the plan.
-	topologies []slurmconf.Topology
+	// topologies are those of the plan. all are those of the file: some may be on their way
+	// out.
+	topologies, all []slurmconf.Topology
 	// leaving is the annotation AnnotationLeaving.
 	leaving string
 	// Refused is the reason word if the files must not be published. Message says the
@@ -78,12 +79,12 @@ func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, er
 	}
 	lines, problems := gres.FromFacts(g.Facts, prev.Gres, p.GresOptions())
 	m.gres, m.Problems = lines, append(m.Problems, problems...)
-	all := m.keepTopologies(p, &prev, m.topologies)
-	if err := m.render(p, all); err != nil {
+	m.all = m.keepTopologies(p, &prev, m.topologies)
+	if err := m.render(p, m.all); err != nil {
 		return nil, err
 	}
 	m.Digest = published.Digest(m.Files)
-	m.check(p, all)
+	m.check(p, m.all)
 	return m, nil
 }
 

@@ -39,6 +39,7 @@ type memory struct {
 	published map[string]*published.Set
 	notes     map[string]string
 	saves     int
+	loads     int // passes
 	annotated int
 	// conditions are those of Nodes, by node and type.
 	conditions      map[string]map[string]inputs.Condition
@@ -75,6 +76,7 @@ func (m *memory) Snapshot(context.Context) (*inputs.Snapshot, error) {
 func (m *memory) Load(_ context.Context, p published.Place) (*published.Set, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.loads++
 	if was := m.published[p.String()]; was != nil {
 		return was.Clone(), m.broken
 	}

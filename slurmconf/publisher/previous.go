@@ -190,13 +190,42 @@ func (u *unitsInUse) keep(l *loop, prev *Previous, g *gathered, now time.Time) {
 		}
 		since := sinceOf(u.unnamed, name, now)
 		unnamed[name] = since
-		if until := since.Add(l.pub.AnnotateAfter.Duration); now.Before(until) {
+		if now.Before(since.Add(l.pub.AnnotateAfter.Duration)) {
 			named[name] = true
-			l.At(until)
 		}
 	}
 	u.unnamed = unnamed
 	prev.Topology.InUse = named
+}
+
+// wake asks for a pass when a unit may leave the files that has no node any more, and when
+// a topology may that is no longer configured.
+func (u *unitsInUse) wake(l *loop, made *Rendered, now time.Time) {
+	may := func(name string) {
+		if since, unnamed := u.unnamed[name]; unnamed && now.Before(since.Add(l.pub.AnnotateAfter.Duration)) {
+			l.At(since.Add(l.pub.AnnotateAfter.Duration))
+		}
+	}
+	for i := range made.all {
+		t := &made.all[i]
+		if !slices.ContainsFunc(made.topologies, func(is slurmconf.Topology) bool { return is.Name == t.Name }) {
+			may(t.Name + ":")
+		}
+		if t.Block != nil {
+			for k := range t.Block.Blocks {
+				if b := &t.Block.Blocks[k]; b.Nodes == "" {
+					may(b.Name)
+				}
+			}
+		}
+		if t.Tree != nil {
+			for k := range t.Tree.Switches {
+				if s := &t.Tree.Switches[k]; s.Nodes == "" && s.Children == "" {
+					may(s.Name)
+				}
+			}
+		}
+	}
 }
 
 // units are the topologies, blocks and switches of the files.

@@ -110,6 +110,7 @@ func (l *loop) plan(snap *inputs.Snapshot, prev *Previous, now time.Time) (g gat
 	if made, err = l.moves.make(l, &g, *prev, now); err != nil {
 		return g, nil, err
 	}
+	l.units.wake(l, made, now)
 	made.Problems = append(made.Problems, l.annotations.overlaps(made.Specs, g.Nodes)...)
 	l.found.Plan, l.found.Problems = made.Plan, made.Problems
 	l.annotations.unjudged(&l.found, g.Nodes)

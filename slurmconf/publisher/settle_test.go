@@ -89,3 +89,21 @@ func TestReadingStands(t *testing.T) {
 		}
 	})
 }
+
+// TestRestAsksNothing counts the passes of a publisher that finds all as it should be:
+// without annotations there is nothing to wait for.
+func TestRestAsksNothing(t *testing.T) {
+	no := false
+	store := newMemory(racks(t))
+	pubs := complete(t, Publication{Annotate: &no})
+	for range 2 {
+		inBubble(t, store, pubs, func() {
+			store.pass(time.Minute)
+			loads := store.loads
+			store.pass(time.Hour)
+			if store.loads != loads {
+				t.Errorf("%d passes at rest", store.loads-loads)
+			}
+		})
+	}
+}
