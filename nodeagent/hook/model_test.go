@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,11 +47,12 @@ type model struct {
 	jobs    []*modelJob
 	clock   int
 	took    time.Duration // of a call of the program
+	marks   *atomic.Int32 // of Epilogs that found the lock held
 	steps   []string
 }
 
-func newModel(t testing.TB, seed uint64, dir, hook string, took time.Duration) *model {
-	m := &model{t: t, rand: rand.New(rand.NewPCG(seed, 1)), hook: hook, took: took, mapping: filepath.Join(dir, "map"), clock: 1000}
+func newModel(t testing.TB, seed uint64, dir, hook string, took time.Duration, marks *atomic.Int32) *model {
+	m := &model{t: t, rand: rand.New(rand.NewPCG(seed, 1)), hook: hook, took: took, marks: marks, mapping: filepath.Join(dir, "map"), clock: 1000}
 	m.run = filepath.Join(dir, "run")
 	if err := rundir.Dir(m.run).WriteHookConfig(rundir.HookConfig{MappingDir: m.mapping}); err != nil {
 		t.Fatal(err)
@@ -188,12 +190,23 @@ func (m *model) callWithoutLock(verb string, j *modelJob, started int, gpus []st
 	}
 }
 
-// endWithoutLock has an Epilog that finds the lock held; the next hook of the run
-// directory makes up for it, here one of a job without GPUs.
+// endWithoutLock has an Epilog that finds the lock held, and leaves a mark. The next hook
+// of the run directory makes up for it, here one of a job without GPUs. On a busy machine
+// the time of the Epilog may be over before it leaves the mark: then the agent notices the
+// end.
 func (m *model) endWithoutLock(j *modelJob) {
 	m.callWithoutLock("epilog", j, j.started, j.gpus)
+	marks, err := rundir.Dir(m.run).Releases().All()
+	if err != nil {
+		panic(err)
+	}
 	m.call("epilog", &modelJob{id: "99"}, m.clock, nil)
-	j.gpus, j.perhaps, j.sure = nil, nil, false
+	if slices.ContainsFunc(marks, func(r rundir.Release) bool { return r.JobID == j.id }) {
+		m.marks.Add(1)
+		j.gpus, j.perhaps, j.sure = nil, nil, false
+	} else {
+		j.gpus, j.perhaps, j.sure = nil, union(j.perhaps, j.gpus), false
+	}
 }
 
 // reboot ends all jobs; the run directory is in memory, or is not.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -73,11 +74,12 @@ func TestModel(t *testing.T) {
 	base := uint64(time.Now().UnixNano())
 	seeds := make(chan uint64)
 	var players sync.WaitGroup
+	var marks atomic.Int32
 	for range 4 {
 		players.Go(func() {
 			for seed := range seeds {
 				if !t.Failed() {
-					play(t, seed, dir, hook, took)
+					play(t, seed, dir, hook, took, &marks)
 				}
 			}
 		})
@@ -87,12 +89,15 @@ func TestModel(t *testing.T) {
 	}
 	close(seeds)
 	players.Wait()
+	if marks.Load() == 0 {
+		t.Error("no Epilog that found the lock held has left a mark")
+	}
 }
 
-func play(t *testing.T, seed uint64, dir, hook string, took time.Duration) {
+func play(t *testing.T, seed uint64, dir, hook string, took time.Duration, marks *atomic.Int32) {
 	own := filepath.Join(dir, fmt.Sprint(seed))
 	defer func() { _ = os.RemoveAll(own) }()
-	m := newModel(t, seed, own, hook, took)
+	m := newModel(t, seed, own, hook, took, marks)
 	for range 10 {
 		if m.step(); !m.check() {
 			t.Errorf("seed %d:\n%s", seed, strings.Join(m.steps, "\n"))
