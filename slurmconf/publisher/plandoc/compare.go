@@ -1,0 +1,213 @@
+package plandoc
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// Changes are what differs between two plans.
+type Changes struct {
+	// Moves are the nodes with another place, sorted by name.
+	Moves []Move
+	// Units are the blocks, switches and topologies that come or go, and sizes that change,
+	// one sentence each.
+	Units []string
+	// Devices are the nodes whose lines of gres.conf differ, sorted.
+	Devices []string
+}
+
+// Move is one node with another place.
+type Move struct {
+	Node     string
+	From, To placement.Place
+	Why      string
+}
+
+// String says the move in people's words.
+func (m *Move) String() string {
+	from, to := placeText(m.From, m.To), placeText(m.To, m.From)
+	switch {
+	case from == "":
+		return fmt.Sprintf("%s joins %s: %s", m.Node, to, m.Why)
+	case to == "":
+		return fmt.Sprintf("%s leaves %s: %s", m.Node, from, m.Why)
+	}
+	return fmt.Sprintf("%s moves from %s to %s: %s", m.Node, from, to, m.Why)
+}
+
+// placeText names the block and the leaf of a place, as far as they differ from the other
+// place.
+func placeText(p, other placement.Place) string {
+	var parts []string
+	if p.Block != "" && p.Block != other.Block {
+		parts = append(parts, p.Block)
+	}
+	if p.Leaf != "" && p.Leaf != other.Leaf {
+		parts = append(parts, p.Leaf)
+	}
+	if len(parts) == 0 {
+		return cmp.Or(p.Block, p.Leaf)
+	}
+	return strings.Join(parts, " at ")
+}
+
+// Compare returns what is different in next.
+func Compare(old, next *Plan) Changes {
+	var c Changes
+	before, after := old.Places(), next.Places()
+	reasons := make(map[string]*Node, len(next.Nodes))
+	for i := range next.Nodes {
+		reasons[next.Nodes[i].Name] = &next.Nodes[i]
+	}
+	all := maps.Clone(before)
+	if all == nil {
+		all = map[string]placement.Place{}
+	}
+	maps.Copy(all, after)
+	for _, n := range slices.Sorted(maps.Keys(all)) {
+		if from, to := before[n], after[n]; from != to {
+			c.Moves = append(c.Moves, Move{n, from, to, because(reasons[n])})
+		}
+	}
+	c.Units = units(old, next)
+	c.Devices = devices(old, next)
+	return c
+}
+
+// because says in people's words what put a node where it is.
+func because(n *Node) string {
+	switch {
+	case n == nil:
+		return "its Node is gone"
+	case n.Message != "":
+		return n.Message
+	case n.Reason != placement.ReasonPlaced:
+		return n.Reason
+	}
+	switch n.Source {
+	case "nvml":
+		return "NVML twice since boot"
+	case "label":
+		return "its labels"
+	case "switch":
+		return "the switch above it"
+	case "previous":
+		return "as published before"
+	}
+	return "the tiers above it"
+}
+
+// units compares topologies, blocks, switches and sizes.
+func units(old, next *Plan) []string {
+	var out []string
+	before, after := unitsOf(old), unitsOf(next)
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		switch was, known := before[name]; {
+		case !known:
+			out = append(out, name+" is new")
+		case was != after[name]:
+			out = append(out, fmt.Sprintf("%s: %s becomes %s", name, was, after[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, stays := after[name]; !stays {
+			out = append(out, name+" goes")
+		}
+	}
+	return out
+}
+
+// unitsOf names what a plan has, with the sizes of topologies.
+func unitsOf(p *Plan) map[string]string {
+	out := make(map[string]string)
+	for i := range p.Topologies {
+		t := &p.Topologies[i]
+		out["topology "+t.Name] = strings.TrimSpace(fmt.Sprintf("%s %s", t.Kind, sizesText(t.Sizes)))
+		for _, b := range t.Blocks {
+			out["block "+b.Name] = ""
+		}
+		for _, s := range t.Switches {
+			out["switch "+s.Name] = ""
+		}
+	}
+	return out
+}
+
+func sizesText(sizes []int) string {
+	if len(sizes) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("with block sizes %v", sizes)
+}
+
+// devices returns the nodes whose lines of gres.conf differ.
+func devices(old, next *Plan) []string {
+	before, after := linesByNode(old), linesByNode(next)
+	var out []string
+	for n, was := range before {
+		if is, stays := after[n]; !stays || was != is {
+			out = append(out, n)
+		}
+	}
+	for n := range after {
+		if _, known := before[n]; !known {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// linesByNode returns the lines of each node as text.
+func linesByNode(p *Plan) map[string]string {
+	lines, err := p.Lines()
+	if err != nil {
+		return nil // lines that were read or made can be read
+	}
+	all, err := gres.ByNode(lines)
+	if err != nil {
+		return nil
+	}
+	out := make(map[string]string, len(all))
+	for n, of := range all {
+		var b strings.Builder
+		for i := range of {
+			line := of[i]
+			line.Nodes = ""
+			fmt.Fprintf(&b, "%+v\n", line)
+		}
+		out[n] = b.String()
+	}
+	return out
+}
+
+// Summary says the changes in one line, with the first nodes that move.
+func (c *Changes) Summary(first int) string {
+	var parts []string
+	for i := range c.Moves[:min(first, len(c.Moves))] {
+		parts = append(parts, c.Moves[i].String())
+	}
+	if more := len(c.Moves) - first; more > 0 {
+		parts = append(parts, fmt.Sprintf("%d nodes more", more))
+	}
+	for i, unit := range c.Units {
+		if i == first {
+			parts = append(parts, fmt.Sprintf("%d units more", len(c.Units)-first))
+			break
+		}
+		parts = append(parts, unit)
+	}
+	if n := len(c.Devices); n > 0 {
+		parts = append(parts, fmt.Sprintf("gres.conf: lines of %d nodes", n))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// None reports whether nothing differs.
+func (c *Changes) None() bool { return len(c.Moves)+len(c.Units)+len(c.Devices) == 0 }

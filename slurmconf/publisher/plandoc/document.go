@@ -1,0 +1,289 @@
+// Package plandoc is the plan of a publication as a stored document: the publisher's whole
+// memory, and what all its files, annotations and answers are made from.
+//
+// The package is pure: data in, data out. It plans nothing, reads no clock and opens no
+// file. It refuses documents with unknown fields, and documents that are too large to store.
+package plandoc
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// The version and the kind of every document.
+const (
+	APIVersion = "quoin.dev/v1alpha1"
+	Kind       = "Plan"
+)
+
+// MaxHistory is how many revisions before the current one are kept.
+const MaxHistory = 10
+
+// ErrUnreadable is wrapped by the error of a document that cannot be read.
+var ErrUnreadable = errors.New("the stored plan cannot be read")
+
+// Document is the plan of one publication, with the revisions before it.
+type Document struct {
+	APIVersion  string `json:"apiVersion"`
+	Kind        string `json:"kind"`
+	Publication string `json:"publication"`
+	// Place is where the files are: NAMESPACE/NAME.
+	Place string `json:"place"`
+	// Version is the store's, so that a write never overwrites a change that was not seen.
+	Version string `json:"-"`
+	// Current is what is published. Its number is 0 if nothing is.
+	Current Revision `json:"current"`
+	// Held is a change that is not published, and why.
+	Held *Held `json:"held,omitempty"`
+	// RolledBack is the revision that people went back to: every change waits for an
+	// approval. 0: none does.
+	RolledBack int `json:"rolledBack,omitempty"`
+	// Leaving are the Nodes that left the publication and still have its annotation.
+	Leaving []string `json:"leaving,omitempty"`
+	// Moves are the changes that the guard still counts, the oldest first.
+	Moves []Step `json:"moves,omitempty"`
+	// History has the revisions before the current one, the newest first.
+	History []Revision `json:"history,omitempty"`
+}
+
+// Revision is one plan that was published.
+type Revision struct {
+	Number int       `json:"number,omitempty"`
+	Time   time.Time `json:"time,omitzero"`
+	// Author is who approved the revision or rolled back to it, or the publisher.
+	Author string `json:"author,omitempty"`
+	// Why says what changed.
+	Why string `json:"why,omitempty"`
+	// Digest is that of the files that the plan gives.
+	Digest string `json:"digest,omitempty"`
+	Plan   Plan   `json:"plan,omitzero"`
+}
+
+// Held is a change that waits, or that must not be published.
+type Held struct {
+	// Since is when files were first held for the reason.
+	Since   time.Time `json:"since"`
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	// Digest names the files that are held, or is empty if none could be made.
+	Digest string `json:"digest,omitempty"`
+	// Waits says that an approval of the digest publishes the change.
+	Waits bool  `json:"waits,omitempty"`
+	Plan  *Plan `json:"plan,omitempty"`
+}
+
+// Plan says where every node is, and which devices it has.
+type Plan struct {
+	// Format is that of the topology file: yaml or conf.
+	Format string `json:"format"`
+	// ByLeaf: the blocks are leaf switches, not NVLink domains.
+	ByLeaf bool `json:"byLeaf,omitempty"`
+	// Topologies are those of the file, in its order.
+	Topologies []Topology `json:"topologies"`
+	// Devices are the lines of gres.conf.
+	Devices  []string           `json:"devices,omitempty"`
+	Nodes    []Node             `json:"nodes,omitempty"`
+	Problems []topology.Problem `json:"problems,omitempty"`
+}
+
+// Topology is one topology: blocks, switches, or flat.
+type Topology struct {
+	Name    string `json:"name"`
+	Default bool   `json:"default,omitempty"`
+	// Kind is block, tree or flat.
+	Kind string `json:"kind"`
+	// Sizes are Slurm's BlockSizes, the base first.
+	Sizes    []int    `json:"sizes,omitempty"`
+	Blocks   []Block  `json:"blocks,omitempty"`
+	Switches []Switch `json:"switches,omitempty"`
+}
+
+// Block is one block in its place, with its nodes as a host list. A placeholder has none.
+type Block struct {
+	Name  string `json:"name"`
+	Nodes string `json:"nodes,omitempty"`
+	// Size is the most nodes that the block has had.
+	Size int `json:"size,omitempty"`
+}
+
+// Switch has nodes or switches below it, as host lists.
+type Switch struct {
+	Name     string `json:"name"`
+	Nodes    string `json:"nodes,omitempty"`
+	Children string `json:"children,omitempty"`
+}
+
+// Node says why a node is where it is. Its place is in the topologies.
+type Node struct {
+	// Name is the name in Slurm. Node is the Node's, if it is another.
+	Name string `json:"name"`
+	Node string `json:"node,omitempty"`
+	// Source is what said the place: nvml, label, switch or previous.
+	Source  string `json:"source,omitempty"`
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+}
+
+// New returns the document of a publication of which nothing is published.
+func New(publication, place string) *Document {
+	return &Document{APIVersion: APIVersion, Kind: Kind, Publication: publication, Place: place}
+}
+
+// Clone returns a copy that Add, Remember and assignments to fields may change. Plans are
+// shared, because nobody changes a plan.
+func (d *Document) Clone() *Document {
+	c := *d
+	c.Leaving, c.Moves, c.History = slices.Clone(d.Leaving), slices.Clone(d.Moves), slices.Clone(d.History)
+	return &c
+}
+
+// Add makes r the current revision, with the next number.
+func (d *Document) Add(r Revision) {
+	if d.Current.Number > 0 {
+		d.History = slices.Insert(d.History, 0, d.Current)
+		d.History = d.History[:min(len(d.History), MaxHistory)]
+	}
+	r.Number = d.Current.Number + 1
+	d.Current = r
+}
+
+// Find returns the revision of the number, or nil.
+func (d *Document) Find(number int) *Revision {
+	if number > 0 && number == d.Current.Number {
+		return &d.Current
+	}
+	for i := range d.History {
+		if d.History[i].Number == number {
+			return &d.History[i]
+		}
+	}
+	return nil
+}
+
+// Marshal returns the document as JSON, sorted, so that one document has one text.
+func Marshal(d *Document) ([]byte, error) {
+	s := *d
+	s.Leaving = slices.Sorted(slices.Values(d.Leaving))
+	s.Current.Plan = d.Current.Plan.sorted()
+	if d.Held != nil {
+		held := *d.Held
+		if held.Plan != nil {
+			plan := held.Plan.sorted()
+			held.Plan = &plan
+		}
+		s.Held = &held
+	}
+	s.History = slices.Clone(d.History)
+	for i := range s.History {
+		s.History[i].Plan = s.History[i].Plan.sorted()
+	}
+	text, err := json.Marshal(&s)
+	if err != nil {
+		return nil, fmt.Errorf("write plan of %s: %w", d.Publication, err)
+	}
+	return append(text, '\n'), nil
+}
+
+// sorted returns the plan with its nodes and problems sorted.
+func (p *Plan) sorted() Plan {
+	s := *p
+	byName := func(a, b Node) int { return strings.Compare(a.Name, b.Name) }
+	if !slices.IsSortedFunc(s.Nodes, byName) {
+		s.Nodes = slices.SortedFunc(slices.Values(p.Nodes), byName)
+	}
+	s.Problems = slices.SortedFunc(slices.Values(p.Problems), func(a, b topology.Problem) int {
+		return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
+	})
+	return s
+}
+
+// Unmarshal reads a document and checks it. Its error wraps ErrUnreadable.
+func Unmarshal(text []byte) (*Document, error) {
+	d := &Document{}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(d)
+	if err == nil {
+		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("text after the document")
+		}
+	}
+	if err == nil {
+		err = d.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	return d, nil
+}
+
+// check refuses what the publisher could not continue from.
+func (d *Document) check() error {
+	if d.APIVersion != APIVersion || d.Kind != Kind {
+		return fmt.Errorf("it is %q of %q: want %s of %s", d.Kind, d.APIVersion, Kind, APIVersion)
+	}
+	if len(d.History) > MaxHistory {
+		return fmt.Errorf("%d revisions before the current one: want at most %d", len(d.History), MaxHistory)
+	}
+	for _, step := range d.Moves {
+		for _, list := range []string{step.Places, step.Devices} {
+			if _, err := hostlist.Expand(list); err != nil {
+				return fmt.Errorf("moves: %w", err)
+			}
+		}
+	}
+	if d.Current.Number < 0 {
+		return fmt.Errorf("revision %d: want 1 or more", d.Current.Number)
+	}
+	last := d.Current.Number
+	if last > 0 {
+		if err := d.Current.check(); err != nil {
+			return err
+		}
+	}
+	for i := range d.History {
+		r := &d.History[i]
+		if r.Number < 1 || r.Number >= last {
+			return fmt.Errorf("revision %d after revision %d: want a number below it", r.Number, last)
+		}
+		if err := r.check(); err != nil {
+			return err
+		}
+		last = r.Number
+	}
+	if d.Held != nil && d.Held.Plan != nil {
+		if err := d.Held.Plan.check(); err != nil {
+			return fmt.Errorf("held plan: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *Revision) check() error {
+	if err := r.Plan.check(); err != nil {
+		return fmt.Errorf("revision %d: %w", r.Number, err)
+	}
+	return nil
+}
+
+// check reads what is text in the plan.
+func (p *Plan) check() error {
+	if p.Format != "yaml" && p.Format != "conf" {
+		return fmt.Errorf("format %q: want yaml or conf", p.Format)
+	}
+	if _, err := p.Published(); err != nil {
+		return err
+	}
+	_, err := p.Lines()
+	return err
+}

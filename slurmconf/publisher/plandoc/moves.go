@@ -1,0 +1,77 @@
+package plandoc
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+)
+
+// Remembered is how long the guard counts a change.
+const Remembered = time.Hour
+
+// maxSteps bounds the steps of a document. Steps beyond it are joined.
+const maxSteps = 60
+
+// Step is one publication's changes that the guard counts, as host lists.
+type Step struct {
+	Time time.Time `json:"time"`
+	// Places are the nodes that moved or left.
+	Places string `json:"places,omitempty"`
+	// Devices are the nodes whose published devices changed or went.
+	Devices string `json:"devices,omitempty"`
+}
+
+// Remember notes nodes whose place or devices changed, and forgets what no longer counts.
+func (d *Document) Remember(now time.Time, places, devices []string) {
+	d.Moves = slices.DeleteFunc(slices.Clone(d.Moves), func(s Step) bool { return !s.counts(now) })
+	if len(places)+len(devices) == 0 {
+		return
+	}
+	step := Step{now, hostlist.Compress(places), hostlist.Compress(devices)}
+	if n := len(d.Moves); n >= maxSteps {
+		last := &d.Moves[n-1]
+		step.Places = hostlist.Compress(slices.Concat(names(last.Places), places))
+		step.Devices = hostlist.Compress(slices.Concat(names(last.Devices), devices))
+		*last = step
+		return
+	}
+	d.Moves = append(d.Moves, step)
+}
+
+// Recent returns the nodes whose places and devices changed in the last hour, or since the
+// last approval.
+func (d *Document) Recent(now time.Time) (places, devices map[string]bool) {
+	places, devices = map[string]bool{}, map[string]bool{}
+	for _, s := range d.Moves {
+		if !s.counts(now) {
+			continue
+		}
+		for _, n := range names(s.Places) {
+			places[n] = true
+		}
+		for _, n := range names(s.Devices) {
+			devices[n] = true
+		}
+	}
+	return places, devices
+}
+
+// counts reports whether the step is of the last hour. A time in the future is a clock that
+// was wrong, and counts as well.
+func (s *Step) counts(now time.Time) bool { return now.Sub(s.Time) < Remembered }
+
+// names expands a host list. Lists that were read or made can be expanded.
+func names(list string) []string {
+	all, err := hostlist.Expand(list)
+	if err != nil {
+		return nil
+	}
+	return all
+}
+
+// count returns how many names a host list has.
+func count(list string) (n int) {
+	_ = hostlist.Walk(list, func([]byte) { n++ }) // lists that were read or made can be expanded
+	return n
+}

@@ -1,0 +1,316 @@
+package plandoc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// plan is one with two blocks, a tree, devices and reasons.
+func plan(first, second string) Plan {
+	return Plan{Format: "yaml",
+		Topologies: []Topology{
+			{Name: "nvl", Default: true, Kind: "block", Sizes: []int{2}, Blocks: []Block{{Name: "nvl-1", Nodes: first, Size: 2}, {Name: "nvl-2", Nodes: second, Size: 2}, {Name: "nvl-3"}}},
+			{Name: "fabric", Kind: "tree", Switches: []Switch{{Name: "l1", Nodes: first}, {Name: "l2", Nodes: second}, {Name: "s", Children: "l[1-2]"}}},
+			{Name: "flat", Kind: "flat"},
+		},
+		Devices:  []string{"NodeName=n[1-3] Name=gpu Type=gb200 File=/dev/nvidia[0-3]"},
+		Nodes:    []Node{{Name: "n1", Source: "nvml", Reason: "Placed"}, {Name: "n2", Node: "host-2", Source: "nvml", Reason: "Placed"}, {Name: "n3", Source: "label", Reason: "Placed"}, {Name: "n9", Reason: "NoGPUs", Message: "no GPU"}},
+		Problems: []topology.Problem{{Node: "n9", Reason: "NoGPUs", Message: "no GPU"}},
+	}
+}
+
+func document() *Document {
+	d := New("default", "slurm/quoin-slurm")
+	d.Add(Revision{Time: noon, Author: "quoin-publisher", Why: "first", Digest: "a", Plan: plan("n[1-2]", "n3")})
+	d.Add(Revision{Time: noon.Add(time.Hour), Author: "ann", Why: "n2 moves", Digest: "b", Plan: plan("n1", "n[2-3]")})
+	held := plan("n[1-3]", "")
+	d.Held = &Held{Since: noon, Reason: "BigChange", Message: "too much", Digest: "c", Waits: true, Plan: &held}
+	d.RolledBack, d.Leaving = 1, []string{"host-7"}
+	d.Remember(noon, []string{"n2"}, nil)
+	return d
+}
+
+func TestRoundTrip(t *testing.T) {
+	for name, d := range map[string]*Document{"empty": New("a", "b/c"), "full": document()} {
+		t.Run(name, func(t *testing.T) {
+			text, err := Marshal(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err := Unmarshal(text)
+			if diff := cmp.Diff(d, read); err != nil || diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+			packed, err := Pack(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err = Unpack(packed)
+			if diff := cmp.Diff(d, read); err != nil || diff != "" {
+				t.Errorf("packed: %v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestMarshalSorts(t *testing.T) {
+	sorted, mixed := document(), document()
+	nodes := mixed.Current.Plan.Nodes
+	nodes[0], nodes[3] = nodes[3], nodes[0]
+	mixed.Leaving, sorted.Leaving = []string{"b", "a"}, []string{"a", "b"}
+	want, err := Marshal(sorted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Marshal(mixed)
+	if err != nil || !bytes.Equal(want, got) {
+		t.Errorf("%v\n%s\n%s", err, want, got)
+	}
+	if mixed.Current.Plan.Nodes[0].Name != "n9" {
+		t.Error("Marshal changed the document")
+	}
+}
+
+func TestUnmarshalRefuses(t *testing.T) {
+	text, err := Marshal(document())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, old, new, want string }{
+		{"no JSON", string(text), "{", "unexpected EOF"},
+		{"an unknown field", `"place"`, `"palace"`, `unknown field "palace"`},
+		{"another kind", `"Plan"`, `"Plans"`, "want Plan"},
+		{"a later version", "v1alpha1", "v2", "want Plan of quoin.dev/v1alpha1"},
+		{"text behind", "}\n", "}{}", "text after the document"},
+		{"a broken list", "n[1-2]", "n[1-", "n[1-"},
+		{"a broken line", "Name=gpu", "Nme=gpu", "Nme"},
+		{"a format", `"yaml"`, `"xml"`, `format "xml": want yaml or conf`},
+		{"a kind of topology", `"tree"`, `"ring"`, `kind "ring": want block, tree or flat`},
+		{"numbers that do not fall", `"number":1`, `"number":2`, "revision 2 after revision 2"},
+		{"a number below 0", `"number":2`, `"number":-2`, "revision -2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := Unmarshal([]byte(strings.ReplaceAll(string(text), tt.old, tt.new))); err == nil || !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestUnpackIsBounded(t *testing.T) {
+	d := New("a", "b/c")
+	d.Held = &Held{Reason: "X", Message: strings.Repeat("a", MaxUnpacked)}
+	packed, err := Pack(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, data := range [][]byte{packed, packed[:len(packed)/2], []byte("x"), nil} {
+		if _, err := Unpack(data); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("%d bytes: %v", len(data), err)
+		}
+	}
+}
+
+// TestPackMakesRoom packs plans that cannot be compressed.
+func TestPackMakesRoom(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	noise := func(bytes int) string {
+		var b strings.Builder
+		for b.Len() < bytes {
+			fmt.Fprintf(&b, "%016x", random.Uint64())
+		}
+		return b.String()
+	}
+	with := func(messages int) Plan {
+		p := plan("n[1-2]", "n3")
+		p.Nodes = []Node{{Name: "n1", Reason: "X", Message: noise(messages)}}
+		return p
+	}
+	for _, tt := range []struct {
+		name             string
+		revisions        int
+		each, held       int
+		history          int
+		heldPlan, reason bool
+	}{
+		{"all fits", 11, 1 << 10, 1 << 10, 10, true, true},
+		{"half of the history", 11, 200 << 10, 1 << 10, 5, true, true},
+		{"no history", 2, 1200 << 10, 200 << 10, 0, true, true},
+		{"no held plan", 2, 1200 << 10, 1200 << 10, 0, false, true},
+		{"no reasons", 2, 2400 << 10, 1 << 10, 0, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := New("a", "b/c")
+			for range tt.revisions {
+				d.Add(Revision{Plan: with(tt.each)})
+			}
+			held := with(tt.held)
+			d.Held = &Held{Reason: "BigChange", Plan: &held}
+			packed, err := Pack(d)
+			if err != nil || len(packed) > MaxPacked {
+				t.Fatal(len(packed), err)
+			}
+			got, err := Unpack(packed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got.History) != tt.history || (got.Held.Plan != nil) != tt.heldPlan || (got.Current.Plan.Nodes != nil) != tt.reason || got.Current.Number != tt.revisions {
+				t.Errorf("history %d, held plan %v, reasons %v, revision %d", len(got.History), got.Held.Plan != nil, got.Current.Plan.Nodes != nil, got.Current.Number)
+			}
+			if len(d.History) != tt.revisions-1 || d.Held.Plan == nil {
+				t.Error("Pack changed the document")
+			}
+		})
+	}
+	d := New("a", "b/c")
+	d.Held = &Held{Message: noise(2400 << 10)}
+	if _, err := Pack(d); err == nil || !strings.Contains(err.Error(), "fit") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestHistory(t *testing.T) {
+	d := New("a", "b/c")
+	for range 14 {
+		d.Add(Revision{Plan: plan("n1", "n2")})
+	}
+	if d.Current.Number != 14 || len(d.History) != MaxHistory || d.History[0].Number != 13 || d.Find(4).Number != 4 || d.Find(3) != nil || d.Find(14) != &d.Current || New("a", "b").Find(0) != nil {
+		t.Errorf("current %d, history %d", d.Current.Number, len(d.History))
+	}
+}
+
+func TestCompare(t *testing.T) {
+	old, next := plan("n[1-2]", "n3"), plan("n1", "n[2-4]")
+	next.Nodes = append(next.Nodes[:2:2], Node{Name: "n4", Reason: "Placed", Source: "label"})
+	next.Topologies[0].Sizes, next.Topologies[0].Blocks[2].Name = []int{4}, "nvl-4"
+	next.Devices = []string{"NodeName=n[2-4] Name=gpu Type=gb200 File=/dev/nvidia[0-3]"}
+	c := Compare(&old, &next)
+	var moves []string
+	for i := range c.Moves {
+		moves = append(moves, c.Moves[i].String())
+	}
+	if diff := cmp.Diff([]string{"n2 moves from nvl-1 at l1 to nvl-2 at l2: NVML twice since boot", "n4 joins nvl-2 at l2: its labels"}, moves); diff != "" {
+		t.Errorf("moves (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"block nvl-4 is new", "topology nvl: block with block sizes [2] becomes block with block sizes [4]", "block nvl-3 goes"}, c.Units); diff != "" {
+		t.Errorf("units (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"n1", "n4"}, c.Devices); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	const want = "n2 moves from nvl-1 at l1 to nvl-2 at l2: NVML twice since boot; 1 nodes more; block nvl-4 is new; 2 units more; gres.conf: lines of 2 nodes"
+	if got := c.Summary(1); got != want {
+		t.Errorf("%s\n%s", got, want)
+	}
+	gone := Compare(&next, &old)
+	if got := gone.Moves[1].String(); got != "n4 leaves nvl-2 at l2: its Node is gone" {
+		t.Error(got)
+	}
+	if same := Compare(&old, &old); !same.None() || same.Summary(9) != "" {
+		t.Errorf("%+v", same)
+	}
+}
+
+func TestRecent(t *testing.T) {
+	d := New("a", "b/c")
+	d.Remember(noon, []string{"n1", "n2"}, nil)
+	d.Remember(noon.Add(30*time.Minute), []string{"n2", "n3"}, []string{"n9"})
+	for _, tt := range []struct {
+		after           time.Duration
+		places, devices int
+	}{{0, 3, 1}, {59 * time.Minute, 3, 1}, {time.Hour, 2, 1}, {2 * time.Hour, 0, 0}, {-time.Hour, 3, 1}} {
+		if places, devices := d.Recent(noon.Add(tt.after)); len(places) != tt.places || len(devices) != tt.devices {
+			t.Errorf("after %s: %v, %v", tt.after, places, devices)
+		}
+	}
+	for i := range 100 {
+		d.Remember(noon.Add(30*time.Minute), []string{fmt.Sprintf("m%d", i)}, nil)
+	}
+	if places, _ := d.Recent(noon.Add(30 * time.Minute)); len(d.Moves) != maxSteps || len(places) != 103 {
+		t.Errorf("%d steps, %d nodes", len(d.Moves), len(places))
+	}
+	d.Remember(noon.Add(3*time.Hour), nil, nil)
+	if len(d.Moves) != 0 {
+		t.Errorf("steps are kept: %v", d.Moves)
+	}
+}
+
+func TestFromFiles(t *testing.T) {
+	const yaml = "- {topology: nvl, cluster_default: true, block: {block_sizes: [2], blocks: [{block: a, nodes: 'n[1-2]'}, {block: b}]}}\n"
+	for _, tt := range []struct {
+		name  string
+		files map[string]string
+		want  string // format, or the start of the error
+	}{
+		{"yaml", map[string]string{"topology.yaml": yaml, "gres.conf": "NodeName=n1 Name=gpu File=/dev/nvidia0\n"}, "yaml"},
+		{"conf", map[string]string{"topology.conf": "BlockName=a Nodes=n[1-2]\nBlockSizes=2\n"}, "conf"},
+		{"no topology", map[string]string{"gres.conf": "Name=gpu File=/dev/nvidia0\n"}, "no topology file"},
+		{"broken", map[string]string{"topology.yaml": "- ["}, "topology.yaml"},
+		{"broken gres.conf", map[string]string{"topology.yaml": yaml, "gres.conf": "x\n"}, "gres.conf:1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, err := FromFiles(tt.files)
+			if err != nil {
+				if !strings.HasPrefix(err.Error(), tt.want) {
+					t.Errorf("%v, want %s", err, tt.want)
+				}
+				return
+			}
+			if p.Format != tt.want || p.Topologies[0].Blocks[0].Size != 2 || len(p.Places()) != 2 {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+}
+
+func TestKeepSizes(t *testing.T) {
+	old, next := plan("n[1-5]", "n6"), plan("n[1-2]", "n[3-9]")
+	old.KeepSizes(&Plan{})
+	next.KeepSizes(&old)
+	if b := next.Topologies[0].Blocks; b[0].Size != 5 || b[1].Size != 7 || b[2].Size != 0 {
+		t.Errorf("%+v", b)
+	}
+}
+
+func FuzzUnmarshal(f *testing.F) {
+	for _, d := range []*Document{New("a", "b/c"), document()} {
+		text, err := Marshal(d)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > 10000 {
+			return
+		}
+		d, err := Unmarshal(text)
+		if err != nil {
+			return
+		}
+		first, err := Marshal(d)
+		if err != nil {
+			return // a time that JSON does not hold
+		}
+		read, err := Unmarshal(first)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, first)
+		}
+		second, err := Marshal(read)
+		if err != nil || !bytes.Equal(first, second) {
+			t.Errorf("%v\n%s\n%s", err, first, second)
+		}
+		_ = Compare(&d.Current.Plan, &Plan{})
+	})
+}

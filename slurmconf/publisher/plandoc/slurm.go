@@ -1,0 +1,149 @@
+package plandoc
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// SetFiles puts what the files hold into the plan: topologies and lines of gres.conf.
+func (p *Plan) SetFiles(topologies []slurmconf.Topology, lines []gres.Line) error {
+	p.Topologies, p.Devices = make([]Topology, len(topologies)), nil
+	for i := range topologies {
+		p.Topologies[i] = topologyOf(&topologies[i])
+	}
+	for i := range lines {
+		line, err := gres.Render(lines[i:i+1], "")
+		if err != nil {
+			return err
+		}
+		p.Devices = append(p.Devices, strings.TrimSpace(string(line)))
+	}
+	return nil
+}
+
+func topologyOf(t *slurmconf.Topology) Topology {
+	out := Topology{Name: t.Name, Default: t.Default, Kind: "flat"}
+	if t.Block != nil {
+		out.Kind, out.Sizes, out.Blocks = "block", t.Block.Sizes, make([]Block, len(t.Block.Blocks))
+		for i, b := range t.Block.Blocks {
+			out.Blocks[i] = Block{Name: b.Name, Nodes: b.Nodes}
+		}
+	}
+	if t.Tree != nil {
+		out.Kind, out.Switches = "tree", make([]Switch, len(t.Tree.Switches))
+		for i, s := range t.Tree.Switches {
+			out.Switches[i] = Switch(s)
+		}
+	}
+	return out
+}
+
+// Slurm returns the topologies as the file has them.
+func (p *Plan) Slurm() ([]slurmconf.Topology, error) {
+	out := make([]slurmconf.Topology, len(p.Topologies))
+	for i := range p.Topologies {
+		from, to := &p.Topologies[i], &out[i]
+		to.Name, to.Default = from.Name, from.Default
+		switch from.Kind {
+		case "block":
+			to.Block = &slurmconf.BlockTopology{Sizes: from.Sizes, Blocks: make([]slurmconf.Block, len(from.Blocks))}
+			for k, b := range from.Blocks {
+				to.Block.Blocks[k] = slurmconf.Block{Name: b.Name, Nodes: b.Nodes}
+			}
+		case "tree":
+			to.Tree = &slurmconf.TreeTopology{Switches: make([]slurmconf.Switch, len(from.Switches))}
+			for k, s := range from.Switches {
+				to.Tree.Switches[k] = slurmconf.Switch(s)
+			}
+		case "flat":
+			to.Flat = true
+		default:
+			return nil, fmt.Errorf("topology %q: kind %q: want block, tree or flat", from.Name, from.Kind)
+		}
+	}
+	return out, nil
+}
+
+// Published returns what the next plan continues from. It is nil if the plan has no
+// topology.
+func (p *Plan) Published() (*placement.Previous, error) {
+	topologies, err := p.Slurm()
+	if err != nil || len(topologies) == 0 {
+		return nil, err
+	}
+	return slurmconf.PreviousOf("plan", topologies)
+}
+
+// Lines returns the lines of gres.conf.
+func (p *Plan) Lines() ([]gres.Line, error) {
+	lines, err := gres.Parse("plan", []byte(strings.Join(p.Devices, "\n")))
+	if err == nil {
+		_, err = gres.ByNode(lines)
+	}
+	return lines, err
+}
+
+// Places returns the place of every node.
+func (p *Plan) Places() map[string]placement.Place {
+	previous, err := p.Published()
+	if err != nil || previous == nil {
+		return nil // a plan that was read or made has readable lists
+	}
+	return previous.Places()
+}
+
+// errNoTopology is returned for files that hold no topology.
+var errNoTopology = errors.New("no topology file")
+
+// FromFiles makes a plan of files that were published before there was a document.
+func FromFiles(files map[string]string) (*Plan, error) {
+	lines, err := gres.Parse("gres.conf", []byte(files["gres.conf"]))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := gres.ByNode(lines); err != nil {
+		return nil, err
+	}
+	for _, format := range []string{"yaml", "conf"} {
+		name := "topology." + format
+		if files[name] == "" {
+			continue
+		}
+		topologies, err := slurmconf.ParseTopologies(name, []byte(files[name]))
+		if err != nil {
+			return nil, err
+		}
+		if _, err := slurmconf.PreviousOf(name, topologies); err != nil {
+			return nil, err
+		}
+		p := &Plan{Format: format}
+		if err := p.SetFiles(topologies, lines); err != nil {
+			return nil, err
+		}
+		p.KeepSizes(&Plan{})
+		return p, nil
+	}
+	return nil, errNoTopology
+}
+
+// KeepSizes gives every block the most nodes that it has had: those it has, or more in
+// the plan before.
+func (p *Plan) KeepSizes(old *Plan) {
+	had := make(map[string]int)
+	for i := range old.Topologies {
+		for _, b := range old.Topologies[i].Blocks {
+			had[b.Name] = max(had[b.Name], b.Size)
+		}
+	}
+	for i := range p.Topologies {
+		for k := range p.Topologies[i].Blocks {
+			b := &p.Topologies[i].Blocks[k]
+			b.Size = max(had[b.Name], count(b.Nodes))
+		}
+	}
+}
