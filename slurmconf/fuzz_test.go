@@ -35,8 +35,8 @@ func FuzzTopologyConf(f *testing.F) {
 		if diff := cmp.Diff(first, second); diff != "" {
 			t.Fatalf("(-first +second):\n%s\nof\n%s", diff, text)
 		}
-		if _, err := Skeleton(first[0]); err != nil && first[0].Block != nil {
-			t.Fatalf("Skeleton of blocks: %v", err)
+		if _, err := RenderConf(Skeleton(first[0]), ""); err != nil {
+			t.Fatalf("RenderConf of the Skeleton: %v", err)
 		}
 	})
 }

@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
 // Topology is one topology of a Slurm cluster: blocks, a switch tree, or flat;
@@ -59,32 +57,24 @@ type Switch struct {
 }
 
 // Skeleton returns the topology without its nodes, for nodes that name their place by
-// Topology=. Every block is a placeholder. A tree keeps its roots only, because Slurm
-// creates the switches below a named root. Sizes stay.
-func Skeleton(t Topology) (Topology, error) {
-	switch {
-	case t.Block != nil:
-		b := &BlockTopology{Sizes: slices.Clone(t.Block.Sizes), Blocks: make([]Block, len(t.Block.Blocks))}
+// Topology=. Every block is a placeholder, and every leaf switch is empty. Switches and
+// sizes stay: Slurm refuses a node that names a leaf which the file lacks.
+func Skeleton(t Topology) Topology {
+	if t.Block != nil {
+		b := &BlockTopology{Sizes: slices.Clone(t.Block.Sizes), Blocks: slices.Clone(t.Block.Blocks)}
 		for i := range b.Blocks {
-			b.Blocks[i].Name = t.Block.Blocks[i].Name
+			b.Blocks[i].Nodes = ""
 		}
 		t.Block = b
-	case t.Tree != nil:
-		below := make(map[string]bool)
-		for _, s := range t.Tree.Switches {
-			if err := hostlist.Walk(s.Children, func(name []byte) { below[string(name)] = true }); err != nil {
-				return Topology{}, fmt.Errorf("read children of switch %s: %w", s.Name, err)
-			}
-		}
-		tree := &TreeTopology{}
-		for _, s := range t.Tree.Switches {
-			if !below[s.Name] {
-				tree.Switches = append(tree.Switches, Switch{Name: s.Name})
-			}
-		}
-		t.Tree = tree
 	}
-	return t, nil
+	if t.Tree != nil {
+		switches := slices.Clone(t.Tree.Switches)
+		for i := range switches {
+			switches[i].Nodes = ""
+		}
+		t.Tree = &TreeTopology{Switches: switches}
+	}
+	return t
 }
 
 // ParseError is text that Slurm's parsers, or this package, do not take.

@@ -128,7 +128,7 @@ func TestRenderSkeleton(t *testing.T) {
 	dir := t.TempDir()
 	code, _, errs = quoin(t, tree, "render", "--nodes", "-", "--skeleton", "--format", "conf", "--output", dir)
 	text, err := os.ReadFile(filepath.Join(dir, "topology.conf"))
-	if code != 0 || err != nil || !strings.HasSuffix(string(text), "\nSwitchName=spine-1\n") || exists(filepath.Join(dir, "gres.conf")) {
+	if code != 0 || err != nil || !strings.HasSuffix(string(text), "\nSwitchName=leaf-1\nSwitchName=spine-1 Switches=leaf-1\n") || exists(filepath.Join(dir, "gres.conf")) {
 		t.Errorf("exit %d, %v\n%s\n%s", code, err, text, errs)
 	}
 	code, _, errs = quoin(t, twoByTwo, "render", "--nodes", "-", "--skeleton", "--slurm-version", "24.11")

@@ -54,7 +54,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 		}
 		objects := kube.New(client, c.Namespace, conf.Clusters(), log)
 		store, runs = objects, append(runs, members.Run)
-		options = publisher.Options{Recorder: kube.NewEvents(client, log), Membership: members}
+		options = publisher.Options{MaxBytes: kube.MaxBytes, Recorder: kube.NewEvents(client, log), Membership: members}
 		if c.NodeConditions {
 			options.Conditions = objects
 		}

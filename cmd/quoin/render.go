@@ -24,10 +24,9 @@ func newRenderCommand() *cobra.Command {
 labels of a cluster's nodes, or from reports of quoin agent. On stderr it lists nodes
 that are in no block or switch, with the reason.
 
-With --skeleton the topology file has every block and the roots of a tree, but no
-node. Such a file is for nodes that register dynamically: the node names its place
-when it registers, or Slinky does. Slurm makes the switches below a root when a node
-names them.`,
+With --skeleton the topology file has every block and every switch, but no node. Such a
+file is for nodes that register dynamically: the node names its block and its leaf
+switch when it registers, or Slinky does.`,
 		Example: `  kubectl get nodes -o json | quoin render --nodes -
   quoin render --format conf --slurm-version 24.11 --output DIR REPORT.json...
   quoin render --config quoin.yaml --set publications.baseBlockSize=18 --nodes nodes.json`,

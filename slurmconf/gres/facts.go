@@ -169,13 +169,17 @@ func (g *nodeGroups) sign(f *topology.Facts) bool {
 	return true
 }
 
-// ByNode returns the lines that a gres.conf holds for each node.
-func ByNode(lines []Line) (map[string][]Line, error) {
+// ByNode returns the lines that a gres.conf holds for each node. A line without NodeName
+// is for each node of all.
+func ByNode(lines []Line, all []string) (map[string][]Line, error) {
 	out := map[string][]Line{}
 	for _, l := range lines {
-		nodes, err := hostlist.Expand(l.Nodes)
-		if err != nil {
-			return nil, fmt.Errorf("gres.conf: NodeName=%s: %w", l.Nodes, err)
+		nodes := all
+		if l.Nodes != "" {
+			var err error
+			if nodes, err = hostlist.Expand(l.Nodes); err != nil {
+				return nil, fmt.Errorf("gres.conf: NodeName=%s: %w", l.Nodes, err)
+			}
 		}
 		l.Nodes = ""
 		for _, n := range nodes {
@@ -183,6 +187,23 @@ func ByNode(lines []Line) (map[string][]Line, error) {
 		}
 	}
 	return out, nil
+}
+
+// ForAll returns the lines without NodeName if each of them is for the same number of
+// nodes. Without NodeName they are for every node of Slurm that reads the file.
+func ForAll(lines []Line, nodes int) ([]Line, bool) {
+	if len(lines) == 0 {
+		return nil, false
+	}
+	names, err := hostlist.Expand(lines[0].Nodes)
+	out := slices.Clone(lines)
+	for i := range out {
+		if out[i].Nodes != lines[0].Nodes {
+			return nil, false
+		}
+		out[i].Nodes = ""
+	}
+	return out, err == nil && len(names) == nodes
 }
 
 // devices counts the devices that lines give.

@@ -249,7 +249,7 @@ func TestCoresStay(t *testing.T) {
 	four := func() *topology.Node { return socketed(machine(0, 1, 2, 3)) }
 	o := Options{Cores: true}
 	lines, _ := FromFacts(factsOf([]*topology.Node{four()}), nil, o)
-	was, err := ByNode(lines)
+	was, err := ByNode(lines, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -180,11 +180,7 @@ func TestRealSkeletons(t *testing.T) {
 		}
 		s := startSlurm(t, release)
 		for _, c := range shownCases() {
-			skeleton, err := slurmconf.Skeleton(c.topology)
-			if err != nil {
-				t.Fatal(err)
-			}
-			yaml, err := slurmconf.RenderYAML([]slurmconf.Topology{skeleton}, "")
+			yaml, err := slurmconf.RenderYAML([]slurmconf.Topology{slurmconf.Skeleton(c.topology)}, "")
 			if err != nil {
 				t.Fatal(err)
 			}

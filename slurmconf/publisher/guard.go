@@ -50,7 +50,7 @@ func allowed(p *publication.Cluster, moved, of int) bool {
 // gresChanges counts the nodes whose lines in gres.conf change or are removed. A node
 // that detected its devices itself and now has them listed does not count.
 func gresChanges(was map[string][]gres.Line, lines []gres.Line) (changed, of int) {
-	is, err := gres.ByNode(lines)
+	is, err := gres.ByNode(lines, nil)
 	if err != nil {
 		return 0, 0 // lines that were made have passed Lint
 	}

@@ -240,10 +240,7 @@ func (m *Rendered) Skeleton(p *publication.Cluster) (*Rendered, error) {
 	}
 	topologies := slices.Clone(m.topologies)
 	for i := range topologies {
-		var err error
-		if topologies[i], err = slurmconf.Skeleton(topologies[i]); err != nil {
-			return nil, fmt.Errorf("skeleton: %w", err)
-		}
+		topologies[i] = slurmconf.Skeleton(topologies[i])
 	}
 	s := &Rendered{Plan: m.Plan, Files: map[string]string{}, Specs: m.Specs, LeftOut: m.LeftOut, Problems: m.Problems}
 	if err := s.render(p, topologies); err != nil {

@@ -37,23 +37,33 @@ func readPrevious(was *published.Set) (prev Previous, err error) {
 		return prev, nil
 	}
 	prev.leaving, _ = hostlist.Expand(was.Annotations[published.AnnotationLeaving]) // absent or not ours: none
+	if err = prev.readTopology(was); err != nil {
+		return prev, err
+	}
 	lines, err := gres.Parse("gres.conf", []byte(was.Files["gres.conf"]))
 	if err != nil {
 		return prev, err
 	}
-	if prev.Gres, err = gres.ByNode(lines); err != nil {
-		return prev, err
+	var all []string
+	if prev.Topology != nil && slices.ContainsFunc(lines, func(l gres.Line) bool { return l.Nodes == "" }) {
+		all = slices.Collect(maps.Keys(prev.Topology.Places()))
 	}
+	prev.Gres, err = gres.ByNode(lines, all)
+	return prev, err
+}
+
+// readTopology reads the topology file that Slurm reads.
+func (prev *Previous) readTopology(was *published.Set) (err error) {
 	for _, name := range []string{"topology.yaml", "topology.conf"} {
 		if text := was.Files[name]; text != "" {
 			if prev.topologies, err = slurmconf.ParseTopologies(name, []byte(text)); err != nil {
-				return prev, err
+				return err
 			}
 			prev.Topology, err = slurmconf.PreviousOf(name, prev.topologies)
-			return prev, err
+			return err
 		}
 	}
-	return prev, nil
+	return nil
 }
 
 // readFor reads published files back, ready to continue from them as p is configured.

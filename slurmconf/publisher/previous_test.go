@@ -27,7 +27,7 @@ func TestReadPrevious(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				lines, err := gres.ByNode(made.gres)
+				lines, err := gres.ByNode(made.gres, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -54,6 +54,8 @@ type Publisher struct {
 
 // Options are the parts that a publisher can do without. Each may be nil.
 type Options struct {
+	// MaxBytes is what the store takes as the files of one publication. 0: any number.
+	MaxBytes int
 	// Recorder gets events.
 	Recorder Recorder
 	// Conditions writes the conditions of Nodes.
@@ -80,7 +82,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	now := time.Now()
 	var loops []*loop
 	for i := range p.clusters {
-		l := newLoop(outlets{p.store, p.options.Recorder, p.log, p.metrics}, p.clusters, i, now)
+		l := newLoop(outlets{p.store, p.options.MaxBytes, p.options.Recorder, p.log, p.metrics}, p.clusters, i, now)
 		l.touch(l.pub, now)
 		loops = append(loops, l)
 	}
@@ -177,6 +179,7 @@ type loop struct {
 // outlets are what passes read from and write to.
 type outlets struct {
 	store    Store
+	maxBytes int      // of the files, or 0
 	recorder Recorder // or nil
 	log      *slog.Logger
 	metrics  *Metrics

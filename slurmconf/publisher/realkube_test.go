@@ -39,6 +39,7 @@ func TestRealPublication(t *testing.T) {
 	t.Run("made unreadable", r.unreadable)
 	t.Run("somebody else's", r.foreign)
 	t.Run("held and approved", r.approved)
+	t.Run("most bytes", r.mostBytes)
 }
 
 type publicationRig struct {
@@ -134,5 +135,16 @@ func (r *publicationRig) approved(t *testing.T) {
 	cm := r.until(t, "let through", func(cm *corev1.ConfigMap) bool { return !strings.Contains(cm.Data["topology.yaml"], "n[00") })
 	if cm.Annotations[published.AnnotationHeld] != "" || cm.Annotations[published.AnnotationApprove] != "" || cm.Annotations[published.AnnotationDigest] != digest {
 		t.Errorf("annotations after the approval of %s: %v", digest, cm.Annotations)
+	}
+}
+
+// mostBytes has the API server take a ConfigMap of MaxBytes, and no larger one.
+func (r *publicationRig) mostBytes(t *testing.T) {
+	for more, taken := range []bool{true, false} {
+		data := map[string]string{"topology.yaml": strings.Repeat("x", kube.MaxBytes-10), "gres.conf": strings.Repeat("x", 10+more)}
+		_, err := r.client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: data}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if (err == nil) != taken {
+			t.Errorf("%d bytes more than MaxBytes: %v", more, err)
+		}
 	}
 }

@@ -50,19 +50,7 @@ func TestRealTopologyInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rig.Stop()
-	register := func(name, port, spec, want string) {
-		t.Helper()
-		if _, err := rig.Run(t.Context(), "slurmd", "-Z", "-N", name, "--conf", "NodeAddr=127.0.0.1 CPUs=2 RealMemory=100 Port="+port+" Topology="+spec); err != nil {
-			t.Fatal(err)
-		}
-		var shown string
-		for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-			if shown, err = rig.Run(t.Context(), "scontrol", "show", "node", name); err == nil && strings.Contains(shown, want) {
-				return
-			}
-		}
-		t.Fatalf("%s registered with %s, want %q in %v\n%s", name, spec, want, err, shown)
-	}
+	register := func(name, port, spec, want string) { registers(t, rig, name, port, spec, want) }
 	load := func(made *Rendered, taken bool) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(rig.Dir, "topology.yaml"), []byte(made.Files["topology.yaml"]), 0o600); err != nil {
@@ -84,4 +72,53 @@ func TestRealTopologyInUse(t *testing.T) {
 	load(blocks, true)
 	register("gb200-003", "23003", both.Specs["gb200-003"], "Failed to set topology")
 	register("gb200-004", "23004", blocks.Specs["gb200-004"], "Topology="+blocks.Specs["gb200-004"])
+}
+
+// registers starts a slurmd that names its place, and waits for what slurmctld shows of it.
+func registers(t *testing.T, rig *slurmrig.Cluster, name, port, spec, want string) {
+	t.Helper()
+	if _, err := rig.Run(t.Context(), "slurmd", "-Z", "-N", name, "--conf", "NodeAddr=127.0.0.1 CPUs=2 RealMemory=100 Port="+port+" Topology="+spec); err != nil {
+		t.Fatal(err)
+	}
+	var shown string
+	var err error
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		if shown, err = rig.Run(t.Context(), "scontrol", "show", "node", name); err == nil && strings.Contains(shown, want) {
+			return
+		}
+	}
+	t.Fatalf("%s registered with %s, want %q in %v\n%s", name, spec, want, err, shown)
+}
+
+// TestRealSkeleton has a real slurmd register at the block and the leaf switch of its
+// annotation, where slurmctld has loaded a skeleton.
+func TestRealSkeleton(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("needs a real Slurm")
+	}
+	pub := complete(t, Publication{})[0]
+	made, err := Make(pub, pub.Rules.Gather(racks(t)), Previous{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	skeleton, err := made.Skeleton(pub)
+	if err != nil || skeleton.Refused != "" {
+		t.Fatalf("%v %s", err, skeleton.Message)
+	}
+	rig, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{
+		SlurmConf: "MaxNodeCount=100\nNodeName=static NodeAddr=127.0.0.1 Port=22001 CPUs=2 RealMemory=100 State=UNKNOWN\nPartitionName=main Nodes=ALL\n",
+		Files:     map[string]string{"topology.yaml": skeleton.Files["topology.yaml"]},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rig.Stop()
+	spec := made.Specs["gb200-072"]
+	registers(t, rig, "gb200-072", "23001", spec, "Topology="+spec)
+	_, leaf, _ := strings.Cut(spec, ",fabric:")
+	out, err := rig.Run(t.Context(), "scontrol", "show", "topology", "fabric", "switch="+leaf)
+	if err != nil || !strings.Contains(out, "SwitchName="+leaf) || !strings.Contains(out, "Nodes=gb200-072") {
+		t.Errorf("show topology fabric switch=%s: %v\n%s", leaf, err, out)
+	}
 }

@@ -59,6 +59,7 @@ func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, old *published
 	if err != nil {
 		return hold("", "NoPlan", err.Error())
 	}
+	made.fit(l.pub, old, l.maxBytes)
 	l.observe(ctx, made, snap)
 	if made.Refused != "" {
 		return hold(made.Digest, made.Refused, made.Message)

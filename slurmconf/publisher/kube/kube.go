@@ -31,6 +31,9 @@ import (
 // fieldManager owns what the publisher writes.
 const fieldManager = "quoin-publisher"
 
+// MaxBytes is what the API server takes as the data of a ConfigMap.
+const MaxBytes = 1 << 20
+
 // A publication's ConfigMap carries this label; one that does not is somebody
 // else's.
 const (

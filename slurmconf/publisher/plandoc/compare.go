@@ -170,7 +170,7 @@ func linesByNode(p *Plan) map[string]string {
 	if err != nil {
 		return nil // lines that were read or made can be read
 	}
-	all, err := gres.ByNode(lines)
+	all, err := gres.ByNode(lines, slices.Collect(maps.Keys(p.Places())))
 	if err != nil {
 		return nil
 	}

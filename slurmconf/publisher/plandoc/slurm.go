@@ -83,7 +83,7 @@ func (p *Plan) Published() (*placement.Previous, error) {
 func (p *Plan) Lines() ([]gres.Line, error) {
 	lines, err := gres.Parse("plan", []byte(strings.Join(p.Devices, "\n")))
 	if err == nil {
-		_, err = gres.ByNode(lines)
+		_, err = gres.ByNode(lines, nil)
 	}
 	return lines, err
 }
@@ -106,7 +106,7 @@ func FromFiles(files map[string]string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := gres.ByNode(lines); err != nil {
+	if _, err := gres.ByNode(lines, nil); err != nil {
 		return nil, err
 	}
 	for _, format := range []string{"yaml", "conf"} {

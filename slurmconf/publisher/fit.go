@@ -1,0 +1,52 @@
+package publisher
+
+import (
+	"fmt"
+
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// ReasonGresForAll says that gres.conf names no nodes.
+const ReasonGresForAll = "GresForAll"
+
+// fit refuses files that are larger than the store takes. If all nodes are alike, and
+// their names are what is too much, gres.conf goes without them. old may hold files of
+// others, which count too.
+func (m *Rendered) fit(p *publication.Cluster, old *published.Set, limit int) {
+	if limit == 0 || m.Refused != "" {
+		return
+	}
+	room := limit
+	if old != nil {
+		room -= sizeOf(old.Files) - sizeOf(old.Own())
+	}
+	size := sizeOf(m.Files)
+	if size <= room {
+		return
+	}
+	if lines, alike := gres.ForAll(m.gres, len(m.Plan.Placements)); alike && len(m.Specs) == len(m.Plan.Placements) {
+		text, err := gres.Render(lines, header)
+		if err == nil && size-len(m.Files["gres.conf"])+len(text) <= room {
+			m.Files["gres.conf"] = string(text)
+			m.Digest = published.Digest(m.Files)
+			m.Problems = append(m.Problems, topology.Problem{Reason: ReasonGresForAll, Message: fmt.Sprintf("gres.conf names no nodes, because the files would have %d bytes with the names, more than %d; each node of Slurm that reads it must have these GPUs", size, room)})
+			m.check(p, m.all)
+			return
+		}
+	}
+	m.Refused = "TooLarge"
+	m.Message = fmt.Sprintf("the files have %d bytes, and there is room for %d: set topology to block or tree, so that there is one topology, "+
+		"set slurmNames so that names end in numbers, which Slurm's host lists fold, or divide the nodes among several publications", size, room)
+}
+
+// sizeOf counts the bytes of files as the API server does.
+func sizeOf(files map[string]string) int {
+	n := 0
+	for _, text := range files {
+		n += len(text)
+	}
+	return n
+}
