@@ -69,11 +69,12 @@ func nodeName(given string, m *config.Machine) (string, error) {
 	return host, checkNodeName(host)
 }
 
-// partOfFileName is what may be part of the name of a file and of an object.
-var partOfFileName = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,252}$`)
+// partOfFileName is what may be part of the name of a file and of an object. The length
+// is checked apart, because a regular expression that counts to it takes long to compile.
+var partOfFileName = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9._-]*$`)
 
 func checkNodeName(name string) error {
-	if !partOfFileName.MatchString(name) {
+	if len(name) > 253 || !partOfFileName.MatchString(name) {
 		return fmt.Errorf("--node %q: want at most 253 letters, digits, '-', '_' and '.', the first no '.'", name)
 	}
 	return nil

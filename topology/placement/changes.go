@@ -67,7 +67,11 @@ type Place struct{ Block, Leaf string }
 func (p *Previous) Places() map[string]Place { return placesOf(p.Blocks, p.Switches) }
 
 func placesOf(blocks []Block, switches []tree.Switch) map[string]Place {
-	at := make(map[string]Place)
+	count := 0
+	for i := range blocks {
+		count += len(blocks[i].Nodes)
+	}
+	at := make(map[string]Place, count)
 	for i := range blocks {
 		for _, n := range blocks[i].Nodes {
 			at[n] = Place{Block: blocks[i].Name}

@@ -53,13 +53,14 @@ func (m *machine) setNames(numbers map[string]int) error {
 }
 
 // hostName matches names that Kubernetes takes for a node. Such a name may also be
-// part of a file's name.
-var hostName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+// part of a file's name. The length is checked apart, because a regular expression that
+// counts to it takes long to compile.
+var hostName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 
 // add puts a machine into its place in the cluster. Its agent has confirmed its
 // domain.
 func (c *Cluster) add(m machine) error {
-	if !hostName.MatchString(m.name) {
+	if len(m.name) > 253 || !hostName.MatchString(m.name) {
 		return bad("node", "%q: want lower case letters, digits, dashes and dots, such as gb200-{node:03}", m.name)
 	}
 	if i, dup := c.index[m.name]; dup {
