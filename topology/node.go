@@ -32,15 +32,16 @@ type Node struct {
 	NVMLVersion   string `json:"nvmlVersion,omitempty"`
 	// CUDAVersion is the newest CUDA that the driver runs, such as "13.0".
 	CUDAVersion string `json:"cudaVersion,omitempty"`
-	GPUs        []GPU  `json:"gpus,omitempty"`
+	GPUs        []GPU  `json:"gpus,omitempty" max:"64"`
 	// Sockets are the processor packages in Slurm's order.
-	Sockets  []Socket  `json:"sockets,omitempty"`
+	Sockets  []Socket  `json:"sockets,omitempty" max:"64"`
 	Platform *Platform `json:"platform,omitempty"`
 	IMEX     *IMEX     `json:"imex,omitempty"`
 	// Tiers are the names of the network switches above the node, nearest first
-	// (leaf, spine, core).
-	Tiers    []string  `json:"tiers,omitempty"`
-	Problems []Problem `json:"problems,omitempty"`
+	// (leaf, spine, core). Only simulated machines name them, and a publisher in
+	// Kubernetes does not follow them.
+	Tiers    []string  `json:"tiers,omitempty" max:"8"`
+	Problems []Problem `json:"problems,omitempty" max:"64"`
 }
 
 // GPU is one physical GPU.
@@ -57,16 +58,16 @@ type GPU struct {
 	MemoryMiB uint64 `json:"memoryMiB,omitempty"`
 	NUMANode  *int   `json:"numaNode,omitempty"`
 	// CPUAffinity is a list of Linux CPU numbers such as "0-35,72-107".
-	CPUAffinity string `json:"cpuAffinity,omitempty"`
+	CPUAffinity string `json:"cpuAffinity,omitempty" max:"4096"`
 	// NVLinks has one entry per active link.
-	NVLinks []NVLink      `json:"nvlinks,omitempty"`
-	MIG     []MIGInstance `json:"mig,omitempty"`
+	NVLinks []NVLink      `json:"nvlinks,omitempty" max:"64"`
+	MIG     []MIGInstance `json:"mig,omitempty" max:"16"`
 	// MIGEmpty is true if MIG is on and there is no instance, as after a boot. Then
 	// no program can use the GPU.
 	MIGEmpty bool `json:"migEmpty,omitempty"`
 	// Xids are the codes of the critical Xid events seen since the node's boot,
 	// sorted, each once.
-	Xids []int `json:"xids,omitempty"`
+	Xids []int `json:"xids,omitempty" max:"256"`
 	// DCGMID is the GPU's id in DCGM and its exporter, absent when unknown.
 	DCGMID *int `json:"dcgmID,omitempty"`
 	// Fabric is zero when it could not be read.
@@ -85,7 +86,7 @@ type NVLink struct {
 // Socket is one processor package.
 type Socket struct {
 	// CPUs is a list of Linux CPU numbers such as "0-35,72-107".
-	CPUs string `json:"cpus"`
+	CPUs string `json:"cpus" max:"4096"`
 	// Cores is the number of physical cores.
 	Cores int `json:"cores"`
 }
@@ -99,7 +100,7 @@ type MIGInstance struct {
 	ComputeInstanceID int    `json:"computeInstanceID"`
 	// Capabilities are the device files that a process needs beside the GPU's
 	// own, such as /dev/nvidia-caps/nvidia-cap21.
-	Capabilities []string `json:"capabilities,omitempty"`
+	Capabilities []string `json:"capabilities,omitempty" max:"16"`
 }
 
 // Platform is where the machine sits (nvmlDeviceGetPlatformInfo, Blackwell and
@@ -142,12 +143,15 @@ type Problem struct {
 	// Node names the node that has the problem; empty in a node's own report.
 	Node    string `json:"node,omitempty"`
 	Reason  string `json:"reason"`
-	Message string `json:"message"`
+	Message string `json:"message" max:"512"`
 }
 
 // ReasonUnsettled is the problem of a report whose facts come from an earlier
 // reading, because the machine kept changing while it was read.
 const ReasonUnsettled = "FactsUnsettled"
+
+// ReasonMoreProblems is the last problem of a report that holds no more of them.
+const ReasonMoreProblems = "MoreProblems"
 
 // String returns "node: Reason: message".
 func (p Problem) String() string {
@@ -193,6 +197,9 @@ func (n *Node) GRESOrder() []GPU {
 func (n *Node) validate() error {
 	if n.Name == "" {
 		return errors.New("node: empty: want the node's name")
+	}
+	if err := n.checkBounds(); err != nil {
+		return err
 	}
 	uuids := make(map[string]int, len(n.GPUs))
 	minors := make(map[int]int, len(n.GPUs))

@@ -22,12 +22,16 @@ type report struct {
 }
 
 // EncodeReport returns the node's report as one line of JSON without a newline.
-// Equal facts give equal bytes.
+// Equal facts give equal bytes. Problems that are too long or too many are cut.
 func EncodeReport(n *Node) ([]byte, error) {
+	n = n.bounded()
 	if err := n.validate(); err != nil {
 		return nil, fmt.Errorf("encode report of node %q: %w", n.Name, err)
 	}
 	data, err := json.Marshal(report{APIVersion, ReportKind, *n})
+	if err == nil && len(data) > MaxReport {
+		err = errTooLarge
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encode report of node %q: %w", n.Name, err)
 	}
@@ -35,8 +39,11 @@ func EncodeReport(n *Node) ([]byte, error) {
 }
 
 // ParseReport reads one report. Unknown keys, another apiVersion or kind, and
-// values out of range are errors that name the source and the key.
+// values out of range or out of bounds are errors that name the source and the key.
 func ParseReport(source string, data []byte) (*Node, error) {
+	if len(data) > MaxReport {
+		return nil, fmt.Errorf("%s: report: %w", source, errTooLarge)
+	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	var r report
@@ -46,8 +53,13 @@ func ParseReport(source string, data []byte) (*Node, error) {
 			return &r.Node, nil
 		}
 	}
-	return nil, explain(source, data, err)
+	if err = explain(source, data, err); len(err.Error()) > maxComplaint {
+		err = errors.New(Cut(err.Error(), maxComplaint)) // it quotes the report
+	}
+	return nil, err
 }
+
+var errTooLarge = fmt.Errorf("larger than %d bytes", MaxReport)
 
 func (r *report) isOfThisVersion() bool { return r.APIVersion == APIVersion && r.Kind == ReportKind }
 

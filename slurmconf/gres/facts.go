@@ -259,6 +259,9 @@ func (o *Options) linesOf(f *topology.Facts) (lines []Line, unknown string) {
 		if unknown := o.device(&line, d); unknown != "" {
 			return nil, unknown
 		}
+		if err := line.check(); err != nil {
+			return nil, fmt.Sprintf("no line can be written for GPU %s: %v", d.GPU.UUID, err)
+		}
 		lines = addDevice(lines, line)
 	}
 	return lines, ""

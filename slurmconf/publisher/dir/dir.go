@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -200,13 +201,23 @@ func (s *Store) report(reports *os.Root, file string) (*topology.Node, error) {
 	if p, ok := s.parsed[file]; ok && p.modified.Equal(info.ModTime()) && p.size == info.Size() {
 		return p.node, p.err
 	}
-	data, err := reports.ReadFile(file)
+	data, err := readReport(reports, file)
 	if err != nil {
 		return nil, err
 	}
 	node, err := topology.ParseReport(filepath.Join(s.dir, reportsFolder, file), data)
 	s.parsed[file] = parsedReport{info.ModTime(), info.Size(), node, err}
 	return node, err
+}
+
+// readReport reads no more of a file than shows that it is too large for a report.
+func readReport(reports *os.Root, file string) ([]byte, error) {
+	f, err := reports.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, topology.MaxReport+1))
 }
 
 // node reads a node's labels, if somebody wrote them, and our annotation.

@@ -41,6 +41,9 @@ func slimReport(obj any) (any, error) {
 	if err == nil && cm.Name != reportPrefix+node.Name {
 		err = fmt.Errorf("%s: report of node %q: want it in ConfigMap %s%s", source, node.Name, reportPrefix, node.Name)
 	}
+	if err == nil {
+		node.Tiers = nil // no agent of a real machine names any; labels do
+	}
 	return &kubeReport{metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID, ResourceVersion: cm.ResourceVersion}, node, err}, nil
 }
 

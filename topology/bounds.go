@@ -1,0 +1,113 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The bounds of a report. A report comes from a machine that may be broken or stolen, and
+// must cost no other node anything. The tag max on a field of Node bounds its bytes or its
+// items.
+const (
+	// MaxReport is the most bytes that a report has.
+	MaxReport = 64 << 10
+	// MaxText is the most bytes of a string without a bound of its own.
+	MaxText = 256
+	// maxComplaint is the most bytes of an error about a report.
+	maxComplaint = 1 << 10
+)
+
+// capabilityPath matches the device files of MIG instances.
+var capabilityPath = regexp.MustCompile(`^/dev/nvidia-caps/nvidia-cap[0-9]+$`)
+
+// Cut returns at most limit bytes of text. A text that is cut ends in dots.
+func Cut(text string, limit int) string {
+	const dots = "..."
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:max(limit-len(dots), 0)], "") + dots
+}
+
+// checkBounds returns an error that names the first value out of bounds.
+func (n *Node) checkBounds() error {
+	for i := range n.GPUs {
+		for k := range n.GPUs[i].MIG {
+			for _, file := range n.GPUs[i].MIG[k].Capabilities {
+				if !capabilityPath.MatchString(file) {
+					return fmt.Errorf("gpus[%d].mig[%d].capabilities: %q: want such as /dev/nvidia-caps/nvidia-cap21", i, k, Cut(file, MaxText))
+				}
+			}
+		}
+	}
+	if path, err := checkSizes(reflect.ValueOf(n).Elem(), ""); err != nil {
+		return fmt.Errorf("%s: %w", strings.TrimPrefix(path, "."), err)
+	}
+	return nil
+}
+
+// checkSizes checks a value and all in it. limit is the tag of its field. path leads from v
+// to what is out of bounds.
+func checkSizes(v reflect.Value, limit string) (path string, err error) {
+	switch v.Kind() { //nolint:exhaustive // numbers need no bound
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return checkSizes(v.Elem(), "")
+		}
+	case reflect.String:
+		return "", checkSize(v.Len(), limit, "bytes")
+	case reflect.Slice:
+		if err := checkSize(v.Len(), limit, "items"); err != nil {
+			return "", err
+		}
+		for i := range v.Len() {
+			if path, err := checkSizes(v.Index(i), ""); err != nil {
+				return fmt.Sprintf("[%d]%s", i, path), err
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			tag := v.Type().Field(i).Tag
+			if path, err := checkSizes(v.Field(i), tag.Get("max")); err != nil {
+				name, _, _ := strings.Cut(tag.Get("json"), ",")
+				return "." + name + path, err
+			}
+		}
+	}
+	return "", nil
+}
+
+func checkSize(size int, limit, unit string) error {
+	most, err := strconv.Atoi(cmp.Or(limit, strconv.Itoa(MaxText)))
+	if err == nil && size > most {
+		err = fmt.Errorf("%d %s: want at most %d", size, unit, most)
+	}
+	return err
+}
+
+// maxProblems is how many problems a report has, and maxMessage how long their messages
+// are. Node has the same bounds as tags.
+const (
+	maxProblems = 64
+	maxMessage  = 512
+)
+
+// bounded returns n with problems that fit a report. A machine with very many problems
+// still reports its GPUs.
+func (n *Node) bounded() *Node {
+	cut := *n
+	cut.Problems = nil
+	for i, p := range n.Problems {
+		if i == maxProblems-1 && len(n.Problems) > maxProblems {
+			cut.Problems = append(cut.Problems, Problem{Reason: ReasonMoreProblems, Message: fmt.Sprintf("the machine has %d more problems", len(n.Problems)-i)})
+			break
+		}
+		p.Reason, p.Message = Cut(p.Reason, MaxText), Cut(p.Message, maxMessage)
+		cut.Problems = append(cut.Problems, p)
+	}
+	return &cut
+}
