@@ -177,7 +177,7 @@ func TestBadInput(t *testing.T) {
 		{"zero UUID", `{"items":[{"metadata":{"name":"n","labels":{"nvidia.com/gpu.clique":"00000000-0000-0000-0000-000000000000.0"}}}]}`, []string{"render", "--nodes", "-"}, "CliqueLabelWithoutDomain"},
 		{"N/A clique", `{"items":[{"metadata":{"name":"n","labels":{"nvidia.com/gpu.clique":"[N/A].[N/A]"}}}]}`, []string{"render", "--nodes", "-"}, "CliqueLabelWithoutDomain"},
 		{"malformed clique", `{"items":[{"metadata":{"name":"n","labels":{"nvidia.com/gpu.clique":"rack7"}}}]}`, []string{"render", "--nodes", "-"}, "want <cluster UUID>.<clique id>"},
-		{"two nodes of one Slurm name", `{"items":[{"metadata":{"name":"n.a"}},{"metadata":{"name":"n.b"}}]}`, []string{"render", "--nodes", "-"}, `nodes "n.a" and "n.b" both have the Slurm name "n"`},
+		{"two nodes of one Slurm name", `{"items":[{"metadata":{"name":"n.a"}},{"metadata":{"name":"n.b"}}]}`, []string{"render", "--nodes", "-"}, "SlurmNameTaken"},
 		{"yaml for an old release", twoByTwo, []string{"render", "--nodes", "-", "--slurm-version", "24.11", "--format", "yaml"}, "topology.yaml needs 25.05"},
 		{"flags out of range", twoByTwo, []string{"render", "--nodes", "-", "--set", "publications.topology=foo", "--set", "publications.tierLabels=a b"}, `--set: publication "default": topology: "foo": want auto, block or tree`},
 		{"demo with a flag out of range", "", []string{"demo", "--set", "publications.baseBlockSize=-1"}, `--set: publication "default": baseBlockSize: "-1": want 1 to`},

@@ -52,30 +52,41 @@ func TestOneBadFactCostsOneNode(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		bad    func(*inputs.Snapshot)
-		reason string // the problem that names the fault
+		reason string  // the problem that names the fault
+		nodes  float64 // that have the problem
 		config Publication
 	}{
 		{"5,000 tiers", reports(t, func(n *topology.Node) {
 			for i := range 5000 {
 				n.Tiers = append(n.Tiers, fmt.Sprint("t", i))
 			}
-		}), inputs.ReasonReportUnreadable, Publication{}},
+		}), inputs.ReasonReportUnreadable, 1, Publication{}},
 		{"a MIG capability file with a space", reports(t, func(n *topology.Node) {
 			n.GPUs[0].MIG = []topology.MIGInstance{{UUID: "MIG-1", Profile: "1g.10gb", Capabilities: []string{"/dev/nvidia-caps/nvidia cap1"}}}
-		}), inputs.ReasonReportUnreadable, Publication{}},
+		}), inputs.ReasonReportUnreadable, 1, Publication{}},
 		{"6,000 GPUs", reports(t, func(n *topology.Node) {
 			n.GPUs = nil
 			for i := range 6000 {
 				n.GPUs = append(n.GPUs, topology.GPU{Index: i, UUID: fmt.Sprint("GPU-", i), NVLinks: []topology.NVLink{{Remote: "gpu"}}})
 			}
-		}), inputs.ReasonReportUnreadable, Publication{}},
-		{"a product of 900 KB", reports(t, func(n *topology.Node) { n.GPUs[0].Product = strings.Repeat("x", 900<<10) }), inputs.ReasonReportUnreadable, Publication{}},
+		}), inputs.ReasonReportUnreadable, 1, Publication{}},
+		{"a label with the Slurm name of another node", func(snap *inputs.Snapshot) { labelled(snap, "gb200-007") }, inputs.ReasonSlurmNameTaken, 2, Publication{SlurmNames: "label:sn"}},
+		{"a host name of another domain", func(snap *inputs.Snapshot) {
+			snap.Nodes = append(snap.Nodes, inputs.Node{Name: badNode + ".other.example"})
+		}, inputs.ReasonSlurmNameTaken, 2, Publication{}},
+		{"a pod without a NodeSet in another Slurm cluster", func(snap *inputs.Snapshot) {
+			pod := slurmd(badNode, "evil")
+			pod.NodeSet = ""
+			addPod(snap, pod)
+		}, inputs.ReasonTwoSlurmClusters, 0, Publication{SlurmNames: "slinky"}},
+		{"a product of 900 KB", reports(t, func(n *topology.Node) { n.GPUs[0].Product = strings.Repeat("x", 900<<10) }), inputs.ReasonReportUnreadable, 1, Publication{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			site := func(bad func(*inputs.Snapshot), faults ...simulated.Fault) *inputs.Snapshot {
 				snap := racks(t, faults...)
 				for i := range snap.Nodes {
 					snap.Nodes[i].Labels["sn"] = snap.Nodes[i].Name
+					addPod(snap, slurmd(snap.Nodes[i].Name, "slurm"))
 				}
 				bad(snap)
 				return snap
@@ -97,10 +108,32 @@ func TestOneBadFactCostsOneNode(t *testing.T) {
 				if diff := cmp.Diff(whole.get("slurm/quoin-slurm").Files, got.Files) + cmp.Diff(whole.notes, store.notes); diff != "" {
 					t.Errorf("files and annotations (-want +got):\n%s", diff)
 				}
-				if n := testutil.ToFloat64(pub.metrics.problems.WithLabelValues(pub.clusters[0].Name, tt.reason)); n != 1 {
-					t.Errorf("%v problems %s, want 1", n, tt.reason)
+				if n := testutil.ToFloat64(pub.metrics.problems.WithLabelValues(pub.clusters[0].Name, tt.reason)); n != tt.nodes {
+					t.Errorf("%v problems %s, want %v", n, tt.reason, tt.nodes)
 				}
 			})
 		})
+	}
+}
+
+// labelled gives the node with a bad fact another Slurm name.
+func labelled(snap *inputs.Snapshot, name string) {
+	for i := range snap.Nodes {
+		if snap.Nodes[i].Name == badNode {
+			snap.Nodes[i].Labels["sn"] = name
+		}
+	}
+}
+
+// slurmd is a worker pod of a Slurm cluster, as Slinky makes it.
+func slurmd(node, cluster string) inputs.Pod {
+	return inputs.Pod{Namespace: "slurm", Name: cluster + "-" + node, Node: node, Hostname: node, NodeSet: "gpu", Labels: map[string]string{
+		"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker", "app.kubernetes.io/instance": "gpu", "slinky.slurm.net/cluster": cluster}}
+}
+
+// addPod adds a pod as stores do.
+func addPod(snap *inputs.Snapshot, pod inputs.Pod) {
+	if pod.IsWorker() {
+		snap.AddWorkers([]inputs.Worker{pod.Worker()})
 	}
 }

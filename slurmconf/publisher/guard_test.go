@@ -127,11 +127,6 @@ func TestLastGoodStays(t *testing.T) {
 		reason string
 	}{
 		{"no node", func(m *memory) { m.change(&inputs.Snapshot{}) }, "NothingToPublish"},
-		{"two nodes of one Slurm name", func(m *memory) {
-			s := racks(t)
-			s.Nodes = append(s.Nodes, inputs.Node{Name: "gb200-001.other.example"})
-			m.change(s)
-		}, "NoPlan"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -110,7 +110,8 @@ func (r *slinkyRig) addWorker(cluster, pod, hostname string, node int) {
 	r.t.Helper()
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: "slurm", Labels: map[string]string{"app.kubernetes.io/name": "slurmd",
-			"app.kubernetes.io/component": "worker", "slinky.slurm.net/cluster": cluster, "nodeset.slinky.slurm.net/pod-hostname": hostname}},
+			"app.kubernetes.io/component": "worker", "app.kubernetes.io/instance": "gpu", "slinky.slurm.net/cluster": cluster, "nodeset.slinky.slurm.net/pod-hostname": hostname},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "slinky.slurm.net/v1beta1", Kind: "NodeSet", Name: "gpu", UID: "1", Controller: new(true)}}},
 		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("n%02d", node), Hostname: hostname, Containers: []corev1.Container{{Name: "slurmd", Image: "slurmd"}}},
 	}
 	if _, err := r.Client().CoreV1().Pods("slurm").Create(r.t.Context(), p, metav1.CreateOptions{}); err != nil {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -61,7 +62,9 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 	}
 	if r.BySlinky() {
 		in.checkClusters(r, snap)
-		in.checkTaken(r)
+	}
+	in.checkTaken(r)
+	if r.BySlinky() {
 		for i := range snap.Unplaced {
 			if w := &snap.Unplaced[i]; r.names.has(w) && !w.Ending && w.Hostname != "" {
 				in.Pending[w.Hostname] = true
@@ -113,8 +116,8 @@ func (in *Inputs) unname(f *topology.Facts, reason, message string) {
 	delete(in.Nodes, f.SlurmName)
 }
 
-// checkTaken takes the name from nodes that share it. A node keeps the name if its pod is
-// the only one of that name that is not ending.
+// checkTaken takes the name from nodes that share it. If pods say the names, a node keeps
+// the name if its pod is the only one of that name that is not ending.
 func (in *Inputs) checkTaken(r *Rules) {
 	if len(in.Nodes) == len(in.Facts) {
 		return
@@ -126,8 +129,7 @@ func (in *Inputs) checkTaken(r *Rules) {
 	owners := map[string]string{}
 	for name, nodes := range named {
 		live := slices.DeleteFunc(slices.Clone(nodes), func(node string) bool {
-			_, ending := r.workerNames(in.All[node])
-			return ending
+			return r.BySlinky() && r.onlyEnding(in.All[node])
 		})
 		if len(nodes) == 1 {
 			live = nodes
@@ -140,7 +142,7 @@ func (in *Inputs) checkTaken(r *Rules) {
 		if owners[f.SlurmName] == f.Name {
 			return false
 		}
-		in.unname(&f, ReasonSlurmNameTaken, fmt.Sprintf("worker pods give the Slurm name %s to nodes %s", f.SlurmName, strings.Join(named[f.SlurmName], ", ")))
+		in.unname(&f, ReasonSlurmNameTaken, fmt.Sprintf("nodes %s have the Slurm name %s, by %s: give each its own", hostlist.Shorten(strings.Join(named[f.SlurmName], ", ")), f.SlurmName, r.namedBy()))
 		return true
 	})
 	for name, node := range owners {

@@ -214,13 +214,13 @@ func (l *list) add(o *object, where string) error {
 
 // addPod takes a pod in which Slinky runs slurmd.
 func (l *list) addPod(o *object) error {
-	if !isWorker(o.node.Labels) {
+	o.pod.Name, o.pod.Labels = o.node.Name, o.node.Labels
+	if !o.pod.IsWorker() {
 		return nil
 	}
 	if err := o.podSpec(); err != nil {
 		return err
 	}
-	o.pod.Name, o.pod.Labels = o.node.Name, o.node.Labels
 	l.workers = append(l.workers, o.pod.Worker())
 	return nil
 }

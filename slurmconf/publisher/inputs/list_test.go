@@ -64,13 +64,15 @@ func TestReadNodes(t *testing.T) {
 // TestReadNodesWithPods reads what kubectl get nodes,pods -A prints, with keys in
 // any order.
 func TestReadNodesWithPods(t *testing.T) {
-	worker := `"labels":{"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker","slinky.slurm.net/cluster":"slurm"`
+	worker := `"labels":{"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker","app.kubernetes.io/instance":"gpu","slinky.slurm.net/cluster":"slurm"`
+	owned := `"ownerReferences":[{"apiVersion":"slinky.slurm.net/v1beta1","kind":"NodeSet","name":"gpu","uid":"1","controller":true}],`
 	text := `{"kind":"List","items":[
 		{"kind":"Pod","metadata":{"name":"coredns","namespace":"kube-system"},"spec":{"nodeName":"a"}},
-		{"kind":"Pod","metadata":{"name":"gpu-0","namespace":"slurm",` + worker + `,"nodeset.slinky.slurm.net/pod-hostname":"g0"}},"spec":{"nodeName":"a","hostNetwork":false},"status":{"phase":"Running"}},
-		{"spec":{"nodeName":"b","hostNetwork":true,"tolerations":[]},"metadata":{"name":"gpu-1","namespace":"slurm","deletionTimestamp":"2026-01-01T00:00:00Z",` + worker + `}},"kind":"Pod"},
-		{"kind":"Pod","metadata":{"name":"gpu-2","namespace":"slurm",` + worker + `}},"spec":{"hostname":"g2"},"status":{"phase":"Failed"}},
-		{"kind":"Pod","metadata":{"name":"gpu-3","namespace":"slurm",` + worker + `}},"spec":null,"status":null},
+		{"kind":"Pod","metadata":{"name":"gpu-0","namespace":"slurm",` + owned + worker + `,"nodeset.slinky.slurm.net/pod-hostname":"g0"}},"spec":{"nodeName":"a","hostNetwork":false},"status":{"phase":"Running"}},
+		{"spec":{"nodeName":"b","hostNetwork":true,"tolerations":[]},"metadata":{"name":"gpu-1","namespace":"slurm","deletionTimestamp":"2026-01-01T00:00:00Z",` + owned + worker + `}},"kind":"Pod"},
+		{"kind":"Pod","metadata":{"name":"gpu-2","namespace":"slurm",` + owned + worker + `}},"spec":{"hostname":"g2"},"status":{"phase":"Failed"}},
+		{"kind":"Pod","metadata":{"name":"gpu-3","namespace":"slurm",` + owned + worker + `}},"spec":null,"status":null},
+		{"kind":"Pod","metadata":{"name":"evil","namespace":"slurm",` + worker + `}},"spec":{"nodeName":"a"}},
 		{"kind":"Node","metadata":{"name":"a"},"spec":{"providerID":"x"},"status":{"phase":"?"}},
 		{"kind":"Node","metadata":{"name":"b"}}]}`
 	snap, err := ReadNodes("test", strings.NewReader(text))
@@ -190,7 +192,7 @@ func FuzzReadNodes(f *testing.F) {
 
 // TestItemKinds gives items that name no kind that of their list.
 func TestItemKinds(t *testing.T) {
-	const worker = `{"metadata":{"name":"gpu-0","namespace":"slurm","labels":{"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker"}},"spec":{"nodeName":"a"}}`
+	const worker = `{"metadata":{"name":"gpu-0","namespace":"slurm","labels":{"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker","app.kubernetes.io/instance":"gpu"},"ownerReferences":[{"apiVersion":"slinky.slurm.net/v1beta1","kind":"NodeSet","name":"gpu","controller":true}]},"spec":{"nodeName":"a"}}`
 	for _, tt := range []struct{ name, text, nodes, workers string }{
 		{"a list of nodes", `{"kind":"NodeList","items":[{"metadata":{"name":"a"}}]}`, "a", ""},
 		{"a list of pods", `{"kind":"PodList","items":[` + worker + `]}`, "", "gpu-0"},

@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -81,11 +82,28 @@ func (r *objectReader) metadata(o *object) error {
 			n.Labels, err = r.texts(key)
 		case "annotations":
 			n.Annotations, err = r.texts(key)
+		case "ownerReferences":
+			err = r.owners(o)
 		default:
 			err = r.skip()
 		}
 		return err
 	})
+}
+
+// owners reads which NodeSet controls a Pod.
+func (r *objectReader) owners(o *object) error {
+	var all []struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Name       string `json:"name"`
+		Controller bool   `json:"controller"`
+	}
+	err := json.UnmarshalDecode(r.dec, &all)
+	for _, owner := range all {
+		o.pod.NodeSet = cmp.Or(o.pod.NodeSet, NodeSetOf(owner.APIVersion, owner.Kind, owner.Name, owner.Controller))
+	}
+	return err
 }
 
 // podSpec reads where a Pod runs and how it is called there.

@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -183,6 +184,14 @@ func (r *Rules) NameOf(n *Node) (string, topology.Problem) {
 		return "", topology.Problem{Node: n.Name, Reason: ReasonBadSlurmName, Message: err.Error()}
 	}
 	return name, topology.Problem{}
+}
+
+// namedBy says where Slurm names come from.
+func (r *Rules) namedBy() string {
+	if r.BySlinky() {
+		return "their worker pods"
+	}
+	return cmp.Or(r.namer.from, "slurmNames: "+r.config.SlurmNames)
 }
 
 // Unselected returns, by Slurm name, the nodes that the publication does not take.

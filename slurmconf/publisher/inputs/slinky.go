@@ -14,6 +14,7 @@ const WorkerSelector = "app.kubernetes.io/name=slurmd,app.kubernetes.io/componen
 // The labels and annotations by which Slinky says which Slurm node runs where
 // (slurm-operator's api/v1beta1/well_known.go, slurm-bridge's wellknown package).
 const (
+	labelNodeSet         = "app.kubernetes.io/instance"
 	labelSlinkyCluster   = "slinky.slurm.net/cluster"
 	labelPodHostname     = "nodeset.slinky.slurm.net/pod-hostname"
 	labelScalingMode     = "nodeset.slinky.slurm.net/scaling-mode"
@@ -56,6 +57,23 @@ type Pod struct {
 	Namespace, Name, Node, Hostname string
 	Labels                          map[string]string
 	HostNetwork, Ending             bool
+	// NodeSet is the Slinky NodeSet that controls the pod. It is empty without one.
+	NodeSet string
+}
+
+// NodeSetOf returns the name of a pod's owner if it is a Slinky NodeSet that controls the
+// pod, or "".
+func NodeSetOf(apiVersion, kind, name string, controls bool) string {
+	if group, _, _ := strings.Cut(apiVersion, "/"); !controls || group != "slinky.slurm.net" || kind != "NodeSet" {
+		return ""
+	}
+	return name
+}
+
+// IsWorker reports whether Slinky made the pod: the NodeSet that its label names controls
+// it. Any other pod can carry the labels of a worker, and would name nodes in Slurm.
+func (p *Pod) IsWorker() bool {
+	return isWorker(p.Labels) && p.NodeSet != "" && p.NodeSet == p.Labels[labelNodeSet]
 }
 
 // Worker reads a worker pod. Slinky itself goes by the label pod-hostname. slurmd in a pod
@@ -139,6 +157,12 @@ func (r *Rules) workerNames(n *Node) (names []string, ending bool) {
 	}
 	slices.Sort(live)
 	return slices.Compact(live), ending
+}
+
+// onlyEnding reports whether all of the cluster's pods on the node are ending.
+func (r *Rules) onlyEnding(n *Node) bool {
+	_, ending := r.workerNames(n)
+	return ending
 }
 
 // slinkyName returns the node's Slurm name by Slinky's pods. If no pod of any cluster runs

@@ -109,6 +109,7 @@ func slurmdPod(i int) *corev1.Pod {
 	labels := map[string]string{"app.kubernetes.io/name": "slurmd", "app.kubernetes.io/component": "worker", "app.kubernetes.io/instance": "slurm-worker-gb200",
 		"slinky.slurm.net/cluster": "slurm", "nodeset.slinky.slurm.net/pod-hostname": name, "nodeset.slinky.slurm.net/pod-name": name, "nodeset.slinky.slurm.net/scaling-mode": "StatefulSet"}
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "slurm", UID: types.UID(fmt.Sprintf("%036d", i)), ResourceVersion: fmt.Sprint(i), Labels: labels,
-		Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 2000)}},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "slinky.slurm.net/v1beta1", Kind: "NodeSet", Name: "slurm-worker-gb200", UID: "1", Controller: new(true)}},
+		Annotations:     map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 2000)}},
 		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("gb200-%05d", i), Hostname: name, Containers: []corev1.Container{{Name: "slurmd"}}}}
 }

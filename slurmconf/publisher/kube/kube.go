@@ -172,7 +172,7 @@ func (s *Store) workerPods() []inputs.Worker {
 	var out []inputs.Worker
 	for _, pods := range s.workers {
 		for _, obj := range pods.List() {
-			if pod, ok := obj.(*workerPod); ok {
+			if pod, ok := obj.(*workerPod); ok && pod.Worker != (inputs.Worker{}) {
 				out = append(out, pod.Worker)
 			}
 		}

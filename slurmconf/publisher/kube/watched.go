@@ -58,6 +58,7 @@ func newReportInformer(client kubernetes.Interface, health *apihealth.Health, na
 // workerPod is what is kept of a worker pod, so that 10,000 fit in little memory.
 type workerPod struct {
 	metav1.ObjectMeta
+	// Worker is empty if no NodeSet controls the pod.
 	Worker inputs.Worker
 }
 
@@ -69,7 +70,14 @@ func slimPod(obj any) (any, error) {
 	}
 	facts := inputs.Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Hostname: pod.Spec.Hostname, Labels: pod.Labels,
 		HostNetwork: pod.Spec.HostNetwork, Ending: pod.DeletionTimestamp != nil || inputs.PodEnded(string(pod.Status.Phase))}
-	return &workerPod{metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}, facts.Worker()}, nil
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		facts.NodeSet = inputs.NodeSetOf(owner.APIVersion, owner.Kind, owner.Name, true)
+	}
+	slim := &workerPod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}
+	if facts.IsWorker() {
+		slim.Worker = facts.Worker()
+	}
+	return slim, nil
 }
 
 // podNamespaces are those whose worker pods some publication looks at.
