@@ -7,7 +7,7 @@ import (
 )
 
 // ReadConf reads topology.conf as slurmctld does with the plugin of a kind, block or
-// tree. If kind is empty, the first line decides. The section has no kind if its lines
+// tree. If kind is empty, the first line decides. Lines of other kinds are not read. The section has no kind if its lines
 // or its sizes cannot be read.
 func ReadConf(name string, data []byte, kind string) (Section, Remarks) {
 	r := confReader{section: Section{Name: ConfTopology, Default: true, Line: 1}}
@@ -18,11 +18,18 @@ func ReadConf(name string, data []byte, kind string) (Section, Remarks) {
 	}
 	if kind == "" {
 		kind = "block"
-		if len(lines) > 0 && strings.EqualFold(lines[0].Key, "SwitchName") {
+		switch {
+		case len(lines) > 0 && strings.EqualFold(lines[0].Key, "SwitchName"):
 			kind = "tree"
+		case len(lines) > 0 && strings.EqualFold(lines[0].Key, "RingName"):
+			kind = "ring"
 		}
 	}
 	r.section.Kind = kind
+	if kind != "block" && kind != "tree" {
+		r.NotJudged(1, "topology/%s is not judged", kind)
+		return r.section, r.Remarks
+	}
 	r.section.Units = make([]Unit, 0, len(lines))
 	for i := range lines {
 		r.line(&lines[i])

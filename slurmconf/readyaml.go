@@ -1,7 +1,9 @@
 package slurmconf
 
 import (
+	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +17,7 @@ import (
 func ReadYAML(name string, data []byte) ([]Section, Remarks) {
 	var r yamlReader
 	var root yaml.Node
-	if err := yaml.Unmarshal(data, &root); err != nil {
+	if err := yaml.Unmarshal(asVersion11(data), &root); err != nil {
 		line, message := 1, strings.TrimPrefix(err.Error(), "yaml: ")
 		if _, noLine := fmt.Sscanf(message, "line %d:", &line); noLine == nil { // it is in the text only
 			_, message, _ = strings.Cut(message, ": ")
@@ -39,6 +41,27 @@ func ReadYAML(name string, data []byte) ([]Section, Remarks) {
 		sections[i] = r.section(n)
 	}
 	return sections, r.Remarks
+}
+
+// directive is the line of a version that Slurm takes as it takes 1.1.
+var directive = regexp.MustCompile(`^%YAML[ \t]+1\.2\b`)
+
+// asVersion11 returns the text with %YAML 1.1 in place of %YAML 1.2 before the first
+// document, because package yaml takes that version only.
+func asVersion11(data []byte) []byte {
+	for at := 0; at < len(data); {
+		line, _, _ := bytes.Cut(data[at:], []byte("\n"))
+		switch trimmed := bytes.TrimSpace(line); {
+		case directive.Match(line):
+			out := bytes.Clone(data)
+			out[at+bytes.IndexByte(line, '.')+1] = '1'
+			return out
+		case len(trimmed) > 0 && trimmed[0] != '#' && line[0] != '%':
+			return data
+		}
+		at += len(line) + 1
+	}
+	return data
 }
 
 // findAlias returns the line of the first alias below n, or 0.

@@ -2,6 +2,7 @@ package slurmconf
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -48,6 +49,20 @@ func (r Release) ShortBlocks() bool { return r >= Release2505 }
 // YAML reports whether topology.yaml is read, and with it several topologies.
 func (r Release) YAML() bool { return r >= Release2505 }
 
+// DropsBlockSizes reports whether slurmctld of a version, such as "26.05.2", drops wrong
+// block_sizes of topology.yaml silently, and does not refuse the file. A release without
+// its patch level, such as "26.05", counts as its newest patch.
+func DropsBlockSizes(version string) bool {
+	r, err := ParseRelease(version)
+	if err != nil || !r.YAML() || r < Release2605 {
+		return err == nil && r.YAML()
+	}
+	_, patch, _ := strings.Cut(version, r.String()+".")
+	digits := patch[:len(patch)-len(strings.TrimLeft(patch, "0123456789"))]
+	n, err := strconv.Atoi(digits)
+	return err == nil && n < 3
+}
+
 // DynamicTopology reports whether a node may name its own place: Topology= in
 // slurm.conf, in slurmd --conf and in scontrol update.
 func (r Release) DynamicTopology() bool { return r >= Release2505 }
@@ -66,3 +81,7 @@ func (r Release) CoresOfOneSocket() bool { return r >= Release2505 }
 
 // TreeSkeleton reports whether a switch may have neither nodes nor children.
 func (r Release) TreeSkeleton() bool { return r >= Release2505 }
+
+// BlockAsNodeRank reports whether TopologyParam takes BlockAsNodeRank, which orders the
+// nodes of a job by block.
+func (r Release) BlockAsNodeRank() bool { return r >= Release2511 }

@@ -14,3 +14,11 @@ func TestParseRelease(t *testing.T) {
 		}
 	}
 }
+
+func TestDropsBlockSizes(t *testing.T) {
+	for version, want := range map[string]bool{"24.11.5": false, "25.05": true, "25.11.9": true, "26.05": false, "26.05.0": true, "26.05.2": true, "slurm 26.05.2": true, "26.05.2-1": true, "26.05.3": false, "26.05.12": false, "x": false} {
+		if got := DropsBlockSizes(version); got != want {
+			t.Errorf("DropsBlockSizes(%q) = %t", version, got)
+		}
+	}
+}

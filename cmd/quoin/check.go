@@ -42,7 +42,8 @@ With --slurm-conf it reads the nodes of a slurm.conf, and of the files that it
 includes, and says where the plan's topology file and gres.conf do not go with them,
 before Slurm does: nodes that are not there, fewer GPUs than Gres= counts or of
 another type, and Cores that are not the sockets of the node's line, for all of which
-Slurm drains nodes. With --config it names the time limits of slurm.conf that are too
+Slurm drains nodes; and Topology= of a node's line that names what the file lacks, with
+which slurmctld does not start. With --config it names the time limits of slurm.conf that are too
 short for a Prolog that waits for IMEX.
 
 With --imex it reads the cluster's nodes, ComputeDomains, claims and pods, and names

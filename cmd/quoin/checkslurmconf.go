@@ -32,6 +32,7 @@ func checkSlurmConf(stdout io.Writer, o *checkOptions, files []lint.File) (diffe
 		return false, err
 	}
 	options := conf.Options(release)
+	options.DropsBlockSizes = slurmconf.DropsBlockSizes(pub.SlurmVersion)
 	if !slices.ContainsFunc(files, isTopology) { // what it is to be is not asked
 		options.Plugin = ""
 	}

@@ -142,6 +142,9 @@ func badYAML() []topologyCase {
 		"ring": "- topology: r\n  ring:\n    rings:\n      - ring: r1\n        nodes: n[001-016]\n", "block and ring": good + "  ring:\n    rings: []\n",
 		"two documents": good + "---\n[\n", "control": strings.Replace(good, "nvl", "n\x01l", 1), "json": `[{"topology": "nvl", "block": {"block_sizes": [4], "blocks": [{"block": "b1", "nodes": "n[001-004]"}]}}]`,
 	}
+	for _, head := range []string{"%YAML 1.2\n---\n", "%YAML 1.1\n---\n", "%YAML 1.3\n---\n", "%YAML 1.0\n---\n", "%YAML 2.0\n---\n", "%YAML 1.2\n", "%YAML 1.20\n---\n", "%YAML x\n---\n", "# x\n\n%YAML 1.2 # c\n---\n", " %YAML 1.2\n---\n", "%YAML 1.2\n%YAML 1.2\n---\n", "%TAG ! tag:x,2000:\n%YAML 1.2\n---\n", "%FOO bar\n---\n", "---\n%YAML 1.2\n---\n"} {
+		yaml["directive "+head] = head + good
+	}
 	for _, list := range append(oddLists(), "block{b1}") {
 		quoted := "'" + list + "'"
 		yaml["nodes "+list] = strings.Replace(good, "n[001-004]", quoted, 1) + "      - block: b2\n        nodes: n[009-016]\n"

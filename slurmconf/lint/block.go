@@ -75,6 +75,10 @@ func (l *linter) lintSizes(s *slurmconf.Section) int {
 	}
 	base, previous := s.Sizes[0], int64(0)
 	for _, size := range s.Sizes {
+		if !isMultiple(base, size) && size != base && s.YAML && (l.DropsBlockSizes || l.Release < slurmconf.Release2605) {
+			l.Warn(s.SizesLine, slurmconf.RuleBlockSizes, advice, "BlockSizes: %d is not allowed after base %d: Slurm before 26.05.3 leaves it out silently, and newer ones do not start", size, base)
+			continue
+		}
 		if !isMultiple(base, size) {
 			l.Fatal(s.SizesLine, slurmconf.RuleBlockSizes, advice, "BlockSizes: %d is not allowed after base %d", size, base)
 			return max(int(base), 1)

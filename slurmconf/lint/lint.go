@@ -28,6 +28,9 @@ type File struct {
 type Options struct {
 	// Release of Slurm that will load the files. 0 is the latest.
 	Release slurmconf.Release
+	// DropsBlockSizes says that the patch level of the release is one that leaves wrong
+	// block_sizes of topology.yaml out; see slurmconf.DropsBlockSizes.
+	DropsBlockSizes bool
 	// Plugin that slurm.conf names. If it is empty, the first line of topology.conf
 	// decides.
 	Plugin Plugin
@@ -35,6 +38,12 @@ type Options struct {
 	KnownNodes []string
 	// PartitionTopologies are the names that partitions' Topology= use.
 	PartitionTopologies []string
+	// NodeTopologies are the lines NodeName of slurm.conf that have Topology=.
+	NodeTopologies []NodeTopology
+	// SlurmConf is the name of slurm.conf, and Settings are its settings. Without a name
+	// they are not known.
+	SlurmConf string
+	Settings  map[string]Setting
 	// GresTypes are slurm.conf's. If it is nil, every name in gres.conf is one.
 	GresTypes []string
 	// Nodes are slurm.conf's nodes with their processors and GPUs. If they are
@@ -86,6 +95,8 @@ func Lint(files []File, o Options) []Finding {
 		}
 		findings = append(findings, l.findings(f.Name)...)
 	}
+	findings = append(findings, lintNodeTopologies(&l.Options, l.topologies)...)
+	findings = append(findings, lintRank(&l.Options, l.topologies)...)
 	if !conf && !yaml && (l.Plugin == PluginBlock || l.Plugin == PluginTree) {
 		l.Remarks = nil
 		l.Fatal(1, "MissingFile", "write the file before slurmctld starts", "topology/%s needs a topology.conf and there is none", l.Plugin)
@@ -106,6 +117,10 @@ type linter struct {
 	Options
 	known map[string]int32 // node -> its number
 	open  bool             // every node is known, and gets a number when it is first named
+	// placed are the nodes that slurm.conf itself gives a place.
+	placed map[string]bool
+	// topologies are those of the file that Slurm reads.
+	topologies []slurmconf.Section
 }
 
 // findings returns the remarks on a file in the order of its lines.
@@ -127,6 +142,12 @@ func newLinter(o Options) *linter {
 	for i, n := range o.KnownNodes {
 		l.known[n] = int32(i)
 	}
+	l.placed = map[string]bool{}
+	for _, t := range o.NodeTopologies {
+		for _, n := range t.Nodes {
+			l.placed[n] = t.Value != ""
+		}
+	}
 	return l
 }
 
@@ -144,6 +165,7 @@ func (l *linter) number(name []byte) (int32, bool) {
 func (l *linter) lintYAML(f File) {
 	sections, remarks := slurmconf.ReadYAML(f.Name, f.Data)
 	l.Remarks = append(l.Remarks, remarks...)
+	l.topologies = sections
 	names, defaults := make(map[string]int), 0
 	for i := range sections {
 		s := &sections[i]
@@ -168,11 +190,13 @@ func (l *linter) lintYAML(f File) {
 // lintConf judges topology.conf.
 func (l *linter) lintConf(f File) {
 	if l.Plugin == PluginFlat {
+		l.topologies = []slurmconf.Section{{Name: slurmconf.ConfTopology, Kind: string(PluginFlat)}}
 		l.Warn(1, "ConfNotRead", "set TopologyPlugin, or remove the file", "topology/flat does not read topology.conf")
 		return
 	}
 	s, remarks := slurmconf.ReadConf(f.Name, f.Data, string(l.Plugin))
 	l.Remarks = append(l.Remarks, remarks...)
+	l.topologies = []slurmconf.Section{s}
 	l.lintSection(&s)
 	if l.Release.YAML() {
 		l.lintPartitions(map[string]int{s.Name: 1})

@@ -33,6 +33,7 @@ func TestLintFindings(t *testing.T) {
 		t.Fatal(err)
 	}
 	const good = "BlockName=b1 Nodes=n[001-008]\nBlockName=b2 Nodes=n[009-016]\nBlockSizes=8,16\n"
+	const badSizes = "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [8, 12, 16]\n    blocks:\n      - {block: b1, nodes: 'n[001-008]'}\n      - {block: b2, nodes: 'n[009-016]'}\n"
 	for _, c := range []struct {
 		name, file, text string
 		options          Options
@@ -48,6 +49,12 @@ func TestLintFindings(t *testing.T) {
 		{name: "function", text: strings.Replace(good, "n[009-016]", "n[009-016],block{b1}", 1), want: []string{"2 warning NotJudged"}},
 		{name: "function alone, no sizes", text: "BlockName=b1 Nodes=block{x}\n", options: Options{Release: slurmconf.Release2411}, want: []string{"1 warning NotJudged"}},
 		{name: "ring", file: "topology.yaml", text: "- topology: r\n  cluster_default: true\n  ring: {rings: []}\n", want: []string{"1 warning NotJudged"}},
+		{name: "ring conf", text: "RingName=r Nodes=n[001-016]\n", want: []string{"1 warning NotJudged"}},
+		{name: "ring plugin", text: "RingName=r Nodes=n[001-016]\n", options: Options{Plugin: "ring"}, want: []string{"1 warning NotJudged"}},
+		{name: "ring under a tree", text: "RingName=r Nodes=n[001-016]\n", options: Options{Plugin: PluginTree}, want: []string{"1 fatal UnknownKey", "1 fatal EmptyFile"}},
+		{name: "sizes of yaml", file: "topology.yaml", text: badSizes, want: []string{"4 fatal BlockSizes"}},
+		{name: "sizes of yaml, 26.05.2", file: "topology.yaml", text: badSizes, options: Options{DropsBlockSizes: true}, want: []string{"4 warning BlockSizes"}},
+		{name: "sizes of yaml, 25.11", file: "topology.yaml", text: badSizes, options: Options{Release: slurmconf.Release2511}, want: []string{"4 warning BlockSizes"}},
 		{name: "gres of other kinds", file: "gres.conf", text: "Name=mps Count=x\nName=mps Count=y\nName=gpu File=/dev/nvidia0 Flags=one_sharing\nNodeName=block{b} Name=gpu File=/dev/nvidia1\n", want: []string{"1 warning NotJudged", "3 warning NotJudged", "4 warning NotJudged"}},
 		{name: "duplicate", text: good + "BlockName=b2 Nodes=n001\n", want: []string{"4 fatal DuplicateName", "4 warning NodeInTwoBlocks"}},
 		{name: "sizes", text: strings.Replace(good, "8,16", "8,12", 1), want: []string{"3 fatal BlockSizes"}},

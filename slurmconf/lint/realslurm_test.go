@@ -50,6 +50,7 @@ type realConfig struct {
 	plugin    lint.Plugin
 	partition string // further words of the partition's line
 	gres      string // slurm.conf's Gres= of every node
+	lines     string // further lines of slurm.conf
 }
 
 const realBase = `ClusterName=rig
@@ -138,7 +139,7 @@ func (s *realSlurm) run(what, arg string, c realConfig) (lines []string, rc stri
 	key := make([]byte, 64)
 	_, _ = rand.Read(key)
 	conf := realBase + "NodeName=" + realNodes + " NodeAddr=127.0.0.1 Port=[20001-20016] CPUs=16 RealMemory=1000 State=UNKNOWN" + c.gres +
-		"\nPartitionName=main Nodes=ALL Default=YES State=UP " + c.partition + "\n"
+		"\nPartitionName=main Nodes=ALL Default=YES State=UP " + c.partition + "\n" + c.lines
 	if c.plugin != "" {
 		conf += "TopologyPlugin=topology/" + string(c.plugin) + "\n"
 	}

@@ -16,6 +16,9 @@ func (l *linter) lintSection(s *slurmconf.Section) {
 	case "tree":
 		l.lintTree(s)
 	case "ring", "torus3d":
+		if !s.YAML { // which its reader says
+			return
+		}
 		l.NotJudged(s.Line, "topology %q is of kind %s, which is not judged", s.Name, s.Kind)
 	}
 }
@@ -88,11 +91,14 @@ func (l *linter) lintAbsent(m *membership, line int, where, advice string) {
 	}
 	var names []string
 	for n, i := range l.known {
-		if m.owner[i] == 0 {
+		if m.owner[i] == 0 && !l.placed[n] {
 			names = append(names, n)
 		}
 	}
-	l.Warn(line, "NodesNowhere", advice, "%d nodes are %s: %s", m.absent, where, hostlist.Shorten(hostlist.Compress(names)))
+	if len(names) == 0 {
+		return
+	}
+	l.Warn(line, "NodesNowhere", advice, "%d nodes are %s: %s", len(names), where, hostlist.Shorten(hostlist.Compress(names)))
 }
 
 // lintUnit reports what is wrong with a unit's nodes, and counts them. judged is false

@@ -112,6 +112,26 @@ func (l *hookLinter) lintChannels(plugin Setting) {
 	}
 }
 
+// lintRank advises the order of a job's nodes by block. Slurm orders nodes when it starts
+// or is reconfigured, so nodes that register later gain nothing.
+func lintRank(o *Options, topologies []slurmconf.Section) []Finding {
+	at := slices.IndexFunc(topologies, func(s slurmconf.Section) bool { return s.Default })
+	if o.SlurmConf == "" || at < 0 || topologies[at].Kind != string(PluginBlock) || !o.Release.BlockAsNodeRank() {
+		return nil
+	}
+	named := slices.ContainsFunc(topologies[at].Units, func(u slurmconf.Unit) bool { return u.Nodes != "" })
+	s, ok := o.Settings["topologyparam"]
+	if !named || strings.Contains(strings.ToLower(s.Value), "blockasnoderank") {
+		return nil
+	}
+	if !ok {
+		s = Setting{File: o.SlurmConf, Line: 1}
+	}
+	return []Finding{{s.File, slurmconf.Remark{Line: s.Line, Rule: "NoBlockRank",
+		Message: "TopologyParam has no BlockAsNodeRank: the nodes of a job stand in the order of their names, which need not be that of the blocks",
+		Advice:  "add BlockAsNodeRank, so that neighbouring ranks are in one block"}}}
+}
+
 func (l *hookLinter) at(s Setting, rule, advice, message string) {
 	l.findings = append(l.findings, Finding{File: s.File, Remark: slurmconf.Remark{Line: s.Line, Rule: rule, Message: message, Advice: advice}})
 }

@@ -159,7 +159,7 @@ func (m *Rendered) check(p *publication.Cluster, topologies []slurmconf.Topology
 	if topologies[0].Tree != nil {
 		plugin = lint.PluginTree
 	}
-	m.Findings = lint.Lint(files, lint.Options{Release: p.Release, Plugin: plugin})
+	m.Findings = lint.Lint(files, lint.Options{Release: p.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(p.SlurmVersion), Plugin: plugin})
 	for _, f := range m.Findings {
 		if f.Fatal {
 			m.Refused, m.Message = "LintFatal", f.String()

@@ -13,6 +13,7 @@ import (
 
 // Conf is what a slurm.conf says that the other files must go with.
 type Conf struct {
+	Name string
 	// Nodes are the nodes of the lines NodeName, by name. Nodes of one line share one
 	// Node.
 	Nodes map[string]*lint.Node
@@ -23,6 +24,8 @@ type Conf struct {
 	Plugin lint.Plugin
 	// PartitionTopologies are the names that partitions' Topology= use.
 	PartitionTopologies []string
+	// NodeTopologies are the lines NodeName that have Topology=, or have it by default.
+	NodeTopologies []lint.NodeTopology
 	// Settings are the keys that stand by themselves, by key in lower case. Of a key
 	// given twice the last one counts.
 	Settings map[string]lint.Setting
@@ -39,7 +42,7 @@ const maxIncludes = 16
 // file in messages. If include is nil, a file that includes others is an error.
 // Errors in the text are *slurmconf.ParseError.
 func ParseConf(name string, data []byte, include Include) (*Conf, error) {
-	r := confReader{conf: &Conf{Nodes: map[string]*lint.Node{}, Settings: map[string]lint.Setting{}}, include: include, nodeDefault: map[string]string{}}
+	r := confReader{conf: &Conf{Name: name, Nodes: map[string]*lint.Node{}, Settings: map[string]lint.Setting{}}, include: include, nodeDefault: map[string]string{}}
 	if err := r.file(name, data, 0); err != nil {
 		return nil, err
 	}
@@ -49,7 +52,7 @@ func ParseConf(name string, data []byte, include Include) (*Conf, error) {
 // Options returns what Lint needs to judge files for the slurm.conf. If slurm.conf
 // lists no node, as with nodes that register dynamically, every node is known.
 func (c *Conf) Options(release slurmconf.Release) lint.Options {
-	o := lint.Options{Release: release, Plugin: c.Plugin, PartitionTopologies: c.PartitionTopologies, GresTypes: c.GresTypes}
+	o := lint.Options{Release: release, Plugin: c.Plugin, PartitionTopologies: c.PartitionTopologies, NodeTopologies: c.NodeTopologies, SlurmConf: c.Name, Settings: c.Settings, GresTypes: c.GresTypes}
 	if len(c.Nodes) > 0 {
 		o.Nodes, o.KnownNodes = c.Nodes, slices.Sorted(maps.Keys(c.Nodes))
 	}
@@ -161,6 +164,13 @@ func (r *confReader) nodes(file string, l *slurmconf.Line) error {
 			return &slurmconf.ParseError{File: file, Line: l.Number, Key: "NodeName", Message: fmt.Sprintf("node %s is given twice: want each on one line", n)}
 		}
 		r.conf.Nodes[n] = node
+	}
+	place, ok := values["topology"]
+	if !ok {
+		place, ok = r.nodeDefault["topology"]
+	}
+	if ok {
+		r.conf.NodeTopologies = append(r.conf.NodeTopologies, lint.NodeTopology{Nodes: names, Value: place, File: file, Line: l.Number})
 	}
 	return nil
 }

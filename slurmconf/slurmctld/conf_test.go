@@ -36,7 +36,7 @@ PartitionName=c Nodes=ALL Topology=nvl
 		t.Fatal(err)
 	}
 	gb200 := &lint.Node{Sockets: 2, CoresPerSocket: 36, ThreadsPerCore: 2, GPUs: []lint.GPUCount{{Type: "gb200", Count: 4}}}
-	want := &Conf{GresTypes: []string{"gpu", "nic"}, Plugin: lint.PluginBlock, PartitionTopologies: []string{"nvl", "fabric"}, Nodes: map[string]*lint.Node{
+	want := &Conf{Name: "slurm.conf", GresTypes: []string{"gpu", "nic"}, Plugin: lint.PluginBlock, PartitionTopologies: []string{"nvl", "fabric"}, Nodes: map[string]*lint.Node{
 		"n1": gb200, "n2": gb200, "login": {Sockets: 16, CoresPerSocket: 1, ThreadsPerCore: 1, GPUs: []lint.GPUCount{{Count: 2}}},
 		"n3": {Sockets: 4, CoresPerSocket: 4, ThreadsPerCore: 1, GPUs: []lint.GPUCount{{Type: "a", Count: 3}, {Type: "b", Count: 1}}},
 		"n4": {Sockets: 4, CoresPerSocket: 1, ThreadsPerCore: 1, GPUs: []lint.GPUCount{{Count: 2}}},
