@@ -44,7 +44,7 @@ func (l *linter) lintBlocks(s *slurmconf.Section) {
 	if base > 0 || !m.partly {
 		l.lintBase(s, base, withNodes, counts)
 	}
-	l.lintAbsent(m, s.Units[0].Line, "in no block", "put them into a block, or know that only one-node jobs run there")
+	l.lintAbsent(m, s.Units[0].Line, "in no block", "give them a partition of their own: beside nodes of blocks they run jobs of one node only")
 }
 
 // lintBase judges the base block size against the blocks.
@@ -56,9 +56,12 @@ func (l *linter) lintBase(s *slurmconf.Section, base, withNodes int, counts []in
 	case withNodes == 0:
 		l.Warn(s.Units[0].Line, "NoNodes", "put nodes into the blocks with Topology=", "no block has nodes")
 	}
+	if len(s.Sizes) == 1 {
+		return // with the base alone Slurm prefers one block for a job that fits in it
+	}
 	for i, n := range counts {
 		if n > base {
-			l.Warn(s.Units[i].Line, "OversizeBlock", fmt.Sprintf("set the base block size to %d, or split the block", n), "block %s has %d nodes, more than the base block size %d: jobs of more than %d nodes go to two blocks", s.Units[i].Name, n, base, base)
+			l.Warn(s.Units[i].Line, "OversizeBlock", fmt.Sprintf("set BlockSizes to %d alone, or split the block", base), "block %s has %d nodes, more than the base block size %d: with further sizes, or without BlockSizes, jobs of more than %d nodes go to two blocks", s.Units[i].Name, n, base, base)
 		}
 	}
 }

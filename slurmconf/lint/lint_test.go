@@ -41,6 +41,8 @@ func TestLintFindings(t *testing.T) {
 	}{
 		{name: "good", text: good},
 		{name: "two blocks", text: strings.Replace(good, "n[009", "n[008", 1), want: []string{"2 warning NodeInTwoBlocks", "2 warning OversizeBlock"}},
+		{name: "above a base that is alone", text: strings.Replace(strings.Replace(good, "n[009", "n[008", 1), "8,16", "8", 1), want: []string{"2 warning NodeInTwoBlocks"}},
+		{name: "above the base without sizes", text: "BlockName=b1 Nodes=n[001-007]\nBlockName=b2 Nodes=n[008-016]\n", want: []string{"2 warning OversizeBlock"}},
 		{name: "unknown and nowhere", text: strings.Replace(good, "n[009-016]", "n[009-015],zz1,zz2", 1), want: []string{"1 warning NodesNowhere", "2 warning UnknownNode"}},
 		{name: "short, old", text: strings.Replace(good, "n[009", "n[010", 1), options: Options{Release: slurmconf.Release2411}, want: []string{"1 warning NodesNowhere", "2 fatal ShortBlock"}},
 		{name: "placeholder, old", text: "BlockName=b0\n" + good, options: Options{Release: slurmconf.Release2411}, want: []string{"1 fatal Placeholder"}},

@@ -135,7 +135,7 @@ func TestNewParentsAreGuarded(t *testing.T) {
 }
 
 // TestUnitsStayWhileNamed moves all nodes of a leaf, by and by, to another: the
-// old one leaves the file after the last annotation.
+// old one, which is to be forgotten, leaves the file after the last annotation.
 func TestUnitsStayWhileNamed(t *testing.T) {
 	const key = "slurm/quoin-slurm"
 	recabled := fabricOf(2, func(_ string, labels map[string]string) {
@@ -146,7 +146,7 @@ func TestUnitsStayWhileNamed(t *testing.T) {
 	for _, format := range []string{"yaml", "conf"} {
 		t.Run(format, func(t *testing.T) {
 			store := newMemory(fabricOf(2))
-			inBubble(t, store, complete(t, Publication{Topology: "tree", Format: format, MaxChange: new(1.0)}), func() {
+			inBubble(t, store, complete(t, Publication{Topology: "tree", Format: format, MaxChange: new(1.0), ForgetSwitches: []string{"leaf-3"}}), func() {
 				leaves := func() (old, renewed bool) {
 					text := store.get(key).Files["topology."+format]
 					prev, err := slurmconf.Previous("topology."+format, []byte(text))

@@ -39,8 +39,8 @@ func TestLevel(t *testing.T) {
 		{"three layers", short, nil, "a: n0; b: n1; m1: a b; top: m1"},
 		{"four layers", long, nil, "c: n0; e: n1; b: c; d: e; m1: b; m2: d; top: m1 m2"},
 		{"both, some below one switch", append(short[:2:2], long...), nil, mixed},
-		{"the longer ones have gone", short, append(short[:2:2], long...), "a: n0; b: n1; a-layer3: a; b-layer3: b; m1: a-layer3 b-layer3; top: m1"},
-		{"the shorter ones have gone", long, append(short[:2:2], long...), "c: n0; e: n1; b-layer3: c; d-layer3: e; m1: b-layer3; m2: d-layer3; top: m1 m2"},
+		{"the longer ones have gone", short, append(short[:2:2], long...), "a: n0; b: n1; c: ; e: ; a-layer3: a; b-layer3: b c; d-layer3: e; m1: a-layer3 b-layer3; m2: d-layer3; top: m1 m2"},
+		{"the shorter ones have gone", long, append(short[:2:2], long...), "a: ; b: ; c: n0; e: n1; a-layer3: a; b-layer3: b c; d-layer3: e; m1: a-layer3 b-layer3; m2: d-layer3; top: m1 m2"},
 		{"longer ones came", append(short[:2:2], long...), short, mixed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

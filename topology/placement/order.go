@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quoin-hpc/quoin/topology/placement/names"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
@@ -34,7 +33,7 @@ func orderBlocks(s *site, z sizing, t tree.Tree) (ordering, problems) {
 		places, found := placeInWindows(z.blocks, known, fresh, parents, s.policy.ParentBlocks)
 		return places, append(found, nameOutgrown(z.blocks, parents, s.policy.ParentBlocks)...)
 	}
-	return merge(known, fresh, parents), nil
+	return merge(known, fresh, parents), adviseParents(s, z, known, fresh, parents)
 }
 
 // merge puts each fresh block after the last known one of its parent, or at the
@@ -69,7 +68,8 @@ type window struct {
 
 // placeInWindows returns the blocks in their places. Published ones keep theirs. A
 // new one goes into the first free place of its parent domain, or begins a window
-// of it behind all others.
+// of it behind all others. The last window is whole too, because Slurm gives a
+// job above the largest size whole aggregates only.
 func placeInWindows(blocks []block, known, fresh []int, parents []string, size int) (ordering, problems) {
 	var places ordering
 	for _, b := range known {
@@ -99,9 +99,6 @@ func placeInWindows(blocks []block, known, fresh []int, parents []string, size i
 		}
 		places[windows[at].free[0]] = b
 		windows[at].free = windows[at].free[1:]
-	}
-	for len(places) > 0 && places[len(places)-1] == none {
-		places = places[:len(places)-1]
 	}
 	return places, found
 }
@@ -135,96 +132,4 @@ func readWindow(blocks []block, places ordering, at int, parents []string) (wind
 		w.parent = gone
 	}
 	return w, nil
-}
-
-// parentDomains names, beside the blocks, what the neighbours of a block share:
-// the switches above the leaves of most of its nodes, else an NVLink cluster of
-// several cliques; empty if neither is known.
-func parentDomains(blocks []block, t tree.Tree) []string {
-	clusters := make(map[string]int)
-	for i := range blocks {
-		clusters[clusterOf(&blocks[i])]++
-	}
-	parents, paths := make([]string, len(blocks)), pathsAbove(t.Switches)
-	for i := range blocks {
-		above := aboveLeaf(&blocks[i], t, paths)
-		switch cluster := clusterOf(&blocks[i]); {
-		case above != "":
-			parents[i] = "switch " + above[1:]
-		case cluster != "" && clusters[cluster] > 1:
-			parents[i] = "NVLink cluster " + cluster
-		}
-	}
-	return parents
-}
-
-// clusterOf names the NVLink cluster that a block is a clique of.
-func clusterOf(b *block) string { return names.Cluster(cmp.Or(b.names[0], b.name)) }
-
-// aboveLeaf names the switches above the leaves of most of a block's nodes, from
-// the top. The tree knows of silent nodes what was published.
-func aboveLeaf(b *block, t tree.Tree, paths map[string]string) string {
-	votes := make(map[string]int)
-	for _, i := range b.nodes {
-		if path := paths[t.Leaf(i)]; path != "" {
-			votes[path]++
-		}
-	}
-	best := ""
-	for path, n := range votes {
-		if n > votes[best] || n == votes[best] && path < best {
-			best = path
-		}
-	}
-	return best
-}
-
-// nameOutgrown names the parent domains that have more blocks than their size, and
-// how many blocks have none.
-func nameOutgrown(blocks []block, parents []string, size int) problems {
-	var found problems
-	counts := make(map[string]int)
-	example := ""
-	for i := range blocks {
-		if len(blocks[i].nodes) == 0 {
-			continue
-		}
-		if counts[parents[i]]++; parents[i] == "" {
-			example = cmp.Or(example, blocks[i].name)
-		}
-	}
-	for parent, n := range counts {
-		switch {
-		case parent == "":
-			found.add("", ReasonNoParent, fmt.Sprintf("%d blocks, such as %s, have no known switch above the leaf: Slurm aggregates them in the order in which they came", n, example))
-		case n > size:
-			found.add("", ReasonAboveParent, fmt.Sprintf("%s has %d blocks, more than %d: Slurm aggregates them to several; set the number of blocks in a parent domain higher", parent, n, size))
-		}
-	}
-	return found
-}
-
-// WithoutParent returns the new blocks without a known switch above the leaf, and
-// whether other blocks have one. prev may be nil.
-func (p *Plan) WithoutParent(prev *Previous) (blocks []Block, others bool) {
-	if prev == nil {
-		prev = &Previous{}
-	}
-	published := make(map[string]bool)
-	for i := range prev.Blocks {
-		published[prev.Blocks[i].Name] = true
-	}
-	above := parentsOf(p.Switches)
-	sited := make(map[string]bool)
-	for i := range p.Placements {
-		if pl := &p.Placements[i]; above[pl.Switch] != "" {
-			sited[pl.Block] = true
-		}
-	}
-	for i := range p.Blocks {
-		if b := &p.Blocks[i]; len(b.Nodes) > 0 && !published[b.Name] && !sited[b.Name] {
-			blocks = append(blocks, *b)
-		}
-	}
-	return blocks, len(above) > 0
 }

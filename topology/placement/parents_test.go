@@ -46,7 +46,7 @@ func spines(p *placement.Plan, facts []topology.Facts) string {
 func TestPlanParents(t *testing.T) {
 	facts := slices.Concat(unit("s2", 4, 5), unit("s1", 1, 2, 3), unit("s3", 6))
 	plan := mustPlan(t, facts, nil, inFours)
-	if got := spines(plan, facts); got != "s1 s1 s1 - s2 s2 - - s3" || fmt.Sprint(plan.BlockSizes) != "[2 8]" {
+	if got := spines(plan, facts); got != "s1 s1 s1 - s2 s2 - - s3 - - -" || fmt.Sprint(plan.BlockSizes) != "[2 8]" {
 		t.Fatalf("%s, sizes %v", got, plan.BlockSizes)
 	}
 	if got := strings.Fields(nameList(plan)); got[3] != "spare-4" || got[6] != "spare-7" || got[7] != "spare-8" {
@@ -56,7 +56,7 @@ func TestPlanParents(t *testing.T) {
 	inUse := fromFile(plan)
 	inUse.InUse = map[string]bool{"spare-4": true, blockNames(plan.Blocks)[0]: true}
 	more := slices.Concat(facts, unit("s1", 9))
-	if got := spines(mustPlan(t, more, inUse, inFours), more); got != "s1 s1 s1 s1 s2 s2 - - s3" {
+	if got := spines(mustPlan(t, more, inUse, inFours), more); got != "s1 s1 s1 s1 s2 s2 - - s3 - - -" {
 		t.Errorf("%s: a place that is kept free is nobody's", got)
 	}
 	if diff := cmp.Diff(lines(plan), lines(again)); diff != "" {
@@ -67,10 +67,10 @@ func TestPlanParents(t *testing.T) {
 		facts []topology.Facts
 		want  string
 	}{
-		{"a rack more takes the free place", slices.Concat(facts, unit("s1", 9)), "s1 s1 s1 s1 s2 s2 - - s3"},
-		{"a rack more of the last", slices.Concat(facts, unit("s3", 9)), "s1 s1 s1 - s2 s2 - - s3 s3"},
-		{"a rack too many", slices.Concat(facts, unit("s1", 8, 9)), "s1 s1 s1 s1 s2 s2 - - s3 - - - s1"},
-		{"a new unit", slices.Concat(facts, unit("s0", 8, 9)), "s1 s1 s1 - s2 s2 - - s3 - - - s0 s0"},
+		{"a rack more takes the free place", slices.Concat(facts, unit("s1", 9)), "s1 s1 s1 s1 s2 s2 - - s3 - - -"},
+		{"a rack more of the last", slices.Concat(facts, unit("s3", 9)), "s1 s1 s1 - s2 s2 - - s3 s3 - -"},
+		{"a rack too many", slices.Concat(facts, unit("s1", 8, 9)), "s1 s1 s1 s1 s2 s2 - - s3 - - - s1 - - -"},
+		{"a new unit", slices.Concat(facts, unit("s0", 8, 9)), "s1 s1 s1 - s2 s2 - - s3 - - - s0 s0 - -"},
 		{"a rack goes", slices.DeleteFunc(slices.Clone(facts), func(f topology.Facts) bool { return strings.HasPrefix(f.Name, "r001") }), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -100,13 +100,13 @@ func TestPlanParentsProblems(t *testing.T) {
 	if got := reasons(mustPlan(t, outgrown, nil, inFours)); got != placement.ReasonAboveParent {
 		t.Errorf("five racks in a unit of four: %q", got)
 	}
-	if got := mustPlan(t, site(3, 2), nil, inFours); reasons(got) != placement.ReasonNoParent || strings.Contains(nameList(got), "spare") {
+	if got := mustPlan(t, site(4, 2), nil, inFours); reasons(got) != placement.ReasonNoParent || strings.Contains(nameList(got), "spare") {
 		t.Errorf("no switch known: %q, blocks %s", reasons(got), nameList(got))
 	}
 	mixed := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
 	before := mustPlan(t, mixed, nil, short)
 	current := mustPlan(t, slices.Concat(mixed, unit("s1", 4), unit("s2", 5)), fromFile(before), inFours)
-	if got := spines(current, slices.Concat(mixed, unit("s1", 4), unit("s2", 5))); got != "s1 s1 s2 - s1 - - - s2" || reasons(current) != placement.ReasonParentsMixed {
+	if got := spines(current, slices.Concat(mixed, unit("s1", 4), unit("s2", 5))); got != "s1 s1 s2 - s1 - - - s2 - - -" || reasons(current) != "JobSizesImpossible ParentDomainsMixed" {
 		t.Errorf("turned on afterwards: %s, %q", got, reasons(current))
 	}
 	if _, err := placement.MakePlan(mixed, nil, placement.Policy{ParentBlocks: 4}); err == nil {
@@ -116,6 +116,88 @@ func TestPlanParentsProblems(t *testing.T) {
 		if _, err := placement.MakePlan(mixed, nil, placement.Policy{ShortBlocks: true, ParentBlocks: n}); err == nil {
 			t.Errorf("%d blocks in a parent domain were taken", n)
 		}
+	}
+}
+
+// TestPlanParentsByCluster tells NVLink clusters apart whose UUIDs begin alike, also by
+// the names of blocks whose nodes are silent.
+func TestPlanParentsByCluster(t *testing.T) {
+	half := func(number int, last byte, clique uint32) []topology.Facts {
+		return rack(number, 2, func(_ int, f *topology.Facts) {
+			for g := range f.Report.GPUs {
+				fabric := &f.Report.GPUs[g].Fabric
+				fabric.ClusterUUID, fabric.CliqueID = topology.UUID{1, 2, 3, 4, last}, clique
+			}
+		})
+	}
+	first := func(p *placement.Plan) string {
+		var out []string
+		for _, b := range p.Blocks {
+			if len(b.Nodes) == 0 {
+				out = append(out, "-")
+				continue
+			}
+			out = append(out, b.Nodes[0][:4])
+		}
+		return strings.Join(out, " ")
+	}
+	facts := slices.Concat(half(1, 7, 1), half(2, 8, 3), half(3, 7, 2), half(4, 8, 4))
+	plan := mustPlan(t, facts, nil, inFours)
+	if diff := cmp.Diff("r001 r003 - - r002 r004 - -", first(plan)); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	for i := range facts[:2] {
+		facts[i].Report = nil
+	}
+	more := slices.Concat(facts, half(5, 7, 5))
+	if diff := cmp.Diff("r001 r003 r005 - r002 r004 - -", first(mustPlan(t, more, fromFile(plan), inFours))); diff != "" {
+		t.Errorf("a rack more beside silent nodes (-want +got):\n%s", diff)
+	}
+}
+
+// TestPlanAdvisesParents advises parentBlocks where the switches tell them.
+func TestPlanAdvisesParents(t *testing.T) {
+	three := slices.Concat(unit("s1", 1, 2, 3), unit("s2", 4, 5))
+	scratch := "if the files are made from scratch"
+	for _, tt := range []struct {
+		name      string
+		facts     []topology.Facts
+		published []topology.Facts
+		policy    placement.Policy
+		want      []string
+	}{
+		{"racks below two spines", three, nil, short, []string{"3 blocks", "switch core/s1", "parentBlocks: 4", "jobs of 7-8 nodes"}},
+		{"published in an order that fits", three, unit("s1", 1, 2, 3), short, []string{"parentBlocks: 4"}},
+		{"published in an order that does not", slices.Concat(three, unit("s1", 6)), slices.Concat(unit("s1", 1), unit("s2", 4)), short, []string{"parentBlocks: 4", scratch}},
+		{"one rack below each spine", slices.Concat(unit("s1", 1), unit("s2", 2)), nil, short, nil},
+		{"one spine", unit("s1", 1, 2), nil, short, nil},
+		{"no switch", site(4, 2), nil, short, nil},
+		{"set", slices.Concat(unit("s1", 1, 2, 3, 4), unit("s2", 5, 6)), nil, inFours, nil},
+		{"further sizes are set", slices.Concat(unit("s1", 1, 2), unit("s2", 3, 4)), nil, placement.Policy{ShortBlocks: true, BlockSizes: []int{4}}, nil},
+		{"the tree alone", three, nil, placement.Policy{ShortBlocks: true, TreeOnly: true}, nil},
+		{"an old release", three, nil, placement.Policy{}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var prev *placement.Previous
+			if tt.published != nil {
+				prev = fromFile(mustPlan(t, tt.published, nil, tt.policy))
+			}
+			problems := mustPlan(t, tt.facts, prev, tt.policy).Problems
+			if tt.want == nil {
+				if len(problems) > 0 {
+					t.Errorf("problems %v, want none", problems)
+				}
+				return
+			}
+			if len(problems) != 1 || problems[0].Reason != placement.ReasonParentsUnset {
+				t.Fatalf("problems %v, want one %s", problems, placement.ReasonParentsUnset)
+			}
+			for _, words := range append(tt.want, scratch) {
+				if has := strings.Contains(problems[0].Message, words); has != slices.Contains(tt.want, words) {
+					t.Errorf("%q has %q: %t", problems[0].Message, words, has)
+				}
+			}
+		})
 	}
 }
 

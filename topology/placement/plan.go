@@ -88,6 +88,7 @@ func MakePlan(facts []topology.Facts, previous *Previous, policy Policy) (*Plan,
 	read, inFacts := readNodes(s)
 	t, inTree := tree.Make(&tree.Site{
 		Facts: s.facts, HasGPUs: func(i int) bool { return read[i].hasGPUs }, Published: s.prev.Switches, Tiers: s.policy.Tiers, InUse: s.inUse,
+		EmptyLeaves: s.policy.ShortBlocks, Forget: s.policy.ForgetSwitches,
 	})
 	assigned, inLabels := assignUnits(s, read, t)
 	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
@@ -99,7 +100,7 @@ func MakePlan(facts []topology.Facts, previous *Previous, policy Policy) (*Plan,
 	plan := &Plan{ByLeaf: policy.ByLeaf, BaseBlockSize: sizing.base, BlockSizes: sizing.sizes, Switches: t.Switches}
 	plan.Blocks = writeBlocks(s, sizing, order)
 	plan.Placements = writePlacements(s, matching, sizing, t)
-	plan.Problems = sortProblems(inFacts, inTree, inLabels, inMatching, inSizes, inOrder, placementProblems(s, plan.Placements))
+	plan.Problems = sortProblems(inFacts, inTree, inLabels, inMatching, inSizes, inOrder, plan.nameImpossible(&s.policy), placementProblems(s, plan.Placements))
 	return plan, nil
 }
 
@@ -124,6 +125,7 @@ const (
 	ReasonSmallDomain      = "SmallDomain"
 	ReasonBelowBase        = "BelowBaseBlockSize"
 	ReasonAboveBase        = "AboveBaseBlockSize"
+	ReasonJobSizes         = "JobSizesImpossible"
 	ReasonGone             = "NodeGone"
 	ReasonStays            = "Stays"
 	ReasonKeptGone         = "KeptForBlockSize"
@@ -139,4 +141,5 @@ const (
 	ReasonParentsMixed = "ParentDomainsMixed"
 	ReasonAboveParent  = "AboveParentBlocks"
 	ReasonNoParent     = "NoParentDomain"
+	ReasonParentsUnset = "ParentBlocksUnset"
 )

@@ -319,6 +319,44 @@ func TestPlanBaseBlockSize(t *testing.T) {
 	}
 }
 
+// TestPlanStragglers publishes racks for 24.11 while one of them is not up: it sets
+// no base, is left out by name, and joins when it is whole.
+func TestPlanStragglers(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		racks []int
+		base  int
+		out   int // nodes that are left out
+	}{
+		{"one node of the last rack is missing", []int{18, 18, 17}, 17, 0},
+		{"one rack is hardly up", []int{18, 18, 18, 2}, 18, 2},
+		{"one of two racks is hardly up", []int{18, 2}, 18, 2},
+		{"half racks", []int{18, 18, 18, 9}, 9, 0},
+		{"most racks are small", []int{4, 4, 4, 18}, 4, 0},
+		{"one rack alone", []int{2}, 2, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var facts, whole []topology.Facts
+			for i, n := range tt.racks {
+				facts, whole = append(facts, rack(i+1, n)...), append(whole, rack(i+1, max(n, tt.base))...)
+			}
+			plan := mustPlan(t, facts, nil, placement.Policy{})
+			out := 0
+			for _, p := range plan.Placements {
+				if p.Reason == placement.ReasonBelowBase {
+					out++
+				}
+			}
+			if plan.BaseBlockSize != tt.base || out != tt.out {
+				t.Errorf("base %d and %d nodes left out, want %d and %d", plan.BaseBlockSize, out, tt.base, tt.out)
+			}
+			if after := mustPlan(t, whole, fromFile(plan), placement.Policy{}); len(after.Blocks) != len(tt.racks) || after.BaseBlockSize != tt.base {
+				t.Errorf("%d blocks of base %d once all are up", len(after.Blocks), after.BaseBlockSize)
+			}
+		})
+	}
+}
+
 // TestPlanOldRelease checks that a lost node never makes a block that Slurm
 // 24.11 would not start with.
 func TestPlanOldRelease(t *testing.T) {

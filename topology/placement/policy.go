@@ -24,6 +24,9 @@ type Policy struct {
 	// Forget names blocks that leave the plan for good. A block with nodes stays,
 	// even if nobody can read them now. A block in use stays too (Previous.InUse).
 	Forget []string
+	// ForgetSwitches names leaf switches without nodes that leave the plan for good. A
+	// switch with nodes, and a leaf in use, stay.
+	ForgetSwitches []string
 	// Tiers is how many tiers of switches the site has; 0 does not say. A
 	// published switch of a further tier stays only while nodes name it.
 	Tiers int
@@ -35,6 +38,8 @@ type Policy struct {
 	// at a multiple of ParentBlocks. Free places have placeholders. base x
 	// ParentBlocks is one of the sizes. It needs ShortBlocks.
 	ParentBlocks int
+	// TreeOnly: the blocks are not published, so their sizes are nobody's problem.
+	TreeOnly bool
 }
 
 // MaxBlockSize is Slurm's limit on the base block size. A larger one ends slurmctld

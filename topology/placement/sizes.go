@@ -73,22 +73,65 @@ func sizeBlocks(s *site, blocks []block) (sizing, problems, error) {
 		return z, nil, err
 	}
 	z.base = base
+	if s.policy.TreeOnly {
+		return z, found, nil
+	}
+	return z, append(found, z.nameOversize()...), nil
+}
+
+// nameOversize names blocks that are larger than the base and that Slurm would split.
+// With the base alone, Slurm prefers one large block for a job that fits in it.
+func (z *sizing) nameOversize() problems {
+	var found problems
 	for i := range z.blocks {
-		if n := len(z.blocks[i].nodes); n > base {
-			found.add("", ReasonAboveBase, fmt.Sprintf("block %s has %d nodes, more than the base block size %d: Slurm places a job of more than %d nodes in two blocks; set the base block size to %d",
-				z.blocks[i].name, n, base, base, n))
+		if n := z.blocks[i].size(); n > z.base && len(z.sizes) > 1 {
+			found.add("", ReasonAboveBase, fmt.Sprintf("block %s has %d nodes, more than the base block size %d: with further block sizes Slurm places a job of more than %d nodes in two blocks; leave the further sizes out",
+				z.blocks[i].name, n, z.base, z.base))
 		}
 	}
-	return z, found, nil
+	return found
+}
+
+// nameImpossible names the sizes of jobs that cannot run on the plan's blocks.
+func (p *Plan) nameImpossible(policy *Policy) problems {
+	counts := make([]int, len(p.Blocks))
+	for i := range p.Blocks {
+		counts[i] = len(p.Blocks[i].Nodes)
+	}
+	impossible := ImpossibleJobs(p.BlockSizes, counts)
+	if policy.TreeOnly || len(impossible) == 0 {
+		return nil
+	}
+	why := fmt.Sprintf("Slurm gives a job of N nodes at most N/%d blocks, rounded up, and the largest blocks hold fewer nodes", p.BaseBlockSize)
+	if len(p.BlockSizes) > 1 {
+		why = fmt.Sprintf("Slurm gives a job groups of blocks of the sizes %v, and the largest of these groups hold fewer nodes", p.BlockSizes)
+	}
+	var found problems
+	found.add("", ReasonJobSizes, fmt.Sprintf("jobs of %s nodes cannot run: %s; a smaller baseBlockSize, or a job's --segment, makes more sizes possible", impossible, why))
+	return found
 }
 
 // chooseBase returns the largest block's size, or the smallest's if the release
-// does not start with short blocks.
+// does not start with short blocks. The smallest is that of no straggler: one rack
+// that is not up yet would set the base for good.
 func chooseBase(blocks []block, shortBlocks bool) int {
-	base := 0
+	var sizes []int
 	for i := range blocks {
-		n := len(blocks[i].nodes)
-		if n > 0 && (base == 0 || (n > base) == shortBlocks) {
+		if n := len(blocks[i].nodes); n > 0 {
+			sizes = append(sizes, n)
+		}
+	}
+	if len(sizes) == 0 {
+		return 0
+	}
+	slices.Sort(sizes)
+	if shortBlocks {
+		return sizes[len(sizes)-1]
+	}
+	base, median := 0, sizes[len(sizes)/2]
+	for i := range blocks {
+		n, straggles := len(blocks[i].nodes), 2*len(blocks[i].nodes) < median && blocks[i].published == none
+		if n > 0 && !straggles && (base == 0 || n < base) {
 			base = n
 		}
 	}

@@ -210,7 +210,7 @@ func TestKeepsUnitsInUse(t *testing.T) {
 	}
 	old := mustPlan(t, racked(), nil, short)
 	block := old.Placements[0].Block
-	forget := placement.Policy{ShortBlocks: true, Forget: []string{block}}
+	forget := placement.Policy{ShortBlocks: true, Forget: []string{block}, ForgetSwitches: []string{"leaf-0"}}
 	facts := racked()
 	for i := range facts[:4] {
 		facts[i].Report.GPUs = facts[4].Report.GPUs
@@ -224,14 +224,14 @@ func TestKeepsUnitsInUse(t *testing.T) {
 		inUse  []string
 		policy placement.Policy
 		stay   []string
-		named  bool
+		named  []string // reasons of problems
 	}{
-		"nothing":                            {nil, forget, nil, false},
-		"all":                                {[]string{block, "leaf-0"}, forget, []string{block, "leaf-0", "spine-0"}, true},
-		"the leaf":                           {[]string{"leaf-0"}, forget, []string{"leaf-0", "spine-0"}, false},
-		"a spine, which no node is in":       {[]string{"spine-0"}, forget, nil, false},
-		"what is not published":              {[]string{"leaf-9", "nvl-x"}, forget, nil, false},
-		"a release that takes no empty unit": {[]string{block, "leaf-0"}, placement.Policy{Forget: forget.Forget}, nil, false},
+		"nothing":                            {nil, forget, nil, nil},
+		"all":                                {[]string{block, "leaf-0"}, forget, []string{block, "leaf-0", "spine-0"}, []string{"ForgottenBlockInUse", "ForgottenSwitchInUse"}},
+		"the leaf":                           {[]string{"leaf-0"}, forget, []string{"leaf-0", "spine-0"}, []string{"ForgottenSwitchInUse"}},
+		"a spine, which no node is in":       {[]string{"spine-0"}, forget, nil, nil},
+		"what is not published":              {[]string{"leaf-9", "nvl-x"}, forget, nil, nil},
+		"a release that takes no empty unit": {[]string{block, "leaf-0"}, placement.Policy{Forget: forget.Forget, ForgetSwitches: forget.ForgetSwitches}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			prev := fromFile(old)
@@ -253,8 +253,14 @@ func TestKeepsUnitsInUse(t *testing.T) {
 			if has(current, "leaf-0") && (parentOf(current, "leaf-0") != "spine-0" || parentOf(current, "spine-0") != "core") {
 				t.Errorf("leaf-0 is not below its parents: %v", lines(current))
 			}
-			if got := slices.ContainsFunc(current.Problems, func(p topology.Problem) bool { return p.Reason == placement.ReasonForgottenInUse }); got != tt.named {
-				t.Errorf("problems %v", current.Problems)
+			var named []string
+			for _, p := range current.Problems {
+				if strings.HasPrefix(p.Reason, "Forgotten") {
+					named = append(named, p.Reason)
+				}
+			}
+			if diff := cmp.Diff(tt.named, named); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 			again := fromFile(current)
 			again.InUse = prev.InUse
@@ -269,6 +275,21 @@ func TestKeepsUnitsInUse(t *testing.T) {
 				t.Errorf("it does not come back: %v", lines(back))
 			}
 		})
+	}
+}
+
+// TestKeepsEmptyLeaves takes all nodes out of a leaf that is not forgotten.
+func TestKeepsEmptyLeaves(t *testing.T) {
+	old := mustPlan(t, slices.Concat(unit("s1", 1, 2), unit("s2", 3)), nil, short)
+	current := mustPlan(t, slices.Concat(unit("s1", 2), unit("s2", 3)), fromFile(old), short)
+	if parentOf(current, "leaf-1") != "s1" {
+		t.Errorf("leaf-1 is gone: %v", lines(current))
+	}
+	if diff := cmp.Diff(lines(current), lines(mustPlan(t, slices.Concat(unit("s1", 2), unit("s2", 3)), fromFile(current), short))); diff != "" {
+		t.Errorf("once more gives another plan (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(lines(old), lines(mustPlan(t, slices.Concat(unit("s1", 1, 2), unit("s2", 3)), fromFile(current), short))); diff != "" {
+		t.Errorf("it does not come back (-want +got):\n%s", diff)
 	}
 }
 

@@ -68,7 +68,8 @@ func (c *Cluster) GresOptions() gres.Options {
 // Policy is what the plan is made by.
 func (c *Cluster) Policy() placement.Policy {
 	return placement.Policy{ShortBlocks: c.Release.ShortBlocks(), BaseBlockSize: c.BaseBlockSize, BlockSizes: c.BlockSizes,
-		MinBlockNodes: c.MinBlockNodes, Forget: c.ForgetBlocks, Tiers: c.tiers(), ByLeaf: c.BlocksBy == "leaf", ParentBlocks: c.ParentBlocks}
+		MinBlockNodes: c.MinBlockNodes, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), ByLeaf: c.BlocksBy == "leaf",
+		ParentBlocks: c.ParentBlocks, TreeOnly: c.Topology == string(slurmconf.KindTree)}
 }
 
 // Choice is what is written of the plan.

@@ -70,6 +70,8 @@ type Publication struct {
 	MinBlockNodes int `yaml:"minBlockNodes" unit:"nodes"`
 	// ForgetBlocks are the names of blocks without nodes whose places are given up.
 	ForgetBlocks []string `yaml:"forgetBlocks"`
+	// ForgetSwitches are the names of leaf switches without nodes that are given up.
+	ForgetSwitches []string `yaml:"forgetSwitches"`
 	// Gres says how gres.conf lists GPUs.
 	Gres Gres `yaml:"gres"`
 	// Annotate writes topology.slinky.slurm.net/spec on Nodes, if the release takes it.

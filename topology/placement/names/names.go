@@ -128,11 +128,12 @@ func Spare(at int, taken func(name string) bool) string {
 	return name
 }
 
-// Cluster returns what names the NVLink cluster in the name of a clique's block,
-// empty for any other name.
+// Cluster returns the hex digits of the NVLink cluster's UUID in the name of a
+// clique's block: 8, 16 or all 32, and none for any other name.
 func Cluster(block string) string {
 	if !IsClique(block) {
 		return ""
 	}
-	return strings.TrimPrefix(block, blockPrefix)[:8]
+	uuid, _, _ := strings.Cut(strings.TrimPrefix(block, blockPrefix), "-")
+	return uuid
 }

@@ -61,9 +61,36 @@ func (t *publishedTree) path(leaf int) []int {
 // policy says.
 func (t *publishedTree) keeps(sw int) bool { return t.tiers == 0 || t.tierOf[sw] < t.tiers }
 
-// leafInUse reports whether a switch is a leaf that has to stay even if it is empty.
-func (t *publishedTree) leafInUse(s *Site, sw int) bool {
-	return sw != none && len(t.switches[sw].Children) == 0 && s.InUse(t.switches[sw].Name)
+// staysEmpty reports whether a switch is a leaf that stays even if it is empty.
+func (t *publishedTree) staysEmpty(s *Site, sw int, renamed map[int]bool) bool {
+	switch {
+	case sw == none || len(t.switches[sw].Children) > 0:
+		return false
+	case s.InUse(t.switches[sw].Name):
+		return true
+	}
+	return s.EmptyLeaves && !slices.Contains(s.Forget, t.switches[sw].Name) &&
+		!slices.ContainsFunc(t.path(sw), func(at int) bool { return renamed[at] })
+}
+
+// nameForgotten names the switches that are to be forgotten and that stay.
+func nameForgotten(s *Site, switches []Switch) []topology.Problem {
+	var found []topology.Problem
+	for i := range switches {
+		sw := &switches[i]
+		if !slices.Contains(s.Forget, sw.Name) {
+			continue
+		}
+		why := "is named by annotations of nodes"
+		switch {
+		case len(sw.Nodes) > 0:
+			why = fmt.Sprintf("has %d nodes, such as %s", len(sw.Nodes), sw.Nodes[0])
+		case len(sw.Children) > 0:
+			why = "has switches below it, such as " + sw.Children[0]
+		}
+		found = append(found, topology.Problem{Reason: ReasonForgottenInUse, Message: fmt.Sprintf("switch %s is to be forgotten, but it %s: it stays", sw.Name, why)})
+	}
+	return found
 }
 
 // vote is how many nodes put a switch below the parent.

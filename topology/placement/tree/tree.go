@@ -15,8 +15,9 @@ import (
 
 // The problems of tiers.
 const (
-	ReasonTierConflict = "TierConflict"
-	ReasonTiersMissing = "TierLabelsMissing"
+	ReasonTierConflict   = "TierConflict"
+	ReasonTiersMissing   = "TierLabelsMissing"
+	ReasonForgottenInUse = "ForgottenSwitchInUse"
 )
 
 // Switch is one switch of the tree.
@@ -38,6 +39,11 @@ type Site struct {
 	Tiers int
 	// InUse reports whether a leaf has to stay even if it is empty.
 	InUse func(leaf string) bool
+	// EmptyLeaves: the Slurm release starts with a leaf that has no nodes. Such a leaf
+	// stays until Forget names it, because Slurm may have stored the leaf's name for a
+	// node.
+	EmptyLeaves bool
+	Forget      []string
 }
 
 // Tree is the switches of a plan.
@@ -76,8 +82,9 @@ func (t *Tree) NamedLeaf(node int) string {
 // a parent stays as long as anything is below it. A tier goes for good when the
 // nodes name other switches instead, when nothing is left below it, or when
 // Site.Tiers says that the site has fewer. Silence alone never takes a tier away. A
-// leaf that has lost its nodes stays below its parent, empty, while it is in use
-// (Site.InUse).
+// leaf that has lost its nodes stays below its parent, empty (Site.EmptyLeaves,
+// Site.InUse). It goes if nodes now call a switch of another tier by its name or by
+// the name of a switch above it.
 func Make(s *Site) (Tree, []topology.Problem) {
 	published := readPublished(s.Published, s.Tiers)
 	named, inTiers := chooseTiers(s, published)
@@ -89,7 +96,7 @@ func Make(s *Site) (Tree, []topology.Problem) {
 	parents := settleParents(known, votes, published)
 	t := listSwitches(s, known, leaves, parents, published)
 	t.named = named
-	return t, append(inTiers, nameConflicts(known, votes, parents, t.names)...)
+	return t, slices.Concat(inTiers, nameConflicts(known, votes, parents, t.names), nameForgotten(s, t.Switches))
 }
 
 // switchKey is what nodes call a switch: one value may name a leaf and a spine.
@@ -177,7 +184,7 @@ func (set *switches) order() []int {
 }
 
 // listSwitches returns the tree, leaves first, each tier by name. A switch with
-// nothing below it is left out unless it is a leaf in use.
+// nothing below it is left out unless it is a leaf that stays.
 func listSwitches(s *Site, set switches, leaves, parents []int, published publishedTree) Tree {
 	nodes, children := make([][]string, len(set.keys)), make([][]string, len(set.keys))
 	for i, leaf := range leaves {
@@ -187,8 +194,9 @@ func listSwitches(s *Site, set switches, leaves, parents []int, published publis
 	}
 	var kept []int // children before parents
 	filled := make([]bool, len(set.keys))
+	renamed := set.renamed(published)
 	for _, i := range set.order() {
-		if len(nodes[i]) == 0 && !filled[i] && !published.leafInUse(s, set.published[i]) {
+		if len(nodes[i]) == 0 && !filled[i] && !published.staysEmpty(s, set.published[i], renamed) {
 			continue
 		}
 		kept = append(kept, i)
@@ -208,6 +216,21 @@ func listSwitches(s *Site, set switches, leaves, parents []int, published publis
 		t.Switches = append(t.Switches, Switch{Name: t.names[i], Nodes: nodes[i], Children: children[i]})
 	}
 	return t
+}
+
+// renamed returns the published switches whose name nodes now give to a switch of
+// another tier.
+func (set *switches) renamed(published publishedTree) map[int]bool {
+	renamed := make(map[int]bool)
+	if len(published.switches) == 0 {
+		return renamed
+	}
+	for i, key := range set.keys {
+		if at, ok := published.byName[names.Switch(key.tier, key.value)[0]]; ok && set.published[i] != at {
+			renamed[at] = true
+		}
+	}
+	return renamed
 }
 
 // nameSwitches returns the names of the switches that are kept: published names stay,

@@ -1,0 +1,125 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// JobSizes are numbers of nodes that a job may ask for, as ranges: ascending, none of
+// them next to another.
+type JobSizes []SizeRange
+
+// SizeRange is the numbers of nodes from First to Last.
+type SizeRange struct{ First, Last int }
+
+// ImpossibleJobs returns the sizes of jobs that Slurm refuses although the blocks
+// together have the nodes. sizes are Slurm's BlockSizes, blocks the numbers of nodes in
+// the order of the file.
+//
+//   - A job has to fit in one aggregate of the next size, on at most N/below aggregates
+//     of the size below that, rounded up. The last aggregate may have fewer blocks.
+//   - A job that is larger than the largest size gets at most N/size aggregates of that
+//     size, rounded up. Only whole aggregates count. With the base alone these are the
+//     blocks.
+func ImpossibleJobs(sizes, blocks []int) JobSizes {
+	if len(sizes) == 0 || sizes[0] < 1 {
+		return nil
+	}
+	total := sum(blocks)
+	base, below := sizes[0], sizes[0]
+	var out JobSizes
+	first := 1
+	for _, size := range sizes {
+		out = out.join(impossible(below, inOne(aggregates(blocks, below/base), size/below), first, min(size, total)))
+		below, first = size, size+1
+	}
+	whole := blocks[:len(blocks)-len(blocks)%(below/base)]
+	return out.join(impossible(below, largestOf(aggregates(whole, below/base)), first, total))
+}
+
+// aggregates returns the nodes in each aggregate of n blocks.
+func aggregates(blocks []int, n int) []int {
+	var out []int
+	for of := range slices.Chunk(blocks, n) {
+		out = append(out, sum(of))
+	}
+	return out
+}
+
+// impossible returns the impossible sizes from first to last. held[k] is what a job of
+// up to (k+1) x base nodes may use. A larger one may use no more than held's last.
+func impossible(base int, held []int, first, last int) JobSizes {
+	var out JobSizes
+	most := 0
+	for k := 0; k*base < last; k++ {
+		if k < len(held) {
+			most = held[k]
+		}
+		if r := (SizeRange{First: max(k*base, most, first-1) + 1, Last: min((k+1)*base, last)}); r.First <= r.Last {
+			out = out.join(JobSizes{r})
+		}
+	}
+	return out
+}
+
+// inOne returns what the largest 1, 2, ... n blocks of one aggregate hold at most.
+func inOne(blocks []int, n int) []int {
+	most := make([]int, min(n, len(blocks)))
+	for of := range slices.Chunk(blocks, n) {
+		held := largestOf(of)
+		for k := range most {
+			most[k] = max(most[k], held[min(k, len(held)-1)])
+		}
+	}
+	return most
+}
+
+// largestOf returns what the largest 1, 2, ... of the blocks hold together.
+func largestOf(blocks []int) []int {
+	held := slices.Sorted(slices.Values(blocks))
+	slices.Reverse(held)
+	for i := 1; i < len(held); i++ {
+		held[i] += held[i-1]
+	}
+	return held
+}
+
+func sum(numbers []int) int {
+	total := 0
+	for _, n := range numbers {
+		total += n
+	}
+	return total
+}
+
+// join returns both as one. All of more is above all of s.
+func (s JobSizes) join(more JobSizes) JobSizes {
+	if len(s) == 0 || len(more) == 0 || s[len(s)-1].Last+1 < more[0].First {
+		return append(s, more...)
+	}
+	s[len(s)-1].Last = more[0].Last
+	return append(s, more[1:]...)
+}
+
+// Has reports whether a size is among the sizes.
+func (s JobSizes) Has(size int) bool {
+	return slices.ContainsFunc(s, func(r SizeRange) bool { return r.First <= size && size <= r.Last })
+}
+
+// maxRanges is how many ranges String writes.
+const maxRanges = 10
+
+// String returns the ranges such as "10-12,18", the first ones if there are many.
+func (s JobSizes) String() string {
+	var parts []string
+	for i, r := range s {
+		if i == maxRanges {
+			return fmt.Sprintf("%s and more, up to %d", strings.Join(parts, ","), s[len(s)-1].Last)
+		}
+		if parts = append(parts, fmt.Sprint(r.First)); r.Last > r.First {
+			parts[i] = fmt.Sprintf("%d-%d", r.First, r.Last)
+		}
+	}
+	return strings.Join(parts, ",")
+}
