@@ -59,7 +59,7 @@ func compare(t *testing.T, release slurmconf.Release, cases []topologyCase) (fat
 			continue // slurm.conf itself would be refused
 		}
 		lines, rc := s.run("ctl", "", c.config())
-		findings := c.lint(release)
+		findings := slices.DeleteFunc(c.lint(release), loadsSlowly)
 		if rc != "0" {
 			fatal++
 		}
@@ -80,6 +80,10 @@ func compare(t *testing.T, release slurmconf.Release, cases []topologyCase) (fat
 
 // notJudged reports whether Lint says that it did not judge a part of the file.
 func notJudged(f lint.Finding) bool { return f.Rule == "NotJudged" }
+
+// loadsSlowly reports whether Lint refuses a file that slurmctld takes, because a larger
+// one of this shape would keep slurmctld busy for minutes.
+func loadsSlowly(f lint.Finding) bool { return f.Rule == "TreeTooHigh" || f.Rule == "TooManySwitches" }
 
 func eachRelease(t *testing.T, f func(t *testing.T, release slurmconf.Release)) {
 	t.Helper()

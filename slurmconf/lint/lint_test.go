@@ -27,6 +27,35 @@ func rules(findings []Finding) []string {
 	return out
 }
 
+// chain is a tree with one leaf of 16 nodes below so many levels.
+func chain(levels int) string {
+	var b strings.Builder
+	b.WriteString("SwitchName=s1 Nodes=n[001-016]\n")
+	for i := 2; i <= levels; i++ {
+		fmt.Fprintf(&b, "SwitchName=s%d Switches=s%d\n", i, i-1)
+	}
+	return b.String()
+}
+
+// columns is a tree of 64 switches: 16 leaves of one node, and 3 switches above each.
+func columns() string {
+	var b strings.Builder
+	for i := 1; i <= 16; i++ {
+		fmt.Fprintf(&b, "SwitchName=a%d Nodes=n%03d\nSwitchName=b%d Switches=a%d\nSwitchName=c%d Switches=b%d\nSwitchName=d%d Switches=c%d\n", i, i, i, i, i, i, i, i)
+	}
+	return b.String()
+}
+
+// empty is a leaf of 16 nodes beside so many empty ones.
+func empty(leaves int) string {
+	var b strings.Builder
+	b.WriteString("SwitchName=s1 Nodes=n[001-016]\n")
+	for i := range leaves {
+		fmt.Fprintf(&b, "SwitchName=e%d\n", i)
+	}
+	return b.String()
+}
+
 func TestLintFindings(t *testing.T) {
 	known, err := hostlist.Expand("n[001-016]")
 	if err != nil {
@@ -70,6 +99,12 @@ func TestLintFindings(t *testing.T) {
 		{name: "empty, old", text: "", options: Options{Release: slurmconf.Release2411}, want: []string{"1 warning EmptyFile"}},
 		{name: "two leaves", text: "SwitchName=a Nodes=n[001-008]\nSwitchName=b Nodes=n[008-016]\nSwitchName=c Switches=a\nSwitchName=d Switches=[a-b],a\n", want: []string{"2 warning NodeOnTwoSwitches", "4 warning NotJudged"}},
 		{name: "two parents", text: "SwitchName=a Nodes=n[001-016]\nSwitchName=c Switches=a\nSwitchName=d Switches=a,d\n", want: []string{"3 warning TwoParents", "3 fatal UnknownChild", "3 fatal NotATree"}},
+		{name: "20 levels", text: chain(20)},
+		{name: "21 levels", text: chain(21), want: []string{"21 fatal TreeTooHigh"}},
+		{name: "300 levels", text: chain(300), want: []string{"1 fatal TooManySwitches", "21 fatal TreeTooHigh"}},
+		{name: "64 switches of 16 nodes", text: columns()},
+		{name: "65 switches of 16 nodes", text: columns() + "SwitchName=top Switches=d[1-16]\n", want: []string{"1 fatal TooManySwitches"}},
+		{name: "65 switches without nodes", text: empty(65)},
 		{name: "yaml, old", file: "topology.yaml", text: "- x", options: Options{Release: slurmconf.Release2411}, want: []string{"1 warning YAMLNotRead"}},
 		{name: "yaml ring, 25.05", file: "topology.yaml", text: "- topology: r\n  cluster_default: true\n  ring: {rings: []}\n", options: Options{Release: slurmconf.Release2505}, want: []string{"1 warning NotJudged"}},
 		{name: "yaml names", file: "topology.yaml", text: "- topology: f\n  flat: true\n- topology: f\n  flat: perhaps\n  x: 1\n", options: Options{PartitionTopologies: []string{"g"}}, want: []string{"1 warning ClusterDefault", "1 fatal UnknownTopology", "3 warning DuplicateTopology", "4 warning WrongType", "5 warning UnknownKey"}},

@@ -14,6 +14,12 @@ const (
 	// maxTreePasses is how often Slurm goes over the switches to find their
 	// levels before it takes them for no tree.
 	maxTreePasses = 21
+	// maxTreeLevels is the most levels of switches that lint lets through. Slurm loads
+	// 300 levels at once, 2,000 in a quarter of a minute and 5,000 in five minutes, in
+	// which it answers nothing. Networks have three or four.
+	maxTreeLevels = 20
+	// fewSwitches is how many switches load at once in any shape.
+	fewSwitches = 64
 )
 
 // lintTree applies the rules of topology/tree.
@@ -26,6 +32,7 @@ func (l *linter) lintTree(s *slurmconf.Section) {
 	m := l.newMembership()
 	parents := make([]int, len(s.Units))
 	children := make([][]int, len(s.Units))
+	nodes := 0 // below the switches; an empty leaf counts as one
 	for i := range s.Units {
 		u := &s.Units[i]
 		switch {
@@ -34,14 +41,21 @@ func (l *linter) lintTree(s *slurmconf.Section) {
 		case u.HasNodes && u.HasChildren:
 			l.Fatal(u.Line, "NodesAndChildren", "leave one of them", "switch %s has nodes and switches", u.Name)
 		case u.HasNodes:
-			l.lintUnit(m, s, i, "switch")
+			count, judged := l.lintUnit(m, s, i, "switch")
+			if nodes += max(count, 1); !judged {
+				nodes += len(s.Units) // whoever they are
+			}
 		case u.HasChildren:
 			children[i] = l.lintChildren(s, i, index, parents)
 		case !l.Release.TreeSkeleton():
 			l.Fatal(u.Line, "Placeholder", "give it nodes or switches, or take it out", "switch %s has neither nodes nor switches, and Slurm %s does not start with it", u.Name, l.Release)
+		default:
+			nodes++
 		}
 	}
-	l.lintLoops(s, children)
+	if l.lintLoops(s, children) {
+		l.lintTreeSize(s, children, nodes)
+	}
 	l.lintAbsent(m, s.Units[0].Line, "below no switch", "put them below a switch")
 }
 
@@ -73,8 +87,33 @@ func (l *linter) lintChildren(s *slurmconf.Section, i int, index map[string]int,
 	return found
 }
 
-// lintLoops goes over the switches as slurmctld does.
-func (l *linter) lintLoops(s *slurmconf.Section, children [][]int) {
+// lintTreeSize refuses trees that no network has. Slurm would load them for minutes.
+func (l *linter) lintTreeSize(s *slurmconf.Section, children [][]int, nodes int) {
+	const advice = "correct the labels or reports that name the switches"
+	if n := len(s.Units); n > fewSwitches && n > nodes {
+		l.Fatal(s.Units[0].Line, "TooManySwitches", advice, "there are %d switches and %d nodes: slurmctld may load the file for minutes", n, nodes)
+	}
+	levels := make([]int, len(s.Units))
+	var height func(i int) int
+	height = func(i int) int {
+		if levels[i] == 0 {
+			levels[i] = 1
+			for _, c := range children[i] {
+				levels[i] = max(levels[i], 1+height(c))
+			}
+		}
+		return levels[i]
+	}
+	for i := range s.Units {
+		if height(i) > maxTreeLevels {
+			l.Fatal(s.Units[i].Line, "TreeTooHigh", advice, "switch %s is more than %d levels above its leaves: slurmctld may load the file for minutes", s.Units[i].Name, maxTreeLevels-1)
+			return
+		}
+	}
+}
+
+// lintLoops goes over the switches as slurmctld does. It reports whether they are a tree.
+func (l *linter) lintLoops(s *slurmconf.Section, children [][]int) bool {
 	resolved := make([]bool, len(s.Units))
 	for i := range s.Units {
 		resolved[i] = len(children[i]) == 0
@@ -93,13 +132,14 @@ func (l *linter) lintLoops(s *slurmconf.Section, children [][]int) {
 			all = all && ready
 		}
 		if all {
-			return
+			return true
 		}
 	}
 	for i := range s.Units {
 		if !resolved[i] {
 			l.Fatal(s.Units[i].Line, "NotATree", "break the loop, or write children before their parents", "switch %s is in a loop, or %d levels or more above its leaves in the order of the file", s.Units[i].Name, maxTreePasses)
-			return
+			return false
 		}
 	}
+	return true
 }
