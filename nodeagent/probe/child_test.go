@@ -79,8 +79,8 @@ func TestProbeEnds(t *testing.T) {
 		{"100MB report", true, "exit", ""},
 		{"empty", false, "exit", ""},
 		{"report empty hang", true, "hang", ""},
-		{"report garbage empty hang", true, "garbage", "printed no usable line for 2s, the last error: probe: empty line after a refused one"},
-		{"report garbage report empty hang", true, "hang", "printed no usable line for 2s"},
+		{"report junk empty hang", true, "garbage", "printed no usable line for 2s, the last error: probe: empty line after a refused one"},
+		{"report junk report empty hang", true, "hang", "printed no usable line for 2s"},
 		{"report huge", true, "hang", "printed no usable line for 2s"},
 	}
 	for _, tt := range tests {

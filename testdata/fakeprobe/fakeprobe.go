@@ -48,6 +48,7 @@ var lines = map[string]string{
 	"joined":   Joined,
 	"empty":    "",
 	"garbage":  "\x00\xff not a report\n" + `{"apiVersion":"quoin.dev/v9","kind":"NodeReport","node":"n1"}` + "\n" + longLine,
+	"junk":     "not a report",
 	"ids":      `{"apiVersion":"quoin.dev/v1alpha1","kind":"DCGMIdentities","gpus":[{"uuid":"GPU-a","id":1}]}`,
 	"banner":   "libdcgm: a word that was not asked for",
 	"stranger": strings.Replace(Report, "n1", "n2", 1),
