@@ -14,6 +14,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
 	"github.com/quoin-hpc/quoin/topology"
@@ -193,10 +194,16 @@ func (f *failures) checkIs(t *testing.T, all []said) {
 	same := func() bool {
 		got, out = map[string]string{}, f.runCheck(t)
 		for line := range strings.Lines(string(out)) {
-			node, rest, is := strings.Cut(line, ": ")
+			list, rest, is := strings.Cut(line, ": ")
 			reason, _, isToo := strings.Cut(rest, ": ")
-			if is && isToo && !strings.HasPrefix(line, " ") && (want[node] != "" || reason != imex.ReasonReady+", but "+imex.NoteStatusDiffers) {
-				got[node] = reason
+			nodes, err := hostlist.Expand(list)
+			if !is || !isToo || strings.HasPrefix(line, " ") || err != nil {
+				continue
+			}
+			for _, node := range nodes {
+				if want[node] != "" || reason != imex.ReasonReady+", but "+imex.NoteStatusDiffers {
+					got[node] = reason
+				}
 			}
 		}
 		if len(got) != len(want) {

@@ -74,13 +74,13 @@ func BenchmarkRenderOnce(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		cmd := exec.CommandContext(b.Context(), quoin, "render", "--nodes", path, "--output", b.TempDir())
+		cmd := exec.CommandContext(b.Context(), quoin, "render", "--nodes", path, "--dir", b.TempDir())
 		if out, err := cmd.CombinedOutput(); err != nil {
 			b.Fatalf("%v\n%s", err, out)
 		}
 	}
 	// By way of a shell: a child of this large process would begin with its size.
-	out, err := exec.CommandContext(b.Context(), "bash", "-c", `"$1" render --nodes "$2" --output "$3" & p=$!; m=0
+	out, err := exec.CommandContext(b.Context(), "bash", "-c", `"$1" render --nodes "$2" --dir "$3" & p=$!; m=0
 while r=$(awk '/VmHWM/{print $2}' /proc/$p/status 2>/dev/null) && [ -n "$r" ]; do m=$r; done; wait; echo $m`, "bash", quoin, path, b.TempDir()).Output()
 	if err != nil {
 		b.Fatal(err)

@@ -34,9 +34,10 @@ func newCheckCommand() *cobra.Command {
 		Short: "Compare what Slurm has, loaded or in slurm.conf, with published files or with the nodes; name nodes without IMEX",
 		Long: `check reads the output of scontrol show topology and compares it with a
 rendered or published topology file, or with the files that render makes from
-nodes or reports with the same flags and configuration. It lists each node that differs, and what
+nodes or reports with the same flags and configuration. It lists the nodes that differ, and what
 does of blocks, switches and block sizes; Slurm shows no block size beyond the
-first that spans all blocks.
+first that spans all blocks. Nodes of one reason and message share a line. With
+--output json each of them has its message.
 
 With --slurm-conf it reads the nodes of a slurm.conf, and of the files that it
 includes, and says where the plan's topology file and gres.conf do not go with them,
@@ -75,58 +76,75 @@ Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 }
 
 func check(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string) error {
-	if o.imex != "" {
-		return checkIMEX(stdin, stdout, o, reports)
-	}
-	if o.shown == "-" && o.render.nodes == "-" {
-		return errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
-	}
-	wanted, err := wantedFiles(stdin, o, reports)
+	r, err := compared(stdin, o, reports)
 	if err != nil {
 		return err
 	}
-	differs := false
-	if o.slurmConf != "" {
-		if differs, err = checkSlurmConf(stdout, o, wanted); err != nil {
-			return err
-		}
+	if err := r.print(stdout, o.render.output); err != nil {
+		return err
 	}
-	if o.shown != "" {
-		loaded, err := checkShown(stdin, stdout, o, wanted)
-		if err != nil {
-			return err
-		}
-		differs = differs || loaded
-	}
-	if differs {
+	if r.Differs {
 		return exitError(1)
 	}
 	return nil
 }
 
+// compared makes the comparisons that the flags ask for.
+func compared(stdin io.Reader, o *checkOptions, reports []string) (*result, error) {
+	if o.imex != "" {
+		return checkIMEX(stdin, o, reports)
+	}
+	if o.shown == "-" && o.render.nodes == "-" {
+		return nil, errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
+	}
+	wanted, err := wantedFiles(stdin, o, reports)
+	if err != nil {
+		return nil, err
+	}
+	r := &result{}
+	if o.slurmConf != "" {
+		one, err := checkSlurmConf(o, wanted)
+		if err != nil {
+			return nil, err
+		}
+		r.add(one)
+	}
+	if o.shown != "" {
+		one, err := checkShown(stdin, o, wanted)
+		if err != nil {
+			return nil, err
+		}
+		r.add(one)
+	}
+	return r, nil
+}
+
 // checkShown says where Slurm has loaded another topology than wanted.
-func checkShown(stdin io.Reader, stdout io.Writer, o *checkOptions, wanted []lint.File) (differs bool, err error) {
+func checkShown(stdin io.Reader, o *checkOptions, wanted []lint.File) (*result, error) {
 	i := slices.IndexFunc(wanted, isTopology)
 	if i < 0 {
-		return false, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", o.plan)
+		return nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", o.plan)
 	}
 	shown, err := readShown(stdin, o.shown)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	differences, nodes, err := slurmctld.CompareShown(shown, wanted[i].Name, wanted[i].Data)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if len(differences) == 0 {
-		fmt.Fprintf(stdout, "same: Slurm has all %d nodes where the plan has them\n", nodes)
-		return false, nil
+		return &result{Summary: []string{fmt.Sprintf("same: Slurm has all %d nodes where the plan has them", nodes)}}, nil
 	}
+	r := &result{Differs: true, Summary: []string{fmt.Sprintf("differs: %d of %d nodes or units", len(differences), nodes)}}
 	for _, d := range differences {
-		fmt.Fprintln(stdout, d)
+		f := finding{remark: remark{Subject: d.What, Reason: d.Reason(), Message: d.Message()}}
+		if d.Node != "" {
+			f.Nodes = []string{d.Node}
+		}
+		r.Findings = append(r.Findings, f)
 	}
-	fmt.Fprintf(stdout, "differs: %d of %d nodes or units\n", len(differences), nodes)
-	return true, nil
+	return r, nil
 }
 
 const gresFile = "gres.conf"

@@ -15,27 +15,26 @@ import (
 )
 
 // checkIMEX names the nodes that are no members of the IMEX domain.
-func checkIMEX(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string) error {
+func checkIMEX(stdin io.Reader, o *checkOptions, reports []string) (*result, error) {
 	c, err := o.render.load()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	objects := computedomain.NewObjects(c.IMEX)
 	snap, err := readObjects(stdin, o.imex, objects.Add)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := addReports(snap, reports); err != nil {
-		return err
+		return nil, err
 	}
 	seen := objects.Seen()
 	seen.Nodes = nodestatus.Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)
-	conflicts := showUnplaced(stdout, imex.JudgeUnplaced(seen))
-	if showMembership(stdout, verdicts, conflicts) {
-		return exitError(1)
-	}
-	return nil
+	r := &result{}
+	conflicts := r.addUnplaced(imex.JudgeUnplaced(seen))
+	r.addMembership(verdicts, conflicts)
+	return r, nil
 }
 
 // readObjects reads the output of computedomain.ListCommand from a file, - for standard
@@ -55,21 +54,21 @@ func readObjects(stdin io.Reader, name string, each func(kind string, object []b
 	return reader.Read(name, in)
 }
 
-// showUnplaced lists the claims that no node has, and returns how many of them are there
+// addUnplaced adds the claims that no node has, and returns how many of them are there
 // by mistake. Other claims may get a node in a moment.
-func showUnplaced(w io.Writer, all []imex.Unplaced) (conflicts int) {
+func (r *result) addUnplaced(all []imex.Unplaced) (conflicts int) {
 	for _, u := range all {
 		if u.Reason == imex.ReasonClaimConflict {
 			conflicts += u.Claims
 		}
-		fmt.Fprintf(w, "%s: %s\n  %s\n", u.Reason, u.Message, u.Remedy)
+		r.Findings = append(r.Findings, finding{remark: remark{Reason: u.Reason, Message: u.Message, Advice: u.Remedy}})
 	}
 	return conflicts
 }
 
-// showMembership lists the nodes with a problem or a note. It reports whether there is a
+// addMembership adds the nodes with a problem or a note. The result differs if there is a
 // problem, or a conflict of claims that no node has.
-func showMembership(w io.Writer, verdicts map[string]imex.Verdict, conflicts int) (problem bool) {
+func (r *result) addMembership(verdicts map[string]imex.Verdict, conflicts int) {
 	ready, not := 0, 0
 	for _, node := range slices.Sorted(maps.Keys(verdicts)) {
 		v := verdicts[node]
@@ -84,30 +83,17 @@ func showMembership(w io.Writer, verdicts map[string]imex.Verdict, conflicts int
 				continue // the peers have lines of their own
 			}
 		}
-		fmt.Fprintf(w, "%s: %s: %s\n", node, verdictText(v), v.Message)
-		if v.Remedy != "" {
-			fmt.Fprintf(w, "  %s\n", v.Remedy)
-		}
+		r.Findings = append(r.Findings, finding{[]string{node}, remark{Reason: v.Reason, Note: v.Note, Message: v.Message, Advice: v.Remedy}})
 	}
+	r.Differs = not > 0 || conflicts > 0
+	summary := fmt.Sprintf("same: all %d nodes that need it are members of the IMEX domain", ready)
 	switch {
 	case not > 0:
-		fmt.Fprintf(w, "differs: %d of %d nodes are no members of the IMEX domain\n", not, not+ready)
-		return true
+		summary = fmt.Sprintf("differs: %d of %d nodes are no members of the IMEX domain", not, not+ready)
 	case conflicts > 0:
-		fmt.Fprintf(w, "differs: %d claims wait in conflict with others, beside %d nodes that are members of the IMEX domain\n", conflicts, ready)
-		return true
+		summary = fmt.Sprintf("differs: %d claims wait in conflict with others, beside %d nodes that are members of the IMEX domain", conflicts, ready)
 	case ready == 0:
-		fmt.Fprintln(w, "same: no node needs the IMEX domain")
-		return false
+		summary = "same: no node needs the IMEX domain"
 	}
-	fmt.Fprintf(w, "same: all %d nodes that need it are members of the IMEX domain\n", ready)
-	return false
-}
-
-// verdictText is such as "Ready" or "Ready, but PeersNotReady".
-func verdictText(v imex.Verdict) string {
-	if v.Note == "" {
-		return v.Reason
-	}
-	return v.Reason + ", but " + v.Note
+	r.Summary = append(r.Summary, summary)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,18 +17,18 @@ import (
 
 // checkSlurmConf says where the files do not go with a slurm.conf. Warnings are no
 // difference.
-func checkSlurmConf(stdout io.Writer, o *checkOptions, files []lint.File) (differs bool, err error) {
+func checkSlurmConf(o *checkOptions, files []lint.File) (*result, error) {
 	pub, err := o.render.cluster(o.render.publication)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	release, err := slurmconf.ParseRelease(pub.SlurmVersion)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	conf, err := readSlurmConf(o.slurmConf)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	options := conf.Options(release)
 	options.DropsBlockSizes = slurmconf.DropsBlockSizes(pub.SlurmVersion)
@@ -38,17 +37,16 @@ func checkSlurmConf(stdout io.Writer, o *checkOptions, files []lint.File) (diffe
 	}
 	hook, err := readHook(&o.render)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	findings := append(lint.Lint(withGres(o.plan, files), options), lint.LintSettings(o.slurmConf, conf.Settings, hook)...)
-	for _, f := range findings {
-		fmt.Fprintln(stdout, f)
+	r := &result{Findings: findingsOf(findings)}
+	if r.Differs = lint.HasFatal(findings); r.Differs {
+		r.Summary = []string{o.slurmConf + " does not take the files"}
+	} else {
+		r.Summary = []string{fmt.Sprintf("%s takes the files, with %d nodes", o.slurmConf, len(conf.Nodes))}
 	}
-	if lint.HasFatal(findings) {
-		return true, nil
-	}
-	fmt.Fprintf(stdout, "%s takes the files, with %d nodes\n", o.slurmConf, len(conf.Nodes))
-	return false, nil
+	return r, nil
 }
 
 // What a Prolog that waits for IMEX may take beside its two waits, and more where it

@@ -49,10 +49,10 @@ func TestRenderFromLabels(t *testing.T) {
 		t.Errorf("stderr: %s", errs)
 	}
 	dir := t.TempDir()
-	if code, _, errs := quoin(t, twoByTwo, "render", "--nodes", "-", "--output", dir); code != 0 || strings.Contains(errs, "warning") {
+	if code, _, errs := quoin(t, twoByTwo, "render", "--nodes", "-", "--dir", dir); code != 0 || strings.Contains(errs, "warning") {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
-	code, _, errs = quoin(t, twoByTwo, "render", "--nodes", "-", "--output", dir, "--format", "conf")
+	code, _, errs = quoin(t, twoByTwo, "render", "--nodes", "-", "--dir", dir, "--format", "conf")
 	if code != 0 || !strings.Contains(errs, filepath.Join(dir, "topology.yaml")+" is an older file that was not written now") {
 		t.Errorf("exit %d, the other format's file is not named:\n%s", code, errs)
 	}
@@ -64,7 +64,7 @@ func TestRenderReportsAndCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	args := []string{"render", "--output", filepath.Join(dir, "out")}
+	args := []string{"render", "--dir", filepath.Join(dir, "out")}
 	for _, m := range cluster.Machines() {
 		if m.Report == nil {
 			continue
@@ -104,7 +104,7 @@ func TestRenderReportsAndCheck(t *testing.T) {
 	}
 	moved := strings.Replace(shown, "[01-18]", "[01-16,18]", 1)
 	code, out, _ := quoin(t, moved, "check", "--topology", "-", "--plan", plan)
-	if code != 1 || !strings.Contains(out, "node gb300-r1t17: block nvl-") || !strings.Contains(out, " in the file, absent in Slurm") {
+	if code != 1 || !strings.HasPrefix(out, "gb300-r1t17: NotInSlurm: block nvl-") || !strings.Contains(out, " in the file, absent in Slurm") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 }
@@ -126,7 +126,7 @@ func TestRenderSkeleton(t *testing.T) {
 	}
 	tree := strings.NewReplacer("nvidia.com/gpu.clique", "network.topology.nvidia.com/leaf", cliqueA+`"`, `leaf-1","network.topology.nvidia.com/spine":"spine-1","nvidia.com/gpu.count":"4"`).Replace(twoByTwo)
 	dir := t.TempDir()
-	code, _, errs = quoin(t, tree, "render", "--nodes", "-", "--skeleton", "--format", "conf", "--output", dir)
+	code, _, errs = quoin(t, tree, "render", "--nodes", "-", "--skeleton", "--format", "conf", "--dir", dir)
 	text, err := os.ReadFile(filepath.Join(dir, "topology.conf"))
 	if code != 0 || err != nil || !strings.HasSuffix(string(text), "\nSwitchName=leaf-1\nSwitchName=spine-1 Switches=leaf-1\n") || exists(filepath.Join(dir, "gres.conf")) {
 		t.Errorf("exit %d, %v\n%s\n%s", code, err, text, errs)
@@ -185,7 +185,7 @@ func TestBadInput(t *testing.T) {
 		{"UTF-16", "\xff\xfe{\x00", []string{"render", "--nodes", "-"}, "text in UTF-16: want UTF-8, in PowerShell with"},
 		{"unknown release", twoByTwo, []string{"render", "--nodes", "-", "--slurm-version", "23.02"}, "want one of 24.11"},
 		{"bad block sizes", twoByTwo, []string{"render", "--nodes", "-", "--set", "publications.blockSizes=3"}, "block size 3: want base block size 2 times a power of two"},
-		{"read-only output", twoByTwo, []string{"render", "--nodes", "-", "--output", "/proc/none"}, "/proc/none"},
+		{"read-only output", twoByTwo, []string{"render", "--nodes", "-", "--dir", "/proc/none"}, "/proc/none"},
 		{"directory for a file", "", []string{"render", "--nodes", "/proc/self"}, "/proc/self is a directory: want a file with the output of kubectl get nodes -o json"},
 		{"directory without reports", "", []string{"map", "/proc/self/fdinfo"}, "/proc/self/fdinfo has no reports: want files NAME.json"},
 		{"report of another version", "", []string{"render", write(t, "r.json", `{"apiVersion":"quoin.dev/v9","kind":"NodeReport"}`)}, `apiVersion "quoin.dev/v9"`},

@@ -22,10 +22,14 @@ type renderOptions struct {
 	settings
 	publication string
 	nodes       string
-	output      string
+	output      string // text or json
+	dir         string
 	previous    string
 	skeleton    bool
 }
+
+// outputJSON is the value of --output for programs.
+const outputJSON = "json"
 
 // addFlags adds the flags that render has in common with map and check.
 func (o *renderOptions) addFlags(cmd *cobra.Command) {
@@ -35,6 +39,7 @@ func (o *renderOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.publication, "publication", "", "`name` of the publication in the configuration; needed if there are several")
 	o.settings.addFlags(cmd)
 	o.fileFlags(cmd)
+	outputFlag(cmd, &o.output, "text", outputJSON)
 }
 
 // cluster reads the configuration and returns the publication of the name, or the only one.

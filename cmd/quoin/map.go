@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
 
@@ -23,10 +26,25 @@ write only one of them.`,
 			if err != nil {
 				return err
 			}
+			if o.output == outputJSON {
+				return printJSON(cmd.OutOrStdout(), mapped{topology.APIVersion, "Map", picture.DocumentOf(made.Plan, facts), group(problemsOf(made.Left))})
+			}
 			s := terminal.New(cmd.OutOrStdout())
+			if len(made.Unnamed) > 0 {
+				printFindings(s, "without a Slurm name: ", problemsOf(made.Unnamed))
+				fmt.Fprintln(s)
+			}
 			return picture.Terminal(s, made.Plan, facts, picture.Options{Color: s.Color, Width: min(s.Width, 160)})
 		},
 	}
 	o.addFlags(cmd)
 	return cmd
+}
+
+// mapped is the document of quoin map.
+type mapped struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	picture.Document
+	LeftOut []finding `json:"leftOut"`
 }

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestMap(t *testing.T) {
@@ -29,5 +33,64 @@ func TestMap(t *testing.T) {
 	}
 	if code, _, stderr = quoin(t, `{"items": []}`, "map", "--nodes", "-"); code == 0 || !strings.Contains(stderr, "no node") {
 		t.Errorf("an empty cluster: exit %d, %s", code, stderr)
+	}
+}
+
+// TestMapWithoutNames has no node with the label that names it.
+func TestMapWithoutNames(t *testing.T) {
+	code, stdout, stderr := quoin(t, twoByTwo, "map", "--nodes", "-", "--set", "publications.slurmNames=label:no/such")
+	if code != 0 || !strings.HasPrefix(stdout, "without a Slurm name: a1.site,a2.site,cpu: NoSlurmName: ") {
+		t.Errorf("exit %d, %s\n%s", code, stdout, stderr)
+	}
+}
+
+// TestOutputJSON reads what commands print for programs.
+func TestOutputJSON(t *testing.T) {
+	var drawn struct {
+		Kind    string
+		Plan    struct{ Blocks []struct{ Nodes []string } }
+		States  map[string]string
+		LeftOut []finding
+	}
+	var made struct {
+		Kind    string
+		Files   map[string]string
+		LeftOut []finding
+	}
+	var compared struct {
+		Kind     string
+		Differs  bool
+		Summary  []string
+		Findings []finding
+	}
+	parse := func(code int, into any, stdin string, args ...string) {
+		t.Helper()
+		got, stdout, stderr := quoin(t, stdin, append(args, "-o", "json")...)
+		if err := json.Unmarshal([]byte(stdout), into); err != nil || got != code || stderr != "" {
+			t.Fatalf("%v: exit %d, %v, %s\n%s", args, got, err, stderr, stdout)
+		}
+	}
+	parse(0, &drawn, twoByTwo, "map", "--nodes", "-")
+	if drawn.Kind != "Map" || len(drawn.Plan.Blocks) != 1 || drawn.States["a1"] != "healthy" || len(drawn.LeftOut) != 1 {
+		t.Errorf("map: %+v", drawn)
+	}
+	dir := t.TempDir()
+	parse(0, &made, twoByTwo, "render", "--nodes", "-", "--dir", dir)
+	text, err := os.ReadFile(filepath.Join(dir, "topology.yaml"))
+	if err != nil || made.Kind != "RenderResult" || made.Files["topology.yaml"] != string(text) {
+		t.Errorf("render: %v, %+v", err, made)
+	}
+	if diff := cmp.Diff([]finding{{[]string{"cpu"}, made.LeftOut[0].remark}}, made.LeftOut, cmp.AllowUnexported(finding{})); diff != "" || made.LeftOut[0].Reason != "NoGPUs" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+	const shown = "BlockName=nvl-8a61c302-7 BlockIndex=0 Nodes=a[1,3] BlockSize=2\n"
+	parse(1, &compared, shown, "check", "--topology", "-", "--plan", dir)
+	block := "block nvl-8a61c302-7"
+	want := []finding{
+		{[]string{"a2"}, remark{Reason: "NotInSlurm", Message: block + " in the file, absent in Slurm"}},
+		{[]string{"a3"}, remark{Reason: "NotInFile", Message: "absent in the file, " + block + " in Slurm"}},
+	}
+	if diff := cmp.Diff(want, compared.Findings, cmp.AllowUnexported(finding{})); diff != "" || !compared.Differs || compared.Kind != "CheckResult" {
+		t.Errorf("check: %+v (-want +got):\n%s", compared, diff)
 	}
 }

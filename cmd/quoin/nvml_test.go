@@ -86,7 +86,7 @@ func TestNVMLRenderMIG(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if out, err := exec.Command(quoin, "render", "--output", dir, report).CombinedOutput(); err != nil {
+	if out, err := exec.Command(quoin, "render", "--dir", dir, report).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	got, err := os.ReadFile(filepath.Join(dir, "gres.conf"))
@@ -140,7 +140,7 @@ func TestNVMLRenderMIG(t *testing.T) {
 func TestNVMLRenderLeftOut(t *testing.T) {
 	t.Parallel()
 	quoin, dir := linkQuoin(t), t.TempDir()
-	args := []string{"render", "--output", dir}
+	args := []string{"render", "--dir", dir}
 	for _, m := range []struct {
 		name, machine string
 		driver        int

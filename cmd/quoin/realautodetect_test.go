@@ -57,7 +57,7 @@ func autoDetectMachines(t *testing.T, way string) []*topology.Node {
 func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming string, nodes []*topology.Node, more map[string]string, prepare ...string) *gresRig {
 	t.Helper()
 	out := t.TempDir()
-	o := renderOptions{output: out, settings: given(t, "slurmVersion="+release.Slurm, "format=conf", "topology=tree", "gres.cores=true", "gres.autoDetect="+way, "gres.naming="+naming)}
+	o := renderOptions{dir: out, settings: given(t, "slurmVersion="+release.Slurm, "format=conf", "topology=tree", "gres.cores=true", "gres.autoDetect="+way, "gres.naming="+naming)}
 	var stdout, stderr bytes.Buffer
 	if err := render(nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
 		t.Fatal(err)

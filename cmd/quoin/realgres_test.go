@@ -204,7 +204,7 @@ func startGresRig(t *testing.T, release slurmrig.Release, naming string) *gresRi
 	t.Helper()
 	nodes := gresMachines(t)
 	dir, out := t.TempDir(), t.TempDir()
-	o := renderOptions{output: out, settings: given(t, "slurmVersion="+release.Slurm, "topology=tree", "gres.cores=true", "gres.naming="+naming)}
+	o := renderOptions{dir: out, settings: given(t, "slurmVersion="+release.Slurm, "topology=tree", "gres.cores=true", "gres.naming="+naming)}
 	var stdout, stderr bytes.Buffer
 	if err := render(nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
 		t.Fatal(err)

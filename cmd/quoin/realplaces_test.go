@@ -64,7 +64,7 @@ type placedRig struct {
 func startPlaced(t *testing.T, release slurmrig.Release, slurmConf string, flags ...string) *placedRig {
 	t.Helper()
 	out := t.TempDir()
-	args := append([]string{"render", "--nodes", "-", "--slurm-version", release.Slurm, "--set", "publications.gres.autoDetect=off", "--output", out}, flags...)
+	args := append([]string{"render", "--nodes", "-", "--slurm-version", release.Slurm, "--set", "publications.gres.autoDetect=off", "--dir", out}, flags...)
 	if code, _, stderr := quoin(t, kubeNodes(t, placedSite()), args...); code != 0 {
 		t.Fatalf("quoin %s: exit %d: %s", strings.Join(args, " "), code, stderr)
 	}

@@ -5,12 +5,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -28,7 +26,7 @@ With --skeleton the topology file has every block and every switch, but no node.
 file is for nodes that register dynamically: the node names its block and its leaf
 switch when it registers, or Slinky does.`,
 		Example: `  kubectl get nodes -o json | quoin render --nodes -
-  quoin render --format conf --slurm-version 24.11 --output DIR REPORT.json...
+  quoin render --format conf --slurm-version 24.11 --dir DIR REPORT.json...
   quoin render --config quoin.yaml --set publications.baseBlockSize=18 --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return render(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &o, args)
@@ -36,7 +34,7 @@ switch when it registers, or Slinky does.`,
 	}
 	o.addFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.output, "output", "", "write the files into this `directory` instead of printing them")
+	f.StringVar(&o.dir, "dir", "", "write the files into this `directory` instead of printing them")
 	f.BoolVar(&o.skeleton, "skeleton", false, "leave nodes and gres.conf out, for nodes that register dynamically (Slurm 25.05 and newer)")
 	return cmd
 }
@@ -46,31 +44,63 @@ func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports
 	if err != nil {
 		return err
 	}
-	sayLeftOut(stderr, made)
-	for _, f := range made.Findings {
-		fmt.Fprintln(stderr, f)
+	if o.output != outputJSON {
+		printFindings(stderr, "left out: ", problemsOf(made.Left))
+		printFindings(stderr, "problem: ", problemsOf(made.Problems))
+		printFindings(stderr, "", findingsOf(made.Findings))
+	} else if err := printRendered(stdout, made); err != nil {
+		return err
 	}
 	if made.Refused != "" {
 		return fmt.Errorf("%s; nothing was written", made.Message)
 	}
-	if o.output == "" {
+	switch {
+	case o.dir != "":
+		return writeFiles(stdout, stderr, o, made)
+	case o.output != outputJSON:
 		return printFiles(stdout, made.Files)
 	}
-	if err := os.MkdirAll(o.output, 0o755); err != nil {
+	return nil
+}
+
+// rendered is the document of quoin render.
+type rendered struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Digest     string            `json:"digest,omitempty"`
+	Files      map[string]string `json:"files"`
+	LeftOut    []finding         `json:"leftOut"`
+	Problems   []finding         `json:"problems"`
+	Findings   []finding         `json:"findings"`
+	// Refused is the reason word if the files must not be used, and Message says why.
+	Refused string `json:"refused,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+func printRendered(w io.Writer, m *publisher.Rendered) error {
+	return printJSON(w, rendered{topology.APIVersion, "RenderResult", m.Digest, m.Files,
+		group(problemsOf(m.Left)), group(problemsOf(m.Problems)), group(findingsOf(m.Findings)), m.Refused, m.Message})
+}
+
+// writeFiles writes the files into the directory, and warns of older ones there.
+func writeFiles(stdout, stderr io.Writer, o *renderOptions, made *publisher.Rendered) error {
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return fmt.Errorf("write files: %w", err)
 	}
 	for _, name := range publisher.FileNames(made.Files) {
-		path := filepath.Join(o.output, name)
+		path := filepath.Join(o.dir, name)
 		if err := atomicfile.WriteDurably(path, []byte(made.Files[name]), 0o644); err != nil {
 			return fmt.Errorf("write files: %w", err)
 		}
-		fmt.Fprintf(stdout, "wrote %s\n", path)
+		if o.output != outputJSON {
+			fmt.Fprintf(stdout, "wrote %s\n", path)
+		}
 	}
 	for _, name := range slurmFiles {
 		if _, made := made.Files[name]; made {
 			continue
 		}
-		if path := filepath.Join(o.output, name); exists(path) {
+		if path := filepath.Join(o.dir, name); exists(path) {
 			fmt.Fprintf(stderr, "warning: %s is an older file that was not written now; remove it if Slurm would read it (topology.yaml goes before topology.conf)\n", path)
 		}
 	}
@@ -95,40 +125,4 @@ func printFiles(w io.Writer, files map[string]string) error {
 		}
 	}
 	return nil
-}
-
-// sayLeftOut lists the nodes that have no place, and what else is wrong.
-func sayLeftOut(w io.Writer, made *publisher.Rendered) {
-	for line := range strings.SplitSeq(made.LeftOut, "\n") {
-		if line != "" {
-			fmt.Fprintf(w, "left out: %s\n", line)
-		}
-	}
-	for _, p := range joinProblems(made.Problems) {
-		fmt.Fprintf(w, "problem: %s\n", p)
-	}
-}
-
-// joinProblems joins equal problems of many nodes into one, because a site may have
-// thousands of nodes. The joined problem takes the place of the first.
-func joinProblems(problems []topology.Problem) []topology.Problem {
-	var out []topology.Problem
-	at := map[topology.Problem]int{} // index in out of a problem that nodes have alike
-	nodes := map[int][]string{}
-	for _, p := range problems {
-		alike := topology.Problem{Reason: p.Reason, Message: p.Message}
-		i, known := at[alike]
-		if p.Node == "" || !known {
-			i = len(out)
-			out = append(out, alike)
-		}
-		if p.Node != "" {
-			at[alike] = i
-			nodes[i] = append(nodes[i], p.Node)
-		}
-	}
-	for i, names := range nodes {
-		out[i].Node = hostlist.Compress(names)
-	}
-	return out
 }

@@ -30,8 +30,12 @@ type Rendered struct {
 	// GPUs.
 	Files map[string]string
 	// Specs is the Topology= string of every node that has a place.
-	Specs    map[string]string
-	LeftOut  string
+	Specs   map[string]string
+	LeftOut string
+	// Left are the nodes without a place, with the reason.
+	Left []topology.Problem
+	// Unnamed are the nodes without a Slurm name. They are in Left too.
+	Unnamed  []topology.Problem
 	Digest   string
 	Findings []lint.Finding
 	Problems []topology.Problem
@@ -101,7 +105,9 @@ func planned(p *publication.Cluster, g *inputs.Inputs, prev Previous) (*Rendered
 		return nil, err
 	}
 	m.Specs = slurmconf.Specs(plan, m.topologies)
-	m.LeftOut = leftOut(plan, m.Specs, g.Unnamed)
+	m.Unnamed = g.Unnamed
+	m.Left = left(plan, m.Specs, g.Unnamed)
+	m.LeftOut = leftOut(m.Left)
 	if len(m.Specs) == 0 { // blocks may still hold the places of domains that have gone
 		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()+reasons(plan, g.Unnamed)
 	}
@@ -192,21 +198,26 @@ const maxLeftOut = 8 << 10
 // ReasonNoSwitch is why a node is in no tree.
 const ReasonNoSwitch = "NoSwitch"
 
-// leftOut lists the nodes without a place, one line per reason. A node without a Slurm
-// name has its Kubernetes name.
-func leftOut(plan *placement.Plan, specs map[string]string, unnamed []topology.Problem) string {
-	groups := map[string][]string{}
+// left lists the nodes without a place. A node without a Slurm name has its Kubernetes
+// name.
+func left(plan *placement.Plan, specs map[string]string, unnamed []topology.Problem) []topology.Problem {
+	var out []topology.Problem
 	for i := range plan.Placements {
 		pl := &plan.Placements[i]
 		if _, placed := specs[pl.SlurmName]; !placed {
 			reason, message := whyLeftOut(pl)
-			key := reason + ": " + message
-			groups[key] = append(groups[key], pl.SlurmName)
+			out = append(out, topology.Problem{Node: pl.SlurmName, Reason: reason, Message: message})
 		}
 	}
-	for _, pr := range unnamed {
-		key := pr.Reason + ": " + pr.Message
-		groups[key] = append(groups[key], pr.Node)
+	return append(out, unnamed...)
+}
+
+// leftOut lists nodes in the annotation AnnotationLeftOut, one line per reason.
+func leftOut(left []topology.Problem) string {
+	groups := map[string][]string{}
+	for _, p := range left {
+		key := p.Reason + ": " + p.Message
+		groups[key] = append(groups[key], p.Node)
 	}
 	var lines []string
 	for why, nodes := range groups {
@@ -242,7 +253,7 @@ func (m *Rendered) Skeleton(p *publication.Cluster) (*Rendered, error) {
 	for i := range topologies {
 		topologies[i] = slurmconf.Skeleton(topologies[i])
 	}
-	s := &Rendered{Plan: m.Plan, Files: map[string]string{}, Specs: m.Specs, LeftOut: m.LeftOut, Problems: m.Problems}
+	s := &Rendered{Plan: m.Plan, Files: map[string]string{}, Specs: m.Specs, LeftOut: m.LeftOut, Left: m.Left, Unnamed: m.Unnamed, Problems: m.Problems}
 	if err := s.render(p, topologies); err != nil {
 		return nil, err
 	}

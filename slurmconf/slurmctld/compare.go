@@ -20,13 +20,30 @@ type Difference struct {
 	What string
 }
 
-// String returns a line for people.
-func (d Difference) String() string {
-	what := d.What
-	if d.Node != "" {
-		what = "node " + d.Node
+// The reasons of differences.
+const (
+	ReasonNotInSlurm  = "NotInSlurm"
+	ReasonNotInFile   = "NotInFile"
+	ReasonOtherPlace  = "OtherPlace"
+	ReasonUnitDiffers = "UnitDiffers"
+)
+
+// Reason says in a word what differs.
+func (d Difference) Reason() string {
+	switch {
+	case d.Node == "":
+		return ReasonUnitDiffers
+	case d.Shown == "":
+		return ReasonNotInSlurm
+	case d.Wanted == "":
+		return ReasonNotInFile
 	}
-	return fmt.Sprintf("%s: %s in the file, %s in Slurm", what, cmp.Or(d.Wanted, "absent"), cmp.Or(d.Shown, "absent"))
+	return ReasonOtherPlace
+}
+
+// Message says for people what is in the file and what is in Slurm.
+func (d Difference) Message() string {
+	return fmt.Sprintf("%s in the file, %s in Slurm", cmp.Or(d.Wanted, "absent"), cmp.Or(d.Shown, "absent"))
 }
 
 // CompareShown compares what ParseShown read with a topology file, conf or yaml by the

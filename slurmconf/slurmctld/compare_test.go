@@ -90,7 +90,11 @@ func compareShown(t *testing.T, text, name, file string) []string {
 	}
 	var lines []string
 	for _, d := range differences {
-		lines = append(lines, d.String())
+		what := d.What
+		if d.Node != "" {
+			what = "node " + d.Node
+		}
+		lines = append(lines, what+": "+d.Message())
 	}
 	return lines
 }

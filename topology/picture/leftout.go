@@ -29,7 +29,7 @@ func (d *drawer) leftOut(plan *placement.Plan) {
 	}
 	slices.Sort(reasons)
 	what := "In no block"
-	if len(plan.Blocks) == 0 {
+	if len(plan.Blocks) == 0 && len(plan.Switches) > 0 {
 		what = "In no switch"
 	}
 	d.printf("%s\n", d.paint(bold, what))
@@ -53,7 +53,7 @@ var leftOutWords = map[string]string{
 	placement.ReasonFabricInProgress: "fabric registration in progress",
 	placement.ReasonFabricFailed:     "fabric registration failed",
 	placement.ReasonTwoCliques:       "GPUs in two NVLink domains",
-	placement.ReasonSmallDomain:      "NVLink ends inside the node",
+	placement.ReasonSmallDomain:      "too few nodes for a block",
 	placement.ReasonBelowBase:        "too few for a block",
 	placement.ReasonTiersMissing:     "no report and no label names their leaf switch",
 	placement.ReasonDomainConflict:   "labels name several NVLink domains",

@@ -9,12 +9,20 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
+// inOrder returns the names in Slurm's order, in which n9 stands before n10, each once.
+func inOrder(names []string) []string {
+	if out, err := hostlist.Expand(hostlist.Compress(names)); err == nil {
+		return out
+	}
+	out := slices.Clone(names) // a name that is none in a host list
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // shortList writes names as Slurm does, gb200-[001-007,009], in at most room columns.
 // Names that do not fit are counted.
 func shortList(names []string, room int) string {
-	names = slices.Clone(names)
-	slices.Sort(names)
-	names = slices.Compact(names)
+	names = inOrder(names)
 	text := func(shown int) string {
 		list := hostlist.Compress(names[:shown])
 		if left := len(names) - shown; left > 0 {

@@ -86,6 +86,17 @@ func trouble() []simulated.Fault {
 	}
 }
 
+// silent are all nodes of racks of 18, known from labels alone, and some that are absent.
+func silent(racks int, absent ...int) (out []simulated.Fault) {
+	for i := range racks * 18 {
+		out = append(out, simulated.Fault{Node: fmt.Sprintf("gb200-%05d", i+1), NoReport: true})
+	}
+	for _, i := range absent {
+		out = append(out, simulated.Fault{Node: fmt.Sprintf("gb200-%05d", i), Absent: true})
+	}
+	return out
+}
+
 func TestTerminal(t *testing.T) {
 	gone := func(n int) (out []simulated.Fault) {
 		for i := range n {
@@ -112,6 +123,9 @@ func TestTerminal(t *testing.T) {
 			{Node: "gb200-00040", GPU: &few, Health: "unhealthy"},
 			{Node: "gb200-05000", Fabric: "inProgress"},
 			{Node: "gb200-10008", Absent: true}}, Options{}},
+		{"names", siteOf(t, "groups:\n- {name: t, racks: 1, nodes: 12, node: \"t{node}\", nvlink: rack, gpus: {count: 4, product: NVIDIA GB200}}\n"), []simulated.Fault{{Node: "t2", NoReport: true}, {Node: "t10", GPU: &few, Health: "unhealthy"}}, Options{}},
+		{"one", siteOf(t, "groups:\n- {name: t, racks: 1, nodes: 1, node: \"t{node}\", nvlink: rack, gpus: {count: 4, product: NVIDIA GB200}}\n"), nil, Options{}},
+		{"many-labels", siteOf(t, fmt.Sprintf(racks, 50)), silent(50, 7, 400), Options{}},
 		{"odd", siteOf(t, fmt.Sprintf(racks, 50)), everyFirst(50), Options{}},
 		{"irregular", siteOf(t, "groups:\n- {node: alpha, gpus: {count: 1, product: x}}\n- {node: beta-1, gpus: {count: 1, product: x}}\n- {node: beta-2-x}\n- {node: beta-09}\n- {node: beta-10}\n"), nil, Options{}},
 	}

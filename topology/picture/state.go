@@ -83,3 +83,20 @@ func traysOf(facts []topology.Facts) map[string]int {
 	}
 	return out
 }
+
+// Document is the picture as data.
+type Document struct {
+	Plan *placement.Plan `json:"plan"`
+	// States are the states of nodes by Slurm name: healthy, without report, waiting or
+	// degraded.
+	States map[string]string `json:"states"`
+}
+
+// DocumentOf returns what Terminal draws.
+func DocumentOf(plan *placement.Plan, facts []topology.Facts) Document {
+	states := map[string]string{}
+	for node, s := range statesOf(plan, facts) {
+		states[node] = looks[s].short
+	}
+	return Document{plan, states}
+}

@@ -23,7 +23,7 @@ type Options struct {
 }
 
 // maxRows bounds the blocks and switches that are drawn one by one. Above it each block
-// is one cell, and only blocks that are not full and healthy get a row.
+// is one cell, and only blocks that are short or have nodes that are not well get a row.
 const maxRows = 40
 
 const (
@@ -152,7 +152,7 @@ func (d *drawer) inTrays(nodes []string, size int) []string {
 		tray, ok := d.trays[n]
 		if !ok || tray >= len(out) || out[tray] != "" {
 			clear(out)
-			copy(out, nodes)
+			copy(out, inOrder(nodes))
 			return out
 		}
 		out[tray] = n
@@ -178,10 +178,11 @@ func (d *drawer) cell(s state) string {
 	return d.paint(looks[s].color, looks[s].cell)
 }
 
-// manyBlocks draws one cell for each block, and a row for each that is not full
-// and healthy.
+// manyBlocks draws one cell for each block, and a row for each that is short or has
+// nodes that are not well. Nodes without a report count as well.
 func (d *drawer) manyBlocks(plan *placement.Plan) {
 	perRow := (d.o.Width - 10) / 10 * 10
+	d.printf("  %s\n", d.paint(dim, fmt.Sprintf("a cell for each block, %d in a row", perRow)))
 	var odd []placement.Block
 	for i, b := range plan.Blocks {
 		if i%perRow == 0 {
@@ -194,21 +195,25 @@ func (d *drawer) manyBlocks(plan *placement.Plan) {
 		for _, n := range b.Nodes {
 			worst = max(worst, d.stateOf(n))
 		}
-		if worst == healthy && len(b.Nodes) < plan.BaseBlockSize {
+		if worst <= unreported && len(b.Nodes) < plan.BaseBlockSize {
 			worst = missing
 		}
-		if worst != healthy {
+		if worst > unreported {
 			odd = append(odd, b)
 		}
 		d.printf("%s", d.cell(worst))
 	}
 	d.printf("\n\n")
-	if left := len(odd) - maxRows/2; left > 0 {
-		d.blocks(odd[:maxRows/2], plan.BaseBlockSize)
-		d.printf("  %s\n\n", d.paint(dim, fmt.Sprintf("and %d more blocks that are not full and healthy", left)))
-		return
+	shown := odd[:min(len(odd), maxRows/2)]
+	d.blocks(shown, plan.BaseBlockSize)
+	var parts []string
+	if more := len(odd) - len(shown); more > 0 {
+		parts = append(parts, countOf(more, "more block")+" with places missing or nodes that are not well")
 	}
-	d.blocks(odd, plan.BaseBlockSize)
+	if full := len(plan.Blocks) - len(odd); full > 0 {
+		parts = append(parts, countOf(full, "block")+" full and well")
+	}
+	d.printf("  %s\n\n", d.paint(dim, "not listed: "+strings.Join(parts, ", ")))
 }
 
 // legend explains the cells that were drawn.
