@@ -235,6 +235,8 @@ func TestRealPublications(t *testing.T) {
 		labelled = ", labels: {quoin.dev/kind: publication}"
 		own      = "namespace: slurm, name: quoin-slurm"
 		files    = `data: {topology.yaml: x, gres.conf: x}`
+		plan     = "namespace: quoin-system, name: quoin-plan-default"
+		byPlan   = "may write plan.json.gz of a stored plan only"
 		byName   = "when a Role lets it patch that one"
 		byLabel  = "is not labelled quoin.dev/kind=publication"
 		byFile   = "may write topology.conf, topology.yaml, gres.conf of a ConfigMap only"
@@ -256,6 +258,14 @@ func TestRealPublications(t *testing.T) {
 		{"the hook's script", patch("slurm", "quoin-hook-prolog", `{"data":{"x":"y"}}`), "forbidden"},
 		{"delete its own", []string{"delete", "configmap", "quoin-slurm", "-n", "slurm"}, "forbidden"},
 		{"somebody's of its name", patch("slurm-b", "topology-b", `{"data":{"topology.conf":"y"}}`), byLabel},
+		{"a plan", create(plan+", labels: {quoin.dev/kind: plan}", `binaryData: {plan.json.gz: eA==}`), ""},
+		{"the plan again", patch("quoin-system", "quoin-plan-default", `{"binaryData":{"plan.json.gz":"eQ=="}}`), ""},
+		{"the plan of a publication without a name in the Role", create("namespace: quoin-system, name: quoin-plan-b, labels: {quoin.dev/kind: plan}", `binaryData: {plan.json.gz: eA==}`), byName},
+		{"a plan that is a report", create("namespace: quoin-system, name: quoin-node-a, labels: {quoin.dev/kind: node-report}", `data: {report.json: x}`), byName},
+		{"files into the plan", patch("quoin-system", "quoin-plan-default", `{"data":{"topology.yaml":"x"}}`), byPlan},
+		{"another key of the plan", patch("quoin-system", "quoin-plan-default", `{"binaryData":{"x":"eA=="}}`), byPlan},
+		{"the plan's label", patch("quoin-system", "quoin-plan-default", `{"metadata":{"labels":{"quoin.dev/kind":"publication"}}}`), "is not labelled quoin.dev/kind=plan"},
+		{"delete the plan", []string{"delete", "configmap", "quoin-plan-default", "-n", "quoin-system"}, "forbidden"},
 		{"take that over", patch("slurm-b", "topology-b", `{"metadata":{"labels":{"quoin.dev/kind":"publication"}},"data":{"topology.conf":"y"}}`), byLabel},
 	} {
 		y.run(t, c, token)

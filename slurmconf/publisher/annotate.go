@@ -174,7 +174,7 @@ func (a *annotator) leave(g *gathered, name string, n *inputs.Node) {
 }
 
 // leaveOn adds the nodes that were leaving before: the nodes that wait for their
-// annotation, and the nodes that AnnotationLeaving names.
+// annotation, and the nodes that the stored plan names.
 func (a *annotator) leaveOn(g *gathered, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, leaving []string) {
 	for name := range a.waiting {
 		a.leave(g, name, elsewhere[name])
@@ -196,11 +196,11 @@ func (a *annotator) leaveOn(g *gathered, snap *inputs.Snapshot, elsewhere map[st
 	}
 }
 
-// leaving lists the nodes with an annotation to take back, for AnnotationLeaving, so that
-// the next publisher knows them.
-func (a *annotator) leaving(g *gathered, specs map[string]string) string {
+// leaving lists the nodes with an annotation to take back, so that the next publisher
+// knows them.
+func (a *annotator) leaving(g *gathered, specs map[string]string) []string {
 	if !a.pub.Annotates {
-		return ""
+		return nil
 	}
 	var nodes []string
 	for name, n := range g.leaving {
@@ -209,5 +209,6 @@ func (a *annotator) leaving(g *gathered, specs map[string]string) string {
 			nodes = append(nodes, n.Name)
 		}
 	}
-	return hostlist.Compress(nodes)
+	slices.Sort(nodes)
+	return nodes
 }

@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -54,19 +53,6 @@ func heldFor(p *publication.Cluster, reason string) nodestatus.Difference {
 // unwritten is the cause for files that could not be written.
 func unwritten(p *publication.Cluster, err error) nodestatus.Difference {
 	return nodestatus.Difference{Cause: fmt.Sprintf("the files of publication %s cannot be written to %s", p.Name, p.Place()), Detail: err.Error()}
-}
-
-// compareForeign compares files of somebody else, theirs, with a plan that continues from
-// prev.
-func (l *loop) compareForeign(snap *inputs.Snapshot, prev, theirs *Previous, why nodestatus.Difference) {
-	g, made, err := l.plan(snap, prev, time.Now())
-	if err != nil {
-		return
-	}
-	if theirs != prev {
-		l.nodes.rename(&g, theirs)
-	}
-	l.found.files(theirs, made.Specs, g.Nodes, why)
 }
 
 // places returns the place of each node in the files.

@@ -3,7 +3,6 @@ package publisher
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -139,7 +138,7 @@ func TestStableNodesDoNotDrift(t *testing.T) {
 }
 
 // TestEditedFilesDrift moves a node in the published file by hand, while nobody runs who
-// would put it back.
+// would put it back, and the store refuses that for a while.
 func TestEditedFilesDrift(t *testing.T) {
 	store := newMemory(racks(t))
 	pubs := complete(t, Publication{})
@@ -149,12 +148,15 @@ func TestEditedFilesDrift(t *testing.T) {
 		p := store.get("slurm/quoin-slurm")
 		text := strings.Replace(p.Files["topology.yaml"], "nodes: gb200-[001-018]", "nodes: gb200-[002-018]", 1)
 		p.Files["topology.yaml"] = strings.Replace(text, "nodes: gb200-[019-036]", "nodes: gb200-[001,019-036]", 1)
+		store.refusesFiles = errors.New("configmaps is forbidden")
 		store.pass(time.Hour)
-		wantDrift(t, store, "edited", sameReason(1, nodestatus.ReasonPublishedDiffers), "the published files say nvl:nvl-", "held back for PublishedEdited")
-		p = store.get("slurm/quoin-slurm")
-		store.edit(func() { p.Files = maps.Clone(good.Files) })
-		store.pass(time.Minute)
+		wantDrift(t, store, "edited", sameReason(1, nodestatus.ReasonPublishedDiffers), "the published files say nvl:nvl-", "cannot be written to slurm/quoin-slurm")
+		store.edit(func() { store.refusesFiles = nil })
+		store.pass(10 * time.Minute)
 		wantDrift(t, store, "restored", map[string]string{})
+		if diff := cmp.Diff(good.Files, store.get("slurm/quoin-slurm").Files); diff != "" {
+			t.Errorf("files (-want +got):\n%s", diff)
+		}
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // TestNothingDriftsAtRest publishes all kinds of files: read back, each says the places
@@ -29,13 +28,7 @@ func TestNothingDriftsAtRest(t *testing.T) {
 				if made.Refused != "" {
 					t.Skip(made.Message)
 				}
-				prev, err := readPrevious(&published.Set{Files: made.Files})
-				if err == nil {
-					err = prev.resume(pub)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				prev := previousOf(t, pub, made.Files)
 				s := &findings{pub: pub}
 				s.files(&prev, made.Specs, g.Nodes, nodestatus.Difference{})
 				if len(made.Specs) == 0 || len(s.Differences) != 0 {
@@ -55,10 +48,7 @@ func BenchmarkDrift(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	prev, err := readPrevious(&published.Set{Files: made.Files})
-	if err != nil {
-		b.Fatal(err)
-	}
+	prev := previousOf(b, pub, made.Files)
 	elsewhere := maps.Clone(made.Specs)
 	for name := range elsewhere {
 		elsewhere[name] += "x"

@@ -48,6 +48,7 @@ func disorder(t *testing.T, store *memory) (want map[string]string) {
 	store.edit(func() {
 		p.Files["topology.yaml"] = strings.Join(lines, "")
 		p.Annotations[published.AnnotationDigest] = published.Digest(p.Files)
+		clear(store.plans) // the next publisher continues from the files
 	})
 	return maps.Clone(p.Files)
 }
@@ -84,44 +85,65 @@ func TestEditedFilesAreRestored(t *testing.T) {
 	}
 }
 
-// TestEditedBetweenLeaders does it while no publisher runs that remembers them.
+// TestEditedBetweenLeaders does it while no publisher runs.
 func TestEditedBetweenLeaders(t *testing.T) {
 	for name, edit := range edits {
 		t.Run(name, func(t *testing.T) {
 			store := newMemory(racks(t))
 			pubs := complete(t, Publication{})
-			inBubble(t, store, pubs, func() { store.pass(time.Minute) })
+			inBubble(t, store, pubs, func() { disorder(t, store) })
+			inBubble(t, store, pubs, func() { store.pass(time.Minute) }) // takes it over
 			first := maps.Clone(store.get("slurm/quoin-slurm").Files)
+			edit(store.get("slurm/quoin-slurm").Files)
 			inBubble(t, store, pubs, func() {
-				p := store.get("slurm/quoin-slurm")
-				edit(p.Files)
-				found := maps.Clone(p.Files)
+				store.pass(time.Minute)
+				got := store.get("slurm/quoin-slurm")
+				if diff := cmp.Diff(first, got.Files); diff != "" || got.Annotations[published.AnnotationHeldReason] != "" {
+					t.Errorf("held %q (-want +got):\n%s", got.Annotations[published.AnnotationHeldReason], diff)
+				}
+			})
+		})
+	}
+}
+
+// TestTakeOver begins at files that a publisher wrote which stored no plan.
+func TestTakeOver(t *testing.T) {
+	for name, edit := range edits {
+		t.Run(name, func(t *testing.T) {
+			store := newMemory(racks(t))
+			pubs := complete(t, Publication{})
+			inBubble(t, store, pubs, func() { disorder(t, store) })
+			first := maps.Clone(store.get("slurm/quoin-slurm").Files)
+			p := store.get("slurm/quoin-slurm")
+			p.Annotations[published.AnnotationRevision] = "7"
+			edit(p.Files)
+			found := maps.Clone(p.Files)
+			inBubble(t, store, pubs, func() {
 				store.pass(time.Minute)
 				got := store.get("slurm/quoin-slurm")
 				reason, _, _ := strings.Cut(got.Annotations[published.AnnotationHeldReason], ": ")
+				text, revision := got.Files["topology.yaml"], got.Annotations[published.AnnotationRevision]
 				switch name {
-				case "seeded", "no topology.yaml", "nothing left":
-					if diff := cmp.Diff(first, got.Files); diff != "" || reason != "" {
-						t.Errorf("held %q, not made anew:\n%s", reason, diff)
-					}
-					return
 				case "broken", "gres.conf broken":
 					if reason != "PublishedUnreadable" || !maps.Equal(got.Files, found) {
 						t.Errorf("held %q, files %v", reason, got.Files)
 					}
-					return
-				}
-				if reason != "PublishedEdited" || !maps.Equal(got.Files, found) {
-					t.Fatalf("held %q, files %v", reason, got.Files)
-				}
-				store.approve()
-				store.pass(time.Minute)
-				got = store.get("slurm/quoin-slurm")
-				if got.Annotations[published.AnnotationHeldReason] != "" || got.Annotations[published.AnnotationDigest] != published.Digest(got.Files) {
-					t.Errorf("approved, and %v", got.Annotations)
-				}
-				if base := strings.Contains(got.Files["topology.yaml"], "[36]"); base != (name == "another base") {
-					t.Errorf("approved, and the files are\n%s", got.Files["topology.yaml"])
+				case "another base":
+					if reason != "" || !strings.Contains(text, "[36]") || revision != "7" && revision != "8" {
+						t.Errorf("held %q, revision %s:\n%s", reason, revision, text)
+					}
+				case "seeded", "no topology.yaml", "nothing left", "an old topology.conf":
+					if reason != "" || strings.Contains(text, "placeholder") || !strings.Contains(text, "gb200-[055-072]") {
+						t.Errorf("held %q:\n%s", reason, text)
+					}
+				case "gres.conf edited":
+					if reason != "" || text != first["topology.yaml"] {
+						t.Errorf("held %q:\n%s", reason, text)
+					}
+				default:
+					if diff := cmp.Diff(first, got.Files); diff != "" || reason != "" {
+						t.Errorf("held %q (-want +got):\n%s", reason, diff)
+					}
 				}
 			})
 		})

@@ -150,6 +150,7 @@ func TestNamelessAtAStart(t *testing.T) {
 			}
 			again := newMemory(first)
 			again.published["slurm/quoin-slurm"] = store.get("slurm/quoin-slurm").Clone()
+			again.plans = maps.Clone(store.plans)
 			again.saves, again.notes = store.saves, maps.Clone(store.notes)
 			inBubble(t, again, pubs, func() {
 				again.pass(time.Minute)
@@ -246,9 +247,8 @@ func TestRestartTakesAnnotationsBack(t *testing.T) {
 				store.pass(5 * time.Minute)
 				store.change(site(""))
 				store.pass(11 * time.Minute)
-				got := store.get("slurm/quoin-slurm")
-				if !strings.Contains(topologyOf(store), "gb200-[001-004,006-018]") || store.notes["gb200-005"] == "" || got.Annotations[published.AnnotationLeaving] != "gb200-005" {
-					t.Errorf("a minute after the files, its annotation is %q and the publication's are %v", store.notes["gb200-005"], got.Annotations)
+				if !strings.Contains(topologyOf(store), "gb200-[001-004,006-018]") || store.notes["gb200-005"] == "" || !slices.Equal(store.plan(t).Leaving, []string{"gb200-005"}) {
+					t.Errorf("a minute after the files, its annotation is %q, and leaving are %v", store.notes["gb200-005"], store.plan(t).Leaving)
 				}
 			})
 			inBubble(t, store, pubs, func() {
@@ -257,9 +257,8 @@ func TestRestartTakesAnnotationsBack(t *testing.T) {
 				store.pass(time.Minute)
 				saves, annotated := store.saves, store.annotated
 				store.pass(24 * time.Hour)
-				got := store.get("slurm/quoin-slurm")
-				if (store.notes["gb200-005"] != "") != keeps || len(store.notes) < 71 || got.Annotations[published.AnnotationLeaving] != "" {
-					t.Errorf("its annotation is %q of %d, the publication's are %v", store.notes["gb200-005"], len(store.notes), got.Annotations)
+				if (store.notes["gb200-005"] != "") != keeps || len(store.notes) < 71 || len(store.plan(t).Leaving) != 0 {
+					t.Errorf("its annotation is %q of %d, and leaving are %v", store.notes["gb200-005"], len(store.notes), store.plan(t).Leaving)
 				}
 				if store.saves != saves || store.annotated != annotated {
 					t.Errorf("%d saves and %d annotations at rest", store.saves-saves, store.annotated-annotated)

@@ -7,13 +7,12 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // exceedsMaxChange says why people should look at a change first. It returns "" if nobody
 // needs to.
-func exceedsMaxChange(p *publication.Cluster, prev Previous, old *published.Set, made *Rendered) (reason, what string) {
+func exceedsMaxChange(p *publication.Cluster, prev Previous, oldGres string, made *Rendered) (reason, what string) {
 	if prev.Topology == nil {
 		return "", ""
 	}
@@ -28,7 +27,7 @@ func exceedsMaxChange(p *publication.Cluster, prev Previous, old *published.Set,
 	if of := len(prev.Topology.Places()); !p.Rules.BySlinky() && !allowed(p, prev.renamed, of) {
 		return "BigChange", fmt.Sprintf("%d of %d nodes would get another Slurm name, more than %.0f %%", prev.renamed, of, 100**p.MaxChange)
 	}
-	if old.Files["gres.conf"] != made.Files["gres.conf"] {
+	if oldGres != made.Files["gres.conf"] {
 		if changed, of := gresChanges(prev.Gres, made.gres); !allowed(p, changed, of) {
 			return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed, more than %.0f %%", changed, of, 100**p.MaxChange)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
@@ -29,6 +30,8 @@ type Rendered struct {
 	// Files are by name: topology.conf or topology.yaml, and gres.conf if a node has
 	// GPUs.
 	Files map[string]string
+	// Format is that of the topology file: yaml or conf.
+	Format string
 	// Specs is the Topology= string of every node that has a place.
 	Specs   map[string]string
 	LeftOut string
@@ -40,11 +43,13 @@ type Rendered struct {
 	Findings []lint.Finding
 	Problems []topology.Problem
 	gres     []gres.Line
+	// forAll says that gres.conf has the lines without NodeName.
+	forAll bool
 	// topologies are those of the plan. all are those of the file: some may be on their way
 	// out.
 	topologies, all []slurmconf.Topology
-	// leaving is the annotation AnnotationLeaving.
-	leaving string
+	// leaving are the Nodes that left and still have an annotation.
+	leaving []string
 	// Refused is the reason word if the files must not be published. Message says the
 	// reason for people.
 	Refused, Message string
@@ -129,28 +134,54 @@ func (prev Previous) carried(facts []topology.Facts) *placement.Previous {
 }
 
 // render writes the files.
-func (m *Rendered) render(p *publication.Cluster, topologies []slurmconf.Topology) error {
+func (m *Rendered) render(p *publication.Cluster, topologies []slurmconf.Topology) (err error) {
+	m.Format = "conf"
+	if p.Format == "yaml" || len(topologies) > 1 {
+		m.Format = "yaml"
+	}
+	m.Files, err = renderFiles(m.Format, topologies, m.gres)
+	return err
+}
+
+// renderFiles writes the files of topologies and lines.
+func renderFiles(format string, topologies []slurmconf.Topology, lines []gres.Line) (map[string]string, error) {
 	var text []byte
 	var err error
-	name := "topology.conf"
-	if p.Format == "yaml" || len(topologies) > 1 {
-		name = "topology.yaml"
+	if format == "yaml" {
 		text, err = slurmconf.RenderYAML(topologies, header)
 	} else {
 		text, err = slurmconf.RenderConf(topologies[0], header)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m.Files[name] = string(text)
-	if len(m.gres) == 0 {
-		return nil
+	files := map[string]string{"topology." + format: string(text)}
+	if len(lines) == 0 {
+		return files, nil
 	}
-	if text, err = gres.Render(m.gres, header); err != nil {
-		return err
+	if text, err = gres.Render(lines, header); err != nil {
+		return nil, err
 	}
-	m.Files["gres.conf"] = string(text)
-	return nil
+	files["gres.conf"] = string(text)
+	return files, nil
+}
+
+// document returns the plan as it is stored, after the plan old.
+func (m *Rendered) document(old *plandoc.Plan) (plandoc.Plan, error) {
+	plan := plandoc.Plan{Format: m.Format, ByLeaf: m.Plan.ByLeaf, AllNodes: m.forAll, Problems: m.Problems}
+	if err := plan.SetFiles(m.all, m.gres); err != nil {
+		return plan, err
+	}
+	plan.KeepSizes(old)
+	for i := range m.Plan.Placements {
+		pl := &m.Plan.Placements[i]
+		n := plandoc.Node{Name: pl.SlurmName, Source: pl.Source, Reason: pl.Reason, Message: pl.Message}
+		if pl.Node != pl.SlurmName {
+			n.Node = pl.Node
+		}
+		plan.Nodes = append(plan.Nodes, n)
+	}
+	return plan, nil
 }
 
 // check parses the files back and lints them for the release that loads them.
@@ -271,22 +302,16 @@ func Once(ctx context.Context, store Store, p *publication.Cluster) (*Rendered, 
 	if err != nil {
 		return nil, nil, err
 	}
-	was, err := store.Load(ctx, p.Place())
-	if err != nil {
-		return nil, nil, err
-	}
-	prev, err := readFor(p, was)
+	a := archive{store: store, pub: p}
+	s, _, err := a.recall(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	g := p.Rules.Gather(snap)
-	made, err := Make(p, g, prev)
+	made, err := Make(p, g, s.prev)
 	if err != nil || made.Refused != "" {
 		return made, g.Facts, err
 	}
-	next := was.Clone()
-	if !update(next, made, time.Now()) {
-		return made, g.Facts, nil
-	}
-	return made, g.Facts, store.Save(ctx, p.Place(), next)
+	_, _, err = a.publish(ctx, s, made, time.Now())
+	return made, g.Facts, err
 }

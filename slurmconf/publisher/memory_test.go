@@ -17,6 +17,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
@@ -37,10 +38,14 @@ type memory struct {
 	snap      *inputs.Snapshot
 	changes   chan struct{}
 	published map[string]*published.Set
-	notes     map[string]string
-	saves     int
-	loads     int // passes
-	annotated int
+	plans     map[string][]byte // packed, by publication
+	planSaves int
+	// refusesPlace is a publication whose files the store does not take.
+	refusesPlace string
+	notes        map[string]string
+	saves        int
+	loads        int // passes
+	annotated    int
 	// conditions are those of Nodes, by node and type.
 	conditions      map[string]map[string]inputs.Condition
 	conditionWrites int
@@ -54,7 +59,7 @@ type memory struct {
 }
 
 func newMemory(snap *inputs.Snapshot) *memory {
-	return &memory{snap: snap, published: map[string]*published.Set{}, notes: map[string]string{}, foreign: map[string]bool{}, conditions: map[string]map[string]inputs.Condition{}}
+	return &memory{snap: snap, published: map[string]*published.Set{}, plans: map[string][]byte{}, notes: map[string]string{}, foreign: map[string]bool{}, conditions: map[string]map[string]inputs.Condition{}}
 }
 
 func (m *memory) Changes() <-chan struct{} { return m.changes }
@@ -89,6 +94,9 @@ func (m *memory) Save(_ context.Context, p published.Place, out *published.Set) 
 	if err := cmp.Or(m.refuses, m.refusesFiles); err != nil {
 		return err
 	}
+	if p.String() == m.refusesPlace {
+		return fmt.Errorf("configmap %s is forbidden", p)
+	}
 	version := ""
 	if was := m.published[p.String()]; was != nil {
 		version = was.Version
@@ -101,6 +109,53 @@ func (m *memory) Save(_ context.Context, p published.Place, out *published.Set) 
 	next.Version = strconv.Itoa(m.saves)
 	m.published[p.String()] = next
 	return m.broken
+}
+
+func (m *memory) LoadPlan(_ context.Context, publication string) (*plandoc.Document, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	packed := m.plans[publication]
+	if packed == nil {
+		return nil, m.broken
+	}
+	d, err := plandoc.Unpack(packed)
+	if err != nil {
+		return nil, err
+	}
+	d.Version = published.Digest(map[string]string{"": string(packed)})
+	return d, m.broken
+}
+
+func (m *memory) SavePlan(_ context.Context, d *plandoc.Document) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := cmp.Or(m.refuses, m.refusesFiles, m.broken); err != nil {
+		return err
+	}
+	version := ""
+	if was := m.plans[d.Publication]; was != nil {
+		version = published.Digest(map[string]string{"": string(was)})
+	}
+	if d.Version != version {
+		return fmt.Errorf("plan %s has version %q and not %q", d.Publication, version, d.Version)
+	}
+	packed, err := plandoc.Pack(d)
+	if err != nil {
+		return err
+	}
+	m.planSaves++
+	m.plans[d.Publication], d.Version = packed, published.Digest(map[string]string{"": string(packed)})
+	return nil
+}
+
+// plan returns what is stored of the default publication.
+func (m *memory) plan(t testing.TB) *plandoc.Document {
+	t.Helper()
+	d, err := m.LoadPlan(t.Context(), "default")
+	if err != nil || d == nil {
+		t.Fatal("no plan", err)
+	}
+	return d
 }
 
 func (m *memory) Annotate(_ context.Context, node, spec string) error {
@@ -295,4 +350,18 @@ func snapshotOf(c *simulated.Cluster) *inputs.Snapshot {
 		}
 	}
 	return s
+}
+
+// previousOf is what a plan continues from after the publication of the files.
+func previousOf(t testing.TB, pub *publication.Cluster, files map[string]string) Previous {
+	t.Helper()
+	plan, err := plandoc.FromFiles(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prev, err := readPlan(pub, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prev
 }

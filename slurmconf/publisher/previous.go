@@ -8,78 +8,47 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// Previous is what the published files say. New files continue from it. Its zero value is
-// that of no files.
+// Previous is what is published. The next plan continues from it. Its zero value is that
+// of nothing.
 type Previous struct {
-	// Topology is nil if no topology file is published.
+	// Topology is nil if no topology is published.
 	Topology *placement.Previous
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]gres.Line
 	// topologies are those of the file.
 	topologies []slurmconf.Topology
-	// leaving are the nodes of AnnotationLeaving.
+	// leaving are the Nodes that left and still have an annotation.
 	leaving []string
 	// renamed is the number of nodes whose name differs from the files.
 	renamed int
 }
 
-// readPrevious reads published files back.
-func readPrevious(was *published.Set) (prev Previous, err error) {
-	if len(was.Own()) == 0 {
-		return prev, nil
-	}
-	prev.leaving, _ = hostlist.Expand(was.Annotations[published.AnnotationLeaving]) // absent or not ours: none
-	if err = prev.readTopology(was); err != nil {
-		return prev, err
-	}
-	lines, err := gres.Parse("gres.conf", []byte(was.Files["gres.conf"]))
+// readPlan returns what the next plan of p continues from.
+func readPlan(p *publication.Cluster, plan *plandoc.Plan) (prev Previous, err error) {
+	lines, err := plan.Lines()
 	if err != nil {
 		return prev, err
 	}
-	var all []string
-	if prev.Topology != nil && slices.ContainsFunc(lines, func(l gres.Line) bool { return l.Nodes == "" }) {
-		all = slices.Collect(maps.Keys(prev.Topology.Places()))
+	if prev.Gres, err = gres.ByNode(lines, nil); err != nil {
+		return prev, err
 	}
-	prev.Gres, err = gres.ByNode(lines, all)
-	return prev, err
-}
-
-// readTopology reads the topology file that Slurm reads.
-func (prev *Previous) readTopology(was *published.Set) (err error) {
-	for _, name := range []string{"topology.yaml", "topology.conf"} {
-		if text := was.Files[name]; text != "" {
-			if prev.topologies, err = slurmconf.ParseTopologies(name, []byte(text)); err != nil {
-				return err
-			}
-			prev.Topology, err = slurmconf.PreviousOf(name, prev.topologies)
-			return err
-		}
+	if prev.topologies, err = plan.Slurm(); err != nil || len(prev.topologies) == 0 {
+		return prev, err
 	}
-	return nil
-}
-
-// readFor reads published files back, ready to continue from them as p is configured.
-func readFor(p *publication.Cluster, old *published.Set) (prev Previous, err error) {
-	if prev, err = readPrevious(old); err == nil {
-		err = prev.resume(p)
-	}
-	return prev, err
+	return prev, prev.resume(p)
 }
 
 // resume puts the configured topologies first, even if retired ones precede them in the
 // file, so that a configuration change can be reverted while they are still there.
 func (prev *Previous) resume(p *publication.Cluster) error {
-	if prev.Topology == nil {
-		return nil
-	}
 	names := slurmconf.NamesOf(p.Policy().ByLeaf, p.Format == "yaml")
 	wanted := func(t slurmconf.Topology) int {
 		if t.Name == names.Blocks || t.Name == names.Tree {
@@ -125,29 +94,6 @@ func (prev *Previous) specs(p *publication.Cluster) map[string]string {
 		specs[node] = names.Spec(at.Block, at.Leaf)
 	}
 	return specs
-}
-
-// touch is what somebody did to published files since.
-type touch int
-
-const (
-	untouched touch = iota
-	edited
-	replaced // by a topology without a node, as a chart does that seeds it
-)
-
-// touchedSince compares the files, parsed as prev, with their annotations. Files that the
-// publisher has not written count as untouched.
-func touchedSince(p *published.Set, prev Previous) touch {
-	switch {
-	case prev.Topology == nil || p.Annotations[published.AnnotationDigest] == published.Digest(p.Own()):
-		return untouched
-	case len(prev.Topology.Places()) == 0:
-		return replaced
-	case p.Annotations[published.AnnotationDigest] == "":
-		return untouched
-	}
-	return edited
 }
 
 // ReasonTopologyInUse names a topology that is no longer configured and stays in the

@@ -1,19 +1,19 @@
 package publisher
 
 import (
-	"strings"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// TestReadPrevious reads back what was made: a plan that carries it on makes the
+// TestReadPlan reads the stored plan of what was made: a plan that carries it on makes the
 // same, and no node's lines in gres.conf count as changed.
-func TestReadPrevious(t *testing.T) {
+func TestReadPlan(t *testing.T) {
 	for _, format := range []string{"conf", "yaml"} {
 		for _, site := range simulated.Shipped() {
 			t.Run(format+" "+site, func(t *testing.T) {
@@ -23,9 +23,16 @@ func TestReadPrevious(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				prev, err := readPrevious(&published.Set{Files: made.Files})
+				plan, err := made.document(&plandoc.Plan{})
 				if err != nil {
 					t.Fatal(err)
+				}
+				prev, err := readPlan(pub, &plan)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if files, err := filesOf(&plan); err != nil || !maps.Equal(files, made.Files) {
+					t.Errorf("%v, the stored plan gives\n%v", err, files)
 				}
 				lines, err := gres.ByNode(made.gres, nil)
 				if err != nil {
@@ -46,24 +53,5 @@ func TestReadPrevious(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestReadPreviousRefuses(t *testing.T) {
-	const good = "- topology: default\n  cluster_default: true\n  flat: true\n"
-	for name, tt := range map[string]struct {
-		files map[string]string
-		want  string
-	}{
-		"topology.yaml":      {map[string]string{"topology.yaml": "- topology: ["}, "topology.yaml:"},
-		"topology.conf":      {map[string]string{"topology.conf": "BlockName=a Nodes=n[1-"}, "topology.conf: block a: "},
-		"gres.conf":          {map[string]string{"topology.yaml": good, "gres.conf": "Gres=gpu"}, "gres.conf:1: Gres"},
-		"nodes of gres.conf": {map[string]string{"topology.yaml": good, "gres.conf": "NodeName=n[1- Name=gpu Count=4"}, "gres.conf: NodeName=n[1-: "},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := readPrevious(&published.Set{Files: tt.files}); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
-				t.Errorf("error %v, want one that begins with %q", err, tt.want)
-			}
-		})
 	}
 }

@@ -2,6 +2,10 @@
 // plans, renders, lints and publishes one set of files per Slurm cluster, then
 // annotates the Nodes.
 //
+// Its memory is the stored plan of each publication. Files, annotations and answers are
+// made from the plan, and files are read only to see whether somebody changed them. The
+// plan is written first, then the files, then the annotations.
+//
 // It writes only when bytes differ, and only files that were parsed back and
 // linted for the release that loads them. On any doubt the last good files
 // stay: it never publishes an empty plan, holds back a step that moves more
@@ -18,6 +22,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
@@ -31,6 +36,11 @@ type Store interface {
 	// Load returns nil when nothing has been published.
 	Load(ctx context.Context, p published.Place) (*published.Set, error)
 	Save(ctx context.Context, p published.Place, out *published.Set) error
+	// LoadPlan returns the stored plan of the publication, or nil if there is none. The
+	// error of a plan that cannot be read wraps plandoc.ErrUnreadable.
+	LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error)
+	// SavePlan stores the plan onto the version that it has, and gives it the new version.
+	SavePlan(ctx context.Context, d *plandoc.Document) error
 	// Annotate sets the Node's SpecAnnotation, or gives it up if spec is empty. It returns
 	// ErrConflict if another writer owns the annotation.
 	Annotate(ctx context.Context, node, spec string) error
@@ -163,9 +173,8 @@ type loop struct {
 	// others are the other publications.
 	others []*publication.Cluster
 	// found is what this pass finds of the nodes.
-	found findings
-	// last is what was written last, should somebody delete it.
-	last *published.Set
+	found   findings
+	archive archive
 
 	nodes       nodeHistory
 	units       unitsInUse
@@ -195,7 +204,7 @@ func (o *outlets) record(p *publication.Cluster, warning bool, reason, message s
 // newLoop returns the loop of one of all publications.
 func newLoop(o outlets, all []*publication.Cluster, at int, now time.Time) *loop {
 	pub := all[at]
-	l := &loop{outlets: o, pub: pub, others: slices.Concat(all[:at], all[at+1:])}
+	l := &loop{outlets: o, pub: pub, archive: archive{store: o.store, pub: pub, writes: o.metrics.writes}, others: slices.Concat(all[:at], all[at+1:])}
 	l.found.pub, l.first.started = pub, now
 	l.annotations = annotator{outlets: o, pub: pub, before: all[:at], others: l.others, refused: map[string]refusal{}}
 	return l
@@ -244,6 +253,7 @@ func (l *loop) pass(ctx context.Context) {
 		return
 	}
 	l.failures++
+	l.archive.forget()
 	l.Move(time.Now().Add(again.Pause(l.failures, firstPassPause, lastPassPause)))
 	l.metrics.passes.WithLabelValues(l.pub.Name, "error").Inc()
 	if l.failed.IsNew(err.Error()) {

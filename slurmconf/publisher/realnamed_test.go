@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -20,11 +19,12 @@ func TestRealTopologyInUse(t *testing.T) {
 		t.Skip("needs a real Slurm")
 	}
 	snap := racks(t)
-	files := func(topology string, was *published.Set, named ...string) *Rendered {
+	files := func(topology string, was map[string]string, named ...string) *Rendered {
 		t.Helper()
-		prev, err := readPrevious(was)
-		if err != nil {
-			t.Fatal(err)
+		pub := complete(t, Publication{Topology: topology})[0]
+		var prev Previous
+		if was != nil {
+			prev = previousOf(t, pub, was)
 		}
 		if prev.Topology != nil {
 			prev.Topology.InUse = map[string]bool{}
@@ -32,7 +32,6 @@ func TestRealTopologyInUse(t *testing.T) {
 				prev.Topology.InUse[name] = true
 			}
 		}
-		pub := complete(t, Publication{Topology: topology})[0]
 		made, err := Make(pub, pub.Rules.Gather(snap), prev)
 		if err != nil || made.Refused != "" {
 			t.Fatalf("%v %s", err, made.Message)
@@ -40,7 +39,7 @@ func TestRealTopologyInUse(t *testing.T) {
 		return made
 	}
 	both := files("auto", nil)
-	was := &published.Set{Files: map[string]string{"topology.yaml": both.Files["topology.yaml"]}}
+	was := map[string]string{"topology.yaml": both.Files["topology.yaml"]}
 	between, blocks := files("block", was, "fabric:"), files("block", was)
 	rig, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{
 		SlurmConf: "MaxNodeCount=100\nNodeName=static NodeAddr=127.0.0.1 Port=22001 CPUs=2 RealMemory=100 State=UNKNOWN\nPartitionName=main Nodes=ALL\n",

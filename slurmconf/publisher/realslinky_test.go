@@ -69,7 +69,7 @@ func (r *slinkyRig) permit() kubernetes.Interface {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		changed := strings.ReplaceAll(rule.ReplaceAllString(string(text), "$1"), "[quoin-slurm]", "[quoin-slurm, quoin-b]")
+		changed := strings.NewReplacer("[quoin-slurm]", "[quoin-slurm, quoin-b]", "[quoin-plan-default]", "[quoin-plan-a, quoin-plan-b]").Replace(rule.ReplaceAllString(string(text), "$1"))
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(changed), 0o600); err != nil {
 			r.t.Fatal(err)
 		}
@@ -210,8 +210,8 @@ func (r *slinkyRig) renames(t *testing.T) {
 		r.addWorker("a", "a-x7k2p", "rack1-3", 3)
 		r.until(t, "renamed", "quoin-slurm", has("nodes: gpu-[00-02,04-17],rack1-3\n"))
 	})
-	if len(writes) != 1 {
-		t.Errorf("written: %v, want the ConfigMap once", writes)
+	if len(writes) != 2 || writes[0].Name != "quoin-plan-a" || writes[1].Name != "quoin-slurm" {
+		t.Errorf("written: %v, want the plan once, and then the ConfigMap once", writes)
 	}
 }
 

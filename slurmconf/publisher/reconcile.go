@@ -3,81 +3,65 @@ package publisher
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // reconcile brings the publication up to date and records the nodes whose published place
-// differs from the plan. It reads what is published and continues from it, unless somebody
-// else changed the files.
+// differs from the plan. It continues from the stored plan.
 func (l *loop) reconcile(ctx context.Context) error {
 	l.found.Pass = nodestatus.Pass{}
 	snap, err := l.store.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	old, err := l.store.Load(ctx, l.pub.Place())
-	if err != nil {
+	s, reason, err := l.archive.recall(ctx)
+	switch {
+	case reason != "":
+		return l.hold(ctx, s, nil, plandoc.Held{Reason: reason, Message: err.Error()})
+	case err != nil:
 		return err
+	case !s.intact():
+		return l.restore(ctx, snap, s)
+	case s.asks(published.AnnotationRollback) != "":
+		return l.rollBack(ctx, s, time.Now())
 	}
-	if l.last != nil && !l.last.SameFiles(old) {
-		l.At(time.Now())
-		return l.restore(ctx, snap, old)
-	}
-	prev, err := readFor(l.pub, old)
-	if err != nil {
-		return l.hold(ctx, old, "", "PublishedUnreadable", err.Error()+"; restore the file, or remove its key and it is made again")
-	}
-	switch touchedSince(old, prev) {
-	case replaced:
-		l.log.Warn("the published topology was replaced by one without nodes, publishing again", "publication", l.pub.Name, "place", l.pub.Place().String())
-		prev.Topology = nil
-	case edited:
-		if digest := published.Digest(old.Own()); old.Annotations[published.AnnotationApprove] != digest {
-			l.compareForeign(snap, &prev, &prev, heldFor(l.pub, "PublishedEdited"))
-			return l.hold(ctx, old, digest, "PublishedEdited", fmt.Sprintf("the files were edited: their digest is not %s any more; restore them, or accept them as they are now with the annotation %s=%s",
-				old.Annotations[published.AnnotationDigest], published.AnnotationApprove, digest))
-		}
-	}
-	return l.resume(ctx, snap, old, prev)
+	return l.resume(ctx, snap, s)
 }
 
-// resume plans on from the published files, prev, and publishes the result or holds it.
-func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, old *published.Set, prev Previous) error {
+// resume plans on from the stored plan, and publishes the result or holds it.
+func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, s *stored) error {
 	now := time.Now()
-	g, made, err := l.plan(snap, &prev, now)
-	hold := func(digest, reason, message string) error {
-		return l.stay(ctx, old, &prev, &g, made, digest, reason, message, now)
-	}
+	g, made, err := l.plan(snap, &s.prev, now)
+	hold := func(held plandoc.Held) error { return l.stay(ctx, s, &g, made, held, now) }
 	if err != nil {
-		return hold("", "NoPlan", err.Error())
+		return hold(plandoc.Held{Reason: "NoPlan", Message: err.Error()})
 	}
-	made.fit(l.pub, old, l.maxBytes)
+	made.fit(l.pub, s.set, l.maxBytes)
 	l.observe(ctx, made, snap)
 	if made.Refused != "" {
-		return hold(made.Digest, made.Refused, made.Message)
+		return hold(plandoc.Held{Reason: made.Refused, Message: made.Message, Digest: made.Digest})
 	}
-	if l.first.settlesBase(l.pub, prev.Topology, made.Plan, now) {
+	if l.first.settlesBase(l.pub, s.prev.Topology, made.Plan, now) {
 		if why, until := l.first.waits(l.pub, g.Facts, made.Plan, now); why != "" {
 			l.log.Info("first publication waits", "publication", l.pub.Name, "for", why, "upTo", time.Until(until).Round(time.Second))
 			l.At(until)
 			return nil
 		}
 	}
-	if reason, what := exceedsMaxChange(l.pub, prev, old, made); reason != "" && old.Annotations[published.AnnotationApprove] != made.Digest {
-		return hold(made.Digest, reason, fmt.Sprintf("%s; to publish it anyway, set the annotation %s=%s", what, published.AnnotationApprove, made.Digest))
+	if held := l.waits(s, made); held != nil {
+		return hold(*held)
 	}
 	made.leaving = l.annotations.leaving(&g, made.Specs)
-	written, err := l.publish(ctx, old, made, now)
+	written, err := l.publish(ctx, s, made, now)
 	if err != nil {
-		l.found.files(&prev, made.Specs, g.Nodes, unwritten(l.pub, err))
+		l.found.files(&s.prev, made.Specs, g.Nodes, unwritten(l.pub, err))
 		return err
 	}
 	l.nodes.wrote(&g)
@@ -85,18 +69,39 @@ func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, old *published
 	return l.annotations.reconcile(ctx, l, made.Specs, g.Nodes, written, now)
 }
 
+// waits says why the change waits for an approval, or returns nil.
+func (l *loop) waits(s *stored, made *Rendered) *plandoc.Held {
+	approve := s.asks(published.AnnotationApprove)
+	if approve == made.Digest {
+		return nil
+	}
+	reason, what := exceedsMaxChange(l.pub, s.prev, s.set.Own()["gres.conf"], made)
+	if n := s.doc.RolledBack; n > 0 && made.Digest != s.doc.Current.Digest {
+		reason, what = "RolledBack", fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)
+	}
+	if reason == "" {
+		return nil
+	}
+	what += fmt.Sprintf("; to publish it anyway, set the annotation %s=%s", published.AnnotationApprove, made.Digest)
+	if approve != "" {
+		what += fmt.Sprintf("; it is %q now, which is another digest", approve)
+	}
+	return &plandoc.Held{Reason: reason, Message: what, Digest: made.Digest, Waits: true}
+}
+
 // stay holds what was made, if anything, and keeps to the published files.
-func (l *loop) stay(ctx context.Context, old *published.Set, prev *Previous, g *gathered, made *Rendered, digest, reason, message string, now time.Time) error {
+func (l *loop) stay(ctx context.Context, s *stored, g *gathered, made *Rendered, held plandoc.Held, now time.Time) error {
+	prev := &s.prev
 	if made != nil {
-		l.found.files(prev, made.Specs, g.Nodes, heldFor(l.pub, reason))
+		l.found.files(prev, made.Specs, g.Nodes, heldFor(l.pub, held.Reason))
 	}
 	if prev.Topology != nil {
 		l.metrics.status.Places.Set(l.pub.Name, nodestatus.PlacesOf(prev.Topology.Places(), g.Facts, g.Nodes))
 	}
-	if err := l.hold(ctx, old, digest, reason, message); err != nil || prev.Topology == nil {
+	if err := l.hold(ctx, s, made, held); err != nil || prev.Topology == nil {
 		return err
 	}
-	written, err := old.Written()
+	written, err := s.set.Written()
 	if err != nil {
 		written = now
 	}
@@ -118,54 +123,100 @@ func (l *loop) plan(snap *inputs.Snapshot, prev *Previous, now time.Time) (g gat
 	return g, made, nil
 }
 
-// restore writes the last files again after somebody deleted or edited them.
-func (l *loop) restore(ctx context.Context, snap *inputs.Snapshot, old *published.Set) error {
-	const message = "the published files were deleted or edited: written again"
-	l.log.Warn(message, "publication", l.pub.Name, "place", l.pub.Place().String())
+// restore writes the files of the stored plan again. Somebody deleted or edited them, or a
+// publisher ended between the plan and the files.
+func (l *loop) restore(ctx context.Context, snap *inputs.Snapshot, s *stored) error {
+	const message = "the published files differ from the stored plan: written again"
+	l.log.Warn(message, "publication", l.pub.Name, "place", l.pub.Place().String(), "revision", s.doc.Current.Number)
 	l.record(l.pub, true, "PublishedEdited", message)
-	next := old.Clone()
-	maps.DeleteFunc(next.Files, func(name, _ string) bool { return slices.Contains(published.OwnFiles, name) })
-	maps.Copy(next.Files, l.last.Files)
-	for _, key := range []string{published.AnnotationRevision, published.AnnotationDigest, published.AnnotationPublished, published.AnnotationLeftOut} {
-		if value, ok := l.last.Annotations[key]; ok {
-			next.Annotations[key] = value
-		}
-	}
-	err := l.save(ctx, next)
+	l.At(time.Now())
+	err := l.archive.restore(ctx, s, time.Now())
 	if err == nil {
 		return nil
 	}
-	mine, unread := readFor(l.pub, l.last)
-	theirs, unreadable := readFor(l.pub, old)
-	if unread == nil && unreadable == nil { // the pass is tried again in any case
-		l.compareForeign(snap, &mine, &theirs, unwritten(l.pub, err))
+	theirs, unreadable := plandoc.FromFiles(s.set.Own())
+	if unreadable != nil { // the pass is tried again in any case
+		return err
+	}
+	found, unreadable := readPlan(l.pub, theirs)
+	g, made, unplanned := l.plan(snap, &s.prev, time.Now())
+	if unreadable == nil && unplanned == nil {
+		l.nodes.rename(&g, &found)
+		l.found.files(&found, made.Specs, g.Nodes, unwritten(l.pub, err))
 	}
 	return err
 }
 
-// publish writes the files if their bytes differ, and drops the reason of held files. It
+// rollBack publishes the revision again that the annotation names. A publisher that ended
+// after the plan was written has only the files and the annotation left to write.
+func (l *loop) rollBack(ctx context.Context, s *stored, now time.Time) error {
+	text := s.asks(published.AnnotationRollback)
+	number, err := strconv.Atoi(text)
+	target := s.doc.Find(number)
+	if err != nil || target == nil {
+		return l.hold(ctx, s, nil, plandoc.Held{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept, which are %s; name one of them, or remove the annotation",
+			published.AnnotationRollback, text, known(s.doc))})
+	}
+	if s.doc.RolledBack != number {
+		files, err := filesOf(&target.Plan)
+		if err != nil {
+			return err
+		}
+		made := &Rendered{Files: files}
+		topologies, err := target.Plan.Slurm()
+		if err != nil {
+			return err
+		}
+		if made.check(l.pub, topologies); made.Refused != "" {
+			return l.hold(ctx, s, nil, plandoc.Held{Reason: made.Refused, Message: fmt.Sprintf("revision %d: %s", number, made.Message)})
+		}
+		if number != s.doc.Current.Number {
+			s.doc.Add(plandoc.Revision{Time: now.UTC().Truncate(time.Second), Why: fmt.Sprintf("rolled back to revision %d", number), Digest: published.Digest(files), Plan: target.Plan})
+		}
+		s.doc.Current.Author, s.doc.RolledBack, s.doc.Held = s.by(), number, nil
+		if err := l.archive.savePlan(ctx, s.doc); err != nil {
+			return err
+		}
+		message := fmt.Sprintf("%s went back to revision %d, which is revision %d now", s.by(), number, s.doc.Current.Number)
+		l.log.Warn("rolled back", "publication", l.pub.Name, "by", s.by(), "to", number, "revision", s.doc.Current.Number)
+		l.record(l.pub, true, "RolledBack", message)
+	}
+	for _, key := range []string{published.AnnotationRollback, published.AnnotationBy, published.AnnotationApprove} {
+		delete(s.set.Annotations, key)
+	}
+	l.At(now)
+	return l.archive.restore(ctx, s, now)
+}
+
+// known lists the revisions that are kept, the newest first.
+func known(doc *plandoc.Document) string {
+	text := strconv.Itoa(doc.Current.Number)
+	for i := range doc.History {
+		text += ", " + strconv.Itoa(doc.History[i].Number)
+	}
+	return text
+}
+
+// publish writes plan and files if they differ, and drops the reason of held files. It
 // returns when the files were written.
-func (l *loop) publish(ctx context.Context, old *published.Set, made *Rendered, now time.Time) (time.Time, error) {
+func (l *loop) publish(ctx context.Context, s *stored, made *Rendered, now time.Time) (time.Time, error) {
 	set(l.metrics.held, l.pub.Name, nil)
 	l.held.said = ""
-	next := old.Clone()
-	if update(next, made, now) {
-		if err := l.save(ctx, next); err != nil {
-			return now, err
-		}
+	written, changes, err := l.archive.publish(ctx, s, made, now)
+	if err != nil {
+		return now, err
 	}
-	l.last = &published.Set{Files: made.Files, Annotations: next.Annotations}
-	if old != nil && maps.Equal(old.Files, next.Files) {
+	if changes == nil {
 		l.metrics.passes.WithLabelValues(l.pub.Name, "unchanged").Inc()
 		l.log.Debug("unchanged", "publication", l.pub.Name)
-		return next.Written()
+		return written, nil
 	}
 	l.metrics.passes.WithLabelValues(l.pub.Name, "published").Inc()
-	revision := next.Annotations[published.AnnotationRevision]
-	l.log.Info("published", "publication", l.pub.Name, "place", l.pub.Place().String(), "revision", revision, "digest", made.Digest,
-		"blocks", len(made.Plan.Blocks), "switches", len(made.Plan.Switches), "nodes", len(made.Specs))
-	l.record(l.pub, false, "Published", fmt.Sprintf("revision %s, digest %s: %s", revision, made.Digest, made.Summary()))
-	return next.Written()
+	r := &s.doc.Current
+	l.log.Info("published", "publication", l.pub.Name, "place", l.pub.Place().String(), "revision", r.Number, "digest", made.Digest,
+		"blocks", len(made.Plan.Blocks), "switches", len(made.Plan.Switches), "nodes", len(made.Specs), "moved", len(changes.Moves), "by", r.Author, "why", r.Why)
+	l.record(l.pub, false, "Published", fmt.Sprintf("revision %d, digest %s: %s; %s", r.Number, made.Digest, made.Summary(), r.Why))
+	return written, nil
 }
 
 // heldPause is the least time between two messages about files that are held for the same
@@ -178,65 +229,55 @@ type held struct {
 	at   time.Time // when the store was last told
 }
 
-// hold leaves the published files as they are. It says why in the log, in an event and in
-// the publication's annotations.
-func (l *loop) hold(ctx context.Context, old *published.Set, digest, reason, message string) error {
+// hold leaves the published files as they are. It says why in the log, in an event, in the
+// stored plan and in the publication's annotations.
+func (l *loop) hold(ctx context.Context, s *stored, made *Rendered, held plandoc.Held) error {
 	l.metrics.passes.WithLabelValues(l.pub.Name, "held").Inc()
-	set(l.metrics.held, l.pub.Name, map[string]int{reason: 1})
-	text := reason + ": " + message
+	set(l.metrics.held, l.pub.Name, map[string]int{held.Reason: 1})
+	text := held.Reason + ": " + held.Message
 	said := l.held.said == text
-	written := old == nil || old.Annotations[published.AnnotationHeld] == digest && old.Annotations[published.AnnotationHeldReason] == text
-	if said && written {
+	inPlan := s.doc == nil || s.doc.Held != nil && s.doc.Held.Reason == held.Reason && s.doc.Held.Message == held.Message && s.doc.Held.Digest == held.Digest
+	inFiles := s.set == nil || s.set.Annotations[published.AnnotationHeld] == held.Digest && s.set.Annotations[published.AnnotationHeldReason] == text
+	if said && inPlan && inFiles {
 		return nil
 	}
-	if again := l.held.at.Add(heldPause); strings.HasPrefix(l.held.said, reason+": ") && time.Now().Before(again) {
+	now := time.Now()
+	if again := l.held.at.Add(heldPause); strings.HasPrefix(l.held.said, held.Reason+": ") && now.Before(again) {
 		l.At(again)
 		return nil
 	}
-	l.held.at = time.Now()
+	l.held.at = now
 	if !said {
 		l.held.said = text
-		l.log.Warn("new files are held back, the published files stay", "publication", l.pub.Name, "reason", reason, "message", message, "digest", digest)
-		l.record(l.pub, true, reason, message)
+		l.log.Warn("new files are held back, the published files stay", "publication", l.pub.Name, "reason", held.Reason, "message", held.Message, "digest", held.Digest)
+		l.record(l.pub, true, held.Reason, held.Message)
 	}
-	if written {
+	if !inPlan {
+		if err := l.holdPlan(ctx, s.doc, made, held, now); err != nil {
+			return err
+		}
+	}
+	if inFiles {
 		return nil
 	}
-	next := old.Clone()
-	next.Annotations[published.AnnotationHeld], next.Annotations[published.AnnotationHeldReason] = digest, text
-	return l.save(ctx, next)
+	next := s.set.Clone()
+	next.Annotations[published.AnnotationHeld], next.Annotations[published.AnnotationHeldReason] = held.Digest, text
+	return l.archive.saveFiles(ctx, next)
 }
 
-func (l *loop) save(ctx context.Context, out *published.Set) error {
-	l.metrics.writes.WithLabelValues("publication").Inc()
-	return l.store.Save(ctx, l.pub.Place(), out)
-}
-
-// update puts the rendered files into p and drops what was said of held files. It reports
-// whether anything changed.
-func update(p *published.Set, made *Rendered, now time.Time) bool {
-	was := p.Clone()
-	for _, key := range []string{published.AnnotationHeld, published.AnnotationHeldReason, published.AnnotationApprove, published.AnnotationLeftOut, published.AnnotationLeaving} {
-		delete(p.Annotations, key)
+// holdPlan stores what is held, and since when for this reason.
+func (l *loop) holdPlan(ctx context.Context, doc *plandoc.Document, made *Rendered, held plandoc.Held, now time.Time) error {
+	held.Since = now.UTC().Truncate(time.Second)
+	if doc.Held != nil && doc.Held.Reason == held.Reason {
+		held.Since = doc.Held.Since
 	}
-	if made.LeftOut != "" {
-		p.Annotations[published.AnnotationLeftOut] = made.LeftOut
+	if made != nil && len(made.all) > 0 {
+		plan, err := made.document(&doc.Current.Plan)
+		if err != nil {
+			return err
+		}
+		held.Plan = &plan
 	}
-	if made.leaving != "" {
-		p.Annotations[published.AnnotationLeaving] = made.leaving
-	}
-	for _, name := range published.OwnFiles {
-		delete(p.Files, name)
-	}
-	maps.Copy(p.Files, made.Files)
-	changed := !maps.Equal(was.Files, p.Files)
-	if changed {
-		revision, _ := strconv.Atoi(p.Annotations[published.AnnotationRevision]) // absent or not ours: begin at 1
-		p.Annotations[published.AnnotationRevision] = strconv.Itoa(revision + 1)
-	}
-	if _, err := p.Written(); changed || err != nil || p.Annotations[published.AnnotationDigest] != made.Digest {
-		p.Annotations[published.AnnotationDigest] = made.Digest
-		p.Annotations[published.AnnotationPublished] = now.UTC().Format(time.RFC3339)
-	}
-	return !maps.Equal(was.Files, p.Files) || !maps.Equal(was.Annotations, p.Annotations)
+	doc.Held = &held
+	return l.archive.savePlan(ctx, doc)
 }

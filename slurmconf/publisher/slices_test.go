@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
@@ -158,10 +157,7 @@ func TestSlicesGoMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prev, err := readPrevious(&published.Set{Files: made.Files})
-	if err != nil {
-		t.Fatal(err)
-	}
+	prev := previousOf(t, pub, made.Files)
 	for name, slices := range map[string]map[string]*topology.Node{"away": nil, "one GPU": readAll(t, draSlice("n1", 2, 1, draGPU(0, "NVIDIA T4")))} {
 		snap.Slices = slices
 		again, err := Make(pub, pub.Rules.Gather(snap), prev)

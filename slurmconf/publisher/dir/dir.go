@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,6 @@ const (
 	annotationsFolder = "annotations" // <node>: the spec annotation
 	publishedFolder   = "published"   // <namespace>/<configMap>/
 	publicationFile   = "publication.json"
-	unfinishedFile    = ".publication.next" // what Save is writing
 )
 
 // Store keeps reports and publications in a directory.
@@ -254,26 +254,8 @@ func (s *Store) Folder(p published.Place) string {
 	return filepath.Join(s.dir, publishedFolder, p.Namespace, p.Name)
 }
 
-// Load returns what is published, or nil if nothing is. It first finishes a Save that was
-// interrupted.
-func (s *Store) Load(ctx context.Context, p published.Place) (*published.Set, error) {
-	unfinished, err := os.ReadFile(filepath.Join(s.Folder(p), unfinishedFile))
-	if err == nil {
-		var next published.Set
-		if err := json.Unmarshal(unfinished, &next); err != nil {
-			return nil, fmt.Errorf("read publication %s: %w; remove it", filepath.Join(s.Folder(p), unfinishedFile), err)
-		}
-		if err := s.Save(ctx, p, &next); err != nil {
-			return nil, err
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read publication: %w", err)
-	}
-	return s.read(p)
-}
-
-// read returns a publication as its files are.
-func (s *Store) read(p published.Place) (*published.Set, error) {
+// Load returns what is published, or nil if nothing is.
+func (s *Store) Load(_ context.Context, p published.Place) (*published.Set, error) {
 	out := &published.Set{Files: map[string]string{}, Annotations: map[string]string{}}
 	entries, err := os.ReadDir(s.Folder(p))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -301,15 +283,11 @@ func (s *Store) read(p published.Place) (*published.Set, error) {
 	return out, nil
 }
 
-// Save writes a publication. It first writes everything into one file, from which Load
-// continues if this process dies.
+// Save writes a publication: file by file, and then the annotations. If this process dies in
+// between, the next publisher sees that the files are not those of the stored plan.
 func (s *Store) Save(_ context.Context, p published.Place, out *published.Set) error {
 	place := s.Folder(p)
 	if err := os.MkdirAll(place, 0o755); err != nil {
-		return fmt.Errorf("write publication: %w", err)
-	}
-	all, err := json.Marshal(out)
-	if err != nil {
 		return fmt.Errorf("write publication: %w", err)
 	}
 	write := func(name string, data []byte) error {
@@ -322,11 +300,8 @@ func (s *Store) Save(_ context.Context, p published.Place, out *published.Set) e
 		}
 		return nil
 	}
-	if err := write(unfinishedFile, all); err != nil {
-		return err
-	}
-	for name, text := range out.Files {
-		if err := write(name, []byte(text)); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(out.Files)) {
+		if err := write(name, []byte(out.Files[name])); err != nil {
 			return err
 		}
 	}
@@ -341,14 +316,7 @@ func (s *Store) Save(_ context.Context, p published.Place, out *published.Set) e
 	if err != nil {
 		return fmt.Errorf("write publication: %w", err)
 	}
-	if err := write(publicationFile, append(notes, '\n')); err != nil {
-		return err
-	}
-	// Whoever reads meanwhile has ended this Save, as Load does.
-	if err := os.Remove(filepath.Join(place, unfinishedFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("write publication: %w", err)
-	}
-	return nil
+	return write(publicationFile, append(notes, '\n'))
 }
 
 // Annotate writes the annotation of a node, or removes it if spec is empty.

@@ -2,16 +2,17 @@ package dir
 
 import (
 	"context"
-	"encoding/json"
-	"maps"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -54,36 +55,29 @@ func (r *rig) site(name string) {
 	}
 }
 
-// TestEndsASave finds what a publisher left that was killed while it
-// wrote: everything, or only the first file of the new ones.
-func TestEndsASave(t *testing.T) {
-	s, p := New(t.TempDir()), published.Place{Namespace: "slurm", Name: "quoin-slurm"}
-	was := &published.Set{Files: map[string]string{"topology.conf": "old", "gres.conf": "old"}, Annotations: map[string]string{published.AnnotationDigest: "old"}}
-	next := &published.Set{Files: map[string]string{"topology.yaml": "new", "gres.conf": "new"}, Annotations: map[string]string{published.AnnotationDigest: "new"}}
-	for _, written := range [][]string{nil, {"topology.yaml"}, {"topology.yaml", "gres.conf"}} {
-		if err := s.Save(t.Context(), p, was); err != nil {
-			t.Fatal(err)
-		}
-		data, err := json.Marshal(next)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range written {
-			if err := os.WriteFile(filepath.Join(s.Folder(p), name), []byte("new"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(s.Folder(p), unfinishedFile), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			got, err := s.Load(t.Context(), p)
-			if err != nil || !maps.Equal(got.Files, next.Files) || !maps.Equal(got.Annotations, next.Annotations) {
-				t.Errorf("after %v were written: %+v, %v", written, got, err)
-			}
-		}
-		if _, err := os.Stat(filepath.Join(s.Folder(p), unfinishedFile)); !os.IsNotExist(err) {
-			t.Errorf("the save is not ended: %v", err)
+// TestPlans stores a plan and reads it back.
+func TestPlans(t *testing.T) {
+	r := newRig(t)
+	if d, err := r.LoadPlan(t.Context(), "a"); d != nil || err != nil {
+		t.Errorf("before the first: %v, %v", d, err)
+	}
+	d := plandoc.New("a", "slurm/quoin-slurm")
+	if err := r.SavePlan(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.LoadPlan(t.Context(), "a")
+	if diff := cmp.Diff(d, got); diff != "" || err != nil || d.Version == "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	text, err := os.ReadFile(r.PlanFile("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.write(string(text), plansFolder, "b.json") // another's
+	r.write(string(text[:20]), plansFolder, "c.json")
+	for _, name := range []string{"b", "c"} {
+		if _, err := r.LoadPlan(t.Context(), name); !errors.Is(err, plandoc.ErrUnreadable) || !strings.Contains(err.Error(), name+".json") {
+			t.Errorf("plan %s: %v", name, err)
 		}
 	}
 }

@@ -90,8 +90,9 @@ type Plan struct {
 	ByLeaf bool `json:"byLeaf,omitempty"`
 	// Topologies are those of the file, in its order.
 	Topologies []Topology `json:"topologies"`
-	// Devices are the lines of gres.conf.
+	// Devices are the lines of gres.conf. With AllNodes the file has them without NodeName.
 	Devices  []string           `json:"devices,omitempty"`
+	AllNodes bool               `json:"allNodes,omitempty"`
 	Nodes    []Node             `json:"nodes,omitempty"`
 	Problems []topology.Problem `json:"problems,omitempty"`
 }

@@ -254,9 +254,12 @@ func TestFromFiles(t *testing.T) {
 		want  string // format, or the start of the error
 	}{
 		{"yaml", map[string]string{"topology.yaml": yaml, "gres.conf": "NodeName=n1 Name=gpu File=/dev/nvidia0\n"}, "yaml"},
+		{"lines for all nodes", map[string]string{"topology.yaml": yaml, "gres.conf": "Name=gpu File=/dev/nvidia0\n"}, "yaml"},
 		{"conf", map[string]string{"topology.conf": "BlockName=a Nodes=n[1-2]\nBlockSizes=2\n"}, "conf"},
 		{"no topology", map[string]string{"gres.conf": "Name=gpu File=/dev/nvidia0\n"}, "no topology file"},
 		{"broken", map[string]string{"topology.yaml": "- ["}, "topology.yaml"},
+		{"a broken list", map[string]string{"topology.conf": "BlockName=a Nodes=n[1-\nBlockSizes=2\n"}, "topology.conf: block a: "},
+		{"a broken list in gres.conf", map[string]string{"topology.yaml": yaml, "gres.conf": "NodeName=n[1- Name=gpu Count=4\n"}, "gres.conf: NodeName=n[1-: "},
 		{"broken gres.conf", map[string]string{"topology.yaml": yaml, "gres.conf": "x\n"}, "gres.conf:1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -266,6 +269,9 @@ func TestFromFiles(t *testing.T) {
 					t.Errorf("%v, want %s", err, tt.want)
 				}
 				return
+			}
+			if lines, err := p.FileLines(); err != nil || p.AllNodes != (tt.name == "lines for all nodes") || p.AllNodes && (lines[0].Nodes != "" || !strings.HasPrefix(p.Devices[0], "NodeName=n[1-2] ")) {
+				t.Errorf("%v %+v, lines %v", err, p, lines)
 			}
 			if p.Format != tt.want || p.Topologies[0].Blocks[0].Size != 2 || len(p.Places()) != 2 {
 				t.Errorf("%+v", p)

@@ -3,10 +3,13 @@ package plandoc
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -97,6 +100,31 @@ func (p *Plan) Places() map[string]placement.Place {
 	return previous.Places()
 }
 
+// FileLines returns the lines as gres.conf has them: without nodes, if AllNodes is set.
+func (p *Plan) FileLines() ([]gres.Line, error) {
+	lines, err := p.Lines()
+	if p.AllNodes {
+		for i := range lines {
+			lines[i].Nodes = ""
+		}
+	}
+	return lines, err
+}
+
+// nameAll gives lines without nodes all nodes of the topologies.
+func (p *Plan) nameAll(lines []gres.Line, topologies []slurmconf.Topology) error {
+	previous, err := slurmconf.PreviousOf("topology."+p.Format, topologies)
+	if err != nil {
+		return err
+	}
+	for i := range lines {
+		if lines[i].Nodes == "" {
+			lines[i].Nodes, p.AllNodes = hostlist.Compress(slices.Collect(maps.Keys(previous.Places()))), true
+		}
+	}
+	return nil
+}
+
 // errNoTopology is returned for files that hold no topology.
 var errNoTopology = errors.New("no topology file")
 
@@ -118,10 +146,10 @@ func FromFiles(files map[string]string) (*Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := slurmconf.PreviousOf(name, topologies); err != nil {
+		p := &Plan{Format: format}
+		if err := p.nameAll(lines, topologies); err != nil {
 			return nil, err
 		}
-		p := &Plan{Format: format}
 		if err := p.SetFiles(topologies, lines); err != nil {
 			return nil, err
 		}

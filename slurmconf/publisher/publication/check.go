@@ -46,6 +46,9 @@ func (c *Cluster) check() []*FieldError {
 	if c.Format != "conf" && c.Format != "yaml" {
 		bad("format", c.Format, "conf or yaml")
 	}
+	if len(validation.IsDNS1123Label(c.Name)) > 0 { // it names the stored plan
+		bad("name", c.Name, "up to 63 lower-case letters, digits and dashes, no dash at an end")
+	}
 	if len(validation.IsDNS1123Label(c.Namespace)) > 0 {
 		bad("namespace", c.Namespace, "up to 63 lower-case letters, digits and dashes, no dash at an end")
 	}

@@ -21,9 +21,6 @@ const (
 	AnnotationPublished = "quoin.dev/published"
 	// AnnotationLeftOut says which nodes are in no block or switch, and why.
 	AnnotationLeftOut = "quoin.dev/left-out"
-	// AnnotationLeaving lists nodes that left the publication and whose annotation is
-	// still to be taken back.
-	AnnotationLeaving = "quoin.dev/leaving"
 	// AnnotationHeld is the digest of files that wait for approval, or that were
 	// refused; AnnotationHeldReason says why.
 	AnnotationHeld       = "quoin.dev/held"
@@ -31,6 +28,10 @@ const (
 	// AnnotationApprove is written by people: the digest of the files to let
 	// through.
 	AnnotationApprove = "quoin.dev/approve"
+	// AnnotationRollback is written by people: the number of the revision to go back to.
+	AnnotationRollback = "quoin.dev/rollback"
+	// AnnotationBy is written by people beside one of the two: who asks for it.
+	AnnotationBy = "quoin.dev/by"
 )
 
 // SpecAnnotation is the Node annotation that Slinky turns into slurmd's
@@ -57,10 +58,11 @@ type Set struct {
 }
 
 // OwnAnnotations and OwnFiles are what the publisher writes and may remove.
-// AnnotationApprove is in it: an approval is used once.
+// What people ask for is in it, because it is done once.
 var (
-	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationLeftOut, AnnotationLeaving, AnnotationHeld, AnnotationHeldReason, AnnotationApprove}
-	OwnFiles       = []string{"topology.conf", "topology.yaml", "gres.conf"}
+	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason,
+		AnnotationApprove, AnnotationRollback, AnnotationBy}
+	OwnFiles = []string{"topology.conf", "topology.yaml", "gres.conf"}
 )
 
 // Own returns the publisher's files of the set.

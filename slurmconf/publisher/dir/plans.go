@@ -1,0 +1,62 @@
+package dir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+)
+
+// plansFolder has the stored plans: <publication>.json.
+const plansFolder = "plans"
+
+// stored is the version of every plan that is in the directory. One publisher alone writes
+// there, so nothing else has to be told apart.
+const stored = "stored"
+
+// PlanFile is where the plan of a publication is.
+func (s *Store) PlanFile(publication string) string {
+	return filepath.Join(s.dir, plansFolder, publication+".json")
+}
+
+// LoadPlan returns the stored plan of the publication, or nil if there is none.
+func (s *Store) LoadPlan(_ context.Context, publication string) (*plandoc.Document, error) {
+	path := s.PlanFile(publication)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read plan: %w", err)
+	}
+	d, err := plandoc.Unmarshal(text)
+	if err == nil && d.Publication != publication {
+		err = fmt.Errorf("%w: it is that of publication %q", plandoc.ErrUnreadable, d.Publication)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	d.Version = stored
+	return d, nil
+}
+
+// SavePlan stores the plan.
+func (s *Store) SavePlan(_ context.Context, d *plandoc.Document) error {
+	text, err := plandoc.Marshal(d)
+	if err != nil {
+		return err
+	}
+	path := s.PlanFile(d.Publication)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write plan: %w", err)
+	}
+	if err := atomicfile.WriteDurably(path, text, 0o644); err != nil {
+		return fmt.Errorf("write plan: %w", err)
+	}
+	d.Version = stored
+	return nil
+}

@@ -1,0 +1,224 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// mortal is a store whose publisher is killed at one write: nothing that it does after
+// that reaches the store.
+type mortal struct {
+	*memory
+	at     int  // the number of the write, from 1; 0: never
+	before bool // the write itself does not reach the store
+	writes int
+	kill   context.CancelFunc
+}
+
+var errKilled = errors.New("killed")
+
+// write makes one write, unless the publisher is dead.
+func (m *mortal) write(do func() error) error {
+	m.mu.Lock()
+	m.writes++
+	n := m.writes
+	m.mu.Unlock()
+	if m.at > 0 && (n > m.at || n == m.at && m.before) {
+		m.kill()
+		return errKilled
+	}
+	err := do()
+	if n == m.at {
+		m.kill()
+		return errKilled
+	}
+	return err
+}
+
+func (m *mortal) Save(ctx context.Context, p published.Place, out *published.Set) error {
+	return m.write(func() error { return m.memory.Save(ctx, p, out) })
+}
+
+func (m *mortal) SavePlan(ctx context.Context, d *plandoc.Document) error {
+	return m.write(func() error { return m.memory.SavePlan(ctx, d) })
+}
+
+func (m *mortal) Annotate(ctx context.Context, node, spec string) error {
+	return m.write(func() error { return m.memory.Annotate(ctx, node, spec) })
+}
+
+// lives runs a publisher for two hours of fake time, or until it is killed, and returns how
+// many writes it made.
+func (m *mortal) lives(t *testing.T) int {
+	t.Helper()
+	pubs := complete(t, Publication{})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+		defer cancel()
+		m.kill, m.changes = cancel, make(chan struct{}, 1)
+		if err := newPublisher(m, pubs).Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return m.writes
+}
+
+// ends is what must be the same in the end.
+type ends struct {
+	Files, Notes map[string]string
+	Plan         plandoc.Plan
+	Held         string
+	Revision     int
+}
+
+func (m *mortal) ends(t *testing.T) ends {
+	t.Helper()
+	set, d := m.get("slurm/quoin-slurm"), m.memory.plan(t)
+	if published.Digest(set.Own()) != d.Current.Digest || set.Annotations[published.AnnotationDigest] != d.Current.Digest || set.Annotations[published.AnnotationRevision] != fmt.Sprint(d.Current.Number) {
+		t.Errorf("the files are not those of the plan, revision %d: %v", d.Current.Number, set.Annotations)
+	}
+	return ends{set.Own(), maps.Clone(m.notes), d.Current.Plan, set.Annotations[published.AnnotationHeldReason], d.Current.Number}
+}
+
+// killedRacks are few nodes, because each has an annotation: two racks of 18 nodes of which three are
+// there.
+func killedRacks(t *testing.T, faults ...simulated.Fault) *inputs.Snapshot {
+	t.Helper()
+	snap := racks(t, faults...)
+	var nodes []inputs.Node
+	for i := range snap.Nodes {
+		if n := snap.Nodes[i]; i < 3 || i >= 18 && i < 21 {
+			nodes = append(nodes, n)
+		}
+	}
+	snap.Nodes = nodes
+	return snap
+}
+
+// TestKilledAtEachWrite kills the publisher before and after each write. The next one ends
+// where one ends that was not killed.
+func TestKilledAtEachWrite(t *testing.T) {
+	moved := simulated.Fault{Node: "gb200-001", MoveTo: "gb200-019", Reboot: true}
+	empty := func(*testing.T) *memory { return newMemory(killedRacks(t)) }
+	settled := func(t *testing.T) *memory {
+		m := &mortal{memory: empty(t)}
+		m.lives(t)
+		return m.memory
+	}
+	rollBack := func(m *memory) {
+		m.get("slurm/quoin-slurm").Annotations[published.AnnotationRollback] = "1"
+	}
+	for _, tt := range []struct {
+		name   string
+		begin  func(*testing.T) *memory
+		change func(*memory)
+		writes int // at least
+	}{
+		{"first publication", empty, func(*memory) {}, 8},
+		{"a move", settled, func(m *memory) { m.snap = killedRacks(t, moved) }, 3},
+		{"a node leaves", settled, func(m *memory) { m.snap.Nodes = m.snap.Nodes[1:] }, 2},
+		{"an edit", settled, func(m *memory) { m.get("slurm/quoin-slurm").Files["topology.yaml"] = "mine" }, 1},
+		{"a rollback", func(t *testing.T) *memory {
+			m := settled(t)
+			m.snap = killedRacks(t, moved)
+			(&mortal{memory: m}).lives(t)
+			return m
+		}, rollBack, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			begin := func() *mortal {
+				m := tt.begin(t)
+				tt.change(m)
+				return &mortal{memory: m}
+			}
+			unkilled := begin()
+			writes := unkilled.lives(t)
+			want := unkilled.ends(t)
+			if writes < tt.writes {
+				t.Fatalf("%d writes, want %d or more to kill at", writes, tt.writes)
+			}
+			for at := 1; at <= writes; at++ {
+				for _, before := range []bool{true, false} {
+					m := begin()
+					m.at, m.before = at, before
+					m.lives(t)
+					next := &mortal{memory: m.memory}
+					next.lives(t)
+					if diff := cmp.Diff(want, next.ends(t)); diff != "" {
+						t.Errorf("killed at write %d of %d, before it %v (-want +got):\n%s", at, writes, before, diff)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestKilledInADirectory finds the files of two revisions mixed, as a publisher leaves them
+// that is killed between two of its files: plan, files in the order of their names,
+// publication.json.
+func TestKilledInADirectory(t *testing.T) {
+	pub := complete(t, Publication{})[0]
+	folder := func(store *dir.Store, name string) string { return filepath.Join(store.Folder(pub.Place()), name) }
+	copied := func(from, to string) {
+		t.Helper()
+		data, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(to, data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	published := func(sites ...string) *dirRig {
+		r := &dirRig{t: t, dir: t.TempDir(), pub: pub}
+		r.store = dir.New(r.dir)
+		for _, site := range sites {
+			r.site(site)
+			if made, _, err := Once(t.Context(), r.store, pub); err != nil || made.Refused != "" {
+				t.Fatal(err, made)
+			}
+		}
+		return r
+	}
+	next := published("gb200-nvl72x4", "mixed")
+	order := []string{"gres.conf", "topology.yaml", "publication.json"}
+	for killed := range len(order) + 1 {
+		r := published("gb200-nvl72x4")
+		r.site("mixed")
+		copied(next.store.PlanFile("default"), r.store.PlanFile("default"))
+		for _, name := range order[:killed] {
+			copied(folder(next.store, name), folder(r.store, name))
+		}
+		for range 2 { // a pass writes what is missing, and another finds nothing to do
+			if _, _, err := Once(t.Context(), r.store, pub); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := next.store.Load(t.Context(), pub.Place())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.store.Load(t.Context(), pub.Place())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.Files, got.Files); diff != "" || got.Annotations["quoin.dev/digest"] != want.Annotations["quoin.dev/digest"] || got.Annotations["quoin.dev/revision"] != "2" {
+			t.Errorf("killed after %d files, annotations %v (-want +got):\n%s", killed, got.Annotations, diff)
+		}
+	}
+}

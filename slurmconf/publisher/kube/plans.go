@@ -1,0 +1,77 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+)
+
+// A plan is in the ConfigMap of this prefix and the publication's name, beside the reports.
+const (
+	kindPlan   = "plan"
+	planPrefix = "quoin-plan-"
+	planKey    = "plan.json.gz"
+)
+
+// LoadPlan returns the stored plan of the publication, or nil if there is none.
+func (s *Store) LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error) {
+	return LoadPlan(ctx, s.client, s.namespace, publication)
+}
+
+// LoadPlan reads the stored plan of a publication from Quoin's namespace.
+func LoadPlan(ctx context.Context, client kubernetes.Interface, namespace, publication string) (*plandoc.Document, error) {
+	name := planPrefix + publication
+	cm, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read plan %s/%s: %w", namespace, name, err)
+	}
+	d, err := plandoc.Unpack(cm.BinaryData[planKey])
+	if err == nil && d.Publication != publication {
+		err = fmt.Errorf("%w: it is that of publication %q", plandoc.ErrUnreadable, d.Publication)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %s/%s: %w", namespace, name, err)
+	}
+	d.Version = cm.ResourceVersion
+	return d, nil
+}
+
+// SavePlan stores the plan, only onto the version that LoadPlan returned.
+func (s *Store) SavePlan(ctx context.Context, d *plandoc.Document) error {
+	name := planPrefix + d.Publication
+	packed, err := plandoc.Pack(d)
+	if err == nil {
+		err = s.confirmLead(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("write plan %s: %w", name, err)
+	}
+	api := s.client.CoreV1().ConfigMaps(s.namespace)
+	labels := map[string]string{"app.kubernetes.io/managed-by": "quoin", kindLabel: kindPlan}
+	var cm *corev1.ConfigMap
+	if d.Version == "" {
+		cm, err = api.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace, Labels: labels},
+			BinaryData: map[string][]byte{planKey: packed}}, metav1.CreateOptions{FieldManager: fieldManager})
+	} else {
+		var patch []byte
+		patch, err = json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": d.Version, "labels": labels}, "binaryData": map[string][]byte{planKey: packed}})
+		if err == nil {
+			cm, err = api.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write plan %s/%s: %w", s.namespace, name, err)
+	}
+	d.Version = cm.ResourceVersion
+	return nil
+}

@@ -1,0 +1,114 @@
+package publisher
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// TestRollback goes back to the first revision, and forward again by an approval.
+func TestRollback(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		first := store.get("slurm/quoin-slurm").Files["topology.yaml"]
+		store.change(racks(t, simulated.Fault{Node: "gb200-001", MoveTo: "gb200-019", Reboot: true}))
+		store.pass(time.Hour)
+		second := topologyOf(store)
+		if d := store.plan(t); second == first || d.Current.Number != 2 || d.Current.Author != "quoin-publisher" ||
+			!strings.HasPrefix(d.Current.Why, "gb200-001 moves from nvl-") || !strings.Contains(d.Current.Why, "NVML twice since boot") {
+			t.Fatalf("revision %d by %s: %s\n%s", d.Current.Number, d.Current.Author, d.Current.Why, second)
+		}
+
+		held := func(prefix string) {
+			t.Helper()
+			if got := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(got, prefix) {
+				t.Errorf("held %q, want %s", got, prefix)
+			}
+			if d := store.plan(t); d.Held == nil || !strings.HasPrefix(prefix, d.Held.Reason) {
+				t.Errorf("held in the plan: %+v", d.Held)
+			}
+		}
+		ask := func(key, value, by string) {
+			p := store.get("slurm/quoin-slurm")
+			store.edit(func() { p.Annotations[key], p.Annotations[published.AnnotationBy] = value, by })
+			store.pass(10 * time.Minute)
+		}
+		ask(published.AnnotationRollback, "9", "ann")
+		held("RevisionUnknown: the annotation quoin.dev/rollback=9 names no revision that is kept, which are 2, 1;")
+		if topologyOf(store) != second {
+			t.Error("an unknown revision changed the files")
+		}
+		ask(published.AnnotationRollback, "1", "ann")
+		held("RolledBack: ann went back to revision 1, and since then every change waits; to publish it anyway, set the annotation quoin.dev/approve=")
+		d := store.plan(t)
+		if topologyOf(store) != first || d.Current.Number != 3 || d.Current.Author != "ann" || d.Current.Why != "rolled back to revision 1" || d.RolledBack != 1 {
+			t.Errorf("revision %d by %s: %s\n%s", d.Current.Number, d.Current.Author, d.Current.Why, topologyOf(store))
+		}
+		ask(published.AnnotationApprove, "123", "")
+		if got := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasSuffix(got, `; it is "123" now, which is another digest`) || topologyOf(store) != first {
+			t.Errorf("a wrong digest: held %q", got)
+		}
+		ask(published.AnnotationApprove, store.plan(t).Held.Digest, "bob")
+		d = store.plan(t)
+		if topologyOf(store) != second || d.Current.Number != 4 || d.Current.Author != "bob" || d.RolledBack != 0 || d.Held != nil {
+			t.Errorf("revision %d by %s, held %+v\n%s", d.Current.Number, d.Current.Author, d.Held, topologyOf(store))
+		}
+		want := map[string]string{published.AnnotationRevision: "4", published.AnnotationDigest: d.Current.Digest}
+		for key, value := range store.get("slurm/quoin-slurm").Annotations {
+			if key != published.AnnotationPublished && want[key] != value {
+				t.Errorf("annotation %s=%s is left", key, value)
+			}
+		}
+	})
+}
+
+// TestPlanUnreadable finds a plan that nobody can read: all stays until it is removed.
+func TestPlanUnreadable(t *testing.T) {
+	store := newMemory(racks(t))
+	pubs := complete(t, Publication{})
+	inBubble(t, store, pubs, func() { store.pass(time.Hour) })
+	first := store.get("slurm/quoin-slurm").Clone()
+	store.plans["default"] = []byte("x")
+	store.snap = racksWithout(t, 1)
+	inBubble(t, store, pubs, func() {
+		store.pass(time.Hour)
+		got := store.get("slurm/quoin-slurm")
+		if diff := cmp.Diff(first.Files, got.Files); diff != "" || !strings.HasPrefix(got.Annotations[published.AnnotationHeldReason], "PlanUnreadable: ") {
+			t.Errorf("held %q (-want +got):\n%s", got.Annotations[published.AnnotationHeldReason], diff)
+		}
+		store.edit(func() { clear(store.plans) })
+		store.pass(time.Hour)
+		if d := store.plan(t); d.Current.Number != 2 || len(d.History) != 1 || d.History[0].Why != "taken over from the published files" || strings.Contains(topologyOf(store), "gb200-[001-018]") {
+			t.Errorf("revision %d, history %d\n%s", d.Current.Number, len(d.History), topologyOf(store))
+		}
+	})
+}
+
+// TestHeldPlan stores what a publication would be.
+func TestHeldPlan(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		store.change(racksMoved(t, 39))
+		store.pass(time.Hour)
+		d := store.plan(t)
+		if d.Held == nil || d.Held.Plan == nil || !d.Held.Waits || d.Held.Since.IsZero() {
+			t.Fatalf("held %+v", d.Held)
+		}
+		files, err := filesOf(d.Held.Plan)
+		if err != nil || published.Digest(files) != d.Held.Digest {
+			t.Errorf("%v, the held plan gives files of digest %s, want %s", err, published.Digest(files), d.Held.Digest)
+		}
+		since, saves := d.Held.Since, store.planSaves
+		store.pass(24 * time.Hour)
+		if d := store.plan(t); !d.Held.Since.Equal(since) || store.planSaves != saves {
+			t.Errorf("%d writes of the plan at rest, held since %s, want %s", store.planSaves-saves, d.Held.Since, since)
+		}
+	})
+}

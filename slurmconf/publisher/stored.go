@@ -1,0 +1,231 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+)
+
+// stored is what the store holds of a publication: the plan, which is the memory, and the
+// files and annotations made from it.
+type stored struct {
+	doc *plandoc.Document // nil if it cannot be read
+	set *published.Set    // nil if no files are published
+	// prev is what the next plan continues from.
+	prev Previous
+}
+
+// intact reports whether the files are those of the plan.
+func (s *stored) intact() bool {
+	return s.doc.Current.Number == 0 || published.Digest(s.set.Own()) == s.doc.Current.Digest
+}
+
+// asks returns what people ask for in the annotation.
+func (s *stored) asks(key string) string {
+	if s.set == nil {
+		return ""
+	}
+	return s.set.Annotations[key]
+}
+
+// archive reads and writes what the store holds of a publication. The plan is written
+// before the files, so that a publisher that is killed in between goes on from the plan.
+type archive struct {
+	store  Store
+	pub    *publication.Cluster
+	writes *prometheus.CounterVec // or nil
+	// known is the plan as the store has it, or nil if it must be read.
+	known *plandoc.Document
+}
+
+// forget makes the next recall read the plan again.
+func (a *archive) forget() { a.known = nil }
+
+// recall reads plan and files. If they cannot be continued from, it returns the reason why
+// nothing new can be published, and the error.
+func (a *archive) recall(ctx context.Context) (s *stored, reason string, err error) {
+	s = &stored{}
+	if s.set, err = a.store.Load(ctx, a.pub.Place()); err != nil {
+		return nil, "", err
+	}
+	if a.known == nil {
+		a.known, err = a.store.LoadPlan(ctx, a.pub.Name)
+		switch {
+		case errors.Is(err, plandoc.ErrUnreadable):
+			return s, "PlanUnreadable", fmt.Errorf("%w; restore it, or remove it and it is made again from the published files", err)
+		case err != nil:
+			return nil, "", err
+		case a.known == nil:
+			a.known = plandoc.New(a.pub.Name, a.pub.Place().String())
+		}
+	}
+	s.doc = a.known.Clone()
+	if s.doc.Current.Number == 0 {
+		if err := s.takeOver(); err != nil {
+			return s, "PublishedUnreadable", fmt.Errorf("%w; restore the file, or remove its key and it is made again", err)
+		}
+	}
+	if s.prev, err = readPlan(a.pub, &s.doc.Current.Plan); err != nil {
+		return nil, "", err
+	}
+	s.prev.leaving = s.doc.Leaving
+	return s, "", nil
+}
+
+// takeOver makes the first revision of files that are published without a plan. A topology
+// without nodes, which a chart seeds, is not continued from.
+func (s *stored) takeOver() error {
+	files := s.set.Own()
+	if files["topology.yaml"] == "" && files["topology.conf"] == "" {
+		return nil
+	}
+	plan, err := plandoc.FromFiles(files)
+	if err != nil || len(plan.Places()) == 0 {
+		return err
+	}
+	number, _ := strconv.Atoi(s.set.Annotations[published.AnnotationRevision]) // absent or not ours: begin at 1
+	written, _ := s.set.Written()
+	s.doc.Current = plandoc.Revision{Number: max(number, 1), Time: written, Author: publisherAuthor, Why: "taken over from the published files",
+		Digest: published.Digest(files), Plan: *plan}
+	return nil
+}
+
+// publisherAuthor is the author of revisions that nobody asked for.
+const publisherAuthor = "quoin-publisher"
+
+// publish writes the plan, and then the files, as far as they differ. It returns when the
+// files were written, and what changed.
+func (a *archive) publish(ctx context.Context, s *stored, made *Rendered, now time.Time) (written time.Time, changes *plandoc.Changes, err error) {
+	doc := s.doc
+	place := a.pub.Place().String()
+	if doc.Current.Number == 0 || doc.Current.Digest != made.Digest {
+		if changes, err = s.add(made, now); err != nil {
+			return now, nil, err
+		}
+	}
+	if changes != nil || doc.Version == "" || doc.Held != nil || doc.Place != place || !slices.Equal(doc.Leaving, made.leaving) {
+		doc.Held, doc.Place, doc.Leaving = nil, place, made.leaving
+		if err := a.savePlan(ctx, doc); err != nil {
+			return now, nil, err
+		}
+	}
+	next := s.set.Clone()
+	for _, key := range []string{published.AnnotationHeld, published.AnnotationHeldReason, published.AnnotationApprove, published.AnnotationBy, published.AnnotationLeftOut} {
+		delete(next.Annotations, key)
+	}
+	if made.LeftOut != "" {
+		next.Annotations[published.AnnotationLeftOut] = made.LeftOut
+	}
+	put(next, doc, made.Files, now)
+	if s.set == nil || !maps.Equal(s.set.Files, next.Files) || !maps.Equal(s.set.Annotations, next.Annotations) {
+		if err := a.saveFiles(ctx, next); err != nil {
+			return now, nil, err
+		}
+	}
+	written, err = next.Written()
+	return written, changes, err
+}
+
+// add makes what was made the current revision.
+func (s *stored) add(made *Rendered, now time.Time) (*plandoc.Changes, error) {
+	plan, err := made.document(&s.doc.Current.Plan)
+	if err != nil {
+		return nil, err
+	}
+	changes := plandoc.Compare(&s.doc.Current.Plan, &plan)
+	r := plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: publisherAuthor, Why: changes.Summary(firstMoves), Digest: made.Digest, Plan: plan}
+	if s.doc.Current.Number == 0 {
+		changes, r.Why = plandoc.Changes{}, "first publication"
+	}
+	if s.asks(published.AnnotationApprove) == made.Digest {
+		r.Author = s.by()
+	}
+	s.doc.Add(r)
+	s.doc.RolledBack = 0
+	return &changes, nil
+}
+
+// by is who asks for what the annotations ask for.
+func (s *stored) by() string {
+	if by := s.asks(published.AnnotationBy); by != "" {
+		return by
+	}
+	return "somebody"
+}
+
+// firstMoves is how many moves a message names.
+const firstMoves = 10
+
+// put puts the files of the current revision into the set, with their annotations.
+func put(set *published.Set, doc *plandoc.Document, files map[string]string, now time.Time) {
+	for _, name := range published.OwnFiles {
+		delete(set.Files, name)
+	}
+	maps.Copy(set.Files, files)
+	set.Annotations[published.AnnotationRevision] = strconv.Itoa(doc.Current.Number)
+	if _, err := set.Written(); err != nil || set.Annotations[published.AnnotationDigest] != doc.Current.Digest {
+		set.Annotations[published.AnnotationDigest] = doc.Current.Digest
+		set.Annotations[published.AnnotationPublished] = now.UTC().Format(time.RFC3339)
+	}
+}
+
+// restore writes the files of the plan again.
+func (a *archive) restore(ctx context.Context, s *stored, now time.Time) error {
+	files, err := filesOf(&s.doc.Current.Plan)
+	if err != nil {
+		return err
+	}
+	if digest := published.Digest(files); digest != s.doc.Current.Digest || s.doc.Version == "" { // another release wrote the same plan otherwise
+		s.doc.Current.Digest = digest
+		if err := a.savePlan(ctx, s.doc); err != nil {
+			return err
+		}
+	}
+	next := s.set.Clone()
+	put(next, s.doc, files, now)
+	return a.saveFiles(ctx, next)
+}
+
+// filesOf renders a stored plan.
+func filesOf(plan *plandoc.Plan) (map[string]string, error) {
+	topologies, err := plan.Slurm()
+	if err != nil {
+		return nil, err
+	}
+	lines, err := plan.FileLines()
+	if err != nil {
+		return nil, err
+	}
+	return renderFiles(plan.Format, topologies, lines)
+}
+
+func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) error {
+	a.count("plan")
+	if err := a.store.SavePlan(ctx, doc); err != nil {
+		a.forget()
+		return err
+	}
+	a.known = doc.Clone()
+	return nil
+}
+
+func (a *archive) saveFiles(ctx context.Context, set *published.Set) error {
+	a.count("publication")
+	return a.store.Save(ctx, a.pub.Place(), set)
+}
+
+func (a *archive) count(object string) {
+	if a.writes != nil {
+		a.writes.WithLabelValues(object).Inc()
+	}
+}
