@@ -88,7 +88,7 @@ type ends struct {
 
 func (m *mortal) ends(t *testing.T) ends {
 	t.Helper()
-	set, d := m.get("slurm/quoin-slurm"), m.memory.plan(t)
+	set, d := m.get("slurm/quoin-slurm"), m.plan(t)
 	if published.Digest(set.Own()) != d.Current.Digest || set.Annotations[published.AnnotationDigest] != d.Current.Digest || set.Annotations[published.AnnotationRevision] != fmt.Sprint(d.Current.Number) {
 		t.Errorf("the files are not those of the plan, revision %d: %v", d.Current.Number, set.Annotations)
 	}

@@ -30,8 +30,6 @@ type Rendered struct {
 	// Files are by name: topology.conf or topology.yaml, and gres.conf if a node has
 	// GPUs.
 	Files map[string]string
-	// Format is that of the topology file: yaml or conf.
-	Format string
 	// Specs is the Topology= string of every node that has a place.
 	Specs   map[string]string
 	LeftOut string
@@ -48,8 +46,6 @@ type Rendered struct {
 	// topologies are those of the plan. all are those of the file: some may be on their way
 	// out.
 	topologies, all []slurmconf.Topology
-	// leaving are the Nodes that left and still have an annotation.
-	leaving []string
 	// Refused is the reason word if the files must not be published. Message says the
 	// reason for people.
 	Refused, Message string
@@ -135,11 +131,11 @@ func (prev Previous) carried(facts []topology.Facts) *placement.Previous {
 
 // render writes the files.
 func (m *Rendered) render(p *publication.Cluster, topologies []slurmconf.Topology) (err error) {
-	m.Format = "conf"
+	format := "conf"
 	if p.Format == "yaml" || len(topologies) > 1 {
-		m.Format = "yaml"
+		format = "yaml"
 	}
-	m.Files, err = renderFiles(m.Format, topologies, m.gres)
+	m.Files, err = renderFiles(format, topologies, m.gres)
 	return err
 }
 
@@ -168,7 +164,10 @@ func renderFiles(format string, topologies []slurmconf.Topology, lines []gres.Li
 
 // document returns the plan as it is stored, after the plan old.
 func (m *Rendered) document(old *plandoc.Plan) (plandoc.Plan, error) {
-	plan := plandoc.Plan{Format: m.Format, ByLeaf: m.Plan.ByLeaf, AllNodes: m.forAll, Problems: m.Problems}
+	plan := plandoc.Plan{Format: "conf", ByLeaf: m.Plan.ByLeaf, AllNodes: m.forAll, Problems: m.Problems}
+	if m.Files["topology.yaml"] != "" {
+		plan.Format = "yaml"
+	}
 	if err := plan.SetFiles(m.all, m.gres); err != nil {
 		return plan, err
 	}

@@ -58,7 +58,7 @@ func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, s *stored) err
 	if held := l.waits(s, made); held != nil {
 		return hold(*held)
 	}
-	made.leaving = l.annotations.leaving(&g, made.Specs)
+	s.leaving = l.annotations.leaving(&g, made.Specs)
 	written, err := l.publish(ctx, s, made, now)
 	if err != nil {
 		l.found.files(&s.prev, made.Specs, g.Nodes, unwritten(l.pub, err))
@@ -190,11 +190,11 @@ func (l *loop) rollBack(ctx context.Context, s *stored, now time.Time) error {
 
 // known lists the revisions that are kept, the newest first.
 func known(doc *plandoc.Document) string {
-	text := strconv.Itoa(doc.Current.Number)
+	numbers := []string{strconv.Itoa(doc.Current.Number)}
 	for i := range doc.History {
-		text += ", " + strconv.Itoa(doc.History[i].Number)
+		numbers = append(numbers, strconv.Itoa(doc.History[i].Number))
 	}
-	return text
+	return strings.Join(numbers, ", ")
 }
 
 // publish writes plan and files if they differ, and drops the reason of held files. It

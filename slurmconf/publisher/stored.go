@@ -23,6 +23,8 @@ type stored struct {
 	set *published.Set    // nil if no files are published
 	// prev is what the next plan continues from.
 	prev Previous
+	// leaving are the Nodes that left and still have an annotation.
+	leaving []string
 }
 
 // intact reports whether the files are those of the plan.
@@ -113,8 +115,8 @@ func (a *archive) publish(ctx context.Context, s *stored, made *Rendered, now ti
 			return now, nil, err
 		}
 	}
-	if changes != nil || doc.Version == "" || doc.Held != nil || doc.Place != place || !slices.Equal(doc.Leaving, made.leaving) {
-		doc.Held, doc.Place, doc.Leaving = nil, place, made.leaving
+	if changes != nil || doc.Version == "" || doc.Held != nil || doc.Place != place || !slices.Equal(doc.Leaving, s.leaving) {
+		doc.Held, doc.Place, doc.Leaving = nil, place, s.leaving
 		if err := a.savePlan(ctx, doc); err != nil {
 			return now, nil, err
 		}
