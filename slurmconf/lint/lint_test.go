@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -56,6 +57,18 @@ func empty(leaves int) string {
 	return b.String()
 }
 
+// skeleton is 70 empty leaves below 14 spines and a core.
+func skeleton() string {
+	var b strings.Builder
+	for i := range 70 {
+		fmt.Fprintf(&b, "SwitchName=l%d\n", i)
+	}
+	for i := range 14 {
+		fmt.Fprintf(&b, "SwitchName=s%d Switches=l[%d-%d]\n", i, 5*i, 5*i+4)
+	}
+	return b.String() + "SwitchName=core Switches=s[0-13]\n"
+}
+
 func TestLintFindings(t *testing.T) {
 	known, err := hostlist.Expand("n[001-016]")
 	if err != nil {
@@ -103,6 +116,8 @@ func TestLintFindings(t *testing.T) {
 		{name: "21 levels", text: chain(21), want: []string{"21 fatal TreeTooHigh"}},
 		{name: "300 levels", text: chain(300), want: []string{"1 fatal TooManySwitches", "21 fatal TreeTooHigh"}},
 		{name: "64 switches of 16 nodes", text: columns()},
+		{name: "a skeleton of three levels", text: skeleton(), want: []string{"1 warning NodesNowhere"}},
+		{name: "65 switches of 16 empty leaves", text: regexp.MustCompile(" Nodes=.*").ReplaceAllString(columns(), "") + "SwitchName=top Switches=d[1-16]\n", want: []string{"1 fatal TooManySwitches", "1 warning NodesNowhere"}},
 		{name: "65 switches of 16 nodes", text: columns() + "SwitchName=top Switches=d[1-16]\n", want: []string{"1 fatal TooManySwitches"}},
 		{name: "65 switches without nodes", text: empty(65)},
 		{name: "yaml, old", file: "topology.yaml", text: "- x", options: Options{Release: slurmconf.Release2411}, want: []string{"1 warning YAMLNotRead"}},

@@ -20,6 +20,9 @@ const (
 	maxTreeLevels = 20
 	// fewSwitches is how many switches load at once in any shape.
 	fewSwitches = 64
+	// nodesOfEmptyLeaf is how many nodes an empty leaf counts, to which nodes come that
+	// name it when they register.
+	nodesOfEmptyLeaf = 4
 )
 
 // lintTree applies the rules of topology/tree.
@@ -50,7 +53,7 @@ func (l *linter) lintTree(s *slurmconf.Section) {
 		case !l.Release.TreeSkeleton():
 			l.Fatal(u.Line, "Placeholder", "give it nodes or switches, or take it out", "switch %s has neither nodes nor switches, and Slurm %s does not start with it", u.Name, l.Release)
 		default:
-			nodes++
+			nodes += nodesOfEmptyLeaf
 		}
 	}
 	if l.lintLoops(s, children) {
