@@ -136,14 +136,18 @@ func checkShown(stdin io.Reader, o *checkOptions, wanted []lint.File) (*result, 
 	if len(differences) == 0 {
 		return &result{Summary: []string{fmt.Sprintf("same: Slurm has all %d nodes where the plan has them", nodes)}}, nil
 	}
-	r := &result{Differs: true, Summary: []string{fmt.Sprintf("differs: %d of %d nodes or units", len(differences), nodes)}}
+	r := &result{Differs: true}
+	units := 0
 	for _, d := range differences {
 		f := finding{remark: remark{Subject: d.What, Reason: d.Reason(), Message: d.Message()}}
 		if d.Node != "" {
 			f.Nodes = []string{d.Node}
+		} else {
+			units++
 		}
 		r.Findings = append(r.Findings, f)
 	}
+	r.Summary = []string{fmt.Sprintf("differs: %d of %d nodes; %d blocks, switches or sizes", len(differences)-units, nodes, units)}
 	return r, nil
 }
 

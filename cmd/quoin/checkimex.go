@@ -21,9 +21,16 @@ func checkIMEX(stdin io.Reader, o *checkOptions, reports []string) (*result, err
 		return nil, err
 	}
 	objects := computedomain.NewObjects(c.IMEX)
-	snap, err := readObjects(stdin, o.imex, objects.Add)
+	pods := false
+	snap, err := readObjects(stdin, o.imex, func(kind string, object []byte) error {
+		pods = pods || kind == "Pod"
+		return objects.Add(kind, object)
+	})
 	if err != nil {
 		return nil, err
+	}
+	if !pods { // no cluster is without
+		return nil, fmt.Errorf("%s: no Pod in it: want the output of %s", o.imex, computedomain.ListCommand)
 	}
 	if err := addReports(snap, reports); err != nil {
 		return nil, err

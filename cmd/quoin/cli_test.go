@@ -248,7 +248,7 @@ func TestBadInput(t *testing.T) {
 		{"config with a second document", "", []string{"config", "--config", write(t, "q.yaml", "agent:\n---\nagent:\n")}, `q.yaml:2: a second document: want one`},
 		{"config with a key twice", "", []string{"config", "--config", write(t, "q.yaml", "agent: {listen: a,\n  listen: b}\n")}, `q.yaml:2: key "listen" is also in line 1: want it once`},
 		{"config of a list", "", []string{"config", "--config", write(t, "q.yaml", "- agent\n")}, `q.yaml:1: want keys and values`},
-		{"render with several publications", twoByTwo, []string{"render", "--nodes", "-", "--config", write(t, "q.yaml", "publications: [{name: a}, {name: b, configMap: b}]\n")}, `--publication "": want one of a, b`},
+		{"render with several publications", twoByTwo, []string{"render", "--nodes", "-", "--config", write(t, "q.yaml", "publications: [{name: a}, {name: b, configMap: b}]\n")}, `the configuration has 2 publications: choose one by --publication: a, b`},
 		{"bad log level", "", []string{"publisher", "--log-level", "loud"}, `--log-level: publisher.logLevel: "loud": want debug, info, warn or error`},
 	}
 	for _, tt := range tests {

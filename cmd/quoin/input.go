@@ -55,6 +55,9 @@ func (s *settings) cluster(name string) (*publication.Cluster, error) {
 		}
 		names = append(names, p.Name)
 	}
+	if name == "" {
+		return nil, fmt.Errorf("the configuration has %d publications: choose one by --publication: %s", len(names), strings.Join(names, ", "))
+	}
 	return nil, fmt.Errorf("--publication %q: want one of %s", name, strings.Join(names, ", "))
 }
 
