@@ -2,6 +2,8 @@ package lint
 
 import (
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
@@ -39,7 +41,7 @@ func FuzzLintTopologyConf(f *testing.F) {
 }
 
 func FuzzLintTopologyYAML(f *testing.F) {
-	for _, s := range []string{"- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [18, 36]\n    blocks:\n      - block: nvl-1\n        nodes: n[001-018]\n      - block: nvl-2\n", "", "[]", "topology: a\nflat: {}\n", "- topology: a\n  block: {block_sizes: 0x4, blocks: {block: b, nodes: }}\n", "- &a [*a]\n", "- ? [x]\n  : y\n", "- topology: !!binary aGk=\n  flat: yes\n", "- topology: |\n    a\n  tree: {switches: [{switch: s, nodes: n1, children: t}]}\n"} {
+	for _, s := range []string{"%YAML 1.2\n---\n- topology: a\n  flat: true\n", "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [18, 36]\n    blocks:\n      - block: nvl-1\n        nodes: n[001-018]\n      - block: nvl-2\n", "", "[]", "topology: a\nflat: {}\n", "- topology: a\n  block: {block_sizes: 0x4, blocks: {block: b, nodes: }}\n", "- &a [*a]\n", "- ? [x]\n  : y\n", "- topology: !!binary aGk=\n  flat: yes\n", "- topology: |\n    a\n  tree: {switches: [{switch: s, nodes: n1, children: t}]}\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -56,6 +58,32 @@ func FuzzLintGres(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if small(data) {
 			lintAll(t, "gres.conf", data)
+		}
+	})
+}
+
+// FuzzNodeTopology judges Topology= of two nodes. A word that names no topology is fatal,
+// and so is one that names no block.
+func FuzzNodeTopology(f *testing.F) {
+	for _, s := range []string{"nvl:b1,fabric:leaf1", "fabric:core:x:y", "fabric:leaf9,flat", ",:,", "fabric::core"} {
+		f.Add(s, "fabric:core:x")
+	}
+	file := File{Name: "topology.yaml", Data: []byte("- topology: nvl\n  cluster_default: true\n  block: {blocks: [{block: b1, nodes: n1}]}\n- topology: fabric\n  tree: {switches: [{switch: core, children: leaf1}, {switch: leaf1, nodes: n1}]}\n- topology: flat\n  flat: true\n")}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		bad := false
+		for word := range strings.SplitSeq(a+","+b, ",") {
+			name, unit, _ := strings.Cut(word, ":")
+			bad = bad || word != "" && (!slices.Contains([]string{"nvl", "fabric", "flat"}, name) || name == "nvl" && unit != "b1")
+		}
+		nodes := []NodeTopology{{Nodes: []string{"x1"}, Value: a, File: "slurm.conf", Line: 1}, {Nodes: []string{"x2"}, Value: b, File: "slurm.conf", Line: 2}}
+		findings := Lint([]File{file}, Options{NodeTopologies: nodes})
+		if bad && !HasFatal(findings) {
+			t.Fatalf("%q and %q name what is not there, and nothing is fatal: %v", a, b, findings)
+		}
+		for _, f := range findings {
+			if f.Line < 1 || f.Rule == "" || f.Message == "" || f.Advice == "" {
+				t.Fatalf("finding is not whole: %+v", f)
+			}
 		}
 	})
 }
