@@ -17,8 +17,8 @@ const (
 	MaxReport = 64 << 10
 	// MaxText is the most bytes of a string without a bound of its own.
 	MaxText = 256
-	// maxComplaint is the most bytes of an error about a report.
-	maxComplaint = 1 << 10
+	// MaxMessage is the most bytes of what is logged or published of one problem.
+	MaxMessage = 1 << 10
 )
 
 // capabilityPath matches the device files of MIG instances.
@@ -89,11 +89,11 @@ func checkSize(size int, limit, unit string) error {
 	return err
 }
 
-// maxProblems is how many problems a report has, and maxMessage how long their messages
+// maxProblems is how many problems a report has, and maxReported how long their messages
 // are. Node has the same bounds as tags.
 const (
 	maxProblems = 64
-	maxMessage  = 512
+	maxReported = 512
 )
 
 // bounded returns n with problems that fit a report. A machine with very many problems
@@ -106,7 +106,7 @@ func (n *Node) bounded() *Node {
 			cut.Problems = append(cut.Problems, Problem{Reason: ReasonMoreProblems, Message: fmt.Sprintf("the machine has %d more problems", len(n.Problems)-i)})
 			break
 		}
-		p.Reason, p.Message = Cut(p.Reason, MaxText), Cut(p.Message, maxMessage)
+		p.Reason, p.Message = Cut(p.Reason, MaxText), Cut(p.Message, maxReported)
 		cut.Problems = append(cut.Problems, p)
 	}
 	return &cut

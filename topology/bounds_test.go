@@ -3,7 +3,9 @@ package topology_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -97,6 +99,47 @@ func TestErrorsAreShort(t *testing.T) {
 	_, err := topology.ParseReport("r", []byte(`{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","`+strings.Repeat("k", 60_000)+`":1}`))
 	if err == nil || len(err.Error()) > 1024 || !strings.HasPrefix(err.Error(), `r: report: json: unknown field "kkk`) {
 		t.Errorf("error %.100v", err)
+	}
+}
+
+// TestReportedReasons has a row in the README for each reason that agents report.
+func TestReportedReasons(t *testing.T) {
+	page, err := os.ReadFile("../nodeagent/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "## Problems of a report")
+	table, _, _ = strings.Cut(table, "## Files")
+	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` ").FindAllStringSubmatch(table, -1)
+	if len(rows) < 10 {
+		t.Errorf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		p := topology.Problem{Reason: row[1], Message: "m"}
+		if p.Reported() != p {
+			t.Errorf("%s is not among the reported reasons", row[1])
+		}
+	}
+	want := topology.Problem{Node: "n", Reason: "other", Message: "Odd: m"}
+	if got := (topology.Problem{Node: "n", Reason: "Odd", Message: "m"}).Reported(); got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, tt := range []struct {
+		text  string
+		limit int
+		want  string
+	}{
+		{"short", 5, "short"},
+		{"longer", 5, "lo..."},
+		{"üüüü", 7, "üü..."},
+		{"üüüü", 6, "ü..."},
+	} {
+		if got := topology.Cut(tt.text, tt.limit); got != tt.want {
+			t.Errorf("%q at %d: %q, want %q", tt.text, tt.limit, got, tt.want)
+		}
 	}
 }
 

@@ -153,6 +153,21 @@ const ReasonUnsettled = "FactsUnsettled"
 // ReasonMoreProblems is the last problem of a report that holds no more of them.
 const ReasonMoreProblems = "MoreProblems"
 
+// ReasonOther is the reason of a reported problem whose own reason nobody knows. Series
+// count by reason, and a machine can report any.
+const ReasonOther = "other"
+
+// reported are the reasons that agents report.
+var reported = []string{"GPUUnreadable", "GPULost", "FactUnreadable", ReasonUnsettled, "FactsStale", "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidError, ReasonMoreProblems}
+
+// Reported returns a problem of a report as the publisher names it.
+func (p Problem) Reported() Problem {
+	if !slices.Contains(reported, p.Reason) {
+		p.Reason, p.Message = ReasonOther, p.Reason+": "+p.Message
+	}
+	return p
+}
+
 // String returns "node: Reason: message".
 func (p Problem) String() string {
 	s := p.Reason + ": " + p.Message

@@ -53,8 +53,8 @@ func ParseReport(source string, data []byte) (*Node, error) {
 			return &r.Node, nil
 		}
 	}
-	if err = explain(source, data, err); len(err.Error()) > maxComplaint {
-		err = errors.New(Cut(err.Error(), maxComplaint)) // it quotes the report
+	if err = explain(source, data, err); len(err.Error()) > MaxMessage {
+		err = errors.New(Cut(err.Error(), MaxMessage)) // it quotes the report
 	}
 	return nil, err
 }

@@ -54,6 +54,9 @@ func (a *annotator) reconcile(ctx context.Context, l *loop, specs map[string]str
 	if !a.pub.Annotates {
 		return nil
 	}
+	if written.After(now) { // the clock was ahead when they were
+		written = now
+	}
 	var due []annotation
 	waiting := make(map[string]specSince)
 	l.found.Differences = slices.DeleteFunc(l.found.Differences, func(d nodestatus.Difference) bool { return d.Unjudged })

@@ -39,6 +39,26 @@ func TestPublishThenAnnotate(t *testing.T) {
 	})
 }
 
+// TestPublishedInTheFuture has the clock of an earlier leader run a year ahead.
+func TestPublishedInTheFuture(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		want := store.notes["gb200-005"]
+		store.edit(func() {}) // as a Node's new annotation is a change
+		store.pass(time.Hour)
+		p := store.get("slurm/quoin-slurm")
+		store.edit(func() {
+			p.Annotations[published.AnnotationPublished] = time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC3339)
+			delete(store.notes, "gb200-005")
+		})
+		store.pass(5 * time.Minute)
+		if got := store.notes["gb200-005"]; got != want {
+			t.Errorf("annotation %q, want %q", got, want)
+		}
+	})
+}
+
 func TestTouchedAnnotationsComeBack(t *testing.T) {
 	store := newMemory(racks(t))
 	inBubble(t, store, complete(t, Publication{}), func() {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -70,6 +71,11 @@ func TestOneBadFactCostsOneNode(t *testing.T) {
 				n.GPUs = append(n.GPUs, topology.GPU{Index: i, UUID: fmt.Sprint("GPU-", i), NVLinks: []topology.NVLink{{Remote: "gpu"}}})
 			}
 		}), inputs.ReasonReportUnreadable, 1, Publication{}},
+		{"64 reasons that nobody knows", reports(t, func(n *topology.Node) {
+			for i := range 64 {
+				n.Problems = append(n.Problems, topology.Problem{Reason: fmt.Sprint("R", i), Message: strings.Repeat("m", 512)})
+			}
+		}), topology.ReasonOther, 64, Publication{}},
 		{"a label with the Slurm name of another node", func(snap *inputs.Snapshot) { labelled(snap, "gb200-007") }, inputs.ReasonSlurmNameTaken, 2, Publication{SlurmNames: "label:sn"}},
 		{"a host name of another domain", func(snap *inputs.Snapshot) {
 			snap.Nodes = append(snap.Nodes, inputs.Node{Name: badNode + ".other.example"})
@@ -108,6 +114,9 @@ func TestOneBadFactCostsOneNode(t *testing.T) {
 				if diff := cmp.Diff(whole.get("slurm/quoin-slurm").Files, got.Files) + cmp.Diff(whole.notes, store.notes); diff != "" {
 					t.Errorf("files and annotations (-want +got):\n%s", diff)
 				}
+				if n := testutil.CollectAndCount(pub.metrics.problems); n > 3 {
+					t.Errorf("%d series of problems", n)
+				}
 				if n := testutil.ToFloat64(pub.metrics.problems.WithLabelValues(pub.clusters[0].Name, tt.reason)); n != tt.nodes {
 					t.Errorf("%v problems %s, want %v", n, tt.reason, tt.nodes)
 				}
@@ -135,5 +144,20 @@ func slurmd(node, cluster string) inputs.Pod {
 func addPod(snap *inputs.Snapshot, pod inputs.Pod) {
 	if pod.IsWorker() {
 		snap.AddWorkers([]inputs.Worker{pod.Worker()})
+	}
+}
+
+// TestHeldReasonIsShort holds files for a reason of 900 KB.
+func TestHeldReasonIsShort(t *testing.T) {
+	store := newMemory(racks(t))
+	p := newPublisher(store, complete(t, Publication{}))
+	l := newLoop(outlets{store: store, log: p.log, metrics: p.metrics}, p.clusters, 0, time.Now())
+	held := plandoc.Held{Reason: "NoPlan", Message: strings.Repeat("x", 900<<10)}
+	if err := l.hold(t.Context(), &stored{set: &published.Set{}}, nil, held); err != nil {
+		t.Fatal(err)
+	}
+	reason := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]
+	if !strings.HasPrefix(reason, "NoPlan: xxx") || !strings.HasSuffix(reason, "xxx...") || len(reason) > 2<<10 {
+		t.Errorf("%d bytes: %.200s", len(reason), reason)
 	}
 }

@@ -93,6 +93,7 @@ func (l *problemLog) note(ctx context.Context, log *slog.Logger, publication str
 		log.LogAttrs(ctx, level, text, slog.String("publication", publication), slog.String("node", pr.Node), slog.String("reason", pr.Reason), slog.String("message", pr.Message))
 	}
 	for _, pr := range problems {
+		pr.Message = topology.Cut(pr.Message, topology.MaxMessage)
 		now[pr] = true
 		if !(*l)[pr] {
 			say(slog.LevelWarn, "problem", pr)

@@ -11,6 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // reconcile brings the publication up to date and records the nodes whose published place
@@ -233,6 +234,7 @@ type held struct {
 // stored plan and in the publication's annotations.
 func (l *loop) hold(ctx context.Context, s *stored, made *Rendered, held plandoc.Held) error {
 	l.metrics.passes.WithLabelValues(l.pub.Name, "held").Inc()
+	held.Message = topology.Cut(held.Message, topology.MaxMessage)
 	set(l.metrics.held, l.pub.Name, map[string]int{held.Reason: 1})
 	text := held.Reason + ": " + held.Message
 	said := l.held.said == text

@@ -56,6 +56,7 @@ func readNodes(s *site) (readings, problems) {
 		}
 		if f.Report != nil {
 			for _, pr := range f.Report.Problems {
+				pr = pr.Reported()
 				found.add(f.Name, pr.Reason, pr.Message)
 			}
 		}

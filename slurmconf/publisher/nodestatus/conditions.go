@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -38,7 +37,7 @@ func conditionsOf(n *inputs.Node, report *topology.Node, drift []topology.Proble
 		out = append(out, driftCondition(drift))
 	}
 	for i := range out {
-		out[i].Message = shorten(out[i].Message)
+		out[i].Message = topology.Cut(out[i].Message, maxMessage)
 	}
 	return out
 }
@@ -120,16 +119,4 @@ func fabricFault(f *topology.Fabric) (reason, what string) {
 		return "FabricLimitedCapacity", "degraded bandwidth"
 	}
 	return "", ""
-}
-
-// shorten cuts a message to maxMessage, between characters.
-func shorten(s string) string {
-	if len(s) <= maxMessage {
-		return s
-	}
-	cut := maxMessage - len("...")
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "..."
 }
