@@ -306,6 +306,7 @@ func Once(ctx context.Context, store Store, p *publication.Cluster) (*Rendered, 
 	if err != nil {
 		return nil, nil, err
 	}
+	s.leaving = s.doc.Leaving
 	g := p.Rules.Gather(snap)
 	made, err := Make(p, g, s.prev)
 	if err != nil || made.Refused != "" {

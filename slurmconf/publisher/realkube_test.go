@@ -131,10 +131,19 @@ func (r *publicationRig) approved(t *testing.T) {
 		digest = cm.Annotations[published.AnnotationHeld]
 		return strings.HasPrefix(cm.Annotations[published.AnnotationHeldReason], "BigChange: 18 of 36 nodes") && cm.Data["topology.yaml"] == r.text
 	})
-	r.patch(t, map[string]any{"metadata": map[string]any{"annotations": map[string]any{published.AnnotationApprove: digest}}})
+	plans := kube.Plans{Client: r.client, Namespace: "default"}
+	if d, err := plans.LoadPlan(t.Context(), "default"); err != nil || d == nil || d.Held == nil || d.Held.Digest != digest || !d.Held.Waits || d.Held.Plan == nil {
+		t.Fatalf("plan %+v, %v: want one that holds %s", d, err, digest)
+	}
+	if err := plans.Ask(t.Context(), published.Place{Namespace: "default", Name: "quoin-slurm"}, map[string]string{published.AnnotationApprove: digest, published.AnnotationBy: "ann"}); err != nil {
+		t.Fatal(err)
+	}
 	cm := r.until(t, "let through", func(cm *corev1.ConfigMap) bool { return !strings.Contains(cm.Data["topology.yaml"], "n[00") })
 	if cm.Annotations[published.AnnotationHeld] != "" || cm.Annotations[published.AnnotationApprove] != "" || cm.Annotations[published.AnnotationDigest] != digest {
 		t.Errorf("annotations after the approval of %s: %v", digest, cm.Annotations)
+	}
+	if d, err := plans.LoadPlan(t.Context(), "default"); err != nil || d.Held != nil || d.Current.Digest != digest || d.Current.Author != "ann" || len(d.History) == 0 {
+		t.Errorf("plan %+v, %v: want the revision that ann approved", d, err)
 	}
 }
 

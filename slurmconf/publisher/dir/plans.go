@@ -2,14 +2,17 @@ package dir
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // plansFolder has the stored plans: <publication>.json.
@@ -58,5 +61,25 @@ func (s *Store) SavePlan(_ context.Context, d *plandoc.Document) error {
 		return fmt.Errorf("write plan: %w", err)
 	}
 	d.Version = stored
+	return nil
+}
+
+// Ask adds annotations to a publication, as people do. The publisher does what they ask for.
+func (s *Store) Ask(ctx context.Context, p published.Place, annotations map[string]string) error {
+	set, err := s.Load(ctx, p)
+	if err == nil && set == nil {
+		err = fmt.Errorf("%s has no files yet", s.Folder(p))
+	}
+	if err != nil {
+		return err
+	}
+	maps.Copy(set.Annotations, annotations)
+	notes, err := json.MarshalIndent(set.Annotations, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write annotations: %w", err)
+	}
+	if err := atomicfile.WriteDurably(filepath.Join(s.Folder(p), publicationFile), append(notes, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write annotations: %w", err)
+	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // A plan is in the ConfigMap of this prefix and the publication's name, beside the reports.
@@ -23,13 +24,31 @@ const (
 
 // LoadPlan returns the stored plan of the publication, or nil if there is none.
 func (s *Store) LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error) {
-	return LoadPlan(ctx, s.client, s.namespace, publication)
+	return Plans{s.client, s.namespace}.LoadPlan(ctx, publication)
 }
 
-// LoadPlan reads the stored plan of a publication from Quoin's namespace.
-func LoadPlan(ctx context.Context, client kubernetes.Interface, namespace, publication string) (*plandoc.Document, error) {
-	name := planPrefix + publication
-	cm, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+// Plans are the stored plans, as people and their tools reach them.
+type Plans struct {
+	Client    kubernetes.Interface
+	Namespace string // Quoin's own
+}
+
+// Ask adds annotations to a publication. The publisher does what they ask for.
+func (p Plans) Ask(ctx context.Context, place published.Place, annotations map[string]string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	if err == nil {
+		_, err = p.Client.CoreV1().ConfigMaps(place.Namespace).Patch(ctx, place.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("annotate ConfigMap %s: %w", place, err)
+	}
+	return nil
+}
+
+// LoadPlan returns the stored plan of the publication, or nil if there is none.
+func (p Plans) LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error) {
+	namespace, name := p.Namespace, planPrefix+publication
+	cm, err := p.Client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {

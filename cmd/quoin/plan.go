@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/plan"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+)
+
+// planOptions are the flags of quoin plan.
+type planOptions struct {
+	settings
+	publication, output, by string
+}
+
+// planRun is what a subcommand works with.
+type planRun struct {
+	*cobra.Command
+	out   io.Writer
+	store plan.Store
+	pub   *publication.Cluster
+	doc   *plandoc.Document
+}
+
+func newPlanCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "plan", Short: "Look at the stored plan of a publication: what is published, what is held and why, and go back or approve"}
+	cmd.AddCommand(
+		newPlanSubcommand("status", "Say what is published and what is held; exit 1 if anything is", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
+			if plan.Status(r.out, r.doc) {
+				return exitError(1)
+			}
+			return nil
+		}),
+		newPlanSubcommand("show [REVISION]", "List blocks, switches and their nodes, as published or in an earlier revision", cobra.MaximumNArgs(1), showPlan),
+		newPlanSubcommand("diff [FROM [TO]]", "Say which nodes would move if what is held were published, and why; or compare revisions; exit 1 if anything differs", cobra.MaximumNArgs(2),
+			func(r *planRun, _ *planOptions, args []string) error {
+				differs, err := plan.Diff(r.out, r.doc, args)
+				if err == nil && differs {
+					return exitError(1)
+				}
+				return err
+			}),
+		newPlanSubcommand("history", "List the last ten revisions: when, by whom, and why", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
+			plan.History(r.out, r.doc)
+			return nil
+		}),
+		newPlanSubcommand("approve DIGEST", "Let the publisher publish what is held, if its digest is that one", cobra.ExactArgs(1), func(r *planRun, o *planOptions, args []string) error {
+			return r.asked(plan.Approve(r.Context(), r.store, r.doc, r.pub.Place(), args[0], o.by))
+		}),
+		newPlanSubcommand("rollback REVISION", "Let the publisher go back to an earlier revision; after that every change waits for an approval", cobra.ExactArgs(1),
+			func(r *planRun, o *planOptions, args []string) error {
+				return r.asked(plan.RollBack(r.Context(), r.store, r.doc, r.pub.Place(), args[0], o.by))
+			}))
+	return cmd
+}
+
+// asked says how to see what becomes of it.
+func (r *planRun) asked(err error) error {
+	if err == nil {
+		fmt.Fprintf(r.out, "asked the publisher: quoin plan status --publication %s says what it did\n", r.pub.Name)
+	}
+	return err
+}
+
+func showPlan(r *planRun, o *planOptions, args []string) error {
+	revision := &r.doc.Current
+	if len(args) > 0 {
+		var err error
+		if revision, err = plan.Find(r.doc, args[0]); err != nil {
+			return err
+		}
+	}
+	if o.output == "json" {
+		return json.NewEncoder(r.out).Encode(revision)
+	}
+	plan.Show(r.out, revision)
+	return nil
+}
+
+// newPlanSubcommand returns a command that works with the plan of one publication.
+func newPlanSubcommand(use, short string, args cobra.PositionalArgs, do func(*planRun, *planOptions, []string) error) *cobra.Command {
+	var o planOptions
+	cmd := &cobra.Command{Use: use, Short: short, Args: args}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r, err := o.open(cmd)
+		if err != nil {
+			return err
+		}
+		return do(r, &o, args)
+	}
+	o.addFlags(cmd)
+	cmd.Flags().StringVar(&o.publication, "publication", "", "`name` of the publication, if there are several")
+	o.keyFlag(cmd, "store", "publisher.store", "the publisher works in this `directory` instead of Kubernetes")
+	o.keyFlag(cmd, "kubeconfig", "publisher.kubeconfig", "`file` that says how to reach the API server; default: as a Pod")
+	switch cmd.Name() {
+	case "show":
+		outputFlag(cmd, &o.output, "table", "json")
+	case "approve", "rollback":
+		cmd.Flags().StringVar(&o.by, "by", os.Getenv("USER"), "`name` of the revision's author")
+		cmd.Flags().Lookup("by").DefValue = "$USER"
+	}
+	return cmd
+}
+
+// open reads the plan.
+func (o *planOptions) open(cmd *cobra.Command) (*planRun, error) {
+	conf, err := o.load()
+	if err != nil {
+		return nil, err
+	}
+	r := &planRun{Command: cmd, out: cmd.OutOrStdout(), store: dir.New(conf.Publisher.Store)}
+	if r.pub, err = o.cluster(o.publication); err != nil {
+		return nil, err
+	}
+	if conf.Publisher.Store == "" {
+		_, client, err := kubeClient(conf.Publisher.Kubeconfig, "quoin-plan", 0)
+		if err != nil {
+			return nil, err
+		}
+		r.store = kube.Plans{Client: client, Namespace: conf.Publisher.Namespace}
+	}
+	r.doc, err = plan.Load(cmd.Context(), r.store, r.pub.Name)
+	return r, err
+}

@@ -1,0 +1,214 @@
+// Package plan is what quoin plan shows of a stored plan, and what it asks of the publisher.
+// It writes no plan: the publisher does what the annotations of a publication ask for.
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+)
+
+// Store is where plans are, and where people ask for something.
+type Store interface {
+	LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error)
+	// Ask adds annotations to the publication.
+	Ask(ctx context.Context, place published.Place, annotations map[string]string) error
+}
+
+// Load returns the plan of the publication. Without one it is an error.
+func Load(ctx context.Context, store Store, publication string) (*plandoc.Document, error) {
+	d, err := store.LoadPlan(ctx, publication)
+	if err == nil && d == nil {
+		err = fmt.Errorf("publication %q has no stored plan: no publisher has run, or it runs in another place", publication)
+	}
+	return d, err
+}
+
+const timeForm = "2006-01-02 15:04:05Z"
+
+// Status says what is published and what is held. It reports whether anything is held.
+func Status(w io.Writer, d *plandoc.Document) (held bool) {
+	if r := &d.Current; r.Number == 0 {
+		fmt.Fprintf(w, "publication %s: nothing is published\n", d.Publication)
+	} else {
+		fmt.Fprintf(w, "publication %s: revision %d of %s, by %s, in %s\n", d.Publication, r.Number, when(r.Time), r.Author, d.Place)
+		fmt.Fprintf(w, "  %s; digest %s\n", sums(&r.Plan), r.Digest)
+	}
+	if d.RolledBack > 0 {
+		fmt.Fprintf(w, "rolled back to revision %d: every change waits for an approval\n", d.RolledBack)
+	}
+	h := d.Held
+	if h == nil {
+		return false
+	}
+	fmt.Fprintf(w, "held since %s: %s: %s\n", when(h.Since), h.Reason, h.Message)
+	if h.Plan != nil {
+		fmt.Fprintf(w, "  what would change: quoin plan diff --publication %s\n", d.Publication)
+	}
+	if h.Waits {
+		fmt.Fprintf(w, "  to publish it:     quoin plan approve %s --publication %s\n", h.Digest, d.Publication)
+	}
+	return true
+}
+
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "an unknown time"
+	}
+	return t.UTC().Format(timeForm)
+}
+
+// sums counts what a plan has.
+func sums(p *plandoc.Plan) string {
+	var parts []string
+	for i := range p.Topologies {
+		t := &p.Topologies[i]
+		switch t.Kind {
+		case "block":
+			parts = append(parts, fmt.Sprintf("%s: %d blocks, sizes %v", t.Name, len(t.Blocks), t.Sizes))
+		case "tree":
+			parts = append(parts, fmt.Sprintf("%s: %d switches", t.Name, len(t.Switches)))
+		default:
+			parts = append(parts, t.Name)
+		}
+	}
+	return strings.Join(append(parts, fmt.Sprintf("%d nodes", len(p.Places()))), "; ")
+}
+
+// Show lists the blocks and switches of a revision, and the nodes that are in none.
+func Show(w io.Writer, r *plandoc.Revision) {
+	var rows [][]string
+	for i := range r.Plan.Topologies {
+		t := &r.Plan.Topologies[i]
+		for _, b := range t.Blocks {
+			rows = append(rows, []string{t.Name, b.Name, count(b.Nodes), b.Nodes})
+		}
+		for _, s := range t.Switches {
+			list := s.Nodes
+			if s.Children != "" {
+				list = "switches " + s.Children
+			}
+			rows = append(rows, []string{t.Name, s.Name, count(s.Nodes), list})
+		}
+		if t.Kind == "flat" {
+			rows = append(rows, []string{t.Name, "", "", ""})
+		}
+	}
+	terminal.Table(w, []string{"TOPOLOGY", "UNIT", "NODES", "NAMES"}, rows)
+	places := r.Plan.Places()
+	nowhere := map[string][]string{}
+	var reasons []string
+	for i := range r.Plan.Nodes {
+		n := &r.Plan.Nodes[i]
+		if _, placed := places[n.Name]; !placed {
+			why := strings.TrimSuffix(n.Reason+": "+n.Message, ": ")
+			if nowhere[why] == nil {
+				reasons = append(reasons, why)
+			}
+			nowhere[why] = append(nowhere[why], n.Name)
+		}
+	}
+	slices.Sort(reasons)
+	for _, why := range reasons {
+		fmt.Fprintf(w, "in none: %s: %s\n", hostlist.Compress(nowhere[why]), why)
+	}
+}
+
+func count(list string) string {
+	n := 0
+	_ = hostlist.Walk(list, func([]byte) { n++ }) // a plan that was read has readable lists
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// errNothing is returned if there is nothing to compare with.
+var errNothing = errors.New("nothing is held, and no revision is named: want quoin plan diff FROM [TO], revisions of quoin plan history")
+
+// Diff says what differs: between two revisions, between one and what is published, or
+// between what is published and what is held. It reports whether anything does.
+func Diff(w io.Writer, d *plandoc.Document, args []string) (differs bool, err error) {
+	from, to := &d.Current.Plan, &d.Current.Plan
+	switch {
+	case len(args) > 0:
+		r, err := Find(d, args[0])
+		if err != nil {
+			return false, err
+		}
+		from = &r.Plan
+		if len(args) > 1 {
+			if r, err = Find(d, args[1]); err != nil {
+				return false, err
+			}
+			to = &r.Plan
+		}
+	case d.Held != nil && d.Held.Plan != nil:
+		to = d.Held.Plan
+	default:
+		return false, errNothing
+	}
+	c := plandoc.Compare(from, to)
+	for i := range c.Moves {
+		fmt.Fprintln(w, c.Moves[i].String())
+	}
+	for _, unit := range c.Units {
+		fmt.Fprintln(w, unit)
+	}
+	if len(c.Devices) > 0 {
+		fmt.Fprintf(w, "gres.conf: the lines of %d nodes differ: %s\n", len(c.Devices), hostlist.Compress(c.Devices))
+	}
+	return !c.None(), nil
+}
+
+// Find returns the revision that a number names.
+func Find(d *plandoc.Document, text string) (*plandoc.Revision, error) {
+	number, err := strconv.Atoi(text)
+	if r := d.Find(number); err == nil && r != nil {
+		return r, nil
+	}
+	return nil, fmt.Errorf("revision %q: want one that is kept, see quoin plan history", text)
+}
+
+// History lists the revisions, the newest first.
+func History(w io.Writer, d *plandoc.Document) {
+	var rows [][]string
+	for _, r := range slices.Concat([]plandoc.Revision{d.Current}, d.History) {
+		if r.Number > 0 {
+			rows = append(rows, []string{strconv.Itoa(r.Number), when(r.Time), r.Author, r.Why})
+		}
+	}
+	terminal.Table(w, []string{"REVISION", "TIME", "AUTHOR", "WHY"}, rows)
+}
+
+// Approve asks the publisher to publish what is held, if the digest is that of it.
+func Approve(ctx context.Context, store Store, d *plandoc.Document, place published.Place, digest, by string) error {
+	switch h := d.Held; {
+	case h == nil:
+		return errors.New("nothing is held")
+	case !h.Waits:
+		return fmt.Errorf("%s cannot be approved: %s", h.Reason, h.Message)
+	case h.Digest != digest:
+		return fmt.Errorf("digest %q: %q is held now; look at it with quoin plan diff", digest, h.Digest)
+	}
+	return store.Ask(ctx, place, map[string]string{published.AnnotationApprove: digest, published.AnnotationBy: by})
+}
+
+// RollBack asks the publisher to go back to a revision.
+func RollBack(ctx context.Context, store Store, d *plandoc.Document, place published.Place, revision, by string) error {
+	r, err := Find(d, revision)
+	if err != nil {
+		return err
+	}
+	return store.Ask(ctx, place, map[string]string{published.AnnotationRollback: strconv.Itoa(r.Number), published.AnnotationBy: by})
+}
