@@ -93,10 +93,11 @@ func isSeparator(c byte) bool { return c == ',' || c == ' ' || c == '\t' || c ==
 
 // walker walks one list.
 type walker struct {
-	yield func(name []byte)
-	buf   []byte
-	parts []part
-	count int
+	yield  func(name []byte)
+	buf    []byte
+	parts  []part
+	ranges []numberRange // of all parts
+	count  int
 }
 
 // part is a bracket of a token and the text before it.
@@ -112,9 +113,9 @@ type numberRange struct {
 }
 
 // token walks one name or bracketed name.
-func (w *walker) token(token string) error {
+func (w *walker) token(token string) (err error) {
 	brackets := strings.Count(token, "[")
-	w.parts = w.parts[:0]
+	w.parts, w.ranges = w.parts[:0], w.ranges[:0]
 	for {
 		text, inner, more := strings.Cut(token, "[")
 		if strings.IndexByte(text, ']') >= 0 {
@@ -127,13 +128,14 @@ func (w *walker) token(token string) error {
 		if !closed {
 			return fmt.Errorf("bracket without an end in %q: close it with ]", token)
 		}
-		ranges, err := parseRanges(inner)
+		from := len(w.ranges)
+		w.ranges, err = appendRanges(w.ranges, inner)
 		if err != nil && brackets > 1 { // Slurm refuses the list, or leaves the name out
 			return ErrNotPlain
 		} else if err != nil {
 			return err
 		}
-		w.parts, token = append(w.parts, part{text, ranges}), rest
+		w.parts, token = append(w.parts, part{text, w.ranges[from:]}), rest
 	}
 	if brackets == 0 {
 		w.buf = append(w.buf[:0], token...)
@@ -202,19 +204,18 @@ func (w *walker) emit() error {
 	return nil
 }
 
-// parseRanges parses a bracket without its [ and ].
-func parseRanges(s string) ([]numberRange, error) {
-	ranges := make([]numberRange, 0, 1+strings.Count(s, ","))
-	count := uint64(0)
+// appendRanges appends the ranges of a bracket without its [ and ].
+func appendRanges(ranges []numberRange, s string) ([]numberRange, error) {
+	before, count := len(ranges), uint64(0)
 	for text := range strings.SplitSeq(s, ",") {
 		r, err := parseRange(text)
 		if err != nil {
-			return nil, err
+			return ranges, err
 		}
 		ranges, count = append(ranges, r), count+r.high-r.low+1
 	}
-	if len(ranges) > 1 && count > maxRangeHosts {
-		return nil, ErrNotPlain
+	if len(ranges) > before+1 && count > maxRangeHosts {
+		return ranges, ErrNotPlain
 	}
 	return ranges, nil
 }
