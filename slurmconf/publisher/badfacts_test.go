@@ -161,3 +161,67 @@ func TestHeldReasonIsShort(t *testing.T) {
 		t.Errorf("%d bytes: %.200s", len(reason), reason)
 	}
 }
+
+// TestTwoNodesHoldNoTree has two nodes of a site of switches name one NVLink domain while
+// another node joins. The blocks wait, and the tree goes on.
+func TestTwoNodesHoldNoTree(t *testing.T) {
+	const joins = "gb200-040"
+	site := func(liars []string, faults ...simulated.Fault) *inputs.Snapshot {
+		snap := racks(t, faults...)
+		for i := range snap.Nodes {
+			n := &snap.Nodes[i]
+			delete(n.Labels, topology.CliqueLabel)
+			if slices.Contains(liars, n.Name) {
+				continue
+			}
+			r := *snap.Reports[n.Name]
+			r.Domain, r.GPUs = topology.NVLinkDomain{None: true}, slices.Clone(r.GPUs)
+			for k := range r.GPUs {
+				r.GPUs[k].Fabric = topology.Fabric{State: topology.FabricNotSupported}
+			}
+			snap.Reports[n.Name] = &r
+		}
+		return snap
+	}
+	for _, format := range []string{"yaml", "conf"} {
+		t.Run(format, func(t *testing.T) {
+			config := Publication{Format: format}
+			whole := newMemory(site(nil))
+			inBubble(t, whole, complete(t, config), func() { whole.pass(time.Hour) })
+			want := whole.get("slurm/quoin-slurm").Files
+
+			store := newMemory(site(nil, simulated.Fault{Node: joins, Absent: true}))
+			inBubble(t, store, complete(t, config), func() {
+				store.pass(time.Hour)
+				store.change(site([]string{"gb200-005", "gb200-006"}))
+				store.pass(time.Hour)
+				got := store.get("slurm/quoin-slurm")
+				if diff := cmp.Diff(want, got.Files) + cmp.Diff(whole.notes, store.notes); diff != "" {
+					t.Errorf("files and annotations (-want +got):\n%s", diff)
+				}
+				if held := got.Annotations[published.AnnotationHeldReason]; got.Annotations[published.AnnotationHeld] == "" || !strings.Contains(held, "to publish it anyway") {
+					t.Errorf("held reason %q", held)
+				}
+				saves, plans := store.saves, store.get("slurm/quoin-slurm").Version
+				store.edit(func() {})
+				store.pass(24 * time.Hour)
+				if again := store.get("slurm/quoin-slurm").Version; store.saves != saves || again != plans {
+					t.Errorf("%d saves at rest", store.saves-saves)
+				}
+				if format == "conf" {
+					return // approved, units that annotations name would go
+				}
+				store.approve()
+				store.pass(time.Hour)
+				if text := topologyOf(store); !strings.Contains(text, "block_sizes:") {
+					t.Errorf("approved, and the files are\n%s", text)
+				}
+				store.edit(func() {})
+				store.pass(time.Hour)
+				if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeld]; held != "" {
+					t.Errorf("held after the approval: %s", held)
+				}
+			})
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -35,9 +36,33 @@ func exceedsMaxChange(p *publication.Cluster, prev Previous, oldGres string, mad
 	followsBlocks := p.DefaultTopology != slurmconf.FabricTopology && p.DefaultTopology != slurmconf.FlatTopology
 	blocks := len(made.Plan.Blocks) > 0 && p.Topology == string(slurmconf.KindAuto) && followsBlocks
 	if blocks && len(prev.Topology.Blocks) == 0 && len(prev.Topology.Switches) > 0 {
-		return "KindChange", "the first NVLink domains are known: the default topology would change from tree to block, and slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep the tree"
+		return reasonKindChange, "the first NVLink domains are known: the default topology would change from tree to block, and slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep the tree"
 	}
 	return "", ""
+}
+
+// reasonKindChange is why the first blocks wait where a tree is published.
+const reasonKindChange = "KindChange"
+
+// treeAlone returns the tree without the first blocks, if only the blocks wait for an
+// approval, or nil. Two nodes that name one NVLink domain hold up nobody on a site of
+// switches.
+func (l *loop) treeAlone(s *stored, g *gathered, held *plandoc.Held) *Rendered {
+	if held.Reason != reasonKindChange && held.Reason != ReasonTopologyInUse || l.pub.Topology != string(slurmconf.KindAuto) ||
+		len(s.prev.Topology.Blocks) > 0 || len(s.prev.Topology.Switches) == 0 {
+		return nil
+	}
+	pub := *l.pub
+	pub.Topology = string(slurmconf.KindTree)
+	made, err := Make(&pub, g.Inputs, s.prev)
+	if err != nil || made.Refused != "" {
+		return nil
+	}
+	if made.fit(l.pub, s.set, l.maxBytes); made.Refused != "" || l.waits(&pub, s, made) != nil {
+		return nil
+	}
+	made.part = true
+	return made
 }
 
 // allowed reports whether so many moves may be published at once. One node may always

@@ -46,6 +46,8 @@ type Rendered struct {
 	// topologies are those of the plan. all are those of the file: some may be on their way
 	// out.
 	topologies, all []slurmconf.Topology
+	// part says that a part of the plan is held.
+	part bool
 	// Refused is the reason word if the files must not be published. Message says the
 	// reason for people.
 	Refused, Message string

@@ -10,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -56,27 +57,48 @@ func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, s *stored) err
 			return nil
 		}
 	}
-	if held := l.waits(s, made); held != nil {
-		return hold(*held)
+	if held := l.waits(l.pub, s, made); held != nil {
+		tree := l.treeAlone(s, &g, held)
+		if tree == nil {
+			return hold(*held)
+		}
+		return l.publishPart(ctx, s, &g, tree, made, *held, now)
 	}
-	s.leaving = l.annotations.leaving(&g, made.Specs)
+	return l.publishAll(ctx, s, &g, made, now)
+}
+
+// publishPart publishes a part of what was made, and holds the rest.
+func (l *loop) publishPart(ctx context.Context, s *stored, g *gathered, part, made *Rendered, held plandoc.Held, now time.Time) error {
+	if err := l.publishAll(ctx, s, g, part, now); err != nil {
+		return err
+	}
+	s, _, err := l.archive.recall(ctx) // as it is after the write
+	if err != nil {
+		return err
+	}
+	return l.hold(ctx, s, made, held)
+}
+
+// publishAll publishes what was made, and annotates the nodes.
+func (l *loop) publishAll(ctx context.Context, s *stored, g *gathered, made *Rendered, now time.Time) error {
+	s.leaving = l.annotations.leaving(g, made.Specs)
 	written, err := l.publish(ctx, s, made, now)
 	if err != nil {
 		l.found.files(&s.prev, made.Specs, g.Nodes, unwritten(l.pub, err))
 		return err
 	}
-	l.nodes.wrote(&g)
+	l.nodes.wrote(g)
 	l.metrics.status.Places.Set(l.pub.Name, nodestatus.PlacesOf(made.places(), g.Facts, g.Nodes))
 	return l.annotations.reconcile(ctx, l, made.Specs, g.Nodes, written, now)
 }
 
 // waits says why the change waits for an approval, or returns nil.
-func (l *loop) waits(s *stored, made *Rendered) *plandoc.Held {
+func (l *loop) waits(pub *publication.Cluster, s *stored, made *Rendered) *plandoc.Held {
 	approve := s.asks(published.AnnotationApprove)
 	if approve == made.Digest {
 		return nil
 	}
-	reason, what := exceedsMaxChange(l.pub, s.prev, s.set.Own()["gres.conf"], made)
+	reason, what := exceedsMaxChange(pub, s.prev, s.set.Own()["gres.conf"], made)
 	if n := s.doc.RolledBack; n > 0 && made.Digest != s.doc.Current.Digest {
 		reason, what = "RolledBack", fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)
 	}
@@ -201,8 +223,10 @@ func known(doc *plandoc.Document) string {
 // publish writes plan and files if they differ, and drops the reason of held files. It
 // returns when the files were written.
 func (l *loop) publish(ctx context.Context, s *stored, made *Rendered, now time.Time) (time.Time, error) {
-	set(l.metrics.held, l.pub.Name, nil)
-	l.held.said = ""
+	if !made.part {
+		set(l.metrics.held, l.pub.Name, nil)
+		l.held.said = ""
+	}
 	written, changes, err := l.archive.publish(ctx, s, made, now)
 	if err != nil {
 		return now, err

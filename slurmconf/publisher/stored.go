@@ -115,15 +115,21 @@ func (a *archive) publish(ctx context.Context, s *stored, made *Rendered, now ti
 			return now, nil, err
 		}
 	}
-	if changes != nil || doc.Version == "" || doc.Held != nil || doc.Place != place || !slices.Equal(doc.Leaving, s.leaving) {
-		doc.Held, doc.Place, doc.Leaving = nil, place, s.leaving
+	if changes != nil || doc.Version == "" || doc.Held != nil && !made.part || doc.Place != place || !slices.Equal(doc.Leaving, s.leaving) {
+		doc.Place, doc.Leaving = place, s.leaving
+		if !made.part {
+			doc.Held = nil
+		}
 		if err := a.savePlan(ctx, doc); err != nil {
 			return now, nil, err
 		}
 	}
 	next := s.set.Clone()
-	for _, key := range []string{published.AnnotationHeld, published.AnnotationHeldReason, published.AnnotationApprove, published.AnnotationBy, published.AnnotationLeftOut} {
-		delete(next.Annotations, key)
+	delete(next.Annotations, published.AnnotationLeftOut)
+	if !made.part {
+		for _, key := range []string{published.AnnotationHeld, published.AnnotationHeldReason, published.AnnotationApprove, published.AnnotationBy} {
+			delete(next.Annotations, key)
+		}
 	}
 	if made.LeftOut != "" {
 		next.Annotations[published.AnnotationLeftOut] = made.LeftOut
