@@ -3,6 +3,8 @@ package publisher
 import (
 	"fmt"
 	"reflect"
+	"slices"
+	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -12,8 +14,8 @@ import (
 )
 
 // exceedsMaxChange says why people should look at a change first. It returns "" if nobody
-// needs to.
-func exceedsMaxChange(p *publication.Cluster, prev Previous, oldGres string, made *Rendered) (reason, what string) {
+// needs to. Nodes that changed within the hour count too.
+func exceedsMaxChange(p *publication.Cluster, prev Previous, oldGres string, made *Rendered, places, devices map[string]bool) (reason, what string) {
 	if prev.Topology == nil {
 		return "", ""
 	}
@@ -21,16 +23,18 @@ func exceedsMaxChange(p *publication.Cluster, prev Previous, oldGres string, mad
 		return ReasonTopologyInUse, fmt.Sprintf("topology %s would change between switches and blocks while Node annotations still name its units, and topology.conf holds one topology; "+
 			"configure format: yaml, which holds both, and format: conf again when no annotation names the old units; if approved now, slurmctld does not start while nodes are registered with the old units", name)
 	}
-	if nodes, of := placement.Moved(prev.Topology, made.Plan); !allowed(p, len(nodes), of) {
-		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave, more than %.0f %%", len(nodes), of, 100**p.MaxChange)
+	nodes, of := placement.Moved(prev.Topology, made.Plan)
+	if n, and := together(nodes, places); !allowed(p, n, of) {
+		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave%s, more than %.0f %%", n, of, and, 100**p.MaxChange)
 	}
 	// Pods come and go with their names; a label is somebody's to write, and to mistake.
 	if of := len(prev.Topology.Places()); !p.Rules.BySlinky() && !allowed(p, prev.renamed, of) {
 		return "BigChange", fmt.Sprintf("%d of %d nodes would get another Slurm name, more than %.0f %%", prev.renamed, of, 100**p.MaxChange)
 	}
 	if oldGres != made.Files["gres.conf"] {
-		if changed, of := gresChanges(prev.Gres, made.gres); !allowed(p, changed, of) {
-			return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed, more than %.0f %%", changed, of, 100**p.MaxChange)
+		changed, of := gresChanges(prev.Gres, made.gres)
+		if n, and := together(changed, devices); !allowed(p, n, of) {
+			return "BigChange", fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s, more than %.0f %%", n, of, and, 100**p.MaxChange)
 		}
 	}
 	followsBlocks := p.DefaultTopology != slurmconf.FabricTopology && p.DefaultTopology != slurmconf.FlatTopology
@@ -47,7 +51,7 @@ const reasonKindChange = "KindChange"
 // treeAlone returns the tree without the first blocks, if only the blocks wait for an
 // approval, or nil. Two nodes that name one NVLink domain hold up nobody on a site of
 // switches.
-func (l *loop) treeAlone(s *stored, g *gathered, held *plandoc.Held) *Rendered {
+func (l *loop) treeAlone(s *stored, g *gathered, held *plandoc.Held, now time.Time) *Rendered {
 	if held.Reason != reasonKindChange && held.Reason != ReasonTopologyInUse || l.pub.Topology != string(slurmconf.KindAuto) ||
 		len(s.prev.Topology.Blocks) > 0 || len(s.prev.Topology.Switches) == 0 {
 		return nil
@@ -58,11 +62,46 @@ func (l *loop) treeAlone(s *stored, g *gathered, held *plandoc.Held) *Rendered {
 	if err != nil || made.Refused != "" {
 		return nil
 	}
-	if made.fit(l.pub, s.set, l.maxBytes); made.Refused != "" || l.waits(&pub, s, made) != nil {
+	if made.fit(l.pub, s.set, l.maxBytes); made.Refused != "" || l.waits(&pub, s, made, now) != nil {
 		return nil
 	}
 	made.part = true
 	return made
+}
+
+// together counts the nodes that change now or changed before. If none changes now, none
+// counts.
+func together(now []string, before map[string]bool) (n int, and string) {
+	if len(now) == 0 {
+		return 0, ""
+	}
+	n = len(now)
+	for _, node := range now {
+		if before[node] {
+			n--
+		}
+	}
+	if n += len(before); n > len(now) {
+		and = fmt.Sprintf(", with %d that did within the hour", n-len(now))
+	}
+	return n, and
+}
+
+// remember notes which nodes change, for the guard. Nodes that are gone are forgotten, and
+// an approval ends what was counted.
+func (s *stored) remember(made *Rendered, approved bool, now time.Time) {
+	if s.doc.Moves = slices.Clone(s.doc.Moves); approved || s.prev.Topology == nil {
+		s.doc.Moves = nil
+		return
+	}
+	there := make(map[string]bool, len(made.Plan.Placements))
+	for i := range made.Plan.Placements {
+		there[made.Plan.Placements[i].SlurmName] = true
+	}
+	gone := func(node string) bool { return !there[node] }
+	places, _ := placement.Moved(s.prev.Topology, made.Plan)
+	devices, _ := gresChanges(s.prev.Gres, made.gres)
+	s.doc.Remember(now.UTC().Truncate(time.Second), slices.DeleteFunc(places, gone), slices.DeleteFunc(devices, gone))
 }
 
 // allowed reports whether so many moves may be published at once. One node may always
@@ -71,17 +110,17 @@ func allowed(p *publication.Cluster, moved, of int) bool {
 	return moved <= 1 || float64(moved) <= *p.MaxChange*float64(of)
 }
 
-// gresChanges counts the nodes whose lines in gres.conf change or are removed. A node
+// gresChanges returns the nodes whose lines in gres.conf change or are removed. A node
 // that detected its devices itself and now has them listed does not count.
-func gresChanges(was map[string][]gres.Line, lines []gres.Line) (changed, of int) {
+func gresChanges(was map[string][]gres.Line, lines []gres.Line) (changed []string, of int) {
 	is, err := gres.ByNode(lines, nil)
 	if err != nil {
-		return 0, 0 // lines that were made have passed Lint
+		return nil, 0 // lines that were made have passed Lint
 	}
 	for node, before := range was {
 		now := is[node]
 		if detects := before[0].AutoDetect != "" && len(now) > 0; !detects && !reflect.DeepEqual(before, now) {
-			changed++
+			changed = append(changed, node)
 		}
 	}
 	return changed, len(was)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/first"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -179,7 +180,7 @@ type loop struct {
 	nodes       nodeHistory
 	units       unitsInUse
 	moves       moves
-	first       firstPublication
+	first       first.Publication
 	held        held
 	annotations annotator
 	problems    problemLog
@@ -205,7 +206,7 @@ func (o *outlets) record(p *publication.Cluster, warning bool, reason, message s
 func newLoop(o outlets, all []*publication.Cluster, at int, now time.Time) *loop {
 	pub := all[at]
 	l := &loop{outlets: o, pub: pub, archive: archive{store: o.store, pub: pub, writes: o.metrics.writes}, others: slices.Concat(all[:at], all[at+1:])}
-	l.found.pub, l.first.started = pub, now
+	l.found.pub, l.first.Started = pub, now
 	l.annotations = annotator{outlets: o, pub: pub, before: all[:at], others: l.others, refused: map[string]refusal{}}
 	return l
 }

@@ -50,15 +50,15 @@ func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, s *stored) err
 	if made.Refused != "" {
 		return hold(plandoc.Held{Reason: made.Refused, Message: made.Message, Digest: made.Digest})
 	}
-	if l.first.settlesBase(l.pub, s.prev.Topology, made.Plan, now) {
-		if why, until := l.first.waits(l.pub, g.Facts, made.Plan, now); why != "" {
+	if l.first.SettlesBase(l.pub, s.prev.Topology, made.Plan, now) {
+		if why, until := l.first.Waits(l.pub, g.Facts, made.Plan, now); why != "" {
 			l.log.Info("first publication waits", "publication", l.pub.Name, "for", why, "upTo", time.Until(until).Round(time.Second))
 			l.At(until)
 			return nil
 		}
 	}
-	if held := l.waits(l.pub, s, made); held != nil {
-		tree := l.treeAlone(s, &g, held)
+	if held := l.waits(l.pub, s, made, now); held != nil {
+		tree := l.treeAlone(s, &g, held, now)
 		if tree == nil {
 			return hold(*held)
 		}
@@ -93,12 +93,16 @@ func (l *loop) publishAll(ctx context.Context, s *stored, g *gathered, made *Ren
 }
 
 // waits says why the change waits for an approval, or returns nil.
-func (l *loop) waits(pub *publication.Cluster, s *stored, made *Rendered) *plandoc.Held {
+func (l *loop) waits(pub *publication.Cluster, s *stored, made *Rendered, now time.Time) *plandoc.Held {
 	approve := s.asks(published.AnnotationApprove)
 	if approve == made.Digest {
 		return nil
 	}
-	reason, what := exceedsMaxChange(pub, s.prev, s.set.Own()["gres.conf"], made)
+	places, devices := s.doc.Recent(now)
+	reason, what := exceedsMaxChange(pub, s.prev, s.set.Own()["gres.conf"], made, places, devices)
+	if reason != "" { // fewer count later
+		l.At(s.doc.Until(now))
+	}
 	if n := s.doc.RolledBack; n > 0 && made.Digest != s.doc.Current.Digest {
 		reason, what = "RolledBack", fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)
 	}
@@ -178,7 +182,7 @@ func (l *loop) rollBack(ctx context.Context, s *stored, now time.Time) error {
 	target := s.doc.Find(number)
 	if err != nil || target == nil {
 		return l.hold(ctx, s, nil, plandoc.Held{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept, which are %s; name one of them, or remove the annotation",
-			published.AnnotationRollback, text, known(s.doc))})
+			published.AnnotationRollback, text, s.doc.Numbers())})
 	}
 	if s.doc.RolledBack != number {
 		files, err := filesOf(&target.Plan)
@@ -209,15 +213,6 @@ func (l *loop) rollBack(ctx context.Context, s *stored, now time.Time) error {
 	}
 	l.At(now)
 	return l.archive.restore(ctx, s, now)
-}
-
-// known lists the revisions that are kept, the newest first.
-func known(doc *plandoc.Document) string {
-	numbers := []string{strconv.Itoa(doc.Current.Number)}
-	for i := range doc.History {
-		numbers = append(numbers, strconv.Itoa(doc.History[i].Number))
-	}
-	return strings.Join(numbers, ", ")
 }
 
 // publish writes plan and files if they differ, and drops the reason of held files. It

@@ -17,6 +17,9 @@ type reading struct {
 	since time.Time
 }
 
+// maxDamped bounds how often the wait of a node that flaps is doubled.
+const maxDamped = 9
+
 // moves remembers the nodes that wait to be moved.
 type moves struct {
 	readings map[string]reading   // by Node, of those whose facts name another place
@@ -24,9 +27,11 @@ type moves struct {
 }
 
 // make plans and renders. A published node that the plan would move stays until its facts
-// have said so for Settle. Facts that are seen for the first time count from the last
+// have said so for Settle, and twice as long for each time that it moved within the hour.
+// Facts that are seen for the first time count from the last
 // change to anything.
 func (m *moves) make(l *loop, g *gathered, prev Previous, now time.Time) (made *Rendered, err error) {
+	times := l.archive.known.Times(now)
 	readings, unsited := make(map[string]reading), make(map[string]time.Time)
 	for again := true; again; {
 		if made, err = Make(l.pub, g.Inputs, prev); err != nil || prev.Topology == nil {
@@ -54,7 +59,7 @@ func (m *moves) make(l *loop, g *gathered, prev Previous, now time.Time) (made *
 				r = was
 			}
 			readings[f.Name] = r
-			if until := r.since.Add(l.pub.Settle.Duration); now.Before(until) {
+			if until := r.since.Add(l.pub.Settle.Duration << min(times[f.SlurmName], maxDamped)); now.Before(until) {
 				f.Stays, again = "its facts name another place, but not for long enough yet", true
 				l.At(until)
 			}

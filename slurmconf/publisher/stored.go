@@ -155,9 +155,11 @@ func (s *stored) add(made *Rendered, now time.Time) (*plandoc.Changes, error) {
 	if s.doc.Current.Number == 0 {
 		changes, r.Why = plandoc.Changes{}, "first publication"
 	}
-	if s.asks(published.AnnotationApprove) == made.Digest {
+	approved := s.asks(published.AnnotationApprove) == made.Digest
+	if approved {
 		r.Author = s.by()
 	}
+	s.remember(made, approved, now)
 	s.doc.Add(r)
 	s.doc.RolledBack = 0
 	return &changes, nil

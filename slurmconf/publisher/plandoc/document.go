@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -169,6 +170,15 @@ func (d *Document) Find(number int) *Revision {
 		}
 	}
 	return nil
+}
+
+// Numbers lists the revisions that are kept, the newest first.
+func (d *Document) Numbers() string {
+	numbers := []string{strconv.Itoa(d.Current.Number)}
+	for i := range d.History {
+		numbers = append(numbers, strconv.Itoa(d.History[i].Number))
+	}
+	return strings.Join(numbers, ", ")
 }
 
 // Marshal returns the document as JSON, sorted, so that one document has one text.

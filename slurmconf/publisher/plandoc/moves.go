@@ -57,6 +57,29 @@ func (d *Document) Recent(now time.Time) (places, devices map[string]bool) {
 	return places, devices
 }
 
+// Until returns when the next step no longer counts, or zero if none does.
+func (d *Document) Until(now time.Time) (until time.Time) {
+	for i := range d.Moves {
+		if at := d.Moves[i].Time.Add(Remembered); d.Moves[i].counts(now) && (until.IsZero() || at.Before(until)) {
+			until = at
+		}
+	}
+	return until
+}
+
+// Times returns how often each node moved in the steps that count.
+func (d *Document) Times(now time.Time) map[string]int {
+	times := map[string]int{}
+	for i := range d.Moves {
+		if d.Moves[i].counts(now) {
+			for _, n := range names(d.Moves[i].Places) {
+				times[n]++
+			}
+		}
+	}
+	return times
+}
+
 // counts reports whether the step is of the last hour. A time in the future is a clock that
 // was wrong, and counts as well.
 func (s *Step) counts(now time.Time) bool { return now.Sub(s.Time) < Remembered }

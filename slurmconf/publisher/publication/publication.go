@@ -90,7 +90,7 @@ type Publication struct {
 	// AnnotateAfter is the time between the files and the Node annotations, in which
 	// slurmctld loads the files.
 	AnnotateAfter Duration `yaml:"annotateAfter"`
-	// MaxChange is the share of published nodes that may move or leave in one step. More
+	// MaxChange is the share of published nodes that may move within an hour, or leave in one step. More
 	// waits for approval. 1 turns that off. With 0 a single node may still change.
 	MaxChange *float64 `yaml:"maxChange" unit:"share, 0 to 1"`
 }

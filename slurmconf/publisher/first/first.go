@@ -1,4 +1,6 @@
-package publisher
+// Package first says what the first publication waits for: what it writes stays for good.
+// It has no clock.
+package first
 
 import (
 	"time"
@@ -9,25 +11,26 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// firstQuiet is how long no node may have been added to those that are known
+// quiet is how long no node may have been added to those that are known
 // before the first publication.
-const firstQuiet = time.Minute
+const quiet = time.Minute
 
-// firstPublication remembers what comes before the first publication.
-type firstPublication struct {
-	started    time.Time
+// Publication remembers what comes before the first publication. Started is when the
+// publisher began.
+type Publication struct {
+	Started    time.Time
 	since      time.Time // when the first publication, or the first with blocks, could have been
 	known      int       // nodes with a report or a clique's label
 	knownSince time.Time // when their number last changed
 }
 
-// settlesBase reports whether the plan is the first to be published, or the first with
+// SettlesBase reports whether the plan is the first to be published, or the first with
 // blocks. Its base block size stays for good, so the largest domain of the site should be
 // whole.
-func (f *firstPublication) settlesBase(p *publication.Cluster, prev *placement.Previous, plan *placement.Plan, now time.Time) bool {
+func (f *Publication) SettlesBase(p *publication.Cluster, prev *placement.Previous, plan *placement.Plan, now time.Time) bool {
 	switch {
 	case prev == nil:
-		f.since = f.started
+		f.since = f.Started
 		return true
 	case prev.BaseBlockSize > 0 || len(plan.Blocks) == 0 || p.Topology == string(slurmconf.KindTree):
 		f.since = time.Time{}
@@ -38,8 +41,8 @@ func (f *firstPublication) settlesBase(p *publication.Cluster, prev *placement.P
 	return true
 }
 
-// waits says what the first publication waits for, and until when at most.
-func (f *firstPublication) waits(p *publication.Cluster, facts []topology.Facts, plan *placement.Plan, now time.Time) (why string, until time.Time) {
+// Waits says what the first publication waits for, and until when at most.
+func (f *Publication) Waits(p *publication.Cluster, facts []topology.Facts, plan *placement.Plan, now time.Time) (why string, until time.Time) {
 	var unsited []placement.Block
 	if p.ParentBlocks > 0 && p.Topology != string(slurmconf.KindTree) {
 		unsited, _ = plan.WithoutParent(nil)
@@ -54,7 +57,7 @@ func (f *firstPublication) waits(p *publication.Cluster, facts []topology.Facts,
 		f.known, f.knownSince = known, now
 	}
 	latest := f.since.Add(p.FirstWait.Duration)
-	quiet := f.knownSince.Add(firstQuiet)
+	calm := f.knownSince.Add(quiet)
 	switch node := unsettled(facts, byLeaf); {
 	case !now.Before(latest):
 		return "", latest
@@ -62,11 +65,11 @@ func (f *firstPublication) waits(p *publication.Cluster, facts []topology.Facts,
 		return "node " + node, latest
 	case len(unsited) > 0:
 		return "the switches above node " + unsited[0].Nodes[0], latest
-	case p.BaseBlockSize == 0 && p.Topology != string(slurmconf.KindTree) && now.Before(quiet):
-		if latest.Before(quiet) {
-			quiet = latest
+	case p.BaseBlockSize == 0 && p.Topology != string(slurmconf.KindTree) && now.Before(calm):
+		if latest.Before(calm) {
+			calm = latest
 		}
-		return "further nodes", quiet
+		return "further nodes", calm
 	}
 	return "", latest
 }
