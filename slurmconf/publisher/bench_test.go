@@ -5,6 +5,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -43,9 +44,9 @@ func BenchmarkLarge(b *testing.B) {
 					b.Fatal(err)
 				}
 				if format == "yaml" {
-					_, err = slurmconf.RenderYAML(topologies, header)
+					_, err = slurmconf.RenderYAML(topologies, plandoc.Header)
 				} else {
-					_, err = slurmconf.RenderConf(topologies[0], header)
+					_, err = slurmconf.RenderConf(topologies[0], plandoc.Header)
 				}
 				if err != nil {
 					b.Fatal(err)

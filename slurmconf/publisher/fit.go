@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
@@ -28,7 +29,7 @@ func (m *Rendered) fit(p *publication.Cluster, old *published.Set, limit int) {
 		return
 	}
 	if lines, alike := gres.ForAll(m.gres, len(m.Plan.Placements)); alike && len(m.Specs) == len(m.Plan.Placements) {
-		text, err := gres.Render(lines, header)
+		text, err := gres.Render(lines, plandoc.Header)
 		if err == nil && size-len(m.Files["gres.conf"])+len(text) <= room {
 			m.Files["gres.conf"], m.forAll = string(text), true
 			m.Digest = published.Digest(m.Files)

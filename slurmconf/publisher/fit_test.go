@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -49,7 +50,7 @@ func TestFit(t *testing.T) {
 				t.Fatalf("%v %s", err, made.Message)
 			}
 			made.fit(pub, tt.old, tt.limit(sizeOf(made.Files)))
-			if got := strings.TrimPrefix(made.Files["gres.conf"], "# "+strings.ReplaceAll(header, "\n", "\n# ")+"\n"); got != tt.gres {
+			if got := strings.TrimPrefix(made.Files["gres.conf"], "# "+strings.ReplaceAll(plandoc.Header, "\n", "\n# ")+"\n"); got != tt.gres {
 				t.Errorf("gres.conf %q, want %q", got, tt.gres)
 			}
 			if (made.Refused == "TooLarge") != tt.refused || made.Digest != published.Digest(made.Files) {

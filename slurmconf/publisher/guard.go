@@ -65,7 +65,6 @@ func (l *loop) treeAlone(s *stored, g *gathered, held *plandoc.Held, now time.Ti
 	if made.fit(l.pub, s.set, l.maxBytes); made.Refused != "" || l.waits(&pub, s, made, now) != nil {
 		return nil
 	}
-	made.part = true
 	return made
 }
 

@@ -46,8 +46,6 @@ type Rendered struct {
 	// topologies are those of the plan. all are those of the file: some may be on their way
 	// out.
 	topologies, all []slurmconf.Topology
-	// part says that a part of the plan is held.
-	part bool
 	// Refused is the reason word if the files must not be published. Message says the
 	// reason for people.
 	Refused, Message string
@@ -71,9 +69,6 @@ func FileNames(files map[string]string) []string {
 	slices.Reverse(names)
 	return names
 }
-
-// header begins every file.
-const header = "Written by quoin from the NVLink domains and network tiers of the nodes.\nChanges made here are overwritten."
 
 var errNoNode = errors.New("no node is in a block or switch: there is nothing to write")
 
@@ -137,31 +132,8 @@ func (m *Rendered) render(p *publication.Cluster, topologies []slurmconf.Topolog
 	if p.Format == "yaml" || len(topologies) > 1 {
 		format = "yaml"
 	}
-	m.Files, err = renderFiles(format, topologies, m.gres)
+	m.Files, err = plandoc.Render(format, topologies, m.gres)
 	return err
-}
-
-// renderFiles writes the files of topologies and lines.
-func renderFiles(format string, topologies []slurmconf.Topology, lines []gres.Line) (map[string]string, error) {
-	var text []byte
-	var err error
-	if format == "yaml" {
-		text, err = slurmconf.RenderYAML(topologies, header)
-	} else {
-		text, err = slurmconf.RenderConf(topologies[0], header)
-	}
-	if err != nil {
-		return nil, err
-	}
-	files := map[string]string{"topology." + format: string(text)}
-	if len(lines) == 0 {
-		return files, nil
-	}
-	if text, err = gres.Render(lines, header); err != nil {
-		return nil, err
-	}
-	files["gres.conf"] = string(text)
-	return files, nil
 }
 
 // document returns the plan as it is stored, after the plan old.

@@ -2,14 +2,12 @@ package publisher
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Metrics are the publisher's series.
@@ -80,29 +78,5 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	set(l.metrics.nodes, l.pub.Name, nodes)
 	set(l.metrics.problems, l.pub.Name, problems)
 	set(l.metrics.blocks, l.pub.Name, blocks)
-	l.problems.note(ctx, l.log, l.pub.Name, all)
-}
-
-// problemLog remembers the problems that were logged.
-type problemLog map[topology.Problem]bool
-
-// note logs each problem once, and once more when it has gone.
-func (l *problemLog) note(ctx context.Context, log *slog.Logger, publication string, problems []topology.Problem) {
-	now := make(problemLog, len(problems))
-	say := func(level slog.Level, text string, pr topology.Problem) {
-		log.LogAttrs(ctx, level, text, slog.String("publication", publication), slog.String("node", pr.Node), slog.String("reason", pr.Reason), slog.String("message", pr.Message))
-	}
-	for _, pr := range problems {
-		pr.Message = topology.Cut(pr.Message, topology.MaxMessage)
-		now[pr] = true
-		if !(*l)[pr] {
-			say(slog.LevelWarn, "problem", pr)
-		}
-	}
-	for pr := range *l {
-		if !now[pr] {
-			say(slog.LevelInfo, "problem gone", pr)
-		}
-	}
-	*l = now
+	l.problems.Note(ctx, l.log, l.pub.Name, all)
 }

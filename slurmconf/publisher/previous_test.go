@@ -31,7 +31,7 @@ func TestReadPlan(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if files, err := filesOf(&plan); err != nil || !maps.Equal(files, made.Files) {
+				if files, err := plan.Files(); err != nil || !maps.Equal(files, made.Files) {
 					t.Errorf("%v, the stored plan gives\n%v", err, files)
 				}
 				lines, err := gres.ByNode(made.gres, nil)

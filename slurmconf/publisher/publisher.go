@@ -183,7 +183,7 @@ type loop struct {
 	first       first.Publication
 	held        held
 	annotations annotator
-	problems    problemLog
+	problems    nodestatus.ProblemLog
 }
 
 // outlets are what passes read from and write to.

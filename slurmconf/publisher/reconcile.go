@@ -69,6 +69,7 @@ func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, s *stored) err
 
 // publishPart publishes a part of what was made, and holds the rest.
 func (l *loop) publishPart(ctx context.Context, s *stored, g *gathered, part, made *Rendered, held plandoc.Held, now time.Time) error {
+	s.part = true
 	if err := l.publishAll(ctx, s, g, part, now); err != nil {
 		return err
 	}
@@ -185,7 +186,7 @@ func (l *loop) rollBack(ctx context.Context, s *stored, now time.Time) error {
 			published.AnnotationRollback, text, s.doc.Numbers())})
 	}
 	if s.doc.RolledBack != number {
-		files, err := filesOf(&target.Plan)
+		files, err := target.Plan.Files()
 		if err != nil {
 			return err
 		}
@@ -218,7 +219,7 @@ func (l *loop) rollBack(ctx context.Context, s *stored, now time.Time) error {
 // publish writes plan and files if they differ, and drops the reason of held files. It
 // returns when the files were written.
 func (l *loop) publish(ctx context.Context, s *stored, made *Rendered, now time.Time) (time.Time, error) {
-	if !made.part {
+	if !s.part {
 		set(l.metrics.held, l.pub.Name, nil)
 		l.held.said = ""
 	}

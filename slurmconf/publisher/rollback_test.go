@@ -101,7 +101,7 @@ func TestHeldPlan(t *testing.T) {
 		if d.Held == nil || d.Held.Plan == nil || !d.Held.Waits || d.Held.Since.IsZero() {
 			t.Fatalf("held %+v", d.Held)
 		}
-		files, err := filesOf(d.Held.Plan)
+		files, err := d.Held.Plan.Files()
 		if err != nil || published.Digest(files) != d.Held.Digest {
 			t.Errorf("%v, the held plan gives files of digest %s, want %s", err, published.Digest(files), d.Held.Digest)
 		}

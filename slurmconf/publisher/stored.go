@@ -25,6 +25,8 @@ type stored struct {
 	prev Previous
 	// leaving are the Nodes that left and still have an annotation.
 	leaving []string
+	// part says that a part of what was made is published, and the rest is held.
+	part bool
 }
 
 // intact reports whether the files are those of the plan.
@@ -115,9 +117,9 @@ func (a *archive) publish(ctx context.Context, s *stored, made *Rendered, now ti
 			return now, nil, err
 		}
 	}
-	if changes != nil || doc.Version == "" || doc.Held != nil && !made.part || doc.Place != place || !slices.Equal(doc.Leaving, s.leaving) {
+	if changes != nil || doc.Version == "" || doc.Held != nil && !s.part || doc.Place != place || !slices.Equal(doc.Leaving, s.leaving) {
 		doc.Place, doc.Leaving = place, s.leaving
-		if !made.part {
+		if !s.part {
 			doc.Held = nil
 		}
 		if err := a.savePlan(ctx, doc); err != nil {
@@ -126,7 +128,7 @@ func (a *archive) publish(ctx context.Context, s *stored, made *Rendered, now ti
 	}
 	next := s.set.Clone()
 	delete(next.Annotations, published.AnnotationLeftOut)
-	if !made.part {
+	if !s.part {
 		for _, key := range []string{published.AnnotationHeld, published.AnnotationHeldReason, published.AnnotationApprove, published.AnnotationBy} {
 			delete(next.Annotations, key)
 		}
@@ -191,7 +193,7 @@ func put(set *published.Set, doc *plandoc.Document, files map[string]string, now
 
 // restore writes the files of the plan again.
 func (a *archive) restore(ctx context.Context, s *stored, now time.Time) error {
-	files, err := filesOf(&s.doc.Current.Plan)
+	files, err := s.doc.Current.Plan.Files()
 	if err != nil {
 		return err
 	}
@@ -204,19 +206,6 @@ func (a *archive) restore(ctx context.Context, s *stored, now time.Time) error {
 	next := s.set.Clone()
 	put(next, s.doc, files, now)
 	return a.saveFiles(ctx, next)
-}
-
-// filesOf renders a stored plan.
-func filesOf(plan *plandoc.Plan) (map[string]string, error) {
-	topologies, err := plan.Slurm()
-	if err != nil {
-		return nil, err
-	}
-	lines, err := plan.FileLines()
-	if err != nil {
-		return nil, err
-	}
-	return renderFiles(plan.Format, topologies, lines)
 }
 
 func (a *archive) savePlan(ctx context.Context, doc *plandoc.Document) error {
