@@ -31,7 +31,7 @@ func (m *Rendered) fit(p *publication.Cluster, old *published.Set, limit int) {
 	if lines, alike := gres.ForAll(m.gres, len(m.Plan.Placements)); alike && len(m.Specs) == len(m.Plan.Placements) {
 		text, err := gres.Render(lines, plandoc.Header)
 		if err == nil && size-len(m.Files["gres.conf"])+len(text) <= room {
-			m.Files["gres.conf"], m.forAll = string(text), true
+			m.Files["gres.conf"] = string(text)
 			m.Digest = published.Digest(m.Files)
 			m.Problems = append(m.Problems, topology.Problem{Reason: ReasonGresForAll, Message: fmt.Sprintf("gres.conf names no nodes, because the files would have %d bytes with the names, more than %d; each node of Slurm that reads it must have these GPUs", size, room)})
 			m.check(p, m.all)

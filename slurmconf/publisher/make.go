@@ -41,8 +41,6 @@ type Rendered struct {
 	Findings []lint.Finding
 	Problems []topology.Problem
 	gres     []gres.Line
-	// forAll says that gres.conf has the lines without NodeName.
-	forAll bool
 	// topologies are those of the plan. all are those of the file: some may be on their way
 	// out.
 	topologies, all []slurmconf.Topology
@@ -138,10 +136,11 @@ func (m *Rendered) render(p *publication.Cluster, topologies []slurmconf.Topolog
 
 // document returns the plan as it is stored, after the plan old.
 func (m *Rendered) document(old *plandoc.Plan) (plandoc.Plan, error) {
-	plan := plandoc.Plan{Format: "conf", ByLeaf: m.Plan.ByLeaf, AllNodes: m.forAll, Problems: m.Problems}
+	plan := plandoc.Plan{Format: "conf", ByLeaf: m.Plan.ByLeaf, Problems: m.Problems}
 	if m.Files["topology.yaml"] != "" {
 		plan.Format = "yaml"
 	}
+	plan.AllNodes = len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see fit
 	if err := plan.SetFiles(m.all, m.gres); err != nil {
 		return plan, err
 	}
