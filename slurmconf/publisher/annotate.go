@@ -12,6 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
@@ -33,7 +34,7 @@ type annotator struct {
 // refusal is an annotation that could not be changed, and what was wanted.
 type refusal struct{ old, spec string }
 
-// specSince is a wanted annotation, and since when the files are like that.
+// specSince is a wanted annotation, and since when the files have its units.
 type specSince struct {
 	spec string
 	time time.Time
@@ -48,14 +49,11 @@ type annotation struct {
 // writers is how many Nodes are written at a time.
 const writers = 8
 
-// reconcile writes annotations once slurmctld had the time to load the files, which were
-// written at that time.
-func (a *annotator) reconcile(ctx context.Context, l *loop, specs map[string]string, nodes map[string]*inputs.Node, written, now time.Time) error {
+// reconcile writes annotations once slurmctld had the time to load files with the units
+// that they name.
+func (a *annotator) reconcile(ctx context.Context, l *loop, specs map[string]string, nodes map[string]*inputs.Node, ages *plandoc.Ages, now time.Time) error {
 	if !a.pub.Annotates {
 		return nil
-	}
-	if written.After(now) { // the clock was ahead when they were
-		written = now
 	}
 	var due []annotation
 	waiting := make(map[string]specSince)
@@ -75,7 +73,10 @@ func (a *annotator) reconcile(ctx context.Context, l *loop, specs map[string]str
 		}
 		since, ok := a.waiting[slurm]
 		if !ok || since.spec != want { // other changes to the files do not put it off
-			since = specSince{want, written}
+			since = specSince{want, ages.Since(want)}
+			if since.time.After(now) { // the clock was ahead then
+				since.time = now
+			}
 		}
 		waiting[slurm] = since // until it is seen to be right
 		if at := since.time.Add(a.pub.AnnotateAfter.Duration); now.Before(at) {

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -35,6 +36,32 @@ func TestPublishThenAnnotate(t *testing.T) {
 		store.pass(24 * time.Hour)
 		if store.saves != 1 {
 			t.Errorf("%d saves after a day at rest, want 1", store.saves)
+		}
+	})
+}
+
+// TestKnownUnitsDoNotWait has nodes join a rack that is published and one that is not.
+func TestKnownUnitsDoNotWait(t *testing.T) {
+	var absent []simulated.Fault
+	for i := range 18 {
+		absent = append(absent, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", 55+i), Absent: true})
+	}
+	store := newMemory(racks(t, append(absent, simulated.Fault{Node: "gb200-005", Absent: true})...))
+	inBubble(t, store, complete(t, Publication{}), func() {
+		store.pass(time.Hour)
+		store.change(racks(t, absent...))
+		store.pass(11 * time.Second)
+		if got, want := store.notes["gb200-005"], store.notes["gb200-004"]; got != want {
+			t.Errorf("a node of a known block has the annotation %q at once, want %q", got, want)
+		}
+		store.change(racks(t))
+		store.pass(125 * time.Second)
+		if got := store.notes["gb200-055"]; got != "" {
+			t.Errorf("a node of a new block has the annotation %q before slurmctld had the time to load it", got)
+		}
+		store.pass(6 * time.Second)
+		if len(store.notes) != 72 {
+			t.Errorf("%d nodes annotated in the end, want 72", len(store.notes))
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -245,12 +246,14 @@ func TestRestartTakesAnnotationsBack(t *testing.T) {
 			pubs := complete(t, Publication{Nodes: Selection{Selector: "sc=a"}})
 			inBubble(t, store, pubs, func() {
 				store.pass(5 * time.Minute)
+				store.edit(func() { store.refusesNotes = errors.New("too many requests") })
 				store.change(site(""))
 				store.pass(11 * time.Minute)
 				if !strings.Contains(topologyOf(store), "gb200-[001-004,006-018]") || store.notes["gb200-005"] == "" || !slices.Equal(store.plan(t).Leaving, []string{"gb200-005"}) {
 					t.Errorf("a minute after the files, its annotation is %q, and leaving are %v", store.notes["gb200-005"], store.plan(t).Leaving)
 				}
 			})
+			store.refusesNotes = nil
 			inBubble(t, store, pubs, func() {
 				store.pass(time.Hour) // the clock begins anew
 				store.edit(func() {}) // as the Node's change is one

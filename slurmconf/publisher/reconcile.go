@@ -90,7 +90,7 @@ func (l *loop) publishAll(ctx context.Context, s *stored, g *gathered, made *Ren
 	}
 	l.nodes.wrote(g)
 	l.metrics.status.Places.Set(l.pub.Name, nodestatus.PlacesOf(made.places(), g.Facts, g.Nodes))
-	return l.annotations.reconcile(ctx, l, made.Specs, g.Nodes, written, now)
+	return l.annotations.reconcile(ctx, l, made.Specs, g.Nodes, s.doc.Ages(written), now)
 }
 
 // waits says why the change waits for an approval, or returns nil.
@@ -133,7 +133,7 @@ func (l *loop) stay(ctx context.Context, s *stored, g *gathered, made *Rendered,
 	if err != nil {
 		written = now
 	}
-	return l.annotations.reconcile(ctx, l, prev.specs(l.pub), g.Nodes, written, now)
+	return l.annotations.reconcile(ctx, l, prev.specs(l.pub), g.Nodes, s.doc.Ages(written), now)
 }
 
 // plan gathers the inputs, makes the next files from prev, and records what the plan says

@@ -1,12 +1,9 @@
 package publisher
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -54,7 +51,7 @@ func (m *moves) make(l *loop, g *gathered, prev Previous, now time.Time) (made *
 			if !moved[f.SlurmName] || f.Gone || f.Stays != "" {
 				continue
 			}
-			r := reading{readingOf(f), l.touched}
+			r := reading{inputs.Reading(f), l.touched}
 			if was, ok := m.readings[f.Name]; ok && was.text == r.text {
 				r = was
 			}
@@ -103,25 +100,6 @@ func (m *moves) waitForParents(l *loop, g *gathered, plan *placement.Plan, prev 
 	return wait
 }
 
-// readingOf returns the same text for as long as the facts name the same place.
-func readingOf(f *topology.Facts) string {
-	var b strings.Builder
-	fmt.Fprintln(&b, f.Labels.Clique, f.Labels.Domains, f.Tiers(), f.Labels.MoreTiers, f.Report != nil, f.ReportUnreadable, f.GPUCount() > 0)
-	if f.Report != nil {
-		fmt.Fprintln(&b, f.Report.Domain)
-		var last topology.Fabric
-		for i := range f.Report.GPUs {
-			fabric := f.Report.GPUs[i].Fabric
-			fabric.Health = ""
-			if i == 0 || fabric != last {
-				fmt.Fprintln(&b, fabric.ClusterUUID, fabric.CliqueID, fabric.State, fabric.Status)
-			}
-			last = fabric
-		}
-	}
-	return b.String()
-}
-
 // reread reads the facts of nodes that wait to be moved.
 func (m *moves) reread(rules *inputs.Rules, snap *inputs.Snapshot, now time.Time) {
 	texts := make(map[string]string, len(m.readings))
@@ -130,7 +108,7 @@ func (m *moves) reread(rules *inputs.Rules, snap *inputs.Snapshot, now time.Time
 		n := &snap.Nodes[i]
 		if _, ok := m.readings[n.Name]; ok {
 			f := rules.Read(n, snap, unreadable)
-			texts[n.Name] = readingOf(&f)
+			texts[n.Name] = inputs.Reading(&f)
 		}
 	}
 	for node, old := range m.readings {

@@ -162,6 +162,9 @@ func (s *stored) add(made *Rendered, now time.Time) (*plandoc.Changes, error) {
 		r.Author = s.by()
 	}
 	s.remember(made, approved, now)
+	if written, err := s.set.Clone().Written(); err == nil && written.After(s.doc.Current.Time) {
+		s.doc.Current.Time = written // a publisher that was killed wrote the files later
+	}
 	s.doc.Add(r)
 	s.doc.RolledBack = 0
 	return &changes, nil

@@ -87,8 +87,9 @@ type Publication struct {
 	// GoneAfter is how long a node stays in the files after its Node object has gone.
 	// Without Kubernetes it is the report that has gone.
 	GoneAfter Duration `yaml:"goneAfter"`
-	// AnnotateAfter is the time between the files and the Node annotations, in which
-	// slurmctld loads the files.
+	// AnnotateAfter is the time between files with a new block or leaf switch and the Node
+	// annotations that name it, in which slurmctld loads the files. An annotation that
+	// names older units does not wait.
 	AnnotateAfter Duration `yaml:"annotateAfter"`
 	// MaxChange is the share of published nodes that may move within an hour, or leave in one step. More
 	// waits for approval. 1 turns that off. With 0 a single node may still change.

@@ -1,0 +1,73 @@
+package plandoc
+
+import (
+	"strings"
+	"time"
+)
+
+// Ages says since when the published files have each block and each leaf switch.
+type Ages struct {
+	doc     *Document
+	written time.Time
+	since   map[string]time.Time // by TOPOLOGY:UNIT, made when first asked for
+}
+
+// Ages returns the ages of the units of the current revision, whose files were written at
+// that time. A unit's age is counted over revisions that have it without a break, as far
+// back as revisions are kept.
+func (d *Document) Ages(written time.Time) *Ages { return &Ages{doc: d, written: written} }
+
+// Since returns since when the files have all units that the Topology= string names. A unit
+// that they do not have counts from when they were written. An empty string names no unit,
+// and the zero time is returned.
+func (a *Ages) Since(spec string) (latest time.Time) {
+	if a.since == nil {
+		a.read()
+	}
+	for part := range strings.SplitSeq(spec, ",") {
+		since, known := a.since[part]
+		if !known && part != "" {
+			since = a.written
+		}
+		if since.After(latest) {
+			latest = since
+		}
+	}
+	return latest
+}
+
+// read goes back through the revisions.
+func (a *Ages) read() {
+	a.since = make(map[string]time.Time)
+	unbroken := places(&a.doc.Current.Plan)
+	for unit := range unbroken {
+		a.since[unit] = a.written
+	}
+	for i := range a.doc.History {
+		older := places(&a.doc.History[i].Plan)
+		for unit := range unbroken {
+			if older[unit] {
+				a.since[unit] = a.doc.History[i].Time
+			} else {
+				delete(unbroken, unit)
+			}
+		}
+	}
+}
+
+// places are the blocks and leaf switches of a plan, as TOPOLOGY:UNIT.
+func places(p *Plan) map[string]bool {
+	out := make(map[string]bool)
+	for i := range p.Topologies {
+		t := &p.Topologies[i]
+		for k := range t.Blocks {
+			out[t.Name+":"+t.Blocks[k].Name] = true
+		}
+		for k := range t.Switches {
+			if s := &t.Switches[k]; s.Children == "" {
+				out[t.Name+":"+s.Name] = true
+			}
+		}
+	}
+	return out
+}
