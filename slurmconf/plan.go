@@ -1,6 +1,7 @@
 package slurmconf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,11 +14,11 @@ import (
 
 // The names of the topologies that FromPlan makes.
 const (
-	NVLinkTopology = "nvl"     // blocks of NVLink domains
-	LeafTopology   = "leaf"    // blocks of leaf switches
-	FabricTopology = "fabric"  // the tree
-	FlatTopology   = "flat"    // no places
-	ConfTopology   = "default" // Slurm's name for the only topology of topology.conf
+	NVLinkTopology = placement.NVLinkTopology // blocks of NVLink domains
+	LeafTopology   = placement.LeafTopology   // blocks of leaf switches
+	FabricTopology = "fabric"                 // the tree
+	FlatTopology   = "flat"                   // no places
+	ConfTopology   = "default"                // Slurm's name for the only topology of topology.conf
 )
 
 // ErrEmptyPlan is returned for a plan that gives no file that slurmctld could
@@ -41,7 +42,7 @@ type Choice struct {
 	// YAML writes every topology. Otherwise the first one is written.
 	YAML bool
 	// Default is the name of the topology of partitions that name none. If it is
-	// empty or not there, the first topology is the default one.
+	// empty or not there, the plan's block topology is the default one, else the first.
 	Default string
 	// Flat adds the topology that knows no places. Default may name it.
 	Flat bool
@@ -52,7 +53,7 @@ type Choice struct {
 func FromPlan(plan *placement.Plan, c Choice) ([]Topology, error) {
 	var out []Topology
 	if len(plan.Blocks) > 0 && c.Kind != KindTree {
-		out = append(out, blocksOf(plan))
+		out = append(out, blocksOf(plan)...)
 	}
 	if len(plan.Switches) > 0 && c.Kind != KindBlock {
 		out = append(out, treeOf(plan))
@@ -74,17 +75,46 @@ func FromPlan(plan *placement.Plan, c Choice) ([]Topology, error) {
 	if c.Flat || c.Default == FlatTopology {
 		out = append(out, Topology{Name: FlatTopology, Flat: true})
 	}
-	at := max(0, slices.IndexFunc(out, func(t Topology) bool { return t.Name == c.Default }))
+	at := slices.IndexFunc(out, func(t Topology) bool { return t.Name == c.Default })
+	if at < 0 {
+		at = max(0, slices.IndexFunc(out, func(t Topology) bool { return t.Name == plan.Default }))
+	}
 	out[at].Default = true
 	return out, nil
 }
 
-func blocksOf(plan *placement.Plan) Topology {
-	b := &BlockTopology{Sizes: plan.BlockSizes, Blocks: make([]Block, len(plan.Blocks))}
-	for i := range plan.Blocks {
-		b.Blocks[i] = Block{Name: plan.Blocks[i].Name, Nodes: hostlist.Compress(plan.Blocks[i].Nodes)}
+// blocksOf returns the block topologies of a plan.
+func blocksOf(plan *placement.Plan) []Topology {
+	out := make([]Topology, len(plan.Topologies))
+	for i := range plan.Topologies {
+		t := &plan.Topologies[i]
+		out[i] = Topology{Name: t.Name, Block: &BlockTopology{Sizes: t.BlockSizes}}
+		for k := range plan.Blocks {
+			if b := &plan.Blocks[k]; b.Topology == t.Name {
+				out[i].Block.Blocks = append(out[i].Block.Blocks, Block{Name: b.Name, Nodes: hostlist.Compress(b.Nodes)})
+			}
+		}
 	}
-	return Topology{Name: NamesOf(plan.ByLeaf, true).Blocks, Block: b}
+	return out
+}
+
+// PartitionLines returns the lines of slurm.conf that the plan's block topologies need, if
+// there are several: a job sees the blocks of its partition's topology only.
+func PartitionLines(plan *placement.Plan) []string {
+	if len(plan.Topologies) < 2 {
+		return nil
+	}
+	var lines []string
+	for i := range plan.Topologies {
+		var nodes []string
+		for k := range plan.Blocks {
+			if b := &plan.Blocks[k]; b.Topology == plan.Topologies[i].Name {
+				nodes = append(nodes, b.Nodes...)
+			}
+		}
+		lines = append(lines, fmt.Sprintf("PartitionName=%s Topology=%[1]s Nodes=%s", plan.Topologies[i].Name, hostlist.Compress(nodes)))
+	}
+	return lines
 }
 
 func treeOf(plan *placement.Plan) Topology {
@@ -118,29 +148,86 @@ func Specs(plan *placement.Plan, topologies []Topology) map[string]string {
 	return specs
 }
 
+// TopologiesChange says which published block topologies would go that partitions may name,
+// and the lines of slurm.conf that the plan needs. It returns "" if none would. prev may
+// be nil.
+func TopologiesChange(c Choice, prev *placement.Previous, plan *placement.Plan) string {
+	lost := plan.LostTopologies(prev)
+	if len(lost) == 0 || !c.YAML || c.Kind == KindTree {
+		return ""
+	}
+	return fmt.Sprintf("block topology %s would give way to others, and slurmctld does not start while a partition names a topology that is not in the file; put lines such as these into slurm.conf when you approve: %s",
+		strings.Join(lost, ", "), cmp.Or(strings.Join(PartitionLines(plan), "; "), "Topology="+plan.Default))
+}
+
 // Names are the names of a file's topologies. A name is empty if the file has no such
 // topology.
-type Names struct{ Blocks, Tree string }
+type Names struct {
+	// Blocks is the first block topology, Tree the tree.
+	Blocks, Tree string
+	// of has the topology of every block, if there are several block topologies.
+	of map[string]string
+}
 
-// Add notes the name of the topology, unless one of its kind came before.
+// Add notes the name of the topology, unless one of its kind came before. Several block
+// topologies of one plan are one kind.
 func (n *Names) Add(t *Topology) {
 	switch {
 	case t.Block != nil && n.Blocks == "":
 		n.Blocks = t.Name
+		fallthrough
+	case t.Block != nil && sameFamily(n.Blocks, t.Name):
+		if n.of == nil {
+			n.of = make(map[string]string)
+		}
+		for i := range t.Block.Blocks {
+			n.of[t.Block.Blocks[i].Name] = t.Name
+		}
 	case t.Tree != nil && n.Tree == "":
 		n.Tree = t.Name
 	}
+}
+
+// IsZero reports whether no topology was noted.
+func (n *Names) IsZero() bool { return n.Blocks == "" && n.Tree == "" }
+
+// SortFirst puts the topologies that are called so first. The names are those of NamesOf.
+func (n *Names) SortFirst(topologies []Topology) {
+	wanted := func(t Topology) int {
+		if BlockFamily(t.Name) == n.Blocks || t.Name == n.Tree {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(topologies, func(a, b Topology) int { return wanted(a) - wanted(b) })
+}
+
+// BlockFamily returns what block topologies of a plan are called by: "nvl" for nvl and
+// nvl-18, "leaf" for leaf and leaf-a, and the name itself for any other.
+func BlockFamily(name string) string {
+	for _, family := range []string{NVLinkTopology, LeafTopology} {
+		if strings.HasPrefix(name, family+"-") {
+			return family
+		}
+	}
+	return name
+}
+
+// sameFamily reports whether two block topologies are of one plan: both are parts of one
+// kind. The whole and a part are not, because one of them is on its way out of the file.
+func sameFamily(a, b string) bool {
+	return a == b || a != BlockFamily(a) && BlockFamily(a) == BlockFamily(b) && b != BlockFamily(b)
 }
 
 // NamesOf returns the names that the topologies of a plan have.
 func NamesOf(byLeaf, yaml bool) Names {
 	switch {
 	case !yaml:
-		return Names{ConfTopology, ConfTopology}
+		return Names{Blocks: ConfTopology, Tree: ConfTopology}
 	case byLeaf:
-		return Names{LeafTopology, FabricTopology}
+		return Names{Blocks: LeafTopology, Tree: FabricTopology}
 	}
-	return Names{NVLinkTopology, FabricTopology}
+	return Names{Blocks: NVLinkTopology, Tree: FabricTopology}
 }
 
 // Spec returns the Topology= string of a node in a block and at a leaf switch. An
@@ -148,7 +235,7 @@ func NamesOf(byLeaf, yaml bool) Names {
 func (n Names) Spec(block, leaf string) string {
 	inBlock, atLeaf := "", ""
 	if n.Blocks != "" && block != "" {
-		inBlock = n.Blocks + ":" + block
+		inBlock = cmp.Or(n.of[block], n.Blocks) + ":" + block
 	}
 	if n.Tree != "" && leaf != "" {
 		atLeaf = n.Tree + ":" + leaf
@@ -170,7 +257,8 @@ func Previous(name string, data []byte) (*placement.Previous, error) {
 }
 
 // PreviousOf returns what a new plan carries on from the topologies of a file: the
-// first blocks and the first tree. name stands for the file in errors.
+// first block topology with the others of its plan, and the first tree. name stands for
+// the file in errors.
 func PreviousOf(name string, topologies []Topology) (*placement.Previous, error) {
 	prev := &placement.Previous{}
 	for _, t := range topologies {
@@ -182,18 +270,28 @@ func PreviousOf(name string, topologies []Topology) (*placement.Previous, error)
 }
 
 func addPrevious(prev *placement.Previous, t *Topology) error {
-	if t.Block != nil && prev.Blocks == nil {
-		prev.ByLeaf = t.Name == LeafTopology
-		if len(t.Block.Sizes) > 0 {
+	if t.Block != nil && (prev.Blocks == nil || sameFamily(prev.Topologies[0].Name, t.Name)) {
+		if prev.Blocks == nil {
+			prev.ByLeaf = BlockFamily(t.Name) == LeafTopology
+			prev.Blocks = make([]placement.Block, 0, len(t.Block.Blocks))
+		}
+		if t.Default {
+			prev.Default = t.Name
+		}
+		if len(t.Block.Sizes) > 0 && (prev.BaseBlockSize == 0 || t.Default) {
 			prev.BaseBlockSize = t.Block.Sizes[0]
 		}
-		prev.Blocks = make([]placement.Block, 0, len(t.Block.Blocks))
+		name := t.Name
+		if name == ConfTopology { // topology.conf does not tell the kind
+			name = ""
+		}
+		prev.Topologies = append(prev.Topologies, placement.Topology{Name: name, BlockSizes: t.Block.Sizes})
 		for _, b := range t.Block.Blocks {
 			nodes, err := hostlist.Expand(b.Nodes)
 			if err != nil {
 				return fmt.Errorf("block %s: %w", b.Name, err)
 			}
-			prev.Blocks = append(prev.Blocks, placement.Block{Name: b.Name, Nodes: nodes})
+			prev.Blocks = append(prev.Blocks, placement.Block{Name: b.Name, Topology: name, Nodes: nodes})
 		}
 	}
 	if t.Tree != nil && prev.Switches == nil {
@@ -222,7 +320,7 @@ func Units(spec string) (units, topologies []string) {
 			continue
 		}
 		topologies = append(topologies, name)
-		switch name {
+		switch BlockFamily(name) {
 		case NVLinkTopology, LeafTopology, FabricTopology, ConfTopology:
 			units = append(units, unit[strings.LastIndexByte(unit, ':')+1:])
 		}

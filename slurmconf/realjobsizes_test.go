@@ -11,7 +11,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
-	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 )
 
 // sizedSite is racks of different sizes, as one topology with one partition.
@@ -54,8 +54,8 @@ func randomSite(rng *rand.Rand, number int, further bool) sizedSite {
 	return s
 }
 
-func (s *sizedSite) impossible() placement.JobSizes {
-	return placement.ImpossibleJobs(s.sizes, s.blocks)
+func (s *sizedSite) impossible() blocksize.JobSizes {
+	return blocksize.ImpossibleJobs(s.sizes, s.blocks)
 }
 
 // topology has the blocks on the first nodes: sites share nodes.

@@ -26,6 +26,8 @@ func TestImports(t *testing.T) {
 	}{
 		{pkg: "topology", only: []string{}},
 		{pkg: "topology/placement", own: []string{"topology"}, only: []string{}},
+		{pkg: "topology/placement/blocksize", only: []string{}},
+		{pkg: "topology/placement/division", own: []string{"topology", "topology/placement/blocksize", "topology/placement/names"}, only: []string{}},
 		{pkg: "topology/placement/names", own: []string{"topology"}, only: []string{}},
 		{pkg: "topology/placement/tree", own: []string{"topology", "topology/placement/names"}, only: []string{}},
 		{pkg: "topology/nodelabels", own: []string{"topology"}, only: []string{}},
@@ -71,7 +73,7 @@ func TestImports(t *testing.T) {
 	for _, r := range rules {
 		var inPlacement []string // who may use the plan may use what it is made of
 		if r.pkg == "topology/placement" || slices.Contains(r.own, "topology/placement") {
-			inPlacement = []string{"topology/placement/names", "topology/placement/tree"}
+			inPlacement = []string{"topology/placement/blocksize", "topology/placement/division", "topology/placement/names", "topology/placement/tree"}
 		}
 		t.Run(r.pkg, func(t *testing.T) {
 			list, ok := deps[module+r.pkg]

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -20,7 +21,8 @@ func newRenderCommand() *cobra.Command {
 		Short: "Show the Slurm files of a cluster, from its node labels or reports, with nothing installed",
 		Long: `render makes topology.conf or topology.yaml, and gres.conf. It makes them from the
 labels of a cluster's nodes, or from reports of quoin agent. On stderr it lists nodes
-that are in no block or switch, with the reason.
+that are in no block or switch, with the reason. If racks of different sizes or fabrics
+have topologies of their own, it lists the partitions that slurm.conf needs.
 
 With --skeleton the topology file has every block and every switch, but no node. Such a
 file is for nodes that register dynamically: the node names its block and its leaf
@@ -48,6 +50,9 @@ func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports
 		printFindings(stderr, "left out: ", problemsOf(made.Left))
 		printFindings(stderr, "problem: ", problemsOf(made.Problems))
 		printFindings(stderr, "", findingsOf(made.Findings))
+		for _, line := range slurmconf.PartitionLines(made.Plan) {
+			fmt.Fprintf(stderr, "for slurm.conf: %s\n", line)
+		}
 	} else if err := printRendered(stdout, made); err != nil {
 		return err
 	}
@@ -72,6 +77,8 @@ type rendered struct {
 	LeftOut    []finding         `json:"leftOut"`
 	Problems   []finding         `json:"problems"`
 	Findings   []finding         `json:"findings"`
+	// Partitions are lines of slurm.conf, if there are several block topologies.
+	Partitions []string `json:"partitions,omitempty"`
 	// Refused is the reason word if the files must not be used, and Message says why.
 	Refused string `json:"refused,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -79,7 +86,7 @@ type rendered struct {
 
 func printRendered(w io.Writer, m *publisher.Rendered) error {
 	return printJSON(w, rendered{topology.APIVersion, "RenderResult", m.Digest, m.Files,
-		group(problemsOf(m.Left)), group(problemsOf(m.Problems)), group(findingsOf(m.Findings)), m.Refused, m.Message})
+		group(problemsOf(m.Left)), group(problemsOf(m.Problems)), group(findingsOf(m.Findings)), slurmconf.PartitionLines(m.Plan), m.Refused, m.Message})
 }
 
 // writeFiles writes the files into the directory, and warns of older ones there.

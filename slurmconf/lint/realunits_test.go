@@ -13,8 +13,8 @@ import (
 // switch, first and last of its siblings, and a block without nodes.
 func TestRealEmptyUnits(t *testing.T) {
 	plan := &placement.Plan{
-		BaseBlockSize: 8, BlockSizes: []int{8},
-		Blocks: []placement.Block{{Name: "b1"}, {Name: "b2", Nodes: []string{"n001", "n002"}}},
+		Topologies: []placement.Topology{{Name: "nvl", BlockSizes: []int{8}}},
+		Blocks:     []placement.Block{{Name: "b1", Topology: "nvl"}, {Name: "b2", Topology: "nvl", Nodes: []string{"n001", "n002"}}},
 		Switches: []tree.Switch{{Name: "l1"}, {Name: "l2", Nodes: []string{"n001", "n002"}}, {Name: "l3"}, {Name: "l4"},
 			{Name: "s1", Children: []string{"l1", "l2", "l3"}}, {Name: "s2", Children: []string{"l4"}}, {Name: "core", Children: []string{"s1", "s2"}}},
 	}

@@ -23,6 +23,9 @@ func exceedsMaxChange(p *publication.Cluster, prev Previous, oldGres string, mad
 		return ReasonTopologyInUse, fmt.Sprintf("topology %s would change between switches and blocks while Node annotations still name its units, and topology.conf holds one topology; "+
 			"configure format: yaml, which holds both, and format: conf again when no annotation names the old units; if approved now, slurmctld does not start while nodes are registered with the old units", name)
 	}
+	if what := slurmconf.TopologiesChange(p.Choice(), prev.Topology, made.Plan); what != "" {
+		return "TopologiesChange", what
+	}
 	nodes, of := placement.Moved(prev.Topology, made.Plan)
 	if n, and := together(nodes, places); !allowed(p, n, of) {
 		return "BigChange", fmt.Sprintf("%d of %d nodes would move or leave%s, more than %.0f %%", n, of, and, 100**p.MaxChange)

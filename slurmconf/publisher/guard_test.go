@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
 func TestBigChangeWaitsForApproval(t *testing.T) {
@@ -147,4 +149,56 @@ func TestLastGoodStays(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSeveralTopologiesWait has the labels of two fabrics come to a site with one published
+// topology, whatever may change at once: partitions name it.
+// Once approved, annotations follow the file, and nothing is written at rest.
+func TestSeveralTopologiesWait(t *testing.T) {
+	fabrics := func(n int) *inputs.Snapshot {
+		snap := spines(6, func(int) bool { return n > 0 })
+		for i := range snap.Nodes {
+			labels := snap.Nodes[i].Labels
+			if root := nodelabels.DefaultTiers[2]; labels[root] != "" {
+				rack := int(snap.Nodes[i].Name[1] - '0')
+				labels[nodelabels.DefaultTiers[1]], labels[root] = fmt.Sprintf("spine-%d", rack%n), fmt.Sprintf("core%d", rack%n)
+			}
+		}
+		return snap
+	}
+	store := newMemory(fabrics(0))
+	names := func() string {
+		_, topologies := fileOf(t, store)
+		var out []string
+		for _, topo := range topologies {
+			out = append(out, topo.Name)
+		}
+		return strings.Join(out, " ")
+	}
+	inBubble(t, store, complete(t, Publication{MaxChange: new(1.0)}), func() {
+		store.pass(5 * time.Minute)
+		store.change(fabrics(2))
+		store.pass(5 * time.Minute)
+		held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]
+		if want := "PartitionName=nvl-core1 Topology=nvl-core1 Nodes=r1-[0-2],r3-[0-2],r5-[0-2]"; !strings.HasPrefix(held, "TopologiesChange: ") || !strings.Contains(held, want) {
+			t.Fatalf("held %q, want the line %q", held, want)
+		}
+		if got := names(); got != "nvl" {
+			t.Fatalf("the file has %s", got)
+		}
+		store.approve()
+		for range 30 {
+			store.pass(30 * time.Second)
+			wantKnown(t, store)
+			store.edit(func() {})
+		}
+		if got := names(); got != "nvl-core0 nvl-core1 fabric" || !strings.HasPrefix(store.notes["r1-0"], "nvl-core1:") {
+			t.Errorf("approved, the file has %s, and r1-0 is annotated %q", got, store.notes["r1-0"])
+		}
+		saves := store.saves
+		store.pass(time.Hour)
+		if store.saves != saves {
+			t.Errorf("%d saves at rest", store.saves-saves)
+		}
+	})
 }

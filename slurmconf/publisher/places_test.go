@@ -58,7 +58,7 @@ func TestLeafBlocksRest(t *testing.T) {
 		store.change(whole)
 		store.pass(2 * time.Minute)
 		text := store.get("slurm/quoin-slurm").Files["topology.yaml"]
-		if !strings.Contains(text, "- topology: leaf\n  cluster_default: true\n  block:\n") || strings.Contains(text, "nvl") {
+		if !strings.Contains(text, "- topology: leaf-spine-1\n  cluster_default: true\n  block:\n") || strings.Contains(text, "nvl") {
 			t.Errorf("published\n%s", text)
 		}
 		store.change(part)
@@ -97,7 +97,7 @@ func spines(n int, labelled func(rack int) bool) *inputs.Snapshot {
 		fabric := topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{byte(r + 1)}, CliqueID: 1}
 		labels := map[string]string{nodelabels.Count: "1"}
 		if labelled(r) {
-			labels[nodelabels.DefaultTiers[0]], labels[nodelabels.DefaultTiers[1]] = fmt.Sprintf("leaf-%d", r), fmt.Sprintf("spine-%d", r%2)
+			labels[nodelabels.DefaultTiers[0]], labels[nodelabels.DefaultTiers[1]], labels[nodelabels.DefaultTiers[2]] = fmt.Sprintf("leaf-%d", r), fmt.Sprintf("spine-%d", r%2), "core"
 		}
 		for k := range 3 {
 			name := fmt.Sprintf("r%d-%d", r, k)

@@ -50,19 +50,13 @@ func readPlan(p *publication.Cluster, plan *plandoc.Plan) (prev Previous, err er
 // file, so that a configuration change can be reverted while they are still there.
 func (prev *Previous) resume(p *publication.Cluster) error {
 	names := slurmconf.NamesOf(p.Policy().ByLeaf, p.Format == "yaml")
-	wanted := func(t slurmconf.Topology) int {
-		if t.Name == names.Blocks || t.Name == names.Tree {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(prev.topologies, func(a, b slurmconf.Topology) int { return wanted(a) - wanted(b) })
+	names.SortFirst(prev.topologies)
 	var err error
 	if prev.Topology, err = slurmconf.PreviousOf("topology", prev.topologies); err != nil {
 		return err
 	}
 	at := slices.IndexFunc(prev.topologies, func(t slurmconf.Topology) bool { return t.Block != nil })
-	prev.Topology.BlocksElsewhere = at >= 0 && prev.topologies[at].Name != names.Blocks
+	prev.Topology.BlocksElsewhere = at >= 0 && slurmconf.BlockFamily(prev.topologies[at].Name) != names.Blocks
 	return nil
 }
 
@@ -259,7 +253,7 @@ func (prev *Previous) names(p *publication.Cluster) slurmconf.Names {
 			wanted.Add(t)
 		}
 	}
-	if wanted == (slurmconf.Names{}) {
+	if wanted.IsZero() {
 		return all
 	}
 	return wanted

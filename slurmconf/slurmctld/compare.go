@@ -48,7 +48,7 @@ func (d Difference) Message() string {
 
 // CompareShown compares what ParseShown read with a topology file, conf or yaml by the
 // end of its name. If the file has several topologies,
-// CompareShown takes the default one, or the first of the kind that is shown. It
+// CompareShown takes the default one, or the one that has most of the shown blocks, or the first of the kind that is shown. It
 // compares sizes if the file has them, as far as Slurm shows them. It returns the
 // differences, nodes first, and how many nodes it compared.
 func CompareShown(shown slurmconf.Topology, name string, data []byte) ([]Difference, int, error) {
@@ -88,7 +88,30 @@ func topologyLike(shown slurmconf.Topology, name string, data []byte) (slurmconf
 			best = i
 		}
 	}
+	for i := range all { // scontrol may have been asked for another block topology
+		if sharedBlocks(all[i], shown) > sharedBlocks(all[best], shown) {
+			best = i
+		}
+	}
 	return all[best], nil
+}
+
+// sharedBlocks counts the blocks that both have.
+func sharedBlocks(a, b slurmconf.Topology) int {
+	if a.Block == nil || b.Block == nil {
+		return 0
+	}
+	named := make(map[string]bool, len(a.Block.Blocks))
+	for i := range a.Block.Blocks {
+		named[a.Block.Blocks[i].Name] = true
+	}
+	shared := 0
+	for i := range b.Block.Blocks {
+		if named[b.Block.Blocks[i].Name] {
+			shared++
+		}
+	}
+	return shared
 }
 
 // places returns the block or leaf of every node.

@@ -54,7 +54,7 @@ func Terminal(w io.Writer, plan *placement.Plan, facts []topology.Facts, o Optio
 	if len(plan.Blocks) > maxRows {
 		d.manyBlocks(plan)
 	} else {
-		d.blocks(plan.Blocks, plan.BaseBlockSize)
+		d.blocks(plan.Blocks, plan)
 	}
 	if !o.BlocksOnly || len(plan.Blocks) == 0 {
 		d.tree(plan)
@@ -91,12 +91,15 @@ func (d *drawer) summary(plan *placement.Plan) {
 		}
 	}
 	if n := len(plan.Blocks); n > 0 {
-		sizes := strings.Trim(strings.ReplaceAll(fmt.Sprint(plan.BlockSizes), " ", ","), "[]")
+		var sizes []string
+		for i := range plan.Topologies {
+			sizes = append(sizes, strings.Trim(strings.ReplaceAll(fmt.Sprint(plan.Topologies[i].BlockSizes), " ", ","), "[]"))
+		}
 		what := "NVLink block"
 		if plan.ByLeaf {
 			what = "leaf block"
 		}
-		parts = append(parts, countOf(n, what), "block sizes "+sizes)
+		parts = append(parts, countOf(n, what), "block sizes "+strings.Join(sizes, " and "))
 	}
 	if n := len(plan.Switches); n > 0 && !d.o.BlocksOnly {
 		parts = append(parts, countOf(n, "switch"))
@@ -119,17 +122,18 @@ func countOf(n int, what string) string {
 }
 
 // blocks draws a row for each block.
-func (d *drawer) blocks(blocks []placement.Block, size int) {
+func (d *drawer) blocks(blocks []placement.Block, plan *placement.Plan) {
 	if len(blocks) == 0 {
 		return
 	}
-	width := 0
+	width, widest := 0, 0
 	for _, b := range blocks {
-		width = max(width, len(b.Name))
+		width, widest = max(width, len(b.Name)), max(widest, plan.BaseOf(&b))
 	}
 	const most = 36 // nodes of a block that get a cell each
-	room := d.o.Width - width - len("    18/18  ") - 2 - min(size, most)
+	room := d.o.Width - width - len("    18/18  ") - 2 - min(widest, most)
 	for _, b := range blocks {
+		size := plan.BaseOf(&b)
 		d.printf("  %-*s  %s %s  %s\n", width, b.Name, d.cells(d.inTrays(b.Nodes, size), most), share(len(b.Nodes), size), d.names(b.Nodes, room))
 	}
 	d.printf("\n")
@@ -195,7 +199,7 @@ func (d *drawer) manyBlocks(plan *placement.Plan) {
 		for _, n := range b.Nodes {
 			worst = max(worst, d.stateOf(n))
 		}
-		if worst <= unreported && len(b.Nodes) < plan.BaseBlockSize {
+		if worst <= unreported && len(b.Nodes) < plan.BaseOf(&b) {
 			worst = missing
 		}
 		if worst > unreported {
@@ -205,7 +209,7 @@ func (d *drawer) manyBlocks(plan *placement.Plan) {
 	}
 	d.printf("\n\n")
 	shown := odd[:min(len(odd), maxRows/2)]
-	d.blocks(shown, plan.BaseBlockSize)
+	d.blocks(shown, plan)
 	var parts []string
 	if more := len(odd) - len(shown); more > 0 {
 		parts = append(parts, countOf(more, "more block")+" with places missing or nodes that are not well")

@@ -136,7 +136,7 @@ func (s *site) leaveOutOtherKind() {
 			inUse = append(inUse, Block{Name: b.Name})
 		}
 	}
-	s.prev.BaseBlockSize, s.prev.Blocks = 0, inUse
+	s.prev.BaseBlockSize, s.prev.Topologies, s.prev.Blocks = 0, nil, inUse
 }
 
 // hasOtherKind reports whether nodes are published in blocks of another kind. An

@@ -13,6 +13,7 @@ import (
 type block struct {
 	group
 	published int      // index into prev.Blocks, none for a new block
+	place     int      // its published place in its topology, none if it is new there
 	name      string   // given by nameBlocks
 	gone      []string // nodes that no longer exist and keep the block at its size
 }
@@ -239,7 +240,7 @@ func (s *site) mayTake(g *group, sh share, fresh int, v *votes) bool {
 	if !names.IsLabel(name) && (g.unit == 0 || !names.IsClique(name)) || !s.sameClique(sh.block, g) {
 		return false
 	}
-	return fresh <= sh.nodes || v.kept+len(g.nodes) <= s.prev.BaseBlockSize
+	return fresh <= sh.nodes || v.kept+len(g.nodes) <= s.baseOf(sh.block)
 }
 
 // sameClique reports whether the published block can be that of the group.

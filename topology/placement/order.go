@@ -20,13 +20,13 @@ func orderBlocks(s *site, z sizing, t tree.Tree) (ordering, problems) {
 	parents := parentDomains(z.blocks, t)
 	var known, fresh []int
 	for i := range z.blocks {
-		if z.blocks[i].published != none {
+		if z.blocks[i].place != none {
 			known = append(known, i)
 		} else {
 			fresh = append(fresh, i)
 		}
 	}
-	slices.SortFunc(known, func(a, b int) int { return cmp.Compare(z.blocks[a].published, z.blocks[b].published) })
+	slices.SortFunc(known, func(a, b int) int { return cmp.Compare(z.blocks[a].place, z.blocks[b].place) })
 	// Stable: blocks are in the order of their cliques.
 	slices.SortStableFunc(fresh, func(a, b int) int { return strings.Compare(parents[a], parents[b]) })
 	if s.policy.ParentBlocks > 0 {
@@ -73,7 +73,7 @@ type window struct {
 func placeInWindows(blocks []block, known, fresh []int, parents []string, size int) (ordering, problems) {
 	var places ordering
 	for _, b := range known {
-		for len(places) < blocks[b].published {
+		for len(places) < blocks[b].place {
 			places = append(places, none)
 		}
 		places = append(places, b)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 	"github.com/quoin-hpc/quoin/topology/placement/names"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
@@ -128,7 +129,7 @@ func adviseParents(s *site, z sizing, known, fresh []int, parents []string) prob
 			most, example = n, parent
 		}
 	}
-	if len(counts) < 2 || most < 2 || most > 1<<maxBlockSizeLevel {
+	if len(counts) < 2 || most < 2 || most > 1<<blocksize.MaxLevel {
 		return nil
 	}
 	size := 1 << bits.Len(uint(most-1))
@@ -136,7 +137,7 @@ func adviseParents(s *site, z sizing, known, fresh []int, parents []string) prob
 	places, mixed := placeInWindows(blocks, known, fresh, parents, size)
 	if len(mixed) > 0 {
 		advice += ", if the files are made from scratch: known blocks keep their places"
-	} else if impossible := ImpossibleJobs([]int{z.base, z.base * size}, countNodes(blocks, places)); len(impossible) > 0 {
+	} else if impossible := blocksize.ImpossibleJobs([]int{z.base, z.base * size}, countNodes(blocks, places)); len(impossible) > 0 {
 		advice += fmt.Sprintf("; jobs of %s nodes cannot run then", impossible)
 	}
 	var found problems

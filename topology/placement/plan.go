@@ -10,6 +10,8 @@
 package placement
 
 import (
+	"maps"
+
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
@@ -19,11 +21,16 @@ import (
 type Plan struct {
 	// ByLeaf: blocks are leaf switches, not NVLink domains.
 	ByLeaf bool `json:"byLeaf,omitempty"`
-	// BaseBlockSize is 0 when there is no block.
-	BaseBlockSize int `json:"baseBlockSize,omitempty"`
-	// BlockSizes are Slurm's: the base first.
-	BlockSizes []int `json:"blockSizes,omitempty"`
-	// Blocks includes placeholders, which have no nodes.
+	// Topologies are the block topologies. There is one, unless Policy.Divide made more.
+	Topologies []Topology `json:"topologies,omitempty"`
+	// Default is the block topology with most GPUs, or the published default.
+	Default string `json:"default,omitempty"`
+	// BaseBlockSize and BlockSizes are those of the default topology: 0 and none when
+	// there is no block.
+	BaseBlockSize int   `json:"baseBlockSize,omitempty"`
+	BlockSizes    []int `json:"blockSizes,omitempty"`
+	// Blocks includes placeholders, which have no nodes. Blocks of one topology stand
+	// together.
 	Blocks []Block `json:"blocks,omitempty"`
 	// Switches lists every switch after its children.
 	Switches []tree.Switch `json:"switches,omitempty"`
@@ -40,6 +47,11 @@ type Block struct {
 	Clique topology.Clique `json:"clique,omitzero"`
 	// Nodes are Slurm names, sorted; empty in a placeholder.
 	Nodes []string `json:"nodes,omitempty"`
+	// Topology names one of Plan.Topologies.
+	Topology string `json:"topology,omitempty"`
+	// Size is the most nodes that the block has had, so that a rack that lost nodes
+	// counts as what it is. A file does not tell.
+	Size int `json:"size,omitempty"`
 }
 
 // Placement says where a node is and why, or why it is nowhere.
@@ -65,8 +77,12 @@ type Previous struct {
 	// published topology stays beside it as long as it is in use.
 	BlocksElsewhere bool
 	BaseBlockSize   int
-	Blocks          []Block
-	Switches        []tree.Switch
+	// Topologies are the block topologies. Without any, all blocks are in one.
+	Topologies []Topology
+	// Default is the default topology.
+	Default  string
+	Blocks   []Block
+	Switches []tree.Switch
 	// Reported are the Slurm names of nodes whose published devices came from
 	// reports.
 	Reported map[string]bool
@@ -92,15 +108,17 @@ func MakePlan(facts []topology.Facts, previous *Previous, policy Policy) (*Plan,
 	})
 	assigned, inLabels := assignUnits(s, read, t)
 	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
-	sizing, inSizes, err := sizeBlocks(s, nameBlocks(s, matching.blocks))
+	blocks, small := leaveOutSmall(s, nameBlocks(s, matching.blocks))
+	plan := &Plan{ByLeaf: policy.ByLeaf, Switches: t.Switches}
+	parts, unsited := divide(s, blocks, t)
+	all, inParts, err := plan.addParts(s, parts, t)
 	if err != nil {
 		return nil, err
 	}
-	order, inOrder := orderBlocks(s, sizing, t)
-	plan := &Plan{ByLeaf: policy.ByLeaf, BaseBlockSize: sizing.base, BlockSizes: sizing.sizes, Switches: t.Switches}
-	plan.Blocks = writeBlocks(s, sizing, order)
-	plan.Placements = writePlacements(s, matching, sizing, t)
-	plan.Problems = sortProblems(inFacts, inTree, inLabels, inMatching, inSizes, inOrder, plan.nameImpossible(&s.policy), placementProblems(s, plan.Placements))
+	maps.Copy(all.leftOut, small)
+	maps.Copy(all.leftOut, unsited)
+	plan.Placements = writePlacements(s, matching, all, t)
+	plan.Problems = sortProblems(inFacts, inTree, inLabels, inMatching, inParts, placementProblems(s, plan.Placements))
 	return plan, nil
 }
 
@@ -126,6 +144,8 @@ const (
 	ReasonBelowBase        = "BelowBaseBlockSize"
 	ReasonAboveBase        = "AboveBaseBlockSize"
 	ReasonJobSizes         = "JobSizesImpossible"
+	ReasonOtherTopology    = "OtherTopology"
+	ReasonNoFabric         = "FabricUnknown"
 	ReasonGone             = "NodeGone"
 	ReasonStays            = "Stays"
 	ReasonKeptGone         = "KeptForBlockSize"

@@ -67,15 +67,15 @@ func mustPlan(t testing.TB, facts []topology.Facts, prev *placement.Previous, po
 }
 
 func previous(p *placement.Plan) *placement.Previous {
-	return &placement.Previous{ByLeaf: p.ByLeaf, BaseBlockSize: p.BaseBlockSize, Blocks: p.Blocks, Switches: p.Switches}
+	return &placement.Previous{ByLeaf: p.ByLeaf, BaseBlockSize: p.BaseBlockSize, Topologies: p.Topologies, Blocks: p.Blocks, Switches: p.Switches}
 }
 
-// fromFile returns the plan as a file holds it: without the cliques.
+// fromFile returns the plan as a file holds it: without the cliques and the sizes.
 func fromFile(p *placement.Plan) *placement.Previous {
 	prev := previous(p)
 	prev.Blocks = slices.Clone(prev.Blocks)
 	for i := range prev.Blocks {
-		prev.Blocks[i].Clique = topology.Clique{}
+		prev.Blocks[i].Clique, prev.Blocks[i].Size = topology.Clique{}, 0
 	}
 	return prev
 }

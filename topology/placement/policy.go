@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+
+	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 )
 
 // Policy is what a site decides about its plan.
@@ -40,34 +42,20 @@ type Policy struct {
 	ParentBlocks int
 	// TreeOnly: the blocks are not published, so their sizes are nobody's problem.
 	TreeOnly bool
-}
-
-// MaxBlockSize is Slurm's limit on the base block size. A larger one ends slurmctld
-// without a message.
-const MaxBlockSize = 65535
-
-// maxBlockSizeLevel is Slurm's limit on k in base x 2^k.
-const maxBlockSizeLevel = 15
-
-// CheckBlockSizes returns what is wrong with further block sizes. base is 0 if it
-// is not known yet.
-func CheckBlockSizes(base int, further []int) error {
-	if len(further) == 0 {
-		return nil
-	}
-	if base == 0 {
-		base = further[0] // a base of any size below it leaves the ratios after it
-	}
-	if base < 1 {
-		return fmt.Errorf("block size %d: want 1 or more", base)
-	}
-	_, err := blockSizes(base, further)
-	return err
+	// Divide gives racks of another size and racks of another fabric a block topology of
+	// their own. Without it there is one.
+	Divide bool
+	// SizeClasses are the base block sizes of the classes, the largest first. Without
+	// any, the racks show them. It needs Divide.
+	SizeClasses []int
+	// OneTopology: the file holds one topology. That of most GPUs stays, and nodes of the
+	// others are left out.
+	OneTopology bool
 }
 
 func (p *Policy) validate() error {
-	if p.BaseBlockSize < 0 || p.BaseBlockSize > MaxBlockSize {
-		return fmt.Errorf("base block size %d: want 1 to %d, or 0 to choose it", p.BaseBlockSize, MaxBlockSize)
+	if p.BaseBlockSize < 0 || p.BaseBlockSize > blocksize.Max {
+		return fmt.Errorf("base block size %d: want 1 to %d, or 0 to choose it", p.BaseBlockSize, blocksize.Max)
 	}
 	if p.MinBlockNodes < 0 {
 		return fmt.Errorf("minimum of nodes in a block %d: want 1 or more, or 0 for 2", p.MinBlockNodes)
@@ -75,41 +63,26 @@ func (p *Policy) validate() error {
 	if p.ParentBlocks != 0 && !p.ShortBlocks {
 		return fmt.Errorf("%d blocks in a parent domain: want none, for this Slurm release takes no placeholders", p.ParentBlocks)
 	}
+	if err := blocksize.CheckClasses(p.SizeClasses); err != nil {
+		return err
+	}
 	return CheckParentBlocks(p.ParentBlocks)
 }
 
 // CheckParentBlocks returns what is wrong with a number of blocks in a parent
 // domain.
 func CheckParentBlocks(n int) error {
-	if n != 0 && (n < 2 || n > 1<<maxBlockSizeLevel || bits.OnesCount(uint(n)) != 1) {
-		return fmt.Errorf("%d blocks in a parent domain: want a power of two of 2 to %d, or 0 for none", n, 1<<maxBlockSizeLevel)
+	if n != 0 && (n < 2 || n > 1<<blocksize.MaxLevel || bits.OnesCount(uint(n)) != 1) {
+		return fmt.Errorf("%d blocks in a parent domain: want a power of two of 2 to %d, or 0 for none", n, 1<<blocksize.MaxLevel)
 	}
 	return nil
 }
 
 // sizes returns Slurm's BlockSizes for a base.
 func (p *Policy) sizes(base int) ([]int, error) {
-	sizes, err := blockSizes(base, p.BlockSizes)
+	sizes, err := blocksize.With(base, p.BlockSizes)
 	if err != nil || p.ParentBlocks == 0 || slices.Contains(sizes, base*p.ParentBlocks) {
 		return sizes, err
 	}
 	return slices.Sorted(slices.Values(append(sizes, base*p.ParentBlocks))), nil
-}
-
-// blockSizes returns base and the further sizes as Slurm's BlockSizes.
-func blockSizes(base int, further []int) ([]int, error) {
-	sizes := []int{base}
-	for _, s := range further {
-		if s == base && len(sizes) == 1 {
-			continue
-		}
-		if s <= sizes[len(sizes)-1] {
-			return nil, fmt.Errorf("block sizes %v: %d is not above %d: want them ascending", further, s, sizes[len(sizes)-1])
-		}
-		if times := s / base; s%base != 0 || bits.OnesCount(uint(times)) != 1 || times > 1<<maxBlockSizeLevel {
-			return nil, fmt.Errorf("block size %d: want base block size %d times a power of two of at most 2^%d, such as %d", s, base, maxBlockSizeLevel, base*2)
-		}
-		sizes = append(sizes, s)
-	}
-	return sizes, nil
 }

@@ -17,6 +17,8 @@ type site struct {
 	policy Policy            // with MinBlockNodes set
 	// published, beside facts, is the index of the node's block in prev.Blocks, or none.
 	published []int32
+	// places, beside prev.Blocks, is the place of each in its topology.
+	places []int
 	// agents reports whether any node has a report, readable or not.
 	agents bool
 }
@@ -52,8 +54,9 @@ func readSite(facts []topology.Facts, previous *Previous, policy Policy) (*site,
 	if previous != nil {
 		s.prev = *previous
 		s.leaveOutOtherKind()
+		s.prev = s.prev.named(s.kind())
 	}
-	s.published = s.findPublished()
+	s.published, s.places = s.findPublished(), s.findPlaces()
 	return s, nil
 }
 
@@ -76,6 +79,27 @@ func (s *site) findPublished() []int32 {
 		}
 	}
 	return published
+}
+
+// findPlaces returns the place of every published block in its topology.
+func (s *site) findPlaces() []int {
+	places, next := make([]int, len(s.prev.Blocks)), make(map[string]int)
+	for i := range s.prev.Blocks {
+		name := s.prev.Blocks[i].Topology
+		places[i] = next[name]
+		next[name]++
+	}
+	return places
+}
+
+// baseOf returns the base block size of the topology of a published block.
+func (s *site) baseOf(block int) int {
+	for i := range s.prev.Topologies {
+		if t := &s.prev.Topologies[i]; t.Name == s.prev.Blocks[block].Topology && len(t.BlockSizes) > 0 {
+			return t.BlockSizes[0]
+		}
+	}
+	return s.prev.BaseBlockSize
 }
 
 // find returns the index of the node with a Slurm name.

@@ -1,10 +1,11 @@
 package placement
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 )
 
 // nameBlocks names every block: published names stay, and a new block gets the
@@ -45,9 +46,8 @@ type sizing struct {
 	leftOut map[int]verdict
 }
 
-// sizeBlocks settles the base block size. It leaves out new blocks that are too
-// small for the policy or for the Slurm release.
-func sizeBlocks(s *site, blocks []block) (sizing, problems, error) {
+// leaveOutSmall leaves out new blocks that are too small for the policy.
+func leaveOutSmall(s *site, blocks []block) (kept []block, leftOut map[int]verdict) {
 	z := sizing{blocks: make([]block, 0, len(blocks)), leftOut: map[int]verdict{}}
 	for _, b := range blocks {
 		if n := len(b.nodes); b.published == none && n < s.policy.MinBlockNodes {
@@ -56,7 +56,14 @@ func sizeBlocks(s *site, blocks []block) (sizing, problems, error) {
 		}
 		z.blocks = append(z.blocks, b)
 	}
-	base := cmp.Or(s.policy.BaseBlockSize, s.prev.BaseBlockSize)
+	return z.blocks, z.leftOut
+}
+
+// sizeBlocks settles the base block size of a topology. It leaves out new blocks that
+// are too small for the Slurm release.
+func sizeBlocks(s *site, p *part) (sizing, problems, error) {
+	z := sizing{blocks: p.blocks, leftOut: map[int]verdict{}}
+	base := p.base
 	if base == 0 {
 		base = chooseBase(z.blocks, s.policy.ShortBlocks)
 	}
@@ -92,22 +99,22 @@ func (z *sizing) nameOversize() problems {
 	return found
 }
 
-// nameImpossible names the sizes of jobs that cannot run on the plan's blocks.
-func (p *Plan) nameImpossible(policy *Policy) problems {
-	counts := make([]int, len(p.Blocks))
-	for i := range p.Blocks {
-		counts[i] = len(p.Blocks[i].Nodes)
+// nameImpossible names the sizes of jobs that cannot run in a topology.
+func nameImpossible(name string, sizes []int, blocks []Block) problems {
+	counts := make([]int, len(blocks))
+	for i := range blocks {
+		counts[i] = len(blocks[i].Nodes)
 	}
-	impossible := ImpossibleJobs(p.BlockSizes, counts)
-	if policy.TreeOnly || len(impossible) == 0 {
+	impossible := blocksize.ImpossibleJobs(sizes, counts)
+	if len(impossible) == 0 {
 		return nil
 	}
-	why := fmt.Sprintf("Slurm gives a job of N nodes at most N/%d blocks, rounded up, and the largest blocks hold fewer nodes", p.BaseBlockSize)
-	if len(p.BlockSizes) > 1 {
-		why = fmt.Sprintf("Slurm gives a job groups of blocks of the sizes %v, and the largest of these groups hold fewer nodes", p.BlockSizes)
+	why := fmt.Sprintf("Slurm gives a job of N nodes at most N/%d blocks, rounded up, and the largest blocks hold fewer nodes", sizes[0])
+	if len(sizes) > 1 {
+		why = fmt.Sprintf("Slurm gives a job groups of blocks of the sizes %v, and the largest of these groups hold fewer nodes", sizes)
 	}
 	var found problems
-	found.add("", ReasonJobSizes, fmt.Sprintf("jobs of %s nodes cannot run: %s; a smaller baseBlockSize, or a job's --segment, makes more sizes possible", impossible, why))
+	found.add("", ReasonJobSizes, fmt.Sprintf("jobs of %s nodes cannot run in topology %s: %s; a smaller baseBlockSize, or a job's --segment, makes more sizes possible", impossible, name, why))
 	return found
 }
 

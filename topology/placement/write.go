@@ -10,16 +10,17 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement/tree"
 )
 
-// writeBlocks returns the plan's blocks in their order.
-func writeBlocks(s *site, z sizing, order ordering) []Block {
+// writeBlocks returns the blocks of a topology in their order. before is the number of
+// blocks of the topologies before it.
+func writeBlocks(s *site, z sizing, order ordering, before int) []Block {
 	blocks := make([]Block, 0, len(order))
 	for at, i := range order {
 		if i == none {
-			blocks = append(blocks, Block{Name: names.Spare(at, z.has)})
+			blocks = append(blocks, Block{Name: names.Spare(before+at, z.has)})
 			continue
 		}
 		from := &z.blocks[i]
-		b := Block{Name: from.name, Clique: from.clique, Nodes: make([]string, 0, from.size())}
+		b := Block{Name: from.name, Clique: from.clique, Nodes: make([]string, 0, from.size()), Size: s.most(from)}
 		for _, node := range from.nodes {
 			b.Nodes = append(b.Nodes, s.facts[node].SlurmName)
 		}

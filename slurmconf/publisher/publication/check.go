@@ -13,6 +13,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 )
 
 // FieldError is a value that a publication cannot have.
@@ -77,9 +78,14 @@ func (c *Cluster) checkNumbers(fail func(key, message string), bad func(key stri
 	if c.MinBlockNodes < 1 {
 		bad("minBlockNodes", c.MinBlockNodes, "1 or more")
 	}
-	if c.BaseBlockSize < 0 || c.BaseBlockSize > placement.MaxBlockSize {
-		bad("baseBlockSize", c.BaseBlockSize, fmt.Sprintf("1 to %d, or 0 to choose it from the domains", placement.MaxBlockSize))
-	} else if err := placement.CheckBlockSizes(c.BaseBlockSize, c.BlockSizes); err != nil {
+	if err := blocksize.CheckClasses(c.SizeClasses); err != nil {
+		fail("sizeClasses", err.Error())
+	} else if len(c.SizeClasses) > 0 && c.BaseBlockSize > 0 {
+		bad("sizeClasses", c.SizeClasses, "none with baseBlockSize, which is one size for all racks")
+	}
+	if c.BaseBlockSize < 0 || c.BaseBlockSize > blocksize.Max {
+		bad("baseBlockSize", c.BaseBlockSize, fmt.Sprintf("1 to %d, or 0 to choose it from the domains", blocksize.Max))
+	} else if err := blocksize.Check(c.BaseBlockSize, c.BlockSizes); err != nil {
 		fail("blockSizes", err.Error())
 	}
 }
@@ -109,7 +115,7 @@ func (c *Cluster) checkDefaultTopology(bad func(key string, value any, want stri
 	switch {
 	case c.DefaultTopology != "" && c.Format != "yaml":
 		bad("defaultTopology", c.DefaultTopology, "none with format conf: topology.conf has one topology")
-	case !slices.Contains(may, c.DefaultTopology):
+	case !slices.Contains(may, c.DefaultTopology) && !slices.Contains(may, slurmconf.BlockFamily(c.DefaultTopology)):
 		bad("defaultTopology", c.DefaultTopology, strings.Join(may[1:], ", ")+", or none for the first there is")
 	case c.FlatTopology && c.Format != "yaml":
 		bad("flatTopology", c.FlatTopology, "false with format conf: topology.conf has one topology")

@@ -69,7 +69,8 @@ func (c *Cluster) GresOptions() gres.Options {
 func (c *Cluster) Policy() placement.Policy {
 	return placement.Policy{ShortBlocks: c.Release.ShortBlocks(), BaseBlockSize: c.BaseBlockSize, BlockSizes: c.BlockSizes,
 		MinBlockNodes: c.MinBlockNodes, Forget: c.ForgetBlocks, ForgetSwitches: c.ForgetSwitches, Tiers: c.tiers(), ByLeaf: c.BlocksBy == "leaf",
-		ParentBlocks: c.ParentBlocks, TreeOnly: c.Topology == string(slurmconf.KindTree)}
+		ParentBlocks: c.ParentBlocks, TreeOnly: c.Topology == string(slurmconf.KindTree),
+		Divide: true, SizeClasses: c.SizeClasses, OneTopology: c.Format == "conf"}
 }
 
 // Choice is what is written of the plan.

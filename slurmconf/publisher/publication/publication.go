@@ -44,8 +44,9 @@ type Publication struct {
 	// Topology is "block", "tree", or "auto": blocks if there are NVLink domains, else
 	// the tree of network tiers.
 	Topology string `yaml:"topology"`
-	// DefaultTopology is the topology of partitions that name none: "nvl", "leaf",
-	// "fabric" or "flat". Empty: the first one in the file. It needs format "yaml".
+	// DefaultTopology is the topology of partitions that name none: "nvl", "leaf"
+	// or one of their parts, "fabric" or "flat". Empty: the blocks with most GPUs, else
+	// the tree. It needs format "yaml".
 	DefaultTopology string `yaml:"defaultTopology"`
 	// FlatTopology adds the topology "flat" to the others. It needs format "yaml".
 	FlatTopology bool `yaml:"flatTopology"`
@@ -65,6 +66,10 @@ type Publication struct {
 	BaseBlockSize int `yaml:"baseBlockSize" unit:"nodes"`
 	// BlockSizes are the further BlockSizes, each the base times a power of two.
 	BlockSizes []int `yaml:"blockSizes" unit:"nodes"`
+	// SizeClasses are the base block sizes of racks of different sizes, the largest first.
+	// Each class has a topology of its own. Empty: as the racks show, at the first
+	// publication.
+	SizeClasses []int `yaml:"sizeClasses" unit:"nodes"`
 	// MinBlockNodes is the number of nodes from which an NVLink domain becomes a block.
 	// The default is 1 if blocksBy is "leaf".
 	MinBlockNodes int `yaml:"minBlockNodes" unit:"nodes"`

@@ -1,4 +1,4 @@
-package placement
+package blocksize
 
 import (
 	"fmt"

@@ -1,15 +1,13 @@
-package placement_test
+package blocksize_test
 
 import (
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 )
 
 func TestImpossibleJobs(t *testing.T) {
@@ -32,7 +30,7 @@ func TestImpossibleJobs(t *testing.T) {
 		{"many ranges", []int{30}, slices.Repeat([]int{29}, 12), "30,59-60,88-90,117-120,146-150,175-180,204-210,233-240,262-270,291-300 and more, up to 330"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, placement.ImpossibleJobs(tt.sizes, tt.blocks).String()); diff != "" {
+			if diff := cmp.Diff(tt.want, blocksize.ImpossibleJobs(tt.sizes, tt.blocks).String()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -49,7 +47,7 @@ func TestImpossibleJobsAtRandom(t *testing.T) {
 			blocks[i] = rng.IntN(10)
 			total += blocks[i]
 		}
-		got := placement.ImpossibleJobs([]int{base}, blocks)
+		got := blocksize.ImpossibleJobs([]int{base}, blocks)
 		largest := slices.Clone(blocks)
 		slices.Sort(largest)
 		slices.Reverse(largest)
@@ -62,38 +60,5 @@ func TestImpossibleJobsAtRandom(t *testing.T) {
 				t.Fatalf("base %d, blocks %v: size %d is impossible: %t, want %t", base, blocks, size, got.Has(size), want)
 			}
 		}
-	}
-}
-
-// TestPlanNamesSizes names what is wrong with the sizes of blocks, and only that.
-func TestPlanNamesSizes(t *testing.T) {
-	mixed := slices.Concat(rack(1, 6), rack(2, 6), rack(3, 3), rack(4, 3))
-	for _, tt := range []struct {
-		name   string
-		facts  []topology.Facts
-		policy placement.Policy
-		want   []string
-	}{
-		{"equal racks", site(3, 4), short, nil},
-		{"large and small racks", mixed, short, []string{placement.ReasonJobSizes + " 16-18"}},
-		{"the base of the small racks", mixed, placement.Policy{ShortBlocks: true, BaseBlockSize: 3}, nil},
-		{"and further sizes", mixed, placement.Policy{ShortBlocks: true, BaseBlockSize: 3, BlockSizes: []int{6}},
-			[]string{placement.ReasonAboveBase + " 6", placement.ReasonAboveBase + " 6"}},
-		{"the tree alone", mixed, placement.Policy{ShortBlocks: true, TreeOnly: true}, nil},
-		{"an old release", mixed, placement.Policy{}, nil},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var got []string
-			for _, p := range mustPlan(t, tt.facts, nil, tt.policy).Problems {
-				sizes := strings.TrimPrefix(p.Message, "jobs of ")
-				if _, has, ok := strings.Cut(p.Message, " has "); ok {
-					sizes = has
-				}
-				got = append(got, p.Reason+" "+strings.Fields(sizes)[0])
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
 	}
 }

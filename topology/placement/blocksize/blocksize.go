@@ -1,0 +1,96 @@
+// Package blocksize is the arithmetic of Slurm's block sizes: which sizes are allowed,
+// which classes racks of different sizes make, and which sizes of jobs cannot run.
+//
+// The package is pure, and knows numbers only.
+package blocksize
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// Max is Slurm's limit on the base block size. A larger one ends slurmctld
+// without a message.
+const Max = 65535
+
+// MaxLevel is Slurm's limit on k in base x 2^k.
+const MaxLevel = 15
+
+// Check returns what is wrong with further block sizes. base is 0 if it
+// is not known yet.
+func Check(base int, further []int) error {
+	if len(further) == 0 {
+		return nil
+	}
+	if base == 0 {
+		base = further[0] // a base of any size below it leaves the ratios after it
+	}
+	if base < 1 {
+		return fmt.Errorf("block size %d: want 1 or more", base)
+	}
+	_, err := With(base, further)
+	return err
+}
+
+// CheckClasses returns what is wrong with the base block sizes of classes.
+func CheckClasses(sizes []int) error {
+	for i, n := range sizes {
+		if n < 1 || n > Max || i > 0 && n >= sizes[i-1] {
+			return fmt.Errorf("size classes %v: want sizes of 1 to %d, the largest first", sizes, Max)
+		}
+	}
+	return nil
+}
+
+// With returns base and the further sizes as Slurm's BlockSizes.
+func With(base int, further []int) ([]int, error) {
+	sizes := []int{base}
+	for _, s := range further {
+		if s == base && len(sizes) == 1 {
+			continue
+		}
+		if s <= sizes[len(sizes)-1] {
+			return nil, fmt.Errorf("block sizes %v: %d is not above %d: want them ascending", further, s, sizes[len(sizes)-1])
+		}
+		if times := s / base; s%base != 0 || bits.OnesCount(uint(times)) != 1 || times > 1<<MaxLevel {
+			return nil, fmt.Errorf("block size %d: want base block size %d times a power of two of at most 2^%d, such as %d", s, base, MaxLevel, base*2)
+		}
+		sizes = append(sizes, s)
+	}
+	return sizes, nil
+}
+
+// Classes returns the size of the largest rack of every class, the largest first. A
+// class is the racks with at least two thirds of the nodes of its largest one. Unless
+// strict, one rack below half of the median makes no class: it may just not be up yet.
+func Classes(sizes []int, strict bool) []int {
+	sorted := slices.Sorted(slices.Values(sizes))
+	slices.Reverse(sorted)
+	median := sorted[(len(sorted)-1)/2]
+	var bases, racks []int
+	for _, n := range sorted {
+		last := len(bases) - 1
+		if last >= 0 && (n == 0 || 3*n >= 2*bases[last]) {
+			racks[last]++
+			continue
+		}
+		bases, racks = append(bases, n), append(racks, 1)
+	}
+	for i := len(bases) - 1; i > 0 && !strict; i-- {
+		if racks[i] == 1 && 2*bases[i] < median {
+			bases = slices.Delete(bases, i, i+1)
+		}
+	}
+	return bases
+}
+
+// Fit returns the smallest base that a rack does not exceed, or the largest base.
+func Fit(bases []int, size int) int {
+	for _, base := range slices.Backward(bases) {
+		if size <= base {
+			return base
+		}
+	}
+	return bases[0]
+}

@@ -1,0 +1,249 @@
+package placement_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// inFabric returns racks of as many nodes as sizes say, below one root switch. The first is
+// of this number.
+func inFabric(root string, number int, sizes ...int) []topology.Facts {
+	var out []topology.Facts
+	for i, n := range sizes {
+		out = append(out, rack(number+i, n, func(_ int, f *topology.Facts) {
+			if root != "" {
+				f.Labels.Tiers = []string{fmt.Sprintf("leaf-%d", number+i), "spine-" + root, root}
+			}
+		})...)
+	}
+	return out
+}
+
+// topologies writes each topology with its sizes, its racks in the order of their blocks,
+// and a star at the default.
+func topologies(p *placement.Plan) string {
+	var out []string
+	for _, t := range p.Topologies {
+		words := []string{fmt.Sprint(t.Name, t.BlockSizes)}
+		if t.Name == p.Default {
+			words[0] += "*"
+		}
+		for _, b := range p.Blocks {
+			switch {
+			case b.Topology == t.Name && len(b.Nodes) > 0:
+				words = append(words, b.Nodes[0][2:4])
+			case b.Topology == t.Name:
+				words = append(words, "-")
+			}
+		}
+		out = append(out, strings.Join(words, " "))
+	}
+	return strings.Join(out, "; ")
+}
+
+var divided = placement.Policy{ShortBlocks: true, Divide: true}
+
+func TestPlanDivides(t *testing.T) {
+	with := func(change func(p *placement.Policy)) placement.Policy {
+		p := divided
+		change(&p)
+		return p
+	}
+	mixed := inFabric("", 1, 18, 18, 18, 9, 9, 9, 9)
+	for _, tt := range []struct {
+		name   string
+		facts  []topology.Facts
+		policy placement.Policy
+		want   string
+	}{
+		{"no rack", nil, divided, ""},
+		{"equal racks", inFabric("", 1, 4, 4), divided, "nvl[4]* 01 02"},
+		{"large and small racks", mixed, divided, "nvl-18[18]* 01 02 03; nvl-9[9] 04 05 06 07"},
+		{"small racks with more GPUs", inFabric("", 1, 6, 3, 3, 3), divided, "nvl-6[6] 01; nvl-3[3]* 02 03 04"},
+		{"not divided", mixed, short, "nvl[18]* 01 02 03 04 05 06 07"},
+		{"trays are missing", inFabric("", 1, 18, 14, 12), divided, "nvl[18]* 01 02 03"},
+		{"one rack is hardly up", inFabric("", 1, 18, 18, 18, 2), divided, "nvl[18]* 01 02 03 04"},
+		{"several racks are hardly up", inFabric("", 1, 18, 18, 18, 2, 2), divided, "nvl-18[18]* 01 02 03; nvl-2[2] 04 05"},
+		{"classes are set", inFabric("", 1, 18, 10, 9, 4, 20), with(func(p *placement.Policy) { p.SizeClasses = []int{18, 9} }), "nvl-18[18]* 01 02 05; nvl-9[9] 03 04"},
+		{"a class that no rack has", inFabric("", 1, 18), with(func(p *placement.Policy) { p.SizeClasses = []int{18, 9} }), "nvl[18]* 01"},
+		{"the base is set", mixed, with(func(p *placement.Policy) { p.BaseBlockSize = 9 }), "nvl[9]* 01 02 03 04 05 06 07"},
+		{"two fabrics", slices.Concat(inFabric("a", 1, 4, 4), inFabric("b", 3, 4, 4, 4)), divided, "nvl-a[4] 01 02; nvl-b[4]* 03 04 05"},
+		{"one fabric", slices.Concat(inFabric("a", 1, 4, 4), inFabric("a", 3, 4)), divided, "nvl[4]* 01 02 03"},
+		{"fabrics of other sizes", slices.Concat(inFabric("a", 1, 6, 3, 6, 3), inFabric("b", 5, 3, 3)), divided, "nvl-a-6[6]* 01 03; nvl-a-3[3] 02 04; nvl-b[3] 05 06"},
+		{"a fabric with a name that Slurm does not take", slices.Concat(inFabric("a.b", 1, 4), inFabric("b", 3, 4)), divided, "nvl-a-b-2e7336dcx[4]* 01; nvl-b[4] 03"},
+		{"a rack of no known fabric", slices.Concat(inFabric("a", 1, 4), inFabric("b", 2, 4), inFabric("", 3, 4)), divided, "nvl-a[4]* 01; nvl-b[4] 02"},
+		{"a rack of no known fabric beside one fabric", slices.Concat(inFabric("a", 1, 4), inFabric("", 3, 4)), divided, "nvl[4]* 01 03"},
+		{"parent domains", slices.Concat(inFabric("a", 1, 4, 4, 4), inFabric("b", 4, 4)), with(func(p *placement.Policy) { p.ParentBlocks = 2 }), "nvl-a[4 8]* 01 02 03 -; nvl-b[4 8] 04 -"},
+		{"by leaf", inFabric("a", 1, 8, 8, 3), with(func(p *placement.Policy) { p.ByLeaf = true }), "leaf[8]* 01 02 03"},
+		{"one topology", mixed, with(func(p *placement.Policy) { p.OneTopology = true }), "nvl[18]* 01 02 03"},
+		{"one topology of an old release", inFabric("", 1, 18, 17, 9, 9), placement.Policy{Divide: true, OneTopology: true}, "nvl[17]* 01 02"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			plan := mustPlan(t, tt.facts, nil, tt.policy)
+			got := topologies(plan)
+			if diff := cmp.Diff(sortRacks(tt.want), sortRacks(got)); diff != "" {
+				t.Fatalf("(-want +got):\n%s", diff)
+			}
+			if again := topologies(mustPlan(t, tt.facts, previous(plan), tt.policy)); again != got {
+				t.Errorf("published, the plan is %s, was %s", again, got)
+			}
+			if !tt.policy.OneTopology {
+				return
+			}
+			for _, pl := range plan.Placements {
+				if out := pl.Block == ""; out != (pl.Reason == placement.ReasonOtherTopology) {
+					t.Errorf("%+v", pl)
+				}
+			}
+		})
+	}
+}
+
+// sortRacks sorts the racks of every topology, because blocks are in the order of cliques.
+func sortRacks(text string) string {
+	parts := strings.Split(text, "; ")
+	for i, p := range parts {
+		words := strings.Fields(p)
+		if len(words) > 1 {
+			slices.Sort(words[1:])
+		}
+		parts[i] = strings.Join(words, " ")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// TestPlanKeepsClasses publishes two classes and changes the racks.
+func TestPlanKeepsClasses(t *testing.T) {
+	before := inFabric("", 1, 6, 6, 3, 3)
+	less := func(racks ...int) []topology.Facts {
+		return slices.DeleteFunc(slices.Clone(before), func(f topology.Facts) bool {
+			var r, n int
+			_, _ = fmt.Sscanf(f.Name, "r%03dn%02d", &r, &n)
+			return slices.Contains(racks, r) && n > 3
+		})
+	}
+	for _, tt := range []struct {
+		name  string
+		facts []topology.Facts
+		want  string
+	}{
+		{"a rack loses half of its nodes", less(1), "nvl-6[6]* 01 02; nvl-3[3] 03 04"},
+		{"all large racks do", less(1, 2), "nvl-6[6]* 01 02; nvl-3[3] 03 04"},
+		{"a rack goes", before[6:], "nvl-6[6] - 02; nvl-3[3]* 03 04"},
+		{"a small rack comes", slices.Concat(before, rack(5, 2)), "nvl-6[6]* 01 02; nvl-3[3] 03 04 05"},
+		{"a large rack comes", slices.Concat(before, rack(5, 5)), "nvl-6[6]* 01 02 05; nvl-3[3] 03 04"},
+		{"a rack comes that is larger than all", slices.Concat(before, rack(5, 12)), "nvl-6[6]* 01 02 05; nvl-3[3] 03 04"},
+		{"a small rack turns out to be a large one", slices.Concat(inFabric("", 1, 6, 6, 3), rack(4, 6)), "nvl-6[6]* 01 02 04; nvl-3[3] 03"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			prev := previous(mustPlan(t, before, nil, divided))
+			plan := mustPlan(t, tt.facts, prev, divided)
+			if diff := cmp.Diff(strings.ReplaceAll(sortRacks(tt.want), "*", ""), strings.ReplaceAll(sortRacks(topologies(plan)), "*", "")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if lost := plan.LostTopologies(prev); lost != nil {
+				t.Errorf("lost topologies %v", lost)
+			}
+		})
+	}
+}
+
+// TestPlanGoesToSeveral has one published topology, and says what would make it several.
+func TestPlanGoesToSeveral(t *testing.T) {
+	whole := inFabric("a", 1, 6, 6, 6, 6)
+	mixed := inFabric("a", 1, 6, 6, 3, 3)
+	classes := divided
+	classes.SizeClasses = []int{6, 3}
+	for _, tt := range []struct {
+		name   string
+		old    []topology.Facts
+		sized  bool // the memory has the sizes of blocks
+		facts  []topology.Facts
+		policy placement.Policy
+		want   string
+		lost   []string
+	}{
+		{"racks lose nodes", whole, true, mixed, divided, "nvl[6]* 01 02 03 04", nil},
+		{"racks lose nodes, from a file", whole, false, mixed, divided, "nvl[6]* 01 02 03 04", nil},
+		{"small racks of a plan", mixed, true, mixed, divided, "nvl-6[6]* 01 02; nvl-3[3] 03 04", []string{"nvl"}},
+		{"small racks of a file", mixed, false, mixed, divided, "nvl[6]* 01 02 03 04", nil},
+		{"small racks of a file, and classes that are set", mixed, false, mixed, classes, "nvl-6[6]* 01 02; nvl-3[3] 03 04", []string{"nvl"}},
+		{"a rack comes up", whole, true, slices.Concat(whole, inFabric("a", 5, 3)), divided, "nvl[6]* 01 02 03 04 05", nil},
+		{"a rack comes, and its switches are not known", whole, true, slices.Concat(whole, inFabric("", 5, 6)), divided, "nvl[6]* 01 02 03 04 05", nil},
+		{"a fabric comes", whole, true, slices.Concat(whole, inFabric("b", 5, 6)), divided, "nvl-a[6]* 01 02 03 04; nvl-b[6] 05", []string{"nvl"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			plan := mustPlan(t, tt.old, nil, short)
+			prev := fromFile(plan)
+			if tt.sized {
+				prev = previous(plan)
+			}
+			got := mustPlan(t, tt.facts, prev, tt.policy)
+			if diff := cmp.Diff(sortRacks(tt.want), sortRacks(topologies(got))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.lost, got.LostTopologies(prev)); diff != "" {
+				t.Errorf("lost topologies (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPlanDividesAtRandom has nodes of racks in three fabrics come and go: no rack
+// changes its topology because nodes are missing, no block its place, and no topology
+// has racks of two fabrics.
+func TestPlanDividesAtRandom(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		fabric, size := map[string]string{}, map[string]int{}
+		var racks [][]topology.Facts
+		for n := range 18 {
+			name, nodes := fmt.Sprintf("r%03d", n+1), []int{8, 4}[rng.IntN(2)]
+			fabric[name], size[name] = fmt.Sprintf("core%d", rng.IntN(3)), nodes
+			racks = append(racks, inFabric(fabric[name], n+1, nodes))
+		}
+		plan := mustPlan(t, slices.Concat(racks...), nil, divided)
+		at := places(plan)
+		for step := range 10 {
+			var facts []topology.Facts
+			for _, r := range racks {
+				facts = append(facts, r[:rng.IntN(len(r)+1)]...)
+			}
+			next := mustPlan(t, facts, previous(plan), divided)
+			for name, old := range at {
+				if got := places(next)[name]; got != old {
+					t.Fatalf("seed %d, step %d: block %s is at %s, was at %s", seed, step, name, got, old)
+				}
+			}
+			in := map[string]string{}
+			for _, b := range next.Blocks {
+				for _, n := range b.Nodes {
+					f := fabric[n[:4]]
+					if other, ok := in[b.Topology]; ok && other != f {
+						t.Fatalf("seed %d, step %d: topology %s joins %s and %s", seed, step, b.Topology, other, f)
+					}
+					in[b.Topology] = f
+				}
+			}
+			plan = next
+		}
+	}
+}
+
+// places are the topology and the place in it of every block.
+func places(p *placement.Plan) map[string]string {
+	at, next := map[string]string{}, map[string]int{}
+	for _, b := range p.Blocks {
+		at[b.Name] = fmt.Sprint(b.Topology, " ", next[b.Topology])
+		next[b.Topology]++
+	}
+	return at
+}

@@ -1,0 +1,226 @@
+// Package division divides the racks of a site into block topologies: one for each size
+// class of racks in each fabric. Slurm joins any blocks of one topology in a job, so no
+// topology has racks of two fabrics. And Slurm gives a job of N nodes N/base blocks, so
+// racks of another size class need a base of their own.
+//
+// The package is pure.
+package division
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
+	"github.com/quoin-hpc/quoin/topology/placement/names"
+)
+
+// Rack is one block.
+type Rack struct {
+	// Fabric is the root switch above the rack, empty if it is not known.
+	Fabric string
+	// Size is the number of nodes of the whole rack.
+	Size int
+	// Nodes is how many there are now.
+	Nodes int
+	// Published is the topology that the rack was published in, and Base the base block
+	// size there. Both are empty for a new rack.
+	Published string
+	Base      int
+}
+
+// Topology is one block topology.
+type Topology struct {
+	Name   string
+	Fabric string
+	// Base is the base block size.
+	Base int
+}
+
+// Part is a topology with its racks, by their indices.
+type Part struct {
+	Topology
+	Racks []int
+}
+
+// Rules are what a site decides.
+type Rules struct {
+	// Kind is the name of the topology if there is one only. Other names begin with it.
+	Kind string
+	// SizeClasses are the bases of the classes, the largest first. Without any, the racks
+	// show them.
+	SizeClasses []int
+	// Base is the base of all topologies. 0: the size of the largest rack.
+	Base int
+	// OneClass: the racks of a fabric make one class, whatever their sizes.
+	OneClass bool
+	// OneTopology: one topology is published. Then new racks and single small ones make
+	// classes too, because they would not fit in it.
+	OneTopology bool
+}
+
+// section is what a topology is for: one size class in one fabric.
+type section struct {
+	fabric string
+	base   int
+}
+
+// Make divides the racks. published are the topologies that there were, if there were
+// several: they keep their racks, their names and their order. Make returns nil if all
+// racks belong into one topology and there were not several.
+func Make(racks []Rack, published []Topology, rules Rules) []Part {
+	known := sectionsOf(racks, published)
+	of := rules.assign(racks, known)
+	counts := make(map[section]int)
+	for _, sec := range of {
+		counts[sec]++
+	}
+	if len(counts) <= 1 && len(known) == 0 {
+		return nil
+	}
+	sections := slices.SortedFunc(maps.Keys(counts), func(a, b section) int {
+		return cmp.Or(strings.Compare(a.fabric, b.fabric), cmp.Compare(b.base, a.base))
+	})
+	called := nameSections(rules.Kind, sections, known)
+	parts := make([]Part, len(sections))
+	for i, sec := range sections {
+		parts[i].Topology = Topology{called[i], sec.fabric, sec.base}
+		for r := range racks {
+			if of[r] == sec {
+				parts[i].Racks = append(parts[i].Racks, r)
+			}
+		}
+	}
+	place := func(p Part) int {
+		if i := slices.IndexFunc(published, func(t Topology) bool { return t.Name == p.Name }); i >= 0 {
+			return i
+		}
+		return len(published)
+	}
+	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(place(a), place(b)) })
+	return parts
+}
+
+// sectionsOf returns the sections of several published topologies by name. The fabric is
+// that of most nodes of its racks, else the published one.
+func sectionsOf(racks []Rack, published []Topology) map[string]section {
+	if len(published) < 2 {
+		return nil
+	}
+	votes := make(map[string]map[string]int)
+	for i := range racks {
+		if r := &racks[i]; r.Published != "" && r.Fabric != "" {
+			if votes[r.Published] == nil {
+				votes[r.Published] = make(map[string]int)
+			}
+			votes[r.Published][r.Fabric] += r.Nodes
+		}
+	}
+	known := make(map[string]section)
+	for _, t := range published {
+		fabric := t.Fabric
+		for _, f := range slices.Sorted(maps.Keys(votes[t.Name])) {
+			if votes[t.Name][f] > votes[t.Name][fabric] {
+				fabric = f
+			}
+		}
+		known[t.Name] = section{fabric, t.Base}
+	}
+	return known
+}
+
+// assign returns, beside the racks, the section of each. A rack of no known fabric stays
+// in that of its published topology.
+func (rules *Rules) assign(racks []Rack, known map[string]section) []section {
+	of := make([]section, len(racks))
+	old, fresh := make(map[string][]int), make(map[string][]int) // fabric -> sizes of its racks
+	for i := range racks {
+		r := &racks[i]
+		fabric := cmp.Or(r.Fabric, known[r.Published].fabric)
+		of[i].fabric = fabric
+		if r.Published == "" {
+			fresh[fabric] = append(fresh[fabric], r.Size)
+		} else { // a rack that grew above the base makes no class
+			old[fabric] = append(old[fabric], min(r.Size, cmp.Or(r.Base, r.Size)))
+		}
+	}
+	bases := make(map[string][]int)
+	for i := range of {
+		fabric := of[i].fabric
+		sizes := old[fabric]
+		if len(sizes) == 0 || rules.OneTopology { // else a new rack makes no class: it may not be up yet
+			sizes = slices.Concat(sizes, fresh[fabric])
+		}
+		bases[fabric] = rules.bases(fabric, sizes, known)
+	}
+	for i := range racks {
+		r, all := &racks[i], bases[of[i].fabric]
+		of[i].base = blocksize.Fit(all, r.Size)
+		// A rack that has lost nodes stays with the racks of its size.
+		was, ok := known[r.Published]
+		if ok && was.fabric == of[i].fabric && slices.Contains(all, was.base) && r.Size <= was.base {
+			of[i].base = was.base
+		}
+	}
+	return of
+}
+
+// bases returns the base of every size class of a fabric, the largest first: the
+// configured ones, else the published ones, else those that the sizes show.
+func (rules *Rules) bases(fabric string, sizes []int, known map[string]section) []int {
+	switch {
+	case len(rules.SizeClasses) > 0:
+		return rules.SizeClasses
+	case rules.Base > 0:
+		return []int{rules.Base}
+	}
+	var bases []int
+	for _, sec := range known {
+		if sec.fabric == fabric && !slices.Contains(bases, sec.base) {
+			bases = append(bases, sec.base)
+		}
+	}
+	switch {
+	case len(bases) > 0:
+		slices.Sort(bases)
+		slices.Reverse(bases)
+		return bases
+	case rules.OneClass:
+		return []int{slices.Max(sizes)}
+	}
+	return blocksize.Classes(sizes, rules.OneTopology)
+}
+
+// nameSections names the topology of each section: as it was published, else by the
+// fabric if there are several, and by the base if the fabric has several classes.
+func nameSections(kind string, sections []section, known map[string]section) []string {
+	classes, taken := make(map[string]int), make(map[string]bool)
+	for _, sec := range sections {
+		classes[sec.fabric]++
+	}
+	called := make([]string, len(sections))
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if i := slices.Index(sections, known[name]); i >= 0 && called[i] == "" {
+			called[i] = name
+		}
+		taken[name] = true
+	}
+	for i, sec := range sections {
+		if called[i] != "" {
+			continue
+		}
+		name := kind
+		if len(classes) > 1 {
+			name += "-" + cmp.Or(sec.fabric, "rest")
+		}
+		if classes[sec.fabric] > 1 {
+			name += "-" + strconv.Itoa(sec.base)
+		}
+		for name = names.Slurm(name); taken[name]; name = names.Slurm(name + "-x") {
+		}
+		called[i], taken[name] = name, true
+	}
+	return called
+}
