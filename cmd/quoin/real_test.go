@@ -51,6 +51,7 @@ const siteConfig = `publications:
   settleMax: 10s
   firstWait: 2m
   annotateAfter: 5s
+  publishEvery: 2s
 `
 
 func startSite(t *testing.T) *site {

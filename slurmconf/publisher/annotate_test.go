@@ -66,6 +66,46 @@ func TestKnownUnitsDoNotWait(t *testing.T) {
 	})
 }
 
+// TestPublishEvery has nodes of published racks leave and join for half an hour, then one
+// that moves and a rack that is new.
+func TestPublishEvery(t *testing.T) {
+	var absent []simulated.Fault
+	for i := range 18 {
+		absent = append(absent, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", 55+i), Absent: true})
+	}
+	without := racks(t, append(absent, simulated.Fault{Node: "gb200-005", Absent: true})...)
+	store := newMemory(racks(t, absent...))
+	every := Duration{Duration: 5 * time.Minute}
+	inBubble(t, store, complete(t, Publication{PublishEvery: every, GoneAfter: Duration{Duration: time.Nanosecond}}), func() {
+		store.pass(time.Hour)
+		before := store.saves
+		for i := range 60 {
+			store.change([]*inputs.Snapshot{without, racks(t, absent...)}[i%2])
+			store.pass(30 * time.Second)
+		}
+		if n := store.saves - before; n < 1 || n > 7 {
+			t.Errorf("%d saves in half an hour, want 1 to 7", n)
+		}
+		store.change(racks(t, absent...))
+		store.pass(time.Hour)
+		store.change(without)
+		store.pass(15 * time.Second)
+		if strings.Contains(topologyOf(store), "gb200-[001-018]") {
+			t.Error("a change after a quiet hour waits")
+		}
+		store.change(racks(t, absent...))
+		store.pass(15 * time.Second)
+		if strings.Contains(topologyOf(store), "gb200-[001-018]") || store.notes["gb200-005"] != store.notes["gb200-004"] {
+			t.Errorf("a node that joins is in the file at once, or its annotation is %q", store.notes["gb200-005"])
+		}
+		store.change(racks(t))
+		store.pass(15 * time.Second)
+		if !strings.Contains(topologyOf(store), "gb200-[055-072]") {
+			t.Error("a new rack waits")
+		}
+	})
+}
+
 // TestPublishedInTheFuture has the clock of an earlier leader run a year ahead.
 func TestPublishedInTheFuture(t *testing.T) {
 	store := newMemory(racks(t))

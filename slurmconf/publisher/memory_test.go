@@ -301,6 +301,9 @@ func complete(t testing.TB, pubs ...Publication) []*publication.Cluster {
 		if pubs[i].FirstWait == (Duration{}) {
 			pubs[i].FirstWait = atOnce
 		}
+		if pubs[i].PublishEvery == (Duration{}) {
+			pubs[i].PublishEvery = atOnce
+		}
 	}
 	out, err := publication.Compile(pubs)
 	if err != nil {

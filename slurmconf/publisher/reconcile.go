@@ -64,6 +64,14 @@ func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, s *stored) err
 		}
 		return l.publishPart(ctx, s, &g, tree, made, *held, now)
 	}
+	until, err := s.spacedUntil(l.pub, made, now)
+	if err != nil {
+		return err
+	}
+	if !until.IsZero() {
+		l.At(until)
+		return space(ctx, l, s, &g, made, now)
+	}
 	return l.publishAll(ctx, s, &g, made, now)
 }
 

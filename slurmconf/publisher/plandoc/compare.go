@@ -211,3 +211,17 @@ func (c *Changes) Summary(first int) string {
 
 // None reports whether nothing differs.
 func (c *Changes) None() bool { return len(c.Moves)+len(c.Units)+len(c.Devices) == 0 }
+
+// OnlyMembers reports whether all that changes is which nodes known units have: nodes join
+// or leave, and no node moves or gets other devices in its place.
+func (c *Changes) OnlyMembers() bool {
+	members := make(map[string]bool, len(c.Moves))
+	for i := range c.Moves {
+		m := &c.Moves[i]
+		if m.From != (placement.Place{}) && m.To != (placement.Place{}) {
+			return false
+		}
+		members[m.Node] = true
+	}
+	return len(c.Units) == 0 && !slices.ContainsFunc(c.Devices, func(node string) bool { return !members[node] })
+}

@@ -96,6 +96,9 @@ type Publication struct {
 	// annotations that name it, in which slurmctld loads the files. An annotation that
 	// names older units does not wait.
 	AnnotateAfter Duration `yaml:"annotateAfter"`
+	// PublishEvery is the least time between two publications of which the second only adds
+	// or removes nodes of known blocks and switches. Other changes do not wait for it.
+	PublishEvery Duration `yaml:"publishEvery"`
 	// MaxChange is the share of published nodes that may move within an hour, or leave in one step. More
 	// waits for approval. 1 turns that off. With 0 a single node may still change.
 	MaxChange *float64 `yaml:"maxChange" unit:"share, 0 to 1"`
@@ -152,7 +155,7 @@ func Default() Publication {
 		Name: "default", Namespace: "slurm", ConfigMap: "quoin-slurm", SlurmNames: "short", SlurmVersion: "26.05",
 		Format: "yaml", Topology: "auto", BlocksBy: "nvlink", MaxChange: &maxChange, Gres: Gres{Naming: string(gres.NamingModel)}, MinBlockNodes: 2, Annotate: &annotate,
 		DomainLabels: []string{nodelabels.Auto}, TierLabels: []string{nodelabels.Auto},
-		Settle: Duration{Duration: 10 * time.Second}, SettleMax: minute(1), FirstWait: minute(5), GoneAfter: minute(10), AnnotateAfter: minute(2),
+		Settle: Duration{Duration: 10 * time.Second}, SettleMax: minute(1), FirstWait: minute(5), GoneAfter: minute(10), AnnotateAfter: minute(2), PublishEvery: minute(5),
 	}
 }
 
@@ -179,6 +182,7 @@ func (p *Publication) complete() {
 	}
 	for _, f := range []struct{ have, def *Duration }{
 		{&p.Settle, &d.Settle}, {&p.SettleMax, &d.SettleMax}, {&p.FirstWait, &d.FirstWait}, {&p.GoneAfter, &d.GoneAfter}, {&p.AnnotateAfter, &d.AnnotateAfter},
+		{&p.PublishEvery, &d.PublishEvery},
 	} {
 		if f.have.Duration == 0 && !f.have.read {
 			*f.have = *f.def
