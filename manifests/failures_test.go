@@ -3,13 +3,10 @@ package manifests_test
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 
 	"github.com/quoin-hpc/quoin/imex"
@@ -222,24 +219,12 @@ func (f *failures) checkIs(t *testing.T, all []said) {
 // runCheck runs quoin check on what kubectl prints, and on all reports.
 func (f *failures) runCheck(t *testing.T) []byte {
 	t.Helper()
-	objects, err := f.cluster.Kubectl(t.Context(), strings.Fields(computedomain.ListCommand)[1:]...)
+	command := strings.Replace(computedomain.ListCommand, "nodes,", "nodes,nodereports,", 1)
+	objects, err := f.cluster.Kubectl(t.Context(), strings.Fields(command)[1:]...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := f.cluster.Client().CoreV1().ConfigMaps("quoin-system").List(t.Context(), metav1.ListOptions{LabelSelector: "quoin.dev/kind=node-report"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"check", "--imex", "-"}
-	dir := t.TempDir()
-	for _, c := range list.Items {
-		path := filepath.Join(dir, c.Name+".json")
-		if err := os.WriteFile(path, []byte(c.Data["report.json"]), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		args = append(args, path)
-	}
-	cmd := exec.CommandContext(t.Context(), f.quoin, args...)
+	cmd := exec.CommandContext(t.Context(), f.quoin, "check", "--imex", "-")
 	cmd.Stdin = strings.NewReader(objects)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -252,9 +237,9 @@ func (f *failures) runCheck(t *testing.T) []byte {
 // report is what a node's agent has reported.
 func (f *failures) report(node string) *topology.Node {
 	f.t.Helper()
-	c, err := f.cluster.Client().CoreV1().ConfigMaps("quoin-system").Get(f.t.Context(), "quoin-node-"+node, metav1.GetOptions{})
+	text, err := f.cluster.Kubectl(f.t.Context(), "get", "nodereport", node, "-o", "json")
 	f.must(err)
-	n, err := topology.ParseReport(node, []byte(c.Data["report.json"]))
+	n, err := topology.ParseObject(node, []byte(text))
 	f.must(err)
 	return n
 }

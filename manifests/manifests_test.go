@@ -68,28 +68,50 @@ func TestRealAgentToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	create := func(name string) []string {
-		return []string{"create", "configmap", name, "-n", "quoin-system", "--from-literal=report.json={}"}
+	report := func(name string, more ...string) string {
+		text := "apiVersion: quoin.dev/v1alpha1\nkind: NodeReport\nmetadata:\n  name: " + name + "\n" + strings.Join(more, "\n") + "\n"
+		if !strings.Contains(text, "\nnode: ") {
+			text += "node: " + name + "\n"
+		}
+		return write(t, "report.yaml", text)
 	}
-	const policy = "may write ConfigMap quoin-node-"
-	waitForPolicy(t, c, bound, "quoin-system")
+	create := func(name string, more ...string) []string { return []string{"create", "-f", report(name, more...)} }
+	replace := func(more ...string) []string { return []string{"replace", "-f", report("node-a", more...)} }
+	const policy = "may write NodeReport "
+	const metadata = "has no owner but its Node, no finalizers and no annotations"
+	waitForReportPolicy(t, c, bound)
 	for _, y := range []try{
-		{"own report", create("quoin-node-node-a"), ""},
-		{"own report again", []string{"replace", "-f", configMap(t, "quoin-node-node-a", "quoin-system")}, ""},
-		{"another node's report", create("quoin-node-node-b"), policy},
-		{"another ConfigMap", create("quoin-config2"), policy},
-		{"the publisher's configuration", []string{"replace", "-f", configMap(t, "quoin-config", "quoin-system")}, policy},
-		{"delete its report", []string{"delete", "configmap", "quoin-node-node-a", "-n", "quoin-system"}, "forbidden"},
-		{"list reports", []string{"get", "configmaps", "-n", "quoin-system"}, "forbidden"},
-		{"another namespace", []string{"create", "configmap", "quoin-node-node-a", "-n", "slurm"}, "forbidden"},
+		{"own report", create("node-a"), ""},
+		{"own report again", replace("driverVersion: '580'"), ""},
+		{"another node's report", create("node-b"), policy},
+		{"another node's facts", replace("node: node-b"), "a NodeReport is named as its node"},
+		{"an owner that is not there", replace("  ownerReferences: [{apiVersion: v1, kind: Namespace, name: gone, uid: '1'}]"), metadata},
+		{"its Node as owner", replace("  ownerReferences: [{apiVersion: v1, kind: Node, name: node-a, uid: '1'}]"), ""},
+		{"a finalizer", replace("  finalizers: [quoin.dev/x]"), metadata},
+		{"an annotation", replace("  annotations: {team: red}"), metadata},
+		{"a key that nobody knows", append(replace("color: red"), "--validate=strict"), "unknown field"},
+		{"delete its report", []string{"delete", "nodereport", "node-a"}, "forbidden"},
+		{"list reports", []string{"get", "nodereports"}, "forbidden"},
+		{"a ConfigMap", []string{"create", "configmap", "quoin-node-node-a", "-n", "quoin-system"}, "forbidden"},
+		{"the configuration", []string{"get", "configmap", "quoin-config", "-n", "quoin-system"}, "forbidden"},
 		{"secrets", []string{"get", "secrets", "-n", "quoin-system"}, "forbidden"},
-		{"make a secret", []string{"create", "secret", "generic", "quoin-node-node-a", "-n", "quoin-system"}, "forbidden"},
 		{"read a node", []string{"get", "node", "node-a"}, ""},
 		{"annotate a node", []string{"annotate", "node", "node-a", "x=y"}, "forbidden"},
 	} {
 		y.run(t, c, bound)
 	}
-	try{"a token without a node", create("quoin-node-node-a2"), policy}.run(t, c, loose)
+	try{"a token without a node", create("node-a2"), policy}.run(t, c, loose)
+}
+
+// waitForReportPolicy waits until the API server has loaded the admission policy that ties
+// an agent's token to its own report.
+func waitForReportPolicy(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
+	t.Helper()
+	probe := write(t, "probe.yaml", "apiVersion: quoin.dev/v1alpha1\nkind: NodeReport\nmetadata: {name: probe}\nnode: probe\n")
+	await.Until(t, "the admission policy is in force", func() bool {
+		_, err := c.Kubectl(t.Context(), "--kubeconfig", kubeconfig, "create", "-f", probe, "--dry-run=server")
+		return err != nil && strings.Contains(err.Error(), "may write NodeReport")
+	})
 }
 
 // waitForPolicy waits until the API server has loaded the admission policy that
@@ -100,11 +122,6 @@ func waitForPolicy(t *testing.T, c *kuberig.Cluster, kubeconfig, namespace strin
 		_, err := c.Kubectl(t.Context(), "--kubeconfig", kubeconfig, "create", "configmap", "probe", "-n", namespace, "--dry-run=server")
 		return err != nil && strings.Contains(err.Error(), "may write ConfigMap")
 	})
-}
-
-func configMap(t *testing.T, name, namespace string) string {
-	t.Helper()
-	return write(t, name+".yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+", namespace: "+namespace+"}\ndata: {report.json: \"{ }\"}\n")
 }
 
 func write(t *testing.T, name, text string) string {
@@ -143,7 +160,9 @@ func TestRealPublisherToken(t *testing.T) {
 		{"see all definitions", []string{"get", "customresourcedefinitions"}, "forbidden"},
 		{"delete a Pod", []string{"delete", "pod", "x", "-n", "quoin-system"}, "forbidden"},
 		{"see another Lease", []string{"get", "lease", "x", "-n", "quoin-system"}, "forbidden"},
-		{"write a report", []string{"create", "configmap", "quoin-node-x", "-n", "quoin-system"}, "forbidden"},
+		{"read reports", []string{"get", "nodereports"}, ""},
+		{"write a report", []string{"create", "-f", write(t, "report.yaml", "apiVersion: quoin.dev/v1alpha1\nkind: NodeReport\nmetadata: {name: node-a}\nnode: node-a\n")}, "forbidden"},
+		{"another ConfigMap of its namespace", []string{"get", "configmap", "quoin-config", "-n", "quoin-system"}, "forbidden"},
 	} {
 		y.run(t, c, token)
 	}

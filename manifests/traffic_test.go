@@ -42,8 +42,8 @@ func (o *observed) taken() []kuberig.Request {
 	o.from = to
 	var own []kuberig.Request
 	for _, r := range all {
-		renews := r.Resource == "leases"                                        // of the leader
-		verifies := r.Verb == "get" && strings.HasPrefix(r.Name, "quoin-node-") // each agent its report, every ten minutes or so
+		renews := r.Resource == "leases"                           // of the leader
+		verifies := r.Verb == "get" && r.Resource == "nodereports" // each agent its report, every ten minutes or so
 		if strings.HasPrefix(r.User, "system:serviceaccount:quoin-system:") && !renews && !verifies {
 			own = append(own, r)
 		}

@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 // TestRealStore keeps reports in a real API server.
@@ -20,6 +23,9 @@ func TestRealStore(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
 	rig := &storeRig{Cluster: c, t: t, client: c.Client()}
+	rig.connect()
+	t.Run("no definition", rig.noDefinition)
+	rig.define()
 	t.Run("no node", rig.noNode)
 	node, err := rig.client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})
 	if err != nil {
@@ -36,12 +42,45 @@ func TestRealStore(t *testing.T) {
 
 type storeRig struct {
 	*kuberig.Cluster
-	t      *testing.T
-	client kubernetes.Interface
-	node   *corev1.Node
+	t       *testing.T
+	client  kubernetes.Interface
+	reports *nodereport.Client
+	node    *corev1.Node
 }
 
-func (r *storeRig) store() *KubeStore { return NewKubeStore(r.client, "default", "n1") }
+func (r *storeRig) store() *KubeStore { return NewKubeStore(r.client, r.reports, "n1") }
+
+func (r *storeRig) connect() {
+	r.t.Helper()
+	var err error
+	if r.reports, err = nodereport.NewClient(r.Config()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// define has the API server know NodeReports.
+func (r *storeRig) define() {
+	r.t.Helper()
+	for _, args := range [][]string{
+		{"apply", "-f", "../manifests/05-nodereports.yaml"},
+		{"wait", "--for=condition=Established", "--timeout=120s", "crd/" + nodereport.Definition},
+		{"delete", "node", "n1"}, // of the test without a definition
+	} {
+		if _, err := r.Kubectl(r.t.Context(), args...); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// noDefinition: the error says what is missing.
+func (r *storeRig) noDefinition(t *testing.T) {
+	if _, err := r.client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.agent(t, goodLine).syncStore(t.Context()); !errors.Is(err, nodereport.ErrNoDefinition) {
+		t.Errorf("%v: want %v", err, nodereport.ErrNoDefinition)
+	}
+}
 
 // agent returns an agent whose last good report is line.
 func (r *storeRig) agent(t *testing.T, line string) *Agent {
@@ -51,13 +90,18 @@ func (r *storeRig) agent(t *testing.T, line string) *Agent {
 	return a
 }
 
-func (r *storeRig) stored(t *testing.T) *corev1.ConfigMap {
+// stored returns the NodeReport, and its facts as the agent wrote them.
+func (r *storeRig) stored(t *testing.T) (o *nodereport.Object, report string) {
 	t.Helper()
-	cm, err := r.client.CoreV1().ConfigMaps("default").Get(context.WithoutCancel(t.Context()), "quoin-node-n1", metav1.GetOptions{})
+	o, err := r.reports.Get(context.WithoutCancel(t.Context()), "n1")
+	if err != nil || o == nil || o.Err != nil {
+		t.Fatalf("stored is %+v, %v", o, err)
+	}
+	text, err := topology.EncodeReport(o.Node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cm
+	return o, string(text)
 }
 
 // changed is another report of the same node.
@@ -75,12 +119,12 @@ func (r *storeRig) create(t *testing.T) {
 	if err := r.agent(t, goodLine).syncStore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	got := r.stored(t)
-	if diff := cmp.Diff(map[string]string{"report.json": goodLine}, got.Data); diff != "" {
-		t.Errorf("data (-want +got):\n%s", diff)
+	got, report := r.stored(t)
+	if diff := cmp.Diff(goodLine, report); diff != "" {
+		t.Errorf("facts (-want +got):\n%s", diff)
 	}
-	if got.Labels["quoin.dev/kind"] != "node-report" {
-		t.Errorf("labels %v", got.Labels)
+	if shown, err := r.Kubectl(t.Context(), "get", "nodereports"); err != nil || !strings.HasPrefix(strings.Join(strings.Fields(shown), " "), "NAME GPUS CLIQUE FABRIC IMEX PROBLEMS AGE n1 ") {
+		t.Errorf("kubectl shows %v\n%s", err, shown)
 	}
 	owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", UID: r.node.UID}}
 	if diff := cmp.Diff(owner, got.OwnerReferences); diff != "" {
@@ -89,14 +133,15 @@ func (r *storeRig) create(t *testing.T) {
 }
 
 func (r *storeRig) equal(t *testing.T) {
-	before := r.stored(t).ResourceVersion
+	first, _ := r.stored(t)
+	before := first.ResourceVersion
 	for range 3 { // each is an agent that starts anew
 		if err := r.agent(t, goodLine).syncStore(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if after := r.stored(t).ResourceVersion; after != before {
-		t.Errorf("resource version %s, was %s: an equal report was written", after, before)
+	if after, _ := r.stored(t); after.ResourceVersion != before {
+		t.Errorf("resource version %s, was %s: an equal report was written", after.ResourceVersion, before)
 	}
 }
 
@@ -105,7 +150,7 @@ func (r *storeRig) update(t *testing.T) {
 	if err := a.syncStore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.stored(t).Data[reportKey]; got != changed("two") {
+	if _, got := r.stored(t); got != changed("two") {
 		t.Errorf("stored %s", got)
 	}
 }
@@ -117,9 +162,8 @@ func (r *storeRig) conflict(t *testing.T) {
 	if _, err := s.Get(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	other := r.stored(t)
-	other.Data[reportKey] = "somebody else's"
-	if _, err := r.client.CoreV1().ConfigMaps("default").Update(t.Context(), other, metav1.UpdateOptions{}); err != nil {
+	other := `{"bootID":"somebody else's","gpus":[]}`
+	if _, err := r.Kubectl(t.Context(), "patch", "nodereport", "n1", "--type=merge", "-p", other); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Put(t.Context(), []byte(goodLine)); !apierrors.IsConflict(err) {
@@ -128,14 +172,13 @@ func (r *storeRig) conflict(t *testing.T) {
 	if err := r.agent(t, goodLine).syncStore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.stored(t).Data[reportKey]; got != goodLine {
+	if _, got := r.stored(t); got != goodLine {
 		t.Errorf("stored %s", got)
 	}
 }
 
 func (r *storeRig) createdByAnother(t *testing.T) {
-	api := r.client.CoreV1().ConfigMaps("default")
-	if err := api.Delete(t.Context(), "quoin-node-n1", metav1.DeleteOptions{}); err != nil {
+	if _, err := r.Kubectl(t.Context(), "delete", "nodereport", "n1"); err != nil {
 		t.Fatal(err)
 	}
 	s := r.store()
@@ -166,10 +209,12 @@ func (r *storeRig) down(t *testing.T) {
 	if err := r.StartServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for r.stored(t).Data[reportKey] != changed("five") && ctx.Err() == nil {
+	_, got := r.stored(t)
+	for got != changed("five") && ctx.Err() == nil {
 		time.Sleep(50 * time.Millisecond)
+		_, got = r.stored(t)
 	}
-	if got := r.stored(t).Data[reportKey]; got != changed("five") {
+	if got != changed("five") {
 		t.Errorf("stored %s", got)
 	}
 	cancel()

@@ -8,12 +8,12 @@ import (
 	"os"
 	"path/filepath"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 // DirStore keeps the report as DIR/reports/<node>.json.
@@ -48,35 +48,35 @@ func (s *DirStore) Put(_ context.Context, report []byte) error {
 	return nil
 }
 
-// KubeStore keeps the report as ConfigMap quoin-node-<node>. Kubernetes deletes it
-// with the Node.
+// KubeStore keeps the report as the NodeReport of the node. Kubernetes deletes it with the
+// Node.
 type KubeStore struct {
-	client          kubernetes.Interface
-	namespace, node string
-	version         string // of the ConfigMap that Get saw, empty when there was none
+	client  kubernetes.Interface
+	reports *nodereport.Client
+	node    string
+	version string // of the NodeReport that Get saw, empty when there was none
 }
 
-// reportKey is the ConfigMap's key.
-const reportKey = "report.json"
-
-// NewKubeStore returns the store of a node in namespace.
-func NewKubeStore(client kubernetes.Interface, namespace, node string) *KubeStore {
-	return &KubeStore{client: client, namespace: namespace, node: node}
+// NewKubeStore returns the store of a node.
+func NewKubeStore(client kubernetes.Interface, reports *nodereport.Client, node string) *KubeStore {
+	return &KubeStore{client: client, reports: reports, node: node}
 }
 
-func (s *KubeStore) name() string { return "quoin-node-" + s.node }
-
-// Get implements Store.
+// Get implements Store. An unreadable report is not empty, so that it is replaced.
 func (s *KubeStore) Get(ctx context.Context) ([]byte, error) {
-	cm, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(ctx, s.name(), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	stored, err := s.reports.Get(ctx, s.node)
+	if err != nil {
+		return nil, err
+	}
+	if stored == nil {
 		s.version = ""
 		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read stored report %s/%s: %w", s.namespace, s.name(), err)
 	}
-	s.version = cm.ResourceVersion
-	return []byte(cm.Data[reportKey]), nil
+	s.version = stored.ResourceVersion
+	if stored.Err != nil {
+		return []byte(stored.Err.Error()), nil //nolint:nilerr // the unreadable report is the answer
+	}
+	return topology.EncodeReport(stored.Node)
 }
 
 // Put implements Store.
@@ -85,22 +85,9 @@ func (s *KubeStore) Put(ctx context.Context, report []byte) error {
 	if err != nil {
 		return fmt.Errorf("store report: read node %s: %w", s.node, err)
 	}
-	cm := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: s.name(), Namespace: s.namespace, ResourceVersion: s.version,
-			Labels:          map[string]string{"quoin.dev/kind": "node-report", "app.kubernetes.io/managed-by": "quoin"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
-		},
-		Data: map[string]string{reportKey: string(report)},
-	}
-	api := s.client.CoreV1().ConfigMaps(s.namespace)
-	if s.version == "" {
-		_, err = api.Create(ctx, cm, metav1.CreateOptions{FieldManager: "quoin-agent"})
-	} else {
-		_, err = api.Update(ctx, cm, metav1.UpdateOptions{FieldManager: "quoin-agent"})
-	}
-	if err != nil {
-		return fmt.Errorf("store report %s/%s: %w", s.namespace, s.name(), err)
-	}
-	return nil
+	return s.reports.Put(ctx, report, metav1.ObjectMeta{
+		Name: s.node, ResourceVersion: s.version,
+		Labels:          map[string]string{"app.kubernetes.io/managed-by": "quoin"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
+	}, "quoin-agent")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 func newAgentCommand() *cobra.Command {
@@ -102,7 +103,11 @@ func openStore(conf *config.Config, node string, log *slog.Logger) (nodeagent.St
 	if err != nil {
 		return nil, nil, err
 	}
-	store := nodeagent.NewKubeStore(client, conf.Agent.Namespace, node)
+	reports, err := nodereport.NewClient(rc)
+	if err != nil {
+		return nil, nil, err
+	}
+	store := nodeagent.NewKubeStore(client, reports, node)
 	if conf.IMEX.Join == imex.JoinNone {
 		return store, nil, nil
 	}

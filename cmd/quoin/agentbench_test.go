@@ -22,12 +22,15 @@ func BenchmarkAgentRest(b *testing.B) {
 	})
 	b.Run("kubernetes", func(b *testing.B) {
 		c := kuberig.StartTest(b)
+		if _, err := c.Kubectl(b.Context(), "apply", "-f", "../../manifests/05-nodereports.yaml"); err != nil {
+			b.Fatal(err)
+		}
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 		if _, err := c.Client().CoreV1().Nodes().Create(b.Context(), node, metav1.CreateOptions{}); err != nil {
 			b.Fatal(err)
 		}
 		for b.Loop() {
-			measureAgent(b, startAgent(b, quoin, "5s", "--kubeconfig", c.Kubeconfig(), "--set", "agent.namespace=default"))
+			measureAgent(b, startAgent(b, quoin, "5s", "--kubeconfig", c.Kubeconfig()))
 		}
 	})
 }

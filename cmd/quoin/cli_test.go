@@ -171,7 +171,7 @@ func TestBadInput(t *testing.T) {
 		{"YAML for JSON", "apiVersion: v1\nitems: []\n", []string{"render", "--nodes", "-"}, "byte 0: not JSON: invalid character 'a' at start of value: want the output of kubectl get nodes -o json"},
 		{"not JSON", "NAME STATUS\n", []string{"render", "--nodes", "-"}, "standard input: byte 0"},
 		{"pods", `{"items":[{"kind":"Pod","metadata":{"name":"p"}}]}`, []string{"render", "--nodes", "-"}, `no node in the input: want the output of kubectl get nodes -o json`},
-		{"services", `{"items":[{"kind":"Service","metadata":{"name":"p"}}]}`, []string{"render", "--nodes", "-"}, "items[0] is a Service: want Nodes, Pods and ResourceSlices only"},
+		{"services", `{"items":[{"kind":"Service","metadata":{"name":"p"}}]}`, []string{"render", "--nodes", "-"}, "items[0] is a Service: want Nodes, NodeReports, Pods and ResourceSlices only"},
 		{"empty cluster", `{"items":[]}`, []string{"render", "--nodes", "-"}, "no node"},
 		{"no GPU anywhere", `{"items":[{"metadata":{"name":"cpu"}}]}`, []string{"render", "--nodes", "-"}, "no NVLink domain and no switch is known"},
 		{"zero UUID", `{"items":[{"metadata":{"name":"n","labels":{"nvidia.com/gpu.clique":"00000000-0000-0000-0000-000000000000.0"}}}]}`, []string{"render", "--nodes", "-"}, "CliqueLabelWithoutDomain"},

@@ -32,6 +32,7 @@ func TestImports(t *testing.T) {
 		{pkg: "topology/placement/tree", own: []string{"topology", "topology/placement/names"}, only: []string{}},
 		{pkg: "topology/nodelabels", own: []string{"topology"}, only: []string{}},
 		{pkg: "topology/simulated", own: []string{"topology"}, only: []string{"gopkg.in/yaml.v3"}},
+		{pkg: "topology/nodereport", own: []string{"topology"}, deny: []string{"github.com/prometheus/", "github.com/NVIDIA/"}},
 		{pkg: "topology/picture", own: []string{"topology", "topology/placement", "slurmconf/hostlist"}, only: []string{}},
 		{pkg: "topology/nvml", own: []string{"topology"}, only: []string{"github.com/NVIDIA/go-nvml/"}},
 		{pkg: "slurmconf/hostlist", only: []string{}},
@@ -47,7 +48,7 @@ func TestImports(t *testing.T) {
 		{pkg: "slurmconf/publisher/first", own: []string{"slurmconf/publisher/publication", "slurmconf/publisher/published", "slurmconf/publisher/inputs", "topology", "topology/nodelabels", "topology/placement", "slurmconf", "slurmconf/gres", "slurmconf/hostlist"}, deny: []string{"k8s.io/client-go/", "github.com/prometheus/", "github.com/NVIDIA/"}},
 		{pkg: "slurmconf/publisher/publication", own: []string{"slurmconf/publisher/published", "slurmconf/publisher/inputs", "topology", "topology/nodelabels", "topology/placement", "slurmconf", "slurmconf/gres", "slurmconf/hostlist"}, deny: []string{"k8s.io/client-go/", "github.com/prometheus/", "github.com/NVIDIA/"}},
 		{pkg: "slurmconf/publisher/dir", own: []string{"dcgm/atomicfile", "slurmconf/publisher/again", "slurmconf/publisher/published", "slurmconf/publisher/plandoc", "topology/placement", "slurmconf", "slurmconf/gres", "slurmconf/publisher/inputs", "topology", "topology/nodelabels", "slurmconf/hostlist"}, deny: []string{"k8s.io/client-go/", "github.com/prometheus/", "github.com/NVIDIA/"}},
-		{pkg: "slurmconf/publisher/kube", own: []string{"slurmconf/publisher/again", "slurmconf/publisher/publication", "slurmconf/publisher/published", "slurmconf/publisher/plandoc", "slurmconf/publisher/inputs", "topology", "topology/nodelabels", "topology/placement", "slurmconf", "slurmconf/gres", "slurmconf/hostlist", "imex", "imex/computedomain", "imex/computedomain/apihealth"}, deny: []string{"github.com/prometheus/", "github.com/NVIDIA/"}},
+		{pkg: "slurmconf/publisher/kube", own: []string{"topology/nodereport", "slurmconf/publisher/again", "slurmconf/publisher/publication", "slurmconf/publisher/published", "slurmconf/publisher/plandoc", "slurmconf/publisher/inputs", "topology", "topology/nodelabels", "topology/placement", "slurmconf", "slurmconf/gres", "slurmconf/hostlist", "imex", "imex/computedomain", "imex/computedomain/apihealth"}, deny: []string{"github.com/prometheus/", "github.com/NVIDIA/"}},
 		{pkg: "slurmconf/publisher", own: []string{"slurmconf/publisher/first", "slurmconf/publisher/publication", "slurmconf/publisher/published", "slurmconf/publisher/plandoc", "slurmconf/publisher/again", "slurmconf/publisher/nodestatus", "slurmconf/publisher/inputs", "topology", "topology/placement", "topology/nodelabels", "slurmconf", "slurmconf/gres", "slurmconf/hostlist", "slurmconf/lint", "imex"}, deny: []string{"github.com/NVIDIA/"}},
 		{pkg: "imex", own: []string{"topology"}, only: []string{}},
 		{pkg: "imex/gate", own: []string{"imex", "topology", "slurmconf/hostlist", "dcgm/atomicfile"}, only: []string{"golang.org/x/sys/"}},
@@ -67,7 +68,7 @@ func TestImports(t *testing.T) {
 		{pkg: "nodeagent/jobs/sweep", own: []string{"nodeagent/jobs/liveness", "dcgm", "dcgm/atomicfile", "nodeagent/rundir", "topology"}, only: []string{"github.com/gofrs/flock", "golang.org/x/sys/"}},
 		{pkg: "nodeagent/jobs", own: []string{"nodeagent/jobs/liveness", "nodeagent/jobs/sweep", "dcgm", "dcgm/atomicfile", "nodeagent/rundir", "topology"}, deny: []string{"github.com/NVIDIA/", "k8s.io/", "sigs.k8s.io/", "github.com/spf13/cobra"}},
 		{pkg: "nodeagent/jobs/report", own: []string{"dcgm", "dcgm/atomicfile", "nodeagent/rundir", "topology"}, only: []string{"github.com/gofrs/flock", "golang.org/x/sys/"}},
-		{pkg: "nodeagent", own: []string{"nodeagent/probe", "nodeagent/rundir", "dcgm/atomicfile", "topology", "topology/placement", "topology/nodelabels", "slurmconf", "slurmconf/hostlist", "imex", "dcgm", "imex/gate"}, deny: []string{"github.com/NVIDIA/"}},
+		{pkg: "nodeagent", own: []string{"topology/nodereport", "nodeagent/probe", "nodeagent/rundir", "dcgm/atomicfile", "topology", "topology/placement", "topology/nodelabels", "slurmconf", "slurmconf/hostlist", "imex", "dcgm", "imex/gate"}, deny: []string{"github.com/NVIDIA/"}},
 	}
 	deps := dependencies(t)
 	for _, r := range rules {

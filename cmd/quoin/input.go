@@ -34,7 +34,7 @@ const outputJSON = "json"
 // addFlags adds the flags that render has in common with map and check.
 func (o *renderOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,pods,resourceslices -A, - for standard input")
+	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,nodereports,pods,resourceslices -A, - for standard input")
 	f.StringVar(&o.previous, "previous", "", "topology `file` in use; its names, order and base block size stay")
 	f.StringVar(&o.publication, "publication", "", "`name` of the publication in the configuration; needed if there are several")
 	o.settings.addFlags(cmd)
@@ -128,7 +128,7 @@ func addReports(snap *inputs.Snapshot, reports []string) error {
 		if err != nil {
 			return fmt.Errorf("read report: %w", err)
 		}
-		node, err := topology.ParseReport(path, data)
+		node, err := topology.ParseObject(path, data)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
+	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 func newPublisherCommand() *cobra.Command {
@@ -52,7 +53,11 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 		if err != nil {
 			return err
 		}
-		objects := kube.New(client, c.Namespace, conf.Clusters(), log)
+		reports, err := nodereport.NewClient(rc)
+		if err != nil {
+			return err
+		}
+		objects := kube.New(client, reports, c.Namespace, conf.Clusters(), log)
 		store, runs = objects, append(runs, members.Run)
 		options = publisher.Options{MaxBytes: kube.MaxBytes, Recorder: kube.NewEvents(client, log), Membership: members}
 		if c.NodeConditions {

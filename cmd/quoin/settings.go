@@ -91,7 +91,7 @@ func complete(cmd *cobra.Command, flag string, directive cobra.ShellCompDirectiv
 func (s *settings) load() (*config.Config, error) {
 	d := config.Default()
 	if ns := os.Getenv("NAMESPACE"); ns != "" {
-		d.Agent.Namespace, d.Publisher.Namespace = ns, ns
+		d.Publisher.Namespace = ns
 	}
 	return config.Load(d, s.path, s.given)
 }

@@ -37,9 +37,9 @@ func reports(t *testing.T, change func(*topology.Node)) func(*inputs.Snapshot) {
 			t.Fatal(err)
 		}
 		delete(snap.Reports, badNode)
-		read, err := topology.ParseReport("configmap quoin-system/quoin-node-"+badNode, text)
+		read, err := topology.ParseReport("nodereport "+badNode, text)
 		if err != nil {
-			snap.Problems = append(snap.Problems, topology.Problem{Node: "quoin-node-" + badNode, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
+			snap.Problems = append(snap.Problems, topology.Problem{Node: badNode, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
 			return
 		}
 		snap.Reports[badNode] = read

@@ -37,6 +37,8 @@ func (r *publicationRig) apply(manager string, node map[string]any, subresources
 func TestRealConditions(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
+	defineReports(t, c)
+	reports := reportClient(t, c.Config())
 	r := &publicationRig{t: t, client: c.Client()}
 	r.addNode(0)
 	r.addNode(1)
@@ -66,11 +68,15 @@ func TestRealConditions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "quoin-node-n00", Labels: map[string]string{"quoin.dev/kind": "node-report"}}, Data: map[string]string{"report.json": string(text)}}
-		api := r.client.CoreV1().ConfigMaps("default")
-		if _, err = api.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
-			_, err = api.Update(t.Context(), cm, metav1.UpdateOptions{})
+		meta := metav1.ObjectMeta{Name: "n00"}
+		stored, err := reports.Get(t.Context(), "n00")
+		if err != nil {
+			t.Fatal(err)
 		}
+		if stored != nil {
+			meta.ResourceVersion = stored.ResourceVersion
+		}
+		err = reports.Put(t.Context(), text, meta, "test")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +90,7 @@ func TestRealConditions(t *testing.T) {
 	}}}, "status")
 	ms := Duration{Duration: time.Millisecond}
 	pubs := complete(t, Publication{Namespace: "default", Settle: ms, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
-	store := kube.New(c.Client(), "default", pubs, slog.New(slog.DiscardHandler))
+	store := kube.New(c.Client(), reports, "default", pubs, slog.New(slog.DiscardHandler))
 	pub := newPublisher(store, pubs)
 	pub.options.Conditions = store
 	inBackground(t, store.Run, pub.Run)

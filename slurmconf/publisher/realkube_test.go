@@ -12,12 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 // TestRealPublication does to a published ConfigMap in a real API server what
@@ -25,13 +27,14 @@ import (
 func TestRealPublication(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
+	defineReports(t, c)
 	ms := Duration{Duration: time.Millisecond}
 	pubs := complete(t, Publication{Namespace: "default", Settle: Duration{Duration: time.Second}, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
 	r := &publicationRig{t: t, client: c.Client()}
 	for n := range 36 {
 		r.addNode(n)
 	}
-	store := kube.New(c.Client(), "default", pubs, slog.New(slog.DiscardHandler))
+	store := kube.New(c.Client(), reportClient(t, c.Config()), "default", pubs, slog.New(slog.DiscardHandler))
 	inBackground(t, store.Run, newPublisher(store, pubs).Run)
 	t.Run("first", r.first)
 	t.Run("deleted", r.deleted)
@@ -40,6 +43,26 @@ func TestRealPublication(t *testing.T) {
 	t.Run("somebody else's", r.foreign)
 	t.Run("held and approved", r.approved)
 	t.Run("most bytes", r.mostBytes)
+}
+
+// defineReports has the API server know NodeReports.
+func defineReports(t *testing.T, c *kuberig.Cluster) {
+	t.Helper()
+	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../manifests/05-nodereports.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=120s", "crd/"+nodereport.Definition); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func reportClient(t *testing.T, rc *rest.Config) *nodereport.Client {
+	t.Helper()
+	client, err := nodereport.NewClient(rc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 type publicationRig struct {

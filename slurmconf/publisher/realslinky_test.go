@@ -20,6 +20,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 // slinkyRig is a real API server with two Slurm clusters' worker pods, and a
@@ -34,7 +35,8 @@ func TestRealSlinky(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
 	r := &slinkyRig{c, t}
-	client := r.permit()
+	defineReports(t, c)
+	client, reports := r.permit()
 	for n := range 40 {
 		r.addNode(n)
 	}
@@ -47,7 +49,7 @@ func TestRealSlinky(t *testing.T) {
 	a, b := base, base
 	a.Name, a.Nodes.Slinky, b.Name, b.ConfigMap, b.Nodes.Slinky = "a", "a", "b", "quoin-b", "b"
 	pubs := complete(t, a, b)
-	store := kube.New(client, "quoin-system", pubs, slog.New(slog.DiscardHandler))
+	store := kube.New(client, reports, "quoin-system", pubs, slog.New(slog.DiscardHandler))
 	inBackground(t, store.Run, newPublisher(store, pubs).Run)
 	t.Run("two clusters", r.twoClusters)
 	t.Run("rolling update", r.rolls)
@@ -60,7 +62,7 @@ func TestRealSlinky(t *testing.T) {
 
 // permit applies the manifests as a site would change them, and returns the
 // publisher's client.
-func (r *slinkyRig) permit() kubernetes.Interface {
+func (r *slinkyRig) permit() (kubernetes.Interface, *nodereport.Client) {
 	r.t.Helper()
 	dir := r.t.TempDir()
 	rule := regexp.MustCompile(`(?m)^# ((?:- apiGroups| {2}resources| {2}verbs): .*)$`)
@@ -93,7 +95,7 @@ func (r *slinkyRig) permit() kubernetes.Interface {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return client
+	return client, reportClient(r.t, rc)
 }
 
 func (r *slinkyRig) addNode(n int) {

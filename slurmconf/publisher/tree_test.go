@@ -30,18 +30,15 @@ func TestLabelAloneMovesNothing(t *testing.T) {
 		}
 		return snap
 	}
-	unreadable := func(prefix string) func(*inputs.Snapshot) {
-		return func(snap *inputs.Snapshot) {
-			for name := range snap.Reports {
-				snap.Problems = append(snap.Problems, topology.Problem{Node: prefix + name, Reason: "ReportUnreadable"})
-			}
-			snap.Reports = nil
+	unreadable := func(snap *inputs.Snapshot) {
+		for name := range snap.Reports {
+			snap.Problems = append(snap.Problems, topology.Problem{Node: name, Reason: "ReportUnreadable"})
 		}
+		snap.Reports = nil
 	}
 	for name, change := range map[string]func(*inputs.Snapshot){
-		"ConfigMaps of another version": unreadable("quoin-node-"),
-		"files of another version":      unreadable(""),
-		"reports deleted":               func(snap *inputs.Snapshot) { snap.Reports = nil },
+		"reports of another version": unreadable,
+		"reports deleted":            func(snap *inputs.Snapshot) { snap.Reports = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := newMemory(racks(t))

@@ -22,8 +22,6 @@ type Agent struct {
 	Store string `yaml:"store"`
 	// Kubeconfig is the file that says how to reach the API server. Empty: as a Pod.
 	Kubeconfig string `yaml:"kubeconfig"`
-	// Namespace is that of the report. In a Pod the default is $NAMESPACE.
-	Namespace string `yaml:"namespace"`
 	// RunDir is the directory of the files that the hook reads.
 	RunDir string `yaml:"runDir"`
 	// MappingDir is DCGM Exporter's job mapping directory.
@@ -120,7 +118,7 @@ var defaultLog = Log{LogLevel: "info", LogFormat: "text"}
 
 func defaultAgent() Agent {
 	return Agent{
-		Machine: Machine{HostRoot: "/", Interval: 5 * time.Second}, Namespace: defaultNamespace, RunDir: rundir.DefaultRunDir, MappingDir: dcgm.DefaultMappingDir, Listen: ":9835",
+		Machine: Machine{HostRoot: "/", Interval: 5 * time.Second}, RunDir: rundir.DefaultRunDir, MappingDir: dcgm.DefaultMappingDir, Listen: ":9835",
 		Jobs: Jobs{SampleInterval: 10 * time.Second, SweepInterval: 10 * time.Second, HookWait: rundir.DefaultWait, HookGate: rundir.GateWarn, HookGateWait: rundir.DefaultGateWait},
 		DCGM: DCGM{DCGMInterval: 10 * time.Minute}, Gres: Gres{GresNaming: publication.Default().Gres.Naming}, Log: defaultLog,
 	}

@@ -6,7 +6,7 @@ type Publisher struct {
 	Store string `yaml:"store"`
 	// Kubeconfig is the file that says how to reach the API server. Empty: as a Pod.
 	Kubeconfig string `yaml:"kubeconfig"`
-	// Namespace is that of the reports and of the leader's Lease. In a Pod the default
+	// Namespace is that of the stored plans and of the leader's Lease. In a Pod the default
 	// is $NAMESPACE.
 	Namespace string `yaml:"namespace"`
 	// LeaderElect makes the publisher wait until it is elected. false publishes at

@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -43,7 +46,7 @@ func (lr *ListReader) Read(source string, r io.Reader) (*Snapshot, error) {
 	if err := skipByteOrderMark(text); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	l := list{objectReader: newObjectReader(text, map[string]string{}), each: lr.Each, command: command}
+	l := list{objectReader: newObjectReader(text, map[string]string{}), each: lr.Each, command: command, reports: map[string]*topology.Node{}}
 	if err := l.documents(); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the text ends early: want the whole output of " + command)
@@ -76,6 +79,9 @@ type list struct {
 	nodes   []Node
 	workers []Worker
 	slices  []*Slice
+	// reports are the parsed reports by node, and problems those that cannot be parsed.
+	reports  map[string]*topology.Node
+	problems []topology.Problem
 }
 
 // snapshot returns what was read.
@@ -88,7 +94,12 @@ func (l *list) snapshot(source string) (*Snapshot, error) {
 		}
 		seen[name] = true
 	}
-	snap := &Snapshot{Nodes: l.nodes, Reports: map[string]*topology.Node{}}
+	if len(l.nodes) == 0 { // a list of reports alone
+		for _, name := range slices.Sorted(maps.Keys(l.reports)) {
+			l.nodes = append(l.nodes, Node{Name: name})
+		}
+	}
+	snap := &Snapshot{Nodes: l.nodes, Reports: l.reports, Problems: l.problems}
 	snap.AddWorkers(l.workers)
 	if len(l.slices) > 0 {
 		snap.Slices = ReadSlices(l.slices)
@@ -192,7 +203,7 @@ func (l *list) item(o *object) error {
 func (l *list) add(o *object, where string) error {
 	switch {
 	case !isListed(o.kind):
-		return fmt.Errorf("%s is a %s: want Nodes, Pods and ResourceSlices only, as kubectl get nodes,pods,resourceslices -A -o json prints", where, o.kind)
+		return fmt.Errorf("%s is a %s: want Nodes, NodeReports, Pods and ResourceSlices only, as kubectl get nodes,nodereports,pods,resourceslices -A -o json prints", where, o.kind)
 	case o.node.Name == "":
 		return fmt.Errorf("%s has no metadata.name", where)
 	}
@@ -208,7 +219,32 @@ func (l *list) add(o *object, where string) error {
 		return l.addSlice(o)
 	case "Pod":
 		return l.addPod(o)
+	case topology.ReportKind:
+		return l.addReport(o)
 	}
+	return nil
+}
+
+// addReport takes a NodeReport. One that cannot be parsed costs its own node only.
+func (l *list) addReport(o *object) error {
+	name := o.node.Name
+	facts := map[string]jsontext.Value{"kind": jsontext.Value(strconv.Quote(o.kind))}
+	maps.Copy(facts, o.facts)
+	delete(facts, "summary")
+	text, err := json.Marshal(facts)
+	if err != nil {
+		return fmt.Errorf("NodeReport %s: %w", name, err)
+	}
+	report, err := topology.ParseReport("nodereport "+name, text)
+	if err == nil && report.Name != name {
+		err = fmt.Errorf("nodereport %s: report of node %q: want it in NodeReport %s", name, report.Name, report.Name)
+	}
+	if err != nil {
+		l.problems = append(l.problems, topology.Problem{Node: name, Reason: ReasonReportUnreadable, Message: err.Error()})
+		return nil //nolint:nilerr // it is a problem of its node
+	}
+	report.Tiers = nil // as the publisher in Kubernetes
+	l.reports[name] = report
 	return nil
 }
 
@@ -232,7 +268,7 @@ const kindSlice = "ResourceSlice"
 // say who joins an IMEX domain. They are for ListReader.Each alone.
 func isListed(kind string) bool {
 	switch kind {
-	case "Node", "Pod", kindSlice, "ResourceClaim", "ComputeDomain", "ComputeDomainClique":
+	case "Node", "Pod", kindSlice, topology.ReportKind, "ResourceClaim", "ComputeDomain", "ComputeDomainClique":
 		return true
 	}
 	return false

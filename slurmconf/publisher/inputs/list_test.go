@@ -275,3 +275,42 @@ func FuzzListReader(f *testing.F) {
 		}
 	})
 }
+
+// TestListNodeReports reads NodeReports as kubectl prints them, where the kind follows most
+// facts.
+func TestListNodeReports(t *testing.T) {
+	const (
+		report = `{"apiVersion":"quoin.dev/v1alpha1","bootID":"b","gpus":[{"index":0,"uuid":"GPU-1"}],"kind":"NodeReport","metadata":{"name":"a","annotations":{"x":"y"}},"node":"a","summary":{"gpus":1},"tiers":["leaf-1"]}`
+		node   = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"c"}}`
+		bad    = `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","metadata":{"name":"b"},"node":"a"}`
+		empty  = `{"kind":"NodeReport","metadata":{"name":"b"}}`
+	)
+	want := map[string]*topology.Node{"a": {Name: "a", BootID: "b", GPUs: []topology.GPU{{UUID: "GPU-1"}}}}
+	for _, tt := range []struct{ name, text, nodes, problems string }{
+		{"one", report, "a", ""},
+		{"a list of reports", `{"kind":"List","items":[` + report + `]}`, "a", ""},
+		{"beside Nodes", `{"items":[` + node + "," + report + `],"kind":"List"}`, "c", ""},
+		{"another node's", `{"items":[` + report + "," + bad + `]}`, "a", `b: ReportUnreadable: nodereport b: report of node "a"`},
+		{"nothing in it", `{"items":[` + report + "," + empty + `]}`, "a", `b: ReportUnreadable: nodereport b: `},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			snap, err := ReadNodes("test", strings.NewReader(tt.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var nodes, problems []string
+			for i := range snap.Nodes {
+				nodes = append(nodes, snap.Nodes[i].Name)
+			}
+			for _, p := range snap.Problems {
+				problems = append(problems, p.String())
+			}
+			if got := strings.Join(problems, "\n"); strings.Join(nodes, " ") != tt.nodes || !strings.HasPrefix(got, tt.problems) || tt.problems == "" && got != "" {
+				t.Errorf("nodes %q, problems %q: want %q, %q", nodes, got, tt.nodes, tt.problems)
+			}
+			if diff := cmp.Diff(want, snap.Reports); diff != "" {
+				t.Errorf("reports (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

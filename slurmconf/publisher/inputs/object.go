@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -22,6 +23,8 @@ type object struct {
 	// spec is the text of the spec if the object is no Node, valid until the next object.
 	// text is that of the object for ListReader.Each.
 	spec, text []byte
+	// facts are the members that only a NodeReport has.
+	facts map[string]jsontext.Value
 }
 
 // objectReader reads objects member by member.
@@ -56,9 +59,23 @@ func (r *objectReader) member(o *object, key string) (err error) {
 	case key == "status":
 		err = r.status(o)
 	default:
-		err = r.skip()
+		err = r.fact(o, key)
 	}
 	return err
+}
+
+// fact keeps a member, because the object may be a NodeReport. The kind comes after most
+// members. Nodes and Pods have no such member but their apiVersion.
+func (r *objectReader) fact(o *object, key string) error {
+	value, err := r.dec.ReadValue()
+	if err != nil || string(value) == `"v1"` || o.kind != "" && o.kind != topology.ReportKind {
+		return err
+	}
+	if o.facts == nil {
+		o.facts = map[string]jsontext.Value{}
+	}
+	o.facts[key] = value.Clone()
+	return nil
 }
 
 // countsGPUs reports whether a label counts the GPUs.

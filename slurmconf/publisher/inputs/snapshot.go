@@ -11,9 +11,6 @@ import (
 // ReasonReportUnreadable names a report that cannot be parsed.
 const ReasonReportUnreadable = "ReportUnreadable"
 
-// reportPrefix begins the names of the ConfigMaps that hold reports.
-const reportPrefix = "quoin-node-"
-
 // Node is what the publisher reads of a Kubernetes Node.
 type Node struct {
 	Name        string
@@ -75,13 +72,12 @@ func (s *Snapshot) AddWorkers(workers []Worker) {
 	}
 }
 
-// Unreadable returns the nodes whose reports cannot be read. A problem names the node or
-// the report's ConfigMap.
+// Unreadable returns the nodes whose reports cannot be read. A problem names the node.
 func (s *Snapshot) Unreadable() map[string]bool {
 	out := map[string]bool{}
 	for _, p := range s.Problems {
 		if p.Reason == ReasonReportUnreadable {
-			out[strings.TrimPrefix(p.Node, reportPrefix)] = true
+			out[p.Node] = true
 		}
 	}
 	return out

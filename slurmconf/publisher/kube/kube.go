@@ -26,6 +26,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 // fieldManager owns what the publisher writes.
@@ -60,15 +61,15 @@ type Store struct {
 	synced    []cache.InformerSynced // of nodes, reports, worker pods and slices
 }
 
-// New returns a store over client; reports and the leader's Lease are in namespace. The
+// New returns a store over client and reports; the leader's Lease is in namespace. The
 // store notices what others do to the ConfigMaps of the clusters. Nothing is asked of the
 // API server before Run.
-func New(client kubernetes.Interface, namespace string, clusters []*publication.Cluster, log *slog.Logger) *Store {
+func New(client kubernetes.Interface, reported *nodereport.Client, namespace string, clusters []*publication.Cluster, log *slog.Logger) *Store {
 	s := &Store{client: client, namespace: namespace, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(clusters), written: writtenNodes{nodes: map[string]writtenNode{}}}
 	core := client.CoreV1()
 	nodes := apihealth.NewInformer(s.health, "nodes", &corev1.Node{}, core.Nodes(), func(*metav1.ListOptions) {})
 	_ = nodes.SetTransform(s.keys.slim) // fails only on a started informer
-	reports := newReportInformer(client, s.health, namespace)
+	reports := newReportInformer(reported, s.health)
 	s.nodes, s.reports = nodes.GetStore(), reports.GetStore()
 	s.informers = []cache.SharedIndexInformer{nodes, reports}
 	for _, namespace := range podNamespaces(clusters) {
@@ -114,6 +115,10 @@ func relevant(was, is any) bool {
 	if s, ok := was.(*kubeSlice); ok {
 		next, ok := is.(*kubeSlice)
 		return !ok || !s.Slice.Same(&next.Slice)
+	}
+	if r, ok := was.(*kubeReport); ok {
+		next, ok := is.(*kubeReport)
+		return !ok || r.digest != next.digest
 	}
 	if n, ok := was.(*kubeNode); ok {
 		next, ok := is.(*kubeNode)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // TestNoResourceSlices asks an API server of before Kubernetes 1.34.
@@ -36,20 +37,24 @@ func TestNoResourceSlices(t *testing.T) {
 					w.(http.Flusher).Flush()
 					<-req.Context().Done()
 				default:
-					kind := "ConfigMapList"
+					version, kind := "v1", "ConfigMapList"
 					if strings.HasSuffix(req.URL.Path, "/nodes") {
 						kind = "NodeList"
 					}
-					fmt.Fprintf(w, `{"apiVersion":"v1","kind":%q,"metadata":{"resourceVersion":"1"},"items":[]}`, kind)
+					if strings.HasSuffix(req.URL.Path, "/nodereports") {
+						version, kind = topology.APIVersion, "NodeReportList"
+					}
+					fmt.Fprintf(w, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"1"},"items":[]}`, version, kind)
 				}
 			}))
 			t.Cleanup(server.CloseClientConnections)
-			client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+			rc := &rest.Config{Host: server.URL}
+			client, err := kubernetes.NewForConfig(rc)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var log logText
-			store := New(client, "quoin-system", compile(t, publication.Publication{ResourceSlices: true}), log.logger())
+			store := New(client, reportsOf(t, rc), "quoin-system", compile(t, publication.Publication{ResourceSlices: true}), log.logger())
 			run(t, store.Run)
 			log.until(t, tt.want)
 			if !tt.works {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 // logText is a log that a test reads.
@@ -72,13 +73,23 @@ func run(t *testing.T, store func(context.Context) error) {
 	})
 }
 
-func storeOf(t *testing.T, server string, log *slog.Logger) *Store {
+func reportsOf(t *testing.T, rc *rest.Config) *nodereport.Client {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: server})
+	c, err := nodereport.NewClient(rc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(client, "quoin-system", compile(t, publication.Publication{}), log)
+	return c
+}
+
+func storeOf(t *testing.T, server string, log *slog.Logger) *Store {
+	t.Helper()
+	rc := &rest.Config{Host: server}
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(client, reportsOf(t, rc), "quoin-system", compile(t, publication.Publication{}), log)
 }
 
 func TestUnreachableAPIServer(t *testing.T) {
@@ -113,7 +124,7 @@ func TestAPIServerRefuses(t *testing.T) {
 	var log logText
 	store := storeOf(t, server.URL, log.logger())
 	run(t, store.Run)
-	for _, what := range []string{"what=nodes", `what="reports in namespace quoin-system"`, `what="publication slurm/quoin-slurm"`} {
+	for _, what := range []string{"what=nodes", "what=reports", `what="publication slurm/quoin-slurm"`} {
 		log.until(t, `msg="not readable, trying again" `+what)
 	}
 	if err := store.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "not been read yet: nodes: ") {
@@ -126,7 +137,7 @@ func TestRealOutage(t *testing.T) {
 	t.Parallel()
 	r := startElectionRig(t)
 	var log logText
-	store := New(r.client, "quoin-system", compile(t, publication.Publication{Namespace: "slurm"}), log.logger())
+	store := New(r.client, reportsOf(t, r.config), "quoin-system", compile(t, publication.Publication{Namespace: "slurm"}), log.logger())
 	run(t, store.Run)
 	if _, err := store.Snapshot(t.Context()); err != nil {
 		t.Fatal(err)

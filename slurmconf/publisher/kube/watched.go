@@ -1,7 +1,7 @@
 package kube
 
 import (
-	"fmt"
+	"crypto/sha256"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,46 +13,34 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
-// reportLabel and reportKey find the reports among ConfigMaps. reportPrefix begins the
-// names of the ConfigMaps.
-const (
-	reportLabel  = kindLabel + "=node-report"
-	reportKey    = "report.json"
-	reportPrefix = "quoin-node-"
-)
-
-// kubeReport is what is kept of a report: its parsed form, or why there is none.
+// kubeReport is what is kept of a NodeReport: its parsed form, or why there is none.
 type kubeReport struct {
 	metav1.ObjectMeta
-	node *topology.Node
-	err  error
+	node   *topology.Node
+	err    error
+	digest [sha256.Size]byte
 }
 
-// slimReport parses a report when it comes, so that no text is kept.
+// slimReport keeps of a NodeReport what a Snapshot holds.
 func slimReport(obj any) (any, error) {
-	cm, ok := obj.(*corev1.ConfigMap)
+	o, ok := obj.(*nodereport.Object)
 	if !ok {
 		return obj, nil
 	}
-	source := "configmap " + cm.Namespace + "/" + cm.Name
-	node, err := topology.ParseReport(source, []byte(cm.Data[reportKey]))
-	if err == nil && cm.Name != reportPrefix+node.Name {
-		err = fmt.Errorf("%s: report of node %q: want it in ConfigMap %s%s", source, node.Name, reportPrefix, node.Name)
+	if o.Node != nil {
+		o.Node.Tiers = nil // no agent of a real machine names any; labels do
 	}
-	if err == nil {
-		node.Tiers = nil // no agent of a real machine names any; labels do
-	}
-	return &kubeReport{metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID, ResourceVersion: cm.ResourceVersion}, node, err}, nil
+	return &kubeReport{metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}, o.Node, o.Err, o.Digest}, nil
 }
 
 // newReportInformer watches the reports.
-func newReportInformer(client kubernetes.Interface, health *apihealth.Health, namespace string) cache.SharedIndexInformer {
-	reports := apihealth.NewInformer(health, "reports in namespace "+namespace, &corev1.ConfigMap{}, client.CoreV1().ConfigMaps(namespace),
-		func(o *metav1.ListOptions) { o.LabelSelector = reportLabel })
-	_ = reports.SetTransform(slimReport) // fails only on a started informer
-	return reports
+func newReportInformer(reports *nodereport.Client, health *apihealth.Health) cache.SharedIndexInformer {
+	informer := apihealth.NewInformer(health, "reports", &nodereport.Object{}, reports, func(*metav1.ListOptions) {})
+	_ = informer.SetTransform(slimReport) // fails only on a started informer
+	return informer
 }
 
 // workerPod is what is kept of a worker pod, so that 10,000 fit in little memory.
