@@ -17,23 +17,28 @@ type gathered struct {
 	inputs.Inputs
 	// leaving are nodes that the publication no longer takes, by Slurm name.
 	leaving map[string]*inputs.Node
+	// gone are the published names that leave because their node is really gone. It is nil
+	// if the store cannot tell.
+	gone map[string]bool
 }
 
 // gather returns the inputs of one publication, with published nodes that are missing now
 // and stay for a while. It gives the names in prev the names that the nodes have now.
 func (l *loop) gather(snap *inputs.Snapshot, prev *Previous, now time.Time) gathered {
-	g := gathered{l.pub.Rules.Gather(snap), map[string]*inputs.Node{}}
+	g := gathered{Inputs: l.pub.Rules.Gather(snap), leaving: map[string]*inputs.Node{}}
 	names := l.nodes.see(&g, l.nodes.rename(&g, prev))
 	l.nodes.seeOthers(l.others, &g, names)
 	elsewhere := l.unselected(snap, names)
 	gone := make(map[string]time.Time)
-	kept := make(map[string]string) // Node -> the name under which it stays
+	kept := make(map[string]string)   // Node -> the name under which it stays
+	leaves := make(map[string]string) // name -> the Node that had it, or ""
 	for _, m := range l.missing(&g, snap, elsewhere, names) {
 		f, why := m.fate()
 		if f == leavesLater || m.movedOn {
 			l.annotations.leave(&g, m.name, m.elsewhere) // its annotation goes after it
 		}
 		if f == leavesNow {
+			leaves[m.name] = m.owner
 			continue
 		}
 		if f == leavesLater {
@@ -41,6 +46,7 @@ func (l *loop) gather(snap *inputs.Snapshot, prev *Previous, now time.Time) gath
 			gone[m.name] = since
 			until := since.Add(l.pub.GoneAfter.Duration)
 			if !now.Before(until) {
+				leaves[m.name] = m.owner
 				continue
 			}
 			l.At(until)
@@ -51,7 +57,7 @@ func (l *loop) gather(snap *inputs.Snapshot, prev *Previous, now time.Time) gath
 			g.Facts = append(g.Facts, topology.Facts{Name: m.name, SlurmName: m.name, Stays: why, Gone: f == leavesLater})
 		}
 	}
-	l.nodes.gone = gone
+	l.nodes.gone, g.gone = gone, l.pub.Rules.Gone(snap, prev.owners(leaves))
 	l.annotations.leaveOn(&g, snap, elsewhere, prev.leaving)
 	maps.Copy(g.Nodes, g.leaving)
 	g.keep(kept)

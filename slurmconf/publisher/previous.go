@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/guard"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -29,10 +31,13 @@ type Previous struct {
 	leaving []string
 	// renamed is the number of nodes whose name differs from the files.
 	renamed int
+	// planned are the nodes of the plan.
+	planned []plandoc.Node
 }
 
 // readPlan returns what the next plan of p continues from.
 func readPlan(p *publication.Cluster, plan *plandoc.Plan) (prev Previous, err error) {
+	prev.planned = plan.Nodes
 	lines, err := plan.Lines()
 	if err != nil {
 		return prev, err
@@ -76,6 +81,17 @@ func (prev Previous) nodes() []string {
 	return names
 }
 
+// owners adds the Nodes that had the names when the plan was made, if they are not known.
+func (prev *Previous) owners(known map[string]string) map[string]string {
+	for i := range prev.planned {
+		n := &prev.planned[i]
+		if owner, wanted := known[n.Name]; wanted && owner == "" {
+			known[n.Name] = cmp.Or(n.Node, n.Name)
+		}
+	}
+	return known
+}
+
 // specs are the Topology= strings that go with the files of p.
 func (prev *Previous) specs(p *publication.Cluster) map[string]string {
 	if prev.Topology == nil {
@@ -89,11 +105,6 @@ func (prev *Previous) specs(p *publication.Cluster) map[string]string {
 	}
 	return specs
 }
-
-// ReasonTopologyInUse names a topology that is no longer configured and stays in the
-// file. It is also why files are held that would change units which Node annotations
-// name.
-const ReasonTopologyInUse = "TopologyInUse"
 
 // names are topologies ("topology:") and units that Node annotations name.
 type names map[string]bool
@@ -217,7 +228,7 @@ func (m *Rendered) keepTopologies(p *publication.Cluster, prev *Previous, topolo
 		}
 		t.Default = false
 		out = append(out[:len(out):len(out)], t)
-		m.Problems = append(m.Problems, topology.Problem{Reason: ReasonTopologyInUse,
+		m.Problems = append(m.Problems, topology.Problem{Reason: guard.ReasonTopologyInUse,
 			Message: fmt.Sprintf("topology %s is no longer configured; it stays in the file until no Node annotation has named it for %s", t.Name, p.AnnotateAfter.Duration)})
 	}
 	return out

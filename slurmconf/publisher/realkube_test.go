@@ -42,6 +42,7 @@ func TestRealPublication(t *testing.T) {
 	t.Run("made unreadable", r.unreadable)
 	t.Run("somebody else's", r.foreign)
 	t.Run("held and approved", r.approved)
+	t.Run("scaled in", r.scaledIn)
 	t.Run("most bytes", r.mostBytes)
 }
 
@@ -143,16 +144,16 @@ func (r *publicationRig) foreign(t *testing.T) {
 }
 
 func (r *publicationRig) approved(t *testing.T) {
-	for n := range 18 {
-		name := fmt.Sprintf("n%02d", n)
-		if err := r.client.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+	move := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"8a61c302-0000-4000-8000-000000000001.2"}}}`, topology.CliqueLabel)
+	for n := range 9 {
+		if _, err := r.client.CoreV1().Nodes().Patch(t.Context(), fmt.Sprintf("n%02d", n), types.MergePatchType, move, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var digest string
 	r.until(t, "held", func(cm *corev1.ConfigMap) bool {
 		digest = cm.Annotations[published.AnnotationHeld]
-		return strings.HasPrefix(cm.Annotations[published.AnnotationHeldReason], "BigChange: 18 of 36 nodes") && cm.Data["topology.yaml"] == r.text
+		return strings.HasPrefix(cm.Annotations[published.AnnotationHeldReason], "BigChange: 9 of 36 nodes") && cm.Data["topology.yaml"] == r.text
 	})
 	plans := kube.Plans{Client: r.client, Namespace: "default"}
 	if d, err := plans.LoadPlan(t.Context(), "default"); err != nil || d == nil || d.Held == nil || d.Held.Digest != digest || !d.Held.Waits || d.Held.Plan == nil {
@@ -161,13 +162,29 @@ func (r *publicationRig) approved(t *testing.T) {
 	if err := plans.Ask(t.Context(), published.Place{Namespace: "default", Name: "quoin-slurm"}, map[string]string{published.AnnotationApprove: digest, published.AnnotationBy: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	cm := r.until(t, "let through", func(cm *corev1.ConfigMap) bool { return !strings.Contains(cm.Data["topology.yaml"], "n[00") })
+	cm := r.until(t, "let through", func(cm *corev1.ConfigMap) bool { return strings.Contains(cm.Data["topology.yaml"], "n[00-08]") })
 	if cm.Annotations[published.AnnotationHeld] != "" || cm.Annotations[published.AnnotationApprove] != "" || cm.Annotations[published.AnnotationDigest] != digest {
 		t.Errorf("annotations after the approval of %s: %v", digest, cm.Annotations)
 	}
 	if d, err := plans.LoadPlan(t.Context(), "default"); err != nil || d.Held != nil || d.Current.Digest != digest || d.Current.Author != "ann" || len(d.History) == 0 {
 		t.Errorf("plan %+v, %v: want the revision that ann approved", d, err)
 	}
+}
+
+// scaledIn deletes half of the Nodes, which nobody has to approve.
+func (r *publicationRig) scaledIn(t *testing.T) {
+	for n := 18; n < 36; n++ {
+		if err := r.client.CoreV1().Nodes().Delete(t.Context(), fmt.Sprintf("n%02d", n), metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.until(t, "left", func(cm *corev1.ConfigMap) bool {
+		if held := cm.Annotations[published.AnnotationHeldReason]; held != "" {
+			t.Fatalf("held %q", held)
+		}
+		text := cm.Data["topology.yaml"]
+		return strings.Contains(text, "n[00-08]") && strings.Contains(text, "n[09-17]") && !strings.Contains(text, "35")
+	})
 }
 
 // mostBytes has the API server take a ConfigMap of MaxBytes, and no larger one.

@@ -41,6 +41,7 @@ func (l *loop) reconcile(ctx context.Context) error {
 func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, s *stored) error {
 	now := time.Now()
 	g, made, err := l.plan(snap, &s.prev, now)
+	s.gone = g.gone
 	hold := func(held plandoc.Held) error { return l.stay(ctx, s, &g, made, held, now) }
 	if err != nil {
 		return hold(plandoc.Held{Reason: "NoPlan", Message: err.Error()})
@@ -107,8 +108,7 @@ func (l *loop) waits(pub *publication.Cluster, s *stored, made *Rendered, now ti
 	if approve == made.Digest {
 		return nil
 	}
-	places, devices := s.doc.Recent(now)
-	reason, what := exceedsMaxChange(pub, s.prev, s.set.Own()["gres.conf"], made, places, devices)
+	reason, what := s.change(made).Waits(pub, s.doc, now)
 	if reason != "" { // fewer count later
 		l.At(s.doc.Until(now))
 	}

@@ -25,6 +25,8 @@ type stored struct {
 	prev Previous
 	// leaving are the Nodes that left and still have an annotation.
 	leaving []string
+	// gone are the nodes that leave because they are really gone, or nil if nobody can tell.
+	gone map[string]bool
 	// part says that a part of what was made is published, and the rest is held.
 	part bool
 }
@@ -161,7 +163,7 @@ func (s *stored) add(made *Rendered, now time.Time) (*plandoc.Changes, error) {
 	if approved {
 		r.Author = s.by()
 	}
-	s.remember(made, approved, now)
+	s.change(made).Remember(s.doc, approved, now)
 	if written, err := s.set.Clone().Written(); err == nil && written.After(s.doc.Current.Time) {
 		s.doc.Current.Time = written // a publisher that was killed wrote the files later
 	}

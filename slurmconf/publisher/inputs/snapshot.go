@@ -39,6 +39,9 @@ type Snapshot struct {
 	// Nodes are the cluster's nodes. With a directory store every node that has a report
 	// is one.
 	Nodes []Node
+	// Whole says that all Node objects and all worker pods are here, so that what is not
+	// here is gone. A directory cannot tell, nor can a list without any Node.
+	Whole bool
 	// Reports are the parsed reports by node.
 	Reports map[string]*topology.Node
 	// Slices are the GPUs in the nodes' ResourceSlices, by node.

@@ -150,7 +150,7 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 		return nil, errors.New("the API server has not answered yet" + because(s.health))
 	}
 	nodes := s.nodes.List()
-	snap := &inputs.Snapshot{Nodes: make([]inputs.Node, 0, len(nodes)), Reports: make(map[string]*topology.Node, len(nodes))}
+	snap := &inputs.Snapshot{Nodes: make([]inputs.Node, 0, len(nodes)), Whole: len(nodes) > 0, Reports: make(map[string]*topology.Node, len(nodes))}
 	for _, obj := range nodes {
 		if n, ok := obj.(*kubeNode); ok {
 			n = s.written.newest(n)

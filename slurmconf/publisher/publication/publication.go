@@ -99,8 +99,9 @@ type Publication struct {
 	// PublishEvery is the least time between two publications of which the second only adds
 	// or removes nodes of known blocks and switches. Other changes do not wait for it.
 	PublishEvery Duration `yaml:"publishEvery"`
-	// MaxChange is the share of published nodes that may move within an hour, or leave in one step. More
-	// waits for approval. 1 turns that off. With 0 a single node may still change.
+	// MaxChange is the share of published nodes that may move or leave within an hour. More
+	// waits for approval. In Kubernetes a node whose Node object or worker pod is gone does
+	// not count. 1 turns the limit off. With 0 a single node may still change.
 	MaxChange *float64 `yaml:"maxChange" unit:"share, 0 to 1"`
 }
 

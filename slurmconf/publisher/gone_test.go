@@ -1,0 +1,140 @@
+package publisher
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+)
+
+// whole says that a snapshot has all nodes, as a store of Kubernetes does.
+func whole(snap *inputs.Snapshot) *inputs.Snapshot {
+	snap.Whole = true
+	return snap
+}
+
+// inCluster are the racks, of which the first nodes are in another cluster.
+func inCluster(t *testing.T, others int) *inputs.Snapshot {
+	t.Helper()
+	snap := racks(t)
+	for i := range snap.Nodes {
+		snap.Nodes[i].Labels["sc"] = "a"
+		if i < others {
+			snap.Nodes[i].Labels["sc"] = "b"
+		}
+	}
+	return whole(snap)
+}
+
+// TestGoneNodesDoNotWait removes nodes in many ways. Those whose Node object is gone leave
+// by themselves, and the others wait.
+func TestGoneNodesDoNotWait(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		before, after *inputs.Snapshot
+		pub           Publication
+		restart       bool
+		held          string
+	}{
+		{name: "deleted", before: whole(racks(t)), after: whole(racksWithout(t, 36))},
+		{name: "deleted while no publisher runs", before: whole(racks(t)), after: whole(racksWithout(t, 36)), restart: true},
+		{name: "deleted, with names by labels", before: whole(named(t, map[string]string{"gb200-001": "x"})), after: whole(deleted(named(t, nil), 36)), pub: Publication{SlurmNames: "label:sn"}},
+		{name: "perhaps deleted", before: racks(t), after: racksWithout(t, 36), held: "BigChange: 36 of 72 nodes would move or leave, more"},
+		{name: "not taken", before: inCluster(t, 0), after: inCluster(t, 36), pub: Publication{Nodes: Selection{Selector: "sc=a"}}, held: "BigChange: 36 of 72 nodes would move or leave, more"},
+		{name: "not taken while no publisher runs", before: inCluster(t, 0), after: inCluster(t, 36), pub: Publication{Nodes: Selection{Selector: "sc=a"}}, restart: true, held: "BigChange: 36 of 72 nodes would move or leave, more"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store := newMemory(tt.before)
+			pubs := complete(t, tt.pub)
+			leave := func() {
+				store.pass(20 * time.Minute)
+				got := store.get("slurm/quoin-slurm")
+				if held := got.Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, tt.held) || (held == "") != (tt.held == "") {
+					t.Errorf("held %q, want %q", held, tt.held)
+				}
+				if left := !strings.Contains(topologyOf(store), "001"); left != (tt.held == "") {
+					t.Errorf("left: %t\n%s", left, topologyOf(store))
+				}
+				if d := store.plan(t); tt.held == "" && len(d.Moves) > 0 {
+					t.Errorf("nodes that are gone are remembered: %v", d.Moves)
+				}
+			}
+			inBubble(t, store, pubs, func() {
+				store.pass(5 * time.Minute)
+				if !tt.restart {
+					store.change(tt.after)
+					leave()
+				}
+			})
+			if tt.restart {
+				store.snap = tt.after
+				inBubble(t, store, pubs, leave)
+			}
+		})
+	}
+}
+
+// deleted are the nodes without the first ones.
+func deleted(snap *inputs.Snapshot, first int) *inputs.Snapshot {
+	for i := range snap.Nodes[:first] {
+		delete(snap.Reports, snap.Nodes[i].Name)
+	}
+	snap.Nodes = snap.Nodes[first:]
+	return snap
+}
+
+// TestNodesThatLeaveCountTogether takes few nodes at a time out of a publication, while
+// their Node objects stay.
+func TestNodesThatLeaveCountTogether(t *testing.T) {
+	store := newMemory(inCluster(t, 0))
+	inBubble(t, store, complete(t, Publication{Nodes: Selection{Selector: "sc=a"}, GoneAfter: Duration{Duration: time.Minute}}), func() {
+		store.pass(5 * time.Minute)
+		store.change(inCluster(t, 10))
+		store.pass(5 * time.Minute)
+		if d := store.plan(t); d.Held != nil || d.Current.Number != 2 {
+			t.Fatalf("10 of 72 nodes: revision %d, held %+v", d.Current.Number, d.Held)
+		}
+		store.change(inCluster(t, 20))
+		store.pass(5 * time.Minute)
+		const want = "BigChange: 20 of 62 nodes would move or leave, with 10 that did within the hour, more than 20 %"
+		if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]; !strings.HasPrefix(held, want) {
+			t.Errorf("held %q, want %q", held, want)
+		}
+	})
+}
+
+// TestScaleInDoesNotWait scales a NodeSet in, at once and in steps, and out again.
+func TestScaleInDoesNotWait(t *testing.T) {
+	p := podsOn(72)
+	scale := func(store *memory, size int) {
+		t.Helper()
+		for i := 1; i <= 72; i++ {
+			name := fmt.Sprintf("g%03d", i)
+			if delete(p, name); i <= size {
+				p.run("a", name, fmt.Sprintf("gb200-%03d", i))
+			}
+		}
+		store.change(whole(p.on(t)))
+		store.pass(15 * time.Minute)
+		if d := store.plan(t); d.Held != nil || len(d.Current.Plan.Places()) != size {
+			t.Errorf("size %d: held %+v, and %d nodes have a place", size, d.Held, len(d.Current.Plan.Places()))
+		}
+	}
+	slinkyBubble(t, p, func(store *memory) {
+		for _, size := range []int{72, 30, 18, 4, 60, 20} {
+			scale(store, size)
+		}
+		for name, w := range p { // all pods wait to be scheduled, which is no scale-in
+			w.Node = ""
+			p[name] = w
+		}
+		store.change(whole(p.on(t)))
+		store.pass(time.Hour)
+		if d := store.plan(t); d.Held == nil || len(d.Current.Plan.Places()) != 20 {
+			t.Errorf("no pod is scheduled: held %+v, and %d nodes have a place", d.Held, len(d.Current.Plan.Places()))
+		}
+	})
+}

@@ -1,0 +1,163 @@
+// Package guard decides which changes to published files wait for people.
+//
+// It compares what would be published with what is, and with what moved within the hour. A
+// change waits if it would move too many nodes, or if slurm.conf has to follow. Nodes that
+// are really gone never wait, because nobody can bring them back by waiting.
+//
+// The package reads no clock and no store. It refuses nothing for good: an approval lets
+// every change through.
+package guard
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// The reasons of changes of which a part may go on.
+const (
+	// ReasonKindChange is why the first blocks wait where a tree is published.
+	ReasonKindChange = "KindChange"
+	// ReasonTopologyInUse is why files wait that would change units which Node annotations
+	// name. It also names a topology that is no longer configured and stays in the file.
+	ReasonTopologyInUse = "TopologyInUse"
+)
+
+// Change is what would be published, beside what is published.
+type Change struct {
+	// Old is nil if nothing is published.
+	Old *placement.Previous
+	New *placement.Plan
+	// OldGres are the published lines of gres.conf by node, and NewGres all new lines.
+	// SameGres says that the file would not change.
+	OldGres  map[string][]gres.Line
+	NewGres  []gres.Line
+	SameGres bool
+	// Renamed is the number of nodes whose name differs from the published files.
+	Renamed int
+	// InUse is a published topology that would change between switches and blocks while
+	// Node annotations name its units, or "".
+	InUse string
+	// Gone are the nodes that leave because they are really gone. It is nil if nobody can
+	// tell: then every node that leaves counts.
+	Gone map[string]bool
+}
+
+// Waits says why people should look at the change first. It returns "" if nobody needs to.
+// Nodes that doc remembers of the last hour count too.
+func (c *Change) Waits(p *publication.Cluster, doc *plandoc.Document, now time.Time) (reason, what string) {
+	if c.Old == nil {
+		return "", ""
+	}
+	if c.InUse != "" && p.Annotates {
+		return ReasonTopologyInUse, fmt.Sprintf("topology %s would change between switches and blocks while Node annotations still name its units, and topology.conf holds one topology; "+
+			"configure format: yaml, which holds both, and format: conf again when no annotation names the old units; if approved now, slurmctld does not start while nodes are registered with the old units", c.InUse)
+	}
+	if what := slurmconf.TopologiesChange(p.Choice(), c.Old, c.New); what != "" {
+		return "TopologiesChange", what
+	}
+	if what := c.tooMany(p, doc, now); what != "" {
+		return "BigChange", what + fmt.Sprintf(", more than %.0f %%", 100**p.MaxChange)
+	}
+	followsBlocks := p.DefaultTopology != slurmconf.FabricTopology && p.DefaultTopology != slurmconf.FlatTopology
+	blocks := len(c.New.Blocks) > 0 && p.Topology == string(slurmconf.KindAuto) && followsBlocks
+	if blocks && len(c.Old.Blocks) == 0 && len(c.Old.Switches) > 0 {
+		return ReasonKindChange, "the first NVLink domains are known: the default topology would change from tree to block, and slurm.conf's TopologyPlugin and the partitions must follow; configure topology: tree to keep the tree"
+	}
+	return "", ""
+}
+
+// tooMany says which nodes are more than may change at once, or returns "".
+func (c *Change) tooMany(p *publication.Cluster, doc *plandoc.Document, now time.Time) string {
+	places, devices := doc.Recent(now)
+	nodes, of := c.places()
+	if n, and := together(nodes, places); !allowed(p, n, of) {
+		return fmt.Sprintf("%d of %d nodes would move or leave%s", n, of, and)
+	}
+	// Pods come and go with their names; a label is somebody's to write, and to mistake.
+	if of := len(c.Old.Places()); !p.Rules.BySlinky() && !allowed(p, c.Renamed, of) {
+		return fmt.Sprintf("%d of %d nodes would get another Slurm name", c.Renamed, of)
+	}
+	if c.SameGres {
+		return ""
+	}
+	nodes, of = c.devices()
+	if n, and := together(nodes, devices); !allowed(p, n, of) {
+		return fmt.Sprintf("the lines of %d of %d nodes in gres.conf would change or be removed%s", n, of, and)
+	}
+	return ""
+}
+
+// Remember notes in doc which nodes change. An approval ends what was counted. Nodes that
+// are gone are not noted. If nobody can tell which are gone, no node that leaves is.
+func (c *Change) Remember(doc *plandoc.Document, approved bool, now time.Time) {
+	if approved || c.Old == nil {
+		doc.Moves = nil
+		return
+	}
+	places, _ := c.places()
+	devices, _ := c.devices()
+	if c.Gone == nil {
+		there := make(map[string]bool, len(c.New.Placements))
+		for i := range c.New.Placements {
+			there[c.New.Placements[i].SlurmName] = true
+		}
+		left := func(node string) bool { return !there[node] }
+		places, devices = slices.DeleteFunc(places, left), slices.DeleteFunc(devices, left)
+	}
+	doc.Remember(now.UTC().Truncate(time.Second), places, devices)
+}
+
+// places returns the nodes that would move or leave and are not gone.
+func (c *Change) places() (nodes []string, of int) {
+	nodes, of = placement.Moved(c.Old, c.New)
+	return slices.DeleteFunc(nodes, c.gone), of
+}
+
+// devices returns the nodes whose lines in gres.conf change or are removed, and that are
+// not gone. A node that detected its devices itself and now has them listed does not count.
+func (c *Change) devices() (nodes []string, of int) {
+	lines, err := gres.ByNode(c.NewGres, nil)
+	if err != nil {
+		return nil, 0 // lines that were made have passed Lint
+	}
+	for node, before := range c.OldGres {
+		now := lines[node]
+		if detects := before[0].AutoDetect != "" && len(now) > 0; !detects && !c.Gone[node] && !reflect.DeepEqual(before, now) {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes, len(c.OldGres)
+}
+
+func (c *Change) gone(node string) bool { return c.Gone[node] }
+
+// together counts the nodes that change now or changed before. If none changes now, none
+// counts.
+func together(now []string, before map[string]bool) (n int, and string) {
+	if len(now) == 0 {
+		return 0, ""
+	}
+	n = len(now)
+	for _, node := range now {
+		if before[node] {
+			n--
+		}
+	}
+	if n += len(before); n > len(now) {
+		and = fmt.Sprintf(", with %d that did within the hour", n-len(now))
+	}
+	return n, and
+}
+
+// allowed reports whether so many nodes may change at once. One node may always change.
+func allowed(p *publication.Cluster, changed, of int) bool {
+	return changed <= 1 || float64(changed) <= *p.MaxChange*float64(of)
+}
