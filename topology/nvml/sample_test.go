@@ -33,8 +33,13 @@ func sampling(t testing.TB, driver int, m *fake.Machine, uuids ...string) *proce
 	return p
 }
 
-// sampleOf sets the devices that are sampled.
-func (p *process) sampleOf(uuids ...string) { p.say("want " + strings.Join(uuids, " ")) }
+// sampleOf sets the devices that are sampled. A first sample shows that the process has
+// done so, because GPM counts from then on.
+func (p *process) sampleOf(uuids ...string) {
+	p.t.Helper()
+	p.say("want " + strings.Join(uuids, " "))
+	p.sample()
+}
 
 // sample returns how the devices are used now, by UUID.
 func (p *process) sample() map[string]topology.DeviceUse {
