@@ -191,7 +191,7 @@ func (n *Names) Add(t *Topology) {
 // IsZero reports whether no topology was noted.
 func (n *Names) IsZero() bool { return n.Blocks == "" && n.Tree == "" }
 
-// SortFirst puts the topologies that are called so first. The names are those of NamesOf.
+// SortFirst puts the topologies with these names first. NamesOf gives such names.
 func (n *Names) SortFirst(topologies []Topology) {
 	wanted := func(t Topology) int {
 		if BlockFamily(t.Name) == n.Blocks || t.Name == n.Tree {

@@ -191,7 +191,7 @@ func (m *model) callWithoutLock(verb string, j *modelJob, started int, gpus []st
 }
 
 // endWithoutLock has an Epilog that finds the lock held, and leaves a mark. The next hook
-// of the run directory makes up for it, here one of a job without GPUs. On a busy machine
+// of the run directory finishes the release; here that hook is of a job without GPUs. On a busy machine
 // the time of the Epilog may be over before it leaves the mark: then the agent notices the
 // end.
 func (m *model) endWithoutLock(j *modelJob) {

@@ -119,7 +119,7 @@ type linter struct {
 	open  bool             // every node is known, and gets a number when it is first named
 	// placed are the nodes that slurm.conf itself gives a place.
 	placed map[string]bool
-	// topologies are those of the file that Slurm reads.
+	// topologies are what Slurm reads from the topology file.
 	topologies []slurmconf.Section
 }
 

@@ -49,8 +49,8 @@ func lintNodeTopologies(o *Options, topologies []slurmconf.Section) []Finding {
 	return append(findings, badPlaces(topologies, ordered, at)...)
 }
 
-// badPlaces names the nodes whose place the topology file lacks, those of one line and
-// one reason together.
+// badPlaces names the nodes whose place the topology file lacks. One finding names all
+// nodes of one line and one reason.
 func badPlaces(topologies []slurmconf.Section, ordered []string, at map[string]*NodeTopology) []Finding {
 	type group struct {
 		line *NodeTopology

@@ -53,8 +53,8 @@ func TestNodeTopologies(t *testing.T) {
 	}
 }
 
-// TestPlacedNodesAreSomewhere has nodes in no block of the file, some of which slurm.conf
-// places.
+// TestPlacedNodesAreSomewhere has nodes in no block of the file. slurm.conf places some of
+// these nodes.
 func TestPlacedNodesAreSomewhere(t *testing.T) {
 	for conf, want := range map[string]string{
 		"NodeName=n[001-004]\nNodeName=x[1-2]\n":                        "2 nodes are in no block: x[1-2]",

@@ -69,7 +69,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestTooLargeIsHeld adds a rack for which the store has no room.
+// TestTooLargeIsHeld adds a rack that is too large for the store.
 func TestTooLargeIsHeld(t *testing.T) {
 	pubs := complete(t, Publication{})
 	store := newMemory(racksWithout(t, 18))

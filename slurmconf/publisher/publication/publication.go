@@ -96,8 +96,8 @@ type Publication struct {
 	// annotations that name it, in which slurmctld loads the files. An annotation that
 	// names older units does not wait.
 	AnnotateAfter Duration `yaml:"annotateAfter"`
-	// PublishEvery is the least time between two publications of which the second only adds
-	// or removes nodes of known blocks and switches. Other changes do not wait for it.
+	// PublishEvery is the least time between two publications if the second one only adds or
+	// removes nodes of known blocks and switches. Other changes do not wait.
 	PublishEvery Duration `yaml:"publishEvery"`
 	// MaxChange is the share of published nodes that may move or leave within an hour. More
 	// waits for approval. In Kubernetes a node whose Node object or worker pod is gone does
