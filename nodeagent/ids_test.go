@@ -164,13 +164,15 @@ func TestKeepIDs(t *testing.T) {
 		go func() { a.keepStore(ctx); done <- struct{}{} }()
 		go func() { a.keepIDs(ctx); done <- struct{}{} }()
 		// after lets a while pass and returns the ids and problems of the stored
-		// report, and how often it was written since.
+		// report, and how often it was written since the last call.
+		before := 0
 		after := func(d time.Duration) string {
 			t.Helper()
-			_, before := store.now()
 			time.Sleep(d)
 			synctest.Wait()
 			report, puts := store.now()
+			last := before
+			before = puts
 			if report == "" {
 				return "nothing"
 			}
@@ -178,7 +180,7 @@ func TestKeepIDs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return fmt.Sprint(idsOf(n), puts-before)
+			return fmt.Sprint(idsOf(n), puts-last)
 		}
 		check := func(when, got, want string) {
 			t.Helper()
