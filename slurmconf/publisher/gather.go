@@ -15,6 +15,8 @@ import (
 // gathered are the inputs of a publication in one pass.
 type gathered struct {
 	inputs.Inputs
+	// prev is what is published, with the names that the nodes have now.
+	prev Previous
 	// leaving are nodes that the publication no longer takes, by Slurm name.
 	leaving map[string]*inputs.Node
 	// gone are the published names that leave because their node is really gone. It is nil
@@ -23,10 +25,11 @@ type gathered struct {
 }
 
 // gather returns the inputs of one publication, with published nodes that are missing now
-// and stay for a while. It gives the names in prev the names that the nodes have now.
-func (l *loop) gather(snap *inputs.Snapshot, prev *Previous, now time.Time) gathered {
+// and stay for a while.
+func (l *loop) gather(snap *inputs.Snapshot, prev Previous, now time.Time) gathered {
 	g := gathered{Inputs: l.pub.Rules.Gather(snap), leaving: map[string]*inputs.Node{}}
-	names := l.nodes.see(&g, l.nodes.rename(&g, prev))
+	g.prev = l.nodes.rename(&g, prev)
+	names := l.nodes.see(&g, g.prev.nodes())
 	l.nodes.seeOthers(l.others, &g, names)
 	elsewhere := l.unselected(snap, names)
 	gone := make(map[string]time.Time)

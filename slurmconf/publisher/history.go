@@ -3,6 +3,7 @@ package publisher
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
@@ -124,9 +125,9 @@ func (l *loop) unselected(snap *inputs.Snapshot, missing []string) map[string]*i
 	return elsewhere
 }
 
-// rename gives published nodes the names that they have now, because a renamed Node is
-// the same machine in the same place. It returns the published names after that.
-func (h *nodeHistory) rename(g *gathered, prev *Previous) []string {
+// rename returns prev with the names that published nodes have now, because a renamed Node
+// is the same machine in the same place.
+func (h *nodeHistory) rename(g *gathered, prev Previous) Previous {
 	names := prev.nodes()
 	now := make(map[string]string, len(g.Facts)) // Node -> Slurm name
 	for i := range g.Facts {
@@ -154,11 +155,9 @@ func (h *nodeHistory) rename(g *gathered, prev *Previous) []string {
 		})
 	}
 	if len(to) == 0 {
-		return names
+		return prev
 	}
-	prev.rename(to)
-	prev.renamed = len(to)
-	return prev.nodes()
+	return prev.rename(to)
 }
 
 // wrote notes that the files now have the names that the Nodes have.
@@ -174,24 +173,29 @@ func (h *nodeHistory) wrote(g *gathered) {
 	}
 }
 
-// rename changes the names of published nodes.
-func (prev *Previous) rename(to map[string]string) {
-	in := func(nodes []string) {
+// rename returns prev with other names of nodes.
+func (prev Previous) rename(to map[string]string) Previous {
+	in := func(nodes []string) []string {
+		out := make([]string, len(nodes))
 		for i, n := range nodes {
-			nodes[i] = cmp.Or(to[n], n)
+			out[i] = cmp.Or(to[n], n)
 		}
+		return out
 	}
-	for i := range prev.Topology.Blocks {
-		in(prev.Topology.Blocks[i].Nodes)
+	topo := *prev.Topology
+	topo.Blocks, topo.Switches = slices.Clone(topo.Blocks), slices.Clone(topo.Switches)
+	for i := range topo.Blocks {
+		topo.Blocks[i].Nodes = in(topo.Blocks[i].Nodes)
 	}
-	for i := range prev.Topology.Switches {
-		in(prev.Topology.Switches[i].Nodes)
+	for i := range topo.Switches {
+		topo.Switches[i].Nodes = in(topo.Switches[i].Nodes)
 	}
 	lines := make(map[string][]gres.Line, len(prev.Gres))
 	for n, of := range prev.Gres {
 		lines[cmp.Or(to[n], n)] = of
 	}
-	prev.Gres = lines
+	prev.Topology, prev.Gres, prev.renamed = &topo, lines, len(to)
+	return prev
 }
 
 // sinceOf returns the time that is known for the name, or now for a new name.

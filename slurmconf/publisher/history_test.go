@@ -189,13 +189,16 @@ func TestRenamePrevious(t *testing.T) {
 			}
 			prev := Previous{Gres: map[string][]gres.Line{"a": {}, "b": {}}, Topology: &placement.Previous{Blocks: []placement.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []tree.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}
 			h := nodeHistory{published: tt.published}
-			h.rename(&g, &prev)
-			for _, got := range [][]string{prev.Topology.Blocks[0].Nodes, prev.Topology.Switches[0].Nodes} {
+			next := h.rename(&g, prev)
+			if old := prev.Topology.Blocks[0].Nodes; !slices.Equal(old, []string{"a", "b"}) || prev.renamed != 0 || len(prev.Gres) != 2 {
+				t.Errorf("what was read has changed: %v, %+v", old, prev)
+			}
+			for _, got := range [][]string{next.Topology.Blocks[0].Nodes, next.Topology.Switches[0].Nodes} {
 				if strings.Join(got, " ") != tt.want {
 					t.Errorf("%v, want %s", got, tt.want)
 				}
 			}
-			if got, want := slices.Sorted(maps.Keys(prev.Gres)), slices.Sorted(strings.FieldsSeq(tt.want)); !slices.Equal(got, want) {
+			if got, want := slices.Sorted(maps.Keys(next.Gres)), slices.Sorted(strings.FieldsSeq(tt.want)); !slices.Equal(got, want) {
 				t.Errorf("gres.conf has %v, want %v", got, want)
 			}
 		})

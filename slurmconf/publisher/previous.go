@@ -138,10 +138,12 @@ type unitsInUse struct{ unnamed map[string]time.Time }
 // keep notes the topologies, blocks and leaf switches that Slurm's nodes may be
 // registered with. Node annotations name them, or named them less than AnnotateAfter ago.
 // They stay in the files. slurmctld drains a node that registers with
-// an unknown unit, and does not start while such a node is registered.
-func (u *unitsInUse) keep(l *loop, prev *Previous, g *gathered, now time.Time) {
+// an unknown unit, and does not start while such a node is registered. It returns what is
+// published with these units.
+func (u *unitsInUse) keep(l *loop, g *gathered, now time.Time) Previous {
+	prev := g.prev
 	if prev.Topology == nil || !l.pub.Release.DynamicTopology() {
-		return
+		return prev
 	}
 	named := namedBy(g.All, g.Nodes)
 	unnamed := map[string]time.Time{}
@@ -156,7 +158,10 @@ func (u *unitsInUse) keep(l *loop, prev *Previous, g *gathered, now time.Time) {
 		}
 	}
 	u.unnamed = unnamed
-	prev.Topology.InUse = named
+	topo := *prev.Topology
+	topo.InUse = named
+	prev.Topology = &topo
+	return prev
 }
 
 // wake asks for a pass when a unit may leave the files that has no node any more, and when

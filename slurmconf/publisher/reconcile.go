@@ -40,8 +40,8 @@ func (l *loop) reconcile(ctx context.Context) error {
 // resume plans on from the stored plan, and publishes the result or holds it.
 func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, s *stored) error {
 	now := time.Now()
-	g, made, err := l.plan(snap, &s.prev, now)
-	s.gone = g.gone
+	g, made, err := l.plan(snap, s.prev, now)
+	s.prev, s.gone = g.prev, g.gone
 	hold := func(held plandoc.Held) error { return l.stay(ctx, s, &g, made, held, now) }
 	if err != nil {
 		return hold(plandoc.Held{Reason: "NoPlan", Message: err.Error()})
@@ -146,10 +146,10 @@ func (l *loop) stay(ctx context.Context, s *stored, g *gathered, made *Rendered,
 
 // plan gathers the inputs, makes the next files from prev, and records what the plan says
 // of the nodes.
-func (l *loop) plan(snap *inputs.Snapshot, prev *Previous, now time.Time) (g gathered, made *Rendered, err error) {
+func (l *loop) plan(snap *inputs.Snapshot, prev Previous, now time.Time) (g gathered, made *Rendered, err error) {
 	g = l.gather(snap, prev, now)
-	l.units.keep(l, prev, &g, now)
-	if made, err = l.moves.make(l, &g, *prev, now); err != nil {
+	g.prev = l.units.keep(l, &g, now)
+	if made, g.Facts, err = l.moves.make(l, &g, now); err != nil {
 		return g, nil, err
 	}
 	l.units.wake(l, made, now)
@@ -175,9 +175,9 @@ func (l *loop) restore(ctx context.Context, snap *inputs.Snapshot, s *stored) er
 		return err
 	}
 	found, unreadable := readPlan(l.pub, theirs)
-	g, made, unplanned := l.plan(snap, &s.prev, time.Now())
+	g, made, unplanned := l.plan(snap, s.prev, time.Now())
 	if unreadable == nil && unplanned == nil {
-		l.nodes.rename(&g, &found)
+		found = l.nodes.rename(&g, found)
 		l.found.files(&found, made.Specs, g.Nodes, unwritten(l.pub, err))
 	}
 	return err

@@ -1,9 +1,11 @@
 package publisher
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -25,16 +27,18 @@ type moves struct {
 
 // make plans and renders. A published node that the plan would move stays until its facts
 // have said so for Settle, and twice as long for each time that it moved within the hour.
-// Facts that are seen for the first time count from the last
-// change to anything.
-func (m *moves) make(l *loop, g *gathered, prev Previous, now time.Time) (made *Rendered, err error) {
+// Facts that are seen for the first time count from the last change to anything. make
+// changes no facts, and returns them with the reasons of nodes that wait.
+func (m *moves) make(l *loop, g *gathered, now time.Time) (made *Rendered, facts []topology.Facts, err error) {
+	in, prev := g.Inputs, g.prev
+	in.Facts = slices.Clone(in.Facts)
 	times := l.archive.known.Times(now)
 	readings, unsited := make(map[string]reading), make(map[string]time.Time)
 	for again := true; again; {
-		if made, err = Make(l.pub, g.Inputs, prev); err != nil || prev.Topology == nil {
+		if made, err = Make(l.pub, in, prev); err != nil || prev.Topology == nil {
 			break
 		}
-		if m.waitForParents(l, g, made.Plan, prev.Topology, unsited, now) {
+		if m.waitForParents(l, in.Facts, made.Plan, prev.Topology, unsited, now) {
 			continue
 		}
 		again = false
@@ -46,8 +50,8 @@ func (m *moves) make(l *loop, g *gathered, prev Previous, now time.Time) (made *
 		for _, n := range nodes {
 			moved[n] = true
 		}
-		for i := range g.Facts {
-			f := &g.Facts[i]
+		for i := range in.Facts {
+			f := &in.Facts[i]
 			if !moved[f.SlurmName] || f.Gone || f.Stays != "" {
 				continue
 			}
@@ -63,13 +67,13 @@ func (m *moves) make(l *loop, g *gathered, prev Previous, now time.Time) (made *
 		}
 	}
 	m.readings, m.unsited = readings, unsited
-	return made, err
+	return made, in.Facts, err
 }
 
 // waitForParents lets the nodes of a new block wait for the labels of the switches above
 // them, if ParentBlocks is set, because a block keeps its first place. They wait
 // FirstWait at most. It reports whether any node waits.
-func (m *moves) waitForParents(l *loop, g *gathered, plan *placement.Plan, prev *placement.Previous, unsited map[string]time.Time, now time.Time) (wait bool) {
+func (m *moves) waitForParents(l *loop, facts []topology.Facts, plan *placement.Plan, prev *placement.Previous, unsited map[string]time.Time, now time.Time) (wait bool) {
 	if l.pub.ParentBlocks == 0 || prev.BaseBlockSize == 0 {
 		return wait
 	}
@@ -89,8 +93,8 @@ func (m *moves) waitForParents(l *loop, g *gathered, plan *placement.Plan, prev 
 			waits[n], unsited[n] = since.Add(l.pub.FirstWait.Duration), since
 		}
 	}
-	for i := range g.Facts {
-		f := &g.Facts[i]
+	for i := range facts {
+		f := &facts[i]
 		if until := waits[f.SlurmName]; now.Before(until) && !f.Gone && f.Stays == "" {
 			f.Stays = "its block is new, and no switch above its leaf is known yet"
 			l.At(until)
