@@ -159,6 +159,8 @@ type Rule struct {
 	Health string `json:"health"`
 	Error  string `json:"lastError"`
 	State  string `json:"state"`
+	// Seconds is how long the last evaluation took.
+	Seconds float64 `json:"evaluationTime"`
 }
 
 // Rules returns the loaded rules.
