@@ -24,7 +24,7 @@ type part struct {
 func divide(s *site, blocks []block, t tree.Tree) (parts []part, leftOut map[int]verdict) {
 	whole := part{name: s.kind(), base: cmp.Or(s.policy.BaseBlockSize, s.prev.BaseBlockSize)}
 	if !s.policy.Divide {
-		whole.takeAll(blocks)
+		whole.takeAll(slices.Clone(blocks))
 		return []part{whole}, nil
 	}
 	blocks, racks, leftOut := racksOf(s, blocks, t)
@@ -60,6 +60,7 @@ func racksOf(s *site, blocks []block, t tree.Tree) (kept []block, racks []divisi
 	fabrics := fabricsOf(blocks, t)
 	known := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(fabrics))), func(f string) bool { return f == "" })
 	z := sizing{leftOut: map[int]verdict{}}
+	kept, racks = make([]block, 0, len(blocks)), make([]division.Rack, 0, len(blocks))
 	for i := range blocks {
 		b := &blocks[i]
 		r := division.Rack{Fabric: fabrics[i], Size: rackSize(s, b), Nodes: len(b.nodes)}
@@ -78,10 +79,10 @@ func racksOf(s *site, blocks []block, t tree.Tree) (kept []block, racks []divisi
 	return kept, racks, z.leftOut
 }
 
-// take gives the part its blocks. A block that was published in the part's topology
+// take gives the part its own blocks. A block that was published in the part's topology
 // keeps its place there.
 func (p *part) take(s *site, blocks []block) {
-	p.blocks = slices.Clone(blocks)
+	p.blocks = blocks
 	for i := range p.blocks {
 		b := &p.blocks[i]
 		if b.place = none; b.published != none && s.prev.Blocks[b.published].Topology == p.name {
@@ -90,10 +91,10 @@ func (p *part) take(s *site, blocks []block) {
 	}
 }
 
-// takeAll gives the part all blocks. They keep their places, whatever the published
+// takeAll gives the part all blocks for its own. They keep their places, whatever the published
 // topology is called.
 func (p *part) takeAll(blocks []block) {
-	p.blocks = slices.Clone(blocks)
+	p.blocks = blocks
 	for i := range p.blocks {
 		p.blocks[i].place = p.blocks[i].published
 	}

@@ -30,8 +30,9 @@ type grouping struct {
 // groupNodes gathers the nodes of each unit.
 func groupNodes(s *site, a assignment) grouping {
 	g := grouping{assignment: a, of: slices.Repeat([]int32{none}, len(a.read))}
-	known := make(map[identity]int) // index into groups
-	const rack = 18                 // a rack is one clique or leaf of most sites
+	const rack = 18 // a rack is one clique or leaf of most sites
+	g.groups = make([]group, 0, len(a.read)/rack+1)
+	known := make(map[identity]int, len(a.read)/rack) // index into groups
 	room := make([]int, len(a.read))
 	for i := range a.read {
 		id := a.identity(i)

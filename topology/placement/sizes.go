@@ -12,7 +12,7 @@ import (
 // shortest of its names that no other block could have.
 func nameBlocks(s *site, matched []block) []block {
 	blocks := slices.Clone(matched)
-	uses := make(map[string]int)
+	uses := make(map[string]int, len(blocks))
 	for i := range blocks {
 		b := &blocks[i]
 		if b.published != none {

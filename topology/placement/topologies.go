@@ -55,7 +55,7 @@ func (p *Plan) addParts(s *site, parts []part, t tree.Tree) (sizing, problems, e
 		blocks := writeBlocks(s, z, order, len(p.Blocks))
 		found = append(append(found, inSizes...), inOrder...)
 		maps.Copy(all.leftOut, z.leftOut)
-		all.blocks = append(all.blocks, z.blocks...)
+		all.blocks = slices.Concat(all.blocks, z.blocks)
 		if len(blocks) == 0 {
 			continue
 		}

@@ -149,6 +149,9 @@ func (rules *Rules) assign(racks []Rack, known map[string]section) []section {
 	bases := make(map[string][]int)
 	for i := range of {
 		fabric := of[i].fabric
+		if bases[fabric] != nil {
+			continue
+		}
 		sizes := old[fabric]
 		if len(sizes) == 0 || rules.OneTopology { // else a new rack makes no class: it may not be up yet
 			sizes = slices.Concat(sizes, fresh[fabric])
