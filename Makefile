@@ -16,7 +16,7 @@ FUZZTIME ?= 30s
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
 .PHONY: demo
 demo: ## show four simulated GB200 NVL72 racks; needs nothing but Go
@@ -54,6 +54,12 @@ fuzz: ## fuzz every parser for FUZZTIME (30s) each
 .PHONY: bench
 bench: ## measure every figure that the README gives
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+SCALE ?=
+
+.PHONY: bench-scale
+bench-scale: setup ## run the publisher on 10,008 nodes of a real API server; SCALE="-racks 20 -flap 30s" for less
+	$(GO) run ./testdata/scale $(SCALE)
 
 .PHONY: lint
 lint: ## run golangci-lint

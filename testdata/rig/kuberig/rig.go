@@ -65,7 +65,7 @@ func Start(ctx context.Context, dir string) (*Cluster, error) {
 		"--service-account-key-file", key, "--service-account-signing-key-file", key, "--service-account-issuer", "https://kubernetes.default.svc",
 		"--token-auth-file", filepath.Join(dir, "tokens.csv"), "--authorization-mode", "Node,RBAC", "--service-cluster-ip-range", "10.0.0.0/24",
 		"--allow-privileged", "--audit-policy-file", filepath.Join(dir, "audit.yaml"), "--audit-log-path", filepath.Join(dir, "audit.log"),
-		"--disable-admission-plugins", "ServiceAccount", "--v", "0",
+		"--audit-log-maxsize", "100000", "--disable-admission-plugins", "ServiceAccount", "--v", "0",
 	}
 	if err := c.StartServer(ctx); err != nil {
 		c.Stop()
