@@ -85,8 +85,8 @@ func structuralOf(of reflect.Type, limit string, words *written) *structural {
 	return s
 }
 
-// definition returns the CustomResourceDefinition of reports.
-func definition(t *testing.T) []byte {
+// reportSchema returns the schema of a report's own keys.
+func reportSchema(t *testing.T) *structural {
 	t.Helper()
 	data, err := os.ReadFile(schemaFile)
 	if err != nil {
@@ -96,7 +96,13 @@ func definition(t *testing.T) []byte {
 	if err := json.Unmarshal(data, &words); err != nil {
 		t.Fatal(err)
 	}
-	root := structuralOf(reflect.TypeFor[topology.Node](), "", &words)
+	return structuralOf(reflect.TypeFor[topology.Node](), "", &words)
+}
+
+// definition returns the CustomResourceDefinition of reports.
+func definition(t *testing.T) []byte {
+	t.Helper()
+	root := reportSchema(t)
 	for _, name := range []string{"apiVersion", "kind"} {
 		root.Properties[name] = &structural{Type: "string"}
 	}

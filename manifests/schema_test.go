@@ -202,14 +202,17 @@ func edit(v any, path string, change func(any) any) any {
 	return v
 }
 
-// TestSchemaRefuses breaks a report in every way that its shape allows, and in
-// its values: the schema and the parser refuse the same.
-func TestSchemaRefuses(t *testing.T) {
-	type breakage struct {
-		name, path string
-		change     func(any) any
-	}
-	to := func(value any) func(any) any { return func(any) any { return value } }
+// breakage is one thing that makes a report a bad one.
+type breakage struct {
+	name, path string
+	change     func(any) any
+}
+
+func to(value any) func(any) any { return func(any) any { return value } }
+
+// breakages break a report in every way that its shape allows, and in its values.
+func breakages(t *testing.T) []breakage {
+	t.Helper()
 	without := func(key string) func(any) any {
 		return func(v any) any { delete(v.(map[string]any), key); return v }
 	}
@@ -253,8 +256,13 @@ func TestSchemaRefuses(t *testing.T) {
 			broken = append(broken, breakage{"text for " + path, path, to("7")}, breakage{"a fraction for " + path, path, to(json.Number("1.5"))})
 		}
 	}
+	return broken
+}
+
+// TestSchemaRefuses breaks a report: the schema and the parser refuse the same.
+func TestSchemaRefuses(t *testing.T) {
 	s := compileSchema(t)
-	for _, b := range broken {
+	for _, b := range breakages(t) {
 		t.Run(b.name, func(t *testing.T) {
 			doc := edit(document(t, []byte(everything)), b.path, b.change)
 			text, err := json.Marshal(doc)
