@@ -98,21 +98,26 @@ func blocksOf(plan *placement.Plan) []Topology {
 	return out
 }
 
-// PartitionLines returns the lines of slurm.conf that the plan's block topologies need, if
-// there are several: a job sees the blocks of its partition's topology only.
-func PartitionLines(plan *placement.Plan) []string {
-	if len(plan.Topologies) < 2 {
-		return nil
-	}
+// PartitionLines returns the lines of slurm.conf that block topologies need, if there are
+// several: a job sees the blocks of its partition's topology only. A block whose nodes are
+// no host list adds none.
+func PartitionLines(topologies []Topology) []string {
 	var lines []string
-	for i := range plan.Topologies {
+	for i := range topologies {
+		t := &topologies[i]
+		if t.Block == nil {
+			continue
+		}
 		var nodes []string
-		for k := range plan.Blocks {
-			if b := &plan.Blocks[k]; b.Topology == plan.Topologies[i].Name {
-				nodes = append(nodes, b.Nodes...)
+		for _, b := range t.Block.Blocks {
+			if of, err := hostlist.Expand(b.Nodes); err == nil {
+				nodes = append(nodes, of...)
 			}
 		}
-		lines = append(lines, fmt.Sprintf("PartitionName=%s Topology=%[1]s Nodes=%s", plan.Topologies[i].Name, hostlist.Compress(nodes)))
+		lines = append(lines, fmt.Sprintf("PartitionName=%s Topology=%[1]s Nodes=%s", t.Name, hostlist.Compress(nodes)))
+	}
+	if len(lines) < 2 {
+		return nil
 	}
 	return lines
 }
@@ -157,7 +162,7 @@ func TopologiesChange(c Choice, prev *placement.Previous, plan *placement.Plan) 
 		return ""
 	}
 	return fmt.Sprintf("block topology %s would give way to others, and slurmctld does not start while a partition names a topology that is not in the file; put lines such as these into slurm.conf when you approve: %s",
-		strings.Join(lost, ", "), cmp.Or(strings.Join(PartitionLines(plan), "; "), "Topology="+plan.Default))
+		strings.Join(lost, ", "), cmp.Or(strings.Join(PartitionLines(blocksOf(plan)), "; "), "Topology="+plan.Default))
 }
 
 // Names are the names of a file's topologies. A name is empty if the file has no such

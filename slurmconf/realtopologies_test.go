@@ -63,7 +63,7 @@ func TestRealTopologies(t *testing.T) {
 			for i := range tt.facts {
 				conf = append(conf, fmt.Sprintf("NodeName=%s NodeAddr=127.0.0.1 Port=%d CPUs=2 RealMemory=1000 State=CLOUD", tt.facts[i].SlurmName, 20001+i))
 			}
-			conf = append(conf, slurmconf.PartitionLines(plan)...)
+			conf = append(conf, slurmconf.PartitionLines(topologies)...)
 			cluster, err := slurmrig.Start(context.Background(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{SlurmConf: strings.Join(conf, "\n") + "\n", Files: map[string]string{"topology.yaml": string(yaml)}})
 			if err != nil {
 				t.Fatal(err)

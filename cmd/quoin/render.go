@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
-	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -50,7 +49,7 @@ func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports
 		printFindings(stderr, "left out: ", problemsOf(made.Left))
 		printFindings(stderr, "problem: ", problemsOf(made.Problems))
 		printFindings(stderr, "", findingsOf(made.Findings))
-		for _, line := range slurmconf.PartitionLines(made.Plan) {
+		for _, line := range made.Partitions() {
 			fmt.Fprintf(stderr, "for slurm.conf: %s\n", line)
 		}
 	} else if err := printRendered(stdout, made); err != nil {
@@ -86,7 +85,7 @@ type rendered struct {
 
 func printRendered(w io.Writer, m *publisher.Rendered) error {
 	return printJSON(w, rendered{topology.APIVersion, "RenderResult", m.Digest, m.Files,
-		group(problemsOf(m.Left)), group(problemsOf(m.Problems)), group(findingsOf(m.Findings)), slurmconf.PartitionLines(m.Plan), m.Refused, m.Message})
+		group(problemsOf(m.Left)), group(problemsOf(m.Problems)), group(findingsOf(m.Findings)), m.Partitions(), m.Refused, m.Message})
 }
 
 // writeFiles writes the files into the directory, and warns of older ones there.

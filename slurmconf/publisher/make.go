@@ -49,6 +49,9 @@ type Rendered struct {
 	Refused, Message string
 }
 
+// Partitions are the lines of slurm.conf that several block topologies need.
+func (m *Rendered) Partitions() []string { return slurmconf.PartitionLines(m.topologies) }
+
 // Summary says in a line what the files hold.
 func (m *Rendered) Summary() string {
 	var parts []string

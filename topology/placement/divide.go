@@ -116,12 +116,12 @@ func (s *site) most(b *block) int {
 	return max(b.size(), s.prev.Blocks[b.published].Size)
 }
 
-// rackSize returns the size by which a block belongs to a class. Without a memory of its
-// size, a published block counts as a whole rack of its topology: it may just have lost
-// nodes. Configured classes count for what is there.
+// rackSize returns the size by which a block belongs to a class. A published block counts
+// as a whole rack of its topology: racks that are in one topology stay there until
+// people configure classes. Configured classes count for what is there.
 func rackSize(s *site, b *block) int {
 	n := s.most(b)
-	if b.published == none || s.prev.Blocks[b.published].Size > 0 || len(s.policy.SizeClasses) > 0 {
+	if b.published == none || len(s.policy.SizeClasses) > 0 {
 		return n
 	}
 	return max(n, s.baseOf(b.published))

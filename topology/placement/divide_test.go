@@ -173,7 +173,8 @@ func TestPlanGoesToSeveral(t *testing.T) {
 	}{
 		{"racks lose nodes", whole, true, mixed, divided, "nvl[6]* 01 02 03 04", nil},
 		{"racks lose nodes, from a file", whole, false, mixed, divided, "nvl[6]* 01 02 03 04", nil},
-		{"small racks of a plan", mixed, true, mixed, divided, "nvl-6[6]* 01 02; nvl-3[3] 03 04", []string{"nvl"}},
+		{"small racks of a plan", mixed, true, mixed, divided, "nvl[6]* 01 02 03 04", nil},
+		{"small racks of a plan, and classes that are set", mixed, true, mixed, classes, "nvl-6[6]* 01 02; nvl-3[3] 03 04", []string{"nvl"}},
 		{"small racks of a file", mixed, false, mixed, divided, "nvl[6]* 01 02 03 04", nil},
 		{"small racks of a file, and classes that are set", mixed, false, mixed, classes, "nvl-6[6]* 01 02; nvl-3[3] 03 04", []string{"nvl"}},
 		{"a rack comes up", whole, true, slices.Concat(whole, inFabric("a", 5, 3)), divided, "nvl[6]* 01 02 03 04 05", nil},
@@ -192,6 +193,27 @@ func TestPlanGoesToSeveral(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.lost, got.LostTopologies(prev)); diff != "" {
 				t.Errorf("lost topologies (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPlanAdvisesClasses has one published topology in which jobs of some sizes cannot run.
+// Racks that have lost nodes are no class.
+func TestPlanAdvisesClasses(t *testing.T) {
+	whole, mixed := inFabric("a", 1, 6, 6, 6, 6), inFabric("a", 1, 6, 6, 3, 3)
+	for _, tt := range []struct {
+		name string
+		old  []topology.Facts
+		want string
+	}{
+		{"small racks", mixed, "sizeClasses: [6, 3] gives each size of rack a topology of its own"},
+		{"racks that lost nodes", whole, "a smaller baseBlockSize, or a job's --segment, makes more sizes possible"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			plan := mustPlan(t, mixed, previous(mustPlan(t, tt.old, nil, short)), divided)
+			if len(plan.Problems) != 1 || plan.Problems[0].Reason != placement.ReasonJobSizes || !strings.HasSuffix(plan.Problems[0].Message, "; "+tt.want) {
+				t.Errorf("problems %+v, want %s that ends with %q", plan.Problems, placement.ReasonJobSizes, tt.want)
 			}
 		})
 	}

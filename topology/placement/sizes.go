@@ -100,10 +100,10 @@ func (z *sizing) nameOversize() problems {
 }
 
 // nameImpossible names the sizes of jobs that cannot run in a topology.
-func nameImpossible(name string, sizes []int, blocks []Block) problems {
-	counts := make([]int, len(blocks))
+func nameImpossible(policy *Policy, name string, sizes []int, blocks []Block) problems {
+	counts, racks := make([]int, len(blocks)), make([]int, len(blocks))
 	for i := range blocks {
-		counts[i] = len(blocks[i].Nodes)
+		counts[i], racks[i] = len(blocks[i].Nodes), blocks[i].Size
 	}
 	impossible := blocksize.ImpossibleJobs(sizes, counts)
 	if len(impossible) == 0 {
@@ -113,8 +113,13 @@ func nameImpossible(name string, sizes []int, blocks []Block) problems {
 	if len(sizes) > 1 {
 		why = fmt.Sprintf("Slurm gives a job groups of blocks of the sizes %v, and the largest of these groups hold fewer nodes", sizes)
 	}
+	advice := "a smaller baseBlockSize, or a job's --segment, makes more sizes possible"
+	one := !policy.Divide || policy.OneTopology || policy.ByLeaf || len(policy.SizeClasses) > 0
+	if classes := blocksize.Classes(racks, false); !one && len(classes) > 1 {
+		advice = fmt.Sprintf("sizeClasses: [%s] gives each size of rack a topology of its own", strings.ReplaceAll(strings.Trim(fmt.Sprint(classes), "[]"), " ", ", "))
+	}
 	var found problems
-	found.add("", ReasonJobSizes, fmt.Sprintf("jobs of %s nodes cannot run in topology %s: %s; a smaller baseBlockSize, or a job's --segment, makes more sizes possible", impossible, name, why))
+	found.add("", ReasonJobSizes, fmt.Sprintf("jobs of %s nodes cannot run in topology %s: %s; %s", impossible, name, why, advice))
 	return found
 }
 

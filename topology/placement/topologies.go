@@ -65,7 +65,7 @@ func (p *Plan) addParts(s *site, parts []part, t tree.Tree) (sizing, problems, e
 		p.Blocks = append(p.Blocks, blocks...)
 		p.Topologies = append(p.Topologies, Topology{parts[i].name, parts[i].fabric, z.sizes})
 		if !s.policy.TreeOnly {
-			found = append(found, nameImpossible(parts[i].name, z.sizes, blocks)...)
+			found = append(found, nameImpossible(&s.policy, parts[i].name, z.sizes, blocks)...)
 		}
 		if i == most {
 			p.BaseBlockSize, p.BlockSizes, p.Default = z.base, z.sizes, parts[i].name

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
@@ -43,6 +44,7 @@ func Status(w io.Writer, d *plandoc.Document) (held bool) {
 	} else {
 		fmt.Fprintf(w, "publication %s: revision %d of %s, by %s, in %s\n", d.Publication, r.Number, when(r.Time), r.Author, d.Place)
 		fmt.Fprintf(w, "  %s; digest %s\n", sums(&r.Plan), r.Digest)
+		partitions(w, &r.Plan)
 	}
 	if d.RolledBack > 0 {
 		fmt.Fprintf(w, "rolled back to revision %d: every change waits for an approval\n", d.RolledBack)
@@ -56,6 +58,7 @@ func Status(w io.Writer, d *plandoc.Document) (held bool) {
 		fmt.Fprintf(w, "  what would change: quoin plan diff --publication %s\n", d.Publication)
 	}
 	if h.Waits {
+		partitions(w, h.Plan)
 		fmt.Fprintf(w, "  to publish it:     quoin plan approve %s --publication %s\n", h.Digest, d.Publication)
 	}
 	return true
@@ -66,6 +69,20 @@ func when(t time.Time) string {
 		return "an unknown time"
 	}
 	return t.UTC().Format(timeForm)
+}
+
+// partitions prints the lines of slurm.conf that the plan needs. p may be nil.
+func partitions(w io.Writer, p *plandoc.Plan) {
+	if p == nil {
+		return
+	}
+	topologies, err := p.Slurm()
+	if err != nil {
+		return // a plan that was read has topologies of known kinds
+	}
+	for _, line := range slurmconf.PartitionLines(topologies) {
+		fmt.Fprintf(w, "  for slurm.conf: %s\n", line)
+	}
 }
 
 // sums counts what a plan has.

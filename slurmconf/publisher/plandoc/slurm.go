@@ -79,7 +79,26 @@ func (p *Plan) Published() (*placement.Previous, error) {
 	if err != nil || len(topologies) == 0 {
 		return nil, err
 	}
-	return slurmconf.PreviousOf("plan", topologies)
+	previous, err := slurmconf.PreviousOf("plan", topologies)
+	if err != nil {
+		return nil, err
+	}
+	sizes := p.sizes()
+	for i := range previous.Blocks {
+		previous.Blocks[i].Size = sizes[previous.Blocks[i].Name]
+	}
+	return previous, nil
+}
+
+// sizes returns the most nodes that each block has had.
+func (p *Plan) sizes() map[string]int {
+	sizes := make(map[string]int)
+	for i := range p.Topologies {
+		for _, b := range p.Topologies[i].Blocks {
+			sizes[b.Name] = max(sizes[b.Name], b.Size)
+		}
+	}
+	return sizes
 }
 
 // Lines returns the lines of gres.conf.
@@ -162,12 +181,7 @@ func FromFiles(files map[string]string) (*Plan, error) {
 // KeepSizes gives every block the most nodes that it has had: those it has, or more in
 // the plan before.
 func (p *Plan) KeepSizes(old *Plan) {
-	had := make(map[string]int)
-	for i := range old.Topologies {
-		for _, b := range old.Topologies[i].Blocks {
-			had[b.Name] = max(had[b.Name], b.Size)
-		}
-	}
+	had := old.sizes()
 	for i := range p.Topologies {
 		for k := range p.Topologies[i].Blocks {
 			b := &p.Topologies[i].Blocks[k]
