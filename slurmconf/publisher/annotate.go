@@ -46,8 +46,12 @@ type annotation struct {
 	old, spec string
 }
 
-// writers is how many Nodes are written at a time.
-const writers = 8
+// writers is how many Nodes are written at a time. nodesATurn is the most that a pass
+// writes, so that the next file does not wait for 10,000 annotations.
+const (
+	writers    = 8
+	nodesATurn = 50
+)
 
 // reconcile writes annotations once slurmctld had the time to load files with the units
 // that they name.
@@ -87,6 +91,13 @@ func (a *annotator) reconcile(ctx context.Context, l *loop, specs map[string]str
 		}
 	}
 	a.waiting = waiting
+	if len(due) > nodesATurn {
+		for _, d := range due[nodesATurn:] {
+			l.found.unjudged(d.node)
+		}
+		due = due[:nodesATurn]
+		l.At(now)
+	}
 	return a.write(ctx, &l.found, due)
 }
 

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"strings"
@@ -122,6 +123,40 @@ func TestPublishedInTheFuture(t *testing.T) {
 		store.pass(5 * time.Minute)
 		if got := store.notes["gb200-005"]; got != want {
 			t.Errorf("annotation %q, want %q", got, want)
+		}
+	})
+}
+
+// turns counts the annotations of each pass.
+type turns struct {
+	*memory
+	now, most int
+}
+
+func (s *turns) Load(ctx context.Context, p published.Place) (*published.Set, error) {
+	s.mu.Lock()
+	s.now = 0
+	s.mu.Unlock()
+	return s.memory.Load(ctx, p)
+}
+
+func (s *turns) Annotate(ctx context.Context, node, spec string) error {
+	s.mu.Lock()
+	s.now++
+	s.most = max(s.most, s.now)
+	s.mu.Unlock()
+	return s.memory.Annotate(ctx, node, spec)
+}
+
+// TestAnnotatedInTurns holds that a file does not wait until all annotations are written.
+func TestAnnotatedInTurns(t *testing.T) {
+	store := newMemory(racks(t))
+	count := &turns{memory: store}
+	prepare := func(p *Publisher) { p.store = count }
+	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
+		store.pass(time.Hour)
+		if len(store.notes) != 72 || store.annotated != 72 || count.most != nodesATurn {
+			t.Errorf("%d nodes annotated by %d writes, %d at most in a pass: want %d", len(store.notes), store.annotated, count.most, nodesATurn)
 		}
 	})
 }

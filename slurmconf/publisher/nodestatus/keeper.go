@@ -34,10 +34,10 @@ const (
 	// firstPassesWait is the longest wait for the first pass of each publication, so that
 	// a Node is written once.
 	firstPassesWait = time.Minute
-	// nodesATurn is the most Nodes that are written before the loop turns to other work,
-	// and writers is how many are written at a time. After a turn in which no Node could
-	// be written, only so many are tried.
-	nodesATurn = 200
+	// nodesATurn is the most Nodes that are written before the loop turns to other work: the
+	// next file waits for half a second. writers is how many are written at a time. After a
+	// turn in which no Node could be written, only so many are tried.
+	nodesATurn = 50
 	writers    = 8
 	// turnPause follows a turn in which no Node could be written.
 	turnPause = 30 * time.Second
