@@ -86,16 +86,18 @@ func (n *kubeNode) same(next *kubeNode) bool {
 	return next != nil && n.GPUs == next.GPUs && n.lost == next.lost && maps.Equal(n.Labels, next.Labels) && maps.Equal(n.Annotations, next.Annotations)
 }
 
+// only returns the values of these keys. The map has the strings of keys, so that many Nodes
+// share them.
 func only(all map[string]string, keys map[string]bool) map[string]string {
 	n := 0
-	for key := range all {
-		if keys[key] {
+	for key := range keys {
+		if _, is := all[key]; is {
 			n++
 		}
 	}
 	out := make(map[string]string, n)
-	for key, value := range all {
-		if keys[key] {
+	for key := range keys {
+		if value, is := all[key]; is {
 			out[key] = value
 		}
 	}

@@ -25,13 +25,14 @@ type kubeReport struct {
 }
 
 // slimReport keeps of a NodeReport what a Snapshot holds.
-func slimReport(obj any) (any, error) {
+func (s *shared) slimReport(obj any) (any, error) {
 	o, ok := obj.(*nodereport.Object)
 	if !ok {
 		return obj, nil
 	}
 	if o.Node != nil {
 		o.Node.Tiers = nil // no agent of a real machine names any; labels do
+		s.share(o.Node)
 	}
 	return &kubeReport{metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}, o.Node, o.Err, o.Digest}, nil
 }
@@ -39,7 +40,7 @@ func slimReport(obj any) (any, error) {
 // newReportInformer watches the reports.
 func newReportInformer(reports *nodereport.Client, health *apihealth.Health) cache.SharedIndexInformer {
 	informer := apihealth.NewInformer(health, "reports", &nodereport.Object{}, reports, func(*metav1.ListOptions) {})
-	_ = informer.SetTransform(slimReport) // fails only on a started informer
+	_ = informer.SetTransform(new(shared).slimReport) // fails only on a started informer
 	return informer
 }
 
