@@ -61,11 +61,13 @@ func (c *Client) List(ctx context.Context, o metav1.ListOptions) (*List, error) 
 // Watch watches NodeReports.
 func (c *Client) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
-	w, err := c.rest.Get().Resource(Resource).VersionedParams(&o, c.params).Watch(ctx)
+	body, err := c.rest.Get().Resource(Resource).VersionedParams(&o, c.params).Stream(ctx)
 	if apierrors.IsNotFound(err) {
 		return nil, ErrNoDefinition
+	} else if err != nil {
+		return nil, err
 	}
-	return w, err
+	return newStream(body), nil
 }
 
 // Get returns the NodeReport of a node. It returns nil if there is none.
