@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
@@ -97,11 +98,11 @@ func compared(stdin io.Reader, o *checkOptions, reports []string) (*result, erro
 	if o.shown == "-" && o.render.nodes == "-" {
 		return nil, errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
 	}
-	wanted, err := wantedFiles(stdin, o, reports)
+	r := &result{}
+	wanted, err := r.wantedFiles(stdin, o, reports)
 	if err != nil {
 		return nil, err
 	}
-	r := &result{}
 	if o.slurmConf != "" {
 		one, err := checkSlurmConf(o, wanted)
 		if err != nil {
@@ -160,21 +161,22 @@ var slurmFiles = []string{"topology.yaml", "topology.conf", gresFile}
 func isTopology(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) }
 
 // wantedFiles returns the files that Slurm should have, the topology that counts
-// first.
-func wantedFiles(stdin io.Reader, o *checkOptions, reports []string) ([]lint.File, error) {
+// first. It adds reports that cannot be read.
+func (r *result) wantedFiles(stdin io.Reader, o *checkOptions, paths []string) ([]lint.File, error) {
 	if o.plan != "" {
-		if len(reports) > 0 {
+		if len(paths) > 0 {
 			return nil, errors.New("--plan beside reports: want one of them")
 		}
 		return readPlan(o.plan)
 	}
-	made, _, err := o.render.render(stdin, reports)
+	made, _, err := o.render.render(stdin, paths)
 	if err != nil {
 		return nil, err
 	}
 	if made.Refused != "" {
 		return nil, errors.New(made.Message)
 	}
+	r.Findings = problemsOf(reports.Unread(made.Problems))
 	var out []lint.File
 	for _, name := range slurmFiles {
 		if text, ok := made.Files[name]; ok {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -15,7 +16,7 @@ import (
 )
 
 // checkIMEX names the nodes that are no members of the IMEX domain.
-func checkIMEX(stdin io.Reader, o *checkOptions, reports []string) (*result, error) {
+func checkIMEX(stdin io.Reader, o *checkOptions, paths []string) (*result, error) {
 	c, err := o.render.load()
 	if err != nil {
 		return nil, err
@@ -32,13 +33,13 @@ func checkIMEX(stdin io.Reader, o *checkOptions, reports []string) (*result, err
 	if !pods { // no cluster is without
 		return nil, fmt.Errorf("%s: no Pod in it: want the output of %s", o.imex, computedomain.ListCommand)
 	}
-	if err := addReports(snap, reports); err != nil {
+	if err := reports.Add(snap, paths); err != nil {
 		return nil, err
 	}
 	seen := objects.Seen()
 	seen.Nodes = nodestatus.Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)
-	r := &result{}
+	r := &result{Findings: problemsOf(snap.Problems)}
 	conflicts := r.addUnplaced(imex.JudgeUnplaced(seen))
 	r.addMembership(verdicts, conflicts)
 	return r, nil

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -62,15 +62,15 @@ func (s *settings) cluster(name string) (*publication.Cluster, error) {
 }
 
 // render makes the files of nodes and reports, and returns the facts that it made them from.
-func (o *renderOptions) render(stdin io.Reader, reports []string) (*publisher.Rendered, []topology.Facts, error) {
+func (o *renderOptions) render(stdin io.Reader, paths []string) (*publisher.Rendered, []topology.Facts, error) {
 	pub, err := o.cluster(o.publication)
 	if err != nil {
 		return nil, nil, err
 	}
-	if o.nodes == "" && len(reports) == 0 {
+	if o.nodes == "" && len(paths) == 0 {
 		return nil, nil, errors.New("no input: want --nodes FILE (- for standard input), or reports as arguments")
 	}
-	snap, err := readSnapshot(stdin, o.nodes, reports)
+	snap, err := readSnapshot(stdin, o.nodes, paths)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -96,11 +96,14 @@ func (o *renderOptions) render(stdin io.Reader, reports []string) (*publisher.Re
 	if err == nil && o.skeleton && len(made.Specs) > 0 {
 		made, err = made.Skeleton(pub)
 	}
+	if err == nil {
+		made.Problems = append(made.Problems, snap.Problems...)
+	}
 	return made, in.Facts, err
 }
 
 // readSnapshot joins a list of nodes with reports.
-func readSnapshot(stdin io.Reader, nodes string, reports []string) (*inputs.Snapshot, error) {
+func readSnapshot(stdin io.Reader, nodes string, paths []string) (*inputs.Snapshot, error) {
 	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
 	if nodes != "" {
 		var err error
@@ -108,59 +111,15 @@ func readSnapshot(stdin io.Reader, nodes string, reports []string) (*inputs.Snap
 			return nil, err
 		}
 	}
-	return snap, addReports(snap, reports)
+	return snap, reports.Add(snap, paths)
 }
 
-// addReports adds reports to a snapshot. A report without a node in the list is a node
-// too.
-func addReports(snap *inputs.Snapshot, reports []string) error {
-	listed := make(map[string]bool, len(snap.Nodes))
-	for _, n := range snap.Nodes {
-		listed[n.Name] = true
-	}
-	files, err := listReports(reports)
-	if err != nil {
-		return err
-	}
-	from := map[string]string{}
-	for _, path := range files {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return fmt.Errorf("read report: %w", err)
-		}
-		node, err := topology.ParseObject(path, data)
-		if err != nil {
-			return err
-		}
-		if other, dup := from[node.Name]; dup {
-			return fmt.Errorf("%s and %s are both reports of node %q: give one of them", other, path, node.Name)
-		}
-		from[node.Name], snap.Reports[node.Name] = path, node
-		if !listed[node.Name] {
-			snap.Nodes = append(snap.Nodes, inputs.Node{Name: node.Name})
-		}
+// errUnread is the exit status of a command that did its work without some reports.
+func errUnread(made *publisher.Rendered) error {
+	if len(reports.Unread(made.Problems)) > 0 {
+		return exitError(1)
 	}
 	return nil
-}
-
-// listReports replaces each directory by the reports in it.
-func listReports(paths []string) ([]string, error) {
-	var out []string
-	for _, path := range paths {
-		if !isDirectory(path) {
-			out = append(out, path)
-			continue
-		}
-		files, err := filepath.Glob(filepath.Join(path, "*.json"))
-		if err != nil {
-			return nil, fmt.Errorf("list reports: %w", err)
-		}
-		if len(files) == 0 {
-			return nil, fmt.Errorf("%s has no reports: want files NAME.json", path)
-		}
-		out = append(out, files...)
-	}
-	return out, nil
 }
 
 func isDirectory(path string) bool {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
@@ -18,7 +20,10 @@ func newMapCommand() *cobra.Command {
 		Long: `map draws what render would write: a row for each block with a cell for each node,
 and the switch tree. It lists the nodes that have no place with the reason, and what
 is wrong. It always draws blocks and switches, even if the publication lets render
-write only one of them.`,
+write only one of them.
+
+Exit status: 0 fine; 1 a report cannot be read (ReportUnreadable), and the rest is
+drawn; 2 nothing was drawn.`,
 		Example: `  kubectl get nodes -o json | quoin map --nodes -
   quoin map /shared/quoin/reports`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -27,14 +32,16 @@ write only one of them.`,
 				return err
 			}
 			if o.output == outputJSON {
-				return printJSON(cmd.OutOrStdout(), mapped{topology.APIVersion, "Map", picture.DocumentOf(made.Plan, facts), group(problemsOf(made.Left))})
+				return cmp.Or(printJSON(cmd.OutOrStdout(), mapped{topology.APIVersion, "Map", picture.DocumentOf(made.Plan, facts),
+					group(problemsOf(made.Left)), group(problemsOf(reports.Unread(made.Problems)))}), errUnread(made))
 			}
+			printFindings(cmd.ErrOrStderr(), "problem: ", problemsOf(reports.Unread(made.Problems)))
 			s := terminal.New(cmd.OutOrStdout())
 			if len(made.Unnamed) > 0 {
 				printFindings(s, "without a Slurm name: ", problemsOf(made.Unnamed))
 				fmt.Fprintln(s)
 			}
-			return picture.Terminal(s, made.Plan, facts, picture.Options{Color: s.Color, Width: min(s.Width, 160)})
+			return cmp.Or(picture.Terminal(s, made.Plan, facts, picture.Options{Color: s.Color, Width: min(s.Width, 160)}), errUnread(made))
 		},
 	}
 	o.addFlags(cmd)
@@ -47,4 +54,6 @@ type mapped struct {
 	Kind       string `json:"kind"`
 	picture.Document
 	LeftOut []finding `json:"leftOut"`
+	// Problems are reports that cannot be read. The plan has all other problems.
+	Problems []finding `json:"problems"`
 }

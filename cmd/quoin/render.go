@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -25,7 +26,13 @@ have topologies of their own, it lists the partitions that slurm.conf needs.
 
 With --skeleton the topology file has every block and every switch, but no node. Such a
 file is for nodes that register dynamically: the node names its block and its leaf
-switch when it registers, or Slinky does.`,
+switch when it registers, or Slinky does.
+
+A report that cannot be read (ReportUnreadable) costs its own node only: without labels
+that place it, the node is left out.
+
+Exit status: 0 fine; 1 the files were made without a report that cannot be read; 2 no
+files were made.`,
 		Example: `  kubectl get nodes -o json | quoin render --nodes -
   quoin render --format conf --slurm-version 24.11 --dir DIR REPORT.json...
   quoin render --config quoin.yaml --set publications.baseBlockSize=18 --nodes nodes.json`,
@@ -60,11 +67,11 @@ func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports
 	}
 	switch {
 	case o.dir != "":
-		return writeFiles(stdout, stderr, o, made)
+		err = writeFiles(stdout, stderr, o, made)
 	case o.output != outputJSON:
-		return printFiles(stdout, made.Files)
+		err = printFiles(stdout, made.Files)
 	}
-	return nil
+	return cmp.Or(err, errUnread(made))
 }
 
 // rendered is the document of quoin render.

@@ -95,7 +95,12 @@ func (l *list) snapshot(source string) (*Snapshot, error) {
 		seen[name] = true
 	}
 	if len(l.nodes) == 0 { // a list of reports alone
-		for _, name := range slices.Sorted(maps.Keys(l.reports)) {
+		names := slices.Collect(maps.Keys(l.reports))
+		for _, p := range l.problems {
+			names = append(names, p.Node)
+		}
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
 			l.nodes = append(l.nodes, Node{Name: name})
 		}
 	}

@@ -290,8 +290,8 @@ func TestListNodeReports(t *testing.T) {
 		{"one", report, "a", ""},
 		{"a list of reports", `{"kind":"List","items":[` + report + `]}`, "a", ""},
 		{"beside Nodes", `{"items":[` + node + "," + report + `],"kind":"List"}`, "c", ""},
-		{"another node's", `{"items":[` + report + "," + bad + `]}`, "a", `b: ReportUnreadable: nodereport b: report of node "a"`},
-		{"nothing in it", `{"items":[` + report + "," + empty + `]}`, "a", `b: ReportUnreadable: nodereport b: `},
+		{"another node's", `{"items":[` + report + "," + bad + `]}`, "a b", `b: ReportUnreadable: nodereport b: report of node "a"`},
+		{"nothing in it", `{"items":[` + report + "," + empty + `]}`, "a b", `b: ReportUnreadable: nodereport b: `},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			snap, err := ReadNodes("test", strings.NewReader(tt.text))

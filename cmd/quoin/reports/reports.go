@@ -1,0 +1,99 @@
+// Package reports reads the reports that a command gets as arguments: files, and directories
+// in which each file is named after its node. A report that cannot be read costs its own node
+// only.
+package reports
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Add adds reports to a snapshot. A report without a node in the list is a node
+// too. A report that cannot be read costs its own node only: it is a problem of the node
+// that its file is named after.
+func Add(snap *inputs.Snapshot, paths []string) error {
+	listed := make(map[string]bool, len(snap.Nodes))
+	for i := range snap.Nodes {
+		listed[snap.Nodes[i].Name] = true
+	}
+	files, err := list(paths)
+	if err != nil {
+		return err
+	}
+	from := map[string]string{}
+	for _, f := range files {
+		name, report, err := f.read()
+		if _, absent := errors.AsType[*os.PathError](err); absent && !f.stored {
+			return fmt.Errorf("read report: %w", err)
+		}
+		if err != nil {
+			snap.Problems = append(snap.Problems, topology.Problem{Node: name, Reason: inputs.ReasonReportUnreadable, Message: err.Error()})
+		} else if other, dup := from[name]; dup {
+			return fmt.Errorf("%s and %s are both reports of node %q: give one of them", other, f.path, name)
+		} else {
+			from[name], snap.Reports[name] = f.path, report
+		}
+		if !listed[name] {
+			listed[name] = true
+			snap.Nodes = append(snap.Nodes, inputs.Node{Name: name})
+		}
+	}
+	return nil
+}
+
+// file is a file that should hold a report.
+type file struct {
+	path string
+	// stored: the file is in a directory of reports, where it is named after its node.
+	stored bool
+}
+
+// list replaces each directory by the reports in it.
+func list(paths []string) ([]file, error) {
+	var out []file
+	for _, path := range paths {
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			out = append(out, file{path, false})
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(path, "*.json"))
+		if err != nil {
+			return nil, fmt.Errorf("list reports: %w", err)
+		}
+		if len(files) == 0 {
+			return nil, fmt.Errorf("%s has no reports: want files NAME.json", path)
+		}
+		for _, f := range files {
+			out = append(out, file{f, true})
+		}
+	}
+	return out, nil
+}
+
+// read reads the report. Without one, name is that of the file.
+func (f file) read() (name string, report *topology.Node, err error) {
+	name = strings.TrimSuffix(filepath.Base(f.path), ".json")
+	data, err := os.ReadFile(f.path)
+	if err != nil {
+		return name, nil, err
+	}
+	switch report, err = topology.ParseObject(f.path, data); {
+	case err != nil:
+		return name, nil, err
+	case f.stored && report.Name != name:
+		return name, nil, fmt.Errorf("%s: report of node %q: want the file named after its node", f.path, report.Name)
+	}
+	return report.Name, report, nil
+}
+
+// Unread returns the problems of reports that cannot be read.
+func Unread(problems []topology.Problem) []topology.Problem {
+	return slices.DeleteFunc(slices.Clone(problems), func(p topology.Problem) bool { return p.Reason != inputs.ReasonReportUnreadable })
+}
