@@ -41,6 +41,7 @@ type Rendered struct {
 	Findings []lint.Finding
 	Problems []topology.Problem
 	gres     []gres.Line
+	keys     map[string]string // of the configuration
 	// topologies are those of the plan. all are those of the file: some may be on their way
 	// out.
 	topologies, all []slurmconf.Topology
@@ -98,7 +99,7 @@ func planned(p *publication.Cluster, g *inputs.Inputs, prev Previous) (*Rendered
 	if err != nil {
 		return nil, err
 	}
-	m := &Rendered{Plan: plan, Files: map[string]string{}, Problems: slices.Concat(plan.Problems, g.UnnamedProblems(), g.Problems)}
+	m := &Rendered{Plan: plan, Files: map[string]string{}, keys: p.Keys(), Problems: slices.Concat(plan.Problems, g.UnnamedProblems(), g.Problems)}
 	m.topologies, err = slurmconf.FromPlan(plan, p.Choice())
 	if err != nil && !errors.Is(err, slurmconf.ErrEmptyPlan) {
 		return nil, err
@@ -139,7 +140,7 @@ func (m *Rendered) render(p *publication.Cluster, topologies []slurmconf.Topolog
 
 // document returns the plan as it is stored, after the plan old.
 func (m *Rendered) document(old *plandoc.Plan) (plandoc.Plan, error) {
-	plan := plandoc.Plan{Format: "conf", ByLeaf: m.Plan.ByLeaf, Problems: m.Problems}
+	plan := plandoc.Plan{Format: "conf", ByLeaf: m.Plan.ByLeaf, Policy: m.keys, Problems: m.Problems}
 	if m.Files["topology.yaml"] != "" {
 		plan.Format = "yaml"
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,7 +103,8 @@ func sums(p *plandoc.Plan) string {
 	return strings.Join(append(parts, fmt.Sprintf("%d nodes", len(p.Places()))), "; ")
 }
 
-// Show lists the blocks and switches of a revision, and the nodes that are in none.
+// Show lists the blocks and switches of a revision, the nodes that are in none, and the keys
+// of the configuration that the plan was made by.
 func Show(w io.Writer, r *plandoc.Revision) {
 	var rows [][]string
 	for i := range r.Plan.Topologies {
@@ -138,6 +140,9 @@ func Show(w io.Writer, r *plandoc.Revision) {
 	slices.Sort(reasons)
 	for _, why := range reasons {
 		fmt.Fprintf(w, "in none: %s: %s\n", hostlist.Compress(nowhere[why]), why)
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Plan.Policy)) {
+		fmt.Fprintf(w, "key %s: %s\n", key, r.Plan.Policy[key])
 	}
 }
 

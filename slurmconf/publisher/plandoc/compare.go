@@ -15,16 +15,18 @@ import (
 type Changes struct {
 	// Moves are the nodes with another place, sorted by name.
 	Moves []Move
-	// Units are the blocks, switches and topologies that come or go, and sizes that change,
-	// one sentence each.
+	// Units are the blocks, switches and topologies that come or go, and the sizes and the
+	// parts of the policy that change, one sentence each.
 	Units []string
 	// Devices are the nodes whose lines of gres.conf differ, sorted.
 	Devices []string
 }
 
-// Move is one node with another place.
+// Move is one node with another place or another name in Slurm.
 type Move struct {
-	Node     string
+	Node string
+	// Old is the name that the node had before, if that was another.
+	Old      string
 	From, To placement.Place
 	Why      string
 }
@@ -33,6 +35,10 @@ type Move struct {
 func (m *Move) String() string {
 	from, to := placeText(m.From, m.To), placeText(m.To, m.From)
 	switch {
+	case m.Old != "" && m.From == m.To:
+		return fmt.Sprintf("%s is the new name of %s in %s", m.Node, m.Old, to)
+	case m.Old != "":
+		return fmt.Sprintf("%s, which was %s, moves from %s to %s: %s", m.Node, m.Old, from, to, m.Why)
 	case from == "":
 		return fmt.Sprintf("%s joins %s: %s", m.Node, to, m.Why)
 	case to == "":
@@ -65,19 +71,51 @@ func Compare(old, next *Plan) Changes {
 	for i := range next.Nodes {
 		reasons[next.Nodes[i].Name] = &next.Nodes[i]
 	}
+	renamed := renames(old, next)
 	all := maps.Clone(before)
 	if all == nil {
 		all = map[string]placement.Place{}
 	}
 	maps.Copy(all, after)
+	for _, name := range renamed {
+		delete(all, name)
+	}
 	for _, n := range slices.Sorted(maps.Keys(all)) {
-		if from, to := before[n], after[n]; from != to {
-			c.Moves = append(c.Moves, Move{n, from, to, because(reasons[n])})
+		from, to := before[n], after[n]
+		if name := renamed[n]; name != "" {
+			from = before[name]
+		}
+		if from != to || renamed[n] != "" {
+			c.Moves = append(c.Moves, Move{n, renamed[n], from, to, because(reasons[n])})
 		}
 	}
 	c.Units = units(old, next)
 	c.Devices = devices(old, next)
 	return c
+}
+
+// renames returns, by new name, the old names of Nodes that are placed in both plans under
+// different names. A name that both plans have is not renamed.
+func renames(old, next *Plan) map[string]string {
+	before, after := old.Places(), next.Places()
+	had := make(map[string]string) // Node -> its name in the old plan
+	for i := range old.Nodes {
+		n := &old.Nodes[i]
+		if _, placed := before[n.Name]; placed {
+			had[cmp.Or(n.Node, n.Name)] = n.Name
+		}
+	}
+	out := make(map[string]string)
+	for i := range next.Nodes {
+		n := &next.Nodes[i]
+		name, known := had[cmp.Or(n.Node, n.Name)]
+		_, placed := after[n.Name]
+		_, used := before[n.Name]
+		if _, kept := after[name]; known && placed && !used && !kept {
+			out[n.Name] = name
+		}
+	}
+	return out
 }
 
 // because says in people's words what put a node where it is.
@@ -109,8 +147,11 @@ func units(old, next *Plan) []string {
 	before, after := unitsOf(old), unitsOf(next)
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		switch was, known := before[name]; {
-		case !known:
+		case !known && !strings.HasPrefix(name, policyKey):
 			out = append(out, name+" is new")
+		case !known && len(old.Policy) == 0: // a plan of an older release has none
+		case !known:
+			out = append(out, fmt.Sprintf("%s is %s now", name, after[name]))
 		case was != after[name]:
 			out = append(out, fmt.Sprintf("%s: %s becomes %s", name, was, after[name]))
 		}
@@ -123,9 +164,15 @@ func units(old, next *Plan) []string {
 	return out
 }
 
-// unitsOf names what a plan has, with the sizes of topologies.
+// policyKey begins the name of a key of the policy.
+const policyKey = "key "
+
+// unitsOf names what a plan has, with the sizes of topologies and the policy.
 func unitsOf(p *Plan) map[string]string {
 	out := make(map[string]string)
+	for key, value := range p.Policy {
+		out[policyKey+key] = value
+	}
 	for i := range p.Topologies {
 		t := &p.Topologies[i]
 		out["topology "+t.Name] = strings.TrimSpace(fmt.Sprintf("%s %s", t.Kind, sizesText(t.Sizes)))
@@ -194,11 +241,11 @@ func (c *Changes) Summary(first int) string {
 		parts = append(parts, c.Moves[i].String())
 	}
 	if more := len(c.Moves) - first; more > 0 {
-		parts = append(parts, fmt.Sprintf("%d nodes more", more))
+		parts = append(parts, fmt.Sprintf("more nodes: %d", more))
 	}
 	for i, unit := range c.Units {
 		if i == first {
-			parts = append(parts, fmt.Sprintf("%d units more", len(c.Units)-first))
+			parts = append(parts, fmt.Sprintf("more units: %d", len(c.Units)-first))
 			break
 		}
 		parts = append(parts, unit)
@@ -212,16 +259,16 @@ func (c *Changes) Summary(first int) string {
 // None reports whether nothing differs.
 func (c *Changes) None() bool { return len(c.Moves)+len(c.Units)+len(c.Devices) == 0 }
 
-// OnlyMembers reports whether all that changes is which nodes known units have: nodes join
-// or leave, and no node moves or gets other devices in its place.
+// OnlyMembers reports whether all that changes is which nodes known units have: nodes join,
+// leave or get another name, and no node moves or gets other devices in its place.
 func (c *Changes) OnlyMembers() bool {
 	members := make(map[string]bool, len(c.Moves))
 	for i := range c.Moves {
 		m := &c.Moves[i]
-		if m.From != (placement.Place{}) && m.To != (placement.Place{}) {
+		if m.From != m.To && m.From != (placement.Place{}) && m.To != (placement.Place{}) {
 			return false
 		}
-		members[m.Node] = true
+		members[m.Node], members[m.Old] = true, true
 	}
 	return len(c.Units) == 0 && !slices.ContainsFunc(c.Devices, func(node string) bool { return !members[node] })
 }

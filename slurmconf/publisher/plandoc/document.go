@@ -89,6 +89,8 @@ type Plan struct {
 	Format string `json:"format"`
 	// ByLeaf: the blocks are leaf switches, not NVLink domains.
 	ByLeaf bool `json:"byLeaf,omitempty"`
+	// Policy has the keys of the configuration that the plan was made by, and their values.
+	Policy map[string]string `json:"policy,omitempty"`
 	// Topologies are those of the file, in its order.
 	Topologies []Topology `json:"topologies"`
 	// Devices are the lines of gres.conf. With AllNodes the file has them without NodeName.

@@ -209,7 +209,7 @@ func TestCompare(t *testing.T) {
 	if diff := cmp.Diff([]string{"n1", "n4"}, c.Devices); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
-	const want = "n2 moves from nvl-1 at l1 to nvl-2 at l2: NVML twice since boot; 1 nodes more; block nvl-4 is new; 2 units more; gres.conf: lines of 2 nodes"
+	const want = "n2 moves from nvl-1 at l1 to nvl-2 at l2: NVML twice since boot; more nodes: 1; block nvl-4 is new; more units: 2; gres.conf: lines of 2 nodes"
 	if got := c.Summary(1); got != want {
 		t.Errorf("%s\n%s", got, want)
 	}
@@ -219,6 +219,57 @@ func TestCompare(t *testing.T) {
 	}
 	if same := Compare(&old, &old); !same.None() || same.Summary(9) != "" {
 		t.Errorf("%+v", same)
+	}
+}
+
+// TestCompareNames has Nodes whose names in Slurm change.
+func TestCompareNames(t *testing.T) {
+	named := func(first, second string, nodes ...Node) *Plan {
+		p := plan(first, second)
+		p.Nodes = nodes
+		return &p
+	}
+	placed := func(name, node string) Node { return Node{Name: name, Node: node, Reason: "Placed", Source: "label"} }
+	old := named("n1", "n2", placed("n1", "k1"), placed("n2", "k2"))
+	for _, tt := range []struct {
+		name string
+		next *Plan
+		want []string
+		only bool
+	}{
+		{"a new name", named("m1", "n2", placed("m1", "k1"), placed("n2", "k2")), []string{"m1 is the new name of n1 in nvl-1"}, true},
+		{"a new name in another place", named("", "m1,n2", placed("m1", "k1"), placed("n2", "k2")), []string{"m1, which was n1, moves from nvl-1 at l1 to nvl-2 at l2: its labels"}, false},
+		{"a new name, and the old one belongs to another Node", named("n1", "m2", placed("n1", "k2"), placed("m2", "k1")),
+			[]string{"m2 joins nvl-2 at l2: its labels", "n2 leaves nvl-2 at l2: its Node is gone"}, true},
+		{"another Node", named("m1", "n2", placed("m1", "k3"), placed("n2", "k2")), []string{"m1 joins nvl-1 at l1: its labels", "n1 leaves nvl-1 at l1: its Node is gone"}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := Compare(old, tt.next)
+			c.Devices = nil
+			var moves []string
+			for i := range c.Moves {
+				moves = append(moves, c.Moves[i].String())
+			}
+			if diff := cmp.Diff(tt.want, moves); diff != "" {
+				t.Errorf("moves (-want +got):\n%s", diff)
+			}
+			if only := c.OnlyMembers(); only != tt.only {
+				t.Errorf("OnlyMembers %t, want %t", only, tt.only)
+			}
+		})
+	}
+}
+
+func TestComparePolicy(t *testing.T) {
+	old, next := plan("n1", "n2"), plan("n1", "n2")
+	next.Policy = map[string]string{"baseBlockSize": "18", "sizeClasses": "[18, 9]"}
+	if c := Compare(&old, &next); !c.None() {
+		t.Errorf("a plan of a release that stored no policy differs: %+v", c)
+	}
+	old.Policy = map[string]string{"baseBlockSize": "9", "minBlockNodes": "2"}
+	want := []string{"key baseBlockSize: 9 becomes 18", "key sizeClasses is [18, 9] now", "key minBlockNodes goes"}
+	if diff := cmp.Diff(want, Compare(&old, &next).Units); diff != "" {
+		t.Errorf("units (-want +got):\n%s", diff)
 	}
 }
 

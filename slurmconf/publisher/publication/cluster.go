@@ -73,6 +73,26 @@ func (c *Cluster) Policy() placement.Policy {
 		Divide: true, SizeClasses: c.SizeClasses, OneTopology: c.Format == "conf"}
 }
 
+// Keys are the keys that decide what is planned and written, and their values as text. A
+// key without a value is absent.
+func (c *Cluster) Keys() map[string]string {
+	keys := make(map[string]string)
+	for key, value := range map[string]any{
+		"slurmNames": c.SlurmNames, "slurmVersion": c.SlurmVersion, "resourceSlices": c.ResourceSlices, "format": c.Format, "topology": c.Topology,
+		"defaultTopology": c.DefaultTopology, "flatTopology": c.FlatTopology, "blocksBy": c.BlocksBy, "parentBlocks": c.ParentBlocks,
+		"domainLabels": c.DomainLabels, "tierLabels": c.TierLabels, "baseBlockSize": c.BaseBlockSize, "blockSizes": c.BlockSizes, "sizeClasses": c.SizeClasses,
+		"minBlockNodes": c.MinBlockNodes, "forgetBlocks": c.ForgetBlocks, "forgetSwitches": c.ForgetSwitches,
+		"gres.naming": c.Gres.Naming, "gres.types": c.Gres.Types, "gres.cores": c.Gres.Cores, "gres.autoDetect": c.Gres.AutoDetect,
+	} {
+		switch text := fmt.Sprint(value); text {
+		case "", "0", "false", "[]", "map[]":
+		default:
+			keys[key] = text
+		}
+	}
+	return keys
+}
+
 // Choice is what is written of the plan.
 func (c *Cluster) Choice() slurmconf.Choice {
 	return slurmconf.Choice{Kind: slurmconf.Kind(c.Topology), YAML: c.Format == "yaml", Default: c.DefaultTopology, Flat: c.FlatTopology}

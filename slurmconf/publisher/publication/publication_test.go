@@ -1,10 +1,15 @@
 package publication
 
 import (
+	"maps"
 	"math"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestCompileRefuses(t *testing.T) {
@@ -68,5 +73,53 @@ func TestSettleMaxFollowsSettle(t *testing.T) {
 		if p.SettleMax.Duration != want {
 			t.Errorf("settle %s: settleMax %s, want %s", settle, p.SettleMax, want)
 		}
+	}
+}
+
+// TestKeys has a value for every key of the configuration: each decides what is planned, or
+// is known not to.
+func TestKeys(t *testing.T) {
+	c := &Cluster{}
+	other := map[string]bool{"name": true, "namespace": true, "configMap": true, "nodes": true, "annotate": true, "settle": true, "settleMax": true, "firstWait": true,
+		"goneAfter": true, "annotateAfter": true, "publishEvery": true, "maxChange": true}
+	var want []string
+	var fill func(v reflect.Value, prefix string)
+	fill = func(v reflect.Value, prefix string) {
+		for i := range v.NumField() {
+			key := v.Type().Field(i).Tag.Get("yaml")
+			if other[key] {
+				continue
+			}
+			switch f := v.Field(i); f.Kind() {
+			case reflect.Struct:
+				fill(f, key+".")
+				continue
+			case reflect.String:
+				f.SetString("x")
+			case reflect.Bool:
+				f.SetBool(true)
+			case reflect.Int:
+				f.SetInt(1)
+			case reflect.Slice:
+				f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+				if f.Index(0).Kind() == reflect.String {
+					f.Index(0).SetString("x")
+				}
+			case reflect.Map:
+				f.Set(reflect.ValueOf(map[string]string{"a": "b"}))
+			default:
+				t.Fatalf("key %s is a %s: say what it is", key, f.Kind())
+			}
+			want = append(want, prefix+key)
+		}
+	}
+	fill(reflect.ValueOf(&c.Publication).Elem(), "")
+	got := slices.Sorted(maps.Keys(c.Keys()))
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	if keys := (&Cluster{}).Keys(); len(keys) != 0 {
+		t.Errorf("an empty configuration has the keys %v", keys)
 	}
 }
