@@ -26,6 +26,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // Store is where facts come from and publications go.
@@ -258,6 +259,6 @@ func (l *loop) pass(ctx context.Context) {
 	l.Move(time.Now().Add(again.Pause(l.failures, firstPassPause, lastPassPause)))
 	l.metrics.passes.WithLabelValues(l.pub.Name, "error").Inc()
 	if l.failed.IsNew(err.Error()) {
-		l.log.Error("pass failed, the published files stay", "publication", l.pub.Name, "err", err)
+		l.log.Error("pass failed, the published files stay", "publication", l.pub.Name, "err", topology.Cut(err.Error(), topology.MaxMessage))
 	}
 }

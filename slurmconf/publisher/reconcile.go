@@ -292,6 +292,7 @@ func (l *loop) hold(ctx context.Context, s *stored, made *Rendered, held plandoc
 	}
 	next := s.set.Clone()
 	next.Annotations[published.AnnotationHeld], next.Annotations[published.AnnotationHeldReason] = held.Digest, text
+	next.Bound()
 	return l.archive.saveFiles(ctx, next)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // stored is what the store holds of a publication: the plan, which is the memory, and the
@@ -41,7 +42,7 @@ func (s *stored) asks(key string) string {
 	if s.set == nil {
 		return ""
 	}
-	return s.set.Annotations[key]
+	return topology.Cut(s.set.Annotations[key], topology.MaxText)
 }
 
 // archive reads and writes what the store holds of a publication. The plan is written
@@ -194,6 +195,7 @@ func put(set *published.Set, doc *plandoc.Document, files map[string]string, now
 		set.Annotations[published.AnnotationDigest] = doc.Current.Digest
 		set.Annotations[published.AnnotationPublished] = now.UTC().Format(time.RFC3339)
 	}
+	set.Bound()
 }
 
 // restore writes the files of the plan again.

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // The annotations of a publication.
@@ -64,6 +66,25 @@ var (
 		AnnotationApprove, AnnotationRollback, AnnotationBy}
 	OwnFiles = []string{"topology.conf", "topology.yaml", "gres.conf"}
 )
+
+// MaxAnnotations is the most bytes of what the publisher writes into annotations, keys and
+// values together.
+const MaxAnnotations = 16 << 10
+
+// written are the annotations that the publisher writes, the most important first.
+var written = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationHeld, AnnotationHeldReason, AnnotationLeftOut}
+
+// Bound cuts the publisher's annotations to MaxAnnotations. An API server refuses an object
+// whose annotations are too long, with its files.
+func (s *Set) Bound() {
+	left := MaxAnnotations
+	for _, key := range written {
+		if value, is := s.Annotations[key]; is {
+			s.Annotations[key] = topology.Cut(value, left-len(key))
+			left -= len(key) + len(s.Annotations[key])
+		}
+	}
+}
 
 // Own returns the publisher's files of the set.
 func (s *Set) Own() map[string]string {
