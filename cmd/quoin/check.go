@@ -99,7 +99,7 @@ func compared(stdin io.Reader, o *checkOptions, reports []string) (*result, erro
 		return nil, errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
 	}
 	r := &result{}
-	wanted, err := r.wantedFiles(stdin, o, reports)
+	wanted, whole, err := r.wantedFiles(stdin, o, reports)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func compared(stdin io.Reader, o *checkOptions, reports []string) (*result, erro
 		r.add(one)
 	}
 	if o.shown != "" {
-		one, err := checkShown(stdin, o, wanted)
+		one, err := checkShown(stdin, o, whole)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +134,10 @@ func checkShown(stdin io.Reader, o *checkOptions, wanted []lint.File) (*result, 
 	if err != nil {
 		return nil, err
 	}
-	if len(differences) == 0 {
+	switch {
+	case len(differences) == 0 && nodes == 0:
+		return &result{Summary: []string{"same: Slurm has the blocks and switches of the plan, which names no nodes; to compare nodes too, give --nodes in place of --plan"}}, nil
+	case len(differences) == 0:
 		return &result{Summary: []string{fmt.Sprintf("same: Slurm has all %d nodes where the plan has them", nodes)}}, nil
 	}
 	r := &result{Differs: true}
@@ -160,30 +163,36 @@ var slurmFiles = []string{"topology.yaml", "topology.conf", gresFile}
 // isTopology says that a file is no gres.conf.
 func isTopology(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) }
 
-// wantedFiles returns the files that Slurm should have, the topology that counts
-// first. It adds reports that cannot be read.
-func (r *result) wantedFiles(stdin io.Reader, o *checkOptions, paths []string) ([]lint.File, error) {
+// wantedFiles returns the files that Slurm should have, the topology that counts first.
+// whole have all nodes in them, as far as is known. It adds reports that cannot be read.
+func (r *result) wantedFiles(stdin io.Reader, o *checkOptions, paths []string) (wanted, whole []lint.File, err error) {
 	if o.plan != "" {
 		if len(paths) > 0 {
-			return nil, errors.New("--plan beside reports: want one of them")
+			return nil, nil, errors.New("--plan beside reports: want one of them")
 		}
-		return readPlan(o.plan)
+		wanted, err = readPlan(o.plan)
+		return wanted, wanted, err
 	}
 	made, _, err := o.render.render(stdin, paths)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if made.Refused != "" {
-		return nil, errors.New(made.Message)
+		return nil, nil, errors.New(made.Message)
 	}
 	r.Findings = problemsOf(reports.Unread(made.Problems))
-	var out []lint.File
+	all, err := made.Whole()
+	return inOrder(made.Files), inOrder(all), err
+}
+
+// inOrder returns files in the order of slurmFiles.
+func inOrder(files map[string]string) (out []lint.File) {
 	for _, name := range slurmFiles {
-		if text, ok := made.Files[name]; ok {
+		if text, ok := files[name]; ok {
 			out = append(out, lint.File{Name: name, Data: []byte(text)})
 		}
 	}
-	return out, nil
+	return out
 }
 
 // readPlan reads a file, or those of a directory.

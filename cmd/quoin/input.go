@@ -67,6 +67,12 @@ func (o *renderOptions) render(stdin io.Reader, paths []string) (*publisher.Rend
 	if err != nil {
 		return nil, nil, err
 	}
+	if o.skeleton {
+		if !pub.Release.DynamicTopology() {
+			return nil, nil, fmt.Errorf("skeleton: nodes of Slurm %s cannot join a topology when they register: want 25.05 or newer", pub.SlurmVersion)
+		}
+		pub.Membership, pub.Annotates = publication.MembershipAnnotation, true
+	}
 	if o.nodes == "" && len(paths) == 0 {
 		return nil, nil, errors.New("no input: want --nodes FILE (- for standard input), or reports as arguments")
 	}
@@ -93,8 +99,8 @@ func (o *renderOptions) render(stdin io.Reader, paths []string) (*publisher.Rend
 		return nil, nil, fmt.Errorf("no node: publication %q takes none of the input; see its keys nodes and slurmNames", pub.Name)
 	}
 	made, err := publisher.Make(pub, in, previous)
-	if err == nil && o.skeleton && len(made.Specs) > 0 {
-		made, err = made.Skeleton(pub)
+	if err == nil && o.skeleton {
+		delete(made.Files, gresFile)
 	}
 	if err == nil {
 		made.Problems = append(made.Problems, snap.Problems...)

@@ -56,6 +56,9 @@ func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports
 		printFindings(stderr, "left out: ", problemsOf(made.Left))
 		printFindings(stderr, "problem: ", problemsOf(made.Problems))
 		printFindings(stderr, "", findingsOf(made.Findings))
+		if made.ByAnnotation && !o.skeleton {
+			fmt.Fprintf(stderr, "%d nodes are placed by annotation: see them by quoin map, or in the file by --set publications.membership=file\n", len(made.Specs))
+		}
 		for _, line := range made.Partitions() {
 			fmt.Fprintf(stderr, "for slurm.conf: %s\n", line)
 		}

@@ -189,21 +189,49 @@ func ByNode(lines []Line, all []string) (map[string][]Line, error) {
 	return out, nil
 }
 
-// ForAll returns the lines without NodeName if each of them is for the same number of
-// nodes. Without NodeName they are for every node of Slurm that reads the file.
-func ForAll(lines []Line, nodes int) ([]Line, bool) {
-	if len(lines) == 0 {
-		return nil, false
+// ForAll returns lines without NodeName if they are right for all nodes of Slurm, of which
+// there are so many. A node without a report may have the GPUs that the others have.
+// AutoDetect alone is right for nodes without GPUs too, except for nvml, which not every
+// slurmd has.
+func (o *Options) ForAll(lines []Line, nodes int) ([]Line, bool) {
+	alike := make(map[string]int) // host list -> nodes
+	listed, detect := "", ""
+	for i := range lines {
+		l := &lines[i]
+		alike[l.Nodes] = 0
+		switch {
+		case l.AutoDetect != "":
+			detect = l.AutoDetect
+		case listed != "" && listed != l.Nodes:
+			return nil, false
+		default:
+			listed = l.Nodes
+		}
 	}
-	names, err := hostlist.Expand(lines[0].Nodes)
-	out := slices.Clone(lines)
-	for i := range out {
-		if out[i].Nodes != lines[0].Nodes {
+	named := 0
+	for list := range alike {
+		if err := hostlist.Walk(list, func([]byte) { named++ }); err != nil {
 			return nil, false
 		}
+	}
+	if len(lines) == 0 || len(alike) > 1 && (listed == "" || o.AutoDetect != "") {
+		return nil, false
+	}
+	forAny := listed == "" && detect != AutoDetectNVML
+	return Nameless(lines), forAny || named == nodes
+}
+
+// Nameless returns lines of nodes that are alike without NodeName. Lines of nodes that only
+// detect their GPUs are left out if there are others.
+func Nameless(lines []Line) []Line {
+	out := slices.Clone(lines)
+	if slices.ContainsFunc(lines, func(l Line) bool { return l.AutoDetect == "" }) {
+		out = slices.DeleteFunc(out, func(l Line) bool { return l.AutoDetect != "" })
+	}
+	for i := range out {
 		out[i].Nodes = ""
 	}
-	return out, err == nil && len(names) == nodes
+	return out
 }
 
 // devices counts the devices that lines give.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -116,7 +117,27 @@ func TestNodeLosesItsSlurmName(t *testing.T) {
 	}
 }
 
-func topologyOf(m *memory) string { return m.get("slurm/quoin-slurm").Files["topology.yaml"] }
+// topologyOf is the topology file with all nodes in it.
+func topologyOf(m *memory) string { return wholeOf(m, "slurm/quoin-slurm")["topology.yaml"] }
+
+// wholeOf are the files of a place with all nodes in them.
+func wholeOf(m *memory, place string) map[string]string {
+	for _, packed := range m.plans {
+		d, err := plandoc.Unpack(packed)
+		if err != nil {
+			return map[string]string{"topology.yaml": err.Error()}
+		}
+		if d.Place != place || !d.Current.Plan.ByAnnotation {
+			continue
+		}
+		whole, err := d.Current.Plan.Whole()
+		if err != nil {
+			return map[string]string{"topology.yaml": err.Error()}
+		}
+		return whole
+	}
+	return m.get(place).Files
+}
 
 // TestNamelessAtAStart begins when nodes are missing already: whether they are
 // those that have no name, nobody knows.

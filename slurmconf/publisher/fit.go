@@ -28,7 +28,8 @@ func (m *Rendered) fit(p *publication.Cluster, old *published.Set, limit int) {
 	if size <= room {
 		return
 	}
-	if lines, alike := gres.ForAll(m.gres, len(m.Plan.Placements)); alike && len(m.Specs) == len(m.Plan.Placements) {
+	o := p.GresOptions()
+	if lines, alike := o.ForAll(m.gres, len(m.Plan.Placements)); alike && len(m.Specs) == len(m.Plan.Placements) && !m.ByAnnotation {
 		text, err := gres.Render(lines, plandoc.Header)
 		if err == nil && size-len(m.Files["gres.conf"])+len(text) <= room {
 			m.Files["gres.conf"] = string(text)
@@ -39,8 +40,11 @@ func (m *Rendered) fit(p *publication.Cluster, old *published.Set, limit int) {
 		}
 	}
 	m.Refused = "TooLarge"
-	m.Message = fmt.Sprintf("the files have %d bytes, and there is room for %d: set topology to block or tree, so that there is one topology, "+
-		"set slurmNames so that names end in numbers, which Slurm's host lists fold, or divide the nodes among several publications", size, room)
+	advice := "set topology to block or tree, so that there is one topology, set slurmNames so that names end in numbers, which Slurm's host lists fold, or divide the nodes among several publications"
+	if !m.ByAnnotation && p.Annotates {
+		advice = "set membership: annotation, so that the topology file names no nodes, if slurmd registers them dynamically (slurmd -Z); or " + advice
+	}
+	m.Message = fmt.Sprintf("the files have %d bytes, and there is room for %d: %s", size, room, advice)
 }
 
 // sizeOf counts the bytes of files as the API server does.

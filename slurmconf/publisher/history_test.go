@@ -38,16 +38,16 @@ func TestSlinkyRenamesAll(t *testing.T) {
 	for name, between := range map[string]pods{"at once": nil, "pods are away for a while": {}, "one after the other": waiting} {
 		t.Run(name, func(t *testing.T) {
 			slinkyBubble(t, podsOn(72), func(store *memory) {
-				before, notes := store.get("slurm/quoin-slurm").Clone(), maps.Clone(store.notes)
+				before, notes := wholeOf(store, "slurm/quoin-slurm"), maps.Clone(store.notes)
 				if between != nil {
 					store.change(between.on(t))
 					store.pass(5 * time.Minute)
 				}
 				store.change(renamedPods().on(t))
 				store.pass(5 * time.Minute)
-				got := store.get("slurm/quoin-slurm")
-				for file, text := range before.Files {
-					if diff := cmp.Diff(strings.ReplaceAll(strings.ReplaceAll(text, "=g[", "=w["), " g[", " w["), got.Files[file]); diff != "" {
+				got, whole := store.get("slurm/quoin-slurm"), wholeOf(store, "slurm/quoin-slurm")
+				for file, text := range before {
+					if diff := cmp.Diff(strings.ReplaceAll(strings.ReplaceAll(text, "=g[", "=w["), " g[", " w["), whole[file]); diff != "" {
 						t.Errorf("%s (-renamed +got):\n%s", file, diff)
 					}
 				}
@@ -86,7 +86,11 @@ func TestSlinkyShuffles(t *testing.T) {
 		if err != nil || held != "" {
 			t.Fatalf("%v; held %q", err, held)
 		}
-		if diff := cmp.Diff(plan.Files["topology.yaml"], text); diff != "" {
+		anew, err := plan.Whole()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(anew["topology.yaml"], text); diff != "" {
 			t.Errorf("(-planned anew +got):\n%s", diff)
 		}
 	})
@@ -105,7 +109,7 @@ func TestSlinkyRenamesWhileUnread(t *testing.T) {
 		store.change(snap)
 		store.pass(5 * time.Minute)
 		wantNodes(t, store, "renamed", "g[001-004,006-018],new-1")
-		if gres := store.get("slurm/quoin-slurm").Files["gres.conf"]; !strings.Contains(gres, "g[001-004,006-072],new-1") {
+		if gres := wholeOf(store, "slurm/quoin-slurm")["gres.conf"]; !strings.Contains(gres, "g[001-004,006-072],new-1") {
 			t.Errorf("gres.conf:\n%s", gres)
 		}
 	})

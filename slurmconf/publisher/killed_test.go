@@ -24,6 +24,7 @@ import (
 // that reaches the store.
 type mortal struct {
 	*memory
+	pub    Publication
 	at     int  // the number of the write, from 1; 0: never
 	before bool // the write itself does not reach the store
 	writes int
@@ -66,7 +67,7 @@ func (m *mortal) Annotate(ctx context.Context, node, spec string) error {
 // many writes it made.
 func (m *mortal) lives(t *testing.T) int {
 	t.Helper()
-	pubs := complete(t, Publication{})
+	pubs := complete(t, m.pub)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 		defer cancel()
@@ -89,7 +90,8 @@ type ends struct {
 func (m *mortal) ends(t *testing.T) ends {
 	t.Helper()
 	set, d := m.get("slurm/quoin-slurm"), m.plan(t)
-	if published.Digest(set.Own()) != d.Current.Digest || set.Annotations[published.AnnotationDigest] != d.Current.Digest || set.Annotations[published.AnnotationRevision] != fmt.Sprint(d.Current.Number) {
+	revision := set.Annotations[published.AnnotationRevision] == fmt.Sprint(d.Current.Number) || d.Current.Plan.ByAnnotation
+	if digest := d.Current.OfFiles(); published.Digest(set.Own()) != digest || set.Annotations[published.AnnotationDigest] != digest || !revision {
 		t.Errorf("the files are not those of the plan, revision %d: %v", d.Current.Number, set.Annotations)
 	}
 	return ends{set.Own(), maps.Clone(m.notes), d.Current.Plan, set.Annotations[published.AnnotationHeldReason], d.Current.Number}
@@ -113,10 +115,17 @@ func killedRacks(t *testing.T, faults ...simulated.Fault) *inputs.Snapshot {
 // TestKilledAtEachWrite kills the publisher before and after each write. The next one ends
 // where one ends that was not killed.
 func TestKilledAtEachWrite(t *testing.T) {
+	for _, membership := range []string{"file", "annotation"} {
+		t.Run(membership, func(t *testing.T) { killedAtEachWrite(t, Publication{Membership: membership}) })
+	}
+}
+
+func killedAtEachWrite(t *testing.T, pub Publication) {
+	t.Helper()
 	moved := simulated.Fault{Node: "gb200-001", MoveTo: "gb200-019", Reboot: true}
 	empty := func(*testing.T) *memory { return newMemory(killedRacks(t)) }
 	settled := func(t *testing.T) *memory {
-		m := &mortal{memory: empty(t)}
+		m := &mortal{memory: empty(t), pub: pub}
 		m.lives(t)
 		return m.memory
 	}
@@ -127,37 +136,47 @@ func TestKilledAtEachWrite(t *testing.T) {
 		name   string
 		begin  func(*testing.T) *memory
 		change func(*memory)
-		writes int // at least
+		writes int // at least, with membership: file and with annotation
+		quiet  int
 	}{
-		{"first publication", empty, func(*memory) {}, 8},
-		{"a move", settled, func(m *memory) { m.snap = killedRacks(t, moved) }, 3},
-		{"a node leaves", settled, func(m *memory) { m.snap.Nodes = m.snap.Nodes[1:] }, 2},
-		{"an edit", settled, func(m *memory) { m.get("slurm/quoin-slurm").Files["topology.yaml"] = "mine" }, 1},
+		{"first publication", empty, func(*memory) {}, 8, 8},
+		{"a move", settled, func(m *memory) { m.snap = killedRacks(t, moved) }, 3, 2},
+		{"a node leaves", settled, func(m *memory) { m.snap.Nodes = m.snap.Nodes[1:] }, 2, 1},
+		{"an edit", settled, func(m *memory) { m.get("slurm/quoin-slurm").Files["topology.yaml"] = "mine" }, 1, 1},
+		{"from file", func(t *testing.T) *memory {
+			m := &mortal{memory: empty(t), pub: Publication{Membership: "file"}}
+			m.lives(t)
+			return m.memory
+		}, func(*memory) {}, 0, 2},
 		{"a rollback", func(t *testing.T) *memory {
 			m := settled(t)
 			m.snap = killedRacks(t, moved)
-			(&mortal{memory: m}).lives(t)
+			(&mortal{memory: m, pub: pub}).lives(t)
 			return m
-		}, rollBack, 3},
+		}, rollBack, 3, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			begin := func() *mortal {
 				m := tt.begin(t)
 				tt.change(m)
-				return &mortal{memory: m}
+				return &mortal{memory: m, pub: pub}
 			}
 			unkilled := begin()
 			writes := unkilled.lives(t)
 			want := unkilled.ends(t)
-			if writes < tt.writes {
-				t.Fatalf("%d writes, want %d or more to kill at", writes, tt.writes)
+			least := tt.writes
+			if pub.Membership == "annotation" {
+				least = tt.quiet
+			}
+			if writes < least {
+				t.Fatalf("%d writes, want %d or more to kill at", writes, least)
 			}
 			for at := 1; at <= writes; at++ {
 				for _, before := range []bool{true, false} {
 					m := begin()
 					m.at, m.before = at, before
 					m.lives(t)
-					next := &mortal{memory: m.memory}
+					next := &mortal{memory: m.memory, pub: pub}
 					next.lives(t)
 					if diff := cmp.Diff(want, next.ends(t)); diff != "" {
 						t.Errorf("killed at write %d of %d, before it %v (-want +got):\n%s", at, writes, before, diff)

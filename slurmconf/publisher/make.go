@@ -12,7 +12,6 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
-	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -41,7 +40,7 @@ type Rendered struct {
 	Findings []lint.Finding
 	Problems []topology.Problem
 	gres     []gres.Line
-	keys     map[string]string // of the configuration
+	form
 	// topologies are those of the plan. all are those of the file: some may be on their way
 	// out.
 	topologies, all []slurmconf.Topology
@@ -52,6 +51,14 @@ type Rendered struct {
 
 // Partitions are the lines of slurm.conf that several block topologies need.
 func (m *Rendered) Partitions() []string { return slurmconf.PartitionLines(m.topologies) }
+
+// form is how the topology is written, and by which keys of the configuration.
+type form struct {
+	keys   map[string]string
+	format string // of the file, conf or yaml
+	// ByAnnotation says that the file names no nodes, because annotations place them.
+	ByAnnotation bool
+}
 
 // Summary says in a line what the files hold.
 func (m *Rendered) Summary() string {
@@ -84,10 +91,10 @@ func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, er
 	lines, problems := gres.FromFacts(g.Facts, prev.Gres, p.GresOptions())
 	m.gres, m.Problems = lines, append(m.Problems, problems...)
 	m.all = m.keepTopologies(p, &prev, m.topologies)
-	if err := m.render(p, m.all); err != nil {
+	m.ByAnnotation = m.placedByAnnotation(p, &g, &prev)
+	if err := m.render(p); err != nil {
 		return nil, err
 	}
-	m.Digest = published.Digest(m.Files)
 	m.check(p, m.all)
 	return m, nil
 }
@@ -99,7 +106,7 @@ func planned(p *publication.Cluster, g *inputs.Inputs, prev Previous) (*Rendered
 	if err != nil {
 		return nil, err
 	}
-	m := &Rendered{Plan: plan, Files: map[string]string{}, keys: p.Keys(), Problems: slices.Concat(plan.Problems, g.UnnamedProblems(), g.Problems)}
+	m := &Rendered{Plan: plan, Files: map[string]string{}, form: form{keys: p.Keys()}, Problems: slices.Concat(plan.Problems, g.UnnamedProblems(), g.Problems)}
 	m.topologies, err = slurmconf.FromPlan(plan, p.Choice())
 	if err != nil && !errors.Is(err, slurmconf.ErrEmptyPlan) {
 		return nil, err
@@ -107,7 +114,7 @@ func planned(p *publication.Cluster, g *inputs.Inputs, prev Previous) (*Rendered
 	m.Specs = slurmconf.Specs(plan, m.topologies)
 	m.Unnamed = g.Unnamed
 	m.Left = left(plan, m.Specs, g.Unnamed)
-	m.LeftOut = leftOut(m.Left)
+	m.LeftOut = plandoc.LeftOut(m.Left)
 	if len(m.Specs) == 0 { // blocks may still hold the places of domains that have gone
 		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()+reasons(plan, g.Unnamed)
 	}
@@ -128,22 +135,28 @@ func (prev Previous) carried(facts []topology.Facts) *placement.Previous {
 	return &next
 }
 
-// render writes the files.
-func (m *Rendered) render(p *publication.Cluster, topologies []slurmconf.Topology) (err error) {
-	format := "conf"
-	if p.Format == "yaml" || len(topologies) > 1 {
-		format = "yaml"
+// Whole renders the files with all nodes in them.
+func (m *Rendered) Whole() (map[string]string, error) { return plandoc.Render(m.format, m.all, m.gres) }
+
+// render writes the files. The digest names what is published of all nodes.
+func (m *Rendered) render(p *publication.Cluster) (err error) {
+	m.format = "conf"
+	if p.Format == "yaml" || len(m.all) > 1 {
+		m.format = "yaml"
 	}
-	m.Files, err = plandoc.Render(format, topologies, m.gres)
+	if m.Files, err = m.Whole(); err != nil {
+		return err
+	}
+	m.Digest = published.Digest(m.Files)
+	if m.ByAnnotation {
+		m.Files, err = plandoc.Render(m.format, plandoc.Skeletons(m.all), m.linesByAnnotation(p))
+	}
 	return err
 }
 
 // document returns the plan as it is stored, after the plan old.
 func (m *Rendered) document(old *plandoc.Plan) (plandoc.Plan, error) {
-	plan := plandoc.Plan{Format: "conf", ByLeaf: m.Plan.ByLeaf, Policy: m.keys, Problems: m.Problems}
-	if m.Files["topology.yaml"] != "" {
-		plan.Format = "yaml"
-	}
+	plan := plandoc.Plan{Format: m.format, ByLeaf: m.Plan.ByLeaf, ByAnnotation: m.ByAnnotation, Policy: m.keys, Problems: m.Problems}
 	plan.AllNodes = len(m.gres) > 0 && !strings.Contains(m.Files["gres.conf"], "\nNodeName=") // see fit
 	if err := plan.SetFiles(m.all, m.gres); err != nil {
 		return plan, err
@@ -173,6 +186,9 @@ func (m *Rendered) check(p *publication.Cluster, topologies []slurmconf.Topology
 		plugin = lint.PluginTree
 	}
 	m.Findings = lint.Lint(files, lint.Options{Release: p.Release, DropsBlockSizes: slurmconf.DropsBlockSizes(p.SlurmVersion), Plugin: plugin})
+	if m.ByAnnotation { // it is meant to be so
+		m.Findings = slices.DeleteFunc(m.Findings, func(f lint.Finding) bool { return f.Rule == "NoNodes" })
+	}
 	for _, f := range m.Findings {
 		if f.Fatal {
 			m.Refused, m.Message = "LintFatal", f.String()
@@ -199,9 +215,6 @@ func reasons(plan *placement.Plan, unnamed []topology.Problem) string {
 	return text
 }
 
-// maxLeftOut bounds the annotation AnnotationLeftOut.
-const maxLeftOut = 8 << 10
-
 // ReasonNoSwitch is why a node is in no tree.
 const ReasonNoSwitch = "NoSwitch"
 
@@ -219,25 +232,6 @@ func left(plan *placement.Plan, specs map[string]string, unnamed []topology.Prob
 	return append(out, unnamed...)
 }
 
-// leftOut lists nodes in the annotation AnnotationLeftOut, one line per reason.
-func leftOut(left []topology.Problem) string {
-	groups := map[string][]string{}
-	for _, p := range left {
-		key := p.Reason + ": " + p.Message
-		groups[key] = append(groups[key], p.Node)
-	}
-	var lines []string
-	for why, nodes := range groups {
-		lines = append(lines, hostlist.Compress(nodes)+": "+why)
-	}
-	slices.Sort(lines)
-	text := strings.Join(lines, "\n")
-	if len(text) > maxLeftOut {
-		text = strings.ToValidUTF8(text[:maxLeftOut], "") + "\n(and more: see quoin render)"
-	}
-	return text
-}
-
 // whyLeftOut says why a node is in no file. A node can have a place in the plan that the
 // published kind of topology does not show.
 func whyLeftOut(pl *placement.Placement) (reason, message string) {
@@ -248,26 +242,6 @@ func whyLeftOut(pl *placement.Placement) (reason, message string) {
 		return placement.ReasonNoDomain, "it is in the tree only, and only blocks are published"
 	}
 	return ReasonNoSwitch, "no switch above its block is known, and only the tree is published"
-}
-
-// Skeleton returns the topology file of m without nodes, for nodes that register
-// dynamically.
-func (m *Rendered) Skeleton(p *publication.Cluster) (*Rendered, error) {
-	if !p.Release.DynamicTopology() {
-		return nil, fmt.Errorf("skeleton: nodes of Slurm %s cannot join a topology when they register: want 25.05 or newer", p.SlurmVersion)
-	}
-	topologies := slices.Clone(m.topologies)
-	for i := range topologies {
-		topologies[i] = slurmconf.Skeleton(topologies[i])
-	}
-	s := &Rendered{Plan: m.Plan, Files: map[string]string{}, Specs: m.Specs, LeftOut: m.LeftOut, Left: m.Left, Unnamed: m.Unnamed, Problems: m.Problems}
-	if err := s.render(p, topologies); err != nil {
-		return nil, err
-	}
-	s.Digest = published.Digest(s.Files)
-	s.check(p, topologies)
-	s.Findings = slices.DeleteFunc(s.Findings, func(f lint.Finding) bool { return f.Rule == "NoNodes" }) // it is meant to be so
-	return s, nil
 }
 
 // Once makes one pass over a publication at once, for the demo. It does not settle, guard

@@ -25,8 +25,9 @@ type Previous struct {
 	Topology *placement.Previous
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]gres.Line
-	// topologies are those of the file.
-	topologies []slurmconf.Topology
+	// topologies are those of the file. byAnnotation says that it does not name their nodes.
+	topologies   []slurmconf.Topology
+	byAnnotation bool
 	// leaving are the Nodes that left and still have an annotation.
 	leaving []string
 	// renamed is the number of nodes whose name differs from the files.
@@ -37,7 +38,7 @@ type Previous struct {
 
 // readPlan returns what the next plan of p continues from.
 func readPlan(p *publication.Cluster, plan *plandoc.Plan) (prev Previous, err error) {
-	prev.planned = plan.Nodes
+	prev.planned, prev.byAnnotation = plan.Nodes, plan.ByAnnotation
 	lines, err := plan.Lines()
 	if err != nil {
 		return prev, err

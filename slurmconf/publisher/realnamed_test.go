@@ -96,18 +96,14 @@ func TestRealSkeleton(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a real Slurm")
 	}
-	pub := complete(t, Publication{})[0]
+	pub := complete(t, Publication{Membership: "annotation"})[0]
 	made, err := Make(pub, pub.Rules.Gather(racks(t)), Previous{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	skeleton, err := made.Skeleton(pub)
-	if err != nil || skeleton.Refused != "" {
-		t.Fatalf("%v %s", err, skeleton.Message)
+	if err != nil || made.Refused != "" {
+		t.Fatalf("%v %s", err, made.Message)
 	}
 	rig, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{
 		SlurmConf: "MaxNodeCount=100\nNodeName=static NodeAddr=127.0.0.1 Port=22001 CPUs=2 RealMemory=100 State=UNKNOWN\nPartitionName=main Nodes=ALL\n",
-		Files:     map[string]string{"topology.yaml": skeleton.Files["topology.yaml"]},
+		Files:     map[string]string{"topology.yaml": made.Files["topology.yaml"]},
 	})
 	if err != nil {
 		t.Fatal(err)

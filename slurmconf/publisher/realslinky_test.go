@@ -45,7 +45,7 @@ func TestRealSlinky(t *testing.T) {
 		r.addWorker("b", fmt.Sprintf("b-%d", n), fmt.Sprintf("gpu-%02d", n), 18+n)
 	}
 	ms := Duration{Duration: time.Millisecond}
-	base := Publication{Namespace: "slurm", Settle: Duration{Duration: 500 * time.Millisecond}, FirstWait: ms, AnnotateAfter: ms, ResourceSlices: true}
+	base := Publication{Namespace: "slurm", Settle: Duration{Duration: 500 * time.Millisecond}, FirstWait: ms, AnnotateAfter: ms, ResourceSlices: true, Membership: "file"}
 	a, b := base, base
 	a.Name, a.Nodes.Slinky, b.Name, b.ConfigMap, b.Nodes.Slinky = "a", "a", "b", "quoin-b", "b"
 	pubs := complete(t, a, b)

@@ -171,7 +171,7 @@ func (l *loop) restore(ctx context.Context, snap *inputs.Snapshot, s *stored) er
 		return nil
 	}
 	theirs, unreadable := plandoc.FromFiles(s.set.Own())
-	if unreadable != nil { // the pass is tried again in any case
+	if unreadable != nil || s.doc.Current.Plan.ByAnnotation { // the pass is tried again in any case
 		return err
 	}
 	found, unreadable := readPlan(l.pub, theirs)
@@ -207,7 +207,7 @@ func (l *loop) rollBack(ctx context.Context, s *stored, now time.Time) error {
 			return l.hold(ctx, s, nil, plandoc.Held{Reason: made.Refused, Message: fmt.Sprintf("revision %d: %s", number, made.Message)})
 		}
 		if number != s.doc.Current.Number {
-			s.doc.Add(plandoc.Revision{Time: now.UTC().Truncate(time.Second), Why: fmt.Sprintf("rolled back to revision %d", number), Digest: published.Digest(files), Plan: target.Plan})
+			s.doc.Add(plandoc.Revision{Time: now.UTC().Truncate(time.Second), Why: fmt.Sprintf("rolled back to revision %d", number), Digest: target.Digest, FilesDigest: target.FilesDigest, Plan: target.Plan})
 		}
 		s.doc.Current.Author, s.doc.RolledBack, s.doc.Held = s.by(), number, nil
 		if err := l.archive.savePlan(ctx, s.doc); err != nil {

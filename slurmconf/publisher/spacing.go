@@ -12,11 +12,11 @@ import (
 )
 
 // spacedUntil returns until when the change waits, because every publication makes
-// slurmctld reconfigure. It returns the zero time if the change does more than add and
-// remove nodes of known units, or if somebody approved it.
+// slurmctld reconfigure. It returns the zero time if no file changes, if the change does
+// more than add and remove nodes of known units, or if somebody approved it.
 func (s *stored) spacedUntil(pub *publication.Cluster, made *Rendered, now time.Time) (until time.Time, err error) {
 	current := &s.doc.Current
-	if current.Number == 0 || current.Digest == made.Digest || s.asks(published.AnnotationApprove) == made.Digest {
+	if current.Number == 0 || current.OfFiles() == published.Digest(made.Files) || s.asks(published.AnnotationApprove) == made.Digest {
 		return time.Time{}, nil
 	}
 	written, err := s.set.Written()

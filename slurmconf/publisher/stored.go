@@ -34,7 +34,7 @@ type stored struct {
 
 // intact reports whether the files are those of the plan.
 func (s *stored) intact() bool {
-	return s.doc.Current.Number == 0 || published.Digest(s.set.Own()) == s.doc.Current.Digest
+	return s.doc.Current.Number == 0 || published.Digest(s.set.Own()) == s.doc.Current.OfFiles()
 }
 
 // asks returns what people ask for in the annotation.
@@ -81,6 +81,9 @@ func (a *archive) recall(ctx context.Context) (s *stored, reason string, err err
 		if err := s.takeOver(); err != nil {
 			return s, "PublishedUnreadable", fmt.Errorf("%w; restore the file, or remove its key and it is made again", err)
 		}
+		if err := a.placeAsAnnotated(ctx, &s.doc.Current); err != nil {
+			return nil, "", err
+		}
 	}
 	if s.prev, err = readPlan(a.pub, &s.doc.Current.Plan); err != nil {
 		return nil, "", err
@@ -90,21 +93,43 @@ func (a *archive) recall(ctx context.Context) (s *stored, reason string, err err
 }
 
 // takeOver makes the first revision of files that are published without a plan. A topology
-// without nodes, which a chart seeds, is not continued from.
+// without nodes is continued from only if the publisher wrote it, because charts seed such.
 func (s *stored) takeOver() error {
 	files := s.set.Own()
 	if files["topology.yaml"] == "" && files["topology.conf"] == "" {
 		return nil
 	}
 	plan, err := plandoc.FromFiles(files)
-	if err != nil || len(plan.Places()) == 0 {
+	if err != nil {
 		return err
+	}
+	plan.ByAnnotation = len(plan.Places()) == 0
+	if plan.ByAnnotation && s.set.Annotations[published.AnnotationDigest] != published.Digest(files) {
+		return nil
 	}
 	number, _ := strconv.Atoi(s.set.Annotations[published.AnnotationRevision]) // absent or not ours: begin at 1
 	written, _ := s.set.Written()
 	s.doc.Current = plandoc.Revision{Number: max(number, 1), Time: written, Author: publisherAuthor, Why: "taken over from the published files",
 		Digest: published.Digest(files), Plan: *plan}
 	return nil
+}
+
+// placeAsAnnotated puts nodes back into the units that their annotations name, if the files
+// that were taken over name no nodes.
+func (a *archive) placeAsAnnotated(ctx context.Context, r *plandoc.Revision) error {
+	if !r.Plan.ByAnnotation {
+		return nil
+	}
+	snap, err := a.store.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	specs := make(map[string]string)
+	for name, n := range a.pub.Rules.Gather(snap).Nodes {
+		specs[name] = n.Annotations[published.SpecAnnotation]
+	}
+	r.Plan.Place(specs)
+	return r.SetDigests(published.Digest)
 }
 
 // publisherAuthor is the author of revisions that nobody asked for.
@@ -115,7 +140,7 @@ const publisherAuthor = "quoin-publisher"
 func (a *archive) publish(ctx context.Context, s *stored, made *Rendered, now time.Time) (written time.Time, changes *plandoc.Changes, err error) {
 	doc := s.doc
 	place := a.pub.Place().String()
-	if doc.Current.Number == 0 || doc.Current.Digest != made.Digest {
+	if doc.Current.Number == 0 || doc.Current.Digest != made.Digest || doc.Current.OfFiles() != published.Digest(made.Files) {
 		if changes, err = s.add(made, now); err != nil {
 			return now, nil, err
 		}
@@ -164,6 +189,12 @@ func (s *stored) add(made *Rendered, now time.Time) (*plandoc.Changes, error) {
 	if approved {
 		r.Author = s.by()
 	}
+	if made.ByAnnotation {
+		r.FilesDigest = published.Digest(made.Files)
+		if written, err := s.set.Clone().Written(); err == nil && r.FilesDigest == s.doc.Current.OfFiles() {
+			r.FilesTime = written
+		}
+	}
 	s.change(made).Remember(s.doc, approved, now)
 	if written, err := s.set.Clone().Written(); err == nil && written.After(s.doc.Current.Time) {
 		s.doc.Current.Time = written // a publisher that was killed wrote the files later
@@ -190,9 +221,13 @@ func put(set *published.Set, doc *plandoc.Document, files map[string]string, now
 		delete(set.Files, name)
 	}
 	maps.Copy(set.Files, files)
-	set.Annotations[published.AnnotationRevision] = strconv.Itoa(doc.Current.Number)
-	if _, err := set.Written(); err != nil || set.Annotations[published.AnnotationDigest] != doc.Current.Digest {
-		set.Annotations[published.AnnotationDigest] = doc.Current.Digest
+	_, err := set.Written()
+	same := err == nil && set.Annotations[published.AnnotationDigest] == doc.Current.OfFiles()
+	if !same || doc.Current.FilesDigest == "" || set.Annotations[published.AnnotationRevision] == "" {
+		set.Annotations[published.AnnotationRevision] = strconv.Itoa(doc.Current.Number)
+	}
+	if !same {
+		set.Annotations[published.AnnotationDigest] = doc.Current.OfFiles()
 		set.Annotations[published.AnnotationPublished] = now.UTC().Format(time.RFC3339)
 	}
 	set.Bound()
@@ -204,8 +239,10 @@ func (a *archive) restore(ctx context.Context, s *stored, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if digest := published.Digest(files); digest != s.doc.Current.Digest || s.doc.Version == "" { // another release wrote the same plan otherwise
-		s.doc.Current.Digest = digest
+	if digest := published.Digest(files); digest != s.doc.Current.OfFiles() || s.doc.Version == "" { // another release wrote the same plan otherwise
+		if err := s.doc.Current.SetDigests(published.Digest); err != nil {
+			return err
+		}
 		if err := a.savePlan(ctx, s.doc); err != nil {
 			return err
 		}

@@ -49,7 +49,8 @@ func (d Difference) Message() string {
 // CompareShown compares what ParseShown read with a topology file, conf or yaml by the
 // end of its name. If the file has several topologies,
 // CompareShown takes the default one, or the one that has most of the shown blocks, or the first of the kind that is shown. It
-// compares sizes if the file has them, as far as Slurm shows them. It returns the
+// compares sizes if the file has them, as far as Slurm shows them. If the file names no
+// node, because nodes register with their places, it compares no nodes. It returns the
 // differences, nodes first, and how many nodes it compared.
 func CompareShown(shown slurmconf.Topology, name string, data []byte) ([]Difference, int, error) {
 	wanted, err := topologyLike(shown, name, data)
@@ -63,6 +64,9 @@ func CompareShown(shown slurmconf.Topology, name string, data []byte) ([]Differe
 	shownPlaces, err := places(shown)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read shown topology: %w", err)
+	}
+	if len(wantedPlaces) == 0 {
+		shownPlaces = nil
 	}
 	all := maps.Clone(wantedPlaces)
 	maps.Copy(all, shownPlaces)

@@ -100,7 +100,11 @@ func sums(p *plandoc.Plan) string {
 			parts = append(parts, t.Name)
 		}
 	}
-	return strings.Join(append(parts, fmt.Sprintf("%d nodes", len(p.Places()))), "; ")
+	nodes := fmt.Sprintf("%d nodes", len(p.Places()))
+	if p.ByAnnotation {
+		nodes += ", placed by annotation"
+	}
+	return strings.Join(append(parts, nodes), "; ")
 }
 
 // Show lists the blocks and switches of a revision, the nodes that are in none, and the keys

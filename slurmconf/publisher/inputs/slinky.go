@@ -168,18 +168,21 @@ func (r *Rules) onlyEnding(n *Node) bool {
 // slinkyName returns the node's Slurm name by Slinky's pods. If no pod of any cluster runs
 // on the node, slurm-bridge's labels say the name.
 func (r *Rules) slinkyName(n *Node) (name string, problem topology.Problem) {
-	_, external := n.Labels[labelExternalNode]
 	switch names, _ := r.workerNames(n); {
 	case len(names) == 1:
 		return names[0], problem
 	case len(names) > 1:
 		return "", topology.Problem{Node: n.Name, Reason: ReasonTwoWorkerPods, Message: "its worker pods have several Slurm names, " + strings.Join(names, " and ")}
-	case len(n.Workers) == 0 && n.Labels[labelSlurmNodeName] != "":
-		return n.Labels[labelSlurmNodeName], problem
-	case len(n.Workers) == 0 && external:
-		return n.Name, problem
+	case r.ByBridge(n):
+		return cmp.Or(n.Labels[labelSlurmNodeName], n.Name), problem
 	}
 	return "", topology.Problem{Node: n.Name, Reason: ReasonNoWorkerPod, Message: "no worker pod of " + r.names.String() + " runs on it"}
+}
+
+// ByBridge reports whether slurm-bridge's labels say the node's Slurm name.
+func (r *Rules) ByBridge(n *Node) bool {
+	_, external := n.Labels[labelExternalNode]
+	return r.BySlinky() && len(n.Workers) == 0 && (external || n.Labels[labelSlurmNodeName] != "")
 }
 
 // clusters are the Slurm clusters whose worker pods may name a node of the publication.

@@ -44,12 +44,17 @@ func (a *Ages) read() {
 		a.since[unit] = a.written
 	}
 	for i := range a.doc.History {
-		older := places(&a.doc.History[i].Plan)
+		r := &a.doc.History[i]
+		older, since := places(&r.Plan), r.Time
+		if !r.FilesTime.IsZero() {
+			since = r.FilesTime
+		}
 		for unit := range unbroken {
-			if older[unit] {
-				a.since[unit] = a.doc.History[i].Time
-			} else {
+			switch {
+			case !older[unit]:
 				delete(unbroken, unit)
+			case since.Before(a.since[unit]):
+				a.since[unit] = since
 			}
 		}
 	}

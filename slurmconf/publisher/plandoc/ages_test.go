@@ -5,6 +5,27 @@ import (
 	"time"
 )
 
+// TestAgesByAnnotation has more revisions since the files were written than are kept.
+func TestAgesByAnnotation(t *testing.T) {
+	written := noon.Add(-time.Hour)
+	d := New("a", "b/c")
+	for minute := range 2 * MaxHistory {
+		d.Add(Revision{Time: noon.Add(time.Duration(minute) * time.Minute), FilesTime: written, Plan: plan("n1", "n2")})
+	}
+	if got := d.Ages(written).Since("nvl:nvl-1,fabric:l1"); !got.Equal(written) {
+		t.Errorf("since %s, want %s, when the files were written", got, written)
+	}
+	p := plan("n1", "n2")
+	p.Topologies[0].Blocks = append(p.Topologies[0].Blocks, Block{Name: "new"})
+	now := noon.Add(24 * time.Hour)
+	d.Add(Revision{Time: now, Plan: p})
+	for spec, want := range map[string]time.Time{"nvl:nvl-1": written, "nvl:new": now} {
+		if got := d.Ages(now).Since(spec); !got.Equal(want) {
+			t.Errorf("%s since %s, want %s", spec, got, want)
+		}
+	}
+}
+
 func TestAges(t *testing.T) {
 	at := func(hours int) time.Time { return noon.Add(time.Duration(hours) * time.Hour) }
 	d := New("a", "b/c")

@@ -169,7 +169,10 @@ const policyKey = "key "
 
 // unitsOf names what a plan has, with the sizes of topologies and the policy.
 func unitsOf(p *Plan) map[string]string {
-	out := make(map[string]string)
+	out := map[string]string{"membership": "file"}
+	if p.ByAnnotation {
+		out["membership"] = "annotation"
+	}
 	for key, value := range p.Policy {
 		out[policyKey+key] = value
 	}

@@ -65,9 +65,31 @@ type Revision struct {
 	Author string `json:"author,omitempty"`
 	// Why says what changed.
 	Why string `json:"why,omitempty"`
-	// Digest is that of the files that the plan gives.
+	// Digest names the plan: it is that of the files with all nodes in them.
 	Digest string `json:"digest,omitempty"`
-	Plan   Plan   `json:"plan,omitzero"`
+	// FilesDigest is that of the files, and FilesTime is when they were written, if they have
+	// no nodes. Then several revisions may have the same files.
+	FilesDigest string    `json:"filesDigest,omitempty"`
+	FilesTime   time.Time `json:"filesTime,omitzero"`
+	Plan        Plan      `json:"plan,omitzero"`
+}
+
+// OfFiles returns the digest of the revision's files.
+func (r *Revision) OfFiles() string { return cmp.Or(r.FilesDigest, r.Digest) }
+
+// SetDigests gives the revision the digests of its plan.
+func (r *Revision) SetDigests(digest func(files map[string]string) string) error {
+	whole, err := r.Plan.Whole()
+	if err != nil {
+		return err
+	}
+	r.Digest, r.FilesDigest = digest(whole), ""
+	if !r.Plan.ByAnnotation {
+		return nil
+	}
+	files, err := r.Plan.Files()
+	r.FilesDigest = digest(files)
+	return err
 }
 
 // Held is a change that waits, or that must not be published.
@@ -91,6 +113,8 @@ type Plan struct {
 	ByLeaf bool `json:"byLeaf,omitempty"`
 	// Policy has the keys of the configuration that the plan was made by, and their values.
 	Policy map[string]string `json:"policy,omitempty"`
+	// ByAnnotation says that Node annotations alone place nodes: the topology file names none.
+	ByAnnotation bool `json:"byAnnotation,omitempty"`
 	// Topologies are those of the file, in its order.
 	Topologies []Topology `json:"topologies"`
 	// Devices are the lines of gres.conf. With AllNodes the file has them without NodeName.

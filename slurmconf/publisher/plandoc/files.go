@@ -41,5 +41,33 @@ func (p *Plan) Files() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.ByAnnotation {
+		topologies = Skeletons(topologies)
+	}
 	return Render(p.Format, topologies, lines)
+}
+
+// Whole renders the plan with all nodes in the files.
+func (p *Plan) Whole() (map[string]string, error) {
+	if !p.ByAnnotation {
+		return p.Files()
+	}
+	topologies, err := p.Slurm()
+	if err != nil {
+		return nil, err
+	}
+	lines, err := p.Lines()
+	if err != nil {
+		return nil, err
+	}
+	return Render(p.Format, topologies, lines)
+}
+
+// Skeletons returns the topologies without nodes, for nodes that annotations place.
+func Skeletons(topologies []slurmconf.Topology) []slurmconf.Topology {
+	out := make([]slurmconf.Topology, len(topologies))
+	for i := range topologies {
+		out[i] = slurmconf.Skeleton(topologies[i])
+	}
+	return out
 }

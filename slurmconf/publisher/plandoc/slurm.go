@@ -123,9 +123,7 @@ func (p *Plan) Places() map[string]placement.Place {
 func (p *Plan) FileLines() ([]gres.Line, error) {
 	lines, err := p.Lines()
 	if p.AllNodes {
-		for i := range lines {
-			lines[i].Nodes = ""
-		}
+		lines = gres.Nameless(lines)
 	}
 	return lines, err
 }
@@ -176,6 +174,28 @@ func FromFiles(files map[string]string) (*Plan, error) {
 		return p, nil
 	}
 	return nil, errNoTopology
+}
+
+// Place puts nodes into the units that their Topology= strings name.
+func (p *Plan) Place(specs map[string]string) {
+	nodes := make(map[string][]string) // by TOPOLOGY:UNIT
+	for node, spec := range specs {
+		for unit := range strings.SplitSeq(spec, ",") {
+			nodes[unit] = append(nodes[unit], node)
+		}
+	}
+	for i := range p.Topologies {
+		t := &p.Topologies[i]
+		for k := range t.Blocks {
+			b := &t.Blocks[k]
+			b.Nodes = hostlist.Compress(nodes[t.Name+":"+b.Name])
+		}
+		for k := range t.Switches {
+			if s := &t.Switches[k]; s.Children == "" {
+				s.Nodes = hostlist.Compress(nodes[t.Name+":"+s.Name])
+			}
+		}
+	}
 }
 
 // KeepSizes gives every block the most nodes that it has had: those it has, or more in

@@ -60,6 +60,7 @@ func (c *Cluster) check() []*FieldError {
 		bad("topology", c.Topology, "auto, block or tree")
 	}
 	c.checkPlaces(fail, bad)
+	c.checkMembership(bad)
 	c.Rules = inputs.NewRules(inputs.Config{Selector: c.Nodes.Selector, Slinky: c.Nodes.Slinky, SlurmNames: c.SlurmNames, Namespace: c.Namespace,
 		Labels: c.LabelKeys(), ResourceSlices: c.ResourceSlices}, fail)
 	c.checkGres(fail, bad)

@@ -81,6 +81,11 @@ type Publication struct {
 	Gres Gres `yaml:"gres"`
 	// Annotate writes topology.slinky.slurm.net/spec on Nodes, if the release takes it.
 	Annotate *bool `yaml:"annotate"`
+	// Membership says what places nodes: "file", the topology file, or "annotation", the
+	// Node annotation alone. The file then has blocks and switches without nodes, so a node
+	// that comes, goes or moves changes no file, and slurmctld is not reconfigured. Empty:
+	// "annotation" if Slinky's worker pods name the nodes, otherwise "file".
+	Membership string `yaml:"membership"`
 	// Settle is the time for which facts must stay the same before they are published.
 	Settle Duration `yaml:"settle"`
 	// SettleMax is the longest that facts which keep changing delay a publication.

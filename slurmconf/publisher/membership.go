@@ -1,0 +1,45 @@
+package publisher
+
+import (
+	"fmt"
+
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// The reasons of problems of publications whose nodes annotations place.
+const (
+	// ReasonMembershipWaits says that published nodes stay in the file until their Nodes have annotations.
+	ReasonMembershipWaits = "MembershipWaits"
+	// ReasonGresNamesNodes says that gres.conf names nodes, so each node that joins changes it.
+	ReasonGresNamesNodes = "GresNamesNodes"
+)
+
+// placedByAnnotation reports whether Node annotations alone place the nodes of m.
+func (m *Rendered) placedByAnnotation(p *publication.Cluster, g *inputs.Inputs, prev *Previous) bool {
+	inFile := map[string]string{}
+	if !prev.byAnnotation {
+		inFile = prev.specs(p)
+	}
+	is, waiting := p.ByAnnotation(g.Nodes, m.Specs, func(name string) bool { return inFile[name] != "" })
+	if len(waiting) > 0 {
+		m.Problems = append(m.Problems, topology.Problem{Reason: ReasonMembershipWaits, Message: fmt.Sprintf("all nodes stay in the topology file until these nodes of it have an annotation: %s",
+			hostlist.Shorten(hostlist.Compress(waiting)))})
+	}
+	return is
+}
+
+// linesByAnnotation returns the lines of gres.conf: without nodes, if they are right for all
+// nodes.
+func (m *Rendered) linesByAnnotation(p *publication.Cluster) []gres.Line {
+	o := p.GresOptions()
+	if lines, alike := o.ForAll(m.gres, len(m.Plan.Placements)); alike || len(m.gres) == 0 {
+		return lines
+	}
+	m.Problems = append(m.Problems, topology.Problem{Reason: ReasonGresNamesNodes,
+		Message: "nodes differ in GPUs, so gres.conf names them, and each node that joins changes it; with gres.autoDetect no node does"})
+	return m.gres
+}

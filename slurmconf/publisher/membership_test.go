@@ -1,0 +1,296 @@
+package publisher
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// namesNodes reports whether the published topology file names nodes.
+func namesNodes(store *memory) bool {
+	return strings.Contains(store.get("slurm/quoin-slurm").Files["topology.yaml"], "nodes:")
+}
+
+// TestMembersChangeNoFile lets nodes of known blocks come, go and move.
+func TestMembersChangeNoFile(t *testing.T) {
+	p := podsOn(60)
+	store := newMemory(p.on(t))
+	pub := complete(t, Publication{SlurmNames: "slinky:a", PublishEvery: publication.Default().PublishEvery})
+	inBubble(t, store, pub, func() {
+		store.pass(10 * time.Minute)
+		first, revision := store.get("slurm/quoin-slurm").Clone(), store.plan(t).Current.Number
+		if namesNodes(store) || strings.Contains(first.Files["gres.conf"], "NodeName=") || !strings.Contains(first.Files["gres.conf"], "File=/dev/nvidia[0-3]") {
+			t.Fatalf("the files name nodes: %v", first.Files)
+		}
+		step := func(what, node string, within time.Duration) {
+			t.Helper()
+			store.change(p.on(t))
+			store.pass(within)
+			got, r := store.get("slurm/quoin-slurm"), store.plan(t).Current
+			if diff := cmp.Diff(first.Files, got.Files); diff != "" || got.Annotations[published.AnnotationRevision] != first.Annotations[published.AnnotationRevision] || r.Number == revision {
+				t.Errorf("%s: revision %d of the plan; files (-first +now):\n%s", what, r.Number, diff)
+			}
+			if !strings.HasPrefix(store.notes[node], "nvl:nvl-") {
+				t.Errorf("%s: annotated %q", what, store.notes[node])
+			}
+			revision = r.Number
+		}
+		for i := 61; i <= 72; i++ {
+			p.run("a", fmt.Sprintf("g%03d", i), fmt.Sprintf("gb200-%03d", i))
+			step("a node joins", fmt.Sprintf("gb200-%03d", i), 30*time.Second)
+		}
+		wantNodes(t, store, "joined", "g[055-072]")
+		delete(p, "g003")
+		step("a node leaves", "gb200-003", 11*time.Minute) // the annotation of a Node without a pod stays
+		wantNodes(t, store, "left", "g[001-002,004-018]")
+		if len(store.notes) != 72 || slices.Contains(store.events, "PublishedEdited") {
+			t.Errorf("%d nodes are annotated, events %v", len(store.notes), store.events)
+		}
+	})
+}
+
+// TestMemberMovesWithoutFile moves a node between known racks.
+func TestMemberMovesWithoutFile(t *testing.T) {
+	store := newMemory(killedRacks(t))
+	inBubble(t, store, complete(t, Publication{Membership: "annotation"}), func() {
+		store.pass(10 * time.Minute)
+		files, was := maps.Clone(store.get("slurm/quoin-slurm").Files), store.notes["gb200-001"]
+		store.change(killedRacks(t, simulated.Fault{Node: "gb200-001", MoveTo: "gb200-019", Reboot: true}))
+		store.pass(10 * time.Minute)
+		if diff := cmp.Diff(files, store.get("slurm/quoin-slurm").Files); diff != "" || namesNodes(store) {
+			t.Errorf("files (-before +after):\n%s", diff)
+		}
+		r := store.plan(t).Current
+		if is := store.notes["gb200-001"]; is == was || is != store.notes["gb200-019"] || !strings.Contains(r.Why, "gb200-001 moves from") {
+			t.Errorf("annotated %q, was %q; revision %d: %s", is, was, r.Number, r.Why)
+		}
+	})
+}
+
+// TestMembershipChanges changes the key on a running site. Nodes leave the file when all of
+// them have their annotations, and no annotation ever goes.
+func TestMembershipChanges(t *testing.T) {
+	store := newMemory(racks(t))
+	long := Duration{Duration: 3 * time.Hour}
+	for _, step := range []struct {
+		name   string
+		pub    Publication
+		notes  int
+		inFile bool
+	}{
+		{"file, nobody is annotated yet", Publication{Membership: "file", AnnotateAfter: long}, 0, true},
+		{"annotation, but nobody is annotated yet", Publication{Membership: "annotation", AnnotateAfter: long}, 0, true},
+		{"annotation", Publication{Membership: "annotation"}, 72, false},
+		{"file again", Publication{Membership: "file"}, 72, true},
+		{"annotation again", Publication{Membership: "annotation"}, 72, false},
+	} {
+		saves := 0
+		inBubble(t, store, complete(t, step.pub), func() {
+			for range 2 { // annotations were written in the first, which the store does not tell
+				store.pass(20 * time.Minute)
+				saves = store.saves
+				store.change(racks(t))
+				store.pass(20 * time.Minute)
+			}
+		})
+		got := store.get("slurm/quoin-slurm")
+		if len(store.notes) != step.notes || namesNodes(store) != step.inFile || store.saves != saves || got.Annotations[published.AnnotationHeldReason] != "" {
+			t.Errorf("%s: %d annotations, nodes in the file %v, %d writes at rest, held %q", step.name, len(store.notes), namesNodes(store), store.saves-saves, got.Annotations[published.AnnotationHeldReason])
+		}
+		if !strings.Contains(topologyOf(store), "nodes: gb200-[001-018]\n") {
+			t.Errorf("%s: the plan has not all nodes:\n%s", step.name, topologyOf(store))
+		}
+	}
+}
+
+// TestMembershipWaits has a published node without an annotation.
+func TestMembershipWaits(t *testing.T) {
+	pub := complete(t, Publication{Membership: "annotation"})[0]
+	made := func(prev Previous, notYet ...string) (inFile bool, problems []topology.Problem) {
+		t.Helper()
+		snap := racks(t)
+		for i := range snap.Nodes {
+			if n := &snap.Nodes[i]; !slices.Contains(notYet, n.Name) {
+				n.Annotations = map[string]string{published.SpecAnnotation: "some:where"}
+			}
+		}
+		m, err := Make(pub, pub.Rules.Gather(snap), prev)
+		if err != nil || m.Refused != "" {
+			t.Fatalf("%v %s", err, m.Message)
+		}
+		return strings.Contains(m.Files["topology.yaml"], "nodes:"), m.Problems
+	}
+	file, err := Make(complete(t, Publication{})[0], pub.Rules.Gather(racksWithout(t, 1)), Previous{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inFile := previousOf(t, pub, file.Files)
+	want := []topology.Problem{{Reason: ReasonMembershipWaits, Message: "all nodes stay in the topology file until these nodes of it have an annotation: gb200-[002,072]"}}
+	if named, problems := made(inFile, "gb200-001", "gb200-002", "gb200-072"); !named || !cmp.Equal(problems, want) {
+		t.Errorf("nodes in the file %v, problems %v", named, problems)
+	}
+	if named, problems := made(inFile, "gb200-001"); named || len(problems) > 0 {
+		t.Errorf("only a new node waits: nodes in the file %v, problems %v", named, problems)
+	}
+	inFile.byAnnotation = true
+	if named, problems := made(inFile, "gb200-002"); named || len(problems) > 0 {
+		t.Errorf("no node was in the file: nodes in the file %v, problems %v", named, problems)
+	}
+}
+
+// TestPlanLostByAnnotation loses the stored plan, the reports and the labels. The nodes stay
+// where their annotations say.
+func TestPlanLostByAnnotation(t *testing.T) {
+	store := newMemory(racks(t))
+	pubs := complete(t, Publication{Membership: "annotation"})
+	inBubble(t, store, pubs, func() { store.pass(20 * time.Minute) })
+	notes, whole, files := maps.Clone(store.notes), topologyOf(store), store.get("slurm/quoin-slurm").Files["topology.yaml"]
+	clear(store.plans)
+	for i := range store.snap.Nodes {
+		store.snap.Nodes[i].Labels = nil
+	}
+	clear(store.snap.Reports)
+	inBubble(t, store, pubs, func() { store.pass(20 * time.Minute) })
+	if diff := cmp.Diff(notes, store.notes); diff != "" || len(notes) != 72 {
+		t.Errorf("annotations (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(whole, topologyOf(store)); diff != "" || store.get("slurm/quoin-slurm").Files["topology.yaml"] != files {
+		t.Errorf("plan (-before +after):\n%s", diff)
+	}
+}
+
+// TestHoldsByAnnotation holds a change that no file shows, approves it, and goes back.
+func TestHoldsByAnnotation(t *testing.T) {
+	store := newMemory(racks(t))
+	var faults []simulated.Fault
+	for i := 1; i <= 20; i++ {
+		faults = append(faults, simulated.Fault{Node: fmt.Sprintf("gb200-%03d", i), MoveTo: "gb200-072", Reboot: true})
+	}
+	inBubble(t, store, complete(t, Publication{Membership: "annotation"}), func() {
+		store.pass(10 * time.Minute)
+		before, notes := topologyOf(store), maps.Clone(store.notes)
+		store.change(racks(t, faults...))
+		store.pass(10 * time.Minute)
+		held := store.get("slurm/quoin-slurm").Annotations
+		if !strings.HasPrefix(held[published.AnnotationHeldReason], "BigChange: 20 of 72 nodes") || topologyOf(store) != before || !maps.Equal(notes, store.notes) {
+			t.Fatalf("held %q", held[published.AnnotationHeldReason])
+		}
+		store.approve()
+		store.pass(10 * time.Minute)
+		after := topologyOf(store)
+		if after == before || maps.Equal(notes, store.notes) {
+			t.Fatalf("approved, and the plan is\n%s", after)
+		}
+		set := store.get("slurm/quoin-slurm")
+		store.edit(func() { set.Annotations[published.AnnotationRollback] = "1" })
+		store.pass(time.Hour)
+		d := store.plan(t)
+		if topologyOf(store) != before || !maps.Equal(notes, store.notes) || d.RolledBack != 1 || d.Held == nil || d.Held.Reason != "RolledBack" {
+			t.Errorf("rolled back to %d, held %+v:\n%s", d.RolledBack, d.Held, topologyOf(store))
+		}
+	})
+}
+
+// TestEditedSkeleton edits the file: it is written again, and nobody drifts.
+func TestEditedSkeleton(t *testing.T) {
+	store := newMemory(racks(t))
+	inBubble(t, store, complete(t, Publication{Membership: "annotation"}), func() {
+		store.pass(10 * time.Minute)
+		file := store.get("slurm/quoin-slurm").Files["topology.yaml"]
+		for _, refused := range []error{fmt.Errorf("read-only"), nil} {
+			set := store.get("slurm/quoin-slurm")
+			store.edit(func() {
+				set.Files["topology.yaml"] = "- topology: mine\n  flat: true\n"
+				store.refusesFiles = refused
+			})
+			store.pass(10 * time.Minute)
+		}
+		if got := store.get("slurm/quoin-slurm").Files["topology.yaml"]; got != file || !slices.Contains(store.events, "PublishedEdited") {
+			t.Errorf("events %v, file:\n%s", store.events, got)
+		}
+		for node, conditions := range store.conditions {
+			for _, c := range conditions {
+				if c.True {
+					t.Errorf("%s: %+v", node, c)
+				}
+			}
+		}
+	})
+}
+
+// TestGresByAnnotation makes gres.conf for nodes that are alike as far as is known, and that
+// are not.
+func TestGresByAnnotation(t *testing.T) {
+	cpu := func(snap *inputs.Snapshot) { snap.Nodes = append(snap.Nodes, inputs.Node{Name: "cpu"}) }
+	labelled := func(snap *inputs.Snapshot) { snap.Nodes = append(snap.Nodes, inputs.Node{Name: "new", GPUs: 4}) }
+	none := func(*inputs.Snapshot) {}
+	const alone = "Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n"
+	for _, tt := range []struct {
+		name   string
+		faults []simulated.Fault
+		more   func(*inputs.Snapshot)
+		gres   Gres
+		want   string
+		named  bool
+	}{
+		{"all alike", nil, none, Gres{}, alone, false},
+		{"one has no report", []simulated.Fault{{Node: "gb200-005", NoReport: true}}, none, Gres{}, alone, false},
+		{"one has GPUs and nothing else yet", nil, labelled, Gres{}, alone, false},
+		{"one has lost a GPU", []simulated.Fault{{Node: "gb200-005", GPU: new(1), Lost: true}}, none, Gres{}, "NodeName=gb200-005 ", true},
+		{"one has no GPU", nil, cpu, Gres{}, "NodeName=gb200-[001-072] " + alone, true},
+		{"all detect", nil, none, Gres{AutoDetect: "nvidia"}, "AutoDetect=nvidia\n", false},
+		{"all detect, one has no GPU", nil, cpu, Gres{AutoDetect: "nvidia"}, "AutoDetect=nvidia\n", false},
+		{"nvml, one has no GPU", nil, cpu, Gres{AutoDetect: "nvml"}, "NodeName=gb200-[001-072] AutoDetect=nvml\n", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			snap := racks(t, tt.faults...)
+			tt.more(snap)
+			pub := complete(t, Publication{Membership: "annotation", Gres: tt.gres})[0]
+			made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
+			if err != nil || made.Refused != "" || len(made.Findings) > 0 {
+				t.Fatalf("%v %s %v", err, made.Message, made.Findings)
+			}
+			said := slices.ContainsFunc(made.Problems, func(p topology.Problem) bool { return p.Reason == ReasonGresNamesNodes })
+			if got := made.Files["gres.conf"]; !strings.Contains(got, "\n"+tt.want) || said != tt.named || strings.Contains(got, "NodeName=") != tt.named {
+				t.Errorf("%s %v:\n%s", ReasonGresNamesNodes, said, got)
+			}
+			plan, err := made.document(&plandoc.Plan{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			files, err := plan.Files()
+			if diff := cmp.Diff(made.Files, files); diff != "" || err != nil {
+				t.Errorf("files of the stored plan: %v (-made +stored):\n%s", err, diff)
+			}
+			whole, err := plan.Whole()
+			if err != nil || published.Digest(whole) != made.Digest {
+				t.Errorf("digest %s: %v, want %s", published.Digest(whole), err, made.Digest)
+			}
+		})
+	}
+}
+
+// TestBridgeKeepsNodesInTheFile has a node of slurm-bridge beside nodes of worker pods.
+func TestBridgeKeepsNodesInTheFile(t *testing.T) {
+	for _, membership := range []string{"", "annotation"} {
+		snap := podsOn(71).on(t)
+		snap.Nodes[71].Labels["slinky.slurm.net/slurm-nodename"] = "bridge"
+		pub := complete(t, Publication{SlurmNames: "slinky:a", Membership: membership})[0]
+		made, err := Make(pub, pub.Rules.Gather(snap), Previous{})
+		if err != nil || made.Specs["bridge"] == "" || strings.Contains(made.Files["topology.yaml"], "bridge") != (membership == "") {
+			t.Errorf("membership %q: %v\n%s", membership, err, made.Files["topology.yaml"])
+		}
+	}
+}
