@@ -39,7 +39,10 @@ func (p Plans) Ask(ctx context.Context, place published.Place, annotations map[s
 	if err == nil {
 		_, err = p.Client.CoreV1().ConfigMaps(place.Namespace).Patch(ctx, place.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	}
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("annotate ConfigMap %s: it is not there: does the publisher run? %w", place, err)
+	case err != nil:
 		return fmt.Errorf("annotate ConfigMap %s: %w", place, err)
 	}
 	return nil

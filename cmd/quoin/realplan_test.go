@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+)
+
+// planSite is a real API server with 36 labelled Nodes, a publisher, and people who use
+// quoin plan.
+type planSite struct {
+	*site
+	digest string // what is held
+}
+
+const planSiteConfig = `publications:
+- name: default
+  namespace: slurm
+  configMap: quoin-slurm
+  settle: 500ms
+  firstWait: 1ms
+  annotateAfter: 1ms
+  publishEvery: 1ms
+`
+
+// TestRealPlan runs quoin plan on a real API server: what people see, ask for and get
+// wrong.
+func TestRealPlan(t *testing.T) {
+	t.Parallel()
+	c := kuberig.StartTest(t)
+	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../manifests"); err != nil {
+		t.Fatal(err)
+	}
+	s := &planSite{site: &site{Cluster: c, t: t, quoin: buildQuoin(t), publishers: map[string]*exec.Cmd{}}}
+	if err := os.WriteFile(filepath.Join(c.Dir, "quoin.yaml"), []byte(planSiteConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.plan(t, 2, `^quoin: publication "default" has no stored plan: no publisher has run`, "status")
+	for n := range 36 {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%02d", n), Labels: map[string]string{
+			topology.CliqueLabel: fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", n/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200"}}}
+		if _, err := c.Client().CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	token, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.publisherToken = token
+	s.startPublisher("publisher-0")
+	s.untilStatus("the first publication", `^publication default: revision 1 of .*, by quoin-publisher, in slurm/quoin-slurm\n`)
+	t.Run("published", s.shown)
+	t.Run("held", s.held)
+	t.Run("approved", s.approved)
+	t.Run("rolled back", s.rolledBack)
+	t.Run("refused", s.refused)
+}
+
+// run runs quoin plan with a kubeconfig, and returns its exit status and all that it says.
+func (s *planSite) run(kubeconfig string, args ...string) (code int, said string) {
+	cmd := exec.Command(s.quoin, append([]string{"plan", args[0], "--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", kubeconfig}, args[1:]...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, _ := cmd.CombinedOutput() // the exit status says it
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// plan runs quoin plan as somebody with all rights, and compares what it says.
+func (s *planSite) plan(t *testing.T, code int, want string, args ...string) string {
+	t.Helper()
+	got, said := s.run(s.Kubeconfig(), args...)
+	if got != code || !regexp.MustCompile("(?m)"+want).MatchString(said) {
+		t.Errorf("quoin plan %s: exit %d, want %d and %q:\n%s", strings.Join(args, " "), got, code, want, said)
+	}
+	return said
+}
+
+// untilStatus waits until quoin plan status says something.
+func (s *planSite) untilStatus(what, want string) {
+	s.t.Helper()
+	is := regexp.MustCompile("(?m)" + want)
+	s.until(what, func() bool {
+		_, said := s.run(s.Kubeconfig(), "status")
+		return is.MatchString(said)
+	})
+}
+
+func (s *planSite) shown(t *testing.T) {
+	s.plan(t, 0, `^  nvl: 2 blocks, sizes \[18\].* 36 nodes; digest [0-9a-f]{16}$`, "status")
+	s.plan(t, 0, `^nvl +nvl-8a61c302-0 +18 +n\[00-17\]$`, "show")
+	s.plan(t, 0, `^{"number":1,.*"author":"quoin-publisher"`, "show", "1", "-o", "json")
+	s.plan(t, 0, `^1 .*quoin-publisher  first publication$`, "history")
+	s.plan(t, 2, `^quoin: nothing is held, and no revision is named: `, "diff")
+	s.plan(t, 2, `^quoin: nothing is held$`, "approve", "0123456789abcdef")
+	s.plan(t, 2, `^quoin: revision "9": want one that is kept, see quoin plan history$`, "rollback", "9")
+}
+
+// held has a quarter of the Nodes name another domain.
+func (s *planSite) held(t *testing.T) {
+	move := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"8a61c302-0000-4000-8000-000000000001.2"}}}`, topology.CliqueLabel)
+	for n := range 9 {
+		if _, err := s.Client().CoreV1().Nodes().Patch(t.Context(), fmt.Sprintf("n%02d", n), types.MergePatchType, move, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.untilStatus("the move of nine nodes is held", `^held since .*: BigChange: 9 of 36 nodes`)
+	said := s.plan(t, 1, `^held since .*Z: BigChange: 9 of 36 nodes would move or leave`, "status")
+	if m := regexp.MustCompile(`to publish it: +quoin plan approve ([0-9a-f]{16}) --publication default\n`).FindStringSubmatch(said); m != nil {
+		s.digest = m[1]
+	} else {
+		t.Fatalf("no command that approves it:\n%s", said)
+	}
+	s.plan(t, 1, `^n00 moves from nvl-8a61c302-0 to nvl-8a61c302-2: `, "diff")
+	s.plan(t, 2, `^quoin: digest "0123456789abcdef": "`+s.digest+`" is held now; look at it with quoin plan diff$`, "approve", "0123456789abcdef")
+}
+
+func (s *planSite) approved(t *testing.T) {
+	s.plan(t, 0, `^asked the publisher: quoin plan status --publication default says what it did$`, "approve", s.digest, "--by", "ann")
+	s.untilStatus("the approval is published", `^publication default: revision 2 of .*, by ann, `)
+	s.plan(t, 0, `digest `+s.digest+`$`, "status")
+	s.plan(t, 0, `^2 .* ann +n00 moves from nvl-8a61c302-0 to nvl-8a61c302-2: `, "history")
+	if !strings.Contains(s.published(), "n[00-08]") {
+		t.Errorf("published:\n%s", s.published())
+	}
+}
+
+func (s *planSite) rolledBack(t *testing.T) {
+	s.plan(t, 0, `^asked the publisher: `, "rollback", "1", "--by", "bob")
+	s.untilStatus("the rollback is published", `^publication default: revision 3 of .*, by bob, `)
+	s.untilStatus("what was approved waits again", `^held since .*: RolledBack: bob went back to revision 1`)
+	s.plan(t, 1, `^rolled back to revision 1: every change waits for an approval$`, "status")
+	s.plan(t, 0, `\A\z`, "diff", "1", "3")
+	if !strings.Contains(s.published(), "n[00-17]") {
+		t.Errorf("published:\n%s", s.published())
+	}
+}
+
+// refused has people without rights, without a publication, and without an API server.
+func (s *planSite) refused(t *testing.T) {
+	if _, err := s.Kubectl(t.Context(), "create", "serviceaccount", "reader", "-n", "default"); err != nil {
+		t.Fatal(err)
+	}
+	token, err := s.Token(t.Context(), "default", "reader", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := func(who, kubeconfig string, code int, want string, args ...string) {
+		t.Helper()
+		if got, said := s.run(kubeconfig, args...); got != code || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 {
+			t.Errorf("%s, quoin plan %s: exit %d, want %d and %q on one line:\n%s", who, strings.Join(args, " "), got, code, want, said)
+		}
+	}
+	const who, right = "system:serviceaccount:default:reader", `cannot %s resource "configmaps" in API group "" in the namespace "%s"`
+	as("nobody", token, 2, fmt.Sprintf(right, "get", "quoin-system"), "status")
+	as("nobody", token, 2, fmt.Sprintf(right, "get", "quoin-system"), "approve", s.digest)
+	for _, args := range [][]string{
+		{"create", "clusterrole", "reads-plans", "--verb=get", "--resource=configmaps"},
+		{"create", "clusterrolebinding", "reads-plans", "--clusterrole=reads-plans", "--serviceaccount=default:reader"},
+	} {
+		if _, err := s.Kubectl(t.Context(), args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.until("the token may read", func() bool { code, _ := s.run(token, "status"); return code == 1 })
+	held := regexp.MustCompile(`approve ([0-9a-f]{16})`).FindStringSubmatch(s.plan(t, 1, "^held since", "status"))
+	if held == nil {
+		t.Fatal("nothing is held after a rollback")
+	}
+	as("a reader", token, 2, `"`+who+`" `+fmt.Sprintf(right, "patch", "slurm"), "approve", held[1])
+
+	s.kill("publisher-0")
+	if err := s.Client().CoreV1().ConfigMaps("slurm").Delete(t.Context(), "quoin-slurm", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	as("somebody", s.Kubeconfig(), 2, `annotate ConfigMap slurm/quoin-slurm: it is not there: does the publisher run? configmaps "quoin-slurm" not found`, "approve", held[1])
+	as("somebody", s.Kubeconfig(), 2, `--publication "other": want one of default`, "status", "--publication", "other")
+	as("somebody", filepath.Join(s.Dir, "no.kubeconfig"), 2, "read kubeconfig: ", "status")
+	s.StopServer()
+	as("somebody", s.Kubeconfig(), 2, "connection refused", "status")
+}
