@@ -49,19 +49,12 @@ func Start(ctx context.Context, dir string) (*Cluster, error) {
 	if err := c.writeFiles(); err != nil {
 		return nil, err
 	}
-	client, peer := "http://"+c.host+":2379", "http://"+c.host+":2380"
-	store, err := etcdModule.folder(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c.etcd, err = c.start(exec.Command(filepath.Join(store, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", client, "--advertise-client-urls", client,
-		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--unsafe-no-fsync", "--log-level", "error")) //nolint:noctx // ended by Stop
-	if err != nil {
+	if err := c.startEtcd(ctx); err != nil {
 		return nil, err
 	}
 	key := filepath.Join(dir, "sa.key")
 	c.args = []string{
-		"--etcd-servers", client, "--secure-port", "6443", "--bind-address", c.host, "--cert-dir", filepath.Join(dir, "certs"),
+		"--etcd-servers", c.etcdURL(), "--secure-port", "6443", "--bind-address", c.host, "--cert-dir", filepath.Join(dir, "certs"),
 		"--service-account-key-file", key, "--service-account-signing-key-file", key, "--service-account-issuer", "https://kubernetes.default.svc",
 		"--token-auth-file", filepath.Join(dir, "tokens.csv"), "--authorization-mode", "Node,RBAC", "--service-cluster-ip-range", "10.0.0.0/24",
 		"--allow-privileged", "--audit-policy-file", filepath.Join(dir, "audit.yaml"), "--audit-log-path", filepath.Join(dir, "audit.log"),
@@ -227,11 +220,7 @@ func (c *Cluster) Stop() {
 	}
 	c.others = nil
 	c.StopServer()
-	if c.etcd != nil {
-		_ = c.etcd.Process.Kill()
-		_ = c.etcd.Wait()
-		c.etcd = nil
-	}
+	c.stopEtcd()
 }
 
 // Config reaches the API server as the administrator.

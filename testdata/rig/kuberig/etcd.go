@@ -1,0 +1,103 @@
+package kuberig
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// etcdURL is where the API server reaches etcd.
+func (c *Cluster) etcdURL() string { return "http://" + c.host + ":2379" }
+
+func (c *Cluster) etcdFolder() string { return filepath.Join(c.Dir, "etcd") }
+
+func (c *Cluster) startEtcd(ctx context.Context) error {
+	store, err := etcdModule.folder(ctx)
+	if err != nil {
+		return err
+	}
+	client, peer := c.etcdURL(), "http://"+c.host+":2380"
+	c.etcd, err = c.start(exec.Command(filepath.Join(store, "etcd"), "--data-dir", c.etcdFolder(), "--listen-client-urls", client, "--advertise-client-urls", client,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--unsafe-no-fsync", "--log-level", "error",
+		"--quota-backend-bytes", "8589934592")) //nolint:noctx // ended by Stop
+	return err
+}
+
+// stopEtcd ends etcd. Its data stay.
+func (c *Cluster) stopEtcd() {
+	if c.etcd != nil {
+		_ = c.etcd.Process.Kill()
+		_ = c.etcd.Wait()
+		c.etcd = nil
+	}
+}
+
+// Save keeps a copy of etcd's data in a new folder. The API server is stopped for that time.
+func (c *Cluster) Save(ctx context.Context, to string) error {
+	c.StopServer()
+	c.stopEtcd()
+	if err := os.CopyFS(to, os.DirFS(c.etcdFolder())); err != nil {
+		return fmt.Errorf("save etcd: %w", err)
+	}
+	if err := c.startEtcd(ctx); err != nil {
+		return err
+	}
+	return c.StartServer(ctx)
+}
+
+// Restore goes back to the data that Save has kept, as after a restore of etcd from a
+// backup. All versions since then are forgotten.
+func (c *Cluster) Restore(ctx context.Context, from string) error {
+	c.StopServer()
+	c.stopEtcd()
+	if err := os.RemoveAll(c.etcdFolder()); err != nil {
+		return fmt.Errorf("restore etcd: %w", err)
+	}
+	if err := os.CopyFS(c.etcdFolder(), os.DirFS(from)); err != nil {
+		return fmt.Errorf("restore etcd: %w", err)
+	}
+	if err := c.startEtcd(ctx); err != nil {
+		return err
+	}
+	return c.StartServer(ctx)
+}
+
+// Compact forgets all old versions of all objects, and restarts the API server, which
+// remembers some of them itself. A watch of an old version then has to begin again.
+func (c *Cluster) Compact(ctx context.Context) error {
+	c.StopServer()
+	var now struct{ Header struct{ Revision string } }
+	if err := c.askEtcd(ctx, "kv/range", map[string]any{"key": "AA=="}, &now); err != nil {
+		return err
+	}
+	if err := c.askEtcd(ctx, "kv/compaction", map[string]any{"revision": now.Header.Revision, "physical": true}, &struct{}{}); err != nil {
+		return err
+	}
+	return c.StartServer(ctx)
+}
+
+// askEtcd asks etcd by its JSON gateway.
+func (c *Cluster) askEtcd(ctx context.Context, what string, body map[string]any, answer any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.etcdURL()+"/v3/"+what, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask etcd: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask etcd for %s: %s", what, resp.Status)
+	}
+	return json.NewDecoder(resp.Body).Decode(answer)
+}
