@@ -61,6 +61,35 @@ func TestMembersChangeNoFile(t *testing.T) {
 	})
 }
 
+// TestNodeWithoutGPUsJoins lets a node join that has none of the GPUs of gres.conf. slurmd
+// does not start there until gres.conf names the others, so the change does not wait.
+func TestNodeWithoutGPUsJoins(t *testing.T) {
+	p := podsOn(72)
+	store := newMemory(p.on(t))
+	inBubble(t, store, complete(t, Publication{SlurmNames: "slinky:a", PublishEvery: publication.Default().PublishEvery}), func() {
+		store.pass(2 * time.Minute)
+		gres := func() string { return store.get("slurm/quoin-slurm").Files["gres.conf"] }
+		if strings.Contains(gres(), "NodeName=") {
+			t.Fatal(gres())
+		}
+		for _, want := range []string{"NodeName=g[001-072] Name=gpu ", "\nName=gpu "} {
+			snap := p.on(t)
+			if strings.Contains(want, "NodeName") {
+				snap.Nodes = append(snap.Nodes, inputs.Node{Name: "cpu", Workers: []inputs.Worker{{Namespace: "slurm", Cluster: "a", Pod: "cpu", Node: "cpu", Hostname: "cpu"}}})
+			}
+			store.change(snap)
+			store.pass(30 * time.Second)
+			if !strings.Contains(gres(), want) && want[0] == 'N' {
+				t.Errorf("want %s after 30 seconds:\n%s", want, gres())
+			}
+			store.pass(20 * time.Minute)
+			if !strings.Contains(gres(), want) || namesNodes(store) {
+				t.Errorf("want %s:\n%s", want, gres())
+			}
+		}
+	})
+}
+
 // TestMemberMovesWithoutFile moves a node between known racks.
 func TestMemberMovesWithoutFile(t *testing.T) {
 	store := newMemory(killedRacks(t))

@@ -173,6 +173,9 @@ func unitsOf(p *Plan) map[string]string {
 	if p.ByAnnotation {
 		out["membership"] = "annotation"
 	}
+	if p.AllNodes { // slurmd without these GPUs does not start with such a file
+		out["gres.conf without names"] = ""
+	}
 	for key, value := range p.Policy {
 		out[policyKey+key] = value
 	}
