@@ -27,8 +27,8 @@ func checkRivals(v *view, n *node) finding {
 	return finding{}
 }
 
-// checkConflict is of a node's second claim, which waits for ever, because a node has one
-// channel.
+// checkConflict finds a second claim of a node. The claim never gets a channel, because a
+// node has one.
 func checkConflict(v *view, n *node) finding {
 	live := n.claims
 	if at := slices.IndexFunc(live, func(c *Claim) bool { return c.rank() == claimIdle }); at >= 0 {
@@ -63,7 +63,7 @@ func (s *Observation) rivalsRemedy(claims []*Claim) string {
 	return "let only one pod of a node claim a channel; end a pod that waits first, because the end of the pod that holds the channel ends the node's IMEX daemon"
 }
 
-// checkOtherDomain is of a node that has joined another domain, or is about to.
+// checkOtherDomain finds a node that has joined another domain, or is about to.
 func checkOtherDomain(v *view, n *node) finding {
 	var domain, message string
 	switch {
@@ -138,7 +138,7 @@ func (c *Claim) text() string {
 	return text + "pod " + c.pods() + " holds the node's channel"
 }
 
-// pods names those that hold the claim.
+// pods names the pods that hold the claim.
 func (c *Claim) pods() string {
 	if len(c.Pods) == 1 {
 		return c.Pods[0]

@@ -14,7 +14,7 @@ type view struct {
 	cliques map[cliqueKey]*clique
 	// byID has the cliques of all domains by the clique's own name.
 	byID map[string][]*clique
-	// byStatus: there are no cliques, so that the entries are those of the domain's
+	// byStatus: the API server has no cliques, so the entries come from the domain's
 	// status.
 	byStatus bool
 }

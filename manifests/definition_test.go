@@ -39,7 +39,7 @@ type structural struct {
 }
 
 // written is what the definition takes from the report's JSON Schema: words and values.
-// Form and sizes are those of the Go type.
+// The Go type says form and sizes.
 type written struct {
 	Description string
 	Enum        []string

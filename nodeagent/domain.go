@@ -13,7 +13,7 @@ import (
 // driver may say so before its fabric is up.
 type confirmation struct {
 	boot string
-	// domain was confirmed in this boot, last is of the last reading. Zero is nothing.
+	// domain was confirmed in this boot, and the last reading found last. Zero is nothing.
 	domain, last topology.NVLinkDomain
 }
 

@@ -195,7 +195,7 @@ func inOrder(files map[string]string) (out []lint.File) {
 	return out
 }
 
-// readPlan reads a file, or those of a directory.
+// readPlan reads a file, or the files for Slurm in a directory.
 func readPlan(path string) ([]lint.File, error) {
 	paths := []string{path}
 	if isDirectory(path) {

@@ -118,7 +118,7 @@ func (o *jobOptions) view() report.View {
 	return report.View{Wide: o.output == jobWide, Now: o.now(), Zone: o.zone}
 }
 
-// listJobs prints the jobs that run here, and with --all those that have ended.
+// listJobs prints the jobs that run here. With --all it prints jobs that have ended too.
 func listJobs(w io.Writer, o *jobOptions) error {
 	runs, err := o.source().Read()
 	if err != nil {

@@ -2,5 +2,5 @@
 // is the only importer of go-dcgm.
 //
 // libdcgm may hang or crash. If it lacks a function (undefined symbol), it ends the
-// process that calls it. So only a child that is made for it may call it.
+// process that calls it. So only a child process of its own may call it.
 package hostengine

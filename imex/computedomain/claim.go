@@ -44,7 +44,7 @@ func readClaim(obj any) (claimFacts, bool) {
 	return out, true
 }
 
-// channelOf reports whether a claim is for a channel, and of which domain. The claim's
+// channelOf returns the domain whose channel a claim asks for, if it asks for one. The claim's
 // device class says so, or the driver's configuration in the claim.
 func channelOf(claim *resourcev1.ResourceClaim) (domain string, channel bool) {
 	channel = slices.ContainsFunc(claim.Spec.Devices.Requests, func(r resourcev1.DeviceRequest) bool {

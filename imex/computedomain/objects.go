@@ -35,8 +35,8 @@ func NewObjects(config imex.Config) *Objects {
 	return &Objects{config, objects[domainFacts]{}, objects[imex.Clique]{}, objects[claimFacts]{}, objects[podFacts]{}}
 }
 
-// Add keeps the facts of an object of one of these kinds: ComputeDomain,
-// ComputeDomainClique, ResourceClaim, Pod. It ignores other kinds.
+// Add keeps the facts of a ComputeDomain, ComputeDomainClique, ResourceClaim or Pod. It
+// ignores other kinds.
 func (o *Objects) Add(kind string, text []byte) error {
 	switch kind {
 	case nvapi.ComputeDomainKind:

@@ -113,7 +113,7 @@ func (q question) ask(timeout time.Duration) answer {
 }
 
 // run runs the program and reads the state that it prints. Its complaints are left
-// out, for they may differ each time.
+// out, because they may differ each time.
 func (q question) run(ctx context.Context, parse func([]byte) (string, error), args ...string) (string, error) {
 	text, err := output(ctx, q.program, args...)
 	var state string

@@ -56,7 +56,7 @@ type resolved struct {
 	devices []rundir.Entry
 	// names are the exporter's ids of the devices.
 	names []string
-	// moved says that the names are not those of the record. settled says that the
+	// moved says that the record has other names. settled says that the
 	// record does not guess them, or that the inventory has told them.
 	moved, settled bool
 }

@@ -44,7 +44,7 @@ type job struct {
 // run names the run of a record.
 func (j *job) run() string { return j.key + " " + j.record.String() }
 
-// uuids are those of the job's devices that are known.
+// uuids returns the known UUIDs of the job's devices.
 func (j *job) uuids() (uuids []string) {
 	for i := range j.devices {
 		if uuid := j.devices[i].UUID; uuid != "" {
@@ -152,7 +152,7 @@ func (r *records) readOne(key string, file fs.FileInfo) (fresh bool) {
 	return false
 }
 
-// ofBoot says whether a record is of this boot, as far as that is known.
+// ofBoot reports whether a record was made in this boot, or may have been.
 func (r *records) ofBoot(record *rundir.Record) bool { return rundir.SameBoot(record.BootID, r.boot) }
 
 // running says whether a job counts as one that runs now.

@@ -109,8 +109,7 @@ func (s *snapshot) addJobs(r *records, n *topology.Node) (alive, unproven int) {
 	return alive, unproven
 }
 
-// addDevices adds the devices of the inventory, and those that are held and not in
-// it.
+// addDevices adds the devices of the inventory, and held devices that the inventory lacks.
 func (s *snapshot) addDevices(r *records, u *deviceUsage, n *topology.Node) {
 	var node string // as in the publisher's series
 	if n != nil {

@@ -43,7 +43,7 @@ type Record struct {
 	ArrayJobID  string `json:"arrayJobID,omitempty"`
 	ArrayTaskID string `json:"arrayTaskID,omitempty"`
 	JobName     string `json:"jobName,omitempty"`
-	// GPUs are the exporter's ids of the job's GPUs. UUIDs are those that are known.
+	// GPUs are the exporter's ids of the job's GPUs. UUIDs has the known ones.
 	GPUs  []string `json:"gpus"`
 	UUIDs []string `json:"uuids,omitempty"`
 	// Leaving are the exporter's ids of an earlier run whose Epilog was lost. They are

@@ -101,8 +101,8 @@ func (u *Use) index(uuid string) int {
 	return slices.IndexFunc(u.Devices, func(d DeviceUse) bool { return d.UUID == uuid })
 }
 
-// maxGap is the largest number of intervals between two samples for which the second
-// one covers the time since the first.
+// maxGap is how many intervals may pass between two samples. After a longer gap the second
+// sample does not count for the time since the first.
 const maxGap = 3
 
 // Add adds a sample that was taken at a time. Samples are taken every interval. For

@@ -16,7 +16,7 @@ func whole(snap *inputs.Snapshot) *inputs.Snapshot {
 	return snap
 }
 
-// inCluster are the racks, of which the first nodes are in another cluster.
+// inCluster returns the racks. Their first nodes are in another cluster.
 func inCluster(t *testing.T, others int) *inputs.Snapshot {
 	t.Helper()
 	snap := racks(t)

@@ -90,7 +90,7 @@ func TestGresChangesAreGuarded(t *testing.T) {
 		}
 		return snap
 	}
-	withAlone := site("NVIDIA GB200") // a node that is in gres.conf and in no topology
+	withAlone := site("NVIDIA GB200") // with a node in gres.conf that is in no topology
 	minor := 0
 	withAlone.Nodes = append(withAlone.Nodes, inputs.Node{Name: "alone"})
 	withAlone.Reports["alone"] = &topology.Node{Name: "alone", GPUs: []topology.GPU{{UUID: "GPU-a", Minor: &minor, Product: "NVIDIA L4",
@@ -151,9 +151,10 @@ func TestLastGoodStays(t *testing.T) {
 	}
 }
 
-// TestSeveralTopologiesWait has the labels of two fabrics come to a site with one published
-// topology, whatever may change at once: partitions name it.
-// Once approved, annotations follow the file, and nothing is written at rest.
+// TestSeveralTopologiesWait adds the labels of two fabrics to a site with one published
+// topology. The change waits for an approval, however many nodes may change at once, because
+// partitions name the topology. After the approval annotations follow the file, and nothing is
+// written at rest.
 func TestSeveralTopologiesWait(t *testing.T) {
 	fabrics := func(n int) *inputs.Snapshot {
 		snap := spines(6, func(int) bool { return n > 0 })

@@ -32,7 +32,7 @@ type stored struct {
 	part bool
 }
 
-// intact reports whether the files are those of the plan.
+// intact reports whether the stored files are the ones that the plan gives.
 func (s *stored) intact() bool {
 	return s.doc.Current.Number == 0 || published.Digest(s.set.Own()) == s.doc.Current.OfFiles()
 }

@@ -25,8 +25,8 @@ type Plan struct {
 	Topologies []Topology `json:"topologies,omitempty"`
 	// Default is the block topology with most GPUs, or the published default.
 	Default string `json:"default,omitempty"`
-	// BaseBlockSize and BlockSizes are those of the default topology: 0 and none when
-	// there is no block.
+	// BaseBlockSize and BlockSizes belong to the default topology. Without a block they
+	// are 0 and none.
 	BaseBlockSize int   `json:"baseBlockSize,omitempty"`
 	BlockSizes    []int `json:"blockSizes,omitempty"`
 	// Blocks includes placeholders, which have no nodes. Blocks of one topology stand

@@ -142,8 +142,8 @@ func (p *Plan) LostTopologies(prev *Previous) []string {
 	return lost
 }
 
-// named returns prev with its topologies named: a file of one topology, or a plan of
-// before there were several, names none.
+// named returns the previous plan with its topologies named. A file of one topology names
+// none, and neither does a plan of an older version.
 func (p *Previous) named(kind string) Previous {
 	next := *p
 	next.Blocks, next.Topologies = slices.Clone(p.Blocks), slices.Clone(p.Topologies)

@@ -18,7 +18,7 @@ type Lister[L runtime.Object] interface {
 }
 
 // NewInformer returns an informer of what api lists, limited by the selectors that
-// tweak sets. Its troubles are noted as those of what.
+// tweak sets. what names the informer in h.
 func NewInformer[L runtime.Object](h *Health, what string, of runtime.Object, api Lister[L], tweak func(*metav1.ListOptions)) cache.SharedIndexInformer {
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -20,7 +20,7 @@ const prologAfter = 10 * time.Second
 // shows none of another job of that slurmd, that job has none.
 type Source struct{ Source, Node string }
 
-// Job is a run to judge. OtherBoot says that its record is of another boot.
+// Job is a run to judge. OtherBoot says that its record was made in another boot.
 type Job struct {
 	Record    *rundir.Record
 	Run       *Run

@@ -18,7 +18,7 @@ type prologs struct {
 	// known. A pod with a process namespace of its own sees no slurmd. An agent without
 	// root's capabilities cannot read the job of a child.
 	all bool
-	// jobs are those for which slurmd has a child.
+	// jobs has the jobs that a child of slurmd works for.
 	jobs map[string]bool
 }
 

@@ -27,8 +27,8 @@ type sighting struct {
 	node string
 	// alive says that the step lives. If it is false, nobody can tell.
 	alive bool
-	// lasting says that the step lives as long as its job. extern says that it is the
-	// external step: on a slurmd that has them, every job has one.
+	// lasting says that the step lives as long as its job. extern marks the
+	// external step. If slurmd makes external steps, every job has one.
 	lasting, extern bool
 }
 
@@ -49,8 +49,8 @@ type stepScanner struct {
 	nextWalk time.Duration
 }
 
-// scan returns what can be seen of these jobs. unseen says that one of them was not
-// seen before: then control groups are searched again. at is the time of the scan.
+// scan returns the traces of jobs. unseen says that one of the jobs
+// is new: then control groups are searched again. at is the time of the scan.
 func (s *stepScanner) scan(jobs []string, unseen bool, at time.Duration) evidence {
 	e := evidence{readable: make(map[string]bool), jobs: make(map[string][]sighting)}
 	if len(jobs) == 0 {

@@ -29,7 +29,7 @@ const (
 
 // facts is what is known of one run of a job on this node.
 type facts struct {
-	// otherBoot says that the record is of another boot than this one.
+	// otherBoot says that the record was made in another boot.
 	otherBoot bool
 	// epilog says that the run's Epilog has begun.
 	epilog bool

@@ -145,7 +145,7 @@ func Of(runs []Run, id string, all bool) []Run {
 	return last
 }
 
-// devices are those that were sampled on a node, else those of its record.
+// devices returns the devices that were sampled on a node, else the devices of its record.
 func (n *nodeRun) devices() []rundir.DeviceUse {
 	if n.use != nil && len(n.use.Devices) > 0 {
 		return n.use.Devices

@@ -24,15 +24,15 @@ type Source struct {
 	// SummaryDirs have summaries of ended jobs. If there are none, these are read: the
 	// run directory's own, and the one that the hook is told.
 	SummaryDirs []string
-	// Cluster and Start, if they are not empty, are those of the runs that are wanted.
+	// Cluster and Start, if they are not empty, choose the runs.
 	// Start is in seconds since 1970.
 	Cluster, Start string
 	// Skip is told of each file that cannot be read and is passed over.
 	Skip func(error)
 }
 
-// Read reads what is known of all jobs; of summaries only those of some jobs, if any
-// are named.
+// Read reads what is known of all jobs. If jobs are named, Read reads the summaries of
+// these jobs only.
 func (s Source) Read(jobs ...string) ([]Run, error) {
 	dirs := s.SummaryDirs
 	nodes, err := s.readRunDir()

@@ -27,8 +27,8 @@ type Directory struct {
 type File struct {
 	// Jobs are the ids that its lines name.
 	Jobs []string
-	// Odd says that it is no file, or has a line that is no job's id: the exporter may
-	// fail on it.
+	// Odd says that the entry is no file, or that a line of the file is no job's id. The
+	// exporter may fail on such an entry.
 	Odd bool
 }
 

@@ -31,7 +31,7 @@ type Job struct {
 	// ids of the job's devices now, and UUIDs the devices.
 	Dir          string
 	Names, UUIDs []string
-	// Moved says that Names are not those of the record. Settled says that the record
+	// Moved says that the record has other names. Settled says that the record
 	// does not guess the devices, or that the inventory has told them.
 	Moved, Settled bool
 	// Run is what was seen of the run.

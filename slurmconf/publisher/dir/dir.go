@@ -283,8 +283,8 @@ func (s *Store) Load(_ context.Context, p published.Place) (*published.Set, erro
 	return out, nil
 }
 
-// Save writes a publication: file by file, and then the annotations. If this process dies in
-// between, the next publisher sees that the files are not those of the stored plan.
+// Save writes a publication: file by file, and then the annotations. If the publisher dies
+// after the first file, the next publisher sees that the files differ from the stored plan.
 func (s *Store) Save(_ context.Context, p published.Place, out *published.Set) error {
 	place := s.Folder(p)
 	if err := os.MkdirAll(place, 0o755); err != nil {

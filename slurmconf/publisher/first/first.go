@@ -11,8 +11,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// quiet is how long no node may have been added to those that are known
-// before the first publication.
+// quiet is how long the number of known nodes must stay the same before the first
+// publication.
 const quiet = time.Minute
 
 // Publication remembers what comes before the first publication. Started is when the

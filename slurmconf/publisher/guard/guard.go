@@ -21,7 +21,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// The reasons of changes of which a part may go on.
+// The reasons to hold a part of a change while the rest goes on.
 const (
 	// ReasonKindChange is why the first blocks wait where a tree is published.
 	ReasonKindChange = "KindChange"

@@ -24,7 +24,7 @@ func compile(t *testing.T, p publication.Publication) *publication.Cluster {
 	return all[0]
 }
 
-// nodes are n01 to n20, without those of a list.
+// nodes returns n01 to n20, without the nodes of a list.
 func nodes(without ...string) []string {
 	var out []string
 	for i := range 20 {
@@ -39,7 +39,7 @@ func published(names []string) *placement.Previous {
 	return &placement.Previous{BaseBlockSize: 18, Blocks: []placement.Block{{Name: "b1", Nodes: names}}}
 }
 
-// planned is a plan with the nodes in their block, and the others in another.
+// planned returns a plan with the nodes in their block, and all others in another block.
 func planned(stay []string, move ...string) *placement.Plan {
 	plan := &placement.Plan{BaseBlockSize: 18, Blocks: []placement.Block{{Name: "b1", Nodes: stay}, {Name: "b2", Nodes: move}}}
 	for _, b := range plan.Blocks {
@@ -58,7 +58,7 @@ func set(names ...string) map[string]bool {
 	return out
 }
 
-// lines are those of gres.conf, by node, with devices of a type.
+// lines returns lines of gres.conf by node, with devices of a type.
 func lines(t *testing.T, kind string, names ...string) (map[string][]gres.Line, []gres.Line) {
 	t.Helper()
 	var text strings.Builder
@@ -87,7 +87,7 @@ func TestWaits(t *testing.T) {
 		name   string
 		change Change
 		pub    publication.Publication
-		before []string // that moved half an hour ago
+		before []string // nodes that moved half an hour ago
 		want   string
 	}{
 		{name: "nothing is published", change: Change{New: planned(nodes())}},

@@ -79,7 +79,7 @@ type list struct {
 	nodes   []Node
 	workers []Worker
 	slices  []*Slice
-	// reports are the parsed reports by node, and problems those that cannot be parsed.
+	// reports are the parsed reports by node. problems name the reports that cannot be parsed.
 	reports  map[string]*topology.Node
 	problems []topology.Problem
 }

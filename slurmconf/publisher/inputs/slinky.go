@@ -95,7 +95,7 @@ func (p *Pod) Worker() Worker {
 // PodEnded reports whether a Pod in that phase never runs again.
 func PodEnded(phase string) bool { return phase == "Succeeded" || phase == "Failed" }
 
-// isWorker reports whether labels are those of a worker pod.
+// isWorker reports whether a pod with these labels is a worker pod.
 func isWorker(labels map[string]string) bool {
 	return labels["app.kubernetes.io/name"] == "slurmd" && labels["app.kubernetes.io/component"] == "worker"
 }

@@ -72,7 +72,7 @@ func (w *sliceWatch) run(ctx context.Context) {
 // synced reports whether what there is has been read.
 func (w *sliceWatch) synced() bool { return w.absent.Load() || w.informer.HasSynced() }
 
-// slices are those that are known.
+// slices returns the known ResourceSlices.
 func (w *sliceWatch) slices() []*inputs.Slice {
 	var out []*inputs.Slice
 	for _, obj := range w.informer.GetStore().List() {

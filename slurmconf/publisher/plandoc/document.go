@@ -115,7 +115,7 @@ type Plan struct {
 	Policy map[string]string `json:"policy,omitempty"`
 	// ByAnnotation says that Node annotations alone place nodes: the topology file names none.
 	ByAnnotation bool `json:"byAnnotation,omitempty"`
-	// Topologies are those of the file, in its order.
+	// Topologies are in the order of the file.
 	Topologies []Topology `json:"topologies"`
 	// Devices are the lines of gres.conf. With AllNodes the file has them without NodeName.
 	Devices  []string           `json:"devices,omitempty"`
@@ -162,7 +162,7 @@ type Node struct {
 	Message string `json:"message,omitempty"`
 }
 
-// New returns the document of a publication of which nothing is published.
+// New returns the document of a publication that has published nothing.
 func New(publication, place string) *Document {
 	return &Document{APIVersion: APIVersion, Kind: Kind, Publication: publication, Place: place}
 }

@@ -80,8 +80,8 @@ func (d *Document) Times(now time.Time) map[string]int {
 	return times
 }
 
-// counts reports whether the step is of the last hour. A time in the future is a clock that
-// was wrong, and counts as well.
+// counts reports whether the step was made within the last hour. A step of the future counts
+// too: a clock was wrong.
 func (s *Step) counts(now time.Time) bool { return now.Sub(s.Time) < Remembered }
 
 // names expands a host list. Lists that were read or made can be expanded.

@@ -170,8 +170,8 @@ func (rules *Rules) assign(racks []Rack, known map[string]section) []section {
 	return of
 }
 
-// bases returns the base of every size class of a fabric, the largest first: the
-// configured ones, else the published ones, else those that the sizes show.
+// bases returns the base of every size class of a fabric, the largest first. Configured
+// bases come before published ones, and published bases before what the sizes show.
 func (rules *Rules) bases(fabric string, sizes []int, known map[string]section) []int {
 	switch {
 	case len(rules.SizeClasses) > 0:

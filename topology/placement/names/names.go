@@ -81,8 +81,8 @@ func Label(d topology.Domain) Candidates {
 	return names
 }
 
-// Leaf returns the names of the block of a leaf switch: those of the
-// switch, unless a place that is kept free is called so.
+// Leaf returns the names of the block of a leaf switch. They are the names of the switch,
+// unless a free place has such a name.
 func Leaf(leaf string) Candidates {
 	names := Switch(0, leaf)
 	if IsSpare(names[0]) {
