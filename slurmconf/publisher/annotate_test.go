@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -155,8 +156,8 @@ func TestAnnotatedInTurns(t *testing.T) {
 	prepare := func(p *Publisher) { p.store = count }
 	inBubbleWith(t, store, complete(t, Publication{}), prepare, func(*Publisher) {
 		store.pass(time.Hour)
-		if len(store.notes) != 72 || store.annotated != 72 || count.most != nodesATurn {
-			t.Errorf("%d nodes annotated by %d writes, %d at most in a pass: want %d", len(store.notes), store.annotated, count.most, nodesATurn)
+		if len(store.notes) != 72 || store.annotated != 72 || count.most != annotation.NodesATurn {
+			t.Errorf("%d nodes annotated by %d writes, %d at most in a pass: want %d", len(store.notes), store.annotated, count.most, annotation.NodesATurn)
 		}
 	})
 }

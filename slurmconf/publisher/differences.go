@@ -33,17 +33,6 @@ func (f *findings) files(prev *Previous, specs map[string]string, nodes map[stri
 	}
 }
 
-// annotation records a node whose annotation is not as wanted because of err.
-func (f *findings) annotation(n *inputs.Node, is, want string, err error) {
-	f.Differences = append(f.Differences, nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers,
-		Is: is, Want: want, Cause: "it cannot be written", Detail: err.Error()})
-}
-
-// unjudged records a node whose annotation may still be written in time.
-func (f *findings) unjudged(n *inputs.Node) {
-	f.Differences = append(f.Differences, nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers, Unjudged: true})
-}
-
 // heldFor is the cause for held files. The whole reason counts nodes and has a digest, so
 // each change of one node would be written to all of them.
 func heldFor(p *publication.Cluster, reason string) nodestatus.Difference {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
@@ -18,7 +19,7 @@ type gathered struct {
 	// prev is what is published, with the names that the nodes have now.
 	prev Previous
 	// leaving are nodes that the publication no longer takes, by Slurm name.
-	leaving map[string]*inputs.Node
+	leaving annotation.Leaving
 	// gone are the published names that leave because their node is really gone. It is nil
 	// if the store cannot tell.
 	gone map[string]bool
@@ -27,7 +28,7 @@ type gathered struct {
 // gather returns the inputs of one publication, with published nodes that are missing now
 // and stay for a while.
 func (l *loop) gather(snap *inputs.Snapshot, prev Previous, now time.Time) gathered {
-	g := gathered{Inputs: l.pub.Rules.Gather(snap), leaving: map[string]*inputs.Node{}}
+	g := gathered{Inputs: l.pub.Rules.Gather(snap), leaving: annotation.Leaving{}}
 	g.prev = l.nodes.rename(&g, prev)
 	names := l.nodes.see(&g, g.prev.nodes())
 	l.nodes.seeOthers(l.others, &g, names)
@@ -38,7 +39,7 @@ func (l *loop) gather(snap *inputs.Snapshot, prev Previous, now time.Time) gathe
 	for _, m := range l.missing(&g, snap, elsewhere, names) {
 		f, why := m.fate()
 		if f == leavesLater || m.movedOn {
-			l.annotations.leave(&g, m.name, m.elsewhere) // its annotation goes after it
+			l.annotations.Leave(g.leaving, m.name, m.elsewhere) // its annotation goes after it
 		}
 		if f == leavesNow {
 			leaves[m.name] = m.owner
@@ -61,7 +62,7 @@ func (l *loop) gather(snap *inputs.Snapshot, prev Previous, now time.Time) gathe
 		}
 	}
 	l.nodes.gone, g.gone = gone, l.pub.Rules.Gone(snap, prev.owners(leaves))
-	l.annotations.leaveOn(&g, snap, elsewhere, prev.leaving)
+	l.annotations.LeaveOn(g.leaving, snap, elsewhere, prev.leaving)
 	maps.Copy(g.Nodes, g.leaving)
 	g.keep(kept)
 	return g
@@ -156,7 +157,7 @@ func (l *loop) missing(g *gathered, snap *inputs.Snapshot, elsewhere map[string]
 		if m.owner != "" {
 			m.nameless = g.Nameless[m.owner]
 			m.renamed = m.nameless == nil && g.All[m.owner] != nil
-			m.movedOn = m.elsewhere != nil && m.elsewhere.Name == m.owner && l.movedOn(m.elsewhere)
+			m.movedOn = m.elsewhere != nil && m.elsewhere.Name == m.owner && l.nodes.movedOn(l.others, m.elsewhere)
 		}
 		all[i] = m
 	}
@@ -189,8 +190,8 @@ func (h *nodeHistory) onlyLast(all []missing) {
 
 // movedOn reports whether another publication began to take the node after this one
 // stopped.
-func (l *loop) movedOn(n *inputs.Node) bool {
-	return slices.ContainsFunc(l.others, func(other *publication.Cluster) bool {
-		return other.Rules.Takes(n) && !slices.Contains(l.nodes.others[n.Name], other)
+func (h *nodeHistory) movedOn(others []*publication.Cluster, n *inputs.Node) bool {
+	return slices.ContainsFunc(others, func(other *publication.Cluster) bool {
+		return other.Rules.Takes(n) && !slices.Contains(h.others[n.Name], other)
 	})
 }

@@ -85,18 +85,29 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 // made.
 func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
 	m, err := planned(p, &g, prev)
-	if err != nil || m.Refused != "" {
-		return m, err
+	if err == nil {
+		err = m.complete(p, &g, &prev)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// complete renders the plan that was made, parses the files back and lints them.
+func (m *Rendered) complete(p *publication.Cluster, g *inputs.Inputs, prev *Previous) error {
+	if m.Refused != "" {
+		return nil
 	}
 	lines, problems := gres.FromFacts(g.Facts, prev.Gres, p.GresOptions())
 	m.gres, m.Problems = lines, append(m.Problems, problems...)
-	m.all = m.keepTopologies(p, &prev, m.topologies)
-	m.ByAnnotation = m.placedByAnnotation(p, &g, &prev)
+	m.all = m.keepTopologies(p, prev, m.topologies)
+	m.ByAnnotation = m.placedByAnnotation(p, g, prev)
 	if err := m.render(p); err != nil {
-		return nil, err
+		return err
 	}
 	m.check(p, m.all)
-	return m, nil
+	return nil
 }
 
 // planned makes the plan alone.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/guard"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -141,9 +142,9 @@ type unitsInUse struct{ unnamed map[string]time.Time }
 // They stay in the files. slurmctld drains a node that registers with
 // an unknown unit, and does not start while such a node is registered. It returns what is
 // published with these units.
-func (u *unitsInUse) keep(l *loop, g *gathered, now time.Time) Previous {
+func (u *unitsInUse) keep(pub *publication.Cluster, g *gathered, now time.Time) Previous {
 	prev := g.prev
-	if prev.Topology == nil || !l.pub.Release.DynamicTopology() {
+	if prev.Topology == nil || !pub.Release.DynamicTopology() {
 		return prev
 	}
 	named := namedBy(g.All, g.Nodes)
@@ -154,7 +155,7 @@ func (u *unitsInUse) keep(l *loop, g *gathered, now time.Time) Previous {
 		}
 		since := sinceOf(u.unnamed, name, now)
 		unnamed[name] = since
-		if now.Before(since.Add(l.pub.AnnotateAfter.Duration)) {
+		if now.Before(since.Add(pub.AnnotateAfter.Duration)) {
 			named[name] = true
 		}
 	}
@@ -165,12 +166,13 @@ func (u *unitsInUse) keep(l *loop, g *gathered, now time.Time) Previous {
 	return prev
 }
 
-// wake asks for a pass when a unit may leave the files that has no node any more, and when
-// a topology may that is no longer configured.
-func (u *unitsInUse) wake(l *loop, made *Rendered, now time.Time) {
+// next returns when a unit may leave the files that has no node any more, or a topology that
+// is no longer configured. It is zero if none may.
+func (u *unitsInUse) next(pub *publication.Cluster, made *Rendered, now time.Time) time.Time {
+	var next again.Timer
 	may := func(name string) {
-		if since, unnamed := u.unnamed[name]; unnamed && now.Before(since.Add(l.pub.AnnotateAfter.Duration)) {
-			l.At(since.Add(l.pub.AnnotateAfter.Duration))
+		if since, unnamed := u.unnamed[name]; unnamed && now.Before(since.Add(pub.AnnotateAfter.Duration)) {
+			next.At(since.Add(pub.AnnotateAfter.Duration))
 		}
 	}
 	for i := range made.all {
@@ -193,6 +195,7 @@ func (u *unitsInUse) wake(l *loop, made *Rendered, now time.Time) {
 			}
 		}
 	}
+	return next.Next()
 }
 
 // units are the topologies, blocks and switches of the files.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/first"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
@@ -183,7 +184,7 @@ type loop struct {
 	moves       moves
 	first       first.Publication
 	held        held
-	annotations annotator
+	annotations *annotation.Writer
 	problems    nodestatus.ProblemLog
 }
 
@@ -208,7 +209,8 @@ func newLoop(o outlets, all []*publication.Cluster, at int, now time.Time) *loop
 	pub := all[at]
 	l := &loop{outlets: o, pub: pub, archive: archive{store: o.store, pub: pub, writes: o.metrics.writes}, others: slices.Concat(all[:at], all[at+1:])}
 	l.found.pub, l.first.Started = pub, now
-	l.annotations = annotator{outlets: o, pub: pub, before: all[:at], others: l.others, refused: map[string]refusal{}}
+	l.annotations = annotation.New(annotation.Options{Store: o.store, Recorder: o.recorder, Log: o.log,
+		Writes: o.metrics.writes.WithLabelValues("node"), Conflicts: o.metrics.conflicts}, all, at)
 	return l
 }
 

@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,7 +92,7 @@ func (l *loop) publishPart(ctx context.Context, s *stored, g *gathered, part, ma
 
 // publishAll publishes what was made, and annotates the nodes.
 func (l *loop) publishAll(ctx context.Context, s *stored, g *gathered, made *Rendered, now time.Time) error {
-	s.leaving = l.annotations.leaving(g, made.Specs)
+	s.leaving = l.annotations.Stored(g.leaving, made.Specs)
 	written, err := l.publish(ctx, s, made, now)
 	if err != nil {
 		l.found.files(&s.prev, made.Specs, g.Nodes, unwritten(l.pub, err))
@@ -99,7 +100,19 @@ func (l *loop) publishAll(ctx context.Context, s *stored, g *gathered, made *Ren
 	}
 	l.nodes.wrote(g)
 	l.metrics.status.Places.Set(l.pub.Name, nodestatus.PlacesOf(made.places(), g.Facts, g.Nodes))
-	return l.annotations.reconcile(ctx, l, made.Specs, g.Nodes, s.doc.Ages(written), now)
+	return l.annotate(ctx, made.Specs, g.Nodes, s.doc.Ages(written), now)
+}
+
+// annotate writes the annotations that are due, and records the nodes whose annotation is
+// not as wanted. Before, the pass did not judge annotations.
+func (l *loop) annotate(ctx context.Context, specs map[string]string, nodes map[string]*inputs.Node, ages *plandoc.Ages, now time.Time) error {
+	out, err := l.annotations.Reconcile(ctx, specs, nodes, ages, now)
+	l.At(out.Next())
+	if l.pub.Annotates {
+		judged := slices.DeleteFunc(l.found.Differences, func(d nodestatus.Difference) bool { return d.Unjudged })
+		l.found.Differences = append(judged, out.Differences...)
+	}
+	return err
 }
 
 // waits says why the change waits for an approval, or returns nil.
@@ -141,21 +154,23 @@ func (l *loop) stay(ctx context.Context, s *stored, g *gathered, made *Rendered,
 	if err != nil {
 		written = now
 	}
-	return l.annotations.reconcile(ctx, l, prev.specs(l.pub), g.Nodes, s.doc.Ages(written), now)
+	return l.annotate(ctx, prev.specs(l.pub), g.Nodes, s.doc.Ages(written), now)
 }
 
 // plan gathers the inputs, makes the next files from prev, and records what the plan says
 // of the nodes.
 func (l *loop) plan(snap *inputs.Snapshot, prev Previous, now time.Time) (g gathered, made *Rendered, err error) {
 	g = l.gather(snap, prev, now)
-	g.prev = l.units.keep(l, &g, now)
-	if made, g.Facts, err = l.moves.make(l, &g, now); err != nil {
+	g.prev = l.units.keep(l.pub, &g, now)
+	made, next, err := l.moves.reconcile(l.pub, &g, l.archive.known.Times(now), l.touched, now)
+	l.At(next)
+	if err != nil {
 		return g, nil, err
 	}
-	l.units.wake(l, made, now)
-	made.Problems = append(made.Problems, l.annotations.overlaps(made.Specs, g.Nodes)...)
+	l.At(l.units.next(l.pub, made, now))
+	made.Problems = append(made.Problems, l.annotations.Overlaps(made.Specs, g.Nodes)...)
 	l.found.Plan, l.found.Problems = made.Plan, made.Problems
-	l.annotations.unjudged(&l.found, g.Nodes)
+	l.found.Differences = append(l.found.Differences, l.annotations.Unjudged(g.Nodes)...)
 	return g, made, nil
 }
 

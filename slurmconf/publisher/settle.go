@@ -4,7 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -25,83 +27,108 @@ type moves struct {
 	unsited  map[string]time.Time // Slurm names in new blocks of which no parent domain is known -> since when
 }
 
-// make plans and renders. A published node that the plan would move stays until its facts
-// have said so for Settle, and twice as long for each time that it moved within the hour.
-// Facts that are seen for the first time count from the last change to anything. make
-// changes no facts, and returns them with the reasons of nodes that wait.
-func (m *moves) make(l *loop, g *gathered, now time.Time) (made *Rendered, facts []topology.Facts, err error) {
-	in, prev := g.Inputs, g.prev
-	in.Facts = slices.Clone(in.Facts)
-	times := l.archive.known.Times(now)
+// reconcile plans, and renders the plan. A published node that the plan would move stays
+// until its facts have said so for Settle, and twice as long for each time that it moved
+// within the hour, which times counts. Facts that are seen for the first time count from
+// touched, the last change to anything. The facts in g get the reasons of nodes that wait:
+// then the plan is made again with these nodes in their places. next is when a node has
+// waited for long enough.
+func (m *moves) reconcile(pub *publication.Cluster, g *gathered, times map[string]int, touched, now time.Time) (made *Rendered, next time.Time, err error) {
+	g.Facts = slices.Clone(g.Facts)
+	w := waiting{pub: pub, prev: g.prev.Topology, facts: g.Facts, now: now}
 	readings, unsited := make(map[string]reading), make(map[string]time.Time)
-	for again := true; again; {
-		if made, err = Make(l.pub, in, prev); err != nil || prev.Topology == nil {
-			break
+	for retry := true; retry; {
+		in := g.Inputs
+		if made, err = planned(pub, &in, g.prev); err != nil {
+			return nil, next, err
 		}
-		if m.waitForParents(l, in.Facts, made.Plan, prev.Topology, unsited, now) {
-			continue
-		}
-		again = false
-		nodes, _ := placement.Moved(prev.Topology, made.Plan)
-		if len(nodes) == 0 {
-			break
-		}
-		moved := make(map[string]bool, len(nodes))
-		for _, n := range nodes {
-			moved[n] = true
-		}
-		for i := range in.Facts {
-			f := &in.Facts[i]
-			if !moved[f.SlurmName] || f.Gone || f.Stays != "" {
-				continue
-			}
-			r := reading{inputs.Reading(f), l.touched}
-			if was, ok := m.readings[f.Name]; ok && was.text == r.text {
-				r = was
-			}
-			readings[f.Name] = r
-			if until := r.since.Add(l.pub.Settle.Duration << min(times[f.SlurmName], maxDamped)); now.Before(until) {
-				f.Stays, again = "its facts name another place, but not for long enough yet", true
-				l.At(until)
-			}
+		retry = w.prev != nil && (m.waitForParents(&w, made.Plan, unsited) || m.waitForFacts(&w, made.Plan, times, touched, readings))
+		if !retry {
+			err = made.complete(pub, &in, &g.prev)
 		}
 	}
 	m.readings, m.unsited = readings, unsited
-	return made, in.Facts, err
+	return made, w.Next(), err
+}
+
+// waiting is what decides in a pass which nodes wait.
+type waiting struct {
+	pub   *publication.Cluster
+	prev  *placement.Previous
+	facts []topology.Facts
+	now   time.Time
+	again.Timer
+}
+
+// until lets the node of the facts stay where it is, if the time has not come. It reports
+// whether the node stays.
+func (w *waiting) until(at time.Time, f *topology.Facts, why string) bool {
+	if f.Gone || f.Stays != "" || !w.now.Before(at) {
+		return false
+	}
+	f.Stays = why
+	w.At(at)
+	return true
+}
+
+// waitForFacts lets nodes that the plan moves wait until their facts have stayed the same
+// for long enough. It reports whether any node waits.
+func (m *moves) waitForFacts(w *waiting, plan *placement.Plan, times map[string]int, touched time.Time, readings map[string]reading) (waits bool) {
+	nodes, _ := placement.Moved(w.prev, plan)
+	if len(nodes) == 0 {
+		return false
+	}
+	moved := make(map[string]bool, len(nodes))
+	for _, n := range nodes {
+		moved[n] = true
+	}
+	for i := range w.facts {
+		f := &w.facts[i]
+		if !moved[f.SlurmName] || f.Gone || f.Stays != "" {
+			continue
+		}
+		r := reading{inputs.Reading(f), touched}
+		if old, ok := m.readings[f.Name]; ok && old.text == r.text {
+			r = old
+		}
+		readings[f.Name] = r
+		if w.until(r.since.Add(w.pub.Settle.Duration<<min(times[f.SlurmName], maxDamped)), f, "its facts name another place, but not for long enough yet") {
+			waits = true
+		}
+	}
+	return waits
 }
 
 // waitForParents lets the nodes of a new block wait for the labels of the switches above
 // them, if ParentBlocks is set, because a block keeps its first place. They wait
 // FirstWait at most. It reports whether any node waits.
-func (m *moves) waitForParents(l *loop, facts []topology.Facts, plan *placement.Plan, prev *placement.Previous, unsited map[string]time.Time, now time.Time) (wait bool) {
-	if l.pub.ParentBlocks == 0 || prev.BaseBlockSize == 0 {
-		return wait
+func (m *moves) waitForParents(w *waiting, plan *placement.Plan, unsited map[string]time.Time) (waits bool) {
+	if w.pub.ParentBlocks == 0 || w.prev.BaseBlockSize == 0 {
+		return false
 	}
-	blocks, others := plan.WithoutParent(prev)
+	blocks, others := plan.WithoutParent(w.prev)
 	if !others {
-		return wait
+		return false
 	}
-	waits := make(map[string]time.Time)
+	ends := make(map[string]time.Time)
 	for i := range blocks {
-		since := now // or since the first of its nodes
+		since := w.now // or since the first of its nodes
 		for _, n := range blocks[i].Nodes {
 			if was, ok := m.unsited[n]; ok && was.Before(since) {
 				since = was
 			}
 		}
 		for _, n := range blocks[i].Nodes {
-			waits[n], unsited[n] = since.Add(l.pub.FirstWait.Duration), since
+			ends[n], unsited[n] = since.Add(w.pub.FirstWait.Duration), since
 		}
 	}
-	for i := range facts {
-		f := &facts[i]
-		if until := waits[f.SlurmName]; now.Before(until) && !f.Gone && f.Stays == "" {
-			f.Stays = "its block is new, and no switch above its leaf is known yet"
-			l.At(until)
-			wait = true
+	for i := range w.facts {
+		f := &w.facts[i]
+		if w.until(ends[f.SlurmName], f, "its block is new, and no switch above its leaf is known yet") {
+			waits = true
 		}
 	}
-	return wait
+	return waits
 }
 
 // reread reads the facts of nodes that wait to be moved.

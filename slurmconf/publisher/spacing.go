@@ -44,5 +44,5 @@ func space(ctx context.Context, l *loop, s *stored, g *gathered, made *Rendered,
 	if err != nil {
 		return err
 	}
-	return l.annotations.reconcile(ctx, l, specs, g.Nodes, s.doc.Ages(written), now)
+	return l.annotate(ctx, specs, g.Nodes, s.doc.Ages(written), now)
 }
