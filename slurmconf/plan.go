@@ -161,8 +161,12 @@ func TopologiesChange(c Choice, prev *placement.Previous, plan *placement.Plan) 
 	if len(lost) == 0 || !c.YAML || c.Kind == KindTree {
 		return ""
 	}
+	several := ""
+	if fabrics := plan.Fabrics(); len(fabrics) > 1 {
+		several = fmt.Sprintf("; no switch is known above %s: if there is one, label the nodes with it, and their blocks stay in one topology", strings.Join(fabrics, " and "))
+	}
 	return fmt.Sprintf("block topology %s would give way to others, and slurmctld does not start while a partition names a topology that is not in the file; put lines such as these into slurm.conf when you approve: %s",
-		strings.Join(lost, ", "), cmp.Or(strings.Join(PartitionLines(blocksOf(plan)), "; "), "Topology="+plan.Default))
+		strings.Join(lost, ", "), cmp.Or(strings.Join(PartitionLines(blocksOf(plan)), "; "), "Topology="+plan.Default)) + several
 }
 
 // Names are the names of a file's topologies. A name is empty if the file has no such

@@ -173,6 +173,7 @@ func (m *Rendered) document(old *plandoc.Plan) (plandoc.Plan, error) {
 		return plan, err
 	}
 	plan.KeepSizes(old)
+	plan.KeepFabrics(m.Plan.Topologies, old)
 	for i := range m.Plan.Placements {
 		pl := &m.Plan.Placements[i]
 		n := plandoc.Node{Name: pl.SlurmName, Source: pl.Source, Reason: pl.Reason, Message: pl.Message}

@@ -50,7 +50,10 @@ func readPlan(p *publication.Cluster, plan *plandoc.Plan) (prev Previous, err er
 	if prev.topologies, err = plan.Slurm(); err != nil || len(prev.topologies) == 0 {
 		return prev, err
 	}
-	return prev, prev.resume(p)
+	if err = prev.resume(p); err == nil {
+		plan.Recall(prev.Topology)
+	}
+	return prev, err
 }
 
 // resume puts the configured topologies first, even if retired ones precede them in the

@@ -1,15 +1,79 @@
 package publisher
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
+
+// TestReadPlanRecalls publishes blocks alone. What the files do not say is in the stored
+// plan: the fabric of each topology, and the sizes of racks.
+func TestReadPlanRecalls(t *testing.T) {
+	racks := func(roots ...string) (facts []topology.Facts) {
+		for r, root := range roots {
+			for n := range 6 {
+				name := fmt.Sprintf("r%dn%d", r, n)
+				f := topology.Facts{Name: name, SlurmName: name, Labels: topology.Labels{GPUs: 1, Product: "NVIDIA GB200", Tiers: []string{fmt.Sprintf("leaf-%d", r), root}}}
+				gpu := topology.GPU{UUID: "GPU-" + name, Product: "NVIDIA GB200", Minor: new(int), Fabric: topology.Fabric{State: topology.FabricCompleted, ClusterUUID: topology.UUID{1, byte(r)}, CliqueID: 1}}
+				f.Report = &topology.Node{Name: name, GPUs: []topology.GPU{gpu}}
+				f.Report.Domain = f.Report.Joined()
+				facts = append(facts, f)
+			}
+		}
+		return facts
+	}
+	noLabels := racks("a", "b")
+	for i := range noLabels {
+		noLabels[i].Labels.Tiers = nil
+	}
+	blocks := Publication{Format: "yaml", Topology: "block"}
+	classes := blocks
+	classes.SizeClasses = []int{6, 3}
+	for _, tt := range []struct {
+		name       string
+		old, facts []topology.Facts
+		pub        Publication
+		want       []string
+	}{
+		{"no switch is known any more", racks("a", "b"), noLabels, blocks, []string{"nvl-a", "nvl-b"}},
+		{"a rack has lost nodes before classes are set", racks("a", "a"), racks("a", "a")[:9], classes, []string{"nvl"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			made, err := Make(complete(t, blocks)[0], inputs.Inputs{Facts: tt.old}, Previous{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := made.document(&plandoc.Plan{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			pub := complete(t, tt.pub)[0]
+			prev, err := readPlan(pub, &plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next, err := Make(pub, inputs.Inputs{Facts: tt.facts}, prev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, topo := range next.Plan.Topologies {
+				got = append(got, topo.Name)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("topologies (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
 
 // TestReadPlan reads the stored plan of what was made: a plan that carries it on makes the
 // same, and no node's lines in gres.conf count as changed.

@@ -27,6 +27,15 @@ func inFabric(root string, number int, sizes ...int) []topology.Facts {
 	return out
 }
 
+// belowCore puts one more switch above all nodes.
+func belowCore(core string, facts []topology.Facts) []topology.Facts {
+	out := slices.Clone(facts)
+	for i := range out {
+		out[i].Labels.Tiers = append(slices.Clone(out[i].Labels.Tiers), core)
+	}
+	return out
+}
+
 // topologies writes each topology with its sizes, its racks in the order of their blocks,
 // and a star at the default.
 func topologies(p *placement.Plan) string {
@@ -179,6 +188,10 @@ func TestPlanGoesToSeveral(t *testing.T) {
 		{"small racks of a file, and classes that are set", mixed, false, mixed, classes, "nvl-6[6]* 01 02; nvl-3[3] 03 04", []string{"nvl"}},
 		{"a rack comes up", whole, true, slices.Concat(whole, inFabric("a", 5, 3)), divided, "nvl[6]* 01 02 03 04 05", nil},
 		{"a rack comes, and its switches are not known", whole, true, slices.Concat(whole, inFabric("", 5, 6)), divided, "nvl[6]* 01 02 03 04 05", nil},
+		{"two root switches, published as one topology", slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6)), false, slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6)), divided,
+			"nvl-a[6]* 01; nvl-b[6] 02", []string{"nvl"}},
+		{"two root switches, and a core above them", slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6)), false, belowCore("core", slices.Concat(inFabric("a", 1, 6), inFabric("b", 2, 6))), divided,
+			"nvl[6]* 01 02", nil},
 		{"a fabric comes", whole, true, slices.Concat(whole, inFabric("b", 5, 6)), divided, "nvl-a[6]* 01 02 03 04; nvl-b[6] 05", []string{"nvl"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -35,6 +35,17 @@ func (p *Plan) BaseOf(b *Block) int {
 	return p.BaseBlockSize
 }
 
+// Fabrics are the fabrics of the block topologies.
+func (p *Plan) Fabrics() []string {
+	var fabrics []string
+	for i := range p.Topologies {
+		if f := p.Topologies[i].Fabric; f != "" && !slices.Contains(fabrics, f) {
+			fabrics = append(fabrics, f)
+		}
+	}
+	return fabrics
+}
+
 // addParts sizes, orders and writes the blocks of every topology. It returns all blocks
 // together, and what is wrong.
 func (p *Plan) addParts(s *site, parts []part, t tree.Tree) (sizing, problems, error) {

@@ -130,6 +130,8 @@ type Topology struct {
 	Default bool   `json:"default,omitempty"`
 	// Kind is block, tree or flat.
 	Kind string `json:"kind"`
+	// Fabric is the root switch above the racks, empty if it was never known.
+	Fabric string `json:"fabric,omitempty"`
 	// Sizes are Slurm's BlockSizes, the base first.
 	Sizes    []int    `json:"sizes,omitempty"`
 	Blocks   []Block  `json:"blocks,omitempty"`

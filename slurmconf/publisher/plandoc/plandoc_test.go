@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -337,6 +338,21 @@ func TestKeepSizes(t *testing.T) {
 	next.KeepSizes(&old)
 	if b := next.Topologies[0].Blocks; b[0].Size != 5 || b[1].Size != 7 || b[2].Size != 0 {
 		t.Errorf("%+v", b)
+	}
+}
+
+func TestKeepFabrics(t *testing.T) {
+	topologies := []placement.Topology{{Name: "nvl-a", Fabric: "a"}, {Name: "nvl-b"}}
+	old := Plan{Topologies: []Topology{{Name: "nvl-a", Kind: "block", Fabric: "x"}, {Name: "nvl-b", Kind: "block", Fabric: "b"}}}
+	next := Plan{Topologies: []Topology{{Name: "nvl-a", Kind: "block"}, {Name: "nvl-b", Kind: "block"}, {Name: "fabric", Kind: "tree"}}}
+	next.KeepFabrics(topologies, &old)
+	previous, err := next.Published()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []placement.Topology{{Name: "nvl-a", Fabric: "a"}, {Name: "nvl-b", Fabric: "b"}}
+	if diff := cmp.Diff(want, previous.Topologies); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -83,11 +83,31 @@ func (p *Plan) Published() (*placement.Previous, error) {
 	if err != nil {
 		return nil, err
 	}
-	sizes := p.sizes()
+	p.Recall(previous)
+	return previous, nil
+}
+
+// Recall puts into previous what no file says: the most nodes that each block has had, and
+// the fabric of each topology.
+func (p *Plan) Recall(previous *placement.Previous) {
+	sizes, fabrics := p.sizes(), p.fabrics()
 	for i := range previous.Blocks {
 		previous.Blocks[i].Size = sizes[previous.Blocks[i].Name]
 	}
-	return previous, nil
+	for i := range previous.Topologies {
+		previous.Topologies[i].Fabric = fabrics[previous.Topologies[i].Name]
+	}
+}
+
+// fabrics returns the fabric of each topology that has one.
+func (p *Plan) fabrics() map[string]string {
+	fabrics := make(map[string]string)
+	for i := range p.Topologies {
+		if t := &p.Topologies[i]; t.Fabric != "" {
+			fabrics[t.Name] = t.Fabric
+		}
+	}
+	return fabrics
 }
 
 // sizes returns the most nodes that each block has had.
@@ -206,6 +226,22 @@ func (p *Plan) KeepSizes(old *Plan) {
 		for k := range p.Topologies[i].Blocks {
 			b := &p.Topologies[i].Blocks[k]
 			b.Size = max(had[b.Name], count(b.Nodes))
+		}
+	}
+}
+
+// KeepFabrics gives every block topology its fabric: the one that is known now, or the one
+// in the plan before.
+func (p *Plan) KeepFabrics(now []placement.Topology, old *Plan) {
+	fabrics := old.fabrics()
+	for i := range now {
+		if now[i].Fabric != "" {
+			fabrics[now[i].Name] = now[i].Fabric
+		}
+	}
+	for i := range p.Topologies {
+		if t := &p.Topologies[i]; t.Kind == "block" {
+			t.Fabric = fabrics[t.Name]
 		}
 	}
 }
