@@ -45,8 +45,9 @@ func TestRealSlinky(t *testing.T) {
 		r.addWorker("b", fmt.Sprintf("b-%d", n), fmt.Sprintf("gpu-%02d", n), 18+n)
 	}
 	ms := Duration{Duration: time.Millisecond}
-	base := Publication{Namespace: "slurm", Settle: Duration{Duration: 500 * time.Millisecond}, FirstWait: ms, AnnotateAfter: ms, ResourceSlices: true, Membership: "file"}
+	base := Publication{Namespace: "slurm", Settle: Duration{Duration: 500 * time.Millisecond}, FirstWait: ms, AnnotateAfter: ms, ResourceSlices: true}
 	a, b := base, base
+	a.Membership = "file" // b has what Slinky's pods mean
 	a.Name, a.Nodes.Slinky, b.Name, b.ConfigMap, b.Nodes.Slinky = "a", "a", "b", "quoin-b", "b"
 	pubs := complete(t, a, b)
 	store := kube.New(client, reports, "quoin-system", pubs, slog.New(slog.DiscardHandler))
@@ -162,17 +163,43 @@ func (r *slinkyRig) writes(t *testing.T, during func()) []kuberig.Request {
 	return writes
 }
 
+// members are the nodes of each block of b, whose file names none.
+func (r *slinkyRig) members(t *testing.T) string {
+	t.Helper()
+	d, err := kube.Plans{Client: r.Client(), Namespace: "quoin-system"}.LoadPlan(t.Context(), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d == nil || len(d.Current.Plan.Topologies) == 0 {
+		return ""
+	}
+	return fmt.Sprint(d.Current.Plan.Topologies[0].Blocks)
+}
+
+// untilMembers waits until the plan of b has the nodes, and none of the others. The file of
+// b has none of them.
+func (r *slinkyRig) untilMembers(t *testing.T, what, nodes, others string) {
+	t.Helper()
+	r.until(t, what, "quoin-b", func(cm *corev1.ConfigMap) bool {
+		if text := cm.Data["topology.yaml"] + cm.Data["gres.conf"]; strings.Contains(text, "gpu-") || strings.Contains(text, "next-") {
+			t.Fatalf("%s: the files of b name nodes: %v", what, cm.Data)
+		}
+		all := r.members(t)
+		return strings.Contains(all, nodes) && (others == "" || !strings.Contains(all, others))
+	})
+}
+
 func has(text string) func(*corev1.ConfigMap) bool {
 	return func(cm *corev1.ConfigMap) bool { return strings.Contains(cm.Data["topology.yaml"], text) }
 }
 
 func (r *slinkyRig) twoClusters(t *testing.T) {
-	for _, name := range []string{"quoin-slurm", "quoin-b"} {
-		cm := r.until(t, "published", name, has("nodes: gpu-[00-17]\n"))
-		if strings.Count(cm.Data["topology.yaml"], "gpu-") != 1 {
-			t.Errorf("%s has nodes that it should not:\n%s", name, cm.Data["topology.yaml"])
-		}
+	cm := r.until(t, "published", "quoin-slurm", has("nodes: gpu-[00-17]\n"))
+	if strings.Count(cm.Data["topology.yaml"], "gpu-") != 1 {
+		t.Errorf("a has nodes that it should not:\n%s", cm.Data["topology.yaml"])
 	}
+	r.until(t, "published", "quoin-b", has("- block: "))
+	r.untilMembers(t, "published", "gpu-[00-17] ", "")
 	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		nodes, err := r.Client().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		if err != nil {
@@ -221,12 +248,10 @@ func (r *slinkyRig) moves(t *testing.T) {
 	r.end("a-9")
 	r.addWorker("b", "b-18", "gpu-18", 9)
 	r.until(t, "left", "quoin-slurm", has("nodes: gpu-[00-02,04-08,10-17],rack1-3\n"))
-	cm := r.until(t, "came", "quoin-b", func(cm *corev1.ConfigMap) bool {
-		return strings.Contains(cm.Annotations[published.AnnotationLeftOut]+cm.Data["topology.yaml"], "gpu-18")
+	r.until(t, "came", "quoin-b", func(cm *corev1.ConfigMap) bool {
+		return strings.Contains(cm.Annotations[published.AnnotationLeftOut]+r.members(t), "gpu-18")
 	})
-	if !strings.Contains(cm.Data["topology.yaml"], "nodes: gpu-[00-17]\n") {
-		t.Errorf("the others moved:\n%s", cm.Data["topology.yaml"])
-	}
+	r.untilMembers(t, "came", "gpu-[00-17] ", "")
 }
 
 func (r *slinkyRig) slices(t *testing.T) {
@@ -255,8 +280,9 @@ func (r *slinkyRig) replaces(t *testing.T) {
 	for n := range 18 {
 		r.addWorker("b", fmt.Sprintf("next-%d", n), fmt.Sprintf("next-%02d", n), 18+n)
 	}
-	cm := r.until(t, "renamed", "quoin-b", has("nodes: next-[00-17]\n"))
-	if held := cm.Annotations[published.AnnotationHeldReason]; held != "" || strings.Contains(cm.Data["topology.yaml"], "gpu-0") {
+	r.untilMembers(t, "renamed", "next-[00-17] ", "gpu-0")
+	cm := r.until(t, "renamed", "quoin-b", has("- block: "))
+	if held := cm.Annotations[published.AnnotationHeldReason]; held != "" {
 		t.Errorf("held %q:\n%s", held, cm.Data["topology.yaml"])
 	}
 }
