@@ -122,6 +122,12 @@ func TestScaleInDoesNotWait(t *testing.T) {
 		if d := store.plan(t); d.Held != nil || len(d.Current.Plan.Places()) != size {
 			t.Errorf("size %d: held %+v, and %d nodes have a place", size, d.Held, len(d.Current.Plan.Places()))
 		}
+		// A Node without a pod keeps its annotation, so that the next pod has its place at once.
+		for i := 1; i <= 72; i++ {
+			if node := fmt.Sprintf("gb200-%03d", i); !strings.HasPrefix(store.notes[node], "nvl:nvl-") {
+				t.Errorf("size %d: %s has the annotation %q", size, node, store.notes[node])
+			}
+		}
 	}
 	slinkyBubble(t, p, func(store *memory) {
 		for _, size := range []int{72, 30, 18, 4, 60, 20} {
