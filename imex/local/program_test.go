@@ -1,0 +1,188 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestLocalProgram finds the program where it may be.
+func TestLocalProgram(t *testing.T) {
+	m := newDaemonMachine(t, podConfig)
+	want := "235 0 / false\nImexUnreadable: IMEX: daemon's state: a daemon is configured, and there is no nvidia-imex-ctl to ask it: want the program in PATH, or in usr/bin or run/nvidia/driver/usr/bin of ROOT"
+	if got := m.read(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, folder := range []string{"run/nvidia/driver/usr/bin", "usr/bin", "path"} {
+		putFile(t, filepath.Join(m.root, folder, ctlProgram), "#!/bin/sh\necho "+strings.ToUpper(folder[:2])+"\n", 0o700)
+		if folder == "path" {
+			t.Setenv("PATH", filepath.Join(m.root, folder)+":/usr/bin:/bin")
+		}
+		if got, want := m.read(), "235 0 "+strings.ToUpper(folder[:2])+"/ false"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestLocalBadAnswers has answers that are none: the reason is the same at each
+// reading, whatever the program says.
+func TestLocalBadAnswers(t *testing.T) {
+	tests := []struct{ name, script, daemon, domain string }{
+		{"fails", "echo \"Mon $$: cannot connect\" >&2; exit 255", "exit status 255", "exit status 255"},
+		{"garbage", "head -c 100 /dev/urandom", "the answer is not one word such as READY", "the answer is not JSON with a status such as UP"},
+		{"nothing", "", "the answer is not one word such as READY", "the answer is not JSON with a status such as UP"},
+		{"two words", "echo READY $$", "the answer is not one word such as READY", "the answer is not JSON with a status such as UP"},
+		{"JSON without a status", `echo '{"nodes": {}}'`, "the answer is not one word such as READY", "the answer is not JSON with a status such as UP"},
+		{"huge", "yes READY", "an answer of more than 1024 KiB", "an answer of more than 1024 KiB"},
+		{"hangs", "sleep 1000", "no answer in time", "no answer in time"},
+		{"killed", "kill -9 $$", "signal: killed", "signal: killed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newDaemonMachine(t, hostConfig)
+			if tt.name == "hangs" {
+				m.local.ctl.timeout = 300 * time.Millisecond
+			}
+			m.script(tt.script)
+			want := "235 0 / true\n" +
+				"ImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl -i 10.0.0.1 50005 -q: " + tt.daemon + "\n" +
+				"ImexUnreadable: IMEX: domain's state: nvidia-imex-ctl -c ROOT/etc/nvidia-imex/config.cfg -N -j: " + tt.domain
+			for range 2 {
+				if diff := cmp.Diff(want, m.read()); diff != "" {
+					t.Errorf("(-want +got)\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// TestLocalMissedAnswer keeps a state over one question without an answer, and no
+// longer.
+func TestLocalMissedAnswer(t *testing.T) {
+	m := newDaemonMachine(t, podConfig)
+	const ready = "235 0 READY/ false"
+	failed := "235 0 / false\nImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl -i 10.0.0.1 50005 -q: exit status "
+	for i, step := range []struct{ script, want string }{
+		{"exit 3", failed + "3"},
+		{"exit 4", failed + "3"}, // the first reason stays
+		{"echo READY", ready},
+		{"exit 5", ready},
+		{"echo READY", ready},
+		{"exit 6", ready},
+		{"exit 7", failed + "7"},
+		{"echo READY", ready},
+	} {
+		m.script(step.script)
+		if got := m.read(); got != step.want {
+			t.Errorf("step %d, %s: got %q, want %q", i, step.script, got, step.want)
+		}
+	}
+}
+
+// TestLocalEndsAll hangs with a child, which ends, too.
+func TestLocalEndsAll(t *testing.T) {
+	tests := []struct{ name, last, want string }{
+		{"program hangs", "wait", "no answer in time"},
+		{"program ends", "echo READY", "it has ended, and a process that it started has not"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newDaemonMachine(t, podConfig)
+			if tt.last == "wait" {
+				m.local.ctl.timeout = 10 * time.Second // the child must have started
+			}
+			file := filepath.Join(m.root, "child")
+			m.script("sleep 1000 & echo $! >" + file + "\n" + tt.last)
+			if got := m.read(); !strings.HasSuffix(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var child int
+			if _, err := fmt.Sscan(string(data), &child); err != nil {
+				t.Fatal(err)
+			}
+			for deadline := time.Now().Add(3 * time.Minute); lives(child); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					_ = syscall.Kill(child, syscall.SIGKILL)
+					t.Fatalf("process %d lives", child)
+				}
+			}
+		})
+	}
+}
+
+// lives reports whether a process is there and has not ended.
+func lives(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, _ := strings.Cut(string(data), ") ")
+	return err == nil && !strings.HasPrefix(state, "Z")
+}
+
+// TestLocalPatience has an answer come after the reading: the next one has it, and
+// nothing is asked while it is under way.
+func TestLocalPatience(t *testing.T) {
+	m := newDaemonMachine(t, podConfig)
+	m.local.ctl.patience = 50 * time.Millisecond
+	wait := filepath.Join(m.root, "wait")
+	putFile(t, wait, "", 0o600)
+	m.script("while [ -e " + wait + " ]; do sleep 0.02; done; echo READY")
+	for range 3 {
+		begun := time.Now()
+		if got, want := m.read(), "235 0 / false"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if took := time.Since(begun); took > time.Minute {
+			t.Errorf("a reading waited for %s", took)
+		}
+	}
+	if err := os.Remove(wait); err != nil {
+		t.Fatal(err)
+	}
+	m.local.ctl.patience = answerWithin
+	if got, want := m.read(), "235 0 READY/ false"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := m.calls(); got != "-i 10.0.0.1 50005 -q\n" {
+		t.Errorf("calls\n%s", got)
+	}
+}
+
+// TestLocalStuck has a program that the kernel does not end: it is said, no second
+// one is started, and all is well when it has ended.
+func TestLocalStuck(t *testing.T) {
+	m := newDaemonMachine(t, podConfig)
+	m.says("READY", "")
+	c := &m.local.ctl
+	c.patience = 10 * time.Millisecond
+	q, err := m.local.findQuestion(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.of, c.underWay, c.since = *q, make(chan answer, 1), time.Now().Add(-answerWithin-2*dieWithin)
+	want := "235 0 / false\nImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl does not end when it is killed: the driver holds it; see dmesg"
+	for range 2 {
+		if got := m.read(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := m.calls(); got != "" {
+		t.Errorf("calls\n%s", got)
+	}
+	c.underWay <- answer{to: *q, daemon: said{err: os.ErrDeadlineExceeded}}
+	if got := m.read(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	c.patience = answerWithin
+	if got, want := m.read(), "235 0 READY/ false"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

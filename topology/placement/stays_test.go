@@ -1,0 +1,209 @@
+package placement_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+func TestPlanSmallChanges(t *testing.T) {
+	facts := site(57, 18)
+	before := mustPlan(t, facts[:56*18], nil, short)
+	prev := fromFile(before)
+	t.Run("one node lost", func(t *testing.T) {
+		after := mustPlan(t, slices.Delete(slices.Clone(facts[:56*18]), 40, 41), prev, short)
+		if gone, added := changed(lines(before), lines(after)); gone != 1 || added != 1 {
+			t.Errorf("a lost node changed %d lines into %d, want 1 into 1", gone, added)
+		}
+	})
+	t.Run("one rack added", func(t *testing.T) {
+		after := mustPlan(t, facts, prev, short)
+		if gone, added := changed(lines(before), lines(after)); gone != 0 || added != 1 {
+			t.Errorf("an added rack removed %d lines and added %d, want 0 and 1", gone, added)
+		}
+	})
+	t.Run("one rack lost", func(t *testing.T) {
+		after := mustPlan(t, facts[18:56*18], prev, short)
+		if gone, added := changed(lines(before), lines(after)); gone != 1 || added != 1 {
+			t.Errorf("a lost rack changed %d lines into %d, want 1 into its placeholder", gone, added)
+		}
+		again := mustPlan(t, facts[:56*18], fromFile(after), short)
+		if diff := cmp.Diff(lines(before), lines(again)); diff != "" {
+			t.Errorf("the rack did not return to its place (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestPlanKnownBlocksStay lets nodes and racks come and go at random and checks
+// that no published block ever moves or changes its name or the base size.
+func TestPlanKnownBlocksStay(t *testing.T) {
+	all := site(10, 6)
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		plan := mustPlan(t, all[:24], nil, short)
+		for range 15 {
+			var facts []topology.Facts
+			for _, f := range all {
+				if rng.IntN(10) > 2 {
+					facts = append(facts, f)
+				}
+			}
+			next := mustPlan(t, facts, fromFile(plan), short)
+			old, current := blockNames(plan.Blocks), blockNames(next.Blocks)
+			if !slices.Equal(old, slices.DeleteFunc(slices.Clone(current), func(n string) bool { return !slices.Contains(old, n) })) {
+				t.Fatalf("seed %d: known blocks moved:\nwas %v\nis  %v", seed, old, current)
+			}
+			if next.BaseBlockSize != plan.BaseBlockSize {
+				t.Fatalf("seed %d: base block size went from %d to %d", seed, plan.BaseBlockSize, next.BaseBlockSize)
+			}
+			plan = next
+		}
+	}
+}
+
+// TestPlanKeepsUnreadNodes takes facts away and puts doubtful ones in their
+// place: no node may leave or move for that.
+func TestPlanKeepsUnreadNodes(t *testing.T) {
+	tiered := func(i int, f *topology.Facts) {
+		f.Report.Tiers = []string{"leaf-" + f.Name[:4], "spine", "core"}
+	}
+	facts := append(append(rack(1, 4, tiered), rack(2, 4, tiered)...), rack(3, 4, tiered)...)
+	want := mustPlan(t, facts, nil, short)
+	tests := map[string]func(*topology.Facts){
+		"gone":      func(f *topology.Facts) { *f = topology.Facts{Name: f.Name, SlurmName: f.SlurmName, Gone: true} },
+		"no report": func(f *topology.Facts) { f.Report = nil },
+		"no GPU":    func(f *topology.Facts) { f.Report.GPUs, f.Report.Tiers = nil, nil },
+		"no GPU, problems": func(f *topology.Facts) {
+			f.Report.GPUs, f.Report.Problems = nil, []topology.Problem{{Reason: "GPUUnreadable"}}
+		},
+		"no report, the label of another rack": func(f *topology.Facts) {
+			f.Report, f.Labels.Clique = nil, topology.Clique{ClusterUUID: clusterUUID(3), ID: 3}
+		},
+		"fabric of some GPUs unread": func(f *topology.Facts) {
+			for g := range f.Report.GPUs {
+				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricNotSupported}
+			}
+			f.Report.GPUs[2].Fabric = topology.Fabric{}
+			f.Report.Problems = []topology.Problem{{Reason: "FactUnreadable", Message: "fabric"}}
+		},
+		"fabric absent, with no problem": func(f *topology.Facts) {
+			for g := range f.Report.GPUs {
+				f.Report.GPUs[g].Fabric = topology.Fabric{}
+			}
+		},
+		"fabric of one GPU absent, the others without a cluster": func(f *topology.Facts) {
+			for g := range f.Report.GPUs {
+				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricCompleted}
+			}
+			f.Report.GPUs[1].Fabric = topology.Fabric{}
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			now := append(append(rack(1, 4, tiered), rack(2, 4, tiered)...), rack(3, 4, tiered)...)
+			for i := range now[:8] { // two whole racks, with their leaves
+				change(&now[i])
+			}
+			got := mustPlan(t, now, fromFile(want), short)
+			if diff := cmp.Diff(lines(want), lines(got)); diff != "" {
+				t.Errorf("(-old +new):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPlanForgets takes a block out only when none of its nodes could be in it.
+func TestPlanForgets(t *testing.T) {
+	facts := site(3, 4)
+	plan := mustPlan(t, facts, nil, short)
+	forget := short
+	forget.Forget = []string{plan.Placements[4].Block}
+	tests := map[string]struct {
+		change func(*topology.Facts)
+		stays  bool
+	}{
+		"living": {func(*topology.Facts) {}, true},
+		"power cycled": {func(f *topology.Facts) {
+			for g := range f.Report.GPUs {
+				f.Report.GPUs[g].Fabric = topology.Fabric{State: topology.FabricInProgress}
+			}
+		}, true},
+		"no report":      {func(f *topology.Facts) { f.Report = nil }, true},
+		"gone for now":   {func(f *topology.Facts) { f.Report, f.Gone = nil, true }, true},
+		"another domain": {func(f *topology.Facts) { f.Report.GPUs = facts[0].Report.GPUs; confirm(f) }, false},
+		"another domain, read once": {func(f *topology.Facts) {
+			f.Report.GPUs, f.Report.Domain = facts[0].Report.GPUs, topology.NVLinkDomain{}
+		}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			now := site(3, 4)
+			for i := range now[4:8] {
+				tt.change(&now[4+i])
+			}
+			got := mustPlan(t, now, fromFile(plan), forget)
+			if has := slices.Contains(blockNames(got.Blocks), forget.Forget[0]); has != tt.stays {
+				t.Errorf("the block stays: %t, want %t: %v", has, tt.stays, lines(got))
+			}
+			named := slices.ContainsFunc(got.Problems, func(p topology.Problem) bool { return p.Reason == placement.ReasonForgottenInUse })
+			if named != tt.stays {
+				t.Errorf("problems %v", got.Problems)
+			}
+		})
+	}
+	t.Run("all gone", func(t *testing.T) {
+		if got := mustPlan(t, slices.Delete(slices.Clone(facts), 4, 8), fromFile(plan), forget); len(got.Blocks) != 2 || len(got.Problems) > 0 {
+			t.Errorf("%v, problems %v", lines(got), got.Problems)
+		}
+	})
+}
+
+// TestPlanLabelsAlone gives one node the label of another rack. It moves only
+// where labels are all that has ever been known.
+func TestPlanLabelsAlone(t *testing.T) {
+	tests := map[string]struct {
+		change func(facts []topology.Facts, prev *placement.Previous)
+		moves  bool
+	}{
+		"no agents": {func([]topology.Facts, *placement.Previous) {}, true},
+		"another node has a report": {func(facts []topology.Facts, _ *placement.Previous) {
+			facts[3].Report = site(1, 4)[3].Report
+		}, false},
+		"no report can be read": {func(facts []topology.Facts, _ *placement.Previous) {
+			for i := range facts {
+				facts[i].ReportUnreadable = true
+			}
+		}, false},
+		"one report, which cannot be read": {func(facts []topology.Facts, _ *placement.Previous) {
+			facts[6].ReportUnreadable = true
+		}, false},
+		"its report was deleted": {func(facts []topology.Facts, prev *placement.Previous) {
+			prev.Reported = map[string]bool{facts[0].SlurmName: true}
+		}, false},
+		"another's was, and it never had one": {func(facts []topology.Facts, prev *placement.Previous) {
+			prev.Reported = map[string]bool{facts[1].SlurmName: true}
+		}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			facts := site(2, 4)
+			for i := range facts {
+				f := facts[i].Report.GPUs[0].Fabric
+				facts[i].Report, facts[i].Labels.Clique = nil, topology.Clique{ClusterUUID: f.ClusterUUID, ID: f.CliqueID}
+			}
+			old := mustPlan(t, facts, nil, short)
+			prev := fromFile(old)
+			facts[0].Labels.Clique = facts[7].Labels.Clique
+			tt.change(facts, prev)
+			current := mustPlan(t, facts, prev, short)
+			if moved := current.Placements[0].Block == current.Placements[7].Block; moved != tt.moves || current.Placements[0].Block == "" {
+				t.Errorf("moved: %t, want %t: %+v", moved, tt.moves, current.Placements[0])
+			}
+		})
+	}
+}
