@@ -31,12 +31,12 @@ func (l *loop) gather(snap *inputs.Snapshot, prev Previous, now time.Time) gathe
 	g := gathered{Inputs: l.pub.Rules.Gather(snap), leaving: annotation.Leaving{}}
 	g.prev = l.nodes.rename(&g, prev)
 	names := l.nodes.see(&g, g.prev.nodes())
-	l.nodes.seeOthers(l.others, &g, names)
-	elsewhere := l.unselected(snap, names)
+	l.nodes.seeOthers(&g, names)
+	elsewhere := l.nodes.unselected(snap, names)
 	gone := make(map[string]time.Time)
 	kept := make(map[string]string)   // Node -> the name under which it stays
 	leaves := make(map[string]string) // name -> the Node that had it, or ""
-	for _, m := range l.missing(&g, snap, elsewhere, names) {
+	for _, m := range l.nodes.missing(&g, snap, elsewhere, names) {
 		f, why := m.fate()
 		if f == leavesLater || m.movedOn {
 			l.annotations.Leave(g.leaving, m.name, m.elsewhere) // its annotation goes after it
@@ -148,20 +148,20 @@ func (m *missing) fate() (f fate, why string) {
 }
 
 // missing returns what is known of each of the names.
-func (l *loop) missing(g *gathered, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, names []string) []missing {
-	perhaps := l.perhapsPublished(g, snap, names)
+func (h *nodeHistory) missing(g *gathered, snap *inputs.Snapshot, elsewhere map[string]*inputs.Node, names []string) []missing {
+	perhaps := h.perhapsPublished(g, snap, names)
 	all := make([]missing, len(names))
 	for i, name := range names {
-		m := missing{name: name, owner: l.nodes.owners[name], byPods: l.pub.Rules.BySlinky(), pending: g.Pending[name], claimed: g.Claimed[name],
+		m := missing{name: name, owner: h.owners[name], byPods: h.pub.Rules.BySlinky(), pending: g.Pending[name], claimed: g.Claimed[name],
 			elsewhere: elsewhere[name], perhaps: perhaps}
 		if m.owner != "" {
 			m.nameless = g.Nameless[m.owner]
 			m.renamed = m.nameless == nil && g.All[m.owner] != nil
-			m.movedOn = m.elsewhere != nil && m.elsewhere.Name == m.owner && l.nodes.movedOn(l.others, m.elsewhere)
+			m.movedOn = m.elsewhere != nil && m.elsewhere.Name == m.owner && h.movedOn(m.elsewhere)
 		}
 		all[i] = m
 	}
-	l.nodes.onlyLast(all)
+	h.onlyLast(all)
 	return all
 }
 
@@ -190,8 +190,8 @@ func (h *nodeHistory) onlyLast(all []missing) {
 
 // movedOn reports whether another publication began to take the node after this one
 // stopped.
-func (h *nodeHistory) movedOn(others []*publication.Cluster, n *inputs.Node) bool {
-	return slices.ContainsFunc(others, func(other *publication.Cluster) bool {
+func (h *nodeHistory) movedOn(n *inputs.Node) bool {
+	return slices.ContainsFunc(h.rest, func(other *publication.Cluster) bool {
 		return other.Rules.Takes(n) && !slices.Contains(h.others[n.Name], other)
 	})
 }

@@ -1,11 +1,14 @@
 package publisher
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/guard"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // change is what the guard judges.
@@ -28,8 +31,37 @@ func (l *loop) treeAlone(s *stored, g *gathered, held *plandoc.Held, now time.Ti
 	if err != nil || made.Refused != "" {
 		return nil
 	}
-	if made.fit(l.pub, s.set, l.maxBytes); made.Refused != "" || l.waits(&pub, s, made, now) != nil {
+	if made.fit(l.pub, s.set, l.maxBytes); made.Refused != "" {
+		return nil
+	}
+	waits, next := s.waits(&pub, made, now)
+	l.At(next)
+	if waits != nil {
 		return nil
 	}
 	return made
+}
+
+// waits says why the change waits for an approval, or returns nil. next is when fewer nodes
+// count, or zero.
+func (s *stored) waits(pub *publication.Cluster, made *Rendered, now time.Time) (held *plandoc.Held, next time.Time) {
+	approve := s.asks(published.AnnotationApprove)
+	if approve == made.Digest {
+		return nil, next
+	}
+	reason, what := s.change(made).Waits(pub, s.doc, now)
+	if reason != "" { // fewer count later
+		next = s.doc.Until(now)
+	}
+	if n := s.doc.RolledBack; n > 0 && made.Digest != s.doc.Current.Digest {
+		reason, what = "RolledBack", fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)
+	}
+	if reason == "" {
+		return nil, next
+	}
+	what += fmt.Sprintf("; to publish it anyway, set the annotation %s=%s", published.AnnotationApprove, made.Digest)
+	if approve != "" {
+		what += fmt.Sprintf("; it is %q now, which is another digest", approve)
+	}
+	return &plandoc.Held{Reason: reason, Message: what, Digest: made.Digest, Waits: true}, next
 }

@@ -14,9 +14,12 @@ import (
 )
 
 // nodeHistory is what the passes remember of the nodes that had a publication's Slurm
-// names. Its zero value is that of a publisher that has just started. What it does not
-// know it takes as careful as possible.
+// names. In a publisher that has just
+// started it knows nothing, and what it does not know it takes as careful as possible.
 type nodeHistory struct {
+	pub *publication.Cluster
+	// rest are the other publications.
+	rest []*publication.Cluster
 	// owners are the Nodes that have the names, or had them last.
 	owners map[string]string
 	// published are the names that the Nodes have in the published files.
@@ -49,10 +52,10 @@ func (h *nodeHistory) see(g *gathered, names []string) (missing []string) {
 }
 
 // seeOthers notes which other publications take the nodes too.
-func (h *nodeHistory) seeOthers(all []*publication.Cluster, g *gathered, missing []string) {
+func (h *nodeHistory) seeOthers(g *gathered, missing []string) {
 	others := make(map[string][]*publication.Cluster)
 	for _, n := range g.Nodes {
-		for _, other := range all {
+		for _, other := range h.rest {
 			if other.Rules.Takes(n) {
 				others[n.Name] = append(others[n.Name], other)
 			}
@@ -69,14 +72,14 @@ func (h *nodeHistory) seeOthers(all []*publication.Cluster, g *gathered, missing
 
 // perhapsPublished names a node without a Slurm name that may have one of the missing
 // names, or "". Only names whose Node nobody remembers count.
-func (l *loop) perhapsPublished(g *gathered, snap *inputs.Snapshot, missing []string) string {
-	if l.pub.Rules.BySlinky() { // a node without a worker pod is no Slurm node
+func (h *nodeHistory) perhapsPublished(g *gathered, snap *inputs.Snapshot, missing []string) string {
+	if h.pub.Rules.BySlinky() { // a node without a worker pod is no Slurm node
 		return ""
 	}
 	sure := true // of every missing one its Node is known
 	owns := map[string]bool{}
 	for _, name := range missing {
-		owner, ok := l.nodes.owners[name]
+		owner, ok := h.owners[name]
 		owns[owner], sure = true, sure && ok
 	}
 	strangers := map[string]bool{}
@@ -85,13 +88,13 @@ func (l *loop) perhapsPublished(g *gathered, snap *inputs.Snapshot, missing []st
 		n := g.Nameless[problem.Node]
 		switch {
 		case owns[n.Name]:
-		case sure || l.nodes.strangers[n.Name]:
+		case sure || h.strangers[n.Name]:
 			strangers[n.Name] = true
-		case perhaps == "" && mayHaveGPUs(l.pub, n, snap):
+		case perhaps == "" && mayHaveGPUs(h.pub, n, snap):
 			perhaps = n.Name
 		}
 	}
-	l.nodes.strangers = strangers
+	h.strangers = strangers
 	return perhaps
 }
 
@@ -103,14 +106,14 @@ func mayHaveGPUs(p *publication.Cluster, n *inputs.Node, snap *inputs.Snapshot) 
 
 // unselected returns, by Slurm name, the Nodes with a Slurm name that the publication
 // does not take. If pods say the names, Nodes that had a missing name are included.
-func (l *loop) unselected(snap *inputs.Snapshot, missing []string) map[string]*inputs.Node {
-	elsewhere := l.pub.Rules.Unselected(snap)
-	if !l.pub.Rules.BySlinky() {
+func (h *nodeHistory) unselected(snap *inputs.Snapshot, missing []string) map[string]*inputs.Node {
+	elsewhere := h.pub.Rules.Unselected(snap)
+	if !h.pub.Rules.BySlinky() {
 		return elsewhere
 	}
 	had := make(map[string]string, len(missing))
 	for _, name := range missing {
-		if owner, ok := l.nodes.owners[name]; ok && elsewhere[name] == nil {
+		if owner, ok := h.owners[name]; ok && elsewhere[name] == nil {
 			had[owner] = name
 		}
 	}
@@ -118,7 +121,7 @@ func (l *loop) unselected(snap *inputs.Snapshot, missing []string) map[string]*i
 		return elsewhere
 	}
 	for i := range snap.Nodes {
-		if n := &snap.Nodes[i]; had[n.Name] != "" && !l.pub.Rules.Takes(n) {
+		if n := &snap.Nodes[i]; had[n.Name] != "" && !h.pub.Rules.Takes(n) {
 			elsewhere[had[n.Name]] = n
 		}
 	}

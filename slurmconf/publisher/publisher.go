@@ -173,8 +173,6 @@ type loop struct {
 	outlets
 	schedule
 	pub *publication.Cluster
-	// others are the other publications.
-	others []*publication.Cluster
 	// found is what this pass finds of the nodes.
 	found   findings
 	archive archive
@@ -183,7 +181,7 @@ type loop struct {
 	units       unitsInUse
 	moves       moves
 	first       first.Publication
-	held        held
+	held        holder
 	annotations *annotation.Writer
 	problems    nodestatus.ProblemLog
 }
@@ -207,8 +205,10 @@ func (o *outlets) record(p *publication.Cluster, warning bool, reason, message s
 // newLoop returns the loop of one of all publications.
 func newLoop(o outlets, all []*publication.Cluster, at int, now time.Time) *loop {
 	pub := all[at]
-	l := &loop{outlets: o, pub: pub, archive: archive{store: o.store, pub: pub, writes: o.metrics.writes}, others: slices.Concat(all[:at], all[at+1:])}
+	l := &loop{outlets: o, pub: pub, archive: archive{store: o.store, pub: pub, writes: o.metrics.writes}}
 	l.found.pub, l.first.Started = pub, now
+	l.nodes.pub, l.nodes.rest = pub, slices.Concat(all[:at], all[at+1:])
+	l.held = holder{outlets: o, pub: pub, archive: &l.archive}
 	l.annotations = annotation.New(annotation.Options{Store: o.store, Recorder: o.recorder, Log: o.log,
 		Writes: o.metrics.writes.WithLabelValues("node"), Conflicts: o.metrics.conflicts}, all, at)
 	return l

@@ -5,15 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // reconcile brings the publication up to date and records the nodes whose published place
@@ -59,7 +56,9 @@ func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, s *stored) err
 			return nil
 		}
 	}
-	if held := l.waits(l.pub, s, made, now); held != nil {
+	held, next := s.waits(l.pub, made, now)
+	l.At(next)
+	if held != nil {
 		tree := l.treeAlone(s, &g, held, now)
 		if tree == nil {
 			return hold(*held)
@@ -113,29 +112,6 @@ func (l *loop) annotate(ctx context.Context, specs map[string]string, nodes map[
 		l.found.Differences = append(judged, out.Differences...)
 	}
 	return err
-}
-
-// waits says why the change waits for an approval, or returns nil.
-func (l *loop) waits(pub *publication.Cluster, s *stored, made *Rendered, now time.Time) *plandoc.Held {
-	approve := s.asks(published.AnnotationApprove)
-	if approve == made.Digest {
-		return nil
-	}
-	reason, what := s.change(made).Waits(pub, s.doc, now)
-	if reason != "" { // fewer count later
-		l.At(s.doc.Until(now))
-	}
-	if n := s.doc.RolledBack; n > 0 && made.Digest != s.doc.Current.Digest {
-		reason, what = "RolledBack", fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)
-	}
-	if reason == "" {
-		return nil
-	}
-	what += fmt.Sprintf("; to publish it anyway, set the annotation %s=%s", published.AnnotationApprove, made.Digest)
-	if approve != "" {
-		what += fmt.Sprintf("; it is %q now, which is another digest", approve)
-	}
-	return &plandoc.Held{Reason: reason, Message: what, Digest: made.Digest, Waits: true}
 }
 
 // stay holds what was made, if anything, and keeps to the published files.
@@ -239,12 +215,18 @@ func (l *loop) rollBack(ctx context.Context, s *stored, now time.Time) error {
 	return l.archive.restore(ctx, s, now)
 }
 
+// hold leaves the published files as they are, and says why.
+func (l *loop) hold(ctx context.Context, s *stored, made *Rendered, held plandoc.Held) error {
+	next, err := l.held.reconcile(ctx, s, made, held, time.Now())
+	l.At(next)
+	return err
+}
+
 // publish writes plan and files if they differ, and drops the reason of held files. It
 // returns when the files were written.
 func (l *loop) publish(ctx context.Context, s *stored, made *Rendered, now time.Time) (time.Time, error) {
 	if !s.part {
-		set(l.metrics.held, l.pub.Name, nil)
-		l.held.said = ""
+		l.held.forget()
 	}
 	written, changes, err := l.archive.publish(ctx, s, made, now)
 	if err != nil {
@@ -261,69 +243,4 @@ func (l *loop) publish(ctx context.Context, s *stored, made *Rendered, now time.
 		"blocks", len(made.Plan.Blocks), "switches", len(made.Plan.Switches), "nodes", len(made.Specs), "moved", len(changes.Moves), "by", r.Author, "why", r.Why)
 	l.record(l.pub, false, "Published", fmt.Sprintf("revision %d, digest %s: %s; %s", r.Number, made.Digest, made.Summary(), r.Why))
 	return written, nil
-}
-
-// heldPause is the least time between two messages about files that are held for the same
-// reason, because facts may go back and forth.
-const heldPause = time.Minute
-
-// held is what was said of files that are held.
-type held struct {
-	said string    // the last reason that was logged
-	at   time.Time // when the store was last told
-}
-
-// hold leaves the published files as they are. It says why in the log, in an event, in the
-// stored plan and in the publication's annotations.
-func (l *loop) hold(ctx context.Context, s *stored, made *Rendered, held plandoc.Held) error {
-	l.metrics.passes.WithLabelValues(l.pub.Name, "held").Inc()
-	held.Message = topology.Cut(held.Message, topology.MaxMessage)
-	set(l.metrics.held, l.pub.Name, map[string]int{held.Reason: 1})
-	text := held.Reason + ": " + held.Message
-	said := l.held.said == text
-	inPlan := s.doc == nil || s.doc.Held != nil && s.doc.Held.Reason == held.Reason && s.doc.Held.Message == held.Message && s.doc.Held.Digest == held.Digest
-	inFiles := s.set == nil || s.set.Annotations[published.AnnotationHeld] == held.Digest && s.set.Annotations[published.AnnotationHeldReason] == text
-	if said && inPlan && inFiles {
-		return nil
-	}
-	now := time.Now()
-	if again := l.held.at.Add(heldPause); strings.HasPrefix(l.held.said, held.Reason+": ") && now.Before(again) {
-		l.At(again)
-		return nil
-	}
-	l.held.at = now
-	if !said {
-		l.held.said = text
-		l.log.Warn("new files are held back, the published files stay", "publication", l.pub.Name, "reason", held.Reason, "message", held.Message, "digest", held.Digest)
-		l.record(l.pub, true, held.Reason, held.Message)
-	}
-	if !inPlan {
-		if err := l.holdPlan(ctx, s.doc, made, held, now); err != nil {
-			return err
-		}
-	}
-	if inFiles {
-		return nil
-	}
-	next := s.set.Clone()
-	next.Annotations[published.AnnotationHeld], next.Annotations[published.AnnotationHeldReason] = held.Digest, text
-	next.Bound()
-	return l.archive.saveFiles(ctx, next)
-}
-
-// holdPlan stores what is held, and since when for this reason.
-func (l *loop) holdPlan(ctx context.Context, doc *plandoc.Document, made *Rendered, held plandoc.Held, now time.Time) error {
-	held.Since = now.UTC().Truncate(time.Second)
-	if doc.Held != nil && doc.Held.Reason == held.Reason {
-		held.Since = doc.Held.Since
-	}
-	if made != nil && len(made.all) > 0 {
-		plan, err := made.document(&doc.Current.Plan)
-		if err != nil {
-			return err
-		}
-		held.Plan = &plan
-	}
-	doc.Held = &held
-	return l.archive.savePlan(ctx, doc)
 }
