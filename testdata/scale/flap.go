@@ -45,7 +45,7 @@ func (b *bencher) flapOnce(ctx context.Context, flapping []*machine) error {
 			case i%2 == 0:
 				next = rebooted(m.report)
 			default:
-				next = b.moved(m)
+				next = b.elsewhere(m)
 			}
 			if err := m.say(ctx, next); err != nil {
 				return err
@@ -60,8 +60,8 @@ func (b *bencher) flapOnce(ctx context.Context, flapping []*machine) error {
 	return nil
 }
 
-// moved returns the report of a machine that is in the next rack now, after a reboot.
-func (b *bencher) moved(m *machine) *topology.Node {
+// elsewhere returns the report of a machine that is in the next rack now, after a reboot.
+func (b *bencher) elsewhere(m *machine) *topology.Node {
 	at := 0
 	for i, other := range b.joined() {
 		if other == m {

@@ -24,7 +24,11 @@ type options struct {
 	racks  int           // of rackNodes nodes each
 	flap   time.Duration // how long nodes flap
 	rest   time.Duration // how long nothing happens
-	dir    string        // for all files
+	events bool
+	faults bool
+	slurm  bool
+	clock  bool   // some faults are of the clock, for which Go's own packages are built
+	dir    string // for all files
 	stdout io.Writer
 }
 
@@ -43,6 +47,10 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags.IntVar(&o.racks, "racks", 556, "racks of 18 nodes")
 	flags.DurationVar(&o.flap, "flap", 10*time.Minute, "how long 5 % of the nodes flap")
 	flags.DurationVar(&o.rest, "rest", time.Minute, "how long nothing happens")
+	flags.BoolVar(&o.events, "events", true, "measure events")
+	flags.BoolVar(&o.faults, "faults", true, "let faults happen")
+	flags.BoolVar(&o.slurm, "slurm", true, "have a real slurmctld load some of the published files while jobs run")
+	flags.BoolVar(&o.clock, "clock", true, "let clocks jump, for which the publisher is built in some minutes")
 	flags.StringVar(&o.dir, "dir", "", "the folder of logs and data, kept; empty: a temporary one")
 	if err := flags.Parse(args); err != nil {
 		return err

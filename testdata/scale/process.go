@@ -26,8 +26,9 @@ type process struct {
 	ended   chan struct{}
 }
 
-// startPublisher starts the program as its manifest does. It dies with this process.
-func startPublisher(program, config, kubeconfig, log string) (*process, error) {
+// startPublisher starts the program as its manifest does, with more environment. It dies with
+// this process.
+func startPublisher(program, config, kubeconfig, log string, env ...string) (*process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start publisher: %w", err)
@@ -35,7 +36,7 @@ func startPublisher(program, config, kubeconfig, log string) (*process, error) {
 	defer file.Close()
 	p := &process{address: loopback.Address(9836), began: time.Now(), ended: make(chan struct{})}
 	p.cmd = exec.Command(program, "publisher", "--config", config, "--kubeconfig", kubeconfig, "--listen", p.address)
-	p.cmd.Env = append(os.Environ(), "GOMEMLIMIT="+memoryLimit)
+	p.cmd.Env = append(append(os.Environ(), "GOMEMLIMIT="+memoryLimit), env...)
 	p.cmd.Stdout, p.cmd.Stderr = file, file
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
@@ -49,7 +50,7 @@ func startPublisher(program, config, kubeconfig, log string) (*process, error) {
 }
 
 // memoryLimit is GOMEMLIMIT of manifests/41-publisher.yaml.
-const memoryLimit = "400MiB"
+const memoryLimit = "190MiB"
 
 // kill ends the publisher at once.
 func (p *process) kill() {

@@ -36,6 +36,7 @@ type revision struct {
 // revisions are all versions of the published files, and what is wrong with any.
 type revisions struct {
 	site  *site
+	stop  context.CancelFunc
 	mu    sync.Mutex
 	all   []*revision
 	wrong []error
@@ -45,11 +46,20 @@ type revisions struct {
 // watchRevisions watches the files until ctx ends.
 func watchRevisions(ctx context.Context, s *site) *revisions {
 	r := &revisions{site: s, came: make(chan struct{}, 1)}
-	factory := informers.NewSharedInformerFactoryWithOptions(s.admin, 0, informers.WithNamespace(namespace))
+	r.watch(ctx)
+	return r
+}
+
+// watch begins to watch, or begins again: after a restore of etcd a watch shows nothing.
+func (r *revisions) watch(ctx context.Context) {
+	if r.stop != nil {
+		r.stop()
+	}
+	ctx, r.stop = context.WithCancel(ctx)
+	factory := informers.NewSharedInformerFactoryWithOptions(r.site.admin, 0, informers.WithNamespace(namespace))
 	watching := factory.Core().V1().ConfigMaps().Informer()
 	_, _ = watching.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: r.add, UpdateFunc: func(_, is any) { r.add(is) }}) // fails only on a stopped informer
 	go watching.RunWithContext(ctx)
-	return r
 }
 
 // add notes a version of the ConfigMap.
