@@ -1,0 +1,176 @@
+//go:build cgo
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// startNVMLAgent runs quoin agent on a machine of a loaded NVML until it has
+// reported.
+func startNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
+	t.Helper()
+	p := runNVMLAgent(t, driver, m)
+	p.until("report and inventory", func() bool {
+		_, err := os.Stat(filepath.Join(p.dir, "run", "inventory.json"))
+		return err == nil && p.settled() && p.metric("quoin_agent_probe_up") == 1
+	})
+	return p
+}
+
+func runNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
+	t.Helper()
+	p := newAgentProcess(t)
+	p.start(p.onNVML(linkQuoin(t), driver, m, "20ms"))
+	return p
+}
+
+// onNVML is quoin agent on a machine of a loaded NVML.
+func (p *agentProcess) onNVML(quoin string, driver int, m *fake.Machine, interval string) *exec.Cmd {
+	p.t.Helper()
+	return command(p.t, quoin, driver, m, "agent", "--store", p.dir, "--listen", p.address, "--set", "agent.runDir="+filepath.Join(p.dir, "run"), "--set", "agent.interval="+interval)
+}
+
+// TestNVMLAgent follows a report from the library to the files that others read.
+func TestNVMLAgent(t *testing.T) {
+	t.Parallel()
+	m := fake.New(t, "h100")
+	p := startNVMLAgent(t, 550, m)
+	n, err := topology.ParseReport("report", []byte(p.report()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Name != "n1" || n.DriverVersion != "550.163.01" || len(n.GPUs) != 8 || len(n.Problems) > 0 {
+		t.Errorf("%+v", n)
+	}
+	data, err := os.ReadFile(filepath.Join(p.dir, "run", "inventory.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inventory rundir.Inventory
+	if err := json.Unmarshal(data, &inventory); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range inventory.Entries {
+		got = append(got, fmt.Sprintf("%d %s %s %s", e.GRESIndex, e.Device, e.ExporterID, e.UUID[len(e.UUID)-1:]))
+	}
+	want := []string{ // GRES indices follow minor numbers, exporter ids NVML's order
+		"0 /dev/nvidia0 3 3", "1 /dev/nvidia1 2 2", "2 /dev/nvidia2 1 1", "3 /dev/nvidia3 0 0",
+		"4 /dev/nvidia4 7 7", "5 /dev/nvidia5 6 6", "6 /dev/nvidia6 5 5", "7 /dev/nvidia7 4 4",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("inventory (-want +got):\n%s", diff)
+	}
+
+	m.Change("fabric completed 15 00 0 0")
+	p.until("the changed report", func() bool { return strings.Contains(p.report(), `"status":"GPU_IS_LOST"`) })
+	m.Change("call nvmlDeviceGetMinorNumber error 10")
+	p.until("the problem is counted", func() bool { return p.metric(`quoin_agent_problems{reason="FactUnreadable"}`) == 8 })
+	if after, err := os.ReadFile(filepath.Join(p.dir, "run", "inventory.json")); err != nil || !bytes.Equal(after, data) {
+		t.Errorf("inventory without minor numbers: %v\n%s", err, after)
+	}
+	probe := p.probe()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%v: want exit status 0", err)
+	}
+	p.until("the probe ends", func() bool { return gone(probe) })
+}
+
+// TestNVMLAgentOutlives has a call of the library end the probe or hang: the
+// last good report stays, the end is counted, and all is well when the library
+// is.
+func TestNVMLAgentOutlives(t *testing.T) {
+	tests := []struct{ name, statement, reason, log string }{
+		{"undefined symbol", "call nvmlDeviceGetGpuFabricInfoV exit 127", "exit", "exit status 127: symbol lookup error: undefined symbol: nvmlDeviceGetGpuFabricInfoV"},
+		{"crash", "gpu 3\ncall nvmlDeviceGetNvLinkState crash", "exit", "exit status 2: NVML crashed in nvmlDeviceGetNvLinkState: SIGSEGV: segmentation violation\""},
+		{"abort", "gpu 3\ncall nvmlDeviceGetNvLinkState abort", "exit", "exit status 2: NVML crashed in nvmlDeviceGetNvLinkState: SIGABRT: abort\""},
+		{"driver gone", "call nvmlDeviceGetCount_v2 error 1", "exit", "count GPUs: UNINITIALIZED"},
+		{"hang", "gpu 3\ncall nvmlDeviceGetNvLinkState hang", "hang", "NVML may hang on a sick GPU"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.reason == "hang" && testing.Short() {
+				t.Skip("takes 16 s, after which the agent calls it a hang")
+			}
+			t.Parallel()
+			m := fake.New(t, "gb200")
+			p := startNVMLAgent(t, 580, m)
+			report, before, first := p.report(), p.files(), p.probe()
+			m.Change(tt.statement)
+			restarts := fmt.Sprintf("quoin_agent_probe_restarts_total{reason=%q}", tt.reason)
+			p.until("the end of the probe is counted", func() bool { return p.metric(restarts) > 0 })
+			if p.report() != report {
+				t.Errorf("the report has changed:\n%s", p.report())
+			}
+			if diff := cmp.Diff(before, p.files()); diff != "" {
+				t.Errorf("files written (-before +after):\n%s", diff)
+			}
+			if code, body := p.get("/readyz"); code != http.StatusOK {
+				t.Errorf("/readyz: %d %s", code, body)
+			}
+			p.until("the first probe has gone", func() bool { return gone(first) })
+			m.Change("gpu 3\nfabric completed 0 00 0 2")
+			p.until("a new probe reports", func() bool { return strings.Contains(p.report(), "unhealthy") && p.metric("quoin_agent_probe_up") == 1 })
+			last := p.probe()
+			_ = p.cmd.Process.Signal(syscall.SIGTERM)
+			if err := p.cmd.Wait(); err != nil {
+				t.Errorf("%v: want exit status 0", err)
+			}
+			p.until("no probe is left", func() bool { return gone(last) })
+			if !strings.Contains(p.log.String(), tt.log) {
+				t.Errorf("no word of %q in the log:\n%s", tt.log, &p.log)
+			}
+		})
+	}
+}
+
+// TestNVMLAgentEndsHungProbe ends an agent whose probe hangs, in the midst or
+// from the start.
+func TestNVMLAgentEndsHungProbe(t *testing.T) {
+	tests := []struct {
+		name, statement string
+		ready           int
+	}{
+		{"later", "call nvmlDeviceGetName hang", http.StatusOK},
+		{"from the start", "call nvmlInit_v2 hang", http.StatusServiceUnavailable},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			m := fake.New(t, "t4")
+			var p *agentProcess
+			if tt.ready == http.StatusOK {
+				p = startNVMLAgent(t, 470, m)
+				m.Change(tt.statement)
+			} else {
+				m.Change(tt.statement)
+				p = runNVMLAgent(t, 470, m)
+			}
+			p.until("the probe hangs", func() bool { return m.Hung() && p.probe() != 0 })
+			p.until("/readyz answers", func() bool { code, _ := p.get("/readyz"); return code == tt.ready })
+			probe := p.probe()
+			_ = p.cmd.Process.Signal(syscall.SIGTERM)
+			if err := p.cmd.Wait(); err != nil {
+				t.Errorf("%v: want exit status 0", err)
+			}
+			p.until("the probe ends", func() bool { return gone(probe) })
+		})
+	}
+}
