@@ -66,14 +66,14 @@ func (p *Plan) addParts(s *site, parts []part, t tree.Tree) (sizing, problems, e
 		blocks := writeBlocks(s, z, order, len(p.Blocks))
 		found = append(append(found, inSizes...), inOrder...)
 		maps.Copy(all.leftOut, z.leftOut)
-		all.blocks = slices.Concat(all.blocks, z.blocks)
+		all.blocks = joined(all.blocks, z.blocks)
 		if len(blocks) == 0 {
 			continue
 		}
 		for k := range blocks {
 			blocks[k].Topology = parts[i].name
 		}
-		p.Blocks = append(p.Blocks, blocks...)
+		p.Blocks = joined(p.Blocks, blocks)
 		p.Topologies = append(p.Topologies, Topology{parts[i].name, parts[i].fabric, z.sizes})
 		if !s.policy.TreeOnly {
 			found = append(found, nameImpossible(&s.policy, parts[i].name, z.sizes, blocks)...)
@@ -83,6 +83,15 @@ func (p *Plan) addParts(s *site, parts []part, t tree.Tree) (sizing, problems, e
 		}
 	}
 	return all, found, nil
+}
+
+// joined appends next to all. The blocks of the first topology, which often is the only one,
+// are not copied.
+func joined[T any](all, next []T) []T {
+	if len(all) == 0 {
+		return next
+	}
+	return append(all, next...)
 }
 
 // heaviest returns the published default, else the part with most GPUs, the first among
