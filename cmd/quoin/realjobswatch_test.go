@@ -31,9 +31,20 @@ type hold struct {
 }
 
 // live says that the job's labels must be there.
-func (h *hold) live() bool {
-	return h.prolog == "end" && h.epilog == "" && !h.dead && !h.killed
+func (w *jobsWatch) live(h *hold) bool {
+	return h.prolog == "end" && h.epilog == "" && !h.dead && !h.killed && !w.neverStarted(h)
 }
+
+// neverStarted says that the run has no step although its Prolog has ended. If slurmd
+// dies in a Prolog, Slurm says for good that the job runs, and no step ever comes. The
+// agent takes the labels away after some time.
+func (w *jobsWatch) neverStarted(h *hold) bool {
+	_, err := os.Stat(w.rig.path("spool/" + h.node + "/" + h.node + "_" + h.job + "." + externStep))
+	return h.disturbed && err != nil
+}
+
+// externStep is Slurm's number of a job's external step.
+const externStep = "4294967292"
 
 // jobsWatch compares the mapping files with what Slurm has said of its jobs, all
 // the while. A label that no job can have, one that a job has lost, and one that
@@ -118,7 +129,7 @@ func (w *jobsWatch) look(n *jobNode) {
 	began := time.Now()
 	must := map[*hold]bool{}
 	for h := range w.open {
-		if h.node == n.Name && h.live() {
+		if h.node == n.Name && w.live(h) {
 			must[h] = true
 		}
 	}
@@ -129,7 +140,7 @@ func (w *jobsWatch) look(n *jobNode) {
 	w.read()
 	w.looks++
 	for h := range must {
-		if !h.live() {
+		if !w.live(h) {
 			continue // its Epilog has begun meanwhile
 		}
 		for _, gpu := range h.gpus {
