@@ -9,15 +9,13 @@ import (
 )
 
 // checkClique is about a clique that cannot belong to one domain.
-func checkClique(v *view, n *node) finding {
+func checkClique(_ *view, n *node) finding {
 	if n.own == nil {
 		return unknownFabric()
 	}
 	var domains, nodes []string
-	for _, c := range v.byID[n.own.id] {
-		if c.domain != n.wanted && len(c.entries)+len(c.labelled) > 0 {
-			domains, nodes = append(domains, c.domain), append(nodes, c.members()...)
-		}
+	for _, c := range n.own.others {
+		domains, nodes = append(domains, c.domain), append(nodes, c.members()...)
 	}
 	if len(domains) > 0 {
 		slices.Sort(domains)
@@ -47,14 +45,13 @@ func checkPlace(v *view, n *node) finding {
 	if n.entry != nil {
 		return finding{}
 	}
-	m, listed := v.Members[n.Name]
 	elsewhere := ""
 	for _, s := range n.strays {
 		elsewhere += "; it has " + s.text(s.in.id)
 	}
 	restart := "restart the DRA driver's kubelet plugin on the node, because it reads the clique only when it starts; then delete " + n.daemonPod()
 	switch {
-	case listed && m.Clique == "":
+	case n.listed && v.Members[n.Name].Clique == "":
 		return finding{ReasonNoFabricSeen, "its clique is " + n.own.id + ", but the domain's status lists the node without a clique: the driver runs no IMEX daemon there", restart}
 	case n.labelDiffers():
 		return finding{ReasonCliqueDiffers, "no entry in its clique, which is " + n.Clique + " by NVML and " + n.CliqueLabel + " by the label " + topology.CliqueLabel + elsewhere, restart}
@@ -62,7 +59,7 @@ func checkPlace(v *view, n *node) finding {
 		return finding{ReasonStaleEntry, "no entry in its clique " + n.own.id + elsewhere + ", which it has left", restart}
 	}
 	message := "no entry in its clique " + n.own.id + " yet" + daemonText(n)
-	if listed {
+	if n.listed {
 		message += "; the domain's status still lists the node, which does not count"
 	}
 	return finding{ReasonNoEntry, message, "wait while its daemon starts; if that takes long, read the log of " + n.daemonPod()}
@@ -130,7 +127,7 @@ const DaemonReady = "READY"
 
 // statusText says that the domain's status calls the node ready.
 func statusText(v *view, n *node) string {
-	if m, listed := v.Members[n.Name]; listed && m.Ready && !v.byStatus {
+	if n.listed && v.Members[n.Name].Ready && !v.byStatus {
 		return "; the domain's status says Ready, which does not count"
 	}
 	return ""

@@ -42,7 +42,7 @@ func Judge(o *Observation) map[string]Verdict {
 	verdicts := make(map[string]Verdict, len(o.Nodes))
 	v := newView(o)
 	for i := range v.nodes {
-		if n := &v.nodes[i]; n.GPUs || n.member || v.listed(n) {
+		if n := &v.nodes[i]; n.GPUs || n.member || n.listed {
 			n.found = firstFinding(v, n)
 		}
 	}

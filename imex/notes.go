@@ -41,8 +41,8 @@ func notes(v *view, n *node) []finding {
 			"wait a minute for GPU Feature Discovery; if the label stays, restart it on the node"})
 	}
 	// Peers have verdicts of their own: they are named only if the node has no trouble itself.
-	if peers := notReady(v, n.own); len(peers) > 0 && len(found) == 0 {
-		found = append(found, finding{NotePeersNotReady, strconv.Itoa(len(peers)) + " of the clique's other nodes not ready: " + list(peers), "look at the verdicts on those nodes"})
+	if peers := notReady(v, n.own); peers != "" && len(found) == 0 {
+		found = append(found, finding{NotePeersNotReady, peers, "look at the verdicts on those nodes"})
 	}
 	if says := statusDiffers(v, n); says != "" {
 		found = append(found, finding{reason: NoteStatusDiffers, message: "the domain's status " + says + ", which does not count"})
@@ -53,11 +53,11 @@ func notes(v *view, n *node) []finding {
 // statusDiffers says how the domain's status differs from the entry. The driver loses
 // updates of the status now and then, so that the entry counts.
 func statusDiffers(v *view, n *node) string {
-	m, listed := v.Members[n.Name]
+	m := v.Members[n.Name]
 	switch {
 	case v.byStatus || v.Members == nil:
 		return ""
-	case !listed:
+	case !n.listed:
 		return "does not list the node"
 	case !m.Ready:
 		return "says NotReady"
@@ -67,38 +67,39 @@ func statusDiffers(v *view, n *node) string {
 	return ""
 }
 
-// notReady returns the clique's nodes that are not ready, and why.
-func notReady(v *view, c *clique) []string {
-	if c.counted {
-		return c.notReady
+// notReady says which of the clique's nodes are not ready, and why. It is empty if all
+// are ready.
+func notReady(v *view, c *clique) string {
+	if !c.counted {
+		c.counted = true
+		if peers := peersNotReady(v, c); len(peers) > 0 {
+			c.notReady = strconv.Itoa(len(peers)) + " of the clique's other nodes not ready: " + list(peers)
+		}
 	}
-	c.counted = true
+	return c.notReady
+}
+
+func peersNotReady(v *view, c *clique) (peers []string) {
 	for _, n := range c.nodes {
 		r := n.found.reason
 		if idle := r == ReasonNotClaimed && v.Join == JoinSlurmd && !n.Worker; isProblem(r) && !idle {
-			c.notReady = append(c.notReady, n.Name+" ("+r+")")
+			peers = append(peers, n.Name+" ("+r+")")
 		} else if r == ReasonReady && n.Lost {
-			c.notReady = append(c.notReady, n.Name+" ("+NoteNodeLost+")")
+			peers = append(peers, n.Name+" ("+NoteNodeLost+")")
 		}
 	}
 	for _, m := range c.foreign {
 		switch n := v.at[m.Node]; {
 		case n != nil && isProblem(n.found.reason):
-			c.notReady = append(c.notReady, m.Node+" ("+n.found.reason+")")
+			peers = append(peers, m.Node+" ("+n.found.reason+")")
 		case n != nil:
-			c.notReady = append(c.notReady, m.Node+" ("+ReasonStaleEntry+")")
+			peers = append(peers, m.Node+" ("+ReasonStaleEntry+")")
 		case !m.Ready:
-			c.notReady = append(c.notReady, m.Node+" ("+ReasonNotReady+")")
+			peers = append(peers, m.Node+" ("+ReasonNotReady+")")
 		}
 	}
-	slices.Sort(c.notReady)
-	return c.notReady
-}
-
-// listed reports whether the domain's status has the node.
-func (v *view) listed(n *node) bool {
-	_, listed := v.Members[n.Name]
-	return listed
+	slices.Sort(peers)
+	return peers
 }
 
 // list names as many as a message can hold.

@@ -9,11 +9,10 @@ import (
 // view is an observation sorted by node and by clique.
 type view struct {
 	*Observation
-	nodes   []node
-	at      map[string]*node // by name
-	cliques map[cliqueKey]*clique
-	// byID has the cliques of all domains by the clique's own name.
-	byID map[string][]*clique
+	nodes []node
+	at    map[string]*node // by name
+	// cliques are those of all domains, by the clique's own name.
+	cliques map[string][]*clique
 	// byStatus: the API server has no cliques, so the entries come from the domain's
 	// status.
 	byStatus bool
@@ -31,9 +30,10 @@ type node struct {
 	entry  *Member
 	strays []stray
 	claims []*Claim
-	// member says that the node has a label, an entry or a claim.
-	member bool
-	found  finding
+	// member says that the node has a label, an entry or a claim, listed that the
+	// domain's status has it.
+	member, listed bool
+	found          finding
 }
 
 // stray is an entry in another clique than the node's own.
@@ -42,11 +42,11 @@ type stray struct {
 	in *clique
 }
 
-type cliqueKey struct{ domain, id string }
-
 // clique is the part of one domain that lies in one clique.
 type clique struct {
-	cliqueKey
+	domain, id string
+	// others are the same clique in other domains that have nodes there.
+	others  []*clique
 	entries []*Member
 	// foreign are entries of unknown nodes and of nodes with another own clique.
 	foreign []*Member
@@ -54,8 +54,9 @@ type clique struct {
 	// this domain's label.
 	nodes    []*node
 	labelled []string
-	// notReady lists the members that are not ready, once counted is set.
-	notReady []string
+	// notReady says which members are not ready, once counted is set. It is empty if
+	// all are.
+	notReady string
 	counted  bool
 }
 
@@ -66,8 +67,7 @@ func newView(s *Observation) *view {
 		byStatus:    len(s.Cliques) == 0,
 		nodes:       make([]node, 0, len(s.Nodes)),
 		at:          make(map[string]*node, len(s.Nodes)),
-		cliques:     make(map[cliqueKey]*clique, len(s.Cliques)),
-		byID:        make(map[string][]*clique, len(s.Cliques)),
+		cliques:     make(map[string][]*clique, len(s.Cliques)),
 	}
 	for name, n := range s.Nodes {
 		n.Name = name
@@ -91,6 +91,7 @@ func (v *view) gatherNodes() {
 	for i := range v.nodes {
 		n := &v.nodes[i]
 		n.member = n.DomainLabel != ""
+		_, n.listed = v.Members[n.Name]
 		n.wanted = v.Domain.UID
 		if v.domainUnread() {
 			n.wanted = n.DomainLabel
@@ -102,7 +103,10 @@ func (v *view) gatherNodes() {
 		n.own = v.clique(n.wanted, id)
 		n.own.nodes = append(n.own.nodes, n)
 		if n.DomainLabel != "" {
-			c := v.clique(n.DomainLabel, id)
+			c := n.own
+			if n.DomainLabel != n.wanted {
+				c = v.clique(n.DomainLabel, id)
+			}
 			c.labelled = append(c.labelled, n.Name)
 		}
 	}
@@ -152,13 +156,14 @@ func (v *view) gatherEntries() {
 
 // clique returns the part of a domain in a clique, which it adds if it is new.
 func (v *view) clique(domain, id string) *clique {
-	key := cliqueKey{domain, id}
-	c := v.cliques[key]
-	if c == nil {
-		c = &clique{cliqueKey: key}
-		v.cliques[key] = c
-		v.byID[id] = append(v.byID[id], c)
+	known := v.cliques[id]
+	for _, c := range known {
+		if c.domain == domain {
+			return c
+		}
 	}
+	c := &clique{domain: domain, id: id}
+	v.cliques[id] = append(known, c)
 	return c
 }
 
@@ -169,9 +174,16 @@ func (v *view) sort() {
 			return cmp.Or(strings.Compare(a.in.id, b.in.id), compareMembers(a.Member, b.Member))
 		})
 	}
-	for _, c := range v.cliques {
-		slices.SortFunc(c.entries, compareMembers)
-		slices.SortFunc(c.nodes, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
+	for _, cliques := range v.cliques {
+		for _, c := range cliques {
+			slices.SortFunc(c.entries, compareMembers)
+			slices.SortFunc(c.nodes, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
+			for _, other := range cliques {
+				if other.domain != c.domain && len(other.entries)+len(other.labelled) > 0 {
+					c.others = append(c.others, other)
+				}
+			}
+		}
 	}
 }
 

@@ -22,7 +22,24 @@ func joinClaims(claims []*record[claimFacts], pods []*record[podFacts]) []imex.C
 			users[claim.key()] = nil
 		}
 	}
-	for key, pod := range known {
+	if len(users) > 0 {
+		findUsers(users, known)
+	}
+	out := make([]imex.Claim, len(claims))
+	for i, claim := range claims {
+		pods := claim.facts.reserved
+		if len(pods) == 0 {
+			pods = users[claim.key()]
+			slices.SortFunc(pods, func(a, b podRef) int { return strings.Compare(a.name, b.name) })
+		}
+		out[i] = joinClaim(claim, pods, known)
+	}
+	return out
+}
+
+// findUsers adds to each claim the pods that name it.
+func findUsers(users map[types.NamespacedName][]podRef, pods map[types.NamespacedName]*podFacts) {
+	for key, pod := range pods {
 		for _, name := range pod.claims {
 			claim := types.NamespacedName{Namespace: key.Namespace, Name: name}
 			if others, wanted := users[claim]; wanted {
@@ -30,23 +47,13 @@ func joinClaims(claims []*record[claimFacts], pods []*record[podFacts]) []imex.C
 			}
 		}
 	}
-	out := make([]imex.Claim, len(claims))
-	for i, claim := range claims {
-		out[i] = joinClaim(claim, users[claim.key()], known)
-	}
-	return out
 }
 
-// joinClaim finds the pods of a claim: the pods that the claim is reserved for, or, if
-// there are none, the pods that name the claim. The first pod gives node and owner.
-func joinClaim(claim *record[claimFacts], users []podRef, known map[types.NamespacedName]*podFacts) imex.Claim {
+// joinClaim joins a claim with its pods: the pods that the claim is reserved for, or,
+// if there are none, the pods that name the claim. The first pod gives node and owner.
+func joinClaim(claim *record[claimFacts], pods []podRef, known map[types.NamespacedName]*podFacts) imex.Claim {
 	facts := &claim.facts
 	out := imex.Claim{Namespace: claim.Namespace, Name: claim.Name, Domain: facts.domain, Node: facts.node}
-	pods := facts.reserved
-	if len(pods) == 0 {
-		pods = users
-		slices.SortFunc(pods, func(a, b podRef) int { return strings.Compare(a.name, b.name) })
-	}
 	for _, r := range facts.reserved {
 		out.Pods = append(out.Pods, claim.Namespace+"/"+r.name)
 	}

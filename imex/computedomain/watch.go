@@ -135,8 +135,9 @@ func (w *watch[T]) all() ([]*record[T], error) {
 	if store == nil || !synced() {
 		return nil, unread(w.what, w.health.Of(w.what))
 	}
-	var records []*record[T]
-	for _, obj := range store.List() {
+	objects := store.List()
+	records := make([]*record[T], 0, len(objects))
+	for _, obj := range objects {
 		if r := recordOf[T](obj); r != nil && r.keep {
 			records = append(records, r)
 		}
