@@ -83,7 +83,7 @@ type reader struct {
 
 // fact notes why a fact of the GPU could not be read, and reports whether it was.
 func (r *reader) fact(name string, err error) bool {
-	return note(r.node, name+" of GPU "+r.gpu.UUID, err)
+	return err == nil || note(r.node, name+" of GPU "+r.gpu.UUID, err)
 }
 
 // read reads the facts of the GPU. Its UUID is known.
@@ -132,7 +132,11 @@ func (r *reader) links() {
 	var remoteErr error
 	for i := range nvml.NVLINK_MAX_LINKS {
 		state, ret := r.d.GetNvLinkState(i)
-		if ret == nvml.ERROR_INVALID_ARGUMENT || !r.fact(fmt.Sprintf("NVLink %d", i), failure(ret)) {
+		if ret == nvml.ERROR_INVALID_ARGUMENT {
+			break
+		}
+		if err := failure(ret); err != nil {
+			r.fact(fmt.Sprintf("NVLink %d", i), err)
 			break
 		}
 		if state != nvml.FEATURE_ENABLED {
@@ -187,7 +191,11 @@ func busID(p nvml.PciInfo) string {
 
 // numbersOf returns the numbers of a mask's bits.
 func numbersOf(words []uint) []int {
-	var numbers []int
+	count := 0
+	for _, w := range words {
+		count += bits.OnesCount(w)
+	}
+	numbers := make([]int, 0, count)
 	for i, w := range words {
 		for ; w != 0; w &= w - 1 {
 			numbers = append(numbers, i*bits.UintSize+bits.TrailingZeros(w))

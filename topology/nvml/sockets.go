@@ -48,11 +48,15 @@ func readSockets(root string) ([]topology.Socket, error) {
 	type socket struct{ cpus, core string }
 	cores := map[socket]bool{}
 	counts := map[string]int{} // cores of a package
-	folders, err := filepath.Glob(filepath.Join(root, "sys/devices/system/cpu/cpu[0-9]*/topology"))
+	folders, err := filepath.Glob(filepath.Join(root, "sys/devices/system/cpu/cpu[0-9]*"))
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range folders {
+	for _, cpu := range folders {
+		dir := filepath.Join(cpu, "topology")
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			continue // the CPU is not online
+		}
 		cpus, err := readList(dir, "package_cpus_list", "core_siblings_list")
 		if err != nil {
 			return nil, err

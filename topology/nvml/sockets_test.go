@@ -25,12 +25,13 @@ func write(t *testing.T, root string, files map[string]string) {
 	}
 }
 
-// cpus are the kernel's files, by CPU: the list of its package and of its core.
+// cpus are the kernel's files, by CPU: the list of its package and of its core. cpu99
+// is offline.
 func cpus(t *testing.T, online string, lists map[string][2]string) string {
 	t.Helper()
 	root := t.TempDir()
 	const dir = "sys/devices/system/cpu/"
-	write(t, root, map[string]string{dir + "online": online, dir + "cpufreq/policy0/topology": "not a CPU"})
+	write(t, root, map[string]string{dir + "online": online, dir + "cpufreq/policy0/topology": "not a CPU", dir + "cpu99/online": "0\n"})
 	for cpu, of := range lists {
 		write(t, root, map[string]string{dir + cpu + "/topology/package_cpus_list": of[0] + "\n", dir + cpu + "/topology/core_cpus_list": of[1] + "\n"})
 	}
