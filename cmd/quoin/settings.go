@@ -28,11 +28,13 @@ func (s *settings) addFlags(cmd *cobra.Command) {
 		s.given = append(s.given, given)
 		return err
 	})
-	var keys []string
-	for _, key := range config.Keys() {
-		keys = append(keys, key+"=")
-	}
-	complete(cmd, "set", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, keys...)
+	completeBy(cmd, "set", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		var keys []cobra.Completion
+		for _, key := range config.Keys() {
+			keys = append(keys, key+"=")
+		}
+		return keys, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	})
 }
 
 // keyFlag adds a flag of one key. The usage names the value in back quotes.
@@ -82,7 +84,11 @@ func outputFlag(cmd *cobra.Command, output *string, words ...string) {
 }
 
 func complete(cmd *cobra.Command, flag string, directive cobra.ShellCompDirective, values ...string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, directive)); err != nil {
+	completeBy(cmd, flag, cobra.FixedCompletions(values, directive))
+}
+
+func completeBy(cmd *cobra.Command, flag string, by cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, by); err != nil {
 		panic(err) // the command has no such flag
 	}
 }
