@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	fakedcgm "github.com/quoin-hpc/quoin/testdata/dcgm"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
 )
@@ -23,7 +24,7 @@ func benchProbe(b *testing.B, quoin, machine string, args ...string) (cmd *exec.
 	b.Helper()
 	m := fake.New(b, machine)
 	cmd = exec.CommandContext(b.Context(), quoin, slices.Insert(args, 1, "--set", "agent.nvmlLibrary="+fake.Library(b, 580), "--set", "agent.hostRoot="+m.Root(), "--node", "n1")...)
-	cmd.Env = append(os.Environ(), m.Environment())
+	cmd.Env = append(probe.Environment(), m.Environment())
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)

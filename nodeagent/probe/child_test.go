@@ -134,6 +134,17 @@ func TestProbeLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestEnvironment: a child gets the parent's variables, but its own settings of Go.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("GOGC", "100")
+	t.Setenv("QUOIN_OTHER", "kept")
+	c := Child{Command: []string{"sh", "-c", "echo $GOMAXPROCS $GOGC $QUOIN_OTHER"}, Start: time.Minute, Log: discard()}
+	got, err := Ask(t.Context(), c, func(line []byte) (string, error) { return string(line), nil })
+	if want := "1 30 kept"; err != nil || got != want {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+}
+
 // TestAwait: a child that no signal ends is waited for, for another beside it
 // would hang as well, but it does not keep the agent from ending.
 func TestAwait(t *testing.T) {
