@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
@@ -57,7 +59,11 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 		if err != nil {
 			return err
 		}
-		objects := kube.New(client, reports, c.Namespace, conf.Clusters(), log)
+		sets, err := dynamic.NewForConfig(rc)
+		if err != nil {
+			return fmt.Errorf("reach the API server for NodeSets: %w", err)
+		}
+		objects := kube.New(client, sets, reports, c.Namespace, conf.Clusters(), log)
 		store, runs = objects, append(runs, members.Run)
 		options = publisher.Options{MaxBytes: kube.MaxBytes, Recorder: kube.NewEvents(client, log), Membership: members}
 		if c.NodeConditions {

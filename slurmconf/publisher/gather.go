@@ -33,6 +33,7 @@ func (l *loop) gather(snap *inputs.Snapshot, prev Previous, now time.Time) gathe
 	names := l.nodes.see(&g, g.prev.nodes())
 	l.nodes.seeOthers(&g, names)
 	elsewhere := l.nodes.unselected(snap, names)
+	missing := l.pods.missing(&g, snap, l.pub, names)
 	gone := make(map[string]time.Time)
 	kept := make(map[string]string)   // Node -> the name under which it stays
 	leaves := make(map[string]string) // name -> the Node that had it, or ""
@@ -49,7 +50,7 @@ func (l *loop) gather(snap *inputs.Snapshot, prev Previous, now time.Time) gathe
 			since := sinceOf(l.nodes.gone, m.name, now)
 			gone[m.name] = since
 			until := since.Add(l.pub.GoneAfter.Duration)
-			if !now.Before(until) {
+			if missing.ScaledIn(m.name) || !now.Before(until) {
 				leaves[m.name] = m.owner
 				continue
 			}
@@ -61,7 +62,7 @@ func (l *loop) gather(snap *inputs.Snapshot, prev Previous, now time.Time) gathe
 			g.Facts = append(g.Facts, topology.Facts{Name: m.name, SlurmName: m.name, Stays: why, Gone: f == leavesLater})
 		}
 	}
-	l.nodes.gone, g.gone = gone, l.pub.Rules.Gone(snap, prev.owners(leaves))
+	l.nodes.gone, g.gone = gone, l.pub.Rules.Gone(snap, prev.owners(leaves), missing)
 	l.annotations.LeaveOn(g.leaving, snap, elsewhere, prev.leaving)
 	maps.Copy(g.Nodes, g.leaving)
 	g.keep(kept)
@@ -130,6 +131,7 @@ const (
 //	| the Node is gone, or no publication takes it,     | stays for GoneAfter: the Node may   |
 //	| or it has no pod, or its pod is not scheduled     | come back                           |
 //
+// A name that leaves later leaves at once if its NodeSet has given up the worker pod.
 // A Node without a name stays in the files under its old name.
 func (m *missing) fate() (f fate, why string) {
 	switch {

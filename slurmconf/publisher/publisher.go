@@ -178,6 +178,7 @@ type loop struct {
 	archive archive
 
 	nodes       nodeHistory
+	pods        podOwners
 	units       unitsInUse
 	moves       moves
 	first       first.Publication

@@ -90,7 +90,7 @@ func TestRealConditions(t *testing.T) {
 	}}}, "status")
 	ms := Duration{Duration: time.Millisecond}
 	pubs := complete(t, Publication{Namespace: "default", Settle: ms, FirstWait: ms, AnnotateAfter: ms, GoneAfter: ms})
-	store := kube.New(c.Client(), reports, "default", pubs, slog.New(slog.DiscardHandler))
+	store := kube.New(c.Client(), setClient(t, c.Config()), reports, "default", pubs, slog.New(slog.DiscardHandler))
 	pub := newPublisher(store, pubs)
 	pub.options.Conditions = store
 	inBackground(t, store.Run, pub.Run)

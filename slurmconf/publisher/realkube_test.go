@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -34,7 +35,7 @@ func TestRealPublication(t *testing.T) {
 	for n := range 36 {
 		r.addNode(n)
 	}
-	store := kube.New(c.Client(), reportClient(t, c.Config()), "default", pubs, slog.New(slog.DiscardHandler))
+	store := kube.New(c.Client(), setClient(t, c.Config()), reportClient(t, c.Config()), "default", pubs, slog.New(slog.DiscardHandler))
 	inBackground(t, store.Run, newPublisher(store, pubs).Run)
 	t.Run("first", r.first)
 	t.Run("deleted", r.deleted)
@@ -60,6 +61,15 @@ func defineReports(t *testing.T, c *kuberig.Cluster) {
 func reportClient(t *testing.T, rc *rest.Config) *nodereport.Client {
 	t.Helper()
 	client, err := nodereport.NewClient(rc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func setClient(t *testing.T, rc *rest.Config) dynamic.Interface {
+	t.Helper()
+	client, err := dynamic.NewForConfig(rc)
 	if err != nil {
 		t.Fatal(err)
 	}

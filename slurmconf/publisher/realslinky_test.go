@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -36,7 +37,7 @@ func TestRealSlinky(t *testing.T) {
 	c := kuberig.StartTest(t)
 	r := &slinkyRig{c, t}
 	defineReports(t, c)
-	client, reports := r.permit()
+	client, sets, reports := r.permit()
 	for n := range 40 {
 		r.addNode(n)
 	}
@@ -50,7 +51,7 @@ func TestRealSlinky(t *testing.T) {
 	a.Membership = "file" // b has what Slinky's pods mean
 	a.Name, a.Nodes.Slinky, b.Name, b.ConfigMap, b.Nodes.Slinky = "a", "a", "b", "quoin-b", "b"
 	pubs := complete(t, a, b)
-	store := kube.New(client, reports, "quoin-system", pubs, slog.New(slog.DiscardHandler))
+	store := kube.New(client, sets, reports, "quoin-system", pubs, slog.New(slog.DiscardHandler))
 	inBackground(t, store.Run, newPublisher(store, pubs).Run)
 	t.Run("two clusters", r.twoClusters)
 	t.Run("rolling update", r.rolls)
@@ -63,7 +64,7 @@ func TestRealSlinky(t *testing.T) {
 
 // permit applies the manifests as a site would change them, and returns the
 // publisher's client.
-func (r *slinkyRig) permit() (kubernetes.Interface, *nodereport.Client) {
+func (r *slinkyRig) permit() (kubernetes.Interface, dynamic.Interface, *nodereport.Client) {
 	r.t.Helper()
 	dir := r.t.TempDir()
 	rule := regexp.MustCompile(`(?m)^# ((?:- apiGroups| {2}resources| {2}verbs): .*)$`)
@@ -96,7 +97,7 @@ func (r *slinkyRig) permit() (kubernetes.Interface, *nodereport.Client) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return client, reportClient(r.t, rc)
+	return client, setClient(r.t, rc), reportClient(r.t, rc)
 }
 
 func (r *slinkyRig) addNode(n int) {

@@ -4,9 +4,10 @@ package inputs
 // object is gone, or the worker pod that had the name. nodes has the Node of each name, or
 // "" if nobody knows the Node. Gone returns nil if the snapshot cannot tell.
 //
-// A name that another Node has is not gone. If no worker pod is known at all, no pod counts
-// as gone.
-func (r *Rules) Gone(snap *Snapshot, nodes map[string]string) map[string]bool {
+// A name that another Node has is not gone, nor is a pod that its NodeSet makes again, as
+// far as missing can tell. If missing cannot tell and no worker pod is known at all, no pod
+// counts as gone.
+func (r *Rules) Gone(snap *Snapshot, nodes map[string]string, missing *Missing) map[string]bool {
 	if !snap.Whole {
 		return nil
 	}
@@ -22,10 +23,13 @@ func (r *Rules) Gone(snap *Snapshot, nodes map[string]string) map[string]bool {
 			named[name] = true
 		}
 	}
-	pods := r.podNames(snap)
+	pods, remade := r.podNames(snap), missing.remade(nodes)
 	for name, node := range nodes {
 		nodeGone := node != "" && !there[node]
 		podGone := len(pods) > 0 && !pods[name]
+		if again, known := remade[name]; known {
+			podGone = !again
+		}
 		if !named[name] && (nodeGone || podGone) {
 			gone[name] = true
 		}

@@ -37,7 +37,7 @@ func TestGone(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := rules(t, Config{SlurmNames: tt.how})
-			if diff := cmp.Diff(tt.want, r.Gone(tt.snap, tt.names)); diff != "" {
+			if diff := cmp.Diff(tt.want, r.Gone(tt.snap, tt.names, &Missing{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

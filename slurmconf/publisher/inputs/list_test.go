@@ -81,12 +81,12 @@ func TestReadNodesWithPods(t *testing.T) {
 	}
 	want := &Snapshot{
 		Nodes: []Node{
-			{Name: "a", Workers: []Worker{{Namespace: "slurm", Pod: "gpu-0", Node: "a", Cluster: "slurm", Hostname: "g0"}}},
-			{Name: "b", Workers: []Worker{{Namespace: "slurm", Pod: "gpu-1", Node: "b", Cluster: "slurm", Hostname: "b", Ending: true}}},
+			{Name: "a", Workers: []Worker{{Namespace: "slurm", Pod: "gpu-0", Node: "a", Cluster: "slurm", NodeSet: "gpu", Hostname: "g0"}}},
+			{Name: "b", Workers: []Worker{{Namespace: "slurm", Pod: "gpu-1", Node: "b", Cluster: "slurm", NodeSet: "gpu", Hostname: "b", Ending: true}}},
 		},
 		Unplaced: []Worker{
-			{Namespace: "slurm", Pod: "gpu-2", Cluster: "slurm", Hostname: "g2", Ending: true},
-			{Namespace: "slurm", Pod: "gpu-3", Cluster: "slurm", Hostname: "gpu-3"},
+			{Namespace: "slurm", Pod: "gpu-2", Cluster: "slurm", NodeSet: "gpu", Hostname: "g2", Ending: true},
+			{Namespace: "slurm", Pod: "gpu-3", Cluster: "slurm", NodeSet: "gpu", Hostname: "gpu-3"},
 		},
 		Reports: map[string]*topology.Node{},
 	}

@@ -14,15 +14,18 @@ const WorkerSelector = "app.kubernetes.io/name=slurmd,app.kubernetes.io/componen
 // The labels and annotations by which Slinky says which Slurm node runs where
 // (slurm-operator's api/v1beta1/well_known.go, slurm-bridge's wellknown package).
 const (
-	labelNodeSet         = "app.kubernetes.io/instance"
-	labelSlinkyCluster   = "slinky.slurm.net/cluster"
-	labelPodHostname     = "nodeset.slinky.slurm.net/pod-hostname"
-	labelScalingMode     = "nodeset.slinky.slurm.net/scaling-mode"
-	annotationHostname   = "nodeset.slinky.slurm.net/hostname-override"
-	labelSlurmNodeName   = "slinky.slurm.net/slurm-nodename"
-	labelExternalNode    = "scheduler.slinky.slurm.net/external-node"
-	scalingModeDaemonSet = "daemonset" // in upper or lower case
+	labelNodeSet       = "app.kubernetes.io/instance"
+	labelSlinkyCluster = "slinky.slurm.net/cluster"
+	labelPodHostname   = "nodeset.slinky.slurm.net/pod-hostname"
+	labelScalingMode   = "nodeset.slinky.slurm.net/scaling-mode"
+	annotationHostname = "nodeset.slinky.slurm.net/hostname-override"
+	labelSlurmNodeName = "slinky.slurm.net/slurm-nodename"
+	labelExternalNode  = "scheduler.slinky.slurm.net/external-node"
 )
+
+// ScalingModeDaemonSet is the scaling mode of a NodeSet with a pod on each Node that it
+// selects. It is written in upper or lower case.
+const ScalingModeDaemonSet = "daemonset"
 
 // The reasons why Slinky's pods do not say how Slurm calls a node.
 const (
@@ -44,8 +47,9 @@ type Worker struct {
 	Namespace, Pod string
 	// Node is the Kubernetes node's name. It is empty until the pod is scheduled.
 	Node string
-	// Cluster is the name of Slinky's Controller.
-	Cluster string
+	// Cluster is the name of Slinky's Controller, and NodeSet that of the NodeSet that
+	// controls the pod.
+	Cluster, NodeSet string
 	// Hostname is the Slurm node's name. It is empty if the Node says the name.
 	Hostname string
 	// Ending says that the pod is being deleted or has ended.
@@ -79,8 +83,8 @@ func (p *Pod) IsWorker() bool {
 // Worker reads a worker pod. Slinky itself goes by the label pod-hostname. slurmd in a pod
 // without that label is called by its host's name. Pods of a DaemonSet have random names.
 func (p *Pod) Worker() Worker {
-	w := Worker{Namespace: p.Namespace, Pod: p.Name, Node: p.Node, Cluster: p.Labels[labelSlinkyCluster], Ending: p.Ending}
-	perNode := strings.EqualFold(p.Labels[labelScalingMode], scalingModeDaemonSet)
+	w := Worker{Namespace: p.Namespace, Pod: p.Name, Node: p.Node, Cluster: p.Labels[labelSlinkyCluster], NodeSet: p.NodeSet, Ending: p.Ending}
+	perNode := strings.EqualFold(p.Labels[labelScalingMode], ScalingModeDaemonSet)
 	switch hostname := cmp.Or(p.Labels[labelPodHostname], p.Hostname); {
 	case p.Labels[labelPodHostname] == "" && p.HostNetwork && !perNode:
 		w.Hostname = p.Node

@@ -49,6 +49,8 @@ type Snapshot struct {
 	// Unplaced are worker pods that run on none of the nodes, for example because they
 	// are not scheduled yet.
 	Unplaced []Worker
+	// NodeSets are Slinky's. One that is being deleted is not among them.
+	NodeSets []NodeSet
 	// Problems are reports that could not be read.
 	Problems []topology.Problem
 }

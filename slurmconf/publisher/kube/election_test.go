@@ -81,7 +81,7 @@ func (r *electionRig) stand() *candidate {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c.store = New(client, reportsOf(r.t, &rc), "quoin-system", compile(r.t, publication.Publication{Namespace: "slurm"}), slog.New(slog.DiscardHandler))
+	c.store = New(client, setsOf(r.t, &rc), reportsOf(r.t, &rc), "quoin-system", compile(r.t, publication.Publication{Namespace: "slurm"}), slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(r.t.Context())
 	c.stop = stop
 	go func() {
@@ -192,7 +192,7 @@ func TestRealElection(t *testing.T) {
 func TestRealReady(t *testing.T) {
 	t.Parallel()
 	r := startElectionRig(t)
-	store := New(r.client, reportsOf(t, r.config), "quoin-system", compile(t, publication.Publication{Namespace: "slurm"}), slog.New(slog.DiscardHandler))
+	store := New(r.client, setsOf(t, r.config), reportsOf(t, r.config), "quoin-system", compile(t, publication.Publication{Namespace: "slurm"}), slog.New(slog.DiscardHandler))
 	if err := store.Ready(t.Context()); err == nil {
 		t.Error("ready before anything was read")
 	}

@@ -1,5 +1,5 @@
 // Package kube is the store of a cluster with Kubernetes. It watches Nodes, reports, worker
-// pods and ResourceSlices, writes publications as ConfigMaps, annotations and conditions
+// pods, NodeSets and ResourceSlices, writes publications as ConfigMaps, annotations and conditions
 // on Nodes and events, and elects the leader.
 package kube
 
@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -55,16 +56,17 @@ type Store struct {
 	nodes     cache.Store
 	reports   cache.Store
 	workers   []cache.Store // of worker pods, by namespace
-	slices    *sliceWatch   // nil if no publication looks at them
+	nodeSets  []*nodeSetWatch
+	slices    *sliceWatch // nil if no publication looks at them
 	keys      nodeKeys
 	written   writtenNodes
 	synced    []cache.InformerSynced // of nodes, reports, worker pods and slices
 }
 
-// New returns a store over client and reports; the leader's Lease is in namespace. The
+// New returns a store over client, sets and reports; the leader's Lease is in namespace. The
 // store notices what others do to the ConfigMaps of the clusters. Nothing is asked of the
 // API server before Run.
-func New(client kubernetes.Interface, reported *nodereport.Client, namespace string, clusters []*publication.Cluster, log *slog.Logger) *Store {
+func New(client kubernetes.Interface, sets dynamic.Interface, reported *nodereport.Client, namespace string, clusters []*publication.Cluster, log *slog.Logger) *Store {
 	s := &Store{client: client, namespace: namespace, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1), keys: watchedKeys(clusters), written: writtenNodes{nodes: map[string]writtenNode{}}}
 	core := client.CoreV1()
 	nodes := apihealth.NewInformer(s.health, "nodes", &corev1.Node{}, core.Nodes(), func(*metav1.ListOptions) {})
@@ -82,6 +84,10 @@ func New(client kubernetes.Interface, reported *nodereport.Client, namespace str
 	if slices.ContainsFunc(clusters, func(c *publication.Cluster) bool { return c.ResourceSlices }) {
 		s.slices = newSliceWatch(client, s.health, log)
 		s.synced = append(s.synced, s.slices.synced)
+	}
+	for _, namespace := range podNamespaces(clusters) { // a Snapshot does not wait for them
+		watch := newNodeSetWatch(sets, s.health, namespace)
+		s.nodeSets, s.informers = append(s.nodeSets, watch), append(s.informers, watch.informer)
 	}
 	for _, c := range clusters { // Load does not wait for them
 		s.informers = append(s.informers, apihealth.NewInformer(s.health, "publication "+c.Place().String(), &corev1.ConfigMap{}, core.ConfigMaps(c.Namespace),
@@ -111,6 +117,10 @@ func relevant(was, is any) bool {
 	if pod, ok := was.(*workerPod); ok {
 		next, ok := is.(*workerPod)
 		return !ok || pod.Worker != next.Worker
+	}
+	if s, ok := was.(*kubeNodeSet); ok {
+		next, ok := is.(*kubeNodeSet)
+		return !ok || !s.same(next)
 	}
 	if s, ok := was.(*kubeSlice); ok {
 		next, ok := is.(*kubeSlice)
@@ -158,6 +168,9 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 		}
 	}
 	snap.AddWorkers(s.workerPods())
+	for _, sets := range s.nodeSets {
+		snap.NodeSets = append(snap.NodeSets, sets.sets()...)
+	}
 	if s.slices != nil {
 		snap.Slices = inputs.ReadSlices(s.slices.slices())
 	}

@@ -54,7 +54,7 @@ func TestNoResourceSlices(t *testing.T) {
 				t.Fatal(err)
 			}
 			var log logText
-			store := New(client, reportsOf(t, rc), "quoin-system", compile(t, publication.Publication{ResourceSlices: true}), log.logger())
+			store := New(client, setsOf(t, rc), reportsOf(t, rc), "quoin-system", compile(t, publication.Publication{ResourceSlices: true}), log.logger())
 			run(t, store.Run)
 			log.until(t, tt.want)
 			if !tt.works {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -82,6 +83,15 @@ func reportsOf(t *testing.T, rc *rest.Config) *nodereport.Client {
 	return c
 }
 
+func setsOf(t *testing.T, rc *rest.Config) dynamic.Interface {
+	t.Helper()
+	c, err := dynamic.NewForConfig(rc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func storeOf(t *testing.T, server string, log *slog.Logger) *Store {
 	t.Helper()
 	rc := &rest.Config{Host: server}
@@ -89,7 +99,7 @@ func storeOf(t *testing.T, server string, log *slog.Logger) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(client, reportsOf(t, rc), "quoin-system", compile(t, publication.Publication{}), log)
+	return New(client, setsOf(t, rc), reportsOf(t, rc), "quoin-system", compile(t, publication.Publication{}), log)
 }
 
 func TestUnreachableAPIServer(t *testing.T) {
@@ -137,7 +147,7 @@ func TestRealOutage(t *testing.T) {
 	t.Parallel()
 	r := startElectionRig(t)
 	var log logText
-	store := New(r.client, reportsOf(t, r.config), "quoin-system", compile(t, publication.Publication{Namespace: "slurm"}), log.logger())
+	store := New(r.client, setsOf(t, r.config), reportsOf(t, r.config), "quoin-system", compile(t, publication.Publication{Namespace: "slurm"}), log.logger())
 	run(t, store.Run)
 	if _, err := store.Snapshot(t.Context()); err != nil {
 		t.Fatal(err)

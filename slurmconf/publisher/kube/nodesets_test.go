@@ -1,0 +1,96 @@
+package kube
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+)
+
+const metaOfSet = `"apiVersion":"slinky.slurm.net/v1beta1","kind":"NodeSet","metadata":{"name":"gpu","namespace":"slurm"`
+
+func slimSet(t *testing.T, text string) (*kubeNodeSet, error) {
+	t.Helper()
+	var o unstructured.Unstructured
+	if err := o.UnmarshalJSON([]byte(text)); err != nil {
+		return nil, err
+	}
+	obj, err := slimNodeSet(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, ok := obj.(*kubeNodeSet)
+	if !ok {
+		t.Fatalf("kept %T", obj)
+	}
+	return s, nil
+}
+
+func TestSlimNodeSet(t *testing.T) {
+	set := func(replicas int) inputs.NodeSet {
+		return inputs.NodeSet{Namespace: "slurm", Name: "gpu", Replicas: replicas}
+	}
+	perNode := set(1)
+	perNode.PerNode = true
+	for _, tt := range []struct {
+		name, text string
+		want       inputs.NodeSet
+		ending     bool
+	}{
+		{"replicas", `},"spec":{"replicas":72,"scalingMode":"StatefulSet"},"status":{"replicas":70}`, set(72), false},
+		{"none", `},"spec":{"replicas":0}`, set(0), false},
+		{"Slinky's default", `},"spec":{}`, set(1), false},
+		{"below none", `},"spec":{"replicas":-3}`, set(0), false},
+		{"no number", `},"spec":{"replicas":"72"}`, set(1), false},
+		{"no spec", `}`, set(1), false},
+		{"a spec that is none", `},"spec":7`, set(1), false},
+		{"one for each Node", `},"spec":{"scalingMode":"DaemonSet"}`, perNode, false},
+		{"in lower case", `},"spec":{"scalingMode":"daemonset"}`, perNode, false},
+		{"being deleted", `,"deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"replicas":72}`, set(72), true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := slimSet(t, "{"+metaOfSet+tt.text+"}")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got.set); diff != "" || got.ending != tt.ending {
+				t.Errorf("ending %t, want %t (-want +got):\n%s", got.ending, tt.ending, diff)
+			}
+			same, err := slimSet(t, "{"+metaOfSet+`,"generation":7`+tt.text+"}")
+			if err != nil || relevant(got, same) {
+				t.Errorf("another generation is noticed, %v", err)
+			}
+			if other := (&kubeNodeSet{set: set(5)}); !relevant(got, other) || relevant(other, got) != relevant(got, other) {
+				t.Error("other replicas are not noticed")
+			}
+		})
+	}
+}
+
+func FuzzSlimNodeSet(f *testing.F) {
+	f.Add("{" + metaOfSet + `},"spec":{"replicas":72}}`)
+	f.Add("{" + metaOfSet + `,"deletionTimestamp":7},"spec":{"replicas":1e99,"scalingMode":[]}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if s, err := slimSet(t, text); err == nil && s.set.Replicas < 0 {
+			t.Errorf("%d replicas of %q", s.set.Replicas, text)
+		}
+	})
+}
+
+func TestRemedyForNodeSets(t *testing.T) {
+	refused := apierrors.NewForbidden(nodeSets.GroupResource(), "", errors.New("no rule"))
+	const want = `nodesets.slinky.slurm.net is forbidden: no rule; add the rule for nodesets of manifests/12-rbac-publication.yaml to the publisher's Role; ` +
+		`until then nodes that a NodeSet gives up leave after goneAfter`
+	if err := withRemedy(refused); err.Error() != want || !apierrors.IsForbidden(err) {
+		t.Errorf("error %q, want %q", err, want)
+	}
+	for _, err := range []error{nil, errors.New("x"), apierrors.NewNotFound(nodeSets.GroupResource(), "")} {
+		if got := withRemedy(err); !errors.Is(got, err) || err != nil && got.Error() != err.Error() {
+			t.Errorf("error %v became %v", err, got)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package publisher
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+)
+
+// scaleRig is a real API server with a NodeSet of 72 pods, and a publisher with the rights
+// of the manifests.
+type scaleRig struct {
+	*slinkyRig
+	store *kube.Store
+	// sets are the NodeSets as an admin reads and writes them, and token as the publisher
+	// does.
+	sets, token dynamic.ResourceInterface
+	second      func(log *slog.Logger) *kube.Store
+}
+
+// warnings is a log that a test reads.
+type warnings struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (w *warnings) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+func (w *warnings) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+// logger logs warnings and errors.
+func (w *warnings) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// TestRealScaleIn scales a NodeSet in. The publisher starts before NodeSets are defined.
+// A node of which nobody can tell whether it comes back stays for 10 minutes.
+func TestRealScaleIn(t *testing.T) {
+	t.Parallel()
+	c := kuberig.StartTest(t)
+	r := &scaleRig{slinkyRig: &slinkyRig{c, t}}
+	defineReports(t, c)
+	client, sets, reports := r.permit()
+	for n := range 72 {
+		r.addNode(n)
+		r.addWorker("a", fmt.Sprintf("gpu-%d", n), fmt.Sprintf("gpu-%02d", n), n)
+	}
+	ms := Duration{Duration: time.Millisecond}
+	pubs := complete(t, Publication{Name: "a", Namespace: "slurm", Nodes: Selection{Slinky: "a"}, Membership: "file", Settle: Duration{Duration: 500 * time.Millisecond},
+		FirstWait: ms, AnnotateAfter: ms, PublishEvery: ms})
+	r.second = func(log *slog.Logger) *kube.Store { return kube.New(client, sets, reports, "quoin-system", pubs, log) }
+	resource := schema.GroupVersionResource{Group: "slinky.slurm.net", Version: "v1beta1", Resource: "nodesets"}
+	r.sets, r.token = setClient(t, c.Config()).Resource(resource).Namespace("slurm"), sets.Resource(resource).Namespace("slurm")
+	var log warnings
+	r.store = r.second(log.logger())
+	inBackground(t, r.store.Run, newPublisher(r.store, pubs).Run)
+	r.untilNodes(t, "published without NodeSets", 72)
+	t.Run("defined later", r.defined)
+	t.Run("rolling update", r.rolls)
+	t.Run("scale-in", r.scalesIn)
+	if text := log.String(); text != "" {
+		t.Errorf("warnings:\n%s", text)
+	}
+	t.Run("no right", r.refused)
+}
+
+// untilNodes waits until so many nodes are in published blocks. No change may be held.
+func (r *scaleRig) untilNodes(t *testing.T, what string, want int) {
+	t.Helper()
+	r.until(t, what, "quoin-slurm", func(cm *corev1.ConfigMap) bool {
+		if held := cm.Annotations[published.AnnotationHeldReason]; held != "" {
+			t.Fatalf("%s: held %q", what, held)
+		}
+		p, err := slurmconf.Previous("topology.yaml", []byte(cm.Data["topology.yaml"]))
+		return err == nil && len(p.Places()) == want
+	})
+}
+
+// untilSets waits until a store has so many NodeSets.
+func untilSets(t *testing.T, store *kube.Store, want int) {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		snap, err := store.Snapshot(t.Context())
+		if err == nil && len(snap.NodeSets) == want {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the NodeSets are not %d within 3 minutes: %v", want, err)
+		}
+	}
+}
+
+func (r *scaleRig) defined(t *testing.T) {
+	const file = "../../testdata/rig/kuberig/nodesets.yaml"
+	if _, err := r.Kubectl(t.Context(), "apply", "-f", file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=120s", "-f", file); err != nil {
+		t.Fatal(err)
+	}
+	set := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "slinky.slurm.net/v1beta1", "kind": "NodeSet", "metadata": map[string]any{"name": "gpu"},
+		"spec": map[string]any{"controllerRef": map[string]any{"name": "a"}, "replicas": int64(72)}}}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // established is not yet served
+		_, err := r.sets.Create(t.Context(), set, metav1.CreateOptions{})
+		if err == nil {
+			break
+		}
+		if !apierrors.IsNotFound(err) || time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	untilSets(t, r.store, 1)
+}
+
+// rolls deletes 18 pods at once, which is more than maxChange, and makes them again.
+func (r *scaleRig) rolls(t *testing.T) {
+	writes := r.writes(t, func() {
+		for n := range 18 {
+			if err := r.RemovePod(t.Context(), "slurm", fmt.Sprintf("gpu-%d", n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Second) // longer than facts settle
+		for n := range 18 {
+			r.addWorker("a", fmt.Sprintf("gpu-%d", n), fmt.Sprintf("gpu-%02d", n), n)
+		}
+	})
+	if len(writes) > 0 {
+		t.Errorf("written in a rolling update: %v", writes)
+	}
+}
+
+// scalesIn lowers the replicas as the autoscaler does, and plays the operator.
+func (r *scaleRig) scalesIn(t *testing.T) {
+	if _, err := r.sets.Patch(t.Context(), "gpu", types.MergePatchType, []byte(`{"spec":{"replicas":42}}`), metav1.PatchOptions{}, "scale"); err != nil {
+		t.Fatal(err)
+	}
+	for n := 5; n < 35; n++ { // Slinky chooses idle nodes, and not the last ones
+		if err := r.RemovePod(t.Context(), "slurm", fmt.Sprintf("gpu-%d", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.untilNodes(t, "scaled in", 42)
+}
+
+// refused takes the rule for NodeSets from the publisher, and starts another.
+func (r *scaleRig) refused(t *testing.T) {
+	if _, err := r.Kubectl(t.Context(), "patch", "role", "quoin-publication", "-n", "slurm", "--type=json", "-p", `[{"op":"remove","path":"/rules/4"}]`); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		_, err := r.token.List(t.Context(), metav1.ListOptions{})
+		if apierrors.IsForbidden(err) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("NodeSets are still readable: %v", err)
+		}
+	}
+	var log warnings
+	second := r.second(log.logger())
+	inBackground(t, second.Run)
+	for end := time.Now().Add(time.Minute); !strings.Contains(log.String(), "NodeSets"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the log says nothing of NodeSets")
+		}
+	}
+	untilSets(t, second, 0)
+	const remedy = "add the rule for nodesets of manifests/12-rbac-publication.yaml to the publisher's Role"
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `what="NodeSets in namespace slurm"`) || !strings.Contains(text, remedy) {
+		t.Errorf("want one warning with the remedy:\n%s", text)
+	}
+}

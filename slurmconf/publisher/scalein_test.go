@@ -1,0 +1,142 @@
+package publisher
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+)
+
+// nodeSet has one pod on each of the first nodes, and wants so many.
+type nodeSet struct {
+	pods
+	wants int
+}
+
+func newNodeSet() *nodeSet { return &nodeSet{podsOn(72), 72} }
+
+// on are the racks with the NodeSet and its pods.
+func (n *nodeSet) on(t *testing.T) *inputs.Snapshot {
+	t.Helper()
+	for name, w := range n.pods {
+		w.NodeSet = "gpu"
+		n.pods[name] = w
+	}
+	snap := whole(n.pods.on(t))
+	snap.NodeSets = []inputs.NodeSet{{Namespace: "slurm", Name: "gpu", Replicas: n.wants}}
+	return snap
+}
+
+// end deletes pods.
+func (n *nodeSet) end(first, last int) {
+	for i := first; i <= last; i++ {
+		delete(n.pods, fmt.Sprintf("g%03d", i))
+	}
+}
+
+// nodeSetBubble publishes the nodes of a NodeSet with 72 pods in fake time.
+func nodeSetBubble(t *testing.T, n *nodeSet, pub Publication, steps func(store *memory)) {
+	t.Helper()
+	pub.SlurmNames = "slinky:a"
+	store := newMemory(n.on(t))
+	inBubble(t, store, complete(t, pub), func() {
+		store.pass(10 * time.Minute)
+		steps(store)
+	})
+}
+
+// wantPlaces wants so many nodes to have a place, and none to be held.
+func wantPlaces(t *testing.T, store *memory, what string, want int) {
+	t.Helper()
+	if d := store.plan(t); d.Held != nil || len(d.Current.Plan.Places()) != want || len(d.Moves) > 0 {
+		t.Errorf("%s: held %+v, remembered %v, and %d nodes have a place, want %d", what, d.Held, d.Moves, len(d.Current.Plan.Places()), want)
+	}
+}
+
+// TestScaledInByReplicas scales a NodeSet in by more than maxChange. The nodes leave when
+// facts have settled.
+func TestScaledInByReplicas(t *testing.T) {
+	for _, membership := range []string{"annotation", "file"} {
+		t.Run(membership, func(t *testing.T) {
+			n := newNodeSet()
+			nodeSetBubble(t, n, Publication{Membership: membership}, func(store *memory) {
+				file := func() string { return store.get("slurm/quoin-slurm").Files["topology.yaml"] }
+				saves, before := store.saves, file()
+				n.wants = 42
+				store.change(n.on(t))
+				store.pass(time.Minute)
+				wantPlaces(t, store, "no pod has gone yet", 72)
+				n.end(31, 60)
+				store.change(n.on(t))
+				store.pass(time.Minute)
+				wantPlaces(t, store, "scaled in", 42)
+				if wrote, same := store.saves-saves, file() == before; wrote != 1 || same != (membership == "annotation") {
+					t.Errorf("%d writes, want one, and the file is the same: %t", wrote, same)
+				}
+				for i := 1; i <= 72; i++ { // the next pod has its place at once
+					if node := fmt.Sprintf("gb200-%03d", i); store.notes[node] == "" {
+						t.Errorf("%s lost its annotation", node)
+					}
+				}
+				n.wants, n.pods = 72, podsOn(72)
+				store.change(n.on(t))
+				store.pass(10 * time.Minute)
+				wantPlaces(t, store, "scaled out", 72)
+			})
+		})
+	}
+}
+
+// TestRollingUpdateOfNodeSet deletes 18 pods at once again and again, each for longer than
+// facts settle. The NodeSet makes them again.
+func TestRollingUpdateOfNodeSet(t *testing.T) {
+	n := newNodeSet()
+	nodeSetBubble(t, n, Publication{}, func(store *memory) {
+		saves, annotated, revision := store.saves, store.annotated, store.plan(t).Current.Number
+		for first := 1; first <= 72; first += 18 {
+			n.end(first, first+17)
+			store.change(n.on(t))
+			store.pass(5 * time.Minute)
+			wantPlaces(t, store, "rolled", 72)
+			n.pods = podsOn(72)
+			store.change(n.on(t))
+			store.pass(time.Minute)
+		}
+		if store.saves != saves || store.annotated != annotated || store.plan(t).Current.Number != revision {
+			t.Errorf("%d writes, %d annotations, revision %d after %d: want no change", store.saves-saves, store.annotated-annotated, store.plan(t).Current.Number, revision)
+		}
+	})
+}
+
+// TestPodsThatAreNotMadeAgain deletes 30 of 72 pods that their NodeSet still wants.
+func TestPodsThatAreNotMadeAgain(t *testing.T) {
+	n := newNodeSet()
+	nodeSetBubble(t, n, Publication{}, func(store *memory) {
+		n.end(31, 60)
+		store.change(n.on(t))
+		store.pass(20 * time.Minute)
+		if d := store.plan(t); d.Held == nil || d.Held.Reason != "BigChange" || len(d.Current.Plan.Places()) != 72 {
+			t.Errorf("held %+v, and %d nodes have a place, want BigChange and 72", d.Held, len(d.Current.Plan.Places()))
+		}
+		n.wants = 42 // now nobody wants them
+		store.change(n.on(t))
+		store.pass(time.Minute)
+		wantPlaces(t, store, "scaled in", 42)
+	})
+}
+
+// TestNodeSetDeleted deletes a NodeSet whose pods are on half of the nodes.
+func TestNodeSetDeleted(t *testing.T) {
+	n := newNodeSet()
+	nodeSetBubble(t, n, Publication{}, func(store *memory) {
+		n.end(31, 60)
+		snap := n.on(t)
+		snap.NodeSets = nil
+		store.change(snap)
+		store.pass(5 * time.Minute)
+		wantPlaces(t, store, "deleted", 72)
+		store.pass(10 * time.Minute)
+		wantPlaces(t, store, "deleted for long", 42)
+	})
+}
