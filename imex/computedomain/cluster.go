@@ -109,10 +109,7 @@ func (c *Cluster) Snapshot() (*imex.Observation, error) {
 	if seen.Cliques, err = c.allCliques(); err != nil {
 		return nil, err
 	}
-	if joining, err := c.joining.all(); err == nil {
-		seen.Workers = workersOn(c.config.Join, joining)
-	}
-	seen.Claims, err = c.allClaims()
+	seen.Claims, seen.Workers, err = c.allClaims()
 	seen.ClaimsUnread = refused(err)
 	if err != nil && !seen.ClaimsUnread {
 		return nil, err
@@ -150,21 +147,20 @@ func (c *Cluster) allCliques() ([]imex.Clique, error) {
 	return factsOf(cliques), err
 }
 
-// allClaims returns the channel claims of all domains, and whose they are.
-func (c *Cluster) allClaims() ([]imex.Claim, error) {
-	claims, err := c.claims.all()
-	if err != nil {
-		return nil, err
+// allClaims returns the channel claims of all domains, whose they are, and the nodes
+// with workers. The workers may be known even if there is an error.
+func (c *Cluster) allClaims() ([]imex.Claim, map[string]bool, error) {
+	var workers map[string]bool
+	claims, noClaims := c.claims.all()
+	joining, noJoining := c.joining.all()
+	if noJoining == nil {
+		workers = workersOn(c.config.Join, joining)
 	}
-	joining, err := c.joining.all()
-	if err != nil {
-		return nil, err
+	waiting, noWaiting := c.waiting.all()
+	if err := cmp.Or(noClaims, noJoining, noWaiting); err != nil {
+		return nil, workers, err
 	}
-	waiting, err := c.waiting.all()
-	if err != nil {
-		return nil, err
-	}
-	return joinClaims(claims, append(waiting, joining...)), nil // the facts of the joining are the newer ones
+	return joinClaims(claims, append(waiting, joining...)), workers, nil // the facts of the joining are the newer ones
 }
 
 // refused reports whether the API server has refused to read something, so that
