@@ -14,7 +14,8 @@ import (
 // findings are what a pass finds of the nodes of a publication.
 type findings struct {
 	nodestatus.Pass
-	pub *publication.Cluster
+	pub      *publication.Cluster
+	problems nodestatus.ProblemLog
 }
 
 // files records the nodes whose place in the published files differs from specs. Without

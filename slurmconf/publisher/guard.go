@@ -17,18 +17,18 @@ func (s *stored) change(made *Rendered) *guard.Change {
 		Renamed: s.prev.renamed, InUse: s.prev.changesKind(made), Gone: s.gone}
 }
 
-// treeAlone returns the tree without the first blocks, if only the blocks wait for an
-// approval, or nil. Two nodes that name one NVLink domain hold up nobody on a site of
-// switches.
-func (l *loop) treeAlone(s *stored, g *gathered, held *plandoc.Held, now time.Time) *Rendered {
+// treeAlone returns the tree of the plan without the first blocks, if only the blocks wait
+// for an approval, or nil. Two nodes that name one NVLink domain hold up nobody on a site
+// of switches.
+func (l *loop) treeAlone(s *stored, g *gathered, whole *Rendered, held *plandoc.Held, now time.Time) *Rendered {
 	if held.Reason != guard.ReasonKindChange && held.Reason != guard.ReasonTopologyInUse || l.pub.Topology != string(slurmconf.KindAuto) ||
 		len(s.prev.Topology.Blocks) > 0 || len(s.prev.Topology.Switches) == 0 {
 		return nil
 	}
 	pub := *l.pub
 	pub.Topology = string(slurmconf.KindTree)
-	made, err := Make(&pub, g.Inputs, s.prev)
-	if err != nil || made.Refused != "" {
+	made := &Rendered{Plan: whole.Plan}
+	if err := made.renderPlan(&pub, &g.Inputs, &s.prev); err != nil || made.Refused != "" {
 		return nil
 	}
 	if made.fit(l.pub, s.set, l.maxBytes); made.Refused != "" {

@@ -84,20 +84,22 @@ var errNoNode = errors.New("no node is in a block or switch: there is nothing to
 // Make plans, renders, parses back and lints. It returns an error only if no plan can be
 // made.
 func Make(p *publication.Cluster, g inputs.Inputs, prev Previous) (*Rendered, error) {
-	m, err := planned(p, &g, prev)
-	if err == nil {
-		err = m.complete(p, &g, &prev)
-	}
+	facts := nodelabels.Level(g.Facts, prev.Topology.InnerSwitches())
+	plan, err := placement.MakePlan(facts, prev.carried(facts), p.Policy())
 	if err != nil {
+		return nil, err
+	}
+	m := &Rendered{Plan: plan}
+	if err := m.renderPlan(p, &g, &prev); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// complete renders the plan that was made, parses the files back and lints them.
-func (m *Rendered) complete(p *publication.Cluster, g *inputs.Inputs, prev *Previous) error {
-	if m.Refused != "" {
-		return nil
+// renderPlan renders the plan as p wants it, parses the files back and lints them.
+func (m *Rendered) renderPlan(p *publication.Cluster, g *inputs.Inputs, prev *Previous) error {
+	if err := m.choose(p, g); err != nil || m.Refused != "" {
+		return err
 	}
 	lines, problems := gres.FromFacts(g.Facts, prev.Gres, p.GresOptions())
 	m.gres, m.Problems = lines, append(m.Problems, problems...)
@@ -110,26 +112,21 @@ func (m *Rendered) complete(p *publication.Cluster, g *inputs.Inputs, prev *Prev
 	return nil
 }
 
-// planned makes the plan alone.
-func planned(p *publication.Cluster, g *inputs.Inputs, prev Previous) (*Rendered, error) {
-	g.Facts = nodelabels.Level(g.Facts, prev.Topology.InnerSwitches())
-	plan, err := placement.MakePlan(g.Facts, prev.carried(g.Facts), p.Policy())
-	if err != nil {
-		return nil, err
-	}
-	m := &Rendered{Plan: plan, Files: map[string]string{}, form: form{keys: p.Keys()}, Problems: slices.Concat(plan.Problems, g.UnnamedProblems(), g.Problems)}
-	m.topologies, err = slurmconf.FromPlan(plan, p.Choice())
+// choose chooses what is published of the plan, and where each node is in it.
+func (m *Rendered) choose(p *publication.Cluster, g *inputs.Inputs) (err error) {
+	m.Files, m.keys, m.Unnamed = map[string]string{}, p.Keys(), g.Unnamed
+	m.Problems = slices.Concat(m.Plan.Problems, g.UnnamedProblems(), g.Problems)
+	m.topologies, err = slurmconf.FromPlan(m.Plan, p.Choice())
 	if err != nil && !errors.Is(err, slurmconf.ErrEmptyPlan) {
-		return nil, err
+		return err
 	}
-	m.Specs = slurmconf.Specs(plan, m.topologies)
-	m.Unnamed = g.Unnamed
-	m.Left = left(plan, m.Specs, g.Unnamed)
+	m.Specs = slurmconf.Specs(m.Plan, m.topologies)
+	m.Left = left(m.Plan, m.Specs, g.Unnamed)
 	m.LeftOut = plandoc.LeftOut(m.Left)
 	if len(m.Specs) == 0 { // blocks may still hold the places of domains that have gone
-		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()+reasons(plan, g.Unnamed)
+		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()+reasons(m.Plan, g.Unnamed)
 	}
-	return m, nil
+	return nil
 }
 
 // carried returns what a plan continues from. If no node has a report now, it says which

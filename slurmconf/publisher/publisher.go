@@ -183,8 +183,10 @@ type loop struct {
 	moves       moves
 	first       first.Publication
 	held        holder
+	repair      repair
+	rollback    rollback
+	spacing     spacing
 	annotations *annotation.Writer
-	problems    nodestatus.ProblemLog
 }
 
 // outlets are what passes read from and write to.
@@ -210,6 +212,7 @@ func newLoop(o outlets, all []*publication.Cluster, at int, now time.Time) *loop
 	l.found.pub, l.first.Started = pub, now
 	l.nodes.pub, l.nodes.rest = pub, slices.Concat(all[:at], all[at+1:])
 	l.held = holder{outlets: o, pub: pub, archive: &l.archive}
+	l.repair, l.rollback, l.spacing = repair{o, pub, &l.archive}, rollback{o, pub, &l.archive}, spacing{pub, o.metrics}
 	l.annotations = annotation.New(annotation.Options{Store: o.store, Recorder: o.recorder, Log: o.log,
 		Writes: o.metrics.writes.WithLabelValues("node"), Conflicts: o.metrics.conflicts}, all, at)
 	return l

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -59,19 +58,19 @@ func (l *loop) resume(ctx context.Context, snap *inputs.Snapshot, s *stored) err
 	held, next := s.waits(l.pub, made, now)
 	l.At(next)
 	if held != nil {
-		tree := l.treeAlone(s, &g, held, now)
+		tree := l.treeAlone(s, &g, made, held, now)
 		if tree == nil {
 			return hold(*held)
 		}
 		return l.publishPart(ctx, s, &g, tree, made, *held, now)
 	}
-	until, err := s.spacedUntil(l.pub, made, now)
+	specs, until, err := l.spacing.reconcile(s, &g, made, now)
 	if err != nil {
 		return err
 	}
-	if !until.IsZero() {
+	if specs != nil {
 		l.At(until)
-		return space(ctx, l, s, &g, made, now)
+		return l.annotateSince(ctx, s, specs, &g, now)
 	}
 	return l.publishAll(ctx, s, &g, made, now)
 }
@@ -126,11 +125,16 @@ func (l *loop) stay(ctx context.Context, s *stored, g *gathered, made *Rendered,
 	if err := l.hold(ctx, s, made, held); err != nil || prev.Topology == nil {
 		return err
 	}
+	return l.annotateSince(ctx, s, prev.specs(l.pub), g, now)
+}
+
+// annotateSince writes the annotations that are due since the published files were written.
+func (l *loop) annotateSince(ctx context.Context, s *stored, specs map[string]string, g *gathered, now time.Time) error {
 	written, err := s.set.Written()
 	if err != nil {
 		written = now
 	}
-	return l.annotate(ctx, prev.specs(l.pub), g.Nodes, s.doc.Ages(written), now)
+	return l.annotate(ctx, specs, g.Nodes, s.doc.Ages(written), now)
 }
 
 // plan gathers the inputs, makes the next files from prev, and records what the plan says
@@ -150,14 +154,11 @@ func (l *loop) plan(snap *inputs.Snapshot, prev Previous, now time.Time) (g gath
 	return g, made, nil
 }
 
-// restore writes the files of the stored plan again. Somebody deleted or edited them, or a
-// publisher ended between the plan and the files.
+// restore writes the files of the stored plan again. If that fails, it records which nodes
+// have another place in the files of somebody else.
 func (l *loop) restore(ctx context.Context, snap *inputs.Snapshot, s *stored) error {
-	const message = "the published files differ from the stored plan: written again"
-	l.log.Warn(message, "publication", l.pub.Name, "place", l.pub.Place().String(), "revision", s.doc.Current.Number)
-	l.record(l.pub, true, "PublishedEdited", message)
 	l.At(time.Now())
-	err := l.archive.restore(ctx, s, time.Now())
+	err := l.repair.reconcile(ctx, s, time.Now())
 	if err == nil {
 		return nil
 	}
@@ -174,45 +175,14 @@ func (l *loop) restore(ctx context.Context, snap *inputs.Snapshot, s *stored) er
 	return err
 }
 
-// rollBack publishes the revision again that the annotation names. A publisher that ended
-// after the plan was written has only the files and the annotation left to write.
+// rollBack goes back to the revision that somebody asks for.
 func (l *loop) rollBack(ctx context.Context, s *stored, now time.Time) error {
-	text := s.asks(published.AnnotationRollback)
-	number, err := strconv.Atoi(text)
-	target := s.doc.Find(number)
-	if err != nil || target == nil {
-		return l.hold(ctx, s, nil, plandoc.Held{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept, which are %s; name one of them, or remove the annotation",
-			published.AnnotationRollback, text, s.doc.Numbers())})
-	}
-	if s.doc.RolledBack != number {
-		files, err := target.Plan.Files()
-		if err != nil {
-			return err
-		}
-		made := &Rendered{Files: files}
-		topologies, err := target.Plan.Slurm()
-		if err != nil {
-			return err
-		}
-		if made.check(l.pub, topologies); made.Refused != "" {
-			return l.hold(ctx, s, nil, plandoc.Held{Reason: made.Refused, Message: fmt.Sprintf("revision %d: %s", number, made.Message)})
-		}
-		if number != s.doc.Current.Number {
-			s.doc.Add(plandoc.Revision{Time: now.UTC().Truncate(time.Second), Why: fmt.Sprintf("rolled back to revision %d", number), Digest: target.Digest, FilesDigest: target.FilesDigest, Plan: target.Plan})
-		}
-		s.doc.Current.Author, s.doc.RolledBack, s.doc.Held = s.by(), number, nil
-		if err := l.archive.savePlan(ctx, s.doc); err != nil {
-			return err
-		}
-		message := fmt.Sprintf("%s went back to revision %d, which is revision %d now", s.by(), number, s.doc.Current.Number)
-		l.log.Warn("rolled back", "publication", l.pub.Name, "by", s.by(), "to", number, "revision", s.doc.Current.Number)
-		l.record(l.pub, true, "RolledBack", message)
-	}
-	for _, key := range []string{published.AnnotationRollback, published.AnnotationBy, published.AnnotationApprove} {
-		delete(s.set.Annotations, key)
+	held, err := l.rollback.reconcile(ctx, s, now)
+	if held != nil {
+		return l.hold(ctx, s, nil, *held)
 	}
 	l.At(now)
-	return l.archive.restore(ctx, s, now)
+	return err
 }
 
 // hold leaves the published files as they are, and says why.

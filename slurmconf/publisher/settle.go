@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"slices"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
@@ -30,105 +29,82 @@ type moves struct {
 // reconcile plans, and renders the plan. A published node that the plan would move stays
 // until its facts have said so for Settle, and twice as long for each time that it moved
 // within the hour, which times counts. Facts that are seen for the first time count from
-// touched, the last change to anything. The facts in g get the reasons of nodes that wait:
-// then the plan is made again with these nodes in their places. next is when a node has
-// waited for long enough.
+// touched, the last change to anything. next is when a node has waited for long enough.
 func (m *moves) reconcile(pub *publication.Cluster, g *gathered, times map[string]int, touched, now time.Time) (made *Rendered, next time.Time, err error) {
-	g.Facts = slices.Clone(g.Facts)
-	w := waiting{pub: pub, prev: g.prev.Topology, facts: g.Facts, now: now}
-	readings, unsited := make(map[string]reading), make(map[string]time.Time)
-	for retry := true; retry; {
-		in := g.Inputs
-		if made, err = planned(pub, &in, g.prev); err != nil {
-			return nil, next, err
+	if g.prev.Topology == nil {
+		m.readings, m.unsited = nil, nil
+		made, err = Make(pub, g.Inputs, g.prev)
+		return made, next, err
+	}
+	since := m.sinceOf(g.Facts, touched)
+	end := func(i int) time.Time {
+		return since[i].Add(pub.Settle.Duration << min(times[g.Facts[i].SlurmName], maxDamped))
+	}
+	waits := &placement.Waits{Unsettled: make(map[string]bool), Waited: make(map[string]bool), ForParents: pub.ParentBlocks != 0 && g.prev.Topology.BaseBlockSize != 0}
+	for i := range g.Facts {
+		if now.Before(end(i)) {
+			waits.Unsettled[g.Facts[i].SlurmName] = true
 		}
-		retry = w.prev != nil && (m.waitForParents(&w, made.Plan, unsited) || m.waitForFacts(&w, made.Plan, times, touched, readings))
-		if !retry {
-			err = made.complete(pub, &in, &g.prev)
-		}
 	}
-	m.readings, m.unsited = readings, unsited
-	return made, w.Next(), err
-}
-
-// waiting is what decides in a pass which nodes wait.
-type waiting struct {
-	pub   *publication.Cluster
-	prev  *placement.Previous
-	facts []topology.Facts
-	now   time.Time
-	again.Timer
-}
-
-// until lets the node of the facts stay where it is, if the time has not come. It reports
-// whether the node stays.
-func (w *waiting) until(at time.Time, f *topology.Facts, why string) bool {
-	if f.Gone || f.Stays != "" || !w.now.Before(at) {
-		return false
+	for name, first := range m.unsited {
+		waits.Waited[name] = !now.Before(first.Add(pub.FirstWait.Duration))
 	}
-	f.Stays = why
-	w.At(at)
-	return true
-}
-
-// waitForFacts lets nodes that the plan moves wait until their facts have stayed the same
-// for long enough. It reports whether any node waits.
-func (m *moves) waitForFacts(w *waiting, plan *placement.Plan, times map[string]int, touched time.Time, readings map[string]reading) (waits bool) {
-	nodes, _ := placement.Moved(w.prev, plan)
-	if len(nodes) == 0 {
-		return false
+	topo := *g.prev.Topology
+	topo.Waits = waits
+	g.prev.Topology = &topo
+	if made, err = Make(pub, g.Inputs, g.prev); err != nil {
+		return nil, next, err
 	}
-	moved := make(map[string]bool, len(nodes))
-	for _, n := range nodes {
-		moved[n] = true
-	}
-	for i := range w.facts {
-		f := &w.facts[i]
-		if !moved[f.SlurmName] || f.Gone || f.Stays != "" {
+	var timer again.Timer
+	found := &made.Plan.Waiting
+	m.readings = make(map[string]reading)
+	for i := range g.Facts {
+		f := &g.Facts[i]
+		if !found.Moving[f.SlurmName] || f.Gone || f.Stays != "" {
 			continue
 		}
-		r := reading{inputs.Reading(f), touched}
-		if old, ok := m.readings[f.Name]; ok && old.text == r.text {
-			r = old
-		}
-		readings[f.Name] = r
-		if w.until(r.since.Add(w.pub.Settle.Duration<<min(times[f.SlurmName], maxDamped)), f, "its facts name another place, but not for long enough yet") {
-			waits = true
+		m.readings[f.Name] = reading{inputs.Reading(f), since[i]}
+		if found.Stay[f.SlurmName] {
+			timer.At(end(i))
 		}
 	}
-	return waits
+	m.unsited = m.unsitedSince(found, now)
+	for name, first := range m.unsited {
+		if found.Stay[name] {
+			timer.At(first.Add(pub.FirstWait.Duration))
+		}
+	}
+	return made, timer.Next(), nil
 }
 
-// waitForParents lets the nodes of a new block wait for the labels of the switches above
-// them, if ParentBlocks is set, because a block keeps its first place. They wait
-// FirstWait at most. It reports whether any node waits.
-func (m *moves) waitForParents(w *waiting, plan *placement.Plan, unsited map[string]time.Time) (waits bool) {
-	if w.pub.ParentBlocks == 0 || w.prev.BaseBlockSize == 0 {
-		return false
+// sinceOf returns, beside the facts, since when they have been as they are.
+func (m *moves) sinceOf(facts []topology.Facts, touched time.Time) []time.Time {
+	since := make([]time.Time, len(facts))
+	for i := range facts {
+		since[i] = touched
+		if old, ok := m.readings[facts[i].Name]; ok && old.text == inputs.Reading(&facts[i]) {
+			since[i] = old.since
+		}
 	}
-	blocks, others := plan.WithoutParent(w.prev)
-	if !others {
-		return false
-	}
-	ends := make(map[string]time.Time)
-	for i := range blocks {
-		since := w.now // or since the first of its nodes
-		for _, n := range blocks[i].Nodes {
-			if was, ok := m.unsited[n]; ok && was.Before(since) {
-				since = was
+	return since
+}
+
+// unsitedSince returns since when the nodes of new blocks have been without a known switch
+// above them: as long as the first node of the block.
+func (m *moves) unsitedSince(found *placement.Waiting, now time.Time) map[string]time.Time {
+	unsited := make(map[string]time.Time)
+	for _, nodes := range found.Unsited {
+		first := now
+		for _, n := range nodes {
+			if was, ok := m.unsited[n]; ok && was.Before(first) {
+				first = was
 			}
 		}
-		for _, n := range blocks[i].Nodes {
-			ends[n], unsited[n] = since.Add(w.pub.FirstWait.Duration), since
+		for _, n := range nodes {
+			unsited[n] = first
 		}
 	}
-	for i := range w.facts {
-		f := &w.facts[i]
-		if w.until(ends[f.SlurmName], f, "its block is new, and no switch above its leaf is known yet") {
-			waits = true
-		}
-	}
-	return waits
+	return unsited
 }
 
 // reread reads the facts of nodes that wait to be moved.

@@ -12,7 +12,7 @@ import (
 // from leaf to root counts. A new switch above the old root moves nothing.
 func Moved(prev *Previous, plan *Plan) (nodes []string, of int) {
 	oldPlaces, newPlaces := prev.Places(), placesOf(plan.Blocks, plan.Switches)
-	oldAbove, newAbove := pathsAbove(prev.Switches), pathsAbove(plan.Switches)
+	oldAbove, newAbove := tree.PathsAbove(prev.Switches), tree.PathsAbove(plan.Switches)
 	for n, old := range oldPlaces {
 		place := newPlaces[n]
 		below := old.Leaf == "" || old.Leaf == place.Leaf && strings.HasSuffix(newAbove[place.Leaf], oldAbove[old.Leaf])
@@ -22,26 +22,6 @@ func Moved(prev *Previous, plan *Plan) (nodes []string, of int) {
 	}
 	slices.Sort(nodes)
 	return nodes, len(oldPlaces)
-}
-
-// pathsAbove returns by leaf the switches above it, from the top, each after a slash.
-// Leaves without any are absent.
-func pathsAbove(switches []tree.Switch) map[string]string {
-	above := parentsOf(switches)
-	paths := make(map[string]string)
-	for i := range switches {
-		leaf, path := switches[i].Name, ""
-		if len(switches[i].Children) > 0 {
-			continue
-		}
-		for tier, up := 0, above[leaf]; up != "" && tier < tree.MaxTiers; tier, up = tier+1, above[up] {
-			path = "/" + up + path
-		}
-		if path != "" {
-			paths[leaf] = path
-		}
-	}
-	return paths
 }
 
 // InnerSwitches returns the names of the published switches that have switches
@@ -83,14 +63,4 @@ func placesOf(blocks []Block, switches []tree.Switch) map[string]Place {
 		}
 	}
 	return at
-}
-
-func parentsOf(switches []tree.Switch) map[string]string {
-	above := make(map[string]string, len(switches))
-	for i := range switches {
-		for _, c := range switches[i].Children {
-			above[c] = switches[i].Name
-		}
-	}
-	return above
 }

@@ -130,7 +130,7 @@ func rackSize(s *site, b *block) int {
 // fabricsOf names, beside the blocks, the root switch above most of a block's nodes,
 // empty if none is known.
 func fabricsOf(blocks []block, t tree.Tree) []string {
-	fabrics, paths := make([]string, len(blocks)), pathsAbove(t.Switches)
+	fabrics, paths := make([]string, len(blocks)), tree.PathsAbove(t.Switches)
 	for i := range blocks {
 		fabrics[i], _, _ = strings.Cut(strings.TrimPrefix(aboveLeaf(&blocks[i], t, paths), "/"), "/")
 	}

@@ -21,7 +21,7 @@ func parentDomains(blocks []block, t tree.Tree) []string {
 	for _, cluster := range clusters {
 		cliques[cluster]++
 	}
-	parents, paths := make([]string, len(blocks)), pathsAbove(t.Switches)
+	parents, paths := make([]string, len(blocks)), tree.PathsAbove(t.Switches)
 	for i, cluster := range clusters {
 		above := aboveLeaf(&blocks[i], t, paths)
 		switch {
@@ -166,7 +166,7 @@ func (p *Plan) WithoutParent(prev *Previous) (blocks []Block, others bool) {
 	for i := range prev.Blocks {
 		published[prev.Blocks[i].Name] = true
 	}
-	above := parentsOf(p.Switches)
+	above := tree.ParentsOf(p.Switches)
 	sited := make(map[string]bool)
 	for i := range p.Placements {
 		if pl := &p.Placements[i]; above[pl.Switch] != "" {

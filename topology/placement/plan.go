@@ -37,6 +37,8 @@ type Plan struct {
 	// Placements has one entry per node, in the order of SlurmName.
 	Placements []Placement        `json:"placements"`
 	Problems   []topology.Problem `json:"problems,omitempty"`
+	// Waiting is what was found of nodes that may have to wait, if Previous.Waits is set.
+	Waiting Waiting `json:"-"`
 }
 
 // Block is one NVLink domain, or the nodes of one leaf switch (Plan.ByLeaf). A
@@ -91,16 +93,33 @@ type Previous struct {
 	// an unknown one. They stay, even empty, if the release takes empty ones
 	// (Policy.ShortBlocks).
 	InUse map[string]bool
+	// Waits says which nodes may not move yet. It is nil if all may.
+	Waits *Waits
 }
 
 // MakePlan decides where every node belongs. previous may be nil. It fails only if
 // no plan can be made: two nodes have one Slurm name, or the policy is out of
-// range. All else is in the plan's placements and problems.
+// range. All else is in the plan's placements and problems. If nodes that wait would
+// move, it decides again about all others, with these nodes in their places.
 func MakePlan(facts []topology.Facts, previous *Previous, policy Policy) (*Plan, error) {
 	s, err := readSite(facts, previous, policy)
 	if err != nil {
 		return nil, err
 	}
+	w := Waiting{Moving: make(map[string]bool), Stay: make(map[string]bool)}
+	plan, err := s.plan()
+	for err == nil && w.hold(s, previous, plan) {
+		plan, err = s.plan()
+	}
+	if err != nil {
+		return nil, err
+	}
+	plan.Waiting = w
+	return plan, nil
+}
+
+// plan runs the stages.
+func (s *site) plan() (*Plan, error) {
 	read, inFacts := readNodes(s)
 	t, inTree := tree.Make(&tree.Site{
 		Facts: s.facts, HasGPUs: func(i int) bool { return read[i].hasGPUs }, Published: s.prev.Switches, Tiers: s.policy.Tiers, InUse: s.inUse,
@@ -109,7 +128,7 @@ func MakePlan(facts []topology.Facts, previous *Previous, policy Policy) (*Plan,
 	assigned, inLabels := assignUnits(s, read, t)
 	matching, inMatching := matchPublished(s, groupNodes(s, assigned))
 	blocks, small := leaveOutSmall(s, nameBlocks(s, matching.blocks))
-	plan := &Plan{ByLeaf: policy.ByLeaf, Switches: t.Switches}
+	plan := &Plan{ByLeaf: s.policy.ByLeaf, Switches: t.Switches}
 	parts, unsited := divide(s, blocks, t)
 	all, inParts, err := plan.addParts(s, parts, t)
 	if err != nil {

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
@@ -66,16 +65,7 @@ func (p *Policy) validate() error {
 	if err := blocksize.CheckClasses(p.SizeClasses); err != nil {
 		return err
 	}
-	return CheckParentBlocks(p.ParentBlocks)
-}
-
-// CheckParentBlocks returns what is wrong with a number of blocks in a parent
-// domain.
-func CheckParentBlocks(n int) error {
-	if n != 0 && (n < 2 || n > 1<<blocksize.MaxLevel || bits.OnesCount(uint(n)) != 1) {
-		return fmt.Errorf("%d blocks in a parent domain: want a power of two of 2 to %d, or 0 for none", n, 1<<blocksize.MaxLevel)
-	}
-	return nil
+	return blocksize.CheckParents(p.ParentBlocks)
 }
 
 // sizes returns Slurm's BlockSizes for a base.

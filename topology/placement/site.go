@@ -10,7 +10,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement/names"
 )
 
-// site is what a plan is made from. No stage changes it.
+// site is what a plan is made from. No stage changes it, but nodes may be kept in their
+// places between two rounds of the stages.
 type site struct {
 	facts  []*topology.Facts // sorted by SlurmName
 	prev   Previous          // without blocks of another kind than the plan's

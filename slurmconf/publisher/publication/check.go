@@ -12,7 +12,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
-	"github.com/quoin-hpc/quoin/topology/placement"
 	"github.com/quoin-hpc/quoin/topology/placement/blocksize"
 )
 
@@ -96,7 +95,7 @@ func (c *Cluster) checkPlaces(fail func(key, message string), bad func(key strin
 	if c.BlocksBy != "nvlink" && c.BlocksBy != "leaf" {
 		bad("blocksBy", c.BlocksBy, "nvlink or leaf")
 	}
-	if err := placement.CheckParentBlocks(c.ParentBlocks); err != nil {
+	if err := blocksize.CheckParents(c.ParentBlocks); err != nil {
 		fail("parentBlocks", err.Error())
 	} else if c.ParentBlocks > 0 && c.Release != 0 && !c.Release.ShortBlocks() {
 		bad("parentBlocks", c.ParentBlocks, "0 with Slurm "+c.SlurmVersion+": places that are kept free need 25.05 or newer")

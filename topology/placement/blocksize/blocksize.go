@@ -94,3 +94,12 @@ func Fit(bases []int, size int) int {
 	}
 	return bases[0]
 }
+
+// CheckParents returns what is wrong with a number of blocks in a parent
+// domain.
+func CheckParents(n int) error {
+	if n != 0 && (n < 2 || n > 1<<MaxLevel || bits.OnesCount(uint(n)) != 1) {
+		return fmt.Errorf("%d blocks in a parent domain: want a power of two of 2 to %d, or 0 for none", n, 1<<MaxLevel)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package publisher
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+)
+
+// repair writes the files of the stored plan again. Somebody deleted or edited them, or a
+// publisher ended between the plan and the files.
+type repair struct {
+	outlets
+	pub     *publication.Cluster
+	archive *archive
+}
+
+func (r *repair) reconcile(ctx context.Context, s *stored, now time.Time) error {
+	const message = "the published files differ from the stored plan: written again"
+	r.log.Warn(message, "publication", r.pub.Name, "place", r.pub.Place().String(), "revision", s.doc.Current.Number)
+	r.record(r.pub, true, "PublishedEdited", message)
+	return r.archive.restore(ctx, s, now)
+}
+
+// rollback publishes an earlier revision again that an annotation names.
+type rollback struct {
+	outlets
+	pub     *publication.Cluster
+	archive *archive
+}
+
+// reconcile publishes the revision. A publisher that ended after the plan was written has
+// only the files and the annotation left to write. If the revision cannot be published,
+// reconcile returns why.
+func (r *rollback) reconcile(ctx context.Context, s *stored, now time.Time) (held *plandoc.Held, err error) {
+	text := s.asks(published.AnnotationRollback)
+	number, _ := strconv.Atoi(text) // 0 is no revision
+	target := s.doc.Find(number)
+	if target == nil {
+		return &plandoc.Held{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept, which are %s; name one of them, or remove the annotation",
+			published.AnnotationRollback, text, s.doc.Numbers())}, nil
+	}
+	if s.doc.RolledBack != number {
+		if held, err = r.check(number, target); held != nil || err != nil {
+			return held, err
+		}
+		if err := r.savePlan(ctx, s, number, target, now); err != nil {
+			return nil, err
+		}
+	}
+	for _, key := range []string{published.AnnotationRollback, published.AnnotationBy, published.AnnotationApprove} {
+		delete(s.set.Annotations, key)
+	}
+	return nil, r.archive.restore(ctx, s, now)
+}
+
+// check returns why the files of a revision must not be published now.
+func (r *rollback) check(number int, target *plandoc.Revision) (*plandoc.Held, error) {
+	files, err := target.Plan.Files()
+	if err != nil {
+		return nil, err
+	}
+	topologies, err := target.Plan.Slurm()
+	if err != nil {
+		return nil, err
+	}
+	made := &Rendered{Files: files}
+	if made.check(r.pub, topologies); made.Refused != "" {
+		return &plandoc.Held{Reason: made.Refused, Message: fmt.Sprintf("revision %d: %s", number, made.Message)}, nil
+	}
+	return nil, nil
+}
+
+// savePlan stores the plan with the earlier revision as its newest.
+func (r *rollback) savePlan(ctx context.Context, s *stored, number int, target *plandoc.Revision, now time.Time) error {
+	if number != s.doc.Current.Number {
+		s.doc.Add(plandoc.Revision{Time: now.UTC().Truncate(time.Second), Why: fmt.Sprintf("rolled back to revision %d", number), Digest: target.Digest, FilesDigest: target.FilesDigest, Plan: target.Plan})
+	}
+	s.doc.Current.Author, s.doc.RolledBack, s.doc.Held = s.by(), number, nil
+	if err := r.archive.savePlan(ctx, s.doc); err != nil {
+		return err
+	}
+	message := fmt.Sprintf("%s went back to revision %d, which is revision %d now", s.by(), number, s.doc.Current.Number)
+	r.log.Warn("rolled back", "publication", r.pub.Name, "by", s.by(), "to", number, "revision", s.doc.Current.Number)
+	r.record(r.pub, true, "RolledBack", message)
+	return nil
+}
