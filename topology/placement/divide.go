@@ -19,12 +19,12 @@ type part struct {
 	blocks []block
 }
 
-// divide gives every block a topology. A new block of no known fabric is left out if there
+// divide gives each of its own blocks a topology. A new block of no known fabric is left out if there
 // are several fabrics.
 func divide(s *site, blocks []block, t tree.Tree) (parts []part, leftOut map[int]verdict) {
 	whole := part{name: s.kind(), base: cmp.Or(s.policy.BaseBlockSize, s.prev.BaseBlockSize)}
 	if !s.policy.Divide {
-		whole.takeAll(slices.Clone(blocks))
+		whole.takeAll(blocks)
 		return []part{whole}, nil
 	}
 	blocks, racks, leftOut := racksOf(s, blocks, t)
@@ -54,15 +54,15 @@ func divide(s *site, blocks []block, t tree.Tree) (parts []part, leftOut map[int
 	return parts, leftOut
 }
 
-// racksOf returns what divides the blocks. Blocks of no known fabric get the only known
+// racksOf returns what divides its own blocks. Blocks of no known fabric get the only known
 // one. If there are several, new ones are left out.
-func racksOf(s *site, blocks []block, t tree.Tree) (kept []block, racks []division.Rack, leftOut map[int]verdict) {
-	fabrics := fabricsOf(blocks, t)
+func racksOf(s *site, own []block, t tree.Tree) (kept []block, racks []division.Rack, leftOut map[int]verdict) {
+	fabrics := fabricsOf(own, t)
 	known := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(fabrics))), func(f string) bool { return f == "" })
 	z := sizing{leftOut: map[int]verdict{}}
-	kept, racks = make([]block, 0, len(blocks)), make([]division.Rack, 0, len(blocks))
-	for i := range blocks {
-		b := &blocks[i]
+	kept, racks = own[:0], make([]division.Rack, 0, len(own))
+	for i := range own {
+		b := &own[i]
 		r := division.Rack{Fabric: fabrics[i], Size: rackSize(s, b), Nodes: len(b.nodes)}
 		if b.published != none {
 			r.Published, r.Base = s.prev.Blocks[b.published].Topology, s.baseOf(b.published)

@@ -46,10 +46,10 @@ type sizing struct {
 	leftOut map[int]verdict
 }
 
-// leaveOutSmall leaves out new blocks that are too small for the policy.
-func leaveOutSmall(s *site, blocks []block) (kept []block, leftOut map[int]verdict) {
-	z := sizing{blocks: make([]block, 0, len(blocks)), leftOut: map[int]verdict{}}
-	for _, b := range blocks {
+// leaveOutSmall leaves new blocks out of its own blocks that are too small for the policy.
+func leaveOutSmall(s *site, own []block) (kept []block, leftOut map[int]verdict) {
+	z := sizing{blocks: own[:0], leftOut: map[int]verdict{}}
+	for _, b := range own {
 		if n := len(b.nodes); b.published == none && n < s.policy.MinBlockNodes {
 			z.leaveOut(b.nodes, ReasonSmallDomain, fmt.Sprintf("its %s has %d node, and a block needs %d", b.title(), n, s.policy.MinBlockNodes))
 			continue

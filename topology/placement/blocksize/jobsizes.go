@@ -40,7 +40,7 @@ func ImpossibleJobs(sizes, blocks []int) JobSizes {
 
 // aggregates returns the nodes in each aggregate of n blocks.
 func aggregates(blocks []int, n int) []int {
-	var out []int
+	out := make([]int, 0, len(blocks)/n+1)
 	for of := range slices.Chunk(blocks, n) {
 		out = append(out, sum(of))
 	}
@@ -77,7 +77,8 @@ func inOne(blocks []int, n int) []int {
 
 // largestOf returns what the largest 1, 2, ... of the blocks hold together.
 func largestOf(blocks []int) []int {
-	held := slices.Sorted(slices.Values(blocks))
+	held := slices.Clone(blocks)
+	slices.Sort(held)
 	slices.Reverse(held)
 	for i := 1; i < len(held); i++ {
 		held[i] += held[i-1]
