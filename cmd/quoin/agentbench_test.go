@@ -1,7 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,4 +76,40 @@ func measureAgent(b *testing.B, p *agentProcess) {
 	b.ReportMetric(most, "MB-agent-scraped")
 	b.ReportMetric(megabytes(pid, "VmRSS"), "MB-agent-resident")
 	b.ReportMetric(megabytes(probe, "VmRSS"), "MB-probe-resident")
+}
+
+// statusKiB is a line of /proc/PID/status.
+func statusKiB(b testing.TB, pid int, key string) (kib int) {
+	b.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), key+":")
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		b.Fatalf("%s: %v", key, err)
+	}
+	return kib
+}
+
+// processorTime is what the threads of a process have run, to the nanosecond: the
+// ticks of /proc/PID/stat are too coarse.
+func processorTime(b *testing.B, pid int) (total time.Duration) {
+	b.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil || len(threads) == 0 {
+		b.Fatalf("no threads of process %d: %v", pid, err)
+	}
+	for _, thread := range threads {
+		data, err := os.ReadFile(thread)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var ns int64
+		if _, err := fmt.Sscan(string(data), &ns); err != nil {
+			b.Fatal(err)
+		}
+		total += time.Duration(ns)
+	}
+	return total
 }
