@@ -189,8 +189,8 @@ func ByNode(lines []Line, all []string) (map[string][]Line, error) {
 	return out, nil
 }
 
-// ForAll returns lines without NodeName if they are right for all nodes of Slurm, of which
-// there are so many. A node without a report may have the GPUs that the others have.
+// ForAll returns lines without NodeName if they are right for all nodes of Slurm; nodes is
+// their number. A node without a report may have the GPUs that the others have.
 // AutoDetect alone is right for nodes without GPUs too, except for nvml, which not every
 // slurmd has.
 func (o *Options) ForAll(lines []Line, nodes int) ([]Line, bool) {

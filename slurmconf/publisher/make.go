@@ -41,8 +41,8 @@ type Rendered struct {
 	Problems []topology.Problem
 	gres     []gres.Line
 	form
-	// topologies are those of the plan. all are those of the file: some may be on their way
-	// out.
+	// topologies has the topologies of the plan. all has those that the file holds: some may
+	// leave the file soon.
 	topologies, all []slurmconf.Topology
 	// Refused is the reason word if the files must not be published. Message says the
 	// reason for people.

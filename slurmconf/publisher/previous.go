@@ -26,7 +26,8 @@ type Previous struct {
 	Topology *placement.Previous
 	// Gres has the lines of gres.conf by node.
 	Gres map[string][]gres.Line
-	// topologies are those of the file. byAnnotation says that it does not name their nodes.
+	// topologies has what the topology file holds. byAnnotation says that the file names no
+	// nodes.
 	topologies   []slurmconf.Topology
 	byAnnotation bool
 	// leaving are the Nodes that left and still have an annotation.

@@ -110,8 +110,8 @@ func fill(path string) error {
 	return nil
 }
 
-// stored waits until the published files are as these machines report, of which one may have
-// moved.
+// stored waits until the published files say what these machines report. moved is one of
+// them that has moved, or nil.
 func (b *bencher) stored(ctx context.Context, store string, moved *machine, machines []*machine) error {
 	var want []*machine
 	for _, m := range machines {

@@ -71,8 +71,8 @@ func (m *Missing) ScaledIn(name string) bool {
 	return known && m.short[owner] <= 0
 }
 
-// remade says which pods of the names that leave are made again. Names of which nobody can
-// tell are not in it. A NodeSet says how many pods it makes, and not which: first the pods
+// remade says which pods of the names that leave are made again. A name is absent if nobody
+// can tell. A NodeSet says how many pods it makes, and not which: first the pods
 // of names that do not leave count as made again.
 func (m *Missing) remade(leave map[string]string) map[string]bool {
 	short := maps.Clone(m.short)

@@ -86,8 +86,8 @@ func (n *kubeNode) same(next *kubeNode) bool {
 	return next != nil && n.GPUs == next.GPUs && n.lost == next.lost && maps.Equal(n.Labels, next.Labels) && maps.Equal(n.Annotations, next.Annotations)
 }
 
-// only returns the values of these keys. The map has the strings of keys, so that many Nodes
-// share them.
+// only returns the entries with these keys. The keys are the strings of the argument, so
+// that many Nodes share them.
 func only(all map[string]string, keys map[string]bool) map[string]string {
 	n := 0
 	for key := range keys {
