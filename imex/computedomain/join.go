@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -12,63 +13,72 @@ import (
 
 // joinClaims finds the pods of each claim. Of two records of one pod the last counts.
 func joinClaims(claims []*record[claimFacts], pods []*record[podFacts]) []imex.Claim {
-	known := make(map[types.NamespacedName]*podFacts, len(pods))
-	for _, pod := range pods {
-		known[pod.key()] = &pod.facts
-	}
-	users := make(map[types.NamespacedName][]podRef) // of claims that are not reserved
-	for _, claim := range claims {
-		if len(claim.facts.reserved) == 0 {
-			users[claim.key()] = nil
+	users := usersOf(claims, pods)
+	byName := sync.OnceValue(func() map[types.NamespacedName]*podFacts {
+		known := make(map[types.NamespacedName]*podFacts, len(pods))
+		for _, pod := range pods {
+			known[pod.NamespacedName] = &pod.facts
 		}
-	}
-	if len(users) > 0 {
-		findUsers(users, known)
-	}
+		return known
+	})
 	out := make([]imex.Claim, len(claims))
 	for i, claim := range claims {
-		pods := claim.facts.reserved
-		if len(pods) == 0 {
-			pods = users[claim.key()]
-			slices.SortFunc(pods, func(a, b podRef) int { return strings.Compare(a.name, b.name) })
-		}
-		out[i] = joinClaim(claim, pods, known)
+		out[i] = joinClaim(claim, users[i], byName)
 	}
 	return out
 }
 
-// findUsers adds to each claim the pods that name it.
-func findUsers(users map[types.NamespacedName][]podRef, pods map[types.NamespacedName]*podFacts) {
-	for key, pod := range pods {
-		for _, name := range pod.claims {
-			claim := types.NamespacedName{Namespace: key.Namespace, Name: name}
-			if others, wanted := users[claim]; wanted {
-				users[claim] = append(others, podRef{key.Name, pod.uid})
+// usersOf returns, beside the claims, the pods that name each claim.
+func usersOf(claims []*record[claimFacts], pods []*record[podFacts]) [][]*record[podFacts] {
+	at := make(map[types.NamespacedName]int, len(claims))
+	users, first := make([][]*record[podFacts], len(claims)), make([]*record[podFacts], len(claims)) // most claims have one pod
+	for i, claim := range claims {
+		at[claim.NamespacedName], users[i] = i, first[i:i:i+1]
+	}
+	for _, pod := range pods {
+		for _, name := range pod.facts.claims {
+			if i, known := at[types.NamespacedName{Namespace: pod.Namespace, Name: name}]; known {
+				others := slices.DeleteFunc(users[i], func(other *record[podFacts]) bool { return other.Name == pod.Name })
+				users[i] = append(others, pod)
 			}
 		}
 	}
+	return users
 }
 
 // joinClaim joins a claim with its pods: the pods that the claim is reserved for, or,
-// if there are none, the pods that name the claim. The first pod gives node and owner.
-func joinClaim(claim *record[claimFacts], pods []podRef, known map[types.NamespacedName]*podFacts) imex.Claim {
+// if there are none, the users, which name the claim. The first pod gives node and owner.
+func joinClaim(claim *record[claimFacts], users []*record[podFacts], byName func() map[types.NamespacedName]*podFacts) imex.Claim {
 	facts := &claim.facts
 	out := imex.Claim{Namespace: claim.Namespace, Name: claim.Name, Domain: facts.domain, Node: facts.node}
-	for _, r := range facts.reserved {
-		out.Pods = append(out.Pods, claim.Namespace+"/"+r.name)
-	}
-	for _, r := range pods {
-		owner, node := imex.OwnerOther, "" // all pods of holders and Slurm are known
-		if pod := known[types.NamespacedName{Namespace: claim.Namespace, Name: r.name}]; pod != nil {
-			if r.uid != pod.uid { // another pod has its name now
-				continue
-			}
-			owner, node = pod.owner, pod.node
-		}
+	add := func(pod, owner, node string) {
 		out.Owner, out.Node = cmp.Or(out.Owner, owner), cmp.Or(out.Node, node)
 		if !facts.allocated {
-			out.Waiting = cmp.Or(out.Waiting, claim.Namespace+"/"+r.name)
+			out.Waiting = cmp.Or(out.Waiting, pod)
 		}
+	}
+	for _, r := range facts.reserved {
+		name := claim.Namespace + "/" + r.name
+		out.Pods = append(out.Pods, name)
+		var pod *podFacts
+		if i := slices.IndexFunc(users, func(u *record[podFacts]) bool { return u.Name == r.name }); i >= 0 {
+			pod = &users[i].facts
+		} else {
+			pod = byName()[types.NamespacedName{Namespace: claim.Namespace, Name: r.name}]
+		}
+		switch {
+		case pod == nil:
+			add(name, imex.OwnerOther, "") // all pods of holders and Slurm are known
+		case pod.uid == r.uid: // otherwise another pod has its name now
+			add(name, pod.owner, pod.node)
+		}
+	}
+	if len(facts.reserved) > 0 {
+		return out
+	}
+	slices.SortFunc(users, func(a, b *record[podFacts]) int { return strings.Compare(a.Name, b.Name) })
+	for _, pod := range users {
+		add(claim.Namespace+"/"+pod.Name, pod.facts.owner, pod.facts.node)
 	}
 	return out
 }

@@ -4,18 +4,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/quoin-hpc/quoin/imex"
 )
 
 func TestJoinClaim(t *testing.T) {
-	name := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "slurm", Name: name} }
+	name := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "slurm", Name: name} }
 	pods := []*record[podFacts]{
-		{ObjectMeta: name("holder"), facts: podFacts{uid: "u1", owner: imex.OwnerHolder, node: "n1", claims: []string{"of-holder"}}},
-		{ObjectMeta: name("slurmd"), facts: podFacts{uid: "u0", owner: imex.OwnerSlurmd}},
-		{ObjectMeta: name("slurmd"), facts: podFacts{uid: "u2", owner: imex.OwnerSlurmd, node: "n2", claims: []string{"by-hand", "shared"}}},
-		{ObjectMeta: name("alone"), facts: podFacts{uid: "u3", owner: imex.OwnerOther, claims: []string{"of-alone", "shared"}}},
+		{NamespacedName: name("holder"), facts: podFacts{uid: "u1", owner: imex.OwnerHolder, node: "n1", claims: []string{"of-holder"}}},
+		{NamespacedName: name("slurmd"), facts: podFacts{uid: "u0", owner: imex.OwnerSlurmd}},
+		{NamespacedName: name("slurmd"), facts: podFacts{uid: "u2", owner: imex.OwnerSlurmd, node: "n2", claims: []string{"by-hand", "shared"}}},
+		{NamespacedName: name("alone"), facts: podFacts{uid: "u3", owner: imex.OwnerOther, claims: []string{"of-alone", "shared"}}},
 	}
 	tests := []struct {
 		name  string // of the claim
@@ -36,7 +36,7 @@ func TestJoinClaim(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.want.Namespace, tt.want.Name = "slurm", tt.name
-			got := joinClaims([]*record[claimFacts]{{ObjectMeta: name(tt.name), facts: tt.facts}}, pods)
+			got := joinClaims([]*record[claimFacts]{{NamespacedName: name(tt.name), facts: tt.facts}}, pods)
 			if diff := cmp.Diff([]imex.Claim{tt.want}, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

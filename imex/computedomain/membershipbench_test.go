@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -60,7 +59,7 @@ func listedCluster(tb testing.TB, join string) *Cluster {
 
 // put keeps facts as an informer would.
 func (w *watch[T]) put(key types.NamespacedName, facts T) {
-	r := &record[T]{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, facts: facts, keep: true}
+	r := &record[T]{NamespacedName: key, facts: facts, keep: true}
 	if err := w.store.Add(r); err != nil {
 		panic(err)
 	}
@@ -121,7 +120,7 @@ func (c *large) late() {
 		clique := r.facts
 		clique.Daemons = slices.Clone(clique.Daemons)
 		clique.Daemons[0].Ready = false
-		c.cliques.put(r.key(), clique)
+		c.cliques.put(r.NamespacedName, clique)
 	}
 }
 

@@ -60,7 +60,7 @@ func (o objects[T]) add(read func(any) (T, bool), text []byte, object metav1.Obj
 	}
 	if facts, keep := read(object); keep {
 		r := newRecord(object, facts, true)
-		o[r.key()] = r
+		o[r.NamespacedName] = r
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func wakesNobody[T any](t *testing.T, w *watch[T], change func() (metav1.Object,
 	}
 	limit := time.After(3 * time.Minute)
 	changed := only()
-	for ; changed.ResourceVersion != object.GetResourceVersion(); changed = only() {
+	for ; changed.version != object.GetResourceVersion(); changed = only() {
 		select {
 		case <-limit:
 			t.Fatal("the change is not seen")

@@ -38,18 +38,19 @@ type watch[T any] struct {
 
 // record takes the place of an object in an informer's store.
 type record[T any] struct {
-	metav1.ObjectMeta // name, namespace and version only
-	facts             T
-	keep              bool
+	types.NamespacedName
+	version string
+	facts   T
+	keep    bool
 }
 
 func newRecord[T any](of metav1.Object, facts T, keep bool) *record[T] {
-	name := metav1.ObjectMeta{Namespace: of.GetNamespace(), Name: of.GetName(), ResourceVersion: of.GetResourceVersion()}
-	return &record[T]{ObjectMeta: name, facts: facts, keep: keep}
+	return &record[T]{types.NamespacedName{Namespace: of.GetNamespace(), Name: of.GetName()}, of.GetResourceVersion(), facts, keep}
 }
 
-func (r *record[T]) key() types.NamespacedName {
-	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+// GetObjectMeta implements metav1.ObjectMetaAccessor, for the informer.
+func (r *record[T]) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name, ResourceVersion: r.version}
 }
 
 func factsOf[T any](records []*record[T]) []T {
