@@ -55,6 +55,8 @@ type Cluster struct {
 	joining *watch[podFacts] // pods of the holder and of Slurm
 	waiting *watch[podFacts] // all pods that are not scheduled
 
+	joined joined // as of the last Snapshot
+
 	// refusal is why the API server refused to create the domain, until it is asked again.
 	refusal topology.Problem
 	refused time.Time
@@ -109,7 +111,7 @@ func (c *Cluster) Snapshot() (*imex.Observation, error) {
 	if seen.Cliques, err = c.allCliques(); err != nil {
 		return nil, err
 	}
-	seen.Claims, seen.Workers, err = c.allClaims()
+	seen.Claims, seen.Workers, err = c.joinedClaims()
 	seen.ClaimsUnread = refused(err)
 	if err != nil && !seen.ClaimsUnread {
 		return nil, err
@@ -147,20 +149,33 @@ func (c *Cluster) allCliques() ([]imex.Clique, error) {
 	return factsOf(cliques), err
 }
 
-// allClaims returns the channel claims of all domains, whose they are, and the nodes
-// with workers. The workers may be known even if there is an error.
-func (c *Cluster) allClaims() ([]imex.Claim, map[string]bool, error) {
-	var workers map[string]bool
+// joined are the claims of all domains with their pods, and the nodes with workers.
+type joined struct {
+	claims  []imex.Claim // nil before the first
+	workers map[string]bool
+	of      [3]int64 // versions of what is watched
+}
+
+// joinedClaims returns the channel claims of all domains, whose they are, and the nodes
+// with workers. The workers may be known even if there is an error. Claims and pods are
+// joined again only if one of them has changed.
+func (c *Cluster) joinedClaims() ([]imex.Claim, map[string]bool, error) {
+	next := joined{of: [3]int64{c.claims.version.Load(), c.joining.version.Load(), c.waiting.version.Load()}}
+	if c.joined.claims != nil && next.of == c.joined.of {
+		return c.joined.claims, c.joined.workers, nil
+	}
 	claims, noClaims := c.claims.all()
 	joining, noJoining := c.joining.all()
 	if noJoining == nil {
-		workers = workersOn(c.config.Join, joining)
+		next.workers = workersOn(c.config.Join, joining)
 	}
 	waiting, noWaiting := c.waiting.all()
 	if err := cmp.Or(noClaims, noJoining, noWaiting); err != nil {
-		return nil, workers, err
+		return nil, next.workers, err
 	}
-	return joinClaims(claims, append(waiting, joining...)), workers, nil // the facts of the joining are the newer ones
+	next.claims = joinClaims(claims, append(waiting, joining...)) // the facts of the joining are the newer ones
+	c.joined = next
+	return next.claims, next.workers, nil
 }
 
 // refused reports whether the API server has refused to read something, so that

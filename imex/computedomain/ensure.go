@@ -40,7 +40,7 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 	case domain.UID != "" || domain.Problem.Reason == imex.ReasonNoCRD || time.Since(c.refused) < createPause:
 		return domain, nil
 	}
-	if claims, _, err := c.allClaims(); err == nil { // otherwise they are not ours to see
+	if claims, _, err := c.joinedClaims(); err == nil { // otherwise they are not ours to see
 		if holder := heldElsewhere(c.config, claims); holder != "" {
 			return noDomain(c.config, imex.ReasonNoDomain, holder), nil
 		}

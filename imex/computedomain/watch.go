@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,6 +31,9 @@ type watch[T any] struct {
 	changed func()
 	// open returns a new informer of the objects.
 	open func() cache.SharedIndexInformer
+
+	// version counts changes of facts, and starts and ends of run.
+	version atomic.Int64
 
 	mu     sync.Mutex
 	store  cache.Store // nil while nothing is watched
@@ -96,6 +100,7 @@ func (w *watch[T]) serve(store cache.Store, synced func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.store, w.synced = store, synced
+	w.version.Add(1)
 }
 
 // slim is the transform of the informer. Most objects of a cluster have no facts: a
@@ -120,10 +125,11 @@ func recordOf[T any](obj any) *record[T] {
 	return r
 }
 
-// compare calls changed if the facts of an object differ.
+// compare notes a change if the facts of an object differ.
 func (w *watch[T]) compare(old, new *record[T]) {
 	had, has := old != nil && old.keep, new != nil && new.keep
 	if had != has || has && !reflect.DeepEqual(old.facts, new.facts) {
+		w.version.Add(1)
 		w.changed()
 	}
 }
