@@ -151,9 +151,9 @@ func addPod(snap *inputs.Snapshot, pod inputs.Pod) {
 func TestHeldReasonIsShort(t *testing.T) {
 	store := newMemory(racks(t))
 	p := newPublisher(store, complete(t, Publication{}))
-	l := newLoop(outlets{store: store, log: p.log, metrics: p.metrics}, p.clusters, 0, time.Now())
-	held := plandoc.Held{Reason: "NoPlan", Message: strings.Repeat("x", 900<<10)}
-	if err := l.hold(t.Context(), &stored{set: &published.Set{}}, nil, held); err != nil {
+	h := &holder{outlets: outlets{store: store, log: p.log, metrics: p.metrics}, pub: p.clusters[0], archive: &archive{store: store, pub: p.clusters[0]}}
+	held := &plandoc.Held{Reason: "NoPlan", Message: strings.Repeat("x", 900<<10)}
+	if _, err := h.Reconcile(t.Context(), &pass{now: time.Now(), result: result{stored: &stored{set: &published.Set{}}, held: held}}); err != nil {
 		t.Fatal(err)
 	}
 	reason := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeldReason]

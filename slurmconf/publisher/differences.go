@@ -14,24 +14,24 @@ import (
 // findings are what a pass finds of the nodes of a publication.
 type findings struct {
 	nodestatus.Pass
-	pub      *publication.Cluster
 	problems nodestatus.ProblemLog
 }
 
-// files records the nodes whose place in the published files differs from specs. Without
-// published files nothing differs.
-func (f *findings) files(prev *Previous, specs map[string]string, nodes map[string]*inputs.Node, why nodestatus.Difference) {
+// differences returns the nodes whose place in the published files differs from specs.
+// Without published files nothing differs.
+func differences(p *publication.Cluster, prev *Previous, specs map[string]string, nodes map[string]*inputs.Node, why nodestatus.Difference) (out []nodestatus.Difference) {
 	if prev.Topology == nil {
-		return
+		return nil
 	}
 	why.Reason = nodestatus.ReasonPublishedDiffers
-	old := prev.specs(f.pub)
+	old := prev.specs(p)
 	for name, n := range nodes {
 		if old[name] != specs[name] {
 			why.Node, why.Is, why.Want = n, old[name], specs[name]
-			f.Differences = append(f.Differences, why)
+			out = append(out, why)
 		}
 	}
+	return out
 }
 
 // heldFor is the cause for held files. The whole reason counts nodes and has a digest, so

@@ -29,10 +29,9 @@ func TestNothingDriftsAtRest(t *testing.T) {
 					t.Skip(made.Message)
 				}
 				prev := previousOf(t, pub, made.Files)
-				s := &findings{pub: pub}
-				s.files(&prev, made.Specs, g.Nodes, nodestatus.Difference{})
-				if len(made.Specs) == 0 || len(s.Differences) != 0 {
-					t.Errorf("%d nodes have places, differences %v", len(made.Specs), s.Differences)
+				found := differences(pub, &prev, made.Specs, g.Nodes, nodestatus.Difference{})
+				if len(made.Specs) == 0 || len(found) != 0 {
+					t.Errorf("%d nodes have places, differences %v", len(made.Specs), found)
 				}
 			})
 		}
@@ -57,13 +56,11 @@ func BenchmarkDrift(b *testing.B) {
 	for name, specs := range map[string]map[string]string{"none": made.Specs, "all": elsewhere} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			s := &findings{pub: pub}
 			keeper := nodestatus.New(nodestatus.Options{}, nil, now, nil)
 			for b.Loop() {
-				s.Pass = nodestatus.Pass{Plan: made.Plan}
-				s.files(&prev, specs, g.Nodes, heldFor(pub, "BigChange"))
-				if keeper.Found("default", &s.Pass, now); name == "all" && len(s.Differences) != len(specs) {
-					b.Fatal(len(s.Differences))
+				found := nodestatus.Pass{Plan: made.Plan, Differences: differences(pub, &prev, specs, g.Nodes, heldFor(pub, "BigChange"))}
+				if keeper.Found("default", &found, now); name == "all" && len(found.Differences) != len(specs) {
+					b.Fatal(len(found.Differences))
 				}
 			}
 		})

@@ -1,7 +1,10 @@
 package publisher
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -12,6 +15,24 @@ import (
 
 // ReasonGresForAll says that gres.conf names no nodes.
 const ReasonGresForAll = "GresForAll"
+
+// room refuses files that the store does not take.
+type room struct {
+	pub   *publication.Cluster
+	bytes int // of the files, or 0 for any number
+}
+
+// Reconcile holds files that are refused for their size, or for what Make found.
+func (r *room) Reconcile(_ context.Context, p *pass) (result, error) {
+	made := *p.made
+	made.Files, made.Problems = maps.Clone(made.Files), slices.Clip(made.Problems)
+	made.fit(r.pub, p.stored.set, r.bytes)
+	out := result{made: &made}
+	if made.Refused != "" {
+		out.held = &plandoc.Held{Reason: made.Refused, Message: made.Message, Digest: made.Digest}
+	}
+	return out, nil
+}
 
 // fit refuses files that are larger than the store takes. If all nodes are alike, and
 // their names are what is too much, gres.conf goes without them. old may hold files of

@@ -2,11 +2,13 @@ package publisher
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -25,36 +27,46 @@ type gathered struct {
 	gone map[string]bool
 }
 
-// gather returns the inputs of one publication, with published nodes that are missing now
+// gatherer remembers what says whether a published node that is missing has gone.
+type gatherer struct {
+	pub         *publication.Cluster
+	nodes       *nodeHistory
+	pods        inputs.PodOwners
+	annotations *annotation.Writer
+}
+
+// Reconcile gathers the inputs of the publication, with published nodes that are missing now
 // and stay for a while.
-func (l *loop) gather(snap *inputs.Snapshot, prev Previous, now time.Time) gathered {
-	g := gathered{Inputs: l.pub.Rules.Gather(snap), leaving: annotation.Leaving{}}
-	g.prev = l.nodes.rename(&g, prev)
-	names := l.nodes.see(&g, g.prev.nodes())
-	l.nodes.seeOthers(&g, names)
-	elsewhere := l.nodes.unselected(snap, names)
-	missing := l.pods.missing(&g, snap, l.pub, names)
+func (a *gatherer) Reconcile(_ context.Context, p *pass) (r result, err error) {
+	snap, prev, now := p.snap, p.stored.prev, p.now
+	g := gathered{Inputs: a.pub.Rules.Gather(snap), leaving: annotation.Leaving{}}
+	g.prev = a.nodes.rename(&g, prev)
+	names := a.nodes.see(&g, g.prev.nodes())
+	a.nodes.seeOthers(&g, names)
+	elsewhere := a.nodes.unselected(snap, names)
+	missing := a.pods.Missing(&a.pub.Rules, g.Nodes, snap, names)
+	var timer again.Timer
 	gone := make(map[string]time.Time)
 	kept := make(map[string]string)   // Node -> the name under which it stays
 	leaves := make(map[string]string) // name -> the Node that had it, or ""
-	for _, m := range l.nodes.missing(&g, snap, elsewhere, names) {
+	for _, m := range a.nodes.missing(&g, snap, elsewhere, names) {
 		f, why := m.fate()
 		if f == leavesLater || m.movedOn {
-			l.annotations.Leave(g.leaving, m.name, m.elsewhere) // its annotation goes after it
+			a.annotations.Leave(g.leaving, m.name, m.elsewhere) // its annotation goes after it
 		}
 		if f == leavesNow {
 			leaves[m.name] = m.owner
 			continue
 		}
 		if f == leavesLater {
-			since := sinceOf(l.nodes.gone, m.name, now)
+			since := sinceOf(a.nodes.gone, m.name, now)
 			gone[m.name] = since
-			until := since.Add(l.pub.GoneAfter.Duration)
+			until := since.Add(a.pub.GoneAfter.Duration)
 			if missing.ScaledIn(m.name) || !now.Before(until) {
 				leaves[m.name] = m.owner
 				continue
 			}
-			l.At(until)
+			timer.At(until)
 		}
 		if m.nameless != nil {
 			kept[m.owner] = m.name
@@ -62,11 +74,11 @@ func (l *loop) gather(snap *inputs.Snapshot, prev Previous, now time.Time) gathe
 			g.Facts = append(g.Facts, topology.Facts{Name: m.name, SlurmName: m.name, Stays: why, Gone: f == leavesLater})
 		}
 	}
-	l.nodes.gone, g.gone = gone, l.pub.Rules.Gone(snap, prev.owners(leaves), missing)
-	l.annotations.LeaveOn(g.leaving, snap, elsewhere, prev.leaving)
+	a.nodes.gone, g.gone = gone, a.pub.Rules.Gone(snap, prev.owners(leaves), missing)
+	a.annotations.LeaveOn(g.leaving, snap, elsewhere, p.stored.doc.Leaving)
 	maps.Copy(g.Nodes, g.leaving)
 	g.keep(kept)
-	return g
+	return result{in: &g, next: timer.Next()}, nil
 }
 
 // keep lets nodes without a Slurm name stay published under the names that they had.

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -12,31 +13,46 @@ import (
 )
 
 // change is what the guard judges.
-func (s *stored) change(made *Rendered) *guard.Change {
-	return &guard.Change{Old: s.prev.Topology, New: made.Plan, OldGres: s.prev.Gres, NewGres: made.gres, SameGres: s.set.Own()["gres.conf"] == made.Files["gres.conf"],
-		Renamed: s.prev.renamed, InUse: s.prev.changesKind(made), Gone: s.gone}
+func (p *pass) change(made *Rendered) *guard.Change {
+	prev := &p.in.prev
+	return &guard.Change{Old: prev.Topology, New: made.Plan, OldGres: prev.Gres, NewGres: made.gres, SameGres: p.stored.set.Own()["gres.conf"] == made.Files["gres.conf"],
+		Renamed: prev.renamed, InUse: prev.changesKind(made), Gone: p.in.gone}
+}
+
+// approval holds changes that wait for people.
+type approval struct {
+	pub *publication.Cluster
+	room
+}
+
+// Reconcile holds a change that waits for an approval, all of it or all but the tree.
+func (a *approval) Reconcile(_ context.Context, p *pass) (r result, err error) {
+	r.held, r.next = p.waits(a.pub, p.made)
+	if r.held != nil {
+		r.write = a.treeAlone(p, r.held)
+	}
+	return r, nil
 }
 
 // treeAlone returns the tree of the plan without the first blocks, if only the blocks wait
 // for an approval, or nil. Two nodes that name one NVLink domain hold up nobody on a site
 // of switches.
-func (l *loop) treeAlone(s *stored, g *gathered, whole *Rendered, held *plandoc.Held, now time.Time) *Rendered {
-	if held.Reason != guard.ReasonKindChange && held.Reason != guard.ReasonTopologyInUse || l.pub.Topology != string(slurmconf.KindAuto) ||
-		len(s.prev.Topology.Blocks) > 0 || len(s.prev.Topology.Switches) == 0 {
+func (a *approval) treeAlone(p *pass, held *plandoc.Held) *Rendered {
+	prev := &p.in.prev
+	if held.Reason != guard.ReasonKindChange && held.Reason != guard.ReasonTopologyInUse || a.pub.Topology != string(slurmconf.KindAuto) ||
+		len(prev.Topology.Blocks) > 0 || len(prev.Topology.Switches) == 0 {
 		return nil
 	}
-	pub := *l.pub
+	pub := *a.pub
 	pub.Topology = string(slurmconf.KindTree)
-	made := &Rendered{Plan: whole.Plan}
-	if err := made.renderPlan(&pub, &g.Inputs, &s.prev); err != nil || made.Refused != "" {
+	made := &Rendered{Plan: p.made.Plan}
+	if err := made.renderPlan(&pub, &p.in.Inputs, prev); err != nil || made.Refused != "" {
 		return nil
 	}
-	if made.fit(l.pub, s.set, l.maxBytes); made.Refused != "" {
+	if made.fit(a.pub, p.stored.set, a.bytes); made.Refused != "" {
 		return nil
 	}
-	waits, next := s.waits(&pub, made, now)
-	l.At(next)
-	if waits != nil {
+	if waits, _ := p.waits(&pub, made); waits != nil {
 		return nil
 	}
 	return made
@@ -44,14 +60,15 @@ func (l *loop) treeAlone(s *stored, g *gathered, whole *Rendered, held *plandoc.
 
 // waits says why the change waits for an approval, or returns nil. next is when fewer nodes
 // count, or zero.
-func (s *stored) waits(pub *publication.Cluster, made *Rendered, now time.Time) (held *plandoc.Held, next time.Time) {
+func (p *pass) waits(pub *publication.Cluster, made *Rendered) (held *plandoc.Held, next time.Time) {
+	s := p.stored
 	approve := s.asks(published.AnnotationApprove)
 	if approve == made.Digest {
 		return nil, next
 	}
-	reason, what := s.change(made).Waits(pub, s.doc, now)
+	reason, what := p.change(made).Waits(pub, s.doc, p.now)
 	if reason != "" { // fewer count later
-		next = s.doc.Until(now)
+		next = s.doc.Until(p.now)
 	}
 	if n := s.doc.RolledBack; n > 0 && made.Digest != s.doc.Current.Digest {
 		reason, what = "RolledBack", fmt.Sprintf("%s went back to revision %d, and since then every change waits", s.doc.Current.Author, n)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
@@ -25,15 +26,38 @@ type holder struct {
 	at      time.Time // when the store was last told
 }
 
-// forget notes that nothing is held.
-func (h *holder) forget() {
-	set(h.metrics.held, h.pub.Name, nil)
-	h.said = ""
+// Reconcile says why files are held, as far as this is not said yet, and keeps to the
+// published files.
+func (h *holder) Reconcile(ctx context.Context, p *pass) (r result, err error) {
+	switch {
+	case p.held != nil:
+		if p.in != nil && p.write == nil {
+			r = h.stay(p)
+		}
+		r.next, err = h.hold(ctx, p.stored, p.made, *p.held, p.now)
+	case p.write != nil:
+		set(h.metrics.held, h.pub.Name, nil)
+		h.said = ""
+	}
+	return r, err
 }
 
-// reconcile says why files are held, as far as this is not said yet. What was made is held,
-// and may be nil. It returns when to look again, or zero.
-func (h *holder) reconcile(ctx context.Context, s *stored, made *Rendered, held plandoc.Held, now time.Time) (next time.Time, err error) {
+// stay returns the published places of the nodes, and which nodes wait for others.
+func (h *holder) stay(p *pass) (r result) {
+	prev := &p.in.prev
+	if p.made != nil {
+		r.differences = differences(h.pub, prev, p.made.Specs, p.in.Nodes, heldFor(h.pub, p.held.Reason))
+	}
+	if prev.Topology != nil {
+		h.metrics.status.Places.Set(h.pub.Name, nodestatus.PlacesOf(prev.Topology.Places(), p.in.Facts, p.in.Nodes))
+		r.specs = prev.specs(h.pub)
+	}
+	return r
+}
+
+// hold says why files are held. What was made is held, and may be nil. It returns when to
+// look again, or zero.
+func (h *holder) hold(ctx context.Context, s *stored, made *Rendered, held plandoc.Held, now time.Time) (next time.Time, err error) {
 	h.metrics.passes.WithLabelValues(h.pub.Name, "held").Inc()
 	held.Message = topology.Cut(held.Message, topology.MaxMessage)
 	set(h.metrics.held, h.pub.Name, map[string]int{held.Reason: 1})

@@ -266,12 +266,12 @@ func Once(ctx context.Context, store Store, p *publication.Cluster) (*Rendered, 
 	if err != nil {
 		return nil, nil, err
 	}
-	s.leaving = s.doc.Leaving
 	g := p.Rules.Gather(snap)
 	made, err := Make(p, g, s.prev)
 	if err != nil || made.Refused != "" {
 		return made, g.Facts, err
 	}
-	_, _, err = a.publish(ctx, s, made, time.Now())
+	now := &pass{now: time.Now(), snap: snap, result: result{stored: s, in: &gathered{Inputs: g, prev: s.prev}}}
+	_, _, err = a.publish(ctx, now, made, s.doc.Leaving)
 	return made, g.Facts, err
 }

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,8 +31,6 @@ type Previous struct {
 	// nodes.
 	topologies   []slurmconf.Topology
 	byAnnotation bool
-	// leaving are the Nodes that left and still have an annotation.
-	leaving []string
 	// renamed is the number of nodes whose name differs from the files.
 	renamed int
 	// planned are the nodes of the plan.
@@ -139,67 +138,37 @@ func namedBy(all ...map[string]*inputs.Node) names {
 
 // unitsInUse remembers the topologies and units of the files since when no annotation
 // names them.
-type unitsInUse struct{ unnamed map[string]time.Time }
+type unitsInUse struct {
+	pub     *publication.Cluster
+	unnamed map[string]time.Time
+}
 
-// keep notes the topologies, blocks and leaf switches that Slurm's nodes may be
+// Reconcile notes the topologies, blocks and leaf switches that Slurm's nodes may be
 // registered with. Node annotations name them, or named them less than AnnotateAfter ago.
-// They stay in the files. slurmctld drains a node that registers with
-// an unknown unit, and does not start while such a node is registered. It returns what is
-// published with these units.
-func (u *unitsInUse) keep(pub *publication.Cluster, g *gathered, now time.Time) Previous {
-	prev := g.prev
-	if prev.Topology == nil || !pub.Release.DynamicTopology() {
-		return prev
+// They stay in the files. slurmctld drains a node that registers with an unknown unit, and
+// does not start while such a node is registered.
+func (u *unitsInUse) Reconcile(_ context.Context, p *pass) (r result, err error) {
+	if p.in.prev.Topology == nil || !u.pub.Release.DynamicTopology() {
+		return r, nil
 	}
-	named := namedBy(g.All, g.Nodes)
+	in, topo := *p.in, *p.in.prev.Topology
+	named := namedBy(in.All, in.Nodes)
 	unnamed := map[string]time.Time{}
-	for _, name := range prev.units() {
+	var timer again.Timer
+	for _, name := range in.prev.units() {
 		if named[name] {
 			continue
 		}
-		since := sinceOf(u.unnamed, name, now)
+		since := sinceOf(u.unnamed, name, p.now)
 		unnamed[name] = since
-		if now.Before(since.Add(pub.AnnotateAfter.Duration)) {
+		if until := since.Add(u.pub.AnnotateAfter.Duration); p.now.Before(until) {
 			named[name] = true
+			timer.At(until) // it may leave the files then
 		}
 	}
 	u.unnamed = unnamed
-	topo := *prev.Topology
-	topo.InUse = named
-	prev.Topology = &topo
-	return prev
-}
-
-// next returns when a unit may leave the files that has no node any more, or a topology that
-// is no longer configured. It is zero if none may.
-func (u *unitsInUse) next(pub *publication.Cluster, made *Rendered, now time.Time) time.Time {
-	var next again.Timer
-	may := func(name string) {
-		if since, unnamed := u.unnamed[name]; unnamed && now.Before(since.Add(pub.AnnotateAfter.Duration)) {
-			next.At(since.Add(pub.AnnotateAfter.Duration))
-		}
-	}
-	for i := range made.all {
-		t := &made.all[i]
-		if !slices.ContainsFunc(made.topologies, func(is slurmconf.Topology) bool { return is.Name == t.Name }) {
-			may(t.Name + ":")
-		}
-		if t.Block != nil {
-			for k := range t.Block.Blocks {
-				if b := &t.Block.Blocks[k]; b.Nodes == "" {
-					may(b.Name)
-				}
-			}
-		}
-		if t.Tree != nil {
-			for k := range t.Tree.Switches {
-				if s := &t.Tree.Switches[k]; s.Nodes == "" && s.Children == "" {
-					may(s.Name)
-				}
-			}
-		}
-	}
-	return next.Next()
+	topo.InUse, in.prev.Topology = named, &topo
+	return result{in: &in, next: timer.Next()}, nil
 }
 
 // units are the topologies, blocks and switches of the files.

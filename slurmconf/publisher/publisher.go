@@ -167,25 +167,18 @@ func (p *Publisher) reread(ctx context.Context, loops []*loop, now time.Time) {
 	}
 }
 
-// loop keeps one publication up to date. Each of its features has its own memory between
+// loop keeps one publication up to date. Each pass runs the decisions, which find out what
+// to write, and then the actions, which write it. Each step has its own memory between
 // passes. All of it can be lost, because the store holds what counts.
 type loop struct {
 	outlets
 	schedule
-	pub *publication.Cluster
+	pub                *publication.Cluster
+	decisions, actions []step
 	// found is what this pass finds of the nodes.
-	found   findings
-	archive archive
-
-	nodes       nodeHistory
-	pods        podOwners
-	units       unitsInUse
-	moves       moves
-	first       first.Publication
-	held        holder
-	repair      repair
-	rollback    rollback
-	spacing     spacing
+	found       findings
+	archive     *archive
+	moves       *moves
 	annotations *annotation.Writer
 }
 
@@ -208,13 +201,22 @@ func (o *outlets) record(p *publication.Cluster, warning bool, reason, message s
 // newLoop returns the loop of one of all publications.
 func newLoop(o outlets, all []*publication.Cluster, at int, now time.Time) *loop {
 	pub := all[at]
-	l := &loop{outlets: o, pub: pub, archive: archive{store: o.store, pub: pub, writes: o.metrics.writes}}
-	l.found.pub, l.first.Started = pub, now
-	l.nodes.pub, l.nodes.rest = pub, slices.Concat(all[:at], all[at+1:])
-	l.held = holder{outlets: o, pub: pub, archive: &l.archive}
-	l.repair, l.rollback, l.spacing = repair{o, pub, &l.archive}, rollback{o, pub, &l.archive}, spacing{pub, o.metrics}
-	l.annotations = annotation.New(annotation.Options{Store: o.store, Recorder: o.recorder, Log: o.log,
+	a := &archive{store: o.store, pub: pub, writes: o.metrics.writes}
+	annotations := annotation.New(annotation.Options{Store: o.store, Recorder: o.recorder, Log: o.log,
 		Writes: o.metrics.writes.WithLabelValues("node"), Conflicts: o.metrics.conflicts}, all, at)
+	l := &loop{outlets: o, pub: pub, archive: a, moves: &moves{pub: pub, annotations: annotations}, annotations: annotations}
+	nodes, fits := &nodeHistory{pub: pub, rest: slices.Concat(all[:at], all[at+1:])}, room{pub, o.maxBytes}
+	plan := []step{&gatherer{pub, nodes, inputs.PodOwners{}, annotations}, &unitsInUse{pub: pub}, l.moves}
+	l.decisions = slices.Concat([]step{a,
+		&repair{o, pub, a, nodes, func(ctx context.Context, p *pass) error { _, err := l.run(ctx, p, plan); return err }},
+		&rollback{o, pub, a},
+	}, plan, []step{
+		&fits,
+		&firstWait{o, pub, first.Publication{Started: now}},
+		&approval{pub, fits},
+		&spacing{pub, o.metrics},
+	})
+	l.actions = []step{&writer{o, pub, a, nodes, annotations}, &holder{outlets: o, pub: pub, archive: a}, annotator{annotations}}
 	return l
 }
 

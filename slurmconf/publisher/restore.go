@@ -17,13 +17,35 @@ type repair struct {
 	outlets
 	pub     *publication.Cluster
 	archive *archive
+	nodes   *nodeHistory
+	plan    func(context.Context, *pass) error
 }
 
-func (r *repair) reconcile(ctx context.Context, s *stored, now time.Time) error {
+// Reconcile writes the files if they are not the ones of the stored plan. If that fails, it
+// returns which nodes have another place in the files of somebody else.
+func (r *repair) Reconcile(ctx context.Context, p *pass) (result, error) {
+	s := p.stored
+	if s.intact() {
+		return result{}, nil
+	}
 	const message = "the published files differ from the stored plan: written again"
 	r.log.Warn(message, "publication", r.pub.Name, "place", r.pub.Place().String(), "revision", s.doc.Current.Number)
 	r.record(r.pub, true, "PublishedEdited", message)
-	return r.archive.restore(ctx, s, now)
+	out := result{next: p.now, done: true}
+	err := r.archive.restore(ctx, s, p.now)
+	if err == nil {
+		return out, nil
+	}
+	theirs, unreadable := plandoc.FromFiles(s.set.Own())
+	if unreadable != nil || s.doc.Current.Plan.ByAnnotation { // the pass is tried again in any case
+		return out, err
+	}
+	found, unreadable := readPlan(r.pub, theirs)
+	if r.plan(ctx, p) == nil && p.made != nil && unreadable == nil {
+		found = r.nodes.rename(p.in, found)
+		out.differences = differences(r.pub, &found, p.made.Specs, p.in.Nodes, unwritten(r.pub, err))
+	}
+	return out, err
 }
 
 // rollback publishes an earlier revision again that an annotation names.
@@ -33,29 +55,33 @@ type rollback struct {
 	archive *archive
 }
 
-// reconcile publishes the revision. A publisher that ended after the plan was written has
+// Reconcile publishes the revision. A publisher that ended after the plan was written has
 // only the files and the annotation left to write. If the revision cannot be published,
-// reconcile returns why.
-func (r *rollback) reconcile(ctx context.Context, s *stored, now time.Time) (held *plandoc.Held, err error) {
+// Reconcile returns why.
+func (r *rollback) Reconcile(ctx context.Context, p *pass) (result, error) {
+	s := p.stored
 	text := s.asks(published.AnnotationRollback)
+	if text == "" {
+		return result{}, nil
+	}
 	number, _ := strconv.Atoi(text) // 0 is no revision
 	target := s.doc.Find(number)
 	if target == nil {
-		return &plandoc.Held{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept, which are %s; name one of them, or remove the annotation",
-			published.AnnotationRollback, text, s.doc.Numbers())}, nil
+		return result{held: &plandoc.Held{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept, which are %s; name one of them, or remove the annotation",
+			published.AnnotationRollback, text, s.doc.Numbers())}}, nil
 	}
 	if s.doc.RolledBack != number {
-		if held, err = r.check(number, target); held != nil || err != nil {
-			return held, err
+		if held, err := r.check(number, target); held != nil || err != nil {
+			return result{held: held}, err
 		}
-		if err := r.savePlan(ctx, s, number, target, now); err != nil {
-			return nil, err
+		if err := r.savePlan(ctx, s, number, target, p.now); err != nil {
+			return result{}, err
 		}
 	}
 	for _, key := range []string{published.AnnotationRollback, published.AnnotationBy, published.AnnotationApprove} {
 		delete(s.set.Annotations, key)
 	}
-	return nil, r.archive.restore(ctx, s, now)
+	return result{next: p.now, done: true}, r.archive.restore(ctx, s, p.now)
 }
 
 // check returns why the files of a revision must not be published now.

@@ -1,10 +1,13 @@
 package publisher
 
 import (
+	"context"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -20,27 +23,40 @@ type reading struct {
 // maxDamped bounds how often the wait of a node that flaps is doubled.
 const maxDamped = 9
 
-// moves remembers the nodes that wait to be moved.
+// moves makes the plan, and remembers the nodes that wait to be moved.
 type moves struct {
-	readings map[string]reading   // by Node, of those whose facts name another place
-	unsited  map[string]time.Time // Slurm names in new blocks of which no parent domain is known -> since when
+	pub         *publication.Cluster
+	annotations *annotation.Writer
+	readings    map[string]reading   // by Node, of those whose facts name another place
+	unsited     map[string]time.Time // Slurm names in new blocks of which no parent domain is known -> since when
 }
 
-// reconcile plans, and renders the plan. A published node that the plan would move stays
-// until its facts have said so for Settle, and twice as long for each time that it moved
-// within the hour, which times counts. Facts that are seen for the first time count from
-// touched, the last change to anything. next is when a node has waited for long enough.
-func (m *moves) reconcile(pub *publication.Cluster, g *gathered, times map[string]int, touched, now time.Time) (made *Rendered, next time.Time, err error) {
-	if g.prev.Topology == nil {
+// Reconcile plans, and renders the plan.
+func (m *moves) Reconcile(_ context.Context, p *pass) (result, error) {
+	made, next, err := m.plan(p.in, p.stored.doc.Times(p.now), p.touched, p.now)
+	if err != nil {
+		return result{held: &plandoc.Held{Reason: "NoPlan", Message: err.Error()}}, nil //nolint:nilerr // the message has it
+	}
+	made.Problems = append(made.Problems, m.annotations.Overlaps(made.Specs, p.in.Nodes)...)
+	return result{made: made, next: next}, nil
+}
+
+// plan plans. A published node that the plan would move stays until its facts have said so
+// for Settle, and twice as long for each time that it moved within the hour, which times
+// counts. Facts that are seen for the first time count from touched, the last change to
+// anything. next is when a node has waited for long enough.
+func (m *moves) plan(g *gathered, times map[string]int, touched, now time.Time) (made *Rendered, next time.Time, err error) {
+	pub, prev := m.pub, g.prev
+	if prev.Topology == nil {
 		m.readings, m.unsited = nil, nil
-		made, err = Make(pub, g.Inputs, g.prev)
+		made, err = Make(pub, g.Inputs, prev)
 		return made, next, err
 	}
 	since := m.sinceOf(g.Facts, touched)
 	end := func(i int) time.Time {
 		return since[i].Add(pub.Settle.Duration << min(times[g.Facts[i].SlurmName], maxDamped))
 	}
-	waits := &placement.Waits{Unsettled: make(map[string]bool), Waited: make(map[string]bool), ForParents: pub.ParentBlocks != 0 && g.prev.Topology.BaseBlockSize != 0}
+	waits := &placement.Waits{Unsettled: make(map[string]bool), Waited: make(map[string]bool), ForParents: pub.ParentBlocks != 0 && prev.Topology.BaseBlockSize != 0}
 	for i := range g.Facts {
 		if now.Before(end(i)) {
 			waits.Unsettled[g.Facts[i].SlurmName] = true
@@ -49,10 +65,10 @@ func (m *moves) reconcile(pub *publication.Cluster, g *gathered, times map[strin
 	for name, first := range m.unsited {
 		waits.Waited[name] = !now.Before(first.Add(pub.FirstWait.Duration))
 	}
-	topo := *g.prev.Topology
+	topo := *prev.Topology
 	topo.Waits = waits
-	g.prev.Topology = &topo
-	if made, err = Make(pub, g.Inputs, g.prev); err != nil {
+	prev.Topology = &topo
+	if made, err = Make(pub, g.Inputs, prev); err != nil {
 		return nil, next, err
 	}
 	var timer again.Timer

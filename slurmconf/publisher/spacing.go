@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"context"
 	"maps"
 	"time"
 
@@ -16,29 +17,29 @@ type spacing struct {
 	metrics *Metrics
 }
 
-// reconcile returns the places of all nodes while the files stay as they are, and until when
-// they do. It returns none if the change waits no more. Nodes that join have the new
-// places, because the files have their units. Nodes that leave keep theirs.
-func (p *spacing) reconcile(s *stored, g *gathered, made *Rendered, now time.Time) (specs map[string]string, until time.Time, err error) {
-	until, err = p.until(s, made, now)
+// Reconcile lets the change be written, or returns the places of all nodes while the files
+// stay as they are. Nodes that join have the new places, because the files have their units.
+// Nodes that leave keep theirs.
+func (s *spacing) Reconcile(_ context.Context, p *pass) (r result, err error) {
+	until, err := s.until(p.stored, p.made, p.now)
 	if err != nil || until.IsZero() {
-		return nil, until, err
+		return result{write: p.made}, err
 	}
-	p.metrics.status.Places.Set(p.pub.Name, nodestatus.PlacesOf(s.prev.Topology.Places(), g.Facts, g.Nodes))
-	specs = s.prev.specs(p.pub)
-	maps.Copy(specs, made.Specs)
-	return specs, until, nil
+	s.metrics.status.Places.Set(s.pub.Name, nodestatus.PlacesOf(p.in.prev.Topology.Places(), p.in.Facts, p.in.Nodes))
+	specs := p.in.prev.specs(s.pub)
+	maps.Copy(specs, p.made.Specs)
+	return result{specs: specs, next: until}, nil
 }
 
 // until returns until when the change waits. It returns the zero time if no file changes, if
 // the change does more than add and remove nodes of known units, or if somebody approved it.
-func (p *spacing) until(s *stored, made *Rendered, now time.Time) (until time.Time, err error) {
-	current := &s.doc.Current
-	if current.Number == 0 || current.OfFiles() == published.Digest(made.Files) || s.asks(published.AnnotationApprove) == made.Digest {
+func (s *spacing) until(old *stored, made *Rendered, now time.Time) (until time.Time, err error) {
+	current := &old.doc.Current
+	if current.Number == 0 || current.OfFiles() == published.Digest(made.Files) || old.asks(published.AnnotationApprove) == made.Digest {
 		return time.Time{}, nil
 	}
-	written, err := s.set.Written()
-	until = written.Add(p.pub.PublishEvery.Duration)
+	written, err := old.set.Written()
+	until = written.Add(s.pub.PublishEvery.Duration)
 	if err != nil || written.After(now) || !now.Before(until) { // in the future: the clock was ahead then
 		return time.Time{}, nil //nolint:nilerr // files without a date are published again with one
 	}

@@ -24,12 +24,6 @@ type stored struct {
 	set *published.Set    // nil if no files are published
 	// prev is what the next plan continues from.
 	prev Previous
-	// leaving are the Nodes that left and still have an annotation.
-	leaving []string
-	// gone are the nodes that leave because they are really gone, or nil if nobody can tell.
-	gone map[string]bool
-	// part says that a part of what was made is published, and the rest is held.
-	part bool
 }
 
 // intact reports whether the stored files are the ones that the plan gives.
@@ -57,6 +51,15 @@ type archive struct {
 
 // forget makes the next recall read the plan again.
 func (a *archive) forget() { a.known = nil }
+
+// Reconcile reads what the store holds. Files that cannot be continued from are held.
+func (a *archive) Reconcile(ctx context.Context, _ *pass) (result, error) {
+	s, reason, err := a.recall(ctx)
+	if reason != "" {
+		return result{stored: s, held: &plandoc.Held{Reason: reason, Message: err.Error()}}, nil
+	}
+	return result{stored: s}, err
+}
 
 // recall reads plan and files. If they cannot be continued from, it returns the reason why
 // nothing new can be published, and the error.
@@ -88,7 +91,6 @@ func (a *archive) recall(ctx context.Context) (s *stored, reason string, err err
 	if s.prev, err = readPlan(a.pub, &s.doc.Current.Plan); err != nil {
 		return nil, "", err
 	}
-	s.prev.leaving = s.doc.Leaving
 	return s, "", nil
 }
 
@@ -135,19 +137,20 @@ func (a *archive) placeAsAnnotated(ctx context.Context, r *plandoc.Revision) err
 // publisherAuthor is the author of revisions that nobody asked for.
 const publisherAuthor = "quoin-publisher"
 
-// publish writes the plan, and then the files, as far as they differ. It returns when the
-// files were written, and what changed.
-func (a *archive) publish(ctx context.Context, s *stored, made *Rendered, now time.Time) (written time.Time, changes *plandoc.Changes, err error) {
-	doc := s.doc
+// publish writes the plan, and then the files, as far as they differ. leaving are the Nodes
+// that left and still have an annotation. It returns when the files were written, and what
+// changed.
+func (a *archive) publish(ctx context.Context, p *pass, made *Rendered, leaving []string) (written time.Time, changes *plandoc.Changes, err error) {
+	s, doc, part, now := p.stored, p.stored.doc, p.held != nil, p.now
 	place := a.pub.Place().String()
 	if doc.Current.Number == 0 || doc.Current.Digest != made.Digest || doc.Current.OfFiles() != published.Digest(made.Files) {
-		if changes, err = s.add(made, now); err != nil {
+		if changes, err = p.addRevision(made); err != nil {
 			return now, nil, err
 		}
 	}
-	if changes != nil || doc.Version == "" || doc.Held != nil && !s.part || doc.Place != place || !slices.Equal(doc.Leaving, s.leaving) {
-		doc.Place, doc.Leaving = place, s.leaving
-		if !s.part {
+	if changes != nil || doc.Version == "" || doc.Held != nil && !part || doc.Place != place || !slices.Equal(doc.Leaving, leaving) {
+		doc.Place, doc.Leaving = place, leaving
+		if !part {
 			doc.Held = nil
 		}
 		if err := a.savePlan(ctx, doc); err != nil {
@@ -156,7 +159,7 @@ func (a *archive) publish(ctx context.Context, s *stored, made *Rendered, now ti
 	}
 	next := s.set.Clone()
 	delete(next.Annotations, published.AnnotationLeftOut)
-	if !s.part {
+	if !part {
 		for _, key := range []string{published.AnnotationHeld, published.AnnotationHeldReason, published.AnnotationApprove, published.AnnotationBy} {
 			delete(next.Annotations, key)
 		}
@@ -174,8 +177,9 @@ func (a *archive) publish(ctx context.Context, s *stored, made *Rendered, now ti
 	return written, changes, err
 }
 
-// add makes what was made the current revision.
-func (s *stored) add(made *Rendered, now time.Time) (*plandoc.Changes, error) {
+// addRevision makes what was made the current revision.
+func (p *pass) addRevision(made *Rendered) (*plandoc.Changes, error) {
+	s, now := p.stored, p.now
 	plan, err := made.document(&s.doc.Current.Plan)
 	if err != nil {
 		return nil, err
@@ -195,7 +199,7 @@ func (s *stored) add(made *Rendered, now time.Time) (*plandoc.Changes, error) {
 			r.FilesTime = written
 		}
 	}
-	s.change(made).Remember(s.doc, approved, now)
+	p.change(made).Remember(s.doc, approved, now)
 	if written, err := s.set.Clone().Written(); err == nil && written.After(s.doc.Current.Time) {
 		s.doc.Current.Time = written // a publisher that was killed wrote the files later
 	}

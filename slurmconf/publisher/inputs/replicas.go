@@ -10,7 +10,8 @@ type NodeSet struct {
 	Namespace, Name string
 	// Replicas is how many worker pods it wants, if PerNode is false.
 	Replicas int
-	// PerNode says that it wants a pod on every Node that it selects. Nobody counts these.
+	// PerNode says that it wants one pod on each Node that it selects, so it has no number of
+	// replicas.
 	PerNode bool
 }
 
@@ -27,6 +28,36 @@ func (r *Rules) OwnerOf(n *Node, name string) Owner {
 		}
 	}
 	return Owner{}
+}
+
+// PodOwners has the NodeSet of the worker pod of each Slurm name, or of the last pod that had
+// the name.
+type PodOwners map[string]Owner
+
+// Missing notes whose worker pods there are. It returns what the NodeSets want of the
+// published names that no Node has.
+func (o PodOwners) Missing(r *Rules, nodes map[string]*Node, snap *Snapshot, names []string) *Missing {
+	if !r.BySlinky() {
+		return &Missing{}
+	}
+	for name, n := range nodes {
+		if owner := r.OwnerOf(n, name); o[name] != owner {
+			o[name] = owner
+		}
+	}
+	owners := make(map[string]Owner, len(names))
+	for _, name := range names {
+		if owner, known := o[name]; known {
+			owners[name] = owner
+		}
+	}
+	if len(o) > len(nodes)+len(owners) {
+		maps.DeleteFunc(o, func(name string, _ Owner) bool {
+			_, missing := owners[name]
+			return nodes[name] == nil && !missing
+		})
+	}
+	return r.Missing(snap, owners)
 }
 
 // Missing are the Slurm names that no worker pod has any more, and whose NodeSet says how

@@ -1,0 +1,67 @@
+package publisher
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+)
+
+// writer writes plan and files.
+type writer struct {
+	outlets
+	pub         *publication.Cluster
+	archive     *archive
+	nodes       *nodeHistory
+	annotations *annotation.Writer
+}
+
+// Reconcile writes plan and files if they differ.
+func (w *writer) Reconcile(ctx context.Context, p *pass) (r result, err error) {
+	if p.write == nil {
+		return r, nil
+	}
+	made := p.write
+	written, changes, err := w.archive.publish(ctx, p, made, w.annotations.Stored(p.in.leaving, made.Specs))
+	if err != nil {
+		r.differences = differences(w.pub, &p.in.prev, made.Specs, p.in.Nodes, unwritten(w.pub, err))
+		return r, err
+	}
+	if changes == nil {
+		w.metrics.passes.WithLabelValues(w.pub.Name, "unchanged").Inc()
+		w.log.Debug("unchanged", "publication", w.pub.Name)
+	} else {
+		w.metrics.passes.WithLabelValues(w.pub.Name, "published").Inc()
+		now := &p.stored.doc.Current
+		w.log.Info("published", "publication", w.pub.Name, "place", w.pub.Place().String(), "revision", now.Number, "digest", made.Digest,
+			"blocks", len(made.Plan.Blocks), "switches", len(made.Plan.Switches), "nodes", len(made.Specs), "moved", len(changes.Moves), "by", now.Author, "why", now.Why)
+		w.record(w.pub, false, "Published", fmt.Sprintf("revision %d, digest %s: %s; %s", now.Number, made.Digest, made.Summary(), now.Why))
+	}
+	w.nodes.wrote(p.in)
+	w.metrics.status.Places.Set(w.pub.Name, nodestatus.PlacesOf(made.places(), p.in.Facts, p.in.Nodes))
+	r.specs, r.written = made.Specs, written
+	if p.held != nil { // the reason is added to what was just written
+		r.stored, _, err = w.archive.recall(ctx)
+	}
+	return r, err
+}
+
+// annotator writes the annotations that are due.
+type annotator struct{ *annotation.Writer }
+
+// Reconcile writes annotations whose units have been in the files for long enough.
+func (a annotator) Reconcile(ctx context.Context, p *pass) (r result, err error) {
+	if p.specs == nil {
+		return r, nil
+	}
+	written := p.written
+	if written.IsZero() {
+		if written, err = p.stored.set.Written(); err != nil {
+			written = p.now
+		}
+	}
+	out, err := a.Writer.Reconcile(ctx, p.specs, p.in.Nodes, p.stored.doc.Ages(written), p.now)
+	return result{next: out.Next(), differences: out.Differences, judged: true}, err
+}
