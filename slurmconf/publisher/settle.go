@@ -56,17 +56,17 @@ func (m *moves) plan(g *gathered, times map[string]int, touched, now time.Time) 
 	end := func(i int) time.Time {
 		return since[i].Add(pub.Settle.Duration << min(times[g.Facts[i].SlurmName], maxDamped))
 	}
-	waits := &placement.Waits{Unsettled: make(map[string]bool), Waited: make(map[string]bool), ForParents: pub.ParentBlocks != 0 && prev.Topology.BaseBlockSize != 0}
+	settling := &placement.Settling{Unsettled: make(map[string]bool), Waited: make(map[string]bool), ForParents: pub.ParentBlocks != 0 && prev.Topology.BaseBlockSize != 0}
 	for i := range g.Facts {
 		if now.Before(end(i)) {
-			waits.Unsettled[g.Facts[i].SlurmName] = true
+			settling.Unsettled[g.Facts[i].SlurmName] = true
 		}
 	}
 	for name, first := range m.unsited {
-		waits.Waited[name] = !now.Before(first.Add(pub.FirstWait.Duration))
+		settling.Waited[name] = !now.Before(first.Add(pub.FirstWait.Duration))
 	}
 	topo := *prev.Topology
-	topo.Waits = waits
+	topo.Settling = settling
 	prev.Topology = &topo
 	if made, err = Make(pub, g.Inputs, prev); err != nil {
 		return nil, next, err

@@ -37,7 +37,7 @@ type Plan struct {
 	// Placements has one entry per node, in the order of SlurmName.
 	Placements []Placement        `json:"placements"`
 	Problems   []topology.Problem `json:"problems,omitempty"`
-	// Waiting is what was found of nodes that may have to wait, if Previous.Waits is set.
+	// Waiting is what was found of nodes that may have to wait, if Previous.Settling is set.
 	Waiting Waiting `json:"-"`
 }
 
@@ -93,8 +93,8 @@ type Previous struct {
 	// an unknown one. They stay, even empty, if the release takes empty ones
 	// (Policy.ShortBlocks).
 	InUse map[string]bool
-	// Waits says which nodes may not move yet. It is nil if all may.
-	Waits *Waits
+	// Settling says which nodes may not move yet. It is nil if all may.
+	Settling *Settling
 }
 
 // MakePlan decides where every node belongs. previous may be nil. It fails only if

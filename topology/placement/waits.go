@@ -2,9 +2,9 @@ package placement
 
 import "slices"
 
-// Waits says which nodes may not move yet. A node that waits stays where it is published.
+// Settling says which nodes may not move yet. A node that waits stays where it is published.
 // One that is published nowhere has no place yet.
-type Waits struct {
+type Settling struct {
 	// Unsettled are published nodes whose facts have not been the same for long enough, by
 	// Slurm name.
 	Unsettled map[string]bool
@@ -16,7 +16,7 @@ type Waits struct {
 
 // Waiting is what a plan found of nodes that wait or have waited, by Slurm name.
 type Waiting struct {
-	// Moving are the published nodes that move, and those that wait to be moved.
+	// Moving are the published nodes that move or wait to be moved.
 	Moving map[string]bool
 	// Unsited are the nodes of each new block without a known switch above its leaf.
 	Unsited [][]string
@@ -27,14 +27,14 @@ type Waiting struct {
 // hold keeps the nodes in their places that the plan moves before their time. It reports
 // whether it keeps any more: then the plan needs another round.
 func (w *Waiting) hold(s *site, previous *Previous, plan *Plan) bool {
-	if previous == nil || previous.Waits == nil {
+	if previous == nil || previous.Settling == nil {
 		return false
 	}
 	held := len(w.Stay)
-	if blocks, others := plan.WithoutParent(previous); previous.Waits.ForParents && others {
+	if blocks, others := plan.WithoutParent(previous); previous.Settling.ForParents && others {
 		for i := range blocks {
 			w.Unsited = append(w.Unsited, blocks[i].Nodes)
-			if !slices.ContainsFunc(blocks[i].Nodes, func(n string) bool { return previous.Waits.Waited[n] }) {
+			if !slices.ContainsFunc(blocks[i].Nodes, func(n string) bool { return previous.Settling.Waited[n] }) {
 				w.stay(s, blocks[i].Nodes, "its block is new, and no switch above its leaf is known yet")
 			}
 		}
@@ -45,7 +45,7 @@ func (w *Waiting) hold(s *site, previous *Previous, plan *Plan) bool {
 	moved, _ := Moved(previous, plan)
 	for _, n := range moved {
 		w.Moving[n] = true
-		if previous.Waits.Unsettled[n] {
+		if previous.Settling.Unsettled[n] {
 			w.stay(s, []string{n}, "its facts name another place, but not for long enough yet")
 		}
 	}

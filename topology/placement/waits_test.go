@@ -41,25 +41,25 @@ func TestWaits(t *testing.T) {
 	}
 	new1, new2 := unsited[0].Name, unsited[1].Name
 	for name, tt := range map[string]struct {
-		waits *placement.Waits
+		waits *placement.Settling
 		stay  map[string]bool
 		// moved and placed say what becomes of the node that waits and of the new block.
 		moved, placed bool
 	}{
 		"nobody waits":                        {nil, nil, true, true},
-		"no reason to wait":                   {&placement.Waits{}, set(), true, true},
-		"one is not settled":                  {&placement.Waits{Unsettled: set(waits)}, set(waits), false, true},
-		"one of those that stay anyway":       {&placement.Waits{Unsettled: set(gone, "r003n01")}, set(), true, true},
-		"a new block waits":                   {&placement.Waits{ForParents: true}, set(new1, new2), true, false},
-		"both":                                {&placement.Waits{ForParents: true, Unsettled: set(waits)}, set(new1, new2, waits), false, false},
-		"a node of the block has waited":      {&placement.Waits{ForParents: true, Waited: set(new2)}, set(), true, true},
-		"a node of another block has waited":  {&placement.Waits{ForParents: true, Waited: set("r003n01")}, set(new1, new2), true, false},
-		"both, and the block waits no longer": {&placement.Waits{ForParents: true, Waited: set(new1), Unsettled: set(waits)}, set(waits), false, true},
+		"no reason to wait":                   {&placement.Settling{}, set(), true, true},
+		"one is not settled":                  {&placement.Settling{Unsettled: set(waits)}, set(waits), false, true},
+		"one of those that stay anyway":       {&placement.Settling{Unsettled: set(gone, "r003n01")}, set(), true, true},
+		"a new block waits":                   {&placement.Settling{ForParents: true}, set(new1, new2), true, false},
+		"both":                                {&placement.Settling{ForParents: true, Unsettled: set(waits)}, set(new1, new2, waits), false, false},
+		"a node of the block has waited":      {&placement.Settling{ForParents: true, Waited: set(new2)}, set(), true, true},
+		"a node of another block has waited":  {&placement.Settling{ForParents: true, Waited: set("r003n01")}, set(new1, new2), true, false},
+		"both, and the block waits no longer": {&placement.Settling{ForParents: true, Waited: set(new1), Unsettled: set(waits)}, set(waits), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := slices.Clone(facts)
 			with := *prev
-			with.Waits = tt.waits
+			with.Settling = tt.waits
 			plan := mustPlan(t, facts, &with, inFours)
 			if diff := cmp.Diff(before, facts, cmp.AllowUnexported(topology.Facts{})); diff != "" {
 				t.Errorf("the facts have changed (-before +after):\n%s", diff)
