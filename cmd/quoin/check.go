@@ -68,7 +68,6 @@ Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 	f.StringVar(&o.imex, "imex", "", "`file` with the output of "+computedomain.ListCommand+", - for standard input")
 	f.StringVar(&o.plan, "plan", "", "topology.conf, topology.yaml or (with --slurm-conf) gres.conf, or a `path` of a directory that holds them")
 	o.render.addFlags(cmd)
-	cmd.MarkFlagsOneRequired("topology", "slurm-conf", "imex")
 	for _, other := range []string{"topology", "slurm-conf", "plan", "nodes"} {
 		cmd.MarkFlagsMutuallyExclusive("imex", other)
 	}
@@ -92,8 +91,13 @@ func check(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string)
 
 // compared makes the comparisons that the flags ask for.
 func compared(stdin io.Reader, o *checkOptions, reports []string) (*result, error) {
-	if o.imex != "" {
+	switch {
+	case o.imex != "":
 		return checkIMEX(stdin, o, reports)
+	case o.shown == "" && o.slurmConf == "":
+		return nil, errors.New("nothing to check: want --topology FILE (- for standard input), --slurm-conf FILE or --imex FILE; see quoin check --help")
+	case o.plan == "" && o.render.nodes == "" && len(reports) == 0:
+		return nil, errors.New("nothing to compare with: want --plan FILE or DIR, --nodes FILE, or reports as arguments; see quoin check --help")
 	}
 	if o.shown == "-" && o.render.nodes == "-" {
 		return nil, errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
@@ -221,7 +225,7 @@ func readPlan(path string) ([]lint.File, error) {
 }
 
 func readShown(stdin io.Reader, name string) (slurmconf.Topology, error) {
-	in, name, err := openInput(stdin, name)
+	in, name, err := openInput(stdin, name, "scontrol show topology")
 	if err != nil {
 		return slurmconf.Topology{}, fmt.Errorf("read topology: %w", err)
 	}

@@ -48,7 +48,7 @@ func checkIMEX(stdin io.Reader, o *checkOptions, paths []string) (*result, error
 // readObjects reads the output of computedomain.ListCommand from a file, - for standard
 // input.
 func readObjects(stdin io.Reader, name string, each func(kind string, object []byte) error) (*inputs.Snapshot, error) {
-	file, name, err := openInput(stdin, name)
+	file, name, err := openInput(stdin, name, computedomain.ListCommand)
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster's objects: %w", err)
 	}

@@ -162,7 +162,7 @@ func TestBadInput(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		{"unknown command", "", []string{"rendre"}, `unknown command "rendre"`},
+		{"unknown command", "", []string{"rendre"}, `unknown command "rendre" for "quoin", perhaps render: want quoin COMMAND; see quoin --help`},
 		{"unknown flag", "", []string{"render", "--nods", "x"}, "unknown flag: --nods"},
 		{"no input", "", []string{"render"}, "want --nodes FILE"},
 		{"missing file", "", []string{"render", "--nodes", missing}, missing + ": no such file"},
@@ -187,12 +187,16 @@ func TestBadInput(t *testing.T) {
 		{"bad block sizes", twoByTwo, []string{"render", "--nodes", "-", "--set", "publications.blockSizes=3"}, "block size 3: want base block size 2 times a power of two"},
 		{"read-only output", twoByTwo, []string{"render", "--nodes", "-", "--dir", "/proc/none"}, "/proc/none"},
 		{"directory for a file", "", []string{"render", "--nodes", "/proc/self"}, "/proc/self is a directory: want a file with the output of kubectl get nodes -o json"},
-		{"directory without reports", "", []string{"map", "/proc/self/fdinfo"}, "/proc/self/fdinfo has no reports: want files NAME.json"},
+		{"directory without reports", "", []string{"map", "/proc/self/fdinfo"}, "/proc/self/fdinfo has no reports: want files NAME.json, as in the folder reports of a directory store"},
 		{"report of another version", "", []string{"render", write(t, "r.json", `{"apiVersion":"quoin.dev/v9","kind":"NodeReport"}`)}, `apiVersion "quoin.dev/v9"`},
 		{"report with an unknown key", "", []string{"render", write(t, "r.json", strings.Replace(report, `"node"`, `"nod"`, 1))}, `r.json: report: json: unknown field "nod"`},
 		{"two reports of one node", "", []string{"render", write(t, "a.json", report), write(t, "b.json", report)}, `both reports of node "n1"`},
 		{"previous file broken", twoByTwo, []string{"render", "--nodes", "-", "--previous", write(t, "topology.conf", "BlockName=a Nods=n1\n")}, `topology.conf:1: key Nods is not known`},
-		{"check without topology", "", []string{"check"}, "at least one of the flags in the group [topology slurm-conf imex] is required"},
+		{"check of nothing", "", []string{"check"}, "nothing to check: want --topology FILE (- for standard input), --slurm-conf FILE or --imex FILE; see quoin check --help"},
+		{"check with nothing", "", []string{"check", "--topology", "-"}, "nothing to compare with: want --plan FILE or DIR, --nodes FILE, or reports as arguments; see quoin check --help"},
+		{"directory for a topology", "", []string{"check", "--topology", "/proc/self", "--plan", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "/proc/self is a directory: want a file with the output of scontrol show topology"},
+		{"directory for the cluster's objects", "", []string{"check", "--imex", "/proc/self"}, "/proc/self is a directory: want a file with the output of kubectl get nodes,"},
+		{"argument that is not wanted", "", []string{"config", "quoin.yaml"}, `unknown command "quoin.yaml" for "quoin config": want quoin config; see quoin config --help`},
 		{"check of nonsense", "hello\n", []string{"check", "--topology", "-", "--plan", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "standard input:1: hello"},
 		{"config with an unknown key", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- name: a\n  formt: conf\n")}, `q.yaml:3: publications[0]: unknown key "formt": want annotate`},
 		{"config with a bad value", "", []string{"config", "--config", write(t, "q.yaml", "publications:\n- settle: soon\n")}, `q.yaml:2: publications[0].settle: "soon": want a number and a unit`},

@@ -134,21 +134,22 @@ func isDirectory(path string) bool {
 }
 
 func readNodes(stdin io.Reader, name string) (*inputs.Snapshot, error) {
-	in, name, err := openInput(stdin, name)
+	in, name, err := openInput(stdin, name, "kubectl get nodes -o json")
 	if err != nil {
 		return nil, fmt.Errorf("read nodes: %w", err)
 	}
 	defer func() { _ = in.Close() }()
-	if isDirectory(name) {
-		return nil, fmt.Errorf("%s is a directory: want a file with the output of kubectl get nodes -o json", name)
-	}
 	return inputs.ReadNodes(name, in)
 }
 
-// openInput opens a file, or standard input if name is a dash. shown names it in errors.
-func openInput(stdin io.Reader, name string) (in io.ReadCloser, shown string, err error) {
-	if name == "-" {
+// openInput opens a file with the output of a command, or standard input if name is a dash.
+// shown names it in errors.
+func openInput(stdin io.Reader, name, command string) (in io.ReadCloser, shown string, err error) {
+	switch {
+	case name == "-":
 		return io.NopCloser(stdin), "standard input", nil
+	case isDirectory(name):
+		return nil, name, fmt.Errorf("%s is a directory: want a file with the output of %s", name, command)
 	}
 	in, err = os.Open(name)
 	return in, name, err

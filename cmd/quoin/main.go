@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/usage"
 )
 
 func main() {
@@ -49,7 +51,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // newRootCommand returns the command tree. Each command has its own file.
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "quoin",
+		Use:   "quoin COMMAND",
 		Short: "Keep Slurm, Kubernetes and the NVIDIA stack agreed about NVLink domains",
 		Long: `quoin puts every GPU node of a Slurm cluster into the block of its NVLink domain,
 keeps Slurm and Kubernetes agreed about it, and says which job holds which GPU.
@@ -66,9 +68,8 @@ Exit status: 0 fine; 1 a difference, or something that is not there; 2 trouble.`
 	inGroup(root, "run", newAgentCommand(), newPublisherCommand())
 	// quoin agent and the manifests run these, not people.
 	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand())
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
-	})
+	usage.Group(root)
+	usage.Explain(root)
 	return root
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/plan"
+	"github.com/quoin-hpc/quoin/cmd/quoin/usage"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -31,7 +32,8 @@ type planRun struct {
 }
 
 func newPlanCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "plan", Short: "Look at the stored plan of a publication: what is published, what is held and why, and go back or approve"}
+	cmd := &cobra.Command{Use: "plan COMMAND", Short: "Look at the stored plan of a publication: what is published, what is held and why, and go back or approve"}
+	usage.Group(cmd)
 	cmd.AddCommand(
 		newPlanSubcommand("status", "Say what is published and what is held; exit 1 if anything is", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
 			if plan.Status(r.out, r.doc) {
@@ -120,13 +122,17 @@ func (o *planOptions) open(cmd *cobra.Command) (*planRun, error) {
 	if r.pub, err = o.cluster(o.publication); err != nil {
 		return nil, err
 	}
+	place := "directory " + conf.Publisher.Store
 	if conf.Publisher.Store == "" {
+		place = "namespace " + conf.Publisher.Namespace
 		_, client, err := kubeClient(conf.Publisher.Kubeconfig, "quoin-plan", 0)
 		if err != nil {
 			return nil, err
 		}
 		r.store = kube.Plans{Client: client, Namespace: conf.Publisher.Namespace}
+	} else if _, err := os.Stat(conf.Publisher.Store + "/"); err != nil {
+		return nil, fmt.Errorf("read plan: %w; want the directory that quoin publisher --store works in", err)
 	}
-	r.doc, err = plan.Load(cmd.Context(), r.store, r.pub.Name)
+	r.doc, err = plan.Load(cmd.Context(), r.store, r.pub.Name, place)
 	return r, err
 }

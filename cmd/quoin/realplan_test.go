@@ -48,7 +48,7 @@ func TestRealPlan(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.Dir, "quoin.yaml"), []byte(planSiteConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.plan(t, 2, `^quoin: publication "default" has no stored plan: no publisher has run`, "status")
+	s.plan(t, 2, `^quoin: publication "default" has no stored plan in namespace quoin-system: start quoin publisher there, `, "status")
 	for n := range 36 {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%02d", n), Labels: map[string]string{
 			topology.CliqueLabel: fmt.Sprintf("8a61c302-0000-4000-8000-000000000001.%d", n/18), nodelabels.Count: "4", nodelabels.Product: "NVIDIA-GB200"}}}

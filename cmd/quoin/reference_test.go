@@ -40,16 +40,22 @@ func TestReferenceOfCommands(t *testing.T) {
 	}
 	for _, cmd := range newRootCommand().Commands() {
 		if cmd.GroupID != "" {
-			describeCommand(&b, cmd)
+			describeCommand(&b, "##", cmd)
+			for _, below := range cmd.Commands() {
+				describeCommand(&b, "###", below)
+			}
 		}
 	}
 	golden.Check(t, "COMMANDS.md", b.String())
 }
 
-func describeCommand(b *strings.Builder, cmd *cobra.Command) {
-	fmt.Fprintf(b, "\n## quoin %s\n\n%s\n\n    %s\n", cmd.Name(), cmp.Or(cmd.Long, cmd.Short+"."), cmd.UseLine())
+func describeCommand(b *strings.Builder, heading string, cmd *cobra.Command) {
+	fmt.Fprintf(b, "\n%s %s\n\n%s\n\n    %s\n", heading, cmd.CommandPath(), cmp.Or(cmd.Long, cmd.Short+"."), cmd.UseLine())
 	if cmd.Example != "" {
 		fmt.Fprintf(b, "\nExamples:\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(cmd.Example), "\n  ", "\n    "))
+	}
+	if !cmd.HasAvailableFlags() {
+		return
 	}
 	b.WriteString("\n| flag | default | meaning |\n|---|---|---|\n")
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -27,11 +27,12 @@ type Store interface {
 	Ask(ctx context.Context, place published.Place, annotations map[string]string) error
 }
 
-// Load returns the plan of the publication. Without one it is an error.
-func Load(ctx context.Context, store Store, publication string) (*plandoc.Document, error) {
+// Load returns the plan of the publication. A missing plan is an error, which names the
+// place of the store.
+func Load(ctx context.Context, store Store, publication, place string) (*plandoc.Document, error) {
 	d, err := store.LoadPlan(ctx, publication)
 	if err == nil && d == nil {
-		err = fmt.Errorf("publication %q has no stored plan: no publisher has run, or it runs in another place", publication)
+		err = fmt.Errorf("publication %q has no stored plan in %s: start quoin publisher there, or say where it runs by --store DIR or --set publisher.namespace=NAME", publication, place)
 	}
 	return d, err
 }

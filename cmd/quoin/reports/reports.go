@@ -68,7 +68,7 @@ func list(paths []string) ([]file, error) {
 			return nil, fmt.Errorf("list reports: %w", err)
 		}
 		if len(files) == 0 {
-			return nil, fmt.Errorf("%s has no reports: want files NAME.json", path)
+			return nil, fmt.Errorf("%s has no reports: want files NAME.json, as in the folder reports of a directory store", path)
 		}
 		for _, f := range files {
 			out = append(out, file{f, true})

@@ -1,0 +1,52 @@
+// Package usage says what a command wants, after a flag or an argument that the command does
+// not take.
+package usage
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Explain adds to the errors of root's flags and arguments, and of all commands below root,
+// what is wanted and where to read more.
+func Explain(root *cobra.Command) {
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+	})
+	// A command with commands below it shows one line of usage, and not two.
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
+	explainArgs(root)
+}
+
+func explainArgs(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return fmt.Errorf("%w: want %s; see %s --help", err, strings.TrimSuffix(cmd.UseLine(), " [flags]"), cmd.CommandPath())
+			}
+			return nil
+		}
+	}
+	for _, below := range cmd.Commands() {
+		explainArgs(below)
+	}
+}
+
+// Group makes a command that only has commands below it show its help, and refuse words that
+// name no such command.
+func Group(cmd *cobra.Command) {
+	cmd.DisableFlagsInUseLine, cmd.SuggestionsMinimumDistance = true, 2
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		err := cobra.NoArgs(cmd, args)
+		if err == nil {
+			return nil
+		}
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return fmt.Errorf("%w, perhaps %s", err, strings.Join(near, " or "))
+		}
+		return err
+	}
+}
