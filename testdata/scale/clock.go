@@ -87,7 +87,22 @@ func setClock(path string, seconds int) error {
 	return os.Rename(path+".new", path)
 }
 
-// clockJumps puts the leader's clock ahead, while nodes move.
+// hour is in seconds.
+const hour = 3600
+
+// hourPasses puts the clocks of all publishers an hour ahead. They write the times of plans
+// and files and count moves of the last hour, so that what was saved before is an hour old
+// for them.
+func (t *trial) hourPasses(ctx context.Context) error {
+	for _, r := range t.replicas {
+		if err := setClock(r.clock, hour); err != nil {
+			return err
+		}
+	}
+	return t.move(ctx)
+}
+
+// clockJumps sets how far the leader's clock is ahead, while nodes move.
 func (t *trial) clockJumps(ctx context.Context, seconds int) error {
 	leader, _, err := t.leader(ctx)
 	if err != nil {

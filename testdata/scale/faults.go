@@ -61,12 +61,15 @@ func (b *bencher) letHappen(ctx context.Context) error {
 		{"the watch has expired", t.watchExpired},
 		{"the leader is cut off", t.leaderCut},
 		{"the leader sleeps past its Lease", t.leaderSleeps},
-		{"etcd is restored", t.restored},
 	}
 	if b.clock {
 		all = append(all,
-			fault{"the leader's clock goes an hour ahead", func(ctx context.Context) error { return t.clockJumps(ctx, 3600) }},
-			fault{"the leader's clock goes two hours back", func(ctx context.Context) error { return t.clockJumps(ctx, -3600) }})
+			fault{"an hour passes on all clocks", t.hourPasses},
+			fault{"etcd is restored from an hour ago", t.restored},
+			fault{"the leader's clock goes an hour ahead", func(ctx context.Context) error { return t.clockJumps(ctx, 2*hour) }},
+			fault{"the leader's clock goes two hours back", func(ctx context.Context) error { return t.clockJumps(ctx, 0) }})
+	} else {
+		all = append(all, fault{"etcd is restored", t.restored})
 	}
 	for _, f := range all {
 		if err := t.happens(ctx, f.name, f.do); err != nil {
@@ -310,6 +313,7 @@ func (t *trial) restored(ctx context.Context) error {
 			again[m] = t.elsewhere(m)
 		}
 	}
+	newest := t.revisions.last()
 	if err := t.cluster.Restore(ctx, t.saved); err != nil {
 		return err
 	}
@@ -326,7 +330,12 @@ func (t *trial) restored(ctx context.Context) error {
 	if _, err := t.revisions.until(ctx, t.joined()); err != nil {
 		return fmt.Errorf("as it was saved: %w", err)
 	}
-	fmt.Fprintf(t.stdout, "as it was saved %s after the restore; %d agents report again\n", time.Since(began).Round(100*time.Millisecond), len(again))
+	age := newest.written.Sub(t.revisions.after(newest).written)
+	if t.clock && age < hour*time.Second {
+		return fmt.Errorf("the restored files are %s older than the last ones: want an hour", age)
+	}
+	fmt.Fprintf(t.stdout, "as it was saved %s after the restore, files that are %s older than the last ones; %d agents report again\n",
+		time.Since(began).Round(100*time.Millisecond), age, len(again))
 	for m, report := range again {
 		if err := m.say(ctx, report); err != nil {
 			return err
