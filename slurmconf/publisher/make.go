@@ -41,8 +41,8 @@ type Rendered struct {
 	Problems []topology.Problem
 	gres     []gres.Line
 	form
-	// topologies has the topologies of the plan. all has those that the file holds: some may
-	// leave the file soon.
+	// topologies are those of the plan, all are those of the file. The file keeps a topology
+	// that has left the plan for a while.
 	topologies, all []slurmconf.Topology
 	// Refused is the reason word if the files must not be published. Message says the
 	// reason for people.
@@ -124,7 +124,7 @@ func (m *Rendered) choose(p *publication.Cluster, g *inputs.Inputs) (err error) 
 	m.Left = left(m.Plan, m.Specs, g.Unnamed)
 	m.LeftOut = plandoc.LeftOut(m.Left)
 	if len(m.Specs) == 0 { // blocks may still hold the places of domains that have gone
-		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()+reasons(m.Plan, g.Unnamed)
+		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()+cmp.Or(reasons(m.Plan, g.Unnamed), "; "+p.Nodes.WhyNone())
 	}
 	return nil
 }

@@ -33,6 +33,29 @@ func TestMakeNothing(t *testing.T) {
 	}
 }
 
+// TestMakeOfNoNode makes files for a publication that takes no node.
+func TestMakeOfNoNode(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		nodes Selection
+		want  string
+	}{
+		{"all nodes", Selection{}, "no node is known"},
+		{"by labels", Selection{Selector: "pool=gpu"}, "no node has the labels of nodes.selector, which is pool=gpu"},
+		{"by pods", Selection{Slinky: "hpc/a"}, "no node has a worker pod of nodes.slinky, which is hpc/a"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			made, err := Make(complete(t, Publication{Nodes: tt.nodes})[0], inputs.Inputs{}, Previous{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if made.Refused != "NothingToPublish" || !strings.HasSuffix(made.Message, ": there is nothing to write; "+tt.want) {
+				t.Errorf("refused %q for %q, want %q", made.Refused, made.Message, tt.want)
+			}
+		})
+	}
+}
+
 // TestMakeLeavesOutOfOneKind has nodes whose place is in the topology that a site does
 // not write.
 func TestMakeLeavesOutOfOneKind(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,7 +59,7 @@ func (w *warnings) logger() *slog.Logger {
 }
 
 // TestRealScaleIn scales a NodeSet in. The publisher starts before NodeSets are defined.
-// A node of which nobody can tell whether it comes back stays for 10 minutes.
+// If nobody can tell whether a node comes back, the node stays for 10 minutes.
 func TestRealScaleIn(t *testing.T) {
 	t.Parallel()
 	c := kuberig.StartTest(t)
@@ -82,6 +83,7 @@ func TestRealScaleIn(t *testing.T) {
 	t.Run("defined later", r.defined)
 	t.Run("rolling update", r.rolls)
 	t.Run("scale-in", r.scalesIn)
+	t.Run("scale-in to nothing", r.scalesToNothing)
 	if text := log.String(); text != "" {
 		t.Errorf("warnings:\n%s", text)
 	}
@@ -154,17 +156,47 @@ func (r *scaleRig) rolls(t *testing.T) {
 	}
 }
 
-// scalesIn lowers the replicas as the autoscaler does, and plays the operator.
-func (r *scaleRig) scalesIn(t *testing.T) {
-	if _, err := r.sets.Patch(t.Context(), "gpu", types.MergePatchType, []byte(`{"spec":{"replicas":42}}`), metav1.PatchOptions{}, "scale"); err != nil {
+// scale sets the replicas as the autoscaler does, and ends pods as the operator does.
+func (r *scaleRig) scale(t *testing.T, replicas int, pods ...int) {
+	t.Helper()
+	if _, err := r.sets.Patch(t.Context(), "gpu", types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas), metav1.PatchOptions{}, "scale"); err != nil {
 		t.Fatal(err)
 	}
-	for n := 5; n < 35; n++ { // Slinky chooses idle nodes, and not the last ones
+	for _, n := range pods {
 		if err := r.RemovePod(t.Context(), "slurm", fmt.Sprintf("gpu-%d", n)); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func (r *scaleRig) scalesIn(t *testing.T) {
+	var idle []int // Slinky chooses idle nodes, and not the last ones
+	for n := 5; n < 35; n++ {
+		idle = append(idle, n)
+	}
+	r.scale(t, 42, idle...)
 	r.untilNodes(t, "scaled in", 42)
+}
+
+// scalesToNothing ends all pods but one, and then the last one. The last file stays.
+func (r *scaleRig) scalesToNothing(t *testing.T) {
+	var all []int
+	for n := range 72 {
+		if n < 4 || n >= 35 {
+			all = append(all, n)
+		}
+	}
+	r.scale(t, 1, all...)
+	r.untilNodes(t, "scaled in to one", 1)
+	r.scale(t, 0, 4)
+	cm := r.until(t, "scaled in to nothing", "quoin-slurm", func(cm *corev1.ConfigMap) bool { return cm.Annotations[published.AnnotationHeldReason] != "" })
+	const want = "NothingToPublish: no node is in a block or switch: there is nothing to write; no node has a worker pod of nodes.slinky, which is a"
+	if diff := cmp.Diff(want, cm.Annotations[published.AnnotationHeldReason]); diff != "" {
+		t.Errorf("held reason (-want +got):\n%s", diff)
+	}
+	if p, err := slurmconf.Previous("topology.yaml", []byte(cm.Data["topology.yaml"])); err != nil || len(p.Places()) != 1 {
+		t.Errorf("the last file does not stay: %v\n%s", err, cm.Data["topology.yaml"])
+	}
 }
 
 // refused takes the rule for NodeSets from the publisher, and starts another.

@@ -119,6 +119,17 @@ type Selection struct {
 	Slinky string `yaml:"slinky"`
 }
 
+// WhyNone says in a message why the selection takes no node at all.
+func (s *Selection) WhyNone() string {
+	switch {
+	case s.Slinky != "":
+		return "no node has a worker pod of nodes.slinky, which is " + s.Slinky
+	case s.Selector != "":
+		return "no node has the labels of nodes.selector, which is " + s.Selector
+	}
+	return "no node is known"
+}
+
 // Gres is what a site can choose of gres.conf.
 type Gres struct {
 	// Naming says how a product becomes a Type: "model", "full" or "short".
