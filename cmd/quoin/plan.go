@@ -50,7 +50,7 @@ func newPlanCommand() *cobra.Command {
 				}
 				return err
 			}),
-		newPlanSubcommand("history", "List the last ten revisions: when, by whom, and why", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
+		newPlanSubcommand("history", "List the revisions that are kept: when, by whom, and why", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
 			plan.History(r.out, r.doc)
 			return nil
 		}),

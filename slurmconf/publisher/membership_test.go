@@ -61,6 +61,46 @@ func TestMembersChangeNoFile(t *testing.T) {
 	})
 }
 
+// TestMembersComeAndGoAllDay lets a node come and go for a day, after a block was added. The
+// revisions before the block are still there to go back to.
+func TestMembersComeAndGoAllDay(t *testing.T) {
+	for _, membership := range []string{"annotation", "file"} {
+		t.Run(membership, func(t *testing.T) {
+			p := podsOn(54)
+			store := newMemory(p.on(t))
+			pub := complete(t, Publication{SlurmNames: "slinky:a", Membership: membership, PublishEvery: publication.Default().PublishEvery})
+			inBubble(t, store, pub, func() {
+				store.pass(10 * time.Minute)
+				p.run("a", "g055", "gb200-055")
+				p.run("a", "g056", "gb200-056")
+				store.change(p.on(t))
+				store.pass(10 * time.Minute)
+				for range 40 {
+					delete(p, "g001")
+					store.change(p.on(t))
+					store.pass(15 * time.Minute)
+					p.run("a", "g001", "gb200-001")
+					store.change(p.on(t))
+					store.pass(15 * time.Minute)
+				}
+				d := store.plan(t)
+				if want := "82, 81, 80, 79, 78, 77, 76, 75, 74, 2, 1"; d.Numbers() != want || !strings.Contains(d.Find(2).Why, "block nvl-") {
+					t.Errorf("kept are %s, want %s; the oldest is %q", d.Numbers(), want, d.History[len(d.History)-1].Why)
+				}
+				q := store.get("slurm/quoin-slurm")
+				store.edit(func() {
+					q.Annotations[published.AnnotationRollback], q.Annotations[published.AnnotationBy] = "1", "ann"
+				})
+				store.pass(10 * time.Minute)
+				d = store.plan(t)
+				if d.Current.Why != "rolled back to revision 1" || d.Current.OnlyMembers || len(d.Current.Plan.Places()) != 54 {
+					t.Errorf("revision %d: %q, %d nodes", d.Current.Number, d.Current.Why, len(d.Current.Plan.Places()))
+				}
+			})
+		})
+	}
+}
+
 // TestNodeWithoutGPUsJoins lets a node join that has none of the GPUs of gres.conf. slurmd
 // does not start there until gres.conf names the others, so the change does not wait.
 func TestNodeWithoutGPUsJoins(t *testing.T) {

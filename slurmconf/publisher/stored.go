@@ -185,13 +185,13 @@ func (p *pass) addRevision(made *Rendered) (*plandoc.Changes, error) {
 		return nil, err
 	}
 	changes := plandoc.Compare(&s.doc.Current.Plan, &plan)
-	r := plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: publisherAuthor, Why: changes.Summary(firstMoves), Digest: made.Digest, Plan: plan}
+	r := plandoc.Revision{Time: now.UTC().Truncate(time.Second), Author: publisherAuthor, Why: changes.Summary(firstMoves), OnlyMembers: changes.OnlyMembers(), Digest: made.Digest, Plan: plan}
 	if s.doc.Current.Number == 0 {
 		changes, r.Why = plandoc.Changes{}, "first publication"
 	}
 	approved := s.asks(published.AnnotationApprove) == made.Digest
 	if approved {
-		r.Author = s.by()
+		r.Author, r.OnlyMembers = s.by(), false
 	}
 	if made.ByAnnotation {
 		r.FilesDigest = published.Digest(made.Files)

@@ -27,8 +27,12 @@ const (
 	Kind       = "Plan"
 )
 
-// MaxHistory is how many revisions before the current one are kept.
-const MaxHistory = 10
+// MaxHistory is how many revisions before the current one are kept. The newest of them, as
+// many as keptNewest, are kept whatever they changed.
+const (
+	MaxHistory = 10
+	keptNewest = 5
+)
 
 // ErrUnreadable is wrapped by the error of a document that cannot be read.
 var ErrUnreadable = errors.New("the stored plan cannot be read")
@@ -65,6 +69,9 @@ type Revision struct {
 	Author string `json:"author,omitempty"`
 	// Why says what changed.
 	Why string `json:"why,omitempty"`
+	// OnlyMembers says that nobody asked for the revision, and that it only changed which
+	// nodes known units have.
+	OnlyMembers bool `json:"onlyMembers,omitempty"`
 	// Digest names the plan: it is that of the files with all nodes in them.
 	Digest string `json:"digest,omitempty"`
 	// FilesDigest is that of the files, and FilesTime is when they were written, if they have
@@ -177,11 +184,22 @@ func (d *Document) Clone() *Document {
 	return &c
 }
 
-// Add makes r the current revision, with the next number.
+// Add makes r the current revision, with the next number. If there are more revisions than
+// are kept, one goes: the oldest that only changed members, else the oldest of all. So nodes
+// that come and go all day do not push out the changes that people go back to.
 func (d *Document) Add(r Revision) {
 	if d.Current.Number > 0 {
 		d.History = slices.Insert(d.History, 0, d.Current)
-		d.History = d.History[:min(len(d.History), MaxHistory)]
+	}
+	if last := len(d.History) - 1; last >= MaxHistory {
+		goes := last
+		for goes >= keptNewest && !d.History[goes].OnlyMembers {
+			goes--
+		}
+		if goes < keptNewest {
+			goes = last
+		}
+		d.History = slices.Delete(d.History, goes, goes+1)
 	}
 	r.Number = d.Current.Number + 1
 	d.Current = r

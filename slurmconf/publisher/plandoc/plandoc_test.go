@@ -182,12 +182,41 @@ func TestPackMakesRoom(t *testing.T) {
 }
 
 func TestHistory(t *testing.T) {
+	for _, tt := range []struct {
+		// each letter is a revision, m one that only changed members.
+		name, revisions, kept string
+	}{
+		{"none", "", "0"},
+		{"ten and the current one", "UUUUUUUUUUU", "11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1"},
+		{"the oldest goes", "UUUUUUUUUUUUUU", "14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4"},
+		{"the oldest of members goes", "UmUmUmmmmmmmmm", "14, 13, 12, 11, 10, 9, 8, 7, 5, 3, 1"},
+		{"members only", "Ummmmmmmmmmmmm", "14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 1"},
+		{"members all day", "UUU" + strings.Repeat("m", 60), "63, 62, 61, 60, 59, 58, 57, 56, 3, 2, 1"},
+		{"members between more changes than are kept", "UUmUmUmUmUUmmmmmm", "17, 16, 15, 14, 13, 12, 11, 10, 8, 6, 4"},
+		{"the newest stay", "UUUUUUUUmmmmmm", "14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := New("a", "b/c")
+			for _, kind := range tt.revisions {
+				d.Add(Revision{Plan: plan("n1", "n2"), OnlyMembers: kind == 'm'})
+			}
+			if diff := cmp.Diff(tt.kept, d.Numbers()); diff != "" {
+				t.Errorf("kept (-want +got):\n%s", diff)
+			}
+			if err := d.check(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestFind(t *testing.T) {
 	d := New("a", "b/c")
 	for range 14 {
 		d.Add(Revision{Plan: plan("n1", "n2")})
 	}
-	if d.Current.Number != 14 || len(d.History) != MaxHistory || d.History[0].Number != 13 || d.Find(4).Number != 4 || d.Find(3) != nil || d.Find(14) != &d.Current || New("a", "b").Find(0) != nil {
-		t.Errorf("current %d, history %d", d.Current.Number, len(d.History))
+	if d.Find(4).Number != 4 || d.Find(3) != nil || d.Find(14) != &d.Current || New("a", "b").Find(0) != nil {
+		t.Errorf("revisions %s", d.Numbers())
 	}
 }
 
