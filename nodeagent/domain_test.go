@@ -98,8 +98,9 @@ func (c *confirmer) hear(line string) {
 	c.agent.hear(e)
 }
 
-// stored is the clique that the stored report has confirmed, '0' where it is that
-// there is none, 0 for nothing, and whether it has the problem that NVML says otherwise now.
+// stored returns the clique that the stored report has confirmed: '0' if the report confirmed
+// that there is none, 0 if it confirmed nothing. changed says that the report has the problem
+// that NVML says otherwise now.
 func (c *confirmer) stored() (clique rune, changed bool) {
 	c.t.Helper()
 	n, err := topology.ParseReport("stored", c.store.report)

@@ -78,8 +78,8 @@ func TestNVMLAgentWithoutNVML(t *testing.T) {
 	}
 }
 
-// TestNVMLAgentReloadedDriver has NVML lose its driver in the middle, and come back:
-// a new probe registers for events anew, and the Xids of before are kept.
+// TestNVMLAgentReloadedDriver takes the driver from NVML in the middle, and gives it back. The
+// new probe registers for events again, and earlier Xids are kept.
 func TestNVMLAgentReloadedDriver(t *testing.T) {
 	t.Parallel()
 	m := fake.New(t, "t4", "xid none")

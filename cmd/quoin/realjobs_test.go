@@ -70,8 +70,8 @@ const dyingHook = `#!/bin/bash
 exec /usr/bin/timeout -s KILL $QUOIN_DIES /opt/quoin/bin/quoin-hook "$@"
 `
 
-// jobsRig is a real Slurm with the shipped hooks and, on every node, an agent
-// with no flag but those that a machine without GPUs and Kubernetes asks for.
+// jobsRig is a real Slurm with the shipped hooks, and with an agent on every node. The agent
+// has only the flags that it needs on a machine without GPUs and Kubernetes.
 // Each node has its own run directory, mapping directory, spool and boot id, at
 // the places where a machine has them.
 type jobsRig struct {

@@ -36,9 +36,8 @@ func (r *jobsRig) contained(id string, gpu int) {
 	r.j.round(r.t.Context())
 }
 
-// TestUnseenProlog leaves a job alone whose Prolog takes long, be it seen or not,
-// and takes the labels away once it cannot be the reason; they come back with the
-// step.
+// TestUnseenProlog leaves a job alone while its Prolog may still run, whether the Prolog is
+// seen or not. Later it takes the job's labels away. The labels come back with the step.
 func TestUnseenProlog(t *testing.T) {
 	for _, slurmd := range []string{"seen", "not seen", "not to be told"} {
 		r := newJobsRig(t)

@@ -27,10 +27,9 @@ type confNodeCase struct {
 	gres  []string
 }
 
-// TestRealConfNodes has Lint and slurmctld judge nodes whose Gres= and sockets in
-// slurm.conf fit gres.conf or not: those that Lint passes register and are idle,
-// the others are drained, or their slurmd ends. What ParseSlurmConf says of their
-// processors is what slurmctld has.
+// TestRealConfNodes lets Lint and slurmctld judge nodes whose Gres= and sockets in slurm.conf
+// fit gres.conf or not. Nodes that Lint passes register and are idle. The others are drained,
+// or their slurmd ends. ParseSlurmConf and slurmctld read the same processors.
 func TestRealConfNodes(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -83,8 +83,8 @@ func (s *realSlurm) shown(name string, want slurmconf.Topology, c realConfig) {
 	}
 }
 
-// sizesCase is BlockSizes that Slurm has loaded for so many blocks of two nodes,
-// those that the file has since, and the difference, if one can be seen.
+// sizesCase has the BlockSizes that Slurm has loaded for so many blocks of two nodes, the
+// BlockSizes that the file has now, and the difference, if Slurm shows one.
 type sizesCase struct {
 	blocks             int
 	loaded, file       []int

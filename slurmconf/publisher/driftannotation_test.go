@@ -47,8 +47,8 @@ func TestAnnotationsDrift(t *testing.T) {
 	})
 }
 
-// TestDriftOfAnnotationsStays has passes end before they come to the annotations, one of
-// which is another's.
+// TestDriftOfAnnotationsStays ends passes before they look at the annotations. Another writer
+// owns one of the annotations.
 func TestDriftOfAnnotationsStays(t *testing.T) {
 	store := newMemory(racks(t))
 	store.foreign["gb200-030"] = true
@@ -89,8 +89,8 @@ func TestForeignAnnotationDrifts(t *testing.T) {
 	})
 }
 
-// TestLeftAnnotationIsNoDrift has a node leave the publication whose annotation stays, for
-// it is another's by now: that is no more this publication's to judge.
+// TestLeftAnnotationIsNoDrift lets a node leave the publication. Its annotation stays, because
+// another writer owns it by now, and this publication no longer judges it.
 func TestLeftAnnotationIsNoDrift(t *testing.T) {
 	site := func(team string) *inputs.Snapshot {
 		snap := racks(t)

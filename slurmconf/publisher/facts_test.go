@@ -139,8 +139,8 @@ func wholeOf(m *memory, place string) map[string]string {
 	return m.get(place).Files
 }
 
-// TestNamelessAtAStart begins when nodes are missing already: whether they are
-// those that have no name, nobody knows.
+// TestNamelessAtAStart starts a publisher when published names are missing already. It cannot
+// know whether the nodes without a name had them.
 func TestNamelessAtAStart(t *testing.T) {
 	store := newMemory(without(t, "", ""))
 	pubs := complete(t, Publication{SlurmNames: "label:sn"})

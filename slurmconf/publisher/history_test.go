@@ -209,8 +209,8 @@ func TestRenamePrevious(t *testing.T) {
 	}
 }
 
-// TestNamesChangeAtStart has a publisher start to whom all nodes are new ones, for it
-// is configured to call them otherwise: blocks keep their names and their order.
+// TestNamesChangeAtStart starts a publisher that is configured to give all nodes other Slurm
+// names. All nodes are new to it, and blocks keep their names and their order.
 func TestNamesChangeAtStart(t *testing.T) {
 	store := newMemory(racks(t))
 	inBubble(t, store, complete(t, Publication{}), func() { store.pass(5 * time.Minute) })

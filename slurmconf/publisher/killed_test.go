@@ -97,8 +97,8 @@ func (m *mortal) ends(t *testing.T) ends {
 	return ends{set.Own(), maps.Clone(m.notes), d.Current.Plan, set.Annotations[published.AnnotationHeldReason], d.Current.Number}
 }
 
-// killedRacks are few nodes, because each has an annotation: two racks of 18 nodes of which three are
-// there.
+// killedRacks returns two racks of 18 places with three nodes each. They are few, because each
+// node has an annotation.
 func killedRacks(t *testing.T, faults ...simulated.Fault) *inputs.Snapshot {
 	t.Helper()
 	snap := racks(t, faults...)

@@ -69,8 +69,8 @@ func TestRenamedThenNameless(t *testing.T) {
 	})
 }
 
-// TestOnlyTheLastNameKeepsANode has a node of which two published names are
-// missing: the pod of its last one has ended, and one of the name before waits.
+// TestOnlyTheLastNameKeepsANode takes two published names from one node. The pod of the last
+// name has ended, and a pod of the earlier name waits.
 func TestOnlyTheLastNameKeepsANode(t *testing.T) {
 	now, n := time.Now(), &inputs.Node{Name: "n"}
 	h := nodeHistory{gone: map[string]time.Time{"b": now, "a": now.Add(time.Second)}}

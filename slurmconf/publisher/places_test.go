@@ -89,8 +89,8 @@ func TestDefaultStaysFabric(t *testing.T) {
 	})
 }
 
-// spines are racks of three nodes, r0-0 and on, every other below one spine, with the
-// labels of the switches on those that have them.
+// spines returns racks of three nodes, r0-0 and on. Two spines take turns. The nodes of
+// labelled racks have the labels of their switches.
 func spines(n int, labelled func(rack int) bool) *inputs.Snapshot {
 	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
 	for r := range n {
@@ -109,9 +109,9 @@ func spines(n int, labelled func(rack int) bool) *inputs.Snapshot {
 	return snap
 }
 
-// TestParentsComeLate has racks named by NVML before the labels say which switches are
-// above them, and racks come while those of the others are missing: each is put beside
-// its neighbours, for it keeps its first place for good.
+// TestParentsComeLate names racks by NVML before labels say which switches are above them.
+// Racks come while labels of other racks are missing. Each rack is put beside its neighbours,
+// because it keeps its first place for good.
 func TestParentsComeLate(t *testing.T) {
 	all, none := func(int) bool { return true }, func(int) bool { return false }
 	but := func(rack int) func(int) bool { return func(r int) bool { return r != rack } }

@@ -205,8 +205,8 @@ func TestLeafTurnsInner(t *testing.T) {
 	}
 }
 
-// TestConfTurnsToLeaves has the blocks of topology.conf's one topology be leaves: those
-// of before stay, empty, while annotations name them, and are forgotten then.
+// TestConfTurnsToLeaves makes the blocks of topology.conf's one topology from leaves. The old
+// blocks stay, empty, while annotations name them. Then they are forgotten.
 func TestConfTurnsToLeaves(t *testing.T) {
 	store := newMemory(racks(t))
 	of := func(by string, forget ...string) []*publication.Cluster {

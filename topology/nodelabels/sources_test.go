@@ -139,8 +139,8 @@ func TestReadCounts(t *testing.T) {
 	}
 }
 
-// FuzzRead reads any values and checks that what comes out can be planned and
-// that nothing is a domain that says that it is none.
+// FuzzRead reads any values. What comes out can be planned, and no value that stands for no
+// domain becomes a domain.
 func FuzzRead(f *testing.F) {
 	f.Add(cliqueA, "N/A", "leaf", "spine")
 	f.Add("", cliqueA, "0", "0")

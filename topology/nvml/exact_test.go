@@ -32,8 +32,8 @@ func TestLoadedAffinity(t *testing.T) {
 	}
 }
 
-// TestLoadedNUMA reads memory masks. Those of Grace have the GPUs' own memory after
-// that of the CPUs; an empty one is the kernel's -1.
+// TestLoadedNUMA reads memory masks. A mask of Grace has the GPUs' own memory after the memory
+// of the CPUs. An empty mask is the kernel's -1.
 func TestLoadedNUMA(t *testing.T) {
 	tests := []struct {
 		list string

@@ -29,12 +29,12 @@ var (
 		"gpu 4", "uuid GPU-00000074-0000-0000-0000-000000000003", "minor 3", "pci 00000000:D8:00.0"}
 )
 
-// quiet leaves events out of a test: their registration goes on beside the readings,
-// and names a GPU lost of which the handle is another machine's.
+// quiet leaves events out of a test. They are registered beside the readings, and a GPU whose
+// handle is another machine's would be named lost.
 var quiet = []string{"call nvmlDeviceGetSupportedEventTypes error 3"}
 
-// TestLoadedChangeAtEveryCall has a machine become another one at the first call of
-// a reading, at the second, and so on to its end. The report is of one of the two.
+// TestLoadedChangeAtEveryCall replaces a machine by another one at the first call of a
+// reading, at the second, and so on to its end. The report describes one of the two machines.
 func TestLoadedChangeAtEveryCall(t *testing.T) {
 	tests := []struct {
 		name          string

@@ -75,8 +75,8 @@ func TestLoadedXids(t *testing.T) {
 	}
 }
 
-// TestLoadedXidsOfLostGPU loses a GPU whose events are waited for, with Xids already
-// kept. Those of others go on to come, and its own when it is back.
+// TestLoadedXidsOfLostGPU loses a GPU whose events are waited for, and whose Xids are already
+// kept. Xids of other GPUs still come, and its own come when it is back.
 func TestLoadedXidsOfLostGPU(t *testing.T) {
 	t.Parallel()
 	m := fake.New(t, "gb200", "xid none")

@@ -16,7 +16,7 @@ import (
 
 const tierZero = "topology.nebius.com/tier-0"
 
-// named is a site of which labels alone name the domains.
+// named returns a site whose domains only labels name.
 func named(racks, nodes int) []topology.Facts {
 	facts := site(racks, nodes)
 	for i := range facts {

@@ -240,8 +240,8 @@ func TestPlanParentsAtRandom(t *testing.T) {
 	}
 }
 
-// TestPlanBesideSilentNeighbours puts a new rack behind those below its switch also
-// while these say nothing, and one of which no switch is known at the end.
+// TestPlanBesideSilentNeighbours puts a new rack behind the racks below its switch, even while
+// these racks say nothing. A rack whose switch is not known goes to the end.
 func TestPlanBesideSilentNeighbours(t *testing.T) {
 	facts := slices.Concat(unit("s1", 1, 2), unit("s2", 3))
 	prev := fromFile(mustPlan(t, facts, nil, short))

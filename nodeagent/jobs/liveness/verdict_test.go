@@ -51,9 +51,9 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeNeverReleasesWhatIsSeen tries every combination: a job that is seen,
-// in this boot and before its Epilog, is never released, nor one of which no
-// source can say anything.
+// TestJudgeNeverReleasesWhatIsSeen tries every combination. A job that is seen in this boot
+// and before its Epilog is never released. A job is not released either if no source can say
+// anything about it.
 func TestJudgeNeverReleasesWhatIsSeen(t *testing.T) {
 	n := 0
 	for bits := range 1 << 6 {

@@ -26,8 +26,8 @@ type Inputs struct {
 	Unnamed []topology.Problem
 	// Problems are further problems of nodes.
 	Problems []topology.Problem
-	// Nodes are the nodes of Facts by Slurm name, Nameless those of Unnamed by their own
-	// name, and All both of them by their own name.
+	// Nodes has the nodes of Facts by Slurm name. Nameless has the nodes of Unnamed by their
+	// own name. All has both by their own name.
 	Nodes, Nameless, All map[string]*Node
 	// Claimed says why no node has a Slurm name that several nodes claim. A published node
 	// keeps such a name.

@@ -15,13 +15,13 @@ func TestMissing(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		sets []NodeSet
-		// pods are those that there are, leave the names that leave in this pass.
+		// pods are the pods that exist. leave are the names that leave in this pass.
 		pods, leave []string
 		waits       string // the pod of this name is not scheduled
 		ending      bool   // the pods are being deleted
 		others      bool   // there are pods of another NodeSet, and of one of that name elsewhere
-		// scaledIn are the names that leave at once, and gone those that the guard does not
-		// count.
+		// scaledIn are the names that leave at once. gone are the names that the guard does
+		// not count.
 		scaledIn, gone []string
 	}{
 		{name: "all there", sets: []NodeSet{gpu(4)}, pods: []string{"g0", "g1", "g2", "g3"}},

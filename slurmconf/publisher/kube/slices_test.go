@@ -14,7 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// TestNoResourceSlices asks an API server of before Kubernetes 1.34.
+// TestNoResourceSlices asks an API server that is older than Kubernetes 1.34.
 func TestNoResourceSlices(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
