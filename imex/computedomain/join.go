@@ -11,7 +11,8 @@ import (
 	"github.com/quoin-hpc/quoin/imex"
 )
 
-// joinClaims finds the pods of each claim. Of two records of one pod the last counts.
+// joinClaims finds the pods of each claim. If two records of one pod name a claim,
+// the last counts.
 func joinClaims(claims []*record[claimFacts], pods []*record[podFacts]) []imex.Claim {
 	users := usersOf(claims, pods)
 	byName := sync.OnceValue(func() map[types.NamespacedName]*podFacts {

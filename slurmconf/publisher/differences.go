@@ -11,12 +11,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
-// findings are what a pass finds of the nodes of a publication.
-type findings struct {
-	nodestatus.Pass
-	problems nodestatus.ProblemLog
-}
-
 // differences returns the nodes whose place in the published files differs from specs.
 // Without published files nothing differs.
 func differences(p *publication.Cluster, prev *Previous, specs map[string]string, nodes map[string]*inputs.Node, why nodestatus.Difference) (out []nodestatus.Difference) {

@@ -41,8 +41,8 @@ type Rendered struct {
 	Problems []topology.Problem
 	gres     []gres.Line
 	form
-	// topologies are those of the plan, all are those of the file. The file keeps a topology
-	// that has left the plan for a while.
+	// The plan has the topologies. The file has all of them: for a while it also keeps a
+	// topology that is no longer in the plan.
 	topologies, all []slurmconf.Topology
 	// Refused is the reason word if the files must not be published. Message says the
 	// reason for people.
@@ -271,7 +271,7 @@ func Once(ctx context.Context, store Store, p *publication.Cluster) (*Rendered, 
 	if err != nil || made.Refused != "" {
 		return made, g.Facts, err
 	}
-	now := &pass{now: time.Now(), snap: snap, result: result{stored: s, in: &gathered{Inputs: g, prev: s.prev}}}
-	_, _, err = a.publish(ctx, now, made, s.doc.Leaving)
+	only := &pass{now: time.Now(), snap: snap, result: result{stored: s, in: &gathered{Inputs: g, prev: s.prev}}}
+	_, _, err = a.publish(ctx, only, made, s.doc.Leaving)
 	return made, g.Facts, err
 }

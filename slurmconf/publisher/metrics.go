@@ -78,5 +78,5 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	set(l.metrics.nodes, l.pub.Name, nodes)
 	set(l.metrics.problems, l.pub.Name, problems)
 	set(l.metrics.blocks, l.pub.Name, blocks)
-	l.found.problems.Note(ctx, l.log, l.pub.Name, all)
+	l.problems.Note(ctx, l.log, l.pub.Name, all)
 }

@@ -121,7 +121,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			for _, l := range loops {
 				if l.Take(time.Now()) {
 					l.pass(ctx)
-					l.At(status.Found(l.pub.Name, &l.found.Pass, time.Now()))
+					l.At(status.Found(l.pub.Name, &l.found, time.Now()))
 				}
 			}
 			p.reconcileStatus(ctx, status)
@@ -175,8 +175,9 @@ type loop struct {
 	schedule
 	pub                *publication.Cluster
 	decisions, actions []step
-	// found is what this pass finds of the nodes.
-	found       findings
+	// found is what this pass finds of the nodes. problems is what was logged.
+	found       nodestatus.Pass
+	problems    nodestatus.ProblemLog
 	archive     *archive
 	moves       *moves
 	annotations *annotation.Writer

@@ -11,7 +11,7 @@ import (
 // reconcile brings the publication up to date and records the nodes whose published place
 // differs from the plan. It continues from the stored plan.
 func (l *loop) reconcile(ctx context.Context) error {
-	l.found.Pass = nodestatus.Pass{}
+	l.found = nodestatus.Pass{}
 	snap, err := l.store.Snapshot(ctx)
 	if err != nil {
 		return err

@@ -10,8 +10,8 @@ type NodeSet struct {
 	Namespace, Name string
 	// Replicas is how many worker pods it wants, if PerNode is false.
 	Replicas int
-	// PerNode says that it wants one pod on each Node that it selects, so it has no number of
-	// replicas.
+	// PerNode says that the NodeSet wants one pod on each Node that it selects. Then Replicas
+	// means nothing.
 	PerNode bool
 }
 
