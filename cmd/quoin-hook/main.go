@@ -31,9 +31,9 @@ func main() {
 	os.Exit(code)
 }
 
-// run executes one call and returns the exit status. For a job it is 0, also for a
-// wrong command line, because Slurm drains the node of a failing Prolog or Epilog; or 1
-// if the gate refuses the job. By hand a wrong command line gives 2.
+// run executes one call and returns the exit status. It is 0, also if something is wrong,
+// because Slurm drains the node of a failing Prolog or Epilog. It is 1 if the gate refuses
+// the job, and 2 if a command line is wrong and there is no job.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	o := hook.Options{Env: env, Stderr: stderr}
 	o.BootID, _ = rundir.BootID("/") // what is of an unknown boot counts as of this one
@@ -42,14 +42,16 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		fmt.Fprintln(stdout, help)
 		return 0
 	}
-	if err == nil && env("SLURM_JOB_ID") == "" {
-		err = errors.New("SLURM_JOB_ID is not set: want to be called by Slurm's Prolog or Epilog")
-	}
-	if err == nil {
+	noJob := env("SLURM_JOB_ID") == ""
+	switch {
+	case err == nil && noJob:
+		fmt.Fprintln(stderr, "quoin-hook: SLURM_JOB_ID is not set: nothing was done, because there is no job")
+		return 0
+	case err == nil:
 		return hook.Run(ctx, o)
 	}
 	fmt.Fprintln(stderr, "quoin-hook:", err)
-	if env("SLURM_JOB_ID") == "" {
+	if noJob {
 		return 2
 	}
 	return 0

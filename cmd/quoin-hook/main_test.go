@@ -19,7 +19,7 @@ func TestCommandLine(t *testing.T) {
 		{"a word too many", []string{"prolog", "now"}, job, 0, "", `argument "now": want flags only`},
 		{"negative time", []string{"prolog", "--wait", "-1s"}, job, 0, "", "--wait -1s: want a time such as 2s"},
 		{"wrong flag by hand", []string{"prolog", "--nonsense"}, nil, 2, "", "nonsense"},
-		{"no job", []string{"prolog"}, nil, 2, "", "SLURM_JOB_ID is not set"},
+		{"no job", []string{"epilog"}, nil, 0, "", "SLURM_JOB_ID is not set: nothing was done"},
 		{"help", []string{"--help"}, nil, 0, "usage: quoin-hook", ""},
 		{"version", []string{"--version"}, nil, 0, "quoin-hook ", ""},
 		{"a call", []string{"epilog", "--run-dir", t.TempDir(), "--mapping-dir", t.TempDir()}, job, 0, "", ""},

@@ -4,10 +4,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -82,6 +84,40 @@ func TestEpilogWithoutLock(t *testing.T) {
 	check("mark of an earlier run", map[string]string{"0": "8\n", "1": "\n"})
 	if marks, err := rundir.Dir(run).Releases().All(); len(marks) > 0 || err != nil {
 		t.Errorf("marks left: %v, %v", marks, err)
+	}
+}
+
+// TestRecordFirst watches a Prolog that has releases to make up for: its record is there
+// before it touches the others' labels.
+func TestRecordFirst(t *testing.T) {
+	p := newPlace(t)
+	for i := range 4 {
+		job := strconv.Itoa(10 + i)
+		p.hook("prolog", job, "SLURM_JOB_GPUS="+strconv.Itoa(i), "SLURM_JOB_START_TIME=100")
+		m := rundir.Release{JobIdentity: rundir.JobIdentity{JobID: job}, Run: rundir.Run{StartTime: "100"}, MappingDir: p.mapping}
+		if err := rundir.Dir(p.run).Releases().Write(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	watcher, err := fsnotify.NewBufferedWatcher(1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Close()
+	for _, dir := range []string{filepath.Join(p.run, "jobs"), p.mapping} {
+		if err := watcher.Add(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.hook("prolog", "7", "SLURM_JOB_GPUS=5", "SLURM_JOB_START_TIME=200")
+	p.check("all is made up for", map[string]string{"0": "\n", "1": "\n", "2": "\n", "3": "\n", "5": "7\n"})
+	for event := range watcher.Events {
+		if filepath.Base(event.Name) == "7.json" {
+			return
+		}
+		if filepath.Dir(event.Name) == p.mapping || event.Has(fsnotify.Remove) && filepath.Ext(event.Name) == ".json" {
+			t.Fatalf("%v comes before the record", event)
+		}
 	}
 }
 

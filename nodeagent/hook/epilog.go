@@ -39,7 +39,7 @@ func (h *job) epilog(ctx context.Context) {
 		if _, err := os.Stat(h.mapping); !errors.Is(err, fs.ErrNotExist) {
 			h.sweep()
 		}
-		h.drainReleases()
+		h.drainReleases(true, true)
 		if err := h.release(h.mark(), h.env.endTime(), h.env.exitCode()); err != nil {
 			h.leaveMark(rundir.CallMapping, err)
 		}
@@ -88,13 +88,17 @@ func (h *job) restore() {
 	}
 }
 
-// drainReleases releases the runs whose Epilogs did not get the lock.
-func (h *job) drainReleases() {
+// drainReleases releases the runs whose Epilogs did not get the lock: runs of this job, of
+// other jobs, or both.
+func (h *job) drainReleases(own, others bool) {
 	marks, err := h.runDir.Releases().All()
 	if err != nil {
 		h.fail(rundir.CallRecord, "%v; remove marks that cannot be read", err)
 	}
 	for _, m := range marks {
+		if isOwn := m.Same(h.env.identity()); isOwn && !own || !isOwn && !others {
+			continue
+		}
 		err := h.release(m, m.Written, "")
 		if err == nil {
 			err = h.runDir.Releases().Remove(m)

@@ -33,10 +33,16 @@ func (h *job) needsProlog() bool {
 
 func (h *job) prolog(ctx context.Context) {
 	record := h.newRecord()
+	// The record comes first, because the agent makes the labels of a record that a killed
+	// Prolog leaves. Only what an earlier run of this job left comes before it.
 	err := h.locked(ctx, func() {
+		h.drainReleases(true, false)
+		old, saved := h.save(record)
 		h.sweep()
-		h.drainReleases()
-		h.label(record)
+		if saved {
+			h.label(old, record)
+		}
+		h.drainReleases(false, true)
 	})
 	if err != nil {
 		h.recordOnly(record, err)
@@ -100,47 +106,43 @@ func (h *job) resolve(r *rundir.Record) {
 	}
 }
 
-// label writes the job's record, and then the job's id for each of its GPUs. If the
-// record cannot be written there is no label, because the agent removes labels
-// without a record.
-func (h *job) label(record *rundir.Record) {
+// save writes the job's record and returns the one that it replaces, nil without one. It
+// ends the run of that one if it is another run. If the record cannot be written the job gets no label, because the agent removes
+// labels without a record.
+func (h *job) save(record *rundir.Record) (old *rundir.Record, saved bool) {
 	key, old, err := h.runDir.FindRecord(h.env.identity())
 	if err != nil {
 		h.fail(rundir.CallRecord, "%v; the record is replaced", err)
 	}
-	m := h.mappingOf(record)
-	if old != nil { // a run whose Epilog was lost may have held other GPUs
-		h.replaceRun(key, old, record)
-	}
-	if err := h.runDir.WriteRecord(key, *record); err != nil {
-		h.fail(rundir.CallRecord, "%v; its GPUs get no label", err)
-		if old == nil {
-			return
-		}
-		// The old record would give this run the GPUs of the old run.
-		if err := errors.Join(m.Remove(record.JobID, union(old.GPUs, old.Leaving)), h.runDir.RemoveRecord(key)); err != nil {
-			h.fail(rundir.CallMapping, "%v", err)
-		}
-		return
-	}
-	if err := errors.Join(m.Remove(record.JobID, record.Leaving), m.Add(record.JobID, record.GPUs)); err != nil {
-		h.fail(rundir.CallMapping, "%v", err)
-	}
-}
-
-// replaceRun ends the old record's run if it is another one. The new record names
-// the GPUs that the old run leaves.
-func (h *job) replaceRun(key string, old, record *rundir.Record) {
-	if old.After(record.Run) || record.After(old.Run) {
+	if old != nil && (old.After(record.Run) || record.After(old.Run)) {
 		h.summarize(key, old, h.lostEnd(key, old, record.Run), "")
 	}
-	left := union(old.GPUs, old.Leaving)
-	before := h.mappingOf(old)
-	if before.Dir == h.mapping {
-		record.Leaving = slices.DeleteFunc(left, func(gpu string) bool { return slices.Contains(record.GPUs, gpu) })
-		return
+	if old != nil && h.mappingOf(old).Dir == h.mapping { // a run whose Epilog was lost may have held other GPUs
+		record.Leaving = slices.DeleteFunc(union(old.GPUs, old.Leaving), func(gpu string) bool { return slices.Contains(record.GPUs, gpu) })
 	}
-	if err := before.Remove(old.JobID, left); err != nil {
+	if err = h.runDir.WriteRecord(key, *record); err == nil {
+		return old, true
+	}
+	h.fail(rundir.CallRecord, "%v; its GPUs get no label", err)
+	if old == nil {
+		return nil, false
+	}
+	// The old record would give this run the GPUs of the old run.
+	if err := errors.Join(h.mappingOf(old).Remove(old.JobID, union(old.GPUs, old.Leaving)), h.runDir.RemoveRecord(key)); err != nil {
+		h.fail(rundir.CallMapping, "%v", err)
+	}
+	return old, false
+}
+
+// label writes the job's id for each GPU of its record. old is the record before, which
+// may have had the labels in another mapping.
+func (h *job) label(old, record *rundir.Record) {
+	var failed error
+	if old != nil && h.mappingOf(old).Dir != h.mapping {
+		failed = h.mappingOf(old).Remove(old.JobID, union(old.GPUs, old.Leaving))
+	}
+	m := h.mappingOf(record)
+	if err := errors.Join(failed, m.Remove(record.JobID, record.Leaving), m.Add(record.JobID, record.GPUs)); err != nil {
 		h.fail(rundir.CallMapping, "%v", err)
 	}
 }
