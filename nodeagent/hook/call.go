@@ -32,6 +32,8 @@ type hook struct {
 	start  time.Time
 	wait   time.Duration // 0: as configured
 
+	initStart uint64
+
 	mu       sync.Mutex // guards writes to the fields below
 	mapping  string     // where the labels are
 	jobInfo  *rundir.JobInfo

@@ -192,3 +192,43 @@ func TestKilledAnywhere(t *testing.T) {
 		t.Errorf("staged files after the last Epilog (-want +got):\n%s", diff)
 	}
 }
+
+// TestInitStart runs a Prolog in a PID namespace, as slurmd's pod has one. The record says
+// when process 1 of it began, as the node sees it.
+func TestInitStart(t *testing.T) {
+	p := newPlace(t)
+	prolog := p.program("prolog", "7", "SLURM_JOB_GPUS=0")
+	pod := exec.CommandContext(t.Context(), "unshare", append([]string{"-r", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", `"$@" || exit; echo done; read line`, "sh"}, prolog.Args...)...)
+	pod.Env = append(prolog.Env, "PATH="+os.Getenv("PATH"))
+	in, err := pod.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := pod.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pod.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Skipf("needs namespaces: %v, %v", err, pod.Wait())
+	}
+	proc := filepath.Join("/proc", strconv.Itoa(pod.Process.Pid))
+	children, err := os.ReadFile(filepath.Join(proc, "task", strconv.Itoa(pod.Process.Pid), "children"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stat, err := os.ReadFile(filepath.Join("/proc", strings.TrimSpace(string(children)), "stat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := rundir.Dir(p.run).ReadRecord("7")
+	if want := rundir.ProcessStart(stat); err != nil || r == nil || r.InitStart != want || want == 0 {
+		t.Errorf("record %+v, %v; want process 1 from %d", r, err, want)
+	}
+	_ = in.Close()
+	if err := pod.Wait(); err == nil {
+		t.Error("read found a line")
+	}
+}

@@ -17,6 +17,7 @@ func (r *jobsRig) process(pid int, name, state string, parent int, environ strin
 	dir := filepath.Join(r.proc, fmt.Sprint(pid))
 	r.must(os.MkdirAll(dir, 0o755))
 	r.must(os.WriteFile(filepath.Join(dir, "stat"), fmt.Appendf(nil, "%d (%s) %s %d 0 0\n", pid, name, state, parent), 0o600))
+	r.must(os.WriteFile(filepath.Join(dir, "status"), fmt.Appendf(nil, "Name:\t%s\nUid:\t0\t0\t0\t0\nGid:\t0\n", name), 0o600))
 	if environ == "-" {
 		r.must(os.MkdirAll(filepath.Join(dir, "environ"), 0o755))
 	} else {
@@ -124,6 +125,45 @@ func TestUnseenWithinAMinute(t *testing.T) {
 			t.Error("the record stays for ever")
 		}
 	}
+}
+
+// TestPodKilled kills slurmd's pod before a step of its job was seen, beside a job of
+// another pod and one of a hook that does not know its pod. Slurm may say for hours that
+// the job runs.
+func TestPodKilled(t *testing.T) {
+	r := newJobsRig(t)
+	start := func(pid int, ticks uint64) {
+		r.process(pid, "init", "S", 1, "-")
+		r.must(os.WriteFile(filepath.Join(r.proc, fmt.Sprint(pid), "stat"), fmt.Appendf(nil, "%d (init) S 1%s %d 0\n", pid, strings.Repeat(" 0", 17), ticks), 0o600))
+	}
+	prolog := func(id string, gpu int, ticks uint64) {
+		rec := r.record(id, gpu)
+		rec.Contain, rec.EndTime, rec.InitStart = true, "2000000000", ticks
+		r.write(id, rec)
+		r.must(dcgm.Mapping{Dir: r.maps}.Add(id, rec.GPUs))
+		r.j.round(r.t.Context())
+	}
+	start(100, 5000)
+	start(200, 6000)
+	prolog("13", 3, 4000) // of a pod that the agent has never seen
+	prolog("16", 2, 6000)
+	prolog("17", 0, 5000)
+	r.contained("18", 1)
+	r.after(14 * time.Second)
+	r.ends(100)
+	start(101, 7000)
+	r.after(10 * time.Second)
+	r.start()
+	r.want("killed just now, another agent", "0:17 1:18 2:16 3:13")
+	r.after(30 * time.Second)
+	r.want("within a minute", "1:18 2:16 3:13")
+	prolog("17", 0, 7000)
+	r.after(time.Hour)
+	r.want("it runs in the next pod", "0:17 1:18 2:16 3:13")
+	prolog("17", 0, 6000)
+	r.ends(101)
+	r.after(time.Minute)
+	r.want("its Prolog ran again in another pod", "0:17 1:18 2:16 3:13")
 }
 
 // TestEpilogRuns leaves a job to its Epilog for as long as that runs.

@@ -7,7 +7,9 @@
 package rundir
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -62,6 +64,24 @@ func BootID(root string) (string, error) {
 		return "", fmt.Errorf("read boot id: %w", err)
 	}
 	return strings.TrimSpace(string(boot)), nil
+}
+
+// ProcessStart reads when a process began, in clock ticks since the boot, from its stat
+// file. It is 0 if the text does not say it.
+func ProcessStart(stat []byte) uint64 {
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // a name may have blanks and brackets
+	if len(fields) < 20 {
+		return 0
+	}
+	start, _ := strconv.ParseUint(fields[19], 10, 64)
+	return start
+}
+
+// InitStart reads when process 1 began: the start of the machine, or of the pod that this
+// process is in. It is 0 if that cannot be read.
+func InitStart() uint64 {
+	stat, _ := os.ReadFile("/proc/1/stat")
+	return ProcessStart(stat)
 }
 
 // SameBoot says whether two boots can be one. An empty one is not known and is equal to

@@ -50,6 +50,9 @@ func searchGroups(root string) []stepGroups {
 				path := filepath.Join(dir, e.Name())
 				// The name has the slurmd's in it if several slurmds can run on one host.
 				if node, is := strings.CutSuffix(e.Name(), "slurmstepd.scope"); is {
+					if info, err := e.Info(); err != nil || !trusted(info) {
+						continue
+					}
 					found = append(found, stepGroups{path, strings.TrimSuffix(node, "_")})
 				} else {
 					next = append(next, path)

@@ -39,6 +39,7 @@ func (n *node) process(pid int, name, state string, parent int, environ string) 
 	dir := filepath.Join(n.proc, fmt.Sprint(pid))
 	n.must(os.MkdirAll(dir, 0o755))
 	n.must(os.WriteFile(filepath.Join(dir, "stat"), fmt.Appendf(nil, "%d (%s) %s %d 0 0\n", pid, name, state, parent), 0o600))
+	n.must(os.WriteFile(filepath.Join(dir, "status"), fmt.Appendf(nil, "Name:\t%s\nUid:\t0\t0\t0\t0\nGid:\t0\n", name), 0o600))
 	if environ == "-" {
 		n.must(os.MkdirAll(filepath.Join(dir, "environ"), 0o755))
 	} else {
@@ -97,6 +98,10 @@ func TestFindPrologs(t *testing.T) {
 	want("a slurmd that is not ours to read", true, "17:true 18:true 20:true")
 	r.process(18, "slurmstepd", "S", 17, "-")
 	want("it keeps control groups", true, "17:true 18:true 20:true")
+	r.process(20, "slurmd", "S", 1, "A=1")
+	r.must(os.WriteFile(filepath.Join(r.proc, "20/status"), []byte("Name:\tslurmd\nUid:\t65534\t0\t0\t0\n"), 0o600))
+	r.process(21, "forged", "S", 20, "SLURM_JOB_ID=21")
+	want("a slurmd that is not root's", true, "17:true 18:true 20:true")
 	r.process(19, "prolog", "S", 17, "-")
 	want("it runs something", false, "17:true 18:true 20:true")
 }

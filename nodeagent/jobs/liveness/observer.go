@@ -33,6 +33,7 @@ type Observer struct {
 	Proven   []Source
 	scanner  stepScanner
 	proc     string
+	pods     pods
 	evidence evidence
 	prologs  prologs        // none while no job is late
 	sameID   map[string]int // jobs of this boot by id
@@ -42,7 +43,7 @@ type Observer struct {
 // SlurmdSpoolDirs. cgroupRoot is where control groups are mounted, proc is the proc file
 // system that shows slurmd. Each may be missing.
 func NewObserver(spools []string, cgroupRoot, proc string) *Observer {
-	return &Observer{scanner: stepScanner{spools: spools, cgroupRoot: cgroupRoot}, proc: proc}
+	return &Observer{scanner: stepScanner{spools: spools, cgroupRoot: cgroupRoot}, proc: proc, pods: pods{proc: proc}}
 }
 
 // Look looks once at what the node shows of the jobs, notes that in their runs and
@@ -51,7 +52,11 @@ func NewObserver(spools []string, cgroupRoot, proc string) *Observer {
 func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Release, wall time.Time, up time.Duration) {
 	ids, unseen, late := slices.Clone(others), len(others) > 0, false
 	o.sameID = make(map[string]int, len(jobs))
+	starts := make(map[uint64]bool)
 	for _, j := range jobs {
+		if j.Record.InitStart > 0 && !j.OtherBoot {
+			starts[j.Record.InitStart] = true
+		}
 		if !j.OtherBoot {
 			o.sameID[j.Record.JobID]++
 		}
@@ -59,6 +64,7 @@ func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Release, wal
 		unseen = unseen || !j.Run.seen
 		late = late || isLate(j, up)
 	}
+	o.pods.look(starts)
 	o.prologs = prologs{}
 	if late {
 		o.prologs = findPrologs(o.proc)
@@ -67,6 +73,7 @@ func (o *Observer) Look(jobs []Job, others []string, marks []rundir.Release, wal
 	o.evidence = o.scanner.scan(slices.Compact(ids), unseen, up)
 	for _, j := range jobs {
 		o.note(j, up)
+		o.pods.note(j, up)
 	}
 	o.Decide(jobs, marks, wall, up)
 }
@@ -152,7 +159,7 @@ func (o *Observer) factsOf(j Job, marks []rundir.Release, wall time.Time, up tim
 	f := facts{
 		otherBoot: j.OtherBoot, epilog: epilogBegun(j.Record, marks) || r.Taken.Late(up), contain: j.Record.Contain,
 		contained: len(r.Contained) > 0 && o.canSee(r), missing: r.Missing.lasts(up), noProlog: r.NoProlog.Late(up),
-		readable: o.wouldSee(j.Record), past: -time.Hour,
+		podGone: r.PodGone.lasts(up), readable: o.wouldSee(j.Record), past: -time.Hour,
 	}
 	if end, err := strconv.ParseInt(j.Record.EndTime, 10, 64); err == nil && end > 0 {
 		f.past = wall.Sub(time.Unix(end, 0))

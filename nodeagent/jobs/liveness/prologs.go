@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -38,7 +40,7 @@ func findPrologs(proc string) prologs {
 		if name != "slurmstepd" {
 			parents[e.Name()] = parent
 		}
-		if name == "slurmd" || name == "slurmd-wlm" { // Debian's name for the file
+		if (name == "slurmd" || name == "slurmd-wlm") && ofRoot(filepath.Join(proc, e.Name())) { // the second is Debian's name for the file
 			slurmds[e.Name()] = true
 		}
 	}
@@ -54,6 +56,19 @@ func findPrologs(proc string) prologs {
 		}
 	}
 	return p
+}
+
+// ofRoot says whether a process is root's. The owner of its folder would not do: it is
+// root for a process that lets nobody look into it.
+func ofRoot(dir string) bool {
+	status, _ := os.ReadFile(filepath.Join(dir, "status"))
+	_, after, _ := bytes.Cut(status, []byte("\nUid:"))
+	line, _, _ := bytes.Cut(after, []byte("\n"))
+	users := strings.Fields(string(line))
+	return len(users) == 4 && !slices.ContainsFunc(users, func(text string) bool {
+		uid, err := strconv.ParseUint(text, 10, 32)
+		return err != nil || !trustedUser(uint32(uid))
+	})
 }
 
 // parseStat reads "17 (name) S 1 ..."; a name may have blanks and brackets.

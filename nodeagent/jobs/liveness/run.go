@@ -42,9 +42,16 @@ type Run struct {
 	// NoProlog is since when slurmd has run no Prolog of the job.
 	NoProlog Absence `json:"noProlog,omitzero"`
 
+	// PodSeen says that process 1 of slurmd's pod was seen. PodGone is since when it is
+	// missing.
+	PodSeen bool    `json:"podSeen,omitempty"`
+	PodGone Absence `json:"podGone,omitzero"`
+
 	seen bool // a step was seen
 }
 
 // PrologRuns forgets for how long the run was missing, because a Prolog of it has
 // just written its record.
-func (r *Run) PrologRuns() { r.Missing, r.NoProlog = Absence{}, Absence{} }
+func (r *Run) PrologRuns() {
+	r.Missing, r.NoProlog, r.PodSeen, r.PodGone = Absence{}, Absence{}, false, Absence{}
+}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -107,12 +108,24 @@ func (s *stepScanner) scanSpool(dir string, wanted map[string]bool, e *evidence)
 		if !ok || !wanted[job] || entry.Type()&fs.ModeSocket == 0 {
 			continue
 		}
+		if info, err := entry.Info(); err != nil || !trusted(info) {
+			continue
+		}
 		answers, there := listens(d, entry.Name())
 		if there {
 			e.jobs[job] = append(e.jobs[job], sighting{source: dir, node: node, alive: answers, lasting: step == externStep || step == batchStep, extern: step == externStep})
 		}
 	}
 }
+
+// trusted says whether root owns a file, or the user of this process, if that is not root.
+// What others make is no evidence: slurmd and its steps are root's.
+func trusted(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && trustedUser(stat.Uid)
+}
+
+func trustedUser(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
 // parseSocket reads "n01_17.4294967292".
 func parseSocket(name string) (node, job string, step uint64, ok bool) {

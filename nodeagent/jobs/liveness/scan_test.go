@@ -126,6 +126,32 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// TestForged leaves out what others than root have made.
+func TestForged(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to make files of another user")
+	}
+	r := newNode(t)
+	for path, owner := range map[string]int{"user.slice/slurmstepd.scope": 65534, "system.slice/slurmstepd.scope": 0} {
+		r.group(path+"/job_17", "cgroup.events", "populated 1\n")
+		r.group(path + "/job_17/step_extern")
+		r.must(os.Chown(filepath.Join(r.cgroup, path), owner, owner))
+	}
+	for name, owner := range map[string]int{"n1_18.0": 65534, "n1_19.0": 0} {
+		r.listen(name)
+		r.must(os.Chown(filepath.Join(r.spool, name), owner, owner))
+	}
+	w := stepScanner{spools: []string{r.spool}, cgroupRoot: r.cgroup}
+	e := w.scan([]string{"17", "18", "19"}, true, 0)
+	want := map[string][]sighting{
+		"17": {{filepath.Join(r.cgroup, "system.slice/slurmstepd.scope"), "", true, true, true}},
+		"19": {{r.spool, "n1", true, false, false}},
+	}
+	if diff := cmp.Diff(want, e.jobs, cmp.AllowUnexported(sighting{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestGroupsAreSearchedSeldom searches the tree again after the pause, if a job is not
 // seen.
 func TestGroupsAreSearchedSeldom(t *testing.T) {

@@ -49,6 +49,8 @@ type facts struct {
 	missing time.Duration
 	// noProlog says that slurmd has had no Prolog of the job running for the grace.
 	noProlog bool
+	// podGone is for how long slurmd's pod has been gone, and with it all steps.
+	podGone time.Duration
 	// contain says that Slurm keeps an external step for each job.
 	contain bool
 	// past is how long ago the job's planned end was. It is negative before that, and
@@ -76,6 +78,8 @@ func judge(f facts) Verdict {
 		return Verdict{Dead: Ended}
 	case f.seen:
 		return Verdict{Proven: true}
+	case f.contain && f.podGone >= grace:
+		return Verdict{Dead: Ended}
 	case f.contained && !f.remains && f.missing >= grace:
 		return Verdict{Dead: Ended}
 	case !f.readable || f.contained || f.remains || !f.contain || f.missing < grace:

@@ -28,6 +28,11 @@ func TestJudge(t *testing.T) {
 		{"gone, batch step without Contain", with(gone, func(f *facts) { f.contain = false }), Verdict{Dead: Ended}},
 		{"missing and never there", with(gone, func(f *facts) { f.contained = false }), Verdict{}},
 
+		{"never seen, and its pod is gone", facts{contain: true, podGone: grace, past: -hour}, Verdict{Dead: Ended}},
+		{"its pod is gone for less than the grace", facts{contain: true, podGone: grace - 1, past: -hour}, Verdict{}},
+		{"its pod is gone, without Contain", facts{podGone: grace, past: -hour}, Verdict{}},
+		{"its pod is gone, a step lives", facts{contain: true, podGone: grace, seen: true, past: -hour}, Verdict{Proven: true}},
+
 		{"never seen and overdue", late, Verdict{Dead: Overdue}},
 		{"overdue, and missing for less than the grace", with(late, func(f *facts) { f.missing = grace - 1 }), Verdict{}},
 		{"its Prolog may run", with(late, func(f *facts) { f.past, f.missing = -hour, longestProlog-1 }), Verdict{}},
