@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/plan"
 	"github.com/quoin-hpc/quoin/cmd/quoin/usage"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
@@ -29,6 +30,7 @@ type planRun struct {
 	store plan.Store
 	pub   *publication.Cluster
 	doc   *plandoc.Document
+	again string // the flags by which another command reads the same plan
 }
 
 func newPlanCommand() *cobra.Command {
@@ -36,7 +38,7 @@ func newPlanCommand() *cobra.Command {
 	usage.Group(cmd)
 	cmd.AddCommand(
 		newPlanSubcommand("status", "Say what is published and what is held; exit 1 if anything is", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
-			if plan.Status(r.out, r.doc) {
+			if plan.Status(r.out, r.doc, r.again) {
 				return exitError(1)
 			}
 			return nil
@@ -67,7 +69,7 @@ func newPlanCommand() *cobra.Command {
 // asked says how to see what becomes of it.
 func (r *planRun) asked(err error) error {
 	if err == nil {
-		fmt.Fprintf(r.out, "asked the publisher: quoin plan status --publication %s says what it did\n", r.pub.Name)
+		fmt.Fprintf(r.out, "asked the publisher: quoin plan status%s says what it did\n", r.again)
 	}
 	return err
 }
@@ -133,6 +135,7 @@ func (o *planOptions) open(cmd *cobra.Command) (*planRun, error) {
 	} else if _, err := os.Stat(conf.Publisher.Store + "/"); err != nil {
 		return nil, fmt.Errorf("read plan: %w; want the directory that quoin publisher --store works in", err)
 	}
+	r.again = config.Flag("--publication", r.pub.Name) + config.Given(o.path, o.given)
 	r.doc, err = plan.Load(cmd.Context(), r.store, r.pub.Name, place)
 	return r, err
 }

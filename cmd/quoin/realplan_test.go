@@ -118,7 +118,7 @@ func (s *planSite) held(t *testing.T) {
 	}
 	s.untilStatus("the move of nine nodes is held", `^held since .*: BigChange: 9 of 36 nodes`)
 	said := s.plan(t, 1, `^held since .*Z: BigChange: 9 of 36 nodes would move or leave`, "status")
-	if m := regexp.MustCompile(`to publish it: +quoin plan approve ([0-9a-f]{16}) --publication default\n`).FindStringSubmatch(said); m != nil {
+	if m := regexp.MustCompile(`to publish it: +quoin plan approve ([0-9a-f]{16}) --publication default --\S.*\n`).FindStringSubmatch(said); m != nil {
 		s.digest = m[1]
 	} else {
 		t.Fatalf("no command that approves it:\n%s", said)
@@ -128,7 +128,7 @@ func (s *planSite) held(t *testing.T) {
 }
 
 func (s *planSite) approved(t *testing.T) {
-	s.plan(t, 0, `^asked the publisher: quoin plan status --publication default says what it did$`, "approve", s.digest, "--by", "ann")
+	s.plan(t, 0, `^asked the publisher: quoin plan status --publication default --.* says what it did$`, "approve", s.digest, "--by", "ann")
 	s.untilStatus("the approval is published", `^publication default: revision 2 of .*, by ann, `)
 	s.plan(t, 0, `digest `+s.digest+`$`, "status")
 	s.plan(t, 0, `^2 .* ann +n00 moves from nvl-8a61c302-0 to nvl-8a61c302-2: `, "history")

@@ -70,7 +70,10 @@ func (r *rollback) Reconcile(ctx context.Context, p *pass) (result, error) {
 		return result{held: &plandoc.Held{Reason: "RevisionUnknown", Message: fmt.Sprintf("the annotation %s=%s names no revision that is kept, which are %s; name one of them, or remove the annotation",
 			published.AnnotationRollback, text, s.doc.Numbers())}}, nil
 	}
-	if s.doc.RolledBack != number {
+	switch {
+	case target == &s.doc.Current:
+		r.log.Warn("asked to go back to the published revision: nothing is done", "publication", r.pub.Name, "by", s.by(), "revision", number)
+	case s.doc.RolledBack != number:
 		if held, err := r.check(number, target); held != nil || err != nil {
 			return result{held: held}, err
 		}
@@ -103,9 +106,7 @@ func (r *rollback) check(number int, target *plandoc.Revision) (*plandoc.Held, e
 
 // savePlan stores the plan with the earlier revision as its newest.
 func (r *rollback) savePlan(ctx context.Context, s *stored, number int, target *plandoc.Revision, now time.Time) error {
-	if number != s.doc.Current.Number {
-		s.doc.Add(plandoc.Revision{Time: now.UTC().Truncate(time.Second), Why: fmt.Sprintf("rolled back to revision %d", number), Digest: target.Digest, FilesDigest: target.FilesDigest, Plan: target.Plan})
-	}
+	s.doc.Add(plandoc.Revision{Time: now.UTC().Truncate(time.Second), Why: fmt.Sprintf("rolled back to revision %d", number), Digest: target.Digest, FilesDigest: target.FilesDigest, Plan: target.Plan})
 	s.doc.Current.Author, s.doc.RolledBack, s.doc.Held = s.by(), number, nil
 	if err := r.archive.savePlan(ctx, s.doc); err != nil {
 		return err

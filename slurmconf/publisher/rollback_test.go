@@ -44,6 +44,10 @@ func TestRollback(t *testing.T) {
 		if topologyOf(store) != second {
 			t.Error("an unknown revision changed the files")
 		}
+		ask(published.AnnotationRollback, "2", "ann")
+		if p := store.get("slurm/quoin-slurm"); store.plan(t).RolledBack != 0 || p.Annotations[published.AnnotationRollback] != "" || p.Annotations[published.AnnotationHeldReason] != "" {
+			t.Errorf("back to the published revision: annotations %v, rolled back to %d", p.Annotations, store.plan(t).RolledBack)
+		}
 		ask(published.AnnotationRollback, "1", "ann")
 		held("RolledBack: ann went back to revision 1, and since then every change waits; to publish it anyway, set the annotation quoin.dev/approve=")
 		d := store.plan(t)

@@ -50,7 +50,7 @@ func startPublisher(program, config, kubeconfig, log string, env ...string) (*pr
 }
 
 // memoryLimit is GOMEMLIMIT of manifests/41-publisher.yaml.
-const memoryLimit = "190MiB"
+const memoryLimit = "175MiB"
 
 // kill ends the publisher at once.
 func (p *process) kill() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,34 @@ func ParseSetting(text string) (Setting, error) {
 		return Setting{}, errors.New("want key=value, such as publisher.listen=:9836")
 	}
 	return Setting{key, value, SetFlag}, nil
+}
+
+// Given returns the flags of a file and of settings, for a command that is advised. There
+// is a blank before each.
+func Given(file string, settings []Setting) string {
+	text := ""
+	if file != "" {
+		text = Flag("--config", file)
+	}
+	for _, s := range settings {
+		value := s.Value
+		if s.Flag == SetFlag {
+			value = s.Key + "=" + s.Value
+		}
+		text += Flag(s.Flag, value)
+	}
+	return text
+}
+
+// plainWord is what a shell reads as it is.
+var plainWord = regexp.MustCompile(`^[\w./:=@%+,-]+$`)
+
+// Flag returns a blank, the flag, and its value as a shell reads it.
+func Flag(flag, value string) string {
+	if !plainWord.MatchString(value) {
+		value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+	}
+	return " " + flag + " " + value
 }
 
 // set gives a key of c its value.

@@ -39,8 +39,9 @@ func Load(ctx context.Context, store Store, publication, place string) (*plandoc
 
 const timeForm = "2006-01-02 15:04:05Z"
 
-// Status says what is published and what is held. It reports whether anything is held.
-func Status(w io.Writer, d *plandoc.Document) (held bool) {
+// Status says what is published and what is held. It reports whether anything is held. The
+// commands that it advises end with the flags.
+func Status(w io.Writer, d *plandoc.Document, flags string) (held bool) {
 	if r := &d.Current; r.Number == 0 {
 		fmt.Fprintf(w, "publication %s: nothing is published\n", d.Publication)
 	} else {
@@ -57,11 +58,11 @@ func Status(w io.Writer, d *plandoc.Document) (held bool) {
 	}
 	fmt.Fprintf(w, "held since %s: %s: %s\n", when(h.Since), h.Reason, h.Message)
 	if h.Plan != nil {
-		fmt.Fprintf(w, "  what would change: quoin plan diff --publication %s\n", d.Publication)
+		fmt.Fprintf(w, "  what would change: quoin plan diff%s\n", flags)
 	}
 	if h.Waits {
 		partitions(w, h.Plan)
-		fmt.Fprintf(w, "  to publish it:     quoin plan approve %s --publication %s\n", h.Digest, d.Publication)
+		fmt.Fprintf(w, "  to publish it:     quoin plan approve %s%s\n", h.Digest, flags)
 	}
 	return true
 }
@@ -236,6 +237,9 @@ func RollBack(ctx context.Context, store Store, d *plandoc.Document, place publi
 	r, err := Find(d, revision)
 	if err != nil {
 		return err
+	}
+	if r == &d.Current {
+		return fmt.Errorf("revision %d is the published one: want an earlier one, see quoin plan history", r.Number)
 	}
 	return store.Ask(ctx, place, map[string]string{published.AnnotationRollback: strconv.Itoa(r.Number), published.AnnotationBy: by})
 }
