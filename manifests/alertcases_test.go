@@ -147,8 +147,8 @@ func publisherAlerts() []alertCase {
 	leads := func(a, b string) []series {
 		return []series{{`quoin_publisher_leader{instance="p0", job="pub"}`, a}, {`quoin_publisher_leader{instance="p1", job="pub"}`, b}}
 	}
-	held := func(values string) []series {
-		return []series{{`quoin_publisher_held{publication="slurm", reason="BigChange", instance="p0"}`, values}}
+	held := func(reason, values string) []series {
+		return []series{{`quoin_publisher_held{publication="slurm", reason="` + reason + `", instance="p0"}`, values}}
 	}
 	failed := func(values string) []series {
 		return []series{{`quoin_publisher_passes_total{publication="slurm", result="error", instance="p0"}`, values}}
@@ -161,7 +161,7 @@ func publisherAlerts() []alertCase {
 	}
 	ofPub := map[string]string{"job": "pub"}
 	return []alertCase{
-		{"QuoinPublisherHeld", held(always), 15, map[string]string{"publication": "slurm", "reason": "BigChange"}, 1, [][]series{held("1x10 stale")}},
+		{"QuoinPublisherHeld", held("BigChange", always), 15, map[string]string{"publication": "slurm", "reason": "BigChange"}, 1, [][]series{held("BigChange", "1x10 stale"), held("NothingToPublish", always)}},
 		{"QuoinPublisherFails", failed("0+1x200"), 4, map[string]string{"publication": "slurm"}, 4, [][]series{failed("0x200"), failed("0x20 1x20 2x20")}},
 		{"QuoinIMEXDomainProblem", domain("NoDomain", always), 10, map[string]string{"namespace": "quoin-system", "name": "quoin", "problem": "NoDomain"}, 1,
 			[][]series{domain("", always), domain("NoDomain", "1x5 stale"), domain("NoComputeDomainCRD", always)}},
