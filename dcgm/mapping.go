@@ -35,7 +35,11 @@ const (
 // DefaultMappingDir is where the hook and the exporter look by default.
 const DefaultMappingDir = "/var/lib/dcgm-exporter/job-mapping"
 
-// Mapping is DCGM Exporter's job mapping directory.
+// NoMapping stands for the directory of a site whose exporter reads none.
+const NoMapping = "none"
+
+// Mapping is DCGM Exporter's job mapping directory. Nothing is written or read for
+// NoMapping.
 type Mapping struct {
 	// Dir is the directory that the exporter reads. A missing one is made. It is never
 	// replaced, because the exporter's mount would keep the old one.
@@ -48,7 +52,7 @@ func (m Mapping) Staging() string { return filepath.Join(m.Dir, stagingFolder) }
 
 // Add puts the job's id into the file of each of the exporter's ids.
 func (m Mapping) Add(id string, gpus []string) error {
-	if err := CheckJobID(id); err != nil {
+	if err := CheckJobID(id); err != nil || m.Dir == NoMapping {
 		return err
 	}
 	return m.each(gpus, func(lines []string) []string {
@@ -59,7 +63,7 @@ func (m Mapping) Add(id string, gpus []string) error {
 // Remove takes the job's id, and no other, out of the files of the exporter's
 // ids.
 func (m Mapping) Remove(id string, gpus []string) error {
-	if _, err := os.Stat(m.Dir); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(m.Dir); m.Dir == NoMapping || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return m.each(gpus, func(lines []string) []string {
@@ -69,6 +73,9 @@ func (m Mapping) Remove(id string, gpus []string) error {
 
 // Holding lists the exporter's ids whose files name the job.
 func (m Mapping) Holding(id string) ([]string, error) {
+	if m.Dir == NoMapping {
+		return nil, nil
+	}
 	entries, err := os.ReadDir(m.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -91,7 +98,7 @@ func (m Mapping) Holding(id string) ([]string, error) {
 // returns the exporter's ids of the GPUs that were labelled. The caller holds the
 // run directory's lock. An empty boot is not known, and then nothing is touched.
 func (m Mapping) Sweep(boot string) (released []string, err error) {
-	if boot == "" {
+	if boot == "" || m.Dir == NoMapping {
 		return nil, nil
 	}
 	staging := m.Staging()
@@ -131,7 +138,11 @@ func (m Mapping) Sweep(boot string) (released []string, err error) {
 }
 
 // Tidy removes what killed writers have left.
-func (m Mapping) Tidy() { atomicfile.Tidy(m.Staging()) }
+func (m Mapping) Tidy() {
+	if m.Dir != NoMapping {
+		atomicfile.Tidy(m.Staging())
+	}
+}
 
 // each changes the lines of every file and writes the files that differ. It goes on
 // after an error, so that one bad file costs one GPU its label.

@@ -22,6 +22,7 @@ func jobAlerts() []alertCase {
 		return series{`quoin_node_info{node="` + node + `", block="` + block + `", job="quoin-publisher"}`, always}
 	}
 	used := func(more string) series { return series{exporterOf + more + "}", always} }
+	mapping := agent("quoin_agent_mapping_files", `state="held"`, always)
 	byNode := map[string]string{"node": "n"}
 	// lone is a node whose GPUs have a clique of their own, half of them held.
 	lone := func(n string) (all []series) {
@@ -56,8 +57,9 @@ func jobAlerts() []alertCase {
 		{"QuoinExporterMissing", []series{{ofGPU1, always}, device("GPU-3", "n"), {`DCGM_FI_DEV_FB_USED{UUID="GPU-2", Hostname="m"}`, always}}, 15,
 			byNode, 2, [][]series{
 				{{ofGPU1, always}}, {{ofGPU1, always}, used("")}, {{ofGPU1, always}, {`DCGM_FI_DEV_FB_USED_BYTES{UUID="GPU-1", hostname="n"}`, always}}}},
-		{"QuoinExporterWithoutJobs", job7(used("")), 10, byNode, 1, [][]series{
-			job7(used(`, hpc_job="7"`)), job7(), {{ofGPU1, always}, used("")}, short}},
+		{"QuoinExporterWithoutJobs", job7(used(""), mapping), 10, byNode, 1, [][]series{
+			job7(used(`, hpc_job="7"`), mapping), job7(mapping), {{ofGPU1, always}, used(""), mapping}, append(short, mapping),
+			job7(used(""))}}, // mappingDir: none
 		{"QuoinExporterJobsDiffer", append(job7(used(`, hpc_job="7"`), used(`, hpc_job="8"`)), // one more than hold GPU-1, one fewer than GPU-2
 			device("GPU-2", "n"), holds("GPU-2"), series{strings.Replace(holds("GPU-2").Series, `job_id="7"`, `job_id="8"`, 1), always},
 			series{`DCGM_FI_DEV_FB_USED{UUID="GPU-2", Hostname="n", hpc_job="7"}`, always}), 10, byNode, 2, [][]series{

@@ -71,6 +71,9 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	reg := newRegistry()
 	reports, samples, wanted := make(chan *topology.Node, 1), make(chan topology.Sample, 4), make(chan []string)
 	registry := jobsConfig(c, boot)
+	if registry.Group, err = c.Group(); err != nil {
+		return err
+	}
 	registry.Reports, registry.Samples, registry.Wanted = reports, samples, wanted
 	jobs := jobs.New(registry, log)
 	reg.MustRegister(jobs.Collector())

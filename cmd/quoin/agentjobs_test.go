@@ -53,6 +53,7 @@ func newHookedNode(t *testing.T) *hookedNode {
 	n.boot(string(boot))
 	slurmd := filepath.Join(n.root, "proc/8") // which has no Prolog running when it is looked
 	if err := errors.Join(os.MkdirAll(slurmd, 0o755), os.WriteFile(filepath.Join(slurmd, "stat"), []byte("8 (slurmd) S 1 8 8\n"), 0o600),
+		os.WriteFile(filepath.Join(slurmd, "status"), []byte("Name:\tslurmd\nUid:\t0\t0\t0\t0\n"), 0o600),
 		os.WriteFile(filepath.Join(slurmd, "environ"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}

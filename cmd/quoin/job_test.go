@@ -84,7 +84,7 @@ func writeEnded(t *testing.T, dir string, r rundir.Record, u *rundir.Use, after 
 	if seconds, err := fmt.Sscan(r.StartTime, new(int64)); err != nil || seconds != 1 {
 		t.Fatal(err)
 	}
-	if err := rundir.WriteSummary(dir, rundir.Summary{Key: r.JobID, Record: r, Use: u, Ended: start.Add(after).Unix(), ExitCode: exit}); err != nil {
+	if err := rundir.CopySummary(dir, rundir.Summary{Key: r.JobID, Record: r, Use: u, Ended: start.Add(after).Unix(), ExitCode: exit}); err != nil {
 		t.Fatal(err)
 	}
 }

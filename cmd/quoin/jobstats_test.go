@@ -152,7 +152,7 @@ func FuzzJobstats(f *testing.F) {
 			u.Devices = append(u.Devices, d)
 		}
 		dir := t.TempDir()
-		if rundir.WriteSummary(dir, rundir.Summary{Key: "7", Record: r, Use: &u, Ended: jobStart.Add(time.Hour).Unix()}) != nil {
+		if rundir.CopySummary(dir, rundir.Summary{Key: "7", Record: r, Use: &u, Ended: jobStart.Add(time.Hour).Unix()}) != nil {
 			return // no agent writes it
 		}
 		comment, _, err := jobOutput(t, jobOptions{runDir: dir, summaryDirs: []string{dir}, output: jobJobstats}, "7")

@@ -79,6 +79,15 @@ func Write(path string, data []byte) error {
 	return Replace(filepath.Dir(path), path, data)
 }
 
+// WriteMode does the same. The new file has the mode.
+func WriteMode(path string, data []byte, mode fs.FileMode) error {
+	from, err := stage(filepath.Dir(path), path, data, mode, func(*os.File) error { return nil })
+	if err != nil {
+		return err
+	}
+	return Put(from, path)
+}
+
 // WriteDurably does the same and writes the data to disk first: after a power loss
 // either the old or the new file is there. The new file has the mode.
 func WriteDurably(path string, data []byte, mode fs.FileMode) error {

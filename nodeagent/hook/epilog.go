@@ -170,7 +170,7 @@ func (h *job) summarize(key string, record *rundir.Record, ended time.Time, exit
 		h.fail(rundir.CallSummary, "%v; the summary has no use of GPUs", err)
 	}
 	s := rundir.Summary{Key: key, Record: *record, Use: use, Ended: ended.Unix(), ExitCode: exit}
-	if err := rundir.WriteSummary(h.runDir.SummaryDir(), s); err != nil {
+	if err := rundir.WriteSummary(h.runDir, s); err != nil {
 		h.fail(rundir.CallSummary, "%v", err)
 		return // the agent will use it
 	}
@@ -188,7 +188,7 @@ func (h *job) spool() {
 	var failed error
 	if h.summaryDir != "" {
 		for _, s := range h.ended {
-			failed = errors.Join(failed, rundir.WriteSummary(h.summaryDir, s))
+			failed = errors.Join(failed, rundir.CopySummary(h.summaryDir, s))
 		}
 	}
 	if err := errors.Join(failed, h.runDir.PruneSummaries(h.summaryDir)); err != nil {

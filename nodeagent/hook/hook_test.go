@@ -218,7 +218,7 @@ func TestUmask(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for name, want := range map[string]os.FileMode{"a": 0o755, "a/run": 0o755, "a/run/jobs": 0o755, "b": 0o755, "b/map": 0o755, "b/map/.quoin": 0o755, "b/map/0": 0o644} {
+	for name, want := range map[string]os.FileMode{"a": 0o755, "a/run": 0o755, "a/run/jobs": 0o750, "a/run/jobs/7.json": 0o640, "b": 0o755, "b/map": 0o755, "b/map/.quoin": 0o755, "b/map/0": 0o644} {
 		info, err := os.Stat(filepath.Join(tmp, name))
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
 // TestMappingDirectoryStays keeps the directory that the exporter has mounted,
@@ -52,4 +55,40 @@ func cmdExit(err error) int {
 		return exit.ExitCode()
 	}
 	return -1
+}
+
+// TestNoMapping keeps the records of jobs for a site whose exporter reads no mapping.
+func TestNoMapping(t *testing.T) {
+	t.Chdir(t.TempDir())
+	p := newPlace(t)
+	p.mapping = dcgm.NoMapping
+	if err := os.Mkdir("none", 0o755); err != nil { // a folder of that name is not taken for one
+		t.Fatal(err)
+	}
+	said := p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_START_TIME=100")
+	r, err := rundir.Dir(p.run).ReadRecord("7")
+	if err != nil || r == nil || r.MappingDir != dcgm.NoMapping || len(r.GPUs) != 1 {
+		t.Errorf("record %+v, %v", r, err)
+	}
+	said += p.hook("prolog", "7", "SLURM_JOB_GPUS=1", "SLURM_JOB_START_TIME=200")
+	m := rundir.Release{JobIdentity: rundir.JobIdentity{JobID: "8"}, MappingDir: dcgm.NoMapping}
+	if err := rundir.Dir(p.run).Releases().Write(m); err != nil {
+		t.Fatal(err)
+	}
+	said += p.hook("epilog", "7", "SLURM_JOB_START_TIME=200")
+	if strings.Contains(said, "mapping") {
+		t.Errorf("said %q", said)
+	}
+	if r, err := rundir.Dir(p.run).ReadRecord("7"); r != nil || err != nil {
+		t.Errorf("the record is left: %+v, %v", r, err)
+	}
+	summaries, err := rundir.ReadSummaries(rundir.Dir(p.run).SummaryDir())
+	if len(summaries) != 2 || err != nil {
+		t.Errorf("summaries %+v, %v; want one for each run", summaries, err)
+	}
+	for _, folder := range []string{"none", filepath.Join(p.run, "release")} {
+		if entries, err := os.ReadDir(folder); err != nil || len(entries) != 0 {
+			t.Errorf("%s has %v, %v", folder, entries, err)
+		}
+	}
 }

@@ -145,7 +145,7 @@ func (p *hourPlay) change(j *hour.Job, d *hour.Device, minute int) {
 		p.must(os.Remove(filepath.Join(p.cgroup, "system.slice/slurmstepd.scope", "job_"+j.ID)))
 		p.must(mapping.Remove(j.ID, rec.GPUs))
 		p.must(rundir.Dir(p.run).RemoveRecord(j.ID))
-		p.must(rundir.WriteSummary(rundir.Dir(p.run).SummaryDir(), rundir.Summary{Key: j.ID, Record: rec}))
+		p.must(rundir.CopySummary(rundir.Dir(p.run).SummaryDir(), rundir.Summary{Key: j.ID, Record: rec}))
 	}
 }
 

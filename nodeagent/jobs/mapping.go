@@ -19,7 +19,7 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	r.life.Look(r.records.lives(), r.strangers(), marks, now.wall, now.up)
 	plan := r.plan(marks, now)
 	r.notePlan(&plan, now)
-	r.series.agent.setFiles(&plan)
+	r.setFiles(&plan)
 	r.series.agent.sweeps.Inc()
 	if plan.IsEmpty() && len(marks) == 0 {
 		return false
@@ -41,8 +41,16 @@ func (r *Registry) sweep(ctx context.Context, now moment) (changed bool) {
 	r.series.agent.countDone(done)
 	r.readMappings()
 	after := r.plan(nil, now)
-	r.series.agent.setFiles(&after)
+	r.setFiles(&after)
 	return true
+}
+
+// setFiles counts the files of the mapping. Without a mapping there is no such series, by
+// which alerts know that the exporter is not to name jobs.
+func (r *Registry) setFiles(p *sweep.Plan) {
+	if r.config.MappingDir != dcgm.NoMapping {
+		r.series.agent.setFiles(p)
+	}
 }
 
 // failed counts and logs what a sweep could not do.

@@ -29,8 +29,10 @@ import (
 type Config struct {
 	// RunDir is where the hook leaves its records.
 	RunDir rundir.Dir
-	// MappingDir is what the exporter reads; the agent never makes it.
+	// MappingDir is what the exporter reads, or dcgm.NoMapping. The agent never makes it.
 	MappingDir string
+	// Group may read records, uses and summaries; 0 is no group.
+	Group int
 	// SummaryDir is where the site wants summaries of jobs as well. It may be empty.
 	SummaryDir string
 	// BootID is the node's boot, empty if it is not known.
@@ -106,13 +108,15 @@ func New(c Config, log *slog.Logger) *Registry {
 	if c.MappingDir != "" {
 		c.MappingDir = filepath.Clean(c.MappingDir)
 	}
-	return &Registry{
+	r := &Registry{
 		config: c, log: &problemLog{log, make(map[string]string)}, clock: readClocks,
 		records: records{runDir: c.RunDir, boot: c.BootID, log: log, jobs: make(map[string]*job), broken: make(map[string]fs.FileInfo)},
 		life:    liveness.NewObserver(c.Spools, c.CgroupRoot, c.Proc),
 		orphans: make(sweep.Orphans), usage: deviceUsage{devices: make(map[string]*holding)}, uses: uses{c.RunDir.Uses(), log},
 		state: stateFile{path: filepath.Join(string(c.RunDir), stateName)}, series: newSeries(),
 	}
+	r.setFiles(&sweep.Plan{})
+	return r
 }
 
 // Collector returns the registry's series.
@@ -168,6 +172,7 @@ func (r *Registry) round(ctx context.Context) {
 	now := r.clock()
 	r.schedule.next = now.up + r.config.SweepEvery
 	r.schedule.folder, _ = os.Stat(r.records.folder()) // nil if it is missing
+	r.log.note("rights on files of jobs", rundir.Restrict(r.config.RunDir, r.config.Group))
 	r.scan(now)
 	r.show() // a sweep may have to wait for a hook
 	if r.sweep(ctx, now) {

@@ -34,7 +34,6 @@ func newAgentSeries(f promauto.Factory) agentSeries {
 		s.released.WithLabelValues(reason)
 	}
 	s.countSamples(0, 0)
-	s.setFiles(&sweep.Plan{})
 	s.setRecords(0, 0, 0)
 	return s
 }

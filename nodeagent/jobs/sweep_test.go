@@ -3,6 +3,7 @@ package jobs
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -177,5 +178,28 @@ func TestSweepMarks(t *testing.T) {
 	r.want("released at the next look", "1:18")
 	if marks, err := rundir.Dir(r.run).Releases().All(); len(marks) > 0 || err != nil {
 		t.Errorf("marks %v, %v are left", marks, err)
+	}
+}
+
+// TestNoMapping follows jobs of a site whose exporter reads no mapping: a job that ends
+// without its Epilog gets its summary, and no series tells of files.
+func TestNoMapping(t *testing.T) {
+	r := newJobsRig(t)
+	r.maps = dcgm.NoMapping
+	r.start()
+	r.listen("n1_17.4294967292")
+	r.write("17", r.record("17", 0))
+	r.after(10 * time.Second)
+	got := scrape(t, handler(r.j, processSeries()))
+	if !strings.Contains(jobLines(got), `job_id="17"`) || strings.Contains(got, "quoin_agent_mapping_files") || !strings.Contains(got, "quoin_agent_sweep_errors_total 0") {
+		t.Errorf("series\n%s", got)
+	}
+	r.hangUp("n1_17.4294967292")
+	r.after(40 * time.Second)
+	if r.hasRecord("17") {
+		t.Error("the record stays")
+	}
+	if summaries, err := rundir.ReadSummaries(rundir.Dir(r.run).SummaryDir()); len(summaries) != 1 || err != nil {
+		t.Errorf("summaries %+v, %v", summaries, err)
 	}
 }

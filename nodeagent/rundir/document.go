@@ -32,8 +32,9 @@ func decode(data []byte, kind string, into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// writeJSON writes a document unless it is there already.
-func writeJSON(path string, v any) error {
+// writeJSON writes a document unless it is there already. The file, and the folder if that
+// is missing, get these modes.
+func writeJSON(path string, v any, file, dir fs.FileMode) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -42,10 +43,10 @@ func writeJSON(path string, v any) error {
 	if old, err := atomicfile.Read(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), dir); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return atomicfile.Write(path, data)
+	return atomicfile.WriteMode(path, data, file)
 }
 
 // folder is a folder of the run directory with a document for each key of a record.
@@ -108,7 +109,7 @@ func (f folder) write(key, job string, v any) error {
 	if JobOfKey(key) != job {
 		return fmt.Errorf("write %s: want a key of job %q", path, job)
 	}
-	return writeJSON(path, v)
+	return writeJSON(path, v, privateFile, privateDir)
 }
 
 // remove removes a key's document, which may be missing.

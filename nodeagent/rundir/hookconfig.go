@@ -119,7 +119,7 @@ func (d Dir) WriteHookConfig(c HookConfig) error {
 	if c.Gate != nil && c.Gate.Policy == GateHold && c.JobInfo == nil {
 		return fmt.Errorf("write hook configuration: gate.policy %s: want jobInfo.command too, because scontrol holds the job", GateHold)
 	}
-	return writeJSON(filepath.Join(string(d), HookConfigFile), c)
+	return writeJSON(filepath.Join(string(d), HookConfigFile), c, 0o644, 0o755)
 }
 
 // ReadHookConfig reads the hook's configuration, nil without one. If only other keys

@@ -62,7 +62,7 @@ func (d Dir) WriteInventory(inv Inventory) error {
 	if err := inv.check(); err != nil {
 		return fmt.Errorf("write inventory: %w", err)
 	}
-	return writeJSON(filepath.Join(string(d), InventoryFile), inv)
+	return writeJSON(filepath.Join(string(d), InventoryFile), inv, 0o644, 0o755)
 }
 
 // ReadInventory reads the inventory. An error that is fs.ErrNotExist means that
@@ -91,7 +91,9 @@ func (d Dir) FindInventory(m dcgm.Mapping, boot string) (inv *Inventory, current
 	case err == nil:
 		return inv, false, fmt.Errorf("%s is of another boot", filepath.Join(string(d), InventoryFile))
 	}
-	inv, _ = readInventory(filepath.Join(m.Staging(), InventoryFile)) // a broken copy counts as none
+	if m.Dir != dcgm.NoMapping {
+		inv, _ = readInventory(filepath.Join(m.Staging(), InventoryFile)) // a broken copy counts as none
+	}
 	return inv, false, err
 }
 

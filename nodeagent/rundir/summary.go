@@ -55,9 +55,16 @@ func (s *Summary) Name() string {
 	return name + ".json"
 }
 
-// WriteSummary writes a summary into dir. A summary of the same run stays: its writer
-// knew more, and was killed before it had removed the record.
-func WriteSummary(dir string, s Summary) error {
+// WriteSummary writes a summary into the run directory. A summary of the same run stays:
+// its writer knew more, and was killed before it had removed the record.
+func WriteSummary(d Dir, s Summary) error {
+	return writeSummary(d.SummaryDir(), s, privateFile, privateDir)
+}
+
+// CopySummary does the same in the site's own directory, whose rights are the site's.
+func CopySummary(dir string, s Summary) error { return writeSummary(dir, s, 0o644, 0o755) }
+
+func writeSummary(dir string, s Summary, file, folder fs.FileMode) error {
 	if dcgm.CheckJobID(s.Record.JobID) != nil || JobOfKey(s.Key) != s.Record.JobID || !isKey(s.Key) {
 		return fmt.Errorf("write job summary: key %q: want one of job %s", s.Key, s.Record.JobID)
 	}
@@ -70,14 +77,14 @@ func WriteSummary(dir string, s Summary) error {
 	if len(data) >= maxSummary {
 		return fmt.Errorf("write job summary: %d bytes, want less than %d", len(data), maxSummary)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, folder); err != nil {
 		return fmt.Errorf("write job summary: %w", err)
 	}
 	path := filepath.Join(dir, s.Name())
 	if was, err := readSummary(path); err == nil && was.Key == s.Key && was.Record.Run == s.Record.Run {
 		return nil
 	}
-	return atomicfile.Write(path, append(data, '\n'))
+	return atomicfile.WriteMode(path, append(data, '\n'), file)
 }
 
 // ReadSummaries reads the summaries of a directory, the oldest first; only of the named

@@ -26,7 +26,7 @@ func TestSummaryRoundTrip(t *testing.T) {
 		{Key: "7@b@n1", Record: Record{JobID: "7", Run: Run{StartTime: "200"}, Cluster: "b", Node: "n2"}, Ended: 500},
 	}
 	for _, i := range []int{2, 0, 1, 1} {
-		if err := WriteSummary(dir, want[i]); err != nil {
+		if err := CopySummary(dir, want[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,7 +57,7 @@ func TestSummaryStays(t *testing.T) {
 		{Key: "7", Record: Record{JobID: "7", Run: Run{"s1", "100"}}, Ended: 300},
 		{Key: "7", Record: Record{JobID: "7", Run: Run{"s2", "100"}}, Ended: 400},
 	} {
-		if err := WriteSummary(dir, s); err != nil {
+		if err := CopySummary(dir, s); err != nil {
 			t.Fatal(err)
 		}
 		all, err := ReadSummaries(dir, "7")
@@ -80,13 +80,13 @@ func TestSummaryRefused(t *testing.T) {
 		"a path":            {Key: "7@../x", Record: Record{JobID: "7"}},
 		"too large":         {Key: "7", Record: Record{JobID: "7", NodeList: strings.Repeat("n", maxSummary)}},
 	} {
-		if err := WriteSummary(dir, s); err == nil {
+		if err := CopySummary(dir, s); err == nil {
 			t.Errorf("%s was written", name)
 		}
 	}
 	long := Summary{Key: strings.Repeat("7", 128) + "@" + strings.Repeat("c", 32) + "@" + strings.Repeat("n", 32), Record: Record{JobID: strings.Repeat("7", 128),
 		Run: Run{strings.Repeat("s", 32), strings.Repeat("1", 20)}, Node: strings.Repeat("n", 99)}}
-	if err := WriteSummary(dir, long); err != nil {
+	if err := CopySummary(dir, long); err != nil {
 		t.Error(err)
 	}
 }

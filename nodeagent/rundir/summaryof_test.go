@@ -15,7 +15,7 @@ func TestReadSummariesOf(t *testing.T) {
 	dir := t.TempDir()
 	for i, key := range []string{"7", "7@hpc@n1", "77", "7-8", "17"} {
 		r := Record{JobID: JobOfKey(key), Run: Run{StartTime: "100"}, Node: fmt.Sprintf("n%d", i)}
-		if err := WriteSummary(dir, Summary{Key: key, Record: r, Ended: int64(i)}); err != nil {
+		if err := CopySummary(dir, Summary{Key: key, Record: r, Ended: int64(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}

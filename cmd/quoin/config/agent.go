@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +26,7 @@ type Agent struct {
 	Kubeconfig string `yaml:"kubeconfig"`
 	// RunDir is the directory of the files that the hook reads.
 	RunDir string `yaml:"runDir"`
-	// MappingDir is DCGM Exporter's job mapping directory.
+	// MappingDir is DCGM Exporter's job mapping directory. none: the exporter names no jobs.
 	MappingDir string `yaml:"mappingDir"`
 	// InstallHook is the directory that gets quoin-hook, which lies beside quoin.
 	// Empty: it is not installed.
@@ -60,6 +62,9 @@ type Jobs struct {
 	// SweepInterval is the time between two looks for jobs that ended without their
 	// Epilog.
 	SweepInterval time.Duration `yaml:"sweepInterval"`
+	// JobsGroup is the group, by number or name, that may read records, uses and summaries
+	// of jobs in the run directory. Empty: root only.
+	JobsGroup string `yaml:"jobsGroup"`
 	// SlurmdSpool are slurmd's SlurmdSpoolDirs as this process sees them, without %
 	// patterns. Empty: var/spool/slurmd of hostRoot.
 	SlurmdSpool []string `yaml:"slurmdSpool"`
@@ -150,6 +155,22 @@ func (j *Jobs) check(wrong *checks) {
 	wrong.want(slices.Contains([]string{GateOff, rundir.GateWarn, rundir.GateFail, rundir.GateHold}, j.HookGate), "hookGate", j.HookGate, "off, warn, fail or hold")
 	wrong.want(j.HookGate != rundir.GateHold || j.HookJobInfo != "", "hookGate", j.HookGate, "hookJobInfo too, because scontrol puts the job back")
 	wrong.want(j.HookGateWait > 0 && j.HookGateWait <= 10*time.Minute, "hookGateWait", j.HookGateWait, "more than 0 and at most 10m")
+}
+
+// Group returns the number of JobsGroup, 0 for none.
+func (j *Jobs) Group() (int, error) {
+	if j.JobsGroup == "" {
+		return 0, nil
+	}
+	text := j.JobsGroup
+	if g, err := user.LookupGroup(text); err == nil {
+		text = g.Gid
+	}
+	id, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || id <= 0 {
+		return 0, fmt.Errorf("agent.jobsGroup: %q: want the number of a group, or a name that /etc/group has here", j.JobsGroup)
+	}
+	return int(id), nil
 }
 
 func (d *DCGM) check(wrong *checks) {

@@ -76,6 +76,9 @@ func (s Source) readRunDir() ([]nodeRun, error) {
 		return nil, fmt.Errorf("read jobs: %w; does quoin agent run on this node? Set agent.runDir, or give --summary-dir if summaries are kept elsewhere", err)
 	}
 	records, failed := s.RunDir.ReadRecords()
+	if err := failed[""]; errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("%w: want root, or a member of the group agent.jobsGroup", err)
+	}
 	for _, key := range slices.Sorted(maps.Keys(failed)) {
 		s.skip(failed[key])
 	}

@@ -109,9 +109,9 @@ func (a Applier) bury(j Job, now time.Time) error {
 		}
 	}
 	s := rundir.Summary{Key: j.Key, Record: *j.Record, Use: use, Ended: ended.Unix()}
-	failed := rundir.WriteSummary(a.RunDir.SummaryDir(), s)
+	failed := rundir.WriteSummary(a.RunDir, s)
 	if a.SummaryDir != "" {
-		failed = errors.Join(failed, rundir.WriteSummary(a.SummaryDir, s))
+		failed = errors.Join(failed, rundir.CopySummary(a.SummaryDir, s))
 	}
 	a.Log.Info("job has ended without its Epilog", "job", j.Record.JobID, "reason", j.Run.Dead)
 	return errors.Join(failed, a.RunDir.Uses().Remove(j.Key), a.RunDir.RemoveRecord(j.Key))

@@ -47,6 +47,9 @@ func Read(dirs map[string]bool) (Directories, error) {
 }
 
 func readDirectory(dir string) (Directory, error) {
+	if dir == dcgm.NoMapping {
+		return Directory{}, nil
+	}
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Directory{}, nil
