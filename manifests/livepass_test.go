@@ -51,7 +51,7 @@ func TestRealPrometheus(t *testing.T) {
 		`quoin:gpu_job:info{user="erin"} * on (cluster, job_id) group_left () quoin:job_cliques:count`: {}, // of one node each
 		`quoin:gpu:info * on (UUID, GPU_I_ID) group_left () quoin:gpu_exporter_jobs:count`:             {" n1 0 = 2", " n1 1 = 2", " n2 0 = 1", " n2 1 = 1", " m1 0.1 = 1", " m1 0.2 = 1"},
 		`quoin:gpu_job_idle:seconds > bool 0`:                                                          {"1 n1 0 = 0", "2 n1 0 = 0", "3 n1 1 = 1", "4 n2 0 = 0", "5 n1 1 = 1", "5 n2 1 = 0", "6 m1 0.1 = 0", "7 m1 0.2 = 0"},
-		`sum by (state) (quoin_gpus)`:                                                                  {"   = 0", "   = 6"},
+		`sum by (state) (quoin_gpus)`:                                                                  {"   = 0", "   = 0", "   = 6"},
 		`sum(quoin_agent_gpus{health="unhealthy"})`:                                                    {"   = 1"},
 		`sum(quoin_hook_runs_total{hook="prolog", result="ok"})`:                                       {"   = 8"},
 	})

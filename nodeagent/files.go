@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
@@ -29,7 +30,8 @@ type HookFiles struct {
 }
 
 // Write implements Files. A GPU that the report lacks keeps its place in the
-// inventory: jobs may still hold it, and Slurm's gres.conf still counts it.
+// inventory: jobs may still hold it, and Slurm's gres.conf still counts it. After a boot
+// the copy in the mapping directory tells the places.
 func (f *HookFiles) Write(n *topology.Node) error {
 	err := f.RunDir.WriteHookConfig(f.Hook)
 	if len(n.GPUs) == 0 {
@@ -40,8 +42,14 @@ func (f *HookFiles) Write(n *topology.Node) error {
 		return errors.Join(err, e)
 	}
 	inv.BootID = cmp.Or(f.BootID, inv.BootID)
-	if was, e := f.RunDir.ReadInventory(); e == nil && was.Node == inv.Node {
+	was, e := f.RunDir.ReadInventory()
+	if e != nil {
+		was, e = rundir.KeptInventory(dcgm.Mapping{Dir: f.Hook.MappingDir})
+	}
+	if e == nil && was.Node == inv.Node {
 		inv.Entries = keepMissing(inv.Entries, was.Entries)
+	} else {
+		inv.Entries = AddUnreadable(inv.Entries, n)
 	}
 	if len(inv.Entries) == 0 { // all GPUs have MIG, and there is no instance yet
 		return err
@@ -73,14 +81,48 @@ func keepMissing(now, before []rundir.Entry) []rundir.Entry {
 			if ids[e.ExporterID] {
 				e.ExporterID = "" // ids have moved up
 			}
+			e.Lost = true
 			all = append(all, e)
 		}
 	}
-	for i := range all {
-		all[i].GRESIndex = i
-	}
-	return all
+	return numbered(all)
 }
+
+func numbered(entries []rundir.Entry) []rundir.Entry {
+	for i := range entries {
+		entries[i].GRESIndex = i
+	}
+	return entries
+}
+
+// AddUnreadable adds the GPUs that NVML counts and cannot read, if nothing tells the
+// places of before: their minor numbers are free below the others. The order must be that
+// of the device files, and no more numbers free than GPUs are unreadable: of other free
+// numbers nobody knows whether Slurm counts them.
+func AddUnreadable(now []rundir.Entry, n *topology.Node) []rundir.Entry {
+	unreadable := 0
+	for _, p := range n.Problems {
+		if p.Reason == topology.ReasonGPUUnreadable {
+			unreadable++
+		}
+	}
+	var all []rundir.Entry
+	for _, e := range now {
+		if e.GPUInstanceID != nil || e.Product != now[0].Product || e.Minor < len(all) {
+			return now
+		}
+		for ; len(all) < e.Minor && unreadable > 0; unreadable-- {
+			all = append(all, rundir.Entry{Device: deviceFile(len(all)), Minor: len(all), Product: e.Product, Lost: true})
+		}
+		if len(all) < e.Minor {
+			return now
+		}
+		all = append(all, e)
+	}
+	return numbered(all)
+}
+
+func deviceFile(minor int) string { return fmt.Sprintf("/dev/nvidia%d", minor) }
 
 // placesOf returns which new entry is at which old place: the place of the same device,
 // else of the same device file, MIG instance and product. It is not ok if an entry has
@@ -130,7 +172,7 @@ func InventoryOf(n *topology.Node, order func(n *topology.Node) []topology.GRESD
 		if g.Minor == nil {
 			return inv, fmt.Errorf("GPU %s has no minor number: its GRES index is not known", g.UUID)
 		}
-		e := rundir.Entry{GRESIndex: len(inv.Entries), Device: fmt.Sprintf("/dev/nvidia%d", *g.Minor), Minor: *g.Minor, UUID: g.UUID, Product: g.Product, ExporterID: exporterIDOf(g, taken)}
+		e := rundir.Entry{GRESIndex: len(inv.Entries), Device: deviceFile(*g.Minor), Minor: *g.Minor, UUID: g.UUID, Product: g.Product, ExporterID: exporterIDOf(g, taken)}
 		if d.MIG != nil {
 			e.UUID, e.GPUUUID, e.Product = d.MIG.UUID, g.UUID, g.Product+" MIG "+d.MIG.Profile
 			e.GPUInstanceID, e.ExporterID = &d.MIG.GPUInstanceID, instanceID(e.ExporterID, d.MIG.GPUInstanceID)

@@ -2,6 +2,7 @@ package nodeagent
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -240,5 +242,76 @@ func TestHookFilesFollowTheOrder(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: minors by GRES index (-want +got):\n%s", tt.name, diff)
 		}
+	}
+}
+
+// TestLostAfterBoot starts the agent with an empty run directory while GPUs are lost. Their
+// places are those of the copy in the mapping directory, or else of unreadable GPUs.
+func TestLostAfterBoot(t *testing.T) {
+	gpu := func(minor, index int, mig bool) topology.GPU {
+		g := topology.GPU{Index: index, UUID: fmt.Sprint("GPU-", minor), Minor: &minor, Product: "NVIDIA H100"}
+		if mig {
+			g.MIG = []topology.MIGInstance{{UUID: fmt.Sprint("MIG-", minor), GPUInstanceID: 1, Profile: "1g"}}
+		}
+		return g
+	}
+	node := func(unreadable int, gpus ...topology.GPU) *topology.Node {
+		n := &topology.Node{Name: "n1", GPUs: gpus}
+		for range unreadable {
+			n.Problems = append(n.Problems, topology.Problem{Reason: topology.ReasonGPUUnreadable, Message: "open GPU"})
+		}
+		return n
+	}
+	other := gpu(3, 3, false)
+	other.Product = "NVIDIA L40S"
+	all := node(0, gpu(0, 0, false), gpu(1, 1, false), gpu(2, 2, false), gpu(3, 3, false))
+	for _, tt := range []struct {
+		name        string
+		before, now *topology.Node
+		want        string // exporter's id and UUID; a lost one has a dash
+	}{
+		{"NVML counts it", nil, node(1, gpu(0, 0, false), gpu(1, 1, false), gpu(3, 3, false)), "0:GPU-0 1:GPU-1 -: 3:GPU-3"},
+		{"NVML counts two", nil, node(2, gpu(2, 2, false), gpu(3, 3, false)), "-: -: 2:GPU-2 3:GPU-3"},
+		{"the last one", nil, node(1, gpu(0, 0, false), gpu(1, 1, false)), "0:GPU-0 1:GPU-1"},
+		{"NVML no longer counts it", all, node(0, gpu(0, 0, false), gpu(1, 1, false), gpu(3, 2, false)), "0:GPU-0 1:GPU-1 -:GPU-2 2:GPU-3"},
+		{"NVML counts it, and its place is known", all, node(1, gpu(0, 0, false), gpu(1, 1, false), gpu(3, 3, false)), "0:GPU-0 1:GPU-1 -2:GPU-2 3:GPU-3"},
+		{"MIG, and its place is known", node(0, gpu(0, 0, true), gpu(1, 1, true), gpu(2, 2, true)), node(1, gpu(0, 0, true), gpu(2, 2, true)), "0.1:MIG-0 -1.1:MIG-1 2.1:MIG-2"},
+		{"MIG: what it had is not known", nil, node(1, gpu(0, 0, true), gpu(2, 2, true)), "0.1:MIG-0 2.1:MIG-2"},
+		{"two products", nil, node(1, gpu(0, 0, false), gpu(1, 1, false), other), "0:GPU-0 1:GPU-1 3:GPU-3"},
+		{"some GPUs are not the agent's to see", nil, node(0, gpu(2, 0, false), gpu(3, 1, false)), "0:GPU-2 1:GPU-3"},
+		{"the same, and one is unreadable", nil, node(1, gpu(2, 0, false), gpu(3, 1, false)), "0:GPU-2 1:GPU-3"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			maps := t.TempDir()
+			write := func(n *topology.Node) *rundir.Inventory {
+				run := rundir.Dir(t.TempDir())
+				if err := (&HookFiles{RunDir: run, Hook: rundir.HookConfig{MappingDir: maps}}).Write(n); err != nil {
+					t.Fatal(err)
+				}
+				inv, err := run.ReadInventory()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return inv
+			}
+			if tt.before != nil {
+				if err := rundir.KeepInventory(dcgm.Mapping{Dir: maps}, *write(tt.before)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got []string
+			for i, e := range write(tt.now).Entries {
+				if e.GRESIndex != i || e.Device != fmt.Sprint("/dev/nvidia", e.Minor) {
+					t.Errorf("entry %d: %+v", i, e)
+				}
+				if e.Lost {
+					e.ExporterID = "-" + e.ExporterID
+				}
+				got = append(got, e.ExporterID+":"+e.UUID)
+			}
+			if diff := cmp.Diff(tt.want, strings.Join(got, " ")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -146,6 +146,9 @@ type Problem struct {
 	Message string `json:"message" max:"512"`
 }
 
+// ReasonGPUUnreadable is the problem of a GPU that NVML counts and cannot read.
+const ReasonGPUUnreadable = "GPUUnreadable"
+
 // ReasonUnsettled is the problem of a report whose facts come from an earlier
 // reading, because the machine kept changing while it was read.
 const ReasonUnsettled = "FactsUnsettled"
@@ -158,7 +161,7 @@ const ReasonMoreProblems = "MoreProblems"
 const ReasonOther = "other"
 
 // reported are the reasons that agents report.
-var reported = []string{"GPUUnreadable", "GPULost", "FactUnreadable", ReasonUnsettled, "FactsStale", "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidError, ReasonMoreProblems}
+var reported = []string{ReasonGPUUnreadable, "GPULost", "FactUnreadable", ReasonUnsettled, "FactsStale", "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidError, ReasonMoreProblems}
 
 // Reported returns a problem of a report as the publisher names it.
 func (p Problem) Reported() Problem {

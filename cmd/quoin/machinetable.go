@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
+	"github.com/quoin-hpc/quoin/nodeagent"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -55,16 +56,15 @@ func printList(w io.Writer, rows [][]string, columns ...string) {
 	}
 }
 
-// gresIndices are Slurm's GRES indices of the node's GPUs and MIG instances, by
-// UUID. A GPU with instances has none of its own.
+// gresIndices are Slurm's GRES indices of the node's GPUs and MIG instances, by UUID. A GPU
+// with instances has none of its own. There are none if the device file of a GPU is not
+// known.
 func gresIndices(n *topology.Node) map[string]string {
 	indices := map[string]string{}
-	for i, d := range n.GRESDevices() {
-		uuid := d.GPU.UUID
-		if d.MIG != nil {
-			uuid = d.MIG.UUID
+	if inv, err := nodeagent.InventoryOf(n, nil); err == nil {
+		for _, e := range nodeagent.AddUnreadable(inv.Entries, n) {
+			indices[e.UUID] = fmt.Sprint(e.GRESIndex)
 		}
-		indices[uuid] = fmt.Sprint(i)
 	}
 	return indices
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	fake "github.com/quoin-hpc/quoin/testdata/nvml"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -172,5 +174,51 @@ func TestNVMLAgentEndsHungProbe(t *testing.T) {
 			}
 			p.until("the probe ends", func() bool { return gone(probe) })
 		})
+	}
+}
+
+// TestNVMLAgentLostGPU starts the agent, with an empty run directory, on a machine with a GPU
+// that NVML cannot read. The GRES indices of the others are as before, and the hook labels
+// the right ones.
+func TestNVMLAgentLostGPU(t *testing.T) {
+	t.Parallel()
+	m := fake.New(t, "h100")
+	m.Change("gpu 7", "call nvmlDeviceGetHandleByIndex_v2 error 15") // /dev/nvidia4
+	p := startNVMLAgent(t, 550, m)
+	inventory, err := rundir.Dir(filepath.Join(p.dir, "run")).ReadInventory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range inventory.Entries {
+		got = append(got, fmt.Sprintf("%d %s %s %t", e.GRESIndex, e.Device, e.ExporterID, e.Lost))
+	}
+	want := []string{
+		"0 /dev/nvidia0 3 false", "1 /dev/nvidia1 2 false", "2 /dev/nvidia2 1 false", "3 /dev/nvidia3 0 false",
+		"4 /dev/nvidia4  true", "5 /dev/nvidia5 6 false", "6 /dev/nvidia6 5 false", "7 /dev/nvidia7 4 false",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("inventory (-want +got):\n%s", diff)
+	}
+	p.until("the lost GPU is counted", func() bool {
+		return p.metric(`quoin_gpus{state="lost"}`) == 1 && p.metric(`quoin_gpus{state="idle"}`) == 7
+	})
+	programs.PutTest(t, p.dir, programs.Hook)
+	maps := filepath.Join(p.dir, "map")
+	hook := exec.CommandContext(t.Context(), filepath.Join(p.dir, "quoin-hook"), "prolog", "--run-dir", filepath.Join(p.dir, "run"), "--mapping-dir", maps)
+	hook.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=3-5"}
+	said, err := hook.CombinedOutput()
+	if err != nil || !strings.Contains(string(said), "GRES index 4, /dev/nvidia4, is lost: the exporter has no id for it") {
+		t.Errorf("%v, said %s", err, said)
+	}
+	for exporterID, want := range map[string]bool{"0": true, "6": true, "4": false, "5": false, "7": false} {
+		if _, err := os.Stat(filepath.Join(maps, exporterID)); (err == nil) != want {
+			t.Errorf("label of the exporter's GPU %s: %v, want %t", exporterID, err, want)
+		}
+	}
+	discover := command(t, linkQuoin(t), 550, m, "discover")
+	text, err := discover.Output()
+	if err != nil || !regexp.MustCompile(`(?m)^5 +6 +/dev/nvidia5 `).Match(text) {
+		t.Errorf("discover: %v\n%s", err, text)
 	}
 }

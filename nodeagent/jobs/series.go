@@ -113,6 +113,7 @@ func (s *heldSeries) Collect(ch chan<- prometheus.Metric) {
 	}
 	seriesGPUs.send(ch, float64(last.allocated), "allocated")
 	seriesGPUs.send(ch, float64(last.free), "idle")
+	seriesGPUs.send(ch, float64(last.lost), "lost")
 	if last.imex {
 		seriesIMEX.send(ch, 1, last.channelMajor, last.imexState)
 	}
@@ -144,7 +145,7 @@ const (
 var (
 	seriesJobInfo = describe(gauge, "quoin_gpu_job_info", "1 for each device that a job holds on this node. The series ends with the job.", jobLabels...)
 	seriesInfo    = describe(gauge, "quoin_gpu_info", "1 for each GPU or MIG instance, with its product, NVLink clique and node as labels.", "UUID", "gpu", "GPU_I_ID", "modelName", "clique", "node")
-	seriesGPUs    = describe(gauge, "quoin_gpus", "GPUs, or MIG instances, by state: allocated if a job holds them, else idle.", "state")
+	seriesGPUs    = describe(gauge, "quoin_gpus", "GPUs, or MIG instances, by state: allocated if a job holds them, lost if NVML no longer shows them, else idle.", "state")
 	seriesHeld    = describe(counter, "quoin_gpu_held_seconds_total", "Seconds for which at least one job held the device.", "UUID", "gpu", "GPU_I_ID")
 	seriesIdle    = describe(counter, "quoin_gpu_idle_held_seconds_total", "Seconds for which a job held the device while the device had no process and no utilisation.", "UUID", "gpu", "GPU_I_ID")
 	seriesStretch = describe(gauge, "quoin_gpu_idle_held_stretch_seconds", "For how long the held device has had no process and no utilisation. 0 if it is not held or not idle.", "UUID", "gpu", "GPU_I_ID")

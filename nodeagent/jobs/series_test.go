@@ -74,7 +74,7 @@ func TestSeriesCount(t *testing.T) {
 		t.Errorf("other series change with the jobs (-0 +40):\n%s", diff)
 	}
 	want := map[string]int{
-		"quoin_gpu_info": 8, "quoin_gpus": 2, "quoin_gpu_held_seconds_total": 8, "quoin_gpu_idle_held_seconds_total": 8, "quoin_gpu_idle_held_stretch_seconds": 8,
+		"quoin_gpu_info": 8, "quoin_gpus": 3, "quoin_gpu_held_seconds_total": 8, "quoin_gpu_idle_held_seconds_total": 8, "quoin_gpu_idle_held_stretch_seconds": 8,
 		"quoin_hook_runs_total": 4, "quoin_hook_errors_total": 2 * len(callReasons), "quoin_hook_duration_seconds": 2, "quoin_hook_gate_total": len(gateResults), "quoin_hook_gate_duration_seconds": 1,
 		"quoin_agent_sweeps_total": 1, "quoin_agent_sweep_released_total": 4, "quoin_agent_mapping_repairs_total": 1, "quoin_agent_sweep_errors_total": 1,
 		"quoin_agent_mapping_files": 3, "quoin_agent_job_records": 3, "quoin_agent_job_summaries": 1, "quoin_agent_samples_total": 2,

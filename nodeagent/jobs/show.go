@@ -53,8 +53,8 @@ type snapshot struct {
 	at      time.Duration
 	jobs    [][]infoSeries
 	devices []deviceSeries
-	// allocated and free count devices.
-	allocated, free         int
+	// allocated, free and lost count devices.
+	allocated, free, lost   int
 	channelMajor, imexState string
 	imex                    bool
 }
@@ -132,13 +132,19 @@ func (s *snapshot) addDevices(r *records, u *deviceUsage, n *topology.Node) {
 		switch {
 		case out.running:
 			s.allocated++
+		case d.Lost:
+			s.lost++
 		case known:
 			s.free++
 		}
 	}
 	if inv := r.inventory.of; inv != nil {
 		for i := range inv.Entries {
-			add(&inv.Entries[i], true)
+			if e := &inv.Entries[i]; e.UUID != "" {
+				add(e, true)
+			} else {
+				s.lost++ // it was never read
+			}
 		}
 	}
 	for _, j := range r.sorted() {

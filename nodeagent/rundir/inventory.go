@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -51,6 +52,9 @@ type Entry struct {
 	// a MIG instance a dot and the GPU instance id follow. It is empty for a lost GPU if
 	// another GPU has its id now.
 	ExporterID string `json:"exporterID"`
+	// Lost says that the report lacks the device, and Slurm still counts it. If the
+	// device was never read, its UUID is empty.
+	Lost bool `json:"lost,omitempty"`
 }
 
 const inventoryKind = "Inventory"
@@ -80,6 +84,14 @@ func KeepInventory(m dcgm.Mapping, inv Inventory) error {
 	return Dir(m.Staging()).WriteInventory(inv)
 }
 
+// KeptInventory reads that copy.
+func KeptInventory(m dcgm.Mapping) (*Inventory, error) {
+	if m.Dir == dcgm.NoMapping {
+		return nil, fs.ErrNotExist
+	}
+	return readInventory(filepath.Join(m.Staging(), InventoryFile))
+}
+
 // FindInventory reads the run directory's inventory. current reports whether the agent
 // wrote the inventory in this boot. If not, FindInventory returns an error that says why,
 // and the last known inventory or nil, because a boot seldom changes GPUs.
@@ -91,9 +103,7 @@ func (d Dir) FindInventory(m dcgm.Mapping, boot string) (inv *Inventory, current
 	case err == nil:
 		return inv, false, fmt.Errorf("%s is of another boot", filepath.Join(string(d), InventoryFile))
 	}
-	if m.Dir != dcgm.NoMapping {
-		inv, _ = readInventory(filepath.Join(m.Staging(), InventoryFile)) // a broken copy counts as none
-	}
+	inv, _ = KeptInventory(m) // a broken copy counts as none
 	return inv, false, err
 }
 

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -71,7 +72,7 @@ func resolveIndices(inv *Inventory, list string) (gpus, uuids []string, err erro
 		case i >= len(inv.Entries):
 			err = errors.Join(err, fmt.Errorf("GRES index %d: the inventory has %d", i, len(inv.Entries)))
 		case inv.Entries[i].ExporterID == "":
-			err = errors.Join(err, fmt.Errorf("GRES index %d, %s, is lost: the exporter has no id for it", i, inv.Entries[i].UUID))
+			err = errors.Join(err, fmt.Errorf("GRES index %d, %s, is lost: the exporter has no id for it", i, cmp.Or(inv.Entries[i].UUID, inv.Entries[i].Device)))
 		default:
 			gpus, uuids = append(gpus, inv.Entries[i].ExporterID), append(uuids, inv.Entries[i].UUID)
 		}

@@ -50,6 +50,7 @@ func (n *Node) sayDevices(add say, index, minute int) {
 	allocated := n.held(index, minute)
 	add("quoin_gpus", "gauge", `state="allocated"`, float64(allocated))
 	add("quoin_gpus", "gauge", `state="idle"`, float64(len(n.Devices)-allocated))
+	add("quoin_gpus", "gauge", `state="lost"`, 0)
 	for _, of := range []struct {
 		name, kind string
 		value      func(held, idle, stretch float64) float64

@@ -53,7 +53,7 @@ func (l *Library) read() (*reading, error) {
 			return nil, fmt.Errorf("open GPU %d: %s; %w", i, code(ret), errGone)
 		}
 		if ret != nvml.SUCCESS {
-			n.Problems = append(n.Problems, topology.Problem{Reason: "GPUUnreadable", Message: problem + ": " + code(ret)})
+			n.Problems = append(n.Problems, topology.Problem{Reason: topology.ReasonGPUUnreadable, Message: problem + ": " + code(ret)})
 			continue
 		}
 		r := reader{reading: out, gpu: topology.GPU{Index: i, UUID: uuid}, d: d, has: l.has}
