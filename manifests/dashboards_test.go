@@ -204,18 +204,25 @@ func (d *dashboard) queries(t *testing.T) map[string]string {
 }
 
 // TestRealDashboards evaluates every expression of every dashboard in promtool,
-// with all rules, at two moments of the scripted hour, and for one user alone.
+// with all rules, at two moments of the scripted hour, for one user alone, and for a job
+// that has ended.
 func TestRealDashboards(t *testing.T) {
 	t.Parallel()
 	hour := scriptedHour(t)
 	var exprs []exprTest
 	expected, seen := expectations(), map[string]bool{}
-	for _, m := range []moment{{minute: 20, minutes: 20}, {minute: 60, minutes: 40}, {minute: 60, minutes: 40, user: "alice"}} {
+	for _, m := range []moment{{minute: 20, minutes: 20}, {minute: 60, minutes: 40}, {minute: 60, minutes: 40, user: "alice"}, {minute: 60, minutes: 60, job: ended107}} {
 		values := map[string]string{"__range": fmt.Sprintf("%dm", m.minutes), "__rate_interval": "5m"}
 		if m.user != "" {
 			values["user"] = m.user
 		}
+		if m.job != "" {
+			values["job"] = m.job
+		}
 		for _, d := range readDashboards(t) {
+			if m.job != "" && d.UID != "quoin-job" {
+				continue
+			}
 			for key, expr := range d.queries(t) {
 				want, ok := expected[key]
 				if !ok {

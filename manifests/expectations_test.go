@@ -9,10 +9,10 @@ import (
 )
 
 // moment is when the dashboards are looked at: half a minute past a minute, for
-// the minutes before it, as one user or, with an empty one, for all.
+// the minutes before it, as one user or, with an empty one, for all; likewise one job.
 type moment struct {
 	minute, minutes int
-	user            string
+	user, job       string
 }
 
 // from is the first minute that the dashboard shows.
@@ -23,19 +23,20 @@ type hold struct {
 	hour.Place
 	*hour.Job
 	*hour.Device
-	sharers int // jobs that hold it, this one too
+	use     exporter.Use // of the minute
+	sharers int          // jobs that hold it, this one too
 }
 
-// holds returns what jobs hold at a minute, for one user or all.
-func holdsAt(minute int, user string) []hold {
+// at returns what the moment's jobs hold at a minute.
+func (m moment) at(minute int) []hold {
 	var all []hold
 	for n := range hour.Nodes {
 		for i := range hour.Nodes[n].Devices {
 			p := hour.Place{Node: n, Device: i}
-			jobs := hour.Holders(p, minute)
+			jobs, d := hour.Holders(p, minute), &hour.Nodes[n].Devices[i]
 			for _, j := range jobs {
-				if user == "" || user == j.User {
-					all = append(all, hold{p, j, &hour.Nodes[n].Devices[i], len(jobs)})
+				if (m.user == "" || m.user == j.User) && (m.job == "" || m.job == j.ID) {
+					all = append(all, hold{p, j, d, d.HeldAt(minute), len(jobs)})
 				}
 			}
 		}
@@ -43,7 +44,7 @@ func holdsAt(minute int, user string) []hold {
 	return all
 }
 
-func (m moment) holds() []hold { return holdsAt(m.minute, m.user) }
+func (m moment) holds() []hold { return m.at(m.minute) }
 
 // infoLabels are those of quoin:gpu:info.
 func infoLabels(p hour.Place) map[string]string {
@@ -81,31 +82,14 @@ func perHold(name string, value func(moment, hold) (float64, bool)) func(moment)
 	}
 }
 
-// inTable expects one row per job and device, with the labels that a table shows.
-func inTable(value func(moment, hold) (float64, bool)) func(moment) []sample {
-	return func(m moment) []sample {
-		var rows []sample
-		for _, h := range m.holds() {
-			all, set := h.labels(), map[string]string{}
-			for _, k := range []string{"cluster", "job_id", "user", "account", "node", "gpu", "GPU_I_ID", "modelName"} {
-				set[k] = all[k]
-			}
-			if v, ok := value(m, h); ok {
-				rows = append(rows, sample{labels("", set), v})
-			}
-		}
-		return rows
-	}
-}
-
 // ofWhole expects rows for whole GPUs alone.
 func ofWhole(value func(exporter.Use) float64) func(moment) []sample {
-	return perHold("", func(_ moment, h hold) (float64, bool) { return value(h.Held), h.Whole() })
+	return perHold("", func(_ moment, h hold) (float64, bool) { return value(h.use), h.Whole() })
 }
 
 // ofEach expects rows for all devices.
 func ofEach(value func(exporter.Use) float64) func(moment) []sample {
-	return perHold("", func(_ moment, h hold) (float64, bool) { return value(h.Held), true })
+	return perHold("", func(_ moment, h hold) (float64, bool) { return value(h.use), true })
 }
 
 // one expects one row without labels.
@@ -145,11 +129,11 @@ func (g *groups) rows() []sample {
 }
 
 // utilization is what quoin:gpu_utilization:ratio gives of a held device.
-func utilization(d *hour.Device) float64 {
-	if d.Whole() {
-		return d.Held.Utilization
+func (h hold) utilization() float64 {
+	if h.Whole() {
+		return h.use.Utilization
 	}
-	return d.Held.Engine
+	return h.use.Engine
 }
 
 // share is the job's part of the device.
@@ -160,7 +144,7 @@ func (h hold) watts() float64 {
 	if !h.Whole() {
 		return 0
 	}
-	return h.Held.Watts * h.share()
+	return h.use.Watts * h.share()
 }
 
 // stretch is for how long the device has been idle while it is held.
@@ -173,7 +157,7 @@ func (h hold) stretch(m moment) float64 {
 func perMinute(m moment, value func(hold) float64) float64 {
 	sum := 0.0
 	for minute := m.from(); minute <= m.minute; minute++ {
-		for _, h := range holdsAt(minute, m.user) {
+		for _, h := range m.at(minute) {
 			sum += value(h)
 		}
 	}

@@ -63,9 +63,9 @@ func (m moment) used() (b1, b2 float64) {
 	for p, d := range m.all().devices() {
 		switch hour.Nodes[p.Node].Block {
 		case "b1":
-			b1 += utilization(d)
+			b1 += d.utilization()
 		case "b2":
-			b2 += utilization(d)
+			b2 += d.utilization()
 		}
 	}
 	return b1, b2
@@ -111,13 +111,13 @@ var fabricExpectations = map[string]func(moment) []sample{
 	},
 	"quoin-fabric/Job records and mapping files/B": func(m moment) []sample {
 		held := float64(len(m.all().devices()))
-		return []sample{{`{state="held"}`, held}, {`{state="empty"}`, ended(m)}, {`{state="foreign"}`, 0}}
+		return []sample{{`{state="held"}`, held}, {`{state="empty"}`, 3 * ended(m)}, {`{state="foreign"}`, 0}}
 	},
 	"quoin-fabric/Sweeps/A": fixed(sample{`{reason="boot"}`, 0}, sample{`{reason="ended"}`, 0}, sample{`{reason="overdue"}`, 0}, sample{`{reason="orphan"}`, 0}),
 	"quoin-fabric/Sweeps/B": fixed(sample{`{}`, 0}),
 	"quoin-fabric/Sweeps/C": fixed(sample{`{}`, 4 * rate(6, 5)}),
 	"quoin-fabric/Samples of held devices/A": func(m moment) []sample {
-		return []sample{{`{result="ok"}`, rate(1, 5) * float64(len(m.all().devices()))}, {`{result="missing"}`, 0}}
+		return []sample{{`{result="ok"}`, m.all().sampled()}, {`{result="missing"}`, 0}}
 	},
 	"quoin-fabric/Devices that the exporter names no or other jobs of/A": fixed(),
 	"quoin-fabric/Publications/A":                                        fixed(sample{`{publication="slurm", reason="Placed"}`, 3}, sample{`{publication="slurm", reason="NoNVLinkDomain"}`, 1}),
@@ -125,6 +125,19 @@ var fabricExpectations = map[string]func(moment) []sample{
 	"quoin-fabric/Publications/C":                                        fixed(sample{`{publication="slurm", reason="XidError"}`, 1}),
 	"quoin-fabric/Job summaries on the nodes/A":                          one(func(m moment) float64 { return ended(m) }),
 	"quoin-fabric/$instance":                                             values("instance", "10.0.0.1:9835", "10.0.0.2:9835", "10.0.0.3:9835", "10.0.0.4:9835"),
+}
+
+// sampled is what rate() gives of the samples of held devices, summed over the nodes.
+func (m moment) sampled() float64 {
+	held := map[int]float64{}
+	for p := range m.devices() {
+		held[p.Node]++
+	}
+	sum := 0.0
+	for n := range hour.Nodes {
+		sum += rate(held[n], 5)
+	}
+	return sum
 }
 
 // records is how many nodes have a record of each job, in all.
@@ -139,7 +152,7 @@ func (m moment) records() (n float64) {
 	return n
 }
 
-// ended is how many jobs have ended, each on a device that nobody has held since.
+// ended is how many jobs have ended, on three devices that nobody has held since.
 func ended(m moment) float64 {
 	if m.minute < 30 {
 		return 0

@@ -31,7 +31,7 @@ func over(value func(hold) float64, by ...string) func(moment) []sample {
 	return func(m moment) []sample {
 		g := groups{by: by}
 		for minute := m.from(); minute <= m.minute; minute++ {
-			for _, h := range holdsAt(minute, m.user) {
+			for _, h := range m.at(minute) {
 				if v := value(h); v != none {
 					g.add(h, v)
 				}

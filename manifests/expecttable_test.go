@@ -13,6 +13,7 @@ import (
 // and query.
 func expectations() map[string]func(moment) []sample {
 	all := maps.Clone(jobExpectations)
+	maps.Copy(all, headerExpectations)
 	maps.Copy(all, blockExpectations)
 	maps.Copy(all, fabricExpectations)
 	maps.Copy(all, imexExpectations)
@@ -20,17 +21,7 @@ func expectations() map[string]func(moment) []sample {
 }
 
 var jobExpectations = map[string]func(moment) []sample{
-	"quoin-job/Devices held/A":                         one(func(m moment) float64 { return float64(len(m.devices())) }),
-	"quoin-job/Nodes/A":                                one(func(m moment) float64 { return float64(len(m.nodes())) }),
-	"quoin-job/Mean utilisation/A":                     one(func(m moment) float64 { return m.sum(utilization) / float64(len(m.devices())) }),
-	"quoin-job/Idle devices/A":                         one(func(m moment) float64 { return float64(len(m.idle(300))) }),
-	"quoin-job/Power/A":                                one(func(m moment) float64 { return m.sumHolds(hold.watts) }),
-	"quoin-job/Devices/A":                              inTable(func(moment, hold) (float64, bool) { return 1, true }),
-	"quoin-job/Devices/B":                              inTable(func(_ moment, h hold) (float64, bool) { return utilization(h.Device), true }),
-	"quoin-job/Devices/C":                              inTable(func(_ moment, h hold) (float64, bool) { return h.Held.Used, true }),
-	"quoin-job/Devices/D":                              inTable(func(_ moment, h hold) (float64, bool) { return h.watts(), h.Whole() }),
-	"quoin-job/Devices/E":                              inTable(func(m moment, h hold) (float64, bool) { return h.stretch(m), true }),
-	"quoin-job/Utilisation/A":                          perHold("quoin:gpu_job_utilization:ratio", func(_ moment, h hold) (float64, bool) { return utilization(h.Device), true }),
+	"quoin-job/Utilisation/A":                          perHold("quoin:gpu_job_utilization:ratio", func(_ moment, h hold) (float64, bool) { return h.utilization(), true }),
 	"quoin-job/Memory/A":                               ofEach(func(u exporter.Use) float64 { return u.Used / u.Size }),
 	"quoin-job/SM activity/A":                          ofEach(func(u exporter.Use) float64 { return u.SM }),
 	"quoin-job/NVLink/A":                               ofWhole(func(u exporter.Use) float64 { return u.NVLink }),
@@ -41,7 +32,7 @@ var jobExpectations = map[string]func(moment) []sample{
 	"quoin-job/$cluster":                               fixed(sample{`{cluster="alpha"}`, 1}),
 	"quoin-job/$account":                               func(m moment) []sample { return m.all().values("account") },
 	"quoin-job/$user":                                  func(m moment) []sample { return m.all().values("user") },
-	"quoin-job/$job":                                   func(m moment) []sample { return m.values("job_id") },
+	"quoin-job/$job":                                   func(m moment) []sample { return moment{m.minute, m.minutes, m.user, ""}.values("job_id") },
 	"quoin-job/$node":                                  values("node", "n1", "n2", "n3", "n4"),
 	"quoin-users/Users with GPUs/A":                    one(func(m moment) float64 { return float64(len(m.values("user"))) }),
 	"quoin-users/Jobs with GPUs/A":                     one(func(m moment) float64 { return float64(len(m.values("job_id"))) }),
@@ -49,7 +40,6 @@ var jobExpectations = map[string]func(moment) []sample{
 	"quoin-users/Mean utilisation/A":                   one(func(m moment) float64 { return m.sumHolds(hold.used) / m.sumHolds(hold.share) }),
 	"quoin-users/Device hours in the time shown/A":     one(func(m moment) float64 { return perMinute(m, hold.share) / 60 }),
 	"quoin-users/Energy in the time shown/A":           one(func(m moment) float64 { return perMinute(m, hold.watts) * 60 }),
-	"quoin-job/Energy in the time shown/A":             one(func(m moment) float64 { return perMinute(m, hold.watts) * 60 }),
 	"quoin-job/Tensor and memory interface activity/A": ofEach(func(u exporter.Use) float64 { return u.Tensor }),
 	"quoin-job/Tensor and memory interface activity/B": ofEach(func(u exporter.Use) float64 { return u.DRAM }),
 	"quoin-job/Power against the GPU's limit/A":        ofWhole(func(u exporter.Use) float64 { return u.Watts / u.Limit }),
@@ -108,9 +98,9 @@ func values(label string, all ...string) func(moment) []sample {
 	}
 }
 
-// all is the moment as every user sees it.
+// all is the moment with all users and all jobs.
 func (m moment) all() moment {
-	m.user = ""
+	m.user, m.job = "", ""
 	return m
 }
 
@@ -126,27 +116,12 @@ func (m moment) values(label string) []sample {
 }
 
 // devices are the devices that are held, each once.
-func (m moment) devices() map[hour.Place]*hour.Device {
-	all := map[hour.Place]*hour.Device{}
+func (m moment) devices() map[hour.Place]hold {
+	all := map[hour.Place]hold{}
 	for _, h := range m.holds() {
-		all[h.Place] = h.Device
+		all[h.Place] = h
 	}
 	return all
-}
-
-func (m moment) nodes() map[int]bool {
-	all := map[int]bool{}
-	for p := range m.devices() {
-		all[p.Node] = true
-	}
-	return all
-}
-
-func (m moment) sum(value func(*hour.Device) float64) (sum float64) {
-	for _, d := range m.devices() {
-		sum += value(d)
-	}
-	return sum
 }
 
 func (m moment) sumHolds(value func(hold) float64) (sum float64) {
@@ -157,7 +132,7 @@ func (m moment) sumHolds(value func(hold) float64) (sum float64) {
 }
 
 // used is the job's part of the device's utilisation.
-func (h hold) used() float64 { return h.share() * utilization(h.Device) }
+func (h hold) used() float64 { return h.share() * h.utilization() }
 
 // idle expects a row for each user with devices that are idle for so many seconds.
 func (m moment) idle(seconds float64) []sample {

@@ -113,10 +113,15 @@ func (p *hourPlay) at(minute int) map[string]float64 {
 	}
 	p.pass(time.Second)
 	for i := range hour.Jobs {
+		var names, uuids []string
 		for _, place := range hour.Jobs[i].Holds {
 			if place.Node == p.index {
-				p.change(&hour.Jobs[i], &p.node.Devices[place.Device], minute)
+				d := &p.node.Devices[place.Device]
+				names, uuids = append(names, d.ExporterID()), append(uuids, d.OwnUUID())
 			}
+		}
+		if len(names) > 0 {
+			p.change(&hour.Jobs[i], names, uuids, minute)
 		}
 	}
 	p.j.round(p.t.Context())
@@ -129,12 +134,12 @@ func (p *hourPlay) pass(d time.Duration) {
 	p.now = moment{p.now.wall.Add(d), p.now.up + d}
 }
 
-// change starts or ends a job as its hooks do.
-func (p *hourPlay) change(j *hour.Job, d *hour.Device, minute int) {
+// change starts or ends a job as its hooks do, with the devices that it holds here.
+func (p *hourPlay) change(j *hour.Job, names, uuids []string, minute int) {
 	p.t.Helper()
 	rec := rundir.Record{JobID: j.ID, Run: rundir.Run{StartTime: "100"}, BootID: hour.Boot, Node: p.node.Name, NodeList: "n[1-2]", Cluster: hour.Cluster, MappingDir: p.maps,
 		User: j.User, Account: j.Account, Partition: j.Partition, ArrayJobID: j.Array, JobName: j.Name,
-		EndTime: fmt.Sprint(p.now.wall.Add(9 * time.Hour).Unix()), GPUs: []string{d.ExporterID()}, UUIDs: []string{d.OwnUUID()}}
+		EndTime: fmt.Sprint(p.now.wall.Add(9 * time.Hour).Unix()), GPUs: names, UUIDs: uuids}
 	mapping := dcgm.Mapping{Dir: p.maps}
 	switch minute {
 	case j.From:

@@ -135,22 +135,26 @@ func (n *Node) sayState(add say) {
 }
 
 // sayMapping says that each job has a record and its lines, that all is as it
-// should be, and that a job which has ended has left a summary and an empty file.
+// should be, and that a job which has ended has left a summary and empty files.
 func (n *Node) sayMapping(add say, index, minute int) {
 	here, ended, empty, samples := 0, 0, 0, 0
 	for i := range Jobs {
 		j := &Jobs[i]
+		free, places := 0, 0
 		for _, p := range j.Holds {
-			switch {
-			case p.Node != index:
-			case minute < j.To:
-				here++
-			default:
-				ended++
+			if p.Node == index {
+				places++
 				if len(Holders(p, minute)) == 0 {
-					empty++
+					free++
 				}
 			}
+		}
+		switch {
+		case places == 0:
+		case minute < j.To:
+			here++
+		default:
+			ended, empty = ended+1, empty+free
 		}
 	}
 	for m := 0; m <= minute; m++ {

@@ -38,6 +38,8 @@ type Node struct {
 type Device struct {
 	exporter.Device
 	Held, Free exporter.Use
+	// Falters is the minute from which it does two thirds of its work; 0 for never.
+	Falters int
 }
 
 // Job is a job, from its first minute up to its last.
@@ -61,7 +63,7 @@ var (
 		{Name: "n1", Label: true, Clique: CliqueA, Block: "b1", Health: "healthy", IMEX: "READY", Devices: []Device{
 			h100Device(1, 0, 0.5, 40, 350), h100Device(1, 1, 0, 0, 70), h100Device(1, 2, 0.75, 60, 525), h100Device(1, 3, 1, 20, 700)}},
 		{Name: "n2", Since49: true, Clique: CliqueB, Block: "b2", Health: "healthy", IMEX: "READY", Devices: []Device{
-			h100Device(2, 0, 1, 20, 700), h100Device(2, 1, 0.5, 10, 350), h100Device(2, 2, 0, 0, 70), h100Device(2, 3, 0, 0, 70)}},
+			h100Device(2, 0, 1, 20, 700), h100Device(2, 1, 0.5, 10, 350), faltering(h100Device(2, 2, 0.75, 10, 525), 11), h100Device(2, 3, 0.25, 10, 175)}},
 		{Name: "n3", Since49: true, Health: "", Devices: []Device{migDevice(1, 0.25), migDevice(2, 0.5)}},
 		{Name: "n4", Since49: true, Clique: CliqueB, Block: "b2", Health: "unhealthy", IMEX: "UNAVAILABLE", Devices: []Device{gb200Device(0, 0), gb200Device(1, 48)}},
 	}
@@ -72,7 +74,7 @@ var (
 		{ID: "103", User: "carol", Account: "physics", Partition: "gpu", Name: "sleeps", To: 61, Holds: []Place{{0, 1}}},
 		{ID: "104", User: "dave", Account: "chemistry", Partition: "gpu", To: 61, Holds: []Place{{0, 2}}},
 		{ID: "106", Array: "105", User: "erin", Account: "chemistry", Partition: "large", To: 61, Holds: []Place{{0, 3}, {1, 0}}}, // straddles
-		{ID: "107", User: "bob", Account: "biology", Partition: "gpu", To: 30, Holds: []Place{{1, 1}}},                            // ends halfway
+		{ID: "107", User: "bob", Account: "biology", Partition: "gpu", To: 33, Holds: []Place{{1, 1}, {1, 2}, {1, 3}}},            // ends halfway
 		{ID: "108", User: "alice", Account: "physics", Partition: "mig", To: 61, Holds: []Place{{2, 0}}},
 		{ID: "109", User: "bob", Account: "biology", Partition: "mig", To: 61, Holds: []Place{{2, 1}}},
 	}
@@ -84,19 +86,24 @@ func h100Device(n, gpu int, utilization, used, watts float64) Device {
 	held.Used, held.Watts = used*GiB, watts
 	held.NVLink, held.PCIeTX, held.PCIeRX = utilization*1e9, utilization*2e9, utilization*4e9
 	held.Celsius, held.MemoryCelsius, held.Hertz = 30+utilization*40, 35+utilization*40, 1980e6
-	return Device{exporter.Device{GPU: gpu, UUID: fmt.Sprintf("GPU-%d%d000000-1111-4222-8333-444455556666", n, gpu), Model: H100}, held, resting}
+	return Device{exporter.Device{GPU: gpu, UUID: fmt.Sprintf("GPU-%d%d000000-1111-4222-8333-444455556666", n, gpu), Model: H100}, held, resting, 0}
+}
+
+func faltering(d Device, minute int) Device {
+	d.Falters = minute
+	return d
 }
 
 // migDevice is an instance of n3's only GPU, which draws 200 W in all.
 func migDevice(instance int, engine float64) Device {
 	use := exporter.Use{Engine: engine, SM: engine / 2, Used: 5 * GiB, Size: 20 * GiB, Watts: 200, Limit: 400, Celsius: 40, MemoryCelsius: 45, Hertz: 1410e6}
-	return Device{exporter.Device{UUID: "GPU-30000000-1111-4222-8333-444455556666", Model: "NVIDIA A100-SXM4-40GB", Profile: "3g.20gb", Instance: instance}, use, use}
+	return Device{exporter.Device{UUID: "GPU-30000000-1111-4222-8333-444455556666", Model: "NVIDIA A100-SXM4-40GB", Profile: "3g.20gb", Instance: instance}, use, use, 0}
 }
 
 // gb200Device is one whose exporter tells no power limit.
 func gb200Device(gpu, xid int) Device {
 	use := exporter.Use{Size: 186 * GiB, Watts: 150, Celsius: 30, MemoryCelsius: 30, Hertz: 345e6, Xid: xid, RowRemapFailed: xid != 0}
-	return Device{exporter.Device{GPU: gpu, UUID: fmt.Sprintf("GPU-4%d000000-1111-4222-8333-444455556666", gpu), Model: "NVIDIA GB200"}, use, use}
+	return Device{exporter.Device{GPU: gpu, UUID: fmt.Sprintf("GPU-4%d000000-1111-4222-8333-444455556666", gpu), Model: "NVIDIA GB200"}, use, use, 0}
 }
 
 // ExporterID is the device's name in the mapping.
@@ -127,13 +134,22 @@ func (d *Device) At(p Place, minute int) exporter.Use {
 	for m := 0; m <= minute; m++ {
 		use = d.Free
 		if len(Holders(p, m)) > 0 {
-			use = d.Held
+			use = d.HeldAt(m)
 		}
 		if m > 0 {
 			energy += 60 * use.Watts
 		}
 	}
 	use.Joules = energy
+	return use
+}
+
+// HeldAt is the device's use at a minute at which a job holds it.
+func (d *Device) HeldAt(minute int) exporter.Use {
+	use := d.Held
+	if d.Falters > 0 && minute >= d.Falters {
+		use.Utilization, use.Engine, use.NVLink = use.Utilization*2/3, use.Engine*2/3, use.NVLink*2/3
+	}
 	return use
 }
 
