@@ -44,8 +44,8 @@ func fabricOf(d nvml.Device, has symbols) (topology.Fabric, error) {
 	return topology.Fabric{}, failure(ret)
 }
 
-// fabricFrom copies NVML's fields. Status means something once the registration is
-// completed. A state that NVML's header does not have is an error: it must not be
+// fabricFrom copies NVML's fields. Status and health mean something once the registration
+// is completed. A state that NVML's header does not have is an error: it must not be
 // taken for completed.
 func fabricFrom(info *nvml.GpuFabricInfo_v3) (topology.Fabric, error) {
 	states := [...]topology.FabricState{
@@ -62,8 +62,10 @@ func fabricFrom(info *nvml.GpuFabricInfo_v3) (topology.Fabric, error) {
 	if int(info.State) >= len(states) {
 		return topology.Fabric{}, fmt.Errorf("state %d is none that this version knows (0 to %d)", info.State, len(states)-1)
 	}
-	f := topology.Fabric{ClusterUUID: topology.UUID(info.ClusterUuid), CliqueID: info.CliqueId, State: states[info.State], //nolint:gosec // the length is checked above
-		Health: healths[info.HealthSummary], HealthFields: healthOf(info.HealthMask)}
+	f := topology.Fabric{ClusterUUID: topology.UUID(info.ClusterUuid), CliqueID: info.CliqueId, State: states[info.State]} //nolint:gosec // the length is checked above
+	if f.State == topology.FabricCompleted {
+		f.Health, f.HealthFields = healths[info.HealthSummary], healthOf(info.HealthMask)
+	}
 	if ret := nvml.Return(int32(info.Status)); f.State == topology.FabricCompleted && ret != nvml.SUCCESS { //nolint:gosec // NVML's return codes fit
 		f.Status = code(ret)
 	}

@@ -292,7 +292,7 @@ func TestLoadedStrangeFabric(t *testing.T) {
 		{"7", topology.Fabric{}, "state 7 is none that this version knows"},
 		{"completed 15 1122 5 1", topology.Fabric{ClusterUUID: topology.UUID{0x11, 0x22}, CliqueID: 5, State: topology.FabricCompleted, Status: "GPU_IS_LOST", Health: topology.HealthHealthy}, ""},
 		{"completed 0 00 4294967295 2 1", topology.Fabric{CliqueID: 1<<32 - 1, State: topology.FabricCompleted, Health: topology.HealthUnhealthy, HealthFields: topology.FabricHealth{DegradedBandwidth: &yes}}, ""},
-		{"inProgress 999 00 0 9", topology.Fabric{State: topology.FabricInProgress}, ""},
+		{"inProgress 999 00 0 2 1", topology.Fabric{State: topology.FabricInProgress}, ""},
 		{"completed 0 00 5 2 0x2c51", topology.Fabric{CliqueID: 5, State: topology.FabricCompleted, Health: topology.HealthUnhealthy,
 			HealthFields: topology.FabricHealth{DegradedBandwidth: &yes, RouteUnhealthy: &yes, AccessTimeoutRecovery: &yes, PartitionAssigned: &no, IncorrectConfiguration: "12"}}, ""},
 		{"notSupported", topology.Fabric{State: topology.FabricNotSupported}, ""},

@@ -21,7 +21,7 @@ func TestFabricFrom(t *testing.T) {
 	}{
 		{0, 0, 0, topology.Fabric{State: topology.FabricNotSupported}},
 		{1, 0, 0, topology.Fabric{State: topology.FabricNotStarted}},
-		{2, 0, nvml.ERROR_UNKNOWN, topology.Fabric{State: topology.FabricInProgress}},
+		{2, 2, nvml.ERROR_UNKNOWN, topology.Fabric{State: topology.FabricInProgress}},
 		{3, 0, 0, topology.Fabric{State: topology.FabricCompleted}},
 		{3, 1, 0, topology.Fabric{State: topology.FabricCompleted, Health: topology.HealthHealthy}},
 		{3, 2, 0, topology.Fabric{State: topology.FabricCompleted, Health: topology.HealthUnhealthy}},

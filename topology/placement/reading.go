@@ -42,7 +42,7 @@ type readings []reading
 // name none, and what the facts say is wrong.
 func readNodes(s *site) (readings, problems) {
 	read := make(readings, len(s.facts))
-	var found problems
+	found := problems(topology.MixedCliques(s.facts))
 	for i, f := range s.facts {
 		r := readDomain(f)
 		if kept, until, ok := s.doubtNone(i, &r); ok {
@@ -51,14 +51,8 @@ func readNodes(s *site) (readings, problems) {
 		}
 		r.hasGPUs = f.GPUCount() > 0
 		read[i] = r
-		for _, pr := range f.Labels.Problems {
+		for _, pr := range f.Problems() {
 			found.add(f.Name, pr.Reason, pr.Message)
-		}
-		if f.Report != nil {
-			for _, pr := range f.Report.Problems {
-				pr = pr.Reported()
-				found.add(f.Name, pr.Reason, pr.Message)
-			}
 		}
 		switch {
 		case s.policy.ByLeaf: // no NVLink domain is followed

@@ -1,0 +1,100 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// What the facts of nodes say is wrong with their hardware.
+const (
+	ReasonGPUOutsideClique = "GPUOutsideClique"
+	ReasonProductsDiffer   = "ProductsDiffer"
+)
+
+// Problems returns the problems of the node's labels, of its report, and those that its
+// GPUs show.
+func (f *Facts) Problems() []Problem {
+	found := slices.Clone(f.Labels.Problems)
+	if f.Report == nil {
+		return found
+	}
+	for _, p := range f.Report.Problems {
+		found = append(found, p.Reported())
+	}
+	return append(found, f.Report.outsiders()...)
+}
+
+// outsiders returns a problem if some GPUs have joined a clique, and others have none to
+// join.
+func (n *Node) outsiders() []Problem {
+	var clique Clique
+	var outside []string
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		if c, ok := g.Fabric.Clique(); ok {
+			clique = c
+		} else if g.Fabric.endsInside() {
+			outside = append(outside, g.UUID)
+		}
+	}
+	if clique.IsZero() || len(outside) == 0 {
+		return nil
+	}
+	return []Problem{{Reason: ReasonGPUOutsideClique, Message: fmt.Sprintf("%d of %d GPUs have no NVLink domain, and the others are in clique %s: %s",
+		len(outside), len(n.GPUs), clique, strings.Join(outside, ", "))}}
+}
+
+// MixedCliques returns a problem of each node whose GPUs are of another product than those
+// of most nodes in its clique.
+func MixedCliques(facts []*Facts) []Problem {
+	first := make(map[Clique]string)
+	mixed := make(map[Clique]map[string]int) // nodes by product
+	for _, f := range facts {
+		c, product := f.cliqueAndProduct()
+		switch {
+		case product == "" || product == first[c]:
+		case first[c] == "":
+			first[c] = product
+		default:
+			mixed[c] = make(map[string]int)
+		}
+	}
+	if len(mixed) == 0 {
+		return nil
+	}
+	for _, f := range facts {
+		if c, product := f.cliqueAndProduct(); product != "" && mixed[c] != nil {
+			mixed[c][product]++
+		}
+	}
+	var found []Problem
+	for _, f := range facts {
+		c, product := f.cliqueAndProduct()
+		counts := mixed[c]
+		if product == "" || counts == nil {
+			continue
+		}
+		most := slices.MaxFunc(slices.Sorted(maps.Keys(counts)), func(a, b string) int { return cmp.Compare(counts[a], counts[b]) })
+		if product != most {
+			found = append(found, Problem{Node: f.Name, Reason: ReasonProductsDiffer,
+				Message: fmt.Sprintf("its GPUs are %s, and those of most other nodes in clique %s are %s", product, c, most)})
+		}
+	}
+	return found
+}
+
+// cliqueAndProduct returns the clique and product of the node's first GPU. The product is
+// empty unless both are known.
+func (f *Facts) cliqueAndProduct() (c Clique, product string) {
+	if f.Report == nil || len(f.Report.GPUs) == 0 {
+		return c, ""
+	}
+	g := &f.Report.GPUs[0]
+	if clique, ok := g.Fabric.Clique(); ok && g.Product != "" {
+		return clique, g.Product
+	}
+	return c, ""
+}
