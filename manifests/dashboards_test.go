@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // dashboard is what is read of a Grafana dashboard.
@@ -22,7 +24,18 @@ type dashboard struct {
 	Templating    struct {
 		List []variable `json:"list"`
 	} `json:"templating"`
-	Panels []panel `json:"panels"`
+	Panels      []panel `json:"panels"`
+	Annotations struct {
+		List []annotation `json:"list"`
+	} `json:"annotations"`
+}
+
+// annotation marks events in all panels.
+type annotation struct {
+	Name, Expr, Step, TitleFormat string
+	Datasource                    struct {
+		Type, UID string
+	}
 }
 
 type variable struct {
@@ -136,7 +149,7 @@ var (
 )
 
 // TestDashboardLinks follows the links of cells: every table that names jobs leads
-// to their GPUs.
+// to their GPUs, a job's devices to their blocks and nodes, and a block to its nodes.
 func TestDashboardLinks(t *testing.T) {
 	variables := map[string]map[string]bool{}
 	for _, d := range readDashboards(t) {
@@ -148,19 +161,24 @@ func TestDashboardLinks(t *testing.T) {
 			}
 		}
 	}
-	namesJobs := []string{"quoin-users/Jobs", "quoin-idle/Idle for longest", "quoin-blocks/Jobs over several blocks or cliques", "quoin-blocks/Devices of each job in each block"}
+	leads := map[string][]string{
+		"quoin-users/Jobs": {"quoin-job"}, "quoin-idle/Idle for longest": {"quoin-job"},
+		"quoin-blocks/Jobs over several blocks or cliques": {"quoin-job"}, "quoin-blocks/Devices of each job in each block": {"quoin-job"},
+		"quoin-job/Devices": {"quoin-blocks", "quoin-fabric"}, "quoin-blocks/Nodes by block and clique": {"quoin-fabric"}}
 	for _, d := range readDashboards(t) {
 		for _, p := range d.Panels {
 			links := linked.FindAllStringSubmatch(string(p.FieldConfig), -1)
-			if slices.Contains(namesJobs, d.UID+"/"+p.Title) != (len(links) > 0) {
-				t.Errorf("%s: panel %q names jobs without a link to them, or links without a job", d.UID, p.Title)
-			}
+			var to []string
 			for _, l := range links {
+				to = append(to, l[1])
 				for _, set := range linkSet.FindAllStringSubmatch(l[2], -1) {
 					if !variables[l[1]][set[1]] {
 						t.Errorf("%s: panel %q sets %s, which dashboard %q has not", d.UID, p.Title, set[1], l[1])
 					}
 				}
+			}
+			if diff := cmp.Diff(leads[d.UID+"/"+p.Title], to); diff != "" {
+				t.Errorf("%s: panel %q leads to (-want +got):\n%s", d.UID, p.Title, diff)
 			}
 		}
 	}

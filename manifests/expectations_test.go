@@ -24,6 +24,7 @@ type hold struct {
 	*hour.Job
 	*hour.Device
 	use     exporter.Use // of the minute
+	silent  bool         // the exporter answers nothing
 	sharers int          // jobs that hold it, this one too
 }
 
@@ -36,7 +37,7 @@ func (m moment) at(minute int) []hold {
 			jobs, d := hour.Holders(p, minute), &hour.Nodes[n].Devices[i]
 			for _, j := range jobs {
 				if (m.user == "" || m.user == j.User) && (m.job == "" || m.job == j.ID) {
-					all = append(all, hold{p, j, d, d.HeldAt(minute), len(jobs)})
+					all = append(all, hold{p, j, d, d.HeldAt(minute), hour.Nodes[n].Silent(minute), len(jobs)})
 				}
 			}
 		}
@@ -141,7 +142,7 @@ func (h hold) share() float64 { return 1 / float64(h.sharers) }
 
 // watts is the job's part of a whole GPU's power.
 func (h hold) watts() float64 {
-	if !h.Whole() {
+	if !h.Whole() || h.silent {
 		return 0
 	}
 	return h.use.Watts * h.share()

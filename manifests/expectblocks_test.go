@@ -3,6 +3,7 @@ package manifests_test
 import (
 	"fmt"
 	"maps"
+	"math"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/testdata/hour"
@@ -36,11 +37,15 @@ var blockExpectations = map[string]func(moment) []sample{
 		b1, b2 := m.used()
 		return []sample{{`{clique="` + hour.CliqueA + `"}`, b1 * 1e9}, {`{clique="` + hour.CliqueB + `"}`, b2 * 1e9}}
 	},
-	"quoin-blocks/Nodes by block and clique/A": fixed(
-		sample{fmt.Sprintf(`{block="b1", clique="%s", modelName="%s", node="n1"}`, hour.CliqueA, hour.H100), 4},
-		sample{fmt.Sprintf(`{block="b2", clique="%s", modelName="%s", node="n2"}`, hour.CliqueB, hour.H100), 4},
-		sample{`{modelName="NVIDIA A100-SXM4-40GB", node="n3"}`, 2},
-		sample{fmt.Sprintf(`{block="b2", clique="%s", modelName="NVIDIA GB200", node="n4"}`, hour.CliqueB), 2}),
+	"quoin-blocks/Nodes by block and clique/A": func(moment) []sample {
+		var rows []sample
+		for i := range hour.Nodes {
+			n := &hour.Nodes[i]
+			set := map[string]string{"block": n.Block, "clique": n.Clique, "modelName": n.Devices[0].Model, "node": n.Name, "instance": agentLabels(i, nil)["instance"]}
+			rows = append(rows, sample{labels("", set), float64(len(n.Devices))})
+		}
+		return rows
+	},
 	"quoin-blocks/$cluster": fixed(sample{`{cluster="alpha"}`, 1}),
 	"quoin-blocks/$account": func(m moment) []sample { return m.all().values("account") },
 	"quoin-blocks/$user":    func(m moment) []sample { return m.all().values("user") },
@@ -100,7 +105,13 @@ var fabricExpectations = map[string]func(moment) []sample{
 	"quoin-fabric/NVLink fabrics/A":                            fixed(fabricInfo(0), fabricInfo(1), fabricInfo(3)),
 	"quoin-fabric/IMEX/A":                                      fixed(imexInfo(0), imexInfo(1), imexInfo(3)),
 	"quoin-fabric/Problems of the nodes' reports/A":            fixed(sample{`{instance="10.0.0.4:9835", reason="XidError"}`, 1}),
-	"quoin-fabric/GPUs with a Xid or a failed row remapping/A": fixed(sample{sick, 48}),
+	"quoin-fabric/GPUs with a Xid or a failed row remapping/A": func(m moment) []sample {
+		rows := []sample{{sick, 48}}
+		if m.minute >= 11 {
+			rows = append(rows, sample{`{UUID="GPU-22000000-1111-4222-8333-444455556666", gpu="2", modelName="NVIDIA H100 80GB HBM3", node="n2"}`, hour.FaultXid})
+		}
+		return rows
+	},
 	"quoin-fabric/GPUs with a Xid or a failed row remapping/B": fixed(sample{sick, 1}),
 	"quoin-fabric/Hook calls/A":                                fixed(sample{`{hook="prolog", result="ok"}`, 4 * rate(1, 5)}, sample{`{hook="prolog", result="error"}`, 0}, sample{`{hook="epilog", result="ok"}`, 0}, sample{`{hook="epilog", result="error"}`, 0}),
 	"quoin-fabric/Hook duration/A":                             fixed(sample{`{hook="prolog"}`, quantile(0.5)}),
@@ -127,7 +138,8 @@ var fabricExpectations = map[string]func(moment) []sample{
 	"quoin-fabric/$instance":                                             values("instance", "10.0.0.1:9835", "10.0.0.2:9835", "10.0.0.3:9835", "10.0.0.4:9835"),
 }
 
-// sampled is what rate() gives of the samples of held devices, summed over the nodes.
+// sampled is what rate() gives of the samples of held devices, summed over the nodes and
+// rounded: Prometheus adds them in any order.
 func (m moment) sampled() float64 {
 	held := map[int]float64{}
 	for p := range m.devices() {
@@ -137,7 +149,7 @@ func (m moment) sampled() float64 {
 	for n := range hour.Nodes {
 		sum += rate(held[n], 5)
 	}
-	return sum
+	return math.Round(1000*sum) / 1000
 }
 
 // records is how many nodes have a record of each job, in all.

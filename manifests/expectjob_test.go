@@ -18,7 +18,7 @@ type spell struct {
 	used   float64 // sum of the utilisation
 	most   float64 // memory
 	watts  float64 // sum
-	number int     // minutes
+	number int     // minutes that the exporter tells of
 }
 
 // spells are those of the moment's jobs, in the order of their devices.
@@ -37,8 +37,11 @@ func (m moment) spells() []spell {
 				all = append(all, spell{})
 			}
 			s := &all[place[k]]
-			s.hold, s.last, s.number = h, minute, s.number+1
-			s.used, s.watts, s.most = s.used+h.utilization(), s.watts+h.watts(), max(s.most, h.use.Used)
+			s.hold, s.last = h, minute
+			if !h.silent {
+				s.number++
+				s.used, s.watts, s.most = s.used+h.utilization(), s.watts+h.watts(), max(s.most, h.use.Used)
+			}
 		}
 	}
 	return all
@@ -101,18 +104,22 @@ func median(of []spell) float64 {
 	return (means[(n-1)/2] + means[n/2]) / 2
 }
 
-// inDevices expects one row per job and device of the time shown, with the labels that
-// the table shows.
+// inTable are the labels that the table of devices shows.
+func (s spell) inTable() map[string]string {
+	all, set := s.labels(), map[string]string{}
+	for _, k := range []string{"cluster", "job_id", "user", "account", "block", "node", "gpu", "GPU_I_ID", "modelName"} {
+		set[k] = all[k]
+	}
+	return set
+}
+
+// inDevices expects one row per job and device of the time shown.
 func inDevices(value func(moment, spell) (float64, bool)) func(moment) []sample {
 	return func(m moment) []sample {
 		var rows []sample
 		for _, s := range m.spells() {
-			all, set := s.labels(), map[string]string{}
-			for _, k := range []string{"cluster", "job_id", "user", "account", "node", "gpu", "GPU_I_ID", "modelName"} {
-				set[k] = all[k]
-			}
 			if v, ok := value(m, s); ok {
-				rows = append(rows, sample{labels("", set), v})
+				rows = append(rows, sample{labels("", s.inTable()), v})
 			}
 		}
 		return rows
@@ -159,7 +166,13 @@ var headerExpectations = map[string]func(moment) []sample{
 		return 60 * sumOf(of, func(s spell) float64 { return s.watts }), of[0].Whole()
 	}),
 
-	"quoin-job/Devices/A": inDevices(func(moment, spell) (float64, bool) { return 1, true }),
+	"quoin-job/Devices/A": func(m moment) []sample {
+		var rows []sample
+		for _, s := range m.spells() {
+			rows = append(rows, sample{labels("", with(s.inTable(), "instance", agentLabels(s.Node, nil)["instance"])), 1})
+		}
+		return rows
+	},
 	"quoin-job/Devices/B": inDevices(func(_ moment, s spell) (float64, bool) { return rounded(s.mean()), true }),
 	"quoin-job/Devices/C": inDevices(func(m moment, s spell) (float64, bool) { return rounded(s.mean() - median(m.ofJob(s.ID))), true }),
 	"quoin-job/Devices/D": inDevices(func(_ moment, s spell) (float64, bool) { return s.most, true }),

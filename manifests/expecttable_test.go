@@ -132,7 +132,12 @@ func (m moment) sumHolds(value func(hold) float64) (sum float64) {
 }
 
 // used is the job's part of the device's utilisation.
-func (h hold) used() float64 { return h.share() * h.utilization() }
+func (h hold) used() float64 {
+	if h.silent {
+		return 0
+	}
+	return h.share() * h.utilization()
+}
 
 // idle expects a row for each user with devices that are idle for so many seconds.
 func (m moment) idle(seconds float64) []sample {

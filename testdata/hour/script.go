@@ -38,7 +38,7 @@ type Node struct {
 type Device struct {
 	exporter.Device
 	Held, Free exporter.Use
-	// Falters is the minute from which it does two thirds of its work; 0 for never.
+	// Falters is the minute of a Xid, from which it does two thirds of its work; 0 for never.
 	Falters int
 }
 
@@ -136,6 +136,9 @@ func (d *Device) At(p Place, minute int) exporter.Use {
 		if len(Holders(p, m)) > 0 {
 			use = d.HeldAt(m)
 		}
+		if d.falters(m) {
+			use.Xid = FaultXid
+		}
 		if m > 0 {
 			energy += 60 * use.Watts
 		}
@@ -144,10 +147,19 @@ func (d *Device) At(p Place, minute int) exporter.Use {
 	return use
 }
 
+// FaultXid is the Xid of a GPU that falters: a fault of the program, and no reason to
+// replace the GPU.
+const FaultXid = 31
+
+func (d *Device) falters(minute int) bool { return d.Falters > 0 && minute >= d.Falters }
+
+// Silent says whether the node's exporter answers nothing at a minute: it starts again.
+func (n *Node) Silent(minute int) bool { return n.Name == "n1" && minute == 50 }
+
 // HeldAt is the device's use at a minute at which a job holds it.
 func (d *Device) HeldAt(minute int) exporter.Use {
 	use := d.Held
-	if d.Falters > 0 && minute >= d.Falters {
+	if d.falters(minute) {
 		use.Utilization, use.Engine, use.NVLink = use.Utilization*2/3, use.Engine*2/3, use.NVLink*2/3
 	}
 	return use
