@@ -80,7 +80,7 @@ func (h *player) exporterText(t *testing.T, n, minute int) string {
 	if hour.Nodes[n].Silent(minute) {
 		return ""
 	}
-	x := exporter.Exporter{Since49: hour.Nodes[n].Since49, Hostname: hour.Nodes[n].Name, Driver: "580.95.05", Mapping: h.mappings[n].Dir, Counters: h.counters[hour.Nodes[n].Since49]}
+	x := exporter.Exporter{Since49: hour.Nodes[n].Since49, OldNamespace: hour.Nodes[n].OldNamespace(minute), Hostname: hour.Nodes[n].Name, Driver: "580.95.05", Mapping: h.mappings[n].Dir, Counters: h.counters[hour.Nodes[n].Since49]}
 	var devices []exporter.Device
 	for i := range hour.Nodes[n].Devices {
 		d := hour.Nodes[n].Devices[i].Device

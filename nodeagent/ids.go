@@ -224,7 +224,7 @@ func sampleOf(parser *expfmt.TextParser, line []byte) (uuid, gpu string, err err
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
 				switch l.GetName() {
-				case "UUID":
+				case "UUID", "uuid": // the latter with --use-old-namespace
 					uuid = l.GetValue()
 				case "gpu":
 					gpu = l.GetValue()

@@ -54,6 +54,7 @@ func TestExporter(t *testing.T) {
 		{"two GPUs", say(exposition(two)), map[string]int{"GPU-a": 1, "GPU-b": 0}, ""},
 		{"MIG", say(exposition(two, 7, 8)), map[string]int{"GPU-a": 1, "GPU-b": 0}, ""},
 		{"no end of line", say(`DCGM_FI_DEV_SM_CLOCK{gpu="3",UUID="GPU-a"} 1`), map[string]int{"GPU-a": 3}, ""},
+		{"with --use-old-namespace", say(`DCGM_FI_DEV_SM_CLOCK{gpu="3",uuid="GPU-a"} 1`), map[string]int{"GPU-a": 3}, ""},
 		{"no GPU", say("go_goroutines 12\n"), nil, "no series DCGM_FI_* has the labels gpu and UUID"},
 		{"nothing", say(""), nil, "no series DCGM_FI_*"},
 		{"a page", say("<html><body>Login</body></html>"), nil, "no series DCGM_FI_*"},

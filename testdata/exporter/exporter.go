@@ -19,6 +19,8 @@ import (
 type Exporter struct {
 	// Since49 chooses the names, units and labels of release 4.9 and newer.
 	Since49 bool
+	// OldNamespace is the flag --use-old-namespace: the label UUID is called uuid.
+	OldNamespace bool
 	// Hostname is the value of the label Hostname, or hostname.
 	Hostname string
 	// Driver is the version that the CSV's label row shows.
@@ -139,7 +141,11 @@ func (x *Exporter) writeField(w io.Writer, c Counter, devices []Device, jobs map
 
 // labels are a device's, in the exporter's order.
 func (x *Exporter) labels(d *Device) string {
-	s := fmt.Sprintf(`gpu="%d",UUID="%s",pci_bus_id="00000000:%02X:00.0",device="nvidia%d",modelName="%s"`, d.GPU, d.UUID, 0x10+d.GPU, d.GPU, d.Model)
+	uuid := "UUID"
+	if x.OldNamespace {
+		uuid = "uuid"
+	}
+	s := fmt.Sprintf(`gpu="%d",%s="%s",pci_bus_id="00000000:%02X:00.0",device="nvidia%d",modelName="%s"`, d.GPU, uuid, d.UUID, 0x10+d.GPU, d.GPU, d.Model)
 	if d.Profile != "" {
 		s += fmt.Sprintf(`,GPU_I_PROFILE="%s",GPU_I_ID="%d"`, d.Profile, d.Instance)
 	}

@@ -46,6 +46,12 @@ DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO{gpu="0",UUID="GPU-0",pci_bus_id="00000000:10:0
 DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO{gpu="0",UUID="GPU-0",pci_bus_id="00000000:10:00.0",device="nvidia0",modelName="NVIDIA A100-SXM4-40GB",hostname="n",hpc_job="8"} 0.000000
 DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO{gpu="1",UUID="GPU-1",pci_bus_id="00000000:11:00.0",device="nvidia1",modelName="NVIDIA A100-SXM4-40GB",GPU_I_PROFILE="1g.5gb",GPU_I_ID="7",hostname="n",hpc_job="9"} 0.250000
 `},
+		{"with --use-old-namespace", exporter.Exporter{OldNamespace: true, Hostname: "n", Counters: "DCGM_FI_PROF_GR_ENGINE_ACTIVE, gauge, x\n"}, `# HELP DCGM_FI_PROF_GR_ENGINE_ACTIVE x
+# TYPE DCGM_FI_PROF_GR_ENGINE_ACTIVE gauge
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",uuid="GPU-0",pci_bus_id="00000000:10:00.0",device="nvidia0",modelName="NVIDIA A100-SXM4-40GB",Hostname="n",hpc_job="7"} 0.000000
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",uuid="GPU-0",pci_bus_id="00000000:10:00.0",device="nvidia0",modelName="NVIDIA A100-SXM4-40GB",Hostname="n",hpc_job="8"} 0.000000
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="1",uuid="GPU-1",pci_bus_id="00000000:11:00.0",device="nvidia1",modelName="NVIDIA A100-SXM4-40GB",GPU_I_PROFILE="1g.5gb",GPU_I_ID="7",Hostname="n",hpc_job="9"} 0.250000
+`},
 	} {
 		c.x.Mapping = dir
 		var out bytes.Buffer

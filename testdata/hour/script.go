@@ -156,6 +156,12 @@ func (d *Device) falters(minute int) bool { return d.Falters > 0 && minute >= d.
 // Silent says whether the node's exporter answers nothing at a minute: it starts again.
 func (n *Node) Silent(minute int) bool { return n.Name == "n1" && minute == 50 }
 
+// OldNamespace says whether the node's exporter runs with --use-old-namespace at a minute:
+// on n1 from its restart on, on n4 always.
+func (n *Node) OldNamespace(minute int) bool {
+	return n.Name == "n4" || n.Name == "n1" && minute >= 50
+}
+
 // HeldAt is the device's use at a minute at which a job holds it.
 func (d *Device) HeldAt(minute int) exporter.Use {
 	use := d.Held
