@@ -49,6 +49,9 @@ func (m moment) spells() []spell {
 
 func (s spell) mean() float64 { return s.used / float64(s.number) }
 
+// power is the mean power.
+func (s spell) power() float64 { return s.watts / float64(s.number) }
+
 // rounded is a mean as the dashboard rounds it.
 func rounded(mean float64) float64 { return math.Round(1e4*mean) / 1e4 }
 
@@ -93,11 +96,11 @@ func sumOf(of []spell, value func(spell) float64) (sum float64) {
 	return sum
 }
 
-// median is that of the mean utilisation of the job's devices.
-func median(of []spell) float64 {
+// median is that of the job's devices.
+func median(of []spell, value func(spell) float64) float64 {
 	var means []float64
 	for _, s := range of {
-		means = append(means, s.mean())
+		means = append(means, value(s))
 	}
 	slices.Sort(means)
 	n := len(means)
@@ -124,6 +127,22 @@ func inDevices(value func(moment, spell) (float64, bool)) func(moment) []sample 
 		}
 		return rows
 	}
+}
+
+// linkErrors expects a row for each GPU that has had errors within five minutes.
+func linkErrors(multiple float64) func(moment) []sample {
+	return perHold("", func(m moment, h hold) (float64, bool) {
+		if h.Falters == 0 {
+			return 0, false
+		}
+		v := increased(m.minute, 5, func(minute int) float64 { return multiple * h.LinkErrors(minute) })
+		return v, v > 0
+	})
+}
+
+// clockEvents expects a row for each whole GPU that has one of the reasons.
+func clockEvents(mask int) func(moment) []sample {
+	return perHold("quoin:gpu_job:info", func(_ moment, h hold) (float64, bool) { return 1, h.Whole() && h.use.ClockEvents&mask > 0 })
 }
 
 var headerExpectations = map[string]func(moment) []sample{
@@ -166,6 +185,12 @@ var headerExpectations = map[string]func(moment) []sample{
 		return 60 * sumOf(of, func(s spell) float64 { return s.watts }), of[0].Whole()
 	}),
 
+	"quoin-job/Link errors/A":      linkErrors(15),
+	"quoin-job/Link errors/B":      linkErrors(2),
+	"quoin-job/Clocks held down/A": clockEvents(4),
+	"quoin-job/Clocks held down/B": clockEvents(32 | 64),
+	"quoin-job/Clocks held down/C": clockEvents(8 | 128),
+
 	"quoin-job/Devices/A": func(m moment) []sample {
 		var rows []sample
 		for _, s := range m.spells() {
@@ -174,8 +199,13 @@ var headerExpectations = map[string]func(moment) []sample{
 		return rows
 	},
 	"quoin-job/Devices/B": inDevices(func(_ moment, s spell) (float64, bool) { return rounded(s.mean()), true }),
-	"quoin-job/Devices/C": inDevices(func(m moment, s spell) (float64, bool) { return rounded(s.mean() - median(m.ofJob(s.ID))), true }),
+	"quoin-job/Devices/C": inDevices(func(m moment, s spell) (float64, bool) {
+		return rounded(s.mean() - median(m.ofJob(s.ID), spell.mean)), true
+	}),
 	"quoin-job/Devices/D": inDevices(func(_ moment, s spell) (float64, bool) { return s.most, true }),
-	"quoin-job/Devices/E": inDevices(func(_ moment, s spell) (float64, bool) { return s.watts / float64(s.number), s.Whole() }),
+	"quoin-job/Devices/E": inDevices(func(_ moment, s spell) (float64, bool) { return s.power(), s.Whole() }),
+	"quoin-job/Devices/G": inDevices(func(m moment, s spell) (float64, bool) {
+		return rounded(s.power()/median(m.ofJob(s.ID), spell.power) - 1), s.Whole()
+	}),
 	"quoin-job/Devices/F": inDevices(func(_ moment, s spell) (float64, bool) { return s.stretch(), true }),
 }

@@ -36,6 +36,9 @@ var ofUse = map[string]func(exporter.Use) float64{
 	"quoin:gpu_sm_clock:hertz":             func(u exporter.Use) float64 { return u.Hertz },
 	"quoin:gpu_xid:code":                   func(u exporter.Use) float64 { return float64(u.Xid) },
 	"quoin:gpu_pcie:bytes_per_second":      func(u exporter.Use) float64 { return u.PCIeTX + u.PCIeRX },
+	"quoin:gpu_nvlink_errors:total":        func(u exporter.Use) float64 { return 15 * u.LinkErrors },
+	"quoin:gpu_pcie_replays:total":         func(u exporter.Use) float64 { return u.Replays },
+	"quoin:gpu_clock_events:mask":          func(u exporter.Use) float64 { return float64(u.ClockEvents) },
 	"quoin:gpu_row_remap_failed:bool": func(u exporter.Use) float64 {
 		return map[bool]float64{true: 1}[u.RowRemapFailed]
 	},

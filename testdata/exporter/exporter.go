@@ -52,6 +52,10 @@ type Use struct {
 	NVLink, PCIeTX, PCIeRX                float64 // bytes/s
 	Xid                                   int
 	RowRemapFailed                        bool
+	// LinkErrors is a measure of the errors on NVLinks: each kind has its own multiple,
+	// and all are 15 times as many.
+	LinkErrors, Replays float64
+	ClockEvents         int
 }
 
 // mappingName is what the exporter takes for a file of the mapping.

@@ -1,6 +1,9 @@
 package exporter
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // field is how a field's value is printed.
 type field struct {
@@ -33,6 +36,14 @@ func limit(d *Device) (string, bool) {
 	return strconv.FormatFloat(d.Limit, 'f', 6, 64), d.Limit > 0
 }
 
+// linkErrors are errors of one kind, which only GPUs of NVLink 5, or only those before it,
+// count.
+func linkErrors(nvlink5 bool, multiple float64) func(*Device) (string, bool) {
+	return func(d *Device) (string, bool) {
+		return strconv.FormatFloat(d.LinkErrors*multiple, 'f', 0, 64), strings.Contains(d.Model, "GB200") == nvlink5
+	}
+}
+
 const mib = 1 << 20
 
 var fields = map[string]field{
@@ -54,6 +65,12 @@ var fields = map[string]field{
 	"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE":      {value: double(func(d *Device) float64 { return d.Tensor })},
 	"DCGM_FI_PROF_DRAM_ACTIVE":             {value: double(func(d *Device) float64 { return d.DRAM })},
 
+	"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL": {value: linkErrors(false, 1)},
+	"DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL": {value: linkErrors(false, 2)},
+	"DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL":   {value: linkErrors(false, 4)},
+	"DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL": {value: linkErrors(false, 8)},
+	"DCGM_FI_DEV_PCIE_REPLAY_COUNTER":               {value: integer(func(d *Device) float64 { return d.Replays })},
+
 	"DCGM_FI_DEV_SM_CLOCK_HERTZ":                     {since49: true, value: integer(func(d *Device) float64 { return d.Hertz })},
 	"DCGM_FI_DEV_MEMORY_TEMP_CELSIUS":                {since49: true, value: integer(func(d *Device) float64 { return d.MemoryCelsius })},
 	"DCGM_FI_DEV_GPU_TEMP_CELSIUS":                   {since49: true, value: integer(func(d *Device) float64 { return d.Celsius })},
@@ -72,9 +89,17 @@ var fields = map[string]field{
 	"DCGM_FI_PROF_SM_UTIL_RATIO":                     {since49: true, value: double(func(d *Device) float64 { return d.SM })},
 	"DCGM_FI_PROF_TENSOR_UTIL_RATIO":                 {since49: true, value: double(func(d *Device) float64 { return d.Tensor })},
 	"DCGM_FI_PROF_DRAM_UTIL_RATIO":                   {since49: true, value: double(func(d *Device) float64 { return d.DRAM })},
+	"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL":        {since49: true, value: linkErrors(false, 1)},
+	"DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL":        {since49: true, value: linkErrors(false, 2)},
+	"DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL":          {since49: true, value: linkErrors(false, 4)},
+	"DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL":        {since49: true, value: linkErrors(false, 8)},
+	"DCGM_FI_DEV_NVLINK_RX_ERROR_TOTAL":              {since49: true, value: linkErrors(true, 5)},
+	"DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL":        {since49: true, value: linkErrors(true, 10)},
+	"DCGM_FI_DEV_PCIE_REPLAY_TOTAL":                  {since49: true, value: integer(func(d *Device) float64 { return d.Replays })},
 
-	"DCGM_FI_PROF_PCIE_TX_BYTES": {always: true, value: integer(func(d *Device) float64 { return d.PCIeTX })},
-	"DCGM_FI_PROF_PCIE_RX_BYTES": {always: true, value: integer(func(d *Device) float64 { return d.PCIeRX })},
+	"DCGM_FI_DEV_CLOCKS_EVENT_REASONS": {always: true, value: integer(func(d *Device) float64 { return float64(d.ClockEvents) })},
+	"DCGM_FI_PROF_PCIE_TX_BYTES":       {always: true, value: integer(func(d *Device) float64 { return d.PCIeTX })},
+	"DCGM_FI_PROF_PCIE_RX_BYTES":       {always: true, value: integer(func(d *Device) float64 { return d.PCIeRX })},
 }
 
 func remapFailed(d *Device) float64 {

@@ -55,15 +55,15 @@ type Place struct{ Node, Device int }
 // Cluster is the jobs' Slurm cluster.
 const Cluster = "alpha"
 
-var resting = exporter.Use{Size: 80 * GiB, Reserved: GiB / 2, Watts: 70, Limit: 700, Celsius: 30, MemoryCelsius: 35, Hertz: 345e6}
+var resting = exporter.Use{Size: 80 * GiB, Reserved: GiB / 2, Watts: 70, Limit: 700, Celsius: 30, MemoryCelsius: 35, Hertz: 345e6, ClockEvents: 1}
 
 var (
 	// Nodes are the nodes.
 	Nodes = []Node{
 		{Name: "n1", Label: true, Clique: CliqueA, Block: "b1", Health: "healthy", IMEX: "READY", Devices: []Device{
-			h100Device(1, 0, 0.5, 40, 350), h100Device(1, 1, 0, 0, 70), h100Device(1, 2, 0.75, 60, 525), h100Device(1, 3, 1, 20, 700)}},
+			h100Device(1, 0, 0.5, 40, 350), h100Device(1, 1, 0, 0, 70), slowed(h100Device(1, 2, 0.75, 60, 525), 32), slowed(h100Device(1, 3, 1, 20, 700), 4)}},
 		{Name: "n2", Since49: true, Clique: CliqueB, Block: "b2", Health: "healthy", IMEX: "READY", Devices: []Device{
-			h100Device(2, 0, 1, 20, 700), h100Device(2, 1, 0.5, 10, 350), faltering(h100Device(2, 2, 0.75, 10, 525), 11), h100Device(2, 3, 0.25, 10, 175)}},
+			slowed(h100Device(2, 0, 1, 20, 700), 128), slowed(h100Device(2, 1, 0.5, 10, 350), 16), faltering(slowed(h100Device(2, 2, 0.75, 10, 525), 8+64), 11), h100Device(2, 3, 0.25, 10, 175)}},
 		{Name: "n3", Since49: true, Health: "", Devices: []Device{migDevice(1, 0.25), migDevice(2, 0.5)}},
 		{Name: "n4", Since49: true, Clique: CliqueB, Block: "b2", Health: "unhealthy", IMEX: "UNAVAILABLE", Devices: []Device{gb200Device(0, 0), gb200Device(1, 48)}},
 	}
@@ -89,6 +89,12 @@ func h100Device(n, gpu int, utilization, used, watts float64) Device {
 	return Device{exporter.Device{GPU: gpu, UUID: fmt.Sprintf("GPU-%d%d000000-1111-4222-8333-444455556666", n, gpu), Model: H100}, held, resting, 0}
 }
 
+// slowed has a reason for its clocks while a job holds it.
+func slowed(d Device, events int) Device {
+	d.Held.ClockEvents = events
+	return d
+}
+
 func faltering(d Device, minute int) Device {
 	d.Falters = minute
 	return d
@@ -102,7 +108,7 @@ func migDevice(instance int, engine float64) Device {
 
 // gb200Device is one whose exporter tells no power limit.
 func gb200Device(gpu, xid int) Device {
-	use := exporter.Use{Size: 186 * GiB, Watts: 150, Celsius: 30, MemoryCelsius: 30, Hertz: 345e6, Xid: xid, RowRemapFailed: xid != 0}
+	use := exporter.Use{Size: 186 * GiB, Watts: 150, Celsius: 30, MemoryCelsius: 30, Hertz: 345e6, Xid: xid, RowRemapFailed: xid != 0, LinkErrors: float64(xid)}
 	return Device{exporter.Device{GPU: gpu, UUID: fmt.Sprintf("GPU-4%d000000-1111-4222-8333-444455556666", gpu), Model: "NVIDIA GB200"}, use, use, 0}
 }
 
@@ -137,7 +143,7 @@ func (d *Device) At(p Place, minute int) exporter.Use {
 			use = d.HeldAt(m)
 		}
 		if d.falters(m) {
-			use.Xid = FaultXid
+			use.Xid, use.LinkErrors, use.Replays = FaultXid, d.LinkErrors(m), 2*d.LinkErrors(m)
 		}
 		if m > 0 {
 			energy += 60 * use.Watts
@@ -151,15 +157,18 @@ func (d *Device) At(p Place, minute int) exporter.Use {
 // replace the GPU.
 const FaultXid = 31
 
+// LinkErrors grows each minute from when the GPU falters.
+func (d *Device) LinkErrors(minute int) float64 { return max(0, float64(minute-d.Falters+1)) }
+
 func (d *Device) falters(minute int) bool { return d.Falters > 0 && minute >= d.Falters }
 
 // Silent says whether the node's exporter answers nothing at a minute: it starts again.
 func (n *Node) Silent(minute int) bool { return n.Name == "n1" && minute == 50 }
 
 // OldNamespace says whether the node's exporter runs with --use-old-namespace at a minute:
-// on n1 from its restart on, on n4 always.
+// on n1 from its restart on, on n2 from minute 40, on n4 always.
 func (n *Node) OldNamespace(minute int) bool {
-	return n.Name == "n4" || n.Name == "n1" && minute >= 50
+	return n.Name == "n4" || n.Name == "n2" && minute >= 40 || n.Name == "n1" && minute >= 50
 }
 
 // HeldAt is the device's use at a minute at which a job holds it.
