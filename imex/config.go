@@ -18,7 +18,9 @@ type Config struct {
 	Name string `yaml:"name"`
 	// ClaimTemplate is channel.resourceClaimTemplate.name of the ComputeDomain.
 	ClaimTemplate string `yaml:"claimTemplate"`
-	// AllocationMode is channel.allocationMode of the ComputeDomain: "All" or "Single".
+	// AllocationMode is channel.allocationMode of a ComputeDomain that is created: "Single"
+	// gives each claiming pod the device file of channel 0, "All" those of all 2,048
+	// channels. A domain with All also serves a configuration with Single.
 	AllocationMode string `yaml:"allocationMode"`
 	// HostChannels says that jobs use the machine's own device files of channels, in
 	// /dev/nvidia-caps-imex-channels. A node without them is then not ready. Leave it
@@ -35,7 +37,7 @@ const (
 
 // The defaults of a Config, and what channel.allocationMode may be.
 const (
-	DefaultNamespace     = "quoin-system"
+	DefaultNamespace     = "quoin-node"
 	DefaultName          = "quoin"
 	DefaultClaimTemplate = "quoin-imex-channel"
 
@@ -58,7 +60,7 @@ func (c Config) Complete() (Config, error) {
 	c.Namespace = cmp.Or(c.Namespace, DefaultNamespace)
 	c.Name = cmp.Or(c.Name, DefaultName)
 	c.ClaimTemplate = cmp.Or(c.ClaimTemplate, DefaultClaimTemplate)
-	c.AllocationMode = cmp.Or(c.AllocationMode, AllocateAll)
+	c.AllocationMode = cmp.Or(c.AllocationMode, AllocateSingle)
 	return c, c.check()
 }
 
@@ -84,6 +86,6 @@ func (c Config) check() error {
 	want(label.MatchString(c.Namespace), "namespace", c.Namespace, wantLabel)
 	want(subdomain.MatchString(c.Name) && len(c.Name) <= 253, "name", c.Name, wantSubdomain)
 	want(subdomain.MatchString(c.ClaimTemplate) && len(c.ClaimTemplate) <= 253, "claimTemplate", c.ClaimTemplate, wantSubdomain)
-	want(c.AllocationMode == AllocateAll || c.AllocationMode == AllocateSingle, "allocationMode", c.AllocationMode, "All or Single")
+	want(c.AllocationMode == AllocateAll || c.AllocationMode == AllocateSingle, "allocationMode", c.AllocationMode, "Single or All")
 	return errors.Join(wrong...)
 }

@@ -9,11 +9,11 @@ import (
 
 func TestComplete(t *testing.T) {
 	got, err := Config{}.Complete()
-	want := Config{Join: "holder", Namespace: "quoin-system", Name: "quoin", ClaimTemplate: "quoin-imex-channel", AllocationMode: "All"}
+	want := Config{Join: "holder", Namespace: "quoin-node", Name: "quoin", ClaimTemplate: "quoin-imex-channel", AllocationMode: "Single"}
 	if err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("error %v, defaults (-want +got):\n%s", err, cmp.Diff(want, got))
 	}
-	set := Config{Join: "slurmd", Namespace: "slurm", Name: "rack.one", ClaimTemplate: "channel-of-0", AllocationMode: "Single", HostChannels: true}
+	set := Config{Join: "slurmd", Namespace: "slurm", Name: "rack.one", ClaimTemplate: "channel-of-0", AllocationMode: "All", HostChannels: true}
 	if got, err := set.Complete(); err != nil || cmp.Diff(set, got) != "" {
 		t.Errorf("error %v, of all set (-want +got):\n%s", err, cmp.Diff(set, got))
 	}
@@ -26,7 +26,7 @@ func TestCompleteRefuses(t *testing.T) {
 		want   string
 	}{
 		{"join", Config{Join: "all"}, `imex.join: "all": want holder, slurmd or none`},
-		{"worker pods elsewhere", Config{Join: "slurmd"}, `imex.namespace: "quoin-system": want the namespace of the worker pods`},
+		{"worker pods elsewhere", Config{Join: "slurmd"}, `imex.namespace: "quoin-node": want the namespace of the worker pods`},
 		{"a dot in a namespace", Config{Namespace: "a.b"}, `imex.namespace: "a.b": want up to 63 lower-case letters, digits and dashes, no dash at an end`},
 		{"a long namespace", Config{Namespace: strings.Repeat("a", 64)}, "want up to 63"},
 		{"a dash at the end", Config{Namespace: "a-"}, "no dash at an end"},
@@ -34,8 +34,8 @@ func TestCompleteRefuses(t *testing.T) {
 		{"capitals", Config{Name: "Rack"}, `imex.name: "Rack": want up to 253 lower-case letters`},
 		{"an empty part", Config{ClaimTemplate: "a..b"}, `imex.claimTemplate: "a..b": want up to 253`},
 		{"a long name", Config{ClaimTemplate: strings.Repeat("abcdefg.", 32) + "a"}, "imex.claimTemplate"},
-		{"allocationMode", Config{AllocationMode: "all"}, `imex.allocationMode: "all": want All or Single`},
-		{"two at once", Config{Join: "x", AllocationMode: "y"}, "imex.join: \"x\": want holder, slurmd or none\nimex.allocationMode: \"y\": want All or Single"},
+		{"allocationMode", Config{AllocationMode: "all"}, `imex.allocationMode: "all": want Single or All`},
+		{"two at once", Config{Join: "x", AllocationMode: "y"}, "imex.join: \"x\": want holder, slurmd or none\nimex.allocationMode: \"y\": want Single or All"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := c.config.Complete()

@@ -156,7 +156,7 @@ func publisherAlerts() []alertCase {
 		return []series{{`quoin_publisher_passes_total{publication="slurm", result="error", instance="p0"}`, values}}
 	}
 	domain := func(problem, values string) []series {
-		return []series{{`quoin_publisher_imex_domain_info{namespace="quoin-system", name="quoin", uid="", problem="` + problem + `", instance="p0"}`, values}}
+		return []series{{`quoin_publisher_imex_domain_info{namespace="quoin-node", name="quoin", uid="", problem="` + problem + `", instance="p0"}`, values}}
 	}
 	claims := func(reason, values string) []series {
 		return []series{{`quoin_publisher_imex_unplaced_claims{owner="slurmd", reason="` + reason + `", instance="p0"}`, values}}
@@ -165,7 +165,7 @@ func publisherAlerts() []alertCase {
 	return []alertCase{
 		{"QuoinPublisherHeld", held("BigChange", always), 15, map[string]string{"publication": "slurm", "reason": "BigChange"}, 1, [][]series{held("BigChange", "1x10 stale"), held("NothingToPublish", always)}},
 		{"QuoinPublisherFails", failed("0+1x200"), 4, map[string]string{"publication": "slurm"}, 4, [][]series{failed("0x200"), failed("0x20 1x20 2x20")}},
-		{"QuoinIMEXDomainProblem", domain("NoDomain", always), 10, map[string]string{"namespace": "quoin-system", "name": "quoin", "problem": "NoDomain"}, 1,
+		{"QuoinIMEXDomainProblem", domain("NoDomain", always), 10, map[string]string{"namespace": "quoin-node", "name": "quoin", "problem": "NoDomain"}, 1,
 			[][]series{domain("", always), domain("NoDomain", "1x5 stale"), domain("NoComputeDomainCRD", always)}},
 		{"QuoinIMEXClaimsWait", claims("ClaimConflict", "3x200"), 15, map[string]string{"owner": "slurmd", "reason": "ClaimConflict"}, 3,
 			[][]series{claims("ClaimConflict", "3x10 stale"), claims("ClaimConflict", "0x200"), claims("ClaimWaits", "3x200")}},

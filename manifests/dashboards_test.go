@@ -267,7 +267,7 @@ func TestRealDashboards(t *testing.T) {
 func TestRealNoCRDIsNoProblem(t *testing.T) {
 	t.Parallel()
 	of := func(problem string) series {
-		return series{`quoin_publisher_imex_domain_info{namespace="quoin-system", name="quoin", uid="", problem="` + problem + `", instance="p0"}`, always}
+		return series{`quoin_publisher_imex_domain_info{namespace="quoin-node", name="quoin", uid="", problem="` + problem + `", instance="p0"}`, always}
 	}
 	var tests []unitTest
 	for _, d := range readDashboards(t) {

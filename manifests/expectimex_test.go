@@ -43,7 +43,7 @@ var imexExpectations = map[string]func(moment) []sample{
 	},
 	"quoin-imex/Members by NVLink clique/B": fixed(sample{`{clique="` + hour.CliqueA + `"}`, 1}, sample{`{clique="` + hour.CliqueB + `"}`, 2}),
 	"quoin-imex/ComputeDomain/A": func(m moment) []sample {
-		set := map[string]string{"namespace": "quoin-system", "name": "quoin"}
+		set := map[string]string{"namespace": "quoin-node", "name": "quoin"}
 		set["uid"], set["problem"] = hour.Domain(m.minute)
 		return []sample{{labels("", set), 1}}
 	},

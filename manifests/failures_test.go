@@ -120,7 +120,7 @@ func TestRealFailures(t *testing.T) {
 	t.Parallel()
 	f := &failures{newMembership(t, failingNodes()), map[string]*gpuMachine{}, map[string]said{}}
 	f.kubectl("label", "node", "unlabelled", cliqueOf+"-")
-	_, err := f.fleet.AddDomain(t.Context(), "quoin-system", "quoin", "somebodys-channel")
+	_, err := f.fleet.AddDomain(t.Context(), "quoin-node", "quoin", "somebodys-channel")
 	f.must(err)
 	f.startPublisher()
 	for _, node := range []string{"service", "behind", "degraded", "unlabelled", "misled"} {

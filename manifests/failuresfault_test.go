@@ -35,7 +35,7 @@ func (f *failures) nvidia() *nvclient.ResourceV1beta1Client {
 // domain is the ComputeDomain as it is now.
 func (f *failures) domain() *nvapi.ComputeDomain {
 	f.t.Helper()
-	d, err := f.nvidia().ComputeDomains("quoin-system").Get(f.t.Context(), "quoin", metav1.GetOptions{})
+	d, err := f.nvidia().ComputeDomains("quoin-node").Get(f.t.Context(), "quoin", metav1.GetOptions{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func (f *failures) statusIs(want string) {
 // holder is the pod that holds a node's channel.
 func (f *failures) holder(node string) *corev1.Pod {
 	f.t.Helper()
-	pods, err := f.cluster.Client().CoreV1().Pods("quoin-system").List(f.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=imex", FieldSelector: "spec.nodeName=" + node})
+	pods, err := f.cluster.Client().CoreV1().Pods("quoin-node").List(f.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=imex", FieldSelector: "spec.nodeName=" + node})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func inClique(rack int) string {
 // up, and starts its agent.
 func (m *membership) startMachine(node, kind string, statements ...string) *gpuMachine {
 	m.t.Helper()
-	token, err := m.cluster.Token(m.t.Context(), "quoin-system", "quoin-agent", node)
+	token, err := m.cluster.Token(m.t.Context(), "quoin-node", "quoin-agent", node)
 	if err != nil {
 		m.t.Fatal(err)
 	}

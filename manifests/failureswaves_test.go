@@ -16,7 +16,7 @@ import (
 func (f *failures) before() {
 	f.statusIs(stateReady) // it has no node
 	f.everywhere("before", "True DomainDiffers", "spec.channel.resourceClaimTemplate.name is somebodys-channel, not quoin-imex-channel", "set the keys below imex to what the domain has")
-	f.kubectl("delete", "computedomain", "quoin", "-n", "quoin-system")
+	f.kubectl("delete", "computedomain", "quoin", "-n", "quoin-node")
 }
 
 // everywhere waits until the same is said of nodes with and without a holder and
@@ -42,7 +42,7 @@ func (f *failures) everywhere(wave, condition string, words ...string) {
 func (f *failures) nineteenth() (last string) {
 	f.t.Helper()
 	imexrig.Eventually(f.t, "18 entries in a rack of 19", func() bool {
-		domain, err := f.nvidia().ComputeDomains("quoin-system").Get(f.t.Context(), "quoin", metav1.GetOptions{})
+		domain, err := f.nvidia().ComputeDomains("quoin-node").Get(f.t.Context(), "quoin", metav1.GetOptions{})
 		if err != nil {
 			return false // it is made anew
 		}
@@ -77,11 +77,11 @@ func (f *failures) joined() {
 func (f *failures) first() {
 	ctx := f.t.Context()
 	f.must(f.fleet.Node("late").Publish(ctx))
-	f.must(f.fleet.ClaimingPod(ctx, "quoin-system", "worker", "second", "quoin-imex-channel"))
-	f.kubectl("label", "pod", "worker", "-n", "quoin-system", "app.kubernetes.io/name=slurmd", "app.kubernetes.io/component=worker")
+	f.must(f.fleet.ClaimingPod(ctx, "quoin-node", "worker", "second", "quoin-imex-channel"))
+	f.kubectl("label", "pod", "worker", "-n", "quoin-node", "app.kubernetes.io/name=slurmd", "app.kubernetes.io/component=worker")
 	f.kubectl("label", "node", "unclaimed", holderless+"=false", "--overwrite")
 	f.takeLabel("taken")
-	f.must(f.fleet.ClaimingPod(ctx, "quoin-system", "guests-pod", "guest", "quoin-imex-channel"))
+	f.must(f.fleet.ClaimingPod(ctx, "quoin-node", "guests-pod", "guest", "quoin-imex-channel"))
 	f.claimElsewhere("foreign")
 	_, err := f.fleet.AddDomain(ctx, "default", "other", "other-channel")
 	f.must(err)
@@ -99,10 +99,10 @@ func (f *failures) first() {
 	f.machines["early"].Change(inClique(7))
 	f.statusIs(stateNotReady)
 	f.expect("first",
-		said{failure: "second claim", node: "second", condition: "True ClaimConflict", words: []string{"of the worker pod quoin-system/worker waits", "of the holder's pod quoin-system/quoin-imex-", "remove the claim from the worker pods"}},
+		said{failure: "second claim", node: "second", condition: "True ClaimConflict", words: []string{"of the worker pod quoin-node/worker waits", "of the holder's pod quoin-node/quoin-imex-", "remove the claim from the worker pods"}},
 		said{failure: "no holder", node: "unclaimed", condition: "True NotClaimed", words: []string{"find out why the DaemonSet that holds the claims has no pod"}},
-		said{failure: "label taken", node: "taken", condition: "True NodeLabelMissing", words: []string{"though claim quoin-system/quoin-imex-", "delete pod quoin-system/quoin-imex-"}},
-		said{failure: "channel taken", node: "guest", condition: "True ClaimedByOther", words: []string{"pod quoin-system/guests-pod holds the node's channel"}},
+		said{failure: "label taken", node: "taken", condition: "True NodeLabelMissing", words: []string{"though claim quoin-node/quoin-imex-", "delete pod quoin-node/quoin-imex-"}},
+		said{failure: "channel taken", node: "guest", condition: "True ClaimedByOther", words: []string{"pod quoin-node/guests-pod holds the node's channel"}},
 		said{failure: "claim in another namespace", node: "foreign", condition: "True ClaimInOtherNamespace", words: []string{"claim default/foreign of pod default/foreign"}},
 		said{failure: "another domain", node: "other", condition: "True OtherDomain", words: []string{"pod default/others-pod"}},
 		said{failure: "two domains", node: "beside", condition: "True TwoDomainsInClique", words: []string{"other; CUDA fails in a clique of two domains"}},
@@ -138,10 +138,10 @@ func (f *failures) loseUpdate(node, entry string) {
 
 // second ends these failures as their remedies say, and goes on to others.
 func (f *failures) second() {
-	f.must(f.cluster.RemovePod(f.t.Context(), "quoin-system", "worker"))
+	f.must(f.cluster.RemovePod(f.t.Context(), "quoin-node", "worker"))
 	f.kubectl("label", "node", "unclaimed", holderless+"=true", "--overwrite")
-	f.kubectl("delete", "pod", "-n", "quoin-system", f.holder("taken").Name)
-	f.kubectl("delete", "pod", "-n", "quoin-system", "guests-pod")
+	f.kubectl("delete", "pod", "-n", "quoin-node", f.holder("taken").Name)
+	f.kubectl("delete", "pod", "-n", "quoin-node", "guests-pod")
 	f.kubectl("delete", "pod", "-n", "default", "foreign", "others-pod")
 	f.kubectl("label", "node", "guest", "foreign", "other", holderless+"=true", "--overwrite")
 	f.fleet.Node("lost").LoseEntry(false)
@@ -214,18 +214,18 @@ func (f *failures) deleted() {
 	f.expect("repaired", f.still("nineteenth node"), f.still("no multi-node NVLink"))
 
 	const other = "example.com/keeps" // the driver's alone is gone at once
-	f.kubectl("patch", "computedomain", "quoin", "-n", "quoin-system", "--type=json", "-p", `[{"op":"add","path":"/metadata/finalizers/-","value":"`+other+`"}]`)
-	f.kubectl("delete", "computedomain", "quoin", "-n", "quoin-system", "--wait=false")
+	f.kubectl("patch", "computedomain", "quoin", "-n", "quoin-node", "--type=json", "-p", `[{"op":"add","path":"/metadata/finalizers/-","value":"`+other+`"}]`)
+	f.kubectl("delete", "computedomain", "quoin", "-n", "quoin-node", "--wait=false")
 	f.everywhere("deleting", "True DomainDeleting", "start no job across nodes; end the pods that claim its channels")
 	imexrig.Eventually(f.t, "the end of what the driver does", func() bool { return slices.Equal(f.domain().Finalizers, []string{other}) })
 	uid := string(f.domain().UID)
-	f.kubectl("patch", "computedomain", "quoin", "-n", "quoin-system", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
-	f.everywhere("gone", "True NoDomain", "is not created, because pod quoin-system/quoin-imex-", "holds a channel of another domain (uid "+uid+")", "if that domain was deleted, end all pods that hold its channels")
+	f.kubectl("patch", "computedomain", "quoin", "-n", "quoin-node", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	f.everywhere("gone", "True NoDomain", "is not created, because pod quoin-node/quoin-imex-", "holds a channel of another domain (uid "+uid+")", "if it was deleted, end all pods that hold its channels")
 
-	_, err := f.fleet.AddDomain(f.t.Context(), "quoin-system", "quoin", "quoin-imex-channel")
+	_, err := f.fleet.AddDomain(f.t.Context(), "quoin-node", "quoin", "quoin-imex-channel")
 	f.must(err)
 	f.everywhere("stale claims", "True OtherDomain", "holds the node's channel of domain "+uid+", not ", "end the pods on the node that claim a channel of domain "+uid)
-	f.kubectl("delete", "pod", "-n", "quoin-system", "-l", "app.kubernetes.io/component=imex", "--wait=false")
+	f.kubectl("delete", "pod", "-n", "quoin-node", "-l", "app.kubernetes.io/component=imex", "--wait=false")
 	f.expect("made anew", said{failure: "nineteenth node", node: f.nineteenth(), condition: "True TooManyNodesInClique"}, f.still("no multi-node NVLink"))
 
 	f.kubectl("delete", "crd", "computedomains.resource.nvidia.com", "computedomaincliques.resource.nvidia.com", "--wait=false")

@@ -88,7 +88,7 @@ func TestRealGateFile(t *testing.T) {
 // returns its run directory.
 func (m *membership) startAgent(node string) string {
 	m.t.Helper()
-	token, err := m.cluster.Token(m.t.Context(), "quoin-system", "quoin-agent", node)
+	token, err := m.cluster.Token(m.t.Context(), "quoin-node", "quoin-agent", node)
 	if err != nil {
 		m.t.Fatal(err)
 	}

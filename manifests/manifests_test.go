@@ -60,11 +60,11 @@ func (y try) run(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
 func TestRealAgentToken(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	bound, err := c.Token(t.Context(), "quoin-system", "quoin-agent", "node-a")
+	bound, err := c.Token(t.Context(), "quoin-node", "quoin-agent", "node-a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	loose, err := c.Token(t.Context(), "quoin-system", "quoin-agent", "")
+	loose, err := c.Token(t.Context(), "quoin-node", "quoin-agent", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,9 +92,10 @@ func TestRealAgentToken(t *testing.T) {
 		{"a key that nobody knows", append(replace("color: red"), "--validate=strict"), "unknown field"},
 		{"delete its report", []string{"delete", "nodereport", "node-a"}, "forbidden"},
 		{"list reports", []string{"get", "nodereports"}, "forbidden"},
-		{"a ConfigMap", []string{"create", "configmap", "quoin-node-node-a", "-n", "quoin-system"}, "forbidden"},
-		{"the configuration", []string{"get", "configmap", "quoin-config", "-n", "quoin-system"}, "forbidden"},
-		{"secrets", []string{"get", "secrets", "-n", "quoin-system"}, "forbidden"},
+		{"a ConfigMap", []string{"create", "configmap", "quoin-node-node-a", "-n", "quoin-node"}, "forbidden"},
+		{"the configuration", []string{"get", "configmap", "quoin-config", "-n", "quoin-node"}, "forbidden"},
+		{"secrets", []string{"get", "secrets", "-n", "quoin-node"}, "forbidden"},
+		{"the publisher's Lease", []string{"get", "lease", "quoin-publisher", "-n", "quoin-system"}, "forbidden"},
 		{"read a node", []string{"get", "node", "node-a"}, ""},
 		{"annotate a node", []string{"annotate", "node", "node-a", "x=y"}, "forbidden"},
 	} {
@@ -155,13 +156,16 @@ func TestRealPublisherToken(t *testing.T) {
 		{"delete a node", []string{"delete", "node", "node-a"}, "forbidden"},
 		{"kube-system", []string{"create", "configmap", "quoin-slurm", "-n", "kube-system"}, "forbidden"},
 		{"see who claims", []string{"get", "pods,resourceclaims", "-A"}, ""},
-		{"delete a domain", []string{"delete", "--raw", "/apis/resource.nvidia.com/v1beta1/namespaces/quoin-system/computedomains/quoin"}, "forbidden"},
-		{"delete a claim", []string{"delete", "resourceclaim", "x", "-n", "quoin-system"}, "forbidden"},
+		{"delete a domain", []string{"delete", "--raw", "/apis/resource.nvidia.com/v1beta1/namespaces/quoin-node/computedomains/quoin"}, "forbidden"},
+		{"delete a claim", []string{"delete", "resourceclaim", "x", "-n", "quoin-node"}, "forbidden"},
+		{"delete a holder", []string{"delete", "pod", "x", "-n", "quoin-node"}, "forbidden"},
+		{"delete the holders", []string{"delete", "daemonset", "quoin-imex", "-n", "quoin-node"}, "forbidden"},
 		{"see all definitions", []string{"get", "customresourcedefinitions"}, "forbidden"},
 		{"delete a Pod", []string{"delete", "pod", "x", "-n", "quoin-system"}, "forbidden"},
 		{"see another Lease", []string{"get", "lease", "x", "-n", "quoin-system"}, "forbidden"},
 		{"read reports", []string{"get", "nodereports"}, ""},
 		{"write a report", []string{"create", "-f", write(t, "report.yaml", "apiVersion: quoin.dev/v1alpha1\nkind: NodeReport\nmetadata: {name: node-a}\nnode: node-a\n")}, "forbidden"},
+		{"a ConfigMap of the agents", []string{"create", "configmap", "quoin-plan-default", "-n", "quoin-node"}, "forbidden"},
 		{"another ConfigMap of its namespace", []string{"get", "configmap", "quoin-config", "-n", "quoin-system"}, "forbidden"},
 	} {
 		y.run(t, c, token)

@@ -63,15 +63,19 @@ func newMembershipOf(t *testing.T, o imexrig.Options) *membership {
 	return &membership{t: t, cluster: c, fleet: f, quoin: filepath.Join(dir, "quoin"), metrics: loopback.Address(9836)}
 }
 
-// startPublisher runs quoin publisher with its own token until the test ends.
-func (m *membership) startPublisher() {
+// startPublisher runs quoin publisher with its own token until the test ends. more are
+// more arguments.
+func (m *membership) startPublisher(more ...string) *exec.Cmd {
 	m.t.Helper()
 	token, err := m.cluster.Token(m.t.Context(), "quoin-system", "quoin-publisher", "")
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	// Annotations come two minutes after the files, which would be in the middle of a count of requests.
-	m.start("publisher", exec.Command(m.quoin, "publisher", "--kubeconfig", token, "--listen", m.metrics, "--set", "publications.annotate=false"))
+	args := []string{"publisher", "--kubeconfig", token, "--listen", m.metrics, "--set", "publications.annotate=false"}
+	cmd := exec.Command(m.quoin, append(args, more...)...)
+	m.start("publisher", cmd)
+	return cmd
 }
 
 // start runs a program until the test ends, and shows what it said where that
@@ -121,7 +125,7 @@ func (m *membership) until(node, want string, words ...string) {
 	}, func() string { return fmt.Sprintf("but %q: %s", is, message) })
 }
 
-// counted reads one of the publisher's series.
+// counted reads one of the publisher's series, empty if it is not there.
 func (m *membership) counted(series string) string {
 	m.t.Helper()
 	request, err := http.NewRequestWithContext(m.t.Context(), http.MethodGet, "http://"+m.metrics+"/metrics", nil)
@@ -130,7 +134,7 @@ func (m *membership) counted(series string) string {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		m.t.Fatal(err)
+		return "" // not served yet
 	}
 	defer response.Body.Close() //nolint:errcheck // only read
 	text, err := io.ReadAll(response.Body)
@@ -191,17 +195,17 @@ func (m *membership) check(want int, words ...string) {
 // conflict has a worker pod claim the channel that the node's holder has.
 func (m *membership) conflict(node string) {
 	m.t.Helper()
-	if err := m.fleet.ClaimingPod(m.t.Context(), "quoin-system", "worker", node, "quoin-imex-channel"); err != nil {
+	if err := m.fleet.ClaimingPod(m.t.Context(), "quoin-node", "worker", node, "quoin-imex-channel"); err != nil {
 		m.t.Fatal(err)
 	}
-	m.until(node, "True ClaimConflict", "quoin-system/worker", "quoin-imex-")
+	m.until(node, "True ClaimConflict", "quoin-node/worker", "quoin-imex-")
 	m.until("r02n06", "False Ready")
 	m.check(1, node+": ClaimConflict: ", "differs: 1 of 64 nodes are no members of the IMEX domain")
-	worker, err := m.cluster.Client().CoreV1().Pods("quoin-system").Get(m.t.Context(), "worker", metav1.GetOptions{})
+	worker, err := m.cluster.Client().CoreV1().Pods("quoin-node").Get(m.t.Context(), "worker", metav1.GetOptions{})
 	if err != nil || worker.Status.Phase != corev1.PodPending || worker.Spec.NodeName != "" {
 		m.t.Errorf("the worker pod is %s on node %q, %v: want it to wait", worker.Status.Phase, worker.Spec.NodeName, err)
 	}
-	if err := m.cluster.RemovePod(m.t.Context(), "quoin-system", "worker"); err != nil {
+	if err := m.cluster.RemovePod(m.t.Context(), "quoin-node", "worker"); err != nil {
 		m.t.Fatal(err)
 	}
 	m.until(node, "False Ready")

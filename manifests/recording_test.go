@@ -138,7 +138,7 @@ func TestRealHourAlerts(t *testing.T) {
 		return []sample{firing("QuoinIMEXNoMember", "warning", with(set, "clique", clique)), firing("QuoinGateShut", "warning", with(set, "result", result))}
 	}
 	always = append(always, member(4, hour.CliqueB, "warn")...)
-	domain := firing("QuoinIMEXDomainProblem", "warning", map[string]string{"namespace": "quoin-system", "name": "quoin", "problem": "NoDomain"})
+	domain := firing("QuoinIMEXDomainProblem", "warning", map[string]string{"namespace": "quoin-node", "name": "quoin", "problem": "NoDomain"})
 	claims := func(owner, reason string) sample {
 		return firing("QuoinIMEXClaimsWait", "warning", map[string]string{"owner": owner, "reason": reason})
 	}

@@ -17,7 +17,10 @@ import (
 // after five minutes and more.
 const restTime = 30 * time.Second
 
-const publisherUser = "system:serviceaccount:quoin-system:quoin-publisher"
+const (
+	publisherUser = "system:serviceaccount:quoin-system:quoin-publisher"
+	agentUser     = "system:serviceaccount:quoin-node:quoin-agent"
+)
 
 // observed is the traffic of a publisher and agents by the API server's own log.
 type observed struct {
@@ -44,7 +47,7 @@ func (o *observed) taken() []kuberig.Request {
 	for _, r := range all {
 		renews := r.Resource == "leases"                           // of the leader
 		verifies := r.Verb == "get" && r.Resource == "nodereports" // each agent its report, every ten minutes or so
-		if strings.HasPrefix(r.User, "system:serviceaccount:quoin-system:") && !renews && !verifies {
+		if (r.User == publisherUser || r.User == agentUser) && !renews && !verifies {
 			own = append(own, r)
 		}
 	}
@@ -60,7 +63,7 @@ func (o *observed) traffic() {
 	}
 	verbs := map[string]int{}
 	for _, r := range o.taken() {
-		verbs[strings.TrimPrefix(r.User, "system:serviceaccount:quoin-system:")+" "+r.Verb]++
+		verbs[r.User[strings.LastIndex(r.User, ":")+1:]+" "+r.Verb]++
 	}
 	o.t.Logf("requests to join: %v", verbs)
 	for _, must := range []string{"quoin-publisher list", "quoin-publisher patch", "quoin-agent list", "quoin-agent create"} {

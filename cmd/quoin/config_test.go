@@ -61,7 +61,7 @@ func TestManifestArgs(t *testing.T) {
 			}
 		}
 	}
-	if commands != 3 || configs != 1 {
-		t.Errorf("found %d commands and %d configurations, want 3 and 1", commands, configs)
+	if commands != 3 || configs != 2 {
+		t.Errorf("found %d commands and %d configurations, want 3 and 2", commands, configs)
 	}
 }

@@ -76,7 +76,7 @@ func startSite(t *testing.T) *site {
 		}
 	}
 	for _, m := range cluster.Machines() {
-		token, err := c.Token(t.Context(), "quoin-system", "quoin-agent", m.Name)
+		token, err := c.Token(t.Context(), "quoin-node", "quoin-agent", m.Name)
 		if err != nil {
 			t.Fatal(err)
 		}

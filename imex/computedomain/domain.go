@@ -62,7 +62,8 @@ func readClique(obj any) (imex.Clique, bool) {
 	return out, true
 }
 
-// differences names the keys in which the spec differs from the configured one.
+// differences names the keys in which the spec cannot serve the configuration. A domain
+// with all channels serves who wants one.
 func (s spec) differences(config imex.Config) []string {
 	var out []string
 	add := func(key string, is, want any) {
@@ -72,7 +73,9 @@ func (s spec) differences(config imex.Config) []string {
 	}
 	add("spec.numNodes", s.numNodes, wantedNumNodes)
 	add("spec.channel.resourceClaimTemplate.name", s.template, config.ClaimTemplate)
-	add("spec.channel.allocationMode", s.allocationMode, config.AllocationMode)
+	if s.allocationMode != imex.AllocateAll {
+		add("spec.channel.allocationMode", s.allocationMode, config.AllocationMode)
+	}
 	return out
 }
 
@@ -120,6 +123,6 @@ func heldElsewhere(config imex.Config, claims []imex.Claim) string {
 	if holder == nil {
 		return ""
 	}
-	return fmt.Sprintf("ComputeDomain %s is not created, because pod %s holds a channel of another domain (uid %s) on node %s: if that domain was deleted, end all pods that hold its channels; otherwise name it by imex.namespace and imex.name, with imex.join slurmd if worker pods claim, or end its pods",
-		keyOf(config), holder.Pods[0], holder.Domain, holder.Node)
+	return fmt.Sprintf("ComputeDomain %s is not created, because pod %s holds a channel of another domain (uid %s) on node %s: if that domain is there, set imex.namespace: %s and imex.name to its name, with imex.join: slurmd if worker pods claim, or end its pods; if it was deleted, end all pods that hold its channels",
+		keyOf(config), holder.Pods[0], holder.Domain, holder.Node, holder.Namespace)
 }

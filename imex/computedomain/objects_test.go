@@ -14,15 +14,15 @@ import (
 // for another.
 const listedText = `{"apiVersion":"v1","kind":"List","items":[
 {"kind":"Node","metadata":{"name":"n1"}},
-{"kind":"ComputeDomain","metadata":{"namespace":"quoin-system","name":"quoin","uid":"u1"},"spec":{"numNodes":0,"channel":{"allocationMode":"All","resourceClaimTemplate":{"name":"quoin-imex-channel"}}},
+{"kind":"ComputeDomain","metadata":{"namespace":"quoin-node","name":"quoin","uid":"u1"},"spec":{"numNodes":0,"channel":{"allocationMode":"All","resourceClaimTemplate":{"name":"quoin-imex-channel"}}},
  "status":{"status":"NotReady","nodes":[{"name":"n1","ipAddress":"10.0.0.1","cliqueID":"c.1","index":3,"status":"Ready"}]}},
 {"kind":"ComputeDomainClique","metadata":{"namespace":"driver","name":"u1.c.1"},"daemons":[{"nodeName":"n1","ipAddress":"10.0.0.1","cliqueID":"c.1","index":3,"status":"Ready"}]},
-{"kind":"Pod","metadata":{"namespace":"quoin-system","name":"h","uid":"p1","labels":{"app.kubernetes.io/name":"quoin","app.kubernetes.io/component":"imex"}},
+{"kind":"Pod","metadata":{"namespace":"quoin-node","name":"h","uid":"p1","labels":{"app.kubernetes.io/name":"quoin","app.kubernetes.io/component":"imex"}},
  "spec":{"nodeName":"n1","resourceClaims":[{"name":"channel","resourceClaimName":"a"}]},"status":{"phase":"Running"}},
 {"kind":"Pod","metadata":{"namespace":"slurm","name":"other"},"spec":{"nodeName":"n1"}},
-{"kind":"ResourceClaim","metadata":{"namespace":"quoin-system","name":"a"},"spec":{"devices":{"requests":[{"name":"channel","exactly":{"deviceClassName":"compute-domain-default-channel.nvidia.com"}}]}},
+{"kind":"ResourceClaim","metadata":{"namespace":"quoin-node","name":"a"},"spec":{"devices":{"requests":[{"name":"channel","exactly":{"deviceClassName":"compute-domain-default-channel.nvidia.com"}}]}},
  "status":{"reservedFor":[{"resource":"pods","name":"h","uid":"p1"}],"allocation":{"devices":{"results":[{"request":"channel","driver":"compute-domain.nvidia.com","pool":"n1","device":"channel-0"}]}}}},
-{"kind":"ResourceClaim","metadata":{"namespace":"quoin-system","name":"gpu"},"spec":{"devices":{"requests":[{"name":"gpu","exactly":{"deviceClassName":"gpu.nvidia.com"}}]}}}
+{"kind":"ResourceClaim","metadata":{"namespace":"quoin-node","name":"gpu"},"spec":{"devices":{"requests":[{"name":"gpu","exactly":{"deviceClassName":"gpu.nvidia.com"}}]}}}
 ],"metadata":{"resourceVersion":""}}
 `
 
@@ -60,9 +60,9 @@ func listOf(t *testing.T, config imex.Config, texts ...string) *imex.Observation
 func TestObjects(t *testing.T) {
 	member := imex.Member{Node: "n1", Address: "10.0.0.1", Clique: "c.1", Index: 3, Ready: true}
 	want := &imex.Observation{
-		Join: imex.JoinHolder, Domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", UID: "u1"},
+		Join: imex.JoinHolder, Domain: imex.Domain{Namespace: "quoin-node", Name: "quoin", UID: "u1"},
 		Members: map[string]imex.Member{"n1": member}, Cliques: []imex.Clique{{Domain: "u1", ID: "c.1", Daemons: []imex.Member{member}}},
-		Claims: []imex.Claim{{Namespace: "quoin-system", Name: "a", Node: "n1", Owner: imex.OwnerHolder, Pods: []string{"quoin-system/h"}}},
+		Claims: []imex.Claim{{Namespace: "quoin-node", Name: "a", Node: "n1", Owner: imex.OwnerHolder, Pods: []string{"quoin-node/h"}}},
 	}
 	if diff := cmp.Diff(want, listOf(t, complete(t), listedText)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -173,7 +173,7 @@ func (o *clusterTest) runbook(t *testing.T) {
 			t.Fatalf("RUNBOOKS.md has no kubectl %s", command)
 		}
 		line, _, _ := strings.Cut(command+rest, "\n")
-		out, err := o.Kubectl(t.Context(), strings.Fields(strings.ReplaceAll(line, "quoin-system", "default"))...)
+		out, err := o.Kubectl(t.Context(), strings.Fields(strings.ReplaceAll(line, "quoin-node", "default"))...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 func TestRealEnsure(t *testing.T) {
 	t.Parallel()
 	r := startRig(t)
+	r.kubectl(t, "create", "namespace", "quoin-node")
 	r.kubectl(t, "create", "namespace", "quoin-system")
 	rc, requests := counted(r.Config())
 	c := observer(t, rc, imex.Config{})
@@ -26,7 +27,7 @@ func TestRealEnsure(t *testing.T) {
 	}
 	start(t, c.Run)
 	d := domainIs(t, c, "no definition", reasonIs(imex.ReasonNoCRD))
-	if !strings.Contains(d.Problem.Message, domainsCRD) || d.UID != "" || d.Namespace != "quoin-system" || d.Name != "quoin" {
+	if !strings.Contains(d.Problem.Message, domainsCRD) || d.UID != "" || d.Namespace != "quoin-node" || d.Name != "quoin" {
 		t.Errorf("without a definition: %+v", d)
 	}
 	for _, request := range requests.requests() {
@@ -42,17 +43,18 @@ func TestRealEnsure(t *testing.T) {
 	r.checkMade(t, made)
 	r.checkRemade(t, c, made)
 	r.checkDiffers(t, c)
+	r.checkAll(t)
 	r.checkDeleting(t, c)
 }
 
 // checkMade reads the domain as the API server has it.
 func (r *clusterRig) checkMade(t *testing.T, made imex.Domain) {
 	t.Helper()
-	raw, err := r.nvidia.RESTClient().Get().Namespace("quoin-system").Resource("computedomains").Name("quoin").DoRaw(t.Context())
+	raw, err := r.nvidia.RESTClient().Get().Namespace("quoin-node").Resource("computedomains").Name("quoin").DoRaw(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"numNodes":0`, `"allocationMode":"All"`, `"name":"quoin-imex-channel"`, `"app.kubernetes.io/managed-by":"quoin"`, `"uid":"` + made.UID + `"`, `"manager":"quoin-publisher"`} {
+	for _, want := range []string{`"numNodes":0`, `"allocationMode":"Single"`, `"name":"quoin-imex-channel"`, `"app.kubernetes.io/managed-by":"quoin"`, `"uid":"` + made.UID + `"`, `"manager":"quoin-publisher"`} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("the domain lacks %s: %s", want, raw)
 		}
@@ -62,7 +64,7 @@ func (r *clusterRig) checkMade(t *testing.T, made imex.Domain) {
 // checkRemade has the domain deleted, and adopts what another publisher made.
 func (r *clusterRig) checkRemade(t *testing.T, c *Cluster, made imex.Domain) {
 	t.Helper()
-	r.kubectl(t, "delete", "computedomain", "quoin", "-n", "quoin-system")
+	r.kubectl(t, "delete", "computedomain", "quoin", "-n", "quoin-node")
 	again := domainIs(t, c, "made again", func(d imex.Domain) bool { return usable(d) && d.UID != made.UID })
 	other := observer(t, r.Config(), imex.Config{})
 	start(t, other.Run)
@@ -72,13 +74,13 @@ func (r *clusterRig) checkRemade(t *testing.T, c *Cluster, made imex.Domain) {
 // checkDiffers puts another's domain in the place of ours.
 func (r *clusterRig) checkDiffers(t *testing.T, c *Cluster) {
 	t.Helper()
-	api := r.nvidia.ComputeDomains("quoin-system")
+	api := r.nvidia.ComputeDomains("quoin-node")
 	other := &nvapi.ComputeDomain{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Spec: nvapi.ComputeDomainSpec{NumNodes: 4,
 		Channel: &nvapi.ComputeDomainChannelSpec{ResourceClaimTemplate: nvapi.ComputeDomainResourceClaimTemplate{Name: "their-channel"}}}}
 	if _, err := api.Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	theirs := observer(t, r.Config(), imex.Config{Name: "theirs"})
+	theirs := observer(t, r.Config(), imex.Config{Name: "theirs", AllocationMode: imex.AllocateAll})
 	start(t, theirs.Run)
 	d := domainIs(t, theirs, "refused", reasonIs(imex.ReasonDomainDiffers))
 	for _, want := range []string{"spec.numNodes is 4, not 0", "spec.channel.resourceClaimTemplate.name is their-channel, not quoin-imex-channel", "spec.channel.allocationMode is Single, not All", "cannot be changed", "imex.name"} {
@@ -91,15 +93,29 @@ func (r *clusterRig) checkDiffers(t *testing.T, c *Cluster) {
 	}
 }
 
+// checkAll adopts a domain with all channels, though one is configured.
+func (r *clusterRig) checkAll(t *testing.T) {
+	t.Helper()
+	old := &nvapi.ComputeDomain{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: nvapi.ComputeDomainSpec{Channel: &nvapi.ComputeDomainChannelSpec{
+		ResourceClaimTemplate: nvapi.ComputeDomainResourceClaimTemplate{Name: "quoin-imex-channel"}, AllocationMode: imex.AllocateAll}}}
+	made, err := r.nvidia.ComputeDomains("quoin-system").Create(t.Context(), old, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := observer(t, r.Config(), imex.Config{Namespace: "quoin-system", Name: "old"})
+	start(t, c.Run)
+	domainIs(t, c, "adopted with all channels", func(d imex.Domain) bool { return usable(d) && d.UID == string(made.UID) })
+}
+
 // checkDeleting deletes the domain while the driver's finalizer holds it.
 func (r *clusterRig) checkDeleting(t *testing.T, c *Cluster) {
 	t.Helper()
-	r.kubectl(t, "patch", "computedomain", "quoin", "-n", "quoin-system", "--type=merge", "-p", `{"metadata":{"finalizers":["resource.nvidia.com/computeDomain"]}}`)
-	r.kubectl(t, "delete", "computedomain", "quoin", "-n", "quoin-system", "--wait=false")
+	r.kubectl(t, "patch", "computedomain", "quoin", "-n", "quoin-node", "--type=merge", "-p", `{"metadata":{"finalizers":["resource.nvidia.com/computeDomain"]}}`)
+	r.kubectl(t, "delete", "computedomain", "quoin", "-n", "quoin-node", "--wait=false")
 	d := domainIs(t, c, "being deleted", reasonIs(imex.ReasonDomainDeleting))
 	if d.Problem.Reason != imex.ReasonDomainDeleting {
 		t.Errorf("being deleted: %+v", d)
 	}
-	r.kubectl(t, "patch", "computedomain", "quoin", "-n", "quoin-system", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	r.kubectl(t, "patch", "computedomain", "quoin", "-n", "quoin-node", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	domainIs(t, c, "made a third time", func(n imex.Domain) bool { return usable(n) && n.UID != d.UID })
 }

@@ -137,7 +137,7 @@ func membersText(leader, minute int) string {
 		fmt.Fprintf(&b, "quoin_publisher_imex_unplaced_claims{owner=\"%s\",reason=\"%s\"} %v\n", why[0], why[1], n)
 	}
 	uid, problem := Domain(minute)
-	fmt.Fprintf(&b, "# TYPE quoin_publisher_imex_domain_info gauge\nquoin_publisher_imex_domain_info{namespace=\"quoin-system\",name=\"quoin\",uid=\"%s\",problem=\"%s\"} 1\n", uid, problem)
+	fmt.Fprintf(&b, "# TYPE quoin_publisher_imex_domain_info gauge\nquoin_publisher_imex_domain_info{namespace=\"quoin-node\",name=\"quoin\",uid=\"%s\",problem=\"%s\"} 1\n", uid, problem)
 	return b.String()
 }
 

@@ -80,7 +80,7 @@ func (s *site) join(ctx context.Context, m *machine) error {
 		return fmt.Errorf("add node: %w", err)
 	}
 	bound := &authv1.BoundObjectReference{Kind: "Node", APIVersion: "v1", Name: node.Name, UID: node.UID}
-	token, err := s.admin.CoreV1().ServiceAccounts("quoin-system").CreateToken(ctx, "quoin-agent",
+	token, err := s.admin.CoreV1().ServiceAccounts("quoin-node").CreateToken(ctx, "quoin-agent",
 		&authv1.TokenRequest{Spec: authv1.TokenRequestSpec{BoundObjectRef: bound}}, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("make a token of node %s: %w", m.name, err)

@@ -13,9 +13,9 @@ import (
 )
 
 // controllers are those of kube-controller-manager that a test of claims needs:
-// ResourceClaims of pods, pods of DaemonSets, and the end of what has no owner any
-// more. None of them minds that no kubelet says anything.
-var controllers = []string{"resourceclaim-controller", "daemonset-controller", "garbage-collector-controller"}
+// ResourceClaims of pods, pods of DaemonSets, and the end of what has no owner or no
+// namespace any more. None of them minds that no kubelet says anything.
+var controllers = []string{"resourceclaim-controller", "daemonset-controller", "garbage-collector-controller", "namespace-controller"}
 
 // StartControllerManager starts kube-controller-manager with the controllers that
 // make ResourceClaims from templates, the pods of DaemonSets, and collect garbage.

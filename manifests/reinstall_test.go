@@ -1,0 +1,176 @@
+package manifests_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/imexrig"
+	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
+)
+
+const nodeSideNodes = 4
+
+// nodeSide are the objects on which jobs across nodes rest: agents, holders and their
+// claims, the domain, and the driver's daemons. A line has kind, name, UID and the time of
+// the deletion.
+func (m *membership) nodeSide() []string {
+	m.t.Helper()
+	out, err := m.cluster.Kubectl(m.t.Context(), "get", "pods,daemonsets,resourceclaims,computedomains,computedomaincliques", "-A", "--no-headers",
+		"-o=custom-columns=KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name,UID:.metadata.uid,DELETED:.metadata.deletionTimestamp")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(out) {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// members waits until each node is a member by the publisher's own count.
+func (m *membership) members() {
+	m.t.Helper()
+	for _, s := range imexrig.Racks(1, nodeSideNodes) {
+		m.until(s.Name, "False Ready")
+	}
+	await.Until(m.t, "the publisher counts all nodes", func() bool { return m.counted(`quoin_publisher_imex_nodes{reason="Ready"}`) == "4" })
+}
+
+// TestRealReinstall takes the publisher away with its namespace, and installs it again.
+func TestRealReinstall(t *testing.T) {
+	t.Parallel()
+	m := newMembership(t, imexrig.Racks(1, nodeSideNodes))
+	first := m.startPublisher()
+	m.members()
+	before := m.nodeSide()
+	for _, want := range []string{"DaemonSet quoin-node quoin-agent", "DaemonSet quoin-node quoin-imex", "Pod quoin-node quoin-imex", "ResourceClaim quoin-node quoin-imex",
+		"ComputeDomain quoin-node quoin", "Pod " + driverNamespace + " computedomain-daemon", "ComputeDomainClique " + driverNamespace} {
+		if !slices.ContainsFunc(before, func(line string) bool { return strings.HasPrefix(line, want) }) {
+			t.Fatalf("there is no %q among\n%s", want, strings.Join(before, "\n"))
+		}
+	}
+	for _, args := range [][]string{
+		{"delete", "-f", "41-publisher.yaml", "-f", "13-rbac-imex.yaml", "-f", "12-rbac-publication.yaml", "-f", "11-rbac-publisher.yaml"},
+		{"delete", "namespace", "quoin-system"},
+	} {
+		if _, err := m.cluster.Kubectl(t.Context(), args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = first.Process.Kill()
+	if diff := cmp.Diff(before, m.nodeSide()); diff != "" {
+		t.Errorf("without the publisher (-want +got):\n%s", diff)
+	}
+	if _, err := m.cluster.Kubectl(t.Context(), "apply", "--validate=strict", "-f", "."); err != nil {
+		t.Fatal(err)
+	}
+	m.metrics = loopback.Address(9836)
+	m.startPublisher()
+	m.members()
+	if diff := cmp.Diff(before, m.nodeSide()); diff != "" {
+		t.Errorf("installed again (-want +got):\n%s", diff)
+	}
+	m.selected()
+}
+
+// selected holds that the label quoin.dev/imex goes before that of GPU Operator.
+func (m *membership) selected() {
+	m.t.Helper()
+	holder := func(node string) string {
+		for _, line := range m.nodeSide() {
+			if f := strings.Fields(line); f[0] == "Pod" && strings.HasPrefix(f[2], "quoin-imex-") && f[4] == "<none>" {
+				pod, err := m.cluster.Client().CoreV1().Pods(f[1]).Get(m.t.Context(), f[2], metav1.GetOptions{})
+				if err == nil && pod.Spec.NodeName == node {
+					return line
+				}
+			}
+		}
+		return ""
+	}
+	before := holder("r00n03")
+	for _, label := range [][]string{{"r00n03", "quoin.dev/imex=true"}, {"r00n03", "nvidia.com/gpu.present=false"}, {"r00n02", "quoin.dev/imex=false"}} {
+		if _, err := m.cluster.Kubectl(m.t.Context(), "label", "--overwrite", "node", label[0], label[1]); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	m.until("r00n02", "True NotClaimed")
+	if after := holder("r00n03"); before == "" || after != before {
+		m.t.Errorf("the holder of r00n03 was %q and is %q", before, after)
+	}
+}
+
+// TestRealOldDomain upgrades a cluster whose domain and holders are in quoin-system, with
+// all channels.
+func TestRealOldDomain(t *testing.T) {
+	t.Parallel()
+	m := newMembership(t, imexrig.Racks(1, nodeSideNodes))
+	kubectl := func(args ...string) {
+		t.Helper()
+		if _, err := m.cluster.Kubectl(t.Context(), args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"13-rbac-imex.yaml", "42-imex.yaml"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kubectl("apply", "-f", write(t, name, strings.ReplaceAll(string(text), "quoin-node", "quoin-system")))
+	}
+	domain, err := m.fleet.AddDomain(t.Context(), "quoin-system", "quoin", "quoin-imex-channel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	imexrig.Eventually(t, "all nodes joined the old domain", func() bool { return len(m.fleet.Entries(domain.UID, imexrig.RackClique(0))) == nodeSideNodes })
+	before := m.nodeSide()
+	upgraded := m.startPublisher()
+	m.until("r00n00", "True NoDomain", "ComputeDomain quoin-node/quoin is not created", "set imex.namespace: quoin-system")
+	if diff := cmp.Diff(before, m.nodeSide()); diff != "" {
+		t.Errorf("upgraded (-want +got):\n%s", diff)
+	}
+	_ = upgraded.Process.Kill()
+	kubectl("delete", "-f", "42-imex.yaml")
+	m.metrics = loopback.Address(9836)
+	m.startPublisher("--set", "imex.namespace=quoin-system")
+	m.members()
+	before = slices.DeleteFunc(before, func(line string) bool { return strings.Contains(line, " quoin-node quoin-imex") })
+	if diff := cmp.Diff(before, m.nodeSide()); diff != "" {
+		t.Errorf("with imex.namespace (-want +got):\n%s", diff)
+	}
+}
+
+// TestRealPodSecurity holds that the publisher's pods keep to the Pod Security level of
+// their namespace, and agents and holders to that of theirs.
+func TestRealPodSecurity(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	apps := c.Client().AppsV1()
+	templates := map[string]corev1.PodTemplateSpec{}
+	publisher, err := apps.Deployments("quoin-system").Get(t.Context(), "quoin-publisher", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	templates["quoin-system/publisher"] = publisher.Spec.Template
+	for _, name := range []string{"quoin-agent", "quoin-imex"} {
+		set, err := apps.DaemonSets("quoin-node").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		templates["quoin-node/"+name] = set.Spec.Template
+	}
+	for place, template := range templates {
+		namespace, name, _ := strings.Cut(place, "/")
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: template.Labels}, Spec: template.Spec}
+		if _, err := c.Client().CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+			t.Errorf("%s: %v", place, err)
+		}
+	}
+}
