@@ -30,7 +30,7 @@ func (v Verdict) Problem() bool { return isProblem(v.Reason) }
 
 func isProblem(reason string) bool {
 	switch reason {
-	case "", ReasonReady, ReasonNoMultiNodeNVLink, ReasonNotWanted, ReasonNoWorkerPod, ReasonNoCRD:
+	case "", ReasonReady, ReasonNoMultiNodeNVLink, ReasonNotWanted, ReasonNoWorkerPod, ReasonNoDriver:
 		return false
 	}
 	return true

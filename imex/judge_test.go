@@ -112,7 +112,7 @@ func TestJudgeDomain(t *testing.T) {
 	runJudgeCases(t, []judgeCase{
 		{name: "healthy", spoil: func(*Observation) {}, says: []string{"index 1 (10.0.0.2) in clique " + testClique}},
 		{name: "no domain", spoil: problem(ReasonNoDomain), others: verdict(ReasonNoDomain), says: []string{"seen so", "publisher"}},
-		{name: "no CRD", spoil: problem(ReasonNoCRD), others: verdict(ReasonNoCRD), says: []string{"seen so", "install NVIDIA's DRA driver"}},
+		{name: "no CRD", spoil: problem(ReasonNoDriver), others: verdict(ReasonNoDriver), says: []string{"seen so", "install NVIDIA's DRA driver"}},
 		{name: "forbidden", spoil: problem(ReasonDomainForbidden), others: verdict(ReasonDomainForbidden), says: []string{"seen so", "list, watch and create"}},
 		{name: "it does not match", spoil: func(s *Observation) {
 			s.Domain.Problem = topology.Problem{Reason: ReasonDomainDiffers, Message: "allocationMode is Single, wanted is All"}

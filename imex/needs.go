@@ -45,7 +45,7 @@ func checkDomain(v *view, _ *node) finding {
 // domainRemedies are what to do about a domain's problem, by its reason.
 var domainRemedies = map[string]string{
 	ReasonNoDomain:        "wait until the publisher creates the domain; if that takes long, its log says why it cannot",
-	ReasonNoCRD:           "install NVIDIA's DRA driver with compute domains (its Helm chart has the CRDs), or set imex.join to none",
+	ReasonNoDriver:        "nothing, if the site runs IMEX otherwise or not at all; else install NVIDIA's DRA driver with compute domains",
 	ReasonDomainDiffers:   "set the keys below imex to what the domain has, because its spec cannot be changed; or delete the domain as manifests/RUNBOOKS.md says, and the publisher creates it again",
 	ReasonDomainForbidden: "allow the publisher to get, list, watch and create ComputeDomains",
 	ReasonDomainDeleting:  "start no job across nodes; end the pods that claim its channels, so that the deletion completes and the publisher creates the domain again",

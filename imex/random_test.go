@@ -136,7 +136,7 @@ func randomSeen(r *rand.Rand) *Observation {
 		s.Domain.UID = ""
 	}
 	if one(15) {
-		s.Domain.Problem = topology.Problem{Reason: pick([]string{ReasonNoCRD, ReasonNoDomain, ReasonDomainDiffers, ReasonDomainForbidden, ReasonDomainDeleting}), Message: "why"}
+		s.Domain.Problem = topology.Problem{Reason: pick([]string{ReasonNoDriver, ReasonNoDomain, ReasonDomainDiffers, ReasonDomainForbidden, ReasonDomainDeleting}), Message: "why"}
 	}
 	if s.Join == JoinSlurmd && one(2) {
 		for i := range s.Claims {

@@ -14,9 +14,9 @@ const (
 // The reasons of a domain that cannot be joined. Domain.Problem has them too.
 const (
 	ReasonNoDomain = "NoDomain"
-	// ReasonNoCRD: the cluster has no ComputeDomains. This is no node's problem: the
-	// site may run IMEX otherwise, and single machines have a clique too.
-	ReasonNoCRD           = "NoComputeDomainCRD"
+	// ReasonNoDriver: NVIDIA's DRA driver starts no IMEX daemons. This is no node's problem:
+	// the site may run IMEX otherwise, and single machines have a clique too.
+	ReasonNoDriver        = "NoDriver"
 	ReasonDomainDiffers   = "DomainDiffers"
 	ReasonDomainForbidden = "DomainForbidden"
 	ReasonDomainDeleting  = "DomainDeleting"

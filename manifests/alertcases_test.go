@@ -166,7 +166,7 @@ func publisherAlerts() []alertCase {
 		{"QuoinPublisherHeld", held("BigChange", always), 15, map[string]string{"publication": "slurm", "reason": "BigChange"}, 1, [][]series{held("BigChange", "1x10 stale"), held("NothingToPublish", always)}},
 		{"QuoinPublisherFails", failed("0+1x200"), 4, map[string]string{"publication": "slurm"}, 4, [][]series{failed("0x200"), failed("0x20 1x20 2x20")}},
 		{"QuoinIMEXDomainProblem", domain("NoDomain", always), 10, map[string]string{"namespace": "quoin-node", "name": "quoin", "problem": "NoDomain"}, 1,
-			[][]series{domain("", always), domain("NoDomain", "1x5 stale"), domain("NoComputeDomainCRD", always)}},
+			[][]series{domain("", always), domain("NoDomain", "1x5 stale"), domain("NoDriver", always)}},
 		{"QuoinIMEXClaimsWait", claims("ClaimConflict", "3x200"), 15, map[string]string{"owner": "slurmd", "reason": "ClaimConflict"}, 3,
 			[][]series{claims("ClaimConflict", "3x10 stale"), claims("ClaimConflict", "0x200"), claims("ClaimWaits", "3x200")}},
 		{"QuoinPublisherNoLeader", leads("0x200", "0x200"), 10, ofPub, 0, [][]series{leads(always, "0x200")}},

@@ -262,9 +262,9 @@ func TestRealDashboards(t *testing.T) {
 	}
 }
 
-// TestRealNoCRDIsNoProblem has a cluster without the CRD of ComputeDomains, which may run
+// TestRealNoDriverIsNoProblem has a cluster without the CRD of ComputeDomains, which may run
 // IMEX otherwise: the panel counts no problem, and another one where there is another.
-func TestRealNoCRDIsNoProblem(t *testing.T) {
+func TestRealNoDriverIsNoProblem(t *testing.T) {
 	t.Parallel()
 	of := func(problem string) series {
 		return series{`quoin_publisher_imex_domain_info{namespace="quoin-node", name="quoin", uid="", problem="` + problem + `", instance="p0"}`, always}
@@ -272,7 +272,7 @@ func TestRealNoCRDIsNoProblem(t *testing.T) {
 	var tests []unitTest
 	for _, d := range readDashboards(t) {
 		if expr, ok := d.queries(t)["quoin-imex/Problems of the domain/A"]; ok {
-			for problem, n := range map[string]float64{"NoComputeDomainCRD": 0, "NoDomain": 1, "": 0} {
+			for problem, n := range map[string]float64{"NoDriver": 0, "NoDomain": 1, "": 0} {
 				tests = append(tests, unitTest{Interval: "1m", Series: []series{of(problem)}, Exprs: []exprTest{{expr, "5m", []sample{{"{}", n}}}}})
 			}
 		}

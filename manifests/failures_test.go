@@ -55,7 +55,7 @@ import (
 //	a lost update of the domain's status                     /third/status behind
 //	the domain is deleted under its claims                   /deleting, /gone
 //	the domain is made anew under old claims                 /stale claims
-//	no driver: no definition of ComputeDomains               /undefined
+//	no driver: no DeviceClasses of ComputeDomains            /undefined
 //	the API server refuses the domain                        TestRealRefused of imex/computedomain
 //	a driver that has no ComputeDomainCliques                TestRealNoCliques
 //	jobs start without IMEX, or wait too long or not at all  TestRealGate of cmd/quoin, TestRealGateFile

@@ -228,13 +228,13 @@ func (f *failures) deleted() {
 	f.kubectl("delete", "pod", "-n", "quoin-node", "-l", "app.kubernetes.io/component=imex", "--wait=false")
 	f.expect("made anew", said{failure: "nineteenth node", node: f.nineteenth(), condition: "True TooManyNodesInClique"}, f.still("no multi-node NVLink"))
 
-	f.kubectl("delete", "crd", "computedomains.resource.nvidia.com", "computedomaincliques.resource.nvidia.com", "--wait=false")
+	f.kubectl("delete", "deviceclass", "compute-domain-default-channel.nvidia.com", "compute-domain-daemon.nvidia.com")
 	f.t.Run("undefined", func(t *testing.T) {
 		own := *f.membership
 		own.t = t
 		for _, node := range []string{"well", "service"} {
-			own.until(node, "False NoComputeDomainCRD", "install NVIDIA's DRA driver")
-			f.gateIs(t, said{node: "service", gate: "NoComputeDomainCRD"})
+			own.until(node, "False NoDriver", "NVIDIA's DRA driver does not serve ComputeDomains here")
+			f.gateIs(t, said{node: "service", gate: "NoDriver"})
 		}
 	})
 }

@@ -113,9 +113,9 @@ func TestGate(t *testing.T) {
 		if m.nvml != "" {
 			t.Errorf("NVML's clique is told as %q", m.nvml)
 		}
-		m.edit(func() { m.seen.Domain.Problem.Reason = imex.ReasonNoCRD })
+		m.edit(func() { m.seen.Domain.Problem.Reason = imex.ReasonNoDriver })
 		reports <- report
-		check("no ComputeDomains", &gate.State{Node: "n1", Reason: imex.ReasonNoCRD})
+		check("no ComputeDomains", &gate.State{Node: "n1", Reason: imex.ReasonNoDriver})
 		m.edit(func() { m.seen.Domain.Problem.Reason = "" })
 		m.edit(func() { m.seen.Join = imex.JoinNone })
 		reports <- report

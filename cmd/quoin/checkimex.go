@@ -40,6 +40,9 @@ func checkIMEX(stdin io.Reader, o *checkOptions, paths []string) (*result, error
 	seen.Nodes = nodestatus.Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)
 	r := &result{Findings: problemsOf(snap.Problems)}
+	if p := seen.Domain.Problem; p.Reason == imex.ReasonNoDriver {
+		r.Findings = append(r.Findings, finding{remark: remark{Reason: p.Reason, Message: p.Message}})
+	}
 	conflicts := r.addUnplaced(imex.JudgeUnplaced(seen))
 	r.addMembership(verdicts, conflicts)
 	return r, nil

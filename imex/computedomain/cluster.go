@@ -34,8 +34,8 @@ import (
 const (
 	driverName     = "compute-domain.nvidia.com"
 	channelClass   = "compute-domain-default-channel.nvidia.com" // of devices
-	domainsCRD     = "computedomains.resource.nvidia.com"
-	wantedNumNodes = 0 // the driver's advice: nodes join as they come
+	daemonClass    = "compute-domain-daemon.nvidia.com"          // there if the driver starts daemons
+	wantedNumNodes = 0                                           // the driver's advice: nodes join as they come
 )
 
 // Cluster creates the configured ComputeDomain, and observes who in the cluster joins
@@ -47,7 +47,7 @@ type Cluster struct {
 	health  *apihealth.Health
 	changes chan struct{}
 
-	defined *definition // of ComputeDomains, and of cliques if the driver has them
+	driver *driver
 
 	domains *watch[domainFacts] // the configured one
 	cliques *watch[imex.Clique]
@@ -74,7 +74,7 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 	c := &Cluster{config: config, nvidia: nvidia, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1)}
 	changed := func() { notify(c.changes) }
 	pods := kube.CoreV1().Pods(metav1.NamespaceAll)
-	c.defined = newDefinition(meta, c.health, changed)
+	c.driver = newDriver(meta, c.health, changed)
 	c.domains = newWatch("the ComputeDomain", c.health, &nvapi.ComputeDomain{}, nvidia.ComputeDomains(config.Namespace), named(config.Name), readDomain, changed)
 	c.cliques = newWatch("ComputeDomainCliques", c.health, &nvapi.ComputeDomainClique{}, nvidia.ComputeDomainCliques(metav1.NamespaceAll), all, readClique, changed)
 	c.claims = newWatch("ResourceClaims", c.health, &resourcev1.ResourceClaim{}, kube.ResourceV1().ResourceClaims(metav1.NamespaceAll), all, readClaim, changed)
@@ -87,13 +87,13 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 func (c *Cluster) Changes() <-chan struct{} { return c.changes }
 
 // Run watches until ctx ends. It tries again what cannot be read, and keeps what was
-// read before. While ComputeDomains are not defined, it watches only their definition.
+// read before. While the driver starts no daemons, it watches only DeviceClasses.
 func (c *Cluster) Run(ctx context.Context) error {
 	if c.config.Join == imex.JoinNone { // there is nothing to see
 		<-ctx.Done()
 		return nil
 	}
-	c.defined.run(ctx, c.domains.run, c.cliques.run, c.claims.run, c.joining.run, c.waiting.run)
+	c.driver.run(ctx, c.domains.run, c.cliques.run, c.claims.run, c.joining.run, c.waiting.run)
 	return nil
 }
 
@@ -105,7 +105,7 @@ func (c *Cluster) Snapshot() (*imex.Observation, error) {
 		return seen, nil
 	}
 	var err error
-	if seen.Domain, seen.Members, err = c.lookup(); err != nil || seen.Domain.Problem.Reason == imex.ReasonNoCRD {
+	if seen.Domain, seen.Members, err = c.lookup(); err != nil || seen.Domain.Problem.Reason == imex.ReasonNoDriver {
 		return seen, err
 	}
 	if seen.Cliques, err = c.allCliques(); err != nil {
@@ -122,16 +122,16 @@ func (c *Cluster) Snapshot() (*imex.Observation, error) {
 // lookup returns the domain as it was last seen, and its members.
 func (c *Cluster) lookup() (imex.Domain, map[string]imex.Member, error) {
 	members := map[string]imex.Member{}
-	switch defined, err := c.defined.known(); {
+	switch serves, err := c.driver.known(); {
 	case err != nil:
 		return imex.Domain{}, nil, err
-	case !defined:
-		return noCRD(c.config, unknownDomains), members, nil
+	case serves != ownDaemons:
+		return noDriver(c.config, serves), members, nil
 	}
 	domains, err := c.domains.all() // the configured one
 	switch {
 	case apierrors.IsNotFound(err):
-		return noCRD(c.config, fmt.Sprintf("the API server knows ComputeDomains, but not of %s", nvapi.SchemeGroupVersion)), members, nil
+		return noDomain(c.config, imex.ReasonNoDriver, fmt.Sprintf("there are DeviceClasses of NVIDIA's DRA driver, but the API server does not know ComputeDomains of %s", nvapi.SchemeGroupVersion)), members, nil
 	case err != nil:
 		return imex.Domain{}, nil, err
 	case len(domains) == 0:

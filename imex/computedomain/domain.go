@@ -104,11 +104,13 @@ func noDomain(config imex.Config, reason, message string) imex.Domain {
 	return imex.Domain{Namespace: config.Namespace, Name: config.Name, Problem: topology.Problem{Reason: reason, Message: message}}
 }
 
-// unknownDomains is why a cluster without the driver has no domain.
-const unknownDomains = "the API server does not know ComputeDomains"
-
-func noCRD(config imex.Config, seen string) imex.Domain {
-	return noDomain(config, imex.ReasonNoCRD, seen+fmt.Sprintf(": install NVIDIA's DRA driver with ComputeDomains enabled; Quoin waits for the definition %s", domainsCRD))
+// noDriver is the domain of a cluster whose driver starts no daemons.
+func noDriver(config imex.Config, serves service) imex.Domain {
+	why := "there is no DeviceClass " + channelClass + ": NVIDIA's DRA driver does not serve ComputeDomains here, whether their CRDs are there or not"
+	if serves == hostsServices {
+		why = "there is no DeviceClass " + daemonClass + ": NVIDIA's DRA driver starts no IMEX daemons, because the hosts' own nvidia-imex.service serves"
+	}
+	return noDomain(config, imex.ReasonNoDriver, why)
 }
 
 // heldElsewhere says which pod holds a channel of a domain, while the configured one

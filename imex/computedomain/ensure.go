@@ -37,7 +37,7 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 	switch {
 	case err != nil:
 		return imex.Domain{}, err
-	case domain.UID != "" || domain.Problem.Reason == imex.ReasonNoCRD || time.Since(c.refused) < createPause:
+	case domain.UID != "" || domain.Problem.Reason == imex.ReasonNoDriver || time.Since(c.refused) < createPause:
 		return domain, nil
 	}
 	if claims, _, err := c.joinedClaims(); err == nil { // otherwise they are not ours to see

@@ -53,14 +53,16 @@ func listedCluster(tb testing.TB, join string) *Cluster {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := &Cluster{config: config, defined: &definition{crds: &watch[struct{}]{}},
+	c := &Cluster{config: config, driver: &driver{classes: &watch[string]{}},
 		domains: &watch[domainFacts]{}, cliques: &watch[imex.Clique]{}, claims: &watch[claimFacts]{}, joining: &watch[podFacts]{}, waiting: &watch[podFacts]{}}
 	for _, w := range []interface {
 		serve(store cache.Store, synced func() bool)
-	}{c.defined.crds, c.domains, c.cliques, c.claims, c.joining, c.waiting} {
+	}{c.driver.classes, c.domains, c.cliques, c.claims, c.joining, c.waiting} {
 		w.serve(cache.NewStore(cache.MetaNamespaceKeyFunc), func() bool { return true })
 	}
-	c.defined.crds.put(types.NamespacedName{Name: domainsCRD}, struct{}{})
+	for _, class := range []string{channelClass, daemonClass} {
+		c.driver.classes.put(types.NamespacedName{Name: class}, class)
+	}
 	return c
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Node observes the membership of one node, for its agent: whether there are
-// ComputeDomains at all, the node's labels and, once a label names a domain, the node's
+// Node observes the membership of one node, for its agent: whether NVIDIA's DRA driver
+// starts daemons at all, the node's labels and, once a label names a domain, the node's
 // clique of that domain. If that clique is not there, it looks for any other one.
 type Node struct {
 	config  imex.Config
@@ -30,7 +30,7 @@ type Node struct {
 	health  *apihealth.Health
 	changes chan struct{}
 	wake    chan struct{} // another clique may be meant
-	defined *definition   // of ComputeDomains
+	driver  *driver
 	labels  *watch[nodeLabels]
 
 	mu   sync.Mutex
@@ -60,7 +60,7 @@ func NewNode(rc *rest.Config, config imex.Config, name string, log *slog.Logger)
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
 	n := &Node{config: config, name: name, nvidia: nvidia, health: apihealth.New(log), changes: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
-	n.defined = newDefinition(meta, n.health, n.changed)
+	n.driver = newDriver(meta, n.health, n.changed)
 	n.labels = newWatch("labels of the own Node", n.health, &metav1.PartialObjectMetadata{}, meta.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), named(name), labelsOf, n.changed)
 	return n, nil
 }
@@ -98,7 +98,7 @@ func (n *Node) Changes() <-chan struct{} { return n.changes }
 func (n *Node) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { n.defined.run(ctx) })
+	running.Go(func() { n.driver.run(ctx) })
 	running.Go(func() { n.labels.run(ctx) })
 	for ctx.Err() == nil {
 		if name := n.wanted(); name != "" {
@@ -203,11 +203,11 @@ func (n *Node) Snapshot() (*imex.Observation, error) {
 		Join: n.config.Join, HostChannels: n.config.HostChannels, Domain: imex.Domain{Namespace: n.config.Namespace, Name: n.config.Name}, ClaimsUnread: true,
 		Nodes: map[string]imex.Node{n.name: {Name: n.name, DomainLabel: l.domain, CliqueLabel: l.clique}},
 	}
-	switch defined, err := n.defined.known(); {
+	switch serves, err := n.driver.known(); {
 	case err != nil:
 		return nil, err
-	case !defined:
-		seen.Domain = noCRD(n.config, unknownDomains)
+	case serves != ownDaemons:
+		seen.Domain = noDriver(n.config, serves)
 		return seen, nil
 	}
 	want := n.wanted()

@@ -17,7 +17,7 @@ import (
 )
 
 // ListCommand prints the objects that count.
-const ListCommand = "kubectl get nodes,pods,resourceclaims,computedomains,computedomaincliques -A -o json"
+const ListCommand = "kubectl get nodes,pods,resourceclaims,computedomains,computedomaincliques,deviceclasses -A -o json"
 
 // Objects are the facts of a cluster's objects in JSON, as kubectl prints them.
 type Objects struct {
@@ -26,17 +26,19 @@ type Objects struct {
 	cliques objects[imex.Clique]
 	claims  objects[claimFacts]
 	pods    objects[podFacts]
+	classes []string // of devices
+	listed  bool     // DeviceClasses are in the list
 }
 
 type objects[T any] map[types.NamespacedName]*record[T]
 
 // NewObjects returns the facts of no objects. config is complete.
 func NewObjects(config imex.Config) *Objects {
-	return &Objects{config, objects[domainFacts]{}, objects[imex.Clique]{}, objects[claimFacts]{}, objects[podFacts]{}}
+	return &Objects{config: config, domains: objects[domainFacts]{}, cliques: objects[imex.Clique]{}, claims: objects[claimFacts]{}, pods: objects[podFacts]{}}
 }
 
-// Add keeps the facts of a ComputeDomain, ComputeDomainClique, ResourceClaim or Pod. It
-// ignores other kinds.
+// Add keeps the facts of a ComputeDomain, ComputeDomainClique, ResourceClaim, DeviceClass or
+// Pod. It ignores other kinds.
 func (o *Objects) Add(kind string, text []byte) error {
 	switch kind {
 	case nvapi.ComputeDomainKind:
@@ -45,6 +47,11 @@ func (o *Objects) Add(kind string, text []byte) error {
 		return o.cliques.add(readClique, text, &nvapi.ComputeDomainClique{})
 	case "ResourceClaim":
 		return o.claims.add(readClaim, text, &resourcev1.ResourceClaim{})
+	case "DeviceClass":
+		var class metav1.PartialObjectMetadata
+		err := json.Unmarshal(text, &class)
+		o.classes, o.listed = append(o.classes, class.Name), true
+		return err
 	case "Pod":
 		if !bytes.Contains(text, []byte("resourceClaims")) && !bytes.Contains(text, []byte(slurmdName)) {
 			return nil // most pods are long, have no claims and are not Slurm's
@@ -68,13 +75,15 @@ func (o objects[T]) add(read func(any) (T, bool), text []byte, object metav1.Obj
 func (o objects[T]) all() []*record[T] { return slices.Collect(maps.Values(o)) }
 
 // Seen returns what is seen, all but the nodes. Without a ComputeDomain the cluster has
-// none.
+// none. A list without any DeviceClass does not say whether there is a driver.
 func (o *Objects) Seen() *imex.Observation {
 	pods := o.pods.all()
 	seen := &imex.Observation{Join: o.config.Join, HostChannels: o.config.HostChannels,
 		Domain:  noDomain(o.config, imex.ReasonNoDomain, fmt.Sprintf("the list has no ComputeDomain %s", keyOf(o.config))),
 		Cliques: factsOf(o.cliques.all()), Claims: joinClaims(o.claims.all(), pods), Workers: workersOn(o.config.Join, pods)}
-	if r, there := o.domains[keyOf(o.config)]; there {
+	if serves := serviceOf(o.classes); o.listed && serves != ownDaemons {
+		seen.Domain = noDriver(o.config, serves)
+	} else if r, there := o.domains[keyOf(o.config)]; there {
 		seen.Domain, seen.Members = domainOf(o.config, &r.facts), r.facts.members
 	} else if holder := heldElsewhere(o.config, seen.Claims); holder != "" {
 		seen.Domain.Problem.Message = holder

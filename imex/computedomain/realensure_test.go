@@ -11,7 +11,7 @@ import (
 )
 
 // TestRealEnsure takes one domain through all that can become of it, against a
-// real API server that at first does not know what a ComputeDomain is.
+// real API server that at first has no driver.
 func TestRealEnsure(t *testing.T) {
 	t.Parallel()
 	r := startRig(t)
@@ -19,20 +19,24 @@ func TestRealEnsure(t *testing.T) {
 	r.kubectl(t, "create", "namespace", "quoin-system")
 	rc, requests := counted(r.Config())
 	c := observer(t, rc, imex.Config{})
-	if _, err := c.Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "the definition of ComputeDomains not read yet") {
+	if _, err := c.Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "the DeviceClasses of NVIDIA's DRA driver not read yet") {
 		t.Errorf("before anything is read Ensure says %v", err)
 	}
 	if n := requests.requests(); len(n) != 0 {
 		t.Errorf("requests before Run: %q", n)
 	}
 	start(t, c.Run)
-	d := domainIs(t, c, "no definition", reasonIs(imex.ReasonNoCRD))
-	if !strings.Contains(d.Problem.Message, domainsCRD) || d.UID != "" || d.Namespace != "quoin-node" || d.Name != "quoin" {
-		t.Errorf("without a definition: %+v", d)
+	// GPU Operator 26.7 installs the CRDs without the driver.
+	if err := r.ApplyComputeDomainCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	d := domainIs(t, c, "no driver", reasonIs(imex.ReasonNoDriver))
+	if !strings.Contains(d.Problem.Message, channelClass) || d.UID != "" || d.Namespace != "quoin-node" || d.Name != "quoin" {
+		t.Errorf("without the driver: %+v", d)
 	}
 	for _, request := range requests.requests() {
-		if !strings.Contains(request, "/customresourcedefinitions?") {
-			t.Errorf("without the driver's definitions asked for %s", request)
+		if !strings.Contains(request, "/deviceclasses?") {
+			t.Errorf("without the driver asked for %s", request)
 		}
 	}
 	r.define(t)

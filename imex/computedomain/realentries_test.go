@@ -1,6 +1,7 @@
 package computedomain
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -103,8 +104,16 @@ func wakesNobody[T any](t *testing.T, w *watch[T], change func() (metav1.Object,
 func (o *clusterTest) undefined(t *testing.T) {
 	o.kubectl(t, "delete", "crd", "computedomaincliques.resource.nvidia.com", "--wait=false")
 	o.seenIs(t, "no cliques", func(s *imex.Observation) bool { return usable(s.Domain) && len(s.Cliques) == 0 })
-	o.kubectl(t, "delete", "crd", domainsCRD, "--wait=false")
-	domainIs(t, o.c, "no definition", reasonIs(imex.ReasonNoCRD))
+	o.kubectl(t, "delete", "deviceclass", daemonClass)
+	d := domainIs(t, o.c, "the driver starts no daemons", reasonIs(imex.ReasonNoDriver))
+	if !strings.Contains(d.Problem.Message, "the hosts' own nvidia-imex.service serves") {
+		t.Errorf("without the class of daemons: %+v", d)
+	}
+	o.kubectl(t, "delete", "deviceclass", channelClass)
+	domainIs(t, o.c, "no driver", func(d imex.Domain) bool {
+		return d.Problem.Reason == imex.ReasonNoDriver && strings.Contains(d.Problem.Message, "does not serve ComputeDomains here")
+	})
+	o.kubectl(t, "delete", "crd", "computedomains.resource.nvidia.com", "--wait=false")
 	o.define(t)
 	domainIs(t, o.c, "made anew", func(d imex.Domain) bool { return usable(d) && d.UID != o.domain.UID })
 }

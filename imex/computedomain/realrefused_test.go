@@ -19,7 +19,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: see}
 rules:
-- {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], resourceNames: [computedomains.resource.nvidia.com, computedomaincliques.resource.nvidia.com], verbs: [list, watch]}
+- {apiGroups: [resource.k8s.io], resources: [deviceclasses], verbs: [list, watch]}
 - {apiGroups: [resource.nvidia.com], resources: [computedomains, computedomaincliques], verbs: [get, list, watch]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -63,7 +63,7 @@ func TestRealRefused(t *testing.T) {
 	start(t, c.Run)
 	until(t, tick(t), "no rights", func() (bool, string) {
 		_, err := c.Snapshot()
-		return err != nil && strings.Contains(err.Error(), `the definition of ComputeDomains not read yet: customresourcedefinitions.apiextensions.k8s.io "computedomains.resource.nvidia.com" is forbidden`), err.Error()
+		return err != nil && strings.Contains(err.Error(), `the DeviceClasses of NVIDIA's DRA driver not read yet: deviceclasses.resource.k8s.io is forbidden`), err.Error()
 	})
 	allow("see")
 	d := domainIs(t, c, "may not be made", reasonIs(imex.ReasonDomainForbidden))

@@ -2,6 +2,7 @@ package computedomain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -47,7 +48,7 @@ func (r *clusterRig) kubectl(t *testing.T, args ...string) {
 // define tells the API server what the driver's Helm chart would.
 func (r *clusterRig) define(t *testing.T) {
 	t.Helper()
-	if err := r.ApplyComputeDomainCRDs(t.Context()); err != nil {
+	if err := errors.Join(r.ApplyComputeDomainCRDs(t.Context()), r.ApplyDeviceClasses(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }

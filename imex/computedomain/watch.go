@@ -5,14 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
@@ -160,47 +162,75 @@ func unread(what string, why error) error {
 	return fmt.Errorf("%s not read yet: %w", what, why)
 }
 
-// definition watches whether ComputeDomains are defined in the cluster, so that they
-// are watched as soon as they are.
-type definition struct {
-	crds *watch[struct{}]
-	wake chan struct{}
+// driver watches whether NVIDIA's DRA driver serves ComputeDomains, so that they are watched
+// as soon as it does. The driver's chart makes the DeviceClasses that it serves. The CRDs
+// say nothing: GPU Operator 26.7 installs them with or without the driver.
+type driver struct {
+	classes *watch[string]
+	wake    chan struct{}
 }
 
-// newDefinition watches the metadata of the definition only.
-func newDefinition(client metadata.Interface, health *apihealth.Health, changed func()) *definition {
+// service is how the driver serves ComputeDomains.
+type service int
+
+const (
+	noService     service = iota // it does not, or is not there
+	ownDaemons                   // it starts a daemon on each node that joins
+	hostsServices                // it runs no daemons: the hosts' own nvidia-imex.service serves
+)
+
+// newDriver watches the metadata of DeviceClasses only.
+func newDriver(client metadata.Interface, health *apihealth.Health, changed func()) *driver {
 	wake := make(chan struct{}, 1)
-	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	return &definition{wake: wake, crds: newWatch("the definition of ComputeDomains", health, &metav1.PartialObjectMetadata{}, definitions, named(domainsCRD),
-		func(any) (struct{}, bool) { return struct{}{}, true },
+	return &driver{wake: wake, classes: newWatch("the DeviceClasses of NVIDIA's DRA driver", health, &metav1.PartialObjectMetadata{},
+		client.Resource(resourcev1.SchemeGroupVersion.WithResource("deviceclasses")), all, readClass,
 		func() {
 			notify(wake)
 			changed()
 		})}
 }
 
-// known reports whether ComputeDomains are defined.
-func (d *definition) known() (bool, error) {
-	found, err := d.crds.all()
-	return len(found) > 0, err
+// readClass returns the name of a DeviceClass that counts.
+func readClass(obj any) (string, bool) {
+	class, ok := obj.(metav1.Object)
+	return class.GetName(), ok && (class.GetName() == channelClass || class.GetName() == daemonClass)
 }
 
-// run calls while with a context that lasts as long as ComputeDomains are defined. It
+// known says how the driver serves ComputeDomains.
+func (d *driver) known() (service, error) {
+	found, err := d.classes.all()
+	if apierrors.IsNotFound(err) { // of an API server without DeviceClasses
+		return noService, nil
+	}
+	return serviceOf(factsOf(found)), err
+}
+
+func serviceOf(classes []string) service {
+	switch {
+	case !slices.Contains(classes, channelClass):
+		return noService
+	case slices.Contains(classes, daemonClass):
+		return ownDaemons
+	}
+	return hostsServices
+}
+
+// run calls while with a context that lasts as long as the driver starts daemons. It
 // returns when ctx ends.
-func (d *definition) run(ctx context.Context, while ...func(context.Context)) {
+func (d *driver) run(ctx context.Context, while ...func(context.Context)) {
 	var watching, running sync.WaitGroup
 	defer watching.Wait()
-	watching.Go(func() { d.crds.run(ctx) })
+	watching.Go(func() { d.classes.run(ctx) })
 	end := context.CancelFunc(nil) // of what runs
 	for ctx.Err() == nil {
-		switch is, _ := d.known(); {
-		case is && end == nil:
-			var defined context.Context
-			defined, end = context.WithCancel(ctx)
+		switch serves, _ := d.known(); {
+		case serves == ownDaemons && end == nil:
+			var serving context.Context
+			serving, end = context.WithCancel(ctx)
 			for _, f := range while {
-				running.Go(func() { f(defined) })
+				running.Go(func() { f(serving) })
 			}
-		case !is && end != nil:
+		case serves != ownDaemons && end != nil:
 			end()
 			end = nil
 			running.Wait()

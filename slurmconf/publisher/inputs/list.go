@@ -273,7 +273,7 @@ const kindSlice = "ResourceSlice"
 // say who joins an IMEX domain. They are for ListReader.Each alone.
 func isListed(kind string) bool {
 	switch kind {
-	case "Node", "Pod", kindSlice, topology.ReportKind, "ResourceClaim", "ComputeDomain", "ComputeDomainClique":
+	case "Node", "Pod", kindSlice, topology.ReportKind, "ResourceClaim", "ComputeDomain", "ComputeDomainClique", "DeviceClass":
 		return true
 	}
 	return false

@@ -53,7 +53,7 @@ func TestMembers(t *testing.T) {
 
 // TestMembershipConditions brings the verdicts on membership onto the Nodes.
 func TestMembershipConditions(t *testing.T) {
-	d := &domain{domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", Problem: topology.Problem{Reason: imex.ReasonNoCRD, Message: "no definition of ComputeDomains"}}, seen: imex.Observation{Join: imex.JoinHolder}}
+	d := &domain{domain: imex.Domain{Namespace: "quoin-system", Name: "quoin", Problem: topology.Problem{Reason: imex.ReasonNoDriver, Message: "no driver"}}, seen: imex.Observation{Join: imex.JoinHolder}}
 	s := newSite(72, d)
 	n := &s.snap.Nodes[0]
 	has := func(what, reason string, is bool, change func()) {
@@ -63,7 +63,7 @@ func TestMembershipConditions(t *testing.T) {
 			t.Errorf("%s: %+v, want %s, %t", what, c, reason, is)
 		}
 	}
-	has("without the driver", imex.ReasonNoCRD, false, func() {})
+	has("without the driver", imex.ReasonNoDriver, false, func() {})
 	has("another spec", imex.ReasonDomainDiffers, true, func() { d.domain.Problem.Reason = imex.ReasonDomainDiffers })
 	if got := testutil.ToFloat64(s.metrics.unready); got != 72 {
 		t.Errorf("%v nodes are not ready, want 72", got)
