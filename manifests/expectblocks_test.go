@@ -107,7 +107,7 @@ var fabricExpectations = map[string]func(moment) []sample{
 	"quoin-fabric/Problems of the nodes' reports/A":            fixed(sample{`{instance="10.0.0.4:9835", reason="XidError"}`, 1}),
 	"quoin-fabric/GPUs with a Xid or a failed row remapping/A": func(m moment) []sample {
 		rows := []sample{{sick, 48}}
-		if m.minute >= 11 {
+		if m.minute >= 12 {
 			rows = append(rows, sample{`{UUID="GPU-22000000-1111-4222-8333-444455556666", gpu="2", modelName="NVIDIA H100 80GB HBM3", node="n2"}`, hour.FaultXid})
 		}
 		return rows

@@ -1,6 +1,7 @@
 package manifests_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -145,6 +146,23 @@ func clockEvents(mask int) func(moment) []sample {
 	return perHold("quoin:gpu_job:info", func(_ moment, h hold) (float64, bool) { return 1, h.Whole() && h.use.ClockEvents&mask > 0 })
 }
 
+// perNode expects a row for each node on which jobs hold devices, of whatever user.
+func perNode(value func(*hour.Node) float64) func(moment) []sample {
+	return func(m moment) []sample {
+		m.user = ""
+		seen := map[int]bool{}
+		var rows []sample
+		for _, h := range m.holds() {
+			if !seen[h.Node] {
+				seen[h.Node] = true
+				set := map[string]string{"instance": fmt.Sprintf("10.0.0.%d:9100", h.Node+1), "node": hour.Nodes[h.Node].Name}
+				rows = append(rows, sample{labels("", set), value(&hour.Nodes[h.Node])})
+			}
+		}
+		return rows
+	}
+}
+
 var headerExpectations = map[string]func(moment) []sample{
 	"quoin-job/Job/A": func(m moment) []sample {
 		var rows []sample
@@ -191,6 +209,10 @@ var headerExpectations = map[string]func(moment) []sample{
 	"quoin-job/Clocks held down/B": clockEvents(32 | 64),
 	"quoin-job/Clocks held down/C": clockEvents(8 | 128),
 
+	"quoin-job/Processors of the nodes/A": perNode(func(n *hour.Node) float64 { v, _, _ := n.Host(); return v }),
+	"quoin-job/Memory of the nodes/A":     perNode(func(n *hour.Node) float64 { _, v, _ := n.Host(); return v }),
+	"quoin-job/InfiniBand of the nodes/A": perNode(func(n *hour.Node) float64 { _, _, v := n.Host(); return v }),
+
 	"quoin-job/Devices/A": func(m moment) []sample {
 		var rows []sample
 		for _, s := range m.spells() {
@@ -203,7 +225,7 @@ var headerExpectations = map[string]func(moment) []sample{
 		return rounded(s.mean() - median(m.ofJob(s.ID), spell.mean)), true
 	}),
 	"quoin-job/Devices/D": inDevices(func(_ moment, s spell) (float64, bool) { return s.most, true }),
-	"quoin-job/Devices/E": inDevices(func(_ moment, s spell) (float64, bool) { return s.power(), s.Whole() }),
+	"quoin-job/Devices/E": inDevices(func(_ moment, s spell) (float64, bool) { return math.Round(10*s.power()) / 10, s.Whole() }),
 	"quoin-job/Devices/G": inDevices(func(m moment, s spell) (float64, bool) {
 		return rounded(s.power()/median(m.ofJob(s.ID), spell.power) - 1), s.Whole()
 	}),

@@ -80,11 +80,23 @@ var jobExpectations = map[string]func(moment) []sample{
 		return []sample{{`{node="n1"}`, m.increases(idleSeconds) / 3600}, {`{node="n2"}`, 0}, {`{node="n3"}`, 0}, {`{node="n4"}`, 0}}
 	},
 	"quoin-idle/Devices that no job holds/A": func(m moment) []sample { return m.free() },
-	"quoin-idle/$cluster":                    fixed(sample{`{cluster="alpha"}`, 1}),
-	"quoin-idle/$account":                    func(m moment) []sample { return m.all().values("account") },
-	"quoin-idle/$user":                       func(m moment) []sample { return m.all().values("user") },
-	"quoin-idle/$node":                       values("node", "n1", "n2", "n3", "n4"),
-	"quoin-idle/$model":                      values("modelName", hour.H100, "NVIDIA A100-SXM4-40GB", "NVIDIA GB200"),
+	"quoin-idle/Jobs that wait/A": func(m moment) []sample {
+		return []sample{{`{partition="gpu"}`, hour.Waiting("gpu", m.minute)}, {`{partition="large"}`, hour.Waiting("large", m.minute)}}
+	},
+	"quoin-idle/Nodes by Slurm's state/A": func(moment) []sample {
+		var rows []sample
+		for state, n := range hour.States {
+			if n > 0 {
+				rows = append(rows, sample{labels("", map[string]string{"state": state}), n})
+			}
+		}
+		return rows
+	},
+	"quoin-idle/$cluster": fixed(sample{`{cluster="alpha"}`, 1}),
+	"quoin-idle/$account": func(m moment) []sample { return m.all().values("account") },
+	"quoin-idle/$user":    func(m moment) []sample { return m.all().values("user") },
+	"quoin-idle/$node":    values("node", "n1", "n2", "n3", "n4"),
+	"quoin-idle/$model":   values("modelName", hour.H100, "NVIDIA A100-SXM4-40GB", "NVIDIA GB200"),
 }
 
 // values expects one row for each value of a label.

@@ -63,14 +63,14 @@ func (h *player) at(t *testing.T, minute int) []text {
 			}
 		}
 	}
-	texts := []text{{`instance="pub-0",job="quoin-publisher"`, hour.PublisherText(1, minute)}, {`instance="pub-1",job="quoin-publisher"`, hour.PublisherText(0, minute)}}
+	texts := []text{{`instance="slurm:6817",job="slurmctld"`, hour.SlurmText(minute)}, {`instance="pub-0",job="quoin-publisher"`, hour.PublisherText(1, minute)}, {`instance="pub-1",job="quoin-publisher"`, hour.PublisherText(0, minute)}}
 	for i := range hour.Nodes {
 		agent := fmt.Sprintf(`instance="10.0.0.%d:9835",job="quoin-agent"`, i+1)
 		if hour.Nodes[i].Label {
 			agent += fmt.Sprintf(`,node="%s"`, hour.Nodes[i].Name)
 		}
 		texts = append(texts, text{fmt.Sprintf(`instance="10.0.0.%d:9400",job="dcgm-exporter"`, i+1), h.exporterText(t, i, minute)},
-			text{agent, hour.AgentText(i, minute)})
+			text{agent, hour.AgentText(i, minute)}, text{fmt.Sprintf(`instance="10.0.0.%d:9100",job="node-exporter"`, i+1), hour.Nodes[i].HostText(minute)})
 	}
 	return texts
 }

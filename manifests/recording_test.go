@@ -42,6 +42,7 @@ func TestRealRecording(t *testing.T) {
 			"DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND{" + fmt.Sprintf(link, 0) + "}": "10x9", "DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND{" + fmt.Sprintf(link, 1) + "}": "20x9"},
 			`max by (UUID) (quoin:gpu_nvlink:bytes_per_second)`, row(30)},
 		{"no reserved memory", map[string]string{`DCGM_FI_DEV_FB_USED{UUID="GPU-1"}`: "10x9", `DCGM_FI_DEV_FB_FREE{UUID="GPU-1"}`: "20x9"}, `max by (UUID) (quoin:gpu_memory_size:bytes)`, row(30 << 20)},
+		{"no reserved memory, with --use-old-namespace", map[string]string{`DCGM_FI_DEV_FB_USED{uuid="GPU-1"}`: "10x9", `DCGM_FI_DEV_FB_FREE{uuid="GPU-1"}`: "20x9"}, `max by (UUID) (quoin:gpu_memory_size:bytes)`, row(30 << 20)},
 		{"both generations at once", map[string]string{`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1", Hostname="n"}`: "50x9", `DCGM_FI_DEV_GPU_UTIL_RATIO{UUID="GPU-1", hostname="n"}`: "0.75x9"},
 			`max by (UUID) (quoin:gpu_utilization:ratio)`, row(0.75)},
 		{"the power of a GPU with MIG and jobs is one", map[string]string{`DCGM_FI_DEV_POWER_USAGE{UUID="GPU-1", GPU_I_ID="1", hpc_job="1"}`: "200x9", `DCGM_FI_DEV_POWER_USAGE{UUID="GPU-1", GPU_I_ID="1", hpc_job="2"}`: "200x9",

@@ -38,7 +38,7 @@ type Node struct {
 type Device struct {
 	exporter.Device
 	Held, Free exporter.Use
-	// Falters is the minute of a Xid, from which it does two thirds of its work; 0 for never.
+	// Falters is the minute of a Xid, from which it does a third of its work; 0 for never.
 	Falters int
 }
 
@@ -55,7 +55,7 @@ type Place struct{ Node, Device int }
 // Cluster is the jobs' Slurm cluster.
 const Cluster = "alpha"
 
-var resting = exporter.Use{Size: 80 * GiB, Reserved: GiB / 2, Watts: 70, Limit: 700, Celsius: 30, MemoryCelsius: 35, Hertz: 345e6, ClockEvents: 1}
+var resting = exporter.Use{Size: 80 * GiB, Reserved: GiB / 2, Watts: 70, Limit: 650, Celsius: 30, MemoryCelsius: 35, Hertz: 345e6, ClockEvents: 1}
 
 var (
 	// Nodes are the nodes.
@@ -63,7 +63,7 @@ var (
 		{Name: "n1", Label: true, Clique: CliqueA, Block: "b1", Health: "healthy", IMEX: "READY", Devices: []Device{
 			h100Device(1, 0, 0.5, 40, 350), h100Device(1, 1, 0, 0, 70), slowed(h100Device(1, 2, 0.75, 60, 525), 32), slowed(h100Device(1, 3, 1, 20, 700), 4)}},
 		{Name: "n2", Since49: true, Clique: CliqueB, Block: "b2", Health: "healthy", IMEX: "READY", Devices: []Device{
-			slowed(h100Device(2, 0, 1, 20, 700), 128), slowed(h100Device(2, 1, 0.5, 10, 350), 16), faltering(slowed(h100Device(2, 2, 0.75, 10, 525), 8+64), 11), h100Device(2, 3, 0.25, 10, 175)}},
+			slowed(h100Device(2, 0, 1, 20, 700), 128), slowed(h100Device(2, 1, 0.5, 10, 350), 16), faltering(slowed(h100Device(2, 2, 0.75, 10, 525), 8+64), 12), h100Device(2, 3, 0.25, 10, 175)}},
 		{Name: "n3", Since49: true, Health: "", Devices: []Device{migDevice(1, 0.25), migDevice(2, 0.5)}},
 		{Name: "n4", Since49: true, Clique: CliqueB, Block: "b2", Health: "unhealthy", IMEX: "UNAVAILABLE", Devices: []Device{gb200Device(0, 0), gb200Device(1, 48)}},
 	}
@@ -82,8 +82,8 @@ var (
 
 func h100Device(n, gpu int, utilization, used, watts float64) Device {
 	held := resting
-	held.Utilization, held.Engine, held.SM, held.Tensor, held.DRAM = utilization, utilization, utilization/2, utilization/4, utilization/8
-	held.Used, held.Watts = used*GiB, watts
+	held.Utilization, held.Engine, held.SM, held.Tensor, held.DRAM = utilization, utilization*7/8, utilization/2, utilization/4, utilization/8
+	held.Used, held.Watts, held.LinkErrors = used*GiB, watts, float64(gpu)
 	held.NVLink, held.PCIeTX, held.PCIeRX = utilization*1e9, utilization*2e9, utilization*4e9
 	held.Celsius, held.MemoryCelsius, held.Hertz = 30+utilization*40, 35+utilization*40, 1980e6
 	return Device{exporter.Device{GPU: gpu, UUID: fmt.Sprintf("GPU-%d%d000000-1111-4222-8333-444455556666", n, gpu), Model: H100}, held, resting, 0}
@@ -143,7 +143,7 @@ func (d *Device) At(p Place, minute int) exporter.Use {
 			use = d.HeldAt(m)
 		}
 		if d.falters(m) {
-			use.Xid, use.LinkErrors, use.Replays = FaultXid, d.LinkErrors(m), 2*d.LinkErrors(m)
+			use.Xid, use.LinkErrors, use.Replays = FaultXid, use.LinkErrors+d.LinkErrors(m), 2*d.LinkErrors(m)
 		}
 		if m > 0 {
 			energy += 60 * use.Watts
@@ -175,7 +175,7 @@ func (n *Node) OldNamespace(minute int) bool {
 func (d *Device) HeldAt(minute int) exporter.Use {
 	use := d.Held
 	if d.falters(minute) {
-		use.Utilization, use.Engine, use.NVLink = use.Utilization*2/3, use.Engine*2/3, use.NVLink*2/3
+		use.Utilization, use.Engine, use.NVLink, use.Watts, use.Used = use.Utilization/3, use.Engine/3, use.NVLink/3, use.Watts/3, use.Used/2
 	}
 	return use
 }
