@@ -14,13 +14,13 @@ import (
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
-// simpleHook does what sites' scripts do: one file per GPU, one line.
-const simpleHook = `#!/bin/bash
+// appendHook does what sites' scripts do: it appends the job to the file of each GPU, without
+// a lock, and starts no program.
+const appendHook = `#!/bin/bash
 dir=$1
-mkdir -p "$dir"
 IFS=, read -ra gpus <<<"$SLURM_JOB_GPUS"
 for gpu in "${gpus[@]}"; do
-  printf '%s\n' "$SLURM_JOB_ID" >"$dir/$gpu"
+  printf '%s\n' "$SLURM_JOB_ID" >>"$dir/$gpu"
 done
 exit 0
 `
@@ -107,11 +107,11 @@ func report(b *testing.B, walls, cpus []time.Duration) {
 func BenchmarkHook(b *testing.B) {
 	hook, mapping, conf := benchNode(b)
 	run := benchRunDir(b, mapping)
-	scripts := map[string]string{"bash-simple": simpleHook, "bash-equal": equalHook}
+	scripts := map[string]string{"bash-append": appendHook, "bash-equal": equalHook}
 	for i := range jobsThere {
 		timed(b, benchEnv(i, conf), hook, "prolog", "--run-dir", run)
 	}
-	for _, name := range []string{"prolog", "epilog", "bash-equal", "bash-simple"} {
+	for _, name := range []string{"prolog", "epilog", "bash-equal", "bash-append"} {
 		b.Run(name, func(b *testing.B) {
 			var args []string
 			dir := filepath.Join(b.TempDir(), "map")

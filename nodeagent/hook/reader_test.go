@@ -3,8 +3,10 @@ package hook
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -15,10 +17,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
@@ -121,27 +125,34 @@ type node struct {
 	next          int
 	calls, killed atomic.Int64
 	processes     atomic.Int64
+	// calling is held by each call. Whoever replaces the run directory has it alone.
+	calling sync.RWMutex
 }
 
 // gres are the exporter's names of the node's GRES indices: six GPUs, and two with
 // two MIG instances each.
 var gres = []string{"5", "4", "3", "2", "1", "0", "6.1", "6.2", "7.1", "7.5"}
 
-func newNode(t *testing.T) *node {
-	dir := memoryDir(t)
-	n := &node{t: t, hook: filepath.Join(t.TempDir(), "quoin-hook"), run: filepath.Join(dir, "run"), mapping: filepath.Join(dir, "map"), jobs: map[string]*heldJob{}}
+// newNode returns a node whose run directory is in memory. Its mapping is in a folder.
+func newNode(t *testing.T, folder string) *node {
+	n := &node{t: t, hook: filepath.Join(t.TempDir(), "quoin-hook"), run: filepath.Join(memoryDir(t), "run"), mapping: filepath.Join(folder, "map"), jobs: map[string]*heldJob{}}
 	buildHook(t, n.hook)
+	n.prepare()
+	return n
+}
+
+// prepare writes the run directory's files as the agent does.
+func (n *node) prepare() {
 	inv := rundir.Inventory{Node: "n1"}
 	for i, id := range gres {
 		inv.Entries = append(inv.Entries, rundir.Entry{GRESIndex: i, Minor: i, UUID: fmt.Sprint("GPU-", i), ExporterID: id})
 	}
 	if err := rundir.Dir(n.run).WriteInventory(inv); err != nil {
-		t.Fatal(err)
+		n.t.Error(err)
 	}
 	if err := rundir.Dir(n.run).WriteHookConfig(rundir.HookConfig{MappingDir: n.mapping, Wait: rundir.Duration(30 * time.Second)}); err != nil {
-		t.Fatal(err)
+		n.t.Error(err)
 	}
-	return n
 }
 
 // call runs the hook, in this process or as a program, and kills that after a time
@@ -149,6 +160,8 @@ func newNode(t *testing.T) *node {
 func (n *node) call(verb, job string, indices []string, program bool, kill time.Duration) {
 	env := map[string]string{"SLURM_JOB_ID": job, "SLURM_JOB_GPUS": strings.Join(indices, ","), "SLURM_JOB_START_TIME": "100"}
 	n.calls.Add(1)
+	n.calling.RLock()
+	defer n.calling.RUnlock()
 	var said bytes.Buffer
 	if !program {
 		if code := run(n.t.Context(), []string{verb, "--run-dir", n.run}, func(k string) string { return env[k] }, &said); code != 0 || said.Len() > 0 {
@@ -249,7 +262,112 @@ func TestReader(t *testing.T) {
 	if testing.Short() {
 		scrapes, hooks, programs, kills = 4000, 200, 40, 4
 	}
-	n := newNode(t)
+	newNode(t, memoryDir(t)).scrape(scrapes, hooks, programs, kills)
+}
+
+// TestReaderBesideTrouble does the same on a disk that somebody else keeps busy, beside a user
+// who tries to get at the files, while the run directory is replaced now and then.
+func TestReaderBesideTrouble(t *testing.T) {
+	scrapes, hooks, programs, kills := 20000, int64(1000), int64(200), int64(20)
+	if testing.Short() {
+		scrapes, hooks, programs, kills = 1000, 100, 20, 2
+	}
+	disk := t.TempDir()
+	n := newNode(t, disk)
+	ctx, cancel := context.WithCancel(t.Context())
+	var troubles sync.WaitGroup
+	defer troubles.Wait()
+	defer cancel()
+	troubles.Go(func() {
+		junk := make([]byte, 16<<20)
+		for ctx.Err() == nil {
+			if err := atomicfile.WriteDurably(filepath.Join(disk, "junk"), junk, 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	replaced := 0
+	troubles.Go(func() {
+		for ctx.Err() == nil {
+			n.calling.Lock()
+			if err := os.RemoveAll(n.run); err != nil {
+				t.Error(err)
+			}
+			n.prepare()
+			n.calling.Unlock()
+			replaced++
+			select {
+			case <-ctx.Done():
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	})
+	hostile := n.hostile(ctx)
+	n.scrape(scrapes, hooks, programs, kills)
+	cancel()
+	troubles.Wait()
+	if said := hostile(); said != "" {
+		t.Errorf("a user without rights could do this: %s", said)
+	}
+	t.Logf("the run directory was replaced %d times", replaced)
+}
+
+// hostile starts a program of a user without rights that tries to hold the lock, to write
+// into the mapping and to read records. It returns what ends it and says what it could do.
+func (n *node) hostile(ctx context.Context) func() string {
+	if os.Geteuid() != 0 {
+		n.t.Log("needs root to run a program of another user")
+		return func() string { return "" }
+	}
+	for _, path := range []string{n.run, n.mapping} { // the test's own folders are for root only
+		for dir := filepath.Dir(path); dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
+			if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o011 != 0o011 {
+				if err := os.Chmod(dir, info.Mode()|0o011); err != nil {
+					n.t.Fatal(err)
+				}
+			}
+		}
+	}
+	const script = `seen=
+while :; do
+  [ -e "$1/inventory.json" ] && [ -e "$2/0" ] && seen=1
+  (exec 9<"$1/lock") && echo lock
+  (: >>"$2/0") && echo map
+  (: >"$2/99") && echo new
+  (: >"$1/jobs/1.json") && echo record
+  cat "$1"/jobs/*.json && echo read
+  [ -z "$seen" ] || echo $seen >&3
+done 2>/dev/null`
+	var said bytes.Buffer
+	r, w, err := os.Pipe()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script, "sh", n.run, n.mapping)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	cmd.Stdout, cmd.ExtraFiles = &said, []*os.File{w}
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	_ = w.Close()
+	looks := make(chan int64, 1)
+	go func() {
+		lines, _ := io.Copy(io.Discard, r)
+		looks <- lines
+	}()
+	return func() string {
+		_ = cmd.Wait() // it was killed
+		if <-looks == 0 {
+			n.t.Error("the hostile user has never seen the files")
+		}
+		_ = r.Close()
+		return said.String()
+	}
+}
+
+// scrape scrapes until all has happened so often.
+func (n *node) scrape(scrapes int, hooks, programs, kills int64) {
+	t := n.t
 	var stop atomic.Bool
 	var workers sync.WaitGroup
 	seed := uint64(time.Now().UnixNano())
