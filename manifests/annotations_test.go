@@ -27,12 +27,13 @@ func noteCases() []noteCase {
 	xid := []set{{"node": "n2", "gpu": "2", "xid": fmt.Sprint(hour.FaultXid)}}
 	early := []set{agentAlert("QuoinIMEXNoMember", 1), agentAlert("QuoinGateShut", 1)}
 	straddles := set{"alertname": "QuoinJobStraddles", "severity": "info"}
+	idle := set{"alertname": "QuoinGPUIdleButHeld", "severity": "warning", "node": "n1"}
 	return []noteCase{
 		{"Xid", 10, "", nil},
 		{"Xid", 12, "", xid},
 		{"Xid", 12, ended107, xid},
 		{"Xid", 12, "106", nil}, // on the same node
-		{"Xid", 40, "", nil},    // the same Xid as before
+		{"Xid", 30, "", nil},    // the same Xid as before
 		{"Gate shut", 20, "", []set{gate("n1", "warn"), gate("n2", "warn")}}, // nobody holds n4
 		{"Gate shut", 20, "101", []set{gate("n1", "warn")}},
 		{"Gate shut", 42, "106", []set{gate("n2", "hold")}},
@@ -45,10 +46,16 @@ func noteCases() []noteCase {
 		{"Exporter silent", 51, "", nil},
 		{"Alerts", 20, "101", early},
 		{"Alerts", 20, "106", append([]set{straddles, agentAlert("QuoinIMEXNoMember", 2), agentAlert("QuoinGateShut", 2)}, early...)},
-		{"Alerts", 60, "103", []set{{"alertname": "QuoinGPUIdleButHeld", "severity": "warning", "node": "n1"}}},
+		{"Alerts", 20, ended107, []set{{"alertname": "QuoinRowRemapFailed", "severity": "critical"}, agentAlert("QuoinIMEXNoMember", 2), agentAlert("QuoinGateShut", 2)}},
+		{"Alerts", 60, "", []set{straddles, idle, othersAlert}}, // of nodes without jobs, and of the publisher, none
+		{"Alerts", 60, "108", []set{othersAlert}},
+		{"Alerts", 60, "103", []set{idle}},
 		{"Alerts", 60, "101", nil}, // on the same node
 	}
 }
+
+// othersAlert is an alert about a node that is not Quoin's.
+var othersAlert = map[string]string{"alertname": "KubeNodeUnreachable", "severity": "warning", "node": "n3"}
 
 var titleLabel = regexp.MustCompile(`{{(\w+)}}`)
 
@@ -92,7 +99,8 @@ func TestRealAnnotations(t *testing.T) {
 			t.Errorf("nothing shows that annotation %s marks anything", name)
 		}
 	}
-	if out, err := runUnits(t, unitFile{allRules(t), "1m", []unitTest{{Interval: "1m", Series: scriptedHour(t), Exprs: tests}}}); err != nil {
+	given := append(scriptedHour(t), series{labels("ALERTS", with(othersAlert, "alertstate", "firing")), "1x60"})
+	if out, err := runUnits(t, unitFile{allRules(t), "1m", []unitTest{{Interval: "1m", Series: given, Exprs: tests}}}); err != nil {
 		t.Error(out)
 	}
 }

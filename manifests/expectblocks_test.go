@@ -105,14 +105,8 @@ var fabricExpectations = map[string]func(moment) []sample{
 	"quoin-fabric/NVLink fabrics/A":                            fixed(fabricInfo(0), fabricInfo(1), fabricInfo(3)),
 	"quoin-fabric/IMEX/A":                                      fixed(imexInfo(0), imexInfo(1), imexInfo(3)),
 	"quoin-fabric/Problems of the nodes' reports/A":            fixed(sample{`{instance="10.0.0.4:9835", reason="XidError"}`, 1}),
-	"quoin-fabric/GPUs with a Xid or a failed row remapping/A": func(m moment) []sample {
-		rows := []sample{{sick, 48}}
-		if m.minute >= 12 {
-			rows = append(rows, sample{`{UUID="GPU-22000000-1111-4222-8333-444455556666", gpu="2", modelName="NVIDIA H100 80GB HBM3", node="n2"}`, hour.FaultXid})
-		}
-		return rows
-	},
-	"quoin-fabric/GPUs with a Xid or a failed row remapping/B": fixed(sample{sick, 1}),
+	"quoin-fabric/GPUs with a Xid or a failed row remapping/A": sickGPUs(48, hour.FaultXid),
+	"quoin-fabric/GPUs with a Xid or a failed row remapping/B": sickGPUs(1, 1),
 	"quoin-fabric/Hook calls/A":                                fixed(sample{`{hook="prolog", result="ok"}`, 4 * rate(1, 5)}, sample{`{hook="prolog", result="error"}`, 0}, sample{`{hook="epilog", result="ok"}`, 0}, sample{`{hook="epilog", result="error"}`, 0}),
 	"quoin-fabric/Hook duration/A":                             fixed(sample{`{hook="prolog"}`, quantile(0.5)}),
 	"quoin-fabric/Hook duration/B":                             fixed(sample{`{hook="prolog"}`, quantile(0.99)}),
@@ -172,8 +166,17 @@ func ended(m moment) float64 {
 	return 1
 }
 
-// sick is the GPU of n4 that had a Xid.
-const sick = `{UUID="GPU-41000000-1111-4222-8333-444455556666", gpu="1", modelName="NVIDIA GB200", node="n4"}`
+// sickGPUs expects a row for the GPU of n4 that had a Xid, and one for that of n2 which
+// falters.
+func sickGPUs(n4, n2 float64) func(moment) []sample {
+	return func(m moment) []sample {
+		rows := []sample{{`{UUID="GPU-41000000-1111-4222-8333-444455556666", gpu="1", modelName="NVIDIA GB200", node="n4"}`, n4}}
+		if m.minute >= hour.Nodes[1].Devices[2].Falters {
+			rows = append(rows, sample{`{UUID="GPU-22000000-1111-4222-8333-444455556666", gpu="2", modelName="NVIDIA H100 80GB HBM3", node="n2"}`, n2})
+		}
+		return rows
+	}
+}
 
 // agentLabels are those that the scrape gives the agent's series.
 func agentLabels(n int, more map[string]string) map[string]string {

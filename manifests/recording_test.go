@@ -129,6 +129,7 @@ func TestRealHourAlerts(t *testing.T) {
 		firing("QuoinJobStraddles", "info", map[string]string{"cluster": "alpha", "job_id": "106"}),
 		firing("QuoinXid", "critical", of4()),
 		firing("QuoinRowRemapFailed", "critical", map[string]string{"UUID": hour.Nodes[3].Devices[1].UUID}),
+		firing("QuoinRowRemapFailed", "critical", map[string]string{"UUID": hour.Nodes[1].Devices[2].UUID}),
 		firing("QuoinFabricUnhealthy", "warning", of4("health", "unhealthy")),
 		firing("QuoinIMEXNotReady", "warning", of4("channel_major", "234", "state", "UNAVAILABLE")),
 		firing("QuoinPublisherHeld", "warning", map[string]string{"publication": "slurm", "reason": "BigChange"}),

@@ -61,7 +61,7 @@ var (
 	// Nodes are the nodes.
 	Nodes = []Node{
 		{Name: "n1", Label: true, Clique: CliqueA, Block: "b1", Health: "healthy", IMEX: "READY", Devices: []Device{
-			h100Device(1, 0, 0.5, 40, 350), h100Device(1, 1, 0, 0, 70), slowed(h100Device(1, 2, 0.75, 60, 525), 32), slowed(h100Device(1, 3, 1, 20, 700), 4)}},
+			h100Device(1, 0, 0.5, 40, 350), h100Device(1, 1, 0, 0, 70), slowed(h100Device(1, 2, 0.75, 60, 525), 32), slowed(h100Device(1, 3, 1, 20, 700), 4+8)}},
 		{Name: "n2", Since49: true, Clique: CliqueB, Block: "b2", Health: "healthy", IMEX: "READY", Devices: []Device{
 			slowed(h100Device(2, 0, 1, 20, 700), 128), slowed(h100Device(2, 1, 0.5, 10, 350), 16), faltering(slowed(h100Device(2, 2, 0.75, 10, 525), 8+64), 12), h100Device(2, 3, 0.25, 10, 175)}},
 		{Name: "n3", Since49: true, Health: "", Devices: []Device{migDevice(1, 0.25), migDevice(2, 0.5)}},
@@ -143,6 +143,7 @@ func (d *Device) At(p Place, minute int) exporter.Use {
 			use = d.HeldAt(m)
 		}
 		if d.falters(m) {
+			use.RowRemapFailed = true
 			use.Xid, use.LinkErrors, use.Replays = FaultXid, use.LinkErrors+d.LinkErrors(m), 2*d.LinkErrors(m)
 		}
 		if m > 0 {
@@ -153,8 +154,7 @@ func (d *Device) At(p Place, minute int) exporter.Use {
 	return use
 }
 
-// FaultXid is the Xid of a GPU that falters: a fault of the program, and no reason to
-// replace the GPU.
+// FaultXid is the Xid of a GPU that falters, of which its agent makes no problem.
 const FaultXid = 31
 
 // LinkErrors grows each minute from when the GPU falters.
