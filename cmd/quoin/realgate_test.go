@@ -25,9 +25,13 @@ PrologFlags=Alloc
 KillWait=1
 MinJobAge=5
 SelectType=select/cons_tres
+TopologyPlugin=topology/block
 NodeName=n[01-04] NodeAddr=127.0.0.1 Port=[21001-21004] CPUs=16 RealMemory=1000 Gres=gpu:h200:8 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `
+
+// gateTopology has two racks. Its base of one node lets jobs of two nodes span them.
+const gateTopology = "BlockName=b1 Nodes=n[01,03]\nBlockName=b2 Nodes=n[02,04]\nBlockSizes=1\n"
 
 // gateHook hands on the status by which the gate refuses a job, and no other.
 const gateHook = `#!/bin/bash
@@ -46,8 +50,9 @@ func startGateRig(t *testing.T, release slurmrig.Release) *gateRig {
 		t.Skip("needs a real Slurm")
 	}
 	c, err := slurmrig.Start(t.Context(), release, t.TempDir(), slurmrig.Config{SlurmConf: gateConf, GPUs: nodeGPUs, Files: map[string]string{
-		"gres.conf": "Name=gpu Type=h200 File=/dev/nvidia[0-7]\n",
-		"prolog.sh": fmt.Sprintf(gateHook, "prolog"), "epilog.sh": fmt.Sprintf(gateHook, "epilog"),
+		"topology.conf": gateTopology,
+		"gres.conf":     "Name=gpu Type=h200 File=/dev/nvidia[0-7]\n",
+		"prolog.sh":     fmt.Sprintf(gateHook, "prolog"), "epilog.sh": fmt.Sprintf(gateHook, "epilog"),
 		"job.sh": "#!/bin/bash\n: >/rig/tmp/ran.$SLURM_JOB_ID\nexec sleep 600\n",
 	}})
 	if err != nil {
@@ -218,6 +223,7 @@ func TestRealGate(t *testing.T) {
 			}{
 				{"ready", (*gateRig).ready}, {"late", (*gateRig).late}, {"one node", (*gateRig).single},
 				{"never, warn", (*gateRig).warn}, {"never, fail", (*gateRig).fail}, {"never, hold", (*gateRig).held}, {"array", (*gateRig).array}, {"components", (*gateRig).components}, {"components of one node", (*gateRig).smallComponents}, {"interactive", (*gateRig).interactive},
+				{"racks", (*gateRig).racks}, {"one rack", (*gateRig).oneRack},
 				{"stale", (*gateRig).stale}, {"no file", (*gateRig).missing}, {"agent dies", (*gateRig).dies},
 			} {
 				if !t.Run(tt.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -147,6 +148,47 @@ func (r *gateRig) interactive() {
 	job := r.submit("-N", "2", "-w", "n01,n02", "--gres=gpu:2", "--no-requeue", "/etc/slurm/job.sh")
 	r.until("runs", func() bool { return r.ran(job) })
 	r.settled(job, `(?s)cannot be held and goes on: .*Only batch jobs.*cannot be held and goes on: .*presently disabled`, map[string]int{"warn": 4})
+}
+
+// racks lets a job with one node of each rack start at once, by the topology beside
+// slurm.conf, and without it by what slurmctld says.
+func (r *gateRig) racks() {
+	r.configure(rundir.GateFail, jobsTime)
+	r.shut()
+	job := r.wide()
+	r.until("runs", func() bool { return r.ran(job) })
+	r.settled(job, "^$", map[string]int{"alone": 2})
+	topology := filepath.Join(r.path(""), "..", "topology.conf")
+	if err := os.Rename(topology, topology+".away"); err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() {
+		if err := os.Rename(topology+".away", topology); err != nil {
+			r.t.Error(err)
+		}
+	}()
+	job = r.wide()
+	r.until("runs", func() bool { return r.ran(job) })
+	r.settled(job, "^$", map[string]int{"alone": 2})
+}
+
+// oneRack refuses a job on two nodes of a rack, which the topology knows to be one.
+func (r *gateRig) oneRack() {
+	r.configure(rundir.GateHold, time.Second)
+	r.shut()
+	job := r.submit("-N", "2", "-w", "n01,n03", "--gres=gpu:2", "/etc/slurm/job.sh")
+	r.until("is held", func() bool { return r.state(job) == "PENDING job requeued in held state" })
+	r.settled(job, `^(quoin-hook: gate .*; the job is held in the queue .*\n){2}$`, map[string]int{"hold": 2})
+}
+
+// shut writes gates of nodes that have not joined, and that know no other node.
+func (r *gateRig) shut() {
+	r.t.Helper()
+	for _, node := range r.names() {
+		if err := gate.Write(r.path("run-"+node), gate.State{Node: node, Clique: "c0ffee." + node, Reason: "NoEntry", Message: "no entry yet"}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
 }
 
 func (r *gateRig) stale() {

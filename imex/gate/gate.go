@@ -126,6 +126,8 @@ type Peers struct {
 	// and no other node of the job has. It is false while this node has no entry,
 	// because the other nodes may be joining too.
 	Alone bool
+	// Others says that another node of the job has an entry in the clique.
+	Others bool
 	// NotReady counts the members that are not ready.
 	NotReady int
 }
@@ -145,7 +147,7 @@ func (s *State) Peers(node, nodeList string) Peers {
 	if own == "" || own != shortName(s.Node) {
 		return unknown
 	}
-	p, others := unknown, false
+	p := unknown
 	err := hostlist.Walk(nodeList, func(bytes []byte) {
 		name := string(bytes)
 		short := shortName(name)
@@ -155,7 +157,7 @@ func (s *State) Peers(node, nodeList string) Peers {
 			p.Known = true
 			p.Missing = append(p.Missing, name)
 		case member:
-			others = true
+			p.Others = true
 			if !isReady {
 				p.Missing = append(p.Missing, name)
 			}
@@ -165,7 +167,7 @@ func (s *State) Peers(node, nodeList string) Peers {
 		return unknown
 	}
 	_, joined := ready[own]
-	p.Alone = joined && !others
+	p.Alone = joined && !p.Others
 	slices.Sort(p.Missing)
 	p.Missing = slices.Compact(p.Missing)
 	return p

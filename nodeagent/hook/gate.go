@@ -19,7 +19,7 @@ import (
 const (
 	// gatePoll is the time between two looks at a shut gate.
 	gatePoll = 50 * time.Millisecond
-	// holdTimeout bounds each of two calls of scontrol. It may be longer than what
+	// holdTimeout bounds each call of scontrol. It may be longer than what
 	// every job waits for, because this job is not to run.
 	holdTimeout = 5 * time.Second
 	// holdPause follows a hold: slurmctld answers before it tells the job's nodes. If the
@@ -101,6 +101,10 @@ func (g *gateWait) pass(ctx context.Context) passage {
 	}
 	end := time.NewTimer(time.Duration(g.Wait))
 	defer end.Stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the question to slurmctld
+	var answer <-chan neighbours
+	found := neighboursUnknown
 	for open := rundir.GateReady; ; open = rundir.GateWaited {
 		if p, unknown := g.look(); unknown {
 			return p
@@ -110,21 +114,68 @@ func (g *gateWait) pass(ctx context.Context) passage {
 			return passage{}
 		case g.now.Ready:
 			return passage{word: open}
+		case open == rundir.GateReady: // once, because it reads a file
+			if found = readNeighbours(g.h.env("SLURM_CONF"), g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST")); found == neighboursUnknown {
+				answer = g.ask(ctx)
+			}
+		}
+		if g.compare(found) == neighboursNone {
+			return passage{word: rundir.GateAlone}
 		}
 		select {
 		case <-ctx.Done():
 			return g.goesOn(rundir.GateSignal, "told to stop after "+g.waited().String())
+		case found = <-answer:
 		case <-end.C:
-			g.peers = g.now.Peers(g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST"))
-			// Not before, because another may be about to join. A component's list lacks
-			// the other components' nodes.
-			if g.peers.Alone && g.h.env("SLURM_HET_JOB_ID") == "" {
-				return passage{word: rundir.GateAlone}
-			}
-			return g.shut(ctx)
+			return g.end(ctx, g.compare(found))
 		case <-time.After(gatePoll):
 		}
 	}
+}
+
+// compare says whether another node of the job is in the clique of this node, by the
+// topology and by the nodes that have joined the clique: those are in it, whatever the
+// topology says. The list of a component lacks the other components' nodes.
+func (g *gateWait) compare(found neighbours) neighbours {
+	g.peers = g.now.Peers(g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST"))
+	switch {
+	case g.peers.Others:
+		return neighboursSome
+	case found == neighboursNone && g.h.env("SLURM_HET_JOB_ID") != "":
+		return neighboursUnknown
+	}
+	return found
+}
+
+// ask asks slurmctld, which knows the blocks of nodes that no file names. The channel gets
+// one answer, or nothing if nobody can be asked.
+func (g *gateWait) ask(ctx context.Context) <-chan neighbours {
+	answer := make(chan neighbours, 1)
+	if g.info == nil || g.h.env("SLURM_HET_JOB_ID") != "" {
+		return answer
+	}
+	command := scontrol(*g.info)
+	command.Timeout = rundir.Duration(holdTimeout)
+	conf, node, nodeList, pauseFor := g.h.env("SLURM_CONF"), g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST"), spread(g.h.env("SLURM_JOB_NUM_NODES"))
+	go func() {
+		pause(ctx, pauseFor)
+		if text, err := command.run(ctx, conf, "show", "topology"); err == nil {
+			answer <- findNeighbours(text, confBlocks, node, nodeList)
+		}
+	}()
+	return answer
+}
+
+// end is the end of the wait in front of a shut gate. All nodes that are to join the
+// clique have joined by now.
+func (g *gateWait) end(ctx context.Context, found neighbours) passage {
+	switch {
+	case found == neighboursUnknown && g.peers.Alone && g.h.env("SLURM_HET_JOB_ID") == "":
+		return passage{word: rundir.GateAlone}
+	case found == neighboursSome || g.Policy != rundir.GateFail && g.Policy != rundir.GateHold:
+		return g.shut(ctx)
+	}
+	return passage{rundir.GateWarn, g.line(g.waited(), "whether another node of the job is in its clique is not known, so the job goes on")}
 }
 
 // needed says whether the job uses GPUs of several nodes. For a component of one

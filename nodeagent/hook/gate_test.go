@@ -18,6 +18,40 @@ import (
 // wide is the environment of a job on two nodes.
 var wide = []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=n[1-2]", "SLURMD_NODENAME=n1"}
 
+// slinky is the environment of one whose Slurm names are not those of Kubernetes.
+var slinky = []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=w-[0-1]", "SLURMD_NODENAME=w-0"}
+
+// twoRacks is a topology.yaml with n1 and n2 in different blocks.
+const twoRacks = `---
+- topology: nvl
+  cluster_default: true
+  block:
+    block_sizes: [2]
+    blocks:
+      - block: b1
+        nodes: n[1,3]
+      - block: b2
+        nodes: n[2,4]
+- topology: fabric
+  cluster_default: false
+  tree:
+    switches:
+      - switch: leaf1
+        nodes: n[1-4]
+`
+
+// topology writes a topology beside slurm.conf.
+func (p *place) topology(name, text string) {
+	if err := os.WriteFile(filepath.Join(p.run, name), []byte(text), 0o600); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// jobInfo has a script stand for scontrol, at a gate that waits long.
+func (p *place) jobInfo(script string) {
+	p.gate(rundir.Gate{Wait: 600 * second, Policy: rundir.GateFail}, &rundir.JobInfo{Command: writeScript(p.t, script), Timeout: 20 * second})
+}
+
 // gate has the site want a gate.
 func (p *place) gate(g rundir.Gate, info *rundir.JobInfo) {
 	p.t.Helper()
@@ -109,6 +143,32 @@ func TestGate(t *testing.T) {
 			}
 		}, "", `^$`},
 		{"alone in its clique", &fails, wide, func(p *place) { p.agent(false, gate.Member{Node: "n1"}, gate.Member{Node: "n3"}) }, "alone", `^$`},
+		{"one node of each rack, by topology.yaml", &atOnce, wide, func(p *place) {
+			p.topology("topology.yaml", twoRacks)
+			p.agent(false, gate.Member{Node: "n3"})
+		}, "alone", `^$`},
+		{"one node of each rack, by topology.conf", &atOnce, wide, func(p *place) {
+			p.topology("topology.conf", "BlockName=b1 Nodes=n[1,3]\nBlockName=b2 Nodes=n[2,4]\n")
+			p.agent(false)
+		}, "alone", `^$`},
+		{"one node of each rack, by slurmctld", &atOnce, wide, func(p *place) {
+			p.jobInfo(`if [ "$*" = "show topology" ]; then echo BlockName=b1 BlockIndex=0 Nodes=n1,n3 BlockSize=2; echo BlockName=b2 BlockIndex=1 Nodes=n2,n4 BlockSize=2; else echo JobId=7 JobName=x 'UserId=u(1)' JobState=RUNNING; fi`)
+			p.agent(false)
+		}, "alone", `^$`},
+		{"one rack, by topology.yaml", &fails, slinky, func(p *place) {
+			p.topology("topology.yaml", strings.Replace(twoRacks, "n[1,3]", "w-[0-1]", 1))
+			p.both(false)
+		}, "fail", `node=w-0 reason=EntryNotReady waited=[1-9][.0-9]*s missing= message="its entry is not ready; 2 of the 3 members of its clique are not ready; the job is refused"`},
+		{"a neighbour has joined, whatever the topology says", &fails, wide, func(p *place) {
+			p.topology("topology.yaml", twoRacks)
+			p.agent(false, gate.Member{Node: "n2"})
+		}, "fail", `missing=n1,n2 message=.*; the job is refused`},
+		{"one node of each rack, a component", &fails, append([]string{"SLURM_HET_JOB_ID=6"}, wide...), func(p *place) {
+			p.topology("topology.yaml", twoRacks)
+			p.agent(false)
+		}, "warn", `is not known, so the job goes on`},
+		{"its neighbours are not known", &fails, wide, func(p *place) { p.agent(false) }, "warn",
+			`missing=n1 message="its entry is not ready; whether another node of the job is in its clique is not known, so the job goes on"`},
 		{"no file", &atOnce, wide, func(*place) {}, "stale", `job 7: gate: read gate: open .*/gate.json: no such file or directory: is the agent on this node\?; the job goes on without waiting for IMEX\n$`},
 		{"stale", &atOnce, wide, func(p *place) { p.both(false); p.age(2 * gate.Stale) }, "stale", `gate: gate.json was last written at 20.*: is the agent alive\?; the job goes on`},
 		{"stale, and no NVLink across nodes", &atOnce, wide, func(p *place) {
@@ -139,16 +199,16 @@ func TestGate(t *testing.T) {
 			p.agent(false, gate.Member{Node: "n1"}, gate.Member{Node: "n2"})
 		}, "fail", `^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=[1-9][.0-9]*s missing=n1,n2 message="its entry is not ready; the job is refused"\n$`},
 		{"a component", &fails, append([]string{"SLURM_HET_JOB_ID=6"}, wide...), func(p *place) {
-			p.agent(false, gate.Member{Node: "n1"})
-		}, "fail", `missing=n1 message=.*; the job is refused`},
+			p.agent(false, gate.Member{Node: "n1"}, gate.Member{Node: "n2"})
+		}, "fail", `missing=n1,n2 message=.*; the job is refused`},
 		{"a component of one node", &fails, []string{"SLURM_HET_JOB_ID=6", "SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=1", "SLURM_JOB_NODELIST=n1", "SLURMD_NODENAME=n1"}, func(p *place) {
 			p.agent(false, gate.Member{Node: "n1"})
 		}, "warn", `missing=n1 message=.*; the job goes on`},
-		{"other names in Slurm", &fails, []string{"SLURM_JOB_GPUS=0", "SLURM_JOB_NUM_NODES=2", "SLURM_JOB_NODELIST=w-[0-1]", "SLURMD_NODENAME=w-0"}, func(p *place) { p.both(false) },
-			"fail", `node=w-0 reason=EntryNotReady waited=[1-9][.0-9]*s missing= message="its entry is not ready; 2 of the 3 members of its clique are not ready; the job is refused"`},
+		{"other names in Slurm", &fails, slinky, func(p *place) { p.both(false) },
+			"warn", `missing= message="its entry is not ready; 2 of the 3 members of its clique are not ready; whether .* is not known, so the job goes on"`},
 		{"a job without GPUs", &atOnce, wide[1:], func(p *place) { p.both(false) }, "", `^$`},
 		{"a message of many lines", &fails, wide, func(p *place) {
-			if err := gate.Write(p.run, gate.State{Node: "n1", Clique: "c.1", Reason: "EntryNotReady", Message: "a \"b\"\n" + strings.Repeat("x", 9999)}); err != nil {
+			if err := gate.Write(p.run, gate.State{Node: "n1", Clique: "c.1", Reason: "EntryNotReady", Message: "a \"b\"\n" + strings.Repeat("x", 9999), Members: []gate.Member{{Node: "n2", Ready: true}}}); err != nil {
 				p.t.Error(err)
 			}
 		}, "fail", `^quoin-hook: gate job=7 node=n1 reason=EntryNotReady waited=[1-9][.0-9]*s missing=n1 message="a \\"b\\"\\nx{490,500}; the job is refused"\n$`},
@@ -161,7 +221,7 @@ func TestGate(t *testing.T) {
 				p.gate(*tt.gate, nil)
 			}
 			tt.node(p)
-			code, said, _ := p.pass(tt.word, tt.env)
+			code, said, _ := p.pass(tt.word, append([]string{"SLURM_CONF=" + filepath.Join(p.run, "slurm.conf")}, tt.env...))
 			if want := map[bool]int{true: 1}[tt.word == rundir.GateFail]; code != want || !regexp.MustCompile(tt.said).MatchString(said) {
 				t.Errorf("exit %d, said %q, want %d and %s", code, said, want, tt.said)
 			}
