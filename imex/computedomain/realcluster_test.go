@@ -19,9 +19,11 @@ import (
 
 // TestRealCluster watches claims and pods while the real scheduler and the
 // driver's real controller work on them.
-func TestRealCluster(t *testing.T) {
-	t.Parallel()
+func TestRealCluster(t *testing.T) { onDrivers(t, clusterWatched) }
+
+func clusterWatched(t *testing.T, driver string) {
 	r := startRig(t)
+	r.Driver = driver
 	r.define(t)
 	for _, start := range []func(context.Context) error{r.ApplyDeviceClasses, r.StartControllerManager, r.StartScheduler} {
 		if err := start(t.Context()); err != nil {

@@ -34,11 +34,12 @@ spec:
 
 // TestRealFleet has the holder join four racks, and judges what the observers of
 // the cluster and of one node see.
-func TestRealFleet(t *testing.T) {
-	t.Parallel()
+func TestRealFleet(t *testing.T) { onDrivers(t, fleetJoins) }
+
+func fleetJoins(t *testing.T, driver string) {
 	const racks, nodes, odd = 4, 16, "r02n05"
 	specs := imexrig.Racks(racks, nodes)
-	cluster, fleet := imexrig.StartTest(t, imexrig.Options{DriverNamespace: "driver", Nodes: specs, ReadyAfter: 100 * time.Millisecond})
+	cluster, fleet := imexrig.StartTest(t, imexrig.Options{Driver: driver, DriverNamespace: "driver", Nodes: specs, ReadyAfter: 100 * time.Millisecond})
 	r := &clusterRig{Cluster: cluster}
 	o := &fleetTest{clusterTest: &clusterTest{clusterRig: r, c: observer(t, r.Config(), imex.Config{Namespace: "default"})}, specs: specs}
 	start(t, o.c.Run)

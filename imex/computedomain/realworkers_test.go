@@ -16,10 +16,11 @@ import (
 
 // TestRealWorkers has worker pods claim beside the holder, so that no node takes
 // them, and looks for the nodes on which worker pods are without a claim.
-func TestRealWorkers(t *testing.T) {
-	t.Parallel()
+func TestRealWorkers(t *testing.T) { onDrivers(t, workersClaim) }
+
+func workersClaim(t *testing.T, driver string) {
 	specs := imexrig.Racks(1, 3)
-	cluster, _ := imexrig.StartTest(t, imexrig.Options{DriverNamespace: "driver", Nodes: specs, ReadyAfter: 100 * time.Millisecond})
+	cluster, _ := imexrig.StartTest(t, imexrig.Options{Driver: driver, DriverNamespace: "driver", Nodes: specs, ReadyAfter: 100 * time.Millisecond})
 	r := &clusterRig{Cluster: cluster}
 	o := &fleetTest{clusterTest: &clusterTest{clusterRig: r, c: observer(t, r.Config(), imex.Config{Namespace: "default"})}, specs: specs}
 	start(t, o.c.Run)

@@ -38,6 +38,18 @@ func startRig(t *testing.T) *clusterRig {
 	return &clusterRig{Cluster: c, nvidia: nvidia}
 }
 
+// onDrivers runs a test with the controller of each release of the driver.
+func onDrivers(t *testing.T, test func(t *testing.T, driver string)) {
+	t.Helper()
+	t.Parallel()
+	for _, driver := range kuberig.Drivers() {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			test(t, driver)
+		})
+	}
+}
+
 func (r *clusterRig) kubectl(t *testing.T, args ...string) {
 	t.Helper()
 	if _, err := r.Kubectl(t.Context(), args...); err != nil {

@@ -42,6 +42,7 @@ const MaxDaemons = 18
 type Options struct {
 	// DriverNamespace is that of StartComputeDomainController.
 	DriverNamespace string
+	Driver          string // a release of kuberig.Drivers, empty for the default
 	Nodes           []Spec
 	// ReadyAfter is how long an IMEX daemon takes to be ready once it has its
 	// entry; Node.SetReadyAfter sets it for one node.

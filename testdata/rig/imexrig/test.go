@@ -14,6 +14,7 @@ import (
 func StartTest(t testing.TB, o Options) (*kuberig.Cluster, *Fleet) {
 	t.Helper()
 	c := kuberig.StartTest(t)
+	c.Driver = o.Driver
 	for _, start := range []func(context.Context) error{c.ApplyComputeDomainCRDs, c.ApplyDeviceClasses, c.StartControllerManager, c.StartScheduler,
 		func(ctx context.Context) error {
 			return c.StartComputeDomainController(ctx, o.DriverNamespace, o.gates()...)

@@ -5,6 +5,7 @@
 package kuberig
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -45,6 +46,23 @@ var (
 	}, env: []string{"CGO_ENABLED=0"}, source: "sigs.k8s.io/dra-driver-nvidia-gpu", keep: []string{"templates", chart + "/crds", chart + "/templates"}}
 )
 
+// Drivers returns the releases of NVIDIA's DRA driver that the rig runs. The first is the
+// default, which $QUOIN_DRIVER changes.
+func Drivers() []string { return []string{"0.4.1", "0.5.0"} }
+
+// driverModule returns the module of a release of the driver, or of the default.
+func driverModule(release string) (module, error) {
+	m := computeDomainModule
+	switch cmp.Or(release, os.Getenv("QUOIN_DRIVER"), Drivers()[0]) {
+	case "0.4.1":
+	case "0.5.0":
+		m.name = "computedomain05"
+	default:
+		return module{}, fmt.Errorf("build driver %s: want one of %v", release, Drivers())
+	}
+	return m, nil
+}
+
 // chart is the folder of the driver's Helm chart.
 const chart = "deployments/helm/dra-driver-nvidia-gpu"
 
@@ -52,7 +70,14 @@ const chart = "deployments/helm/dra-driver-nvidia-gpu"
 // rig runs when it is not there: about ten minutes on two cores. Each module has a
 // folder of its own and is built anew only when its own go.mod changes.
 func Build(ctx context.Context) (string, error) {
-	for _, m := range []module{etcdModule, computeDomainModule} {
+	if _, err := etcdModule.folder(ctx); err != nil {
+		return "", err
+	}
+	for _, release := range Drivers() {
+		m, err := driverModule(release)
+		if err != nil {
+			return "", err
+		}
 		if _, err := m.folder(ctx); err != nil {
 			return "", err
 		}

@@ -16,10 +16,19 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 )
 
+// driverFolder returns the folder of the driver that the cluster runs.
+func (c *Cluster) driverFolder(ctx context.Context) (string, error) {
+	m, err := driverModule(c.Driver)
+	if err != nil {
+		return "", err
+	}
+	return m.folder(ctx)
+}
+
 // ApplyComputeDomainCRDs makes the types ComputeDomain and ComputeDomainClique
 // known, from the driver's own files, and waits until they are served.
 func (c *Cluster) ApplyComputeDomainCRDs(ctx context.Context) error {
-	dir, err := computeDomainModule.folder(ctx)
+	dir, err := c.driverFolder(ctx)
 	if err != nil {
 		return err
 	}
@@ -36,7 +45,7 @@ func (c *Cluster) ApplyComputeDomainCRDs(ctx context.Context) error {
 // ApplyDeviceClasses makes the DeviceClasses of channels and daemons as the
 // driver's chart has them.
 func (c *Cluster) ApplyDeviceClasses(ctx context.Context) error {
-	dir, err := computeDomainModule.folder(ctx)
+	dir, err := c.driverFolder(ctx)
 	if err != nil {
 		return err
 	}
@@ -99,7 +108,7 @@ func (c *Cluster) StartComputeDomainController(ctx context.Context, driverNamesp
 
 // driverRoot makes a root folder for the driver's controller.
 func (c *Cluster) driverRoot(ctx context.Context) (string, error) {
-	dir, err := computeDomainModule.folder(ctx)
+	dir, err := c.driverFolder(ctx)
 	if err != nil {
 		return "", err
 	}

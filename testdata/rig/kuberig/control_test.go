@@ -24,7 +24,17 @@ spec: {numNodes: 0, channel: {allocationMode: All, resourceClaimTemplate: {name:
 // makes a pod's claim, for which the scheduler finds no node.
 func TestRealControlPlane(t *testing.T) {
 	t.Parallel()
+	for _, driver := range Drivers() {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			controlPlane(t, driver)
+		})
+	}
+}
+
+func controlPlane(t *testing.T, driver string) {
 	c := StartTest(t)
+	c.Driver = driver
 	for _, start := range []func(context.Context) error{c.ApplyComputeDomainCRDs, c.ApplyDeviceClasses, c.StartControllerManager, c.StartScheduler} {
 		if err := start(t.Context()); err != nil {
 			t.Fatal(err)

@@ -28,6 +28,7 @@ import (
 // Cluster is a running API server with its etcd, and what else was started for it.
 type Cluster struct {
 	Dir    string
+	Driver string // the release of NVIDIA's DRA driver, empty for the default
 	bin    string
 	host   string // a loopback address of its own, so that ports are free
 	etcd   *exec.Cmd
