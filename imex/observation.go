@@ -41,7 +41,13 @@ type Domain struct {
 	// Problem says why there is no domain, or why it cannot be used. Its reason is one of
 	// a domain that cannot be joined.
 	Problem topology.Problem
+	// Note says what is to be done about a domain that can be joined. It keeps no node out.
+	Note topology.Problem
 }
+
+// NoteDomainOutdated is the note of a domain whose daemons run another image, other feature
+// gates or another limit than the driver's controller would give them now.
+const NoteDomainOutdated = "DomainOutdated"
 
 // FabricState says what is known about a node's multi-node NVLink.
 type FabricState int

@@ -156,6 +156,8 @@ func TestRealPublisherToken(t *testing.T) {
 		{"delete a node", []string{"delete", "node", "node-a"}, "forbidden"},
 		{"kube-system", []string{"create", "configmap", "quoin-slurm", "-n", "kube-system"}, "forbidden"},
 		{"see who claims", []string{"get", "pods,resourceclaims", "-A"}, ""},
+		{"see what the driver runs", []string{"get", "daemonsets,deployments", "-A"}, ""},
+		{"change what the driver runs", []string{"delete", "daemonset", "x", "-n", "kube-system"}, "forbidden"},
 		{"delete a domain", []string{"delete", "--raw", "/apis/resource.nvidia.com/v1beta1/namespaces/quoin-node/computedomains/quoin"}, "forbidden"},
 		{"delete a claim", []string{"delete", "resourceclaim", "x", "-n", "quoin-node"}, "forbidden"},
 		{"delete a holder", []string{"delete", "pod", "x", "-n", "quoin-node"}, "forbidden"},

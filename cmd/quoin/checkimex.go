@@ -43,6 +43,9 @@ func checkIMEX(stdin io.Reader, o *checkOptions, paths []string) (*result, error
 	if p := seen.Domain.Problem; p.Reason == imex.ReasonNoDriver {
 		r.Findings = append(r.Findings, finding{remark: remark{Reason: p.Reason, Message: p.Message}})
 	}
+	if note := seen.Domain.Note; note.Reason != "" {
+		r.Findings = append(r.Findings, finding{remark: remark{Reason: note.Reason, Message: note.Message}})
+	}
 	conflicts := r.addUnplaced(imex.JudgeUnplaced(seen))
 	r.addMembership(verdicts, conflicts)
 	return r, nil

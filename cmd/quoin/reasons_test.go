@@ -28,7 +28,7 @@ var reasonPages = []string{
 // of objects, and words of Slurm and Kubernetes.
 var notReasons = strings.Fields(`
 	AgentState DCGMIdentities HookConfig JobRecord JobReports JobState JobSummary JobUse NodeReport
-	ComputeDomain ComputeDomainClique ComputeDomainCliques ConfigMap DeviceClass NodeSet ResourceClaim ResourceClaims ResourceSlice
+	ComputeDomain ComputeDomainClique ComputeDomainCliques ConfigMap DaemonSet DeviceClass NodeSet ResourceClaim ResourceClaims ResourceSlice
 	AggregatedBlock ArrayJobId ArrayTaskId BlockIndex BlockName BlockSize LinkSpeed NodeName
 	PrologEpilogTimeout PrologFlags PrologTimeout RingName`)
 

@@ -54,6 +54,7 @@ type Cluster struct {
 	claims  *watch[claimFacts]
 	joining *watch[podFacts] // pods of the holder and of Slurm
 	waiting *watch[podFacts] // all pods that are not scheduled
+	runs    driverWatch      // what the driver runs
 
 	joined joined // as of the last Snapshot
 
@@ -80,6 +81,7 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 	c.claims = newWatch("ResourceClaims", c.health, &resourcev1.ResourceClaim{}, kube.ResourceV1().ResourceClaims(metav1.NamespaceAll), all, readClaim, changed)
 	c.joining = newWatch("pods that join domains", c.health, &corev1.Pod{}, pods, func(o *metav1.ListOptions) { o.LabelSelector = joiningPods }, podReader(config.Join), changed)
 	c.waiting = newWatch("pods that are not scheduled", c.health, &corev1.Pod{}, pods, func(o *metav1.ListOptions) { o.FieldSelector = unscheduledPods }, podReader(config.Join), changed)
+	c.runs = newDriverWatch(kube.AppsV1(), c.health, changed)
 	return c, nil
 }
 
@@ -93,7 +95,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	c.driver.run(ctx, c.domains.run, c.cliques.run, c.claims.run, c.joining.run, c.waiting.run)
+	c.driver.run(ctx, c.domains.run, c.cliques.run, c.claims.run, c.joining.run, c.waiting.run, c.runs.daemons.run, c.runs.controllers.run)
 	return nil
 }
 
@@ -137,7 +139,9 @@ func (c *Cluster) lookup() (imex.Domain, map[string]imex.Member, error) {
 	case len(domains) == 0:
 		return c.absent(), members, nil
 	}
-	return domainOf(c.config, &domains[0].facts), domains[0].facts.members, nil
+	domain := domainOf(c.config, &domains[0].facts)
+	domain.Note = c.runs.note(domain.UID)
+	return domain, domains[0].facts.members, nil
 }
 
 // allCliques returns the cliques of all domains. A driver without cliques has none.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +18,7 @@ import (
 )
 
 // ListCommand prints the objects that count.
-const ListCommand = "kubectl get nodes,pods,resourceclaims,computedomains,computedomaincliques,deviceclasses -A -o json"
+const ListCommand = "kubectl get nodes,pods,resourceclaims,computedomains,computedomaincliques,deviceclasses,daemonsets,deployments -A -o json"
 
 // Objects are the facts of a cluster's objects in JSON, as kubectl prints them.
 type Objects struct {
@@ -28,17 +29,21 @@ type Objects struct {
 	pods    objects[podFacts]
 	classes []string // of devices
 	listed  bool     // DeviceClasses are in the list
+
+	daemons     objects[daemonsFacts]
+	controllers objects[runsBy]
 }
 
 type objects[T any] map[types.NamespacedName]*record[T]
 
 // NewObjects returns the facts of no objects. config is complete.
 func NewObjects(config imex.Config) *Objects {
-	return &Objects{config: config, domains: objects[domainFacts]{}, cliques: objects[imex.Clique]{}, claims: objects[claimFacts]{}, pods: objects[podFacts]{}}
+	return &Objects{config: config, domains: objects[domainFacts]{}, cliques: objects[imex.Clique]{}, claims: objects[claimFacts]{}, pods: objects[podFacts]{},
+		daemons: objects[daemonsFacts]{}, controllers: objects[runsBy]{}}
 }
 
-// Add keeps the facts of a ComputeDomain, ComputeDomainClique, ResourceClaim, DeviceClass or
-// Pod. It ignores other kinds.
+// Add keeps the facts of a ComputeDomain, ComputeDomainClique, ResourceClaim, DeviceClass,
+// Pod, DaemonSet or Deployment. It ignores other kinds.
 func (o *Objects) Add(kind string, text []byte) error {
 	switch kind {
 	case nvapi.ComputeDomainKind:
@@ -52,6 +57,10 @@ func (o *Objects) Add(kind string, text []byte) error {
 		err := json.Unmarshal(text, &class)
 		o.classes, o.listed = append(o.classes, class.Name), true
 		return err
+	case "DaemonSet":
+		return o.daemons.add(readDaemons, text, &appsv1.DaemonSet{})
+	case "Deployment":
+		return o.controllers.add(readController, text, &appsv1.Deployment{})
 	case "Pod":
 		if !bytes.Contains(text, []byte("resourceClaims")) && !bytes.Contains(text, []byte(slurmdName)) {
 			return nil // most pods are long, have no claims and are not Slurm's
@@ -85,6 +94,7 @@ func (o *Objects) Seen() *imex.Observation {
 		seen.Domain = noDriver(o.config, serves)
 	} else if r, there := o.domains[keyOf(o.config)]; there {
 		seen.Domain, seen.Members = domainOf(o.config, &r.facts), r.facts.members
+		seen.Domain.Note = noteOf(seen.Domain.UID, factsOf(o.daemons.all()), factsOf(o.controllers.all()))
 	} else if holder := heldElsewhere(o.config, seen.Claims); holder != "" {
 		seen.Domain.Problem.Message = holder
 	}

@@ -270,10 +270,11 @@ func (l *list) addPod(o *object) error {
 const kindSlice = "ResourceSlice"
 
 // isListed reports whether objects of a kind may be in a list. Claims and ComputeDomains
-// say who joins an IMEX domain. They are for ListReader.Each alone.
+// say who joins an IMEX domain, DaemonSets and Deployments what NVIDIA's driver runs for
+// it. They are for ListReader.Each alone.
 func isListed(kind string) bool {
 	switch kind {
-	case "Node", "Pod", kindSlice, topology.ReportKind, "ResourceClaim", "ComputeDomain", "ComputeDomainClique", "DeviceClass":
+	case "Node", "Pod", kindSlice, topology.ReportKind, "ResourceClaim", "ComputeDomain", "ComputeDomainClique", "DeviceClass", "DaemonSet", "Deployment":
 		return true
 	}
 	return false

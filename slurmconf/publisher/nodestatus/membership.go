@@ -50,6 +50,7 @@ type membership struct {
 	timer   *again.Timer
 	log     *slog.Logger
 	problem topology.Problem // of the domain, the last that was logged
+	note    topology.Problem // on the domain, likewise
 	unknown again.Once       // why membership is not known
 	waiting map[claims]wait
 }
@@ -64,6 +65,7 @@ func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot, now t
 	var seen *imex.Observation
 	if err == nil {
 		m.logDomain(&domain)
+		m.logNote(&domain)
 		seen, err = m.source.Snapshot()
 	}
 	if err != nil {
@@ -92,6 +94,19 @@ func (m *membership) logDomain(d *imex.Domain) {
 		return
 	}
 	m.log.Warn("ComputeDomain has a problem", "namespace", d.Namespace, "name", d.Name, "reason", d.Problem.Reason, "message", d.Problem.Message)
+}
+
+// logNote logs a note on the domain once, and its end once.
+func (m *membership) logNote(d *imex.Domain) {
+	if m.note == d.Note {
+		return
+	}
+	if d.Note.Reason != "" {
+		m.log.Warn("ComputeDomain has a note", "namespace", d.Namespace, "name", d.Name, "reason", d.Note.Reason, "message", d.Note.Message)
+	} else {
+		m.log.Info("ComputeDomain has no note any more", "namespace", d.Namespace, "name", d.Name, "reason", m.note.Reason)
+	}
+	m.note = d.Note
 }
 
 // unplacedWait is how long claims must wait for a node before they are named, because the

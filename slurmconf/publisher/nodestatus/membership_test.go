@@ -101,6 +101,27 @@ func TestMembershipConditions(t *testing.T) {
 	}
 }
 
+// TestDomainNote says once what is to be done about the domain, and once that it is done.
+func TestDomainNote(t *testing.T) {
+	d := &domain{domain: imex.Domain{Namespace: "quoin-node", Name: "quoin", UID: "u1"}, seen: imex.Observation{Join: imex.JoinHolder}}
+	s := newSite(4, d)
+	is := func(what string, note topology.Problem, begun, over int, series int) {
+		t.Helper()
+		d.domain.Note = note
+		for range 2 {
+			s.keeper.Touch(s.now)
+			s.pass(t.Context(), time.Minute)
+		}
+		begins, ends := s.logged(`msg="ComputeDomain has a note" `), s.logged(`msg="ComputeDomain has no note any more" `)
+		if got := testutil.CollectAndCount(s.metrics.notes); begins != begun || ends != over || got != series {
+			t.Errorf("%s: said %d times that it begins and %d that it is over, with %d series, want %d, %d and %d", what, begins, ends, got, begun, over, series)
+		}
+	}
+	is("nothing", topology.Problem{}, 0, 0, 0)
+	is("outdated", topology.Problem{Reason: imex.NoteDomainOutdated, Message: "the image"}, 1, 0, 1)
+	is("renewed", topology.Problem{}, 1, 1, 0)
+}
+
 // TestUnplacedClaims speaks of claims that no node has when they have waited for a
 // while, once, and says when that is over.
 func TestUnplacedClaims(t *testing.T) {

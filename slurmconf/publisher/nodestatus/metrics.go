@@ -13,6 +13,7 @@ type Metrics struct {
 	members  *prometheus.GaugeVec
 	unready  prometheus.Gauge
 	domain   *prometheus.GaugeVec
+	notes    *prometheus.GaugeVec
 	unplaced *prometheus.GaugeVec
 }
 
@@ -26,9 +27,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		members:  gauge("imex_nodes", "Nodes by the reason of the verdict on their membership in the IMEX domain.", "reason"),
 		unready:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX and something is to be done or waited for."}),
 		domain:   gauge("imex_domain_info", "1 for the ComputeDomain that nodes are to join, with what is wrong with it.", "namespace", "name", "uid", "problem"),
+		notes:    gauge("imex_domain_notes", "1 for each note on the ComputeDomain: something to do that keeps no node out.", "namespace", "name", "reason"),
 		unplaced: gauge("imex_unplaced_claims", "Claims of channels that have waited for a minute and more without a node, by whose pods they are for and why.", "owner", "reason"),
 	}
-	reg.MustRegister(m.Places, m.members, m.unready, m.domain, m.unplaced)
+	reg.MustRegister(m.Places, m.members, m.unready, m.domain, m.notes, m.unplaced)
 	return m
 }
 
@@ -49,4 +51,8 @@ func (m *Metrics) setMembership(d *imex.Domain, verdicts map[string]imex.Verdict
 	m.unready.Set(float64(unready))
 	m.domain.Reset()
 	m.domain.WithLabelValues(d.Namespace, d.Name, d.UID, d.Problem.Reason).Set(1)
+	m.notes.Reset()
+	if d.Note.Reason != "" {
+		m.notes.WithLabelValues(d.Namespace, d.Name, d.Note.Reason).Set(1)
+	}
 }

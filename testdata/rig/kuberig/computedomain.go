@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -104,6 +105,19 @@ func (c *Cluster) StartComputeDomainController(ctx context.Context, driverNamesp
 	}
 	c.others = append(c.others, cmd)
 	return c.ready(ctx, "compute-domain-controller", answers("http://"+address+"/metrics"))
+}
+
+// StopComputeDomainController ends the driver's controller. Another release of it may be
+// started after that.
+func (c *Cluster) StopComputeDomainController() {
+	c.others = slices.DeleteFunc(c.others, func(cmd *exec.Cmd) bool {
+		if filepath.Base(cmd.Path) != "compute-domain-controller" {
+			return false
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return true
+	})
 }
 
 // driverRoot makes a root folder for the driver's controller.

@@ -239,6 +239,9 @@ func (c *Cluster) Client() kubernetes.Interface {
 	return client
 }
 
+// Programs is the folder of kubectl.
+func (c *Cluster) Programs() string { return c.bin }
+
 // Kubectl runs kubectl, by default as the administrator.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "kubectl"), args...)
