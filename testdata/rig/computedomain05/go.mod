@@ -2,7 +2,7 @@ module quoin.dev/rig/computedomain05
 
 go 1.26.0
 
-require sigs.k8s.io/dra-driver-nvidia-gpu v0.5.0
+require sigs.k8s.io/dra-driver-nvidia-gpu v0.5.0 // indirect
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
