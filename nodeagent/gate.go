@@ -42,6 +42,7 @@ type Gate struct {
 
 	// Only the goroutine of Run uses these.
 	report *topology.Node // the last one, nil before the first
+	behind time.Time      // since when only the entry is behind its daemon; zero if it is not
 	logged string
 	labels [2]string // clique and reason of the series that is set
 }
@@ -57,8 +58,6 @@ func NewGate(node, boot string, runDir rundir.Dir, members NodeMembership, repor
 
 // Run keeps the file up to date until ctx ends. Then the file grows stale.
 func (g *Gate) Run(ctx context.Context) error {
-	ticker := time.NewTicker(gateEvery)
-	defer ticker.Stop()
 	for {
 		g.update()
 		select {
@@ -67,9 +66,21 @@ func (g *Gate) Run(ctx context.Context) error {
 		case g.report = <-g.reports:
 			g.members.SetClique(imex.NodeOf(g.node, g.report).Clique)
 		case <-g.members.Changes():
-		case <-ticker.C:
+		case <-time.After(g.pause()):
 		}
 	}
+}
+
+// behindFor is how long the daemon says READY before a gate opens whose entry does not:
+// the entry follows the daemon within seconds while the API server takes it.
+const behindFor = 10 * time.Second
+
+// pause is the time until the gate is confirmed, or opened.
+func (g *Gate) pause() time.Duration {
+	if wait := behindFor - time.Since(g.behind); wait > 0 {
+		return min(wait, gateEvery)
+	}
+	return gateEvery
 }
 
 // update writes the file and sets the series. If the state is not known, the file
@@ -135,18 +146,55 @@ func (g *Gate) state() (*gate.State, error) {
 	node := imex.NodeOf(g.node, report)
 	node.CliqueLabel, node.DomainLabel = seen.Nodes[g.node].CliqueLabel, seen.Nodes[g.node].DomainLabel
 	seen.Nodes = map[string]imex.Node{g.node: node}
-	return state, judgeGate(state, seen, &node)
+	err = judgeGate(state, seen, &node)
+	switch {
+	case err != nil || state.Ready || !daemonSays(&node, imex.DaemonReady) || !readyWithEntry(seen, &node):
+		g.behind = time.Time{}
+	case g.behind.IsZero():
+		g.behind = time.Now()
+	case time.Since(g.behind) >= behindFor:
+		state.Ready = true
+	}
+	return state, err
 }
 
-// errNoCliques: the driver's feature ComputeDomainCliques is off, so that entries are
-// in the domain's status, which agents do not read. With the feature a daemon is ready
-// only once it has its entry in a clique.
-var errNoCliques = errors.New("the IMEX daemon is ready, and the cluster has no ComputeDomainClique: the driver's feature ComputeDomainCliques seems to be off")
+// daemonSays reports whether that is the state of the daemon, empty if it is not known.
+func daemonSays(node *imex.Node, state string) bool {
+	if node.Local == nil {
+		return state == ""
+	}
+	return node.Local.DaemonState == state
+}
+
+// readyWithEntry reports whether the node lacks nothing but an entry that is ready.
+func readyWithEntry(seen *imex.Observation, node *imex.Node) bool {
+	with := *seen
+	with.Cliques = []imex.Clique{{Domain: node.DomainLabel, ID: node.CliqueID(), Daemons: []imex.Member{{Node: node.Name, Ready: true}}}}
+	for _, c := range seen.Cliques {
+		if c.ID != with.Cliques[0].ID {
+			continue
+		}
+		with.Cliques[0].Daemons = nil
+		for _, m := range c.Daemons {
+			m.Ready = m.Ready || m.Node == node.Name
+			with.Cliques[0].Daemons = append(with.Cliques[0].Daemons, m)
+		}
+		if c.Domain != node.DomainLabel {
+			return false
+		}
+	}
+	return imex.Judge(&with)[node.Name].Reason == imex.ReasonReady
+}
+
+// errNoCliques: if the driver's feature ComputeDomainCliques is off, entries are in the
+// domain's status, which agents do not read. Only a daemon that says something else than
+// READY shuts the gate then.
+var errNoCliques = errors.New("the cluster has no ComputeDomainClique, and the IMEX daemon does not say that it is not ready: the driver's feature ComputeDomainCliques may be off")
 
 // judgeGate sets the state of a node, which is the only one of seen.
 func judgeGate(state *gate.State, seen *imex.Observation, node *imex.Node) error {
 	verdict := imex.Judge(seen)[node.Name]
-	if verdict.Reason == imex.ReasonNoEntry && len(seen.Cliques) == 0 && node.Local != nil && node.Local.DaemonState == imex.DaemonReady {
+	if verdict.Reason == imex.ReasonNoEntry && len(seen.Cliques) == 0 && (daemonSays(node, "") || daemonSays(node, imex.DaemonReady)) {
 		return errNoCliques
 	}
 	state.Ready, state.Reason, state.Message = verdict.Ready(), verdict.Reason, verdict.Message

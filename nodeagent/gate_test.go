@@ -146,21 +146,42 @@ func TestGate(t *testing.T) {
 			m.seen.Nodes = map[string]imex.Node{"n1": {Name: "n1", DomainLabel: "u1"}}
 			m.seen.Cliques = nil
 		})
+		starting := *report
+		starting.IMEX = &topology.IMEX{ChannelMajor: &major, Channels: 2048, DaemonState: "INITIALIZING"}
+		reports <- &starting
 		check("its clique is yet to be made", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
 		ready := *report
 		ready.IMEX = &topology.IMEX{ChannelMajor: &major, Channels: 2048, DaemonState: "READY"}
 		_, written, _ := gate.Read(run)
-		reports <- &ready
-		time.Sleep(2 * gate.Stale)
-		synctest.Wait()
-		if _, at, err := gate.Read(run); err != nil || !at.Equal(written) {
-			t.Errorf("confirmed while the daemon is ready without a clique: %s and %s, %v", written, at, err)
+		for _, unknown := range []*topology.Node{&ready, report} { // with a daemon that says READY, and with one that nobody can ask
+			reports <- unknown
+			time.Sleep(2 * gate.Stale)
+			synctest.Wait()
+			if _, at, err := gate.Read(run); err != nil || !at.Equal(written) {
+				t.Errorf("confirmed without a clique: %s and %s, %v", written, at, err)
+			}
 		}
 		m.edit(func() { m.seen.Cliques = []imex.Clique{{Domain: "u2", ID: "another.1"}} })
+		reports <- report
 		check("other nodes have cliques", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
 		m.edit(func() { m.seen.Cliques = nil })
-		reports <- report
-		check("its daemon does not say that it is ready", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
+		reports <- &starting
+		check("its daemon says that it is not ready", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
+
+		m.edit(func() {
+			m.seen.Cliques = []imex.Clique{{Domain: "u1", ID: gateClique, Daemons: []imex.Member{{Node: "n1", Address: "10.0.0.1"}}}}
+		})
+		behind := gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonEntryBehind, Members: []gate.Member{{Node: "n1"}}}
+		reports <- &ready
+		check("its entry is behind", &behind)
+		time.Sleep(10 * time.Second)
+		behind.Ready = true
+		check("its entry is behind for long", &behind)
+		reports <- &starting
+		check("its daemon starts again", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotReady, Members: behind.Members})
+		reports <- &ready
+		behind.Ready = false
+		check("its entry is behind again", &behind)
 
 		_, before, _ := gate.Read(run)
 		m.edit(func() { m.broken = errors.New("not listed") })
