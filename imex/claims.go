@@ -82,6 +82,9 @@ func checkOtherDomain(v *view, n *node) finding {
 
 // checkClaim is about a node without a claim that a pod holds.
 func checkClaim(v *view, n *node) finding {
+	if n.aside.reason == ReasonClaimConflict {
+		return finding{} // one is held, and the others are named
+	}
 	for _, c := range n.claims {
 		if c.rank() == claimWaits {
 			return finding{ReasonClaimWaits, waits(c, n.claims), "kubectl describe pod says why: the DRA driver's kubelet plugin must run on the node and publish channel-0 in a ResourceSlice"}

@@ -22,13 +22,13 @@ func TestJudgeClaims(t *testing.T) {
 	}
 	n1 := func(reason string) map[string]words { return map[string]words{"n1": verdict(reason)} }
 	runJudgeCases(t, []judgeCase{
-		{name: "holder and slurmd, which waits", spoil: func(s *Observation) { add(s, worker, "quoin-system/w1") }, want: n1(ReasonClaimConflict), others: peers,
+		{name: "holder and slurmd, which waits", spoil: func(s *Observation) { add(s, worker, "quoin-system/w1") }, want: but(ReasonClaimConflict),
 			says: []string{"quoin-system/imex-n1 of the holder's pod quoin-system/quoin-imex-n1 holds", "quoin-system/worker-1 of the worker pod quoin-system/w1 waits", "resourceClaims of the NodeSet", "imex.join to slurmd"}},
 		{name: "slurmd and holder, which waits", spoil: func(s *Observation) {
 			add(s, worker, "", "quoin-system/w1")
 			c := s.claim("n1")
 			c.Pods, c.Waiting = nil, "quoin-system/quoin-imex-n1"
-		}, want: n1(ReasonClaimConflict), others: peers, says: []string{"worker-1 of the worker pod quoin-system/w1 holds", "the holder's pod quoin-system/quoin-imex-n1 waits"}},
+		}, want: but(ReasonClaimConflict), says: []string{"worker-1 of the worker pod quoin-system/w1 holds", "the holder's pod quoin-system/quoin-imex-n1 waits"}},
 		{name: "both wait", spoil: func(s *Observation) {
 			add(s, worker, "quoin-system/w1")
 			c := s.claim("n1")
@@ -39,18 +39,18 @@ func TestJudgeClaims(t *testing.T) {
 			c := worker
 			c.Owner = OwnerHolder
 			add(s, c, "quoin-system/h1")
-		}, want: n1(ReasonClaimConflict), others: peers, says: []string{"delete the DaemonSet"}},
+		}, want: but(ReasonClaimConflict), says: []string{"delete the DaemonSet"}},
 		{name: "two of one owner", spoil: func(s *Observation) {
 			c := worker
 			c.Owner = OwnerHolder
 			add(s, c, "quoin-system/h1")
-		}, want: n1(ReasonClaimConflict), others: peers, says: []string{"let only one pod of a node claim"}},
+		}, want: but(ReasonClaimConflict), says: []string{"let only one pod of a node claim"}},
 		{name: "a workload with a domain of its own", spoil: func(s *Observation) {
 			c := worker
 			c.Namespace, c.Domain, c.Owner = "team", otherUID, OwnerOther
 			add(s, c, "team/train-0")
-		}, want: n1(ReasonClaimConflict), others: peers, says: []string{"claim team/worker-1 of pod team/train-0 waits", "keep other pods with channel claims off"}},
-		{name: "a worker alone where the holder is to", spoil: func(s *Observation) { s.claim("n1").Owner = OwnerSlurmd }, want: n1(ReasonClaimedByOther), others: peers, says: []string{"while imex.join is holder", "NodeSet"}},
+		}, want: but(ReasonClaimConflict), says: []string{"claim team/worker-1 of pod team/train-0 waits", "keep other pods with channel claims off"}},
+		{name: "a worker alone where the holder is to", spoil: func(s *Observation) { s.claim("n1").Owner = OwnerSlurmd }, want: but(ReasonClaimedByOther), says: []string{"while imex.join is holder", "NodeSet"}},
 		{name: "an owner that is not known", spoil: func(s *Observation) { s.claim("n1").Owner = "" }},
 		{name: "it waits", spoil: func(s *Observation) {
 			s.claim("n1").Pods, s.claim("n1").Waiting = nil, "quoin-system/quoin-imex-n1"
@@ -92,11 +92,11 @@ func TestJudgeClaims(t *testing.T) {
 			s.unclaim("n1")
 			s.node("n1", func(n *Node) { n.DomainLabel, n.NoWorker = "", true })
 		}, want: n1(ReasonNotClaimed), others: peers},
-		{name: "another namespace", spoil: func(s *Observation) { s.claim("n1").Namespace = "slurm" }, want: n1(ReasonClaimNamespace), others: peers, says: []string{"claim slurm/imex-n1", "(quoin-system)", "in the domain's namespace"}},
+		{name: "another namespace", spoil: func(s *Observation) { s.claim("n1").Namespace = "slurm" }, want: but(ReasonClaimNamespace), says: []string{"claim slurm/imex-n1", "(quoin-system)", "in the domain's namespace"}},
 		{name: "another namespace of slurmd", spoil: func(s *Observation) {
 			slurmd(s)
 			s.claim("n1").Namespace = "slurm"
-		}, want: n1(ReasonClaimNamespace), others: peers, says: []string{"set imex.namespace to slurm"}},
+		}, want: but(ReasonClaimNamespace), says: []string{"set imex.namespace to slurm"}},
 		{name: "a claim of another domain", spoil: func(s *Observation) { s.claim("n1").Domain = otherUID }, want: n1(ReasonOtherDomain), others: peers, says: []string{"of domain " + otherUID, testUID + " (quoin-system/quoin)"}},
 		{name: "a claim that says no domain", spoil: func(s *Observation) { s.claim("n1").Domain = "" }},
 		{name: "the label is missing", spoil: func(s *Observation) {

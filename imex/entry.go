@@ -24,7 +24,7 @@ func checkClique(_ *view, n *node) finding {
 		return finding{ReasonTwoDomains, "clique " + n.own.id + " has nodes of another domain (" + whose + "): " + who + "; CUDA fails in a clique of two domains (CUDA_ERROR_NOT_SUPPORTED)",
 			"end the pods on " + who + " that claim a channel of domain " + whose}
 	}
-	if many := max(len(n.own.entries), len(n.own.nodes)); len(n.own.entries) > MaxCliqueNodes || n.entry == nil && (many > MaxCliqueNodes || len(n.own.entries) == MaxCliqueNodes) {
+	if many := max(len(n.own.entries), len(n.own.nodes)); n.entry == nil && (many > MaxCliqueNodes || len(n.own.entries) == MaxCliqueNodes) {
 		return finding{ReasonCliqueFull, "clique " + n.own.id + " has " + strconv.Itoa(many) + " nodes, " + strconv.Itoa(len(n.own.entries)) + " of them with an entry: an IMEX domain takes " + strconv.Itoa(MaxCliqueNodes) + " at most",
 			"let at most " + strconv.Itoa(MaxCliqueNodes) + " nodes of the clique join, or make the fabric's partitions smaller"}
 	}
@@ -99,23 +99,30 @@ func checkEntry(v *view, n *node) finding {
 	return finding{}
 }
 
-// checkTwins is about an entry with the same index or the same address as another
-// node's entry.
+// checkTwins is about an entry with the same index as another node's entry in the clique,
+// or the same address as an entry of any domain.
 func checkTwins(v *view, n *node) finding {
-	var sameAddress *Member
+	numbered := !v.byStatus || slices.ContainsFunc(n.own.entries, func(m *Member) bool { return m.Index != 0 }) // older drivers give none
 	for _, m := range n.own.entries {
-		switch {
-		case m.Node == n.Name:
-		case m.Index == n.entry.Index && !v.byStatus: // older drivers give none
+		if numbered && m.Node != n.Name && m.Index == n.entry.Index {
 			return finding{ReasonDuplicateIndex, n.entry.text(n.own.id) + "; node " + m.Node + " (" + m.Address + ") has the same index: the clique's other daemons see only one of the two", n.remedyOfTwins(m)}
-		case sameAddress == nil && m.Address == n.entry.Address && m.Address != "":
-			sameAddress = m
 		}
 	}
-	if m := sameAddress; m != nil {
+	if m := v.twinOf(n.entry); m != nil {
 		return finding{ReasonDuplicateAddress, n.entry.text(n.own.id) + "; node " + m.Node + " (index " + strconv.Itoa(m.Index) + ") has the same address: one of the two entries is out of date", n.remedyOfTwins(m)}
 	}
 	return finding{}
+}
+
+// twinOf returns an entry of another node with the same address, nil if there is none.
+func (v *view) twinOf(m *Member) *Member {
+	var twin *Member
+	for _, other := range v.same[m.Address] {
+		if other.Node != m.Node && (twin == nil || compareMembers(other, twin) < 0) {
+			twin = other
+		}
+	}
+	return twin
 }
 
 func (n *node) remedyOfTwins(other *Member) string {

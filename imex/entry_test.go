@@ -66,6 +66,9 @@ func TestJudgeEntry(t *testing.T) {
 		}},
 		{name: "one index twice", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Index = 2 }) }, want: map[string]words{"n1": verdict(ReasonDuplicateIndex), "n2": verdict(ReasonDuplicateIndex)}, others: peers,
 			says: []string{"index 2 (10.0.0.2)", "n2 (10.0.0.3) has the same index"}},
+		{name: "one address in another domain", spoil: func(s *Observation) {
+			s.Cliques = append(s.Cliques, Clique{Domain: "another", ID: oldClique, Daemons: []Member{{Node: "x", Address: "10.0.0.2", Clique: oldClique, Index: 4, Ready: true}}})
+		}, want: n1(ReasonDuplicateAddress), others: peers, says: []string{"node x (index 4) has the same address"}},
 		{name: "one address twice", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Address = "10.0.0.3" }) }, want: map[string]words{"n1": verdict(ReasonDuplicateAddress), "n2": verdict(ReasonDuplicateAddress)}, others: peers,
 			says: []string{"index 1 (10.0.0.3)", "n2 (index 2) has the same address"}},
 		{name: "two without an address", spoil: func(s *Observation) {
@@ -86,7 +89,7 @@ func TestJudgeEntry(t *testing.T) {
 			s.Cliques[0].Daemons[1].Node = "n99"
 			delete(s.Members, "n1")
 		}, want: n1(ReasonCliqueFull), others: peers},
-		{name: "one entry too many", spoil: many(19, 19), others: verdict(ReasonCliqueFull), says: []string{"19 of them with an entry"}},
+		{name: "a limit of the driver that is higher", spoil: many(19, 19)},
 		{name: "peers are not ready", spoil: func(s *Observation) {
 			s.Cliques[0].Daemons[3].Ready = false
 			s.unclaim("n2")
@@ -161,6 +164,16 @@ func TestJudgeByStatus(t *testing.T) {
 		{name: "not ready", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique}) }), want: map[string]words{"n1": verdict(ReasonEntryBehind)}, others: peers},
 		{name: "one address twice", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique, Address: "10.0.0.3", Ready: true}) }),
 			want: map[string]words{"n1": verdict(ReasonDuplicateAddress), "n2": verdict(ReasonDuplicateAddress)}, others: peers, says: []string{"n2 (index 0) has the same address"}},
+		{name: "one index twice, from a driver that numbers", spoil: old(func(m map[string]Member) {
+			for name, e := range m {
+				e.Index = int(name[1]-'0') &^ 1
+				m[name] = e
+			}
+		}), want: map[string]words{"n0": verdict(ReasonDuplicateIndex), "n1": verdict(ReasonDuplicateIndex), "n2": verdict(ReasonDuplicateIndex), "n3": verdict(ReasonDuplicateIndex)}, says: []string{"n0 (10.0.0.1) has the same index"}},
+		{name: "beside a domain of a driver with cliques", spoil: func(s *Observation) {
+			old(func(map[string]Member) {})(s)
+			s.Cliques = []Clique{{Domain: "another", ID: oldClique, Daemons: []Member{{Node: "x", Address: "10.0.9.1", Clique: oldClique, Ready: true}}}}
+		}},
 		{name: "not listed", spoil: old(func(m map[string]Member) { delete(m, "n1") }), want: map[string]words{"n1": verdict(ReasonNoEntry)}, others: peers},
 		{name: "under another clique", spoil: old(func(m map[string]Member) { set(m, Member{Clique: oldClique, Ready: true}) }), want: map[string]words{"n1": verdict(ReasonStaleEntry)}, others: peers},
 		{name: "without a clique", spoil: old(func(m map[string]Member) { set(m, Member{Ready: true}) }), want: map[string]words{"n1": verdict(ReasonNoFabricSeen)}, others: peers},

@@ -63,8 +63,24 @@ func Judge(o *Observation) map[string]Verdict {
 // finding is the result of one check of a node, zero if the check finds nothing.
 type finding struct{ reason, message, remedy string }
 
+// isOthers reports whether a finding ends no node's membership by itself: a pod waits that is
+// not to claim, or the domain has other keys than the configured ones.
+func isOthers(reason string) bool {
+	switch reason {
+	case ReasonClaimConflict, ReasonClaimNamespace, ReasonClaimedByOther, ReasonDomainDiffers:
+		return true
+	}
+	return false
+}
+
+// isWell reports whether the node has joined, its claim is held if it has one, and its
+// daemon says nothing else.
+func (n *node) isWell() bool {
+	return (len(n.claims) == 0 || n.claims[0].rank() == claimHeld) && n.entry != nil && n.entry.Ready && n.DomainLabel == n.wanted && (n.Local == nil || n.Local.DaemonState == "" || n.Local.DaemonState == DaemonReady)
+}
+
 // firstFinding runs the checks in order. A check may rely on the checks before it,
-// which have found nothing.
+// which have found nothing, or nothing that counts for a node that is well.
 func firstFinding(v *view, n *node) finding {
 	for _, check := range [...]func(*view, *node) finding{
 		checkNeed,
@@ -78,7 +94,12 @@ func firstFinding(v *view, n *node) finding {
 		checkPlace,
 		checkEntry,
 	} {
-		if f := check(v, n); f.reason != "" {
+		f := check(v, n)
+		switch {
+		case f.reason == "":
+		case isOthers(f.reason) && n.isWell():
+			n.aside = f
+		default:
 			return f
 		}
 	}

@@ -16,6 +16,9 @@ type words struct{ reason, note string }
 
 func verdict(reason string) words { return words{reason: reason} }
 
+// but is a rack whose n1 is ready with a note.
+func but(note string) map[string]words { return map[string]words{"n1": readyBut(note)} }
+
 func readyBut(note string) words { return words{ReasonReady, note} }
 
 // unjudged stands for a node without a verdict.
@@ -116,7 +119,11 @@ func TestJudgeDomain(t *testing.T) {
 		{name: "forbidden", spoil: problem(ReasonDomainForbidden), others: verdict(ReasonDomainForbidden), says: []string{"seen so", "list, watch and create"}},
 		{name: "it does not match", spoil: func(s *Observation) {
 			s.Domain.Problem = topology.Problem{Reason: ReasonDomainDiffers, Message: "allocationMode is Single, wanted is All"}
-		}, others: verdict(ReasonDomainDiffers), says: []string{"allocationMode is Single, wanted is All", "cannot be changed"}},
+			s.entry(1, func(m *Member) { m.Ready = false })
+		}, want: map[string]words{"n1": verdict(ReasonDomainDiffers)}, others: readyBut(NotePeersNotReady), says: []string{"allocationMode is Single, wanted is All", "cannot be changed"}},
+		{name: "it does not match, and all have joined", spoil: func(s *Observation) {
+			s.Domain.Problem = topology.Problem{Reason: ReasonDomainDiffers, Message: "spec.numNodes is 18, not 0"}
+		}},
 		{name: "it is being deleted", spoil: func(s *Observation) {
 			s.Domain.Problem = topology.Problem{Reason: ReasonDomainDeleting, Message: "seen so"}
 		}, others: verdict(ReasonDomainDeleting), says: []string{"seen so", "end the pods that claim"}},

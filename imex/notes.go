@@ -22,6 +22,9 @@ func withNotes(v *view, n *node, verdict Verdict) Verdict {
 // notes returns what is wrong beside a node that is ready, the worst first.
 func notes(v *view, n *node) []finding {
 	var found []finding
+	if n.aside.reason != "" && n.aside.reason != ReasonDomainDiffers { // that is the domain's to say, once
+		found = append(found, n.aside)
+	}
 	if n.Lost { // the driver leaves the entry of a machine without power as it was
 		found = append(found, finding{NoteNodeLost, "Kubernetes hears nothing from the node, and its entry may be out of date",
 			"check that the machine has power and its kubelet runs: without its daemon, jobs across nodes that use this node fail"})

@@ -13,9 +13,13 @@ type view struct {
 	at    map[string]*node // by name
 	// cliques are those of all domains, by the clique's own name.
 	cliques map[string][]*clique
-	// byStatus: the API server has no cliques, so the entries come from the domain's
-	// status.
+	// byStatus: the wanted domain has no cliques, so the entries come from its status. A
+	// driver may keep one domain by cliques and another one by status.
 	byStatus bool
+	// addresses has an entry of any domain for each address, same all entries of an address
+	// that has several.
+	addresses map[string]*Member
+	same      map[string][]*Member
 }
 
 // node is one node and what concerns it.
@@ -34,6 +38,8 @@ type node struct {
 	// domain's status has it.
 	member, listed bool
 	found          finding
+	// aside is what others do wrong here, while the node is ready.
+	aside finding
 }
 
 // stray is an entry in another clique than the node's own.
@@ -64,7 +70,9 @@ type clique struct {
 func newView(s *Observation) *view {
 	v := &view{
 		Observation: s,
-		byStatus:    len(s.Cliques) == 0,
+		byStatus:    len(s.Cliques) == 0 || s.Domain.UID != "" && !slices.ContainsFunc(s.Cliques, func(c Clique) bool { return c.Domain == s.Domain.UID }),
+		addresses:   make(map[string]*Member, len(s.Nodes)),
+		same:        make(map[string][]*Member),
 		nodes:       make([]node, 0, len(s.Nodes)),
 		at:          make(map[string]*node, len(s.Nodes)),
 		cliques:     make(map[string][]*clique, len(s.Cliques)),
@@ -122,6 +130,15 @@ func (s *Observation) domainUnread() bool { return s.Domain.UID == "" && s.Domai
 func (v *view) gatherEntries() {
 	add := func(c *clique, m *Member) {
 		c.entries = append(c.entries, m)
+		switch first := v.addresses[m.Address]; {
+		case m.Address == "":
+		case first == nil:
+			v.addresses[m.Address] = m
+		case v.same[m.Address] == nil:
+			v.same[m.Address] = []*Member{first, m}
+		default:
+			v.same[m.Address] = append(v.same[m.Address], m)
+		}
 		n := v.at[m.Node]
 		if n == nil || n.own != c {
 			c.foreign = append(c.foreign, m)

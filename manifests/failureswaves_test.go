@@ -99,10 +99,10 @@ func (f *failures) first() {
 	f.machines["early"].Change(inClique(7))
 	f.statusIs(stateNotReady)
 	f.expect("first",
-		said{failure: "second claim", node: "second", condition: "True ClaimConflict", words: []string{"of the worker pod quoin-node/worker waits", "of the holder's pod quoin-node/quoin-imex-", "remove the claim from the worker pods"}},
+		said{failure: "second claim", node: "second", condition: "False Ready", note: "ClaimConflict", words: []string{"of the worker pod quoin-node/worker waits", "of the holder's pod quoin-node/quoin-imex-", "remove the claim from the worker pods"}},
 		said{failure: "no holder", node: "unclaimed", condition: "True NotClaimed", words: []string{"find out why the DaemonSet that holds the claims has no pod"}},
 		said{failure: "label taken", node: "taken", condition: "True NodeLabelMissing", words: []string{"though claim quoin-node/quoin-imex-", "delete pod quoin-node/quoin-imex-"}},
-		said{failure: "channel taken", node: "guest", condition: "True ClaimedByOther", words: []string{"pod quoin-node/guests-pod holds the node's channel"}},
+		said{failure: "channel taken", node: "guest", condition: "False Ready", note: "ClaimedByOther", words: []string{"pod quoin-node/guests-pod holds the node's channel"}},
 		said{failure: "claim in another namespace", node: "foreign", condition: "True ClaimInOtherNamespace", words: []string{"claim default/foreign of pod default/foreign"}},
 		said{failure: "another domain", node: "other", condition: "True OtherDomain", words: []string{"pod default/others-pod"}},
 		said{failure: "two domains", node: "beside", condition: "True TwoDomainsInClique", words: []string{"other; CUDA fails in a clique of two domains"}},

@@ -40,7 +40,7 @@ func checkIMEX(stdin io.Reader, o *checkOptions, paths []string) (*result, error
 	seen.Nodes = nodestatus.Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)
 	r := &result{Findings: problemsOf(snap.Problems)}
-	if p := seen.Domain.Problem; p.Reason == imex.ReasonNoDriver {
+	if p := seen.Domain.Problem; p.Reason == imex.ReasonNoDriver || p.Reason == imex.ReasonDomainDiffers {
 		r.Findings = append(r.Findings, finding{remark: remark{Reason: p.Reason, Message: p.Message}})
 	}
 	if note := seen.Domain.Note; note.Reason != "" {

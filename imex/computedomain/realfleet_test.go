@@ -76,7 +76,15 @@ func fleetJoins(t *testing.T, driver string) {
 	o.reasonsAre(t, "all are again", map[string]int{imex.ReasonReady: racks * nodes})
 
 	r.addPod(t, "slurmd-a", "quoin-imex-channel", odd, slurmdLabels)
-	o.reasonsAre(t, "two claims on a node", map[string]int{imex.ReasonReady: racks*nodes - 1, imex.ReasonClaimConflict: 1})
+	until(t, tick(t), "a second claim on a node", func() (bool, string) {
+		seen, err := o.c.Snapshot()
+		if err != nil {
+			return false, err.Error()
+		}
+		seen.Nodes = o.nodes(t)
+		v := imex.Judge(seen)[odd]
+		return v.Ready() && v.Note == imex.ReasonClaimConflict, fmt.Sprintf("%+v", v)
+	})
 }
 
 type fleetTest struct {
