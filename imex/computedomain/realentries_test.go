@@ -102,7 +102,7 @@ func wakesNobody[T any](t *testing.T, w *watch[T], change func() (metav1.Object,
 }
 
 func (o *clusterTest) undefined(t *testing.T) {
-	o.kubectl(t, "delete", "crd", "computedomaincliques.resource.nvidia.com", "--wait=false")
+	o.kubectl(t, "delete", "crd", "computedomaincliques.resource.nvidia.com")
 	o.seenIs(t, "no cliques", func(s *imex.Observation) bool { return usable(s.Domain) && len(s.Cliques) == 0 })
 	o.kubectl(t, "delete", "deviceclass", daemonClass)
 	d := domainIs(t, o.c, "the driver starts no daemons", reasonIs(imex.ReasonNoDriver))
@@ -113,7 +113,7 @@ func (o *clusterTest) undefined(t *testing.T) {
 	domainIs(t, o.c, "no driver", func(d imex.Domain) bool {
 		return d.Problem.Reason == imex.ReasonNoDriver && strings.Contains(d.Problem.Message, "does not serve ComputeDomains here")
 	})
-	o.kubectl(t, "delete", "crd", "computedomains.resource.nvidia.com", "--wait=false")
+	o.kubectl(t, "delete", "crd", "computedomains.resource.nvidia.com")
 	o.define(t)
 	domainIs(t, o.c, "made anew", func(d imex.Domain) bool { return usable(d) && d.UID != o.domain.UID })
 }
