@@ -15,7 +15,7 @@ import (
 const (
 	// reserve is the time that is kept for what has to be done if the lock could not
 	// be taken.
-	reserve = 250 * time.Millisecond
+	reserve = time.Second
 	// stopGrace is how long the work may go on after a signal. slurmd kills the hook
 	// some seconds later.
 	stopGrace = 250 * time.Millisecond

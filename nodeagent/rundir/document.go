@@ -43,7 +43,7 @@ func writeJSON(path string, v any, file, dir fs.FileMode) error {
 	if old, err := atomicfile.Read(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), dir); err != nil {
+	if err := makeFolder(filepath.Dir(path), dir); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return atomicfile.WriteMode(path, data, file)

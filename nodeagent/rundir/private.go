@@ -29,8 +29,19 @@ func Restrict(d Dir, group int) error {
 	return failed
 }
 
+// makeFolder makes a folder with a mode. Everybody may enter the folders above it.
+func makeFolder(path string, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
 func restrict(folder string, group int) error {
-	if err := os.MkdirAll(folder, privateDir); err != nil {
+	if err := makeFolder(folder, privateDir); err != nil {
 		return err
 	}
 	want := fs.ModeDir | privateDir

@@ -17,6 +17,18 @@ func TestRestrict(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to give files to a group")
 	}
+	for name, first := range map[string]func(Dir) error{
+		"a record": func(d Dir) error { return d.WriteRecord("7", Record{JobID: "7"}) },
+		"an agent": func(d Dir) error { return Restrict(d, 4711) },
+	} {
+		d := Dir(filepath.Join(t.TempDir(), "run"))
+		if err := first(d); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(string(d)); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("a run directory that %s has made: %v, %v; want that the group can enter it", name, info.Mode(), err)
+		}
+	}
 	d := Dir(t.TempDir())
 	record := Record{JobID: "7", Run: Run{StartTime: "100"}, GPUs: []string{}}
 	must := func(err error) {

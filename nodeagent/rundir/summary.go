@@ -77,7 +77,7 @@ func writeSummary(dir string, s Summary, file, folder fs.FileMode) error {
 	if len(data) >= maxSummary {
 		return fmt.Errorf("write job summary: %d bytes, want less than %d", len(data), maxSummary)
 	}
-	if err := os.MkdirAll(dir, folder); err != nil {
+	if err := makeFolder(dir, folder); err != nil {
 		return fmt.Errorf("write job summary: %w", err)
 	}
 	path := filepath.Join(dir, s.Name())
