@@ -20,9 +20,9 @@ func checkRivals(v *view, n *node) finding {
 		if v.Join == JoinSlurmd {
 			remedy = "set imex.namespace to " + c.Namespace + ", or run the worker pods in " + v.Domain.Namespace
 		}
-		return finding{ReasonClaimNamespace, c.text() + ": it is in another namespace than the domain (" + v.Domain.Namespace + "), and the driver refuses to prepare it", remedy}
+		return finding{reason: ReasonWrongClaim, others: true, message: c.text() + ": it is in another namespace than the domain (" + v.Domain.Namespace + "), and the driver refuses to prepare it", remedy: remedy}
 	case c.Owner != "" && c.Owner != v.Join:
-		return finding{ReasonClaimedByOther, c.text() + ", while imex.join is " + v.Join, v.rivalsRemedy([]*Claim{c})}
+		return finding{reason: ReasonWrongClaim, others: true, message: c.text() + ", while imex.join is " + v.Join, remedy: v.rivalsRemedy([]*Claim{c})}
 	}
 	return finding{}
 }
@@ -41,7 +41,7 @@ func checkConflict(v *view, n *node) finding {
 	for i, c := range live {
 		texts[i] = c.text()
 	}
-	return finding{ReasonClaimConflict, "more than one pod claims the node's one channel: " + strings.Join(texts, "; "), v.rivalsRemedy(live)}
+	return finding{reason: ReasonWrongClaim, others: true, message: "more than one pod claims the node's one channel: " + strings.Join(texts, "; "), remedy: v.rivalsRemedy(live)}
 }
 
 // rivalsRemedy says which pods are to claim, and what to do with the others.
@@ -76,27 +76,27 @@ func checkOtherDomain(v *view, n *node) finding {
 	default:
 		return finding{}
 	}
-	return finding{ReasonOtherDomain, message + ", not " + domainText(v, n),
-		"end the pods on the node that claim a channel of domain " + domain + "; if there are none, restart the DRA driver's kubelet plugin there"}
+	return finding{reason: ReasonWrongClaim, message: message + ", not " + domainText(v, n),
+		remedy: "end the pods on the node that claim a channel of domain " + domain + "; if there are none, restart the DRA driver's kubelet plugin there"}
 }
 
 // checkClaim is about a node without a claim that a pod holds.
 func checkClaim(v *view, n *node) finding {
-	if n.aside.reason == ReasonClaimConflict {
-		return finding{} // one is held, and the others are named
+	if n.aside.reason != "" {
+		return finding{} // the node is well: one claim is held, and the others are named
 	}
 	for _, c := range n.claims {
 		if c.rank() == claimWaits {
-			return finding{ReasonClaimWaits, waits(c, n.claims), "kubectl describe pod says why: the DRA driver's kubelet plugin must run on the node and publish channel-0 in a ResourceSlice"}
+			return finding{reason: ReasonNotClaimed, message: waits(c, n.claims), remedy: "kubectl describe pod says why: the DRA driver's kubelet plugin must run on the node and publish channel-0 in a ResourceSlice; if it does not, " + pluginLog}
 		}
 	}
 	switch {
 	case len(n.claims) > 0 && n.claims[0].rank() == claimIdle:
-		return finding{ReasonClaimUnused, n.claims[0].text(), "wait for its pod; if none is to come, delete the claim"}
+		return finding{reason: ReasonNotClaimed, message: n.claims[0].text(), remedy: "wait for its pod; if none is to come, delete the claim"}
 	case len(n.claims) > 0 || v.ClaimsUnread:
 		return finding{}
 	case v.Join == JoinSlurmd && n.NoWorker && n.DomainLabel == "":
-		return finding{reason: ReasonNoWorkerPod, message: "the node has no worker pod, so nothing claims its channel"}
+		return finding{reason: ReasonNotWanted, message: "the node has no worker pod, so nothing claims its channel"}
 	}
 	message := "nothing on the node claims its channel"
 	if n.Worker && v.Join == JoinSlurmd {
@@ -107,11 +107,11 @@ func checkClaim(v *view, n *node) finding {
 	}
 	switch {
 	case v.Join == JoinSlurmd && n.Worker:
-		return finding{ReasonNotClaimed, message, "give the NodeSet resourceClaims from the domain's template (imex.claimTemplate) and slurmd's container a claim in its resources; existing pods claim only after they are replaced"}
+		return finding{reason: ReasonNotClaimed, message: message, remedy: "give the NodeSet resourceClaims from the domain's template (imex.claimTemplate) and slurmd's container a claim in its resources; existing pods claim only after they are replaced"}
 	case v.Join == JoinSlurmd:
-		return finding{ReasonNotClaimed, message, "give the worker pods a claim of the domain's template; nothing is wrong if no worker pod is to run here"}
+		return finding{reason: ReasonNotClaimed, message: message, remedy: "give the worker pods a claim of the domain's template; nothing is wrong if no worker pod is to run here"}
 	}
-	return finding{ReasonNotClaimed, message, "find out why the DaemonSet that holds the claims has no pod on the node: its node selector and tolerations must allow one"}
+	return finding{reason: ReasonNotClaimed, message: message, remedy: "find out why the DaemonSet that holds the claims has no pod on the node: its node selector and tolerations must allow one"}
 }
 
 // waits says what a claim waits for, if an idle claim, which sorts last, shows it.

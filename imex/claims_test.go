@@ -8,7 +8,6 @@ import (
 )
 
 func TestJudgeClaims(t *testing.T) {
-	peers := readyBut(NotePeersNotReady)
 	worker := Claim{Namespace: "quoin-system", Name: "worker-1", Domain: testUID, Node: "n1", Owner: OwnerSlurmd}
 	add := func(s *Observation, c Claim, waiting string, pods ...string) {
 		c.Waiting, c.Pods = waiting, pods
@@ -22,47 +21,47 @@ func TestJudgeClaims(t *testing.T) {
 	}
 	n1 := func(reason string) map[string]words { return map[string]words{"n1": verdict(reason)} }
 	runJudgeCases(t, []judgeCase{
-		{name: "holder and slurmd, which waits", spoil: func(s *Observation) { add(s, worker, "quoin-system/w1") }, want: but(ReasonClaimConflict),
+		{name: "holder and slurmd, which waits", spoil: func(s *Observation) { add(s, worker, "quoin-system/w1") }, want: but(),
 			says: []string{"quoin-system/imex-n1 of the holder's pod quoin-system/quoin-imex-n1 holds", "quoin-system/worker-1 of the worker pod quoin-system/w1 waits", "resourceClaims of the NodeSet", "imex.join to slurmd"}},
 		{name: "slurmd and holder, which waits", spoil: func(s *Observation) {
 			add(s, worker, "", "quoin-system/w1")
 			c := s.claim("n1")
 			c.Pods, c.Waiting = nil, "quoin-system/quoin-imex-n1"
-		}, want: but(ReasonClaimConflict), says: []string{"worker-1 of the worker pod quoin-system/w1 holds", "the holder's pod quoin-system/quoin-imex-n1 waits"}},
+		}, want: but(), says: []string{"worker-1 of the worker pod quoin-system/w1 holds", "the holder's pod quoin-system/quoin-imex-n1 waits"}},
 		{name: "both wait", spoil: func(s *Observation) {
 			add(s, worker, "quoin-system/w1")
 			c := s.claim("n1")
 			c.Pods, c.Waiting = nil, "quoin-system/quoin-imex-n1"
-		}, want: n1(ReasonClaimConflict), others: peers},
+		}, want: n1(ReasonWrongClaim)},
 		{name: "a holder where workers claim", spoil: func(s *Observation) {
 			slurmd(s)
 			c := worker
 			c.Owner = OwnerHolder
 			add(s, c, "quoin-system/h1")
-		}, want: but(ReasonClaimConflict), says: []string{"delete the DaemonSet"}},
+		}, want: but(), says: []string{"delete the DaemonSet"}},
 		{name: "two of one owner", spoil: func(s *Observation) {
 			c := worker
 			c.Owner = OwnerHolder
 			add(s, c, "quoin-system/h1")
-		}, want: but(ReasonClaimConflict), says: []string{"let only one pod of a node claim"}},
+		}, want: but(), says: []string{"let only one pod of a node claim"}},
 		{name: "a workload with a domain of its own", spoil: func(s *Observation) {
 			c := worker
 			c.Namespace, c.Domain, c.Owner = "team", otherUID, OwnerOther
 			add(s, c, "team/train-0")
-		}, want: but(ReasonClaimConflict), says: []string{"claim team/worker-1 of pod team/train-0 waits", "keep other pods with channel claims off"}},
-		{name: "a worker alone where the holder is to", spoil: func(s *Observation) { s.claim("n1").Owner = OwnerSlurmd }, want: but(ReasonClaimedByOther), says: []string{"while imex.join is holder", "NodeSet"}},
+		}, want: but(), says: []string{"claim team/worker-1 of pod team/train-0 waits", "keep other pods with channel claims off"}},
+		{name: "a worker alone where the holder is to", spoil: func(s *Observation) { s.claim("n1").Owner = OwnerSlurmd }, want: but(), says: []string{"while imex.join is holder", "NodeSet"}},
 		{name: "an owner that is not known", spoil: func(s *Observation) { s.claim("n1").Owner = "" }},
 		{name: "it waits", spoil: func(s *Observation) {
 			s.claim("n1").Pods, s.claim("n1").Waiting = nil, "quoin-system/quoin-imex-n1"
-		}, want: n1(ReasonClaimWaits), others: peers, says: []string{"pod quoin-system/quoin-imex-n1 waits", "channel-0"}},
+		}, want: n1(ReasonNotClaimed), says: []string{"pod quoin-system/quoin-imex-n1 waits", "channel-0"}},
 		{name: "it waits for one that nobody holds", spoil: func(s *Observation) {
 			s.claim("n1").Pods = nil
 			add(s, worker, "quoin-system/w1")
 			s.Claims[len(s.Claims)-1].Owner = OwnerHolder
-		}, want: n1(ReasonClaimWaits), others: peers, says: []string{"still allocated to claim quoin-system/imex-n1"}},
-		{name: "nobody holds it", spoil: func(s *Observation) { s.claim("n1").Pods = nil }, want: n1(ReasonClaimUnused), others: peers, says: []string{"claim quoin-system/imex-n1", "reserved for no pod"}},
+		}, want: n1(ReasonNotClaimed), says: []string{"still allocated to claim quoin-system/imex-n1"}},
+		{name: "nobody holds it", spoil: func(s *Observation) { s.claim("n1").Pods = nil }, want: n1(ReasonNotClaimed), says: []string{"claim quoin-system/imex-n1", "reserved for no pod"}},
 		{name: "nobody holds another", spoil: func(s *Observation) { add(s, Claim{Namespace: "a", Name: "a", Node: "n1", Owner: OwnerOther}, "") }},
-		{name: "no claim", spoil: func(s *Observation) { s.unclaim("n1") }, want: n1(ReasonNotClaimed), others: peers, says: []string{"still has the label", "DaemonSet"}},
+		{name: "no claim", spoil: func(s *Observation) { s.unclaim("n1") }, want: n1(ReasonNotClaimed), says: []string{"still has the label", "DaemonSet"}},
 		{name: "claims are not to be read", spoil: func(s *Observation) { s.Claims, s.ClaimsUnread = nil, true }},
 		{name: "no claim of slurmd", spoil: func(s *Observation) {
 			slurmd(s)
@@ -73,11 +72,11 @@ func TestJudgeClaims(t *testing.T) {
 			slurmd(s)
 			s.unclaim("n1")
 			s.node("n1", func(n *Node) { n.DomainLabel, n.Worker = "", true })
-		}, want: n1(ReasonNotClaimed), others: peers, says: []string{"the node's worker pod of Slurm claims no channel", "give the NodeSet resourceClaims"}, not: "nothing is wrong"},
+		}, want: n1(ReasonNotClaimed), says: []string{"the node's worker pod of Slurm claims no channel", "give the NodeSet resourceClaims"}, not: "nothing is wrong"},
 		{name: "a worker pod that claims none, where the holder claims", spoil: func(s *Observation) {
 			s.unclaim("n1")
 			s.node("n1", func(n *Node) { n.Worker = true })
-		}, want: n1(ReasonNotClaimed), others: peers, says: []string{"nothing on the node claims", "DaemonSet"}},
+		}, want: n1(ReasonNotClaimed), says: []string{"nothing on the node claims", "DaemonSet"}},
 		{name: "a worker pod that claims", spoil: func(s *Observation) {
 			slurmd(s)
 			s.node("n1", func(n *Node) { n.Worker = true })
@@ -87,28 +86,28 @@ func TestJudgeClaims(t *testing.T) {
 			s.unclaim("n1")
 			s.leave(1)
 			s.node("n1", func(n *Node) { n.DomainLabel, n.NoWorker = "", true })
-		}, want: map[string]words{"n1": verdict(ReasonNoWorkerPod)}},
+		}, want: map[string]words{"n1": verdict(ReasonNotWanted)}},
 		{name: "no worker pod, where the holder claims", spoil: func(s *Observation) {
 			s.unclaim("n1")
 			s.node("n1", func(n *Node) { n.DomainLabel, n.NoWorker = "", true })
-		}, want: n1(ReasonNotClaimed), others: peers},
-		{name: "another namespace", spoil: func(s *Observation) { s.claim("n1").Namespace = "slurm" }, want: but(ReasonClaimNamespace), says: []string{"claim slurm/imex-n1", "(quoin-system)", "in the domain's namespace"}},
+		}, want: n1(ReasonNotClaimed)},
+		{name: "another namespace", spoil: func(s *Observation) { s.claim("n1").Namespace = "slurm" }, want: but(), says: []string{"claim slurm/imex-n1", "(quoin-system)", "in the domain's namespace"}},
 		{name: "another namespace of slurmd", spoil: func(s *Observation) {
 			slurmd(s)
 			s.claim("n1").Namespace = "slurm"
-		}, want: but(ReasonClaimNamespace), says: []string{"set imex.namespace to slurm"}},
-		{name: "a claim of another domain", spoil: func(s *Observation) { s.claim("n1").Domain = otherUID }, want: n1(ReasonOtherDomain), others: peers, says: []string{"of domain " + otherUID, testUID + " (quoin-system/quoin)"}},
+		}, want: but(), says: []string{"set imex.namespace to slurm"}},
+		{name: "a claim of another domain", spoil: func(s *Observation) { s.claim("n1").Domain = otherUID }, want: n1(ReasonWrongClaim), says: []string{"of domain " + otherUID, testUID + " (quoin-system/quoin)"}},
 		{name: "a claim that says no domain", spoil: func(s *Observation) { s.claim("n1").Domain = "" }},
 		{name: "the label is missing", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })
-		}, want: n1(ReasonNotPrepared), others: peers, says: []string{"resource.nvidia.com/computeDomain", "imex-n1 of the holder's pod quoin-system/quoin-imex-n1 holds", "delete pod quoin-system/quoin-imex-n1"}},
+		}, want: n1(ReasonNotRegistered), says: []string{"resource.nvidia.com/computeDomain", "imex-n1 of the holder's pod quoin-system/quoin-imex-n1 holds", "delete pod quoin-system/quoin-imex-n1"}},
 		{name: "the label is missing, and claims are not to be read", spoil: func(s *Observation) {
 			s.Claims, s.ClaimsUnread = nil, true
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })
-		}, want: n1(ReasonNotPrepared), others: peers, says: []string{"prepared no claim", "which pod on the node claims"}},
+		}, want: n1(ReasonNotRegistered), says: []string{"prepared no claim", "which pod on the node claims"}},
 		{name: "the label is of another domain", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.DomainLabel = otherUID })
-		}, want: map[string]words{"n1": verdict(ReasonOtherDomain)}, others: verdict(ReasonTwoDomains), says: []string{"names " + otherUID, testUID + " (quoin-system/quoin)"}},
+		}, want: map[string]words{"n1": verdict(ReasonWrongClaim)}, others: verdict(ReasonConflict), says: []string{"names " + otherUID, testUID + " (quoin-system/quoin)"}},
 	})
 }
 
@@ -116,7 +115,7 @@ func TestJudgeClaims(t *testing.T) {
 // repaired first, and on the next when that is.
 func TestFirstThingsFirst(t *testing.T) {
 	s := rack()
-	s.Domain.Problem = topology.Problem{Reason: ReasonDomainDeleting, Message: "it is being deleted"}
+	s.Domain.Problem = topology.Problem{Reason: DomainDeleting, Message: "it is being deleted"}
 	s.Nodes["n1"] = Node{GPUs: true}
 	s.leave(1)
 	s.unclaim("n1")
@@ -132,27 +131,27 @@ func TestFirstThingsFirst(t *testing.T) {
 		want   string
 		repair func()
 	}{
-		{ReasonDomainDeleting, func() { s.Domain.Problem = topology.Problem{} }},
-		{ReasonFabricUnknown, func() {
+		{ReasonDomainProblem, func() { s.Domain.Problem = topology.Problem{} }},
+		{ReasonUnknown, func() {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel, n.Local = FabricClique, testClique, oldClique, local })
 		}},
-		{ReasonClaimConflict, func() { s.unclaim("n1"); s.Claims = append(s.Claims, c) }},
-		{ReasonOtherDomain, func() { s.claim("n1").Domain = testUID }},
-		{ReasonClaimNamespace, func() { s.claim("n1").Namespace = "quoin-system" }},
-		{ReasonClaimedByOther, func() { s.claim("n1").Owner = OwnerHolder }},
-		{ReasonHostService, func() { local.HostService = false }},
-		{ReasonNoChannelMajor, func() { local.ChannelMajor = full.ChannelMajor }},
-		{ReasonClaimWaits, func() { s.claim("n1").Waiting = "" }},
-		{ReasonClaimUnused, func() { s.claim("n1").Pods = []string{"quoin-system/p"} }},
-		{ReasonNotPrepared, func() { s.node("n1", func(n *Node) { n.DomainLabel = testUID }) }},
-		{ReasonCliqueDiffers, func() { s.node("n1", func(n *Node) { n.CliqueLabel = "" }) }},
-		{ReasonNoEntry, func() {
+		{ReasonWrongClaim, func() { s.unclaim("n1"); s.Claims = append(s.Claims, c) }},
+		{ReasonWrongClaim, func() { s.claim("n1").Domain = testUID }},
+		{ReasonWrongClaim, func() { s.claim("n1").Namespace = "quoin-system" }},
+		{ReasonWrongClaim, func() { s.claim("n1").Owner = OwnerHolder }},
+		{ReasonConflict, func() { local.HostService = false }},
+		{ReasonFabricNotReady, func() { local.ChannelMajor = full.ChannelMajor }},
+		{ReasonNotClaimed, func() { s.claim("n1").Waiting = "" }},
+		{ReasonNotClaimed, func() { s.claim("n1").Pods = []string{"quoin-system/p"} }},
+		{ReasonNotRegistered, func() { s.node("n1", func(n *Node) { n.DomainLabel = testUID }) }},
+		{ReasonNotRegistered, func() { s.node("n1", func(n *Node) { n.CliqueLabel = "" }) }},
+		{ReasonNotRegistered, func() {
 			s.Cliques[0].Daemons = append(s.Cliques[0].Daemons, Member{Node: "n1", Address: "10.0.0.1", Index: 0})
 		}},
-		{ReasonDuplicateIndex, func() { s.Cliques[0].Daemons[3].Index = 1 }},
-		{ReasonDuplicateAddress, func() { s.Cliques[0].Daemons[3].Address = "10.0.0.2" }},
+		{ReasonConflict, func() { s.Cliques[0].Daemons[3].Index = 1 }},
+		{ReasonConflict, func() { s.Cliques[0].Daemons[3].Address = "10.0.0.2" }},
 		{ReasonNotReady, func() { s.Cliques[0].Daemons[3].Ready = true }},
-		{ReasonDaemonNotReady, func() { local.DaemonState = "READY" }},
+		{ReasonNotReady, func() { local.DaemonState = "READY" }},
 		{ReasonReady, func() {}},
 	} {
 		v := Judge(s)["n1"]

@@ -9,9 +9,9 @@ import (
 )
 
 // checkClique is about a clique that cannot belong to one domain.
-func checkClique(_ *view, n *node) finding {
+func checkClique(v *view, n *node) finding {
 	if n.own == nil {
-		return unknownFabric()
+		return n.unknownFabric()
 	}
 	var domains, nodes []string
 	for _, c := range n.own.others {
@@ -21,12 +21,16 @@ func checkClique(_ *view, n *node) finding {
 		slices.Sort(domains)
 		slices.Sort(nodes)
 		who, whose := list(slices.Compact(nodes)), strings.Join(domains, ", ")
-		return finding{ReasonTwoDomains, "clique " + n.own.id + " has nodes of another domain (" + whose + "): " + who + "; CUDA fails in a clique of two domains (CUDA_ERROR_NOT_SUPPORTED)",
-			"end the pods on " + who + " that claim a channel of domain " + whose}
+		return finding{reason: ReasonConflict, message: "clique " + n.own.id + " has nodes of another domain (" + whose + "): " + who + "; CUDA fails in a clique of two domains (CUDA_ERROR_NOT_SUPPORTED)",
+			remedy: "end the pods on " + who + " that claim a channel of domain " + whose}
 	}
-	if many := max(len(n.own.entries), len(n.own.nodes)); n.entry == nil && (many > MaxCliqueNodes || len(n.own.entries) == MaxCliqueNodes) {
-		return finding{ReasonCliqueFull, "clique " + n.own.id + " has " + strconv.Itoa(many) + " nodes, " + strconv.Itoa(len(n.own.entries)) + " of them with an entry: an IMEX domain takes " + strconv.Itoa(MaxCliqueNodes) + " at most",
-			"let at most " + strconv.Itoa(MaxCliqueNodes) + " nodes of the clique join, or make the fabric's partitions smaller"}
+	most, limit := v.Domain.MaxNodes, "its limit is "
+	if most == 0 {
+		most, limit = defaultMaxNodes, "the driver's default limit is "
+	}
+	if many := max(len(n.own.entries), len(n.own.nodes)); n.entry == nil && (many > most || len(n.own.entries) >= most) {
+		return finding{reason: ReasonNotRegistered, message: "clique " + n.own.id + " has " + strconv.Itoa(many) + " nodes, " + strconv.Itoa(len(n.own.entries)) + " of them with an entry, and " + limit + strconv.Itoa(most),
+			remedy: "let at most " + strconv.Itoa(most) + " nodes of the clique join, or make the fabric's partitions smaller"}
 	}
 	return finding{}
 }
@@ -49,20 +53,20 @@ func checkPlace(v *view, n *node) finding {
 	for _, s := range n.strays {
 		elsewhere += "; it has " + s.text(s.in.id)
 	}
-	restart := "restart the DRA driver's kubelet plugin on the node, because it reads the clique only when it starts; then delete " + n.daemonPod()
+	restart := "restart the DRA driver's kubelet plugin on the node (0.4 reads the clique only when it starts, 0.5 each ten minutes); then delete " + n.daemonPod()
 	switch {
 	case n.listed && v.Members[n.Name].Clique == "":
-		return finding{ReasonNoFabricSeen, "its clique is " + n.own.id + ", but the domain's status lists the node without a clique: the driver runs no IMEX daemon there", restart}
+		return finding{reason: ReasonNotRegistered, message: "its clique is " + n.own.id + ", but the domain's status lists the node without a clique: the driver runs no IMEX daemon there", remedy: restart}
 	case n.labelDiffers():
-		return finding{ReasonCliqueDiffers, "no entry in its clique, which is " + n.Clique + " by NVML and " + n.CliqueLabel + " by the label " + topology.CliqueLabel + elsewhere, restart}
+		return finding{reason: ReasonNotRegistered, message: "no entry in its clique, which is " + n.Clique + " by NVML and " + n.CliqueLabel + " by the label " + topology.CliqueLabel + elsewhere, remedy: restart}
 	case len(n.strays) > 0:
-		return finding{ReasonStaleEntry, "no entry in its clique " + n.own.id + elsewhere + ", which it has left", restart}
+		return finding{reason: ReasonNotRegistered, message: "no entry in its clique " + n.own.id + elsewhere + ", which it has left", remedy: restart}
 	}
-	message := "no entry in its clique " + n.own.id + " yet" + daemonText(n)
+	message := "no entry in its clique " + n.own.id + " yet" + n.daemonText()
 	if n.listed {
 		message += "; the domain's status still lists the node, which does not count"
 	}
-	return finding{ReasonNoEntry, message, "wait while its daemon starts; if that takes long, read the log of " + n.daemonPod()}
+	return finding{reason: ReasonNotRegistered, message: message, remedy: "wait while its daemon starts; if that takes long, read the log of " + n.daemonPod() + "; if that pod does not start or end, " + pluginLog}
 }
 
 // labelDiffers reports whether the label names another clique than NVML does.
@@ -81,22 +85,32 @@ func checkEntry(v *view, n *node) finding {
 	if f := checkTwins(v, n); f.reason != "" {
 		return f
 	}
-	state := ""
-	if n.Local != nil {
-		state = n.Local.DaemonState
-	}
+	said := n.daemonState()
+	state := "NotReady"
 	switch {
-	case !n.entry.Ready && state == DaemonReady:
-		return finding{ReasonEntryBehind, n.entry.text(n.own.id) + " is NotReady, while the local daemon says READY" + statusText(v, n),
-			"wait for the driver to update the entry; if that takes long, look at the readiness of " + n.daemonPod()}
-	case !n.entry.Ready:
-		return finding{ReasonNotReady, n.entry.text(n.own.id) + " is NotReady" + daemonText(n) + statusText(v, n),
-			"wait, because a daemon takes some minutes to start; if that takes longer, read the log of " + n.daemonPod()}
-	case state != "" && state != DaemonReady:
-		return finding{ReasonDaemonNotReady, n.entry.text(n.own.id) + " is Ready, while the local daemon says " + state,
-			"wait until both agree; if that takes long, read the log of " + n.daemonPod()}
+	case n.entry.Ready && (said == "" || said == DaemonReady):
+		return finding{}
+	case n.entry.Ready:
+		state = "Ready"
 	}
-	return finding{}
+	return finding{reason: ReasonNotReady, message: n.entry.text(n.own.id) + " is " + state + n.daemonText() + statusText(v, n),
+		remedy: "wait, because a daemon takes some minutes to start; if that takes longer, look at the readiness and the log of " + n.daemonPod()}
+}
+
+// daemonState is what the local daemon says of itself, empty if that is not known.
+func (n *Node) daemonState() string {
+	if n.Local == nil {
+		return ""
+	}
+	return n.Local.DaemonState
+}
+
+// daemonText says what the local daemon says of itself, if that is known.
+func (n *Node) daemonText() string {
+	if n.daemonState() == "" {
+		return ""
+	}
+	return " (the local daemon says " + n.daemonState() + ")"
 }
 
 // checkTwins is about an entry with the same index as another node's entry in the clique,
@@ -105,11 +119,11 @@ func checkTwins(v *view, n *node) finding {
 	numbered := !v.byStatus || slices.ContainsFunc(n.own.entries, func(m *Member) bool { return m.Index != 0 }) // older drivers give none
 	for _, m := range n.own.entries {
 		if numbered && m.Node != n.Name && m.Index == n.entry.Index {
-			return finding{ReasonDuplicateIndex, n.entry.text(n.own.id) + "; node " + m.Node + " (" + m.Address + ") has the same index: the clique's other daemons see only one of the two", n.remedyOfTwins(m)}
+			return finding{reason: ReasonConflict, message: n.entry.text(n.own.id) + "; node " + m.Node + " (" + m.Address + ") has the same index: the clique's other daemons see only one of the two", remedy: n.remedyOfTwins(m)}
 		}
 	}
 	if m := v.twinOf(n.entry); m != nil {
-		return finding{ReasonDuplicateAddress, n.entry.text(n.own.id) + "; node " + m.Node + " (index " + strconv.Itoa(m.Index) + ") has the same address: one of the two entries is out of date", n.remedyOfTwins(m)}
+		return finding{reason: ReasonConflict, message: n.entry.text(n.own.id) + "; node " + m.Node + " (index " + strconv.Itoa(m.Index) + ") has the same address: one of the two entries is out of date", remedy: n.remedyOfTwins(m)}
 	}
 	return finding{}
 }
@@ -134,7 +148,7 @@ const DaemonReady = "READY"
 
 // statusText says that the domain's status calls the node ready.
 func statusText(v *view, n *node) string {
-	if n.listed && v.Members[n.Name].Ready && !v.byStatus {
+	if n.listed && v.Members[n.Name].Ready && !n.entry.Ready && !v.byStatus {
 		return "; the domain's status says Ready, which does not count"
 	}
 	return ""

@@ -9,7 +9,6 @@ import (
 )
 
 func TestJudgeEntry(t *testing.T) {
-	peers := readyBut(NotePeersNotReady)
 	n1 := func(reason string) map[string]words { return map[string]words{"n1": verdict(reason)} }
 	stale := func(s *Observation, ready bool) {
 		m := Member{Node: "n1", Address: "10.0.9.9", Clique: oldClique, Index: 5, Ready: ready}
@@ -26,50 +25,50 @@ func TestJudgeEntry(t *testing.T) {
 		}
 	}
 	runJudgeCases(t, []judgeCase{
-		{name: "none yet", spoil: func(s *Observation) { s.leave(1) }, want: n1(ReasonNoEntry), others: peers, says: []string{testClique + " yet", "local daemon says READY", "computedomain-daemon-" + testUID}},
+		{name: "none yet", spoil: func(s *Observation) { s.leave(1) }, want: n1(ReasonNotRegistered), says: []string{testClique + " yet", "local daemon says READY", "computedomain-daemon-" + testUID}},
 		{name: "none, and the status still has it", spoil: func(s *Observation) {
 			m := s.Members["n1"]
 			s.leave(1)
 			s.Members["n1"] = m
-		}, want: n1(ReasonNoEntry), others: peers, says: []string{"still lists the node"}},
+		}, want: n1(ReasonNotRegistered), says: []string{"still lists the node"}},
 		{name: "the driver saw no clique", spoil: func(s *Observation) {
 			s.leave(1)
 			s.Members["n1"] = Member{Node: "n1", Address: "10.0.0.2", Index: -1, Ready: true}
-		}, want: n1(ReasonNoFabricSeen), others: peers, says: []string{testClique, "kubelet plugin"}},
-		{name: "stale, and no other", spoil: func(s *Observation) { s.leave(1); stale(s, true) }, want: n1(ReasonStaleEntry), others: peers, says: []string{"index 5 (10.0.9.9) in clique " + oldClique, "kubelet plugin"}},
-		{name: "stale, beside a current one", spoil: func(s *Observation) { stale(s, true) }, want: map[string]words{"n1": readyBut(ReasonStaleEntry)},
+		}, want: n1(ReasonNotRegistered), says: []string{testClique, "kubelet plugin"}},
+		{name: "stale, and no other", spoil: func(s *Observation) { s.leave(1); stale(s, true) }, want: n1(ReasonNotRegistered), says: []string{"index 5 (10.0.9.9) in clique " + oldClique, "kubelet plugin"}},
+		{name: "stale, beside a current one", spoil: func(s *Observation) { stale(s, true) }, want: map[string]words{"n1": noted},
 			says: []string{"index 5 (10.0.9.9) in clique " + oldClique, "ComputeDomainClique " + testUID + "." + oldClique}},
-		{name: "stale, and the status has lost it", spoil: func(s *Observation) { stale(s, true); delete(s.Members, "n1") }, want: map[string]words{"n1": readyBut(ReasonStaleEntry)},
-			says: []string{"it also has a stale entry", "does not list the node"}},
+		{name: "stale, and the status has lost it", spoil: func(s *Observation) { stale(s, true); delete(s.Members, "n1") }, want: map[string]words{"n1": noted},
+			says: []string{"it also has a stale entry"}},
 		{name: "another domain's, under another clique", spoil: func(s *Observation) { stale(s, true); s.Cliques[1].Domain = otherUID }},
 		{name: "stale, beside one that is not ready", spoil: func(s *Observation) {
 			stale(s, true)
 			s.entry(1, func(m *Member) { m.Ready = false })
 			s.local("n1", func(l *topology.IMEX) { l.DaemonState = "" })
-		}, want: n1(ReasonNotReady), others: peers},
+		}, want: n1(ReasonNotReady)},
 		{name: "a node that moved is no peer here", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Clique, n.CliqueLabel = oldClique, oldClique })
-		}, want: map[string]words{"n1": verdict(ReasonStaleEntry)}, others: peers, at: "n0", says: []string{"n1 (StaleEntry)"}},
+		}, want: map[string]words{"n1": verdict(ReasonNotRegistered)}},
 		{name: "not ready", spoil: func(s *Observation) {
 			s.Cliques[0].Daemons[1].Ready = false
 			s.local("n1", func(l *topology.IMEX) { l.DaemonState = "INITIALIZING" })
-		}, want: n1(ReasonNotReady), others: peers, says: []string{"index 1 (10.0.0.2)", "NotReady", "INITIALIZING", "status says Ready, which does not count", "wait"}},
-		{name: "not ready, while the daemon is", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Ready = false }) }, want: n1(ReasonEntryBehind), others: peers, says: []string{"index 1 (10.0.0.2)", "daemon says READY"}, not: "status"},
+		}, want: n1(ReasonNotReady), says: []string{"index 1 (10.0.0.2)", "NotReady", "INITIALIZING", "status says Ready, which does not count", "wait"}},
+		{name: "not ready, while the daemon is", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Ready = false }) }, want: n1(ReasonNotReady), says: []string{"index 1 (10.0.0.2)", "is NotReady (the local daemon says READY)"}, not: "status"},
 		{name: "ready, while the daemon is not", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.DaemonState = "UNAVAILABLE" })
-		}, want: n1(ReasonDaemonNotReady), others: peers, says: []string{"is Ready, while the local daemon says UNAVAILABLE"}},
+		}, want: n1(ReasonNotReady), says: []string{"is Ready (the local daemon says UNAVAILABLE)"}},
 		{name: "the daemon reaches not all", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.DomainState = "DEGRADED" })
-		}, want: map[string]words{"n1": readyBut(NoteDomainNotUp)}, says: []string{"DEGRADED", "nvidia-imex-ctl -N"}},
+		}, want: map[string]words{"n1": noted}, says: []string{"DEGRADED", "nvidia-imex-ctl -N"}},
 		{name: "the daemon reaches all", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.DomainState = "UP" })
 		}},
-		{name: "one index twice", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Index = 2 }) }, want: map[string]words{"n1": verdict(ReasonDuplicateIndex), "n2": verdict(ReasonDuplicateIndex)}, others: peers,
+		{name: "one index twice", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Index = 2 }) }, want: map[string]words{"n1": verdict(ReasonConflict), "n2": verdict(ReasonConflict)},
 			says: []string{"index 2 (10.0.0.2)", "n2 (10.0.0.3) has the same index"}},
 		{name: "one address in another domain", spoil: func(s *Observation) {
 			s.Cliques = append(s.Cliques, Clique{Domain: "another", ID: oldClique, Daemons: []Member{{Node: "x", Address: "10.0.0.2", Clique: oldClique, Index: 4, Ready: true}}})
-		}, want: n1(ReasonDuplicateAddress), others: peers, says: []string{"node x (index 4) has the same address"}},
-		{name: "one address twice", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Address = "10.0.0.3" }) }, want: map[string]words{"n1": verdict(ReasonDuplicateAddress), "n2": verdict(ReasonDuplicateAddress)}, others: peers,
+		}, want: n1(ReasonConflict), says: []string{"node x (index 4) has the same address"}},
+		{name: "one address twice", spoil: func(s *Observation) { s.entry(1, func(m *Member) { m.Address = "10.0.0.3" }) }, want: map[string]words{"n1": verdict(ReasonConflict), "n2": verdict(ReasonConflict)},
 			says: []string{"index 1 (10.0.0.3)", "n2 (index 2) has the same address"}},
 		{name: "two without an address", spoil: func(s *Observation) {
 			s.entry(1, func(m *Member) { m.Address = "" })
@@ -77,77 +76,43 @@ func TestJudgeEntry(t *testing.T) {
 		}},
 		{name: "two domains by an entry", spoil: func(s *Observation) {
 			s.Cliques = append(s.Cliques, Clique{Domain: otherUID, ID: testClique, Daemons: []Member{{Node: "n9", Ready: true}, {Node: "n8"}}})
-		}, others: verdict(ReasonTwoDomains), says: []string{otherUID, "n8, n9", "CUDA_ERROR_NOT_SUPPORTED"}},
+		}, others: verdict(ReasonConflict), says: []string{otherUID, "n8, n9", "CUDA_ERROR_NOT_SUPPORTED"}},
 		{name: "a clique of another domain without entries", spoil: func(s *Observation) {
 			s.Cliques = append(s.Cliques, Clique{Domain: otherUID, ID: testClique})
 		}},
 		{name: "as many nodes as may be", spoil: many(18, 18)},
-		{name: "one node too many waits", spoil: many(19, 18), want: map[string]words{"n18": verdict(ReasonCliqueFull)}, others: peers, at: "n18", says: []string{"19 nodes, 18 of them with an entry", "takes 18"}},
-		{name: "one node too many before all are in", spoil: many(19, 17), want: map[string]words{"n17": verdict(ReasonCliqueFull), "n18": verdict(ReasonCliqueFull)}, others: peers},
+		{name: "one node too many waits", spoil: many(19, 18), want: map[string]words{"n18": verdict(ReasonNotRegistered)}, at: "n18", says: []string{"19 nodes, 18 of them with an entry", "driver's default limit is 18"}},
+		{name: "one node too many before all are in", spoil: many(19, 17), want: map[string]words{"n17": verdict(ReasonNotRegistered), "n18": verdict(ReasonNotRegistered)}},
 		{name: "all places taken, by nodes that are not known", spoil: func(s *Observation) {
 			many(18, 18)(s)
 			s.Cliques[0].Daemons[1].Node = "n99"
 			delete(s.Members, "n1")
-		}, want: n1(ReasonCliqueFull), others: peers},
+		}, want: n1(ReasonNotRegistered)},
 		{name: "a limit of the driver that is higher", spoil: many(19, 19)},
-		{name: "peers are not ready", spoil: func(s *Observation) {
-			s.Cliques[0].Daemons[3].Ready = false
-			s.unclaim("n2")
-			delete(s.Nodes, "n3")
-		}, want: map[string]words{"n2": verdict(ReasonNotClaimed)}, others: peers, says: []string{"2 of the clique's other nodes not ready: n2 (NotClaimed), n3 (NotReady)"}},
-		{name: "the status says NotReady", spoil: func(s *Observation) {
-			s.Members["n1"] = Member{Node: "n1", Index: 1, Address: "10.0.0.2", Clique: testClique}
-		}, want: map[string]words{"n1": readyBut(NoteStatusDiffers)}, says: []string{"status says NotReady, which does not count"}},
-		{name: "the status has another index", spoil: func(s *Observation) {
-			m := s.Members["n1"]
-			m.Index = 9
-			s.Members["n1"] = m
-		}, want: map[string]words{"n1": readyBut(NoteStatusDiffers)}, says: []string{"status says index 9"}},
-		{name: "the status has another address", spoil: func(s *Observation) {
-			m := s.Members["n1"]
-			m.Address = "10.0.0.9"
-			s.Members["n1"] = m
-		}, want: map[string]words{"n1": readyBut(NoteStatusDiffers)}, says: []string{"(10.0.0.9)"}},
-		{name: "the status has another clique", spoil: func(s *Observation) {
-			m := s.Members["n1"]
-			m.Clique = oldClique
-			s.Members["n1"] = m
-		}, want: map[string]words{"n1": readyBut(NoteStatusDiffers)}, says: []string{"in clique " + oldClique}},
-		{name: "the status has lost it", spoil: func(s *Observation) { delete(s.Members, "n1") }, want: map[string]words{"n1": readyBut(NoteStatusDiffers)}, says: []string{"does not list the node"}},
+		{name: "the status says otherwise, which does not count", spoil: func(s *Observation) {
+			s.Members["n1"] = Member{Node: "n1", Index: 9, Address: "10.0.0.9", Clique: oldClique}
+			delete(s.Members, "n2")
+		}},
 		{name: "the status is not to be read", spoil: func(s *Observation) { s.Members = nil }},
 	})
 }
 
-// TestJudgeNotes has peers that are not ready beside what is a node's own: that is
-// not to be hidden by them, and is not said anew whenever one of them changes.
+// TestJudgeNotes has what is wrong beside a node that is ready. What is wrong with its peers
+// is theirs to say.
 func TestJudgeNotes(t *testing.T) {
-	beside := func(note string) map[string]words {
-		return map[string]words{"n0": verdict(ReasonNotReady), "n1": readyBut(note)}
-	}
-	spoil := func(own func(s *Observation)) func(*Observation) {
-		return func(s *Observation) {
-			s.entry(0, func(m *Member) { m.Ready = false })
-			s.local("n0", func(l *topology.IMEX) { l.DaemonState = "" })
-			own(s)
-		}
-	}
 	runJudgeCases(t, []judgeCase{
-		{name: "degraded", spoil: spoil(func(s *Observation) { s.local("n1", func(l *topology.IMEX) { l.DomainState = "DEGRADED" }) }), want: beside(NoteDomainNotUp), others: readyBut(NotePeersNotReady), says: []string{"DEGRADED"}, not: "not ready"},
-		{name: "stale", spoil: spoil(func(s *Observation) {
-			s.Cliques = append(s.Cliques, Clique{Domain: testUID, ID: oldClique, Daemons: []Member{{Node: "n1", Address: "10.0.9.9", Clique: oldClique, Index: 5}}})
-		}), want: beside(ReasonStaleEntry), others: readyBut(NotePeersNotReady), says: []string{"remove the node's entry"}, not: "not ready"},
-		{name: "label", spoil: spoil(func(s *Observation) { s.node("n1", func(n *Node) { n.CliqueLabel = oldClique }) }), want: beside(ReasonCliqueDiffers), others: readyBut(NotePeersNotReady), not: "not ready"},
+		{name: "several", spoil: func(s *Observation) {
+			s.entry(0, func(m *Member) { m.Ready = false })
+			s.local("n1", func(l *topology.IMEX) { l.DomainState = "DEGRADED" })
+			s.node("n1", func(n *Node) { n.CliqueLabel = oldClique })
+		}, want: map[string]words{"n0": verdict(ReasonNotReady), "n1": noted}, says: []string{", but the local daemon says that the domain is DEGRADED; the label", "nvidia-imex-ctl"}, not: "n0"},
 		{name: "without power", spoil: func(s *Observation) { s.node("n1", func(n *Node) { n.Lost = true }) },
-			want: map[string]words{"n1": readyBut(NoteNodeLost)}, others: readyBut(NotePeersNotReady), says: []string{"its entry may be out of date"}},
-		{name: "a peer without power", spoil: func(s *Observation) { s.node("n0", func(n *Node) { n.Lost = true }) },
-			want: map[string]words{"n0": readyBut(NoteNodeLost)}, others: readyBut(NotePeersNotReady), says: []string{"n0 (NodeLost)"}},
-		{name: "nothing", spoil: spoil(func(*Observation) {}), want: beside(NotePeersNotReady), others: readyBut(NotePeersNotReady), says: []string{"n0 (NotReady)"}},
+			want: but(), says: []string{"its entry may be out of date"}},
 	})
 }
 
 // TestJudgeByStatus judges the entries of a driver without objects for cliques.
 func TestJudgeByStatus(t *testing.T) {
-	peers := readyBut(NotePeersNotReady)
 	old := func(change func(m map[string]Member)) func(*Observation) {
 		return func(s *Observation) {
 			s.Cliques = nil
@@ -161,22 +126,22 @@ func TestJudgeByStatus(t *testing.T) {
 	set := func(m map[string]Member, e Member) { m["n1"] = e }
 	runJudgeCases(t, []judgeCase{
 		{name: "healthy, without indexes", spoil: old(func(map[string]Member) {})},
-		{name: "not ready", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique}) }), want: map[string]words{"n1": verdict(ReasonEntryBehind)}, others: peers},
+		{name: "not ready", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique}) }), want: map[string]words{"n1": verdict(ReasonNotReady)}},
 		{name: "one address twice", spoil: old(func(m map[string]Member) { set(m, Member{Clique: testClique, Address: "10.0.0.3", Ready: true}) }),
-			want: map[string]words{"n1": verdict(ReasonDuplicateAddress), "n2": verdict(ReasonDuplicateAddress)}, others: peers, says: []string{"n2 (index 0) has the same address"}},
+			want: map[string]words{"n1": verdict(ReasonConflict), "n2": verdict(ReasonConflict)}, says: []string{"n2 (index 0) has the same address"}},
 		{name: "one index twice, from a driver that numbers", spoil: old(func(m map[string]Member) {
 			for name, e := range m {
 				e.Index = int(name[1]-'0') &^ 1
 				m[name] = e
 			}
-		}), want: map[string]words{"n0": verdict(ReasonDuplicateIndex), "n1": verdict(ReasonDuplicateIndex), "n2": verdict(ReasonDuplicateIndex), "n3": verdict(ReasonDuplicateIndex)}, says: []string{"n0 (10.0.0.1) has the same index"}},
+		}), want: map[string]words{"n0": verdict(ReasonConflict), "n1": verdict(ReasonConflict), "n2": verdict(ReasonConflict), "n3": verdict(ReasonConflict)}, says: []string{"n0 (10.0.0.1) has the same index"}},
 		{name: "beside a domain of a driver with cliques", spoil: func(s *Observation) {
 			old(func(map[string]Member) {})(s)
 			s.Cliques = []Clique{{Domain: "another", ID: oldClique, Daemons: []Member{{Node: "x", Address: "10.0.9.1", Clique: oldClique, Ready: true}}}}
 		}},
-		{name: "not listed", spoil: old(func(m map[string]Member) { delete(m, "n1") }), want: map[string]words{"n1": verdict(ReasonNoEntry)}, others: peers},
-		{name: "under another clique", spoil: old(func(m map[string]Member) { set(m, Member{Clique: oldClique, Ready: true}) }), want: map[string]words{"n1": verdict(ReasonStaleEntry)}, others: peers},
-		{name: "without a clique", spoil: old(func(m map[string]Member) { set(m, Member{Ready: true}) }), want: map[string]words{"n1": verdict(ReasonNoFabricSeen)}, others: peers},
+		{name: "not listed", spoil: old(func(m map[string]Member) { delete(m, "n1") }), want: map[string]words{"n1": verdict(ReasonNotRegistered)}},
+		{name: "under another clique", spoil: old(func(m map[string]Member) { set(m, Member{Clique: oldClique, Ready: true}) }), want: map[string]words{"n1": verdict(ReasonNotRegistered)}},
+		{name: "without a clique", spoil: old(func(m map[string]Member) { set(m, Member{Ready: true}) }), want: map[string]words{"n1": verdict(ReasonNotRegistered)}},
 	})
 }
 
@@ -188,8 +153,7 @@ func TestJudgeOne(t *testing.T) {
 	s.Nodes = map[string]Node{"n1": s.Nodes["n1"]}
 	s.Cliques[0].Daemons[3].Ready = false
 	want := map[string]Verdict{"n1": {
-		Node: "n1", Reason: ReasonReady, Note: NotePeersNotReady, Remedy: "look at the verdicts on those nodes",
-		Message: "index 1 (10.0.0.2) in clique " + testClique + "; 1 of the clique's other nodes not ready: n3 (NotReady)",
+		Node: "n1", Reason: ReasonReady, Message: "index 1 (10.0.0.2) in clique " + testClique,
 	}}
 	if got := Judge(s); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("found %+v, want %+v", got, want)

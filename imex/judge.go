@@ -10,15 +10,12 @@ package imex
 // Verdict says whether a node is a member of its IMEX domain and, if not, what to do.
 type Verdict struct {
 	Node string
-	// Reason is a word of this package: Ready, NoMultiNodeNVLink, NotWanted,
-	// NoWorkerPod, or a problem.
+	// Reason is one of the reasons of this package.
 	Reason string
-	// Note is a second word for a node that is ready: the trouble that matters most to
-	// jobs, empty if there is none.
-	Note string
 	// Message says what is seen.
 	Message string
-	// Remedy says what to do, empty if nothing is to be done.
+	// Remedy says what to do, empty if nothing is to be done. On a node that is ready it is
+	// about what is wrong beside that.
 	Remedy string
 }
 
@@ -30,7 +27,7 @@ func (v Verdict) Problem() bool { return isProblem(v.Reason) }
 
 func isProblem(reason string) bool {
 	switch reason {
-	case "", ReasonReady, ReasonNoMultiNodeNVLink, ReasonNotWanted, ReasonNoWorkerPod, ReasonNoDriver:
+	case "", ReasonReady, ReasonNoMultiNodeNVLink, ReasonNotWanted, ReasonNoDriver:
 		return false
 	}
 	return true
@@ -53,7 +50,7 @@ func Judge(o *Observation) map[string]Verdict {
 		}
 		verdict := Verdict{Node: n.Name, Reason: n.found.reason, Message: n.found.message, Remedy: n.found.remedy}
 		if verdict.Ready() {
-			verdict = withNotes(v, n, verdict)
+			verdict.note(n)
 		}
 		verdicts[n.Name] = verdict
 	}
@@ -61,16 +58,11 @@ func Judge(o *Observation) map[string]Verdict {
 }
 
 // finding is the result of one check of a node, zero if the check finds nothing.
-type finding struct{ reason, message, remedy string }
-
-// isOthers reports whether a finding ends no node's membership by itself: a pod waits that is
-// not to claim, or the domain has other keys than the configured ones.
-func isOthers(reason string) bool {
-	switch reason {
-	case ReasonClaimConflict, ReasonClaimNamespace, ReasonClaimedByOther, ReasonDomainDiffers:
-		return true
-	}
-	return false
+type finding struct {
+	reason, message, remedy string
+	// others says that the finding alone ends no node's membership: a pod waits that is not
+	// to claim, or the domain has other keys than the configured ones.
+	others bool
 }
 
 // isWell reports whether the node has joined, its claim is held if it has one, and its
@@ -97,7 +89,7 @@ func firstFinding(v *view, n *node) finding {
 		f := check(v, n)
 		switch {
 		case f.reason == "":
-		case isOthers(f.reason) && n.isWell():
+		case f.others && n.isWell():
 			n.aside = f
 		default:
 			return f

@@ -11,15 +11,19 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// words are the reason and the note of a verdict.
-type words struct{ reason, note string }
+// words are the reason of a verdict, and whether a node that is ready has a note.
+type words struct {
+	reason string
+	noted  bool
+}
 
 func verdict(reason string) words { return words{reason: reason} }
 
-// but is a rack whose n1 is ready with a note.
-func but(note string) map[string]words { return map[string]words{"n1": readyBut(note)} }
+// noted is a node that is ready and has a note.
+var noted = words{ReasonReady, true}
 
-func readyBut(note string) words { return words{ReasonReady, note} }
+// but is a rack whose n1 is ready with a note.
+func but() map[string]words { return map[string]words{"n1": noted} }
 
 // unjudged stands for a node without a verdict.
 var unjudged = words{}
@@ -72,7 +76,7 @@ func runJudgeCases(t *testing.T, cases []judgeCase) {
 func wordsOf(verdicts map[string]Verdict) map[string]words {
 	got := map[string]words{}
 	for name, v := range verdicts {
-		got[name] = words{v.Reason, v.Note}
+		got[name] = words{v.Reason, v.Ready() && v.Remedy != ""}
 	}
 	return got
 }
@@ -97,10 +101,10 @@ func checkWords(t *testing.T, known []string, name string, v Verdict) {
 	switch {
 	case v.Node != name:
 		t.Errorf("%s: the verdict is on %q", name, v.Node)
-	case !slices.Contains(known, v.Reason), v.Note != "" && !slices.Contains(known, v.Note):
+	case !slices.Contains(known, v.Reason):
 		t.Errorf("%s: no word of this package in %+v", name, v)
-	case v.Message == "", v.Problem() && v.Remedy == "", v.Note != "" && !v.Ready():
-		t.Errorf("%s: no message, no remedy or a note too many in %+v", name, v)
+	case v.Message == "", v.Problem() && v.Remedy == "":
+		t.Errorf("%s: no message or no remedy in %+v", name, v)
 	case v.Ready() && v.Problem():
 		t.Errorf("%s: both ready and a problem: %+v", name, v)
 	}
@@ -114,29 +118,28 @@ func TestJudgeDomain(t *testing.T) {
 	}
 	runJudgeCases(t, []judgeCase{
 		{name: "healthy", spoil: func(*Observation) {}, says: []string{"index 1 (10.0.0.2) in clique " + testClique}},
-		{name: "no domain", spoil: problem(ReasonNoDomain), others: verdict(ReasonNoDomain), says: []string{"seen so", "publisher"}},
+		{name: "no domain", spoil: problem(NoDomain), others: verdict(ReasonDomainProblem), says: []string{"seen so", "publisher"}},
 		{name: "no CRD", spoil: problem(ReasonNoDriver), others: verdict(ReasonNoDriver), says: []string{"seen so", "install NVIDIA's DRA driver"}},
-		{name: "forbidden", spoil: problem(ReasonDomainForbidden), others: verdict(ReasonDomainForbidden), says: []string{"seen so", "list, watch and create"}},
+		{name: "forbidden", spoil: problem(DomainForbidden), others: verdict(ReasonDomainProblem), says: []string{"seen so", "list, watch and create"}},
 		{name: "it does not match", spoil: func(s *Observation) {
-			s.Domain.Problem = topology.Problem{Reason: ReasonDomainDiffers, Message: "allocationMode is Single, wanted is All"}
+			s.Domain.Problem = topology.Problem{Reason: DomainDiffers, Message: "allocationMode is Single, wanted is All"}
 			s.entry(1, func(m *Member) { m.Ready = false })
-		}, want: map[string]words{"n1": verdict(ReasonDomainDiffers)}, others: readyBut(NotePeersNotReady), says: []string{"allocationMode is Single, wanted is All", "cannot be changed"}},
+		}, want: map[string]words{"n1": verdict(ReasonDomainProblem)}, says: []string{"allocationMode is Single, wanted is All", "cannot be changed"}},
 		{name: "it does not match, and all have joined", spoil: func(s *Observation) {
-			s.Domain.Problem = topology.Problem{Reason: ReasonDomainDiffers, Message: "spec.numNodes is 18, not 0"}
+			s.Domain.Problem = topology.Problem{Reason: DomainDiffers, Message: "spec.numNodes is 18, not 0"}
 		}},
 		{name: "it is being deleted", spoil: func(s *Observation) {
-			s.Domain.Problem = topology.Problem{Reason: ReasonDomainDeleting, Message: "seen so"}
-		}, others: verdict(ReasonDomainDeleting), says: []string{"seen so", "end the pods that claim"}},
+			s.Domain.Problem = topology.Problem{Reason: DomainDeleting, Message: "seen so"}
+		}, others: verdict(ReasonDomainProblem), says: []string{"seen so", "end the pods that claim"}},
 		{name: "the domain is not to be read, and the label counts", spoil: func(s *Observation) {
 			s.Domain.UID = ""
 			s.node("n1", func(n *Node) { n.DomainLabel = "" })
-		}, want: map[string]words{"n1": verdict(ReasonNotPrepared)}, others: readyBut(NotePeersNotReady)},
+		}, want: map[string]words{"n1": verdict(ReasonNotRegistered)}},
 		{name: "not wanted", spoil: func(s *Observation) { s.Join = JoinNone }, others: verdict(ReasonNotWanted), says: []string{"imex.join is none"}},
 	})
 }
 
 func TestJudgeNode(t *testing.T) {
-	peers := readyBut(NotePeersNotReady)
 	runJudgeCases(t, []judgeCase{
 		{name: "no multi-node NVLink, whatever else", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel = FabricNone, "", "" })
@@ -155,10 +158,11 @@ func TestJudgeNode(t *testing.T) {
 		}, want: map[string]words{"n1": verdict(ReasonNoMultiNodeNVLink)}},
 		{name: "NVML knows a clique and the label none", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.CliqueLabel = "N/A" })
-		}, want: map[string]words{"n1": readyBut(ReasonCliqueDiffers)}},
+		}, want: map[string]words{"n1": noted}},
 		{name: "the fabric is not known yet", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel = FabricUnknown, "", "" })
-		}, want: map[string]words{"n1": verdict(ReasonFabricUnknown)}, others: peers, says: []string{"nvidia.com/gpu.clique", "register"}},
+			s.node("n2", func(n *Node) { n.Fabric, n.Clique, n.CliqueLabel, n.Local = FabricUnknown, "", "", nil })
+		}, want: map[string]words{"n1": verdict(ReasonFabricNotReady), "n2": verdict(ReasonUnknown)}, says: []string{"nvidia.com/gpu.clique", "register"}},
 		{name: "GPU Feature Discovery has written no label", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.CliqueLabel = "" })
 		}},
@@ -167,17 +171,17 @@ func TestJudgeNode(t *testing.T) {
 		}},
 		{name: "the label differs from NVML", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.CliqueLabel = oldClique })
-		}, want: map[string]words{"n1": readyBut(ReasonCliqueDiffers)}, says: []string{oldClique, "GPU Feature Discovery"}},
+		}, want: map[string]words{"n1": noted}, says: []string{oldClique, "GPU Feature Discovery"}},
 		{name: "the label differs, and the entry is under it", spoil: func(s *Observation) {
 			s.node("n1", func(n *Node) { n.Clique = oldClique })
-		}, want: map[string]words{"n1": verdict(ReasonCliqueDiffers)}, others: peers, says: []string{oldClique + " by NVML", testClique + " by the label", "index 1 (10.0.0.2)", "kubelet plugin"}},
+		}, want: map[string]words{"n1": verdict(ReasonNotRegistered)}, says: []string{oldClique + " by NVML", testClique + " by the label", "index 1 (10.0.0.2)", "kubelet plugin"}},
 		{name: "a service of the host", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.HostService = true })
-		}, want: map[string]words{"n1": verdict(ReasonHostService)}, others: peers, says: []string{"nvidia-imex.service", "READY", "disable --now"}},
+		}, want: map[string]words{"n1": verdict(ReasonConflict)}, says: []string{"nvidia-imex.service", "READY", "disable --now"}},
 		{name: "no major", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.ChannelMajor, l.Channels = nil, 0 })
 			s.claim("n1").Pods, s.claim("n1").Waiting = nil, "quoin-system/quoin-imex-n1"
-		}, want: map[string]words{"n1": verdict(ReasonNoChannelMajor)}, others: peers, says: []string{"/proc/devices", "NVreg_ImexChannelCount"}},
+		}, want: map[string]words{"n1": verdict(ReasonFabricNotReady)}, says: []string{"/proc/devices", "NVreg_ImexChannelCount"}},
 		{name: "no device files of channels, which claims and Slurm make", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.Channels = 0 })
 		}},
@@ -185,24 +189,24 @@ func TestJudgeNode(t *testing.T) {
 			s.HostChannels = true
 			s.local("n1", func(l *topology.IMEX) { l.Channels = 0 })
 			s.node("n2", func(n *Node) { n.Local = nil })
-		}, want: map[string]words{"n1": verdict(ReasonNoChannels)}, others: peers, says: []string{"/dev/nvidia-caps-imex-channels of the node has no channel", "NVreg_CreateImexChannel0=1", "/channel0 c 235 0", "imex.hostChannels to false"}},
+		}, want: map[string]words{"n1": verdict(ReasonFabricNotReady)}, says: []string{"/dev/nvidia-caps-imex-channels of the node has no channel", "NVreg_CreateImexChannel0=1", "/channel0 c 235 0", "imex.hostChannels to false"}},
 		{name: "no major, where jobs use the device files", spoil: func(s *Observation) {
 			s.HostChannels = true
 			s.local("n1", func(l *topology.IMEX) { l.ChannelMajor, l.Channels = nil, 0 })
-		}, want: map[string]words{"n1": verdict(ReasonNoChannelMajor)}, others: peers},
+		}, want: map[string]words{"n1": verdict(ReasonFabricNotReady)}},
 		{name: "no GPUs and no membership", spoil: func(s *Observation) {
 			s.Nodes["cpu"] = Node{Name: "cpu"}
 		}, want: map[string]words{"cpu": unjudged}},
 		{name: "no GPUs, and a claim that waits there", spoil: func(s *Observation) {
 			s.Nodes["cpu"] = Node{Name: "cpu"}
 			s.Claims = append(s.Claims, Claim{Namespace: "quoin-system", Name: "c", Node: "cpu", Owner: OwnerHolder, Waiting: "quoin-system/p"})
-		}, want: map[string]words{"cpu": verdict(ReasonClaimWaits)}, at: "cpu", says: []string{"quoin-system/p"}},
+		}, want: map[string]words{"cpu": verdict(ReasonNotClaimed)}, at: "cpu", says: []string{"quoin-system/p"}},
 		{name: "no GPUs, and a label", spoil: func(s *Observation) {
 			s.Nodes["cpu"] = Node{Name: "cpu", DomainLabel: testUID}
-		}, want: map[string]words{"cpu": verdict(ReasonFabricUnknown)}},
+		}, want: map[string]words{"cpu": verdict(ReasonUnknown)}},
 		{name: "no GPUs, a claim and a label", spoil: func(s *Observation) {
 			s.Nodes["cpu"] = Node{Name: "cpu", DomainLabel: testUID}
 			s.Claims = append(s.Claims, Claim{Namespace: "quoin-system", Name: "c", Node: "cpu", Pods: []string{"quoin-system/p"}})
-		}, want: map[string]words{"cpu": verdict(ReasonFabricUnknown)}},
+		}, want: map[string]words{"cpu": verdict(ReasonUnknown)}},
 	})
 }

@@ -39,17 +39,27 @@ func namesNoClique(label string) bool {
 // checkDomain is about a domain that no node can join.
 func checkDomain(v *view, _ *node) finding {
 	p := &v.Domain.Problem
-	return finding{p.Reason, p.Message, domainRemedies[p.Reason]}
+	f := finding{reason: p.Reason, message: p.Message, remedy: v.Domain.Remedy(), others: p.Reason == DomainDiffers}
+	if p.Reason != "" && p.Reason != ReasonNoDriver {
+		f.reason = ReasonDomainProblem
+	}
+	return f
 }
 
-// domainRemedies are what to do about a domain's problem, by its reason.
+// Remedy says what to do about the domain's problem.
+func (d *Domain) Remedy() string { return domainRemedies[d.Problem.Reason] }
+
+// domainRemedies are by reason.
 var domainRemedies = map[string]string{
-	ReasonNoDomain:        "wait until the publisher creates the domain; if that takes long, its log says why it cannot",
-	ReasonNoDriver:        "nothing, if the site runs IMEX otherwise or not at all; else install NVIDIA's DRA driver with compute domains",
-	ReasonDomainDiffers:   "set the keys below imex to what the domain has, because its spec cannot be changed; or delete the domain as manifests/RUNBOOKS.md says, and the publisher creates it again",
-	ReasonDomainForbidden: "allow the publisher to get, list, watch and create ComputeDomains",
-	ReasonDomainDeleting:  "start no job across nodes; end the pods that claim its channels, so that the deletion completes and the publisher creates the domain again",
+	NoDomain:        "wait until the publisher creates the domain; if that takes long, its log says why it cannot",
+	ReasonNoDriver:  "nothing, if the site runs IMEX otherwise or not at all; else install NVIDIA's DRA driver with compute domains",
+	DomainDiffers:   "set the keys below imex to what the domain has, because its spec cannot be changed; or delete the domain as manifests/RUNBOOKS.md says, and the publisher creates it again",
+	DomainForbidden: "allow the publisher to get, list, watch and create ComputeDomains",
+	DomainDeleting:  "start no job across nodes; end the pods that claim its channels, so that the deletion completes and the publisher creates the domain again; for pods of the driver that stay Terminating see manifests/RUNBOOKS.md",
 }
+
+// pluginLog is what to do when the driver's kubelet plugin does not do its work.
+const pluginLog = "read the log of the DRA driver's kubelet plugin on the node (manifests/RUNBOOKS.md names what it may say)"
 
 // domainText names the domain that the node is to join.
 func domainText(v *view, n *node) string {
@@ -65,12 +75,16 @@ func checkFabric(_ *view, n *node) finding {
 	if n.own != nil || !n.GPUs && len(n.claims) > 0 {
 		return finding{}
 	}
-	return unknownFabric()
+	return n.unknownFabric()
 }
 
-func unknownFabric() finding {
-	return finding{ReasonFabricUnknown, "its NVLink clique is not known: neither the node's report nor label " + topology.CliqueLabel + " names it",
-		"wait while its GPUs register with the NVLink fabric; if that takes long, run quoin discover on the node and read the fabric manager's log"}
+func (n *node) unknownFabric() finding {
+	f := finding{reason: ReasonUnknown, message: "its NVLink clique is not known: neither the node's report nor label " + topology.CliqueLabel + " names it",
+		remedy: "wait while its GPUs register with the NVLink fabric; if that takes long, run quoin discover on the node and read the fabric manager's log"}
+	if n.Local != nil {
+		f.reason = ReasonFabricNotReady
+	}
+	return f
 }
 
 // checkMachine is about a machine on which the driver's daemon cannot work.
@@ -78,25 +92,17 @@ func checkMachine(v *view, n *node) finding {
 	switch {
 	case n.Local == nil:
 	case n.Local.HostService:
-		return finding{ReasonHostService, "nvidia-imex.service runs on the host" + daemonText(n) + ": it and the DRA driver's daemon cannot run side by side (NV_ERR_IN_USE)",
-			"run systemctl disable --now nvidia-imex.service on the node, then delete the node's pod of the DRA driver's daemon"}
+		return finding{reason: ReasonConflict, message: "nvidia-imex.service runs on the host" + n.daemonText() + ": it and the DRA driver's daemon cannot run side by side (NV_ERR_IN_USE)",
+			remedy: "run systemctl disable --now nvidia-imex.service on the node, then delete the node's pod of the DRA driver's daemon"}
 	case n.Local.ChannelMajor == nil:
-		return finding{ReasonNoChannelMajor, "/proc/devices has no nvidia-caps-imex-channels: the loaded NVIDIA driver offers no channels",
-			"load an NVIDIA driver that has IMEX, without the option NVreg_ImexChannelCount=0; then restart the DRA driver's kubelet plugin on the node"}
+		return finding{reason: ReasonFabricNotReady, message: "/proc/devices has no nvidia-caps-imex-channels: the loaded NVIDIA driver offers no channels",
+			remedy: "load an NVIDIA driver that has IMEX, without the option NVreg_ImexChannelCount=0; then restart the DRA driver's kubelet plugin on the node"}
 	case v.HostChannels && n.Local.Channels == 0:
-		return finding{ReasonNoChannels, channelDir + " of the node has no channel, and jobs use the node's own channels (imex.hostChannels): without a channel CUDA refuses memory of other nodes",
-			"put options nvidia NVreg_CreateImexChannel0=1 into /etc/modprobe.d, so that the NVIDIA driver creates channel0 when it is loaded; until then run mkdir -p " + channelDir +
+		return finding{reason: ReasonFabricNotReady, message: channelDir + " of the node has no channel, and jobs use the node's own channels (imex.hostChannels): without a channel CUDA refuses memory of other nodes",
+			remedy: "put options nvidia NVreg_CreateImexChannel0=1 into /etc/modprobe.d, so that the NVIDIA driver creates channel0 when it is loaded; until then run mkdir -p " + channelDir +
 				" and mknod -m 666 " + channelDir + "/channel0 c " + strconv.Itoa(*n.Local.ChannelMajor) + " 0; or set imex.hostChannels to false if switch/nvidia_imex or a claim gives jobs their channels"}
 	}
 	return finding{}
-}
-
-// daemonText says what the local daemon says of itself, if that is known.
-func daemonText(n *node) string {
-	if n.Local == nil || n.Local.DaemonState == "" {
-		return ""
-	}
-	return " (the local daemon says " + n.Local.DaemonState + ")"
 }
 
 // checkLabel is about a node whose claim the driver has not prepared.
@@ -105,10 +111,10 @@ func checkLabel(_ *view, n *node) finding {
 		return finding{}
 	}
 	message := "the node has no label " + DomainLabel + ", which starts its daemon: the driver has prepared no claim"
-	remedy := "wait; if that takes long, find out which pod on the node claims a channel, and read the log of the DRA driver's kubelet plugin there"
+	remedy := "wait; if that takes long, find out which pod on the node claims a channel, and " + pluginLog
 	if len(n.claims) > 0 {
 		message += ", although " + n.claims[0].text()
-		remedy = "wait; if that takes long, read the log of the DRA driver's kubelet plugin on the node; if another claim has ended there, which removes the label, delete pod " + n.claims[0].pods()
+		remedy = "wait; if that takes long, " + pluginLog + "; if another claim has ended there, which removes the label, delete pod " + n.claims[0].pods()
 	}
-	return finding{ReasonNotPrepared, message, remedy}
+	return finding{reason: ReasonNotRegistered, message: message, remedy: remedy}
 }

@@ -2,8 +2,8 @@ package imex
 
 import "github.com/quoin-hpc/quoin/topology"
 
-// MaxCliqueNodes is the largest number of nodes of one clique in an IMEX domain.
-const MaxCliqueNodes = 18
+// defaultMaxNodes is how many nodes of one clique NVIDIA's DRA driver lets join by default.
+const defaultMaxNodes = 18
 
 // Observation is all that is seen of the membership of a cluster's nodes, or of one
 // node. An observer leaves empty what it may not see. Nothing follows from an empty
@@ -38,16 +38,14 @@ type Domain struct {
 	Namespace, Name string
 	// UID is empty while there is none.
 	UID string
+	// MaxNodes is how many nodes of one clique the domain takes, 0 if that is not known.
+	MaxNodes int
 	// Problem says why there is no domain, or why it cannot be used. Its reason is one of
 	// a domain that cannot be joined.
 	Problem topology.Problem
 	// Note says what is to be done about a domain that can be joined. It keeps no node out.
 	Note topology.Problem
 }
-
-// NoteDomainOutdated is the note of a domain whose daemons run another image, other feature
-// gates or another limit than the driver's controller would give them now.
-const NoteDomainOutdated = "DomainOutdated"
 
 // FabricState says what is known about a node's multi-node NVLink.
 type FabricState int

@@ -12,15 +12,27 @@ import (
 // channel, as the pods of Slinky's NodeSets, or only on a node that is not there.
 type Unplaced struct {
 	Owner, Namespace string
-	// Reason is ReasonClaimConflict (two kinds of pods claim), ReasonClaimedByOther,
-	// ReasonOtherDomain, ReasonClaimWaits or ReasonNoNode.
+	// Reason is ReasonWrongClaim if the claims can never be met, and ReasonNotClaimed if
+	// they may be met later.
 	Reason string
 	// Message says what is seen, and Remedy what to do.
 	Message string
 	Remedy  string
 	// Claims is the number of claims that wait.
 	Claims int
+	why    why
 }
+
+// why is why claims have no node.
+type why int
+
+const (
+	waitsForFree why = iota
+	waitsForNode     // the pod can run on one node only, which is not known
+	ofOtherDomain
+	ofOtherPod
+	ofBothKinds // holder and worker pods claim
+)
 
 // JudgeUnplaced groups the claims that have no known node, by namespace, owner and
 // reason. The scheduler needs a moment for each claim, and an observation does not say
@@ -40,7 +52,10 @@ func JudgeUnplaced(s *Observation) []Unplaced {
 	channels := s.channels()
 	groups := make(map[Unplaced][]*Claim)
 	for _, c := range unplaced {
-		group := Unplaced{Owner: c.Owner, Namespace: c.Namespace, Reason: s.unplacedReason(c, &channels)}
+		group := Unplaced{Owner: c.Owner, Namespace: c.Namespace, Reason: ReasonWrongClaim, why: s.whyUnplaced(c, &channels)}
+		if group.why == waitsForFree {
+			group.Reason = ReasonNotClaimed
+		}
 		groups[group] = append(groups[group], c)
 	}
 	out := make([]Unplaced, 0, len(groups))
@@ -51,7 +66,7 @@ func JudgeUnplaced(s *Observation) []Unplaced {
 		out = append(out, u)
 	}
 	slices.SortFunc(out, func(a, b Unplaced) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Owner, b.Owner), strings.Compare(a.Reason, b.Reason))
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Owner, b.Owner), cmp.Compare(a.why, b.why))
 	})
 	return out
 }
@@ -92,19 +107,19 @@ func (s *Observation) channels() channels {
 	return out
 }
 
-// unplacedReason says why a claim has no node.
-func (s *Observation) unplacedReason(c *Claim, channels *channels) string {
+// whyUnplaced says why a claim has no node.
+func (s *Observation) whyUnplaced(c *Claim, channels *channels) why {
 	switch {
 	case c.Node != "":
-		return ReasonNoNode
+		return waitsForNode
 	case s.Domain.UID != "" && c.Domain != "" && c.Domain != s.Domain.UID:
-		return ReasonOtherDomain
+		return ofOtherDomain
 	case c.Owner == OwnerOther:
-		return ReasonClaimedByOther
+		return ofOtherPod
 	case c.Owner != "" && c.Owner != s.Join, channels.free() == 0 && channels.by[s.rival()] > 0:
-		return ReasonClaimConflict
+		return ofBothKinds
 	}
-	return ReasonClaimWaits
+	return waitsForFree
 }
 
 // rival returns the owner whose pods are not to claim, but may claim by mistake.
@@ -117,13 +132,13 @@ func (s *Observation) rival() string {
 
 func (s *Observation) unplacedRemedy(u *Unplaced, claims []*Claim, channels *channels) string {
 	switch {
-	case u.Reason == ReasonNoNode:
+	case u.why == waitsForNode:
 		return "let the node join the cluster, or delete these pods if the node is gone for good: their node selector or affinity allows no other node"
-	case u.Reason == ReasonClaimConflict:
+	case u.why == ofBothKinds:
 		return s.rivalsRemedy([]*Claim{{Owner: s.rival()}})
-	case u.Reason == ReasonOtherDomain && u.Owner == s.Join:
+	case u.why == ofOtherDomain && u.Owner == s.Join:
 		return "delete these pods: their claims are of domain " + domainsOf(claims) + ", and the cluster's domain is " + s.Domain.UID + " (" + s.Domain.Namespace + "/" + s.Domain.Name + "); if the pods that replace them claim the same, let them claim by the template of the cluster's domain"
-	case u.Reason != ReasonClaimWaits:
+	case u.why != waitsForFree:
 		return s.rivalsRemedy([]*Claim{{Owner: u.Owner}})
 	case channels.nodes == 0:
 		return "let nodes with GPUs join the cluster; if there are some, find out why neither Quoin's agent nor a label nor the node's capacity names their GPUs and clique"
@@ -139,11 +154,11 @@ func (u *Unplaced) text(claims []*Claim, channels *channels) string {
 	if len(claims) > 1 {
 		text, wait = strconv.Itoa(len(claims))+" claims", "wait"
 	}
-	if u.Reason == ReasonOtherDomain {
+	if u.why == ofOtherDomain {
 		text += " of domain " + domainsOf(claims)
 	}
 	text += " for " + ownerPods[u.Owner] + " in namespace " + u.Namespace + " (" + named(claims, func(c *Claim) string { return c.Waiting }) + ") " + wait
-	if u.Reason == ReasonNoNode {
+	if u.why == waitsForNode {
 		return text + " for a node that is not known: " + named(claims, func(c *Claim) string { return c.Node })
 	}
 	return text + " for a node with a free channel; " + channels.text()

@@ -33,62 +33,62 @@ func TestJudgeUnplaced(t *testing.T) {
 	}{
 		{name: "none waits", spoil: func(*Observation) {}},
 		{name: "workers, while the holder has all", spoil: func(s *Observation) { s.wait("slurm", OwnerSlurmd, testUID, "w-4", "w-1", "w-0", "w-3") },
-			want: []string{"slurm/slurmd ClaimConflict 4"},
+			want: []string{"slurm/slurmd WrongClaim 4"},
 			says: []string{"4 claims for worker pods in namespace slurm (slurm/w-0, slurm/w-1, slurm/w-3 and 1 more) wait for a node with", "0 of 4 nodes with GPUs have one (the holder's pods have 4)", "imex.join is holder", "resourceClaims of the NodeSet"}},
 		{name: "workers, while the holder has not come yet", spoil: func(s *Observation) {
 			s.Claims = nil
 			s.wait("slurm", OwnerSlurmd, "", "w-0")
-		}, want: []string{"slurm/slurmd ClaimConflict 1"}, says: []string{"1 claim for", "(slurm/w-0) waits for", "4 of 4 nodes with GPUs have one;"}},
+		}, want: []string{"slurm/slurmd WrongClaim 1"}, says: []string{"1 claim for", "(slurm/w-0) waits for", "4 of 4 nodes with GPUs have one;"}},
 		{name: "the holder left its pods where workers claim", spoil: func(s *Observation) {
 			s.Join = JoinSlurmd
 			s.wait("quoin-system", OwnerSlurmd, testUID, "w-0")
-		}, want: []string{"quoin-system/slurmd ClaimConflict 1"}, says: []string{"delete the DaemonSet", "imex.join is slurmd"}},
+		}, want: []string{"quoin-system/slurmd WrongClaim 1"}, says: []string{"delete the DaemonSet", "imex.join is slurmd"}},
 		{name: "more workers than nodes", spoil: func(s *Observation) {
 			slurmd(s)
 			s.wait("quoin-system", OwnerSlurmd, testUID, "w-4")
-		}, want: []string{"quoin-system/slurmd ClaimWaits 1"}, says: []string{"(worker pods have 4)", "at most as many claiming pods as"}},
+		}, want: []string{"quoin-system/slurmd NotClaimed 1"}, says: []string{"(worker pods have 4)", "at most as many claiming pods as"}},
 		{name: "a worker of a moment ago", spoil: func(s *Observation) {
 			slurmd(s)
 			s.unclaim("n1")
 			s.wait("quoin-system", OwnerSlurmd, testUID, "w-4")
-		}, want: []string{"quoin-system/slurmd ClaimWaits 1"}, says: []string{"1 of 4 nodes", "the scheduler needs a moment"}},
+		}, want: []string{"quoin-system/slurmd NotClaimed 1"}, says: []string{"1 of 4 nodes", "the scheduler needs a moment"}},
 		{name: "a node without GPUs, and one that a pod waits on", spoil: func(s *Observation) {
 			slurmd(s)
 			s.unclaim("n1")
 			s.Nodes["cpu"] = Node{Name: "cpu"}
 			s.Claims = append(s.Claims, Claim{Namespace: "quoin-system", Name: "c", Node: "n1", Owner: OwnerSlurmd, Waiting: "quoin-system/w-1"})
 			s.wait("quoin-system", OwnerSlurmd, testUID, "w-4")
-		}, want: []string{"quoin-system/slurmd ClaimWaits 1"}, says: []string{"0 of 4 nodes"}},
+		}, want: []string{"quoin-system/slurmd NotClaimed 1"}, says: []string{"0 of 4 nodes"}},
 		{name: "others", spoil: func(s *Observation) { s.wait("team", OwnerOther, testUID, "train-0") },
-			want: []string{"team/other ClaimedByOther 1"}, says: []string{"for other pods in namespace team (team/train-0)", "keep other pods with channel claims off"}},
+			want: []string{"team/other WrongClaim 1"}, says: []string{"for other pods in namespace team (team/train-0)", "keep other pods with channel claims off"}},
 		{name: "workers of a domain that was made anew", spoil: func(s *Observation) {
 			slurmd(s)
 			s.wait("quoin-system", OwnerSlurmd, otherUID, "w-4", "w-5")
-		}, want: []string{"quoin-system/slurmd OtherDomain 2"}, says: []string{"2 claims of domain " + otherUID, "delete these pods: their claims are of domain " + otherUID + ", and the cluster's domain is " + testUID + " (quoin-system/quoin)"}},
+		}, want: []string{"quoin-system/slurmd WrongClaim 2"}, says: []string{"2 claims of domain " + otherUID, "delete these pods: their claims are of domain " + otherUID + ", and the cluster's domain is " + testUID + " (quoin-system/quoin)"}},
 		{name: "workers with a domain of their own, beside the holder", spoil: func(s *Observation) { s.wait("slurm", OwnerSlurmd, otherUID, "w-0") },
-			want: []string{"slurm/slurmd OtherDomain 1"}, says: []string{"1 claim of domain " + otherUID, "resourceClaims of the NodeSet"}},
+			want: []string{"slurm/slurmd WrongClaim 1"}, says: []string{"1 claim of domain " + otherUID, "resourceClaims of the NodeSet"}},
 		{name: "others with a domain of their own", spoil: func(s *Observation) { s.wait("team", OwnerOther, otherUID, "a") },
-			want: []string{"team/other OtherDomain 1"}, says: []string{"1 claim of domain " + otherUID, "keep other pods with channel claims off"}},
+			want: []string{"team/other WrongClaim 1"}, says: []string{"1 claim of domain " + otherUID, "keep other pods with channel claims off"}},
 		{name: "three kinds", spoil: func(s *Observation) {
 			s.wait("team", OwnerOther, otherUID, "a", "b")
 			s.wait("team", OwnerOther, testUID, "c")
 			s.wait("slurm", OwnerSlurmd, testUID, "w-0")
-		}, want: []string{"slurm/slurmd ClaimConflict 1", "team/other ClaimedByOther 1", "team/other OtherDomain 2"}},
+		}, want: []string{"slurm/slurmd WrongClaim 1", "team/other WrongClaim 2", "team/other WrongClaim 1"}},
 		{name: "no domain to differ from", spoil: func(s *Observation) {
 			s.Domain.UID = ""
 			s.wait("slurm", OwnerSlurmd, otherUID, "w-0")
-		}, want: []string{"slurm/slurmd ClaimConflict 1"}},
+		}, want: []string{"slurm/slurmd WrongClaim 1"}},
 		{name: "workers that may run on a node alone that has gone", spoil: func(s *Observation) {
 			slurmd(s)
 			s.wait("quoin-system", OwnerSlurmd, testUID, "w-4", "w-5", "w-6")
 			for i, node := range []string{"n9", "n9", "n1"} { // n1's verdict speaks of it
 				s.Claims[4+i].Node = node
 			}
-		}, want: []string{"quoin-system/slurmd NoNode 2"}, says: []string{"(quoin-system/w-4, quoin-system/w-5) wait for a node that is not known: n9; imex.join is slurmd", "let the node join the cluster"}},
+		}, want: []string{"quoin-system/slurmd WrongClaim 2"}, says: []string{"(quoin-system/w-4, quoin-system/w-5) wait for a node that is not known: n9; imex.join is slurmd", "let the node join the cluster"}},
 		{name: "no nodes", spoil: func(s *Observation) {
 			s.Nodes = nil
 			s.wait("quoin-system", OwnerHolder, testUID, "h")
-		}, want: []string{"quoin-system/holder ClaimWaits 1"}, says: []string{"no node with GPUs is known", "let nodes with GPUs join the cluster"}},
+		}, want: []string{"quoin-system/holder NotClaimed 1"}, says: []string{"no node with GPUs is known", "let nodes with GPUs join the cluster"}},
 		{name: "nodes are to join none", spoil: func(s *Observation) {
 			s.Join = JoinNone
 			s.wait("slurm", OwnerSlurmd, testUID, "w-0")

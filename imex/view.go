@@ -54,16 +54,10 @@ type clique struct {
 	// others are the same clique in other domains that have nodes there.
 	others  []*clique
 	entries []*Member
-	// foreign are entries of unknown nodes and of nodes with another own clique.
-	foreign []*Member
 	// nodes are the members of this clique. labelled are nodes of any domain that carry
 	// this domain's label.
 	nodes    []*node
 	labelled []string
-	// notReady says which members are not ready, once counted is set. It is empty if
-	// all are.
-	notReady string
-	counted  bool
 }
 
 // newView sorts an observation, so that its order does not matter.
@@ -140,9 +134,6 @@ func (v *view) gatherEntries() {
 			v.same[m.Address] = append(v.same[m.Address], m)
 		}
 		n := v.at[m.Node]
-		if n == nil || n.own != c {
-			c.foreign = append(c.foreign, m)
-		}
 		switch {
 		case n == nil:
 			return

@@ -120,7 +120,7 @@ func fabricAlerts() []alertCase {
 		return []series{agent("quoin_agent_imex_info", `channel_major="234", state="`+state+`"`, always)}
 	}
 	member := func(ready string) []series {
-		return []series{agent("quoin_agent_imex_ready", `clique="k.1", reason="NoEntry"`, ready+"x4 stale"), agent("quoin_agent_imex_ready", `clique="k.1", reason="NotReady"`, "_x4 "+ready+"x200")}
+		return []series{agent("quoin_agent_imex_ready", `clique="k.1", reason="NotRegistered"`, ready+"x4 stale"), agent("quoin_agent_imex_ready", `clique="k.1", reason="NotReady"`, "_x4 "+ready+"x200")}
 	}
 	gate := func(result, values string) []series {
 		return []series{agent("quoin_hook_gate_total", `result="`+result+`"`, values)}
@@ -139,7 +139,7 @@ func fabricAlerts() []alertCase {
 		{"QuoinDomainChanged", []series{in("k.1", "1x69 stale"), in("k.2", "_x70 1x130")}, 70, map[string]string{"clique": "k.1"}, 1, [][]series{
 			{in("k.1", always)}, {in("k.1", "1x69 stale")}, {in("", "1x69 stale"), in("k.2", "_x70 1x130")}}},
 		{"QuoinIMEXNoMember", member("0"), 10, fromAgent("clique", "k.1"), 0, [][]series{member("1"),
-			{agent("quoin_agent_imex_ready", `clique="k.1", reason="NoEntry"`, "0x5 1x200")}}},
+			{agent("quoin_agent_imex_ready", `clique="k.1", reason="NotRegistered"`, "0x5 1x200")}}},
 		{"QuoinGateShut", gate("warn", "0x5 1x200"), 6, fromAgent("result", "warn"), 1, [][]series{gate("ready", "0x5 1x200"), gate("waited", "0x5 1x200"), gate("alone", "0x5 1x200"), gate("signal", "0x5 1x200"), gate("fail", "3x200")}},
 		{"QuoinIMEXNotReady", imex("DOWN"), 10, fromAgent("channel_major", "234", "state", "DOWN"), 1, [][]series{imex("READY"), imex("")}},
 	}
@@ -167,8 +167,8 @@ func publisherAlerts() []alertCase {
 		{"QuoinPublisherFails", failed("0+1x200"), 4, map[string]string{"publication": "slurm"}, 4, [][]series{failed("0x200"), failed("0x20 1x20 2x20")}},
 		{"QuoinIMEXDomainProblem", domain("NoDomain", always), 10, map[string]string{"namespace": "quoin-node", "name": "quoin", "problem": "NoDomain"}, 1,
 			[][]series{domain("", always), domain("NoDomain", "1x5 stale"), domain("NoDriver", always)}},
-		{"QuoinIMEXClaimsWait", claims("ClaimConflict", "3x200"), 15, map[string]string{"owner": "slurmd", "reason": "ClaimConflict"}, 3,
-			[][]series{claims("ClaimConflict", "3x10 stale"), claims("ClaimConflict", "0x200"), claims("ClaimWaits", "3x200")}},
+		{"QuoinIMEXClaimsWait", claims("WrongClaim", "3x200"), 15, map[string]string{"owner": "slurmd", "reason": "WrongClaim"}, 3,
+			[][]series{claims("WrongClaim", "3x10 stale"), claims("WrongClaim", "0x200"), claims("NotClaimed", "3x200")}},
 		{"QuoinPublisherNoLeader", leads("0x200", "0x200"), 10, ofPub, 0, [][]series{leads(always, "0x200")}},
 		{"QuoinPublisherTwoLeaders", leads(always, always), 10, ofPub, 2, [][]series{leads(always, "0x200"), leads("1x20 0x100", "0x15 1x100")}},
 	}

@@ -38,7 +38,7 @@ func noteCases() []noteCase {
 		{"Gate shut", 20, "101", []set{gate("n1", "warn")}},
 		{"Gate shut", 42, "106", []set{gate("n2", "hold")}},
 		{"Gate shut", 60, "", nil},
-		{"IMEX not ready", 20, "", []set{{"node": "n1", "reason": "NoDomain"}, {"node": "n2", "reason": "NoDomain"}}},
+		{"IMEX not ready", 20, "", []set{{"node": "n1", "reason": "NotRegistered"}, {"node": "n2", "reason": "NotRegistered"}}},
 		{"IMEX not ready", 20, "101", nil}, // on one node
 		{"IMEX not ready", 40, "106", nil},
 		{"Exporter silent", 50, "", []set{{"node": "n1"}}},

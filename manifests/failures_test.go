@@ -9,7 +9,6 @@ import (
 
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 
-	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
@@ -70,9 +69,8 @@ type said struct {
 	failure, node string
 	// condition is such as "True NotReady".
 	condition string
-	// note is the second word of a node that is ready, by quoin check.
-	note  string
-	words []string // of the condition's message
+	noted     bool     // a node that is ready has a note
+	words     []string // of the condition's message
 	// gate is the reason of the gate, where the node has a machine and another
 	// reason than its condition: its agent sees less.
 	gate string
@@ -179,10 +177,7 @@ func (f *failures) checkIs(t *testing.T, all []said) {
 	want := map[string]string{}
 	for _, s := range all {
 		status, reason, _ := strings.Cut(s.condition, " ")
-		switch {
-		case s.note != "":
-			want[s.node] = reason + ", but " + s.note
-		case status == "True":
+		if s.noted || status == "True" {
 			want[s.node] = reason
 		}
 	}
@@ -198,9 +193,7 @@ func (f *failures) checkIs(t *testing.T, all []said) {
 				continue
 			}
 			for _, node := range nodes {
-				if want[node] != "" || reason != imex.ReasonReady+", but "+imex.NoteStatusDiffers {
-					got[node] = reason
-				}
+				got[node] = reason
 			}
 		}
 		if len(got) != len(want) {

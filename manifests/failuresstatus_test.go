@@ -21,10 +21,10 @@ func TestRealNoCliques(t *testing.T) {
 	m.fleet.Node("r00n00").SetReady(false)
 	m.fleet.Node("r00n01").SetReady(false)
 	m.fleet.Node("r00n02").LoseEntry(true)
-	m.until("r00n00", "True EntryBehind")
+	m.until("r00n00", "True NotReady")
 	m.until("r00n01", "True NotReady")
-	m.until("r00n02", "True NoEntry")
+	m.until("r00n02", "True NotRegistered")
 	m.until("r00n03", "False Ready")
-	m.check(1, "r00n00: NotReady: ", "r00n01: NotReady: ", "r00n02: NoEntry: ", "differs: 3 of 4 nodes")
+	m.check(1, "r00n00: NotReady: ", "r00n01: NotReady: ", "r00n02: NotRegistered: ", "differs: 3 of 4 nodes")
 	machine.gateIs(t, noGate)
 }

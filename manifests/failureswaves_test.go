@@ -15,23 +15,25 @@ import (
 // before is while somebody's domain has the name of ours.
 func (f *failures) before() {
 	f.statusIs(stateReady) // it has no node
-	f.everywhere("before", "True DomainDiffers", "spec.channel.resourceClaimTemplate.name is somebodys-channel, not quoin-imex-channel", "set the keys below imex to what the domain has")
+	f.domainIs("before", "DomainDiffers", "spec.channel.resourceClaimTemplate.name is somebodys-channel, not quoin-imex-channel", "set the keys below imex to what the domain has")
 	f.kubectl("delete", "computedomain", "quoin", "-n", "quoin-node")
 }
 
-// everywhere waits until the same is said of nodes with and without a holder and
-// with a machine, whose agent sees no domain but by the node's label.
-func (f *failures) everywhere(wave, condition string, words ...string) {
+// domainIs waits until a fault of the domain is said once, of the domain. No node's condition
+// says it, and an agent sees no domain but by the node's label.
+func (f *failures) domainIs(wave, reason string, words ...string) {
 	f.t.Helper()
 	f.t.Run(wave, func(t *testing.T) {
 		own := *f.membership
 		own.t = t
-		for _, node := range []string{"well", "twin1", "service"} {
-			own.until(node, condition, words...)
-		}
-		f.gateIs(t, said{node: "service", gate: "NodeLabelMissing"})
+		own.domainSays("quoin-node", reason, words...)
+		f.gateIs(t, said{node: "service", gate: "NotRegistered"})
 		own.until("plain", "False NoMultiNodeNVLink")
-		own.check(1, append(words, "well: "+strings.TrimPrefix(condition, "True ")+": ")...)
+		for _, node := range []string{"well", "twin1", "service"} {
+			if is, _ := own.condition(node); strings.Contains(is, "Domain") {
+				t.Errorf("the condition of %s is %s", node, is)
+			}
+		}
 	})
 	if f.t.Failed() {
 		f.t.FailNow()
@@ -61,12 +63,12 @@ func (f *failures) nineteenth() (last string) {
 func (f *failures) joined() {
 	last := f.nineteenth()
 	f.expect("joined",
-		said{failure: "no devices", node: "late", condition: "True ClaimWaits", words: []string{"waits for the node's channel", "channel-0 in a ResourceSlice"}},
-		said{failure: "nineteenth node", node: last, condition: "True TooManyNodesInClique", words: []string{"19 nodes, 18 of them with an entry"}},
+		said{failure: "no devices", node: "late", condition: "True NotClaimed", words: []string{"waits for the node's channel", "channel-0 in a ResourceSlice"}},
+		said{failure: "nineteenth node", node: last, condition: "True NotRegistered", words: []string{"19 nodes, 18 of them with an entry"}},
 		said{failure: "no multi-node NVLink", node: "plain", condition: "False NoMultiNodeNVLink"},
 		said{failure: "no label", node: "unlabelled", condition: "False Ready"},
-		said{failure: "fabric in progress", node: "early", condition: "True FabricUnknown", words: []string{"wait while its GPUs register"}, gate: noGate},
-		said{failure: "another clique", node: "misled", condition: "True CliqueLabelDiffers", words: []string{imexrig.RackClique(7) + " by NVML and " + imexrig.RackClique(6)}},
+		said{failure: "fabric in progress", node: "early", condition: "True FabricNotReady", words: []string{"wait while its GPUs register"}, gate: noGate},
+		said{failure: "another clique", node: "misled", condition: "True NotRegistered", words: []string{imexrig.RackClique(7) + " by NVML and " + imexrig.RackClique(6)}},
 		said{failure: "no holder yet", node: "guest", condition: "True NotClaimed"},
 		said{failure: "no holder here", node: "foreign", condition: "True NotClaimed"},
 		said{failure: "no holder there", node: "other", condition: "True NotClaimed"},
@@ -99,25 +101,25 @@ func (f *failures) first() {
 	f.machines["early"].Change(inClique(7))
 	f.statusIs(stateNotReady)
 	f.expect("first",
-		said{failure: "second claim", node: "second", condition: "False Ready", note: "ClaimConflict", words: []string{"of the worker pod quoin-node/worker waits", "of the holder's pod quoin-node/quoin-imex-", "remove the claim from the worker pods"}},
+		said{failure: "second claim", node: "second", condition: "False Ready", noted: true, words: []string{"of the worker pod quoin-node/worker waits", "of the holder's pod quoin-node/quoin-imex-", "remove the claim from the worker pods"}},
 		said{failure: "no holder", node: "unclaimed", condition: "True NotClaimed", words: []string{"find out why the DaemonSet that holds the claims has no pod"}},
-		said{failure: "label taken", node: "taken", condition: "True NodeLabelMissing", words: []string{"though claim quoin-node/quoin-imex-", "delete pod quoin-node/quoin-imex-"}},
-		said{failure: "channel taken", node: "guest", condition: "False Ready", note: "ClaimedByOther", words: []string{"pod quoin-node/guests-pod holds the node's channel"}},
-		said{failure: "claim in another namespace", node: "foreign", condition: "True ClaimInOtherNamespace", words: []string{"claim default/foreign of pod default/foreign"}},
-		said{failure: "another domain", node: "other", condition: "True OtherDomain", words: []string{"pod default/others-pod"}},
-		said{failure: "two domains", node: "beside", condition: "True TwoDomainsInClique", words: []string{"other; CUDA fails in a clique of two domains"}},
-		said{failure: "lost entry", node: "lost", condition: "True NoEntry"},
-		said{failure: "one index", node: "twin1", condition: "True DuplicateIndex", words: []string{"; node twin2 "}},
-		said{failure: "its twin", node: "twin2", condition: "True DuplicateIndex", words: []string{"; node twin1 "}},
-		said{failure: "dead node", node: "dead", condition: "False Ready", note: "NodeLost", words: []string{"Kubernetes hears nothing from the node"}},
+		said{failure: "label taken", node: "taken", condition: "True NotRegistered", words: []string{"though claim quoin-node/quoin-imex-", "delete pod quoin-node/quoin-imex-"}},
+		said{failure: "channel taken", node: "guest", condition: "False Ready", noted: true, words: []string{"pod quoin-node/guests-pod holds the node's channel"}},
+		said{failure: "claim in another namespace", node: "foreign", condition: "True WrongClaim", words: []string{"claim default/foreign of pod default/foreign"}},
+		said{failure: "another domain", node: "other", condition: "True WrongClaim", words: []string{"pod default/others-pod"}},
+		said{failure: "two domains", node: "beside", condition: "True Conflict", words: []string{"other; CUDA fails in a clique of two domains"}},
+		said{failure: "lost entry", node: "lost", condition: "True NotRegistered"},
+		said{failure: "one index", node: "twin1", condition: "True Conflict", words: []string{"; node twin2 "}},
+		said{failure: "its twin", node: "twin2", condition: "True Conflict", words: []string{"; node twin1 "}},
+		said{failure: "dead node", node: "dead", condition: "False Ready", noted: true, words: []string{"Kubernetes hears nothing from the node"}},
 		said{failure: "slow daemon", node: "slow", condition: "True NotReady", words: []string{"a daemon takes some minutes to start"}},
 		said{failure: "bad daemon", node: "bad", condition: "True NotReady"},
 		said{failure: "its neighbour", node: "well", condition: "False Ready"},
-		said{failure: "label gone", node: "nolabel", condition: "True FabricUnknown", words: []string{"neither the node's report nor label"}},
-		said{failure: "update lost", node: "behind", condition: "True EntryBehind", words: []string{"is NotReady, while the local daemon says READY"}},
-		said{failure: "host service", node: "service", condition: "True HostService", words: []string{"NV_ERR_IN_USE", "systemctl disable --now nvidia-imex.service"}},
-		said{failure: "degraded", node: "degraded", condition: "False Ready", note: "DomainNotUp", words: []string{"the local daemon says that the domain is DEGRADED"}},
-		said{failure: "clique missed", node: "early", condition: "True CliqueMissedByDriver", words: []string{"restart the DRA driver's kubelet plugin"}, gate: "NoEntry"},
+		said{failure: "label gone", node: "nolabel", condition: "True Unknown", words: []string{"neither the node's report nor label"}},
+		said{failure: "update lost", node: "behind", condition: "True NotReady", words: []string{"is NotReady (the local daemon says READY)"}},
+		said{failure: "host service", node: "service", condition: "True Conflict", words: []string{"NV_ERR_IN_USE", "systemctl disable --now nvidia-imex.service"}},
+		said{failure: "degraded", node: "degraded", condition: "False Ready", noted: true, words: []string{"the local daemon says that the domain is DEGRADED"}},
+		said{failure: "clique missed", node: "early", condition: "True NotRegistered", words: []string{"restart the DRA driver's kubelet plugin"}},
 		said{failure: "devices came", node: "late", condition: "False Ready"},
 		f.still("another clique"), f.still("nineteenth node"), f.still("no multi-node NVLink"),
 	)
@@ -166,11 +168,11 @@ func (f *failures) second() {
 		return r.IMEX != nil && r.IMEX.DaemonState == "" && len(r.Problems) > 0 && r.Problems[0].Reason == "ImexUnreadable" && strings.Contains(r.Problems[0].Message, "no answer in time")
 	})
 	f.expect("second",
-		said{failure: "one address", node: "heir", condition: "True DuplicateAddress", words: []string{"; node dead "}},
-		said{failure: "dead node", node: "dead", condition: "True DuplicateAddress", words: []string{"; node heir "}},
-		said{failure: "label differs", node: "unlabelled", condition: "False Ready", note: "CliqueLabelDiffers", words: []string{"says " + imexrig.RackClique(6)}},
-		said{failure: "daemon behind", node: "behind", condition: "True DaemonNotReady", words: []string{"is Ready, while the local daemon says WAITING_FOR_PEERS"}},
-		said{failure: "no channels", node: "service", condition: "True NoChannelMajor"},
+		said{failure: "one address", node: "heir", condition: "True Conflict", words: []string{"; node dead "}},
+		said{failure: "dead node", node: "dead", condition: "True Conflict", words: []string{"; node heir "}},
+		said{failure: "label differs", node: "unlabelled", condition: "False Ready", noted: true, words: []string{"says " + imexrig.RackClique(6)}},
+		said{failure: "daemon behind", node: "behind", condition: "True NotReady", words: []string{"is Ready (the local daemon says WAITING_FOR_PEERS)"}},
+		said{failure: "no channels", node: "service", condition: "True FabricNotReady"},
 		said{failure: "hanging", node: "degraded", condition: "False Ready"},
 		f.still("another clique"), f.still("nineteenth node"), f.still("no multi-node NVLink"),
 	)
@@ -194,11 +196,11 @@ func (f *failures) third() {
 	f.machines["service"].channels(true)
 	f.machines["degraded"].says("READY", "DOWN")
 	f.expect("third",
-		said{failure: "moved", node: "moved", condition: "False Ready", note: "StaleEntry", words: []string{"also has a stale entry", imexrig.RackClique(5), "remove the node's entry from ComputeDomainClique "}},
-		said{failure: "moving", node: "moving", condition: "True StaleEntry", words: []string{imexrig.RackClique(5) + ", which it has left"}},
-		said{failure: "moved and named by NVML", node: "misled", condition: "False Ready", note: "StaleEntry"},
-		said{failure: "status behind", node: "well", condition: "False Ready", note: "StatusDiffers"},
-		said{failure: "down", node: "degraded", condition: "False Ready", note: "DomainNotUp", words: []string{"the local daemon says that the domain is DOWN"}},
+		said{failure: "moved", node: "moved", condition: "False Ready", noted: true, words: []string{"also has a stale entry", imexrig.RackClique(5), "remove the node's entry from ComputeDomainClique "}},
+		said{failure: "moving", node: "moving", condition: "True NotRegistered", words: []string{imexrig.RackClique(5) + ", which it has left"}},
+		said{failure: "moved and named by NVML", node: "misled", condition: "False Ready", noted: true},
+		said{failure: "status behind", node: "well", condition: "False Ready"},
+		said{failure: "down", node: "degraded", condition: "False Ready", noted: true, words: []string{"the local daemon says that the domain is DOWN"}},
 		said{failure: "dead node", node: "dead", condition: "False Ready"},
 		f.still("nineteenth node"), f.still("no multi-node NVLink"),
 	)
@@ -216,17 +218,23 @@ func (f *failures) deleted() {
 	const other = "example.com/keeps" // the driver's alone is gone at once
 	f.kubectl("patch", "computedomain", "quoin", "-n", "quoin-node", "--type=json", "-p", `[{"op":"add","path":"/metadata/finalizers/-","value":"`+other+`"}]`)
 	f.kubectl("delete", "computedomain", "quoin", "-n", "quoin-node", "--wait=false")
-	f.everywhere("deleting", "True DomainDeleting", "start no job across nodes; end the pods that claim its channels")
+	f.domainIs("deleting", "DomainDeleting", "start no job across nodes; end the pods that claim its channels")
 	imexrig.Eventually(f.t, "the end of what the driver does", func() bool { return slices.Equal(f.domain().Finalizers, []string{other}) })
 	uid := string(f.domain().UID)
 	f.kubectl("patch", "computedomain", "quoin", "-n", "quoin-node", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
-	f.everywhere("gone", "True NoDomain", "is not created, because pod quoin-node/quoin-imex-", "holds a channel of another domain (uid "+uid+")", "if it was deleted, end all pods that hold its channels")
+	f.domainIs("gone", "NoDomain", "is not created, because pod quoin-node/quoin-imex-", "holds a channel of another domain (uid "+uid+")", "if it was deleted, end all pods that hold its channels")
 
 	_, err := f.fleet.AddDomain(f.t.Context(), "quoin-node", "quoin", "quoin-imex-channel")
 	f.must(err)
-	f.everywhere("stale claims", "True OtherDomain", "holds the node's channel of domain "+uid+", not ", "end the pods on the node that claim a channel of domain "+uid)
+	f.t.Run("stale claims", func(t *testing.T) {
+		own := *f.membership
+		own.t = t
+		for _, node := range []string{"well", "twin1", "service"} {
+			own.until(node, "True WrongClaim", "holds the node's channel of domain "+uid+", not ", "end the pods on the node that claim a channel of domain "+uid)
+		}
+	})
 	f.kubectl("delete", "pod", "-n", "quoin-node", "-l", "app.kubernetes.io/component=imex", "--wait=false")
-	f.expect("made anew", said{failure: "nineteenth node", node: f.nineteenth(), condition: "True TooManyNodesInClique"}, f.still("no multi-node NVLink"))
+	f.expect("made anew", said{failure: "nineteenth node", node: f.nineteenth(), condition: "True NotRegistered"}, f.still("no multi-node NVLink"))
 
 	f.kubectl("delete", "deviceclass", "compute-domain-default-channel.nvidia.com", "compute-domain-daemon.nvidia.com")
 	f.t.Run("undefined", func(t *testing.T) {

@@ -125,6 +125,26 @@ func (m *membership) until(node, want string, words ...string) {
 	}, func() string { return fmt.Sprintf("but %q: %s", is, message) })
 }
 
+// domainSays waits for an event of the ComputeDomain with all words, and holds that quoin check
+// says the same once.
+func (m *membership) domainSays(namespace, reason string, words ...string) {
+	m.t.Helper()
+	var seen []string
+	await.Until(m.t, "an event "+reason, func() bool {
+		events, err := m.cluster.Client().CoreV1().Events(namespace).List(m.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		seen = nil
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+			seen = append(seen, e.Type+" "+e.InvolvedObject.Kind+" "+e.Reason+": "+e.Message)
+			return e.Type == corev1.EventTypeWarning && e.InvolvedObject.Kind == "ComputeDomain" && e.Reason == reason &&
+				!slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(e.Message, w) })
+		})
+	}, func() string { return strings.Join(seen, "\n") })
+	m.check(1, append(words, reason+": ")...)
+}
+
 // counted reads one of the publisher's series, empty if it is not there.
 func (m *membership) counted(series string) string {
 	m.t.Helper()
@@ -200,7 +220,7 @@ func (m *membership) conflict(node string) {
 	}
 	m.until(node, "False Ready", "quoin-node/worker", "quoin-imex-")
 	m.until("r02n06", "False Ready")
-	m.check(0, node+": Ready, but ClaimConflict: ", "same: all 64 nodes that need it are members of the IMEX domain")
+	m.check(0, node+": Ready: ", "same: all 64 nodes that need it are members of the IMEX domain")
 	worker, err := m.cluster.Client().CoreV1().Pods("quoin-node").Get(m.t.Context(), "worker", metav1.GetOptions{})
 	if err != nil || worker.Status.Phase != corev1.PodPending || worker.Spec.NodeName != "" {
 		m.t.Errorf("the worker pod is %s on node %q, %v: want it to wait", worker.Status.Phase, worker.Spec.NodeName, err)
@@ -220,7 +240,7 @@ func (m *membership) faults() {
 	frozen.FreezeStatus(true)
 	m.until("r00n01", "True NotReady", "index")
 	m.until("r00n02", "False Ready")
-	m.until("r01n02", "True NoEntry")
+	m.until("r01n02", "True NotRegistered")
 	slow.SetReady(true)
 	lost.LoseEntry(false)
 	frozen.FreezeStatus(false)

@@ -80,9 +80,9 @@ func TestRealNVSentinelPolicies(t *testing.T) {
 		{"QuoinFabricDegraded", "FabricUnhealthy", yes, time.Hour, "quoin-fabric-degraded"},
 		{"QuoinFabricDegraded", "FabricUnhealthy", yes, time.Minute, ""},
 		{"QuoinFabricDegraded", "FabricHealthy", no, time.Hour, ""},
-		{"QuoinImexNotReady", imex.ReasonNoChannelMajor, yes, time.Hour, "quoin-imex-not-ready"},
-		{"QuoinImexNotReady", imex.ReasonNoDomain, yes, time.Hour, ""},
-		{"QuoinImexNotReady", imex.ReasonClaimConflict, yes, time.Hour, ""},
+		{"QuoinImexNotReady", imex.ReasonFabricNotReady, yes, time.Hour, "quoin-imex-not-ready"},
+		{"QuoinImexNotReady", imex.ReasonNotClaimed, yes, time.Hour, ""},
+		{"QuoinImexNotReady", imex.ReasonWrongClaim, yes, time.Hour, ""},
 		{"QuoinTopologyDrift", "PublishedDiffers", yes, time.Hour, "quoin-topology-drift"},
 		{"Ready", "KubeletNotReady", yes, time.Hour, ""},
 	} {

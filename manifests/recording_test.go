@@ -144,7 +144,7 @@ func TestRealHourAlerts(t *testing.T) {
 	claims := func(owner, reason string) sample {
 		return firing("QuoinIMEXClaimsWait", "warning", map[string]string{"owner": owner, "reason": reason})
 	}
-	early := slices.Concat(always, []sample{domain, claims("slurmd", "ClaimConflict"), claims("other", "ClaimedByOther"), claims("other", "OtherDomain"), claims("holder", "NoNode")}, member(1, hour.CliqueA, "warn"), member(2, hour.CliqueB, "warn"))
+	early := slices.Concat(always, []sample{domain, claims("slurmd", "WrongClaim"), claims("other", "WrongClaim"), claims("holder", "WrongClaim")}, member(1, hour.CliqueA, "warn"), member(2, hour.CliqueB, "warn"))
 	held := member(2, "", "hold")[1]
 	hook := firing("QuoinHookErrors", "warning", map[string]string{"instance": "10.0.0.2:9835", "job": "quoin-agent", "hook": "prolog", "reason": "lock"})
 	exprs := []exprTest{

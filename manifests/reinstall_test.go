@@ -132,7 +132,7 @@ func TestRealOldDomain(t *testing.T) {
 	imexrig.Eventually(t, "all nodes joined the old domain", func() bool { return len(m.fleet.Entries(domain.UID, imexrig.RackClique(0))) == nodeSideNodes })
 	before := m.nodeSide()
 	upgraded := m.startPublisher()
-	m.until("r00n00", "True NoDomain", "ComputeDomain quoin-node/quoin is not created", "set imex.namespace: quoin-system")
+	m.domainSays("quoin-node", "NoDomain", "ComputeDomain quoin-node/quoin is not created", "set imex.namespace: quoin-system")
 	if diff := cmp.Diff(before, m.nodeSide()); diff != "" {
 		t.Errorf("upgraded (-want +got):\n%s", diff)
 	}

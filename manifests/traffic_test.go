@@ -89,8 +89,8 @@ func (o *observed) change(node string) {
 		o.taken()
 		o.fleet.Node(node).SetReady(false)
 		if node == "r03n15" {
-			own.gateIs(o.t, imex.ReasonEntryBehind)
-			o.until(node, "True EntryBehind")
+			own.gateIs(o.t, imex.ReasonNotReady)
+			o.until(node, "True NotReady")
 		} else {
 			o.until(node, "True NotReady")
 		}

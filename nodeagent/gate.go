@@ -194,7 +194,7 @@ var errNoCliques = errors.New("the cluster has no ComputeDomainClique, and the I
 // judgeGate sets the state of a node, which is the only one of seen.
 func judgeGate(state *gate.State, seen *imex.Observation, node *imex.Node) error {
 	verdict := imex.Judge(seen)[node.Name]
-	if verdict.Reason == imex.ReasonNoEntry && len(seen.Cliques) == 0 && (daemonSays(node, "") || daemonSays(node, imex.DaemonReady)) {
+	if verdict.Reason == imex.ReasonNotRegistered && node.DomainLabel != "" && len(seen.Cliques) == 0 && (daemonSays(node, "") || daemonSays(node, imex.DaemonReady)) {
 		return errNoCliques
 	}
 	state.Ready, state.Reason, state.Message = verdict.Ready(), verdict.Reason, verdict.Message

@@ -107,7 +107,7 @@ func TestGate(t *testing.T) {
 			t.Errorf("NVML's clique is told as %q", m.nvml)
 		}
 		m.edit(func() { m.seen.Nodes = map[string]imex.Node{"n1": {Name: "n1"}} })
-		check("without the label", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
+		check("without the label", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotRegistered})
 		reports <- &topology.Node{Name: "n1", GPUs: report.GPUs, Domain: topology.NVLinkDomain{None: true}}
 		check("no multi-node NVLink", &gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
 		if m.nvml != "" {
@@ -122,13 +122,13 @@ func TestGate(t *testing.T) {
 		check("nobody joins", &gate.State{Node: "n1", Reason: imex.ReasonNotWanted})
 
 		m.edit(func() { m.seen.Join, m.seen.Nodes = imex.JoinSlurmd, nil })
-		check("no worker pod is here", &gate.State{Node: "n1", Reason: imex.ReasonNotPrepared})
+		check("no worker pod is here", &gate.State{Node: "n1", Reason: imex.ReasonNotRegistered})
 		unknown := &topology.Node{Name: "n1", GPUs: report.GPUs}
 		m.edit(func() {
 			m.seen.Join, m.seen.Nodes = imex.JoinHolder, map[string]imex.Node{"n1": {Name: "n1", CliqueLabel: gateClique}}
 		})
 		reports <- unknown
-		check("NVML does not say it yet, the label does", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
+		check("NVML does not say it yet, the label does", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotRegistered})
 		m.edit(func() { m.broken = errors.New("not listed") })
 		reports <- &topology.Node{Name: "n1", GPUs: report.GPUs, Domain: topology.NVLinkDomain{None: true}}
 		check("no multi-node NVLink, whatever is known else", &gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
@@ -140,7 +140,7 @@ func TestGate(t *testing.T) {
 			t.Errorf("nobody says whether there is a clique, and the gate is %s old, %v", time.Since(at), err)
 		}
 		reports <- report
-		check("NVML says it", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotPrepared})
+		check("NVML says it", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotRegistered})
 
 		m.edit(func() {
 			m.seen.Nodes = map[string]imex.Node{"n1": {Name: "n1", DomainLabel: "u1"}}
@@ -149,7 +149,7 @@ func TestGate(t *testing.T) {
 		starting := *report
 		starting.IMEX = &topology.IMEX{ChannelMajor: &major, Channels: 2048, DaemonState: "INITIALIZING"}
 		reports <- &starting
-		check("its clique is yet to be made", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
+		check("its clique is yet to be made", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotRegistered})
 		ready := *report
 		ready.IMEX = &topology.IMEX{ChannelMajor: &major, Channels: 2048, DaemonState: "READY"}
 		_, written, _ := gate.Read(run)
@@ -163,15 +163,15 @@ func TestGate(t *testing.T) {
 		}
 		m.edit(func() { m.seen.Cliques = []imex.Clique{{Domain: "u2", ID: "another.1"}} })
 		reports <- report
-		check("other nodes have cliques", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
+		check("other nodes have cliques", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotRegistered})
 		m.edit(func() { m.seen.Cliques = nil })
 		reports <- &starting
-		check("its daemon says that it is not ready", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNoEntry})
+		check("its daemon says that it is not ready", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotRegistered})
 
 		m.edit(func() {
 			m.seen.Cliques = []imex.Clique{{Domain: "u1", ID: gateClique, Daemons: []imex.Member{{Node: "n1", Address: "10.0.0.1"}}}}
 		})
-		behind := gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonEntryBehind, Members: []gate.Member{{Node: "n1"}}}
+		behind := gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotReady, Members: []gate.Member{{Node: "n1"}}}
 		reports <- &ready
 		check("its entry is behind", &behind)
 		time.Sleep(10 * time.Second)

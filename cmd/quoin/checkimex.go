@@ -40,8 +40,8 @@ func checkIMEX(stdin io.Reader, o *checkOptions, paths []string) (*result, error
 	seen.Nodes = nodestatus.Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)
 	r := &result{Findings: problemsOf(snap.Problems)}
-	if p := seen.Domain.Problem; p.Reason == imex.ReasonNoDriver || p.Reason == imex.ReasonDomainDiffers {
-		r.Findings = append(r.Findings, finding{remark: remark{Reason: p.Reason, Message: p.Message}})
+	if p := seen.Domain.Problem; p.Reason != "" {
+		r.Findings = append(r.Findings, finding{remark: remark{Reason: p.Reason, Message: p.Message, Advice: seen.Domain.Remedy()}})
 	}
 	if note := seen.Domain.Note; note.Reason != "" {
 		r.Findings = append(r.Findings, finding{remark: remark{Reason: note.Reason, Message: note.Message}})
@@ -72,7 +72,7 @@ func readObjects(stdin io.Reader, name string, each func(kind string, object []b
 // by mistake. Other claims may get a node in a moment.
 func (r *result) addUnplaced(all []imex.Unplaced) (conflicts int) {
 	for _, u := range all {
-		if u.Reason == imex.ReasonClaimConflict {
+		if u.Reason == imex.ReasonWrongClaim && u.Owner != imex.OwnerOther {
 			conflicts += u.Claims
 		}
 		r.Findings = append(r.Findings, finding{remark: remark{Reason: u.Reason, Message: u.Message, Advice: u.Remedy}})
@@ -87,17 +87,20 @@ func (r *result) addMembership(verdicts map[string]imex.Verdict, conflicts int) 
 	for _, node := range slices.Sorted(maps.Keys(verdicts)) {
 		v := verdicts[node]
 		switch {
+		case v.Reason == imex.ReasonDomainProblem: // which has a line of its own
+			not++
+			continue
 		case v.Problem():
 			not++
 		case !v.Ready():
 			continue
 		default:
 			ready++
-			if v.Note == "" || v.Note == imex.NotePeersNotReady {
-				continue // the peers have lines of their own
+			if v.Remedy == "" {
+				continue
 			}
 		}
-		r.Findings = append(r.Findings, finding{[]string{node}, remark{Reason: v.Reason, Note: v.Note, Message: v.Message, Advice: v.Remedy}})
+		r.Findings = append(r.Findings, finding{[]string{node}, remark{Reason: v.Reason, Message: v.Message, Advice: v.Remedy}})
 	}
 	r.Differs = not > 0 || conflicts > 0
 	summary := fmt.Sprintf("same: all %d nodes that need it are members of the IMEX domain", ready)

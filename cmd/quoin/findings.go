@@ -26,18 +26,8 @@ type remark struct {
 	Line     int    `json:"line,omitempty"`
 	Severity string `json:"severity,omitempty"`
 	Reason   string `json:"reason"`
-	// Note is a second reason word, of a node that is ready.
-	Note    string `json:"note,omitempty"`
-	Message string `json:"message"`
-	Advice  string `json:"advice,omitempty"`
-}
-
-// words are the reason with the note, such as "Ready, but PeersNotReady".
-func (r *remark) words() string {
-	if r.Note == "" {
-		return r.Reason
-	}
-	return r.Reason + ", but " + r.Note
+	Message  string `json:"message"`
+	Advice   string `json:"advice,omitempty"`
 }
 
 // findingsOf returns what lint says.
@@ -129,7 +119,7 @@ func printFindings(w io.Writer, prefix string, all []finding) {
 
 // kind tells findings apart that may share a line.
 func (f *finding) kind() string {
-	return fmt.Sprintf("%s/%s/%t", f.Severity, f.words(), len(f.Nodes) > 0)
+	return fmt.Sprintf("%s/%s/%t", f.Severity, f.Reason, len(f.Nodes) > 0)
 }
 
 func (f *finding) print(w io.Writer, prefix string) {
@@ -137,9 +127,9 @@ func (f *finding) print(w io.Writer, prefix string) {
 		fmt.Fprintf(w, "%s%s:%d: %s: %s (%s); %s\n", prefix, f.File, f.Line, f.Severity, f.Message, f.Reason, f.Advice)
 		return
 	}
-	head := cmp.Or(f.Subject, f.words())
+	head := cmp.Or(f.Subject, f.Reason)
 	if len(f.Nodes) > 0 {
-		head = listed(f.Nodes) + ": " + f.words()
+		head = listed(f.Nodes) + ": " + f.Reason
 	}
 	fmt.Fprintf(w, "%s%s: %s\n", prefix, head, f.Message)
 	if f.Advice != "" {

@@ -57,7 +57,6 @@ func TestPrintFindings(t *testing.T) {
 		"a few messages":   {of(4, func(i int) string { return own(i % 2) }), []string{"n[0000,0002]: NotReady: index 0", "  wait", "n[0001,0003]: NotReady: index 1", "  wait"}},
 		"as many as lines": {of(maxLines, own)[maxLines-1:], []string{"n0007: NotReady: index 7", "  wait"}},
 		"many messages":    {of(10000, own), []string{"n[0000-9999]: NotReady: n0000: index 0, and more of the kind", "  wait"}},
-		"a note":           {[]finding{{[]string{"n1"}, remark{Reason: "Ready", Note: "StatusDiffers", Message: "m"}}}, []string{"n1: Ready, but StatusDiffers: m"}},
 		"lines of a file": {lines, []string{"gres.conf:1: warning: m (UnknownNode); a", "gres.conf:2: warning: m (UnknownNode); a", "gres.conf:3: warning: m (UnknownNode); a", "gres.conf:4: warning: m (UnknownNode); a",
 			"gres.conf:5: warning: m (UnknownNode); a", "gres.conf:6: warning: m (UnknownNode); a", "gres.conf:7: warning: m (UnknownNode); a", "gres.conf:8: warning: m (UnknownNode); a", "and 2 more UnknownNode"}},
 		"units": {units[:2], []string{"block at place 0: m", "block at place 1: m"}},

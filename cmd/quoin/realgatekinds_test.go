@@ -185,7 +185,7 @@ func (r *gateRig) oneRack() {
 func (r *gateRig) shut() {
 	r.t.Helper()
 	for _, node := range r.names() {
-		if err := gate.Write(r.path("run-"+node), gate.State{Node: node, Clique: "c0ffee." + node, Reason: "NoEntry", Message: "no entry yet"}); err != nil {
+		if err := gate.Write(r.path("run-"+node), gate.State{Node: node, Clique: "c0ffee." + node, Reason: "NotRegistered", Message: "no entry yet"}); err != nil {
 			r.t.Fatal(err)
 		}
 	}

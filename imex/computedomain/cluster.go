@@ -42,6 +42,7 @@ const (
 // it or another. Ensure and Snapshot are for one goroutine.
 type Cluster struct {
 	config  imex.Config
+	kube    kubernetes.Interface
 	nvidia  nvclient.ResourceV1beta1Interface
 	log     *slog.Logger
 	health  *apihealth.Health
@@ -58,9 +59,13 @@ type Cluster struct {
 
 	joined joined // as of the last Snapshot
 
-	// refusal is why the API server refused to create the domain, until it is asked again.
-	refusal topology.Problem
-	refused time.Time
+	refusal refusal
+}
+
+// refusal is why the API server refused to create the domain, until it is asked again.
+type refusal struct {
+	why topology.Problem
+	at  time.Time
 }
 
 // NewCluster returns an observer of the cluster that rc leads to. It asks nothing of
@@ -72,7 +77,7 @@ func NewCluster(rc *rest.Config, config imex.Config, log *slog.Logger) (*Cluster
 	if err := cmp.Or(noKube, noNVIDIA, noMeta); err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
-	c := &Cluster{config: config, nvidia: nvidia, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1)}
+	c := &Cluster{config: config, kube: kube, nvidia: nvidia, log: log, health: apihealth.New(log), changes: make(chan struct{}, 1)}
 	changed := func() { notify(c.changes) }
 	pods := kube.CoreV1().Pods(metav1.NamespaceAll)
 	c.driver = newDriver(meta, c.health, changed)
@@ -140,7 +145,7 @@ func (c *Cluster) lookup() (imex.Domain, map[string]imex.Member, error) {
 		return c.absent(), members, nil
 	}
 	domain := domainOf(c.config, &domains[0].facts)
-	domain.Note = c.runs.note(domain.UID)
+	c.runs.describe(&domain)
 	return domain, domains[0].facts.members, nil
 }
 

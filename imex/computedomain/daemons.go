@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -115,19 +116,20 @@ func outdated(d *daemonsFacts, controllers []runsBy) string {
 	return strings.Join(out, "; ")
 }
 
-// noteOf is the note of a domain whose daemons would get something anew.
-func noteOf(uid string, daemons []daemonsFacts, controllers []runsBy) topology.Problem {
-	i := slices.IndexFunc(daemons, func(d daemonsFacts) bool { return d.domain == uid })
+// describe adds to a domain how many nodes of one clique its daemons take, and a note if they
+// would get something anew.
+func describe(d *imex.Domain, daemons []daemonsFacts, controllers []runsBy) {
+	i := slices.IndexFunc(daemons, func(of daemonsFacts) bool { return of.domain == d.UID })
 	if i < 0 {
-		return topology.Problem{}
+		return
 	}
-	what := outdated(&daemons[i], controllers)
-	if what == "" {
-		return topology.Problem{}
+	runs := &daemons[i].runs
+	d.MaxNodes, _ = strconv.Atoi(runs.limit)
+	if what := outdated(&daemons[i], controllers); what != "" {
+		d.Note = topology.Problem{Reason: imex.DomainOutdated, Message: fmt.Sprintf(
+			"DaemonSet %s/%s, which runs the domain's IMEX daemons, is outdated, because the driver never changes it: %s; renew the daemons rack by rack, as manifests/RUNBOOKS.md says",
+			runs.namespace, runs.name, what)}
 	}
-	return topology.Problem{Reason: imex.NoteDomainOutdated, Message: fmt.Sprintf(
-		"DaemonSet %s/%s, which runs the domain's IMEX daemons, is outdated, because the driver never changes it: %s; renew the daemons rack by rack, as manifests/RUNBOOKS.md says",
-		daemons[i].runs.namespace, daemons[i].runs.name, what)}
 }
 
 // driverWatch watches what the driver runs in the cluster.
@@ -144,13 +146,11 @@ func newDriverWatch(api appsclient.AppsV1Interface, health *apihealth.Health, ch
 	}
 }
 
-// note returns what is to be done about a domain's daemons. It is empty while the driver's
-// objects cannot be read.
-func (w *driverWatch) note(uid string) topology.Problem {
+// describe adds to a domain what its daemons say of it, if the driver's objects can be read.
+func (w *driverWatch) describe(d *imex.Domain) {
 	daemons, noDaemons := w.daemons.all()
 	controllers, noControllers := w.controllers.all()
-	if noDaemons != nil || noControllers != nil {
-		return topology.Problem{}
+	if noDaemons == nil && noControllers == nil {
+		describe(d, factsOf(daemons), factsOf(controllers))
 	}
-	return noteOf(uid, factsOf(daemons), factsOf(controllers))
 }

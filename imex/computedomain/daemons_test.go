@@ -67,8 +67,10 @@ func TestOutdated(t *testing.T) {
 			if r, keep := readController(controller); keep {
 				controllers = append(controllers, r)
 			}
-			note := noteOf("u1", daemons, controllers)
-			if (note.Reason == imex.NoteDomainOutdated) != (c.want != "") || !strings.Contains(note.Message, c.want) {
+			domain := imex.Domain{UID: "u1"}
+			describe(&domain, daemons, controllers)
+			note := domain.Note
+			if (note.Reason == imex.DomainOutdated) != (c.want != "") || !strings.Contains(note.Message, c.want) {
 				t.Errorf("note %+v, want %q", note, c.want)
 			}
 		})

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	nvapi "sigs.k8s.io/dra-driver-nvidia-gpu/api/nvidia.com/resource/v1beta1"
 	"sigs.k8s.io/dra-driver-nvidia-gpu/pkg/nvidia.com/clientset/versioned/scheme"
 
 	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -37,25 +40,26 @@ func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
 	switch {
 	case err != nil:
 		return imex.Domain{}, err
-	case domain.UID != "" || domain.Problem.Reason == imex.ReasonNoDriver || time.Since(c.refused) < createPause:
+	case domain.UID != "" || domain.Problem.Reason == imex.ReasonNoDriver || time.Since(c.refusal.at) < createPause:
 		return domain, nil
 	}
 	if claims, _, err := c.joinedClaims(); err == nil { // otherwise they are not ours to see
 		if holder := heldElsewhere(c.config, claims); holder != "" {
-			return noDomain(c.config, imex.ReasonNoDomain, holder), nil
+			return noDomain(c.config, imex.NoDomain, holder), nil
 		}
 	}
 	created, err := c.create(ctx)
 	if apierrors.IsAlreadyExists(err) { // and has not been seen yet
 		created, err = c.nvidia.ComputeDomains(c.config.Namespace).Get(ctx, c.config.Name, metav1.GetOptions{})
 	}
-	c.refusal = topology.Problem{}
+	c.refusal = refusal{}
 	if err != nil {
 		time.AfterFunc(createPause, func() { notify(c.changes) })
-		if c.refusal = c.whyNot(err); c.refusal.Reason == "" {
+		why := c.whyNot(err)
+		if why.Reason == "" {
 			return imex.Domain{}, fmt.Errorf("create ComputeDomain %s: %w", keyOf(c.config), err)
 		}
-		c.refused = time.Now()
+		c.refusal = refusal{why, time.Now()}
 		return c.absent(), nil
 	}
 	facts, _ := readDomain(created)
@@ -92,10 +96,10 @@ func (c *Cluster) create(ctx context.Context) (*nvapi.ComputeDomain, error) {
 // whyNot returns the problem if the API server has refused the domain, else none.
 func (c *Cluster) whyNot(err error) topology.Problem {
 	status, _ := err.(apierrors.APIStatus) //nolint:errorlint // as the client returns it
-	reason, message := imex.ReasonNoDomain, ""
+	reason, message := imex.NoDomain, ""
 	switch {
 	case apierrors.IsForbidden(err):
-		reason = imex.ReasonDomainForbidden
+		reason = imex.DomainForbidden
 		message = fmt.Sprintf("is not there, and the publisher may not create it: %v; allow the publisher to create computedomains.%s in that namespace, or create it by hand", err, nvapi.GroupName)
 	case apierrors.IsNotFound(err) && status != nil && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
 		message = "cannot be created: there is no such namespace; create the namespace, or name another one by imex.namespace"
@@ -109,8 +113,14 @@ func (c *Cluster) whyNot(err error) topology.Problem {
 
 // absent is the domain while it is not there.
 func (c *Cluster) absent() imex.Domain {
-	if c.refusal.Reason != "" {
-		return noDomain(c.config, c.refusal.Reason, c.refusal.Message)
+	if c.refusal.why.Reason != "" {
+		return noDomain(c.config, c.refusal.why.Reason, c.refusal.why.Message)
 	}
-	return noDomain(c.config, imex.ReasonNoDomain, fmt.Sprintf("there is no ComputeDomain %s", keyOf(c.config)))
+	return noDomain(c.config, imex.NoDomain, fmt.Sprintf("there is no ComputeDomain %s", keyOf(c.config)))
+}
+
+// Record records an event of the domain, whether it is there or not.
+func (c *Cluster) Record(d *imex.Domain, warning bool, reason, message string) {
+	of := corev1.ObjectReference{APIVersion: nvapi.SchemeGroupVersion.String(), Kind: nvapi.ComputeDomainKind, Namespace: d.Namespace, Name: d.Name, UID: types.UID(d.UID)}
+	apihealth.Record(c.kube, c.log, of, fieldManager, warning, reason, message)
 }

@@ -88,13 +88,13 @@ func (o objects[T]) all() []*record[T] { return slices.Collect(maps.Values(o)) }
 func (o *Objects) Seen() *imex.Observation {
 	pods := o.pods.all()
 	seen := &imex.Observation{Join: o.config.Join, HostChannels: o.config.HostChannels,
-		Domain:  noDomain(o.config, imex.ReasonNoDomain, fmt.Sprintf("the list has no ComputeDomain %s", keyOf(o.config))),
+		Domain:  noDomain(o.config, imex.NoDomain, fmt.Sprintf("the list has no ComputeDomain %s", keyOf(o.config))),
 		Cliques: factsOf(o.cliques.all()), Claims: joinClaims(o.claims.all(), pods), Workers: workersOn(o.config.Join, pods)}
 	if serves := serviceOf(o.classes); o.listed && serves != ownDaemons {
 		seen.Domain = noDriver(o.config, serves)
 	} else if r, there := o.domains[keyOf(o.config)]; there {
 		seen.Domain, seen.Members = domainOf(o.config, &r.facts), r.facts.members
-		seen.Domain.Note = noteOf(seen.Domain.UID, factsOf(o.daemons.all()), factsOf(o.controllers.all()))
+		describe(&seen.Domain, factsOf(o.daemons.all()), factsOf(o.controllers.all()))
 	} else if holder := heldElsewhere(o.config, seen.Claims); holder != "" {
 		seen.Domain.Problem.Message = holder
 	}

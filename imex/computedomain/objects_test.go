@@ -80,7 +80,7 @@ func TestObjects(t *testing.T) {
 	if slurm := listOf(t, config, listedText, `{"items":[`+worker+`]}`); !cmp.Equal(slurm.Workers, map[string]bool{"n2": true}) {
 		t.Errorf("where worker pods claim: %+v", slurm)
 	}
-	if none := NewObjects(complete(t)).Seen(); none.Domain.UID != "" || none.Domain.Problem.Reason != imex.ReasonNoDomain {
+	if none := NewObjects(complete(t)).Seen(); none.Domain.UID != "" || none.Domain.Problem.Reason != imex.NoDomain {
 		t.Errorf("an empty list: %+v", none)
 	}
 }

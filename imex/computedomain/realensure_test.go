@@ -86,7 +86,7 @@ func (r *clusterRig) checkDiffers(t *testing.T, c *Cluster) {
 	}
 	theirs := observer(t, r.Config(), imex.Config{Name: "theirs", AllocationMode: imex.AllocateAll})
 	start(t, theirs.Run)
-	d := domainIs(t, theirs, "refused", reasonIs(imex.ReasonDomainDiffers))
+	d := domainIs(t, theirs, "refused", reasonIs(imex.DomainDiffers))
 	for _, want := range []string{"spec.numNodes is 4, not 0", "spec.channel.resourceClaimTemplate.name is their-channel, not quoin-imex-channel", "spec.channel.allocationMode is Single, not All", "cannot be changed", "imex.name"} {
 		if !strings.Contains(d.Problem.Message, want) {
 			t.Errorf("the message lacks %q: %s", want, d.Problem.Message)
@@ -116,8 +116,8 @@ func (r *clusterRig) checkDeleting(t *testing.T, c *Cluster) {
 	t.Helper()
 	r.kubectl(t, "patch", "computedomain", "quoin", "-n", "quoin-node", "--type=merge", "-p", `{"metadata":{"finalizers":["resource.nvidia.com/computeDomain"]}}`)
 	r.kubectl(t, "delete", "computedomain", "quoin", "-n", "quoin-node", "--wait=false")
-	d := domainIs(t, c, "being deleted", reasonIs(imex.ReasonDomainDeleting))
-	if d.Problem.Reason != imex.ReasonDomainDeleting {
+	d := domainIs(t, c, "being deleted", reasonIs(imex.DomainDeleting))
+	if d.Problem.Reason != imex.DomainDeleting {
 		t.Errorf("being deleted: %+v", d)
 	}
 	r.kubectl(t, "patch", "computedomain", "quoin", "-n", "quoin-node", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)

@@ -83,7 +83,7 @@ func fleetJoins(t *testing.T, driver string) {
 		}
 		seen.Nodes = o.nodes(t)
 		v := imex.Judge(seen)[odd]
-		return v.Ready() && v.Note == imex.ReasonClaimConflict, fmt.Sprintf("%+v", v)
+		return v.Ready() && v.Remedy != "", fmt.Sprintf("%+v", v)
 	})
 }
 

@@ -60,7 +60,7 @@ func TestRealOutdated(t *testing.T) {
 		t.Helper()
 		domainIs(t, o.c, what, func(d imex.Domain) bool {
 			lacks := func(word string) bool { return !strings.Contains(d.Note.Message, word) }
-			return usable(d) && (d.Note.Reason == imex.NoteDomainOutdated) == (len(words) > 0) && !slices.ContainsFunc(words, lacks)
+			return usable(d) && (d.Note.Reason == imex.DomainOutdated) == (len(words) > 0) && !slices.ContainsFunc(words, lacks)
 		})
 	}
 	apply(strings.ReplaceAll(holder, "default", "quoin-node"))

@@ -66,7 +66,7 @@ func TestRealRefused(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), `the DeviceClasses of NVIDIA's DRA driver not read yet: deviceclasses.resource.k8s.io is forbidden`), err.Error()
 	})
 	allow("see")
-	d := domainIs(t, c, "may not be made", reasonIs(imex.ReasonDomainForbidden))
+	d := domainIs(t, c, "may not be made", reasonIs(imex.DomainForbidden))
 	if !strings.Contains(d.Problem.Message, `cannot create resource "computedomains"`) || !strings.Contains(d.Problem.Message, "allow the publisher") {
 		t.Errorf("the message is %q", d.Problem.Message)
 	}
@@ -91,7 +91,7 @@ func TestRealNoNamespace(t *testing.T) {
 	c := observer(t, r.Config(), imex.Config{Namespace: "nowhere"})
 	start(t, c.Run)
 	d := domainIs(t, c, "no namespace", func(d imex.Domain) bool { return strings.Contains(d.Problem.Message, "no such namespace") })
-	if d.Problem.Reason != imex.ReasonNoDomain || d.UID != "" {
+	if d.Problem.Reason != imex.NoDomain || d.UID != "" {
 		t.Errorf("without a namespace: %+v", d)
 	}
 	none := observer(t, r.Config(), imex.Config{Namespace: "default", Join: imex.JoinNone})

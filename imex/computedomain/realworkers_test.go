@@ -39,7 +39,7 @@ func workersClaim(t *testing.T, driver string) {
 		all := imex.JudgeUnplaced(s)
 		return len(all) == 1 && all[0].Claims == 2
 	})
-	if u := imex.JudgeUnplaced(seen)[0]; u.Reason != imex.ReasonClaimConflict || u.Owner != imex.OwnerSlurmd || u.Namespace != "default" || seen.Workers != nil {
+	if u := imex.JudgeUnplaced(seen)[0]; u.Reason != imex.ReasonWrongClaim || u.Owner != imex.OwnerSlurmd || u.Namespace != "default" || seen.Workers != nil {
 		t.Errorf("%+v, and worker pods on %v while the holder is to claim", u, seen.Workers)
 	}
 

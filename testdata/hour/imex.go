@@ -10,15 +10,15 @@ import (
 const DomainFrom = 30
 
 // Membership is what the agent says of the node at a minute: not of one without
-// multi-node NVLink.
+// multi-node NVLink. An agent does not see whether there is a domain.
 func (n *Node) Membership(minute int) (reason string, said bool) {
 	switch {
 	case n.Clique == "":
 		return "", false
 	case minute < DomainFrom:
-		return "NoDomain", true
+		return "NotRegistered", true
 	case n.IMEX != "READY":
-		return "DaemonNotReady", true
+		return "NotReady", true
 	}
 	return "Ready", true
 }
@@ -89,8 +89,11 @@ func Members(minute int) map[string]float64 {
 	counts := map[string]float64{}
 	for i := range Nodes {
 		reason, said := Nodes[i].Membership(minute)
-		if !said {
+		switch {
+		case !said:
 			reason = "NoMultiNodeNVLink"
+		case minute < DomainFrom:
+			reason = "DomainProblem"
 		}
 		counts[reason]++
 	}
@@ -112,11 +115,11 @@ func Domain(minute int) (uid, problem string) {
 }
 
 // ClaimsWait is how many claims wait without a node at a minute, by owner and reason:
-// worker pods claim beside the holder, which has a pod more than there are nodes, and so
-// do pods that nobody knows, and a pod of the holder waits for a node that has gone.
+// worker pods and pods that nobody knows claim beside the holder, which has a pod more than
+// there are nodes, and one that waits for a node that has gone.
 func ClaimsWait(minute int) map[[2]string]float64 {
 	if minute < DomainFrom {
-		return map[[2]string]float64{{"slurmd", "ClaimConflict"}: 2, {"holder", "ClaimWaits"}: 1, {"other", "ClaimedByOther"}: 3, {"other", "OtherDomain"}: 4, {"holder", "NoNode"}: 1}
+		return map[[2]string]float64{{"slurmd", "WrongClaim"}: 2, {"holder", "NotClaimed"}: 1, {"other", "WrongClaim"}: 7, {"holder", "WrongClaim"}: 1}
 	}
 	return nil
 }

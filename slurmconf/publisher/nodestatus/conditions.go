@@ -27,7 +27,7 @@ const maxMessage = 1000
 // known facts is left out: the Node keeps the one that it has.
 func conditionsOf(n *inputs.Node, report *topology.Node, drift []topology.Problem, verdicts map[string]imex.Verdict) []inputs.Condition {
 	var out []inputs.Condition
-	if verdict, judged := verdicts[n.Name]; judged {
+	if verdict, judged := verdicts[n.Name]; judged && verdict.Reason != imex.ReasonDomainProblem { // which is said once, of the domain
 		out = append(out, imexCondition(verdict))
 	}
 	if c, known := fabricCondition(report); known {
@@ -42,13 +42,12 @@ func conditionsOf(n *inputs.Node, report *topology.Node, drift []topology.Proble
 	return out
 }
 
-// imexCondition turns a verdict into a condition. The message of a ready node leaves out
-// its peers, because otherwise one change would be written to a whole clique. It leaves
-// out the domain's status too, which lags behind.
+// imexCondition turns a verdict into a condition. The message of a ready node leaves out its
+// entry, which says nothing more.
 func imexCondition(v imex.Verdict) inputs.Condition {
 	c := inputs.Condition{Type: ConditionIMEX, True: v.Problem(), Reason: v.Reason, Message: v.Message}
 	switch {
-	case v.Ready() && (v.Note == "" || v.Note == imex.NotePeersNotReady || v.Note == imex.NoteStatusDiffers):
+	case v.Ready() && v.Remedy == "":
 		c.Message = "jobs across nodes may use IMEX here"
 	case v.Remedy != "":
 		c.Message = v.Message + ". " + v.Remedy

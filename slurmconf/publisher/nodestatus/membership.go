@@ -3,6 +3,7 @@ package nodestatus
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/quoin-hpc/quoin/imex"
@@ -22,6 +23,8 @@ type Membership interface {
 	// Snapshot returns all but the nodes. An error says why nothing is known yet, and
 	// a change when it is.
 	Snapshot() (*imex.Observation, error)
+	// Record records an event of the domain.
+	Record(d *imex.Domain, warning bool, reason, message string)
 }
 
 // Members returns what a Snapshot says of the nodes themselves. workers are the nodes
@@ -49,9 +52,8 @@ type membership struct {
 	metrics *Metrics
 	timer   *again.Timer
 	log     *slog.Logger
-	problem topology.Problem // of the domain, the last that was logged
-	note    topology.Problem // on the domain, likewise
-	unknown again.Once       // why membership is not known
+	said    [2]topology.Problem // of the domain, the last problem and note
+	unknown again.Once          // why membership is not known
 	waiting map[claims]wait
 }
 
@@ -64,8 +66,7 @@ func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot, now t
 	domain, err := m.source.Ensure(ctx)
 	var seen *imex.Observation
 	if err == nil {
-		m.logDomain(&domain)
-		m.logNote(&domain)
+		m.sayDomain(&domain)
 		seen, err = m.source.Snapshot()
 	}
 	if err != nil {
@@ -83,30 +84,26 @@ func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot, now t
 	return verdicts
 }
 
-// logDomain logs a problem of the domain once, and its end once.
-func (m *membership) logDomain(d *imex.Domain) {
-	if m.problem == d.Problem {
-		return
+// sayDomain says once what is wrong with the domain or to be done about it, and once that it is
+// over: in the log and as an event. That there is no driver is no fault.
+func (m *membership) sayDomain(d *imex.Domain) {
+	for i, now := range [...]topology.Problem{d.Problem, d.Note} {
+		was := m.said[i]
+		m.said[i] = now
+		switch {
+		case was == now:
+		case now.Reason == "":
+			m.log.Info("ComputeDomain no longer has a problem", "namespace", d.Namespace, "name", d.Name, "uid", d.UID, "reason", was.Reason)
+			if was.Reason != imex.ReasonNoDriver {
+				m.source.Record(d, false, was.Reason, "this is over")
+			}
+		case now.Reason == imex.ReasonNoDriver:
+			m.log.Info("no ComputeDomain is kept", "reason", now.Reason, "message", now.Message)
+		default:
+			m.log.Warn("ComputeDomain has a problem", "namespace", d.Namespace, "name", d.Name, "reason", now.Reason, "message", now.Message, "remedy", d.Remedy())
+			m.source.Record(d, true, now.Reason, strings.TrimSuffix(now.Message+". "+d.Remedy(), ". "))
+		}
 	}
-	m.problem = d.Problem
-	if d.Problem.Reason == "" {
-		m.log.Info("ComputeDomain is as configured", "namespace", d.Namespace, "name", d.Name, "uid", d.UID)
-		return
-	}
-	m.log.Warn("ComputeDomain has a problem", "namespace", d.Namespace, "name", d.Name, "reason", d.Problem.Reason, "message", d.Problem.Message)
-}
-
-// logNote logs a note on the domain once, and its end once.
-func (m *membership) logNote(d *imex.Domain) {
-	if m.note == d.Note {
-		return
-	}
-	if d.Note.Reason != "" {
-		m.log.Warn("ComputeDomain has a note", "namespace", d.Namespace, "name", d.Name, "reason", d.Note.Reason, "message", d.Note.Message)
-	} else {
-		m.log.Info("ComputeDomain has no note any more", "namespace", d.Namespace, "name", d.Name, "reason", m.note.Reason)
-	}
-	m.note = d.Note
 }
 
 // unplacedWait is how long claims must wait for a node before they are named, because the
@@ -155,7 +152,7 @@ func (m *membership) watchUnplaced(ctx context.Context, all []imex.Unplaced, now
 
 func (m *membership) logUnplaced(ctx context.Context, u *imex.Unplaced) {
 	level := slog.LevelWarn
-	if u.Reason == imex.ReasonClaimWaits { // there may be more pods than nodes
+	if u.Reason == imex.ReasonNotClaimed { // there may be more pods than nodes
 		level = slog.LevelInfo
 	}
 	m.log.Log(ctx, level, "claims wait for a node", "reason", u.Reason, "namespace", u.Namespace, "owner", u.Owner, "claims", u.Claims, "message", u.Message, "remedy", u.Remedy)

@@ -64,7 +64,11 @@ func TestMembershipConditions(t *testing.T) {
 		}
 	}
 	has("without the driver", imex.ReasonNoDriver, false, func() {})
-	has("another spec", imex.ReasonDomainDiffers, true, func() { d.domain.Problem.Reason = imex.ReasonDomainDiffers })
+	writes := s.writes
+	has("another spec, which is said once and of the domain", imex.ReasonNoDriver, false, func() { d.domain.Problem.Reason = imex.DomainDiffers })
+	if want := []string{"DomainDiffers true"}; s.writes != writes || !slices.Equal(d.events, want) {
+		t.Errorf("%d writes and events %q, want none and %q", s.writes-writes, d.events, want)
+	}
 	if got := testutil.ToFloat64(s.metrics.unready); got != 72 {
 		t.Errorf("%v nodes are not ready, want 72", got)
 	}
@@ -83,12 +87,12 @@ func TestMembershipConditions(t *testing.T) {
 	if got := testutil.ToFloat64(s.metrics.members.WithLabelValues(imex.ReasonNotClaimed)); got != 71 {
 		t.Errorf("%v nodes are not claimed, want 71", got)
 	}
-	writes := s.writes
+	writes = s.writes
 	has("when nothing is known it stays", imex.ReasonReady, false, func() { d.broken = errors.New("not listed yet") })
 	if s.writes != writes {
 		t.Errorf("%d writes while nothing was known", s.writes-writes)
 	}
-	has("its daemon is not ready", imex.ReasonEntryBehind, true, func() {
+	has("its daemon is not ready", imex.ReasonNotReady, true, func() {
 		clique := d.seen.Cliques[0]
 		clique.Daemons = slices.Clone(clique.Daemons)
 		clique.Daemons[0].Ready = false
@@ -112,13 +116,13 @@ func TestDomainNote(t *testing.T) {
 			s.keeper.Touch(s.now)
 			s.pass(t.Context(), time.Minute)
 		}
-		begins, ends := s.logged(`msg="ComputeDomain has a note" `), s.logged(`msg="ComputeDomain has no note any more" `)
+		begins, ends := s.logged(`msg="ComputeDomain has a problem" `), s.logged(`msg="ComputeDomain no longer has a problem" `)
 		if got := testutil.CollectAndCount(s.metrics.notes); begins != begun || ends != over || got != series {
 			t.Errorf("%s: said %d times that it begins and %d that it is over, with %d series, want %d, %d and %d", what, begins, ends, got, begun, over, series)
 		}
 	}
 	is("nothing", topology.Problem{}, 0, 0, 0)
-	is("outdated", topology.Problem{Reason: imex.NoteDomainOutdated, Message: "the image"}, 1, 0, 1)
+	is("outdated", topology.Problem{Reason: imex.DomainOutdated, Message: "the image"}, 1, 0, 1)
 	is("renewed", topology.Problem{}, 1, 1, 0)
 }
 
@@ -147,22 +151,22 @@ func TestUnplacedClaims(t *testing.T) {
 		}
 	}
 	wait(1, "slurm")
-	is("a moment ago", imex.ReasonClaimConflict, 30*time.Second, 0, 0, 0)
+	is("a moment ago", imex.ReasonWrongClaim, 30*time.Second, 0, 0, 0)
 	wait(0)
-	is("it has a node", imex.ReasonClaimConflict, 30*time.Second, 0, 0, 0)
+	is("it has a node", imex.ReasonWrongClaim, 30*time.Second, 0, 0, 0)
 	wait(2, "slurm")
-	is("others", imex.ReasonClaimConflict, 50*time.Second, 0, 0, 0)
-	is("they wait", imex.ReasonClaimConflict, 30*time.Second, 1, 0, 2) // nothing has changed
+	is("others", imex.ReasonWrongClaim, 50*time.Second, 0, 0, 0)
+	is("they wait", imex.ReasonWrongClaim, 30*time.Second, 1, 0, 2) // nothing has changed
 	wait(3, "slurm")
-	is("one more", imex.ReasonClaimConflict, time.Hour, 1, 0, 3)
+	is("one more", imex.ReasonWrongClaim, time.Hour, 1, 0, 3)
 	wait(2, "slurm", "other")
-	is("in two namespaces", imex.ReasonClaimConflict, time.Hour, 2, 0, 4)
+	is("in two namespaces", imex.ReasonWrongClaim, time.Hour, 2, 0, 4)
 	wait(0)
-	is("all over", imex.ReasonClaimConflict, time.Minute, 2, 2, 0)
+	is("all over", imex.ReasonWrongClaim, time.Minute, 2, 2, 0)
 	d.seen.Join = imex.JoinSlurmd
 	wait(1, "slurm")
-	is("it waits by right", imex.ReasonClaimWaits, 2*time.Minute, 3, 2, 1)
-	for _, line := range []string{"level=WARN msg=\"claims wait for a node\" reason=ClaimConflict namespace=slurm owner=slurmd claims=2", "level=INFO msg=\"claims wait for a node\" reason=ClaimWaits"} {
+	is("it waits by right", imex.ReasonNotClaimed, 2*time.Minute, 3, 2, 1)
+	for _, line := range []string{"level=WARN msg=\"claims wait for a node\" reason=WrongClaim namespace=slurm owner=slurmd claims=2", "level=INFO msg=\"claims wait for a node\" reason=NotClaimed"} {
 		if s.logged(line) != 1 {
 			t.Errorf("the log has %d lines with %s, want one", s.logged(line), line)
 		}

@@ -114,6 +114,7 @@ type domain struct {
 	seen    imex.Observation
 	broken  error
 	ensured int
+	events  []string
 }
 
 func (d *domain) Changes() <-chan struct{} { return nil }
@@ -121,6 +122,10 @@ func (d *domain) Changes() <-chan struct{} { return nil }
 func (d *domain) Ensure(context.Context) (imex.Domain, error) {
 	d.ensured++
 	return d.domain, nil
+}
+
+func (d *domain) Record(_ *imex.Domain, warning bool, reason, _ string) {
+	d.events = append(d.events, fmt.Sprintf("%s %t", reason, warning))
 }
 
 func (d *domain) Snapshot() (*imex.Observation, error) {
