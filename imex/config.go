@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 )
 
 // Config is how the site's nodes join one IMEX domain.
 type Config struct {
 	// Join says who claims the nodes' channels: "holder" (the pods of the DaemonSet
-	// quoin-imex), "slurmd" (Slurm's worker pods), or "none" (nodes join no domain).
+	// quoin-imex) or "slurmd" (Slurm's worker pods); or "host" (nobody: the machines' own
+	// nvidia-imex.service serves) or "none" (nodes join no domain). With "auto" it is holder
+	// or slurmd if NVIDIA's DRA driver starts daemons, and otherwise host on each node whose
+	// service runs, and none on others.
 	Join string `yaml:"join"`
 	// Namespace is the namespace of the ComputeDomain. Only its pods can claim a channel.
 	Namespace string `yaml:"namespace"`
@@ -27,13 +31,6 @@ type Config struct {
 	// false with switch/nvidia_imex, and for jobs that run in the pod that claims.
 	HostChannels bool `yaml:"hostChannels"`
 }
-
-// Who claims the channel of a node.
-const (
-	JoinHolder = "holder" // a pod of a DaemonSet of its own, which is never rolled
-	JoinSlurmd = "slurmd" // Slurm's worker pods
-	JoinNone   = "none"   // nobody: nodes join no domain
-)
 
 // The defaults of a Config, and what channel.allocationMode may be.
 const (
@@ -56,7 +53,7 @@ func (e *FieldError) Error() string { return "imex." + e.Key + ": " + e.Message 
 
 // Complete fills in the defaults. Its error joins one *FieldError for each bad value.
 func (c Config) Complete() (Config, error) {
-	c.Join = cmp.Or(c.Join, JoinHolder)
+	c.Join = cmp.Or(c.Join, JoinAuto)
 	c.Namespace = cmp.Or(c.Namespace, DefaultNamespace)
 	c.Name = cmp.Or(c.Name, DefaultName)
 	c.ClaimTemplate = cmp.Or(c.ClaimTemplate, DefaultClaimTemplate)
@@ -81,7 +78,7 @@ func (c Config) check() error {
 			wrong = append(wrong, &FieldError{Key: key, Message: fmt.Sprintf("%q: want %s", value, wanted)})
 		}
 	}
-	want(c.Join == JoinHolder || c.Join == JoinSlurmd || c.Join == JoinNone, "join", c.Join, "holder, slurmd or none")
+	want(slices.Contains([]string{JoinAuto, JoinHolder, JoinSlurmd, JoinHost, JoinNone}, c.Join), "join", c.Join, "auto, holder, slurmd, host or none")
 	want(c.Join != JoinSlurmd || c.Namespace != DefaultNamespace, "namespace", c.Namespace, "the namespace of the worker pods, because they claim: the driver refuses a claim in another namespace than its domain's")
 	want(label.MatchString(c.Namespace), "namespace", c.Namespace, wantLabel)
 	want(subdomain.MatchString(c.Name) && len(c.Name) <= 253, "name", c.Name, wantSubdomain)

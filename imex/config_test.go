@@ -9,7 +9,7 @@ import (
 
 func TestComplete(t *testing.T) {
 	got, err := Config{}.Complete()
-	want := Config{Join: "holder", Namespace: "quoin-node", Name: "quoin", ClaimTemplate: "quoin-imex-channel", AllocationMode: "Single"}
+	want := Config{Join: "auto", Namespace: "quoin-node", Name: "quoin", ClaimTemplate: "quoin-imex-channel", AllocationMode: "Single"}
 	if err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("error %v, defaults (-want +got):\n%s", err, cmp.Diff(want, got))
 	}
@@ -25,7 +25,7 @@ func TestCompleteRefuses(t *testing.T) {
 		config Config
 		want   string
 	}{
-		{"join", Config{Join: "all"}, `imex.join: "all": want holder, slurmd or none`},
+		{"join", Config{Join: "all"}, `imex.join: "all": want auto, holder, slurmd, host or none`},
 		{"worker pods elsewhere", Config{Join: "slurmd"}, `imex.namespace: "quoin-node": want the namespace of the worker pods`},
 		{"a dot in a namespace", Config{Namespace: "a.b"}, `imex.namespace: "a.b": want up to 63 lower-case letters, digits and dashes, no dash at an end`},
 		{"a long namespace", Config{Namespace: strings.Repeat("a", 64)}, "want up to 63"},
@@ -35,7 +35,7 @@ func TestCompleteRefuses(t *testing.T) {
 		{"an empty part", Config{ClaimTemplate: "a..b"}, `imex.claimTemplate: "a..b": want up to 253`},
 		{"a long name", Config{ClaimTemplate: strings.Repeat("abcdefg.", 32) + "a"}, "imex.claimTemplate"},
 		{"allocationMode", Config{AllocationMode: "all"}, `imex.allocationMode: "all": want Single or All`},
-		{"two at once", Config{Join: "x", AllocationMode: "y"}, "imex.join: \"x\": want holder, slurmd or none\nimex.allocationMode: \"y\": want Single or All"},
+		{"two at once", Config{Join: "x", AllocationMode: "y"}, "imex.join: \"x\": want auto, holder, slurmd, host or none\nimex.allocationMode: \"y\": want Single or All"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := c.config.Complete()

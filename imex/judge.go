@@ -71,21 +71,20 @@ func (n *node) isWell() bool {
 	return (len(n.claims) == 0 || n.claims[0].rank() == claimHeld) && n.entry != nil && n.entry.Ready && n.DomainLabel == n.wanted && (n.Local == nil || n.Local.DaemonState == "" || n.Local.DaemonState == DaemonReady)
 }
 
+// The checks of a node that is to join the domain, and of one whose own service serves.
+var (
+	joinChecks = []func(*view, *node) finding{checkNeed, checkDomain, checkFabric, checkRivals, checkMachine, checkClaim, checkLabel, checkClique, checkPlace, checkEntry}
+	hostChecks = []func(*view, *node) finding{checkNeed, checkFabric, checkMachine, checkHost}
+)
+
 // firstFinding runs the checks in order. A check may rely on the checks before it,
 // which have found nothing, or nothing that counts for a node that is well.
 func firstFinding(v *view, n *node) finding {
-	for _, check := range [...]func(*view, *node) finding{
-		checkNeed,
-		checkDomain,
-		checkFabric,
-		checkRivals,
-		checkMachine,
-		checkClaim,
-		checkLabel,
-		checkClique,
-		checkPlace,
-		checkEntry,
-	} {
+	checks := joinChecks
+	if v.Join == JoinHost {
+		checks = hostChecks
+	}
+	for _, check := range checks {
 		f := check(v, n)
 		switch {
 		case f.reason == "":

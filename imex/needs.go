@@ -19,6 +19,8 @@ func checkNeed(v *view, n *node) finding {
 	switch {
 	case n.Fabric == FabricNone:
 		return finding{reason: ReasonNoMultiNodeNVLink, message: "NVLink connects none of its GPUs to another node: jobs need no IMEX here"}
+	case v.Join == JoinHost && (n.Local == nil || !n.Local.HostService) && v.Domain.Problem.Reason == ReasonNoDriver:
+		return checkDomain(v, n)
 	case v.Join == JoinNone:
 		return finding{reason: ReasonNotWanted, message: "imex.join is none: nodes join no domain"}
 	case n.Clique == "" && namesNoClique(n.CliqueLabel):
@@ -91,12 +93,12 @@ func (n *node) unknownFabric() finding {
 func checkMachine(v *view, n *node) finding {
 	switch {
 	case n.Local == nil:
-	case n.Local.HostService:
+	case n.Local.HostService && v.Join != JoinHost:
 		return finding{reason: ReasonConflict, message: "nvidia-imex.service runs on the host" + n.daemonText() + ": it and the DRA driver's daemon cannot run side by side (NV_ERR_IN_USE)",
 			remedy: "run systemctl disable --now nvidia-imex.service on the node, then delete the node's pod of the DRA driver's daemon"}
 	case n.Local.ChannelMajor == nil:
 		return finding{reason: ReasonFabricNotReady, message: "/proc/devices has no nvidia-caps-imex-channels: the loaded NVIDIA driver offers no channels",
-			remedy: "load an NVIDIA driver that has IMEX, without the option NVreg_ImexChannelCount=0; then restart the DRA driver's kubelet plugin on the node"}
+			remedy: "load an NVIDIA driver that has IMEX, without the option NVreg_ImexChannelCount=0; then restart what runs the node's IMEX daemon: nvidia-imex.service, or the DRA driver's kubelet plugin"}
 	case v.HostChannels && n.Local.Channels == 0:
 		return finding{reason: ReasonFabricNotReady, message: channelDir + " of the node has no channel, and jobs use the node's own channels (imex.hostChannels): without a channel CUDA refuses memory of other nodes",
 			remedy: "put options nvidia NVreg_CreateImexChannel0=1 into /etc/modprobe.d, so that the NVIDIA driver creates channel0 when it is loaded; until then run mkdir -p " + channelDir +

@@ -30,7 +30,11 @@ func notes(n *node) []finding {
 			"check that the machine has power and its kubelet runs: without its daemon, jobs across nodes that use this node fail")
 	}
 	if l := n.Local; l != nil && l.DomainState != "" && l.DomainState != "UP" {
-		add("the local daemon says that the domain is "+l.DomainState, "run nvidia-imex-ctl -N on the node")
+		apart := ""
+		if len(l.Apart) > 0 {
+			apart = ", without these nodes or connections: " + list(l.Apart)
+		}
+		add("the local daemon says that the domain is "+l.DomainState+apart, "run nvidia-imex-ctl -N on the node")
 	}
 	// The driver keeps a stale entry as long as the node has a daemon. While a node has
 	// two entries, the API server refuses the domain's whole status.

@@ -9,8 +9,8 @@ const defaultMaxNodes = 18
 // node. An observer leaves empty what it may not see. Nothing follows from an empty
 // field unless its comment says so.
 type Observation struct {
-	// Join is the key of the completed Config.
-	Join string
+	// Join is how nodes join, never JoinAuto, and Why is what Config.Choose says of it.
+	Join, Why string
 	// HostChannels is the key of the Config.
 	HostChannels bool
 	// Domain is the domain that nodes are to join.

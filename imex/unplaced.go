@@ -46,7 +46,7 @@ func JudgeUnplaced(s *Observation) []Unplaced {
 			unplaced = append(unplaced, c)
 		}
 	}
-	if len(unplaced) == 0 || s.Join == JoinNone {
+	if len(unplaced) == 0 || s.Join != JoinHolder && s.Join != JoinSlurmd {
 		return nil
 	}
 	channels := s.channels()

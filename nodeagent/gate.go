@@ -197,7 +197,13 @@ func judgeGate(state *gate.State, seen *imex.Observation, node *imex.Node) error
 	if verdict.Reason == imex.ReasonNotRegistered && node.DomainLabel != "" && len(seen.Cliques) == 0 && (daemonSays(node, "") || daemonSays(node, imex.DaemonReady)) {
 		return errNoCliques
 	}
+	if verdict.Reason == imex.ReasonUnknown {
+		return errors.New(verdict.Message)
+	}
 	state.Ready, state.Reason, state.Message = verdict.Ready(), verdict.Reason, verdict.Message
+	if seen.Join == imex.JoinHost && node.Local != nil {
+		state.Apart = node.Local.Apart
+	}
 	if verdict.Remedy != "" {
 		state.Message += ". " + verdict.Remedy
 	}

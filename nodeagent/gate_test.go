@@ -121,7 +121,17 @@ func TestGate(t *testing.T) {
 		reports <- report
 		check("nobody joins", &gate.State{Node: "n1", Reason: imex.ReasonNotWanted})
 
+		m.edit(func() { m.seen.Join = imex.JoinHost })
+		service := *report
+		service.IMEX = &topology.IMEX{ChannelMajor: &major, HostService: true, DaemonState: "READY", DomainState: "DEGRADED", Apart: []string{"n2/n3"}}
+		reports <- &service
+		check("its own service serves", &gate.State{Node: "n1", Clique: gateClique, Ready: true, Reason: imex.ReasonReady, Apart: []string{"n2/n3"}})
+		waits := *report
+		waits.IMEX = &topology.IMEX{ChannelMajor: &major, HostService: true, DaemonState: "WAITING_FOR_PEERS"}
+		reports <- &waits
+		check("its own service is not ready", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotReady})
 		m.edit(func() { m.seen.Join, m.seen.Nodes = imex.JoinSlurmd, nil })
+		reports <- report
 		check("no worker pod is here", &gate.State{Node: "n1", Reason: imex.ReasonNotRegistered})
 		unknown := &topology.Node{Name: "n1", GPUs: report.GPUs}
 		m.edit(func() {

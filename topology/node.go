@@ -132,6 +132,10 @@ type IMEX struct {
 	// UP, DEGRADED or DOWN. It is absent if the daemon runs in a pod, because the
 	// peers' names are known in that pod only.
 	DomainState string `json:"domainState,omitempty"`
+	// Apart are the nodes of the daemon's domain that do not reach each other, if it says so:
+	// a host name stands for a node that none reaches, and two with a slash between them for
+	// two nodes without a connection. Sorted.
+	Apart []string `json:"apart,omitempty" max:"64"`
 	// HostService is true while the machine's own nvidia-imex.service runs. Then a
 	// daemon in a pod cannot work.
 	HostService bool `json:"hostService,omitempty"`

@@ -87,7 +87,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 		config.Subscribers = append(config.Subscribers, reports)
 		runs = append(runs, members.Run, nodeagent.NewGate(node, boot, runDir, members, reports, reg, log).Run)
 	} else {
-		hook.Gate = nil // without Kubernetes nobody opens the gate
+		hook.Gate = nil // nobody opens the gate
 	}
 	files := &nodeagent.HookFiles{RunDir: runDir, BootID: boot, Hook: hook, Devices: gresDevices(&c.Gres)}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
@@ -96,10 +96,19 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	})...)
 }
 
-// openStore returns the store of the report, and the observer of this node in the
-// IMEX domain. The observer is nil if nodes join no domain.
-func openStore(conf *config.Config, node string, log *slog.Logger) (nodeagent.Store, *computedomain.Node, error) {
+// member observes a node in the IMEX domain.
+type member interface {
+	nodeagent.NodeMembership
+	Run(ctx context.Context) error
+}
+
+// openStore returns the store of the report, and the observer of this node, which is nil if
+// nodes join no domain.
+func openStore(conf *config.Config, node string, log *slog.Logger) (nodeagent.Store, member, error) {
 	if conf.Agent.Store != "" {
+		if hosts := imex.NewHosts(conf.IMEX); hosts != nil {
+			return nodeagent.NewDirStore(conf.Agent.Store, node), hosts, nil
+		}
 		return nodeagent.NewDirStore(conf.Agent.Store, node), nil, nil
 	}
 	rc, client, err := kubeClient(conf.Agent.Kubeconfig, "quoin-agent", 0)

@@ -46,6 +46,9 @@ func checkIMEX(stdin io.Reader, o *checkOptions, paths []string) (*result, error
 	if note := seen.Domain.Note; note.Reason != "" {
 		r.Findings = append(r.Findings, finding{remark: remark{Reason: note.Reason, Message: note.Message}})
 	}
+	if seen.Why != "" {
+		r.Summary = append(r.Summary, fmt.Sprintf("imex.join is auto, here %s: %s", seen.Join, seen.Why))
+	}
 	conflicts := r.addUnplaced(imex.JudgeUnplaced(seen))
 	r.addMembership(verdicts, conflicts)
 	return r, nil

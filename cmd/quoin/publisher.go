@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
@@ -45,6 +46,9 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 	reg := newRegistry()
 	var store leadingStore = dir.New(c.Store)
 	var options publisher.Options
+	if hosts := imex.NewHosts(conf.IMEX); hosts != nil {
+		options.Membership = hosts
+	}
 	var runs []func(context.Context) error
 	if c.Store == "" {
 		rc, client, err := kubeClient(c.Kubeconfig, "quoin-publisher", 100)

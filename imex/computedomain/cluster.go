@@ -96,7 +96,7 @@ func (c *Cluster) Changes() <-chan struct{} { return c.changes }
 // Run watches until ctx ends. It tries again what cannot be read, and keeps what was
 // read before. While the driver starts no daemons, it watches only DeviceClasses.
 func (c *Cluster) Run(ctx context.Context) error {
-	if c.config.Join == imex.JoinNone { // there is nothing to see
+	if c.config.Join == imex.JoinNone || c.config.Join == imex.JoinHost { // there is nothing to see
 		<-ctx.Done()
 		return nil
 	}
@@ -107,18 +107,22 @@ func (c *Cluster) Run(ctx context.Context) error {
 // Snapshot returns what is seen, all but Nodes. It does not wait: its error says why
 // something has not been read yet, and Changes wakes when it has.
 func (c *Cluster) Snapshot() (*imex.Observation, error) {
-	seen := &imex.Observation{Join: c.config.Join, HostChannels: c.config.HostChannels}
-	if c.config.Join == imex.JoinNone {
-		return seen, nil
-	}
+	seen := &imex.Observation{HostChannels: c.config.HostChannels}
 	var err error
-	if seen.Domain, seen.Members, err = c.lookup(); err != nil || seen.Domain.Problem.Reason == imex.ReasonNoDriver {
+	if seen.Join, seen.Why, err = c.join(); err != nil {
+		return nil, err
+	}
+	if seen.Domain, seen.Members, err = c.lookup(seen.Join); err != nil || !claims(seen.Join) || seen.Domain.Problem.Reason == imex.ReasonNoDriver {
 		return seen, err
 	}
 	if seen.Cliques, err = c.allCliques(); err != nil {
 		return nil, err
 	}
-	seen.Claims, seen.Workers, err = c.joinedClaims()
+	var workers map[string]bool
+	seen.Claims, workers, err = c.joinedClaims()
+	if seen.Join == imex.JoinSlurmd {
+		seen.Workers = workers
+	}
 	seen.ClaimsUnread = refused(err)
 	if err != nil && !seen.ClaimsUnread {
 		return nil, err
@@ -126,14 +130,41 @@ func (c *Cluster) Snapshot() (*imex.Observation, error) {
 	return seen, nil
 }
 
+// claims reports whether pods claim the nodes' channels.
+func claims(join string) bool { return join == imex.JoinHolder || join == imex.JoinSlurmd }
+
+// join says how nodes join, and why if the configuration leaves that open.
+func (c *Cluster) join() (join, why string, err error) {
+	if c.config.Join != imex.JoinAuto {
+		return c.config.Join, "", nil
+	}
+	serves, err := c.driver.known()
+	if err != nil {
+		return "", "", err
+	}
+	var seen []imex.Claim
+	if serves == imex.OwnDaemons {
+		if seen, _, err = c.joinedClaims(); err != nil && !refused(err) {
+			return "", "", err
+		}
+	}
+	join, why = c.config.Choose(serves, seen)
+	return join, why, nil
+}
+
 // lookup returns the domain as it was last seen, and its members.
-func (c *Cluster) lookup() (imex.Domain, map[string]imex.Member, error) {
+func (c *Cluster) lookup(join string) (imex.Domain, map[string]imex.Member, error) {
 	members := map[string]imex.Member{}
+	if !claims(c.config.Join) && c.config.Join != imex.JoinAuto {
+		return imex.Domain{Namespace: c.config.Namespace, Name: c.config.Name}, members, nil
+	}
 	switch serves, err := c.driver.known(); {
 	case err != nil:
 		return imex.Domain{}, nil, err
-	case serves != ownDaemons:
-		return noDriver(c.config, serves), members, nil
+	case serves != imex.OwnDaemons:
+		return withoutDaemons(&c.config, serves), members, nil
+	case join == imex.JoinSlurmd && c.config.Namespace == imex.DefaultNamespace:
+		return noDomain(c.config, imex.NoDomain, "worker pods of Slurm claim channels, and their domain must be in their own namespace: set imex.namespace to it and imex.name to the domain's name"), members, nil
 	}
 	domains, err := c.domains.all() // the configured one
 	switch {
@@ -176,7 +207,7 @@ func (c *Cluster) joinedClaims() ([]imex.Claim, map[string]bool, error) {
 	claims, noClaims := c.claims.all()
 	joining, noJoining := c.joining.all()
 	if noJoining == nil {
-		next.workers = workersOn(c.config.Join, joining)
+		next.workers = workersOn(joining)
 	}
 	waiting, noWaiting := c.waiting.all()
 	if err := cmp.Or(noClaims, noJoining, noWaiting); err != nil {

@@ -33,13 +33,16 @@ const (
 // Changes wakes when it is time to try again. If nodes join no domain, Ensure creates
 // none.
 func (c *Cluster) Ensure(ctx context.Context) (imex.Domain, error) {
-	if c.config.Join == imex.JoinNone {
-		return imex.Domain{Namespace: c.config.Namespace, Name: c.config.Name}, nil
+	join, _, err := c.join()
+	if err != nil {
+		return imex.Domain{}, err
 	}
-	domain, _, err := c.lookup()
+	domain, _, err := c.lookup(join)
 	switch {
 	case err != nil:
 		return imex.Domain{}, err
+	case !claims(join), join == imex.JoinSlurmd && c.config.Namespace == imex.DefaultNamespace:
+		return domain, nil
 	case domain.UID != "" || domain.Problem.Reason == imex.ReasonNoDriver || time.Since(c.refusal.at) < createPause:
 		return domain, nil
 	}

@@ -200,14 +200,18 @@ func (n *Node) Snapshot() (*imex.Observation, error) {
 		return nil, err
 	}
 	seen := &imex.Observation{
-		Join: n.config.Join, HostChannels: n.config.HostChannels, Domain: imex.Domain{Namespace: n.config.Namespace, Name: n.config.Name}, ClaimsUnread: true,
+		HostChannels: n.config.HostChannels, Domain: imex.Domain{Namespace: n.config.Namespace, Name: n.config.Name}, ClaimsUnread: true,
 		Nodes: map[string]imex.Node{n.name: {Name: n.name, DomainLabel: l.domain, CliqueLabel: l.clique}},
 	}
-	switch serves, err := n.driver.known(); {
-	case err != nil:
+	serves, err := n.driver.known()
+	if err != nil && n.config.Join != imex.JoinHost {
 		return nil, err
-	case serves != ownDaemons:
-		seen.Domain = noDriver(n.config, serves)
+	}
+	switch seen.Join, seen.Why = n.config.Choose(serves, nil); {
+	case n.config.Join == imex.JoinHost:
+		return seen, nil
+	case serves != imex.OwnDaemons:
+		seen.Domain = withoutDaemons(&n.config, serves)
 		return seen, nil
 	}
 	want := n.wanted()

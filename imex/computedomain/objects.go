@@ -2,6 +2,7 @@ package computedomain
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -87,16 +88,24 @@ func (o objects[T]) all() []*record[T] { return slices.Collect(maps.Values(o)) }
 // none. A list without any DeviceClass does not say whether there is a driver.
 func (o *Objects) Seen() *imex.Observation {
 	pods := o.pods.all()
-	seen := &imex.Observation{Join: o.config.Join, HostChannels: o.config.HostChannels,
-		Domain:  noDomain(o.config, imex.NoDomain, fmt.Sprintf("the list has no ComputeDomain %s", keyOf(o.config))),
-		Cliques: factsOf(o.cliques.all()), Claims: joinClaims(o.claims.all(), pods), Workers: workersOn(o.config.Join, pods)}
-	if serves := serviceOf(o.classes); o.listed && serves != ownDaemons {
-		seen.Domain = noDriver(o.config, serves)
-	} else if r, there := o.domains[keyOf(o.config)]; there {
+	seen := &imex.Observation{HostChannels: o.config.HostChannels, Cliques: factsOf(o.cliques.all()), Claims: joinClaims(o.claims.all(), pods)}
+	serves := imex.OwnDaemons
+	if o.listed {
+		serves = serviceOf(o.classes)
+	}
+	seen.Join, seen.Why = o.config.Choose(serves, seen.Claims)
+	if seen.Join == imex.JoinSlurmd {
+		seen.Workers = workersOn(pods)
+	}
+	switch r, there := o.domains[keyOf(o.config)]; {
+	case !claims(o.config.Join) && o.config.Join != imex.JoinAuto:
+	case serves != imex.OwnDaemons:
+		seen.Domain = withoutDaemons(&o.config, serves)
+	case there:
 		seen.Domain, seen.Members = domainOf(o.config, &r.facts), r.facts.members
 		describe(&seen.Domain, factsOf(o.daemons.all()), factsOf(o.controllers.all()))
-	} else if holder := heldElsewhere(o.config, seen.Claims); holder != "" {
-		seen.Domain.Problem.Message = holder
+	default:
+		seen.Domain = noDomain(o.config, imex.NoDomain, cmp.Or(heldElsewhere(o.config, seen.Claims), fmt.Sprintf("the list has no ComputeDomain %s", keyOf(o.config))))
 	}
 	return seen
 }

@@ -60,7 +60,7 @@ func listOf(t *testing.T, config imex.Config, texts ...string) *imex.Observation
 func TestObjects(t *testing.T) {
 	member := imex.Member{Node: "n1", Address: "10.0.0.1", Clique: "c.1", Index: 3, Ready: true}
 	want := &imex.Observation{
-		Join: imex.JoinHolder, Domain: imex.Domain{Namespace: "quoin-node", Name: "quoin", UID: "u1"},
+		Join: imex.JoinHolder, Why: "the pods of the DaemonSet quoin-imex hold channels", Domain: imex.Domain{Namespace: "quoin-node", Name: "quoin", UID: "u1"},
 		Members: map[string]imex.Member{"n1": member}, Cliques: []imex.Clique{{Domain: "u1", ID: "c.1", Daemons: []imex.Member{member}}},
 		Claims: []imex.Claim{{Namespace: "quoin-node", Name: "a", Node: "n1", Owner: imex.OwnerHolder, Pods: []string{"quoin-node/h"}}},
 	}

@@ -30,7 +30,7 @@ type podFacts struct {
 }
 
 // podReader returns the reader of pods. It keeps no pod that has ended, and of the pods
-// without ResourceClaims only Slurm's that have a node, if Slurm's pods are to claim.
+// without ResourceClaims only Slurm's that have a node, if Slurm's pods may be to claim.
 func podReader(join string) func(obj any) (podFacts, bool) {
 	return func(obj any) (podFacts, bool) {
 		pod, ok := obj.(*corev1.Pod)
@@ -39,7 +39,7 @@ func podReader(join string) func(obj any) (podFacts, bool) {
 		}
 		out := podFacts{uid: pod.UID, owner: ownerOf(pod.Labels), node: cmp.Or(pod.Spec.NodeName, pinnedTo(&pod.Spec))}
 		if len(pod.Spec.ResourceClaims) == 0 {
-			return out, join == imex.JoinSlurmd && out.owner == imex.OwnerSlurmd && pod.Spec.NodeName != ""
+			return out, join != imex.JoinHolder && out.owner == imex.OwnerSlurmd && pod.Spec.NodeName != ""
 		}
 		for i := range pod.Spec.ResourceClaims {
 			name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
@@ -51,12 +51,8 @@ func podReader(join string) func(obj any) (podFacts, bool) {
 	}
 }
 
-// workersOn returns the nodes that have worker pods of Slurm, or are to get them. It is
-// nil if worker pods are not to claim.
-func workersOn(join string, pods []*record[podFacts]) map[string]bool {
-	if join != imex.JoinSlurmd {
-		return nil
-	}
+// workersOn returns the nodes that have worker pods of Slurm, or are to get them.
+func workersOn(pods []*record[podFacts]) map[string]bool {
 	nodes := make(map[string]bool)
 	for _, pod := range pods {
 		if pod.facts.owner == imex.OwnerSlurmd && pod.facts.node != "" {

@@ -112,10 +112,7 @@ func TestWorkersOn(t *testing.T) {
 		{facts: podFacts{owner: imex.OwnerSlurmd}},
 		{facts: podFacts{owner: imex.OwnerHolder, node: "n2"}},
 	}
-	if got := workersOn(imex.JoinHolder, pods); got != nil {
-		t.Errorf("with the holder: %v", got)
-	}
-	got := workersOn(imex.JoinSlurmd, pods)
+	got := workersOn(pods)
 	if diff := cmp.Diff(map[string]bool{"n1": true}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -80,7 +80,7 @@ func (o *nodeTest) seenIs(t *testing.T, what string, is func(*imex.Observation) 
 }
 
 func (o *nodeTest) labels(t *testing.T) {
-	want := &imex.Observation{Join: imex.JoinHolder, HostChannels: true, Domain: imex.Domain{Namespace: imex.DefaultNamespace, Name: imex.DefaultName}, ClaimsUnread: true,
+	want := &imex.Observation{Join: imex.JoinHolder, Why: "NVIDIA's DRA driver starts IMEX daemons, and no worker pod of Slurm claims a channel", HostChannels: true, Domain: imex.Domain{Namespace: imex.DefaultNamespace, Name: imex.DefaultName}, ClaimsUnread: true,
 		Nodes: map[string]imex.Node{"n0": {Name: "n0", CliqueLabel: "of.GFD"}}}
 	o.seenIs(t, "labels", func(s *imex.Observation) bool { return cmp.Equal(want, s) })
 	o.kubectl(t, "label", "node", "n0", imex.DomainLabel+"="+someDomain)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain/apihealth"
 )
 
@@ -170,15 +171,6 @@ type driver struct {
 	wake    chan struct{}
 }
 
-// service is how the driver serves ComputeDomains.
-type service int
-
-const (
-	noService     service = iota // it does not, or is not there
-	ownDaemons                   // it starts a daemon on each node that joins
-	hostsServices                // it runs no daemons: the hosts' own nvidia-imex.service serves
-)
-
 // newDriver watches the metadata of DeviceClasses only.
 func newDriver(client metadata.Interface, health *apihealth.Health, changed func()) *driver {
 	wake := make(chan struct{}, 1)
@@ -197,22 +189,22 @@ func readClass(obj any) (string, bool) {
 }
 
 // known says how the driver serves ComputeDomains.
-func (d *driver) known() (service, error) {
+func (d *driver) known() (imex.Service, error) {
 	found, err := d.classes.all()
 	if apierrors.IsNotFound(err) { // of an API server without DeviceClasses
-		return noService, nil
+		return imex.NoService, nil
 	}
 	return serviceOf(factsOf(found)), err
 }
 
-func serviceOf(classes []string) service {
+func serviceOf(classes []string) imex.Service {
 	switch {
 	case !slices.Contains(classes, channelClass):
-		return noService
+		return imex.NoService
 	case slices.Contains(classes, daemonClass):
-		return ownDaemons
+		return imex.OwnDaemons
 	}
-	return hostsServices
+	return imex.HostServices
 }
 
 // run calls while with a context that lasts as long as the driver starts daemons. It
@@ -224,13 +216,13 @@ func (d *driver) run(ctx context.Context, while ...func(context.Context)) {
 	end := context.CancelFunc(nil) // of what runs
 	for ctx.Err() == nil {
 		switch serves, _ := d.known(); {
-		case serves == ownDaemons && end == nil:
+		case serves == imex.OwnDaemons && end == nil:
 			var serving context.Context
 			serving, end = context.WithCancel(ctx)
 			for _, f := range while {
 				running.Go(func() { f(serving) })
 			}
-		case serves != ownDaemons && end != nil:
+		case serves != imex.OwnDaemons && end != nil:
 			end()
 			end = nil
 			running.Wait()

@@ -44,6 +44,9 @@ type State struct {
 	// Reason is a reason word of imex. Message says what is seen and what to do.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Apart are nodes that do not reach each other: topology.IMEX has the form. A job
+	// with such nodes waits although this node is ready.
+	Apart []string `json:"apart,omitempty"`
 	// Members have an entry in the node's clique. The node itself is among them once
 	// it has one.
 	Members []Member `json:"members,omitempty"`
@@ -120,7 +123,7 @@ type Peers struct {
 	// is set.
 	Known bool
 	// Missing are the job's nodes in this clique that are not ready, by their names in
-	// Slurm. This node is always among them.
+	// Slurm.
 	Missing []string
 	// Alone says that the job needs no IMEX here: this node has an entry in the clique,
 	// and no other node of the job has. It is false while this node has no entry,
@@ -130,12 +133,15 @@ type Peers struct {
 	Others bool
 	// NotReady counts the members that are not ready.
 	NotReady int
+	// Apart says that nodes of the job do not reach each other. They are Missing too.
+	Apart bool
 }
 
-// Peers compares a gate that is shut with a job's nodes. node is this node's name in
-// Slurm, nodeList the job's host list.
+// Peers compares a gate with a job's nodes. node is this node's name in Slurm, nodeList
+// the job's host list.
 func (s *State) Peers(node, nodeList string) Peers {
-	unknown := Peers{}
+	unknown := Peers{Missing: s.apartOf(nodeList)}
+	unknown.Apart = len(unknown.Missing) > 0
 	ready := make(map[string]bool, len(s.Members))
 	for _, m := range s.Members {
 		ready[shortName(m.Node)] = m.Ready
@@ -155,7 +161,9 @@ func (s *State) Peers(node, nodeList string) Peers {
 		switch {
 		case short == own:
 			p.Known = true
-			p.Missing = append(p.Missing, name)
+			if !s.Ready {
+				p.Missing = append(p.Missing, name)
+			}
 		case member:
 			p.Others = true
 			if !isReady {
@@ -171,6 +179,30 @@ func (s *State) Peers(node, nodeList string) Peers {
 	slices.Sort(p.Missing)
 	p.Missing = slices.Compact(p.Missing)
 	return p
+}
+
+// apartOf returns the nodes of a job that do not reach each other, by their names in Slurm.
+// A host list that cannot be read has none.
+func (s *State) apartOf(nodeList string) (apart []string) {
+	if len(s.Apart) == 0 {
+		return nil
+	}
+	names := map[string]string{} // by short name
+	if hostlist.Walk(nodeList, func(name []byte) { names[shortName(string(name))] = string(name) }) != nil || len(names) < 2 {
+		return nil
+	}
+	for _, a := range s.Apart {
+		one, other, pair := strings.Cut(a, "/")
+		first, second := names[shortName(one)], names[shortName(other)]
+		switch {
+		case !pair && first != "":
+			apart = append(apart, first)
+		case pair && first != "" && second != "":
+			apart = append(apart, first, second)
+		}
+	}
+	slices.Sort(apart)
+	return slices.Compact(apart)
 }
 
 // shortName is a node's name without its domain, in lower case as in Kubernetes.

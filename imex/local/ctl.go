@@ -1,12 +1,14 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -79,6 +81,7 @@ func (c *ctl) forget() { c.of, c.daemon, c.domain = question{}, said{}, said{} }
 // first answer, and for a state that was not asked for.
 type said struct {
 	state  string
+	apart  []string // of a domain, as topology.IMEX.Apart
 	err    error
 	missed int
 }
@@ -94,7 +97,7 @@ func (s *said) take(now said) {
 	if s.state != "" && s.missed < 2 {
 		return
 	}
-	s.state = ""
+	s.state, s.apart = "", nil
 	if s.err == nil {
 		s.err = now.err
 	}
@@ -105,25 +108,29 @@ func (q question) ask(timeout time.Duration) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	a := answer{to: q}
-	a.daemon.state, a.daemon.err = q.run(ctx, parseDaemonState, append(q.service.words(), "-q")...)
+	a.daemon = q.run(ctx, parseDaemonState, append(q.service.words(), "-q")...)
 	if q.domain {
-		a.domain.state, a.domain.err = q.run(ctx, parseDomainState, "-c", q.config, "-N", "-j")
+		words := []string{"-c", q.config, "-N", "-j"}
+		a.domain = q.run(ctx, parseDomainState, append(words, "-H")...) // with the nodes' names
+		if a.domain.err != nil && ctx.Err() == nil {
+			a.domain = q.run(ctx, parseDomainState, words...) // an older program knows no -H
+		}
 	}
 	return a
 }
 
 // run runs the program and reads the state that it prints. Its complaints are left
 // out, because they may differ each time.
-func (q question) run(ctx context.Context, parse func([]byte) (string, error), args ...string) (string, error) {
+func (q question) run(ctx context.Context, parse func([]byte) (said, error), args ...string) said {
 	text, err := output(ctx, q.program, args...)
-	var state string
+	var answer said
 	if err == nil {
-		state, err = parse(text)
+		answer, err = parse(text)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w", ctlProgram, strings.Join(args, " "), err)
+		return said{err: fmt.Errorf("%s %s: %w", ctlProgram, strings.Join(args, " "), err)}
 	}
-	return state, nil
+	return answer
 }
 
 // output runs a program and returns what it prints. When ctx ends, it kills the program
@@ -172,23 +179,71 @@ func (b *bounded) Write(p []byte) (int, error) {
 }
 
 // parseDaemonState reads what -q prints: one word.
-func parseDaemonState(text []byte) (string, error) {
+func parseDaemonState(text []byte) (said, error) {
 	state := strings.TrimSpace(string(text))
 	if !isState(state) {
-		return "", errors.New("the answer is not one word such as READY")
+		return said{}, errors.New("the answer is not one word such as READY")
 	}
-	return state, nil
+	return said{state: state}, nil
 }
 
 // parseDomainState reads what -N -j prints: an object with the domain's status, a time,
 // and what each node sees of the others.
-func parseDomainState(text []byte) (string, error) {
-	var domain struct{ Status string }
+func parseDomainState(text []byte) (said, error) {
+	var domain domainAnswer
 	if err := json.Unmarshal(text, &domain); err != nil || !isState(domain.Status) {
-		return "", errors.New("the answer is not JSON with a status such as UP")
+		return said{}, errors.New("the answer is not JSON with a status such as UP")
 	}
-	return domain.Status, nil
+	return said{state: domain.Status, apart: domain.apart()}, nil
 }
+
+// domainAnswer is the answer to -N -j. Nodes and connections are by a node's number.
+type domainAnswer struct {
+	Status string
+	Nodes  map[string]struct {
+		Status, Host, HostName string
+		Connections            map[string]struct{ Status string }
+	}
+}
+
+// maxApart bounds what is said of a domain whose nodes do not reach each other, and maxName
+// each name.
+const (
+	maxApart = 64
+	maxName  = 127
+)
+
+// apart names the nodes that are not ready, and pairs of others without a connection.
+func (d *domainAnswer) apart() []string {
+	name := func(number string) string {
+		n := d.Nodes[number]
+		clean := strings.Map(func(r rune) rune {
+			if r <= ' ' || r == '/' || r > '~' {
+				return -1
+			}
+			return r
+		}, cmp.Or(n.HostName, n.Host, "#"+number))
+		return clean[:min(len(clean), maxName)]
+	}
+	var out []string
+	for number, n := range d.Nodes {
+		if n.Status != imexReady {
+			out = append(out, name(number))
+			continue
+		}
+		for other, c := range n.Connections {
+			if o, known := d.Nodes[other]; known && other != number && o.Status == imexReady && c.Status != "CONNECTED" {
+				out = append(out, min(name(number), name(other))+"/"+max(name(number), name(other)))
+			}
+		}
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return out[:min(len(out), maxApart)]
+}
+
+// imexReady is the state of a daemon that is ready.
+const imexReady = "READY"
 
 // isState reports whether a text is a state in NVIDIA's form, such as READY or
 // WAITING_FOR_PEERS.

@@ -2,8 +2,11 @@ package local
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,13 +140,38 @@ func TestLocalHostDaemon(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if got, want := m.calls(), strings.Repeat("-i 10.0.0.1 50005 -q\n-c "+filepath.Join(m.root, hostConfig)+" -N -j\n", 3); got != want {
+	if got, want := m.calls(), strings.Repeat("-i 10.0.0.1 50005 -q\n-c "+filepath.Join(m.root, hostConfig)+" -N -j -H\n", 3); got != want {
 		t.Errorf("calls\n%swant\n%s", got, want)
 	}
-	// A daemon in a pod is the one that jobs use.
+	// A file that a daemon in a pod has left changes nothing: it cannot run beside the service.
 	putFile(t, filepath.Join(m.root, podConfig), fmt.Sprintf(strings.ReplaceAll(daemonConfigText, "10.0.0.1", "10.9.9.9"), "/imexd/nodes.cfg"), 0o600)
-	if got, want := m.read(), "235 0 READY/ true"; got != want || !strings.HasSuffix(m.calls(), "\n-i 10.9.9.9 50005 -q\n") {
+	if got, want := m.read(), "235 0 READY/DOWN true"; got != want || strings.Contains(m.calls(), "10.9.9.9") {
 		t.Errorf("got %q, want %q, calls\n%s", got, want, m.calls())
+	}
+}
+
+// TestLocalApart has nodes of a domain that do not reach each other, as a program says it that
+// knows their names, and as an older one does.
+func TestLocalApart(t *testing.T) {
+	degraded := `{"nodes": {
+		"0": {"status": "READY", "host": "10.0.0.1", "hostName": "n1", "connections": {"0": {"status": "CONNECTED"}, "1": {"status": "CONNECTED"}, "2": {"status": "DISCONNECTED"}, "3": {"status": "INVALID"}}},
+		"1": {"status": "READY", "host": "10.0.0.2", "hostName": "n2", "connections": {"0": {"status": "CONNECTED"}, "2": {"status": "CONNECTED"}}},
+		"2": {"status": "READY", "host": "10.0.0.3", "hostName": "n3", "connections": {"0": {"status": "DISCONNECTED"}, "9": {"status": "INVALID"}}},
+		"3": {"status": "UNAVAILABLE", "host": "10.0.0.4", "hostName": "n4", "connections": {"0": {"status": "INVALID"}}}
+	}, "status": "DEGRADED"}`
+	m := newDaemonMachine(t, hostConfig)
+	m.says("READY", degraded)
+	facts, problems := m.local.Read(true)
+	if want := []string{"n1/n3", "n4"}; facts.DomainState != "DEGRADED" || !slices.Equal(facts.Apart, want) || problems != nil {
+		t.Errorf("%+v, %v, want DEGRADED and %q", facts, problems, want)
+	}
+	m.script(`case "$*" in *-H*) exit 1 ;; *-N*) cat <<'EOT'
+` + regexp.MustCompile(`"hostName": "n.", `).ReplaceAllString(degraded, "") + `
+EOT
+;; *) echo READY;; esac`)
+	facts, problems = m.local.Read(true)
+	if want := []string{"10.0.0.1/10.0.0.3", "10.0.0.4"}; !slices.Equal(facts.Apart, want) || problems != nil {
+		t.Errorf("%+v, %v, want %q", facts, problems, want)
 	}
 }
 
@@ -191,8 +219,11 @@ func TestServiceOf(t *testing.T) {
 		{"address", "IMEX_CMD_ENABLED=1\nIMEX_CMD_BIND_INTERFACE_IP=10.0.0.1\nIMEX_CMD_PORT=50005\n", "-i 10.0.0.1 50005", ""},
 		{"all interfaces", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005 # the default\n", "-i 127.0.0.1 50005", ""},
 		{"IPv6", "IMEX_CMD_ENABLED=1\nIMEX_CMD_BIND_INTERFACE_IP=fd00::1\nIMEX_CMD_PORT=1\n", "-i fd00::1 1", ""},
-		{"socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/imex.sock\n", "-u /run/imex.sock", ""},
-		{"address and socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/imex.sock\n", "-i 127.0.0.1 50005", ""},
+		{"socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/imex.sock\n", "-u ROOT/run/imex.sock", ""},
+		{"address and socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/imex.sock\n", "-u ROOT/run/imex.sock", ""},
+		{"a port, and no such socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/gone.sock\n", "-i 127.0.0.1 50005", ""},
+		{"no such socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/gone.sock\n", "", "mount its folder"},
+		{"a file that is no socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_UNIX_DOMAIN_PATH=/run\n", "", "mount its folder"},
 		{"the last counts", "IMEX_CMD_ENABLED=0\nIMEX_CMD_PORT=1\nIMEX_CMD_PORT=2\nIMEX_CMD_ENABLED=1\n", "-i 127.0.0.1 2", ""},
 		{"off", "IMEX_CMD_ENABLED=0\nIMEX_CMD_PORT=50005\n", "", "takes no questions"},
 		{"empty", "", "", "takes no questions"},
@@ -203,11 +234,20 @@ func TestServiceOf(t *testing.T) {
 		{"option for an address", "IMEX_CMD_ENABLED=1\nIMEX_CMD_BIND_INTERFACE_IP=-s\nIMEX_CMD_PORT=5\n", "", `IMEX_CMD_BIND_INTERFACE_IP "-s"`},
 		{"option for a socket", "IMEX_CMD_ENABLED=1\nIMEX_CMD_UNIX_DOMAIN_PATH=-s\n", "", `IMEX_CMD_PORT ""`},
 	}
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	socket, err := net.Listen("unix", filepath.Join(root, "run/imex.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close() //nolint:errcheck // of a test
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := parseConfig([]byte(tt.text))
-			service, err := c.service()
-			got := strings.Join(service.words(), " ")
+			service, err := c.service(root)
+			got := strings.ReplaceAll(strings.Join(service.words(), " "), root, "ROOT")
 			if strings.TrimSpace(got) != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -220,7 +260,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add("IMEX_CMD_ENABLED=1\nIMEX_CMD_UNIX_DOMAIN_PATH=/run/x\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		c := parseConfig([]byte(text))
-		service, err := c.service()
+		service, err := c.service(t.TempDir())
 		words := service.words()
 		switch {
 		case c.nodes == "":
@@ -243,13 +283,19 @@ func FuzzParseStates(f *testing.F) {
 	f.Add(upAnswer)
 	f.Add(`{"status":"up"}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		for name, parse := range map[string]func([]byte) (string, error){"-q": parseDaemonState, "-N": parseDomainState} {
-			state, err := parse([]byte(text))
+		for name, parse := range map[string]func([]byte) (said, error){"-q": parseDaemonState, "-N": parseDomainState} {
+			said, err := parse([]byte(text))
+			state := said.state
 			if (err == nil) != isState(state) {
 				t.Errorf("%s: %q, %v", name, state, err)
 			}
 			if err == nil && (state != strings.ToUpper(state) || strings.ContainsAny(state, "\n \"{")) {
 				t.Errorf("%s: %q", name, state)
+			}
+			for _, a := range said.apart {
+				if one, other, pair := strings.Cut(a, "/"); len(said.apart) > maxApart || strings.ContainsAny(a, " \n") || pair && strings.Contains(other, "/") || one > other && pair {
+					t.Errorf("apart %q", said.apart)
+				}
 			}
 		}
 	})

@@ -114,7 +114,8 @@ func (r *Reader) readStates(facts *topology.IMEX, p *problems) {
 		return
 	}
 	r.ctl.ask(*q)
-	facts.DaemonState, facts.DomainState = r.ctl.daemon.state, r.ctl.domain.state
+	facts.DaemonState = r.ctl.daemon.state
+	facts.DomainState, facts.Apart = r.ctl.domain.state, r.ctl.domain.apart
 	p.add("daemon's state", r.ctl.daemon.err)
 	p.add("domain's state", r.ctl.domain.err)
 }

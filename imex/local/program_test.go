@@ -52,7 +52,7 @@ func TestLocalBadAnswers(t *testing.T) {
 			m.script(tt.script)
 			want := "235 0 / true\n" +
 				"ImexUnreadable: IMEX: daemon's state: nvidia-imex-ctl -i 10.0.0.1 50005 -q: " + tt.daemon + "\n" +
-				"ImexUnreadable: IMEX: domain's state: nvidia-imex-ctl -c ROOT/etc/nvidia-imex/config.cfg -N -j: " + tt.domain
+				"ImexUnreadable: IMEX: domain's state: nvidia-imex-ctl -c ROOT/etc/nvidia-imex/config.cfg -N -j" + map[bool]string{true: " -H"}[tt.name == "hangs"] + ": " + tt.domain
 			for range 2 {
 				if diff := cmp.Diff(want, m.read()); diff != "" {
 					t.Errorf("(-want +got)\n%s", diff)

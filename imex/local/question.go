@@ -47,25 +47,22 @@ func (s service) words() []string {
 	return s[:]
 }
 
-// findQuestion finds the daemon to ask: the daemon of a ComputeDomain, otherwise the
-// host's service if it runs. It returns nil if there is none.
+// findQuestion finds the daemon to ask: the host's service if it runs, because no other can
+// run beside it, otherwise the daemon of a ComputeDomain. It returns nil if there is none.
 func (r *Reader) findQuestion(hostService bool) (*question, error) {
-	config, err := newestFile(filepath.Join(r.root, domainConfigs))
-	if err != nil {
-		return nil, err
-	}
-	if config == "" {
-		if !hostService {
-			return nil, nil //nolint:nilnil // nobody is to be asked
+	config := filepath.Join(r.root, hostConfig)
+	if !hostService {
+		var err error
+		if config, err = newestFile(filepath.Join(r.root, domainConfigs)); err != nil || config == "" {
+			return nil, err
 		}
-		config = filepath.Join(r.root, hostConfig)
 	}
 	data, err := os.ReadFile(config)
 	if err != nil {
 		return nil, err
 	}
 	c := parseConfig(data)
-	service, err := c.service()
+	service, err := c.service(r.root)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", config, err)
 	}
@@ -143,15 +140,23 @@ func parseConfig(text []byte) daemonConfig {
 	}
 }
 
-// service says where the daemon takes questions. The program could read the
-// configuration itself, but it refuses one whose log it may not write, as in a container
-// with read-only files.
-func (c *daemonConfig) service() (service, error) {
-	switch {
-	case !c.commands:
-		return service{}, errors.New("the daemon takes no questions: want IMEX_CMD_ENABLED=1, and IMEX_CMD_PORT")
-	case c.port == "" && strings.HasPrefix(c.socket, "/"):
-		return service{"-u", c.socket}, nil
+// service says where the daemon takes questions: at its socket if that is below root or
+// where it says, because a container has no port of the host, and otherwise at its port. The
+// program could read the configuration itself, but it refuses one whose log it may not
+// write, as in a container with read-only files.
+func (c *daemonConfig) service(root string) (service, error) {
+	if !c.commands {
+		return service{}, errors.New("the daemon takes no questions: want IMEX_CMD_ENABLED=1, and IMEX_CMD_UNIX_DOMAIN_PATH or IMEX_CMD_PORT")
+	}
+	if strings.HasPrefix(c.socket, "/") {
+		for _, path := range []string{filepath.Join(root, c.socket), c.socket} {
+			if info, err := os.Stat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+				return service{"-u", path}, nil
+			}
+		}
+		if c.port == "" {
+			return service{}, fmt.Errorf("IMEX_CMD_UNIX_DOMAIN_PATH %s: there is no such socket below %s; in a container mount its folder", c.socket, root)
+		}
 	}
 	address := cmp.Or(c.address, "127.0.0.1")
 	if _, err := netip.ParseAddr(address); err != nil {

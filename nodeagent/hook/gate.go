@@ -112,7 +112,7 @@ func (g *gateWait) pass(ctx context.Context) passage {
 		switch {
 		case g.now.Clique == "":
 			return passage{}
-		case g.now.Ready:
+		case g.isOpen():
 			return passage{word: open}
 		case open == rundir.GateReady: // once, because it reads a file
 			if found = readNeighbours(g.h.env("SLURM_CONF"), g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST")); found == neighboursUnknown {
@@ -133,13 +133,22 @@ func (g *gateWait) pass(ctx context.Context) passage {
 	}
 }
 
+// isOpen reports whether this node is ready, and all nodes of the job reach each other as
+// far as that is known.
+func (g *gateWait) isOpen() bool {
+	if g.now.Ready && len(g.now.Apart) == 0 {
+		return true
+	}
+	g.peers = g.now.Peers(g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST"))
+	return g.now.Ready && !g.peers.Apart
+}
+
 // compare says whether another node of the job is in the clique of this node, by the
 // topology and by the nodes that have joined the clique: those are in it, whatever the
 // topology says. The list of a component lacks the other components' nodes.
 func (g *gateWait) compare(found neighbours) neighbours {
-	g.peers = g.now.Peers(g.h.env("SLURMD_NODENAME"), g.h.env("SLURM_JOB_NODELIST"))
 	switch {
-	case g.peers.Others:
+	case g.peers.Others, g.peers.Apart:
 		return neighboursSome
 	case found == neighboursNone && g.h.env("SLURM_HET_JOB_ID") != "":
 		return neighboursUnknown

@@ -69,6 +69,14 @@ func (p *place) agent(ready bool, members ...gate.Member) {
 	}
 }
 
+// apart writes a gate that is open but for nodes that do not reach each other.
+func (p *place) apart(apart ...string) {
+	g := gate.State{Node: "n1", BootID: testBoot, Clique: "c.1", Ready: true, Reason: "Ready", Message: "DEGRADED", Apart: apart}
+	if err := gate.Write(p.run, g); err != nil {
+		p.t.Error(err)
+	}
+}
+
 func (p *place) both(ready bool) {
 	p.agent(ready, gate.Member{Node: "n1", Ready: ready}, gate.Member{Node: "n2", Ready: true}, gate.Member{Node: "n3"})
 }
@@ -142,6 +150,8 @@ func TestGate(t *testing.T) {
 				p.t.Error(err)
 			}
 		}, "", `^$`},
+		{"nodes of the job do not reach each other", &fails, wide, func(p *place) { p.apart("n1/n3", "n1/n2") }, "fail", `missing=n1,n2 `},
+		{"only others do not", &atOnce, wide, func(p *place) { p.apart("n1/n3", "n4") }, "ready", `^$`},
 		{"alone in its clique", &fails, wide, func(p *place) { p.agent(false, gate.Member{Node: "n1"}, gate.Member{Node: "n3"}) }, "alone", `^$`},
 		{"one node of each rack, by topology.yaml", &atOnce, wide, func(p *place) {
 			p.topology("topology.yaml", twoRacks)

@@ -53,6 +53,7 @@ type membership struct {
 	timer   *again.Timer
 	log     *slog.Logger
 	said    [2]topology.Problem // of the domain, the last problem and note
+	why     string              // nodes join as they do, if imex.join is auto
 	unknown again.Once          // why membership is not known
 	waiting map[claims]wait
 }
@@ -76,6 +77,10 @@ func (m *membership) reconcile(ctx context.Context, snap *inputs.Snapshot, now t
 		return nil
 	}
 	m.unknown.Forget()
+	if m.why != seen.Why {
+		m.why = seen.Why
+		m.log.Info("imex.join is auto", "join", seen.Join, "why", seen.Why)
+	}
 	seen.Domain = domain // which may have been made just now, or not, for a reason
 	seen.Nodes = Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)

@@ -50,7 +50,9 @@ func (m *Metrics) setMembership(d *imex.Domain, verdicts map[string]imex.Verdict
 	}
 	m.unready.Set(float64(unready))
 	m.domain.Reset()
-	m.domain.WithLabelValues(d.Namespace, d.Name, d.UID, d.Problem.Reason).Set(1)
+	if d.UID != "" || d.Problem.Reason != "" { // otherwise nodes join none
+		m.domain.WithLabelValues(d.Namespace, d.Name, d.UID, d.Problem.Reason).Set(1)
+	}
 	m.notes.Reset()
 	if d.Note.Reason != "" {
 		m.notes.WithLabelValues(d.Namespace, d.Name, d.Note.Reason).Set(1)

@@ -1,0 +1,19 @@
+package imex
+
+// checkHost is about a node whose own nvidia-imex.service is to serve.
+func checkHost(_ *view, n *node) finding {
+	switch {
+	case n.Local == nil:
+		return finding{reason: ReasonUnknown, message: "the node has no report, so nothing says how its nvidia-imex.service is", remedy: "find out why Quoin's agent does not run there; for quoin check, list nodereports too"}
+	case !n.Local.HostService:
+		return finding{reason: ReasonNotReady, message: "nvidia-imex.service does not run on the host",
+			remedy: "run systemctl enable --now nvidia-imex.service on the node; journalctl -u nvidia-imex says why it ended"}
+	case n.Local.DaemonState == "":
+		return finding{reason: ReasonUnknown, message: "nvidia-imex.service runs, and nobody could ask it for its state",
+			remedy: "look for ImexUnreadable among the problems of the node's report: the agent needs nvidia-imex-ctl, and in the service's configuration IMEX_CMD_ENABLED=1 and a socket or port"}
+	case n.Local.DaemonState != DaemonReady:
+		return finding{reason: ReasonNotReady, message: "nvidia-imex.service says " + n.Local.DaemonState,
+			remedy: "wait, because the service waits for its peers; if that takes long, compare nodes_config.cfg on the nodes of the clique (quoin imex nodes-config prints it) and read journalctl -u nvidia-imex"}
+	}
+	return finding{reason: ReasonReady, message: "nvidia-imex.service says " + DaemonReady}
+}

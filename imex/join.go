@@ -1,0 +1,94 @@
+package imex
+
+import (
+	"context"
+	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// How the site's nodes join an IMEX domain.
+const (
+	JoinAuto   = "auto"   // by what is there
+	JoinHolder = "holder" // a pod of a DaemonSet of its own, which is never rolled, claims the channel
+	JoinSlurmd = "slurmd" // Slurm's worker pods claim
+	JoinHost   = "host"   // nobody claims: the machines' own nvidia-imex.service serves
+	JoinNone   = "none"   // nodes join no domain
+)
+
+// Service is how NVIDIA's DRA driver serves ComputeDomains in a cluster.
+type Service int
+
+// The ways of the driver.
+const (
+	NoService    Service = iota // it does not, or is not there
+	OwnDaemons                  // it starts a daemon on each node that joins
+	HostServices                // it runs no daemons: the machines' own nvidia-imex.service serves
+)
+
+// Choose returns how nodes join, and why if the configuration leaves that open. Who holds
+// channels stays, so that one pod that claims by mistake changes nothing.
+func (c *Config) Choose(serves Service, claims []Claim) (join, why string) {
+	by := func(owner string, held bool) bool {
+		return slices.ContainsFunc(claims, func(claim Claim) bool { return claim.Owner == owner && (!held || len(claim.Pods) > 0) })
+	}
+	switch {
+	case c.Join != JoinAuto:
+		return c.Join, ""
+	case serves == NoService:
+		return JoinHost, "NVIDIA's DRA driver serves no ComputeDomains; a node whose own nvidia-imex.service runs is judged by it, and others need nothing"
+	case serves == HostServices:
+		return JoinHost, "NVIDIA's DRA driver starts no IMEX daemons, because the machines' own nvidia-imex.service serves"
+	case by(OwnerHolder, true):
+		return JoinHolder, "the pods of the DaemonSet quoin-imex hold channels"
+	case by(OwnerSlurmd, false):
+		return JoinSlurmd, "worker pods of Slurm claim channels"
+	case c.Namespace != DefaultNamespace:
+		return JoinSlurmd, "nothing claims a channel yet, and imex.namespace is not " + DefaultNamespace
+	}
+	return JoinHolder, "NVIDIA's DRA driver starts IMEX daemons, and no worker pod of Slurm claims a channel"
+}
+
+// Hosts are nodes without Kubernetes: their own nvidia-imex.service is all that can serve.
+type Hosts struct{ config Config }
+
+// NewHosts returns the nodes of a site without Kubernetes, nil if none can join. config is
+// complete.
+func NewHosts(config Config) *Hosts {
+	if config.Join != JoinAuto && config.Join != JoinHost {
+		return nil
+	}
+	return &Hosts{config}
+}
+
+// Ensure returns no domain, and why nothing is wrong with a node whose service does not run.
+func (h *Hosts) Ensure(context.Context) (Domain, error) {
+	d := Domain{}
+	if h.config.Join == JoinAuto {
+		d.Problem = topology.Problem{Reason: ReasonNoDriver, Message: "there is no Kubernetes, and nvidia-imex.service does not run"}
+	}
+	return d, nil
+}
+
+// Snapshot returns all but the nodes.
+func (h *Hosts) Snapshot() (*Observation, error) {
+	o := &Observation{HostChannels: h.config.HostChannels}
+	o.Join, o.Why = h.config.Choose(NoService, nil)
+	o.Domain, _ = h.Ensure(context.Background()) // which never fails
+	return o, nil
+}
+
+// Record does nothing, because there is nobody who keeps events.
+func (h *Hosts) Record(*Domain, bool, string, string) {}
+
+// Changes never wakes: all is in the nodes' reports.
+func (h *Hosts) Changes() <-chan struct{} { return nil }
+
+// SetClique does nothing.
+func (h *Hosts) SetClique(string) {}
+
+// Run waits until ctx ends.
+func (h *Hosts) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}

@@ -1,0 +1,88 @@
+package imex
+
+import (
+	"testing"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+func TestChoose(t *testing.T) {
+	holder := Claim{Owner: OwnerHolder, Pods: []string{"quoin-node/quoin-imex-1"}}
+	waiting := Claim{Owner: OwnerHolder, Waiting: "quoin-node/quoin-imex-1"}
+	worker := Claim{Owner: OwnerSlurmd, Pods: []string{"slurm/w-0"}}
+	workerWaits := Claim{Owner: OwnerSlurmd, Waiting: "slurm/w-0"}
+	other := Claim{Owner: OwnerOther, Pods: []string{"team/train-0"}}
+	for _, tt := range []struct {
+		name   string
+		config Config
+		serves Service
+		claims []Claim
+		want   string
+	}{
+		{"no driver", Config{}, NoService, nil, JoinHost},
+		{"the driver leaves it to the hosts", Config{}, HostServices, []Claim{worker}, JoinHost},
+		{"nothing claims", Config{}, OwnDaemons, nil, JoinHolder},
+		{"somebody else claims", Config{}, OwnDaemons, []Claim{other}, JoinHolder},
+		{"worker pods claim", Config{}, OwnDaemons, []Claim{worker, other}, JoinSlurmd},
+		{"worker pods wait for a channel", Config{}, OwnDaemons, []Claim{workerWaits}, JoinSlurmd},
+		{"worker pods hold, and a holder waits by mistake", Config{}, OwnDaemons, []Claim{waiting, worker}, JoinSlurmd},
+		{"a holder holds, and a worker pod waits by mistake", Config{}, OwnDaemons, []Claim{workerWaits, holder}, JoinHolder},
+		{"the worker pods' namespace, scaled to none", Config{Namespace: "slurm"}, OwnDaemons, nil, JoinSlurmd},
+		{"a holder in another namespace", Config{Namespace: "quoin-system"}, OwnDaemons, []Claim{holder}, JoinHolder},
+		{"set", Config{Join: JoinHolder}, NoService, []Claim{worker}, JoinHolder},
+		{"set to none", Config{Join: JoinNone}, OwnDaemons, []Claim{worker}, JoinNone},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			config, err := tt.config.Complete()
+			if err != nil {
+				t.Fatal(err)
+			}
+			join, why := config.Choose(tt.serves, tt.claims)
+			if join != tt.want || (why == "") != (config.Join != JoinAuto) {
+				t.Errorf("%s (%s), want %s", join, why, tt.want)
+			}
+		})
+	}
+}
+
+// TestJudgeHost judges nodes by their own nvidia-imex.service: by nothing that the cluster
+// has of them.
+func TestJudgeHost(t *testing.T) {
+	host := func(change func(l *topology.IMEX)) func(*Observation) {
+		return func(s *Observation) {
+			s.Join, s.Domain, s.Cliques, s.Members, s.Claims = JoinHost, Domain{}, nil, nil, nil
+			for _, name := range []string{"n0", "n1", "n2", "n3"} {
+				s.node(name, func(n *Node) { n.DomainLabel = "" })
+				s.local(name, func(l *topology.IMEX) { l.HostService, l.DomainState = true, "UP" })
+			}
+			s.local("n1", change)
+		}
+	}
+	n1 := func(reason string) map[string]words { return map[string]words{"n1": verdict(reason)} }
+	runJudgeCases(t, []judgeCase{
+		{name: "all ready", spoil: host(func(*topology.IMEX) {}), says: []string{"nvidia-imex.service says READY"}},
+		{name: "not running", spoil: host(func(l *topology.IMEX) { l.HostService, l.DaemonState = false, "" }), want: n1(ReasonNotReady), says: []string{"systemctl enable --now"}, not: "disable"},
+		{name: "waiting", spoil: host(func(l *topology.IMEX) { l.DaemonState = "WAITING_FOR_PEERS" }), want: n1(ReasonNotReady), says: []string{"WAITING_FOR_PEERS", "quoin imex nodes-config"}, not: "disable"},
+		{name: "nobody can ask", spoil: host(func(l *topology.IMEX) { l.DaemonState, l.DomainState = "", "" }), want: n1(ReasonUnknown), says: []string{"ImexUnreadable"}},
+		{name: "some nodes do not reach each other", spoil: host(func(l *topology.IMEX) { l.DomainState, l.Apart = "DEGRADED", []string{"n2/n3", "n9"} }), want: but(), says: []string{"DEGRADED", "n2/n3, n9"}},
+		{name: "no channels in the driver", spoil: host(func(l *topology.IMEX) { l.ChannelMajor = nil }), want: n1(ReasonFabricNotReady)},
+		{name: "no report", spoil: func(s *Observation) {
+			host(func(*topology.IMEX) {})(s)
+			s.node("n1", func(n *Node) { n.Local = nil })
+		}, want: n1(ReasonUnknown), says: []string{"agent"}},
+		{name: "labels, entries and claims of a driver that started daemons before", spoil: func(s *Observation) {
+			s.Join = JoinHost
+			for _, name := range []string{"n0", "n1", "n2", "n3"} {
+				s.local(name, func(l *topology.IMEX) { l.HostService = true })
+			}
+			s.entry(1, func(m *Member) { m.Ready = false })
+		}},
+		{name: "no driver, and the service of one node runs", spoil: func(s *Observation) {
+			host(func(*topology.IMEX) {})(s)
+			s.Domain.Problem = topology.Problem{Reason: ReasonNoDriver, Message: "no driver"}
+			for _, name := range []string{"n0", "n2", "n3"} {
+				s.local(name, func(l *topology.IMEX) { l.HostService = false })
+			}
+		}, want: map[string]words{"n1": verdict(ReasonReady)}, others: verdict(ReasonNoDriver)},
+	})
+}
