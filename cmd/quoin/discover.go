@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/machine"
 	"github.com/quoin-hpc/quoin/nodeagent/probe"
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -82,7 +83,7 @@ func printNode(w io.Writer, n *topology.Node, output string) error {
 		}
 		return enc.Close()
 	default:
-		printMachine(w, n)
+		machine.Print(w, n)
 	}
 	return nil
 }

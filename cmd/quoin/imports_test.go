@@ -61,7 +61,7 @@ func TestImports(t *testing.T) {
 		{pkg: "dcgm", own: []string{"dcgm/atomicfile", "topology"}, only: []string{"golang.org/x/sys/"}},
 		{pkg: "nodeagent/rundir", own: []string{"dcgm", "dcgm/atomicfile", "topology"}, only: []string{"github.com/gofrs/flock", "golang.org/x/sys/"}},
 		{pkg: "dcgm/hostengine", own: []string{"dcgm", "dcgm/atomicfile", "topology"}, only: []string{"github.com/NVIDIA/go-dcgm/", "github.com/bits-and-blooms/bitset", "github.com/stretchr/testify/", "go.yaml.in/yaml/v3", "golang.org/x/sys/"}},
-		{pkg: "cmd/quoin/plan", own: []string{"cmd/quoin/terminal", "slurmconf/publisher/plandoc", "slurmconf/publisher/published", "topology", "topology/placement", "slurmconf", "slurmconf/gres", "slurmconf/hostlist"}, only: []string{"golang.org/x/sys/", "gopkg.in/yaml.v3"}},
+		{pkg: "cmd/quoin/plan", own: []string{"cmd/quoin/terminal", "slurmconf/publisher/plandoc", "slurmconf/publisher/published", "topology", "topology/placement", "topology/placement/names", "slurmconf", "slurmconf/gres", "slurmconf/hostlist"}, only: []string{"golang.org/x/sys/", "gopkg.in/yaml.v3"}},
 		{pkg: "cmd/quoin/reports", own: []string{"slurmconf/publisher/inputs", "topology", "topology/nodelabels", "slurmconf/hostlist"}, deny: []string{"k8s.io/client-go/", "github.com/prometheus/", "github.com/NVIDIA/"}},
 		{pkg: "cmd/quoin/terminal", only: []string{"golang.org/x/sys/"}},
 		{pkg: "cmd/quoin/usage", only: []string{"github.com/spf13/"}},

@@ -64,7 +64,7 @@ Exit status: 0 fine; 1 a difference, or something that is not there; 2 trouble.`
 		SilenceUsage:  true,
 	}
 	root.AddGroup(&cobra.Group{ID: "look", Title: "Commands that look at a cluster, a machine or a job:"}, &cobra.Group{ID: "run", Title: "Commands that run on the cluster:"})
-	inGroup(root, "look", newDemoCommand(), newRenderCommand(), newMapCommand(), newCheckCommand(), newPlanCommand(), newDiscoverCommand(), newJobCommand(), newConfigCommand())
+	inGroup(root, "look", newDemoCommand(), newRenderCommand(), newMapCommand(), newCheckCommand(), newPlanCommand(), newIMEXCommand(), newDiscoverCommand(), newJobCommand(), newConfigCommand())
 	inGroup(root, "run", newAgentCommand(), newPublisherCommand())
 	// quoin agent and the manifests run these, not people.
 	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand())

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -20,17 +22,23 @@ import (
 // planOptions are the flags of quoin plan.
 type planOptions struct {
 	settings
-	publication, output, by string
+	publication, output, by, clique string
 }
 
 // planRun is what a subcommand works with.
 type planRun struct {
 	*cobra.Command
 	out   io.Writer
-	store plan.Store
+	store planStore
 	pub   *publication.Cluster
 	doc   *plandoc.Document
 	again string // the flags by which another command reads the same plan
+}
+
+// planStore has plans, and the addresses of nodes.
+type planStore interface {
+	plan.Store
+	Addresses(ctx context.Context, nodes []string) (map[string]netip.Addr, error)
 }
 
 func newPlanCommand() *cobra.Command {
@@ -63,6 +71,17 @@ func newPlanCommand() *cobra.Command {
 			func(r *planRun, o *planOptions, args []string) error {
 				return r.asked(plan.RollBack(r.Context(), r.store, r.doc, r.pub.Place(), args[0], o.by))
 			}))
+	return cmd
+}
+
+// newIMEXCommand returns the commands for sites whose machines' own nvidia-imex.service serves.
+func newIMEXCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "imex COMMAND", Short: "Help to run the machines' own nvidia-imex.service"}
+	usage.Group(cmd)
+	cmd.AddCommand(newPlanSubcommand("nodes-config", "Print the nodes_config.cfg of a clique: the addresses of its nodes in the published plan, the same on every node", cobra.NoArgs,
+		func(r *planRun, o *planOptions, _ []string) error {
+			return plan.NodesConfig(r.Context(), r.out, r.doc, o.clique, r.store.Addresses)
+		}))
 	return cmd
 }
 
@@ -107,6 +126,9 @@ func newPlanSubcommand(use, short string, args cobra.PositionalArgs, do func(*pl
 	switch cmd.Name() {
 	case "show":
 		outputFlag(cmd, &o.output, "table", "json")
+	case "nodes-config":
+		cmd.Flags().StringVar(&o.clique, "clique", "", "the `clique`, as quoin discover prints it, or the name of its block")
+		_ = cmd.MarkFlagRequired("clique") // fails only if there is no such flag
 	case "approve", "rollback":
 		cmd.Flags().StringVar(&o.by, "by", os.Getenv("USER"), "`name` of the revision's author")
 		cmd.Flags().Lookup("by").DefValue = "$USER"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -72,7 +73,11 @@ func TestRealPlan(t *testing.T) {
 
 // run runs quoin plan with a kubeconfig, and returns its exit status and all that it says.
 func (s *planSite) run(kubeconfig string, args ...string) (code int, said string) {
-	cmd := exec.Command(s.quoin, append([]string{"plan", args[0], "--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", kubeconfig}, args[1:]...)...)
+	group := "plan"
+	if args[0] == "nodes-config" {
+		group = "imex"
+	}
+	cmd := exec.Command(s.quoin, append([]string{group, args[0], "--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", kubeconfig}, args[1:]...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, _ := cmd.CombinedOutput() // the exit status says it
 	return cmd.ProcessState.ExitCode(), string(out)
@@ -99,6 +104,26 @@ func (s *planSite) untilStatus(what, want string) {
 }
 
 func (s *planSite) shown(t *testing.T) {
+	s.plan(t, 2, `^quoin: address of node n00: the Node has no InternalIP$`, "nodes-config", "--clique", "8a61c302-0000-4000-8000-000000000001.0")
+	var want strings.Builder
+	for n := range 18 {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%02d", n)}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
+			{Type: corev1.NodeHostName, Address: "x"}, {Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.0.%d", 100-n)}, {Type: corev1.NodeInternalIP, Address: "fd00::1"}}}}
+		patch, err := json.Marshal(map[string]any{"status": map[string]any{"addresses": node.Status.Addresses}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Client().CoreV1().Nodes().Patch(t.Context(), node.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&want, "10.0.0.%d\n", 83+n)
+	}
+	for _, clique := range []string{"8a61c302-0000-4000-8000-000000000001.0", "nvl-8a61c302-0"} {
+		if said := s.plan(t, 0, `^10\.0\.0\.83$`, "nodes-config", "--clique", clique); said != want.String() {
+			t.Errorf("nodes_config.cfg of %s:\n%s\nwant:\n%s", clique, said, want.String())
+		}
+	}
+	s.plan(t, 2, `^quoin: --clique x: no block of the published plan: want a clique .* or one of the blocks nvl-8a61c302-0, nvl-8a61c302-1$`, "nodes-config", "--clique", "x")
 	s.plan(t, 0, `^  nvl: 2 blocks, sizes \[18\].* 36 nodes; digest [0-9a-f]{16}$`, "status")
 	s.plan(t, 0, `^nvl +nvl-8a61c302-0 +18 +n\[00-17\]$`, "show")
 	s.plan(t, 0, `^{"number":1,.*"author":"quoin-publisher"`, "show", "1", "-o", "json")

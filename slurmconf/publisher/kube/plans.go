@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -96,4 +98,23 @@ func (s *Store) SavePlan(ctx context.Context, d *plandoc.Document) error {
 	}
 	d.Version = cm.ResourceVersion
 	return nil
+}
+
+// Addresses returns the InternalIP of Nodes, the first if there are several.
+func (p Plans) Addresses(ctx context.Context, nodes []string) (map[string]netip.Addr, error) {
+	out := make(map[string]netip.Addr, len(nodes))
+	for _, name := range nodes {
+		node, err := p.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("address of node %s: %w", name, err)
+		}
+		i := slices.IndexFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
+		if i < 0 {
+			return nil, fmt.Errorf("address of node %s: the Node has no InternalIP", name)
+		}
+		if out[name], err = netip.ParseAddr(node.Status.Addresses[i].Address); err != nil {
+			return nil, fmt.Errorf("address of node %s: InternalIP: %w", name, err)
+		}
+	}
+	return out, nil
 }

@@ -1,4 +1,4 @@
-package main
+package machine
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// printMachine prints a node for people.
-func printMachine(w io.Writer, n *topology.Node) {
+// Print prints a node for people.
+func Print(w io.Writer, n *topology.Node) {
 	fmt.Fprintf(w, "Node      %s\n", n.Name)
 	if n.DriverVersion+n.NVMLVersion+n.CUDAVersion != "" {
 		fmt.Fprintf(w, "Driver    %s, NVML %s, CUDA %s\n", cmp.Or(n.DriverVersion, "-"), cmp.Or(n.NVMLVersion, "-"), cmp.Or(n.CUDAVersion, "-"))

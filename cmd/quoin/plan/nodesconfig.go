@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement/names"
+)
+
+// Addresses returns the addresses of nodes, by name: the name in Kubernetes, or without it
+// the name in Slurm.
+type Addresses func(ctx context.Context, nodes []string) (map[string]netip.Addr, error)
+
+// NodesConfig prints the nodes_config.cfg of nvidia-imex for a clique of the published plan:
+// the address of each of its nodes, in order, so that it is the same wherever it is made.
+func NodesConfig(ctx context.Context, w io.Writer, d *plandoc.Document, clique string, addresses Addresses) error {
+	nodes, err := nodesOf(&d.Current.Plan, clique)
+	if err != nil {
+		return err
+	}
+	known, err := addresses(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	by := make(map[netip.Addr]string, len(known))
+	for _, node := range slices.Sorted(maps.Keys(known)) {
+		if other, taken := by[known[node]]; taken {
+			return fmt.Errorf("nodes %s and %s have one address, %s: want one for each node", other, node, known[node])
+		}
+		by[known[node]] = node
+	}
+	for _, address := range slices.SortedFunc(maps.Keys(by), netip.Addr.Compare) {
+		if _, err := fmt.Fprintln(w, address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxNames bounds the blocks that an error names.
+const maxNames = 8
+
+// nodesOf returns the nodes of a clique's block, sorted. The block's own name does too.
+func nodesOf(p *plandoc.Plan, clique string) ([]string, error) {
+	wanted := []string{clique}
+	if parsed, err := topology.ParseClique(clique); err == nil {
+		candidates := names.Clique(parsed)
+		wanted = candidates[:]
+	}
+	var there []string
+	for i := range p.Topologies {
+		for _, b := range p.Topologies[i].Blocks {
+			if !names.IsClique(b.Name) || b.Nodes == "" {
+				continue
+			}
+			there = append(there, b.Name)
+			if slices.Contains(wanted, b.Name) {
+				return nodesIn(p, b.Nodes)
+			}
+		}
+	}
+	slices.Sort(there)
+	there = slices.Compact(there)
+	if len(there) == 0 {
+		return nil, fmt.Errorf("--clique %s: the published plan has no block of a clique: quoin plan show lists its blocks", clique)
+	}
+	more := ""
+	if len(there) > maxNames {
+		there, more = there[:maxNames], fmt.Sprintf(" and %d more", len(there)-maxNames)
+	}
+	return nil, fmt.Errorf("--clique %s: no block of the published plan: want a clique as quoin discover prints it on a node, or one of the blocks %s%s", clique, strings.Join(there, ", "), more)
+}
+
+// nodesIn returns the names in Kubernetes of the nodes of a host list of Slurm's names.
+func nodesIn(p *plandoc.Plan, list string) ([]string, error) {
+	nodes, err := hostlist.Expand(list)
+	if err != nil {
+		return nil, err
+	}
+	other := map[string]string{}
+	for i := range p.Nodes {
+		if n := &p.Nodes[i]; n.Node != "" {
+			other[n.Name] = n.Node
+		}
+	}
+	for i, name := range nodes {
+		if node, is := other[name]; is {
+			nodes[i] = node
+		}
+	}
+	slices.Sort(nodes)
+	return nodes, nil
+}
