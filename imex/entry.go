@@ -87,7 +87,10 @@ func checkEntry(v *view, n *node) finding {
 	}
 	said := n.daemonState()
 	state := "NotReady"
-	switch {
+	switch doubt := n.doubt(); {
+	case n.entry.Ready && doubt != "":
+		return finding{reason: ReasonNotReady, message: n.entry.text(n.own.id) + " is Ready, which may be old: " + doubt,
+			remedy: "wait until the driver starts the daemon and changes the entry; if that takes long, look at " + n.daemonPod()}
 	case n.entry.Ready && (said == "" || said == DaemonReady):
 		return finding{}
 	case n.entry.Ready:
@@ -95,6 +98,18 @@ func checkEntry(v *view, n *node) finding {
 	}
 	return finding{reason: ReasonNotReady, message: n.entry.text(n.own.id) + " is " + state + n.daemonText() + statusText(v, n),
 		remedy: "wait, because a daemon takes some minutes to start; if that takes longer, look at the readiness and the log of " + n.daemonPod()}
+}
+
+// doubt says why an entry that is ready is not of the daemon that the node has now.
+func (n *node) doubt() string {
+	switch l := n.Local; {
+	case l == nil || l.HostService:
+	case l.DaemonAddress != "" && n.entry.Address != "" && l.DaemonAddress != n.entry.Address:
+		return "the node's daemon has the address " + l.DaemonAddress
+	case l.DaemonState == "" && l.DaemonFault != "":
+		return "the node's daemon: " + l.DaemonFault
+	}
+	return ""
 }
 
 // daemonState is what the local daemon says of itself, empty if that is not known.

@@ -57,6 +57,21 @@ func TestJudgeEntry(t *testing.T) {
 		{name: "ready, while the daemon is not", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.DaemonState = "UNAVAILABLE" })
 		}, want: n1(ReasonNotReady), says: []string{"is Ready (the local daemon says UNAVAILABLE)"}},
+		{name: "ready, and of an earlier daemon by the address", spoil: func(s *Observation) {
+			s.local("n1", func(l *topology.IMEX) { l.DaemonAddress = "10.0.0.77" })
+		}, want: n1(ReasonNotReady), says: []string{"is Ready, which may be old: the node's daemon has the address 10.0.0.77"}},
+		{name: "ready, and the daemon has the same address", spoil: func(s *Observation) {
+			s.local("n1", func(l *topology.IMEX) { l.DaemonAddress, l.DaemonState = "10.0.0.2", "" })
+		}},
+		{name: "ready since before the boot", spoil: func(s *Observation) {
+			s.local("n1", func(l *topology.IMEX) {
+				l.DaemonState, l.DaemonFault = "", "it has not started since the machine booted"
+			})
+		}, want: n1(ReasonNotReady), says: []string{"it has not started since the machine booted", "computedomain-daemon-" + testUID}},
+		{name: "ready since before the boot, where another pod waits for the channel", spoil: func(s *Observation) {
+			s.local("n1", func(l *topology.IMEX) { l.DaemonState, l.DaemonFault = "", "it gives no answer" })
+			s.Claims = append(s.Claims, Claim{Namespace: "quoin-system", Name: "w", Domain: testUID, Node: "n1", Owner: OwnerSlurmd, Waiting: "quoin-system/w1"})
+		}, want: n1(ReasonWrongClaim)},
 		{name: "the daemon reaches not all", spoil: func(s *Observation) {
 			s.local("n1", func(l *topology.IMEX) { l.DomainState = "DEGRADED" })
 		}, want: map[string]words{"n1": noted}, says: []string{"DEGRADED", "nvidia-imex-ctl -N"}},

@@ -1,6 +1,10 @@
 package imex
 
-import "github.com/quoin-hpc/quoin/topology"
+import (
+	"slices"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
 
 // defaultMaxNodes is how many nodes of one clique NVIDIA's DRA driver lets join by default.
 const defaultMaxNodes = 18
@@ -85,6 +89,9 @@ func NodeOf(name string, r *topology.Node) Node {
 		return n
 	}
 	n.GPUs, n.Local = len(r.GPUs) > 0, r.IMEX
+	if slices.ContainsFunc(r.Problems, func(p topology.Problem) bool { return p.Reason == topology.ReasonFactsStale }) {
+		n.Local = nil // nobody knows how the daemon is now
+	}
 	switch {
 	case r.Domain.None:
 		n.Fabric = FabricNone

@@ -76,9 +76,6 @@ type said struct {
 	gate string
 }
 
-// noGate is of a gate that nobody keeps, for nobody knows.
-const noGate = "none"
-
 const (
 	holderless = "nvidia.com/gpu.present"
 	cliqueOf   = imexrig.GPUClique

@@ -1,9 +1,7 @@
 package manifests_test
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,14 +106,11 @@ func (g *gpuMachine) hangs() {
 	g.put("usr/bin/nvidia-imex-ctl", "#!/bin/sh\nexec sleep 1000\n", 0o700)
 }
 
-// gateIs waits for a reason of the node's gate, or that there is none.
+// gateIs waits for a reason of the node's gate.
 func (g *gpuMachine) gateIs(t *testing.T, want string) {
 	t.Helper()
 	imexrig.Eventually(t, "the gate is "+want, func() bool {
 		state, at, err := gate.Read(g.run)
-		if err != nil || time.Since(at) > gate.Stale {
-			return want == noGate && (err == nil || errors.Is(err, fs.ErrNotExist))
-		}
-		return state.Reason == want && state.Ready == (want == imex.ReasonReady)
+		return err == nil && time.Since(at) <= gate.Stale && state.Reason == want && state.Ready == (want == imex.ReasonReady)
 	})
 }

@@ -67,7 +67,7 @@ func (f *failures) joined() {
 		said{failure: "nineteenth node", node: last, condition: "True NotRegistered", words: []string{"19 nodes, 18 of them with an entry"}},
 		said{failure: "no multi-node NVLink", node: "plain", condition: "False NoMultiNodeNVLink"},
 		said{failure: "no label", node: "unlabelled", condition: "False Ready"},
-		said{failure: "fabric in progress", node: "early", condition: "True FabricNotReady", words: []string{"wait while its GPUs register"}, gate: noGate},
+		said{failure: "fabric in progress", node: "early", condition: "True FabricNotReady", words: []string{"wait while its GPUs register"}, gate: "Unknown"},
 		said{failure: "another clique", node: "misled", condition: "True NotRegistered", words: []string{imexrig.RackClique(7) + " by NVML and " + imexrig.RackClique(6)}},
 		said{failure: "no holder yet", node: "guest", condition: "True NotClaimed"},
 		said{failure: "no holder here", node: "foreign", condition: "True NotClaimed"},
@@ -173,7 +173,7 @@ func (f *failures) second() {
 		said{failure: "label differs", node: "unlabelled", condition: "False Ready", noted: true, words: []string{"says " + imexrig.RackClique(6)}},
 		said{failure: "daemon behind", node: "behind", condition: "True NotReady", words: []string{"is Ready (the local daemon says WAITING_FOR_PEERS)"}},
 		said{failure: "no channels", node: "service", condition: "True FabricNotReady"},
-		said{failure: "hanging", node: "degraded", condition: "False Ready"},
+		said{failure: "hanging", node: "degraded", condition: "True NotReady", words: []string{"which may be old: the node's daemon: it gives no answer"}},
 		f.still("another clique"), f.still("nineteenth node"), f.still("no multi-node NVLink"),
 	)
 }

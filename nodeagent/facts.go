@@ -12,7 +12,6 @@ import (
 
 // Reasons of the problems that the agent adds to what the probe reports.
 const (
-	reasonStale         = "FactsStale"
 	reasonDCGMIDUnknown = "DCGMIDUnknown"
 	reasonDomainChanged = "DomainChanged"
 )
@@ -141,7 +140,7 @@ func (f *facts) report() *topology.Node {
 	n := *base
 	n.GPUs = slices.Clone(base.GPUs)
 	n.Problems = slices.DeleteFunc(slices.Clone(base.Problems), func(p topology.Problem) bool {
-		return p.Reason == reasonStale || p.Reason == reasonDCGMIDUnknown || p.Reason == reasonDomainChanged
+		return p.Reason == topology.ReasonFactsStale || p.Reason == reasonDCGMIDUnknown || p.Reason == reasonDomainChanged
 	})
 	if f.probe != nil {
 		n.Domain = f.domain.domain
@@ -166,7 +165,7 @@ func (f *facts) report() *topology.Node {
 			Message: fmt.Sprintf("DCGM id of GPU %s: %s; NVML's index is used instead", strings.Join(unknown, ", "), f.idsProblem)})
 	}
 	if f.stale != "" {
-		n.Problems = append(n.Problems, topology.Problem{Reason: reasonStale, Message: f.stale})
+		n.Problems = append(n.Problems, topology.Problem{Reason: topology.ReasonFactsStale, Message: f.stale})
 	}
 	if len(n.Problems) == 0 {
 		n.Problems = nil

@@ -64,7 +64,7 @@ func TestStale(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			report, n := store.now()
-			if n != puts || strings.Contains(report, reasonStale) != (problem != "") || !strings.Contains(report, problem) {
+			if n != puts || strings.Contains(report, topology.ReasonFactsStale) != (problem != "") || !strings.Contains(report, problem) {
 				t.Errorf("%s: %d writes, want %d with %q: %s", when, n, puts, problem, report)
 			}
 			if got := testutil.ToFloat64(a.metrics.stale); got != stale {

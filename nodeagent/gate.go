@@ -43,6 +43,7 @@ type Gate struct {
 	// Only the goroutine of Run uses these.
 	report *topology.Node // the last one, nil before the first
 	behind time.Time      // since when only the entry is behind its daemon; zero if it is not
+	lost   time.Time      // since when the state is not known; zero if it is
 	logged string
 	labels [2]string // clique and reason of the series that is set
 }
@@ -75,20 +76,35 @@ func (g *Gate) Run(ctx context.Context) error {
 // the entry follows the daemon within seconds while the API server takes it.
 const behindFor = 10 * time.Second
 
-// pause is the time until the gate is confirmed, or opened.
+// lostFor is how long the state is not known before the file says so. An agent that starts
+// needs a moment to read it.
+const lostFor = 10 * time.Second
+
+// pause is the time until the gate is confirmed, opened or given up.
 func (g *Gate) pause() time.Duration {
-	if wait := behindFor - time.Since(g.behind); wait > 0 {
-		return min(wait, gateEvery)
+	wait := gateEvery
+	for _, until := range []time.Time{g.behind.Add(behindFor), g.lost.Add(lostFor)} {
+		if left := time.Until(until); left > 0 {
+			wait = min(wait, left)
+		}
 	}
-	return gateEvery
+	return wait
 }
 
-// update writes the file and sets the series. If the state is not known, the file
-// grows stale and jobs go on.
+// update writes the file and sets the series. If the state is not known for a while, the
+// file says so and jobs go on.
 func (g *Gate) update() {
 	state, err := g.state()
-	if err == nil && state != nil {
-		err = gate.Write(string(g.runDir), *state)
+	switch {
+	case err == nil:
+		g.lost = time.Time{}
+		if state != nil {
+			err = gate.Write(string(g.runDir), *state)
+		}
+	case g.lost.IsZero():
+		g.lost = time.Now()
+	case time.Since(g.lost) >= lostFor:
+		err = errors.Join(err, gate.Write(string(g.runDir), gate.State{Node: g.node, BootID: g.boot, Reason: imex.ReasonUnknown, Message: err.Error()}))
 	}
 	g.setSeries(state, err)
 	var line string
@@ -176,7 +192,9 @@ func readyWithEntry(seen *imex.Observation, node *imex.Node) bool {
 		}
 		with.Cliques[0].Daemons = nil
 		for _, m := range c.Daemons {
-			m.Ready = m.Ready || m.Node == node.Name
+			if m.Node == node.Name {
+				m.Ready, m.Address = true, ""
+			}
 			with.Cliques[0].Daemons = append(with.Cliques[0].Daemons, m)
 		}
 		if c.Domain != node.DomainLabel {

@@ -75,6 +75,7 @@ func TestGate(t *testing.T) {
 		g := NewGate("n1", "b1", rundir.Dir(run), m, reports, reg, discard())
 		var running sync.WaitGroup
 		running.Go(func() { _ = g.Run(ctx) })
+		nobodyKnows := gate.State{Node: "n1", Reason: imex.ReasonUnknown}
 		check := func(what string, want *gate.State) {
 			t.Helper()
 			time.Sleep(time.Second)
@@ -144,11 +145,9 @@ func TestGate(t *testing.T) {
 		check("no multi-node NVLink, whatever is known else", &gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
 		m.edit(func() { m.broken, m.seen.Nodes = nil, nil })
 		reports <- unknown
-		time.Sleep(2 * gate.Stale)
-		synctest.Wait()
-		if _, at, err := gate.Read(run); err != nil || time.Since(at) < gate.Stale {
-			t.Errorf("nobody says whether there is a clique, and the gate is %s old, %v", time.Since(at), err)
-		}
+		check("nobody says for a moment whether there is a clique", &gate.State{Node: "n1", Reason: imex.ReasonNoMultiNodeNVLink})
+		time.Sleep(lostFor)
+		check("nobody says for long whether there is a clique", &nobodyKnows)
 		reports <- report
 		check("NVML says it", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotRegistered})
 
@@ -162,14 +161,10 @@ func TestGate(t *testing.T) {
 		check("its clique is yet to be made", &gate.State{Node: "n1", Clique: gateClique, Reason: imex.ReasonNotRegistered})
 		ready := *report
 		ready.IMEX = &topology.IMEX{ChannelMajor: &major, Channels: 2048, DaemonState: "READY"}
-		_, written, _ := gate.Read(run)
 		for _, unknown := range []*topology.Node{&ready, report} { // with a daemon that says READY, and with one that nobody can ask
 			reports <- unknown
-			time.Sleep(2 * gate.Stale)
-			synctest.Wait()
-			if _, at, err := gate.Read(run); err != nil || !at.Equal(written) {
-				t.Errorf("confirmed without a clique: %s and %s, %v", written, at, err)
-			}
+			time.Sleep(lostFor)
+			check("the driver has no cliques", &nobodyKnows)
 		}
 		m.edit(func() { m.seen.Cliques = []imex.Clique{{Domain: "u2", ID: "another.1"}} })
 		reports <- report
@@ -193,14 +188,18 @@ func TestGate(t *testing.T) {
 		behind.Ready = false
 		check("its entry is behind again", &behind)
 
-		_, before, _ := gate.Read(run)
 		m.edit(func() { m.broken = errors.New("not listed") })
+		check("nothing is known for a moment", &behind)
 		time.Sleep(time.Hour)
-		synctest.Wait()
-		if _, at, err := gate.Read(run); err != nil || !at.Equal(before) {
-			t.Errorf("confirmed while nothing is known: %s and %s, %v", before, at, err)
-		}
-		m.edit(func() { m.broken = nil })
+		check("nothing is known", &nobodyKnows)
+		stale := ready
+		stale.Problems = []topology.Problem{{Reason: topology.ReasonFactsStale, Message: "the probe hangs"}}
+		m.edit(func() { m.broken, m.seen.Join = nil, imex.JoinHost })
+		reports <- &stale
+		time.Sleep(lostFor)
+		check("what the service said is old", &nobodyKnows)
+		m.edit(func() { m.seen.Join = imex.JoinHolder })
+		reports <- &ready
 		for range 10 { // a look at any time finds it fresh
 			time.Sleep(gate.Stale / 3)
 			synctest.Wait()

@@ -132,6 +132,10 @@ type IMEX struct {
 	// UP, DEGRADED or DOWN. It is absent if the daemon runs in a pod, because the
 	// peers' names are known in that pod only.
 	DomainState string `json:"domainState,omitempty"`
+	// DaemonAddress is the address that the configuration of the driver's daemon binds, and
+	// DaemonFault why that daemon is not ready although it does not say so itself.
+	DaemonAddress string `json:"daemonAddress,omitempty"`
+	DaemonFault   string `json:"daemonFault,omitempty"`
 	// Apart are the nodes of the daemon's domain that do not reach each other, if it says so:
 	// a host name stands for a node that none reaches, and two with a slash between them for
 	// two nodes without a connection. Sorted.
@@ -157,6 +161,9 @@ const ReasonGPUUnreadable = "GPUUnreadable"
 // reading, because the machine kept changing while it was read.
 const ReasonUnsettled = "FactsUnsettled"
 
+// ReasonFactsStale is the problem of a report that no probe has confirmed for minutes.
+const ReasonFactsStale = "FactsStale"
+
 // ReasonMoreProblems is the last problem of a report that holds no more of them.
 const ReasonMoreProblems = "MoreProblems"
 
@@ -165,7 +172,7 @@ const ReasonMoreProblems = "MoreProblems"
 const ReasonOther = "other"
 
 // reported are the reasons that agents report.
-var reported = []string{ReasonGPUUnreadable, "GPULost", "FactUnreadable", ReasonUnsettled, "FactsStale", "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidError, ReasonMoreProblems}
+var reported = []string{ReasonGPUUnreadable, "GPULost", "FactUnreadable", ReasonUnsettled, ReasonFactsStale, "DomainChanged", "DCGMIDUnknown", "ImexUnreadable", ReasonXidError, ReasonMoreProblems}
 
 // Reported returns a problem of a report as the publisher names it.
 func (p Problem) Reported() Problem {

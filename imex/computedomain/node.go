@@ -32,6 +32,8 @@ type Node struct {
 	wake    chan struct{} // another clique may be meant
 	driver  *driver
 	labels  *watch[nodeLabels]
+	// oldAfter is how long a trouble lasts until what was read before counts no longer.
+	oldAfter time.Duration
 
 	mu   sync.Mutex
 	nvml string // the clique by NVML
@@ -59,9 +61,9 @@ func NewNode(rc *rest.Config, config imex.Config, name string, log *slog.Logger)
 	if err := cmp.Or(noNVIDIA, noMeta); err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
-	n := &Node{config: config, name: name, nvidia: nvidia, health: apihealth.New(log), changes: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+	n := &Node{config: config, name: name, oldAfter: oldAfter, nvidia: nvidia, health: apihealth.New(log), changes: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 	n.driver = newDriver(meta, n.health, n.changed)
-	n.labels = newWatch("labels of the own Node", n.health, &metav1.PartialObjectMetadata{}, meta.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), named(name), labelsOf, n.changed)
+	n.labels = newWatch(whatLabels, n.health, &metav1.PartialObjectMetadata{}, meta.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), named(name), labelsOf, n.changed)
 	return n, nil
 }
 
@@ -134,8 +136,14 @@ func (n *Node) wanted() string {
 	return l.domain + "." + clique
 }
 
-// whatClique is what is watched there, for people.
-const whatClique = "the own ComputeDomainClique"
+// What is watched, for people.
+const (
+	whatLabels = "labels of the own Node"
+	whatClique = "the own ComputeDomainClique"
+)
+
+// oldAfter and the 45 s in which the client notices that a connection is dead are two minutes.
+const oldAfter = 75 * time.Second
 
 // watchClique watches one clique until another is wanted or ctx ends.
 func (n *Node) watchClique(ctx context.Context, name string) {
@@ -196,7 +204,7 @@ func (n *Node) setOwn(own ownClique) {
 // something has not been read yet, and Changes wakes when it has.
 func (n *Node) Snapshot() (*imex.Observation, error) {
 	l, err := n.seenLabels()
-	if err != nil {
+	if err := cmp.Or(err, n.health.Lasting(n.oldAfter, whatLabels, whatClique, whatClasses)); err != nil {
 		return nil, err
 	}
 	seen := &imex.Observation{

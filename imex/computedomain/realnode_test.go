@@ -132,6 +132,11 @@ func (o *nodeTest) restarted(t *testing.T) {
 	if seen, err := o.n.Snapshot(); err != nil || !cliqueIs(someClique, true)(seen) {
 		t.Errorf("while the API server is away: %+v, %v", seen, err)
 	}
+	o.n.oldAfter = 0
+	if seen, err := o.n.Snapshot(); err == nil || !strings.Contains(err.Error(), "not read since ") {
+		t.Errorf("while the API server is away for long: %+v, %v", seen, err)
+	}
+	o.n.oldAfter = oldAfter
 	if err := o.StartServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -171,10 +171,13 @@ type driver struct {
 	wake    chan struct{}
 }
 
+// whatClasses are watched, for people.
+const whatClasses = "the DeviceClasses of NVIDIA's DRA driver"
+
 // newDriver watches the metadata of DeviceClasses only.
 func newDriver(client metadata.Interface, health *apihealth.Health, changed func()) *driver {
 	wake := make(chan struct{}, 1)
-	return &driver{wake: wake, classes: newWatch("the DeviceClasses of NVIDIA's DRA driver", health, &metav1.PartialObjectMetadata{},
+	return &driver{wake: wake, classes: newWatch(whatClasses, health, &metav1.PartialObjectMetadata{},
 		client.Resource(resourcev1.SchemeGroupVersion.WithResource("deviceclasses")), all, readClass,
 		func() {
 			notify(wake)

@@ -35,6 +35,7 @@ type ctl struct {
 	// of is the question that the states answer.
 	of             question
 	daemon, domain said
+	answered       bool // the daemon has said a state
 }
 
 // answer is what the program said to a question.
@@ -62,6 +63,7 @@ func (c *ctl) ask(q question) {
 		if a.to == q {
 			c.daemon.take(a.daemon)
 			c.domain.take(a.domain)
+			c.answered = c.answered || a.daemon.err == nil
 		}
 	case <-patience.C:
 		if time.Since(c.since) >= c.timeout+dieWithin {
@@ -75,7 +77,11 @@ func (c *ctl) ask(q question) {
 }
 
 // forget forgets what was said.
-func (c *ctl) forget() { c.of, c.daemon, c.domain = question{}, said{}, said{} }
+func (c *ctl) forget() { c.of, c.daemon, c.domain, c.answered = question{}, said{}, said{}, false }
+
+// silent reports whether a daemon that answers, or is young enough to begin to, has left two
+// questions without an answer.
+func (c *ctl) silent(young bool) bool { return c.daemon.missed >= 2 && (c.answered || young) }
 
 // said is a state that the program said, or why it said none. Both are empty before the
 // first answer, and for a state that was not asked for.

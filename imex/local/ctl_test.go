@@ -175,6 +175,74 @@ EOT
 	}
 }
 
+// TestLocalFault has a daemon of the driver that does not say its state, for reasons that show
+// that it is not ready, and for others.
+func TestLocalFault(t *testing.T) {
+	m := newDaemonMachine(t, podConfig)
+	config := filepath.Join(m.root, podConfig)
+	written := func(ago time.Duration) {
+		at := time.Now().Add(-ago)
+		if err := os.Chtimes(config, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	booted := func(ago time.Duration) {
+		putFile(t, filepath.Join(m.root, statFile), fmt.Sprintf("cpu  1 2 3\nbtime %d\nprocesses 7\n", time.Now().Add(-ago).Unix()), 0o600)
+	}
+	is := func(what, state, fault string) {
+		t.Helper()
+		facts, _ := m.local.Read(true)
+		if facts.DaemonState != state || facts.DaemonFault != fault || facts.DaemonAddress != "10.0.0.1" {
+			t.Errorf("%s: %+v, want %q and %q", what, facts, state, fault)
+		}
+	}
+	const old, silent = "it has not started since the machine booted", "it gives no answer"
+	m.script("exit 1")
+	written(time.Hour)
+	is("nobody knows when the machine booted", "", "")
+	is("it never answered, and is old", "", "")
+	booted(30 * time.Minute)
+	is("a configuration of before the boot", "", old)
+	m.says("READY", "")
+	is("a clock that was wrong, and a daemon that is ready", "READY", "")
+	m.script("exit 1")
+	booted(2 * time.Hour)
+	is("one question without an answer", "READY", "")
+	is("two", "", silent)
+	m.says("READY", "")
+	is("it answers again", "READY", "")
+
+	putFile(t, config, fmt.Sprintf(daemonConfigText, "/imexd/other.cfg"), 0o600)
+	m.script("exit 1")
+	m.local.ctl.forget() // an agent that starts
+	is("a young daemon, once", "", "")
+	is("a young daemon, twice", "", silent)
+	written(time.Hour)
+	is("no longer young, and it never answered", "", "")
+	written(-time.Hour)
+	booted(time.Hour)
+	if err := os.Remove(filepath.Join(m.root, "usr/bin", ctlProgram)); err != nil {
+		t.Fatal(err)
+	}
+	m.local.ctl.forget()
+	is("no program to ask by", "", "")
+	written(3 * time.Hour)
+	is("no program, and a configuration of before the boot", "", old)
+}
+
+func TestBootTime(t *testing.T) {
+	for text, want := range map[string]int64{"btime 1700000000\n": 1700000000, "cpu 1\n btime 5\n": 5, "btime x\n": 0, "xbtime 5\n": 0, "": 0} {
+		path := filepath.Join(t.TempDir(), "stat")
+		putFile(t, path, text, 0o600)
+		if got := bootTime(path); got.IsZero() != (want == 0) || want != 0 && got.Unix() != want {
+			t.Errorf("%q: %s, want %d", text, got, want)
+		}
+	}
+	if got := bootTime(filepath.Join(t.TempDir(), "gone")); !got.IsZero() {
+		t.Errorf("no file: %s", got)
+	}
+}
+
 // TestLocalNewestDomain has the folders of two domains: the daemon that was started
 // last runs.
 func TestLocalNewestDomain(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 // The files of a machine's IMEX, below its root.
 const (
 	devicesFile   = "proc/devices"
+	statFile      = "proc/stat"
 	channelDevice = "nvidia-caps-imex-channels"
 	channelDir    = "dev/nvidia-caps-imex-channels"
 	hostService   = "system.slice/nvidia-imex.service"
@@ -107,8 +108,22 @@ func (r *Reader) readFiles(inClique bool, p *problems) *topology.IMEX {
 
 // readStates adds what nvidia-imex-ctl says, if there is a daemon to ask.
 func (r *Reader) readStates(facts *topology.IMEX, p *problems) {
-	q, err := r.findQuestion(facts.HostService)
-	if err != nil || q == nil {
+	d, err := r.findDaemon(facts.HostService)
+	if err != nil || d == nil {
+		r.ctl.forget()
+		p.add("daemon's state", err)
+		return
+	}
+	if !facts.HostService {
+		facts.DaemonAddress = d.config.address
+		defer func() {
+			if facts.DaemonState == "" {
+				facts.DaemonFault = r.fault(d)
+			}
+		}()
+	}
+	q, err := r.question(d)
+	if err != nil {
 		r.ctl.forget()
 		p.add("daemon's state", err)
 		return

@@ -92,7 +92,7 @@ func TestLocalFiles(t *testing.T) {
 		{name: "no daemon", devices: true, files: host, want: "235 0 / false"},
 		{name: "channels", devices: true, files: host, channels: 2048, want: "235 2048 / false"},
 		{name: "service", devices: true, files: map[string]string{v2 + unit + "cgroup.events": "populated 1\nfrozen 0\n", v2 + unit + "cgroup.procs": "0\n"},
-			want: "235 0 / true\nImexUnreadable: IMEX: daemon's state: open ROOT/etc/nvidia-imex/config.cfg: no such file or directory"},
+			want: "235 0 / true\nImexUnreadable: IMEX: daemon's state: stat ROOT/etc/nvidia-imex/config.cfg: no such file or directory"},
 		{name: "service that has ended", devices: true, files: map[string]string{v2 + unit + "cgroup.events": "populated 0\nfrozen 0\n"}, want: "235 0 / false"},
 		{name: "the driver's daemon is no service", devices: true, files: map[string]string{v2 + "kubelet.service/cgroup.procs": "1\n", pod + "cgroup.events": "populated 1\n", pod + "cgroup.procs": "4711\n"}, want: "235 0 / false"},
 		{name: "a container's control groups", devices: true, files: map[string]string{"sys/fs/cgroup/cgroup.procs": "1\n"},

@@ -163,7 +163,11 @@ func TestLocalStuck(t *testing.T) {
 	m.says("READY", "")
 	c := &m.local.ctl
 	c.patience = 10 * time.Millisecond
-	q, err := m.local.findQuestion(false)
+	d, err := m.local.findDaemon(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := m.local.question(d)
 	if err != nil {
 		t.Fatal(err)
 	}

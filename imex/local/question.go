@@ -47,32 +47,79 @@ func (s service) words() []string {
 	return s[:]
 }
 
-// findQuestion finds the daemon to ask: the host's service if it runs, because no other can
+// daemon is the daemon of the machine, by its configuration.
+type daemon struct {
+	path    string
+	written time.Time
+	config  daemonConfig
+}
+
+// findDaemon finds the machine's daemon: the host's service if it runs, because no other can
 // run beside it, otherwise the daemon of a ComputeDomain. It returns nil if there is none.
-func (r *Reader) findQuestion(hostService bool) (*question, error) {
-	config := filepath.Join(r.root, hostConfig)
+func (r *Reader) findDaemon(hostService bool) (*daemon, error) {
+	path := filepath.Join(r.root, hostConfig)
 	if !hostService {
 		var err error
-		if config, err = newestFile(filepath.Join(r.root, domainConfigs)); err != nil || config == "" {
+		if path, err = newestFile(filepath.Join(r.root, domainConfigs)); err != nil || path == "" {
 			return nil, err
 		}
 	}
-	data, err := os.ReadFile(config)
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	c := parseConfig(data)
-	service, err := c.service(r.root)
+	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", config, err)
+		return nil, err
+	}
+	return &daemon{path, info.ModTime(), parseConfig(data)}, nil
+}
+
+// question says how to ask a daemon.
+func (r *Reader) question(d *daemon) (*question, error) {
+	service, err := d.config.service(r.root)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", d.path, err)
 	}
 	program, err := r.findProgram()
 	if err != nil {
 		return nil, err
 	}
 	// A daemon in a pod has its file in the pod, with names that may resolve only there.
-	info, err := os.Stat(c.nodes)
-	return &question{program: program, config: config, service: service, domain: err == nil && info.Mode().IsRegular()}, nil
+	info, err := os.Stat(d.config.nodes)
+	return &question{program: program, config: d.path, service: service, domain: err == nil && info.Mode().IsRegular()}, nil
+}
+
+// youngFor is how long a daemon that was started may take until it answers for the first
+// time. Later its silence means nothing, because perhaps it can never be asked.
+const youngFor = 10 * time.Minute
+
+// fault says why a driver's daemon that does not say its state is not ready, empty if
+// nothing shows that. The configuration of a daemon stays when the machine boots.
+func (r *Reader) fault(d *daemon) string {
+	switch booted := bootTime(filepath.Join(r.root, statFile)); {
+	case !booted.IsZero() && d.written.Before(booted):
+		return "it has not started since the machine booted"
+	case r.ctl.silent(time.Since(d.written) < youngFor):
+		return "it gives no answer"
+	}
+	return ""
+}
+
+// bootTime reads when the machine booted, zero if that is not known.
+func bootTime(path string) time.Time {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return time.Time{}
+	}
+	for line := range strings.Lines(string(data)) {
+		if text, is := strings.CutPrefix(strings.TrimSpace(line), "btime "); is {
+			if seconds, err := strconv.ParseInt(text, 10, 64); err == nil {
+				return time.Unix(seconds, 0)
+			}
+		}
+	}
+	return time.Time{}
 }
 
 // newestFile returns the file of a pattern that was written last, empty if there is

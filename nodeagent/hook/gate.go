@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/dcgm"
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
@@ -214,6 +215,8 @@ func (g *gateWait) look() (p passage, unknown bool) {
 		why = err.Error()
 	case !rundir.SameBoot(now.BootID, g.h.boot):
 		why = gate.FileName + " is of another boot"
+	case time.Since(at).Abs() <= gate.Stale && now.Reason == imex.ReasonUnknown:
+		why = now.Message
 	case time.Since(at).Abs() <= gate.Stale:
 		g.now = now
 		return passage{}, false

@@ -151,6 +151,11 @@ func TestGate(t *testing.T) {
 			}
 		}, "", `^$`},
 		{"nodes of the job do not reach each other", &fails, wide, func(p *place) { p.apart("n1/n3", "n1/n2") }, "fail", `missing=n1,n2 `},
+		{"nobody knows", &fails, wide, func(p *place) {
+			if err := gate.Write(p.run, gate.State{Node: "n1", BootID: testBoot, Reason: "Unknown", Message: "not read since noon"}); err != nil {
+				p.t.Error(err)
+			}
+		}, "stale", `not read since noon; the job goes on`},
 		{"only others do not", &atOnce, wide, func(p *place) { p.apart("n1/n3", "n4") }, "ready", `^$`},
 		{"alone in its clique", &fails, wide, func(p *place) { p.agent(false, gate.Member{Node: "n1"}, gate.Member{Node: "n3"}) }, "alone", `^$`},
 		{"one node of each rack, by topology.yaml", &atOnce, wide, func(p *place) {

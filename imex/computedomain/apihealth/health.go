@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -21,14 +22,17 @@ import (
 type Health struct {
 	log      *slog.Logger
 	mu       sync.Mutex
-	troubles map[string]error // by what cannot be read
+	troubles map[string]error     // by what cannot be read
+	since    map[string]time.Time // when each began
 }
 
 // connection is the trouble of an API server that cannot be reached at all.
 const connection = "connection"
 
 // New returns a Health without troubles.
-func New(log *slog.Logger) *Health { return &Health{log: log, troubles: map[string]error{}} }
+func New(log *slog.Logger) *Health {
+	return &Health{log: log, troubles: map[string]error{}, since: map[string]time.Time{}}
+}
 
 // Note takes the outcome of one request for what. An API that the server does not know
 // is a trouble that is not logged, because it may be about to come.
@@ -61,6 +65,9 @@ func (h *Health) Note(ctx context.Context, what string, err error) {
 func (h *Health) begin(ctx context.Context, what string, err error, level slog.Level, message string, args ...any) {
 	old := h.troubles[what]
 	h.troubles[what] = err
+	if old == nil {
+		h.since[what] = time.Now()
+	}
 	if old == nil || apierrors.IsNotFound(old) != apierrors.IsNotFound(err) {
 		h.log.Log(ctx, level, message, append(args, "err", err)...)
 	}
@@ -69,7 +76,7 @@ func (h *Health) begin(ctx context.Context, what string, err error, level slog.L
 // end logs that a trouble is over, if there was one that was logged.
 func (h *Health) end(what, message string) {
 	err := h.troubles[what]
-	delete(h.troubles, what)
+	h.drop(what)
 	if err != nil && !apierrors.IsNotFound(err) {
 		h.log.Info(message, "what", what)
 	}
@@ -87,7 +94,25 @@ func hostOf(address string) string {
 func (h *Health) Forget(what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.drop(what)
+}
+
+func (h *Health) drop(what string) {
 	delete(h.troubles, what)
+	delete(h.since, what)
+}
+
+// Lasting returns a trouble with any of these, or with the connection, that has lasted so
+// long: what was read before may be wrong by now.
+func (h *Health) Lasting(long time.Duration, whats ...string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, what := range append(whats, connection) {
+		if err := h.troubles[what]; err != nil && time.Since(h.since[what]) >= long {
+			return fmt.Errorf("%s: not read since %s: %w", what, h.since[what].UTC().Format(time.RFC3339), err)
+		}
+	}
+	return nil
 }
 
 // Of returns what is wrong with what, or with the connection.

@@ -61,3 +61,34 @@ func TestHealth(t *testing.T) {
 		}
 	})
 }
+
+func TestLasting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(slog.New(slog.DiscardHandler))
+		refused := &url.Error{Op: "Get", URL: "https://api:6443/x", Err: errors.New("connection refused")}
+		is := func(what string, want bool, whats ...string) {
+			t.Helper()
+			if err := h.Lasting(time.Minute, whats...); (err != nil) != want {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		is("nothing", false, "claims")
+		for range 59 {
+			h.Note(t.Context(), "claims", refused)
+			time.Sleep(time.Second)
+		}
+		is("not long enough", false, "claims")
+		time.Sleep(time.Second)
+		is("a minute", true, "nodes")
+		h.Note(t.Context(), "nodes", nil)
+		is("it answers", false, "nodes")
+		h.Note(t.Context(), "claims", refused)
+		is("it has just begun again", false, "claims")
+		h.Note(t.Context(), "claims", apierrors.NewForbidden(schema.GroupResource{Resource: "resourceclaims"}, "", nil))
+		time.Sleep(time.Hour)
+		is("of others", false, "nodes")
+		is("forbidden", true, "nodes", "claims")
+		h.Forget("claims")
+		is("no longer asked for", false, "claims")
+	})
+}
