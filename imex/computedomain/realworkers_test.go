@@ -3,6 +3,7 @@ package computedomain
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,6 +61,11 @@ func workersClaim(t *testing.T, driver string) {
 		}
 	}
 	slurmd.workersAre(t, "gone", map[string]bool{})
+
+	r.kubectl(t, "delete", "-f", file)
+	o.seenIs(t, "worker pods claim, as auto finds out", func(s *imex.Observation) bool {
+		return s.Join == imex.JoinSlurmd && strings.Contains(s.Why, "worker pods of Slurm claim")
+	})
 }
 
 func (o *fleetTest) workersAre(t *testing.T, what string, want map[string]bool) {
