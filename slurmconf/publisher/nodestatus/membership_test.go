@@ -117,7 +117,7 @@ func TestDomainNote(t *testing.T) {
 			s.pass(t.Context(), time.Minute)
 		}
 		begins, ends := s.logged(`msg="ComputeDomain has a problem" `), s.logged(`msg="ComputeDomain no longer has a problem" `)
-		if got := testutil.CollectAndCount(s.metrics.notes); begins != begun || ends != over || got != series {
+		if got := int(testutil.ToFloat64(s.metrics.domain.WithLabelValues("quoin-node", "quoin", "u1", imex.DomainOutdated))); begins != begun || ends != over || got != series {
 			t.Errorf("%s: said %d times that it begins and %d that it is over, with %d series, want %d, %d and %d", what, begins, ends, got, begun, over, series)
 		}
 	}

@@ -1,6 +1,8 @@
 package nodestatus
 
 import (
+	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/imex"
@@ -13,7 +15,6 @@ type Metrics struct {
 	members  *prometheus.GaugeVec
 	unready  prometheus.Gauge
 	domain   *prometheus.GaugeVec
-	notes    *prometheus.GaugeVec
 	unplaced *prometheus.GaugeVec
 }
 
@@ -26,11 +27,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Places:   newPlaces(),
 		members:  gauge("imex_nodes", "Nodes by the reason of the verdict on their membership in the IMEX domain.", "reason"),
 		unready:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "quoin_publisher_imex_not_ready_nodes", Help: "Nodes on which jobs across nodes cannot use IMEX and something is to be done or waited for."}),
-		domain:   gauge("imex_domain_info", "1 for the ComputeDomain that nodes are to join, with what is wrong with it.", "namespace", "name", "uid", "problem"),
-		notes:    gauge("imex_domain_notes", "1 for each note on the ComputeDomain: something to do that keeps no node out.", "namespace", "name", "reason"),
+		domain:   gauge("imex_domain_info", "1 for the ComputeDomain that nodes are to join, with what is wrong with it or to be done about it.", "namespace", "name", "uid", "problem"),
 		unplaced: gauge("imex_unplaced_claims", "Claims of channels that have waited for a minute and more without a node, by whose pods they are for and why.", "owner", "reason"),
 	}
-	reg.MustRegister(m.Places, m.members, m.unready, m.domain, m.notes, m.unplaced)
+	reg.MustRegister(m.Places, m.members, m.unready, m.domain, m.unplaced)
 	return m
 }
 
@@ -51,10 +51,6 @@ func (m *Metrics) setMembership(d *imex.Domain, verdicts map[string]imex.Verdict
 	m.unready.Set(float64(unready))
 	m.domain.Reset()
 	if d.UID != "" || d.Problem.Reason != "" { // otherwise nodes join none
-		m.domain.WithLabelValues(d.Namespace, d.Name, d.UID, d.Problem.Reason).Set(1)
-	}
-	m.notes.Reset()
-	if d.Note.Reason != "" {
-		m.notes.WithLabelValues(d.Namespace, d.Name, d.Note.Reason).Set(1)
+		m.domain.WithLabelValues(d.Namespace, d.Name, d.UID, cmp.Or(d.Problem.Reason, d.Note.Reason)).Set(1)
 	}
 }
