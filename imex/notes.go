@@ -36,14 +36,14 @@ func notes(n *node) []finding {
 		}
 		add("the local daemon says that the domain is "+l.DomainState+apart, "run nvidia-imex-ctl -N on the node")
 	}
-	// The driver keeps a stale entry as long as the node has a daemon. While a node has
-	// two entries, the API server refuses the domain's whole status.
+	// Releases of the driver keep a stale entry as long as the node has a daemon. While a node
+	// has two entries, the API server refuses the domain's whole status.
 	if len(n.strays) > 0 {
 		s := n.strays[0]
-		add("it also has a stale entry, "+s.text(s.in.id), "remove the node's entry from ComputeDomainClique "+s.in.domain+"."+s.in.id+", because the driver does not")
+		add("it also has a stale entry, "+s.text(s.in.id), "remove the node's entry from ComputeDomainClique "+s.in.domain+"."+s.in.id+" if the driver does not within some minutes")
 	}
 	if n.labelDiffers() { // the node has joined by NVML's clique
-		add("the label "+topology.CliqueLabel+" says "+n.CliqueLabel, "wait a minute for GPU Feature Discovery; if the label stays, restart it on the node")
+		add("the label "+topology.CliqueLabel+" says "+n.CliqueLabel, "wait ten minutes; if the label stays, restart what writes it on the node: GPU Feature Discovery, or with GPUCluster of GPU Operator the DRA driver's kubelet plugin")
 	}
 	return found
 }
