@@ -16,19 +16,42 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
+// largeStates are what may be wrong with a cluster, by the reason of most nodes.
+var largeStates = []struct {
+	name  string
+	spoil func(c *large)
+	most  string
+}{
+	{"ready", func(*large) {}, imex.ReasonReady},
+	{"one of each clique late", (*large).late, imex.ReasonReady},
+	{"no domain", func(c *large) { c.domains.serve(cache.NewStore(cache.MetaNamespaceKeyFunc), c.domains.synced) }, imex.ReasonDomainProblem},
+	{"all in conflict", (*large).conflict, imex.ReasonReady},
+}
+
+// TestMembershipLarge holds that the benchmark measures what it says.
+func TestMembershipLarge(t *testing.T) {
+	for _, state := range largeStates {
+		t.Run(state.name, func(t *testing.T) {
+			c := largeCluster(t, 10000)
+			state.spoil(c)
+			count := 0
+			for _, v := range c.judge(t) {
+				if v.Reason == state.most {
+					count++
+				}
+			}
+			if count < 5000 {
+				t.Errorf("%d of 10000 nodes are %s", count, state.most)
+			}
+		})
+	}
+}
+
 // BenchmarkMembership goes the whole way that the publisher goes after a change of an entry
 // or a claim: what is watched of 10,000 nodes in 600 cliques, what is known of the nodes, and the
 // verdicts. How the change is read is not in it.
 func BenchmarkMembership(b *testing.B) {
-	for _, state := range []struct {
-		name  string
-		spoil func(c *large)
-	}{
-		{"ready", func(*large) {}},
-		{"one of each clique late", (*large).late},
-		{"no domain", func(c *large) { c.domains.serve(cache.NewStore(cache.MetaNamespaceKeyFunc), c.domains.synced) }},
-		{"all in conflict", (*large).conflict},
-	} {
+	for _, state := range largeStates {
 		c := largeCluster(b, 10000)
 		state.spoil(c)
 		for _, change := range []struct {
@@ -54,10 +77,11 @@ func listedCluster(tb testing.TB, join string) *Cluster {
 		tb.Fatal(err)
 	}
 	c := &Cluster{config: config, driver: &driver{classes: &watch[string]{}},
-		domains: &watch[domainFacts]{}, cliques: &watch[imex.Clique]{}, claims: &watch[claimFacts]{}, joining: &watch[podFacts]{}, waiting: &watch[podFacts]{}}
+		domains: &watch[domainFacts]{}, cliques: &watch[imex.Clique]{}, claims: &watch[claimFacts]{}, joining: &watch[podFacts]{}, waiting: &watch[podFacts]{},
+		runs: driverWatch{daemons: &watch[daemonsFacts]{}, controllers: &watch[runsBy]{}}}
 	for _, w := range []interface {
 		serve(store cache.Store, synced func() bool)
-	}{c.driver.classes, c.domains, c.cliques, c.claims, c.joining, c.waiting} {
+	}{c.driver.classes, c.domains, c.cliques, c.claims, c.joining, c.waiting, c.runs.daemons, c.runs.controllers} {
 		w.serve(cache.NewStore(cache.MetaNamespaceKeyFunc), func() bool { return true })
 	}
 	for _, class := range []string{channelClass, daemonClass} {
@@ -111,16 +135,18 @@ func largeCluster(tb testing.TB, nodes int) *large {
 }
 
 // judge does what the publisher does.
-func (c *large) judge(tb testing.TB) {
+func (c *large) judge(tb testing.TB) map[string]imex.Verdict {
 	tb.Helper()
 	seen, err := c.Snapshot()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	seen.Nodes = nodestatus.Members(&c.snap, seen.Workers)
-	if got := imex.Judge(seen); len(got) != len(c.snap.Nodes) {
+	got := imex.Judge(seen)
+	if len(got) != len(c.snap.Nodes) {
 		tb.Fatalf("%d verdicts", len(got))
 	}
+	return got
 }
 
 // late has one node in each clique that is not ready.
