@@ -46,10 +46,12 @@ func (f *HookFiles) Write(n *topology.Node) error {
 	if e != nil {
 		was, e = rundir.KeptInventory(dcgm.Mapping{Dir: f.Hook.MappingDir})
 	}
-	if e == nil && was.Node == inv.Node {
+	if e == nil && was.Node == inv.Node && !was.Unordered {
 		inv.Entries = keepMissing(inv.Entries, was.Entries)
 	} else {
-		inv.Entries = AddUnreadable(inv.Entries, n)
+		known := false
+		inv.Entries, known = AddUnreadable(inv.Entries, n)
+		inv.Unordered = !known
 	}
 	if len(inv.Entries) == 0 { // all GPUs have MIG, and there is no instance yet
 		return err
@@ -96,30 +98,38 @@ func numbered(entries []rundir.Entry) []rundir.Entry {
 }
 
 // AddUnreadable adds the GPUs that NVML counts and cannot read, if nothing tells the
-// places of before: their minor numbers are free below the others. The order must be that
-// of the device files, and no more numbers free than GPUs are unreadable: of other free
-// numbers nobody knows whether Slurm counts them.
-func AddUnreadable(now []rundir.Entry, n *topology.Node) []rundir.Entry {
+// places of before: their minor numbers are free below the others. Without a free number
+// they are behind the others and shift none. The places are not known if more numbers are
+// free than GPUs are unreadable, because nobody knows whether Slurm counts those, if the
+// order is not that of the device files, or if GPUs differ or have MIG instances: an
+// unreadable one may be of any kind, and have any instances.
+func AddUnreadable(now []rundir.Entry, n *topology.Node) (all []rundir.Entry, known bool) {
 	unreadable := 0
 	for _, p := range n.Problems {
 		if p.Reason == topology.ReasonGPUUnreadable {
 			unreadable++
 		}
 	}
-	var all []rundir.Entry
+	if unreadable == 0 {
+		return now, true
+	}
+	alike := !slices.ContainsFunc(now, func(e rundir.Entry) bool { return e.GPUInstanceID != nil || e.Product != now[0].Product })
+	next := 0 // the lowest minor number that no entry has
 	for _, e := range now {
-		if e.GPUInstanceID != nil || e.Product != now[0].Product || e.Minor < len(all) {
-			return now
+		if e.Minor < next-1 || e.Minor == next-1 && e.GPUInstanceID == nil {
+			return now, false
 		}
-		for ; len(all) < e.Minor && unreadable > 0; unreadable-- {
-			all = append(all, rundir.Entry{Device: deviceFile(len(all)), Minor: len(all), Product: e.Product, Lost: true})
+		for ; next < e.Minor; next++ {
+			if unreadable == 0 || !alike {
+				return now, false
+			}
+			unreadable--
+			all = append(all, rundir.Entry{Device: deviceFile(next), Minor: next, Product: e.Product, Lost: true})
 		}
-		if len(all) < e.Minor {
-			return now
-		}
+		next = e.Minor + 1
 		all = append(all, e)
 	}
-	return numbered(all)
+	return numbered(all), true
 }
 
 func deviceFile(minor int) string { return fmt.Sprintf("/dev/nvidia%d", minor) }

@@ -222,3 +222,38 @@ func TestNVMLAgentLostGPU(t *testing.T) {
 		t.Errorf("discover: %v\n%s", err, text)
 	}
 }
+
+// TestNVMLAgentLostMIG has the same of a machine with MIG. How many instances the GPU had is
+// not known: an index labels nothing, and the hook says why. A UUID is exact.
+func TestNVMLAgentLostMIG(t *testing.T) {
+	t.Parallel()
+	m := fake.New(t, "a100-mig")
+	m.RealBoot()
+	m.Change("gpu 0", "call nvmlDeviceGetHandleByIndex_v2 error 15")
+	p := startNVMLAgent(t, 550, m)
+	inventory, err := rundir.Dir(filepath.Join(p.dir, "run")).ReadInventory()
+	if err != nil || !inventory.Unordered {
+		t.Fatalf("inventory %+v, %v, want one that is not in order", inventory, err)
+	}
+	programs.PutTest(t, p.dir, programs.Hook)
+	for _, job := range []struct{ visible, label, says string }{
+		{"", "", "GRES index 0: NVML cannot read a GPU of this node"},
+		{inventory.Entries[1].UUID, inventory.Entries[1].ExporterID, ""},
+	} {
+		maps := t.TempDir()
+		hook := exec.CommandContext(t.Context(), filepath.Join(p.dir, "quoin-hook"), "prolog", "--run-dir", filepath.Join(p.dir, "run"), "--mapping-dir", maps)
+		hook.Env = []string{"SLURM_JOB_ID=7", "SLURM_JOB_GPUS=0", "CUDA_VISIBLE_DEVICES=" + job.visible}
+		said, err := hook.CombinedOutput()
+		if err != nil || !strings.Contains(string(said), job.says) || job.says == "" && len(said) > 0 {
+			t.Errorf("%v, said %s, want %q", err, said, job.says)
+		}
+		var labels []string
+		files, _ := filepath.Glob(filepath.Join(maps, "[0-9]*"))
+		for _, f := range files {
+			labels = append(labels, filepath.Base(f))
+		}
+		if got := strings.Join(labels, " "); got != job.label {
+			t.Errorf("labels %q, want %q", got, job.label)
+		}
+	}
+}

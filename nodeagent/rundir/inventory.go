@@ -34,6 +34,9 @@ type Inventory struct {
 	BootID     string `json:"bootID,omitempty"`
 	// Entries are in the order of GRES indices: entry i is index i.
 	Entries []Entry `json:"entries"`
+	// Unordered says that GRES indices name none of the entries, because the place of a
+	// GPU that NVML cannot read is not known. UUIDs do.
+	Unordered bool `json:"unordered,omitempty"`
 }
 
 // Entry is one GPU, or one MIG instance.

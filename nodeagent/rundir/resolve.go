@@ -14,7 +14,7 @@ const maxGPUs = 4096
 
 // Resolve returns the exporter's ids of a job's GPUs, and the UUIDs that are known.
 // UUIDs in visible (CUDA_VISIBLE_DEVICES) are exact and preferred. Indices
-// (SLURM_JOB_GPUS) count in the order of GRES. Without an inventory an index is taken as
+// (SLURM_JOB_GPUS) count in the order of GRES, if the inventory is in that order. Without an inventory an index is taken as
 // the exporter's id. The error names what could not be resolved.
 func Resolve(inv *Inventory, indices, visible string) (gpus, uuids []string, err error) {
 	tokens := splitTokens(visible)
@@ -69,6 +69,8 @@ func resolveIndices(inv *Inventory, list string) (gpus, uuids []string, err erro
 		switch {
 		case inv == nil:
 			gpus = append(gpus, strconv.Itoa(i))
+		case inv.Unordered:
+			err = errors.Join(err, fmt.Errorf("GRES index %d: NVML cannot read a GPU of this node, and nothing tells its place, so that the index may name any other", i))
 		case i >= len(inv.Entries):
 			err = errors.Join(err, fmt.Errorf("GRES index %d: the inventory has %d", i, len(inv.Entries)))
 		case inv.Entries[i].ExporterID == "":

@@ -58,12 +58,15 @@ func printList(w io.Writer, rows [][]string, columns ...string) {
 
 // gresIndices are Slurm's GRES indices of the node's GPUs and MIG instances, by UUID. A GPU
 // with instances has none of its own. There are none if the device file of a GPU is not
-// known.
+// known, or the place of a GPU that cannot be read.
 func gresIndices(n *topology.Node) map[string]string {
 	indices := map[string]string{}
 	if inv, err := nodeagent.InventoryOf(n, nil); err == nil {
-		for _, e := range nodeagent.AddUnreadable(inv.Entries, n) {
-			indices[e.UUID] = fmt.Sprint(e.GRESIndex)
+		entries, known := nodeagent.AddUnreadable(inv.Entries, n)
+		for _, e := range entries {
+			if known {
+				indices[e.UUID] = fmt.Sprint(e.GRESIndex)
+			}
 		}
 	}
 	return indices
