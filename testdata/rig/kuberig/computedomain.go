@@ -23,7 +23,7 @@ func (c *Cluster) driverFolder(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return m.folder(ctx)
+	return m.Folder(ctx)
 }
 
 // ApplyComputeDomainCRDs makes the types ComputeDomain and ComputeDomainClique

@@ -17,7 +17,7 @@ func (c *Cluster) etcdURL() string { return "http://" + c.host + ":2379" }
 func (c *Cluster) etcdFolder() string { return filepath.Join(c.Dir, "etcd") }
 
 func (c *Cluster) startEtcd(ctx context.Context) error {
-	store, err := etcdModule.folder(ctx)
+	store, err := etcdModule.Folder(ctx)
 	if err != nil {
 		return err
 	}
