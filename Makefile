@@ -36,7 +36,7 @@ setup: ## install and build what the tests need: a real Slurm, Kubernetes and Pr
 
 .PHONY: test
 test: setup ## set up and run all tests, those on real parts too
-	$(GO) test -vet=off $(SIDE_BY_SIDE) -timeout 30m $(PACKAGES)
+	$(GO) test -vet=off $(SIDE_BY_SIDE) -skip '^TestBox' -timeout 30m $(PACKAGES)
 
 .PHONY: short
 short: ## run the tests that need no other program
@@ -82,5 +82,11 @@ verify: ## format, vet, tidy, generated files, lint
 	$(MAKE) --no-print-directory lint
 
 .PHONY: e2e
-e2e: setup ## run the tests on real parts alone
+e2e: setup box ## run the tests on real parts alone, and the box
 	$(GO) test $(SIDE_BY_SIDE) -timeout 30m -run '^TestReal' $(PACKAGES)
+
+.PHONY: box
+box: ## install Quoin on a Kubernetes with Slinky's operator, all on this machine
+	testdata/setup.sh box
+	$(GO) run ./testdata/rig/boxrig/build
+	$(GO) test -vet=off -v -timeout 30m -run '^TestBox' ./testdata/e2e ./testdata/rig/boxrig/...

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Installs what the tests need on a bare Debian machine; does nothing the second
-# time. Needs root and the machine's package mirrors.
+# time. Needs root and the machine's package mirrors. With "box" it installs what the
+# box needs too.
 set -euo pipefail
 need=()
 command -v gcc >/dev/null || need+=(gcc libc6-dev)
@@ -8,6 +9,13 @@ command -v mmdebstrap >/dev/null || need+=(mmdebstrap)
 command -v nsenter >/dev/null || need+=(util-linux)
 command -v ip >/dev/null || need+=(iproute2)
 command -v setsid >/dev/null || need+=(util-linux)
+if [ "${1:-}" = box ]; then
+  command -v containerd >/dev/null || need+=(containerd)
+  command -v runc >/dev/null || need+=(runc)
+  command -v iptables >/dev/null || need+=(iptables)
+  command -v conntrack >/dev/null || need+=(conntrack)
+  [ -x /usr/lib/cni/bridge ] || need+=(containernetworking-plugins)
+fi
 if [ ${#need[@]} -gt 0 ]; then
   apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${need[@]}" >/dev/null

@@ -23,6 +23,8 @@ const (
 	Quoin  = "quoin"
 	Hook   = "quoin-hook"
 	AsNode = "asnode"
+	Keep   = "keep"  // a machine of the box
+	Pause  = "pause" // of its pods
 )
 
 // program says how a program is built. Static programs run in a Slurm rig, whose
@@ -40,6 +42,10 @@ func programOf(name string) (program, error) {
 		return program{pkg: "./cmd/quoin-hook", static: true}, nil
 	case AsNode:
 		return program{pkg: "./testdata/rig/slurmrig/asnode", static: true}, nil
+	case Keep:
+		return program{pkg: "./testdata/rig/boxrig/machine/keep", static: true}, nil
+	case Pause:
+		return program{pkg: "./testdata/rig/boxrig/images/pause", static: true}, nil
 	default:
 		return program{}, fmt.Errorf("build %s: no such program", name)
 	}

@@ -1,0 +1,14 @@
+package e2e_test
+
+import "testing"
+
+// TestBox goes through a cluster's life with Quoin.
+func TestBox(t *testing.T) {
+	w := newWorld(t)
+	w.step("install", install)
+	w.step("register", register)
+	w.step("job", job)
+	w.step("change", change)
+	w.step("upgrade", upgrade)
+	w.step("uninstall", uninstall)
+}

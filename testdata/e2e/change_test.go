@@ -1,0 +1,196 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
+)
+
+// change drains a node for a fault of its GPUs, so that its worker pod moves to another,
+// and scales the NodeSet out and in. The files stay as they are: the annotation moves a
+// worker pod.
+func change(w *world) {
+	published := w.revision()
+	moved, from := "", ""
+	for pod, node := range w.workers() {
+		if node > from {
+			moved, from = pod, node
+		}
+	}
+	w.drainFaulty(moved, from)
+	w.untilWorkers(map[string]bool{from: false}, 2)
+	w.topologyIsPlan()
+	w.nothingHeld()
+
+	w.kubectl("uncordon", from)
+	w.scale(3)
+	w.untilWorkers(map[string]bool{from: true}, 3)
+	w.topologyIsPlan()
+	w.scale(1)
+	w.untilWorkers(nil, 1)
+	w.topologyIsPlan()
+	w.scale(2)
+	w.untilWorkers(nil, 2)
+	w.topologyIsPlan()
+	w.nothingHeld()
+	if now := w.revision(); now != published {
+		w.t.Errorf("the published ConfigMap was %s and is %s", published, now)
+	}
+}
+
+// drainFaulty breaks the NVLinks of a node and drains it. Slurm shows Quoin's condition as
+// the reason, by the annotation that Slinky's operator reads.
+func (w *world) drainFaulty(pod, node string) {
+	w.t.Helper()
+	number := slices.Index([]string{"node1", "node2", "node3"}, node)
+	writeHardware(w.t, w.box.Machines[number], number, "fabric completed 0 00000000-0000-0000-0000-000000000001 0 2 0x1155")
+	const condition = "QuoinFabricDegraded"
+	reason := w.until("condition "+condition+" of "+node, func(out string) bool { return strings.HasPrefix(out, "True ") },
+		"get", "node", node, `-o=jsonpath={range .status.conditions[?(@.type=="`+condition+`")]}{.status} {.reason}{end}`)
+	reason = condition + ": " + strings.TrimPrefix(reason, "True ")
+	w.kubectl("annotate", "node", node, "nodeset.slinky.slurm.net/node-cordon-reason="+reason)
+	w.kubectl("cordon", node)
+	await.Until(w.t, "Slurm has drained "+pod, func() bool {
+		out, err := w.slurm.Scontrol(w.t.Context(), "show", "node", pod)
+		return err == nil && strings.Contains(out, "DRAIN") && strings.Contains(out, "Reason=slurm-operator: "+reason)
+	}, func() string { out, _ := w.slurm.Scontrol(w.t.Context(), "show", "node", pod); return out })
+	w.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=3m")
+	writeHardware(w.t, w.box.Machines[number], number)
+	w.kubectl("annotate", "node", node, "nodeset.slinky.slurm.net/node-cordon-reason-")
+}
+
+// scale sets how many worker pods the NodeSet has.
+func (w *world) scale(replicas int) {
+	w.t.Helper()
+	w.kubectl("-n", "slurm", "scale", "nodesets.slinky.slurm.net", "gpu", fmt.Sprintf("--replicas=%d", replicas))
+	// The operator waits longer and longer after it could not reach slurmrestd.
+	if err := w.slurm.Nudge(w.t.Context(), fmt.Sprint(replicas)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// untilWorkers waits until so many worker pods are in Slurm, each in the block that the
+// annotation of its node names, and until they are on the nodes or not.
+func (w *world) untilWorkers(on map[string]bool, count int) {
+	w.t.Helper()
+	var said string
+	await.Until(w.t, fmt.Sprintf("%d worker pods in Slurm", count), func() bool {
+		said = w.misplaced(on, count)
+		return said == ""
+	}, func() string { return said })
+}
+
+// misplaced says what is not yet as untilWorkers wants it.
+func (w *world) misplaced(on map[string]bool, count int) string {
+	workers := w.workers()
+	if len(workers) != count {
+		return fmt.Sprintf("worker pods are %v", workers)
+	}
+	blocks := map[string]string{}
+	for node := range strings.SplitSeq(w.kubectl("get", "nodes", `-o=jsonpath={range .items[*]}{.metadata.name} {.metadata.annotations.topology\.slinky\.slurm\.net/spec}{"\n"}{end}`), "\n") {
+		name, block, _ := strings.Cut(node, " ")
+		blocks[name] = block
+	}
+	used := map[string]bool{}
+	for pod, node := range workers {
+		used[node] = true
+		out, err := w.slurm.Scontrol(w.t.Context(), "show", "node", pod)
+		if err != nil || blocks[node] == "" || !strings.Contains(out, "Topology="+blocks[node]) || !strings.Contains(out, "State=IDLE+DYNAMIC_NORM ") {
+			return fmt.Sprintf("%s on %s, annotated %q: %v\n%s", pod, node, blocks[node], err, out)
+		}
+	}
+	for node, want := range on {
+		if used[node] != want {
+			return fmt.Sprintf("worker pods are %v", workers)
+		}
+	}
+	if out, err := w.slurm.Scontrol(w.t.Context(), "show", "nodes", "-o"); err != nil || strings.Count(out, "NodeName=") != count {
+		return fmt.Sprintf("Slurm's nodes: %v\n%s", err, out)
+	}
+	return ""
+}
+
+// revision is the published ConfigMap, by what changes with each publication of new files.
+func (w *world) revision() string {
+	w.t.Helper()
+	return w.kubectl("-n", "slurm", "get", "configmap", "quoin-slurm", `-o=jsonpath=revision {.metadata.annotations.quoin\.dev/revision}, {.metadata.annotations.quoin\.dev/digest}`)
+}
+
+// nothingHeld holds that no publication waits for a person.
+func (w *world) nothingHeld() {
+	w.t.Helper()
+	if held := w.kubectl("-n", "slurm", "get", "configmap", "quoin-slurm", `-o=jsonpath={.metadata.annotations.quoin\.dev/held}`); held != "" {
+		w.t.Errorf("the publication is held: %s", held)
+	}
+}
+
+// upgrade rolls another image out while a job runs: nothing changes for the job.
+func upgrade(w *world) {
+	id := w.submit()
+	begun := w.seen(id)
+	w.kubectl("apply", "--server-side", "-f", w.site("quoin:next"))
+	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m")
+	w.kubectl("-n", "quoin-system", "rollout", "status", "deploy/quoin-publisher", "--timeout=3m")
+	images := w.kubectl("get", "pods", "-A", "-l", "app.kubernetes.io/name=quoin", `-o=jsonpath={range .items[*]}{.spec.containers[0].image}{"\n"}{end}`)
+	if diff := cmp.Diff(strings.Repeat("quoin:next\n", nodes+2), images+"\n"); diff != "" {
+		w.t.Errorf("images (-want +got):\n%s", diff)
+	}
+	w.scraped(id, 0)
+	if diff := cmp.Diff(begun, w.seen(id)); diff != "" {
+		w.t.Errorf("the job (-before the upgrade +after):\n%s", diff)
+	}
+	w.topologyIsPlan()
+	w.finish(id)
+	w.summary(id)
+	w.nothingHeld()
+}
+
+// seen is what a job and those who watch it see on its nodes.
+func (w *world) seen(id string) map[string]string {
+	w.t.Helper()
+	out := map[string]string{"slurm": w.scontrol("show", "job", id, "-o")}
+	out["slurm"], _, _ = strings.Cut(out["slurm"], " RunTime=")
+	for _, m := range w.jobMachines() {
+		w.untilMapping(m, id)
+		text, err := m.Run(w.t.Context(), "cat", "/run/quoin/jobs/"+id+".json")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		out[m.Name] = text
+	}
+	return out
+}
+
+// uninstall removes Quoin as its page says. Slurm goes on, also when slurmctld starts
+// again.
+func uninstall(w *world) {
+	dir := w.site("quoin:next")
+	for _, keep := range []string{"00-namespace.yaml", "50-hook.yaml"} {
+		if err := os.Remove(filepath.Join(dir, keep)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.kubectl("delete", "-f", dir, "--timeout=3m")
+	w.until("no pod of Quoin is left", func(out string) bool { return out == "" || strings.HasPrefix(out, "No resources") },
+		"get", "pods", "-A", "-l", "app.kubernetes.io/name=quoin", "--no-headers")
+	left := w.kubectl("get", "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,customresourcedefinitions", "-o=name")
+	for line := range strings.Lines(left) {
+		if strings.Contains(line, "quoin") {
+			w.t.Errorf("left over: %s", line)
+		}
+	}
+	for _, m := range w.jobMachines() {
+		w.untilMapping(m, "")
+	}
+	w.kubectl("-n", "slurm", "delete", "pod", "slurm-controller-0", "--timeout=3m")
+	w.untilWorkers(nil, 2)
+	w.topologyIsPlan()
+	id := w.submit()
+	w.finish(id)
+}

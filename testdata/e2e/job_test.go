@@ -1,0 +1,185 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/machine"
+	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
+)
+
+// The GPUs of the job on each node, and the exporter's file of each that holds none.
+const (
+	jobGPUs  = 3
+	jobNodes = 2
+)
+
+// job runs a job on two nodes: its Prolog runs the hook from the host's folder and the
+// gate lets it pass, Prometheus sees its GPUs, and its Epilog leaves a summary.
+func job(w *world) {
+	id := w.submit()
+	for _, m := range w.jobMachines() {
+		w.untilMapping(m, id)
+		out, err := m.Run(w.t.Context(), "cat", "/run/quoin/jobs/"+id+".json")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var got record
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			w.t.Fatalf("the record of job %s on %s: %v\n%s", id, m.Name, err, out)
+		}
+		want := record{JobID: id, User: "alice", Cluster: "box", NumNodes: "2", Contain: true, GPUs: []string{"0", "1", "2"}, UUIDs: w.uuids(m, jobGPUs)}
+		if diff := cmp.Diff(want, got); diff != "" {
+			w.t.Errorf("the record of job %s on %s (-want +got):\n%s", id, m.Name, diff)
+		}
+	}
+	w.scraped(id, jobNodes)
+	w.finish(id)
+	for _, m := range w.jobMachines() {
+		w.untilMapping(m, "")
+	}
+	w.summary(id)
+}
+
+// submit starts a job on two nodes that runs until finish, and waits until its steps run.
+func (w *world) submit() string {
+	w.t.Helper()
+	const script = `srun --mpi=none sh -c 'touch /tmp/started.$SLURM_JOB_ID; while [ ! -e /tmp/finish.$SLURM_JOB_ID ]; do sleep 0.2; done'`
+	out, err := w.slurm.AsUser(w.t.Context(), "gpu-0", "sbatch", "--parsable", "-N2", fmt.Sprintf("--gres=gpu:%d", jobGPUs), "--output=/tmp/job.%j", "--wrap", script)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	id := strings.TrimSpace(out)
+	for pod := range w.workers() {
+		await.Until(w.t, "job "+id+" runs in "+pod, func() bool {
+			_, err := w.slurm.AsUser(w.t.Context(), pod, "test", "-e", "/tmp/started."+id)
+			return err == nil
+		}, func() string { out, _ := w.slurm.Scontrol(w.t.Context(), "show", "job", id); return out })
+	}
+	return id
+}
+
+// finish lets a job end, and waits until Slurm says that it is complete.
+func (w *world) finish(id string) {
+	w.t.Helper()
+	for pod := range w.workers() {
+		if _, err := w.slurm.AsUser(w.t.Context(), pod, "touch", "/tmp/finish."+id); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	await.Until(w.t, "job "+id+" is complete", func() bool {
+		out, err := w.slurm.Scontrol(w.t.Context(), "show", "job", id)
+		return err == nil && strings.Contains(out, "JobState=COMPLETED")
+	}, func() string { out, _ := w.slurm.Scontrol(w.t.Context(), "show", "job", id); return out })
+}
+
+// jobMachines are the machines with worker pods.
+func (w *world) jobMachines() []*machine.Machine {
+	w.t.Helper()
+	var out []*machine.Machine
+	for _, node := range w.workers() {
+		for _, m := range w.box.Machines {
+			if m.Name == node {
+				out = append(out, m)
+			}
+		}
+	}
+	if len(out) != jobNodes {
+		w.t.Fatalf("%d worker pods are on known nodes, want %d", len(out), jobNodes)
+	}
+	return out
+}
+
+// untilMapping waits until the machine's job mapping has the job at the GPUs that it was
+// given, or no job at all.
+func (w *world) untilMapping(m *machine.Machine, id string) {
+	w.t.Helper()
+	want := strings.Repeat(id+"\n", jobGPUs)
+	var out string
+	await.Until(w.t, fmt.Sprintf("job mapping of %s has %q", m.Name, want), func() bool {
+		var err error
+		out, err = m.Run(w.t.Context(), "sh", "-c", "cd /var/lib/dcgm-exporter/job-mapping && cat 0 1 2; test ! -s 3 || cat 3")
+		return err == nil && strings.TrimSpace(out) == strings.TrimSpace(want)
+	}, func() string { return out })
+}
+
+// record is what the hook has written of a job.
+type record struct {
+	JobID    string   `json:"jobID"`
+	User     string   `json:"user"`
+	Cluster  string   `json:"cluster"`
+	NumNodes string   `json:"numNodes"`
+	Contain  bool     `json:"contain"`
+	GPUs     []string `json:"gpus"`
+	UUIDs    []string `json:"uuids"`
+}
+
+// uuids are those of the machine's first GPUs.
+func (w *world) uuids(m *machine.Machine, count int) []string {
+	var out []string
+	for gpu := range count {
+		out = append(out, uuid(slices.Index(w.box.Machines, m), gpu))
+	}
+	return out
+}
+
+// scraped asks a real Prometheus, which scrapes the agents' pods, for the GPUs of a job.
+// These agents have counted so many Prologs.
+func (w *world) scraped(id string, prologs float64) {
+	w.t.Helper()
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: &http.Transport{DialContext: w.box.Machines[0].Dial}})
+	w.t.Cleanup(proxy.Close)
+	pods := strings.Fields(w.kubectl("-n", "quoin-node", "get", "pods", "-l", "app.kubernetes.io/component=agent", "-o=jsonpath={.items[*].status.podIP}"))
+	targets := strings.Join(pods, ":9835, ") + ":9835"
+	server := promrig.StartTest(w.t, fmt.Sprintf("scrape_configs: [{job_name: quoin, scrape_interval: 1s, scrape_timeout: 1s, proxy_url: '%s', static_configs: [{targets: [%s]}]}]\n", proxy.URL, targets))
+	for query, want := range map[string]float64{
+		`count(quoin_gpu_job_info{job_id="` + id + `", user="alice", partition="gpu"})`: jobGPUs * jobNodes,
+		`count(up == 1)`: nodes,
+		`sum(quoin_hook_runs_total{hook="prolog", result="ok"})`: prologs,
+		`sum(quoin_gpus)`: nodes * nodeGPUs,
+	} {
+		var rows []promrig.Row
+		await.Until(w.t, fmt.Sprintf("%s is %v", query, want), func() bool {
+			var err error
+			rows, err = server.Query(w.t.Context(), query)
+			return err == nil && len(rows) == 1 && rows[0].Value == want
+		}, func() string { return fmt.Sprint(rows) })
+	}
+}
+
+// summary holds that the Epilog of each node has left what the job has done.
+func (w *world) summary(id string) {
+	w.t.Helper()
+	for pod, node := range w.workers() {
+		agent := w.kubectl("-n", "quoin-node", "get", "pods", "-l", "app.kubernetes.io/component=agent", "--field-selector=spec.nodeName="+node, "-o=name")
+		var got struct {
+			Runs []struct {
+				JobID, User string
+				Running     bool
+				Nodes       []struct {
+					Node, ExitCode string
+					Devices        []struct{ UUID string }
+				}
+			}
+		}
+		out := w.kubectl("-n", "quoin-node", "exec", agent, "--", "quoin", "job", id, "-o", "json")
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			w.t.Fatalf("the summary of job %s on %s: %v\n%s", id, node, err, out)
+		}
+		if len(got.Runs) != 1 || got.Runs[0].Running || len(got.Runs[0].Nodes) != 1 {
+			w.t.Errorf("the summary of job %s on %s: %s", id, node, out)
+			continue
+		}
+		if n := got.Runs[0].Nodes[0]; n.Node != pod || n.ExitCode != "0:0" || len(n.Devices) != jobGPUs {
+			w.t.Errorf("the summary of job %s on %s is of node %s, exit code %s, with %d GPUs", id, node, n.Node, n.ExitCode, len(n.Devices))
+		}
+	}
+}

@@ -1,0 +1,157 @@
+// Package images makes the container images of the box, without a registry and without
+// Docker: Slurm 26.05 from Debian's packages, Slinky's operator from its Go module, Quoin
+// from this checkout. What does not come from this checkout is made once, and kept in the
+// user's cache.
+package images
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/modules"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+)
+
+// The images by name.
+const (
+	Pause      = "docker.io/box/pause:1"
+	Operator   = "docker.io/box/slurm-operator:1"
+	Slurmctld  = "docker.io/box/slurmctld:1"
+	Slurmd     = "docker.io/box/slurmd:1"
+	Slurmrestd = "docker.io/box/slurmrestd:1"
+	Quoin      = "docker.io/library/quoin:dev"
+	// Next is Quoin again, to upgrade to.
+	Next = "docker.io/library/quoin:next"
+)
+
+// MachineFile is where the fake NVML of Quoin's image reads its machine: in a folder of
+// the node that the agent mounts.
+const MachineFile = "/var/lib/kubelet/plugins/fake-nvml.txt"
+
+// The folders of the operator's module that are kept: what its chart would apply.
+const (
+	CRDs     = "config/crd/bases"
+	Roles    = "config/rbac"
+	Webhooks = "config/webhook"
+)
+
+// Slinky returns the folder with the operator's programs and files.
+func Slinky(ctx context.Context) (string, error) {
+	const source = "github.com/SlinkyProject/slurm-operator"
+	return modules.Module{Name: "slinky", Env: []string{"CGO_ENABLED=0"}, Source: source, Keep: []string{CRDs, Roles, Webhooks}, Programs: map[string]string{
+		"manager": source + "/cmd/manager",
+		"webhook": source + "/cmd/webhook",
+	}}.Folder(ctx)
+}
+
+// Build makes all that does not come from this checkout, or finds it made.
+func Build(ctx context.Context) error {
+	for _, build := range []func(context.Context) (string, error){slurmRoot, baseRoot, Slinky} {
+		if _, err := build(ctx); err != nil {
+			return fmt.Errorf("make images: %w", err)
+		}
+	}
+	return nil
+}
+
+// Write writes archives with all images into a folder and returns their paths. Quoin's
+// image has the library as its NVML.
+func Write(ctx context.Context, dir, library string) ([]string, error) {
+	var paths []string
+	for _, write := range []func(context.Context, string) (string, error){
+		writeSlurm, writeOperator, writePause,
+		func(ctx context.Context, dir string) (string, error) { return writeQuoin(ctx, dir, library) },
+	} {
+		path, err := write(ctx, dir)
+		if err != nil {
+			return nil, fmt.Errorf("make images: %w", err)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// entries are the images' entrypoints.
+//
+//go:embed entry
+var entries embed.FS
+
+func writeSlurm(ctx context.Context, dir string) (string, error) {
+	root, err := slurmRoot(ctx)
+	if err != nil {
+		return "", err
+	}
+	programs := map[string]string{}
+	for _, name := range []string{"slurmctld-entry", "slurmd-entry", "hold-log"} {
+		text, err := entries.ReadFile("entry/" + name)
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, text, 0o755); err != nil {
+			return "", err
+		}
+		programs["usr/local/bin/"+name] = path
+	}
+	entry := filepath.Join(dir, "entry.tar")
+	if err := layer(entry, programs); err != nil {
+		return "", err
+	}
+	env, layers := []string{"PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, []string{root, entry}
+	path := filepath.Join(dir, "slurm.tar")
+	return path, archive(path,
+		image{name: Slurmctld, entrypoint: []string{"/usr/local/bin/slurmctld-entry"}, env: env, layers: layers},
+		image{name: Slurmd, entrypoint: []string{"/usr/local/bin/slurmd-entry"}, env: env, layers: layers},
+		image{name: Slurmrestd, entrypoint: []string{"tini", "-g", "--", "slurmrestd"}, env: env, layers: layers})
+}
+
+func writeOperator(ctx context.Context, dir string) (string, error) {
+	built, err := Slinky(ctx)
+	if err != nil {
+		return "", err
+	}
+	programs := filepath.Join(dir, "operator.layer.tar")
+	if err := layer(programs, map[string]string{"manager": filepath.Join(built, "manager"), "webhook": filepath.Join(built, "webhook")}); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "operator.tar")
+	return path, archive(path, image{name: Operator, entrypoint: []string{"/manager"}, layers: []string{programs}})
+}
+
+func writePause(ctx context.Context, dir string) (string, error) {
+	built, err := programs.Build(ctx, programs.Pause)
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "pause.layer.tar")
+	if err := layer(program, map[string]string{"pause": built}); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "pause.tar")
+	return path, archive(path, image{name: Pause, entrypoint: []string{"/pause"}, layers: []string{program}})
+}
+
+func writeQuoin(ctx context.Context, dir, library string) (string, error) {
+	base, err := baseRoot(ctx)
+	if err != nil {
+		return "", err
+	}
+	files := map[string]string{"usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1": library}
+	for _, name := range []string{programs.Quoin, programs.Hook} {
+		if files["usr/bin/"+name], err = programs.Build(ctx, name); err != nil {
+			return "", err
+		}
+	}
+	own := filepath.Join(dir, "quoin.layer.tar")
+	if err := layer(own, files); err != nil {
+		return "", err
+	}
+	quoin := image{name: Quoin, entrypoint: []string{"/usr/bin/quoin"}, env: []string{"PATH=/usr/bin:/bin", "FAKE_NVML=" + MachineFile}, layers: []string{base, own}}
+	next := quoin
+	next.name, next.env = Next, append([]string{"RELEASE=next"}, quoin.env...)
+	path := filepath.Join(dir, "quoin.tar")
+	return path, archive(path, quoin, next)
+}
