@@ -40,6 +40,7 @@ func TestImports(t *testing.T) {
 		{pkg: "slurmconf/gres", own: []string{"slurmconf", "slurmconf/hostlist", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},
 		{pkg: "slurmconf/lint", own: []string{"slurmconf", "slurmconf/gres", "slurmconf/hostlist", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},
 		{pkg: "slurmconf/slurmctld", own: []string{"slurmconf", "slurmconf/gres", "slurmconf/hostlist", "slurmconf/lint", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},
+		{pkg: "slurmconf/slurmctld/live", own: []string{"slurmconf/slurmctld", "slurmconf", "slurmconf/gres", "slurmconf/hostlist", "slurmconf/lint", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},
 		{pkg: "slurmconf/publisher/inputs", own: []string{"topology", "topology/nodelabels", "slurmconf/hostlist"}, deny: []string{"k8s.io/client-go/", "github.com/prometheus/", "github.com/NVIDIA/"}},
 		{pkg: "slurmconf/publisher/again", only: []string{}},
 		{pkg: "slurmconf/publisher/nodestatus", own: []string{"slurmconf/publisher/again", "slurmconf/publisher/inputs", "slurmconf/publisher/published", "slurmconf/hostlist", "imex", "topology", "topology/nodelabels", "topology/placement"}, deny: []string{"github.com/NVIDIA/"}},

@@ -34,7 +34,13 @@ var (
 func Releases() []Release { return []Release{Slurm2605, Slurm2411} }
 
 // Root is the release's chroot.
-func (r Release) Root() string { return filepath.Join(cacheDir(), "slurm-"+r.Debian) }
+func (r Release) Root() string {
+	name := "slurm-" + r.Debian
+	if r == Slurm2605 { // it has slurmrestd too
+		name += "-rest"
+	}
+	return filepath.Join(cacheDir(), name)
+}
 
 func cacheDir() string {
 	dir, err := os.UserCacheDir()
@@ -88,7 +94,8 @@ type Config struct {
 	// SlurmConf is slurm.conf after the rig's own lines: nodes, partitions,
 	// GRES, topology plugin.
 	SlurmConf string
-	// Files are further files of /etc/slurm; those that end in .sh are programs.
+	// Files are further files of /etc/slurm; those that end in .sh are programs, and only
+	// root reads those that end in .key.
 	Files map[string]string
 	// Slurmd is the host list of nodes that get a slurmd, "all", or "" for none.
 	Slurmd string
@@ -110,6 +117,8 @@ func Start(ctx context.Context, r Release, dir string, c Config) (*Cluster, erro
 		mode := os.FileMode(0o644)
 		if strings.HasSuffix(name, ".sh") {
 			mode = 0o755
+		} else if strings.HasSuffix(name, ".key") {
+			mode = 0o600
 		}
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), mode); err != nil {
@@ -168,6 +177,39 @@ func (c *Cluster) Slurmd(ctx context.Context, args ...string) error {
 		return fmt.Errorf("start slurmd: %w\n%s", err, out)
 	}
 	return nil
+}
+
+// RESTConf are the lines of slurm.conf that a slurmrestd needs. RESTKey is the file of the
+// key of its tokens.
+const (
+	RESTConf = "AuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key=/etc/slurm/" + RESTKey + "\n"
+	RESTKey  = "jwt.key"
+)
+
+// StartREST starts slurmrestd, which only 26.05 has. It returns the path of its socket.
+func (c *Cluster) StartREST(ctx context.Context) (socket string, err error) {
+	if out, err := runScript(ctx, nil, nil, "restd", c.Dir); err != nil {
+		return "", fmt.Errorf("start slurmrestd: %w\n%s", err, out)
+	}
+	return filepath.Join(c.Dir, ".rig/tmp/restd.sock"), nil
+}
+
+// Token writes a token of the user, who may be root, for slurmrestd. It returns the file's
+// path.
+func (c *Cluster) Token(ctx context.Context, user string) (string, error) {
+	name := filepath.Join(c.Dir, user+".token")
+	text, err := c.Run(ctx, "scontrol", "token", "lifespan=86400", "username="+user)
+	if err == nil {
+		err = os.WriteFile(name, []byte(text), 0o600)
+	}
+	return name, err
+}
+
+// Scontrol writes a program that runs the rig's scontrol from outside. It returns its path.
+func (c *Cluster) Scontrol() (string, error) {
+	name := filepath.Join(c.Dir, "scontrol.sh")
+	text := fmt.Sprintf("#!/bin/sh\nexec nsenter -t %s -m -u -i -n -p -- chroot %s /usr/bin/env -i PATH=/usr/bin:/bin LC_ALL=C scontrol \"$@\"\n", c.PID(), c.release.Root())
+	return name, os.WriteFile(name, []byte(text), 0o700)
 }
 
 // As runs a command as a user, alice or bob.

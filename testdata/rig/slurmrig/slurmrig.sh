@@ -15,6 +15,8 @@
 #   slurmrig.sh x    DIR CMD ARGS...          run any command as root in the rig (srun, sbatch, sinfo, ...)
 #   slurmrig.sh as   DIR USER CMD ARGS...     the same as a user (alice uid 2001, bob 2002 exist)
 #   slurmrig.sh slurmd DIR ARGS...            start one more slurmd with these ARGS (e.g. -Z -N d1 --conf "...")
+#   slurmrig.sh restd DIR                     start slurmrestd (forky) on the socket DIR/.rig/tmp/restd.sock; slurm.conf must have
+#                                             AuthAltTypes=auth/jwt and AuthAltParameters=jwt_key=FILE; `scontrol token` makes a token
 #   slurmrig.sh reconf DIR                    scontrol reconfigure, then the new log lines and the topology
 #   slurmrig.sh topo DIR                      scontrol show topology
 #   slurmrig.sh log  DIR [slurmctld|NODE]     print that daemon's log
@@ -27,10 +29,11 @@
 # State, logs, spool: DIR/.rig (wiped at each `up`, unless KEEP=1).  Fake GPUs: /dev/nvidia0..GPUS-1 (GPUS=8) are
 # character devices 195:N made by mknod on the rig's private /dev.
 # MODEL="NVIDIA H200": fakes /proc/driver/nvidia/gpus/*/information (GPUS of them), which AutoDetect=nvidia reads.
-# env: KEEP, GPUS, MODEL, CTLDEBUG, DDEBUG (log levels); SLURMRIG_BASE holds slurm-forky, slurm-trixie
+# env: KEEP, GPUS, MODEL, CTLDEBUG, DDEBUG (log levels); SLURMRIG_BASE holds slurm-forky-rest, slurm-trixie
 set -u
 ulimit -c 0 # some inputs crash a daemon, which would leave its memory in the chroot
 BASE=${SLURMRIG_BASE:-${XDG_CACHE_HOME:-$HOME/.cache}/quoin}
+rootname() { case $1 in forky) echo slurm-forky-rest;; *) echo "slurm-$1";; esac; } # REL: forky's chroot has slurmrestd too
 die() { echo "slurmrig: $*" >&2; exit 2; }
 need() { [ -d "$1" ] || die "no directory $1"; DIR=$(cd "$1" && pwd); R=$DIR/.rig; }
 pidof_rig() { [ -s "$R/pid" ] && kill -0 "$(cat "$R/pid")" 2>/dev/null && cat "$R/pid"; }
@@ -47,15 +50,16 @@ build() { # once, whoever else builds at the same time
   if ! command -v mmdebstrap >/dev/null; then
     apt-get update -qq && apt-get install -y -qq --no-install-recommends mmdebstrap util-linux iproute2 >/dev/null || die "cannot install mmdebstrap"
   fi
-  local rel t mirror
+  local rel t mirror more
   mirror=${MIRROR:-$( { awk '/^URIs:/{print $2; exit}' /etc/apt/sources.list.d/*.sources; awk '$1=="deb"{for(i=2;i<=NF;i++)if($i ~ /^https?:/){print $i; exit}}' /etc/apt/sources.list; } 2>/dev/null | head -1)}
   for rel in ${1:-forky trixie}; do
-    t=$BASE/slurm-$rel
+    t=$BASE/$(rootname "$rel") more=
+    [ "$rel" = forky ] && more=,slurmrestd,slurm-wlm-jwt-plugin
     (
       flock 9
       [ -x "$t/usr/sbin/slurmctld-wlm" ] && exit 0
       rm -rf "$t.new"
-      nice mmdebstrap --variant=apt --include=slurmctld,slurmd,slurm-client \
+      nice mmdebstrap --variant=apt "--include=slurmctld,slurmd,slurm-client$more" \
         --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='Acquire::Languages "none"' \
         --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
         --dpkgopt='path-exclude=/usr/share/locale/*' "$rel" "$t.new" "$mirror" >&2 || exit 1
@@ -104,7 +108,7 @@ E
 up() {
   local rel=forky nodes="" v="" OPTIND=1 o; shift
   while getopts "r:d:v" o; do case $o in r) rel=$OPTARG;; d) nodes=$OPTARG;; v) v=-v;; *) die "bad option";; esac; done
-  local root=$BASE/slurm-$rel
+  local root; root=$BASE/$(rootname "$rel")
   [ -x "$root/usr/sbin/slurmctld-wlm" ] || die "no chroot $root: run $0 build $rel"
   pidof_rig >/dev/null && die "already up: $0 down $DIR"
   [ "${KEEP:-0}" = 1 ] || rm -rf "$R"
@@ -151,6 +155,11 @@ dmn() { # every slurmd has a /run/slurm of its own, as on a node of its own: two
   innamespaces unshare --mount sh -c 'mount -t tmpfs -o mode=755 tmpfs "$0/run/slurm" && exec chroot "$0" "$@"' "$(rootfs)" "${INENV[@]}" slurmd "$@" >>"$R/log/slurmd.out" 2>&1 </dev/null && return
   local rc=$?; echo "slurmd $*: exit $rc: $(tail -3 "$R/log/slurmd.out")"; return $rc
 }
+restd() { # slurmrestd runs neither as root nor as SlurmUser
+  innamespaces chroot "$(rootfs)" "${INENV[@]}" SLURM_JWT=daemon setpriv --reuid nobody --regid nogroup --clear-groups slurmrestd -a rest_auth/jwt unix:/tmp/restd.sock >"$R/log/restd.log" 2>&1 </dev/null &
+  for i in $(seq 1200); do [ -S "$R/tmp/restd.sock" ] && return 0; kill -0 $! 2>/dev/null || break; sleep .05; done
+  die "slurmrestd is not up: $(cat "$R/log/restd.log")"
+}
 topo() { inrig scontrol show topology; }
 down() { local p; p=$(pidof_rig) || { echo "not up"; return 0; }; kill -9 "$p"; for i in $(seq 1200); do kill -0 "$p" 2>/dev/null || break; sleep .05; done; rm -f "$R/pid"; }
 check() { # rc 0: slurmctld took the files
@@ -170,6 +179,7 @@ case $cmd in
   x) need "$1"; shift; inrig "$@";;
   as) need "$1"; shift; u=$1; shift; inrig setpriv --reuid "$u" --regid "$u" --clear-groups env HOME=/tmp USER="$u" "$@";;
   slurmd) need "$1"; shift; dmn "$@";;
+  restd) need "$1"; restd;;
   reconf) need "$1"; n=$(wc -l <"$R/log/slurmctld.log"); inrig scontrol reconfigure; rc=$?; sleep .3; tail -n +$((n+1)) "$R/log/slurmctld.log"; topo; exit $rc;;
   topo) need "$1"; topo;;
   log) need "$1"; cat "$R/log/${2:-slurmctld}.log";;

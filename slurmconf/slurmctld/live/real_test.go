@@ -1,0 +1,147 @@
+package live
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+)
+
+const topologies = `- topology: nvl
+  cluster_default: true
+  block:
+    block_sizes: [2]
+    blocks:
+      - {block: b1, nodes: "n[1-2]"}
+      - {block: b2}
+- topology: fabric
+  cluster_default: false
+  tree:
+    switches:
+      - {switch: s1, nodes: "n[1-2]"}
+`
+
+// TestRealREST asks a real slurmrestd about static and dynamic nodes. One names a block that
+// Slurm does not have, and one loses its place at a reconfigure.
+func TestRealREST(t *testing.T) {
+	t.Parallel()
+	c, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{Slurmd: "n1",
+		SlurmConf: slurmrig.RESTConf + "NodeName=n[1-2] NodeAddr=127.0.0.1 Port=[20101-20102]\nMaxNodeCount=10\nPartitionName=p Nodes=ALL\n",
+		Files:     map[string]string{"topology.yaml": topologies, slurmrig.RESTKey: strings.Repeat("k", 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	for i, conf := range []string{"d1 nvl:b2,fabric:s1", "d2 nvl:b9"} {
+		name, spec, _ := strings.Cut(conf, " ")
+		if err := c.Slurmd(t.Context(), "-N", name, "-Z", "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d Topology=%s", 20103+i, spec)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	socket, err := c.StartREST(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := c.Scontrol()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, scontrol := NewREST("unix:"+socket, token(t, c, "nobody")), &Scontrol{Program: program}
+	want := map[string]Node{"n1": {Registered: true}, "n2": {}, "d1": {Topology: "nvl:b2,fabric:s1", Registered: true},
+		"d2": {Registered: true, Invalid: true, Reason: "Failed to set topology 'nvl:b9'"}}
+	began := until(t, rest, want)
+	if Refused(began.Nodes["d2"].Reason) != "nvl:b9" {
+		t.Errorf("%q refuses nothing", began.Nodes["d2"].Reason)
+	}
+	for _, parser := range parsers {
+		old := NewREST("unix:"+socket, rest.tokenFile)
+		old.parser = parser
+		if got := until(t, old, want); old.parser != parser || got.Read.Sub(began.Read).Abs() > 5*time.Second {
+			t.Errorf("%s answers for %s: read at %v, want %v", old.parser, parser, got.Read, began.Read)
+		}
+	}
+	shown := until(t, scontrol, want)
+	if got := names(shown.Topologies); !cmp.Equal(got, []string{"nvl: b1=n[1-2] b2=d1", "fabric: s1=d1,n[1-2]"}) {
+		t.Errorf("scontrol shows %q", got)
+	}
+	if age := time.Since(began.Read); age < 0 || age > 10*time.Minute {
+		t.Errorf("slurmctld read its files %s ago", age)
+	}
+
+	if _, err := c.Run(t.Context(), "scontrol", "update", "nodename=n1", "topology=nvl:b2"); err != nil {
+		t.Fatal(err)
+	}
+	want["n1"] = Node{Topology: "nvl:b2", Registered: true}
+	until(t, rest, want)
+
+	if err := rest.Reconfigure(t.Context()); err == nil || !strings.Contains(err.Error(), "422 Unprocessable Entity: slurm_reconfigure() failed: Invalid user id; does ") {
+		t.Errorf("nobody may reconfigure: %v", err)
+	}
+	root := NewREST("unix:"+socket, token(t, c, "root"))
+	if err := root.Reconfigure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want["n1"] = Node{Registered: true}                                            // its place is the file's again
+	want["d2"] = Node{Registered: true, Reason: "Failed to set topology 'nvl:b9'"} // still drained
+	if now := until(t, root, want); !now.Read.After(began.Read) {
+		t.Errorf("read at %v after a reconfigure, %v before", now.Read, began.Read)
+	}
+	if _, err := NewREST("unix:"+socket, filepath.Join(c.Dir, "topology.yaml")).Ask(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "want one line with a token") {
+		t.Errorf("a token that is none: %v", err)
+	}
+}
+
+// until asks until Slurm says that of its nodes.
+func until(t *testing.T, slurm Asker, want map[string]Node) *State {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		got, err := slurm.Ask(t.Context(), []string{"nvl", "fabric"})
+		// slurmctld counts from 0 until it has begun to count
+		if err == nil && maps.Equal(want, got.Nodes) && got.Read.IsZero() == (got.Topologies != nil) {
+			return got
+		}
+		if time.Now().After(end) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Fatalf("nodes (-want +got):\n%s", cmp.Diff(want, got.Nodes))
+		}
+	}
+}
+
+// token writes a token of the user.
+func token(t *testing.T, c *slurmrig.Cluster, user string) string {
+	t.Helper()
+	name, err := c.Token(t.Context(), user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// names are the units of the topologies with their nodes.
+func names(all []slurmconf.Topology) (out []string) {
+	for i := range all {
+		units := []string{all[i].Name + ":"}
+		if b := all[i].Block; b != nil {
+			for _, block := range b.Blocks {
+				units = append(units, block.Name+"="+block.Nodes)
+			}
+		}
+		if tree := all[i].Tree; tree != nil {
+			for _, s := range tree.Switches {
+				units = append(units, s.Name+"="+s.Nodes)
+			}
+		}
+		out = append(out, strings.Join(units, " "))
+	}
+	return slices.Clip(out)
+}

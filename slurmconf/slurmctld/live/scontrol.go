@@ -1,0 +1,97 @@
+package live
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Scontrol asks by running scontrol on this machine.
+type Scontrol struct {
+	// Program is the path of scontrol, or its name.
+	Program string
+}
+
+// Ask asks for all nodes, and for the topologies of the names.
+func (s *Scontrol) Ask(ctx context.Context, names []string) (*State, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	text, err := s.run(ctx, "--json", "show", "nodes")
+	if err != nil {
+		return nil, err
+	}
+	state := &State{}
+	if state.Nodes, err = ReadNodes(bytes.NewReader(text)); err != nil {
+		return nil, fmt.Errorf("%s show nodes: %w", s.Program, err)
+	}
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	for _, name := range names {
+		args := []string{"show", "topology"}
+		if name != "" {
+			args = append(args, name)
+		}
+		text, err := s.run(ctx, args...) // prints nothing for a name that Slurm does not have
+		if err != nil {
+			return nil, err
+		}
+		t, err := slurmctld.ParseShown("scontrol show topology", text)
+		if err != nil {
+			return nil, err
+		}
+		if name != "" {
+			t.Name = name
+		}
+		state.Topologies = append(state.Topologies, t)
+	}
+	return state, nil
+}
+
+// Reconfigure asks slurmctld to read its files again.
+func (s *Scontrol) Reconfigure(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	_, err := s.run(ctx, "reconfigure")
+	return err
+}
+
+// run runs scontrol and returns what it prints.
+func (s *Scontrol) run(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, s.Program, args...)
+	cmd.WaitDelay = time.Second
+	out, said := &bounded{max: maxBytes}, &bounded{max: maxError}
+	cmd.Stdout, cmd.Stderr = out, said
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("no answer in " + Timeout.String())
+		}
+		return nil, fmt.Errorf("%s %s: %w: %s", s.Program, strings.Join(args, " "), err, topology.Cut(strings.TrimSpace(string(said.text)), topology.MaxText))
+	}
+	return out.text, nil
+}
+
+// errTooLong is returned for an answer that is longer than is read.
+var errTooLong = errors.New("the answer is too long")
+
+// bounded takes so many bytes. It has no method but Write, so that nothing passes the bound.
+type bounded struct {
+	text []byte
+	max  int
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	if len(b.text)+len(p) > b.max {
+		return 0, errTooLong
+	}
+	b.text = append(b.text, p...)
+	return len(p), nil
+}
