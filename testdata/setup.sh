@@ -10,7 +10,6 @@ command -v nsenter >/dev/null || need+=(util-linux)
 command -v ip >/dev/null || need+=(iproute2)
 command -v setsid >/dev/null || need+=(util-linux)
 if [ "${1:-}" = box ]; then
-  command -v containerd >/dev/null || need+=(containerd)
   command -v runc >/dev/null || need+=(runc)
   command -v iptables >/dev/null || need+=(iptables)
   command -v conntrack >/dev/null || need+=(conntrack)

@@ -9,6 +9,7 @@ func TestBox(t *testing.T) {
 	w.step("register", register)
 	w.step("job", job)
 	w.step("change", change)
+	w.step("imex", imex)
 	w.step("upgrade", upgrade)
 	w.step("uninstall", uninstall)
 }

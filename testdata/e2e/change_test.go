@@ -133,11 +133,11 @@ func (w *world) nothingHeld() {
 // upgrade rolls another image out while a job runs: nothing changes for the job.
 func upgrade(w *world) {
 	id := w.submit()
-	begun := w.seen(id)
+	begun, members := w.seen(id), w.members()
 	w.kubectl("apply", "--server-side", "-f", w.site("quoin:next"))
 	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m")
 	w.kubectl("-n", "quoin-system", "rollout", "status", "deploy/quoin-publisher", "--timeout=3m")
-	images := w.kubectl("get", "pods", "-A", "-l", "app.kubernetes.io/name=quoin", `-o=jsonpath={range .items[*]}{.spec.containers[0].image}{"\n"}{end}`)
+	images := w.kubectl("get", "pods", "-A", "-l", "app.kubernetes.io/name=quoin,app.kubernetes.io/component!=imex", `-o=jsonpath={range .items[*]}{.spec.containers[0].image}{"\n"}{end}`)
 	if diff := cmp.Diff(strings.Repeat("quoin:next\n", nodes+2), images+"\n"); diff != "" {
 		w.t.Errorf("images (-want +got):\n%s", diff)
 	}
@@ -145,6 +145,10 @@ func upgrade(w *world) {
 	if diff := cmp.Diff(begun, w.seen(id)); diff != "" {
 		w.t.Errorf("the job (-before the upgrade +after):\n%s", diff)
 	}
+	if diff := cmp.Diff(members, w.members()); diff != "" {
+		w.t.Errorf("pods that hold channels, and IMEX daemons (-before the upgrade +after):\n%s", diff)
+	}
+	w.imexReady()
 	w.topologyIsPlan()
 	w.finish(id)
 	w.summary(id)
@@ -179,6 +183,11 @@ func uninstall(w *world) {
 	w.kubectl("delete", "-f", dir, "--timeout=3m")
 	w.until("no pod of Quoin is left", func(out string) bool { return out == "" || strings.HasPrefix(out, "No resources") },
 		"get", "pods", "-A", "-l", "app.kubernetes.io/name=quoin", "--no-headers")
+	// The driver ends a node's daemon when nobody holds its channel.
+	w.until("no IMEX daemon is left", func(out string) bool { return strings.HasPrefix(out, "No resources") }, "-n", "nvidia-dra-driver", "get", "pods")
+	if labelled := w.kubectl("get", "nodes", "-l", "resource.nvidia.com/computeDomain", "-o=name"); labelled != "" {
+		w.t.Errorf("nodes with the label of the domain: %s", labelled)
+	}
 	left := w.kubectl("get", "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,customresourcedefinitions", "-o=name")
 	for line := range strings.Lines(left) {
 		if strings.Contains(line, "quoin") {

@@ -89,6 +89,8 @@ func (w *world) site(image string) string {
 			text = podRules(text)
 		case "20-config.yaml":
 			text = configuration
+		case "21-config-agent.yaml":
+			text = agentConfiguration
 		default:
 			text = strings.ReplaceAll(text, "quoin:dev", image)
 		}

@@ -131,28 +131,37 @@ func (w *world) uuids(m *machine.Machine, count int) []string {
 	return out
 }
 
-// scraped asks a real Prometheus, which scrapes the agents' pods, for the GPUs of a job.
-// These agents have counted so many Prologs.
+// scraped asks Prometheus for the GPUs of a job. These agents have counted so many
+// Prologs.
 func (w *world) scraped(id string, prologs float64) {
+	w.t.Helper()
+	server := w.prometheus()
+	w.counted(server, `count(quoin_gpu_job_info{job_id="`+id+`", user="alice", partition="gpu"})`, jobGPUs*jobNodes)
+	w.counted(server, `count(up == 1)`, nodes)
+	w.counted(server, `sum(quoin_hook_runs_total{hook="prolog", result="ok"})`, prologs)
+	w.counted(server, `sum(quoin_gpus)`, nodes*nodeGPUs)
+}
+
+// prometheus starts a real Prometheus that scrapes the agents' pods, through a proxy into
+// the cluster's network.
+func (w *world) prometheus() *promrig.Server {
 	w.t.Helper()
 	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: &http.Transport{DialContext: w.box.Machines[0].Dial}})
 	w.t.Cleanup(proxy.Close)
 	pods := strings.Fields(w.kubectl("-n", "quoin-node", "get", "pods", "-l", "app.kubernetes.io/component=agent", "-o=jsonpath={.items[*].status.podIP}"))
 	targets := strings.Join(pods, ":9835, ") + ":9835"
-	server := promrig.StartTest(w.t, fmt.Sprintf("scrape_configs: [{job_name: quoin, scrape_interval: 1s, scrape_timeout: 1s, proxy_url: '%s', static_configs: [{targets: [%s]}]}]\n", proxy.URL, targets))
-	for query, want := range map[string]float64{
-		`count(quoin_gpu_job_info{job_id="` + id + `", user="alice", partition="gpu"})`: jobGPUs * jobNodes,
-		`count(up == 1)`: nodes,
-		`sum(quoin_hook_runs_total{hook="prolog", result="ok"})`: prologs,
-		`sum(quoin_gpus)`: nodes * nodeGPUs,
-	} {
-		var rows []promrig.Row
-		await.Until(w.t, fmt.Sprintf("%s is %v", query, want), func() bool {
-			var err error
-			rows, err = server.Query(w.t.Context(), query)
-			return err == nil && len(rows) == 1 && rows[0].Value == want
-		}, func() string { return fmt.Sprint(rows) })
-	}
+	return promrig.StartTest(w.t, fmt.Sprintf("scrape_configs: [{job_name: quoin, scrape_interval: 1s, scrape_timeout: 1s, proxy_url: '%s', static_configs: [{targets: [%s]}]}]\n", proxy.URL, targets))
+}
+
+// counted waits until Prometheus says a number.
+func (w *world) counted(server *promrig.Server, query string, want float64) {
+	w.t.Helper()
+	var rows []promrig.Row
+	await.Until(w.t, fmt.Sprintf("%s is %v", query, want), func() bool {
+		var err error
+		rows, err = server.Query(w.t.Context(), query)
+		return err == nil && len(rows) == 1 && rows[0].Value == want
+	}, func() string { return fmt.Sprint(rows) })
 }
 
 // summary holds that the Epilog of each node has left what the job has done.

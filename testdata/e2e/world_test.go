@@ -16,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/images"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/machine"
+	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/nvidiadra"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/slinky"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
@@ -48,13 +49,17 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := boxrig.Start(t.Context(), t.TempDir(), nodes, nvml.Library(t, 580))
+	library := nvml.Library(t, 580)
+	box, err := boxrig.Start(t.Context(), t.TempDir(), nodes, library)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(box.Stop)
 	for i, m := range box.Machines {
 		writeHardware(t, m, i)
+		if err := nvidiadra.LoadDriver(t.Context(), m, library, "580.65.06"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return &world{t: t, box: box, slurm: slinky.Slurm{Box: box}, quoin: program, dir: t.TempDir()}
 }

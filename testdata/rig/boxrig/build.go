@@ -14,10 +14,12 @@ import (
 var corednsMain string
 
 // built says where the programs are.
-type built struct{ kubernetes, etcd, kubelet, coredns string }
+type built struct{ kubernetes, etcd, kubelet, coredns, containerd, driver string }
 
 // folders returns the folders of all programs.
-func (b built) folders() []string { return []string{b.kubernetes, b.etcd, b.kubelet, b.coredns} }
+func (b built) folders() []string {
+	return []string{b.kubernetes, b.etcd, b.kubelet, b.coredns, b.containerd, b.driver}
+}
 
 // Build builds all that the box runs when it is not there: about fifteen minutes on two
 // cores.
@@ -29,6 +31,7 @@ func Build(ctx context.Context) error {
 }
 
 func buildPrograms(ctx context.Context) (b built, err error) {
+	const containerd = "github.com/containerd/containerd/cmd/"
 	for _, p := range []struct {
 		folder *string
 		build  func(context.Context) (string, error)
@@ -37,6 +40,10 @@ func buildPrograms(ctx context.Context) (b built, err error) {
 		{&b.etcd, kuberig.Etcd},
 		{&b.kubelet, modules.Module{Name: "kubelet", Programs: map[string]string{
 			"kubelet": "k8s.io/kubernetes/cmd/kubelet", "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy"}}.Folder},
+		{&b.containerd, modules.Module{Name: "containerd", Programs: map[string]string{
+			"containerd": containerd + "containerd", "containerd-shim-runc-v2": containerd + "containerd-shim-runc-v2", "ctr": containerd + "ctr"},
+			Env: []string{"CGO_ENABLED=0"}}.Folder},
+		{&b.driver, images.Driver},
 		{&b.coredns, modules.Module{Name: "coredns", Programs: map[string]string{"coredns": "."}, Main: corednsMain, Env: []string{"CGO_ENABLED=0"}}.Folder},
 	} {
 		if *p.folder, err = p.build(ctx); err != nil {

@@ -27,6 +27,8 @@ state = "/run/containerd"
   sandbox_image = "` + images.Pause + `"
   restrict_oom_score_adj = true
   disable_apparmor = true
+  enable_cdi = true
+  cdi_spec_dirs = ["/etc/cdi", "/run/cdi"]
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "/etc/cni/net.d"
@@ -61,17 +63,16 @@ syncFrequency: 10s
 // startNode starts containerd, gives it the images, and starts kubelet and kube-proxy.
 func (b *Box) startNode(ctx context.Context, number int, m *machine.Machine, archives []string) error {
 	for name, text := range map[string]string{
-		"/etc/cni/net.d/10-box.conflist":    fmt.Sprintf(network, podNetwork(number)),
-		"/etc/containerd/config.toml":       containerdConfig,
-		settings + "/kubelet.yaml":          fmt.Sprintf(kubeletConfig, address(number)),
-		settings + "/kubelet.kubeconfig":    kubeconfig(nodeToken(m.Name)),
-		settings + "/kube-proxy.kubeconfig": kubeconfig(adminToken),
+		"/etc/cni/net.d/10-box.conflist": fmt.Sprintf(network, podNetwork(number)),
+		"/etc/containerd/config.toml":    containerdConfig,
+		settings + "/kubelet.yaml":       fmt.Sprintf(kubeletConfig, address(number)),
+		settings + "/kubelet.kubeconfig": kubeconfig(nodeToken(m.Name)),
 	} {
 		if err := m.WriteFile(name, text); err != nil {
 			return fmt.Errorf("start %s: %w", m.Name, err)
 		}
 	}
-	if err := m.Daemon(ctx, "containerd", "containerd", "-c", "/etc/containerd/config.toml"); err != nil {
+	if err := m.Daemon(ctx, "containerd", b.built.containerd+"/containerd", "-c", "/etc/containerd/config.toml"); err != nil {
 		return err
 	}
 	err := Until(ctx, "start containerd", func(context.Context) error {
@@ -84,7 +85,7 @@ func (b *Box) startNode(ctx context.Context, number int, m *machine.Machine, arc
 		return err
 	}
 	for _, archive := range archives {
-		if _, err := m.Run(ctx, "ctr", "-n", "k8s.io", "images", "import", archive); err != nil {
+		if _, err := m.Run(ctx, b.built.containerd+"/ctr", "-n", "k8s.io", "images", "import", archive); err != nil {
 			return fmt.Errorf("import %s: %w", filepath.Base(archive), err)
 		}
 	}
@@ -93,7 +94,7 @@ func (b *Box) startNode(ctx context.Context, number int, m *machine.Machine, arc
 		return err
 	}
 	// The machine's settings for tracked connections are not a network namespace's to change.
-	return m.Daemon(ctx, "kube-proxy", b.built.kubelet+"/kube-proxy", "--kubeconfig", settings+"/kube-proxy.kubeconfig", "--hostname-override", m.Name,
+	return m.Daemon(ctx, "kube-proxy", b.built.kubelet+"/kube-proxy", "--kubeconfig", AdminKubeconfig, "--hostname-override", m.Name,
 		"--proxy-mode", "iptables", "--cluster-cidr", "10.244.0.0/16", "--conntrack-max-per-core", "0",
 		"--conntrack-tcp-timeout-established", "0s", "--conntrack-tcp-timeout-close-wait", "0s")
 }

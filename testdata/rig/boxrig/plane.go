@@ -17,13 +17,16 @@ const adminToken = "admin-token"
 // settings is the folder of a machine's configuration files.
 const settings = "/etc/kubernetes"
 
+// AdminKubeconfig is where each machine has the administrator's.
+const AdminKubeconfig = settings + "/admin.kubeconfig"
+
 // corefile has the names of the cluster's services and no others.
 const corefile = `.:53 {
   bind 10.250.0.1
   errors
   cache 2
   kubernetes cluster.local in-addr.arpa {
-    kubeconfig ` + settings + `/admin.kubeconfig
+    kubeconfig ` + AdminKubeconfig + `
     pods insecure
     ttl 2
   }
@@ -35,7 +38,7 @@ func (b *Box) startPlane(ctx context.Context) error {
 	if err := b.writePlane(); err != nil {
 		return fmt.Errorf("start the control plane: %w", err)
 	}
-	admin, key := filepath.Join(settings, "admin.kubeconfig"), filepath.Join(settings, "sa.key")
+	admin, key := AdminKubeconfig, filepath.Join(settings, "sa.key")
 	const etcd, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
 	for _, d := range []struct {
 		program string
@@ -83,12 +86,16 @@ func (b *Box) writePlane() error {
 		fmt.Fprintf(&tokens, "%s,system:node:%s,%[2]s,system:nodes\n", nodeToken(m.Name), m.Name)
 	}
 	for name, text := range map[string]string{
-		"sa.key":           string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
-		"tokens.csv":       tokens.String(),
-		"admin.kubeconfig": kubeconfig(adminToken),
-		"Corefile":         corefile,
+		"sa.key":     string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
+		"tokens.csv": tokens.String(),
+		"Corefile":   corefile,
 	} {
 		if err := b.Machines[0].WriteFile(filepath.Join(settings, name), text); err != nil {
+			return err
+		}
+	}
+	for _, m := range b.Machines {
+		if err := m.WriteFile(AdminKubeconfig, kubeconfig(adminToken)); err != nil {
 			return err
 		}
 	}

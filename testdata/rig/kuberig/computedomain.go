@@ -46,24 +46,39 @@ func (c *Cluster) ApplyComputeDomainCRDs(ctx context.Context) error {
 // ApplyDeviceClasses makes the DeviceClasses of channels and daemons as the
 // driver's chart has them.
 func (c *Cluster) ApplyDeviceClasses(ctx context.Context) error {
-	dir, err := c.driverFolder(ctx)
+	_, classes, err := DriverObjects(ctx, c.Driver)
 	if err != nil {
 		return err
+	}
+	path := filepath.Join(c.Dir, "deviceclasses.yaml")
+	if err := os.WriteFile(path, []byte(classes), 0o600); err != nil {
+		return fmt.Errorf("apply DeviceClasses: %w", err)
+	}
+	if _, err := c.Kubectl(ctx, "apply", "-f", path); err != nil {
+		return fmt.Errorf("apply DeviceClasses: %w", err)
+	}
+	return nil
+}
+
+// DriverObjects returns the folder of the CRDs of a release of NVIDIA's DRA driver, and
+// its DeviceClasses.
+func DriverObjects(ctx context.Context, release string) (crds, classes string, err error) {
+	m, err := driverModule(release)
+	if err != nil {
+		return "", "", err
+	}
+	dir, err := m.Folder(ctx)
+	if err != nil {
+		return "", "", err
 	}
 	for _, name := range []string{"deviceclass-compute-domain-daemon.yaml", "deviceclass-compute-domain-default-channel.yaml"} {
 		text, err := os.ReadFile(filepath.Join(dir, chart, "templates", name))
 		if err != nil {
-			return fmt.Errorf("apply DeviceClasses: %w", err)
+			return "", "", fmt.Errorf("read DeviceClasses: %w", err)
 		}
-		path := filepath.Join(c.Dir, name)
-		if err := os.WriteFile(path, []byte(plainYAML(string(text))), 0o600); err != nil {
-			return fmt.Errorf("apply DeviceClasses: %w", err)
-		}
-		if _, err := c.Kubectl(ctx, "apply", "-f", path); err != nil {
-			return fmt.Errorf("apply DeviceClasses: %w", err)
-		}
+		classes += plainYAML(string(text))
 	}
-	return nil
+	return filepath.Join(dir, chart, "crds"), classes, nil
 }
 
 // plainYAML renders the templates of the chart's DeviceClasses, which ask nothing

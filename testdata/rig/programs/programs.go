@@ -25,6 +25,7 @@ const (
 	AsNode = "asnode"
 	Keep   = "keep"  // a machine of the box
 	Pause  = "pause" // of its pods
+	IMEX   = "imex"  // of their IMEX daemons
 )
 
 // program says how a program is built. Static programs run in a Slurm rig, whose
@@ -46,6 +47,8 @@ func programOf(name string) (program, error) {
 		return program{pkg: "./testdata/rig/boxrig/machine/keep", static: true}, nil
 	case Pause:
 		return program{pkg: "./testdata/rig/boxrig/images/pause", static: true}, nil
+	case IMEX:
+		return program{pkg: "./testdata/rig/boxrig/images/nvidiaimex", static: true}, nil
 	default:
 		return program{}, fmt.Errorf("build %s: no such program", name)
 	}

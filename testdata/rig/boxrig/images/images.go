@@ -22,7 +22,9 @@ const (
 	Slurmctld  = "docker.io/box/slurmctld:1"
 	Slurmd     = "docker.io/box/slurmd:1"
 	Slurmrestd = "docker.io/box/slurmrestd:1"
-	Quoin      = "docker.io/library/quoin:dev"
+	// DaemonImage has the daemons of ComputeDomains.
+	DaemonImage = "docker.io/box/dra-driver:v1"
+	Quoin       = "docker.io/library/quoin:dev"
 	// Next is Quoin again, to upgrade to.
 	Next = "docker.io/library/quoin:next"
 )
@@ -47,9 +49,22 @@ func Slinky(ctx context.Context) (string, error) {
 	}}.Folder(ctx)
 }
 
+// DriverRelease is the release of NVIDIA's DRA driver.
+const DriverRelease = "0.4.1"
+
+// Driver returns the folder with the programs and templates of NVIDIA's DRA driver.
+func Driver(ctx context.Context) (string, error) {
+	const source = "sigs.k8s.io/dra-driver-nvidia-gpu"
+	m := modules.Module{Name: "nvidiadra", Source: source, Keep: []string{"templates"}, Programs: map[string]string{}}
+	for _, name := range []string{"compute-domain-controller", "compute-domain-daemon", "compute-domain-kubelet-plugin"} {
+		m.Programs[name] = source + "/cmd/" + name
+	}
+	return m.Folder(ctx)
+}
+
 // Build makes all that does not come from this checkout, or finds it made.
 func Build(ctx context.Context) error {
-	for _, build := range []func(context.Context) (string, error){slurmRoot, baseRoot, Slinky} {
+	for _, build := range []func(context.Context) (string, error){slurmRoot, baseRoot, Slinky, Driver} {
 		if _, err := build(ctx); err != nil {
 			return fmt.Errorf("make images: %w", err)
 		}
@@ -62,7 +77,7 @@ func Build(ctx context.Context) error {
 func Write(ctx context.Context, dir, library string) ([]string, error) {
 	var paths []string
 	for _, write := range []func(context.Context, string) (string, error){
-		writeSlurm, writeOperator, writePause,
+		writeSlurm, writeOperator, writePause, writeDaemon,
 		func(ctx context.Context, dir string) (string, error) { return writeQuoin(ctx, dir, library) },
 	} {
 		path, err := write(ctx, dir)
@@ -132,6 +147,28 @@ func writePause(ctx context.Context, dir string) (string, error) {
 	}
 	path := filepath.Join(dir, "pause.tar")
 	return path, archive(path, image{name: Pause, entrypoint: []string{"/pause"}, layers: []string{program}})
+}
+
+func writeDaemon(ctx context.Context, dir string) (string, error) {
+	base, err := baseRoot(ctx)
+	if err != nil {
+		return "", err
+	}
+	driver, err := Driver(ctx)
+	if err != nil {
+		return "", err
+	}
+	imex, err := programs.Build(ctx, programs.IMEX)
+	if err != nil {
+		return "", err
+	}
+	own := filepath.Join(dir, "daemon.layer.tar")
+	if err := layer(own, map[string]string{"usr/bin/compute-domain-daemon": filepath.Join(driver, "compute-domain-daemon"),
+		"usr/bin/nvidia-imex": imex, "usr/bin/nvidia-imex-ctl": imex}); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "daemon.tar")
+	return path, archive(path, image{name: DaemonImage, env: []string{"PATH=/usr/bin:/bin"}, layers: []string{base, own}})
 }
 
 func writeQuoin(ctx context.Context, dir, library string) (string, error) {

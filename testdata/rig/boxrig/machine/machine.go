@@ -88,7 +88,7 @@ func check() error {
 	if info.Type == unix.CGROUP2_SUPER_MAGIC {
 		return errors.New("this machine has control groups of version 2; the box runs with version 1 only (systemd.unified_cgroup_hierarchy=0)")
 	}
-	for _, name := range []string{"nsenter", "ip", "containerd", "runc", "iptables", "conntrack"} {
+	for _, name := range []string{"nsenter", "ip", "runc", "iptables", "conntrack"} {
 		if _, err := exec.LookPath(name); err != nil {
 			return fmt.Errorf("there is no %s: run testdata/setup.sh box", name)
 		}

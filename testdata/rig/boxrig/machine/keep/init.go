@@ -158,6 +158,9 @@ func makeFiles(root, name string) error {
 			return err
 		}
 	}
+	if err := os.Symlink("/run", filepath.Join(root, "var/run")); err != nil {
+		return err
+	}
 	for _, file := range []string{"passwd", "group", "nsswitch.conf", "protocols", "services", "ld.so.cache", "os-release"} {
 		if err := copyFile(filepath.Join("/etc", file), filepath.Join(root, "etc", file)); err != nil {
 			return err

@@ -1,0 +1,60 @@
+package e2e_test
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/nvidiadra"
+)
+
+// agentConfiguration is what 21-config-agent.yaml says here: the driver of the GPUs is
+// played, so /proc is elsewhere.
+const agentConfiguration = `apiVersion: v1
+kind: ConfigMap
+metadata: {name: quoin-config, namespace: quoin-node}
+data:
+  quoin.yaml: |
+    agent: {hostRoot: ` + nvidiadra.HostRoot + `}
+`
+
+// imex installs NVIDIA's DRA driver: the publisher makes the ComputeDomain, pods of Quoin
+// hold a channel of each node, and a job finds the gate open.
+func imex(w *world) {
+	w.kubectl("label", "nodes", "--all", "nvidia.com/gpu.present=true")
+	if err := nvidiadra.Install(w.t.Context(), w.box); err != nil {
+		w.t.Fatal(err)
+	}
+	w.imexReady()
+	w.until("each node's channel is held", func(out string) bool { return out == strconv.Itoa(nodes) }, "-n", "quoin-node", "get", "ds/quoin-imex", "-o=jsonpath={.status.numberReady}")
+	domain := w.kubectl("-n", "quoin-node", "get", "computedomain", "quoin", "-o=jsonpath={.metadata.uid}")
+	clique := w.kubectl("get", "computedomaincliques", "-A", `-o=jsonpath={range .items[*]}{.metadata.name}{range .daemons[*]} {.nodeName}={.status}{end}{end}`)
+	entries := strings.Fields(clique)
+	slices.Sort(entries)
+	want := []string{domain + ".00000000-0000-0000-0000-000000000001.0", "node1=Ready", "node2=Ready", "node3=Ready"}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, entries); diff != "" {
+		w.t.Errorf("the clique (-want +got):\n%s", diff)
+	}
+	id := w.submit()
+	w.counted(w.prometheus(), `sum(quoin_hook_gate_total{result="ready"})`, jobNodes)
+	w.finish(id)
+}
+
+// imexReady waits until each node is a member of the IMEX domain.
+func (w *world) imexReady() {
+	w.t.Helper()
+	w.until("all nodes are members", func(out string) bool { return out == strings.TrimSpace(strings.Repeat("False Ready\n", nodes)) },
+		"get", "nodes", `-o=jsonpath={range .items[*]}{range .status.conditions[?(@.type=="QuoinImexNotReady")]}{.status} {.reason}{end}{"\n"}{end}`)
+}
+
+// members are the pods on which jobs across nodes rest: those that hold channels, and the
+// driver's daemons.
+func (w *world) members() string {
+	w.t.Helper()
+	const columns = `-o=jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.status.containerStatuses[0].restartCount}{"\n"}{end}`
+	return w.kubectl("-n", "quoin-node", "get", "pods", "-l", "app.kubernetes.io/component=imex", columns) + "\n" +
+		w.kubectl("-n", "nvidia-dra-driver", "get", "pods", columns)
+}
