@@ -14,6 +14,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
@@ -74,6 +75,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 			options.Conditions = objects
 		}
 	}
+	options.Slurm = loaded.AskerOf
 	pub := publisher.New(store, conf.Clusters(), options, publisher.NewMetrics(reg), log)
 	return together(ctx, append(runs, store.Run,
 		func(ctx context.Context) error { return serve(ctx, c.Listen, reg, store.Ready) },

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 )
 
@@ -22,6 +23,7 @@ type Metrics struct {
 	blocks    *prometheus.GaugeVec
 	problems  *prometheus.GaugeVec
 	status    *nodestatus.Metrics
+	loaded    *loaded.Metrics
 }
 
 // NewMetrics registers the publisher's series with reg.
@@ -44,6 +46,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		blocks:   gauge("blocks", "Blocks of a publication: with nodes, or placeholders.", "publication", "kind"),
 		problems: gauge("problems", "Problems by reason.", "publication", "reason"),
 		status:   nodestatus.NewMetrics(reg),
+		loaded:   loaded.NewMetrics(reg),
 	}
 	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems)
 	return m

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 )
@@ -41,6 +42,8 @@ type result struct {
 	// with their units were written, or zero if the pass writes none.
 	specs   map[string]string
 	written time.Time
+	// seen is what Slurm has loaded, as far as is known.
+	seen *loaded.View
 	// differences are the nodes whose published place is not the planned one. judged says
 	// that the annotations are among them.
 	differences []nodestatus.Difference
@@ -58,6 +61,7 @@ func (p *pass) add(r *result) {
 	keep(&p.made, r.made)
 	keep(&p.held, r.held)
 	keep(&p.write, r.write)
+	keep(&p.seen, r.seen)
 	if r.specs != nil {
 		p.specs, p.written = r.specs, r.written
 	}

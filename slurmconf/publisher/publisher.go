@@ -23,6 +23,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/first"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -75,6 +76,8 @@ type Options struct {
 	Conditions nodestatus.Setter
 	// Membership keeps the IMEX domain and sees its members.
 	Membership nodestatus.Membership
+	// Slurm returns what asks the Slurm of a publication, or nil if nobody can be asked.
+	Slurm func(c *publication.Cluster) loaded.Slurm
 }
 
 // New returns a publisher for the clusters.
@@ -95,8 +98,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 	now := time.Now()
 	var loops []*loop
 	for i := range p.clusters {
-		l := newLoop(outlets{p.store, p.options.MaxBytes, p.options.Recorder, p.log, p.metrics}, p.clusters, i, now)
-		l.touch(l.pub, now)
+		l := newLoop(outlets{p.store, p.options.MaxBytes, p.options.Recorder, p.log, p.metrics}, p.options.Slurm, p.clusters, i, now)
+		l.Touch(now, l.pub.Settle.Duration, l.pub.SettleMax.Duration)
 		loops = append(loops, l)
 	}
 	status := nodestatus.New(nodestatus.Options{Setter: p.options.Conditions, Membership: p.options.Membership, Publications: len(loops),
@@ -111,7 +114,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		case <-p.store.Changes():
 			now := time.Now()
 			for _, l := range loops {
-				l.touch(l.pub, now)
+				l.Touch(now, l.pub.Settle.Duration, l.pub.SettleMax.Duration)
 			}
 			status.Touch(now)
 			p.reread(ctx, loops, now)
@@ -172,7 +175,7 @@ func (p *Publisher) reread(ctx context.Context, loops []*loop, now time.Time) {
 // passes. All of it can be lost, because the store holds what counts.
 type loop struct {
 	outlets
-	schedule
+	again.Schedule
 	pub                *publication.Cluster
 	decisions, actions []step
 	// found is what this pass finds of the nodes. problems is what was logged.
@@ -200,8 +203,9 @@ func (o *outlets) record(p *publication.Cluster, warning bool, reason, message s
 }
 
 // newLoop returns the loop of one of all publications.
-func newLoop(o outlets, all []*publication.Cluster, at int, now time.Time) *loop {
+func newLoop(o outlets, slurm func(*publication.Cluster) loaded.Slurm, all []*publication.Cluster, at int, now time.Time) *loop {
 	pub := all[at]
+	watch := loaded.NewWatch(pub, loaded.Options{Slurm: slurm, Recorder: o.recorder, Metrics: o.metrics.loaded, Log: o.log})
 	a := &archive{store: o.store, pub: pub, writes: o.metrics.writes}
 	annotations := annotation.New(annotation.Options{Store: o.store, Recorder: o.recorder, Log: o.log,
 		Writes: o.metrics.writes.WithLabelValues("node"), Conflicts: o.metrics.conflicts}, all, at)
@@ -217,33 +221,8 @@ func newLoop(o outlets, all []*publication.Cluster, at int, now time.Time) *loop
 		&approval{pub, fits},
 		&spacing{pub, o.metrics},
 	})
-	l.actions = []step{&writer{o, pub, a, nodes, annotations}, &holder{outlets: o, pub: pub, archive: a}, annotator{annotations}}
+	l.actions = []step{&writer{o, pub, a, nodes, annotations}, &holder{outlets: o, pub: pub, archive: a}, lookout{watch, a}, annotator{annotations}}
 	return l
-}
-
-// schedule says when the next pass over a publication is made.
-type schedule struct {
-	again.Timer
-	dirty    time.Time // when the first change since the last pass came
-	touched  time.Time // when the last change came
-	failures int
-	failed   again.Once // the last error
-}
-
-// touch notes a change. The next pass is made when facts were quiet for Settle, and
-// SettleMax after the first change at the latest.
-func (s *schedule) touch(p *publication.Cluster, now time.Time) {
-	s.touched = now
-	if s.dirty.IsZero() {
-		s.dirty = now
-	}
-	due := now.Add(p.Settle.Duration)
-	if latest := s.dirty.Add(p.SettleMax.Duration); due.After(latest) {
-		due = latest
-	}
-	if s.failures == 0 || due.After(s.Next()) {
-		s.Move(due)
-	}
 }
 
 // firstPassPause and lastPassPause are between the tries of a pass that fails.
@@ -254,20 +233,20 @@ const (
 
 // pass reconciles. An error is logged once, and the published files stay as they are.
 func (l *loop) pass(ctx context.Context) {
-	l.dirty = time.Time{}
+	l.Dirty = time.Time{}
 	began := time.Now()
 	err := l.reconcile(ctx)
 	l.metrics.duration.WithLabelValues(l.pub.Name).Observe(time.Since(began).Seconds())
 	if err == nil || ctx.Err() != nil {
-		l.failures = 0
-		l.failed.Forget()
+		l.Failures = 0
+		l.Failed.Forget()
 		return
 	}
-	l.failures++
+	l.Failures++
 	l.archive.forget()
-	l.Move(time.Now().Add(again.Pause(l.failures, firstPassPause, lastPassPause)))
+	l.Move(time.Now().Add(again.Pause(l.Failures, firstPassPause, lastPassPause)))
 	l.metrics.passes.WithLabelValues(l.pub.Name, "error").Inc()
-	if l.failed.IsNew(err.Error()) {
+	if l.Failed.IsNew(err.Error()) {
 		l.log.Error("pass failed, the published files stay", "publication", l.pub.Name, "err", topology.Cut(err.Error(), topology.MaxMessage))
 	}
 }

@@ -16,7 +16,7 @@ func (l *loop) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := &pass{now: time.Now(), touched: l.touched, snap: snap}
+	p := &pass{now: time.Now(), touched: l.Touched, snap: snap}
 	done, err := l.run(ctx, p, l.decisions)
 	if err == nil && !done {
 		_, err = l.run(ctx, p, l.actions)

@@ -5,8 +5,10 @@ import (
 	"fmt"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/annotation"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 )
 
 // writer writes plan and files.
@@ -48,6 +50,30 @@ func (w *writer) Reconcile(ctx context.Context, p *pass) (r result, err error) {
 	return r, err
 }
 
+// lookout finds out how far the places of nodes have come in Slurm.
+type lookout struct {
+	*loaded.Watch
+	archive *archive
+}
+
+// Reconcile asks Slurm if that is due, and says in an annotation which nodes are behind.
+func (o lookout) Reconcile(ctx context.Context, p *pass) (r result, err error) {
+	if p.specs == nil || p.made == nil {
+		return r, nil
+	}
+	var text string
+	r.seen, text, r.next = o.Watch.Reconcile(ctx, &loaded.Input{Doc: p.stored.doc, Planned: p.made.Specs, Published: p.specs, Nodes: p.in.Nodes, Now: p.now})
+	if p.stored.set.Clone().Annotations[published.AnnotationBehind] == text {
+		return r, nil
+	}
+	s, _, err := o.archive.recall(ctx) // as it was just written
+	if err != nil || s.set == nil {
+		return r, err
+	}
+	s.set.Say(published.AnnotationBehind, text)
+	return r, o.archive.saveFiles(ctx, s.set)
+}
+
 // annotator writes the annotations that are due.
 type annotator struct{ *annotation.Writer }
 
@@ -62,6 +88,6 @@ func (a annotator) Reconcile(ctx context.Context, p *pass) (r result, err error)
 			written = p.now
 		}
 	}
-	out, err := a.Writer.Reconcile(ctx, p.specs, p.in.Nodes, p.stored.doc.Ages(written), p.now)
+	out, err := a.Writer.Reconcile(ctx, p.specs, p.in.Nodes, p.stored.doc.Ages(written), p.seen, p.now)
 	return result{next: out.Next(), differences: out.Differences, judged: true}, err
 }

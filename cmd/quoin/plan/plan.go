@@ -23,6 +23,8 @@ import (
 // Store is where plans are, and where people ask for something.
 type Store interface {
 	LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error)
+	// Load returns what is published, or nil if nothing is.
+	Load(ctx context.Context, place published.Place) (*published.Set, error)
 	// Ask adds annotations to the publication.
 	Ask(ctx context.Context, place published.Place, annotations map[string]string) error
 }
@@ -35,6 +37,27 @@ func Load(ctx context.Context, store Store, publication, place string) (*plandoc
 		err = fmt.Errorf("publication %q has no stored plan in %s: start quoin publisher there, or say where it runs by --store DIR or --set publisher.namespace=NAME", publication, place)
 	}
 	return d, err
+}
+
+// Behind says which nodes are behind in Slurm, as the publisher found when it asked Slurm last.
+// asked says that it is configured to ask.
+func Behind(ctx context.Context, w io.Writer, store Store, place published.Place, asked bool) error {
+	set, err := store.Load(ctx, place)
+	if err != nil || set == nil {
+		return err
+	}
+	text := set.Annotations[published.AnnotationBehind]
+	if text == "" && asked {
+		fmt.Fprintln(w, "in Slurm: all nodes are as published")
+	}
+	if text == "" {
+		return nil
+	}
+	fmt.Fprintln(w, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs:")
+	for line := range strings.Lines(text) {
+		fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(line, "\n"))
+	}
+	return nil
 }
 
 const timeForm = "2006-01-02 15:04:05Z"

@@ -29,6 +29,33 @@ func (t *Timer) Take(now time.Time) bool {
 	return true
 }
 
+// Schedule says when the next pass is made after changes of facts, and after failures.
+type Schedule struct {
+	Timer
+	// Dirty is when the first change since the last pass came, and Touched when the last one
+	// came.
+	Dirty, Touched time.Time
+	// Failures are those in a row, and Failed is the last error.
+	Failures int
+	Failed   Once
+}
+
+// Touch notes a change. The next pass is made when facts were quiet for settle, and longest
+// after the first change at the latest.
+func (s *Schedule) Touch(now time.Time, settle, longest time.Duration) {
+	s.Touched = now
+	if s.Dirty.IsZero() {
+		s.Dirty = now
+	}
+	due := now.Add(settle)
+	if latest := s.Dirty.Add(longest); due.After(latest) {
+		due = latest
+	}
+	if s.Failures == 0 || due.After(s.Next()) {
+		s.Move(due)
+	}
+}
+
 // Pause is the time before the next try after so many failed ones. It doubles from first
 // up to last.
 func Pause(failed int, first, last time.Duration) time.Duration {

@@ -16,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -101,9 +102,9 @@ func unjudged(n *inputs.Node) nodestatus.Difference {
 	return nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers, Unjudged: true}
 }
 
-// Reconcile writes annotations once slurmctld had the time to load files with the units
-// that they name.
-func (a *Writer) Reconcile(ctx context.Context, specs map[string]string, nodes map[string]*inputs.Node, ages *plandoc.Ages, now time.Time) (out Result, err error) {
+// Reconcile writes annotations once slurmctld knows the units that they name. If seen cannot
+// tell, it is once slurmctld had the time to load files with the units.
+func (a *Writer) Reconcile(ctx context.Context, specs map[string]string, nodes map[string]*inputs.Node, ages *plandoc.Ages, seen *loaded.View, now time.Time) (out Result, err error) {
 	if !a.pub.Annotates {
 		return out, nil
 	}
@@ -130,7 +131,13 @@ func (a *Writer) Reconcile(ctx context.Context, specs map[string]string, nodes m
 			}
 		}
 		waiting[slurm] = since // until it is seen to be right
-		if at := since.time.Add(a.pub.AnnotateAfter.Duration); now.Before(at) {
+		known := seen.Knows(want, a.pub.AnnotateAfter.Duration)
+		if known == loaded.No { // the pass that asks Slurm again comes back to it
+			out.Differences = append(out.Differences, nodestatus.Difference{Node: n, Reason: nodestatus.ReasonAnnotationDiffers,
+				Is: have, Want: want, Cause: seen.WhyNot(want)})
+			continue
+		}
+		if at := since.time.Add(a.pub.AnnotateAfter.Duration); known == loaded.Unknown && now.Before(at) {
 			out.At(at)
 			out.Differences = append(out.Differences, unjudged(n))
 		} else {

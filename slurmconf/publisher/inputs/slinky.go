@@ -54,7 +54,13 @@ type Worker struct {
 	Hostname string
 	// Ending says that the pod is being deleted or has ended.
 	Ending bool
+	// Invalid is Slurm's reason while it refuses slurmd's registration. It is empty otherwise.
+	Invalid string
 }
+
+// ConditionInvalidReg is the condition of a worker pod whose registration Slurm refuses. Its
+// message is Slurm's reason.
+const ConditionInvalidReg = "SlurmNodeStateInvalidReg"
 
 // Pod is the part of a Kubernetes Pod that decides how Slurm calls its node.
 type Pod struct {
@@ -63,6 +69,8 @@ type Pod struct {
 	HostNetwork, Ending             bool
 	// NodeSet is the Slinky NodeSet that controls the pod. It is empty without one.
 	NodeSet string
+	// Invalid is the message of ConditionInvalidReg, if that is true.
+	Invalid string
 }
 
 // NodeSetOf returns the name of a pod's owner if it is a Slinky NodeSet that controls the
@@ -83,7 +91,7 @@ func (p *Pod) IsWorker() bool {
 // Worker reads a worker pod. Slinky itself goes by the label pod-hostname. slurmd in a pod
 // without that label is called by its host's name. Pods of a DaemonSet have random names.
 func (p *Pod) Worker() Worker {
-	w := Worker{Namespace: p.Namespace, Pod: p.Name, Node: p.Node, Cluster: p.Labels[labelSlinkyCluster], NodeSet: p.NodeSet, Ending: p.Ending}
+	w := Worker{Namespace: p.Namespace, Pod: p.Name, Node: p.Node, Cluster: p.Labels[labelSlinkyCluster], NodeSet: p.NodeSet, Ending: p.Ending, Invalid: topology.Cut(p.Invalid, topology.MaxMessage)}
 	perNode := strings.EqualFold(p.Labels[labelScalingMode], ScalingModeDaemonSet)
 	switch hostname := cmp.Or(p.Labels[labelPodHostname], p.Hostname); {
 	case p.Labels[labelPodHostname] == "" && p.HostNetwork && !perNode:

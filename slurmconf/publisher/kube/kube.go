@@ -200,14 +200,19 @@ func (s *Store) workerPods() []inputs.Worker {
 
 // Load returns what is published, or nil if nothing is.
 func (s *Store) Load(ctx context.Context, p published.Place) (*published.Set, error) {
-	cm, err := s.client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+	return Plans{s.client, s.namespace}.Load(ctx, p)
+}
+
+// Load returns what is published, or nil if nothing is.
+func (p Plans) Load(ctx context.Context, place published.Place) (*published.Set, error) {
+	cm, err := p.Client.CoreV1().ConfigMaps(place.Namespace).Get(ctx, place.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("read publication %s: %w", p, err)
+		return nil, fmt.Errorf("read publication %s: %w", place, err)
 	}
 	if cm.Labels[kindLabel] != kindPublication {
-		return nil, fmt.Errorf("ConfigMap %s exists and is not Quoin's: configure another name, or hand it over with the label %s=%s", p, kindLabel, kindPublication)
+		return nil, fmt.Errorf("ConfigMap %s exists and is not Quoin's: configure another name, or hand it over with the label %s=%s", place, kindLabel, kindPublication)
 	}
 	return &published.Set{Files: cm.Data, Annotations: cm.Annotations, Version: cm.ResourceVersion}, nil
 }

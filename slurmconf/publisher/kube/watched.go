@@ -62,6 +62,11 @@ func slimPod(obj any) (any, error) {
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		facts.NodeSet = inputs.NodeSetOf(owner.APIVersion, owner.Kind, owner.Name, true)
 	}
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == inputs.ConditionInvalidReg && c.Status == corev1.ConditionTrue {
+			facts.Invalid = c.Message
+		}
+	}
 	slim := &workerPod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}
 	if facts.IsWorker() {
 		slim.Worker = facts.Worker()

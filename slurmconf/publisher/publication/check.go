@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -63,6 +64,7 @@ func (c *Cluster) check() []*FieldError {
 	c.Rules = inputs.NewRules(inputs.Config{Selector: c.Nodes.Selector, Slinky: c.Nodes.Slinky, SlurmNames: c.SlurmNames, Namespace: c.Namespace,
 		Labels: c.LabelKeys(), ResourceSlices: c.ResourceSlices}, fail)
 	c.checkGres(fail, bad)
+	c.Slurm.check(bad)
 	c.checkNumbers(fail, bad)
 	return wrong
 }
@@ -141,5 +143,22 @@ func (c *Cluster) checkGres(fail func(key, message string), bad func(key string,
 		}
 	default:
 		bad("gres.autoDetect", c.Gres.AutoDetect, "off, nvidia, nvml, full, or nothing to list the GPUs of nodes with a report")
+	}
+}
+
+// check checks how Slurm is asked.
+func (s *Slurm) check(bad func(key string, value any, want string)) {
+	u, err := url.Parse(s.URL)
+	web := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+	local := err == nil && u.Scheme == "unix" && u.Host == "" && strings.HasPrefix(u.Path, "/")
+	switch {
+	case s.URL != "" && !web && !local, s.URL != "" && (u.User != nil || u.RawQuery != "" || u.Fragment != ""):
+		bad("slurm.url", s.URL, "http://HOST:PORT, https://HOST:PORT or unix:/PATH")
+	case s.URL != "" && s.Scontrol != "":
+		bad("slurm.scontrol", s.Scontrol, "none beside slurm.url")
+	case s.URL == "" && s.TokenFile != "":
+		bad("slurm.tokenFile", s.TokenFile, "none without slurm.url")
+	case s.URL == "" && s.Scontrol == "" && s.Reconfigure:
+		bad("slurm.reconfigure", s.Reconfigure, "false without slurm.url and slurm.scontrol")
 	}
 }

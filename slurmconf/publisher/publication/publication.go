@@ -86,6 +86,8 @@ type Publication struct {
 	// that comes, goes or moves changes no file, and slurmctld is not reconfigured. Empty:
 	// "annotation" if Slinky's worker pods name the nodes, otherwise "file".
 	Membership string `yaml:"membership"`
+	// Slurm says how the running Slurm is asked what it has loaded.
+	Slurm Slurm `yaml:"slurm"`
 	// Settle is the time for which facts must stay the same before they are published.
 	Settle Duration `yaml:"settle"`
 	// SettleMax is the longest that facts which keep changing delay a publication.
@@ -128,6 +130,22 @@ func (s *Selection) WhyNone() string {
 		return "no node has the labels of nodes.selector, which is " + s.Selector
 	}
 	return "no node is known"
+}
+
+// Slurm says how the running Slurm is asked. Without URL and Scontrol nobody asks, and
+// AnnotateAfter is the time in which slurmctld loads files.
+type Slurm struct {
+	// URL is the address of slurmrestd: http://HOST:PORT, https://HOST:PORT or unix:/PATH. It needs
+	// Slurm 25.05 or newer.
+	URL string `yaml:"url"`
+	// TokenFile holds a token for slurmrestd, of any Slurm user. It is read for each
+	// question.
+	TokenFile string `yaml:"tokenFile"`
+	// Scontrol is the program that is asked instead, such as "scontrol".
+	Scontrol string `yaml:"scontrol"`
+	// Reconfigure tells slurmctld to read its files again if it has not done so two minutes
+	// after they were published, once for each revision. The user must be an operator.
+	Reconfigure bool `yaml:"reconfigure"`
 }
 
 // Gres is what a site can choose of gres.conf.

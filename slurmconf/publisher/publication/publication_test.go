@@ -57,6 +57,13 @@ func TestCompileRefuses(t *testing.T) {
 		`membership: "label": want file or annotation`:                                                 {{Membership: "label"}},
 		`membership: "annotation": want file with Slurm 24.11: nodes that name their place need 25.05`: {{SlurmVersion: "24.11", Membership: "annotation"}},
 		`membership: "annotation": want file with annotate: false`:                                     {{Annotate: new(false), Membership: "annotation"}},
+		`slurm.url: "slurm:6820": want http://HOST:PORT`:                                               {{Slurm: Slurm{URL: "slurm:6820"}}},
+		`slurm.url: "unix:x": want http://HOST:PORT`:                                                   {{Slurm: Slurm{URL: "unix:x"}}},
+		`slurm.url: "http://": want http://HOST:PORT`:                                                  {{Slurm: Slurm{URL: "http://"}}},
+		`slurm.url: "http://a:b@c": want http://HOST:PORT`:                                             {{Slurm: Slurm{URL: "http://a:b@c"}}},
+		`slurm.scontrol: "x": want none beside slurm.url`:                                              {{Slurm: Slurm{URL: "unix:/run/x", Scontrol: "x"}}},
+		`slurm.tokenFile: "x": want none without slurm.url`:                                            {{Slurm: Slurm{TokenFile: "x"}}},
+		`slurm.reconfigure: "true": want false without`:                                                {{Slurm: Slurm{Reconfigure: true}}},
 		`block sizes [36 18]`:                                                                          {{BlockSizes: []int{36, 18}}},
 	}
 	for want, pubs := range tests {
@@ -83,7 +90,7 @@ func TestSettleMaxFollowsSettle(t *testing.T) {
 // is known not to.
 func TestKeys(t *testing.T) {
 	c := &Cluster{}
-	other := map[string]bool{"name": true, "namespace": true, "configMap": true, "nodes": true, "annotate": true, "membership": true, "settle": true, "settleMax": true, "firstWait": true,
+	other := map[string]bool{"name": true, "namespace": true, "configMap": true, "nodes": true, "annotate": true, "membership": true, "slurm": true, "settle": true, "settleMax": true, "firstWait": true,
 		"goneAfter": true, "annotateAfter": true, "publishEvery": true, "maxChange": true}
 	var want []string
 	var fill func(v reflect.Value, prefix string)

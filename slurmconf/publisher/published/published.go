@@ -27,6 +27,8 @@ const (
 	// refused; AnnotationHeldReason says why.
 	AnnotationHeld       = "quoin.dev/held"
 	AnnotationHeldReason = "quoin.dev/held-reason"
+	// AnnotationBehind says which nodes are behind in Slurm, and why.
+	AnnotationBehind = "quoin.dev/behind"
 	// AnnotationApprove is written by people: the digest of the files to let
 	// through.
 	AnnotationApprove = "quoin.dev/approve"
@@ -62,7 +64,7 @@ type Set struct {
 // OwnAnnotations and OwnFiles are what the publisher writes and may remove.
 // What people ask for is in it, because it is done once.
 var (
-	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason,
+	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason, AnnotationBehind,
 		AnnotationApprove, AnnotationRollback, AnnotationBy}
 	OwnFiles = []string{"topology.conf", "topology.yaml", "gres.conf"}
 )
@@ -72,7 +74,7 @@ var (
 const MaxAnnotations = 16 << 10
 
 // written are the annotations that the publisher writes, the most important first.
-var written = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationHeld, AnnotationHeldReason, AnnotationLeftOut}
+var written = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationHeld, AnnotationHeldReason, AnnotationBehind, AnnotationLeftOut}
 
 // Bound cuts the publisher's annotations to MaxAnnotations. An API server refuses an object
 // whose annotations are too long, with its files.
@@ -84,6 +86,17 @@ func (s *Set) Bound() {
 			left -= len(key) + len(s.Annotations[key])
 		}
 	}
+}
+
+// Say sets an annotation, or removes it if the text is empty.
+func (s *Set) Say(key, text string) {
+	if s.Annotations == nil {
+		s.Annotations = map[string]string{}
+	}
+	if s.Annotations[key] = text; text == "" {
+		delete(s.Annotations, key)
+	}
+	s.Bound()
 }
 
 // Own returns the publisher's files of the set.

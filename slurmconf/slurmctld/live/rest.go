@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -37,21 +36,8 @@ type REST struct {
 	parser string
 }
 
-// CheckURL returns an error for an address that NewREST does not take.
-func CheckURL(address string) error {
-	u, err := url.Parse(address)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%q: want http://HOST:PORT, https://HOST:PORT or unix:/PATH", address)
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("%q: want no user, no query and no fragment; the token is in tokenFile", address)
-	case (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", u.Scheme == "unix" && u.Host == "" && strings.HasPrefix(u.Path, "/"):
-		return nil
-	}
-	return fmt.Errorf("%q: want http://HOST:PORT, https://HOST:PORT or unix:/PATH", address)
-}
-
-// NewREST returns what asks the slurmrestd at the address. tokenFile holds the token of a
+// NewREST returns what asks the slurmrestd at the address: http://HOST:PORT, https://HOST:PORT
+// or unix:/PATH. tokenFile holds the token of a
 // Slurm user, as scontrol token prints it. The file is read for each question, so that the
 // token may be renewed. It may be empty if slurmrestd asks for none.
 func NewREST(address, tokenFile string) *REST {

@@ -1,0 +1,175 @@
+package loaded
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+)
+
+// realSite is a real slurmctld with dynamic nodes, beside the plan of a publication whose file
+// is in the folder of slurmctld.
+type realSite struct {
+	t     *testing.T
+	slurm *slurmrig.Cluster
+	doc   *plandoc.Document
+	nodes map[string]string // the published Topology= strings
+	watch *Watch
+	// now is how far the clock of the publisher is ahead.
+	ahead time.Duration
+}
+
+// publish writes a file with the blocks, as a new revision.
+func (r *realSite) publish(names ...string) {
+	r.t.Helper()
+	plan := plandoc.Plan{Format: "yaml", ByAnnotation: true, Topologies: blocks(names...)}
+	files, err := plan.Files()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(r.slurm.Dir, "topology.yaml"), []byte(files["topology.yaml"]), 0o644)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.doc.Add(plandoc.Revision{Time: time.Now(), Digest: strings.Join(names, " "), Plan: plan})
+}
+
+// look makes the Watch ask now, and returns what it knows and says.
+func (r *realSite) look() (*View, string) {
+	r.t.Helper()
+	in := &Input{Doc: r.doc, Planned: r.nodes, Published: r.nodes, Nodes: map[string]*inputs.Node{}, Now: time.Now().Add(r.ahead)}
+	for name := range r.nodes {
+		in.Nodes[name] = &inputs.Node{Name: name}
+	}
+	r.watch.next = time.Time{}
+	v, text, _ := r.watch.Reconcile(r.t.Context(), in)
+	return v, text
+}
+
+// until looks until what the Watch says matches.
+func (r *realSite) until(want string) *View {
+	r.t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		v, text := r.look()
+		if regexp.MustCompile("^(?:" + want + ")$").MatchString(text) {
+			return v
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("said %q, want %q", text, want)
+		}
+	}
+}
+
+func (r *realSite) scontrol(args ...string) {
+	r.t.Helper()
+	if out, err := r.slurm.Run(r.t.Context(), append([]string{"scontrol"}, args...)...); err != nil {
+		r.t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// TestRealStages follows a new block and its nodes from the file to Slurm, asked by slurmrestd
+// and by scontrol. Nobody makes Slurm load the file, as without inplaceReconfigure.
+func TestRealStages(t *testing.T) {
+	for _, by := range []string{"slurmrestd", "scontrol"} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			conf := slurmrig.RESTConf + "MaxNodeCount=10\nPartitionName=p Nodes=ALL\n"
+			c, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{SlurmConf: conf, Files: map[string]string{
+				"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1}\n", slurmrig.RESTKey: strings.Repeat("k", 32)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.Stop)
+			e := events{}
+			r := &realSite{t: t, slurm: c, doc: plandoc.New("default", "slurm/quoin-slurm"), nodes: map[string]string{"d1": "nvl:b1"}}
+			r.watch, _ = newWatch(t, asker(t, c, by), &e, true)
+			r.publish("b1")
+			r.scontrol("reconfigure")
+			r.slurmd("d1", 20111, "nvl:b1")
+			r.until("")
+
+			r.publish("b1", "b2")
+			if by == "slurmrestd" { // the file is older than a second
+				r.doc.Current.Time = time.Now().Add(rounding + time.Second)
+			}
+			r.nodes["d2"] = "nvl:b2"
+			r.slurmd("d2", 20112, "nvl:b2") // before slurmctld knows the block
+			r.until("loaded: d2: Slurm (has not loaded the published file yet|refused nvl:b2 when a node registered with it: .*)")
+			r.ahead = 3 * time.Minute
+			if v := r.until("(?s).*The file was never loaded, which was published at .*"); v.Knows("nvl:b2", 0) != No || v.Knows("nvl:b1", 0) != Yes {
+				t.Errorf("b1 %d, b2 %d", v.Knows("nvl:b1", 0), v.Knows("nvl:b2", 0))
+			}
+			// The Watch has told Slurm to reconfigure.
+			r.doc.Current.Time = time.Now().Add(-time.Minute)
+			if v := r.until("registered: d2: Slurm refused its place nvl:b2 when it registered: .*"); v.Loaded() != Yes {
+				t.Errorf("loaded %d", v.Loaded())
+			}
+			r.scontrol("update", "nodename=d2", "topology=nvl:b2")
+			r.until("")
+
+			// d1 loses its place by hand, and is named.
+			r.scontrol("update", "nodename=d1", "topology=")
+			r.until("registered: d1: Slurm has it in no block and no switch, published is nvl:b1: scontrol update nodename=NAME topology=nvl:b1")
+			if len(e) != 1 || r.watch.told == "" {
+				t.Errorf("events %q, told %q", e, r.watch.told)
+			}
+		})
+	}
+}
+
+// TestRealLosesPlaceAtReconfigure has a static node with a place of its own, which the next
+// reconfigure takes.
+func TestRealLosesPlaceAtReconfigure(t *testing.T) {
+	t.Parallel()
+	c, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{Slurmd: "n1",
+		SlurmConf: slurmrig.RESTConf + "NodeName=n1 NodeAddr=127.0.0.1 Port=20121\nPartitionName=p Nodes=ALL\n", Files: map[string]string{slurmrig.RESTKey: strings.Repeat("k", 32),
+			"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1}\n"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	r := &realSite{t: t, slurm: c, doc: plandoc.New("default", "slurm/quoin-slurm"), nodes: map[string]string{"n1": "nvl:b1"}}
+	r.watch, _ = newWatch(t, asker(t, c, "slurmrestd"), &events{}, false)
+	r.publish("b1")
+	r.scontrol("reconfigure")
+	r.scontrol("update", "nodename=n1", "topology=nvl:b1")
+	r.until("")
+	r.scontrol("reconfigure")
+	r.until("registered: n1: Slurm has it in no block and no switch, published is nvl:b1: .*")
+}
+
+// slurmd starts a dynamic node with a place.
+func (r *realSite) slurmd(name string, port int, spec string) {
+	r.t.Helper()
+	if err := r.slurm.Slurmd(r.t.Context(), "-N", name, "-Z", "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d Topology=%s", port, spec)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// asker asks the cluster.
+func asker(t *testing.T, c *slurmrig.Cluster, by string) Slurm {
+	t.Helper()
+	if by == "scontrol" {
+		program, err := c.Scontrol()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &live.Scontrol{Program: program}
+	}
+	socket, err := c.StartREST(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := c.Token(t.Context(), "root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return live.NewREST("unix:"+socket, token)
+}

@@ -1,0 +1,190 @@
+package loaded
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Stage is the first thing that differs from the one before it: planned, published, loaded,
+// registered.
+type Stage string
+
+// The stages at which a node can be behind.
+const (
+	StagePublished  Stage = "published"
+	StageLoaded     Stage = "loaded"
+	StageRegistered Stage = "registered"
+)
+
+// Stages lists the stages in their order.
+var Stages = []Stage{StagePublished, StageLoaded, StageRegistered}
+
+// Node is a node whose place has not come as far as Slurm.
+type Node struct {
+	Name  string // in Slurm
+	Stage Stage
+	// Why says what differs, and what to do.
+	Why string
+}
+
+// Behind returns the nodes whose place in Slurm is not the planned one, sorted by name.
+func (v *View) Behind() []Node {
+	loaded := v.loadedPlaces()
+	var out []Node
+	for _, name := range slices.Sorted(maps.Keys(v.in.Nodes)) {
+		if stage, why := v.behind(name, loaded); stage != "" {
+			out = append(out, Node{name, stage, why})
+		}
+	}
+	return out
+}
+
+func (v *View) behind(name string, loaded map[string]string) (Stage, string) {
+	planned, published := v.in.Planned[name], v.in.Published[name]
+	switch {
+	case planned != published:
+		return StagePublished, fmt.Sprintf("the published files have it in %s, the plan has it in %s", orNone(published), orNone(planned))
+	case published == "" || v.slurm == nil:
+		return "", ""
+	case v.Knows(published, 0) == No:
+		return StageLoaded, v.WhyNot(published)
+	case loaded != nil && !sameUnits(loaded[name], published):
+		return StageLoaded, v.whyLoaded()
+	}
+	return v.registered(name, published)
+}
+
+// registered compares a node with its published place.
+func (v *View) registered(name, published string) (Stage, string) {
+	n, known := v.slurm.Nodes[name]
+	refused := live.Refused(n.Reason)
+	byAnnotation := v.in.Doc.Current.Plan.ByAnnotation
+	why := ""
+	switch {
+	case !known:
+		why = "Slurm has no such node: look at slurmd there"
+	case n.Off:
+	case n.Topology != "" && !sameUnits(n.Topology, published):
+		why = fmt.Sprintf("Slurm has it in %s by its own Topology=, published is %s: %s", n.Topology, published, update(published))
+	case n.Topology == "" && refused != "" && (n.Invalid || byAnnotation):
+		why = fmt.Sprintf("Slurm refused its place %s when it registered: %s, then resume it", refused, update(published))
+	case !n.Registered:
+		why = "slurmd has not registered: look at slurmd there"
+	case n.Topology == "" && byAnnotation:
+		why = fmt.Sprintf("Slurm has it in no block and no switch, published is %s: %s", published, update(published))
+	case n.Topology == "" && v.shown != nil && !v.shownIn(name, published):
+		why = "scontrol show topology does not have it in " + published + ": run scontrol reconfigure"
+	}
+	if why == "" {
+		return "", ""
+	}
+	return StageRegistered, why
+}
+
+// update is the command that gives a node its place.
+func update(spec string) string { return "scontrol update nodename=NAME topology=" + spec }
+
+// shownIn reports whether scontrol shows the node in all units of the string.
+func (v *View) shownIn(name, spec string) bool {
+	found := 0
+	units := unitsOf(spec)
+	for i := range v.slurm.Topologies {
+		for unit, nodes := range members(&v.slurm.Topologies[i]) {
+			if slices.Contains(units, unit) && has(nodes, name) {
+				found++
+			}
+		}
+	}
+	return found == len(units)
+}
+
+// has reports whether a host list has the node.
+func has(list, name string) (is bool) {
+	_ = hostlist.Walk(list, func(node []byte) { is = is || string(node) == name }) // Slurm's own lists can be read
+	return is
+}
+
+// WhyNot says why Slurm does not know the units of a Topology= string.
+func (v *View) WhyNot(spec string) string {
+	for _, unit := range unitsOf(spec) {
+		if v.refused[unit] && !v.named[unit] {
+			return "Slurm refused " + unit + " when a node registered with it: " + loadIt
+		}
+	}
+	return v.whyLoaded()
+}
+
+// loadIt is what makes Slurm load files.
+const loadIt = "set inplaceReconfigure: true of Slinky's Controller, or run scontrol reconfigure and read slurmctld's log"
+
+// whyLoaded says that the files are not loaded.
+func (v *View) whyLoaded() string {
+	if !v.Never() {
+		return "Slurm has not loaded the published file yet"
+	}
+	return fmt.Sprintf("%s, which was published at %s: %s", NeverLoaded, v.written.UTC().Format(time.RFC3339), loadIt)
+}
+
+// loadedPlaces returns the Topology= strings of the files that Slurm loaded last, if they are
+// older than the published ones and say where nodes are. It returns nil otherwise, or if that
+// is not known.
+func (v *View) loadedPlaces() map[string]string {
+	if v.in.Doc.Current.Plan.ByAnnotation || v.slurm == nil || v.slurm.Read.IsZero() || v.Loaded() != No {
+		return nil
+	}
+	for i := range v.in.Doc.History {
+		r := &v.in.Doc.History[i]
+		if written := cmp.Or(r.FilesTime, r.Time); !v.slurm.Read.Before(written.Add(-rounding)) {
+			return placesOf(&r.Plan)
+		}
+	}
+	return nil // older than what is kept
+}
+
+// placesOf returns the Topology= string of each node of a plan.
+func placesOf(p *plandoc.Plan) map[string]string {
+	out := map[string]string{}
+	units := planUnits(p)
+	for _, unit := range slices.Sorted(maps.Keys(units)) {
+		_ = hostlist.Walk(units[unit], func(node []byte) { // a plan that was read has readable lists
+			out[string(node)] = strings.TrimPrefix(out[string(node)]+","+unit, ",")
+		})
+	}
+	return out
+}
+
+func orNone(spec string) string { return cmp.Or(spec, "no block and no switch") }
+
+// maxText bounds what Text returns.
+const maxText = 4 << 10
+
+// Text says for people which nodes are behind and why, one line for each stage and reason. It
+// has no times of now, so that it only changes if something does.
+func (v *View) Text(behind []Node) string {
+	groups := map[string][]string{}
+	for _, n := range behind {
+		key := string(n.Stage) + ": " + n.Why
+		groups[key] = append(groups[key], n.Name)
+	}
+	var lines []string
+	for _, stage := range Stages {
+		for _, key := range slices.Sorted(maps.Keys(groups)) {
+			if why, is := strings.CutPrefix(key, string(stage)+": "); is {
+				lines = append(lines, fmt.Sprintf("%s: %s: %s", stage, hostlist.Compress(groups[key]), why))
+			}
+		}
+	}
+	if never := v.whyLoaded(); v.Never() && !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, NeverLoaded) }) {
+		lines = slices.Insert(lines, 0, string(StageLoaded)+": "+never)
+	}
+	return topology.Cut(strings.Join(lines, "\n"), maxText)
+}

@@ -1,0 +1,232 @@
+// Package loaded says how far the place of each node has come: planned, published, loaded by
+// slurmctld, registered in Slurm.
+//
+// A View is what is known at one time, and pure. A Watch asks Slurm, seldom and bounded. The
+// package changes no file and no annotation.
+package loaded
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+)
+
+// Answer is what is known.
+type Answer int
+
+// The answers.
+const (
+	Unknown Answer = iota
+	Yes
+	No
+)
+
+// NeverLoaded begins what is said of files that slurmctld has not read for neverAfter.
+const NeverLoaded = "The file was never loaded"
+
+const (
+	// neverAfter is the time in which Slurm loads files, if anything makes it load them.
+	neverAfter = 2 * time.Minute
+	// rounding is how far two times may be apart that are the same: Slurm has whole seconds.
+	rounding = 2 * time.Second
+)
+
+// Input is what a View is made from.
+type Input struct {
+	// Doc is the stored plan. Planned and Published are Topology= strings by Slurm name, and
+	// Nodes are the nodes by Slurm name.
+	Doc                *plandoc.Document
+	Planned, Published map[string]string
+	Nodes              map[string]*inputs.Node
+	Now                time.Time
+}
+
+// View is what is known of what Slurm has loaded. A nil View knows nothing.
+type View struct {
+	in *Input
+	// slurm is nil if nobody could be asked.
+	slurm *live.State
+	// written is when files of the present text were written first.
+	written time.Time
+	ages    *plandoc.Ages
+	// named are the units, as TOPOLOGY:UNIT, in which Slurm has a node by the node's own
+	// Topology= string. shown are the units that scontrol shows, or nil. refused are units that
+	// Slurm refused when a node registered.
+	named, shown, refused map[string]bool
+}
+
+// NewView returns what the answer of Slurm, which may be nil, means for the files.
+func NewView(in *Input, slurm *live.State) *View {
+	r := &in.Doc.Current
+	v := &View{in: in, slurm: slurm, written: r.Time, named: map[string]bool{}, refused: map[string]bool{}}
+	if !r.FilesTime.IsZero() {
+		v.written = r.FilesTime
+	}
+	v.ages = in.Doc.Ages(v.written)
+	if slurm != nil {
+		v.readUnits()
+	}
+	for _, n := range in.Nodes {
+		for i := range n.Workers {
+			v.refuse(live.Refused(n.Workers[i].Invalid))
+		}
+	}
+	return v
+}
+
+// readUnits reads which units Slurm has.
+func (v *View) readUnits() {
+	for _, n := range v.slurm.Nodes {
+		for _, unit := range unitsOf(n.Topology) {
+			v.named[unit] = true
+		}
+	}
+	if v.slurm.Topologies != nil {
+		v.shown = map[string]bool{}
+	}
+	for i := range v.slurm.Topologies {
+		for unit := range members(&v.slurm.Topologies[i]) {
+			v.shown[unit] = true
+		}
+	}
+	for _, n := range v.slurm.Nodes {
+		if n.Invalid {
+			v.refuse(live.Refused(n.Reason))
+		}
+	}
+}
+
+// refuse notes that Slurm refused the Topology= string of a node. Of the string's units it is
+// the youngest that Slurm lacks.
+func (v *View) refuse(spec string) {
+	var youngest time.Time
+	for _, unit := range unitsOf(spec) {
+		if since := v.ages.Since(unit); since.After(youngest) {
+			youngest = since
+		}
+	}
+	for _, unit := range unitsOf(spec) {
+		if !v.named[unit] && v.ages.Since(unit).Equal(youngest) {
+			v.refused[unit] = true
+		}
+	}
+}
+
+// Knows says whether Slurm has all units that a Topology= string names. after is the time in
+// which Slurm loads files.
+func (v *View) Knows(spec string, after time.Duration) Answer {
+	if v == nil || spec == "" {
+		return Unknown
+	}
+	all := Yes
+	for _, unit := range unitsOf(spec) {
+		switch v.knowsUnit(unit, after) {
+		case No:
+			return No
+		case Unknown:
+			all = Unknown
+		}
+	}
+	return all
+}
+
+func (v *View) knowsUnit(unit string, after time.Duration) Answer {
+	since := v.ages.Since(unit)
+	switch {
+	case v.named[unit]:
+		return Yes
+	case v.shown[unit]:
+		return Yes
+	case v.shown != nil, v.refused[unit]:
+		return No
+	case v.slurm == nil || v.slurm.Read.IsZero():
+		return Unknown
+	case v.slurm.Read.Before(since.Add(-rounding)):
+		return No
+	case !v.slurm.Read.Before(since.Add(after)):
+		return Yes
+	}
+	return Unknown // Slurm may have read its files before it had these
+}
+
+// Loaded says whether Slurm has loaded the published files.
+func (v *View) Loaded() Answer {
+	switch {
+	case v == nil || v.slurm == nil || v.written.IsZero():
+		return Unknown
+	case v.shown != nil:
+		for unit := range planUnits(&v.in.Doc.Current.Plan) {
+			if !v.shown[unit] {
+				return No
+			}
+		}
+		return Yes
+	case v.slurm.Read.IsZero():
+		return Unknown
+	case v.slurm.Read.Before(v.written.Add(-rounding)):
+		return No
+	}
+	return Yes
+}
+
+// Never reports whether Slurm has had time to load the published files, and has not.
+func (v *View) Never() bool {
+	return v.Loaded() == No && !v.in.Now.Before(v.written.Add(neverAfter))
+}
+
+// unitsOf returns the units of a Topology= string as TOPOLOGY:UNIT. Of a path of switches the
+// last one counts.
+func unitsOf(spec string) (units []string) {
+	if spec == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(spec, ",") {
+		if first, last := strings.Index(part, ":"), strings.LastIndex(part, ":"); first < last {
+			part = part[:first] + part[last:]
+		}
+		units = append(units, part)
+	}
+	return units
+}
+
+// sameUnits reports whether two Topology= strings name the same units.
+func sameUnits(a, b string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(unitsOf(a))), slices.Sorted(slices.Values(unitsOf(b))))
+}
+
+// members returns the nodes of each block and leaf switch, as host lists by TOPOLOGY:UNIT.
+func members(t *slurmconf.Topology) map[string]string {
+	out := map[string]string{}
+	if t.Block != nil {
+		for _, b := range t.Block.Blocks {
+			out[t.Name+":"+b.Name] = b.Nodes
+		}
+	}
+	if t.Tree != nil {
+		for _, s := range t.Tree.Switches {
+			if s.Children == "" {
+				out[t.Name+":"+s.Name] = s.Nodes
+			}
+		}
+	}
+	return out
+}
+
+// planUnits returns the nodes of each unit of a plan.
+func planUnits(p *plandoc.Plan) map[string]string {
+	out := map[string]string{}
+	topologies, err := p.Slurm()
+	if err != nil {
+		return nil // a plan that was read has topologies of known kinds
+	}
+	for i := range topologies {
+		maps.Copy(out, members(&topologies[i]))
+	}
+	return out
+}
