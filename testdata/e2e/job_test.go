@@ -50,8 +50,14 @@ func job(w *world) {
 }
 
 // submit starts a job on two nodes that runs until finish, and waits until its steps run.
+// Its id may have been another job's: a slurmctld that starts again counts from 1.
 func (w *world) submit() string {
 	w.t.Helper()
+	for pod := range w.workers() {
+		if _, err := w.slurm.AsUser(w.t.Context(), pod, "sh", "-c", "rm -f /tmp/started.* /tmp/finish.*"); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 	const script = `srun --mpi=none sh -c 'touch /tmp/started.$SLURM_JOB_ID; while [ ! -e /tmp/finish.$SLURM_JOB_ID ]; do sleep 0.2; done'`
 	out, err := w.slurm.AsUser(w.t.Context(), "gpu-0", "sbatch", "--parsable", "-N2", fmt.Sprintf("--gres=gpu:%d", jobGPUs), "--output=/tmp/job.%j", "--wrap", script)
 	if err != nil {
