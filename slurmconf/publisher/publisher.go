@@ -225,12 +225,6 @@ func newLoop(o outlets, slurm func(*publication.Cluster) loaded.Slurm, all []*pu
 	return l
 }
 
-// firstPassPause and lastPassPause are between the tries of a pass that fails.
-const (
-	firstPassPause = 5 * time.Second
-	lastPassPause  = time.Minute
-)
-
 // pass reconciles. An error is logged once, and the published files stay as they are.
 func (l *loop) pass(ctx context.Context) {
 	l.Dirty = time.Time{}
@@ -242,9 +236,8 @@ func (l *loop) pass(ctx context.Context) {
 		l.Failed.Forget()
 		return
 	}
-	l.Failures++
+	l.Fail(time.Now())
 	l.archive.forget()
-	l.Move(time.Now().Add(again.Pause(l.Failures, firstPassPause, lastPassPause)))
 	l.metrics.passes.WithLabelValues(l.pub.Name, "error").Inc()
 	if l.Failed.IsNew(err.Error()) {
 		l.log.Error("pass failed, the published files stay", "publication", l.pub.Name, "err", topology.Cut(err.Error(), topology.MaxMessage))

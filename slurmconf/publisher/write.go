@@ -58,11 +58,15 @@ type lookout struct {
 
 // Reconcile asks Slurm if that is due, and says in an annotation which nodes are behind.
 func (o lookout) Reconcile(ctx context.Context, p *pass) (r result, err error) {
-	if p.specs == nil || p.made == nil {
+	if p.specs == nil {
 		return r, nil
 	}
+	in := &loaded.Input{Doc: p.stored.doc, Planned: p.specs, Published: p.specs, Nodes: p.in.Nodes, Now: p.now}
+	if p.made != nil { // or no plan could be made
+		in.Planned = p.made.Specs
+	}
 	var text string
-	r.seen, text, r.next = o.Watch.Reconcile(ctx, &loaded.Input{Doc: p.stored.doc, Planned: p.made.Specs, Published: p.specs, Nodes: p.in.Nodes, Now: p.now})
+	r.seen, text, r.next = o.Watch.Reconcile(ctx, in)
 	if p.stored.set.Clone().Annotations[published.AnnotationBehind] == text {
 		return r, nil
 	}

@@ -56,6 +56,18 @@ func (s *Schedule) Touch(now time.Time, settle, longest time.Duration) {
 	}
 }
 
+// The pauses between the tries of a pass that fails.
+const (
+	firstPause = 5 * time.Second
+	lastPause  = time.Minute
+)
+
+// Fail notes that a pass failed. The next one is made after a pause.
+func (s *Schedule) Fail(now time.Time) {
+	s.Failures++
+	s.Move(now.Add(Pause(s.Failures, firstPause, lastPause)))
+}
+
 // Pause is the time before the next try after so many failed ones. It doubles from first
 // up to last.
 func Pause(failed int, first, last time.Duration) time.Duration {
