@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,13 +26,14 @@ type checkOptions struct {
 	plan      string
 	slurmConf string
 	imex      string
+	ask       bool
 	render    renderOptions
 }
 
 func newCheckCommand() *cobra.Command {
 	var o checkOptions
 	cmd := &cobra.Command{
-		Use:   "check ((--topology FILE|- | --slurm-conf FILE) (--plan FILE|DIR | --nodes FILE | REPORT.json...) | --imex FILE|- [REPORT.json...])",
+		Use:   "check ((--topology FILE|- | --slurm-conf FILE | --ask) (--plan FILE|DIR | --nodes FILE | REPORT.json...) | --imex FILE|- [REPORT.json...])",
 		Short: "Compare what Slurm has, loaded or in slurm.conf, with published files or with the nodes; name nodes without IMEX",
 		Long: `check reads the output of scontrol show topology and compares it with a
 rendered or published topology file, or with the files that render makes from
@@ -39,6 +41,9 @@ nodes or reports with the same flags and configuration. It lists the nodes that 
 does of blocks, switches and block sizes; Slurm shows no block size beyond the
 first that spans all blocks. Nodes of one reason and message share a line. With
 --output json each of them has its message.
+
+With --ask it asks the running Slurm as the publication says (slurm.url or
+slurm.scontrol), and names each node that Slurm has in another place, or does not know.
 
 With --slurm-conf it reads the nodes of a slurm.conf, and of the files that it
 includes, and says where the plan's topology file and gres.conf do not go with them,
@@ -59,24 +64,25 @@ Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
   quoin check --slurm-conf /etc/slurm/slurm.conf --plan /etc/slurm
   ` + computedomain.ListCommand + ` | quoin check --imex -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return check(cmd.InOrStdin(), cmd.OutOrStdout(), &o, args)
+			return check(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), &o, args)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.shown, "topology", "", "`file` with the output of scontrol show topology, - for standard input")
 	f.StringVar(&o.slurmConf, "slurm-conf", "", "slurm.conf `file` that the plan must go with")
+	f.BoolVar(&o.ask, "ask", false, "ask the running Slurm, as slurm.url or slurm.scontrol of the publication say")
 	f.StringVar(&o.imex, "imex", "", "`file` with the output of "+computedomain.ListCommand+", - for standard input")
 	f.StringVar(&o.plan, "plan", "", "topology.conf, topology.yaml or (with --slurm-conf) gres.conf, or a `path` of a directory that holds them")
 	o.render.addFlags(cmd)
-	for _, other := range []string{"topology", "slurm-conf", "plan", "nodes"} {
+	for _, other := range []string{"topology", "slurm-conf", "plan", "nodes", "ask"} {
 		cmd.MarkFlagsMutuallyExclusive("imex", other)
 	}
 	cmd.MarkFlagsMutuallyExclusive("plan", "nodes")
 	return cmd
 }
 
-func check(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string) error {
-	r, err := compared(stdin, o, reports)
+func check(ctx context.Context, stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string) error {
+	r, err := compared(ctx, stdin, o, reports)
 	if err != nil {
 		return err
 	}
@@ -90,12 +96,12 @@ func check(stdin io.Reader, stdout io.Writer, o *checkOptions, reports []string)
 }
 
 // compared makes the comparisons that the flags ask for.
-func compared(stdin io.Reader, o *checkOptions, reports []string) (*result, error) {
+func compared(ctx context.Context, stdin io.Reader, o *checkOptions, reports []string) (*result, error) {
 	switch {
 	case o.imex != "":
 		return checkIMEX(stdin, o, reports)
-	case o.shown == "" && o.slurmConf == "":
-		return nil, errors.New("nothing to check: want --topology FILE (- for standard input), --slurm-conf FILE or --imex FILE; see quoin check --help")
+	case o.shown == "" && o.slurmConf == "" && !o.ask:
+		return nil, errors.New("nothing to check: want --topology FILE (- for standard input), --slurm-conf FILE, --ask or --imex FILE; see quoin check --help")
 	case o.plan == "" && o.render.nodes == "" && len(reports) == 0:
 		return nil, errors.New("nothing to compare with: want --plan FILE or DIR, --nodes FILE, or reports as arguments; see quoin check --help")
 	}
@@ -109,6 +115,13 @@ func compared(stdin io.Reader, o *checkOptions, reports []string) (*result, erro
 	}
 	if o.slurmConf != "" {
 		one, err := checkSlurmConf(o, wanted)
+		if err != nil {
+			return nil, err
+		}
+		r.add(one)
+	}
+	if o.ask {
+		one, err := checkSlurm(ctx, o, whole)
 		if err != nil {
 			return nil, err
 		}

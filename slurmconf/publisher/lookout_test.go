@@ -23,7 +23,7 @@ type lateSlurm struct {
 	asked int
 }
 
-func (s *lateSlurm) Ask(context.Context, []string) (*live.State, error) {
+func (s *lateSlurm) Ask(context.Context, live.Question) (*live.State, error) {
 	s.asked++
 	state := &live.State{Read: s.read, Nodes: map[string]live.Node{}}
 	for i := range s.nodes {

@@ -179,8 +179,8 @@ type fake struct {
 	reconfigured int
 }
 
-func (f *fake) Ask(_ context.Context, names []string) (*live.State, error) {
-	f.asked = append(f.asked, f.in.Now.Sub(noon).String()+" "+strings.Join(names, ","))
+func (f *fake) Ask(_ context.Context, q live.Question) (*live.State, error) {
+	f.asked = append(f.asked, f.in.Now.Sub(noon).String()+" "+strings.Join(q.Topologies, ","))
 	return f.state, f.err
 }
 

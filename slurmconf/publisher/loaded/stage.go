@@ -56,6 +56,9 @@ func (v *View) behind(name string, loaded map[string]string) (Stage, string) {
 	case published == "" || v.slurm == nil:
 		return "", ""
 	case v.Knows(published, 0) == No:
+		if v.written.IsZero() { // files of which nobody knows when they were written
+			return StageLoaded, "Slurm has not loaded the file that has it in " + published
+		}
 		return StageLoaded, v.WhyNot(published)
 	case loaded != nil && !sameUnits(loaded[name], published):
 		return StageLoaded, v.whyLoaded()

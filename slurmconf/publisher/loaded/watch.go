@@ -96,7 +96,7 @@ func (w *Watch) Reconcile(ctx context.Context, in *Input) (v *View, text string,
 // ask asks Slurm, and says when to ask again.
 func (w *Watch) ask(ctx context.Context, in *Input) {
 	w.asked = in.Now
-	state, err := w.slurm.Ask(ctx, topologies(in))
+	state, err := w.slurm.Ask(ctx, live.Question{Topologies: topologies(in), Nodes: len(in.Nodes)})
 	if err != nil {
 		if ctx.Err() == nil {
 			w.fail(err)

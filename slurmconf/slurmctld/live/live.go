@@ -13,8 +13,9 @@ import (
 
 // The bounds of a question.
 const (
-	// Timeout is for all requests of one question together.
-	Timeout = 5 * time.Second
+	// timeout is for all requests of one question together, and more for each node: slurmrestd
+	// takes a second and more for 10,000 nodes.
+	timeout, timeoutNode = 5 * time.Second, time.Millisecond
 	// maxBytes is the most that one answer may have. Slurm writes 3 KB for each node.
 	maxBytes = 256 << 20
 	// maxNodes is the most nodes that are read.
@@ -48,7 +49,20 @@ type Node struct {
 	Reason string
 }
 
-// Asker asks Slurm. names are the topologies of the file, or empty for the only one there is.
+// Question is what is asked.
+type Question struct {
+	// Topologies are the names of those in the file, or empty for the only one there is.
+	Topologies []string
+	// Nodes is about how many nodes Slurm has. It gives the question more time.
+	Nodes int
+}
+
+// limit bounds the question in time.
+func (q *Question) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, timeout+time.Duration(min(q.Nodes, maxNodes))*timeoutNode)
+}
+
+// Asker asks Slurm.
 type Asker interface {
-	Ask(ctx context.Context, names []string) (*State, error)
+	Ask(ctx context.Context, q Question) (*State, error)
 }

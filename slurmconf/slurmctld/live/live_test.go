@@ -159,7 +159,7 @@ func TestAsk(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			rest := NewREST(tt.serve.serve(t), tokenFile(t, "SLURM_JWT=abc.def\n"))
 			began := time.Now()
-			got, err := rest.Ask(t.Context(), nil)
+			got, err := rest.Ask(t.Context(), Question{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,12 +199,12 @@ func TestAskErrors(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			rest := NewREST(tt.serve.serve(t), tokenFile(t, tt.token))
-			if _, err := rest.Ask(t.Context(), nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := rest.Ask(t.Context(), Question{}); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
 		})
 	}
-	if _, err := NewREST("http://127.0.0.1:1", "/nowhere/token").Ask(t.Context(), nil); !errors.Is(err, os.ErrNotExist) {
+	if _, err := NewREST("http://127.0.0.1:1", "/nowhere/token").Ask(t.Context(), Question{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no token file: %v", err)
 	}
 }
@@ -220,7 +220,7 @@ func TestAskBySocket(t *testing.T) {
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: s}}
 	server.Start()
 	t.Cleanup(server.Close)
-	got, err := NewREST("unix:"+path, "").Ask(t.Context(), nil)
+	got, err := NewREST("unix:"+path, "").Ask(t.Context(), Question{})
 	if err != nil || len(got.Nodes) != 4 || !s.tokens[""] || len(s.tokens) != 1 {
 		t.Errorf("%+v, %v, tokens %v", got, err, s.tokens)
 	}
@@ -238,7 +238,7 @@ func TestScontrol(t *testing.T) {
 		}
 	}
 	s := &Scontrol{program}
-	got, err := s.Ask(t.Context(), []string{"nvl", "gone"})
+	got, err := s.Ask(t.Context(), Question{Topologies: []string{"nvl", "gone"}})
 	want := &State{Nodes: answered, Topologies: []slurmconf.Topology{
 		{Name: "nvl", Default: true, Block: &slurmconf.BlockTopology{Sizes: []int{1}, Blocks: []slurmconf.Block{{Name: "b1", Nodes: "d1"}}}}, {Name: "gone", Default: true, Flat: true}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {

@@ -94,7 +94,7 @@ func TestRealREST(t *testing.T) {
 	if now := until(t, root, want); !now.Read.After(began.Read) {
 		t.Errorf("read at %v after a reconfigure, %v before", now.Read, began.Read)
 	}
-	if _, err := NewREST("unix:"+socket, filepath.Join(c.Dir, "topology.yaml")).Ask(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "want one line with a token") {
+	if _, err := NewREST("unix:"+socket, filepath.Join(c.Dir, "topology.yaml")).Ask(t.Context(), Question{}); err == nil || !strings.Contains(err.Error(), "want one line with a token") {
 		t.Errorf("a token that is none: %v", err)
 	}
 }
@@ -103,7 +103,7 @@ func TestRealREST(t *testing.T) {
 func until(t *testing.T, slurm Asker, want map[string]Node) *State {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		got, err := slurm.Ask(t.Context(), []string{"nvl", "fabric"})
+		got, err := slurm.Ask(t.Context(), Question{Topologies: []string{"nvl", "fabric"}})
 		// slurmctld counts from 0 until it has begun to count
 		if err == nil && maps.Equal(want, got.Nodes) && got.Read.IsZero() == (got.Topologies != nil) {
 			return got

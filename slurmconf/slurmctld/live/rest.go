@@ -55,8 +55,8 @@ func NewREST(address, tokenFile string) *REST {
 }
 
 // Ask asks for all nodes, and for when slurmctld read its files.
-func (r *REST) Ask(ctx context.Context, _ []string) (*State, error) {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+func (r *REST) Ask(ctx context.Context, q Question) (*State, error) {
+	ctx, cancel := q.limit(ctx)
 	defer cancel()
 	began := time.Now()
 	times, err := r.times(ctx)
@@ -80,7 +80,7 @@ func (r *REST) Ask(ctx context.Context, _ []string) (*State, error) {
 // Reconfigure asks slurmctld to read its files again. The token must be that of root,
 // SlurmUser or an operator.
 func (r *REST) Reconfigure(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if _, err := r.times(ctx); err != nil { // which finds the data parser
 		return err

@@ -20,8 +20,8 @@ type Scontrol struct {
 }
 
 // Ask asks for all nodes, and for the topologies of the names.
-func (s *Scontrol) Ask(ctx context.Context, names []string) (*State, error) {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+func (s *Scontrol) Ask(ctx context.Context, q Question) (*State, error) {
+	ctx, cancel := q.limit(ctx)
 	defer cancel()
 	text, err := s.run(ctx, "--json", "show", "nodes")
 	if err != nil {
@@ -31,6 +31,7 @@ func (s *Scontrol) Ask(ctx context.Context, names []string) (*State, error) {
 	if state.Nodes, err = ReadNodes(bytes.NewReader(text)); err != nil {
 		return nil, fmt.Errorf("%s show nodes: %w", s.Program, err)
 	}
+	names := q.Topologies
 	if len(names) == 0 {
 		names = []string{""}
 	}
@@ -57,7 +58,7 @@ func (s *Scontrol) Ask(ctx context.Context, names []string) (*State, error) {
 
 // Reconfigure asks slurmctld to read its files again.
 func (s *Scontrol) Reconfigure(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	_, err := s.run(ctx, "reconfigure")
 	return err
@@ -71,12 +72,15 @@ func (s *Scontrol) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd.Stdout, cmd.Stderr = out, said
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
-			err = errors.New("no answer in " + Timeout.String())
+			err = errNoAnswer
 		}
 		return nil, fmt.Errorf("%s %s: %w: %s", s.Program, strings.Join(args, " "), err, topology.Cut(strings.TrimSpace(string(said.text)), topology.MaxText))
 	}
 	return out.text, nil
 }
+
+// errNoAnswer is returned if scontrol does not answer in time.
+var errNoAnswer = errors.New("no answer in time")
 
 // errTooLong is returned for an answer that is longer than is read.
 var errTooLong = errors.New("the answer is too long")

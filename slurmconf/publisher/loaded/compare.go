@@ -1,0 +1,47 @@
+package loaded
+
+import (
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+)
+
+// The reasons why a node of a file is not in Slurm as the file has it.
+const (
+	ReasonNotLoaded      = "NotLoaded"
+	ReasonNotAsPublished = "NotAsPublished"
+)
+
+// Reason is the reason of the node's stage in a word.
+func (n *Node) Reason() string {
+	if n.Stage == StageLoaded {
+		return ReasonNotLoaded
+	}
+	return ReasonNotAsPublished
+}
+
+// Wanted are the places of nodes in a set of files for Slurm.
+type Wanted struct{ in Input }
+
+// ReadWanted reads files that name their nodes: topology.yaml or topology.conf.
+func ReadWanted(files map[string]string) (*Wanted, error) {
+	plan, err := plandoc.FromFiles(files)
+	if err != nil {
+		return nil, err
+	}
+	w := &Wanted{Input{Doc: plandoc.New("", ""), Published: placesOf(plan), Nodes: map[string]*inputs.Node{}}}
+	w.in.Doc.Add(plandoc.Revision{Plan: *plan})
+	w.in.Planned = w.in.Published
+	for name := range w.in.Published {
+		w.in.Nodes[name] = &inputs.Node{Name: name}
+	}
+	return w, nil
+}
+
+// Question asks for what Compare compares.
+func (w *Wanted) Question() live.Question {
+	return live.Question{Topologies: topologies(&w.in), Nodes: len(w.in.Nodes)}
+}
+
+// Compare returns the nodes that Slurm does not have as the files do.
+func (w *Wanted) Compare(slurm *live.State) []Node { return NewView(&w.in, slurm).Behind() }
