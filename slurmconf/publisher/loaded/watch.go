@@ -68,6 +68,8 @@ type Watch struct {
 
 	state    *live.State
 	asked    time.Time
+	whole    time.Time // the last question about nodes
+	waits    bool      // Slurm had not loaded the files at the last question
 	next     time.Time
 	digest   string // of the files at the last question
 	failures int
@@ -96,7 +98,7 @@ func (w *Watch) Reconcile(ctx context.Context, in *Input) (v *View, text string,
 // ask asks Slurm, and says when to ask again.
 func (w *Watch) ask(ctx context.Context, in *Input) {
 	w.asked = in.Now
-	state, err := w.slurm.Ask(ctx, live.Question{Topologies: topologies(in), Nodes: len(in.Nodes)})
+	state, err := w.question(ctx, in)
 	if err != nil {
 		if ctx.Err() == nil {
 			w.fail(err)
@@ -110,6 +112,7 @@ func (w *Watch) ask(ctx context.Context, in *Input) {
 	w.failures, w.state = 0, state
 	w.failed.Forget()
 	v := NewView(in, state)
+	w.waits = v.Loaded() == No
 	pause, news := askEvery, w.judge(v)
 	switch {
 	case w.pub.Slurm.Reconfigure && v.Never() && w.told != w.digest:
@@ -121,6 +124,25 @@ func (w *Watch) ask(ctx context.Context, in *Input) {
 		pause = askAgain
 	}
 	w.next = in.Now.Add(pause)
+}
+
+// question asks Slurm. While Slurm has not loaded the files, it asks for nodes only every
+// askEvery, and when the files are loaded.
+func (w *Watch) question(ctx context.Context, in *Input) (*live.State, error) {
+	q := live.Question{Topologies: topologies(in), Nodes: len(in.Nodes)}
+	if w.waits && w.state != nil && in.Now.Before(w.whole.Add(askEvery)) {
+		q.Brief = true
+		state, err := w.slurm.Ask(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		state.Nodes = w.state.Nodes
+		if NewView(in, state).Loaded() == No {
+			return state, nil
+		}
+	}
+	w.whole, q.Brief = in.Now, false
+	return w.slurm.Ask(ctx, q)
 }
 
 // topologies are the names to ask for. topology.conf has one, without a name.

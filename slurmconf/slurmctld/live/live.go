@@ -55,6 +55,8 @@ type Question struct {
 	Topologies []string
 	// Nodes is about how many nodes Slurm has. It gives the question more time.
 	Nodes int
+	// Brief leaves the nodes out of the answer: for 10,000 nodes they take seconds.
+	Brief bool
 }
 
 // limit bounds the question in time.

@@ -67,6 +67,9 @@ func (r *REST) Ask(ctx context.Context, q Question) (*State, error) {
 	if age, known := times.age(); known {
 		s.Read = began.Add(-age)
 	}
+	if q.Brief {
+		return s, nil
+	}
 	err = r.get(ctx, "nodes/", func(body io.Reader) (err error) {
 		s.Nodes, err = ReadNodes(body)
 		return err

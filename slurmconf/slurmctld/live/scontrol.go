@@ -23,13 +23,15 @@ type Scontrol struct {
 func (s *Scontrol) Ask(ctx context.Context, q Question) (*State, error) {
 	ctx, cancel := q.limit(ctx)
 	defer cancel()
-	text, err := s.run(ctx, "--json", "show", "nodes")
-	if err != nil {
-		return nil, err
-	}
 	state := &State{}
-	if state.Nodes, err = ReadNodes(bytes.NewReader(text)); err != nil {
-		return nil, fmt.Errorf("%s show nodes: %w", s.Program, err)
+	if !q.Brief {
+		text, err := s.run(ctx, "--json", "show", "nodes")
+		if err != nil {
+			return nil, err
+		}
+		if state.Nodes, err = ReadNodes(bytes.NewReader(text)); err != nil {
+			return nil, fmt.Errorf("%s show nodes: %w", s.Program, err)
+		}
 	}
 	names := q.Topologies
 	if len(names) == 0 {

@@ -1,0 +1,78 @@
+package publisher
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+)
+
+// TestRealAnnotationsWait asks a real slurmrestd while a rack joins. Its nodes are annotated
+// when slurmctld has loaded the new block, and not before.
+func TestRealAnnotationsWait(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("needs a real Slurm")
+	}
+	rig, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{
+		SlurmConf: slurmrig.RESTConf + "MaxNodeCount=100\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nPartitionName=main Nodes=ALL Default=YES State=UP\n",
+		Files:     map[string]string{"topology.yaml": "- topology: flat\n  cluster_default: true\n  flat: true\n", slurmrig.RESTKey: strings.Repeat("k", 32)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rig.Stop()
+	socket, err := rig.StartREST(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := rig.Token(t.Context(), "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pubs := complete(t, Publication{SlurmNames: "slinky:a", BaseBlockSize: rackNodes, Settle: Duration{Duration: 50 * time.Millisecond}, AnnotateAfter: Duration{Duration: time.Millisecond}})
+	store := newMemory(&inputs.Snapshot{})
+	store.changes = make(chan struct{}, 1)
+	r := &dynamicRig{t: t, store: store, slurm: rig, given: map[string]string{}}
+	pub := newPublisher(store, pubs)
+	pub.options.Slurm = func(*publication.Cluster) loaded.Slurm { return live.NewREST("unix:"+socket, token) }
+	inBackground(t, func(ctx context.Context) error { return pub.Run(ctx) })
+	behind := func() string {
+		if set := store.get("slurm/quoin-slurm"); set != nil {
+			return set.Annotations[published.AnnotationBehind]
+		}
+		return ""
+	}
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(3 * time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: not after three minutes; behind %q, annotations %v", what, behind(), store.notes)
+			}
+		}
+	}
+	r.join(0, 1)
+	r.settle()
+
+	old := time.Now()
+	until("slurmctld's last reconfigure is older than its seconds tell", func() bool { return time.Since(old) > 4*time.Second })
+	r.join(rackNodes, rackNodes+1)
+	until("the publisher sees that the new block is not loaded", func() bool {
+		return behind() == "loaded: gpu-[018-019]: Slurm has not loaded the published file yet"
+	})
+	store.mu.Lock()
+	early := store.notes["k8s-gpu-018"]
+	store.mu.Unlock()
+	if early != "" {
+		t.Errorf("annotated with %q before slurmctld has the block", early)
+	}
+	r.settle() // which reconfigures first
+	until("all nodes are as published", func() bool { return behind() == "" })
+}
