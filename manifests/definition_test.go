@@ -16,9 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
-//go:generate go test -run ^TestDefinition$ . -update
-
-const definitionFile = "05-nodereports.yaml"
+const definitionFile = "chart/files/nodereports.yaml"
 
 // structural is a part of a structural schema of Kubernetes, in the order of its file.
 type structural struct {
@@ -120,7 +118,11 @@ func definition(t *testing.T) []byte {
 	if err := enc.Encode(map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1",
 		"kind":       "CustomResourceDefinition",
-		"metadata":   map[string]any{"name": nodereport.Definition},
+		"metadata": map[string]any{
+			"name": nodereport.Definition,
+			// Without the definition all reports would be deleted.
+			"annotations": map[string]string{"helm.sh/resource-policy": "keep"},
+		},
 		"spec": map[string]any{
 			"group": group,
 			"scope": "Cluster",

@@ -78,7 +78,7 @@ func TestRealAgentToken(t *testing.T) {
 	create := func(name string, more ...string) []string { return []string{"create", "-f", report(name, more...)} }
 	replace := func(more ...string) []string { return []string{"replace", "-f", report("node-a", more...)} }
 	const policy = "may write NodeReport "
-	const metadata = "has no owner but its Node, no finalizers and no annotations"
+	const metadata = "has no owner but its Node, no finalizers, no annotations"
 	waitForReportPolicy(t, c, bound)
 	for _, y := range []try{
 		{"own report", create("node-a"), ""},
@@ -89,6 +89,8 @@ func TestRealAgentToken(t *testing.T) {
 		{"its Node as owner", replace("  ownerReferences: [{apiVersion: v1, kind: Node, name: node-a, uid: '1'}]"), ""},
 		{"a finalizer", replace("  finalizers: [quoin.dev/x]"), metadata},
 		{"an annotation", replace("  annotations: {team: red}"), metadata},
+		{"a label", replace("  labels: {team: red}"), metadata},
+		{"the label that agents write", replace("  labels: {app.kubernetes.io/managed-by: quoin}"), ""},
 		{"a key that nobody knows", append(replace("color: red"), "--validate=strict"), "unknown field"},
 		{"delete its report", []string{"delete", "nodereport", "node-a"}, "forbidden"},
 		{"list reports", []string{"get", "nodereports"}, "forbidden"},
@@ -147,6 +149,12 @@ func TestRealPublisherToken(t *testing.T) {
 	const owner = `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"1"}]}}`
 	for _, y := range []try{
 		{"annotate a node", []string{"annotate", "node", "node-a", "topology.slinky.slurm.net/spec=nvl:b1"}, ""},
+		{"two topologies", []string{"annotate", "--overwrite", "node", "node-a", "topology.slinky.slurm.net/spec=nvl:b1,fabric:spine-1:leaf-2"}, ""},
+		{"words that are no place", []string{"annotate", "--overwrite", "node", "node-a", "topology.slinky.slurm.net/spec=nvl:b1 Gres=gpu:9"}, "want TOPOLOGY:UNIT"},
+		{"no place", []string{"annotate", "--overwrite", "node", "node-a", "topology.slinky.slurm.net/spec="}, "want TOPOLOGY:UNIT"},
+		{"give the annotation up", []string{"annotate", "node", "node-a", "topology.slinky.slurm.net/spec-"}, ""},
+		{"another Lease", []string{"create", "-f", write(t, "lease.yaml", "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x, namespace: quoin-system}\n")}, "may create the Lease that a Role lets it update"},
+		{"its Lease", []string{"create", "-f", write(t, "lease.yaml", "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: quoin-publisher, namespace: quoin-system}\n")}, ""},
 		{"another annotation", []string{"annotate", "node", "node-a", "other=1"}, policy},
 		{"label a node", []string{"label", "node", "node-a", "x=y"}, policy},
 		{"cordon a node", []string{"patch", "node", "node-a", "-p", `{"spec":{"unschedulable":true}}`}, policy},
@@ -259,12 +267,14 @@ func TestRealPublications(t *testing.T) {
 	const (
 		labelled = ", labels: {quoin.dev/kind: publication}"
 		own      = "namespace: slurm, name: quoin-slurm"
-		files    = `data: {topology.yaml: x, gres.conf: x}`
+		files    = `data: {topology.yaml: "# x", gres.conf: "# x"}`
 		plan     = "namespace: quoin-system, name: quoin-plan-default"
 		byPlan   = "may write plan.json.gz of a stored plan only"
 		byName   = "when a Role lets it patch that one"
 		byLabel  = "is not labelled quoin.dev/kind=publication"
 		byFile   = "may write topology.conf, topology.yaml, gres.conf of a ConfigMap only"
+		byLine   = "a line of gres.conf begins with NodeName, Name or AutoDetect"
+		byOwner  = "may not change owners, finalizers and labels of a ConfigMap"
 	)
 	for _, y := range []try{
 		{"another name", create("namespace: slurm, name: slurm-prolog"+labelled, files), byName},
@@ -273,13 +283,23 @@ func TestRealPublications(t *testing.T) {
 		{"a namespace without a Role", create("namespace: default, name: quoin-slurm"+labelled, files), "forbidden"},
 		{"no label", create(own, files), byLabel},
 		{"another kind", create(own+", labels: {quoin.dev/kind: node-report}", files), byLabel},
-		{"another file", create(own+labelled, `data: {topology.yaml: x, plugstack.conf: x}`), byFile},
+		{"another file", create(own+labelled, `data: {topology.yaml: "# x", plugstack.conf: x}`), byFile},
 		{"another file in bytes", create(own+labelled, `binaryData: {plugstack.conf: eA==}`), byFile},
 		{"publish", create(own+labelled, files), ""},
-		{"publish again", patch("slurm", "quoin-slurm", `{"metadata":{"annotations":{"quoin.dev/revision":"2"}},"data":{"topology.yaml":null,"topology.conf":"y"}}`), ""},
+		{"publish again", patch("slurm", "quoin-slurm", `{"metadata":{"annotations":{"quoin.dev/revision":"2"}},"data":{"topology.yaml":null,"topology.conf":"# y"}}`), ""},
 		{"one more file", patch("slurm", "quoin-slurm", `{"data":{"plugstack.conf":"x"}}`), byFile},
 		{"one more file in bytes", patch("slurm", "quoin-slurm", `{"binaryData":{"plugstack.conf":"eA=="}}`), byFile},
 		{"its label", patch("slurm", "quoin-slurm", `{"metadata":{"labels":null}}`), byLabel},
+		{"another label", patch("slurm", "quoin-slurm", `{"metadata":{"labels":{"team":"red"}}}`), byOwner},
+		{"an owner", patch("slurm", "quoin-slurm", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"1"}]}}`), byOwner},
+		{"a finalizer", patch("slurm", "quoin-slurm", `{"metadata":{"finalizers":["quoin.dev/x"]}}`), byOwner},
+		{"lines of gres.conf", patch("slurm", "quoin-slurm", `{"data":{"gres.conf":"# x\nNodeName=n1 Name=gpu File=/dev/nvidia0\nAutoDetect=nvidia\n\n"}}`), ""},
+		{"an Include in gres.conf", patch("slurm", "quoin-slurm", `{"data":{"gres.conf":"# x\nInclude /etc/passwd\n"}}`), byLine},
+		{"an include after blanks", patch("slurm", "quoin-slurm", `{"data":{"gres.conf":"\t include /etc/passwd\n"}}`), byLine},
+		{"an include as a continued line", patch("slurm", "quoin-slurm", `{"data":{"gres.conf":"Name=gpu \\\nINCLUDE /etc/passwd\n"}}`), byLine},
+		{"an Include in topology.conf", patch("slurm", "quoin-slurm", `{"data":{"topology.conf":"BlockSizes=2\ninclude /etc/passwd\n"}}`), byLine},
+		{"a plain key in topology.yaml", patch("slurm", "quoin-slurm", `{"data":{"topology.yaml":"include: /etc/passwd\n"}}`), byLine},
+		{"all lines of a topology.yaml", patch("slurm", "quoin-slurm", `{"data":{"topology.conf":null,"topology.yaml":"# x\n---\n- topology: nvl\n  block:\n    blocks: []\n"}}`), ""},
 		{"the hook's script", patch("slurm", "quoin-hook-prolog", `{"data":{"x":"y"}}`), "forbidden"},
 		{"delete its own", []string{"delete", "configmap", "quoin-slurm", "-n", "slurm"}, "forbidden"},
 		{"somebody's of its name", patch("slurm-b", "topology-b", `{"data":{"topology.conf":"y"}}`), byLabel},
@@ -297,12 +317,69 @@ func TestRealPublications(t *testing.T) {
 	}
 	admin("label", "configmap", "topology-b", "-n", "slurm-b", "quoin.dev/kind=publication")
 	for _, y := range []try{
-		{"what was handed over", patch("slurm-b", "topology-b", `{"data":{"topology.conf":"y"}}`), ""},
+		{"what was handed over", patch("slurm-b", "topology-b", `{"data":{"topology.conf":"# y"}}`), ""},
 		{"a site's file beside its own", patch("slurm-b", "topology-b", `{"data":{"cgroup.conf":"y"}}`), byFile},
 		{"remove a site's file", patch("slurm-b", "topology-b", `{"data":{"cgroup.conf":null}}`), byFile},
 	} {
 		y.run(t, c, token)
 	}
+}
+
+// TestRealRenamed holds the policies after kustomize has given all objects other names and
+// one namespace: they go by what a token may do and not by how its account is called.
+func TestRealRenamed(t *testing.T) {
+	t.Parallel()
+	c := kuberig.StartTest(t)
+	dir := t.TempDir()
+	files, err := filepath.Glob("[0-9][0-9]-*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	text.WriteString("namespace: gpu\nnamePrefix: site-\nresources:\n")
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "00-namespace.yaml" { // kustomize wants one namespace once
+			data = []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: quoin-node}\n")
+		}
+		if name == "20-config.yaml" { // of the same name as the agents' in the one namespace
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString("- " + name + "\n")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"create", "namespace", "gpu"}, {"apply", "-k", dir}, {"create", "-f", write(t, "node.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: node-a}\n")}} {
+		if _, err := c.Kubectl(t.Context(), args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	agent, err := c.Token(t.Context(), "gpu", "site-quoin-agent", "node-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	publisher, err := c.Token(t.Context(), "gpu", "site-quoin-publisher", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitForReportPolicy(t, c, agent)
+	report := func(name string) []string {
+		return []string{"create", "-f", write(t, "report.yaml", "apiVersion: quoin.dev/v1alpha1\nkind: NodeReport\nmetadata: {name: "+name+"}\nnode: "+name+"\n")}
+	}
+	try{"its own report", report("node-a"), ""}.run(t, c, agent)
+	try{"another node's report", report("node-b"), "may write NodeReport"}.run(t, c, agent)
+	await.Until(t, "the publisher's policy is in force", func() bool {
+		_, err := c.Kubectl(t.Context(), "--kubeconfig", publisher, "label", "node", "node-a", "x=y", "--dry-run=server")
+		return err != nil && strings.Contains(err.Error(), "of a Node only")
+	})
+	try{"another ConfigMap", []string{"create", "configmap", "x", "-n", "gpu"}, "may write ConfigMap"}.run(t, c, publisher)
 }
 
 // TestHookScripts runs the scripts as slurmd would.

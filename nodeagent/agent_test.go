@@ -147,7 +147,7 @@ func TestMetrics(t *testing.T) {
 	done := make(chan struct{})
 	go func() { _ = a.Run(ctx); close(done) }()
 	want := map[string]float64{
-		"quoin_agent_build_info": 1, "quoin_agent_probe_up": 0, "quoin_agent_report_stored": 1, "quoin_agent_report_writes_total": 1,
+		"quoin_agent_probe_up": 0, "quoin_agent_report_stored": 1, "quoin_agent_report_writes_total": 1,
 		`quoin_agent_probe_restarts_total{reason="hang"}`: 1, `quoin_agent_problems{reason="FabricSlow"}`: 1,
 		`quoin_agent_gpus{fabric="inProgress",health=""}`: 1,
 	}
@@ -190,7 +190,7 @@ func gathered(t *testing.T, reg *prometheus.Registry, names map[string]float64) 
 				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
 			}
 			name := f.GetName()
-			if len(labels) > 0 && name != "quoin_agent_build_info" {
+			if len(labels) > 0 {
 				name += "{" + strings.Join(labels, ",") + "}"
 			}
 			if _, ok := names[name]; ok {

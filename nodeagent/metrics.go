@@ -2,8 +2,6 @@ package nodeagent
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -33,11 +31,6 @@ type Metrics struct {
 // NewMetrics registers the agent's series with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	f := promauto.With(reg)
-	versions := prometheus.Labels{"version": "unknown", "goversion": runtime.Version()}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		versions["version"] = info.Main.Version
-	}
-	f.NewGauge(prometheus.GaugeOpts{Name: "quoin_agent_build_info", Help: "1, with the versions of the program as labels.", ConstLabels: versions}).Set(1)
 	counter := func(name, help string) prometheus.Counter {
 		return f.NewCounter(prometheus.CounterOpts{Name: "quoin_agent_" + name, Help: help})
 	}

@@ -11,10 +11,10 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
+	"github.com/quoin-hpc/quoin/cmd/version"
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/hook"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
@@ -65,7 +65,7 @@ func parse(o *hook.Options, args []string) (help string, err error) {
 	flags.StringVar(&o.MappingDir, "mapping-dir", "", "")
 	flags.StringVar((*string)(&o.RunDir), "run-dir", rundir.DefaultRunDir, "")
 	flags.DurationVar(&o.Wait, "wait", 0, "")
-	version := flags.Bool("version", false, "")
+	showVersion := flags.Bool("version", false, "")
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		o.Verb, args = args[0], args[1:]
 	}
@@ -75,8 +75,8 @@ func parse(o *hook.Options, args []string) (help string, err error) {
 		return strings.TrimSpace(usage), nil
 	case err == nil && flags.NArg() > 0:
 		err = fmt.Errorf("argument %q: want flags only after prolog or epilog", flags.Arg(0))
-	case err == nil && *version:
-		return "quoin-hook " + buildVersion(), nil
+	case err == nil && *showVersion:
+		return "quoin-hook " + version.Get().String(), nil
 	case err == nil && o.Verb != "prolog" && o.Verb != "epilog":
 		err = fmt.Errorf("command %q: want prolog or epilog", o.Verb)
 	case err == nil && o.Wait < 0:
@@ -104,10 +104,3 @@ which Slurm takes for a refusal, where it is not and the gate's policy is fail.
                      hook.json's, else 2s)
   --version          print the version
 `
-
-func buildVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}

@@ -54,21 +54,17 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	if err != nil {
 		return err
 	}
-	if c.InstallHook != "" {
-		if err := nodeagent.InstallHook(c.InstallHook); err != nil {
-			return err
-		}
-	}
 	command, err := probeCommand(&c.Machine, node)
 	if err != nil {
 		return err
 	}
+	logStart(log, "agent", c.Store, "node", node)
 	runDir := rundir.Dir(c.RunDir)
 	boot, err := rundir.BootID(c.HostRoot)
 	if err != nil {
 		log.Warn("boot is not known: what is of an earlier boot counts as of this one", "err", err)
 	}
-	reg := newRegistry()
+	reg := newRegistry("agent")
 	reports, samples, wanted := make(chan *topology.Node, 1), make(chan topology.Sample, 4), make(chan []string)
 	registry := jobsConfig(c, boot)
 	if registry.Group, err = c.Group(); err != nil {

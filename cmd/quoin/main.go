@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/usage"
+	"github.com/quoin-hpc/quoin/cmd/version"
 )
 
 func main() {
@@ -60,14 +61,16 @@ quoin config shows all keys of the configuration. Commands take the file by --co
 and a single key by --set.
 
 Exit status: 0 fine; 1 a difference, or something that is not there; 2 trouble.`,
+		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("quoin {{.Version}}\n")
 	root.AddGroup(&cobra.Group{ID: "look", Title: "Commands that look at a cluster, a machine or a job:"}, &cobra.Group{ID: "run", Title: "Commands that run on the cluster:"})
-	inGroup(root, "look", newDemoCommand(), newRenderCommand(), newMapCommand(), newCheckCommand(), newPlanCommand(), newIMEXCommand(), newDiscoverCommand(), newJobCommand(), newConfigCommand())
+	inGroup(root, "look", newDemoCommand(), newRenderCommand(), newMapCommand(), newCheckCommand(), newPlanCommand(), newIMEXCommand(), newDiscoverCommand(), newJobCommand(), newConfigCommand(), newVersionCommand())
 	inGroup(root, "run", newAgentCommand(), newPublisherCommand())
 	// quoin agent and the manifests run these, not people.
-	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand())
+	root.AddCommand(newProbeCommand(), newProbeDCGMCommand(), newHoldCommand(), newInstallHookCommand())
 	usage.Group(root)
 	usage.Explain(root)
 	return root

@@ -44,7 +44,7 @@ type leadingStore interface {
 
 func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) error {
 	c := &conf.Publisher
-	reg := newRegistry()
+	reg := newRegistry("publisher")
 	var store leadingStore = dir.New(c.Store)
 	var options publisher.Options
 	if hosts := imex.NewHosts(conf.IMEX); hosts != nil {
@@ -76,6 +76,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 		}
 	}
 	options.Slurm = loaded.AskerOf
+	logStart(log, "publisher", c.Store, "publications", len(conf.Publications))
 	pub := publisher.New(store, conf.Clusters(), options, publisher.NewMetrics(reg), log)
 	return together(ctx, append(runs, store.Run,
 		func(ctx context.Context) error { return serve(ctx, c.Listen, reg, store.Ready) },

@@ -12,12 +12,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/version"
 )
 
 // newLogger returns the logger of agent or publisher.
@@ -33,6 +35,16 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
+// logStart writes the first line of the log: which program runs, and where it works. store
+// is a directory, or empty for Kubernetes.
+func logStart(log *slog.Logger, component, store string, args ...any) {
+	v := version.Get()
+	if store == "" {
+		store = "Kubernetes"
+	}
+	log.Info("starts", append([]any{"component", component, "version", v.Version, "revision", v.Revision, "store", store}, args...)...)
+}
+
 // kubeClient returns how to reach the API server: by the file, or as a Pod. qps bounds the
 // requests per second; zero is client-go's bound.
 func kubeClient(path, userAgent string, qps float32) (*rest.Config, kubernetes.Interface, error) {
@@ -46,7 +58,7 @@ func kubeClient(path, userAgent string, qps float32) (*rest.Config, kubernetes.I
 	case err != nil:
 		return nil, nil, fmt.Errorf("find the API server: %w; outside a Pod give --kubeconfig FILE, or --store DIR to work without Kubernetes", err)
 	}
-	rc.UserAgent = userAgent
+	rc.UserAgent = userAgent + "/" + version.Number
 	rc.QPS, rc.Burst = qps, int(2*qps)
 	client, err := kubernetes.NewForConfig(rc)
 	if err != nil {
@@ -55,9 +67,12 @@ func kubeClient(path, userAgent string, qps float32) (*rest.Config, kubernetes.I
 	return rc, client, nil
 }
 
-// newRegistry returns a registry with the series of Go and of the process.
-func newRegistry() *prometheus.Registry {
-	reg := prometheus.NewRegistry()
+// newRegistry returns the registry of a component, agent or publisher, with the series of
+// the build, of Go and of the process.
+func newRegistry(component string) *prometheus.Registry {
+	reg, v := prometheus.NewRegistry(), version.Get()
+	promauto.With(reg).NewGauge(prometheus.GaugeOpts{Name: "quoin_build_info", Help: "1, with what the program knows of its build as labels.",
+		ConstLabels: prometheus.Labels{"component": component, "version": v.Version, "revision": v.Revision, "goversion": v.Go}}).Set(1)
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return reg
 }

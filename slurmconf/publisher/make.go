@@ -121,10 +121,10 @@ func (m *Rendered) choose(p *publication.Cluster, g *inputs.Inputs) (err error) 
 		return err
 	}
 	m.Specs = slurmconf.Specs(m.Plan, m.topologies)
-	m.Left = left(m.Plan, m.Specs, g.Unnamed)
+	m.Left = plandoc.Left(m.Plan, m.Specs, g.Unnamed)
 	m.LeftOut = plandoc.LeftOut(m.Left)
 	if len(m.Specs) == 0 { // blocks may still hold the places of domains that have gone
-		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()+cmp.Or(reasons(m.Plan, g.Unnamed), "; "+p.Nodes.WhyNone())
+		m.Refused, m.Message = "NothingToPublish", cmp.Or(err, errNoNode).Error()+cmp.Or(plandoc.Reasons(m.Plan, g.Unnamed), "; "+p.Nodes.WhyNone())
 	}
 	return nil
 }
@@ -204,53 +204,6 @@ func (m *Rendered) check(p *publication.Cluster, topologies []slurmconf.Topology
 			return
 		}
 	}
-}
-
-// reasons counts the nodes without a place by reason.
-func reasons(plan *placement.Plan, unnamed []topology.Problem) string {
-	counts := map[string]int{}
-	for i := range plan.Placements {
-		reason, _ := whyLeftOut(&plan.Placements[i])
-		counts[reason]++
-	}
-	for i := range unnamed {
-		counts[unnamed[i].Reason]++
-	}
-	text, sep := "", "; nodes by reason: "
-	for _, reason := range slices.Sorted(maps.Keys(counts)) {
-		text += fmt.Sprintf("%s%s %d", sep, reason, counts[reason])
-		sep = ", "
-	}
-	return text
-}
-
-// ReasonNoSwitch is why a node is in no tree.
-const ReasonNoSwitch = "NoSwitch"
-
-// left lists the nodes without a place. A node without a Slurm name has its Kubernetes
-// name.
-func left(plan *placement.Plan, specs map[string]string, unnamed []topology.Problem) []topology.Problem {
-	var out []topology.Problem
-	for i := range plan.Placements {
-		pl := &plan.Placements[i]
-		if _, placed := specs[pl.SlurmName]; !placed {
-			reason, message := whyLeftOut(pl)
-			out = append(out, topology.Problem{Node: pl.SlurmName, Reason: reason, Message: message})
-		}
-	}
-	return append(out, unnamed...)
-}
-
-// whyLeftOut says why a node is in no file. A node can have a place in the plan that the
-// published kind of topology does not show.
-func whyLeftOut(pl *placement.Placement) (reason, message string) {
-	switch {
-	case pl.Reason != placement.ReasonPlaced:
-		return pl.Reason, pl.Message
-	case pl.Block == "":
-		return placement.ReasonNoDomain, "it is in the tree only, and only blocks are published"
-	}
-	return ReasonNoSwitch, "no switch above its block is known, and only the tree is published"
 }
 
 // Once makes one pass over a publication at once, for the demo. It does not settle, guard

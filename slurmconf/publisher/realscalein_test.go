@@ -201,8 +201,10 @@ func (r *scaleRig) scalesToNothing(t *testing.T) {
 
 // refused takes the rule for NodeSets from the publisher, and starts another.
 func (r *scaleRig) refused(t *testing.T) {
-	if _, err := r.Kubectl(t.Context(), "patch", "role", "quoin-publication", "-n", "slurm", "--type=json", "-p", `[{"op":"remove","path":"/rules/4"}]`); err != nil {
-		t.Fatal(err)
+	for _, role := range []string{"quoin-workers-a", "quoin-workers-b"} {
+		if _, err := r.Kubectl(t.Context(), "patch", "role", role, "-n", "slurm", "--type=json", "-p", `[{"op":"remove","path":"/rules/1"}]`); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		_, err := r.token.List(t.Context(), metav1.ListOptions{})
@@ -222,7 +224,7 @@ func (r *scaleRig) refused(t *testing.T) {
 		}
 	}
 	untilSets(t, second, 0)
-	const remedy = "add the rule for nodesets of manifests/12-rbac-publication.yaml to the publisher's Role"
+	const remedy = "the chart's Role quoin-workers-PUBLICATION gives it the right"
 	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `what="NodeSets in namespace slurm"`) || !strings.Contains(text, remedy) {
 		t.Errorf("want one warning with the remedy:\n%s", text)
 	}

@@ -3,9 +3,6 @@ package publisher
 import (
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -66,22 +63,16 @@ func TestRealSlinky(t *testing.T) {
 // publisher's client.
 func (r *slinkyRig) permit() (kubernetes.Interface, dynamic.Interface, *nodereport.Client) {
 	r.t.Helper()
+	const values = "config.publications[0].name=a,config.publications[0].slurmNames=slinky," +
+		"config.publications[1].name=b,config.publications[1].configMap=quoin-b,config.publications[1].slurmNames=slinky,config.publications[1].resourceSlices=true"
 	dir := r.t.TempDir()
-	rule := regexp.MustCompile(`(?m)^# ((?:- apiGroups| {2}resources| {2}verbs): .*)$`)
-	for _, name := range []string{"00-namespace.yaml", "11-rbac-publisher.yaml", "12-rbac-publication.yaml", "30-admission.yaml"} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "manifests", name))
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		changed := strings.NewReplacer("[quoin-slurm]", "[quoin-slurm, quoin-b]", "[quoin-plan-default]", "[quoin-plan-a, quoin-plan-b]").Replace(rule.ReplaceAllString(string(text), "$1"))
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(changed), 0o600); err != nil {
-			r.t.Fatal(err)
-		}
+	if out, err := kuberig.Helm(r.t.Context(), "template", "quoin", "../../manifests/chart", "--namespace", "quoin-system", "--output-dir", dir, "--set", values); err != nil {
+		r.t.Fatalf("%v\n%s", err, out)
 	}
 	if _, err := r.Client().CoreV1().Namespaces().Create(r.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "slurm"}}, metav1.CreateOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
-	if _, err := r.Kubectl(r.t.Context(), "apply", "-f", dir); err != nil {
+	if _, err := r.Kubectl(r.t.Context(), "apply", "-f", dir, "--recursive"); err != nil {
 		r.t.Fatal(err)
 	}
 	token, err := r.Token(r.t.Context(), "quoin-system", "quoin-publisher", "")

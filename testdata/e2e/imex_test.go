@@ -10,23 +10,13 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/nvidiadra"
 )
 
-// agentConfiguration is what 21-config-agent.yaml says here: the driver of the GPUs is
-// played, so /proc is elsewhere.
-const agentConfiguration = `apiVersion: v1
-kind: ConfigMap
-metadata: {name: quoin-config, namespace: quoin-node}
-data:
-  quoin.yaml: |
-    agent: {hostRoot: ` + nvidiadra.HostRoot + `}
-`
-
 // imex installs NVIDIA's DRA driver: the publisher makes the ComputeDomain, pods of Quoin
 // hold a channel of each node, and a job finds the gate open.
 func imex(w *world) {
-	w.kubectl("label", "nodes", "--all", "nvidia.com/gpu.present=true")
 	if err := nvidiadra.Install(w.t.Context(), w.box); err != nil {
 		w.t.Fatal(err)
 	}
+	w.helm(append([]string{"upgrade"}, w.chart("dev")...)...) // now with the pods that hold channels
 	w.imexReady()
 	w.until("each node's channel is held", func(out string) bool { return out == strconv.Itoa(nodes) }, "-n", "quoin-node", "get", "ds/quoin-imex", "-o=jsonpath={.status.numberReady}")
 	domain := w.kubectl("-n", "quoin-node", "get", "computedomain", "quoin", "-o=jsonpath={.metadata.uid}")

@@ -11,22 +11,8 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/slinky"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
-
-// configuration is what a site with Slinky writes into 20-config.yaml.
-const configuration = `apiVersion: v1
-kind: ConfigMap
-metadata: {name: quoin-config, namespace: quoin-system}
-data:
-  quoin.yaml: |
-    publications:
-    - name: default
-      namespace: slurm
-      configMap: quoin-slurm
-      slurmVersion: "26.05"
-      format: yaml
-      slurmNames: slinky
-`
 
 // seed is a file that slurmctld can start with before there is any node.
 const seed = `apiVersion: v1
@@ -48,7 +34,8 @@ data:
 // install installs everything on an empty cluster: agents and publisher run, and
 // slurmctld starts.
 func install(w *world) {
-	w.kubectl("apply", "--server-side", "-f", w.site("quoin:dev"))
+	w.kubectl("label", "node", "--all", "nvidia.com/gpu.present=true")
+	w.helm(append([]string{"install", "--create-namespace"}, w.chart("dev")...)...)
 	w.apply(seed)
 	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m")
 	w.kubectl("-n", "quoin-system", "rollout", "status", "deploy/quoin-publisher", "--timeout=3m")
@@ -70,47 +57,30 @@ func install(w *world) {
 	})
 }
 
-// site writes the files of the manifests as a site with Slinky has them, and returns their
-// folder.
-func (w *world) site(image string) string {
+// helm runs Helm on the cluster, which must succeed.
+func (w *world) helm(args ...string) string {
 	w.t.Helper()
-	dir := filepath.Join(w.dir, "site-"+strings.ReplaceAll(image, ":", "-"))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	program, err := kuberig.HelmProgram(w.t.Context())
+	if err != nil {
 		w.t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(manifests, "*.yaml"))
-	if err != nil || len(files) == 0 {
-		w.t.Fatalf("no manifests: %v", err)
+	cmd := w.box.Machines[0].Network(w.t.Context(), append([]string{program, "--kubeconfig", w.box.Kubeconfig(), "--namespace", "quoin-system"}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+w.dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		w.t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	for _, file := range files {
-		text, name := w.file(filepath.Base(file)), filepath.Base(file)
-		switch name {
-		case "12-rbac-publication.yaml":
-			text = podRules(text)
-		case "20-config.yaml":
-			text = configuration
-		case "21-config-agent.yaml":
-			text = agentConfiguration
-		default:
-			text = strings.ReplaceAll(text, "quoin:dev", image)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	return dir
+	return string(out)
 }
 
-// podRules takes the rules for worker pods out of their comment.
-func podRules(role string) string {
-	var out strings.Builder
-	for line := range strings.Lines(role) {
-		if rule, ok := strings.CutPrefix(line, "# "); ok && (strings.HasPrefix(rule, "- ") || strings.HasPrefix(rule, "  ")) {
-			line = rule
-		}
-		out.WriteString(line)
+// chart are the arguments of a site with Slinky for an image.
+func (w *world) chart(tag string) []string {
+	w.t.Helper()
+	dir, err := filepath.Abs("../../manifests/chart")
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	return out.String()
+	return []string{"quoin", dir, "-f", filepath.Join(dir, "presets/slinky.yaml"), "--set", "image.tag=" + tag, "--timeout", "3m", "--wait"}
 }
 
 // register starts worker pods: they register into the blocks that the annotation names,

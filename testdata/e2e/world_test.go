@@ -6,7 +6,6 @@ package e2e_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +19,6 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/slinky"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
-
-// manifests is the folder with what users apply.
-const manifests = "../../manifests"
 
 // nodes is how many the cluster has: two of them have worker pods at any time.
 // nodeGPUs is how many GPUs each has.
@@ -165,14 +161,4 @@ func (w *world) until(what string, is func(out string) bool, args ...string) str
 		return err == nil && is(strings.TrimSpace(out))
 	}, func() string { return out })
 	return strings.TrimSpace(out)
-}
-
-// file returns a file of the manifests.
-func (w *world) file(name string) string {
-	w.t.Helper()
-	data, err := os.ReadFile(filepath.Join(manifests, name))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return string(data)
 }

@@ -28,9 +28,6 @@ type Agent struct {
 	RunDir string `yaml:"runDir"`
 	// MappingDir is DCGM Exporter's job mapping directory. none: the exporter names no jobs.
 	MappingDir string `yaml:"mappingDir"`
-	// InstallHook is the directory that gets quoin-hook, which lies beside quoin.
-	// Empty: it is not installed.
-	InstallHook string `yaml:"installHook"`
 	// Listen is the address of /metrics, /healthz and /readyz. Empty: no server.
 	Listen string `yaml:"listen"`
 	Jobs   `yaml:",inline"`

@@ -83,7 +83,7 @@ func FuzzSlimNodeSet(f *testing.F) {
 
 func TestRemedyForNodeSets(t *testing.T) {
 	refused := apierrors.NewForbidden(nodeSets.GroupResource(), "", errors.New("no rule"))
-	const want = `nodesets.slinky.slurm.net is forbidden: no rule; add the rule for nodesets of manifests/12-rbac-publication.yaml to the publisher's Role; ` +
+	const want = `nodesets.slinky.slurm.net is forbidden: no rule; the chart's Role quoin-workers-PUBLICATION gives it the right; ` +
 		`until then nodes that a NodeSet gives up leave after goneAfter`
 	if err := withRemedy(refused); err.Error() != want || !apierrors.IsForbidden(err) {
 		t.Errorf("error %q, want %q", err, want)

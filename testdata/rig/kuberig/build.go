@@ -1,5 +1,5 @@
 // Package kuberig runs a real Kubernetes control plane for tests: kube-apiserver,
-// kube-controller-manager, kube-scheduler, kubectl, etcd and the controller of
+// kube-controller-manager, kube-scheduler, kubectl, Helm, etcd and the controller of
 // NVIDIA's DRA driver, built once from their Go modules and kept in the user's
 // cache. Everything it starts ends with the test process.
 package kuberig
@@ -54,8 +54,10 @@ const chart = "deployments/helm/dra-driver-nvidia-gpu"
 // rig runs when it is not there: about ten minutes on two cores. Each module has a
 // folder of its own and is built anew only when its own go.mod changes.
 func Build(ctx context.Context) (string, error) {
-	if _, err := etcdModule.Folder(ctx); err != nil {
-		return "", err
+	for _, m := range []modules.Module{etcdModule, helmModule} {
+		if _, err := m.Folder(ctx); err != nil {
+			return "", err
+		}
 	}
 	for _, release := range Drivers() {
 		m, err := driverModule(release)

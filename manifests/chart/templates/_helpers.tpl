@@ -1,0 +1,107 @@
+{{- define "quoin.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels of an object of a component. */}}
+{{- define "quoin.labels" -}}
+{app.kubernetes.io/name: quoin, app.kubernetes.io/component: {{ . }}}
+{{- end -}}
+
+{{/* imex of the configuration, with the namespace filled in. */}}
+{{- define "quoin.imex" -}}
+{{- toYaml (merge (dict) (.Values.config.imex | default dict) (dict "namespace" .Values.nodeNamespace)) -}}
+{{- end -}}
+
+{{- define "quoin.imexNamespace" -}}
+{{- (.Values.config.imex | default dict).namespace | default .Values.nodeNamespace -}}
+{{- end -}}
+
+{{- define "quoin.imexJoin" -}}
+{{- (.Values.config.imex | default dict).join | default "auto" -}}
+{{- end -}}
+
+{{/* The publications with the namespace and the ConfigMap filled in, as JSON below "items". */}}
+{{- define "quoin.publications" -}}
+{{- $items := list -}}
+{{- range .Values.config.publications | default (list dict) -}}
+{{- $items = append $items (merge (dict) . (dict "name" "default" "namespace" "slurm" "configMap" "quoin-slurm")) -}}
+{{- end -}}
+{{- toJson (dict "items" $items) -}}
+{{- end -}}
+
+{{/* The namespaces of the publications, each once. */}}
+{{- define "quoin.slurmNamespaces" -}}
+{{- $names := list -}}
+{{- range (include "quoin.publications" . | fromJson).items -}}
+{{- $names = append $names .namespace -}}
+{{- end -}}
+{{- toJson (dict "items" ($names | uniq | sortAlpha)) -}}
+{{- end -}}
+
+{{/*
+The namespace whose worker pods a publication reads, or nothing: slurmNames is slinky,
+slinky:CONTROLLER or slinky:NAMESPACE/CONTROLLER, nodes.slinky is CONTROLLER or
+NAMESPACE/CONTROLLER.
+*/}}
+{{- define "quoin.slinkyNamespace" -}}
+{{- $nodes := .nodes | default dict -}}
+{{- $names := .slurmNames | default "" -}}
+{{- $ref := "" -}}
+{{- if $nodes.slinky -}}
+{{- $ref = $nodes.slinky -}}
+{{- else if eq $names "slinky" -}}
+{{- $ref = "slinky" -}}
+{{- else if hasPrefix "slinky:" $names -}}
+{{- $ref = trimPrefix "slinky:" $names -}}
+{{- end -}}
+{{- if contains "/" $ref -}}
+{{- first (splitList "/" $ref) -}}
+{{- else if $ref -}}
+{{- .namespace -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The security of a container that needs nothing. */}}
+{{- define "quoin.nothing" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- define "quoin.publisherConfig" -}}
+imex:
+  {{- include "quoin.imex" . | nindent 2 }}
+{{- with .Values.config.publisher }}
+publisher:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+publications:
+{{- toYaml (.Values.config.publications | default (list (dict "name" "default"))) | nindent 0 }}
+{{- end -}}
+
+{{- define "quoin.agentConfig" -}}
+imex:
+  {{- include "quoin.imex" . | nindent 2 }}
+{{- with .Values.config.agent }}
+agent:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/*
+Matches whoever has the publisher's ClusterRole and is no administrator: the marks of that are
+the verbs publish and override of NodeReports. The prefix of the name spares the API server the
+question for kubelets, which write Nodes most.
+*/}}
+{{- define "quoin.isPublisher" -}}
+- name: is-service-account
+  expression: request.userInfo.username.startsWith("system:serviceaccount:")
+- name: is-publisher
+  expression: >-
+    authorizer.group("quoin.dev").resource("nodereports").check("publish").allowed() &&
+    !authorizer.group("quoin.dev").resource("nodereports").check("override").allowed()
+{{- end -}}

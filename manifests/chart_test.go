@@ -1,0 +1,166 @@
+package manifests_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+)
+
+// The plain YAML has the definition in it.
+//
+//go:generate go test -run ^TestDefinition$ . -update
+//go:generate go test -run ^TestPlain$ . -update
+
+// driverAPI is there when NVIDIA's DRA driver is.
+const driverAPI = "resource.nvidia.com/v1beta1"
+
+// plain returns what the chart renders with its own values, by the name of the template.
+func plain(t *testing.T) map[string]string {
+	t.Helper()
+	out, err := kuberig.Helm(t.Context(), "template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", driverAPI)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	files := map[string]string{}
+	for document := range strings.SplitSeq("\n"+out, "\n---\n") {
+		source, text, ok := strings.Cut(strings.TrimSpace(document), "\n")
+		name, found := strings.CutPrefix(source, "# Source: quoin/templates/")
+		if !ok || !found {
+			continue
+		}
+		if files[name] == "" {
+			files[name] = "# Rendered from chart/templates/" + name + " by make generate. Do not edit.\n"
+		} else {
+			files[name] += "---\n"
+		}
+		files[name] += strings.TrimSpace(text) + "\n"
+	}
+	return files
+}
+
+// TestPlain holds that the plain YAML is what the chart renders. -update writes it.
+func TestPlain(t *testing.T) {
+	files := plain(t)
+	old, err := filepath.Glob("[0-9][0-9]-*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range old {
+		if _, ok := files[name]; !ok {
+			t.Errorf("%s: the chart renders no such file: remove it", name)
+		}
+	}
+	for name, want := range files {
+		if *update {
+			if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(got), want); diff != "" {
+			t.Errorf("%s differs from the chart (-file +chart); run go generate ./manifests\n%s", name, diff)
+		}
+	}
+}
+
+// presets returns the values files that come with the chart.
+func presets(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("chart/presets/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("presets %v: %v", files, err)
+	}
+	return files
+}
+
+// TestValues holds which values the chart takes.
+func TestValues(t *testing.T) {
+	tests := []struct {
+		name    string
+		args    []string
+		refused string
+	}{
+		{"a value that nobody knows", []string{"--set", "agnet.hostPID=true"}, "agnet"},
+		{"a word for a number", []string{"--set", "publisher.replicas=two"}, "replicas"},
+		{"an unknown key of the configuration", []string{"--set", "config.imex.jion=none"}, "jion"},
+		{"an unknown kind of joining", []string{"--set", "config.imex.join=sometimes"}, "join"},
+		{"a release as a number", []string{"--set", "config.publications[0].slurmVersion=26"}, "slurmVersion"},
+		{"another namespace of the nodes", []string{"--set", "nodeNamespace=gpu-nodes"}, ""},
+		{"a digest", []string{"--set", "image.digest=sha256:0"}, ""},
+		{"two publications", []string{"--set", "config.publications[0].name=a,config.publications[1].name=b,config.publications[1].namespace=slurm-b,config.publications[1].slurmNames=slinky"}, ""},
+	}
+	for _, preset := range presets(t) {
+		tests = append(tests, struct {
+			name    string
+			args    []string
+			refused string
+		}{filepath.Base(preset), []string{"-f", preset}, ""})
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "chart", "--namespace", "quoin-system"}, tt.args...)...)
+			switch {
+			case tt.refused == "" && err != nil:
+				t.Errorf("%v\n%s", err, out)
+			case tt.refused != "" && (err == nil || !strings.Contains(err.Error(), tt.refused)):
+				t.Errorf("error %v, want one that names %s\n%s", err, tt.refused, out)
+			}
+		})
+	}
+}
+
+// TestNames holds what the chart makes of names that a site chooses.
+func TestNames(t *testing.T) {
+	tests := []struct {
+		name  string
+		set   string
+		want  []string
+		avoid []string
+	}{
+		{"namespaces", "nodeNamespace=nodes", []string{"name: nodes\n", "namespace: nodes\n"}, []string{"quoin-node"}},
+		{"a publication", "config.publications[0].name=train,config.publications[0].namespace=s1,config.publications[0].configMap=files",
+			[]string{"- quoin-plan-train\n", "name: quoin-publication-train\n", "resourceNames: [files]", "namespace: s1\n"}, []string{"quoin-workers", "namespace: slurm\n"}},
+		{"pods of its own namespace", "config.publications[0].namespace=s1,config.publications[0].slurmNames=slinky", []string{"name: quoin-workers-default\n  namespace: s1\n"}, nil},
+		{"pods of a controller", "config.publications[0].namespace=s1,config.publications[0].slurmNames=slinky:main", []string{"name: quoin-workers-default\n  namespace: s1\n"}, nil},
+		{"pods of another namespace", "config.publications[0].nodes.slinky=s2/main", []string{"name: quoin-workers-default\n  namespace: s2\n"}, nil},
+		{"no Node is annotated", "config.publications[0].annotate=false,config.publisher.nodeConditions=false", []string{"verbs: [get, list, watch]\n"}, []string{"nodes/status]\n  verbs", "verbs: [get, list, watch, patch]\n- apiGroups: [\"\"]\n  resources: [nodes"}},
+		{"nobody joins", "config.imex.join=none", nil, []string{"quoin-imex", "quoin-publisher-imex", "/etc/nvidia-imex", "compute-domain.nvidia.com"}},
+		{"worker pods join", "config.imex.join=slurmd,config.imex.namespace=slurm", []string{"name: quoin-publisher-imex\n  namespace: slurm\n"}, []string{"name: quoin-imex\n"}},
+		{"no mapping", "config.agent.mappingDir=none", nil, []string{"name: job-mapping"}},
+		{"channels of the host", "config.imex.hostChannels=true", []string{"hostPath: {path: /dev/nvidia-caps-imex-channels, type: Directory}"}, nil},
+		{"the host's /dev is not touched", "image.tag=v1", nil, []string{"path: /dev"}},
+		{"holders", "image.tag=v1", []string{"kind: DaemonSet\nmetadata:\n  name: quoin-imex\n"}, nil},
+		{"secrets for the registry", "imagePullSecrets[0]=pull", []string{"imagePullSecrets:\n      - name: pull\n"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			out, err := kuberig.Helm(t.Context(), "template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", driverAPI, "--set", tt.set)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("want %q", want)
+				}
+			}
+			for _, avoid := range tt.avoid {
+				for line := range strings.Lines(out) {
+					if strings.Contains(line, avoid) && !strings.HasPrefix(strings.TrimSpace(line), "#") {
+						t.Errorf("%q is in %q", avoid, strings.TrimSpace(line))
+					}
+				}
+				if strings.Contains(avoid, "\n") && strings.Contains(out, avoid) {
+					t.Errorf("%q is there", avoid)
+				}
+			}
+		})
+	}
+}
