@@ -70,7 +70,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 		}
 		objects := kube.New(client, sets, reports, c.Namespace, conf.Clusters(), log)
 		store, runs = objects, append(runs, members.Run)
-		options = publisher.Options{MaxBytes: kube.MaxBytes, Recorder: kube.NewEvents(client, log), Membership: members}
+		options = publisher.Options{MaxBytes: kube.MaxBytes, Seed: true, Recorder: kube.NewEvents(client, log), Membership: members}
 		if c.NodeConditions {
 			options.Conditions = objects
 		}

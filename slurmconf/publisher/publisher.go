@@ -74,6 +74,8 @@ type Options struct {
 	Recorder Recorder
 	// Conditions writes the conditions of Nodes.
 	Conditions nodestatus.Setter
+	// Seed publishes files without nodes while nothing else is published.
+	Seed bool
 	// Membership keeps the IMEX domain and sees its members.
 	Membership nodestatus.Membership
 	// Slurm returns what asks the Slurm of a publication, or nil if nobody can be asked.
@@ -98,8 +100,9 @@ func (p *Publisher) Run(ctx context.Context) error {
 	now := time.Now()
 	var loops []*loop
 	for i := range p.clusters {
-		l := newLoop(outlets{p.store, p.options.MaxBytes, p.options.Recorder, p.log, p.metrics}, p.options.Slurm, p.clusters, i, now)
+		l := newLoop(outlets{p.store, p.options.MaxBytes, p.options.Seed, p.options.Recorder, p.log, p.metrics}, p.options.Slurm, p.clusters, i, now)
 		l.Touch(now, l.pub.Settle.Duration, l.pub.SettleMax.Duration)
+		l.seed(ctx)
 		loops = append(loops, l)
 	}
 	status := nodestatus.New(nodestatus.Options{Setter: p.options.Conditions, Membership: p.options.Membership, Publications: len(loops),
@@ -190,6 +193,7 @@ type loop struct {
 type outlets struct {
 	store    Store
 	maxBytes int      // of the files, or 0
+	seeds    bool     // before the first publication
 	recorder Recorder // or nil
 	log      *slog.Logger
 	metrics  *Metrics
@@ -213,6 +217,7 @@ func newLoop(o outlets, slurm func(*publication.Cluster) loaded.Slurm, all []*pu
 	nodes, fits := &nodeHistory{pub: pub, rest: slices.Concat(all[:at], all[at+1:])}, room{pub, o.maxBytes}
 	plan := []step{&gatherer{pub, nodes, inputs.PodOwners{}, annotations}, &unitsInUse{pub: pub}, l.moves}
 	l.decisions = slices.Concat([]step{a,
+		&seeder{o, pub, a},
 		&repair{o, pub, a, nodes, func(ctx context.Context, p *pass) error { _, err := l.run(ctx, p, plan); return err }},
 		&rollback{o, pub, a},
 	}, plan, []step{

@@ -158,6 +158,7 @@ func (a *archive) publish(ctx context.Context, p *pass, made *Rendered, leaving 
 		}
 	}
 	next := s.set.Clone()
+	delete(next.Annotations, published.AnnotationSeed)
 	delete(next.Annotations, published.AnnotationLeftOut)
 	if !part {
 		for _, key := range []string{published.AnnotationHeld, published.AnnotationHeldReason, published.AnnotationApprove, published.AnnotationBy} {

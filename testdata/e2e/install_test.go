@@ -10,33 +10,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/images"
+	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/nvidiadra"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/slinky"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
-
-// seed is a file that slurmctld can start with before there is any node.
-const seed = `apiVersion: v1
-kind: ConfigMap
-metadata: {name: quoin-slurm, namespace: slurm, labels: {quoin.dev/kind: publication}}
-data:
-  topology.yaml: |
-    ---
-    - topology: nvl
-      cluster_default: true
-      block:
-        block_sizes: [2]
-        blocks:
-          - block: spare
-  gres.conf: |
-    Name=gpu Type=gb200 File=/dev/nvidia[0-7] Flags=nvidia_gpu_env
-`
 
 // install installs everything on an empty cluster: agents and publisher run, and
 // slurmctld starts.
 func install(w *world) {
 	w.kubectl("label", "node", "--all", "nvidia.com/gpu.present=true")
 	w.helm(append([]string{"install", "--create-namespace"}, w.chart("dev")...)...)
-	w.apply(seed)
 	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m")
 	w.kubectl("-n", "quoin-system", "rollout", "status", "deploy/quoin-publisher", "--timeout=3m")
 	w.until("a report of each node", func(out string) bool { return out == "node1\nnode2\nnode3" }, "get", "nodereports", "-o=jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}")
@@ -45,6 +29,8 @@ func install(w *world) {
 			w.t.Errorf("the hook of %s: %v", m.Name, err)
 		}
 	}
+	// Without it the operator's webhook refuses the Controller.
+	w.until("files that slurmctld can start with", func(out string) bool { return strings.Contains(out, "block: seed") }, "-n", "slurm", "get", "configmap", "quoin-slurm", "-o=yaml")
 	if err := slinky.InstallOperator(w.t.Context(), w.box); err != nil {
 		w.t.Fatal(err)
 	}
@@ -80,7 +66,10 @@ func (w *world) chart(tag string) []string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return []string{"quoin", dir, "-f", filepath.Join(dir, "presets/slinky.yaml"), "--set", "image.tag=" + tag, "--timeout", "3m", "--wait"}
+	return []string{"quoin", dir, "-f", filepath.Join(dir, "presets/slinky.yaml"), "--set", "image.tag=" + tag, "--timeout", "3m", "--wait",
+		"--set-json", `agent.extraVolumes=[{"name":"fake","hostPath":{"path":"` + filepath.Dir(images.MachineFile) + `"}}]`,
+		"--set-json", `agent.extraVolumeMounts=[{"name":"fake","mountPath":"` + filepath.Dir(images.MachineFile) + `","readOnly":true,"mountPropagation":"HostToContainer"}]`,
+		"--set", "config.agent.hostRoot=" + nvidiadra.HostRoot} // the driver of the GPUs is played, so /proc is elsewhere
 }
 
 // register starts worker pods: they register into the blocks that the annotation names,

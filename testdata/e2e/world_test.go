@@ -117,6 +117,7 @@ func (w *world) memory() string {
 // explain logs what helps to understand a failure.
 func (w *world) explain() {
 	for _, args := range [][]string{{"get", "pods", "-A", "-o", "wide"}, {"get", "events", "-A", "--sort-by=.lastTimestamp"},
+		{"-n", "quoin-node", "logs", "-l", "app.kubernetes.io/component=agent", "--tail=10"},
 		{"-n", "quoin-system", "logs", "-l", "app.kubernetes.io/component=publisher", "--tail=20"}} {
 		out, err := w.box.Kubectl(w.t.Context(), args...)
 		w.t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out[max(0, len(out)-6000):])
@@ -141,14 +142,6 @@ func (w *world) scontrol(args ...string) string {
 		w.t.Fatal(err)
 	}
 	return out
-}
-
-// apply applies objects, which must succeed.
-func (w *world) apply(objects string) {
-	w.t.Helper()
-	if err := w.box.Apply(w.t.Context(), objects); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // until waits until kubectl prints something that is as wanted.

@@ -21,6 +21,8 @@ const (
 	AnnotationDigest   = "quoin.dev/digest"
 	// AnnotationPublished is when the files last changed, in RFC 3339.
 	AnnotationPublished = "quoin.dev/published"
+	// AnnotationSeed is the digest of files that were written before there is a plan.
+	AnnotationSeed = "quoin.dev/seed"
 	// AnnotationLeftOut says which nodes are in no block or switch, and why.
 	AnnotationLeftOut = "quoin.dev/left-out"
 	// AnnotationHeld is the digest of files that wait for approval, or that were
@@ -64,7 +66,7 @@ type Set struct {
 // OwnAnnotations and OwnFiles are what the publisher writes and may remove.
 // What people ask for is in it, because it is done once.
 var (
-	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason, AnnotationBehind,
+	OwnAnnotations = []string{AnnotationRevision, AnnotationDigest, AnnotationPublished, AnnotationSeed, AnnotationLeftOut, AnnotationHeld, AnnotationHeldReason, AnnotationBehind,
 		AnnotationApprove, AnnotationRollback, AnnotationBy}
 	OwnFiles = []string{"topology.conf", "topology.yaml", "gres.conf"}
 )

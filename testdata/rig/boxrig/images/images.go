@@ -31,7 +31,7 @@ const (
 
 // MachineFile is where the fake NVML of Quoin's image reads its machine: in a folder of
 // the node that the agent mounts.
-const MachineFile = "/run/quoin/fake-nvml.txt"
+const MachineFile = "/var/lib/kubelet/plugins/fake-nvml.txt"
 
 // The folders of the operator's module that are kept: what its chart would apply.
 const (

@@ -1,0 +1,101 @@
+package first
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/gres"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// seedUnit is the block or switch without nodes that the seed has.
+const seedUnit = "seed"
+
+// Seed returns what to publish before there is a plan, or nil if what is there must stay:
+// files that slurmctld can start with. Slinky's worker pods, which name the nodes, wait for
+// slurmctld. slurmctld's pod waits for the ConfigMap. And a worker pod that registers without
+// a gres.conf is drained. Releases without dynamic topology take no unit without nodes, and
+// get no seed. now is what is published, or nil.
+func Seed(p *publication.Cluster, snap *inputs.Snapshot, now *published.Set) (*published.Set, error) {
+	old := now.Own()
+	if !p.Release.DynamicTopology() {
+		return nil, nil
+	}
+	if len(old) > 0 && now.Annotations[published.AnnotationSeed] != published.Digest(old) {
+		return nil, nil // somebody else's files
+	}
+	files, err := seedFiles(p, snap)
+	if err != nil || maps.Equal(old, files) {
+		return nil, err
+	}
+	next := now.Clone()
+	for _, name := range published.OwnFiles {
+		delete(next.Files, name)
+	}
+	maps.Copy(next.Files, files)
+	next.Annotations[published.AnnotationSeed] = published.Digest(files)
+	return next, nil
+}
+
+// seedFiles renders one unit without nodes, and the GPUs that all reports show.
+func seedFiles(p *publication.Cluster, snap *inputs.Snapshot) (map[string]string, error) {
+	facts, err := allFacts(p, snap)
+	if err != nil {
+		return nil, err
+	}
+	names := slurmconf.NamesOf(p.Policy().ByLeaf, p.Format == "yaml")
+	t := slurmconf.Topology{Name: names.Blocks, Default: true, Block: &slurmconf.BlockTopology{
+		Sizes: []int{cmp.Or(p.BaseBlockSize, 2)}, Blocks: []slurmconf.Block{{Name: seedUnit}}}}
+	if treeOnly(p, facts) {
+		t = slurmconf.Topology{Name: names.Tree, Default: true, Tree: &slurmconf.TreeTopology{Switches: []slurmconf.Switch{{Name: seedUnit}}}}
+	}
+	return plandoc.Render(p.Format, []slurmconf.Topology{t}, seedLines(p, facts))
+}
+
+// allFacts are the facts of all Nodes that the selector takes, those too that Slinky's pods
+// do not name yet. Each has the name of its Node.
+func allFacts(p *publication.Cluster, snap *inputs.Snapshot) ([]topology.Facts, error) {
+	all := p.Publication
+	all.SlurmNames, all.Nodes.Slinky = "full", ""
+	clusters, err := publication.Compile([]publication.Publication{all})
+	if err != nil {
+		return nil, err
+	}
+	return clusters[0].Rules.Gather(snap).Facts, nil
+}
+
+// treeOnly reports whether the site will have a tree and no blocks, as far as is known.
+func treeOnly(p *publication.Cluster, facts []topology.Facts) bool {
+	if p.Topology != string(slurmconf.KindAuto) {
+		return p.Topology == string(slurmconf.KindTree)
+	}
+	tiers := false
+	for i := range facts {
+		if f := &facts[i]; f.Report != nil && !f.Report.Domain.IsZero() && !f.Report.Domain.None || f.Labels.NamesDomain() {
+			return false
+		}
+		tiers = tiers || len(facts[i].Tiers()) > 0
+	}
+	return tiers
+}
+
+// seedLines returns lines of gres.conf without NodeName: the GPUs of the nodes if all have
+// the same, and otherwise what lets each slurmd detect its own.
+func seedLines(p *publication.Cluster, facts []topology.Facts) []gres.Line {
+	o := p.GresOptions()
+	withGPUs := slices.DeleteFunc(slices.Clone(facts), func(f topology.Facts) bool { return f.GPUCount() == 0 })
+	lines, _ := gres.FromFacts(withGPUs, nil, o)
+	if same, alike := o.ForAll(lines, len(withGPUs)); alike {
+		return same
+	}
+	if o.AutoDetect == gres.AutoDetectOff {
+		return nil
+	}
+	return []gres.Line{{AutoDetect: cmp.Or(o.AutoDetect, gres.AutoDetectNvidia)}}
+}

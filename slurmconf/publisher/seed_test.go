@@ -1,0 +1,160 @@
+package publisher
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/first"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// withSeed lets a publisher write a seed.
+func withSeed(p *Publisher) { p.options.Seed = true }
+
+// seedIs compares what is published with a seed, without the comment at the top.
+func seedIs(t *testing.T, set *published.Set, topology, gres string) {
+	t.Helper()
+	want := map[string]string{"topology.yaml": topology, "gres.conf": gres}
+	got := map[string]string{}
+	for name, text := range set.Files {
+		_, text, _ = strings.Cut(text, "overwritten.\n")
+		got[name] = text
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("seed (-want +got):\n%s", diff)
+	}
+}
+
+const (
+	seedBlock = "---\n- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks:\n      - block: seed\n"
+	seedTree  = "---\n- topology: fabric\n  cluster_default: true\n  tree:\n    switches:\n      - switch: seed\n"
+	seedGPUs  = "Name=gpu Type=gb200 File=/dev/nvidia[0-3] Flags=nvidia_gpu_env\n"
+	detect    = "AutoDetect=nvidia\n"
+)
+
+// TestSeedBreaksDeadlock starts a site whose worker pods name the nodes and wait for
+// slurmctld, which waits for the files.
+func TestSeedBreaksDeadlock(t *testing.T) {
+	whole := racks(t)
+	store := newMemory(&inputs.Snapshot{})
+	inBubbleWith(t, store, complete(t, Publication{SlurmNames: "slinky:slurm", Namespace: "slurm"}), withSeed, func(*Publisher) {
+		store.pass(0)
+		seedIs(t, store.get("slurm/quoin-slurm"), seedBlock, detect) // nobody has reported yet
+		store.change(whole)
+		store.pass(time.Minute)
+		seedIs(t, store.get("slurm/quoin-slurm"), seedBlock, seedGPUs)
+		saves := store.saves
+		store.pass(time.Hour)
+		if store.saves != saves {
+			t.Errorf("%d writes at rest", store.saves-saves)
+		}
+	})
+}
+
+// TestSeedGivesWay publishes in place of a seed: nothing of the seed stays.
+func TestSeedGivesWay(t *testing.T) {
+	whole := racks(t)
+	store := newMemory(&inputs.Snapshot{})
+	inBubbleWith(t, store, complete(t, Publication{}), withSeed, func(*Publisher) {
+		store.pass(time.Minute)
+		if set := store.get("slurm/quoin-slurm"); set == nil || set.Annotations[published.AnnotationSeed] == "" {
+			t.Fatalf("no seed: %v", set)
+		}
+		store.change(whole)
+		store.pass(10 * time.Minute)
+		set := store.get("slurm/quoin-slurm")
+		if strings.Contains(set.Files["topology.yaml"], "seed") || set.Annotations[published.AnnotationSeed] != "" || set.Annotations[published.AnnotationRevision] != "1" {
+			t.Errorf("of the seed there is still something: %v\n%s", set.Annotations, set.Files["topology.yaml"])
+		}
+	})
+}
+
+func TestSeed(t *testing.T) {
+	reports := racks(t)
+	mixed, err := simulated.Open("mixed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	onlyTiers := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Labels: map[string]string{"topology.kubernetes.io/zone": "z", "network.topology.nvidia.com/leaf": "s1", "network.topology.nvidia.com/spine": "s2"}}}}
+	theirs := &published.Set{Files: map[string]string{"topology.yaml": "---\n- topology: nvl\n"}, Annotations: map[string]string{}}
+	for _, tt := range []struct {
+		name string
+		pub  Publication
+		snap *inputs.Snapshot
+		now  *published.Set
+		want map[string]string // nil: what is there stays
+	}{
+		{"nothing is known", Publication{}, &inputs.Snapshot{}, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}},
+		{"an empty ConfigMap", Publication{}, &inputs.Snapshot{}, &published.Set{}, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}},
+		{"a site's own file beside it", Publication{}, &inputs.Snapshot{}, &published.Set{Files: map[string]string{"cgroup.conf": "x"}}, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect, "cgroup.conf": "x"}},
+		{"files of somebody else", Publication{}, reports, theirs, nil},
+		{"all have the same GPUs", Publication{}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}},
+		{"GPUs differ", Publication{}, snapshotOf(mixed), nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}},
+		{"switches and no domain", Publication{}, onlyTiers, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}},
+		{"a tree is wanted", Publication{Topology: "tree"}, reports, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": seedGPUs}},
+		{"a base block size", Publication{BaseBlockSize: 18}, reports, nil, map[string]string{"topology.yaml": strings.Replace(seedBlock, "[2]", "[18]", 1), "gres.conf": seedGPUs}},
+		{"a release without dynamic topology", Publication{SlurmVersion: "24.11"}, reports, nil, nil},
+		{"topology.conf", Publication{Format: "conf"}, reports, nil, map[string]string{"topology.conf": "BlockName=seed\nBlockSizes=2\n", "gres.conf": seedGPUs}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			set, err := first.Seed(complete(t, tt.pub)[0], tt.snap, tt.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.want == nil {
+				if set != nil {
+					t.Errorf("overwritten: %v", set.Files)
+				}
+				return
+			}
+			got := map[string]string{}
+			for name, text := range set.Files {
+				if _, rest, found := strings.Cut(text, "overwritten.\n"); found {
+					text = rest
+				}
+				got[name] = text
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+			if again, err := first.Seed(complete(t, tt.pub)[0], tt.snap, set); again != nil || err != nil {
+				t.Errorf("written again: %v, %v", again, err)
+			}
+		})
+	}
+}
+
+// TestRealSeed starts slurmctld with each kind of seed.
+func TestRealSeed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a real slurmctld")
+	}
+	t.Parallel()
+	c, err := slurmrig.NewChecker(t.Context(), slurmrig.Slurm2605, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	for _, format := range []string{"yaml", "conf"} {
+		for _, kind := range []string{"block", "tree"} {
+			t.Run(kind+" "+format, func(t *testing.T) {
+				set, err := first.Seed(complete(t, Publication{Format: format, Topology: kind})[0], racks(t), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				files := maps.Clone(set.Files)
+				files["slurm.conf"] = "MaxNodeCount=10\nGresTypes=gpu\nPartitionName=main Nodes=ALL\nTopologyPlugin=topology/" + kind + "\n"
+				if fatal, lines, err := c.Check(t.Context(), files); err != nil || fatal {
+					t.Errorf("fatal %t, %v: %s", fatal, err, strings.Join(lines, "\n"))
+				}
+			})
+		}
+	}
+}
