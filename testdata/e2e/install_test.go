@@ -66,7 +66,7 @@ func (w *world) chart(tag string) []string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return []string{"quoin", dir, "-f", filepath.Join(dir, "presets/slinky.yaml"), "--set", "image.tag=" + tag, "--timeout", "3m", "--wait",
+	return []string{"quoin", dir, "-f", filepath.Join(dir, "presets/slinky.yaml"), "--set", "image.tag=" + tag, "--timeout", "3m", "--wait=legacy",
 		"--set-json", `agent.extraVolumes=[{"name":"fake","hostPath":{"path":"` + filepath.Dir(images.MachineFile) + `"}}]`,
 		"--set-json", `agent.extraVolumeMounts=[{"name":"fake","mountPath":"` + filepath.Dir(images.MachineFile) + `","readOnly":true,"mountPropagation":"HostToContainer"}]`,
 		"--set", "config.agent.hostRoot=" + nvidiadra.HostRoot} // the driver of the GPUs is played, so /proc is elsewhere
