@@ -9,6 +9,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/machine"
+	"github.com/quoin-hpc/quoin/cmd/quoin/service"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/nodeagent"
@@ -31,7 +32,7 @@ func newAgentCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runAgent(cmd.Context(), conf, name, newLogger(cmd.ErrOrStderr(), conf.Agent.Log))
+			return runAgent(cmd.Context(), conf, name, service.Logger(cmd.ErrOrStderr(), conf.Agent.Log))
 		}),
 	}
 	s.addFlags(cmd)
@@ -58,13 +59,13 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	if err != nil {
 		return err
 	}
-	logStart(log, "agent", c.Store, "node", node)
+	service.LogStart(log, "agent", c.Store, "node", node)
 	runDir := rundir.Dir(c.RunDir)
 	boot, err := rundir.BootID(c.HostRoot)
 	if err != nil {
 		log.Warn("boot is not known: what is of an earlier boot counts as of this one", "err", err)
 	}
-	reg := newRegistry("agent")
+	reg := service.Registry("agent")
 	reports, samples, wanted := make(chan *topology.Node, 1), make(chan topology.Sample, 4), make(chan []string)
 	registry := jobsConfig(c, boot)
 	if registry.Group, err = c.Group(); err != nil {
@@ -87,8 +88,8 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	}
 	files := &nodeagent.HookFiles{RunDir: runDir, BootID: boot, Hook: hook, Devices: gresDevices(&c.Gres)}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
-	return together(ctx, append(runs, agent.Run, func(ctx context.Context) error {
-		return serve(ctx, c.Listen, reg, func(context.Context) error { return agent.Ready() })
+	return service.Together(ctx, append(runs, agent.Run, func(ctx context.Context) error {
+		return service.Serve(ctx, c.Listen, reg, func(context.Context) error { return agent.Ready() })
 	})...)
 }
 

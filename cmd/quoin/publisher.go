@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/service"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
@@ -25,7 +26,7 @@ func newPublisherCommand() *cobra.Command {
 		Short: "Publish the Slurm files of the cluster, and keep them true; of several publishers one leads",
 		Args:  cobra.NoArgs,
 		RunE: s.run(func(cmd *cobra.Command, conf *config.Config, _ []string) error {
-			return runPublisher(cmd.Context(), conf, newLogger(cmd.ErrOrStderr(), conf.Publisher.Log))
+			return runPublisher(cmd.Context(), conf, service.Logger(cmd.ErrOrStderr(), conf.Publisher.Log))
 		}),
 	}
 	s.addFlags(cmd)
@@ -44,7 +45,7 @@ type leadingStore interface {
 
 func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) error {
 	c := &conf.Publisher
-	reg := newRegistry("publisher")
+	reg := service.Registry("publisher")
 	var store leadingStore = dir.New(c.Store)
 	var options publisher.Options
 	if hosts := imex.NewHosts(conf.IMEX); hosts != nil {
@@ -76,10 +77,10 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 		}
 	}
 	options.Slurm = loaded.AskerOf
-	logStart(log, "publisher", c.Store, "publications", len(conf.Publications))
+	service.LogStart(log, "publisher", c.Store, "publications", len(conf.Publications))
 	pub := publisher.New(store, conf.Clusters(), options, publisher.NewMetrics(reg), log)
-	return together(ctx, append(runs, store.Run,
-		func(ctx context.Context) error { return serve(ctx, c.Listen, reg, store.Ready) },
+	return service.Together(ctx, append(runs, store.Run,
+		func(ctx context.Context) error { return service.Serve(ctx, c.Listen, reg, store.Ready) },
 		func(ctx context.Context) error {
 			if _, err := store.Snapshot(ctx); err != nil && ctx.Err() == nil {
 				return err

@@ -86,7 +86,8 @@ func TestReferenceOfMetrics(t *testing.T) {
 	publisher.NewMetrics(&pub)
 	golden.Check(t, "METRICS.md", generated+`# Metrics reference
 
-Both processes also serve the series of Go and of the process itself (`+"`go_*`, `process_*`"+`).
+Both processes also serve `+"`quoin_build_info{component,version,revision,goversion}`"+`, which is 1, and the series of Go and of
+the process itself (`+"`go_*`, `process_*`"+`).
 
 ## quoin agent, one on each GPU node
 

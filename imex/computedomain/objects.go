@@ -91,7 +91,7 @@ func (o *Objects) Seen() *imex.Observation {
 	seen := &imex.Observation{HostChannels: o.config.HostChannels, Cliques: factsOf(o.cliques.all()), Claims: joinClaims(o.claims.all(), pods)}
 	serves := imex.OwnDaemons
 	if o.listed {
-		serves = serviceOf(o.classes)
+		serves = ServiceOf(o.classes)
 	}
 	seen.Join, seen.Why = o.config.Choose(serves, seen.Claims)
 	if seen.Join == imex.JoinSlurmd {

@@ -139,7 +139,7 @@ func upgrade(w *world) {
 	if diff := cmp.Diff(strings.Repeat("quoin:next\n", nodes+2), images+"\n"); diff != "" {
 		w.t.Errorf("images (-want +got):\n%s", diff)
 	}
-	w.scraped(id)
+	w.scraped(id, 0)
 	if diff := cmp.Diff(begun, w.seen(id)); diff != "" {
 		w.t.Errorf("the job (-before the upgrade +after):\n%s", diff)
 	}

@@ -1,14 +1,12 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/nvidiadra"
 )
 
@@ -30,10 +28,10 @@ func imex(w *world) {
 	if diff := cmp.Diff(want, entries); diff != "" {
 		w.t.Errorf("the clique (-want +got):\n%s", diff)
 	}
-	w.gatesOpen()
 	id := w.submit()
 	w.counted(w.prometheus(), `sum(quoin_hook_gate_total{result="ready"})`, jobNodes)
 	w.finish(id)
+	w.healthy()
 }
 
 // imexReady waits until each node is a member of the IMEX domain.
@@ -41,22 +39,6 @@ func (w *world) imexReady() {
 	w.t.Helper()
 	w.until("all nodes are members", func(out string) bool { return out == strings.TrimSpace(strings.Repeat("False Ready\n", nodes)) },
 		"get", "nodes", `-o=jsonpath={range .items[*]}{range .status.conditions[?(@.type=="QuoinImexNotReady")]}{.status} {.reason}{end}{"\n"}{end}`)
-}
-
-// gatesOpen waits until each agent lets jobs across nodes pass without a wait.
-func (w *world) gatesOpen() {
-	w.t.Helper()
-	for _, m := range w.box.Machines {
-		var out string
-		await.Until(w.t, "the gate of "+m.Name+" is open", func() bool {
-			var err error
-			if out, err = m.Run(w.t.Context(), "cat", "/run/quoin/gate.json"); err != nil {
-				return false
-			}
-			var gate struct{ Ready bool }
-			return json.Unmarshal([]byte(out), &gate) == nil && gate.Ready
-		}, func() string { return out })
-	}
 }
 
 // members are the pods on which jobs across nodes rest: those that hold channels, and the

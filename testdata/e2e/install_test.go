@@ -72,6 +72,17 @@ func (w *world) chart(tag string) []string {
 		"--set", "config.agent.hostRoot=" + nvidiadra.HostRoot} // the driver of the GPUs is played, so /proc is elsewhere
 }
 
+// healthy holds that quoin doctor finds no problem.
+func (w *world) healthy() {
+	w.t.Helper()
+	cmd := w.box.Machines[0].Network(w.t.Context(), w.quoin, "doctor", "--only", "cluster", "--kubeconfig", w.box.Kubeconfig())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		w.t.Errorf("quoin doctor: %v", err)
+	}
+	w.t.Logf("quoin doctor:\n%s", out)
+}
+
 // register starts worker pods: they register into the blocks that the annotation names,
 // and Slurm has the topology that was published.
 func register(w *world) {

@@ -1,0 +1,187 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+// Cluster is what is seen of a cluster.
+type Cluster struct {
+	// Version is the API server's, such as v1.36.3.
+	Version string
+	// Ahead is how much the clock here is ahead of the API server's.
+	Ahead time.Duration
+	// Objects are by resource, such as controllers. Of nodes and nodereports there are names,
+	// labels and annotations only.
+	Objects map[string][]unstructured.Unstructured
+	// Missing has the error of each resource that could not be listed. A kind that the API
+	// server does not know is in neither.
+	Missing map[string]error
+	// Forgery is what the API server says if an agent's token writes another node's report.
+	// Nil means that it would be written.
+	Forgery error
+	// Now is the time of the look.
+	Now time.Time
+}
+
+// resources are what is listed. only says that names and labels are enough.
+var resources = []struct {
+	schema.GroupVersionResource
+	only bool
+}{
+	{schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, true},
+	{schema.GroupVersionResource{Group: "quoin.dev", Version: "v1alpha1", Resource: "nodereports"}, true},
+	{schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, false},
+	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}, false},
+	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, false},
+	{schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}, false},
+	{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, false},
+	{schema.GroupVersionResource{Version: "v1", Resource: "services"}, false},
+	{schema.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "deviceclasses"}, false},
+	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}, false},
+	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}, false},
+	{schema.GroupVersionResource{Group: "slinky.slurm.net", Version: "v1beta1", Resource: "controllers"}, false},
+	{schema.GroupVersionResource{Group: "slinky.slurm.net", Version: "v1beta1", Resource: "nodesets"}, false},
+	{schema.GroupVersionResource{Group: "nvidia.com", Version: "v1", Resource: "clusterpolicies"}, false},
+	{schema.GroupVersionResource{Group: "resource.nvidia.com", Version: "v1beta1", Resource: "computedomains"}, false},
+}
+
+// selectors keep lists short where a cluster has many objects of a kind.
+var selectors = map[string]metav1.ListOptions{
+	"leases":     {FieldSelector: "metadata.name=quoin-publisher"},
+	"configmaps": {FieldSelector: "metadata.namespace!=kube-system"},
+}
+
+// Gather looks at the cluster. It returns an error only if the API server does not answer.
+func Gather(ctx context.Context, rc *rest.Config) (*Cluster, error) {
+	c := &Cluster{Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}, Now: time.Now()}
+	rc = rest.CopyConfig(rc)
+	rc.QPS, rc.Burst = 200, 200
+	if err := c.greet(ctx, rc); err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfig(rc)
+	if err != nil {
+		return nil, err
+	}
+	names, err := metadata.NewForConfig(rc)
+	if err != nil {
+		return nil, err
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for _, r := range resources {
+		wg.Go(func() {
+			var all []unstructured.Unstructured
+			var err error
+			if r.only {
+				all, err = listNames(ctx, names, r.GroupVersionResource)
+			} else {
+				all, err = list(ctx, objects, r.GroupVersionResource)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				c.Objects[r.Resource] = all
+			case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
+				c.Missing[r.Resource] = fmt.Errorf("list %s: %w", r.Resource, err)
+			}
+		})
+	}
+	wg.Wait()
+	c.Forgery = c.forge(ctx, rc)
+	return c, nil
+}
+
+// greet asks for the version and the time.
+func (c *Cluster) greet(ctx context.Context, rc *rest.Config) error {
+	client, err := rest.HTTPClientFor(rc)
+	if err != nil {
+		return err
+	}
+	base, _, err := rest.DefaultServerUrlFor(rc)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("/version").String(), nil)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	answer, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask the API server: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	took := time.Since(began)
+	if at, err := http.ParseTime(answer.Header.Get("Date")); err == nil { // whole seconds
+		if ahead := began.Add(took/2).Sub(at) - time.Second/2; ahead.Abs() > took+time.Second {
+			c.Ahead = ahead.Round(time.Second)
+		}
+	}
+	version, err := versionOf(answer.Body)
+	if err != nil {
+		return fmt.Errorf("ask the API server for its version: status %s: %w", answer.Status, err)
+	}
+	c.Version = version
+	return nil
+}
+
+func list(ctx context.Context, client dynamic.Interface, r schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
+	out, err := client.Resource(r).List(ctx, selectors[r.Resource])
+	if err != nil {
+		return nil, err
+	}
+	return out.Items, nil
+}
+
+func listNames(ctx context.Context, client metadata.Interface, r schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
+	out, err := client.Resource(r).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]unstructured.Unstructured, len(out.Items))
+	for i := range out.Items {
+		all[i].Object = map[string]any{}
+		all[i].SetName(out.Items[i].Name)
+		all[i].SetLabels(out.Items[i].Labels)
+	}
+	return all, nil
+}
+
+// errNotTried says that nobody knows whether a forged report would be written.
+var errNotTried = errors.New("not tried")
+
+// forge tries, without writing, to write the report of another node as an agent whose token
+// is bound to a node.
+func (c *Cluster) forge(ctx context.Context, rc *rest.Config) error {
+	agent := c.own("daemonsets", "agent")
+	if agent == nil || c.Objects["nodereports"] == nil {
+		return errNotTried
+	}
+	rc = rest.CopyConfig(rc)
+	rc.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + agent.GetNamespace() + ":" + serviceAccountOf(agent),
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + agent.GetNamespace(), "system:authenticated"},
+		Extra:  map[string][]string{"authentication.kubernetes.io/node-name": {"quoin-doctor-a"}}}
+	client, err := dynamic.NewForConfig(rc)
+	if err != nil {
+		return errNotTried
+	}
+	forged := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "quoin.dev/v1alpha1", "kind": "NodeReport", "metadata": map[string]any{"name": "quoin-doctor-b"}, "node": "quoin-doctor-b"}}
+	_, err = client.Resource(schema.GroupVersionResource{Group: "quoin.dev", Version: "v1alpha1", Resource: "nodereports"}).Create(ctx, forged, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}

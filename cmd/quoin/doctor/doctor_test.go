@@ -1,0 +1,282 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/imex/gate"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// now is the time of the look.
+var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+// installed is a cluster on which all is well.
+const installed = `nodes:
+- {metadata: {name: n1, labels: {nvidia.com/gpu.present: "true"}}}
+nodereports:
+- {metadata: {name: n1}}
+customresourcedefinitions:
+- {metadata: {name: nodereports.quoin.dev}}
+daemonsets:
+- metadata: {name: quoin-agent, namespace: quoin-node, labels: {app.kubernetes.io/name: quoin, app.kubernetes.io/component: agent}}
+  spec: {template: {spec: {containers: [{image: "r/quoin:0.1.0"}]}}}
+  status: {desiredNumberScheduled: 1, numberReady: 1}
+deployments:
+- metadata: {name: quoin-publisher, namespace: quoin-system, labels: {app.kubernetes.io/name: quoin, app.kubernetes.io/component: publisher}}
+  spec: {replicas: 2, template: {spec: {containers: [{image: "r/quoin:0.1.0"}]}}}
+  status: {readyReplicas: 2}
+leases:
+- {metadata: {name: quoin-publisher, namespace: quoin-system}, spec: {holderIdentity: a, renewTime: "2026-11-23T11:59:58.000000Z"}}
+configmaps:
+- {metadata: {name: quoin-slurm, namespace: slurm, labels: {quoin.dev/kind: publication}, annotations: {quoin.dev/revision: "3"}}}
+controllers:
+- metadata: {name: slurm, namespace: slurm}
+  spec: {configFileRefs: [{name: quoin-slurm}], prologScriptRefs: [{name: quoin-hook-prolog}], epilogScriptRefs: [{name: quoin-hook-epilog}], extraConf: "GresTypes=gpu\nPrologFlags=Contain\n"}
+nodesets:
+- metadata: {name: gpu, namespace: slurm}
+  spec:
+    slurmd: {volumeMounts: [{name: a, mountPath: /opt/quoin/bin}, {name: b, mountPath: /run/quoin}, {name: c, mountPath: /var/lib/dcgm-exporter/job-mapping}]}
+    template: {spec: {volumes: [{name: a, hostPath: {path: /opt/quoin/bin}}, {name: b, hostPath: {path: /run/quoin}}, {name: c, hostPath: {path: /var/lib/dcgm-exporter/job-mapping}}]}}
+clusterpolicies:
+- {metadata: {name: cluster-policy}, spec: {dcgmExporter: {hpcJobMapping: {enabled: true, directory: /var/lib/dcgm-exporter/job-mapping}}}}
+`
+
+// clusterOf returns the cluster of a text with other words in it.
+func clusterOf(t *testing.T, old, with string) *Cluster {
+	t.Helper()
+	if old != "" && !strings.Contains(installed, old) {
+		t.Fatalf("no %q in the cluster", old)
+	}
+	text, err := yaml.ToJSON([]byte(strings.Replace(installed, old, with, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(text, &all); err != nil { // numbers as the client has them
+		t.Fatal(err)
+	}
+	c := &Cluster{Version: "v1.36.3", Now: now, Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}, Forgery: errors.New("may write NodeReport")}
+	for resource, objects := range all {
+		for _, o := range objects.([]any) {
+			c.Objects[resource] = append(c.Objects[resource], unstructured.Unstructured{Object: o.(map[string]any)})
+		}
+	}
+	for _, name := range policies {
+		c.Objects["validatingadmissionpolicies"] = append(c.Objects["validatingadmissionpolicies"], unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}, "spec": map[string]any{"failurePolicy": "Fail"}}})
+		c.Objects["validatingadmissionpolicybindings"] = append(c.Objects["validatingadmissionpolicybindings"], unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}, "spec": map[string]any{"validationActions": []any{"Deny"}}}})
+	}
+	return c
+}
+
+// worst are the findings that are not ok, as "level check: message".
+func worst(all []Finding) []string {
+	var out []string
+	for _, f := range all {
+		if f.Level != OK {
+			out = append(out, fmt.Sprintf("%s %s: %s", f.Level, f.Check, f.Message))
+			if f.Remedy == "" {
+				out = append(out, "without a remedy")
+			}
+		}
+	}
+	return out
+}
+
+func TestJudge(t *testing.T) {
+	for _, tt := range []struct {
+		name, old, with string
+		change          func(c *Cluster)
+		want            []string // parts
+	}{
+		{name: "all is well"},
+		{name: "an agent is not ready", old: "numberReady: 1", with: "numberReady: 0", want: []string{"problem agents: 0 of 1 agents are ready"}},
+		{name: "no node gets an agent", old: "{desiredNumberScheduled: 1, numberReady: 1}", with: "{}", want: []string{"problem agents: no node gets an agent"}},
+		{name: "a node without a report", old: "- {metadata: {name: n1}}", with: "- {metadata: {name: n2}}", want: []string{"problem reports: 1 nodes with GPUs have no report: n1"}},
+		{name: "one publisher", old: "readyReplicas: 2", with: "readyReplicas: 1", want: []string{"warning publisher: 1 of 2"}},
+		{name: "nobody leads", old: "11:59:58", with: "11:58:00", want: []string{"problem leader: no publisher leads: the Lease was last renewed 2m0s ago"}},
+		{name: "two releases", old: "r/quoin:0.1.0\"}]}}}\n  status: {desired", with: "r/quoin:0.0.9\"}]}}}\n  status: {desired", want: []string{"warning version: the agents run r/quoin:0.0.9"}},
+		{name: "held", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/held-reason: "BigChange: 5 nodes"`, want: []string{"problem files: default: new files are held: BigChange"}},
+		{name: "never loaded", old: `quoin.dev/revision: "3"`, with: `quoin.dev/revision: "3", quoin.dev/behind: "The file was never loaded"`, want: []string{"problem files: default: The file was never loaded"}},
+		{name: "a seed", old: `quoin.dev/revision: "3"`, with: `quoin.dev/seed: "x"`, want: []string{"warning files: default: no plan is published yet"}},
+		{name: "another's ConfigMap", old: "{quoin.dev/kind: publication}", with: "{}", want: []string{"problem files: default: ConfigMap slurm/quoin-slurm is somebody else's"}},
+		{name: "Alloc alone", old: "PrologFlags=Contain", with: "PrologFlags=Alloc", want: []string{"problem slinky: Controller slurm/slurm: PrologFlags has no Contain"}},
+		{name: "reconfigure is off", old: "spec: {configFileRefs", with: "spec: {inplaceReconfigure: false, configFileRefs", want: []string{"problem slinky: Controller slurm/slurm: inplaceReconfigure is off"}},
+		{name: "no prolog", old: "[{name: quoin-hook-prolog}]", with: "[]", want: []string{"prologScriptRefs does not name quoin-hook-prolog"}},
+		{name: "a folder of the pod and not of the host", old: "{name: b, hostPath: {path: /run/quoin}}", with: "{name: b, emptyDir: {}}", want: []string{"problem slinky: NodeSet slurm/gpu does not mount the host's /run/quoin"}},
+		{name: "the exporter's mapping is off", old: "enabled: true", with: "enabled: false", want: []string{"problem exporter: ClusterPolicy cluster-policy: hpcJobMapping is off"}},
+		{name: "the exporter reads elsewhere", old: "enabled: true, directory: /var/lib/dcgm-exporter/job-mapping", with: "enabled: true, directory: /x", want: []string{"the exporter reads /x, and the hook writes"}},
+		{name: "an old Kubernetes", change: func(c *Cluster) { c.Version = "v1.28.1" }, want: []string{"problem kubernetes: the API server is v1.28.1"}},
+		{name: "before ComputeDomains", change: func(c *Cluster) { c.Version = "v1.33.0-eks-1" }, want: []string{"warning kubernetes: the API server is v1.33.0-eks-1"}},
+		{name: "clocks", change: func(c *Cluster) { c.Ahead = -2 * time.Minute }, want: []string{"warning clock: the clock here differs by -2m0s", "problem leader"}},
+		{name: "a stolen token", change: func(c *Cluster) { c.Forgery = nil }, want: []string{"problem admission: an agent's token may write another node's report"}},
+		{name: "a policy that warns only", change: func(c *Cluster) {
+			_ = unstructured.SetNestedStringSlice(c.Objects["validatingadmissionpolicybindings"][0].Object, []string{"Warn"}, "spec", "validationActions")
+		}, want: []string{"problem admission: admission policies do not deny: quoin-agent-own-report"}},
+		{name: "no right", change: func(c *Cluster) {
+			delete(c.Objects, "leases")
+			c.Missing["leases"] = errors.New("list leases: forbidden")
+		}, want: []string{"unknown leases: list leases: forbidden"}},
+		{name: "renamed policies", change: func(c *Cluster) {
+			for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
+				for i := range c.Objects[resource] {
+					c.Objects[resource][i].SetName("site-" + c.Objects[resource][i].GetName())
+				}
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := clusterOf(t, tt.old, tt.with)
+			if tt.change != nil {
+				tt.change(c)
+			}
+			site, err := c.Site("0.1.0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := worst(c.Judge(site))
+			if len(got) != len(tt.want) {
+				t.Fatalf("findings %q, want %q", got, tt.want)
+			}
+			for i := range got {
+				if !strings.Contains(got[i], tt.want[i]) {
+					t.Errorf("finding %q, want %q", got[i], tt.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestStatus(t *testing.T) {
+	c := clusterOf(t, "", "")
+	site, err := c.Site("0.1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	c.PrintStatus(&out, site)
+	const want = `nodes        1, 1 labelled as nodes with GPUs, 1 report
+agents       1 of 1 ready, r/quoin:0.1.0
+publishers   2 of 2 ready, r/quoin:0.1.0
+leader       a, renewed 2026-11-23T11:59:58.000000Z
+files        default: revision 3 is published in slurm/quoin-slurm
+imex         host: NVIDIA's DRA driver serves no ComputeDomains; a node whose own nvidia-imex.service runs is judged by it, and others need nothing
+doctor       0 problems, 0 warnings: quoin doctor names them
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+// goodNode makes a node on which all is well.
+func goodNode(t *testing.T) *Node {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{"proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.95.05  Release Build\n",
+		"proc/sys/kernel/random/boot_id": "11111111-0000-4000-8000-000000000000\n", "dev/nvidiactl": "", "dev/nvidia0": "", "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1": "",
+		"opt/quoin-hook": "#!/bin/sh\necho 'quoin-hook 0.1.0 (go1, linux/amd64)'\n", "run/jobs-made": ""} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	agent := config.Default().Agent
+	agent.RunDir, agent.MappingDir = filepath.Join(root, "run"), filepath.Join(root, "mapping")
+	dir := rundir.Dir(agent.RunDir)
+	if err := errors.Join(os.Mkdir(agent.MappingDir, 0o755), dir.WriteHookConfig(rundir.HookConfig{MappingDir: agent.MappingDir}),
+		dir.WriteInventory(rundir.Inventory{Node: "n1", BootID: "11111111-0000-4000-8000-000000000000", Entries: []rundir.Entry{{UUID: "GPU-1"}}}),
+		os.MkdirAll(dir.SummaryDir(), 0o755), os.WriteFile(filepath.Join(dir.SummaryDir(), "1.json"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return &Node{Root: root, Agent: &agent, HookDir: filepath.Join(root, "opt"), Version: "0.1.0", Client: http.DefaultClient}
+}
+
+func TestJudgeNode(t *testing.T) {
+	remove := func(name string) func(*testing.T, *Node) {
+		return func(t *testing.T, n *Node) {
+			if err := os.RemoveAll(filepath.Join(n.Root, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(t *testing.T, n *Node)
+		want   []string
+	}{
+		{"all is well", func(*testing.T, *Node) {}, nil},
+		{"no driver", remove("proc/driver"), []string{"problem driver: no NVIDIA driver is loaded"}},
+		{"no device files", remove("dev"), []string{"problem devices: there are no device files"}},
+		{"no library", remove("usr"), []string{"problem library: libnvidia-ml.so.1 is not where"}},
+		{"no hook", remove("opt"), []string{"problem hook: the hook does not run"}},
+		{"an old hook", func(_ *testing.T, n *Node) { n.Version = "0.2.0" }, []string{"warning hook: the hook is of release 0.1.0"}},
+		{"never called", remove("run/summaries"), []string{"warning calls: no job has called the hook"}},
+		{"no agent", remove("run/hook.json"), []string{"problem agent: the agent has not written"}},
+		{"no inventory", remove("run/inventory.json"), []string{"problem inventory: there is no inventory of GPUs"}},
+		{"an earlier boot", func(t *testing.T, n *Node) {
+			if err := os.WriteFile(filepath.Join(n.Root, "proc/sys/kernel/random/boot_id"), []byte("22222222-0000-4000-8000-000000000000\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"problem inventory: the inventory is of an earlier boot"}},
+		{"no mapping", remove("mapping"), []string{"problem mapping: the exporter's directory is not there"}},
+		{"the gate is shut", func(t *testing.T, n *Node) {
+			if err := gate.Write(n.Agent.RunDir, gate.State{Node: "n1", Clique: "c", Reason: "NotReady", Message: "the daemon starts"}); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"problem imex: NotReady: the daemon starts"}},
+		{"the exporter does not answer", func(_ *testing.T, n *Node) { n.Agent.DCGMExporter = "http://127.0.0.1:1/metrics" }, []string{"problem exporter: DCGM Exporter does not answer"}},
+		{"the exporter has trouble", func(t *testing.T, n *Node) {
+			server := httptest.NewServer(http.NotFoundHandler())
+			t.Cleanup(server.Close)
+			n.Agent.DCGMExporter = server.URL
+		}, []string{"problem exporter: DCGM Exporter answers with status 404"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := goodNode(t)
+			tt.change(t, n)
+			got := worst(n.Judge(context.WithoutCancel(t.Context())))
+			if len(got) != len(tt.want) {
+				t.Fatalf("findings %q, want %q", got, tt.want)
+			}
+			for i := range got {
+				if !strings.Contains(got[i], tt.want[i]) {
+					t.Errorf("finding %q, want %q", got[i], tt.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestExitStatus(t *testing.T) {
+	for _, tt := range []struct {
+		levels []Level
+		want   int
+	}{
+		{nil, 0}, {[]Level{OK, Warning}, 0}, {[]Level{Unknown, Warning}, 2}, {[]Level{Unknown, Problem}, 1},
+	} {
+		var all []Finding
+		for _, l := range tt.levels {
+			all = append(all, Finding{Level: l})
+		}
+		if got := ExitStatus(all); got != tt.want {
+			t.Errorf("%v: exit %d, want %d", tt.levels, got, tt.want)
+		}
+	}
+}

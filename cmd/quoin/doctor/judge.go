@@ -1,0 +1,265 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+)
+
+// Site is how the cluster is configured.
+type Site struct {
+	Publications []*publication.Cluster
+	// MappingDir is the exporter's directory as the agents know it, or none.
+	MappingDir string
+	// Version is the release of this program.
+	Version string
+	// Join is how nodes join the IMEX domain, and Why says why if the configuration leaves it
+	// open. Domain is the problem of the ComputeDomain, or empty.
+	Join, Why, Domain, DomainRemedy string
+}
+
+// The limits of what is well.
+const (
+	maxClock = 30 * time.Second
+	maxLease = 30 * time.Second
+)
+
+// judge judges what was seen of a cluster.
+type judge struct{ *Cluster }
+
+// Judge says what is well and what is not.
+func (c *Cluster) Judge(s *Site) []Finding {
+	var f findings
+	for resource, err := range c.Missing {
+		f.unseen(resource, err)
+	}
+	slices.SortFunc(f, func(a, b Finding) int { return strings.Compare(a.Check, b.Check) })
+	j := judge{c}
+	j.server(&f)
+	j.definition(&f)
+	j.agents(&f)
+	j.publisher(&f, s)
+	for _, p := range s.Publications {
+		j.publication(&f, p)
+		j.slinky(&f, p, s)
+	}
+	j.imex(&f, s)
+	j.admission(&f)
+	j.exporter(&f, s)
+	return f
+}
+
+func (c judge) server(f *findings) {
+	switch minor := minorOf(c.Version); {
+	case minor == 0:
+		f.ok("kubernetes", "the API server is %s", c.Version)
+	case minor < 30:
+		f.problem("kubernetes", "upgrade Kubernetes", "the API server is %s: Quoin needs 1.30, for admission policies", c.Version)
+	case minor < 34:
+		f.warn("kubernetes", "upgrade Kubernetes for IMEX domains", "the API server is %s: ComputeDomains and ResourceSlices need 1.34", c.Version)
+	default:
+		f.ok("kubernetes", "the API server is %s", c.Version)
+	}
+	if c.Ahead.Abs() > maxClock {
+		f.warn("clock", "let NTP set the clocks: timedatectl set-ntp true", "the clock here differs by %s from the API server's", c.Ahead)
+	}
+}
+
+// minorOf returns 36 of v1.36.3, or 0.
+func minorOf(version string) int {
+	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
+	if len(parts) < 2 {
+		return 0
+	}
+	minor, _ := strconv.Atoi(strings.TrimRight(parts[1], "+"))
+	return minor
+}
+
+const apply = "helm upgrade --install quoin manifests/chart -n quoin-system -f VALUES"
+
+func (c judge) definition(f *findings) {
+	if c.Missing["customresourcedefinitions"] != nil {
+		return
+	}
+	if c.named("customresourcedefinitions", "", "nodereports.quoin.dev") == nil {
+		f.problem("definition", apply, "the API server has no NodeReports: no agent can report")
+		return
+	}
+	f.ok("definition", "NodeReports are defined")
+}
+
+// agents looks at the DaemonSet, and which nodes report.
+func (c judge) agents(f *findings) {
+	if c.Missing["daemonsets"] != nil {
+		return
+	}
+	set := c.own("daemonsets", "agent")
+	if set == nil {
+		f.problem("agents", apply, "there is no DaemonSet of agents")
+		return
+	}
+	where, wanted, ready := set.GetNamespace(), number(set, "status", "desiredNumberScheduled"), number(set, "status", "numberReady")
+	switch {
+	case wanted == 0:
+		f.problem("agents", "kubectl label node NODE quoin.dev/agent=true, or let GPU Feature Discovery label the nodes", "no node gets an agent: none has a label that the DaemonSet %s/%s asks for", where, set.GetName())
+	case ready < wanted:
+		f.problem("agents", fmt.Sprintf("kubectl -n %s get pods -l app.kubernetes.io/component=agent, and describe those that are not ready", where), "%d of %d agents are ready", ready, wanted)
+	default:
+		f.ok("agents", "%d agents are ready", ready)
+	}
+	reports, silent := map[string]bool{}, []string{}
+	for i := range c.Objects["nodereports"] {
+		reports[c.Objects["nodereports"][i].GetName()] = true
+	}
+	for i := range c.Objects["nodes"] {
+		if n := &c.Objects["nodes"][i]; n.GetLabels()["nvidia.com/gpu.present"] == "true" && !reports[n.GetName()] {
+			silent = append(silent, n.GetName())
+		}
+	}
+	if len(silent) > 0 && c.Missing["nodereports"] == nil {
+		f.problem("reports", fmt.Sprintf("kubectl -n %s logs ds/quoin-agent, on one of these nodes", where), "%d nodes with GPUs have no report: %s", len(silent), hostlist.Shorten(hostlist.Compress(silent)))
+	} else if c.Missing["nodereports"] == nil {
+		f.ok("reports", "%d nodes report", len(reports))
+	}
+}
+
+func (c judge) publisher(f *findings, s *Site) {
+	if c.Missing["deployments"] != nil {
+		return
+	}
+	d := c.own("deployments", "publisher")
+	if d == nil {
+		f.problem("publisher", apply, "there is no Deployment of the publisher")
+		return
+	}
+	where := d.GetNamespace()
+	logs := fmt.Sprintf("kubectl -n %s logs deploy/%s", where, d.GetName())
+	switch ready, wanted := number(d, "status", "readyReplicas"), number(d, "spec", "replicas"); {
+	case ready == 0:
+		f.problem("publisher", logs, "no publisher is ready, so nothing is published")
+	case ready < wanted:
+		f.warn("publisher", logs, "%d of %d publishers are ready", ready, wanted)
+	default:
+		f.ok("publisher", "%d publishers are ready", ready)
+	}
+	if lease := c.named("leases", where, "quoin-publisher"); lease == nil && c.Missing["leases"] == nil {
+		f.problem("leader", logs, "no publisher has ever led: there is no Lease %s/quoin-publisher", where)
+	} else if lease != nil {
+		renewed, err := time.Parse(time.RFC3339, text(lease, "spec", "renewTime"))
+		if age := c.Now.Add(-c.Ahead).Sub(renewed); err != nil || age > maxLease || text(lease, "spec", "holderIdentity") == "" {
+			f.problem("leader", logs, "no publisher leads: the Lease was last renewed %s ago", age.Round(time.Second))
+		}
+	}
+	c.versions(f, s, d)
+}
+
+// versions compares the images of agents and publisher, and this program.
+func (c judge) versions(f *findings, s *Site, d *unstructured.Unstructured) {
+	of := imageOf(d)
+	if set := c.own("daemonsets", "agent"); set != nil && imageOf(set) != of {
+		f.warn("version", apply, "the agents run %s and the publisher %s", imageOf(set), of)
+	} else if tag := tagOf(of); tag != "" && tag != s.Version && minorOf(tag) > 0 {
+		f.warn("version", "use the quoin of that release", "this is quoin %s, and the cluster runs %s", s.Version, tag)
+	} else {
+		f.ok("version", "agents and publisher run %s", of)
+	}
+}
+
+func (c judge) publication(f *findings, p *publication.Cluster) {
+	if c.Missing["configmaps"] != nil {
+		return
+	}
+	check := "files"
+	cm := c.named("configmaps", p.Namespace, p.ConfigMap)
+	status := "quoin plan status --set publications[0].name=" + p.Name
+	switch {
+	case cm == nil:
+		f.problem(check, "look into the publisher's log: it says what it waits for", "%s: nothing is published in ConfigMap %s", p.Name, p.Place())
+	case cm.GetLabels()["quoin.dev/kind"] != "publication":
+		f.problem(check, fmt.Sprintf("kubectl -n %s label configmap %s quoin.dev/kind=publication", p.Namespace, p.ConfigMap), "%s: ConfigMap %s is somebody else's, so the publisher does not write it", p.Name, p.Place())
+	case cm.GetAnnotations()[published.AnnotationHeldReason] != "":
+		f.problem(check, status, "%s: new files are held: %s", p.Name, cm.GetAnnotations()[published.AnnotationHeldReason])
+	case cm.GetAnnotations()[published.AnnotationBehind] != "":
+		f.problem(check, status, "%s: %s", p.Name, cm.GetAnnotations()[published.AnnotationBehind])
+	case cm.GetAnnotations()[published.AnnotationSeed] != "" || cm.GetAnnotations()[published.AnnotationRevision] == "":
+		f.warn(check, "wait, or look into the publisher's log: it says what it waits for", "%s: no plan is published yet, so no node has a place", p.Name)
+	default:
+		f.ok(check, "%s: revision %s is published in %s", p.Name, cm.GetAnnotations()[published.AnnotationRevision], p.Place())
+	}
+}
+
+func (c judge) imex(f *findings, s *Site) {
+	how := s.Join
+	if s.Why != "" {
+		how += " (imex.join is auto: " + s.Why + ")"
+	}
+	if s.Domain != "" {
+		f.problem("imex", s.DomainRemedy, "nodes join as %s; %s", how, s.Domain)
+		return
+	}
+	f.ok("imex", "nodes join as %s", how)
+}
+
+// policies are the admission policies that hold a stolen token.
+var policies = []string{"quoin-agent-own-report", "quoin-publisher-annotations", "quoin-publisher-conditions", "quoin-publisher-domain", "quoin-publisher-lease", "quoin-publisher-publications"}
+
+func (c judge) admission(f *findings) {
+	if c.Missing["validatingadmissionpolicies"] != nil || c.Missing["validatingadmissionpolicybindings"] != nil {
+		return
+	}
+	var missing, weak []string
+	for _, name := range policies {
+		policy, bound := c.like("validatingadmissionpolicies", name), c.like("validatingadmissionpolicybindings", name)
+		actions := []string(nil)
+		if bound != nil {
+			actions, _, _ = unstructured.NestedStringSlice(bound.Object, "spec", "validationActions")
+		}
+		switch {
+		case policy == nil || bound == nil:
+			missing = append(missing, name)
+		case text(policy, "spec", "failurePolicy") != "Fail" || !slices.Contains(actions, "Deny"):
+			weak = append(weak, name)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		f.problem("admission", apply, "admission policies or their bindings are missing: %s", strings.Join(missing, ", "))
+	case len(weak) > 0:
+		f.problem("admission", apply, "admission policies do not deny: %s", strings.Join(weak, ", "))
+	case c.Forgery == nil:
+		f.problem("admission", apply, "an agent's token may write another node's report")
+	case apierrors.IsForbidden(c.Forgery) || apierrors.IsInvalid(c.Forgery):
+		if strings.Contains(c.Forgery.Error(), "may write NodeReport") {
+			f.ok("admission", "a stolen agent token is refused: %d policies deny", len(policies))
+			return
+		}
+		fallthrough
+	default:
+		f.ok("admission", "%d policies deny; whether one holds was not tried (%s)", len(policies), reason(c.Forgery))
+	}
+}
+
+// like returns the object with the name, also after kustomize gave it a prefix or suffix.
+func (c *Cluster) like(resource, name string) *unstructured.Unstructured {
+	for i := range c.Objects[resource] {
+		if o := &c.Objects[resource][i]; strings.Contains(o.GetName(), name) {
+			return o
+		}
+	}
+	return nil
+}
+
+// reason is an error in few words.
+func reason(err error) string {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return first
+}

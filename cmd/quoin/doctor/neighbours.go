@@ -1,0 +1,161 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+)
+
+// slinky looks at the Controllers of a publication's namespace, and at their NodeSets.
+func (c judge) slinky(f *findings, p *publication.Cluster, s *Site) {
+	if c.Missing["controllers"] != nil || !c.knows("controllers") {
+		return
+	}
+	found := false
+	for i := range c.Objects["controllers"] {
+		if o := &c.Objects["controllers"][i]; o.GetNamespace() == p.Namespace {
+			found = true
+			c.controller(f, p, o)
+		}
+	}
+	if !found && strings.HasPrefix(p.SlurmNames, "slinky") {
+		f.warn("slinky", "install Slinky's slurm chart, or correct publications.namespace", "%s: slurmNames is %s, and namespace %s has no Controller", p.Name, p.SlurmNames, p.Namespace)
+	}
+	for i := range c.Objects["nodesets"] {
+		if o := &c.Objects["nodesets"][i]; o.GetNamespace() == p.Namespace {
+			c.nodeSet(f, o, s)
+		}
+	}
+}
+
+// patch is the command that sets a key of a Controller.
+func patch(o *unstructured.Unstructured, spec string) string {
+	return fmt.Sprintf("kubectl -n %s patch controllers.slinky.slurm.net %s --type=merge -p '{\"spec\":{%s}}'", o.GetNamespace(), o.GetName(), spec)
+}
+
+// refs are the names in a list of references.
+func refs(o *unstructured.Unstructured, key string) []string {
+	var names []string
+	for _, ref := range maps(o.Object, "spec", key) {
+		name, _ := ref["name"].(string)
+		names = append(names, name)
+	}
+	return names
+}
+
+func (c judge) controller(f *findings, p *publication.Cluster, o *unstructured.Unstructured) {
+	before := len(*f)
+	name := o.GetNamespace() + "/" + o.GetName()
+	for key, ref := range map[string]string{"configFileRefs": p.ConfigMap, "prologScriptRefs": "quoin-hook-prolog", "epilogScriptRefs": "quoin-hook-epilog"} {
+		have := refs(o, key)
+		if slices.Contains(have, ref) {
+			continue
+		}
+		var list strings.Builder
+		for _, other := range have {
+			fmt.Fprintf(&list, `{"name":%q},`, other)
+		}
+		effect := map[string]string{"configFileRefs": "slurmctld does not get the published files", "prologScriptRefs": "no job is in the exporter's mapping",
+			"epilogScriptRefs": "jobs keep their labels until the agent sees their end"}[key]
+		f.problem("slinky", patch(o, fmt.Sprintf(`"%s":[%s{"name":"%s"}]`, key, list.String(), ref)), "Controller %s: %s does not name %s: %s", name, key, ref, effect)
+	}
+	if reloads, set, _ := unstructured.NestedBool(o.Object, "spec", "inplaceReconfigure"); !reloads && (set || c.hasKey("controllers.slinky.slurm.net", "inplaceReconfigure")) {
+		f.problem("slinky", patch(o, `"inplaceReconfigure":true`), "Controller %s: inplaceReconfigure is off: changed files are not loaded until somebody runs scontrol reconfigure", name)
+	}
+	conf := strings.ToLower(text(o, "spec", "extraConf"))
+	flags := ""
+	for line := range strings.Lines(conf) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "prologflags="); ok {
+			flags = value
+		}
+	}
+	if !strings.Contains(flags, "contain") {
+		f.problem("slinky", "add PrologFlags=Contain to spec.extraConf of the Controller", "Controller %s: PrologFlags has no Contain: nobody sees the end of a job whose worker pod is killed, and its GPUs keep its label for up to 25 minutes", name)
+	}
+	if !strings.Contains(conf, "grestypes=") {
+		f.problem("slinky", "add GresTypes=gpu to spec.extraConf of the Controller", "Controller %s: GresTypes is not set: Slurm knows no GPUs", name)
+	}
+	slices.SortFunc((*f)[before:], func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
+	if len(*f) == before {
+		f.ok("slinky", "Controller %s loads the files and calls the hook", name)
+	}
+}
+
+// hasKey reports whether the definition of a kind has a key of spec. Operator 1.1 always
+// reconfigures and has no inplaceReconfigure.
+func (c judge) hasKey(definition, key string) bool {
+	crd := c.named("customresourcedefinitions", "", definition)
+	if crd == nil {
+		return false
+	}
+	for _, version := range maps(crd.Object, "spec", "versions") {
+		if _, there, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "spec", "properties", key); there {
+			return true
+		}
+	}
+	return false
+}
+
+// nodeSet looks at what slurmd's pods mount.
+func (c judge) nodeSet(f *findings, o *unstructured.Unstructured, s *Site) {
+	wanted := []string{"/opt/quoin/bin", "/run/quoin"}
+	if s.MappingDir != "none" {
+		wanted = append(wanted, s.MappingDir)
+	}
+	if set := c.own("daemonsets", "agent"); set != nil {
+		for _, container := range maps(set.Object, "spec", "template", "spec", "initContainers") {
+			for _, m := range maps(container, "volumeMounts") {
+				if path, _ := m["mountPath"].(string); m["name"] == "bin" && path != "" {
+					wanted[0] = path
+				}
+			}
+		}
+	}
+	mounted := map[string]string{} // path -> volume
+	for _, m := range maps(o.Object, "spec", "slurmd", "volumeMounts") {
+		path, _ := m["mountPath"].(string)
+		mounted[path], _ = m["name"].(string)
+	}
+	hosts := map[string]string{} // volume -> path of the host
+	for _, v := range maps(o.Object, "spec", "template", "spec", "volumes") {
+		name, _ := v["name"].(string)
+		hosts[name], _, _ = unstructured.NestedString(v, "hostPath", "path")
+	}
+	var missing []string
+	for _, path := range wanted {
+		if hosts[mounted[path]] != path {
+			missing = append(missing, path)
+		}
+	}
+	name := o.GetNamespace() + "/" + o.GetName()
+	if len(missing) > 0 {
+		f.problem("slinky", "helm status quoin -n quoin-system prints the volumes", "NodeSet %s does not mount the host's %s: the hook is not found, or writes where nobody reads", name, strings.Join(missing, ", "))
+		return
+	}
+	f.ok("slinky", "NodeSet %s mounts what the hook needs", name)
+}
+
+// exporter looks at GPU Operator's DCGM Exporter.
+func (c judge) exporter(f *findings, s *Site) {
+	if !c.knows("clusterpolicies") || s.MappingDir == "none" {
+		return
+	}
+	for i := range c.Objects["clusterpolicies"] {
+		o := &c.Objects["clusterpolicies"][i]
+		on, _, _ := unstructured.NestedBool(o.Object, "spec", "dcgmExporter", "hpcJobMapping", "enabled")
+		dir := text(o, "spec", "dcgmExporter", "hpcJobMapping", "directory")
+		set := fmt.Sprintf("kubectl patch clusterpolicy %s --type=merge -p '{\"spec\":{\"dcgmExporter\":{\"hpcJobMapping\":{\"enabled\":true,\"directory\":%q}}}}'", o.GetName(), s.MappingDir)
+		switch {
+		case !on:
+			f.problem("exporter", set, "ClusterPolicy %s: hpcJobMapping is off: GPU metrics have no job", o.GetName())
+		case dir != "" && dir != s.MappingDir:
+			f.problem("exporter", set, "ClusterPolicy %s: the exporter reads %s, and the hook writes %s", o.GetName(), dir, s.MappingDir)
+		default:
+			f.ok("exporter", "DCGM Exporter reads %s", s.MappingDir)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/imex/gate"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// Node is where the parts of a node are.
+type Node struct {
+	// Root is the machine's root folder as this process sees it.
+	Root string
+	// Agent is the agent's configuration.
+	Agent *config.Agent
+	// HookDir is where slurmd runs the hook from.
+	HookDir string
+	// Version is the release of this program.
+	Version string
+	// Client asks DCGM Exporter.
+	Client *http.Client
+}
+
+// maxGate is how old a gate may be that the hook still believes.
+const maxGate = time.Minute
+
+// Judge looks at the node, and says what is well and what is not.
+func (n *Node) Judge(ctx context.Context) []Finding {
+	var f findings
+	n.driver(&f)
+	n.hook(ctx, &f)
+	conf := n.files(&f)
+	n.mapping(&f, conf)
+	n.gate(&f)
+	n.exporter(ctx, &f)
+	return f
+}
+
+func (n *Node) path(name string) string { return filepath.Join(n.Root, name) }
+
+// release finds the driver's release in /proc/driver/nvidia/version.
+var release = regexp.MustCompile(`\b\d{3,}\.\d+(\.\d+)?\b`)
+
+func (n *Node) driver(f *findings) {
+	const check = "driver"
+	data, err := os.ReadFile(n.path("proc/driver/nvidia/version"))
+	if err != nil {
+		f.problem(check, "install NVIDIA's driver, or load it: modprobe nvidia", "no NVIDIA driver is loaded: %v", err)
+	} else {
+		f.ok(check, "driver %s is loaded", release.FindString(string(data)))
+	}
+	devices, _ := filepath.Glob(n.path("dev/nvidia[0-9]*"))
+	if _, err := os.Stat(n.path("dev/nvidiactl")); err != nil || len(devices) == 0 {
+		f.problem("devices", "nvidia-modprobe -c 0 -u; in a pod: runtimeClassName: nvidia", "there are no device files /dev/nvidia*")
+	} else {
+		f.ok("devices", "%d device files of GPUs", len(devices))
+	}
+	for _, pattern := range []string{"usr/lib/*-linux-gnu/libnvidia-ml.so.1", "usr/lib64/libnvidia-ml.so.1", "usr/lib/libnvidia-ml.so.1", "run/nvidia/driver/usr/lib/*/libnvidia-ml.so.1"} {
+		if found, _ := filepath.Glob(n.path(pattern)); len(found) > 0 {
+			f.ok("library", "%s", found[0])
+			return
+		}
+	}
+	if n.Agent.NVMLLibrary == "" {
+		f.problem("library", "install the driver's libnvidia-ml (libnvidia-ml1), or name it by agent.nvmlLibrary; in a pod: runtimeClassName: nvidia", "libnvidia-ml.so.1 is not where it usually is")
+	}
+}
+
+func (n *Node) hook(ctx context.Context, f *findings) {
+	path := filepath.Join(n.HookDir, "quoin-hook")
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	switch version := strings.TrimPrefix(strings.TrimSpace(string(out)), "quoin-hook "); {
+	case err != nil:
+		f.problem("hook", "quoin install-hook "+n.HookDir, "the hook does not run: %v", err)
+	case !strings.HasPrefix(version, n.Version+" "):
+		f.warn("hook", "quoin install-hook "+n.HookDir, "the hook is of release %s, and this is %s", version, n.Version)
+	default:
+		f.ok("hook", "%s runs", path)
+	}
+	dir := rundir.Dir(n.Agent.RunDir)
+	records, _ := dir.ReadRecords()
+	summaries, _ := filepath.Glob(filepath.Join(dir.SummaryDir(), "*"))
+	if len(records)+len(summaries) == 0 {
+		f.warn("calls", "run a job with GPUs here; then see that Slurm's Prolog and Epilog run "+path+" (dcgm/README.md)", "no job has called the hook since the boot")
+		return
+	}
+	f.ok("calls", "the hook was called: %d jobs hold GPUs, %d summaries", len(records), len(summaries))
+}
+
+const restart = "systemctl restart quoin-agent; in Kubernetes: kubectl -n quoin-node delete pod of this node's agent"
+
+// files looks at what the agent writes, and returns the hook's configuration, or nil.
+func (n *Node) files(f *findings) *rundir.HookConfig {
+	dir := rundir.Dir(n.Agent.RunDir)
+	conf, err := dir.ReadHookConfig()
+	if conf == nil && err == nil {
+		_, err = os.Stat(filepath.Join(n.Agent.RunDir, rundir.HookConfigFile))
+	}
+	if err != nil {
+		f.problem("agent", restart, "the agent has not written %s: %v", n.Agent.RunDir, err)
+		return nil
+	}
+	inv, err := dir.ReadInventory()
+	boot, bootErr := rundir.BootID(n.Root)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.problem("inventory", "read the agent's log: it says why NVML shows no GPU", "there is no inventory of GPUs, so no job is labelled")
+	case err != nil:
+		f.problem("inventory", restart, "%v", err)
+	case bootErr == nil && inv.BootID != "" && inv.BootID != boot:
+		f.problem("inventory", restart, "the inventory is of an earlier boot")
+	case inv.Unordered:
+		f.warn("inventory", "see quoin discover: a GPU cannot be read", "the order of the GPUs is not known: jobs are labelled by UUID only")
+	default:
+		f.ok("inventory", "%d GPUs and instances of node %s", len(inv.Entries), inv.Node)
+	}
+	return conf
+}
+
+func (n *Node) mapping(f *findings, conf *rundir.HookConfig) {
+	if conf == nil || n.Agent.MappingDir == "none" {
+		return
+	}
+	if conf.MappingDir != n.Agent.MappingDir {
+		f.warn("mapping", restart, "the hook writes %s, and the configuration names %s", conf.MappingDir, n.Agent.MappingDir)
+	}
+	info, err := os.Stat(conf.MappingDir)
+	switch {
+	case err != nil:
+		f.problem("mapping", "mkdir -p "+conf.MappingDir+"; mount it into slurmd's and the exporter's pods", "the exporter's directory is not there: %v", err)
+	case !info.IsDir():
+		f.problem("mapping", "remove the file", "%s is not a directory", conf.MappingDir)
+	default:
+		f.ok("mapping", "%s is there", conf.MappingDir)
+	}
+}
+
+func (n *Node) gate(f *findings) {
+	state, at, err := gate.Read(n.Agent.RunDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.ok("imex", "jobs wait for no IMEX domain here")
+	case err != nil:
+		f.problem("imex", restart, "%v", err)
+	case time.Since(at) > maxGate:
+		f.warn("imex", restart, "the agent last confirmed the gate %s ago, so jobs do not wait", time.Since(at).Round(time.Second))
+	case state.Clique == "":
+		f.ok("imex", "jobs wait for no IMEX domain here")
+	case state.Ready:
+		f.ok("imex", "ready in clique %s, %d members", state.Clique, len(state.Members))
+	default:
+		f.problem("imex", "quoin check --imex says what to do", "%s: %s", state.Reason, state.Message)
+	}
+}
+
+// exporter asks DCGM Exporter, if the agent knows its address.
+func (n *Node) exporter(ctx context.Context, f *findings) {
+	url := n.Agent.DCGMExporter
+	if url == "" || n.Agent.MappingDir == "none" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		f.problem("exporter", "correct agent.dcgmExporter", "%v", err)
+		return
+	}
+	answer, err := n.Client.Do(req)
+	if err != nil {
+		f.problem("exporter", "see that the exporter runs on this node, and that its Service has internalTrafficPolicy: Local", "DCGM Exporter does not answer: %v", err)
+		return
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, 32<<20))
+	switch {
+	case err != nil || answer.StatusCode != http.StatusOK:
+		f.problem("exporter", "see the exporter's log", "DCGM Exporter answers with status %s", answer.Status)
+	case strings.Contains(string(body), "hpc_job="):
+		f.ok("exporter", "DCGM Exporter shows the jobs of GPUs")
+	case n.holds():
+		f.problem("exporter", fmt.Sprintf("set DCGM_HPC_JOB_MAPPING_DIR=%s for the exporter (GPU Operator: dcgmExporter.hpcJobMapping)", n.Agent.MappingDir), "jobs hold GPUs, and DCGM Exporter shows no label hpc_job")
+	default:
+		f.ok("exporter", "DCGM Exporter answers; no job holds a GPU now")
+	}
+}
+
+// holds reports whether a job holds a GPU of the node.
+func (n *Node) holds() bool {
+	records, _ := rundir.Dir(n.Agent.RunDir).ReadRecords()
+	return len(records) > 0
+}
+
+// IsNode reports whether this is a GPU node: an agent has run here, or there is a driver.
+func (n *Node) IsNode() bool {
+	for _, path := range []string{n.Agent.RunDir, n.path("proc/driver/nvidia/version"), n.path("dev/nvidiactl")} {
+		if _, err := os.Stat(path); err == nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,98 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// versionOf reads the answer of /version.
+func versionOf(r io.Reader) (string, error) {
+	var v struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if err := json.NewDecoder(io.LimitReader(r, 1<<20)).Decode(&v); err != nil {
+		return "", err
+	}
+	if v.GitVersion == "" {
+		return "", fmt.Errorf("the answer has no gitVersion")
+	}
+	return v.GitVersion, nil
+}
+
+// own returns Quoin's own object of a component, or nil.
+func (c *Cluster) own(resource, component string) *unstructured.Unstructured {
+	for i := range c.Objects[resource] {
+		o := &c.Objects[resource][i]
+		if l := o.GetLabels(); l["app.kubernetes.io/name"] == "quoin" && l["app.kubernetes.io/component"] == component {
+			return o
+		}
+	}
+	return nil
+}
+
+// named returns the object of a namespace and a name, or nil. A cluster's object has no
+// namespace.
+func (c *Cluster) named(resource, namespace, name string) *unstructured.Unstructured {
+	for i := range c.Objects[resource] {
+		if o := &c.Objects[resource][i]; o.GetNamespace() == namespace && o.GetName() == name {
+			return o
+		}
+	}
+	return nil
+}
+
+// knows reports whether the API server knows a kind.
+func (c *Cluster) knows(resource string) bool {
+	_, listed := c.Objects[resource]
+	return listed
+}
+
+// text returns a string of an object, or "".
+func text(o *unstructured.Unstructured, path ...string) string {
+	s, _, _ := unstructured.NestedString(o.Object, path...)
+	return s
+}
+
+// number returns a number of an object, or 0.
+func number(o *unstructured.Unstructured, path ...string) int64 {
+	n, _, _ := unstructured.NestedInt64(o.Object, path...)
+	return n
+}
+
+// maps returns a list of objects of an object.
+func maps(o map[string]any, path ...string) []map[string]any {
+	all, _, _ := unstructured.NestedSlice(o, path...)
+	var out []map[string]any
+	for _, item := range all {
+		if m, ok := item.(map[string]any); ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func serviceAccountOf(workload *unstructured.Unstructured) string {
+	return text(workload, "spec", "template", "spec", "serviceAccountName")
+}
+
+// imageOf returns the image of a workload's first container.
+func imageOf(workload *unstructured.Unstructured) string {
+	for _, container := range maps(workload.Object, "spec", "template", "spec", "containers") {
+		image, _ := container["image"].(string)
+		return image
+	}
+	return ""
+}
+
+// tagOf returns the tag of an image, or "".
+func tagOf(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	if at := strings.LastIndex(image, ":"); at > strings.LastIndex(image, "/") {
+		return image[at+1:]
+	}
+	return ""
+}

@@ -1,0 +1,139 @@
+package manifests_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/doctor"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
+)
+
+// diagnose runs quoin doctor on a cluster.
+func diagnose(t *testing.T, c *kuberig.Cluster) (code int, found []doctor.Finding) {
+	t.Helper()
+	program, err := programs.Build(t.Context(), programs.Quoin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "doctor", "--only", "cluster", "-o", "json", "--kubeconfig", c.Kubeconfig())
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	var r doctor.Report
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return cmd.ProcessState.ExitCode(), r.Findings
+}
+
+// findings of a level, as "check: message".
+func findingsAt(level doctor.Level, all []doctor.Finding) []string {
+	var out []string
+	for _, f := range all {
+		if f.Level == level {
+			out = append(out, f.Check+": "+f.Message)
+		}
+	}
+	return out
+}
+
+func wantFinding(t *testing.T, level doctor.Level, all []doctor.Finding, part string) *doctor.Finding {
+	t.Helper()
+	for i := range all {
+		if f := &all[i]; f.Level == level && strings.Contains(f.Check+": "+f.Message, part) {
+			return f
+		}
+	}
+	t.Errorf("no %s with %q among %q", level, part, findingsAt(level, all))
+	return &doctor.Finding{}
+}
+
+// slinkyKinds are the kinds of slurm-operator that doctor reads, with the keys that it reads.
+const slinkyKinds = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: controllers.slinky.slurm.net}
+spec:
+  group: slinky.slurm.net
+  names: {kind: Controller, listKind: ControllerList, plural: controllers, singular: controller}
+  scope: Namespaced
+  versions:
+  - name: v1beta1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {inplaceReconfigure: {type: boolean}}}
+`
+
+// TestRealDoctor asks the doctor about a cluster without Quoin, with Quoin, and with a
+// Controller of Slinky's that has every fault. It runs the commands that mend them.
+func TestRealDoctor(t *testing.T) {
+	t.Parallel()
+	c := kuberig.StartTest(t)
+	kubectl := func(args ...string) {
+		t.Helper()
+		if _, err := c.Kubectl(t.Context(), args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, found := diagnose(t, c)
+	for _, part := range []string{"definition: the API server has no NodeReports", "agents: there is no DaemonSet", "publisher: there is no Deployment", "files: default: nothing is published"} {
+		if f := wantFinding(t, doctor.Problem, found, part); f.Remedy == "" {
+			t.Errorf("%s: no remedy", part)
+		}
+	}
+	if code != 1 {
+		t.Errorf("an empty cluster: exit %d, want 1", code)
+	}
+
+	kubectl("apply", "-f", ".")
+	kubectl("apply", "-f", write(t, "crd.yaml", slinkyKinds))
+	kubectl("wait", "--for=condition=Established", "crd/controllers.slinky.slurm.net", "crd/nodereports.quoin.dev", "--timeout=60s")
+	agent, err := c.Token(t.Context(), "quoin-node", "quoin-agent", "node-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitForReportPolicy(t, c, agent)
+	kubectl("apply", "-f", write(t, "controller.yaml", `apiVersion: slinky.slurm.net/v1beta1
+kind: Controller
+metadata: {name: slurm, namespace: slurm}
+spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
+`))
+	kubectl("create", "configmap", "quoin-slurm", "-n", "slurm")
+	_, found = diagnose(t, c)
+	wantFinding(t, doctor.OK, found, "a stolen agent token is refused")
+	wantFinding(t, doctor.Problem, found, "no node gets an agent")
+	wantFinding(t, doctor.Problem, found, "no publisher is ready")
+	wantFinding(t, doctor.Problem, found, "leader: no publisher has ever led")
+	wantFinding(t, doctor.Problem, found, "is somebody else's")
+	wantFinding(t, doctor.Problem, found, "PrologFlags has no Contain")
+	wantFinding(t, doctor.Problem, found, "GresTypes is not set")
+	for _, part := range []string{"configFileRefs does not name quoin-slurm", "prologScriptRefs does not name", "epilogScriptRefs does not name", "inplaceReconfigure is off", "is somebody else's"} {
+		remedy := wantFinding(t, doctor.Problem, found, part).Remedy
+		command := exec.CommandContext(t.Context(), "sh", "-c", strings.Replace(remedy, "kubectl", c.Programs()+"/kubectl --kubeconfig "+c.Kubeconfig(), 1))
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", remedy, err, out)
+		}
+	}
+	kubectl("-n", "slurm", "patch", "controllers.slinky.slurm.net", "slurm", "--type=merge", "-p", `{"spec":{"extraConf":"GresTypes=gpu\nPrologFlags=Contain\n"}}`)
+	kubectl("delete", "validatingadmissionpolicybinding", "quoin-agent-own-report")
+	_, found = diagnose(t, c)
+	if left := findingsAt(doctor.Problem, found); slices.ContainsFunc(left, func(s string) bool { return strings.HasPrefix(s, "slinky") || strings.HasPrefix(s, "files") }) {
+		t.Errorf("after the remedies: %q", left)
+	}
+	wantFinding(t, doctor.OK, found, "Controller slurm/slurm loads the files and calls the hook")
+	wantFinding(t, doctor.Problem, found, "admission policies or their bindings are missing: quoin-agent-own-report")
+	refs, err := c.Kubectl(t.Context(), "-n", "slurm", "get", "controllers.slinky.slurm.net", "slurm", "-o=jsonpath={.spec.configFileRefs[*].name}")
+	if err != nil || refs != "slurm-extra quoin-slurm" {
+		t.Errorf("configFileRefs %q, %v: want the site's own too", refs, err)
+	}
+}
