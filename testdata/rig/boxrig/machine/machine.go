@@ -171,29 +171,30 @@ func (m *Machine) Log(name string) string {
 }
 
 // Dial connects from within the machine's network.
-func (m *Machine) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	type answer struct {
-		conn net.Conn
-		err  error
+func (m *Machine) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
+	here, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return nil, err
 	}
-	done := make(chan answer, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		file, err := os.Open("/proc/" + m.pid + "/ns/net")
-		if err != nil {
-			done <- answer{err: err}
-			return
-		}
-		defer file.Close()
-		if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
-			done <- answer{err: err}
-			return
-		}
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		done <- answer{conn, err}
-	}()
-	a := <-done
-	return a.conn, a.err
+	defer here.Close()
+	there, err := os.Open("/proc/" + m.pid + "/ns/net")
+	if err != nil {
+		return nil, err
+	}
+	defer there.Close()
+	runtime.LockOSThread()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+	// The thread goes on. Its end would kill the processes that it has started, because
+	// rigs start theirs with Pdeathsig.
+	if back := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); back != nil {
+		return nil, errors.Join(err, back) // locked for good: no other goroutine may run there
+	}
+	runtime.UnlockOSThread()
+	return conn, err
 }
 
 // Link lays a cable to another machine's bridge.
