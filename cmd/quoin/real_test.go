@@ -152,10 +152,10 @@ func (s *site) until(what string, is func() bool) {
 	})
 }
 
-// published returns the publication's topology file, empty when there is none.
+// published returns the publication's topology file, empty when there is none, or a seed.
 func (s *site) published() string {
 	cm, err := s.Client().CoreV1().ConfigMaps("slurm").Get(s.t.Context(), "quoin-slurm", metav1.GetOptions{})
-	if err != nil {
+	if err != nil || cm.Annotations[published.AnnotationSeed] != "" {
 		return ""
 	}
 	return cm.Data["topology.yaml"]
@@ -258,18 +258,19 @@ func (s *site) kill(name string) {
 }
 
 // fileBeforeAnnotations reads the API server's log: no Node was written before
-// the publication, and each was written once.
+// the publication, which follows the plan, and each was written once.
 func (s *site) fileBeforeAnnotations() {
 	s.t.Helper()
 	writes, _, err := s.Writes(0)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	published, nodes := false, map[string]int{}
+	planned, published, nodes := false, false, map[string]int{}
 	for _, w := range writes {
 		switch w.Resource {
-		case "configmaps":
-			published = published || w.Name == "quoin-slurm"
+		case "configmaps": // one before the plan is a seed
+			planned = planned || w.Name == "quoin-plan-default"
+			published = published || planned && w.Name == "quoin-slurm"
 		case "nodes":
 			nodes[w.Name]++
 			if !published {
