@@ -126,7 +126,7 @@ func (r *electionRig) save(c *candidate, file string) error {
 		return err
 	}
 	next := was.Clone()
-	next.Files["topology.yaml"] = file
+	next.Files["topology.yaml"] = "# " + file
 	return c.store.Save(r.t.Context(), published.Place{Namespace: "slurm", Name: "quoin-slurm"}, next)
 }
 
