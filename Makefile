@@ -27,6 +27,10 @@ build: ## build bin/quoin and bin/quoin-hook
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/quoin ./cmd/quoin
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/quoin-hook ./cmd/quoin-hook
 
+.PHONY: image
+image: ## write bin/quoin-VERSION-ARCH.tar for amd64 and arm64, an OCI archive each, with its contents (SPDX)
+	cd manifests/image && $(GO) run .
+
 .PHONY: setup
 setup: ## install and build what the tests need: a real Slurm, Kubernetes and Prometheus
 	testdata/setup.sh

@@ -13,6 +13,8 @@ if [ "${1:-}" = box ]; then
   command -v runc >/dev/null || need+=(runc)
   command -v iptables >/dev/null || need+=(iptables)
   command -v conntrack >/dev/null || need+=(conntrack)
+  command -v aarch64-linux-gnu-gcc >/dev/null || need+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+  command -v qemu-aarch64-static >/dev/null || need+=(qemu-user-static)
   [ -x /usr/lib/cni/bridge ] || need+=(containernetworking-plugins)
 fi
 if [ ${#need[@]} -gt 0 ]; then

@@ -41,16 +41,19 @@ var findHeaders = sync.OnceValues(func() (string, error) {
 // Library builds the library with the symbols of a driver release, such as 550,
 // once, and keeps it in the user's cache. Without gcc the test fails; in short
 // mode it is skipped.
-func Library(t testing.TB, driver int) string {
+func Library(t testing.TB, driver int) string { return LibraryBy(t, driver, "gcc") }
+
+// LibraryBy is Library by another compiler, such as aarch64-linux-gnu-gcc.
+func LibraryBy(t testing.TB, driver int, compiler string) string {
 	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil && testing.Short() {
-		t.Skip("needs gcc")
+	if _, err := exec.LookPath(compiler); err != nil && testing.Short() {
+		t.Skip("needs " + compiler)
 	}
 	headers, err := findHeaders()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := cacheFolder("nvml-", string(source)+headers)
+	dir := cacheFolder("nvml-", string(source)+headers+compiler)
 	path := filepath.Join(dir, "libnvidia-ml-"+strconv.Itoa(driver)+".so.1")
 	if _, err := os.Stat(path); err == nil {
 		return path
@@ -64,7 +67,7 @@ func Library(t testing.TB, driver int) string {
 	}
 	defer os.RemoveAll(staging) //nolint:errcheck // a folder in the cache
 	built := filepath.Join(staging, "nvml.so")
-	gcc := exec.CommandContext(t.Context(), "gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations", "-O1", "-shared", "-fPIC",
+	gcc := exec.CommandContext(t.Context(), compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations", "-O1", "-shared", "-fPIC",
 		"-DDRIVER="+strconv.Itoa(driver), "-I"+headers, "-o", built, "-x", "c", "-")
 	gcc.Stdin = strings.NewReader(string(source))
 	if out, err := gcc.CombinedOutput(); err != nil {

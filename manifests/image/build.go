@@ -1,0 +1,205 @@
+package main
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// write writes the archive of an architecture, and what is in it.
+func (s *source) write(ctx context.Context, dir, arch string) (path string, size int64, err error) {
+	work, err := os.MkdirTemp("", "quoin-image-")
+	if err != nil {
+		return "", 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	packages, err := s.base(ctx, work, arch)
+	if err != nil {
+		return "", 0, err
+	}
+	if err := s.programs(ctx, work, arch); err != nil {
+		return "", 0, err
+	}
+	own := filepath.Join(work, "own.tar")
+	if err := s.layer(own, work); err != nil {
+		return "", 0, err
+	}
+	img, err := s.image(arch, filepath.Join(work, "base.tar"), own)
+	if err != nil {
+		return "", 0, err
+	}
+	name := fmt.Sprintf("quoin-%s-%s", s.version, arch)
+	path = filepath.Join(dir, name+".tar")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", 0, err
+	}
+	if err := s.archive(path, filepath.Join(work, "layout"), img); err != nil {
+		return "", 0, err
+	}
+	if err := s.contents(filepath.Join(dir, name+".spdx.json"), name, packages, filepath.Join(work, "quoin")); err != nil {
+		return "", 0, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", 0, err
+	}
+	return path, info.Size(), nil
+}
+
+// base writes base.tar: the C library and the folders of a Debian, and no program. It
+// returns the packages, as NAME_VERSION_ARCH.
+func (s *source) base(ctx context.Context, work, arch string) ([]string, error) {
+	list := filepath.Join(work, "packages")
+	cmd := exec.CommandContext(ctx, "mmdebstrap", "--quiet", "--variant=extract", "--architectures="+arch, "--include=libc6,base-files",
+		"--extract-hook=cd \"$1\"/var/cache/apt/archives && ls *.deb >"+list,
+		"--customize-hook=rm -rf \"$1\"/var/cache \"$1\"/var/lib/apt \"$1\"/var/log \"$1\"/usr/share/doc \"$1\"/usr/share/locale \"$1\"/usr/lib/*/gconv",
+		s.release, filepath.Join(work, "base.tar"), s.mirror)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", s.time.Unix()))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("mmdebstrap: %w\n%s", err, out)
+	}
+	text, err := os.ReadFile(list)
+	if err != nil {
+		return nil, err
+	}
+	packages := strings.Fields(strings.ReplaceAll(string(text), ".deb", ""))
+	slices.Sort(packages)
+	return packages, nil
+}
+
+// compilers are C's by the architecture.
+var compilers = map[string]string{"amd64": "x86_64-linux-gnu-gcc", "arm64": "aarch64-linux-gnu-gcc"}
+
+// programs builds quoin, which calls NVML by cgo, and quoin-hook.
+func (s *source) programs(ctx context.Context, work, arch string) error {
+	if compilers[arch] == "" {
+		return fmt.Errorf("no compiler is known: want amd64 or arm64")
+	}
+	for name, cgo := range map[string]string{"quoin": "1", "quoin-hook": "0"} {
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -buildid=", "-o", filepath.Join(work, name), "./cmd/"+name)
+		cmd.Dir = s.root
+		cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED="+cgo, "CC="+compilers[arch], "CGO_CFLAGS=-O2 -Wno-deprecated-declarations")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", name, err, out)
+		}
+	}
+	return nil
+}
+
+// layer writes a tar file of the programs.
+func (s *source) layer(path, work string) (err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	w := tar.NewWriter(file)
+	for _, name := range []string{"quoin", "quoin-hook"} {
+		data, err := os.ReadFile(filepath.Join(work, name))
+		if err != nil {
+			return err
+		}
+		if err := w.WriteHeader(&tar.Header{Name: "usr/bin/" + name, Mode: 0o755, Size: int64(len(data)), ModTime: s.time}); err != nil {
+			return err
+		}
+		if _, err := w.Write(data); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// image returns the image of two layers.
+func (s *source) image(arch string, layers ...string) (v1.Image, error) {
+	img := v1.Image(empty.Image)
+	for _, path := range layers {
+		layer, err := tarball.LayerFromFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if img, err = mutate.AppendLayers(img, layer); err != nil {
+			return nil, err
+		}
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture, file.Created = "linux", arch, v1.Time{Time: s.time}
+	file.Config.Entrypoint, file.Config.Env = []string{"/usr/bin/quoin"}, []string{"PATH=/usr/bin:/bin"}
+	file.Config.Labels = map[string]string{
+		"org.opencontainers.image.title": "quoin", "org.opencontainers.image.version": s.version, "org.opencontainers.image.revision": s.commit,
+		"org.opencontainers.image.licenses": "Apache-2.0", "org.opencontainers.image.description": "Keeps Slurm, Kubernetes and the NVIDIA stack agreed about NVLink domains",
+	}
+	return mutate.ConfigFile(img, file)
+}
+
+// archive writes the image as an OCI layout in a tar file.
+func (s *source) archive(path, dir string, img v1.Image) (err error) {
+	index, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return err
+	}
+	name := map[string]string{"io.containerd.image.name": "docker.io/library/quoin:" + s.version, "org.opencontainers.image.ref.name": s.version}
+	if err := index.AppendImage(img, layout.WithAnnotations(name)); err != nil {
+		return err
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	w := tar.NewWriter(file)
+	var names []string
+	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, path)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, path := range names {
+		if err := s.add(w, dir, path); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+func (s *source) add(w *tar.Writer, dir, path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	name, err := filepath.Rel(dir, path)
+	if err != nil {
+		return err
+	}
+	if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: info.Size(), ModTime: s.time}); err != nil {
+		return err
+	}
+	_, err = io.Copy(w, file)
+	return err
+}
