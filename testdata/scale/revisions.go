@@ -67,7 +67,7 @@ func (r *revisions) watch(ctx context.Context) {
 // add notes a version of the ConfigMap.
 func (r *revisions) add(obj any) {
 	cm, ok := obj.(*corev1.ConfigMap)
-	if !ok || cm.Name != configMap {
+	if !ok || cm.Name != configMap || cm.Annotations[published.AnnotationSeed] != "" {
 		return
 	}
 	next := &revision{at: time.Now(), number: cm.Annotations[published.AnnotationRevision], files: map[string]string{}}

@@ -133,7 +133,7 @@ func (c judge) nodeSet(f *findings, o *unstructured.Unstructured, s *Site) {
 	}
 	name := o.GetNamespace() + "/" + o.GetName()
 	if len(missing) > 0 {
-		f.problem("slinky", "helm status quoin -n quoin-system prints the volumes", "NodeSet %s does not mount the host's %s: the hook is not found, or writes where nobody reads", name, strings.Join(missing, ", "))
+		f.problem("slinky", "helm get notes quoin -n quoin-system prints the volumes", "NodeSet %s does not mount the host's %s: the hook is not found, or writes where nobody reads", name, strings.Join(missing, ", "))
 		return
 	}
 	f.ok("slinky", "NodeSet %s mounts what the hook needs", name)
