@@ -116,7 +116,6 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 	wantFinding(t, doctor.Problem, found, "leader: no publisher has ever led")
 	wantFinding(t, doctor.Problem, found, "is somebody else's")
 	wantFinding(t, doctor.Problem, found, "PrologFlags has no Contain")
-	wantFinding(t, doctor.Problem, found, "GresTypes is not set")
 	for _, part := range []string{"configFileRefs does not name quoin-slurm", "prologScriptRefs does not name", "epilogScriptRefs does not name", "inplaceReconfigure is off", "is somebody else's"} {
 		remedy := wantFinding(t, doctor.Problem, found, part).Remedy
 		command := exec.CommandContext(t.Context(), "sh", "-c", strings.Replace(remedy, "kubectl", c.Programs()+"/kubectl --kubeconfig "+c.Kubeconfig(), 1))

@@ -115,6 +115,7 @@ func TestJudge(t *testing.T) {
 		{name: "a seed", old: `quoin.dev/revision: "3"`, with: `quoin.dev/seed: "x"`, want: []string{"warning files: default: no plan is published yet"}},
 		{name: "another's ConfigMap", old: "{quoin.dev/kind: publication}", with: "{}", want: []string{"problem files: default: ConfigMap slurm/quoin-slurm is somebody else's"}},
 		{name: "Alloc alone", old: "PrologFlags=Contain", with: "PrologFlags=Alloc", want: []string{"problem slinky: Controller slurm/slurm: PrologFlags has no Contain"}},
+		{name: "the operator's own flags", old: "GresTypes=gpu\\nPrologFlags=Contain\\n", with: "TaskPlugin=task/none\\n"},
 		{name: "reconfigure is off", old: "spec: {configFileRefs", with: "spec: {inplaceReconfigure: false, configFileRefs", want: []string{"problem slinky: Controller slurm/slurm: inplaceReconfigure is off"}},
 		{name: "no prolog", old: "[{name: quoin-hook-prolog}]", with: "[]", want: []string{"prologScriptRefs does not name quoin-hook-prolog"}},
 		{name: "a folder of the pod and not of the host", old: "{name: b, hostPath: {path: /run/quoin}}", with: "{name: b, emptyDir: {}}", want: []string{"problem slinky: NodeSet slurm/gpu does not mount the host's /run/quoin"}},

@@ -67,17 +67,14 @@ func (c judge) controller(f *findings, p *publication.Cluster, o *unstructured.U
 		f.problem("slinky", patch(o, `"inplaceReconfigure":true`), "Controller %s: inplaceReconfigure is off: changed files are not loaded until somebody runs scontrol reconfigure", name)
 	}
 	conf := strings.ToLower(text(o, "spec", "extraConf"))
-	flags := ""
+	flags := "contain" // the operator's own; a line of extraConf replaces it
 	for line := range strings.Lines(conf) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "prologflags="); ok {
 			flags = value
 		}
 	}
 	if !strings.Contains(flags, "contain") {
-		f.problem("slinky", "add PrologFlags=Contain to spec.extraConf of the Controller", "Controller %s: PrologFlags has no Contain: nobody sees the end of a job whose worker pod is killed, and its GPUs keep its label for up to 25 minutes", name)
-	}
-	if !strings.Contains(conf, "grestypes=") {
-		f.problem("slinky", "add GresTypes=gpu to spec.extraConf of the Controller", "Controller %s: GresTypes is not set: Slurm knows no GPUs", name)
+		f.problem("slinky", "take PrologFlags out of spec.extraConf of the Controller, or add Contain to it", "Controller %s: PrologFlags has no Contain: nobody sees the end of a job whose worker pod is killed, and its GPUs keep its label for up to 25 minutes", name)
 	}
 	slices.SortFunc((*f)[before:], func(a, b Finding) int { return strings.Compare(a.Message, b.Message) })
 	if len(*f) == before {
