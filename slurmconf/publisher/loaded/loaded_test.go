@@ -198,7 +198,7 @@ func (f *fake) Reconfigure(context.Context) error {
 	return f.err
 }
 
-// events are those that were recorded.
+// events are what was recorded.
 type events []string
 
 func (e *events) Record(_ published.Place, _ bool, reason, message string) {
@@ -282,6 +282,26 @@ func TestWatchConfirms(t *testing.T) {
 	}
 	if len(f.asked) != 7 {
 		t.Errorf("asked %v, want at 1h, 1h1m and each ten minutes", f.asked)
+	}
+}
+
+// TestWatchConfirmsByNodes has a node that registers just after the only question about nodes.
+// Questions without nodes confirm nothing of it.
+func TestWatchConfirmsByNodes(t *testing.T) {
+	e, f := events{}, &fake{state: says(-time.Minute, nil)}
+	delete(f.state.Nodes, "n1")
+	w, _ := newWatch(t, f, &e, false)
+	s := &site{}
+	if diff := cmp.Diff([]string{"0s loaded: n[3-4]: Slurm has not loaded the published file yet"}, run(w, f, s, time.Minute)); diff != "" {
+		t.Errorf("said (-want +got):\n%s", diff)
+	}
+	f.state = says(time.Minute, nil)
+	if run(w, f, s, time.Hour); w.text != "" {
+		t.Errorf("n1 is there, and it says %q", w.text)
+	}
+	delete(f.state.Nodes, "n1")
+	if run(w, f, s, 2*time.Hour); !strings.HasPrefix(w.text, "registered: n1: ") {
+		t.Errorf("n1 is gone, and it says %q", w.text)
 	}
 }
 

@@ -139,9 +139,7 @@ func (v *View) Knows(spec string, after time.Duration) Answer {
 func (v *View) knowsUnit(unit string, after time.Duration) Answer {
 	since := v.ages.Since(unit)
 	switch {
-	case v.named[unit]:
-		return Yes
-	case v.shown[unit]:
+	case v.named[unit], v.shown[unit]:
 		return Yes
 	case v.shown != nil, v.refused[unit]:
 		return No

@@ -75,7 +75,7 @@ type Watch struct {
 	failures int
 	failed   again.Once
 	text     string        // what is behind, for people
-	seen     map[Node]bool // what was behind at the last question
+	seen     map[Node]bool // what was behind at the last question, and whether two found it
 	never    again.Once    // the digest of files of which people were told
 	told     string        // the digest of files for which Slurm was told to reconfigure
 }
@@ -113,7 +113,7 @@ func (w *Watch) ask(ctx context.Context, in *Input) {
 	w.failed.Forget()
 	v := NewView(in, state)
 	w.waits = v.Loaded() == No
-	pause, news := askEvery, w.judge(v)
+	pause, news := askEvery, w.say(v, w.whole.Equal(in.Now))
 	switch {
 	case w.pub.Slurm.Reconfigure && v.Never() && w.told != w.digest:
 		w.reconfigure(ctx)
@@ -169,16 +169,18 @@ func (w *Watch) fail(err error) {
 	}
 }
 
-// judge says what is behind. A node that is not registered as published is behind if it was so
-// at the question before, because nodes and their annotations come and go. news says that there
-// is such a node which was not.
-func (w *Watch) judge(v *View) (news bool) {
+// say says what is behind. A node that is not registered as published is behind if two questions
+// about nodes found it so, because nodes and their annotations come and go. news says that only
+// the last question found such a node.
+func (w *Watch) say(v *View, aboutNodes bool) (news bool) {
 	old := w.seen
 	w.seen = map[Node]bool{}
 	behind := []Node{}
 	for _, n := range v.Behind() {
-		w.seen[n] = true
-		if n.Stage != StageRegistered || old[n] {
+		confirmed, found := old[n]
+		confirmed = n.Stage != StageRegistered || confirmed || found && aboutNodes
+		w.seen[n] = confirmed
+		if confirmed {
 			behind = append(behind, n)
 		} else {
 			news = true
