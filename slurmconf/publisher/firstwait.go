@@ -52,6 +52,6 @@ func (s *seeder) Reconcile(ctx context.Context, p *pass) (r result, err error) {
 // fails here.
 func (l *loop) seed(ctx context.Context) {
 	if snap, err := l.store.Snapshot(ctx); err == nil && l.seeds {
-		_, _ = l.run(ctx, &pass{now: time.Now(), snap: snap}, l.decisions[:2])
+		_, _ = l.run(ctx, &pass{now: time.Now(), snap: snap}, []step{l.archive, &seeder{l.outlets, l.pub, l.archive}})
 	}
 }

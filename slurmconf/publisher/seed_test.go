@@ -83,6 +83,7 @@ func TestSeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	onlyTiers := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Labels: map[string]string{"topology.kubernetes.io/zone": "z", "network.topology.nvidia.com/leaf": "s1", "network.topology.nvidia.com/spine": "s2"}}}}
+	annotated := &inputs.Snapshot{Nodes: []inputs.Node{{Name: "n1", Annotations: map[string]string{published.SpecAnnotation: "nvl:b1"}}}}
 	theirs := &published.Set{Files: map[string]string{"topology.yaml": "---\n- topology: nvl\n"}, Annotations: map[string]string{}}
 	for _, tt := range []struct {
 		name string
@@ -95,6 +96,7 @@ func TestSeed(t *testing.T) {
 		{"an empty ConfigMap", Publication{}, &inputs.Snapshot{}, &published.Set{}, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}},
 		{"a site's own file beside it", Publication{}, &inputs.Snapshot{}, &published.Set{Files: map[string]string{"cgroup.conf": "x"}}, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect, "cgroup.conf": "x"}},
 		{"files of somebody else", Publication{}, reports, theirs, nil},
+		{"a Node has a place in files that are gone", Publication{}, annotated, nil, nil},
 		{"all have the same GPUs", Publication{}, reports, nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": seedGPUs}},
 		{"GPUs differ", Publication{}, snapshotOf(mixed), nil, map[string]string{"topology.yaml": seedBlock, "gres.conf": detect}},
 		{"switches and no domain", Publication{}, onlyTiers, nil, map[string]string{"topology.yaml": seedTree, "gres.conf": detect}},

@@ -20,8 +20,10 @@ const seedUnit = "seed"
 // Seed returns what to publish before there is a plan, or nil if what is there must stay:
 // files that slurmctld can start with. Slinky's worker pods, which name the nodes, wait for
 // slurmctld. slurmctld's pod waits for the ConfigMap. And a worker pod that registers without
-// a gres.conf is drained. Releases without dynamic topology take no unit without nodes, and
-// get no seed. now is what is published, or nil.
+// a gres.conf is drained. now is what is published, or nil.
+//
+// There is no seed if a Node annotation names a place: Slurm has nodes in units that the seed
+// lacks. Releases without dynamic topology take no unit without nodes, and get no seed.
 func Seed(p *publication.Cluster, snap *inputs.Snapshot, now *published.Set) (*published.Set, error) {
 	old := now.Own()
 	if !p.Release.DynamicTopology() {
@@ -29,6 +31,11 @@ func Seed(p *publication.Cluster, snap *inputs.Snapshot, now *published.Set) (*p
 	}
 	if len(old) > 0 && now.Annotations[published.AnnotationSeed] != published.Digest(old) {
 		return nil, nil // somebody else's files
+	}
+	for i := range snap.Nodes {
+		if snap.Nodes[i].Annotations[published.SpecAnnotation] != "" {
+			return nil, nil
+		}
 	}
 	files, err := seedFiles(p, snap)
 	if err != nil || maps.Equal(old, files) {
