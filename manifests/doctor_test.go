@@ -3,12 +3,22 @@ package manifests_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/doctor"
+	"github.com/quoin-hpc/quoin/cmd/version"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
@@ -134,5 +144,50 @@ spec: {configFileRefs: [{name: slurm-extra}], extraConf: "PrologFlags=Alloc\n"}
 	refs, err := c.Kubectl(t.Context(), "-n", "slurm", "get", "controllers.slinky.slurm.net", "slurm", "-o=jsonpath={.spec.configFileRefs[*].name}")
 	if err != nil || refs != "slurm-extra quoin-slurm" {
 		t.Errorf("configFileRefs %q, %v: want the site's own too", refs, err)
+	}
+}
+
+// BenchmarkDoctor looks at a cluster of 10,000 nodes that report.
+func BenchmarkDoctor(b *testing.B) {
+	c := kuberig.StartTest(b)
+	for range 2 { // the second time the API server knows NodeReports
+		if _, err := c.Kubectl(b.Context(), "apply", "-f", "."); err != nil {
+			b.Fatal(err)
+		}
+	}
+	reports, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		b.Fatal(err)
+	}
+	nodes := c.Client().CoreV1().Nodes()
+	work := make(chan string)
+	var making sync.WaitGroup
+	for range 50 {
+		making.Go(func() {
+			for name := range work {
+				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"nvidia.com/gpu.present": "true"}}}
+				if _, err := nodes.Create(b.Context(), node, metav1.CreateOptions{}); err != nil {
+					b.Error(err)
+				}
+				report := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "quoin.dev/v1alpha1", "kind": "NodeReport", "metadata": map[string]any{"name": name}, "node": name}}
+				if _, err := reports.Resource(apischema.GroupVersionResource{Group: "quoin.dev", Version: "v1alpha1", Resource: "nodereports"}).Create(b.Context(), report, metav1.CreateOptions{}); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for i := range 10_000 {
+		work <- fmt.Sprintf("gb200-%05d", i)
+	}
+	close(work)
+	making.Wait()
+	for b.Loop() {
+		found, err := doctor.Look(b.Context(), doctor.Options{Config: config.Default(), Kubeconfig: c.Kubeconfig(), Only: "cluster", Version: version.Number})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if !slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Message == "10000 nodes report" }) {
+			b.Fatalf("findings %v", found)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -64,6 +65,9 @@ Exit status: 0 fine; 1 a difference, or something that is not there; 2 trouble.`
 		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
+	}
+	if filepath.Base(os.Args[0]) == "kubectl-quoin" { // kubectl calls it so, for kubectl quoin
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl quoin"}
 	}
 	root.SetVersionTemplate("quoin {{.Version}}\n")
 	root.AddGroup(&cobra.Group{ID: "look", Title: "Commands that look at a cluster, a machine or a job:"}, &cobra.Group{ID: "run", Title: "Commands that run on the cluster:"})

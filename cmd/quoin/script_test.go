@@ -11,9 +11,9 @@ import (
 )
 
 // TestMain lets scripts, and tests that start processes, run this program under
-// the name quoin.
+// the name quoin, and as kubectl runs it.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"quoin": main})
+	testscript.Main(m, map[string]func(){"quoin": main, "kubectl-quoin": main})
 }
 
 // TestScripts runs what users do, and what goes wrong when they do it.

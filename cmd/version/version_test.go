@@ -43,7 +43,7 @@ func TestString(t *testing.T) {
 	}
 }
 
-// TestChart holds that the Helm chart is of this release.
+// TestChart holds that the Helm chart has the number of this release.
 func TestChart(t *testing.T) {
 	chart, err := os.ReadFile("../../manifests/chart/Chart.yaml")
 	if err != nil {

@@ -16,6 +16,15 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/quoin-hpc/quoin/topology/nodereport"
+)
+
+// The names of objects that are looked for.
+const (
+	configName            = "quoin-config"
+	reportsDefinition     = nodereport.Definition
+	controllersDefinition = "controllers.slinky.slurm.net"
 )
 
 // Cluster is what is seen of a cluster.
@@ -37,35 +46,34 @@ type Cluster struct {
 	Now time.Time
 }
 
-// resources are what is listed. only says that names and labels are enough.
-var resources = []struct {
+// resource is what is listed of a kind.
+type resource struct {
 	schema.GroupVersionResource
-	only bool
-}{
-	{schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, true},
-	{schema.GroupVersionResource{Group: "quoin.dev", Version: "v1alpha1", Resource: "nodereports"}, true},
-	{schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, false},
-	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}, false},
-	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, false},
-	{schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}, false},
-	{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, false},
-	{schema.GroupVersionResource{Version: "v1", Resource: "services"}, false},
-	{schema.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "deviceclasses"}, false},
-	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}, false},
-	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}, false},
-	{schema.GroupVersionResource{Group: "slinky.slurm.net", Version: "v1beta1", Resource: "controllers"}, false},
-	{schema.GroupVersionResource{Group: "slinky.slurm.net", Version: "v1beta1", Resource: "nodesets"}, false},
-	{schema.GroupVersionResource{Group: "nvidia.com", Version: "v1", Resource: "clusterpolicies"}, false},
-	{schema.GroupVersionResource{Group: "resource.nvidia.com", Version: "v1beta1", Resource: "computedomains"}, false},
+	// names says that names and labels are enough, because there is one for each node.
+	names bool
+	// only are names of objects. Empty: all.
+	only []string
 }
 
-// selectors keep lists short where a cluster has many objects of a kind.
-var selectors = map[string]metav1.ListOptions{
-	"leases":     {FieldSelector: "metadata.name=quoin-publisher"},
-	"configmaps": {FieldSelector: "metadata.namespace!=kube-system"},
+var resources = []resource{
+	{schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, true, nil},
+	{schema.GroupVersionResource{Group: "quoin.dev", Version: "v1alpha1", Resource: "nodereports"}, true, nil},
+	{schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, false, []string{reportsDefinition, controllersDefinition}},
+	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}, false, nil},
+	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, false, nil},
+	{schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}, false, []string{"quoin-publisher"}},
+	{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, false, []string{configName}},
+	{schema.GroupVersionResource{Group: "resource.k8s.io", Version: "v1", Resource: "deviceclasses"}, false, nil},
+	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}, false, nil},
+	{schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}, false, nil},
+	{schema.GroupVersionResource{Group: "slinky.slurm.net", Version: "v1beta1", Resource: "controllers"}, false, nil},
+	{schema.GroupVersionResource{Group: "slinky.slurm.net", Version: "v1beta1", Resource: "nodesets"}, false, nil},
+	{schema.GroupVersionResource{Group: "nvidia.com", Version: "v1", Resource: "clusterpolicies"}, false, nil},
+	{schema.GroupVersionResource{Group: "resource.nvidia.com", Version: "v1beta1", Resource: "computedomains"}, false, nil},
 }
 
-// Gather looks at the cluster. It returns an error only if the API server does not answer.
+// Gather looks at the cluster, all but the ConfigMaps of publications. It returns an error only
+// if the API server does not answer.
 func Gather(ctx context.Context, rc *rest.Config) (*Cluster, error) {
 	c := &Cluster{Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}, Now: time.Now()}
 	rc = rest.CopyConfig(rc)
@@ -85,13 +93,7 @@ func Gather(ctx context.Context, rc *rest.Config) (*Cluster, error) {
 	var mu sync.Mutex
 	for _, r := range resources {
 		wg.Go(func() {
-			var all []unstructured.Unstructured
-			var err error
-			if r.only {
-				all, err = listNames(ctx, names, r.GroupVersionResource)
-			} else {
-				all, err = list(ctx, objects, r.GroupVersionResource)
-			}
+			all, err := r.list(ctx, objects, names)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -141,12 +143,26 @@ func (c *Cluster) greet(ctx context.Context, rc *rest.Config) error {
 	return nil
 }
 
-func list(ctx context.Context, client dynamic.Interface, r schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
-	out, err := client.Resource(r).List(ctx, selectors[r.Resource])
-	if err != nil {
-		return nil, err
+// list returns the objects of a kind.
+func (r *resource) list(ctx context.Context, objects dynamic.Interface, names metadata.Interface) (all []unstructured.Unstructured, err error) {
+	if r.names {
+		return listNames(ctx, names, r.GroupVersionResource)
 	}
-	return out.Items, nil
+	selectors := []string{""}
+	if r.only != nil {
+		selectors = nil
+		for _, name := range r.only {
+			selectors = append(selectors, "metadata.name="+name)
+		}
+	}
+	for _, selector := range selectors {
+		out, err := objects.Resource(r.GroupVersionResource).List(ctx, metav1.ListOptions{FieldSelector: selector})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, out.Items...)
+	}
+	return all, nil
 }
 
 func listNames(ctx context.Context, client metadata.Interface, r schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
@@ -161,6 +177,24 @@ func listNames(ctx context.Context, client metadata.Interface, r schema.GroupVer
 		all[i].SetLabels(out.Items[i].Labels)
 	}
 	return all, nil
+}
+
+// gatherPublications adds the ConfigMaps of the publications.
+func (c *Cluster) gatherPublications(ctx context.Context, rc *rest.Config, s *Site) error {
+	client, err := dynamic.NewForConfig(rc)
+	if err != nil {
+		return err
+	}
+	for _, p := range s.Publications {
+		cm, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(p.Namespace).Get(ctx, p.ConfigMap, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			c.Objects["configmaps"] = append(c.Objects["configmaps"], *cm)
+		case !apierrors.IsNotFound(err):
+			c.Missing["configmaps"] = fmt.Errorf("read ConfigMap %s: %w", p.Place(), err)
+		}
+	}
+	return nil
 }
 
 // errNotTried says that nobody knows whether a forged report would be written.

@@ -1,6 +1,6 @@
 // Package doctor says what is wrong with an installation of Quoin and with the settings of
 // its neighbours, and how each fault is mended. It gathers what it needs first, and then
-// judges without asking anybody. It changes nothing.
+// says what it finds without asking anybody. It changes nothing.
 package doctor
 
 import (
@@ -91,5 +91,5 @@ func Print(w io.Writer, all []Finding) {
 			fmt.Fprintf(w, "%22s mend: %s\n", "", f.Remedy)
 		}
 	}
-	fmt.Fprintf(w, "\n%d problems, %d warnings, %d not seen, %d ok\n", counts[Problem], counts[Warning], counts[Unknown], counts[OK])
+	fmt.Fprintf(w, "\nproblems: %d, warnings: %d, not seen: %d, ok: %d\n", counts[Problem], counts[Warning], counts[Unknown], counts[OK])
 }

@@ -97,7 +97,7 @@ func worst(all []Finding) []string {
 	return out
 }
 
-func TestJudge(t *testing.T) {
+func TestCluster(t *testing.T) {
 	for _, tt := range []struct {
 		name, old, with string
 		change          func(c *Cluster)
@@ -149,7 +149,7 @@ func TestJudge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := worst(c.Judge(site))
+			got := worst(c.Findings(site))
 			if len(got) != len(tt.want) {
 				t.Fatalf("findings %q, want %q", got, tt.want)
 			}
@@ -176,7 +176,7 @@ publishers   2 of 2 ready, r/quoin:0.1.0
 leader       a, renewed 2026-11-23T11:59:58.000000Z
 files        default: revision 3 is published in slurm/quoin-slurm
 imex         host: NVIDIA's DRA driver serves no ComputeDomains; a node whose own nvidia-imex.service runs is judged by it, and others need nothing
-doctor       0 problems, 0 warnings: quoin doctor names them
+doctor       problems: 0, warnings: 0; quoin doctor names them
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
@@ -189,7 +189,7 @@ func goodNode(t *testing.T) *Node {
 	root := t.TempDir()
 	for name, text := range map[string]string{"proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.95.05  Release Build\n",
 		"proc/sys/kernel/random/boot_id": "11111111-0000-4000-8000-000000000000\n", "dev/nvidiactl": "", "dev/nvidia0": "", "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1": "",
-		"opt/quoin-hook": "#!/bin/sh\necho 'quoin-hook 0.1.0 (go1, linux/amd64)'\n", "run/jobs-made": ""} {
+		"opt/quoin-hook": "#!/bin/sh\necho 'quoin-hook 0.1.0 (go1, linux/amd64)'\n"} {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func goodNode(t *testing.T) *Node {
 	return &Node{Root: root, Agent: &agent, HookDir: filepath.Join(root, "opt"), Version: "0.1.0", Client: http.DefaultClient}
 }
 
-func TestJudgeNode(t *testing.T) {
+func TestNode(t *testing.T) {
 	remove := func(name string) func(*testing.T, *Node) {
 		return func(t *testing.T, n *Node) {
 			if err := os.RemoveAll(filepath.Join(n.Root, name)); err != nil {
@@ -227,7 +227,7 @@ func TestJudgeNode(t *testing.T) {
 		{"no device files", remove("dev"), []string{"problem devices: there are no device files"}},
 		{"no library", remove("usr"), []string{"problem library: libnvidia-ml.so.1 is not where"}},
 		{"no hook", remove("opt"), []string{"problem hook: the hook does not run"}},
-		{"an old hook", func(_ *testing.T, n *Node) { n.Version = "0.2.0" }, []string{"warning hook: the hook is of release 0.1.0"}},
+		{"an old hook", func(_ *testing.T, n *Node) { n.Version = "0.2.0" }, []string{"warning hook: the hook has release 0.1.0"}},
 		{"never called", remove("run/summaries"), []string{"warning calls: no job has called the hook"}},
 		{"no agent", remove("run/hook.json"), []string{"problem agent: the agent has not written"}},
 		{"no inventory", remove("run/inventory.json"), []string{"problem inventory: there is no inventory of GPUs"}},
@@ -235,7 +235,7 @@ func TestJudgeNode(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(n.Root, "proc/sys/kernel/random/boot_id"), []byte("22222222-0000-4000-8000-000000000000\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, []string{"problem inventory: the inventory is of an earlier boot"}},
+		}, []string{"problem inventory: the inventory was written before this boot"}},
 		{"no mapping", remove("mapping"), []string{"problem mapping: the exporter's directory is not there"}},
 		{"the gate is shut", func(t *testing.T, n *Node) {
 			if err := gate.Write(n.Agent.RunDir, gate.State{Node: "n1", Clique: "c", Reason: "NotReady", Message: "the daemon starts"}); err != nil {
@@ -252,7 +252,7 @@ func TestJudgeNode(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			n := goodNode(t)
 			tt.change(t, n)
-			got := worst(n.Judge(context.WithoutCancel(t.Context())))
+			got := worst(n.Findings(context.WithoutCancel(t.Context())))
 			if len(got) != len(tt.want) {
 				t.Fatalf("findings %q, want %q", got, tt.want)
 			}

@@ -34,23 +34,22 @@ func Look(ctx context.Context, o Options) (found []Finding, err error) {
 	node := Node{Root: o.Config.Agent.HostRoot, Agent: &o.Config.Agent, HookDir: o.HookDir, Version: o.Version, Client: http.DefaultClient}
 	isNode := o.Only == "node" || o.Only == "" && node.IsNode()
 	if isNode {
-		found = node.Judge(ctx)
+		found = node.Findings(ctx)
 	}
 	if o.Only == "node" {
 		return found, nil
 	}
 	rc, err := reach(o.Kubeconfig)
-	switch {
-	case err != nil && isNode:
-		return found, nil // a node without Kubernetes
-	case err != nil:
+	if err != nil && isNode && o.Only == "" && o.Kubeconfig == "" { // a node without Kubernetes
+		return append(found, Finding{Check: "cluster", Level: OK, Message: "not looked at, because no kubeconfig says where it is"}), nil
+	} else if err != nil {
 		return nil, err
 	}
 	c, site, err := gather(ctx, rc, o.Version)
 	if err != nil {
 		return nil, err
 	}
-	return append(found, c.Judge(site)...), nil
+	return append(found, c.Findings(site)...), nil
 }
 
 // Status says in a few lines how the cluster is.
@@ -72,7 +71,10 @@ func gather(ctx context.Context, rc *rest.Config, version string) (*Cluster, *Si
 		return nil, nil, err
 	}
 	site, err := c.Site(version)
-	return c, site, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, site, c.gatherPublications(ctx, rc, site)
 }
 
 // reach returns how a person reaches the API server: by the file, as kubectl does, or as a

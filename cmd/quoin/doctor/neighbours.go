@@ -11,7 +11,7 @@ import (
 )
 
 // slinky looks at the Controllers of a publication's namespace, and at their NodeSets.
-func (c judge) slinky(f *findings, p *publication.Cluster, s *Site) {
+func (c checks) slinky(f *findings, p *publication.Cluster, s *Site) {
 	if c.Missing["controllers"] != nil || !c.knows("controllers") {
 		return
 	}
@@ -40,14 +40,14 @@ func patch(o *unstructured.Unstructured, spec string) string {
 // refs are the names in a list of references.
 func refs(o *unstructured.Unstructured, key string) []string {
 	var names []string
-	for _, ref := range maps(o.Object, "spec", key) {
+	for _, ref := range objectsAt(o.Object, "spec", key) {
 		name, _ := ref["name"].(string)
 		names = append(names, name)
 	}
 	return names
 }
 
-func (c judge) controller(f *findings, p *publication.Cluster, o *unstructured.Unstructured) {
+func (c checks) controller(f *findings, p *publication.Cluster, o *unstructured.Unstructured) {
 	before := len(*f)
 	name := o.GetNamespace() + "/" + o.GetName()
 	for key, ref := range map[string]string{"configFileRefs": p.ConfigMap, "prologScriptRefs": "quoin-hook-prolog", "epilogScriptRefs": "quoin-hook-epilog"} {
@@ -63,7 +63,7 @@ func (c judge) controller(f *findings, p *publication.Cluster, o *unstructured.U
 			"epilogScriptRefs": "jobs keep their labels until the agent sees their end"}[key]
 		f.problem("slinky", patch(o, fmt.Sprintf(`"%s":[%s{"name":"%s"}]`, key, list.String(), ref)), "Controller %s: %s does not name %s: %s", name, key, ref, effect)
 	}
-	if reloads, set, _ := unstructured.NestedBool(o.Object, "spec", "inplaceReconfigure"); !reloads && (set || c.hasKey("controllers.slinky.slurm.net", "inplaceReconfigure")) {
+	if reloads, set, _ := unstructured.NestedBool(o.Object, "spec", "inplaceReconfigure"); !reloads && (set || c.hasKey(controllersDefinition, "inplaceReconfigure")) {
 		f.problem("slinky", patch(o, `"inplaceReconfigure":true`), "Controller %s: inplaceReconfigure is off: changed files are not loaded until somebody runs scontrol reconfigure", name)
 	}
 	conf := strings.ToLower(text(o, "spec", "extraConf"))
@@ -84,12 +84,12 @@ func (c judge) controller(f *findings, p *publication.Cluster, o *unstructured.U
 
 // hasKey reports whether the definition of a kind has a key of spec. Operator 1.1 always
 // reconfigures and has no inplaceReconfigure.
-func (c judge) hasKey(definition, key string) bool {
+func (c checks) hasKey(definition, key string) bool {
 	crd := c.named("customresourcedefinitions", "", definition)
 	if crd == nil {
 		return false
 	}
-	for _, version := range maps(crd.Object, "spec", "versions") {
+	for _, version := range objectsAt(crd.Object, "spec", "versions") {
 		if _, there, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "spec", "properties", key); there {
 			return true
 		}
@@ -98,14 +98,14 @@ func (c judge) hasKey(definition, key string) bool {
 }
 
 // nodeSet looks at what slurmd's pods mount.
-func (c judge) nodeSet(f *findings, o *unstructured.Unstructured, s *Site) {
+func (c checks) nodeSet(f *findings, o *unstructured.Unstructured, s *Site) {
 	wanted := []string{"/opt/quoin/bin", "/run/quoin"}
 	if s.MappingDir != "none" {
 		wanted = append(wanted, s.MappingDir)
 	}
 	if set := c.own("daemonsets", "agent"); set != nil {
-		for _, container := range maps(set.Object, "spec", "template", "spec", "initContainers") {
-			for _, m := range maps(container, "volumeMounts") {
+		for _, container := range objectsAt(set.Object, "spec", "template", "spec", "initContainers") {
+			for _, m := range objectsAt(container, "volumeMounts") {
 				if path, _ := m["mountPath"].(string); m["name"] == "bin" && path != "" {
 					wanted[0] = path
 				}
@@ -113,12 +113,12 @@ func (c judge) nodeSet(f *findings, o *unstructured.Unstructured, s *Site) {
 		}
 	}
 	mounted := map[string]string{} // path -> volume
-	for _, m := range maps(o.Object, "spec", "slurmd", "volumeMounts") {
+	for _, m := range objectsAt(o.Object, "spec", "slurmd", "volumeMounts") {
 		path, _ := m["mountPath"].(string)
 		mounted[path], _ = m["name"].(string)
 	}
 	hosts := map[string]string{} // volume -> path of the host
-	for _, v := range maps(o.Object, "spec", "template", "spec", "volumes") {
+	for _, v := range objectsAt(o.Object, "spec", "template", "spec", "volumes") {
 		name, _ := v["name"].(string)
 		hosts[name], _, _ = unstructured.NestedString(v, "hostPath", "path")
 	}
@@ -137,7 +137,7 @@ func (c judge) nodeSet(f *findings, o *unstructured.Unstructured, s *Site) {
 }
 
 // exporter looks at GPU Operator's DCGM Exporter.
-func (c judge) exporter(f *findings, s *Site) {
+func (c checks) exporter(f *findings, s *Site) {
 	if !c.knows("clusterpolicies") || s.MappingDir == "none" {
 		return
 	}

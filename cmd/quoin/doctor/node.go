@@ -36,8 +36,8 @@ type Node struct {
 // maxGate is how old a gate may be that the hook still believes.
 const maxGate = time.Minute
 
-// Judge looks at the node, and says what is well and what is not.
-func (n *Node) Judge(ctx context.Context) []Finding {
+// Findings looks at the node, and says what is well and what is not.
+func (n *Node) Findings(ctx context.Context) []Finding {
 	var f findings
 	n.driver(&f)
 	n.hook(ctx, &f)
@@ -87,7 +87,7 @@ func (n *Node) hook(ctx context.Context, f *findings) {
 	case err != nil:
 		f.problem("hook", "quoin install-hook "+n.HookDir, "the hook does not run: %v", err)
 	case !strings.HasPrefix(version, n.Version+" "):
-		f.warn("hook", "quoin install-hook "+n.HookDir, "the hook is of release %s, and this is %s", version, n.Version)
+		f.warn("hook", "quoin install-hook "+n.HookDir, "the hook has release %s, and this is %s", version, n.Version)
 	default:
 		f.ok("hook", "%s runs", path)
 	}
@@ -122,7 +122,7 @@ func (n *Node) files(f *findings) *rundir.HookConfig {
 	case err != nil:
 		f.problem("inventory", restart, "%v", err)
 	case bootErr == nil && inv.BootID != "" && inv.BootID != boot:
-		f.problem("inventory", restart, "the inventory is of an earlier boot")
+		f.problem("inventory", restart, "the inventory was written before this boot")
 	case inv.Unordered:
 		f.warn("inventory", "see quoin discover: a GPU cannot be read", "the order of the GPUs is not known: jobs are labelled by UUID only")
 	default:

@@ -63,8 +63,8 @@ func number(o *unstructured.Unstructured, path ...string) int64 {
 	return n
 }
 
-// maps returns a list of objects of an object.
-func maps(o map[string]any, path ...string) []map[string]any {
+// objectsAt returns a list of objects of an object.
+func objectsAt(o map[string]any, path ...string) []map[string]any {
 	all, _, _ := unstructured.NestedSlice(o, path...)
 	var out []map[string]any
 	for _, item := range all {
@@ -81,7 +81,7 @@ func serviceAccountOf(workload *unstructured.Unstructured) string {
 
 // imageOf returns the image of a workload's first container.
 func imageOf(workload *unstructured.Unstructured) string {
-	for _, container := range maps(workload.Object, "spec", "template", "spec", "containers") {
+	for _, container := range objectsAt(workload.Object, "spec", "template", "spec", "containers") {
 		image, _ := container["image"].(string)
 		return image
 	}

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"io"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -12,7 +11,7 @@ import (
 )
 
 // Site reads how the cluster is configured: the ConfigMaps quoin-config of the publisher and
-// of the agents. Without them it is configured as defaults say.
+// of the agents. Without these the defaults hold.
 func (c *Cluster) Site(version string) (*Site, error) {
 	s := &Site{Version: version}
 	publisher, err := c.configOf(c.own("deployments", "publisher"))
@@ -35,10 +34,10 @@ func (c *Cluster) configOf(workload *unstructured.Unstructured) (*config.Config,
 	}
 	where := workload.GetNamespace()
 	text := ""
-	if cm := c.named("configmaps", where, "quoin-config"); cm != nil {
+	if cm := c.named("configmaps", where, configName); cm != nil {
 		text, _, _ = unstructured.NestedString(cm.Object, "data", "quoin.yaml")
 	}
-	parsed, err := config.Parse(config.Default(), "ConfigMap "+where+"/quoin-config", []byte(text), nil)
+	parsed, err := config.Parse(config.Default(), "ConfigMap "+where+"/"+configName, []byte(text), nil)
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration of %s: %w", workload.GetName(), err)
 	}
@@ -69,68 +68,18 @@ func (c *Cluster) join(s *Site, conf imex.Config) {
 	}
 }
 
-// claims are those of the pods that NodeSets and the holders' DaemonSet make, one each.
+// claims returns one claim for each NodeSet whose pods claim a channel, and one for the holders.
 func (c *Cluster) claims(conf imex.Config) []imex.Claim {
 	var all []imex.Claim
 	if holders := c.own("daemonsets", "imex"); holders != nil && number(holders, "status", "numberReady") > 0 {
 		all = append(all, imex.Claim{Owner: imex.OwnerHolder, Pods: []string{"a holder"}})
 	}
 	for i := range c.Objects["nodesets"] {
-		for _, claim := range maps(c.Objects["nodesets"][i].Object, "spec", "template", "spec", "resourceClaims") {
+		for _, claim := range objectsAt(c.Objects["nodesets"][i].Object, "spec", "template", "spec", "resourceClaims") {
 			if claim["resourceClaimTemplateName"] == conf.ClaimTemplate {
 				all = append(all, imex.Claim{Owner: imex.OwnerSlurmd})
 			}
 		}
 	}
 	return all
-}
-
-// PrintStatus says in a few lines how the cluster is.
-func (c *Cluster) PrintStatus(w io.Writer, s *Site) {
-	nodes, gpus := len(c.Objects["nodes"]), 0
-	for i := range c.Objects["nodes"] {
-		if c.Objects["nodes"][i].GetLabels()["nvidia.com/gpu.present"] == "true" {
-			gpus++
-		}
-	}
-	ready := func(resource, component, have string, want ...string) string {
-		o := c.own(resource, component)
-		if o == nil {
-			return "not installed"
-		}
-		return fmt.Sprintf("%d of %d ready, %s", number(o, "status", have), number(o, want...), imageOf(o))
-	}
-	fmt.Fprintf(w, "%-12s %d, %d labelled as nodes with GPUs, %d report\n", "nodes", nodes, gpus, len(c.Objects["nodereports"]))
-	fmt.Fprintf(w, "%-12s %s\n", "agents", ready("daemonsets", "agent", "numberReady", "status", "desiredNumberScheduled"))
-	fmt.Fprintf(w, "%-12s %s\n", "publishers", ready("deployments", "publisher", "readyReplicas", "spec", "replicas"))
-	if lease := c.named("leases", c.publisherNamespace(), "quoin-publisher"); lease != nil {
-		fmt.Fprintf(w, "%-12s %s, renewed %s\n", "leader", text(lease, "spec", "holderIdentity"), text(lease, "spec", "renewTime"))
-	}
-	for _, p := range s.Publications {
-		var f findings
-		judge{c}.publication(&f, p)
-		for _, found := range f {
-			fmt.Fprintf(w, "%-12s %s\n", "files", found.Message)
-		}
-	}
-	why := ""
-	if s.Why != "" {
-		why = ": " + s.Why
-	}
-	fmt.Fprintf(w, "%-12s %s%s\n", "imex", s.Join, why)
-	if s.Domain != "" {
-		fmt.Fprintf(w, "%-12s %s\n", "", s.Domain)
-	}
-	counts := map[Level]int{}
-	for _, found := range c.Judge(s) {
-		counts[found.Level]++
-	}
-	fmt.Fprintf(w, "%-12s %d problems, %d warnings: quoin doctor names them\n", "doctor", counts[Problem], counts[Warning])
-}
-
-func (c *Cluster) publisherNamespace() string {
-	if d := c.own("deployments", "publisher"); d != nil {
-		return d.GetNamespace()
-	}
-	return ""
 }

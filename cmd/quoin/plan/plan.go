@@ -40,7 +40,7 @@ func Load(ctx context.Context, store Store, publication, place string) (*plandoc
 }
 
 // Behind says which nodes are behind in Slurm, as the publisher found when it asked Slurm last.
-// asked says that it is configured to ask.
+// asked is true if the publisher asks Slurm at all.
 func Behind(ctx context.Context, w io.Writer, store Store, place published.Place, asked bool) error {
 	set, err := store.Load(ctx, place)
 	if err != nil || set == nil {

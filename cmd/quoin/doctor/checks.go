@@ -33,32 +33,32 @@ const (
 	maxLease = 30 * time.Second
 )
 
-// judge judges what was seen of a cluster.
-type judge struct{ *Cluster }
+// checks are what is looked at on a cluster.
+type checks struct{ *Cluster }
 
-// Judge says what is well and what is not.
-func (c *Cluster) Judge(s *Site) []Finding {
+// Findings says what is well and what is not.
+func (c *Cluster) Findings(s *Site) []Finding {
 	var f findings
 	for resource, err := range c.Missing {
 		f.unseen(resource, err)
 	}
 	slices.SortFunc(f, func(a, b Finding) int { return strings.Compare(a.Check, b.Check) })
-	j := judge{c}
-	j.server(&f)
-	j.definition(&f)
-	j.agents(&f)
-	j.publisher(&f, s)
+	look := checks{c}
+	look.server(&f)
+	look.definition(&f)
+	look.agents(&f)
+	look.publisher(&f, s)
 	for _, p := range s.Publications {
-		j.publication(&f, p)
-		j.slinky(&f, p, s)
+		look.publication(&f, p)
+		look.slinky(&f, p, s)
 	}
-	j.imex(&f, s)
-	j.admission(&f)
-	j.exporter(&f, s)
+	look.imex(&f, s)
+	look.admission(&f)
+	look.exporter(&f, s)
 	return f
 }
 
-func (c judge) server(f *findings) {
+func (c checks) server(f *findings) {
 	switch minor := minorOf(c.Version); {
 	case minor == 0:
 		f.ok("kubernetes", "the API server is %s", c.Version)
@@ -86,11 +86,11 @@ func minorOf(version string) int {
 
 const apply = "helm upgrade --install quoin manifests/chart -n quoin-system -f VALUES"
 
-func (c judge) definition(f *findings) {
+func (c checks) definition(f *findings) {
 	if c.Missing["customresourcedefinitions"] != nil {
 		return
 	}
-	if c.named("customresourcedefinitions", "", "nodereports.quoin.dev") == nil {
+	if c.named("customresourcedefinitions", "", reportsDefinition) == nil {
 		f.problem("definition", apply, "the API server has no NodeReports: no agent can report")
 		return
 	}
@@ -98,7 +98,7 @@ func (c judge) definition(f *findings) {
 }
 
 // agents looks at the DaemonSet, and which nodes report.
-func (c judge) agents(f *findings) {
+func (c checks) agents(f *findings) {
 	if c.Missing["daemonsets"] != nil {
 		return
 	}
@@ -132,7 +132,7 @@ func (c judge) agents(f *findings) {
 	}
 }
 
-func (c judge) publisher(f *findings, s *Site) {
+func (c checks) publisher(f *findings, s *Site) {
 	if c.Missing["deployments"] != nil {
 		return
 	}
@@ -163,7 +163,7 @@ func (c judge) publisher(f *findings, s *Site) {
 }
 
 // versions compares the images of agents and publisher, and this program.
-func (c judge) versions(f *findings, s *Site, d *unstructured.Unstructured) {
+func (c checks) versions(f *findings, s *Site, d *unstructured.Unstructured) {
 	of := imageOf(d)
 	if set := c.own("daemonsets", "agent"); set != nil && imageOf(set) != of {
 		f.warn("version", apply, "the agents run %s and the publisher %s", imageOf(set), of)
@@ -174,7 +174,7 @@ func (c judge) versions(f *findings, s *Site, d *unstructured.Unstructured) {
 	}
 }
 
-func (c judge) publication(f *findings, p *publication.Cluster) {
+func (c checks) publication(f *findings, p *publication.Cluster) {
 	if c.Missing["configmaps"] != nil {
 		return
 	}
@@ -197,7 +197,7 @@ func (c judge) publication(f *findings, p *publication.Cluster) {
 	}
 }
 
-func (c judge) imex(f *findings, s *Site) {
+func (c checks) imex(f *findings, s *Site) {
 	how := s.Join
 	if s.Why != "" {
 		how += " (imex.join is auto: " + s.Why + ")"
@@ -212,7 +212,7 @@ func (c judge) imex(f *findings, s *Site) {
 // policies are the admission policies that hold a stolen token.
 var policies = []string{"quoin-agent-own-report", "quoin-publisher-annotations", "quoin-publisher-conditions", "quoin-publisher-domain", "quoin-publisher-lease", "quoin-publisher-publications"}
 
-func (c judge) admission(f *findings) {
+func (c checks) admission(f *findings) {
 	if c.Missing["validatingadmissionpolicies"] != nil || c.Missing["validatingadmissionpolicybindings"] != nil {
 		return
 	}

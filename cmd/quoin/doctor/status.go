@@ -1,0 +1,56 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+)
+
+// PrintStatus says in a few lines how the cluster is.
+func (c *Cluster) PrintStatus(w io.Writer, s *Site) {
+	nodes, gpus := len(c.Objects["nodes"]), 0
+	for i := range c.Objects["nodes"] {
+		if c.Objects["nodes"][i].GetLabels()["nvidia.com/gpu.present"] == "true" {
+			gpus++
+		}
+	}
+	ready := func(resource, component, have string, want ...string) string {
+		o := c.own(resource, component)
+		if o == nil {
+			return "not installed"
+		}
+		return fmt.Sprintf("%d of %d ready, %s", number(o, "status", have), number(o, want...), imageOf(o))
+	}
+	fmt.Fprintf(w, "%-12s %d, %d labelled as nodes with GPUs, %d report\n", "nodes", nodes, gpus, len(c.Objects["nodereports"]))
+	fmt.Fprintf(w, "%-12s %s\n", "agents", ready("daemonsets", "agent", "numberReady", "status", "desiredNumberScheduled"))
+	fmt.Fprintf(w, "%-12s %s\n", "publishers", ready("deployments", "publisher", "readyReplicas", "spec", "replicas"))
+	if lease := c.named("leases", c.publisherNamespace(), "quoin-publisher"); lease != nil {
+		fmt.Fprintf(w, "%-12s %s, renewed %s\n", "leader", text(lease, "spec", "holderIdentity"), text(lease, "spec", "renewTime"))
+	}
+	for _, p := range s.Publications {
+		var f findings
+		checks{c}.publication(&f, p)
+		for _, found := range f {
+			fmt.Fprintf(w, "%-12s %s\n", "files", found.Message)
+		}
+	}
+	why := ""
+	if s.Why != "" {
+		why = ": " + s.Why
+	}
+	fmt.Fprintf(w, "%-12s %s%s\n", "imex", s.Join, why)
+	if s.Domain != "" {
+		fmt.Fprintf(w, "%-12s %s\n", "", s.Domain)
+	}
+	counts := map[Level]int{}
+	for _, found := range c.Findings(s) {
+		counts[found.Level]++
+	}
+	fmt.Fprintf(w, "%-12s problems: %d, warnings: %d; quoin doctor names them\n", "doctor", counts[Problem], counts[Warning])
+}
+
+func (c *Cluster) publisherNamespace() string {
+	if d := c.own("deployments", "publisher"); d != nil {
+		return d.GetNamespace()
+	}
+	return ""
+}
