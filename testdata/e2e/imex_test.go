@@ -41,8 +41,8 @@ func (w *world) imexReady() {
 		"get", "nodes", `-o=jsonpath={range .items[*]}{range .status.conditions[?(@.type=="QuoinImexNotReady")]}{.status} {.reason}{end}{"\n"}{end}`)
 }
 
-// members are the pods on which jobs across nodes rest: those that hold channels, and the
-// driver's daemons.
+// members are the pods that jobs across nodes need: the holders of channels, and the driver's
+// daemons.
 func (w *world) members() string {
 	w.t.Helper()
 	const columns = `-o=jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.status.containerStatuses[0].restartCount}{"\n"}{end}`

@@ -73,7 +73,7 @@ func (w *world) submit() string {
 	return id
 }
 
-// finish lets a job end, and waits until Slurm says that it is complete.
+// finish lets a job end, and waits until Slurm has completed the job.
 func (w *world) finish(id string) {
 	w.t.Helper()
 	for pod := range w.workers() {
@@ -128,7 +128,7 @@ type record struct {
 	UUIDs    []string `json:"uuids"`
 }
 
-// uuids are those of the machine's first GPUs.
+// uuids are the UUIDs of the machine's first GPUs.
 func (w *world) uuids(m *machine.Machine, count int) []string {
 	var out []string
 	for gpu := range count {

@@ -16,7 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// parsers are slurmrestd's data parsers, the newest first: those of 26.05, 25.11 and 25.05.
+// parsers are slurmrestd's data parsers, the newest first. Slurm 26.05, 25.11 and 25.05 each brought one.
 var parsers = []string{"v0.0.45", "v0.0.44", "v0.0.43"}
 
 // maxToken and maxError bound what is read of a token file and of an answer that is an error.

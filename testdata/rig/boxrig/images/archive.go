@@ -156,7 +156,7 @@ func layer(path string, programs map[string]string) error {
 	return os.WriteFile(path, out.Bytes(), 0o644)
 }
 
-// addFolders adds a folder after those that it is in.
+// addFolders adds a folder after its parent folders.
 func addFolders(w *tar.Writer, have map[string]bool, dir string) error {
 	if have[dir] {
 		return nil

@@ -1,5 +1,5 @@
 // Command nvidiaimex plays two programs of NVIDIA's, by the name that it is called by:
-// nvidia-imex runs until it is told to end, and nvidia-imex-ctl says that it is ready.
+// nvidia-imex runs until a signal ends it, and nvidia-imex-ctl prints READY.
 package main
 
 import (
