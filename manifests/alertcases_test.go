@@ -155,6 +155,9 @@ func publisherAlerts() []alertCase {
 	behind := func(stage, values string) []series {
 		return []series{{`quoin_publisher_nodes_behind{publication="slurm", stage="` + stage + `", instance="p0"}`, values}}
 	}
+	never := func(nodes, values string) []series {
+		return append(behind("loaded", nodes), series{`quoin_publisher_file_never_loaded{publication="slurm", instance="p0"}`, values})
+	}
 	failed := func(values string) []series {
 		return []series{{`quoin_publisher_passes_total{publication="slurm", result="error", instance="p0"}`, values}}
 	}
@@ -168,6 +171,7 @@ func publisherAlerts() []alertCase {
 	return []alertCase{
 		{"QuoinPublisherHeld", held("BigChange", always), 15, map[string]string{"publication": "slurm", "reason": "BigChange"}, 1, [][]series{held("BigChange", "1x10 stale"), held("NothingToPublish", always)}},
 		{"QuoinFileNeverLoaded", behind("loaded", "18x200"), 5, map[string]string{"publication": "slurm"}, 18, [][]series{behind("loaded", "0x200"), behind("loaded", "18x3 0x200"), behind("registered", "18x200")}},
+		{"QuoinFileNeverLoaded", never("0x200", "1x200"), 5, map[string]string{"publication": "slurm"}, 0, [][]series{never("0x200", "0x200"), never("0x200", "1x3 0x200")}},
 		{"QuoinPublisherFails", failed("0+1x200"), 4, map[string]string{"publication": "slurm"}, 4, [][]series{failed("0x200"), failed("0x20 1x20 2x20")}},
 		{"QuoinIMEXDomainProblem", domain("NoDomain", always), 10, map[string]string{"namespace": "quoin-node", "name": "quoin", "problem": "NoDomain"}, 1,
 			[][]series{domain("", always), domain("NoDomain", "1x5 stale"), domain("NoDriver", always)}},

@@ -28,7 +28,7 @@ type alertCase struct {
 // the labels and the text, and checks that it is silent when not.
 func TestRealAlerts(t *testing.T) {
 	t.Parallel()
-	rules, all := map[string]rule{}, readRules(t)
+	rules, shown, all := map[string]rule{}, map[string]bool{}, readRules(t)
 	for _, r := range all {
 		if r.Alert != "" {
 			rules[r.Alert] = r
@@ -38,10 +38,10 @@ func TestRealAlerts(t *testing.T) {
 	for _, c := range alertCases() {
 		r, ok := rules[c.alert]
 		if !ok {
-			t.Errorf("there is no alert %s, or it has two cases", c.alert)
+			t.Errorf("there is no alert %s", c.alert)
 			continue
 		}
-		delete(rules, c.alert)
+		shown[c.alert] = true
 		want := maps.Clone(c.labels)
 		want["severity"] = r.Labels["severity"]
 		test := unitTest{Name: c.alert, Interval: "1m", Series: c.fire, Alerts: []alertTest{
@@ -62,7 +62,9 @@ func TestRealAlerts(t *testing.T) {
 		files = append(files, unitFile{ruleFor(t, all, r), "1m", tests})
 	}
 	for name := range rules {
-		t.Errorf("%s: nothing shows that it fires", name)
+		if !shown[name] {
+			t.Errorf("%s: nothing shows that it fires", name)
+		}
 	}
 	if out, err := runUnits(t, files...); err != nil {
 		t.Error(out)

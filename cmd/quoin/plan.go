@@ -45,13 +45,14 @@ func newPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "plan COMMAND", Short: "Look at the stored plan of a publication: what is published, what is held and why, and go back or approve"}
 	usage.Group(cmd)
 	cmd.AddCommand(
-		newPlanSubcommand("status", "Say what is published, what is held, and which nodes are behind in Slurm; exit 1 if anything is held", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
+		newPlanSubcommand("status", "Say what is published, what is held, and which nodes are behind in Slurm; exit 1 if anything is held or behind", cobra.NoArgs, func(r *planRun, _ *planOptions, _ []string) error {
 			held := plan.Status(r.out, r.doc, r.again)
 			asked := r.pub.Slurm.URL != "" || r.pub.Slurm.Scontrol != ""
-			if err := plan.Behind(r.Context(), r.out, r.store, r.pub.Place(), asked); err != nil || !held {
-				return err
+			behind, err := plan.Behind(r.Context(), r.out, r.store, r.pub.Place(), asked)
+			if err == nil && (held || behind) {
+				return exitError(1)
 			}
-			return exitError(1)
+			return err
 		}),
 		newPlanSubcommand("show [REVISION]", "List blocks, switches and their nodes, as published or in an earlier revision", cobra.MaximumNArgs(1), showPlan),
 		newPlanSubcommand("diff [FROM [TO]]", "Say which nodes would move if what is held were published, and why; or compare revisions; exit 1 if anything differs", cobra.MaximumNArgs(2),

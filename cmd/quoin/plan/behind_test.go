@@ -32,16 +32,18 @@ func TestBehind(t *testing.T) {
 	}{
 		"nothing is published":    {nil, true, ""},
 		"nobody asks":             {&published.Set{}, false, ""},
+		"Slurm cannot be asked":   {&published.Set{Annotations: map[string]string{published.AnnotationBehind: published.CannotAsk}}, true, "in Slurm: " + published.CannotAsk + "\n"},
 		"all are as published":    {&published.Set{}, true, "in Slurm: all nodes are as published\n"},
 		"nodes are behind":        {said, true, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs:\n  loaded: n[3-4]: The file was never loaded\n  registered: n1: x\n"},
 		"behind, asked by others": {said, false, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs:\n  loaded: n[3-4]: The file was never loaded\n  registered: n1: x\n"},
 	} {
 		var out strings.Builder
-		if err := plan.Behind(t.Context(), &out, oneSet{set: tt.set}, published.Place{}, tt.asked); err != nil || out.String() != tt.want {
-			t.Errorf("%s: error %v, said %q, want %q", name, err, out.String(), tt.want)
+		behind, err := plan.Behind(t.Context(), &out, oneSet{set: tt.set}, published.Place{}, tt.asked)
+		if err != nil || out.String() != tt.want || behind != (tt.set == said) {
+			t.Errorf("%s: behind %t, error %v, said %q, want %q", name, behind, err, out.String(), tt.want)
 		}
 	}
-	if err := plan.Behind(t.Context(), &strings.Builder{}, oneSet{err: context.Canceled}, published.Place{}, true); !errors.Is(err, context.Canceled) {
+	if _, err := plan.Behind(t.Context(), &strings.Builder{}, oneSet{err: context.Canceled}, published.Place{}, true); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -39,25 +39,29 @@ func Load(ctx context.Context, store Store, publication, place string) (*plandoc
 	return d, err
 }
 
-// Behind says which nodes are behind in Slurm, as the publisher found when it asked Slurm last.
-// asked is true if the publisher asks Slurm at all.
-func Behind(ctx context.Context, w io.Writer, store Store, place published.Place, asked bool) error {
+// Behind says which nodes are behind in Slurm, as the publisher found when it asked Slurm last,
+// and reports whether any is. asked is true if the publisher asks Slurm at all.
+func Behind(ctx context.Context, w io.Writer, store Store, place published.Place, asked bool) (bool, error) {
 	set, err := store.Load(ctx, place)
 	if err != nil || set == nil {
-		return err
+		return false, err
 	}
 	text := set.Annotations[published.AnnotationBehind]
 	if text == "" && asked {
 		fmt.Fprintln(w, "in Slurm: all nodes are as published")
 	}
-	if text == "" {
-		return nil
+	switch text {
+	case published.CannotAsk:
+		fmt.Fprintln(w, "in Slurm: "+text)
+		return false, nil
+	case "":
+		return false, nil
 	}
 	fmt.Fprintln(w, "behind in Slurm, by the first stage of planned, published, loaded and registered that differs:")
 	for line := range strings.Lines(text) {
 		fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(line, "\n"))
 	}
-	return nil
+	return true, nil
 }
 
 const timeForm = "2006-01-02 15:04:05Z"

@@ -253,7 +253,10 @@ func TestWatchNeverLoaded(t *testing.T) {
 		if f.reconfigured != want || f.brief != brief || !slices.Equal(f.asked, []string{"0s nvl"}) {
 			t.Errorf("reconfigured %d times, asked %d times and about nodes %v", f.reconfigured, f.brief, f.asked)
 		}
-		if err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_publisher_nodes_behind Nodes whose place has not come as far as Slurm, by the first stage that differs: published, loaded or registered. Absent while Slurm cannot be asked.
+		if err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_publisher_file_never_loaded 1 if Slurm has not loaded the published files two minutes after they were written, even if no node needs what is new in them. Absent while Slurm cannot be asked.
+# TYPE quoin_publisher_file_never_loaded gauge
+quoin_publisher_file_never_loaded{publication="default"} 1
+# HELP quoin_publisher_nodes_behind Nodes whose place has not come as far as Slurm, by the first stage that differs: published, loaded or registered. Absent while Slurm cannot be asked.
 # TYPE quoin_publisher_nodes_behind gauge
 quoin_publisher_nodes_behind{publication="default",stage="loaded"} 2
 quoin_publisher_nodes_behind{publication="default",stage="published"} 0
@@ -265,9 +268,24 @@ quoin_publisher_nodes_behind{publication="default",stage="registered"} 0
 		if run(w, f, s, time.Hour); w.text != "" {
 			t.Errorf("loaded, and it says %q", w.text)
 		}
+		if n := testutil.ToFloat64(w.options.Metrics.never); n != 0 {
+			t.Errorf("loaded, and quoin_publisher_file_never_loaded is %v", n)
+		}
 		if len(f.asked) > 7 {
 			t.Errorf("asked %v at rest, want each ten minutes", f.asked)
 		}
+	}
+}
+
+// TestWatchNeverLoadedUnneeded has a new block that no node needs: no node is behind, and the
+// file was never loaded all the same.
+func TestWatchNeverLoadedUnneeded(t *testing.T) {
+	e, f := events{}, &fake{state: says(-time.Minute, map[string]live.Node{"n1": placed("nvl:b1"), "n2": placed("nvl:b1"), "n3": placed("nvl:b2"), "n4": placed("nvl:b2")})}
+	w, _ := newWatch(t, f, &e, false)
+	run(w, f, &site{byAnnotation: true}, 4*time.Minute)
+	never, behind := testutil.ToFloat64(w.options.Metrics.never), testutil.ToFloat64(w.options.Metrics.behind.WithLabelValues("default", string(StageLoaded)))
+	if never != 1 || behind != 0 || len(e) != 1 {
+		t.Errorf("never loaded %v, nodes behind %v, events %q, want 1, 0 and one", never, behind, e)
 	}
 }
 
@@ -308,7 +326,7 @@ func TestWatchConfirmsByNodes(t *testing.T) {
 func TestWatchCannotAsk(t *testing.T) {
 	e, f, s := events{}, &fake{err: errors.New("connection refused")}, &site{}
 	w, reg := newWatch(t, f, &e, false)
-	if diff := cmp.Diff([]string{"30s " + CannotAsk}, run(w, f, s, 2*time.Hour)); diff != "" {
+	if diff := cmp.Diff([]string{"30s " + published.CannotAsk}, run(w, f, s, 2*time.Hour)); diff != "" {
 		t.Errorf("said (-want +got):\n%s", diff)
 	}
 	if n, err := testutil.GatherAndCount(reg); n != 0 || err != nil {

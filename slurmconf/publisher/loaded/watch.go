@@ -23,9 +23,6 @@ const (
 	failuresSaid = 3
 )
 
-// CannotAsk is what is said if Slurm does not answer.
-const CannotAsk = "Slurm cannot be asked; the publisher's log says why"
-
 // ReasonNeverLoaded is the event of files that slurmctld has not loaded.
 const ReasonNeverLoaded = "FileNeverLoaded"
 
@@ -162,9 +159,9 @@ func (w *Watch) fail(err error) {
 	if w.failures < failuresSaid {
 		return
 	}
-	w.state, w.text, w.seen = nil, CannotAsk, nil
-	w.options.Metrics.set(w.pub.Name, nil)
-	if w.failed.IsNew(CannotAsk) {
+	w.state, w.text, w.seen = nil, published.CannotAsk, nil
+	w.options.Metrics.forget(w.pub.Name)
+	if w.failed.IsNew(published.CannotAsk) {
 		w.options.Log.Warn("Slurm cannot be asked how far nodes have come", "publication", w.pub.Name, "err", topology.Cut(err.Error(), topology.MaxMessage))
 	}
 }
@@ -175,7 +172,7 @@ func (w *Watch) fail(err error) {
 func (w *Watch) say(v *View, aboutNodes bool) (news bool) {
 	old := w.seen
 	w.seen = map[Node]bool{}
-	behind := []Node{}
+	var behind []Node
 	for _, n := range v.Behind() {
 		confirmed, found := old[n]
 		confirmed = n.Stage != StageRegistered || confirmed || found && aboutNodes
@@ -186,7 +183,7 @@ func (w *Watch) say(v *View, aboutNodes bool) (news bool) {
 			news = true
 		}
 	}
-	w.options.Metrics.set(w.pub.Name, behind)
+	w.options.Metrics.set(w.pub.Name, behind, v.Never())
 	w.text = v.Text(behind)
 	if v.Never() && w.never.IsNew(w.digest) {
 		message := v.whyLoaded()

@@ -63,6 +63,9 @@ type Set struct {
 	Version string `json:"-"`
 }
 
+// CannotAsk is the text of AnnotationBehind while Slurm does not answer.
+const CannotAsk = "Slurm cannot be asked; the publisher's log says why"
+
 // OwnAnnotations and OwnFiles are what the publisher writes and may remove.
 // What people ask for is in it, because it is done once.
 var (
