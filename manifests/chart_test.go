@@ -94,6 +94,7 @@ func TestValues(t *testing.T) {
 		{"an unknown kind of joining", []string{"--set", "config.imex.join=sometimes"}, "join"},
 		{"a release as a number", []string{"--set", "config.publications[0].slurmVersion=26"}, "slurmVersion"},
 		{"another namespace of the nodes", []string{"--set", "nodeNamespace=gpu-nodes"}, ""},
+		{"who may read metrics, in plain text", []string{"--set", "metrics.authorize=true"}, "metrics.authorize needs metrics.tlsSecret"},
 		{"a digest", []string{"--set", "image.digest=sha256:0"}, ""},
 		{"two publications", []string{"--set", "config.publications[0].name=a,config.publications[1].name=b,config.publications[1].namespace=slurm-b,config.publications[1].slurmNames=slinky"}, ""},
 	}
@@ -138,6 +139,11 @@ func TestNames(t *testing.T) {
 		{"channels of the host", "config.imex.hostChannels=true", []string{"hostPath: {path: /dev/nvidia-caps-imex-channels, type: Directory}"}, nil},
 		{"the host's /dev is not touched", "image.tag=v1", nil, []string{"path: /dev"}},
 		{"holders", "image.tag=v1", []string{"kind: DaemonSet\nmetadata:\n  name: quoin-imex\n"}, nil},
+		{"other ports", `config.agent.listen=127.0.0.1:1234,config.agent.healthListen=:1235,config.publisher.listen=:1236`, []string{"{name: metrics, containerPort: 1234}", "{name: health, containerPort: 1235}",
+			"{name: metrics, containerPort: 1236}", "{name: health, containerPort: 9837}", "listen: 127.0.0.1:1234\n"}, []string{"9835", "9836"}},
+		{"no metrics", "config.agent.listen=", []string{"{name: metrics, containerPort: 9836}", `listen: ""`}, []string{"9835"}},
+		{"metrics by TLS", "metrics.tlsSecret=certs,metrics.authorize=true", []string{"secret: {secretName: certs}", "tlsCert: /etc/quoin-tls/tls.crt\n", "metricsAuthorize: true\n", "resources: [tokenreviews]"}, nil},
+		{"metrics for all", "image.tag=v1", []string{"{port: health}"}, []string{"tokenreviews", "quoin-tls"}},
 		{"secrets for the registry", "imagePullSecrets[0]=pull", []string{"imagePullSecrets:\n      - name: pull\n"}, nil},
 	}
 	for _, tt := range tests {

@@ -144,6 +144,13 @@ func TestRealPublisherToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitForPolicy(t, c, token, "slurm")
+	if err := c.ApplyComputeDomainCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	domain := func(metadata string) []string {
+		return []string{"create", "-f", write(t, "domain.yaml", "apiVersion: resource.nvidia.com/v1beta1\nkind: ComputeDomain\nmetadata: {namespace: quoin-node, "+metadata+
+			"}\nspec: {numNodes: 0, channel: {resourceClaimTemplate: {name: x}}}\n")}
+	}
 	const policy = "may change the annotation topology.slinky.slurm.net/spec of a Node only"
 	// The garbage collector would delete a Node whose owner does not exist.
 	const owner = `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"1"}]}}`
@@ -155,6 +162,12 @@ func TestRealPublisherToken(t *testing.T) {
 		{"give the annotation up", []string{"annotate", "node", "node-a", "topology.slinky.slurm.net/spec-"}, ""},
 		{"another Lease", []string{"create", "-f", write(t, "lease.yaml", "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x, namespace: quoin-system}\n")}, "may create the Lease that a Role lets it update"},
 		{"its Lease", []string{"create", "-f", write(t, "lease.yaml", "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: quoin-publisher, namespace: quoin-system}\n")}, ""},
+		{"another domain", domain("name: other"), "may create the ComputeDomain that a Role lets it get"},
+		{"a domain with an owner", domain("name: quoin, ownerReferences: [{apiVersion: v1, kind: Namespace, name: gone, uid: '1'}]"), "has no owners and no finalizers"},
+		{"a domain with a finalizer", domain("name: quoin, finalizers: [quoin.dev/x]"), "has no owners and no finalizers"},
+		{"its domain", domain("name: quoin"), ""},
+		{"see its domain", []string{"get", "computedomain", "quoin", "-n", "quoin-node"}, ""},
+		{"say what happened", []string{"create", "-f", write(t, "event.yaml", "apiVersion: v1\nkind: Event\nmetadata: {name: x, namespace: quoin-node}\ninvolvedObject: {kind: ComputeDomain, namespace: quoin-node, name: quoin}\n")}, ""},
 		{"another annotation", []string{"annotate", "node", "node-a", "other=1"}, policy},
 		{"label a node", []string{"label", "node", "node-a", "x=y"}, policy},
 		{"cordon a node", []string{"patch", "node", "node-a", "-p", `{"spec":{"unschedulable":true}}`}, policy},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/machine"
@@ -51,7 +52,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	if err != nil {
 		return err
 	}
-	store, members, err := openStore(conf, node, log)
+	store, members, cluster, err := openStore(conf, node, log)
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,8 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	files := &nodeagent.HookFiles{RunDir: runDir, BootID: boot, Hook: hook, Devices: gresDevices(&c.Gres)}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
 	return service.Together(ctx, append(runs, agent.Run, func(ctx context.Context) error {
-		return service.Serve(ctx, c.Listen, reg, func(context.Context) error { return agent.Ready() })
+		return service.Serve(ctx, &service.Options{Listen: c.Listen, Registry: reg, Cluster: cluster,
+			Ready: func(context.Context) error { return agent.Ready() }, Loops: []service.Loop{{Name: "jobs", Busy: jobs.Busy}}})
 	})...)
 }
 
@@ -99,27 +101,27 @@ type member interface {
 	Run(ctx context.Context) error
 }
 
-// openStore returns the store of the report, and the observer of this node, which is nil if
-// nodes join no domain.
-func openStore(conf *config.Config, node string, log *slog.Logger) (nodeagent.Store, member, error) {
+// openStore returns the store of the report, the observer of this node, which is nil if nodes
+// join no domain, and how to reach the API server, nil without one.
+func openStore(conf *config.Config, node string, log *slog.Logger) (nodeagent.Store, member, *rest.Config, error) {
 	if conf.Agent.Store != "" {
 		if hosts := imex.NewHosts(conf.IMEX); hosts != nil {
-			return nodeagent.NewDirStore(conf.Agent.Store, node), hosts, nil
+			return nodeagent.NewDirStore(conf.Agent.Store, node), hosts, nil, nil
 		}
-		return nodeagent.NewDirStore(conf.Agent.Store, node), nil, nil
+		return nodeagent.NewDirStore(conf.Agent.Store, node), nil, nil, nil
 	}
 	rc, client, err := kubeClient(conf.Agent.Kubeconfig, "quoin-agent", 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	reports, err := nodereport.NewClient(rc)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	store := nodeagent.NewKubeStore(client, reports, node)
 	if conf.IMEX.Join == imex.JoinNone {
-		return store, nil, nil
+		return store, nil, rc, nil
 	}
 	members, err := computedomain.NewNode(rc, conf.IMEX, node, log)
-	return store, members, err
+	return store, members, rc, err
 }

@@ -88,7 +88,7 @@ func startAgent(t testing.TB, quoin, interval string, more ...string) *agentProc
 	t.Helper()
 	p := newAgentProcess(t)
 	p.change("")
-	args := []string{"agent", "--simulate", p.simulate, "--node", "n1", "--listen", p.address, "--set", "agent.runDir=" + filepath.Join(p.dir, "run"), "--set", "agent.interval=" + interval}
+	args := []string{"agent", "--simulate", p.simulate, "--node", "n1", "--listen", p.address, p.health(), "--set", "agent.runDir=" + filepath.Join(p.dir, "run"), "--set", "agent.interval=" + interval}
 	if len(more) == 0 {
 		more = []string{"--store", p.dir}
 	}
@@ -175,8 +175,17 @@ func (p *agentProcess) files() map[string]string {
 	return all
 }
 
+// health is the flag by which the agent answers probes, beside its metrics.
+func (p *agentProcess) health() string {
+	return "--set=agent.healthListen=" + strings.Replace(p.address, ":9835", ":9837", 1)
+}
+
 func (p *agentProcess) get(path string) (int, string) {
-	resp, err := http.Get("http://" + p.address + path) //nolint:noctx // the agent ends with the test
+	address := p.address
+	if path != "/metrics" {
+		_, address, _ = strings.Cut(p.health(), "healthListen=")
+	}
+	resp, err := http.Get("http://" + address + path) //nolint:noctx // the agent ends with the test
 	if err != nil {
 		return 0, ""
 	}

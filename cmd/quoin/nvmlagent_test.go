@@ -45,7 +45,7 @@ func runNVMLAgent(t *testing.T, driver int, m *fake.Machine) *agentProcess {
 // onNVML is quoin agent on a machine of a loaded NVML.
 func (p *agentProcess) onNVML(quoin string, driver int, m *fake.Machine, interval string) *exec.Cmd {
 	p.t.Helper()
-	return command(p.t, quoin, driver, m, "agent", "--store", p.dir, "--listen", p.address, "--set", "agent.runDir="+filepath.Join(p.dir, "run"), "--set", "agent.interval="+interval)
+	return command(p.t, quoin, driver, m, "agent", "--store", p.dir, "--listen", p.address, p.health(), "--set", "agent.runDir="+filepath.Join(p.dir, "run"), "--set", "agent.interval="+interval)
 }
 
 // TestNVMLAgent follows a report from the library to the files that others read.
@@ -124,9 +124,7 @@ func TestNVMLAgentOutlives(t *testing.T) {
 			if diff := cmp.Diff(before, p.files()); diff != "" {
 				t.Errorf("files written (-before +after):\n%s", diff)
 			}
-			if code, body := p.get("/readyz"); code != http.StatusOK {
-				t.Errorf("/readyz: %d %s", code, body)
-			}
+			p.until("/readyz", func() bool { code, _ := p.get("/readyz"); return code == http.StatusOK })
 			p.until("the first probe has gone", func() bool { return gone(first) })
 			m.Change("gpu 3\nfabric completed 0 00 0 2")
 			p.until("a new probe reports", func() bool { return strings.Contains(p.report(), "unhealthy") && p.metric("quoin_agent_probe_up") == 1 })

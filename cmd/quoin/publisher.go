@@ -46,6 +46,7 @@ type leadingStore interface {
 func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) error {
 	c := &conf.Publisher
 	reg := service.Registry("publisher")
+	serve := &service.Options{Listen: c.Listen, Registry: reg}
 	var store leadingStore = dir.New(c.Store)
 	var options publisher.Options
 	if hosts := imex.NewHosts(conf.IMEX); hosts != nil {
@@ -69,6 +70,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 		if err != nil {
 			return fmt.Errorf("reach the API server for NodeSets: %w", err)
 		}
+		serve.Cluster = rc
 		objects := kube.New(client, sets, reports, c.Namespace, conf.Clusters(), log)
 		store, runs = objects, append(runs, members.Run)
 		options = publisher.Options{MaxBytes: kube.MaxBytes, Seed: true, Recorder: kube.NewEvents(client, log), Membership: members}
@@ -79,8 +81,9 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 	options.Slurm = loaded.AskerOf
 	service.LogStart(log, "publisher", c.Store, "publications", len(conf.Publications))
 	pub := publisher.New(store, conf.Clusters(), options, publisher.NewMetrics(reg), log)
+	serve.Ready, serve.Loops = store.Ready, []service.Loop{{Name: "the publisher", Busy: pub.Busy}}
 	return service.Together(ctx, append(runs, store.Run,
-		func(ctx context.Context) error { return service.Serve(ctx, c.Listen, reg, store.Ready) },
+		func(ctx context.Context) error { return service.Serve(ctx, serve) },
 		func(ctx context.Context) error {
 			if _, err := store.Snapshot(ctx); err != nil && ctx.Err() == nil {
 				return err

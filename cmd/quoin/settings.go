@@ -52,7 +52,7 @@ func (s *settings) keyFlag(cmd *cobra.Command, name, key, usage string, values .
 // serviceFlags adds the flags of a command that runs on; section is agent or publisher.
 func (s *settings) serviceFlags(cmd *cobra.Command, section string) {
 	s.keyFlag(cmd, "kubeconfig", section+".kubeconfig", "`file` that says how to reach the API server; default: as a Pod")
-	s.keyFlag(cmd, "listen", section+".listen", "`address` of /metrics, /healthz and /readyz; empty for none")
+	s.keyFlag(cmd, "listen", section+".listen", "`address` of /metrics; empty for none")
 	s.keyFlag(cmd, "log-level", section+".logLevel", "log from this `level` on: debug, info, warn or error", "debug", "info", "warn", "error")
 	s.keyFlag(cmd, "log-format", section+".logFormat", "`form` of the log: text or json", "text", "json")
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -88,6 +89,7 @@ type Registry struct {
 	series   series
 	node     *topology.Node // the last report, nil before the first
 	schedule schedule
+	busy     atomic.Int64 // since when, in nanoseconds of Unix time, or 0
 }
 
 // schedule is when the registry did what, and when it will do it again.
@@ -117,6 +119,14 @@ func New(c Config, log *slog.Logger) *Registry {
 	}
 	r.setFiles(&sweep.Plan{})
 	return r
+}
+
+// Busy returns since when Run has been at its present work, or zero if it waits for work.
+func (r *Registry) Busy() (since time.Time) {
+	if at := r.busy.Load(); at != 0 {
+		since = time.Unix(0, at)
+	}
+	return since
 }
 
 // Collector returns the registry's series.
@@ -153,9 +163,11 @@ func (r *Registry) Run(ctx context.Context) error {
 		case r.node = <-r.config.Reports:
 			r.schedule.eager = r.clock().up + eagerFor // the inventory comes after the report
 		case <-ticker.C:
+			r.busy.Store(time.Now().UnixNano())
 			if r.due() {
 				r.round(ctx)
 			}
+			r.busy.Store(0)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
@@ -64,6 +65,15 @@ type Publisher struct {
 	log      *slog.Logger
 	metrics  *Metrics
 	clusters []*publication.Cluster
+	busy     atomic.Int64 // since when, in nanoseconds of Unix time, or 0
+}
+
+// Busy returns since when Run has been at its present work, or zero if it waits for work.
+func (p *Publisher) Busy() (since time.Time) {
+	if at := p.busy.Load(); at != 0 {
+		since = time.Unix(0, at)
+	}
+	return since
 }
 
 // Options are the parts that a publisher can do without. Each may be nil.
@@ -84,7 +94,7 @@ type Options struct {
 
 // New returns a publisher for the clusters.
 func New(store Store, clusters []*publication.Cluster, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
-	return &Publisher{store, o, log, metrics, clusters}
+	return &Publisher{store: store, options: o, log: log, metrics: metrics, clusters: clusters}
 }
 
 // idle is the time to the next pass if nothing asks for one.
@@ -110,12 +120,15 @@ func (p *Publisher) Run(ctx context.Context) error {
 	status.Touch(now)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer p.busy.Store(0)
 	for {
+		p.busy.Store(0)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.store.Changes():
 			now := time.Now()
+			p.busy.Store(now.UnixNano())
 			for _, l := range loops {
 				l.Touch(now, l.pub.Settle.Duration, l.pub.SettleMax.Duration)
 			}
@@ -124,6 +137,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		case <-status.Changes():
 			status.Touch(time.Now())
 		case <-timer.C:
+			p.busy.Store(time.Now().UnixNano())
 			for _, l := range loops {
 				if l.Take(time.Now()) {
 					l.pass(ctx)

@@ -28,12 +28,11 @@ type Agent struct {
 	RunDir string `yaml:"runDir"`
 	// MappingDir is DCGM Exporter's job mapping directory. none: the exporter names no jobs.
 	MappingDir string `yaml:"mappingDir"`
-	// Listen is the address of /metrics, /healthz and /readyz. Empty: no server.
-	Listen string `yaml:"listen"`
-	Jobs   `yaml:",inline"`
-	DCGM   `yaml:",inline"`
-	Gres   `yaml:",inline"`
-	Log    `yaml:",inline"`
+	Listen     `yaml:",inline"`
+	Jobs       `yaml:",inline"`
+	DCGM       `yaml:",inline"`
+	Gres       `yaml:",inline"`
+	Log        `yaml:",inline"`
 }
 
 // Machine says which machine is read, and how.
@@ -106,6 +105,29 @@ type Gres struct {
 	GresAutodetect string `yaml:"gresAutodetect"`
 }
 
+// Listen says where a program serves, and to whom.
+type Listen struct {
+	// Address is the address of /metrics. Empty: no metrics.
+	Address string `yaml:"listen"`
+	// Health is the address of /healthz and /readyz, the probes of Kubernetes. Empty: no
+	// probes.
+	Health string `yaml:"healthListen"`
+	// TLSCert is the file of a certificate, for /metrics by TLS. It is read again when it
+	// changes. Empty: no TLS.
+	TLSCert string `yaml:"tlsCert"`
+	// TLSKey is the file of the key of tlsCert.
+	TLSKey string `yaml:"tlsKey"`
+	// Authorize lets only those read /metrics whose token of Kubernetes has the right to get
+	// /metrics. It needs tlsCert, because a token must not be sent as plain text.
+	Authorize bool `yaml:"metricsAuthorize"`
+}
+
+func (l *Listen) check(wrong *checks, store string) {
+	wrong.want((l.TLSCert == "") == (l.TLSKey == ""), "tlsKey", l.TLSKey, "a file if tlsCert has one, and none if not")
+	wrong.want(!l.Authorize || l.TLSCert != "", "metricsAuthorize", l.Authorize, "false without tlsCert, because tokens must not be sent as plain text")
+	wrong.want(!l.Authorize || store == "", "metricsAuthorize", l.Authorize, "false beside store, because Kubernetes says who may read")
+}
+
 // Log says what is logged, and how.
 type Log struct {
 	// LogLevel is debug, info, warn or error.
@@ -120,7 +142,7 @@ var defaultLog = Log{LogLevel: "info", LogFormat: "text"}
 
 func defaultAgent() Agent {
 	return Agent{
-		Machine: Machine{HostRoot: "/", Interval: 5 * time.Second}, RunDir: rundir.DefaultRunDir, MappingDir: dcgm.DefaultMappingDir, Listen: ":9835",
+		Machine: Machine{HostRoot: "/", Interval: 5 * time.Second}, RunDir: rundir.DefaultRunDir, MappingDir: dcgm.DefaultMappingDir, Listen: Listen{Address: ":9835"},
 		Jobs: Jobs{SampleInterval: 10 * time.Second, SweepInterval: 10 * time.Second, HookWait: rundir.DefaultWait, HookGate: rundir.GateWarn, HookGateWait: rundir.DefaultGateWait},
 		DCGM: DCGM{DCGMInterval: 10 * time.Minute}, Gres: Gres{GresNaming: publication.Default().Gres.Naming}, Log: defaultLog,
 	}
@@ -137,6 +159,7 @@ func (a *Agent) check(wrong *checks) {
 	a.Jobs.check(wrong)
 	a.DCGM.check(wrong)
 	a.Gres.check(wrong)
+	a.Listen.check(wrong, a.Store)
 	a.Log.check(wrong)
 }
 

@@ -15,17 +15,17 @@ type Publisher struct {
 	// NodeConditions keeps the conditions QuoinFabricDegraded, QuoinImexNotReady and
 	// QuoinTopologyDrift on Nodes.
 	NodeConditions bool `yaml:"nodeConditions"`
-	// Listen is the address of /metrics, /healthz and /readyz. Empty: no server.
-	Listen string `yaml:"listen"`
-	Log    `yaml:",inline"`
+	Listen         `yaml:",inline"`
+	Log            `yaml:",inline"`
 }
 
 func defaultPublisher() Publisher {
-	return Publisher{Namespace: defaultNamespace, LeaderElect: true, NodeConditions: true, Listen: ":9836", Log: defaultLog}
+	return Publisher{Namespace: defaultNamespace, LeaderElect: true, NodeConditions: true, Listen: Listen{Address: ":9836"}, Log: defaultLog}
 }
 
 // check says what is wrong with the values.
 func (p *Publisher) check(wrong *checks) {
 	wrong.want(p.Store == "" || p.Kubeconfig == "", "kubeconfig", p.Kubeconfig, "none beside store")
+	p.Listen.check(wrong, p.Store)
 	p.Log.check(wrong)
 }

@@ -1,21 +1,18 @@
 // Package service is what agent and publisher have in common as programs that run on: the
-// log, the series of the program itself, and the server of metrics and probes.
+// log, the series of the program itself, and the servers of metrics and probes.
+//
+// The servers hold out against slow and many clients: connections, time and work are
+// bounded, and a probe is answered from a cache.
 package service
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/version"
@@ -52,38 +49,6 @@ func Registry(component string) *prometheus.Registry {
 		ConstLabels: prometheus.Labels{"component": component, "version": v.Version, "revision": v.Revision, "goversion": v.Go}}).Set(1)
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return reg
-}
-
-// Serve answers /metrics, /healthz and /readyz on addr until ctx ends. An empty
-// addr serves nothing.
-func Serve(ctx context.Context, addr string, reg *prometheus.Registry, ready func(context.Context) error) error {
-	if addr == "" {
-		<-ctx.Done()
-		return nil
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) {
-		if err := ready(r.Context()); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return fmt.Errorf("serve metrics: %w; choose another address with --listen", err)
-	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	go func() {
-		<-ctx.Done()
-		_ = server.Close() // a scrape may end half-way
-	}()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	return nil
 }
 
 // Together runs all functions until the first returns, ends the others, and returns the

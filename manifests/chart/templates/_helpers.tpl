@@ -72,13 +72,31 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
+{{/*
+Where a program serves, for its section of the configuration: the keys of the section, and what
+the chart adds.
+*/}}
+{{- define "quoin.section" -}}
+{{- $listen := dict "healthListen" ":9837" -}}
+{{- with .root.Values.metrics.tlsSecret -}}
+{{- $listen = merge $listen (dict "tlsCert" "/etc/quoin-tls/tls.crt" "tlsKey" "/etc/quoin-tls/tls.key" "metricsAuthorize" $.root.Values.metrics.authorize) -}}
+{{- end -}}
+{{- toYaml (merge (dict) (.section | default dict) $listen) -}}
+{{- end -}}
+
+{{/* The ports of a program: .listen is its key, or the default. */}}
+{{- define "quoin.ports" -}}
+{{- with .listen -}}
+- {name: metrics, containerPort: {{ regexFind "[0-9]+$" . }}}
+{{ end -}}
+- {name: health, containerPort: {{ regexFind "[0-9]+$" (.health | default ":9837") }}}
+{{- end -}}
+
 {{- define "quoin.publisherConfig" -}}
 imex:
   {{- include "quoin.imex" . | nindent 2 }}
-{{- with .Values.config.publisher }}
 publisher:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- include "quoin.section" (dict "root" . "section" .Values.config.publisher) | nindent 2 }}
 publications:
 {{- toYaml (.Values.config.publications | default (list (dict "name" "default"))) | nindent 0 }}
 {{- end -}}
@@ -86,10 +104,8 @@ publications:
 {{- define "quoin.agentConfig" -}}
 imex:
   {{- include "quoin.imex" . | nindent 2 }}
-{{- with .Values.config.agent }}
 agent:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- include "quoin.section" (dict "root" . "section" .Values.config.agent) | nindent 2 }}
 {{- end -}}
 
 {{/*

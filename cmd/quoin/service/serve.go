@@ -1,0 +1,104 @@
+package service
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+)
+
+// The bounds of a server.
+const (
+	// maxConnections is how many connections a server has. One more ends the oldest.
+	maxConnections = 64
+	// maxHeader is the largest header in bytes: a token of Kubernetes has some 1,500.
+	maxHeader = 16 << 10
+	// headerTime and answerTime are how long a client may take to send its question and to
+	// read the answer. The second is Prometheus' own default.
+	headerTime, answerTime = 5 * time.Second, 10 * time.Second
+	idleTime               = 2 * time.Minute
+)
+
+// Options are what a program serves.
+type Options struct {
+	config.Listen
+	Registry *prometheus.Registry
+	// Ready says why the program is not ready. It may ask others.
+	Ready func(context.Context) error
+	// Loops are the program's loops.
+	Loops []Loop
+	// Cluster is asked who may read the metrics, if config.Listen says so.
+	Cluster *rest.Config
+}
+
+// Serve answers on both addresses until ctx ends. An empty address serves nothing.
+func Serve(ctx context.Context, o *Options) error {
+	handler, secure, err := o.metrics()
+	if err != nil {
+		return err
+	}
+	state := &state{options: o}
+	return Together(ctx,
+		func(ctx context.Context) error { return serve(ctx, "metrics", o.Address, "listen", handler, secure) },
+		func(ctx context.Context) error {
+			return serve(ctx, "probes", o.Health, "healthListen", state.handler(), nil)
+		},
+		state.run)
+}
+
+// metrics returns the handler of /metrics, and how it is encrypted, which may be nil.
+func (o *Options) metrics() (http.Handler, *tls.Config, error) {
+	mux := http.NewServeMux()
+	handler := shared(o.Registry)
+	if o.Authorize {
+		access, err := newAccess(o.Cluster)
+		if err != nil {
+			return nil, nil, err
+		}
+		handler = access.guard(handler)
+	}
+	mux.Handle("GET /metrics", handler)
+	if o.TLSCert == "" {
+		return mux, nil, nil
+	}
+	pair := &keyPair{cert: o.TLSCert, key: o.TLSKey}
+	if _, err := pair.get(nil); err != nil {
+		return nil, nil, err
+	}
+	return mux, &tls.Config{GetCertificate: pair.get, MinVersion: tls.VersionTLS12}, nil
+}
+
+// serve answers on the address until ctx ends. what is what it serves, key the key of the
+// configuration that says where.
+func serve(ctx context.Context, what, addr, key string, handler http.Handler, secure *tls.Config) error {
+	if addr == "" {
+		<-ctx.Done()
+		return nil
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("serve %s: %w; choose another address by the key %s", what, err, key)
+	}
+	listener = &bounded{Listener: listener}
+	if secure != nil {
+		listener = tls.NewListener(listener, secure)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: answerTime,
+		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: nothing}
+	go func() {
+		<-ctx.Done()
+		_ = server.Close() // a scrape may end half-way
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", what, err)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package manifests
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	rbac "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// role is a Role or a ClusterRole.
+type role struct {
+	Kind     string
+	Metadata struct{ Name, Namespace string }
+	Rules    []rbac.PolicyRule
+}
+
+// rights returns one line for each right of the plain manifests: the role, what of which
+// objects, and in which namespace.
+func rights(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("1?-rbac-*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for doc := range bytes.SplitSeq(text, []byte("\n---\n")) {
+			var r role
+			if err := yaml.Unmarshal(doc, &r); err != nil {
+				t.Fatal(err)
+			}
+			for _, rule := range r.Rules {
+				for _, resource := range rule.Resources {
+					what := strings.Join(append([]string{resource}, rule.ResourceNames...), " ")
+					where := cmp.Or(r.Metadata.Namespace, "all namespaces")
+					out[strings.Join([]string{r.Metadata.Name, what, strings.Join(rule.Verbs, ", "), where}, " | ")] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(out))
+}
+
+// TestSecurityTable compares the table of rights in SECURITY.md with the manifests, row by
+// row. Each row, and each row of the table of policies, names a test that is there.
+func TestSecurityTable(t *testing.T) {
+	text, err := os.ReadFile("../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stated, policies []string
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.ReplaceAll(line, "`", ""), "| \n"), " | ")
+		switch {
+		case strings.HasPrefix(line, "| `quoin-") && len(cells) == 5:
+			stated = append(stated, strings.Join(cells[:4], " | "))
+		case strings.HasPrefix(line, "| `quoin-") && len(cells) == 3:
+			policies = append(policies, cells[0])
+		default:
+			continue
+		}
+		for name := range strings.SplitSeq(cells[len(cells)-1], ", ") {
+			if !hasTest(t, name) {
+				t.Errorf("SECURITY.md names %s, which is no test: %s", name, line)
+			}
+		}
+	}
+	slices.Sort(stated)
+	if diff := gocmp.Diff(rights(t), stated); diff != "" {
+		t.Errorf("rights of the manifests and of SECURITY.md (-manifests +SECURITY.md):\n%s", diff)
+	}
+	admission, err := os.ReadFile("30-admission.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^kind: ValidatingAdmissionPolicy\nmetadata:\n  name: (\S+)$`).FindAllSubmatch(admission, -1) {
+		named[string(m[1])] = true
+	}
+	slices.Sort(policies)
+	if diff := gocmp.Diff(slices.Sorted(maps.Keys(named)), policies); diff != "" {
+		t.Errorf("policies of the manifests and of SECURITY.md (-manifests +SECURITY.md):\n%s", diff)
+	}
+}
+
+// hasTest reports whether the repository has a test of that name.
+func hasTest(t *testing.T, name string) bool {
+	t.Helper()
+	for _, pattern := range []string{"*_test.go", "../*/*_test.go", "../*/*/*_test.go", "../*/*/*/*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(text, []byte("func "+name+"(t *testing.T)")) {
+				return true
+			}
+		}
+	}
+	return false
+}
