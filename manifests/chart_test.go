@@ -19,22 +19,30 @@ import (
 // driverAPI is there when NVIDIA's DRA driver is.
 const driverAPI = "resource.nvidia.com/v1beta1"
 
-// plain returns what the chart renders with its own values, by the name of the template.
+// monitored are the values that bring scraping, rules and dashboards.
+var monitored = []string{"--set", "podMonitor.enabled=true,prometheusRule.enabled=true,dashboards.enabled=true"}
+
+// plain returns what the chart renders with its own values, by the name of the template. What is
+// for the Prometheus Operator is in the folder rules, and dashboards are not plain files.
 func plain(t *testing.T) map[string]string {
 	t.Helper()
-	out, err := kuberig.Helm(t.Context(), "template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", driverAPI)
+	out, err := kuberig.Helm(t.Context(), append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", driverAPI}, monitored...)...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	files := map[string]string{}
 	for document := range strings.SplitSeq("\n"+out, "\n---\n") {
 		source, text, ok := strings.Cut(strings.TrimSpace(document), "\n")
-		name, found := strings.CutPrefix(source, "# Source: quoin/templates/")
-		if !ok || !found {
+		template, found := strings.CutPrefix(source, "# Source: quoin/templates/")
+		if !ok || !found || template == "62-dashboards.yaml" {
 			continue
 		}
+		name := template
+		if number, rest, _ := strings.Cut(template, "-"); number >= "60" {
+			name = "rules/" + rest
+		}
 		if files[name] == "" {
-			files[name] = "# Rendered from chart/templates/" + name + " by make generate. Do not edit.\n"
+			files[name] = "# Rendered from chart/templates/" + template + " by make generate. Do not edit.\n"
 		} else {
 			files[name] += "---\n"
 		}
@@ -69,6 +77,9 @@ func TestPlain(t *testing.T) {
 			t.Errorf("%s differs from the chart (-file +chart); run go generate ./manifests\n%s", name, diff)
 		}
 	}
+	if diff := cmp.Diff(files, plain(t)); diff != "" {
+		t.Errorf("the chart renders something else the second time:\n%s", diff)
+	}
 }
 
 // presets returns the values files that come with the chart.
@@ -96,6 +107,8 @@ func TestValues(t *testing.T) {
 		{"another namespace of the nodes", []string{"--set", "nodeNamespace=gpu-nodes"}, ""},
 		{"who may read metrics, in plain text", []string{"--set", "metrics.authorize=true"}, "metrics.authorize needs metrics.tlsSecret"},
 		{"a digest", []string{"--set", "image.digest=sha256:0"}, ""},
+		{"metrics with tokens, and no token for Prometheus", []string{"--set", "podMonitor.enabled=true,metrics.authorize=true,metrics.tlsSecret=certs"}, "podMonitor needs podMonitor.authorization"},
+		{"an interval without a unit", []string{"--set", "podMonitor.interval=30"}, "interval"},
 		{"two publications", []string{"--set", "config.publications[0].name=a,config.publications[1].name=b,config.publications[1].namespace=slurm-b,config.publications[1].slurmNames=slinky"}, ""},
 	}
 	for _, preset := range presets(t) {

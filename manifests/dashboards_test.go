@@ -67,7 +67,7 @@ type target struct {
 
 func readDashboards(t *testing.T) []dashboard {
 	t.Helper()
-	files, err := filepath.Glob("dashboards/*.json")
+	files, err := filepath.Glob("chart/files/dashboards/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("dashboards: %v, %v", files, err)
 	}

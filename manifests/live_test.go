@@ -62,7 +62,7 @@ func startLive(t *testing.T) *live {
 			name, n.agent, n.exporter)
 	}
 	fmt.Fprintf(&scrapes, "- {job_name: publisher, static_configs: [{targets: ['%s'], labels: {job: quoin-publisher}}]}\n", l.startPublisher())
-	rules, err := os.ReadFile("rules/quoin.rules.yaml")
+	rules, err := os.ReadFile("chart/files/quoin.rules.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func writeJSON(t *testing.T, path string, v any) {
 // allRules is the file of all rules.
 func allRules(t *testing.T) []string {
 	t.Helper()
-	path, err := filepath.Abs("rules/quoin.rules.yaml")
+	path, err := filepath.Abs("chart/files/quoin.rules.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/testdata/exporter"
@@ -17,7 +18,7 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
 )
 
-var update = flag.Bool("update", false, "write prometheusrule.yaml anew from the rules")
+var update = flag.Bool("update", false, "write the files that are made from others")
 
 // ruleFile is what is read of a rule file.
 type ruleFile struct {
@@ -38,7 +39,7 @@ type rule struct {
 
 func readRules(t *testing.T) []rule {
 	t.Helper()
-	data, err := os.ReadFile("rules/quoin.rules.yaml")
+	data, err := os.ReadFile("chart/files/quoin.rules.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func readRules(t *testing.T) []rule {
 func TestRealCheckRules(t *testing.T) {
 	t.Parallel()
 	promrig.NeedTest(t)
-	if out, err := promrig.Promtool(t.Context(), ".", "check", "rules", "--lint=all", "--lint-fatal", "rules/quoin.rules.yaml"); err != nil {
+	if out, err := promrig.Promtool(t.Context(), ".", "check", "rules", "--lint=all", "--lint-fatal", "chart/files/quoin.rules.yaml"); err != nil {
 		t.Error(out)
 	}
 }
@@ -135,39 +136,22 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// TestPrometheusRule checks that the operator's object holds the rules; -update
-// writes it.
+// TestPrometheusRule checks that the operator's object holds the rules.
 func TestPrometheusRule(t *testing.T) {
-	data, err := os.ReadFile("rules/quoin.rules.yaml")
+	data, err := os.ReadFile("rules/prometheusrule.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, groups, ok := strings.Cut(string(data), "\ngroups:\n")
-	if !ok {
-		t.Fatal("the rules have no groups")
-	}
-	want := "# The rules of quoin.rules.yaml for the Prometheus Operator. Made from it; change it there.\n" +
-		"apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: quoin\n  namespace: quoin-system\n" +
-		"  labels: {app.kubernetes.io/name: quoin}\nspec:\n  groups:\n"
-	for line := range strings.Lines(groups) {
-		if strings.TrimSpace(line) != "" {
-			line = "  " + line
-		}
-		want += line
-	}
-	const path = "rules/prometheusrule.yaml"
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(path)
-	if err != nil || string(got) != want {
-		t.Errorf("%s differs from quoin.rules.yaml (%v); go test ./manifests -run TestPrometheusRule -update", path, err)
-	}
 	var object struct{ Spec ruleFile }
-	if err := yaml.Unmarshal(got, &object); err != nil || len(object.Spec.Groups) != 2 {
-		t.Errorf("%s: %v, %d groups", path, err, len(object.Spec.Groups))
+	if err := yaml.Unmarshal(data, &object); err != nil {
+		t.Fatal(err)
+	}
+	var got []rule
+	for _, g := range object.Spec.Groups {
+		got = append(got, g.Rules...)
+	}
+	if diff := cmp.Diff(readRules(t), got); diff != "" || len(object.Spec.Groups) != 2 {
+		t.Errorf("%d groups, rules differ (-file +object):\n%s", len(object.Spec.Groups), diff)
 	}
 }
 
@@ -265,7 +249,7 @@ func TestRealDashboardConfigMaps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "kubectl"), "kustomize", "dashboards").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "kubectl"), "kustomize", "chart/files/dashboards").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

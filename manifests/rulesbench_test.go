@@ -42,7 +42,7 @@ func BenchmarkRules(b *testing.B) {
 	b.Cleanup(server.Close)
 
 	dir := b.TempDir()
-	rules, err := os.ReadFile("rules/quoin.rules.yaml")
+	rules, err := os.ReadFile("chart/files/quoin.rules.yaml")
 	if err != nil {
 		b.Fatal(err)
 	}

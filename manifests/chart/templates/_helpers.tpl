@@ -121,3 +121,23 @@ question for kubelets, which write Nodes most.
     authorizer.group("quoin.dev").resource("nodereports").check("publish").allowed() &&
     !authorizer.group("quoin.dev").resource("nodereports").check("override").allowed()
 {{- end -}}
+
+{{/* Labels of an object for the Prometheus Operator: ours, and those that a site gives. */}}
+{{- define "quoin.monitoringLabels" -}}
+{{- toJson (merge (dict "app.kubernetes.io/name" "quoin") (. | default dict)) -}}
+{{- end -}}
+
+{{/* How the Prometheus Operator scrapes /metrics of agent and publisher. */}}
+{{- define "quoin.endpoint" -}}
+interval: {{ .Values.podMonitor.interval }}
+honorLabels: true # the label cluster is Slurm's, also if a target has one
+{{- if .Values.metrics.tlsSecret }}
+scheme: https
+{{- end }}
+{{- with .Values.podMonitor.tlsConfig }}
+tlsConfig: {{ toJson . }}
+{{- end }}
+{{- with .Values.podMonitor.authorization }}
+authorization: {{ toJson . }}
+{{- end }}
+{{- end -}}

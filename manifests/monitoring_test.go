@@ -1,0 +1,87 @@
+package manifests_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+)
+
+// maxConfigMap is what the API server takes of a ConfigMap's data.
+const maxConfigMap = 1 << 20
+
+// TestRealMonitoring installs the chart by Helm without the Prometheus Operator, and turns scraping,
+// rules and dashboards on when the operator's own CRDs are there. The API server refuses a field
+// that they do not have.
+func TestRealMonitoring(t *testing.T) {
+	t.Parallel()
+	c := kuberig.StartTest(t)
+	helm := func(args ...string) (string, error) {
+		return kuberig.Helm(t.Context(), append([]string{"upgrade", "--install", "quoin", "chart", "--namespace", "quoin-system", "--create-namespace", "--kubeconfig", c.Kubeconfig()}, args...)...)
+	}
+	out, err := helm()
+	if err != nil {
+		t.Fatalf("without the operator: %v\n%s", err, out)
+	}
+	if _, err := helm(monitored...); err == nil || !strings.Contains(err.Error(), "ensure CRDs are installed first") {
+		t.Errorf("scraping without the operator: error %v, want one that names the CRDs", err)
+	}
+	if err := c.ApplyMonitoringCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, more := range map[string][]string{
+		"plain":           nil,
+		"TLS and a token": {"--set", "metrics.tlsSecret=certs,metrics.authorize=true", "--set-json", `podMonitor.tlsConfig={"serverName":"quoin","ca":{"secret":{"name":"certs","key":"ca.crt"}}}`, "--set-json", `podMonitor.authorization={"credentials":{"name":"prometheus-token","key":"token"}}`},
+		"chosen labels":   {"--set", "podMonitor.additionalLabels.release=prom,prometheusRule.additionalLabels.release=prom,dashboards.annotations.grafana_folder=Quoin,dashboards.namespace=slurm"},
+	} {
+		rendered, err := kuberig.Helm(t.Context(), append(append([]string{"template", "quoin", "chart", "--namespace", "quoin-system"}, monitored...), more...)...)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var objects strings.Builder
+		for document := range strings.SplitSeq(rendered, "\n---\n") {
+			if strings.HasPrefix(document, "# Source: quoin/templates/6") {
+				objects.WriteString(document + "\n---\n")
+			}
+		}
+		path := filepath.Join(t.TempDir(), "objects.yaml")
+		if err := os.WriteFile(path, []byte(objects.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := c.Kubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", path)
+		if got, want := strings.Count(out, "serverside-applied"), len(readDashboards(t))+3; err != nil || got != want {
+			t.Errorf("%s: the API server takes %d objects, want %d: %v", name, got, want, err)
+		}
+	}
+	if out, err := helm(monitored...); err != nil {
+		t.Fatalf("with the operator: %v\n%s", err, out)
+	}
+	out, err = c.Kubectl(t.Context(), "get", "configmaps", "-n", "quoin-system", "-l", "grafana_dashboard=1", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var maps struct {
+		Items []struct{ Data map[string]string }
+	}
+	if err := json.Unmarshal([]byte(out), &maps); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, m := range maps.Items {
+		for name, text := range m.Data {
+			got[name] = text
+		}
+	}
+	for _, d := range readDashboards(t) {
+		text := got[d.UID+".json"]
+		if !json.Valid([]byte(text)) || len(text) > maxConfigMap/4 {
+			t.Errorf("ConfigMap of %s: %d bytes, valid JSON %v", d.UID, len(text), json.Valid([]byte(text)))
+		}
+	}
+	if len(got) != len(readDashboards(t)) {
+		t.Errorf("%d dashboards in ConfigMaps, want %d", len(got), len(readDashboards(t)))
+	}
+}
