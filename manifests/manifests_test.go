@@ -3,6 +3,7 @@
 package manifests_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 func start(t *testing.T) *kuberig.Cluster {
@@ -104,6 +106,46 @@ func TestRealAgentToken(t *testing.T) {
 		y.run(t, c, bound)
 	}
 	try{"a token without a node", create("node-a2"), policy}.run(t, c, loose)
+	t.Run("the agent's own dry run", func(t *testing.T) { tryOther(t, c, bound) })
+}
+
+// tryOther does the dry run of an agent with the policy, without its binding, and with it again.
+func tryOther(t *testing.T, c *kuberig.Cluster, kubeconfig string) {
+	rc, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := nodereport.NewClient(rc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.TryOther(t.Context()); !errors.Is(err, nodereport.ErrOwnOnly) {
+		t.Errorf("with the policy: %v", err)
+	}
+	if _, err := c.Kubectl(t.Context(), "delete", "validatingadmissionpolicybinding", "quoin-agent-own-report"); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "another node's report would be written", func() bool { return client.TryOther(t.Context()) == nil })
+	if out, err := c.Kubectl(t.Context(), "get", "nodereports", "-o", "name"); err != nil || strings.Contains(out, "dry-run") {
+		t.Errorf("the dry run has written: %s, %v", out, err)
+	}
+	if _, err := c.Kubectl(t.Context(), "apply", "-f", "30-admission.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "it is refused again", func() bool { return errors.Is(client.TryOther(t.Context()), nodereport.ErrOwnOnly) })
+	nobody, err := c.Token(t.Context(), "quoin-system", "quoin-publisher", "")
+	if err == nil {
+		rc, err = clientcmd.BuildConfigFromFlags("", nobody)
+	}
+	if err == nil {
+		client, err = nodereport.NewClient(rc)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.TryOther(t.Context()); err == nil || errors.Is(err, nodereport.ErrOwnOnly) {
+		t.Errorf("without the right: %v, want an error that says so", err)
+	}
 }
 
 // waitForReportPolicy waits until the API server has loaded the admission policy that ties

@@ -52,6 +52,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	if err != nil {
 		return err
 	}
+	reg := service.Registry("agent")
 	store, members, cluster, err := openStore(conf, node, log)
 	if err != nil {
 		return err
@@ -66,7 +67,6 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	if err != nil {
 		log.Warn("boot is not known: what is of an earlier boot counts as of this one", "err", err)
 	}
-	reg := service.Registry("agent")
 	reports, samples, wanted := make(chan *topology.Node, 1), make(chan topology.Sample, 4), make(chan []string)
 	registry := jobsConfig(c, boot)
 	if registry.Group, err = c.Group(); err != nil {
@@ -86,6 +86,13 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 		runs = append(runs, members.Run, nodeagent.NewGate(node, boot, runDir, members, reports, reg, log).Run)
 	} else {
 		hook.Gate = nil // nobody opens the gate
+	}
+	if cluster != nil {
+		client, err := nodereport.NewClient(cluster)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, nodeagent.NewOthers(client.TryOther, reg, log).Run)
 	}
 	files := &nodeagent.HookFiles{RunDir: runDir, BootID: boot, Hook: hook, Devices: gresDevices(&c.Gres)}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,6 +101,31 @@ func (c *Client) Put(ctx context.Context, report []byte, meta metav1.ObjectMeta,
 	}
 	if err != nil {
 		return fmt.Errorf("write NodeReport %s: %w", meta.Name, err)
+	}
+	return nil
+}
+
+// ErrOwnOnly says that an admission policy refuses the reports of other nodes.
+var ErrOwnOnly = errors.New("the API server takes the node's own report only")
+
+// otherNode is a node that no site has.
+const otherNode = "quoin-dry-run-other-node"
+
+// TryOther asks the API server, by a dry run, to write the report of another node. It returns
+// nil if the API server would write it, ErrOwnOnly if an admission policy refuses it, and
+// another error if nobody knows.
+func (c *Client) TryOther(ctx context.Context) error {
+	body, err := encode([]byte(`{"apiVersion":"`+topology.APIVersion+`","kind":"`+topology.ReportKind+`","node":"`+otherNode+`"}`), metav1.ObjectMeta{Name: otherNode})
+	if err == nil {
+		err = c.rest.Post().Resource(Resource).Param("dryRun", metav1.DryRunAll).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
+	}
+	switch {
+	case apierrors.IsAlreadyExists(err): // the policy would have been first
+		return nil
+	case err != nil && strings.Contains(err.Error(), "may write NodeReport"):
+		return ErrOwnOnly
+	case err != nil:
+		return fmt.Errorf("try to write the report of another node: %w", err)
 	}
 	return nil
 }

@@ -1,18 +1,19 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 // Site is how the cluster is configured.
@@ -237,12 +238,8 @@ func (c checks) admission(f *findings) {
 		f.problem("admission", apply, "admission policies do not deny: %s", strings.Join(weak, ", "))
 	case c.Forgery == nil:
 		f.problem("admission", apply, "an agent's token may write another node's report")
-	case apierrors.IsForbidden(c.Forgery) || apierrors.IsInvalid(c.Forgery):
-		if strings.Contains(c.Forgery.Error(), "may write NodeReport") {
-			f.ok("admission", "a stolen agent token is refused: %d policies deny", len(policies))
-			return
-		}
-		fallthrough
+	case errors.Is(c.Forgery, nodereport.ErrOwnOnly):
+		f.ok("admission", "a stolen agent token is refused: %d policies deny", len(policies))
 	default:
 		f.ok("admission", "%d policies deny; whether one holds was not tried (%s)", len(policies), reason(c.Forgery))
 	}

@@ -211,11 +211,9 @@ func (c *Cluster) forge(ctx context.Context, rc *rest.Config) error {
 	rc.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + agent.GetNamespace() + ":" + serviceAccountOf(agent),
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + agent.GetNamespace(), "system:authenticated"},
 		Extra:  map[string][]string{"authentication.kubernetes.io/node-name": {"quoin-doctor-a"}}}
-	client, err := dynamic.NewForConfig(rc)
+	client, err := nodereport.NewClient(rc)
 	if err != nil {
 		return errNotTried
 	}
-	forged := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "quoin.dev/v1alpha1", "kind": "NodeReport", "metadata": map[string]any{"name": "quoin-doctor-b"}, "node": "quoin-doctor-b"}}
-	_, err = client.Resource(schema.GroupVersionResource{Group: "quoin.dev", Version: "v1alpha1", Resource: "nodereports"}).Create(ctx, forged, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	return err
+	return client.TryOther(ctx)
 }

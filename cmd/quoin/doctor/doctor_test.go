@@ -20,6 +20,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/imex/gate"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
 // now is the time of the look.
@@ -70,7 +71,7 @@ func clusterOf(t *testing.T, old, with string) *Cluster {
 	if err := json.Unmarshal(text, &all); err != nil { // numbers as the client has them
 		t.Fatal(err)
 	}
-	c := &Cluster{Version: "v1.36.3", Now: now, Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}, Forgery: errors.New("may write NodeReport")}
+	c := &Cluster{Version: "v1.36.3", Now: now, Objects: map[string][]unstructured.Unstructured{}, Missing: map[string]error{}, Forgery: nodereport.ErrOwnOnly}
 	for resource, objects := range all {
 		for _, o := range objects.([]any) {
 			c.Objects[resource] = append(c.Objects[resource], unstructured.Unstructured{Object: o.(map[string]any)})
