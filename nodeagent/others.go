@@ -39,17 +39,14 @@ func NewOthers(try func(context.Context) error, reg prometheus.Registerer, log *
 // Run tries until the API server has refused, and then waits until ctx ends.
 func (o *Others) Run(ctx context.Context) error {
 	may, told := 0, ""
-	for {
+	for ctx.Err() == nil {
 		err := o.try(ctx)
 		pause := othersFailed
 		switch {
-		case ctx.Err() != nil:
-			return nil
 		case errors.Is(err, nodereport.ErrOwnOnly):
 			o.state.WithLabelValues().Set(0)
 			o.log.Info("an admission policy refuses the reports of other nodes")
 			<-ctx.Done()
-			return nil
 		case err == nil:
 			may++
 			pause = othersAgain
@@ -61,14 +58,14 @@ func (o *Others) Run(ctx context.Context) error {
 				o.log.Error("this agent's token may write the reports of other nodes, so a stolen node could change the topology of the cluster: " +
 					"apply manifests/30-admission.yaml, or run helm upgrade; quoin doctor says what is missing")
 			}
-		case err.Error() != told:
+		case err.Error() != told && ctx.Err() == nil:
 			told = err.Error()
 			o.log.Warn("not known whether this agent's token may write the reports of other nodes", "err", topology.Cut(told, topology.MaxMessage))
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-time.After(pause):
 		}
 	}
+	return nil
 }
