@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gopkg.in/yaml.v3"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
@@ -181,5 +182,38 @@ func TestNames(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNotes holds that the objects and values that the notes print are YAML, with every preset.
+func TestNotes(t *testing.T) {
+	for preset, want := range map[string][]string{
+		"slinky.yaml":       {"configFileRefs: [{name: quoin-slurm}]", "mountPath: /run/quoin"},
+		"soperator.yaml":    {"configMap: {name: quoin-slurm}", "customVolumeMounts:", "namespace: soperator"},
+		"gpu-operator.yaml": {"hpcJobMapping: {enabled: true, directory: /var/lib/dcgm-exporter/job-mapping}"},
+		"gpucluster.yaml":   {"podMonitor.enabled"},
+		"vcluster.yaml":     {"ignoreDifferences:"},
+	} {
+		out, err := kuberig.Helm(t.Context(), "install", "quoin", "chart", "--namespace", "quoin-system", "--dry-run=client", "-f", "chart/presets/"+preset)
+		if err != nil {
+			t.Fatalf("%s: %v", preset, err)
+		}
+		_, notes, _ := strings.Cut(out, "\nNOTES:\n")
+		for _, text := range want {
+			if !strings.Contains(notes, text) {
+				t.Errorf("%s: the notes have no %q:\n%s", preset, text, notes)
+			}
+		}
+		for block := range strings.SplitSeq(notes, "\n\n") {
+			if !strings.HasPrefix(block, "    ") || strings.HasPrefix(strings.TrimSpace(block), "kubectl") {
+				continue
+			}
+			for document := range strings.SplitSeq(block, "\n    ---\n") {
+				var object map[string]any
+				if err := yaml.Unmarshal([]byte(document), &object); err != nil || len(object) == 0 {
+					t.Errorf("%s: %v\n%s", preset, err, document)
+				}
+			}
+		}
 	}
 }

@@ -2,6 +2,7 @@ package manifests_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,17 +64,15 @@ func TestRealMonitoring(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var maps struct {
+	var list struct {
 		Items []struct{ Data map[string]string }
 	}
-	if err := json.Unmarshal([]byte(out), &maps); err != nil {
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
-	for _, m := range maps.Items {
-		for name, text := range m.Data {
-			got[name] = text
-		}
+	for _, m := range list.Items {
+		maps.Copy(got, m.Data)
 	}
 	for _, d := range readDashboards(t) {
 		text := got[d.UID+".json"]
