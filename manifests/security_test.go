@@ -14,6 +14,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	rbac "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 )
 
 // role is a Role or a ClusterRole.
@@ -23,50 +25,59 @@ type role struct {
 	Rules    []rbac.PolicyRule
 }
 
-// rights returns one line for each right of the plain manifests: the role, what of which
-// objects, and in which namespace.
-func rights(t *testing.T) []string {
+// rights returns one line for each right in YAML documents: the role, what of which objects,
+// and in which namespace.
+func rights(t *testing.T, documents string) []string {
 	t.Helper()
-	files, err := filepath.Glob("1?-rbac-*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := map[string]bool{}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
+	for doc := range strings.SplitSeq(documents, "\n---\n") {
+		var r role
+		if err := yaml.Unmarshal([]byte(doc), &r); err != nil {
 			t.Fatal(err)
 		}
-		for doc := range bytes.SplitSeq(text, []byte("\n---\n")) {
-			var r role
-			if err := yaml.Unmarshal(doc, &r); err != nil {
-				t.Fatal(err)
-			}
-			for _, rule := range r.Rules {
-				for _, resource := range rule.Resources {
-					what := strings.Join(append([]string{resource}, rule.ResourceNames...), " ")
-					where := cmp.Or(r.Metadata.Namespace, "all namespaces")
-					out[strings.Join([]string{r.Metadata.Name, what, strings.Join(rule.Verbs, ", "), where}, " | ")] = true
-				}
+		for _, rule := range r.Rules {
+			for _, resource := range rule.Resources {
+				what := strings.Join(append([]string{resource}, rule.ResourceNames...), " ")
+				where := cmp.Or(r.Metadata.Namespace, "all namespaces")
+				out[strings.Join([]string{r.Metadata.Name, what, strings.Join(rule.Verbs, ", "), where}, " | ")] = true
 			}
 		}
 	}
 	return slices.Sorted(maps.Keys(out))
 }
 
-// TestSecurityTable compares the table of rights in SECURITY.md with the manifests, row by
+// rendered returns the roles that the chart renders with the values, apart from its CRD.
+func rendered(t *testing.T, values ...string) string {
+	t.Helper()
+	args := append([]string{"template", "quoin", "chart", "--namespace", "quoin-system", "--api-versions", "resource.nvidia.com/v1beta1"}, values...)
+	out, err := kuberig.Helm(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var roles []string
+	for doc := range strings.SplitSeq("\n"+out, "\n---\n") {
+		if strings.Contains(doc, "\nkind: Role\n") || strings.Contains(doc, "\nkind: ClusterRole\n") {
+			roles = append(roles, doc)
+		}
+	}
+	return strings.Join(roles, "\n---\n")
+}
+
+// TestSecurityTable compares the tables of rights in SECURITY.md with the chart, row by
 // row. Each row, and each row of the table of policies, names a test that is there.
 func TestSecurityTable(t *testing.T) {
 	text, err := os.ReadFile("../SECURITY.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var stated, policies []string
+	var stated, chosen, policies []string
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.Trim(strings.ReplaceAll(line, "`", ""), "| \n"), " | ")
 		switch {
 		case strings.HasPrefix(line, "| `quoin-") && len(cells) == 5:
 			stated = append(stated, strings.Join(cells[:4], " | "))
+		case strings.HasPrefix(line, "| `quoin-") && len(cells) == 6:
+			chosen = append(chosen, strings.Join(cells[:4], " | "))
 		case strings.HasPrefix(line, "| `quoin-") && len(cells) == 3:
 			policies = append(policies, cells[0])
 		default:
@@ -79,8 +90,14 @@ func TestSecurityTable(t *testing.T) {
 		}
 	}
 	slices.Sort(stated)
-	if diff := gocmp.Diff(rights(t), stated); diff != "" {
+	plain := rights(t, rendered(t))
+	if diff := gocmp.Diff(plain, stated); diff != "" {
 		t.Errorf("rights of the manifests and of SECURITY.md (-manifests +SECURITY.md):\n%s", diff)
+	}
+	all := rights(t, rendered(t, "-f", "chart/presets/slinky.yaml", "--set", "metrics.tlsSecret=certs,metrics.authorize=true"))
+	slices.Sort(chosen)
+	if diff := gocmp.Diff(slices.DeleteFunc(all, func(right string) bool { return slices.Contains(plain, right) }), chosen); diff != "" {
+		t.Errorf("rights that a site chooses, and those of SECURITY.md (-manifests +SECURITY.md):\n%s", diff)
 	}
 	admission, err := os.ReadFile("30-admission.yaml")
 	if err != nil {
