@@ -33,7 +33,7 @@ type checkOptions struct {
 func newCheckCommand() *cobra.Command {
 	var o checkOptions
 	cmd := &cobra.Command{
-		Use:   "check ((--topology FILE|- | --slurm-conf FILE | --ask) (--plan FILE|DIR | --nodes FILE | REPORT.json...) | --imex FILE|- [REPORT.json...])",
+		Use:   "check ((--topology FILE|- | --slurm-conf FILE | --ask) (--plan FILE|DIR | --kubeconfig FILE | --nodes FILE | REPORT.json...) | --imex FILE|- [REPORT.json...])",
 		Short: "Compare what Slurm has, loaded or in slurm.conf, with published files or with the nodes; name nodes without IMEX",
 		Long: `check reads the output of scontrol show topology and compares it with a
 rendered or published topology file, or with the files that render makes from
@@ -71,13 +71,14 @@ Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 	f.StringVar(&o.shown, "topology", "", "`file` with the output of scontrol show topology, - for standard input")
 	f.StringVar(&o.slurmConf, "slurm-conf", "", "slurm.conf `file` that the plan must go with")
 	f.BoolVar(&o.ask, "ask", false, "ask the running Slurm, as slurm.url or slurm.scontrol of the publication say")
-	f.StringVar(&o.imex, "imex", "", "`file` with the output of "+computedomain.ListCommand+", - for standard input")
+	f.StringVar(&o.imex, "imex", "", "`file` with the output of "+computedomain.ListCommand+", - for standard input, or for the cluster with --kubeconfig")
 	f.StringVar(&o.plan, "plan", "", "topology.conf, topology.yaml or (with --slurm-conf) gres.conf, or a `path` of a directory that holds them")
 	o.render.addFlags(cmd)
 	for _, other := range []string{"topology", "slurm-conf", "plan", "nodes", "ask"} {
 		cmd.MarkFlagsMutuallyExclusive("imex", other)
 	}
 	cmd.MarkFlagsMutuallyExclusive("plan", "nodes")
+	cmd.MarkFlagsMutuallyExclusive("plan", "kubeconfig")
 	return cmd
 }
 
@@ -99,17 +100,17 @@ func check(ctx context.Context, stdin io.Reader, stdout io.Writer, o *checkOptio
 func compared(ctx context.Context, stdin io.Reader, o *checkOptions, reports []string) (*result, error) {
 	switch {
 	case o.imex != "":
-		return checkIMEX(stdin, o, reports)
+		return checkIMEX(ctx, stdin, o, reports)
 	case o.shown == "" && o.slurmConf == "" && !o.ask:
 		return nil, errors.New("nothing to check: want --topology FILE (- for standard input), --slurm-conf FILE, --ask or --imex FILE; see quoin check --help")
-	case o.plan == "" && o.render.nodes == "" && len(reports) == 0:
-		return nil, errors.New("nothing to compare with: want --plan FILE or DIR, --nodes FILE, or reports as arguments; see quoin check --help")
+	case o.plan == "" && o.render.nodes == "" && o.render.kubeconfig == "" && len(reports) == 0:
+		return nil, errors.New("nothing to compare with: want --plan FILE or DIR, --nodes FILE, --kubeconfig FILE, or reports as arguments; see quoin check --help")
 	}
 	if o.shown == "-" && o.render.nodes == "-" {
 		return nil, errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
 	}
 	r := &result{}
-	wanted, whole, err := r.wantedFiles(stdin, o, reports)
+	wanted, whole, err := r.wantedFiles(ctx, stdin, o, reports)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +183,7 @@ func isTopology(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) 
 
 // wantedFiles returns the files that Slurm should have, the topology that counts first.
 // whole have all nodes in them, as far as is known. It adds reports that cannot be read.
-func (r *result) wantedFiles(stdin io.Reader, o *checkOptions, paths []string) (wanted, whole []lint.File, err error) {
+func (r *result) wantedFiles(ctx context.Context, stdin io.Reader, o *checkOptions, paths []string) (wanted, whole []lint.File, err error) {
 	if o.plan != "" {
 		if len(paths) > 0 {
 			return nil, nil, errors.New("--plan beside reports: want one of them")
@@ -190,7 +191,7 @@ func (r *result) wantedFiles(stdin io.Reader, o *checkOptions, paths []string) (
 		wanted, err = readPlan(o.plan)
 		return wanted, wanted, err
 	}
-	made, _, err := o.render.render(stdin, paths)
+	made, _, err := o.render.render(ctx, stdin, paths)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
@@ -16,14 +18,14 @@ import (
 )
 
 // checkIMEX names the nodes that are no members of the IMEX domain.
-func checkIMEX(stdin io.Reader, o *checkOptions, paths []string) (*result, error) {
+func checkIMEX(ctx context.Context, stdin io.Reader, o *checkOptions, paths []string) (*result, error) {
 	c, err := o.render.load()
 	if err != nil {
 		return nil, err
 	}
 	objects := computedomain.NewObjects(c.IMEX)
 	pods := false
-	snap, err := readObjects(stdin, o.imex, func(kind string, object []byte) error {
+	snap, err := readObjects(ctx, stdin, o, func(kind string, object []byte) error {
 		pods = pods || kind == "Pod"
 		return objects.Add(kind, object)
 	})
@@ -55,9 +57,12 @@ func checkIMEX(stdin io.Reader, o *checkOptions, paths []string) (*result, error
 }
 
 // readObjects reads the output of computedomain.ListCommand from a file, - for standard
-// input.
-func readObjects(stdin io.Reader, name string, each func(kind string, object []byte) error) (*inputs.Snapshot, error) {
-	file, name, err := openInput(stdin, name, computedomain.ListCommand)
+// input, or reads the same from the cluster.
+func readObjects(ctx context.Context, stdin io.Reader, o *checkOptions, each func(kind string, object []byte) error) (*inputs.Snapshot, error) {
+	if o.render.kubeconfig != "" && o.imex != "-" {
+		return nil, fmt.Errorf("--imex %s beside --kubeconfig: want --imex - to read the cluster", o.imex)
+	}
+	file, name, err := o.render.open(ctx, stdin, o.imex, computedomain.ListCommand, listing.Domain)
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster's objects: %w", err)
 	}
@@ -68,7 +73,8 @@ func readObjects(stdin io.Reader, name string, each func(kind string, object []b
 			name, computedomain.ListCommand)
 	}
 	reader := inputs.ListReader{Command: computedomain.ListCommand, Each: each}
-	return reader.Read(name, in)
+	snap, err := reader.Read(name, in)
+	return snap, listing.Cause(err)
 }
 
 // addUnplaced adds the claims that no node has, and returns how many of them are there

@@ -193,7 +193,7 @@ func TestBadInput(t *testing.T) {
 		{"two reports of one node", "", []string{"render", write(t, "a.json", report), write(t, "b.json", report)}, `both reports of node "n1"`},
 		{"previous file broken", twoByTwo, []string{"render", "--nodes", "-", "--previous", write(t, "topology.conf", "BlockName=a Nods=n1\n")}, `topology.conf:1: key Nods is not known`},
 		{"check of nothing", "", []string{"check"}, "nothing to check: want --topology FILE (- for standard input), --slurm-conf FILE, --ask or --imex FILE; see quoin check --help"},
-		{"check with nothing", "", []string{"check", "--topology", "-"}, "nothing to compare with: want --plan FILE or DIR, --nodes FILE, or reports as arguments; see quoin check --help"},
+		{"check with nothing", "", []string{"check", "--topology", "-"}, "nothing to compare with: want --plan FILE or DIR, --nodes FILE, --kubeconfig FILE, or reports as arguments; see quoin check --help"},
 		{"directory for a topology", "", []string{"check", "--topology", "/proc/self", "--plan", write(t, "topology.conf", "BlockName=a Nodes=n1\n")}, "/proc/self is a directory: want a file with the output of scontrol show topology"},
 		{"directory for the cluster's objects", "", []string{"check", "--imex", "/proc/self"}, "/proc/self is a directory: want a file with the output of kubectl get nodes,"},
 		{"argument that is not wanted", "", []string{"config", "quoin.yaml"}, `unknown command "quoin.yaml" for "quoin config": want quoin config; see quoin config --help`},

@@ -66,6 +66,7 @@ func TestImports(t *testing.T) {
 		{pkg: "cmd/quoin/plan", own: []string{"cmd/quoin/terminal", "slurmconf/publisher/plandoc", "slurmconf/publisher/published", "topology", "topology/placement", "topology/placement/names", "slurmconf", "slurmconf/gres", "slurmconf/hostlist"}, only: []string{"golang.org/x/sys/", "gopkg.in/yaml.v3"}},
 		{pkg: "cmd/quoin/reports", own: []string{"slurmconf/publisher/inputs", "topology", "topology/nodelabels", "slurmconf/hostlist"}, deny: []string{"k8s.io/client-go/", "github.com/prometheus/", "github.com/NVIDIA/"}},
 		{pkg: "cmd/quoin/terminal", only: []string{"golang.org/x/sys/"}},
+		{pkg: "cmd/quoin/listing", deny: []string{"github.com/NVIDIA/", "github.com/prometheus/"}},
 		{pkg: "cmd/quoin/usage", only: []string{"github.com/spf13/"}},
 		{pkg: "nodeagent/hook", own: []string{"dcgm", "dcgm/atomicfile", "nodeagent/rundir", "imex", "topology", "imex/gate", "slurmconf/hostlist"}, only: []string{"github.com/gofrs/flock", "golang.org/x/sys/"}},
 		{pkg: "cmd/version", only: []string{}},

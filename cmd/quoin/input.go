@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
@@ -22,6 +24,7 @@ type renderOptions struct {
 	settings
 	publication string
 	nodes       string
+	kubeconfig  string
 	output      string // text or json
 	dir         string
 	previous    string
@@ -35,6 +38,8 @@ const outputJSON = "json"
 func (o *renderOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,nodereports,pods,resourceslices -A, - for standard input")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server: read the cluster in place of a file")
+	cmd.MarkFlagsMutuallyExclusive("kubeconfig", "nodes")
 	f.StringVar(&o.previous, "previous", "", "topology `file` in use; its names, order and base block size stay")
 	f.StringVar(&o.publication, "publication", "", "`name` of the publication in the configuration; needed if there are several")
 	o.settings.addFlags(cmd)
@@ -62,7 +67,7 @@ func (s *settings) cluster(name string) (*publication.Cluster, error) {
 }
 
 // render makes the files of nodes and reports, and returns the facts that it made them from.
-func (o *renderOptions) render(stdin io.Reader, paths []string) (*publisher.Rendered, []topology.Facts, error) {
+func (o *renderOptions) render(ctx context.Context, stdin io.Reader, paths []string) (*publisher.Rendered, []topology.Facts, error) {
 	pub, err := o.cluster(o.publication)
 	if err != nil {
 		return nil, nil, err
@@ -73,10 +78,16 @@ func (o *renderOptions) render(stdin io.Reader, paths []string) (*publisher.Rend
 		}
 		pub.Membership, pub.Annotates = publication.MembershipAnnotation, true
 	}
-	if o.nodes == "" && len(paths) == 0 {
-		return nil, nil, errors.New("no input: want --nodes FILE (- for standard input), or reports as arguments")
+	if o.nodes == "" && o.kubeconfig == "" && len(paths) == 0 {
+		return nil, nil, errors.New("no input: want --nodes FILE (- for standard input), --kubeconfig FILE, or reports as arguments")
 	}
-	snap, err := readSnapshot(stdin, o.nodes, paths)
+	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
+	if o.nodes != "" || o.kubeconfig != "" {
+		snap, err = o.readNodes(ctx, stdin)
+	}
+	if err == nil {
+		err = reports.Add(snap, paths)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,18 +119,6 @@ func (o *renderOptions) render(stdin io.Reader, paths []string) (*publisher.Rend
 	return made, in.Facts, err
 }
 
-// readSnapshot joins a list of nodes with reports.
-func readSnapshot(stdin io.Reader, nodes string, paths []string) (*inputs.Snapshot, error) {
-	snap := &inputs.Snapshot{Reports: map[string]*topology.Node{}}
-	if nodes != "" {
-		var err error
-		if snap, err = readNodes(stdin, nodes); err != nil {
-			return nil, err
-		}
-	}
-	return snap, reports.Add(snap, paths)
-}
-
 // errUnread is the exit status of a command that did its work without some reports.
 func errUnread(made *publisher.Rendered) error {
 	if len(reports.Unread(made.Problems)) > 0 {
@@ -133,13 +132,27 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-func readNodes(stdin io.Reader, name string) (*inputs.Snapshot, error) {
-	in, name, err := openInput(stdin, name, "kubectl get nodes -o json")
+func (o *renderOptions) readNodes(ctx context.Context, stdin io.Reader) (*inputs.Snapshot, error) {
+	in, name, err := o.open(ctx, stdin, o.nodes, "kubectl get nodes -o json", listing.Nodes)
 	if err != nil {
 		return nil, fmt.Errorf("read nodes: %w", err)
 	}
 	defer func() { _ = in.Close() }()
-	return inputs.ReadNodes(name, in)
+	snap, err := inputs.ReadNodes(name, in)
+	return snap, listing.Cause(err)
+}
+
+// open opens lists of the cluster, if there is a kubeconfig, and else a file with the output of
+// a command.
+func (o *renderOptions) open(ctx context.Context, stdin io.Reader, name, command string, lists []string) (in io.ReadCloser, shown string, err error) {
+	if o.kubeconfig == "" {
+		return openInput(stdin, name, command)
+	}
+	rc, _, err := kubeClient(o.kubeconfig, "quoin", 50)
+	if err == nil {
+		in, err = listing.Open(ctx, rc, lists)
+	}
+	return in, "the cluster", err
 }
 
 // openInput opens a file with the output of a command, or standard input if name is a dash.

@@ -15,7 +15,7 @@ import (
 func newMapCommand() *cobra.Command {
 	var o renderOptions
 	cmd := &cobra.Command{
-		Use:   "map (--nodes FILE|- | REPORT.json|DIR...)",
+		Use:   "map (--kubeconfig FILE | --nodes FILE|- | REPORT.json|DIR...)",
 		Short: "Draw a cluster in the terminal: blocks, switches, and how its nodes are",
 		Long: `map draws what render would write: a row for each block with a cell for each node,
 and the switch tree. It lists the nodes that have no place with the reason, and what
@@ -27,7 +27,7 @@ drawn; 2 nothing was drawn.`,
 		Example: `  kubectl get nodes -o json | quoin map --nodes -
   quoin map /shared/quoin/reports`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			made, facts, err := o.render(cmd.InOrStdin(), args)
+			made, facts, err := o.render(cmd.Context(), cmd.InOrStdin(), args)
 			if err != nil {
 				return err
 			}

@@ -59,7 +59,7 @@ func startAutoDetectRig(t *testing.T, release slurmrig.Release, way, naming stri
 	out := t.TempDir()
 	o := renderOptions{dir: out, settings: given(t, "slurmVersion="+release.Slurm, "format=conf", "topology=tree", "gres.cores=true", "gres.autoDetect="+way, "gres.naming="+naming)}
 	var stdout, stderr bytes.Buffer
-	if err := render(nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
+	if err := render(t.Context(), nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
 		t.Fatal(err)
 	}
 	files := map[string]string{}

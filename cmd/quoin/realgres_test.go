@@ -100,7 +100,7 @@ func startGresRig(t *testing.T, release slurmrig.Release, naming string) *gresRi
 	dir, out := t.TempDir(), t.TempDir()
 	o := renderOptions{dir: out, settings: given(t, "slurmVersion="+release.Slurm, "topology=tree", "gres.cores=true", "gres.naming="+naming)}
 	var stdout, stderr bytes.Buffer
-	if err := render(nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
+	if err := render(t.Context(), nil, &stdout, &stderr, &o, reportFiles(t, nodes)); err != nil {
 		t.Fatal(err)
 	}
 	files := map[string]string{"prolog.sh": gresProlog}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,10 +67,46 @@ func TestRealPlan(t *testing.T) {
 	s.startPublisher("publisher-0")
 	s.untilStatus("the first publication", `^publication default: revision 1 of .*, by quoin-publisher, in slurm/quoin-slurm\n`)
 	t.Run("published", s.shown)
+	t.Run("the cluster itself", s.cluster)
 	t.Run("held", s.held)
 	t.Run("approved", s.approved)
 	t.Run("rolled back", s.rolledBack)
 	t.Run("refused", s.refused)
+}
+
+// cluster reads the cluster by --kubeconfig, and gets what it gets from kubectl's output.
+func (s *planSite) cluster(t *testing.T) {
+	for _, tt := range []struct {
+		kinds string
+		flag  string
+		args  []string
+	}{
+		{"nodes,nodereports,pods,resourceslices", "--nodes", []string{"render"}},
+		{"nodes,nodereports,pods,resourceslices", "--nodes", []string{"map", "-o", "json"}},
+		{"nodes,pods,resourceclaims,deviceclasses,daemonsets,deployments", "--imex", []string{"check", "--set", "imex.join=holder"}},
+	} {
+		list, err := s.Kubectl(t.Context(), "get", tt.kinds, "-A", "-o", "json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := func(more ...string) string {
+			cmd := exec.Command(s.quoin, slices.Concat(tt.args, []string{"--config", filepath.Join(s.Dir, "quoin.yaml")}, more)...)
+			cmd.Stdin = strings.NewReader(list)
+			out, err := cmd.CombinedOutput()
+			if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+				t.Fatal(err)
+			}
+			return string(out)
+		}
+		byFile := run(tt.flag, "-")
+		byCluster := run("--kubeconfig", s.Kubeconfig())
+		if tt.flag == "--imex" {
+			byFile, byCluster = strings.ReplaceAll(byFile, "standard input", "the cluster"), run("--imex", "-", "--kubeconfig", s.Kubeconfig())
+		}
+		if byFile != byCluster || len(byFile) < 40 {
+			t.Errorf("%v: by kubectl's output:\n%s\nby --kubeconfig:\n%s", tt.args, byFile, byCluster)
+		}
+	}
 }
 
 // run runs quoin plan with a kubeconfig, and returns its exit status and all that it says.

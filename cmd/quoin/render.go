@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -17,7 +18,7 @@ import (
 func newRenderCommand() *cobra.Command {
 	var o renderOptions
 	cmd := &cobra.Command{
-		Use:   "render (--nodes FILE|- | REPORT.json|DIR...)",
+		Use:   "render (--kubeconfig FILE | --nodes FILE|- | REPORT.json|DIR...)",
 		Short: "Show the Slurm files of a cluster, from its node labels or reports, with nothing installed",
 		Long: `render makes topology.conf or topology.yaml, and gres.conf. It makes them from the
 labels of a cluster's nodes, or from reports of quoin agent. On stderr it lists nodes
@@ -37,7 +38,7 @@ files were made.`,
   quoin render --format conf --slurm-version 24.11 --dir DIR REPORT.json...
   quoin render --config quoin.yaml --set publications.baseBlockSize=18 --nodes nodes.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return render(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &o, args)
+			return render(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &o, args)
 		},
 	}
 	o.addFlags(cmd)
@@ -47,8 +48,8 @@ files were made.`,
 	return cmd
 }
 
-func render(stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports []string) error {
-	made, _, err := o.render(stdin, reports)
+func render(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, o *renderOptions, reports []string) error {
+	made, _, err := o.render(ctx, stdin, reports)
 	if err != nil {
 		return err
 	}

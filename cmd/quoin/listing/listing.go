@@ -1,0 +1,100 @@
+// Package listing reads lists of a cluster's objects as kubectl get -o json prints them, so that
+// commands read a cluster and a file alike. It writes nothing.
+package listing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// The lists that commands read. Not every cluster has every kind.
+var (
+	// Nodes are what quoin render takes.
+	Nodes = []string{"/api/v1/nodes", "/apis/quoin.dev/v1alpha1/nodereports", "/apis/resource.k8s.io/v1/resourceslices",
+		"/api/v1/pods?labelSelector=app.kubernetes.io/name=slurmd,app.kubernetes.io/component=worker"}
+	// Domain are what quoin check --imex takes.
+	Domain = []string{"/api/v1/nodes", "/api/v1/pods", "/apis/resource.k8s.io/v1/resourceclaims", "/apis/resource.nvidia.com/v1beta1/computedomains",
+		"/apis/resource.nvidia.com/v1beta1/computedomaincliques", "/apis/resource.k8s.io/v1/deviceclasses", "/apis/apps/v1/daemonsets", "/apis/apps/v1/deployments"}
+)
+
+// page is how many objects one answer has at most.
+const page = "500"
+
+// Open returns a reader of the lists, one JSON document for each page. A kind that the API server
+// does not know is left out.
+func Open(ctx context.Context, rc *rest.Config, lists []string) (io.ReadCloser, error) {
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
+	out, in := io.Pipe()
+	go func() {
+		for _, list := range lists {
+			if err := copyList(ctx, in, client.CoreV1().RESTClient(), list); err != nil {
+				_ = in.CloseWithError(err)
+				return
+			}
+		}
+		_ = in.Close()
+	}()
+	return out, nil
+}
+
+// Error says which list the API server did not give.
+type Error struct {
+	list string
+	err  error
+}
+
+// Error returns the text.
+func (e *Error) Error() string { return "list " + e.list + ": " + e.err.Error() }
+
+// Unwrap returns what the API server said.
+func (e *Error) Unwrap() error { return e.err }
+
+// Cause returns the Error that ended the reading of lists, if there is one, and err otherwise.
+func Cause(err error) error {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e
+	}
+	return err
+}
+
+// errGone says that nobody reads any more.
+var errGone = errors.New("nobody reads")
+
+// copyList writes the pages of a list.
+func copyList(ctx context.Context, w io.Writer, client rest.Interface, list string) error {
+	for next := ""; ; {
+		request := client.Get().RequestURI(list).Param("limit", page)
+		if next != "" {
+			request = request.Param("continue", next)
+		}
+		answer := request.Do(ctx)
+		text, _ := answer.Raw()
+		err := answer.Error() // reads the Status that the API server sends
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return &Error{list, err}
+		}
+		if _, err := w.Write(append(text, '\n')); err != nil {
+			return errGone
+		}
+		var read struct{ Metadata struct{ Continue string } }
+		if err := json.Unmarshal(text, &read); err != nil {
+			return &Error{list, err}
+		}
+		if next = read.Metadata.Continue; next == "" {
+			return nil
+		}
+	}
+}

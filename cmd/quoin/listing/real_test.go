@@ -1,0 +1,64 @@
+package listing_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+)
+
+// TestRealPages reads more nodes than a page has, kinds that the API server does not know, and
+// a cluster in which the caller may read nothing.
+func TestRealPages(t *testing.T) {
+	t.Parallel()
+	const nodes = 1101
+	c := kuberig.StartTest(t)
+	var wg sync.WaitGroup
+	for k := range 4 {
+		wg.Go(func() {
+			for i := k; i < nodes; i += 4 {
+				if _, err := c.Client().CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%04d", i)}}, metav1.CreateOptions{}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for name, lists := range map[string][]string{"nodes": listing.Nodes, "domain": listing.Domain} {
+		in, err := listing.Open(t.Context(), c.Config(), lists)
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap, err := inputs.ReadNodes("the cluster", in)
+		if err != nil || len(snap.Nodes) != nodes { // ReadNodes refuses a node that comes twice
+			t.Errorf("%s: %v, want %d nodes", name, err, nodes)
+		}
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}
+	if _, err := c.Client().CoreV1().ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	token, err := c.Token(t.Context(), "default", "nobody", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody, err := clientcmd.BuildConfigFromFlags("", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := listing.Open(t.Context(), nobody, listing.Nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inputs.ReadNodes("the cluster", in); err == nil || !strings.HasPrefix(listing.Cause(err).Error(), `list /api/v1/nodes: nodes is forbidden: User "system:serviceaccount:default:nobody" cannot list`) {
+		t.Errorf("error %v", err)
+	}
+}
