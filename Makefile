@@ -31,6 +31,10 @@ build: ## build bin/quoin and bin/quoin-hook
 image: ## write bin/quoin-VERSION-ARCH.tar for amd64 and arm64, an OCI archive each, with its contents (SPDX)
 	cd manifests/image && $(GO) run .
 
+.PHONY: deb
+deb: ## write bin/quoin_VERSION_ARCH.deb for amd64 and arm64, for machines without Kubernetes
+	cd manifests/image && $(GO) run . -deb
+
 .PHONY: setup
 setup: ## install and build what the tests need: a real Slurm, Kubernetes and Prometheus
 	testdata/setup.sh
@@ -90,7 +94,7 @@ e2e: setup box ## run the tests on real parts alone, and the box
 	$(GO) test $(SIDE_BY_SIDE) -timeout 30m -run '^TestReal' $(PACKAGES)
 
 .PHONY: box
-box: ## install Quoin on a Kubernetes with Slinky's operator, all on this machine
+box: ## install Quoin on a Kubernetes with Slinky's operator and as a Debian package, all on this machine
 	testdata/setup.sh box
 	$(GO) run ./testdata/rig/boxrig/build
 	$(GO) test -vet=off -v -timeout 30m -run '^TestBox' ./testdata/e2e ./testdata/rig/boxrig/...

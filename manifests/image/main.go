@@ -1,9 +1,10 @@
 // Command image writes Quoin's container image without Docker: one OCI archive for each
-// architecture, and beside it what is in it (SPDX). The same source gives the same bytes.
+// architecture, and beside it what is in it (SPDX). With -deb it writes Debian packages. The
+// same source gives the same bytes.
 //
-//	image [-out DIR] [-arch amd64,arm64]
+//	image [-out DIR] [-arch amd64,arm64] [-deb]
 //
-// It needs mmdebstrap, and the cross compiler gcc-aarch64-linux-gnu for arm64 on amd64.
+// It needs mmdebstrap or dpkg-deb, and the cross compiler gcc-aarch64-linux-gnu for arm64 on amd64.
 package main
 
 import (
@@ -41,6 +42,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	out := flags.String("out", "bin", "folder of the archives, below the repository's")
 	archs := flags.String("arch", "amd64,arm64", "architectures, with commas")
+	deb := flags.Bool("deb", false, "write Debian packages, for machines without Kubernetes")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -52,8 +54,12 @@ func run(ctx context.Context, args []string) error {
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(s.root, dir)
 	}
+	write := s.write
+	if *deb {
+		write = s.deb
+	}
 	for arch := range strings.SplitSeq(*archs, ",") {
-		path, size, err := s.write(ctx, dir, arch)
+		path, size, err := write(ctx, dir, arch)
 		if err != nil {
 			return fmt.Errorf("%s: %w", arch, err)
 		}
