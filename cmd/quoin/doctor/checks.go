@@ -54,8 +54,11 @@ func (c *Cluster) Findings(s *Site) []Finding {
 		look.slinky(&f, p, s)
 	}
 	look.imex(&f, s)
+	look.classes(&f, s)
 	look.admission(&f)
+	look.rights(&f)
 	look.exporter(&f, s)
+	look.neighbours(&f)
 	return f
 }
 

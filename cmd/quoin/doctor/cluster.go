@@ -42,6 +42,8 @@ type Cluster struct {
 	// Forgery is what the API server says if an agent's token writes another node's report.
 	// Nil means that it would be written.
 	Forgery error
+	// Rights are what Quoin's accounts may do.
+	Rights []right
 	// Now is the time of the look.
 	Now time.Time
 }
@@ -106,6 +108,8 @@ func Gather(ctx context.Context, rc *rest.Config) (*Cluster, error) {
 	}
 	wg.Wait()
 	c.Forgery = c.forge(ctx, rc)
+	c.askRights(ctx, rc)
+	c.listMachines(ctx, objects)
 	return c, nil
 }
 
@@ -216,4 +220,15 @@ func (c *Cluster) forge(ctx context.Context, rc *rest.Config) error {
 		return errNotTried
 	}
 	return client.TryOther(ctx)
+}
+
+// manyMachines is how many nodes are looked at closely.
+const manyMachines = 500
+
+// listMachines lists some nodes with GPUs with all that they say of themselves.
+func (c *Cluster) listMachines(ctx context.Context, client dynamic.Interface) {
+	list, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}).List(ctx, metav1.ListOptions{LabelSelector: "nvidia.com/gpu.present=true", Limit: manyMachines})
+	if err == nil { // the list of all nodes says why not
+		c.Objects["machines"] = list.Items
+	}
 }

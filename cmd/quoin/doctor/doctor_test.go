@@ -38,6 +38,8 @@ daemonsets:
   spec: {template: {spec: {containers: [{image: "r/quoin:0.1.0"}]}}}
   status: {desiredNumberScheduled: 1, numberReady: 1}
 deployments:
+- metadata: {name: slurm-operator, namespace: slinky}
+  spec: {template: {spec: {containers: [{image: "r/slinky/slurm-operator:1.2.1"}]}}}
 - metadata: {name: quoin-publisher, namespace: quoin-system, labels: {app.kubernetes.io/name: quoin, app.kubernetes.io/component: publisher}}
   spec: {replicas: 2, template: {spec: {containers: [{image: "r/quoin:0.1.0"}]}}}
   status: {readyReplicas: 2}
@@ -53,6 +55,9 @@ nodesets:
   spec:
     slurmd: {volumeMounts: [{name: a, mountPath: /opt/quoin/bin}, {name: b, mountPath: /run/quoin}, {name: c, mountPath: /var/lib/dcgm-exporter/job-mapping}]}
     template: {spec: {volumes: [{name: a, hostPath: {path: /opt/quoin/bin}}, {name: b, hostPath: {path: /run/quoin}}, {name: c, hostPath: {path: /var/lib/dcgm-exporter/job-mapping}}]}}
+machines:
+- metadata: {name: n1, labels: {nvidia.com/cuda.driver-version.full: "570.86.15"}}
+  status: {nodeInfo: {kubeletVersion: v1.35.2, containerRuntimeVersion: "containerd://1.7.27"}}
 clusterpolicies:
 - {metadata: {name: cluster-policy}, spec: {dcgmExporter: {hpcJobMapping: {enabled: true, directory: /var/lib/dcgm-exporter/job-mapping}}}}
 `
@@ -129,6 +134,20 @@ func TestCluster(t *testing.T) {
 		{name: "a policy that warns only", change: func(c *Cluster) {
 			_ = unstructured.SetNestedStringSlice(c.Objects["validatingadmissionpolicybindings"][0].Object, []string{"Warn"}, "spec", "validationActions")
 		}, want: []string{"problem admission: admission policies do not deny: quoin-agent-own-report"}},
+		{name: "an old runtime", old: "containerd://1.7.27", with: "containerd://1.6.36", want: []string{"problem runtime: the runtime of 1 nodes with GPUs is containerd 1.6.36: Quoin needs 1.7, for CDI"}},
+		{name: "another runtime", old: "containerd://1.7.27", with: "cri-o://1.35.0", want: []string{"warning runtime: the runtime of 1 nodes with GPUs is cri-o://1.35.0: only containerd was tried"}},
+		{name: "an old driver", old: "570.86.15", with: "460.32.03", want: []string{"problem driver: the driver of 1 nodes with GPUs is NVIDIA driver 460.32.03: Quoin needs 470"}},
+		{name: "a newer kubelet", old: "v1.35.2", with: "v1.41.0", want: []string{"warning runtime: the kubelet of 1 nodes with GPUs is Kubernetes v1.41.0: nobody tried"}},
+		{name: "an old operator", old: "slurm-operator:1.2.1", with: "slurm-operator:v0.4.1", want: []string{"problem versions: slinky/slurm-operator is slurm-operator v0.4.1: Quoin needs 1.1"}},
+		{name: "an operator by digest", old: "slurm-operator:1.2.1", with: "slurm-operator@sha256:0"},
+		{name: "a right that is missing", change: func(c *Cluster) {
+			c.Rights = []right{{component: "publisher", verb: "list", resource: "nodes", must: true}}
+		},
+			want: []string{"problem permissions: rights are missing (publisher: list nodes)"}},
+		{name: "a right too many", change: func(c *Cluster) { c.Rights = []right{{component: "agent", verb: "get", resource: "secrets", is: true}} },
+			want: []string{"warning permissions: accounts have rights that Quoin does not need (agent: get secrets)"}},
+		{name: "rights that nobody may ask for", change: func(c *Cluster) { c.Rights = []right{{component: "agent", err: errors.New("forbidden")}} },
+			want: []string{"unknown permissions: ask what the agent may do: forbidden"}},
 		{name: "no right", change: func(c *Cluster) {
 			delete(c.Objects, "leases")
 			c.Missing["leases"] = errors.New("list leases: forbidden")
@@ -279,6 +298,51 @@ func TestExitStatus(t *testing.T) {
 		}
 		if got := ExitStatus(all); got != tt.want {
 			t.Errorf("%v: exit %d, want %d", tt.levels, got, tt.want)
+		}
+	}
+}
+
+// TestClasses says whether the driver serves what nodes join by.
+func TestClasses(t *testing.T) {
+	class := func(name string) unstructured.Unstructured {
+		return unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}}}
+	}
+	c := clusterOf(t, "", "")
+	for join, want := range map[string]int{"none": 0, "host": 0, "holder": 1, "slurmd": 1} {
+		var f findings
+		checks{c}.classes(&f, &Site{Join: join})
+		if len(f) != want || want > 0 && f[0].Level != Problem {
+			t.Errorf("%s: %v", join, f)
+		}
+	}
+	c.Objects["deviceclasses"] = []unstructured.Unstructured{class("compute-domain-daemon.nvidia.com"), class("compute-domain-default-channel.nvidia.com")}
+	var f findings
+	checks{c}.classes(&f, &Site{Join: "holder"})
+	if len(f) != 1 || f[0].Level != OK {
+		t.Errorf("with both: %v", f)
+	}
+}
+
+// TestMatrix holds that the install page has the matrix, row by row.
+func TestMatrix(t *testing.T) {
+	page, err := os.ReadFile("../../../manifests/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range Matrix() {
+		if line := "| " + strings.Join(row[:], " | ") + " |\n"; !strings.Contains(string(page), line) {
+			t.Errorf("manifests/README.md lacks %s", line)
+		}
+	}
+}
+
+func TestReleases(t *testing.T) {
+	for _, tt := range []struct {
+		release, of string
+		want        int
+	}{{"v1.36.3", "1.36", 0}, {"v1.33.0-eks-1", "1.34", -1}, {"1.7.27", "1.7", 0}, {"2.0.1", "1.7", 1}, {"4.3.1-4.4.0-ubuntu22.04", "4.5", -1}, {"580.65.06", "470", 1}, {"v0.4.1", "0.4", 0}, {"latest", "1.0", -1}, {"1.35+", "1.35", 0}} {
+		if got := compareReleases(tt.release, tt.of); got != tt.want {
+			t.Errorf("%s and %s: %d, want %d", tt.release, tt.of, got, tt.want)
 		}
 	}
 }

@@ -1,0 +1,86 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	authorization "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// right is something that one of Quoin's accounts must be able to do, or must not.
+type right struct {
+	component, verb, group, resource string
+	must                             bool
+	err                              error // nobody knows
+	is                               bool
+}
+
+// wantedRights are rights without which a part does not work, and some that a part must not have.
+var wantedRights = []right{
+	{component: "agent", verb: "create", group: "quoin.dev", resource: "nodereports", must: true},
+	{component: "agent", verb: "patch", resource: "nodes"},
+	{component: "agent", verb: "get", resource: "secrets"},
+	{component: "publisher", verb: "list", group: "quoin.dev", resource: "nodereports", must: true},
+	{component: "publisher", verb: "list", resource: "nodes", must: true},
+	{component: "publisher", verb: "create", group: "quoin.dev", resource: "nodereports"},
+	{component: "publisher", verb: "delete", resource: "nodes"},
+	{component: "publisher", verb: "get", resource: "secrets"},
+}
+
+// askRights asks the API server what Quoin's accounts may do.
+func (c *Cluster) askRights(ctx context.Context, rc *rest.Config) {
+	client, err := kubernetes.NewForConfig(rc)
+	if err != nil {
+		return
+	}
+	for _, r := range wantedRights {
+		workload := c.own("daemonsets", "agent")
+		if r.component == "publisher" {
+			workload = c.own("deployments", "publisher")
+		}
+		if workload == nil {
+			continue
+		}
+		namespace := workload.GetNamespace()
+		review := &authorization.SubjectAccessReview{Spec: authorization.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:" + namespace + ":" + serviceAccountOf(workload), Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+			ResourceAttributes: &authorization.ResourceAttributes{Verb: r.verb, Group: r.group, Resource: r.resource}}}
+		answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if r.err = err; err == nil {
+			r.is = answer.Status.Allowed
+		}
+		c.Rights = append(c.Rights, r)
+	}
+}
+
+// rights compares what Quoin's accounts may do with what they need.
+func (c checks) rights(f *findings) {
+	var lack, more []string
+	for _, r := range c.Rights {
+		what := fmt.Sprintf("%s: %s %s", r.component, r.verb, r.resource)
+		switch {
+		case r.err != nil:
+			f.unseen("permissions", fmt.Errorf("ask what the %s may do: %w", r.component, r.err))
+			return
+		case r.must && !r.is:
+			lack = append(lack, what)
+		case !r.must && r.is:
+			more = append(more, what)
+		}
+	}
+	slices.Sort(lack)
+	if len(lack) > 0 {
+		f.problem("permissions", apply, "rights are missing (%s)", strings.Join(lack, "; "))
+	}
+	if len(more) > 0 {
+		f.warn("permissions", "kubectl get clusterrolebindings -o wide | grep quoin shows who gives them", "accounts have rights that Quoin does not need (%s)", strings.Join(more, "; "))
+	}
+	if len(lack)+len(more) == 0 && len(c.Rights) > 0 {
+		f.ok("permissions", "agents and publisher have the rights that they need, and none of %d others", len(wantedRights)-3)
+	}
+}
