@@ -38,6 +38,7 @@ func TestImports(t *testing.T) {
 		{pkg: "slurmconf/hostlist", only: []string{}},
 		{pkg: "slurmconf", own: []string{"slurmconf/hostlist", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},
 		{pkg: "slurmconf/gres", own: []string{"slurmconf", "slurmconf/hostlist", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},
+		{pkg: "slurmconf/fit", only: []string{}},
 		{pkg: "slurmconf/lint", own: []string{"slurmconf", "slurmconf/gres", "slurmconf/hostlist", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},
 		{pkg: "slurmconf/slurmctld", own: []string{"slurmconf", "slurmconf/gres", "slurmconf/hostlist", "slurmconf/lint", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},
 		{pkg: "slurmconf/slurmctld/live", own: []string{"slurmconf/slurmctld", "slurmconf", "slurmconf/gres", "slurmconf/hostlist", "slurmconf/lint", "topology", "topology/placement"}, only: []string{"gopkg.in/yaml.v3"}},

@@ -1,0 +1,92 @@
+// Package fit says whether Slurm would start a job in a block topology, and on which blocks.
+//
+// The rules are those of Slurm's topology/block (25.11 and newer) for jobs that take whole
+// nodes of equal weight. The package is pure. It does not know partitions, limits,
+// priorities, GRES or time: a job that fits may still wait for these.
+package fit
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Job is what a job asks for, in sbatch's words.
+type Job struct {
+	Nodes int
+	// Segment is --segment: each so many nodes are together. 0: none.
+	Segment int
+	// Consolidate is --consolidate-segments: all segments in the smallest aggregate that is
+	// large enough. Spread is --spread-segments: no two segments in one base block.
+	Consolidate, Spread bool
+	// Exclusive is --exclusive=topo: no other job in the blocks.
+	Exclusive bool
+}
+
+// Check returns what is wrong with the words themselves.
+func (j *Job) Check() error {
+	switch {
+	case j.Nodes < 1:
+		return fmt.Errorf("-N %d: want 1 node or more", j.Nodes)
+	case j.Segment < 0:
+		return fmt.Errorf("--segment=%d: want 1 node or more", j.Segment)
+	case j.Segment > 0 && j.Segment <= j.Nodes && j.Nodes%j.Segment != 0:
+		return fmt.Errorf("-N %d --segment=%d: Slurm refuses a number of nodes that is no multiple of the segment", j.Nodes, j.Segment)
+	case j.Segment == 0 && (j.Consolidate || j.Spread):
+		return fmt.Errorf("--consolidate-segments and --spread-segments need --segment")
+	}
+	return nil
+}
+
+// Blocks is a block topology and the nodes that a job may have.
+type Blocks struct {
+	// Sizes are Slurm's BlockSizes, the base first.
+	Sizes []int
+	// Free are the nodes of each block that a job may have now, in the order of the file. A
+	// placeholder has 0.
+	Free []int
+	// Apart are nodes that are in no block of the topology.
+	Apart int
+}
+
+// Place is what a job would get.
+type Place struct {
+	// Segments have the nodes that each segment takes of which block. A job without segments
+	// is one segment.
+	Segments []Segment
+	// Apart are the nodes in no block. Slurm uses these if it has no choice.
+	Apart int
+}
+
+// Segment is what one segment takes.
+type Segment []Taken
+
+// Taken is a number of nodes of a block.
+type Taken struct{ Block, Nodes int }
+
+// Find returns what Slurm would give the job of what is free. It returns false if the job
+// does not fit. The words of the job have been checked.
+func (b *Blocks) Find(j *Job) (Place, bool) {
+	total := 0
+	for _, n := range b.Free {
+		total += n
+	}
+	switch {
+	case total == 0: // Slurm uses the topology only if a node of a block is free
+		return Place{Apart: j.Nodes}, j.Nodes <= b.Apart
+	case j.Nodes > total:
+		return Place{Apart: j.Nodes}, j.Nodes == 1 && b.Apart > 0
+	}
+	free := slices.Clone(b.Free)
+	for {
+		s := b.search(j, free)
+		place, ok := s.run()
+		if ok || s.part < 0 {
+			return place, ok
+		}
+		// Slurm looks in another aggregate.
+		first := s.part * s.perPart * s.perBlock
+		for i := first; i < min(first+s.perPart*s.perBlock, len(free)); i++ {
+			free[i] = 0
+		}
+	}
+}

@@ -1,0 +1,303 @@
+package fit_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/fit"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+)
+
+const (
+	siteNodes = 64
+	sites     = 500
+	states    = 20 // of the nodes, one after the other; each has its sites
+)
+
+// site is a random block topology on the first nodes, as one partition.
+type site struct {
+	name   string
+	sizes  []int
+	blocks [][]string
+	apart  []string // nodes of the partition in no block
+}
+
+func node(i int) string { return fmt.Sprintf("n%03d", i) }
+
+func randomSite(rng *rand.Rand, number int) *site {
+	s := &site{name: fmt.Sprintf("s%03d", number), sizes: []int{1 + rng.IntN(9)}}
+	at := 0
+	for range 2 + rng.IntN(15) {
+		n := max(0, s.sizes[0]-rng.IntN(3)*rng.IntN(3))
+		if rng.IntN(8) == 0 {
+			n = 0 // a placeholder
+		}
+		if at+n > siteNodes {
+			break
+		}
+		var nodes []string
+		for range n {
+			at++
+			nodes = append(nodes, node(at))
+		}
+		s.blocks = append(s.blocks, nodes)
+	}
+	if at == 0 {
+		at, s.blocks[0] = 1, []string{node(1)}
+	}
+	for range rng.IntN(3) {
+		if at < siteNodes {
+			at++
+			s.apart = append(s.apart, node(at))
+		}
+	}
+	for _, times := range [][]int{nil, {2}, {4}, {2, 4}, {2, 8}, {2, 4, 8, 16}}[rng.IntN(6)] {
+		s.sizes = append(s.sizes, s.sizes[0]*times)
+	}
+	return s
+}
+
+func (s *site) topology() slurmconf.Topology {
+	t := slurmconf.Topology{Name: s.name, Block: &slurmconf.BlockTopology{Sizes: s.sizes}}
+	for i, nodes := range s.blocks {
+		t.Block.Blocks = append(t.Block.Blocks, slurmconf.Block{Name: fmt.Sprintf("%s-b%d", s.name, i), Nodes: hostlist.Compress(nodes)})
+	}
+	return t
+}
+
+// state is which nodes a job may have, and which run another job.
+type state struct{ free, busy map[string]bool }
+
+func (s *site) find(st *state, j *fit.Job) (fit.Place, bool) {
+	b := fit.Blocks{Sizes: s.sizes}
+	for _, nodes := range s.blocks {
+		free, busy := 0, false
+		for _, n := range nodes {
+			busy = busy || st.busy[n]
+			if st.free[n] {
+				free++
+			}
+		}
+		if j.Exclusive && busy {
+			free = 0
+		}
+		b.Free = append(b.Free, free)
+	}
+	for _, n := range s.apart {
+		if st.free[n] {
+			b.Apart++
+		}
+	}
+	return b.Find(j)
+}
+
+func randomJob(rng *rand.Rand, nodes int) *fit.Job {
+	j := &fit.Job{Nodes: 1 + rng.IntN(nodes), Exclusive: rng.IntN(5) == 0}
+	if rng.IntN(3) > 0 {
+		j.Segment = 1 + rng.IntN(8)
+		j.Nodes = max(1, min(j.Nodes, nodes)/j.Segment) * j.Segment
+		j.Consolidate, j.Spread = rng.IntN(4) == 0, rng.IntN(4) == 0
+		if j.Nodes > nodes {
+			j.Nodes, j.Segment, j.Consolidate, j.Spread = nodes, 0, false, false
+		}
+	}
+	return j
+}
+
+func words(j *fit.Job) string {
+	words := []string{fmt.Sprintf("-N %d", j.Nodes)}
+	for _, o := range []struct {
+		is   bool
+		word string
+	}{{j.Segment > 0, fmt.Sprintf("--segment=%d", j.Segment)}, {j.Consolidate, "--consolidate-segments"}, {j.Spread, "--spread-segments"}, {j.Exclusive, "--exclusive=topo"}, {!j.Exclusive, "--exclusive"}} {
+		if o.is {
+			words = append(words, o.word)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// rig is a real slurmctld with all sites, and the state of its nodes.
+type rig struct {
+	t     *testing.T
+	slurm *slurmrig.Cluster
+	all   []*site
+	state
+}
+
+// startRig starts a slurmctld whose nodes are there without a slurmd. Each site is a topology
+// with a partition.
+func startRig(t *testing.T, rng *rand.Rand) *rig {
+	t.Helper()
+	r := &rig{t: t}
+	conf := &strings.Builder{}
+	fmt.Fprintf(conf, "NodeName=n[001-%03[1]d] NodeAddr=127.0.0.1 Port=[20001-%[2]d] CPUs=2 RealMemory=1000 State=CLOUD\n"+
+		"ResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nResumeTimeout=60000\nPartitionName=flat Nodes=n[001-%03[1]d] State=UP Topology=flat\n", siteNodes, 20000+siteNodes)
+	topologies := []slurmconf.Topology{{Name: "flat", Flat: true, Default: true}}
+	for i := range sites {
+		s := randomSite(rng, i)
+		topologies, r.all = append(topologies, s.topology()), append(r.all, s)
+		fmt.Fprintf(conf, "PartitionName=%s Nodes=%s State=UP Topology=%s\n", s.name, hostlist.Compress(slices.Concat(slices.Concat(s.blocks...), s.apart)), s.name)
+	}
+	yaml, err := slurmconf.RenderYAML(topologies, "sites")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.slurm, err = slurmrig.Start(context.Background(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{SlurmConf: conf.String(), Files: map[string]string{"topology.yaml": string(yaml)}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.slurm.Stop)
+	return r
+}
+
+func (r *rig) run(script string) string {
+	r.t.Helper()
+	out, err := r.slurm.Run(r.t.Context(), "bash", "-c", script)
+	if err != nil {
+		r.t.Fatalf("%v\n%s", err, out)
+	}
+	return out
+}
+
+// set drains some nodes, lets a job of ten days run on others if jobs is set, and leaves the rest
+// free. wells is how many of ten are free.
+func (r *rig) set(rng *rand.Rand, wells int, jobs bool) {
+	r.t.Helper()
+	r.state = state{map[string]bool{}, map[string]bool{}}
+	var drained, busy []string
+	for i := range siteNodes {
+		switch name := node(i + 1); {
+		case rng.IntN(10) < wells:
+			r.free[name] = true
+		case !jobs || rng.IntN(2) == 0:
+			drained = append(drained, name)
+		default:
+			busy = append(busy, name)
+			r.busy[name] = true
+		}
+	}
+	script := &strings.Builder{}
+	fmt.Fprintf(script, "scancel -u root; while squeue -h | grep -q .; do sleep 0.05; done; scontrol update nodename=n[001-%03d] state=resume 2>/dev/null || true\n", siteNodes)
+	if len(busy) > 0 {
+		fmt.Fprintf(script, "sbatch -p flat -N %d -w %s --exclusive -t 10-0 --wrap true; until squeue -h -t CF,R | grep -q .; do sleep 0.05; done\n", len(busy), hostlist.Compress(busy))
+	}
+	if len(drained) > 0 {
+		fmt.Fprintf(script, "scontrol update nodename=%s state=drain reason=x\n", hostlist.Compress(drained))
+	}
+	r.run(script.String())
+}
+
+// question is a job on a site.
+type question struct {
+	site *site
+	job  *fit.Job
+}
+
+// ask asks slurmctld which of the jobs could start now.
+func (r *rig) ask(questions []question) (now []bool, said []string) {
+	r.t.Helper()
+	script := &strings.Builder{}
+	for _, q := range questions {
+		fmt.Fprintf(script, "sbatch --test-only -p %s %s --wrap true 2>&1 | tr '\\n' ' '; echo\n", q.site.name, words(q.job))
+	}
+	soon := time.Now().Add(24 * time.Hour)
+	for line := range strings.Lines(r.run(script.String())) {
+		_, rest, _ := strings.Cut(line, " to start at ")
+		start, err := time.ParseInLocation("2006-01-02T15:04:05", strings.SplitN(rest, " ", 2)[0], time.Local)
+		now, said = append(now, err == nil && start.Before(soon)), append(said, strings.TrimSpace(line))
+	}
+	if len(now) != len(questions) {
+		r.t.Fatalf("%d answers to %d questions", len(now), len(questions))
+	}
+	return now, said
+}
+
+// TestRealFit asks a real slurmctld for jobs on 500 random sites whose nodes are free, drained or
+// busy. Slurm can start now just the jobs that fit.
+func TestRealFit(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("runs a real slurmctld")
+	}
+	rng := rand.New(rand.NewPCG(2605, 3))
+	r := startRig(t, rng)
+	can, cannot := 0, 0
+	for round := range states {
+		r.set(rng, []int{7, 10, 5, 6, 8, 9}[round%6], round == states-1) // nodes that a job has left are not at rest
+		var questions []question
+		for _, s := range r.all[round*sites/states : (round+1)*sites/states] {
+			for range 3 {
+				questions = append(questions, question{s, randomJob(rng, len(slices.Concat(s.blocks...))+len(s.apart))})
+			}
+		}
+		now, said := r.ask(questions)
+		for i, q := range questions {
+			place, fits := q.site.find(&r.state, q.job)
+			if fits != now[i] {
+				t.Errorf("%s: sizes %v, free %v, %d apart: fits %t, Slurm: %s", words(q.job), q.site.sizes, q.site.count(&r.state), len(q.site.apart), fits, said[i])
+			}
+			if !fits {
+				cannot++
+				continue
+			}
+			can++
+			if err := q.site.legal(&r.state, q.job, place); err != nil {
+				t.Errorf("%s: sizes %v, free %v: %v: %v", words(q.job), q.site.sizes, q.site.count(&r.state), place, err)
+			}
+		}
+	}
+	t.Logf("%d jobs can start, %d cannot", can, cannot)
+	if can < 300 || cannot < 300 {
+		t.Errorf("%d jobs can start and %d cannot: too few of one kind", can, cannot)
+	}
+}
+
+// legal says what is wrong with a place: it takes what is not free, or a segment is not in one
+// aggregate that is large enough.
+func (s *site) legal(st *state, j *fit.Job, place fit.Place) error {
+	free, total := s.count(st), place.Apart
+	for _, segment := range place.Segments {
+		nodes, first, last := 0, len(free), 0
+		for _, taken := range segment {
+			free[taken.Block] -= taken.Nodes
+			nodes, first, last = nodes+taken.Nodes, min(first, taken.Block), max(last, taken.Block)
+			if free[taken.Block] < 0 || taken.Nodes < 1 {
+				return fmt.Errorf("block %d has no %d nodes more", taken.Block, taken.Nodes)
+			}
+		}
+		total += nodes
+		for _, size := range s.sizes {
+			if per := size / s.sizes[0]; nodes <= size {
+				if first/per != last/per {
+					return fmt.Errorf("%d nodes are in several aggregates of %d", nodes, size)
+				}
+				break
+			}
+		}
+	}
+	if total != j.Nodes {
+		return fmt.Errorf("%d nodes, want %d", total, j.Nodes)
+	}
+	return nil
+}
+
+// count counts the free nodes of each block.
+func (s *site) count(st *state) (counts []int) {
+	for _, nodes := range s.blocks {
+		n := 0
+		for _, name := range nodes {
+			if st.free[name] {
+				n++
+			}
+		}
+		counts = append(counts, n)
+	}
+	return counts
+}

@@ -1,0 +1,272 @@
+package fit
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// search is one try to find a place. A block here is what a segment must fit in: an
+// aggregate of base blocks. A lower one is an aggregate of the size below.
+type search struct {
+	job      *Job
+	free     []int // by base block
+	segments int   // how many
+	size     int   // nodes of a segment
+	perBlock int   // base blocks in a block
+	level    int   // of lower ones: 2^level base blocks each
+	most     int   // lower ones that a segment may use
+	lowers   bool  // the number of lower ones limits a segment
+	perPart  int   // blocks in the aggregate that all segments must fit in, or 0
+	part     int   // that aggregate, or -1
+}
+
+func (b *Blocks) search(j *Job, free []int) *search {
+	s := &search{job: j, free: slices.Clone(free), segments: 1, size: j.Nodes, part: -1}
+	if 0 < j.Segment && j.Segment <= j.Nodes {
+		s.segments, s.size = j.Nodes/j.Segment, j.Segment
+	}
+	level, lower := b.levels(s.size)
+	s.perBlock, s.level = len(free), lower
+	if level >= 0 {
+		s.perBlock = 1 << level
+	}
+	lowerSize := b.Sizes[0] << lower
+	s.most = up(s.size, lowerSize)
+	s.lowers = s.perBlock != s.most<<lower
+	if j.Consolidate && j.Segment > 0 && j.Segment <= j.Nodes {
+		whole := j.Nodes
+		if j.Spread {
+			whole = up(j.Segment, b.Sizes[0]) * b.Sizes[0] * s.segments
+		}
+		s.perPart = len(free)
+		if part, _ := b.levels(whole); part >= 0 {
+			s.perPart = 1 << (part - level)
+		}
+	}
+	return s
+}
+
+// levels returns the level of the smallest size that holds n nodes, and of the largest
+// size below it. A level k has 2^k base blocks. -1 is the whole topology.
+func (b *Blocks) levels(n int) (level, lower int) {
+	need := bits.Len(uint(up(n, b.Sizes[0]) - 1))
+	level = -1
+	for _, size := range slices.Backward(b.Sizes) {
+		if k := bits.Len(uint(size/b.Sizes[0])) - 1; k >= need {
+			level = k
+		} else if lower == 0 {
+			lower = k
+		}
+	}
+	return level, lower
+}
+
+func up(n, by int) int { return (n + by - 1) / by }
+
+// run finds the segments one after the other.
+func (s *search) run() (Place, bool) {
+	if s.job.Spread && s.segments > 1 && s.spreadable() < s.segments {
+		return Place{}, false
+	}
+	var p Place
+	for k := range s.segments {
+		block, ok := s.block(k == 0)
+		if !ok {
+			return p, false
+		}
+		if k == 0 && s.perPart > 0 {
+			s.keep(block / s.perPart)
+		}
+		segment, ok := s.segment(block)
+		if !ok {
+			return p, false
+		}
+		for _, t := range segment {
+			s.free[t.Block] -= t.Nodes
+			if s.job.Spread {
+				s.free[t.Block] = 0
+			}
+		}
+		p.Segments = append(p.Segments, segment)
+	}
+	return p, true
+}
+
+// spreadable is at most how many segments fit if no base block has two.
+func (s *search) spreadable() (segments int) {
+	for of := range slices.Chunk(s.free, s.perBlock) {
+		nodes, blocks, most := 0, 0, 0
+		for _, n := range of {
+			switch {
+			case n >= s.size:
+				segments++
+			case n > 0:
+				nodes, blocks, most = nodes+n, blocks+1, max(most, n)
+			}
+		}
+		if nodes > 0 {
+			segments += min(nodes/s.size, blocks/up(s.size, most))
+		}
+	}
+	return segments
+}
+
+// keep leaves nothing free outside the aggregate that all segments must fit in.
+func (s *search) keep(part int) {
+	s.part = part
+	for i := range s.free {
+		if i/s.perBlock/s.perPart != part {
+			s.free[i] = 0
+		}
+	}
+}
+
+// block returns the block for the next segment: the one with the fewest free nodes that are
+// enough, and of equal ones the last.
+func (s *search) block(first bool) (best int, ok bool) {
+	best, least, segments := -1, 0, 0
+	count := up(len(s.free), s.perBlock)
+	for i := range count {
+		of := s.free[i*s.perBlock : min((i+1)*s.perBlock, len(s.free))]
+		nodes := sum(of)
+		if first && s.perPart > 0 && sum(s.ofPart(i/s.perPart)) < s.job.Nodes || s.usable(of) < s.size {
+			continue
+		}
+		if in := nodes / s.size; s.job.Spread {
+			segments += min(in, s.perBlock)
+		} else {
+			segments += in
+		}
+		if best < 0 || nodes <= least {
+			best, least = i, nodes
+		}
+	}
+	if first && s.segments > 1 && segments < s.segments {
+		return -1, false
+	}
+	return best, best >= 0
+}
+
+// ofPart returns what is free in the base blocks of a part.
+func (s *search) ofPart(part int) []int {
+	per := s.perBlock * s.perPart
+	return s.free[part*per : min((part+1)*per, len(s.free))]
+}
+
+// usable is how many of the free nodes of a block one segment may use. If the block is the
+// whole topology, only whole lower ones count.
+func (s *search) usable(of []int) int {
+	if !s.lowers {
+		return sum(of)
+	}
+	var lowers []int
+	for l := range slices.Chunk(of[:min(len(of), s.perBlock>>s.level<<s.level)], 1<<s.level) {
+		lowers = append(lowers, sum(l))
+	}
+	slices.Sort(lowers)
+	return sum(lowers[max(0, len(lowers)-s.most):])
+}
+
+func sum(numbers []int) (total int) {
+	for _, n := range numbers {
+		total += n
+	}
+	return total
+}
+
+// segment takes the nodes of one segment from base blocks of a block.
+func (s *search) segment(block int) (Segment, bool) {
+	c := &choice{search: s, first: block * s.perBlock, rest: s.size, taken: make([]bool, s.perBlock)}
+	c.last = min(c.first+s.perBlock, len(s.free))
+	var out Segment
+	for left := s.most; c.rest > 0; {
+		at, joins := c.best()
+		if at < 0 || s.free[at] == 0 || left <= 0 && !joins {
+			return nil, false
+		}
+		n := min(s.free[at], c.rest)
+		out = append(out, Taken{at, n})
+		c.taken[at-c.first] = true
+		c.rest -= n
+		if !joins {
+			left--
+		}
+	}
+	return out, true
+}
+
+// choice is what a segment has taken so far of a block.
+type choice struct {
+	*search
+	first, last int // base blocks
+	rest        int // nodes to take
+	taken       []bool
+}
+
+// candidate is a base block that a segment may take next.
+type candidate struct {
+	at    int
+	joins bool // its lower one is used already, or nobody counts these
+	lower int  // free nodes of its lower one
+	nodes int
+}
+
+// best returns the base block that is taken next, or -1.
+func (c *choice) best() (at int, joins bool) {
+	best := candidate{at: -1}
+	for i := c.first; i < c.last; i++ {
+		if c.taken[i-c.first] {
+			continue
+		}
+		next := candidate{at: i, joins: true, nodes: c.free[i]}
+		if c.lowers {
+			next.joins, next.lower = c.lowerOf(i)
+		}
+		if best.at < 0 || c.better(&next, &best) {
+			best = next
+		}
+	}
+	return best.at, best.joins
+}
+
+// lowerOf says whether the lower one of a base block is used already, and what is free in it.
+func (c *choice) lowerOf(i int) (used bool, free int) {
+	start := i >> c.level << c.level
+	for j := start; j < min(start+1<<c.level, c.last); j++ {
+		used = used || c.taken[j-c.first]
+		free += c.free[j]
+	}
+	return used, free
+}
+
+// better compares: fewest lower ones, then fewest base blocks, then the least left over.
+func (c *choice) better(next, best *candidate) bool {
+	if c.lowers && next.at>>c.level != best.at>>c.level {
+		if next.joins != best.joins {
+			return next.joins
+		}
+		if is, decided := c.closer(next.lower, best.lower); decided {
+			return is
+		}
+	}
+	fits, fit := next.nodes >= c.rest, best.nodes >= c.rest
+	switch {
+	case fits != fit:
+		return fits
+	case fits:
+		return next.nodes <= best.nodes
+	}
+	return next.nodes >= best.nodes
+}
+
+// closer prefers what is enough, then the smaller if both are enough, and else the larger.
+func (c *choice) closer(next, best int) (is, decided bool) {
+	fits, fit := next >= c.rest, best >= c.rest
+	switch {
+	case fits != fit:
+		return fits, true
+	case next == best:
+		return false, false
+	}
+	return fits == (next < best), true
+}
