@@ -7,7 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/cmd/version"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
+	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/images"
 )
 
 // change drains a node for a fault of its GPUs, so that its worker pod moves to another,
@@ -132,14 +134,19 @@ func (w *world) nothingHeld() {
 func upgrade(w *world) {
 	id := w.submit()
 	begun, members := w.seen(id), w.members()
+	for _, m := range w.box.Machines { // the same image by another name
+		if _, err := w.box.Ctr(w.t.Context(), m, "images", "tag", images.Quoin+":"+version.Number, images.Quoin+":next"); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 	w.helm(append([]string{"upgrade"}, w.chart("next")...)...)
 	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m")
 	w.kubectl("-n", "quoin-system", "rollout", "status", "deploy/quoin-publisher", "--timeout=3m")
-	images := w.kubectl("get", "pods", "-A", "-l", "app.kubernetes.io/name=quoin,app.kubernetes.io/component!=imex", `-o=jsonpath={range .items[*]}{.spec.containers[0].image}{"\n"}{end}`)
-	if diff := cmp.Diff(strings.Repeat("quoin:next\n", nodes+2), images+"\n"); diff != "" {
+	running := w.kubectl("get", "pods", "-A", "-l", "app.kubernetes.io/name=quoin,app.kubernetes.io/component!=imex", `-o=jsonpath={range .items[*]}{.spec.containers[0].image}{"\n"}{end}`)
+	if diff := cmp.Diff(strings.Repeat("quoin:next\n", nodes+2), running+"\n"); diff != "" {
 		w.t.Errorf("images (-want +got):\n%s", diff)
 	}
-	w.scraped(id, 0)
+	w.scraped(id)
 	if diff := cmp.Diff(begun, w.seen(id)); diff != "" {
 		w.t.Errorf("the job (-before the upgrade +after):\n%s", diff)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/cmd/version"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
-	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/images"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/nvidiadra"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/slinky"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
@@ -19,7 +19,10 @@ import (
 // slurmctld starts.
 func install(w *world) {
 	w.kubectl("label", "node", "--all", "nvidia.com/gpu.present=true")
-	w.helm(append([]string{"install", "--create-namespace"}, w.chart("dev")...)...)
+	if err := w.box.Apply(w.t.Context(), "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: nvidia}\nhandler: nvidia\n"); err != nil {
+		w.t.Fatal(err)
+	}
+	w.helm(append([]string{"install", "--create-namespace"}, w.chart(version.Number)...)...)
 	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m")
 	w.kubectl("-n", "quoin-system", "rollout", "status", "deploy/quoin-publisher", "--timeout=3m")
 	w.until("a report of each node", func(out string) bool { return out == "node1\nnode2\nnode3" }, "get", "nodereports", "-o=jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}")
@@ -66,8 +69,7 @@ func (w *world) chart(tag string) []string {
 		w.t.Fatal(err)
 	}
 	return []string{"quoin", dir, "-f", filepath.Join(dir, "presets/slinky.yaml"), "--set", "image.tag=" + tag, "--timeout", "3m", "--wait=legacy",
-		"--set-json", `agent.extraVolumes=[{"name":"fake","hostPath":{"path":"` + filepath.Dir(images.MachineFile) + `"}}]`,
-		"--set-json", `agent.extraVolumeMounts=[{"name":"fake","mountPath":"` + filepath.Dir(images.MachineFile) + `","readOnly":true,"mountPropagation":"HostToContainer"}]`,
+		"--set", "agent.runtimeClassName=nvidia",
 		"--set", "config.agent.hostRoot=" + nvidiadra.HostRoot} // the driver of the GPUs is played, so /proc is elsewhere
 }
 

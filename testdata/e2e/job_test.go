@@ -41,7 +41,7 @@ func job(w *world) {
 			w.t.Errorf("the record of job %s on %s (-want +got):\n%s", id, m.Name, diff)
 		}
 	}
-	w.scraped(id, jobNodes)
+	w.counted(w.scraped(id), `sum(quoin_hook_runs_total{hook="prolog", result="ok"})`, jobNodes)
 	w.finish(id)
 	for _, m := range w.jobMachines() {
 		w.untilMapping(m, "")
@@ -137,15 +137,14 @@ func (w *world) uuids(m *machine.Machine, count int) []string {
 	return out
 }
 
-// scraped asks Prometheus for the GPUs of a job. These agents have counted so many
-// Prologs.
-func (w *world) scraped(id string, prologs float64) {
+// scraped asks Prometheus for the GPUs of a job.
+func (w *world) scraped(id string) *promrig.Server {
 	w.t.Helper()
 	server := w.prometheus()
 	w.counted(server, `count(quoin_gpu_job_info{job_id="`+id+`", user="alice", partition="gpu"})`, jobGPUs*jobNodes)
 	w.counted(server, `count(up == 1)`, nodes)
-	w.counted(server, `sum(quoin_hook_runs_total{hook="prolog", result="ok"})`, prologs)
 	w.counted(server, `sum(quoin_gpus)`, nodes*nodeGPUs)
+	return server
 }
 
 // prometheus starts a real Prometheus that scrapes the agents' pods, through a proxy into

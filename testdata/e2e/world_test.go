@@ -46,7 +46,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	library := nvml.Library(t, 580)
-	box, err := boxrig.Start(t.Context(), t.TempDir(), nodes, library)
+	box, err := boxrig.Start(t.Context(), t.TempDir(), nodes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,21 +31,21 @@ type Box struct {
 }
 
 // Start starts a cluster of so many nodes in dir and waits until they are ready and have
-// the images. The library is the NVML of Quoin's image.
-func Start(ctx context.Context, dir string, nodes int, library string) (*Box, error) {
+// the images.
+func Start(ctx context.Context, dir string, nodes int) (*Box, error) {
 	built, err := buildPrograms(ctx)
 	if err != nil {
 		return nil, err
 	}
 	b := &Box{Dir: dir, built: built}
-	if err := b.start(ctx, nodes, library); err != nil {
+	if err := b.start(ctx, nodes); err != nil {
 		b.Stop()
 		return nil, fmt.Errorf("start the box: %w", err)
 	}
 	return b, nil
 }
 
-func (b *Box) start(ctx context.Context, nodes int, library string) error {
+func (b *Box) start(ctx context.Context, nodes int) error {
 	for n := range nodes {
 		m, err := machine.Start(ctx, b.Dir, fmt.Sprintf("node%d", n+1), b.built.folders()...)
 		if err != nil {
@@ -59,7 +59,7 @@ func (b *Box) start(ctx context.Context, nodes int, library string) error {
 	if err := b.startPlane(ctx); err != nil {
 		return err
 	}
-	archives, err := b.writeImages(ctx, library)
+	archives, err := b.writeImages(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,13 +74,13 @@ const imageFolder = "/var/tmp/images"
 
 // writeImages gives each machine the image archives and returns their paths there. They
 // end with the machines.
-func (b *Box) writeImages(ctx context.Context, library string) ([]string, error) {
+func (b *Box) writeImages(ctx context.Context) ([]string, error) {
 	for _, m := range b.Machines {
 		if err := os.Mkdir(m.Path(imageFolder), 0o755); err != nil {
 			return nil, err
 		}
 	}
-	written, err := images.Write(ctx, b.Machines[0].Path(imageFolder), library)
+	written, err := images.Write(ctx, b.Machines[0].Path(imageFolder))
 	if err != nil {
 		return nil, err
 	}

@@ -4,21 +4,23 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"path/filepath"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/images"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 	"github.com/quoin-hpc/quoin/testdata/rig/modules"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
 //go:embed coredns.go.txt
 var corednsMain string
 
 // built says where the programs are.
-type built struct{ kubernetes, etcd, kubelet, coredns, containerd, driver string }
+type built struct{ kubernetes, etcd, kubelet, coredns, containerd, driver, toolkit string }
 
 // folders returns the folders of all programs.
 func (b built) folders() []string {
-	return []string{b.kubernetes, b.etcd, b.kubelet, b.coredns, b.containerd, b.driver}
+	return []string{b.kubernetes, b.etcd, b.kubelet, b.coredns, b.containerd, b.driver, b.toolkit}
 }
 
 // Build builds all that the box runs when it is not there: about fifteen minutes on two
@@ -44,6 +46,10 @@ func buildPrograms(ctx context.Context) (b built, err error) {
 			"containerd": containerd + "containerd", "containerd-shim-runc-v2": containerd + "containerd-shim-runc-v2", "ctr": containerd + "ctr"},
 			Env: []string{"CGO_ENABLED=0"}}.Folder},
 		{&b.driver, images.Driver},
+		{&b.toolkit, func(ctx context.Context) (string, error) {
+			program, err := programs.Build(ctx, programs.Toolkit)
+			return filepath.Dir(program), err
+		}},
 		{&b.coredns, modules.Module{Name: "coredns", Programs: map[string]string{"coredns": "."}, Main: corednsMain, Env: []string{"CGO_ENABLED=0"}}.Folder},
 	} {
 		if *p.folder, err = p.build(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/images"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/machine"
+	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
 // network is the configuration of the node's container network. It hides no address
@@ -38,6 +39,12 @@ state = "/run/containerd"
       runtime_type = "io.containerd.runc.v2"
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         SystemdCgroup = false
+    # As NVIDIA's container toolkit configures it. RuntimeClass nvidia names it.
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia.options]
+        BinaryName = "%s"
+        SystemdCgroup = false
 `
 
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
@@ -64,7 +71,7 @@ syncFrequency: 10s
 func (b *Box) startNode(ctx context.Context, number int, m *machine.Machine, archives []string) error {
 	for name, text := range map[string]string{
 		"/etc/cni/net.d/10-box.conflist": fmt.Sprintf(network, podNetwork(number)),
-		"/etc/containerd/config.toml":    containerdConfig,
+		"/etc/containerd/config.toml":    fmt.Sprintf(containerdConfig, filepath.Join(b.built.toolkit, programs.Toolkit)),
 		settings + "/kubelet.yaml":       fmt.Sprintf(kubeletConfig, address(number)),
 		settings + "/kubelet.kubeconfig": kubeconfig(nodeToken(m.Name)),
 	} {
@@ -85,7 +92,7 @@ func (b *Box) startNode(ctx context.Context, number int, m *machine.Machine, arc
 		return err
 	}
 	for _, archive := range archives {
-		if _, err := m.Run(ctx, b.built.containerd+"/ctr", "-n", "k8s.io", "images", "import", archive); err != nil {
+		if _, err := b.Ctr(ctx, m, "images", "import", archive); err != nil {
 			return fmt.Errorf("import %s: %w", filepath.Base(archive), err)
 		}
 	}
@@ -97,4 +104,9 @@ func (b *Box) startNode(ctx context.Context, number int, m *machine.Machine, arc
 	return m.Daemon(ctx, "kube-proxy", b.built.kubelet+"/kube-proxy", "--kubeconfig", AdminKubeconfig, "--hostname-override", m.Name,
 		"--proxy-mode", "iptables", "--cluster-cidr", "10.244.0.0/16", "--conntrack-max-per-core", "0",
 		"--conntrack-tcp-timeout-established", "0s", "--conntrack-tcp-timeout-close-wait", "0s")
+}
+
+// Ctr runs containerd's own client on a machine.
+func (b *Box) Ctr(ctx context.Context, m *machine.Machine, args ...string) (string, error) {
+	return m.Run(ctx, append([]string{b.built.containerd + "/ctr", "-n", "k8s.io"}, args...)...)
 }

@@ -26,6 +26,8 @@ const (
 	Keep   = "keep"  // a machine of the box
 	Pause  = "pause" // of its pods
 	IMEX   = "imex"  // of their IMEX daemons
+	// Toolkit is the runtime of their containers with GPUs.
+	Toolkit = "toolkit"
 )
 
 // program says how a program is built. Static programs run in a Slurm rig, whose
@@ -49,6 +51,8 @@ func programOf(name string) (program, error) {
 		return program{pkg: "./testdata/rig/boxrig/images/pause", static: true}, nil
 	case IMEX:
 		return program{pkg: "./testdata/rig/boxrig/images/nvidiaimex", static: true}, nil
+	case Toolkit:
+		return program{pkg: "./testdata/rig/boxrig/images/toolkit", static: true}, nil
 	default:
 		return program{}, fmt.Errorf("build %s: no such program", name)
 	}

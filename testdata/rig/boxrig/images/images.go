@@ -1,16 +1,20 @@
 // Package images makes the container images of the box, without a registry and without
-// Docker: Slurm 26.05 from Debian's packages, Slinky's operator from its Go module, Quoin
-// from this checkout. What does not come from this checkout is made once, and kept in the
+// Docker: Slurm 26.05 from Debian's packages, Slinky's operator from its Go module. Quoin's is the
+// one that make image writes. What does not come from this checkout is made once, and kept in the
 // user's cache.
 package images
 
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 
+	"github.com/quoin-hpc/quoin/cmd/version"
 	"github.com/quoin-hpc/quoin/testdata/rig/modules"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
@@ -24,14 +28,16 @@ const (
 	Slurmrestd = "docker.io/box/slurmrestd:1"
 	// DaemonImage has the daemons of ComputeDomains.
 	DaemonImage = "docker.io/box/dra-driver:v1"
-	Quoin       = "docker.io/library/quoin:dev"
-	// Next is Quoin again, to upgrade to.
-	Next = "docker.io/library/quoin:next"
+	// Quoin is the image of make image, without its tag, which is the release.
+	Quoin = "docker.io/library/quoin"
 )
 
-// MachineFile is where the fake NVML of Quoin's image reads its machine: in a folder of
-// the node that the agent mounts.
-const MachineFile = "/var/lib/kubelet/plugins/fake-nvml.txt"
+// MachineFile is where the fake NVML reads its machine: in a folder of the node that the nvidia
+// runtime gives to containers with GPUs. DriverFolder is where a node has the driver.
+const (
+	MachineFile  = "/var/lib/kubelet/plugins/fake-nvml.txt"
+	DriverFolder = "/opt/nvidia-driver"
+)
 
 // The folders of the operator's module that are kept: what its chart would apply.
 const (
@@ -72,14 +78,10 @@ func Build(ctx context.Context) error {
 	return nil
 }
 
-// Write writes archives with all images into a folder and returns their paths. Quoin's
-// image has the library as its NVML.
-func Write(ctx context.Context, dir, library string) ([]string, error) {
+// Write writes archives with all images into a folder and returns their paths.
+func Write(ctx context.Context, dir string) ([]string, error) {
 	var paths []string
-	for _, write := range []func(context.Context, string) (string, error){
-		writeSlurm, writeOperator, writePause, writeDaemon,
-		func(ctx context.Context, dir string) (string, error) { return writeQuoin(ctx, dir, library) },
-	} {
+	for _, write := range []func(context.Context, string) (string, error){writeSlurm, writeOperator, writePause, writeDaemon, writeQuoin} {
 		path, err := write(ctx, dir)
 		if err != nil {
 			return nil, fmt.Errorf("make images: %w", err)
@@ -171,24 +173,16 @@ func writeDaemon(ctx context.Context, dir string) (string, error) {
 	return path, archive(path, image{name: DaemonImage, env: []string{"PATH=/usr/bin:/bin"}, layers: []string{base, own}})
 }
 
-func writeQuoin(ctx context.Context, dir, library string) (string, error) {
-	base, err := baseRoot(ctx)
-	if err != nil {
-		return "", err
+// writeQuoin runs what make image runs.
+func writeQuoin(ctx context.Context, dir string) (string, error) {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		return "", errors.New("the source is not there")
 	}
-	files := map[string]string{"usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1": library}
-	for _, name := range []string{programs.Quoin, programs.Hook} {
-		if files["usr/bin/"+name], err = programs.Build(ctx, name); err != nil {
-			return "", err
-		}
+	cmd := exec.CommandContext(ctx, "go", "run", ".", "-arch", runtime.GOARCH, "-out", dir)
+	cmd.Dir = filepath.Join(filepath.Dir(file), "../../../../manifests/image")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("make image: %w\n%s", err, out)
 	}
-	own := filepath.Join(dir, "quoin.layer.tar")
-	if err := layer(own, files); err != nil {
-		return "", err
-	}
-	quoin := image{name: Quoin, entrypoint: []string{"/usr/bin/quoin"}, env: []string{"PATH=/usr/bin:/bin", "FAKE_NVML=" + MachineFile}, layers: []string{base, own}}
-	next := quoin
-	next.name, next.env = Next, append([]string{"RELEASE=next"}, quoin.env...)
-	path := filepath.Join(dir, "quoin.tar")
-	return path, archive(path, quoin, next)
+	return filepath.Join(dir, fmt.Sprintf("quoin-%s-%s.tar", version.Number, runtime.GOARCH)), nil
 }

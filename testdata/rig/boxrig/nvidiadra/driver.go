@@ -24,7 +24,7 @@ var objects string
 const (
 	namespace = "nvidia-dra-driver"
 	// driver is where a node has the files of the GPUs' driver.
-	driver = "/opt/nvidia-driver"
+	driver = images.DriverFolder
 )
 
 // HostRoot is a folder of each node in which /proc and /sys are as with a loaded driver.
