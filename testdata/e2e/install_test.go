@@ -5,10 +5,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/cmd/version"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/nvidiadra"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/slinky"
@@ -22,7 +22,8 @@ func install(w *world) {
 	if err := w.box.Apply(w.t.Context(), "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: nvidia}\nhandler: nvidia\n"); err != nil {
 		w.t.Fatal(err)
 	}
-	w.helm(append([]string{"install", "--create-namespace"}, w.chart(version.Number)...)...)
+	*w.began = time.Now()
+	w.page()
 	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m")
 	w.kubectl("-n", "quoin-system", "rollout", "status", "deploy/quoin-publisher", "--timeout=3m")
 	w.until("a report of each node", func(out string) bool { return out == "node1\nnode2\nnode3" }, "get", "nodereports", "-o=jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}")
@@ -43,6 +44,54 @@ func install(w *world) {
 		out, err := w.slurm.Scontrol(w.t.Context(), "ping")
 		return err == nil && strings.Contains(out, "UP")
 	})
+}
+
+// page runs the commands of the README's section Install as they are written there. make image
+// has run already, and quoin doctor runs when Slurm has its nodes. Only what a reader must fill
+// in is filled in: the image's name, and that the driver of this site is played.
+func (w *world) page() {
+	w.t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Install\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	helm, err := kuberig.HelmProgram(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var ran []string
+	for command := range strings.SplitSeq(strings.ReplaceAll(section, "\\\n", ""), "\n") {
+		command, isCommand := strings.CutPrefix(command, "    ")
+		command, _, _ = strings.Cut(command, "  # ")
+		first, rest, _ := strings.Cut(strings.TrimSpace(command), " ")
+		if !isCommand || first == "make" || first == "quoin" {
+			continue
+		}
+		ran = append(ran, first)
+		switch rest = strings.ReplaceAll(rest, "REGISTRY/quoin", "quoin"); {
+		case first == "helm" && strings.HasPrefix(rest, "install "):
+			rest += " " + strings.Join(w.site(), " ")
+		case first == "kubectl": // the publisher has led by then
+			w.until("what the page shows", func(out string) bool { return strings.Contains(out, "quoin-slurm") }, strings.Fields(rest)...)
+			continue
+		}
+		cmd := w.box.Machines[0].Network(w.t.Context(), "sh", "-ec", "exec "+helm+" "+rest)
+		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "HOME="+w.dir, "KUBECONFIG="+w.box.Kubeconfig())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			w.t.Fatalf("%s %s: %v\n%s", first, rest, err, out)
+		}
+	}
+	if diff := cmp.Diff([]string{"helm", "helm", "kubectl"}, ran); diff != "" {
+		w.t.Errorf("commands of the README (-want +got):\n%s", diff)
+	}
+}
+
+// site is what this site sets beside the page: its GPUs are given by a RuntimeClass, and their
+// driver is played, so that /proc is elsewhere.
+func (w *world) site() []string {
+	return []string{"--set", "agent.runtimeClassName=nvidia", "--set", "config.agent.hostRoot=" + nvidiadra.HostRoot, "--timeout", "3m", "--wait=legacy"}
 }
 
 // helm runs Helm on the cluster, which must succeed.
@@ -68,9 +117,7 @@ func (w *world) chart(tag string) []string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return []string{"quoin", dir, "-f", filepath.Join(dir, "presets/slinky.yaml"), "--set", "image.tag=" + tag, "--timeout", "3m", "--wait=legacy",
-		"--set", "agent.runtimeClassName=nvidia",
-		"--set", "config.agent.hostRoot=" + nvidiadra.HostRoot} // the driver of the GPUs is played, so /proc is elsewhere
+	return append([]string{"quoin", dir, "-f", filepath.Join(dir, "presets/slinky.yaml"), "--set", "image.tag=" + tag}, w.site()...)
 }
 
 // healthy holds that quoin doctor finds no problem.
@@ -101,6 +148,8 @@ func register(w *world) {
 		}, func() string { out, _ := w.slurm.Scontrol(w.t.Context(), "show", "node", pod); return out })
 	}
 	w.topologyIsPlan()
+	w.healthy()
+	w.t.Logf("%s from the first command of the page to a true map", time.Since(*w.began).Round(time.Second))
 }
 
 // workers returns the node of each worker pod.

@@ -34,6 +34,8 @@ type world struct {
 	slurm slinky.Slurm
 	quoin string // the program
 	dir   string
+	// began is when the installation did.
+	began *time.Time
 }
 
 // newWorld starts a cluster with nothing installed. Its nodes are hosts of one NVL72 rack.
@@ -57,7 +59,7 @@ func newWorld(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
-	return &world{t: t, box: box, slurm: slinky.Slurm{Box: box}, quoin: program, dir: t.TempDir()}
+	return &world{t: t, box: box, slurm: slinky.Slurm{Box: box}, quoin: program, dir: t.TempDir(), began: new(time.Time)}
 }
 
 // writeHardware writes which GPUs the node's driver has.
