@@ -25,7 +25,7 @@ type role struct {
 	Rules    []rbac.PolicyRule
 }
 
-// rights returns one line for each right in YAML documents: the role, what of which objects,
+// rights returns a line for each right in YAML documents: the role, what of which objects,
 // and in which namespace.
 func rights(t *testing.T, documents string) []string {
 	t.Helper()

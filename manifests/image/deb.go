@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// hookPath is where the package has the hook, and containerHook where its scripts look for
-// it by default.
+// hookPath is the hook of the package. containerHook is the path in the scripts that the package
+// takes over.
 const hookPath, containerHook = "/usr/lib/quoin/quoin-hook", "/opt/quoin/bin/quoin-hook"
 
 // deb writes the Debian package of an architecture by dpkg-deb.

@@ -1,7 +1,7 @@
 // Package fit says whether Slurm would start a job in a block topology, and on which blocks.
 //
-// The rules are those of Slurm's topology/block (25.11 and newer) for jobs that take whole
-// nodes of equal weight. The package is pure. It does not know partitions, limits,
+// It follows the rules of Slurm's topology/block of 25.11 and newer. Jobs take whole nodes, and
+// all nodes have the same weight. The package is pure. It does not know partitions, limits,
 // priorities, GRES or time: a job that fits may still wait for these.
 package fit
 
@@ -50,8 +50,7 @@ type Blocks struct {
 
 // Place is what a job would get.
 type Place struct {
-	// Segments have the nodes that each segment takes of which block. A job without segments
-	// is one segment.
+	// Segments say what each segment takes. A job without segments is one segment.
 	Segments []Segment
 	// Apart are the nodes in no block. Slurm uses these if it has no choice.
 	Apart int

@@ -207,8 +207,8 @@ func TestSharedMetrics(t *testing.T) {
 	})
 }
 
-// TestStuck has a loop that is at the same work for ever, a question that has no answer, and
-// loops that wait.
+// TestStuck has three loops: one waits, one never ends its work, and one gets no answer to its
+// question.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var busy atomic.Int64

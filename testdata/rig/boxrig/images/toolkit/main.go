@@ -38,7 +38,7 @@ func run(args []string) error {
 	return syscall.Exec(runc, append([]string{"runc"}, args...), os.Environ()) //nolint:gosec // its whole purpose
 }
 
-// inject gives the container of a configuration the driver, if it asks for it.
+// inject adds the driver to the configuration of a container that asks for GPUs.
 func inject(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
