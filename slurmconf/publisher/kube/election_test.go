@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
@@ -179,6 +180,11 @@ func TestRealElection(t *testing.T) {
 	if err := <-b.ended; err != nil {
 		t.Errorf("told to stop: %v", err)
 	}
+	// A renewal that is on its way when the leader is told to stop would come in between.
+	await.Until(t, "the leader has renewed the Lease", func() bool {
+		lease, err := r.Client().CoordinationV1().Leases("quoin-system").Get(t.Context(), leaseName, metav1.GetOptions{})
+		return err == nil && lease.Spec.RenewTime.Sub(lease.Spec.AcquireTime.Time) > leaseRetry/2
+	})
 	a.stop()
 	if err := <-a.ended; err != nil {
 		t.Errorf("told to stop: %v", err)
