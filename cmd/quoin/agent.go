@@ -97,7 +97,7 @@ func runAgent(ctx context.Context, conf *config.Config, node string, log *slog.L
 	files := &nodeagent.HookFiles{RunDir: runDir, BootID: boot, Hook: hook, Devices: gresDevices(&c.Gres)}
 	agent := nodeagent.New(config, store, files, nodeagent.NewMetrics(reg), log)
 	return service.Together(ctx, append(runs, agent.Run, func(ctx context.Context) error {
-		return service.Serve(ctx, &service.Options{Listen: c.Listen, Registry: reg, Cluster: cluster,
+		return service.Serve(ctx, &service.Options{Listen: c.Listen, Registry: reg, Cluster: cluster, Log: log,
 			Ready: func(context.Context) error { return agent.Ready() }, Loops: []service.Loop{{Name: "jobs", Busy: jobs.Busy}}})
 	})...)
 }

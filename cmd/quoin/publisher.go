@@ -46,7 +46,7 @@ type leadingStore interface {
 func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) error {
 	c := &conf.Publisher
 	reg := service.Registry("publisher")
-	serve := &service.Options{Listen: c.Listen, Registry: reg}
+	serve := &service.Options{Listen: c.Listen, Registry: reg, Log: log}
 	var store leadingStore = dir.New(c.Store)
 	var options publisher.Options
 	if hosts := imex.NewHosts(conf.IMEX); hosts != nil {

@@ -89,7 +89,7 @@ type Registry struct {
 	series   series
 	node     *topology.Node // the last report, nil before the first
 	schedule schedule
-	busy     atomic.Int64 // since when, in nanoseconds of Unix time, or 0
+	busy     atomic.Pointer[time.Time]
 }
 
 // schedule is when the registry did what, and when it will do it again.
@@ -121,13 +121,8 @@ func New(c Config, log *slog.Logger) *Registry {
 	return r
 }
 
-// Busy returns since when Run has been at its present work, or zero if it waits for work.
-func (r *Registry) Busy() (since time.Time) {
-	if at := r.busy.Load(); at != 0 {
-		since = time.Unix(0, at)
-	}
-	return since
-}
+// Busy returns since when Run has been at its present work, or nil if it waits for work.
+func (r *Registry) Busy() *time.Time { return r.busy.Load() }
 
 // Collector returns the registry's series.
 func (r *Registry) Collector() prometheus.Collector { return r.series }
@@ -163,11 +158,12 @@ func (r *Registry) Run(ctx context.Context) error {
 		case r.node = <-r.config.Reports:
 			r.schedule.eager = r.clock().up + eagerFor // the inventory comes after the report
 		case <-ticker.C:
-			r.busy.Store(time.Now().UnixNano())
+			now := time.Now()
+			r.busy.Store(&now)
 			if r.due() {
 				r.round(ctx)
 			}
-			r.busy.Store(0)
+			r.busy.Store(nil)
 		}
 	}
 }

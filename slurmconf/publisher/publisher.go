@@ -65,16 +65,11 @@ type Publisher struct {
 	log      *slog.Logger
 	metrics  *Metrics
 	clusters []*publication.Cluster
-	busy     atomic.Int64 // since when, in nanoseconds of Unix time, or 0
+	busy     atomic.Pointer[time.Time]
 }
 
-// Busy returns since when Run has been at its present work, or zero if it waits for work.
-func (p *Publisher) Busy() (since time.Time) {
-	if at := p.busy.Load(); at != 0 {
-		since = time.Unix(0, at)
-	}
-	return since
-}
+// Busy returns since when Run has been at its present work, or nil if it waits for work.
+func (p *Publisher) Busy() *time.Time { return p.busy.Load() }
 
 // Options are the parts that a publisher can do without. Each may be nil.
 type Options struct {
@@ -120,15 +115,15 @@ func (p *Publisher) Run(ctx context.Context) error {
 	status.Touch(now)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer p.busy.Store(0)
+	defer p.busy.Store(nil)
 	for {
-		p.busy.Store(0)
+		p.busy.Store(nil)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.store.Changes():
 			now := time.Now()
-			p.busy.Store(now.UnixNano())
+			p.busy.Store(&now)
 			for _, l := range loops {
 				l.Touch(now, l.pub.Settle.Duration, l.pub.SettleMax.Duration)
 			}
@@ -137,7 +132,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 		case <-status.Changes():
 			status.Touch(time.Now())
 		case <-timer.C:
-			p.busy.Store(time.Now().UnixNano())
+			now := time.Now()
+			p.busy.Store(&now)
 			for _, l := range loops {
 				if l.Take(time.Now()) {
 					l.pass(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -26,8 +27,10 @@ const (
 // access asks the API server who sends a token, and whether that one may get /metrics.
 type access struct {
 	client kubernetes.Interface
+	log    *slog.Logger
 	mu     sync.Mutex
 	known  map[[sha256.Size]byte]decision
+	told   string // the last error
 }
 
 // decision is an answer and how long it counts.
@@ -36,14 +39,14 @@ type decision struct {
 	until  time.Time
 }
 
-func newAccess(cluster *rest.Config) (*access, error) {
+func newAccess(cluster *rest.Config, log *slog.Logger) (*access, error) {
 	if cluster == nil {
 		return nil, errors.New("metricsAuthorize needs Kubernetes, which says who may read the metrics")
 	}
 	own := rest.CopyConfig(cluster) // the questions of strangers delay nobody else
 	own.QPS, own.Burst, own.Timeout = 5, 10, headerTime
 	client, err := kubernetes.NewForConfig(own)
-	return &access{client: client, known: map[[sha256.Size]byte]decision{}}, err
+	return &access{client: client, log: log, known: map[[sha256.Size]byte]decision{}}, err
 }
 
 // guard lets those through who may get /metrics.
@@ -77,15 +80,19 @@ func (a *access) decide(ctx context.Context, token string) int {
 		return d.status
 	}
 	status, err := a.ask(ctx, token)
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if err != nil {
+		if ctx.Err() == nil && a.told != err.Error() {
+			a.told = err.Error()
+			a.log.Warn("the API server does not say who may read /metrics", "err", err)
+		}
 		return http.StatusServiceUnavailable
 	}
-	d = decision{status, now.Add(refusedFor)}
+	d, a.told = decision{status, now.Add(refusedFor)}, ""
 	if status == http.StatusOK {
 		d.until = now.Add(allowedFor)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if len(a.known) >= maxTokens {
 		clear(a.known)
 	}

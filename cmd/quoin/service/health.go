@@ -7,7 +7,9 @@ import (
 	"io"
 	"log"
 	"net/http"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
@@ -30,19 +32,19 @@ var nothing = log.New(io.Discard, "", 0)
 // Loop is a loop of the program.
 type Loop struct {
 	Name string
-	// Busy returns since when the loop has been at its present work, or zero if it waits for
+	// Busy returns since when the loop has been at its present work, or nil if it waits for
 	// work.
-	Busy func() time.Time
+	Busy func() *time.Time
 }
 
 // state is what the probes are told. A probe asks nobody, so that many of them cost nothing.
 type state struct {
 	options *Options
-	mu      sync.Mutex
-	err     error
-	// answered is the time of the last answer. asks is when the question that has no answer
-	// yet was asked, or zero.
-	answered, asks time.Time
+	// asks is when the question that has no answer yet was asked, or nil.
+	asks     atomic.Pointer[time.Time]
+	mu       sync.Mutex
+	err      error
+	answered time.Time // the last answer
 }
 
 // run asks whether the program is ready, until ctx ends.
@@ -63,13 +65,13 @@ func (s *state) run(ctx context.Context) error {
 func (s *state) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	s.mu.Lock()
-	s.asks = time.Now()
-	s.mu.Unlock()
+	now := time.Now()
+	s.asks.Store(&now)
 	err := s.options.Ready(ctx)
+	s.asks.Store(nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.err, s.answered, s.asks = err, time.Now(), time.Time{}
+	s.err, s.answered = err, time.Now()
 	return err
 }
 
@@ -88,19 +90,12 @@ func (s *state) ready() error {
 
 // alive says which loop is stuck.
 func (s *state) alive() error {
-	for _, l := range append(s.options.Loops, Loop{"the question whether it is ready", s.busy}) {
-		if since := l.Busy(); !since.IsZero() && time.Since(since) > stuckAfter {
+	for _, l := range slices.Concat(s.options.Loops, []Loop{{"the question whether it is ready", s.asks.Load}}) {
+		if since := l.Busy(); since != nil && time.Since(*since) > stuckAfter {
 			return fmt.Errorf("stuck: %s has been at the same work since %s", l.Name, since.UTC().Format(time.RFC3339))
 		}
 	}
 	return nil
-}
-
-// busy returns since when a question has had no answer.
-func (s *state) busy() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.asks
 }
 
 // handler answers /healthz and /readyz.

@@ -3,6 +3,7 @@ package service
 import (
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ const rereadEvery = 10 * time.Second
 // keyPair is a certificate and its key in two files, which are read again when they change.
 type keyPair struct {
 	cert, key string
+	log       *slog.Logger
 	mu        sync.Mutex
 	looked    time.Time
 	changed   [2]time.Time
@@ -26,8 +28,11 @@ func (k *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	defer k.mu.Unlock()
 	if now := time.Now(); now.Sub(k.looked) >= rereadEvery {
 		k.looked = now
-		if err := k.read(); err != nil && k.pair == nil {
+		switch err := k.read(); {
+		case err != nil && k.pair == nil:
 			return nil, err
+		case err != nil:
+			k.log.Warn("the last certificate of /metrics stays", "err", err)
 		}
 	}
 	return k.pair, nil

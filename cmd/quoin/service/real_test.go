@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"crypto/tls"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -55,7 +56,7 @@ func TestRealAccess(t *testing.T) {
 	certificate(t, dir, "agent")
 	address := loopback.Address(9835)
 	serving(t, &Options{Listen: config.Listen{Address: address, TLSCert: filepath.Join(dir, "tls.crt"), TLSKey: filepath.Join(dir, "tls.key"), Authorize: true},
-		Registry: Registry("agent"), Ready: func(context.Context) error { return nil }, Cluster: agent})
+		Registry: Registry("agent"), Ready: func(context.Context) error { return nil }, Cluster: agent, Log: slog.New(slog.DiscardHandler)})
 	ask := func(token string) int {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
 		if token != "" {

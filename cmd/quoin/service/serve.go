@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -37,6 +38,7 @@ type Options struct {
 	Loops []Loop
 	// Cluster is asked who may read the metrics, if config.Listen says so.
 	Cluster *rest.Config
+	Log     *slog.Logger
 }
 
 // Serve answers on both addresses until ctx ends. An empty address serves nothing.
@@ -59,7 +61,7 @@ func (o *Options) metrics() (http.Handler, *tls.Config, error) {
 	mux := http.NewServeMux()
 	handler := shared(o.Registry)
 	if o.Authorize {
-		access, err := newAccess(o.Cluster)
+		access, err := newAccess(o.Cluster, o.Log)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -69,7 +71,7 @@ func (o *Options) metrics() (http.Handler, *tls.Config, error) {
 	if o.TLSCert == "" {
 		return mux, nil, nil
 	}
-	pair := &keyPair{cert: o.TLSCert, key: o.TLSKey}
+	pair := &keyPair{cert: o.TLSCert, key: o.TLSKey, log: o.Log}
 	if _, err := pair.get(nil); err != nil {
 		return nil, nil, err
 	}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -10,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -139,7 +141,7 @@ func TestSlowScrapers(t *testing.T) {
 		"no reader":        func(t *testing.T, s *started) { dial(t, s.metrics, 1000, question) },
 		"600 to readyz":    func(t *testing.T, s *started) { dial(t, s.health, 600, "") },
 		"600 half a probe": func(t *testing.T, s *started) { dial(t, s.health, 600, "GET /readyz HT") },
-		"600 probes each 1 ms": func(t *testing.T, s *started) {
+		"600 whole probes": func(t *testing.T, s *started) {
 			dial(t, s.health, 600, strings.ReplaceAll(question, "metrics", "readyz"))
 		},
 	} {
@@ -211,7 +213,7 @@ func TestSharedMetrics(t *testing.T) {
 // question.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var busy atomic.Int64
+		var busy atomic.Pointer[time.Time]
 		hang := make(chan struct{})
 		questions := 0
 		s := &state{options: &Options{
@@ -221,12 +223,7 @@ func TestStuck(t *testing.T) {
 				}
 				return nil
 			},
-			Loops: []Loop{{"waits", func() time.Time { return time.Time{} }}, {"the publisher", func() (at time.Time) {
-				if n := busy.Load(); n != 0 {
-					at = time.Unix(0, n)
-				}
-				return at
-			}}},
+			Loops: []Loop{{"waits", func() *time.Time { return nil }}, {"the publisher", busy.Load}},
 		}}
 		ask := func(path string) string {
 			w := httptest.NewRecorder()
@@ -245,12 +242,13 @@ func TestStuck(t *testing.T) {
 		go func() { defer close(done); _ = s.run(ctx) }()
 		synctest.Wait()
 		want("after it", "/readyz", "200 ok")
-		busy.Store(time.Now().UnixNano())
+		now := time.Now()
+		busy.Store(&now)
 		time.Sleep(stuckAfter)
 		want("a long pass", "/healthz", "200 ok")
 		time.Sleep(time.Second)
 		want("a longer pass", "/healthz", "503 stuck: the publisher has been at the same work since 2.*Z")
-		busy.Store(0)
+		busy.Store(nil)
 		want("no answer", "/readyz", "503 not known since 2.*Z")
 		time.Sleep(stuckAfter)
 		want("no answer for long", "/healthz", "503 stuck: the question whether it is ready has been at the same work since 2.*Z")
@@ -328,8 +326,9 @@ func certificate(t *testing.T, dir, name string) {
 // TestTLS reads the metrics by TLS, and the next certificate after it has changed.
 func TestTLS(t *testing.T) {
 	dir, address := t.TempDir(), loopback.Address(9835)
+	var log bytes.Buffer
 	certificate(t, dir, "first")
-	pair := &keyPair{cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key")}
+	pair := &keyPair{cert: filepath.Join(dir, "tls.crt"), key: filepath.Join(dir, "tls.key"), log: slog.New(slog.NewTextHandler(&log, nil))}
 	serving(t, &Options{Listen: config.Listen{Address: address, TLSCert: pair.cert, TLSKey: pair.key}, Registry: Registry("test"), Ready: func(context.Context) error { return nil }})
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // looks at the certificate itself
 	until(t, "served by TLS", func() bool {
@@ -365,7 +364,7 @@ func TestTLS(t *testing.T) {
 	if err := os.Remove(pair.key); err != nil {
 		t.Fatal(err)
 	}
-	if got := name(); got != "second" {
-		t.Errorf("without the key: %s", got)
+	if got := name(); got != "second" || !strings.Contains(log.String(), "the last certificate of /metrics stays") {
+		t.Errorf("without the key: %s, and the log says %q", got, &log)
 	}
 }
