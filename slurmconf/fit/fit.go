@@ -18,8 +18,6 @@ type Job struct {
 	// Consolidate is --consolidate-segments: all segments in the smallest aggregate that is
 	// large enough. Spread is --spread-segments: no two segments in one base block.
 	Consolidate, Spread bool
-	// Exclusive is --exclusive=topo: no other job in the blocks.
-	Exclusive bool
 }
 
 // Check returns what is wrong with the words themselves.
@@ -42,7 +40,7 @@ type Blocks struct {
 	// Sizes are Slurm's BlockSizes, the base first.
 	Sizes []int
 	// Free are the nodes of each block that a job may have now, in the order of the file. A
-	// placeholder has 0.
+	// placeholder has 0, and so has a block with another job for --exclusive=topo.
 	Free []int
 	// Apart are nodes that are in no block of the topology.
 	Apart int

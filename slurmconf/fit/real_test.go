@@ -75,7 +75,7 @@ func (s *site) topology() slurmconf.Topology {
 // state is which nodes a job may have, and which run another job.
 type state struct{ free, busy map[string]bool }
 
-func (s *site) find(st *state, j *fit.Job) (fit.Place, bool) {
+func (s *site) find(st *state, j *job) (fit.Place, bool) {
 	b := fit.Blocks{Sizes: s.sizes}
 	for _, nodes := range s.blocks {
 		free, busy := 0, false
@@ -85,7 +85,7 @@ func (s *site) find(st *state, j *fit.Job) (fit.Place, bool) {
 				free++
 			}
 		}
-		if j.Exclusive && busy {
+		if j.exclusive && busy {
 			free = 0
 		}
 		b.Free = append(b.Free, free)
@@ -95,11 +95,17 @@ func (s *site) find(st *state, j *fit.Job) (fit.Place, bool) {
 			b.Apart++
 		}
 	}
-	return b.Find(j)
+	return b.Find(&j.Job)
 }
 
-func randomJob(rng *rand.Rand, nodes int) *fit.Job {
-	j := &fit.Job{Nodes: 1 + rng.IntN(nodes), Exclusive: rng.IntN(5) == 0}
+// job is a job that lets no other job into its blocks if it is exclusive.
+type job struct {
+	fit.Job
+	exclusive bool
+}
+
+func randomJob(rng *rand.Rand, nodes int) *job {
+	j := &job{fit.Job{Nodes: 1 + rng.IntN(nodes)}, rng.IntN(5) == 0}
 	if rng.IntN(3) > 0 {
 		j.Segment = 1 + rng.IntN(8)
 		j.Nodes = max(1, min(j.Nodes, nodes)/j.Segment) * j.Segment
@@ -111,12 +117,12 @@ func randomJob(rng *rand.Rand, nodes int) *fit.Job {
 	return j
 }
 
-func words(j *fit.Job) string {
+func words(j *job) string {
 	words := []string{fmt.Sprintf("-N %d", j.Nodes)}
 	for _, o := range []struct {
 		is   bool
 		word string
-	}{{j.Segment > 0, fmt.Sprintf("--segment=%d", j.Segment)}, {j.Consolidate, "--consolidate-segments"}, {j.Spread, "--spread-segments"}, {j.Exclusive, "--exclusive=topo"}, {!j.Exclusive, "--exclusive"}} {
+	}{{j.Segment > 0, fmt.Sprintf("--segment=%d", j.Segment)}, {j.Consolidate, "--consolidate-segments"}, {j.Spread, "--spread-segments"}, {j.exclusive, "--exclusive=topo"}, {!j.exclusive, "--exclusive"}} {
 		if o.is {
 			words = append(words, o.word)
 		}
@@ -197,7 +203,7 @@ func (r *rig) set(rng *rand.Rand, wells int, jobs bool) {
 // question is a job on a site.
 type question struct {
 	site *site
-	job  *fit.Job
+	job  *job
 }
 
 // ask asks slurmctld which of the jobs could start now.
@@ -261,7 +267,7 @@ func TestRealFit(t *testing.T) {
 
 // legal says what is wrong with a place: it takes what is not free, or a segment is not in one
 // aggregate that is large enough.
-func (s *site) legal(st *state, j *fit.Job, place fit.Place) error {
+func (s *site) legal(st *state, j *job, place fit.Place) error {
 	free, total := s.count(st), place.Apart
 	for _, segment := range place.Segments {
 		nodes, first, last := 0, len(free), 0
