@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -63,29 +62,14 @@ func (c *Cluster) Findings(s *Site) []Finding {
 }
 
 func (c checks) server(f *findings) {
-	switch minor := minorOf(c.Version); {
-	case minor == 0:
-		f.ok("kubernetes", "the API server is %s", c.Version)
-	case minor < 30:
-		f.problem("kubernetes", "upgrade Kubernetes", "the API server is %s: Quoin needs 1.30, for admission policies", c.Version)
-	case minor < 34:
+	if compareReleases(c.Version, ofKubernetes.from) >= 0 && compareReleases(c.Version, "1.34") < 0 {
 		f.warn("kubernetes", "upgrade Kubernetes for IMEX domains", "the API server is %s: ComputeDomains and ResourceSlices need 1.34", c.Version)
-	default:
-		f.ok("kubernetes", "the API server is %s", c.Version)
+	} else {
+		ofKubernetes.compare(f, "kubernetes", "the API server", c.Version)
 	}
 	if c.Ahead.Abs() > maxClock {
 		f.warn("clock", "let NTP set the clocks: timedatectl set-ntp true", "the clock here differs by %s from the API server's", c.Ahead)
 	}
-}
-
-// minorOf returns 36 of v1.36.3, or 0.
-func minorOf(version string) int {
-	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
-	if len(parts) < 2 {
-		return 0
-	}
-	minor, _ := strconv.Atoi(strings.TrimRight(parts[1], "+"))
-	return minor
 }
 
 const apply = "helm upgrade --install quoin manifests/chart -n quoin-system -f VALUES"
@@ -171,7 +155,7 @@ func (c checks) versions(f *findings, s *Site, d *unstructured.Unstructured) {
 	of := imageOf(d)
 	if set := c.own("daemonsets", "agent"); set != nil && imageOf(set) != of {
 		f.warn("version", apply, "the agents run %s and the publisher %s", imageOf(set), of)
-	} else if tag := tagOf(of); tag != "" && tag != s.Version && minorOf(tag) > 0 {
+	} else if tag := tagOf(of); tag != "" && tag != s.Version && len(releaseOf(tag)) > 1 {
 		f.warn("version", "use the quoin of that release", "this is quoin %s, and the cluster runs %s", s.Version, tag)
 	} else {
 		f.ok("version", "agents and publisher run %s", of)

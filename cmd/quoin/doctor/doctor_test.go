@@ -127,7 +127,7 @@ func TestCluster(t *testing.T) {
 		{name: "a folder of the pod and not of the host", old: "{name: b, hostPath: {path: /run/quoin}}", with: "{name: b, emptyDir: {}}", want: []string{"problem slinky: NodeSet slurm/gpu does not mount the host's /run/quoin"}},
 		{name: "the exporter's mapping is off", old: "enabled: true", with: "enabled: false", want: []string{"problem exporter: ClusterPolicy cluster-policy: hpcJobMapping is off"}},
 		{name: "the exporter reads elsewhere", old: "enabled: true, directory: /var/lib/dcgm-exporter/job-mapping", with: "enabled: true, directory: /x", want: []string{"the exporter reads /x, and the hook writes"}},
-		{name: "an old Kubernetes", change: func(c *Cluster) { c.Version = "v1.28.1" }, want: []string{"problem kubernetes: the API server is v1.28.1"}},
+		{name: "an old Kubernetes", change: func(c *Cluster) { c.Version = "v1.28.1" }, want: []string{"problem kubernetes: the API server is Kubernetes v1.28.1: Quoin needs 1.30, for admission policies"}},
 		{name: "before ComputeDomains", change: func(c *Cluster) { c.Version = "v1.33.0-eks-1" }, want: []string{"warning kubernetes: the API server is v1.33.0-eks-1"}},
 		{name: "clocks", change: func(c *Cluster) { c.Ahead = -2 * time.Minute }, want: []string{"warning clock: the clock here differs by -2m0s", "problem leader"}},
 		{name: "a stolen token", change: func(c *Cluster) { c.Forgery = nil }, want: []string{"problem admission: an agent's token may write another node's report"}},

@@ -39,9 +39,11 @@ func Matrix() (rows [][4]string) {
 	return append(rows, [4]string{"Slurm", "24.11", "26.05", "24.11 and 26.05 in tests; 25.05 and 25.11 read in their source"})
 }
 
-// judge compares a release with the range. what names the thing that runs it.
-func (s *supported) judge(f *findings, check, what, release string) {
+// compare compares a release with the range. what names the thing that runs it.
+func (s *supported) compare(f *findings, check, what, release string) {
 	switch {
+	case len(releaseOf(release)) < 2: // a build of its own
+		f.ok(check, "%s is %s %s", what, s.name, release)
 	case compareReleases(release, s.from) < 0:
 		f.problem(check, "upgrade "+s.name, "%s is %s %s: Quoin needs %s, for %s", what, s.name, release, s.from, s.older)
 	case compareReleases(release, s.to) > 0:
@@ -83,8 +85,8 @@ func (c checks) neighbours(f *findings) {
 			image := imageOf(o)
 			for k := range workloads {
 				name, _, _ := strings.Cut(image, ":")
-				if tag := tagOf(image); strings.Contains(name, workloads[k].image) && len(releaseOf(tag)) > 1 {
-					workloads[k].judge(f, "versions", o.GetNamespace()+"/"+o.GetName(), tag)
+				if tag := tagOf(image); tag != "" && strings.Contains(name, workloads[k].image) {
+					workloads[k].compare(f, "versions", o.GetNamespace()+"/"+o.GetName(), tag)
 				}
 			}
 		}
@@ -115,11 +117,11 @@ func (c checks) machines(f *findings) {
 		containerdRelease, isContainerd := strings.CutPrefix(release, "containerd://")
 		switch {
 		case what == "kubelet":
-			ofKubernetes.judge(f, "runtime", nodes, release)
+			ofKubernetes.compare(f, "runtime", nodes, release)
 		case what == "driver":
-			ofDriver.judge(f, "driver", nodes, release)
+			ofDriver.compare(f, "driver", nodes, release)
 		case isContainerd:
-			ofContainerd.judge(f, "runtime", nodes, containerdRelease)
+			ofContainerd.compare(f, "runtime", nodes, containerdRelease)
 		default:
 			f.warn("runtime", "see that it reads CDI files, if the site uses DRA", "%s is %s: only containerd was tried", nodes, release)
 		}

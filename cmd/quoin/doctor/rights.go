@@ -81,6 +81,6 @@ func (c checks) rights(f *findings) {
 		f.warn("permissions", "kubectl get clusterrolebindings -o wide | grep quoin shows who gives them", "accounts have rights that Quoin does not need (%s)", strings.Join(more, "; "))
 	}
 	if len(lack)+len(more) == 0 && len(c.Rights) > 0 {
-		f.ok("permissions", "agents and publisher have the rights that they need, and none of %d others", len(wantedRights)-3)
+		f.ok("permissions", "agents and publisher have the rights that they need, and none of those that they must not have")
 	}
 }
