@@ -25,8 +25,7 @@ type role struct {
 	Rules    []rbac.PolicyRule
 }
 
-// rights returns a line for each right in YAML documents: the role, what of which objects,
-// and in which namespace.
+// rights returns a line for each right in YAML documents: role, objects, verbs, namespace.
 func rights(t *testing.T, documents string) []string {
 	t.Helper()
 	out := map[string]bool{}

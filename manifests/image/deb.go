@@ -46,50 +46,53 @@ func (s *source) deb(ctx context.Context, dir, arch string) (path string, size i
 	return path, info.Size(), nil
 }
 
+// packaged are the files of the package that come from the repository, or from the folder of the
+// programs that were built.
+var packaged = []struct {
+	to, from string
+	mode     os.FileMode
+}{
+	{"/usr/bin/quoin", "quoin", 0o755},
+	{hookPath, "quoin-hook", 0o755},
+	{"/usr/lib/quoin/prolog", "manifests/slinky/vendor/prolog/quoin.sh", 0o755},
+	{"/usr/lib/quoin/epilog", "manifests/slinky/vendor/epilog/quoin.sh", 0o755},
+	{"/usr/lib/systemd/system/quoin-agent.service", "manifests/systemd/quoin-agent.service", 0o644},
+	{"/usr/lib/systemd/system/quoin-publisher.service", "manifests/systemd/quoin-publisher.service", 0o644},
+	{"/usr/lib/sysusers.d/quoin.conf", "manifests/systemd/quoin.sysusers", 0o644},
+	{"/usr/share/doc/quoin/examples/quoin.yaml", "manifests/systemd/quoin.yaml", 0o644},
+}
+
 // tree writes the files of the package. All of them have the time of the commit.
 func (s *source) tree(tree, work, arch string) error {
-	for _, f := range []struct {
-		to, from string // from is below the repository, or an absolute path
-		mode     os.FileMode
-	}{
-		{"/usr/bin/quoin", filepath.Join(work, "quoin"), 0o755},
-		{hookPath, filepath.Join(work, "quoin-hook"), 0o755},
-		{"/usr/lib/quoin/prolog", "manifests/slinky/vendor/prolog/quoin.sh", 0o755},
-		{"/usr/lib/quoin/epilog", "manifests/slinky/vendor/epilog/quoin.sh", 0o755},
-		{"/usr/lib/systemd/system/quoin-agent.service", "manifests/systemd/quoin-agent.service", 0o644},
-		{"/usr/lib/systemd/system/quoin-publisher.service", "manifests/systemd/quoin-publisher.service", 0o644},
-		{"/usr/lib/sysusers.d/quoin.conf", "manifests/systemd/quoin.sysusers", 0o644},
-		{"/usr/share/doc/quoin/examples/quoin.yaml", "manifests/systemd/quoin.yaml", 0o644},
-	} {
-		if !filepath.IsAbs(f.from) {
-			f.from = filepath.Join(s.root, f.from)
+	for _, f := range packaged {
+		from := filepath.Join(s.root, f.from)
+		if !strings.Contains(f.from, "/") {
+			from = filepath.Join(work, f.from)
 		}
-		text, err := os.ReadFile(f.from)
+		text, err := os.ReadFile(from)
+		if err == nil && strings.HasSuffix(from, ".sh") {
+			text = []byte(strings.ReplaceAll(string(text), containerHook, hookPath))
+		}
+		if err == nil {
+			err = put(tree+f.to, string(text), f.mode)
+		}
 		if err != nil {
 			return err
 		}
-		if strings.HasSuffix(f.from, ".sh") {
-			text = []byte(strings.ReplaceAll(string(text), containerHook, hookPath))
-		}
-		if err := put(tree+f.to, string(text), f.mode); err != nil {
-			return err
-		}
 	}
-	own := map[string]string{"copyright": copyright, "changelog.gz": s.changelog()}
-	for name, text := range own {
-		if err := put(filepath.Join(tree, "usr/share/doc/quoin", name), text, 0o644); err != nil {
-			return err
-		}
-	}
-	if err := put(filepath.Join(tree, "usr/share/lintian/overrides/quoin"), overrides, 0o644); err != nil {
-		return err
-	}
-	for name, text := range map[string]string{"control": fmt.Sprintf(control, s.version, arch), "postinst": postinst, "prerm": prerm, "postrm": postrm} {
-		mode := os.FileMode(0o755)
-		if name == "control" {
-			mode = 0o644
-		}
-		if err := put(filepath.Join(tree, "DEBIAN", name), text, mode); err != nil {
+	for _, f := range []struct {
+		to, text string
+		mode     os.FileMode
+	}{
+		{"usr/share/doc/quoin/copyright", copyright, 0o644},
+		{"usr/share/doc/quoin/changelog.gz", s.changelog(), 0o644},
+		{"usr/share/lintian/overrides/quoin", overrides, 0o644},
+		{"DEBIAN/control", fmt.Sprintf(control, s.version, arch), 0o644},
+		{"DEBIAN/postinst", postinst, 0o755},
+		{"DEBIAN/prerm", prerm, 0o755},
+		{"DEBIAN/postrm", postrm, 0o755},
+	} {
+		if err := put(filepath.Join(tree, f.to), f.text, f.mode); err != nil {
 			return err
 		}
 	}
