@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 )
@@ -35,7 +36,7 @@ func checkSlurm(ctx context.Context, o *checkOptions, files []lint.File) (*resul
 	}
 	r := &result{}
 	for _, n := range wanted.Compare(state) {
-		r.Findings = append(r.Findings, finding{Nodes: []string{n.Name}, remark: remark{Reason: n.Reason(), Message: n.Why}})
+		r.Findings = append(r.Findings, findings.Finding{Nodes: []string{n.Name}, Remark: findings.Remark{Reason: n.Reason(), Message: n.Why}})
 	}
 	switch r.Differs = len(r.Findings) > 0; {
 	case r.Differs:

@@ -13,11 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
+	"github.com/quoin-hpc/quoin/topology"
 )
 
 // checkOptions are the flags of quoin check.
@@ -161,7 +163,7 @@ func checkShown(stdin io.Reader, o *checkOptions, wanted []lint.File) (*result, 
 	r := &result{Differs: true}
 	units := 0
 	for _, d := range differences {
-		f := finding{remark: remark{Subject: d.What, Reason: d.Reason(), Message: d.Message()}}
+		f := findings.Finding{Remark: findings.Remark{Subject: d.What, Reason: d.Reason(), Message: d.Message()}}
 		if d.Node != "" {
 			f.Nodes = []string{d.Node}
 		} else {
@@ -198,7 +200,7 @@ func (r *result) wantedFiles(ctx context.Context, stdin io.Reader, o *checkOptio
 	if made.Refused != "" {
 		return nil, nil, errors.New(made.Message)
 	}
-	r.Findings = problemsOf(reports.Unread(made.Problems))
+	r.Findings = findings.Of(reports.Unread(made.Problems))
 	all, err := made.Whole()
 	return inOrder(made.Files), inOrder(all), err
 }
@@ -252,4 +254,32 @@ func readShown(stdin io.Reader, name string) (slurmconf.Topology, error) {
 		return slurmconf.Topology{}, fmt.Errorf("%s: empty: want the output of scontrol show topology; does slurmctld answer, and is a topology plugin configured? where the default topology is flat, name another, as in scontrol show topology nvl", name)
 	}
 	return slurmctld.ParseShown(name, text)
+}
+
+// result is the document of quoin check.
+type result struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Differs is what the exit status 1 says.
+	Differs  bool               `json:"differs"`
+	Summary  []string           `json:"summary"`
+	Findings []findings.Finding `json:"findings"`
+}
+
+// add joins the result of one comparison with those before it.
+func (r *result) add(one *result) {
+	r.Differs = r.Differs || one.Differs
+	r.Summary = append(r.Summary, one.Summary...)
+	r.Findings = append(r.Findings, one.Findings...)
+}
+
+// print prints findings and then the summary.
+func (r *result) print(w io.Writer, output string) error {
+	if output == outputJSON {
+		r.APIVersion, r.Kind, r.Findings = topology.APIVersion, "CheckResult", findings.Group(r.Findings)
+		return findings.JSON(w, r)
+	}
+	findings.Print(w, "", r.Findings)
+	fmt.Fprintln(w, strings.Join(r.Summary, "\n"))
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/imex"
@@ -41,12 +42,12 @@ func checkIMEX(ctx context.Context, stdin io.Reader, o *checkOptions, paths []st
 	seen := objects.Seen()
 	seen.Nodes = nodestatus.Members(snap, seen.Workers)
 	verdicts := imex.Judge(seen)
-	r := &result{Findings: problemsOf(snap.Problems)}
+	r := &result{Findings: findings.Of(snap.Problems)}
 	if p := seen.Domain.Problem; p.Reason != "" {
-		r.Findings = append(r.Findings, finding{remark: remark{Reason: p.Reason, Message: p.Message, Advice: seen.Domain.Remedy()}})
+		r.Findings = append(r.Findings, findings.Finding{Remark: findings.Remark{Reason: p.Reason, Message: p.Message, Advice: seen.Domain.Remedy()}})
 	}
 	if note := seen.Domain.Note; note.Reason != "" {
-		r.Findings = append(r.Findings, finding{remark: remark{Reason: note.Reason, Message: note.Message}})
+		r.Findings = append(r.Findings, findings.Finding{Remark: findings.Remark{Reason: note.Reason, Message: note.Message}})
 	}
 	if seen.Why != "" {
 		r.Summary = append(r.Summary, fmt.Sprintf("imex.join is auto, here %s: %s", seen.Join, seen.Why))
@@ -84,7 +85,7 @@ func (r *result) addUnplaced(all []imex.Unplaced) (conflicts int) {
 		if u.Reason == imex.ReasonWrongClaim && u.Owner != imex.OwnerOther {
 			conflicts += u.Claims
 		}
-		r.Findings = append(r.Findings, finding{remark: remark{Reason: u.Reason, Message: u.Message, Advice: u.Remedy}})
+		r.Findings = append(r.Findings, findings.Finding{Remark: findings.Remark{Reason: u.Reason, Message: u.Message, Advice: u.Remedy}})
 	}
 	return conflicts
 }
@@ -109,7 +110,7 @@ func (r *result) addMembership(verdicts map[string]imex.Verdict, conflicts int) 
 				continue
 			}
 		}
-		r.Findings = append(r.Findings, finding{[]string{node}, remark{Reason: v.Reason, Message: v.Message, Advice: v.Remedy}})
+		r.Findings = append(r.Findings, findings.Finding{Nodes: []string{node}, Remark: findings.Remark{Reason: v.Reason, Message: v.Message, Advice: v.Remedy}})
 	}
 	r.Differs = not > 0 || conflicts > 0
 	summary := fmt.Sprintf("same: all %d nodes that need it are members of the IMEX domain", ready)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf"
@@ -39,9 +40,9 @@ func checkSlurmConf(o *checkOptions, files []lint.File) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	findings := append(lint.Lint(withGres(o.plan, files), options), lint.LintSettings(o.slurmConf, conf.Settings, hook)...)
-	r := &result{Findings: findingsOf(findings)}
-	if r.Differs = lint.HasFatal(findings); r.Differs {
+	found := append(lint.Lint(withGres(o.plan, files), options), lint.LintSettings(o.slurmConf, conf.Settings, hook)...)
+	r := &result{Findings: findings.OfLint(found)}
+	if r.Differs = lint.HasFatal(found); r.Differs {
 		r.Summary = []string{o.slurmConf + " does not take the files"}
 	} else {
 		r.Summary = []string{fmt.Sprintf("%s takes the files, with %d nodes", o.slurmConf, len(conf.Nodes))}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
 	"github.com/quoin-hpc/quoin/topology"
@@ -32,13 +33,13 @@ drawn; 2 nothing was drawn.`,
 				return err
 			}
 			if o.output == outputJSON {
-				return cmp.Or(printJSON(cmd.OutOrStdout(), mapped{topology.APIVersion, "Map", picture.DocumentOf(made.Plan, facts),
-					group(problemsOf(made.Left)), group(problemsOf(reports.Unread(made.Problems)))}), errUnread(made))
+				return cmp.Or(findings.JSON(cmd.OutOrStdout(), mapped{topology.APIVersion, "Map", picture.DocumentOf(made.Plan, facts),
+					findings.Group(findings.Of(made.Left)), findings.Group(findings.Of(reports.Unread(made.Problems)))}), errUnread(made))
 			}
-			printFindings(cmd.ErrOrStderr(), "problem: ", problemsOf(reports.Unread(made.Problems)))
+			findings.Print(cmd.ErrOrStderr(), "problem: ", findings.Of(reports.Unread(made.Problems)))
 			s := terminal.New(cmd.OutOrStdout())
 			if len(made.Unnamed) > 0 {
-				printFindings(s, "without a Slurm name: ", problemsOf(made.Unnamed))
+				findings.Print(s, "without a Slurm name: ", findings.Of(made.Unnamed))
 				fmt.Fprintln(s)
 			}
 			return cmp.Or(picture.Terminal(s, made.Plan, facts, picture.Options{Color: s.Color, Width: min(s.Width, 160)}), errUnread(made))
@@ -53,7 +54,7 @@ type mapped struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	picture.Document
-	LeftOut []finding `json:"leftOut"`
+	LeftOut []findings.Finding `json:"leftOut"`
 	// Problems are reports that cannot be read. The plan has all other problems.
-	Problems []finding `json:"problems"`
+	Problems []findings.Finding `json:"problems"`
 }

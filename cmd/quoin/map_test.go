@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 )
 
 func TestMap(t *testing.T) {
@@ -50,18 +52,18 @@ func TestOutputJSON(t *testing.T) {
 		Kind    string
 		Plan    struct{ Blocks []struct{ Nodes []string } }
 		States  map[string]string
-		LeftOut []finding
+		LeftOut []findings.Finding
 	}
 	var made struct {
 		Kind    string
 		Files   map[string]string
-		LeftOut []finding
+		LeftOut []findings.Finding
 	}
 	var compared struct {
 		Kind     string
 		Differs  bool
 		Summary  []string
-		Findings []finding
+		Findings []findings.Finding
 	}
 	parse := func(code int, into any, stdin string, args ...string) {
 		t.Helper()
@@ -80,17 +82,17 @@ func TestOutputJSON(t *testing.T) {
 	if err != nil || made.Kind != "RenderResult" || made.Files["topology.yaml"] != string(text) {
 		t.Errorf("render: %v, %+v", err, made)
 	}
-	if diff := cmp.Diff([]finding{{[]string{"cpu"}, made.LeftOut[0].remark}}, made.LeftOut, cmp.AllowUnexported(finding{})); diff != "" || made.LeftOut[0].Reason != "NoGPUs" {
+	if diff := cmp.Diff([]findings.Finding{{Nodes: []string{"cpu"}, Remark: made.LeftOut[0].Remark}}, made.LeftOut); diff != "" || made.LeftOut[0].Reason != "NoGPUs" {
 		t.Errorf("left out (-want +got):\n%s", diff)
 	}
 	const shown = "BlockName=nvl-8a61c302-7 BlockIndex=0 Nodes=a[1,3] BlockSize=2\n"
 	parse(1, &compared, shown, "check", "--topology", "-", "--plan", dir)
 	block := "block nvl-8a61c302-7"
-	want := []finding{
-		{[]string{"a2"}, remark{Reason: "NotInSlurm", Message: block + " in the file, absent in Slurm"}},
-		{[]string{"a3"}, remark{Reason: "NotInFile", Message: "absent in the file, " + block + " in Slurm"}},
+	want := []findings.Finding{
+		{Nodes: []string{"a2"}, Remark: findings.Remark{Reason: "NotInSlurm", Message: block + " in the file, absent in Slurm"}},
+		{Nodes: []string{"a3"}, Remark: findings.Remark{Reason: "NotInFile", Message: "absent in the file, " + block + " in Slurm"}},
 	}
-	if diff := cmp.Diff(want, compared.Findings, cmp.AllowUnexported(finding{})); diff != "" || !compared.Differs || compared.Kind != "CheckResult" {
+	if diff := cmp.Diff(want, compared.Findings); diff != "" || !compared.Differs || compared.Kind != "CheckResult" {
 		t.Errorf("check: %+v (-want +got):\n%s", compared, diff)
 	}
 }

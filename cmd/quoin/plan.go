@@ -123,9 +123,7 @@ func newPlanSubcommand(use, short string, args cobra.PositionalArgs, do func(*pl
 		return do(r, &o, args)
 	}
 	o.addFlags(cmd)
-	cmd.Flags().StringVar(&o.publication, "publication", "", "`name` of the publication, if there are several")
-	o.keyFlag(cmd, "store", "publisher.store", "the publisher works in this `directory` instead of Kubernetes")
-	o.keyFlag(cmd, "kubeconfig", "publisher.kubeconfig", "`file` that says how to reach the API server; default: as a Pod")
+	o.sourceFlags(cmd)
 	switch cmd.Name() {
 	case "show":
 		outputFlag(cmd, &o.output, "table", "json")
@@ -137,6 +135,13 @@ func newPlanSubcommand(use, short string, args cobra.PositionalArgs, do func(*pl
 		cmd.Flags().Lookup("by").DefValue = "$USER"
 	}
 	return cmd
+}
+
+// sourceFlags adds the flags that say where the plan is.
+func (o *planOptions) sourceFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.publication, "publication", "", "`name` of the publication, if there are several")
+	o.keyFlag(cmd, "store", "publisher.store", "the publisher works in this `directory` instead of Kubernetes")
+	o.keyFlag(cmd, "kubeconfig", "publisher.kubeconfig", "`file` that says how to reach the API server; default: as a Pod")
 }
 
 // open reads the plan.

@@ -111,11 +111,14 @@ func (s *planSite) cluster(t *testing.T) {
 
 // run runs quoin plan with a kubeconfig, and returns its exit status and all that it says.
 func (s *planSite) run(kubeconfig string, args ...string) (code int, said string) {
-	group := "plan"
-	if args[0] == "nodes-config" {
-		group = "imex"
+	command := []string{"plan", args[0]}
+	switch args[0] {
+	case "nodes-config":
+		command[0] = "imex"
+	case "fit":
+		command = []string{"fit"}
 	}
-	cmd := exec.Command(s.quoin, append([]string{group, args[0], "--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", kubeconfig}, args[1:]...)...)
+	cmd := exec.Command(s.quoin, append(append(command, "--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", kubeconfig), args[1:]...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, _ := cmd.CombinedOutput() // the exit status says it
 	return cmd.ProcessState.ExitCode(), string(out)
@@ -164,6 +167,8 @@ func (s *planSite) shown(t *testing.T) {
 	s.plan(t, 2, `^quoin: --clique x: no block of the published plan: want a clique .* or one of the blocks nvl-8a61c302-0, nvl-8a61c302-1$`, "nodes-config", "--clique", "x")
 	s.plan(t, 0, `^  nvl: 2 blocks, sizes \[18\].* 36 nodes; digest [0-9a-f]{16}$`, "status")
 	s.plan(t, 0, `^nvl +nvl-8a61c302-0 +18 +n\[00-17\]$`, "show")
+	s.plan(t, 0, `^nvl-8a61c302-0 +16 +1$`, "fit", "-N", "32", "--segment", "16")
+	s.plan(t, 1, `^never: the topology has 36 nodes, and the job asks for 37$`, "fit", "-N", "37")
 	s.plan(t, 0, `^{"number":1,.*"author":"quoin-publisher"`, "show", "1", "-o", "json")
 	s.plan(t, 0, `^1 .*quoin-publisher  first publication$`, "history")
 	s.plan(t, 2, `^quoin: nothing is held, and no revision is named: `, "diff")

@@ -74,16 +74,37 @@ func (b *Blocks) Find(j *Job) (Place, bool) {
 		return Place{Apart: j.Nodes}, j.Nodes == 1 && b.Apart > 0
 	}
 	free := slices.Clone(b.Free)
-	for {
+	for range maxTries {
 		s := b.search(j, free)
 		place, ok := s.run()
-		if ok || s.part < 0 {
-			return place, ok
+		if ok {
+			return place, true
 		}
-		// Slurm looks in another aggregate.
-		first := s.part * s.perPart * s.perBlock
-		for i := first; i < min(first+s.perPart*s.perBlock, len(free)); i++ {
-			free[i] = 0
+		switch first := place.first(); {
+		case s.part >= 0: // Slurm looks in another aggregate
+			first := s.part * s.perPart * s.perBlock
+			clear(free[first:min(first+s.perPart*s.perBlock, len(free))])
+		case first >= 0: // Slurm tries again without the first node that it had taken
+			free[first]--
+		default:
+			return Place{}, false
 		}
 	}
+	return Place{}, false
+}
+
+// maxTries bounds how often another place is tried. Slurm tries until too few nodes are left.
+const maxTries = 200
+
+// first is the first block that the place takes nodes of, or -1.
+func (p *Place) first() int {
+	first := -1
+	for _, segment := range p.Segments {
+		for _, t := range segment {
+			if first < 0 || t.Block < first {
+				first = t.Block
+			}
+		}
+	}
+	return first
 }

@@ -3,6 +3,7 @@ package fit_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 const (
 	siteNodes = 64
 	sites     = 500
+	perSite   = 3  // jobs
 	states    = 20 // of the nodes, one after the other; each has its sites
 )
 
@@ -75,27 +77,31 @@ func (s *site) topology() slurmconf.Topology {
 // state is which nodes a job may have, and which run another job.
 type state struct{ free, busy map[string]bool }
 
-func (s *site) find(st *state, j *job) (fit.Place, bool) {
-	b := fit.Blocks{Sizes: s.sizes}
-	for _, nodes := range s.blocks {
-		free, busy := 0, false
-		for _, n := range nodes {
-			busy = busy || st.busy[n]
-			if st.free[n] {
-				free++
-			}
+func (s *site) answer(st *state, j *job) fit.Answer {
+	site := &fit.Site{Sizes: s.sizes, Apart: s.apart, State: func(node string) fit.State {
+		switch {
+		case st.free[node]:
+			return fit.StateOf("IDLE")
+		case st.busy[node]:
+			return fit.StateOf("ALLOCATED")
 		}
-		if j.exclusive && busy {
-			free = 0
-		}
-		b.Free = append(b.Free, free)
+		return fit.StateOf("IDLE", "DRAIN")
+	}}
+	for i, nodes := range s.blocks {
+		site.Blocks = append(site.Blocks, fit.Block{Name: fmt.Sprint(i), Nodes: nodes})
 	}
-	for _, n := range s.apart {
-		if st.free[n] {
-			b.Apart++
+	return site.Answer(&fit.Request{Job: j.Job, Exclusive: j.exclusive})
+}
+
+// enough reports whether the job fits when the needed nodes are free.
+func (s *site) enough(st *state, j *job, needs []fit.Need) bool {
+	after := &state{maps.Clone(st.free), maps.Clone(st.busy)}
+	for _, need := range needs {
+		for _, node := range need.Nodes[:need.Count] {
+			after.free[node], after.busy[node] = true, false
 		}
 	}
-	return b.Find(&j.Job)
+	return s.answer(after, j).Verdict == fit.Now
 }
 
 // job is a job that lets no other job into its blocks if it is exclusive.
@@ -226,7 +232,8 @@ func (r *rig) ask(questions []question) (now []bool, said []string) {
 }
 
 // TestRealFit asks a real slurmctld for jobs on 500 random sites whose nodes are free, drained or
-// busy. Slurm can start now just the jobs that fit.
+// busy. Slurm can start now just the jobs that fit,
+// and could start with all nodes free just those that are not judged "never".
 func TestRealFit(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -234,34 +241,49 @@ func TestRealFit(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(2605, 3))
 	r := startRig(t, rng)
-	can, cannot := 0, 0
+	var questions []question
+	for _, s := range r.all {
+		for range perSite {
+			questions = append(questions, question{s, randomJob(rng, len(slices.Concat(s.blocks...))+len(s.apart))})
+		}
+	}
+	r.set(rng, 10, false)
+	var ever []bool // all nodes are free
+	for some := range slices.Chunk(questions, len(questions)/states) {
+		can, _ := r.ask(some)
+		ever = append(ever, can...)
+	}
+	verdicts := map[fit.Verdict]int{}
 	for round := range states {
 		r.set(rng, []int{7, 10, 5, 6, 8, 9}[round%6], round == states-1) // nodes that a job has left are not at rest
-		var questions []question
-		for _, s := range r.all[round*sites/states : (round+1)*sites/states] {
-			for range 3 {
-				questions = append(questions, question{s, randomJob(rng, len(slices.Concat(s.blocks...))+len(s.apart))})
+		first, last := round*len(questions)/states, (round+1)*len(questions)/states
+		now, said := r.ask(questions[first:last])
+		for i, q := range questions[first:last] {
+			answer := q.site.answer(&r.state, q.job)
+			verdicts[answer.Verdict]++
+			place := answer.Place
+			if fits := answer.Verdict == fit.Now; fits != now[i] || (answer.Verdict == fit.Never) == ever[first+i] {
+				t.Errorf("%s: sizes %v, free %v, %d apart: %s, Slurm: %s, and with all nodes free: %t", words(q.job), q.site.sizes, q.site.count(&r.state), len(q.site.apart), answer.Verdict, said[i], ever[first+i])
 			}
-		}
-		now, said := r.ask(questions)
-		for i, q := range questions {
-			place, fits := q.site.find(&r.state, q.job)
-			if fits != now[i] {
-				t.Errorf("%s: sizes %v, free %v, %d apart: fits %t, Slurm: %s", words(q.job), q.site.sizes, q.site.count(&r.state), len(q.site.apart), fits, said[i])
-			}
-			if !fits {
-				cannot++
-				continue
-			}
-			can++
-			if err := q.site.legal(&r.state, q.job, place); err != nil {
-				t.Errorf("%s: sizes %v, free %v: %v: %v", words(q.job), q.site.sizes, q.site.count(&r.state), place, err)
+			switch answer.Verdict {
+			case fit.Now:
+				if err := q.site.legal(&r.state, q.job, place); err != nil {
+					t.Errorf("%s: sizes %v, free %v: %v: %v", words(q.job), q.site.sizes, q.site.count(&r.state), place, err)
+				}
+			case fit.NotNow:
+				if !q.site.enough(&r.state, q.job, answer.Needs) {
+					t.Errorf("%s: sizes %v, free %v: not with %v", words(q.job), q.site.sizes, q.site.count(&r.state), answer.Needs)
+				}
+			case fit.Never:
+				if answer.Why == "" {
+					t.Errorf("%s: sizes %v: no reason", words(q.job), q.site.sizes)
+				}
 			}
 		}
 	}
-	t.Logf("%d jobs can start, %d cannot", can, cannot)
-	if can < 300 || cannot < 300 {
-		t.Errorf("%d jobs can start and %d cannot: too few of one kind", can, cannot)
+	t.Logf("verdicts: %v", verdicts)
+	if verdicts[fit.Now] < 300 || verdicts[fit.NotNow] < 300 || verdicts[fit.Never] < 100 {
+		t.Errorf("verdicts %v: too few of one kind", verdicts)
 	}
 }
 

@@ -63,7 +63,8 @@ func (b *Blocks) levels(n int) (level, lower int) {
 
 func up(n, by int) int { return (n + by - 1) / by }
 
-// run finds the segments one after the other.
+// run finds the segments one after the other. If a segment does not fit in its block after all,
+// run returns what was taken until then.
 func (s *search) run() (Place, bool) {
 	if s.job.Spread && s.segments > 1 && s.spreadable() < s.segments {
 		return Place{}, false
@@ -72,13 +73,14 @@ func (s *search) run() (Place, bool) {
 	for k := range s.segments {
 		block, ok := s.block(k == 0)
 		if !ok {
-			return p, false
+			return Place{}, false
 		}
 		if k == 0 && s.perPart > 0 {
 			s.keep(block / s.perPart)
 		}
 		segment, ok := s.segment(block)
 		if !ok {
+			p.Segments = append(p.Segments, segment)
 			return p, false
 		}
 		for _, t := range segment {
@@ -174,7 +176,7 @@ func sum(numbers []int) (total int) {
 	return total
 }
 
-// segment takes the nodes of one segment from base blocks of a block.
+// segment takes the nodes of one segment from base blocks of a block, as far as they do.
 func (s *search) segment(block int) (Segment, bool) {
 	c := &choice{search: s, first: block * s.perBlock, rest: s.size, taken: make([]bool, s.perBlock)}
 	c.last = min(c.first+s.perBlock, len(s.free))
@@ -182,7 +184,7 @@ func (s *search) segment(block int) (Segment, bool) {
 	for left := s.most; c.rest > 0; {
 		at, joins := c.best()
 		if at < 0 || s.free[at] == 0 || left <= 0 && !joins {
-			return nil, false
+			return out, false
 		}
 		n := min(s.free[at], c.rest)
 		out = append(out, Taken{at, n})

@@ -45,6 +45,8 @@ type Node struct {
 	Invalid bool
 	// Off says that Slurm has powered the node down, or is about to.
 	Off bool
+	// State has Slurm's words for the node's state, such as IDLE+DRAIN. Gres is the node's Gres=.
+	State, Gres string
 	// Reason is why the node is drained or down.
 	Reason string
 }

@@ -20,17 +20,17 @@ import (
 
 // answer has two nodes as slurmrestd 26.05.5 writes them, shortened.
 const answer = `{"nodes":[
- {"architecture":"x86_64","boot_time":{"set":true,"infinite":false,"number":1795387571},"name":"d1","state":["IDLE","DYNAMIC_NORM"],"reason":"","slurmd_start_time":{"set":true,"infinite":false,"number":1795472120},"topology":"nvl:b1,fabric:s1","version":"26.05.5"},
+ {"architecture":"x86_64","boot_time":{"set":true,"infinite":false,"number":1795387571},"name":"d1","gres":"gpu:gb200:4(S:0-1)","state":["IDLE","DYNAMIC_NORM"],"reason":"","slurmd_start_time":{"set":true,"infinite":false,"number":1795472120},"topology":"nvl:b1,fabric:s1","version":"26.05.5"},
  {"name":"d2","state":["IDLE","DRAIN","INVALID_REG","DYNAMIC_NORM"],"reason":"Failed to set topology 'nvl:b9'","slurmd_start_time":{"set":true,"infinite":false,"number":1795472120},"topology":""},
  {"name":"n3","state":["UNKNOWN","NOT_RESPONDING"],"slurmd_start_time":{"set":true,"infinite":false,"number":0},"topology":""},
  {"name":"c1","state":["IDLE","CLOUD","POWERED_DOWN"],"slurmd_start_time":{"set":true,"infinite":false,"number":5},"topology":""}
 ],"last_update":{"set":true,"infinite":false,"number":1795472057},"errors":[],"warnings":[]}`
 
 var answered = map[string]Node{
-	"d1": {Topology: "nvl:b1,fabric:s1", Registered: true},
-	"d2": {Registered: true, Invalid: true, Reason: "Failed to set topology 'nvl:b9'"},
-	"n3": {},
-	"c1": {Registered: true, Off: true},
+	"d1": {Topology: "nvl:b1,fabric:s1", Registered: true, State: "IDLE+DYNAMIC_NORM", Gres: "gpu:gb200:4(S:0-1)"},
+	"d2": {Registered: true, Invalid: true, Reason: "Failed to set topology 'nvl:b9'", State: "IDLE+DRAIN+INVALID_REG+DYNAMIC_NORM"},
+	"n3": {State: "UNKNOWN+NOT_RESPONDING"},
+	"c1": {Registered: true, Off: true, State: "IDLE+CLOUD+POWERED_DOWN"},
 }
 
 func TestReadNodes(t *testing.T) {

@@ -27,6 +27,7 @@ type jsonNode struct {
 	State    []string `json:"state"`
 	Topology string   `json:"topology"`
 	Reason   string   `json:"reason"`
+	Gres     string   `json:"gres"`
 	Started  number   `json:"slurmd_start_time"`
 }
 
@@ -88,7 +89,8 @@ func (n *jsonNode) node() Node {
 		return slices.ContainsFunc(n.State, func(s string) bool { return slices.Contains(states, s) })
 	}
 	out := Node{Topology: topology.Cut(n.Topology, topology.MaxMessage), Reason: topology.Cut(n.Reason, topology.MaxMessage), Registered: n.Started.Number > 0,
-		Invalid: is("INVALID_REG"), Off: is("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP", "POWER_UP")}
+		Invalid: is("INVALID_REG"), Off: is("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP", "POWER_UP"), Gres: topology.Cut(n.Gres, topology.MaxMessage)}
+	out.State = topology.Cut(strings.Join(n.State, "+"), topology.MaxMessage)
 	return out
 }
 

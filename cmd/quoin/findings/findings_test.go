@@ -1,4 +1,4 @@
-package main
+package findings
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 )
 
 func TestGroup(t *testing.T) {
-	got := group(problemsOf([]topology.Problem{
+	got := Group(Of([]topology.Problem{
 		{Node: "a2", Reason: "TierLabelsMissing", Message: "m"},
 		{Node: "a1", Reason: "NoGresLine", Message: "m"},
 		{Reason: "TierLabelsMissing", Message: "m"},
@@ -20,36 +20,36 @@ func TestGroup(t *testing.T) {
 		{Node: "a1", Reason: "TierLabelsMissing", Message: "m"},
 		{Node: "a1", Reason: "TierLabelsMissing", Message: "another"},
 	}))
-	want := []finding{
-		{[]string{"a1", "a2", "a10"}, remark{Reason: "TierLabelsMissing", Message: "m"}},
-		{[]string{"a1"}, remark{Reason: "NoGresLine", Message: "m"}},
-		{nil, remark{Reason: "TierLabelsMissing", Message: "m"}},
-		{[]string{"a1"}, remark{Reason: "TierLabelsMissing", Message: "another"}},
+	want := []Finding{
+		{[]string{"a1", "a2", "a10"}, Remark{Reason: "TierLabelsMissing", Message: "m"}},
+		{[]string{"a1"}, Remark{Reason: "NoGresLine", Message: "m"}},
+		{nil, Remark{Reason: "TierLabelsMissing", Message: "m"}},
+		{[]string{"a1"}, Remark{Reason: "TierLabelsMissing", Message: "another"}},
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(finding{})); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestPrintFindings(t *testing.T) {
-	of := func(n int, message func(i int) string) (out []finding) {
+	of := func(n int, message func(i int) string) (out []Finding) {
 		for i := range n {
-			out = append(out, finding{[]string{fmt.Sprintf("n%04d", i)}, remark{Reason: "NotReady", Message: message(i), Advice: "wait"}})
+			out = append(out, Finding{[]string{fmt.Sprintf("n%04d", i)}, Remark{Reason: "NotReady", Message: message(i), Advice: "wait"}})
 		}
 		return out
 	}
 	own := func(i int) string { return fmt.Sprintf("index %d", i) }
-	var lines, units []finding
+	var lines, units []Finding
 	for i := range 10 {
-		lines = append(lines, finding{remark: remark{File: "gres.conf", Line: i + 1, Severity: "warning", Reason: "UnknownNode", Message: "m", Advice: "a"}})
-		units = append(units, finding{remark: remark{Subject: fmt.Sprintf("block at place %d", i), Reason: "UnitDiffers", Message: "m"}})
+		lines = append(lines, Finding{Remark: Remark{File: "gres.conf", Line: i + 1, Severity: "warning", Reason: "UnknownNode", Message: "m", Advice: "a"}})
+		units = append(units, Finding{Remark: Remark{Subject: fmt.Sprintf("block at place %d", i), Reason: "UnitDiffers", Message: "m"}})
 	}
 	far := of(10000, func(int) string { return "one" })
 	for i := range far {
 		far[i].Nodes[0] = fmt.Sprintf("gke-pool-%04d-x%c", i, 'a'+i%20)
 	}
 	for name, tt := range map[string]struct {
-		all  []finding
+		all  []Finding
 		want []string
 	}{
 		"no node":          {nil, nil},
@@ -63,7 +63,7 @@ func TestPrintFindings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
-			printFindings(&b, "", tt.all)
+			Print(&b, "", tt.all)
 			var got []string
 			for line := range strings.Lines(b.String()) {
 				got = append(got, strings.TrimSuffix(line, "\n"))
@@ -74,7 +74,7 @@ func TestPrintFindings(t *testing.T) {
 		})
 	}
 	var b strings.Builder
-	printFindings(&b, "", far)
+	Print(&b, "", far)
 	if text := b.String(); len(text) > maxList+200 || !strings.Contains(text, " more: NotReady: one\n") || !strings.HasPrefix(text, "gke-pool-0000-xa,gke-pool-0001-xb,") {
 		t.Errorf("%d bytes of names that do not fold:\n%.300s", len(text), text)
 	}

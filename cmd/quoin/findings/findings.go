@@ -1,4 +1,6 @@
-package main
+// Package findings is what commands say of nodes, of lines of files and of other subjects: joined in
+// groups, as text or as JSON.
+package findings
 
 import (
 	"cmp"
@@ -6,21 +8,20 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// finding is what a command says of nodes, of a line of a file, or of another subject.
-type finding struct {
+// Finding is what a command says of nodes, of a line of a file, or of another subject.
+type Finding struct {
 	Nodes []string `json:"nodes,omitempty"`
-	remark
+	Remark
 }
 
-// remark is what may be said of several nodes.
-type remark struct {
+// Remark is what may be said of several nodes.
+type Remark struct {
 	Subject  string `json:"subject,omitempty"`
 	File     string `json:"file,omitempty"`
 	Line     int    `json:"line,omitempty"`
@@ -30,24 +31,24 @@ type remark struct {
 	Advice   string `json:"advice,omitempty"`
 }
 
-// findingsOf returns what lint says.
-func findingsOf(all []lint.Finding) []finding {
-	out := make([]finding, len(all))
+// OfLint returns what lint says.
+func OfLint(all []lint.Finding) []Finding {
+	out := make([]Finding, len(all))
 	for i, f := range all {
 		severity := "warning"
 		if f.Fatal {
 			severity = "fatal"
 		}
-		out[i].remark = remark{File: f.File, Line: f.Line, Severity: severity, Reason: f.Rule, Message: f.Message, Advice: f.Advice}
+		out[i].Remark = Remark{File: f.File, Line: f.Line, Severity: severity, Reason: f.Rule, Message: f.Message, Advice: f.Advice}
 	}
 	return out
 }
 
-// problemsOf returns problems of nodes.
-func problemsOf(all []topology.Problem) []finding {
-	out := make([]finding, len(all))
+// Of returns problems of nodes.
+func Of(all []topology.Problem) []Finding {
+	out := make([]Finding, len(all))
 	for i, p := range all {
-		out[i].remark = remark{Reason: p.Reason, Message: p.Message}
+		out[i].Remark = Remark{Reason: p.Reason, Message: p.Message}
 		if p.Node != "" {
 			out[i].Nodes = []string{p.Node}
 		}
@@ -55,23 +56,23 @@ func problemsOf(all []topology.Problem) []finding {
 	return out
 }
 
-// group joins findings of nodes that differ in their nodes only, because a site may have
+// Group joins findings of nodes that differ in their nodes only, because a site may have
 // thousands of nodes. The joined finding takes the place of the first. Nodes stand once,
 // in Slurm's order.
-func group(all []finding) []finding {
+func Group(all []Finding) []Finding {
 	type key struct {
-		remark
+		Remark
 		nodes bool
 	}
-	out := []finding{} // which JSON shows as a list
+	out := []Finding{} // which JSON shows as a list
 	at := map[key]int{}
 	for _, f := range all {
-		k := key{f.remark, len(f.Nodes) > 0}
+		k := key{f.Remark, len(f.Nodes) > 0}
 		i, known := at[k]
 		if !known || !k.nodes {
 			i = len(out)
 			at[k] = i
-			out = append(out, finding{remark: f.remark})
+			out = append(out, Finding{Remark: f.Remark})
 		}
 		out[i].Nodes = append(out[i].Nodes, f.Nodes...)
 	}
@@ -86,10 +87,10 @@ func group(all []finding) []finding {
 // maxLines bounds the lines about one reason that people get. JSON has all.
 const maxLines = 8
 
-// printFindings prints findings in groups. If the nodes of one reason have too many
+// Print prints findings in groups. If the nodes of one reason have too many
 // different messages, they share a line with the first one.
-func printFindings(w io.Writer, prefix string, all []finding) {
-	all = group(all)
+func Print(w io.Writer, prefix string, all []Finding) {
+	all = Group(all)
 	byReason := map[string][]int{}
 	for i := range all {
 		byReason[all[i].kind()] = append(byReason[all[i].kind()], i)
@@ -118,11 +119,11 @@ func printFindings(w io.Writer, prefix string, all []finding) {
 }
 
 // kind tells findings apart that may share a line.
-func (f *finding) kind() string {
+func (f *Finding) kind() string {
 	return fmt.Sprintf("%s/%s/%t", f.Severity, f.Reason, len(f.Nodes) > 0)
 }
 
-func (f *finding) print(w io.Writer, prefix string) {
+func (f *Finding) print(w io.Writer, prefix string) {
 	if f.File != "" {
 		fmt.Fprintf(w, "%s%s:%d: %s: %s (%s); %s\n", prefix, f.File, f.Line, f.Severity, f.Message, f.Reason, f.Advice)
 		return
@@ -150,41 +151,13 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %d more", hostlist.Compress(names[:shown]), len(names)-shown)
 }
 
-// printJSON prints a document.
-func printJSON(w io.Writer, document any) error {
+// JSON prints a document.
+func JSON(w io.Writer, document any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(document); err != nil {
 		return fmt.Errorf("print JSON: %w", err)
 	}
-	return nil
-}
-
-// result is the document of quoin check.
-type result struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	// Differs is what the exit status 1 says.
-	Differs  bool      `json:"differs"`
-	Summary  []string  `json:"summary"`
-	Findings []finding `json:"findings"`
-}
-
-// add joins the result of one comparison with those before it.
-func (r *result) add(one *result) {
-	r.Differs = r.Differs || one.Differs
-	r.Summary = append(r.Summary, one.Summary...)
-	r.Findings = append(r.Findings, one.Findings...)
-}
-
-// print prints findings and then the summary.
-func (r *result) print(w io.Writer, output string) error {
-	if output == outputJSON {
-		r.APIVersion, r.Kind, r.Findings = topology.APIVersion, "CheckResult", group(r.Findings)
-		return printJSON(w, r)
-	}
-	printFindings(w, "", r.Findings)
-	fmt.Fprintln(w, strings.Join(r.Summary, "\n"))
 	return nil
 }

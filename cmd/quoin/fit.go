@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
+	"github.com/quoin-hpc/quoin/cmd/quoin/fitting"
+	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
+	"github.com/quoin-hpc/quoin/slurmconf/fit"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+)
+
+// fitOptions are the flags of quoin fit.
+type fitOptions struct {
+	planOptions
+	fit.Request
+	topology, nodes, sinfo, exclusive string
+}
+
+func newFitCommand() *cobra.Command {
+	var o fitOptions
+	cmd := &cobra.Command{
+		Use:   "fit [-N NODES]",
+		Short: "Say whether a job fits into the blocks now, later or never, and how many segments are free",
+		Long: `fit follows the rules by which Slurm's topology/block places jobs: base block size,
+aggregates of blocks, segments. It reads the stored plan of a publication, or makes one
+from --nodes. Which nodes are free it takes from --sinfo, or else from Slurm itself as
+slurm.url or slurm.scontrol of the configuration say, or else from the conditions of
+Slinky's worker pods.
+
+A job here has whole nodes: a node with another job is not free. fit knows no partition,
+priority, limit or time. So a job that fits may still wait for these.
+
+Exit status: 0 the job fits now, or no job was asked about; 1 not now, or never;
+2 trouble.`,
+		Example: `  quoin fit --kubeconfig ~/.kube/config
+  quoin fit -N 64 --segment 16
+  sinfo -h -N -o '%N %T %G' | quoin fit --nodes nodes.json --sinfo - -N 36 --exclusive=topo`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	o.addFlags(cmd)
+	o.sourceFlags(cmd)
+	f := cmd.Flags()
+	f.IntVarP(&o.Nodes, "job-nodes", "N", 0, "`number` of nodes of the job")
+	f.IntVar(&o.Segment, "segment", 0, "the job's segments have so many `nodes` each")
+	f.StringVar(&o.exclusive, "exclusive", "", "with the `word` topo, no other job may be in the job's blocks")
+	f.Lookup("exclusive").NoOptDefVal = "node"
+	complete(cmd, "exclusive", cobra.ShellCompDirectiveNoFileComp, "topo")
+	f.BoolVar(&o.Consolidate, "consolidate-segments", false, "all segments are in the smallest aggregate that is large enough")
+	f.BoolVar(&o.Spread, "spread-segments", false, "no two segments are in one base block")
+	f.IntVar(&o.GPUs, "gpus-per-node", 0, "each node has at least so many `GPUs`")
+	f.StringVar(&o.topology, "topology", "", "`name` of the partition's topology; default: the one of partitions that name none")
+	f.StringVar(&o.nodes, "nodes", "", "make the plan from this `file`, as render takes it, - for standard input")
+	f.StringVar(&o.sinfo, "sinfo", "", "`file` with the states of nodes: sinfo -N, or scontrol --json show nodes; - for standard input")
+	outputFlag(cmd, &o.output, "text", outputJSON)
+	return cmd
+}
+
+func (o *fitOptions) run(cmd *cobra.Command) error {
+	if o.exclusive != "" && o.exclusive != "topo" && o.exclusive != "node" {
+		return fmt.Errorf("--exclusive=%s: want topo, or nothing", o.exclusive)
+	}
+	o.Exclusive = o.exclusive == "topo"
+	p, pub, pods, err := o.plan(cmd)
+	if err != nil {
+		return err
+	}
+	if err := o.states(cmd, p, pub, pods); err != nil {
+		return err
+	}
+	answer, err := p.Ask(&o.Request, o.topology)
+	if err != nil {
+		return err
+	}
+	if o.output == outputJSON {
+		err = findings.JSON(cmd.OutOrStdout(), answer)
+	} else {
+		answer.Print(cmd.OutOrStdout())
+	}
+	if err == nil && answer.Verdict != "" && answer.Verdict != fit.Now {
+		err = exitError(1)
+	}
+	return err
+}
+
+// plan returns the plan, made from nodes or stored. pods opens the lists that may have worker pods.
+func (o *fitOptions) plan(cmd *cobra.Command) (p *fitting.Plan, pub *publication.Cluster, pods func() (io.ReadCloser, error), err error) {
+	if o.nodes == "" {
+		r, err := o.open(cmd)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		p, err = fitting.Stored(&r.doc.Current.Plan)
+		return p, r.pub, o.workerPods(cmd.Context()), err
+	}
+	render := renderOptions{settings: o.settings, publication: o.publication, nodes: "-"}
+	in, _, err := openInput(cmd.InOrStdin(), o.nodes, "kubectl get nodes -o json")
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("read nodes: %w", err)
+	}
+	defer func() { _ = in.Close() }()
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("read nodes: %w", err)
+	}
+	made, _, err := render.render(cmd.Context(), bytes.NewReader(text), nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	whole, err := made.Whole()
+	if err == nil {
+		p, err = fitting.Made(whole, made.Plan.Placements)
+	}
+	if err == nil {
+		pub, err = o.cluster(o.publication)
+	}
+	return p, pub, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }, err
+}
+
+// workerPods opens the list of Slinky's worker pods, if the plan is in Kubernetes.
+func (o *fitOptions) workerPods(ctx context.Context) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) {
+		conf, err := o.load()
+		if err != nil || conf.Publisher.Store != "" {
+			return io.NopCloser(bytes.NewReader(nil)), err
+		}
+		rc, _, err := kubeClient(conf.Publisher.Kubeconfig, "quoin", 50)
+		if err != nil {
+			return nil, err
+		}
+		return listing.Open(ctx, rc, listing.Nodes[len(listing.Nodes)-1:])
+	}
+}
+
+// states asks who knows which nodes are free: the file, Slurm, or Slinky's pods.
+func (o *fitOptions) states(cmd *cobra.Command, p *fitting.Plan, pub *publication.Cluster, pods func() (io.ReadCloser, error)) error {
+	if o.sinfo != "" {
+		in, name, err := openInput(cmd.InOrStdin(), o.sinfo, "sinfo -N")
+		if err != nil {
+			return fmt.Errorf("read states: %w", err)
+		}
+		defer func() { _ = in.Close() }()
+		return p.Sinfo(name, in)
+	}
+	if slurm := loaded.AskerOf(pub); slurm != nil {
+		state, err := slurm.Ask(cmd.Context(), live.Question{Nodes: maxAsked})
+		if err != nil {
+			return fmt.Errorf("ask Slurm which nodes are free: %w; --sinfo takes the output of sinfo -N instead", err)
+		}
+		p.Live(state.Nodes, "Slurm")
+		return nil
+	}
+	in, err := pods()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	return p.Pods(in)
+}
+
+// maxAsked is for how many nodes fit waits for Slurm's answer.
+const maxAsked = 20_000

@@ -1,0 +1,214 @@
+package fitting
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/fit"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Sizes are the segments that are counted.
+var Sizes = []int{1, 2, 4, 8, 16, 18}
+
+// Answer is the document of quoin fit.
+type Answer struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Topology   string `json:"topology"`
+	// Verdict is now, not now or never; empty if no job was asked about. Why says why never.
+	Verdict fit.Verdict `json:"verdict,omitempty"`
+	Why     string      `json:"why,omitempty"`
+	// Blocks are what the job would get.
+	Blocks []Share `json:"blocks,omitempty"`
+	// Needs are nodes that would have to be free and well.
+	Needs []Need `json:"needs,omitempty"`
+	// Segments says how many segments of each size fit.
+	Segments []fit.Row `json:"segments,omitempty"`
+	// Nodes counts the nodes of the topology by state. Said is who said the states, or empty if
+	// nobody did: then all count as free.
+	Nodes map[string]int `json:"nodes"`
+	Said  string         `json:"said,omitempty"`
+}
+
+// Share is what a job would get of a block. Block is empty for nodes in no block.
+type Share struct {
+	Block string `json:"block,omitempty"`
+	Nodes int    `json:"nodes"`
+	// Segments is how many segments have nodes of the block.
+	Segments int `json:"segments,omitempty"`
+}
+
+// Need is a number of nodes of a block, any of those that are listed.
+type Need struct {
+	Block string   `json:"block,omitempty"`
+	Count int      `json:"count"`
+	AnyOf []string `json:"anyOf"`
+	// States are how these are, with a host list of each.
+	States map[string]string `json:"states"`
+}
+
+// Ask answers a request. Without nodes it only counts the segments.
+func (p *Plan) Ask(r *fit.Request, name string) (*Answer, error) {
+	t, err := p.Topology(name)
+	if err != nil {
+		return nil, err
+	}
+	asks := r.Nodes > 0
+	if asks {
+		if err := r.Check(); err != nil {
+			return nil, err
+		}
+	} else if r.Segment > 0 || r.Exclusive || r.Spread || r.Consolidate {
+		return nil, errors.New("want -N NODES beside flags of a job")
+	}
+	if t.Block == nil && (r.Segment > 0 || r.Exclusive) {
+		return nil, fmt.Errorf("topology %s has no blocks: --segment and --exclusive=topo count only in block topologies", cmp.Or(t.Name, "default"))
+	}
+	site, err := p.site(t)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{APIVersion: topology.APIVersion, Kind: "FitResult", Topology: t.Name, Nodes: count(site), Said: p.Said}
+	if t.Block != nil {
+		a.Segments = site.Segments(r, Sizes...)
+	}
+	if asks {
+		found := site.Answer(r)
+		a.Verdict, a.Why, a.Blocks, a.Needs = found.Verdict, found.Why, shares(t, &found.Place), needs(site, found.Needs)
+	}
+	return a, nil
+}
+
+// count counts the nodes by state.
+func count(site *fit.Site) map[string]int {
+	counts := map[string]int{}
+	add := func(nodes []string) {
+		for _, n := range nodes {
+			counts[cmp.Or(site.State(n).Why, "free")]++
+		}
+	}
+	for i := range site.Blocks {
+		add(site.Blocks[i].Nodes)
+	}
+	add(site.Apart)
+	return counts
+}
+
+func shares(t *slurmconf.Topology, place *fit.Place) []Share {
+	by := map[int]*Share{}
+	for _, segment := range place.Segments {
+		for _, taken := range segment {
+			if by[taken.Block] == nil {
+				by[taken.Block] = &Share{Block: t.Block.Blocks[taken.Block].Name}
+			}
+			by[taken.Block].Nodes += taken.Nodes
+			by[taken.Block].Segments++
+		}
+	}
+	var out []Share
+	for _, i := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, *by[i])
+	}
+	if place.Apart > 0 {
+		out = append(out, Share{Nodes: place.Apart})
+	}
+	return out
+}
+
+func needs(site *fit.Site, all []fit.Need) []Need {
+	var out []Need
+	for _, n := range all {
+		by := map[string][]string{}
+		for _, node := range n.Nodes {
+			why := site.State(node).Why
+			by[why] = append(by[why], node)
+		}
+		need := Need{Block: n.Block, Count: n.Count, AnyOf: n.Nodes, States: map[string]string{}}
+		for why, nodes := range by {
+			need.States[why] = hostlist.Compress(nodes)
+		}
+		out = append(out, need)
+	}
+	return out
+}
+
+// noBlock stands for nodes in no block.
+const noBlock = "(no block)"
+
+// Print prints the answer for people.
+func (a *Answer) Print(w io.Writer) {
+	switch a.Verdict {
+	case fit.Now:
+		fmt.Fprintln(w, "now: the job fits, for example in")
+		a.printBlocks(w)
+	case fit.NotNow:
+		fmt.Fprintln(w, "not now: the job fits if more nodes are free and well, for example")
+		var rows [][]string
+		for _, n := range a.Needs {
+			first := []string{cmp.Or(n.Block, noBlock), strconv.Itoa(n.Count)}
+			for _, why := range slices.Sorted(maps.Keys(n.States)) {
+				rows = append(rows, append(first, why, hostlist.Shorten(n.States[why])))
+				first = []string{"", ""}
+			}
+		}
+		terminal.Table(w, []string{"BLOCK", "NODES", "STATE", "ANY OF"}, rows)
+		fmt.Fprintln(w, "then it gets")
+		a.printBlocks(w)
+	case fit.Never:
+		fmt.Fprintln(w, "never: "+a.Why)
+	}
+	if a.Verdict != "" {
+		fmt.Fprintln(w)
+	}
+	if len(a.Segments) > 0 {
+		var rows [][]string
+		for _, s := range a.Segments {
+			rows = append(rows, []string{strconv.Itoa(s.Size), strconv.Itoa(s.Now), strconv.Itoa(s.All)})
+		}
+		terminal.Table(w, []string{"SEGMENT", "FIT NOW", "IF ALL NODES WERE FREE AND WELL"}, rows)
+		fmt.Fprintln(w)
+	}
+	a.printStates(w)
+}
+
+func (a *Answer) printBlocks(w io.Writer) {
+	var rows [][]string
+	for _, b := range a.Blocks {
+		segments := ""
+		if b.Segments > 0 {
+			segments = strconv.Itoa(b.Segments)
+		}
+		rows = append(rows, []string{cmp.Or(b.Block, noBlock), strconv.Itoa(b.Nodes), segments})
+	}
+	terminal.Table(w, []string{"BLOCK", "NODES", "SEGMENTS"}, rows)
+}
+
+func (a *Answer) printStates(w io.Writer) {
+	if a.Said == "" {
+		fmt.Fprintln(w, "Nobody said which nodes are free, so all count as free. See --sinfo.")
+		return
+	}
+	var parts []string
+	total := 0
+	for _, state := range slices.Sorted(maps.Keys(a.Nodes)) {
+		total += a.Nodes[state]
+		if state != "free" {
+			parts = append(parts, fmt.Sprintf("%d %s", a.Nodes[state], state))
+		}
+	}
+	fmt.Fprintf(w, "%d of %d nodes are free according to %s", a.Nodes["free"], total, a.Said)
+	if len(parts) > 0 {
+		fmt.Fprintf(w, ": %s", strings.Join(parts, ", "))
+	}
+	fmt.Fprintln(w)
+}

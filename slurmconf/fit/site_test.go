@@ -1,0 +1,170 @@
+package fit_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf/fit"
+)
+
+// racksOf is a site of racks whose nodes are free but for those that states has.
+func racksOf(states map[string]fit.State, sizes ...int) *fit.Site {
+	s := &fit.Site{Sizes: []int{18}, State: func(node string) fit.State { return states[node] }}
+	for i, size := range sizes {
+		b := fit.Block{Name: fmt.Sprintf("b%d", i+1)}
+		for k := range size {
+			b.Nodes = append(b.Nodes, fmt.Sprintf("r%d-%d", i+1, k+1))
+		}
+		s.Blocks = append(s.Blocks, b)
+	}
+	return s
+}
+
+func TestAnswer(t *testing.T) {
+	states := map[string]fit.State{"r1-1": fit.StateOf("allocated"), "r1-2": fit.StateOf("down"), "r2-1": fit.StateOf("drained"), "r3-1": {GPUs: 2}}
+	job := func(nodes, segment int) fit.Request { return fit.Request{Job: fit.Job{Nodes: nodes, Segment: segment}} }
+	exclusive, gpus, spread, together := job(18, 0), job(50, 0), job(36, 9), job(36, 18)
+	exclusive.Exclusive, gpus.GPUs, spread.Spread, together.Consolidate = true, 4, true, true
+	for _, tt := range []struct {
+		name    string
+		request fit.Request
+		want    fit.Verdict
+		why     string
+		needs   []fit.Need
+	}{
+		{"fits", job(16, 16), fit.Now, "", nil},
+		{"a rack is short", job(48, 16), fit.Never, "2 segments of 16 nodes fit if all nodes are free and well, and the job asks for 3", nil},
+		{"a drained node must be well", job(18, 0), fit.NotNow, "", []fit.Need{{Block: "b2", Count: 1, Nodes: []string{"r2-1"}}}},
+		{"jobs end before nodes are well", job(34, 17), fit.NotNow, "", []fit.Need{{Block: "b1", Count: 1, Nodes: []string{"r1-1", "r1-2"}}}},
+		{"a job of the block must end, and a node must be well", exclusive, fit.NotNow, "", []fit.Need{{Block: "b2", Count: 1, Nodes: []string{"r2-1"}}}},
+		{"too many", job(60, 0), fit.Never, "the topology has 50 nodes, and the job asks for 60", nil},
+		{"two GPUs in a node", gpus, fit.Never, "of nodes with 4 GPUs or more: the topology has 49 nodes, and the job asks for 50", nil},
+		{"larger than a block", job(19, 0), fit.Now, "", nil},
+		{"each in a rack of its own", spread, fit.Never, "5 segments of 9 nodes fit, but not each in base blocks of its own, as --spread-segments asks", nil},
+		{"together", together, fit.NotNow, "", []fit.Need{{Block: "b1", Count: 2, Nodes: []string{"r1-1", "r1-2"}}, {Block: "b2", Count: 1, Nodes: []string{"r2-1"}}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := tt.request.Check(); err != nil {
+				t.Fatal(err)
+			}
+			got := racksOf(states, 18, 18, 14).Answer(&tt.request)
+			if got.Verdict != tt.want || !strings.HasPrefix(got.Why, tt.why) {
+				t.Errorf("%s: %s", got.Verdict, got.Why)
+			}
+			if diff := cmp.Diff(tt.needs, got.Needs); diff != "" {
+				t.Errorf("needs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSegments(t *testing.T) {
+	states := map[string]fit.State{"r1-1": fit.StateOf("allocated"), "r2-1": fit.StateOf("down"), "r2-2": fit.StateOf("drained"), "r2-3": fit.StateOf("drained")}
+	got := racksOf(states, 18, 18, 14).Segments(&fit.Request{}, 1, 8, 16, 18, 36)
+	want := []fit.Row{{Size: 1, Now: 46, All: 50}, {Size: 8, Now: 4, All: 5}, {Size: 16, Now: 1, All: 2}, {Size: 18, Now: 0, All: 2}, {Size: 36, Now: 0, All: 1}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestStateOf(t *testing.T) {
+	for words, want := range map[string]fit.State{
+		"idle":                            {},
+		"idle~":                           {},
+		"idle*":                           {Use: fit.Unwell, Why: "not_responding"},
+		"IDLE CLOUD POWERED_DOWN":         {},
+		"IDLE+DRAIN":                      {Use: fit.Unwell, Why: "drain"},
+		"mix-":                            {Use: fit.Busy, Why: "mix+planned"},
+		"allocated+drain":                 {Use: fit.Unwell, Why: "allocated+drain"},
+		"resv":                            {Use: fit.Busy, Why: "resv"},
+		"down*$":                          {Use: fit.Unwell, Why: "down+not_responding+maintenance"},
+		"a_word_of_a_release_that_is_new": {Use: fit.Unwell, Why: "a_word_of_a_release_that_is_new"},
+		"":                                {Use: fit.Unwell, Why: "unknown"},
+	} {
+		if got := fit.StateOf(strings.Fields(words)...); got != want {
+			t.Errorf("%s: %+v, want %+v", words, got, want)
+		}
+	}
+}
+
+func TestReadSinfo(t *testing.T) {
+	free := fit.State{}
+	for _, tt := range []struct {
+		name, text string
+		want       map[string]fit.State
+		err        string
+	}{
+		{"without a header", "n1 idle\nn2 drained gpu:gb200:4(S:0-1),shard:4\n", map[string]fit.State{"n1": free, "n2": {Use: fit.Unwell, Why: "drained", GPUs: 4}}, ""},
+		{"sinfo -N", "NODELIST   NODES PARTITION STATE\nn1             1      all* idle\nn2 1 all* alloc\n", map[string]fit.State{"n1": free, "n2": {Use: fit.Busy, Why: "alloc"}}, ""},
+		{"sinfo -N -l", "Tue Nov 24 09:00:00 2026\nNODELIST   NODES PARTITION       STATE CPUS\nn1 1 all* idle~ 2\n", map[string]fit.State{"n1": free}, ""},
+		{"a host list", "n[1-2] idle\n", map[string]fit.State{"n1": free, "n2": free}, ""},
+		{"empty", "\n", nil, "sinfo.txt: no node: want the output of sinfo -N"},
+		{"one column", "n1 idle\nn2\n", nil, "sinfo.txt:2: 1 columns: want the name of a node and its state"},
+		{"a bad list", "n[1- idle\n", nil, "sinfo.txt:1: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := fit.ReadSinfo("sinfo.txt", strings.NewReader(tt.text))
+			if (err == nil) != (tt.err == "") || err != nil && !strings.HasPrefix(err.Error(), tt.err) {
+				t.Errorf("error %v, want %s", err, tt.err)
+			}
+			if diff := cmp.Diff(tt.want, got); tt.err == "" && diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func FuzzReadSinfo(f *testing.F) {
+	for _, text := range []string{"n1 idle\n", "NODELIST STATE GRES\nn[1-3] mix- gpu:2(IDX:0,1),gpu:x:1\n", "n1 idle*~ (null)"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		states, err := fit.ReadSinfo("x", strings.NewReader(text))
+		if (err == nil) != (len(states) > 0) && err == nil {
+			t.Errorf("no node and no error")
+		}
+		for node, s := range states {
+			if s.GPUs < 0 || (s.Use == fit.Free) != (s.Why == "") {
+				t.Errorf("%s: %+v", node, s)
+			}
+		}
+	})
+}
+
+func TestGPUs(t *testing.T) {
+	for gres, want := range map[string]int{"": 0, "(null)": 0, "gpu": 1, "gpu:4": 4, "gpu:gb200": 1, "gpu:gb200:4(S:0-1)": 4, "gpu:a:2(IDX:0,1),gpu:b:3,shard:8": 5, "gpu:-1": 1, "gpu:999999999": 1} {
+		if got := fit.GPUs(gres); got != want {
+			t.Errorf("%s: %d, want %d", gres, got, want)
+		}
+	}
+}
+
+// BenchmarkAnswer asks of 10,008 nodes, of which some are busy and some are not well.
+func BenchmarkAnswer(b *testing.B) {
+	states := map[string]fit.State{}
+	var sizes []int
+	for i := range 556 {
+		sizes = append(sizes, 18)
+		for k := range 18 {
+			switch (i*18 + k) * 7 % 11 {
+			case 0, 1, 2:
+				states[fmt.Sprintf("r%d-%d", i+1, k+1)] = fit.StateOf("allocated")
+			case 3:
+				states[fmt.Sprintf("r%d-%d", i+1, k+1)] = fit.StateOf("drained")
+			}
+		}
+	}
+	site := racksOf(states, sizes...)
+	for _, job := range []fit.Job{{Nodes: 64, Segment: 16}, {Nodes: 8000, Segment: 16}, {Nodes: 9000}, {Nodes: 4096, Segment: 1}} {
+		b.Run(fmt.Sprintf("%d/%d", job.Nodes, job.Segment), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				site.Answer(&fit.Request{Job: job})
+				site.Segments(&fit.Request{Job: job}, 1, 2, 4, 8, 16, 18)
+			}
+		})
+	}
+}

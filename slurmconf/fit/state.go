@@ -1,0 +1,172 @@
+package fit
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Use says whether a job may have a node.
+type Use int
+
+// The uses of a node.
+const (
+	// Free is a node without a job. Slurm may have powered it down.
+	Free Use = iota
+	// Busy is a well node with a job, or one that is kept for a job or a reservation.
+	Busy
+	// Unwell is a node that takes no job, for example because it is drained or down.
+	Unwell
+)
+
+// State is how a node is, as Slurm says.
+type State struct {
+	Use Use
+	// Why are Slurm's words, in lower case. It is empty if the node is free.
+	Why string
+	// GPUs is how many the node has, or 0 if that is not known.
+	GPUs int
+}
+
+// free are the words of nodes that a job may have. Most of these say more of an idle node.
+var free = []string{"idle", "cloud", "dynamic_norm", "dynamic_future", "external", "powered_down", "powering_up", "power_up", "pow_up", "undrain", "resume"}
+
+// busy are the words of nodes that another has.
+var busy = []string{"allocated", "alloc", "mixed", "mix", "completing", "comp", "reserved", "resv", "planned", "plnd", "maintenance", "maint",
+	"powering_down", "power_down", "pow_dn"}
+
+// marks are the characters that sinfo writes behind a state, as words.
+var marks = map[byte]string{'*': "not_responding", '~': "powered_down", '#': "powering_up", '!': "power_down", '%': "powering_down", '$': "maintenance",
+	'@': "reboot_requested", '^': "reboot_issued", '-': "planned"}
+
+// StateOf returns what Slurm's words for a node's state mean. Words may be those of slurmrestd,
+// or of sinfo in its long or short form. A word that is not known means a node that is unwell.
+func StateOf(words ...string) State {
+	var s State
+	var why []string
+	for _, word := range words {
+		for part := range strings.SplitSeq(strings.ToLower(word), "+") {
+			behind := len(part)
+			for behind > 0 && marks[part[behind-1]] != "" {
+				behind--
+			}
+			why = s.add(why, part[:behind])
+			for i := behind; i < len(part); i++ {
+				why = s.add(why, marks[part[i]])
+			}
+		}
+	}
+	if len(words) == 0 {
+		return State{Use: Unwell, Why: "unknown"}
+	}
+	s.Why = topology.Cut(strings.Join(why, "+"), topology.MaxText)
+	return s
+}
+
+func (s *State) add(why []string, word string) []string {
+	switch {
+	case slices.Contains(free, word):
+		return why
+	case slices.Contains(busy, word):
+		s.Use = max(s.Use, Busy)
+	default:
+		s.Use = Unwell
+	}
+	return append(why, word)
+}
+
+// The bounds of what ReadSinfo reads.
+const (
+	maxLine  = 1 << 20
+	maxNodes = 1 << 17
+)
+
+// sinfoColumns says which fields of a line are read; -1 is none.
+type sinfoColumns struct{ name, state, gres int }
+
+// ReadSinfo reads the states of nodes from the output of `sinfo -N`, in any form whose header
+// names the columns NODELIST and STATE, or of `sinfo -h -N -o '%N %T'` without a header. With a
+// column GRES it reads how many GPUs the nodes have.
+func ReadSinfo(name string, in io.Reader) (map[string]State, error) {
+	states := map[string]State{}
+	columns := sinfoColumns{0, 1, 2}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLine)
+	for number := 1; lines.Scan(); number++ {
+		fields := strings.Fields(lines.Text())
+		if c := (sinfoColumns{slices.Index(fields, "NODELIST"), slices.Index(fields, "STATE"), slices.Index(fields, "GRES")}); c.name >= 0 && c.state >= 0 {
+			columns = c
+			clear(states) // what stands before the header is a title
+			continue
+		}
+		if len(fields) == 0 {
+			continue
+		}
+		if len(fields) <= max(columns.name, columns.state) {
+			return nil, fmt.Errorf("%s:%d: %d columns: want the name of a node and its state, as sinfo -N prints them", name, number, len(fields))
+		}
+		state := StateOf(fields[columns.state])
+		if 0 <= columns.gres && columns.gres < len(fields) {
+			state.GPUs = GPUs(fields[columns.gres])
+		}
+		if err := addNodes(states, fields[columns.name], state); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(states) == 0 {
+		return nil, fmt.Errorf("%s: no node: want the output of sinfo -N", name)
+	}
+	return states, nil
+}
+
+func addNodes(states map[string]State, list string, state State) error {
+	nodes, err := hostlist.Expand(list)
+	if err != nil {
+		return err
+	}
+	if len(states)+len(nodes) > maxNodes {
+		return fmt.Errorf("more than %d nodes", maxNodes)
+	}
+	for _, n := range nodes {
+		states[n] = state
+	}
+	return nil
+}
+
+// GPUs returns how many GPUs a node's Gres= has, such as gpu:gb200:4(S:0-1).
+func GPUs(gres string) (count int) {
+	for depth, from, i := 0, 0, 0; i <= len(gres); i++ {
+		switch {
+		case i == len(gres) || gres[i] == ',' && depth == 0:
+			count += gpusOf(gres[from:i])
+			from = i + 1
+		case gres[i] == '(':
+			depth++
+		case gres[i] == ')':
+			depth--
+		}
+	}
+	return count
+}
+
+// gpusOf reads one part of a Gres=.
+func gpusOf(part string) int {
+	part, _, _ = strings.Cut(part, "(")
+	words := strings.Split(part, ":")
+	if words[0] != "gpu" {
+		return 0
+	}
+	if n, err := strconv.Atoi(words[len(words)-1]); err == nil && n >= 0 && n <= maxNodes {
+		return n
+	}
+	return 1 // gpu and gpu:TYPE are one
+}
