@@ -3,13 +3,12 @@ package publisher
 import (
 	"cmp"
 	"maps"
-	"slices"
 	"time"
 
-	"github.com/quoin-hpc/quoin/slurmconf/gres"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/renaming"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
@@ -128,39 +127,25 @@ func (h *nodeHistory) unselected(snap *inputs.Snapshot, missing []string) map[st
 	return elsewhere
 }
 
-// rename returns prev with the names that published nodes have now, because a renamed Node
-// is the same machine in the same place.
+// rename returns prev with the names that published nodes have now.
 func (h *nodeHistory) rename(g *gathered, prev Previous) Previous {
-	names := prev.nodes()
-	now := make(map[string]string, len(g.Facts)) // Node -> Slurm name
+	site := renaming.Site{Published: h.published, Now: make(map[string]string, len(g.Facts)), Files: prev.nodes(), ByPods: h.pub.Rules.BySlinky(), Pending: g.Pending}
 	for i := range g.Facts {
-		now[g.Facts[i].Name] = g.Facts[i].SlurmName
+		site.Now[g.Facts[i].Name] = g.Facts[i].SlurmName
 	}
-	if h.published == nil { // as it is now, for all that is known
-		h.published = now
-	}
-	inFiles := make(map[string]bool, len(names))
-	for _, name := range names {
-		inFiles[name] = true
-	}
-	to := map[string]string{}
-	for node, was := range h.published {
-		if is := now[node]; is != "" && is != was && inFiles[was] && !g.Pending[was] {
-			to[was] = is
+	if site.Published == nil { // as it is now, for all that is known
+		site.Published = maps.Clone(site.Now)
+		for i := range prev.planned {
+			if n := &prev.planned[i]; site.ByPods {
+				site.Published[cmp.Or(n.Node, n.Name)] = n.Name
+			}
 		}
+		h.published = site.Published
 	}
-	for again := true; again; { // a name of another that keeps it is no new one
-		again = false
-		maps.DeleteFunc(to, func(_, is string) bool {
-			taken := inFiles[is] && to[is] == ""
-			again = again || taken
-			return taken
-		})
+	if to := site.Find(); !to.None() {
+		prev.Topology, prev.Gres, prev.renamed = to.Topology(prev.Topology), to.Lines(prev.Gres), to.Count()
 	}
-	if len(to) == 0 {
-		return prev
-	}
-	return prev.rename(to)
+	return prev
 }
 
 // wrote notes that the files now have the names that the Nodes have.
@@ -174,31 +159,6 @@ func (h *nodeHistory) wrote(g *gathered) {
 	for name, n := range g.Nodes {
 		h.published[n.Name] = name
 	}
-}
-
-// rename returns prev with other names of nodes.
-func (prev Previous) rename(to map[string]string) Previous {
-	in := func(nodes []string) []string {
-		out := make([]string, len(nodes))
-		for i, n := range nodes {
-			out[i] = cmp.Or(to[n], n)
-		}
-		return out
-	}
-	topo := *prev.Topology
-	topo.Blocks, topo.Switches = slices.Clone(topo.Blocks), slices.Clone(topo.Switches)
-	for i := range topo.Blocks {
-		topo.Blocks[i].Nodes = in(topo.Blocks[i].Nodes)
-	}
-	for i := range topo.Switches {
-		topo.Switches[i].Nodes = in(topo.Switches[i].Nodes)
-	}
-	lines := make(map[string][]gres.Line, len(prev.Gres))
-	for n, of := range prev.Gres {
-		lines[cmp.Or(to[n], n)] = of
-	}
-	prev.Topology, prev.Gres, prev.renamed = &topo, lines, len(to)
-	return prev
 }
 
 // sinceOf returns the time that is known for the name, or now for a new name.

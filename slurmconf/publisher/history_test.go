@@ -3,19 +3,13 @@ package publisher
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/quoin-hpc/quoin/slurmconf/gres"
-	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
-	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
-	"github.com/quoin-hpc/quoin/topology/placement/tree"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
@@ -167,46 +161,6 @@ func TestMassRenameByLabelIsHeld(t *testing.T) {
 			t.Errorf("held %q, files:\n%s", held, text)
 		}
 	})
-}
-
-func TestRenamePrevious(t *testing.T) {
-	for _, tt := range []struct {
-		name      string
-		published map[string]string // Node -> name
-		now       map[string]string // Node -> name
-		pending   string
-		want      string // the nodes of block b, then of leaf l
-	}{
-		{"one", map[string]string{"A": "a", "B": "b"}, map[string]string{"A": "x", "B": "b"}, "", "x b"},
-		{"none is named now", map[string]string{"A": "a", "B": "b"}, map[string]string{"B": "b"}, "", "a b"},
-		{"two swap", map[string]string{"A": "a", "B": "b"}, map[string]string{"A": "b", "B": "a"}, "", "b a"},
-		{"a chain", map[string]string{"A": "a", "B": "b"}, map[string]string{"A": "b", "B": "c"}, "", "b c"},
-		{"a chain whose end stays", map[string]string{"A": "a", "B": "b"}, map[string]string{"A": "b"}, "", "a b"},
-		{"a pod of the name waits", map[string]string{"A": "a", "B": "b"}, map[string]string{"A": "x", "B": "b"}, "a", "a b"},
-		{"a chain that ends at a name that a pod waits for", map[string]string{"A": "a", "B": "b"}, map[string]string{"A": "b", "B": "x"}, "b", "a b"},
-		{"a publisher that has just started", nil, map[string]string{"A": "x", "B": "b"}, "", "a b"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			g := gathered{Inputs: inputs.Inputs{Pending: map[string]bool{tt.pending: true}}}
-			for node, name := range tt.now {
-				g.Facts = append(g.Facts, topology.Facts{Name: node, SlurmName: name})
-			}
-			prev := Previous{Gres: map[string][]gres.Line{"a": {}, "b": {}}, Topology: &placement.Previous{Blocks: []placement.Block{{Name: "b", Nodes: []string{"a", "b"}}}, Switches: []tree.Switch{{Name: "l", Nodes: []string{"a", "b"}}}}}
-			h := nodeHistory{published: tt.published}
-			next := h.rename(&g, prev)
-			if old := prev.Topology.Blocks[0].Nodes; !slices.Equal(old, []string{"a", "b"}) || prev.renamed != 0 || len(prev.Gres) != 2 {
-				t.Errorf("what was read has changed: %v, %+v", old, prev)
-			}
-			for _, got := range [][]string{next.Topology.Blocks[0].Nodes, next.Topology.Switches[0].Nodes} {
-				if strings.Join(got, " ") != tt.want {
-					t.Errorf("%v, want %s", got, tt.want)
-				}
-			}
-			if got, want := slices.Sorted(maps.Keys(next.Gres)), slices.Sorted(strings.FieldsSeq(tt.want)); !slices.Equal(got, want) {
-				t.Errorf("gres.conf has %v, want %v", got, want)
-			}
-		})
-	}
 }
 
 // TestNamesChangeAtStart starts a publisher that is configured to give all nodes other Slurm

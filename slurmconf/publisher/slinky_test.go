@@ -2,9 +2,12 @@ package publisher
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
@@ -160,6 +163,57 @@ func TestSlinkySwaps(t *testing.T) {
 		store.pass(5 * time.Minute)
 		wantNodes(t, store, "swapped", "g[002-018,037]")
 		wantNodes(t, store, "swapped", "g[001,038-054]")
+	})
+}
+
+// TestSlinkyComesBackElsewhere lets all pods come back on other nodes, as after a NodeSet scaled in
+// and out: some later than others, and some on nodes that had none. No Node moves, so nobody has
+// to look at it, and each Node keeps its block.
+func TestSlinkyComesBackElsewhere(t *testing.T) {
+	const names = 60
+	p := podsOn(names)
+	place := func(i int) { p.run("a", fmt.Sprintf("g%03d", i), fmt.Sprintf("gb200-%03d", i*25%72+1)) }
+	slinkyBubble(t, p, func(store *memory) {
+		was := maps.Clone(store.notes)
+		nodes := map[string]bool{}
+		for _, step := range []int{3, 2, 1} {
+			for i := 1; i <= names; i++ {
+				p.run("a", fmt.Sprintf("g%03d", i), "")
+				if i%step == 0 {
+					place(i)
+				}
+			}
+			store.change(p.on(t))
+			store.pass(5 * time.Minute)
+			if held := store.get("slurm/quoin-slurm").Annotations[published.AnnotationHeld]; held != "" {
+				t.Errorf("step %d: held: %s", step, held)
+			}
+		}
+		for _, w := range p {
+			nodes[w.Node] = true
+			if before, now := was[w.Node], store.notes[w.Node]; now == "" || before != "" && before != now {
+				t.Errorf("%s with %s is annotated %q, was %q", w.Node, w.Hostname, now, before)
+			}
+		}
+		if len(nodes) != names {
+			t.Fatalf("the pods are on %d nodes", len(nodes))
+		}
+		pub := complete(t, Publication{SlurmNames: "slinky:a"})[0]
+		made, err := Make(pub, pub.Rules.Gather(p.on(t)), Previous{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		anew, err := made.Whole()
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := func(text string) string { // the sizes stay
+			_, blocks, _ := strings.Cut(text, "blocks:\n")
+			return blocks
+		}
+		if diff := cmp.Diff(blocks(anew["topology.yaml"]), blocks(topologyOf(store))); diff != "" {
+			t.Errorf("(-planned anew +got):\n%s", diff)
+		}
 	})
 }
 
