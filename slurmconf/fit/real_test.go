@@ -232,8 +232,8 @@ func (r *rig) ask(questions []question) (now []bool, said []string) {
 }
 
 // TestRealFit asks a real slurmctld for jobs on 500 random sites whose nodes are free, drained or
-// busy. Slurm can start now just the jobs that fit,
-// and could start with all nodes free just those that are not judged "never".
+// busy. Slurm starts the jobs that fit, and no
+// others. If all nodes are free, it starts the jobs that are not "never", and no others.
 func TestRealFit(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

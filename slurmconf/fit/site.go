@@ -52,11 +52,11 @@ type Answer struct {
 	Needs []Need
 }
 
-// Need is a number of nodes of a block that are not free. Any of these nodes do.
+// Need says how many nodes of a block are missing.
 type Need struct {
 	Block string
 	Count int
-	// Nodes are those to choose from: the busy ones, and then the others.
+	// Nodes are the nodes that are not free, the busy ones first. Any Count of these will do.
 	Nodes []string
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 )
 
-// racksOf is a site of racks whose nodes are free but for those that states has.
+// racksOf is a site of racks. The nodes that states does not have are free.
 func racksOf(states map[string]fit.State, sizes ...int) *fit.Site {
 	s := &fit.Site{Sizes: []int{18}, State: func(node string) fit.State { return states[node] }}
 	for i, size := range sizes {
@@ -142,7 +142,7 @@ func TestGPUs(t *testing.T) {
 	}
 }
 
-// BenchmarkAnswer asks of 10,008 nodes, of which some are busy and some are not well.
+// BenchmarkAnswer asks for jobs on 10,008 nodes. Three of eleven nodes are busy, and one is drained.
 func BenchmarkAnswer(b *testing.B) {
 	states := map[string]fit.State{}
 	var sizes []int

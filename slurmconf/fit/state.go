@@ -34,7 +34,7 @@ type State struct {
 	GPUs int
 }
 
-// free are the words of nodes that a job may have. Most of these say more of an idle node.
+// free are the words of nodes that a job may have. A node can have several of these words.
 var free = []string{"idle", "cloud", "dynamic_norm", "dynamic_future", "external", "powered_down", "powering_up", "power_up", "pow_up", "undrain", "resume"}
 
 // busy are the words of nodes that another has.
@@ -45,8 +45,8 @@ var busy = []string{"allocated", "alloc", "mixed", "mix", "completing", "comp", 
 var marks = map[byte]string{'*': "not_responding", '~': "powered_down", '#': "powering_up", '!': "power_down", '%': "powering_down", '$': "maintenance",
 	'@': "reboot_requested", '^': "reboot_issued", '-': "planned"}
 
-// StateOf returns what Slurm's words for a node's state mean. Words may be those of slurmrestd,
-// or of sinfo in its long or short form. A word that is not known means a node that is unwell.
+// StateOf returns what Slurm's words for a node's state mean. The words come from
+// slurmrestd, or from sinfo in its long or short form. A node with an unknown word is unwell.
 func StateOf(words ...string) State {
 	var s State
 	var why []string

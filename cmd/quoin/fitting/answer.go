@@ -48,7 +48,7 @@ type Share struct {
 	Segments int `json:"segments,omitempty"`
 }
 
-// Need is a number of nodes of a block, any of those that are listed.
+// Need says how many nodes of a block are missing. AnyOf lists the nodes that are not free.
 type Need struct {
 	Block string   `json:"block,omitempty"`
 	Count int      `json:"count"`

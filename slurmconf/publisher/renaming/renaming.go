@@ -14,12 +14,11 @@ import (
 
 // Site is who has which name.
 type Site struct {
-	// Published has the names of the published files by Node, and Now those that Nodes have now.
+	// Published has the name of each Node in the published files. Now has its name now.
 	Published, Now map[string]string
 	// Files are the names in the published files.
 	Files []string
-	// ByPods says that the names are those of pods, and Pending are names of pods that wait for
-	// a Node.
+	// ByPods says that pods give the names. Pending are the names of pods that wait for a Node.
 	ByPods  bool
 	Pending map[string]bool
 }
