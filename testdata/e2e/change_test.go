@@ -10,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/version"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/images"
+	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/machine"
 )
 
 // change drains a node for a fault of its GPUs, so that its worker pod moves to another,
@@ -24,19 +25,19 @@ func change(w *world) {
 		}
 	}
 	w.drainFaulty(moved, from)
-	w.untilWorkers(map[string]bool{from: false}, 2)
+	w.untilWorkers(map[string]bool{from: false}, nodeWorkers)
 	w.topologyIsPlan()
 	w.nothingHeld()
 
 	w.kubectl("uncordon", from)
-	w.scale(3)
-	w.untilWorkers(map[string]bool{from: true}, 3)
+	w.scale(nodes)
+	w.untilWorkers(map[string]bool{from: true}, nodes)
 	w.topologyIsPlan()
 	w.scale(1)
 	w.untilWorkers(nil, 1)
 	w.topologyIsPlan()
-	w.scale(2)
-	w.untilWorkers(nil, 2)
+	w.scale(nodeWorkers)
+	w.untilWorkers(nil, nodeWorkers)
 	w.topologyIsPlan()
 	w.nothingHeld()
 	if now := w.revision(); now != published {
@@ -48,8 +49,8 @@ func change(w *world) {
 // the reason, by the annotation that Slinky's operator reads.
 func (w *world) drainFaulty(pod, node string) {
 	w.t.Helper()
-	number := slices.Index([]string{"node1", "node2", "node3"}, node)
-	writeHardware(w.t, w.box.Machines[number], number, "fabric completed 0 00000000-0000-0000-0000-000000000001 0 2 0x1155")
+	number := slices.IndexFunc(w.box.Machines, func(m *machine.Machine) bool { return m.Name == node })
+	writeHardware(w.t, w.box.Machines[number], number, fmt.Sprintf(fabric, number/rackNodes+1, "2 0x1155"))
 	const condition = "QuoinFabricDegraded"
 	reason := w.until("condition "+condition+" of "+node, func(out string) bool { return strings.HasPrefix(out, "True ") },
 		"get", "node", node, `-o=jsonpath={range .status.conditions[?(@.type=="`+condition+`")]}{.status} {.reason}{end}`)
@@ -165,7 +166,7 @@ func (w *world) seen(id string) map[string]string {
 	w.t.Helper()
 	out := map[string]string{"slurm": w.scontrol("show", "job", id, "-o")}
 	out["slurm"], _, _ = strings.Cut(out["slurm"], " RunTime=")
-	for _, m := range w.jobMachines() {
+	for _, m := range w.jobMachines(id) {
 		w.untilMapping(m, id)
 		text, err := m.Run(w.t.Context(), "cat", "/run/quoin/jobs/"+id+".json")
 		if err != nil {
@@ -198,11 +199,11 @@ func uninstall(w *world) {
 			w.t.Errorf("left over: %s", line)
 		}
 	}
-	for _, m := range w.jobMachines() {
+	for _, m := range w.machines(w.workers()) {
 		w.untilMapping(m, "")
 	}
 	w.kubectl("-n", "slurm", "delete", "pod", "slurm-controller-0", "--timeout=3m")
-	w.untilWorkers(nil, 2)
+	w.untilWorkers(nil, nodeWorkers)
 	w.topologyIsPlan()
 	id := w.submit()
 	w.finish(id)

@@ -21,13 +21,16 @@ func imex(w *world) {
 	w.imexReady()
 	w.until("each node's channel is held", func(out string) bool { return out == strconv.Itoa(nodes) }, "-n", "quoin-node", "get", "ds/quoin-imex", "-o=jsonpath={.status.numberReady}")
 	domain := w.kubectl("-n", "quoin-node", "get", "computedomain", "quoin", "-o=jsonpath={.metadata.uid}")
-	clique := w.kubectl("get", "computedomaincliques", "-A", `-o=jsonpath={range .items[*]}{.metadata.name}{range .daemons[*]} {.nodeName}={.status}{end}{end}`)
-	entries := strings.Fields(clique)
+	cliques := w.kubectl("get", "computedomaincliques", "-A", `-o=jsonpath={range .items[*]}{.metadata.name}{range .daemons[*]} {.nodeName}={.status}{end}{"\n"}{end}`)
+	entries := strings.Fields(cliques)
 	slices.Sort(entries)
-	want := []string{domain + ".00000000-0000-0000-0000-000000000001.0", "node1=Ready", "node2=Ready", "node3=Ready"}
+	want := []string{domain + "." + clique(1), domain + "." + clique(2)}
+	for _, m := range w.box.Machines {
+		want = append(want, m.Name+"=Ready")
+	}
 	slices.Sort(want)
 	if diff := cmp.Diff(want, entries); diff != "" {
-		w.t.Errorf("the clique (-want +got):\n%s", diff)
+		w.t.Errorf("the cliques (-want +got):\n%s", diff)
 	}
 	id := w.submit()
 	w.counted(w.prometheus(), `sum(quoin_hook_gate_total{result="ready"})`, jobNodes)

@@ -26,7 +26,7 @@ func install(w *world) {
 	w.page()
 	w.kubectl("-n", "quoin-node", "rollout", "status", "ds/quoin-agent", "--timeout=3m")
 	w.kubectl("-n", "quoin-system", "rollout", "status", "deploy/quoin-publisher", "--timeout=3m")
-	w.until("a report of each node", func(out string) bool { return out == "node1\nnode2\nnode3" }, "get", "nodereports", "-o=jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}")
+	w.until("a report of each node", func(out string) bool { return strings.Count(out, "node") == nodes }, "get", "nodereports", "-o=jsonpath={range .items[*]}{.metadata.name}{\"\\n\"}{end}")
 	for _, m := range w.box.Machines {
 		if info, err := os.Stat(m.Path("/opt/quoin/bin/quoin-hook")); err != nil || info.Mode()&0o111 == 0 {
 			w.t.Errorf("the hook of %s: %v", m.Name, err)
@@ -137,7 +137,7 @@ func register(w *world) {
 	if err := w.slurm.StartNodes(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
-	w.until("two worker pods", func(out string) bool { return out == "true true" },
+	w.until("worker pods", func(out string) bool { return strings.Count(out, "true") == nodeWorkers },
 		"-n", "slurm", "get", "pods", "-l", "app.kubernetes.io/name=slurmd", "-o=jsonpath={.items[*].status.containerStatuses[?(@.name==\"slurmd\")].ready}")
 	for pod, node := range w.workers() {
 		block := w.until("annotation of "+node, func(out string) bool { return out != "" },

@@ -3,14 +3,17 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/machine"
 	"github.com/quoin-hpc/quoin/testdata/rig/promrig"
@@ -22,11 +25,14 @@ const (
 	jobNodes = 2
 )
 
-// job runs a job on two nodes: its Prolog runs the hook from the host's folder and the
+// job runs a job on two nodes of a rack: its Prolog runs the hook from the host's folder and the
 // gate lets it pass, Prometheus sees its GPUs, and its Epilog leaves a summary.
 func job(w *world) {
+	w.untilFree(nodeWorkers)
 	id := w.submit()
-	for _, m := range w.jobMachines() {
+	w.untilFree(nodeWorkers - jobNodes)
+	machines := w.jobMachines(id)
+	for _, m := range machines {
 		w.untilMapping(m, id)
 		out, err := m.Run(w.t.Context(), "cat", "/run/quoin/jobs/"+id+".json")
 		if err != nil {
@@ -43,10 +49,23 @@ func job(w *world) {
 	}
 	w.counted(w.scraped(id), `sum(quoin_hook_runs_total{hook="prolog", result="ok"})`, jobNodes)
 	w.finish(id)
-	for _, m := range w.jobMachines() {
+	for _, m := range machines {
 		w.untilMapping(m, "")
 	}
 	w.summary(id)
+}
+
+// untilFree waits until quoin fit says that so many nodes are free. It reads the published plan,
+// and the conditions that Slinky's operator writes.
+func (w *world) untilFree(count int) {
+	w.t.Helper()
+	want := fmt.Sprintf("%d of %d nodes are free according to the conditions of Slinky's pods", count, nodeWorkers)
+	var said string
+	await.Until(w.t, want, func() bool {
+		out, err := w.box.Machines[0].Network(w.t.Context(), w.quoin, "fit", "-N", "2", "--kubeconfig", w.box.Kubeconfig()).CombinedOutput()
+		said = fmt.Sprintf("%v\n%s", err, out)
+		return err == nil && strings.HasPrefix(string(out), "now: the job fits") && strings.Contains(string(out), want)
+	}, func() string { return said })
 }
 
 // submit starts a job on two nodes that runs until finish, and waits until its steps run.
@@ -64,7 +83,9 @@ func (w *world) submit() string {
 		w.t.Fatal(err)
 	}
 	id := strings.TrimSpace(out)
-	for pod := range w.workers() {
+	await.Until(w.t, "job "+id+" starts", func() bool { return len(w.jobPods(id)) == jobNodes },
+		func() string { out, _ := w.slurm.Scontrol(w.t.Context(), "show", "job", id); return out })
+	for pod := range w.jobPods(id) {
 		await.Until(w.t, "job "+id+" runs in "+pod, func() bool {
 			_, err := w.slurm.AsUser(w.t.Context(), pod, "test", "-e", "/tmp/started."+id)
 			return err == nil
@@ -87,32 +108,59 @@ func (w *world) finish(id string) {
 	}, func() string { out, _ := w.slurm.Scontrol(w.t.Context(), "show", "job", id); return out })
 }
 
-// jobMachines are the machines with worker pods.
-func (w *world) jobMachines() []*machine.Machine {
+// jobNodeList finds the nodes of a job in what scontrol shows.
+var jobNodeList = regexp.MustCompile(` NodeList=(\S+)`)
+
+// jobPods are the worker pods of a job, and the node of each.
+func (w *world) jobPods(id string) map[string]string {
 	w.t.Helper()
-	var out []*machine.Machine
-	for _, node := range w.workers() {
-		for _, m := range w.box.Machines {
-			if m.Name == node {
-				out = append(out, m)
-			}
-		}
+	found := jobNodeList.FindStringSubmatch(w.scontrol("show", "job", id, "-o"))
+	if found == nil || found[1] == "(null)" {
+		return nil
 	}
-	if len(out) != jobNodes {
-		w.t.Fatalf("%d worker pods are on known nodes, want %d", len(out), jobNodes)
+	names, err := hostlist.Expand(found[1])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	pods := w.workers()
+	maps.DeleteFunc(pods, func(pod, _ string) bool { return !slices.Contains(names, pod) })
+	return pods
+}
+
+// jobMachines are the machines of a job, which are in one rack.
+func (w *world) jobMachines(id string) []*machine.Machine {
+	w.t.Helper()
+	racks := map[int]bool{}
+	out := w.machines(w.jobPods(id))
+	for _, m := range out {
+		racks[slices.Index(w.box.Machines, m)/rackNodes] = true
+	}
+	if len(out) != jobNodes || len(racks) != 1 {
+		w.t.Fatalf("job %s is on %v, want %d nodes of one rack", id, w.jobPods(id), jobNodes)
+	}
+	return out
+}
+
+// machines are those that the worker pods are on.
+func (w *world) machines(pods map[string]string) (out []*machine.Machine) {
+	nodes := slices.Collect(maps.Values(pods))
+	for _, m := range w.box.Machines {
+		if slices.Contains(nodes, m.Name) {
+			out = append(out, m)
+		}
 	}
 	return out
 }
 
 // untilMapping waits until the machine's job mapping has the job at the GPUs that it was
-// given, or no job at all.
+// given, or no job at all: then its files are empty, or no job ever ran there.
 func (w *world) untilMapping(m *machine.Machine, id string) {
 	w.t.Helper()
 	want := strings.Repeat(id+"\n", jobGPUs)
 	var out string
 	await.Until(w.t, fmt.Sprintf("job mapping of %s has %q", m.Name, want), func() bool {
 		var err error
-		out, err = m.Run(w.t.Context(), "sh", "-c", "cd /var/lib/dcgm-exporter/job-mapping && cat 0 1 2; test ! -s 3 || cat 3")
+		out, err = m.Run(w.t.Context(), "find", "/var/lib/dcgm-exporter/job-mapping", "-maxdepth", "1", "-type", "f", "-exec", "cat", "{}", "+")
 		return err == nil && strings.TrimSpace(out) == strings.TrimSpace(want)
 	}, func() string { return out })
 }
@@ -172,7 +220,7 @@ func (w *world) counted(server *promrig.Server, query string, want float64) {
 // summary holds that the Epilog of each node has left what the job has done.
 func (w *world) summary(id string) {
 	w.t.Helper()
-	for pod, node := range w.workers() {
+	for pod, node := range w.jobPods(id) {
 		agent := w.kubectl("-n", "quoin-node", "get", "pods", "-l", "app.kubernetes.io/component=agent", "--field-selector=spec.nodeName="+node, "-o=name")
 		var got struct {
 			Runs []struct {

@@ -20,11 +20,14 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
-// nodes is how many the cluster has: two of them have worker pods at any time.
-// nodeGPUs is how many GPUs each has.
+// nodes is how many the cluster has, in two racks, and nodeWorkers is how many of these have a
+// worker pod. So each rack has two at any time: one alone would be in no block. nodeGPUs is how
+// many GPUs each node has.
 const (
-	nodes    = 3
-	nodeGPUs = 8
+	nodes       = 6
+	nodeWorkers = 5
+	rackNodes   = 3
+	nodeGPUs    = 8
 )
 
 // world is the cluster that the steps of the test go through.
@@ -38,7 +41,8 @@ type world struct {
 	began *time.Time
 }
 
-// newWorld starts a cluster with nothing installed. Its nodes are hosts of one NVL72 rack.
+// newWorld starts a cluster with nothing installed. Its nodes are hosts of two
+// NVL72 racks.
 func newWorld(t *testing.T) *world {
 	if testing.Short() {
 		t.Skip("needs a cluster")
@@ -65,7 +69,8 @@ func newWorld(t *testing.T) *world {
 // writeHardware writes which GPUs the node's driver has.
 func writeHardware(t *testing.T, m *machine.Machine, number int, more ...string) {
 	t.Helper()
-	statements := []string{fmt.Sprintf("platform 1822725100200 %d %d 1", 21+number, 11+number)}
+	rack := number / rackNodes
+	statements := []string{fmt.Sprintf("platform 182272510020%d %d %d 1", rack, 21+number, 11+number), "gpu *", fmt.Sprintf(fabric, rack+1, "1 0x11aa")}
 	for gpu := range nodeGPUs {
 		statements = append(statements, fmt.Sprintf("gpu %d\nuuid %s", gpu, uuid(number, gpu)))
 	}
@@ -78,6 +83,12 @@ func writeHardware(t *testing.T, m *machine.Machine, number int, more ...string)
 		t.Fatal(err)
 	}
 }
+
+// fabric is what the driver says of a GPU's NVLinks, by the rack's number and their health.
+const fabric = "fabric completed 0 00000000-0000-0000-0000-%012d 0 %s"
+
+// clique is the clique of a rack, as NVIDIA's components write it.
+func clique(rack int) string { return fmt.Sprintf("00000000-0000-0000-0000-%012d.0", rack) }
 
 // uuid is a GPU's.
 func uuid(node, gpu int) string { return fmt.Sprintf("GPU-b200b200-0000-0000-%04d-%012d", node, gpu) }

@@ -33,7 +33,7 @@ func (s Slurm) StartController(ctx context.Context) error {
 	return nil
 }
 
-// StartNodes starts two worker pods, gpu-0 and gpu-1.
+// StartNodes starts five worker pods, gpu-0 and so on.
 func (s Slurm) StartNodes(ctx context.Context) error { return s.Box.Apply(ctx, nodeSet) }
 
 // Nudge makes the operator look at the NodeSet again. It waits longer and longer while
