@@ -138,7 +138,7 @@ func register(w *world) {
 		w.t.Fatal(err)
 	}
 	w.until("worker pods", func(out string) bool { return strings.Count(out, "true") == nodeWorkers },
-		"-n", "slurm", "get", "pods", "-l", "app.kubernetes.io/name=slurmd", "-o=jsonpath={.items[*].status.containerStatuses[?(@.name==\"slurmd\")].ready}")
+		"-n", "slurm", "get", "pods", "-l", "app.kubernetes.io/name=slurmd,app.kubernetes.io/instance=gpu", "-o=jsonpath={.items[*].status.containerStatuses[?(@.name==\"slurmd\")].ready}")
 	for pod, node := range w.workers() {
 		block := w.until("annotation of "+node, func(out string) bool { return out != "" },
 			"get", "node", node, `-o=jsonpath={.metadata.annotations.topology\.slinky\.slurm\.net/spec}`)
@@ -155,7 +155,7 @@ func register(w *world) {
 // workers returns the node of each worker pod.
 func (w *world) workers() map[string]string {
 	w.t.Helper()
-	out := w.kubectl("-n", "slurm", "get", "pods", "-l", "app.kubernetes.io/name=slurmd",
+	out := w.kubectl("-n", "slurm", "get", "pods", "-l", "app.kubernetes.io/name=slurmd,app.kubernetes.io/instance=gpu",
 		`-o=jsonpath={range .items[*]}{.metadata.labels.nodeset\.slinky\.slurm\.net/pod-hostname} {.spec.nodeName}{"\n"}{end}`)
 	workers := map[string]string{}
 	for line := range strings.Lines(out) {

@@ -189,6 +189,23 @@ func (b *Box) kubectl(ctx context.Context, input string, args []string) (string,
 // Kubeconfig is the administrator's, for programs on the network of the first machine.
 func (b *Box) Kubeconfig() string { return filepath.Join(b.Dir, "admin.kubeconfig") }
 
+// StartKwok starts kwok on the first machine. It plays the kubelets of nodes that no machine
+// stands for: their pods run at once, with nothing in them.
+func (b *Box) StartKwok(ctx context.Context) error {
+	args := []string{b.built.kwok + "/kwok", "--kubeconfig", AdminKubeconfig, "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+		"--cidr", podNetwork(100), "--server-address", "127.0.0.1:10247"}
+	for _, stages := range kwokStages {
+		files, err := filepath.Glob(filepath.Join(b.built.kwok, stages, "[np]o*-*.yaml"))
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			args = append(args, "--config", file)
+		}
+	}
+	return b.Machines[0].Daemon(ctx, "kwok", args...)
+}
+
 // startNodes starts the nodes side by side.
 func (b *Box) startNodes(ctx context.Context, archives []string) error {
 	errs := make([]error, len(b.Machines))

@@ -12,15 +12,18 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 )
 
+// kwokStages are kwok's own descriptions of how nodes and pods become ready, and how they end.
+var kwokStages = [...]string{"kustomize/stage/node/fast", "kustomize/stage/node/heartbeat", "kustomize/stage/pod/fast"}
+
 //go:embed coredns.go.txt
 var corednsMain string
 
 // built says where the programs are.
-type built struct{ kubernetes, etcd, kubelet, coredns, containerd, driver, toolkit string }
+type built struct{ kubernetes, etcd, kubelet, coredns, containerd, driver, toolkit, kwok string }
 
 // folders returns the folders of all programs.
 func (b built) folders() []string {
-	return []string{b.kubernetes, b.etcd, b.kubelet, b.coredns, b.containerd, b.driver, b.toolkit}
+	return []string{b.kubernetes, b.etcd, b.kubelet, b.coredns, b.containerd, b.driver, b.toolkit, b.kwok}
 }
 
 // Build builds all that the box runs when it is not there: about fifteen minutes on two
@@ -50,6 +53,8 @@ func buildPrograms(ctx context.Context) (b built, err error) {
 			program, err := programs.Build(ctx, programs.Toolkit)
 			return filepath.Dir(program), err
 		}},
+		{&b.kwok, modules.Module{Name: "kwok", Programs: map[string]string{"kwok": "sigs.k8s.io/kwok/cmd/kwok"}, Env: []string{"CGO_ENABLED=0"},
+			Source: "sigs.k8s.io/kwok", Keep: kwokStages[:]}.Folder},
 		{&b.coredns, modules.Module{Name: "coredns", Programs: map[string]string{"coredns": "."}, Main: corednsMain, Env: []string{"CGO_ENABLED=0"}}.Folder},
 	} {
 		if *p.folder, err = p.build(ctx); err != nil {
