@@ -167,7 +167,7 @@ func sameFile(a, b *rundir.Entry) bool {
 // The exporter's id is DCGM's if it is known, else NVML's index: DCGM counts as NVML
 // does unless it sees other GPUs. An index that is another GPU's id is not taken.
 func InventoryOf(n *topology.Node, order func(n *topology.Node) []topology.GRESDevice) (rundir.Inventory, error) {
-	inv := rundir.Inventory{Node: n.Name, BootID: n.BootID}
+	inv := rundir.Inventory{Node: n.Name, BootID: n.BootID, Clique: cliqueName(n)}
 	taken := make(map[int]bool)
 	for _, g := range n.GPUs {
 		if g.DCGMID != nil {
@@ -190,6 +190,22 @@ func InventoryOf(n *topology.Node, order func(n *topology.Node) []topology.GRESD
 		inv.Entries = append(inv.Entries, e)
 	}
 	return inv, nil
+}
+
+// cliqueName is the name of the clique that the node's GPUs have joined, as the label
+// nvidia.com/gpu.clique has it. It is empty if none has joined one, or two differ.
+func cliqueName(n *topology.Node) (name string) {
+	for i := range n.GPUs {
+		c, joined := n.GPUs[i].Fabric.Clique()
+		if !joined {
+			continue
+		}
+		if name != "" && name != c.String() {
+			return ""
+		}
+		name = c.String()
+	}
+	return name
 }
 
 // exporterIDOf returns the exporter's id of a GPU. It is empty if another GPU has that

@@ -56,6 +56,7 @@ var packaged = []struct {
 	{hookPath, "quoin-hook", 0o755},
 	{"/usr/lib/quoin/prolog", "manifests/slinky/vendor/prolog/quoin.sh", 0o755},
 	{"/usr/lib/quoin/epilog", "manifests/slinky/vendor/epilog/quoin.sh", 0o755},
+	{"/usr/lib/quoin/taskprolog", "manifests/slurm/taskprolog-quoin.sh", 0o755},
 	{"/usr/lib/systemd/system/quoin-agent.service", "manifests/systemd/quoin-agent.service", 0o644},
 	{"/usr/lib/systemd/system/quoin-publisher.service", "manifests/systemd/quoin-publisher.service", 0o644},
 	{"/usr/lib/sysusers.d/quoin.conf", "manifests/systemd/quoin.sysusers", 0o644},

@@ -191,3 +191,46 @@ func BenchmarkHundredHooks(b *testing.B) {
 		b.Fatalf("%d records, want all or none", len(records))
 	}
 }
+
+// BenchmarkTask starts the program for a task of a job on 1,000 nodes in 56 racks: alone, and
+// from the script that TaskProlog names. The shell that does nothing is for comparison.
+func BenchmarkTask(b *testing.B) {
+	tmp := b.TempDir()
+	program, run := filepath.Join(tmp, "quoin-hook"), rundir.Dir(filepath.Join(tmp, "run"))
+	buildHook(b, program)
+	if err := run.WriteInventory(rundir.Inventory{Node: "n1", Clique: "u.1"}); err != nil {
+		b.Fatal(err)
+	}
+	places := rundir.Places{JobID: "7"}
+	for at := 1; at <= 1000; at += 18 {
+		places.Blocks = append(places.Blocks, rundir.JobBlock{Name: fmt.Sprintf("rack-%04d", at), Nodes: fmt.Sprintf("gpu[%04d-%04d]", at, min(at+17, 1000))})
+	}
+	if err := rundir.WritePlaces(run, "7", os.Getuid(), places); err != nil {
+		b.Fatal(err)
+	}
+	script := filepath.Join(tmp, "script")
+	if err := os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\n%s task --run-dir %s\nexit 0\n", program, run), 0o700); err != nil {
+		b.Fatal(err)
+	}
+	env := []string{"SLURM_JOB_ID=7", "SLURMD_NODENAME=gpu0991", "SLURM_JOB_NODELIST=gpu[0001-1000]", "SLURM_STEP_NODELIST=gpu[0001-1000]",
+		"SLURM_STEP_TASKS_PER_NODE=4(x1000)", "SLURM_LOCALID=3", "SLURM_JOB_SEGMENT_SIZE=18"}
+	for _, call := range []struct {
+		name, want string
+		args       []string
+	}{
+		{"program", "QUOIN_SEGMENT=55", []string{program, "task", "--run-dir", string(run)}},
+		{"script", "QUOIN_SEGMENT=55", []string{script}},
+		{"shell alone", "", []string{"/bin/sh", "-c", "exit 0"}},
+	} {
+		b.Run(call.name, func(b *testing.B) {
+			for b.Loop() {
+				cmd := exec.Command(call.args[0], call.args[1:]...)
+				cmd.Env = env
+				out, err := cmd.Output()
+				if err != nil || !strings.Contains(string(out), call.want) {
+					b.Fatalf("%v: %s", err, out)
+				}
+			}
+		})
+	}
+}

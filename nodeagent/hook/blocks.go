@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/dcgm/atomicfile"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 )
 
@@ -22,31 +23,87 @@ const (
 	neighboursSome               // one is in the block of this node
 )
 
-// blockNodes calls yield with the host list of each block of a topology.
-type blockNodes func(text []byte, yield func(nodes string)) error
+// block is a block of a topology, with its nodes as a host list. Blocks of different
+// topologies may have the same nodes.
+type block struct{ topology, name, nodes string }
 
-// readNeighbours reads the topology beside slurm.conf. A slurmd without files of its own
+// blocksOf calls yield with each block that a text names.
+type blocksOf func(text []byte, yield func(block)) error
+
+// readTopology reads the topology beside slurm.conf. A slurmd without files of its own
 // gets slurm.conf and the topology from slurmctld, into one directory. Slurm reads
-// topology.conf only if there is no topology.yaml. Whatever cannot be read is unknown.
-func readNeighbours(slurmConf, node, nodeList string) neighbours {
+// topology.conf only if there is no topology.yaml.
+func readTopology(slurmConf string) (text []byte, blocks blocksOf, ok bool) {
 	if slurmConf == "" {
-		return neighboursUnknown
+		return nil, nil, false
 	}
-	blocks := yamlBlocks
+	blocks = yamlBlocks
 	text, err := atomicfile.Read(filepath.Join(filepath.Dir(slurmConf), "topology.yaml"))
 	if errors.Is(err, fs.ErrNotExist) {
 		blocks = confBlocks
 		text, err = atomicfile.Read(filepath.Join(filepath.Dir(slurmConf), "topology.conf"))
 	}
-	if err != nil {
+	return text, blocks, err == nil
+}
+
+// readNeighbours reads the topology beside slurm.conf. Whatever cannot be read is unknown.
+func readNeighbours(slurmConf, node, nodeList string) neighbours {
+	text, blocks, ok := readTopology(slurmConf)
+	if !ok {
 		return neighboursUnknown
 	}
 	return findNeighbours(text, blocks, node, nodeList)
 }
 
+// readBlocks reads from the same file in which blocks a job's nodes are.
+func readBlocks(slurmConf, nodeList string) (found []rundir.JobBlock, known bool) {
+	text, blocks, ok := readTopology(slurmConf)
+	if !ok {
+		return nil, false
+	}
+	return findBlocks(text, blocks, nodeList)
+}
+
+// findBlocks looks for the blocks of a job's nodes, in the order of the text. They are not
+// known if no topology of the text has all the nodes, or if two have: which of them the
+// job's partition uses is not said there.
+func findBlocks(text []byte, blocks blocksOf, nodeList string) (found []rundir.JobBlock, known bool) {
+	wanted := map[string]bool{}
+	if err := hostlist.Walk(nodeList, func(name []byte) { wanted[string(name)] = true }); err != nil {
+		return nil, false
+	}
+	byTopology, nodes := map[string][]rundir.JobBlock{}, map[string]int{}
+	var bad error
+	err := blocks(text, func(b block) {
+		var own []string
+		bad = errors.Join(bad, hostlist.Walk(b.nodes, func(name []byte) {
+			if wanted[string(name)] {
+				own = append(own, string(name))
+			}
+		}))
+		if own != nil {
+			byTopology[b.topology] = append(byTopology[b.topology], rundir.JobBlock{Name: b.name, Nodes: hostlist.Compress(own)})
+			nodes[b.topology] += len(own)
+		}
+	})
+	if err != nil || bad != nil {
+		return nil, false
+	}
+	for name, count := range nodes {
+		switch {
+		case count != len(wanted):
+		case known:
+			return nil, false
+		default:
+			found, known = byTopology[name], true
+		}
+	}
+	return found, known
+}
+
 // findNeighbours looks for a job's nodes in the blocks of a topology. They are unknown
 // if the blocks lack this node, or another node of the job.
-func findNeighbours(text []byte, blocks blockNodes, node, nodeList string) neighbours {
+func findNeighbours(text []byte, blocks blocksOf, node, nodeList string) neighbours {
 	placed := map[string]bool{} // the job's nodes: whether a block has the node
 	if err := hostlist.Walk(nodeList, func(name []byte) { placed[string(name)] = false }); err != nil {
 		return neighboursUnknown
@@ -56,9 +113,9 @@ func findNeighbours(text []byte, blocks blockNodes, node, nodeList string) neigh
 	}
 	some := false
 	var bad error
-	err := blocks(text, func(nodes string) {
+	err := blocks(text, func(b block) {
 		own, others := false, false
-		bad = errors.Join(bad, hostlist.Walk(nodes, func(name []byte) {
+		bad = errors.Join(bad, hostlist.Walk(b.nodes, func(name []byte) {
 			if _, ok := placed[string(name)]; ok {
 				placed[string(name)] = true
 				own, others = own || string(name) == node, others || string(name) != node
@@ -81,22 +138,22 @@ func findNeighbours(text []byte, blocks blockNodes, node, nodeList string) neigh
 }
 
 // confBlocks reads the lines of blocks of topology.conf, and of `scontrol show topology`.
-func confBlocks(text []byte, yield func(nodes string)) error {
+func confBlocks(text []byte, yield func(block)) error {
 	text = bytes.ReplaceAll(text, []byte("\\\n"), nil)
 	for line := range bytes.Lines(text) {
 		line, _, _ = bytes.Cut(line, []byte("#"))
-		isBlock, nodes := false, ""
+		var b block
 		for word := range bytes.FieldsSeq(line) {
 			key, value, _ := strings.Cut(string(word), "=")
 			switch {
 			case strings.EqualFold(key, "BlockName"):
-				isBlock = true
+				b.name = value
 			case strings.EqualFold(key, "Nodes"):
-				nodes = strings.Trim(value, `"`)
+				b.nodes = strings.Trim(value, `"`)
 			}
 		}
-		if isBlock && nodes != "" {
-			yield(nodes)
+		if b.name != "" && b.nodes != "" {
+			yield(b)
 		}
 	}
 	return nil
@@ -105,9 +162,20 @@ func confBlocks(text []byte, yield func(nodes string)) error {
 // yamlBlocks reads the blocks of a topology.yaml that is written with one key on a line,
 // as Slurm's manual and Quoin write it. Other forms of YAML are errors. A value that goes
 // on in the next line lacks names, which are unknown then.
-func yamlBlocks(text []byte, yield func(nodes string)) error {
+func yamlBlocks(text []byte, yield func(block)) error {
 	inBlocks := false
+	var b block
+	end := func() {
+		if b.nodes != "" {
+			yield(b)
+		}
+		b.name, b.nodes = "", ""
+	}
+	defer end()
 	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(strings.TrimLeft(line, " "), "-") {
+			end()
+		}
 		key, value, ok := strings.Cut(strings.TrimLeft(line, " -"), ":")
 		if value = strings.TrimSpace(value); !ok || strings.HasPrefix(key, "#") {
 			continue
@@ -125,8 +193,13 @@ func yamlBlocks(text []byte, yield func(nodes string)) error {
 		case key == "blocks":
 			inBlocks = true
 		case key == "nodes" && inBlocks && value != "":
-			yield(yamlScalar(value))
-		case key != "block" && key != "nodes" && value == "", key == "topology":
+			b.nodes = yamlScalar(value)
+		case key == "block" && inBlocks && value != "":
+			b.name = yamlScalar(value)
+		case key == "topology":
+			inBlocks = false
+			b.topology = yamlScalar(value + " ")
+		case key != "block" && key != "nodes" && value == "":
 			inBlocks = false
 		}
 	}

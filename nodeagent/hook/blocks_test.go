@@ -64,16 +64,19 @@ func FuzzBlocks(f *testing.F) {
 	f.Add([]byte("BlockName=a Nodes=n[1-2]\n"))
 	f.Add([]byte("blocks:\nnodes: '"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, blocks := range []blockNodes{yamlBlocks, confBlocks} {
+		for _, blocks := range []blocksOf{yamlBlocks, confBlocks} {
 			var with1, with2, both bool
-			err := blocks(text, func(nodes string) {
+			err := blocks(text, func(b block) {
 				n1, n2 := false, false
-				_ = hostlist.Walk(nodes, func(name []byte) { n1, n2 = n1 || string(name) == "n1", n2 || string(name) == "n2" })
+				_ = hostlist.Walk(b.nodes, func(name []byte) { n1, n2 = n1 || string(name) == "n1", n2 || string(name) == "n2" })
 				with1, with2, both = with1 || n1, with2 || n2, both || n1 && n2
 			})
 			switch got := findNeighbours(text, blocks, "n1", "n[1-2]"); {
 			case got == neighboursSome && (err != nil || !both), got == neighboursNone && (err != nil || both || !with1 || !with2):
 				t.Errorf("got %d, error %v, %t %t %t", got, err, with1, with2, both)
+			}
+			if found, known := findBlocks(text, blocks, "n[1-2]"); known && (err != nil || !with1 || !with2 || len(found) == 0) {
+				t.Errorf("found %v, error %v, %t %t", found, err, with1, with2)
 			}
 		}
 	})

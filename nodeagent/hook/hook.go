@@ -18,7 +18,7 @@ import (
 
 // Options are one call of the hook.
 type Options struct {
-	// Verb is prolog or epilog.
+	// Verb is prolog or epilog for Run, and task for RunTask.
 	Verb   string
 	RunDir rundir.Dir
 	// BootID is the node's boot, empty if it is not known.

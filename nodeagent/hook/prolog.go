@@ -64,9 +64,9 @@ func (h *job) recordOnly(record *rundir.Record, why error) {
 
 // newRecord makes the record of the job.
 func (h *job) newRecord() *rundir.Record {
-	contain := make(chan bool, 1)
-	conf := h.env("SLURM_CONF")
-	go func() { contain <- contained(conf) }()
+	conf := make(chan slurmConf, 1)
+	path := h.env("SLURM_CONF")
+	go func() { conf <- readSlurmConf(path) }()
 	r := &rundir.Record{JobID: h.env("SLURM_JOB_ID"), Run: h.env.run(), BootID: h.boot, InitStart: h.initStart,
 		User: h.env("SLURM_JOB_USER"), UID: h.env("SLURM_JOB_UID"), Partition: h.env("SLURM_JOB_PARTITION"), Account: h.env("SLURM_JOB_ACCOUNT"),
 		Cluster: h.env("SLURM_CLUSTER_NAME"), Node: h.env("SLURMD_NODENAME"), NodeList: h.env("SLURM_JOB_NODELIST"), NumNodes: h.env("SLURM_JOB_NUM_NODES"),
@@ -76,7 +76,8 @@ func (h *job) newRecord() *rundir.Record {
 	}
 	h.resolve(r)
 	select {
-	case r.Contain = <-contain:
+	case c := <-conf:
+		r.Contain, h.taskProlog = c.contain, c.taskProlog
 	case <-time.After(confWait):
 	}
 	return r
@@ -150,6 +151,12 @@ func (h *job) label(old, record *rundir.Record) {
 // later does what can wait until the label is written.
 func (h *job) later(ctx context.Context, record *rundir.Record) {
 	h.spool()
+	if h.jobInfo != nil {
+		pause(ctx, min(spread(record.NumNodes), h.left()/2))
+	}
+	if h.taskProlog {
+		tellTasks(ctx, h, record)
+	}
 	if h.jobInfo == nil {
 		return
 	}
@@ -158,17 +165,17 @@ func (h *job) later(ctx context.Context, record *rundir.Record) {
 	}
 }
 
-// ask asks slurmctld about the job and writes the answer into the record.
-func (h *job) ask(ctx context.Context, record *rundir.Record) error {
-	select {
-	case <-time.After(min(spread(record.NumNodes), h.left()/2)):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// scontrol is how slurmctld is asked within the call's time.
+func (h *hook) scontrol() scontrol {
 	info := scontrol(*h.jobInfo)
 	timeout := cmp.Or(time.Duration(info.Timeout), rundir.DefaultJobInfoTimeout)
 	info.Timeout = rundir.Duration(max(min(timeout, h.left()), time.Millisecond))
-	facts, err := info.show(ctx, record.JobID, h.env("SLURM_CONF"))
+	return info
+}
+
+// ask asks slurmctld about the job and writes the answer into the record.
+func (h *job) ask(ctx context.Context, record *rundir.Record) error {
+	facts, err := h.scontrol().show(ctx, record.JobID, h.env("SLURM_CONF"))
 	if err != nil {
 		return err
 	}

@@ -12,49 +12,53 @@ import (
 // maxSlurmConf bounds what is read of a slurm.conf, in bytes.
 const maxSlurmConf = 1 << 20
 
-// contained says whether the slurm.conf at a path makes slurmd keep an external
-// step for each job. Included files are not read. A file that cannot be read says
-// no.
-func contained(path string) bool {
+// slurmConf is what the hook wants to know of a slurm.conf.
+type slurmConf struct {
+	contain    bool // slurmd keeps an external step for each job
+	taskProlog bool // a program runs before each task
+}
+
+// readSlurmConf reads the slurm.conf at a path. Included files are not read. A file that
+// cannot be read says no.
+func readSlurmConf(path string) slurmConf {
 	if path == "" {
-		return false
+		return slurmConf{}
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return false
+		return slurmConf{}
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return false
+		return slurmConf{}
 	}
 	text := make([]byte, min(info.Size(), maxSlurmConf))
 	n, _ := io.ReadFull(f, text) // what cannot be read says no
-	return hasContain(text[:n])
+	text = bytes.ToLower(text[:n])
+	return slurmConf{bringsContain(confValue(text, "prologflags")), confValue(text, "taskprolog") != ""}
 }
 
-// hasContain looks for PrologFlags, in upper or lower case. That is quick: the file may
-// name every node of the cluster, and each job's start waits for it. Some other flags
-// imply Contain. As for Slurm, the last line counts.
-func hasContain(text []byte) bool {
-	const key = "prologflags"
-	text = bytes.ToLower(text)
-	is := false
+// confValue looks for a key in a text in lower case. That is quick: the file may name
+// every node of the cluster, and each job's start waits for it. As for Slurm, the last
+// line counts.
+func confValue(text []byte, key string) (value string) {
 	for at := 0; ; {
 		next := bytes.Index(text[at:], []byte(key))
 		if next < 0 {
-			return is
+			return value
 		}
 		start := at + next
 		at = start + len(key)
 		line := text[bytes.LastIndexByte(text[:start], '\n')+1 : start]
-		value, assigned := bytes.CutPrefix(bytes.TrimLeft(text[at:], " \t"), []byte("="))
+		after, assigned := bytes.CutPrefix(bytes.TrimLeft(text[at:], " \t"), []byte("="))
 		if assigned && bytes.IndexByte(line, '#') < 0 && (len(line) == 0 || isSpace(line[len(line)-1])) {
-			is = bringsContain(confWord(value))
+			value = confWord(after)
 		}
 	}
 }
 
+// bringsContain says whether a value of PrologFlags has Contain, or a flag that implies it.
 func bringsContain(flags string) bool {
 	for flag := range strings.SplitSeq(flags, ",") {
 		switch strings.TrimSpace(flag) {

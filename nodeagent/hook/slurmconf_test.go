@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,12 +37,21 @@ func TestContained(t *testing.T) {
 		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := contained(path); got != tt.want {
+		if got := readSlurmConf(path).contain; got != tt.want {
 			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
 		}
 	}
+	path := filepath.Join(t.TempDir(), "slurm.conf")
+	for text, want := range map[string]bool{"TaskProlog=/opt/quoin/bin/quoin-task\n": true, "#TaskProlog=/x\n": false, "TaskProlog=\n": false, "TaskPrologs=/x\n": false} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := readSlurmConf(path).taskProlog; got != want {
+			t.Errorf("%q: %t, want %t", text, got, want)
+		}
+	}
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "missing"), t.TempDir(), "/dev/zero"} {
-		if contained(path) {
+		if readSlurmConf(path).contain {
 			t.Errorf("%q says yes", path)
 		}
 	}
@@ -57,7 +67,7 @@ func TestContainedBounded(t *testing.T) {
 		t.Skip(err)
 	}
 	before := time.Now()
-	if !contained(path) {
+	if !readSlurmConf(path).contain {
 		t.Error("what is in the first part was not found")
 	}
 	if took := time.Since(before); took > time.Minute {
@@ -68,10 +78,13 @@ func TestContainedBounded(t *testing.T) {
 func FuzzContained(f *testing.F) {
 	f.Add("x=1 PrologFlags = \"Alloc,Contain\" # y\nPrologFlags=\\\nX11")
 	f.Fuzz(func(t *testing.T, text string) {
-		if hasContain([]byte(text)) && !strings.Contains(strings.ToLower(text), "prologflags") {
+		hasContain := func(text string) bool {
+			return bringsContain(confValue(bytes.ToLower([]byte(text)), "prologflags"))
+		}
+		if hasContain(text) && !strings.Contains(strings.ToLower(text), "prologflags") {
 			t.Fatal("found without its key")
 		}
-		if before, _, has := strings.Cut(text, "="); has && !strings.Contains(before, "#") && !hasContain([]byte(text+"\nPrologFlags=Contain\n")) && !strings.HasSuffix(text, `\`) {
+		if before, _, has := strings.Cut(text, "="); has && !strings.Contains(before, "#") && !hasContain(text+"\nPrologFlags=Contain\n") && !strings.HasSuffix(text, `\`) {
 			t.Fatalf("a last line does not count after %q", text)
 		}
 	})

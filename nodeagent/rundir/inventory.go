@@ -32,6 +32,9 @@ type Inventory struct {
 	Kind       string `json:"kind"`
 	Node       string `json:"node"`
 	BootID     string `json:"bootID,omitempty"`
+	// Clique is the NVLink clique of the node's GPUs, as the node's label names it. It is
+	// empty without one.
+	Clique string `json:"clique,omitempty"`
 	// Entries are in the order of GRES indices: entry i is index i.
 	Entries []Entry `json:"entries"`
 	// Unordered says that GRES indices name none of the entries, because the place of a

@@ -146,8 +146,10 @@ func (d Dir) RewriteRecord(key string, r Record) error {
 // ReadRecord reads the record of a key; nil without an error when there is none.
 func (d Dir) ReadRecord(key string) (*Record, error) { return d.folder(jobsFolder).readRecord(key) }
 
-// RemoveRecord removes a record, which may be missing.
-func (d Dir) RemoveRecord(key string) error { return d.folder(jobsFolder).remove(key) }
+// RemoveRecord removes a record, which may be missing, and what the job's tasks read.
+func (d Dir) RemoveRecord(key string) error {
+	return errors.Join(d.folder(tasksFolder).remove(key), d.folder(jobsFolder).remove(key))
+}
 
 // ReadRecords reads all records by key. The errors are by key too; an error of the
 // folder has the empty key. A missing folder has no records.
@@ -169,7 +171,7 @@ func (d Dir) ReadRecords() (map[string]Record, map[string]error) {
 
 // Tidy removes files that killed writers left in a run directory.
 func (d Dir) Tidy() {
-	for _, folder := range []string{jobsFolder, releaseFolder, summaryFolder} {
+	for _, folder := range []string{jobsFolder, releaseFolder, summaryFolder, tasksFolder} {
 		atomicfile.Tidy(filepath.Join(string(d), folder))
 	}
 }

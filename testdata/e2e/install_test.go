@@ -88,10 +88,11 @@ func (w *world) page() {
 	}
 }
 
-// site is what this site sets beside the page: its GPUs are given by a RuntimeClass, and their
-// driver is played, so that /proc is elsewhere.
+// site is what this site sets beside the page: its GPUs are given by a RuntimeClass, their
+// driver is played, so that /proc is elsewhere, and the hook asks slurmctld for a job's blocks.
 func (w *world) site() []string {
-	return []string{"--set", "agent.runtimeClassName=nvidia", "--set", "config.agent.hostRoot=" + nvidiadra.HostRoot, "--timeout", "3m", "--wait=legacy"}
+	return []string{"--set", "agent.runtimeClassName=nvidia", "--set", "config.agent.hostRoot=" + nvidiadra.HostRoot, "--set", "config.agent.hookJobInfo=/usr/bin/scontrol",
+		"--timeout", "3m", "--wait=legacy"}
 }
 
 // helm runs Helm on the cluster, which must succeed.

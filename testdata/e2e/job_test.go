@@ -47,12 +47,35 @@ func job(w *world) {
 			w.t.Errorf("the record of job %s on %s (-want +got):\n%s", id, m.Name, diff)
 		}
 	}
+	w.placed(id)
 	w.counted(w.scraped(id), `sum(quoin_hook_runs_total{hook="prolog", result="ok"})`, jobNodes)
 	w.finish(id)
 	for _, m := range machines {
 		w.untilMapping(m, "")
 	}
 	w.summary(id)
+}
+
+// placed holds that the tasks of a job in one rack have learned their place.
+func (w *world) placed(id string) {
+	w.t.Helper()
+	ranks := map[string]bool{}
+	for pod, node := range w.jobPods(id) {
+		got, err := w.slurm.AsUser(w.t.Context(), pod, "cat", "/tmp/started."+id)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		_, block, _ := strings.Cut(w.kubectl("get", "node", node, `-o=jsonpath={.metadata.annotations.topology\.slinky\.slurm\.net/spec}`), ":")
+		rack := slices.IndexFunc(w.box.Machines, func(m *machine.Machine) bool { return m.Name == node }) / rackNodes
+		before, rank, _ := strings.Cut(strings.TrimSpace(got), "\nQUOIN_RANK_IN_BLOCK=")
+		if want := "QUOIN_BLOCK=" + block + "\nQUOIN_BLOCKS=1\nQUOIN_CLIQUE=" + clique(rack+1); before != want {
+			w.t.Errorf("%s, job %s has\n%s\nwant\n%s", pod, id, got, want)
+		}
+		ranks[rank] = true
+	}
+	if !ranks["0"] || !ranks["1"] {
+		w.t.Errorf("ranks in the block of job %s: %v, want 0 and 1", id, ranks)
+	}
 }
 
 // untilFree waits until quoin fit says that so many nodes are free. It reads the published plan,
@@ -77,7 +100,7 @@ func (w *world) submit() string {
 			w.t.Fatal(err)
 		}
 	}
-	const script = `srun --mpi=none sh -c 'touch /tmp/started.$SLURM_JOB_ID; while [ ! -e /tmp/finish.$SLURM_JOB_ID ]; do sleep 0.2; done'`
+	const script = `srun --mpi=none sh -c 'env | grep ^QUOIN_ | sort >/tmp/env; mv /tmp/env /tmp/started.$SLURM_JOB_ID; while [ ! -e /tmp/finish.$SLURM_JOB_ID ]; do sleep 0.2; done'`
 	out, err := w.slurm.AsUser(w.t.Context(), "gpu-0", "sbatch", "--parsable", "-N2", fmt.Sprintf("--gres=gpu:%d", jobGPUs), "--output=/tmp/job.%j", "--wrap", script)
 	if err != nil {
 		w.t.Fatal(err)

@@ -67,7 +67,8 @@ type Jobs struct {
 	// HookWait is the longest that a call of the hook may delay a job or a node.
 	HookWait time.Duration `yaml:"hookWait"`
 	// HookJobInfo is the absolute path of scontrol. The hook asks it once for each job
-	// and node for the job's name, account and array. Empty: nobody is asked.
+	// and node for the job's name, account and array, and once for the job's blocks if
+	// slurm.conf has a TaskProlog and no file has them. Empty: nobody is asked.
 	HookJobInfo string `yaml:"hookJobInfo"`
 	// HookGate is what the Prolog of a job across nodes does if IMEX is not ready in
 	// time: warn (the job starts), fail, or hold (the job goes back into the queue).

@@ -1,0 +1,142 @@
+package hook
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+)
+
+// TestTask prints what a task may know of its place.
+func TestTask(t *testing.T) {
+	blocks := []rundir.JobBlock{{Name: "rack1", Nodes: "n[01-04]"}, {Name: "rack2", Nodes: "n[11-13]"}, {Name: "rack3", Nodes: "n21"}}
+	job := map[string]string{"SLURM_JOB_ID": "7", "SLURM_CLUSTER_NAME": "c", "SLURMD_NODENAME": "n12", "SLURM_JOB_NODELIST": "n[01-04,11-13,21]",
+		"SLURM_STEP_NODELIST": "n[01-04,11-13,21]", "SLURM_STEP_TASKS_PER_NODE": "4(x5),2(x2),4", "SLURM_LOCALID": "1", "SLURM_JOB_SEGMENT_SIZE": "2"}
+	const all = "export QUOIN_CLIQUE=u.1\nexport QUOIN_BLOCK=rack2\nexport QUOIN_BLOCKS=3\n"
+	for _, tt := range []struct {
+		name   string
+		blocks []rundir.JobBlock
+		change map[string]string
+		want   string
+	}{
+		{"second node of the second block", blocks, nil, all + "export QUOIN_RANK_IN_BLOCK=5\nexport QUOIN_SEGMENT=2\n"},
+		{"third node", blocks, map[string]string{"SLURMD_NODENAME": "n13", "SLURM_LOCALID": "0"}, all + "export QUOIN_RANK_IN_BLOCK=6\nexport QUOIN_SEGMENT=3\n"},
+		{"a step on some nodes", blocks, map[string]string{"SLURM_STEP_NODELIST": "n[04,12,21]", "SLURM_STEP_TASKS_PER_NODE": "3(x3)"}, all + "export QUOIN_RANK_IN_BLOCK=1\nexport QUOIN_SEGMENT=2\n"},
+		{"no segments", blocks, map[string]string{"SLURM_JOB_SEGMENT_SIZE": ""}, all + "export QUOIN_RANK_IN_BLOCK=5\n"},
+		{"counts that do not fit", blocks, map[string]string{"SLURM_STEP_TASKS_PER_NODE": "4(x9)"}, all + "export QUOIN_SEGMENT=2\n"},
+		{"endless counts", blocks, map[string]string{"SLURM_STEP_TASKS_PER_NODE": "4(x2147483647)"}, all + "export QUOIN_SEGMENT=2\n"},
+		{"no local id", blocks, map[string]string{"SLURM_LOCALID": "x"}, all + "export QUOIN_SEGMENT=2\n"},
+		{"a node in no block", blocks, map[string]string{"SLURMD_NODENAME": "n99"}, "export QUOIN_CLIQUE=u.1\n"},
+		{"blocks unknown", nil, nil, "export QUOIN_CLIQUE=u.1\n"},
+		{"a broken list of nodes", []rundir.JobBlock{{Name: "rack1", Nodes: "n[1"}}, nil, "export QUOIN_CLIQUE=u.1\n"},
+		{"another job", blocks, map[string]string{"SLURM_JOB_ID": "8"}, "export QUOIN_CLIQUE=u.1\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := rundir.Dir(t.TempDir())
+			if err := dir.WriteInventory(rundir.Inventory{Clique: "u.1"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := rundir.WritePlaces(dir, "7", os.Getuid(), rundir.Places{JobID: "7", Blocks: tt.blocks}); err != nil {
+				t.Fatal(err)
+			}
+			env := func(key string) string {
+				if value, is := tt.change[key]; is {
+					return value
+				}
+				return job[key]
+			}
+			var out, said strings.Builder
+			if code := RunTask(Options{RunDir: dir, Env: env, Stderr: &said}, &out); code != 0 || out.String() != tt.want || said.String() != "" {
+				t.Errorf("%d, %q\n got %s\nwant %s", code, said.String(), out.String(), tt.want)
+			}
+		})
+	}
+}
+
+// TestTaskBroken says what it cannot read, and fails no task.
+func TestTaskBroken(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "tasks"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"inventory.json": "{", "tasks/7.json": `{"apiVersion":"quoin.dev/v1alpha1","kind":"JobPlaces","jobID":"8"}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, want := range map[string][]string{"7": {"inventory.json", `7.json: it is of job "8"`}, "../7": {"inventory.json", `"../7"`}} {
+		var out, said strings.Builder
+		o := Options{RunDir: rundir.Dir(dir), Env: func(key string) string { return map[string]string{"SLURM_JOB_ID": id}[key] }, Stderr: &said}
+		if code := RunTask(o, &out); code != 0 || out.Len() > 0 {
+			t.Errorf("%d, %s", code, out.String())
+		}
+		for _, w := range want {
+			if !strings.Contains(said.String(), w) {
+				t.Errorf("job %s: said %q, want %s", id, said.String(), w)
+			}
+		}
+	}
+}
+
+// TestTellTasks leaves the blocks for the tasks of a job if there is a TaskProlog, and
+// takes them away with the record.
+func TestTellTasks(t *testing.T) {
+	p := newPlace(t)
+	p.inventory("0", "1")
+	file := filepath.Join(p.run, "tasks/7.json")
+	conf := filepath.Join(t.TempDir(), "slurm.conf")
+	prolog := func(slurmConf, topology string) string {
+		t.Helper()
+		for name, text := range map[string]string{conf: slurmConf, filepath.Join(filepath.Dir(conf), "topology.conf"): topology} {
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if said := p.hook("prolog", "7", "SLURM_JOB_GPUS=0", "SLURM_JOB_UID="+fmt.Sprint(os.Getuid()), "SLURM_CONF="+conf, "SLURMD_NODENAME=n1", "SLURM_JOB_NODELIST=n[1-3]"); said != "" {
+			t.Errorf("said %q", said)
+		}
+		places, err := rundir.FindPlaces(rundir.Dir(p.run), rundir.JobIdentity{JobID: "7", Node: "n1"})
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprint(places.Blocks)
+	}
+	if got := prolog("PrologFlags=Alloc\n", "BlockName=a Nodes=n[1-3]\n"); !strings.Contains(got, "no such file") {
+		t.Errorf("without a TaskProlog: %s", got)
+	}
+	for topology, want := range map[string]string{"BlockName=a Nodes=n[0-1]\nBlockName=b Nodes=n[2-9]\n": "[{a n1} {b n[2-3]}]", "BlockName=a Nodes=n1\n": "[]", "": "[]"} {
+		if got := prolog("TaskProlog=/opt/quoin/bin/quoin-task\n", topology); got != want {
+			t.Errorf("%q: %s, want %s", topology, got, want)
+		}
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o400 {
+		t.Errorf("%v, %v", info, err)
+	}
+	p.hook("epilog", "7", "SLURM_JOB_GPUS=0", "SLURMD_NODENAME=n1")
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("after the Epilog: %v", err)
+	}
+}
+
+func TestFindBlocks(t *testing.T) {
+	for _, tt := range []struct {
+		name, yaml, list, want string
+		known                  bool
+	}{
+		{"one", twoRacks, "n[1,3]", "[{b1 n[1,3]}]", true},
+		{"two, in Slurm's order", twoRacks, "n[2-3]", "[{b1 n3} {b2 n2}]", true},
+		{"one in no block", twoRacks, "n[1,9]", "[]", false},
+		{"nodes before the block's name", "- topology: nvl\n  block:\n    blocks:\n      - nodes: n1\n        block: b1\n      - nodes: n2\n        block: b2\n", "n[1-2]", "[{b1 n1} {b2 n2}]", true},
+		{"two topologies, each with other nodes", "- topology: a\n  block:\n    blocks:\n      - block: b1\n        nodes: n1\n- topology: b\n  block:\n    blocks:\n      - block: b1\n        nodes: n[2-3]\n", "n[2-3]", "[{b1 n[2-3]}]", true},
+		{"two topologies with the same nodes", "- topology: a\n  block:\n    blocks:\n      - block: b1\n        nodes: n1\n- topology: b\n  block:\n    blocks:\n      - block: b2\n        nodes: n1\n", "n1", "[]", false},
+		{"a broken list", twoRacks, "n[1", "[]", false},
+	} {
+		got, known := findBlocks([]byte(tt.yaml), yamlBlocks, tt.list)
+		if fmt.Sprint(got) != tt.want || known != tt.known {
+			t.Errorf("%s: %v, %t; want %s, %t", tt.name, got, known, tt.want, tt.known)
+		}
+	}
+}
