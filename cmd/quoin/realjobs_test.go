@@ -48,7 +48,8 @@ PartitionName=lost Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO
 
 // aroundHook runs the shipped script and writes down when and for whom. A hook may be
 // killed after a random time; the file chaos has the seed. On a busy machine a hook may
-// come to the end of its two seconds, and say so: the agent does its work then.
+// come to the end of its two seconds, or not get the lock within them, and say so: the agent
+// does its work then.
 const aroundHook = `#!/bin/bash
 stamp() { echo "$EPOCHREALTIME %[1]s $1 $SLURM_JOB_ID $SLURMD_NODENAME ${SLURM_JOB_START_TIME:--} ${SLURM_JOB_GPUS:--} $2" >>/rig/stamps; }
 exec 2>>/rig/log/hook.$SLURMD_NODENAME
@@ -61,7 +62,7 @@ if [ -e /rig/chaos ]; then
 fi
 said=$(/etc/slurm/%[1]s-90-quoin.sh 2>&1); rc=$?
 [ -z "$said" ] || echo "$said" >&2
-case $said in *"ended with"*) rc=137;; *"not done in time"*) rc=1;; esac
+case $said in *"ended with"*) rc=137;; *"not done in time"*|*"get no label"*) rc=1;; esac
 stamp end $rc
 exit 0
 `
