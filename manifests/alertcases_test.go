@@ -169,10 +169,27 @@ func publisherAlerts() []alertCase {
 		return []series{{`quoin_publisher_imex_unplaced_claims{owner="slurmd", reason="` + reason + `", instance="p0"}`, values}}
 	}
 	ofPub := map[string]string{"job": "pub"}
+	block := func(free, busy, unwell string) (all []series) {
+		for state, values := range map[string]string{"free": free, "busy": busy, "unwell": unwell} {
+			all = append(all, series{`quoin_block_nodes{publication="slurm", topology="nvl", block="r1", state="` + state + `", instance="p0", job="pub"}`, values})
+		}
+		return all
+	}
+	segments := func(name, values string) series {
+		return series{`quoin_` + name + `_segments{publication="slurm", topology="nvl", size="16", instance="p0", job="pub"}`, values}
+	}
+	ofTopology := map[string]string{"publication": "slurm", "topology": "nvl"}
+	ofBlock := map[string]string{"publication": "slurm", "topology": "nvl", "block": "r1"}
 	return []alertCase{
 		{"QuoinPublisherHeld", held("BigChange", always), 15, map[string]string{"publication": "slurm", "reason": "BigChange"}, 1, [][]series{held("BigChange", "1x10 stale"), held("NothingToPublish", always)}},
 		{"QuoinFileNeverLoaded", behind("loaded", "18x200"), 5, map[string]string{"publication": "slurm"}, 18, [][]series{behind("loaded", "0x200"), behind("loaded", "18x3 0x200"), behind("registered", "18x200")}},
 		{"QuoinFileNeverLoaded", never("0x200", "1x200"), 5, map[string]string{"publication": "slurm"}, 0, [][]series{never("0x200", "0x200"), never("0x200", "1x3 0x200")}},
+		{"QuoinBlockShort", block("5x200", "10x200", "3x200"), 60, ofBlock, 15, [][]series{
+			block("6x200", "10x200", "2x200"), block("5x50 6x200", "10x200", "3x50 2x200"), block("5x200", "4x200", "1x200")}},
+		{"QuoinSegmentsScattered", append(block("40x600", "0x600", "0x600"), segments("free", "1x600"), segments("most", "9x600")), 360, ofTopology, 16, [][]series{
+			append(block("40x600", "0x600", "0x600"), segments("free", "2x600"), segments("most", "9x600")),
+			append(block("30x600", "0x600", "0x600"), segments("free", "0x600"), segments("most", "9x600")),
+			append(block("40x600", "0x600", "0x600"), segments("free", "0x600"), segments("most", "0x600"))}},
 		{"QuoinPublisherFails", failed("0+1x200"), 4, map[string]string{"publication": "slurm"}, 4, [][]series{failed("0x200"), failed("0x20 1x20 2x20")}},
 		{"QuoinIMEXDomainProblem", domain("NoDomain", always), 10, map[string]string{"namespace": "quoin-node", "name": "quoin", "problem": "NoDomain"}, 1,
 			[][]series{domain("", always), domain("NoDomain", "1x5 stale"), domain("NoDriver", always)}},

@@ -26,8 +26,8 @@ var blockExpectations = map[string]func(moment) []sample{
 		}
 		return g.rows()
 	},
-	"quoin-blocks/Held devices by block/A":    perBlock(func(held, _ int) float64 { return float64(held) }),
-	"quoin-blocks/Free devices by block/A":    perBlock(func(held, all int) float64 { return float64(all - held) }),
+	"quoin-blocks/Held devices by block/A":    perBlock(6, func(held, _ int) float64 { return float64(held) }),
+	"quoin-blocks/Free devices by block/A":    perBlock(4, func(held, all int) float64 { return float64(all - held) }), // without those of n4, which is unwell
 	"quoin-blocks/Devices by NVLink clique/A": fixed(sample{`quoin:clique_devices:count{clique="` + hour.CliqueA + `"}`, 4}, sample{`quoin:clique_devices:count{clique="` + hour.CliqueB + `"}`, 6}),
 	"quoin-blocks/Utilisation by block/A": func(m moment) []sample {
 		b1, b2 := m.used()
@@ -46,11 +46,35 @@ var blockExpectations = map[string]func(moment) []sample{
 		}
 		return rows
 	},
+	"quoin-blocks/Blocks with 18 well nodes/A":             one(func(moment) float64 { return 1 }),
+	"quoin-blocks/Blocks with 16 well nodes or more/A":     one(func(moment) float64 { return 2 }),
+	"quoin-blocks/Blocks with fewer than 16 well nodes/A":  one(func(moment) float64 { return 1 }),
+	"quoin-blocks/GPUs that no segment of 16 can use/A":    one(func(moment) float64 { return float64(hour.StrandedGPUs["16"]) }),
+	"quoin-blocks/Free segments by size/A":                 bySize(hour.FreeSegments),
+	"quoin-blocks/GPUs that no segment can use, by size/A": bySize(hour.StrandedGPUs),
+	"quoin-blocks/Nodes by block and state/A": func(moment) (rows []sample) {
+		for block, nodes := range hour.BlockNodes {
+			for i, state := range []string{"free", "busy", "unwell"} {
+				rows = append(rows, sample{`{block="` + block + `", state="` + state + `"}`, float64(nodes[i])})
+			}
+		}
+		return rows
+	},
 	"quoin-blocks/$cluster": fixed(sample{`{cluster="alpha"}`, 1}),
 	"quoin-blocks/$account": func(m moment) []sample { return m.all().values("account") },
 	"quoin-blocks/$user":    func(m moment) []sample { return m.all().values("user") },
 	"quoin-blocks/$job":     func(m moment) []sample { return m.values("job_id") },
 	"quoin-blocks/$block":   values("block", "b1", "b2"),
+}
+
+// bySize expects a row for each size of segments.
+func bySize(counts map[string]int) func(moment) []sample {
+	return func(moment) (rows []sample) {
+		for size, count := range counts {
+			rows = append(rows, sample{`{size="` + size + `", topology="nvl"}`, float64(count)})
+		}
+		return rows
+	}
 }
 
 // straddling expects a row for erin's job, which lies in two blocks.
@@ -77,14 +101,14 @@ func (m moment) used() (b1, b2 float64) {
 }
 
 // perBlock expects a row per block of how many devices are held and how many there
-// are.
-func perBlock(value func(held, all int) float64) func(moment) []sample {
+// are: four in b1, and b2.
+func perBlock(b2 int, value func(held, all int) float64) func(moment) []sample {
 	return func(m moment) []sample {
 		held := map[string]int{}
 		for p := range m.all().devices() {
 			held[hour.Nodes[p.Node].Block]++
 		}
-		return []sample{{`{block="b1"}`, value(held["b1"], 4)}, {`{block="b2"}`, value(held["b2"], 6)}}
+		return []sample{{`{block="b1"}`, value(held["b1"], 4)}, {`{block="b2"}`, value(held["b2"], b2)}}
 	}
 }
 

@@ -30,7 +30,7 @@ var notReasons = strings.Fields(`
 	AgentState DCGMIdentities HookConfig JobPlaces JobRecord JobReports JobState JobSummary JobUse NodeReport
 	ComputeDomain ComputeDomainClique ComputeDomainCliques ConfigMap DaemonSet DeviceClass NodeSet ResourceClaim ResourceClaims ResourceSlice
 	AggregatedBlock ArrayJobId ArrayTaskId BlockIndex BlockName BlockSize LinkSpeed NodeName
-	PrologEpilogTimeout PrologFlags PrologTimeout RingName SlurmNodeStateInvalidReg`)
+	PrologEpilogTimeout PrologFlags PrologTimeout RingName SlurmNodeState SlurmNodeStateInvalidReg`)
 
 // TestReferenceOfReasons holds that the index of all reason words names the page of each, and
 // that every reason word of the code is on a page.

@@ -225,6 +225,9 @@ func (s *Site) notFree(r *Request, nodes []string) []string {
 	return out
 }
 
+// Sizes are the sizes of segments that people ask for.
+var Sizes = []int{1, 2, 4, 8, 16, 18}
+
 // Row says how many segments of a size fit.
 type Row struct {
 	Size int `json:"size"`

@@ -9,6 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/segments"
 )
 
 // Metrics are the publisher's series.
@@ -24,6 +25,7 @@ type Metrics struct {
 	problems  *prometheus.GaugeVec
 	status    *nodestatus.Metrics
 	loaded    *loaded.Metrics
+	segments  *segments.Collector
 }
 
 // NewMetrics registers the publisher's series with reg.
@@ -47,6 +49,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		problems: gauge("problems", "Problems by reason.", "publication", "reason"),
 		status:   nodestatus.NewMetrics(reg),
 		loaded:   loaded.NewMetrics(reg),
+		segments: segments.New(reg),
 	}
 	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems)
 	return m
@@ -81,5 +84,6 @@ func (l *loop) observe(ctx context.Context, made *Rendered, snap *inputs.Snapsho
 	set(l.metrics.nodes, l.pub.Name, nodes)
 	set(l.metrics.problems, l.pub.Name, problems)
 	set(l.metrics.blocks, l.pub.Name, blocks)
+	l.metrics.segments.Set(l.pub.Name, l.pub.Rules.PodNamespaces(), made.topologies, made.Plan.Placements, snap.GPUs())
 	l.problems.Note(ctx, l.log, l.pub.Name, all)
 }

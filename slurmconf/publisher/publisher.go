@@ -89,6 +89,7 @@ type Options struct {
 
 // New returns a publisher for the clusters.
 func New(store Store, clusters []*publication.Cluster, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
+	metrics.segments.Watch(store)
 	return &Publisher{store: store, options: o, log: log, metrics: metrics, clusters: clusters}
 }
 
@@ -101,6 +102,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	p.metrics.leader.Set(1)
 	defer p.metrics.leader.Set(0)
 	defer p.metrics.status.Places.Clear()
+	defer p.metrics.segments.Clear()
 	p.log.Info("publishing", "publications", len(p.clusters))
 	now := time.Now()
 	var loops []*loop

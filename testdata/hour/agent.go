@@ -230,5 +230,37 @@ func PublisherText(leader, minute int) string {
 			fmt.Fprintf(&s, "quoin_node_info{publication=\"slurm\",node=%q,block=%q,switch=\"\",clique=%q} 1\n", Nodes[i].Name, Nodes[i].Block, Nodes[i].Clique)
 		}
 	}
-	return s.String() + membersText(leader, minute)
+	return s.String() + membersText(leader, minute) + segmentsText(leader)
+}
+
+// BlockNodes is how many nodes of each block are free, busy and unwell.
+var BlockNodes = map[string][3]int{"b1": {0, 1, 0}, "b2": {0, 1, 1}, "r1": {10, 8, 0}, "r2": {17, 0, 1}, "r3": {2, 8, 8}}
+
+// FreeSegments is how many segments of each size fit, and StrandedGPUs what they leave of
+// the free GPUs.
+var (
+	FreeSegments = map[string]int{"4": 6, "16": 1}
+	StrandedGPUs = map[string]int{"4": 20, "16": 52}
+)
+
+// segmentsText is what the leader says of segments.
+func segmentsText(leader int) string {
+	if leader == 0 {
+		return ""
+	}
+	var s strings.Builder
+	s.WriteString("# TYPE quoin_block_nodes gauge\n")
+	for block, nodes := range BlockNodes {
+		for i, state := range []string{"free", "busy", "unwell"} {
+			fmt.Fprintf(&s, "quoin_block_nodes{publication=\"slurm\",topology=\"nvl\",block=%q,state=%q} %d\n", block, state, nodes[i])
+		}
+	}
+	for name, counts := range map[string]map[string]int{"quoin_free_segments": FreeSegments, "quoin_stranded_gpus": StrandedGPUs} {
+		fmt.Fprintf(&s, "# TYPE %s gauge\n", name)
+		for size, count := range counts {
+			fmt.Fprintf(&s, "%s{publication=\"slurm\",topology=\"nvl\",size=%q} %d\n", name, size, count)
+		}
+	}
+	s.WriteString("# TYPE quoin_node_unwell gauge\nquoin_node_unwell{publication=\"slurm\",node=\"n4\"} 1\n")
+	return s.String()
 }

@@ -17,9 +17,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology"
 )
 
-// Sizes are the segments that are counted.
-var Sizes = []int{1, 2, 4, 8, 16, 18}
-
 // Answer is the document of quoin fit.
 type Answer struct {
 	APIVersion string `json:"apiVersion"`
@@ -80,7 +77,7 @@ func (p *Plan) Ask(r *fit.Request, name string) (*Answer, error) {
 	}
 	a := &Answer{APIVersion: topology.APIVersion, Kind: "FitResult", Topology: t.Name, Nodes: count(site), Said: p.Said}
 	if t.Block != nil {
-		a.Segments = site.Segments(r, Sizes...)
+		a.Segments = site.Segments(r, fit.Sizes...)
 	}
 	if asks {
 		found := site.Answer(r)

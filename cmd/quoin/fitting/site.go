@@ -11,7 +11,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -181,9 +180,6 @@ func (p *Plan) Sinfo(name string, in io.Reader) error {
 // maxFile bounds a file with the states of nodes, in bytes.
 const maxFile = 256 << 20
 
-// condition begins the types of the conditions in which Slinky's operator writes Slurm's words.
-const condition = "SlurmNodeState"
-
 // Pods takes the states that Slinky's operator wrote into the conditions of worker pods. in has
 // lists as kubectl get -o json prints them. Without any such condition nothing is known.
 func (p *Plan) Pods(in io.Reader) error {
@@ -224,23 +220,11 @@ func (p *Plan) addPod(states map[string]fit.State, pod *corev1.Pod) {
 	}
 	var words []string
 	for _, c := range pod.Status.Conditions {
-		if word, is := strings.CutPrefix(string(c.Type), condition); is && c.Status == corev1.ConditionTrue {
-			words = append(words, snake(word))
+		if word := inputs.StateWord(string(c.Type)); word != "" && c.Status == corev1.ConditionTrue {
+			words = append(words, word)
 		}
 	}
 	if len(words) > 0 {
 		states[name.Hostname] = fit.StateOf(words...)
 	}
-}
-
-// snake writes NotResponding as not_responding.
-func snake(word string) string {
-	var b strings.Builder
-	for i, r := range word {
-		if i > 0 && unicode.IsUpper(r) {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
 }

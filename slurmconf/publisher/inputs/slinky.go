@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -61,6 +62,27 @@ type Worker struct {
 // ConditionInvalidReg is the condition of a worker pod whose registration Slurm refuses. Its
 // message is Slurm's reason.
 const ConditionInvalidReg = "SlurmNodeStateInvalidReg"
+
+// stateCondition begins the types of the conditions in which Slinky's operator writes Slurm's
+// words for the state of a pod's node.
+const stateCondition = "SlurmNodeState"
+
+// StateWord returns Slurm's word in lower case of a condition that is true, such as
+// not_responding of SlurmNodeStateNotResponding. It is empty for other conditions.
+func StateWord(conditionType string) string {
+	word, is := strings.CutPrefix(conditionType, stateCondition)
+	if !is {
+		return ""
+	}
+	var b strings.Builder
+	for i, r := range word {
+		if i > 0 && unicode.IsUpper(r) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
 
 // Pod is the part of a Kubernetes Pod that decides how Slurm calls its node.
 type Pod struct {

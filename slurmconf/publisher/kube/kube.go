@@ -186,6 +186,21 @@ func (s *Store) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	return snap, nil
 }
 
+// SlurmStates returns Slurm's words for the state of each node with a worker pod in the
+// namespaces, by the node's name. "" stands for all namespaces.
+func (s *Store) SlurmStates(namespaces []string) map[string]string {
+	out := map[string]string{}
+	all := slices.Contains(namespaces, "")
+	for _, pods := range s.workers {
+		for _, obj := range pods.List() {
+			if pod, ok := obj.(*workerPod); ok && pod.State != "" && !pod.Worker.Ending && (all || slices.Contains(namespaces, pod.Namespace)) {
+				out[pod.Worker.Node] = pod.State
+			}
+		}
+	}
+	return out
+}
+
 func (s *Store) workerPods() []inputs.Worker {
 	var out []inputs.Worker
 	for _, pods := range s.workers {

@@ -3,6 +3,7 @@ package kube
 import (
 	"crypto/sha256"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +50,9 @@ type workerPod struct {
 	metav1.ObjectMeta
 	// Worker is empty if no NodeSet controls the pod.
 	Worker inputs.Worker
+	// State are Slurm's words for the state of the node, with plus signs between. A pass
+	// does not look at it: it changes with each job.
+	State string
 }
 
 // slimPod keeps of a Pod what a Snapshot holds.
@@ -62,14 +66,18 @@ func slimPod(obj any) (any, error) {
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		facts.NodeSet = inputs.NodeSetOf(owner.APIVersion, owner.Kind, owner.Name, true)
 	}
+	var words []string
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == inputs.ConditionInvalidReg && c.Status == corev1.ConditionTrue {
 			facts.Invalid = c.Message
 		}
+		if word := inputs.StateWord(string(pod.Status.Conditions[i].Type)); word != "" && pod.Status.Conditions[i].Status == corev1.ConditionTrue {
+			words = append(words, word)
+		}
 	}
 	slim := &workerPod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}
 	if facts.IsWorker() {
-		slim.Worker = facts.Worker()
+		slim.Worker, slim.State = facts.Worker(), strings.Join(words, "+")
 	}
 	return slim, nil
 }

@@ -1,0 +1,192 @@
+// Package segments serves how many segments of jobs fit into the blocks of each publication,
+// and how many nodes of a block a job may have. Package fit has the rules. The states of nodes
+// are read when somebody asks, because each job changes them.
+package segments
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/fit"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// States says how the nodes are.
+type States interface {
+	// SlurmStates returns Slurm's words for the state of each node by its name in Kubernetes,
+	// as conditions of the worker pods in the namespaces have them. "" stands for all namespaces.
+	SlurmStates(namespaces []string) map[string]string
+}
+
+// Collector are the series. A publication has them once a state of a node is known.
+type Collector struct {
+	mu     sync.Mutex
+	states States
+	plans  map[string]*plan
+}
+
+// plan is what was last published.
+type plan struct {
+	namespaces []string
+	topologies []*fittable
+}
+
+// fittable is a block topology.
+type fittable struct {
+	name string
+	site fit.Site
+	// owners are the names of nodes in Kubernetes, and gpus how many each has, by Slurm name.
+	owners map[string]string
+	gpus   map[string]int
+}
+
+var (
+	labels    = []string{"publication", "topology", "size"}
+	free      = prometheus.NewDesc("quoin_free_segments", "Segments of so many nodes that fit together into the nodes that are free now.", labels, nil)
+	most      = prometheus.NewDesc("quoin_most_segments", "Segments of so many nodes that would fit if all nodes were free and well.", labels, nil)
+	stranded  = prometheus.NewDesc("quoin_stranded_gpus", "GPUs of free nodes that are left over when segments of so many nodes take the others.", labels, nil)
+	nodes     = prometheus.NewDesc("quoin_block_nodes", "Nodes of a block by what a job can do with them: free, busy or unwell.", []string{"publication", "topology", "block", "state"}, nil)
+	unwell    = prometheus.NewDesc("quoin_node_unwell", "1 for a node that takes no job: it is drained, down, or not in Slurm.", []string{"publication", "node"}, nil)
+	stateName = map[fit.Use]string{fit.Free: "free", fit.Busy: "busy", fit.Unwell: "unwell"}
+)
+
+// New registers the series with reg.
+func New(reg prometheus.Registerer) *Collector {
+	c := &Collector{plans: map[string]*plan{}}
+	reg.MustRegister(c)
+	return c
+}
+
+// Watch takes the states from a store, if the store knows them.
+func (c *Collector) Watch(store any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.states, _ = store.(States)
+}
+
+// Clear forgets all publications.
+func (c *Collector) Clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.plans)
+}
+
+// Set takes the plan of a publication, with how many GPUs a node has by its name in Kubernetes.
+func (c *Collector) Set(publication string, namespaces []string, topologies []slurmconf.Topology, placed []placement.Placement, gpus map[string]int) {
+	p := &plan{namespaces: namespaces}
+	for i := range topologies {
+		if t := &topologies[i]; t.Block != nil && len(t.Block.Sizes) > 0 {
+			p.topologies = append(p.topologies, newFittable(t, placed, gpus))
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plans[publication] = p
+}
+
+func newFittable(t *slurmconf.Topology, placed []placement.Placement, gpus map[string]int) *fittable {
+	f := &fittable{name: t.Name, site: fit.Site{Sizes: t.Block.Sizes}, owners: map[string]string{}, gpus: map[string]int{}}
+	in := map[string]bool{}
+	for _, b := range t.Block.Blocks {
+		names, _ := hostlist.Expand(b.Nodes) // the plan's own list
+		f.site.Blocks = append(f.site.Blocks, fit.Block{Name: b.Name, Nodes: names})
+		for _, name := range names {
+			in[name] = true
+		}
+	}
+	for i := range placed {
+		if name := placed[i].SlurmName; in[name] {
+			f.owners[name], f.gpus[name] = placed[i].Node, gpus[placed[i].Node]
+		}
+	}
+	return f
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{free, most, stranded, nodes, unwell} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	states, plans := c.states, maps.Clone(c.plans)
+	c.mu.Unlock()
+	if states == nil {
+		return
+	}
+	for publication, p := range plans {
+		words := states.SlurmStates(p.namespaces)
+		if len(words) == 0 {
+			continue
+		}
+		send := func(d *prometheus.Desc, value int, of ...string) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), append([]string{publication}, of...)...)
+		}
+		ill := map[string]bool{}
+		for _, t := range p.topologies {
+			t.collect(words, ill, send)
+		}
+		for node := range ill {
+			send(unwell, 1, node)
+		}
+	}
+}
+
+// collect sends the series of a topology, and adds its nodes that take no job to ill.
+func (t *fittable) collect(words map[string]string, ill map[string]bool, send func(d *prometheus.Desc, value int, of ...string)) {
+	known := map[string]fit.State{"": {Use: fit.Unwell}} // a site has few words
+	state := make(map[string]fit.State, len(t.owners))
+	site := t.site
+	site.State = func(node string) fit.State {
+		s, is := state[node]
+		if !is {
+			s.Use = fit.Unwell
+		}
+		return s
+	}
+	for name, node := range t.owners {
+		word := words[node]
+		s, is := known[word]
+		if !is {
+			s = fit.StateOf(strings.Split(word, "+")...)
+			known[word] = s
+		}
+		state[name] = s
+		if s.Use == fit.Unwell {
+			ill[node] = true
+		}
+	}
+	idle, fewest := 0, 0
+	for _, b := range site.Blocks {
+		count := map[fit.Use]int{}
+		for _, name := range b.Nodes {
+			use := site.State(name).Use
+			count[use]++
+			if gpus := t.gpus[name]; use == fit.Free && (fewest == 0 || gpus < fewest) {
+				fewest = gpus
+			}
+		}
+		idle += count[fit.Free]
+		for _, use := range slices.Sorted(maps.Keys(stateName)) {
+			if len(b.Nodes) > 0 {
+				send(nodes, count[use], t.name, b.Name, stateName[use])
+			}
+		}
+	}
+	for _, row := range site.Segments(&fit.Request{}, fit.Sizes...) {
+		size := strconv.Itoa(row.Size)
+		send(free, row.Now, t.name, size)
+		send(most, row.All, t.name, size)
+		send(stranded, (idle-row.Now*row.Size)*fewest, t.name, size)
+	}
+}

@@ -1,0 +1,125 @@
+package segments
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// pods are the states of nodes in namespace slurm.
+type pods map[string]string
+
+func (p pods) SlurmStates(namespaces []string) map[string]string {
+	if cmp.Equal(namespaces, []string{"slurm"}) {
+		return p
+	}
+	return nil
+}
+
+// racks is a site: each rack has nodes rack*100 + 1, 2 ..., of which pods name the state.
+func racks(nodes ...int) (topologies []slurmconf.Topology, placed []placement.Placement, gpus map[string]int, states pods) {
+	b := &slurmconf.BlockTopology{Sizes: []int{18}}
+	gpus, states = map[string]int{}, pods{}
+	for rack, count := range nodes {
+		b.Blocks = append(b.Blocks, slurmconf.Block{Name: fmt.Sprint("rack", rack+1), Nodes: fmt.Sprintf("gpu-[%d-%d]", rack*100+1, rack*100+count)})
+		for i := 1; i <= count; i++ {
+			node := fmt.Sprint("host-", rack*100+i)
+			placed = append(placed, placement.Placement{Node: node, SlurmName: fmt.Sprint("gpu-", rack*100+i)})
+			gpus[node], states[node] = 4, "idle"
+		}
+	}
+	return []slurmconf.Topology{{Name: "nvl", Block: b}}, placed, gpus, states
+}
+
+// TestSeries counts what is free in two racks of 18, of which the second has busy and ill nodes.
+func TestSeries(t *testing.T) {
+	topologies, placed, gpus, states := racks(18, 18)
+	for i := 101; i <= 110; i++ {
+		states[fmt.Sprint("host-", i)] = "allocated"
+	}
+	states["host-111"] = "idle+drain"
+	delete(states, "host-112") // its pod is gone
+	topologies = append(topologies, slurmconf.Topology{Name: "tree", Tree: &slurmconf.TreeTopology{}})
+	reg := prometheus.NewRegistry()
+	c := New(reg)
+	check := func(want string) {
+		t.Helper()
+		if err := testutil.GatherAndCompare(reg, strings.NewReader(want)); err != nil {
+			t.Error(err)
+		}
+	}
+	c.Set("default", []string{"slurm"}, topologies, placed, gpus)
+	check("") // nobody says how the nodes are
+	c.Watch(states)
+	c.Set("elsewhere", []string{"other"}, topologies, placed, gpus)
+	check(`# HELP quoin_block_nodes Nodes of a block by what a job can do with them: free, busy or unwell.
+# TYPE quoin_block_nodes gauge
+quoin_block_nodes{block="rack1",publication="default",state="busy",topology="nvl"} 0
+quoin_block_nodes{block="rack1",publication="default",state="free",topology="nvl"} 18
+quoin_block_nodes{block="rack1",publication="default",state="unwell",topology="nvl"} 0
+quoin_block_nodes{block="rack2",publication="default",state="busy",topology="nvl"} 10
+quoin_block_nodes{block="rack2",publication="default",state="free",topology="nvl"} 6
+quoin_block_nodes{block="rack2",publication="default",state="unwell",topology="nvl"} 2
+# HELP quoin_free_segments Segments of so many nodes that fit together into the nodes that are free now.
+# TYPE quoin_free_segments gauge
+quoin_free_segments{publication="default",size="1",topology="nvl"} 24
+quoin_free_segments{publication="default",size="16",topology="nvl"} 1
+quoin_free_segments{publication="default",size="18",topology="nvl"} 1
+quoin_free_segments{publication="default",size="2",topology="nvl"} 12
+quoin_free_segments{publication="default",size="4",topology="nvl"} 5
+quoin_free_segments{publication="default",size="8",topology="nvl"} 2
+# HELP quoin_most_segments Segments of so many nodes that would fit if all nodes were free and well.
+# TYPE quoin_most_segments gauge
+quoin_most_segments{publication="default",size="1",topology="nvl"} 36
+quoin_most_segments{publication="default",size="16",topology="nvl"} 2
+quoin_most_segments{publication="default",size="18",topology="nvl"} 2
+quoin_most_segments{publication="default",size="2",topology="nvl"} 18
+quoin_most_segments{publication="default",size="4",topology="nvl"} 8
+quoin_most_segments{publication="default",size="8",topology="nvl"} 4
+# HELP quoin_node_unwell 1 for a node that takes no job: it is drained, down, or not in Slurm.
+# TYPE quoin_node_unwell gauge
+quoin_node_unwell{node="host-111",publication="default"} 1
+quoin_node_unwell{node="host-112",publication="default"} 1
+# HELP quoin_stranded_gpus GPUs of free nodes that are left over when segments of so many nodes take the others.
+# TYPE quoin_stranded_gpus gauge
+quoin_stranded_gpus{publication="default",size="1",topology="nvl"} 0
+quoin_stranded_gpus{publication="default",size="16",topology="nvl"} 32
+quoin_stranded_gpus{publication="default",size="18",topology="nvl"} 24
+quoin_stranded_gpus{publication="default",size="2",topology="nvl"} 0
+quoin_stranded_gpus{publication="default",size="4",topology="nvl"} 16
+quoin_stranded_gpus{publication="default",size="8",topology="nvl"} 32
+`)
+	c.Clear()
+	check("")
+}
+
+// BenchmarkCollect reads the series of 10,008 nodes, of which every third is busy.
+func BenchmarkCollect(b *testing.B) {
+	counts := make([]int, 556)
+	for i := range counts {
+		counts[i] = 18
+	}
+	topologies, placed, gpus, states := racks(counts...)
+	for i := range placed {
+		if i%3 == 0 {
+			states[placed[i].Node] = "allocated"
+		}
+	}
+	reg := prometheus.NewRegistry()
+	c := New(reg)
+	c.Watch(states)
+	c.Set("default", []string{"slurm"}, topologies, placed, gpus)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := reg.Gather(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
