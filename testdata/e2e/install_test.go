@@ -32,8 +32,11 @@ func install(w *world) {
 			w.t.Errorf("the hook of %s: %v", m.Name, err)
 		}
 	}
-	// Without it the operator's webhook refuses the Controller.
-	w.until("files that slurmctld can start with", func(out string) bool { return strings.Contains(out, "block: seed") }, "-n", "slurm", "get", "configmap", "quoin-slurm", "-o=yaml")
+	// Without it the operator's webhook refuses the Controller. Before the reports are there it has
+	// AutoDetect, by which a slurmd does not see GPUs that are played: Slurm would drain its node.
+	w.until("files that slurmctld can start with", func(out string) bool {
+		return strings.Contains(out, "block: seed") && strings.Contains(out, "File=/dev/nvidia")
+	}, "-n", "slurm", "get", "configmap", "quoin-slurm", "-o=yaml")
 	if err := slinky.InstallOperator(w.t.Context(), w.box); err != nil {
 		w.t.Fatal(err)
 	}
@@ -145,7 +148,7 @@ func register(w *world) {
 			"get", "node", node, `-o=jsonpath={.metadata.annotations.topology\.slinky\.slurm\.net/spec}`)
 		await.Until(w.t, pod+" is in "+block, func() bool {
 			out, err := w.slurm.Scontrol(w.t.Context(), "show", "node", pod)
-			return err == nil && strings.Contains(out, "Topology="+block) && strings.Contains(out, "State=IDLE")
+			return err == nil && strings.Contains(out, "Topology="+block) && strings.Contains(out, "State=IDLE+DYNAMIC_NORM ")
 		}, func() string { out, _ := w.slurm.Scontrol(w.t.Context(), "show", "node", pod); return out })
 	}
 	w.topologyIsPlan()

@@ -48,7 +48,11 @@ func job(w *world) {
 		}
 	}
 	w.placed(id)
-	w.counted(w.scraped(id), `sum(quoin_hook_runs_total{hook="prolog", result="ok"})`, jobNodes)
+	server := w.scraped(id)
+	w.counted(server, `sum(quoin_hook_runs_total{hook="prolog", result="ok"})`, jobNodes)
+	w.counted(server, `sum(quoin_block_nodes{state="busy"})`, jobNodes)
+	w.counted(server, `sum(quoin_free_segments{size="1"})`, nodeWorkers-jobNodes)
+	w.counted(server, `sum(quoin_stranded_gpus{size="2"})`, nodeGPUs)
 	w.finish(id)
 	for _, m := range machines {
 		w.untilMapping(m, "")
@@ -213,20 +217,25 @@ func (w *world) scraped(id string) *promrig.Server {
 	w.t.Helper()
 	server := w.prometheus()
 	w.counted(server, `count(quoin_gpu_job_info{job_id="`+id+`", user="alice", partition="gpu"})`, jobGPUs*jobNodes)
-	w.counted(server, `count(up == 1)`, nodes)
+	w.counted(server, `count(up{job="quoin"} == 1)`, nodes)
 	w.counted(server, `sum(quoin_gpus)`, nodes*nodeGPUs)
 	return server
 }
 
-// prometheus starts a real Prometheus that scrapes the agents' pods, through a proxy into
-// the cluster's network.
+// prometheus starts a real Prometheus that scrapes the pods of agents and publishers, through
+// a proxy into the cluster's network.
 func (w *world) prometheus() *promrig.Server {
 	w.t.Helper()
 	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: &http.Transport{DialContext: w.box.Machines[0].Dial}})
 	w.t.Cleanup(proxy.Close)
-	pods := strings.Fields(w.kubectl("-n", "quoin-node", "get", "pods", "-l", "app.kubernetes.io/component=agent", "-o=jsonpath={.items[*].status.podIP}"))
-	targets := strings.Join(pods, ":9835, ") + ":9835"
-	return promrig.StartTest(w.t, fmt.Sprintf("scrape_configs: [{job_name: quoin, scrape_interval: 1s, scrape_timeout: 1s, proxy_url: '%s', static_configs: [{targets: [%s]}]}]\n", proxy.URL, targets))
+	var text strings.Builder
+	text.WriteString("scrape_configs:\n")
+	for _, of := range []struct{ job, namespace, component, port string }{{"quoin", "quoin-node", "agent", ":9835"}, {"publisher", "quoin-system", "publisher", ":9836"}} {
+		pods := strings.Fields(w.kubectl("-n", of.namespace, "get", "pods", "-l", "app.kubernetes.io/component="+of.component, "-o=jsonpath={.items[*].status.podIP}"))
+		fmt.Fprintf(&text, "- {job_name: %s, scrape_interval: 1s, scrape_timeout: 1s, proxy_url: '%s', static_configs: [{targets: [%s]}]}\n",
+			of.job, proxy.URL, strings.Join(pods, of.port+", ")+of.port)
+	}
+	return promrig.StartTest(w.t, text.String())
 }
 
 // counted waits until Prometheus says a number.

@@ -2,10 +2,14 @@ package kube
 
 import (
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
@@ -104,5 +108,46 @@ func TestRelevantStatusOfNodes(t *testing.T) {
 	lost := slim(func(s *corev1.NodeStatus) { s.Conditions[0].Status = corev1.ConditionUnknown })
 	if !lost.lost || !relevant(was, lost) || !relevant(lost, was) {
 		t.Errorf("Kubernetes hears nothing from the node: lost %t, noticed %t, and that it does again %t", lost.lost, relevant(was, lost), relevant(lost, was))
+	}
+}
+
+// TestSlurmStates keeps Slurm's words of each worker pod. No pass begins when they change,
+// because each job changes them.
+func TestSlurmStates(t *testing.T) {
+	pods := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	keep := func(pod *corev1.Pod, words ...string) *workerPod {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: "Ready", Status: corev1.ConditionTrue}, {Type: "SlurmNodeStateDown", Status: corev1.ConditionFalse}}
+		for _, word := range words {
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodConditionType("SlurmNodeState" + word), Status: corev1.ConditionTrue})
+		}
+		obj, err := slimPod(pod)
+		kept, ok := obj.(*workerPod)
+		if err != nil || !ok || pods.Add(kept) != nil {
+			t.Fatal(err, obj)
+		}
+		return kept
+	}
+	idle := keep(slurmdPod(0), "Idle")
+	busy := keep(slurmdPod(0), "Allocated", "NotResponding")
+	keep(slurmdPod(1), "Idle", "Drain")
+	keep(slurmdPod(2)) // Slurm has not said anything yet
+	ending, elsewhere, nobodys := slurmdPod(3), slurmdPod(4), slurmdPod(5)
+	ending.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	elsewhere.Namespace = "other"
+	nobodys.OwnerReferences = nil
+	keep(ending, "Idle")
+	keep(elsewhere, "Idle")
+	keep(nobodys, "Idle")
+	if relevant(idle, busy) {
+		t.Error("a pass begins when a job starts")
+	}
+	s := &Store{workers: []cache.Store{pods}}
+	want := map[string]string{"gb200-00000": "allocated+not_responding", "gb200-00001": "idle+drain"}
+	if diff := cmp.Diff(want, s.SlurmStates([]string{"slurm"})); diff != "" {
+		t.Errorf("namespace slurm (-want +got):\n%s", diff)
+	}
+	want["gb200-00004"] = "idle"
+	if diff := cmp.Diff(want, s.SlurmStates([]string{""})); diff != "" {
+		t.Errorf("all namespaces (-want +got):\n%s", diff)
 	}
 }

@@ -23,7 +23,8 @@ func (p pods) SlurmStates(namespaces []string) map[string]string {
 	return nil
 }
 
-// racks is a site: each rack has nodes rack*100 + 1, 2 ..., of which pods name the state.
+// racks is a site with so many nodes in each rack. The nodes of the second rack are gpu-101,
+// gpu-102 and so on. All are free.
 func racks(nodes ...int) (topologies []slurmconf.Topology, placed []placement.Placement, gpus map[string]int, states pods) {
 	b := &slurmconf.BlockTopology{Sizes: []int{18}}
 	gpus, states = map[string]int{}, pods{}
@@ -38,7 +39,7 @@ func racks(nodes ...int) (topologies []slurmconf.Topology, placed []placement.Pl
 	return []slurmconf.Topology{{Name: "nvl", Block: b}}, placed, gpus, states
 }
 
-// TestSeries counts what is free in two racks of 18, of which the second has busy and ill nodes.
+// TestSeries counts what is free in two racks of 18. The second one has busy and ill nodes.
 func TestSeries(t *testing.T) {
 	topologies, placed, gpus, states := racks(18, 18)
 	for i := 101; i <= 110; i++ {
@@ -100,7 +101,7 @@ quoin_stranded_gpus{publication="default",size="8",topology="nvl"} 32
 	check("")
 }
 
-// BenchmarkCollect reads the series of 10,008 nodes, of which every third is busy.
+// BenchmarkCollect reads the series of 10,008 nodes. Every third one is busy.
 func BenchmarkCollect(b *testing.B) {
 	counts := make([]int, 556)
 	for i := range counts {
