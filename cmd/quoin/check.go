@@ -75,7 +75,7 @@ Exit status: 0 the same, or warnings only; 1 it differs, 2 trouble.`,
 	f.BoolVar(&o.ask, "ask", false, "ask the running Slurm, as slurm.url or slurm.scontrol of the publication say")
 	f.StringVar(&o.imex, "imex", "", "`file` with the output of "+computedomain.ListCommand+", - for standard input, or for the cluster with --kubeconfig")
 	f.StringVar(&o.plan, "plan", "", "topology.conf, topology.yaml or (with --slurm-conf) gres.conf, or a `path` of a directory that holds them")
-	o.render.addFlags(cmd)
+	o.render.addFlags(cmd, "text", outputJSON)
 	for _, other := range []string{"topology", "slurm-conf", "plan", "nodes", "ask"} {
 		cmd.MarkFlagsMutuallyExclusive("imex", other)
 	}

@@ -35,7 +35,7 @@ type renderOptions struct {
 const outputJSON = "json"
 
 // addFlags adds the flags that render has in common with map and check.
-func (o *renderOptions) addFlags(cmd *cobra.Command) {
+func (o *renderOptions) addFlags(cmd *cobra.Command, outputs ...string) {
 	f := cmd.Flags()
 	f.StringVar(&o.nodes, "nodes", "", "`file` with the output of kubectl get nodes -o json, or of nodes,nodereports,pods,resourceslices -A, - for standard input")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server: read the cluster in place of a file")
@@ -44,7 +44,7 @@ func (o *renderOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.publication, "publication", "", "`name` of the publication in the configuration; needed if there are several")
 	o.settings.addFlags(cmd)
 	o.fileFlags(cmd)
-	outputFlag(cmd, &o.output, "text", outputJSON)
+	outputFlag(cmd, &o.output, outputs...)
 }
 
 // cluster reads the configuration and returns the publication of the name, or the only one.

@@ -17,15 +17,17 @@ func newMapCommand() *cobra.Command {
 	var o renderOptions
 	cmd := &cobra.Command{
 		Use:   "map (--kubeconfig FILE | --nodes FILE|- | REPORT.json|DIR...)",
-		Short: "Draw a cluster in the terminal: blocks, switches, and how its nodes are",
+		Short: "Draw a cluster: blocks, switches, and how its nodes are",
 		Long: `map draws what render would write: a row for each block with a cell for each node,
 and the switch tree. It lists the nodes that have no place with the reason, and what
-is wrong. It always draws blocks and switches, even if the publication lets render
+is wrong. With -o svg blocks are racks, and -o html writes a page of them with a search
+and the facts of each node, which needs no network. It always draws blocks and switches, even if the publication lets render
 write only one of them.
 
 Exit status: 0 fine; 1 a report cannot be read (ReportUnreadable), and the rest is
 drawn; 2 nothing was drawn.`,
 		Example: `  kubectl get nodes -o json | quoin map --nodes -
+  quoin map --kubeconfig ~/.kube/config -o html > map.html
   quoin map /shared/quoin/reports`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			made, facts, err := o.render(cmd.Context(), cmd.InOrStdin(), args)
@@ -37,6 +39,9 @@ drawn; 2 nothing was drawn.`,
 					findings.Group(findings.Of(made.Left)), findings.Group(findings.Of(reports.Unread(made.Problems)))}), errUnread(made))
 			}
 			findings.Print(cmd.ErrOrStderr(), "problem: ", findings.Of(reports.Unread(made.Problems)))
+			if draw := picture.Drawings[o.output]; draw != nil {
+				return cmp.Or(draw(cmd.OutOrStdout(), made.Plan, facts), errUnread(made))
+			}
 			s := terminal.New(cmd.OutOrStdout())
 			if len(made.Unnamed) > 0 {
 				findings.Print(s, "without a Slurm name: ", findings.Of(made.Unnamed))
@@ -45,7 +50,7 @@ drawn; 2 nothing was drawn.`,
 			return cmp.Or(picture.Terminal(s, made.Plan, facts, picture.Options{Color: s.Color, Width: min(s.Width, 160)}), errUnread(made))
 		},
 	}
-	o.addFlags(cmd)
+	o.addFlags(cmd, "text", "svg", "html", outputJSON)
 	return cmd
 }
 

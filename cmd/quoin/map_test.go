@@ -26,6 +26,12 @@ func TestMap(t *testing.T) {
 			t.Errorf("the map lacks %q:\n%s", want, stdout)
 		}
 	}
+	for form, want := range map[string]string{"svg": "<svg ", "html": "<!doctype html>"} {
+		code, stdout, stderr = quoin(t, string(labels), "map", "--nodes", "-", "-o", form)
+		if code != 0 || stderr != "" || !strings.HasPrefix(stdout, want) || strings.Count(stdout, `<rect class="n without-report"`) != 8 {
+			t.Errorf("-o %s: exit %d, %s\n%s", form, code, stderr, stdout)
+		}
+	}
 	code, stdout, stderr = quoin(t, string(labels), "map", "--nodes", "-", "--set", "publications.blocksBy=leaf")
 	if code != 0 || !strings.Contains(stdout, "4 leaf blocks · block sizes 2") {
 		t.Errorf("exit %d, %s\n%s", code, stderr, stdout)

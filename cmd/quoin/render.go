@@ -42,7 +42,7 @@ files were made.`,
 			return render(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), &o, args)
 		},
 	}
-	o.addFlags(cmd)
+	o.addFlags(cmd, "text", outputJSON)
 	f := cmd.Flags()
 	f.StringVar(&o.dir, "dir", "", "write the files into this `directory` instead of printing them")
 	f.BoolVar(&o.skeleton, "skeleton", false, "leave nodes and gres.conf out, for nodes that register dynamically (Slurm 25.05 and newer)")

@@ -1,0 +1,107 @@
+package picture
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// rectsOf counts the cells of a drawing by class, and says whether the text is well-formed.
+func rectsOf(t *testing.T, text []byte) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	for d := xml.NewDecoder(bytes.NewReader(text)); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return counts
+		} else if err != nil {
+			t.Fatalf("not well-formed: %v", err)
+		}
+		if e, is := token.(xml.StartElement); is && e.Name.Local == "rect" {
+			for _, a := range e.Attr {
+				if a.Name.Local == "class" {
+					counts[a.Value]++
+				}
+			}
+		}
+	}
+}
+
+// TestSVG draws four racks with trouble: a cell for each place of each block.
+func TestSVG(t *testing.T) {
+	plan, facts := planned(t, siteOf(t, fmt.Sprintf(strings.ReplaceAll(racks, "05}", "03}"), 4)+`- {name: cpu, racks: 1, nodes: 2, node: "cpu-{node}", gpus: {count: 0}}
+`), trouble()...)
+	var svg, page bytes.Buffer
+	if err := errors.Join(SVG(&svg, plan, facts), HTML(&page, plan, facts)); err != nil {
+		t.Fatal(err)
+	}
+	got := rectsOf(t, svg.Bytes())
+	places, placed := 0, 0
+	for i := range plan.Blocks {
+		places += max(plan.BaseOf(&plan.Blocks[i]), len(plan.Blocks[i].Nodes))
+		placed += len(plan.Blocks[i].Nodes)
+	}
+	if got["missing"] != places-placed || got["n healthy"]+got["n degraded"]+got["n waiting"]+got["n without-report"] != placed || got["n degraded"] == 0 || got["n waiting"] == 0 {
+		t.Errorf("%d places, %d nodes, cells %v", places, placed, got)
+	}
+	for _, want := range []string{fmt.Sprintf("<li>%d nodes</li>", len(plan.Placements)), `"name":"gb200-021"`, "<h2>Problems</h2>", "<h2>In no block</h2>"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	// The page asks nobody for anything.
+	text := strings.ReplaceAll(page.String(), `xmlns="http://www.w3.org/2000/svg"`, "")
+	for _, word := range []string{"http:", "https:", "url(", "@import", "<link", "src="} {
+		if strings.Contains(text, word) {
+			t.Errorf("the page has %q", word)
+		}
+	}
+}
+
+// TestPageEscapes shows what a broken or stolen machine says as text.
+func TestPageEscapes(t *testing.T) {
+	const bad = `</script><script>alert(1)</script>"'&`
+	plan := &placement.Plan{Placements: []placement.Placement{{SlurmName: "n1", Node: bad, Block: "b1", Reason: "Placed", Message: bad}, {SlurmName: "n2", Reason: bad}},
+		Blocks: []placement.Block{{Name: "b1", Nodes: []string{"n1"}}}, BaseBlockSize: 2, Problems: []topology.Problem{{Node: "n1", Reason: "X", Message: bad}}}
+	report := &topology.Node{Name: "n1", GPUs: []topology.GPU{{Product: bad}}, Platform: &topology.Platform{ChassisSerial: bad}, Problems: []topology.Problem{{Reason: "Y", Message: bad}}}
+	var page, svg bytes.Buffer
+	facts := []topology.Facts{{SlurmName: "n1", Report: report}}
+	if err := errors.Join(HTML(&page, plan, facts), SVG(&svg, plan, facts)); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(page.String(), "<script>"); n != 1 {
+		t.Errorf("%d scripts:\n%s", n, page.String())
+	}
+	rectsOf(t, svg.Bytes())
+}
+
+// TestPageOfNothing is a page for an empty cluster too.
+func TestPageOfNothing(t *testing.T) {
+	var page bytes.Buffer
+	if err := HTML(&page, &placement.Plan{}, nil); err != nil || !strings.Contains(page.String(), "There is no block.") || !strings.Contains(page.String(), "0 nodes") {
+		t.Errorf("%v\n%s", err, page.String())
+	}
+	if err := HTML(&brokenPipe{left: 100}, &placement.Plan{}, nil); err == nil {
+		t.Error("a broken pipe is no error")
+	}
+}
+
+// BenchmarkPage10008 writes the page of 556 racks.
+func BenchmarkPage10008(b *testing.B) {
+	plan, facts := planned(b, siteOf(b, fmt.Sprintf(racks, 556)))
+	b.ReportAllocs()
+	for b.Loop() {
+		var page bytes.Buffer
+		if err := HTML(&page, plan, facts); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(page.Len()), "B/page")
+	}
+}
