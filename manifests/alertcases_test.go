@@ -184,8 +184,8 @@ func publisherAlerts() []alertCase {
 		{"QuoinPublisherHeld", held("BigChange", always), 15, map[string]string{"publication": "slurm", "reason": "BigChange"}, 1, [][]series{held("BigChange", "1x10 stale"), held("NothingToPublish", always)}},
 		{"QuoinFileNeverLoaded", behind("loaded", "18x200"), 5, map[string]string{"publication": "slurm"}, 18, [][]series{behind("loaded", "0x200"), behind("loaded", "18x3 0x200"), behind("registered", "18x200")}},
 		{"QuoinFileNeverLoaded", never("0x200", "1x200"), 5, map[string]string{"publication": "slurm"}, 0, [][]series{never("0x200", "0x200"), never("0x200", "1x3 0x200")}},
-		{"QuoinBlockShort", block("5x200", "10x200", "3x200"), 60, ofBlock, 15, [][]series{
-			block("6x200", "10x200", "2x200"), block("5x50 6x200", "10x200", "3x50 2x200"), block("5x200", "4x200", "1x200")}},
+		{"QuoinBlockShort", block("5x200", "10x200", "3x200"), 30, ofBlock, 15, [][]series{
+			block("6x200", "10x200", "2x200"), block("5x20 6x200", "10x200", "3x20 2x200"), block("5x200", "4x200", "1x200")}},
 		{"QuoinSegmentsScattered", append(block("40x600", "0x600", "0x600"), segments("free", "1x600"), segments("most", "9x600")), 360, ofTopology, 16, [][]series{
 			append(block("40x600", "0x600", "0x600"), segments("free", "2x600"), segments("most", "9x600")),
 			append(block("30x600", "0x600", "0x600"), segments("free", "0x600"), segments("most", "9x600")),

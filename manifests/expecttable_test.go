@@ -79,7 +79,12 @@ var jobExpectations = map[string]func(moment) []sample{
 	"quoin-idle/Device hours lost by node/A": func(m moment) []sample {
 		return []sample{{`{node="n1"}`, m.increases(idleSeconds) / 3600}, {`{node="n2"}`, 0}, {`{node="n3"}`, 0}, {`{node="n4"}`, 0}}
 	},
-	"quoin-idle/Devices that no job holds/A": func(m moment) []sample { return m.free() },
+	"quoin-idle/Devices that no job holds/A":              func(m moment) []sample { return m.free() },
+	"quoin-idle/Hint: jobs that may hang/A":               fixed(), // TestRealHints has rows
+	"quoin-idle/Hint: GPUs far from their job/A":          fixed(),
+	"quoin-idle/Hint: nodes far from their job/A":         fixed(),
+	"quoin-idle/Hint: GPUs that are busy without a job/A": fixed(),
+	"quoin-idle/Hint: GPU pods on nodes of Slurm/A":       fixed(),
 	"quoin-idle/Jobs that wait/A": func(m moment) []sample {
 		return []sample{{`{partition="gpu"}`, hour.Waiting("gpu", m.minute)}, {`{partition="large"}`, hour.Waiting("large", m.minute)}}
 	},

@@ -146,11 +146,12 @@ func TestRealHourAlerts(t *testing.T) {
 	}
 	early := slices.Concat(always, []sample{domain, claims("slurmd", "WrongClaim"), claims("other", "WrongClaim"), claims("holder", "WrongClaim")}, member(1, hour.CliqueA, "warn"), member(2, hour.CliqueB, "warn"))
 	held := member(2, "", "hold")[1]
+	short := firing("QuoinBlockShort", "warning", map[string]string{"publication": "slurm", "topology": "nvl", "block": "r3"})
 	hook := firing("QuoinHookErrors", "warning", map[string]string{"instance": "10.0.0.2:9835", "job": "quoin-agent", "hook": "prolog", "reason": "lock"})
 	exprs := []exprTest{
 		{`ALERTS{alertstate="firing"}`, halfPast(20), early},
-		{`ALERTS{alertstate="firing"}`, halfPast(45), append([]sample{idle, hook, held}, always...)},
-		{`ALERTS{alertstate="firing"}`, halfPast(60), append([]sample{idle}, always...)},
+		{`ALERTS{alertstate="firing"}`, halfPast(45), append([]sample{idle, hook, held, short}, always...)},
+		{`ALERTS{alertstate="firing"}`, halfPast(60), append([]sample{idle, short}, always...)},
 	}
 	if out, err := runUnits(t, unitFile{allRules(t), "1m", []unitTest{{Interval: "1m", Series: scriptedHour(t), Exprs: exprs}}}); err != nil {
 		t.Error(out)
