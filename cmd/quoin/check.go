@@ -13,13 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/comparison"
 	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/imex/computedomain"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/lint"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
-	"github.com/quoin-hpc/quoin/topology"
 )
 
 // checkOptions are the flags of quoin check.
@@ -89,7 +89,12 @@ func check(ctx context.Context, stdin io.Reader, stdout io.Writer, o *checkOptio
 	if err != nil {
 		return err
 	}
-	if err := r.print(stdout, o.render.output); err != nil {
+	if o.render.output == outputJSON {
+		err = r.JSON(stdout)
+	} else {
+		r.Print(stdout)
+	}
+	if err != nil {
 		return err
 	}
 	if r.Differs {
@@ -99,7 +104,7 @@ func check(ctx context.Context, stdin io.Reader, stdout io.Writer, o *checkOptio
 }
 
 // compared makes the comparisons that the flags ask for.
-func compared(ctx context.Context, stdin io.Reader, o *checkOptions, reports []string) (*result, error) {
+func compared(ctx context.Context, stdin io.Reader, o *checkOptions, reports []string) (*comparison.Result, error) {
 	switch {
 	case o.imex != "":
 		return checkIMEX(ctx, stdin, o, reports)
@@ -111,8 +116,8 @@ func compared(ctx context.Context, stdin io.Reader, o *checkOptions, reports []s
 	if o.shown == "-" && o.render.nodes == "-" {
 		return nil, errors.New("--topology - and --nodes -: standard input holds one of them; give a file for the other")
 	}
-	r := &result{}
-	wanted, whole, err := r.wantedFiles(ctx, stdin, o, reports)
+	r := &comparison.Result{}
+	wanted, whole, err := wantedFiles(ctx, stdin, o, r, reports)
 	if err != nil {
 		return nil, err
 	}
@@ -121,27 +126,27 @@ func compared(ctx context.Context, stdin io.Reader, o *checkOptions, reports []s
 		if err != nil {
 			return nil, err
 		}
-		r.add(one)
+		r.Add(one)
 	}
 	if o.ask {
 		one, err := checkSlurm(ctx, o, whole)
 		if err != nil {
 			return nil, err
 		}
-		r.add(one)
+		r.Add(one)
 	}
 	if o.shown != "" {
 		one, err := checkShown(stdin, o, whole)
 		if err != nil {
 			return nil, err
 		}
-		r.add(one)
+		r.Add(one)
 	}
 	return r, nil
 }
 
 // checkShown says where Slurm has loaded another topology than wanted.
-func checkShown(stdin io.Reader, o *checkOptions, wanted []lint.File) (*result, error) {
+func checkShown(stdin io.Reader, o *checkOptions, wanted []lint.File) (*comparison.Result, error) {
 	i := slices.IndexFunc(wanted, isTopology)
 	if i < 0 {
 		return nil, fmt.Errorf("%s: no topology.yaml and no topology.conf in it", o.plan)
@@ -154,25 +159,7 @@ func checkShown(stdin io.Reader, o *checkOptions, wanted []lint.File) (*result, 
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case len(differences) == 0 && nodes == 0:
-		return &result{Summary: []string{"same: Slurm has the blocks and switches of the plan, which names no nodes; to compare nodes too, give --nodes in place of --plan"}}, nil
-	case len(differences) == 0:
-		return &result{Summary: []string{fmt.Sprintf("same: Slurm has all %d nodes where the plan has them", nodes)}}, nil
-	}
-	r := &result{Differs: true}
-	units := 0
-	for _, d := range differences {
-		f := findings.Finding{Remark: findings.Remark{Subject: d.What, Reason: d.Reason(), Message: d.Message()}}
-		if d.Node != "" {
-			f.Nodes = []string{d.Node}
-		} else {
-			units++
-		}
-		r.Findings = append(r.Findings, f)
-	}
-	r.Summary = []string{fmt.Sprintf("differs: %d of %d nodes; %d blocks, switches or sizes", len(differences)-units, nodes, units)}
-	return r, nil
+	return comparison.OfShown(differences, nodes), nil
 }
 
 const gresFile = "gres.conf"
@@ -184,8 +171,8 @@ var slurmFiles = []string{"topology.yaml", "topology.conf", gresFile}
 func isTopology(f lint.File) bool { return !strings.HasSuffix(f.Name, gresFile) }
 
 // wantedFiles returns the files that Slurm should have, the topology that counts first.
-// whole have all nodes in them, as far as is known. It adds reports that cannot be read.
-func (r *result) wantedFiles(ctx context.Context, stdin io.Reader, o *checkOptions, paths []string) (wanted, whole []lint.File, err error) {
+// whole have all nodes in them, as far as is known. r gets the reports that cannot be read.
+func wantedFiles(ctx context.Context, stdin io.Reader, o *checkOptions, r *comparison.Result, paths []string) (wanted, whole []lint.File, err error) {
 	if o.plan != "" {
 		if len(paths) > 0 {
 			return nil, nil, errors.New("--plan beside reports: want one of them")
@@ -254,32 +241,4 @@ func readShown(stdin io.Reader, name string) (slurmconf.Topology, error) {
 		return slurmconf.Topology{}, fmt.Errorf("%s: empty: want the output of scontrol show topology; does slurmctld answer, and is a topology plugin configured? where the default topology is flat, name another, as in scontrol show topology nvl", name)
 	}
 	return slurmctld.ParseShown(name, text)
-}
-
-// result is the document of quoin check.
-type result struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	// Differs is what the exit status 1 says.
-	Differs  bool               `json:"differs"`
-	Summary  []string           `json:"summary"`
-	Findings []findings.Finding `json:"findings"`
-}
-
-// add joins the result of one comparison with those before it.
-func (r *result) add(one *result) {
-	r.Differs = r.Differs || one.Differs
-	r.Summary = append(r.Summary, one.Summary...)
-	r.Findings = append(r.Findings, one.Findings...)
-}
-
-// print prints findings and then the summary.
-func (r *result) print(w io.Writer, output string) error {
-	if output == outputJSON {
-		r.APIVersion, r.Kind, r.Findings = topology.APIVersion, "CheckResult", findings.Group(r.Findings)
-		return findings.JSON(w, r)
-	}
-	findings.Print(w, "", r.Findings)
-	fmt.Fprintln(w, strings.Join(r.Summary, "\n"))
-	return nil
 }

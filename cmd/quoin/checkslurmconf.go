@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/comparison"
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
-	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 	"github.com/quoin-hpc/quoin/slurmconf"
@@ -16,9 +16,8 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld"
 )
 
-// checkSlurmConf says where the files do not go with a slurm.conf. Warnings are no
-// difference.
-func checkSlurmConf(o *checkOptions, files []lint.File) (*result, error) {
+// checkSlurmConf says where the files do not go with a slurm.conf.
+func checkSlurmConf(o *checkOptions, files []lint.File) (*comparison.Result, error) {
 	pub, err := o.render.cluster(o.render.publication)
 	if err != nil {
 		return nil, err
@@ -41,13 +40,7 @@ func checkSlurmConf(o *checkOptions, files []lint.File) (*result, error) {
 		return nil, err
 	}
 	found := append(lint.Lint(withGres(o.plan, files), options), lint.LintSettings(o.slurmConf, conf.Settings, hook)...)
-	r := &result{Findings: findings.OfLint(found)}
-	if r.Differs = lint.HasFatal(found); r.Differs {
-		r.Summary = []string{o.slurmConf + " does not take the files"}
-	} else {
-		r.Summary = []string{fmt.Sprintf("%s takes the files, with %d nodes", o.slurmConf, len(conf.Nodes))}
-	}
-	return r, nil
+	return comparison.OfConf(o.slurmConf, len(conf.Nodes), found), nil
 }
 
 // What a Prolog that waits for IMEX may take beside its two waits, and more where it
