@@ -181,18 +181,19 @@ func TestNVMLRenderLeftOut(t *testing.T) {
 func TestNVMLDiscoverFails(t *testing.T) {
 	t.Parallel()
 	quoin := linkQuoin(t)
-	tests := []struct{ name, statement, want string }{
-		{"error", "call nvmlInit_v2 error 9", "quoin: initialise NVML: DRIVER_NOT_LOADED; is the kernel module nvidia loaded?\n"},
-		{"undefined symbol", "call nvmlDeviceGetName exit 127", "quoin: NVML ended the probe: the driver is older than a call that was made, or broken: symbol lookup error: undefined symbol: nvmlDeviceGetName\n"},
-		{"hang", "call nvmlDeviceGetName hang", "quoin: NVML has not answered within 1s: a GPU may be sick; see dmesg for Xid, or give --timeout\n"},
-		{"hang at once", "call nvmlInit_v2 hang", "quoin: NVML has not answered within 1s: a GPU may be sick; see dmesg for Xid, or give --timeout\n"},
-		{"crash", "call nvmlDeviceGetName crash", "quoin: NVML crashed in nvmlDeviceGetName: SIGSEGV: segmentation violation\n"},
-		{"abort", "call nvmlInit_v2 abort", "quoin: NVML crashed in nvmlInit_v2: SIGABRT: abort\n"},
+	const hangs = "quoin: NVML has not answered within 1s: a GPU may be sick; see dmesg for Xid, or give --timeout\n"
+	tests := []struct{ name, statement, timeout, want string }{ // a busy machine takes a second to start a probe
+		{"error", "call nvmlInit_v2 error 9", "1m", "quoin: initialise NVML: DRIVER_NOT_LOADED; is the kernel module nvidia loaded?\n"},
+		{"undefined symbol", "call nvmlDeviceGetName exit 127", "1m", "quoin: NVML ended the probe: the driver is older than a call that was made, or broken: symbol lookup error: undefined symbol: nvmlDeviceGetName\n"},
+		{"hang", "call nvmlDeviceGetName hang", "1s", hangs},
+		{"hang at once", "call nvmlInit_v2 hang", "1s", hangs},
+		{"crash", "call nvmlDeviceGetName crash", "1m", "quoin: NVML crashed in nvmlDeviceGetName: SIGSEGV: segmentation violation\n"},
+		{"abort", "call nvmlInit_v2 abort", "1m", "quoin: NVML crashed in nvmlInit_v2: SIGABRT: abort\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			cmd := command(t, quoin, 580, fake.New(t, "h100", tt.statement), "discover", "--timeout", "1s")
+			cmd := command(t, quoin, 580, fake.New(t, "h100", tt.statement), "discover", "--timeout", tt.timeout)
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
 			err := cmd.Run()
 			if err == nil || cmd.ProcessState.ExitCode() != 2 || stdout.Len() > 0 || stderr.String() != tt.want {
