@@ -77,6 +77,7 @@ func TestStateOf(t *testing.T) {
 		"idle*":                           {Use: fit.Unwell, Why: "not_responding"},
 		"IDLE CLOUD POWERED_DOWN":         {},
 		"IDLE+DRAIN":                      {Use: fit.Unwell, Why: "drain"},
+		"IDLE+DYNAMIC_NORM+BLOCKED":       {Use: fit.Busy, Why: "blocked"},
 		"mix-":                            {Use: fit.Busy, Why: "mix+planned"},
 		"allocated+drain":                 {Use: fit.Unwell, Why: "allocated+drain"},
 		"resv":                            {Use: fit.Busy, Why: "resv"},

@@ -37,8 +37,9 @@ type State struct {
 // free are the words of nodes that a job may have. A node can have several of these words.
 var free = []string{"idle", "cloud", "dynamic_norm", "dynamic_future", "external", "powered_down", "powering_up", "power_up", "pow_up", "undrain", "resume"}
 
-// busy are the words of nodes that another has.
-var busy = []string{"allocated", "alloc", "mixed", "mix", "completing", "comp", "reserved", "resv", "planned", "plnd", "maintenance", "maint",
+// busy are the words of nodes that another has. A blocked node is in a block with a job that
+// lets no other job in.
+var busy = []string{"blocked", "allocated", "alloc", "mixed", "mix", "completing", "comp", "reserved", "resv", "planned", "plnd", "maintenance", "maint",
 	"powering_down", "power_down", "pow_dn"}
 
 // marks are the characters that sinfo writes behind a state, as words.

@@ -9,6 +9,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/segments"
 )
 
@@ -26,6 +27,7 @@ type Metrics struct {
 	status    *nodestatus.Metrics
 	loaded    *loaded.Metrics
 	segments  *segments.Collector
+	occupancy *occupancy.Series
 }
 
 // NewMetrics registers the publisher's series with reg.
@@ -43,13 +45,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{Name: "quoin_publisher_annotation_conflicts_total", Help: "Node annotations left alone because another writer owns them."}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "quoin_publisher_pass_duration_seconds", Help: "Time of one pass, without the wait for facts to settle.",
 			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 30}}, []string{"publication"}),
-		held:     gauge("held", "1 while a publication's last good files stay for the reason.", "publication", "reason"),
-		nodes:    gauge("nodes", "Nodes of a publication by the reason of their placement.", "publication", "reason"),
-		blocks:   gauge("blocks", "Blocks of a publication: with nodes, or placeholders.", "publication", "kind"),
-		problems: gauge("problems", "Problems by reason.", "publication", "reason"),
-		status:   nodestatus.NewMetrics(reg),
-		loaded:   loaded.NewMetrics(reg),
-		segments: segments.New(reg),
+		held:      gauge("held", "1 while a publication's last good files stay for the reason.", "publication", "reason"),
+		nodes:     gauge("nodes", "Nodes of a publication by the reason of their placement.", "publication", "reason"),
+		blocks:    gauge("blocks", "Blocks of a publication: with nodes, or placeholders.", "publication", "kind"),
+		problems:  gauge("problems", "Problems by reason.", "publication", "reason"),
+		status:    nodestatus.NewMetrics(reg),
+		loaded:    loaded.NewMetrics(reg),
+		segments:  segments.New(reg),
+		occupancy: occupancy.NewSeries(reg),
 	}
 	reg.MustRegister(m.leader, m.passes, m.writes, m.conflicts, m.duration, m.held, m.nodes, m.blocks, m.problems)
 	return m

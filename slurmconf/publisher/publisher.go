@@ -17,6 +17,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,9 +27,11 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -65,11 +68,15 @@ type Publisher struct {
 	log      *slog.Logger
 	metrics  *Metrics
 	clusters []*publication.Cluster
+	jobs     *occupancy.Keeper
 	busy     atomic.Pointer[time.Time]
 }
 
 // Busy returns since when Run has been at its present work, or nil if it waits for work.
 func (p *Publisher) Busy() *time.Time { return p.busy.Load() }
+
+// Occupancy returns what is known of nodes and running jobs in Slurm.
+func (p *Publisher) Occupancy() *occupancy.Keeper { return p.jobs }
 
 // Options are the parts that a publisher can do without. Each may be nil.
 type Options struct {
@@ -89,8 +96,17 @@ type Options struct {
 
 // New returns a publisher for the clusters.
 func New(store Store, clusters []*publication.Cluster, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
-	metrics.segments.Watch(store)
-	return &Publisher{store: store, options: o, log: log, metrics: metrics, clusters: clusters}
+	jobs := occupancy.New(clusters, func(c *publication.Cluster) live.Asker {
+		if o.Slurm != nil {
+			if slurm := o.Slurm(c); slurm != nil {
+				return slurm
+			}
+		}
+		return nil
+	}, log)
+	metrics.segments.Watch(store, jobs)
+	metrics.occupancy.Watch(jobs)
+	return &Publisher{store: store, options: o, log: log, metrics: metrics, clusters: clusters, jobs: jobs}
 }
 
 // idle is the time to the next pass if nothing asks for one.
@@ -103,11 +119,14 @@ func (p *Publisher) Run(ctx context.Context) error {
 	defer p.metrics.leader.Set(0)
 	defer p.metrics.status.Places.Clear()
 	defer p.metrics.segments.Clear()
+	var asking sync.WaitGroup
+	asking.Go(func() { p.jobs.Run(ctx) })
+	defer asking.Wait()
 	p.log.Info("publishing", "publications", len(p.clusters))
 	now := time.Now()
 	var loops []*loop
 	for i := range p.clusters {
-		l := newLoop(outlets{p.store, p.options.MaxBytes, p.options.Seed, p.options.Recorder, p.log, p.metrics}, p.options.Slurm, p.clusters, i, now)
+		l := newLoop(outlets{p.store, p.options.MaxBytes, p.options.Seed, p.options.Recorder, p.log, p.metrics, p.jobs}, p.options.Slurm, p.clusters, i, now)
 		l.Touch(now, l.pub.Settle.Duration, l.pub.SettleMax.Duration)
 		l.seed(ctx)
 		loops = append(loops, l)
@@ -199,6 +218,8 @@ type loop struct {
 	archive     *archive
 	moves       *moves
 	annotations *annotation.Writer
+	// placed is the revision whose places jobs are judged by.
+	placed int
 }
 
 // outlets are what passes read from and write to.
@@ -209,6 +230,7 @@ type outlets struct {
 	recorder Recorder // or nil
 	log      *slog.Logger
 	metrics  *Metrics
+	jobs     *occupancy.Keeper
 }
 
 // record records an event.

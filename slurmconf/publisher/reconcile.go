@@ -44,6 +44,12 @@ func (l *loop) run(ctx context.Context, p *pass, steps []step) (done bool, err e
 // record keeps what the pass found of the nodes, if it made a plan.
 func (l *loop) record(ctx context.Context, p *pass) {
 	l.found.Differences = p.differences
+	if p.stored != nil && l.jobs.Asks(l.pub.Name) && p.stored.doc.Current.Number != l.placed {
+		l.placed = p.stored.doc.Current.Number
+		if topologies, err := p.stored.doc.Current.Plan.Slurm(); err == nil { // a plan that was read has topologies of known kinds
+			l.jobs.Set(l.pub.Name, topologies)
+		}
+	}
 	if p.made == nil {
 		return
 	}

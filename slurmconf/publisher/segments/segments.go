@@ -25,10 +25,17 @@ type States interface {
 	SlurmStates(namespaces []string) map[string]string
 }
 
+// Slurm says how the nodes are where Slurm is asked.
+type Slurm interface {
+	// NodeStates returns Slurm's words for the states of a publication's nodes by Slurm name.
+	NodeStates(publication string) map[string]string
+}
+
 // Collector are the series. A publication has them once a state of a node is known.
 type Collector struct {
 	mu     sync.Mutex
 	states States
+	slurm  Slurm
 	plans  map[string]*plan
 }
 
@@ -64,11 +71,12 @@ func New(reg prometheus.Registerer) *Collector {
 	return c
 }
 
-// Watch takes the states from a store, if the store knows them.
-func (c *Collector) Watch(store any) {
+// Watch takes the states from a store, if the store knows them, and else from Slurm.
+func (c *Collector) Watch(store any, slurm Slurm) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.states, _ = store.(States)
+	c.slurm = slurm
 }
 
 // Clear forgets all publications.
@@ -119,13 +127,16 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
-	states, plans := c.states, maps.Clone(c.plans)
+	states, slurm, plans := c.states, c.slurm, maps.Clone(c.plans)
 	c.mu.Unlock()
-	if states == nil {
-		return
-	}
 	for publication, p := range plans {
-		words := states.SlurmStates(p.namespaces)
+		var words map[string]string
+		if states != nil {
+			words = states.SlurmStates(p.namespaces)
+		}
+		if len(words) == 0 && slurm != nil {
+			words = p.byOwner(slurm.NodeStates(publication))
+		}
 		if len(words) == 0 {
 			continue
 		}
@@ -140,6 +151,19 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 			send(unwell, 1, node)
 		}
 	}
+}
+
+// byOwner returns words by the names of nodes in Kubernetes.
+func (p *plan) byOwner(bySlurm map[string]string) map[string]string {
+	words := make(map[string]string, len(bySlurm))
+	for _, t := range p.topologies {
+		for name, node := range t.owners {
+			if word, known := bySlurm[name]; known {
+				words[node] = word
+			}
+		}
+	}
+	return words
 }
 
 // collect sends the series of a topology, and adds its nodes that take no job to ill.

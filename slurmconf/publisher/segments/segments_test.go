@@ -58,7 +58,7 @@ func TestSeries(t *testing.T) {
 	}
 	c.Set("default", []string{"slurm"}, topologies, placed, gpus)
 	check("") // nobody says how the nodes are
-	c.Watch(states)
+	c.Watch(states, nil)
 	c.Set("elsewhere", []string{"other"}, topologies, placed, gpus)
 	check(`# HELP quoin_block_nodes Nodes of a block by what a job can do with them: free, busy or unwell.
 # TYPE quoin_block_nodes gauge
@@ -115,7 +115,7 @@ func BenchmarkCollect(b *testing.B) {
 	}
 	reg := prometheus.NewRegistry()
 	c := New(reg)
-	c.Watch(states)
+	c.Watch(states, nil)
 	c.Set("default", []string{"slurm"}, topologies, placed, gpus)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -1,4 +1,4 @@
-// Package live asks the running Slurm about its nodes: slurmrestd by HTTP, or scontrol.
+// Package live asks the running Slurm about its nodes and jobs: slurmrestd by HTTP, or scontrol.
 //
 // Each question is bounded in time and in the size of the answer. The package changes
 // nothing in Slurm but for REST.Reconfigure.
@@ -16,9 +16,10 @@ const (
 	// timeout is for all requests of one question together, and more for each node: slurmrestd
 	// takes a second and more for 10,000 nodes.
 	timeout, timeoutNode = 5 * time.Second, time.Millisecond
-	// maxBytes is the most that one answer may have. Slurm writes 3 KB for each node.
+	// maxBytes is the most that one answer may have. Slurm writes 3 KB for each node, and 12 KB
+	// and more for each job.
 	maxBytes = 256 << 20
-	// maxNodes is the most nodes that are read.
+	// maxNodes is the most nodes that are read, and the most jobs.
 	maxNodes = 1 << 17
 )
 
@@ -32,6 +33,11 @@ type State struct {
 	// Topologies are what scontrol shows, each with the name that was asked for. slurmrestd
 	// shows none.
 	Topologies []slurmconf.Topology
+	// Jobs are the jobs that hold nodes, if these were asked for.
+	Jobs []Job
+	// Partitions are the topologies that partitions name, if jobs were asked for. A partition
+	// that names none has "".
+	Partitions map[string]string
 }
 
 // Node is what Slurm says of a node.
@@ -49,6 +55,14 @@ type Node struct {
 	State, Gres string
 	// Reason is why the node is drained or down.
 	Reason string
+	// LastBusy is when the node last became idle: when its last job ended, when it was resumed,
+	// or when it registered. While jobs run it is when the node was last idle before them. It is
+	// zero if Slurm does not say.
+	LastBusy time.Time
+	// Partitions are those of the node, with commas between them.
+	Partitions string
+	// CPUs and Memory, in MB, are what jobs can have of the node.
+	CPUs, Memory int
 }
 
 // Question is what is asked.
@@ -59,11 +73,17 @@ type Question struct {
 	Nodes int
 	// Brief leaves the nodes out of the answer: for 10,000 nodes they take seconds.
 	Brief bool
+	// Jobs asks for running jobs and for partitions too.
+	Jobs bool
 }
 
 // limit bounds the question in time.
 func (q *Question) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, timeout+time.Duration(min(q.Nodes, maxNodes))*timeoutNode)
+	nodes := time.Duration(min(q.Nodes, maxNodes))
+	if q.Jobs {
+		nodes *= 2 // there are at most about as many jobs as nodes
+	}
+	return context.WithTimeout(ctx, timeout+nodes*timeoutNode)
 }
 
 // Asker asks Slurm.

@@ -2,17 +2,14 @@ package live
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
-
-// errNoNodes is returned for an answer that has no list of nodes.
-var errNoNodes = errors.New("no list of nodes in the answer")
 
 // number is how Slurm writes numbers that may be missing.
 type number struct {
@@ -20,66 +17,92 @@ type number struct {
 	Number int64 `json:"number"`
 }
 
+// time is when that was, in seconds since 1970; zero if it is missing.
+func (n number) time() time.Time {
+	if n.Number <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(n.Number, 0)
+}
+
 // jsonNode is the part of Slurm's node that is read. It is the same in the data parsers
 // v0.0.42 to v0.0.45. v0.0.42 has no topology.
 type jsonNode struct {
-	Name     string   `json:"name"`
-	State    []string `json:"state"`
-	Topology string   `json:"topology"`
-	Reason   string   `json:"reason"`
-	Gres     string   `json:"gres"`
-	Started  number   `json:"slurmd_start_time"`
+	Name       string   `json:"name"`
+	State      []string `json:"state"`
+	Topology   string   `json:"topology"`
+	Reason     string   `json:"reason"`
+	Gres       string   `json:"gres"`
+	Started    number   `json:"slurmd_start_time"`
+	LastBusy   number   `json:"last_busy"`
+	Partitions []string `json:"partitions"`
+	CPUs       int      `json:"cpus"`
+	Memory     int      `json:"real_memory"`
 }
 
 // ReadNodes reads the nodes of slurmrestd's answer, or of the output of
 // `scontrol --json show nodes`. It reads one node at a time, because 10,000 nodes have 30 MB.
 func ReadNodes(in io.Reader) (map[string]Node, error) {
-	d := json.NewDecoder(io.LimitReader(in, maxBytes))
-	if err := expect(d, json.Delim('{')); err != nil {
+	nodes := map[string]Node{}
+	err := readList(in, "node", func(d *json.Decoder) error {
+		var n jsonNode
+		if err := d.Decode(&n); err != nil {
+			return err
+		}
+		nodes[topology.Cut(n.Name, topology.MaxText)] = n.node()
+		return nil
+	})
+	if err != nil {
 		return nil, err
+	}
+	return nodes, nil
+}
+
+// readList reads the list of the answer that has such things. It reads one at a time.
+func readList(in io.Reader, thing string, read func(d *json.Decoder) error) error {
+	d := json.NewDecoder(io.LimitReader(in, maxBytes))
+	if err := expect(d, thing, json.Delim('{')); err != nil {
+		return err
 	}
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
-			return nil, fmt.Errorf("read nodes: %w", err)
+			return fmt.Errorf("read %ss: %w", thing, err)
 		}
-		if key == "nodes" {
-			return readList(d)
+		if key == thing+"s" {
+			return readAll(d, thing, read)
 		}
 		var skipped json.RawMessage
 		if err := d.Decode(&skipped); err != nil {
-			return nil, fmt.Errorf("read nodes: %w", err)
+			return fmt.Errorf("read %ss: %w", thing, err)
 		}
 	}
-	return nil, errNoNodes
+	return fmt.Errorf("no list of %ss in the answer", thing)
 }
 
-func readList(d *json.Decoder) (map[string]Node, error) {
-	if err := expect(d, json.Delim('[')); err != nil {
-		return nil, err
+func readAll(d *json.Decoder, thing string, read func(d *json.Decoder) error) error {
+	if err := expect(d, thing, json.Delim('[')); err != nil {
+		return err
 	}
-	nodes := map[string]Node{}
-	for d.More() {
-		var n jsonNode
-		if err := d.Decode(&n); err != nil {
-			return nil, fmt.Errorf("read node %d: %w", len(nodes)+1, err)
+	for count := 0; d.More(); count++ {
+		if count == maxNodes {
+			return fmt.Errorf("read %ss: more than %d", thing, maxNodes)
 		}
-		if len(nodes) == maxNodes {
-			return nil, fmt.Errorf("read nodes: more than %d", maxNodes)
+		if err := read(d); err != nil {
+			return fmt.Errorf("read %s %d: %w", thing, count+1, err)
 		}
-		nodes[topology.Cut(n.Name, topology.MaxText)] = n.node()
 	}
-	return nodes, expect(d, json.Delim(']'))
+	return expect(d, thing, json.Delim(']'))
 }
 
 // expect reads one token.
-func expect(d *json.Decoder, want json.Delim) error {
+func expect(d *json.Decoder, thing string, want json.Delim) error {
 	got, err := d.Token()
 	if err != nil {
-		return fmt.Errorf("read nodes: %w", err)
+		return fmt.Errorf("read %ss: %w", thing, err)
 	}
 	if got != want {
-		return fmt.Errorf("read nodes: %v where %v should be", got, want)
+		return fmt.Errorf("read %ss: %v where %v should be", thing, got, want)
 	}
 	return nil
 }
@@ -91,6 +114,8 @@ func (n *jsonNode) node() Node {
 	out := Node{Topology: topology.Cut(n.Topology, topology.MaxMessage), Reason: topology.Cut(n.Reason, topology.MaxMessage), Registered: n.Started.Number > 0,
 		Invalid: is("INVALID_REG"), Off: is("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP", "POWER_UP"), Gres: topology.Cut(n.Gres, topology.MaxMessage)}
 	out.State = topology.Cut(strings.Join(n.State, "+"), topology.MaxMessage)
+	out.LastBusy, out.Partitions = n.LastBusy.time(), topology.Cut(strings.Join(n.Partitions, ","), topology.MaxMessage)
+	out.CPUs, out.Memory = n.CPUs, n.Memory
 	return out
 }
 

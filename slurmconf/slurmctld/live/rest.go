@@ -54,7 +54,7 @@ func NewREST(address, tokenFile string) *REST {
 	return &REST{base: base, tokenFile: tokenFile, client: &http.Client{Transport: transport, CheckRedirect: stay}}
 }
 
-// Ask asks for all nodes, and for when slurmctld read its files.
+// Ask asks for when slurmctld read its files, for all nodes, and for running jobs.
 func (r *REST) Ask(ctx context.Context, q Question) (*State, error) {
 	ctx, cancel := q.limit(ctx)
 	defer cancel()
@@ -67,13 +67,15 @@ func (r *REST) Ask(ctx context.Context, q Question) (*State, error) {
 	if age, known := times.age(); known {
 		s.Read = began.Add(-age)
 	}
-	if q.Brief {
-		return s, nil
+	// Jobs come first: a node that is free after all jobs were read was not taken by one of these.
+	if q.Jobs {
+		err = errors.Join(
+			r.get(ctx, "partitions/", func(body io.Reader) (err error) { s.Partitions, err = ReadPartitions(body); return err }),
+			r.get(ctx, "jobs/", func(body io.Reader) (err error) { s.Jobs, err = ReadJobs(body); return err }))
 	}
-	err = r.get(ctx, "nodes/", func(body io.Reader) (err error) {
-		s.Nodes, err = ReadNodes(body)
-		return err
-	})
+	if err == nil && !q.Brief {
+		err = r.get(ctx, "nodes/", func(body io.Reader) (err error) { s.Nodes, err = ReadNodes(body); return err })
+	}
 	if err != nil {
 		return nil, err
 	}

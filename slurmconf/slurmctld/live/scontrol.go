@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"time"
@@ -19,19 +20,13 @@ type Scontrol struct {
 	Program string
 }
 
-// Ask asks for all nodes, and for the topologies of the names.
+// Ask asks for all nodes, for running jobs, and for the topologies of the names.
 func (s *Scontrol) Ask(ctx context.Context, q Question) (*State, error) {
 	ctx, cancel := q.limit(ctx)
 	defer cancel()
 	state := &State{}
-	if !q.Brief {
-		text, err := s.run(ctx, "--json", "show", "nodes")
-		if err != nil {
-			return nil, err
-		}
-		if state.Nodes, err = ReadNodes(bytes.NewReader(text)); err != nil {
-			return nil, fmt.Errorf("%s show nodes: %w", s.Program, err)
-		}
+	if err := s.show(ctx, q, state); err != nil {
+		return nil, err
 	}
 	names := q.Topologies
 	if len(names) == 0 {
@@ -56,6 +51,30 @@ func (s *Scontrol) Ask(ctx context.Context, q Question) (*State, error) {
 		state.Topologies = append(state.Topologies, t)
 	}
 	return state, nil
+}
+
+// show asks for jobs, and for nodes.
+func (s *Scontrol) show(ctx context.Context, q Question, state *State) (err error) {
+	read := func(things string, read func(in io.Reader) error) {
+		if err != nil {
+			return
+		}
+		var text []byte
+		if text, err = s.run(ctx, "--json", "show", things); err != nil {
+			return
+		}
+		if err = read(bytes.NewReader(text)); err != nil {
+			err = fmt.Errorf("%s show %s: %w", s.Program, things, err)
+		}
+	}
+	if q.Jobs {
+		read("partitions", func(in io.Reader) (err error) { state.Partitions, err = ReadPartitions(in); return err })
+		read("jobs", func(in io.Reader) (err error) { state.Jobs, err = ReadJobs(in); return err })
+	}
+	if !q.Brief {
+		read("nodes", func(in io.Reader) (err error) { state.Nodes, err = ReadNodes(in); return err })
+	}
+	return err
 }
 
 // Reconfigure asks slurmctld to read its files again.

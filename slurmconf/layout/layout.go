@@ -1,0 +1,200 @@
+// Package layout says where running jobs are in Slurm's topologies, and whether Slurm obeys
+// these: blocks and leaf switches that a job uses, the fewest that would have done, and segments
+// that are not whole. Package fit has the rules.
+//
+// A node counts as free at a job's start only if Slurm's word proves it. So fewer units may have
+// done than are said, and never more. The package is pure.
+package layout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/fit"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+)
+
+// The kinds of units.
+const (
+	Block = "block"
+	Leaf  = "leaf switch"
+)
+
+// Judgement is how a job lies in one topology.
+type Judgement struct {
+	Topology string
+	// Unit is Block or Leaf. Names are the units that have nodes of the job.
+	Unit  string
+	Names []string
+	fit.Layout
+}
+
+// Words says it in words, such as "3 blocks, 2 would have done".
+func (j *Judgement) Words() string { return j.Layout.Words(j.Unit) }
+
+// Map is the topologies of a Slurm cluster.
+type Map struct{ parts []*part }
+
+// part is one topology.
+type part struct {
+	name  string
+	first bool // that of partitions that name none
+	unit  string
+	sizes []int // of blocks
+	names []string
+	nodes [][]string     // of each unit
+	of    map[string]int // the unit of each node
+	roots []int          // of each leaf
+}
+
+// New reads the topologies. It refuses host lists that cannot be read, and block topologies
+// without sizes.
+func New(topologies []slurmconf.Topology) (*Map, error) {
+	m := &Map{}
+	for i := range topologies {
+		t := &topologies[i]
+		p := &part{name: t.Name, first: t.Default || len(topologies) == 1, of: map[string]int{}}
+		switch {
+		case t.Block != nil:
+			if p.sizes = t.Block.Sizes; len(p.sizes) == 0 {
+				return nil, fmt.Errorf("topology %s has no BlockSizes", t.Name)
+			}
+			p.unit = Block
+			for _, b := range t.Block.Blocks {
+				if err := p.add(b.Name, b.Nodes); err != nil {
+					return nil, err
+				}
+			}
+		case t.Tree != nil:
+			p.unit = Leaf
+			if err := p.addLeaves(t.Tree.Switches); err != nil {
+				return nil, err
+			}
+		default:
+			continue
+		}
+		m.parts = append(m.parts, p)
+	}
+	return m, nil
+}
+
+func (p *part) add(name, list string) error {
+	nodes, err := hostlist.Expand(list)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", p.unit, name, err)
+	}
+	for _, n := range nodes {
+		p.of[n] = len(p.names)
+	}
+	p.names, p.nodes = append(p.names, name), append(p.nodes, nodes)
+	return nil
+}
+
+// addLeaves adds the switches with nodes, and finds the root above each.
+func (p *part) addLeaves(switches []slurmconf.Switch) error {
+	parents := map[string]string{}
+	for _, s := range switches {
+		if s.Children == "" {
+			if err := p.add(s.Name, s.Nodes); err != nil {
+				return err
+			}
+		}
+		children, err := hostlist.Expand(s.Children)
+		if err != nil {
+			return fmt.Errorf("switch %s: %w", s.Name, err)
+		}
+		for _, c := range children {
+			parents[c] = s.Name
+		}
+	}
+	roots := map[string]int{}
+	for _, name := range p.names {
+		for range switches { // a file may have a ring
+			parent, has := parents[name]
+			if !has {
+				break
+			}
+			name = parent
+		}
+		if _, known := roots[name]; !known {
+			roots[name] = len(roots)
+		}
+		p.roots = append(p.roots, roots[name])
+	}
+	return nil
+}
+
+// Judge judges jobs of what Slurm said at one moment. wanted says which jobs; nil is all. It
+// returns what it says of each job by the job's index. A job that is in no unit is not there.
+func (m *Map) Judge(state *live.State, wanted func(*live.Job) bool) map[int][]Judgement {
+	all := map[int][]Judgement{}
+	var now *moment
+	for i := range state.Jobs {
+		j := &state.Jobs[i]
+		if wanted != nil && !wanted(j) {
+			continue
+		}
+		nodes, err := hostlist.Expand(j.Nodes)
+		if err != nil || len(nodes) == 0 {
+			continue // Slurm's own list
+		}
+		if now == nil {
+			now = newMoment(state)
+		}
+		for _, p := range m.parts {
+			if judged, is := p.judge(now, j, nodes); is {
+				all[i] = append(all[i], judged)
+			}
+		}
+	}
+	return all
+}
+
+// rules says whether Slurm places the job by this topology. A partition that is not known
+// counts as one that names none.
+func (p *part) rules(now *moment, j *live.Job) bool {
+	name := now.state.Partitions[j.Partition]
+	return name == p.name || name == "" && p.first
+}
+
+func (p *part) judge(now *moment, j *live.Job, nodes []string) (Judgement, bool) {
+	own, apart := make([]int, len(p.names)), 0
+	for _, n := range nodes {
+		if unit, is := p.of[n]; is {
+			own[unit]++
+		} else {
+			apart++
+		}
+	}
+	rules := p.rules(now, j)
+	if apart == len(nodes) || apart > 0 && !rules {
+		return Judgement{}, false
+	}
+	out := Judgement{Topology: p.name, Unit: p.unit}
+	for i, n := range own {
+		if n > 0 {
+			out.Names = append(out.Names, p.names[i])
+		}
+	}
+	free := slices.Clone(own)
+	if len(out.Names) > 1 && !j.Choosy {
+		free = now.free(p, j, own)
+	}
+	if p.unit == Leaf {
+		leaves := fit.Leaves{Free: free, Roots: p.roots}
+		out.Layout = leaves.Judge(own, apart)
+		return out, true
+	}
+	blocks := fit.Blocks{Sizes: p.sizes, Free: free}
+	segment := j.Segment
+	if segment > 0 && len(nodes)%segment != 0 {
+		segment = 0 // the job has lost nodes
+	}
+	out.Layout = blocks.Judge(&fit.Job{Nodes: len(nodes), Segment: segment, Spread: j.Spread, Consolidate: j.Consolidate}, own, apart)
+	if !rules || segment != j.Segment { // Slurm places it by other rules, or has placed more nodes
+		out.Segment, out.Segments, out.Split, out.Fewest = 0, 0, 0, len(out.Names)
+	}
+	return out, true
+}

@@ -1,0 +1,262 @@
+// Package occupancy keeps what Slurm says of each publication's nodes and running jobs, and how
+// the jobs lie in the published topologies.
+//
+// While it runs it asks each Slurm once a minute, in the background. A reader may ask for
+// something fresher. It changes nothing in Slurm and in no store, and its memory can be lost.
+package occupancy
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/layout"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/again"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+const (
+	// askEvery is the time between two questions of the Keeper's own.
+	askEvery = time.Minute
+	// askPause is the least time between two questions, whoever asks.
+	askPause = 10 * time.Second
+	// Stale is the age from which nothing is said of an answer.
+	Stale = 5 * time.Minute
+)
+
+// Job is a running job, and how it lies in each topology that has its nodes.
+type Job struct {
+	live.Job
+	Judgements []layout.Judgement
+}
+
+// View is what is known of a publication. Nobody changes it.
+type View struct {
+	// Asked is when Slurm answered last; zero if it never did. Err is why it did not answer the
+	// last question.
+	Asked time.Time
+	Err   error
+	// Nodes are Slurm's nodes by Slurm name, and Jobs the jobs that hold nodes.
+	Nodes map[string]live.Node
+	Jobs  []Job
+}
+
+// Fresh reports whether the view is not stale.
+func (v *View) Fresh(now time.Time) bool { return !v.Asked.IsZero() && now.Before(v.Asked.Add(Stale)) }
+
+// Keeper keeps the views of all publications whose Slurm can be asked.
+type Keeper struct {
+	sites map[string]*site
+	log   *slog.Logger
+}
+
+// site is one publication.
+type site struct {
+	name  string
+	slurm live.Asker
+
+	asking chan struct{} // holds a value while somebody asks
+	wake   chan struct{} // gets a value when places change
+	mu     sync.Mutex    // guards what follows
+	view   View
+	tried  time.Time // the last question
+	places *layout.Map
+	news   bool // places have changed since the last judgement
+	judged map[run]remembered
+	failed again.Once
+}
+
+// run is one run of a job.
+type run struct {
+	id    string
+	start int64
+}
+
+// remembered is what was said of a run when it was first seen.
+type remembered struct{ judgements []layout.Judgement }
+
+// New returns the Keeper of the publications for which slurm returns somebody to ask. slurm
+// may be nil.
+func New(clusters []*publication.Cluster, slurm func(*publication.Cluster) live.Asker, log *slog.Logger) *Keeper {
+	k := &Keeper{sites: map[string]*site{}, log: log}
+	for _, c := range clusters {
+		if slurm == nil {
+			break
+		}
+		if asker := slurm(c); asker != nil {
+			k.sites[c.Name] = &site{name: c.Name, slurm: asker, asking: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+		}
+	}
+	return k
+}
+
+// Set takes the published topologies of a publication.
+func (k *Keeper) Set(name string, topologies []slurmconf.Topology) {
+	s := k.sites[name]
+	if s == nil {
+		return
+	}
+	places, err := layout.New(topologies)
+	if err != nil { // the topologies were read from the plan
+		k.log.Warn("jobs cannot be judged", "publication", name, "err", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.places, s.news = places, true
+	again.Notify(s.wake)
+}
+
+// Asks reports whether the Slurm of a publication can be asked.
+func (k *Keeper) Asks(name string) bool { return k.sites[name] != nil }
+
+// View returns what is known of a publication, without a question.
+func (k *Keeper) View(name string) View {
+	s := k.sites[name]
+	if s == nil {
+		return View{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.view
+}
+
+// Fresher returns what is known of a publication, and asks Slurm before if the last question is
+// older than age. Slurm is asked every ten seconds at most. It waits for the answer.
+func (k *Keeper) Fresher(ctx context.Context, name string, age time.Duration) View {
+	if s := k.sites[name]; s != nil {
+		k.ask(ctx, s, max(age, askPause))
+	}
+	return k.View(name)
+}
+
+// NodeStates returns Slurm's words for the states of a publication's nodes by Slurm name. It is
+// nil if nothing is known that is fresh.
+func (k *Keeper) NodeStates(name string) map[string]string {
+	view := k.View(name)
+	if !view.Fresh(time.Now()) {
+		return nil
+	}
+	states := make(map[string]string, len(view.Nodes))
+	for node, n := range view.Nodes {
+		states[node] = n.State
+	}
+	return states
+}
+
+// Run asks until ctx ends: each minute, and when topologies change. Then it forgets what it
+// knows.
+func (k *Keeper) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, s := range k.sites {
+		all.Go(func() {
+			tick := time.NewTicker(askEvery)
+			defer tick.Stop()
+			defer s.forget()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+					k.ask(ctx, s, askEvery-askPause)
+				case <-s.wake:
+					k.ask(ctx, s, askPause)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (s *site) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.view, s.judged, s.places, s.tried = View{}, nil, nil, time.Time{}
+}
+
+// ask asks Slurm if the last question is older than age. Who comes while another asks waits for
+// that answer.
+func (k *Keeper) ask(ctx context.Context, s *site, age time.Duration) {
+	select {
+	case s.asking <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-s.asking }()
+	s.mu.Lock()
+	due, nodes := time.Since(s.tried) >= age, len(s.view.Nodes)
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	now := time.Now()
+	state, err := s.slurm.Ask(ctx, live.Question{Nodes: max(nodes, firstNodes), Jobs: true})
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		k.fail(s, now, err)
+		return
+	}
+	s.take(state, now)
+}
+
+// firstNodes is for how many nodes the first question waits.
+const firstNodes = 20_000
+
+// fail keeps the last answer, and logs the first of several equal errors.
+func (k *Keeper) fail(s *site, now time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tried, s.view.Err = now, err
+	if s.failed.IsNew(err.Error()) {
+		k.log.Warn("Slurm does not say which jobs run", "publication", s.name, "err", topology.Cut(err.Error(), topology.MaxMessage))
+	}
+}
+
+// take judges the jobs that are new, and all if the places have changed.
+func (s *site) take(state *live.State, now time.Time) {
+	s.mu.Lock()
+	places, news, old := s.places, s.news, s.judged
+	s.news = false
+	s.mu.Unlock()
+	kept := make(map[run]remembered, len(state.Jobs))
+	var judged map[int][]layout.Judgement
+	if places != nil {
+		judged = places.Judge(state, func(j *live.Job) bool { _, known := old[runOf(j)]; return news || !known })
+	}
+	view := View{Asked: now, Nodes: state.Nodes, Jobs: make([]Job, len(state.Jobs))}
+	for i := range state.Jobs {
+		key := runOf(&state.Jobs[i])
+		r, known := old[key]
+		if fresh, is := judged[i]; is || news || !known {
+			r = remembered{fewer(fresh, r.judgements)}
+		}
+		kept[key] = r
+		view.Jobs[i] = Job{state.Jobs[i], r.judgements}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if places == nil {
+		kept = nil
+	}
+	s.view, s.judged, s.tried = view, kept, now
+	s.failed.Forget()
+}
+
+func runOf(j *live.Job) run { return run{j.ID, j.Start.Unix()} }
+
+// fewer keeps the fewest units that were proved earlier, if the job is counted as then.
+func fewer(fresh, old []layout.Judgement) []layout.Judgement {
+	for i := range fresh {
+		for k := range old {
+			if f, o := &fresh[i], &old[k]; f.Topology == o.Topology && len(f.Names) == len(o.Names) {
+				f.Fewest = min(f.Fewest, o.Fewest)
+			}
+		}
+	}
+	return fresh
+}

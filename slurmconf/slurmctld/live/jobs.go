@@ -1,0 +1,140 @@
+package live
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quoin-hpc/quoin/topology"
+)
+
+// Job is what Slurm says of a job that holds nodes.
+type Job struct {
+	// ID is the job's own id. Array is such as 4711_3 for a task of an array, or "".
+	ID, Array                      string
+	Name, User, Account, Partition string
+	// Nodes is a host list in Slurm's order, and GPUs has such as gpu:gb200:4(IDX:0-3) for each
+	// of the nodes, as far as Slurm says.
+	Nodes string
+	GPUs  []string
+	Start time.Time
+	// Segment is --segment, or 0. Spread and Consolidate are --spread-segments and
+	// --consolidate-segments, which Slurm has had since 25.11.
+	Segment             int
+	Spread, Consolidate bool
+	// Whole says that no other job may be on its nodes, and Topo that none may be in its blocks,
+	// as --exclusive=topo asks. v0.0.45 does not say Topo.
+	Whole, Topo bool
+	// Choosy says that not all nodes of its partition are good for the job: it names nodes,
+	// features or a reservation.
+	Choosy bool
+}
+
+// maxList is the most bytes of a job's host list.
+const maxList = 1 << 20
+
+var errLongList = errors.New("the host list is too long")
+
+// jsonJob is the part of Slurm's job that is read. It is the same in the data parsers v0.0.43
+// to v0.0.45, but for the words of flags and shared.
+type jsonJob struct {
+	ID        int64           `json:"job_id"`
+	ArrayID   number          `json:"array_job_id"`
+	Task      number          `json:"array_task_id"`
+	Name      string          `json:"name"`
+	User      string          `json:"user_name"`
+	Account   string          `json:"account"`
+	Partition string          `json:"partition"`
+	State     []string        `json:"job_state"`
+	Nodes     string          `json:"nodes"`
+	GPUs      []string        `json:"gres_detail"`
+	Start     number          `json:"start_time"`
+	Segment   int             `json:"segment_size"`
+	Flags     []string        `json:"flags"`
+	Shared    json.RawMessage `json:"shared"`
+	jsonAsked
+}
+
+// jsonAsked is what a job asks of its nodes, and how it has them.
+type jsonAsked struct {
+	Features    string `json:"features"`
+	Required    string `json:"required_nodes"`
+	Excluded    string `json:"excluded_nodes"`
+	Reservation string `json:"resv_name"`
+	Line        string `json:"submit_line"`
+	Resources   *struct {
+		Nodes *struct {
+			Whole bool `json:"whole"`
+		} `json:"nodes"`
+	} `json:"job_resources"`
+}
+
+// ReadJobs reads the jobs that hold nodes from slurmrestd's answer, or from the output of
+// `scontrol --json show jobs`. It reads one job at a time.
+func ReadJobs(in io.Reader) ([]Job, error) {
+	jobs := []Job{}
+	err := readList(in, "job", func(d *json.Decoder) error {
+		var j jsonJob
+		if err := d.Decode(&j); err != nil {
+			return err
+		}
+		if len(j.Nodes) > maxList {
+			return fmt.Errorf("job %d: %w", j.ID, errLongList)
+		}
+		if j.Nodes != "" && (slices.Contains(j.State, "RUNNING") || slices.Contains(j.State, "COMPLETING")) {
+			jobs = append(jobs, j.job())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return jobs, nil
+}
+
+func (j *jsonJob) job() Job {
+	cut := func(text string) string { return topology.Cut(text, topology.MaxText) }
+	out := Job{ID: strconv.FormatInt(j.ID, 10), Name: cut(j.Name), User: cut(j.User), Account: cut(j.Account), Partition: cut(j.Partition),
+		Nodes: strings.Clone(j.Nodes), Start: j.Start.time(), Segment: max(j.Segment, 0), Spread: slices.Contains(j.Flags, "SPREAD_SEGMENTS"), Consolidate: slices.Contains(j.Flags, "CONSOLIDATE_SEGMENTS"),
+		Topo:   strings.Contains(string(j.Shared), `"topo"`) || slices.Contains(strings.Fields(j.Line), "--exclusive=topo"),
+		Whole:  j.Resources != nil && j.Resources.Nodes != nil && j.Resources.Nodes.Whole,
+		Choosy: j.Features+j.Required+j.Excluded+j.Reservation != ""}
+	if j.ArrayID.Number > 0 && j.Task.Set {
+		out.Array = fmt.Sprintf("%d_%d", j.ArrayID.Number, j.Task.Number)
+	}
+	for _, gpus := range j.GPUs[:min(len(j.GPUs), maxNodes)] {
+		out.GPUs = append(out.GPUs, cut(gpus))
+	}
+	return out
+}
+
+// IsOf says whether an id names the job: its own id, that of its array, or array and task.
+func (j *Job) IsOf(id string) bool {
+	array, _, _ := strings.Cut(j.Array, "_")
+	return id != "" && (id == j.ID || id == j.Array || id == array)
+}
+
+// ReadPartitions reads the topology that each partition names, or "".
+func ReadPartitions(in io.Reader) (map[string]string, error) {
+	partitions := map[string]string{}
+	err := readList(in, "partition", func(d *json.Decoder) error {
+		var p struct {
+			Name     string `json:"name"`
+			Topology string `json:"topology"`
+		}
+		if err := d.Decode(&p); err != nil {
+			return err
+		}
+		partitions[topology.Cut(p.Name, topology.MaxText)] = topology.Cut(p.Topology, topology.MaxText)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return partitions, nil
+}
