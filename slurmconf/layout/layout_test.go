@@ -43,7 +43,9 @@ func slurm(jobs ...live.Job) *live.State {
 }
 
 func TestJudge(t *testing.T) {
-	job := func(nodes string, segment int) live.Job { return live.Job{Nodes: nodes, Segment: segment, Start: second(10)} }
+	job := func(nodes string, segment int) live.Job {
+		return live.Job{Nodes: nodes, Segment: segment, Start: second(10)}
+	}
 	with := func(j live.Job, change func(*live.Job)) live.Job { change(&j); return j }
 	two := job("n[1-2,5-6]", 2)
 	for _, tt := range []struct {

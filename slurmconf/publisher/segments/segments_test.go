@@ -101,6 +101,35 @@ quoin_stranded_gpus{publication="default",size="8",topology="nvl"} 32
 	check("")
 }
 
+// bySlurm are the states of a publication's nodes by Slurm name.
+type bySlurm map[string]map[string]string
+
+func (s bySlurm) NodeStates(publication string) map[string]string { return s[publication] }
+
+// TestStatesOfSlurm takes the states from Slurm where no pod says any.
+func TestStatesOfSlurm(t *testing.T) {
+	topologies, placed, gpus, _ := racks(2)
+	slurm := bySlurm{"metal": {"gpu-1": "IDLE+CLOUD", "gpu-2": "MIXED", "cpu-1": "IDLE"}, "pods": {"gpu-1": "DOWN", "gpu-2": "DOWN"}}
+	reg := prometheus.NewRegistry()
+	c := New(reg)
+	c.Watch(pods{"host-1": "idle", "host-2": "idle"}, slurm)
+	c.Set("metal", nil, topologies, placed, gpus)
+	c.Set("pods", []string{"slurm"}, topologies, placed, gpus)
+	c.Set("nobody", nil, topologies, placed, gpus)
+	err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_block_nodes Nodes of a block by what a job can do with them: free, busy or unwell.
+# TYPE quoin_block_nodes gauge
+quoin_block_nodes{block="rack1",publication="metal",state="busy",topology="nvl"} 1
+quoin_block_nodes{block="rack1",publication="metal",state="free",topology="nvl"} 1
+quoin_block_nodes{block="rack1",publication="metal",state="unwell",topology="nvl"} 0
+quoin_block_nodes{block="rack1",publication="pods",state="busy",topology="nvl"} 0
+quoin_block_nodes{block="rack1",publication="pods",state="free",topology="nvl"} 2
+quoin_block_nodes{block="rack1",publication="pods",state="unwell",topology="nvl"} 0
+`), "quoin_block_nodes", "quoin_node_unwell")
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // BenchmarkCollect reads the series of 10,008 nodes. Every third one is busy.
 func BenchmarkCollect(b *testing.B) {
 	counts := make([]int, 556)

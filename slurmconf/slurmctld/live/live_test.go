@@ -20,14 +20,15 @@ import (
 
 // answer has two nodes as slurmrestd 26.05.5 writes them, shortened.
 const answer = `{"nodes":[
- {"architecture":"x86_64","boot_time":{"set":true,"infinite":false,"number":1795387571},"name":"d1","gres":"gpu:gb200:4(S:0-1)","state":["IDLE","DYNAMIC_NORM"],"reason":"","slurmd_start_time":{"set":true,"infinite":false,"number":1795472120},"topology":"nvl:b1,fabric:s1","version":"26.05.5"},
+ {"architecture":"x86_64","boot_time":{"set":true,"infinite":false,"number":1795387571},"name":"d1","gres":"gpu:gb200:4(S:0-1)","state":["IDLE","DYNAMIC_NORM"],"reason":"","slurmd_start_time":{"set":true,"infinite":false,"number":1795472120},"topology":"nvl:b1,fabric:s1","version":"26.05.5","last_busy":{"set":true,"infinite":false,"number":1795555748},"partitions":["p","q"],"cpus":8,"real_memory":24105},
  {"name":"d2","state":["IDLE","DRAIN","INVALID_REG","DYNAMIC_NORM"],"reason":"Failed to set topology 'nvl:b9'","slurmd_start_time":{"set":true,"infinite":false,"number":1795472120},"topology":""},
  {"name":"n3","state":["UNKNOWN","NOT_RESPONDING"],"slurmd_start_time":{"set":true,"infinite":false,"number":0},"topology":""},
  {"name":"c1","state":["IDLE","CLOUD","POWERED_DOWN"],"slurmd_start_time":{"set":true,"infinite":false,"number":5},"topology":""}
 ],"last_update":{"set":true,"infinite":false,"number":1795472057},"errors":[],"warnings":[]}`
 
 var answered = map[string]Node{
-	"d1": {Topology: "nvl:b1,fabric:s1", Registered: true, State: "IDLE+DYNAMIC_NORM", Gres: "gpu:gb200:4(S:0-1)"},
+	"d1": {Topology: "nvl:b1,fabric:s1", Registered: true, State: "IDLE+DYNAMIC_NORM", Gres: "gpu:gb200:4(S:0-1)",
+		LastBusy: time.Unix(1795555748, 0), Partitions: "p,q", CPUs: 8, Memory: 24105},
 	"d2": {Registered: true, Invalid: true, Reason: "Failed to set topology 'nvl:b9'", State: "IDLE+DRAIN+INVALID_REG+DYNAMIC_NORM"},
 	"n3": {State: "UNKNOWN+NOT_RESPONDING"},
 	"c1": {Registered: true, Off: true, State: "IDLE+CLOUD+POWERED_DOWN"},
@@ -116,6 +117,10 @@ func (s *slurmrestd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"slurm_conf_meta":{"BOOT_TIME":%d}}`, now-s.age)
 	case path == "nodes/":
 		_, _ = io.WriteString(w, answer)
+	case path == "jobs/":
+		_, _ = io.WriteString(w, jobs)
+	case path == "partitions/":
+		_, _ = io.WriteString(w, partitions)
 	case path == "reconfigure/":
 		_, _ = io.WriteString(w, `{"errors":[]}`)
 	}
@@ -230,9 +235,9 @@ func TestAskBySocket(t *testing.T) {
 func TestScontrol(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "scontrol")
-	script := "#!/bin/sh\ncase \"$*\" in\n'--json show nodes') cat " + dir + "/nodes;;\n'show topology nvl') echo BlockName=b1 BlockIndex=0 Nodes=d1 BlockSize=1;;\n" +
+	script := "#!/bin/sh\ncase \"$*\" in\n'--json show '*) cat " + dir + "/$3;;\n'show topology nvl') echo BlockName=b1 BlockIndex=0 Nodes=d1 BlockSize=1;;\n" +
 		"'show topology gone') echo error >&2;;\n*) echo \"bad $*\" >&2; exit 1;;\nesac\n"
-	for name, text := range map[string]string{program: script, dir + "/nodes": answer} {
+	for name, text := range map[string]string{program: script, dir + "/nodes": answer, dir + "/jobs": jobs, dir + "/partitions": partitions} {
 		if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -243,6 +248,9 @@ func TestScontrol(t *testing.T) {
 		{Name: "nvl", Default: true, Block: &slurmconf.BlockTopology{Sizes: []int{1}, Blocks: []slurmconf.Block{{Name: "b1", Nodes: "d1"}}}}, {Name: "gone", Default: true, Flat: true}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+	if got, err := s.Ask(t.Context(), Question{Topologies: []string{"gone"}, Jobs: true, Brief: true}); err != nil || !cmp.Equal(got.Jobs, readJobs) || !cmp.Equal(got.Partitions, readPartitions) || got.Nodes != nil {
+		t.Errorf("jobs: %+v, %v", got, err)
 	}
 	if err := s.Reconfigure(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "scontrol reconfigure: exit status 1: bad reconfigure") {
 		t.Errorf("error %v", err)

@@ -1,0 +1,296 @@
+package occupancy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+)
+
+// slurm plays a Slurm of nodes n1 to n12.
+type slurm struct {
+	mu    sync.Mutex
+	asked []time.Time
+	jobs  []live.Job
+	busy  map[string]time.Time // when a node was last busy; else long ago
+	err   error
+	takes time.Duration
+}
+
+func (s *slurm) Ask(ctx context.Context, q live.Question) (*live.State, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(s.takes):
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, time.Now())
+	if s.err != nil {
+		return nil, s.err
+	}
+	state := &live.State{Nodes: map[string]live.Node{}, Jobs: s.jobs, Partitions: map[string]string{"p": ""}}
+	for i := 1; i <= 12; i++ {
+		name := fmt.Sprint("n", i)
+		state.Nodes[name] = live.Node{State: "IDLE", Partitions: "p", LastBusy: time.Unix(1, 0)}
+		if at, is := s.busy[name]; is {
+			state.Nodes[name] = live.Node{State: "IDLE", Partitions: "p", LastBusy: at}
+		}
+	}
+	if !q.Jobs || q.Brief {
+		return nil, errors.New("want nodes and jobs")
+	}
+	return state, nil
+}
+
+func (s *slurm) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func (s *slurm) questions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.asked)
+}
+
+// racks are three blocks of four nodes, and two leaf switches.
+func racks() []slurmconf.Topology {
+	return []slurmconf.Topology{
+		{Name: "nvl", Default: true, Block: &slurmconf.BlockTopology{Sizes: []int{4}, Blocks: []slurmconf.Block{{Name: "b1", Nodes: "n[1-4]"}, {Name: "b2", Nodes: "n[5-8]"}, {Name: "b3", Nodes: "n[9-12]"}}}},
+		{Name: "fabric", Tree: &slurmconf.TreeTopology{Switches: []slurmconf.Switch{{Name: "s1", Nodes: "n[1-6]"}, {Name: "s2", Nodes: "n[7-12]"}, {Name: "root", Children: "s[1-2]"}}}},
+	}
+}
+
+func newKeeper(t *testing.T, s *slurm) (*Keeper, *strings.Builder) {
+	t.Helper()
+	pubs, err := publication.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &strings.Builder{}
+	return New(pubs, func(*publication.Cluster) live.Asker { return s }, slog.New(slog.NewTextHandler(log, nil))), log
+}
+
+const name = "default"
+
+// job is a job of partition p that started a minute after the others' nodes became idle.
+func job(id, nodes string, segment int) live.Job {
+	return live.Job{ID: id, Nodes: nodes, Partition: "p", Segment: segment, Start: time.Unix(60, 0)}
+}
+
+func words(v *View) (all []string) {
+	for i := range v.Jobs {
+		for k := range v.Jobs[i].Judgements {
+			all = append(all, v.Jobs[i].ID+" "+v.Jobs[i].Judgements[k].Words())
+		}
+	}
+	return all
+}
+
+// TestRun asks once a minute while it runs, and when topologies change. What was said of a job
+// at first stays.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slurm{jobs: []live.Job{job("1", "n[1-2,5-6]", 2)}, busy: map[string]time.Time{}}
+		k, _ := newKeeper(t, s)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { k.Run(ctx); close(ended) }()
+		synctest.Wait()
+		if s.questions() != 0 || !k.Asks(name) || k.Asks("other") {
+			t.Errorf("%d questions before there is a place", s.questions())
+		}
+		k.Set(name, racks())
+		synctest.Wait()
+		first := []string{"1 2 blocks, 1 would have done", "1 1 leaf switch"}
+		check := func(questions int, want ...string) {
+			t.Helper()
+			v := k.View(name)
+			if diff := cmp.Diff(want, words(&v)); diff != "" || s.questions() != questions {
+				t.Errorf("%d questions, want %d (-want +got):\n%s", s.questions(), questions, diff)
+			}
+		}
+		check(1, first...)
+		// Other nodes are used, so that nothing would be proved of job 1 any more. Job 2 comes.
+		s.set(func() {
+			for _, n := range []string{"n3", "n7", "n9"} {
+				s.busy[n] = time.Unix(70, 0)
+			}
+			s.jobs = append(s.jobs, job("2", "n[10-11]", 0))
+		})
+		time.Sleep(59 * time.Second)
+		check(1, first...)
+		time.Sleep(2 * time.Second) // between two questions
+		check(2, first[0], first[1], "2 1 block", "2 1 leaf switch")
+		k.Set(name, racks()) // the same places: what was proved stays proved
+		synctest.Wait()
+		check(2, first[0], first[1], "2 1 block", "2 1 leaf switch")
+		time.Sleep(time.Minute)
+		check(3, first[0], first[1], "2 1 block", "2 1 leaf switch")
+		// The job runs again under its id.
+		s.set(func() { s.jobs = []live.Job{job("1", "n[1-2,5-6]", 4)}; s.jobs[0].Start = time.Unix(69, 0) })
+		time.Sleep(time.Minute)
+		check(4, "1 2 blocks; segment 4 got 2+2", "1 1 leaf switch")
+		cancel()
+		<-ended
+		if v := k.View(name); !v.Asked.IsZero() || v.Jobs != nil || k.NodeStates(name) != nil {
+			t.Errorf("it remembers %+v", v)
+		}
+	})
+}
+
+// TestFresher lets several readers ask at once, and again before ten seconds are over.
+func TestFresher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slurm{takes: time.Second}
+		k, _ := newKeeper(t, s)
+		var readers sync.WaitGroup
+		for range 8 {
+			readers.Go(func() {
+				if v := k.Fresher(t.Context(), name, 0); len(v.Nodes) != 12 || v.Err != nil {
+					t.Errorf("%d nodes, %v", len(v.Nodes), v.Err)
+				}
+			})
+		}
+		readers.Wait()
+		k.Fresher(t.Context(), name, 5*time.Second)
+		if s.questions() != 1 {
+			t.Errorf("%d questions", s.questions())
+		}
+		time.Sleep(askPause)
+		k.Fresher(t.Context(), name, time.Minute)
+		k.Fresher(t.Context(), name, 5*time.Second)
+		if s.questions() != 2 {
+			t.Errorf("%d questions", s.questions())
+		}
+		if v := k.Fresher(t.Context(), "other", 0); !v.Asked.IsZero() {
+			t.Errorf("other: %+v", v)
+		}
+		if states := k.NodeStates(name); len(states) != 12 || states["n1"] != "IDLE" {
+			t.Errorf("states %v", states)
+		}
+		// A reader that goes away leaves the others their turn.
+		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		time.Sleep(askPause)
+		k.Fresher(gone, name, 0)
+		k.Fresher(t.Context(), name, 0)
+		if v := k.View(name); s.questions() != 3 || v.Err != nil {
+			t.Errorf("%d questions, %v", s.questions(), v.Err)
+		}
+	})
+}
+
+// TestFails logs one error once, keeps the last answer, and serves it for five minutes.
+func TestFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slurm{jobs: []live.Job{job("1", "n[1-2]", 0)}}
+		k, log := newKeeper(t, s)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { k.Run(ctx); close(ended) }()
+		k.Set(name, racks())
+		synctest.Wait()
+		s.set(func() { s.err = errors.New("no route") })
+		time.Sleep(4*time.Minute + 30*time.Second) // between two questions
+		v := k.View(name)
+		if v.Err == nil || len(v.Jobs) != 1 || len(k.NodeStates(name)) != 12 || strings.Count(log.String(), "no route") != 1 {
+			t.Errorf("error %v, %d jobs, %d states; log:\n%s", v.Err, len(v.Jobs), len(k.NodeStates(name)), log)
+		}
+		time.Sleep(time.Minute)
+		if k.NodeStates(name) != nil {
+			t.Error("a stale answer is served")
+		}
+		s.set(func() { s.err = nil })
+		time.Sleep(time.Minute)
+		if v := k.View(name); v.Err != nil || !v.Fresh(time.Now()) {
+			t.Errorf("%+v", v)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestSeries(t *testing.T) {
+	s := &slurm{jobs: []live.Job{job("1", "n[1-3,5-7,9-10]", 4), job("2", "n11", 0), job("3", "n4,n8", 1)}}
+	k, _ := newKeeper(t, s)
+	reg := prometheus.NewRegistry()
+	series := NewSeries(reg)
+	if err := testutil.GatherAndCompare(reg, strings.NewReader("")); err != nil {
+		t.Error(err)
+	}
+	series.Watch(k)
+	k.Set(name, racks())
+	k.Fresher(t.Context(), name, 0)
+	err := testutil.GatherAndCompare(reg, strings.NewReader(`# HELP quoin_job_blocks Blocks that a running job of two nodes or more uses.
+# TYPE quoin_job_blocks gauge
+quoin_job_blocks{job_id="1",publication="default",topology="nvl"} 3
+quoin_job_blocks{job_id="3",publication="default",topology="nvl"} 2
+# HELP quoin_job_fewest_blocks The fewest blocks that would have done when the job started, as far as is known.
+# TYPE quoin_job_fewest_blocks gauge
+quoin_job_fewest_blocks{job_id="1",publication="default",topology="nvl"} 3
+quoin_job_fewest_blocks{job_id="3",publication="default",topology="nvl"} 2
+# HELP quoin_job_fewest_leaf_switches The fewest leaf switches that would have done when the job started, as far as is known.
+# TYPE quoin_job_fewest_leaf_switches gauge
+quoin_job_fewest_leaf_switches{job_id="1",publication="default",topology="fabric"} 2
+quoin_job_fewest_leaf_switches{job_id="3",publication="default",topology="fabric"} 1
+# HELP quoin_job_leaf_switches Leaf switches that a running job of two nodes or more uses.
+# TYPE quoin_job_leaf_switches gauge
+quoin_job_leaf_switches{job_id="1",publication="default",topology="fabric"} 2
+quoin_job_leaf_switches{job_id="3",publication="default",topology="fabric"} 2
+# HELP quoin_job_split_segments Segments of a running job that are not together as it asked. If there are any, got has its nodes in each block.
+# TYPE quoin_job_split_segments gauge
+quoin_job_split_segments{got="",job_id="3",publication="default",segment="1",topology="nvl"} 0
+quoin_job_split_segments{got="3+3+2",job_id="1",publication="default",segment="4",topology="nvl"} 2
+`), "quoin_job_blocks", "quoin_job_fewest_blocks", "quoin_job_fewest_leaf_switches", "quoin_job_leaf_switches", "quoin_job_split_segments")
+	if err != nil {
+		t.Error(err)
+	}
+	if n, err := testutil.GatherAndCount(reg); err != nil || n != 11 {
+		t.Errorf("%d series, %v", n, err)
+	}
+}
+
+// TestSeriesAreBounded has more jobs than have series. The largest have some.
+func TestSeriesAreBounded(t *testing.T) {
+	s := &slurm{}
+	for i := range maxJobs + 50 {
+		s.jobs = append(s.jobs, job(fmt.Sprint(i), "n[1-2]", 0))
+	}
+	s.jobs = append(s.jobs, job("large", "n[1-3]", 0))
+	k, _ := newKeeper(t, s)
+	reg := prometheus.NewRegistry()
+	NewSeries(reg).Watch(k)
+	k.Set(name, racks())
+	k.Fresher(t.Context(), name, 0)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		found := f.GetName() != "quoin_job_blocks"
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				found = found || l.GetValue() == "large"
+			}
+		}
+		if n := len(f.GetMetric()); n > maxJobs || !found {
+			t.Errorf("%s: %d series, the largest job is among them: %t", f.GetName(), n, found)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package live
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// jobs has jobs as slurmrestd 26.05.5 writes them, shortened: one that runs, one as v0.0.43
+// writes it, a task of an array, one that waits, and one that has ended.
+const jobs = `{"jobs":[
+ {"job_id":1,"array_job_id":{"set":true,"infinite":false,"number":0},"array_task_id":{"set":false,"infinite":false,"number":0},"name":"train","user_name":"alice","account":"physics","partition":"p","job_state":["RUNNING"],"nodes":"d[9,8]","gres_detail":["gpu:gb200:4(IDX:0-3)","gpu:gb200:1(IDX:0)"],"start_time":{"set":true,"infinite":false,"number":1795555650},"segment_size":2,"flags":["JOB_WAS_RUNNING","SPREAD_SEGMENTS"],"shared":[],"submit_line":"sbatch --exclusive=topo x","job_resources":{"nodes":{"whole":true,"allocation":[{"name":"d9"}]}}},
+ {"job_id":2,"job_state":["RUNNING","CONFIGURING"],"nodes":"d1","flags":[],"shared":["topo"],"features":"a&b","job_resources":{"select_type":[]}},
+ {"job_id":4,"array_job_id":{"set":true,"number":3},"array_task_id":{"set":true,"number":0},"job_state":["COMPLETING","CANCELLED"],"nodes":"d2","flags":["CONSOLIDATE_SEGMENTS"],"shared":["none"],"resv_name":"r"},
+ {"job_id":5,"job_state":["PENDING"],"nodes":"","job_resources":null},
+ {"job_id":6,"job_state":["COMPLETED"],"nodes":"d3"}
+],"last_update":{"set":true,"number":1795472057},"errors":[]}`
+
+const partitions = `{"partitions":[{"name":"p","topology":""},{"nodes":{"total":1},"name":"tree","topology":"fabric"}],"errors":[]}`
+
+var (
+	readJobs = []Job{
+		{ID: "1", Name: "train", User: "alice", Account: "physics", Partition: "p", Nodes: "d[9,8]", GPUs: []string{"gpu:gb200:4(IDX:0-3)", "gpu:gb200:1(IDX:0)"},
+			Start: time.Unix(1795555650, 0), Segment: 2, Spread: true, Whole: true, Topo: true},
+		{ID: "2", Nodes: "d1", Topo: true, Choosy: true},
+		{ID: "4", Array: "3_0", Nodes: "d2", Consolidate: true, Choosy: true},
+	}
+	readPartitions = map[string]string{"p": "", "tree": "fabric"}
+)
+
+func TestReadJobs(t *testing.T) {
+	got, err := ReadJobs(strings.NewReader(jobs))
+	if diff := cmp.Diff(readJobs, got); diff != "" || err != nil {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+	named, err := ReadPartitions(strings.NewReader(partitions))
+	if diff := cmp.Diff(readPartitions, named); diff != "" || err != nil {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+	for text, want := range map[string]string{
+		`{"jobs":[{"job_id":"x"}]}`: "read job 1:",
+		`{"errors":[]}`:             "no list of jobs",
+		`{"jobs":[{"job_state":["RUNNING"],"nodes":"` + strings.Repeat("n", maxList+1) + `"}]}`: "read job 1: job 0: the host list is too long",
+	} {
+		if _, err := ReadJobs(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: error %v, want one with %q", text, err, want)
+		}
+	}
+}
+
+func TestJobIsOf(t *testing.T) {
+	j := &Job{ID: "4", Array: "3_0"}
+	for id, want := range map[string]bool{"4": true, "3": true, "3_0": true, "3_1": false, "": false, "0": false} {
+		if j.IsOf(id) != want {
+			t.Errorf("%q: %t, want %t", id, !want, want)
+		}
+	}
+	if (&Job{ID: "4"}).IsOf("") {
+		t.Error("no id names a job")
+	}
+}
+
+func FuzzReadJobs(f *testing.F) {
+	for _, text := range []string{jobs, partitions, `{"jobs":[]}`, `{"jobs":[{"job_state":["RUNNING"],"nodes":"x","gres_detail":null,"shared":{"a":[1]},"segment_size":-3,"start_time":{"number":-1}}]}`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		jobs, err := ReadJobs(strings.NewReader(text))
+		if jobs == nil && err == nil {
+			t.Fatal("neither jobs nor an error")
+		}
+		for _, j := range jobs {
+			if j.Nodes == "" || len(j.Nodes) > maxList || len(j.Name) > 256 || j.Segment < 0 || !j.Start.IsZero() && j.Start.Unix() <= 0 {
+				t.Fatalf("%+v", j)
+			}
+		}
+	})
+}
+
+// TestAskForJobs asks slurmrestd for jobs as well as nodes, and for jobs alone.
+func TestAskForJobs(t *testing.T) {
+	s := &slurmrestd{parser: "v0.0.44", age: 1}
+	rest := NewREST(s.serve(t), tokenFile(t, "x"))
+	got, err := rest.Ask(t.Context(), Question{Jobs: true})
+	if err != nil || !cmp.Equal(got.Jobs, readJobs) || !cmp.Equal(got.Partitions, readPartitions) || len(got.Nodes) != 4 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err = rest.Ask(t.Context(), Question{Jobs: true, Brief: true}); err != nil || len(got.Jobs) != 3 || got.Nodes != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err = rest.Ask(t.Context(), Question{}); err != nil || got.Jobs != nil || got.Partitions != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// manyJobs has running jobs of four nodes, as long as slurmrestd writes them.
+func manyJobs(count int) string {
+	b := &strings.Builder{}
+	core := strings.Repeat(`{"index":0,"status":["ALLOCATED"]},`, 71) + `{"index":71,"status":["ALLOCATED"]}`
+	node := fmt.Sprintf(`{"index":0,"name":"d1","cpus":{"count":144,"used":0},"memory":{"used":0,"allocated":24105},"sockets":[{"index":0,"cores":[%s]}]}`, core)
+	filler := strings.Repeat(`"filler_of_a_job":{"set":true,"infinite":false,"number":0},`, 100)
+	b.WriteString(`{"jobs":[`)
+	for i := range count {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(b, `{%s"job_id":%d,"name":"train","user_name":"alice","partition":"p","job_state":["RUNNING"],"nodes":"d[%d-%d]","gres_detail":["gpu:4(IDX:0-3)","gpu:4(IDX:0-3)","gpu:4(IDX:0-3)","gpu:4(IDX:0-3)"],"segment_size":2,"job_resources":{"nodes":{"whole":true,"allocation":[%s,%s,%s,%s]}}}`,
+			filler, i+1, i*4+1, i*4+4, node, node, node, node)
+	}
+	b.WriteString(`]}`)
+	return b.String()
+}
+
+// BenchmarkReadJobs reads 10,000 jobs of four nodes with 72 cores each.
+func BenchmarkReadJobs(b *testing.B) {
+	const count = 10_000
+	text := manyJobs(count)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if got, err := ReadJobs(io.LimitReader(strings.NewReader(text), int64(len(text)))); err != nil || len(got) != count {
+			b.Fatal(err)
+		}
+	}
+}
