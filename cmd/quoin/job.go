@@ -13,9 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/config"
+	"github.com/quoin-hpc/quoin/cmd/quoin/placing"
 	"github.com/quoin-hpc/quoin/dcgm"
 	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 )
 
 // jobOptions are the flags of quoin job.
@@ -28,6 +30,7 @@ type jobOptions struct {
 	all         bool
 	wait        time.Duration
 
+	places      *placing.Places // or nil
 	runDirGiven bool
 	now         func() time.Time
 	zone        *time.Location
@@ -44,7 +47,7 @@ const (
 
 func newJobCommand() *cobra.Command {
 	o := jobOptions{now: time.Now, zone: time.Local} //nolint:gosmopolitan // for whoever reads it here
-	var s settings
+	var s planOptions
 	cmd := &cobra.Command{
 		Use:   "job [JOB]",
 		Short: "Show how a job uses its GPUs, or has used them",
@@ -73,11 +76,21 @@ Exit status: 0 fine; 1 the job is not known here; 2 trouble.`,
 			if len(args) == 0 {
 				return listJobs(cmd.OutOrStdout(), &o)
 			}
+			if conf.Publisher.Store+conf.Publisher.Kubeconfig != "" && o.output != jobJobstats {
+				r, err := s.open(cmd)
+				if err != nil {
+					return err
+				}
+				if o.places, err = placing.New(&r.doc.Current.Plan, loaded.AskerOf(r.pub)); err != nil {
+					return err
+				}
+			}
 			return showJob(cmd.Context(), cmd.OutOrStdout(), &o, args[0])
 		}),
 	}
 	f := cmd.Flags()
 	s.addFlags(cmd)
+	s.sourceFlags(cmd)
 	f.StringSliceVar(&o.summaryDirs, "summary-dir", nil, "`directory` with summaries of jobs that have ended, such as one that nodes share; default: the run directory's, and the one that the hook is told")
 	outputFlag(cmd, &o.output, jobTable, jobWide, jobJSON, jobJobstats)
 	f.StringVar(&o.cluster, "cluster", "", "`name` of the Slurm cluster, if several have jobs of one id")
@@ -111,7 +124,7 @@ func (o *jobOptions) check(args []string) error {
 
 // source says where jobs are looked for.
 func (o *jobOptions) source() report.Source {
-	return report.Source{RunDir: rundir.Dir(o.runDir), RunDirGiven: o.runDirGiven, SummaryDirs: o.summaryDirs, Cluster: o.cluster, Start: o.start, Skip: o.skip}
+	return report.Source{RunDir: rundir.Dir(o.runDir), RunDirGiven: o.runDirGiven, SummaryDirs: o.summaryDirs, Cluster: o.cluster, Start: o.start, Skip: o.skip, Elsewhere: o.places != nil}
 }
 
 func (o *jobOptions) view() report.View {
@@ -142,12 +155,18 @@ func (o *jobOptions) skip(err error) {
 
 // showJob prints one job.
 func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
-	runs, err := o.find(ctx, id)
+	runs, err := o.source().Find(ctx, report.Wanted{ID: id, All: o.all, Alone: o.output == jobJobstats, Wait: o.wait}, o.now)
+	if err == nil && o.places != nil {
+		runs, err = o.places.Add(ctx, id, runs, func(err error) { fmt.Fprintln(o.stderr, "quoin:", err) })
+	}
 	if err != nil {
 		return err
 	}
 	if len(runs) == 0 {
 		where := "no record in " + o.runDir + ", and no summary of it"
+		if o.places != nil {
+			where = "it does not run according to Slurm; " + where
+		}
 		if len(o.summaryDirs) > 0 {
 			where += " in " + strings.Join(o.summaryDirs, ", ")
 		}
@@ -172,32 +191,4 @@ func showJob(ctx context.Context, w io.Writer, o *jobOptions, id string) error {
 		report.WriteTable(w, o.view(), &runs[i])
 	}
 	return nil
-}
-
-// waitPause is the time between two looks for a job's summaries.
-const waitPause = time.Second
-
-// find waits for summaries that are still missing, and returns the runs to show.
-func (o *jobOptions) find(ctx context.Context, id string) ([]report.Run, error) {
-	var jobs []string
-	if o.output == jobJobstats && !strings.Contains(id, "_") {
-		jobs = []string{id} // a spool that nodes share may be large
-	}
-	source := o.source()
-	for end := o.now().Add(o.wait); ; source.Skip = func(error) {} { // skipped files are named once
-		all, err := source.Read(jobs...)
-		if err != nil {
-			return nil, err
-		}
-		runs := report.Of(all, id, o.all)
-		missing := slices.ContainsFunc(runs, func(r report.Run) bool { return !r.Complete() })
-		if len(runs) > 0 && !missing || !o.now().Before(end) {
-			return runs, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(min(waitPause, end.Sub(o.now()))):
-		}
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
 	"github.com/quoin-hpc/quoin/nodeagent/rundir"
 )
 
@@ -163,11 +164,12 @@ func TestJobWait(t *testing.T) {
 		writeEnded(t, shared, r, usedFor(r, time.Minute, h100(node, 0, 1, 1)), time.Hour, "0:0")
 	}
 	write("n1")
-	o := func(wait time.Duration) *jobOptions {
-		return &jobOptions{runDir: "/nowhere", summaryDirs: []string{shared}, wait: wait, now: time.Now, stderr: os.Stderr}
+	find := func(wait time.Duration) ([]report.Run, error) {
+		o := jobOptions{runDir: "/nowhere", summaryDirs: []string{shared}, stderr: os.Stderr}
+		return o.source().Find(t.Context(), report.Wanted{ID: "7", Wait: wait}, time.Now)
 	}
 	begun := time.Now()
-	if runs, err := o(time.Second).find(t.Context(), "7"); err != nil || len(runs) != 1 || runs[0].Complete() {
+	if runs, err := find(time.Second); err != nil || len(runs) != 1 || runs[0].Complete() {
 		t.Errorf("%v, %v", runs, err)
 	}
 	if took := time.Since(begun); took < time.Second {
@@ -175,7 +177,7 @@ func TestJobWait(t *testing.T) {
 	}
 	found := make(chan string)
 	go func() {
-		runs, err := o(time.Hour).find(t.Context(), "7")
+		runs, err := find(time.Hour)
 		found <- fmt.Sprint(runs[0].Complete(), err)
 	}()
 	write("n2")

@@ -126,7 +126,8 @@ func (p *part) addLeaves(switches []slurmconf.Switch) error {
 	return nil
 }
 
-// Judge judges jobs of what Slurm said at one moment. wanted says which jobs; nil is all. It
+// Judge judges jobs of what Slurm said at one moment. If it is not known whether a job has
+// segments, its Segment is less than 0. wanted says which jobs; nil is all. It
 // returns what it says of each job by the job's index. A job that is in no unit is not there.
 func (m *Map) Judge(state *live.State, wanted func(*live.Job) bool) map[int][]Judgement {
 	all := map[int][]Judgement{}
@@ -179,7 +180,7 @@ func (p *part) judge(now *moment, j *live.Job, nodes []string) (Judgement, bool)
 		}
 	}
 	free := slices.Clone(own)
-	if len(out.Names) > 1 && !j.Choosy {
+	if len(out.Names) > 1 && !j.Choosy && j.Segment >= 0 {
 		free = now.free(p, j, own)
 	}
 	if p.unit == Leaf {
@@ -188,7 +189,7 @@ func (p *part) judge(now *moment, j *live.Job, nodes []string) (Judgement, bool)
 		return out, true
 	}
 	blocks := fit.Blocks{Sizes: p.sizes, Free: free}
-	segment := j.Segment
+	segment := max(j.Segment, 0)
 	if segment > 0 && len(nodes)%segment != 0 {
 		segment = 0 // the job has lost nodes
 	}

@@ -97,12 +97,10 @@ type Options struct {
 // New returns a publisher for the clusters.
 func New(store Store, clusters []*publication.Cluster, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
 	jobs := occupancy.New(clusters, func(c *publication.Cluster) live.Asker {
-		if o.Slurm != nil {
-			if slurm := o.Slurm(c); slurm != nil {
-				return slurm
-			}
+		if o.Slurm == nil {
+			return nil
 		}
-		return nil
+		return o.Slurm(c)
 	}, log)
 	metrics.segments.Watch(store, jobs)
 	metrics.occupancy.Watch(jobs)

@@ -23,8 +23,9 @@ type nodeRun struct {
 type Run struct {
 	// job is what the first node says of the job. What that node does not know, another
 	// node may have said.
-	job   rundir.Record
-	nodes []nodeRun
+	job     rundir.Record
+	nodes   []nodeRun
+	layouts []Layout
 }
 
 // runIdentity tells runs apart. All nodes of a run say the same start.
@@ -46,7 +47,7 @@ func groupRuns(nodes []nodeRun) []Run {
 	var runs []Run
 	for _, byNode := range byRun {
 		nodes := slices.SortedFunc(maps.Values(byNode), func(a, b nodeRun) int { return compareNames(a.record.Node, b.record.Node) })
-		runs = append(runs, Run{whole(nodes), nodes})
+		runs = append(runs, Run{job: whole(nodes), nodes: nodes})
 	}
 	slices.SortFunc(runs, func(a, b Run) int {
 		return cmp.Or(a.job.Started().Compare(b.job.Started()), compareNames(a.job.JobID, b.job.JobID), cmp.Compare(a.job.Cluster, b.job.Cluster), cmp.Compare(a.job.SLUID, b.job.SLUID))
@@ -78,8 +79,12 @@ func compareNames(a, b string) int {
 	return cmp.Or(cmp.Compare(at, bt), cmp.Compare(an, bn), cmp.Compare(a, b))
 }
 
-// ended is when its last node ended. It is the zero time while one of the known nodes runs.
+// ended is when its last node ended. It is the zero time while one of the known nodes runs, and
+// if no node is known.
 func (r *Run) ended() time.Time {
+	if len(r.nodes) == 0 {
+		return time.Time{}
+	}
 	var last int64
 	for i := range r.nodes {
 		if r.nodes[i].ended == 0 {

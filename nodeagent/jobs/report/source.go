@@ -21,6 +21,9 @@ type Source struct {
 	// so that it must be there.
 	RunDir      rundir.Dir
 	RunDirGiven bool
+	// Elsewhere says that others than records and summaries tell of jobs, so that the run
+	// directory may be missing.
+	Elsewhere bool
 	// SummaryDirs have summaries of ended jobs. If there are none, these are read: the
 	// run directory's own, and the one that the hook is told.
 	SummaryDirs []string
@@ -55,6 +58,9 @@ func (s Source) Read(jobs ...string) ([]Run, error) {
 		dirs = append(dirs, s.RunDir.SummaryDir())
 	}
 	for _, dir := range dirs {
+		if s.Elsewhere && len(s.SummaryDirs) == 0 && errors.Is(checkDirectory(dir), fs.ErrNotExist) {
+			continue
+		}
 		summaries, err := rundir.ReadSummaries(dir, jobs...)
 		s.skip(err)
 		for _, sum := range summaries {
@@ -70,7 +76,7 @@ func (s Source) Read(jobs ...string) ([]Run, error) {
 // readRunDir reads the jobs that run here. The run directory may be missing on a
 // machine without GPUs, such as slurmctld's, if summaries are elsewhere.
 func (s Source) readRunDir() ([]nodeRun, error) {
-	if err := checkDirectory(string(s.RunDir)); errors.Is(err, fs.ErrNotExist) && len(s.SummaryDirs) > 0 && !s.RunDirGiven {
+	if err := checkDirectory(string(s.RunDir)); errors.Is(err, fs.ErrNotExist) && (s.Elsewhere || len(s.SummaryDirs) > 0) && !s.RunDirGiven {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("read jobs: %w; does quoin agent run on this node? Set agent.runDir, or give --summary-dir if summaries are kept elsewhere", err)

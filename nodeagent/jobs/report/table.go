@@ -56,8 +56,10 @@ func listJob(w io.Writer, v View, r *Run) {
 // WriteTable writes what a run is, a line for each of its devices, and advice.
 func WriteTable(w io.Writer, v View, r *Run) {
 	printHead(w, v, r)
-	fmt.Fprintln(w)
-	printDevices(w, v, r)
+	if len(r.nodes) > 0 {
+		fmt.Fprintln(w)
+		printDevices(w, v, r)
+	}
 	for _, line := range advice(r) {
 		fmt.Fprintln(w, line)
 	}
@@ -79,6 +81,7 @@ func printHead(w io.Writer, v View, r *Run) {
 	if cliques := r.cliques(); len(cliques) > 0 {
 		fmt.Fprintf(w, "Cliques   %s\n", strings.Join(cliques, ", "))
 	}
+	printLayouts(w, v, r)
 	fmt.Fprintf(w, "State     %s\n", stateOf(v, r))
 	if start := r.job.Started(); !start.IsZero() {
 		fmt.Fprintf(w, "Elapsed   %s since %s\n", clock(r.elapsed(v.Now)), start.In(v.Zone).Format(momentLayout))
@@ -97,6 +100,9 @@ func nodesOf(r *Run) string {
 	var names []string
 	for i := range r.nodes {
 		names = append(names, cmp.Or(Printable(r.nodes[i].record.Node), "this node"))
+	}
+	if len(names) == 0 {
+		return Printable(r.job.NodeList)
 	}
 	text := few(names)
 	if n := r.numNodes(); n > len(names) {
@@ -179,7 +185,7 @@ func advice(r *Run) []string {
 	if len(unsampled) > 0 {
 		lines = append(lines, fmt.Sprintf("No sample of %s: the job was too short, or no quoin agent ran.", few(unsampled)))
 	}
-	if len(lines) > 0 {
+	if lines = append(r.split(), lines...); len(lines) > 0 {
 		lines = slices.Insert(lines, 0, "")
 	}
 	return lines

@@ -1,0 +1,114 @@
+// Package placing adds to what quoin job says where the job lies in the topologies of the stored
+// plan. The nodes come from Slurm, if it can be asked, and else from records. Package layout has
+// the rules.
+package placing
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/quoin-hpc/quoin/nodeagent/jobs/report"
+	"github.com/quoin-hpc/quoin/nodeagent/rundir"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/layout"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+)
+
+// maxAsked is for how many nodes it waits for Slurm's answer.
+const maxAsked = 20_000
+
+// Places are where a job may lie, and who says where its nodes are.
+type Places struct {
+	topologies *layout.Map
+	// slurm is nil if nobody can be asked.
+	slurm live.Asker
+}
+
+// New returns the places of a stored plan. slurm may be nil.
+func New(plan *plandoc.Plan, slurm live.Asker) (*Places, error) {
+	topologies, err := plan.Slurm()
+	if err != nil {
+		return nil, err
+	}
+	m, err := layout.New(topologies)
+	if err != nil {
+		return nil, fmt.Errorf("read the plan's topologies: %w", err)
+	}
+	return &Places{m, slurm}, nil
+}
+
+// Add says where the runs of a job lie. If there is none, and the job runs according to Slurm, it
+// returns what Slurm says of it. warn is told why Slurm could not be asked, if a record does.
+func (p *Places) Add(ctx context.Context, id string, runs []report.Run, warn func(error)) ([]report.Run, error) {
+	state := &live.State{}
+	if p.slurm != nil {
+		answer, err := p.slurm.Ask(ctx, live.Question{Nodes: maxAsked, Jobs: true})
+		switch {
+		case err != nil && len(runs) == 0:
+			return nil, fmt.Errorf("ask Slurm about job %s: %w", id, err)
+		case err != nil:
+			warn(fmt.Errorf("Slurm is not asked which nodes were free: %w", err))
+		default:
+			state = answer
+		}
+	} else if len(runs) == 0 {
+		return nil, fmt.Errorf("job %s: no record of it here, and nobody can be asked where it runs: set publications.slurm.url and publications.slurm.tokenFile, or publications.slurm.scontrol, or give --summary-dir", id)
+	}
+	if len(runs) == 0 {
+		return p.running(state, id), nil
+	}
+	for i := range runs {
+		p.addTo(&runs[i], state)
+	}
+	return runs, nil
+}
+
+// running returns the jobs of the id that run according to Slurm.
+func (p *Places) running(state *live.State, id string) (runs []report.Run) {
+	judged := p.topologies.Judge(state, func(j *live.Job) bool { return j.IsOf(id) })
+	for i := range state.Jobs {
+		j := &state.Jobs[i]
+		if !j.IsOf(id) {
+			continue
+		}
+		nodes, _ := hostlist.Expand(j.Nodes) // Slurm's own list
+		record := &rundir.Record{JobID: j.ID, User: j.User, Account: j.Account, Partition: j.Partition, JobName: j.Name, NodeList: j.Nodes, NumNodes: strconv.Itoa(len(nodes))}
+		record.ArrayJobID, record.ArrayTaskID, _ = strings.Cut(j.Array, "_")
+		if !j.Start.IsZero() {
+			record.StartTime = strconv.FormatInt(j.Start.Unix(), 10)
+		}
+		run := report.OfSlurm(record)
+		run.Lies(layouts(judged[i]))
+		runs = append(runs, run)
+	}
+	return runs
+}
+
+// addTo judges a run as Slurm tells of it, or else by its nodes alone.
+func (p *Places) addTo(r *report.Run, state *live.State) {
+	is := func(j *live.Job) bool {
+		return j.ID == r.ID() && (r.Start() == "" || strconv.FormatInt(j.Start.Unix(), 10) == r.Start())
+	}
+	judged := p.topologies.Judge(state, is)
+	if len(judged) == 0 && r.NodeList() != "" {
+		judged = p.topologies.Judge(&live.State{Jobs: []live.Job{{Nodes: r.NodeList(), Segment: -1}}}, nil)
+	}
+	for _, found := range judged {
+		r.Lies(layouts(found))
+	}
+}
+
+func layouts(judged []layout.Judgement) (all []report.Layout) {
+	for i := range judged {
+		j := &judged[i]
+		l := report.Layout{Topology: j.Topology, Unit: j.Unit, Fewest: j.Fewest, Text: j.Words(), SplitSegments: j.Split}
+		for k, name := range j.Names {
+			l.Units = append(l.Units, report.Unit{Name: name, Nodes: j.Nodes[k].Nodes})
+		}
+		all = append(all, l)
+	}
+	return all
+}

@@ -1,0 +1,278 @@
+package occupancy
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+)
+
+const (
+	realNodes = 12
+	perBlock  = 4
+)
+
+func blockOf(node int) string { return fmt.Sprint("nvl:b", (node-1)/perBlock+1) }
+
+// realSlurm is a Slurm whose nodes d1 to d12 have registered dynamically, in three blocks.
+type realSlurm struct {
+	t     *testing.T
+	slurm *slurmrig.Cluster
+	k     *Keeper
+	port  int
+}
+
+func startReal(t *testing.T, port int) *realSlurm {
+	t.Helper()
+	c, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{
+		SlurmConf: slurmrig.RESTConf + "MaxNodeCount=20\nSchedulerParameters=bf_interval=1,sched_interval=2\nPartitionName=p Nodes=ALL Default=YES\n",
+		Files: map[string]string{slurmrig.RESTKey: strings.Repeat("k", 32),
+			"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [4]\n    blocks:\n      - {block: b1}\n      - {block: b2}\n      - {block: b3}\n"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	r := &realSlurm{t: t, slurm: c, port: port}
+	for i := 1; i <= realNodes; i++ {
+		r.slurmd(i)
+	}
+	socket, err := c.StartREST(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := c.Token(t.Context(), "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pubs, err := publication.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.k = New(pubs, func(*publication.Cluster) live.Asker { return live.NewREST("unix:"+socket, token) }, slog.New(slog.DiscardHandler))
+	r.k.Set(name, r.blocks("d[1-4]", "d[5-8]", "d[9-12]"))
+	r.until("idle nodes", func(v *View) bool { return idle(v) == realNodes })
+	return r
+}
+
+func (r *realSlurm) blocks(lists ...string) []slurmconf.Topology {
+	b := &slurmconf.BlockTopology{Sizes: []int{perBlock}}
+	for i, list := range lists {
+		b.Blocks = append(b.Blocks, slurmconf.Block{Name: fmt.Sprint("b", i+1), Nodes: list})
+	}
+	return []slurmconf.Topology{{Name: "nvl", Default: true, Block: b}}
+}
+
+func (r *realSlurm) slurmd(node int) {
+	r.t.Helper()
+	if err := r.slurm.Slurmd(r.t.Context(), "-Z", "-N", fmt.Sprint("d", node), "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d CPUs=2 Topology=%s", r.port+node, blockOf(node))); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *realSlurm) run(args ...string) string {
+	r.t.Helper()
+	out, err := r.slurm.Run(r.t.Context(), args...)
+	if err != nil {
+		r.t.Fatalf("%v\n%s", err, out)
+	}
+	return strings.TrimSpace(out)
+}
+
+// view asks slurmrestd now.
+func (r *realSlurm) view() *View {
+	r.t.Helper()
+	r.k.ask(r.t.Context(), r.k.sites[name], 0)
+	v := r.k.View(name)
+	if v.Err != nil {
+		r.t.Fatal(v.Err)
+	}
+	return &v
+}
+
+func (r *realSlurm) until(what string, is func(*View) bool) *View {
+	r.t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		v := r.view()
+		if is(v) {
+			return v
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("no %s: %+v\n%s", what, v, r.run("scontrol", "show", "jobs"))
+		}
+	}
+}
+
+func idle(v *View) (count int) {
+	for _, n := range v.Nodes {
+		if n.State == "IDLE+DYNAMIC_NORM" {
+			count++
+		}
+	}
+	return count
+}
+
+// clear ends all jobs, and waits until no node was busy in the present second.
+func (r *realSlurm) clear() {
+	r.t.Helper()
+	r.run("scancel", "-u", "root")
+	r.until("idle nodes", func(v *View) bool {
+		last := int64(0)
+		for _, n := range v.Nodes {
+			last = max(last, n.LastBusy.Unix())
+		}
+		return idle(v) == realNodes && len(v.Jobs) == 0 && time.Now().Unix() > last
+	})
+}
+
+// submit starts a job, and returns it when it runs. It is nil if Slurm refuses it or lets it wait.
+func (r *realSlurm) submit(words ...string) *Job {
+	r.t.Helper()
+	id, err := r.slurm.Run(r.t.Context(), append(append([]string{"sbatch", "--parsable", "--exclusive"}, words...), "--wrap", "sleep 1000")...)
+	if id = strings.TrimSpace(id); err != nil {
+		if !strings.Contains(id, "Requested topology configuration is not available") {
+			r.t.Fatalf("%v\n%s", err, id)
+		}
+		return nil
+	}
+	var found *Job
+	r.until("decision about job "+id, func(v *View) bool {
+		if i := slices.IndexFunc(v.Jobs, func(j Job) bool { return j.ID == id }); i >= 0 {
+			found = &v.Jobs[i]
+			return true
+		}
+		reason := r.run("squeue", "-h", "-j", id, "-o", "%r")
+		return reason != "None" && reason != "Priority" && reason != "" // the scheduler has looked at it
+	})
+	return found
+}
+
+// TestRealObeyed gives dynamic nodes their unchanged block again, as SchedMD's pull request 225
+// tells of, and does other things that are done to nodes, and starts jobs with segments among busy
+// nodes after each. Slurm 26.05 keeps all segments whole.
+func TestRealObeyed(t *testing.T) {
+	t.Parallel()
+	r := startReal(t, 20300)
+	rng := rand.New(rand.NewPCG(225, 1))
+	jobs, waits, more := 0, 0, 0
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"registered", func() {}},
+		{"the unchanged block again", r.again},
+		{"again, by one command for each block", func() {
+			for first := 1; first <= realNodes; first += perBlock {
+				r.run("scontrol", "update", fmt.Sprintf("nodename=d[%d-%d]", first, first+perBlock-1), "topology="+blockOf(first))
+			}
+		}},
+		{"again, then reconfigure", func() { r.again(); r.run("scontrol", "reconfigure") }},
+		{"to another block and back", func() {
+			r.run("scontrol", "update", "nodename=d[1,5]", "topology=nvl:b3")
+			r.run("scontrol", "update", "nodename=d1", "topology=nvl:b1")
+			r.run("scontrol", "update", "nodename=d5", "topology=nvl:b2")
+		}},
+		{"down, deleted, and registered anew", func() {
+			for _, node := range []int{2, 9} {
+				r.run("bash", "-c", fmt.Sprintf("kill $(cat /rig/run/slurmd.d%d.pid)", node))
+				r.run("scontrol", "update", fmt.Sprintf("nodename=d%d", node), "state=down", "reason=x")
+				r.run("scontrol", "delete", fmt.Sprintf("nodename=d%d", node))
+				r.slurmd(node)
+			}
+			r.again()
+		}},
+	} {
+		step.do()
+		for range 5 {
+			r.clear()
+			busy := rng.Perm(realNodes)[:rng.IntN(8)]
+			for _, i := range busy {
+				r.submit("-N1", "-w", fmt.Sprint("d", i+1))
+			}
+			segment := []int{1, 2, 2, 3, 4, 4}[rng.IntN(6)]
+			count := 1 + rng.IntN(max(1, (realNodes-len(busy))/segment))
+			j := r.submit("-N", fmt.Sprint(count*segment), "--segment", fmt.Sprint(segment))
+			if j == nil {
+				waits++
+				continue
+			}
+			jobs++
+			if j.Segment != segment || len(j.Judgements) != 1 {
+				t.Fatalf("%s: %+v", step.name, j)
+			}
+			if judged := j.Judgements[0]; judged.Split > 0 {
+				t.Errorf("after %s: job of %d segments of %d on %s: %s", step.name, count, segment, j.Nodes, judged.Words())
+			} else if judged.Fewest < len(judged.Names) {
+				more++
+			}
+		}
+	}
+	t.Logf("%d jobs have all segments whole, %d of them in more blocks than needed; %d had to wait", jobs, more, waits)
+	if jobs < 10 || more == 0 {
+		t.Errorf("%d jobs, %d in more blocks than needed: too few", jobs, more)
+	}
+}
+
+// again gives each node the block that it has.
+func (r *realSlurm) again() {
+	r.t.Helper()
+	for i := 1; i <= realNodes; i++ {
+		r.run("scontrol", "update", fmt.Sprint("nodename=d", i), "topology="+blockOf(i))
+	}
+}
+
+// TestRealSplit has a job that Slurm placed as it asked. Then two of its nodes are in another
+// block, as after a repair. The job's segment is split then, and a job that could have fewer
+// blocks is told of too.
+func TestRealSplit(t *testing.T) {
+	t.Parallel()
+	r := startReal(t, 20320)
+	say := func(j *Job) (said []string) {
+		v := r.view()
+		for i := range v.Jobs {
+			if v.Jobs[i].ID == j.ID {
+				for k := range v.Jobs[i].Judgements {
+					said = append(said, v.Jobs[i].Judgements[k].Words())
+				}
+			}
+		}
+		return said
+	}
+	check := func(j *Job, want string) {
+		t.Helper()
+		if diff := cmp.Diff([]string{want}, say(j)); diff != "" {
+			t.Errorf("job on %s (-want +got):\n%s", j.Nodes, diff)
+		}
+	}
+	r.clear()
+	busy := r.submit("-N5", "-w", "d1,d2,d5,d6,d7")
+	if busy == nil {
+		t.Fatal("no job runs")
+	}
+	loose := r.submit("-N4", "--segment=2")
+	if loose == nil {
+		t.Fatal("no job runs")
+	}
+	check(loose, "2 blocks, 1 would have done")
+	r.run("scancel", busy.ID, loose.ID)
+	r.clear()
+	whole := r.submit("-N4", "--segment=4", "-w", "d1,d2,d3,d4")
+	if whole == nil {
+		t.Fatal("no job runs")
+	}
+	check(whole, "1 block")
+	for node, block := range map[string]string{"d[3-4]": "nvl:b2", "d[5-6]": "nvl:b1"} {
+		r.run("scontrol", "update", "nodename="+node, "topology="+block)
+	}
+	r.k.Set(name, r.blocks("d[1-2,5-6]", "d[3-4,7-8]", "d[9-12]"))
+	check(whole, "2 blocks; segment 4 got 2+2")
+}
