@@ -178,6 +178,9 @@ func publisherAlerts() []alertCase {
 	segments := func(name, values string) series {
 		return series{`quoin_` + name + `_segments{publication="slurm", topology="nvl", size="16", instance="p0", job="pub"}`, values}
 	}
+	split := func(got, values string) []series {
+		return []series{{`quoin_job_split_segments{publication="slurm", topology="nvl", job_id="7", segment="12", got="` + got + `", instance="p0", job="pub"}`, values}}
+	}
 	ofTopology := map[string]string{"publication": "slurm", "topology": "nvl"}
 	ofBlock := map[string]string{"publication": "slurm", "topology": "nvl", "block": "r1"}
 	return []alertCase{
@@ -190,6 +193,8 @@ func publisherAlerts() []alertCase {
 			append(block("40x600", "0x600", "0x600"), segments("free", "2x600"), segments("most", "9x600")),
 			append(block("30x600", "0x600", "0x600"), segments("free", "0x600"), segments("most", "9x600")),
 			append(block("40x600", "0x600", "0x600"), segments("free", "0x600"), segments("most", "0x600"))}},
+		{"QuoinSegmentSplit", split("17+17+2", "2x30"), 2, map[string]string{"publication": "slurm", "topology": "nvl", "job_id": "7", "segment": "12", "got": "17+17+2"}, 2, [][]series{
+			split("", "0x30"), split("17+17+2", "2x1 stale")}},
 		{"QuoinPublisherFails", failed("0+1x200"), 4, map[string]string{"publication": "slurm"}, 4, [][]series{failed("0x200"), failed("0x20 1x20 2x20")}},
 		{"QuoinIMEXDomainProblem", domain("NoDomain", always), 10, map[string]string{"namespace": "quoin-node", "name": "quoin", "problem": "NoDomain"}, 1,
 			[][]series{domain("", always), domain("NoDomain", "1x5 stale"), domain("NoDriver", always)}},

@@ -165,6 +165,7 @@ func TestDashboardLinks(t *testing.T) {
 	leads := map[string][]string{
 		"quoin-users/Jobs": {"quoin-job"}, "quoin-idle/Idle for longest": {"quoin-job"},
 		"quoin-blocks/Jobs over several blocks or cliques": {"quoin-job"}, "quoin-blocks/Devices of each job in each block": {"quoin-job"},
+		"quoin-blocks/Segments that are split": {"quoin-job"}, "quoin-blocks/More blocks or switches than needed": {"quoin-job"},
 		"quoin-job/Devices": {"quoin-blocks", "quoin-fabric"}, "quoin-blocks/Nodes by block and clique": {"quoin-fabric"}}
 	for _, d := range readDashboards(t) {
 		for _, p := range d.Panels {

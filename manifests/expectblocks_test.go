@@ -60,11 +60,51 @@ var blockExpectations = map[string]func(moment) []sample{
 		}
 		return rows
 	},
+	"quoin-blocks/Jobs whose segments are split/A":   one(func(moment) float64 { return 1 }),
+	"quoin-blocks/Jobs in more blocks than needed/A": one(func(moment) float64 { return 1 }),
+	"quoin-blocks/Segments that are split/A": func(m moment) []sample {
+		return m.placed(func(j *hour.PlacedJob) (rows []sample) {
+			if j.Split > 0 {
+				rows = append(rows, sample{fmt.Sprintf(`quoin:job_split_segments:count{got=%q, job_id=%q, publication="slurm", segment=%q, topology="nvl"}`, j.Got, j.ID, j.Segment), float64(j.Split)})
+			}
+			return rows
+		})
+	},
+	"quoin-blocks/More blocks or switches than needed/A": func(m moment) []sample {
+		return m.placed(func(j *hour.PlacedJob) []sample { return more(j, j.Blocks, j.Leaves) })
+	},
+	"quoin-blocks/More blocks or switches than needed/B": func(m moment) []sample {
+		return m.placed(func(j *hour.PlacedJob) []sample { return more(j, j.Fewest, 1) })
+	},
 	"quoin-blocks/$cluster": fixed(sample{`{cluster="alpha"}`, 1}),
 	"quoin-blocks/$account": func(m moment) []sample { return m.all().values("account") },
 	"quoin-blocks/$user":    func(m moment) []sample { return m.all().values("user") },
 	"quoin-blocks/$job":     func(m moment) []sample { return m.values("job_id") },
 	"quoin-blocks/$block":   values("block", "b1", "b2"),
+}
+
+// placed expects rows of the jobs that Slurm tells the publisher of.
+func (m moment) placed(of func(*hour.PlacedJob) []sample) (rows []sample) {
+	for i := range hour.PlacedJobs {
+		if j := &hour.PlacedJobs[i]; m.job == "" || m.job == j.ID {
+			rows = append(rows, of(j)...)
+		}
+	}
+	return rows
+}
+
+// more expects a row for each kind of unit of which a job uses more than it needs.
+func more(j *hour.PlacedJob, blocks, leaves int) (rows []sample) {
+	row := func(unit, topology string, value int) sample {
+		return sample{fmt.Sprintf(`{job_id=%q, publication="slurm", topology=%q, unit=%q}`, j.ID, topology, unit), float64(value)}
+	}
+	if j.Blocks > j.Fewest {
+		rows = append(rows, row("block", "nvl", blocks))
+	}
+	if j.Leaves > 1 {
+		rows = append(rows, row("leaf switch", "fabric", leaves))
+	}
+	return rows
 }
 
 // bySize expects a row for each size of segments.

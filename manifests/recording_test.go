@@ -127,6 +127,7 @@ func TestRealHourAlerts(t *testing.T) {
 	carol := hold{Place: hour.Place{Node: 0, Device: 1}, Job: &hour.Jobs[2], Device: &hour.Nodes[0].Devices[1]}
 	always := []sample{
 		firing("QuoinJobStraddles", "info", map[string]string{"cluster": "alpha", "job_id": "106"}),
+		firing("QuoinSegmentSplit", "warning", map[string]string{"publication": "slurm", "topology": "nvl", "job_id": "401", "segment": "12", "got": "17+17+2"}),
 		firing("QuoinXid", "critical", of4()),
 		firing("QuoinRowRemapFailed", "critical", map[string]string{"UUID": hour.Nodes[3].Devices[1].UUID}),
 		firing("QuoinRowRemapFailed", "critical", map[string]string{"UUID": hour.Nodes[1].Devices[2].UUID}),

@@ -243,6 +243,18 @@ var (
 	StrandedGPUs = map[string]int{"4": 20, "16": 52}
 )
 
+// PlacedJob is a running job, and how it lies in the topologies: one leaf switch would do.
+type PlacedJob struct {
+	ID, Segment, Got              string
+	Blocks, Fewest, Split, Leaves int
+}
+
+// PlacedJobs are the jobs that Slurm tells the publisher of.
+var PlacedJobs = []PlacedJob{
+	{ID: "106", Segment: "2", Blocks: 2, Fewest: 1, Leaves: 1},
+	{ID: "401", Segment: "12", Got: "17+17+2", Blocks: 3, Fewest: 3, Split: 1, Leaves: 2},
+}
+
 // segmentsText is what the leader says of segments.
 func segmentsText(leader int) string {
 	if leader == 0 {
@@ -260,6 +272,12 @@ func segmentsText(leader int) string {
 		for size, count := range counts {
 			fmt.Fprintf(&s, "%s{publication=\"slurm\",topology=\"nvl\",size=%q} %d\n", name, size, count)
 		}
+	}
+	for _, j := range PlacedJobs {
+		of := fmt.Sprintf("publication=\"slurm\",topology=\"nvl\",job_id=%q", j.ID)
+		fmt.Fprintf(&s, "quoin_job_blocks{%s} %d\nquoin_job_fewest_blocks{%s} %d\nquoin_job_split_segments{%s,segment=%q,got=%q} %d\n", of, j.Blocks, of, j.Fewest, of, j.Segment, j.Got, j.Split)
+		of = strings.Replace(of, "nvl", "fabric", 1)
+		fmt.Fprintf(&s, "quoin_job_leaf_switches{%s} %d\nquoin_job_fewest_leaf_switches{%s} %d\n", of, j.Leaves, of, 1)
 	}
 	s.WriteString("# TYPE quoin_node_unwell gauge\nquoin_node_unwell{publication=\"slurm\",node=\"n4\"} 1\n")
 	return s.String()
