@@ -1,0 +1,109 @@
+package live
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
+)
+
+const realJobNodes = 8
+
+// TestRealJobs asks a real Slurm about its jobs by each data parser and by scontrol. Nodes have
+// registered in another order than that of their names, which is the order of a job's GPUs.
+func TestRealJobs(t *testing.T) {
+	t.Parallel()
+	c, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{GPUs: 4,
+		SlurmConf: slurmrig.RESTConf + "GresTypes=gpu\nMaxNodeCount=10\nPartitionName=p Nodes=ALL Default=YES\nPartitionName=q Nodes=ALL Topology=fabric\n",
+		Files: map[string]string{slurmrig.RESTKey: strings.Repeat("k", 32), "gres.conf": "Name=gpu Type=gb200 File=/dev/nvidia[0-3]\n",
+			"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks: [{block: b1}, {block: b2}, {block: b3}, {block: b4}]\n" +
+				"- topology: fabric\n  cluster_default: false\n  tree:\n    switches: [{switch: s1}]\n"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	for i := realJobNodes; i >= 1; i-- {
+		if err := c.Slurmd(t.Context(), "-Z", "-N", fmt.Sprint("d", i), "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d CPUs=4 Gres=gpu:gb200:4 Topology=nvl:b%d", 20140+i, (i+1)/2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	socket, err := c.StartREST(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := c.Scontrol()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := NewREST("unix:"+socket, token(t, c, "nobody"))
+	untilJobs(t, rest, 0, func(s *State) bool {
+		free := 0
+		for _, n := range s.Nodes {
+			if n.State == "IDLE+DYNAMIC_NORM" {
+				free++
+			}
+		}
+		return free == realJobNodes
+	})
+	for _, words := range []string{"-J first -N2 -w d1,d2 --gpus=5 --ntasks=2 --segment=2", "-J second -N1 -w d3 --gpus-per-node=4 --exclusive=topo --array=7", "-J third -N2 --segment=1 --spread-segments", "-J waits -N1 -w d3"} {
+		args := append(append([]string{"sbatch"}, strings.Fields(words)...), "--wrap", "sleep 1000")
+		if out, err := c.Run(t.Context(), args...); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	state := untilJobs(t, rest, 3, nil)
+	first, second, third := state.Jobs[0], state.Jobs[1], state.Jobs[2]
+	if first.Nodes != "d[2,1]" || !cmp.Equal(first.GPUs, []string{"gpu:gb200:4(IDX:0-3)", "gpu:gb200:1(IDX:0)"}) || first.Segment != 2 || first.Spread || first.Whole || !first.Choosy || first.User != "root" {
+		t.Errorf("%+v", first)
+	}
+	if second.Nodes != "d3" || !strings.HasSuffix(second.Array, "_7") || !second.Whole || !second.Topo || second.Start.IsZero() {
+		t.Errorf("%+v", second)
+	}
+	if third.Segment != 1 || !third.Spread || third.Choosy || third.Topo {
+		t.Errorf("%+v", third)
+	}
+	if diff := cmp.Diff(map[string]string{"p": "", "q": "fabric"}, state.Partitions); diff != "" {
+		t.Errorf("partitions (-want +got):\n%s", diff)
+	}
+	for _, n := range []string{"d1", "d4"} {
+		if node := state.Nodes[n]; node.LastBusy.IsZero() || node.LastBusy.After(first.Start) || node.Partitions != "p,q" || node.CPUs != 4 || node.Memory == 0 {
+			t.Errorf("%s: %+v", n, node)
+		}
+	}
+	askers := map[string]Asker{"scontrol": &Scontrol{Program: program}}
+	for _, parser := range parsers {
+		old := NewREST("unix:"+socket, rest.tokenFile)
+		old.parser = parser
+		askers[parser] = old
+	}
+	for name, slurm := range askers {
+		unsaid := cmpopts.IgnoreFields(Job{})
+		if name == "v0.0.43" {
+			unsaid = cmpopts.IgnoreFields(Job{}, "Spread")
+		}
+		if diff := cmp.Diff(state.Jobs, untilJobs(t, slurm, 3, nil).Jobs, unsaid); diff != "" {
+			t.Errorf("%s (-v0.0.45 +got):\n%s", name, diff)
+		}
+	}
+}
+
+// untilJobs asks until so many jobs run and the answer is as wanted. It sorts the jobs by name.
+func untilJobs(t *testing.T, slurm Asker, count int, is func(*State) bool) *State {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		got, err := slurm.Ask(t.Context(), Question{Topologies: []string{"nvl"}, Jobs: true})
+		if err == nil && len(got.Jobs) == count && (is == nil || is(got)) {
+			slices.SortFunc(got.Jobs, func(a, b Job) int { return strings.Compare(a.Name, b.Name) })
+			return got
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%v: %+v", err, got)
+		}
+	}
+}
