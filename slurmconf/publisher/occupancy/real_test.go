@@ -195,9 +195,12 @@ func TestRealObeyed(t *testing.T) {
 		for range 5 {
 			r.clear()
 			busy := rng.Perm(realNodes)[:rng.IntN(8)]
+			script := &strings.Builder{}
 			for _, i := range busy {
-				r.submit("-N1", "-w", fmt.Sprint("d", i+1))
+				fmt.Fprintf(script, "sbatch --exclusive -N1 -w d%d --wrap 'sleep 1000'\n", i+1)
 			}
+			r.run("bash", "-c", script.String())
+			r.until("busy nodes", func(v *View) bool { return len(v.Jobs) == len(busy) })
 			segment := []int{1, 2, 2, 3, 4, 4}[rng.IntN(6)]
 			count := 1 + rng.IntN(max(1, (realNodes-len(busy))/segment))
 			j := r.submit("-N", fmt.Sprint(count*segment), "--segment", fmt.Sprint(segment))
