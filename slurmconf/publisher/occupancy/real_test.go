@@ -34,18 +34,27 @@ type realSlurm struct {
 
 func startReal(t *testing.T, port int) *realSlurm {
 	t.Helper()
-	c, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{
+	r := startSlurm(t, slurmrig.Config{
 		SlurmConf: slurmrig.RESTConf + "MaxNodeCount=20\nSchedulerParameters=bf_interval=1,sched_interval=2\nPartitionName=p Nodes=ALL Default=YES\n",
-		Files: map[string]string{slurmrig.RESTKey: strings.Repeat("k", 32),
-			"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [4]\n    blocks:\n      - {block: b1}\n      - {block: b2}\n      - {block: b3}\n"}})
+		Files:     map[string]string{"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [4]\n    blocks:\n      - {block: b1}\n      - {block: b2}\n      - {block: b3}\n"}})
+	r.port = port
+	for i := 1; i <= realNodes; i++ {
+		r.slurmd(i)
+	}
+	r.k.Set(name, r.blocks("d[1-4]", "d[5-8]", "d[9-12]"))
+	r.until("idle nodes", func(v *View) bool { return idle(v) == realNodes })
+	return r
+}
+
+// startSlurm starts a Slurm, and a Keeper that asks its slurmrestd.
+func startSlurm(t *testing.T, conf slurmrig.Config) *realSlurm {
+	t.Helper()
+	conf.Files[slurmrig.RESTKey] = strings.Repeat("k", 32)
+	c, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), conf)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	r := &realSlurm{t: t, slurm: c, port: port}
-	for i := 1; i <= realNodes; i++ {
-		r.slurmd(i)
-	}
 	socket, err := c.StartREST(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -58,10 +67,8 @@ func startReal(t *testing.T, port int) *realSlurm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.k = New(pubs, func(*publication.Cluster) live.Asker { return live.NewREST("unix:"+socket, token) }, slog.New(slog.DiscardHandler))
-	r.k.Set(name, r.blocks("d[1-4]", "d[5-8]", "d[9-12]"))
-	r.until("idle nodes", func(v *View) bool { return idle(v) == realNodes })
-	return r
+	k := New(pubs, func(*publication.Cluster) live.Asker { return live.NewREST("unix:"+socket, token) }, slog.New(slog.DiscardHandler))
+	return &realSlurm{t: t, slurm: c, k: k}
 }
 
 func (r *realSlurm) blocks(lists ...string) []slurmconf.Topology {
@@ -230,6 +237,33 @@ func (r *realSlurm) again() {
 	r.t.Helper()
 	for i := 1; i <= realNodes; i++ {
 		r.run("scontrol", "update", fmt.Sprint("nodename=d", i), "topology="+blockOf(i))
+	}
+}
+
+// TestRealSeventeen is the case of SchedMD's pull request 225: three blocks of 17, and a job of
+// three segments of 12. There it got 17+17+2 after each node was given its block again. Slurm
+// 26.05.5 keeps its segments whole. No slurmd runs: the nodes power up for ever.
+func TestRealSeventeen(t *testing.T) {
+	t.Parallel()
+	const lists = "w0-[0-16] w1-[0-16] w2-[0-16]"
+	conf, topology := &strings.Builder{}, &strings.Builder{}
+	conf.WriteString(slurmrig.RESTConf + "TopologyPlugin=topology/block\nSelectType=select/cons_tres\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nResumeTimeout=60000\n")
+	for i, list := range strings.Fields(lists) {
+		fmt.Fprintf(conf, "NodeName=%s NodeAddr=127.0.0.1 Port=[%d-%d] State=CLOUD\n", list, 20340+i*17, 20356+i*17)
+		fmt.Fprintf(topology, "BlockName=b%d Nodes=%s\n", i, list)
+	}
+	conf.WriteString("PartitionName=p Nodes=ALL Default=YES\n")
+	topology.WriteString("BlockSizes=17\n")
+	r := startSlurm(t, slurmrig.Config{SlurmConf: conf.String(), Files: map[string]string{"topology.conf": topology.String()}})
+	places := r.blocks(strings.Fields(lists)...)
+	places[0].Block.Sizes = []int{17}
+	r.k.Set(name, places)
+	for i, list := range strings.Fields(lists) {
+		r.run("scontrol", "update", "nodename="+list, fmt.Sprint("topology=default:b", i))
+	}
+	j := r.submit("-N36", "--segment=12")
+	if j == nil || len(j.Judgements) != 1 || j.Judgements[0].Words() != "3 blocks" || j.Judgements[0].Parts() != "12+12+12" {
+		t.Errorf("%+v", j)
 	}
 }
 
