@@ -3,6 +3,7 @@ module github.com/quoin-hpc/quoin
 go 1.26.7
 
 require (
+	github.com/BurntSushi/toml v1.6.0
 	github.com/NVIDIA/go-dcgm v1.4611.0
 	github.com/NVIDIA/go-nvml v0.13.3-0
 	github.com/fsnotify/fsnotify v1.9.0

@@ -37,7 +37,15 @@ daemonsets:
 - metadata: {name: quoin-agent, namespace: quoin-node, labels: {app.kubernetes.io/name: quoin, app.kubernetes.io/component: agent}}
   spec: {template: {spec: {containers: [{image: "r/quoin:0.1.0"}]}}}
   status: {desiredNumberScheduled: 1, numberReady: 1}
+- metadata: {name: gpu-feature-discovery, namespace: gpu-operator}
+  spec: {template: {spec: {containers: [{image: "r/nvidia/k8s-device-plugin:v0.18.1"}]}}}
+- metadata: {name: nvidia-device-plugin-daemonset, namespace: gpu-operator}
+  spec: {template: {spec: {containers: [{image: "r/nvidia/k8s-device-plugin:v0.1.0"}]}}}
 deployments:
+- metadata: {name: gpu-operator, namespace: gpu-operator, labels: {app.kubernetes.io/version: v26.3.2}}
+  spec: {template: {spec: {containers: [{image: "r/nvidia/gpu-operator@sha256:0"}]}}}
+- metadata: {name: gpu-operator-node-feature-discovery-master, namespace: gpu-operator}
+  spec: {template: {spec: {containers: [{image: "r/nfd/node-feature-discovery:v0.18.2"}]}}}
 - metadata: {name: slurm-operator, namespace: slinky}
   spec: {template: {spec: {containers: [{image: "r/slinky/slurm-operator:1.2.1"}]}}}
 - metadata: {name: quoin-publisher, namespace: quoin-system, labels: {app.kubernetes.io/name: quoin, app.kubernetes.io/component: publisher}}
@@ -139,6 +147,8 @@ func TestCluster(t *testing.T) {
 		{name: "an old driver", old: "570.86.15", with: "460.32.03", want: []string{"problem driver: the driver of 1 nodes with GPUs is NVIDIA driver 460.32.03: Quoin needs 470"}},
 		{name: "a newer kubelet", old: "v1.35.2", with: "v1.41.0", want: []string{"warning runtime: the kubelet of 1 nodes with GPUs is Kubernetes v1.41.0: nobody tried"}},
 		{name: "an old operator", old: "slurm-operator:1.2.1", with: "slurm-operator:v0.4.1", want: []string{"problem versions: slinky/slurm-operator is slurm-operator v0.4.1: Quoin needs 1.1"}},
+		{name: "an old GPU Operator", old: "v26.3.2", with: "v25.3.4", want: []string{"warning versions: gpu-operator/gpu-operator is GPU Operator v25.3.4: hpcJobMapping of its DCGM Exporter needs 25.10"}},
+		{name: "an old GPU Feature Discovery", old: "v0.18.1", with: "v0.16.2", want: []string{"warning versions: gpu-operator/gpu-feature-discovery is GPU Feature Discovery v0.16.2: a clique by label needs 0.17"}},
 		{name: "an operator by digest", old: "slurm-operator:1.2.1", with: "slurm-operator@sha256:0"},
 		{name: "a right that is missing", change: func(c *Cluster) {
 			c.Rights = []right{{component: "publisher", verb: "list", resource: "nodes", must: true}}

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,7 +13,7 @@ type supported struct {
 	name string
 	// image is a part of the image's name by which a workload is known, or empty.
 	image string
-	// from is the first release, and to the last that was tried.
+	// from is the first release, and to the last that was tried. Empty: none was run.
 	from, to string
 	// how says how that is known, and older what does not work before from.
 	how, older string
@@ -27,14 +28,17 @@ var (
 		{"slurm-operator", "slurm-operator", "1.1", "1.2", "1.1.0 in the box, 1.2.1 by hand", "topology by annotation"},
 		{"DCGM Exporter", "dcgm-exporter", "4.1", "4.8", "4.2 to 4.8, its own code", "blank lines in the mapping"},
 		{"DRA driver", "dra-driver", "0.4", "0.5", "0.4.1 and 0.5.0, real controllers in tests", "cliques of ComputeDomains"},
+		{"GPU Operator", "/gpu-operator", "25.10", "", "its keys and labels in tests, by its documents", "hpcJobMapping of its DCGM Exporter"},
 	}
+	// ofGFD shares its image with NVIDIA's device plugin, so that its workload is known by its name.
+	ofGFD = supported{"GPU Feature Discovery", "", "0.17", "", "its labels in tests, by its documents", "a clique by label"}
 )
 
 // Matrix lists the neighbours as rows of a table: name, first release, last release that was
 // tried, how.
 func Matrix() (rows [][4]string) {
-	for _, s := range append([]supported{ofKubernetes, ofContainerd, ofDriver}, workloads...) {
-		rows = append(rows, [4]string{s.name, s.from, s.to, s.how})
+	for _, s := range slices.Concat([]supported{ofKubernetes, ofContainerd, ofDriver}, workloads, []supported{ofGFD}) {
+		rows = append(rows, [4]string{s.name, s.from, cmp.Or(s.to, "not run"), s.how})
 	}
 	return append(rows, [4]string{"Slurm", "24.11", "26.05", "24.11 and 26.05 in tests; 25.05 and 25.11 read in their source"})
 }
@@ -44,6 +48,10 @@ func (s *supported) compare(f *findings, check, what, release string) {
 	switch {
 	case len(releaseOf(release)) < 2: // a build of its own
 		f.ok(check, "%s is %s %s", what, s.name, release)
+	case compareReleases(release, s.from) < 0 && s.to == "": // what it lacks, a site can have otherwise
+		f.warn(check, "upgrade "+s.name, "%s is %s %s: %s needs %s", what, s.name, release, s.older, s.from)
+	case s.to == "":
+		f.ok(check, "%s is %s %s; Quoin reads what it writes, and was not run beside it", what, s.name, release)
 	case compareReleases(release, s.from) < 0:
 		f.problem(check, "upgrade "+s.name, "%s is %s %s: Quoin needs %s, for %s", what, s.name, release, s.from, s.older)
 	case compareReleases(release, s.to) > 0:
@@ -83,11 +91,18 @@ func (c checks) neighbours(f *findings) {
 		for i := range c.Objects[resource] {
 			o := &c.Objects[resource][i]
 			image := imageOf(o)
+			release, what := cmp.Or(tagOf(image), o.GetLabels()["app.kubernetes.io/version"]), o.GetNamespace()+"/"+o.GetName()
+			if release == "" {
+				continue
+			}
 			for k := range workloads {
 				name, _, _ := strings.Cut(image, ":")
-				if tag := tagOf(image); tag != "" && strings.Contains(name, workloads[k].image) {
-					workloads[k].compare(f, "versions", o.GetNamespace()+"/"+o.GetName(), tag)
+				if strings.Contains(name, workloads[k].image) {
+					workloads[k].compare(f, "versions", what, release)
 				}
+			}
+			if strings.Contains(o.GetName(), "gpu-feature-discovery") {
+				ofGFD.compare(f, "versions", what, release)
 			}
 		}
 	}
