@@ -9,6 +9,9 @@ command -v mmdebstrap >/dev/null || need+=(mmdebstrap)
 command -v nsenter >/dev/null || need+=(util-linux)
 command -v ip >/dev/null || need+=(iproute2)
 command -v setsid >/dev/null || need+=(util-linux)
+# Without recommended packages Chromium is 100 MB to fetch. Its fonts are what text is drawn with.
+command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || need+=(chromium-headless-shell)
+[ -d /usr/share/fonts/truetype/dejavu ] || need+=(fonts-dejavu-core)
 if [ "${1:-}" = box ]; then
   command -v runc >/dev/null || need+=(runc)
   command -v iptables >/dev/null || need+=(iptables)

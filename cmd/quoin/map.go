@@ -34,20 +34,21 @@ drawn; 2 nothing was drawn.`,
 			if err != nil {
 				return err
 			}
+			site := &picture.Site{Plan: made.Plan, Facts: facts}
 			if o.output == outputJSON {
-				return cmp.Or(findings.JSON(cmd.OutOrStdout(), mapped{topology.APIVersion, "Map", picture.DocumentOf(made.Plan, facts),
+				return cmp.Or(findings.JSON(cmd.OutOrStdout(), mapped{topology.APIVersion, "Map", picture.DocumentOf(site),
 					findings.Group(findings.Of(made.Left)), findings.Group(findings.Of(reports.Unread(made.Problems)))}), errUnread(made))
 			}
 			findings.Print(cmd.ErrOrStderr(), "problem: ", findings.Of(reports.Unread(made.Problems)))
 			if draw := picture.Drawings[o.output]; draw != nil {
-				return cmp.Or(draw(cmd.OutOrStdout(), made.Plan, facts), errUnread(made))
+				return cmp.Or(draw(cmd.OutOrStdout(), site), errUnread(made))
 			}
 			s := terminal.New(cmd.OutOrStdout())
 			if len(made.Unnamed) > 0 {
 				findings.Print(s, "without a Slurm name: ", findings.Of(made.Unnamed))
 				fmt.Fprintln(s)
 			}
-			return cmp.Or(picture.Terminal(s, made.Plan, facts, picture.Options{Color: s.Color, Width: min(s.Width, 160)}), errUnread(made))
+			return cmp.Or(picture.Terminal(s, site, picture.Options{Color: s.Color, Width: min(s.Width, 160)}), errUnread(made))
 		},
 	}
 	o.addFlags(cmd, "text", "svg", "html", outputJSON)

@@ -28,7 +28,7 @@ func TestMap(t *testing.T) {
 	}
 	for form, want := range map[string]string{"svg": "<svg ", "html": "<!doctype html>"} {
 		code, stdout, stderr = quoin(t, string(labels), "map", "--nodes", "-", "-o", form)
-		if code != 0 || stderr != "" || !strings.HasPrefix(stdout, want) || strings.Count(stdout, `<rect class="n without-report"`) != 8 {
+		if code != 0 || stderr != "" || !strings.HasPrefix(stdout, want) || strings.Count(stdout, `<rect class="n without-report"`) != 9 {
 			t.Errorf("-o %s: exit %d, %s\n%s", form, code, stderr, stdout)
 		}
 	}

@@ -39,7 +39,7 @@ func TestSVG(t *testing.T) {
 	plan, facts := planned(t, siteOf(t, fmt.Sprintf(strings.ReplaceAll(racks, "05}", "03}"), 4)+`- {name: cpu, racks: 1, nodes: 2, node: "cpu-{node}", gpus: {count: 0}}
 `), trouble()...)
 	var svg, page bytes.Buffer
-	if err := errors.Join(SVG(&svg, plan, facts), HTML(&page, plan, facts)); err != nil {
+	if err := errors.Join(SVG(&svg, &Site{Plan: plan, Facts: facts}), HTML(&page, &Site{Plan: plan, Facts: facts})); err != nil {
 		t.Fatal(err)
 	}
 	got := rectsOf(t, svg.Bytes())
@@ -48,16 +48,16 @@ func TestSVG(t *testing.T) {
 		places += max(plan.BaseOf(&plan.Blocks[i]), len(plan.Blocks[i].Nodes))
 		placed += len(plan.Blocks[i].Nodes)
 	}
-	if got["missing"] != places-placed || got["n healthy"]+got["n degraded"]+got["n waiting"]+got["n without-report"] != placed || got["n degraded"] == 0 || got["n waiting"] == 0 {
-		t.Errorf("%d places, %d nodes, cells %v", places, placed, got)
+	if got["missing"] != places-placed || got["n healthy"]+got["n degraded"]+got["n waiting"]+got["n without-report"] != len(plan.Placements) || got["n degraded"] == 0 || got["n waiting"] == 0 {
+		t.Errorf("%d places, %d of %d nodes in blocks, cells %v", places, placed, len(plan.Placements), got)
 	}
-	for _, want := range []string{fmt.Sprintf("<li>%d nodes</li>", len(plan.Placements)), `"name":"gb200-021"`, "<h2>Problems</h2>", "<h2>In no block</h2>"} {
+	for _, want := range []string{fmt.Sprintf("<li>%d nodes</li>", len(plan.Placements)), `"name":"gb200-021"`, `"apart":[{"reason":"NoGPUs"`, ">In no block and below no switch, by reason</text>", `http-equiv="Content-Security-Policy"`} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
 	// The page asks nobody for anything.
-	text := strings.ReplaceAll(page.String(), `xmlns="http://www.w3.org/2000/svg"`, "")
+	text := strings.NewReplacer(`"http://www.w3.org/2000/svg"`, "", "url(#hatch)", "", `<link rel="icon" href="data:,">`, "").Replace(page.String())
 	for _, word := range []string{"http:", "https:", "url(", "@import", "<link", "src="} {
 		if strings.Contains(text, word) {
 			t.Errorf("the page has %q", word)
@@ -73,7 +73,7 @@ func TestPageEscapes(t *testing.T) {
 	report := &topology.Node{Name: "n1", GPUs: []topology.GPU{{Product: bad}}, Platform: &topology.Platform{ChassisSerial: bad}, Problems: []topology.Problem{{Reason: "Y", Message: bad}}}
 	var page, svg bytes.Buffer
 	facts := []topology.Facts{{SlurmName: "n1", Report: report}}
-	if err := errors.Join(HTML(&page, plan, facts), SVG(&svg, plan, facts)); err != nil {
+	if err := errors.Join(HTML(&page, &Site{Plan: plan, Facts: facts}), SVG(&svg, &Site{Plan: plan, Facts: facts})); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(page.String(), "<script>"); n != 1 {
@@ -85,10 +85,10 @@ func TestPageEscapes(t *testing.T) {
 // TestPageOfNothing is a page for an empty cluster too.
 func TestPageOfNothing(t *testing.T) {
 	var page bytes.Buffer
-	if err := HTML(&page, &placement.Plan{}, nil); err != nil || !strings.Contains(page.String(), "There is no block.") || !strings.Contains(page.String(), "0 nodes") {
+	if err := HTML(&page, &Site{Plan: &placement.Plan{}}); err != nil || !strings.Contains(page.String(), "There is no block.") || !strings.Contains(page.String(), "0 nodes") {
 		t.Errorf("%v\n%s", err, page.String())
 	}
-	if err := HTML(&brokenPipe{left: 100}, &placement.Plan{}, nil); err == nil {
+	if err := HTML(&brokenPipe{left: 100}, &Site{Plan: &placement.Plan{}}); err == nil {
 		t.Error("a broken pipe is no error")
 	}
 }
@@ -99,7 +99,7 @@ func BenchmarkPage10008(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var page bytes.Buffer
-		if err := HTML(&page, plan, facts); err != nil {
+		if err := HTML(&page, &Site{Plan: plan, Facts: facts}); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(page.Len()), "B/page")

@@ -133,7 +133,7 @@ func TestTerminal(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			plan, facts := planned(t, tt.site, tt.faults...)
 			var got bytes.Buffer
-			if err := Terminal(&got, plan, facts, tt.o); err != nil {
+			if err := Terminal(&got, &Site{Plan: plan, Facts: facts}, tt.o); err != nil {
 				t.Fatal(err)
 			}
 			golden.Check(t, filepath.Join("testdata", tt.name+".txt"), got.String())
@@ -165,7 +165,7 @@ func TestKeptName(t *testing.T) {
 		Placements: []placement.Placement{{Node: "n1", SlurmName: "n1", Block: "nvl-a", Source: "nvml", Reason: placement.ReasonPlaced}}}
 	facts := []topology.Facts{{Name: "n1", SlurmName: "n1", Report: &topology.Node{Name: "n1"}}}
 	var got bytes.Buffer
-	if err := Terminal(&got, plan, facts, Options{}); err != nil {
+	if err := Terminal(&got, &Site{Plan: plan, Facts: facts}, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "  nvl-a  ■·   2/2  n[1-2]\n"; !strings.Contains(got.String(), want) {
@@ -187,7 +187,7 @@ func (b *brokenPipe) Write(p []byte) (int, error) {
 func TestWriteError(t *testing.T) {
 	plan, facts := planned(t, shippedSite(t, "mixed"))
 	for _, left := range []int{0, 100, 400} {
-		if err := Terminal(&brokenPipe{left}, plan, facts, Options{}); !errors.Is(err, errBroken) {
+		if err := Terminal(&brokenPipe{left}, &Site{Plan: plan, Facts: facts}, Options{}); !errors.Is(err, errBroken) {
 			t.Errorf("after %d bytes: got %v, want the writer's error", left, err)
 		}
 	}
@@ -226,7 +226,7 @@ func BenchmarkTerminal10008(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		out.Reset()
-		if err := Terminal(&out, plan, facts, Options{Color: true}); err != nil {
+		if err := Terminal(&out, &Site{Plan: plan, Facts: facts}, Options{Color: true}); err != nil {
 			b.Fatal(err)
 		}
 	}

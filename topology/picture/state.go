@@ -73,6 +73,17 @@ func (d *drawer) stateOf(name string) state {
 	return s
 }
 
+// chassisOf returns the serial number of the chassis of each node that reports it.
+func chassisOf(facts []topology.Facts) map[string]string {
+	out := map[string]string{}
+	for i := range facts {
+		if r := facts[i].Report; r != nil && r.Platform != nil && r.Platform.ChassisSerial != "" {
+			out[facts[i].SlurmName] = r.Platform.ChassisSerial
+		}
+	}
+	return out
+}
+
 // traysOf returns the tray in the rack, from 0, of each node that reports it.
 func traysOf(facts []topology.Facts) map[string]int {
 	out := make(map[string]int, len(facts))
@@ -82,21 +93,4 @@ func traysOf(facts []topology.Facts) map[string]int {
 		}
 	}
 	return out
-}
-
-// Document is the picture as data.
-type Document struct {
-	Plan *placement.Plan `json:"plan"`
-	// States are the states of nodes by Slurm name: healthy, without report, waiting or
-	// degraded.
-	States map[string]string `json:"states"`
-}
-
-// DocumentOf returns what Terminal draws.
-func DocumentOf(plan *placement.Plan, facts []topology.Facts) Document {
-	states := map[string]string{}
-	for node, s := range statesOf(plan, facts) {
-		states[node] = looks[s].short
-	}
-	return Document{plan, states}
 }

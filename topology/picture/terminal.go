@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -38,18 +37,25 @@ type drawer struct {
 	o      Options
 	states map[string]state
 	trays  map[string]int
-	seen   map[state]bool
-	err    error
+	// chassis are the serial numbers of the chassis that nodes stand in.
+	chassis map[string]string
+	seen    map[state]bool
+	err     error
 }
 
-// Terminal draws the plan: a row for each block with a cell for each node, the
-// switch tree, and the nodes that have no place. facts give the nodes' health.
-func Terminal(w io.Writer, plan *placement.Plan, facts []topology.Facts, o Options) error {
+func newDrawer(w io.Writer, s *Site, o Options) *drawer {
+	return &drawer{w: w, o: o, states: statesOf(s.Plan, s.Facts), trays: traysOf(s.Facts), chassis: chassisOf(s.Facts), seen: map[state]bool{}}
+}
+
+// Terminal draws the site: a row for each block with a cell for each node, the
+// switch tree, and the nodes that have no place.
+func Terminal(w io.Writer, site *Site, o Options) error {
+	plan := site.Plan
 	if o.Width == 0 {
 		o.Width = 100
 	}
 	o.Width = max(o.Width, 60)
-	d := &drawer{w: w, o: o, states: statesOf(plan, facts), trays: traysOf(facts), seen: map[state]bool{}}
+	d := newDrawer(w, site, o)
 	d.summary(plan)
 	if len(plan.Blocks) > maxRows {
 		d.manyBlocks(plan)
@@ -93,7 +99,7 @@ func (d *drawer) summary(plan *placement.Plan) {
 	if n := len(plan.Blocks); n > 0 {
 		var sizes []string
 		for i := range plan.Topologies {
-			sizes = append(sizes, strings.Trim(strings.ReplaceAll(fmt.Sprint(plan.Topologies[i].BlockSizes), " ", ","), "[]"))
+			sizes = append(sizes, sizesText(plan.Topologies[i].BlockSizes))
 		}
 		what := "NVLink block"
 		if plan.ByLeaf {
@@ -106,6 +112,10 @@ func (d *drawer) summary(plan *placement.Plan) {
 	}
 	d.wrap(parts, " · ")
 	d.printf("\n")
+}
+
+func sizesText(sizes []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(sizes), " ", ","), "[]")
 }
 
 // countOf returns a number with a noun, such as "2 switches".

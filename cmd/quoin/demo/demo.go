@@ -160,7 +160,7 @@ func (d *demonstration) round(ctx context.Context, brief bool) (*publisher.Rende
 		}
 	}
 	d.Printf("\n")
-	return made, picture.Terminal(d.Writer, made.Plan, facts, picture.Options{Color: d.Color, Width: min(d.Width, 100), BlocksOnly: brief})
+	return made, picture.Terminal(d.Writer, &picture.Site{Plan: made.Plan, Facts: facts}, picture.Options{Color: d.Color, Width: min(d.Width, 100), BlocksOnly: brief})
 }
 
 // report writes what agents and kubelets of the machines would have written. The last

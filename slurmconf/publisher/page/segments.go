@@ -1,0 +1,95 @@
+package page
+
+import (
+	"strings"
+
+	"github.com/quoin-hpc/quoin/slurmconf/fit"
+	"github.com/quoin-hpc/quoin/topology/picture"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// uses are the words for what a job can do with a node.
+var uses = map[fit.Use]string{fit.Free: "free", fit.Busy: "busy", fit.Unwell: "unwell"}
+
+// stateOf returns Slurm's words for the state of a node, and what a job can do with the node.
+// known says that Slurm told the state of some nodes: the others are not in Slurm.
+func stateOf(words string, known bool) (shown, use string) {
+	switch {
+	case words != "":
+		return words, uses[fit.StateOf(strings.Split(words, "+")...).Use]
+	case known:
+		return "not in Slurm", uses[fit.Unwell]
+	}
+	return "", ""
+}
+
+// segmentsOf says how many segments are free, and on which blocks. It returns none if nothing is
+// known of the states of nodes.
+func segmentsOf(s *picture.Site) []picture.Segments {
+	use := make(map[string]fit.Use, len(s.Said))
+	for name := range s.Said {
+		for u, word := range uses {
+			if s.Said[name].Use == word {
+				use[name] = u
+			}
+		}
+	}
+	if len(use) == 0 {
+		return nil
+	}
+	var out []picture.Segments
+	for i := range s.Plan.Topologies {
+		if t := &s.Plan.Topologies[i]; len(t.BlockSizes) > 0 {
+			out = append(out, segmentsIn(s.Plan, t, use)...)
+		}
+	}
+	return out
+}
+
+func segmentsIn(plan *placement.Plan, t *placement.Topology, use map[string]fit.Use) (out []picture.Segments) {
+	site := fit.Site{Sizes: t.BlockSizes, State: func(node string) fit.State {
+		u, known := use[node]
+		if !known {
+			u = fit.Unwell
+		}
+		return fit.State{Use: u}
+	}}
+	for i := range plan.Blocks {
+		if b := &plan.Blocks[i]; b.Topology == t.Name {
+			site.Blocks = append(site.Blocks, fit.Block{Name: b.Name, Nodes: b.Nodes})
+		}
+	}
+	for _, row := range site.Segments(&fit.Request{}, fit.Sizes...) {
+		out = append(out, picture.Segments{Topology: t.Name, Size: row.Size, Now: row.Now, All: row.All, Taken: taken(&site, row)})
+	}
+	return out
+}
+
+// taken is how many free nodes of each block the segments of a row take.
+func taken(site *fit.Site, row fit.Row) map[string]int {
+	out := map[string]int{}
+	if row.Now == 0 {
+		return out
+	}
+	if row.Size <= site.Sizes[0] { // each segment is in one block, and no block disturbs another
+		for i := range site.Blocks {
+			free := 0
+			for _, node := range site.Blocks[i].Nodes {
+				if site.State(node).Use == fit.Free {
+					free++
+				}
+			}
+			if n := free / row.Size * row.Size; n > 0 {
+				out[site.Blocks[i].Name] = n
+			}
+		}
+		return out
+	}
+	place := site.Answer(&fit.Request{Job: fit.Job{Nodes: row.Now * row.Size, Segment: row.Size}}).Place
+	for _, segment := range place.Segments {
+		for _, t := range segment {
+			out[site.Blocks[t.Block].Name] += t.Nodes
+		}
+	}
+	return out
+}

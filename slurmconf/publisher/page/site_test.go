@@ -1,0 +1,160 @@
+package page_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
+	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/nodelabels"
+	"github.com/quoin-hpc/quoin/topology/picture"
+	"github.com/quoin-hpc/quoin/topology/placement"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// sites are a source whose sites a test changes.
+type sites struct {
+	mu    sync.Mutex
+	names []string
+	now   map[string]*picture.Site
+}
+
+// Publications are the names.
+func (s *sites) Publications() []string { return s.names }
+
+// Site returns a copy, because a view must not change any more.
+func (s *sites) Site(_ context.Context, name string) (*picture.Site, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	site := s.now[name]
+	if site == nil {
+		return nil, fmt.Errorf("nothing is known of %s", name)
+	}
+	copied := *site
+	copied.Jobs = slices.Clone(site.Jobs)
+	return &copied, nil
+}
+
+// change changes a site.
+func (s *sites) change(name string, how func(*picture.Site)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	how(s.now[name])
+}
+
+// factsOf is what is known of the machines.
+func factsOf(c *simulated.Cluster) (facts []topology.Facts) {
+	for _, m := range c.Machines() {
+		if m.Exists {
+			labels := nodelabels.Read(m.Labels, nodelabels.Keys{Tiers: nodelabels.DefaultTiers})
+			facts = append(facts, topology.Facts{Name: m.Name, SlurmName: m.Name, Report: m.Report, Labels: labels})
+		}
+	}
+	return facts
+}
+
+// plan plans a simulated site, lets faults happen, and plans again.
+func plan(t testing.TB, c *simulated.Cluster, name string, faults ...simulated.Fault) *picture.Site {
+	t.Helper()
+	policy := placement.Policy{ShortBlocks: true, Divide: true}
+	first, err := placement.MakePlan(factsOf(c), nil, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Apply(simulated.Step{Do: faults})
+	facts := factsOf(c)
+	made, err := placement.MakePlan(facts, &placement.Previous{BaseBlockSize: first.BaseBlockSize, Topologies: first.Topologies, Default: first.Default, Blocks: first.Blocks, Switches: first.Switches}, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &picture.Site{Publication: name, Plan: made, Facts: facts, Said: map[string]picture.Said{}}
+}
+
+func open(t testing.TB, name string) *simulated.Cluster {
+	t.Helper()
+	c, err := simulated.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// racks are so many racks of 18 nodes.
+func racks(t testing.TB, count int) *simulated.Cluster {
+	t.Helper()
+	c, err := simulated.Parse("site.yaml", fmt.Appendf(nil, `groups:
+- {name: gb200, racks: %d, nodes: 18, node: "gb200-{node:05}", nvlink: rack, platform: true,
+   tiers: ["leaf-{rack:03}", "spine-{rack/8}"], gpus: {count: 4, product: NVIDIA GB200}}
+`, count))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// run runs a job on nodes, which are busy then.
+func run(s *picture.Site, j picture.Job) {
+	s.Jobs = append(s.Jobs, j)
+	for _, n := range j.Nodes {
+		says := s.Said[n]
+		says.Slurm, says.Use = "ALLOCATED", "busy"
+		s.Said[n] = says
+	}
+}
+
+// idle says that Slurm has all nodes without a job.
+func idle(s *picture.Site) {
+	for i := range s.Plan.Placements {
+		s.Said[s.Plan.Placements[i].SlurmName] = picture.Said{Slurm: "IDLE", Use: "free",
+			IMEX: picture.Verdict{Reason: "Ready", Message: "jobs across nodes may use IMEX here"}, Drift: picture.Verdict{Reason: "Agrees", Message: "all agree"}}
+	}
+}
+
+// serve serves the sites until the test ends.
+func serve(t testing.TB, s *sites) string {
+	t.Helper()
+	server := httptest.NewServer(page.New(s, slog.New(slog.DiscardHandler)).Handler())
+	t.Cleanup(server.Close)
+	return server.URL + page.Path
+}
+
+// browser is a browser whose errors end the test.
+type browser struct {
+	*chromerig.Browser
+	t testing.TB
+}
+
+func start(t testing.TB, o chromerig.Options) browser {
+	t.Helper()
+	return browser{chromerig.StartTest(t, o), t}
+}
+
+// do fails the test on the first error.
+func (b browser) do(errs ...error) {
+	b.t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// text is the text of an element.
+func (b browser) text(selector string) (text string) {
+	b.t.Helper()
+	b.do(b.Eval(fmt.Sprintf("document.querySelector(%q).innerText", selector), &text))
+	return text
+}
+
+// count is how many elements there are.
+func (b browser) count(selector string) (n int) {
+	b.t.Helper()
+	b.do(b.Eval(fmt.Sprintf("document.querySelectorAll(%q).length", selector), &n))
+	return n
+}

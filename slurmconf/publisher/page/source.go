@@ -1,0 +1,203 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/picture"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// Store has the facts and the stored plans. Every replica of the publisher has one.
+type Store interface {
+	Snapshot(ctx context.Context) (*inputs.Snapshot, error)
+	LoadPlan(ctx context.Context, publication string) (*plandoc.Document, error)
+}
+
+// States are a store's words for the state of nodes, by their names in Kubernetes.
+type States interface {
+	SlurmStates(namespaces []string) map[string]string
+}
+
+// Live says what was last seen of the running Slurm of a publication: the states of nodes by
+// Slurm name, and the jobs. asked is when that was. It does not wait for an answer of Slurm.
+type Live interface {
+	Seen(publication string) (states map[string]string, jobs []picture.Job, asked time.Time, err error)
+}
+
+// StoreSource draws what a store holds.
+type StoreSource struct {
+	store    Store
+	clusters []*publication.Cluster
+	live     Live // or nil
+}
+
+// NewSource returns a source of the clusters. live may be nil: then no job is known.
+func NewSource(store Store, clusters []*publication.Cluster, live Live) *StoreSource {
+	return &StoreSource{store, clusters, live}
+}
+
+// Publications are the names of the clusters.
+func (s *StoreSource) Publications() []string {
+	var names []string
+	for _, c := range s.clusters {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// Site reads plan and facts.
+func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, error) {
+	i := slices.IndexFunc(s.clusters, func(c *publication.Cluster) bool { return c.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("no publication %q", name)
+	}
+	c := s.clusters[i]
+	snap, err := s.store.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	site := &picture.Site{Publication: name}
+	doc, err := s.store.LoadPlan(ctx, name)
+	switch {
+	case errors.Is(err, plandoc.ErrUnreadable):
+		site.Trouble = append(site.Trouble, topology.Cut(err.Error(), topology.MaxMessage))
+		fallthrough
+	case err == nil && doc == nil:
+		doc = plandoc.New(name, c.Place().String())
+	case err != nil:
+		return nil, err
+	}
+	if doc.Current.Number == 0 {
+		site.Trouble = append(site.Trouble, "nothing is published yet: nodes have no place")
+	}
+	in := c.Rules.Gather(snap)
+	if site.Plan, err = planOf(&doc.Current.Plan, &in); err != nil {
+		return nil, err
+	}
+	site.Facts, site.Held = factsOf(site.Plan, &in), heldOf(doc)
+	s.say(site, c, &in)
+	site.Segments = segmentsOf(site)
+	return site, nil
+}
+
+// planOf turns a stored plan into one that can be drawn, with the nodes that it does not know
+// yet.
+func planOf(stored *plandoc.Plan, in *inputs.Inputs) (*placement.Plan, error) {
+	plan := &placement.Plan{ByLeaf: stored.ByLeaf, Problems: stored.Problems}
+	previous, err := stored.Published()
+	if err != nil {
+		return nil, err
+	}
+	places := map[string]placement.Place{}
+	if previous != nil {
+		plan.Topologies, plan.Default, plan.BaseBlockSize = previous.Topologies, previous.Default, previous.BaseBlockSize
+		plan.Blocks, plan.Switches, places = previous.Blocks, previous.Switches, previous.Places()
+	}
+	placed := make(map[string]placement.Placement, len(stored.Nodes))
+	for name, at := range places { // a plan that is too large to store has no nodes
+		placed[name] = placement.Placement{Node: name, SlurmName: name, Block: at.Block, Switch: at.Leaf, Reason: placement.ReasonPlaced}
+	}
+	for i := range stored.Nodes {
+		n := &stored.Nodes[i]
+		at := places[n.Name]
+		placed[n.Name] = placement.Placement{Node: cmp.Or(n.Node, n.Name), SlurmName: n.Name, Block: at.Block, Switch: at.Leaf, Source: n.Source, Reason: n.Reason, Message: n.Message}
+	}
+	for i := range in.Facts {
+		f := &in.Facts[i]
+		if _, known := placed[f.SlurmName]; !known {
+			placed[f.SlurmName] = placement.Placement{Node: f.Name, SlurmName: f.SlurmName, Reason: notPublished, Message: "the node is seen, and in no published plan yet"}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(placed)) {
+		plan.Placements = append(plan.Placements, placed[name])
+	}
+	return plan, nil
+}
+
+// notPublished is why a node has no place that no plan knows yet.
+const notPublished = "NotPublished"
+
+// factsOf are the facts of all nodes of the plan. A node without any is gone.
+func factsOf(plan *placement.Plan, in *inputs.Inputs) []topology.Facts {
+	known := make(map[string]bool, len(in.Facts))
+	for i := range in.Facts {
+		known[in.Facts[i].SlurmName] = true
+	}
+	facts := in.Facts
+	for i := range plan.Placements {
+		if pl := &plan.Placements[i]; !known[pl.SlurmName] {
+			facts = append(facts, topology.Facts{Name: pl.Node, SlurmName: pl.SlurmName, Gone: true})
+		}
+	}
+	return facts
+}
+
+// maxDifferences bounds the differences of a held change that are listed.
+const maxDifferences = 200
+
+// heldOf says what is held, and what would change.
+func heldOf(doc *plandoc.Document) *picture.Held {
+	h := doc.Held
+	if h == nil {
+		return nil
+	}
+	out := &picture.Held{Reason: h.Reason, Message: h.Message, Since: h.Since.UTC().Format("2006-01-02 15:04 MST"), Digest: h.Digest, Waits: h.Waits}
+	if h.Plan == nil {
+		return out
+	}
+	changes := plandoc.Compare(&doc.Current.Plan, h.Plan)
+	for i := range changes.Moves {
+		out.Differences = append(out.Differences, changes.Moves[i].String())
+	}
+	out.Differences = append(out.Differences, changes.Units...)
+	if n := len(changes.Devices); n > 0 {
+		out.Differences = append(out.Differences, fmt.Sprintf("gres.conf: the lines of %d nodes", n))
+	}
+	if more := len(out.Differences) - maxDifferences; more > 0 {
+		out.Differences = append(out.Differences[:maxDifferences], fmt.Sprintf("and %d more: quoin plan diff lists all", more))
+	}
+	return out
+}
+
+// say adds what Kubernetes and Slurm say of the nodes, and the jobs.
+func (s *StoreSource) say(site *picture.Site, c *publication.Cluster, in *inputs.Inputs) {
+	var pods, words map[string]string
+	if states, ok := s.store.(States); ok {
+		pods = states.SlurmStates(c.Rules.PodNamespaces())
+	}
+	if s.live != nil {
+		var err error
+		if words, site.Jobs, _, err = s.live.Seen(c.Name); err != nil {
+			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(err.Error(), topology.MaxMessage))
+		}
+	}
+	site.Said = make(map[string]picture.Said, len(site.Plan.Placements))
+	for i := range site.Plan.Placements {
+		pl := &site.Plan.Placements[i]
+		var says picture.Said
+		says.Slurm, says.Use = stateOf(cmp.Or(words[pl.SlurmName], pods[pl.Node]), len(words)+len(pods) > 0)
+		if n := in.Nodes[pl.SlurmName]; n != nil {
+			says.IMEX, says.Drift, says.Fabric = verdict(n, nodestatus.ConditionIMEX), verdict(n, nodestatus.ConditionDrift), verdict(n, nodestatus.ConditionFabric)
+		}
+		if says != (picture.Said{}) {
+			site.Said[pl.SlurmName] = says
+		}
+	}
+}
+
+// verdict is what a condition of the Node says.
+func verdict(n *inputs.Node, condition string) picture.Verdict {
+	c := n.Conditions[condition]
+	return picture.Verdict{Wrong: c.True, Reason: c.Reason, Message: c.Message}
+}

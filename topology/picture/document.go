@@ -1,0 +1,24 @@
+package picture
+
+import "github.com/quoin-hpc/quoin/topology/placement"
+
+// Document is the picture as data.
+type Document struct {
+	Plan *placement.Plan `json:"plan"`
+	// States are the states of nodes by Slurm name: healthy, without report, waiting or
+	// degraded.
+	States map[string]string `json:"states"`
+	// Jobs, Held and Segments are left out if nothing is known of them.
+	Jobs     []Job      `json:"jobs,omitempty"`
+	Held     *Held      `json:"held,omitempty"`
+	Segments []Segments `json:"segments,omitempty"`
+}
+
+// DocumentOf returns what Terminal draws.
+func DocumentOf(s *Site) Document {
+	states := map[string]string{}
+	for node, state := range statesOf(s.Plan, s.Facts) {
+		states[node] = looks[state].short
+	}
+	return Document{s.Plan, states, s.Jobs, s.Held, s.Segments}
+}

@@ -1,0 +1,272 @@
+"use strict";
+const el = id => document.getElementById(id);
+const plural = (n, what) => n + " " + what + (n === 1 ? "" : "s");
+let data = JSON.parse(el("data").textContent);
+let cells = [];          // the cell of each node, by its number
+let texts = [];          // what a search looks through, by number; made when it is needed
+let jobsOn = new Map();  // number -> jobs
+let chosen = {};         // {node: name}, {job: id} or {switch: name}
+let marks = null;        // the numbers of the nodes that are marked, or null
+let at = 0;              // the cell that Tab goes to
+const slots = {job: new Map(), user: new Map()};
+
+function make(tag, attributes, ...children) {
+  const e = document.createElement(tag);
+  for (const name in attributes) {
+    if (name.startsWith("on")) e.addEventListener(name.slice(2), attributes[name]);
+    else e.setAttribute(name, attributes[name]);
+  }
+  e.append(...children.filter(c => c !== null && c !== undefined && c !== ""));
+  return e;
+}
+const link = (text, on) => make("button", {class: "link", type: "button", onclick: on}, text);
+const jobList = () => Object.values(data.jobs || {}).sort((a, b) => b.nodes.length - a.nodes.length || a.id.localeCompare(b.id, "en", {numeric: true}));
+const numberOf = name => data.nodes.findIndex(n => n.name === name);
+const bad = (n, what) => ((n.said || {}).bad || []).includes(what);
+
+// colours are a function for each choice of "Colour by": number -> [class, legend, words].
+const fixed = {
+  health: n => [n.class, n.state, n.state],
+  slurm: n => n.use ? [n.use, {free: "free", busy: "busy", unwell: "takes no job"}[n.use], n.slurm] : ["none", "Slurm says nothing", "Slurm says nothing"],
+  imex: n => verdict(n, "imex", "ready", "IMEX ready", "IMEX not ready", "not judged"),
+  drift: n => verdict(n, "drift", "agrees", "as published", "drift", "not judged"),
+};
+function verdict(n, what, well, yes, no, unknown) {
+  if (bad(n, what)) return ["bad", no, no + ", " + n.said[what]];
+  return (n.said || {})[what] ? [well, yes, yes] : ["none", unknown, unknown];
+}
+function byOwner(mode) {
+  const of = j => mode === "job" ? j.id : (j.user || "unknown"), name = j => mode === "job" ? "job " + j.id + (j.name ? " " + j.name : "") : (j.user || "unknown");
+  const sizes = new Map(), names = new Map();
+  for (const j of jobList()) { sizes.set(of(j), (sizes.get(of(j)) || 0) + j.nodes.length); names.set(of(j), name(j)); }
+  const top = [...sizes.keys()].sort((a, b) => sizes.get(b) - sizes.get(a)).slice(0, 8), slot = slots[mode];
+  for (const key of [...slot.keys()]) if (!top.includes(key)) slot.delete(key);
+  for (const key of top) if (!slot.has(key)) slot.set(key, [0, 1, 2, 3, 4, 5, 6, 7].find(c => ![...slot.values()].includes(c)));
+  return (n, i) => {
+    const jobs = jobsOn.get(i);
+    if (!jobs) return ["none", "no job", "no job"];
+    const j = jobs.find(j => slot.has(of(j))) || jobs[0];
+    return slot.has(of(j)) ? ["c" + slot.get(of(j)), names.get(of(j)), name(j)] : ["other", mode === "job" ? "other jobs" : "other users", name(j)];
+  };
+}
+function bySegments() {
+  const size = Number(el("size").value), left = {};
+  for (const s of data.parts.segments || []) if (s.size === size) for (const b in s.taken || {}) left[b] = s.taken[b];
+  return n => {
+    if (n.use !== "free") return n.use ? [n.use, n.use === "busy" ? "busy" : "takes no job", n.slurm] : ["none", "Slurm says nothing", "Slurm says nothing"];
+    if (left[n.block] > 0) { left[n.block]--; return ["segment", "in a free segment of " + size, "in a free segment"]; }
+    return ["rest", "free, left over", "free, and in no whole segment"];
+  };
+}
+function colourOf(mode) {
+  return mode === "job" || mode === "user" ? byOwner(mode) : mode === "segments" ? bySegments() : fixed[mode];
+}
+
+// paint colours all cells and writes the legend.
+function paint() {
+  const colour = colourOf(el("colour").value), legend = new Map(), text = el("search").value.trim().toLowerCase();
+  el("sized").hidden = el("colour").value !== "segments";
+  let hits = 0;
+  data.nodes.forEach((n, i) => {
+    const [kind, word, words] = colour(n, i);
+    const entry = legend.get(kind) || {word, count: 0};
+    entry.count++;
+    legend.set(kind, entry);
+    const found = (text === "" || textOf(i).includes(text)) && (marks === null || marks.has(i));
+    if (found) hits++;
+    const cell = cells[i];
+    if (!cell) return;
+    set(cell, "class", "n " + kind + (found ? " found" : "") + (marks && marks.has(i) ? " marked" : "") + (n.name === chosen.node ? " chosen" : ""));
+    set(cell, "aria-label", n.name + ": " + words);
+  });
+  const drawing = el("drawing");
+  if (drawing) drawing.classList.toggle("dimmed", text !== "" || marks !== null);
+  el("hits").textContent = text === "" && marks === null ? "" : hits + " of " + plural(data.nodes.length, "node");
+  el("legend").replaceChildren(...[...legend.entries()].sort((a, b) => order(a[0]) - order(b[0])).map(([kind, l]) => {
+    const key = document.createElementNS("http://www.w3.org/2000/svg", "svg"), rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    key.setAttribute("aria-hidden", "true");
+    for (const [k, v] of [["class", kind], ["width", 18], ["height", 13], ["rx", 2]]) rect.setAttribute(k, v);
+    key.append(rect);
+    return make("li", {}, key, l.word + ": " + l.count);
+  }));
+}
+const order = kind => ["healthy", "without-report", "ready", "agrees", "segment", "free", "rest", "waiting", "busy", "unwell", "degraded", "bad", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "other", "none", "missing"].indexOf(kind);
+function set(e, name, value) { if (e.getAttribute(name) !== value) e.setAttribute(name, value); }
+function textOf(i) {
+  if (texts[i] === undefined) {
+    const n = data.nodes[i], jobs = (jobsOn.get(i) || []).map(j => [j.id, j.name, j.user, j.account, j.partition]);
+    texts[i] = [n.name, n.node, n.block, n.switches, n.state, n.reason, n.message, n.slurm, n.gpus, n.problems, Object.values(n.said || {}), jobs].flat(2).filter(Boolean).join("\n").toLowerCase();
+  }
+  return texts[i];
+}
+
+// choose shows a node, a job or a switch, and marks its nodes.
+function choose(what) {
+  chosen = what;
+  refresh();
+}
+function findMarks() {
+  marks = null;
+  const job = (data.jobs || {})[chosen.job];
+  if (job) marks = new Set(job.nodes);
+  if (chosen.switch) marks = new Set(data.nodes.flatMap((n, i) => (n.switches || []).includes(chosen.switch) ? [i] : []));
+}
+function facts() {
+  const i = chosen.node === undefined ? -1 : numberOf(chosen.node), job = (data.jobs || {})[chosen.job];
+  if (i >= 0) return nodeFacts(data.nodes[i], i);
+  if (job) return jobFacts(job);
+  if (chosen.job) return [make("p", {}, "Job " + chosen.job + " has ended.")];
+  if (chosen.node) return [make("p", {}, "Node " + chosen.node + " is not in the plan any more.")];
+  if (chosen.switch) return [make("h2", {}, "switch " + chosen.switch), make("p", {}, plural(marks.size, "node") + " below it are marked."), link("Show all nodes", () => choose({}))];
+  return null;
+}
+function list(pairs) {
+  const dl = make("dl", {});
+  for (const [name, values, wrong] of pairs) {
+    for (const value of [values ?? []].flat()) if (value !== "") dl.append(make("dt", {}, name), make("dd", wrong ? {class: "bad"} : {}, value));
+  }
+  return dl;
+}
+function nodeFacts(n, i) {
+  const said = n.said || {}, why = {nvml: "NVML of the node", label: "its labels", switch: "the switch above it", previous: "where it was published before"}[n.source] || n.source;
+  return [make("h2", {}, n.name), list([
+    ["in Kubernetes", n.node], ["state", n.state, n.class === "degraded"], ["Slurm says", n.slurm, n.use === "unwell"],
+    ["jobs", (jobsOn.get(i) || []).map(j => link("job " + j.id + (j.name ? " " + j.name : "") + (j.user ? " of " + j.user : "") + gpusOf(j, i), () => choose({job: j.id})))],
+    ["problems, and what to do", n.problems, true],
+    ["IMEX", said.imex, bad(n, "imex")], ["published place", said.drift, bad(n, "drift")], ["NVLink fabric", said.fabric, bad(n, "fabric")],
+    ["block", n.block || "in no block"], ["switches above it", (n.switches || []).map(s => link(s, () => choose({switch: s})))],
+    ["its place is known by", why], ["why it is there", n.message || (n.reason === "Placed" ? "" : n.reason)],
+    ["GPUs", n.gpus], ["where it stands", n.place]])];
+}
+function gpusOf(j, i) {
+  const gpus = (j.gpus || []).length === 1 ? j.gpus[0] : (j.gpus || [])[j.nodes.indexOf(i)];
+  return gpus ? ", GPUs " + gpus : "";
+}
+function used(j) { return j.blocks ? plural(j.blocks, "block") + (j.fewest ? ", " + j.fewest + " would do" : "") : ""; }
+function jobFacts(j) {
+  const blocks = new Map();
+  for (const i of j.nodes) { const b = data.nodes[i].block || "in no block"; blocks.set(b, [...(blocks.get(b) || []), i]); }
+  return [make("h2", {}, "job " + j.id + (j.name ? " " + j.name : "")), list([
+    ["user", [j.user, j.account].filter(Boolean).join(", account ")], ["partition", j.partition], ["nodes", String(j.nodes.length)], ["segment", j.segment ? String(j.segment) : ""],
+    ["blocks used", used(j), j.fewest && j.blocks > j.fewest], ["in words", j.note], ["GPUs on each node", (j.gpus || []).length === 1 ? j.gpus[0] : ""],
+    ["also on nodes outside this map", (j.elsewhere || []).join(", ")]]),
+    ...[...blocks].map(([b, of]) => make("div", {}, make("h3", {}, b + ": " + of.length), make("p", {}, ...of.slice(0, 36).flatMap(i => [link(data.nodes[i].name, () => choose({node: data.nodes[i].name})), (j.gpus || []).length > 1 ? gpusOf(j, i) + "; " : " "]), of.length > 36 ? "and " + (of.length - 36) + " more" : ""))),
+    link("Show all nodes", () => choose({}))];
+}
+
+// fill writes what is below and above the drawing.
+function table(id, title, head, rows, most) {
+  const place = el(id), found = rows.slice(0, most);
+  if (rows.length === 0) { place.replaceChildren(); return; }
+  const body = found.map(r => make("tr", r.attributes || {}, ...r.cells.map((c, k) => make("td", head[k][1] ? {class: head[k][1]} : {}, c))));
+  const more = rows.length > most ? make("p", {}, "and " + (rows.length - most) + " more: search to see these") : "";
+  place.replaceChildren(...[title ? make("h2", {}, title) : "", make("table", {}, make("thead", {}, make("tr", {}, ...head.map(h => make("th", h[1] ? {class: h[1], scope: "col"} : {scope: "col"}, h[0])))), make("tbody", {}, ...body)), more].filter(Boolean));
+}
+function fill() {
+  const p = data.parts, text = el("search").value.trim().toLowerCase();
+  const has = (...words) => text === "" || words.filter(Boolean).join("\n").toLowerCase().includes(text);
+  el("summary").replaceChildren(...(p.summary || []).map(s => make("li", {}, s)));
+  el("trouble").replaceChildren(...(p.trouble || []).map(s => make("p", {class: "held"}, s)));
+  const jobs = jobList().filter(j => has(j.id, j.name, j.user, j.account, j.partition, j.note) || chosen.job === j.id);
+  table("jobs", "Running jobs", [["job"], ["name", "wide name"], ["user"], ["nodes", "num"], ["segment", "num"], ["blocks used"], ["in words", "wide"]],
+    jobs.map(j => ({attributes: j.id === chosen.job ? {class: "chosen"} : {}, cells: [link(j.id, () => choose({job: j.id})), j.name, j.user, String(j.nodes.length), j.segment ? String(j.segment) : "", used(j), j.note]})), 100);
+  table("segments", "Free segments", [["topology"], ["segment size", "num"], ["fit now", "num"], ["if all nodes were free and well", "num"]],
+    (p.segments || []).map(s => ({cells: [s.topology, link(String(s.size), () => { el("colour").value = "segments"; el("size").value = s.size; paint(); }), String(s.now), String(s.all)]})), 60);
+  table("apart", "In no block", [["nodes", "num"], ["reason"], ["names", "wide"]], (p.apart || []).map(g => ({cells: [String(g.count), g.reason + ": " + g.why, g.nodes]})), 40);
+  table("problems", "Problems", [["node"], ["reason"], ["what is wrong, and what to do", "wide"]], (p.problems || []).filter(q => has(q.node, q.reason, q.message)).map(q => ({cells: [where(q.node), q.reason, q.message]})), 50);
+  held(p.held);
+  const sizes = [...new Set((p.segments || []).map(s => s.size))], choice = el("size"), was = choice.value;
+  if (choice.children.length !== sizes.length) choice.replaceChildren(...sizes.map(s => make("option", {value: s}, String(s))));
+  if (was) choice.value = was; else if (sizes.includes(16)) choice.value = 16;
+  if (el("table").open) nodeTable(text);
+}
+function where(node) {
+  const n = data.nodes.find(n => n.name === node || n.node === node);
+  return n ? link(n.name, () => choose({node: n.name})) : node;
+}
+function held(h) {
+  const text = JSON.stringify(h || null);
+  if (el("held").dataset.text === text) return;
+  el("held").dataset.text = text;
+  const rows = h && h.differences || [];
+  el("held").replaceChildren(...(h ? [make("section", {class: "held", "aria-label": "held publication"}, make("h2", {}, "A change is held" + (h.since ? " since " + h.since : "") + ": " + h.reason), make("p", {}, h.message),
+    rows.length ? make("details", {open: ""}, make("summary", {}, plural(rows.length, "difference")), make("ul", {}, ...rows.slice(0, 60).map(d => make("li", {}, d)), rows.length > 60 ? make("li", {}, "and " + (rows.length - 60) + " more") : "")) : "",
+    h.waits && h.digest ? make("p", {}, "To publish it: ", make("code", {}, "quoin plan approve " + h.digest)) : "")] : []));
+}
+function nodeTable(text) {
+  const rows = data.nodes.flatMap((n, i) => (text === "" || textOf(i).includes(text)) && (marks === null || marks.has(i)) ? [{cells: [link(n.name, () => choose({node: n.name})), n.block || "", n.state, n.slurm || "", (jobsOn.get(i) || []).map(j => j.id).join(" ")]}] : []);
+  const box = el("table").lastElementChild;
+  box.id = "tablebox";
+  table("tablebox", "", [["node"], ["block"], ["state"], ["Slurm"], ["jobs"]], rows, 200);
+}
+
+// refresh shows the data as it is now. What was chosen, searched and coloured stays.
+function refresh() {
+  findMarks();
+  fill();
+  paint();
+  const now = facts();
+  if (now) {
+    const box = make("div", {}, ...now);
+    if (el("facts").innerHTML !== box.outerHTML) el("facts").replaceChildren(box);
+  } else if (el("facts").firstElementChild.tagName === "DIV") {
+    el("facts").replaceChildren(make("p", {}, "Choose a node or a job to see its facts."));
+  }
+}
+function index() {
+  texts = [];
+  jobsOn = new Map();
+  for (const j of jobList()) for (const i of j.nodes) jobsOn.set(i, [...(jobsOn.get(i) || []), j]);
+}
+function collect() {
+  cells = [];
+  for (const c of document.querySelectorAll("#drawing .n")) cells[c.dataset.n] = c;
+  const first = cells[at] || cells.find(Boolean);
+  if (first) { at = Number(first.dataset.n); first.setAttribute("tabindex", "0"); }
+}
+
+// go moves the focus to the nearest cell in a direction.
+function go(key) {
+  const box = c => [Number(c.getAttribute("x")), Number(c.getAttribute("y"))], [x, y] = box(cells[at]);
+  let best = null, least = Infinity;
+  for (const c of cells) {
+    if (!c || c === cells[at]) continue;
+    const [cx, cy] = box(c), dx = cx - x, dy = cy - y;
+    const [ahead, aside] = {ArrowRight: [dx, dy], ArrowLeft: [-dx, dy], ArrowDown: [dy, dx], ArrowUp: [-dy, dx]}[key];
+    const far = ahead + 4 * Math.abs(aside);
+    if (ahead > 0 && far < least) { least = far; best = c; }
+  }
+  if (best) focus(Number(best.dataset.n));
+}
+function focus(i) {
+  if (cells[at]) cells[at].setAttribute("tabindex", "-1");
+  at = i;
+  cells[at].setAttribute("tabindex", "0");
+  cells[at].focus();
+}
+el("place").addEventListener("click", e => { const c = e.target.closest(".n"); if (c) { focus(Number(c.dataset.n)); choose({node: data.nodes[at].name}); } });
+el("place").addEventListener("keydown", e => {
+  if (!e.target.closest(".n")) return;
+  if (e.key.startsWith("Arrow")) { e.preventDefault(); go(e.key); }
+  if (e.key === "Enter" || e.key === " ") { e.preventDefault(); choose({node: data.nodes[at].name}); }
+});
+document.addEventListener("keydown", e => { if (e.key === "Escape") { el("search").value = ""; choose({}); } });
+el("place").addEventListener("pointerover", e => { // a title for the cell that somebody looks at
+  const c = e.target.closest(".n");
+  if (!c) return;
+  const title = c.firstElementChild || c.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "title"));
+  title.textContent = c.getAttribute("aria-label");
+});
+el("controls").addEventListener("submit", e => {
+  e.preventDefault();
+  const first = cells.find(c => c && c.classList.contains("found"));
+  if (first) focus(Number(first.dataset.n));
+});
+el("search").addEventListener("input", refresh);
+el("colour").addEventListener("change", refresh);
+el("size").addEventListener("change", refresh);
+el("table").addEventListener("toggle", refresh);
+document.addEventListener("click", e => { const s = e.target.closest("[data-switch]"); if (s) choose({switch: s.dataset.switch}); });
+index();
+collect();
+refresh();

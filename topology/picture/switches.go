@@ -1,0 +1,64 @@
+package picture
+
+import (
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// branch is a switch in the list of the page.
+type branch struct {
+	Name  string
+	Depth int
+	Nodes int // below it
+}
+
+// parents are the switches above switches.
+type parents map[string]string
+
+func parentsOf(plan *placement.Plan) parents {
+	out := parents{}
+	for i := range plan.Switches {
+		for _, child := range plan.Switches[i].Children {
+			out[child] = plan.Switches[i].Name
+		}
+	}
+	return out
+}
+
+// path is a switch and all above it.
+func (p parents) path(name string) (out []string) {
+	for name != "" && len(out) < maxTiers {
+		out = append(out, name)
+		name = p[name]
+	}
+	return out
+}
+
+// maxTiers bounds the path from a leaf to its root.
+const maxTiers = 16
+
+// branchesOf lists the switches, each before the ones below it.
+func branchesOf(plan *placement.Plan) []branch {
+	above := parentsOf(plan)
+	children, below := map[string][]string{}, map[string]int{}
+	for i := range plan.Switches {
+		s := &plan.Switches[i]
+		children[above[s.Name]] = append(children[above[s.Name]], s.Name)
+		for _, name := range above.path(s.Name) {
+			below[name] += len(s.Nodes)
+		}
+	}
+	var out []branch
+	var list func(name string, depth int)
+	list = func(name string, depth int) {
+		out = append(out, branch{name, depth, below[name]})
+		for _, child := range children[name] {
+			if depth < maxTiers {
+				list(child, depth+1)
+			}
+		}
+	}
+	for _, root := range children[""] {
+		list(root, 0)
+	}
+	return out
+}
