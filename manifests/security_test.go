@@ -35,7 +35,7 @@ func rights(t *testing.T, documents string) []string {
 			t.Fatal(err)
 		}
 		for _, rule := range r.Rules {
-			for _, resource := range rule.Resources {
+			for _, resource := range slices.Concat(rule.Resources, rule.NonResourceURLs) {
 				what := strings.Join(append([]string{resource}, rule.ResourceNames...), " ")
 				where := cmp.Or(r.Metadata.Namespace, "all namespaces")
 				out[strings.Join([]string{r.Metadata.Name, what, strings.Join(rule.Verbs, ", "), where}, " | ")] = true

@@ -16,6 +16,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/topology/nodereport"
 )
 
@@ -48,6 +49,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 	reg := service.Registry("publisher")
 	serve := &service.Options{Listen: c.Listen, Registry: reg, Log: log}
 	var store leadingStore = dir.New(c.Store)
+	var shown page.Store = dir.New(c.Store) // which reads beside the publisher
 	var options publisher.Options
 	if hosts := imex.NewHosts(conf.IMEX); hosts != nil {
 		options.Membership = hosts
@@ -72,7 +74,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 		}
 		serve.Cluster = rc
 		objects := kube.New(client, sets, reports, c.Namespace, conf.Clusters(), log)
-		store, runs = objects, append(runs, members.Run)
+		store, shown, runs = objects, objects, append(runs, members.Run)
 		options = publisher.Options{MaxBytes: kube.MaxBytes, Seed: true, Recorder: kube.NewEvents(client, log), Membership: members}
 		if c.NodeConditions {
 			options.Conditions = objects
@@ -81,6 +83,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 	options.Slurm = loaded.AskerOf
 	service.LogStart(log, "publisher", c.Store, "publications", len(conf.Publications))
 	pub := publisher.New(store, conf.Clusters(), options, publisher.NewMetrics(reg), log)
+	serve.Map, serve.MapAddress = page.New(page.NewSource(shown, conf.Clusters(), nil), log).Handler(), c.MapListen
 	serve.Ready, serve.Loops = store.Ready, []service.Loop{{Name: "the publisher", Busy: pub.Busy}}
 	return service.Together(ctx, append(runs, store.Run,
 		func(ctx context.Context) error { return service.Serve(ctx, serve) },

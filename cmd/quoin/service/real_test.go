@@ -22,6 +22,48 @@ import (
 // asks with tokens of a real API server.
 func TestRealAccess(t *testing.T) {
 	t.Parallel()
+	g := guard(t, nil)
+	ask := func(token string) int { return g.ask(t, "/metrics", token) }
+	until(t, "a reader with the right reads", func() bool { return ask(g.tokens["prometheus"]) == http.StatusOK }) // the binding arrives soon
+	for _, tt := range []struct {
+		name, token string
+		want        int
+	}{
+		{"no token", "", http.StatusUnauthorized},
+		{"an invented token", "invented", http.StatusUnauthorized},
+		{"a token without the right", g.tokens["nobody"], http.StatusForbidden},
+		{"a token with the right to the map", g.tokens["operator"], http.StatusForbidden},
+		{"the right", g.tokens["prometheus"], http.StatusOK},
+	} {
+		if got := ask(tt.token); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+	if code := g.ask(t, "/map", g.tokens["operator"]); code != http.StatusNotFound {
+		t.Errorf("a program without a map answers %d", code)
+	}
+	if _, err := g.cluster.Kubectl(t.Context(), "delete", "-f", g.rights); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "nobody knows new tokens", func() bool { return ask("another") == http.StatusServiceUnavailable })
+	g.cluster.StopServer()
+	if got := ask("unknown"); got != http.StatusServiceUnavailable {
+		t.Errorf("the API server is away: %d for a new token", got)
+	}
+}
+
+// guarded is a server that asks a real API server who may read, with the rights that the chart
+// gives it.
+type guarded struct {
+	cluster *kuberig.Cluster
+	// address is that of the server, and rights the file of its rights.
+	address, rights string
+	// tokens are those of the service accounts prometheus, operator and nobody.
+	tokens map[string]string
+}
+
+func guard(t *testing.T, page http.Handler) *guarded {
+	t.Helper()
 	c := kuberig.StartTest(t)
 	dir := t.TempDir()
 	rights, err := kuberig.Helm(t.Context(), "template", "quoin", "../../../manifests/chart", "--namespace", "default", "--set", "nodeNamespace=default,metrics.tlsSecret=x,metrics.authorize=true",
@@ -37,7 +79,7 @@ func TestRealAccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	tokens := map[string]string{}
-	for _, name := range []string{"quoin-agent", "prometheus", "nobody"} {
+	for _, name := range []string{"quoin-agent", "prometheus", "operator", "nobody"} {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := c.Client().CoreV1().ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -46,8 +88,10 @@ func TestRealAccess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.Kubectl(t.Context(), "create", "clusterrolebinding", "scrape", "--clusterrole=quoin-metrics-reader", "--serviceaccount=default:prometheus"); err != nil {
-		t.Fatal(err)
+	for account, role := range map[string]string{"prometheus": "quoin-metrics-reader", "operator": "quoin-map-reader"} {
+		if _, err := c.Kubectl(t.Context(), "create", "clusterrolebinding", account, "--clusterrole="+role, "--serviceaccount=default:"+account); err != nil {
+			t.Fatal(err)
+		}
 	}
 	agent, err := clientcmd.BuildConfigFromFlags("", tokens["quoin-agent"])
 	if err != nil {
@@ -56,48 +100,30 @@ func TestRealAccess(t *testing.T) {
 	certificate(t, dir, "agent")
 	address := loopback.Address(9835)
 	serving(t, &Options{Listen: config.Listen{Address: address, TLSCert: filepath.Join(dir, "tls.crt"), TLSKey: filepath.Join(dir, "tls.key"), Authorize: true},
-		Registry: Registry("agent"), Ready: func(context.Context) error { return nil }, Cluster: agent, Log: slog.New(slog.DiscardHandler)})
-	ask := func(token string) int {
-		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
-		if token != "" {
-			r.Header.Set("Authorization", "Bearer "+token)
-		}
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // its own
-		defer client.CloseIdleConnections()
-		resp, err := client.Do(r)
-		if err != nil {
-			return 0
-		}
-		_ = resp.Body.Close()
-		return resp.StatusCode
-	}
-	of := func(name string) string {
-		rc, err := clientcmd.BuildConfigFromFlags("", tokens[name])
+		Map: page, Registry: Registry("agent"), Ready: func(context.Context) error { return nil }, Cluster: agent, Log: slog.New(slog.DiscardHandler)})
+	for name, file := range tokens {
+		rc, err := clientcmd.BuildConfigFromFlags("", file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return rc.BearerToken
+		tokens[name] = rc.BearerToken
 	}
-	until(t, "a reader with the right reads", func() bool { return ask(of("prometheus")) == http.StatusOK }) // the binding arrives soon
-	for _, tt := range []struct {
-		name, token string
-		want        int
-	}{
-		{"no token", "", http.StatusUnauthorized},
-		{"an invented token", "invented", http.StatusUnauthorized},
-		{"a token without the right", of("nobody"), http.StatusForbidden},
-		{"the right", of("prometheus"), http.StatusOK},
-	} {
-		if got := ask(tt.token); got != tt.want {
-			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
-		}
+	return &guarded{c, address, path, tokens}
+}
+
+// ask returns the status of the answer, or 0 without one.
+func (g *guarded) ask(t *testing.T, path, token string) int {
+	t.Helper()
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+g.address+path, nil)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	if _, err := c.Kubectl(t.Context(), "delete", "-f", path); err != nil {
-		t.Fatal(err)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // its own
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(r)
+	if err != nil {
+		return 0
 	}
-	until(t, "nobody knows new tokens", func() bool { return ask("another") == http.StatusServiceUnavailable })
-	c.StopServer()
-	if got := ask("unknown"); got != http.StatusServiceUnavailable {
-		t.Errorf("the API server is away: %d for a new token", got)
-	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
 }

@@ -36,19 +36,27 @@ type Options struct {
 	Ready func(context.Context) error
 	// Loops are the program's loops.
 	Loops []Loop
-	// Cluster is asked who may read the metrics, if config.Listen says so.
+	// Map is the page with the map, or nil. It is served at MapAddress, a loopback address, to
+	// everybody there. Beside the metrics it is served only to those who may get it.
+	Map        http.Handler
+	MapAddress string
+	// Cluster is asked who may read metrics and map, if config.Listen says so.
 	Cluster *rest.Config
 	Log     *slog.Logger
 }
 
-// Serve answers on both addresses until ctx ends. An empty address serves nothing.
+// Serve answers on all addresses until ctx ends. An empty address serves nothing.
 func Serve(ctx context.Context, o *Options) error {
 	handler, secure, err := o.metrics()
 	if err != nil {
 		return err
 	}
 	state := &state{options: o}
+	if o.Map == nil {
+		o.MapAddress = ""
+	}
 	return Together(ctx,
+		func(ctx context.Context) error { return serve(ctx, "the map", o.MapAddress, "mapListen", local(o.Map), nil) },
 		func(ctx context.Context) error { return serve(ctx, "metrics", o.Address, "listen", handler, secure) },
 		func(ctx context.Context) error {
 			return serve(ctx, "probes", o.Health, "healthListen", state.handler(), nil)
@@ -56,7 +64,8 @@ func Serve(ctx context.Context, o *Options) error {
 		state.run)
 }
 
-// metrics returns the handler of /metrics, and how it is encrypted, which may be nil.
+// metrics returns the handler of /metrics, and of the map if somebody says who may read it. It
+// also returns how these are encrypted, which may be nil.
 func (o *Options) metrics() (http.Handler, *tls.Config, error) {
 	mux := http.NewServeMux()
 	handler := shared(o.Registry)
@@ -66,6 +75,10 @@ func (o *Options) metrics() (http.Handler, *tls.Config, error) {
 			return nil, nil, err
 		}
 		handler = access.guard(handler)
+		if o.Map != nil {
+			mux.Handle(mapRight.path, access.page(o.Map))
+			mux.Handle(mapRight.path+"/", access.page(o.Map))
+		}
 	}
 	mux.Handle("GET /metrics", handler)
 	if o.TLSCert == "" {

@@ -291,7 +291,7 @@ func TestServeErrors(t *testing.T) {
 		"serve probes: listen tcp .*: bind: address already in use; choose another address by the key healthListen": {Health: s.metrics},
 		"read the certificate of /metrics: stat .*/none: no such file or directory":                                 {TLSCert: filepath.Join(dir, "none"), TLSKey: empty},
 		"read the certificate of /metrics from .*/empty and .*/empty: tls: failed to find any PEM data.*":           {TLSCert: empty, TLSKey: empty},
-		"metricsAuthorize needs Kubernetes, which says who may read the metrics":                                    {Authorize: true},
+		"metricsAuthorize needs Kubernetes, which says who may read":                                                {Authorize: true},
 	} {
 		err := Serve(t.Context(), &Options{Listen: listen, Registry: prometheus.NewRegistry(), Ready: ready})
 		if err == nil || !regexp.MustCompile("^"+want+"$").MatchString(err.Error()) {

@@ -96,7 +96,10 @@ the chart adds.
 imex:
   {{- include "quoin.imex" . | nindent 2 }}
 publisher:
-  {{- include "quoin.section" (dict "root" . "section" .Values.config.publisher) | nindent 2 }}
+  {{- $section := .Values.config.publisher | default dict }}
+  {{- /* In the pod only: kubectl port-forward reaches it. */}}
+  {{- if not (hasKey $section "mapListen") }}{{ $section = merge (dict "mapListen" "127.0.0.1:9838") $section }}{{ end }}
+  {{- include "quoin.section" (dict "root" . "section" $section) | nindent 2 }}
 publications:
 {{- toYaml (.Values.config.publications | default (list (dict "name" "default"))) | nindent 0 }}
 {{- end -}}
