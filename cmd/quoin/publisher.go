@@ -83,7 +83,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 	options.Slurm = loaded.AskerOf
 	service.LogStart(log, "publisher", c.Store, "publications", len(conf.Publications))
 	pub := publisher.New(store, conf.Clusters(), options, publisher.NewMetrics(reg), log)
-	serve.Map, serve.MapAddress = page.New(page.NewSource(shown, conf.Clusters(), nil), log).Handler(), c.MapListen
+	serve.Map, serve.MapAddress = page.New(page.NewSource(shown, conf.Clusters(), page.NewAsked(pub.Occupancy())), log).Handler(), c.MapListen
 	serve.Ready, serve.Loops = store.Ready, []service.Loop{{Name: "the publisher", Busy: pub.Busy}}
 	return service.Together(ctx, append(runs, store.Run,
 		func(ctx context.Context) error { return service.Serve(ctx, serve) },

@@ -56,7 +56,9 @@ func Serve(ctx context.Context, o *Options) error {
 		o.MapAddress = ""
 	}
 	return Together(ctx,
-		func(ctx context.Context) error { return serve(ctx, "the map", o.MapAddress, "mapListen", local(o.Map), nil) },
+		func(ctx context.Context) error {
+			return serve(ctx, "the map", o.MapAddress, "mapListen", local(o.Map), nil)
+		},
 		func(ctx context.Context) error { return serve(ctx, "metrics", o.Address, "listen", handler, secure) },
 		func(ctx context.Context) error {
 			return serve(ctx, "probes", o.Health, "healthListen", state.handler(), nil)

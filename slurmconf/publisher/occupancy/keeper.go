@@ -8,6 +8,7 @@ package occupancy
 import (
 	"context"
 	"log/slog"
+	"reflect"
 	"sync"
 	"time"
 
@@ -63,7 +64,8 @@ type site struct {
 	wake   chan struct{} // gets a value when places change
 	mu     sync.Mutex    // guards what follows
 	view   View
-	tried  time.Time // the last question
+	tried  time.Time            // the last question
+	given  []slurmconf.Topology // what places were made of
 	places *layout.Map
 	news   bool // places have changed since the last judgement
 	judged map[run]remembered
@@ -94,10 +96,10 @@ func New(clusters []*publication.Cluster, slurm func(*publication.Cluster) live.
 	return k
 }
 
-// Set takes the published topologies of a publication.
+// Set takes the published topologies of a publication. The same ones again change nothing.
 func (k *Keeper) Set(name string, topologies []slurmconf.Topology) {
 	s := k.sites[name]
-	if s == nil {
+	if s == nil || s.has(topologies) {
 		return
 	}
 	places, err := layout.New(topologies)
@@ -106,8 +108,14 @@ func (k *Keeper) Set(name string, topologies []slurmconf.Topology) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.places, s.news = places, true
+	s.given, s.places, s.news = topologies, places, true
 	again.Notify(s.wake)
+}
+
+func (s *site) has(topologies []slurmconf.Topology) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.given != nil && reflect.DeepEqual(s.given, topologies)
 }
 
 // Asks reports whether the Slurm of a publication can be asked.
@@ -174,7 +182,7 @@ func (k *Keeper) Run(ctx context.Context) {
 func (s *site) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.view, s.judged, s.places, s.tried = View{}, nil, nil, time.Time{}
+	s.view, s.judged, s.given, s.places, s.tried = View{}, nil, nil, nil, time.Time{}
 }
 
 // ask asks Slurm if the last question is older than age. Who comes while another asks waits for

@@ -137,7 +137,8 @@ func TestRun(t *testing.T) {
 		check(1, first...)
 		time.Sleep(2 * time.Second) // between two questions
 		check(2, first[0], first[1], "2 1 block", "2 1 leaf switch")
-		k.Set(name, racks()) // the same places: what was proved stays proved
+		k.Set(name, racks())                                                       // the same again
+		k.Set(name, append(racks(), slurmconf.Topology{Name: "flat", Flat: true})) // the same places: what was proved stays proved
 		synctest.Wait()
 		check(2, first[0], first[1], "2 1 block", "2 1 leaf switch")
 		time.Sleep(time.Minute)

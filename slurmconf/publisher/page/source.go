@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
@@ -30,9 +30,10 @@ type States interface {
 }
 
 // Live says what was last seen of the running Slurm of a publication: the states of nodes by
-// Slurm name, and the jobs. asked is when that was. It does not wait for an answer of Slurm.
+// Slurm name, and the jobs, judged by the published topologies. It does not wait for an answer
+// of Slurm.
 type Live interface {
-	Seen(publication string) (states map[string]string, jobs []picture.Job, asked time.Time, err error)
+	Seen(publication string, published []slurmconf.Topology) (states map[string]string, jobs []picture.Job, err error)
 }
 
 // StoreSource draws what a store holds.
@@ -86,7 +87,17 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 		return nil, err
 	}
 	site.Facts, site.Held = factsOf(site.Plan, &in), heldOf(doc)
-	s.say(site, c, &in)
+	var words map[string]string
+	if s.live != nil {
+		published, err := doc.Current.Plan.Slurm()
+		if err != nil {
+			return nil, err
+		}
+		if words, site.Jobs, err = s.live.Seen(name, published); err != nil {
+			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(err.Error(), topology.MaxMessage))
+		}
+	}
+	s.say(site, c, &in, words)
 	site.Segments = segmentsOf(site)
 	return site, nil
 }
@@ -170,17 +181,11 @@ func heldOf(doc *plandoc.Document) *picture.Held {
 	return out
 }
 
-// say adds what Kubernetes and Slurm say of the nodes, and the jobs.
-func (s *StoreSource) say(site *picture.Site, c *publication.Cluster, in *inputs.Inputs) {
-	var pods, words map[string]string
+// say adds what Kubernetes and Slurm say of the nodes. words are Slurm's own.
+func (s *StoreSource) say(site *picture.Site, c *publication.Cluster, in *inputs.Inputs, words map[string]string) {
+	var pods map[string]string
 	if states, ok := s.store.(States); ok {
 		pods = states.SlurmStates(c.Rules.PodNamespaces())
-	}
-	if s.live != nil {
-		var err error
-		if words, site.Jobs, _, err = s.live.Seen(c.Name); err != nil {
-			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(err.Error(), topology.MaxMessage))
-		}
 	}
 	site.Said = make(map[string]picture.Said, len(site.Plan.Placements))
 	for i := range site.Plan.Placements {

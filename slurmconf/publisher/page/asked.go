@@ -1,0 +1,95 @@
+package page
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/layout"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
+	"github.com/quoin-hpc/quoin/topology/picture"
+)
+
+// askAge is how old Slurm's answer may be while somebody looks.
+const askAge = 10 * time.Second
+
+// Asked shows what a Keeper knows of each Slurm. While somebody looks, the Keeper asks more often.
+type Asked struct {
+	keeper *occupancy.Keeper
+	asking sync.Map // an atomic.Bool for each publication
+}
+
+// NewAsked returns what the Keeper knows.
+func NewAsked(k *occupancy.Keeper) *Asked { return &Asked{keeper: k} }
+
+// Seen implements Live.
+func (a *Asked) Seen(publication string, published []slurmconf.Topology) (states map[string]string, jobs []picture.Job, err error) {
+	if !a.keeper.Asks(publication) {
+		return nil, nil, nil
+	}
+	a.keeper.Set(publication, published)
+	asks, _ := a.asking.LoadOrStore(publication, new(atomic.Bool))
+	if asking := asks.(*atomic.Bool); asking.CompareAndSwap(false, true) {
+		go func() { // each question is bounded in time
+			defer asking.Store(false)
+			a.keeper.Fresher(context.Background(), publication, askAge)
+		}()
+	}
+	view := a.keeper.View(publication)
+	if !view.Fresh(time.Now()) {
+		return nil, nil, view.Err
+	}
+	for i := range view.Jobs {
+		if j, ok := drawn(&view.Jobs[i]); ok {
+			jobs = append(jobs, j)
+		}
+	}
+	return a.keeper.NodeStates(publication), jobs, view.Err
+}
+
+// drawn is a job as the page shows it.
+func drawn(j *occupancy.Job) (picture.Job, bool) {
+	nodes, err := hostlist.Expand(j.Nodes)
+	if err != nil {
+		return picture.Job{}, false // Slurm's own list
+	}
+	out := picture.Job{ID: j.ID, Name: j.Name, User: j.User, Account: j.Account, Partition: j.Partition, Nodes: nodes, GPUs: map[string]string{}, Segment: j.Segment}
+	if j.Array != "" {
+		out.ID = j.Array
+	}
+	for i, gres := range j.GPUs[:min(len(j.GPUs), len(nodes))] {
+		if gpus := indicesOf(gres); gpus != "" {
+			out.GPUs[nodes[i]] = gpus
+		}
+	}
+	var words []string
+	for i := range j.Judgements {
+		of := &j.Judgements[i]
+		if of.Unit == layout.Block && out.Blocks == 0 {
+			out.Blocks, out.Fewest = len(of.Names), of.Fewest
+		}
+		if of.Split > 0 || of.Fewest < len(of.Names) {
+			words = append(words, of.Words())
+		}
+	}
+	out.Note = strings.Join(words, "; ")
+	return out, true
+}
+
+// indicesOf are the indices of GPUs in Slurm's words, such as gpu:gb200:4(IDX:0-3).
+func indicesOf(gres string) string {
+	var all []string
+	for {
+		_, rest, found := strings.Cut(gres, "(IDX:")
+		if !found {
+			return strings.Join(all, ",")
+		}
+		var indices string
+		indices, gres, _ = strings.Cut(rest, ")")
+		all = append(all, indices)
+	}
+}
