@@ -48,6 +48,7 @@ func job(w *world) {
 		}
 	}
 	w.placed(id)
+	w.mapped(jobNodes)
 	server := w.scraped(id)
 	w.counted(server, `sum(quoin_hook_runs_total{hook="prolog", result="ok"})`, jobNodes)
 	w.counted(server, `sum(quoin_block_nodes{state="busy"})`, jobNodes)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -174,9 +175,15 @@ func (b *Box) Try(ctx context.Context, objects string) error {
 	return err
 }
 
-func (b *Box) kubectl(ctx context.Context, input string, args []string) (string, error) {
+// Command is kubectl as the administrator, not started.
+func (b *Box) Command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := b.Machines[0].Network(ctx, append([]string{filepath.Join(b.built.kubernetes, "kubectl")}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+b.Kubeconfig(), "HOME="+b.Dir)
+	return cmd
+}
+
+func (b *Box) kubectl(ctx context.Context, input string, args []string) (string, error) {
+	cmd := b.Command(ctx, args...)
 	cmd.Stdin = strings.NewReader(input)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
