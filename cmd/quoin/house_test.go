@@ -28,6 +28,7 @@ var exceptions = map[string]string{
 	"nodeagent/rundir.DeviceUse fields":                  "the form of a file: a field for each fact",
 	"nodeagent/rundir.Record fields":                     "the form of a file: a field for each fact",
 	"slurmconf/publisher/publication.Publication fields": "the form of the configuration: a field for each key",
+	"slurmconf/slurmctld/live.Job fields":                "what Slurm says of a job: a field for each fact",
 	"topology/simulated.Fault fields":                    "the form of a site file: a field for each thing that can go wrong",
 }
 

@@ -58,7 +58,14 @@ func TestJudge(t *testing.T) {
 		{"the others were busy until then", []live.Job{two}, func(s *live.State) { busyUntil(s, 11, "n3", "n7", "n9") }, "nvl: 2 blocks; fabric: 1 leaf switch"},
 		{"until the same second", []live.Job{two}, func(s *live.State) { busyUntil(s, 10, "n3", "n7", "n9") }, "nvl: 2 blocks; fabric: 1 leaf switch"},
 		{"a whole job came later", []live.Job{two, later("n[3-4,7-12]", true)}, nil, "nvl: 2 blocks, 1 would have done; fabric: 1 leaf switch"},
-		{"jobs that share nodes came later", []live.Job{two, later("n[3-4,7-12]", false)}, nil, "nvl: 2 blocks; fabric: 1 leaf switch"},
+		{"a job came later that may share its nodes", []live.Job{two, with(later("n[3-4,7-12]", false), func(j *live.Job) { j.Shares = true })}, nil, "nvl: 2 blocks; fabric: 1 leaf switch"},
+		{"a job came later that has all CPUs", []live.Job{two, later("n[3-4,7-12]", false)}, nil, "nvl: 2 blocks, 1 would have done; fabric: 1 leaf switch"},
+		{"a job came later that has some CPUs", []live.Job{two, later("n[3-4,7-12]", false)}, func(s *live.State) {
+			for name, n := range s.Nodes {
+				n.State = strings.Replace(n.State, "ALLOCATED", "MIXED", 1)
+				s.Nodes[name] = n
+			}
+		}, "nvl: 2 blocks; fabric: 1 leaf switch"},
 		{"another job was there before", []live.Job{two, with(job("n[3-4,7-12]", 0), func(j *live.Job) { j.Start, j.Whole = second(9), true })}, nil, "nvl: 2 blocks; fabric: 1 leaf switch"},
 		{"of another partition", []live.Job{with(two, func(j *live.Job) { j.Partition = "r" })}, nil, "nvl: 2 blocks; fabric: 1 leaf switch"},
 		{"with other memory", []live.Job{two}, func(s *live.State) {

@@ -65,7 +65,7 @@ func newMoment(state *live.State) *moment {
 			uses[n.State] = use
 		}
 		if !n.LastBusy.IsZero() {
-			m.nodes[name].since(use, n.LastBusy.Unix())
+			m.nodes[name].since(use, n.State, n.LastBusy.Unix())
 		}
 	}
 	return m
@@ -92,12 +92,13 @@ func (m *moment) of(j *live.Job) []*node {
 	return nodes
 }
 
-// since notes since when the node was free, if that is certain.
-func (n *node) since(use fit.Use, lastBusy int64) {
+// since notes since when the node was free, if that is certain. A job may have shared the node
+// with one that has ended, unless it has the node whole, or has all of its CPUs.
+func (n *node) since(use fit.Use, state string, lastBusy int64) {
 	switch {
 	case use == fit.Free && len(n.jobs) == 0:
 		n.from, n.until = lastBusy, never
-	case use == fit.Busy && len(n.jobs) == 1 && n.jobs[0].Whole:
+	case use == fit.Busy && len(n.jobs) == 1 && (n.jobs[0].Whole || !n.jobs[0].Shares && strings.HasPrefix(state, "ALLOCATED")):
 		n.from, n.until = lastBusy, n.jobs[0].Start.Unix()
 	}
 }
@@ -169,7 +170,7 @@ func (m *moment) free(p *part, j *live.Job, own []int) []int {
 // mayBeAlone says whether the job may be one that lets no other job into its blocks. Not every
 // Slurm tells.
 func mayBeAlone(units []unit, j *live.Job, own []int) bool {
-	if j.Topo || !j.Whole {
+	if j.Topo || j.Shares {
 		return j.Topo
 	}
 	for i, nodes := range own {

@@ -1,7 +1,7 @@
 // Package occupancy keeps what Slurm says of each publication's nodes and running jobs, and how
 // the jobs lie in the published topologies.
 //
-// While it runs it asks each Slurm once a minute, in the background. A reader may ask for
+// While it runs it asks each Slurm once a minute, and a slow one less often, in the background. A reader may ask for
 // something fresher. It changes nothing in Slurm and in no store, and its memory can be lost.
 package occupancy
 
@@ -25,6 +25,9 @@ const (
 	askEvery = time.Minute
 	// askPause is the least time between two questions, whoever asks.
 	askPause = 10 * time.Second
+	// restFor bounds the load of Slurm: after an answer the Keeper leaves it alone so many times
+	// longer than the answer took. slurmrestd needs seconds for 10,000 nodes.
+	restFor = 20
 	// Stale is the age from which nothing is said of an answer.
 	Stale = 5 * time.Minute
 )
@@ -64,7 +67,8 @@ type site struct {
 	wake   chan struct{} // gets a value when places change
 	mu     sync.Mutex    // guards what follows
 	view   View
-	tried  time.Time            // the last question
+	tried  time.Time // the last question
+	took   time.Duration
 	given  []slurmconf.Topology // what places were made of
 	places *layout.Map
 	news   bool // places have changed since the last judgement
@@ -169,7 +173,7 @@ func (k *Keeper) Run(ctx context.Context) {
 				case <-ctx.Done():
 					return
 				case <-tick.C:
-					k.ask(ctx, s, askEvery-askPause)
+					k.ask(ctx, s, s.rest())
 				case <-s.wake:
 					k.ask(ctx, s, askPause)
 				}
@@ -177,6 +181,13 @@ func (k *Keeper) Run(ctx context.Context) {
 		})
 	}
 	all.Wait()
+}
+
+// rest is how long the Keeper leaves Slurm alone. The answer does not become stale meanwhile.
+func (s *site) rest() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return min(max(askEvery-askPause, restFor*s.took), Stale-askEvery)
 }
 
 func (s *site) forget() {
@@ -201,7 +212,7 @@ func (k *Keeper) ask(ctx context.Context, s *site, age time.Duration) {
 		return
 	}
 	now := time.Now()
-	state, err := s.slurm.Ask(ctx, live.Question{Nodes: max(nodes, firstNodes), Jobs: true})
+	state, err := s.slurm.Ask(ctx, live.Question{Nodes: max(nodes, firstNodes), Jobs: true, Details: 0 < nodes && nodes <= detailed})
 	if ctx.Err() != nil {
 		return
 	}
@@ -209,24 +220,29 @@ func (k *Keeper) ask(ctx context.Context, s *site, age time.Duration) {
 		k.fail(s, now, err)
 		return
 	}
-	s.take(state, now)
+	s.take(state, now, time.Since(now))
 }
 
-// firstNodes is for how many nodes the first question waits.
-const firstNodes = 20_000
+const (
+	// firstNodes is for how many nodes the first question waits.
+	firstNodes = 20_000
+	// detailed is the most nodes of a Slurm that is asked which GPUs each job has. Of a larger one
+	// the answer would be too long to be asked for each minute.
+	detailed = 1000
+)
 
 // fail keeps the last answer, and logs the first of several equal errors.
 func (k *Keeper) fail(s *site, now time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tried, s.view.Err = now, err
+	s.tried, s.took, s.view.Err = now, time.Since(now), err
 	if s.failed.IsNew(err.Error()) {
 		k.log.Warn("Slurm does not say which jobs run", "publication", s.name, "err", topology.Cut(err.Error(), topology.MaxMessage))
 	}
 }
 
 // take judges the jobs that are new, and all if the places have changed.
-func (s *site) take(state *live.State, now time.Time) {
+func (s *site) take(state *live.State, now time.Time, took time.Duration) {
 	s.mu.Lock()
 	places, news, old := s.places, s.news, s.judged
 	s.news = false
@@ -251,7 +267,7 @@ func (s *site) take(state *live.State, now time.Time) {
 	if places == nil {
 		kept = nil
 	}
-	s.view, s.judged, s.tried = view, kept, now
+	s.view, s.judged, s.tried, s.took = view, kept, now, took
 	s.failed.Forget()
 }
 

@@ -227,6 +227,24 @@ func TestFails(t *testing.T) {
 	})
 }
 
+// TestSlowSlurm asks a Slurm that takes ten seconds less often.
+func TestSlowSlurm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slurm{takes: 10 * time.Second}
+		k, _ := newKeeper(t, s)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { k.Run(ctx); close(ended) }()
+		k.Set(name, racks())
+		time.Sleep(61*time.Minute + 30*time.Second) // between two questions
+		if n := s.questions(); n < 15 || n > 18 {
+			t.Errorf("%d questions in an hour, want one in 200 s or somewhat more", n)
+		}
+		cancel()
+		<-ended
+	})
+}
+
 func TestSeries(t *testing.T) {
 	s := &slurm{jobs: []live.Job{job("1", "n[1-3,5-7,9-10]", 4), job("2", "n11", 0), job("3", "n4,n8", 1)}}
 	k, _ := newKeeper(t, s)

@@ -195,6 +195,9 @@ func TestRealObeyed(t *testing.T) {
 				r.run("scontrol", "delete", fmt.Sprintf("nodename=d%d", node))
 				r.slurmd(node)
 			}
+			r.until("nodes that have registered", func(v *View) bool {
+				return len(v.Nodes) == realNodes && v.Nodes["d2"].Registered && v.Nodes["d9"].Registered
+			})
 			r.again()
 		}},
 	} {

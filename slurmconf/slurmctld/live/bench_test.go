@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
@@ -49,5 +50,58 @@ func BenchmarkRealAsk(b *testing.B) {
 	})
 	if err != nil {
 		b.Fatal(err)
+	}
+}
+
+// BenchmarkRealAskJobs asks a real Slurm about 10,008 nodes and 2,000 jobs that have them. No slurmd
+// runs: the nodes power up for ever.
+func BenchmarkRealAskJobs(b *testing.B) {
+	const nodes, jobs = 10008, 2000
+	c, err := slurmrig.Start(b.Context(), slurmrig.Slurm2605, b.TempDir(), slurmrig.Config{
+		SlurmConf: slurmrig.RESTConf + fmt.Sprintf("ResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nResumeTimeout=60000\nResumeRate=0\nMaxArraySize=%d\nSchedulerParameters=default_queue_depth=%[1]d,sched_max_job_start=0\n"+
+			"NodeName=n[1-%d] NodeAddr=127.0.0.1 Port=20131 CPUs=72 RealMemory=1000 State=CLOUD\nPartitionName=p Nodes=ALL Default=YES\n", jobs+1, nodes),
+		Files: map[string]string{slurmrig.RESTKey: strings.Repeat("k", 32)}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(c.Stop)
+	socket, err := c.StartREST(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	token, err := c.Token(b.Context(), "nobody")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if out, err := c.Run(b.Context(), "sbatch", fmt.Sprintf("--array=1-%d", jobs), "-N5", "--exclusive", "--wrap", "true"); err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	rest := NewREST("unix:"+socket, token)
+	for {
+		s, err := rest.Ask(b.Context(), Question{Nodes: 3 * nodes, Jobs: true, Brief: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(s.Jobs) == jobs {
+			break
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if s, err := rest.Ask(b.Context(), Question{Nodes: 2 * nodes, Jobs: true}); err != nil || len(s.Nodes) != nodes || len(s.Jobs) != jobs {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	for _, path := range []string{"nodes/", "jobs/?flags=ALL", "jobs/", "partitions/"} {
+		began := time.Now()
+		err := rest.get(b.Context(), path, func(body io.Reader) error {
+			n, err := io.Copy(io.Discard, body)
+			b.Logf("%s %d bytes in %s", path, n, time.Since(began))
+			return err
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -18,8 +18,8 @@ type Job struct {
 	// ID is the job's own id. Array is such as 4711_3 for a task of an array, or "".
 	ID, Array                      string
 	Name, User, Account, Partition string
-	// Nodes is a host list in Slurm's order, and GPUs has such as gpu:gb200:4(IDX:0-3) for each
-	// of the nodes, as far as Slurm says.
+	// Nodes is a host list in Slurm's order. GPUs has such as gpu:gb200:4(IDX:0-3) for each of the
+	// nodes, if details were asked for.
 	Nodes string
 	GPUs  []string
 	Start time.Time
@@ -27,9 +27,10 @@ type Job struct {
 	// --consolidate-segments, which Slurm has had since 25.11.
 	Segment             int
 	Spread, Consolidate bool
-	// Whole says that no other job may be on its nodes, and Topo that none may be in its blocks,
-	// as --exclusive=topo asks. v0.0.45 does not say Topo.
-	Whole, Topo bool
+	// Whole says that no other job may be on its nodes, and Shares that others may. If both are
+	// false it is not known. Topo says that no other job may be in its blocks, as --exclusive=topo
+	// asks, which v0.0.45 says only if it is in the command line.
+	Whole, Shares, Topo bool
 	// Choosy says that not all nodes of its partition are good for the job: it names nodes,
 	// features or a reservation.
 	Choosy bool
@@ -102,8 +103,11 @@ func (j *jsonJob) job() Job {
 	out := Job{ID: strconv.FormatInt(j.ID, 10), Name: cut(j.Name), User: cut(j.User), Account: cut(j.Account), Partition: cut(j.Partition),
 		Nodes: strings.Clone(j.Nodes), Start: j.Start.time(), Segment: max(j.Segment, 0), Spread: slices.Contains(j.Flags, "SPREAD_SEGMENTS"), Consolidate: slices.Contains(j.Flags, "CONSOLIDATE_SEGMENTS"),
 		Topo:   strings.Contains(string(j.Shared), `"topo"`) || slices.Contains(strings.Fields(j.Line), "--exclusive=topo"),
-		Whole:  j.Resources != nil && j.Resources.Nodes != nil && j.Resources.Nodes.Whole,
 		Choosy: j.Features+j.Required+j.Excluded+j.Reservation != ""}
+	if j.Resources != nil && j.Resources.Nodes != nil {
+		out.Whole, out.Shares = j.Resources.Nodes.Whole, !j.Resources.Nodes.Whole
+	}
+	out.Shares = out.Shares || strings.Contains(string(j.Shared), `"oversubscribe"`)
 	if j.ArrayID.Number > 0 && j.Task.Set {
 		out.Array = fmt.Sprintf("%d_%d", j.ArrayID.Number, j.Task.Number)
 	}

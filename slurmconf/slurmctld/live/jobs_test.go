@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 const jobs = `{"jobs":[
  {"job_id":1,"array_job_id":{"set":true,"infinite":false,"number":0},"array_task_id":{"set":false,"infinite":false,"number":0},"name":"train","user_name":"alice","account":"physics","partition":"p","job_state":["RUNNING"],"nodes":"d[9,8]","gres_detail":["gpu:gb200:4(IDX:0-3)","gpu:gb200:1(IDX:0)"],"start_time":{"set":true,"infinite":false,"number":1795555650},"segment_size":2,"flags":["JOB_WAS_RUNNING","SPREAD_SEGMENTS"],"shared":[],"submit_line":"sbatch --exclusive=topo x","job_resources":{"nodes":{"whole":true,"allocation":[{"name":"d9"}]}}},
  {"job_id":2,"job_state":["RUNNING","CONFIGURING"],"nodes":"d1","flags":[],"shared":["topo"],"features":"a&b","job_resources":{"select_type":[]}},
- {"job_id":4,"array_job_id":{"set":true,"number":3},"array_task_id":{"set":true,"number":0},"job_state":["COMPLETING","CANCELLED"],"nodes":"d2","flags":["CONSOLIDATE_SEGMENTS"],"shared":["none"],"resv_name":"r"},
+ {"job_id":4,"array_job_id":{"set":true,"number":3},"array_task_id":{"set":true,"number":0},"job_state":["COMPLETING","CANCELLED"],"nodes":"d2","flags":["CONSOLIDATE_SEGMENTS"],"shared":["oversubscribe"],"resv_name":"r"},
  {"job_id":5,"job_state":["PENDING"],"nodes":"","job_resources":null},
  {"job_id":6,"job_state":["COMPLETED"],"nodes":"d3"}
 ],"last_update":{"set":true,"number":1795472057},"errors":[]}`
@@ -27,7 +28,7 @@ var (
 		{ID: "1", Name: "train", User: "alice", Account: "physics", Partition: "p", Nodes: "d[9,8]", GPUs: []string{"gpu:gb200:4(IDX:0-3)", "gpu:gb200:1(IDX:0)"},
 			Start: time.Unix(1795555650, 0), Segment: 2, Spread: true, Whole: true, Topo: true},
 		{ID: "2", Nodes: "d1", Topo: true, Choosy: true},
-		{ID: "4", Array: "3_0", Nodes: "d2", Consolidate: true, Choosy: true},
+		{ID: "4", Array: "3_0", Nodes: "d2", Consolidate: true, Shares: true, Choosy: true},
 	}
 	readPartitions = map[string]string{"p": "", "tree": "fabric"}
 )
@@ -86,11 +87,17 @@ func TestAskForJobs(t *testing.T) {
 	s := &slurmrestd{parser: "v0.0.44", age: 1}
 	rest := NewREST(s.serve(t), tokenFile(t, "x"))
 	got, err := rest.Ask(t.Context(), Question{Jobs: true})
+	if want := "/slurm/v0.0.44/jobs/?flags=ALL"; !slices.Contains(s.uris, want) || slices.Contains(s.uris, "/slurm/v0.0.44/jobs/") {
+		t.Errorf("asked %q, want %s", s.uris, want)
+	}
 	if err != nil || !cmp.Equal(got.Jobs, readJobs) || !cmp.Equal(got.Partitions, readPartitions) || len(got.Nodes) != 4 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err = rest.Ask(t.Context(), Question{Jobs: true, Brief: true}); err != nil || len(got.Jobs) != 3 || got.Nodes != nil {
+	if got, err = rest.Ask(t.Context(), Question{Jobs: true, Details: true, Brief: true}); err != nil || len(got.Jobs) != 3 || got.Nodes != nil {
 		t.Errorf("%+v, %v", got, err)
+	}
+	if !slices.Contains(s.uris, "/slurm/v0.0.44/jobs/") {
+		t.Errorf("asked %q without details", s.uris)
 	}
 	if got, err = rest.Ask(t.Context(), Question{}); err != nil || got.Jobs != nil || got.Partitions != nil {
 		t.Errorf("%+v, %v", got, err)

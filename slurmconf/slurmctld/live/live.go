@@ -16,8 +16,8 @@ const (
 	// timeout is for all requests of one question together, and more for each node: slurmrestd
 	// takes a second and more for 10,000 nodes.
 	timeout, timeoutNode = 5 * time.Second, time.Millisecond
-	// maxBytes is the most that one answer may have. Slurm writes 3 KB for each node, and 12 KB
-	// and more for each job.
+	// maxBytes is the most that one answer may have. Slurm writes 3 KB for each node, 8 KB for
+	// each job, and more with details.
 	maxBytes = 256 << 20
 	// maxNodes is the most nodes that are read, and the most jobs.
 	maxNodes = 1 << 17
@@ -73,8 +73,10 @@ type Question struct {
 	Nodes int
 	// Brief leaves the nodes out of the answer: for 10,000 nodes they take seconds.
 	Brief bool
-	// Jobs asks for running jobs and for partitions too.
-	Jobs bool
+	// Jobs asks for running jobs and for partitions too. Details asks what each job has of each
+	// node: Job's GPUs, Whole and Shares. Slurm then writes 22 KB for each node of a job, all cores
+	// among it: 18 s for 2,000 jobs on 10,000 nodes. scontrol always writes it.
+	Jobs, Details bool
 }
 
 // limit bounds the question in time.
@@ -82,6 +84,9 @@ func (q *Question) limit(ctx context.Context) (context.Context, context.CancelFu
 	nodes := time.Duration(min(q.Nodes, maxNodes))
 	if q.Jobs {
 		nodes *= 2 // there are at most about as many jobs as nodes
+	}
+	if q.Details {
+		nodes *= 2
 	}
 	return context.WithTimeout(ctx, timeout+nodes*timeoutNode)
 }

@@ -95,12 +95,12 @@ type slurmrestd struct {
 	age, counting int64
 	status        int    // of every answer, if not 0
 	body          string // with that status
-	asked         []string
+	asked, uris   []string
 	tokens        map[string]bool
 }
 
 func (s *slurmrestd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.asked = append(s.asked, r.URL.Path)
+	s.asked, s.uris = append(s.asked, r.URL.Path), append(s.uris, r.URL.RequestURI())
 	s.tokens[r.Header.Get("X-SLURM-USER-TOKEN")] = true
 	path, of := strings.CutPrefix(r.URL.Path, "/slurm/"+s.parser+"/")
 	const now = 1795472400

@@ -59,7 +59,7 @@ func TestRealJobs(t *testing.T) {
 	}
 	state := untilJobs(t, rest, 3, nil)
 	first, second, third := state.Jobs[0], state.Jobs[1], state.Jobs[2]
-	if first.Nodes != "d[2,1]" || !cmp.Equal(first.GPUs, []string{"gpu:gb200:4(IDX:0-3)", "gpu:gb200:1(IDX:0)"}) || first.Segment != 2 || first.Spread || first.Whole || !first.Choosy || first.User != "root" {
+	if first.Nodes != "d[2,1]" || !cmp.Equal(first.GPUs, []string{"gpu:gb200:4(IDX:0-3)", "gpu:gb200:1(IDX:0)"}) || first.Segment != 2 || first.Spread || first.Whole || !first.Shares || !first.Choosy || first.User != "root" {
 		t.Errorf("%+v", first)
 	}
 	if second.Nodes != "d3" || !strings.HasSuffix(second.Array, "_7") || !second.Whole || !second.Topo || second.Start.IsZero() {
@@ -87,6 +87,17 @@ func TestRealJobs(t *testing.T) {
 		if name == "v0.0.43" {
 			unsaid = cmpopts.IgnoreFields(Job{}, "Spread")
 		}
+		brief, err := slurm.Ask(t.Context(), Question{Topologies: []string{"nvl"}, Jobs: true, Brief: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range brief.Jobs { // without details all else is the same
+			with := state.Jobs[slices.IndexFunc(state.Jobs, func(other Job) bool { return other.ID == j.ID })]
+			j.GPUs, j.Whole, j.Shares, j.Spread = with.GPUs, with.Whole, with.Shares, with.Spread
+			if diff := cmp.Diff(with, j); diff != "" {
+				t.Errorf("%s without details (-want +got):\n%s", name, diff)
+			}
+		}
 		if diff := cmp.Diff(state.Jobs, untilJobs(t, slurm, 3, nil).Jobs, unsaid); diff != "" {
 			t.Errorf("%s (-v0.0.45 +got):\n%s", name, diff)
 		}
@@ -97,7 +108,7 @@ func TestRealJobs(t *testing.T) {
 func untilJobs(t *testing.T, slurm Asker, count int, is func(*State) bool) *State {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		got, err := slurm.Ask(t.Context(), Question{Topologies: []string{"nvl"}, Jobs: true})
+		got, err := slurm.Ask(t.Context(), Question{Topologies: []string{"nvl"}, Jobs: true, Details: true})
 		if err == nil && len(got.Jobs) == count && (is == nil || is(got)) {
 			slices.SortFunc(got.Jobs, func(a, b Job) int { return strings.Compare(a.Name, b.Name) })
 			return got

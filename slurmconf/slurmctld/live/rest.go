@@ -69,9 +69,13 @@ func (r *REST) Ask(ctx context.Context, q Question) (*State, error) {
 	}
 	// Jobs come first: a node that is free after all jobs were read was not taken by one of these.
 	if q.Jobs {
+		jobs := "jobs/?flags=ALL"
+		if q.Details {
+			jobs = "jobs/"
+		}
 		err = errors.Join(
 			r.get(ctx, "partitions/", func(body io.Reader) (err error) { s.Partitions, err = ReadPartitions(body); return err }),
-			r.get(ctx, "jobs/", func(body io.Reader) (err error) { s.Jobs, err = ReadJobs(body); return err }))
+			r.get(ctx, jobs, func(body io.Reader) (err error) { s.Jobs, err = ReadJobs(body); return err }))
 	}
 	if err == nil && !q.Brief {
 		err = r.get(ctx, "nodes/", func(body io.Reader) (err error) { s.Nodes, err = ReadNodes(body); return err })
