@@ -31,7 +31,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
-	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -96,12 +95,7 @@ type Options struct {
 
 // New returns a publisher for the clusters.
 func New(store Store, clusters []*publication.Cluster, o Options, metrics *Metrics, log *slog.Logger) *Publisher {
-	jobs := occupancy.New(clusters, func(c *publication.Cluster) live.Asker {
-		if o.Slurm == nil {
-			return nil
-		}
-		return o.Slurm(c)
-	}, log)
+	jobs := occupancy.New(clusters, o.Slurm, log)
 	metrics.segments.Watch(store, jobs)
 	metrics.occupancy.Watch(jobs)
 	return &Publisher{store: store, options: o, log: log, metrics: metrics, clusters: clusters, jobs: jobs}

@@ -87,13 +87,13 @@ type remembered struct{ judgements []layout.Judgement }
 
 // New returns the Keeper of the publications for which slurm returns somebody to ask. slurm
 // may be nil.
-func New(clusters []*publication.Cluster, slurm func(*publication.Cluster) live.Asker, log *slog.Logger) *Keeper {
+func New[Slurm live.Asker](clusters []*publication.Cluster, slurm func(*publication.Cluster) Slurm, log *slog.Logger) *Keeper {
 	k := &Keeper{sites: map[string]*site{}, log: log}
 	for _, c := range clusters {
 		if slurm == nil {
 			break
 		}
-		if asker := slurm(c); asker != nil {
+		if asker := live.Asker(slurm(c)); asker != nil {
 			k.sites[c.Name] = &site{name: c.Name, slurm: asker, asking: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 )
@@ -153,6 +154,20 @@ func TestRun(t *testing.T) {
 			t.Errorf("it remembers %+v", v)
 		}
 	})
+}
+
+// TestNobodyToAsk has a publication that does not say how Slurm is asked.
+func TestNobodyToAsk(t *testing.T) {
+	pubs, err := publication.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []*Keeper{New(pubs, loaded.AskerOf, slog.Default()), New[live.Asker](pubs, nil, slog.Default())} {
+		k.Set(name, racks())
+		if v := k.Fresher(t.Context(), name, 0); k.Asks(name) || !v.Asked.IsZero() || k.NodeStates(name) != nil {
+			t.Errorf("%+v", v)
+		}
+	}
 }
 
 // TestFresher lets several readers ask at once, and again before ten seconds are over.

@@ -3,7 +3,6 @@ package live
 import (
 	"fmt"
 	"io"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,26 +12,11 @@ import (
 // BenchmarkRealAsk asks a real Slurm about 10,008 nodes.
 func BenchmarkRealAsk(b *testing.B) {
 	const nodes = 10008
-	c, err := slurmrig.Start(b.Context(), slurmrig.Slurm2605, b.TempDir(), slurmrig.Config{
-		SlurmConf: slurmrig.RESTConf + fmt.Sprintf("NodeName=n[1-%d] NodeAddr=127.0.0.1 Port=20131\nPartitionName=p Nodes=ALL\n", nodes),
-		Files:     map[string]string{slurmrig.RESTKey: strings.Repeat("k", 32)}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(c.Stop)
-	socket, err := c.StartREST(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
-	token, err := c.Token(b.Context(), "nobody")
-	if err != nil {
-		b.Fatal(err)
-	}
+	c, rest, _ := startREST(b, slurmrig.Config{SlurmConf: fmt.Sprintf("NodeName=n[1-%d] NodeAddr=127.0.0.1 Port=20131\nPartitionName=p Nodes=ALL\n", nodes)})
 	program, err := c.Scontrol()
 	if err != nil {
 		b.Fatal(err)
 	}
-	rest := NewREST("unix:"+socket, token)
 	for name, slurm := range map[string]Asker{"slurmrestd": rest, "scontrol": &Scontrol{Program: program}} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -43,61 +27,43 @@ func BenchmarkRealAsk(b *testing.B) {
 			}
 		})
 	}
-	err = rest.get(b.Context(), "nodes/", func(body io.Reader) error {
-		n, err := io.Copy(io.Discard, body)
-		b.Logf("%d bytes", n)
-		return err
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	logSizes(b, rest, "nodes/")
 }
 
 // BenchmarkRealAskJobs asks a real Slurm about 10,008 nodes and 2,000 jobs that have them. No slurmd
 // runs: the nodes power up for ever.
 func BenchmarkRealAskJobs(b *testing.B) {
 	const nodes, jobs = 10008, 2000
-	c, err := slurmrig.Start(b.Context(), slurmrig.Slurm2605, b.TempDir(), slurmrig.Config{
-		SlurmConf: slurmrig.RESTConf + fmt.Sprintf("ResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nResumeTimeout=60000\nResumeRate=0\nMaxArraySize=%d\nSchedulerParameters=default_queue_depth=%[1]d,sched_max_job_start=0\n"+
-			"NodeName=n[1-%d] NodeAddr=127.0.0.1 Port=20131 CPUs=72 RealMemory=1000 State=CLOUD\nPartitionName=p Nodes=ALL Default=YES\n", jobs+1, nodes),
-		Files: map[string]string{slurmrig.RESTKey: strings.Repeat("k", 32)}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(c.Stop)
-	socket, err := c.StartREST(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
-	token, err := c.Token(b.Context(), "nobody")
-	if err != nil {
-		b.Fatal(err)
-	}
+	c, rest, _ := startREST(b, slurmrig.Config{
+		SlurmConf: fmt.Sprintf("ResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nResumeTimeout=60000\nResumeRate=0\nMaxArraySize=%d\nSchedulerParameters=default_queue_depth=%[1]d,sched_max_job_start=0\n"+
+			"NodeName=n[1-%d] NodeAddr=127.0.0.1 Port=20131 CPUs=72 RealMemory=1000 State=CLOUD\nPartitionName=p Nodes=ALL Default=YES\n", jobs+1, nodes)})
 	if out, err := c.Run(b.Context(), "sbatch", fmt.Sprintf("--array=1-%d", jobs), "-N5", "--exclusive", "--wrap", "true"); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
-	rest := NewREST("unix:"+socket, token)
-	for {
-		s, err := rest.Ask(b.Context(), Question{Nodes: 3 * nodes, Jobs: true, Brief: true})
+	for running := 0; running < jobs; {
+		s, err := rest.Ask(b.Context(), Question{Nodes: nodes, Jobs: true, Brief: true})
 		if err != nil {
 			b.Fatal(err)
 		}
-		if len(s.Jobs) == jobs {
-			break
-		}
+		running = len(s.Jobs)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if s, err := rest.Ask(b.Context(), Question{Nodes: 2 * nodes, Jobs: true}); err != nil || len(s.Nodes) != nodes || len(s.Jobs) != jobs {
+		if s, err := rest.Ask(b.Context(), Question{Nodes: nodes, Jobs: true}); err != nil || len(s.Nodes) != nodes || len(s.Jobs) != jobs {
 			b.Fatal(err)
 		}
 	}
-	b.StopTimer()
-	for _, path := range []string{"nodes/", "jobs/?flags=ALL", "jobs/", "partitions/"} {
+	logSizes(b, rest, "nodes/", "jobs/?flags=ALL", "jobs/", "partitions/")
+}
+
+// logSizes logs how long answers are.
+func logSizes(b *testing.B, rest *REST, paths ...string) {
+	b.Helper()
+	for _, path := range paths {
 		began := time.Now()
 		err := rest.get(b.Context(), path, func(body io.Reader) error {
 			n, err := io.Copy(io.Discard, body)
-			b.Logf("%s %d bytes in %s", path, n, time.Since(began))
+			b.Logf("%s: %d bytes in %s", path, n, time.Since(began))
 			return err
 		})
 		if err != nil {

@@ -33,28 +33,20 @@ const topologies = `- topology: nvl
 // Slurm does not have, and one loses its place at a reconfigure.
 func TestRealREST(t *testing.T) {
 	t.Parallel()
-	c, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{Slurmd: "n1",
-		SlurmConf: slurmrig.RESTConf + "NodeName=n[1-2] NodeAddr=127.0.0.1 Port=[20101-20102]\nMaxNodeCount=10\nPartitionName=p Nodes=ALL\n",
-		Files:     map[string]string{"topology.yaml": topologies, slurmrig.RESTKey: strings.Repeat("k", 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
+	c, rest, socket := startREST(t, slurmrig.Config{Slurmd: "n1",
+		SlurmConf: "NodeName=n[1-2] NodeAddr=127.0.0.1 Port=[20101-20102]\nMaxNodeCount=10\nPartitionName=p Nodes=ALL\n",
+		Files:     map[string]string{"topology.yaml": topologies}})
 	for i, conf := range []string{"d1 nvl:b2,fabric:s1", "d2 nvl:b9"} {
 		name, spec, _ := strings.Cut(conf, " ")
 		if err := c.Slurmd(t.Context(), "-N", name, "-Z", "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d Topology=%s", 20103+i, spec)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	socket, err := c.StartREST(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	program, err := c.Scontrol()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rest, scontrol := NewREST("unix:"+socket, token(t, c, "nobody")), &Scontrol{Program: program}
+	scontrol := &Scontrol{Program: program}
 	want := map[string]Node{"n1": {Registered: true}, "n2": {}, "d1": {Topology: "nvl:b2,fabric:s1", Registered: true},
 		"d2": {Registered: true, Invalid: true, Reason: "Failed to set topology 'nvl:b9'"}}
 	began := until(t, rest, want)
@@ -62,7 +54,7 @@ func TestRealREST(t *testing.T) {
 		t.Errorf("%q refuses nothing", began.Nodes["d2"].Reason)
 	}
 	for _, parser := range parsers {
-		old := NewREST("unix:"+socket, rest.tokenFile)
+		old := NewREST(socket, rest.tokenFile)
 		old.parser = parser
 		if got := until(t, old, want); old.parser != parser || got.Read.Sub(began.Read).Abs() > 5*time.Second {
 			t.Errorf("%s answers for %s: read at %v, want %v", old.parser, parser, got.Read, began.Read)
@@ -85,7 +77,7 @@ func TestRealREST(t *testing.T) {
 	if err := rest.Reconfigure(t.Context()); err == nil || !strings.Contains(err.Error(), "422 Unprocessable Entity: slurm_reconfigure() failed: Invalid user id; does ") {
 		t.Errorf("nobody may reconfigure: %v", err)
 	}
-	root := NewREST("unix:"+socket, token(t, c, "root"))
+	root := NewREST(socket, token(t, c, "root"))
 	if err := root.Reconfigure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -94,9 +86,27 @@ func TestRealREST(t *testing.T) {
 	if now := until(t, root, want); !now.Read.After(began.Read) {
 		t.Errorf("read at %v after a reconfigure, %v before", now.Read, began.Read)
 	}
-	if _, err := NewREST("unix:"+socket, filepath.Join(c.Dir, "topology.yaml")).Ask(t.Context(), Question{}); err == nil || !strings.Contains(err.Error(), "want one line with a token") {
+	if _, err := NewREST(socket, filepath.Join(c.Dir, "topology.yaml")).Ask(t.Context(), Question{}); err == nil || !strings.Contains(err.Error(), "want one line with a token") {
 		t.Errorf("a token that is none: %v", err)
 	}
+}
+
+// startREST starts a Slurm with slurmrestd. It returns what asks slurmrestd, and its address.
+func startREST(tb testing.TB, conf slurmrig.Config) (*slurmrig.Cluster, *REST, string) {
+	tb.Helper()
+	files := map[string]string{slurmrig.RESTKey: strings.Repeat("k", 32)}
+	maps.Copy(files, conf.Files)
+	conf.SlurmConf, conf.Files = slurmrig.RESTConf+conf.SlurmConf, files
+	c, err := slurmrig.Start(tb.Context(), slurmrig.Slurm2605, tb.TempDir(), conf)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.Stop)
+	socket, err := c.StartREST(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c, NewREST("unix:"+socket, token(tb, c, "nobody")), "unix:" + socket
 }
 
 // until asks until Slurm says that of its nodes.
@@ -132,11 +142,11 @@ func withoutStates(t *testing.T, nodes map[string]Node) map[string]Node {
 }
 
 // token writes a token of the user.
-func token(t *testing.T, c *slurmrig.Cluster, user string) string {
-	t.Helper()
-	name, err := c.Token(t.Context(), user)
+func token(tb testing.TB, c *slurmrig.Cluster, user string) string {
+	tb.Helper()
+	name, err := c.Token(tb.Context(), user)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return name
 }

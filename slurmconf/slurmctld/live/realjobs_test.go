@@ -19,29 +19,20 @@ const realJobNodes = 8
 // registered in another order than that of their names, which is the order of a job's GPUs.
 func TestRealJobs(t *testing.T) {
 	t.Parallel()
-	c, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{GPUs: 4,
-		SlurmConf: slurmrig.RESTConf + "GresTypes=gpu\nMaxNodeCount=10\nPartitionName=p Nodes=ALL Default=YES\nPartitionName=q Nodes=ALL Topology=fabric\n",
-		Files: map[string]string{slurmrig.RESTKey: strings.Repeat("k", 32), "gres.conf": "Name=gpu Type=gb200 File=/dev/nvidia[0-3]\n",
+	c, rest, socket := startREST(t, slurmrig.Config{GPUs: 4,
+		SlurmConf: "GresTypes=gpu\nMaxNodeCount=10\nPartitionName=p Nodes=ALL Default=YES\nPartitionName=q Nodes=ALL Topology=fabric\n",
+		Files: map[string]string{"gres.conf": "Name=gpu Type=gb200 File=/dev/nvidia[0-3]\n",
 			"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [2]\n    blocks: [{block: b1}, {block: b2}, {block: b3}, {block: b4}]\n" +
 				"- topology: fabric\n  cluster_default: false\n  tree:\n    switches: [{switch: s1}]\n"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
 	for i := realJobNodes; i >= 1; i-- {
 		if err := c.Slurmd(t.Context(), "-Z", "-N", fmt.Sprint("d", i), "--conf", fmt.Sprintf("NodeAddr=127.0.0.1 Port=%d CPUs=4 Gres=gpu:gb200:4 Topology=nvl:b%d", 20140+i, (i+1)/2)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	socket, err := c.StartREST(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	program, err := c.Scontrol()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rest := NewREST("unix:"+socket, token(t, c, "nobody"))
 	untilJobs(t, rest, 0, func(s *State) bool {
 		free := 0
 		for _, n := range s.Nodes {
@@ -78,7 +69,7 @@ func TestRealJobs(t *testing.T) {
 	}
 	askers := map[string]Asker{"scontrol": &Scontrol{Program: program}}
 	for _, parser := range parsers {
-		old := NewREST("unix:"+socket, rest.tokenFile)
+		old := NewREST(socket, rest.tokenFile)
 		old.parser = parser
 		askers[parser] = old
 	}
