@@ -2,8 +2,8 @@
 // these: blocks and leaf switches that a job uses, the fewest that would have done, and segments
 // that are not whole. Package fit has the rules.
 //
-// A node counts as free at a job's start only if Slurm's word proves it. So fewer units may have
-// done than are said, and never more. The package is pure.
+// A node counts as free at a job's start only if Slurm's word proves it. So the fewest units may
+// be fewer than the package says, and are never more. The package is pure.
 package layout
 
 import (

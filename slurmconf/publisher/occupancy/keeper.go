@@ -71,8 +71,8 @@ type site struct {
 	took   time.Duration
 	given  []slurmconf.Topology // what places were made of
 	places *layout.Map
-	news   bool // places have changed since the last judgement
-	judged map[run]remembered
+	news   bool                       // places have changed since the last judgement
+	judged map[run][]layout.Judgement // of a run when it was first seen
 	failed again.Once
 }
 
@@ -81,9 +81,6 @@ type run struct {
 	id    string
 	start int64
 }
-
-// remembered is what was said of a run when it was first seen.
-type remembered struct{ judgements []layout.Judgement }
 
 // New returns the Keeper of the publications for which slurm returns somebody to ask. slurm
 // may be nil.
@@ -247,7 +244,7 @@ func (s *site) take(state *live.State, now time.Time, took time.Duration) {
 	places, news, old := s.places, s.news, s.judged
 	s.news = false
 	s.mu.Unlock()
-	kept := make(map[run]remembered, len(state.Jobs))
+	kept := make(map[run][]layout.Judgement, len(state.Jobs))
 	var judged map[int][]layout.Judgement
 	if places != nil {
 		judged = places.Judge(state, func(j *live.Job) bool { _, known := old[runOf(j)]; return news || !known })
@@ -257,10 +254,10 @@ func (s *site) take(state *live.State, now time.Time, took time.Duration) {
 		key := runOf(&state.Jobs[i])
 		r, known := old[key]
 		if fresh, is := judged[i]; is || news || !known {
-			r = remembered{fewer(fresh, r.judgements)}
+			r = fewer(fresh, r)
 		}
 		kept[key] = r
-		view.Jobs[i] = Job{state.Jobs[i], r.judgements}
+		view.Jobs[i] = Job{state.Jobs[i], r}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
