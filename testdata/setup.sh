@@ -18,6 +18,8 @@ if [ "${1:-}" = box ]; then
   command -v conntrack >/dev/null || need+=(conntrack)
   command -v aarch64-linux-gnu-gcc >/dev/null || need+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
   command -v qemu-aarch64-static >/dev/null || need+=(qemu-user-static)
+  command -v buildah >/dev/null || need+=(buildah)
+  command -v systemd-nspawn >/dev/null || need+=(systemd-container)
   [ -x /usr/lib/cni/bridge ] || need+=(containernetworking-plugins)
 fi
 if [ ${#need[@]} -gt 0 ]; then

@@ -59,13 +59,14 @@ func (s *source) write(ctx context.Context, dir, arch string) (path string, size
 	return path, info.Size(), nil
 }
 
-// base writes base.tar: the C library and the folders of a Debian, and no program. It
-// returns the packages, as NAME_VERSION_ARCH.
+// base writes base.tar: the C library and the folders of a Debian, and no shell. Nothing is
+// left in it of the machine that builds it. It returns the packages, as NAME_VERSION_ARCH.
 func (s *source) base(ctx context.Context, work, arch string) ([]string, error) {
 	list := filepath.Join(work, "packages")
+	// mmdebstrap runs no --customize-hook with this variant.
 	cmd := exec.CommandContext(ctx, "mmdebstrap", "--quiet", "--variant=extract", "--architectures="+arch, "--include=libc6,base-files",
 		"--extract-hook=cd \"$1\"/var/cache/apt/archives && ls *.deb >"+list,
-		"--customize-hook=rm -rf \"$1\"/var/cache \"$1\"/var/lib/apt \"$1\"/var/log \"$1\"/usr/share/doc \"$1\"/usr/share/locale \"$1\"/usr/lib/*/gconv",
+		"--extract-hook=rm -rf \"$1\"/etc/apt/sources.list \"$1\"/etc/hostname \"$1\"/etc/resolv.conf \"$1\"/var/log \"$1\"/usr/share/locale \"$1\"/usr/lib/*/gconv",
 		s.release, filepath.Join(work, "base.tar"), s.mirror)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", s.time.Unix()))
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -173,6 +173,9 @@ exit 0
 `
 	postrm = `#!/bin/sh
 set -e
+if [ "$1" = purge ]; then
+	rm -f /etc/systemd/system/multi-user.target.wants/quoin-agent.service /etc/systemd/system/multi-user.target.wants/quoin-publisher.service
+fi
 if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload
 fi

@@ -6,54 +6,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/quoin-hpc/quoin/cmd/version"
+	"github.com/quoin-hpc/quoin/testdata/nvml"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 )
 
 // maxDeb is the most bytes of a Debian package.
 const maxDeb = 15_000_000
 
-// debian is a bare Debian in a folder.
-type debian struct {
-	t    *testing.T
-	root string
-}
-
-// run runs a program in the Debian.
-func (d *debian) run(args ...string) string {
-	d.t.Helper()
-	out, err := exec.CommandContext(d.t.Context(), "chroot", append([]string{d.root}, args...)...).CombinedOutput()
-	if err != nil {
-		d.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
-}
-
-// exec returns the command of a unit's ExecStart, and its user.
-func (d *debian) unit(name string) (args []string, user string) {
-	d.t.Helper()
-	text, err := os.ReadFile(filepath.Join(d.root, "usr/lib/systemd/system", name))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	user = "root"
-	for line := range strings.Lines(string(text)) {
-		if value, is := strings.CutPrefix(line, "ExecStart="); is {
-			args = strings.Fields(value)
-		}
-		if value, is := strings.CutPrefix(line, "User="); is {
-			user = strings.TrimSpace(value)
-		}
-	}
-	return args, user
-}
-
-// TestBoxPackage makes the Debian packages, installs one on a bare Debian, runs what the units
-// run, and removes it.
+// TestBoxPackage makes the Debian packages, installs one on a bare Debian that has booted, as
+// nodeagent/README.md says, and removes it.
 func TestBoxPackage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes a Debian")
@@ -85,69 +50,132 @@ func TestBoxPackage(t *testing.T) {
 			t.Errorf("%s: made twice, other bytes", arch)
 		}
 	}
-	d := &debian{t, filepath.Join(t.TempDir(), "root")}
-	if out, err := exec.CommandContext(t.Context(), "mmdebstrap", "--quiet", "--variant=apt", "--include=systemd", "bookworm", d.root).CombinedOutput(); err != nil {
+	root := filepath.Join(t.TempDir(), "root")
+	if out, err := exec.CommandContext(t.Context(), "mmdebstrap", "--quiet", "--variant=apt", "--include=systemd", "bookworm", root).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if err := os.WriteFile(filepath.Join(d.root, "quoin.deb"), made[0]["amd64"], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	copyFile(t, filepath.Join(dir, fmt.Sprintf("quoin_%s_amd64.deb", version.Number)), filepath.Join(root, "quoin.deb"))
+	copyFile(t, nvml.Library(t, 580), filepath.Join(root, "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"))
+	copyFile(t, nvml.New(t, "gb200").File, filepath.Join(root, machineFile))
+	d := boot(t, root)
+	d.install()
+	d.publishes()
+	d.restarts()
+	d.purges()
+}
+
+const (
+	agentUnit, publisherUnit = "quoin-agent.service", "quoin-publisher.service"
+	// machineFile is where the fake NVML reads its machine.
+	machineFile = "/var/lib/fake-nvml.txt"
+	node        = "node-1"
+	jobRecord   = "run/quoin/jobs/4711.json"
+)
+
+var jobOfNode = []string{"env", "-i", "SLURM_JOB_ID=4711", "SLURM_JOB_GPUS=0,2", "SLURM_JOB_USER=alice", "SLURM_JOB_UID=1000", "SLURMD_NODENAME=" + node}
+
+// install follows the page: the package, the configuration, the shared directory, the units.
+func (d *debian) install() {
+	t := d.t
+	t.Helper()
 	d.run("dpkg", "-i", "/quoin.deb")
-	for _, unit := range []string{"quoin-agent.service", "quoin-publisher.service"} {
+	for _, unit := range []string{agentUnit, publisherUnit} {
 		if out := d.run("systemd-analyze", "verify", "/usr/lib/systemd/system/"+unit); out != "" {
 			t.Errorf("%s: %s", unit, out)
+		}
+		if d.run("systemctl", "start", unit); d.process(unit) != "" {
+			t.Errorf("%s runs without a configuration", unit)
 		}
 	}
 	if out := d.run("quoin", "version"); !strings.Contains(out, version.Number) {
 		t.Errorf("version: %s", out)
 	}
-	d.works()
-	d.run("dpkg", "-i", "/quoin.deb") // an upgrade
-	if _, err := os.Stat(filepath.Join(d.root, "etc/quoin/quoin.yaml")); err != nil {
-		t.Errorf("after an upgrade: %v", err)
+	d.run("hostname", node)
+	d.run("sh", "-ec", "mkdir -p /etc/quoin && cp /usr/share/doc/quoin/examples/quoin.yaml /etc/quoin/ && sed -i 's/^- slurmVersion/- settle: 1s\\n  firstWait: 1s\\n  slurmVersion/' /etc/quoin/quoin.yaml")
+	d.run("sh", "-ec", "mkdir -p /etc/systemd/system/quoin-agent.service.d && printf '[Service]\\nEnvironment="+nvml.Variable+"="+machineFile+"\\n' >/etc/systemd/system/quoin-agent.service.d/fake.conf && systemctl daemon-reload")
+	d.run("sh", "-ec", "mkdir -p /shared/quoin/reports && chown quoin: /shared/quoin")
+	d.run("systemctl", "enable", "--now", "quoin-publisher")
+	d.run("systemctl", "enable", "--now", "quoin-agent")
+}
+
+// publishes waits for the files for Slurm, and runs the hook as slurmd does.
+func (d *debian) publishes() {
+	t := d.t
+	t.Helper()
+	const report = "shared/quoin/reports/" + node + ".json"
+	await.Until(t, "the agent has stored its report", func() bool { return d.read(report) != "" })
+	// A block has two nodes at least. The other one is this one by another name.
+	d.run("sh", "-ec", "sed 's/"+node+"/node-2/; s/b200b200/b200b201/g' /"+report+" >/shared/quoin/reports/node-2.json")
+	await.Until(t, "the topology is published", func() bool {
+		return strings.Contains(d.read("shared/quoin/published/slurm/quoin-slurm/topology.yaml"), "nodes: node-[1-2]")
+	}, func() string {
+		return d.run("journalctl", "--no-pager", "-n", "50", "-u", agentUnit, "-u", publisherUnit)
+	})
+	if text := d.read("shared/quoin/published/slurm/quoin-slurm/gres.conf"); !strings.Contains(text, "NodeName=node-[1-2] Name=gpu") {
+		t.Errorf("gres.conf:\n%s", text)
 	}
-	d.run("dpkg", "--purge", "quoin")
-	for path, stays := range map[string]bool{"usr/bin/quoin": false, "usr/lib/quoin": false, "usr/lib/systemd/system/quoin-agent.service": false, "etc/quoin/quoin.yaml": true, "shared/quoin/published": true} {
-		if _, err := os.Stat(filepath.Join(d.root, path)); (err == nil) != stays {
-			t.Errorf("after the removal, %s: %v", path, err)
+	agent, publisher := d.process(agentUnit), d.process(publisherUnit)
+	if got := d.status(agent, "CapEff"); got != "0000000000000001" { // CAP_CHOWN
+		t.Errorf("capabilities of the agent: %s", got)
+	}
+	if got := d.status(publisher, "CapEff"); got != "0000000000000000" || strings.HasPrefix(d.status(publisher, "Uid"), "0 ") {
+		t.Errorf("the publisher has capabilities %s, as user %s", got, d.status(publisher, "Uid"))
+	}
+	d.run(append(jobOfNode, "/usr/lib/quoin/prolog")...)
+	if text := d.read("var/lib/dcgm-exporter/job-mapping/2"); strings.TrimSpace(text) != "4711" || d.read(jobRecord) == "" {
+		t.Errorf("mapping of GPU 2: %q, record %q", text, d.read(jobRecord))
+	}
+	// Nothing is loaded as a kernel's driver here.
+	out, _ := d.command("quoin", "doctor", "--only", "node", "--config", "/etc/quoin/quoin.yaml", "--hook-dir", "/usr/lib/quoin").CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		if strings.HasPrefix(line, "problem ") && !strings.HasPrefix(line, "problem  driver") && !strings.HasPrefix(line, "problem  devices") {
+			t.Errorf("quoin doctor: %s", line)
 		}
 	}
 }
 
-// works runs what the units run, with the configuration of the example and a simulated node,
-// until the files for Slurm are there, and the hook as slurmd runs it.
-func (d *debian) works() {
+// restarts restarts the agent, kills it, and upgrades the package. The job's record stays.
+func (d *debian) restarts() {
 	t := d.t
 	t.Helper()
-	d.run("sh", "-ec", "mkdir -p /etc/quoin /shared/quoin && cp /usr/share/doc/quoin/examples/quoin.yaml /etc/quoin/ && chown quoin: /shared/quoin && mount -t proc proc /proc")
-	t.Cleanup(func() { _ = exec.Command("umount", filepath.Join(d.root, "proc")).Run() })
-	agent := []string{"quoin-agent.service", "--simulate", "gb300-nvl72", "--listen", "", "--node"}
-	for _, more := range [][]string{append(slices.Clone(agent), "gb300-r1t01"),
-		append(slices.Clone(agent), "gb300-r1t02", "--set", "agent.runDir=/run/second", "--set", "agent.mappingDir=none"),
-		{"quoin-publisher.service", "--listen", "", "--set", "publications.firstWait=1s", "--set", "publications.settle=1s"}} {
-		unit, more := more[0], more[1:]
-		args, user := d.unit(unit)
-		cmd := exec.CommandContext(t.Context(), "chroot", append([]string{"--userspec=" + user, d.root}, append(args, more...)...)...)
-		log := &bytes.Buffer{}
-		cmd.Stdout, cmd.Stderr = log, log
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+	agent, publisher := d.process(agentUnit), d.process(publisherUnit)
+	d.run("systemctl", "restart", agentUnit)
+	agent = d.replaced(agentUnit, agent)
+	d.run("sh", "-c", "kill -KILL "+agent)
+	agent = d.replaced(agentUnit, agent)
+	if got := strings.TrimSpace(d.run("systemctl", "show", "-P", "NRestarts", agentUnit)); got != "1" {
+		t.Errorf("systemd has restarted the agent %s times, want 1", got)
+	}
+	config := d.read("etc/quoin/quoin.yaml")
+	d.run("dpkg", "-i", "/quoin.deb")
+	d.replaced(agentUnit, agent)
+	d.replaced(publisherUnit, publisher)
+	if got := d.read("etc/quoin/quoin.yaml"); got == "" || got != config {
+		t.Errorf("after an upgrade the configuration is %q", got)
+	}
+	if d.read(jobRecord) == "" {
+		t.Error("the job's record is gone")
+	}
+}
+
+// purges removes the package while a job runs.
+func (d *debian) purges() {
+	t := d.t
+	t.Helper()
+	d.run("dpkg", "--purge", "quoin")
+	for _, unit := range []string{agentUnit, publisherUnit} {
+		if pid := d.process(unit); pid != "" {
+			t.Errorf("after the removal, %s runs as %s", unit, pid)
 		}
-		defer func() {
-			_ = cmd.Process.Signal(os.Interrupt)
-			if err := cmd.Wait(); err != nil || t.Failed() {
-				t.Errorf("%s: %v\n%s", unit, err, log)
-			}
-		}()
 	}
-	published := filepath.Join(d.root, "shared/quoin/published/slurm/quoin-slurm/topology.yaml")
-	await.Until(t, "the topology is published", func() bool {
-		text, err := os.ReadFile(published)
-		return err == nil && strings.Contains(string(text), "gb300-r1t[01-02]")
-	})
-	d.run("env", "-i", "SLURM_JOB_ID=4711", "SLURM_JOB_GPUS=0,2", "SLURM_JOB_USER=alice", "SLURM_JOB_UID=1000", "SLURMD_NODENAME=gb300-r1t01", "/usr/lib/quoin/prolog")
-	if text, err := os.ReadFile(filepath.Join(d.root, "var/lib/dcgm-exporter/job-mapping/2")); err != nil || strings.TrimSpace(string(text)) != "4711" {
-		t.Errorf("mapping of GPU 2: %q, %v", text, err)
+	for path, stays := range map[string]bool{"usr/bin/quoin": false, "usr/lib/quoin": false, "usr/lib/systemd/system/" + agentUnit: false,
+		"etc/systemd/system/multi-user.target.wants/" + agentUnit: false, "etc/systemd/system/multi-user.target.wants/" + publisherUnit: false,
+		"etc/quoin/quoin.yaml": true, "shared/quoin/published": true, jobRecord: true} {
+		if _, err := os.Lstat(filepath.Join("/proc", d.pid, "root", path)); (err == nil) != stays {
+			t.Errorf("after the removal, %s: %v", path, err)
+		}
 	}
-	d.run("env", "-i", "SLURM_JOB_ID=4711", "SLURM_JOB_GPUS=0,2", "SLURM_JOB_USER=alice", "SLURM_JOB_UID=1000", "SLURMD_NODENAME=gb300-r1t01", "/usr/lib/quoin/epilog")
+	if out := strings.TrimSpace(d.run("systemctl", "is-system-running")); out != "running" {
+		t.Errorf("after the removal the system is %s", out)
+	}
 }

@@ -56,12 +56,12 @@ func TestBoxImage(t *testing.T) {
 		}
 	}
 	root := t.TempDir()
-	unpack(t, filepath.Join(dir, "quoin-"+version.Number+"-arm64.tar"), root)
+	unpack(t, filepath.Join(dir, "quoin-"+version.Number+"-arm64.tar"), root, "arm64")
 	onARM(t, root)
 }
 
-// unpack unpacks the layers of an image of this kind, and looks at its configuration.
-func unpack(t *testing.T, archive, root string) {
+// unpack unpacks the layers of an image of an architecture, and looks at its configuration.
+func unpack(t *testing.T, archive, root, arch string) {
 	t.Helper()
 	blobs := map[string][]byte{}
 	file, err := os.Open(archive)
@@ -99,7 +99,7 @@ func unpack(t *testing.T, archive, root string) {
 	if err := errors.Join(json.Unmarshal(blobs[index.Manifests[0].Digest], &manifest), json.Unmarshal(blobs[manifest.Config.Digest], &config)); err != nil {
 		t.Fatal(err)
 	}
-	if config.Architecture != "arm64" || !slices.Equal(config.Config.Entrypoint, []string{"/usr/bin/quoin"}) || config.Config.Labels["org.opencontainers.image.version"] != version.Number {
+	if config.Architecture != arch || !slices.Equal(config.Config.Entrypoint, []string{"/usr/bin/quoin"}) || config.Config.Labels["org.opencontainers.image.version"] != version.Number {
 		t.Errorf("configuration %+v", config)
 	}
 	for _, layer := range manifest.Layers {
