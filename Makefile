@@ -36,7 +36,7 @@ deb: ## write bin/quoin_VERSION_ARCH.deb for amd64 and arm64, for machines witho
 	cd manifests/image && $(GO) run . -deb
 
 .PHONY: setup
-setup: ## install and build what the tests need: a real Slurm, Kubernetes and Prometheus
+setup: ## install and build what the tests need: a real Slurm, Kubernetes, Prometheus and Chromium
 	testdata/setup.sh
 	$(GO) run ./testdata/rig/slurmrig/build
 	$(GO) run ./testdata/rig/kuberig/build
@@ -68,6 +68,12 @@ SCALE ?=
 .PHONY: bench-scale
 bench-scale: setup ## run the publisher on 10,008 nodes of a real API server; SCALE="-racks 20 -flap 30s" for less
 	$(GO) run ./testdata/scale $(SCALE)
+
+.PHONY: screenshots
+screenshots: ## draw the page in Chromium into bin/screenshots, and the two pictures of the documentation
+	testdata/setup.sh
+	$(GO) run ./testdata/screenshots
+	cp bin/screenshots/page.png bin/screenshots/page-jobs.png topology/picture/
 
 .PHONY: lint
 lint: ## run golangci-lint

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +22,7 @@ process, with a directory as the store: no cluster, no GPU, no root. SITE is one
 of --list, FILE.yaml a site of your own.`,
 		Example: `  quoin demo
   quoin demo --watch
+  quoin demo --watch --page 127.0.0.1:8080
   quoin demo hgx-h100 --format conf --slurm-version 24.11`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: cobra.FixedCompletions(simulated.Shipped(), cobra.ShellCompDirectiveDefault),
@@ -41,24 +40,17 @@ of --list, FILE.yaml a site of your own.`,
 			if len(args) > 0 {
 				o.Site = args[0]
 			}
-			o.Program = self()
+			o.Program = demo.Program()
 			return demo.Run(cmd.Context(), cmd.OutOrStdout(), o)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.Watch, "watch", false, "play what happens at the site over a day")
 	f.BoolVar(&list, "list", false, "list the sites that come with quoin")
+	f.StringVar(&o.Page, "page", "", "serve the map as a page at this `address`, with simulated jobs, until Ctrl-C")
 	f.StringVar(&o.Store, "store", "", "keep reports and files in this `directory`; default: a temporary one, removed at the end")
 	f.DurationVar(&o.Pause, "pause", 2500*time.Millisecond, "pause between two moments of --watch")
 	s.addFlags(cmd)
 	s.fileFlags(cmd)
 	return cmd
-}
-
-// self is how the user started this program.
-func self() string {
-	if strings.Contains(os.Args[0], "go-build") {
-		return "go run ./cmd/quoin"
-	}
-	return os.Args[0]
 }

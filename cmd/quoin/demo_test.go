@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/demo"
 	"github.com/quoin-hpc/quoin/testdata/rig/golden"
 )
 
@@ -37,7 +38,7 @@ func TestDemoOutput(t *testing.T) {
 				t.Fatalf("exit %d: %s", code, errs)
 			}
 			out = strings.ReplaceAll(out, dir, "STORE")
-			golden.Check(t, filepath.Join("testdata", "demo-"+tt.name+".txt"), strings.ReplaceAll(out, self(), "quoin"))
+			golden.Check(t, filepath.Join("testdata", "demo-"+tt.name+".txt"), strings.ReplaceAll(out, demo.Program(), "quoin"))
 		})
 	}
 }

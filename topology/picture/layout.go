@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
@@ -11,12 +12,12 @@ import (
 // The sizes of the drawing, in pixels. Above maxNamed nodes the cells have no names.
 const (
 	maxNamed  = 2000
-	pageWidth = 1220
+	pageWidth = 880
 	gap       = 14
 	headRoom  = 20 // above a rack, for its name
 	groupRoom = 24 // above a group of racks
 	maxColumn = 36 // cells above each other
-	letter    = 7  // of a title
+	letter    = 6  // of a title
 	maxShort  = 15 // letters of a name above one column
 )
 
@@ -33,7 +34,7 @@ type size struct{ W, H int }
 // rackGroup are the racks of one topology or fabric.
 type rackGroup struct {
 	Title string
-	Y     int // of the title
+	X, Y  int // of the title
 	Racks []rack
 }
 
@@ -47,6 +48,8 @@ type rack struct {
 	X, Y  int
 	Width int
 	Cells []cell
+	// columns are the names as they stand, from below.
+	columns [][]string
 }
 
 // cell is a place of a rack; At is the node's number, -1 for an empty place.
@@ -58,23 +61,26 @@ type cell struct {
 	Label string
 }
 
-// pen places racks side by side, in as many rows as they need.
+// pen places groups side by side, and in each of them racks, in as many rows as they need.
 type pen struct {
 	*layout
-	x, y, tallest int
+	left, right int // of the group
+	top, bottom int // of the groups beside each other
+	x, y        int // of the next rack
+	tallest     int // of the row of racks
 }
 
 func layoutOf(plan *placement.Plan, d *drawer) *layout {
 	l := &layout{Names: len(plan.Placements) <= maxNamed, Cell: size{9, 9}}
 	if l.Names {
-		l.Cell = size{112, 16}
+		l.Cell = size{128, 16}
 	}
-	p := &pen{layout: l, x: gap, y: gap / 2}
+	p := &pen{layout: l, left: gap, right: gap, top: gap / 2, bottom: gap / 2}
 	at := make(map[string]int, len(plan.Placements))
 	for i := range plan.Placements {
 		at[plan.Placements[i].SlurmName] = i
 	}
-	draw := func(name, share, under string, columns [][]string) {
+	draw := func(name, share, under string, columns [][]string) rack {
 		r := rack{Name: name, Short: shortName(name), Share: share, Under: under}
 		for c, places := range columns {
 			for tray, name := range places {
@@ -87,25 +93,55 @@ func layoutOf(plan *placement.Plan, d *drawer) *layout {
 				r.Cells = append(r.Cells, cell{X: c, Y: len(places) - 1 - tray, Class: classOf(s), Name: name, At: number, Label: name + ": " + looks[s].short})
 			}
 		}
-		p.add(r, columns)
+		r.columns = columns
+		return r
 	}
 	leaf := leafOf(plan)
 	for _, of := range blocksByTopology(plan) {
-		p.begin(titleOf(plan, of[0].Topology))
+		var racks []rack
 		for i := range of {
 			b := &of[i]
 			base := plan.BaseOf(b)
-			draw(b.Name, fmt.Sprintf("%d/%d", len(b.Nodes), base), leaf(b.Nodes), d.columns(b.Nodes, base))
+			racks = append(racks, draw(b.Name, fmt.Sprintf("%d/%d", len(b.Nodes), base), leaf(b.Nodes), d.columns(b.Nodes, base)))
 		}
+		p.group(titleOf(plan, of[0].Topology), racks)
 	}
 	for _, g := range apartOf(plan) {
-		p.begin(g.title)
+		var racks []rack
 		for _, r := range g.racks {
-			draw(r.name, fmt.Sprint(len(r.nodes)), "", inColumns(inOrder(r.nodes)))
+			racks = append(racks, draw(r.name, fmt.Sprint(len(r.nodes)), "", inColumns(inOrder(r.nodes))))
 		}
+		p.group(g.title, racks)
 	}
-	l.Height = p.y + p.tallest + gap
+	l.Height = p.bottom + gap
 	return l
+}
+
+// group places a group beside the last one if it fits there, else below.
+func (p *pen) group(title string, racks []rack) {
+	width := 0
+	for i := range racks {
+		racks[i].Width = len(racks[i].columns)*(p.Cell.W+2) - 2
+		width += racks[i].Width + gap
+	}
+	width = max(width, len([]rune(title))*letter)
+	p.left = p.right
+	if p.left > gap {
+		p.left += gap
+	}
+	if p.left+width > pageWidth {
+		p.left, p.right, p.top = gap, gap, p.bottom+gap
+	}
+	g := rackGroup{Title: title, X: p.left, Y: p.top + groupRoom - 10}
+	p.x, p.y, p.tallest = p.left, p.top+groupRoom, 0
+	for i := range racks {
+		p.place(&racks[i])
+	}
+	g.Racks = racks
+	p.Groups = append(p.Groups, g)
+	p.right = max(p.right, p.left+width)
+	p.bottom = max(p.bottom, p.y+p.tallest)
+	p.Width = max(p.Width, p.right+gap)
 }
 
 // shortName leaves out the middle of a long name.
@@ -116,37 +152,23 @@ func shortName(name string) string {
 	return name
 }
 
-// begin begins a group below all that was drawn.
-func (p *pen) begin(title string) {
-	if p.tallest > 0 {
-		p.y += p.tallest + gap
-	}
-	p.x, p.tallest = gap, 0
-	p.Groups = append(p.Groups, rackGroup{Title: title, Y: p.y + groupRoom - 10})
-	p.Width = max(p.Width, 2*gap+len(title)*letter)
-	p.y += groupRoom
-}
-
-// add places a rack whose cells have the numbers of their column and row.
-func (p *pen) add(r rack, columns [][]string) {
+// place places a rack whose cells have the numbers of their column and row.
+func (p *pen) place(r *rack) {
 	height := 0
-	for _, c := range columns {
+	for _, c := range r.columns {
 		height = max(height, len(c))
 	}
-	r.Width = len(columns)*(p.Cell.W+2) - 2
-	if p.x+r.Width > pageWidth-gap && p.x > gap {
-		p.x, p.y, p.tallest = gap, p.y+p.tallest+gap, 0
+	if p.x+r.Width > pageWidth && p.x > p.left {
+		p.x, p.y, p.tallest = p.left, p.y+p.tallest+gap, 0
 	}
 	r.X, r.Y = p.x, p.y+headRoom-6
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		c.X, c.Y = p.x+c.X*(p.Cell.W+2), p.y+headRoom+(height-len(columns[c.X])+c.Y)*(p.Cell.H+2)
+		c.X, c.Y = p.x+c.X*(p.Cell.W+2), p.y+headRoom+(height-len(r.columns[c.X])+c.Y)*(p.Cell.H+2)
 	}
-	g := &p.Groups[len(p.Groups)-1]
-	g.Racks = append(g.Racks, r)
 	p.tallest = max(p.tallest, headRoom+height*(p.Cell.H+2))
 	p.x += r.Width + gap
-	p.Width = max(p.Width, p.x)
+	p.right = max(p.right, p.x)
 }
 
 // blocksByTopology are the blocks of each topology, in their order.
@@ -172,9 +194,12 @@ func titleOf(plan *placement.Plan, name string) string {
 		return what
 	}
 	t := &plan.Topologies[i]
-	title := fmt.Sprintf("%s of topology %s, block sizes %s", what, cmp.Or(t.Name, "default"), sizesText(t.BlockSizes))
-	if t.Fabric != "" {
-		title += ", below switch " + t.Fabric
+	title := fmt.Sprintf("%s, block sizes %s", cmp.Or(t.Name, "default"), sizesText(t.BlockSizes))
+	switch {
+	case len(plan.Topologies) == 1:
+		title = what + " of topology " + title
+	case t.Fabric != "" && !strings.HasSuffix(t.Name, t.Fabric):
+		title += ", below " + t.Fabric
 	}
 	return title
 }

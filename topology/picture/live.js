@@ -49,7 +49,8 @@ function hear() {
 }
 // say tells whether the page is current.
 function say() {
-  const cut = Date.now() - heard > 20000 || !stream || stream.readyState !== EventSource.OPEN;
+  const quiet = Date.now() - heard, cut = quiet > 20000 || quiet > 5000 && stream.readyState !== EventSource.OPEN;
+  if (!cut && stream.readyState !== EventSource.OPEN) return; // it may be back in a moment
   const text = cut ? "cut off: this is as of " + new Date(heard).toLocaleTimeString() : "live";
   if (el("status").textContent !== text) el("status").textContent = text;
   el("status").classList.toggle("cut", cut);
@@ -70,5 +71,5 @@ function connect() {
 }
 if (events) {
   connect();
-  setInterval(say, 5000);
+  setInterval(say, 1000);
 }

@@ -53,7 +53,7 @@ function bySegments() {
   const size = Number(el("size").value), left = {};
   for (const s of data.parts.segments || []) if (s.size === size) for (const b in s.taken || {}) left[b] = s.taken[b];
   return n => {
-    if (n.use !== "free") return n.use ? [n.use, n.use === "busy" ? "busy" : "takes no job", n.slurm] : ["none", "Slurm says nothing", "Slurm says nothing"];
+    if (n.use !== "free") return n.use ? (n.use === "busy" ? ["used", "busy", n.slurm] : [n.use, "takes no job", n.slurm]) : ["none", "Slurm says nothing", "Slurm says nothing"];
     if (left[n.block] > 0) { left[n.block]--; return ["segment", "in a free segment of " + size, "in a free segment"]; }
     return ["rest", "free, left over", "free, and in no whole segment"];
   };
@@ -90,7 +90,7 @@ function paint() {
     return make("li", {}, key, l.word + ": " + l.count);
   }));
 }
-const order = kind => ["healthy", "without-report", "ready", "agrees", "segment", "free", "rest", "waiting", "busy", "unwell", "degraded", "bad", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "other", "none", "missing"].indexOf(kind);
+const order = kind => ["healthy", "without-report", "ready", "agrees", "segment", "free", "rest", "waiting", "busy", "used", "unwell", "degraded", "bad", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "other", "none", "missing"].indexOf(kind);
 function set(e, name, value) { if (e.getAttribute(name) !== value) e.setAttribute(name, value); }
 function textOf(i) {
   if (texts[i] === undefined) {
@@ -123,7 +123,8 @@ function facts() {
 function list(pairs) {
   const dl = make("dl", {});
   for (const [name, values, wrong] of pairs) {
-    for (const value of [values ?? []].flat()) if (value !== "") dl.append(make("dt", {}, name), make("dd", wrong ? {class: "bad"} : {}, value));
+    const shown = [values ?? []].flat().filter(v => v !== "");
+    if (shown.length) dl.append(make("dt", {}, name), ...shown.map(v => make("dd", wrong ? {class: "bad"} : {}, v)));
   }
   return dl;
 }
@@ -168,8 +169,8 @@ function fill() {
   el("summary").replaceChildren(...(p.summary || []).map(s => make("li", {}, s)));
   el("trouble").replaceChildren(...(p.trouble || []).map(s => make("p", {class: "held"}, s)));
   const jobs = jobList().filter(j => has(j.id, j.name, j.user, j.account, j.partition, j.note) || chosen.job === j.id);
-  table("jobs", "Running jobs", [["job"], ["name", "wide name"], ["user"], ["nodes", "num"], ["segment", "num"], ["blocks used"], ["in words", "wide"]],
-    jobs.map(j => ({attributes: j.id === chosen.job ? {class: "chosen"} : {}, cells: [link(j.id, () => choose({job: j.id})), j.name, j.user, String(j.nodes.length), j.segment ? String(j.segment) : "", used(j), j.note]})), 100);
+  table("jobs", "Running jobs", [["job"], ["name"], ["user"], ["nodes", "num"], ["segment", "num"], ["blocks", "num"], ["fewest", "num"], ["in words", "wide"]],
+    jobs.map(j => ({attributes: j.id === chosen.job ? {class: "chosen"} : {}, cells: [link(j.id, () => choose({job: j.id})), j.name, j.user, String(j.nodes.length), j.segment ? String(j.segment) : "", j.blocks ? String(j.blocks) : "", j.fewest ? String(j.fewest) : "", j.note]})), 100);
   table("segments", "Free segments", [["topology"], ["segment size", "num"], ["fit now", "num"], ["if all nodes were free and well", "num"]],
     (p.segments || []).map(s => ({cells: [s.topology, link(String(s.size), () => { el("colour").value = "segments"; el("size").value = s.size; paint(); }), String(s.now), String(s.all)]})), 60);
   table("apart", "In no block", [["nodes", "num"], ["reason"], ["names", "wide"]], (p.apart || []).map(g => ({cells: [String(g.count), g.reason + ": " + g.why, g.nodes]})), 40);

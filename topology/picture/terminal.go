@@ -5,6 +5,7 @@ package picture
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -99,7 +100,9 @@ func (d *drawer) summary(plan *placement.Plan) {
 	if n := len(plan.Blocks); n > 0 {
 		var sizes []string
 		for i := range plan.Topologies {
-			sizes = append(sizes, sizesText(plan.Topologies[i].BlockSizes))
+			if text := sizesText(plan.Topologies[i].BlockSizes); !slices.Contains(sizes, text) {
+				sizes = append(sizes, text)
+			}
 		}
 		what := "NVLink block"
 		if plan.ByLeaf {

@@ -129,7 +129,7 @@ func (v *View) sign() {
 	sum := sha256.New()
 	fmt.Fprintln(sum, v.draw.Width, v.draw.Height, v.draw.Switches)
 	for _, g := range v.draw.Groups {
-		fmt.Fprintln(sum, g.Title, g.Y)
+		fmt.Fprintln(sum, g.Title, g.X, g.Y)
 		for i := range g.Racks {
 			r := &g.Racks[i]
 			fmt.Fprintln(sum, r.Name, r.Share, r.Under, r.X, r.Y)

@@ -42,6 +42,8 @@ type Options struct {
 	// Watch plays the site's timeline, with Pause between two moments.
 	Watch bool
 	Pause time.Duration
+	// Page is the address at which the map is served as a page, or empty.
+	Page string
 	// Store is the directory that keeps reports and files. Empty: a temporary one.
 	Store string
 	// Publication says what files are made.
@@ -71,6 +73,7 @@ type demonstration struct {
 	store   *dir.Store
 	// silent are the machines that exist and do not report.
 	silent []string
+	source *pageSource // or nil
 }
 
 // Run shows a site until the end or until the reader has seen enough.
@@ -114,9 +117,26 @@ func (d *demonstration) show(ctx context.Context) error {
 		return err
 	}
 	d.Printf("%s  %s\n", d.Bold(cmp.Or(d.cluster.Name, d.Site)), d.cluster.About)
-	if d.Watch {
-		return d.watch(ctx)
+	if d.Page != "" {
+		if err := d.servePage(ctx); err != nil {
+			return err
+		}
 	}
+	if d.Watch {
+		if err := d.watch(ctx); err != nil {
+			return err
+		}
+	} else if err := d.once(ctx); err != nil {
+		return err
+	}
+	if d.Page != "" {
+		d.stay(ctx)
+	}
+	return nil
+}
+
+// once shows the site as it is, and its files.
+func (d *demonstration) once(ctx context.Context) error {
 	made, err := d.round(ctx, false)
 	if err != nil {
 		return err
@@ -158,6 +178,9 @@ func (d *demonstration) round(ctx context.Context, brief bool) (*publisher.Rende
 		if slices.Contains(d.silent, facts[i].Name) {
 			facts[i].Gone = true
 		}
+	}
+	if d.source != nil {
+		d.source.set(made, facts)
 	}
 	d.Printf("\n")
 	return made, picture.Terminal(d.Writer, &picture.Site{Plan: made.Plan, Facts: facts}, picture.Options{Color: d.Color, Width: min(d.Width, 100), BlocksOnly: brief})

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -83,4 +84,12 @@ func changesOf(before, after string) []change {
 		}
 	}
 	return out
+}
+
+// Program is how the user started this program.
+func Program() string {
+	if strings.Contains(os.Args[0], "go-build") {
+		return "go run ./cmd/quoin"
+	}
+	return os.Args[0]
 }

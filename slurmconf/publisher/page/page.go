@@ -37,6 +37,9 @@ const (
 	beatEvery = 10 * time.Second
 	// writeTime is how long a viewer may take to read an event or the page.
 	writeTime = 10 * time.Second
+	// streamTime is how long a viewer follows until it has to ask again, so that somebody who
+	// lost the right to see the map does not go on.
+	streamTime = 5 * time.Minute
 	// maxViewers is how many may follow the events. The others get the page alone.
 	maxViewers = 32
 )
@@ -150,14 +153,17 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = v.control.SetReadDeadline(time.Time{}) // the question has been read; its end is what is waited for
 	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(w, "retry: 500\n\n") // sent with the first event
+	ctx, cancel := context.WithTimeout(r.Context(), streamTime)
+	defer cancel()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if err := v.follow(r.Context(), b); err != nil {
+		if err := v.follow(ctx, b); err != nil {
 			return
 		}
 		select {
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}

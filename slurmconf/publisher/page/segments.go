@@ -11,39 +11,36 @@ import (
 // uses are the words for what a job can do with a node.
 var uses = map[fit.Use]string{fit.Free: "free", fit.Busy: "busy", fit.Unwell: "unwell"}
 
-// stateOf returns Slurm's words for the state of a node, and what a job can do with the node.
-// known says that Slurm told the state of some nodes: the others are not in Slurm.
-func stateOf(words string, known bool) (shown, use string) {
-	switch {
-	case words != "":
-		return words, uses[fit.StateOf(strings.Split(words, "+")...).Use]
-	case known:
-		return "not in Slurm", uses[fit.Unwell]
+// Count says of each node what a job can do with it, by Slurm's words for its state, and counts
+// the free segments. If Slurm told the state of some nodes, the others are not in Slurm. If it
+// told nothing, nothing is said.
+func Count(s *picture.Site) {
+	known := false
+	for _, says := range s.Said {
+		known = known || says.Slurm != ""
 	}
-	return "", ""
-}
-
-// segmentsOf says how many segments are free, and on which blocks. It returns none if nothing is
-// known of the states of nodes.
-func segmentsOf(s *picture.Site) []picture.Segments {
-	use := make(map[string]fit.Use, len(s.Said))
-	for name := range s.Said {
-		for u, word := range uses {
-			if s.Said[name].Use == word {
-				use[name] = u
-			}
+	if !known {
+		return
+	}
+	use := make(map[string]fit.Use, len(s.Plan.Placements))
+	for i := range s.Plan.Placements {
+		name := s.Plan.Placements[i].SlurmName
+		says := s.Said[name]
+		use[name] = fit.Unwell
+		if says.Slurm == "" {
+			says.Slurm = "not in Slurm"
+		} else {
+			use[name] = fit.StateOf(strings.Split(says.Slurm, "+")...).Use
 		}
+		says.Use = uses[use[name]]
+		s.Said[name] = says
 	}
-	if len(use) == 0 {
-		return nil
-	}
-	var out []picture.Segments
+	s.Segments = nil
 	for i := range s.Plan.Topologies {
 		if t := &s.Plan.Topologies[i]; len(t.BlockSizes) > 0 {
-			out = append(out, segmentsIn(s.Plan, t, use)...)
+			s.Segments = append(s.Segments, segmentsIn(s.Plan, t, use)...)
 		}
 	}
-	return out
 }
 
 func segmentsIn(plan *placement.Plan, t *placement.Topology, use map[string]fit.Use) (out []picture.Segments) {

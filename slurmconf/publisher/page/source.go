@@ -98,7 +98,7 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 		}
 	}
 	s.say(site, c, &in, words)
-	site.Segments = segmentsOf(site)
+	Count(site)
 	return site, nil
 }
 
@@ -191,7 +191,7 @@ func (s *StoreSource) say(site *picture.Site, c *publication.Cluster, in *inputs
 	for i := range site.Plan.Placements {
 		pl := &site.Plan.Placements[i]
 		var says picture.Said
-		says.Slurm, says.Use = stateOf(cmp.Or(words[pl.SlurmName], pods[pl.Node]), len(words)+len(pods) > 0)
+		says.Slurm = cmp.Or(words[pl.SlurmName], pods[pl.Node])
 		if n := in.Nodes[pl.SlurmName]; n != nil {
 			says.IMEX, says.Drift, says.Fabric = verdict(n, nodestatus.ConditionIMEX), verdict(n, nodestatus.ConditionDrift), verdict(n, nodestatus.ConditionFabric)
 		}
