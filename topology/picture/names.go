@@ -36,7 +36,11 @@ func shortList(names []string, room int) string {
 	}
 	shown := sort.Search(len(names), func(i int) bool { return !fits(text(i + 1)) })
 	if shown == 0 {
-		return cut(text(1), max(room, 8))
+		room = max(room, 8)
+		if short := names[0] + " …"; len(names) > 1 && fits(short) { // the number does not fit
+			return short
+		}
+		return cut(names[0], room)
 	}
 	return text(shown)
 }

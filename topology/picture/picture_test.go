@@ -126,6 +126,7 @@ func TestTerminal(t *testing.T) {
 		{"names", siteOf(t, "groups:\n- {name: t, racks: 1, nodes: 12, node: \"t{node}\", nvlink: rack, gpus: {count: 4, product: NVIDIA GB200}}\n"), []simulated.Fault{{Node: "t2", NoReport: true}, {Node: "t10", GPU: &few, Health: "unhealthy"}}, Options{}},
 		{"one", siteOf(t, "groups:\n- {name: t, racks: 1, nodes: 1, node: \"t{node}\", nvlink: rack, gpus: {count: 4, product: NVIDIA GB200}}\n"), nil, Options{}},
 		{"many-labels", siteOf(t, fmt.Sprintf(racks, 50)), silent(50, 7, 400), Options{}},
+		{"many-narrow", siteOf(t, fmt.Sprintf(racks, 50)), silent(50, 7, 400), Options{Width: 60}},
 		{"odd", siteOf(t, fmt.Sprintf(racks, 50)), everyFirst(50), Options{}},
 		{"irregular", siteOf(t, "groups:\n- {node: alpha, gpus: {count: 1, product: x}}\n- {node: beta-1, gpus: {count: 1, product: x}}\n- {node: beta-2-x}\n- {node: beta-09}\n- {node: beta-10}\n"), nil, Options{}},
 	}

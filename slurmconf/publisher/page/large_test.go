@@ -1,0 +1,146 @@
+package page_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
+	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
+	"github.com/quoin-hpc/quoin/topology/picture"
+)
+
+// large is a site of 10,008 nodes with 500 jobs.
+func large(t testing.TB) *sites {
+	site := plan(t, racks(t, 556), "slurm")
+	idle(site)
+	for i := range 500 {
+		run(site, picture.Job{ID: fmt.Sprint(1000 + i), Name: "train", User: fmt.Sprintf("user%d", i%40), Partition: "gpu", Nodes: names(18*i+1, 18*i+16), Segment: 16, Blocks: 1, Fewest: 1})
+	}
+	page.Count(site)
+	return &sites{names: []string{"slurm"}, now: map[string]*picture.Site{"slurm": site}}
+}
+
+// packed returns the page as a browser gets it.
+func packed(t testing.TB, url string) []byte {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept-Encoding", "gzip")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Encoding") != "gzip" {
+		t.Fatalf("%d, %v", resp.StatusCode, err)
+	}
+	return text
+}
+
+// TestRealLarge uses the page of 10,008 nodes.
+func TestRealLarge(t *testing.T) {
+	t.Parallel()
+	s := large(t)
+	url, b := serve(t, s), start(t, chromerig.Options{})
+	if size := len(packed(t, url)); size >= 1e6 {
+		t.Errorf("the page has %d bytes, want less than 1 MB", size)
+	}
+	b.do(b.Open(url), b.Wait("document.getElementById('status').textContent === 'live'"), b.Choose("#colour", "user"), b.Into("#search", "gb200-09999"), b.Wait("document.getElementById('hits').textContent === '1 of 10008 nodes'"),
+		b.Type(kb.Enter), b.Wait("document.activeElement.getAttribute('aria-label') === 'gb200-09999: no job'"), b.Type(kb.Enter), b.Wait("document.querySelector('#facts h2').textContent === 'gb200-09999'"))
+	b.do(b.Type(kb.Escape), b.Wait("document.getElementById('hits').textContent === ''"), b.Choose("#colour", "slurm"))
+	s.change("slurm", func(site *picture.Site) { site.Said["gb200-09999"] = picture.Said{Slurm: "DOWN", Use: "unwell"} })
+	b.do(b.Wait(`document.querySelectorAll("#drawing .n.unwell").length === 1`))
+	b.clean(url)
+}
+
+// TestRealMixed has blocks, switches without blocks, nodes without GPUs, and a second publication.
+func TestRealMixed(t *testing.T) {
+	t.Parallel()
+	site, other := plan(t, open(t, "mixed"), "slurm"), plan(t, racks(t, 1), "other")
+	url, b := serve(t, &sites{names: []string{"slurm", "other"}, now: map[string]*picture.Site{"slurm": site, "other": other}}), start(t, chromerig.Options{})
+	b.do(b.Open(url), b.Wait("document.getElementById('status').textContent === 'live'"))
+	if n := b.count("#drawing .n"); n != len(site.Plan.Placements) {
+		t.Errorf("%d cells for %d nodes", n, len(site.Plan.Placements))
+	}
+	var titles []string
+	b.do(b.Eval("[...document.querySelectorAll('#drawing .group')].map(g => g.textContent)", &titles))
+	if want := []string{"NVLink blocks of topology nvl, block sizes 18", "In no block, by leaf switch", "In no block and below no switch, by reason"}; !slices.Equal(titles, want) {
+		t.Errorf("groups %q, want %q", titles, want)
+	}
+	b.do(b.Click("#switches summary"), b.Click(`#switches [data-switch="leaf-h1"]`), b.Wait("document.querySelectorAll('#drawing .marked').length === 4"))
+	b.do(b.Click("#table summary"), b.Wait("document.querySelectorAll('#tablebox tbody tr').length === 4"))
+	b.do(b.Click("nav a:nth-child(2)"), b.Wait("document.querySelector('h1').textContent === 'Map of other' && document.querySelectorAll('#drawing .n').length === 18"))
+	b.clean(url)
+}
+
+// TestRealSpoken reads the page as a screen reader does.
+func TestRealSpoken(t *testing.T) {
+	t.Parallel()
+	url, b := serve(t, troubled(t)), start(t, chromerig.Options{})
+	b.do(b.Open(url), b.Wait("document.getElementById('status').textContent === 'live'"))
+	spoken, err := b.Spoken()
+	b.do(err)
+	for _, want := range []string{"heading: Map of slurm", "combobox: Colour by", "searchbox: Search", "group: nodes as they stand in their blocks", "button: gb200-00021: GPU or fabric unhealthy, failed or lost",
+		"status: ", "list: colours", "complementary: facts", "button: 101", "DisclosureTriangle: Nodes as a table"} {
+		if !slices.ContainsFunc(spoken, func(s string) bool { return strings.HasPrefix(s, want) }) {
+			t.Errorf("a screen reader does not find %q", want)
+		}
+	}
+	for _, s := range spoken {
+		if role, name, _ := strings.Cut(s, ": "); name == "" && slices.Contains([]string{"button", "link", "combobox", "searchbox", "textbox", "img"}, role) {
+			t.Errorf("a %s has no name", role)
+		}
+	}
+}
+
+// TestRealFile opens the page of quoin map -o html from a file, which asks nobody for anything.
+func TestRealFile(t *testing.T) {
+	t.Parallel()
+	b := start(t, chromerig.Options{})
+	var text bytes.Buffer
+	path := filepath.Join(t.TempDir(), "map.html")
+	b.do(picture.HTML(&text, troubled(t).now["slurm"]), os.WriteFile(path, text.Bytes(), 0o600))
+	b.do(b.Open("file://"+path), b.Click(`#drawing [aria-label^="gb200-00020"]`), b.Wait("document.querySelector('#facts h2').textContent === 'gb200-00020'"))
+	if p, r := b.Problems(), b.Requests(); len(p) > 0 || len(r) > 2 || r[0] != "file://"+path {
+		t.Errorf("the browser complains %q, and asked %q", p, r)
+	}
+}
+
+// BenchmarkRealLarge10008 measures the page of 10,008 nodes in the browser: from the request to
+// the first paint, and from an event with 100 changed nodes to the end of the drawing.
+func BenchmarkRealLarge10008(b *testing.B) {
+	s := large(b)
+	url, chrome := serve(b, s), start(b, chromerig.Options{})
+	size := len(packed(b, url))
+	var paint, update float64
+	for b.Loop() {
+		var once float64
+		chrome.do(chrome.Open(url), chrome.Wait("document.getElementById('status').textContent === 'live'"), chrome.Wait("performance.getEntriesByName('first-contentful-paint').length"),
+			chrome.Eval("performance.getEntriesByName('first-contentful-paint')[0].startTime", &once))
+		paint += once
+		chrome.do(chrome.Eval(`(() => {
+			const d = {from: data.version, version: data.version, layout: data.layout, nodes: {}};
+			for (let i = 0; i < 100; i++) d.nodes[i * 100] = {...data.nodes[i * 100], class: "degraded", state: "GPU or fabric unhealthy, failed or lost"};
+			const began = performance.now();
+			change(d);
+			document.getElementById("drawing").getBoundingClientRect();
+			return performance.now() - began;
+		})()`, &once))
+		update += once
+	}
+	b.ReportMetric(paint/float64(b.N), "ms/paint")
+	b.ReportMetric(update/float64(b.N), "ms/update")
+	b.ReportMetric(float64(size), "B/page")
+}

@@ -1,0 +1,243 @@
+package page_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/picture"
+	"github.com/quoin-hpc/quoin/topology/simulated"
+)
+
+// stored is a directory that says what Kubernetes would say too.
+type stored struct {
+	*dir.Store
+	conditions map[string]map[string]inputs.Condition
+	states     map[string]string
+	held       *plandoc.Held
+	err        error
+}
+
+// Snapshot has the conditions.
+func (s *stored) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
+	snap, err := s.Store.Snapshot(ctx)
+	for i := range snap.Nodes {
+		snap.Nodes[i].Conditions = s.conditions[snap.Nodes[i].Name]
+	}
+	return snap, err
+}
+
+// SlurmStates are those of worker pods.
+func (s *stored) SlurmStates([]string) map[string]string { return s.states }
+
+// LoadPlan has the held change.
+func (s *stored) LoadPlan(ctx context.Context, name string) (*plandoc.Document, error) {
+	d, err := s.Store.LoadPlan(ctx, name)
+	if s.err != nil {
+		return nil, s.err
+	}
+	if d != nil {
+		d.Held = s.held
+	}
+	return d, err
+}
+
+// slurm is a Slurm that was asked.
+type slurm struct {
+	states map[string]string
+	jobs   []picture.Job
+	err    error
+}
+
+// Seen is what it said.
+func (s *slurm) Seen(string) (map[string]string, []picture.Job, time.Time, error) {
+	return s.states, s.jobs, time.Time{}, s.err
+}
+
+// filled is a store with the reports of a site.
+func filled(t testing.TB, c *simulated.Cluster) (*stored, []*publication.Cluster) {
+	t.Helper()
+	path := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(path, "nodes"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range c.Machines() {
+		labels, err := json.Marshal(map[string]any{"labels": m.Labels})
+		if err == nil {
+			err = os.WriteFile(filepath.Join(path, "nodes", m.Name+".json"), labels, 0o600)
+		}
+		var report []byte
+		if err == nil {
+			report, err = topology.EncodeReport(m.Report)
+		}
+		if err == nil {
+			err = nodeagent.NewDirStore(path, m.Name).Put(t.Context(), report)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	clusters, err := publication.Compile([]publication.Publication{publication.Default()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &stored{Store: dir.New(path)}, clusters
+}
+
+func siteOf(t testing.TB, s *stored, clusters []*publication.Cluster, live page.Live) *picture.Site {
+	t.Helper()
+	site, err := page.NewSource(s, clusters, live).Site(t.Context(), clusters[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := picture.ViewOf(site); err != nil {
+		t.Fatal(err)
+	}
+	return site
+}
+
+// TestSource draws what a store holds: the plan, conditions, pods, and what is held.
+func TestSource(t *testing.T) {
+	s, clusters := filled(t, racks(t, 2))
+	before := siteOf(t, s, clusters, nil)
+	if p := before.Plan.Placements; len(p) != 36 || p[0].Reason != "NotPublished" || !slices.Contains(before.Trouble, "nothing is published yet: nodes have no place") || before.Segments != nil {
+		t.Errorf("before the first publication: %d nodes, %+v, %q", len(p), p[0], before.Trouble)
+	}
+	if _, _, err := publisher.Once(t.Context(), s, clusters[0]); err != nil {
+		t.Fatal(err)
+	}
+	s.conditions = map[string]map[string]inputs.Condition{"gb200-00002": {
+		nodestatus.ConditionIMEX:   {Type: nodestatus.ConditionIMEX, True: true, Reason: "FabricNotReady", Message: "wait"},
+		nodestatus.ConditionDrift:  {Type: nodestatus.ConditionDrift, Reason: "Agrees", Message: "all agree"},
+		nodestatus.ConditionFabric: {Type: nodestatus.ConditionFabric, True: true, Reason: "FabricUnhealthy", Message: "look"}}}
+	s.states = map[string]string{}
+	for _, n := range names(1, 36) {
+		s.states[n] = "IDLE"
+	}
+	s.states["gb200-00002"] = "IDLE+DRAIN"
+	delete(s.states, "gb200-00003")
+	doc, err := s.Store.LoadPlan(t.Context(), clusters[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := doc.Current.Plan
+	next.Topologies = slices.Clone(next.Topologies)
+	next.Topologies[0].Blocks = next.Topologies[0].Blocks[:1]
+	s.held = &plandoc.Held{Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Reason: "BigChange", Message: "18 nodes", Digest: "abc", Waits: true, Plan: &next}
+	site := siteOf(t, s, clusters, nil)
+	want := picture.Said{Slurm: "IDLE+DRAIN", Use: "unwell", IMEX: picture.Verdict{Wrong: true, Reason: "FabricNotReady", Message: "wait"}, Drift: picture.Verdict{Reason: "Agrees", Message: "all agree"},
+		Fabric: picture.Verdict{Wrong: true, Reason: "FabricUnhealthy", Message: "look"}}
+	if diff := cmp.Diff(want, site.Said["gb200-00002"]); diff != "" {
+		t.Errorf("node 2 (-want +got):\n%s", diff)
+	}
+	if got := site.Said["gb200-00003"]; got.Slurm != "not in Slurm" || got.Use != "unwell" {
+		t.Errorf("a node without a pod is %+v", got)
+	}
+	if h := site.Held; h == nil || h.Since != "2026-01-02 03:04 UTC" || !h.Waits || !slices.ContainsFunc(h.Differences, func(d string) bool { return strings.HasPrefix(d, "gb200-000") && strings.Contains(d, " moves from nvl-") }) {
+		t.Errorf("held: %+v", h)
+	}
+	if len(site.Plan.Blocks) != 2 || len(site.Plan.Blocks[0].Nodes) != 18 || len(site.Plan.Topologies) != 1 || site.Plan.Placements[0].Block == "" || site.Plan.Placements[0].Switch != "leaf-001" {
+		t.Errorf("the plan is %+v", site.Plan.Placements[0])
+	}
+	i := slices.IndexFunc(site.Segments, func(s picture.Segments) bool { return s.Size == 4 })
+	if row := site.Segments[i]; row.Now != 8 || row.All != 8 || len(row.Taken) != 2 || row.Taken[site.Plan.Blocks[0].Name] != 16 {
+		t.Errorf("segments of 4: %+v", row)
+	}
+}
+
+// TestSourceLive draws what Slurm says, and goes on without it.
+func TestSourceLive(t *testing.T) {
+	s, clusters := filled(t, racks(t, 1))
+	if _, _, err := publisher.Once(t.Context(), s, clusters[0]); err != nil {
+		t.Fatal(err)
+	}
+	s.states = map[string]string{"gb200-00001": "IDLE", "gb200-00002": "IDLE"}
+	live := &slurm{states: map[string]string{"gb200-00001": "ALLOCATED"}, jobs: []picture.Job{{ID: "7", Nodes: []string{"gb200-00001"}}}}
+	site := siteOf(t, s, clusters, live)
+	if a, b := site.Said["gb200-00001"], site.Said["gb200-00002"]; a.Use != "busy" || b.Use != "free" || len(site.Jobs) != 1 || len(site.Trouble) != 0 {
+		t.Errorf("%+v, %+v, jobs %v, trouble %q", a, b, site.Jobs, site.Trouble)
+	}
+	live.err = errors.New("connection refused")
+	if site = siteOf(t, s, clusters, live); !slices.Equal(site.Trouble, []string{"Slurm does not answer: connection refused"}) {
+		t.Errorf("trouble %q", site.Trouble)
+	}
+	s.err = plandoc.ErrUnreadable
+	if site = siteOf(t, s, clusters, nil); len(site.Trouble) != 2 || len(site.Plan.Placements) != 18 {
+		t.Errorf("an unreadable plan: trouble %q, %d nodes", site.Trouble, len(site.Plan.Placements))
+	}
+	s.err = errors.New("away")
+	source := page.NewSource(s, clusters, nil)
+	if _, err := source.Site(t.Context(), clusters[0].Name); err == nil {
+		t.Error("no error without a plan")
+	}
+	if _, err := source.Site(t.Context(), "other"); err == nil {
+		t.Error("no error for another publication")
+	}
+}
+
+// BenchmarkLook10008 is one look at 10,008 nodes: read the plan, gather, and make the view.
+func BenchmarkLook10008(b *testing.B) {
+	s, clusters := filled(b, racks(b, 556))
+	if _, _, err := publisher.Once(b.Context(), s, clusters[0]); err != nil {
+		b.Fatal(err)
+	}
+	s.states = map[string]string{}
+	for _, n := range names(1, 10008) {
+		s.states[n] = "IDLE"
+	}
+	snap, err := s.Snapshot(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	doc, err := s.Store.LoadPlan(b.Context(), clusters[0].Name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	packed, err := plandoc.Pack(doc)
+	if err != nil {
+		b.Fatal(err)
+	}
+	source := page.NewSource(&remembered{s, snap, packed}, clusters, nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		site, err := source.Site(b.Context(), clusters[0].Name)
+		if err == nil {
+			_, err = picture.ViewOf(site)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// remembered is a store that keeps what it watches, and reads the plan each time, as Kubernetes.
+type remembered struct {
+	*stored
+	snap *inputs.Snapshot
+	plan []byte
+}
+
+// Snapshot is the one that is kept.
+func (r *remembered) Snapshot(context.Context) (*inputs.Snapshot, error) { return r.snap, nil }
+
+// LoadPlan reads the plan.
+func (r *remembered) LoadPlan(context.Context, string) (*plandoc.Document, error) {
+	return plandoc.Unpack(r.plan)
+}
