@@ -1,8 +1,8 @@
 // Package occupancy keeps what Slurm says of each publication's nodes and running jobs, and how
 // the jobs lie in the published topologies.
 //
-// While it runs it asks each Slurm once a minute, and a slow one less often, in the background. A reader may ask for
-// something fresher. It changes nothing in Slurm and in no store, and its memory can be lost.
+// While it runs it asks each Slurm once a minute, and a slow one less often, in the background.
+// A reader may ask for something fresher. It changes nothing in Slurm and in no store, and its memory can be lost.
 package occupancy
 
 import (
@@ -28,6 +28,8 @@ const (
 	// restFor bounds the load of Slurm: after an answer the Keeper leaves it alone so many times
 	// longer than the answer took. slurmrestd needs seconds for 10,000 nodes.
 	restFor = 20
+	// restSeen is the same while somebody looks.
+	restSeen = 5
 	// Stale is the age from which nothing is said of an answer.
 	Stale = 5 * time.Minute
 )
@@ -134,10 +136,14 @@ func (k *Keeper) View(name string) View {
 }
 
 // Fresher returns what is known of a publication, and asks Slurm before if the last question is
-// older than age. Slurm is asked every ten seconds at most. It waits for the answer.
+// older than age. It waits for the answer. Slurm is asked every ten seconds at most, and a slow
+// one has rest between two questions.
 func (k *Keeper) Fresher(ctx context.Context, name string, age time.Duration) View {
 	if s := k.sites[name]; s != nil {
-		k.ask(ctx, s, max(age, askPause))
+		s.mu.Lock()
+		age = max(age, askPause, restSeen*s.took)
+		s.mu.Unlock()
+		k.ask(ctx, s, age)
 	}
 	return k.View(name)
 }

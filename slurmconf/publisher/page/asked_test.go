@@ -19,14 +19,14 @@ import (
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
 
-// slurm plays a Slurm that may be away.
-type slurm struct {
+// answering plays a Slurm that may be away.
+type answering struct {
 	state live.State
 	away  atomic.Bool
 	asked atomic.Int64
 }
 
-func (s *slurm) Ask(context.Context, live.Question) (*live.State, error) {
+func (s *answering) Ask(context.Context, live.Question) (*live.State, error) {
 	s.asked.Add(1)
 	if s.away.Load() {
 		return nil, errors.New("slurmctld is away")
@@ -37,7 +37,7 @@ func (s *slurm) Ask(context.Context, live.Question) (*live.State, error) {
 // TestAsked shows the jobs of a Slurm, and asks it while somebody looks, at most every ten seconds.
 func TestAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &slurm{state: live.State{Partitions: map[string]string{"p": ""}, Nodes: map[string]live.Node{},
+		s := &answering{state: live.State{Partitions: map[string]string{"p": ""}, Nodes: map[string]live.Node{},
 			Jobs: []live.Job{
 				{ID: "7", Array: "5_2", Name: "train", User: "ada", Account: "ml", Partition: "p", Nodes: "n[1-2,5-6]", GPUs: []string{"gpu:gb200:4(IDX:0-3)", "gpu:a:1(IDX:0),gpu:b:2(IDX:2-3)", "gpu:2"}, Segment: 4, Start: time.Unix(60, 0)},
 				{ID: "8", Partition: "p", Nodes: "n3", Start: time.Unix(60, 0)}, {ID: "9", Nodes: "n[1-"}}}}

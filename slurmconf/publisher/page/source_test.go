@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/quoin-hpc/quoin/nodeagent"
+	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
@@ -67,8 +68,8 @@ type slurm struct {
 }
 
 // Seen is what it said.
-func (s *slurm) Seen(string) (map[string]string, []picture.Job, time.Time, error) {
-	return s.states, s.jobs, time.Time{}, s.err
+func (s *slurm) Seen(string, []slurmconf.Topology) (map[string]string, []picture.Job, error) {
+	return s.states, s.jobs, s.err
 }
 
 // filled is a store with the reports of a site.
@@ -150,7 +151,9 @@ func TestSource(t *testing.T) {
 	if got := site.Said["gb200-00003"]; got.Slurm != "not in Slurm" || got.Use != "unwell" {
 		t.Errorf("a node without a pod is %+v", got)
 	}
-	if h := site.Held; h == nil || h.Since != "2026-01-02 03:04 UTC" || !h.Waits || !slices.ContainsFunc(h.Differences, func(d string) bool { return strings.HasPrefix(d, "gb200-000") && strings.Contains(d, " moves from nvl-") }) {
+	if h := site.Held; h == nil || h.Since != "2026-01-02 03:04 UTC" || !h.Waits || !slices.ContainsFunc(h.Differences, func(d string) bool {
+		return strings.HasPrefix(d, "gb200-000") && strings.Contains(d, " moves from nvl-")
+	}) {
 		t.Errorf("held: %+v", h)
 	}
 	if len(site.Plan.Blocks) != 2 || len(site.Plan.Blocks[0].Nodes) != 18 || len(site.Plan.Topologies) != 1 || site.Plan.Placements[0].Block == "" || site.Plan.Placements[0].Switch != "leaf-001" {
