@@ -50,7 +50,7 @@ func (p *Places) Add(ctx context.Context, id string, runs []report.Run, warn fun
 		case err != nil && len(runs) == 0:
 			return nil, fmt.Errorf("ask Slurm about job %s: %w", id, err)
 		case err != nil:
-			warn(fmt.Errorf("Slurm is not asked which nodes were free: %w", err))
+			warn(fmt.Errorf("ask Slurm which nodes were free: %w", err))
 		default:
 			state = answer
 		}
