@@ -20,8 +20,9 @@ func newMapCommand() *cobra.Command {
 		Short: "Draw a cluster: blocks, switches, and how its nodes are",
 		Long: `map draws what render would write: a row for each block with a cell for each node,
 and the switch tree. It lists the nodes that have no place with the reason, and what
-is wrong. With -o svg blocks are racks, and -o html writes a page of them with a search
-and the facts of each node, which needs no network. It always draws blocks and switches, even if the publication lets render
+is wrong. -o svg draws racks. -o html writes one file: a page of racks with a search and
+the facts of each node, which needs no network. The publisher serves the same page live,
+with jobs. map always draws blocks and switches, even if the publication lets render
 write only one of them.
 
 Exit status: 0 fine; 1 a report cannot be read (ReportUnreadable), and the rest is
