@@ -58,10 +58,10 @@ func parseSpec(data []byte) (*cdiSpec, error) {
 
 // specs looks whether the CDI files fit the driver: a file of an earlier driver names
 // libraries that are gone, and then no container with a GPU starts.
-func (n *Node) specs(f *findings) {
+func (h host) specs(f *findings) {
 	kinds := map[string]bool{}
-	for _, file := range n.cdiFiles() {
-		path := "/" + strings.TrimPrefix(strings.TrimPrefix(file, n.Root), "/")
+	for _, file := range h.cdiFiles() {
+		path := "/" + strings.TrimPrefix(strings.TrimPrefix(file, h.root), "/")
 		mend := "nvidia-ctk cdi generate --output=" + path + "; or remove the file, if the GPU Operator writes another"
 		data, err := readBounded(file)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -80,21 +80,21 @@ func (n *Node) specs(f *findings) {
 		}
 		kinds[spec.Kind] = true
 		for _, mount := range spec.mounts() {
-			if _, err := os.Lstat(n.path(mount)); errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Lstat(h.path(mount)); errors.Is(err, fs.ErrNotExist) {
 				f.problem("cdi", mend, "%s (%s) names %s, which is not there: containers with a GPU do not start", path, spec.Kind, mount)
 				break
 			}
 		}
 	}
-	n.mode(f, kinds)
+	h.mode(f, kinds)
 }
 
 // cdiFiles are the CDI files of NVIDIA's writers and others, each once.
-func (n *Node) cdiFiles() (files []string) {
+func (h host) cdiFiles() (files []string) {
 	seen := map[string]bool{}
 	for _, folder := range cdiFolders {
 		// /var/run is mostly a link to /run, of the machine and not of this process.
-		if resolved, err := os.Readlink(n.path(filepath.Dir(folder))); err == nil && filepath.Clean("/"+resolved) == "/run" {
+		if resolved, err := os.Readlink(h.path(filepath.Dir(folder))); err == nil && filepath.Clean("/"+resolved) == "/run" {
 			folder = "run/cdi"
 		}
 		if seen[folder] {
@@ -102,7 +102,7 @@ func (n *Node) cdiFiles() (files []string) {
 		}
 		seen[folder] = true
 		for _, pattern := range []string{"*.yaml", "*.json"} {
-			found, _ := filepath.Glob(filepath.Join(n.path(folder), pattern))
+			found, _ := filepath.Glob(filepath.Join(h.path(folder), pattern))
 			files = append(files, found...)
 		}
 	}
@@ -110,9 +110,9 @@ func (n *Node) cdiFiles() (files []string) {
 }
 
 // mode looks whether NVIDIA's runtime finds the devices that it is set to look for.
-func (n *Node) mode(f *findings, kinds map[string]bool) {
+func (h host) mode(f *findings, kinds map[string]bool) {
 	for _, file := range toolkitFiles {
-		data, err := readBounded(n.path(file))
+		data, err := readBounded(h.path(file))
 		if err != nil {
 			continue
 		}

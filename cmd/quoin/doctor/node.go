@@ -40,7 +40,7 @@ const maxGate = time.Minute
 func (n *Node) Findings(ctx context.Context) []Finding {
 	var f findings
 	n.driver(&f)
-	n.runtime(&f)
+	host{n.Root}.runtime(&f)
 	n.hook(ctx, &f)
 	conf := n.files(&f)
 	n.mapping(&f, conf)

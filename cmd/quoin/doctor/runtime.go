@@ -39,15 +39,20 @@ type containerRuntime struct {
 	off bool
 }
 
+// host are a machine's files, below its root folder as this process sees it.
+type host struct{ root string }
+
+func (h host) path(name string) string { return filepath.Join(h.root, name) }
+
 // runtime looks at the files of the container runtime, if there is a kubelet. Slurm on the
 // host needs none.
-func (n *Node) runtime(f *findings) {
-	if _, err := os.Stat(n.path("var/lib/kubelet")); err != nil {
+func (h host) runtime(f *findings) {
+	if _, err := os.Stat(h.path("var/lib/kubelet")); err != nil {
 		return
 	}
-	r, err := n.containerd()
+	r, err := h.containerd()
 	if r == nil && err == nil {
-		r, err = n.crio()
+		r, err = h.crio()
 	}
 	if err != nil {
 		f.problem("runtime", "correct the file, and restart the runtime", "the container runtime's configuration cannot be read: %v", err)
@@ -57,8 +62,8 @@ func (n *Node) runtime(f *findings) {
 		return
 	}
 	before := len(*f)
-	n.handler(f, r)
-	n.devices(f, r)
+	h.handler(f, r)
+	h.devices(f, r)
 	if len(*f) == before {
 		f.ok("runtime", "%s has runtime nvidia and gives devices by CDI", r.file)
 	}
@@ -69,10 +74,10 @@ func (r *containerRuntime) configure(flags string) string {
 }
 
 // handler looks whether the runtime starts containers by NVIDIA's program.
-func (n *Node) handler(f *findings, r *containerRuntime) {
+func (h host) handler(f *findings, r *containerRuntime) {
 	program, there := r.handlers["nvidia"]
 	if !there {
-		if file := n.unloaded(r); file != "" {
+		if file := h.unloaded(r); file != "" {
 			f.problem("runtime", fmt.Sprintf("add imports = [%q] to %s, and systemctl restart containerd", "/"+filepath.Dir(file)+"/*.toml", r.file), "/%s names runtime nvidia, and %s does not import it", file, r.file)
 			return
 		}
@@ -82,7 +87,7 @@ func (n *Node) handler(f *findings, r *containerRuntime) {
 	if !filepath.IsAbs(program) {
 		return // found by PATH, or a default
 	}
-	if _, err := os.Stat(n.path(program)); err != nil {
+	if _, err := os.Stat(h.path(program)); err != nil {
 		who := "pods with runtimeClassName: nvidia do not start"
 		if r.fallback == "nvidia" {
 			who = "no pod starts on this node"
@@ -92,19 +97,19 @@ func (n *Node) handler(f *findings, r *containerRuntime) {
 }
 
 // unloaded returns a file beside containerd's that names the runtime and is not read, or "".
-func (n *Node) unloaded(r *containerRuntime) string {
+func (h host) unloaded(r *containerRuntime) string {
 	if r.file != "/"+containerdFiles[0] {
 		return ""
 	}
 	for _, pattern := range []string{"etc/containerd/conf.d/*.toml", "etc/containerd/config.d/*.toml"} {
-		files, _ := filepath.Glob(n.path(pattern))
+		files, _ := filepath.Glob(h.path(pattern))
 		for _, file := range files {
 			if slices.Contains(r.loaded, file) {
 				continue
 			}
 			other := containerRuntime{name: r.name, handlers: map[string]string{}}
-			if n.readContainerd(&other, file) == nil && other.handlers["nvidia"] != "" {
-				return strings.TrimPrefix(strings.TrimPrefix(file, n.Root), "/")
+			if h.readContainerd(&other, file) == nil && other.handlers["nvidia"] != "" {
+				return strings.TrimPrefix(strings.TrimPrefix(file, h.root), "/")
 			}
 		}
 	}
@@ -112,7 +117,7 @@ func (n *Node) unloaded(r *containerRuntime) string {
 }
 
 // devices looks whether devices reach containers by CDI, as claims and GPU Operator 25.10 need it.
-func (n *Node) devices(f *findings, r *containerRuntime) {
+func (h host) devices(f *findings, r *containerRuntime) {
 	mend := r.configure(" --cdi.enabled")
 	switch {
 	case r.cdi != nil && !*r.cdi:
@@ -120,17 +125,17 @@ func (n *Node) devices(f *findings, r *containerRuntime) {
 	case r.cdi == nil && r.name == "containerd" && r.version < 3:
 		f.warn("runtime", mend, "%s does not set enable_cdi: containerd 1.7 then gives no device of a claim to a container; 2.0 does", r.file)
 	}
-	n.specs(f)
+	h.specs(f)
 }
 
 // containerd reads containerd's configuration. It is nil if there is none for a kubelet.
-func (n *Node) containerd() (*containerRuntime, error) {
+func (h host) containerd() (*containerRuntime, error) {
 	for _, file := range containerdFiles {
-		if _, err := os.Stat(n.path(file)); err != nil {
+		if _, err := os.Stat(h.path(file)); err != nil {
 			continue
 		}
 		r := &containerRuntime{name: "containerd", file: "/" + file, handlers: map[string]string{}}
-		if err := n.readContainerd(r, n.path(file)); err != nil {
+		if err := h.readContainerd(r, h.path(file)); err != nil {
 			return nil, err
 		}
 		if !r.off {
@@ -141,7 +146,7 @@ func (n *Node) containerd() (*containerRuntime, error) {
 }
 
 // readContainerd reads a file and what it imports. Later files win.
-func (n *Node) readContainerd(r *containerRuntime, path string) error {
+func (h host) readContainerd(r *containerRuntime, path string) error {
 	if slices.Contains(r.loaded, path) {
 		return nil
 	}
@@ -159,13 +164,13 @@ func (n *Node) readContainerd(r *containerRuntime, path string) error {
 	}
 	for _, pattern := range imports {
 		if filepath.IsAbs(pattern) {
-			pattern = n.path(pattern)
+			pattern = h.path(pattern)
 		} else {
 			pattern = filepath.Join(filepath.Dir(path), pattern)
 		}
 		files, _ := filepath.Glob(pattern)
 		for _, file := range files {
-			if err := n.readContainerd(r, file); err != nil {
+			if err := h.readContainerd(r, file); err != nil {
 				return err
 			}
 		}
@@ -209,9 +214,9 @@ func (r *containerRuntime) parseContainerd(data []byte) (imports []string, err e
 
 // crio reads CRI-O's configuration: the file, and then its folder in order. CRI-O always reads
 // CDI's files.
-func (n *Node) crio() (*containerRuntime, error) {
-	files, _ := filepath.Glob(n.path("etc/crio/crio.conf"))
-	more, _ := filepath.Glob(n.path("etc/crio/crio.conf.d/*"))
+func (h host) crio() (*containerRuntime, error) {
+	files, _ := filepath.Glob(h.path("etc/crio/crio.conf"))
+	more, _ := filepath.Glob(h.path("etc/crio/crio.conf.d/*"))
 	if files = append(files, more...); len(files) == 0 {
 		return nil, nil
 	}

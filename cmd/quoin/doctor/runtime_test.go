@@ -72,15 +72,15 @@ func TestRuntime(t *testing.T) {
 		{name: "a file that imports itself", files: map[string]string{main: "version = 3\nimports = [\"config.toml\"]\n"}, want: []string{"has no runtime nvidia"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			n := &Node{Root: t.TempDir()}
+			h := host{t.TempDir()}
 			for name, text := range tt.files {
-				put(t, n.path(name), text)
+				put(t, h.path(name), text)
 			}
 			if !tt.host {
-				put(t, n.path("var/lib/kubelet/config.yaml"), "")
+				put(t, h.path("var/lib/kubelet/config.yaml"), "")
 			}
 			var f findings
-			n.runtime(&f)
+			h.runtime(&f)
 			got := worst(f)
 			if len(got) != len(tt.want) || len(f) > len(got) != tt.fine {
 				t.Fatalf("findings %v, want %q", f, tt.want)
@@ -106,13 +106,13 @@ func put(t *testing.T, path, text string) {
 
 // TestCDILink has /var/run as the link that it mostly is: a file there is read once.
 func TestCDILink(t *testing.T) {
-	n := &Node{Root: t.TempDir()}
-	put(t, n.path("run/cdi/nvidia.yaml"), spec)
-	put(t, n.path("var/x"), "")
-	if err := os.Symlink("/run", n.path("var/run")); err != nil {
+	h := host{t.TempDir()}
+	put(t, h.path("run/cdi/nvidia.yaml"), spec)
+	put(t, h.path("var/x"), "")
+	if err := os.Symlink("/run", h.path("var/run")); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{n.path("run/cdi/nvidia.yaml")}, n.cdiFiles()); diff != "" {
+	if diff := cmp.Diff([]string{h.path("run/cdi/nvidia.yaml")}, h.cdiFiles()); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 }
