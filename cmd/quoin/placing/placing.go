@@ -41,7 +41,7 @@ func New(plan *plandoc.Plan, slurm live.Asker) (*Places, error) {
 }
 
 // Add says where the runs of a job lie. If there is none, and the job runs according to Slurm, it
-// returns what Slurm says of it. warn is told why Slurm could not be asked, if a record does.
+// returns what Slurm says of it. If a record says where they are, warn is told why Slurm could not be asked.
 func (p *Places) Add(ctx context.Context, id string, runs []report.Run, warn func(error)) ([]report.Run, error) {
 	state := &live.State{}
 	if p.slurm != nil {
