@@ -114,10 +114,10 @@ func (s *shot) take(ctx context.Context, path string) error {
 		return err
 	}
 	defer b.Stop()
-	err = s.show(b, "http://"+address+"/map")
+	err = s.show(b, "http://"+address+"/map") //nolint:contextcheck // the browser has one of its own
 	if err == nil {
 		var png []byte
-		if png, err = b.Picture(); err == nil {
+		if png, err = b.Picture(); err == nil { //nolint:contextcheck // the browser has one of its own
 			err = write(path, png)
 		}
 	}

@@ -80,7 +80,7 @@ func seen(m [3][3]float64, c [3]float64) (out [3]float64) {
 // distance is the distance of two colours in CIE Lab.
 func distance(a, b [3]float64) float64 {
 	la, lb := lab(a), lab(b)
-	return math.Sqrt(math.Pow(la[0]-lb[0], 2) + math.Pow(la[1]-lb[1], 2) + math.Pow(la[2]-lb[2], 2))
+	return math.Hypot(math.Hypot(la[0]-lb[0], la[1]-lb[1]), la[2]-lb[2])
 }
 
 func lab(c [3]float64) [3]float64 {

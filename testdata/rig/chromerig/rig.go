@@ -77,7 +77,7 @@ func Start(ctx context.Context, o Options) (*Browser, error) {
 	}}
 	err = chromedp.Listen(tab, b.hear) // which starts the browser
 	if err == nil {
-		err = b.Look(o)
+		err = b.Look(o) //nolint:contextcheck // the browser has one of its own
 	}
 	if err != nil {
 		b.Stop()
