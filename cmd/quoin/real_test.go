@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/published"
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/kuberig"
+	"github.com/quoin-hpc/quoin/testdata/rig/loopback"
 	"github.com/quoin-hpc/quoin/testdata/rig/programs"
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
@@ -39,6 +41,7 @@ type site struct {
 	file       string // the simulated machines, which may change
 	agents     map[string]*exec.Cmd
 	publishers map[string]*exec.Cmd // by name
+	maps       map[string]string    // the addresses of their maps
 
 	publisherToken string
 }
@@ -60,7 +63,7 @@ func startSite(t *testing.T) *site {
 	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../manifests"); err != nil {
 		t.Fatal(err)
 	}
-	s := &site{Cluster: c, t: t, quoin: buildQuoin(t), file: filepath.Join(c.Dir, "site.yaml"), agents: map[string]*exec.Cmd{}, publishers: map[string]*exec.Cmd{}}
+	s := &site{Cluster: c, t: t, quoin: buildQuoin(t), file: filepath.Join(c.Dir, "site.yaml"), agents: map[string]*exec.Cmd{}, publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}
 	s.change("")
 	if err := os.WriteFile(filepath.Join(c.Dir, "quoin.yaml"), []byte(siteConfig), 0o600); err != nil {
 		t.Fatal(err)
@@ -97,7 +100,8 @@ func startSite(t *testing.T) *site {
 // startPublisher starts a publisher, with a new log.
 func (s *site) startPublisher(name string) {
 	s.t.Helper()
-	s.publishers[name] = s.start(name, "publisher", "--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", s.publisherToken, "--listen", "")
+	s.maps[name] = loopback.Address(9838)
+	s.publishers[name] = s.start(name, "publisher", "--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", s.publisherToken, "--listen", "", "--set", "publisher.mapListen="+s.maps[name])
 }
 
 // change writes the simulated machines with these faults.
@@ -176,6 +180,23 @@ func (s *site) annotated() int {
 	return n
 }
 
+// conditioned counts the Nodes that have all conditions of the publisher.
+func (s *site) conditioned() int {
+	nodes, err := s.Client().CoreV1().Nodes().List(s.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return 0
+	}
+	n := 0
+	for i := range nodes.Items {
+		if slices.ContainsFunc(nodes.Items[i].Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == "QuoinTopologyDrift" && c.Status == corev1.ConditionFalse
+		}) {
+			n++
+		}
+	}
+	return n
+}
+
 // leader returns the publisher that leads, empty when none does.
 func (s *site) leader() string {
 	lease, err := s.Client().CoordinationV1().Leases("quoin-system").Get(s.t.Context(), "quoin-publisher", metav1.GetOptions{})
@@ -204,7 +225,10 @@ func TestRealSite(t *testing.T) {
 	s.until("all nodes are annotated", func() bool { return s.annotated() == 72 })
 	s.fileBeforeAnnotations()
 
-	t.Log("a cluster at rest")
+	s.until("all nodes have conditions", func() bool { return s.conditioned() == 72 })
+	s.follows()
+
+	t.Log("a cluster at rest, and somebody looks at the map")
 	_, offset, err := s.Writes(0)
 	if err != nil {
 		t.Fatal(err)
