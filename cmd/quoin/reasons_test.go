@@ -74,6 +74,25 @@ index is made of the tables of the linked pages, which say more.
 		}
 	}
 	golden.Check(t, filepath.Join("..", "..", "REASONS.md"), b.String())
+	golden.Check(t, filepath.Join("..", "..", "topology", "picture", "remedies.txt"), remedies(words, found))
+}
+
+// remedies are the lines that the page of the map shows beside a reason: the word, a tab, and what
+// to do, as plain text.
+func remedies(words map[string]string, found map[string][]explanation) string {
+	var b strings.Builder
+	for _, word := range slices.Sorted(maps.Keys(found)) {
+		var todo []string
+		for _, e := range found[word] {
+			if !strings.HasPrefix(e.todo, "nothing") && !strings.HasPrefix(e.todo, "see ") && !slices.Contains(todo, e.todo) {
+				todo = append(todo, strings.ReplaceAll(markdownLink.ReplaceAllString(e.todo, "$1"), "`", ""))
+			}
+		}
+		if _, used := words[word]; used && len(todo) > 0 {
+			fmt.Fprintf(&b, "%s\t%s\n", word, strings.Join(todo, "; or "))
+		}
+	}
+	return b.String()
 }
 
 // explanation is what a page says of a reason word.
@@ -82,6 +101,7 @@ type explanation struct{ meaning, todo, page string }
 var (
 	reasonWord   = regexp.MustCompile(`^[A-Z][A-Za-z]*[a-z][A-Z][A-Za-z]*$|^[A-Z]{2,}[A-Z][a-z][A-Za-z]*$`)
 	relativeLink = regexp.MustCompile(`\]\([a-z.][^):]*`)
+	markdownLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	quotedWord   = regexp.MustCompile("`([A-Za-z]+)`")
 )
 

@@ -98,7 +98,7 @@ func (s *shot) take(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	address := loopback.Address(8080)
+	address := loopback.Address(9838)
 	ended := make(chan error, 1)
 	over := &ending{words: []byte("The map stays there"), said: make(chan struct{})}
 	go func() {

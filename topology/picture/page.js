@@ -129,16 +129,22 @@ function list(pairs) {
   return dl;
 }
 function nodeFacts(n, i) {
-  const said = n.said || {}, why = {nvml: "NVML of the node", label: "its labels", switch: "the switch above it", previous: "where it was published before"}[n.source] || n.source;
+  const why = {nvml: "NVML of the node", label: "its labels", switch: "the switch above it", previous: "where it was published before"}[n.source] || n.source;
   return [make("h2", {}, n.name), list([
     ["in Kubernetes", n.node], ["state", n.state, n.class === "degraded"], ["Slurm says", n.slurm, n.use === "unwell"],
     ["jobs", (jobsOn.get(i) || []).map(j => link("job " + j.id + (j.name ? " " + j.name : "") + (j.user ? " of " + j.user : "") + gpusOf(j, i), () => choose({job: j.id})))],
-    ["problems, and what to do", n.problems, true],
-    ["IMEX", said.imex, bad(n, "imex")], ["published place", said.drift, bad(n, "drift")], ["NVLink fabric", said.fabric, bad(n, "fabric")],
+    ["problems, and what to do", (n.problems || []).map(withRemedy), true],
+    ["IMEX", (n.said || {}).imex, bad(n, "imex")], ["published place", remedied(n, "drift"), bad(n, "drift")], ["NVLink fabric", remedied(n, "fabric"), bad(n, "fabric")],
     ["block", n.block || "in no block"], ["switches above it", (n.switches || []).map(s => link(s, () => choose({switch: s})))],
-    ["its place is known by", why], ["why it is there", n.message || (n.reason === "Placed" ? "" : n.reason)],
+    ["its place is known by", why], ["why it is there", n.reason === "Placed" ? n.message : withRemedy(n.reason + (n.message ? ": " + n.message : ""))],
     ["GPUs", n.gpus], ["where it stands", n.place]])];
 }
+// withRemedy adds what to do to a text that begins with a reason word.
+function withRemedy(text) {
+  const todo = (data.parts.remedies || {})[text.split(":")[0]];
+  return todo ? text.replace(/[.; ]+$/, "") + ". What to do: " + todo : text;
+}
+const remedied = (n, what) => bad(n, what) ? withRemedy(n.said[what]) : (n.said || {})[what];
 function gpusOf(j, i) {
   const gpus = (j.gpus || []).length === 1 ? j.gpus[0] : (j.gpus || [])[j.nodes.indexOf(i)];
   return gpus ? ", GPUs " + gpus : "";
@@ -174,7 +180,7 @@ function fill() {
   table("segments", "Free segments", [["topology"], ["segment size", "num"], ["fit now", "num"], ["if all nodes were free and well", "num"]],
     (p.segments || []).map(s => ({cells: [s.topology, link(String(s.size), () => { el("colour").value = "segments"; el("size").value = s.size; paint(); }), String(s.now), String(s.all)]})), 60);
   table("apart", "In no block", [["nodes", "num"], ["reason"], ["names", "wide"]], (p.apart || []).map(g => ({cells: [String(g.count), g.reason + ": " + g.why, g.nodes]})), 40);
-  table("problems", "Problems", [["node"], ["reason"], ["what is wrong, and what to do", "wide"]], (p.problems || []).filter(q => has(q.node, q.reason, q.message)).map(q => ({cells: [where(q.node), q.reason, q.message]})), 50);
+  table("problems", "Problems", [["node"], ["reason"], ["what is wrong, and what to do", "wide"]], (p.problems || []).filter(q => has(q.node, q.reason, q.message)).map(q => ({cells: [where(q.node), q.reason, withRemedy(q.reason + ": " + q.message).slice(q.reason.length + 2)]})), 50);
   held(p.held);
   const sizes = [...new Set((p.segments || []).map(s => s.size))], choice = el("size"), was = choice.value;
   if (choice.children.length !== sizes.length) choice.replaceChildren(...sizes.map(s => make("option", {value: s}, String(s))));
@@ -190,7 +196,7 @@ function held(h) {
   if (el("held").dataset.text === text) return;
   el("held").dataset.text = text;
   const rows = h && h.differences || [];
-  el("held").replaceChildren(...(h ? [make("section", {class: "held", "aria-label": "held publication"}, make("h2", {}, "A change is held" + (h.since ? " since " + h.since : "") + ": " + h.reason), make("p", {}, h.message),
+  el("held").replaceChildren(...(h ? [make("section", {class: "held", "aria-label": "held publication"}, make("h2", {}, "A change is held" + (h.since ? " since " + h.since : "") + ": " + h.reason), make("p", {}, withRemedy(h.reason + ": " + h.message).slice(h.reason.length + 2)),
     rows.length ? make("details", {open: ""}, make("summary", {}, plural(rows.length, "difference")), make("ul", {}, ...rows.slice(0, 60).map(d => make("li", {}, d)), rows.length > 60 ? make("li", {}, "and " + (rows.length - 60) + " more") : "")) : "",
     h.waits && h.digest ? make("p", {}, "To publish it: ", make("code", {}, "quoin plan approve " + h.digest)) : "")] : []));
 }

@@ -106,7 +106,7 @@ func ViewOf(s *Site) (*View, error) {
 			return nil, err
 		}
 	}
-	for name, part := range map[string]any{"summary": v.draw.Summary, "legend": v.draw.Legend, "apart": groupsOf(plan), "problems": plan.Problems, "held": s.Held, "segments": s.Segments, "trouble": s.Trouble} {
+	for name, part := range map[string]any{"summary": v.draw.Summary, "legend": v.draw.Legend, "apart": groupsOf(plan), "problems": plan.Problems, "held": s.Held, "segments": s.Segments, "trouble": s.Trouble, "remedies": remediesOf(s)} {
 		if err := v.add(func(raw json.RawMessage) { v.parts[name] = raw }, part); err != nil {
 			return nil, err
 		}
@@ -297,7 +297,9 @@ func (n *node) read(r *topology.Node) {
 		}
 	}
 	for _, problem := range r.Problems {
-		n.Problems = append(n.Problems, problem.Reason+": "+problem.Message)
+		if text := problem.Reason + ": " + problem.Message; !slices.Contains(n.Problems, text) { // the plan names some of them too
+			n.Problems = append(n.Problems, text)
+		}
 	}
 }
 

@@ -45,10 +45,11 @@ func TestChanges(t *testing.T) {
 		whole bool
 	}{
 		{name: "nothing", change: func(*Site) {}},
-		{name: "a node", change: func(s *Site) { s.Said["n2"] = Said{IMEX: Verdict{Wrong: true, Reason: "NotReady"}} }, nodes: []int{1}},
+		{name: "a node", change: func(s *Site) { s.Said["n2"] = Said{IMEX: Verdict{Wrong: true, Reason: "Odd"}} }, nodes: []int{1}},
+		{name: "a node with a remedy", change: func(s *Site) { s.Said["n2"] = Said{Fabric: Verdict{Wrong: true, Reason: "FabricUnhealthy"}} }, nodes: []int{1}, parts: []string{"remedies"}},
 		{name: "a job ends, and another starts", change: func(s *Site) { s.Jobs = []Job{{ID: "2", Nodes: []string{"n1"}}} }, jobs: []string{"2"}, ended: []string{"1"}},
 		{name: "a job more", change: func(s *Site) { s.Jobs = append(s.Jobs, Job{ID: "2"}) }, jobs: []string{"2"}, parts: []string{"summary"}},
-		{name: "a change is held", change: func(s *Site) { s.Held = &Held{Reason: "BigChange"} }, parts: []string{"held"}},
+		{name: "a change is held", change: func(s *Site) { s.Held = &Held{Reason: "BigChange"} }, parts: []string{"held", "remedies"}},
 		{name: "a node moves", change: func(s *Site) { s.Plan.Blocks[0].Nodes = []string{"n1"}; s.Plan.Placements[1].Block = "" }, whole: true},
 		{name: "a node more", change: func(s *Site) {
 			s.Plan.Placements = append(s.Plan.Placements, placement.Placement{SlurmName: "n3", Reason: "NoGPUs"})

@@ -26,7 +26,7 @@ func TestRealDay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, address := t.TempDir(), loopback.Address(8080)
+	path, address := t.TempDir(), loopback.Address(9838)
 	d := &demonstration{Options: Options{Page: address, Publication: clusters[0]}, Screen: terminal.New(io.Discard), dir: path, cluster: cluster, store: dir.New(path)}
 	do := func(errs ...error) {
 		t.Helper()

@@ -196,7 +196,7 @@ func TestHeaders(t *testing.T) {
 // are shorter than the time between two looks at the site, and cut nobody off.
 func TestRealCutOff(t *testing.T) {
 	t.Parallel()
-	source, address := &counted{}, loopback.Address(8080)
+	source, address := &counted{}, loopback.Address(9838)
 	listen := func() *http.Server {
 		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
 		if err != nil {

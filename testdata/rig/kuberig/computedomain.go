@@ -111,7 +111,7 @@ func (c *Cluster) StartComputeDomainController(ctx context.Context, driverNamesp
 	if err != nil {
 		return fmt.Errorf("make the driver's root folder: %w", err)
 	}
-	address := loopback.Address(8080)
+	address := loopback.Address(9838)
 	cmd := exec.Command("/compute-domain-controller", append([]string{"--kubeconfig=/kubeconfig", "--namespace=" + driverNamespace, "--pod-name=rig", //nolint:noctx,gosec // ended by Stop
 		"--image-name=rig/dra-driver:v0", "--log-verbosity-cd-daemon=0", "--http-endpoint=" + address}, more...)...)
 	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: root}
