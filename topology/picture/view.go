@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
@@ -40,34 +39,6 @@ type drawing struct {
 type legend struct {
 	Class, Name string
 	Count       int
-}
-
-// node is what the page tells of a node.
-type node struct {
-	Name     string   `json:"name"`
-	Node     string   `json:"node,omitempty"`
-	Block    string   `json:"block,omitempty"`
-	Switches []string `json:"switches,omitempty"` // the leaf first
-	// Class is the colour of the state, and State says it in words.
-	Class    string   `json:"class"`
-	State    string   `json:"state"`
-	Source   string   `json:"source,omitempty"`
-	Reason   string   `json:"reason"`
-	Message  string   `json:"message,omitempty"`
-	GPUs     string   `json:"gpus,omitempty"`
-	Place    string   `json:"place,omitempty"`
-	Slurm    string   `json:"slurm,omitempty"`
-	Use      string   `json:"use,omitempty"`
-	Said     said     `json:"said,omitzero"`
-	Problems []string `json:"problems,omitempty"`
-}
-
-// said are verdicts in words. Bad has the names of those that say that something is wrong.
-type said struct {
-	IMEX   string   `json:"imex,omitempty"`
-	Drift  string   `json:"drift,omitempty"`
-	Fabric string   `json:"fabric,omitempty"`
-	Bad    []string `json:"bad,omitempty"`
 }
 
 // job is a job with the numbers of its nodes. Elsewhere are nodes that are not in the plan.
@@ -252,72 +223,6 @@ func jobOf(j *Job, numbers map[string]int) job {
 	}
 	if len(alike) == 1 {
 		out.GPUs = out.GPUs[:1]
-	}
-	return out
-}
-
-// nodesOf are the facts of all nodes, in the plan's order.
-func nodesOf(s *Site, d *drawer) []node {
-	reports := make(map[string]*topology.Node, len(s.Facts))
-	for i := range s.Facts {
-		reports[s.Facts[i].SlurmName] = s.Facts[i].Report
-	}
-	problems := map[string][]string{}
-	for _, p := range s.Plan.Problems {
-		problems[p.Node] = append(problems[p.Node], p.Reason+": "+p.Message)
-	}
-	above := parentsOf(s.Plan)
-	out := make([]node, 0, len(s.Plan.Placements))
-	for i := range s.Plan.Placements {
-		pl := &s.Plan.Placements[i]
-		state, says := d.stateOf(pl.SlurmName), s.Said[pl.SlurmName]
-		n := node{Name: pl.SlurmName, Block: pl.Block, Switches: above.path(pl.Switch), Class: classOf(state), State: looks[state].name, Source: pl.Source,
-			Reason: pl.Reason, Message: pl.Message, Slurm: says.Slurm, Use: says.Use, Said: says.words(), Problems: problems[pl.Node]}
-		if pl.Node != pl.SlurmName {
-			n.Node = pl.Node
-		}
-		n.read(reports[pl.SlurmName])
-		out = append(out, n)
-	}
-	return out
-}
-
-// read adds what the node's report says.
-func (n *node) read(r *topology.Node) {
-	if r == nil {
-		return
-	}
-	if len(r.GPUs) > 0 {
-		n.GPUs = fmt.Sprintf("%d × %s", len(r.GPUs), r.GPUs[0].Product)
-	}
-	if r.Platform != nil {
-		n.Place = fmt.Sprintf("slot %d, tray %d", r.Platform.Slot, r.Platform.Tray)
-		if r.Platform.ChassisSerial != "" {
-			n.Place = "chassis " + r.Platform.ChassisSerial + ", " + n.Place
-		}
-	}
-	for _, problem := range r.Problems {
-		if text := problem.Reason + ": " + problem.Message; !slices.Contains(n.Problems, text) { // the plan names some of them too
-			n.Problems = append(n.Problems, text)
-		}
-	}
-}
-
-// words turns verdicts into text.
-func (s *Said) words() said {
-	var out said
-	for _, of := range []struct {
-		name string
-		v    *Verdict
-		to   *string
-	}{{"imex", &s.IMEX, &out.IMEX}, {"drift", &s.Drift, &out.Drift}, {"fabric", &s.Fabric, &out.Fabric}} {
-		if of.v.Reason == "" {
-			continue
-		}
-		*of.to = of.v.Reason + ": " + of.v.Message
-		if of.v.Wrong {
-			out.Bad = append(out.Bad, of.name)
-		}
 	}
 	return out
 }

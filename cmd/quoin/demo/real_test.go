@@ -13,11 +13,9 @@ import (
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// TestRealDay plays the day of trouble in a page that is loaded once, in a real Chromium. Each
-// moment arrives before the next one is played.
-func TestRealDay(t *testing.T) {
-	t.Parallel()
-	b := chromerig.StartTest(t, chromerig.Options{})
+// day is the day of trouble before its first moment.
+func day(t *testing.T) *demonstration {
+	t.Helper()
 	cluster, err := simulated.Open(troubleSite)
 	if err != nil {
 		t.Fatal(err)
@@ -26,8 +24,17 @@ func TestRealDay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, address := t.TempDir(), loopback.Address(9838)
-	d := &demonstration{Options: Options{Page: address, Publication: clusters[0]}, Screen: terminal.New(io.Discard), dir: path, cluster: cluster, store: dir.New(path)}
+	path := t.TempDir()
+	return &demonstration{Options: Options{Publication: clusters[0]}, Screen: terminal.New(io.Discard), dir: path, cluster: cluster, store: dir.New(path)}
+}
+
+// TestRealDay plays the day of trouble in a page that is loaded once, in a real Chromium. Each
+// moment arrives before the next one is played.
+func TestRealDay(t *testing.T) {
+	t.Parallel()
+	b := chromerig.StartTest(t, chromerig.Options{})
+	d := day(t)
+	d.Page = loopback.Address(9838)
 	do := func(errs ...error) {
 		t.Helper()
 		for _, err := range errs {
@@ -44,7 +51,7 @@ func TestRealDay(t *testing.T) {
 	}
 	do(d.servePage(t.Context()))
 	round()
-	do(b.Open("http://"+address+"/map"), b.Wait("document.getElementById('status').textContent === 'live'"), b.Eval("window.same = 1", nil))
+	do(b.Open("http://"+d.Page+"/map"), b.Wait("document.getElementById('status').textContent === 'live'"), b.Eval("window.same = 1", nil))
 	is := func(node int, what string) string {
 		return fmt.Sprintf("document.querySelector('#drawing [aria-label^=\"gb200-%03d:\"]').classList.contains(%q)", node, what)
 	}
@@ -55,11 +62,11 @@ func TestRealDay(t *testing.T) {
 		"15:15": fmt.Sprintf(block+" === "+block, 19, 56), "16:45": fmt.Sprintf(block+" === "+block, 19, 21) + " && document.querySelectorAll('#drawing .n').length === 72",
 		"17:00": is(1, "waiting") + " && " + is(3, "waiting"),
 	}
-	for _, s := range cluster.Steps {
+	for _, s := range d.cluster.Steps {
 		if moments[s.At] == "" {
 			t.Fatalf("%s: nothing is known of this moment", s.At)
 		}
-		cluster.Apply(s)
+		d.cluster.Apply(s)
 		round()
 		if err := b.Wait(moments[s.At]); err != nil {
 			t.Fatalf("%s %s: %v", s.At, s.Say, err)
@@ -80,18 +87,10 @@ func TestRealDay(t *testing.T) {
 
 // TestWorkload starts jobs on free nodes only, and says when fewer blocks would have done.
 func TestWorkload(t *testing.T) {
-	cluster, err := simulated.Open(troubleSite)
-	if err != nil {
-		t.Fatal(err)
-	}
-	clusters, err := publication.Compile([]publication.Publication{publication.Default()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := t.TempDir()
-	d := &demonstration{Options: Options{Publication: clusters[0]}, Screen: terminal.New(io.Discard), dir: path, cluster: cluster, store: dir.New(path), source: &pageSource{name: "x"}}
-	for _, s := range append(cluster.Steps[:0:0], cluster.Steps...) {
-		cluster.Apply(s)
+	d := day(t)
+	d.source = &pageSource{name: "x"}
+	for _, s := range d.cluster.Steps {
+		d.cluster.Apply(s)
 		if _, err := d.round(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
