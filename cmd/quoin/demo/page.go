@@ -81,7 +81,7 @@ func slurmSays(f *topology.Facts) (says picture.Said, ok bool) {
 		case fabric.State == topology.FabricInProgress:
 			return picture.Said{Slurm: "IDLE+DRAIN", IMEX: wait}, false
 		case fabric.Health == topology.HealthUnhealthy || fabric.Status != "":
-			return picture.Said{Slurm: "IDLE+DRAIN", IMEX: ready, Fabric: picture.Verdict{Wrong: true, Reason: "FabricUnhealthy", Message: "look at Fabric Manager and the GPU; drain the node"}}, false
+			return picture.Said{Slurm: "IDLE+DRAIN", IMEX: ready, Fabric: picture.Verdict{Wrong: true, Reason: "FabricUnhealthy", Message: fmt.Sprintf("the NVLink fabric of GPU %d is not well", i)}}, false
 		}
 	}
 	return picture.Said{Slurm: "IDLE", IMEX: ready}, true

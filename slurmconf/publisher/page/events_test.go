@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -46,25 +47,33 @@ func (c *counted) Site(context.Context, string) (*picture.Site, error) {
 type stream struct {
 	*httptest.ResponseRecorder
 	pipe *io.PipeWriter
+	// until is how long the viewer may take to read.
+	until time.Time
 }
 
-// Write writes to the reader.
-func (s *stream) Write(p []byte) (int, error) { return s.pipe.Write(p) }
+// Write writes to the reader, or fails at the deadline, as a connection does.
+func (s *stream) Write(p []byte) (int, error) {
+	if !s.until.IsZero() {
+		late := time.AfterFunc(time.Until(s.until), func() { _ = s.pipe.CloseWithError(os.ErrDeadlineExceeded) })
+		defer late.Stop()
+	}
+	return s.pipe.Write(p)
+}
 
 // Flush does nothing: nothing is kept.
 func (s *stream) Flush() {}
 
-// SetReadDeadline and SetWriteDeadline are those of a connection without limits.
+// SetReadDeadline does nothing: the question has been read.
 func (s *stream) SetReadDeadline(time.Time) error { return nil }
 
-// SetWriteDeadline does nothing.
-func (s *stream) SetWriteDeadline(time.Time) error { return nil }
+// SetWriteDeadline bounds the next writes.
+func (s *stream) SetWriteDeadline(t time.Time) error { s.until = t; return nil }
 
 // follow follows the events until ctx ends.
 func follow(ctx context.Context, h http.Handler, query string) *bufio.Scanner {
 	from, to := io.Pipe()
 	go func() {
-		h.ServeHTTP(&stream{httptest.NewRecorder(), to}, httptest.NewRequestWithContext(ctx, http.MethodGet, "/map/events"+query, nil))
+		h.ServeHTTP(&stream{ResponseRecorder: httptest.NewRecorder(), pipe: to}, httptest.NewRequestWithContext(ctx, http.MethodGet, "/map/events"+query, nil))
 		_ = to.Close()
 	}()
 	return bufio.NewScanner(from)
@@ -115,6 +124,37 @@ func TestEvents(t *testing.T) {
 		time.Sleep(time.Hour)
 		if n := source.asked.Load(); n != asked {
 			t.Errorf("nobody looks, and the source was asked %d times", n-asked)
+		}
+	})
+}
+
+// TestSlowViewer cuts off a viewer that reads nothing. Nobody else waits for it.
+func TestSlowViewer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &counted{}
+		h := page.New(source, slog.New(slog.DiscardHandler)).Handler()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan time.Duration, 1)
+		from, to := io.Pipe()
+		began := time.Now()
+		go func() {
+			s := &stream{ResponseRecorder: httptest.NewRecorder(), pipe: to, until: began.Add(time.Hour)}
+			h.ServeHTTP(s, httptest.NewRequestWithContext(ctx, http.MethodGet, "/map/events", nil))
+			ended <- time.Since(began)
+		}()
+		if _, err := io.ReadFull(from, make([]byte, len("retry: 500\n\n"))); err != nil { // and no more
+			t.Fatal(err)
+		}
+		quick := follow(ctx, h, "")
+		if got := next(quick); got != "whole" || time.Since(began) > time.Second {
+			t.Errorf("another viewer gets %s after %s", got, time.Since(began))
+		}
+		if after := <-ended; after < 9*time.Second || after > 15*time.Second {
+			t.Errorf("the viewer is cut off after %s", after)
+		}
+		cancel()
+		for next(quick) != "end" {
 		}
 	})
 }
