@@ -48,7 +48,7 @@ func TestRealPlan(t *testing.T) {
 	if _, err := c.Kubectl(t.Context(), "apply", "-f", "../../manifests"); err != nil {
 		t.Fatal(err)
 	}
-	s := &planSite{site: &site{Cluster: c, t: t, quoin: buildQuoin(t), publishers: map[string]*exec.Cmd{}}}
+	s := &planSite{site: &site{Cluster: c, t: t, quoin: buildQuoin(t), publishers: map[string]*exec.Cmd{}, maps: map[string]string{}}}
 	if err := os.WriteFile(filepath.Join(c.Dir, "quoin.yaml"), []byte(planSiteConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}

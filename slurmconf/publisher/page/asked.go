@@ -19,6 +19,8 @@ const askAge = 10 * time.Second
 
 // Asked shows what a Keeper knows of each Slurm. While somebody looks, the Keeper asks more often.
 type Asked struct {
+	// Wait waits for Slurm's answer, for who looks once.
+	Wait   bool
 	keeper *occupancy.Keeper
 	asking sync.Map // an atomic.Bool for each publication
 }
@@ -32,12 +34,10 @@ func (a *Asked) Seen(publication string, published []slurmconf.Topology) (states
 		return nil, nil, nil
 	}
 	a.keeper.Set(publication, published)
-	asks, _ := a.asking.LoadOrStore(publication, new(atomic.Bool))
-	if asking := asks.(*atomic.Bool); asking.CompareAndSwap(false, true) {
-		go func() { // each question is bounded in time
-			defer asking.Store(false)
-			a.keeper.Fresher(context.Background(), publication, askAge)
-		}()
+	if a.Wait {
+		a.keeper.Fresher(context.Background(), publication, askAge)
+	} else {
+		a.ask(publication)
 	}
 	view := a.keeper.View(publication)
 	if !view.Fresh(time.Now()) {
@@ -49,6 +49,17 @@ func (a *Asked) Seen(publication string, published []slurmconf.Topology) (states
 		}
 	}
 	return a.keeper.NodeStates(publication), jobs, view.Err
+}
+
+// ask asks in the background. Each question is bounded in time.
+func (a *Asked) ask(publication string) {
+	asks, _ := a.asking.LoadOrStore(publication, new(atomic.Bool))
+	if asking := asks.(*atomic.Bool); asking.CompareAndSwap(false, true) {
+		go func() {
+			defer asking.Store(false)
+			a.keeper.Fresher(context.Background(), publication, askAge)
+		}()
+	}
 }
 
 // drawn is a job as the page shows it.

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/picture"
+)
+
+// listed is a cluster whose objects were listed, and its stored plans.
+type listed struct {
+	kube.Plans
+	snap *inputs.Snapshot
+}
+
+// Snapshot implements page.Store.
+func (l *listed) Snapshot(context.Context) (*inputs.Snapshot, error) { return l.snap, nil }
+
+// published returns what the publisher has stored and what nodes and Slurm say now, as the
+// page shows it.
+func (o *renderOptions) published(ctx context.Context) (*picture.Site, error) {
+	conf, err := o.load()
+	if err != nil {
+		return nil, err
+	}
+	pub, err := o.cluster(o.publication)
+	if err != nil {
+		return nil, err
+	}
+	var store page.Store = dir.New(conf.Publisher.Store)
+	switch {
+	case conf.Publisher.Store != "":
+		if _, err := os.Stat(conf.Publisher.Store + "/"); err != nil {
+			return nil, fmt.Errorf("read plan: %w; want the directory that quoin publisher --store works in", err)
+		}
+	case o.kubeconfig == "":
+		return nil, errors.New("--published: want --kubeconfig FILE beside it, or --store DIR in its place")
+	default:
+		_, client, err := kubeClient(o.kubeconfig, "quoin-map", 50)
+		if err != nil {
+			return nil, err
+		}
+		snap, err := o.readNodes(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		pub.Rules.FromLists()
+		store = &listed{kube.Plans{Client: client, Namespace: conf.Publisher.Namespace}, snap}
+	}
+	asked := page.NewAsked(occupancy.New([]*publication.Cluster{pub}, func(c *publication.Cluster) live.Asker { return loaded.AskerOf(c) }, slog.New(slog.DiscardHandler)))
+	asked.Wait = true
+	return page.NewSource(store, []*publication.Cluster{pub}, asked).Site(ctx, pub.Name)
+}
+
+// drawPublished draws what is published, and says what is held.
+func (o *renderOptions) drawPublished(ctx context.Context, stdout, stderr io.Writer) error {
+	site, err := o.published(ctx)
+	if err != nil {
+		return err
+	}
+	for _, trouble := range site.Trouble {
+		fmt.Fprintf(stderr, "problem: %s\n", trouble)
+	}
+	if site.Held != nil {
+		fmt.Fprintf(stderr, "held: %s: %s\n", site.Held.Reason, site.Held.Message)
+	}
+	if o.output == outputJSON {
+		return findings.JSON(stdout, mapped{APIVersion: topology.APIVersion, Kind: "Map", Document: picture.DocumentOf(site), LeftOut: []findings.Finding{}, Problems: []findings.Finding{}})
+	}
+	return o.draw(stdout, site)
+}
