@@ -27,6 +27,7 @@ func noteCases() []noteCase {
 	xid := []set{{"node": "n2", "gpu": "2", "xid": fmt.Sprint(hour.FaultXid)}}
 	early := []set{agentAlert("QuoinIMEXNoMember", 1), agentAlert("QuoinGateShut", 1)}
 	straddles := set{"alertname": "QuoinJobStraddles", "severity": "info"}
+	split := set{"alertname": "QuoinSegmentSplit", "severity": "warning"}
 	idle := set{"alertname": "QuoinGPUIdleButHeld", "severity": "warning", "node": "n1"}
 	return []noteCase{
 		{"Xid", 10, "", nil},
@@ -47,7 +48,8 @@ func noteCases() []noteCase {
 		{"Alerts", 20, "101", early},
 		{"Alerts", 20, "106", append([]set{straddles, agentAlert("QuoinIMEXNoMember", 2), agentAlert("QuoinGateShut", 2)}, early...)},
 		{"Alerts", 20, ended107, []set{{"alertname": "QuoinRowRemapFailed", "severity": "critical"}, agentAlert("QuoinIMEXNoMember", 2), agentAlert("QuoinGateShut", 2)}},
-		{"Alerts", 60, "", []set{straddles, idle, othersAlert}}, // of nodes without jobs, and of the publisher, none
+		{"Alerts", 60, "", []set{straddles, split, idle, othersAlert}}, // of nodes without jobs, and of the publisher, none
+		{"Alerts", 60, "401", []set{split}},
 		{"Alerts", 60, "108", []set{othersAlert}},
 		{"Alerts", 60, "103", []set{idle}},
 		{"Alerts", 60, "101", nil}, // on the same node
