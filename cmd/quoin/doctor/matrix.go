@@ -28,7 +28,7 @@ var (
 		{"slurm-operator", "slurm-operator", "1.1", "1.2", "1.1.0 in the box, 1.2.1 by hand", "topology by annotation"},
 		{"DCGM Exporter", "dcgm-exporter", "4.1", "4.8", "4.2 to 4.8, its own code", "blank lines in the mapping"},
 		{"DRA driver", "dra-driver", "0.4", "0.5", "0.4.1 and 0.5.0, real controllers in tests", "cliques of ComputeDomains"},
-		{"GPU Operator", "/gpu-operator", "25.10", "", "its keys and labels in tests, by its documents", "hpcJobMapping of its DCGM Exporter"},
+		{"GPU Operator", "/gpu-operator", "25.10.1", "", "its keys and labels in tests, by its documents", "hpcJobMapping of its DCGM Exporter"},
 	}
 	// ofGFD shares its image with NVIDIA's device plugin, so that its workload is known by its name.
 	ofGFD = supported{"GPU Feature Discovery", "", "0.17", "", "its labels in tests, by its documents", "a clique by label"}

@@ -184,7 +184,7 @@ func TestViewers(t *testing.T) {
 				t.Fatal(got)
 			}
 		}
-		for path, want := range map[string]int{"/map/events": 503, "/map": 200, "/map?publication=none": 404, "/map/events?publication=none": 404, "/map/none": 404} {
+		for path, want := range map[string]int{"/map/events": 503, "/map": 200, "/map?publication=none": 404, "/map/events?publication=none": 404, "/map/none": 404, "/": 302, "/none": 404} {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil))
 			if w.Code != want {

@@ -72,6 +72,7 @@ func New(source Source, log *slog.Logger) *Server {
 // Handler answers below Path.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", http.RedirectHandler(Path, http.StatusFound)) // for who types the address alone
 	mux.HandleFunc("GET "+Path, s.page)
 	mux.HandleFunc("GET "+eventsPath, s.events)
 	policy := picture.Policy() + "; frame-ancestors 'none'"
