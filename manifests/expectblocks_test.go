@@ -93,7 +93,7 @@ func (m moment) placed(of func(*hour.PlacedJob) []sample) (rows []sample) {
 	return rows
 }
 
-// more expects a row for each kind of unit of which a job uses more than it needs.
+// more expects a row for each kind of unit if a job uses more units than needed.
 func more(j *hour.PlacedJob, blocks, leaves int) (rows []sample) {
 	row := func(unit, topology string, value int) sample {
 		return sample{fmt.Sprintf(`{job_id=%q, publication="slurm", topology=%q, unit=%q}`, j.ID, topology, unit), float64(value)}

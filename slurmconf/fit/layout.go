@@ -17,15 +17,15 @@ type Layout struct {
 	// Fewest is the smallest number of units that would have done. It is len(Nodes) if no smaller
 	// number is known.
 	Fewest int
-	// Segment is the size of the job's segments, Segments is how many it has, and Split is how
-	// many of these, at least, are not where a segment must be. A job without --segment is one
+	// Segment is the size of the job's segments, and Segments is how many the job has. At least
+	// Split of them are not in one place as a segment must be. A job without --segment is one
 	// segment. All are 0 for switches.
 	Segment, Segments, Split int
 }
 
 // Judge says how a running job lies in the blocks. own has its nodes in each block, and apart
 // those in none. Free counts the nodes of each block that the job could have had at its start:
-// its own ones, and those that are known to have been free.
+// the job's own nodes, and nodes that were free for certain.
 func (b *Blocks) Judge(j *Job, own []int, apart int) Layout {
 	l := Layout{Nodes: taken(own), Apart: apart, Fewest: units(own)}
 	s := b.search(j, b.Free)

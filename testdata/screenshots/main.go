@@ -65,7 +65,7 @@ func main() {
 	}
 }
 
-// run takes the pictures of these names, or all.
+// run takes the pictures with these names, or all of them.
 func run(ctx context.Context, out string, names []string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err

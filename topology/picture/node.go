@@ -27,7 +27,7 @@ type node struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// said are verdicts in words. Bad has the names of those that say that something is wrong.
+// said are verdicts in words. Bad names the verdicts that say that something is wrong.
 type said struct {
 	IMEX   string   `json:"imex,omitempty"`
 	Drift  string   `json:"drift,omitempty"`

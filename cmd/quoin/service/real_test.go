@@ -58,7 +58,7 @@ type guarded struct {
 	cluster *kuberig.Cluster
 	// address is that of the server, and rights the file of its rights.
 	address, rights string
-	// tokens are those of the service accounts prometheus, operator and nobody.
+	// tokens has a token for each of the service accounts prometheus, operator and nobody.
 	tokens map[string]string
 }
 

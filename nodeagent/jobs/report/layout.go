@@ -39,7 +39,7 @@ func (r *Run) ID() string       { return r.job.JobID }
 func (r *Run) Start() string    { return r.job.StartTime }
 func (r *Run) NodeList() string { return r.job.NodeList }
 
-// OfSlurm is a run of which only Slurm tells: no node's record is known.
+// OfSlurm is a run that only Slurm knows: no node's record is known.
 func OfSlurm(job *rundir.Record) Run { return Run{job: *job} }
 
 func printLayouts(w io.Writer, v View, r *Run) {

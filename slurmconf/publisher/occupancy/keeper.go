@@ -84,8 +84,8 @@ type run struct {
 	start int64
 }
 
-// New returns the Keeper of the publications for which slurm returns somebody to ask. slurm
-// may be nil.
+// New returns a Keeper of those publications whose Slurm can be asked: slurm returns an asker
+// for them. slurm may be nil.
 func New[Slurm live.Asker](clusters []*publication.Cluster, slurm func(*publication.Cluster) Slurm, log *slog.Logger) *Keeper {
 	k := &Keeper{sites: map[string]*site{}, log: log}
 	for _, c := range clusters {

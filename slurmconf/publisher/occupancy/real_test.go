@@ -245,7 +245,7 @@ func (r *realSlurm) again() {
 
 // TestRealSeventeen is the case of SchedMD's pull request 225: three blocks of 17, and a job of
 // three segments of 12. There it got 17+17+2 after each node was given its block again. Slurm
-// 26.05.5 keeps its segments whole. No slurmd runs: the nodes power up for ever.
+// 26.05.5 keeps its segments whole. No slurmd runs: the nodes never finish to power up.
 func TestRealSeventeen(t *testing.T) {
 	t.Parallel()
 	const lists = "w0-[0-16] w1-[0-16] w2-[0-16]"

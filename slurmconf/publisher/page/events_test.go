@@ -128,7 +128,7 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestSlowViewer cuts off a viewer that reads nothing. Nobody else waits for it.
+// TestSlowViewer cuts off a viewer that reads nothing. No other viewer waits for that viewer.
 func TestSlowViewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &counted{}

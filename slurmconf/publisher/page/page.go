@@ -179,8 +179,8 @@ type viewer struct {
 	spoke   time.Time
 }
 
-// follow tells what has changed since the version that the viewer has. A site that cannot be
-// looked at gives no beat, so that the page says that it is old.
+// follow tells what has changed since the version that the viewer has. If the site
+// cannot be read, no beat is sent. Then the page says how old its data are.
 func (v *viewer) follow(ctx context.Context, b *board) error {
 	shot, err := b.look(ctx)
 	if err != nil {

@@ -45,7 +45,7 @@ func (s *stored) Snapshot(ctx context.Context) (*inputs.Snapshot, error) {
 	return snap, err
 }
 
-// SlurmStates are those of worker pods.
+// SlurmStates has the states of worker pods.
 func (s *stored) SlurmStates([]string) map[string]string { return s.states }
 
 // LoadPlan has the held change.

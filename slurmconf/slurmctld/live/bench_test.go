@@ -31,7 +31,7 @@ func BenchmarkRealAsk(b *testing.B) {
 }
 
 // BenchmarkRealAskJobs asks a real Slurm about 10,008 nodes and 2,000 jobs that have them. No slurmd
-// runs: the nodes power up for ever.
+// runs: the nodes never finish to power up.
 func BenchmarkRealAskJobs(b *testing.B) {
 	const nodes, jobs = 10008, 2000
 	c, rest, _ := startREST(b, slurmrig.Config{

@@ -59,7 +59,7 @@ type Node struct {
 	// or when it registered. While jobs run it is when the node was last idle before them. It is
 	// zero if Slurm does not say.
 	LastBusy time.Time
-	// Partitions are those of the node, with commas between them.
+	// Partitions are the node's partitions, with commas between them.
 	Partitions string
 	// CPUs and Memory, in MB, are what jobs can have of the node.
 	CPUs, Memory int

@@ -67,7 +67,7 @@ func (r *REST) Ask(ctx context.Context, q Question) (*State, error) {
 	if age, known := times.age(); known {
 		s.Read = began.Add(-age)
 	}
-	// Jobs come first: a node that is free after all jobs were read was not taken by one of these.
+	// Jobs come first: if a node is free after all jobs were read, none of them took the node.
 	if q.Jobs {
 		jobs := "jobs/?flags=ALL"
 		if q.Details {

@@ -33,11 +33,11 @@ var programs = []string{"chromium-headless-shell", "chromium"}
 
 // Options say what the browser looks like.
 type Options struct {
-	// Width and Height are those of the window; 0 is 1280 and 900.
+	// Width and Height are the window's; 0 is 1280 and 900.
 	Width, Height int
 	// Dark says that the user likes dark pages. Print shows pages as on paper.
 	Dark, Print bool
-	// AnyCertificate trusts every server, because those of tests make their own certificates.
+	// AnyCertificate trusts every server, because tests make their own certificates.
 	AnyCertificate bool
 }
 
@@ -207,7 +207,7 @@ func (b *Browser) Click(selector string) error {
 	return b.do("click "+selector, chromedp.Click(chromedp.CSS(selector)))
 }
 
-// Type types keys, such as "a" or those of package kb, where the focus is.
+// Type types keys where the focus is: text such as "a", or keys of package kb.
 func (b *Browser) Type(keys string) error { return b.do("type", chromedp.KeyEvent(keys)) }
 
 // Into types into the element of a CSS selector.
