@@ -72,18 +72,20 @@ func TestSegments(t *testing.T) {
 
 func TestStateOf(t *testing.T) {
 	for words, want := range map[string]fit.State{
-		"idle":                            {},
-		"idle~":                           {},
-		"idle*":                           {Use: fit.Unwell, Why: "not_responding"},
-		"IDLE CLOUD POWERED_DOWN":         {},
-		"IDLE+DRAIN":                      {Use: fit.Unwell, Why: "drain"},
-		"IDLE+DYNAMIC_NORM+BLOCKED":       {Use: fit.Busy, Why: "blocked"},
-		"mix-":                            {Use: fit.Busy, Why: "mix+planned"},
-		"allocated+drain":                 {Use: fit.Unwell, Why: "allocated+drain"},
-		"resv":                            {Use: fit.Busy, Why: "resv"},
-		"down*$":                          {Use: fit.Unwell, Why: "down+not_responding+maintenance"},
-		"a_word_of_a_release_that_is_new": {Use: fit.Unwell, Why: "a_word_of_a_release_that_is_new"},
-		"":                                {Use: fit.Unwell, Why: "unknown"},
+		"idle":                                   {},
+		"idle~":                                  {},
+		"idle*":                                  {Use: fit.Unwell, Why: "not_responding"},
+		"MIXED+CLOUD+NOT_RESPONDING+POWERING_UP": {Use: fit.Busy, Why: "mixed"},
+		"IDLE+CLOUD+NOT_RESPONDING+POWERING_UP":  {Use: fit.Unwell, Why: "not_responding"},
+		"IDLE CLOUD POWERED_DOWN":                {},
+		"IDLE+DRAIN":                             {Use: fit.Unwell, Why: "drain"},
+		"IDLE+DYNAMIC_NORM+BLOCKED":              {Use: fit.Busy, Why: "blocked"},
+		"mix-":                                   {Use: fit.Busy, Why: "mix+planned"},
+		"allocated+drain":                        {Use: fit.Unwell, Why: "allocated+drain"},
+		"resv":                                   {Use: fit.Busy, Why: "resv"},
+		"down*$":                                 {Use: fit.Unwell, Why: "down+not_responding+maintenance"},
+		"a_word_of_a_release_that_is_new":        {Use: fit.Unwell, Why: "a_word_of_a_release_that_is_new"},
+		"":                                       {Use: fit.Unwell, Why: "unknown"},
 	} {
 		if got := fit.StateOf(strings.Fields(words)...); got != want {
 			t.Errorf("%s: %+v, want %+v", words, got, want)

@@ -49,25 +49,41 @@ var marks = map[byte]string{'*': "not_responding", '~': "powered_down", '#': "po
 // StateOf returns what Slurm's words for a node's state mean. The words come from
 // slurmrestd, or from sinfo in its long or short form. A node with an unknown word is unwell.
 func StateOf(words ...string) State {
+	all := split(words)
+	if len(all) == 0 {
+		return State{Use: Unwell, Why: "unknown"}
+	}
+	has := func(some ...string) bool {
+		return slices.ContainsFunc(all, func(word string) bool { return slices.Contains(some, word) })
+	}
+	// A node that powers up for its job does not respond yet.
+	starts := has("powering_up", "power_up", "pow_up") && has("allocated", "alloc", "mixed", "mix")
 	var s State
 	var why []string
+	for _, word := range all {
+		if !starts || word != "not_responding" {
+			why = s.add(why, word)
+		}
+	}
+	s.Why = topology.Cut(strings.Join(why, "+"), topology.MaxText)
+	return s
+}
+
+// split returns the single words in lower case. sinfo's marks become words.
+func split(words []string) (all []string) {
 	for _, word := range words {
 		for part := range strings.SplitSeq(strings.ToLower(word), "+") {
 			behind := len(part)
 			for behind > 0 && marks[part[behind-1]] != "" {
 				behind--
 			}
-			why = s.add(why, part[:behind])
+			all = append(all, part[:behind])
 			for i := behind; i < len(part); i++ {
-				why = s.add(why, marks[part[i]])
+				all = append(all, marks[part[i]])
 			}
 		}
 	}
-	if len(words) == 0 {
-		return State{Use: Unwell, Why: "unknown"}
-	}
-	s.Why = topology.Cut(strings.Join(why, "+"), topology.MaxText)
-	return s
+	return all
 }
 
 func (s *State) add(why []string, word string) []string {
