@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/fitting"
 	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/loaded"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
@@ -91,57 +90,45 @@ func (o *fitOptions) run(cmd *cobra.Command) error {
 	return err
 }
 
-// plan returns the plan, made from nodes or stored. pods opens the lists that may have worker pods.
-func (o *fitOptions) plan(cmd *cobra.Command) (p *fitting.Plan, pub *publication.Cluster, pods func() (io.ReadCloser, error), err error) {
+// plan returns the plan, made from nodes or stored. pods returns what may have worker pods.
+func (o *fitOptions) plan(cmd *cobra.Command) (p *fitting.Plan, pub *publication.Cluster, pods func() (*inputs.Snapshot, error), err error) {
 	if o.nodes == "" {
 		r, err := o.open(cmd)
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		p, err = fitting.Stored(&r.doc.Current.Plan)
-		return p, r.pub, o.workerPods(cmd.Context()), err
+		return p, r.pub, func() (*inputs.Snapshot, error) { return o.workerPods(cmd.Context()) }, err
 	}
-	render := renderOptions{settings: o.settings, publication: o.publication, nodes: "-"}
-	in, _, err := openInput(cmd.InOrStdin(), o.nodes, "kubectl get nodes -o json")
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("read nodes: %w", err)
-	}
-	defer func() { _ = in.Close() }()
-	text, err := io.ReadAll(in)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("read nodes: %w", err)
-	}
-	made, _, err := render.render(cmd.Context(), bytes.NewReader(text), nil)
+	render := renderOptions{settings: o.settings, publication: o.publication, nodes: o.nodes}
+	made, from, err := render.render(cmd.Context(), cmd.InOrStdin(), nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	whole, err := made.Whole()
-	if err == nil {
-		p, err = fitting.Made(whole, made.Plan.Placements)
-	}
-	if err == nil {
-		pub, err = o.cluster(o.publication)
-	}
-	return p, pub, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }, err
+	return fitting.Made(made.Topologies(), made.Plan.Placements), from.pub, func() (*inputs.Snapshot, error) { return from.snap, nil }, nil
 }
 
-// workerPods opens the list of Slinky's worker pods, if the plan is in Kubernetes.
-func (o *fitOptions) workerPods(ctx context.Context) func() (io.ReadCloser, error) {
-	return func() (io.ReadCloser, error) {
-		conf, err := o.load()
-		if err != nil || conf.Publisher.Store != "" {
-			return io.NopCloser(bytes.NewReader(nil)), err
-		}
-		rc, _, err := kubeClient(conf.Publisher.Kubeconfig, "quoin", 50)
-		if err != nil {
-			return nil, err
-		}
-		return listing.Open(ctx, rc, listing.Nodes[len(listing.Nodes)-1:])
+// workerPods lists Slinky's worker pods, if the plan is in Kubernetes.
+func (o *fitOptions) workerPods(ctx context.Context) (*inputs.Snapshot, error) {
+	conf, err := o.load()
+	if err != nil || conf.Publisher.Store != "" {
+		return &inputs.Snapshot{}, err
 	}
+	rc, _, err := kubeClient(conf.Publisher.Kubeconfig, "quoin", 50)
+	if err != nil {
+		return nil, err
+	}
+	in, err := listing.Open(ctx, rc, listing.Nodes[len(listing.Nodes)-1:])
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = in.Close() }()
+	snap, err := inputs.ReadNodes("worker pods", in)
+	return snap, listing.Cause(err)
 }
 
 // states asks who knows which nodes are free: the file, Slurm, or Slinky's pods.
-func (o *fitOptions) states(cmd *cobra.Command, p *fitting.Plan, pub *publication.Cluster, pods func() (io.ReadCloser, error)) error {
+func (o *fitOptions) states(cmd *cobra.Command, p *fitting.Plan, pub *publication.Cluster, pods func() (*inputs.Snapshot, error)) error {
 	if o.sinfo != "" {
 		in, name, err := openInput(cmd.InOrStdin(), o.sinfo, "sinfo -N")
 		if err != nil {
@@ -158,12 +145,11 @@ func (o *fitOptions) states(cmd *cobra.Command, p *fitting.Plan, pub *publicatio
 		p.Live(state.Nodes, "Slurm")
 		return nil
 	}
-	in, err := pods()
-	if err != nil {
-		return err
+	snap, err := pods()
+	if err == nil {
+		p.Pods(snap)
 	}
-	defer func() { _ = in.Close() }()
-	return p.Pods(in)
+	return err
 }
 
 // maxAsked is for how many nodes fit waits for Slurm's answer.

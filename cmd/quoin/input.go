@@ -66,8 +66,15 @@ func (s *settings) cluster(name string) (*publication.Cluster, error) {
 	return nil, fmt.Errorf("--publication %q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// render makes the files of nodes and reports, and returns the facts that it made them from.
-func (o *renderOptions) render(ctx context.Context, stdin io.Reader, paths []string) (*publisher.Rendered, []topology.Facts, error) {
+// seen is what files are made of.
+type seen struct {
+	pub  *publication.Cluster
+	snap *inputs.Snapshot
+	in   inputs.Inputs
+}
+
+// render makes the files of nodes and reports, and returns what it made them of.
+func (o *renderOptions) render(ctx context.Context, stdin io.Reader, paths []string) (*publisher.Rendered, *seen, error) {
 	pub, err := o.cluster(o.publication)
 	if err != nil {
 		return nil, nil, err
@@ -116,7 +123,7 @@ func (o *renderOptions) render(ctx context.Context, stdin io.Reader, paths []str
 	if err == nil {
 		made.Problems = append(made.Problems, snap.Problems...)
 	}
-	return made, in.Facts, err
+	return made, &seen{pub, snap, in}, err
 }
 
 // errUnread is the exit status of a command that did its work without some reports.

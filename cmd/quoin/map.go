@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
@@ -27,10 +30,14 @@ is wrong. -o svg draws racks. -o html writes one file: a page of racks with a se
 the facts of each node, which needs no network. The publisher serves the same page live,
 with jobs.
 
+It shows of each node whether it is healthy, ready for IMEX and at its published place, as
+the publisher's conditions of the Nodes say. It shows Slurm's states of nodes, and the
+running jobs, if slurm.url or slurm.scontrol of the configuration say how to ask Slurm.
+Without them the conditions of Slinky's worker pods have the states.
+
 With --published or --store map draws the publisher's stored plan and not what render
-would write. If Slurm can be asked, -o html and json have the running jobs. map says what
-is held. It always draws blocks and switches, even if the publication lets render
-write only one of them.
+would write, and says what is held. It always draws blocks and switches, even if the
+publication lets render write only one of them.
 
 Exit status: 0 fine; 1 a report cannot be read (ReportUnreadable), and the rest is
 drawn; 2 nothing was drawn.`,
@@ -40,26 +47,15 @@ drawn; 2 nothing was drawn.`,
   quoin map --store /shared/quoin
   quoin map /shared/quoin/reports`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if published = published || cmd.Flags().Changed("store"); published && len(args) > 0 {
+			published = published || cmd.Flags().Changed("store")
+			if published && len(args) > 0 {
 				return errors.New("a stored plan beside reports: want one of them")
-			} else if published {
-				return o.drawPublished(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
-			made, facts, err := o.render(cmd.Context(), cmd.InOrStdin(), args)
+			site, made, err := o.drawn(cmd.Context(), cmd.InOrStdin(), args, published)
 			if err != nil {
 				return err
 			}
-			site := &picture.Site{Plan: made.Plan, Facts: facts}
-			if o.output == outputJSON {
-				return cmp.Or(findings.JSON(cmd.OutOrStdout(), mapped{topology.APIVersion, "Map", picture.DocumentOf(site),
-					findings.Group(findings.Of(made.Left)), findings.Group(findings.Of(reports.Unread(made.Problems)))}), errUnread(made))
-			}
-			findings.Print(cmd.ErrOrStderr(), "problem: ", findings.Of(reports.Unread(made.Problems)))
-			if len(made.Unnamed) > 0 && o.output == "text" {
-				findings.Print(cmd.OutOrStdout(), "without a Slurm name: ", findings.Of(made.Unnamed))
-				fmt.Fprintln(cmd.OutOrStdout())
-			}
-			return cmp.Or(o.draw(cmd.OutOrStdout(), site), errUnread(made))
+			return cmp.Or(o.draw(cmd.OutOrStdout(), cmd.ErrOrStderr(), site, made), errUnread(made))
 		},
 	}
 	o.addFlags(cmd, "text", "svg", "html", outputJSON)
@@ -73,12 +69,42 @@ drawn; 2 nothing was drawn.`,
 	return cmd
 }
 
-// draw draws the site as text or as one of the drawings.
-func (o *renderOptions) draw(w io.Writer, site *picture.Site) error {
-	if draw := picture.Drawings[o.output]; draw != nil {
-		return draw(w, site)
+// drawn returns what there is to draw: what is published, or else what render makes.
+func (o *renderOptions) drawn(ctx context.Context, stdin io.Reader, paths []string, published bool) (*picture.Site, *publisher.Rendered, error) {
+	if published {
+		site, err := o.published(ctx)
+		return site, &publisher.Rendered{}, err
 	}
-	s := terminal.New(w)
+	made, from, err := o.render(ctx, stdin, paths)
+	if err != nil {
+		return nil, nil, err
+	}
+	site := &picture.Site{Publication: from.pub.Name, Plan: made.Plan, Facts: from.in.Facts}
+	page.Say(site, &from.in, slurmOf(from.pub), made.Topologies())
+	return site, made, nil
+}
+
+// draw draws the site in the form that is asked for, and says what is wrong.
+func (o *renderOptions) draw(stdout, stderr io.Writer, site *picture.Site, made *publisher.Rendered) error {
+	for _, trouble := range site.Trouble {
+		fmt.Fprintf(stderr, "problem: %s\n", trouble)
+	}
+	if site.Held != nil {
+		fmt.Fprintf(stderr, "held: %s: %s\n", site.Held.Reason, site.Held.Message)
+	}
+	unread := findings.Of(reports.Unread(made.Problems))
+	if o.output == outputJSON {
+		return findings.JSON(stdout, mapped{topology.APIVersion, "Map", picture.DocumentOf(site), findings.Group(findings.Of(made.Left)), findings.Group(unread)})
+	}
+	findings.Print(stderr, "problem: ", unread)
+	if draw := picture.Drawings[o.output]; draw != nil {
+		return draw(stdout, site)
+	}
+	if len(made.Unnamed) > 0 {
+		findings.Print(stdout, "without a Slurm name: ", findings.Of(made.Unnamed))
+		fmt.Fprintln(stdout)
+	}
+	s := terminal.New(stdout)
 	return picture.Terminal(s, site, picture.Options{Color: s.Color, Width: min(s.Width, 160)})
 }
 

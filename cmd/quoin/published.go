@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 
-	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
@@ -17,7 +15,6 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
-	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
 
@@ -61,25 +58,12 @@ func (o *renderOptions) published(ctx context.Context) (*picture.Site, error) {
 		pub.Rules.FromLists()
 		store = &listed{kube.Plans{Client: client, Namespace: conf.Publisher.Namespace}, snap}
 	}
-	asked := page.NewAsked(occupancy.New([]*publication.Cluster{pub}, func(c *publication.Cluster) live.Asker { return loaded.AskerOf(c) }, slog.New(slog.DiscardHandler)))
-	asked.Wait = true
-	return page.NewSource(store, []*publication.Cluster{pub}, asked).Site(ctx, pub.Name)
+	return page.NewSource(store, []*publication.Cluster{pub}, slurmOf(pub)).Site(ctx, pub.Name)
 }
 
-// drawPublished draws what is published, and says what is held.
-func (o *renderOptions) drawPublished(ctx context.Context, stdout, stderr io.Writer) error {
-	site, err := o.published(ctx)
-	if err != nil {
-		return err
-	}
-	for _, trouble := range site.Trouble {
-		fmt.Fprintf(stderr, "problem: %s\n", trouble)
-	}
-	if site.Held != nil {
-		fmt.Fprintf(stderr, "held: %s: %s\n", site.Held.Reason, site.Held.Message)
-	}
-	if o.output == outputJSON {
-		return findings.JSON(stdout, mapped{APIVersion: topology.APIVersion, Kind: "Map", Document: picture.DocumentOf(site), LeftOut: []findings.Finding{}, Problems: []findings.Finding{}})
-	}
-	return o.draw(stdout, site)
+// slurmOf asks the Slurm of a publication once, if it can be asked.
+func slurmOf(pub *publication.Cluster) *page.Asked {
+	asked := page.NewAsked(occupancy.New([]*publication.Cluster{pub}, func(c *publication.Cluster) live.Asker { return loaded.AskerOf(c) }, slog.New(slog.DiscardHandler)))
+	asked.Wait = true
+	return asked
 }

@@ -143,6 +143,10 @@ func (prev Previous) carried(facts []topology.Facts) *placement.Previous {
 	return &next
 }
 
+// Topologies are those of the files, with all nodes in them. There are none if nothing may be
+// written.
+func (m *Rendered) Topologies() []slurmconf.Topology { return m.all }
+
 // Whole renders the files with all nodes in them.
 func (m *Rendered) Whole() (map[string]string, error) { return plandoc.Render(m.format, m.all, m.gres) }
 

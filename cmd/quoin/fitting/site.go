@@ -4,16 +4,12 @@ package fitting
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
@@ -46,21 +42,13 @@ func Stored(plan *plandoc.Plan) (*Plan, error) {
 	return p, err
 }
 
-// Made is a plan that was made just now, as files.
-func Made(files map[string]string, placed []placement.Placement) (*Plan, error) {
-	p := &Plan{Owners: map[string]string{}}
+// Made is a plan that was made just now.
+func Made(topologies []slurmconf.Topology, placed []placement.Placement) *Plan {
+	p := &Plan{Topologies: topologies, Owners: make(map[string]string, len(placed))}
 	for i := range placed {
 		p.Owners[placed[i].SlurmName] = placed[i].Node
 	}
-	var err error
-	for name, text := range files {
-		if strings.HasPrefix(name, "topology.") {
-			if p.Topologies, err = slurmconf.ParseTopologies(name, []byte(text)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return p, nil
+	return p
 }
 
 // Topology returns the topology of the name, or the one of partitions that name none.
@@ -180,51 +168,28 @@ func (p *Plan) Sinfo(name string, in io.Reader) error {
 // maxFile bounds a file with the states of nodes, in bytes.
 const maxFile = 256 << 20
 
-// Pods takes the states that Slinky's operator wrote into the conditions of worker pods. in has
-// lists as kubectl get -o json prints them. Without any such condition nothing is known.
-func (p *Plan) Pods(in io.Reader) error {
+// Pods takes the states that Slinky's operator wrote into the conditions of worker pods. Without
+// any such condition nothing is known.
+func (p *Plan) Pods(snap *inputs.Snapshot) {
+	workers := map[string]*inputs.Worker{}
+	add := func(all []inputs.Worker) {
+		for i := range all {
+			if w := &all[i]; w.State != "" && !w.Ending {
+				workers[cmp.Or(w.Hostname, w.Node)+" "+w.Node] = w
+			}
+		}
+	}
+	add(snap.Unplaced)
+	for i := range snap.Nodes {
+		add(snap.Nodes[i].Workers)
+	}
 	states := map[string]fit.State{}
-	for d := json.NewDecoder(in); ; {
-		var list struct {
-			Kind  string            `json:"kind"`
-			Items []json.RawMessage `json:"items"`
-		}
-		if err := d.Decode(&list); err == io.EOF {
-			break
-		} else if err != nil {
-			return fmt.Errorf("read pods: %w", err)
-		}
-		for _, item := range list.Items {
-			var kind metav1.TypeMeta
-			if err := json.Unmarshal(item, &kind); err != nil || cmp.Or(kind.Kind, strings.TrimSuffix(list.Kind, "List")) != "Pod" {
-				continue
-			}
-			var pod corev1.Pod
-			if err := json.Unmarshal(item, &pod); err != nil {
-				return fmt.Errorf("read pods: %w", err)
-			}
-			p.addPod(states, &pod)
+	for name, node := range p.Owners { // another pod is of another Slurm cluster, or not where the plan has it
+		if w := cmp.Or(workers[name+" "+node], workers[node+" "+node]); w != nil {
+			states[name] = fit.StateOf(w.State)
 		}
 	}
 	if len(states) > 0 {
 		p.States, p.Said = states, "the conditions of Slinky's pods"
-	}
-	return nil
-}
-
-func (p *Plan) addPod(states map[string]fit.State, pod *corev1.Pod) {
-	facts := inputs.Pod{Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Hostname: pod.Spec.Hostname, Labels: pod.Labels, HostNetwork: pod.Spec.HostNetwork}
-	name := facts.Worker()
-	if owner := cmp.Or(p.Owners[name.Hostname], name.Hostname); owner != pod.Spec.NodeName {
-		return // of another Slurm cluster, or not where the plan has it
-	}
-	var words []string
-	for _, c := range pod.Status.Conditions {
-		if word := inputs.StateWord(string(c.Type)); word != "" && c.Status == corev1.ConditionTrue {
-			words = append(words, word)
-		}
-	}
-	if len(words) > 0 {
-		states[name.Hostname] = fit.StateOf(words...)
 	}
 }

@@ -29,6 +29,9 @@ type Inputs struct {
 	// Nodes has the nodes of Facts by Slurm name. Nameless has the nodes of Unnamed by their
 	// own name. All has both by their own name.
 	Nodes, Nameless, All map[string]*Node
+	// States are Slurm's words for the state of nodes by Slurm name, if worker pods in a list
+	// have them.
+	States map[string]string
 	// Claimed says why no node has a Slurm name that several nodes claim. A published node
 	// keeps such a name.
 	Claimed map[string]string
@@ -39,7 +42,7 @@ type Inputs struct {
 // Gather returns what the snapshot says of the nodes that the rules take.
 func (r *Rules) Gather(snap *Snapshot) Inputs {
 	in := Inputs{Facts: make([]topology.Facts, 0, len(snap.Nodes)), Nodes: make(map[string]*Node, len(snap.Nodes)), Nameless: map[string]*Node{},
-		All: make(map[string]*Node, len(snap.Nodes)), Claimed: map[string]string{}, Pending: map[string]bool{}}
+		All: make(map[string]*Node, len(snap.Nodes)), States: map[string]string{}, Claimed: map[string]string{}, Pending: map[string]bool{}}
 	unreadable := snap.Unreadable()
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
@@ -59,6 +62,9 @@ func (r *Rules) Gather(snap *Snapshot) Inputs {
 		}
 		in.Facts = append(in.Facts, f)
 		in.Nodes[name] = n
+		if state := n.slurmState(r.names); state != "" {
+			in.States[name] = state
+		}
 	}
 	if r.BySlinky() {
 		in.checkClusters(r, snap)

@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -134,8 +135,40 @@ func TestReadLostNodes(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %t", conditions, snap, err, want)
 		}
 	}
-	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"conditions":[7]}}`)); err == nil {
+	if _, err := ReadNodes("test", strings.NewReader(`{"kind":"Node","metadata":{"name":"n"},"status":{"conditions":[7,"Unknown"]}}`)); err == nil {
 		t.Error("a condition that is a number is read")
+	}
+}
+
+// TestReadConditions reads the publisher's own conditions of Nodes, and Slurm's words for the
+// state of a node from the conditions of its worker pod.
+func TestReadConditions(t *testing.T) {
+	const pod = `{"kind":"Pod","metadata":{"name":"w-%[1]s","namespace":"%[2]s","labels":{"app.kubernetes.io/name":"slurmd","app.kubernetes.io/component":"worker","app.kubernetes.io/instance":"gpu","slinky.slurm.net/cluster":"slurm","nodeset.slinky.slurm.net/pod-hostname":"s-%[1]s"},
+		"ownerReferences":[{"apiVersion":"slinky.slurm.net/v1beta1","kind":"NodeSet","name":"gpu","controller":true}]%[4]s},"spec":{"nodeName":"%[1]s"},
+		"status":{"conditions":[{"type":"SlurmNodeStateDown","status":"False"},%[3]s]}}`
+	const idle, drained = `{"type":"SlurmNodeStateIdle","status":"True"}`, `{"type":"SlurmNodeStateIdle","status":"True"},{"type":"SlurmNodeStateDrain","status":"True","message":"by hand"}`
+	text := `{"kind":"NodeList","items":[{"metadata":{"name":"a","labels":{"nvidia.com/gpu.count":"4"}},"status":{"conditions":[{"type":"Ready","status":"True"},
+		{"type":"QuoinImexNotReady","status":"True","reason":"FabricNotReady","message":"wait"},{"type":"QuoinTopologyDrift","status":"False","reason":"Agrees","message":"all agree"}]}},
+		{"metadata":{"name":"b"},"status":{"conditions":[{"type":"Ready","status":"True"}]}},{"metadata":{"name":"c"}}]}` +
+		fmt.Sprintf(pod, "a", "slurm", drained, "") + fmt.Sprintf(pod, "b", "slurm", idle, "") + fmt.Sprintf(pod, "c", "slurm", idle, `,"deletionTimestamp":"2026-01-02T03:04:05Z"`)
+	snap, err := ReadNodes("test", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Condition{"QuoinImexNotReady": {"QuoinImexNotReady", "FabricNotReady", "wait", true}, "QuoinTopologyDrift": {"QuoinTopologyDrift", "Agrees", "all agree", false}}
+	if diff := cmp.Diff(want, snap.Nodes[0].Conditions); diff != "" || snap.Nodes[1].Conditions != nil {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	for names, want := range map[string]map[string]string{
+		"slinky":             {"s-a": "idle+drain", "s-b": "idle"},
+		"slinky:slurm/slurm": {"s-a": "idle+drain", "s-b": "idle"},
+		"slinky:slurm/other": {},
+		"short":              {"a": "idle+drain", "b": "idle"},
+	} {
+		in := rules(t, Config{SlurmNames: names, Namespace: "slurm"}).Gather(snap)
+		if diff := cmp.Diff(want, in.States); diff != "" {
+			t.Errorf("slurmNames %s (-want +got):\n%s", names, diff)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -54,8 +55,6 @@ func (r *objectReader) member(o *object, key string) (err error) {
 		spec, err = r.dec.ReadValue()
 		r.spec = append(r.spec[:0], spec...)
 		o.spec = r.spec
-	case key == "status" && o.kind == "Node" && countsGPUs(o.node.Labels): // labels count before capacity
-		err = r.skip()
 	case key == "status":
 		err = r.status(o)
 	default:
@@ -139,11 +138,11 @@ func (o *object) podSpec() error {
 	return nil
 }
 
-// status reads whether a Pod has ended, and the GPUs that a Node offers.
+// status reads whether a Pod has ended, the GPUs that a Node offers, and conditions.
 func (r *objectReader) status(o *object) error {
 	return r.members("status", func(key string) error {
 		switch {
-		case key == "capacity" && r.dec.PeekKind() == '{':
+		case key == "capacity" && r.dec.PeekKind() == '{' && !countsGPUs(o.node.Labels): // labels count before capacity
 			return r.capacity(o)
 		case key == "conditions" && r.dec.PeekKind() == '[':
 			return r.conditions(o)
@@ -156,15 +155,31 @@ func (r *objectReader) status(o *object) error {
 	})
 }
 
-// conditions reads whether Kubernetes hears from a Node.
+// conditions reads whether Kubernetes hears from a Node, the publisher's own conditions, and
+// those that Slinky's operator writes on a Pod.
 func (r *objectReader) conditions(o *object) error {
-	var all []struct {
-		Type   string `json:"type"`
-		Status string `json:"status"`
+	text, err := r.dec.ReadValue()
+	if err != nil || !bytes.Contains(text, []byte(OwnConditions)) && !bytes.Contains(text, []byte(stateCondition)) && !bytes.Contains(text, []byte(`"Unknown"`)) {
+		return err // as on most nodes: to parse them takes longer than all the rest
 	}
-	err := json.UnmarshalDecode(r.dec, &all)
+	var all []struct {
+		Type    string `json:"type"`
+		Status  string `json:"status"`
+		Reason  string `json:"reason"`
+		Message string `json:"message"`
+	}
+	err = json.Unmarshal(text, &all, jsonOptions)
 	for _, c := range all {
 		o.node.Lost = o.node.Lost || c.Type == "Ready" && c.Status == "Unknown"
+		if strings.HasPrefix(c.Type, OwnConditions) {
+			if o.node.Conditions == nil {
+				o.node.Conditions = map[string]Condition{}
+			}
+			o.node.Conditions[c.Type] = Condition{Type: c.Type, Reason: c.Reason, Message: c.Message, True: c.Status == "True"}
+		}
+		if c.Status == "True" {
+			o.pod.AddCondition(c.Type, c.Message)
+		}
 	}
 	return err
 }

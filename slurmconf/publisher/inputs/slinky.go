@@ -57,6 +57,9 @@ type Worker struct {
 	Ending bool
 	// Invalid is Slurm's reason while it refuses slurmd's registration. It is empty otherwise.
 	Invalid string
+	// State has Slurm's words for the node's state, such as idle+drain. It is empty in a
+	// snapshot of a store, because it changes with each job.
+	State string
 }
 
 // ConditionInvalidReg is the condition of a worker pod whose registration Slurm refuses. Its
@@ -67,9 +70,19 @@ const ConditionInvalidReg = "SlurmNodeStateInvalidReg"
 // words for the state of a pod's node.
 const stateCondition = "SlurmNodeState"
 
-// StateWord returns Slurm's word in lower case of a condition that is true, such as
+// AddCondition takes a condition of the Pod that is true.
+func (p *Pod) AddCondition(conditionType, message string) {
+	if conditionType == ConditionInvalidReg {
+		p.Invalid = message
+	}
+	if word := stateWord(conditionType); word != "" {
+		p.State = strings.TrimPrefix(p.State+"+"+word, "+")
+	}
+}
+
+// stateWord returns Slurm's word in lower case of a condition that is true, such as
 // not_responding of SlurmNodeStateNotResponding. It is empty for other conditions.
-func StateWord(conditionType string) string {
+func stateWord(conditionType string) string {
 	word, is := strings.CutPrefix(conditionType, stateCondition)
 	if !is {
 		return ""
@@ -93,6 +106,8 @@ type Pod struct {
 	NodeSet string
 	// Invalid is the message of ConditionInvalidReg, if that is true.
 	Invalid string
+	// State has Slurm's words for the node's state, such as idle+drain.
+	State string
 }
 
 // NodeSetOf returns the name of a pod's owner if it is a Slinky NodeSet that controls the
@@ -113,7 +128,7 @@ func (p *Pod) IsWorker() bool {
 // Worker reads a worker pod. Slinky itself goes by the label pod-hostname. slurmd in a pod
 // without that label is called by its host's name. Pods of a DaemonSet have random names.
 func (p *Pod) Worker() Worker {
-	w := Worker{Namespace: p.Namespace, Pod: p.Name, Node: p.Node, Cluster: p.Labels[labelSlinkyCluster], NodeSet: p.NodeSet, Ending: p.Ending, Invalid: topology.Cut(p.Invalid, topology.MaxMessage)}
+	w := Worker{Namespace: p.Namespace, Pod: p.Name, Node: p.Node, Cluster: p.Labels[labelSlinkyCluster], NodeSet: p.NodeSet, Ending: p.Ending, Invalid: topology.Cut(p.Invalid, topology.MaxMessage), State: topology.Cut(p.State, topology.MaxText)}
 	perNode := strings.EqualFold(p.Labels[labelScalingMode], ScalingModeDaemonSet)
 	switch hostname := cmp.Or(p.Labels[labelPodHostname], p.Hostname); {
 	case p.Labels[labelPodHostname] == "" && p.HostNetwork && !perNode:
@@ -155,8 +170,9 @@ func parseSlinkyCluster(text, namespace string) slinkyCluster {
 	return slinkyCluster{namespace, text}
 }
 
+// has reports whether a pod is of the cluster. Without a cluster every pod is.
 func (c *slinkyCluster) has(w *Worker) bool {
-	return (c.namespace == "" || w.Namespace == "" || w.Namespace == c.namespace) && (c.controller == "" || w.Cluster == c.controller)
+	return c == nil || (c.namespace == "" || w.Namespace == "" || w.Namespace == c.namespace) && (c.controller == "" || w.Cluster == c.controller)
 }
 
 func (c *slinkyCluster) String() string {
@@ -191,6 +207,16 @@ func (r *Rules) workerNames(n *Node) (names []string, ending bool) {
 	}
 	slices.Sort(live)
 	return slices.Compact(live), ending
+}
+
+// slurmState returns what the pods of a cluster say of the node's state.
+func (n *Node) slurmState(of *slinkyCluster) string {
+	for i := range n.Workers {
+		if w := &n.Workers[i]; of.has(w) && !w.Ending && w.State != "" {
+			return w.State
+		}
+	}
+	return ""
 }
 
 // onlyEnding reports whether all of the cluster's pods on the node are ending.

@@ -27,6 +27,9 @@ type Node struct {
 	Lost bool
 }
 
+// OwnConditions begins the types of the conditions that the publisher keeps.
+const OwnConditions = "Quoin"
+
 // Condition is one of a Node's conditions. Reason is a CamelCase word.
 type Condition struct {
 	Type, Reason, Message string

@@ -20,9 +20,6 @@ import (
 	"github.com/quoin-hpc/quoin/topology/nodelabels"
 )
 
-// ownConditions begins the types of the conditions that the publisher keeps.
-const ownConditions = "Quoin"
-
 // nodeKeys are the labels and annotations of Nodes that some publication looks at. Nodes
 // have many others that change often.
 type nodeKeys struct{ labels, annotations map[string]bool }
@@ -69,7 +66,7 @@ func (k nodeKeys) slim(obj any) (any, error) {
 		if c.Type == corev1.NodeReady {
 			slim.lost = c.Status == corev1.ConditionUnknown
 		}
-		if !strings.HasPrefix(string(c.Type), ownConditions) {
+		if !strings.HasPrefix(string(c.Type), inputs.OwnConditions) {
 			continue
 		}
 		if slim.conditions == nil {

@@ -3,7 +3,6 @@ package kube
 import (
 	"crypto/sha256"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,18 +65,15 @@ func slimPod(obj any) (any, error) {
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		facts.NodeSet = inputs.NodeSetOf(owner.APIVersion, owner.Kind, owner.Name, true)
 	}
-	var words []string
 	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == inputs.ConditionInvalidReg && c.Status == corev1.ConditionTrue {
-			facts.Invalid = c.Message
-		}
-		if word := inputs.StateWord(string(pod.Status.Conditions[i].Type)); word != "" && pod.Status.Conditions[i].Status == corev1.ConditionTrue {
-			words = append(words, word)
+		if c := &pod.Status.Conditions[i]; c.Status == corev1.ConditionTrue {
+			facts.AddCondition(string(c.Type), c.Message)
 		}
 	}
 	slim := &workerPod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}}
 	if facts.IsWorker() {
-		slim.Worker, slim.State = facts.Worker(), strings.Join(words, "+")
+		slim.Worker = facts.Worker()
+		slim.State, slim.Worker.State = slim.Worker.State, ""
 	}
 	return slim, nil
 }

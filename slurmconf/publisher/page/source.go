@@ -87,19 +87,44 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 		return nil, err
 	}
 	site.Facts, site.Held = factsOf(site.Plan, &in), heldOf(doc)
-	var words map[string]string
-	if s.live != nil {
-		published, err := doc.Current.Plan.Slurm()
-		if err != nil {
-			return nil, err
+	published, err := doc.Current.Plan.Slurm()
+	if err != nil {
+		return nil, err
+	}
+	if states, ok := s.store.(States); ok {
+		pods := states.SlurmStates(c.Rules.PodNamespaces())
+		for name, n := range in.Nodes {
+			if state := pods[n.Name]; state != "" {
+				in.States[name] = state
+			}
 		}
-		if words, site.Jobs, err = s.live.Seen(name, published); err != nil {
+	}
+	Say(site, &in, s.live, published)
+	return site, nil
+}
+
+// Say adds to a site what Kubernetes and Slurm say of its nodes, the running jobs, and the free
+// segments. live may be nil: then no job is known.
+func Say(site *picture.Site, in *inputs.Inputs, live Live, published []slurmconf.Topology) {
+	var words map[string]string
+	if live != nil {
+		var err error
+		if words, site.Jobs, err = live.Seen(site.Publication, published); err != nil {
 			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(err.Error(), topology.MaxMessage))
 		}
 	}
-	s.say(site, c, &in, words)
+	site.Said = make(map[string]picture.Said, len(site.Plan.Placements))
+	for i := range site.Plan.Placements {
+		name := site.Plan.Placements[i].SlurmName
+		says := picture.Said{Slurm: cmp.Or(words[name], in.States[name])}
+		if n := in.Nodes[name]; n != nil {
+			says.IMEX, says.Drift, says.Fabric = verdict(n, nodestatus.ConditionIMEX), verdict(n, nodestatus.ConditionDrift), verdict(n, nodestatus.ConditionFabric)
+		}
+		if says != (picture.Said{}) {
+			site.Said[name] = says
+		}
+	}
 	Count(site)
-	return site, nil
 }
 
 // planOf turns a stored plan into one that can be drawn, with the nodes that it does not know
@@ -179,26 +204,6 @@ func heldOf(doc *plandoc.Document) *picture.Held {
 		out.Differences = append(out.Differences[:maxDifferences], fmt.Sprintf("and %d more: quoin plan diff lists all", more))
 	}
 	return out
-}
-
-// say adds what Kubernetes and Slurm say of the nodes. words are Slurm's own.
-func (s *StoreSource) say(site *picture.Site, c *publication.Cluster, in *inputs.Inputs, words map[string]string) {
-	var pods map[string]string
-	if states, ok := s.store.(States); ok {
-		pods = states.SlurmStates(c.Rules.PodNamespaces())
-	}
-	site.Said = make(map[string]picture.Said, len(site.Plan.Placements))
-	for i := range site.Plan.Placements {
-		pl := &site.Plan.Placements[i]
-		var says picture.Said
-		says.Slurm = cmp.Or(words[pl.SlurmName], pods[pl.Node])
-		if n := in.Nodes[pl.SlurmName]; n != nil {
-			says.IMEX, says.Drift, says.Fabric = verdict(n, nodestatus.ConditionIMEX), verdict(n, nodestatus.ConditionDrift), verdict(n, nodestatus.ConditionFabric)
-		}
-		if says != (picture.Said{}) {
-			site.Said[pl.SlurmName] = says
-		}
-	}
 }
 
 // verdict is what a condition of the Node says.
