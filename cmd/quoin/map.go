@@ -32,7 +32,7 @@ with jobs.
 
 It shows of each node whether it is healthy, ready for IMEX and at its published place, as
 the publisher's conditions of the Nodes say. It shows Slurm's states of nodes, and the
-running jobs, if slurm.url or slurm.scontrol of the configuration say how to ask Slurm.
+running jobs, if slurm.url or slurm.scontrol of the publication say how to ask Slurm.
 Without them the conditions of Slinky's worker pods have the states.
 
 With --published or --store map draws the publisher's stored plan and not what render

@@ -5,9 +5,11 @@ import "github.com/quoin-hpc/quoin/topology/placement"
 // Document is the picture as data.
 type Document struct {
 	Plan *placement.Plan `json:"plan"`
-	// States are the states of nodes by Slurm name: healthy, without report, waiting or
-	// degraded.
+	// States are the states of nodes by Slurm name: healthy, without report, with warning,
+	// waiting or degraded.
 	States map[string]string `json:"states"`
+	// Nodes has what Slurm and the publisher say of nodes, by Slurm name.
+	Nodes map[string]Said `json:"nodes,omitempty"`
 	// Jobs, Held and Segments are left out if nothing is known of them.
 	Jobs     []Job      `json:"jobs,omitempty"`
 	Held     *Held      `json:"held,omitempty"`
@@ -17,8 +19,8 @@ type Document struct {
 // DocumentOf returns what Terminal draws.
 func DocumentOf(s *Site) Document {
 	states := map[string]string{}
-	for node, state := range statesOf(s.Plan, s.Facts) {
+	for node, state := range statesOf(s) {
 		states[node] = looks[state].short
 	}
-	return Document{s.Plan, states, s.Jobs, s.Held, s.Segments}
+	return Document{s.Plan, states, s.Said, s.Jobs, s.Held, s.Segments}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -79,8 +81,19 @@ func (d *drawer) problems(plan *placement.Plan) {
 	d.printf("\n")
 }
 
+// printable turns control characters into spaces: they could change a terminal, and XML has none.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
 // cut ends text that is longer than width columns with an ellipsis.
 func cut(text string, width int) string {
+	text = printable(text)
 	if r := []rune(text); len(r) > width {
 		return string(r[:width-1]) + "…"
 	}

@@ -3,6 +3,7 @@ package picture
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
 )
@@ -93,7 +94,7 @@ func (s *Said) words() said {
 		if of.v.Reason == "" {
 			continue
 		}
-		*of.to = of.v.Reason + ": " + of.v.Message
+		*of.to = strings.TrimSuffix(of.v.Reason+": "+of.v.Message, ": ")
 		if of.v.Wrong {
 			out.Bad = append(out.Bad, of.name)
 		}

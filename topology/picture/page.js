@@ -90,7 +90,7 @@ function paint() {
     return make("li", {}, key, l.word + ": " + l.count);
   }));
 }
-const order = kind => ["healthy", "without-report", "ready", "agrees", "segment", "free", "rest", "waiting", "busy", "used", "unwell", "degraded", "bad", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "other", "none", "missing"].indexOf(kind);
+const order = kind => ["healthy", "without-report", "ready", "agrees", "segment", "free", "rest", "with-warning", "waiting", "busy", "used", "unwell", "degraded", "bad", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "other", "none", "missing"].indexOf(kind);
 function set(e, name, value) { if (e.getAttribute(name) !== value) e.setAttribute(name, value); }
 function textOf(i) {
   if (texts[i] === undefined) {

@@ -29,17 +29,33 @@ type Site struct {
 type Said struct {
 	// Slurm has Slurm's words for the node's state, such as IDLE+DRAIN. Use is what a job can
 	// do with the node: free, busy or unwell.
-	Slurm, Use string
+	Slurm string `json:"slurm,omitempty"`
+	Use   string `json:"use,omitempty"`
 	// IMEX says whether jobs across nodes can use IMEX on the node. Drift says whether the
 	// published place is the right one. Fabric says how the NVLink fabric is.
-	IMEX, Drift, Fabric Verdict
+	IMEX   Verdict `json:"imex,omitzero"`
+	Drift  Verdict `json:"drift,omitzero"`
+	Fabric Verdict `json:"fabric,omitzero"`
 }
+
+// wrong says that something is to be done about the node.
+func (s *Said) wrong() bool {
+	return s.Use == unwell || s.IMEX.Wrong || s.Drift.Wrong || s.Fabric.Wrong
+}
+
+// The uses of a node.
+const (
+	free   = "free"
+	busy   = "busy"
+	unwell = "unwell"
+)
 
 // Verdict is an answer to one question about a node. It is not known if Reason is empty.
 type Verdict struct {
 	// Wrong says that something is to be done.
-	Wrong           bool
-	Reason, Message string
+	Wrong   bool   `json:"wrong,omitempty"`
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
 }
 
 // Job is a running job.

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/topology"
-	"github.com/quoin-hpc/quoin/topology/placement"
 )
 
 // state is the state of a node, the worst last.
@@ -14,6 +13,7 @@ type state int
 const (
 	healthy    state = iota
 	unreported       // known from its labels alone
+	warned           // healthy, but somebody says that something is wrong
 	kept             // its facts are missing or in the making; it stays where it was
 	degraded
 	missing // an empty place
@@ -22,13 +22,15 @@ const (
 var looks = [...]struct{ cell, color, name, short string }{
 	healthy:    {"■", "\x1b[32m", "healthy", "healthy"},
 	unreported: {"□", "\x1b[32m", "no report, known from labels", "without report"},
+	warned:     {"△", "\x1b[33m", "healthy, but Slurm, IMEX or its place is not well", "with warning"},
 	kept:       {"◌", "\x1b[36m", "stays, its facts are missing or in progress", "waiting"},
 	degraded:   {"▲", "\x1b[33m", "GPU or fabric unhealthy, failed or lost", "degraded"},
 	missing:    {"·", "\x1b[90m", "no node", "missing"},
 }
 
 // statesOf returns the state of each node.
-func statesOf(plan *placement.Plan, facts []topology.Facts) map[string]state {
+func statesOf(s *Site) map[string]state {
+	plan, facts := s.Plan, s.Facts
 	out := make(map[string]state, len(facts))
 	for i := range facts {
 		f := &facts[i]
@@ -39,6 +41,9 @@ func statesOf(plan *placement.Plan, facts []topology.Facts) map[string]state {
 			out[f.SlurmName] = unreported
 		default:
 			out[f.SlurmName] = healthy
+		}
+		if says := s.Said[f.SlurmName]; says.wrong() && out[f.SlurmName] < warned {
+			out[f.SlurmName] = warned
 		}
 	}
 	for i := range plan.Placements {

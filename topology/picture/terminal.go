@@ -45,7 +45,7 @@ type drawer struct {
 }
 
 func newDrawer(w io.Writer, s *Site, o Options) *drawer {
-	return &drawer{w: w, o: o, states: statesOf(s.Plan, s.Facts), trays: traysOf(s.Facts), chassis: chassisOf(s.Facts), seen: map[state]bool{}}
+	return &drawer{w: w, o: o, states: statesOf(s), trays: traysOf(s.Facts), chassis: chassisOf(s.Facts), seen: map[state]bool{}}
 }
 
 // Terminal draws the site: a row for each block with a cell for each node, the
@@ -68,6 +68,9 @@ func Terminal(w io.Writer, site *Site, o Options) error {
 	}
 	d.leftOut(plan)
 	d.problems(plan)
+	more := lists{d}
+	more.said(site)
+	more.jobs(site.Jobs)
 	d.legend()
 	return d.err
 }
@@ -92,7 +95,7 @@ func (d *drawer) summary(plan *placement.Plan) {
 	for i := range plan.Placements {
 		counts[d.states[plan.Placements[i].SlurmName]]++
 	}
-	for s := kept; s < missing; s++ {
+	for s := warned; s < missing; s++ {
 		if counts[s] > 0 {
 			parts = append(parts, d.paint(looks[s].color, fmt.Sprintf("%d %s", counts[s], looks[s].short)))
 		}

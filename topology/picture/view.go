@@ -34,6 +34,11 @@ type drawing struct {
 	Summary     []string
 	Legend      []legend
 	Switches    []branch
+	// Titles are those of the cells by the node's number, Below the lines below the drawing, and
+	// Whole the size of all. A page has none.
+	Titles []string
+	Below  []line
+	Whole  size
 }
 
 type legend struct {

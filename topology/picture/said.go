@@ -1,0 +1,220 @@
+package picture
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxListed bounds the rows of a list.
+const maxListed = 12
+
+// likes are nodes of which the same is said.
+type likes struct {
+	// order is that of the list: what is well comes first.
+	order         int
+	what, message string
+	nodes         []string
+}
+
+// lists draws what is said of nodes, and jobs.
+type lists struct{ *drawer }
+
+// said lists what Slurm and the publisher say of the nodes.
+func (d *lists) said(s *Site) {
+	order := map[string]int{free: 0, busy: 1, unwell: 2}
+	d.alike(s, "Slurm's states", func(says *Said) likes {
+		what := says.Use
+		if what == unwell || what == "" {
+			what = says.Slurm
+		}
+		return likes{order: order[says.Use], what: what}
+	})
+	d.alike(s, "IMEX", func(says *Said) likes { return says.IMEX.like() })
+	d.alike(s, "Published place", func(says *Said) likes { return says.Drift.like() })
+	d.alike(s, "NVLink fabric", func(says *Said) likes { return says.Fabric.like() })
+}
+
+// like is a verdict as a row of a list.
+func (v *Verdict) like() likes {
+	if v.Wrong {
+		return likes{1, v.Reason, v.Message, nil}
+	}
+	return likes{what: v.Reason}
+}
+
+// alike lists the nodes of which the same is said.
+func (d *lists) alike(s *Site, title string, of func(*Said) likes) {
+	type key struct {
+		order         int
+		what, message string
+	}
+	rows := map[key]*likes{}
+	for i := range s.Plan.Placements {
+		name := s.Plan.Placements[i].SlurmName
+		says := s.Said[name]
+		row := of(&says)
+		if row.what == "" {
+			continue
+		}
+		k := key{row.order, row.what, row.message}
+		if rows[k] == nil {
+			rows[k] = &row
+		}
+		rows[k].nodes = append(rows[k].nodes, name)
+	}
+	if len(rows) == 0 {
+		return
+	}
+	all := make([]*likes, 0, len(rows))
+	for _, row := range rows {
+		all = append(all, row)
+	}
+	slices.SortFunc(all, func(a, b *likes) int {
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(len(b.nodes), len(a.nodes)), cmp.Compare(a.what, b.what), cmp.Compare(a.message, b.message))
+	})
+	d.printf("%s\n", d.paint(bold, title))
+	width := 0
+	for _, row := range all[:min(len(all), maxListed)] {
+		width = max(width, utf8.RuneCountInString(row.what))
+	}
+	for i, row := range all {
+		if i == maxListed {
+			d.printf("  %s\n", d.paint(dim, fmt.Sprintf("and %d more", len(all)-maxListed)))
+			break
+		}
+		d.row(fmt.Sprintf("  %5d  %-*s", len(row.nodes), min(width, d.o.Width/2), row.what), row.nodes)
+		if row.message != "" {
+			d.text(9, row.message)
+		}
+	}
+	d.printf("\n")
+}
+
+// A line below an SVG. One with a class has a cell before it.
+type line struct {
+	X, Y        int
+	Class, Text string
+}
+
+// The sizes of lines below an SVG, in pixels and letters.
+const (
+	lineHeight  = 17
+	belowLetter = 7
+	belowWidth  = 130
+)
+
+// below lists below the drawing what its colours mean, and what is said of nodes and jobs.
+func (l *drawing) below(s *Site) {
+	var text strings.Builder
+	d := lists{newDrawer(&text, s, Options{Width: belowWidth})}
+	d.leftOut(s.Plan)
+	d.problems(s.Plan)
+	d.said(s)
+	d.jobs(s.Jobs)
+	y := l.Height
+	add := func(class, text string) {
+		l.Below = append(l.Below, line{gap, y, class, text})
+		l.Whole.W = max(l.Whole.W, utf8.RuneCountInString(text)*belowLetter+2*gap)
+		y += lineHeight
+	}
+	for _, of := range l.Legend {
+		text := of.Name
+		if of.Count > 0 {
+			text += fmt.Sprintf(": %d", of.Count)
+		}
+		add(of.Class, text)
+	}
+	add("", "")
+	for text := range strings.Lines(text.String()) {
+		add("", strings.TrimSuffix(text, "\n"))
+	}
+	l.Whole = size{max(l.Width, l.Whole.W), y + gap}
+}
+
+// titlesOf says of each node all that is known, in a line.
+func titlesOf(s *Site) []string {
+	d := newDrawer(nil, s, Options{})
+	jobs := map[string][]string{}
+	for i := range s.Jobs {
+		for _, n := range s.Jobs[i].Nodes {
+			jobs[n] = append(jobs[n], strings.TrimSuffix("job "+s.Jobs[i].ID+" of "+s.Jobs[i].User, " of "))
+		}
+	}
+	out := make([]string, len(s.Plan.Placements))
+	for i := range out {
+		name := s.Plan.Placements[i].SlurmName
+		says := s.Said[name]
+		words := says.words()
+		parts := []string{looks[d.stateOf(name)].short}
+		for _, part := range []struct{ what, text string }{{"Slurm ", says.Slurm}, {"IMEX ", words.IMEX}, {"place ", words.Drift}, {"fabric ", words.Fabric}} {
+			if part.text != "" {
+				parts = append(parts, part.what+part.text)
+			}
+		}
+		out[i] = printable(name + ": " + strings.Join(append(parts, jobs[name]...), "; "))
+	}
+	return out
+}
+
+// row draws a line with as many names as there is room for.
+func (d *lists) row(head string, nodes []string) {
+	head = cut(head, d.o.Width)
+	if room := d.o.Width - utf8.RuneCountInString(head) - 2; room >= 10 {
+		head += "  " + d.paint(dim, shortList(nodes, room))
+	}
+	d.printf("%s\n", strings.TrimRight(head, " "))
+}
+
+// text draws words of a warning below a row, on as many lines as they need.
+func (d *lists) text(indent int, words string) {
+	line := ""
+	flush := func() {
+		d.printf("%*s%s\n", indent, "", d.paint(looks[warned].color, cut(line, d.o.Width-indent)))
+		line = ""
+	}
+	for _, word := range strings.Fields(printable(words)) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > d.o.Width-indent {
+			flush()
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	flush()
+}
+
+// jobs lists the running jobs, the largest first.
+func (d *lists) jobs(all []Job) {
+	if len(all) == 0 {
+		return
+	}
+	largest := slices.SortedStableFunc(slices.Values(all), func(a, b Job) int { return cmp.Compare(len(b.Nodes), len(a.Nodes)) })
+	shown := largest[:min(len(largest), maxRows/2)]
+	d.printf("%s\n", d.paint(bold, countOf(len(all), "running job")))
+	ids, users, sizes := 0, 0, 0
+	for i := range shown {
+		j := &shown[i]
+		ids, users, sizes = max(ids, utf8.RuneCountInString(j.ID)), max(users, utf8.RuneCountInString(j.User)), max(sizes, utf8.RuneCountInString(sizeOf(j)))
+	}
+	for i := range shown {
+		j := &shown[i]
+		d.row(fmt.Sprintf("  %*s  %-*s  %-*s", ids, j.ID, users, j.User, sizes, sizeOf(j)), j.Nodes)
+		if j.Note != "" {
+			d.text(ids+4, j.Note)
+		}
+	}
+	if more := len(all) - len(shown); more > 0 {
+		d.printf("  %s\n", d.paint(dim, fmt.Sprintf("and %d more, each with fewer nodes or as many", more)))
+	}
+	d.printf("\n")
+}
+
+// sizeOf is how many nodes and blocks a job has.
+func sizeOf(j *Job) string {
+	text := countOf(len(j.Nodes), "node")
+	if j.Blocks > 0 {
+		text += " in " + countOf(j.Blocks, "block")
+	}
+	return text
+}
