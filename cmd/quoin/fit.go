@@ -138,11 +138,11 @@ func (o *fitOptions) states(cmd *cobra.Command, p *fitting.Plan, pub *publicatio
 		return p.Sinfo(name, in)
 	}
 	if slurm := loaded.AskerOf(pub); slurm != nil {
-		state, err := slurm.Ask(cmd.Context(), live.Question{Nodes: maxAsked})
+		state, err := slurm.Ask(cmd.Context(), live.Question{Nodes: maxAsked, Reservations: true})
 		if err != nil {
 			return fmt.Errorf("ask Slurm which nodes are free: %w; --sinfo takes the output of sinfo -N instead", err)
 		}
-		p.Live(state.Nodes, "Slurm")
+		p.Live(state, "Slurm")
 		return nil
 	}
 	snap, err := pods()

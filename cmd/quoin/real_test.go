@@ -227,6 +227,7 @@ func TestRealSite(t *testing.T) {
 
 	s.until("all nodes have conditions", func() bool { return s.conditioned() == 72 })
 	s.follows()
+	s.drawn()
 
 	t.Log("a cluster at rest, and somebody looks at the map")
 	_, offset, err := s.Writes(0)

@@ -2,12 +2,32 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
+	"github.com/quoin-hpc/quoin/topology/picture"
 )
+
+// drawn draws the same cluster by quoin map: as it is published, and as render would write it.
+func (s *site) drawn() {
+	s.t.Helper()
+	for _, more := range [][]string{{"--published"}, {}} {
+		args := append([]string{"map", "--config", filepath.Join(s.Dir, "quoin.yaml"), "--kubeconfig", s.Kubeconfig()}, more...)
+		code, text, stderr := quoin(s.t, "", args...)
+		if code != 0 || stderr != "" || !strings.Contains(text, "\nPublished place\n     72  Agrees  gb200-[001-072]\n") || !strings.Contains(text, "\nNVLink fabric\n") {
+			s.t.Errorf("%v: exit %d, %s\n%s", args, code, stderr, text)
+		}
+		var document struct{ Nodes map[string]picture.Said }
+		code, text, stderr = quoin(s.t, "", append(args, "-o", "json")...)
+		if err := json.Unmarshal([]byte(text), &document); err != nil || code != 0 || len(document.Nodes) != 72 || document.Nodes["gb200-001"].Drift.Reason != "Agrees" {
+			s.t.Errorf("%v: exit %d, %v, %s\n%.500s", args, code, err, stderr, text)
+		}
+	}
+}
 
 // follows asks each publisher, the leader and the other, for the page of 72 nodes, and follows
 // its events until the test ends.

@@ -21,28 +21,16 @@ func TestRealAnnotationsWait(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a real Slurm")
 	}
-	rig, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{
-		SlurmConf: slurmrig.RESTConf + "MaxNodeCount=100\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nPartitionName=main Nodes=ALL Default=YES State=UP\n",
-		Files:     map[string]string{"topology.yaml": "- topology: flat\n  cluster_default: true\n  flat: true\n", slurmrig.RESTKey: strings.Repeat("k", 32)},
+	rig, url, token := slurmrig.StartRESTTest(t, "nobody", slurmrig.Config{
+		SlurmConf: "MaxNodeCount=100\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nPartitionName=main Nodes=ALL Default=YES State=UP\n",
+		Files:     map[string]string{"topology.yaml": "- topology: flat\n  cluster_default: true\n  flat: true\n"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rig.Stop()
-	socket, err := rig.StartREST(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := rig.Token(t.Context(), "nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
 	pubs := complete(t, Publication{SlurmNames: "slinky:a", BaseBlockSize: rackNodes, Settle: Duration{Duration: 50 * time.Millisecond}, AnnotateAfter: Duration{Duration: time.Millisecond}})
 	store := newMemory(&inputs.Snapshot{})
 	store.changes = make(chan struct{}, 1)
 	r := &dynamicRig{t: t, store: store, slurm: rig, given: map[string]string{}}
 	pub := newPublisher(store, pubs)
-	pub.options.Slurm = func(*publication.Cluster) loaded.Slurm { return live.NewREST("unix:"+socket, token) }
+	pub.options.Slurm = func(*publication.Cluster) loaded.Slurm { return live.NewREST(url, token) }
 	inBackground(t, func(ctx context.Context) error { return pub.Run(ctx) })
 	behind := func() string {
 		if set := store.get("slurm/quoin-slurm"); set != nil {

@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/fit"
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 	"github.com/quoin-hpc/quoin/topology"
 )
 
@@ -35,6 +37,19 @@ type Answer struct {
 	// nobody did: then all count as free.
 	Nodes map[string]int `json:"nodes"`
 	Said  string         `json:"said,omitempty"`
+	// Reservations are those that have nodes of the topology now or later.
+	Reservations []Reservation `json:"reservations,omitempty"`
+}
+
+// Reservation is a reservation of nodes of the topology. For says whom it is for: users, and
+// accounts.
+type Reservation struct {
+	Name  string    `json:"name"`
+	Count int       `json:"count"`
+	Nodes string    `json:"nodes"`
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end,omitzero"`
+	For   string    `json:"for,omitempty"`
 }
 
 // Share is what a job would get of a block. Block is empty for nodes in no block.
@@ -76,6 +91,9 @@ func (p *Plan) Ask(r *fit.Request, name string) (*Answer, error) {
 		return nil, err
 	}
 	a := &Answer{APIVersion: topology.APIVersion, Kind: "FitResult", Topology: t.Name, Nodes: count(site), Said: p.Said}
+	if a.Reservations, err = reserved(site, p.Reservations); err != nil {
+		return nil, err
+	}
 	if t.Block != nil {
 		a.Segments = site.Segments(r, fit.Sizes...)
 	}
@@ -86,18 +104,47 @@ func (p *Plan) Ask(r *fit.Request, name string) (*Answer, error) {
 	return a, nil
 }
 
+// reserved are the reservations that have nodes of the site.
+func reserved(site *fit.Site, all []live.Reservation) ([]Reservation, error) {
+	here := map[string]bool{}
+	for _, node := range nodesOf(site) {
+		here[node] = true
+	}
+	var out []Reservation
+	for i := range all {
+		r := &all[i]
+		var nodes []string
+		err := hostlist.Walk(r.Nodes, func(node []byte) {
+			if here[string(node)] {
+				nodes = append(nodes, string(node))
+			}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("reservation %s: %w", r.Name, err)
+		}
+		if len(nodes) > 0 {
+			whom := strings.Trim(strings.ReplaceAll(r.Users+","+r.Accounts, ",,", ","), ",")
+			out = append(out, Reservation{r.Name, len(nodes), hostlist.Compress(nodes), r.Start, r.End, whom})
+		}
+	}
+	return out, nil
+}
+
+// nodesOf are all nodes that a job may have.
+func nodesOf(site *fit.Site) []string {
+	all := slices.Clone(site.Apart)
+	for i := range site.Blocks {
+		all = append(all, site.Blocks[i].Nodes...)
+	}
+	return all
+}
+
 // count counts the nodes by state.
 func count(site *fit.Site) map[string]int {
 	counts := map[string]int{}
-	add := func(nodes []string) {
-		for _, n := range nodes {
-			counts[cmp.Or(site.State(n).Why, "free")]++
-		}
+	for _, node := range nodesOf(site) {
+		counts[cmp.Or(site.State(node).Why, "free")]++
 	}
-	for i := range site.Blocks {
-		add(site.Blocks[i].Nodes)
-	}
-	add(site.Apart)
 	return counts
 }
 
@@ -176,6 +223,7 @@ func (a *Answer) Print(w io.Writer) {
 		fmt.Fprintln(w)
 	}
 	a.printStates(w)
+	a.printReservations(w)
 }
 
 func (a *Answer) printBlocks(w io.Writer) {
@@ -188,6 +236,25 @@ func (a *Answer) printBlocks(w io.Writer) {
 		rows = append(rows, []string{cmp.Or(b.Block, noBlock), strconv.Itoa(b.Nodes), segments})
 	}
 	terminal.Table(w, []string{"BLOCK", "NODES", "SEGMENTS"}, rows)
+}
+
+// printReservations lists the reservations. A job waits for one that begins before the job ends,
+// too.
+func (a *Answer) printReservations(w io.Writer) {
+	if len(a.Reservations) == 0 {
+		return
+	}
+	const minute = "2006-01-02 15:04"
+	var rows [][]string
+	for _, r := range a.Reservations {
+		until := ""
+		if !r.End.IsZero() {
+			until = r.End.Local().Format(minute)
+		}
+		rows = append(rows, []string{r.Name, r.Start.Local().Format(minute), until, strconv.Itoa(r.Count), hostlist.Shorten(r.Nodes), r.For})
+	}
+	fmt.Fprintln(w, "\nOther jobs get no reserved node, nor one that is reserved before they would end:")
+	terminal.Table(w, []string{"RESERVATION", "FROM", "TO", "NODES", "NAMES", "FOR"}, rows)
 }
 
 func (a *Answer) printStates(w io.Writer) {

@@ -29,6 +29,8 @@ type Plan struct {
 	// free.
 	States map[string]fit.State
 	Said   string
+	// Reservations are those of now and of later, if Slurm tells them.
+	Reservations []live.Reservation
 }
 
 // Stored is a plan that the publisher has stored.
@@ -136,12 +138,15 @@ func (p *Plan) state(node string) fit.State {
 	return fit.State{Use: fit.Unwell, Why: "not in Slurm"}
 }
 
-// Live takes the states that the running Slurm says.
-func (p *Plan) Live(nodes map[string]live.Node, said string) {
-	p.States, p.Said = make(map[string]fit.State, len(nodes)), said
-	for name, n := range nodes {
+// Live takes what the running Slurm says.
+func (p *Plan) Live(state *live.State, said string) {
+	p.States, p.Said, p.Reservations = make(map[string]fit.State, len(state.Nodes)), said, state.Reservations
+	for name, n := range state.Nodes {
 		s := fit.StateOf(n.State)
 		s.GPUs = fit.GPUs(n.Gres)
+		if n.Reservation != "" && s.Use != fit.Free {
+			s.Why += ", reservation " + n.Reservation
+		}
 		p.States[name] = s
 	}
 }
@@ -157,7 +162,7 @@ func (p *Plan) Sinfo(name string, in io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		p.Live(nodes, name)
+		p.Live(&live.State{Nodes: nodes}, name)
 		return nil
 	}
 	p.States, err = fit.ReadSinfo(name, strings.NewReader(string(text)))

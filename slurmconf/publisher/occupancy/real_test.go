@@ -35,7 +35,7 @@ type realSlurm struct {
 func startReal(t *testing.T, port int) *realSlurm {
 	t.Helper()
 	r := startSlurm(t, slurmrig.Config{
-		SlurmConf: slurmrig.RESTConf + "MaxNodeCount=20\nSchedulerParameters=bf_interval=1,sched_interval=2\nPartitionName=p Nodes=ALL Default=YES\n",
+		SlurmConf: "MaxNodeCount=20\nSchedulerParameters=bf_interval=1,sched_interval=2\nPartitionName=p Nodes=ALL Default=YES\n",
 		Files:     map[string]string{"topology.yaml": "- topology: nvl\n  cluster_default: true\n  block:\n    block_sizes: [4]\n    blocks:\n      - {block: b1}\n      - {block: b2}\n      - {block: b3}\n"}})
 	r.port = port
 	for i := 1; i <= realNodes; i++ {
@@ -49,25 +49,12 @@ func startReal(t *testing.T, port int) *realSlurm {
 // startSlurm starts a Slurm, and a Keeper that asks its slurmrestd.
 func startSlurm(t *testing.T, conf slurmrig.Config) *realSlurm {
 	t.Helper()
-	conf.Files[slurmrig.RESTKey] = strings.Repeat("k", 32)
-	c, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
-	socket, err := c.StartREST(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := c.Token(t.Context(), "nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c, url, token := slurmrig.StartRESTTest(t, "nobody", conf)
 	pubs, err := publication.Compile(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := New(pubs, func(*publication.Cluster) live.Asker { return live.NewREST("unix:"+socket, token) }, slog.New(slog.DiscardHandler))
+	k := New(pubs, func(*publication.Cluster) live.Asker { return live.NewREST(url, token) }, slog.New(slog.DiscardHandler))
 	return &realSlurm{t: t, slurm: c, k: k}
 }
 
@@ -250,7 +237,7 @@ func TestRealSeventeen(t *testing.T) {
 	t.Parallel()
 	const lists = "w0-[0-16] w1-[0-16] w2-[0-16]"
 	conf, topology := &strings.Builder{}, &strings.Builder{}
-	conf.WriteString(slurmrig.RESTConf + "TopologyPlugin=topology/block\nSelectType=select/cons_tres\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nResumeTimeout=60000\n")
+	conf.WriteString("TopologyPlugin=topology/block\nSelectType=select/cons_tres\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nResumeTimeout=60000\n")
 	for i, list := range strings.Fields(lists) {
 		fmt.Fprintf(conf, "NodeName=%s NodeAddr=127.0.0.1 Port=[%d-%d] State=CLOUD\n", list, 20340+i*17, 20356+i*17)
 		fmt.Fprintf(topology, "BlockName=b%d Nodes=%s\n", i, list)

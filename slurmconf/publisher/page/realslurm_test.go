@@ -3,7 +3,6 @@ package page_test
 import (
 	"fmt"
 	"log/slog"
-	"strings"
 	"testing"
 
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
@@ -34,26 +33,14 @@ func TestRealSlurm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := slurmrig.Start(t.Context(), slurmrig.Slurm2605, t.TempDir(), slurmrig.Config{
-		SlurmConf: slurmrig.RESTConf + "SelectType=select/cons_tres\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nResumeTimeout=60000\n" +
+	c, url, token := slurmrig.StartRESTTest(t, "nobody", slurmrig.Config{
+		SlurmConf: "SelectType=select/cons_tres\nResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=86400\nResumeTimeout=60000\n" +
 			"NodeName=gb200-[00001-00036] NodeAddr=127.0.0.1 Port=[20401-20436] State=CLOUD\nPartitionName=p Nodes=ALL Default=YES\n",
-		Files: map[string]string{"topology.yaml": files["topology.yaml"], slurmrig.RESTKey: strings.Repeat("k", 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
-	socket, err := c.StartREST(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := c.Token(t.Context(), "nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
+		Files: map[string]string{"topology.yaml": files["topology.yaml"]}})
 	if out, err := c.Run(t.Context(), "sbatch", "-J", "train", "-N4", "--segment=2", "--exclusive", "--wrap", "true"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	asked := page.NewAsked(occupancy.New(clusters, func(*publication.Cluster) live.Asker { return live.NewREST("unix:"+socket, token) }, slog.New(slog.DiscardHandler)))
+	asked := page.NewAsked(occupancy.New(clusters, func(*publication.Cluster) live.Asker { return live.NewREST(url, token) }, slog.New(slog.DiscardHandler)))
 	asked.Wait = true
 	var said string
 	await.Until(t, "the page has the job", func() bool {

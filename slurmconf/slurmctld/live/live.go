@@ -35,6 +35,8 @@ type State struct {
 	Topologies []slurmconf.Topology
 	// Jobs are the jobs that hold nodes, if these were asked for.
 	Jobs []Job
+	// Reservations are those of now and of later, if these were asked for.
+	Reservations []Reservation
 	// Partitions are the topologies that partitions name, if jobs were asked for. A partition
 	// that names none has "".
 	Partitions map[string]string
@@ -63,6 +65,8 @@ type Node struct {
 	Partitions string
 	// CPUs and Memory, in MB, are what jobs can have of the node.
 	CPUs, Memory int
+	// Reservation is the name of the reservation that has the node now.
+	Reservation string
 }
 
 // Question is what is asked.
@@ -73,6 +77,8 @@ type Question struct {
 	Nodes int
 	// Brief leaves the nodes out of the answer: for 10,000 nodes they take seconds.
 	Brief bool
+	// Reservations asks for reservations too.
+	Reservations bool
 	// Jobs asks for running jobs and for partitions too. Details asks what each job has of each
 	// node: Job's GPUs, Whole and Shares. Slurm then writes 22 KB for each node of a job, all cores
 	// among it: 18 s for 2,000 jobs on 10,000 nodes. scontrol always writes it.

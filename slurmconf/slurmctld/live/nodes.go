@@ -38,6 +38,8 @@ type jsonNode struct {
 	Partitions []string `json:"partitions"`
 	CPUs       int      `json:"cpus"`
 	Memory     int      `json:"real_memory"`
+	// Reservation is in v0.0.43 to v0.0.45.
+	Reservation string `json:"reservation"`
 }
 
 // ReadNodes reads the nodes of slurmrestd's answer, or of the output of
@@ -115,7 +117,7 @@ func (n *jsonNode) node() Node {
 		Invalid: is("INVALID_REG"), Off: is("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP", "POWER_UP"), Gres: topology.Cut(n.Gres, topology.MaxMessage)}
 	out.State = topology.Cut(strings.Join(n.State, "+"), topology.MaxMessage)
 	out.LastBusy, out.Partitions = n.LastBusy.time(), topology.Cut(strings.Join(n.Partitions, ","), topology.MaxMessage)
-	out.CPUs, out.Memory = n.CPUs, n.Memory
+	out.CPUs, out.Memory, out.Reservation = n.CPUs, n.Memory, topology.Cut(n.Reservation, topology.MaxText)
 	return out
 }
 

@@ -94,19 +94,8 @@ func TestRealREST(t *testing.T) {
 // startREST starts a Slurm with slurmrestd. It returns what asks slurmrestd, and its address.
 func startREST(tb testing.TB, conf slurmrig.Config) (*slurmrig.Cluster, *REST, string) {
 	tb.Helper()
-	files := map[string]string{slurmrig.RESTKey: strings.Repeat("k", 32)}
-	maps.Copy(files, conf.Files)
-	conf.SlurmConf, conf.Files = slurmrig.RESTConf+conf.SlurmConf, files
-	c, err := slurmrig.Start(tb.Context(), slurmrig.Slurm2605, tb.TempDir(), conf)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(c.Stop)
-	socket, err := c.StartREST(tb.Context())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return c, NewREST("unix:"+socket, token(tb, c, "nobody")), "unix:" + socket
+	c, url, token := slurmrig.StartRESTTest(tb, "nobody", conf)
+	return c, NewREST(url, token), url
 }
 
 // until asks until Slurm says that of its nodes.

@@ -77,6 +77,9 @@ func (r *REST) Ask(ctx context.Context, q Question) (*State, error) {
 			r.get(ctx, "partitions/", func(body io.Reader) (err error) { s.Partitions, err = ReadPartitions(body); return err }),
 			r.get(ctx, jobs, func(body io.Reader) (err error) { s.Jobs, err = ReadJobs(body); return err }))
 	}
+	if err == nil && q.Reservations {
+		err = r.get(ctx, "reservations/", func(body io.Reader) (err error) { s.Reservations, err = ReadReservations(body); return err })
+	}
 	if err == nil && !q.Brief {
 		err = r.get(ctx, "nodes/", func(body io.Reader) (err error) { s.Nodes, err = ReadNodes(body); return err })
 	}

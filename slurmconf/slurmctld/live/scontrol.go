@@ -53,7 +53,7 @@ func (s *Scontrol) Ask(ctx context.Context, q Question) (*State, error) {
 	return state, nil
 }
 
-// show asks for jobs, and for nodes.
+// show asks for jobs, for reservations, and for nodes.
 func (s *Scontrol) show(ctx context.Context, q Question, state *State) (err error) {
 	read := func(things string, read func(in io.Reader) error) {
 		if err != nil {
@@ -70,6 +70,9 @@ func (s *Scontrol) show(ctx context.Context, q Question, state *State) (err erro
 	if q.Jobs {
 		read("partitions", func(in io.Reader) (err error) { state.Partitions, err = ReadPartitions(in); return err })
 		read("jobs", func(in io.Reader) (err error) { state.Jobs, err = ReadJobs(in); return err })
+	}
+	if q.Reservations {
+		read("reservations", func(in io.Reader) (err error) { state.Reservations, err = ReadReservations(in); return err })
 	}
 	if !q.Brief {
 		read("nodes", func(in io.Reader) (err error) { state.Nodes, err = ReadNodes(in); return err })
