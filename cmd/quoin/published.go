@@ -63,7 +63,9 @@ func (o *renderOptions) published(ctx context.Context) (*picture.Site, error) {
 
 // slurmOf asks the Slurm of a publication once, if it can be asked.
 func slurmOf(pub *publication.Cluster) *page.Asked {
-	asked := page.NewAsked(occupancy.New([]*publication.Cluster{pub}, func(c *publication.Cluster) live.Asker { return loaded.AskerOf(c) }, slog.New(slog.DiscardHandler)))
+	keeper := occupancy.New([]*publication.Cluster{pub}, func(c *publication.Cluster) live.Asker { return loaded.AskerOf(c) }, slog.New(slog.DiscardHandler))
+	keeper.Details = true
+	asked := page.NewAsked(keeper)
 	asked.Wait = true
 	return asked
 }

@@ -10,9 +10,26 @@ function change(d) {
   Object.assign(data.parts, d.parts || {});
   data.jobs = Object.assign(data.jobs || {}, d.jobs || {});
   for (const id of d.ended || []) delete data.jobs[id];
+  for (const id of [...Object.keys(d.jobs || {}), ...(d.ended || [])]) delete told[id];
   data.version = d.version;
   index();
   refresh();
+}
+
+// ask asks the server which GPUs a job has. The page of a large site does not have those of all.
+async function ask(job) {
+  if (!events) return;
+  told[job.id] = null; // the question is on its way
+  const address = new URL(events.replace(/events$/, "job"), location.href);
+  address.search = new URLSearchParams({publication: new URLSearchParams(location.search).get("publication") || "", id: job.id});
+  try {
+    const answer = await fetch(address, {cache: "no-store"});
+    if (!answer.ok) return; // the job has ended, or Slurm does not answer: the facts are without GPUs
+    told[job.id] = (await answer.json()).gpus;
+    refresh();
+  } catch {
+    delete told[job.id];
+  }
 }
 
 // reread reads the page again and takes its drawing, without a reload: what was chosen and
@@ -27,6 +44,7 @@ async function reread() {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const name = data.nodes[at] && data.nodes[at].name, focused = document.activeElement && document.activeElement.closest(".n");
     data = JSON.parse(page.getElementById("data").textContent);
+    told = {};
     el("place").replaceChildren(...page.getElementById("place").childNodes);
     const old = el("switches"), next = page.getElementById("switches");
     if (old && next) { next.open = old.open; old.replaceWith(next); } else if (next) el("table").before(next); else if (old) old.remove();

@@ -33,6 +33,7 @@ type said struct {
 	IMEX   string   `json:"imex,omitempty"`
 	Drift  string   `json:"drift,omitempty"`
 	Fabric string   `json:"fabric,omitempty"`
+	Why    string   `json:"why,omitempty"` // Slurm's reason for its state
 	Bad    []string `json:"bad,omitempty"`
 }
 
@@ -85,7 +86,7 @@ func (n *node) read(r *topology.Node) {
 
 // words turns verdicts into text.
 func (s *Said) words() said {
-	var out said
+	out := said{Why: s.Why}
 	for _, of := range []struct {
 		name string
 		v    *Verdict

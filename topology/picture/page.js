@@ -5,6 +5,7 @@ let data = JSON.parse(el("data").textContent);
 let cells = [];          // the cell of each node, by its number
 let texts = [];          // what a search looks through, by number; made when it is needed
 let jobsOn = new Map();  // number -> jobs
+let told = {};           // the GPUs of jobs by node, which the server told when it was asked
 let chosen = {};         // {node: name}, {job: id} or {switch: name}
 let marks = null;        // the numbers of the nodes that are marked, or null
 let at = 0;              // the cell that Tab goes to
@@ -111,6 +112,11 @@ function findMarks() {
   if (job) marks = new Set(job.nodes);
   if (chosen.switch) marks = new Set(data.nodes.flatMap((n, i) => (n.switches || []).includes(chosen.switch) ? [i] : []));
 }
+// wanted are the jobs whose GPUs are shown and not known.
+function wanted() {
+  const jobs = chosen.job ? [(data.jobs || {})[chosen.job]] : chosen.node ? jobsOn.get(numberOf(chosen.node)) || [] : [];
+  return jobs.filter(j => j && !gpusList(j).some(Boolean) && told[j.id] === undefined);
+}
 function facts() {
   const i = chosen.node === undefined ? -1 : numberOf(chosen.node), job = (data.jobs || {})[chosen.job];
   if (i >= 0) return nodeFacts(data.nodes[i], i);
@@ -131,7 +137,7 @@ function list(pairs) {
 function nodeFacts(n, i) {
   const why = {nvml: "NVML of the node", label: "its labels", switch: "the switch above it", previous: "where it was published before"}[n.source] || n.source;
   return [make("h2", {}, n.name), list([
-    ["in Kubernetes", n.node], ["state", n.state, n.class === "degraded"], ["Slurm says", n.slurm, n.use === "unwell"],
+    ["in Kubernetes", n.node], ["state", n.state, n.class === "degraded"], ["Slurm says", [n.slurm, (n.said || {}).why].filter(Boolean).join(": "), n.use === "unwell"],
     ["jobs", (jobsOn.get(i) || []).map(j => link("job " + j.id + (j.name ? " " + j.name : "") + (j.user ? " of " + j.user : "") + gpusOf(j, i), () => choose({job: j.id})))],
     ["problems, and what to do", (n.problems || []).map(withRemedy), true],
     ["IMEX", (n.said || {}).imex, bad(n, "imex")], ["published place", remedied(n, "drift"), bad(n, "drift")], ["NVLink fabric", remedied(n, "fabric"), bad(n, "fabric")],
@@ -145,19 +151,25 @@ function withRemedy(text) {
   return todo ? text.replace(/[.; ]+$/, "") + ". What to do: " + todo : text;
 }
 const remedied = (n, what) => bad(n, what) ? withRemedy(n.said[what]) : (n.said || {})[what];
+// gpusList are the GPUs of each node of a job, or one entry if all are the same.
+function gpusList(j) {
+  if (!told[j.id]) return j.gpus || [];
+  const all = j.nodes.map(i => told[j.id][data.nodes[i].name] || "");
+  return new Set(all).size === 1 ? all.slice(0, 1) : all;
+}
 function gpusOf(j, i) {
-  const gpus = (j.gpus || []).length === 1 ? j.gpus[0] : (j.gpus || [])[j.nodes.indexOf(i)];
+  const all = gpusList(j), gpus = all.length === 1 ? all[0] : all[j.nodes.indexOf(i)];
   return gpus ? ", GPUs " + gpus : "";
 }
 function used(j) { return j.blocks ? plural(j.blocks, "block") + (j.fewest ? ", " + j.fewest + " would do" : "") : ""; }
 function jobFacts(j) {
-  const blocks = new Map();
+  const blocks = new Map(), gpus = gpusList(j);
   for (const i of j.nodes) { const b = data.nodes[i].block || "in no block"; blocks.set(b, [...(blocks.get(b) || []), i]); }
   return [make("h2", {}, "job " + j.id + (j.name ? " " + j.name : "")), list([
     ["user", [j.user, j.account].filter(Boolean).join(", account ")], ["partition", j.partition], ["nodes", String(j.nodes.length)], ["segment", j.segment ? String(j.segment) : ""],
-    ["blocks used", used(j), j.fewest && j.blocks > j.fewest], ["in words", j.note], ["GPUs on each node", (j.gpus || []).length === 1 ? j.gpus[0] : ""],
+    ["blocks used", used(j), j.fewest && j.blocks > j.fewest], ["in words", j.note], ["GPUs on each node", gpus.length === 1 ? gpus[0] : ""],
     ["also on nodes outside this map", (j.elsewhere || []).join(", ")]]),
-    ...[...blocks].map(([b, of]) => make("div", {}, make("h3", {}, b + ": " + of.length), make("p", {}, ...of.slice(0, 36).flatMap(i => [link(data.nodes[i].name, () => choose({node: data.nodes[i].name})), (j.gpus || []).length > 1 ? gpusOf(j, i) + "; " : " "]), of.length > 36 ? "and " + (of.length - 36) + " more" : ""))),
+    ...[...blocks].map(([b, of]) => make("div", {}, make("h3", {}, b + ": " + of.length), make("p", {}, ...of.slice(0, 36).flatMap(i => [link(data.nodes[i].name, () => choose({node: data.nodes[i].name})), gpus.length > 1 ? gpusOf(j, i) + "; " : " "]), of.length > 36 ? "and " + (of.length - 36) + " more" : ""))),
     link("Show all nodes", () => choose({}))];
 }
 
@@ -212,6 +224,7 @@ function refresh() {
   findMarks();
   fill();
   paint();
+  wanted().forEach(ask);
   const now = facts();
   if (now) {
     const box = make("div", {}, ...now);

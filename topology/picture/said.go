@@ -30,7 +30,7 @@ func (d *lists) said(s *Site) {
 		if what == unwell || what == "" {
 			what = says.Slurm
 		}
-		return likes{order: order[says.Use], what: what}
+		return likes{order: order[says.Use], what: what, message: says.Why}
 	})
 	d.alike(s, "IMEX", func(says *Said) likes { return says.IMEX.like() })
 	d.alike(s, "Published place", func(says *Said) likes { return says.Drift.like() })
@@ -149,7 +149,7 @@ func titlesOf(s *Site) []string {
 		says := s.Said[name]
 		words := says.words()
 		parts := []string{looks[d.stateOf(name)].short}
-		for _, part := range []struct{ what, text string }{{"Slurm ", says.Slurm}, {"IMEX ", words.IMEX}, {"place ", words.Drift}, {"fabric ", words.Fabric}} {
+		for _, part := range []struct{ what, text string }{{"Slurm ", strings.TrimSuffix(says.Slurm+", "+says.Why, ", ")}, {"IMEX ", words.IMEX}, {"place ", words.Drift}, {"fabric ", words.Fabric}} {
 			if part.text != "" {
 				parts = append(parts, part.what+part.text)
 			}

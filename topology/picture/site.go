@@ -31,6 +31,8 @@ type Said struct {
 	// do with the node: free, busy or unwell.
 	Slurm string `json:"slurm,omitempty"`
 	Use   string `json:"use,omitempty"`
+	// Why is Slurm's reason of a node that takes no job, and the reservation that has the node.
+	Why string `json:"why,omitempty"`
 	// IMEX says whether jobs across nodes can use IMEX on the node. Drift says whether the
 	// published place is the right one. Fabric says how the NVLink fabric is.
 	IMEX   Verdict `json:"imex,omitzero"`

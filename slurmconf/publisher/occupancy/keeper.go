@@ -7,8 +7,11 @@ package occupancy
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,8 +59,10 @@ func (v *View) Fresh(now time.Time) bool { return !v.Asked.IsZero() && now.Befor
 
 // Keeper keeps the views of all publications whose Slurm can be asked.
 type Keeper struct {
-	sites map[string]*site
-	log   *slog.Logger
+	// Details asks which GPUs each job has, however many nodes there are. It is for who asks once.
+	Details bool
+	sites   map[string]*site
+	log     *slog.Logger
 }
 
 // site is one publication.
@@ -75,6 +80,7 @@ type site struct {
 	places *layout.Map
 	news   bool                       // places have changed since the last judgement
 	judged map[run][]layout.Judgement // of a run when it was first seen
+	gpus   map[run][]string           // of runs that somebody has asked about
 	failed again.Once
 }
 
@@ -148,6 +154,52 @@ func (k *Keeper) Fresher(ctx context.Context, name string, age time.Duration) Vi
 	return k.View(name)
 }
 
+// JobGPUs returns the nodes of a running job and the GPUs that it has of each, such as
+// gpu:gb200:4(IDX:0-3). It asks Slurm about the one job if the view does not have them. They do
+// not change while the job runs, so Slurm is asked once.
+func (k *Keeper) JobGPUs(ctx context.Context, name, id string) (nodes string, gpus []string, err error) {
+	view, s := k.View(name), k.sites[name]
+	i := slices.IndexFunc(view.Jobs, func(j Job) bool { return id != "" && (id == j.ID || id == j.Array) })
+	if i < 0 {
+		return "", nil, fmt.Errorf("job %s: %w", topology.Cut(id, topology.MaxText), ErrNoJob)
+	}
+	j := &view.Jobs[i]
+	if len(j.GPUs) > 0 {
+		return j.Nodes, j.GPUs, nil
+	}
+	release, err := s.lock(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	defer release()
+	key := runOf(&j.Job)
+	s.mu.Lock()
+	gpus, known := s.gpus[key]
+	s.mu.Unlock()
+	if known {
+		return j.Nodes, gpus, nil
+	}
+	state, err := s.slurm.Ask(ctx, live.Question{Job: j.ID, Nodes: len(view.Nodes)})
+	if err != nil {
+		return "", nil, fmt.Errorf("job %s: %w", id, err)
+	}
+	if len(state.Jobs) != 1 || state.Jobs[0].Nodes != j.Nodes { // it has ended meanwhile
+		return "", nil, fmt.Errorf("job %s: %w", id, ErrNoJob)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gpus == nil {
+		s.gpus = map[run][]string{}
+	}
+	if gpus = state.Jobs[0].GPUs; len(gpus) > 0 { // Slurm may tell them later
+		s.gpus[key] = gpus
+	}
+	return j.Nodes, gpus, nil
+}
+
+// ErrNoJob is returned for a job that does not run.
+var ErrNoJob = errors.New("no such job runs")
+
 // NodeStates returns Slurm's words for the states of a publication's nodes by Slurm name. It is
 // nil if nothing is known that is fresh.
 func (k *Keeper) NodeStates(name string) map[string]string {
@@ -196,18 +248,27 @@ func (s *site) rest() time.Duration {
 func (s *site) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.view, s.judged, s.given, s.places, s.tried = View{}, nil, nil, nil, time.Time{}
+	s.view, s.judged, s.gpus, s.given, s.places, s.tried = View{}, nil, nil, nil, nil, time.Time{}
+}
+
+// lock waits until nobody else asks.
+func (s *site) lock(ctx context.Context) (release func(), err error) {
+	select {
+	case s.asking <- struct{}{}:
+		return func() { <-s.asking }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // ask asks Slurm if the last question is older than age. Who comes while another asks waits for
 // that answer.
 func (k *Keeper) ask(ctx context.Context, s *site, age time.Duration) {
-	select {
-	case s.asking <- struct{}{}:
-	case <-ctx.Done():
+	release, err := s.lock(ctx)
+	if err != nil {
 		return
 	}
-	defer func() { <-s.asking }()
+	defer release()
 	s.mu.Lock()
 	due, nodes := time.Since(s.tried) >= age, len(s.view.Nodes)
 	s.mu.Unlock()
@@ -215,7 +276,7 @@ func (k *Keeper) ask(ctx context.Context, s *site, age time.Duration) {
 		return
 	}
 	now := time.Now()
-	state, err := s.slurm.Ask(ctx, live.Question{Nodes: max(nodes, firstNodes), Jobs: true, Details: 0 < nodes && nodes <= detailed})
+	state, err := s.slurm.Ask(ctx, live.Question{Nodes: max(nodes, firstNodes), Jobs: true, Details: k.Details || 0 < nodes && nodes <= detailed})
 	if ctx.Err() != nil {
 		return
 	}
@@ -230,7 +291,7 @@ const (
 	// firstNodes is for how many nodes the first question waits.
 	firstNodes = 20_000
 	// detailed is the most nodes of a Slurm that is asked which GPUs each job has. Of a larger one
-	// the answer would be too long to be asked for each minute.
+	// the answer would be too long to be asked for each minute: see JobGPUs.
 	detailed = 1000
 )
 
@@ -255,6 +316,7 @@ func (s *site) take(state *live.State, now time.Time, took time.Duration) {
 	if places != nil {
 		judged = places.Judge(state, func(j *live.Job) bool { _, known := old[runOf(j)]; return news || !known })
 	}
+	running := make(map[run]bool, len(state.Jobs))
 	view := View{Asked: now, Nodes: state.Nodes, Jobs: make([]Job, len(state.Jobs))}
 	for i := range state.Jobs {
 		key := runOf(&state.Jobs[i])
@@ -262,7 +324,7 @@ func (s *site) take(state *live.State, now time.Time, took time.Duration) {
 		if fresh, is := judged[i]; is || news || !known {
 			r = fewer(fresh, r)
 		}
-		kept[key] = r
+		kept[key], running[key] = r, true
 		view.Jobs[i] = Job{state.Jobs[i], r}
 	}
 	s.mu.Lock()
@@ -271,6 +333,11 @@ func (s *site) take(state *live.State, now time.Time, took time.Duration) {
 		kept = nil
 	}
 	s.view, s.judged, s.tried, s.took = view, kept, now, took
+	for key := range s.gpus {
+		if !running[key] {
+			delete(s.gpus, key)
+		}
+	}
 	s.failed.Forget()
 }
 

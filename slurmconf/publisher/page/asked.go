@@ -11,6 +11,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/hostlist"
 	"github.com/quoin-hpc/quoin/slurmconf/layout"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
 
@@ -29,7 +30,7 @@ type Asked struct {
 func NewAsked(k *occupancy.Keeper) *Asked { return &Asked{keeper: k} }
 
 // Seen implements Live.
-func (a *Asked) Seen(publication string, published []slurmconf.Topology) (states map[string]string, jobs []picture.Job, err error) {
+func (a *Asked) Seen(publication string, published []slurmconf.Topology) (nodes map[string]live.Node, jobs []picture.Job, err error) {
 	if !a.keeper.Asks(publication) {
 		return nil, nil, nil
 	}
@@ -48,7 +49,7 @@ func (a *Asked) Seen(publication string, published []slurmconf.Topology) (states
 			jobs = append(jobs, j)
 		}
 	}
-	return a.keeper.NodeStates(publication), jobs, view.Err
+	return view.Nodes, jobs, view.Err
 }
 
 // ask asks in the background. Each question is bounded in time.
@@ -68,15 +69,11 @@ func drawn(j *occupancy.Job) (picture.Job, bool) {
 	if err != nil {
 		return picture.Job{}, false // Slurm's own list
 	}
-	out := picture.Job{ID: j.ID, Name: j.Name, User: j.User, Account: j.Account, Partition: j.Partition, Nodes: nodes, GPUs: map[string]string{}, Segment: j.Segment}
+	out := picture.Job{ID: j.ID, Name: j.Name, User: j.User, Account: j.Account, Partition: j.Partition, Nodes: nodes, GPUs: make(map[string]string, len(j.GPUs)), Segment: j.Segment}
 	if j.Array != "" {
 		out.ID = j.Array
 	}
-	for i, gres := range j.GPUs[:min(len(j.GPUs), len(nodes))] {
-		if gpus := indicesOf(gres); gpus != "" {
-			out.GPUs[nodes[i]] = gpus
-		}
-	}
+	addGPUs(out.GPUs, nodes, j.GPUs)
 	var words []string
 	for i := range j.Judgements {
 		of := &j.Judgements[i]
@@ -89,6 +86,30 @@ func drawn(j *occupancy.Job) (picture.Job, bool) {
 	}
 	out.Note = strings.Join(words, "; ")
 	return out, true
+}
+
+// JobGPUs implements Jobs.
+func (a *Asked) JobGPUs(ctx context.Context, publication, id string) (map[string]string, error) {
+	list, gpus, err := a.keeper.JobGPUs(ctx, publication, id)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := hostlist.Expand(list)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]string, len(nodes))
+	addGPUs(out, nodes, gpus)
+	return out, nil
+}
+
+// addGPUs adds the indices of the GPUs of each node.
+func addGPUs(to map[string]string, nodes, all []string) {
+	for i, gres := range all[:min(len(all), len(nodes))] {
+		if gpus := indicesOf(gres); gpus != "" {
+			to[nodes[i]] = gpus
+		}
+	}
 }
 
 // indicesOf are the indices of GPUs in Slurm's words, such as gpu:gb200:4(IDX:0-3).

@@ -3,7 +3,12 @@ package page_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -26,10 +31,16 @@ type answering struct {
 	asked atomic.Int64
 }
 
-func (s *answering) Ask(context.Context, live.Question) (*live.State, error) {
+func (s *answering) Ask(_ context.Context, q live.Question) (*live.State, error) {
 	s.asked.Add(1)
 	if s.away.Load() {
 		return nil, errors.New("slurmctld is away")
+	}
+	if q.Job != "" {
+		i := slices.IndexFunc(s.state.Jobs, func(j live.Job) bool { return j.ID == q.Job })
+		one := s.state.Jobs[i]
+		one.GPUs = []string{"gpu:gb200:2(IDX:1-2)"}
+		return &live.State{Jobs: []live.Job{one}}, nil
 	}
 	return &s.state, nil
 }
@@ -51,7 +62,7 @@ func TestAsked(t *testing.T) {
 		keeper := occupancy.New(clusters, func(*publication.Cluster) live.Asker { return s }, slog.New(slog.DiscardHandler))
 		asked := page.NewAsked(keeper)
 		published := []slurmconf.Topology{{Name: "nvl", Default: true, Block: &slurmconf.BlockTopology{Sizes: []int{4}, Blocks: []slurmconf.Block{{Name: "b1", Nodes: "n[1-4]"}, {Name: "b2", Nodes: "n[5-8]"}}}}}
-		see := func() (map[string]string, []picture.Job, error) {
+		see := func() (map[string]live.Node, []picture.Job, error) {
 			states, jobs, err := asked.Seen("default", published)
 			synctest.Wait()
 			return states, jobs, err
@@ -62,11 +73,26 @@ func TestAsked(t *testing.T) {
 		states, jobs, err := see()
 		want := []picture.Job{{ID: "5_2", Name: "train", User: "ada", Account: "ml", Partition: "p", Nodes: []string{"n1", "n2", "n5", "n6"}, GPUs: map[string]string{"n1": "0-3", "n2": "0,2-3"}, Segment: 4, Blocks: 2, Fewest: 2, Note: "2 blocks; segment 4 got 2+2"},
 			{ID: "8", Partition: "p", Nodes: []string{"n3"}, GPUs: map[string]string{}, Blocks: 1, Fewest: 1}}
-		if diff := cmp.Diff(want, jobs); diff != "" || err != nil || len(states) != 8 || states["n4"] != "ALLOCATED" {
+		if diff := cmp.Diff(want, jobs); diff != "" || err != nil || len(states) != 8 || states["n4"].State != "ALLOCATED" {
 			t.Errorf("states %v, error %v, jobs (-want +got):\n%s", states, err, diff)
 		}
 		if n := s.asked.Load(); n != 1 {
 			t.Errorf("asked %d times, want once in ten seconds", n)
+		}
+		for id, want := range map[string]map[string]string{"5_2": {"n1": "0-3", "n2": "0,2-3"}, "8": {"n3": "1-2"}} {
+			for range 2 { // asked once, for 8
+				if gpus, err := asked.JobGPUs(t.Context(), "default", id); err != nil || !cmp.Equal(gpus, want) {
+					t.Errorf("job %s: %v, %v", id, gpus, err)
+				}
+			}
+		}
+		if n := s.asked.Load(); n != 2 {
+			t.Errorf("asked %d times, want once more for job 8", n)
+		}
+		for _, id := range []string{"", "77"} {
+			if _, err := asked.JobGPUs(t.Context(), "default", id); !errors.Is(err, occupancy.ErrNoJob) {
+				t.Errorf("job %q: %v", id, err)
+			}
 		}
 		s.away.Store(true)
 		time.Sleep(11 * time.Second)
@@ -84,4 +110,36 @@ func TestAsked(t *testing.T) {
 			t.Errorf("nobody can be asked: %v, %v", states, err)
 		}
 	})
+}
+
+// TestJob asks the server which GPUs a job has.
+func TestJob(t *testing.T) {
+	s := troubled(t)
+	server := httptest.NewServer(page.New(s, slog.New(slog.DiscardHandler)).Handler())
+	defer server.Close()
+	few := httptest.NewServer(page.New(&counted{}, slog.New(slog.DiscardHandler)).Handler())
+	defer few.Close()
+	for _, tt := range []struct {
+		url  string
+		code int
+		want string
+	}{
+		{server.URL + "/map/job?id=102", 200, `{"gpus":{"gb200-00001":"0-1","gb200-00002":"0-3","gb200-00055":"2"}}`},
+		{server.URL + "/map/job?publication=slurm&id=102", 200, `{"gpus":{`},
+		{server.URL + "/map/job?publication=other&id=102", 404, "no such publication"},
+		{server.URL + "/map/job?id=7", 404, "no such job runs"},
+		{server.URL + "/map/job", 404, "no such job runs"},
+		{server.URL + "/map/job?id=101", 503, "slurmctld is away"},
+		{few.URL + "/map/job?id=102", 404, "no such job runs"},
+	} {
+		resp, err := http.Get(tt.url) //nolint:noctx // on this machine
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != tt.code || !strings.Contains(string(text), tt.want) {
+			t.Errorf("%s: %d, %v, %s", tt.url, resp.StatusCode, err, text)
+		}
+	}
 }

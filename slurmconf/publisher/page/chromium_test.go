@@ -79,6 +79,9 @@ func TestRealPage(t *testing.T) {
 	if n, text := b.count("#drawing .n.marked"), b.text("#facts"); n != 6 || !strings.Contains(text, "3 blocks, 2 would have done") {
 		t.Errorf("%d nodes are marked, want 6:\n%s", n, text)
 	}
+	// The page does not have the job's GPUs, and asks for them: they are at its nodes.
+	b.do(b.Wait("document.getElementById('facts').innerText.includes('gb200-00055, GPUs 2')"), b.Click(`#drawing [aria-label^="gb200-00001"]`),
+		b.Wait("document.getElementById('facts').innerText.includes('job 102 eval of grace, GPUs 0-1')"), b.Click("#jobs tr:nth-child(2) button"))
 	// Escape shows all again. A search dims what it does not find.
 	b.do(b.Type(kb.Escape), b.Wait("document.querySelectorAll('.marked').length === 0"), b.Into("#search", "ada"), b.Wait("document.getElementById('hits').textContent === '18 of 72 nodes'"))
 	if n := b.count("#jobs tbody tr"); n != 1 {

@@ -10,6 +10,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 )
@@ -27,6 +30,7 @@ import (
 const (
 	Path       = "/map"
 	eventsPath = "/map/events"
+	jobPath    = "/map/job"
 )
 
 const (
@@ -42,6 +46,10 @@ const (
 	streamTime = 5 * time.Minute
 	// maxViewers is how many may follow the events. The others get the page alone.
 	maxViewers = 32
+	// jobTime is the longest that a viewer waits for the GPUs of a job. maxJobs is how many viewers
+	// may wait for these.
+	jobTime = time.Minute
+	maxJobs = 8
 )
 
 // Source says what there is to draw.
@@ -58,6 +66,7 @@ type Server struct {
 	boards  map[string]*board
 	log     *slog.Logger
 	viewers atomic.Int64
+	asking  atomic.Int64 // for a job
 }
 
 // New returns a server of the publications of the source.
@@ -75,6 +84,7 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("GET /{$}", http.RedirectHandler(Path, http.StatusFound)) // for who types the address alone
 	mux.HandleFunc("GET "+Path, s.page)
 	mux.HandleFunc("GET "+eventsPath, s.events)
+	mux.HandleFunc("GET "+jobPath, s.job)
 	policy := picture.Policy() + "; frame-ancestors 'none'"
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -125,6 +135,40 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 	if plain, err := gzip.NewReader(bytes.NewReader(text)); err == nil {
 		_, _ = io.Copy(w, plain) //nolint:gosec // our own text
 	}
+}
+
+// job says which GPUs a running job has of each node, if the page does not have them.
+func (s *Server) job(w http.ResponseWriter, r *http.Request) {
+	b := s.board(w, r)
+	if b == nil {
+		return
+	}
+	jobs, ok := b.source.(Jobs)
+	if !ok {
+		http.Error(w, occupancy.ErrNoJob.Error(), http.StatusNotFound)
+		return
+	}
+	defer s.asking.Add(-1)
+	if s.asking.Add(1) > maxJobs {
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "too many ask for jobs", http.StatusServiceUnavailable)
+		return
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // Slurm may need longer than other answers
+	_ = control.SetWriteDeadline(time.Now().Add(jobTime + writeTime))
+	ctx, cancel := context.WithTimeout(r.Context(), jobTime)
+	defer cancel()
+	gpus, err := jobs.JobGPUs(ctx, b.publication, r.URL.Query().Get("id"))
+	if errors.Is(err, occupancy.ErrNoJob) {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	} else if err != nil {
+		s.fail(w, r, b, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"gpus": gpus}) // the viewer has gone
 }
 
 // fail says why there is nothing to show. The page tries again.

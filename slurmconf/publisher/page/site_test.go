@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/testdata/rig/chromerig"
 	"github.com/quoin-hpc/quoin/topology"
@@ -39,6 +40,20 @@ func (s *sites) Site(_ context.Context, name string) (*picture.Site, error) {
 	copied := *site
 	copied.Jobs = slices.Clone(site.Jobs)
 	return &copied, nil
+}
+
+// JobGPUs knows the GPUs of job 102.
+func (s *sites) JobGPUs(ctx context.Context, name, id string) (map[string]string, error) {
+	site, err := s.Site(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(site.Jobs, func(j picture.Job) bool { return j.ID == id }); i < 0 {
+		return nil, occupancy.ErrNoJob
+	} else if id != "102" {
+		return nil, fmt.Errorf("slurmctld is away")
+	}
+	return map[string]string{"gb200-00001": "0-1", "gb200-00002": "0-3", "gb200-00055": "2"}, nil
 }
 
 // change changes a site.

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/occupancy"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 	"github.com/quoin-hpc/quoin/topology/placement"
@@ -29,11 +32,16 @@ type States interface {
 	SlurmStates(namespaces []string) map[string]string
 }
 
-// Live says what was last seen of the running Slurm of a publication: the states of nodes by
-// Slurm name, and the jobs, judged by the published topologies. It does not wait for an answer
-// of Slurm.
+// Live says what was last seen of the running Slurm of a publication: the nodes by Slurm name,
+// and the jobs, judged by the published topologies. It does not wait for an answer of Slurm.
 type Live interface {
-	Seen(publication string, published []slurmconf.Topology) (states map[string]string, jobs []picture.Job, err error)
+	Seen(publication string, published []slurmconf.Topology) (nodes map[string]live.Node, jobs []picture.Job, err error)
+}
+
+// Jobs says more of a running job than Seen does: the indices of its GPUs by node. It may ask
+// Slurm.
+type Jobs interface {
+	JobGPUs(ctx context.Context, publication, id string) (map[string]string, error)
 }
 
 // StoreSource draws what a store holds.
@@ -55,6 +63,14 @@ func (s *StoreSource) Publications() []string {
 		names = append(names, c.Name)
 	}
 	return names
+}
+
+// JobGPUs says which GPUs a job has.
+func (s *StoreSource) JobGPUs(ctx context.Context, publication, id string) (map[string]string, error) {
+	if jobs, ok := s.live.(Jobs); ok {
+		return jobs.JobGPUs(ctx, publication, id)
+	}
+	return nil, occupancy.ErrNoJob
 }
 
 // Site reads plan and facts.
@@ -104,19 +120,19 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 }
 
 // Say adds to a site what Kubernetes and Slurm say of its nodes, the running jobs, and the free
-// segments. live may be nil: then no job is known.
-func Say(site *picture.Site, in *inputs.Inputs, live Live, published []slurmconf.Topology) {
-	var words map[string]string
-	if live != nil {
+// segments. slurm may be nil: then no job is known.
+func Say(site *picture.Site, in *inputs.Inputs, slurm Live, published []slurmconf.Topology) {
+	var nodes map[string]live.Node
+	if slurm != nil {
 		var err error
-		if words, site.Jobs, err = live.Seen(site.Publication, published); err != nil {
+		if nodes, site.Jobs, err = slurm.Seen(site.Publication, published); err != nil {
 			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(err.Error(), topology.MaxMessage))
 		}
 	}
 	site.Said = make(map[string]picture.Said, len(site.Plan.Placements))
 	for i := range site.Plan.Placements {
 		name := site.Plan.Placements[i].SlurmName
-		says := picture.Said{Slurm: cmp.Or(words[name], in.States[name])}
+		says := picture.Said{Slurm: cmp.Or(nodes[name].State, in.States[name]), Why: why(nodes[name])}
 		if n := in.Nodes[name]; n != nil {
 			says.IMEX, says.Drift, says.Fabric = verdict(n, nodestatus.ConditionIMEX), verdict(n, nodestatus.ConditionDrift), verdict(n, nodestatus.ConditionFabric)
 		}
@@ -204,6 +220,14 @@ func heldOf(doc *plandoc.Document) *picture.Held {
 		out.Differences = append(out.Differences[:maxDifferences], fmt.Sprintf("and %d more: quoin plan diff lists all", more))
 	}
 	return out
+}
+
+// why says in Slurm's words why a node takes no job, or who has it.
+func why(n live.Node) string {
+	if n.Reservation != "" {
+		return strings.TrimPrefix(n.Reason+"; reservation "+n.Reservation, "; ")
+	}
+	return n.Reason
 }
 
 // verdict is what a condition of the Node says.

@@ -22,6 +22,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/publication"
+	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
 	"github.com/quoin-hpc/quoin/topology"
 	"github.com/quoin-hpc/quoin/topology/picture"
 	"github.com/quoin-hpc/quoin/topology/simulated"
@@ -62,14 +63,14 @@ func (s *stored) LoadPlan(ctx context.Context, name string) (*plandoc.Document, 
 
 // slurm is a Slurm that was asked.
 type slurm struct {
-	states map[string]string
-	jobs   []picture.Job
-	err    error
+	nodes map[string]live.Node
+	jobs  []picture.Job
+	err   error
 }
 
 // Seen is what it said.
-func (s *slurm) Seen(string, []slurmconf.Topology) (map[string]string, []picture.Job, error) {
-	return s.states, s.jobs, s.err
+func (s *slurm) Seen(string, []slurmconf.Topology) (map[string]live.Node, []picture.Job, error) {
+	return s.nodes, s.jobs, s.err
 }
 
 // filled is a store with the reports of a site.
@@ -102,9 +103,9 @@ func filled(t testing.TB, c *simulated.Cluster) (*stored, []*publication.Cluster
 	return &stored{Store: dir.New(path)}, clusters
 }
 
-func siteOf(t testing.TB, s *stored, clusters []*publication.Cluster, live page.Live) *picture.Site {
+func siteOf(t testing.TB, s *stored, clusters []*publication.Cluster, seen page.Live) *picture.Site {
 	t.Helper()
-	site, err := page.NewSource(s, clusters, live).Site(t.Context(), clusters[0].Name)
+	site, err := page.NewSource(s, clusters, seen).Site(t.Context(), clusters[0].Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,13 +173,16 @@ func TestSourceLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.states = map[string]string{"gb200-00001": "IDLE", "gb200-00002": "IDLE"}
-	live := &slurm{states: map[string]string{"gb200-00001": "ALLOCATED"}, jobs: []picture.Job{{ID: "7", Nodes: []string{"gb200-00001"}}}}
-	site := siteOf(t, s, clusters, live)
+	seen := &slurm{nodes: map[string]live.Node{"gb200-00001": {State: "ALLOCATED"}, "gb200-00003": {State: "IDLE+DRAIN", Reason: "fan", Reservation: "repair"}, "gb200-00004": {State: "IDLE+RESERVED", Reservation: "repair"}}, jobs: []picture.Job{{ID: "7", Nodes: []string{"gb200-00001"}}}}
+	site := siteOf(t, s, clusters, seen)
 	if a, b := site.Said["gb200-00001"], site.Said["gb200-00002"]; a.Use != "busy" || b.Use != "free" || len(site.Jobs) != 1 || len(site.Trouble) != 0 {
 		t.Errorf("%+v, %+v, jobs %v, trouble %q", a, b, site.Jobs, site.Trouble)
 	}
-	live.err = errors.New("connection refused")
-	if site = siteOf(t, s, clusters, live); !slices.Equal(site.Trouble, []string{"Slurm does not answer: connection refused"}) {
+	if a, b := site.Said["gb200-00003"], site.Said["gb200-00004"]; a.Why != "fan; reservation repair" || a.Use != "unwell" || b.Why != "reservation repair" || b.Use != "busy" {
+		t.Errorf("%+v, %+v", a, b)
+	}
+	seen.err = errors.New("connection refused")
+	if site = siteOf(t, s, clusters, seen); !slices.Equal(site.Trouble, []string{"Slurm does not answer: connection refused"}) {
 		t.Errorf("trouble %q", site.Trouble)
 	}
 	s.err = plandoc.ErrUnreadable

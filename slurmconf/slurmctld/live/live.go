@@ -83,6 +83,9 @@ type Question struct {
 	// node: Job's GPUs, Whole and Shares. Slurm then writes 22 KB for each node of a job, all cores
 	// among it: 18 s for 2,000 jobs on 10,000 nodes. scontrol always writes it.
 	Jobs, Details bool
+	// Job asks for the one job of this id, with details, and for nothing else. The answer has it
+	// if it holds nodes.
+	Job string
 }
 
 // limit bounds the question in time.
@@ -91,7 +94,7 @@ func (q *Question) limit(ctx context.Context) (context.Context, context.CancelFu
 	if q.Jobs {
 		nodes *= 2 // there are at most about as many jobs as nodes
 	}
-	if q.Details {
+	if q.Details || q.Job != "" {
 		nodes *= 2
 	}
 	return context.WithTimeout(ctx, timeout+nodes*timeoutNode)

@@ -90,6 +90,13 @@ func TestRealJobs(t *testing.T) {
 				t.Errorf("%s without details (-want +got):\n%s", name, diff)
 			}
 		}
+		one, err := slurm.Ask(t.Context(), Question{Job: first.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(state.Jobs[:1], one.Jobs); diff != "" {
+			t.Errorf("%s, one job (-want +got):\n%s", name, diff)
+		}
 		if diff := cmp.Diff(state.Jobs, untilJobs(t, slurm, 3, nil).Jobs, unsaid); diff != "" {
 			t.Errorf("%s (-v0.0.45 +got):\n%s", name, diff)
 		}

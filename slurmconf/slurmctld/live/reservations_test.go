@@ -74,7 +74,9 @@ func TestRealReservations(t *testing.T) {
 		old.parser = parser
 		askers[parser] = old
 	}
-	untilJobs(t, rest, 0, func(s *State) bool { return s.Nodes["n1"].State == "IDLE+RESERVED" && s.Nodes["n2"].Reservation == "maint" })
+	untilJobs(t, rest, 0, func(s *State) bool {
+		return s.Nodes["n1"].State == "IDLE+RESERVED" && s.Nodes["n2"].Reservation == "maint"
+	})
 	for name, slurm := range askers {
 		got, err := slurm.Ask(t.Context(), Question{Topologies: []string{""}, Reservations: true})
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -66,6 +67,10 @@ func (r *REST) Ask(ctx context.Context, q Question) (*State, error) {
 	s := &State{}
 	if age, known := times.age(); known {
 		s.Read = began.Add(-age)
+	}
+	if q.Job != "" {
+		err := r.get(ctx, "job/"+url.PathEscape(q.Job), func(body io.Reader) (err error) { s.Jobs, err = ReadJobs(body); return err })
+		return s, err
 	}
 	// Jobs come first: if a node is free after all jobs were read, none of them took the node.
 	if q.Jobs {

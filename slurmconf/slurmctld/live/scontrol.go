@@ -25,8 +25,8 @@ func (s *Scontrol) Ask(ctx context.Context, q Question) (*State, error) {
 	ctx, cancel := q.limit(ctx)
 	defer cancel()
 	state := &State{}
-	if err := s.show(ctx, q, state); err != nil {
-		return nil, err
+	if err := s.show(ctx, q, state); err != nil || q.Job != "" {
+		return state, err
 	}
 	names := q.Topologies
 	if len(names) == 0 {
@@ -55,27 +55,31 @@ func (s *Scontrol) Ask(ctx context.Context, q Question) (*State, error) {
 
 // show asks for jobs, for reservations, and for nodes.
 func (s *Scontrol) show(ctx context.Context, q Question, state *State) (err error) {
-	read := func(things string, read func(in io.Reader) error) {
+	read := func(read func(in io.Reader) error, things ...string) {
 		if err != nil {
 			return
 		}
 		var text []byte
-		if text, err = s.run(ctx, "--json", "show", things); err != nil {
+		if text, err = s.run(ctx, append([]string{"--json", "show"}, things...)...); err != nil {
 			return
 		}
 		if err = read(bytes.NewReader(text)); err != nil {
-			err = fmt.Errorf("%s show %s: %w", s.Program, things, err)
+			err = fmt.Errorf("%s show %s: %w", s.Program, strings.Join(things, " "), err)
 		}
 	}
+	if q.Job != "" {
+		read(func(in io.Reader) (err error) { state.Jobs, err = ReadJobs(in); return err }, "job", q.Job)
+		return err
+	}
 	if q.Jobs {
-		read("partitions", func(in io.Reader) (err error) { state.Partitions, err = ReadPartitions(in); return err })
-		read("jobs", func(in io.Reader) (err error) { state.Jobs, err = ReadJobs(in); return err })
+		read(func(in io.Reader) (err error) { state.Partitions, err = ReadPartitions(in); return err }, "partitions")
+		read(func(in io.Reader) (err error) { state.Jobs, err = ReadJobs(in); return err }, "jobs")
 	}
 	if q.Reservations {
-		read("reservations", func(in io.Reader) (err error) { state.Reservations, err = ReadReservations(in); return err })
+		read(func(in io.Reader) (err error) { state.Reservations, err = ReadReservations(in); return err }, "reservations")
 	}
 	if !q.Brief {
-		read("nodes", func(in io.Reader) (err error) { state.Nodes, err = ReadNodes(in); return err })
+		read(func(in io.Reader) (err error) { state.Nodes, err = ReadNodes(in); return err }, "nodes")
 	}
 	return err
 }
