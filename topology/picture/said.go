@@ -11,8 +11,8 @@ import (
 // maxListed bounds the rows of a list.
 const maxListed = 12
 
-// likes are nodes of which the same is said.
-type likes struct {
+// saying is what is said of several nodes.
+type saying struct {
 	// order is that of the list: what is well comes first.
 	order         int
 	what, message string
@@ -25,33 +25,33 @@ type lists struct{ *drawer }
 // said lists what Slurm and the publisher say of the nodes.
 func (d *lists) said(s *Site) {
 	order := map[string]int{free: 0, busy: 1, unwell: 2}
-	d.alike(s, "Slurm's states", func(says *Said) likes {
+	d.alike(s, "Slurm's states", func(says *Said) saying {
 		what := says.Use
 		if what == unwell || what == "" {
 			what = says.Slurm
 		}
-		return likes{order: order[says.Use], what: what, message: says.Why}
+		return saying{order: order[says.Use], what: what, message: says.Why}
 	})
-	d.alike(s, "IMEX", func(says *Said) likes { return says.IMEX.like() })
-	d.alike(s, "Published place", func(says *Said) likes { return says.Drift.like() })
-	d.alike(s, "NVLink fabric", func(says *Said) likes { return says.Fabric.like() })
+	d.alike(s, "IMEX", func(says *Said) saying { return says.IMEX.saying() })
+	d.alike(s, "Published place", func(says *Said) saying { return says.Drift.saying() })
+	d.alike(s, "NVLink fabric", func(says *Said) saying { return says.Fabric.saying() })
 }
 
-// like is a verdict as a row of a list.
-func (v *Verdict) like() likes {
+// saying is a verdict as a row of a list.
+func (v *Verdict) saying() saying {
 	if v.Wrong {
-		return likes{1, v.Reason, v.Message, nil}
+		return saying{1, v.Reason, v.Message, nil}
 	}
-	return likes{what: v.Reason}
+	return saying{what: v.Reason}
 }
 
 // alike lists the nodes of which the same is said.
-func (d *lists) alike(s *Site, title string, of func(*Said) likes) {
+func (d *lists) alike(s *Site, title string, of func(*Said) saying) {
 	type key struct {
 		order         int
 		what, message string
 	}
-	rows := map[key]*likes{}
+	rows := map[key]*saying{}
 	for i := range s.Plan.Placements {
 		name := s.Plan.Placements[i].SlurmName
 		says := s.Said[name]
@@ -68,11 +68,11 @@ func (d *lists) alike(s *Site, title string, of func(*Said) likes) {
 	if len(rows) == 0 {
 		return
 	}
-	all := make([]*likes, 0, len(rows))
+	all := make([]*saying, 0, len(rows))
 	for _, row := range rows {
 		all = append(all, row)
 	}
-	slices.SortFunc(all, func(a, b *likes) int {
+	slices.SortFunc(all, func(a, b *saying) int {
 		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(len(b.nodes), len(a.nodes)), cmp.Compare(a.what, b.what), cmp.Compare(a.message, b.message))
 	})
 	d.printf("%s\n", d.paint(bold, title))

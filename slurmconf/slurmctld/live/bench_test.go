@@ -40,12 +40,15 @@ func BenchmarkRealAskJobs(b *testing.B) {
 	if out, err := c.Run(b.Context(), "sbatch", fmt.Sprintf("--array=1-%d", jobs), "-N5", "--exclusive", "--wrap", "true"); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
+	one := ""
 	for running := 0; running < jobs; time.Sleep(time.Second) { // slurmctld has to schedule meanwhile
 		s, err := rest.Ask(b.Context(), Question{Nodes: nodes, Jobs: true, Brief: true})
 		if err != nil {
 			b.Fatal(err)
 		}
-		running = len(s.Jobs)
+		if running = len(s.Jobs); running > 0 {
+			one = s.Jobs[0].ID
+		}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -53,7 +56,7 @@ func BenchmarkRealAskJobs(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	logSizes(b, rest, "nodes/", "jobs/?flags=ALL", "jobs/", "partitions/")
+	logSizes(b, rest, "nodes/", "jobs/?flags=ALL", "jobs/", "partitions/", "job/"+one)
 }
 
 // logSizes logs how long answers are.
