@@ -8,6 +8,7 @@ func TestBox(t *testing.T) {
 	w.step("install", install)
 	w.step("register", register)
 	w.step("job", job)
+	w.step("asked", asked)
 	w.step("change", change)
 	w.step("imex", imex)
 	w.step("upgrade", upgrade)

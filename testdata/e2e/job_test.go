@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -98,7 +100,7 @@ func (w *world) untilFree(count int) {
 
 // submit starts a job on two nodes that runs until finish, and waits until its steps run.
 // Its id may have been another job's: a slurmctld that starts again counts from 1.
-func (w *world) submit() string {
+func (w *world) submit(more ...string) string {
 	w.t.Helper()
 	for pod := range w.workers() {
 		if _, err := w.slurm.AsUser(w.t.Context(), pod, "sh", "-c", "rm -f /tmp/started.* /tmp/finish.*"); err != nil {
@@ -106,7 +108,8 @@ func (w *world) submit() string {
 		}
 	}
 	const script = `srun --mpi=none sh -c 'env | grep ^QUOIN_ | sort >/tmp/env; mv /tmp/env /tmp/started.$SLURM_JOB_ID; while [ ! -e /tmp/finish.$SLURM_JOB_ID ]; do sleep 0.2; done'`
-	out, err := w.slurm.AsUser(w.t.Context(), "gpu-0", "sbatch", "--parsable", "-N2", fmt.Sprintf("--gres=gpu:%d", jobGPUs), "--output=/tmp/job.%j", "--wrap", script)
+	args := append([]string{"sbatch", "--parsable", "-N2", fmt.Sprintf("--gres=gpu:%d", jobGPUs), "--output=/tmp/job.%j", "--wrap", script}, more...)
+	out, err := w.slurm.AsUser(w.t.Context(), "gpu-0", args...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -229,8 +232,16 @@ func (w *world) prometheus() *promrig.Server {
 	w.t.Helper()
 	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: &http.Transport{DialContext: w.box.Machines[0].Dial}})
 	w.t.Cleanup(proxy.Close)
+	rules := filepath.Join(w.t.TempDir(), "rules.yaml")
+	shipped, err := os.ReadFile("../../manifests/chart/files/quoin.rules.yaml")
+	if err == nil {
+		err = os.WriteFile(rules, []byte(strings.ReplaceAll(string(shipped), "interval: 1m", "interval: 1s")), 0o600)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	var text strings.Builder
-	text.WriteString("scrape_configs:\n")
+	fmt.Fprintf(&text, "global: {evaluation_interval: 1s}\nrule_files: [%s]\nscrape_configs:\n", rules)
 	for _, of := range []struct{ job, namespace, component, port string }{{"quoin", "quoin-node", "agent", ":9835"}, {"publisher", "quoin-system", "publisher", ":9836"}} {
 		pods := strings.Fields(w.kubectl("-n", of.namespace, "get", "pods", "-l", "app.kubernetes.io/component="+of.component, "-o=jsonpath={.items[*].status.podIP}"))
 		fmt.Fprintf(&text, "- {job_name: %s, scrape_interval: 1s, scrape_timeout: 1s, proxy_url: '%s', static_configs: [{targets: [%s]}]}\n",

@@ -11,9 +11,40 @@ import (
 	"github.com/quoin-hpc/quoin/testdata/rig/await"
 )
 
-// mapped reads the publisher's page as a person does, by kubectl port-forward: so many nodes of
-// the map are busy, and the others with a worker pod are free.
+// drawn is what the page has of nodes and jobs.
+type drawn struct {
+	Nodes []struct{ Name, Block, Use string }
+	Jobs  map[string]struct {
+		User, Note      string
+		Nodes           []int
+		GPUs            []string
+		Segment, Blocks int
+	}
+}
+
+// mapped holds that so many nodes of the map are busy, and the others with a worker pod are free:
+// on the page, and by quoin map.
 func (w *world) mapped(busy int) {
+	w.t.Helper()
+	w.onPage(fmt.Sprintf("%d nodes of %d are busy", busy, nodeWorkers), func(d *drawn) bool {
+		got := map[string]int{}
+		for _, n := range d.Nodes {
+			if n.Block != "" {
+				got[n.Use]++
+			}
+		}
+		return got["busy"] == busy && got["free"] == nodeWorkers-busy
+	})
+	out, err := w.box.Machines[0].Network(w.t.Context(), w.quoin, "map", "--published", "--kubeconfig", w.box.Kubeconfig()).CombinedOutput()
+	want := fmt.Sprintf("\nSlurm's states\n  %5d  free ", nodeWorkers-busy)
+	if err != nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), fmt.Sprintf("\n  %5d  busy ", busy)) {
+		w.t.Errorf("quoin map --published: %v, want %q\n%s", err, want, out)
+	}
+}
+
+// onPage reads the publisher's page as a person does, by kubectl port-forward, until it is as
+// wanted.
+func (w *world) onPage(what string, is func(*drawn) bool) {
 	w.t.Helper()
 	const address = "127.0.0.1:9838"
 	first := w.box.Machines[0]
@@ -23,9 +54,8 @@ func (w *world) mapped(busy int) {
 	}
 	defer func() { _ = forward.Process.Kill(); _ = forward.Wait() }()
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: first.Dial, DisableKeepAlives: true}}
-	want := map[string]int{"busy": busy, "free": nodeWorkers - busy}
 	var said string
-	await.Until(w.t, fmt.Sprintf("the page shows %v", want), func() bool {
+	await.Until(w.t, "the page shows: "+what, func() bool {
 		resp, err := client.Get("http://" + address + "/map") //nolint:noctx // has a time limit
 		if err != nil {
 			said = err.Error()
@@ -36,19 +66,11 @@ func (w *world) mapped(busy int) {
 		said = fmt.Sprintf("%s, %v\n%.2000s", resp.Status, err, text)
 		_, after, _ := strings.Cut(string(text), `id="data">`)
 		data, _, _ := strings.Cut(after, "</script>")
-		var view struct {
-			Nodes []struct{ Block, Use string }
-		}
-		if json.Unmarshal([]byte(data), &view) != nil {
+		var d drawn
+		if json.Unmarshal([]byte(data), &d) != nil {
 			return false
 		}
-		got := map[string]int{}
-		for _, n := range view.Nodes {
-			if n.Block != "" {
-				got[n.Use]++
-			}
-		}
-		said = fmt.Sprint(got)
-		return got["busy"] == want["busy"] && got["free"] == want["free"]
+		said = fmt.Sprintf("%+v", d)
+		return is(&d)
 	}, func() string { return said })
 }
