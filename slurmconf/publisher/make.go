@@ -143,7 +143,7 @@ func (prev Previous) carried(facts []topology.Facts) *placement.Previous {
 	return &next
 }
 
-// Topologies are those of the files, with all nodes in them. There are none if nothing may be
+// Topologies are what the files say, with all nodes in them. There are none if nothing may be
 // written.
 func (m *Rendered) Topologies() []slurmconf.Topology { return m.all }
 

@@ -113,7 +113,7 @@ func files(t *testing.T, root string) map[string]string {
 	return out
 }
 
-// TestBoxDockerfile runs the Dockerfile, and holds its images to those of make image, file by
+// TestBoxDockerfile runs the Dockerfile, and compares its images with the images of make image, file by
 // file. Neither has the revision of the source, because the Dockerfile gets no repository here.
 func TestBoxDockerfile(t *testing.T) {
 	if testing.Short() {

@@ -45,7 +45,7 @@ func (v *Verdict) saying() saying {
 	return saying{what: v.Reason}
 }
 
-// alike lists the nodes of which the same is said.
+// alike lists nodes in groups: each group has nodes with the same words.
 func (d *lists) alike(s *Site, title string, of func(*Said) saying) {
 	type key struct {
 		order         int

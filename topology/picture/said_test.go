@@ -12,7 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/topology/simulated"
 )
 
-// talked is a site of which everything is said: two jobs, a drained node, one that is not ready
+// talked is a site with something of each kind: two jobs, a drained node, one that is not ready
 // for IMEX, and one that does not stand where it is published.
 func talked(t testing.TB) *Site {
 	t.Helper()

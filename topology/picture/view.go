@@ -34,8 +34,8 @@ type drawing struct {
 	Summary     []string
 	Legend      []legend
 	Switches    []branch
-	// Titles are those of the cells by the node's number, Below the lines below the drawing, and
-	// Whole the size of all. A page has none.
+	// Titles has a title for the cell of each node, by the node's number. Below are the lines
+	// below the drawing, and Whole is the size of all. A page does without them.
 	Titles []string
 	Below  []line
 	Whole  size

@@ -37,7 +37,7 @@ type Answer struct {
 	// nobody did: then all count as free.
 	Nodes map[string]int `json:"nodes"`
 	Said  string         `json:"said,omitempty"`
-	// Reservations are those that have nodes of the topology now or later.
+	// Reservations have nodes of the topology, now or later.
 	Reservations []Reservation `json:"reservations,omitempty"`
 }
 

@@ -29,7 +29,7 @@ type Plan struct {
 	// free.
 	States map[string]fit.State
 	Said   string
-	// Reservations are those of now and of later, if Slurm tells them.
+	// Reservations may begin later. There are none if Slurm was not asked.
 	Reservations []live.Reservation
 }
 

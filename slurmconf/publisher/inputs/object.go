@@ -155,8 +155,8 @@ func (r *objectReader) status(o *object) error {
 	})
 }
 
-// conditions reads whether Kubernetes hears from a Node, the publisher's own conditions, and
-// those that Slinky's operator writes on a Pod.
+// conditions reads three things: whether Kubernetes hears from a Node, what the publisher says of
+// the Node, and what Slinky's operator says of a Pod.
 func (r *objectReader) conditions(o *object) error {
 	text, err := r.dec.ReadValue()
 	if err != nil || !bytes.Contains(text, []byte(OwnConditions)) && !bytes.Contains(text, []byte(stateCondition)) && !bytes.Contains(text, []byte(`"Unknown"`)) {

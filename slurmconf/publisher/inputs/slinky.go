@@ -170,7 +170,7 @@ func parseSlinkyCluster(text, namespace string) slinkyCluster {
 	return slinkyCluster{namespace, text}
 }
 
-// has reports whether a pod is of the cluster. Without a cluster every pod is.
+// has reports whether a pod belongs to the cluster. nil takes every pod.
 func (c *slinkyCluster) has(w *Worker) bool {
 	return c == nil || (c.namespace == "" || w.Namespace == "" || w.Namespace == c.namespace) && (c.controller == "" || w.Cluster == c.controller)
 }

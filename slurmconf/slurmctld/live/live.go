@@ -35,7 +35,7 @@ type State struct {
 	Topologies []slurmconf.Topology
 	// Jobs are the jobs that hold nodes, if these were asked for.
 	Jobs []Job
-	// Reservations are those of now and of later, if these were asked for.
+	// Reservations are there if they were asked for. They may begin later.
 	Reservations []Reservation
 	// Partitions are the topologies that partitions name, if jobs were asked for. A partition
 	// that names none has "".
@@ -83,8 +83,8 @@ type Question struct {
 	// node: Job's GPUs, Whole and Shares. Slurm then writes 22 KB for each node of a job, all cores
 	// among it: 18 s for 2,000 jobs on 10,000 nodes. scontrol always writes it.
 	Jobs, Details bool
-	// Job asks for the one job of this id, with details, and for nothing else. The answer has it
-	// if it holds nodes.
+	// Job is the id of one job, which is asked for with details. Nothing else is asked for then.
+	// The answer has the job if it holds nodes.
 	Job string
 }
 
