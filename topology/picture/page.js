@@ -37,7 +37,8 @@ function verdict(n, what, well, yes, no, unknown) {
   return (n.said || {})[what] ? [well, yes, yes] : ["none", unknown, unknown];
 }
 function byOwner(mode) {
-  const of = j => mode === "job" ? j.id : (j.user || "unknown"), name = j => mode === "job" ? "job " + j.id + (j.name ? " " + j.name : "") : (j.user || "unknown");
+  const byJob = mode === "job", user = j => j.user || "unknown";
+  const of = j => byJob ? j.id : user(j), name = j => byJob ? "job " + j.id + (j.name ? " " + j.name : "") : user(j);
   const sizes = new Map(), names = new Map();
   for (const j of jobList()) { sizes.set(of(j), (sizes.get(of(j)) || 0) + j.nodes.length); names.set(of(j), name(j)); }
   const top = [...sizes.keys()].sort((a, b) => sizes.get(b) - sizes.get(a)).slice(0, 8), slot = slots[mode];
@@ -54,7 +55,8 @@ function bySegments() {
   const size = Number(el("size").value), left = {};
   for (const s of data.parts.segments || []) if (s.size === size) for (const b in s.taken || {}) left[b] = s.taken[b];
   return n => {
-    if (n.use !== "free") return n.use ? (n.use === "busy" ? ["used", "busy", n.slurm] : [n.use, "takes no job", n.slurm]) : ["none", "Slurm says nothing", "Slurm says nothing"];
+    if (!n.use) return ["none", "Slurm says nothing", "Slurm says nothing"];
+    if (n.use !== "free") return n.use === "busy" ? ["used", "busy", n.slurm] : [n.use, "takes no job", n.slurm];
     if (left[n.block] > 0) { left[n.block]--; return ["segment", "in a free segment of " + size, "in a free segment"]; }
     return ["rest", "free, left over", "free, and in no whole segment"];
   };
@@ -91,12 +93,15 @@ function paint() {
     return make("li", {}, key, l.word + ": " + l.count);
   }));
 }
-const order = kind => ["healthy", "without-report", "ready", "agrees", "segment", "free", "rest", "with-warning", "waiting", "busy", "used", "unwell", "degraded", "bad", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "other", "none", "missing"].indexOf(kind);
+const kinds = ["healthy", "without-report", "ready", "agrees", "segment", "free", "rest", "with-warning", "waiting", "busy", "used", "unwell",
+  "degraded", "bad", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "other", "none", "missing"];
+const order = kind => kinds.indexOf(kind);
 function set(e, name, value) { if (e.getAttribute(name) !== value) e.setAttribute(name, value); }
 function textOf(i) {
   if (texts[i] === undefined) {
     const n = data.nodes[i], jobs = (jobsOn.get(i) || []).map(j => [j.id, j.name, j.user, j.account, j.partition]);
-    texts[i] = [n.name, n.node, n.block, n.switches, n.state, n.reason, n.message, n.slurm, n.gpus, n.problems, Object.values(n.said || {}), jobs].flat(2).filter(Boolean).join("\n").toLowerCase();
+    const all = [n.name, n.node, n.block, n.switches, n.state, n.reason, n.message, n.slurm, n.gpus, n.problems, Object.values(n.said || {}), jobs];
+    texts[i] = all.flat(2).filter(Boolean).join("\n").toLowerCase();
   }
   return texts[i];
 }
@@ -123,7 +128,9 @@ function facts() {
   if (job) return jobFacts(job);
   if (chosen.job) return [make("p", {}, "Job " + chosen.job + " has ended.")];
   if (chosen.node) return [make("p", {}, "Node " + chosen.node + " is not in the plan any more.")];
-  if (chosen.switch) return [make("h2", {}, "switch " + chosen.switch), make("p", {}, plural(marks.size, "node") + " below it are marked."), link("Show all nodes", () => choose({}))];
+  if (chosen.switch) {
+    return [make("h2", {}, "switch " + chosen.switch), make("p", {}, plural(marks.size, "node") + " below it are marked."), showAll()];
+  }
   return null;
 }
 function list(pairs) {
@@ -135,21 +142,31 @@ function list(pairs) {
   return dl;
 }
 function nodeFacts(n, i) {
-  const why = {nvml: "NVML of the node", label: "its labels", switch: "the switch above it", previous: "where it was published before"}[n.source] || n.source;
+  const sources = {nvml: "NVML of the node", label: "its labels", switch: "the switch above it", previous: "where it was published before"};
+  const said = n.said || {}, why = n.reason + (n.message ? ": " + n.message : "");
+  const title = j => "job " + j.id + (j.name ? " " + j.name : "") + (j.user ? " of " + j.user : "") + gpusOf(j, i);
   return [make("h2", {}, n.name), list([
-    ["in Kubernetes", n.node], ["state", n.state, n.class === "degraded"], ["Slurm says", [n.slurm, (n.said || {}).why].filter(Boolean).join(": "), n.use === "unwell"],
-    ["jobs", (jobsOn.get(i) || []).map(j => link("job " + j.id + (j.name ? " " + j.name : "") + (j.user ? " of " + j.user : "") + gpusOf(j, i), () => choose({job: j.id})))],
+    ["in Kubernetes", n.node],
+    ["state", n.state, n.class === "degraded"],
+    ["Slurm says", [n.slurm, said.why].filter(Boolean).join(": "), n.use === "unwell"],
+    ["jobs", (jobsOn.get(i) || []).map(j => link(title(j), () => choose({job: j.id})))],
     ["problems, and what to do", (n.problems || []).map(withRemedy), true],
-    ["IMEX", (n.said || {}).imex, bad(n, "imex")], ["published place", remedied(n, "drift"), bad(n, "drift")], ["NVLink fabric", remedied(n, "fabric"), bad(n, "fabric")],
-    ["block", n.block || "in no block"], ["switches above it", (n.switches || []).map(s => link(s, () => choose({switch: s})))],
-    ["its place is known by", why], ["why it is there", n.reason === "Placed" ? n.message : withRemedy(n.reason + (n.message ? ": " + n.message : ""))],
-    ["GPUs", n.gpus], ["where it stands", n.place]])];
+    ["IMEX", said.imex, bad(n, "imex")],
+    ["published place", remedied(n, "drift"), bad(n, "drift")],
+    ["NVLink fabric", remedied(n, "fabric"), bad(n, "fabric")],
+    ["block", n.block || "in no block"],
+    ["switches above it", (n.switches || []).map(s => link(s, () => choose({switch: s})))],
+    ["its place is known by", sources[n.source] || n.source],
+    ["why it is there", n.reason === "Placed" ? n.message : withRemedy(why)],
+    ["GPUs", n.gpus],
+    ["where it stands", n.place]])];
 }
 // withRemedy adds what to do to a text that begins with a reason word.
 function withRemedy(text) {
   const todo = (data.parts.remedies || {})[text.split(":")[0]];
   return todo ? text.replace(/[.; ]+$/, "") + ". What to do: " + todo : text;
 }
+const remedyOf = (reason, message) => withRemedy(reason + ": " + message).slice(reason.length + 2);
 const remedied = (n, what) => bad(n, what) ? withRemedy(n.said[what]) : (n.said || {})[what];
 // gpusList are the GPUs of each node of a job, or one entry if all are the same.
 function gpusList(j) {
@@ -162,24 +179,34 @@ function gpusOf(j, i) {
   return gpus ? ", GPUs " + gpus : "";
 }
 function used(j) { return j.blocks ? plural(j.blocks, "block") + (j.fewest ? ", " + j.fewest + " would do" : "") : ""; }
+const showAll = () => link("Show all nodes", () => choose({}));
 function jobFacts(j) {
   const blocks = new Map(), gpus = gpusList(j);
   for (const i of j.nodes) { const b = data.nodes[i].block || "in no block"; blocks.set(b, [...(blocks.get(b) || []), i]); }
+  const nodeLink = i => [link(data.nodes[i].name, () => choose({node: data.nodes[i].name})), gpus.length > 1 ? gpusOf(j, i) + "; " : " "];
+  const inBlock = ([b, of]) => make("div", {}, make("h3", {}, b + ": " + of.length),
+    make("p", {}, ...of.slice(0, 36).flatMap(nodeLink), of.length > 36 ? "and " + (of.length - 36) + " more" : ""));
   return [make("h2", {}, "job " + j.id + (j.name ? " " + j.name : "")), list([
-    ["user", [j.user, j.account].filter(Boolean).join(", account ")], ["partition", j.partition], ["nodes", String(j.nodes.length)], ["segment", j.segment ? String(j.segment) : ""],
-    ["blocks used", used(j), j.fewest && j.blocks > j.fewest], ["in words", j.note], ["GPUs on each node", gpus.length === 1 ? gpus[0] : ""],
+    ["user", [j.user, j.account].filter(Boolean).join(", account ")],
+    ["partition", j.partition],
+    ["nodes", String(j.nodes.length)],
+    ["segment", j.segment ? String(j.segment) : ""],
+    ["blocks used", used(j), j.fewest && j.blocks > j.fewest],
+    ["in words", j.note],
+    ["GPUs on each node", gpus.length === 1 ? gpus[0] : ""],
     ["also on nodes outside this map", (j.elsewhere || []).join(", ")]]),
-    ...[...blocks].map(([b, of]) => make("div", {}, make("h3", {}, b + ": " + of.length), make("p", {}, ...of.slice(0, 36).flatMap(i => [link(data.nodes[i].name, () => choose({node: data.nodes[i].name})), gpus.length > 1 ? gpusOf(j, i) + "; " : " "]), of.length > 36 ? "and " + (of.length - 36) + " more" : ""))),
-    link("Show all nodes", () => choose({}))];
+    ...[...blocks].map(inBlock), showAll()];
 }
 
 // fill writes what is below and above the drawing.
 function table(id, title, head, rows, most) {
   const place = el(id), found = rows.slice(0, most);
   if (rows.length === 0) { place.replaceChildren(); return; }
-  const body = found.map(r => make("tr", r.attributes || {}, ...r.cells.map((c, k) => make("td", head[k][1] ? {class: head[k][1]} : {}, c))));
+  const headCell = ([name, kind]) => make("th", kind ? {class: kind, scope: "col"} : {scope: "col"}, name);
+  const bodyRow = r => make("tr", r.attributes || {}, ...r.cells.map((c, k) => make("td", head[k][1] ? {class: head[k][1]} : {}, c)));
+  const all = make("table", {}, make("thead", {}, make("tr", {}, ...head.map(headCell))), make("tbody", {}, ...found.map(bodyRow)));
   const more = rows.length > most ? make("p", {}, "and " + (rows.length - most) + " more: search to see these") : "";
-  place.replaceChildren(...[title ? make("h2", {}, title) : "", make("table", {}, make("thead", {}, make("tr", {}, ...head.map(h => make("th", h[1] ? {class: h[1], scope: "col"} : {scope: "col"}, h[0])))), make("tbody", {}, ...body)), more].filter(Boolean));
+  place.replaceChildren(...[title ? make("h2", {}, title) : "", all, more].filter(Boolean));
 }
 function fill() {
   const p = data.parts, text = el("search").value.trim().toLowerCase();
@@ -187,12 +214,19 @@ function fill() {
   el("summary").replaceChildren(...(p.summary || []).map(s => make("li", {}, s)));
   el("trouble").replaceChildren(...(p.trouble || []).map(s => make("p", {class: "held"}, s)));
   const jobs = jobList().filter(j => has(j.id, j.name, j.user, j.account, j.partition, j.note) || chosen.job === j.id);
+  const number = n => n ? String(n) : "";
+  const jobRow = j => ({attributes: j.id === chosen.job ? {class: "chosen"} : {},
+    cells: [link(j.id, () => choose({job: j.id})), j.name, j.user, String(j.nodes.length), number(j.segment), number(j.blocks), number(j.fewest), j.note]});
   table("jobs", "Running jobs", [["job"], ["name"], ["user"], ["nodes", "num"], ["segment", "num"], ["blocks", "num"], ["fewest", "num"], ["in words", "wide"]],
-    jobs.map(j => ({attributes: j.id === chosen.job ? {class: "chosen"} : {}, cells: [link(j.id, () => choose({job: j.id})), j.name, j.user, String(j.nodes.length), j.segment ? String(j.segment) : "", j.blocks ? String(j.blocks) : "", j.fewest ? String(j.fewest) : "", j.note]})), 100);
+    jobs.map(jobRow), 100);
+  const colourBy = size => { el("colour").value = "segments"; el("size").value = size; paint(); };
   table("segments", "Free segments", [["topology"], ["segment size", "num"], ["fit now", "num"], ["if all nodes were free and well", "num"]],
-    (p.segments || []).map(s => ({cells: [s.topology, link(String(s.size), () => { el("colour").value = "segments"; el("size").value = s.size; paint(); }), String(s.now), String(s.all)]})), 60);
-  table("apart", "In no block", [["nodes", "num"], ["reason"], ["names", "wide"]], (p.apart || []).map(g => ({cells: [String(g.count), g.reason + ": " + g.why, g.nodes]})), 40);
-  table("problems", "Problems", [["node"], ["reason"], ["what is wrong, and what to do", "wide"]], (p.problems || []).filter(q => has(q.node, q.reason, q.message)).map(q => ({cells: [where(q.node), q.reason, withRemedy(q.reason + ": " + q.message).slice(q.reason.length + 2)]})), 50);
+    (p.segments || []).map(s => ({cells: [s.topology, link(String(s.size), () => colourBy(s.size)), String(s.now), String(s.all)]})), 60);
+  table("apart", "In no block", [["nodes", "num"], ["reason"], ["names", "wide"]],
+    (p.apart || []).map(g => ({cells: [String(g.count), g.reason + ": " + g.why, g.nodes]})), 40);
+  const wrong = (p.problems || []).filter(q => has(q.node, q.reason, q.message));
+  table("problems", "Problems", [["node"], ["reason"], ["what is wrong, and what to do", "wide"]],
+    wrong.map(q => ({cells: [where(q.node), q.reason, remedyOf(q.reason, q.message)]})), 50);
   held(p.held);
   const sizes = [...new Set((p.segments || []).map(s => s.size))], choice = el("size"), was = choice.value;
   if (choice.children.length !== sizes.length) choice.replaceChildren(...sizes.map(s => make("option", {value: s}, String(s))));
@@ -207,16 +241,21 @@ function held(h) {
   const text = JSON.stringify(h || null);
   if (el("held").dataset.text === text) return;
   el("held").dataset.text = text;
-  const rows = h && h.differences || [];
-  el("held").replaceChildren(...(h ? [make("section", {class: "held", "aria-label": "held publication"}, make("h2", {}, "A change is held" + (h.since ? " since " + h.since : "") + ": " + h.reason), make("p", {}, withRemedy(h.reason + ": " + h.message).slice(h.reason.length + 2)),
-    rows.length ? make("details", {open: ""}, make("summary", {}, plural(rows.length, "difference")), make("ul", {}, ...rows.slice(0, 60).map(d => make("li", {}, d)), rows.length > 60 ? make("li", {}, "and " + (rows.length - 60) + " more") : "")) : "",
-    h.waits && h.digest ? make("p", {}, "To publish it: ", make("code", {}, "quoin plan approve " + h.digest)) : "")] : []));
+  if (!h) { el("held").replaceChildren(); return; }
+  const rows = h.differences || [], more = rows.length - 60;
+  const title = "A change is held" + (h.since ? " since " + h.since : "") + ": " + h.reason;
+  const items = rows.slice(0, 60).map(d => make("li", {}, d)).concat(more > 0 ? [make("li", {}, "and " + more + " more")] : []);
+  el("held").replaceChildren(make("section", {class: "held", "aria-label": "held publication"},
+    make("h2", {}, title), make("p", {}, remedyOf(h.reason, h.message)),
+    rows.length ? make("details", {open: ""}, make("summary", {}, plural(rows.length, "difference")), make("ul", {}, ...items)) : "",
+    h.waits && h.digest ? make("p", {}, "To publish it: ", make("code", {}, "quoin plan approve " + h.digest)) : ""));
 }
 function nodeTable(text) {
-  const rows = data.nodes.flatMap((n, i) => (text === "" || textOf(i).includes(text)) && (marks === null || marks.has(i)) ? [{cells: [link(n.name, () => choose({node: n.name})), n.block || "", n.state, n.slurm || "", (jobsOn.get(i) || []).map(j => j.id).join(" ")]}] : []);
+  const shown = i => (text === "" || textOf(i).includes(text)) && (marks === null || marks.has(i));
+  const row = (n, i) => ({cells: [link(n.name, () => choose({node: n.name})), n.block || "", n.state, n.slurm || "", (jobsOn.get(i) || []).map(j => j.id).join(" ")]});
   const box = el("table").lastElementChild;
   box.id = "tablebox";
-  table("tablebox", "", [["node"], ["block"], ["state"], ["Slurm"], ["jobs"]], rows, 200);
+  table("tablebox", "", [["node"], ["block"], ["state"], ["Slurm"], ["jobs"]], data.nodes.flatMap((n, i) => shown(i) ? [row(n, i)] : []), 200);
 }
 
 // refresh shows the data as it is now. What was chosen, searched and coloured stays.
