@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quoin-hpc/quoin/cmd/quoin/config"
 	"github.com/quoin-hpc/quoin/cmd/quoin/listing"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/slurmconf"
@@ -68,6 +69,7 @@ func (s *settings) cluster(name string) (*publication.Cluster, error) {
 
 // seen is what files are made of.
 type seen struct {
+	conf *config.Config
 	pub  *publication.Cluster
 	snap *inputs.Snapshot
 	in   inputs.Inputs
@@ -75,6 +77,10 @@ type seen struct {
 
 // render makes the files of nodes and reports, and returns what it made them of.
 func (o *renderOptions) render(ctx context.Context, stdin io.Reader, paths []string) (*publisher.Rendered, *seen, error) {
+	conf, err := o.load()
+	if err != nil {
+		return nil, nil, err
+	}
 	pub, err := o.cluster(o.publication)
 	if err != nil {
 		return nil, nil, err
@@ -123,7 +129,7 @@ func (o *renderOptions) render(ctx context.Context, stdin io.Reader, paths []str
 	if err == nil {
 		made.Problems = append(made.Problems, snap.Problems...)
 	}
-	return made, &seen{pub, snap, in}, err
+	return made, &seen{conf, pub, snap, in}, err
 }
 
 // errUnread is the exit status of a command that did its work without some reports.

@@ -12,6 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/cmd/quoin/findings"
 	"github.com/quoin-hpc/quoin/cmd/quoin/reports"
 	"github.com/quoin-hpc/quoin/cmd/quoin/terminal"
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/page"
 	"github.com/quoin-hpc/quoin/topology"
@@ -80,7 +81,11 @@ func (o *renderOptions) drawn(ctx context.Context, stdin io.Reader, paths []stri
 		return nil, nil, err
 	}
 	site := &picture.Site{Publication: from.pub.Name, Plan: made.Plan, Facts: from.in.Facts}
-	page.Say(site, &from.in, slurmOf(from.pub), made.Topologies())
+	known := page.Known{Snapshot: from.snap, Inputs: &from.in, Slurm: slurmOf(from.pub), Published: made.Topologies()}
+	if o.nodes == "" && o.kubeconfig == "" { // reports alone
+		known.Hosts = imex.NewHosts(from.conf.IMEX)
+	}
+	known.AddTo(site)
 	return site, made, nil
 }
 

@@ -102,3 +102,21 @@ func TestOutputJSON(t *testing.T) {
 		t.Errorf("check: %+v (-want +got):\n%s", compared, diff)
 	}
 }
+
+// TestMapReports draws reports of machines without Kubernetes: their own nvidia-imex.service says
+// how IMEX is.
+func TestMapReports(t *testing.T) {
+	dir := t.TempDir()
+	for node, imex := range map[string]string{"n1": `"hostService":true,"daemonState":"READY"`, "n2": `"hostService":true,"daemonState":"WAITING_FOR_PEERS"`} {
+		report := `{"apiVersion":"quoin.dev/v1alpha1","kind":"NodeReport","node":"` + node + `","domain":"8a61c302-0000-4000-8000-000000000001.7","gpus":[{"index":0,"uuid":"GPU-` + node + `"}],"imex":{"channelMajor":235,` + imex + `}}`
+		if err := os.WriteFile(filepath.Join(dir, node+".json"), []byte(report), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, stdout, stderr := quoin(t, "", "map", dir)
+	for _, want := range []string{"\nIMEX\n      1  Ready     n1\n      1  NotReady  n2\n         nvidia-imex.service says WAITING_FOR_PEERS. ", "\nPublished place\n      2  Agrees  n[1-2]\n", "2 nodes · 1 with warning"} {
+		if code != 0 || stderr != "" || !strings.Contains(stdout, want) {
+			t.Errorf("exit %d, %s, the map lacks %q:\n%s", code, stderr, want, stdout)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/dir"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/kube"
@@ -39,6 +40,7 @@ func (o *renderOptions) published(ctx context.Context) (*picture.Site, error) {
 		return nil, err
 	}
 	var store page.Store = dir.New(conf.Publisher.Store)
+	hosts := imex.NewHosts(conf.IMEX)
 	switch {
 	case conf.Publisher.Store != "":
 		if _, err := os.Stat(conf.Publisher.Store + "/"); err != nil {
@@ -56,9 +58,9 @@ func (o *renderOptions) published(ctx context.Context) (*picture.Site, error) {
 			return nil, err
 		}
 		pub.Rules.FromLists()
-		store = &listed{kube.Plans{Client: client, Namespace: conf.Publisher.Namespace}, snap}
+		store, hosts = &listed{kube.Plans{Client: client, Namespace: conf.Publisher.Namespace}, snap}, nil
 	}
-	return page.NewSource(store, []*publication.Cluster{pub}, slurmOf(pub)).Site(ctx, pub.Name)
+	return page.NewSource(store, []*publication.Cluster{pub}, slurmOf(pub), hosts).Site(ctx, pub.Name)
 }
 
 // slurmOf asks the Slurm of a publication once, if it can be asked.

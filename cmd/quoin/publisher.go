@@ -51,7 +51,8 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 	var store leadingStore = dir.New(c.Store)
 	var shown page.Store = dir.New(c.Store) // which reads beside the publisher
 	var options publisher.Options
-	if hosts := imex.NewHosts(conf.IMEX); hosts != nil {
+	hosts := imex.NewHosts(conf.IMEX)
+	if hosts != nil {
 		options.Membership = hosts
 	}
 	var runs []func(context.Context) error
@@ -74,7 +75,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 		}
 		serve.Cluster = rc
 		objects := kube.New(client, sets, reports, c.Namespace, conf.Clusters(), log)
-		store, shown, runs = objects, objects, append(runs, members.Run)
+		store, shown, hosts, runs = objects, objects, nil, append(runs, members.Run)
 		options = publisher.Options{MaxBytes: kube.MaxBytes, Seed: true, Recorder: kube.NewEvents(client, log), Membership: members}
 		if c.NodeConditions {
 			options.Conditions = objects
@@ -83,7 +84,7 @@ func runPublisher(ctx context.Context, conf *config.Config, log *slog.Logger) er
 	options.Slurm = loaded.AskerOf
 	service.LogStart(log, "publisher", c.Store, "publications", len(conf.Publications))
 	pub := publisher.New(store, conf.Clusters(), options, publisher.NewMetrics(reg), log)
-	serve.Map, serve.MapAddress = page.New(page.NewSource(shown, conf.Clusters(), page.NewAsked(pub.Occupancy())), log).Handler(), c.MapListen
+	serve.Map, serve.MapAddress = page.New(page.NewSource(shown, conf.Clusters(), page.NewAsked(pub.Occupancy()), hosts), log).Handler(), c.MapListen
 	serve.Ready, serve.Loops = store.Ready, []service.Loop{{Name: "the publisher", Busy: pub.Busy}}
 	return service.Together(ctx, append(runs, store.Run,
 		func(ctx context.Context) error { return service.Serve(ctx, serve) },

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/quoin-hpc/quoin/cmd/version"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/boxrig/machine"
 )
 
@@ -28,14 +29,28 @@ func asked(w *world) {
 	w.finish(whole)
 
 	own, other := w.apart()
+	w.operators(0) // it would give Slurm the right place again
 	w.scontrol("update", "nodename="+other.pod, "topology="+own.place)
 	divided := w.submit("--segment=2", "-w", own.pod+","+other.pod)
 	w.shown(divided, 2, "segment 2 got 1+1")
 	w.counted(server, `count(ALERTS{alertname="QuoinSegmentSplit", job_id="`+divided+`", segment="2", got="1+1"})`, 1)
 	w.finish(divided)
-	w.scontrol("update", "nodename="+other.pod, "topology="+other.place)
+	w.operators(1)
+	await.Until(w.t, other.pod+" is in its place again", func() bool {
+		out, err := w.slurm.Scontrol(w.t.Context(), "show", "node", other.pod)
+		return err == nil && strings.Contains(out, "Topology="+other.place)
+	}, func() string { out, _ := w.slurm.Scontrol(w.t.Context(), "show", "node", other.pod); return out })
 	w.topologyIsPlan()
 	w.nothingHeld()
+}
+
+// operators sets how many pods Slinky's operator has, and waits until it has so many.
+func (w *world) operators(count int) {
+	w.t.Helper()
+	const namespace, name = "slinky", "slurm-operator"
+	w.kubectl("-n", namespace, "scale", "deploy", name, fmt.Sprint("--replicas=", count))
+	w.until(fmt.Sprintf("%d pods of the operator", count), func(out string) bool { return strings.Count(out, "Running") == count },
+		"-n", namespace, "get", "pods", "-l", "app="+name, "-o=jsonpath={.items[*].status.phase}")
 }
 
 // shown waits until the page has a job, with its GPUs and what is said of its blocks.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quoin-hpc/quoin/imex"
 	"github.com/quoin-hpc/quoin/slurmconf"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/nodestatus"
@@ -49,11 +50,13 @@ type StoreSource struct {
 	store    Store
 	clusters []*publication.Cluster
 	live     Live // or nil
+	hosts    *imex.Hosts
 }
 
-// NewSource returns a source of the clusters. live may be nil: then no job is known.
-func NewSource(store Store, clusters []*publication.Cluster, live Live) *StoreSource {
-	return &StoreSource{store, clusters, live}
+// NewSource returns a source of the clusters. live may be nil: then no job is known. hosts judges
+// IMEX on a site without Kubernetes, and is nil otherwise.
+func NewSource(store Store, clusters []*publication.Cluster, live Live, hosts *imex.Hosts) *StoreSource {
+	return &StoreSource{store, clusters, live, hosts}
 }
 
 // Publications are the names of the clusters.
@@ -115,26 +118,46 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 			}
 		}
 	}
-	Say(site, &in, s.live, published)
+	k := Known{Snapshot: snap, Inputs: &in, Slurm: s.live, Published: published, Hosts: s.hosts, Moved: movedIn(doc, &in)}
+	k.AddTo(site)
 	return site, nil
 }
 
-// Say adds to a site what Kubernetes and Slurm say of its nodes, the running jobs, and the free
-// segments. slurm may be nil: then no job is known.
-func Say(site *picture.Site, in *inputs.Inputs, slurm Live, published []slurmconf.Topology) {
+// Known is what is known of a site beside its plan.
+type Known struct {
+	Snapshot *inputs.Snapshot
+	Inputs   *inputs.Inputs
+	// Slurm may be nil: then no job is known. Published are the topologies that jobs are judged by.
+	Slurm     Live
+	Published []slurmconf.Topology
+	// Hosts judges IMEX on a site without Kubernetes. It is nil otherwise.
+	Hosts *imex.Hosts
+	// Moved names nodes whose published place is not the planned one.
+	Moved []topology.Problem
+}
+
+// AddTo adds to a site what Kubernetes and Slurm say of its nodes, the running jobs, and the free
+// segments.
+func (k *Known) AddTo(site *picture.Site) {
+	in := k.Inputs
 	var nodes map[string]live.Node
-	if slurm != nil {
+	if k.Slurm != nil {
 		var err error
-		if nodes, site.Jobs, err = slurm.Seen(site.Publication, published); err != nil {
+		if nodes, site.Jobs, err = k.Slurm.Seen(site.Publication, k.Published); err != nil {
 			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(err.Error(), topology.MaxMessage))
 		}
 	}
+	judged := nodestatus.Judge(k.Snapshot, k.Hosts, site.Plan, k.Moved)
 	site.Said = make(map[string]picture.Said, len(site.Plan.Placements))
 	for i := range site.Plan.Placements {
 		name := site.Plan.Placements[i].SlurmName
 		says := picture.Said{Slurm: cmp.Or(nodes[name].State, in.States[name]), Why: why(nodes[name])}
 		if n := in.Nodes[name]; n != nil {
-			says.IMEX, says.Drift, says.Fabric = verdict(n, nodestatus.ConditionIMEX), verdict(n, nodestatus.ConditionDrift), verdict(n, nodestatus.ConditionFabric)
+			conditions := n.Conditions
+			if len(conditions) == 0 {
+				conditions = judged[n.Name]
+			}
+			says.IMEX, says.Drift, says.Fabric = verdict(conditions, nodestatus.ConditionIMEX), verdict(conditions, nodestatus.ConditionDrift), verdict(conditions, nodestatus.ConditionFabric)
 		}
 		if says != (picture.Said{}) {
 			site.Said[name] = says
@@ -222,6 +245,20 @@ func heldOf(doc *plandoc.Document) *picture.Held {
 	return out
 }
 
+// movedIn names the nodes that a held change would move.
+func movedIn(doc *plandoc.Document, in *inputs.Inputs) (out []topology.Problem) {
+	if doc.Held == nil || doc.Held.Plan == nil {
+		return nil
+	}
+	changes := plandoc.Compare(&doc.Current.Plan, doc.Held.Plan)
+	for i := range changes.Moves {
+		if n := in.Nodes[changes.Moves[i].Node]; n != nil {
+			out = append(out, topology.Problem{Node: n.Name, Reason: nodestatus.ReasonPublishedDiffers, Message: changes.Moves[i].String()})
+		}
+	}
+	return out
+}
+
 // why says in Slurm's words why a node takes no job, or who has it.
 func why(n live.Node) string {
 	if n.Reservation != "" {
@@ -230,8 +267,8 @@ func why(n live.Node) string {
 	return n.Reason
 }
 
-// verdict is what a condition of the Node says.
-func verdict(n *inputs.Node, condition string) picture.Verdict {
-	c := n.Conditions[condition]
+// verdict is what a condition says.
+func verdict(of map[string]inputs.Condition, condition string) picture.Verdict {
+	c := of[condition]
 	return picture.Verdict{Wrong: c.True, Reason: c.Reason, Message: c.Message}
 }

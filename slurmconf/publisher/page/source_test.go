@@ -105,7 +105,7 @@ func filled(t testing.TB, c *simulated.Cluster) (*stored, []*publication.Cluster
 
 func siteOf(t testing.TB, s *stored, clusters []*publication.Cluster, seen page.Live) *picture.Site {
 	t.Helper()
-	site, err := page.NewSource(s, clusters, seen).Site(t.Context(), clusters[0].Name)
+	site, err := page.NewSource(s, clusters, seen, nil).Site(t.Context(), clusters[0].Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +149,14 @@ func TestSource(t *testing.T) {
 	if diff := cmp.Diff(want, site.Said["gb200-00002"]); diff != "" {
 		t.Errorf("node 2 (-want +got):\n%s", diff)
 	}
+	// Nobody writes conditions on the other nodes: they are judged by plan, reports and what is held.
+	for k, want := range []string{"Agrees", "PublishedDiffers"} {
+		for _, node := range site.Plan.Blocks[k].Nodes {
+			if got := site.Said[node].Drift; node != "gb200-00002" && (got.Reason != want || got.Wrong != (k == 1)) {
+				t.Errorf("the place of %s: %+v, want %s", node, got, want)
+			}
+		}
+	}
 	if got := site.Said["gb200-00003"]; got.Slurm != "not in Slurm" || got.Use != "unwell" {
 		t.Errorf("a node without a pod is %+v", got)
 	}
@@ -190,7 +198,7 @@ func TestSourceLive(t *testing.T) {
 		t.Errorf("an unreadable plan: trouble %q, %d nodes", site.Trouble, len(site.Plan.Placements))
 	}
 	s.err = errors.New("away")
-	source := page.NewSource(s, clusters, nil)
+	source := page.NewSource(s, clusters, nil, nil)
 	if _, err := source.Site(t.Context(), clusters[0].Name); err == nil {
 		t.Error("no error without a plan")
 	}
@@ -221,7 +229,7 @@ func BenchmarkLook10008(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	source := page.NewSource(&remembered{s, snap, packed}, clusters, nil)
+	source := page.NewSource(&remembered{s, snap, packed}, clusters, nil, nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		site, err := source.Site(b.Context(), clusters[0].Name)

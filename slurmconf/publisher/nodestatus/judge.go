@@ -1,0 +1,40 @@
+package nodestatus
+
+import (
+	"time"
+
+	"github.com/quoin-hpc/quoin/imex"
+	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
+	"github.com/quoin-hpc/quoin/topology"
+	"github.com/quoin-hpc/quoin/topology/placement"
+)
+
+// Judge returns the conditions of nodes on which nobody writes conditions, as on those of a
+// directory store: by the node's name, and by type. hosts judges IMEX; it may be nil. moved names
+// nodes whose published place is not the planned one.
+func Judge(snap *inputs.Snapshot, hosts *imex.Hosts, plan *placement.Plan, moved []topology.Problem) map[string]map[string]inputs.Condition {
+	var verdicts map[string]imex.Verdict
+	if hosts != nil {
+		if o, err := hosts.Snapshot(); err == nil {
+			o.Nodes = Members(snap, nil)
+			verdicts = imex.Judge(o)
+		}
+	}
+	var d drift
+	d.found(&Pass{Plan: plan, Problems: plan.Problems}, time.Time{})
+	d.problems = append(d.problems, moved...)
+	drifting := map[string][]topology.Problem{}
+	d.addTo(drifting, time.Time{})
+	out := map[string]map[string]inputs.Condition{}
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		if len(n.Conditions) > 0 {
+			continue
+		}
+		out[n.Name] = map[string]inputs.Condition{}
+		for _, c := range conditionsOf(n, snap.Reports[n.Name], drifting[n.Name], verdicts) {
+			out[n.Name][c.Type] = c
+		}
+	}
+	return out
+}
