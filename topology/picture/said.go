@@ -3,6 +3,7 @@ package picture
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -45,36 +46,16 @@ func (v *Verdict) saying() saying {
 	return saying{what: v.Reason}
 }
 
-// alike lists nodes in groups: each group has nodes with the same words.
+// alike lists nodes in groups: each group has nodes with the same words. If these are too many
+// groups, each has one message that stands for all.
 func (d *lists) alike(s *Site, title string, of func(*Said) saying) {
-	type key struct {
-		order         int
-		what, message string
+	all := sayingsOf(s, of, true)
+	if len(all) > maxListed {
+		all = sayingsOf(s, of, false)
 	}
-	rows := map[key]*saying{}
-	for i := range s.Plan.Placements {
-		name := s.Plan.Placements[i].SlurmName
-		says := s.Said[name]
-		row := of(&says)
-		if row.what == "" {
-			continue
-		}
-		k := key{row.order, row.what, row.message}
-		if rows[k] == nil {
-			rows[k] = &row
-		}
-		rows[k].nodes = append(rows[k].nodes, name)
-	}
-	if len(rows) == 0 {
+	if len(all) == 0 {
 		return
 	}
-	all := make([]*saying, 0, len(rows))
-	for _, row := range rows {
-		all = append(all, row)
-	}
-	slices.SortFunc(all, func(a, b *saying) int {
-		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(len(b.nodes), len(a.nodes)), cmp.Compare(a.what, b.what), cmp.Compare(a.message, b.message))
-	})
 	d.printf("%s\n", d.paint(bold, title))
 	width := 0
 	for _, row := range all[:min(len(all), maxListed)] {
@@ -93,7 +74,36 @@ func (d *lists) alike(s *Site, title string, of func(*Said) saying) {
 	d.printf("\n")
 }
 
-// A line below an SVG. One with a class has a cell before it.
+// sayingsOf puts nodes with the same words together: what is well first, then by number.
+func sayingsOf(s *Site, of func(*Said) saying, byMessage bool) []*saying {
+	type key struct {
+		order         int
+		what, message string
+	}
+	rows := map[key]*saying{}
+	for i := range s.Plan.Placements {
+		name := s.Plan.Placements[i].SlurmName
+		says := s.Said[name]
+		row := of(&says)
+		if row.what == "" {
+			continue
+		}
+		k := key{row.order, row.what, row.message}
+		if !byMessage {
+			k.message = ""
+			row.message = strings.TrimSuffix("such as: "+row.message, "such as: ")
+		}
+		if rows[k] == nil {
+			rows[k] = &row
+		}
+		rows[k].nodes = append(rows[k].nodes, name)
+	}
+	return slices.SortedFunc(maps.Values(rows), func(a, b *saying) int {
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(len(b.nodes), len(a.nodes)), cmp.Compare(a.what, b.what), cmp.Compare(a.message, b.message))
+	})
+}
+
+// line is a line of text below an SVG. One with a class has a cell before it.
 type line struct {
 	X, Y        int
 	Class, Text string

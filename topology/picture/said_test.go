@@ -75,7 +75,7 @@ func TestSaidMany(t *testing.T) {
 	if err := Terminal(&got, s, Options{Width: 60}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"74 running jobs\n", "  and 54 more, each with fewer nodes or as many\n", "  and 60 more\n", "△"} {
+	for _, want := range []string{"74 running jobs\n", "  and 54 more, each with fewer nodes or as many\n", "     72  DaemonNotReady  gb200-[001-072]\n         such as: the daemon of gb200-001 is not ready\n", "△"} {
 		if !strings.Contains(got.String(), want) {
 			t.Errorf("want %q in\n%s", want, got.String())
 		}
