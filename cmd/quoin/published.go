@@ -60,13 +60,14 @@ func (o *renderOptions) published(ctx context.Context) (*picture.Site, error) {
 		pub.Rules.FromLists()
 		store, hosts = &listed{kube.Plans{Client: client, Namespace: conf.Publisher.Namespace}, snap}, nil
 	}
-	return page.NewSource(store, []*publication.Cluster{pub}, slurmOf(pub), hosts).Site(ctx, pub.Name)
+	return page.NewSource(store, []*publication.Cluster{pub}, o.slurmOf(pub), hosts).Site(ctx, pub.Name)
 }
 
-// slurmOf asks the Slurm of a publication once, if it can be asked.
-func slurmOf(pub *publication.Cluster) *page.Asked {
+// slurmOf asks the Slurm of a publication once, if it can be asked. Text and SVG have no GPUs of
+// jobs, for which Slurm takes long on a large site.
+func (o *renderOptions) slurmOf(pub *publication.Cluster) *page.Asked {
 	keeper := occupancy.New([]*publication.Cluster{pub}, func(c *publication.Cluster) live.Asker { return loaded.AskerOf(c) }, slog.New(slog.DiscardHandler))
-	keeper.Details = true
+	keeper.Details = o.output == outputJSON || o.output == "html"
 	asked := page.NewAsked(keeper)
 	asked.Wait = true
 	return asked

@@ -185,7 +185,7 @@ func (d *lists) text(indent int, words string) {
 		d.printf("%*s%s\n", indent, "", d.paint(looks[warned].color, cut(line, d.o.Width-indent)))
 		line = ""
 	}
-	for _, word := range strings.Fields(printable(words)) {
+	for word := range strings.FieldsSeq(printable(words)) {
 		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > d.o.Width-indent {
 			flush()
 		}

@@ -238,8 +238,7 @@ func (a *Answer) printBlocks(w io.Writer) {
 	terminal.Table(w, []string{"BLOCK", "NODES", "SEGMENTS"}, rows)
 }
 
-// printReservations lists the reservations. A job waits for one that begins before the job ends,
-// too.
+// printReservations lists the reservations of now and of later.
 func (a *Answer) printReservations(w io.Writer) {
 	if len(a.Reservations) == 0 {
 		return
@@ -253,7 +252,7 @@ func (a *Answer) printReservations(w io.Writer) {
 		}
 		rows = append(rows, []string{r.Name, r.Start.Local().Format(minute), until, strconv.Itoa(r.Count), hostlist.Shorten(r.Nodes), r.For})
 	}
-	fmt.Fprintln(w, "\nOther jobs get no reserved node, nor one that is reserved before they would end:")
+	fmt.Fprintln(w, "\nSlurm starts no other job on these nodes that may still run when the reservation begins:")
 	terminal.Table(w, []string{"RESERVATION", "FROM", "TO", "NODES", "NAMES", "FOR"}, rows)
 }
 

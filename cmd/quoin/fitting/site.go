@@ -180,7 +180,7 @@ func (p *Plan) Pods(snap *inputs.Snapshot) {
 	add := func(all []inputs.Worker) {
 		for i := range all {
 			if w := &all[i]; w.State != "" && !w.Ending {
-				workers[cmp.Or(w.Hostname, w.Node)+" "+w.Node] = w
+				workers[w.Hostname+" "+w.Node] = w
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func (p *Plan) Pods(snap *inputs.Snapshot) {
 	}
 	states := map[string]fit.State{}
 	for name, node := range p.Owners { // another pod is of another Slurm cluster, or not where the plan has it
-		if w := cmp.Or(workers[name+" "+node], workers[node+" "+node]); w != nil {
+		if w := cmp.Or(workers[name+" "+node], workers[" "+node]); w != nil {
 			states[name] = fit.StateOf(w.State)
 		}
 	}

@@ -30,15 +30,15 @@ type Asked struct {
 func NewAsked(k *occupancy.Keeper) *Asked { return &Asked{keeper: k} }
 
 // Seen implements Live.
-func (a *Asked) Seen(publication string, published []slurmconf.Topology) (nodes map[string]live.Node, jobs []picture.Job, err error) {
+func (a *Asked) Seen(ctx context.Context, publication string, published []slurmconf.Topology) (nodes map[string]live.Node, jobs []picture.Job, err error) {
 	if !a.keeper.Asks(publication) {
 		return nil, nil, nil
 	}
 	a.keeper.Set(publication, published)
 	if a.Wait {
-		a.keeper.Fresher(context.Background(), publication, askAge)
+		a.keeper.Fresher(ctx, publication, askAge)
 	} else {
-		a.ask(publication)
+		a.ask(context.WithoutCancel(ctx), publication)
 	}
 	view := a.keeper.View(publication)
 	if !view.Fresh(time.Now()) {
@@ -53,12 +53,12 @@ func (a *Asked) Seen(publication string, published []slurmconf.Topology) (nodes 
 }
 
 // ask asks in the background. Each question is bounded in time.
-func (a *Asked) ask(publication string) {
+func (a *Asked) ask(ctx context.Context, publication string) {
 	asks, _ := a.asking.LoadOrStore(publication, new(atomic.Bool))
 	if asking := asks.(*atomic.Bool); asking.CompareAndSwap(false, true) {
 		go func() {
 			defer asking.Store(false)
-			a.keeper.Fresher(context.Background(), publication, askAge)
+			a.keeper.Fresher(ctx, publication, askAge)
 		}()
 	}
 }

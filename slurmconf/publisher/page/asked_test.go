@@ -63,7 +63,7 @@ func TestAsked(t *testing.T) {
 		asked := page.NewAsked(keeper)
 		published := []slurmconf.Topology{{Name: "nvl", Default: true, Block: &slurmconf.BlockTopology{Sizes: []int{4}, Blocks: []slurmconf.Block{{Name: "b1", Nodes: "n[1-4]"}, {Name: "b2", Nodes: "n[5-8]"}}}}}
 		see := func() (map[string]live.Node, []picture.Job, error) {
-			states, jobs, err := asked.Seen("default", published)
+			states, jobs, err := asked.Seen(t.Context(), "default", published)
 			synctest.Wait()
 			return states, jobs, err
 		}
@@ -106,7 +106,7 @@ func TestAsked(t *testing.T) {
 		if states, jobs, err := see(); err == nil || jobs != nil || states != nil {
 			t.Errorf("away for long: %v, %v, %v", states, jobs, err)
 		}
-		if states, _, err := asked.Seen("other", published); states != nil || err != nil {
+		if states, _, err := asked.Seen(t.Context(), "other", published); states != nil || err != nil {
 			t.Errorf("nobody can be asked: %v, %v", states, err)
 		}
 	})

@@ -36,7 +36,7 @@ type States interface {
 // Live says what was last seen of the running Slurm of a publication: the nodes by Slurm name,
 // and the jobs, judged by the published topologies. It does not wait for an answer of Slurm.
 type Live interface {
-	Seen(publication string, published []slurmconf.Topology) (nodes map[string]live.Node, jobs []picture.Job, err error)
+	Seen(ctx context.Context, publication string, published []slurmconf.Topology) (nodes map[string]live.Node, jobs []picture.Job, err error)
 }
 
 // Jobs says more of a running job than Seen does: the indices of its GPUs by node. It may ask
@@ -119,7 +119,7 @@ func (s *StoreSource) Site(ctx context.Context, name string) (*picture.Site, err
 		}
 	}
 	k := Known{Snapshot: snap, Inputs: &in, Slurm: s.live, Published: published, Hosts: s.hosts, Moved: movedIn(doc, &in)}
-	k.AddTo(site)
+	k.AddTo(ctx, site)
 	return site, nil
 }
 
@@ -138,12 +138,12 @@ type Known struct {
 
 // AddTo adds to a site what Kubernetes and Slurm say of its nodes, the running jobs, and the free
 // segments.
-func (k *Known) AddTo(site *picture.Site) {
+func (k *Known) AddTo(ctx context.Context, site *picture.Site) {
 	in := k.Inputs
 	var nodes map[string]live.Node
 	if k.Slurm != nil {
 		var err error
-		if nodes, site.Jobs, err = k.Slurm.Seen(site.Publication, k.Published); err != nil {
+		if nodes, site.Jobs, err = k.Slurm.Seen(ctx, site.Publication, k.Published); err != nil {
 			site.Trouble = append(site.Trouble, "Slurm does not answer: "+topology.Cut(err.Error(), topology.MaxMessage))
 		}
 	}

@@ -69,7 +69,7 @@ type slurm struct {
 }
 
 // Seen is what it said.
-func (s *slurm) Seen(string, []slurmconf.Topology) (map[string]live.Node, []picture.Job, error) {
+func (s *slurm) Seen(context.Context, string, []slurmconf.Topology) (map[string]live.Node, []picture.Job, error) {
 	return s.nodes, s.jobs, s.err
 }
 
