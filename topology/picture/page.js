@@ -29,7 +29,11 @@ const bad = (n, what) => ((n.said || {}).bad || []).includes(what);
 const fixed = {
   health: n => [n.class, n.state, n.state],
   slurm: n => n.use ? [n.use, {free: "free", busy: "busy", unwell: "takes no job"}[n.use], n.slurm] : ["none", "Slurm says nothing", "Slurm says nothing"],
-  imex: n => verdict(n, "imex", "ready", "IMEX ready", "IMEX not ready", "not judged"),
+  imex: n => {
+    const words = (n.said || {}).imex || "";
+    if (words && !bad(n, "imex") && !words.startsWith("Ready")) return ["other", "needs no IMEX", words];
+    return verdict(n, "imex", "ready", "IMEX ready", "IMEX not ready", "not judged");
+  },
   drift: n => verdict(n, "drift", "agrees", "as published", "drift", "not judged"),
 };
 function verdict(n, what, well, yes, no, unknown) {

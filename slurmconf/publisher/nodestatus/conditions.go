@@ -50,7 +50,7 @@ func imexCondition(v imex.Verdict) inputs.Condition {
 	case v.Ready() && v.Remedy == "":
 		c.Message = "jobs across nodes may use IMEX here"
 	case v.Remedy != "":
-		c.Message = v.Message + ". " + v.Remedy
+		c.Message = v.Message + ". What to do: " + v.Remedy
 	}
 	return c
 }

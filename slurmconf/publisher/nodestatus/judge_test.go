@@ -46,7 +46,7 @@ func TestJudge(t *testing.T) {
 		{"well", nodestatus.ConditionIMEX, false, imex.ReasonReady, "jobs across nodes may use IMEX here"},
 		{"well", nodestatus.ConditionDrift, false, "Agrees", "agree"},
 		{"well", nodestatus.ConditionFabric, false, "FabricHealthy", "healthy"},
-		{"waits", nodestatus.ConditionIMEX, true, imex.ReasonNotReady, "nvidia-imex.service says WAITING_FOR_PEERS. wait"},
+		{"waits", nodestatus.ConditionIMEX, true, imex.ReasonNotReady, "nvidia-imex.service says WAITING_FOR_PEERS. What to do: wait"},
 		{"ill", nodestatus.ConditionFabric, true, "FabricUnhealthy", "GPU 0"},
 		{"moved", nodestatus.ConditionIMEX, true, imex.ReasonNotReady, "does not run on the host"},
 		{"moved", nodestatus.ConditionDrift, true, nodestatus.ReasonPublishedDiffers, "moved moves from a to b"},

@@ -21,6 +21,7 @@ func troubled(t testing.TB) *sites {
 	idle(site)
 	site.Said["gb200-00020"] = picture.Said{Slurm: "IDLE+DRAIN", Use: "unwell", IMEX: picture.Verdict{Wrong: true, Reason: "FabricNotReady", Message: "wait while the GPUs register"},
 		Drift: picture.Verdict{Wrong: true, Reason: "AnnotationDiffers", Message: "the annotation names another block"}}
+	site.Said["gb200-00022"] = picture.Said{Slurm: "IDLE", Use: "free", IMEX: picture.Verdict{Reason: "NoMultiNodeNVLink", Message: "the GPUs have no NVLink to other nodes"}, Drift: picture.Verdict{Reason: "Agrees"}}
 	run(site, picture.Job{ID: "101", Name: "train", User: "ada", Account: "ml", Partition: "gpu", Nodes: names(37, 54), GPUs: map[string]string{"gb200-00037": "0-3"}, Segment: 18, Blocks: 1, Fewest: 1})
 	run(site, picture.Job{ID: "102", Name: "eval", User: "grace", Nodes: append(names(1, 2), names(55, 58)...), Blocks: 3, Fewest: 2, Note: "3 blocks, 2 would have done"})
 	site.Segments = []picture.Segments{{Topology: "nvl", Size: 4, Now: 7, All: 16, Taken: map[string]int{site.Plan.Blocks[0].Name: 16, site.Plan.Blocks[3].Name: 12}}}
@@ -100,7 +101,7 @@ func TestRealColours(t *testing.T) {
 		"slurm":    {"free: 47", "busy: 24", "takes no job: 1"},
 		"job":      {"job 101 train: 18", "job 102 eval: 6", "no job: 48"},
 		"user":     {"ada: 18", "grace: 6", "no job: 48"},
-		"imex":     {"IMEX ready: 71", "IMEX not ready: 1"},
+		"imex":     {"IMEX ready: 70", "IMEX not ready: 1", "needs no IMEX: 1"},
 		"drift":    {"as published: 71", "drift: 1"},
 		"segments": {"in a free segment of 4: 28", "free, left over: 19", "busy: 24", "takes no job: 1"},
 	} {
