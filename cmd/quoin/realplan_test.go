@@ -183,14 +183,17 @@ func (s *planSite) shown(t *testing.T) {
 	s.plan(t, 2, `^quoin: revision "9": want one that is kept, see quoin plan history$`, "rollback", "9")
 }
 
-// held has a quarter of the Nodes name another domain.
+// held has a quarter of the Nodes name another domain while the publisher is away. So it sees all
+// of them move at once, however long it takes to write the labels.
 func (s *planSite) held(t *testing.T) {
+	s.kill("publisher-0")
 	move := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"8a61c302-0000-4000-8000-000000000001.2"}}}`, topology.CliqueLabel)
 	for n := range 9 {
 		if _, err := s.Client().CoreV1().Nodes().Patch(t.Context(), fmt.Sprintf("n%02d", n), types.MergePatchType, move, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	s.startPublisher("publisher-0")
 	s.untilStatus("the move of nine nodes is held", `^held since .*: BigChange: 9 of 36 nodes`)
 	said := s.plan(t, 1, `^held since .*Z: BigChange: 9 of 36 nodes would move or leave`, "status")
 	if m := regexp.MustCompile(`to publish it: +quoin plan approve ([0-9a-f]{16}) --publication default --\S.*\n`).FindStringSubmatch(said); m != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/inputs"
 	"github.com/quoin-hpc/quoin/slurmconf/publisher/plandoc"
 	"github.com/quoin-hpc/quoin/slurmconf/slurmctld/live"
+	"github.com/quoin-hpc/quoin/testdata/rig/await"
 	"github.com/quoin-hpc/quoin/testdata/rig/slurmrig"
 )
 
@@ -139,6 +140,11 @@ func TestRealLosesPlaceAtReconfigure(t *testing.T) {
 	t.Cleanup(c.Stop)
 	r := &realSite{t: t, slurm: c, doc: plandoc.New("default", "slurm/quoin-slurm"), nodes: map[string]string{"n1": "nvl:b1"}}
 	r.watch, _ = newWatch(t, asker(t, c, "slurmrestd"), &events{}, false)
+	// A slurmctld that is told to reconfigure before slurmd has registered may lose the registration.
+	await.Until(t, "slurmd registers", func() bool {
+		out, err := c.Run(t.Context(), "sinfo", "-h", "-n", "n1", "-o", "%T")
+		return err == nil && strings.TrimSpace(out) == "idle"
+	})
 	r.publish("b1")
 	r.scontrol("reconfigure")
 	r.scontrol("update", "nodename=n1", "topology=nvl:b1")
